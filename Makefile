@@ -1,0 +1,53 @@
+# `make run` and `make test` set up what they need; nothing is installed outside .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: run test lint types contracts unit docs lab lab-shell bench samples clean
+
+$(VENV)/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --editable . --group dev --group lab
+	touch $@
+
+# The main job: this host's verdict, or a sample machine's where it has no RDMA device.
+run: $(VENV)/ready
+	@if [ -n "$$(ls /sys/class/infiniband 2>/dev/null)" ]; then $(BIN)/rdmadiag preflight; else \
+	echo "This host has no RDMA device: this is the sample machine roce-healthy." >&2; \
+	$(BIN)/rdmadiag preflight --sample roce-healthy; fi
+
+test: lint types contracts unit
+
+lint: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/ready
+	$(BIN)/mypy
+
+contracts: $(VENV)/ready
+	$(BIN)/lint-imports
+
+unit: $(VENV)/ready
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+# docs/*.md that are generated from the code; tests compare them.
+docs: $(VENV)/ready
+	$(BIN)/python -m docs
+
+# Emulated RDMA hosts and a simulated InfiniBand fabric; see lab/README.md.
+lab: $(VENV)/ready
+	$(BIN)/python -m lab all
+
+lab-shell: $(VENV)/ready
+	$(BIN)/python -m lab shell
+
+bench: $(VENV)/ready
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .coverage* lab/out
