@@ -1,0 +1,489 @@
+"""A machine written down from a description, in the formats that kernels document.
+
+For samples of hardware that cannot be had here, for tests that change one thing of a
+healthy base, and for benchmarks of large hosts. Formats: Documentation/ABI/stable/
+sysfs-class-infiniband, rdma/rdma_netlink.h, linux/rtnetlink.h, proc(5).
+"""
+
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+
+from rdmadiag import netlink
+from rdmadiag.facts import Identity, Missing, Why
+from rdmadiag.gid.gid import Family, Gid
+from rdmadiag.host import NodeStat
+from rdmadiag.ib import DriverId, LinkLayer, PhysState, PortState
+from rdmadiag.snapshot.recording import Recording, documents, write_folder
+from rdmadiag.sources import nldev
+from rdmadiag.sources.process import ENVIRONMENT
+
+EMPTY_ROW = "0000:0000:0000:0000:0000:0000:0000:0000\n"
+PAGE = 4096
+V1, V2 = "IB/RoCE v1", "RoCE v2"
+
+_STATE_WORD = {
+    PortState.DOWN: "DOWN",
+    PortState.INIT: "INIT",
+    PortState.ARMED: "ARMED",
+    PortState.ACTIVE: "ACTIVE",
+}
+_PHYS_WORD = {
+    PhysState.SLEEP: "Sleep",
+    PhysState.POLLING: "Polling",
+    PhysState.DISABLED: "Disabled",
+    PhysState.LINK_UP: "LinkUp",
+}
+_LAYER_WORD = {LinkLayer.INFINIBAND: "InfiniBand", LinkLayer.ETHERNET: "Ethernet"}
+
+
+@dataclass(frozen=True)
+class GidRow:
+    """A row that is not empty."""
+
+    gid: str
+    kind: str = V2
+    netdev: str | None = None
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port; without a netdev it has no nldev NDEV attributes."""
+
+    state: PortState = PortState.ACTIVE
+    phys: PhysState = PhysState.LINK_UP
+    layer: LinkLayer | None = LinkLayer.ETHERNET
+    rate: str = "100 Gb/sec (4X EDR)"
+    lid: int = 0
+    sm_lid: int = 0
+    gids: Mapping[int, GidRow] = field(default_factory=dict)
+    gid_table_length: int = 16
+    netdev: str | None = None
+    nldev_state: PortState | None = None  # where nldev says something else
+
+
+@dataclass(frozen=True)
+class Device:
+    """An RDMA device behind a PCI function."""
+
+    name: str
+    ports: tuple[Port, ...]
+    driver: DriverId = DriverId.MLX5
+    pci_driver: str = "mlx5_core"
+    pci_address: str = "0000:08:00.0"
+    pci_ids: tuple[str, str, str] = ("0x15b3", "0x101d", "0x020000")
+    node_type: str = "1: CA"
+    node_guid: str = "0c42:a103:0000:0001"
+    firmware: str = "22.31.1014"
+    hca_type: str = "MT4125"
+    board_id: str = "MT_0000000359"
+    numa_node: int = 0
+    link: tuple[str, str] = ("16.0 GT/s PCIe", "16")
+    protocol: str = "roce"
+    uverbs: int | None = 0  # the N of uverbsN
+
+
+@dataclass(frozen=True)
+class NetDev:
+    """A netdev of the process's network namespace."""
+
+    name: str
+    up: bool = True
+    mtu: int = 1500
+    mac: str = "0c:42:a1:00:00:01"
+    addresses: tuple[str, ...] = ()  # "192.0.2.1/24"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A whole host."""
+
+    hostname: str
+    devices: tuple[Device, ...] = ()
+    netdevs: tuple[NetDev, ...] = ()
+    memlock: str = "unlimited"
+    uid: int = 0
+    capabilities: int = 0x1FFFFFFFFFF
+    container: str | None = None
+    modules: tuple[str, ...] = ("ib_core", "ib_uverbs", "mlx5_ib", "rdma_cm", "rdma_ucm")
+    nodes: Mapping[str, int] | None = None  # name → mode; None: one 0666 node a uverbs entry
+    openable: bool = True
+    libraries: bool = True
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+    def change(self, **changes: Any) -> Self:
+        """The same machine but for `changes`."""
+        return replace(self, **changes)
+
+    def with_port(self, device: int = 0, port: int = 0, **changes: Any) -> Self:
+        """The same machine, one port changed."""
+        devices = list(self.devices)
+        ports = list(devices[device].ports)
+        ports[port] = replace(ports[port], **changes)
+        devices[device] = replace(devices[device], ports=tuple(ports))
+        return replace(self, devices=tuple(devices))
+
+    def with_device(self, device: int = 0, **changes: Any) -> Self:
+        """The same machine, one device changed."""
+        devices = list(self.devices)
+        devices[device] = replace(devices[device], **changes)
+        return replace(self, devices=tuple(devices))
+
+    def identity(self) -> Identity:
+        """uname of the machine."""
+        return Identity(hostname=self.hostname, platform="linux", kernel="6.1.0", machine="x86_64")
+
+    def write(self, folder: str, about: str) -> None:
+        """The machine as a snapshot folder."""
+        files = self.snapshot() | {"ABOUT": f"{about.strip()}\n".encode()}
+        write_folder(files, folder)
+
+    def snapshot(self) -> dict[str, bytes]:
+        """The machine as the files of a snapshot."""
+        return documents(self.recording(), self.identity(), {})
+
+    def write_sysfs(self, folder: str) -> None:
+        """sysfs alone, as a bare folder: every file in its place, nothing folded."""
+        write_folder(
+            {path[1:]: content.encode() for path, content in self.sysfs_files().items()}, folder
+        )
+
+    # --- what each source reads --------------------------------------------------------
+
+    def recording(self) -> Recording:
+        """Every answer that the machine's Host would give."""
+        recording = Recording()
+        recording.files |= {path: content.encode() for path, content in self.sysfs_files().items()}
+        recording.files |= {path: content.encode() for path, content in self._proc().items()}
+        self._links(recording)
+        self._lists(recording)
+        self._nodes(recording)
+        recording.environ |= {
+            name: value for name, value in self.environ.items() if name.startswith(ENVIRONMENT)
+        }
+        recording.netlink |= self._nldev() | self._route()
+        return recording
+
+    def sysfs_files(self) -> dict[str, str]:
+        """Every attribute: path → content."""
+        files: dict[str, str] = {}
+        for device in self.devices:
+            files |= _device_files(device)
+        if any(device.uverbs is not None for device in self.devices):
+            files["/sys/class/infiniband_verbs/abi_version"] = "6\n"
+        for netdev in self.netdevs:
+            folder = f"/sys/class/net/{netdev.name}"
+            files |= {
+                f"{folder}/ifindex": f"{self._ifindex(netdev.name)}\n",
+                f"{folder}/operstate": "up\n" if netdev.up else "down\n",
+                f"{folder}/mtu": f"{netdev.mtu}\n",
+            }
+        return files
+
+    def _ifindex(self, name: str) -> int:
+        return 2 + [netdev.name for netdev in self.netdevs].index(name)
+
+    def _proc(self) -> dict[str, str]:
+        dev = "".join(f"{each.name:>8}: 0 0\n" for each in self.netdevs)
+        inet6 = "".join(
+            f"{Gid.parse(address.partition('/')[0]).raw.hex()} {self._ifindex(each.name):02x} "
+            f"{int(address.partition('/')[2]):02x} 00 80 {each.name}\n"
+            for each in self.netdevs
+            for address in each.addresses
+            if ":" in address
+        )
+        limit = f"{self.memlock:<21}"
+        return {
+            "/proc/self/status": f"Name:\tpython3\nUid:\t{self.uid}\t{self.uid}\t{self.uid}\t"
+            f"{self.uid}\nCapEff:\t{self.capabilities:016x}\n",
+            "/proc/self/limits": f"Max locked memory         {limit}{limit}bytes     \n",
+            "/proc/self/uid_map": "         0          0 4294967295\n",
+            "/proc/modules": "".join(f"{name} 16384 0 - Live 0x0\n" for name in self.modules),
+            "/proc/self/net/dev": "Inter-|   Receive  |  Transmit\n face |bytes    |bytes\n" + dev,
+            "/proc/self/net/if_inet6": inet6,
+            "/etc/ld.so.conf": "include /etc/ld.so.conf.d/*.conf\n",
+            "/etc/ld.so.conf.d/x86_64-linux-gnu.conf": "/usr/lib/x86_64-linux-gnu\n",
+        }
+
+    def _links(self, recording: Recording) -> None:
+        recording.links["/proc/self/ns/net"] = "net:[4026531840]"
+        recording.links["/proc/1/ns/net"] = "net:[4026531840]"
+        for device in self.devices:
+            folder = f"/sys/class/infiniband/{device.name}/device"
+            recording.links[folder] = f"../../../{device.pci_address}"
+            for path in (folder, f"/sys/bus/pci/devices/{device.pci_address}"):
+                recording.links[f"{path}/driver"] = f"../../../bus/pci/drivers/{device.pci_driver}"
+
+    def _lists(self, recording: Recording) -> None:
+        lists = recording.listings
+        refuse = recording.refuse
+        if self.devices:
+            lists["/sys/class/infiniband"] = tuple(device.name for device in self.devices)
+        else:
+            refuse("list", "/sys/class/infiniband", Missing(Why.ABSENT, "ENOENT"))
+        uverbs = [d for d in self.devices if d.uverbs is not None]
+        if uverbs:
+            names = (f"uverbs{device.uverbs}" for device in uverbs)
+            lists["/sys/class/infiniband_verbs"] = ("abi_version", *names)
+        for path in recording.files:
+            folder, _, name = path.rpartition("/")
+            if folder.endswith(("/gids", "/pkeys")):
+                lists[folder] = (*lists.get(folder, ()), name)
+        for device in self.devices:
+            ports = tuple(str(number) for number in range(1, len(device.ports) + 1))
+            lists[f"/sys/class/infiniband/{device.name}/ports"] = ports
+        lists["/sys/bus/pci/devices"] = tuple(sorted({d.pci_address for d in self.devices}))
+        lists["/sys/module/ib_core"] = ()
+        lists["/etc/ld.so.conf.d"] = ("x86_64-linux-gnu.conf",)
+        folder = "/usr/lib/x86_64-linux-gnu"
+        if self.libraries:
+            providers = ("bnxt_re", "mlx4", "mlx5", "irdma", "rxe", "siw", "efa", "hfi1verbs")
+            lists[f"{folder}/libibverbs"] = tuple(f"lib{name}-rdmav34.so" for name in providers)
+            recording.nodes[f"{folder}/libibverbs.so.1"] = NodeStat(
+                stat.S_IFREG | 0o644, 0, 0, None
+            )
+
+    def _nodes(self, recording: Recording) -> None:
+        nodes = self.nodes
+        if nodes is None:
+            nodes = {f"uverbs{d.uverbs}": 0o666 for d in self.devices if d.uverbs is not None}
+        if not nodes:
+            recording.refuse(
+                "list", "/dev/infiniband", Missing(Why.ABSENT, "/dev/infiniband: ENOENT")
+            )
+        else:
+            recording.listings["/dev/infiniband"] = tuple(sorted(nodes))
+        for name, mode in nodes.items():
+            path = f"/dev/infiniband/{name}"
+            number = int("0" + "".join(letter for letter in name if letter.isdigit()))
+            recording.nodes[path] = NodeStat(stat.S_IFCHR | mode, 0, 0, f"231:{192 + number}")
+            recording.openable[path] = self.openable
+        for path in ("/.dockerenv", "/run/.containerenv"):
+            if path == self.container:
+                recording.nodes[path] = NodeStat(stat.S_IFREG | 0o644, 0, 0, None)
+            else:
+                recording.refuse("stat", path, Missing(Why.ABSENT, f"{path}: ENOENT"))
+
+    def _nldev(self) -> dict[str, bytes]:
+        replies = {"nldev-sys-get": _reply(nldev.SYS_GET, [("SYS_ATTR_NETNS_MODE", 1)])}
+        dump = b""
+        for index, device in enumerate(self.devices):
+            attributes = _device_attributes(index, device)
+            dump += _reply(nldev.GET, attributes, netlink.NLM_F_MULTI)
+            replies[f"nldev-get-{index}"] = _reply(nldev.GET, attributes)
+            for number, port in enumerate(device.ports, 1):
+                netdev = self._port_netdev(port)
+                replies[f"nldev-port-get-{index}-{number}"] = _reply(
+                    nldev.GET, [*_port_attributes(index, number, device, port), *netdev]
+                )
+            replies[f"nldev-res-get-{index}"] = _reply(
+                nldev.RES_GET, [("ATTR_DEV_INDEX", index), ("ATTR_RES_SUMMARY", _summary())]
+            )
+            if device.uverbs is not None:
+                replies[f"nldev-get-chardev-{index}"] = _reply(
+                    nldev.GET_CHARDEV,
+                    [
+                        ("ATTR_CHARDEV_ABI", 1),
+                        ("ATTR_CHARDEV_NAME", f"uverbs{device.uverbs}"),
+                        ("ATTR_CHARDEV", (231 << 8) | (192 + device.uverbs)),
+                        ("ATTR_UVERBS_DRIVER_ID", device.driver.number),
+                    ],
+                )
+        return replies | {"nldev-get": dump}
+
+    def _port_netdev(self, port: Port) -> list[tuple[str, Any]]:
+        if port.netdev is None or port.netdev not in {each.name for each in self.netdevs}:
+            return []
+        return [
+            ("ATTR_NDEV_INDEX", self._ifindex(port.netdev)),
+            ("ATTR_NDEV_NAME", port.netdev),
+        ]
+
+    def _route(self) -> dict[str, bytes]:
+        links, addresses = b"", b""
+        for netdev in self.netdevs:
+            index = self._ifindex(netdev.name)
+            message = ifinfmsg()
+            message["index"] = index
+            message["flags"] = 0x11043 if netdev.up else 0x1002
+            message["attrs"] = [
+                ("IFLA_IFNAME", netdev.name),
+                ("IFLA_MTU", netdev.mtu),
+                ("IFLA_OPERSTATE", "UP" if netdev.up else "DOWN"),
+                ("IFLA_CARRIER", int(netdev.up)),
+                ("IFLA_CARRIER_CHANGES", 2),
+                ("IFLA_ADDRESS", netdev.mac),
+            ]
+            links += _encoded(message, 16)
+            for text in netdev.addresses:
+                address, _, length = text.partition("/")
+                row = ifaddrmsg()
+                row["family"] = 10 if ":" in address else 2
+                row["prefixlen"] = int(length)
+                row["index"] = index
+                row["scope"] = 253 if address.startswith("fe80") else 0
+                kind = "IFA_ADDRESS" if ":" in address else "IFA_LOCAL"
+                row["attrs"] = [(kind, address)]
+                addresses += _encoded(row, 20)
+        return {"route-getlink": links, "route-getaddr": addresses}
+
+
+def _device_files(device: Device) -> dict[str, str]:
+    folder = f"/sys/class/infiniband/{device.name}"
+    files = {
+        f"{folder}/node_type": f"{device.node_type}\n",
+        f"{folder}/node_guid": f"{device.node_guid}\n",
+        f"{folder}/sys_image_guid": f"{device.node_guid}\n",
+        f"{folder}/fw_ver": f"{device.firmware}\n",
+        f"{folder}/hca_type": f"{device.hca_type}\n",
+        f"{folder}/board_id": f"{device.board_id}\n",
+        f"{folder}/hw_rev": "0\n",
+        f"{folder}/node_desc": f"{device.name} HCA\n",
+    }
+    vendor, ids, pci_class = device.pci_ids
+    for path in (f"{folder}/device", f"/sys/bus/pci/devices/{device.pci_address}"):
+        files |= {
+            f"{path}/vendor": f"{vendor}\n",
+            f"{path}/device": f"{ids}\n",
+            f"{path}/class": f"{pci_class}\n",
+            f"{path}/numa_node": f"{device.numa_node}\n",
+            f"{path}/current_link_speed": f"{device.link[0]}\n",
+            f"{path}/current_link_width": f"{device.link[1]}\n",
+            f"{path}/max_link_speed": "16.0 GT/s PCIe\n",
+            f"{path}/max_link_width": "16\n",
+            f"{path}/uevent": f"DRIVER={device.pci_driver}\nPCI_SLOT_NAME={device.pci_address}\n",
+        }
+    if device.uverbs is not None:
+        verbs = f"/sys/class/infiniband_verbs/uverbs{device.uverbs}"
+        files |= {
+            f"{verbs}/ibdev": f"{device.name}\n",
+            f"{verbs}/dev": f"231:{192 + device.uverbs}\n",
+            f"{verbs}/abi_version": "1\n",
+        }
+    for number, port in enumerate(device.ports, 1):
+        files |= _port_files(f"{folder}/ports/{number}", port)
+    return files
+
+
+def _port_files(folder: str, port: Port) -> dict[str, str]:
+    files = {
+        f"{folder}/state": f"{port.state.number}: {_STATE_WORD[port.state]}\n",
+        f"{folder}/phys_state": f"{port.phys.number}: {_PHYS_WORD[port.phys]}\n",
+        f"{folder}/rate": f"{port.rate}\n",
+        f"{folder}/lid": f"{port.lid:#x}\n",
+        f"{folder}/lid_mask_count": "0\n",
+        f"{folder}/sm_lid": f"{port.sm_lid:#x}\n",
+        f"{folder}/sm_sl": "0\n",
+        f"{folder}/cap_mask": "0x04010000\n",
+        f"{folder}/has_smi": f"{int(port.layer is LinkLayer.INFINIBAND)}\n",
+        f"{folder}/pkeys/0": "0xffff\n",
+    }
+    if port.layer is not None:
+        files[f"{folder}/link_layer"] = f"{_LAYER_WORD[port.layer]}\n"
+    for index in range(port.gid_table_length):
+        row = port.gids.get(index)
+        files[f"{folder}/gids/{index}"] = f"{Gid.parse(row.gid).groups}\n" if row else EMPTY_ROW
+        if row:
+            files[f"{folder}/gid_attrs/types/{index}"] = f"{row.kind}\n"
+            if row.netdev:
+                files[f"{folder}/gid_attrs/ndevs/{index}"] = f"{row.netdev}\n"
+    return files
+
+
+def _device_attributes(index: int, device: Device) -> list[tuple[str, Any]]:
+    guid = int(device.node_guid.replace(":", ""), 16)
+    return [
+        ("ATTR_DEV_INDEX", index),
+        ("ATTR_DEV_NAME", device.name),
+        ("ATTR_PORT_INDEX", len(device.ports)),
+        ("ATTR_FW_VERSION", device.firmware),
+        ("ATTR_NODE_GUID", guid),
+        ("ATTR_SYS_IMAGE_GUID", guid),
+        ("ATTR_DEV_NODE_TYPE", int(device.node_type.partition(":")[0])),
+        ("ATTR_DEV_PROTOCOL", device.protocol),
+    ]
+
+
+def _port_attributes(index: int, number: int, device: Device, port: Port) -> list[tuple[str, Any]]:
+    attributes: list[tuple[str, Any]] = [
+        ("ATTR_DEV_INDEX", index),
+        ("ATTR_DEV_NAME", device.name),
+        ("ATTR_PORT_INDEX", number),
+        ("ATTR_PORT_STATE", (port.nldev_state or port.state).number),
+        ("ATTR_PORT_PHYS_STATE", port.phys.number),
+    ]
+    if port.layer is LinkLayer.INFINIBAND:
+        attributes += [("ATTR_LID", port.lid), ("ATTR_SM_LID", port.sm_lid), ("ATTR_LMC", 0)]
+    return attributes
+
+
+def _summary() -> dict[str, list[tuple[str, Any]]]:
+    counts = {"pd": 2, "cq": 2, "qp": 1, "cm_id": 0, "mr": 0, "ctx": 0, "srq": 0}
+    return {
+        "attrs": [
+            (
+                "RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY",
+                {
+                    "attrs": [
+                        ("RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME", name),
+                        ("RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR", count),
+                    ]
+                },
+            )
+            for name, count in counts.items()
+        ]
+    }
+
+
+def _reply(op: int, attributes: Iterable[tuple[str, Any]], flags: int = 0) -> bytes:
+    message = nldev.nldev_msg()
+    message["header"]["flags"] = flags
+    message["attrs"] = [(f"RDMA_NLDEV_{name}", value) for name, value in attributes]
+    return _encoded(message, (netlink.RDMA_NL_NLDEV << 10) + op, flags)
+
+
+def _encoded(message: Any, kind: int, flags: int = netlink.NLM_F_MULTI) -> bytes:
+    message["header"]["type"] = kind
+    message["header"]["flags"] = flags
+    message.encode()
+    content = bytes(message.data)
+    return content + bytes(-len(content) % 4)
+
+
+def roce_rows(netdev: str, mac: str, *addresses: str) -> dict[int, GidRow]:
+    """The table that mlx5 shows: the default GID and each address, as v1 and v2 twins."""
+    octets = [int(each, 16) for each in mac.split(":")]
+    tail = bytes([octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]])
+    gids = [str(Gid(b"\xfe\x80" + bytes(6) + tail))]
+    gids += [f"::ffff:{each}" if ":" not in each else each for each in addresses]
+    rows = [GidRow(gid, kind, netdev) for gid in gids for kind in (V1, V2)]
+    assert all(Gid.parse(row.gid).family in Family for row in rows)
+    return dict(enumerate(rows))
+
+
+def big_host(hcas: int, ports: int = 2, gids: int = 256, filled: int = 8) -> Machine:
+    """A RoCE host of `hcas` devices with `filled` of `gids` rows in use on each port."""
+    devices, netdevs = [], []
+    for number in range(hcas):
+        made = []
+        for port in range(ports):
+            name = f"eth{number * ports + port}"
+            mac = f"0c:42:a1:00:{number:02x}:{port:02x}"
+            addresses = [f"10.{number}.{port}.{host}" for host in range(1, (filled - 2) // 2 + 1)]
+            netdevs.append(NetDev(name, mac=mac, addresses=tuple(f"{a}/24" for a in addresses)))
+            rows = roce_rows(name, mac, *addresses)
+            made.append(Port(gids=rows, gid_table_length=gids, netdev=name))
+        devices.append(
+            Device(
+                f"mlx5_{number}",
+                tuple(made),
+                pci_address=f"0000:{number:02x}:00.0",
+                node_guid=f"0c42:a103:0000:{number:04x}",
+                uverbs=number,
+            )
+        )
+    return Machine("big", tuple(devices), tuple(netdevs))

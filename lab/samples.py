@@ -1,0 +1,104 @@
+"""The samples that come with the package and are built, not recorded: `python -m lab.samples`."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from lab.machine import Device, GidRow, Machine, NetDev, Port, roce_rows
+from rdmadiag.ib import LinkLayer, PhysState, PortState
+
+FOLDER = Path(__file__).parent.parent / "rdmadiag" / "samples"
+
+BUILT = "Built from the documented formats of sysfs, procfs and netlink; not recorded."
+
+
+def _infiniband() -> Machine:
+    port = Port(
+        layer=LinkLayer.INFINIBAND,
+        rate="200 Gb/sec (4X HDR)",
+        lid=0x11,
+        sm_lid=1,
+        gids={0: GidRow("fe80::c42:a103:0:1", "IB/RoCE v1")},
+        gid_table_length=8,
+    )
+    first = Device(
+        "mlx5_0",
+        (port,),
+        hca_type="MT4123",
+        firmware="20.35.2000",
+        board_id="MT_0000000223",
+        pci_ids=("0x15b3", "0x101b", "0x020700"),
+        pci_address="0000:3b:00.0",
+        protocol="ib",
+    )
+    second_port = replace(port, lid=0x12, gids={0: GidRow("fe80::c42:a103:0:2", "IB/RoCE v1")})
+    second = replace(
+        first,
+        name="mlx5_1",
+        ports=(second_port,),
+        pci_address="0000:af:00.0",
+        numa_node=1,
+        node_guid="0c42:a103:0000:0002",
+        uverbs=1,
+    )
+    return Machine("ib-two-hca", (first, second))
+
+
+def _roce(address: str = "192.0.2.10") -> Machine:
+    mac = "0c:42:a1:00:00:01"
+    link_local = "fe80::e42:a1ff:fe00:1"
+    netdev = NetDev("ens1f0np0", mac=mac, mtu=9000, addresses=(f"{address}/24", f"{link_local}/64"))
+    rows = roce_rows(netdev.name, mac, address)
+    port = Port(gids=rows, gid_table_length=256, netdev=netdev.name)
+    return Machine("roce", (Device("mlx5_0", (port,)),), (netdev,))
+
+
+def samples() -> dict[str, tuple[Machine, str]]:
+    """Name → machine and ABOUT."""
+    infiniband = _infiniband()
+    no_manager = (
+        infiniband.with_port(0, 0, state=PortState.INIT, lid=0, sm_lid=0)
+        .with_port(1, 0, state=PortState.DOWN, phys=PhysState.POLLING, lid=0, sm_lid=0)
+        .change(hostname="ib-no-subnet-manager")
+    )
+    container = _roce().change(
+        hostname="pod-7c9", nodes={}, container="/.dockerenv", uid=1000, capabilities=0
+    )
+    empty = (
+        _roce()
+        .with_port(gids={})
+        .change(
+            hostname="roce-empty-table",
+            netdevs=(NetDev("ens1f0np0", mac="0c:42:a1:00:00:01", mtu=9000),),
+        )
+    )
+    return {
+        "infiniband-two-hca": (
+            infiniband,
+            f"Two InfiniBand HCAs, both active, one a NUMA node.\n\n{BUILT}",
+        ),
+        "infiniband-no-subnet-manager": (
+            no_manager,
+            f"An InfiniBand host without a subnet manager; one port has no cable.\n\n{BUILT}",
+        ),
+        "container-without-uverbs": (
+            container,
+            f"A container that sees a RoCE device and has no /dev/infiniband.\n\n{BUILT}",
+        ),
+        "roce-empty-gid-table": (
+            empty,
+            f"A RoCE port that is ACTIVE and has no GID: its netdev has no address.\n\n{BUILT}",
+        ),
+    }
+
+
+def main() -> None:
+    """Write them anew."""
+    for name, (machine, about) in samples().items():
+        shutil.rmtree(FOLDER / name, ignore_errors=True)
+        machine.write(str(FOLDER / name), about)
+        print(name)
+
+
+if __name__ == "__main__":
+    main()

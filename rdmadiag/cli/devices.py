@@ -1,0 +1,38 @@
+"""rdmadiag devices."""
+
+import click
+
+from rdmadiag.cli import exits
+from rdmadiag.cli.exits import Refused
+from rdmadiag.cli.options import Reading, reading
+from rdmadiag.cli.selectors import selectors
+
+
+@click.command("devices")
+@reading
+def command(reading: Reading) -> int:
+    """Devices and ports, where each is seen, and why one is not.
+
+    Exits 0, or 3 where there is no RDMA device.
+    """
+    from rdmadiag.preflight.gather import gather
+    from rdmadiag.preflight.inventory import inventory
+    from rdmadiag.preflight.judge import NoSuchDevice, select
+    from rdmadiag.preflight.reconcile import devices
+
+    wanted = selectors(reading.devices)
+    evidence = gather(reading.host, reading.deadline)
+    try:
+        chosen = select(devices(evidence), wanted)
+    except NoSuchDevice as error:
+        raise Refused(str(error)) from error
+    listed = inventory(chosen, evidence)
+    if reading.form == "json":
+        from rdmadiag.render.json import write
+
+        write({"host": reading.host.identity, "devices": listed})
+    else:
+        from rdmadiag.render.devices import show
+
+        show(listed, evidence)
+    return exits.OK if listed else exits.UNKNOWN

@@ -1,0 +1,45 @@
+"""rdmadiag gids."""
+
+import click
+
+from rdmadiag.cli import exits
+from rdmadiag.cli.exits import Refused
+from rdmadiag.cli.options import Reading, reading
+from rdmadiag.cli.selectors import selectors
+
+
+@click.command("gids")
+@reading
+@click.option(
+    "--gid-index",
+    type=click.IntRange(0, 65535),
+    metavar="INDEX",
+    help="Route by this entry instead of choosing one; it must not be empty.",
+)
+def command(reading: Reading, gid_index: int | None) -> int:
+    """GID tables, the route GID of each port, and why.
+
+    Exits 0, or 3 where there is no RDMA device or a table could not be read.
+    """
+    from rdmadiag.preflight.gather import CHEAP, gather
+    from rdmadiag.preflight.gid_tables import tables
+    from rdmadiag.preflight.judge import NoSuchDevice, select
+    from rdmadiag.preflight.reconcile import devices
+
+    wanted = selectors(reading.devices)
+    evidence = gather(reading.host, reading.deadline, CHEAP)
+    try:
+        chosen = select(devices(evidence, gid_index), wanted)
+    except NoSuchDevice as error:
+        raise Refused(str(error)) from error
+    listed = tables(chosen)
+    if reading.form == "json":
+        from rdmadiag.render.json import write
+
+        write({"host": reading.host.identity, "ports": listed})
+    else:
+        from rdmadiag.render.gids import show
+
+        show(listed, evidence)
+    unread = any(table.missing for table in listed)
+    return exits.UNKNOWN if unread or not listed else exits.OK

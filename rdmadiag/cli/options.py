@@ -1,0 +1,110 @@
+"""Options that reading commands share: which host, which ports, which form, how long."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import click
+
+from rdmadiag.cli.exits import Refused
+from rdmadiag.host import Host, LiveHost
+
+TIMEOUT: Final = 20.0
+TIMEOUT_MAX: Final = 30.0
+FORMATS: Final = ("text", "json")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the shared options come to."""
+
+    host: Host
+    devices: tuple[str, ...]
+    form: str
+    deadline: float  # absolute, time.monotonic
+
+
+def reading(function: F) -> F:
+    """Adds the shared options to a command, which gets them as its `reading` argument."""
+    import functools
+
+    @functools.wraps(function)
+    def command(
+        *args: Any,
+        snapshot: str | None,
+        sample: str | None,
+        device: tuple[str, ...],
+        output: str,
+        as_json: bool,
+        timeout: float,
+        **rest: Any,
+    ) -> Any:
+        deadline = time.monotonic() + timeout
+        chosen = Reading(host_of(snapshot, sample), device, "json" if as_json else output, deadline)
+        return function(*args, reading=chosen, **rest)
+
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command  # type: ignore[return-value]  # click's decorators keep the callable
+
+
+def host_of(snapshot: str | None, sample: str | None) -> Host:
+    """The live host, or the recorded one that was asked for."""
+    if snapshot and sample:
+        raise click.UsageError("--from and --sample exclude each other")
+    if not (snapshot or sample):
+        return LiveHost()
+    from rdmadiag.snapshot.replay import open_snapshot
+    from rdmadiag.snapshot.tree import SnapshotError
+
+    try:
+        if sample:
+            from rdmadiag.samples import NoSuchSample, folder
+
+            try:
+                return open_snapshot(folder(sample))
+            except NoSuchSample as error:
+                raise Refused(str(error)) from error
+        assert snapshot
+        return open_snapshot(snapshot)
+    except SnapshotError as error:
+        raise Refused(str(error)) from error
+
+
+_OPTIONS: Final = (
+    click.option(
+        "--from",
+        "snapshot",
+        metavar="SNAPSHOT",
+        help="Read a recorded host: a snapshot's folder or .tar.gz, or any folder with "
+        "sys/class/infiniband in it.",
+    ),
+    click.option("--sample", metavar="NAME", help="Read a recorded machine of ours; see samples."),
+    click.option(
+        "--device",
+        metavar="DEV[:PORT]",
+        multiple=True,
+        help="Only this device or port. Can be repeated.",
+    ),
+    click.option(
+        "-o",
+        "--output",
+        "output",
+        type=click.Choice(FORMATS),
+        default="text",
+        show_default=True,
+        help="Form of the document on stdout.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="The same as -o json."),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(0, TIMEOUT_MAX, min_open=True),
+        default=TIMEOUT,
+        show_default=True,
+        metavar="SECONDS",
+        help=f"For everything together, at most {TIMEOUT_MAX:.0f}.",
+    ),
+)

@@ -1,0 +1,358 @@
+"""What sources find: frozen values that carry evidence and no verdict.
+
+`Missing` stands wherever a value could not be looked at, with the reason. A field's
+comment names the file, attribute or command that the value came from.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, TypeVar
+
+from rdmadiag.gid.gid import Gid
+from rdmadiag.ib import (
+    DriverId,
+    GidType,
+    LinkLayer,
+    NetnsMode,
+    NodeType,
+    PhysState,
+    PortState,
+)
+
+T = TypeVar("T")
+
+
+class Why(StrEnum):
+    """Why a value is missing."""
+
+    ABSENT = "absent"  # looked, and there is no such thing
+    DENIED = "denied"  # not permitted to look
+    UNSUPPORTED = "unsupported"  # this kernel, driver or platform does not offer it
+    TIMEOUT = "timeout"  # the deadline passed first
+    MALFORMED = "malformed"  # there was something, and it made no sense
+    NOT_COLLECTED = "not_collected"  # nobody looked
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A value that could not be had."""
+
+    why: Why
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.why}: {self.detail}" if self.detail else str(self.why)
+
+
+# --- the host ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which host this is, and who looks."""
+
+    hostname: str  # uname -n
+    platform: Literal["linux", "darwin", "unknown"]  # uname -s
+    kernel: str  # uname -r
+    machine: str = ""  # uname -m
+    recorded: bool = False  # read back from a snapshot
+
+
+# --- sysfs: /sys/class/infiniband, /sys/class/infiniband_verbs, /sys/class/net, PCI -----
+
+
+@dataclass(frozen=True, slots=True)
+class GidEntry:
+    """One non-zero row of a GID table: ports/N/gids/I and gid_attrs/{types,ndevs}/I."""
+
+    index: int
+    gid: Gid
+    type: GidType | Missing  # gid_attrs/types/I; "IB/RoCE v1" is told apart by link_layer
+    netdev: str | Missing  # gid_attrs/ndevs/I; EINVAL where the entry has none (InfiniBand)
+
+
+@dataclass(frozen=True, slots=True)
+class GidTable:
+    """A port's GIDs without the empty rows, and how long the table is with them."""
+
+    length: int  # number of entries in ports/N/gids
+    entries: tuple[GidEntry, ...]
+    unreadable: dict[int, Missing] = field(default_factory=dict)  # rows that could not be read
+
+
+@dataclass(frozen=True, slots=True)
+class PciFunction:
+    """The PCI function behind a device, or one that could carry RDMA."""
+
+    address: str  # "0000:08:00.0"
+    driver: str | Missing  # driver link
+    vendor: str | Missing  # "0x15b3"
+    device: str | Missing  # "0x1017"
+    pci_class: str | Missing  # "0x020000"
+    numa_node: int | Missing  # numa_node; -1 is the kernel's word for "none known"
+    current_link_speed: str | Missing  # "16.0 GT/s PCIe"
+    current_link_width: int | Missing  # lanes
+    max_link_speed: str | Missing
+    max_link_width: int | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class SysfsPort:
+    """/sys/class/infiniband/DEVICE/ports/N."""
+
+    number: int
+    state: PortState | Missing  # state: "4: ACTIVE"
+    phys_state: PhysState | Missing  # phys_state: "5: LinkUp"
+    rate: str | Missing  # rate: "100 Gb/sec (4X EDR)"
+    rate_gbps: float | Missing
+    link_layer: LinkLayer | Missing  # link_layer: "InfiniBand" | "Ethernet"
+    lid: int | Missing
+    lid_mask_count: int | Missing
+    sm_lid: int | Missing
+    sm_sl: int | Missing
+    cap_mask: int | Missing
+    has_smi: bool | Missing
+    pkeys: dict[int, int] | Missing  # pkeys/I, the non-zero ones
+    gids: GidTable | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class SysfsDevice:
+    """/sys/class/infiniband/DEVICE."""
+
+    name: str
+    node_type: NodeType | Missing  # node_type: "1: CA"
+    node_guid: str | Missing
+    sys_image_guid: str | Missing
+    firmware: str | Missing  # fw_ver
+    hca_type: str | Missing
+    board_id: str | Missing
+    hw_rev: str | Missing
+    node_desc: str | Missing
+    parent: str | Missing  # parent: the netdev below a software device (rxe, siw)
+    pci: PciFunction | Missing  # device link
+    ports: tuple[SysfsPort, ...] | Missing
+
+    def port(self, number: int) -> SysfsPort | None:
+        """The port of this number, if sysfs shows it."""
+        if isinstance(self.ports, Missing):
+            return None
+        return next((port for port in self.ports if port.number == number), None)
+
+
+@dataclass(frozen=True, slots=True)
+class UverbsEntry:
+    """/sys/class/infiniband_verbs/uverbsN: the character device of an RDMA device."""
+
+    name: str  # "uverbs0"
+    device: str | Missing  # ibdev
+    dev: str | Missing  # "231:192"
+    abi_version: int | Missing  # the driver's ABI
+
+
+@dataclass(frozen=True, slots=True)
+class SysfsNetDev:
+    """/sys/class/net/NAME, of the namespace that this sysfs was mounted in."""
+
+    name: str
+    ifindex: int | Missing
+    operstate: str | Missing
+    mtu: int | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class SysfsFacts:
+    """All that sysfs says of RDMA."""
+
+    devices: tuple[SysfsDevice, ...] | Missing  # absent: no /sys/class/infiniband, no ib_core
+    uverbs: tuple[UverbsEntry, ...] | Missing
+    uverbs_abi: int | Missing  # /sys/class/infiniband_verbs/abi_version
+    netdevs: tuple[SysfsNetDev, ...]  # those that GIDs name
+    candidates: tuple[PciFunction, ...] | Missing  # PCI functions whose driver can carry RDMA
+
+    def device(self, name: str) -> SysfsDevice | None:
+        """The device of this name, if sysfs shows it."""
+        if isinstance(self.devices, Missing):
+            return None
+        return next((device for device in self.devices if device.name == name), None)
+
+
+# --- nldev: RDMA netlink ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NldevPort:
+    """RDMA_NLDEV_CMD_PORT_GET."""
+
+    number: int  # PORT_INDEX
+    state: PortState | Missing  # PORT_STATE
+    phys_state: PhysState | Missing  # PORT_PHYS_STATE
+    lid: int | Missing  # LID, InfiniBand only
+    sm_lid: int | Missing  # SM_LID, InfiniBand only
+    lmc: int | Missing  # LMC, InfiniBand only
+    netdev: str | Missing  # NDEV_NAME, when it lives in this network namespace
+    netdev_index: int | Missing  # NDEV_INDEX
+
+
+@dataclass(frozen=True, slots=True)
+class Chardev:
+    """RDMA_NLDEV_CMD_GET_CHARDEV for "uverbs"."""
+
+    name: str  # CHARDEV_NAME
+    abi_version: int | Missing  # CHARDEV_ABI
+    dev: str | Missing  # CHARDEV as "major:minor"
+    driver: DriverId | Missing  # UVERBS_DRIVER_ID
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceCount:
+    """One row of RDMA_NLDEV_CMD_RES_GET."""
+
+    current: int  # RES_SUMMARY_ENTRY_CURR
+    maximum: int | Missing  # RES_SUMMARY_ENTRY_MAX, newer kernels
+
+
+@dataclass(frozen=True, slots=True)
+class NldevDevice:
+    """RDMA_NLDEV_CMD_GET."""
+
+    index: int  # DEV_INDEX
+    name: str  # DEV_NAME
+    node_type: NodeType | Missing  # DEV_NODE_TYPE
+    node_guid: str | Missing  # NODE_GUID
+    sys_image_guid: str | Missing  # SYS_IMAGE_GUID
+    firmware: str | Missing  # FW_VERSION
+    protocol: str | Missing  # DEV_PROTOCOL: "ib", "roce", "iw", "opa", "usnic"
+    port_count: int | Missing  # PORT_INDEX of the device reply
+    ports: tuple[NldevPort, ...] | Missing
+    chardev: Chardev | Missing
+    resources: dict[str, ResourceCount] | Missing
+
+    def port(self, number: int) -> NldevPort | None:
+        """The port of this number, if nldev shows it."""
+        if isinstance(self.ports, Missing):
+            return None
+        return next((port for port in self.ports if port.number == number), None)
+
+
+@dataclass(frozen=True, slots=True)
+class NldevFacts:
+    """All that RDMA netlink says."""
+
+    devices: tuple[NldevDevice, ...]
+    unreadable: tuple[Missing, ...]  # devices that the dump named and GET refused
+    netns_mode: NetnsMode | Missing  # SYS_ATTR_NETNS_MODE
+
+    def device(self, name: str) -> NldevDevice | None:
+        """The device of this name, if nldev shows it."""
+        return next((device for device in self.devices if device.name == name), None)
+
+
+# --- netdev: rtnetlink ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """RTM_GETADDR."""
+
+    address: str  # IFA_LOCAL or IFA_ADDRESS
+    prefix_length: int  # ifa_prefixlen
+    scope: str  # ifa_scope: "global", "site", "link", "host", "nowhere" or its number
+
+
+@dataclass(frozen=True, slots=True)
+class NetDev:
+    """RTM_GETLINK, of this process's network namespace."""
+
+    name: str  # IFLA_IFNAME
+    ifindex: int  # ifi_index
+    admin_up: bool  # IFF_UP
+    operstate: str | Missing  # IFLA_OPERSTATE
+    carrier: bool | Missing  # IFLA_CARRIER
+    carrier_changes: int | Missing  # IFLA_CARRIER_CHANGES
+    mtu: int | Missing  # IFLA_MTU
+    mac: str | Missing  # IFLA_ADDRESS
+    kind: str | Missing  # IFLA_INFO_KIND: "veth", "vlan", "bond", …
+    master: str | Missing  # IFLA_MASTER: bond or bridge above it
+    vlan_id: int | Missing  # IFLA_VLAN_ID
+    lower: str | Missing  # IFLA_LINK in this namespace
+    addresses: tuple[Address, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NetDevFacts:
+    """The netdevs of this network namespace that RDMA devices refer to."""
+
+    netdevs: tuple[NetDev, ...]
+
+    def netdev(self, name: str) -> NetDev | None:
+        """The netdev of this name, if the namespace has it."""
+        return next((netdev for netdev in self.netdevs if netdev.name == name), None)
+
+
+# --- the process that looks --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One row of /proc/PID/limits, in bytes."""
+
+    soft: int | Literal["unlimited"]
+    hard: int | Literal["unlimited"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceNode:
+    """A node in /dev/infiniband."""
+
+    name: str  # "uverbs0"
+    mode: str  # "crw-rw-rw-"
+    uid: int
+    gid: int
+    dev: str | Missing  # "231:192"
+    openable: bool | Missing  # access(2) for reading and writing by this user
+
+
+@dataclass(frozen=True, slots=True)
+class VerbsLibrary:
+    """Shared objects found where the dynamic linker looks; none is loaded."""
+
+    searched: tuple[str, ...]  # folders
+    libibverbs: tuple[str, ...]  # paths of libibverbs.so.1
+    providers: dict[str, str]  # provider name → path of lib<name>-rdmav<abi>.so
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFacts:
+    """The context that an RDMA program started here would have."""
+
+    uid: int | Missing  # Uid of /proc/self/status (effective)
+    memlock: Limit | Missing  # "Max locked memory" of /proc/self/limits
+    capabilities: tuple[str, ...] | Missing  # CapEff of /proc/self/status
+    initial_userns: bool | Missing  # /proc/self/uid_map; capabilities count only there
+    nodes: tuple[DeviceNode, ...] | Missing  # /dev/infiniband
+    modules: tuple[str, ...] | Missing  # /proc/modules, the RDMA ones
+    netns: str | Missing  # /proc/self/ns/net: "net:[4026531840]"
+    initial_netns: bool | Missing  # the same as /proc/1/ns/net
+    netdevs: tuple[str, ...] | Missing  # /proc/self/net/dev
+    ipv6: dict[str, tuple[str, ...]] | Missing  # /proc/self/net/if_inet6: netdev → addresses
+    container: str | None  # which sign of a container was seen
+    library: VerbsLibrary | Missing
+    environment: dict[str, str] | Missing  # RDMAV_, IBV_, MLX5_, NCCL_IB_, UCX_, …
+
+
+# --- verbs -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class VerbsFacts:
+    """What libibverbs or librdma answers. No source fills this yet."""
+
+    devices: tuple[str, ...]
+
+
+def present(values: "tuple[T, ...] | Missing") -> Iterator[T]:
+    """The values there are; nothing where there was no look."""
+    if not isinstance(values, Missing):
+        yield from values

@@ -1,0 +1,1 @@
+"""GIDs: the value, the route policy, and what the stacks above would pick."""

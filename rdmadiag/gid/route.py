@@ -1,0 +1,158 @@
+"""The one policy: which GID the address vector of RTR will use.
+
+>>> from rdmadiag.facts import GidEntry
+>>> from rdmadiag.gid.gid import Gid
+>>> from rdmadiag.ib import GidType, LinkLayer
+>>> table = [
+...     GidEntry(0, Gid.parse("fe80::1"), GidType.ROCE_V2, "eth0"),
+...     GidEntry(1, Gid.parse("::ffff:192.0.2.1"), GidType.ROCE_V1, "eth0"),
+...     GidEntry(2, Gid.parse("::ffff:192.0.2.1"), GidType.ROCE_V2, "eth0"),
+... ]
+>>> route = select_route_gid(table, LinkLayer.ETHERNET)
+>>> route.index, route.reason
+(2, 'RoCE v2 with an IPv4 address')
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from rdmadiag.facts import GidEntry, Missing
+from rdmadiag.gid.gid import Family, Gid, Scope
+from rdmadiag.gid.stacks import x_rdma
+from rdmadiag.ib import GidType, LinkLayer
+
+
+class NetDevState(StrEnum):
+    """What this network namespace says of the netdev that a GID names."""
+
+    UP = "up"
+    DOWN = "down"
+    ABSENT = "absent"  # the namespace has no netdev of this name
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The chosen entry and why it was chosen."""
+
+    index: int
+    gid: Gid
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoRoute:
+    """No entry can be used, and why."""
+
+    reason: str
+
+
+_TYPE_RANK: Final = {GidType.ROCE_V2: 0, GidType.ROCE_V1: 2, GidType.IB: 2}
+_UNKNOWN_TYPE_RANK: Final = 1
+_TYPE_TEXT: Final = {
+    GidType.ROCE_V2: "RoCE v2",
+    GidType.ROCE_V1: "RoCE v1, as there is no usable RoCE v2 entry,",
+    GidType.IB: "RoCE v1, as there is no usable RoCE v2 entry,",
+}
+
+
+def select_route_gid(
+    entries: Sequence[GidEntry],
+    link_layer: LinkLayer,
+    preferred: int | None = None,
+    netdevs: Mapping[str, NetDevState] | None = None,
+    unassigned: Collection[int] = (),
+) -> Route | NoRoute:
+    """The route GID of a port.
+
+    `entries` in table order, `preferred` an explicit index that must name a non-zero
+    entry, `netdevs` the state of each netdev that entries name (one that is not in it
+    is unknown, and counts like one that is up), `unassigned` the indexes of link-local
+    entries whose address the netdev does not have.
+    """
+    candidates = [entry for entry in entries if not entry.gid.is_zero]
+    if preferred is not None:
+        return _explicit(candidates, preferred)
+    if link_layer is LinkLayer.ETHERNET:
+        return _ethernet(candidates, netdevs or {}, unassigned)
+    if link_layer is LinkLayer.INFINIBAND:
+        return _infiniband(candidates)
+    chosen = x_rdma.select(candidates, link_layer)
+    if chosen is None:
+        return NoRoute(x_rdma.refusal(candidates, link_layer))
+    return Route(chosen.index, chosen.gid, x_rdma.explain(chosen))
+
+
+def _explicit(candidates: Sequence[GidEntry], preferred: int) -> Route | NoRoute:
+    for entry in candidates:
+        if entry.index == preferred:
+            return Route(entry.index, entry.gid, "asked for by index")
+    return NoRoute(f"index {preferred}, which was asked for, is empty")
+
+
+def _infiniband(candidates: Sequence[GidEntry]) -> Route | NoRoute:
+    for entry in candidates:
+        if entry.index == 0:
+            return Route(
+                0, entry.gid, "InfiniBand routes by LID; GID 0 serves where a GRH is needed"
+            )
+    return NoRoute("InfiniBand routes by LID; GID 0 is empty")
+
+
+def netdev_state(entry: GidEntry, netdevs: Mapping[str, NetDevState]) -> NetDevState:
+    """The state of the netdev that `entry` names."""
+    if isinstance(entry.netdev, Missing):
+        return NetDevState.UNKNOWN
+    return netdevs.get(entry.netdev, NetDevState.UNKNOWN)
+
+
+def _ethernet(
+    candidates: Sequence[GidEntry],
+    netdevs: Mapping[str, NetDevState],
+    unassigned: Collection[int],
+) -> Route | NoRoute:
+    """RoCE v2 before v1; IPv4, global IPv6, link-local; what has no live netdev comes last.
+
+    The seed's rule takes the first IPv4 entry whatever its type, which on most NICs is
+    the RoCE v1 twin of the one that routers forward.
+    """
+    if not candidates:
+        return NoRoute("every GID of the port is empty")
+    best = min(candidates, key=lambda entry: _rank(entry, netdevs, unassigned))
+    reason = f"{_type_text(best)} with {_address_text(best)}"
+    state = netdev_state(best, netdevs)
+    if state is NetDevState.DOWN:
+        reason += f"; its netdev {best.netdev} is down"
+    elif state is NetDevState.ABSENT:
+        reason += f"; its netdev {best.netdev} is not in this network namespace"
+    if best.index in unassigned:
+        reason += f"; {best.netdev} does not have that address"
+    return Route(best.index, best.gid, reason)
+
+
+def _rank(
+    entry: GidEntry, netdevs: Mapping[str, NetDevState], unassigned: Collection[int]
+) -> tuple[bool, int, int, int]:
+    dead = netdev_state(entry, netdevs) in (NetDevState.DOWN, NetDevState.ABSENT)
+    kind = _UNKNOWN_TYPE_RANK if isinstance(entry.type, Missing) else _TYPE_RANK[entry.type]
+    if entry.gid.scope is Scope.LINK_LOCAL:
+        # 169.254.0.0/16 does not leave the link either, but needs no zone index.
+        reach = 2 if entry.gid.family is Family.IPV4 else 3
+        # The default GID (EUI-64 of the MAC) is there whatever addresses the netdev has.
+        reach += entry.index in unassigned
+    else:
+        reach = 0 if entry.gid.family is Family.IPV4 else 1
+    return dead, kind, reach, entry.index
+
+
+def _type_text(entry: GidEntry) -> str:
+    return "unknown type" if isinstance(entry.type, Missing) else _TYPE_TEXT[entry.type]
+
+
+def _address_text(entry: GidEntry) -> str:
+    family = "IPv4" if entry.gid.family is Family.IPV4 else "IPv6"
+    if entry.gid.scope is Scope.LINK_LOCAL:
+        return f"a link-local {family} address"
+    return f"an {family} address" if family == "IPv4" else "a routable IPv6 address"

@@ -1,0 +1,1 @@
+"""What other software would pick from the same table: one file a stack, pure."""

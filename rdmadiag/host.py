@@ -1,0 +1,269 @@
+"""The host that is looked at: a live machine here, a recorded one in `snapshot`.
+
+Everything that sources learn comes through a Host, and a Host offers nothing that
+writes. What cannot be had is a `Missing`, never an exception.
+"""
+
+import contextlib
+import errno
+import os
+import signal
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from rdmadiag.facts import Identity, Missing, Why
+
+READ_LIMIT: Final = 64 * 1024
+"""Bytes; no attribute of sysfs exceeds one page, and /proc/modules stays below this."""
+
+OUTPUT_LIMIT: Final = 4 * 1024 * 1024
+"""Bytes kept of what a command prints; the rest is read and dropped."""
+
+_WHY: Final = {
+    errno.ENOENT: Why.ABSENT,
+    errno.ENOTDIR: Why.ABSENT,
+    errno.ENODEV: Why.ABSENT,
+    errno.ENXIO: Why.ABSENT,
+    errno.EACCES: Why.DENIED,
+    errno.EPERM: Why.DENIED,
+    errno.EINVAL: Why.UNSUPPORTED,
+    errno.EOPNOTSUPP: Why.UNSUPPORTED,
+    errno.ENOTSUP: Why.UNSUPPORTED,
+    errno.ENOSYS: Why.UNSUPPORTED,
+    errno.EPROTONOSUPPORT: Why.UNSUPPORTED,
+    errno.EAFNOSUPPORT: Why.UNSUPPORTED,
+    errno.ETIMEDOUT: Why.TIMEOUT,
+}
+
+
+def refusal(error: OSError, subject: str) -> Missing:
+    """What an OSError means for the reader: the reason, and "subject: ENAME"."""
+    number = error.errno or 0
+    name = errno.errorcode.get(number, type(error).__name__)
+    return Missing(_WHY.get(number, Why.MALFORMED), f"{subject}: {name}")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStat:
+    """What stat(2) says of a file."""
+
+    mode: int  # st_mode
+    uid: int
+    gid: int
+    dev: str | None  # "major:minor" of a device node
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A command that came to its end."""
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+
+class Host(Protocol):
+    """What a source may ask. Paths are absolute, as on the host itself."""
+
+    @property
+    def identity(self) -> Identity:
+        """Which host this is."""
+
+    @property
+    def lacks(self) -> Mapping[str, Missing]:
+        """Sources, by name, that this host cannot answer at all, and why."""
+
+    def read(self, path: str, limit: int = READ_LIMIT) -> bytes | Missing:
+        """The content of a regular file; longer than `limit` bytes is malformed."""
+
+    def list(self, path: str) -> tuple[str, ...] | Missing:
+        """The names in a folder, sorted."""
+
+    def readlink(self, path: str) -> str | Missing:
+        """The target of a symbolic link, as written."""
+
+    def stat(self, path: str) -> NodeStat | Missing:
+        """Mode, owner and device number; links are followed."""
+
+    def can_open(self, path: str) -> bool | Missing:
+        """Whether this user may read and write it, by access(2): nothing is opened."""
+
+    def environ(self, prefixes: Sequence[str]) -> dict[str, str] | Missing:
+        """The environment variables that start with one of `prefixes`."""
+
+    def netlink(self, name: str, protocol: int, request: bytes, deadline: float) -> bytes | Missing:
+        """All reply messages to one read-only request.
+
+        `name` tells requests apart in a snapshot; `deadline` is absolute, on
+        `time.monotonic`'s clock. Raises netlink.NotARead for a request that is not a GET.
+        """
+
+    def run(self, argv: Sequence[str], deadline: float) -> Ran | Missing:
+        """A command's output, with LC_ALL=C; past `deadline` it is killed and abandoned."""
+
+
+class LiveHost:
+    """This machine."""
+
+    lacks: Mapping[str, Missing] = {}
+
+    def __init__(self) -> None:
+        system = os.uname()
+        platform = system.sysname.lower()
+        self.identity = Identity(
+            hostname=system.nodename,
+            platform="linux"
+            if platform == "linux"
+            else "darwin"
+            if platform == "darwin"
+            else "unknown",
+            kernel=system.release,
+            machine=system.machine,
+        )
+
+    def read(self, path: str, limit: int = READ_LIMIT) -> bytes | Missing:
+        """See Host."""
+        try:
+            # O_NONBLOCK: a FIFO in the way must not hold us.
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            return refusal(error, path)
+        try:
+            return read_capped(handle, path, limit)
+        finally:
+            os.close(handle)
+
+    def list(self, path: str) -> tuple[str, ...] | Missing:
+        """See Host."""
+        try:
+            return tuple(sorted(os.listdir(path)))
+        except OSError as error:
+            return refusal(error, path)
+
+    def readlink(self, path: str) -> str | Missing:
+        """See Host."""
+        try:
+            return os.readlink(path)
+        except OSError as error:
+            return refusal(error, path)
+
+    def stat(self, path: str) -> NodeStat | Missing:
+        """See Host."""
+        try:
+            found = os.stat(path)
+        except OSError as error:
+            return refusal(error, path)
+        is_node = stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode)
+        dev = f"{os.major(found.st_rdev)}:{os.minor(found.st_rdev)}" if is_node else None
+        return NodeStat(found.st_mode, found.st_uid, found.st_gid, dev)
+
+    def can_open(self, path: str) -> bool | Missing:
+        """See Host."""
+        try:
+            return os.access(
+                path, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids
+            )
+        except OSError as error:
+            return refusal(error, path)
+
+    def environ(self, prefixes: Sequence[str]) -> dict[str, str] | Missing:
+        """See Host."""
+        wanted = tuple(prefixes)
+        return {
+            name: value for name, value in sorted(os.environ.items()) if name.startswith(wanted)
+        }
+
+    def netlink(self, name: str, protocol: int, request: bytes, deadline: float) -> bytes | Missing:
+        """See Host."""
+        from rdmadiag import netlink
+
+        try:
+            return netlink.exchange(protocol, request, deadline)
+        except TimeoutError:
+            return Missing(Why.TIMEOUT, f"netlink {name}: no complete reply before the deadline")
+        except ValueError as error:
+            return Missing(Why.MALFORMED, f"netlink {name}: {error}")
+        except OSError as error:
+            return refusal(error, f"netlink {name}")
+
+    def run(self, argv: Sequence[str], deadline: float) -> Ran | Missing:
+        """See Host."""
+        subject = argv[0]
+        try:
+            child = subprocess.Popen(  # noqa: S603  # argv is a constant of a source, never a shell line
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, "LC_ALL": "C"},
+                start_new_session=True,
+            )
+        except OSError as error:
+            return refusal(error, subject)
+        out, err = _Capped(child.stdout), _Capped(child.stderr)
+        try:
+            # Not subprocess.run(timeout=): it waits without end for a child stuck in the kernel.
+            returncode = child.wait(timeout=max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            _abandon(child)
+            return Missing(
+                Why.TIMEOUT, f"{subject}: no end before the deadline, pid {child.pid} killed"
+            )
+        if not (out.finish(deadline) and err.finish(deadline)):
+            _abandon(child)
+            return Missing(Why.TIMEOUT, f"{subject}: a child of it holds its output open")
+        return Ran(returncode, out.content(), err.content())
+
+
+def read_capped(handle: int, path: str, limit: int) -> bytes | Missing:
+    """Up to `limit` bytes of an open regular file; Missing for more, or for another kind."""
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return Missing(Why.MALFORMED, f"{path}: not a regular file")
+        # One read for what fits a page: sysfs gives an attribute whole, or not at all.
+        content = os.read(handle, limit + 1)
+        while content and len(content) <= limit:
+            more = os.read(handle, limit + 1 - len(content))
+            if not more:
+                break
+            content += more
+    except OSError as error:
+        return refusal(error, path)
+    if len(content) > limit:
+        return Missing(Why.MALFORMED, f"{path}: longer than {limit} bytes")
+    return content
+
+
+class _Capped:
+    """Drains a pipe in the background and keeps its first OUTPUT_LIMIT bytes."""
+
+    def __init__(self, stream: object) -> None:
+        self._stream = stream
+        self._kept = bytearray()
+        self._thread = threading.Thread(target=self._drain, daemon=True)
+        self._thread.start()
+
+    def _drain(self) -> None:
+        with self._stream as stream:  # type: ignore[attr-defined]  # Popen.stdout: IO[bytes]
+            while chunk := stream.read1(65536):
+                self._kept += chunk[: max(0, OUTPUT_LIMIT - len(self._kept))]
+
+    def finish(self, deadline: float) -> bool:
+        """Whether the other end was closed before `deadline`."""
+        self._thread.join(max(0.0, deadline - time.monotonic()))
+        return not self._thread.is_alive()
+
+    def content(self) -> bytes:
+        return bytes(self._kept)
+
+
+def _abandon(child: "subprocess.Popen[bytes]") -> None:
+    """Kill the whole group and do not wait: the child may be stuck in the kernel."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.returncode = -signal.SIGKILL  # so that Popen neither waits nor warns

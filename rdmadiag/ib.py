@@ -1,0 +1,117 @@
+"""Numbers of the RDMA interfaces, each once.
+
+Every member is a lowercase word (what documents print) and carries the number the
+kernel and the verbs library use for it.
+"""
+
+from enum import StrEnum
+from typing import Self
+
+
+class _Numbered(StrEnum):
+    number: int
+
+    def __new__(cls, word: str, number: int) -> Self:
+        member = str.__new__(cls, word)
+        member._value_ = word
+        member.number = number
+        return member
+
+    @classmethod
+    def from_number(cls, number: int) -> Self | None:
+        """The member with this number; None for a number that is not in the table."""
+        for member in cls:
+            if member.number == number:
+                return member
+        return None
+
+
+class PortState(_Numbered):
+    """enum ib_port_state, include/rdma/ib_verbs.h."""
+
+    NOP = "nop", 0
+    DOWN = "down", 1
+    INIT = "init", 2
+    ARMED = "armed", 3
+    ACTIVE = "active", 4
+    ACTIVE_DEFER = "active_defer", 5
+
+
+class PhysState(_Numbered):
+    """enum ib_port_phys_state, include/rdma/ib_verbs.h."""
+
+    SLEEP = "sleep", 1
+    POLLING = "polling", 2
+    DISABLED = "disabled", 3
+    TRAINING = "training", 4
+    LINK_UP = "link_up", 5
+    LINK_ERROR_RECOVERY = "link_error_recovery", 6
+    PHY_TEST = "phy_test", 7
+
+
+class LinkLayer(_Numbered):
+    """IBV_LINK_LAYER_*, infiniband/verbs.h; 100 is Apple's, x/rdma LinkLayerThunderbolt."""
+
+    UNSPECIFIED = "unspecified", 0
+    INFINIBAND = "infiniband", 1
+    ETHERNET = "ethernet", 2
+    THUNDERBOLT = "thunderbolt", 100
+
+
+class NodeType(_Numbered):
+    """enum rdma_node_type, include/rdma/ib_verbs.h."""
+
+    CA = "ca", 1
+    SWITCH = "switch", 2
+    ROUTER = "router", 3
+    RNIC = "rnic", 4
+    USNIC = "usnic", 5
+    USNIC_UDP = "usnic_udp", 6
+    UNSPECIFIED = "unspecified", 7
+
+
+class GidType(_Numbered):
+    """enum ibv_gid_type, infiniband/verbs.h."""
+
+    IB = "ib", 0
+    ROCE_V1 = "roce_v1", 1
+    ROCE_V2 = "roce_v2", 2
+
+
+class NetnsMode(_Numbered):
+    """RDMA_NLDEV_SYS_ATTR_NETNS_MODE, rdma_netlink.h."""
+
+    EXCLUSIVE = "exclusive", 0
+    SHARED = "shared", 1
+
+
+class DriverId(_Numbered):
+    """enum rdma_driver_id, rdma/ib_user_ioctl_verbs.h; the word is rdma-core's provider."""
+
+    UNKNOWN = "unknown", 0
+    MLX5 = "mlx5", 1
+    MLX4 = "mlx4", 2
+    CXGB3 = "cxgb3", 3
+    CXGB4 = "cxgb4", 4
+    MTHCA = "mthca", 5
+    BNXT_RE = "bnxt_re", 6
+    OCRDMA = "ocrdma", 7
+    NES = "nes", 8
+    IRDMA = "irdma", 9
+    VMW_PVRDMA = "vmw_pvrdma", 10
+    QEDR = "qedr", 11
+    HNS = "hns", 12
+    USNIC = "usnic", 13
+    RXE = "rxe", 14
+    HFI1 = "hfi1", 15
+    QIB = "qib", 16
+    EFA = "efa", 17
+    SIW = "siw", 18
+    ERDMA = "erdma", 19
+    MANA = "mana", 20
+
+
+LID_NONE = 0
+"""A port that no subnet manager has configured (InfiniBand volume 1, 14.2.5.6)."""
+
+GID_BYTES = 16

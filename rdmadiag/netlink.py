@@ -1,0 +1,143 @@
+"""One netlink exchange: framing, the list of requests we may send, and a deadline.
+
+Messages are built and read by pyroute2 in `sources`; the bytes pass through here, so
+that a snapshot can hold them as they were.
+"""
+
+import errno
+import os
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+NETLINK_ROUTE: Final = 0
+NETLINK_RDMA: Final = 20
+
+NLM_F_REQUEST: Final = 0x01
+NLM_F_MULTI: Final = 0x02
+NLM_F_DUMP_INTR: Final = 0x10
+NLM_F_DUMP: Final = 0x300
+
+NLMSG_ERROR: Final = 2
+NLMSG_DONE: Final = 3
+
+RDMA_NL_NLDEV: Final = 5
+
+READ_ONLY: Final[dict[int, frozenset[int]]] = {
+    # RTM_GETLINK, RTM_GETADDR
+    NETLINK_ROUTE: frozenset({18, 22}),
+    # RDMA_NLDEV_CMD_*: GET, PORT_GET, SYS_GET, RES_GET and its kinds, GET_CHARDEV,
+    # STAT_GET, RES_CTX_GET, RES_SRQ_GET, STAT_GET_STATUS
+    NETLINK_RDMA: frozenset(
+        (RDMA_NL_NLDEV << 10) + op for op in (1, 5, 6, 9, 10, 11, 12, 13, 14, 15, 17, 22, 23, 24)
+    ),
+}
+"""Message types by protocol that are sent; every other one is refused."""
+
+_HEADER: Final = struct.Struct("=IHHII")
+_ERROR: Final = struct.Struct("=i")
+_DATAGRAM: Final = 256 * 1024
+
+
+class NotARead(Exception):
+    """A request that could change something; a bug of ours, never sent."""
+
+
+class Message(NamedTuple):
+    """One message in a buffer."""
+
+    offset: int
+    length: int
+    type: int
+    flags: int
+    sequence: int
+
+
+def messages(buffer: bytes) -> Iterator[Message]:
+    """The messages in `buffer`; raises ValueError where one is cut short."""
+    offset = 0
+    while offset < len(buffer):
+        if len(buffer) - offset < _HEADER.size:
+            raise ValueError(f"netlink reply ends inside a header, at byte {offset}")
+        length, kind, flags, sequence, _ = _HEADER.unpack_from(buffer, offset)
+        if length < _HEADER.size or offset + length > len(buffer):
+            raise ValueError(f"netlink reply ends inside a message, at byte {offset}")
+        yield Message(offset, length, kind, flags, sequence)
+        offset += (length + 3) & ~3
+
+
+def error_number(buffer: bytes, message: Message) -> int:
+    """The errno of an NLMSG_ERROR or of the status in an NLMSG_DONE; 0 for none."""
+    if message.length < _HEADER.size + _ERROR.size:
+        return 0
+    (status,) = _ERROR.unpack_from(buffer, message.offset + _HEADER.size)
+    return max(0, -int(status))
+
+
+def require_read_only(protocol: int, request: bytes) -> None:
+    """Raises NotARead unless every message in `request` is a GET that we know."""
+    allowed = READ_ONLY.get(protocol, frozenset())
+    for message in messages(request):
+        if message.type not in allowed:
+            raise NotARead(
+                f"netlink protocol {protocol}: message type {message.type} is not a read"
+            )
+
+
+def exchange(protocol: int, request: bytes, deadline: float) -> bytes:
+    """Send one request and return its replies, without the closing NLMSG_DONE.
+
+    `deadline` is absolute on `time.monotonic`'s clock. Raises TimeoutError past it,
+    OSError with the kernel's errno when the kernel refuses, ValueError for a reply that
+    is cut short, NotARead for a request that is not a read.
+    """
+    require_read_only(protocol, request)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol) as link:
+        link.bind((0, 0))
+        link.settimeout(_left(deadline))
+        link.send(request)
+        replies = bytearray()
+        while True:
+            link.settimeout(_left(deadline))
+            datagram, _, flags, _ = link.recvmsg(_DATAGRAM)
+            if flags & socket.MSG_TRUNC:
+                raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
+            for message in messages(datagram):
+                if message.type in (NLMSG_ERROR, NLMSG_DONE):
+                    number = error_number(datagram, message)
+                    if number:
+                        raise OSError(number, os.strerror(number))
+                    return bytes(replies)
+                replies += datagram[message.offset : message.offset + ((message.length + 3) & ~3)]
+                if not message.flags & NLM_F_MULTI:
+                    return bytes(replies)
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def interrupted(buffer: bytes) -> bool:
+    """Whether the kernel marked this dump as inconsistent: something changed meanwhile."""
+    return any(message.flags & NLM_F_DUMP_INTR for message in messages(buffer))
+
+
+def decode(buffer: bytes, message_class: Any) -> list[Any]:
+    """Every message in `buffer`, as decoded `message_class` of pyroute2.
+
+    Raises ValueError for a reply that is cut short or that pyroute2 cannot read.
+    """
+    decoded = []
+    for at in messages(buffer):
+        message = message_class(buffer[at.offset : at.offset + at.length])
+        try:
+            message.decode()
+        except Exception as error:  # its decoders raise whatever struct, codecs and sockets do
+            raise ValueError(f"netlink message at byte {at.offset}: {error!r}") from error
+        decoded.append(message)
+    return decoded

@@ -1,0 +1,1 @@
+"""The report on a host, and what is to be thought of it."""

@@ -1,0 +1,84 @@
+"""What stands between this process and a device: its node, the libraries, locked memory."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from rdmadiag.facts import DeviceNode, Missing, ProcessFacts, Why
+from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.preflight.reconcile import DeviceView
+from rdmadiag.rdma_drivers import provider_of
+
+MEMLOCK_CRITICAL: Final = 64 * 1024
+"""Bytes. Linux's default before 5.16; ibv_create_cq fails with it (openucx/ucx#8229)."""
+
+MEMLOCK_WARN: Final = 64 * 1024 * 1024
+"""Bytes. The largest limit reported to fail is 8 MiB, Debian's default (NVIDIA/nccl-tests#206)."""
+
+
+class Memlock(StrEnum):
+    """How far the limit on locked memory carries."""
+
+    ENOUGH = "enough"
+    LOW = "low"  # small programs run; registering application buffers fails
+    NONE = "none"  # not even a completion queue can be had
+    UNKNOWN = "unknown"
+
+
+def memlock(process: ProcessFacts | Missing) -> Memlock:
+    """The soft limit of the process that looks, whatever its capabilities."""
+    if isinstance(process, Missing) or isinstance(process.memlock, Missing):
+        return Memlock.UNKNOWN
+    soft = process.memlock.soft
+    if soft == "unlimited" or soft >= MEMLOCK_WARN:
+        return Memlock.ENOUGH
+    return Memlock.NONE if soft <= MEMLOCK_CRITICAL else Memlock.LOW
+
+
+def ignores_memlock(process: ProcessFacts | Missing) -> bool:
+    """Whether the kernel exempts this process: CAP_IPC_LOCK of the initial user namespace."""
+    if isinstance(process, Missing) or isinstance(process.capabilities, Missing):
+        return False
+    return "CAP_IPC_LOCK" in process.capabilities and process.initial_userns is True
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAccess:
+    """The character device of an RDMA device, as this process finds it."""
+
+    name: str | None  # "uverbs0"; None where no witness names one
+    node: DeviceNode | None  # None: /dev/infiniband has no such node
+
+
+def node_access(device: DeviceView, evidence: Evidence) -> NodeAccess | None:
+    """The device's node in /dev/infiniband; None where that folder was not looked at."""
+    process = evidence.process
+    if isinstance(process, Missing):
+        return None
+    if isinstance(process.nodes, Missing):
+        absent = process.nodes.why is Why.ABSENT
+        return NodeAccess(device.uverbs, None) if absent else None
+    found = {node.name: node for node in process.nodes}
+    return NodeAccess(device.uverbs, found.get(device.uverbs or ""))
+
+
+class Library(StrEnum):
+    """Whether a verbs program started here would find its libraries."""
+
+    FOUND = "found"
+    NO_LIBIBVERBS = "no_libibverbs"
+    NO_PROVIDER = "no_provider"
+    UNKNOWN = "unknown"
+
+
+def library(device: DeviceView, evidence: Evidence) -> Library:
+    """libibverbs, and the provider library for this device's driver."""
+    process = evidence.process
+    if isinstance(process, Missing) or isinstance(process.library, Missing):
+        return Library.UNKNOWN
+    if not process.library.libibverbs:
+        return Library.NO_LIBIBVERBS
+    if device.provider is None:
+        return Library.UNKNOWN
+    known = provider_of(device.provider) in process.library.providers
+    return Library.FOUND if known else Library.NO_PROVIDER

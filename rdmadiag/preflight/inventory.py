@@ -1,0 +1,171 @@
+"""Devices and ports by witness: who sees each one, and why another does not."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from rdmadiag.facts import Missing, PciFunction, Why
+from rdmadiag.ib import LinkLayer, NetnsMode, NodeType, PhysState, PortState
+from rdmadiag.preflight.access import node_access
+from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.preflight.reconcile import DeviceView, PortView, Protocol
+
+Sighting = bool | Missing
+"""Seen, looked and not seen, or not looked."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenBy:
+    """Which witness shows a device."""
+
+    sysfs: Sighting
+    nldev: Sighting
+    verbs: Sighting
+    uverbs_node: Sighting
+
+
+@dataclass(frozen=True, slots=True)
+class PortRow:
+    """One port of a device."""
+
+    port: int
+    state: PortState | Missing
+    phys_state: PhysState | Missing
+    link_layer: LinkLayer | Missing
+    protocol: Protocol
+    rate: str | Missing
+    rate_gbps: float | Missing
+    lid: int | Missing
+    sm_lid: int | Missing
+    netdev: str | Missing
+    netdev_index: int | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRow:
+    """One RDMA device."""
+
+    name: str
+    seen_by: SeenBy
+    why_not: tuple[str, ...]  # one sentence a witness that does not show it
+    node_type: NodeType | Missing
+    driver: str | Missing
+    firmware: str | Missing
+    board_id: str | Missing
+    node_guid: str | Missing
+    sys_image_guid: str | Missing
+    numa_node: int | Missing
+    pci: PciFunction | Missing
+    uverbs: str | None
+    ports: tuple[PortRow, ...]
+
+
+def inventory(devices: Iterable[DeviceView], evidence: Evidence) -> tuple[DeviceRow, ...]:
+    """One row a device, in the devices' order."""
+    return tuple(_row(device, evidence) for device in devices)
+
+
+def _row(device: DeviceView, evidence: Evidence) -> DeviceRow:
+    seen = SeenBy(
+        sysfs=_sighting(evidence.sysfs, device.sysfs),
+        nldev=_sighting(evidence.nldev, device.nldev),
+        verbs=_verbs(device.name, evidence),
+        uverbs_node=_node(device, evidence),
+    )
+    nothing = Missing(Why.ABSENT, "sysfs does not show this device")
+    sysfs, nldev, pci = device.sysfs, device.nldev, device.pci
+    return DeviceRow(
+        name=device.name,
+        seen_by=seen,
+        why_not=tuple(_why_not(device, seen, evidence)),
+        node_type=sysfs.node_type if sysfs else nldev.node_type if nldev else nothing,
+        driver=device.driver,
+        firmware=sysfs.firmware if sysfs else nldev.firmware if nldev else nothing,
+        board_id=sysfs.board_id if sysfs else nothing,
+        node_guid=sysfs.node_guid if sysfs else nldev.node_guid if nldev else nothing,
+        sys_image_guid=sysfs.sys_image_guid if sysfs else nothing,
+        numa_node=pci if isinstance(pci, Missing) else pci.numa_node,
+        pci=pci,
+        uverbs=device.uverbs,
+        ports=tuple(_port(port) for port in device.ports),
+    )
+
+
+def _port(port: PortView) -> PortRow:
+    nothing = Missing(Why.ABSENT, "sysfs does not show this port")
+    return PortRow(
+        port=port.number,
+        state=port.state,
+        phys_state=port.phys_state,
+        link_layer=port.link_layer,
+        protocol=port.protocol,
+        rate=port.rate,
+        rate_gbps=port.sysfs.rate_gbps if port.sysfs else nothing,
+        lid=port.lid,
+        sm_lid=port.sm_lid,
+        netdev=_netdev(port),
+        netdev_index=(
+            port.nldev.netdev_index if port.nldev else Missing(Why.NOT_COLLECTED, "nldev")
+        ),
+    )
+
+
+def _netdev(port: PortView) -> str | Missing:
+    """nldev's word, else the one netdev that all GIDs name."""
+    if port.nldev and not isinstance(port.nldev.netdev, Missing):
+        return port.nldev.netdev
+    if len(port.netdevs) == 1:
+        return next(iter(port.netdevs))
+    return port.nldev.netdev if port.nldev else Missing(Why.ABSENT, "no GID names one netdev")
+
+
+def _sighting(source: object, found: object | None) -> Sighting:
+    if isinstance(source, Missing):
+        return source
+    return found is not None
+
+
+def _verbs(name: str, evidence: Evidence) -> Sighting:
+    if isinstance(evidence.verbs, Missing):
+        return evidence.verbs
+    return name in evidence.verbs.devices
+
+
+def _node(device: DeviceView, evidence: Evidence) -> Sighting:
+    access = node_access(device, evidence)
+    if access is None:
+        process = evidence.process
+        return process if isinstance(process, Missing) else Missing(Why.DENIED, "/dev/infiniband")
+    return access.node is not None
+
+
+def _why_not(device: DeviceView, seen: SeenBy, evidence: Evidence) -> Iterable[str]:
+    """One sentence for each witness that looked and did not see the device."""
+    if seen.sysfs is False:
+        yield f"sysfs does not show it: {_hidden(evidence)}"
+    elif device.sysfs and not device.ports:
+        yield f"no port can be read: {device.sysfs.ports or 'the folder is empty'}"
+    if seen.nldev is False:
+        yield f"nldev does not show it: {_hidden(evidence)}"
+    if seen.uverbs_node is False:
+        container = None if isinstance(evidence.process, Missing) else evidence.process.container
+        if device.uverbs is None:
+            cause = "ib_uverbs is not loaded, or does not serve it"
+        elif container:
+            cause = f"/dev/infiniband/{device.uverbs} is not mounted into the container"
+        else:
+            cause = f"udev has not made /dev/infiniband/{device.uverbs}"
+        yield f"no character device: {cause}"
+    access = node_access(device, evidence)
+    if access and access.node and access.node.openable is False:
+        node = access.node
+        yield f"this user may not open /dev/infiniband/{node.name} ({node.mode})"
+
+
+def _hidden(evidence: Evidence) -> str:
+    mode: NetnsMode | Missing | Literal[""] = (
+        "" if isinstance(evidence.nldev, Missing) else evidence.nldev.netns_mode
+    )
+    if mode is NetnsMode.EXCLUSIVE:
+        return "netns mode is exclusive, and the device is in another network namespace"
+    return "it came or went between the two reads, or is in another network namespace"

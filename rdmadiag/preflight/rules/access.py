@@ -1,0 +1,242 @@
+"""Whether this process could use a device: node, libraries, locked memory."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from rdmadiag.facts import DeviceNode, Limit, Missing, ProcessFacts
+from rdmadiag.preflight.access import (
+    MEMLOCK_WARN,
+    Library,
+    Memlock,
+    ignores_memlock,
+    library,
+    memlock,
+    node_access,
+)
+from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.preflight.reconcile import DeviceView
+from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.rdma_drivers import provider_of
+
+
+@rule(
+    "uverbs-node-missing",
+    Severity.CRITICAL,
+    "No character device",
+    "The kernel has the device, and /dev/infiniband has no node for it. libibverbs then drops "
+    'the device without a word, and programs say "No IB devices found".',
+    (
+        "https://github.com/kvcache-ai/Mooncake/issues/102",
+        "https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/169",
+    ),
+)
+def uverbs_node_missing(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Known to the kernel, not to /dev."""
+    for device in case.devices:
+        access = node_access(device, case.evidence)
+        if access is None or access.node is not None:
+            continue
+        name = access.name or "uverbsN"
+        yield speaker.finding(
+            f"{device.name}: /dev/infiniband/{name} does not exist; verbs programs will not see "
+            "the device",
+            device=device.name,
+            evidence=[
+                Proof("process", "/dev/infiniband", _listed(case.evidence)),
+                Proof(
+                    "sysfs",
+                    "/sys/class/infiniband_verbs/*/ibdev",
+                    f"{access.name} is {device.name}" if access.name else f"none is {device.name}",
+                ),
+            ],
+            remedy=_make_node(case.evidence, access.name),
+        )
+
+
+def _listed(evidence: Evidence) -> str:
+    assert not isinstance(evidence.process, Missing)
+    nodes = evidence.process.nodes
+    return seen(nodes) if isinstance(nodes, Missing) else " ".join(n.name for n in nodes) or "empty"
+
+
+def _make_node(evidence: Evidence, name: str | None) -> tuple[str, ...]:
+    if not isinstance(evidence.process, Missing) and evidence.process.container:
+        return (
+            "docker run --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 IMAGE",
+            "# Kubernetes: request the RDMA device plugin's resource in the pod's limits",
+        )
+    if name is None:
+        return ("sudo modprobe ib_uverbs",)
+    return ("sudo udevadm trigger --action=add --subsystem-match=infiniband_verbs",)
+
+
+@rule(
+    "uverbs-node-not-openable",
+    Severity.CRITICAL,
+    "Character device not openable",
+    "The node is there, and its mode or owner keeps this user from opening it: "
+    'programs say "Failed to open device".',
+    ("https://github.com/linux-rdma/rdma-core/blob/master/Documentation/udev.md",),
+)
+def uverbs_node_not_openable(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """access(2) says no."""
+    for device in case.devices:
+        access = node_access(device, case.evidence)
+        if access is None or access.node is None or access.node.openable is not False:
+            continue
+        node = access.node
+        path = f"/dev/infiniband/{node.name}"
+        yield speaker.finding(
+            f"{device.name}: this user may not open {path} ({node.mode})",
+            device=device.name,
+            evidence=[Proof("process", path, _owner(node))],
+            remedy=(
+                f"ls -l {path}",
+                f"sudo chmod 0666 {path}   # the mode that the kernel asks udev for",
+            ),
+        )
+
+
+def _owner(node: DeviceNode) -> str:
+    return f"{node.mode} uid {node.uid} gid {node.gid}"
+
+
+@rule(
+    "verbs-library-missing",
+    Severity.CRITICAL,
+    "libibverbs not found",
+    "libibverbs.so.1 is in none of the folders that the dynamic linker searches. NCCL and "
+    "others then fall back to TCP without an error. A program that brings its own copy is not "
+    "concerned.",
+    ("https://github.com/vllm-project/vllm/issues/42075",),
+)
+def verbs_library_missing(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """One finding for the host."""
+    if any(library(device, case.evidence) is Library.NO_LIBIBVERBS for device in case.devices):
+        yield speaker.finding(
+            "libibverbs.so.1 is not installed where the dynamic linker looks",
+            evidence=[_searched(case.evidence)],
+            remedy=_INSTALL,
+        )
+
+
+_INSTALL: Final = (
+    "sudo apt-get install -y libibverbs1 ibverbs-providers   # Debian, Ubuntu",
+    "sudo dnf install -y libibverbs   # Fedora, RHEL and relatives",
+)
+
+
+def _searched(evidence: Evidence) -> Proof:
+    assert not isinstance(evidence.process, Missing)
+    found = evidence.process.library
+    assert not isinstance(found, Missing)
+    return Proof("process", "folders of the dynamic linker", " ".join(found.searched))
+
+
+@rule(
+    "provider-library-missing",
+    Severity.CRITICAL,
+    "Provider library not found",
+    "libibverbs is there, and the provider library that speaks to this device's driver is not: "
+    "libibverbs drops the device silently.",
+    ("https://github.com/linux-rdma/rdma-core/blob/master/Documentation/libibverbs.md",),
+)
+def provider_library_missing(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """One finding a device."""
+    for device in case.devices:
+        if library(device, case.evidence) is not Library.NO_PROVIDER:
+            continue
+        name = provider_of(device.provider or "")
+        yield speaker.finding(
+            f"{device.name}: no provider library lib{name}-rdmav*.so for it",
+            device=device.name,
+            evidence=[Proof("process", "libibverbs providers", _providers(case.evidence, device))],
+            remedy=_INSTALL,
+        )
+
+
+def _providers(evidence: Evidence, device: DeviceView) -> str:
+    assert not isinstance(evidence.process, Missing)
+    found = evidence.process.library
+    assert not isinstance(found, Missing)
+    return " ".join(found.providers) or f"none; {device.name} needs one"
+
+
+@rule(
+    "memlock-too-low",
+    Severity.WARN,
+    "Locked-memory limit too low",
+    "Verbs lock what they register. With 64 KiB not even a completion queue can be had "
+    "(critical); with 8 MiB, the default of many distributions, registering application "
+    "buffers fails with ENOMEM (warn). A process with CAP_IPC_LOCK is exempt, but the programs "
+    "that it starts as another user are not: there the finding is one step milder.",
+    (
+        "https://github.com/openucx/ucx/issues/8229",
+        "https://github.com/NVIDIA/nccl-tests/issues/206",
+    ),
+)
+def memlock_too_low(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Of the process that looks."""
+    process = case.evidence.process
+    level = memlock(process)
+    if not case.devices or isinstance(process, Missing) or level is Memlock.ENOUGH:
+        return
+    limit = process.memlock
+    if isinstance(limit, Missing):
+        yield speaker.finding(
+            "the limit on locked memory could not be read",
+            severity=Severity.UNKNOWN,
+            evidence=[Proof("process", "/proc/self/limits", seen(limit))],
+            remedy=("ulimit -l",),
+        )
+        return
+    exempt = ignores_memlock(process)
+    severity = {
+        (Memlock.NONE, False): Severity.CRITICAL,
+        (Memlock.NONE, True): Severity.WARN,
+        (Memlock.LOW, False): Severity.WARN,
+        (Memlock.LOW, True): Severity.INFO,
+    }[level, exempt]
+    consequence = (
+        "verbs programs cannot create queues"
+        if level is Memlock.NONE
+        else "registering large buffers will fail"
+    )
+    whom = " for programs started without CAP_IPC_LOCK" if exempt else ""
+    yield speaker.finding(
+        f"locked memory is limited to {_kib(limit)}: {consequence}{whom}",
+        severity=severity,
+        evidence=[Proof("process", "/proc/self/limits: Max locked memory", _limits(limit))],
+        remedy=_raise_memlock(process, limit),
+    )
+
+
+def _limits(limit: Limit) -> str:
+    return f"soft {limit.soft}, hard {limit.hard}"
+
+
+def _kib(limit: Limit) -> str:
+    return f"{int(limit.soft) // 1024} KiB"
+
+
+def _raise_memlock(process: ProcessFacts, limit: Limit) -> tuple[str, ...]:
+    now: tuple[str, ...] = ()
+    if limit.hard == "unlimited" or limit.hard >= MEMLOCK_WARN:
+        now = (f"ulimit -l {limit.hard if limit.hard == 'unlimited' else limit.hard // 1024}",)
+    if process.container:
+        return (*now, "docker run --ulimit memlock=-1 --cap-add=IPC_LOCK IMAGE")
+    return (
+        *now,
+        "echo '* - memlock unlimited' | sudo tee /etc/security/limits.d/rdma.conf   # log in again",
+        "# a service (slurmd, kubelet, sshd): LimitMEMLOCK=infinity in its unit",
+    )
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    uverbs_node_missing,
+    uverbs_node_not_openable,
+    verbs_library_missing,
+    provider_library_missing,
+    memlock_too_low,
+)

@@ -1,0 +1,143 @@
+"""Whether there is an RDMA device at all, and which step is missing where there is none."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from rdmadiag.facts import Missing, PciFunction, Why, present
+from rdmadiag.ib import NetnsMode
+from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.rdma_drivers import ALWAYS_RDMA, RDMA_MODULE_OF_PCI_DRIVER, SOFTWARE_MODULES
+
+
+@rule(
+    "no-rdma-device",
+    Severity.UNKNOWN,
+    "No RDMA device",
+    "Neither sysfs nor nldev shows an RDMA device. The summary names the first step that is "
+    "missing: no PCI function whose driver can carry RDMA, the RDMA module not loaded, or a "
+    "device that lives in another network namespace. Unknown rather than critical: on a host "
+    "that was never meant to have one, this is the expected answer.",
+    ("https://github.com/linux-rdma/rdma-core/blob/master/Documentation/libibverbs.md",),
+)
+def no_rdma_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Nothing that any witness names."""
+    evidence = case.evidence
+    if case.devices or isinstance(evidence.sysfs, Missing):
+        return
+    devices = evidence.sysfs.devices
+    if isinstance(devices, Missing) and devices.why is not Why.ABSENT:
+        return  # "could not look" is another rule's
+    cause, remedy = _missing_step(evidence)
+    proofs = [Proof("sysfs", "/sys/class/infiniband", seen(devices) if devices else "empty")]
+    proofs += [
+        Proof("sysfs", f"/sys/bus/pci/devices/{each.address}", f"driver {seen(each.driver)}")
+        for each in present(evidence.sysfs.candidates)
+    ]
+    if not isinstance(evidence.process, Missing):
+        modules = evidence.process.modules
+        named = seen(modules) if isinstance(modules, Missing) else " ".join(modules)
+        proofs.append(Proof("process", "/proc/modules", named or "no RDMA module"))
+    yield speaker.finding(f"no RDMA device: {cause}", evidence=proofs, remedy=remedy)
+
+
+def _missing_step(evidence: Evidence) -> tuple[str, Iterable[str]]:
+    """The first missing step from hardware to device, and what to do about it."""
+    assert not isinstance(evidence.sysfs, Missing)
+    candidates = tuple(present(evidence.sysfs.candidates))
+    process = evidence.process
+    modules = Missing(Why.NOT_COLLECTED) if isinstance(process, Missing) else process.modules
+    loaded = frozenset(present(modules))
+    elsewhere = _other_namespace(evidence)
+    unbound = [each for each in candidates if isinstance(each.driver, Missing)]
+    sure = [each for each in candidates if each.driver in ALWAYS_RDMA]
+    maybe = [each for each in candidates if each not in sure and each not in unbound]
+    for function in (*sure, *maybe):
+        module = RDMA_MODULE_OF_PCI_DRIVER[str(function.driver)]
+        if module not in loaded and not isinstance(modules, Missing):
+            text = f"module {module} is not loaded for PCI {function.address} ({function.driver})"
+            doubt = "" if function in sure else ", if that function carries RDMA at all"
+            return f"{text}{doubt}", (f"sudo modprobe {module}", "rdma link")
+    if candidates and elsewhere:
+        return elsewhere
+    if unbound:
+        return _unbound(unbound[0])
+    if candidates:
+        function = candidates[0]
+        return (
+            f"none was registered for PCI {function.address} ({function.driver})",
+            (f"sudo dmesg | grep -i -e {function.driver} -e {function.address}",),
+        )
+    if elsewhere and loaded & _DEVICE_MODULES:
+        return elsewhere
+    if loaded & SOFTWARE_MODULES:
+        module = min(loaded & SOFTWARE_MODULES)
+        kind = module.removeprefix("rdma_")
+        return f"{module} is loaded and no link was added", (
+            f"sudo rdma link add {kind}0 type {kind} netdev eth0   # the netdev of your choice",
+        )
+    if isinstance(evidence.sysfs.candidates, Missing):
+        return "the PCI functions could not be read", ("lspci -nn",)
+    return "no PCI function known to an RDMA driver", (
+        "lspci -nn | grep -i -e infiniband -e ethernet   # is the adapter seen at all?",
+    )
+
+
+_DEVICE_MODULES: Final = frozenset(RDMA_MODULE_OF_PCI_DRIVER.values()) | SOFTWARE_MODULES
+
+
+def _unbound(function: PciFunction) -> tuple[str, tuple[str, ...]]:
+    text = f"PCI {function.address} ({seen(function.vendor)}) has no driver bound"
+    return text, (f"lspci -k -s {function.address}", f"sudo dmesg | grep {function.address}")
+
+
+def _other_namespace(evidence: Evidence) -> tuple[str, tuple[str, ...]] | None:
+    """Where a device may be instead: only stated when something hints at it."""
+    mode = None if isinstance(evidence.nldev, Missing) else evidence.nldev.netns_mode
+    if mode is NetnsMode.EXCLUSIVE:
+        return (
+            "the RDMA subsystem is in exclusive netns mode; the device is in another namespace",
+            (
+                "rdma system show",
+                "sudo nsenter -t 1 -n rdma dev   # the devices of the initial namespace",
+                "sudo nsenter -t 1 -n rdma dev set DEVICE netns $$   # move it to this one",
+            ),
+        )
+    process = evidence.process
+    if not isinstance(process, Missing) and process.initial_netns is False:
+        return (
+            "this process is not in the initial network namespace, where the device may be",
+            ("sudo nsenter -t 1 -n rdma dev",),
+        )
+    return None
+
+
+@rule(
+    "device-unreadable",
+    Severity.UNKNOWN,
+    "Device without readable ports",
+    "sysfs names the device, and its ports could not be read: the driver is being loaded or "
+    "unloaded, the class link dangles, or a copied tree is incomplete.",
+)
+def device_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """A name with nothing behind it."""
+    for device in case.devices:
+        if device.ports or device.sysfs is None:
+            continue
+        value = device.sysfs.ports
+        yield speaker.finding(
+            f"{device.name}: no port can be read",
+            device=device.name,
+            evidence=[
+                Proof(
+                    "sysfs",
+                    f"/sys/class/infiniband/{device.name}/ports",
+                    seen(value) if isinstance(value, Missing) else "empty",
+                )
+            ],
+            remedy=(f"ls -l /sys/class/infiniband/{device.name}/", "sudo dmesg | tail -50"),
+        )
+
+
+RULES: Final[tuple[Rule, ...]] = (no_rdma_device, device_unreadable)

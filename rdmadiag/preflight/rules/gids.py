@@ -1,0 +1,176 @@
+"""Whether an active RoCE port has a GID that can carry traffic."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from rdmadiag.facts import GidEntry, Missing
+from rdmadiag.gid.route import NetDevState, NoRoute
+from rdmadiag.preflight.reconcile import PortView, Protocol
+from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule, seen
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+
+
+def _roce_ports(case: Case) -> Iterator[PortView]:
+    """Active RoCE ports: what a port without a link lacks is no finding of its own."""
+    for _, port in case.ports:
+        if port.protocol is Protocol.ROCE and port.is_active:
+            yield port
+
+
+@rule(
+    "no-usable-gid",
+    Severity.CRITICAL,
+    "No usable GID",
+    "The port is ACTIVE, and its GID table holds nothing to send from: every row is empty, or "
+    "the best one is the default link-local GID of a software device whose netdev does not "
+    "have that address. RoCE GIDs follow the IP addresses of netdevs in this namespace.",
+    (
+        "https://github.com/NVIDIA/nccl/issues/1573",
+        "https://github.com/kvcache-ai/Mooncake/issues/1592",
+    ),
+)
+def no_usable_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """ACTIVE, and mute."""
+    for port in _roce_ports(case):
+        if isinstance(port.gids, Missing) or port.gids.unreadable:
+            continue
+        length = port.gids.length
+        entry = port.route_entry
+        if isinstance(port.route, NoRoute):
+            proofs = [port_attribute(port, "gids/*", f"{length} rows, all empty")]
+            summary = f"{port.name} has no GID: all {length} rows of its table are empty"
+        elif port.routes_by_unassigned_address and entry:
+            proofs = [
+                port_attribute(port, f"gids/{entry.index}", entry.gid),
+                Proof("process", "/proc/self/net/if_inet6", f"{entry.netdev} lacks {entry.gid}"),
+            ]
+            summary = (
+                f"{port.name} has no usable GID: {entry.gid} is left, "
+                f"and {entry.netdev} does not have that address"
+            )
+        else:
+            continue
+        yield speaker.finding(
+            summary,
+            device=port.device,
+            port=port.number,
+            evidence=proofs,
+            remedy=_add_address(port),
+        )
+
+
+def _add_address(port: PortView) -> tuple[str, ...]:
+    netdev = "NETDEV"
+    if port.nldev and not isinstance(port.nldev.netdev, Missing):
+        netdev = port.nldev.netdev
+    elif port.netdevs:
+        netdev = next(iter(port.netdevs))
+    return (
+        f"ip address show dev {netdev}",
+        f"sudo ip address add ADDRESS/PREFIX dev {netdev}",
+        "# in a container: host networking, or a netdev of the NIC (SR-IOV, macvlan) in the pod",
+    )
+
+
+@rule(
+    "gid-table-unreadable",
+    Severity.UNKNOWN,
+    "GID table unreadable",
+    "The GID table, or rows of it, could not be read: which GID routes cannot be told.",
+)
+def gid_table_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Not looked at is not empty."""
+    for _, port in case.ports:
+        if port.protocol is not Protocol.ROCE or port.sysfs is None:
+            continue
+        if isinstance(port.gids, Missing):
+            proofs = [port_attribute(port, "gids", port.gids)]
+            summary = f"{port.name}: its GID table could not be read"
+        elif port.gids.unreadable:
+            proofs = [
+                port_attribute(port, f"gids/{index}", why)
+                for index, why in list(port.gids.unreadable.items())[:3]
+            ]
+            count = len(port.gids.unreadable)
+            summary = f"{port.name}: {count} rows of its GID table could not be read"
+        else:
+            continue
+        yield speaker.finding(
+            summary,
+            device=port.device,
+            port=port.number,
+            evidence=proofs,
+            remedy=(f"grep . /sys/class/infiniband/{port.device}/ports/{port.number}/gids/*",),
+        )
+
+
+def _dead_route(case: Case, state: NetDevState) -> Iterator[tuple[PortView, GidEntry]]:
+    for port in _roce_ports(case):
+        entry = port.route_entry
+        if entry and port.route_netdev_state is state:
+            yield port, entry
+
+
+@rule(
+    "route-netdev-down",
+    Severity.CRITICAL,
+    "Netdev of the route GID is down",
+    "The port says ACTIVE, and the netdev that its best GID belongs to is down: RTR finds no "
+    "route from that address.",
+    ("https://github.com/NVIDIA/nccl/issues/749",),
+)
+def route_netdev_down(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """No better entry was left."""
+    for port, entry in _dead_route(case, NetDevState.DOWN):
+        yield speaker.finding(
+            f"{port.name} routes by GID {entry.index} ({entry.gid}), and its netdev "
+            f"{entry.netdev} is down",
+            device=port.device,
+            port=port.number,
+            evidence=_route_proofs(port, entry, "down"),
+            remedy=(f"sudo ip link set dev {entry.netdev} up",),
+        )
+
+
+@rule(
+    "route-netdev-absent",
+    Severity.CRITICAL,
+    "Netdev of the route GID is in another namespace",
+    "The GID table names netdevs that this network namespace does not have. The port says "
+    "ACTIVE all the same, and RTR fails with ENODEV or ENODATA.",
+    (
+        "https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/101",
+        "https://github.com/NVIDIA/nccl/issues/925",
+    ),
+)
+def route_netdev_absent(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Visible through sysfs, out of reach."""
+    for port, entry in _dead_route(case, NetDevState.ABSENT):
+        yield speaker.finding(
+            f"{port.name} routes by GID {entry.index} ({entry.gid}), and its netdev "
+            f"{entry.netdev} is not in this network namespace",
+            device=port.device,
+            port=port.number,
+            evidence=_route_proofs(port, entry, "not in this namespace"),
+            remedy=(
+                "ip -brief link",
+                "# run in the namespace that has the netdev (container: host networking), or",
+                f"sudo nsenter -t 1 -n ip link set {entry.netdev} netns $$",
+            ),
+        )
+
+
+def _route_proofs(port: PortView, entry: GidEntry, netdev: str) -> tuple[Proof, ...]:
+    return (
+        port_attribute(port, f"gids/{entry.index}", entry.gid),
+        port_attribute(port, f"gid_attrs/ndevs/{entry.index}", seen(entry.netdev)),
+        Proof("netdev", f"{entry.netdev}", netdev),
+    )
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    no_usable_gid,
+    gid_table_unreadable,
+    route_netdev_down,
+    route_netdev_absent,
+)

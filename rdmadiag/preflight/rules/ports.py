@@ -1,0 +1,200 @@
+"""Link and state of ports. One cause, one finding: the lowest layer that is wrong speaks."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from rdmadiag.facts import Missing, NetDev
+from rdmadiag.ib import LID_NONE, PhysState, PortState
+from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.preflight.reconcile import PortView, Protocol
+from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule, seen
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+
+
+def _is_down(port: PortView) -> bool:
+    states = set(port.states.values())
+    return bool(states) and PortState.ACTIVE not in states
+
+
+def _severity(case: Case) -> Severity:
+    """An idle port beside a working one is often just unused; it is critical when asked for."""
+    others = any(port.is_active for _, port in case.ports)
+    return Severity.WARN if others and not case.selected else Severity.CRITICAL
+
+
+@rule(
+    "link-not-up",
+    Severity.CRITICAL,
+    "Physical link not up",
+    "The port's physical state is not LinkUp: no cable, no peer, a disabled port, or a netdev "
+    "that is down. A warning where another port of the host is active and this one was not "
+    "asked for with --device: it may simply be unused.",
+    ("https://docs.kernel.org/infiniband/sysfs.html",),
+)
+def link_not_up(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Physical state first: nothing above it can work."""
+    for _, port in case.ports:
+        if not _is_down(port) or not _has_no_link(port):
+            continue
+        netdevs = _netdevs(port, case.evidence)
+        cause, remedy = _link_cause(port, netdevs)
+        yield speaker.finding(
+            f"{port.name} has no link: physical state {port.phys_state}{cause}",
+            device=port.device,
+            port=port.number,
+            severity=_severity(case),
+            evidence=(
+                port_attribute(port, "phys_state", port.phys_state),
+                port_attribute(port, "state", port.state),
+                *(
+                    Proof("netdev", f"{each.name} IFLA_OPERSTATE", _netdev_text(each))
+                    for each in netdevs
+                ),
+            ),
+            remedy=remedy,
+        )
+
+
+def _netdevs(port: PortView, evidence: Evidence) -> tuple[NetDev, ...]:
+    """The netdevs that this port's packets would leave by, as rtnetlink shows them."""
+    if isinstance(evidence.netdev, Missing) or port.protocol is Protocol.INFINIBAND:
+        return ()
+    names = set(port.netdevs)
+    if port.nldev and not isinstance(port.nldev.netdev, Missing):
+        names.add(port.nldev.netdev)
+    return tuple(each for each in evidence.netdev.netdevs if each.name in names)
+
+
+def _netdev_text(netdev: NetDev) -> str:
+    admin = "up" if netdev.admin_up else "down"
+    return f"{seen(netdev.operstate)}, administratively {admin}, carrier {seen(netdev.carrier)}"
+
+
+def _link_cause(port: PortView, netdevs: tuple[NetDev, ...]) -> tuple[str, tuple[str, ...]]:
+    for netdev in netdevs:
+        if not netdev.admin_up:
+            return f"; its netdev {netdev.name} is administratively down", (
+                f"sudo ip link set dev {netdev.name} up",
+            )
+    for netdev in netdevs:
+        if netdev.carrier is False:
+            return f"; its netdev {netdev.name} has no carrier", (
+                f"ethtool {netdev.name} | grep -i -e 'link detected' -e speed",
+                "# check the cable and that the far port is up",
+            )
+    if port.protocol is Protocol.INFINIBAND:
+        look = f"ibstat {port.device} {port.number}"
+        if port.phys_state is PhysState.DISABLED:
+            enable = f"sudo ibportstate -C {port.device} -P {port.number} -D 0 {port.number} enable"
+            return "; the port is disabled", (look, enable)
+        return "", (look, "# check the cable, and that the switch port is enabled")
+    return "", (
+        f"rdma link show {port.name}",
+        "# check the cable and that the far port is up",
+    )
+
+
+@rule(
+    "no-subnet-manager",
+    Severity.CRITICAL,
+    "No subnet manager",
+    "An InfiniBand port whose link is up stays in INIT, with SM LID 0, until a subnet manager "
+    "has found it: no LID, no routes, no traffic.",
+    ("https://docs.kernel.org/infiniband/sysfs.html",),
+)
+def no_subnet_manager(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """INIT on InfiniBand, and nobody manages."""
+    for _, port in case.ports:
+        if not _waits_for_subnet_manager(port):
+            continue
+        yield speaker.finding(
+            f"{port.name} waits for a subnet manager: state INIT, SM LID 0",
+            device=port.device,
+            port=port.number,
+            evidence=(
+                port_attribute(port, "state", port.state),
+                port_attribute(port, "sm_lid", port.sm_lid),
+                port_attribute(port, "lid", port.lid),
+            ),
+            remedy=(
+                "sudo sminfo   # does any subnet manager answer?",
+                "sudo systemctl enable --now opensm   # on one host, if no switch runs one",
+            ),
+        )
+
+
+def _waits_for_subnet_manager(port: PortView) -> bool:
+    return (
+        port.protocol is Protocol.INFINIBAND
+        and port.state is PortState.INIT
+        and _is_down(port)
+        and port.sm_lid == LID_NONE
+        and not _has_no_link(port)
+    )
+
+
+def _has_no_link(port: PortView) -> bool:
+    known = not isinstance(port.phys_state, Missing)
+    return known and port.phys_state is not PhysState.LINK_UP
+
+
+@rule(
+    "port-not-active",
+    Severity.CRITICAL,
+    "Port not active",
+    "The link is up, or its physical state is not known, and the port is not ACTIVE. On "
+    "InfiniBand with a subnet manager: it has not (yet) configured the port. A warning where "
+    "another port is active and this one was not asked for.",
+    ("https://docs.kernel.org/infiniband/sysfs.html",),
+)
+def port_not_active(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """What neither the link nor a missing subnet manager explains."""
+    for _, port in case.ports:
+        if not _is_down(port) or _has_no_link(port) or _waits_for_subnet_manager(port):
+            continue
+        infiniband = port.protocol is Protocol.INFINIBAND
+        managed = f" (subnet manager at LID {port.sm_lid})" if infiniband and port.sm_lid else ""
+        yield speaker.finding(
+            f"{port.name} is {seen(port.state)}, not ACTIVE{managed}",
+            device=port.device,
+            port=port.number,
+            severity=_severity(case),
+            evidence=(
+                port_attribute(port, "state", port.state),
+                port_attribute(port, "phys_state", port.phys_state),
+            ),
+            remedy=(
+                ("sudo sminfo", f"ibstat {port.device} {port.number}")
+                if infiniband
+                else (f"rdma link show {port.name}", "sudo dmesg | tail -50")
+            ),
+        )
+
+
+@rule(
+    "port-state-unknown",
+    Severity.UNKNOWN,
+    "Port state unreadable",
+    "No witness could read the port's state: the driver is being unloaded, the firmware does "
+    "not answer, or a copied tree is incomplete.",
+)
+def port_state_unknown(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Neither up nor down."""
+    for _, port in case.ports:
+        if port.states:
+            continue
+        yield speaker.finding(
+            f"{port.name}: its state could not be read",
+            device=port.device,
+            port=port.number,
+            evidence=[port_attribute(port, "state", port.state)],
+            remedy=(f"cat /sys/class/infiniband/{port.device}/ports/{port.number}/state",),
+        )
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    link_not_up,
+    no_subnet_manager,
+    port_not_active,
+    port_state_unknown,
+)

@@ -1,0 +1,97 @@
+"""What a rule is, what it is given, and how it speaks."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rdmadiag.facts import Missing
+from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.preflight.reconcile import DeviceView, PortView
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What there is to judge: all the evidence, and the devices that were selected."""
+
+    evidence: Evidence
+    devices: tuple[DeviceView, ...]
+    selected: bool = False  # the user named devices; an unused port is then no longer plausible
+
+    @property
+    def ports(self) -> Iterator[tuple[DeviceView, PortView]]:
+        """The selected ports with their devices."""
+        for device in self.devices:
+            for port in device.ports:
+                yield device, port
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule: a stable code, what it means, and a pure function from case to findings."""
+
+    code: str
+    severity: Severity  # of its findings, unless one says otherwise
+    title: str
+    meaning: str  # for docs/rules.md and `explain`: when it fires and what follows
+    references: tuple[str, ...]
+    check: Callable[[Case], Iterable[Finding]]
+
+
+def rule(
+    code: str, severity: Severity, title: str, meaning: str, references: tuple[str, ...] = ()
+) -> Callable[[Callable[["Speaker", Case], Iterable[Finding]]], Rule]:
+    """Makes a Rule of a function (speaker, case) → findings."""
+
+    def make(function: Callable[["Speaker", Case], Iterable[Finding]]) -> Rule:
+        speaker = Speaker(code, severity, references)
+        return Rule(
+            code, severity, title, meaning, references, lambda case: function(speaker, case)
+        )
+
+    return make
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """Builds the findings of one rule."""
+
+    code: str
+    severity: Severity
+    references: tuple[str, ...]
+
+    def finding(
+        self,
+        summary: str,
+        *,
+        device: str | None = None,
+        port: int | None = None,
+        evidence: Iterable[Proof] = (),
+        remedy: Iterable[str] = (),
+        severity: Severity | None = None,
+    ) -> Finding:
+        """One finding; severity and references are the rule's unless given."""
+        return Finding(
+            rule=self.code,
+            severity=severity or self.severity,
+            device=device,
+            port=port,
+            summary=summary,
+            evidence=tuple(evidence),
+            remedy=tuple(remedy),
+            references=self.references,
+        )
+
+
+def seen(value: Any) -> str:
+    """A value as evidence prints it: the number beside an enum's word, or why it is missing."""
+    if isinstance(value, Missing):
+        return str(value)
+    number = getattr(value, "number", None)
+    return str(value) if number is None else f"{number}: {value}"
+
+
+def port_attribute(port: PortView, name: str, value: Any) -> Proof:
+    """A file below the port's folder in sysfs."""
+    folder = f"/sys/class/infiniband/{port.device}/ports/{port.number}"
+    return Proof("sysfs", f"{folder}/{name}", seen(value))

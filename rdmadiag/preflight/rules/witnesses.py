@@ -1,0 +1,70 @@
+"""Where two sources say different things of the same device or port."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from rdmadiag.facts import Missing
+from rdmadiag.ib import PortState
+from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule, seen
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+
+
+@rule(
+    "state-disagreement",
+    Severity.UNKNOWN,
+    "Sources disagree about a port",
+    "One source says that the port is ACTIVE and another that it is not. Either it changed "
+    "between the two reads, or one of them does not tell the truth.",
+)
+def state_disagreement(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Two witnesses, two answers."""
+    for _, port in case.ports:
+        states = port.states
+        if PortState.ACTIVE not in states.values() or port.is_active:
+            continue
+        said = ", ".join(f"{who} says {seen(state)}" for who, state in states.items())
+        yield speaker.finding(
+            f"{port.name}: {said}",
+            device=port.device,
+            port=port.number,
+            evidence=(
+                port_attribute(port, "state", states["sysfs"]),
+                Proof("nldev", f"RDMA_NLDEV_ATTR_PORT_STATE of {port.name}", seen(states["nldev"])),
+            ),
+            remedy=("rdmadiag preflight   # again: did the port just change?", "rdma link"),
+        )
+
+
+@rule(
+    "device-in-one-source",
+    Severity.WARN,
+    "Device seen by one source only",
+    "sysfs shows a device that nldev does not, or the reverse. In exclusive netns mode a "
+    "device belongs to one network namespace, while sysfs may still be another's.",
+    ("https://man7.org/linux/man-pages/man8/rdma-system.8.html",),
+)
+def device_in_one_source(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Only where both sources answered."""
+    sysfs, nldev = case.evidence.sysfs, case.evidence.nldev
+    if isinstance(sysfs, Missing) or isinstance(nldev, Missing) or nldev.unreadable:
+        return
+    if isinstance(sysfs.devices, Missing):
+        return
+    for device in case.devices:
+        if device.sysfs and device.nldev:
+            continue
+        shows, hides = ("sysfs", "nldev") if device.sysfs else ("nldev", "sysfs")
+        mode = nldev.netns_mode
+        yield speaker.finding(
+            f"{device.name}: {shows} shows it and {hides} does not",
+            device=device.name,
+            evidence=(
+                Proof("sysfs", "/sys/class/infiniband", " ".join(d.name for d in sysfs.devices)),
+                Proof("nldev", "RDMA_NLDEV_ATTR_DEV_NAME", " ".join(d.name for d in nldev.devices)),
+                Proof("nldev", "RDMA_NLDEV_SYS_ATTR_NETNS_MODE", seen(mode)),
+            ),
+            remedy=("rdma system show", "rdma dev", "ls /sys/class/infiniband"),
+        )
+
+
+RULES: Final[tuple[Rule, ...]] = (state_disagreement, device_in_one_source)

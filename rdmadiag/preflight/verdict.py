@@ -1,0 +1,117 @@
+"""What rules say, and what it adds up to."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rdmadiag.facts import Missing
+from rdmadiag.gid.route import Route
+from rdmadiag.preflight.reconcile import PortView
+from rdmadiag.preflight.safety import Reason
+
+
+class Severity(StrEnum):
+    """How much a finding matters; `unknown` is a question that could not be answered."""
+
+    INFO = "info"
+    WARN = "warn"
+    UNKNOWN = "unknown"
+    CRITICAL = "critical"
+
+
+class Status(StrEnum):
+    """A verdict in one word, from best to worst."""
+
+    OK = "ok"
+    WARN = "warn"
+    UNKNOWN = "unknown"
+    CRITICAL = "critical"
+
+
+_STATUS_OF = {
+    Severity.INFO: Status.OK,
+    Severity.WARN: Status.WARN,
+    Severity.UNKNOWN: Status.UNKNOWN,
+    Severity.CRITICAL: Status.CRITICAL,
+}
+_ORDER = list(Status)
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """One piece of evidence: where it was seen, and what stood there."""
+
+    source: str  # "sysfs", "nldev", "netdev", "process", "verbs"
+    subject: str  # the file, netlink attribute or command
+    value: str  # as found
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one rule says of one host, device or port."""
+
+    rule: str
+    severity: Severity
+    device: str | None
+    port: int | None
+    summary: str  # one line
+    evidence: tuple[Proof, ...]
+    remedy: tuple[str, ...]  # shell lines to paste; advice stands behind "#"
+    references: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PortVerdict:
+    """One port, and whether one bounded RTR attempt on it is permitted."""
+
+    device: str
+    port: int
+    link_layer: str | Missing
+    state: str | Missing
+    state_number: int | None
+    safe_to_attempt_rtr: bool
+    route_gid_index: int | None
+    route_gid: str | None
+    route_reason: str
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer: a status, whether RTR may be attempted, and everything behind it."""
+
+    status: Status
+    safe_to_attempt_rtr: bool
+    ports: tuple[PortVerdict, ...]
+    findings: tuple[Finding, ...]  # the worst first
+
+
+def conclude(
+    ports: Iterable[tuple[PortView, tuple[Reason, ...]]], findings: Iterable[Finding]
+) -> Verdict:
+    """The verdict over ports, each with its reasons against RTR, and findings."""
+    judged = tuple(_port(view, reasons) for view, reasons in ports)
+    ranked = tuple(sorted(findings, key=lambda each: -_ORDER.index(_STATUS_OF[each.severity])))
+    return Verdict(
+        status=_STATUS_OF[ranked[0].severity] if ranked else Status.OK,
+        # One attempt concerns one port: the host allows it if any port does.
+        safe_to_attempt_rtr=any(port.safe_to_attempt_rtr for port in judged),
+        ports=judged,
+        findings=ranked,
+    )
+
+
+def _port(view: PortView, reasons: tuple[Reason, ...]) -> PortVerdict:
+    route = view.route if isinstance(view.route, Route) else None
+    return PortVerdict(
+        device=view.device,
+        port=view.number,
+        link_layer=view.link_layer,
+        state=view.state,
+        state_number=None if isinstance(view.state, Missing) else view.state.number,
+        safe_to_attempt_rtr=not reasons,
+        route_gid_index=route.index if route else None,
+        route_gid=str(route.gid) if route else None,
+        route_reason=view.route.reason,
+        reasons=reasons,
+    )

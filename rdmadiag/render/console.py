@@ -1,0 +1,39 @@
+"""The terminal: one console for all text, colours by severity, tables that fit."""
+
+from typing import Final
+
+from rich.console import Console
+from rich.text import Text
+
+from rdmadiag.facts import Missing
+
+STYLE: Final = {
+    "ok": "bold green",
+    "info": "cyan",
+    "warn": "bold yellow",
+    "unknown": "bold magenta",
+    "critical": "bold red",
+}
+"""By status or severity; the word itself is always printed, colour only helps."""
+
+
+def console() -> Console:
+    """stdout; rich obeys NO_COLOR, and drops colour where stdout is no terminal."""
+    return Console(highlight=False, soft_wrap=False, emoji=False, markup=False)
+
+
+def word(status: str) -> Text:
+    """A status as the first word of a line."""
+    return Text(status.upper(), style=STYLE[status])
+
+
+def shown(value: object, missing: str = "-") -> str:
+    """A cell: the value, or why there is none."""
+    if isinstance(value, Missing):
+        return {"absent": missing, "unsupported": missing}.get(value.why, f"({value.why})")
+    return missing if value is None else str(value)
+
+
+def counted(number: int, noun: str) -> str:
+    """ "1 port", "2 ports"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

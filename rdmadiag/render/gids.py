@@ -1,0 +1,98 @@
+"""GID tables as text: the index to use first, then the rows."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from rdmadiag.facts import Missing
+from rdmadiag.ib import GidType
+from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.preflight.gid_tables import Row, Table
+from rdmadiag.preflight.reconcile import Protocol
+from rdmadiag.render.console import console, shown
+
+_TYPE = {GidType.IB: "IB", GidType.ROCE_V1: "v1", GidType.ROCE_V2: "v2"}
+
+
+def show(tables: Sequence[Table], evidence: Evidence, to: Console | None = None) -> None:
+    """Print them."""
+    out = to or console()
+    if not tables:
+        sysfs = evidence.sysfs
+        failed = sysfs if isinstance(sysfs, Missing) else None
+        out.print(f"no GID table: sysfs {failed}" if failed else "no RDMA device on this host")
+        out.print("    rdmadiag preflight   # which step is missing")
+        return
+    for number, table in enumerate(tables):
+        if number:
+            out.print()
+        _table(out, table)
+
+
+def _table(out: Console, table: Table) -> None:
+    out.print(_answer(table), soft_wrap=True)
+    if table.gids:
+        out.print(_grid(table))
+    for index, missing in table.unreadable.items():
+        out.print(f"  {index}: could not be read ({missing})", soft_wrap=True)
+    for pick in table.stacks:
+        differs = table.route is None or pick.index != table.route.index
+        if differs and table.protocol is not Protocol.INFINIBAND:
+            choice = "none" if pick.index is None else f"index {pick.index}"
+            problem = f"; {pick.problem}" if pick.problem else ""
+            out.print(f"  {pick.stack} would pick {choice}: {pick.why}{problem}", soft_wrap=True)
+
+
+def _answer(table: Table) -> Text:
+    line = Text(f"{table.device}/{table.port}", style="bold")
+    line.append(f"  {shown(table.link_layer, '?')} {shown(table.state, '?')}: ", style="")
+    if table.missing:
+        line.append(f"GID table not read ({table.missing})", style="magenta")
+    elif table.route is None:
+        line.append(f"no route GID, {table.no_route}", style="red")
+    elif table.protocol is Protocol.INFINIBAND:
+        line.append(table.route.reason)
+    else:
+        line.append(f"use index {table.route.index}", style="bold green")
+        line.append(f" ({table.route.gid}), {table.route.reason}")
+    return line
+
+
+def _grid(table: Table) -> Grid:
+    grid = Grid(box=None, pad_edge=False, header_style="bold")
+    grid.add_column("", no_wrap=True)
+    grid.add_column("INDEX", justify="right", no_wrap=True)
+    grid.add_column("GID", overflow="fold")
+    grid.add_column("TYPE", no_wrap=True)
+    grid.add_column("NETDEV", overflow="fold")
+    grid.add_column("SCOPE", no_wrap=True)
+    before = -1
+    for row in table.gids:
+        hole = row.index - before - 1
+        if hole:
+            gap = f"{before + 1}" if hole == 1 else f"{before + 1}-{row.index - 1}"
+            grid.add_row("", Text(gap, "dim"), Text("empty", "dim"))
+        before = row.index
+        routed = table.route is not None and table.route.index == row.index
+        grid.add_row(
+            Text("→", "bold green") if routed else "",
+            str(row.index),
+            Text(row.gid, "bold" if routed else ""),
+            shown(row.type if isinstance(row.type, Missing) else _TYPE[row.type], "?"),
+            _netdev(row),
+            row.scope.replace("_", "-"),
+        )
+    rest = (table.gid_table_length or 0) - before - 1
+    if rest > 0:
+        gap = f"{before + 1}" if rest == 1 else f"{before + 1}-{before + rest}"
+        grid.add_row("", Text(gap, "dim"), Text("empty", "dim"))
+    return grid
+
+
+def _netdev(row: Row) -> Text:
+    text = Text(shown(row.netdev))
+    if row.netdev_state in ("down", "absent"):
+        text.append(" down" if row.netdev_state == "down" else " not here", style="red")
+    return text

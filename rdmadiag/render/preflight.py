@@ -1,0 +1,99 @@
+"""The verdict as text: the answer first, then each finding with its remedy, then the ports."""
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from rdmadiag.facts import Identity
+from rdmadiag.preflight.safety import CAVEAT, REASON_TEXT
+from rdmadiag.preflight.verdict import Finding, PortVerdict, Verdict
+from rdmadiag.render.console import STYLE, console, counted, shown, word
+
+
+def show(verdict: Verdict, host: Identity, to: Console | None = None) -> None:
+    """Print it."""
+    out = to or console()
+    out.print(_answer(verdict, host), soft_wrap=True)
+    for first, others in _by_rule(verdict.findings):
+        _finding(out, first, others)
+    if verdict.ports:
+        out.print()
+        out.print(_ports(verdict.ports))
+        _reasons(out, verdict.ports)
+        safe = sum(port.safe_to_attempt_rtr for port in verdict.ports)
+        out.print(
+            f"RTR: one bounded attempt is permitted on {safe} of "
+            f"{counted(len(verdict.ports), 'port')} ({CAVEAT}).",
+            soft_wrap=True,
+        )
+
+
+def _answer(verdict: Verdict, host: Identity) -> Text:
+    line = word(verdict.status)
+    if verdict.findings and verdict.status != "ok":
+        line.append(f"  {verdict.findings[0].summary}")
+        more = sum(each.severity != "info" for each in verdict.findings) - 1
+        if more:
+            line.append(f" (and {more} more)")
+    else:
+        active = [port for port in verdict.ports if port.state == "active"]
+        line.append(f"  {counted(len(verdict.ports), 'port')}, {len(active)} active")
+        line.append(f", {sum(p.safe_to_attempt_rtr for p in verdict.ports)} ready for RTR")
+    line.append(f"  [{host.hostname}{', recorded' if host.recorded else ''}]", style="dim")
+    return line
+
+
+def _by_rule(findings: Iterable[Finding]) -> Iterator[tuple[Finding, tuple[Finding, ...]]]:
+    """Each rule's first finding of a severity, with the others that say the same elsewhere."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.rule, finding.severity), []).append(finding)
+    for first, *others in groups.values():
+        yield first, tuple(others)
+
+
+def _finding(out: Console, finding: Finding, others: tuple[Finding, ...]) -> None:
+    out.print()
+    head = Text(f"{finding.severity:<8}  ", style=STYLE[finding.severity])
+    head.append(finding.rule, style="bold")
+    head.append(f"  {finding.summary}", style="")
+    out.print(head, soft_wrap=True)
+    for proof in finding.evidence:
+        value = proof.value.replace(f"{proof.subject}: ", "")  # a Missing names its file too
+        out.print(Text(f"    {proof.subject}: {value}", style="dim"), soft_wrap=True)
+    for line in finding.remedy:
+        out.print(f"    {line}", soft_wrap=True)
+    for other in others:
+        out.print(f"    also: {other.summary}", soft_wrap=True)
+
+
+def _ports(ports: tuple[PortVerdict, ...]) -> Padding:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("PORT", "LINK", "STATE", "ROUTE GID", "RTR"):
+        table.add_column(name, overflow="fold", no_wrap=name != "ROUTE GID")
+    for port in ports:
+        route = "-" if port.route_gid_index is None else f"{port.route_gid_index}  {port.route_gid}"
+        verdict = Text("permitted", "green") if port.safe_to_attempt_rtr else Text("no", "red")
+        table.add_row(
+            f"{port.device}/{port.port}",
+            shown(port.link_layer, "?"),
+            shown(port.state, "?"),
+            route,
+            verdict,
+        )
+    return Padding(table, 0)
+
+
+def _reasons(out: Console, ports: tuple[PortVerdict, ...]) -> None:
+    """Each reason once, with the ports that it holds for."""
+    held: dict[str, list[str]] = {}
+    for port in ports:
+        for reason in port.reasons:
+            held.setdefault(f"{REASON_TEXT[reason]} ({reason})", []).append(
+                f"{port.device}/{port.port}"
+            )
+    for text, names in held.items():
+        out.print(f"no RTR on {', '.join(names)}: {text}", soft_wrap=True)

@@ -1,0 +1,212 @@
+"""Writing a host down: every answer of a Host, the refusals among them."""
+
+import io
+import json
+import os
+import tarfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from rdmadiag import __version__
+from rdmadiag.facts import Identity, Missing
+from rdmadiag.host import READ_LIMIT, Host, NodeStat, Ran
+from rdmadiag.snapshot.layout import (
+    COMMANDS,
+    FORMAT,
+    META,
+    NETLINK,
+    REPEATED_FROM,
+    ROOT,
+    VERSION,
+    command_name,
+)
+
+_MISSING_KEY: Final = "missing"
+
+
+@dataclass
+class Recording:
+    """What was asked of a host and what it answered, by path or name."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    refused: dict[str, dict[str, Missing]] = field(default_factory=dict)
+    listings: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+    nodes: dict[str, NodeStat] = field(default_factory=dict)
+    openable: dict[str, bool] = field(default_factory=dict)
+    environ: dict[str, str] = field(default_factory=dict)
+    netlink: dict[str, bytes] = field(default_factory=dict)
+    commands: dict[str, Ran] = field(default_factory=dict)
+
+    def refuse(self, question: str, subject: str, answer: Missing) -> None:
+        """Note that `question` ("read", "list", …) about `subject` was not answered."""
+        self.refused.setdefault(question, {})[subject] = answer
+
+    def add(self, other: "Recording") -> None:
+        """Take in what another source's recording holds."""
+        for question, refused in other.refused.items():
+            self.refused.setdefault(question, {}).update(refused)
+        for name in (
+            "files",
+            "listings",
+            "links",
+            "nodes",
+            "openable",
+            "environ",
+            "netlink",
+            "commands",
+        ):
+            getattr(self, name).update(getattr(other, name))
+
+
+class RecordingHost:
+    """A Host that passes every question on and notes the answer."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.recording = Recording()
+
+    @property
+    def identity(self) -> Identity:
+        """See Host."""
+        return self._host.identity
+
+    @property
+    def lacks(self) -> Mapping[str, Missing]:
+        """See Host."""
+        return self._host.lacks
+
+    def _note(self, question: str, store: dict[str, Any], subject: str, answer: Any) -> Any:
+        if isinstance(answer, Missing):
+            self.recording.refuse(question, subject, answer)
+        else:
+            store[subject] = answer
+        return answer
+
+    def read(self, path: str, limit: int = READ_LIMIT) -> bytes | Missing:
+        """See Host."""
+        answer: bytes | Missing = self._host.read(path, limit)
+        self._note("read", self.recording.files, path, answer)
+        return answer
+
+    def list(self, path: str) -> tuple[str, ...] | Missing:
+        """See Host."""
+        answer = self._host.list(path)
+        self._note("list", self.recording.listings, path, answer)
+        return answer
+
+    def readlink(self, path: str) -> str | Missing:
+        """See Host."""
+        answer = self._host.readlink(path)
+        self._note("readlink", self.recording.links, path, answer)
+        return answer
+
+    def stat(self, path: str) -> NodeStat | Missing:
+        """See Host."""
+        answer = self._host.stat(path)
+        self._note("stat", self.recording.nodes, path, answer)
+        return answer
+
+    def can_open(self, path: str) -> bool | Missing:
+        """See Host."""
+        answer = self._host.can_open(path)
+        self._note("can_open", self.recording.openable, path, answer)
+        return answer
+
+    def environ(self, prefixes: Sequence[str]) -> dict[str, str] | Missing:
+        """See Host."""
+        answer = self._host.environ(prefixes)
+        if isinstance(answer, Missing):
+            self.recording.refuse("environ", "", answer)
+        else:
+            self.recording.environ.update(answer)
+        return answer
+
+    def netlink(self, name: str, protocol: int, request: bytes, deadline: float) -> bytes | Missing:
+        """See Host."""
+        answer = self._host.netlink(name, protocol, request, deadline)
+        self._note("netlink", self.recording.netlink, name, answer)
+        return answer
+
+    def run(self, argv: Sequence[str], deadline: float) -> Ran | Missing:
+        """See Host."""
+        answer = self._host.run(argv, deadline)
+        self._note("run", self.recording.commands, command_name(argv), answer)
+        return answer
+
+
+def documents(
+    recording: Recording, identity: Identity, late: Mapping[str, Missing]
+) -> dict[str, bytes]:
+    """A snapshot's files: path inside the snapshot → content.
+
+    `late` names the sources that gave nothing, so that a replay says the same of them.
+    """
+    files = {f"{NETLINK}/{name}.bin": content for name, content in recording.netlink.items()}
+    runs = {}
+    for name, ran in recording.commands.items():
+        files[f"{COMMANDS}/{name}.out"] = ran.stdout
+        files[f"{COMMANDS}/{name}.err"] = ran.stderr
+        runs[name] = ran.returncode
+    repeated, single = _fold(recording.files)
+    files |= {f"{ROOT}{path}": content for path, content in single.items()}
+    meta = {
+        "format": FORMAT,
+        "version": VERSION,
+        "tool_version": __version__,
+        "recorded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "identity": {key: value for key, value in asdict(identity).items() if key != "recorded"},
+        "lacks": {name: asdict(missing) for name, missing in late.items()},
+        "refused": {
+            question: {subject: asdict(missing) for subject, missing in sorted(refused.items())}
+            for question, refused in sorted(recording.refused.items())
+        },
+        "listings": dict(sorted(recording.listings.items())),
+        "links": dict(sorted(recording.links.items())),
+        "nodes": {path: asdict(node) for path, node in sorted(recording.nodes.items())},
+        "openable": dict(sorted(recording.openable.items())),
+        "environ": dict(sorted(recording.environ.items())),
+        "runs": runs,
+        "repeated": repeated,
+    }
+    files[META] = json.dumps(meta, indent=1, ensure_ascii=False).encode() + b"\n"
+    return dict(sorted(files.items()))
+
+
+def _fold(files: Mapping[str, bytes]) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
+    """Contents that stand in many files, once each; a GID table is mostly one empty row."""
+    by_content: dict[bytes, list[str]] = {}
+    for path, content in files.items():
+        by_content.setdefault(content, []).append(path)
+    repeated = [
+        {"content": content.decode("ascii"), "paths": sorted(paths)}
+        for content, paths in by_content.items()
+        if len(paths) >= REPEATED_FROM and content.isascii()
+    ]
+    folded = {path for row in repeated for path in row["paths"]}
+    return repeated, {path: content for path, content in files.items() if path not in folded}
+
+
+def write_folder(files: Mapping[str, bytes], folder: str) -> None:
+    """Write a snapshot as a folder, which must be new or empty; raises OSError."""
+    os.makedirs(folder, exist_ok=True)
+    if os.listdir(folder):
+        raise FileExistsError(17, "folder is not empty", folder)
+    for name, content in files.items():
+        path = f"{folder}/{name}"
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "xb") as out:
+            out.write(content)
+
+
+def write_archive(files: Mapping[str, bytes], path: str) -> None:
+    """Write a snapshot as a new .tar.gz file; raises OSError."""
+    with open(path, "xb") as out, tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            member.mode = 0o644
+            member.mtime = int(time.time())
+            archive.addfile(member, io.BytesIO(content))

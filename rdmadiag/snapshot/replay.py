@@ -1,0 +1,308 @@
+"""Reading a recorded host back. Nothing of the machine that replays is looked at."""
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from rdmadiag.facts import Identity, Missing, Why
+from rdmadiag.host import READ_LIMIT, NodeStat, Ran
+from rdmadiag.snapshot.layout import (
+    ABOUT,
+    COMMANDS,
+    FORMAT,
+    META,
+    NETLINK,
+    ROOT,
+    VERSION,
+    command_name,
+)
+from rdmadiag.snapshot.tree import ArchiveTree, FolderTree, SnapshotError, Tree
+
+T = TypeVar("T")
+
+_META_LIMIT: Final = 64 * 1024 * 1024
+_NETLINK_LIMIT: Final = 16 * 1024 * 1024
+_LINKS: Final = 40  # as many as Linux follows, MAXSYMLINKS
+_LINK_TEXT: Final = re.compile(r"(\.\./)+[^\0\n]+")
+_BARE: Final = Missing(Why.NOT_COLLECTED, "the snapshot holds sysfs files alone")
+
+
+def open_snapshot(path: str) -> "SnapshotHost":
+    """The recorded host in a folder or .tar.gz file; raises SnapshotError."""
+    if os.path.isdir(path):
+        return SnapshotHost(FolderTree(path), path)
+    if not os.path.exists(path):
+        raise SnapshotError(f"{path}: no such snapshot")
+    return SnapshotHost(ArchiveTree(path), path)
+
+
+class SnapshotHost:
+    """A Host that answers from a snapshot, and says what the snapshot does not hold."""
+
+    def __init__(self, tree: Tree, path: str) -> None:
+        self._tree = tree
+        self._folders: dict[str, str | Missing] = {}
+        prefix = _top(tree)
+        self._prefix = prefix
+        meta = _meta(tree, prefix, path)
+        self._bare = meta is None
+        if meta is None:
+            meta = _Meta({})
+            if tree.kind(f"{prefix}sys/class/infiniband") is None and not self._is_sysfs():
+                raise SnapshotError(
+                    f"{path}: neither a snapshot (no {META}) nor a folder with sys/class/infiniband"
+                )
+        self._meta: _Meta = meta
+        about = tree.read(f"{prefix}{ABOUT}", READ_LIMIT)
+        self.about = "" if isinstance(about, Missing) else about.decode("utf-8", "replace").strip()
+        name = os.path.basename(os.path.normpath(path))
+        self.identity = meta.identity(name.removesuffix(".tar.gz"))
+        self.lacks: Mapping[str, Missing] = (
+            {"nldev": _BARE, "netdev": _BARE, "process": _BARE} if self._bare else meta.lacks()
+        )
+
+    def _is_sysfs(self) -> bool:
+        return self._tree.kind(f"{self._prefix}class/infiniband") is not None
+
+    def _name(self, path: str) -> str:
+        """A host's path as a name in the tree, links unresolved."""
+        if not self._bare:
+            return f"{self._prefix}{ROOT}{path}"
+        if self._tree.kind(f"{self._prefix}sys") is None and path.startswith("/sys/"):
+            path = path.removeprefix("/sys")  # the folder is a copy of /sys itself
+        return f"{self._prefix}{path[1:]}"
+
+    def _follow(self, name: str) -> str | Missing:
+        """`name` with every link in it followed inside the tree."""
+        parent, _, last = name.rpartition("/")
+        if not parent:
+            return self._walk(name)
+        if parent not in self._folders:
+            self._folders[parent] = self._walk(parent)
+        folder = self._folders[parent]
+        if isinstance(folder, Missing):
+            return folder
+        found = f"{folder}/{last}"
+        return self._walk(found) if self._tree.kind(found) == "link" else found
+
+    def _walk(self, name: str) -> str | Missing:
+        top = self._prefix + (ROOT if not self._bare else "")
+        floor = [part for part in top.split("/") if part]
+        rest = [part for part in name.split("/") if part][::-1]
+        done: list[str] = []
+        links = 0
+        while rest:
+            part = rest.pop()
+            if part == ".":
+                continue
+            if part == "..":
+                if len(done) <= len(floor):
+                    return Missing(Why.DENIED, f"/{name}: a link leads out of the snapshot")
+                done.pop()
+                continue
+            here = "/".join((*done, part))
+            target = self._link_at(here, last=not rest)
+            if target is None:
+                done.append(part)
+                continue
+            links += 1
+            if links > _LINKS:
+                return Missing(Why.MALFORMED, f"/{name}: links lead in a circle")
+            if target.startswith("/"):
+                done = list(floor)
+            rest += [step for step in target.split("/") if step][::-1]
+        return "/".join(done)
+
+    def _link_at(self, name: str, *, last: bool) -> str | None:
+        kind = self._tree.kind(name)
+        if kind == "link":
+            return self._tree.target(name)
+        if kind == "file" and not last:
+            return self._link_text(name)
+        return None
+
+    def _link_text(self, name: str) -> str | None:
+        """The target in a text file that stands for a link (git's core.symlinks=false)."""
+        content = self._tree.read(name, 4096)
+        if isinstance(content, Missing):
+            return None
+        text = content.decode("utf-8", "replace").strip()
+        return text if _LINK_TEXT.fullmatch(text) else None
+
+    def read(self, path: str, limit: int = READ_LIMIT) -> bytes | Missing:
+        """See Host."""
+        refused = self._meta.refused("read", path)
+        if refused:
+            return refused
+        folded = self._meta.repeated.get(path)
+        if folded is not None:
+            return folded
+        name = self._follow(self._name(path))
+        if isinstance(name, Missing):
+            return name
+        content = self._tree.read(name, limit)
+        return _about(content, path)
+
+    def list(self, path: str) -> tuple[str, ...] | Missing:
+        """See Host."""
+        refused = self._meta.refused("list", path)
+        if refused:
+            return refused
+        listed = self._meta.listings.get(path)
+        if listed is not None:
+            return listed
+        # The trailing "." makes a text file that stands for a link to a folder one to follow.
+        name = self._walk(f"{self._name(path)}/.")
+        return name if isinstance(name, Missing) else _about(self._tree.names(name), path)
+
+    def readlink(self, path: str) -> str | Missing:
+        """See Host."""
+        refused = self._meta.refused("readlink", path)
+        if refused:
+            return refused
+        noted = self._meta.links.get(path)
+        if noted is not None:
+            return noted
+        parent, _, last = self._name(path).rpartition("/")
+        folder = self._walk(parent)
+        if isinstance(folder, Missing):
+            return folder
+        name = f"{folder}/{last}"
+        kind = self._tree.kind(name)
+        if kind == "link":
+            return self._tree.target(name)
+        text = self._link_text(name) if kind == "file" else None
+        if text is not None:
+            return text
+        if kind is None:
+            return Missing(Why.ABSENT, f"{path}: ENOENT")
+        return Missing(Why.UNSUPPORTED, f"{path}: EINVAL")
+
+    def stat(self, path: str) -> NodeStat | Missing:
+        """See Host."""
+        return self._meta.refused("stat", path) or self._meta.nodes.get(path) or _unasked(path)
+
+    def can_open(self, path: str) -> bool | Missing:
+        """See Host."""
+        answer = self._meta.refused("can_open", path)
+        return self._meta.openable.get(path, _unasked(path)) if answer is None else answer
+
+    def environ(self, prefixes: Sequence[str]) -> dict[str, str] | Missing:
+        """See Host."""
+        refused = self._meta.refused("environ", "")
+        if refused:
+            return refused
+        wanted = tuple(prefixes)
+        return {
+            name: value for name, value in self._meta.environ.items() if name.startswith(wanted)
+        }
+
+    def netlink(self, name: str, protocol: int, request: bytes, deadline: float) -> bytes | Missing:
+        """See Host; the recorded reply, whatever the deadline."""
+        refused = self._meta.refused("netlink", name)
+        if refused:
+            return refused
+        content = self._tree.read(f"{self._prefix}{NETLINK}/{name}.bin", _NETLINK_LIMIT)
+        return _unasked(f"netlink {name}") if isinstance(content, Missing) else content
+
+    def run(self, argv: Sequence[str], deadline: float) -> Ran | Missing:
+        """See Host; the recorded output, whatever the deadline."""
+        name = command_name(argv)
+        refused = self._meta.refused("run", name)
+        if refused:
+            return refused
+        returncode = self._meta.runs.get(name)
+        out = self._tree.read(f"{self._prefix}{COMMANDS}/{name}.out", _NETLINK_LIMIT)
+        err = self._tree.read(f"{self._prefix}{COMMANDS}/{name}.err", _NETLINK_LIMIT)
+        if returncode is None or isinstance(out, Missing) or isinstance(err, Missing):
+            return _unasked(" ".join(argv))
+        return Ran(returncode, out, err)
+
+
+def _unasked(subject: str) -> Missing:
+    return Missing(Why.NOT_COLLECTED, f"{subject}: not in the snapshot")
+
+
+def _about(answer: T | Missing, path: str) -> T | Missing:
+    """A Missing that names the host's path, not the place in the snapshot."""
+    if not isinstance(answer, Missing):
+        return answer
+    return Missing(answer.why, f"{path}: {answer.detail.rpartition(': ')[2]}")
+
+
+def _top(tree: Tree) -> str:
+    """ "" or "name/": an archive often holds one folder that holds the rest."""
+    if tree.kind(META) is None and tree.kind("sys") is None and tree.kind("class") is None:
+        names = tree.names("")
+        if not isinstance(names, Missing) and len(names) == 1 and tree.kind(names[0]) == "folder":
+            return f"{names[0]}/"
+    return ""
+
+
+class _Meta:
+    """meta.json with every part of the shape that replay relies on."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self._refused = {
+            question: {subject: _missing(value) for subject, value in refused.items()}
+            for question, refused in document.get("refused", {}).items()
+        }
+        self._identity = document.get("identity", {})
+        self._lacks = document.get("lacks", {})
+        self.listings: dict[str, tuple[str, ...]] = {
+            path: tuple(names) for path, names in document.get("listings", {}).items()
+        }
+        self.links: dict[str, str] = dict(document.get("links", {}))
+        self.nodes = {path: NodeStat(**node) for path, node in document.get("nodes", {}).items()}
+        self.openable: dict[str, bool] = dict(document.get("openable", {}))
+        self.environ: dict[str, str] = dict(document.get("environ", {}))
+        self.runs: dict[str, int] = dict(document.get("runs", {}))
+        self.repeated: dict[str, bytes] = {
+            path: row["content"].encode()
+            for row in document.get("repeated", ())
+            for path in row["paths"]
+        }
+
+    def refused(self, question: str, subject: str) -> Missing | None:
+        return self._refused.get(question, {}).get(subject)
+
+    def identity(self, fallback: str) -> Identity:
+        known = self._identity
+        platform = known.get("platform", "linux")
+        return Identity(
+            hostname=str(known.get("hostname", fallback)),
+            platform=platform if platform in ("linux", "darwin") else "unknown",
+            kernel=str(known.get("kernel", "")),
+            machine=str(known.get("machine", "")),
+            recorded=True,
+        )
+
+    def lacks(self) -> dict[str, Missing]:
+        return {name: _missing(value) for name, value in self._lacks.items()}
+
+
+def _missing(value: Mapping[str, str]) -> Missing:
+    return Missing(Why(value["why"]), value.get("detail", ""))
+
+
+def _meta(tree: Tree, prefix: str, path: str) -> _Meta | None:
+    """meta.json, or None where there is none; raises SnapshotError for one of no use."""
+    if tree.kind(f"{prefix}{META}") is None:
+        return None
+    content = tree.read(f"{prefix}{META}", _META_LIMIT)
+    if isinstance(content, Missing):
+        raise SnapshotError(f"{path}: {META}: {content.detail}")
+    try:
+        document = json.loads(content)
+    except ValueError as error:
+        raise SnapshotError(f"{path}: {META} is not JSON: {error}") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise SnapshotError(f"{path}: {META} is not that of a snapshot")
+    if document.get("version") != VERSION:
+        raise SnapshotError(f"{path}: snapshot version {document.get('version')} is not {VERSION}")
+    try:
+        return _Meta(document)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise SnapshotError(f"{path}: {META} is damaged: {error!r}") from error

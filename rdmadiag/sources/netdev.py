@@ -1,0 +1,118 @@
+"""rtnetlink: the netdevs of this network namespace and their addresses."""
+
+from typing import Any, Final
+
+from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+
+from rdmadiag import netlink
+from rdmadiag.facts import Address, Missing, NetDev, NetDevFacts, Why
+from rdmadiag.host import Host
+
+_RTM_GETLINK: Final = 18
+_RTM_GETADDR: Final = 22
+_IFF_UP: Final = 1
+_SCOPES: Final = {0: "global", 200: "site", 253: "link", 254: "host", 255: "nowhere"}
+
+
+def _dump(message: Any, kind: int) -> bytes:
+    message["header"]["type"] = kind
+    message["header"]["flags"] = netlink.NLM_F_REQUEST | netlink.NLM_F_DUMP
+    message.encode()
+    return bytes(message.data)
+
+
+def _value(message: Any, name: str) -> Any:
+    value = message.get_attr(name)
+    return Missing(Why.ABSENT, name) if value is None else value
+
+
+def parse_addresses(reply: bytes) -> dict[int, tuple[Address, ...]] | Missing:
+    """The reply to an RTM_GETADDR dump: ifindex → addresses."""
+    try:
+        found = netlink.decode(reply, ifaddrmsg)
+    except ValueError as error:
+        return Missing(Why.MALFORMED, str(error))
+    addresses: dict[int, tuple[Address, ...]] = {}
+    for message in found:
+        # On a point-to-point link IFA_ADDRESS is the peer; IFA_LOCAL is ours.
+        text = message.get_attr("IFA_LOCAL") or message.get_attr("IFA_ADDRESS")
+        if text:
+            scope = message["scope"]
+            address = Address(str(text), message["prefixlen"], _SCOPES.get(scope, str(scope)))
+            addresses[message["index"]] = (*addresses.get(message["index"], ()), address)
+    return addresses
+
+
+def parse_netdevs(
+    links: bytes, addresses: dict[int, tuple[Address, ...]]
+) -> tuple[NetDev, ...] | Missing:
+    """The reply to an RTM_GETLINK dump, with the addresses of each."""
+    try:
+        found = netlink.decode(links, ifinfmsg)
+    except ValueError as error:
+        return Missing(Why.MALFORMED, str(error))
+    names = {message["index"]: message.get_attr("IFLA_IFNAME") for message in found}
+    return tuple(_netdev(message, names, addresses) for message in found if names[message["index"]])
+
+
+def _netdev(
+    message: Any, names: dict[int, Any], addresses: dict[int, tuple[Address, ...]]
+) -> NetDev:
+    info: Any = message.get_attr("IFLA_LINKINFO")
+    nested = hasattr(info, "get_attr")
+    kind = info.get_attr("IFLA_INFO_KIND") if nested else None
+    data: Any = info.get_attr("IFLA_INFO_DATA") if nested else None
+    is_vlan = kind == "vlan" and hasattr(data, "get_attr")
+    vlan = data.get_attr("IFLA_VLAN_ID") if is_vlan else None
+    operstate = _value(message, "IFLA_OPERSTATE")
+    carrier = _value(message, "IFLA_CARRIER")
+    return NetDev(
+        name=names[message["index"]],
+        ifindex=message["index"],
+        admin_up=bool(message["flags"] & _IFF_UP),
+        operstate=operstate if isinstance(operstate, Missing) else str(operstate).lower(),
+        carrier=carrier if isinstance(carrier, Missing) else bool(carrier),
+        carrier_changes=_value(message, "IFLA_CARRIER_CHANGES"),
+        mtu=_value(message, "IFLA_MTU"),
+        mac=_value(message, "IFLA_ADDRESS"),
+        kind=kind or Missing(Why.ABSENT, "IFLA_INFO_KIND"),
+        master=_name(message, "IFLA_MASTER", names),
+        vlan_id=Missing(Why.ABSENT, "IFLA_VLAN_ID") if vlan is None else vlan,
+        lower=_name(message, "IFLA_LINK", names),
+        addresses=addresses.get(message["index"], ()),
+    )
+
+
+def _name(message: Any, attribute: str, names: dict[int, Any]) -> str | Missing:
+    index = message.get_attr(attribute)
+    if not index:
+        return Missing(Why.ABSENT, attribute)
+    return names.get(index) or Missing(Why.ABSENT, f"{attribute} {index} is not in this namespace")
+
+
+def read_netdevs(host: Host, deadline: float) -> NetDevFacts | Missing:
+    """Every netdev of this network namespace; `deadline` as in Host.netlink."""
+    addresses = _read(host, "route-getaddr", _dump(ifaddrmsg(), _RTM_GETADDR), deadline)
+    links = _read(host, "route-getlink", _dump(ifinfmsg(), _RTM_GETLINK), deadline)
+    if isinstance(links, Missing):
+        return links
+    known = addresses if isinstance(addresses, Missing) else parse_addresses(addresses)
+    if isinstance(known, Missing):
+        return known
+    netdevs = parse_netdevs(links, known)
+    return netdevs if isinstance(netdevs, Missing) else NetDevFacts(netdevs)
+
+
+def _read(host: Host, name: str, request: bytes, deadline: float) -> bytes | Missing:
+    """One dump, and once more where the kernel says that it was interrupted by a change."""
+    reply = host.netlink(name, netlink.NETLINK_ROUTE, request, deadline)
+    if isinstance(reply, Missing):
+        return reply
+    try:
+        again = netlink.interrupted(reply)
+    except ValueError as error:
+        return Missing(Why.MALFORMED, f"netlink {name}: {error}")
+    return (
+        host.netlink(f"{name}-again", netlink.NETLINK_ROUTE, request, deadline) if again else reply
+    )

@@ -1,0 +1,258 @@
+"""The process that looks: its limits, rights, namespaces, device nodes and libraries.
+
+    /proc/self/limits    Max locked memory         8388608              8388608              bytes
+    /proc/self/status    CapEff:	000001ffffffffff
+
+Nothing is opened but text files; libraries are looked for and not loaded.
+"""
+
+import re
+import stat
+from collections.abc import Callable
+from typing import Final, Literal, TypeVar
+
+from rdmadiag.facts import DeviceNode, Limit, Missing, ProcessFacts, VerbsLibrary, Why
+from rdmadiag.gid.gid import Gid
+from rdmadiag.host import Host
+from rdmadiag.rdma_drivers import RDMA_MODULES
+from rdmadiag.sources.text import attribute, malformed
+
+T = TypeVar("T")
+
+NODES: Final = "/dev/infiniband"
+
+ENVIRONMENT: Final = (
+    "FI_VERBS_",
+    "IBV_",
+    "MC_GID_INDEX",
+    "MLX4_",
+    "MLX5_",
+    "NCCL_IB_",
+    "NCCL_SOCKET_IFNAME",
+    "NVSHMEM_IB_",
+    "OMPI_MCA_btl_openib_",
+    "RDMAV_",
+    "UCX_",
+)
+"""Prefixes of the variables that a report carries."""
+
+CAPABILITIES: Final = {
+    1: "CAP_DAC_OVERRIDE",
+    12: "CAP_NET_ADMIN",
+    13: "CAP_NET_RAW",
+    14: "CAP_IPC_LOCK",
+    17: "CAP_SYS_RAWIO",
+    21: "CAP_SYS_ADMIN",
+    24: "CAP_SYS_RESOURCE",
+}
+"""linux/capability.h: the ones that decide something about RDMA."""
+
+_LIBRARY_FOLDERS: Final = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
+_LD_CONF: Final = "/etc/ld.so.conf"
+_LD_CONF_DEPTH: Final = 4
+_PROC_LIMIT: Final = 4 * 1024 * 1024  # /proc/net/dev of a node with thousands of veths
+_PROVIDER: Final = re.compile(r"lib([A-Za-z0-9_]+)-rdmav[0-9]+\.so")
+_LIMIT_ROW: Final = re.compile(
+    r"^Max locked memory\s+(unlimited|[0-9]{1,20})\s+(unlimited|[0-9]{1,20})\s+bytes", re.MULTILINE
+)
+_STATUS_ROW: Final = re.compile(r"^(Uid|CapEff):\s+(.*)$", re.MULTILINE)
+_ALL_UIDS: Final = re.compile(r"\s*0\s+0\s+4294967295\s*")
+
+
+def parse_memlock(raw: bytes) -> Limit | Missing:
+    """/proc/PID/limits → soft and hard limit in bytes."""
+    match = _LIMIT_ROW.search(raw.decode("latin-1"))
+    if not match:
+        return malformed(raw, "a table of limits with max locked memory")
+    return Limit(soft=_limit(match[1]), hard=_limit(match[2]))
+
+
+def _limit(text: str) -> int | Literal["unlimited"]:
+    return "unlimited" if text == "unlimited" else int(text)
+
+
+def parse_effective_uid(raw: bytes) -> int | Missing:
+    """/proc/PID/status: the second number of "Uid:"."""
+    fields = dict(_STATUS_ROW.findall(raw.decode("latin-1"))).get("Uid", "").split()
+    if len(fields) < 2 or not fields[1].isdigit():
+        return malformed(raw, "a process status with Uid")
+    return int(fields[1])
+
+
+def parse_capabilities(raw: bytes) -> tuple[str, ...] | Missing:
+    """/proc/PID/status: the names in CapEff that CAPABILITIES lists."""
+    text = dict(_STATUS_ROW.findall(raw.decode("latin-1"))).get("CapEff", "").strip()
+    if not re.fullmatch(r"[0-9a-fA-F]{1,16}", text):
+        return malformed(raw, "a process status with CapEff")
+    mask = int(text, 16)
+    return tuple(name for bit, name in CAPABILITIES.items() if mask >> bit & 1)
+
+
+def parse_modules(raw: bytes) -> tuple[str, ...]:
+    """/proc/modules → the RDMA modules in it, sorted."""
+    names = {line.split(" ", 1)[0] for line in raw.decode("latin-1").splitlines()}
+    return tuple(sorted(names & RDMA_MODULES))
+
+
+def parse_net_dev(raw: bytes) -> tuple[str, ...] | Missing:
+    """/proc/net/dev → the names of this network namespace's interfaces."""
+    lines = raw.decode("utf-8", "replace").splitlines()
+    if len(lines) < 2 or "face" not in lines[1]:
+        return malformed(raw, "a table of network interfaces")
+    # An alias-style name may hold a colon ("eth0:1"); the last one ends the name.
+    return tuple(line.rpartition(":")[0].strip() for line in lines[2:] if ":" in line)
+
+
+def parse_if_inet6(raw: bytes) -> dict[str, tuple[str, ...]] | Missing:
+    """/proc/net/if_inet6 → each netdev's IPv6 addresses.
+
+    fe80000000000000505400fffe000001 03 40 20 80     veth0
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for line in raw.decode("utf-8", "replace").splitlines():
+        fields = line.split()
+        try:
+            address = str(Gid(bytes.fromhex(fields[0])))
+            found[fields[5]] = (*found.get(fields[5], ()), address)
+        except (IndexError, ValueError):
+            return malformed(line.encode(), "a row of IPv6 addresses")
+    return found
+
+
+def parse_initial_user_namespace(raw: bytes) -> bool:
+    """/proc/self/uid_map: only the initial namespace maps every uid to itself."""
+    return _ALL_UIDS.fullmatch(raw.decode("latin-1")) is not None
+
+
+def parse_ld_conf(raw: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """/etc/ld.so.conf → (folders, patterns of included files)."""
+    folders, includes = [], []
+    for line in raw.decode("utf-8", "replace").splitlines():
+        words = line.partition("#")[0].split()
+        if len(words) == 2 and words[0] == "include":
+            includes.append(words[1])
+        elif len(words) == 1 and words[0].startswith("/"):
+            folders.append(words[0].rstrip("/"))
+    return tuple(folders), tuple(includes)
+
+
+def parse_provider(name: str) -> str | None:
+    """The provider in a file's name: "libmlx5-rdmav34.so" → "mlx5"."""
+    match = _PROVIDER.match(name)
+    return match[1] if match else None
+
+
+def read_process(host: Host) -> ProcessFacts:
+    """Everything above, of the process that calls."""
+    capabilities = attribute(host, "/proc/self/status", parse_capabilities)
+    netns = host.readlink("/proc/self/ns/net")
+    environment = host.environ(ENVIRONMENT)
+    return ProcessFacts(
+        uid=attribute(host, "/proc/self/status", parse_effective_uid),
+        memlock=attribute(host, "/proc/self/limits", parse_memlock),
+        capabilities=capabilities,
+        initial_userns=attribute(host, "/proc/self/uid_map", parse_initial_user_namespace),
+        nodes=_nodes(host),
+        modules=attribute(host, "/proc/modules", parse_modules),
+        netns=netns,
+        initial_netns=_initial(host, netns),
+        netdevs=_net_table(host, "dev", parse_net_dev),
+        ipv6=_net_table(host, "if_inet6", parse_if_inet6),
+        container=_container(host),
+        library=_library(host),
+        environment=environment,
+    )
+
+
+def _net_table(host: Host, name: str, parse: Callable[[bytes], T | Missing]) -> T | Missing:
+    raw = host.read(f"/proc/self/net/{name}", _PROC_LIMIT)
+    return raw if isinstance(raw, Missing) else parse(raw)
+
+
+def _nodes(host: Host) -> tuple[DeviceNode, ...] | Missing:
+    names = host.list(NODES)
+    if isinstance(names, Missing):
+        return names
+    nodes = []
+    for name in names:
+        found = host.stat(f"{NODES}/{name}")
+        if isinstance(found, Missing) or stat.S_ISDIR(found.mode):
+            continue  # by-ibdev and by-path: udev's links to the same nodes
+        nodes.append(
+            DeviceNode(
+                name=name,
+                mode=stat.filemode(found.mode),
+                uid=found.uid,
+                gid=found.gid,
+                dev=found.dev or Missing(Why.MALFORMED, f"{NODES}/{name}: not a device node"),
+                openable=host.can_open(f"{NODES}/{name}"),
+            )
+        )
+    return tuple(nodes)
+
+
+def _initial(host: Host, netns: str | Missing) -> bool | Missing:
+    if isinstance(netns, Missing):
+        return netns
+    # Without CAP_SYS_PTRACE the link of pid 1 is refused; that says nothing about ours.
+    init = host.readlink("/proc/1/ns/net")
+    return init if isinstance(init, Missing) else init == netns
+
+
+def _container(host: Host) -> str | None:
+    for path in ("/.dockerenv", "/run/.containerenv"):
+        if not isinstance(host.stat(path), Missing):
+            return path
+    signs = host.environ(("KUBERNETES_SERVICE_HOST", "container"))
+    if not isinstance(signs, Missing):
+        for name in ("KUBERNETES_SERVICE_HOST", "container"):
+            if signs.get(name):
+                return f"environment variable {name}"
+    return None
+
+
+def _library(host: Host) -> VerbsLibrary | Missing:
+    paths = host.environ(("LD_LIBRARY_PATH",))
+    extra = "" if isinstance(paths, Missing) else paths.get("LD_LIBRARY_PATH", "")
+    searched: dict[str, None] = {}
+    for folder in (
+        *(folder.rstrip("/") for folder in extra.split(":") if folder.startswith("/")),
+        *_configured(host, _LD_CONF, _LD_CONF_DEPTH),
+        *_LIBRARY_FOLDERS,
+    ):
+        searched.setdefault(folder)
+    libraries: list[str] = []
+    providers: dict[str, str] = {}
+    for folder in searched:
+        library = f"{folder}/libibverbs.so.1"
+        if not isinstance(host.stat(library), Missing):
+            libraries.append(library)
+        # VERBS_PROVIDER_DIR of rdma-core: a folder beside the library.
+        names = host.list(f"{folder}/libibverbs")
+        for name in () if isinstance(names, Missing) else names:
+            provider = parse_provider(name)
+            if provider is not None:
+                providers.setdefault(provider, f"{folder}/libibverbs/{name}")
+    return VerbsLibrary(
+        searched=tuple(searched),
+        libibverbs=tuple(libraries),
+        providers=dict(sorted(providers.items())),
+    )
+
+
+def _configured(host: Host, path: str, depth: int) -> tuple[str, ...]:
+    """Folders of the dynamic linker's configuration, included files followed."""
+    raw = host.read(path)
+    if isinstance(raw, Missing) or depth == 0:
+        return ()
+    folders, includes = parse_ld_conf(raw)
+    found = list(folders)
+    for pattern in includes:
+        folder, _, name = pattern.rpartition("/")
+        folder = folder if folder.startswith("/") else f"/etc/{folder}".rstrip("/")
+        prefix, star, suffix = name.partition("*")
+        names = host.list(folder) if star else (name,)
+        for candidate in () if isinstance(names, Missing) else names:
+            if candidate.startswith(prefix) and candidate.endswith(suffix):
+                found += _configured(host, f"{folder}/{candidate}", depth - 1)
+    return tuple(found)
