@@ -339,7 +339,7 @@ class ProcessFacts:
     ipv6: dict[str, tuple[str, ...]] | Missing  # /proc/self/net/if_inet6: netdev → addresses
     container: str | None  # which sign of a container was seen
     library: VerbsLibrary | Missing
-    environment: dict[str, str] | Missing  # RDMAV_, IBV_, MLX5_, NCCL_IB_, UCX_, …
+    environment: Missing | dict[str, str]  # RDMAV_, IBV_, MLX5_, NCCL_IB_, UCX_, …
 
 
 # --- verbs -------------------------------------------------------------------------------

@@ -4,14 +4,9 @@ Everything that sources learn comes through a Host, and a Host offers nothing th
 writes. What cannot be had is a `Missing`, never an exception.
 """
 
-import contextlib
 import errno
 import os
-import signal
 import stat
-import subprocess
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -20,9 +15,6 @@ from rdmadiag.facts import Identity, Missing, Why
 
 READ_LIMIT: Final = 64 * 1024
 """Bytes; no attribute of sysfs exceeds one page, and /proc/modules stays below this."""
-
-OUTPUT_LIMIT: Final = 4 * 1024 * 1024
-"""Bytes kept of what a command prints; the rest is read and dropped."""
 
 _WHY: Final = {
     errno.ENOENT: Why.ABSENT,
@@ -193,31 +185,9 @@ class LiveHost:
 
     def run(self, argv: Sequence[str], deadline: float) -> Ran | Missing:
         """See Host."""
-        subject = argv[0]
-        try:
-            child = subprocess.Popen(  # noqa: S603  # argv is a constant of a source, never a shell line
-                list(argv),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={**os.environ, "LC_ALL": "C"},
-                start_new_session=True,
-            )
-        except OSError as error:
-            return refusal(error, subject)
-        out, err = _Capped(child.stdout), _Capped(child.stderr)
-        try:
-            # Not subprocess.run(timeout=): it waits without end for a child stuck in the kernel.
-            returncode = child.wait(timeout=max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            _abandon(child)
-            return Missing(
-                Why.TIMEOUT, f"{subject}: no end before the deadline, pid {child.pid} killed"
-            )
-        if not (out.finish(deadline) and err.finish(deadline)):
-            _abandon(child)
-            return Missing(Why.TIMEOUT, f"{subject}: a child of it holds its output open")
-        return Ran(returncode, out.content(), err.content())
+        from rdmadiag import command
+
+        return command.run(argv, deadline)
 
 
 def read_capped(handle: int, path: str, limit: int) -> bytes | Missing:
@@ -237,33 +207,3 @@ def read_capped(handle: int, path: str, limit: int) -> bytes | Missing:
     if len(content) > limit:
         return Missing(Why.MALFORMED, f"{path}: longer than {limit} bytes")
     return content
-
-
-class _Capped:
-    """Drains a pipe in the background and keeps its first OUTPUT_LIMIT bytes."""
-
-    def __init__(self, stream: object) -> None:
-        self._stream = stream
-        self._kept = bytearray()
-        self._thread = threading.Thread(target=self._drain, daemon=True)
-        self._thread.start()
-
-    def _drain(self) -> None:
-        with self._stream as stream:  # type: ignore[attr-defined]  # Popen.stdout: IO[bytes]
-            while chunk := stream.read1(65536):
-                self._kept += chunk[: max(0, OUTPUT_LIMIT - len(self._kept))]
-
-    def finish(self, deadline: float) -> bool:
-        """Whether the other end was closed before `deadline`."""
-        self._thread.join(max(0.0, deadline - time.monotonic()))
-        return not self._thread.is_alive()
-
-    def content(self) -> bytes:
-        return bytes(self._kept)
-
-
-def _abandon(child: "subprocess.Popen[bytes]") -> None:
-    """Kill the whole group and do not wait: the child may be stuck in the kernel."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.returncode = -signal.SIGKILL  # so that Popen neither waits nor warns

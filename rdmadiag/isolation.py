@@ -10,7 +10,7 @@ import selectors
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from rdmadiag.facts import Missing, Why
@@ -18,42 +18,50 @@ from rdmadiag.facts import Missing, Why
 _CHUNK: Final = 1 << 20
 
 
-def run_side_by_side(
-    tasks: Mapping[str, Callable[[], Any]], deadline: float
-) -> dict[str, Any | Missing]:
-    """Each task's result, by name; a Missing for one that raised, died or came late.
+class SideBySide:
+    """Tasks by name, each running since `start`; `collect` waits for all of them."""
 
-    `deadline` is absolute on `time.monotonic`'s clock. Results travel by pickle. A late
-    child is killed and not waited for; its pid stands in the Missing.
-    """
-    children = {name: _start(task) for name, task in tasks.items()}
-    received: dict[str, bytearray] = {name: bytearray() for name in children}
-    open_ends = dict(children)
-    with selectors.DefaultSelector() as selector:
-        for name, (_, pipe) in children.items():
-            selector.register(pipe, selectors.EVENT_READ, name)
-        while open_ends:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                break
-            for key, _ in selector.select(left):
-                chunk = os.read(key.fd, _CHUNK)
-                received[key.data] += chunk
-                if not chunk:
-                    selector.unregister(key.fd)
-                    open_ends.pop(key.data)
-    results = {}
-    for name, (pid, pipe) in children.items():
-        os.close(pipe)
-        if name in open_ends:
-            _abandon(pid)
-            results[name] = Missing(
-                Why.TIMEOUT, f"{name}: no answer before the deadline; its process {pid} was killed"
-            )
-        else:
-            os.waitpid(pid, 0)  # its pipe is closed: it has written all and is exiting
-            results[name] = _result(name, bytes(received[name]))
-    return results
+    def __init__(self) -> None:
+        self._children: dict[str, tuple[int, int]] = {}
+
+    def start(self, name: str, task: Callable[[], Any]) -> None:
+        """Run `task` in a forked child; its result travels back by pickle."""
+        self._children[name] = _start(task)
+
+    def collect(self, deadline: float) -> dict[str, Any | Missing]:
+        """Each task's result; a Missing for one that raised, died or came late.
+
+        `deadline` is absolute on `time.monotonic`'s clock. A late child is killed and
+        not waited for; its pid stands in the Missing.
+        """
+        received: dict[str, bytearray] = {name: bytearray() for name in self._children}
+        waiting = set(received)
+        with selectors.DefaultSelector() as selector:
+            for name, (_, pipe) in self._children.items():
+                selector.register(pipe, selectors.EVENT_READ, name)
+            while waiting:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    break
+                for key, _ in selector.select(left):
+                    chunk = os.read(key.fd, _CHUNK)
+                    received[key.data] += chunk
+                    if not chunk:
+                        selector.unregister(key.fd)
+                        waiting.discard(key.data)
+        results = {}
+        for name, (pid, pipe) in self._children.items():
+            os.close(pipe)
+            if name in waiting:
+                _abandon(pid)
+                results[name] = Missing(
+                    Why.TIMEOUT, f"{name}: no answer before the deadline; process {pid} was killed"
+                )
+            else:
+                os.waitpid(pid, 0)  # its pipe is closed: it has written all and is exiting
+                results[name] = _result(name, bytes(received[name]))
+        self._children.clear()
+        return results
 
 
 def _start(task: Callable[[], Any]) -> tuple[int, int]:

@@ -15,13 +15,12 @@ def command(reading: Reading) -> int:
 
     Exits 0, or 3 where there is no RDMA device.
     """
-    from rdmadiag.preflight.gather import gather
     from rdmadiag.preflight.inventory import inventory
-    from rdmadiag.preflight.judge import NoSuchDevice, select
     from rdmadiag.preflight.reconcile import devices
+    from rdmadiag.preflight.select import NoSuchDevice, select
 
     wanted = selectors(reading.devices)
-    evidence = gather(reading.host, reading.deadline)
+    evidence = reading.evidence()
     try:
         chosen = select(devices(evidence), wanted)
     except NoSuchDevice as error:
@@ -30,7 +29,7 @@ def command(reading: Reading) -> int:
     if reading.form == "json":
         from rdmadiag.render.json import write
 
-        write({"host": reading.host.identity, "devices": listed})
+        write({"host": reading.identity, "devices": listed})
     else:
         from rdmadiag.render.devices import show
 

@@ -21,13 +21,13 @@ def command(reading: Reading, gid_index: int | None) -> int:
 
     Exits 0, or 3 where there is no RDMA device or a table could not be read.
     """
-    from rdmadiag.preflight.gather import CHEAP, gather
+    from rdmadiag.preflight.gather import CHEAP
     from rdmadiag.preflight.gid_tables import tables
-    from rdmadiag.preflight.judge import NoSuchDevice, select
     from rdmadiag.preflight.reconcile import devices
+    from rdmadiag.preflight.select import NoSuchDevice, select
 
     wanted = selectors(reading.devices)
-    evidence = gather(reading.host, reading.deadline, CHEAP)
+    evidence = reading.evidence(CHEAP)
     try:
         chosen = select(devices(evidence, gid_index), wanted)
     except NoSuchDevice as error:
@@ -36,7 +36,7 @@ def command(reading: Reading, gid_index: int | None) -> int:
     if reading.form == "json":
         from rdmadiag.render.json import write
 
-        write({"host": reading.host.identity, "ports": listed})
+        write({"host": reading.identity, "ports": listed})
     else:
         from rdmadiag.render.gids import show
 

@@ -1,14 +1,21 @@
 """Options that reading commands share: which host, which ports, which form, how long."""
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from rdmadiag.cli.exits import Refused
+from rdmadiag.facts import Identity
 from rdmadiag.host import Host, LiveHost
+from rdmadiag.preflight.evidence import Evidence
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+    from rdmadiag.preflight.report import Report
 
 TIMEOUT: Final = 20.0
 TIMEOUT_MAX: Final = 30.0
@@ -21,10 +28,25 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Reading:
     """What the shared options come to."""
 
-    host: Host
+    source: "Host | Report"
     devices: tuple[str, ...]
     form: str
     deadline: float  # absolute, time.monotonic
+
+    @property
+    def identity(self) -> Identity:
+        """The host that is looked at, or was."""
+        if _is_report(self.source):
+            return replace(self.source.host, recorded=True)
+        return self.source.identity
+
+    def evidence(self, sources: Collection[str] | None = None) -> Evidence:
+        """What `sources` find, all of them by default; of a saved report, what it holds."""
+        if _is_report(self.source):
+            return self.source.evidence
+        from rdmadiag.preflight.gather import READERS, gather
+
+        return gather(self.source, self.deadline, READERS if sources is None else sources)
 
 
 def reading(function: F) -> F:
@@ -43,12 +65,29 @@ def reading(function: F) -> F:
         **rest: Any,
     ) -> Any:
         deadline = time.monotonic() + timeout
-        chosen = Reading(host_of(snapshot, sample), device, "json" if as_json else output, deadline)
+        form = "json" if as_json else output
+        chosen = Reading(_source(snapshot, sample), device, form, deadline)
         return function(*args, reading=chosen, **rest)
 
     for option in reversed(_OPTIONS):
         command = option(command)
     return command  # type: ignore[return-value]  # click's decorators keep the callable
+
+
+def _is_report(source: "Host | Report") -> "TypeIs[Report]":
+    return hasattr(source, "evidence")
+
+
+def _source(snapshot: str | None, sample: str | None) -> "Host | Report":
+    """A host, or a saved report where --from names a .json file."""
+    if not snapshot or sample or not snapshot.endswith(".json"):
+        return host_of(snapshot, sample)
+    from rdmadiag.preflight.report import ReportError, read_report
+
+    try:
+        return read_report(snapshot)
+    except ReportError as error:
+        raise Refused(str(error)) from error
 
 
 def host_of(snapshot: str | None, sample: str | None) -> Host:
@@ -79,8 +118,8 @@ _OPTIONS: Final = (
         "--from",
         "snapshot",
         metavar="SNAPSHOT",
-        help="Read a recorded host: a snapshot's folder or .tar.gz, or any folder with "
-        "sys/class/infiniband in it.",
+        help="Read a recorded host: a snapshot's folder or .tar.gz, any folder with "
+        "sys/class/infiniband in it, or the .json that preflight --json printed.",
     ),
     click.option("--sample", metavar="NAME", help="Read a recorded machine of ours; see samples."),
     click.option(

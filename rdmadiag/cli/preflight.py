@@ -31,11 +31,11 @@ def command(reading: Reading, fail_on: str, exit_zero: bool) -> int:
     """
     from datetime import UTC, datetime
 
-    from rdmadiag.preflight.gather import gather
-    from rdmadiag.preflight.judge import NoSuchDevice, judge
+    from rdmadiag.preflight.judge import judge
+    from rdmadiag.preflight.select import NoSuchDevice
 
     wanted = selectors(reading.devices)
-    evidence = gather(reading.host, reading.deadline)
+    evidence = reading.evidence()
     try:
         verdict = judge(evidence, wanted)
     except NoSuchDevice as error:
@@ -45,13 +45,13 @@ def command(reading: Reading, fail_on: str, exit_zero: bool) -> int:
         from rdmadiag.render.json import write
 
         write(
-            {"host": reading.host.identity, "verdict": verdict, "evidence": evidence},
+            {"host": reading.identity, "verdict": verdict, "evidence": evidence},
             generated_at=when,
         )
     else:
         from rdmadiag.render.preflight import show
 
-        show(verdict, reading.host.identity)
+        show(verdict, reading.identity)
     if exit_zero or verdict.status not in _FAILS_ON[fail_on]:
         return exits.OK
     return exits.OF_STATUS[verdict.status]

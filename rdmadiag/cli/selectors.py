@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from rdmadiag.cli.exits import Refused
-from rdmadiag.preflight.judge import Selector
+from rdmadiag.preflight.select import Selector
 
 
 def selectors(texts: Sequence[str]) -> tuple[Selector, ...]:

@@ -3,18 +3,19 @@
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import Any, Final
 
 from rdmadiag.facts import Missing, NetDevFacts, Why, present
 from rdmadiag.host import Host
-from rdmadiag.isolation import run_side_by_side
+from rdmadiag.isolation import SideBySide
 from rdmadiag.preflight.evidence import NOT_COLLECTED, Evidence
 
 _LINUX_ONLY: Final = Missing(Why.UNSUPPORTED, "Linux only")
 _NO_VERBS_QUERY: Final = Missing(Why.NOT_COLLECTED, "this version does not query verbs")
 
 
-# Readers import their source when they run, in the child that runs them.
+# Readers import their source when they run: a command pays only for what it reads.
 def _sysfs(host: Host, deadline: float) -> Any:
     from rdmadiag.sources.sysfs import read_sysfs
 
@@ -47,6 +48,9 @@ READERS: Final[dict[str, Callable[[Host, float], Any]]] = {
 }
 """Every source by name."""
 
+_DEAR: Final = {"nldev": "rdmadiag.sources.nldev", "netdev": "rdmadiag.sources.netdev"}
+"""Imported before the fork: both need pyroute2, which costs more than all of their work."""
+
 CHEAP: Final = ("sysfs", "process")
 """Enough for GID tables: text files alone, no netlink."""
 
@@ -59,10 +63,13 @@ def gather(host: Host, deadline: float, sources: Collection[str] = tuple(READERS
     """
     lacking = unavailable(host)
     answers: dict[str, Any] = {name: lacking[name] for name in sources if name in lacking}
-    tasks = {
-        name: partial(READERS[name], host, deadline) for name in sources if name not in answers
-    }
-    answers |= run_side_by_side(tasks, deadline)
+    running = SideBySide()
+    for name in sources:
+        if name not in answers:
+            if name in _DEAR:
+                import_module(_DEAR[name])
+            running.start(name, partial(READERS[name], host, deadline))
+    answers |= running.collect(deadline)
     answers["netdev"] = _named(answers.get("netdev", NOT_COLLECTED), answers)
     return Evidence(**answers, verbs=_NO_VERBS_QUERY)
 

@@ -1,24 +1,50 @@
 """The report: who was looked at, when, and the evidence. It judges nothing.
 
-A saved report can be read back and judged again, elsewhere and by a newer version:
+What `rdmadiag preflight --json` prints holds one. It can be read back and judged again,
+elsewhere and by a newer version:
 
-    report = Report.model_validate_json(text)
+    >>> from rdmadiag.preflight.judge import judge
+    >>> report = Report.model_validate_json(text)  # doctest: +SKIP
+    >>> judge(report.evidence).status  # doctest: +SKIP
 """
 
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rdmadiag.facts import Identity
 from rdmadiag.preflight.evidence import Evidence
 
 
+class ReportError(Exception):
+    """A saved report that cannot be used; the message is one line for the user."""
+
+
 class Report(BaseModel):
     """Facts grouped by source. Unknown fields of newer versions are passed over."""
 
-    # defer_build: a report that we made ourselves needs no validator.
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
+    schema_version: str
     host: Identity
     generated_at: datetime
     evidence: Evidence
+
+
+def read_report(path: str) -> Report:
+    """The report in a file that `preflight --json` printed; raises ReportError."""
+    try:
+        with open(path, "rb") as file:
+            report = Report.model_validate_json(file.read())
+    except OSError as error:
+        raise ReportError(f"{path}: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(step) for step in first["loc"])
+        place = f" at {where}" if where else ""
+        raise ReportError(
+            f"{path}: not a report of preflight --json: {first['msg']}{place}"
+        ) from error
+    if report.schema_version.partition(".")[0] != "1":
+        raise ReportError(f"{path}: schema version {report.schema_version} is not 1.x")
+    return report

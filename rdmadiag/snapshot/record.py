@@ -5,7 +5,7 @@ from typing import Any
 
 from rdmadiag.facts import Missing
 from rdmadiag.host import Host
-from rdmadiag.isolation import run_side_by_side
+from rdmadiag.isolation import SideBySide
 from rdmadiag.preflight.gather import READERS, unavailable
 from rdmadiag.snapshot.recording import Recording, RecordingHost
 
@@ -16,11 +16,13 @@ def record(host: Host, deadline: float) -> tuple[Recording, dict[str, Missing]]:
     `deadline` is absolute on `time.monotonic`'s clock.
     """
     lacking = unavailable(host)
-    readers = {name: reader for name, reader in READERS.items() if name not in lacking}
-    tasks = {name: _recorded(reader, host, deadline) for name, reader in readers.items()}
+    running = SideBySide()
+    for name, reader in READERS.items():
+        if name not in lacking:
+            running.start(name, _recorded(reader, host, deadline))
     whole = Recording()
     late = dict(lacking)
-    for name, answer in run_side_by_side(tasks, deadline).items():
+    for name, answer in running.collect(deadline).items():
         if isinstance(answer, Missing):
             late[name] = answer
         else:

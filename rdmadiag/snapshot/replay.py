@@ -18,7 +18,7 @@ from rdmadiag.snapshot.layout import (
     VERSION,
     command_name,
 )
-from rdmadiag.snapshot.tree import ArchiveTree, FolderTree, SnapshotError, Tree
+from rdmadiag.snapshot.tree import FolderTree, SnapshotError, Tree
 
 T = TypeVar("T")
 
@@ -35,6 +35,8 @@ def open_snapshot(path: str) -> "SnapshotHost":
         return SnapshotHost(FolderTree(path), path)
     if not os.path.exists(path):
         raise SnapshotError(f"{path}: no such snapshot")
+    from rdmadiag.snapshot.archive import ArchiveTree
+
     return SnapshotHost(ArchiveTree(path), path)
 
 
