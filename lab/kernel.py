@@ -1,0 +1,136 @@
+"""Debian's stock kernel, unpacked in the cache: it has rdma_rxe, which few others build.
+
+    CACHE/kernels/6.1.0-48-amd64/boot/vmlinuz-6.1.0-48-amd64
+    CACHE/kernels/6.1.0-48-amd64/lib/modules/6.1.0-48-amd64/
+
+The newest one that APT knows is taken; a cached one is used as it is, without a network.
+"""
+
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.command import run
+from lab.failure import LabFailure
+from lab.places import cache
+
+UPDATE_SECONDS = 300.0
+DOWNLOAD_SECONDS = 600.0
+UNPACK_SECONDS = 300.0
+
+# Debian 12 and before number their builds, 13 and later do not: 6.1.0-48-amd64,
+# 6.12.48+deb13-amd64. Where both are offered the second is a backport.
+_NUMBERED = re.compile(r"(\d+(?:\.\d+)+)-(\d+)-amd64")
+_PLAIN = re.compile(r"(\d+(?:\.\d+)+)\+deb(\d+)-amd64")
+_AS_ROOT = ["-o", "APT::Sandbox::User=root"]  # the _apt user cannot write to our folder
+
+
+@dataclass(frozen=True)
+class Kernel:
+    release: str  # what uname -r says in the guest
+    root: Path  # the unpacked package
+
+    @property
+    def image(self) -> Path:
+        return self.root / "boot" / f"vmlinuz-{self.release}"
+
+    @property
+    def modules(self) -> Path:
+        return self.root / "lib" / "modules" / self.release
+
+
+def newest(releases: list[str]) -> str | None:
+    """The newest stock release: ["6.1.0-9-amd64", "6.1.0-48-amd64"] → "6.1.0-48-amd64".
+
+    Flavours (rt, cloud, dbg, unsigned) are not stock: they lack modules or are older builds.
+    """
+
+    for pattern in (_NUMBERED, _PLAIN):
+        stock = [match for release in releases if (match := pattern.fullmatch(release))]
+        if stock:
+            return max(stock, key=_order)[0]
+    return None
+
+
+def _order(match: re.Match[str]) -> tuple[list[int], int]:
+    return [int(number) for number in match[1].split(".")], int(match[2])
+
+
+def cached() -> Kernel | None:
+    """The newest kernel of the cache, complete or not there at all."""
+    folder = cache() / "kernels"
+    release = newest([p.name for p in folder.iterdir()] if folder.is_dir() else [])
+    return Kernel(release, folder / release) if release else None
+
+
+def download() -> Kernel:
+    """Fetch and unpack the newest kernel that APT knows; its lists are updated when stale."""
+    release = _known_to_apt()
+    updated = release is None
+    if updated:
+        _update_lists()
+        release = _known_to_apt()
+    if release is None:
+        raise LabFailure("APT offers no linux-image-…-amd64: is this a Debian release?")
+    folder = cache() / "kernels"
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache()) as scratch:
+        if not _download_package(release, Path(scratch)):
+            if updated:
+                raise LabFailure(f"apt-get cannot download linux-image-{release}")
+            # The lists name a build that the mirror has already replaced.
+            _update_lists()
+            release = _known_to_apt() or release
+            if not _download_package(release, Path(scratch)):
+                raise LabFailure(f"apt-get cannot download linux-image-{release}")
+        return _unpack(release, Path(scratch), folder)
+
+
+def link_modules(kernel: Kernel) -> None:
+    """Let /lib/modules/RELEASE lead to the cache, unless something usable is there already."""
+    link = Path("/lib/modules") / kernel.release
+    if (link / "modules.dep").exists():
+        return
+    link.parent.mkdir(exist_ok=True)
+    if link.is_symlink():
+        link.unlink()  # it led to a cache that has since been removed
+    if link.exists():
+        raise LabFailure(f"{link} is there but has no modules.dep: run depmod {kernel.release}")
+    link.symlink_to(kernel.modules)
+
+
+def _known_to_apt() -> str | None:
+    prefix = "linux-image-"
+    listing = run(["apt-cache", "search", "--names-only", f"^{prefix}"], timeout=60.0)
+    names = [line.split(" ", 1)[0] for line in listing.stdout.splitlines()]
+    return newest([name.removeprefix(prefix) for name in names])
+
+
+def _update_lists() -> None:
+    if run(["apt-get", "-qq", "update"], timeout=UPDATE_SECONDS).returncode != 0:
+        raise LabFailure("apt-get update failed: is there a network?")
+
+
+def _download_package(release: str, into: Path) -> bool:
+    argv = ["apt-get", "-qq", *_AS_ROOT, "download", f"linux-image-{release}"]
+    return run(argv, timeout=DOWNLOAD_SECONDS, cwd=into).returncode == 0
+
+
+def _unpack(release: str, scratch: Path, folder: Path) -> Kernel:
+    """Unpack beside the cache and move the complete folder into it in one step."""
+    package = next(scratch.glob("*.deb"))
+    fresh = Kernel(release, scratch / release)
+    for argv in (
+        ["dpkg-deb", "-x", str(package), str(fresh.root)],
+        ["depmod", "-b", str(fresh.root), release],
+    ):
+        done = run(argv, timeout=UNPACK_SECONDS)
+        if done.returncode != 0:
+            raise LabFailure(f"{argv[0]} failed on linux-image-{release}: {done.stderr.strip()}")
+    if not any(fresh.modules.rglob("rdma_rxe.ko*")):
+        raise LabFailure(f"linux-image-{release} has no rdma_rxe module")
+    kept = Kernel(release, folder / release)
+    if not kept.root.exists():
+        fresh.root.rename(kept.root)
+    return kept

@@ -1,0 +1,69 @@
+"""Make this machine able to run the labs: Debian packages and a kernel. Safe to repeat."""
+
+import os
+import platform
+
+from lab.command import run
+from lab.failure import LabFailure
+from lab.kernel import Kernel, cached, download, link_modules
+
+INSTALL_SECONDS = 900.0
+
+PACKAGES = (
+    "busybox-static",  # the guest's first programs
+    "file",  # how virtme-ng reads a kernel's version
+    "ibsim-utils",
+    "ibverbs-providers",
+    "ibverbs-utils",
+    "infiniband-diags",
+    "iproute2",
+    "kmod",
+    "opensm",
+    "perftest",
+    "procps",
+    "qemu-system-x86",
+    "rdma-core",
+    "strace",
+    "util-linux",
+)
+
+
+def prepare() -> Kernel:
+    """Install what is missing and give the kernel to boot; LabFailure says what cannot be done."""
+    _require_debian()
+    _install([name for name in PACKAGES if name not in _installed()])
+    kernel = cached() or download()
+    link_modules(kernel)
+    return kernel
+
+
+def _require_debian() -> None:
+    if platform.machine() != "x86_64":
+        raise LabFailure(f"the lab boots an x86_64 kernel; this machine is {platform.machine()}")
+    try:
+        system = platform.freedesktop_os_release()
+    except OSError:
+        system = {"ID": platform.system()}
+    if system["ID"] != "debian":
+        raise LabFailure(f"the lab needs Debian's packages; this is {system['ID']}")
+    if os.geteuid() != 0:
+        raise LabFailure("the lab must run as root: it installs packages and boots their files")
+
+
+def _installed() -> frozenset[str]:
+    listing = run(["dpkg-query", "-W", "-f", "${db:Status-Abbrev} ${Package}\n"], timeout=60.0)
+    return frozenset(line[3:].strip() for line in listing.stdout.splitlines() if line[:2] == "ii")
+
+
+def _install(missing: list[str]) -> None:
+    if not missing:
+        return
+    wanted = " ".join(missing)
+    print(f"installing {wanted}", flush=True)
+    env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    for argv in (
+        ["apt-get", "-qq", "update"],
+        ["apt-get", "-qq", "-y", "install", "--no-install-recommends", *missing],
+    ):
+        if run(argv, timeout=INSTALL_SECONDS, env=env).returncode != 0:
+            raise LabFailure(f"missing packages; install them with: apt-get install {wanted}")

@@ -1,0 +1,81 @@
+"""What the tests of every lab share: the guard, and running programs with a deadline."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LABS = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what was collected outside its lab: these tests load modules and remove interfaces."""
+    here = os.environ.get("RDMADIAG_LAB", "")
+    for item in items:
+        if LABS not in item.path.parents:
+            continue
+        lab = item.path.relative_to(LABS).parts[0]
+        if lab != here:
+            item.add_marker(pytest.mark.skip(reason=f"runs in a lab only: python -m lab {lab}"))
+
+
+def run_program(argv: Sequence[str], *, timeout: float) -> subprocess.CompletedProcess[str]:
+    """Run to the end or fail the test after `timeout` seconds; no exit code is an error."""
+    try:
+        return subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        pytest.fail(f"{' '.join(argv)} did not end within {timeout:g} s")
+
+
+@pytest.fixture(scope="session")
+def run() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """`run(argv, timeout=SECONDS)`: exit code, stdout and stderr as text."""
+    return run_program
+
+
+@pytest.fixture(scope="session")
+def rdmadiag() -> Callable[..., tuple[int, str, str]]:
+    """`rdmadiag(*args, user=None, prefix=(), timeout=120)`: exit code, stdout, stderr.
+
+    With `user` (a uid, say 65534) it runs as that ordinary user without groups. `prefix` is put
+    before the program, outside the change of user: ("strace", "-f"), ("ip", "netns", "exec", …).
+    """
+
+    def call(
+        *args: str, user: int | None = None, prefix: Sequence[str] = (), timeout: float = 120.0
+    ) -> tuple[int, str, str]:
+        ids = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+        become = [] if user is None else ["setpriv", *ids]
+        program = str(Path(sys.executable).parent / "rdmadiag")
+        done = run_program([*prefix, *become, program, *args], timeout=timeout)
+        return done.returncode, done.stdout, done.stderr
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def rdmadiag_json(
+    rdmadiag: Callable[..., tuple[int, str, str]],
+) -> Callable[..., tuple[int, Any]]:
+    """`rdmadiag_json(*args, …)`: exit code and the document that `--json` printed."""
+
+    def call(*args: str, **options: Any) -> tuple[int, Any]:
+        code, stdout, stderr = rdmadiag(*args, "--json", **options)
+        try:
+            return code, json.loads(stdout)
+        except json.JSONDecodeError:
+            pytest.fail(f"no JSON from rdmadiag {' '.join(args)} (exit {code}): {stderr or stdout}")
+
+    return call

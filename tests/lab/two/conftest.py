@@ -1,0 +1,77 @@
+"""One of two connected hosts, and how it meets the other: both run the same tests in one order."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lab.rendezvous import Parted, Rendezvous
+from lab.rxe import Rxe, add, wait_ready
+from lab.two import MACS, device
+
+MEET_SECONDS = 300.0  # one host may boot much slower than the other
+EXCHANGE_SECONDS = 120.0
+
+
+@pytest.fixture(scope="session")
+def role() -> str:
+    """left or right."""
+    return os.environ["RDMADIAG_LAB_ROLE"]
+
+
+@pytest.fixture(scope="session")
+def rxe(role: str) -> Rxe:
+    """This host's device, on the interface that leads to the other host."""
+    for netdev in os.listdir("/sys/class/net"):
+        with open(f"/sys/class/net/{netdev}/address") as address:
+            if address.read().strip() == MACS[role]:
+                mine = device(role, netdev)
+                add(mine)
+                wait_ready(mine)
+                return mine
+    pytest.fail(f"no interface has the address {MACS[role]}")
+
+
+@pytest.fixture(scope="session")
+def peer(role: str) -> Rxe:
+    """The other host's device; its netdev is not known here."""
+    other = next(name for name in MACS if name != role)
+    return device(other, "")
+
+
+@pytest.fixture(scope="session")
+def rendezvous(role: str, rxe: Rxe, peer: Rxe) -> Iterator[Rendezvous]:
+    if role == "left":
+        meeting = Rendezvous.listen(rxe.ipv4, MEET_SECONDS)
+    else:
+        meeting = Rendezvous.connect(peer.ipv4, MEET_SECONDS)
+    yield meeting
+    with contextlib.suppress(Parted):  # do not power off while the other host may need this one
+        meeting.exchange("session", "over", None, EXCHANGE_SECONDS)
+    meeting.close()
+
+
+@pytest.fixture
+def exchange(
+    rendezvous: Rendezvous, request: pytest.FixtureRequest
+) -> Iterator[Callable[..., Any]]:
+    """`exchange(name, value, timeout=120)`: give a JSON value, get the other host's."""
+    test = request.node.nodeid
+
+    def call(name: str, value: Any, timeout: float = EXCHANGE_SECONDS) -> Any:
+        return rendezvous.exchange(test, name, value, timeout)
+
+    yield call
+    rendezvous.leave(test)
+
+
+@pytest.fixture
+def barrier(exchange: Callable[..., Any]) -> Callable[..., None]:
+    """`barrier(name, timeout=120)`: wait until the other host is here too."""
+
+    def call(name: str, timeout: float = EXCHANGE_SECONDS) -> None:
+        exchange(name, None, timeout)
+
+    return call
