@@ -16,7 +16,7 @@ from lab.prepare import prepare
 from lab.results import claim
 from lab.two import two
 
-TESTED = ("fabric", "guest", "two")  # commands that run tests/lab/<command>
+TESTED = ("fabric", "guest", "replay", "two")  # commands that run tests/lab/<command>
 DEADLINE_SECONDS = 900.0  # for one of them, from its start to its end
 
 
@@ -33,8 +33,9 @@ def main() -> int:
         ("prepare", "install Debian packages and fetch a kernel; safe to repeat"),
         ("fabric", "run tests/lab/fabric on a simulated InfiniBand fabric"),
         ("guest", "boot one emulated host and run tests/lab/guest on it"),
+        ("replay", "read back here what tests/lab/guest recorded in its last run"),
         ("two", "boot two connected hosts and run tests/lab/two on both"),
-        ("all", "prepare, fabric, guest and two, with a table of what they took"),
+        ("all", "prepare and every lab, with a table of what they took"),
         ("shell", "a root shell on an emulated host with rxe0 and rxe1"),
     ):
         takes = name in TESTED
@@ -60,8 +61,8 @@ def _run(command: str, pytest_args: Sequence[str], seconds: float) -> int:
     match command:
         case "prepare":
             return _prepare()
-        case "fabric":
-            return _fabric(pytest_args, seconds)
+        case "fabric" | "replay":
+            return _here(command, pytest_args, seconds)
         case "guest":
             return guest(pytest_args, seconds)
         case "two":
@@ -78,17 +79,18 @@ def _prepare() -> int:
     return 0
 
 
-def _fabric(pytest_args: Sequence[str], seconds: float) -> int:
-    out = claim("fabric")
-    argv = [sys.executable, "-m", "pytest", f"--junitxml={out}/junit.xml", "tests/lab/fabric"]
-    env = dict(os.environ, RDMADIAG_LAB="fabric", RDMADIAG_LAB_OUT=str(out))
+def _here(lab: str, pytest_args: Sequence[str], seconds: float) -> int:
+    """A lab that needs no guest."""
+    out = claim(lab)
+    argv = [sys.executable, "-m", "pytest", f"--junitxml={out}/junit.xml", f"tests/lab/{lab}"]
+    env = dict(os.environ, RDMADIAG_LAB=lab, RDMADIAG_LAB_OUT=str(out))
     child = subprocess.Popen(
         [*argv, *pytest_args], cwd=CHECKOUT, env=env, stdin=subprocess.DEVNULL, process_group=0
     )
     try:
         return child.wait(timeout=seconds)
     except subprocess.TimeoutExpired:
-        raise LabFailure("still running at the deadline, killed: fabric", EX_LATE) from None
+        raise LabFailure(f"still running at the deadline, killed: {lab}", EX_LATE) from None
     finally:
         stop(child)
 
@@ -97,8 +99,9 @@ def _all(seconds: float) -> int:
     """Each lab in turn, also after one has failed; none without `prepare`."""
     labs: dict[str, Callable[[], int]] = {
         "prepare": _prepare,
-        "fabric": lambda: _fabric([], seconds),
+        "fabric": lambda: _here("fabric", [], seconds),
         "guest": lambda: guest([], seconds),
+        "replay": lambda: _here("replay", [], seconds),
         "two": lambda: two([], seconds),
     }
     rows: list[tuple[str, int, float]] = []

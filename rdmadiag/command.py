@@ -15,6 +15,8 @@ from rdmadiag.host import Ran, refusal
 OUTPUT_LIMIT: Final = 4 * 1024 * 1024
 """Bytes kept of what a command prints; the rest is read and dropped."""
 
+_REAP_SECONDS: Final = 0.05  # for a killed child to end; one that does not is left to init
+
 
 def run(argv: Sequence[str], deadline: float) -> Ran | Missing:
     """The command's output, with LC_ALL=C; `deadline` is absolute on time.monotonic's clock."""
@@ -69,7 +71,10 @@ class _Capped:
 
 
 def _abandon(child: "subprocess.Popen[bytes]") -> None:
-    """Kill the whole group and do not wait: the child may be stuck in the kernel."""
-    with contextlib.suppress(ProcessLookupError):
+    """Kill the whole group and hardly wait: the child may be stuck in the kernel."""
+    # PermissionError: all that is left of the group runs as somebody else.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(timeout=_REAP_SECONDS)
     child.returncode = -signal.SIGKILL  # so that Popen neither waits nor warns

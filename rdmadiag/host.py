@@ -33,11 +33,23 @@ _WHY: Final = {
 }
 
 
-def refusal(error: OSError, subject: str) -> Missing:
-    """What an OSError means for the reader: the reason, and "subject: ENAME"."""
+def refusal(error: OSError | ValueError, subject: str) -> Missing:
+    """What an error means for the reader: the reason, and "subject: ENAME".
+
+    A ValueError is Python's refusal of a path with a NUL in it.
+    """
+    if isinstance(error, ValueError):
+        return Missing(Why.MALFORMED, f"{subject!r}: not a path")
     number = error.errno or 0
     name = errno.errorcode.get(number, type(error).__name__)
     return Missing(_WHY.get(number, Why.MALFORMED), f"{subject}: {name}")
+
+
+def utf8(text: str) -> str:
+    r"""Text from the system that can be printed: each byte that is not UTF-8 becomes \xNN."""
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +120,7 @@ class LiveHost:
         system = os.uname()
         platform = system.sysname.lower()
         self.identity = Identity(
-            hostname=system.nodename,
+            hostname=utf8(system.nodename),
             platform="linux"
             if platform == "linux"
             else "darwin"
@@ -123,7 +135,7 @@ class LiveHost:
         try:
             # O_NONBLOCK: a FIFO in the way must not hold us.
             handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             return refusal(error, path)
         try:
             return read_capped(handle, path, limit)
@@ -133,22 +145,22 @@ class LiveHost:
     def list(self, path: str) -> tuple[str, ...] | Missing:
         """See Host."""
         try:
-            return tuple(sorted(os.listdir(path)))
-        except OSError as error:
+            return tuple(sorted(map(utf8, os.listdir(path))))
+        except (OSError, ValueError) as error:
             return refusal(error, path)
 
     def readlink(self, path: str) -> str | Missing:
         """See Host."""
         try:
-            return os.readlink(path)
-        except OSError as error:
+            return utf8(os.readlink(path))
+        except (OSError, ValueError) as error:
             return refusal(error, path)
 
     def stat(self, path: str) -> NodeStat | Missing:
         """See Host."""
         try:
             found = os.stat(path)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             return refusal(error, path)
         is_node = stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode)
         dev = f"{os.major(found.st_rdev)}:{os.minor(found.st_rdev)}" if is_node else None
@@ -160,14 +172,16 @@ class LiveHost:
             return os.access(
                 path, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids
             )
-        except OSError as error:
+        except ValueError as error:
             return refusal(error, path)
 
     def environ(self, prefixes: Sequence[str]) -> dict[str, str] | Missing:
         """See Host."""
         wanted = tuple(prefixes)
         return {
-            name: value for name, value in sorted(os.environ.items()) if name.startswith(wanted)
+            utf8(name): utf8(value)
+            for name, value in sorted(os.environ.items())
+            if name.startswith(wanted)
         }
 
     def netlink(self, name: str, protocol: int, request: bytes, deadline: float) -> bytes | Missing:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
+
 FORMAT: Final = "rdmadiag-snapshot"
 VERSION: Final = 1
 
@@ -26,3 +28,31 @@ MAX_ENTRIES: Final = 50_000
 def command_name(argv: Sequence[str]) -> str:
     """The file name that stands for a command line."""
     return re.sub(r"[^A-Za-z0-9.=-]+", "_", " ".join(argv))[:150]
+
+
+def fold_numbers(names: Sequence[str]) -> str | list[str]:
+    """The names of a folder; a table's rows ("0", "1", …) as ranges: "0-2,5"."""
+    if not names or not all(_NUMBER.fullmatch(name) for name in names):
+        return sorted(names)
+    numbers = sorted(int(name) for name in names)
+    ranges = [[numbers[0], numbers[0]]]
+    for number in numbers[1:]:
+        if number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ",".join(f"{low}-{high}" if high > low else str(low) for low, high in ranges)
+
+
+def unfold_numbers(folded: str | list[str]) -> tuple[str, ...]:
+    """What fold_numbers was given; raises ValueError for more rows than any table has."""
+    if not isinstance(folded, str):
+        return tuple(folded)
+    names: list[str] = []
+    for part in folded.split(","):
+        low, _, high = part.partition("-")
+        first, last = int(low), int(high or low)
+        if last - first > MAX_ENTRIES:
+            raise ValueError(f"{part} is too many rows")
+        names += (str(number) for number in range(first, last + 1))
+    return tuple(names)

@@ -21,6 +21,7 @@ from rdmadiag.snapshot.layout import (
     ROOT,
     VERSION,
     command_name,
+    fold_numbers,
 )
 
 _MISSING_KEY: Final = "missing"
@@ -163,7 +164,9 @@ def documents(
             question: {subject: asdict(missing) for subject, missing in sorted(refused.items())}
             for question, refused in sorted(recording.refused.items())
         },
-        "listings": dict(sorted(recording.listings.items())),
+        "listings": {
+            path: fold_numbers(names) for path, names in sorted(recording.listings.items())
+        },
         "links": dict(sorted(recording.links.items())),
         "nodes": {path: asdict(node) for path, node in sorted(recording.nodes.items())},
         "openable": dict(sorted(recording.openable.items())),
@@ -176,17 +179,20 @@ def documents(
 
 
 def _fold(files: Mapping[str, bytes]) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
-    """Contents that stand in many files, once each; a GID table is mostly one empty row."""
-    by_content: dict[bytes, list[str]] = {}
+    """Contents that stand in many files of a folder, once; a GID table is mostly empty rows."""
+    groups: dict[tuple[bytes, str], list[str]] = {}
     for path, content in files.items():
-        by_content.setdefault(content, []).append(path)
-    repeated = [
-        {"content": content.decode("ascii"), "paths": sorted(paths)}
-        for content, paths in by_content.items()
-        if len(paths) >= REPEATED_FROM and content.isascii()
-    ]
-    folded = {path for row in repeated for path in row["paths"]}
-    return repeated, {path: content for path, content in files.items() if path not in folded}
+        folder, _, name = path.rpartition("/")
+        groups.setdefault((content, folder), []).append(name)
+    repeated: list[dict[str, Any]] = []
+    single: dict[str, bytes] = {}
+    for (content, folder), names in groups.items():
+        if len(names) >= REPEATED_FROM and content.isascii():
+            row = {"content": content.decode(), "folder": folder, "names": fold_numbers(names)}
+            repeated.append(row)
+        else:
+            single |= {f"{folder}/{name}": content for name in names}
+    return repeated, single
 
 
 def write_folder(files: Mapping[str, bytes], folder: str) -> None:

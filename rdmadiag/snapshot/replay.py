@@ -17,6 +17,7 @@ from rdmadiag.snapshot.layout import (
     ROOT,
     VERSION,
     command_name,
+    unfold_numbers,
 )
 from rdmadiag.snapshot.tree import FolderTree, SnapshotError, Tree
 
@@ -254,7 +255,7 @@ class _Meta:
         self._identity = document.get("identity", {})
         self._lacks = document.get("lacks", {})
         self.listings: dict[str, tuple[str, ...]] = {
-            path: tuple(names) for path, names in document.get("listings", {}).items()
+            path: unfold_numbers(names) for path, names in document.get("listings", {}).items()
         }
         self.links: dict[str, str] = dict(document.get("links", {}))
         self.nodes = {path: NodeStat(**node) for path, node in document.get("nodes", {}).items()}
@@ -262,9 +263,9 @@ class _Meta:
         self.environ: dict[str, str] = dict(document.get("environ", {}))
         self.runs: dict[str, int] = dict(document.get("runs", {}))
         self.repeated: dict[str, bytes] = {
-            path: row["content"].encode()
+            f"{row['folder']}/{name}": row["content"].encode()
             for row in document.get("repeated", ())
-            for path in row["paths"]
+            for name in unfold_numbers(row["names"])
         }
 
     def refused(self, question: str, subject: str) -> Missing | None:

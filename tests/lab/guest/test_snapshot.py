@@ -1,0 +1,72 @@
+"""Records of this host, kept for the replay on another machine (tests/lab/replay)."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lab.rxe import Rxe
+
+Rdmadiag = Callable[..., tuple[int, str, str]]
+Run = Callable[..., Any]
+
+OUT = Path(os.environ.get("RDMADIAG_LAB_OUT", "/nowhere")) / "recorded"
+
+
+def record(name: str, rdmadiag: Rdmadiag, *, archive: bool = False, **how: Any) -> None:
+    """A snapshot beside what the commands said live, all under the same name."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    # An ordinary user cannot write to this machine's folder; root brings the record there.
+    open_to_all = Path(tempfile.mkdtemp())
+    open_to_all.chmod(0o777)
+    target = open_to_all / (f"{name}.tar.gz" if archive else name)
+    for command in ("preflight", "gids", "devices"):
+        code, out, err = rdmadiag(command, "--json", **how)
+        assert out, err
+        live = {"exit_code": code, "document": json.loads(out)}
+        (OUT / f"{name}.{command}.json").write_text(json.dumps(live, indent=1))
+    code, _, err = rdmadiag("snapshot", str(target), **how)
+    assert code == 0, err
+    replayed = rdmadiag("preflight", "--json", "--from", str(target), **how)
+    live = json.loads((OUT / f"{name}.preflight.json").read_text())
+    assert json.loads(replayed[1])["verdict"] == live["document"]["verdict"]
+    assert replayed[0] == live["exit_code"]
+    shutil.move(target, OUT / target.name)
+
+
+def test_a_healthy_host(rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag) -> None:
+    record("rxe-healthy", rdmadiag)
+
+
+def test_a_healthy_host_as_an_archive(rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag) -> None:
+    record("rxe-healthy-archive", rdmadiag, archive=True)
+
+
+def test_a_host_whose_netdev_is_down(
+    rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag, run: Run
+) -> None:
+    run(["ip", "link", "set", "veth0", "down"], timeout=30)
+    record("rxe-netdev-down", rdmadiag)
+
+
+def test_a_host_without_addresses(rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag, run: Run) -> None:
+    run(["ip", "address", "flush", "dev", "veth0"], timeout=30)
+    record("rxe-no-address", rdmadiag)
+
+
+def test_a_host_with_a_hole_in_its_table(
+    rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag, run: Run
+) -> None:
+    run(["ip", "address", "add", "198.51.100.1/24", "dev", "veth0"], timeout=30)
+    run(["ip", "address", "del", "192.0.2.1/24", "dev", "veth0"], timeout=30)
+    record("rxe-hole-in-table", rdmadiag)
+
+
+def test_a_host_seen_by_an_ordinary_user_who_may_not_open_the_node(
+    rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag
+) -> None:
+    os.chmod("/dev/infiniband/uverbs0", 0)
+    record("rxe-node-closed", rdmadiag, user=65534)
