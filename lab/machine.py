@@ -6,6 +6,7 @@ sysfs-class-infiniband, rdma/rdma_netlink.h, linux/rtnetlink.h, proc(5).
 """
 
 import stat
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -18,9 +19,14 @@ from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.gid.gid import Family, Gid
 from rdmadiag.host import NodeStat
 from rdmadiag.ib import DriverId, LinkLayer, PhysState, PortState
+from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.snapshot.recording import Recording, documents, write_folder
+from rdmadiag.snapshot.replay import SnapshotHost
+from rdmadiag.snapshot.tree import Kind
 from rdmadiag.sources import nldev
-from rdmadiag.sources.process import ENVIRONMENT
+from rdmadiag.sources.netdev import read_netdevs
+from rdmadiag.sources.process import ENVIRONMENT, read_process
+from rdmadiag.sources.sysfs import read_sysfs
 
 EMPTY_ROW = "0000:0000:0000:0000:0000:0000:0000:0000\n"
 PAGE = 4096
@@ -150,6 +156,20 @@ class Machine:
         """sysfs alone, as a bare folder: every file in its place, nothing folded."""
         write_folder(
             {path[1:]: content.encode() for path, content in self.sysfs_files().items()}, folder
+        )
+
+    def host(self) -> SnapshotHost:
+        """The machine as a Host, without a file being written."""
+        return SnapshotHost(_Files(self.snapshot()), self.hostname)
+
+    def evidence(self) -> Evidence:
+        """What every source finds on the machine, read in this process."""
+        host, deadline = self.host(), time.monotonic() + 10
+        return Evidence(
+            sysfs=read_sysfs(host),
+            nldev=nldev.read_nldev(host, deadline),
+            netdev=read_netdevs(host, deadline),
+            process=read_process(host),
         )
 
     # --- what each source reads --------------------------------------------------------
@@ -330,6 +350,37 @@ class Machine:
                 row["attrs"] = [(kind, address)]
                 addresses += _encoded(row, 20)
         return {"route-getlink": links, "route-getaddr": addresses}
+
+
+class _Files:
+    """A snapshot's files as a Tree."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self._files = files
+        self._folders: dict[str, set[str]] = {"": set()}
+        for name in files:
+            at = name
+            while at:
+                folder, _, last = at.rpartition("/")
+                self._folders.setdefault(folder, set()).add(last)
+                at = folder
+
+    def kind(self, name: str) -> Kind | None:
+        if name in self._files:
+            return "file"
+        return "folder" if name in self._folders else None
+
+    def target(self, name: str) -> str:
+        return ""
+
+    def names(self, name: str) -> tuple[str, ...] | Missing:
+        if name not in self._folders:
+            return Missing(Why.ABSENT, f"/{name}: ENOENT")
+        return tuple(sorted(self._folders[name]))
+
+    def read(self, name: str, limit: int) -> bytes | Missing:
+        content = self._files.get(name)
+        return Missing(Why.ABSENT, f"/{name}: ENOENT") if content is None else content[:limit]
 
 
 def _device_files(device: Device) -> dict[str, str]:

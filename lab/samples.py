@@ -1,18 +1,27 @@
-"""The samples that come with the package and are built, not recorded: `python -m lab.samples`."""
+"""The samples that come with the package: `python -m lab.samples [RECORDED]`.
 
+Most are built from descriptions. RECORDED is the snapshot of a healthy soft RoCE host that
+`python -m lab guest` leaves in lab/out/guest/recorded/rxe-healthy; it becomes roce-healthy.
+"""
+
+import json
+import re
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 from lab.machine import Device, GidRow, Machine, NetDev, Port, roce_rows
 from rdmadiag.ib import LinkLayer, PhysState, PortState
+from rdmadiag.snapshot.recording import write_folder
 
 FOLDER = Path(__file__).parent.parent / "rdmadiag" / "samples"
 
 BUILT = "Built from the documented formats of sysfs, procfs and netlink; not recorded."
 
 
-def _infiniband() -> Machine:
+def infiniband_host() -> Machine:
+    """Two HCAs, both active."""
     port = Port(
         layer=LinkLayer.INFINIBAND,
         rate="200 Gb/sec (4X HDR)",
@@ -44,7 +53,8 @@ def _infiniband() -> Machine:
     return Machine("ib-two-hca", (first, second))
 
 
-def _roce(address: str = "192.0.2.10") -> Machine:
+def roce_host(address: str = "192.0.2.10") -> Machine:
+    """One RoCE port with one address, healthy."""
     mac = "0c:42:a1:00:00:01"
     link_local = "fe80::e42:a1ff:fe00:1"
     netdev = NetDev("ens1f0np0", mac=mac, mtu=9000, addresses=(f"{address}/24", f"{link_local}/64"))
@@ -55,17 +65,17 @@ def _roce(address: str = "192.0.2.10") -> Machine:
 
 def samples() -> dict[str, tuple[Machine, str]]:
     """Name → machine and ABOUT."""
-    infiniband = _infiniband()
+    infiniband = infiniband_host()
     no_manager = (
         infiniband.with_port(0, 0, state=PortState.INIT, lid=0, sm_lid=0)
         .with_port(1, 0, state=PortState.DOWN, phys=PhysState.POLLING, lid=0, sm_lid=0)
         .change(hostname="ib-no-subnet-manager")
     )
-    container = _roce().change(
+    container = roce_host().change(
         hostname="pod-7c9", nodes={}, container="/.dockerenv", uid=1000, capabilities=0
     )
     empty = (
-        _roce()
+        roce_host()
         .with_port(gids={})
         .change(
             hostname="roce-empty-table",
@@ -92,12 +102,60 @@ def samples() -> dict[str, tuple[Machine, str]]:
     }
 
 
+RECORDED = """\
+Soft RoCE on both ends of a veth cable, Debian's kernel 6.1: two devices, healthy.
+
+Recorded in the lab (lab/README.md). Library folders beyond the distribution's were left out.
+"""
+
+_FOREIGN = re.compile(r"cuda|fakeroot|/usr/local|\.dockerenv")
+
+
+def trim(folder: Path) -> dict[str, bytes]:
+    """A recorded snapshot's files without what only the machine below the guest has."""
+    files = {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not _FOREIGN.search(str(path.relative_to(folder)))
+    }
+    meta = json.loads(files["meta.json"])
+    for part in ("listings", "links", "nodes", "openable"):
+        meta[part] = {
+            path: value for path, value in meta[part].items() if not _FOREIGN.search(path)
+        }
+    for question, refused in meta["refused"].items():
+        meta["refused"][question] = {
+            path: value for path, value in refused.items() if not _FOREIGN.search(path)
+        }
+    for sign in ("/.dockerenv", "/run/.containerenv"):
+        meta["refused"]["stat"][sign] = {"why": "absent", "detail": f"{sign}: ENOENT"}
+    folders = "/etc/ld.so.conf.d"
+    meta["listings"][folders] = ["x86_64-linux-gnu.conf"]
+    files = {
+        name: content
+        for name, content in files.items()
+        if not name.startswith(f"root{folders}") or name.endswith("/x86_64-linux-gnu.conf")
+    }
+    files[f"root{folders}/x86_64-linux-gnu.conf"] = (
+        b"/lib/x86_64-linux-gnu\n/usr/lib/x86_64-linux-gnu\n"
+    )
+    return files | {
+        "meta.json": json.dumps(meta, indent=1).encode() + b"\n",
+        "ABOUT": RECORDED.encode(),
+    }
+
+
 def main() -> None:
     """Write them anew."""
     for name, (machine, about) in samples().items():
         shutil.rmtree(FOLDER / name, ignore_errors=True)
         machine.write(str(FOLDER / name), about)
         print(name)
+    if len(sys.argv) > 1:
+        recorded = trim(Path(sys.argv[1]))
+        shutil.rmtree(FOLDER / "roce-healthy", ignore_errors=True)
+        write_folder(recorded, str(FOLDER / "roce-healthy"))
+        print("roce-healthy")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ A read of sysfs or a netlink request can hang in the kernel where no signal reac
 and a process with such a thread cannot end. A child can be killed and left behind.
 """
 
+import contextlib
 import os
 import pickle
 import selectors
@@ -16,6 +17,8 @@ from typing import Any, Final, NoReturn
 from rdmadiag.facts import Missing, Why
 
 _CHUNK: Final = 1 << 20
+_EXIT_SECONDS: Final = 1.0  # for a child that has answered
+_KILLED_SECONDS: Final = 0.05
 
 
 class SideBySide:
@@ -23,10 +26,16 @@ class SideBySide:
 
     def __init__(self) -> None:
         self._children: dict[str, tuple[int, int]] = {}
+        self._refused: dict[str, Missing] = {}
 
     def start(self, name: str, task: Callable[[], Any]) -> None:
         """Run `task` in a forked child; its result travels back by pickle."""
-        self._children[name] = _start(task)
+        try:
+            self._children[name] = _start(task)
+        except OSError as error:
+            self._refused[name] = Missing(
+                Why.NOT_COLLECTED, f"{name}: no process could be started: {error.strerror}"
+            )
 
     def collect(self, deadline: float) -> dict[str, Any | Missing]:
         """Each task's result; a Missing for one that raised, died or came late.
@@ -49,7 +58,7 @@ class SideBySide:
                     if not chunk:
                         selector.unregister(key.fd)
                         waiting.discard(key.data)
-        results = {}
+        results: dict[str, Any | Missing] = dict(self._refused)
         for name, (pid, pipe) in self._children.items():
             os.close(pipe)
             if name in waiting:
@@ -58,17 +67,25 @@ class SideBySide:
                     Why.TIMEOUT, f"{name}: no answer before the deadline; process {pid} was killed"
                 )
             else:
-                os.waitpid(pid, 0)  # its pipe is closed: it has written all and is exiting
-                results[name] = _result(name, bytes(received[name]))
+                # Its pipe is closed: it has written all and is exiting.
+                status = _reap(pid, _EXIT_SECONDS)
+                results[name] = _result(name, bytes(received[name]), status)
         self._children.clear()
+        self._refused.clear()
         return results
 
 
 def _start(task: Callable[[], Any]) -> tuple[int, int]:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # none, broken or closed
+            stream.flush()
     reader, writer = os.pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(reader)
+        os.close(writer)
+        raise
     if pid:
         os.close(writer)
         return pid, reader
@@ -79,33 +96,48 @@ def _start(task: Callable[[], Any]) -> tuple[int, int]:
 def _child(task: Callable[[], Any], writer: int) -> NoReturn:
     try:
         try:
-            answer = (True, task())
+            answer = pickle.dumps((True, task()), pickle.HIGHEST_PROTOCOL)
         except Exception as error:  # noqa: BLE001  # one source's bug must not cost the others
             import traceback
 
-            answer = (False, (repr(error), traceback.format_exc()))
+            answer = pickle.dumps((False, (repr(error), traceback.format_exc())))
         with os.fdopen(writer, "wb") as out:
-            pickle.dump(answer, out, pickle.HIGHEST_PROTOCOL)
+            out.write(answer)
     finally:
         # No cleanup of the parent's: its buffers and atexit handlers are not ours.
         os._exit(0)
 
 
 def _abandon(pid: int) -> None:
-    os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
     # Reaped if it dies at once; one that is stuck in the kernel is left to init.
-    end = time.monotonic() + 0.05
-    while time.monotonic() < end:
-        if os.waitpid(pid, os.WNOHANG)[0]:
-            return
-        time.sleep(0.005)
+    _reap(pid, _KILLED_SECONDS)
 
 
-def _result(name: str, content: bytes) -> Any | Missing:
+def _reap(pid: int, seconds: float) -> int | None:
+    """The child's wait status; None for one that has not ended within `seconds`."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:  # who started us ignores SIGCHLD: the kernel has reaped it
+            return None
+        if ended:
+            return status
+        if time.monotonic() >= end:
+            return None
+        time.sleep(0.0002)
+
+
+def _result(name: str, content: bytes, status: int | None) -> Any | Missing:
     try:
         succeeded, value = pickle.loads(content)  # noqa: S301  # written by our own child
-    except (EOFError, pickle.UnpicklingError):
-        return Missing(Why.MALFORMED, f"{name}: its process ended without an answer")
+    except Exception:  # noqa: BLE001  # cut short, or a value that cannot be put together again
+        ending = "ended without an answer"
+        if status is not None and os.WIFSIGNALED(status):
+            ending = f"was ended by signal {os.WTERMSIG(status)}"
+        return Missing(Why.MALFORMED, f"{name}: its process {ending}")
     if succeeded:
         return value
     summary, trace = value

@@ -5,6 +5,7 @@ that a snapshot can hold them as they were.
 """
 
 import errno
+import logging
 import os
 import socket
 import struct
@@ -39,6 +40,9 @@ READ_ONLY: Final[dict[int, frozenset[int]]] = {
 _HEADER: Final = struct.Struct("=IHHII")
 _ERROR: Final = struct.Struct("=i")
 _DATAGRAM: Final = 256 * 1024
+
+# pyroute2 logs a traceback for every attribute that it cannot decode; we say it in a Missing.
+logging.getLogger("pyroute2").addHandler(logging.NullHandler())
 
 
 class NotARead(Exception):
@@ -89,6 +93,8 @@ def require_read_only(protocol: int, request: bytes) -> None:
 def exchange(protocol: int, request: bytes, deadline: float) -> bytes:
     """Send one request and return its replies, without the closing NLMSG_DONE.
 
+    An NLMSG_DONE that carries NLM_F_DUMP_INTR is kept: `interrupted` looks for it.
+
     `deadline` is absolute on `time.monotonic`'s clock. Raises TimeoutError past it,
     OSError with the kernel's errno when the kernel refuses, ValueError for a reply that
     is cut short, NotARead for a request that is not a read.
@@ -104,15 +110,28 @@ def exchange(protocol: int, request: bytes, deadline: float) -> bytes:
             datagram, _, flags, _ = link.recvmsg(_DATAGRAM)
             if flags & socket.MSG_TRUNC:
                 raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
-            for message in messages(datagram):
-                if message.type in (NLMSG_ERROR, NLMSG_DONE):
-                    number = error_number(datagram, message)
-                    if number:
-                        raise OSError(number, os.strerror(number))
-                    return bytes(replies)
-                replies += datagram[message.offset : message.offset + ((message.length + 3) & ~3)]
-                if not message.flags & NLM_F_MULTI:
-                    return bytes(replies)
+            content, complete = take(datagram)
+            replies += content
+            if complete:
+                return bytes(replies)
+
+
+def take(datagram: bytes) -> tuple[bytes, bool]:
+    """The messages of a datagram that belong to the reply, and whether it ends there.
+
+    Raises OSError for the kernel's refusal and ValueError for a message that is cut short.
+    """
+    replies = bytearray()
+    for message in messages(datagram):
+        end = message.type in (NLMSG_ERROR, NLMSG_DONE)
+        number = error_number(datagram, message) if end else 0
+        if number:
+            raise OSError(number, os.strerror(number))
+        if not end or message.flags & NLM_F_DUMP_INTR:
+            replies += datagram[message.offset : message.offset + ((message.length + 3) & ~3)]
+        if end or not message.flags & NLM_F_MULTI:
+            return bytes(replies), True
+    return bytes(replies), False
 
 
 def _left(deadline: float) -> float:
@@ -134,6 +153,8 @@ def decode(buffer: bytes, message_class: Any) -> list[Any]:
     """
     decoded = []
     for at in messages(buffer):
+        if at.type == NLMSG_DONE:
+            continue
         message = message_class(buffer[at.offset : at.offset + at.length])
         try:
             message.decode()

@@ -38,13 +38,16 @@ def _answer(devices: Sequence[DeviceRow]) -> str:
 
 
 def _grid(devices: Sequence[DeviceRow]) -> Table:
+    """One line a port; a column in which no device has anything is left out."""
+    names = ("PORT", "STATE", "LINK", "RATE", "NETDEV", "DRIVER", "FIRMWARE", "NUMA", "PCI")
+    lines = [(row, _cells(row, port)) for row in devices for port in row.ports or (None,)]
+    used = [at for at in range(len(names)) if any(cells[at] != "-" for _, cells in lines)]
     grid = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("PORT", "STATE", "LINK", "RATE", "NETDEV", "DRIVER", "FIRMWARE", "NUMA", "PCI"):
-        grid.add_column(name, overflow="fold")
+    for at in used:
+        grid.add_column(names[at], overflow="fold")
     grid.add_column("SEEN BY", overflow="fold")
-    for row in devices:
-        for port in row.ports or (None,):
-            grid.add_row(*_cells(row, port), _seen(row.seen_by))
+    for row, cells in lines:
+        grid.add_row(*(cells[at] for at in used), _seen(row.seen_by))
     return grid
 
 

@@ -61,6 +61,8 @@ def _finding(out: Console, finding: Finding, others: tuple[Finding, ...]) -> Non
     head.append(finding.rule, style="bold")
     head.append(f"  {finding.summary}", style="")
     out.print(head, soft_wrap=True)
+    if finding.severity == "info":
+        return  # a note; --json has its evidence and remedy
     for proof in finding.evidence:
         value = proof.value.replace(f"{proof.subject}: ", "")  # a Missing names its file too
         out.print(Text(f"    {proof.subject}: {value}", style="dim"), soft_wrap=True)

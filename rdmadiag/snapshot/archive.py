@@ -3,7 +3,6 @@
 import gzip
 import io
 import tarfile
-import zlib
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +12,9 @@ from rdmadiag.snapshot.tree import Kind, SnapshotError
 
 _STREAM_LIMIT: Final = MAX_BYTES + MAX_ENTRIES * 2 * tarfile.BLOCKSIZE
 """Bytes of tar stream: content plus a header and padding for every entry."""
+
+
+_NAME_LIMIT: Final = 4096  # PATH_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +31,21 @@ class ArchiveTree:
         self._entries: dict[str, _Entry] = {"": _Entry("folder")}
         self._children: dict[str, set[str]] = {"": set()}
         try:
-            with gzip.open(path) as raw, tarfile.open(fileobj=_Bounded(raw), mode="r|") as archive:
+            with (
+                gzip.open(path) as raw,
+                tarfile.open(
+                    fileobj=_Bounded(raw), mode="r|", encoding="utf-8", errors="backslashreplace"
+                ) as archive,
+            ):
                 self._load(archive)
-        except (tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile) as error:
-            raise SnapshotError(f"{path}: not a readable .tar.gz snapshot ({error})") from error
-        except OSError as error:
-            raise SnapshotError(f"{path}: {error.strerror or error}") from error
         except SnapshotError as error:
             raise SnapshotError(f"{path}: refused: {error}") from None
+        except OSError as error:
+            if isinstance(error, gzip.BadGzipFile):
+                raise _unreadable(path, error) from error
+            raise SnapshotError(f"{path}: {error.strerror or error}") from error
+        except Exception as error:  # tarfile lets through whatever a damaged header makes it raise
+            raise _unreadable(path, error) from error
 
     def _load(self, archive: tarfile.TarFile) -> None:
         size = 0
@@ -46,7 +55,7 @@ class ArchiveTree:
             name = _checked(member)
             if member.isfile():
                 size += member.size
-                if size > MAX_BYTES:
+                if member.size < 0 or size > MAX_BYTES:
                     raise SnapshotError(f"more than {MAX_BYTES // 1024**2} MiB unpacked")
                 stream = archive.extractfile(member)
                 self._add(name, _Entry("file", content=stream.read() if stream else b""))
@@ -62,6 +71,8 @@ class ArchiveTree:
             self._entries.setdefault(parent, _Entry("folder"))
             self._children.setdefault(parent, set()).add(last)
             name = parent
+        if len(self._entries) > 2 * MAX_ENTRIES:  # folders that no entry stands for
+            raise SnapshotError(f"more than {MAX_ENTRIES} folders")
 
     def kind(self, name: str) -> Kind | None:
         """See Tree."""
@@ -91,6 +102,8 @@ class ArchiveTree:
 
 def _checked(member: tarfile.TarInfo) -> str:
     """The member's relative name; raises SnapshotError for one that must not be there."""
+    if len(member.name) > _NAME_LIMIT:
+        raise SnapshotError(f"an entry's name is longer than {_NAME_LIMIT} bytes")
     if member.name.startswith("/"):
         raise SnapshotError(f"entry {member.name!r} is absolute")
     parts = [part for part in member.name.split("/") if part not in ("", ".")]
@@ -101,6 +114,10 @@ def _checked(member: tarfile.TarInfo) -> str:
             f"entry {member.name!r} is neither a file, a folder nor a symbolic link"
         )
     return "/".join(parts)
+
+
+def _unreadable(path: str, error: Exception) -> SnapshotError:
+    return SnapshotError(f"{path}: not a readable .tar.gz snapshot ({error})")
 
 
 class _Bounded(io.RawIOBase):

@@ -55,4 +55,6 @@ def unfold_numbers(folded: str | list[str]) -> tuple[str, ...]:
         if last - first > MAX_ENTRIES:
             raise ValueError(f"{part} is too many rows")
         names += (str(number) for number in range(first, last + 1))
+        if len(names) > MAX_ENTRIES:
+            raise ValueError(f"more than {MAX_ENTRIES} rows")
     return tuple(names)

@@ -7,6 +7,7 @@ import tarfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from posixpath import normpath
 from typing import Any, Final
 
 from rdmadiag import __version__
@@ -152,7 +153,8 @@ def documents(
         files[f"{COMMANDS}/{name}.err"] = ran.stderr
         runs[name] = ran.returncode
     repeated, single = _fold(recording.files)
-    files |= {f"{ROOT}{path}": content for path, content in single.items()}
+    # A path may hold ".."; what is written never lies outside the root.
+    files |= {f"{ROOT}{normpath(path)}": content for path, content in single.items()}
     meta = {
         "format": FORMAT,
         "version": VERSION,

@@ -3,15 +3,16 @@
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from rdmadiag.facts import Identity, Missing, Why
-from rdmadiag.host import READ_LIMIT, NodeStat, Ran
+from rdmadiag.host import READ_LIMIT, NodeStat, Ran, utf8
 from rdmadiag.snapshot.layout import (
     ABOUT,
     COMMANDS,
     FORMAT,
+    MAX_ENTRIES,
     META,
     NETLINK,
     ROOT,
@@ -25,6 +26,7 @@ T = TypeVar("T")
 
 _META_LIMIT: Final = 64 * 1024 * 1024
 _NETLINK_LIMIT: Final = 16 * 1024 * 1024
+_MAX_ROWS: Final = 10 * MAX_ENTRIES
 _LINKS: Final = 40  # as many as Linux follows, MAXSYMLINKS
 _LINK_TEXT: Final = re.compile(r"(\.\./)+[^\0\n]+")
 _BARE: Final = Missing(Why.NOT_COLLECTED, "the snapshot holds sysfs files alone")
@@ -36,6 +38,8 @@ def open_snapshot(path: str) -> "SnapshotHost":
         return SnapshotHost(FolderTree(path), path)
     if not os.path.exists(path):
         raise SnapshotError(f"{path}: no such snapshot")
+    if not os.path.isfile(path):  # opening a FIFO would wait for its writer
+        raise SnapshotError(f"{path}: neither a folder nor a file")
     from rdmadiag.snapshot.archive import ArchiveTree
 
     return SnapshotHost(ArchiveTree(path), path)
@@ -49,25 +53,30 @@ class SnapshotHost:
         self._folders: dict[str, str | Missing] = {}
         prefix = _top(tree)
         self._prefix = prefix
+        for folder in (ROOT, NETLINK, COMMANDS):
+            if tree.kind(f"{prefix}{folder}") == "link":
+                raise SnapshotError(f"{path}: {folder} is a link; a snapshot has a folder there")
         meta = _meta(tree, prefix, path)
         self._bare = meta is None
         if meta is None:
             meta = _Meta({})
-            if tree.kind(f"{prefix}sys/class/infiniband") is None and not self._is_sysfs():
+            if not (self._has("sys/class/infiniband") or self._has("class/infiniband")):
                 raise SnapshotError(
                     f"{path}: neither a snapshot (no {META}) nor a folder with sys/class/infiniband"
                 )
         self._meta: _Meta = meta
         about = tree.read(f"{prefix}{ABOUT}", READ_LIMIT)
         self.about = "" if isinstance(about, Missing) else about.decode("utf-8", "replace").strip()
-        name = os.path.basename(os.path.normpath(path))
+        name = utf8(os.path.basename(os.path.normpath(path)))
         self.identity = meta.identity(name.removesuffix(".tar.gz"))
         self.lacks: Mapping[str, Missing] = (
-            {"nldev": _BARE, "netdev": _BARE, "process": _BARE} if self._bare else meta.lacks()
+            {"nldev": _BARE, "netdev": _BARE, "process": _BARE} if self._bare else meta.lacks
         )
 
-    def _is_sysfs(self) -> bool:
-        return self._tree.kind(f"{self._prefix}class/infiniband") is not None
+    def _has(self, name: str) -> bool:
+        """Whether a bare folder holds `name`, links in it followed inside the folder."""
+        found = self._walk(f"{self._prefix}{name}")
+        return not isinstance(found, Missing) and self._tree.kind(found) is not None
 
     def _name(self, path: str) -> str:
         """A host's path as a name in the tree, links unresolved."""
@@ -113,8 +122,10 @@ class SnapshotHost:
             links += 1
             if links > _LINKS:
                 return Missing(Why.MALFORMED, f"/{name}: links lead in a circle")
+            if not target:  # gone since, or an archive's link to nowhere
+                return Missing(Why.ABSENT, f"/{name}: ENOENT")
             if target.startswith("/"):
-                done = list(floor)
+                done, target = [], self._name(target)
             rest += [step for step in target.split("/") if step][::-1]
         return "/".join(done)
 
@@ -143,10 +154,8 @@ class SnapshotHost:
         if folded is not None:
             return folded
         name = self._follow(self._name(path))
-        if isinstance(name, Missing):
-            return name
-        content = self._tree.read(name, limit)
-        return _about(content, path)
+        answer = name if isinstance(name, Missing) else self._tree.read(name, limit)
+        return _about(answer, path)
 
     def list(self, path: str) -> tuple[str, ...] | Missing:
         """See Host."""
@@ -158,7 +167,7 @@ class SnapshotHost:
             return listed
         # The trailing "." makes a text file that stands for a link to a folder one to follow.
         name = self._walk(f"{self._name(path)}/.")
-        return name if isinstance(name, Missing) else _about(self._tree.names(name), path)
+        return _about(name if isinstance(name, Missing) else self._tree.names(name), path)
 
     def readlink(self, path: str) -> str | Missing:
         """See Host."""
@@ -171,7 +180,7 @@ class SnapshotHost:
         parent, _, last = self._name(path).rpartition("/")
         folder = self._walk(parent)
         if isinstance(folder, Missing):
-            return folder
+            return _about(folder, path)
         name = f"{folder}/{last}"
         kind = self._tree.kind(name)
         if kind == "link":
@@ -249,23 +258,22 @@ class _Meta:
 
     def __init__(self, document: dict[str, Any]) -> None:
         self._refused = {
-            question: {subject: _missing(value) for subject, value in refused.items()}
+            question: _table(refused, _missing)
             for question, refused in document.get("refused", {}).items()
         }
-        self._identity = document.get("identity", {})
-        self._lacks = document.get("lacks", {})
-        self.listings: dict[str, tuple[str, ...]] = {
-            path: unfold_numbers(names) for path, names in document.get("listings", {}).items()
-        }
-        self.links: dict[str, str] = dict(document.get("links", {}))
-        self.nodes = {path: NodeStat(**node) for path, node in document.get("nodes", {}).items()}
-        self.openable: dict[str, bool] = dict(document.get("openable", {}))
-        self.environ: dict[str, str] = dict(document.get("environ", {}))
-        self.runs: dict[str, int] = dict(document.get("runs", {}))
+        self._identity: dict[str, Any] = _table(document.get("identity", {}), _text)
+        self.lacks = _table(document.get("lacks", {}), _missing)
+        rows = _Rows()
+        self.listings = _table(document.get("listings", {}), rows.names)
+        self.links = _table(document.get("links", {}), _text)
+        self.nodes = _table(document.get("nodes", {}), _node)
+        self.openable = _table(document.get("openable", {}), _boolean)
+        self.environ = _table(document.get("environ", {}), _text)
+        self.runs = _table(document.get("runs", {}), _integer)
         self.repeated: dict[str, bytes] = {
-            f"{row['folder']}/{name}": row["content"].encode()
+            f"{_text(row['folder'])}/{name}": row["content"].encode()
             for row in document.get("repeated", ())
-            for name in unfold_numbers(row["names"])
+            for name in rows.names(row["names"])
         }
 
     def refused(self, question: str, subject: str) -> Missing | None:
@@ -275,19 +283,64 @@ class _Meta:
         known = self._identity
         platform = known.get("platform", "linux")
         return Identity(
-            hostname=str(known.get("hostname", fallback)),
+            hostname=known.get("hostname", fallback),
             platform=platform if platform in ("linux", "darwin") else "unknown",
-            kernel=str(known.get("kernel", "")),
-            machine=str(known.get("machine", "")),
+            kernel=known.get("kernel", ""),
+            machine=known.get("machine", ""),
             recorded=True,
         )
 
-    def lacks(self) -> dict[str, Missing]:
-        return {name: _missing(value) for name, value in self._lacks.items()}
+
+class _Rows:
+    """Unfolds lists of names, of all tables together no more than _MAX_ROWS."""
+
+    def __init__(self) -> None:
+        self._left = _MAX_ROWS
+
+    def names(self, folded: str | list[str]) -> tuple[str, ...]:
+        names = tuple(map(_text, unfold_numbers(folded)))
+        self._left -= len(names)
+        if self._left < 0:
+            raise ValueError(f"more than {_MAX_ROWS} names")
+        return names
 
 
-def _missing(value: Mapping[str, str]) -> Missing:
-    return Missing(Why(value["why"]), value.get("detail", ""))
+def _table(value: Mapping[str, Any], read: Callable[[Any], T]) -> dict[str, T]:
+    return {_text(key): read(each) for key, each in value.items()}
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or "\0" in value:
+        raise TypeError(f"{str(value)[:60]!r} is not text")
+    if not value.isascii():
+        value.encode()  # raises for half of a surrogate pair, which nothing can print
+    return value
+
+
+def _integer(value: Any) -> int:
+    if not isinstance(value, int) or not -(2**31) <= value < 2**32:
+        raise TypeError(f"{str(value)[:60]!r} is not a number")
+    return value
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{str(value)[:60]!r} is not true or false")
+    return value
+
+
+def _node(value: Mapping[str, Any]) -> NodeStat:
+    dev = value.get("dev")
+    return NodeStat(
+        mode=_integer(value["mode"]),
+        uid=_integer(value["uid"]),
+        gid=_integer(value["gid"]),
+        dev=None if dev is None else _text(dev),
+    )
+
+
+def _missing(value: Mapping[str, Any]) -> Missing:
+    return Missing(Why(value["why"]), _text(value.get("detail", "")))
 
 
 def _meta(tree: Tree, prefix: str, path: str) -> _Meta | None:
@@ -298,8 +351,8 @@ def _meta(tree: Tree, prefix: str, path: str) -> _Meta | None:
     if isinstance(content, Missing):
         raise SnapshotError(f"{path}: {META}: {content.detail}")
     try:
-        document = json.loads(content)
-    except ValueError as error:
+        document = json.loads(content.decode())
+    except (ValueError, RecursionError) as error:
         raise SnapshotError(f"{path}: {META} is not JSON: {error}") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise SnapshotError(f"{path}: {META} is not that of a snapshot")

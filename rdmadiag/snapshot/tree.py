@@ -9,7 +9,7 @@ import stat
 from typing import Literal, Protocol
 
 from rdmadiag.facts import Missing
-from rdmadiag.host import read_capped, refusal
+from rdmadiag.host import read_capped, refusal, utf8
 
 Kind = Literal["file", "folder", "link", "other"]
 
@@ -58,15 +58,15 @@ class FolderTree:
     def target(self, name: str) -> str:
         """See Tree."""
         try:
-            return os.readlink(self._path(name))
-        except OSError:
+            return utf8(os.readlink(self._path(name)))
+        except (OSError, ValueError):
             return ""
 
     def names(self, name: str) -> tuple[str, ...] | Missing:
         """See Tree."""
         try:
-            return tuple(sorted(os.listdir(self._path(name))))
-        except OSError as error:
+            return tuple(sorted(map(utf8, os.listdir(self._path(name)))))
+        except (OSError, ValueError) as error:
             return refusal(error, f"/{name}")
 
     def read(self, name: str, limit: int) -> bytes | Missing:
@@ -75,7 +75,7 @@ class FolderTree:
             # The last step is opened without following a link that came in meanwhile.
             flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
             handle = os.open(self._path(name), flags)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             return refusal(error, f"/{name}")
         try:
             return read_capped(handle, f"/{name}", limit)

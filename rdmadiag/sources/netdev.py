@@ -22,9 +22,28 @@ def _dump(message: Any, kind: int) -> bytes:
     return bytes(message.data)
 
 
-def _value(message: Any, name: str) -> Any:
+def _value(message: Any, name: str, kind: type) -> Any:
     value = message.get_attr(name)
-    return Missing(Why.ABSENT, name) if value is None else value
+    if value is None:
+        return Missing(Why.ABSENT, name)
+    # pyroute2 hands out raw bytes for what it could not decode.
+    return value if isinstance(value, kind) else Missing(Why.MALFORMED, f"{name}: {value!r:.60}")
+
+
+def _ifname(message: Any) -> str | None:
+    """IFLA_IFNAME; Linux allows any bytes in it but a slash and white space."""
+    name = message.get_attr("IFLA_IFNAME")
+    return name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else name
+
+
+def _mac(message: Any) -> str | Missing:
+    """IFLA_ADDRESS; 20 bytes for IPoIB, which pyroute2 would report on stderr as invalid."""
+    for slot in message["attrs"]:
+        if slot.name == "IFLA_ADDRESS":
+            raw = slot.cell[1]
+            address = bytes(raw.data[raw.offset + 4 : raw.offset + raw.length])
+            return address.hex(":") or Missing(Why.ABSENT, "IFLA_ADDRESS: empty")
+    return Missing(Why.ABSENT, "IFLA_ADDRESS")
 
 
 def parse_addresses(reply: bytes) -> dict[int, tuple[Address, ...]] | Missing:
@@ -52,7 +71,7 @@ def parse_netdevs(
         found = netlink.decode(links, ifinfmsg)
     except ValueError as error:
         return Missing(Why.MALFORMED, str(error))
-    names = {message["index"]: message.get_attr("IFLA_IFNAME") for message in found}
+    names = {message["index"]: _ifname(message) for message in found}
     return tuple(_netdev(message, names, addresses) for message in found if names[message["index"]])
 
 
@@ -65,20 +84,20 @@ def _netdev(
     data: Any = info.get_attr("IFLA_INFO_DATA") if nested else None
     is_vlan = kind == "vlan" and hasattr(data, "get_attr")
     vlan = data.get_attr("IFLA_VLAN_ID") if is_vlan else None
-    operstate = _value(message, "IFLA_OPERSTATE")
-    carrier = _value(message, "IFLA_CARRIER")
+    operstate = _value(message, "IFLA_OPERSTATE", str)
+    carrier = _value(message, "IFLA_CARRIER", int)
     return NetDev(
         name=names[message["index"]],
         ifindex=message["index"],
         admin_up=bool(message["flags"] & _IFF_UP),
-        operstate=operstate if isinstance(operstate, Missing) else str(operstate).lower(),
+        operstate=operstate if isinstance(operstate, Missing) else operstate.lower(),
         carrier=carrier if isinstance(carrier, Missing) else bool(carrier),
-        carrier_changes=_value(message, "IFLA_CARRIER_CHANGES"),
-        mtu=_value(message, "IFLA_MTU"),
-        mac=_value(message, "IFLA_ADDRESS"),
-        kind=kind or Missing(Why.ABSENT, "IFLA_INFO_KIND"),
+        carrier_changes=_value(message, "IFLA_CARRIER_CHANGES", int),
+        mtu=_value(message, "IFLA_MTU", int),
+        mac=_mac(message),
+        kind=kind if isinstance(kind, str) and kind else Missing(Why.ABSENT, "IFLA_INFO_KIND"),
         master=_name(message, "IFLA_MASTER", names),
-        vlan_id=Missing(Why.ABSENT, "IFLA_VLAN_ID") if vlan is None else vlan,
+        vlan_id=vlan if isinstance(vlan, int) else Missing(Why.ABSENT, "IFLA_VLAN_ID"),
         lower=_name(message, "IFLA_LINK", names),
         addresses=addresses.get(message["index"], ()),
     )
@@ -86,7 +105,7 @@ def _netdev(
 
 def _name(message: Any, attribute: str, names: dict[int, Any]) -> str | Missing:
     index = message.get_attr(attribute)
-    if not index:
+    if not isinstance(index, int) or index == 0:
         return Missing(Why.ABSENT, attribute)
     return names.get(index) or Missing(Why.ABSENT, f"{attribute} {index} is not in this namespace")
 

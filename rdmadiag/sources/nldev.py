@@ -94,13 +94,29 @@ def request(op: int, flags: int, attributes: Iterable[tuple[str, Any]] = ()) -> 
     return bytes(message.data)
 
 
+_TYPES: Final[dict[str, type]] = {
+    name: str if kind == "asciiz" else nldev_nla if kind == "nest" else int
+    for _, name, kind in _ATTRIBUTES
+}
+
+
 def _get(message: Any, name: str) -> Any:
-    return message.get_attr(f"RDMA_NLDEV_{name}")
+    """The attribute's value; None where there is none, or one of another type.
+
+    pyroute2 hands out raw bytes for what it could not decode.
+    """
+    value = message.get_attr(f"RDMA_NLDEV_{name}")
+    return value if isinstance(value, _TYPES[f"RDMA_NLDEV_{name}"]) else None
 
 
 def _value(message: Any, name: str) -> Any:
-    value = _get(message, f"ATTR_{name}")
-    return Missing(Why.ABSENT, f"RDMA_NLDEV_ATTR_{name}") if value is None else value
+    full = f"RDMA_NLDEV_ATTR_{name}"
+    value = message.get_attr(full)
+    if value is None:
+        return Missing(Why.ABSENT, full)
+    if not isinstance(value, _TYPES[full]):
+        return Missing(Why.MALFORMED, f"{full}: {value!r:.60}")
+    return value
 
 
 def _text(message: Any, name: str) -> str | Missing:
@@ -159,7 +175,7 @@ def parse_indexes(reply: bytes) -> tuple[int, ...] | Missing:
     except ValueError as error:
         return Missing(Why.MALFORMED, str(error))
     indexes = (_get(message, "ATTR_DEV_INDEX") for message in found)
-    return tuple(sorted(index for index in indexes if index is not None))
+    return tuple(sorted({index for index in indexes if index is not None}))
 
 
 def parse_port(reply: bytes) -> NldevPort | Missing:
@@ -208,11 +224,11 @@ def parse_resources(reply: bytes) -> dict[str, ResourceCount] | Missing:
     if isinstance(message, Missing):
         return message
     summary = _get(message, "ATTR_RES_SUMMARY")
-    if summary is None or isinstance(summary, str | bytes):
+    if summary is None:
         return Missing(Why.MALFORMED, "nldev resources without a summary")
     found = {}
     for key, entry in summary["attrs"]:
-        if key != "RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY" or isinstance(entry, str | bytes):
+        if key != "RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY" or not isinstance(entry, nldev_nla):
             continue
         name, current = (
             _get(entry, "ATTR_RES_SUMMARY_ENTRY_NAME"),

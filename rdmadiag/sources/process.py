@@ -74,7 +74,7 @@ def _limit(text: str) -> int | Literal["unlimited"]:
 def parse_effective_uid(raw: bytes) -> int | Missing:
     """/proc/PID/status: the second number of "Uid:"."""
     fields = dict(_STATUS_ROW.findall(raw.decode("latin-1"))).get("Uid", "").split()
-    if len(fields) < 2 or not fields[1].isdigit():
+    if len(fields) < 2 or not re.fullmatch(r"[0-9]{1,10}", fields[1]):
         return malformed(raw, "a process status with Uid")
     return int(fields[1])
 
@@ -174,9 +174,13 @@ def _nodes(host: Host) -> tuple[DeviceNode, ...] | Missing:
     if isinstance(names, Missing):
         return names
     nodes = []
+    refused = None
     for name in names:
         found = host.stat(f"{NODES}/{name}")
-        if isinstance(found, Missing) or stat.S_ISDIR(found.mode):
+        if isinstance(found, Missing):
+            refused = refused or found
+            continue
+        if stat.S_ISDIR(found.mode):
             continue  # by-ibdev and by-path: udev's links to the same nodes
         nodes.append(
             DeviceNode(
@@ -188,7 +192,7 @@ def _nodes(host: Host) -> tuple[DeviceNode, ...] | Missing:
                 openable=host.can_open(f"{NODES}/{name}"),
             )
         )
-    return tuple(nodes)
+    return tuple(nodes) if nodes or refused is None else refused
 
 
 def _initial(host: Host, netns: str | Missing) -> bool | Missing:
@@ -217,7 +221,7 @@ def _library(host: Host) -> VerbsLibrary | Missing:
     searched: dict[str, None] = {}
     for folder in (
         *(folder.rstrip("/") for folder in extra.split(":") if folder.startswith("/")),
-        *_configured(host, _LD_CONF, _LD_CONF_DEPTH),
+        *_configured(host, _LD_CONF, _LD_CONF_DEPTH, set()),
         *_LIBRARY_FOLDERS,
     ):
         searched.setdefault(folder)
@@ -240,10 +244,13 @@ def _library(host: Host) -> VerbsLibrary | Missing:
     )
 
 
-def _configured(host: Host, path: str, depth: int) -> tuple[str, ...]:
-    """Folders of the dynamic linker's configuration, included files followed."""
+def _configured(host: Host, path: str, depth: int, seen: set[str]) -> tuple[str, ...]:
+    """Folders of the dynamic linker's configuration, each included file followed once."""
+    if depth == 0 or path in seen:
+        return ()
+    seen.add(path)
     raw = host.read(path)
-    if isinstance(raw, Missing) or depth == 0:
+    if isinstance(raw, Missing):
         return ()
     folders, includes = parse_ld_conf(raw)
     found = list(folders)
@@ -254,5 +261,5 @@ def _configured(host: Host, path: str, depth: int) -> tuple[str, ...]:
         names = host.list(folder) if star else (name,)
         for candidate in () if isinstance(names, Missing) else names:
             if candidate.startswith(prefix) and candidate.endswith(suffix):
-                found += _configured(host, f"{folder}/{candidate}", depth - 1)
+                found += _configured(host, f"{folder}/{candidate}", depth - 1, seen)
     return tuple(found)

@@ -42,6 +42,7 @@ _GUID: Final = re.compile(r"(0x)?[0-9a-fA-F]{4}(:?[0-9a-fA-F]{4}){3}")
 _RATE: Final = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)\s*Gb/sec")
 _PCI_ADDRESS: Final = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 _SLOT_NAME: Final = re.compile(r"^PCI_SLOT_NAME=(\S+)$", re.MULTILINE)
+_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _NETWORK_CLASSES: Final = ("0x02", "0x0c06")  # network controllers; InfiniBand (PCI code and ID)
 
 E = TypeVar("E", PortState, PhysState, NodeType)
@@ -112,6 +113,8 @@ def parse_gid_type(raw: bytes, link_layer: LinkLayer | Missing) -> GidType | Mis
     if text == b"RoCE v2":
         return GidType.ROCE_V2
     if text == b"IB/RoCE v1":
+        if isinstance(link_layer, Missing):
+            return Missing(link_layer.why, "IB or RoCE v1: the link layer is not known")
         return GidType.ROCE_V1 if link_layer is LinkLayer.ETHERNET else GidType.IB
     return malformed(raw, "a GID type")
 
@@ -168,7 +171,7 @@ def _device(host: Host, name: str) -> SysfsDevice:
 
 
 def _numbers(names: Iterable[str]) -> list[int]:
-    return sorted(int(name) for name in names if name.isascii() and name.isdigit())
+    return sorted(int(name) for name in names if _INDEX.fullmatch(name))
 
 
 def _ports(host: Host, folder: str) -> tuple[SysfsPort, ...] | Missing:
@@ -203,12 +206,11 @@ def _pkeys(host: Host, folder: str) -> dict[int, int] | Missing:
     names = host.list(folder)
     if isinstance(names, Missing):
         return names
-    found = {}
-    for index in _numbers(names):
-        value = attribute(host, f"{folder}/{index}", parse_number)
-        if not isinstance(value, Missing) and value != 0:
-            found[index] = value
-    return found
+    read = {index: attribute(host, f"{folder}/{index}", parse_number) for index in _numbers(names)}
+    found = {i: value for i, value in read.items() if not isinstance(value, Missing)}
+    if read and not found:
+        return next(value for value in read.values() if isinstance(value, Missing))
+    return {index: value for index, value in found.items() if value != 0}
 
 
 def _gids(host: Host, folder: str, link_layer: LinkLayer | Missing) -> GidTable | Missing:
@@ -224,7 +226,7 @@ def _gids(host: Host, folder: str, link_layer: LinkLayer | Missing) -> GidTable 
         if isinstance(raw, Missing):
             unreadable[index] = raw
             continue
-        if raw.startswith(_EMPTY_SLOT):
+        if raw.rstrip() == _EMPTY_SLOT:
             continue
         gid = parse_gid(raw)
         if isinstance(gid, Missing):

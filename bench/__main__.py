@@ -1,0 +1,81 @@
+"""python -m bench: what rdmadiag costs beside its imports, on large hosts, and beside its peers.
+
+Prints the tables and writes them to bench/RESULTS.md. A missed limit is a result, not an error:
+the exit code is 1 only if something could not run.
+"""
+
+import argparse
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+
+from bench.child import Command, CouldNotRun, measure
+from bench.emulated import emulated
+from bench.growth import growth
+from bench.memory import memory
+from bench.results import document
+from bench.startup import startup
+from bench.table import Section
+
+CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+RESULTS = os.path.join(CHECKOUT, "bench", "RESULTS.md")
+ROUNDS = 15
+TREES_SECONDS = 300.0
+
+
+def main() -> int:
+    """0, or 1 if something could not run."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument(
+        "--rounds", type=_positive, default=ROUNDS, metavar="N", help="default: %(default)s"
+    )
+    parser.add_argument("--lab", action="store_true", help="also beside the peers, on a guest")
+    parser.add_argument("--out", default=RESULTS, metavar="FILE", help="default: bench/RESULTS.md")
+    options = parser.parse_args()
+    if sys.platform != "linux":
+        parser.error("wait4, pidfd and /proc as they are on Linux")
+    load = os.getloadavg()[0]
+    ratios, peaks = [startup(options.rounds)], []
+    with tempfile.TemporaryDirectory(prefix="rdmadiag-bench-") as folder, _inside(folder):
+        try:
+            _write_trees(folder)
+        except CouldNotRun as failure:
+            ratios.append(Section("Growth and memory", "", (), failures=[str(failure)]))
+        else:
+            ratios.append(growth(folder, options.rounds))
+            peaks.append(memory(folder))
+    if options.lab:
+        ratios.append(emulated(options.rounds))
+    sections = [*ratios, *peaks]
+    text = document(sections, options.rounds, load, lab=options.lab)
+    with open(options.out, "w", encoding="utf-8") as file:
+        file.write(text)
+    print(text, end="")
+    return int(any(section.failures for section in sections))
+
+
+def _positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return number
+
+
+def _write_trees(folder: str) -> None:
+    code = f"import sys; sys.path.insert(0, {CHECKOUT!r}); from bench.trees import main; "
+    argv = (sys.executable, "-c", f"{code}main({folder!r})")
+    measure(Command("python -m bench.trees", argv), TREES_SECONDS)
+
+
+@contextlib.contextmanager
+def _inside(folder: str) -> Iterator[None]:
+    """Work in an empty folder: `python -c` looks for modules where it is started."""
+    empty = os.path.join(folder, "empty")
+    os.mkdir(empty)
+    with contextlib.chdir(empty):
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+"""What is measured: rdmadiag as users start it, and the imports that it cannot do without."""
+
+import os
+import sys
+
+from bench.child import Command
+
+ANY_STATUS = frozenset({0, 1, 2, 3})  # preflight's: each is a verdict
+GIDS_KEY = b'"gid_table_length":'  # once a port in `gids --json`
+VERDICT_KEY = b'"route_gid_index":'  # once a port in `preflight --json`
+
+
+def rdmadiag(*arguments: str, name: str | None = None) -> Command:
+    """The installed program beside the interpreter that runs the bench."""
+    program = os.path.join(os.path.dirname(sys.executable), "rdmadiag")
+    return Command(name or " ".join(("rdmadiag", *arguments)), (program, *arguments))
+
+
+def gids(*arguments: str, ports: int, name: str | None = None) -> Command:
+    """`rdmadiag gids --json …` of a machine with so many ports, all tables readable."""
+    made = rdmadiag("gids", "--json", *arguments, name=name)
+    return Command(made.name, made.argv, key=GIDS_KEY, count=ports)
+
+
+def preflight(*arguments: str, ports: int | None, name: str | None = None) -> Command:
+    """`rdmadiag preflight --json …`, whatever its verdict; None: on a machine not known here."""
+    made = rdmadiag("preflight", "--json", *arguments, name=name)
+    if ports is None:
+        return Command(made.name, made.argv, ANY_STATUS)
+    return Command(made.name, made.argv, ANY_STATUS, VERDICT_KEY, ports)
+
+
+def imports(*modules: str) -> Command:
+    """`python -c "import …"` with the same interpreter."""
+    code = f"import {', '.join(modules)}"
+    return Command(f'python -c "{code}"', (sys.executable, "-c", code))

@@ -1,0 +1,40 @@
+"""docs/rules.md: every rule and every reason against RTR, from the catalogue."""
+
+from rdmadiag.preflight.rules import CATALOGUE
+from rdmadiag.preflight.safety import CAVEAT, FOR_LACK_OF_EVIDENCE, REASON_TEXT
+
+_HEAD = """\
+# Rules
+
+Generated from the code by `make docs`. A rule has a stable code; its findings have a severity,
+the evidence (source, exact file or netlink attribute, value) and a remedy to paste.
+
+| severity | means | status of the verdict | exit code |
+|---|---|---|---|
+| info | worth knowing | ok | 0 |
+| warn | may hurt, or may be meant so | warn | 1 |
+| unknown | a question that could not be answered | unknown | 3 |
+| critical | will fail | critical | 2 |
+
+The verdict's status is that of its worst finding: ok < warn < unknown < critical.
+"""
+
+
+def rules_page() -> str:
+    """The page."""
+    parts = [_HEAD]
+    for rule in CATALOGUE.values():
+        parts.append(f"\n## {rule.code}\n\n**{rule.title}** ({rule.severity}). {rule.meaning}\n")
+        if rule.references:
+            parts.append("\n" + "".join(f"- <{each}>\n" for each in rule.references))
+    parts.append(
+        "\n# Reasons against RTR\n\n"
+        "`safe_to_attempt_rtr` is true for a port when no reason speaks against one bounded\n"
+        f"attempt. It is {CAVEAT}: it proves neither the path nor its speed. For the host it is\n"
+        "true when it is true for one port or more.\n\n"
+        "| reason | means | kind |\n|---|---|---|\n"
+    )
+    for reason, text in REASON_TEXT.items():
+        kind = "cannot tell" if reason in FOR_LACK_OF_EVIDENCE else "will fail"
+        parts.append(f"| `{reason}` | {text} | {kind} |\n")
+    return "".join(parts)

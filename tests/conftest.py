@@ -1,0 +1,152 @@
+"""What many tests share: a healthy machine, hosts that answer from it, and deadlines."""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from lab.machine import Device, Machine, NetDev, Port, roce_rows
+from rdmadiag.facts import Identity, Missing, Why
+from rdmadiag.host import READ_LIMIT, NodeStat, Ran
+from rdmadiag.ib import LinkLayer
+from rdmadiag.snapshot.layout import command_name
+from rdmadiag.snapshot.recording import Recording, write_archive, write_folder
+from rdmadiag.snapshot.replay import SnapshotHost, open_snapshot
+
+settings.register_profile("rdmadiag", deadline=None)
+settings.load_profile("rdmadiag")
+
+MAC = "0c:42:a1:00:00:01"
+ROCE = Machine(
+    hostname="roce",
+    devices=(
+        Device(
+            "mlx5_0",
+            ports=(
+                Port(
+                    gids=roce_rows("eth0", MAC, "192.0.2.1", "2001:db8::1"),
+                    netdev="eth0",
+                ),
+            ),
+        ),
+        Device(
+            "mlx5_1",
+            ports=(Port(layer=LinkLayer.INFINIBAND, lid=7, sm_lid=1, rate="200 Gb/sec (4X HDR)"),),
+            pci_address="0000:09:00.0",
+            node_guid="0c42:a103:0000:0002",
+            protocol="ib",
+            uverbs=1,
+        ),
+    ),
+    netdevs=(NetDev("eth0", mac=MAC, addresses=("192.0.2.1/24", "2001:db8::1/64", "fe80::1/64")),),
+    environ={"UCX_TLS": "rc", "HOME": "/root"},
+)
+
+
+class MemoryHost:
+    """A Host that answers from a Recording; what is not in it is absent.
+
+    A test changes one answer by changing the recording, and reads in `asked` what the
+    sources wanted to know.
+    """
+
+    lacks: Mapping[str, Missing] = {}
+
+    def __init__(self, recording: Recording, platform: str = "linux") -> None:
+        self.recording = recording
+        self.identity = Identity("memory", platform, "6.1.0", "x86_64")
+        self.asked: list[tuple[str, str]] = []
+
+    def _answer(self, question: str, store: Mapping[str, object], subject: str) -> object:
+        self.asked.append((question, subject))
+        refused = self.recording.refused.get(question, {}).get(subject)
+        if refused is not None:
+            return refused
+        return store.get(subject, Missing(Why.ABSENT, f"{subject}: ENOENT"))
+
+    def read(self, path: str, limit: int = READ_LIMIT) -> bytes | Missing:
+        return self._answer("read", self.recording.files, path)
+
+    def list(self, path: str) -> tuple[str, ...] | Missing:
+        return self._answer("list", self.recording.listings, path)
+
+    def readlink(self, path: str) -> str | Missing:
+        return self._answer("readlink", self.recording.links, path)
+
+    def stat(self, path: str) -> NodeStat | Missing:
+        return self._answer("stat", self.recording.nodes, path)
+
+    def can_open(self, path: str) -> bool | Missing:
+        return self._answer("can_open", self.recording.openable, path)
+
+    def environ(self, prefixes: Sequence[str]) -> dict[str, str] | Missing:
+        self.asked.append(("environ", " ".join(prefixes)))
+        refused = self.recording.refused.get("environ", {}).get("")
+        wanted = tuple(prefixes)
+        found = self.recording.environ.items()
+        return refused or {name: value for name, value in found if name.startswith(wanted)}
+
+    def netlink(self, name: str, protocol: int, request: bytes, deadline: float) -> bytes | Missing:
+        return self._answer("netlink", self.recording.netlink, name)
+
+    def run(self, argv: Sequence[str], deadline: float) -> Ran | Missing:
+        return self._answer("run", self.recording.commands, command_name(argv))
+
+
+@pytest.fixture(scope="session")
+def roce() -> Machine:
+    """A healthy machine: mlx5_0 is RoCE behind eth0, mlx5_1 is InfiniBand with LID 7."""
+    return ROCE
+
+
+@pytest.fixture
+def memory_host(roce: Machine) -> MemoryHost:
+    """The healthy machine as a host whose answers can be changed."""
+    return MemoryHost(roce.recording())
+
+
+@pytest.fixture(scope="session")
+def host_in_memory() -> type[MemoryHost]:
+    """A host that answers from a Recording."""
+    return MemoryHost
+
+
+@pytest.fixture(params=["folder", "archive"], ids=["as a folder", "as a .tar.gz"])
+def save(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Callable[[Mapping[str, bytes], str], SnapshotHost]:
+    """Writes the files of a snapshot in either form and opens it."""
+
+    def saved(files: Mapping[str, bytes], name: str = "saved") -> SnapshotHost:
+        if request.param == "folder":
+            write_folder(files, str(tmp_path / name))
+            return open_snapshot(str(tmp_path / name))
+        write_archive(files, str(tmp_path / f"{name}.tar.gz"))
+        return open_snapshot(str(tmp_path / f"{name}.tar.gz"))
+
+    return saved
+
+
+@pytest.fixture
+def soon() -> float:
+    """A deadline that no healthy test reaches."""
+    return time.monotonic() + 20
+
+
+@pytest.fixture
+def past() -> float:
+    """A deadline that has passed."""
+    return time.monotonic() - 1
+
+
+@pytest.fixture(scope="session")
+def realworld() -> Path:
+    """The folder of captures from real machines, or a skip with the reason."""
+    checkout = Path(__file__).parents[1]
+    place = Path(os.environ.get("RDMADIAG_REALWORLD", checkout.parent / "shared" / "realworld"))
+    if not place.is_dir():
+        pytest.skip(f"no captures of real machines at {place} (RDMADIAG_REALWORLD)")
+    return place

@@ -1,0 +1,191 @@
+"""Text as a person reads it, at 80 and 140 columns."""
+
+import re
+from collections.abc import Callable
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from lab.machine import V1, V2, GidRow, Machine
+from lab.samples import infiniband_host, roce_host
+from rdmadiag.facts import Missing, Why
+from rdmadiag.ib import LinkLayer, PortState
+from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.preflight.gid_tables import tables
+from rdmadiag.preflight.inventory import inventory
+from rdmadiag.preflight.judge import judge
+from rdmadiag.preflight.reconcile import devices
+from rdmadiag.render import devices as devices_text
+from rdmadiag.render import gids as gids_text
+from rdmadiag.render import preflight as preflight_text
+from rdmadiag.render.console import console
+
+WIDTHS = (80, 140)
+NO_SYSFS = Evidence(sysfs=Missing(Why.DENIED, "EACCES"))
+
+
+def paper(width: int) -> tuple[Console, StringIO]:
+    out = StringIO()
+    return Console(file=out, width=width, color_system=None, highlight=False, markup=False), out
+
+
+def preflight(machine: Machine, width: int = 100) -> str:
+    to, out = paper(width)
+    preflight_text.show(judge(machine.evidence()), machine.identity(), to)
+    return out.getvalue()
+
+
+def gids(subject: Machine | Evidence, width: int = 100) -> str:
+    to, out = paper(width)
+    evidence = subject.evidence() if isinstance(subject, Machine) else subject
+    gids_text.show(tables(devices(evidence)), evidence, to)
+    return out.getvalue()
+
+
+def device_list(subject: Machine | Evidence, width: int = 100) -> str:
+    to, out = paper(width)
+    evidence = subject.evidence() if isinstance(subject, Machine) else subject
+    devices_text.show(inventory(devices(evidence), evidence), evidence, to)
+    return out.getvalue()
+
+
+def test_the_first_line_of_a_healthy_host_is_ok() -> None:
+    first = preflight(infiniband_host()).splitlines()[0]
+    assert first == "OK  2 ports, 2 active, 2 ready for RTR  [ib-two-hca]"
+
+
+def test_the_first_line_of_a_broken_host_is_its_worst_finding() -> None:
+    machine = roce_host().with_port(gids={}).change(memlock="8388608", capabilities=0)
+    first = preflight(machine).splitlines()[0]
+    assert first.startswith("CRITICAL  mlx5_0/1 has no GID: all 256 rows of its table are empty")
+    assert "(and 1 more)" in first
+
+
+def test_remedies_stand_alone_on_their_lines_so_that_they_can_be_pasted() -> None:
+    text = preflight(roce_host().with_port(gids={}))
+    assert "\n    ip address show dev ens1f0np0\n" in text
+
+
+def test_a_long_remedy_is_never_wrapped() -> None:
+    text = preflight(roce_host().change(nodes={}, container="/.dockerenv"), width=40)
+    assert "    docker run --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1" in text
+
+
+def test_findings_of_one_rule_are_told_once_and_then_listed() -> None:
+    unmanaged = {"state": PortState.INIT, "lid": 0, "sm_lid": 0}
+    text = preflight(infiniband_host().with_port(0, 0, **unmanaged).with_port(1, 0, **unmanaged))
+    assert text.count("sudo sminfo") == 1
+    assert "    also: mlx5_1/1 waits for a subnet manager" in text
+
+
+def test_reasons_against_rtr_name_their_ports_and_the_caveat_is_always_there() -> None:
+    text = preflight(roce_host().change(openable=False))
+    assert "no RTR on mlx5_0/1: this user may not open the device's node" in text
+    for machine in (roce_host(), infiniband_host()):
+        assert "(necessary, not sufficient)" in preflight(machine)
+
+
+def test_nothing_is_said_of_rtr_where_there_is_no_port() -> None:
+    assert "RTR" not in preflight(Machine("bare"))
+
+
+def test_gids_say_the_index_first_and_mark_it() -> None:
+    lines = gids(roce_host()).splitlines()
+    assert lines[0].startswith("mlx5_0/1  ethernet active: use index 3 (::ffff:192.0.2.10)")
+    marked = [line for line in lines if line.startswith("→")]
+    assert [line.split()[1] for line in marked] == ["3"]
+    assert "x-rdma would pick index 2" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "gaps"),
+    [
+        pytest.param({0: V2, 1: V2}, ["2-15"], id="empty rows at the end"),
+        pytest.param({0: V2, 5: V2, 15: V2}, ["1-4", "6-14"], id="a hole in the middle"),
+        pytest.param({1: V1, 15: V2}, ["0", "2-14"], id="an empty first row"),
+        pytest.param(dict.fromkeys(range(15), V2), ["15"], id="one empty row at the end"),
+    ],
+)
+def test_a_hole_in_a_table_is_visible_and_empty_rows_are_not(
+    rows: dict[int, str], gaps: list[str]
+) -> None:
+    table = {i: GidRow(f"2001:db8::{i}", kind, "ens1f0np0") for i, kind in rows.items()}
+    text = gids(roce_host().with_port(gids=table, gid_table_length=16))
+    found = re.findall(r"^\s+([0-9-]+)\s+empty\s*$", text, re.MULTILINE)
+    assert found == gaps
+    assert len(text.splitlines()) <= len(rows) + len(gaps) + 3
+
+
+def test_a_netdev_that_is_down_or_elsewhere_is_marked() -> None:
+    assert " not here" in gids(roce_host().change(netdevs=()))
+
+
+def test_infiniband_is_told_that_lids_route() -> None:
+    assert "InfiniBand routes by LID" in gids(infiniband_host())
+    assert "would pick" not in gids(infiniband_host())
+
+
+@pytest.mark.parametrize(
+    ("show", "words"),
+    [(gids, "no GID table"), (device_list, "cannot tell")],
+    ids=["gids", "devices"],
+)
+def test_not_being_able_to_look_is_not_an_empty_list(
+    show: Callable[[Evidence], str], words: str
+) -> None:
+    assert words in show(NO_SYSFS)
+    assert "denied" in show(NO_SYSFS)
+    nothing = show(Machine("bare").evidence())
+    assert "no RDMA device" in nothing
+    assert "denied" not in nothing
+
+
+def test_devices_say_how_many_and_where_each_is_seen() -> None:
+    text = device_list(infiniband_host(), 120)
+    assert text.splitlines()[0] == "2 RDMA devices, 2 ports, 2 active"
+    assert "mlx5_1/1" in text
+    assert "sysfs nldev node" in text
+
+
+def test_a_device_not_seen_somewhere_is_explained_above_the_table() -> None:
+    lines = device_list(roce_host().change(nodes={}), 120).splitlines()
+    assert lines[0].endswith("not seen everywhere: mlx5_0")
+    assert lines[1] == "mlx5_0: no character device: udev has not made /dev/infiniband/uverbs0"
+    assert "NOT-node" in lines[-1]
+
+
+def test_a_degraded_pci_link_is_shown_beside_its_address() -> None:
+    slow = roce_host().with_device(link=("8.0 GT/s PCIe", "8"))
+    assert "0000:08:00.0 8.0GT/s x8 of 16.0GT/s x16" in device_list(slow, 160)
+    assert "GT/s" not in device_list(roce_host(), 160)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("show", [gids, device_list], ids=["gids", "devices"])
+def test_tables_fit_the_terminal(show: Callable[[Machine, int], str], width: int) -> None:
+    machine = roce_host().with_port(layer=LinkLayer.ETHERNET)
+    text = show(machine, width)
+    table = [line for line in text.splitlines() if not line.startswith(("mlx5_0/1  eth", "  x-"))]
+    assert all(len(line.rstrip()) <= width for line in table)
+
+
+def test_rows_that_could_not_be_read_are_listed() -> None:
+    from dataclasses import replace
+
+    evidence = roce_host().evidence()
+    device = evidence.sysfs.devices[0]  # type: ignore[union-attr, index]
+    port = device.ports[0]
+    table = replace(port.gids, unreadable={9: Missing(Why.MALFORMED, "x")})
+    device = replace(device, ports=(replace(port, gids=table),))
+    changed = replace(evidence, sysfs=replace(evidence.sysfs, devices=(device,)))  # type: ignore[type-var]
+    assert "  9: could not be read (malformed: x)" in gids(changed)
+    unread = replace(port, gids=Missing(Why.DENIED, "EACCES"))
+    device = replace(device, ports=(unread,))
+    changed = replace(evidence, sysfs=replace(evidence.sysfs, devices=(device,)))  # type: ignore[type-var]
+    assert "GID table not read (denied: EACCES)" in gids(changed)
+
+
+def test_the_console_writes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    console().print("x [bold]y[/bold] 0x1")
+    assert capsys.readouterr().out == "x [bold]y[/bold] 0x1\n"

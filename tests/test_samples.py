@@ -1,0 +1,36 @@
+"""The recorded machines that come with the package."""
+
+import os
+import time
+
+import pytest
+
+from rdmadiag.facts import Missing
+from rdmadiag.preflight.gather import gather
+from rdmadiag.samples import FOLDER, NoSuchSample, folder, samples
+from rdmadiag.snapshot.replay import open_snapshot
+
+
+def test_every_folder_is_a_sample_and_says_what_it_is():
+    folders = {entry.name for entry in os.scandir(FOLDER) if entry.is_dir()}
+    assert set(samples()) == folders - {"__pycache__"}
+    assert list(samples()) == sorted(samples())
+    assert all(len(about) > 20 for about in samples().values())
+
+
+@pytest.mark.parametrize("name", samples())
+def test_every_sample_can_be_read_by_every_source(name):
+    host = open_snapshot(folder(name))
+    evidence = gather(host, time.monotonic() + 20)
+    assert host.about == samples()[name]
+    assert not isinstance(evidence.sysfs, Missing)
+    assert not isinstance(evidence.process, Missing)
+    assert "bug of rdmadiag" not in repr(evidence)
+
+
+@pytest.mark.parametrize("name", ["nothing", "", "../samples", "__pycache__"])
+def test_a_name_that_is_no_sample_is_refused_with_those_there_are(name):
+    with pytest.raises(
+        NoSuchSample, match="there are: container-without-uverbs, infiniband-no-sub"
+    ):
+        folder(name)
