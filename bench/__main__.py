@@ -1,7 +1,7 @@
 """python -m bench: what rdmadiag costs beside its imports, on large hosts, and beside its peers.
 
 Prints the tables and writes them to bench/RESULTS.md. A missed limit is a result, not an error:
-the exit code is 1 only if something could not run.
+the exit code is 1 only if something could not run. Linux only.
 """
 
 import argparse
@@ -78,4 +78,7 @@ def _inside(folder: str) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -92,17 +92,27 @@ def stop(pid: int) -> None:
 
 
 def _end(pid: int, name: str, seconds: float) -> tuple[resource.struct_rusage, int]:
+    try:
+        ended = _wait(pid, seconds)
+    except BaseException:  # Ctrl-C: the child is in a process group of its own
+        stop(pid)
+        raise
+    if not ended:
+        stop(pid)
+        raise CouldNotRun(f"{name}: no end within {seconds:g} s")
+    _, status, usage = os.wait4(pid, 0)
+    return usage, status
+
+
+def _wait(pid: int, seconds: float) -> bool:
+    """Whether the child has ended within `seconds`; it is not collected."""
     descriptor = os.pidfd_open(pid)
     try:
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
-        if not poll.poll(seconds * 1000):
-            stop(pid)
-            raise CouldNotRun(f"{name}: no end within {seconds:g} s")
+        return bool(poll.poll(seconds * 1000))
     finally:
         os.close(descriptor)
-    _, status, usage = os.wait4(pid, 0)
-    return usage, status
 
 
 def own_peak() -> int:

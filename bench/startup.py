@@ -7,7 +7,7 @@ from bench.commands import gids, imports, preflight, rdmadiag
 from bench.pairs import in_turn, median, ratio
 from bench.table import Section, code, limit, ms, spread
 
-SAMPLE, SAMPLE_PORTS = "infiniband-two-hca", 2
+SAMPLE, SAMPLE_PORTS = "roce-healthy", 2
 SECONDS = 60.0  # for one run
 
 # (ours, theirs, the limit of CPU time, the limit of wall time)

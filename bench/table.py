@@ -52,9 +52,7 @@ def factor(figure: float) -> str:
     """A ratio with three digits that say something."""
     if isinf(figure):
         return "∞"
-    return (
-        f"{figure:.1f}" if figure >= 10 else f"{figure:.2f}"
-    )
+    return f"{figure:.1f}" if figure >= 10 else f"{figure:.2f}"
 
 
 def limit(figure: float | None, most: float | None, unit: str = "") -> tuple[str, str]:

@@ -111,7 +111,8 @@ class DriverId(_Numbered):
     MANA = "mana", 20
 
 
-LID_NONE = 0
-"""A port that no subnet manager has configured (InfiniBand volume 1, 14.2.5.6)."""
+NO_LID = frozenset({0, 0xFFFF})
+"""LIDs of a port that no subnet manager has configured: 0, and the permissive LID that
+some ConnectX firmware shows instead."""
 
 GID_BYTES = 16

@@ -42,7 +42,7 @@ def link_request(kind=RTM_GETLINK, flags=NLM_F_REQUEST | NLM_F_DUMP):
     return message(kind, struct.pack("=BxHiII", 0, 0, 0, 0, 0), flags)
 
 
-# --- framing ------------------------------------------------------------------------------
+# --- framing ----------------------------------------------------------------------------
 
 
 def test_messages_are_found_one_after_the_other():
@@ -101,7 +101,7 @@ def test_any_datagram_is_taken_or_refused(datagram):
     assert len(content) <= len(datagram) + 3
 
 
-# --- what belongs to a reply ---------------------------------------------------------------
+# --- what belongs to a reply ------------------------------------------------------------
 
 
 def test_a_single_message_is_the_whole_reply():
@@ -156,7 +156,7 @@ def test_a_dump_without_the_mark_was_not_interrupted():
     assert not netlink.interrupted(message(RTM_NEWLINK, b"1234", NLM_F_MULTI))
 
 
-# --- decoding ------------------------------------------------------------------------------
+# --- decoding ---------------------------------------------------------------------------
 
 
 def test_unknown_attributes_are_passed_over():
@@ -185,7 +185,7 @@ def test_a_broken_attribute_leaves_nothing_on_stderr(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-# --- what may be sent -----------------------------------------------------------------------
+# --- what may be sent -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("op", range(64), ids=lambda op: f"op {op}")
@@ -228,7 +228,7 @@ def test_a_change_behind_a_read_is_refused():
         netlink.require_read_only(NETLINK_ROUTE, message(RTM_GETLINK) + message(RTM_SETLINK))
 
 
-# --- exchanges with this kernel --------------------------------------------------------------
+# --- exchanges with this kernel ---------------------------------------------------------
 
 
 def test_a_dump_of_links_is_complete(soon):

@@ -30,7 +30,6 @@ def test_every_sample_can_be_read_by_every_source(name):
 
 @pytest.mark.parametrize("name", ["nothing", "", "../samples", "__pycache__"])
 def test_a_name_that_is_no_sample_is_refused_with_those_there_are(name):
-    with pytest.raises(
-        NoSuchSample, match="there are: container-without-uverbs, infiniband-no-sub"
-    ):
+    with pytest.raises(NoSuchSample, match="there are: ") as caught:
         folder(name)
+    assert all(each in str(caught.value) for each in samples())

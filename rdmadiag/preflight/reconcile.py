@@ -116,6 +116,12 @@ class DeviceView:
     ports: tuple[PortView, ...]
 
 
+_NO_ROUTE_BY_GID: Final = {
+    Protocol.IWARP: "iWARP connects by rdma_cm and IP address, not by GID",
+    Protocol.EFA: "EFA addresses peers by address handle, libfabric picks the GID",
+    Protocol.USNIC: "usNIC sends UDP, not by GID",
+}
+
 _NO_SYSFS: Final = Missing(Why.ABSENT, "sysfs does not show this port")
 
 
@@ -290,7 +296,11 @@ def _port(
         netdevs = {name: states.state(name) for name in sorted(names)}
         unassigned = states.unassigned(gids)
         layer = LinkLayer.UNSPECIFIED if isinstance(link_layer, Missing) else link_layer
-        route = select_route_gid(gids.entries, layer, gid_index, netdevs, unassigned)
+        route = (
+            NoRoute(_NO_ROUTE_BY_GID[protocol])
+            if protocol in _NO_ROUTE_BY_GID
+            else select_route_gid(gids.entries, layer, gid_index, netdevs, unassigned)
+        )
     return PortView(
         device=device,
         number=number,

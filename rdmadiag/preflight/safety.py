@@ -10,7 +10,7 @@ from typing import Final
 
 from rdmadiag.facts import Missing
 from rdmadiag.gid.route import NetDevState, Route
-from rdmadiag.ib import LID_NONE, LinkLayer, PortState
+from rdmadiag.ib import NO_LID, LinkLayer, PortState
 from rdmadiag.preflight.access import (
     Library,
     Memlock,
@@ -117,7 +117,7 @@ def _route(port: PortView) -> Iterator[Reason]:
     if port.protocol is Protocol.INFINIBAND:
         if isinstance(port.lid, Missing):
             yield Reason.LID_UNKNOWN
-        elif port.lid == LID_NONE:
+        elif port.lid in NO_LID:
             yield Reason.NO_LID
         return
     if isinstance(port.gids, Missing):

@@ -22,6 +22,16 @@ def console() -> Console:
     return Console(highlight=False, soft_wrap=False, emoji=False, markup=False)
 
 
+def say(out: Console, line: Text | str) -> None:
+    """A sentence: wrapped between words in a terminal, one line for whatever reads a pipe."""
+    out.print(line, soft_wrap=not out.is_terminal)
+
+
+def verbatim(out: Console, line: Text | str) -> None:
+    """A line to paste or to search for: never wrapped."""
+    out.print(line, soft_wrap=True)
+
+
 def word(status: str) -> Text:
     """A status as the first word of a line."""
     return Text(status.upper(), style=STYLE[status])

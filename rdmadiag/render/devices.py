@@ -4,13 +4,12 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from rdmadiag.facts import Missing, PciFunction, Why
 from rdmadiag.ib import LinkLayer
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.inventory import DeviceRow, PortRow, SeenBy
-from rdmadiag.render.console import console, counted, shown
+from rdmadiag.render.console import console, counted, say, shown
 
 
 def show(devices: Sequence[DeviceRow], evidence: Evidence, to: Console | None = None) -> None:
@@ -21,10 +20,10 @@ def show(devices: Sequence[DeviceRow], evidence: Evidence, to: Console | None = 
         out.print(f"cannot tell: sysfs {sysfs}" if isinstance(sysfs, Missing) else "no RDMA device")
         out.print("    rdmadiag preflight   # which step is missing")
         return
-    out.print(_answer(devices), soft_wrap=True)
+    say(out, _answer(devices))
     for row in devices:
         for sentence in row.why_not:
-            out.print(f"{row.name}: {sentence}", soft_wrap=True)
+            say(out, f"{row.name}: {sentence}")
     out.print()
     out.print(_grid(devices))
 
@@ -34,7 +33,9 @@ def _answer(devices: Sequence[DeviceRow]) -> str:
     active = sum(port.state == "active" for port in ports)
     text = f"{counted(len(devices), 'RDMA device')}, {counted(len(ports), 'port')}, {active} active"
     hidden = [row.name for row in devices if row.why_not]
-    return f"{text}; not seen everywhere: {', '.join(hidden)}" if hidden else text
+    if hidden:
+        return f"{text}; not seen everywhere: {', '.join(hidden)}"
+    return f"{text}; seen by {', '.join(_witnesses(devices[0].seen_by, answer=True))}"
 
 
 def _grid(devices: Sequence[DeviceRow]) -> Table:
@@ -45,9 +46,11 @@ def _grid(devices: Sequence[DeviceRow]) -> Table:
     grid = Table(box=None, pad_edge=False, header_style="bold")
     for at in used:
         grid.add_column(names[at], overflow="fold")
-    grid.add_column("SEEN BY", overflow="fold")
+    told = not any(row.why_not for row in devices)  # the first line has said it
+    if not told:
+        grid.add_column("NOT IN", style="bold red", overflow="fold")
     for row, cells in lines:
-        grid.add_row(*(cells[at] for at in used), _seen(row.seen_by))
+        grid.add_row(*(cells[at] for at in used), *([] if told else [_unseen(row)]))
     return grid
 
 
@@ -91,18 +94,16 @@ def _link(pci: PciFunction, which: str) -> str:
     return f"{speed.partition(' ')[0]}GT/s x{width}"
 
 
-def _seen(seen: SeenBy) -> Text:
-    """The witnesses that show the device; one that looked in vain is struck out in words."""
-    text = Text()
-    for name, sighting in (
-        ("sysfs", seen.sysfs),
-        ("nldev", seen.nldev),
-        ("verbs", seen.verbs),
-        ("node", seen.uverbs_node),
-    ):
-        if sighting is True:
-            text.append(f"{name} ")
-        elif sighting is False:
-            text.append(f"NOT-{name} ", style="bold red")
-    text.rstrip()
-    return text
+def _witnesses(seen: SeenBy, *, answer: bool) -> list[str]:
+    """The witnesses that looked and gave this answer."""
+    named = {
+        "sysfs": seen.sysfs,
+        "nldev": seen.nldev,
+        "verbs": seen.verbs,
+        "/dev": seen.uverbs_node,
+    }
+    return [name for name, sighting in named.items() if sighting is answer]
+
+
+def _unseen(row: DeviceRow) -> str:
+    return " ".join(_witnesses(row.seen_by, answer=False)) or "-"

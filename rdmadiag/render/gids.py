@@ -11,7 +11,9 @@ from rdmadiag.ib import GidType
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.gid_tables import Row, Table
 from rdmadiag.preflight.reconcile import Protocol
-from rdmadiag.render.console import console, shown
+from rdmadiag.render.console import console, say, shown
+
+_NOT_BY_GID = (Protocol.IWARP, Protocol.EFA, Protocol.USNIC)
 
 _TYPE = {GidType.IB: "IB", GidType.ROCE_V1: "v1", GidType.ROCE_V2: "v2"}
 
@@ -32,17 +34,17 @@ def show(tables: Sequence[Table], evidence: Evidence, to: Console | None = None)
 
 
 def _table(out: Console, table: Table) -> None:
-    out.print(_answer(table), soft_wrap=True)
+    say(out, _answer(table))
     if table.gids:
         out.print(_grid(table))
     for index, missing in table.unreadable.items():
-        out.print(f"  {index}: could not be read ({missing})", soft_wrap=True)
+        say(out, f"  {index}: could not be read ({missing})")
     for pick in table.stacks:
         differs = table.route is None or pick.index != table.route.index
-        if differs and table.protocol is not Protocol.INFINIBAND:
+        if differs and table.protocol not in (*_NOT_BY_GID, Protocol.INFINIBAND):
             choice = "none" if pick.index is None else f"index {pick.index}"
             problem = f"; {pick.problem}" if pick.problem else ""
-            out.print(f"  {pick.stack} would pick {choice}: {pick.why}{problem}", soft_wrap=True)
+            say(out, f"  {pick.stack} would pick {choice}: {pick.why}{problem}")
 
 
 def _answer(table: Table) -> Text:
@@ -50,6 +52,8 @@ def _answer(table: Table) -> Text:
     line.append(f"  {shown(table.link_layer, '?')} {shown(table.state, '?')}: ", style="")
     if table.missing:
         line.append(f"GID table not read ({table.missing})", style="magenta")
+    elif table.route is None and table.protocol in _NOT_BY_GID:
+        line.append(f"{table.no_route}")
     elif table.route is None:
         line.append(f"no route GID, {table.no_route}", style="red")
     elif table.protocol is Protocol.INFINIBAND:

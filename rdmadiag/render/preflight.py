@@ -10,13 +10,13 @@ from rich.text import Text
 from rdmadiag.facts import Identity
 from rdmadiag.preflight.safety import CAVEAT, REASON_TEXT
 from rdmadiag.preflight.verdict import Finding, PortVerdict, Verdict
-from rdmadiag.render.console import STYLE, console, counted, shown, word
+from rdmadiag.render.console import STYLE, console, counted, say, shown, verbatim, word
 
 
 def show(verdict: Verdict, host: Identity, to: Console | None = None) -> None:
     """Print it."""
     out = to or console()
-    out.print(_answer(verdict, host), soft_wrap=True)
+    say(out, _answer(verdict, host))
     for first, others in _by_rule(verdict.findings):
         _finding(out, first, others)
     if verdict.ports:
@@ -24,10 +24,10 @@ def show(verdict: Verdict, host: Identity, to: Console | None = None) -> None:
         out.print(_ports(verdict.ports))
         _reasons(out, verdict.ports)
         safe = sum(port.safe_to_attempt_rtr for port in verdict.ports)
-        out.print(
+        say(
+            out,
             f"RTR: one bounded attempt is permitted on {safe} of "
             f"{counted(len(verdict.ports), 'port')} ({CAVEAT}).",
-            soft_wrap=True,
         )
 
 
@@ -60,16 +60,16 @@ def _finding(out: Console, finding: Finding, others: tuple[Finding, ...]) -> Non
     head = Text(f"{finding.severity:<8}  ", style=STYLE[finding.severity])
     head.append(finding.rule, style="bold")
     head.append(f"  {finding.summary}", style="")
-    out.print(head, soft_wrap=True)
+    say(out, head)
     if finding.severity == "info":
         return  # a note; --json has its evidence and remedy
     for proof in finding.evidence:
         value = proof.value.replace(f"{proof.subject}: ", "")  # a Missing names its file too
-        out.print(Text(f"    {proof.subject}: {value}", style="dim"), soft_wrap=True)
+        verbatim(out, Text(f"    {proof.subject}: {value}", style="dim"))
     for line in finding.remedy:
-        out.print(f"    {line}", soft_wrap=True)
+        verbatim(out, f"    {line}")
     for other in others:
-        out.print(f"    also: {other.summary}", soft_wrap=True)
+        say(out, f"    also: {other.summary}")
 
 
 def _ports(ports: tuple[PortVerdict, ...]) -> Padding:
@@ -98,4 +98,4 @@ def _reasons(out: Console, ports: tuple[PortVerdict, ...]) -> None:
                 f"{port.device}/{port.port}"
             )
     for text, names in held.items():
-        out.print(f"no RTR on {', '.join(names)}: {text}", soft_wrap=True)
+        say(out, f"no RTR on {', '.join(names)}: {text}")

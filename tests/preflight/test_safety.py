@@ -43,6 +43,9 @@ DOWN_NETDEV = tuple(replace(each, up=False) for each in roce_host().netdevs)
             id="a port in INIT",
         ),
         pytest.param(infiniband_host().with_port(lid=0), Reason.NO_LID, id="InfiniBand, no LID"),
+        pytest.param(
+            infiniband_host().with_port(lid=0xFFFF), Reason.NO_LID, id="InfiniBand, permissive LID"
+        ),
         pytest.param(roce_host().with_port(gids={}), Reason.NO_ROUTE_GID, id="an empty GID table"),
         pytest.param(
             roce_host().change(netdevs=DOWN_NETDEV),

@@ -72,6 +72,20 @@ def test_a_long_remedy_is_never_wrapped() -> None:
     assert "    docker run --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1" in text
 
 
+def test_in_a_terminal_sentences_wrap_between_words_and_commands_do_not() -> None:
+    out = StringIO()
+    to = Console(file=out, width=60, color_system=None, force_terminal=True, highlight=False)
+    machine = roce_host().change(nodes={}, container="/.dockerenv")
+    preflight_text.show(judge(machine.evidence()), machine.identity(), to)
+    lines = out.getvalue().splitlines()
+    assert (
+        "    docker run --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 IMAGE"
+        in (lines)
+    )
+    assert len(lines[0]) <= 60
+    assert not lines[0].endswith("-")
+
+
 def test_findings_of_one_rule_are_told_once_and_then_listed() -> None:
     unmanaged = {"state": PortState.INIT, "lid": 0, "sm_lid": 0}
     text = preflight(infiniband_host().with_port(0, 0, **unmanaged).with_port(1, 0, **unmanaged))
@@ -126,6 +140,12 @@ def test_infiniband_is_told_that_lids_route() -> None:
     assert "would pick" not in gids(infiniband_host())
 
 
+def test_iwarp_is_not_told_to_use_an_index() -> None:
+    text = gids(roce_host().with_device(node_type="4: RNIC", protocol="iw"))
+    assert "use index" not in text
+    assert "rdma_cm" in text.splitlines()[0]
+
+
 @pytest.mark.parametrize(
     ("show", "words"),
     [(gids, "no GID table"), (device_list, "cannot tell")],
@@ -143,16 +163,16 @@ def test_not_being_able_to_look_is_not_an_empty_list(
 
 def test_devices_say_how_many_and_where_each_is_seen() -> None:
     text = device_list(infiniband_host(), 120)
-    assert text.splitlines()[0] == "2 RDMA devices, 2 ports, 2 active"
-    assert "mlx5_1/1" in text
-    assert "sysfs nldev node" in text
+    first, _, *table = text.splitlines()
+    assert first == "2 RDMA devices, 2 ports, 2 active; seen by sysfs, nldev, /dev"
+    assert [line.split()[0] for line in table] == ["PORT", "mlx5_0/1", "mlx5_1/1"]
 
 
 def test_a_device_not_seen_somewhere_is_explained_above_the_table() -> None:
     lines = device_list(roce_host().change(nodes={}), 120).splitlines()
     assert lines[0].endswith("not seen everywhere: mlx5_0")
     assert lines[1] == "mlx5_0: no character device: udev has not made /dev/infiniband/uverbs0"
-    assert "NOT-node" in lines[-1]
+    assert lines[-1].split()[-1] == "/dev"
 
 
 def test_a_degraded_pci_link_is_shown_beside_its_address() -> None:

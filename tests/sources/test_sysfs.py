@@ -183,7 +183,7 @@ def test_the_address_of_a_pci_function_is_in_its_uevent():
     assert sysfs.parse_pci_address(b"PCI_SLOT_NAME=virtio0\n").why is Why.MALFORMED
 
 
-# --- whole trees ---------------------------------------------------------------------------
+# --- whole trees ------------------------------------------------------------------------
 
 PORT = "/sys/class/infiniband/mlx5_0/ports/1"
 
@@ -415,7 +415,7 @@ def test_hidden_names_are_no_devices(memory_host):
     assert len(read_sysfs(memory_host).devices) == 2
 
 
-# --- the PCI function -----------------------------------------------------------------------
+# --- the PCI function -------------------------------------------------------------------
 
 DEVICE = "/sys/class/infiniband/mlx5_0/device"
 
@@ -491,7 +491,7 @@ def test_which_functions_could_carry_rdma(memory_host, pci_class, driver, listed
     assert [each.address for each in found] == (["0000:0a:00.0"] if listed else [])
 
 
-# --- what changes while it is read ------------------------------------------------------------
+# --- what changes while it is read ------------------------------------------------------
 
 
 def test_a_device_that_disappears_between_two_reads_is_told_with_its_reasons(host_in_memory, roce):

@@ -106,9 +106,7 @@ def test_a_numbered_word_is_its_number(raw, number):
     assert parse_numbered(raw) == number
 
 
-@pytest.mark.parametrize(
-    "raw", [b"", b"ACTIVE", b"4", b": ACTIVE", b"1234567890: X"], ids=lambda raw: repr(raw)
-)
+@pytest.mark.parametrize("raw", [b"", b"ACTIVE", b"4", b": ACTIVE", b"1234567890: X"], ids=repr)
 def test_a_word_without_its_number_is_malformed(raw):
     assert parse_numbered(raw).why is Why.MALFORMED
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from rdmadiag.facts import Missing, NetDev
-from rdmadiag.ib import LID_NONE, PhysState, PortState
+from rdmadiag.ib import NO_LID, PhysState, PortState
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.reconcile import PortView, Protocol
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule, seen
@@ -128,7 +128,7 @@ def _waits_for_subnet_manager(port: PortView) -> bool:
         port.protocol is Protocol.INFINIBAND
         and port.state is PortState.INIT
         and _is_down(port)
-        and port.sm_lid == LID_NONE
+        and port.sm_lid in NO_LID
         and not _has_no_link(port)
     )
 

@@ -27,10 +27,10 @@ NLDEV_READS = {(5 << 10) + op for op in (1, 5, 6, *range(9, 16), 17, 22, 23, 24)
 NETLINK_DONE = {"RTM_GETLINK", "RTM_GETADDR"}
 
 READING = {
-    "preflight": ["preflight", "--json"],
-    "gids": ["gids", "--json"],
-    "devices": ["devices", "--json"],
-    "snapshot": ["snapshot", "OUT"],
+    "preflight": ["preflight", "--json", "--timeout", "30"],
+    "gids": ["gids", "--json", "--timeout", "30"],
+    "devices": ["devices", "--json", "--timeout", "30"],
+    "snapshot": ["snapshot", "OUT", "--timeout", "30"],
 }
 
 
@@ -49,7 +49,8 @@ def traced(
         out = folder / f"{name}-out"
         argv = [str(out) if each == "OUT" else each for each in arguments]
         log = folder / f"{name}.strace"
-        prefix = ("strace", "-f", "-qq", "-s", "64", "-e", f"trace={CALLS}", "-o", str(log))
+        trace = ("-f", "--seccomp-bpf", "-qq", "-s", "64", "-e", f"trace={CALLS}")
+        prefix = ("strace", *trace, "-o", str(log))
         code, _, err = rdmadiag(*argv, prefix=prefix, timeout=300)
         assert code == 0, err
         traces[name] = (out, log.read_text().splitlines())

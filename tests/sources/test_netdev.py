@@ -1,0 +1,300 @@
+"""rtnetlink: the netdevs of a namespace, their addresses, and damaged replies."""
+
+import dataclasses
+import os
+import struct
+import types
+import typing
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.machine import NetDev as LabNetDev
+from rdmadiag import netlink
+from rdmadiag.facts import Address, Missing, NetDev, NetDevFacts, Why
+from rdmadiag.host import LiveHost
+from rdmadiag.sources.netdev import parse_addresses, parse_netdevs, read_netdevs
+
+
+@pytest.fixture(scope="module")
+def replies(roce):
+    """What the kernel of the healthy machine answers, by the name of the request."""
+    return roce.recording().netlink
+
+
+def attribute(number, value):
+    """An attribute as the kernel lays it out."""
+    return struct.pack("=HH", 4 + len(value), number) + value + bytes(-len(value) % 4)
+
+
+def u32(value):
+    return struct.pack("=I", value)
+
+
+IFNAME = (3, b"eth7\0")
+
+
+def link(*attributes, index=7, flags=0x1043, kind=1, message_flags=netlink.NLM_F_MULTI):
+    """RTM_NEWLINK; numbers from linux/if_link.h."""
+    body = struct.pack("=BxHiII", 0, kind, index, flags, 0)
+    body += b"".join(attribute(number, value) for number, value in attributes)
+    return struct.pack("=IHHII", 16 + len(body), 16, message_flags, 0, 0) + body
+
+
+def address(*attributes, family=2, prefix=24, scope=0, index=7):
+    """RTM_NEWADDR; numbers from linux/if_addr.h."""
+    body = struct.pack("=BBBBI", family, prefix, 0, scope, index)
+    body += b"".join(attribute(number, value) for number, value in attributes)
+    return struct.pack("=IHHII", 16 + len(body), 20, netlink.NLM_F_MULTI, 0, 0) + body
+
+
+def well_typed(value, hint):
+    """Whether a fact holds, field by field, what its annotation promises."""
+    if dataclasses.is_dataclass(value):
+        hints = typing.get_type_hints(type(value))
+        fields = dataclasses.fields(value)
+        return all(well_typed(getattr(value, each.name), hints[each.name]) for each in fields)
+    kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    return isinstance(value, tuple(typing.get_origin(kind) or kind for kind in kinds))
+
+
+@st.composite
+def damaged(draw, raw):
+    """A real message with some bytes replaced, and perhaps cut."""
+    changed = bytearray(raw)
+    for _ in range(draw(st.integers(1, 6))):
+        changed[draw(st.integers(0, len(changed) - 1))] = draw(st.integers(0, 255))
+    return bytes(changed[: draw(st.integers(0, len(changed)) | st.just(len(changed)))])
+
+
+VLAN = link(
+    IFNAME,
+    (18, attribute(1, b"vlan\0") + attribute(2, attribute(1, struct.pack("=H", 100)))),
+    (5, u32(2)),
+    (1, bytes(6)),
+    (16, bytes([6])),
+)
+
+
+@given(data=st.data())
+def test_any_bytes_are_netdevs_of_the_promised_types_or_missing(replies, data):
+    real = st.sampled_from([replies["route-getlink"], VLAN])
+    found = parse_netdevs(data.draw(real.flatmap(damaged) | st.binary(max_size=120)), {})
+    assert isinstance(found, tuple | Missing)
+    if not isinstance(found, Missing):
+        assert all(well_typed(netdev, NetDev) for netdev in found)
+
+
+@given(data=st.data())
+def test_any_bytes_are_addresses_of_the_promised_types_or_missing(replies, data):
+    found = parse_addresses(data.draw(damaged(replies["route-getaddr"]) | st.binary(max_size=120)))
+    assert isinstance(found, dict | Missing)
+    if not isinstance(found, Missing):
+        assert all(well_typed(each, Address) for row in found.values() for each in row)
+
+
+# --- links -------------------------------------------------------------------------------
+
+
+def test_an_ethernet_link_is_told_whole():
+    addresses = {7: (Address("192.0.2.1", 24, "global"),)}
+    (found,) = parse_netdevs(
+        link(
+            IFNAME,
+            (1, bytes.fromhex("0c42a1000001")),
+            (4, u32(9000)),
+            (16, bytes([6])),
+            (33, bytes([1])),
+            (35, u32(4)),
+        ),
+        addresses,
+    )
+    assert found == NetDev(
+        name="eth7",
+        ifindex=7,
+        admin_up=True,
+        operstate="up",
+        carrier=True,
+        carrier_changes=4,
+        mtu=9000,
+        mac="0c:42:a1:00:00:01",
+        kind=Missing(Why.ABSENT, "IFLA_INFO_KIND"),
+        master=Missing(Why.ABSENT, "IFLA_MASTER"),
+        vlan_id=Missing(Why.ABSENT, "IFLA_VLAN_ID"),
+        lower=Missing(Why.ABSENT, "IFLA_LINK"),
+        addresses=addresses[7],
+    )
+
+
+def test_a_bare_link_is_told_with_what_is_missing():
+    (found,) = parse_netdevs(link(IFNAME, flags=0x1002), {})
+    assert found.admin_up is False
+    for name in ("operstate", "carrier", "carrier_changes", "mtu", "mac"):
+        assert getattr(found, name).why is Why.ABSENT
+    assert found.addresses == ()
+
+
+def test_the_twenty_bytes_of_an_infiniband_address_are_told_without_a_word_on_stderr(capfd):
+    hardware = bytes.fromhex("80000a48fe800000000000000c42a10300000001")
+    (found,) = parse_netdevs(link(IFNAME, (1, hardware), kind=32), {})
+    assert found.mac == "80:00:0a:48:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:00:00:01"
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_empty_address_is_absent():
+    (found,) = parse_netdevs(link(IFNAME, (1, b"")), {})
+    assert found.mac == Missing(Why.ABSENT, "IFLA_ADDRESS: empty")
+
+
+def test_a_vlan_is_told_with_its_number_and_what_is_below():
+    vlan, lower = parse_netdevs(VLAN + link((3, b"eth2\0"), index=2), {})
+    assert (vlan.kind, vlan.vlan_id, vlan.lower) == ("vlan", 100, "eth2")
+    assert lower.vlan_id == Missing(Why.ABSENT, "IFLA_VLAN_ID")
+
+
+def test_a_bond_s_member_is_told_with_its_master():
+    member, bond = parse_netdevs(
+        link(IFNAME, (10, u32(9))) + link((3, b"bond0\0"), (18, attribute(1, b"bond\0")), index=9),
+        {},
+    )
+    assert (member.master, bond.kind) == ("bond0", "bond")
+
+
+def test_a_lower_link_of_another_namespace_is_named_by_its_index():
+    (found,) = parse_netdevs(link(IFNAME, (5, u32(44))), {})
+    assert found.lower == Missing(Why.ABSENT, "IFLA_LINK 44 is not in this namespace")
+
+
+def test_a_link_without_a_name_is_passed_over():
+    assert parse_netdevs(link((4, u32(1500))), {}) == ()
+
+
+def test_a_name_that_is_not_utf8_can_be_printed():
+    (found,) = parse_netdevs(link((3, b"eth\xff\0")), {})
+    assert found.name == r"eth\xff"
+
+
+OPERSTATES = ("unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up")
+
+
+@pytest.mark.parametrize(("number", "name"), list(enumerate(OPERSTATES)), ids=OPERSTATES)
+def test_operational_states_have_the_names_that_sysfs_documents(number, name):
+    (found,) = parse_netdevs(link(IFNAME, (16, bytes([number]))), {})
+    assert found.operstate == name
+
+
+def test_a_link_that_is_cut_short_is_malformed():
+    assert parse_netdevs(link(IFNAME)[:-5], {}).why is Why.MALFORMED
+
+
+def test_an_attribute_that_is_cut_short_is_malformed_and_the_others_stay():
+    cut = link(IFNAME, (18, b""))[:-4] + struct.pack("=HH", 400, 4)
+    (found,) = parse_netdevs(cut, {})
+    assert (found.name, found.mtu.why) == ("eth7", Why.MALFORMED)
+
+
+# --- addresses ---------------------------------------------------------------------------
+
+V4, PEER = bytes([192, 0, 2, 1]), bytes([192, 0, 2, 9])
+V6 = bytes.fromhex("fe80000000000000505400fffe000001")
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (address((1, V4), (2, V4)), Address("192.0.2.1", 24, "global")),
+        (address((1, PEER), (2, V4), prefix=32), Address("192.0.2.1", 32, "global")),
+        (
+            address((1, V6), family=10, prefix=64, scope=253),
+            Address("fe80::5054:ff:fe00:1", 64, "link"),
+        ),
+        (address((2, V4), scope=254), Address("192.0.2.1", 24, "host")),
+        (address((2, V4), scope=17), Address("192.0.2.1", 24, "17")),
+    ],
+    ids=["IPv4", "ours of a point-to-point link", "IPv6", "the host's scope", "another scope"],
+)
+def test_an_address_is_told_with_its_prefix_and_scope(message, expected):
+    assert parse_addresses(message) == {7: (expected,)}
+
+
+def test_addresses_are_grouped_by_link_in_their_order():
+    found = parse_addresses(address((2, V4)) + address((2, PEER)) + address((2, V4), index=8))
+    assert [each.address for each in found[7]] == ["192.0.2.1", "192.0.2.9"]
+    assert list(found) == [7, 8]
+
+
+def test_an_address_message_without_an_address_is_passed_over():
+    assert parse_addresses(address()) == {}
+
+
+def test_addresses_that_are_cut_short_are_malformed():
+    assert parse_addresses(address((2, V4))[:-1]).why is Why.MALFORMED
+
+
+# --- whole machines ----------------------------------------------------------------------
+
+
+def test_a_healthy_machine_is_told_whole(memory_host, soon):
+    found = read_netdevs(memory_host, soon)
+    eth0 = found.netdev("eth0")
+    assert (eth0.mtu, eth0.mac, eth0.carrier, eth0.operstate) == (
+        1500,
+        "0c:42:a1:00:00:01",
+        True,
+        "up",
+    )
+    assert eth0.addresses == (
+        Address("192.0.2.1", 24, "global"),
+        Address("2001:db8::1", 64, "global"),
+        Address("fe80::1", 64, "link"),
+    )
+    assert found.netdev("eth1") is None
+
+
+def test_a_link_that_is_down_is_told_as_down(roce, host_in_memory, soon):
+    machine = roce.change(netdevs=(LabNetDev("eth0", up=False),))
+    eth0 = read_netdevs(host_in_memory(machine.recording()), soon).netdev("eth0")
+    assert (eth0.admin_up, eth0.carrier, eth0.operstate) == (False, False, "down")
+
+
+@pytest.mark.parametrize("name", ["route-getlink", "route-getaddr"])
+def test_a_refused_dump_is_the_reason_for_everything(memory_host, soon, name):
+    refused = Missing(Why.DENIED, f"netlink {name}: EPERM")
+    memory_host.recording.refuse("netlink", name, refused)
+    assert read_netdevs(memory_host, soon) == refused
+
+
+@pytest.mark.parametrize("name", ["route-getlink", "route-getaddr"])
+@pytest.mark.parametrize("damage", [b"abc", b"\x14\0\0\0" + bytes(16)], ids=["cut", "no payload"])
+def test_a_damaged_dump_is_malformed(memory_host, soon, name, damage):
+    memory_host.recording.netlink[name] += damage
+    assert read_netdevs(memory_host, soon).why is Why.MALFORMED
+
+
+@pytest.mark.parametrize("name", ["route-getlink", "route-getaddr"])
+def test_an_interrupted_dump_is_asked_for_once_more(memory_host, replies, soon, name):
+    whole = replies[name]
+    length, kind, flags = struct.unpack_from("=IHH", whole)
+    torn = struct.pack("=IHH", length, kind, flags | 0x10) + whole[8:length]  # NLM_F_DUMP_INTR
+    memory_host.recording.netlink |= {name: torn, f"{name}-again": whole}
+    assert read_netdevs(memory_host, soon).netdev("eth0").mtu == 1500
+    assert ("netlink", f"{name}-again") in memory_host.asked
+
+
+def test_a_dump_that_is_whole_is_asked_for_once(memory_host, soon):
+    read_netdevs(memory_host, soon)
+    assert [name for _, name in memory_host.asked] == ["route-getaddr", "route-getlink"]
+
+
+def test_an_empty_namespace_has_no_netdevs(memory_host, soon):
+    memory_host.recording.netlink |= {"route-getlink": b"", "route-getaddr": b""}
+    assert read_netdevs(memory_host, soon) == NetDevFacts(())
+
+
+def test_this_machine_is_told_as_sysfs_tells_it(soon):
+    found = read_netdevs(LiveHost(), soon)
+    assert {netdev.name for netdev in found.netdevs} == set(os.listdir("/sys/class/net"))
+    loopback = found.netdev("lo")
+    with open("/sys/class/net/lo/address") as file:
+        assert loopback.mac == file.read().strip()
