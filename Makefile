@@ -47,7 +47,7 @@ lab-shell: $(VENV)/ready
 	$(BIN)/python -m lab shell
 
 bench: $(VENV)/ready
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench --lab
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .coverage* lab/out

@@ -33,8 +33,8 @@ def memory(folder: str) -> Section:
         "Memory",
         f"{hcas} HCAs, one run each. MB is 10^6 bytes. rdmadiag reads its sources in forked "
         "children. *Largest* is the resident peak that wait4 gives: the maximum over the process "
-        "and the children it has waited for, not their sum. *Parent* and *largest child* are VmHWM, and "
-        "*together* the sum of PSS (each shared page counted once), looked up in /proc every "
+        "and the children it has waited for, not their sum. *Parent* and *largest child* are VmHWM "
+        "and *together* the sum of PSS (each shared page counted once), looked up in /proc every "
         f"{PAUSE_SECONDS * 1000:g} ms of another run: a peak shorter than that is missed. "
         f"No figure of wait4 can be below the {mb(own_peak())} MB of the bench itself.",
         (

@@ -229,6 +229,29 @@ def test_a_child_that_lingers_after_its_answer_is_not_waited_for_without_end():
     assert time.monotonic() - began < 5
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_tasks_beyond_the_limit_of_processes_are_missing_and_leave_nothing_open():
+    def crowded():
+        resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+        os.setresuid(65534, 65534, 0)
+        before = open_files()
+        running = SideBySide()
+        running.start("one", lambda: 1)
+        found = running.collect(time.monotonic() + 5), open_files() == before
+        os.setresuid(0, 0, 0)
+        return found
+
+    assert collect(crowded=crowded)["crowded"] == (
+        {
+            "one": Missing(
+                Why.NOT_COLLECTED,
+                "one: no process could be started: Resource temporarily unavailable",
+            )
+        },
+        True,
+    )
+
+
 def test_tasks_that_no_process_can_be_started_for_are_missing():
     def crowded():
         resource.setrlimit(resource.RLIMIT_NOFILE, (1, hard))

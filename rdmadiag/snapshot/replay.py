@@ -92,12 +92,16 @@ class SnapshotHost:
         if not parent:
             return self._walk(name)
         if parent not in self._folders:
-            self._folders[parent] = self._walk(parent)
+            self._folders[parent] = self._walk_to_folder(parent)
         folder = self._folders[parent]
         if isinstance(folder, Missing):
             return folder
         found = f"{folder}/{last}"
         return self._walk(found) if self._tree.kind(found) == "link" else found
+
+    def _walk_to_folder(self, name: str) -> str | Missing:
+        # The trailing "." makes a text file that stands for a link to a folder one to follow.
+        return self._walk(f"{name}/.")
 
     def _walk(self, name: str) -> str | Missing:
         top = self._prefix + (ROOT if not self._bare else "")
@@ -165,8 +169,7 @@ class SnapshotHost:
         listed = self._meta.listings.get(path)
         if listed is not None:
             return listed
-        # The trailing "." makes a text file that stands for a link to a folder one to follow.
-        name = self._walk(f"{self._name(path)}/.")
+        name = self._walk_to_folder(self._name(path))
         return _about(name if isinstance(name, Missing) else self._tree.names(name), path)
 
     def readlink(self, path: str) -> str | Missing:
@@ -178,7 +181,7 @@ class SnapshotHost:
         if noted is not None:
             return noted
         parent, _, last = self._name(path).rpartition("/")
-        folder = self._walk(parent)
+        folder = self._walk_to_folder(parent)
         if isinstance(folder, Missing):
             return _about(folder, path)
         name = f"{folder}/{last}"
