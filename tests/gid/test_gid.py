@@ -68,6 +68,18 @@ def test_family_scope_and_zero_are_those_of_the_address(raw):
     assert gid.scope == scope(raw)
 
 
+def raw_of(where):
+    return where.packed if where.version == 6 else bytes(10) + b"\xff\xff" + where.packed
+
+
+@pytest.mark.parametrize("network", [*PRIVATE, *LINK_LOCAL], ids=str)
+def test_a_scope_ends_where_its_network_ends(network):
+    first, last = network[0], network[-1]
+    assert Gid(raw_of(first)).scope == Gid(raw_of(last)).scope == scope(raw_of(first)) != "global"
+    assert Gid(raw_of(first - 1)).scope == scope(raw_of(first - 1)) == "global"
+    assert Gid(raw_of(last + 1)).scope == scope(raw_of(last + 1)) == "global"
+
+
 @given(st.text())
 def test_any_text_is_a_gid_or_a_value_error(text):
     try:

@@ -214,8 +214,9 @@ def test_a_port_without_a_number_is_malformed():
         ((231 << 8) | 192, "231:192"),
         ((231 << 8) | (1 << 20) | 5, "231:261"),
         ((0xFFF << 8) | 0xFF, "4095:255"),
+        (0xFFFFFFFF, "4095:1048575"),
     ],
-    ids=["the first node", "a minor above 255", "the largest old number"],
+    ids=["the first node", "a minor above 255", "the largest old number", "the largest number"],
 )
 def test_a_device_number_is_decoded_as_the_kernel_encodes_it(number, text):
     major, minor = map(int, text.split(":"))

@@ -382,6 +382,12 @@ def test_a_gid_table_without_rows_has_no_length(memory_host):
     assert (gids.length, gids.entries) == (0, ())
 
 
+def test_a_copy_that_lost_a_row_keeps_the_length_of_the_table(memory_host):
+    names = memory_host.recording.listings[f"{PORT}/gids"]
+    memory_host.recording.listings[f"{PORT}/gids"] = tuple(name for name in names if name != "8")
+    assert read_sysfs(memory_host).device("mlx5_0").port(1).gids.length == 16
+
+
 def test_names_that_are_no_table_index_are_passed_over(memory_host):
     odd = (".", "-1", "01", "1a", "²", "9" * 5000)
     memory_host.recording.listings[f"{PORT}/gids"] += odd
