@@ -15,9 +15,9 @@ from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
 from rdmadiag import netlink
+from rdmadiag.answers import NodeStat
 from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.gid.gid import Family, Gid
-from rdmadiag.host import NodeStat
 from rdmadiag.ib import DriverId, LinkLayer, PhysState, PortState
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.snapshot.recording import Recording, documents, write_folder
@@ -150,7 +150,7 @@ class Machine:
 
     def snapshot(self) -> dict[str, bytes]:
         """The machine as the files of a snapshot."""
-        return documents(self.recording(), self.identity(), {})
+        return documents(self.recording(), self.identity(), {}, recorded_at="never: built")
 
     def write_sysfs(self, folder: str) -> None:
         """sysfs alone, as a bare folder: every file in its place, nothing folded."""

@@ -9,8 +9,8 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+from rdmadiag.answers import Ran, refusal
 from rdmadiag.facts import Missing, Why
-from rdmadiag.host import Ran, refusal
 
 OUTPUT_LIMIT: Final = 4 * 1024 * 1024
 """Bytes kept of what a command prints; the rest is read and dropped."""

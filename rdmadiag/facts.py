@@ -226,6 +226,7 @@ class NldevDevice:
     protocol: str | Missing  # DEV_PROTOCOL: "ib", "roce", "iw", "opa", "usnic"
     port_count: int | Missing  # PORT_INDEX of the device reply
     ports: tuple[NldevPort, ...] | Missing
+    unreadable_ports: dict[int, Missing]  # ports that PORT_GET refused
     chardev: Chardev | Missing
     resources: dict[str, ResourceCount] | Missing
 

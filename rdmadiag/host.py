@@ -4,71 +4,16 @@ Everything that sources learn comes through a Host, and a Host offers nothing th
 writes. What cannot be had is a `Missing`, never an exception.
 """
 
-import errno
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
+from rdmadiag.answers import NodeStat, Ran, refusal, utf8
 from rdmadiag.facts import Identity, Missing, Why
 
 READ_LIMIT: Final = 64 * 1024
 """Bytes; no attribute of sysfs exceeds one page, and /proc/modules stays below this."""
-
-_WHY: Final = {
-    errno.ENOENT: Why.ABSENT,
-    errno.ENOTDIR: Why.ABSENT,
-    errno.ENODEV: Why.ABSENT,
-    errno.ENXIO: Why.ABSENT,
-    errno.EACCES: Why.DENIED,
-    errno.EPERM: Why.DENIED,
-    errno.EINVAL: Why.UNSUPPORTED,
-    errno.EOPNOTSUPP: Why.UNSUPPORTED,
-    errno.ENOTSUP: Why.UNSUPPORTED,
-    errno.ENOSYS: Why.UNSUPPORTED,
-    errno.EPROTONOSUPPORT: Why.UNSUPPORTED,
-    errno.EAFNOSUPPORT: Why.UNSUPPORTED,
-    errno.ETIMEDOUT: Why.TIMEOUT,
-}
-
-
-def refusal(error: OSError | ValueError, subject: str) -> Missing:
-    """What an error means for the reader: the reason, and "subject: ENAME".
-
-    A ValueError is Python's refusal of a path with a NUL in it.
-    """
-    if isinstance(error, ValueError):
-        return Missing(Why.MALFORMED, f"{subject!r}: not a path")
-    number = error.errno or 0
-    name = errno.errorcode.get(number, type(error).__name__)
-    return Missing(_WHY.get(number, Why.MALFORMED), f"{subject}: {name}")
-
-
-def utf8(text: str) -> str:
-    r"""Text from the system that can be printed: each byte that is not UTF-8 becomes \xNN."""
-    if text.isascii():
-        return text
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-@dataclass(frozen=True, slots=True)
-class NodeStat:
-    """What stat(2) says of a file."""
-
-    mode: int  # st_mode
-    uid: int
-    gid: int
-    dev: str | None  # "major:minor" of a device node
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """A command that came to its end."""
-
-    returncode: int
-    stdout: bytes
-    stderr: bytes
 
 
 class Host(Protocol):

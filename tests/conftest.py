@@ -9,8 +9,9 @@ import pytest
 from hypothesis import settings
 
 from lab.machine import Device, Machine, NetDev, Port, roce_rows
+from rdmadiag.answers import NodeStat, Ran
 from rdmadiag.facts import Identity, Missing, Why
-from rdmadiag.host import READ_LIMIT, NodeStat, Ran
+from rdmadiag.host import READ_LIMIT
 from rdmadiag.ib import LinkLayer
 from rdmadiag.snapshot.layout import command_name
 from rdmadiag.snapshot.recording import Recording, write_archive, write_folder

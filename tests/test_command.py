@@ -9,9 +9,9 @@ import time
 
 import pytest
 
+from rdmadiag.answers import Ran
 from rdmadiag.command import OUTPUT_LIMIT, run
 from rdmadiag.facts import Missing, Why
-from rdmadiag.host import Ran
 from rdmadiag.isolation import SideBySide
 
 

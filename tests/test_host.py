@@ -8,8 +8,9 @@ import time
 import pytest
 
 from rdmadiag import netlink
+from rdmadiag.answers import NodeStat, Ran, refusal, utf8
 from rdmadiag.facts import Missing, Why
-from rdmadiag.host import READ_LIMIT, LiveHost, NodeStat, Ran, refusal, utf8
+from rdmadiag.host import READ_LIMIT, LiveHost
 from rdmadiag.isolation import SideBySide
 from rdmadiag.sources.netdev import _RTM_GETLINK, _dump, parse_netdevs
 from rdmadiag.sources.nldev import request as nldev_request

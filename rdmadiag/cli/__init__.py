@@ -66,6 +66,8 @@ def rdmadiag(debug: bool) -> None:
 def run(argv: Sequence[str]) -> int:
     """The exit code of a command line; prints what there is to print."""
     debug = "--debug" in argv or bool(os.environ.get("RDMADIAG_DEBUG"))
+    if sys.stdout is None:  # started with a closed stdout: a document for nobody
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the end
     try:
         code = rdmadiag.main(list(argv), prog_name="rdmadiag", standalone_mode=False)
         sys.stdout.flush()

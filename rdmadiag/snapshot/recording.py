@@ -11,8 +11,9 @@ from posixpath import normpath
 from typing import Any, Final
 
 from rdmadiag import __version__
+from rdmadiag.answers import NodeStat, Ran
 from rdmadiag.facts import Identity, Missing
-from rdmadiag.host import READ_LIMIT, Host, NodeStat, Ran
+from rdmadiag.host import READ_LIMIT, Host
 from rdmadiag.snapshot.layout import (
     COMMANDS,
     FORMAT,
@@ -140,7 +141,10 @@ class RecordingHost:
 
 
 def documents(
-    recording: Recording, identity: Identity, late: Mapping[str, Missing]
+    recording: Recording,
+    identity: Identity,
+    late: Mapping[str, Missing],
+    recorded_at: str | None = None,
 ) -> dict[str, bytes]:
     """A snapshot's files: path inside the snapshot → content.
 
@@ -159,7 +163,7 @@ def documents(
         "format": FORMAT,
         "version": VERSION,
         "tool_version": __version__,
-        "recorded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "recorded_at": recorded_at or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "identity": {key: value for key, value in asdict(identity).items() if key != "recorded"},
         "lacks": {name: asdict(missing) for name, missing in late.items()},
         "refused": {

@@ -8,8 +8,9 @@ import os
 import stat
 from typing import Literal, Protocol
 
+from rdmadiag.answers import refusal, utf8
 from rdmadiag.facts import Missing
-from rdmadiag.host import read_capped, refusal, utf8
+from rdmadiag.host import read_capped
 
 Kind = Literal["file", "folder", "link", "other"]
 

@@ -24,6 +24,8 @@ from rdmadiag.facts import (
 from rdmadiag.host import Host
 from rdmadiag.ib import DriverId, NetnsMode, NodeType, PhysState, PortState
 
+_PORTS: Final = 255  # a port number is one byte on the wire
+
 GET: Final = 1
 PORT_GET: Final = 5
 SYS_GET: Final = 6
@@ -163,6 +165,7 @@ def parse_device(reply: bytes) -> NldevDevice | Missing:
         protocol=_text(message, "DEV_PROTOCOL"),
         port_count=_value(message, "PORT_INDEX"),
         ports=later,
+        unreadable_ports={},
         chardev=later,
         resources=later,
     )
@@ -302,24 +305,9 @@ def _device(host: Host, index: int, uverbs: bool, deadline: float) -> NldevDevic
     device = _ask(host, f"nldev-get-{index}", GET, at, parse_device, deadline)
     if not isinstance(device, NldevDevice):
         return Missing(device.why, f"nldev device {index}: {device.detail}")
-    ports: tuple[NldevPort, ...] | Missing
-    if isinstance(device.port_count, Missing):
-        ports = device.port_count
-    else:
-        answers = [
-            _ask(
-                host,
-                f"nldev-port-get-{index}-{number}",
-                PORT_GET,
-                (*at, ("PORT_INDEX", number)),
-                parse_port,
-                deadline,
-            )
-            for number in range(1, min(device.port_count, 255) + 1)
-        ]
-        ports = tuple(port for port in answers if isinstance(port, NldevPort))
-        if answers and not ports:
-            ports = answers[0]
+    answers = _ports(host, device, deadline)
+    refused = {number: port for number, port in answers.items() if isinstance(port, Missing)}
+    ports = tuple(port for port in answers.values() if not isinstance(port, Missing))
     chardev: Chardev | Missing = Missing(Why.ABSENT, "ib_uverbs is not loaded")
     if uverbs:
         kind = (("CHARDEV_TYPE", "uverbs"), *at)
@@ -328,7 +316,24 @@ def _device(host: Host, index: int, uverbs: bool, deadline: float) -> NldevDevic
         )
     return replace(
         device,
-        ports=ports,
+        ports=device.port_count if isinstance(device.port_count, Missing) else ports,
+        unreadable_ports=refused,
         chardev=chardev,
         resources=_ask(host, f"nldev-res-get-{index}", RES_GET, at, parse_resources, deadline),
     )
+
+
+def _ports(host: Host, device: NldevDevice, deadline: float) -> dict[int, NldevPort | Missing]:
+    if isinstance(device.port_count, Missing):
+        return {}
+    return {
+        number: _ask(
+            host,
+            f"nldev-port-get-{device.index}-{number}",
+            PORT_GET,
+            (("DEV_INDEX", device.index), ("PORT_INDEX", number)),
+            parse_port,
+            deadline,
+        )
+        for number in range(1, min(device.port_count, _PORTS) + 1)
+    }

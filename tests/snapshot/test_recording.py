@@ -6,8 +6,8 @@ import tarfile
 
 import pytest
 
+from rdmadiag.answers import NodeStat, Ran
 from rdmadiag.facts import Identity, Missing, Why
-from rdmadiag.host import NodeStat, Ran
 from rdmadiag.snapshot.recording import (
     Recording,
     RecordingHost,

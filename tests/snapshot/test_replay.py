@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rdmadiag.answers import NodeStat, Ran
 from rdmadiag.facts import Missing, Why
-from rdmadiag.host import NodeStat, Ran
 from rdmadiag.preflight.gather import READERS
 from rdmadiag.snapshot.layout import MAX_ENTRIES, fold_numbers, unfold_numbers
 from rdmadiag.snapshot.recording import Recording, documents

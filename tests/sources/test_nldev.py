@@ -391,14 +391,22 @@ def test_a_device_that_is_gone_by_the_second_question_is_named_and_the_other_sta
     assert found.unreadable == (Missing(Why.ABSENT, "nldev device 0: netlink nldev-get-0: ENODEV"),)
 
 
+def test_a_port_that_is_refused_is_kept_with_its_reason(memory_host, soon):
+    refused = Missing(Why.UNSUPPORTED, "netlink nldev-port-get-0-1: EINVAL")
+    healthy = read_nldev(memory_host, soon)
+    memory_host.recording.refuse("netlink", "nldev-port-get-0-1", refused)
+    found = read_nldev(memory_host, soon)
+    changed = dataclasses.replace(healthy.device("mlx5_0"), ports=(), unreadable_ports={1: refused})
+    assert found == dataclasses.replace(healthy, devices=(changed, healthy.devices[1]))
+
+
 @pytest.mark.parametrize(
     ("name", "field"),
     [
-        ("nldev-port-get-0-1", "ports"),
         ("nldev-get-chardev-0", "chardev"),
         ("nldev-res-get-0", "resources"),
     ],
-    ids=["its ports", "its character device", "its resources"],
+    ids=["its character device", "its resources"],
 )
 def test_a_part_of_a_device_that_is_refused_is_missing_alone(memory_host, soon, name, field):
     refused = Missing(Why.UNSUPPORTED, f"netlink {name}: EINVAL")

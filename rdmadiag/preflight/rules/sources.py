@@ -57,8 +57,8 @@ _REMEDY: Final = {
 @rule(
     "nldev-device-refused",
     Severity.UNKNOWN,
-    "nldev refuses a device",
-    "The list of RDMA netlink names a device, and the question about it was refused.",
+    "nldev refuses a device or port",
+    "RDMA netlink names a device or counts a port, and the question about it was refused.",
 )
 def nldev_device_refused(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """In the dump, and not to be had."""
@@ -70,6 +70,21 @@ def nldev_device_refused(speaker: Speaker, case: Case) -> Iterator[Finding]:
             evidence=[Proof("nldev", "RDMA_NLDEV_CMD_GET", seen(missing))],
             remedy=("rdma dev",),
         )
+    for device, number, missing in _refused_ports(case):
+        yield speaker.finding(
+            f"{device}/{number} could not be read from nldev: {missing}",
+            device=device,
+            port=number,
+            evidence=[Proof("nldev", "RDMA_NLDEV_CMD_PORT_GET", seen(missing))],
+            remedy=(f"rdma link show {device}/{number}",),
+        )
+
+
+def _refused_ports(case: Case) -> Iterator[tuple[str, int, Missing]]:
+    for device in case.devices:
+        if device.nldev:
+            for number, missing in device.nldev.unreadable_ports.items():
+                yield device.name, number, missing
 
 
 @rule(

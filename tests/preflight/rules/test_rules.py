@@ -435,6 +435,17 @@ def test_a_device_that_nldev_refuses_is_unknown() -> None:
     assert said(replace(evidence, nldev=refused)) == [("nldev-device-refused", "unknown")]
 
 
+def test_a_port_that_nldev_refuses_is_unknown_and_named() -> None:
+    evidence = infiniband_host().evidence()
+    assert not isinstance(evidence.nldev, Missing)
+    first, second = evidence.nldev.devices
+    refused = replace(second, ports=(), unreadable_ports={1: Missing(Why.TIMEOUT, "late")})
+    (finding,) = findings(
+        replace(evidence, nldev=replace(evidence.nldev, devices=(first, refused)))
+    )
+    assert (finding.rule, finding.device, finding.port) == ("nldev-device-refused", "mlx5_1", 1)
+
+
 def test_a_device_without_readable_ports_is_unknown() -> None:
     evidence = infiniband_host().evidence()
     assert not isinstance(evidence.sysfs, Missing)
