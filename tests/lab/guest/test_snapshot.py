@@ -16,7 +16,7 @@ Run = Callable[..., Any]
 OUT = Path(os.environ.get("RDMADIAG_LAB_OUT", "/nowhere")) / "recorded"
 
 
-def record(name: str, rdmadiag: Rdmadiag, *, archive: bool = False, **how: Any) -> None:
+def assert_replays(name: str, rdmadiag: Rdmadiag, *, archive: bool = False, **how: Any) -> None:
     """A snapshot beside what the commands said live, all under the same name."""
     OUT.mkdir(parents=True, exist_ok=True)
     # An ordinary user cannot write to this machine's folder; root brings the record there.
@@ -38,23 +38,23 @@ def record(name: str, rdmadiag: Rdmadiag, *, archive: bool = False, **how: Any) 
 
 
 def test_a_healthy_host(rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag) -> None:
-    record("rxe-healthy", rdmadiag)
+    assert_replays("rxe-healthy", rdmadiag)
 
 
 def test_a_healthy_host_as_an_archive(rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag) -> None:
-    record("rxe-healthy-archive", rdmadiag, archive=True)
+    assert_replays("rxe-healthy-archive", rdmadiag, archive=True)
 
 
 def test_a_host_whose_netdev_is_down(
     rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag, run: Run
 ) -> None:
     run(["ip", "link", "set", "veth0", "down"], timeout=30)
-    record("rxe-netdev-down", rdmadiag)
+    assert_replays("rxe-netdev-down", rdmadiag)
 
 
 def test_a_host_without_addresses(rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag, run: Run) -> None:
     run(["ip", "address", "flush", "dev", "veth0"], timeout=30)
-    record("rxe-no-address", rdmadiag)
+    assert_replays("rxe-no-address", rdmadiag)
 
 
 def test_a_host_with_a_hole_in_its_table(
@@ -62,11 +62,11 @@ def test_a_host_with_a_hole_in_its_table(
 ) -> None:
     run(["ip", "address", "add", "198.51.100.1/24", "dev", "veth0"], timeout=30)
     run(["ip", "address", "del", "192.0.2.1/24", "dev", "veth0"], timeout=30)
-    record("rxe-hole-in-table", rdmadiag)
+    assert_replays("rxe-hole-in-table", rdmadiag)
 
 
 def test_a_host_seen_by_an_ordinary_user_who_may_not_open_the_node(
     rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag
 ) -> None:
     os.chmod("/dev/infiniband/uverbs0", 0)
-    record("rxe-node-closed", rdmadiag, user=65534)
+    assert_replays("rxe-node-closed", rdmadiag, user=65534)
