@@ -34,6 +34,9 @@ ALWAYS_RDMA: Final = frozenset(
 )
 """PCI drivers of functions that all carry RDMA; of the others some do and some do not."""
 
+ALWAYS_RDMA_VENDORS: Final = frozenset({"0x15b3"})
+"""PCI vendors whose network functions all carry RDMA, whatever driver holds them (NVIDIA)."""
+
 SOFTWARE_MODULES: Final = frozenset({"rdma_rxe", "siw"})
 """Modules that make an RDMA device of any netdev."""
 

@@ -9,6 +9,7 @@ import click
 
 from rdmadiag import __version__
 from rdmadiag.cli import exits
+from rdmadiag.cli.output import printing
 
 COMMANDS: Final = {
     "preflight": "The report on this host and the verdict.",
@@ -70,7 +71,8 @@ def run(argv: Sequence[str]) -> int:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the end
     try:
         code = rdmadiag.main(list(argv), prog_name="rdmadiag", standalone_mode=False)
-        sys.stdout.flush()
+        with printing():
+            sys.stdout.flush()
     except click.UsageError as error:
         return _usage(error)
     except click.ClickException as error:
@@ -78,10 +80,6 @@ def run(argv: Sequence[str]) -> int:
         return error.exit_code
     except click.Abort:
         return 130
-    except BrokenPipeError:
-        # The reader has what it wanted; Python must not complain of it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exits.OK
     except Exception as error:
         if debug:
             raise

@@ -5,6 +5,7 @@ import click
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Reading, reading
+from rdmadiag.cli.output import printing
 from rdmadiag.cli.selectors import selectors
 
 
@@ -29,9 +30,11 @@ def command(reading: Reading) -> int:
     if reading.form == "json":
         from rdmadiag.render.json import write
 
-        write({"host": reading.identity, "devices": listed})
+        with printing():
+            write({"host": reading.identity, "devices": listed})
     else:
         from rdmadiag.render.devices import show
 
-        show(listed, evidence)
+        with printing():
+            show(listed, evidence)
     return exits.OK if listed else exits.UNKNOWN

@@ -5,6 +5,7 @@ import click
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Reading, reading
+from rdmadiag.cli.output import printing
 from rdmadiag.cli.selectors import selectors
 
 
@@ -19,7 +20,8 @@ from rdmadiag.cli.selectors import selectors
 def command(reading: Reading, gid_index: int | None) -> int:
     """GID tables, the route GID of each port, and why.
 
-    Exits 0, or 3 where there is no RDMA device or a table could not be read.
+    Exits 0; 2 where --gid-index names no entry of a port; 3 where there is no RDMA device
+    or a table could not be read.
     """
     from rdmadiag.preflight.gather import CHEAP
     from rdmadiag.preflight.gid_tables import tables
@@ -36,10 +38,14 @@ def command(reading: Reading, gid_index: int | None) -> int:
     if reading.form == "json":
         from rdmadiag.render.json import write
 
-        write({"host": reading.identity, "ports": listed})
+        with printing():
+            write({"host": reading.identity, "ports": listed})
     else:
         from rdmadiag.render.gids import show
 
-        show(listed, evidence)
-    unread = any(table.missing for table in listed)
-    return exits.UNKNOWN if unread or not listed else exits.OK
+        with printing():
+            show(listed, evidence)
+    if not listed or any(table.missing for table in listed):
+        return exits.UNKNOWN
+    wrong = gid_index is not None and any(table.route is None for table in listed)
+    return exits.CRITICAL if wrong else exits.OK

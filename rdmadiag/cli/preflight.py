@@ -5,6 +5,7 @@ import click
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Reading, reading
+from rdmadiag.cli.output import printing
 from rdmadiag.cli.selectors import selectors
 
 _FAILS_ON = {
@@ -44,14 +45,16 @@ def command(reading: Reading, fail_on: str, exit_zero: bool) -> int:
     if reading.form == "json":
         from rdmadiag.render.json import write
 
-        write(
-            {"host": reading.identity, "verdict": verdict, "evidence": evidence},
-            generated_at=when,
-        )
+        with printing():
+            write(
+                {"host": reading.identity, "verdict": verdict, "evidence": evidence},
+                generated_at=when,
+            )
     else:
         from rdmadiag.render.preflight import show
 
-        show(verdict, reading.identity)
+        with printing():
+            show(verdict, reading.identity)
     if exit_zero or verdict.status not in _FAILS_ON[fail_on]:
         return exits.OK
     return exits.OF_STATUS[verdict.status]

@@ -89,7 +89,7 @@ def _explicit(candidates: Sequence[GidEntry], preferred: int) -> Route | NoRoute
     for entry in candidates:
         if entry.index == preferred:
             return Route(entry.index, entry.gid, "asked for by index")
-    return NoRoute(f"index {preferred}, which was asked for, is empty")
+    return NoRoute(f"index {preferred}, which was asked for, is empty or beyond the table")
 
 
 def _infiniband(candidates: Sequence[GidEntry]) -> Route | NoRoute:

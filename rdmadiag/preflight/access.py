@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from rdmadiag.facts import DeviceNode, Missing, ProcessFacts, Why
+from rdmadiag.ib import NetnsMode
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.reconcile import DeviceView
 from rdmadiag.rdma_drivers import provider_of
@@ -60,6 +61,14 @@ def node_access(device: DeviceView, evidence: Evidence) -> NodeAccess | None:
         return NodeAccess(device.uverbs, None) if absent else None
     found = {node.name: node for node in process.nodes}
     return NodeAccess(device.uverbs, found.get(device.uverbs or ""))
+
+
+def in_other_netns(device: DeviceView, evidence: Evidence) -> bool:
+    """Whether exclusive netns mode keeps a device, which sysfs shows, from this process."""
+    nldev = evidence.nldev
+    if isinstance(nldev, Missing) or nldev.unreadable or device.nldev:
+        return False
+    return nldev.netns_mode is NetnsMode.EXCLUSIVE
 
 
 class Library(StrEnum):

@@ -15,6 +15,7 @@ from rdmadiag.preflight.access import (
     Library,
     Memlock,
     ignores_memlock,
+    in_other_netns,
     library,
     memlock,
     node_access,
@@ -38,6 +39,7 @@ class Reason(StrEnum):
     IWARP_NEEDS_RDMA_CM = "iwarp_needs_rdma_cm"
     EFA_HAS_NO_RC = "efa_has_no_rc"
     USNIC_HAS_NO_RC = "usnic_has_no_rc"
+    DEVICE_IN_OTHER_NETNS = "device_in_other_netns"
     UVERBS_NODE_MISSING = "uverbs_node_missing"
     UVERBS_NODE_NOT_OPENABLE = "uverbs_node_not_openable"
     VERBS_LIBRARY_MISSING = "verbs_library_missing"
@@ -61,6 +63,7 @@ REASON_TEXT: Final[dict[Reason, str]] = {
     Reason.IWARP_NEEDS_RDMA_CM: "iWARP connects by rdma_cm, never by a manual RTR",
     Reason.EFA_HAS_NO_RC: "EFA connects by address handle (SRD, UD): no RC, no UC",
     Reason.USNIC_HAS_NO_RC: "usNIC has UD queue pairs only",
+    Reason.DEVICE_IN_OTHER_NETNS: "netns mode is exclusive, and another namespace has the device",
     Reason.UVERBS_NODE_MISSING: "the device has no node in /dev/infiniband",
     Reason.UVERBS_NODE_NOT_OPENABLE: "this user may not open the device's node",
     Reason.VERBS_LIBRARY_MISSING: "libibverbs is not where the dynamic linker looks",
@@ -139,6 +142,8 @@ def _route(port: PortView) -> Iterator[Reason]:
 
 def _access(device: DeviceView, evidence: Evidence) -> Iterator[Reason]:
     """Known obstacles alone: what was not looked at fails before RTR, and harms nothing."""
+    if in_other_netns(device, evidence):
+        yield Reason.DEVICE_IN_OTHER_NETNS
     access = node_access(device, evidence)
     if access and access.node is None:
         yield Reason.UVERBS_NODE_MISSING

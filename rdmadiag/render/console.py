@@ -17,9 +17,14 @@ STYLE: Final = {
 """By status or severity; the word itself is always printed, colour only helps."""
 
 
+class _Terminal(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # rich would exit with 1, which here means a warning
+
+
 def console() -> Console:
     """stdout; rich obeys NO_COLOR, and drops colour where stdout is no terminal."""
-    return Console(highlight=False, soft_wrap=False, emoji=False, markup=False)
+    return _Terminal(highlight=False, soft_wrap=False, emoji=False, markup=False)
 
 
 def say(out: Console, line: Text | str) -> None:

@@ -25,7 +25,7 @@ def show(devices: Sequence[DeviceRow], evidence: Evidence, to: Console | None = 
         for sentence in row.why_not:
             say(out, f"{row.name}: {sentence}")
     out.print()
-    out.print(_grid(devices))
+    out.print(_grid(devices, out.width))
 
 
 def _answer(devices: Sequence[DeviceRow]) -> str:
@@ -38,19 +38,33 @@ def _answer(devices: Sequence[DeviceRow]) -> str:
     return f"{text}; seen by {', '.join(_witnesses(devices[0].seen_by, answer=True))}"
 
 
-def _grid(devices: Sequence[DeviceRow]) -> Table:
-    """One line a port; a column in which no device has anything is left out."""
-    names = ("PORT", "STATE", "LINK", "RATE", "NETDEV", "DRIVER", "FIRMWARE", "NUMA", "PCI")
-    lines = [(row, _cells(row, port)) for row in devices for port in row.ports or (None,)]
-    used = [at for at in range(len(names)) if any(cells[at] != "-" for _, cells in lines)]
+_NAMES = (
+    *("PORT", "STATE", "LINK", "RATE", "NETDEV"),
+    *("DRIVER", "FIRMWARE", "NUMA", "PCI", "NOT IN"),
+)
+_LEFT_OUT_FIRST = ("FIRMWARE", "NUMA", "DRIVER", "PCI")
+_GAP = 2
+
+
+def _grid(devices: Sequence[DeviceRow], width: int) -> Table:
+    """One line a port. A column in which no device has anything is left out, and so are
+    some that do not fit `width`: a cell broken over two lines cannot be copied."""
+    lines = [[*_cells(row, port), _unseen(row)] for row in devices for port in row.ports or (None,)]
+    columns = {
+        name: [cells[at] for cells in lines]
+        for at, name in enumerate(_NAMES)
+        if any(cells[at] != "-" for cells in lines)
+    }
+    for name in _LEFT_OUT_FIRST:
+        widths = (max(map(len, (title, *cells))) + _GAP for title, cells in columns.items())
+        if sum(widths) - _GAP <= width:
+            break
+        columns.pop(name, None)
     grid = Table(box=None, pad_edge=False, header_style="bold")
-    for at in used:
-        grid.add_column(names[at], overflow="fold")
-    told = not any(row.why_not for row in devices)  # the first line has said it
-    if not told:
-        grid.add_column("NOT IN", style="bold red", overflow="fold")
-    for row, cells in lines:
-        grid.add_row(*(cells[at] for at in used), *([] if told else [_unseen(row)]))
+    for name in columns:
+        grid.add_column(name, overflow="fold", style="bold red" if name == "NOT IN" else "")
+    for cells in zip(*columns.values(), strict=True):
+        grid.add_row(*cells)
     return grid
 
 

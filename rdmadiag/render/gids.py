@@ -7,6 +7,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from rdmadiag.facts import Missing
+from rdmadiag.gid.route import NetDevState
 from rdmadiag.ib import GidType
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.gid_tables import Row, Table
@@ -39,12 +40,10 @@ def _table(out: Console, table: Table) -> None:
         out.print(_grid(table))
     for index, missing in table.unreadable.items():
         say(out, f"  {index}: could not be read ({missing})")
-    for pick in table.stacks:
-        differs = table.route is None or pick.index != table.route.index
-        if differs and table.protocol not in (*_NOT_BY_GID, Protocol.INFINIBAND):
-            choice = "none" if pick.index is None else f"index {pick.index}"
-            problem = f"; {pick.problem}" if pick.problem else ""
-            say(out, f"  {pick.stack} would pick {choice}: {pick.why}{problem}")
+    for pick in table.stacks if table.protocol is Protocol.THUNDERBOLT else ():
+        choice = "none" if pick.index is None else f"index {pick.index}"
+        problem = f"; {pick.problem}" if pick.problem else ""
+        say(out, f"  {pick.stack} would pick {choice}: {pick.why}{problem}")
 
 
 def _answer(table: Table) -> Text:
@@ -59,9 +58,18 @@ def _answer(table: Table) -> Text:
     elif table.protocol is Protocol.INFINIBAND:
         line.append(table.route.reason)
     else:
-        line.append(f"use index {table.route.index}", style="bold green")
+        usable = table.state == "active" and not _dead(table)
+        verb, style = ("use", "bold green") if usable else ("would use", "yellow")
+        line.append(f"{verb} index {table.route.index}", style=style)
         line.append(f" ({table.route.gid}), {table.route.reason}")
     return line
+
+
+def _dead(table: Table) -> bool:
+    """Whether the routed row's netdev is down or elsewhere."""
+    assert table.route is not None
+    states = {row.index: row.netdev_state for row in table.gids}
+    return states.get(table.route.index) in (NetDevState.DOWN, NetDevState.ABSENT)
 
 
 def _grid(table: Table) -> Grid:

@@ -68,8 +68,13 @@ def _finding(out: Console, finding: Finding, others: tuple[Finding, ...]) -> Non
         verbatim(out, Text(f"    {proof.subject}: {value}", style="dim"))
     for line in finding.remedy:
         verbatim(out, f"    {line}")
+    given = set(finding.remedy)
     for other in others:
         say(out, f"    also: {other.summary}")
+        for line in other.remedy:
+            if line not in given:
+                verbatim(out, f"    {line}")
+        given |= set(other.remedy)
 
 
 def _ports(ports: tuple[PortVerdict, ...]) -> Padding:

@@ -29,7 +29,7 @@ from rdmadiag.facts import (
 from rdmadiag.gid.gid import Gid
 from rdmadiag.host import Host
 from rdmadiag.ib import GidType, LinkLayer, NodeType, PhysState, PortState
-from rdmadiag.rdma_drivers import RDMA_MODULE_OF_PCI_DRIVER
+from rdmadiag.rdma_drivers import ALWAYS_RDMA_VENDORS, RDMA_MODULE_OF_PCI_DRIVER
 from rdmadiag.sources.text import attribute, malformed, parse_number, parse_numbered, parse_text
 
 CLASS: Final = "/sys/class/infiniband"
@@ -322,7 +322,7 @@ def _pci_function(host: Host, folder: str, address: str) -> PciFunction:
 
 
 def _candidates(host: Host) -> tuple[PciFunction, ...] | Missing:
-    """PCI functions bound to a driver that has an RDMA half, or InfiniBand ones with none."""
+    """PCI functions that carry RDMA, or whose driver has an RDMA half."""
     names = host.list(PCI_DEVICES)
     if isinstance(names, Missing):
         return names
@@ -333,7 +333,10 @@ def _candidates(host: Host) -> tuple[PciFunction, ...] | Missing:
         if isinstance(pci_class, Missing) or not pci_class.startswith(_NETWORK_CLASSES):
             continue
         function = _pci_function(host, folder, name.lower())
-        infiniband = pci_class.startswith(("0x0207", "0x0c06"))
-        if infiniband or function.driver in RDMA_MODULE_OF_PCI_DRIVER:
+        if (
+            pci_class.startswith(("0x0207", "0x0c06"))
+            or function.driver in RDMA_MODULE_OF_PCI_DRIVER
+            or function.vendor in ALWAYS_RDMA_VENDORS
+        ):
             found.append(function)
     return tuple(found)

@@ -226,8 +226,9 @@ def test_an_explicit_gid_index_is_the_route_or_none(rdmadiag: Rdmadiag) -> None:
     sample = ("--sample", "container-without-uverbs", "--json")
     (port,) = rdmadiag("gids", *sample, "--gid-index", "1").document["ports"]
     assert port["route"]["index"] == 1
-    (port,) = rdmadiag("gids", *sample, "--gid-index", "77").document["ports"]
-    assert port["route"] is None
+    outcome = rdmadiag("gids", *sample, "--gid-index", "77")
+    (port,) = outcome.document["ports"]
+    assert (outcome.code, port["route"]) == (2, None)
     assert "index 77" in port["no_route"]
 
 
@@ -319,10 +320,16 @@ def test_the_program_exits_with_the_commands_code() -> None:
     assert json.loads(done.stdout)["verdict"]["status"] == "critical"
 
 
-def test_a_closed_pipe_ends_quietly() -> None:
-    script = f"{sys.executable} -m rdmadiag gids --sample roce-healthy | head -n 1"
-    done = subprocess.run(["bash", "-c", script], capture_output=True, timeout=60, check=False)
-    assert done.stderr == b""
+@pytest.mark.parametrize("form", ["", "--json"], ids=["text", "JSON"])
+def test_a_closed_pipe_ends_quietly_and_keeps_the_commands_code(form: str) -> None:
+    for command, sample, code in (
+        ("gids", "roce-healthy", "0"),
+        ("preflight", "roce-empty-gid-table", "2"),
+    ):
+        program = f"{sys.executable} -m rdmadiag {command} {form} --sample {sample}"
+        script = f"{program} | true; echo ${{PIPESTATUS[0]}}"
+        done = subprocess.run(["bash", "-c", script], capture_output=True, timeout=60, check=False)
+        assert (done.stdout.decode().strip(), done.stderr) == (code, b"")
 
 
 def test_a_closed_stdout_is_not_a_bug() -> None:

@@ -89,8 +89,9 @@ def test_in_a_terminal_sentences_wrap_between_words_and_commands_do_not() -> Non
 def test_findings_of_one_rule_are_told_once_and_then_listed() -> None:
     unmanaged = {"state": PortState.INIT, "lid": 0, "sm_lid": 0}
     text = preflight(infiniband_host().with_port(0, 0, **unmanaged).with_port(1, 0, **unmanaged))
-    assert text.count("sudo sminfo") == 1
+    assert text.count("sudo systemctl enable --now opensm") == 1
     assert "    also: mlx5_1/1 waits for a subnet manager" in text
+    assert "    sudo sminfo -C mlx5_1 -P 1 " in text, "a remedy of its own is not lost"
 
 
 def test_reasons_against_rtr_name_their_ports_and_the_caveat_is_always_there() -> None:
@@ -109,7 +110,24 @@ def test_gids_say_the_index_first_and_mark_it() -> None:
     assert lines[0].startswith("mlx5_0/1  ethernet active: use index 3 (::ffff:192.0.2.10)")
     marked = [line for line in lines if line.startswith("→")]
     assert [line.split()[1] for line in marked] == ["3"]
-    assert "x-rdma would pick index 2" in lines[-1]
+    assert "x-rdma" not in lines[-1]
+
+
+def test_gids_do_not_advise_an_entry_that_cannot_work() -> None:
+    for machine in (roce_host().change(netdevs=()), roce_host().with_port(state=PortState.DOWN)):
+        first = gids(machine).splitlines()[0]
+        assert "would use index 3" in first
+
+
+def test_on_thunderbolt_x_rdmas_own_choice_is_told() -> None:
+    from dataclasses import replace
+
+    evidence = roce_host().evidence()
+    device = evidence.sysfs.devices[0]  # type: ignore[union-attr, index]
+    port = replace(device.ports[0], link_layer=LinkLayer.THUNDERBOLT)
+    sysfs = replace(evidence.sysfs, devices=(replace(device, ports=(port,)),))  # type: ignore[type-var]
+    apple = replace(evidence, sysfs=sysfs, nldev=Missing(Why.NOT_COLLECTED))
+    assert "x-rdma would pick index 2" in gids(apple)
 
 
 @pytest.mark.parametrize(
@@ -186,8 +204,9 @@ def test_a_degraded_pci_link_is_shown_beside_its_address() -> None:
 def test_tables_fit_the_terminal(show: Callable[[Machine, int], str], width: int) -> None:
     machine = roce_host().with_port(layer=LinkLayer.ETHERNET)
     text = show(machine, width)
-    table = [line for line in text.splitlines() if not line.startswith(("mlx5_0/1  eth", "  x-"))]
+    table = [line for line in text.splitlines() if not line.startswith("mlx5_0/1  eth")]
     assert all(len(line.rstrip()) <= width for line in table)
+    assert "ens1f0np0" in text, "a cell is left out whole, never broken"
 
 
 def test_rows_that_could_not_be_read_are_listed() -> None:

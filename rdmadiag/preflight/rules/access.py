@@ -91,11 +91,20 @@ def uverbs_node_not_openable(speaker: Speaker, case: Case) -> Iterator[Finding]:
             f"{device.name}: this user may not open {path} ({node.mode})",
             device=device.name,
             evidence=[Proof("process", path, _owner(node))],
-            remedy=(
-                f"ls -l {path}",
-                f"sudo chmod 0666 {path}   # the mode that the kernel asks udev for",
-            ),
+            remedy=_open_node(path, node),
         )
+
+
+def _open_node(path: str, node: DeviceNode) -> tuple[str, ...]:
+    if node.mode.endswith("rw-"):
+        return (
+            f"findmnt -T {path}   # mounted nodev or read-only?",
+            "docker run --device=/dev/infiniband IMAGE   # in a container: devices are passed in",
+        )
+    return (
+        f"ls -l {path}",
+        f"sudo chmod 0666 {path}   # the mode that the kernel asks udev for",
+    )
 
 
 def _owner(node: DeviceNode) -> str:
@@ -199,13 +208,11 @@ def memlock_too_low(speaker: Speaker, case: Case) -> Iterator[Finding]:
         (Memlock.LOW, True): Severity.INFO,
     }[level, exempt]
     consequence = (
-        "verbs programs cannot create queues"
-        if level is Memlock.NONE
-        else "registering large buffers will fail"
+        "cannot create queues" if level is Memlock.NONE else "cannot register large buffers"
     )
-    whom = " for programs started without CAP_IPC_LOCK" if exempt else ""
+    whom = "programs started without CAP_IPC_LOCK" if exempt else "verbs programs"
     yield speaker.finding(
-        f"locked memory is limited to {_kib(limit)}: {consequence}{whom}",
+        f"locked memory is limited to {_kib(limit)}: {whom} {consequence}",
         severity=severity,
         evidence=[Proof("process", "/proc/self/limits: Max locked memory", _limits(limit))],
         remedy=_raise_memlock(process, limit),

@@ -52,7 +52,10 @@ def _missing_step(evidence: Evidence) -> tuple[str, Iterable[str]]:
     elsewhere = _other_namespace(evidence)
     unbound = [each for each in candidates if isinstance(each.driver, Missing)]
     sure = [each for each in candidates if each.driver in ALWAYS_RDMA]
-    maybe = [each for each in candidates if each not in sure and each not in unbound]
+    maybe = [
+        each for each in candidates if each.driver in RDMA_MODULE_OF_PCI_DRIVER and each not in sure
+    ]
+    foreign = [each for each in candidates if each not in sure + maybe + unbound]
     for function in (*sure, *maybe):
         module = RDMA_MODULE_OF_PCI_DRIVER[str(function.driver)]
         if module not in loaded and not isinstance(modules, Missing):
@@ -63,12 +66,16 @@ def _missing_step(evidence: Evidence) -> tuple[str, Iterable[str]]:
         return elsewhere
     if unbound:
         return _unbound(unbound[0])
-    if candidates:
-        function = candidates[0]
+    if sure + maybe:
+        function = (sure + maybe)[0]
         return (
             f"none was registered for PCI {function.address} ({function.driver})",
             (f"sudo dmesg | grep -i -e {function.driver} -e {function.address}",),
         )
+    if foreign:
+        function = foreign[0]
+        text = f"PCI {function.address} is bound to {function.driver}, not to an RDMA driver"
+        return text, (f"lspci -k -s {function.address}",)
     if elsewhere and loaded & _DEVICE_MODULES:
         return elsewhere
     if loaded & SOFTWARE_MODULES:
@@ -84,6 +91,10 @@ def _missing_step(evidence: Evidence) -> tuple[str, Iterable[str]]:
     )
 
 
+SHARE_NETNS: Final = (
+    "sudo rdma system set netns shared   # refused while other network namespaces exist"
+)
+
 _DEVICE_MODULES: Final = frozenset(RDMA_MODULE_OF_PCI_DRIVER.values()) | SOFTWARE_MODULES
 
 
@@ -95,20 +106,18 @@ def _unbound(function: PciFunction) -> tuple[str, tuple[str, ...]]:
 def _other_namespace(evidence: Evidence) -> tuple[str, tuple[str, ...]] | None:
     """Where a device may be instead: only stated when something hints at it."""
     mode = None if isinstance(evidence.nldev, Missing) else evidence.nldev.netns_mode
+    process = evidence.process
+    initial = Missing(Why.NOT_COLLECTED) if isinstance(process, Missing) else process.initial_netns
+    look = () if initial is True else ("sudo nsenter -t 1 -n rdma dev",)
     if mode is NetnsMode.EXCLUSIVE:
         return (
-            "the RDMA subsystem is in exclusive netns mode; the device is in another namespace",
-            (
-                "rdma system show",
-                "sudo nsenter -t 1 -n rdma dev   # the devices of the initial namespace",
-                "sudo nsenter -t 1 -n rdma dev set DEVICE netns $$   # move it to this one",
-            ),
+            "the RDMA subsystem is in exclusive netns mode; a device may be in another namespace",
+            ("rdma system show", *look, SHARE_NETNS),
         )
-    process = evidence.process
-    if not isinstance(process, Missing) and process.initial_netns is False:
+    if initial is False:
         return (
             "this process is not in the initial network namespace, where the device may be",
-            ("sudo nsenter -t 1 -n rdma dev",),
+            look,
         )
     return None
 

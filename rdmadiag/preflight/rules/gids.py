@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from rdmadiag.facts import GidEntry, Missing
-from rdmadiag.gid.route import NetDevState, NoRoute
+from rdmadiag.gid.route import NetDevState, NoRoute, Route, select_route_gid
+from rdmadiag.ib import LinkLayer
 from rdmadiag.preflight.reconcile import PortView, Protocol
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
@@ -154,10 +155,52 @@ def route_netdev_absent(speaker: Speaker, case: Case) -> Iterator[Finding]:
             evidence=_route_proofs(port, entry, "not in this namespace"),
             remedy=(
                 "ip -brief link",
-                "# run in the namespace that has the netdev (container: host networking), or",
-                f"sudo nsenter -t 1 -n ip link set {entry.netdev} netns $$",
+                "# a container needs host networking, or a netdev of the NIC (SR-IOV, macvlan)",
+                "ip netns list   # then run in the namespace that has the netdev",
             ),
         )
+
+
+@rule(
+    "route-fallback",
+    Severity.WARN,
+    "Better GIDs belong to netdevs that are down or elsewhere",
+    "The port has GIDs that would be preferred, and their netdevs are down or not in this "
+    "network namespace: traffic takes another address, perhaps a link-local one, perhaps "
+    "another VLAN's.",
+    ("https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/101",),
+)
+def route_fallback(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """The choice would be another if every netdev were up."""
+    for port in _roce_ports(case):
+        entry = port.route_entry
+        if isinstance(port.gids, Missing) or entry is None:
+            continue
+        better = select_route_gid(port.gids.entries, LinkLayer.ETHERNET, None, {}, port.unassigned)
+        chosen_is_dead = port.route_netdev_state in (NetDevState.DOWN, NetDevState.ABSENT)
+        if not isinstance(better, Route) or better.index == entry.index or chosen_is_dead:
+            continue
+        dead = {
+            name: state
+            for name, state in port.netdevs.items()
+            if state in (NetDevState.DOWN, NetDevState.ABSENT)
+        }
+        yield speaker.finding(
+            f"{port.name} routes by GID {entry.index} ({entry.gid}) instead of {better.index} "
+            f"({better.gid}): {', '.join(_dead_text(*each) for each in dead.items())}",
+            device=port.device,
+            port=port.number,
+            evidence=[
+                port_attribute(port, f"gids/{better.index}", better.gid),
+                *(Proof("netdev", name, state) for name, state in dead.items()),
+            ],
+            remedy=("ip -brief link", f"rdmadiag gids --device {port.device}:{port.number}"),
+        )
+
+
+def _dead_text(name: str, state: NetDevState) -> str:
+    where = "down" if state is NetDevState.DOWN else "not in this network namespace"
+    return f"{name} is {where}"
 
 
 def _route_proofs(port: PortView, entry: GidEntry, netdev: str) -> tuple[Proof, ...]:
@@ -173,4 +216,5 @@ RULES: Final[tuple[Rule, ...]] = (
     gid_table_unreadable,
     route_netdev_down,
     route_netdev_absent,
+    route_fallback,
 )

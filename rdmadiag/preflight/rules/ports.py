@@ -117,8 +117,8 @@ def no_subnet_manager(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 port_attribute(port, "lid", port.lid),
             ),
             remedy=(
-                "sudo sminfo   # does any subnet manager answer?",
-                "sudo systemctl enable --now opensm   # on one host, if no switch runs one",
+                f"sudo sminfo -C {port.device} -P {port.number}   # does a subnet manager answer?",
+                "sudo systemctl enable --now opensm   # on one host of this fabric, if none does",
             ),
         )
 
@@ -164,7 +164,10 @@ def port_not_active(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 port_attribute(port, "phys_state", port.phys_state),
             ),
             remedy=(
-                ("sudo sminfo", f"ibstat {port.device} {port.number}")
+                (
+                    f"sudo sminfo -C {port.device} -P {port.number}",
+                    f"ibstat {port.device} {port.number}",
+                )
                 if infiniband
                 else (f"rdma link show {port.name}", "sudo dmesg | tail -50")
             ),
@@ -192,9 +195,32 @@ def port_state_unknown(speaker: Speaker, case: Case) -> Iterator[Finding]:
         )
 
 
+@rule(
+    "lid-unreadable",
+    Severity.UNKNOWN,
+    "LID unreadable",
+    "An InfiniBand port is ACTIVE, and its LID could not be read: whether it can be reached "
+    "cannot be told.",
+)
+def lid_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """InfiniBand routes by LID."""
+    for _, port in case.ports:
+        if port.protocol is not Protocol.INFINIBAND or not port.is_active or port.sysfs is None:
+            continue
+        if isinstance(port.lid, Missing):
+            yield speaker.finding(
+                f"{port.name}: its LID could not be read",
+                device=port.device,
+                port=port.number,
+                evidence=[port_attribute(port, "lid", port.lid)],
+                remedy=(f"ibstat {port.device} {port.number}",),
+            )
+
+
 RULES: Final[tuple[Rule, ...]] = (
     link_not_up,
     no_subnet_manager,
     port_not_active,
     port_state_unknown,
+    lid_unreadable,
 )

@@ -1,10 +1,12 @@
 """Where two sources say different things of the same device or port."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from rdmadiag.facts import Missing
-from rdmadiag.ib import PortState
+from rdmadiag.facts import Missing, NldevDevice, SysfsDevice
+from rdmadiag.ib import PhysState, PortState
+from rdmadiag.preflight.access import in_other_netns
+from rdmadiag.preflight.rules.discovery import SHARE_NETNS
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 
@@ -40,7 +42,8 @@ def state_disagreement(speaker: Speaker, case: Case) -> Iterator[Finding]:
     Severity.WARN,
     "Device seen by one source only",
     "sysfs shows a device that nldev does not, or the reverse. In exclusive netns mode a "
-    "device belongs to one network namespace, while sysfs may still be another's.",
+    "device belongs to one network namespace, while sysfs may still be another's: there the "
+    "finding is critical.",
     ("https://man7.org/linux/man-pages/man8/rdma-system.8.html",),
 )
 def device_in_one_source(speaker: Speaker, case: Case) -> Iterator[Finding]:
@@ -55,16 +58,57 @@ def device_in_one_source(speaker: Speaker, case: Case) -> Iterator[Finding]:
             continue
         shows, hides = ("sysfs", "nldev") if device.sysfs else ("nldev", "sysfs")
         mode = nldev.netns_mode
+        elsewhere = in_other_netns(device, case.evidence)
+        cause = ": netns mode is exclusive, another namespace has the device" if elsewhere else ""
         yield speaker.finding(
-            f"{device.name}: {shows} shows it and {hides} does not",
+            f"{device.name}: {shows} shows it and {hides} does not{cause}",
             device=device.name,
+            severity=Severity.CRITICAL if elsewhere else None,
             evidence=(
-                Proof("sysfs", "/sys/class/infiniband", " ".join(d.name for d in sysfs.devices)),
-                Proof("nldev", "RDMA_NLDEV_ATTR_DEV_NAME", " ".join(d.name for d in nldev.devices)),
+                Proof("sysfs", "/sys/class/infiniband", _names(sysfs.devices)),
+                Proof("nldev", "RDMA_NLDEV_ATTR_DEV_NAME", _names(nldev.devices)),
                 Proof("nldev", "RDMA_NLDEV_SYS_ATTR_NETNS_MODE", seen(mode)),
             ),
-            remedy=("rdma system show", "rdma dev", "ls /sys/class/infiniband"),
+            remedy=(
+                ("rdma system show", SHARE_NETNS)
+                if elsewhere
+                else ("rdma system show", "rdma dev", "ls /sys/class/infiniband")
+            ),
         )
 
 
-RULES: Final[tuple[Rule, ...]] = (state_disagreement, device_in_one_source)
+def _names(devices: Iterable[SysfsDevice | NldevDevice]) -> str:
+    return " ".join(device.name for device in devices) or "none"
+
+
+@rule(
+    "state-contradicts-link",
+    Severity.UNKNOWN,
+    "Active without a link",
+    "The port says ACTIVE, and its physical state is not LinkUp: one of the two is not true, "
+    "or the port is changing.",
+    ("https://docs.kernel.org/infiniband/sysfs.html",),
+)
+def state_contradicts_link(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """A link in error recovery stays active for a moment; no other state does."""
+    fine = (PhysState.LINK_UP, PhysState.LINK_ERROR_RECOVERY)
+    for _, port in case.ports:
+        if not port.is_active or isinstance(port.phys_state, Missing) or port.phys_state in fine:
+            continue
+        yield speaker.finding(
+            f"{port.name} is ACTIVE, and its physical state is {port.phys_state}",
+            device=port.device,
+            port=port.number,
+            evidence=(
+                port_attribute(port, "state", port.state),
+                port_attribute(port, "phys_state", port.phys_state),
+            ),
+            remedy=("rdmadiag preflight   # again: did the port just change?", "rdma link"),
+        )
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    state_disagreement,
+    state_contradicts_link,
+    device_in_one_source,
+)

@@ -321,6 +321,12 @@ def function(driver: str | None, **changes: object) -> Evidence:
             id="a driver whose cards may or may not carry RDMA",
         ),
         pytest.param(
+            function("vfio-pci"),
+            "PCI 0000:08:00.0 is bound to vfio-pci, not to an RDMA driver",
+            "lspci -k -s 0000:08:00.0",
+            id="passed through to a virtual machine",
+        ),
+        pytest.param(
             function(None),
             "PCI 0000:08:00.0 (0x15b3) has no driver bound",
             "lspci -k -s 0000:08:00.0",
@@ -363,6 +369,75 @@ def test_no_device_names_the_missing_step(evidence: Evidence, words: str, comman
     assert (finding.rule, finding.severity) == ("no-rdma-device", Severity.UNKNOWN)
     assert words in finding.summary
     assert finding.remedy[0].startswith(command)
+
+
+def vlan_host(*here: str) -> Machine:
+    """A port with an address on each of two VLANs, of which `here` exist."""
+    rows = {
+        0: GidRow("fe80::e42:a1ff:fe00:1", V2, "ens1f0np0"),
+        1: GidRow("::ffff:192.0.2.10", V2, "ens1f0np0.43"),
+        2: GidRow("::ffff:198.51.100.10", V2, "ens1f0np0.44"),
+    }
+    base = roce_host()
+    return base.with_port(gids=rows).change(
+        netdevs=(*base.netdevs, *(NetDev(name) for name in here))
+    )
+
+
+@pytest.mark.parametrize(
+    ("here", "expected"),
+    [
+        pytest.param(["ens1f0np0.43", "ens1f0np0.44"], [], id="both are here"),
+        pytest.param(["ens1f0np0.43"], [], id="the first is here"),
+        pytest.param(["ens1f0np0.44"], [("route-fallback", "warn")], id="the second alone is"),
+        pytest.param([], [("route-fallback", "warn")], id="none: link-local is left"),
+    ],
+)
+def test_falling_back_to_a_lesser_gid_is_told(
+    here: list[str], expected: list[tuple[str, str]]
+) -> None:
+    assert said(vlan_host(*here)) == expected
+    for finding in findings(vlan_host(*here)):
+        assert "ens1f0np0.43 is not in this network namespace" in finding.summary
+
+
+def test_in_exclusive_mode_a_device_that_sysfs_alone_shows_is_out_of_reach() -> None:
+    evidence = infiniband_host().evidence()
+    assert not isinstance(evidence.nldev, Missing)
+    nldev = replace(evidence.nldev, devices=(), netns_mode=NetnsMode.EXCLUSIVE)
+    verdict = judge(replace(evidence, nldev=nldev))
+    assert {(f.rule, f.severity) for f in verdict.findings} == {
+        ("device-in-one-source", Severity.CRITICAL)
+    }
+    assert verdict.safe_to_attempt_rtr is False
+    assert all("device_in_other_netns" in port.reasons for port in verdict.ports)
+    assert any("rdma system set netns shared" in line for line in verdict.findings[0].remedy)
+
+
+def test_active_without_a_link_is_a_contradiction() -> None:
+    assert said(infiniband_host().with_port(0, 0, phys=PhysState.POLLING)) == [
+        ("state-contradicts-link", "unknown")
+    ]
+
+
+def test_an_active_infiniband_port_without_a_readable_lid_is_unknown() -> None:
+    evidence = _port_of(infiniband_host(), lid=Missing(Why.ABSENT, "ENOENT"))
+    assert ("lid-unreadable", "unknown") in said(evidence)
+
+
+def _port_of(machine: Machine, **changes: object) -> Evidence:
+    evidence = machine.evidence()
+    assert not isinstance(evidence.sysfs, Missing)
+    first, *others = evidence.sysfs.devices  # type: ignore[misc]
+    changed = replace(first, ports=(replace(first.ports[0], **changes),))
+    return with_sysfs(evidence, devices=(changed, *others))
+
+
+def test_a_node_whose_mode_allows_it_is_refused_by_something_else() -> None:
+    (finding,) = findings(roce_host().change(openable=False))
+    assert not any("chmod" in line for line in finding.remedy)
+    (finding,) = findings(roce_host().change(openable=False, nodes={"uverbs0": 0o600}))
+    assert any("chmod 0666" in line for line in finding.remedy)
 
 
 def test_exclusive_netns_mode_is_named_as_the_reason() -> None:
