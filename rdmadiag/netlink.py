@@ -16,6 +16,9 @@ from typing import Any, Final, NamedTuple
 NETLINK_ROUTE: Final = 0
 NETLINK_RDMA: Final = 20
 
+RTM_GETLINK: Final = 18  # linux/rtnetlink.h
+RTM_GETADDR: Final = 22
+
 NLM_F_REQUEST: Final = 0x01
 NLM_F_MULTI: Final = 0x02
 NLM_F_DUMP_INTR: Final = 0x10
@@ -27,8 +30,7 @@ NLMSG_DONE: Final = 3
 RDMA_NL_NLDEV: Final = 5
 
 READ_ONLY: Final[dict[int, frozenset[int]]] = {
-    # RTM_GETLINK, RTM_GETADDR
-    NETLINK_ROUTE: frozenset({18, 22}),
+    NETLINK_ROUTE: frozenset({RTM_GETLINK, RTM_GETADDR}),
     # RDMA_NLDEV_CMD_*: GET, PORT_GET, SYS_GET, RES_GET and its kinds, GET_CHARDEV,
     # STAT_GET, RES_CTX_GET, RES_SRQ_GET, STAT_GET_STATUS
     NETLINK_RDMA: frozenset(

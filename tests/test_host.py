@@ -12,7 +12,7 @@ from rdmadiag.answers import NodeStat, Ran, refusal, utf8
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host import READ_LIMIT, LiveHost
 from rdmadiag.isolation import SideBySide
-from rdmadiag.sources.netdev import _RTM_GETLINK, _dump, parse_netdevs
+from rdmadiag.sources.netdev import _dump, parse_netdevs
 from rdmadiag.sources.nldev import request as nldev_request
 
 NOBODY = 65534
@@ -233,7 +233,7 @@ def test_a_command_is_run(live, soon):
 
 def test_the_kernel_tells_its_netdevs(live, soon):
     reply = live.netlink(
-        "route-getlink", netlink.NETLINK_ROUTE, _dump(_getlink(), _RTM_GETLINK), soon
+        "route-getlink", netlink.NETLINK_ROUTE, _dump(_getlink(), netlink.RTM_GETLINK), soon
     )
     netdevs = parse_netdevs(reply, {})
     assert {netdev.name for netdev in netdevs} == set(os.listdir("/sys/class/net"))
@@ -250,7 +250,7 @@ def _getlink():
 
 
 def test_a_netlink_request_after_the_deadline_is_a_timeout(live, past):
-    found = live.netlink("route-getlink", 0, _dump(_getlink(), _RTM_GETLINK), past)
+    found = live.netlink("route-getlink", 0, _dump(_getlink(), netlink.RTM_GETLINK), past)
     assert found == Missing(
         Why.TIMEOUT, "netlink route-getlink: no complete reply before the deadline"
     )
@@ -259,7 +259,7 @@ def test_a_netlink_request_after_the_deadline_is_a_timeout(live, past):
 def test_a_request_that_the_kernel_refuses_is_missing_with_its_reason(live, soon):
     message = _getlink()
     message["index"] = 2**31 - 1
-    message["header"]["type"] = _RTM_GETLINK
+    message["header"]["type"] = netlink.RTM_GETLINK
     message["header"]["flags"] = netlink.NLM_F_REQUEST
     message.encode()
     found = live.netlink("one-link", netlink.NETLINK_ROUTE, bytes(message.data), soon)

@@ -113,6 +113,15 @@ def host_of(snapshot: str | None, sample: str | None) -> Host:
         raise Refused(str(error)) from error
 
 
+timeout_option: Final = click.option(
+    "--timeout",
+    type=click.FloatRange(0, TIMEOUT_MAX, min_open=True),
+    default=TIMEOUT,
+    show_default=True,
+    metavar="SECONDS",
+    help=f"For everything together, at most {TIMEOUT_MAX:.0f}.",
+)
+
 _OPTIONS: Final = (
     click.option(
         "--from",
@@ -138,12 +147,5 @@ _OPTIONS: Final = (
         help="Form of the document on stdout.",
     ),
     click.option("--json", "as_json", is_flag=True, help="The same as -o json."),
-    click.option(
-        "--timeout",
-        type=click.FloatRange(0, TIMEOUT_MAX, min_open=True),
-        default=TIMEOUT,
-        show_default=True,
-        metavar="SECONDS",
-        help=f"For everything together, at most {TIMEOUT_MAX:.0f}.",
-    ),
+    timeout_option,
 )

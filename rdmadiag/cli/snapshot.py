@@ -7,21 +7,14 @@ import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
-from rdmadiag.cli.options import TIMEOUT, TIMEOUT_MAX, host_of
+from rdmadiag.cli.options import host_of, timeout_option
 
 
 @click.command("snapshot")
 @click.argument("target", metavar="DIR|FILE.tar.gz")
 @click.option("--from", "snapshot", metavar="SNAPSHOT", help="Record a recorded host again.")
 @click.option("--sample", metavar="NAME", help="Copy a recorded machine of ours.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0, TIMEOUT_MAX, min_open=True),
-    default=TIMEOUT,
-    show_default=True,
-    metavar="SECONDS",
-    help=f"For everything together, at most {TIMEOUT_MAX:.0f}.",
-)
+@timeout_option
 def command(target: str, snapshot: str | None, sample: str | None, timeout: float) -> int:
     """Record this host, so that every command can be run on the record.
 

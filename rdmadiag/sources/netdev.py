@@ -9,8 +9,6 @@ from rdmadiag import netlink
 from rdmadiag.facts import Address, Missing, NetDev, NetDevFacts, Why
 from rdmadiag.host import Host
 
-_RTM_GETLINK: Final = 18
-_RTM_GETADDR: Final = 22
 _IFF_UP: Final = 1
 _SCOPES: Final = {0: "global", 200: "site", 253: "link", 254: "host", 255: "nowhere"}
 
@@ -112,8 +110,8 @@ def _name(message: Any, attribute: str, names: dict[int, Any]) -> str | Missing:
 
 def read_netdevs(host: Host, deadline: float) -> NetDevFacts | Missing:
     """Every netdev of this network namespace; `deadline` as in Host.netlink."""
-    addresses = _read(host, "route-getaddr", _dump(ifaddrmsg(), _RTM_GETADDR), deadline)
-    links = _read(host, "route-getlink", _dump(ifinfmsg(), _RTM_GETLINK), deadline)
+    addresses = _read(host, "route-getaddr", _dump(ifaddrmsg(), netlink.RTM_GETADDR), deadline)
+    links = _read(host, "route-getlink", _dump(ifinfmsg(), netlink.RTM_GETLINK), deadline)
     if isinstance(links, Missing):
         return links
     known = addresses if isinstance(addresses, Missing) else parse_addresses(addresses)
