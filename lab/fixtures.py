@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.fabric import Fabric
+from lab.mac import macs
 from lab.places import CHECKOUT
 from lab.samples import trim
 from rdmadiag.snapshot.recording import write_folder
@@ -50,6 +51,9 @@ def main() -> None:
         files = trim(RECORDED / name)
         files["ABOUT"] = f"{about}\n\nSoft RoCE, Debian kernel 6.1, recorded in the lab.\n".encode()
         _write(name, files, answer(live["verdict"]))
+    for name, (mac, about) in macs().items():
+        built = mac.snapshot() | {"ABOUT": f"{about}\n".encode()}
+        _write(name, built, _by_hand(name))
     with Fabric(2) as fabric:
         host = fabric.hosts()[-1]
         _simulated("ibsim-no-subnet-manager", fabric.tree(host))
@@ -66,8 +70,14 @@ def _simulated(name: str, tree: Path) -> None:
         if path.is_file()
     }
     files["ABOUT"] = f"{SIMULATED[name]}\n\nibsim's own tree, copied: sysfs alone.\n".encode()
-    expected = FIXTURES / name / "expected.json"  # a tree has no verdict of its own: kept by hand
-    _write(name, files, json.loads(expected.read_text()) if expected.exists() else {})
+    _write(name, files, _by_hand(name))
+
+
+def _by_hand(name: str) -> dict[str, Any]:
+    """The answer that stands there: what is no recording of a whole host has none of its own."""
+    expected = FIXTURES / name / "expected.json"
+    found: dict[str, Any] = json.loads(expected.read_text()) if expected.exists() else {}
+    return found
 
 
 def _write(name: str, files: dict[str, bytes], expected: dict[str, Any]) -> None:

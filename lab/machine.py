@@ -7,19 +7,21 @@ sysfs-class-infiniband, rdma/rdma_netlink.h, linux/rtnetlink.h, proc(5).
 
 import stat
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
+from lab.transcript import Gids, TranscribedDevice, TranscribedPort, transcript
 from rdmadiag import netlink
 from rdmadiag.answers import NodeStat
 from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.gid.gid import Family, Gid
-from rdmadiag.ib import DriverId, LinkLayer, PhysState, PortState
+from rdmadiag.ib import DriverId, GidType, LinkLayer, NodeType, PhysState, PortState
 from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.snapshot.layout import TRANSCRIPT
 from rdmadiag.snapshot.recording import Recording, documents, write_folder
 from rdmadiag.snapshot.replay import SnapshotHost
 from rdmadiag.snapshot.tree import Kind
@@ -27,6 +29,7 @@ from rdmadiag.sources import nldev
 from rdmadiag.sources.netdev import read_netdevs
 from rdmadiag.sources.process import ENVIRONMENT, read_process
 from rdmadiag.sources.sysfs import read_sysfs
+from rdmadiag.sources.verbs import read_verbs
 
 EMPTY_ROW = "0000:0000:0000:0000:0000:0000:0000:0000\n"
 PAGE = 4096
@@ -44,6 +47,7 @@ _PHYS_WORD = {
     PhysState.DISABLED: "Disabled",
     PhysState.LINK_UP: "LinkUp",
 }
+_GID_TYPE = {V1: GidType.ROCE_V1, V2: GidType.ROCE_V2}
 _LAYER_WORD = {LinkLayer.INFINIBAND: "InfiniBand", LinkLayer.ETHERNET: "Ethernet"}
 
 
@@ -160,7 +164,7 @@ class Machine:
 
     def host(self) -> SnapshotHost:
         """The machine as a Host, without a file being written."""
-        return SnapshotHost(_Files(self.snapshot()), self.hostname)
+        return SnapshotHost(MemoryTree(self.snapshot()), self.hostname)
 
     def evidence(self) -> Evidence:
         """What every source finds on the machine, read in this process."""
@@ -170,6 +174,7 @@ class Machine:
             nldev=nldev.read_nldev(host, deadline),
             netdev=read_netdevs(host, deadline),
             process=read_process(host),
+            verbs=read_verbs(host, deadline),
         )
 
     # --- what each source reads --------------------------------------------------------
@@ -186,7 +191,45 @@ class Machine:
             name: value for name, value in self.environ.items() if name.startswith(ENVIRONMENT)
         }
         recording.netlink |= self._nldev() | self._route()
+        if self.devices:
+            unloadable = "libibverbs.so.1: cannot open shared object file"
+            recording.verbs[TRANSCRIPT] = transcript(
+                "linux",
+                "libibverbs.so.1",
+                self.transcribed(),
+                table=True,
+                unloadable=None if self.libraries else unloadable,
+            )
         return recording
+
+    def transcribed(self) -> Iterator[TranscribedDevice]:
+        """The devices as libibverbs lists them."""
+        for device in self.devices:
+            if device.uverbs is not None:
+                ports = tuple(map(self._transcribed_port, device.ports))
+                kind = NodeType.from_number(int(device.node_type.partition(":")[0]))
+                assert kind
+                yield TranscribedDevice(device.name, ports, device.node_guid, device.firmware, kind)
+
+    def _transcribed_port(self, port: Port) -> TranscribedPort:
+        names = [netdev.name for netdev in self.netdevs]
+        gids = {
+            index: Gids(
+                row.gid,
+                _GID_TYPE[row.kind] if port.layer is LinkLayer.ETHERNET else GidType.IB,
+                2 + names.index(row.netdev) if row.netdev in names else 0,
+            )
+            for index, row in port.gids.items()
+        }
+        return TranscribedPort(
+            state=port.state,
+            layer=port.layer or LinkLayer.UNSPECIFIED,
+            phys=port.phys,
+            lid=port.lid,
+            sm_lid=port.sm_lid,
+            gids=gids,
+            gid_table_length=port.gid_table_length,
+        )
 
     def sysfs_files(self) -> dict[str, str]:
         """Every attribute: path → content."""
@@ -352,7 +395,7 @@ class Machine:
         return {"route-getlink": links, "route-getaddr": addresses}
 
 
-class _Files:
+class MemoryTree:
     """A snapshot's files as a Tree."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:

@@ -11,11 +11,15 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from lab.mac import Mac, macs
 from lab.machine import Device, GidRow, Machine, NetDev, Port, roce_rows
 from rdmadiag.ib import LinkLayer, PhysState, PortState
 from rdmadiag.snapshot.recording import write_folder
 
 FOLDER = Path(__file__).parent.parent / "rdmadiag" / "samples"
+
+MACS = ("mac-ready", "mac-no-ipv4-gid", "mac-bridged", "mac-wedged")
+"""Of the Macs that are fixtures, the ones that ship."""
 
 BUILT = "Built from the documented formats of sysfs, procfs and netlink; not recorded."
 
@@ -147,7 +151,9 @@ def trim(folder: Path) -> dict[str, bytes]:
 
 def main() -> None:
     """Write them anew."""
-    for name, (machine, about) in samples().items():
+    described: dict[str, tuple[Machine | Mac, str]] = {**samples()}
+    described |= {name: mac for name, mac in macs().items() if name in MACS}
+    for name, (machine, about) in described.items():
         shutil.rmtree(FOLDER / name, ignore_errors=True)
         machine.write(str(FOLDER / name), about)
         print(name)

@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.answers import Ran, refusal
@@ -18,11 +19,37 @@ OUTPUT_LIMIT: Final = 4 * 1024 * 1024
 _REAP_SECONDS: Final = 0.05  # for a killed child to end; one that does not is left to init
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command came to its end, and what it had printed by then."""
+
+    pid: int
+    returncode: int | None  # None: killed, as it was late
+    output_held: bool  # it ended, and a child of it holds its output open
+    reaped: bool  # False: killed, and still there; it is stuck in the kernel
+    stdout: bytes
+    stderr: bytes
+
+
 def run(argv: Sequence[str], deadline: float) -> Ran | Missing:
     """The command's output, with LC_ALL=C; `deadline` is absolute on time.monotonic's clock."""
+    ended = finish(argv, deadline)
     subject = argv[0]
+    if isinstance(ended, Missing):
+        return ended
+    if ended.output_held:
+        return Missing(Why.TIMEOUT, f"{subject}: a child of it holds its output open")
+    if ended.returncode is None:
+        return Missing(
+            Why.TIMEOUT, f"{subject}: no end before the deadline, pid {ended.pid} killed"
+        )
+    return Ran(ended.returncode, ended.stdout, ended.stderr)
+
+
+def finish(argv: Sequence[str], deadline: float) -> Ended | Missing:
+    """As `run`, and of a command that was killed what it had printed."""
     try:
-        child = subprocess.Popen(  # noqa: S603  # argv is a constant of a source, never a shell line
+        child = subprocess.Popen(  # noqa: S603  # argv is a constant of ours, never a shell line
             list(argv),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -31,20 +58,20 @@ def run(argv: Sequence[str], deadline: float) -> Ran | Missing:
             start_new_session=True,
         )
     except OSError as error:
-        return refusal(error, subject)
+        return refusal(error, argv[0])
     out, err = _Capped(child.stdout), _Capped(child.stderr)
+    held, reaped = False, True
     try:
         # Not subprocess.run(timeout=): it waits without end for a child stuck in the kernel.
-        returncode = child.wait(timeout=max(0.0, deadline - time.monotonic()))
+        returncode: int | None = child.wait(timeout=max(0.0, deadline - time.monotonic()))
+        held = not (out.finish(deadline) and err.finish(deadline))
+        if held:
+            _abandon(child)
     except subprocess.TimeoutExpired:
-        _abandon(child)
-        return Missing(
-            Why.TIMEOUT, f"{subject}: no end before the deadline, pid {child.pid} killed"
-        )
-    if not (out.finish(deadline) and err.finish(deadline)):
-        _abandon(child)
-        return Missing(Why.TIMEOUT, f"{subject}: a child of it holds its output open")
-    return Ran(returncode, out.content(), err.content())
+        returncode = None
+        reaped = _abandon(child)
+        out.finish(time.monotonic() + _REAP_SECONDS)
+    return Ended(child.pid, returncode, held, reaped, out.content(), err.content())
 
 
 class _Capped:
@@ -70,11 +97,17 @@ class _Capped:
         return bytes(self._kept)
 
 
-def _abandon(child: "subprocess.Popen[bytes]") -> None:
-    """Kill the whole group and hardly wait: the child may be stuck in the kernel."""
+def _abandon(child: "subprocess.Popen[bytes]") -> bool:
+    """Kill the whole group and hardly wait; whether the child is gone.
+
+    One that is stuck in the kernel stays.
+    """
     # PermissionError: all that is left of the group runs as somebody else.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
-    with contextlib.suppress(subprocess.TimeoutExpired):
+    try:
         child.wait(timeout=_REAP_SECONDS)
-    child.returncode = -signal.SIGKILL  # so that Popen neither waits nor warns
+    except subprocess.TimeoutExpired:
+        child.returncode = -signal.SIGKILL  # so that Popen neither waits nor warns
+        return False
+    return True

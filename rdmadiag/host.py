@@ -55,6 +55,14 @@ class Host(Protocol):
     def run(self, argv: Sequence[str], deadline: float) -> Ran | Missing:
         """A command's output, with LC_ALL=C; past `deadline` it is killed and abandoned."""
 
+    def verbs(self, gid_rows: int, deadline: float) -> bytes | Missing:
+        """The transcript of the verbs library's answers: see rdmadiag.verbs.query.
+
+        Where the library has no call for a whole table, `gid_rows` of each port's are
+        asked for. Past `deadline` the child is killed and abandoned, and what it had
+        written is the answer.
+        """
+
 
 class LiveHost:
     """This machine."""
@@ -147,6 +155,15 @@ class LiveHost:
         from rdmadiag import command
 
         return command.run(argv, deadline)
+
+    def verbs(self, gid_rows: int, deadline: float) -> bytes | Missing:
+        """See Host."""
+        from rdmadiag.verbs import child
+
+        platform = self.identity.platform
+        if platform not in child.LIBRARY:
+            return Missing(Why.UNSUPPORTED, "no verbs library is known for this system")
+        return child.ask(platform, child.LIBRARY[platform], gid_rows, deadline)
 
 
 def read_capped(handle: int, path: str, limit: int) -> bytes | Missing:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Self
 
 
-class _Numbered(StrEnum):
+class Numbered(StrEnum):
     number: int
 
     def __new__(cls, word: str, number: int) -> Self:
@@ -26,7 +26,7 @@ class _Numbered(StrEnum):
         return None
 
 
-class PortState(_Numbered):
+class PortState(Numbered):
     """enum ib_port_state, include/rdma/ib_verbs.h."""
 
     NOP = "nop", 0
@@ -37,7 +37,7 @@ class PortState(_Numbered):
     ACTIVE_DEFER = "active_defer", 5
 
 
-class PhysState(_Numbered):
+class PhysState(Numbered):
     """enum ib_port_phys_state, include/rdma/ib_verbs.h."""
 
     SLEEP = "sleep", 1
@@ -49,7 +49,7 @@ class PhysState(_Numbered):
     PHY_TEST = "phy_test", 7
 
 
-class LinkLayer(_Numbered):
+class LinkLayer(Numbered):
     """IBV_LINK_LAYER_*, infiniband/verbs.h; 100 is Apple's, x/rdma LinkLayerThunderbolt."""
 
     UNSPECIFIED = "unspecified", 0
@@ -58,7 +58,7 @@ class LinkLayer(_Numbered):
     THUNDERBOLT = "thunderbolt", 100
 
 
-class NodeType(_Numbered):
+class NodeType(Numbered):
     """enum rdma_node_type, include/rdma/ib_verbs.h."""
 
     CA = "ca", 1
@@ -70,7 +70,7 @@ class NodeType(_Numbered):
     UNSPECIFIED = "unspecified", 7
 
 
-class GidType(_Numbered):
+class GidType(Numbered):
     """enum ibv_gid_type, infiniband/verbs.h."""
 
     IB = "ib", 0
@@ -78,14 +78,14 @@ class GidType(_Numbered):
     ROCE_V2 = "roce_v2", 2
 
 
-class NetnsMode(_Numbered):
+class NetnsMode(Numbered):
     """RDMA_NLDEV_SYS_ATTR_NETNS_MODE, rdma_netlink.h."""
 
     EXCLUSIVE = "exclusive", 0
     SHARED = "shared", 1
 
 
-class DriverId(_Numbered):
+class DriverId(Numbered):
     """enum rdma_driver_id, rdma/ib_user_ioctl_verbs.h; the word is rdma-core's provider."""
 
     UNKNOWN = "unknown", 0
@@ -110,6 +110,12 @@ class DriverId(_Numbered):
     ERDMA = "erdma", 19
     MANA = "mana", 20
 
+
+MTU_BYTES = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
+"""enum ibv_mtu, infiniband/verbs.h → bytes."""
+
+THUNDERBOLT_TRANSPORT = 100
+"""ibv_device.transport_type of Apple's library."""
 
 NO_LID = frozenset({0, 0xFFFF})
 """LIDs of a port that no subnet manager has configured: 0, and the permissive LID that

@@ -13,7 +13,7 @@ from rdmadiag.answers import NodeStat, Ran
 from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.host import READ_LIMIT
 from rdmadiag.ib import LinkLayer
-from rdmadiag.snapshot.layout import command_name
+from rdmadiag.snapshot.layout import TRANSCRIPT, command_name
 from rdmadiag.snapshot.recording import Recording, write_archive, write_folder
 from rdmadiag.snapshot.replay import SnapshotHost, open_snapshot
 
@@ -95,6 +95,9 @@ class MemoryHost:
 
     def run(self, argv: Sequence[str], deadline: float) -> Ran | Missing:
         return self._answer("run", self.recording.commands, command_name(argv))
+
+    def verbs(self, gid_rows: int, deadline: float) -> bytes | Missing:
+        return self._answer("verbs", self.recording.verbs, TRANSCRIPT)
 
 
 @pytest.fixture(scope="session")

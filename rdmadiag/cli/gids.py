@@ -4,7 +4,7 @@ import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
-from rdmadiag.cli.options import Reading, reading
+from rdmadiag.cli.options import Reading, gid_scan_option, reading
 from rdmadiag.cli.output import printing
 from rdmadiag.cli.selectors import selectors
 
@@ -17,19 +17,22 @@ from rdmadiag.cli.selectors import selectors
     metavar="INDEX",
     help="Route by this entry instead of choosing one; it must not be empty.",
 )
-def command(reading: Reading, gid_index: int | None) -> int:
+@gid_scan_option
+def command(reading: Reading, gid_index: int | None, gid_scan_limit: int | None) -> int:
     """GID tables, the route GID of each port, and why.
 
     Exits 0; 2 where --gid-index names no entry of a port; 3 where there is no RDMA device
     or a table could not be read.
     """
-    from rdmadiag.preflight.gather import CHEAP
+    from rdmadiag.preflight.gather import Depth, cheap_sources
     from rdmadiag.preflight.gid_tables import tables
     from rdmadiag.preflight.reconcile import devices
     from rdmadiag.preflight.select import NoSuchDevice, select
 
     wanted = selectors(reading.devices)
-    evidence = reading.evidence(CHEAP)
+    evidence = reading.evidence(
+        cheap_sources(reading.identity.platform), Depth(gid_rows=gid_scan_limit)
+    )
     try:
         chosen = select(devices(evidence, gid_index), wanted)
     except NoSuchDevice as error:

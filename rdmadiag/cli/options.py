@@ -9,12 +9,14 @@ import click
 
 from rdmadiag.cli.exits import Refused
 from rdmadiag.facts import Identity
+from rdmadiag.gid.scan import MAX_ROUTE_GID_SCAN
 from rdmadiag.host import Host, LiveHost
 from rdmadiag.preflight.evidence import Evidence
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
+    from rdmadiag.preflight.gather import Depth
     from rdmadiag.preflight.report import Report
 
 TIMEOUT: Final = 20.0
@@ -40,13 +42,15 @@ class Reading:
             return replace(self.source.host, recorded=True)
         return self.source.identity
 
-    def evidence(self, sources: Collection[str] | None = None) -> Evidence:
+    def evidence(
+        self, sources: Collection[str] | None = None, depth: "Depth | None" = None
+    ) -> Evidence:
         """What `sources` find, all of them by default; of a saved report, what it holds."""
         if _is_report(self.source):
             return self.source.evidence
-        from rdmadiag.preflight.gather import READERS, gather
+        from rdmadiag.preflight.gather import Depth, gather
 
-        return gather(self.source, self.deadline, READERS if sources is None else sources)
+        return gather(self.source, self.deadline, sources, depth or Depth())
 
 
 def reading(function: F) -> F:
@@ -120,6 +124,14 @@ timeout_option: Final = click.option(
     show_default=True,
     metavar="SECONDS",
     help=f"For everything together, at most {TIMEOUT_MAX:.0f}.",
+)
+
+gid_scan_option: Final = click.option(
+    "--gid-scan-limit",
+    type=click.IntRange(0, MAX_ROUTE_GID_SCAN),
+    metavar="N",
+    help="GIDs to ask a port for where each is a call of the library (macOS, old libibverbs).  "
+    f"[default: {MAX_ROUTE_GID_SCAN}, which is the most]",
 )
 
 _OPTIONS: Final = (

@@ -11,14 +11,20 @@
 >>> route = select_route_gid(table, LinkLayer.ETHERNET)
 >>> route.index, route.reason
 (2, 'RoCE v2 with an IPv4 address')
+
+The same of rows as `rdmadiag gids --json` prints them, here on Thunderbolt:
+
+>>> rows = [{"index": 0, "gid": "fe80::1"}, {"index": 2, "gid": "::ffff:169.254.1.2"}]
+>>> select_route_gid_info(rows, LinkLayer.THUNDERBOLT).index
+2
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
-from rdmadiag.facts import GidEntry, Missing
+from rdmadiag.facts import GidEntry, Missing, Why
 from rdmadiag.gid.gid import Family, Gid, Scope
 from rdmadiag.gid.stacks import x_rdma
 from rdmadiag.ib import GidType, LinkLayer
@@ -83,6 +89,30 @@ def select_route_gid(
     if chosen is None:
         return NoRoute(x_rdma.refusal(candidates, link_layer))
     return Route(chosen.index, chosen.gid, x_rdma.explain(chosen))
+
+
+def select_route_gid_info(
+    rows: Iterable[Mapping[str, Any]], link_layer: LinkLayer, preferred: int | None = None
+) -> Route | NoRoute:
+    """The same policy on rows of a document: `index`, `gid`, and `type` where it is known.
+
+    Raises ValueError for a GID that is none, KeyError for an unknown type or a row without
+    the first two.
+    """
+    entries = [
+        GidEntry(
+            int(row["index"]),
+            Gid.parse(row["gid"]),
+            _TYPES[row["type"]] if isinstance(row.get("type"), str) else _NOT_TOLD,
+            row["netdev"] if isinstance(row.get("netdev"), str) else _NOT_TOLD,
+        )
+        for row in rows
+    ]
+    return select_route_gid(entries, link_layer, preferred)
+
+
+_TYPES: Final = {kind.value: kind for kind in GidType}
+_NOT_TOLD: Final = Missing(Why.NOT_COLLECTED, "not in the document")
 
 
 def _explicit(candidates: Sequence[GidEntry], preferred: int) -> Route | NoRoute:

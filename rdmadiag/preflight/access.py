@@ -1,4 +1,4 @@
-"""What stands between this process and a device: its node, the libraries, locked memory."""
+"""What stands between this process and a device: node, libraries, locked memory, provider."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -69,6 +69,47 @@ def in_other_netns(device: DeviceView, evidence: Evidence) -> bool:
     if isinstance(nldev, Missing) or nldev.unreadable or device.nldev:
         return False
     return nldev.netns_mode is NetnsMode.EXCLUSIVE
+
+
+WEDGED_AFTER: Final = 2.0
+"""Seconds in one call after which it counts as hung: a healthy one takes milliseconds."""
+
+
+class Provider(StrEnum):
+    """How the verbs library answered about a device."""
+
+    ANSWERS = "answers"
+    WEDGED = "wedged"  # a call did not return
+    DIED = "died"  # the child ended inside a call
+    LATE = "late"  # the deadline came while calls were still being answered
+    REFUSED = "refused"  # ibv_open_device failed
+    NOT_LISTED = "not_listed"
+    UNKNOWN = "unknown"
+
+
+def provider(device: DeviceView | None, evidence: Evidence) -> Provider:
+    """What became of the questions about `device`, or of the query as such.
+
+    A call that hangs ends the query: Apple's provider is one for all devices, so one
+    that is wedged is wedged for each of them. On Linux each device has its own.
+    """
+    verbs = evidence.verbs
+    if isinstance(verbs, Missing):
+        return Provider.UNKNOWN
+    stopped = verbs.unanswered
+    name = device.name if device else None
+    if stopped and (verbs.platform == "darwin" or stopped.device in (None, name)):
+        if not stopped.end.startswith("killed"):
+            return Provider.DIED
+        return Provider.WEDGED if stopped.seconds >= WEDGED_AFTER else Provider.LATE
+    if device is None:
+        return Provider.UNKNOWN
+    if device.verbs is None:
+        return Provider.UNKNOWN if stopped else Provider.NOT_LISTED
+    opened = ("ibv_open_device", device.name)
+    if any((failure.call, failure.device) == opened for failure in verbs.failures):
+        return Provider.REFUSED
+    return Provider.ANSWERS
 
 
 class Library(StrEnum):

@@ -1,7 +1,7 @@
 """What was found, by source. Nothing here is derived."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rdmadiag.facts import (
     Missing,
@@ -9,11 +9,22 @@ from rdmadiag.facts import (
     NldevFacts,
     ProcessFacts,
     SysfsFacts,
-    VerbsFacts,
     Why,
 )
 
+if TYPE_CHECKING:  # Linux commands that need neither do not pay for their classes
+    from rdmadiag.facts.macos import (
+        LogFacts,
+        MacNetworkFacts,
+        MacosFacts,
+        RegistryFacts,
+        ThunderboltFacts,
+    )
+    from rdmadiag.facts.verbs import VerbsFacts
+
 NOT_COLLECTED: Final = Missing(Why.NOT_COLLECTED, "not asked for")
+LINUX_ONLY: Final = Missing(Why.UNSUPPORTED, "Linux only")
+MACOS_ONLY: Final = Missing(Why.UNSUPPORTED, "macOS only")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,4 +35,14 @@ class Evidence:
     nldev: NldevFacts | Missing = NOT_COLLECTED
     netdev: NetDevFacts | Missing = NOT_COLLECTED
     process: ProcessFacts | Missing = NOT_COLLECTED
-    verbs: VerbsFacts | Missing = NOT_COLLECTED
+    verbs: "VerbsFacts | Missing" = NOT_COLLECTED
+    macos: "MacosFacts | Missing" = MACOS_ONLY
+    ioreg: "RegistryFacts | Missing" = MACOS_ONLY
+    thunderbolt: "ThunderboltFacts | Missing" = MACOS_ONLY
+    mac_network: "MacNetworkFacts | Missing" = MACOS_ONLY
+    mac_log: "LogFacts | Missing" = MACOS_ONLY
+
+
+LINUX_SOURCES: Final = ("sysfs", "nldev", "netdev", "process", "verbs")
+MACOS_SOURCES: Final = ("macos", "ioreg", "thunderbolt", "mac_network", "verbs", "mac_log")
+"""The sources that each system has, in the order that reports show them."""

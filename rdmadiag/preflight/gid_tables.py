@@ -46,6 +46,7 @@ class Table:
     protocol: Protocol
     state: PortState | Missing
     gid_table_length: int | None
+    gids_asked: int | None  # rows that were asked for, from 0; None is all of them
     gids: tuple[Row, ...]
     unreadable: dict[int, Missing]
     missing: Missing | None  # why there is no table
@@ -72,6 +73,7 @@ def _table(port: PortView) -> Table:
         protocol=port.protocol,
         state=port.state,
         gid_table_length=None if isinstance(gids, Missing) else gids.length,
+        gids_asked=None if isinstance(gids, Missing) else gids.asked,
         gids=tuple(_row(entry, port) for entry in entries),
         unreadable={} if isinstance(gids, Missing) else gids.unreadable,
         missing=gids if isinstance(gids, Missing) else None,

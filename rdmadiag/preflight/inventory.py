@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Final, Literal
 
 from rdmadiag.facts import Missing, PciFunction, Why
 from rdmadiag.ib import LinkLayer, NetnsMode, NodeType, PhysState, PortState
-from rdmadiag.preflight.access import node_access
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.reconcile import DeviceView, PortView, Protocol
+from rdmadiag.preflight.access import Provider, node_access, provider
+from rdmadiag.preflight.evidence import LINUX_ONLY, Evidence
+from rdmadiag.preflight.reconcile import DeviceView, PortView, Protocol, netdev_of
 
 Sighting = bool | Missing
 """Seen, looked and not seen, or not looked."""
@@ -65,6 +65,18 @@ def inventory(devices: Iterable[DeviceView], evidence: Evidence) -> tuple[Device
     return tuple(_row(device, evidence) for device in devices)
 
 
+def why_unknown(evidence: Evidence) -> str | None:
+    """Why it cannot be told whether there is a port; None where it was looked and there is none."""
+    source, name = evidence.sysfs, "sysfs"
+    if source == LINUX_ONLY:
+        source, name = evidence.verbs, "verbs"  # type: ignore[assignment]
+    if isinstance(source, Missing):
+        return f"{name} {source}"
+    if not isinstance(evidence.verbs, Missing) and (stopped := evidence.verbs.unanswered):
+        return f"{stopped.call} did not return ({stopped.end})"
+    return None
+
+
 def _row(device: DeviceView, evidence: Evidence) -> DeviceRow:
     seen = SeenBy(
         sysfs=_sighting(evidence.sysfs, device.sysfs),
@@ -73,22 +85,28 @@ def _row(device: DeviceView, evidence: Evidence) -> DeviceRow:
         uverbs_node=_node(device, evidence),
     )
     nothing = Missing(Why.ABSENT, "sysfs does not show this device")
-    sysfs, nldev, pci = device.sysfs, device.nldev, device.pci
+    sysfs, pci = device.sysfs, device.pci
     return DeviceRow(
         name=device.name,
         seen_by=seen,
         why_not=tuple(_why_not(device, seen, evidence)),
-        node_type=sysfs.node_type if sysfs else nldev.node_type if nldev else nothing,
+        node_type=_of(device, "node_type"),
         driver=device.driver,
-        firmware=sysfs.firmware if sysfs else nldev.firmware if nldev else nothing,
+        firmware=_of(device, "firmware"),
         board_id=sysfs.board_id if sysfs else nothing,
-        node_guid=sysfs.node_guid if sysfs else nldev.node_guid if nldev else nothing,
-        sys_image_guid=sysfs.sys_image_guid if sysfs else nothing,
+        node_guid=_of(device, "node_guid"),
+        sys_image_guid=_of(device, "sys_image_guid"),
         numa_node=pci if isinstance(pci, Missing) else pci.numa_node,
         pci=pci,
         uverbs=device.uverbs,
         ports=tuple(_port(port) for port in device.ports),
     )
+
+
+def _of(device: DeviceView, name: str) -> Any:
+    """A value of the first witness that shows the device."""
+    witness = device.sysfs or device.nldev or device.verbs
+    return getattr(witness, name)
 
 
 def _port(port: PortView) -> PortRow:
@@ -111,7 +129,9 @@ def _port(port: PortView) -> PortRow:
 
 
 def _netdev(port: PortView) -> str | Missing:
-    """nldev's word, else the one netdev that all GIDs name."""
+    """nldev's word, else the one netdev that all GIDs name, else Thunderbolt's by its name."""
+    if port.protocol is Protocol.THUNDERBOLT and (own := netdev_of(port.device)):
+        return own
     if port.nldev and not isinstance(port.nldev.netdev, Missing):
         return port.nldev.netdev
     if len(port.netdevs) == 1:
@@ -128,7 +148,7 @@ def _sighting(source: object, found: object | None) -> Sighting:
 def _verbs(name: str, evidence: Evidence) -> Sighting:
     if isinstance(evidence.verbs, Missing):
         return evidence.verbs
-    return name in evidence.verbs.devices
+    return evidence.verbs.device(name) is not None
 
 
 def _node(device: DeviceView, evidence: Evidence) -> Sighting:
@@ -145,8 +165,23 @@ def _why_not(device: DeviceView, seen: SeenBy, evidence: Evidence) -> Iterable[s
         yield f"sysfs does not show it: {_hidden(evidence)}"
     elif device.sysfs and not device.ports:
         yield f"no port can be read: {device.sysfs.ports or 'the folder is empty'}"
+    elif device.verbs and not device.ports:
+        yield _unanswered(device, evidence)
     if seen.nldev is False:
         yield f"nldev does not show it: {_hidden(evidence)}"
+    answered = provider(device, evidence)
+    if answered in _VERBS_SAYS:
+        yield _VERBS_SAYS[answered]
+    yield from _without_node(device, seen, evidence)
+
+
+_VERBS_SAYS: Final = {
+    Provider.NOT_LISTED: "the verbs library does not list it",
+    Provider.REFUSED: "the verbs library cannot open it",
+}
+
+
+def _without_node(device: DeviceView, seen: SeenBy, evidence: Evidence) -> Iterable[str]:
     if seen.uverbs_node is False:
         container = None if isinstance(evidence.process, Missing) else evidence.process.container
         if device.uverbs is None:
@@ -160,6 +195,15 @@ def _why_not(device: DeviceView, seen: SeenBy, evidence: Evidence) -> Iterable[s
     if access and access.node and access.node.openable is False:
         node = access.node
         yield f"this user may not open /dev/infiniband/{node.name} ({node.mode})"
+
+
+def _unanswered(device: DeviceView, evidence: Evidence) -> str:
+    stopped = None if isinstance(evidence.verbs, Missing) else evidence.verbs.unanswered
+    if stopped:
+        whose = f" of {stopped.device}" if stopped.device else ""
+        return f"no port can be read: {stopped.call}{whose} did not return"
+    assert device.verbs
+    return f"no port can be read: {device.verbs.ports}"
 
 
 def _hidden(evidence: Evidence) -> str:

@@ -1,9 +1,9 @@
 """One view of each port from several witnesses. Where they differ, both are kept."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from rdmadiag.facts import (
     GidEntry,
@@ -17,10 +17,20 @@ from rdmadiag.facts import (
     Why,
     present,
 )
-from rdmadiag.gid.gid import Family, Scope
 from rdmadiag.gid.route import NetDevState, NoRoute, Route, netdev_state, select_route_gid
-from rdmadiag.ib import DriverId, LinkLayer, NodeType, PhysState, PortState
-from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.ib import (
+    THUNDERBOLT_TRANSPORT,
+    DriverId,
+    LinkLayer,
+    NodeType,
+    PhysState,
+    PortState,
+)
+from rdmadiag.preflight.evidence import LINUX_ONLY, Evidence
+from rdmadiag.preflight.netdev_states import NetDevStates
+
+if TYPE_CHECKING:
+    from rdmadiag.facts.verbs import VerbsDevice, VerbsPort
 
 T = TypeVar("T")
 
@@ -46,7 +56,7 @@ class PortView:
     is_software: bool  # made of a netdev (rxe, siw)
     link_layer: LinkLayer | Missing
     protocol: Protocol
-    state: PortState | Missing  # sysfs's, else nldev's
+    state: PortState | Missing  # sysfs's, else nldev's, else verbs'
     phys_state: PhysState | Missing
     lid: int | Missing
     sm_lid: int | Missing
@@ -57,6 +67,7 @@ class PortView:
     route: Route | NoRoute
     sysfs: SysfsPort | None
     nldev: NldevPort | None
+    verbs: "VerbsPort | None"
 
     @property
     def name(self) -> str:
@@ -69,6 +80,7 @@ class PortView:
         heard = {
             "sysfs": self.sysfs.state if self.sysfs else None,
             "nldev": self.nldev.state if self.nldev else None,
+            "verbs": self.verbs.state if self.verbs else None,
         }
         return {who: state for who, state in heard.items() if isinstance(state, PortState)}
 
@@ -109,6 +121,7 @@ class DeviceView:
     name: str
     sysfs: SysfsDevice | None
     nldev: NldevDevice | None
+    verbs: "VerbsDevice | None"
     uverbs: str | None  # "uverbs0": the character device's name, by sysfs or nldev
     driver: str | Missing  # the PCI function's, or the one that nldev names
     provider: str | None  # the verbs driver, rdma-core's name for it
@@ -127,24 +140,35 @@ _NO_SYSFS: Final = Missing(Why.ABSENT, "sysfs does not show this port")
 
 def devices(evidence: Evidence, gid_index: int | None = None) -> tuple[DeviceView, ...]:
     """Every device that any witness names, by name; `gid_index` is an explicit route."""
-    sysfs, nldev = evidence.sysfs, evidence.nldev
+    sysfs, nldev, verbs = evidence.sysfs, evidence.nldev, evidence.verbs
     names = set()
     if not isinstance(sysfs, Missing):
         names |= {device.name for device in present(sysfs.devices)}
     if not isinstance(nldev, Missing):
         names |= {device.name for device in nldev.devices}
+    if not isinstance(verbs, Missing):
+        names |= {device.name for device in verbs.devices}
     states = NetDevStates(evidence)
-    return tuple(
-        _device(
+    witnessed = (
+        _Witnesses(
             name,
-            evidence,
-            states,
             None if isinstance(sysfs, Missing) else sysfs.device(name),
             None if isinstance(nldev, Missing) else nldev.device(name),
-            gid_index,
+            None if isinstance(verbs, Missing) else verbs.device(name),
         )
         for name in sorted(names, key=natural)
     )
+    return tuple(_device(seen, evidence, states, gid_index) for seen in witnessed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Witnesses:
+    """One device as each source shows it."""
+
+    name: str
+    sysfs: SysfsDevice | None
+    nldev: NldevDevice | None
+    verbs: "VerbsDevice | None"
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
@@ -168,93 +192,35 @@ def ports(views: Sequence[DeviceView]) -> Iterator[PortView]:
         yield from device.ports
 
 
-class NetDevStates:
-    """The state of netdevs: rtnetlink's word, else /proc/net/dev and sysfs together."""
-
-    def __init__(self, evidence: Evidence) -> None:
-        self._netlink = (
-            None
-            if isinstance(evidence.netdev, Missing)
-            else {netdev.name: netdev for netdev in evidence.netdev.netdevs}
-        )
-        process = evidence.process
-        names = Missing(Why.NOT_COLLECTED) if isinstance(process, Missing) else process.netdevs
-        self._names = None if isinstance(names, Missing) else frozenset(names)
-        ipv6 = Missing(Why.NOT_COLLECTED) if isinstance(process, Missing) else process.ipv6
-        self._ipv6 = None if isinstance(ipv6, Missing) else ipv6
-        self._sysfs = (
-            {}
-            if isinstance(evidence.sysfs, Missing)
-            else {netdev.name: netdev.operstate for netdev in evidence.sysfs.netdevs}
-        )
-
-    def state(self, name: str) -> NetDevState:
-        """The state of the netdev of this name in this network namespace."""
-        if self._netlink is not None:
-            found = self._netlink.get(name)
-            if found is None:
-                return NetDevState.ABSENT
-            if not found.admin_up:
-                return NetDevState.DOWN
-            return _by_operstate(found.operstate)
-        if self._names is not None and name not in self._names:
-            return NetDevState.ABSENT
-        return _by_operstate(self._sysfs.get(name, Missing(Why.ABSENT)))
-
-    def unassigned(self, gids: GidTable) -> frozenset[int]:
-        """Rows with an fe80:: address that their netdev, which we can see, lacks."""
-        if self._ipv6 is None:
-            return frozenset()
-        return frozenset(
-            entry.index
-            for entry in gids.entries
-            if entry.gid.scope is Scope.LINK_LOCAL
-            and entry.gid.family is Family.IPV6
-            and not isinstance(entry.netdev, Missing)
-            and self.state(entry.netdev) is not NetDevState.ABSENT
-            and str(entry.gid) not in self._ipv6.get(entry.netdev, ())
-        )
-
-
-def _by_operstate(operstate: str | Missing) -> NetDevState:
-    """RFC 2863; "unknown" is what drivers without operational states leave when up."""
-    if isinstance(operstate, Missing):
-        return NetDevState.UNKNOWN
-    return NetDevState.UP if operstate in ("up", "unknown") else NetDevState.DOWN
-
-
 def _device(
-    name: str,
-    evidence: Evidence,
-    states: NetDevStates,
-    sysfs: SysfsDevice | None,
-    nldev: NldevDevice | None,
-    gid_index: int | None,
+    seen: _Witnesses, evidence: Evidence, states: NetDevStates, gid_index: int | None
 ) -> DeviceView:
+    sysfs, nldev, verbs = seen.sysfs, seen.nldev, seen.verbs
     pci = sysfs.pci if sysfs else Missing(Why.ABSENT, "sysfs does not show this device")
-    verbs_driver = _verbs_driver(nldev)
+    verbs_driver = _verbs_driver(nldev, evidence)
     driver = verbs_driver if isinstance(pci, Missing) else pci.driver
     provider = None if isinstance(verbs_driver, Missing) else verbs_driver
     if provider is None and not isinstance(driver, Missing):
         provider = driver
     numbers = {port.number for port in present(sysfs.ports)} if sysfs else set()
     numbers |= {port.number for port in present(nldev.ports)} if nldev else set()
+    numbers |= {port.number for port in present(verbs.ports)} if verbs else set()
     return DeviceView(
-        name=name,
+        name=seen.name,
         sysfs=sysfs,
         nldev=nldev,
-        uverbs=_uverbs(name, evidence, nldev),
+        verbs=verbs,
+        uverbs=_uverbs(seen.name, evidence, nldev),
         driver=driver,
         provider=provider,
         pci=pci,
-        ports=tuple(
-            _port(number, name, states, sysfs, nldev, driver, gid_index)
-            for number in sorted(numbers)
-        ),
+        ports=tuple(_port(number, seen, states, driver, gid_index) for number in sorted(numbers)),
     )
 
 
-def _verbs_driver(nldev: NldevDevice | None) -> str | Missing:
+def _verbs_driver(nldev: NldevDevice | None, evidence: Evidence) -> str | Missing:
+    if evidence.nldev == LINUX_ONLY:
+        return LINUX_ONLY
     chardev = nldev.chardev if nldev else Missing(Why.NOT_COLLECTED, "nldev")
     if isinstance(chardev, Missing):
         return chardev
@@ -275,17 +241,18 @@ def _uverbs(name: str, evidence: Evidence, nldev: NldevDevice | None) -> str | N
 
 def _port(
     number: int,
-    device: str,
+    seen: _Witnesses,
     states: NetDevStates,
-    sysfs_device: SysfsDevice | None,
-    nldev_device: NldevDevice | None,
     driver: str | Missing,
     gid_index: int | None,
 ) -> PortView:
-    sysfs = sysfs_device.port(number) if sysfs_device else None
-    nldev = nldev_device.port(number) if nldev_device else None
-    protocol, link_layer = _protocol(sysfs, sysfs_device, nldev_device, driver)
-    gids = sysfs.gids if sysfs else _NO_SYSFS
+    sysfs = seen.sysfs.port(number) if seen.sysfs else None
+    nldev = seen.nldev.port(number) if seen.nldev else None
+    verbs = seen.verbs.port(number) if seen.verbs else None
+    every: tuple[SysfsPort | NldevPort | VerbsPort | None, ...] = (sysfs, nldev, verbs)
+    with_lid: tuple[SysfsPort | VerbsPort | None, ...] = (sysfs, verbs)
+    protocol, link_layer = _protocol(sysfs, seen, verbs, driver)
+    gids = _table(seen, sysfs, verbs, states)
     netdevs = {}
     unassigned: frozenset[int] = frozenset()
     route: Route | NoRoute
@@ -302,17 +269,15 @@ def _port(
             else select_route_gid(gids.entries, layer, gid_index, netdevs, unassigned)
         )
     return PortView(
-        device=device,
+        device=seen.name,
         number=number,
-        is_software=_is_software(sysfs_device, driver),
+        is_software=_is_software(seen.sysfs, driver),
         link_layer=link_layer,
         protocol=protocol,
-        state=_first(sysfs.state if sysfs else _NO_SYSFS, nldev.state if nldev else None),
-        phys_state=_first(
-            sysfs.phys_state if sysfs else _NO_SYSFS, nldev.phys_state if nldev else None
-        ),
-        lid=sysfs.lid if sysfs else _NO_SYSFS,
-        sm_lid=sysfs.sm_lid if sysfs else _NO_SYSFS,
+        state=_first(each.state for each in every if each),
+        phys_state=_first(each.phys_state for each in every if each),
+        lid=_first(each.lid for each in with_lid if each),
+        sm_lid=_first(each.sm_lid for each in with_lid if each),
         rate=sysfs.rate if sysfs else _NO_SYSFS,
         gids=gids,
         netdevs=netdevs,
@@ -320,7 +285,41 @@ def _port(
         route=route,
         sysfs=sysfs,
         nldev=nldev,
+        verbs=verbs,
     )
+
+
+def _table(
+    seen: _Witnesses, sysfs: SysfsPort | None, verbs: "VerbsPort | None", states: NetDevStates
+) -> GidTable | Missing:
+    """sysfs's table, which has the types; where there is no sysfs, what the library gave."""
+    if sysfs and not (isinstance(sysfs.gids, Missing) and verbs):
+        return sysfs.gids
+    if verbs is None:
+        return _NO_SYSFS
+    if isinstance(verbs.gids, Missing):
+        return sysfs.gids if sysfs else verbs.gids
+    return GidTable(
+        length=verbs.gid_table_length,
+        entries=tuple(
+            GidEntry(row.index, row.gid, row.type, _netdev(seen, row.netdev_index, states))
+            for row in verbs.gids
+        ),
+        unreadable=verbs.gids_unreadable,
+        asked=verbs.gids_asked,
+    )
+
+
+def _netdev(seen: _Witnesses, index: int | Missing, states: NetDevStates) -> str | Missing:
+    if not isinstance(index, Missing):
+        return states.names.get(index, Missing(Why.ABSENT, f"no netdev has index {index}"))
+    own = netdev_of(seen.name)
+    return index if own is None else own
+
+
+def netdev_of(device: str) -> str | None:
+    """The netdev of a Thunderbolt device: rdma_en1 is en1 (TN3205)."""
+    return device.removeprefix("rdma_") if device.startswith("rdma_en") else None
 
 
 def _is_software(sysfs: SysfsDevice | None, driver: str | Missing) -> bool:
@@ -330,14 +329,20 @@ def _is_software(sysfs: SysfsDevice | None, driver: str | Missing) -> bool:
     )
 
 
-def _first(value: T | Missing, other: T | Missing | None) -> T | Missing:
-    return other if isinstance(value, Missing) and other is not None else value
+def _first(values: Iterable[T | Missing]) -> T | Missing:
+    """The first that is known; else the first reason."""
+    reason = None
+    for value in values:
+        if not isinstance(value, Missing):
+            return value
+        reason = reason or value
+    return reason or _NO_SYSFS
 
 
 def _protocol(
     sysfs: SysfsPort | None,
-    sysfs_device: SysfsDevice | None,
-    nldev_device: NldevDevice | None,
+    seen: _Witnesses,
+    verbs: "VerbsPort | None",
     driver: str | Missing,
 ) -> tuple[Protocol, LinkLayer | Missing]:
     """How the port connects, and the link layer that follows where sysfs names none.
@@ -345,11 +350,16 @@ def _protocol(
     Kernels before 2.6.37, and trees copied without it, have no link_layer: a channel
     adapter's is then InfiniBand, as libibverbs takes it (IBV_LINK_LAYER_UNSPECIFIED).
     """
-    link_layer = sysfs.link_layer if sysfs else _NO_SYSFS
-    node_type = sysfs_device.node_type if sysfs_device else Missing(Why.ABSENT)
-    if isinstance(node_type, Missing) and nldev_device:
-        node_type = nldev_device.node_type
-    said = nldev_device.protocol if nldev_device else Missing(Why.ABSENT)
+    shown: list[SysfsPort | VerbsPort] = [sysfs] if sysfs else []
+    if verbs and verbs.link_layer is not LinkLayer.UNSPECIFIED:
+        shown.append(verbs)
+    devices: tuple[SysfsDevice | NldevDevice | VerbsDevice | None, ...]
+    devices = (seen.sysfs, seen.nldev, seen.verbs)
+    link_layer = _first(each.link_layer for each in shown)
+    node_type = _first(each.node_type for each in devices if each)
+    said = seen.nldev.protocol if seen.nldev else Missing(Why.ABSENT)
+    if seen.verbs and seen.verbs.transport == THUNDERBOLT_TRANSPORT:
+        return Protocol.THUNDERBOLT, _assume(link_layer, LinkLayer.THUNDERBOLT)
     if node_type is NodeType.RNIC or said == "iw":
         return Protocol.IWARP, _assume(link_layer, LinkLayer.ETHERNET)
     if driver == "efa":

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from rdmadiag.facts import Identity
+from rdmadiag.facts import Identity, macos, verbs
 from rdmadiag.preflight.evidence import Evidence
 
 
@@ -29,6 +29,10 @@ class Report(BaseModel):
     host: Identity
     generated_at: datetime
     evidence: Evidence
+
+
+# Evidence names the facts of verbs and of Macs without importing them.
+Report.model_rebuild(_types_namespace=vars(macos) | vars(verbs))
 
 
 def read_report(path: str) -> Report:

@@ -2,25 +2,45 @@
 
 True is necessary, not sufficient: it proves neither the path nor its speed. Any reason
 makes it false; missing evidence has reasons of its own, apart from evidence of harm.
+
+The judgement on Thunderbolt hosts is that of x/rdma, and can be had on plain data:
+
+>>> report = PreflightReport(
+...     devices=[PreflightDevice("rdma_en1", PortState.ACTIVE, LinkLayer.THUNDERBOLT, 1)],
+...     peer_interfaces=1,
+...     xdomain_services=1,
+...     recent_log=["AppleThunderboltRDMA context allocation/query/free"],
+... )
+>>> derive_preflight_safety(report)
+(True, (<Reason.READ_ONLY_PREFLIGHT: 'read_only_preflight'>,))
+>>> require_rtr_attempt_allowed(False)  # doctest: +ELLIPSIS
+Traceback (most recent call last):
+    ...
+rdmadiag.preflight.safety.RtrUnsafe: INIT→RTR can wedge a Thunderbolt port until a reboot: ...
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from rdmadiag.facts import Missing
+from rdmadiag.facts.macos import failed_rtr_log_line
 from rdmadiag.gid.route import NetDevState, Route
 from rdmadiag.ib import NO_LID, LinkLayer, PortState
 from rdmadiag.preflight.access import (
     Library,
     Memlock,
+    Provider,
     ignores_memlock,
     in_other_netns,
     library,
     memlock,
     node_access,
+    provider,
 )
 from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.preflight.mac_resources import in_use
 from rdmadiag.preflight.reconcile import DeviceView, PortView, Protocol
 
 CAVEAT: Final = "necessary, not sufficient"
@@ -45,11 +65,25 @@ class Reason(StrEnum):
     VERBS_LIBRARY_MISSING = "verbs_library_missing"
     PROVIDER_LIBRARY_MISSING = "provider_library_missing"
     MEMLOCK_TOO_LOW = "memlock_too_low"
+    VERBS_DEVICE_MISSING = "verbs_device_missing"
+    VERBS_OPEN_FAILED = "verbs_open_failed"
+    PROVIDER_WEDGED = "provider_wedged"
+    PROVIDER_DIED = "provider_died"
+    NO_ACTIVE_THUNDERBOLT_DEVICE = "no_active_thunderbolt_device"
+    NO_PEER_INTERFACE = "no_peer_interface"
+    NO_XDOMAIN_SERVICE = "no_xdomain_service"
+    NO_RECENT_LOG = "no_recent_log"
+    RECENT_RTR_FAILURE = "recent_rtr_failure"
+    RESOURCES_EXHAUSTED = "resources_exhausted"
+    READ_ONLY_PREFLIGHT = "read_only_preflight"
     WITNESSES_DISAGREE = "witnesses_disagree"
     STATE_UNKNOWN = "state_unknown"
     LINK_LAYER_UNKNOWN = "link_layer_unknown"
     GID_TABLE_UNKNOWN = "gid_table_unknown"
     LID_UNKNOWN = "lid_unknown"
+    PROVIDER_LATE = "provider_late"
+    REGISTRY_UNKNOWN = "registry_unknown"
+    LOG_UNKNOWN = "log_unknown"
 
 
 REASON_TEXT: Final[dict[Reason, str]] = {
@@ -69,11 +103,25 @@ REASON_TEXT: Final[dict[Reason, str]] = {
     Reason.VERBS_LIBRARY_MISSING: "libibverbs is not where the dynamic linker looks",
     Reason.PROVIDER_LIBRARY_MISSING: "the provider library for this device is not installed",
     Reason.MEMLOCK_TOO_LOW: "the limit on locked memory is too low for a queue pair",
-    Reason.WITNESSES_DISAGREE: "sysfs and nldev disagree about the port's state",
+    Reason.VERBS_DEVICE_MISSING: "the verbs library does not list the device",
+    Reason.VERBS_OPEN_FAILED: "the verbs library cannot open the device",
+    Reason.PROVIDER_WEDGED: "a call of the verbs library never returned",
+    Reason.PROVIDER_DIED: "the verbs library ended the process that asked it",
+    Reason.NO_ACTIVE_THUNDERBOLT_DEVICE: "no Thunderbolt RDMA device is ACTIVE",
+    Reason.NO_PEER_INTERFACE: "the registry has no AppleThunderboltRDMAPeerInterface",
+    Reason.NO_XDOMAIN_SERVICE: "the registry has no IOThunderboltXDomainService",
+    Reason.NO_RECENT_LOG: "the log can be read and has no recent line of the RDMA driver",
+    Reason.RECENT_RTR_FAILURE: "the recent log has a failed INIT→RTR",
+    Reason.RESOURCES_EXHAUSTED: "the device has no protection domain or queue pair left",
+    Reason.READ_ONLY_PREFLIGHT: "nothing that can be read speaks against one bounded attempt",
+    Reason.WITNESSES_DISAGREE: "sources disagree about the port's state",
     Reason.STATE_UNKNOWN: "the port's state could not be read",
     Reason.LINK_LAYER_UNKNOWN: "the port's link layer could not be read",
     Reason.GID_TABLE_UNKNOWN: "the port's GID table could not be read",
     Reason.LID_UNKNOWN: "the port's LID could not be read",
+    Reason.PROVIDER_LATE: "the verbs library had not answered everything at the deadline",
+    Reason.REGISTRY_UNKNOWN: "the registry could not be read",
+    Reason.LOG_UNKNOWN: "the log could not be read",
 }
 """One sentence a reason."""
 
@@ -84,6 +132,10 @@ FOR_LACK_OF_EVIDENCE: Final = frozenset(
         Reason.LINK_LAYER_UNKNOWN,
         Reason.GID_TABLE_UNKNOWN,
         Reason.LID_UNKNOWN,
+        Reason.PROVIDER_LATE,
+        Reason.REGISTRY_UNKNOWN,
+        Reason.LOG_UNKNOWN,
+        Reason.NO_RECENT_LOG,
     }
 )
 """Reasons that say "cannot tell" rather than "will fail"."""
@@ -101,7 +153,18 @@ def reasons_against_rtr(
     """Every reason against an attempt on `port`; none means that it is permitted."""
     if port.protocol in _NO_MANUAL_RTR:
         return (_NO_MANUAL_RTR[port.protocol],)
-    return (*_link(port), *_route(port), *_access(device, evidence))
+    if port.protocol is not Protocol.THUNDERBOLT:
+        return (*_link(port), *_route(port), *_access(device, evidence))
+    # A port without a link has no GIDs to speak of: one cause, one reason.
+    route = _route(port) if port.is_active else ()
+    spent = any(use.is_exhausted for use in in_use(device, evidence))
+    return (
+        *_link(port),
+        *route,
+        *_access(device, evidence),
+        *((Reason.RESOURCES_EXHAUSTED,) if spent else ()),
+        *_around_thunderbolt(_report(evidence)),
+    )
 
 
 def _link(port: PortView) -> Iterator[Reason]:
@@ -129,8 +192,8 @@ def _route(port: PortView) -> Iterator[Reason]:
     if not isinstance(port.route, Route):
         yield Reason.GID_TABLE_UNKNOWN if port.gids.unreadable else Reason.NO_ROUTE_GID
         return
-    if port.protocol is Protocol.THUNDERBOLT and port.route.index == 0:
-        yield Reason.ROUTE_GID_INDEX_ZERO
+    if port.protocol is Protocol.THUNDERBOLT:
+        yield from _route_index(port.route.index)
     state = port.route_netdev_state
     if state is NetDevState.DOWN:
         yield Reason.ROUTE_NETDEV_DOWN
@@ -140,8 +203,17 @@ def _route(port: PortView) -> Iterator[Reason]:
         yield Reason.ROUTE_ADDRESS_UNASSIGNED
 
 
-def _access(device: DeviceView, evidence: Evidence) -> Iterator[Reason]:
+def _access(device: DeviceView, evidence: Evidence) -> tuple[Reason, ...]:
     """Known obstacles alone: what was not looked at fails before RTR, and harms nothing."""
+    obstacles = tuple(_obstacles(device, evidence))
+    answered = provider(device, evidence)
+    # What keeps the library from a device is said; that it then fails is no reason more.
+    if answered not in _OF_PROVIDER or (obstacles and answered in _FOLLOWS):
+        return obstacles
+    return (*obstacles, _OF_PROVIDER[answered])
+
+
+def _obstacles(device: DeviceView, evidence: Evidence) -> Iterator[Reason]:
     if in_other_netns(device, evidence):
         yield Reason.DEVICE_IN_OTHER_NETNS
     access = node_access(device, evidence)
@@ -156,3 +228,110 @@ def _access(device: DeviceView, evidence: Evidence) -> Iterator[Reason]:
         yield Reason.PROVIDER_LIBRARY_MISSING
     if memlock(evidence.process) is Memlock.NONE and not ignores_memlock(evidence.process):
         yield Reason.MEMLOCK_TOO_LOW
+
+
+_FOLLOWS: Final = frozenset({Provider.NOT_LISTED, Provider.REFUSED})
+
+_OF_PROVIDER: Final = {
+    Provider.NOT_LISTED: Reason.VERBS_DEVICE_MISSING,
+    Provider.REFUSED: Reason.VERBS_OPEN_FAILED,
+    Provider.WEDGED: Reason.PROVIDER_WEDGED,
+    Provider.DIED: Reason.PROVIDER_DIED,
+    Provider.LATE: Reason.PROVIDER_LATE,
+}
+
+
+# --- the policy of x/rdma, DerivePreflightSafety ----------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightDevice:
+    """One device, as far as the decision needs it."""
+
+    name: str
+    state: PortState | Missing
+    link_layer: LinkLayer | Missing
+    route_gid_index: int | None  # None: no entry may be used
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightReport:
+    """The evidence that decides on a Thunderbolt host; what was not seen is a Missing."""
+
+    devices: Sequence[PreflightDevice]
+    peer_interfaces: int | Missing  # AppleThunderboltRDMAPeerInterface in the registry
+    xdomain_services: int | Missing  # IOThunderboltXDomainService in the registry
+    recent_log: Sequence[str] | Missing  # lines of the RDMA driver
+
+
+def derive_preflight_safety(report: PreflightReport) -> tuple[bool, tuple[Reason, ...]]:
+    """Whether one bounded RTR attempt is permitted on this host, and why, or why not.
+
+    As x/rdma decides, but that each reason is given once, and that what could not be
+    looked at is told apart from what is not there. True is necessary, not sufficient.
+    """
+    active = [
+        device
+        for device in report.devices
+        if device.state is PortState.ACTIVE and device.link_layer is LinkLayer.THUNDERBOLT
+    ]
+    found = [reason for device in active for reason in _route_index(device.route_gid_index)]
+    if not active:
+        found.append(Reason.NO_ACTIVE_THUNDERBOLT_DEVICE)
+    found += _around_thunderbolt(report)
+    reasons = tuple(dict.fromkeys(found))
+    return (False, reasons) if reasons else (True, (Reason.READ_ONLY_PREFLIGHT,))
+
+
+def _route_index(index: int | None) -> Iterator[Reason]:
+    if index is None:
+        yield Reason.NO_ROUTE_GID
+    elif index == 0:
+        yield Reason.ROUTE_GID_INDEX_ZERO
+
+
+def _around_thunderbolt(report: PreflightReport) -> Iterator[Reason]:
+    """What the registry and the log say against every port of the host."""
+    if isinstance(report.peer_interfaces, Missing) or isinstance(report.xdomain_services, Missing):
+        yield Reason.REGISTRY_UNKNOWN
+    if report.peer_interfaces == 0:
+        yield Reason.NO_PEER_INTERFACE
+    if report.xdomain_services == 0:
+        yield Reason.NO_XDOMAIN_SERVICE
+    if isinstance(report.recent_log, Missing):
+        yield Reason.LOG_UNKNOWN
+        return
+    if not report.recent_log:
+        yield Reason.NO_RECENT_LOG
+    if any(map(failed_rtr_log_line, report.recent_log)):
+        yield Reason.RECENT_RTR_FAILURE
+
+
+def _report(evidence: Evidence) -> PreflightReport:
+    """Registry and log of the evidence; the devices are judged port by port."""
+    registry, log = evidence.ioreg, evidence.mac_log
+    return PreflightReport(
+        devices=(),
+        peer_interfaces=registry if isinstance(registry, Missing) else registry.peer_interfaces,
+        xdomain_services=registry if isinstance(registry, Missing) else registry.xdomain_services,
+        recent_log=log if isinstance(log, Missing) else tuple(line.message for line in log.lines),
+    )
+
+
+RTR_ATTEMPT_WARNING: Final = (
+    "INIT→RTR can wedge a Thunderbolt port until a reboot: run rdmadiag preflight first, "
+    "then pass --allow-rtr for one bounded attempt"
+)
+
+
+class RtrUnsafe(Exception):
+    """An RTR attempt that nobody allowed."""
+
+    def __init__(self) -> None:
+        super().__init__(RTR_ATTEMPT_WARNING)
+
+
+def require_rtr_attempt_allowed(allow: bool) -> None:
+    """Raises RtrUnsafe unless `allow` is true."""
+    if not allow:
+        raise RtrUnsafe

@@ -8,7 +8,7 @@ from rich.table import Table
 from rdmadiag.facts import Missing, PciFunction, Why
 from rdmadiag.ib import LinkLayer
 from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.inventory import DeviceRow, PortRow, SeenBy
+from rdmadiag.preflight.inventory import DeviceRow, PortRow, SeenBy, why_unknown
 from rdmadiag.render.console import console, counted, say, shown
 
 
@@ -16,8 +16,8 @@ def show(devices: Sequence[DeviceRow], evidence: Evidence, to: Console | None = 
     """Print them."""
     out = to or console()
     if not devices:
-        sysfs = evidence.sysfs
-        out.print(f"cannot tell: sysfs {sysfs}" if isinstance(sysfs, Missing) else "no RDMA device")
+        reason = why_unknown(evidence)
+        say(out, f"cannot tell: {reason}" if reason else "no RDMA device")
         out.print("    rdmadiag preflight   # which step is missing")
         return
     say(out, _answer(devices))

@@ -11,10 +11,13 @@ from rdmadiag.gid.route import NetDevState
 from rdmadiag.ib import GidType
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.gid_tables import Row, Table
+from rdmadiag.preflight.inventory import why_unknown
 from rdmadiag.preflight.reconcile import Protocol
 from rdmadiag.render.console import console, say, shown
 
 _NOT_BY_GID = (Protocol.IWARP, Protocol.EFA, Protocol.USNIC)
+
+_REST = "not asked"
 
 _TYPE = {GidType.IB: "IB", GidType.ROCE_V1: "v1", GidType.ROCE_V2: "v2"}
 
@@ -23,9 +26,8 @@ def show(tables: Sequence[Table], evidence: Evidence, to: Console | None = None)
     """Print them."""
     out = to or console()
     if not tables:
-        sysfs = evidence.sysfs
-        failed = sysfs if isinstance(sysfs, Missing) else None
-        out.print(f"no GID table: sysfs {failed}" if failed else "no RDMA device on this host")
+        reason = why_unknown(evidence)
+        say(out, f"no GID table: {reason}" if reason else "no RDMA device on this host")
         out.print("    rdmadiag preflight   # which step is missing")
         return
     for number, table in enumerate(tables):
@@ -92,15 +94,23 @@ def _grid(table: Table) -> Grid:
             Text("→", "bold green") if routed else "",
             str(row.index),
             Text(row.gid, "bold" if routed else ""),
-            shown(row.type if isinstance(row.type, Missing) else _TYPE[row.type], "?"),
+            _type(row, table),
             _netdev(row),
             row.scope.replace("_", "-"),
         )
-    rest = (table.gid_table_length or 0) - before - 1
-    if rest > 0:
-        gap = f"{before + 1}" if rest == 1 else f"{before + 1}-{before + rest}"
-        grid.add_row("", Text(gap, "dim"), Text("empty", "dim"))
+    length = table.gid_table_length or 0
+    asked = length if table.gids_asked is None else min(table.gids_asked, length)
+    for first, end, what in ((before + 1, asked, "empty"), (max(before + 1, asked), length, _REST)):
+        if end > first:
+            gap = f"{first}" if end == first + 1 else f"{first}-{end - 1}"
+            grid.add_row("", Text(gap, "dim"), Text(what, "dim"))
     return grid
+
+
+def _type(row: Row, table: Table) -> str:
+    if table.protocol is Protocol.THUNDERBOLT:
+        return "-"
+    return shown(row.type if isinstance(row.type, Missing) else _TYPE[row.type], "?")
 
 
 def _netdev(row: Row) -> Text:

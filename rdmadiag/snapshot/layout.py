@@ -14,6 +14,10 @@ ABOUT: Final = "ABOUT"
 ROOT: Final = "root"
 NETLINK: Final = "netlink"
 COMMANDS: Final = "cmd"
+VERBS: Final = "verbs"
+
+TRANSCRIPT: Final = "query"
+"""The one transcript in VERBS."""
 
 REPEATED_FROM: Final = 8
 """A content that stands in this many files is written once, in meta.json."""
@@ -26,8 +30,13 @@ MAX_ENTRIES: Final = 50_000
 
 
 def command_name(argv: Sequence[str]) -> str:
-    """The file name that stands for a command line."""
-    return re.sub(r"[^A-Za-z0-9.=-]+", "_", " ".join(argv))[:150]
+    """The file name that stands for a command line.
+
+    Arguments with blanks, such as a log predicate, are left out: they may be worded anew,
+    and a recorded host is to be read by newer versions too.
+    """
+    words = (argument for argument in argv if " " not in argument)
+    return re.sub(r"[^A-Za-z0-9.=-]+", "_", " ".join(words)).strip("_")[:150]
 
 
 def fold_numbers(names: Sequence[str]) -> str | list[str]:

@@ -1,41 +1,46 @@
 """Runs every source on a recording host and joins what they saw."""
 
 from collections.abc import Callable
-from typing import Any
 
 from rdmadiag.facts import Missing
 from rdmadiag.host import Host
 from rdmadiag.isolation import SideBySide
-from rdmadiag.preflight.gather import READERS, unavailable
+from rdmadiag.preflight.gather import (
+    READERS,
+    Depth,
+    hand_over,
+    in_order,
+    sources_of,
+    unavailable,
+)
 from rdmadiag.snapshot.recording import Recording, RecordingHost
 
 
 def record(host: Host, deadline: float) -> tuple[Recording, dict[str, Missing]]:
-    """What `host` answers to every source, and the sources that gave nothing.
+    """What `host` answers to every source of its system, and the ones that gave nothing.
 
     `deadline` is absolute on `time.monotonic`'s clock.
     """
     lacking = unavailable(host)
-    running = SideBySide()
-    for name, reader in READERS.items():
-        if name not in lacking:
-            running.start(name, _recorded(reader, host, deadline))
     whole = Recording()
     late = dict(lacking)
-    for name, answer in running.collect(deadline).items():
-        if isinstance(answer, Missing):
-            late[name] = answer
-        else:
-            whole.add(answer)
+    own = (name for name in sources_of(host.identity.platform) if name not in lacking)
+    for group, limit in in_order(own, deadline):
+        running = SideBySide()
+        for name in group:
+            running.start(name, _recorded(name, host, hand_over(limit)))
+        for name, answer in running.collect(limit).items():
+            if isinstance(answer, Missing):
+                late[name] = answer
+            else:
+                whole.add(answer)
     return whole, late
 
 
-def _recorded(
-    reader: Callable[[Host, float], Any], host: Host, deadline: float
-) -> Callable[[], Recording]:
+def _recorded(name: str, host: Host, deadline: float) -> Callable[[], Recording]:
     def task() -> Recording:
         recording = RecordingHost(host)
-        reader(recording, deadline)
+        READERS[name](recording, deadline, Depth())
         return recording.recording
 
     return task

@@ -21,6 +21,8 @@ from rdmadiag.snapshot.layout import (
     NETLINK,
     REPEATED_FROM,
     ROOT,
+    TRANSCRIPT,
+    VERBS,
     VERSION,
     command_name,
     fold_numbers,
@@ -42,6 +44,7 @@ class Recording:
     environ: dict[str, str] = field(default_factory=dict)
     netlink: dict[str, bytes] = field(default_factory=dict)
     commands: dict[str, Ran] = field(default_factory=dict)
+    verbs: dict[str, bytes] = field(default_factory=dict)
 
     def refuse(self, question: str, subject: str, answer: Missing) -> None:
         """Note that `question` ("read", "list", …) about `subject` was not answered."""
@@ -60,6 +63,7 @@ class Recording:
             "environ",
             "netlink",
             "commands",
+            "verbs",
         ):
             getattr(self, name).update(getattr(other, name))
 
@@ -139,6 +143,12 @@ class RecordingHost:
         self._note("run", self.recording.commands, command_name(argv), answer)
         return answer
 
+    def verbs(self, gid_rows: int, deadline: float) -> bytes | Missing:
+        """See Host."""
+        answer = self._host.verbs(gid_rows, deadline)
+        self._note("verbs", self.recording.verbs, TRANSCRIPT, answer)
+        return answer
+
 
 def documents(
     recording: Recording,
@@ -151,6 +161,7 @@ def documents(
     `late` names the sources that gave nothing, so that a replay says the same of them.
     """
     files = {f"{NETLINK}/{name}.bin": content for name, content in recording.netlink.items()}
+    files |= {f"{VERBS}/{name}.jsonl": content for name, content in recording.verbs.items()}
     runs = {}
     for name, ran in recording.commands.items():
         files[f"{COMMANDS}/{name}.out"] = ran.stdout

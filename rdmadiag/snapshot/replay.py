@@ -8,15 +8,25 @@ from typing import Final, TypeVar
 from rdmadiag.answers import NodeStat, Ran, utf8
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host import READ_LIMIT
-from rdmadiag.snapshot.layout import ABOUT, COMMANDS, META, NETLINK, ROOT, command_name
+from rdmadiag.snapshot.layout import (
+    ABOUT,
+    COMMANDS,
+    META,
+    NETLINK,
+    ROOT,
+    TRANSCRIPT,
+    VERBS,
+    command_name,
+)
 from rdmadiag.snapshot.meta import Meta, read_meta
 from rdmadiag.snapshot.tree import FolderTree, SnapshotError, Tree
 
 T = TypeVar("T")
 
-_NETLINK_LIMIT: Final = 16 * 1024 * 1024
+_ANSWER_LIMIT: Final = 16 * 1024 * 1024
 _LINKS: Final = 40  # as many as Linux follows, MAXSYMLINKS
 _LINK_TEXT: Final = re.compile(r"(\.\./)+[^\0\n]+")
+_NOT_IN_BARE: Final = ("nldev", "netdev", "process", "verbs")
 _BARE: Final = Missing(Why.NOT_COLLECTED, "the snapshot holds sysfs files alone")
 
 
@@ -41,7 +51,7 @@ class SnapshotHost:
         self._folders: dict[str, str | Missing] = {}
         prefix = _top(tree)
         self._prefix = prefix
-        for folder in (ROOT, NETLINK, COMMANDS):
+        for folder in (ROOT, NETLINK, COMMANDS, VERBS):
             if tree.kind(f"{prefix}{folder}") == "link":
                 raise SnapshotError(f"{path}: {folder} is a link; a snapshot has a folder there")
         meta = read_meta(tree, prefix, path)
@@ -58,7 +68,9 @@ class SnapshotHost:
         name = utf8(os.path.basename(os.path.normpath(path)))
         self.identity = meta.identity(name.removesuffix(".tar.gz"))
         self.lacks: Mapping[str, Missing] = (
-            {"nldev": _BARE, "netdev": _BARE, "process": _BARE} if self._bare else meta.lacks
+            dict.fromkeys(("nldev", "netdev", "process", "verbs"), _BARE)
+            if self._bare
+            else meta.lacks
         )
 
     def _has(self, name: str) -> bool:
@@ -207,7 +219,7 @@ class SnapshotHost:
         refused = self._meta.refused("netlink", name)
         if refused:
             return refused
-        content = self._tree.read(f"{self._prefix}{NETLINK}/{name}.bin", _NETLINK_LIMIT)
+        content = self._tree.read(f"{self._prefix}{NETLINK}/{name}.bin", _ANSWER_LIMIT)
         return _unasked(f"netlink {name}") if isinstance(content, Missing) else content
 
     def run(self, argv: Sequence[str], deadline: float) -> Ran | Missing:
@@ -217,11 +229,19 @@ class SnapshotHost:
         if refused:
             return refused
         returncode = self._meta.runs.get(name)
-        out = self._tree.read(f"{self._prefix}{COMMANDS}/{name}.out", _NETLINK_LIMIT)
-        err = self._tree.read(f"{self._prefix}{COMMANDS}/{name}.err", _NETLINK_LIMIT)
+        out = self._tree.read(f"{self._prefix}{COMMANDS}/{name}.out", _ANSWER_LIMIT)
+        err = self._tree.read(f"{self._prefix}{COMMANDS}/{name}.err", _ANSWER_LIMIT)
         if returncode is None or isinstance(out, Missing) or isinstance(err, Missing):
             return _unasked(" ".join(argv))
         return Ran(returncode, out, err)
+
+    def verbs(self, gid_rows: int, deadline: float) -> bytes | Missing:
+        """See Host; the recorded transcript, whatever was asked for."""
+        refused = self._meta.refused("verbs", TRANSCRIPT)
+        if refused:
+            return refused
+        content = self._tree.read(f"{self._prefix}{VERBS}/{TRANSCRIPT}.jsonl", _ANSWER_LIMIT)
+        return _unasked("verbs") if isinstance(content, Missing) else content
 
 
 def _unasked(subject: str) -> Missing:

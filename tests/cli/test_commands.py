@@ -13,11 +13,16 @@ from lab.machine import Machine
 from lab.samples import infiniband_host, roce_host
 from rdmadiag import __version__
 from rdmadiag.cli import COMMANDS
+from rdmadiag.preflight.evidence import LINUX_SOURCES, MACOS_SOURCES
 from rdmadiag.samples import samples
 
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 
 STATUS_OF_SAMPLE = {
+    "mac-bridged": ("critical", 2),
+    "mac-no-ipv4-gid": ("critical", 2),
+    "mac-ready": ("ok", 0),
+    "mac-wedged": ("critical", 2),
     "roce-healthy": ("ok", 0),
     "infiniband-two-hca": ("ok", 0),
     "infiniband-no-subnet-manager": ("critical", 2),
@@ -62,7 +67,7 @@ def test_preflight_of_a_sample(name: str, rdmadiag: Rdmadiag) -> None:
     assert document["tool"] == {"name": "rdmadiag", "version": __version__}
     assert document["verdict"]["status"] == status
     assert document["host"]["recorded"] is True
-    assert set(document["evidence"]) == {"sysfs", "nldev", "netdev", "process", "verbs"}
+    assert set(document["evidence"]) == {*LINUX_SOURCES, *MACOS_SOURCES}
     text = rdmadiag("preflight", "--sample", name)
     assert (text.code, text.err) == (code, "")
     assert text.out.startswith(f"{status.upper()}  ")
@@ -124,7 +129,7 @@ def test_the_json_names_that_programs_rely_on(rdmadiag: Rdmadiag) -> None:
 
 def test_a_missing_value_says_why(rdmadiag: Rdmadiag) -> None:
     document = rdmadiag("preflight", "--json", "--sample", "infiniband-two-hca").document
-    assert document["evidence"]["verbs"]["why"] == "not_collected"
+    assert document["evidence"]["ioreg"] == {"why": "unsupported", "detail": "macOS only"}
 
 
 @pytest.mark.parametrize(

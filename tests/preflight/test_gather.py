@@ -4,10 +4,17 @@ import time
 
 import pytest
 
+from lab.mac import ready_mac
 from lab.machine import NetDev
 from rdmadiag.facts import Missing, NetDevFacts, Why
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.gather import CHEAP, READERS, _named, gather, unavailable
+from rdmadiag.preflight.evidence import (
+    LINUX_ONLY,
+    LINUX_SOURCES,
+    MACOS_ONLY,
+    MACOS_SOURCES,
+    Evidence,
+)
+from rdmadiag.preflight.gather import _named, cheap_sources, gather, unavailable
 
 
 def test_a_healthy_machine_gives_all_evidence(memory_host, soon):
@@ -16,11 +23,44 @@ def test_a_healthy_machine_gives_all_evidence(memory_host, soon):
     assert [device.name for device in found.nldev.devices] == ["mlx5_0", "mlx5_1"]
     assert [netdev.name for netdev in found.netdev.netdevs] == ["eth0"]
     assert found.process.uid == 0
-    assert found.verbs.why is Why.NOT_COLLECTED
+    assert [device.name for device in found.verbs.devices] == ["mlx5_0", "mlx5_1"]
+    assert {getattr(found, name) for name in set(MACOS_SOURCES) - {"verbs"}} == {MACOS_ONLY}
+
+
+def test_a_mac_gives_all_its_evidence_and_is_asked_nothing_of_linux(host_in_memory, soon):
+    host = host_in_memory(ready_mac().recording(), platform="darwin")
+    found = gather(host, soon)
+    assert not [name for name in MACOS_SOURCES if isinstance(getattr(found, name), Missing)]
+    assert {getattr(found, name) for name in set(LINUX_SOURCES) - {"verbs"}} == {LINUX_ONLY}
+
+
+def test_the_log_of_a_mac_is_read_after_the_provider_was_asked(host_in_memory):
+    """Opening and closing a context is what makes a healthy driver write a line."""
+    order = []
+
+    class Noting(host_in_memory):
+        def _answer(self, question, store, subject):
+            import os
+            import time as clock
+
+            if question == "verbs":
+                clock.sleep(0.5)
+            if question == "verbs" or "log_show" in subject:
+                os.write(writer, f"{question} ".encode())
+            return super()._answer(question, store, subject)
+
+    import os
+
+    reader, writer = os.pipe()
+    gather(Noting(ready_mac().recording(), platform="darwin"), time.monotonic() + 20)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        order = pipe.read().split()
+    assert order == ["verbs", "run"]
 
 
 def test_sources_that_nobody_asked_for_are_not_collected(memory_host, soon):
-    found = gather(memory_host, soon, CHEAP)
+    found = gather(memory_host, soon, cheap_sources("linux"))
     assert len(found.sysfs.devices) == 2
     assert found.process.uid == 0
     assert found.nldev == found.netdev == Missing(Why.NOT_COLLECTED, "not asked for")
@@ -38,6 +78,7 @@ def failing(host_in_memory, roce, source, how):
         "nldev": ("netlink", "nldev-get"),
         "netdev": ("netlink", "route-getlink"),
         "process": ("read", "/proc/self/limits"),
+        "verbs": ("verbs", "query"),
     }[source]
 
     class Failing(host_in_memory):
@@ -57,7 +98,7 @@ def hang():
     time.sleep(60)
 
 
-@pytest.mark.parametrize("source", READERS)
+@pytest.mark.parametrize("source", LINUX_SOURCES)
 def test_a_source_with_a_bug_is_missing_and_the_others_are_whole(
     host_in_memory, roce, memory_host, soon, source
 ):
@@ -66,11 +107,11 @@ def test_a_source_with_a_bug_is_missing_and_the_others_are_whole(
     assert getattr(found, source) == Missing(
         Why.MALFORMED, f"{source}: a bug of rdmadiag: RuntimeError('of ours')"
     )
-    others = set(READERS) - {source, "netdev"}
+    others = set(LINUX_SOURCES) - {source, "netdev"}
     assert all(getattr(found, name) == getattr(healthy, name) for name in others)
 
 
-@pytest.mark.parametrize("source", READERS)
+@pytest.mark.parametrize("source", LINUX_SOURCES)
 def test_a_source_that_hangs_is_missing_at_the_deadline_and_the_others_are_whole(
     host_in_memory, roce, source
 ):
@@ -80,16 +121,14 @@ def test_a_source_that_hangs_is_missing_at_the_deadline_and_the_others_are_whole
     missing = getattr(found, source)
     assert missing.why is Why.TIMEOUT
     assert missing.detail.startswith(f"{source}: no answer before the deadline; process ")
-    others = set(READERS) - {source}
+    others = set(LINUX_SOURCES) - {source}
     assert not [name for name in others if isinstance(getattr(found, name), Missing)]
 
 
 def test_a_host_of_another_platform_is_not_asked(roce, host_in_memory, soon):
-    host = host_in_memory(roce.recording(), platform="darwin")
+    host = host_in_memory(roce.recording(), platform="unknown")
     found = gather(host, soon)
-    assert {found.sysfs, found.nldev, found.netdev, found.process} == {
-        Missing(Why.UNSUPPORTED, "Linux only")
-    }
+    assert {getattr(found, name) for name in LINUX_SOURCES} == {LINUX_ONLY}
     assert host.asked == []
 
 

@@ -25,8 +25,8 @@ def test_a_device_seen_everywhere_needs_no_explanation() -> None:
     assert (port.netdev, port.netdev_index, port.rate_gbps) == ("ens1f0np0", 2, 100.0)
 
 
-def test_verbs_were_not_asked_and_that_is_not_a_no() -> None:
-    (row,) = rows(roce_host())
+def test_verbs_that_were_not_asked_are_not_a_no() -> None:
+    (row,) = rows(replace(roce_host().evidence(), verbs=Missing(Why.NOT_COLLECTED)))
     assert isinstance(row.seen_by.verbs, Missing)
     assert row.seen_by.verbs.why is Why.NOT_COLLECTED
 
@@ -80,7 +80,8 @@ def test_exclusive_mode_explains_a_device_that_nldev_hides() -> None:
 
 
 def test_a_device_without_ports_says_so() -> None:
-    evidence = replace(roce_host().evidence(), nldev=Missing(Why.NOT_COLLECTED))
+    nobody = Missing(Why.NOT_COLLECTED)
+    evidence = replace(roce_host().evidence(), nldev=nobody, verbs=nobody)
     device = evidence.sysfs.devices[0]  # type: ignore[union-attr, index]
     sysfs = replace(evidence.sysfs, devices=(replace(device, ports=()),))  # type: ignore[type-var]
     (row,) = rows(replace(evidence, sysfs=sysfs))

@@ -182,7 +182,7 @@ def test_not_being_able_to_look_is_not_an_empty_list(
 def test_devices_say_how_many_and_where_each_is_seen() -> None:
     text = device_list(infiniband_host(), 120)
     first, _, *table = text.splitlines()
-    assert first == "2 RDMA devices, 2 ports, 2 active; seen by sysfs, nldev, /dev"
+    assert first == "2 RDMA devices, 2 ports, 2 active; seen by sysfs, nldev, verbs, /dev"
     assert [line.split()[0] for line in table] == ["PORT", "mlx5_0/1", "mlx5_1/1"]
 
 
@@ -221,7 +221,11 @@ def test_rows_that_could_not_be_read_are_listed() -> None:
     assert "  9: could not be read (malformed: x)" in gids(changed)
     unread = replace(port, gids=Missing(Why.DENIED, "EACCES"))
     device = replace(device, ports=(unread,))
-    changed = replace(evidence, sysfs=replace(evidence.sysfs, devices=(device,)))  # type: ignore[type-var]
+    changed = replace(
+        evidence,
+        sysfs=replace(evidence.sysfs, devices=(device,)),  # type: ignore[type-var]
+        verbs=Missing(Why.NOT_COLLECTED),
+    )
     assert "GID table not read (denied: EACCES)" in gids(changed)
 
 

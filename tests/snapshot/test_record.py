@@ -5,10 +5,12 @@ import time
 
 import pytest
 
+from lab.mac import ready_mac
 from lab.machine import big_host
 from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.host import LiveHost
-from rdmadiag.preflight.gather import READERS, gather
+from rdmadiag.preflight.evidence import LINUX_SOURCES
+from rdmadiag.preflight.gather import READERS, Depth, gather, sources_of
 from rdmadiag.snapshot.record import record
 from rdmadiag.snapshot.recording import documents, write_folder
 from rdmadiag.snapshot.replay import open_snapshot
@@ -16,7 +18,8 @@ from rdmadiag.snapshot.replay import open_snapshot
 
 def facts(host, deadline):
     """What each source reads of a host, in this process."""
-    return {name: reader(host, deadline) for name, reader in READERS.items()}
+    own = sources_of(host.identity.platform)
+    return {name: READERS[name](host, deadline, Depth()) for name in own}
 
 
 def again(host, deadline):
@@ -52,6 +55,15 @@ def test_a_healthy_machine_is_read_back_as_it_was(memory_host, roce, save, soon)
     twice = save(again(once, soon), "twice")
     assert facts(twice, soon) == healthy
     assert facts(save(roce.snapshot(), "described"), soon) == healthy
+    assert not [name for name, found in healthy.items() if isinstance(found, Missing)]
+
+
+def test_a_mac_is_read_back_as_it_was(host_in_memory, save, soon):
+    mac = host_in_memory(ready_mac().recording(), platform="darwin")
+    healthy = facts(mac, soon)
+    once = save(again(mac, soon), "once")
+    assert facts(once, soon) == healthy
+    assert facts(save(ready_mac().snapshot(), "described"), soon) == healthy
     assert not [name for name, found in healthy.items() if isinstance(found, Missing)]
 
 
@@ -102,7 +114,7 @@ def test_what_a_host_lacks_is_lacked_by_its_recording(tmp_path, roce, soon):
     write_folder(documents(recording, bare.identity, late), str(tmp_path / "again"))
     host = open_snapshot(str(tmp_path / "again"))
     assert host.lacks == bare.lacks == late
-    assert set(late) == {"nldev", "netdev", "process"}
+    assert set(late) == {"nldev", "netdev", "process", "verbs"}
     assert gather(host, soon).sysfs == gather(bare, soon).sysfs
 
 
@@ -125,10 +137,10 @@ def test_a_source_that_was_late_is_late_in_the_replay(roce, host_in_memory, save
 
 
 def test_a_host_of_another_platform_records_nothing(roce, host_in_memory, soon):
-    host = host_in_memory(roce.recording(), platform="darwin")
+    host = host_in_memory(roce.recording(), platform="unknown")
     recording, late = record(host, soon)
     assert recording.files == {}
-    assert set(late) == set(READERS)
+    assert set(late) == set(LINUX_SOURCES)
     assert {missing.why for missing in late.values()} == {Why.UNSUPPORTED}
     assert host.asked == []
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rdmadiag.answers import NodeStat, Ran
 from rdmadiag.facts import Missing, Why
-from rdmadiag.preflight.gather import READERS
+from rdmadiag.preflight.evidence import LINUX_SOURCES
 from rdmadiag.snapshot.layout import MAX_ENTRIES, fold_numbers, unfold_numbers
 from rdmadiag.snapshot.recording import Recording, documents
 from rdmadiag.snapshot.replay import open_snapshot
@@ -64,7 +64,7 @@ def test_a_bare_folder_is_a_host_of_sysfs_alone(tmp_path, place):
     host = open_snapshot(str(tmp_path / "bare"))
     assert host.read("/sys/class/infiniband/mlx5_0/ports/1/state") == b"4: ACTIVE\n"
     assert host.list("/sys/class/infiniband") == ("mlx5_0",)
-    assert set(host.lacks) == set(READERS) - {"sysfs"}
+    assert set(host.lacks) == set(LINUX_SOURCES) - {"sysfs"}
     assert {missing.why for missing in host.lacks.values()} == {Why.NOT_COLLECTED}
     assert (host.identity.hostname, host.identity.recorded) == ("bare", True)
 

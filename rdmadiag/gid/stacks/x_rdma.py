@@ -9,14 +9,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from rdmadiag.facts import GidEntry
+from rdmadiag.gid.scan import MAX_ROUTE_GID_SCAN
 from rdmadiag.gid.stacks.pick import Pick
 from rdmadiag.ib import GidType, LinkLayer
 
 STACK: Final = "x-rdma"
 VERSION: Final = "0.6"
-
-MAX_ROUTE_GID_SCAN: Final = 8
-"""Thunderbolt devices report long tables and expose a short useful prefix."""
 
 
 def select(entries: Sequence[GidEntry], link_layer: LinkLayer) -> GidEntry | None:

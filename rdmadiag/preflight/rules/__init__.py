@@ -3,14 +3,32 @@
 from collections.abc import Iterator
 from typing import Final
 
-from rdmadiag.preflight.rules import access, discovery, gids, ports, sources, witnesses
+from rdmadiag.preflight.rules import (
+    access,
+    discovery,
+    gids,
+    mac_host,
+    mac_log,
+    ports,
+    provider,
+    sources,
+    thunderbolt_address,
+    thunderbolt_link,
+    thunderbolt_resources,
+    witnesses,
+)
 from rdmadiag.preflight.rules.rule import Case, Rule
 from rdmadiag.preflight.verdict import Finding
 
+_FAMILIES: Final = (
+    *(discovery, mac_host, provider, access, mac_log),
+    *(ports, thunderbolt_link, thunderbolt_address, thunderbolt_resources),
+    *(gids, witnesses, sources),
+)
+"""Lowest cause first: of findings that weigh the same, the first is the answer."""
+
 CATALOGUE: Final[dict[str, Rule]] = {
-    rule.code: rule
-    for family in (discovery, access, ports, gids, witnesses, sources)
-    for rule in family.RULES
+    rule.code: rule for family in _FAMILIES for rule in family.RULES
 }
 
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from rdmadiag.facts import Missing, PciFunction, Why, present
 from rdmadiag.ib import NetnsMode
+from rdmadiag.preflight.cabling import Generation, generation
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
@@ -149,4 +150,38 @@ def device_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
         )
 
 
-RULES: Final[tuple[Rule, ...]] = (no_rdma_device, device_unreadable)
+@rule(
+    "no-thunderbolt-rdma-device",
+    Severity.UNKNOWN,
+    "librdma lists no device",
+    "The library was asked and lists no device, though RDMA is switched on and the hardware may "
+    "well have it. Where the switch, the release or the hardware explains it, that is said "
+    "instead.",
+    ("https://developer.apple.com/documentation/technotes/tn3205",),
+)
+def no_thunderbolt_rdma_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Nothing that another rule explains."""
+    verbs, macos = case.evidence.verbs, case.evidence.macos
+    if case.devices or isinstance(verbs, Missing) or verbs.platform != "darwin":
+        return
+    off = not isinstance(macos, Missing) and macos.rdma_enabled is False
+    if off or verbs.unanswered or generation(case.evidence) is Generation.OLDER:
+        return
+    yield speaker.finding(
+        "no RDMA device: librdma lists none",
+        evidence=[
+            Proof("verbs", "ibv_get_device_list", "no device"),
+            *(Proof("verbs", each.call, f"{each.errno} {each.name}") for each in verbs.failures),
+        ],
+        remedy=(
+            "rdma_ctl status",
+            "system_profiler SPThunderboltDataType | grep Speed   # 80 Gb/s or more?",
+        ),
+    )
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    no_rdma_device,
+    no_thunderbolt_rdma_device,
+    device_unreadable,
+)

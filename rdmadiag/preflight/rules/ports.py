@@ -7,19 +7,24 @@ from rdmadiag.facts import Missing, NetDev
 from rdmadiag.ib import NO_LID, PhysState, PortState
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.reconcile import PortView, Protocol
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule, seen
+from rdmadiag.preflight.rules.rule import (
+    Case,
+    Rule,
+    Speaker,
+    idle_or_broken,
+    port_attribute,
+    rule,
+    seen,
+    verbs_answer,
+)
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 
 
 def _is_down(port: PortView) -> bool:
+    if port.protocol is Protocol.THUNDERBOLT:
+        return False  # a family of its own: there the cable and the peer tell the cause
     states = set(port.states.values())
     return bool(states) and PortState.ACTIVE not in states
-
-
-def _severity(case: Case) -> Severity:
-    """An idle port beside a working one is often just unused; it is critical when asked for."""
-    others = any(port.is_active for _, port in case.ports)
-    return Severity.WARN if others and not case.selected else Severity.CRITICAL
 
 
 @rule(
@@ -42,7 +47,7 @@ def link_not_up(speaker: Speaker, case: Case) -> Iterator[Finding]:
             f"{port.name} has no link: physical state {port.phys_state}{cause}",
             device=port.device,
             port=port.number,
-            severity=_severity(case),
+            severity=idle_or_broken(case),
             evidence=(
                 port_attribute(port, "phys_state", port.phys_state),
                 port_attribute(port, "state", port.state),
@@ -158,7 +163,7 @@ def port_not_active(speaker: Speaker, case: Case) -> Iterator[Finding]:
             f"{port.name} is {seen(port.state)}, not ACTIVE{managed}",
             device=port.device,
             port=port.number,
-            severity=_severity(case),
+            severity=idle_or_broken(case),
             evidence=(
                 port_attribute(port, "state", port.state),
                 port_attribute(port, "phys_state", port.phys_state),
@@ -190,8 +195,12 @@ def port_state_unknown(speaker: Speaker, case: Case) -> Iterator[Finding]:
             f"{port.name}: its state could not be read",
             device=port.device,
             port=port.number,
-            evidence=[port_attribute(port, "state", port.state)],
-            remedy=(f"cat /sys/class/infiniband/{port.device}/ports/{port.number}/state",),
+            evidence=[(port_attribute if port.sysfs else verbs_answer)(port, "state", port.state)],
+            remedy=(
+                f"cat /sys/class/infiniband/{port.device}/ports/{port.number}/state"
+                if port.sysfs
+                else f"ibv_devinfo -d {port.device}",
+            ),
         )
 
 

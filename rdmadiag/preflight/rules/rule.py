@@ -95,3 +95,15 @@ def port_attribute(port: PortView, name: str, value: Any) -> Proof:
     """A file below the port's folder in sysfs."""
     folder = f"/sys/class/infiniband/{port.device}/ports/{port.number}"
     return Proof("sysfs", f"{folder}/{name}", seen(value))
+
+
+def verbs_answer(port: PortView, name: str, value: Any) -> Proof:
+    """A field of what ibv_query_port or ibv_query_gid gave for the port."""
+    call = "ibv_query_gid" if name.startswith("gid") else "ibv_query_port"
+    return Proof("verbs", f"{call} {port.name}: {name}", seen(value))
+
+
+def idle_or_broken(case: Case) -> Severity:
+    """An idle port beside a working one is often just unused; it is critical when asked for."""
+    others = any(port.is_active for _, port in case.ports)
+    return Severity.WARN if others and not case.selected else Severity.CRITICAL

@@ -5,7 +5,8 @@ from dataclasses import fields
 from typing import Any, Final
 
 from rdmadiag.facts import Missing, Why
-from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.preflight.access import Library, library, node_access
+from rdmadiag.preflight.evidence import LINUX_ONLY, MACOS_ONLY, Evidence
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 
@@ -36,12 +37,43 @@ def source_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 continue
         if not isinstance(missing, Missing) or missing.why is Why.NOT_COLLECTED:
             continue
-        if name == "nldev" and missing.why is Why.ABSENT and _no_ib_core(case.evidence):
-            continue  # no ib_core, no nldev: said by no-rdma-device
+        if missing in (LINUX_ONLY, MACOS_ONLY) or _is_said_elsewhere(name, missing, case):
+            continue
         yield speaker.finding(
             f"{name} could not be read: {missing}",
             evidence=[Proof(name, name, seen(missing))],
             remedy=_REMEDY.get(missing.why, ()),
+        )
+
+
+def _is_said_elsewhere(name: str, missing: Missing, case: Case) -> bool:
+    """Whether a rule that names the cause speaks: no-rdma-device, or one on access."""
+    if missing.why is not Why.ABSENT:
+        return False
+    if name == "nldev":
+        return _no_ib_core(case.evidence)
+    if name != "verbs" or isinstance(case.evidence.sysfs, Missing):
+        return False
+    return all(
+        library(device, case.evidence) is Library.NO_LIBIBVERBS
+        or ((access := node_access(device, case.evidence)) and access.node is None)
+        for device in case.devices
+    )
+
+
+@rule(
+    "system-not-supported",
+    Severity.UNKNOWN,
+    "System not supported",
+    "rdmadiag reads Linux and macOS; on this system there was nothing that it could look at.",
+)
+def system_not_supported(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Nothing was looked at, which must not pass for good."""
+    evidence = case.evidence
+    if evidence.sysfs == evidence.verbs == LINUX_ONLY and evidence.macos == MACOS_ONLY:
+        yield speaker.finding(
+            "this is neither Linux nor macOS: nothing could be looked at",
+            evidence=[Proof("sysfs", "sysfs", seen(evidence.sysfs))],
         )
 
 
@@ -52,6 +84,34 @@ _REMEDY: Final = {
         "ps -eo pid,stat,wchan:32,args | awk '$2 ~ /D/'   # stuck in the kernel?",
     ),
 }
+
+
+@rule(
+    "source-incomplete",
+    Severity.UNKNOWN,
+    "Part of a source could not be read",
+    "A Mac's source is made of several commands, and one of them failed: what it would have "
+    "shown is unknown. A note where nothing that decides hangs on it.",
+)
+def source_incomplete(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """The parts of the sources that are there."""
+    for name in ("macos", "ioreg", "mac_network"):
+        facts = getattr(case.evidence, name)
+        if isinstance(facts, Missing):
+            continue
+        for part in fields(facts):
+            missing = getattr(facts, part.name)
+            if not isinstance(missing, Missing) or part.name == "rdma_enabled":
+                continue  # the switch has a rule of its own
+            yield speaker.finding(
+                f"{name}: {part.name} could not be read: {missing}",
+                severity=Severity.INFO if part.name in _DECIDE_NOTHING else None,
+                evidence=[Proof(name, part.name, seen(missing))],
+                remedy=_REMEDY.get(missing.why, ()),
+            )
+
+
+_DECIDE_NOTHING: Final = ("panics", "sleep_minutes", "boot_seconds", "build", "version")
 
 
 @rule(
@@ -95,11 +155,11 @@ def _refused_ports(case: Case) -> Iterator[tuple[str, int, Missing]]:
     "them, such as a copied sysfs tree.",
 )
 def source_not_collected(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """One line for all of them; what this version never asks is not worth one."""
+    """One line for all of them."""
     names = [
         name
         for name, facts in _sources(case.evidence)
-        if isinstance(facts, Missing) and facts.why is Why.NOT_COLLECTED and name != "verbs"
+        if isinstance(facts, Missing) and facts.why is Why.NOT_COLLECTED
     ]
     if names:
         yield speaker.finding(
@@ -108,4 +168,10 @@ def source_not_collected(speaker: Speaker, case: Case) -> Iterator[Finding]:
         )
 
 
-RULES: Final[tuple[Rule, ...]] = (source_failed, nldev_device_refused, source_not_collected)
+RULES: Final[tuple[Rule, ...]] = (
+    system_not_supported,
+    source_failed,
+    source_incomplete,
+    nldev_device_refused,
+    source_not_collected,
+)

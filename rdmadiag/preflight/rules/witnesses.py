@@ -6,8 +6,17 @@ from typing import Final
 from rdmadiag.facts import Missing, NldevDevice, SysfsDevice
 from rdmadiag.ib import PhysState, PortState
 from rdmadiag.preflight.access import in_other_netns
+from rdmadiag.preflight.reconcile import PortView
 from rdmadiag.preflight.rules.discovery import SHARE_NETNS
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule, seen
+from rdmadiag.preflight.rules.rule import (
+    Case,
+    Rule,
+    Speaker,
+    port_attribute,
+    rule,
+    seen,
+    verbs_answer,
+)
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 
 
@@ -29,12 +38,17 @@ def state_disagreement(speaker: Speaker, case: Case) -> Iterator[Finding]:
             f"{port.name}: {said}",
             device=port.device,
             port=port.number,
-            evidence=(
-                port_attribute(port, "state", states["sysfs"]),
-                Proof("nldev", f"RDMA_NLDEV_ATTR_PORT_STATE of {port.name}", seen(states["nldev"])),
-            ),
+            evidence=[_witness(port, who, state) for who, state in states.items()],
             remedy=("rdmadiag preflight   # again: did the port just change?", "rdma link"),
         )
+
+
+def _witness(port: PortView, who: str, state: PortState) -> Proof:
+    if who == "sysfs":
+        return port_attribute(port, "state", state)
+    if who == "verbs":
+        return verbs_answer(port, "state", state)
+    return Proof("nldev", f"RDMA_NLDEV_ATTR_PORT_STATE of {port.name}", seen(state))
 
 
 @rule(
@@ -54,7 +68,7 @@ def device_in_one_source(speaker: Speaker, case: Case) -> Iterator[Finding]:
     if isinstance(sysfs.devices, Missing):
         return
     for device in case.devices:
-        if device.sysfs and device.nldev:
+        if bool(device.sysfs) == bool(device.nldev):
             continue
         shows, hides = ("sysfs", "nldev") if device.sysfs else ("nldev", "sysfs")
         mode = nldev.netns_mode
@@ -93,6 +107,8 @@ def state_contradicts_link(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """A link in error recovery stays active for a moment; no other state does."""
     fine = (PhysState.LINK_UP, PhysState.LINK_ERROR_RECOVERY)
     for _, port in case.ports:
+        if port.sysfs is None:
+            continue  # what verbs alone shows of a Thunderbolt link is not its physical state
         if not port.is_active or isinstance(port.phys_state, Missing) or port.phys_state in fine:
             continue
         yield speaker.finding(

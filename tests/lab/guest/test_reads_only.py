@@ -2,7 +2,11 @@
 
 import json
 import re
-from collections.abc import Callable
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +20,15 @@ Run = Callable[..., Any]
 CALLS = (
     "open,openat,openat2,creat,socket,send,sendto,sendmsg,sendmmsg,ioctl,unlink,unlinkat,rename,"
     "renameat,renameat2,mkdir,mkdirat,symlink,symlinkat,chmod,fchmod,fchmodat,chown,mount,"
-    "init_module,finit_module,delete_module,bind,setns,unshare,truncate,ftruncate"
+    "init_module,finit_module,delete_module,bind,setns,unshare,truncate,ftruncate,execve"
 )
+STRACE = ("strace", "-f", "--seccomp-bpf", "-qq", "-s", "128", "-e", f"trace={CALLS}", "-o")
 WRITES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND")
 CHANGES = re.compile(
     r"\b(creat|unlink\w*|rename\w*|mkdir\w*|symlink\w*|f?chmod\w*|chown|mount|init_module|"
     r"finit_module|delete_module|setns|unshare|f?truncate)\("
 )
+NODE = re.compile(r'open\w*\(.*"/dev/infiniband/(\w+)"')
 NLDEV_READS = {(5 << 10) + op for op in (1, 5, 6, *range(9, 16), 17, 22, 23, 24)}
 NETLINK_DONE = {"RTM_GETLINK", "RTM_GETADDR"}
 
@@ -32,6 +38,138 @@ READING = {
     "devices": ["devices", "--json", "--timeout", "30"],
     "snapshot": ["snapshot", "OUT", "--timeout", "30"],
 }
+ASKING = [command for command in READING if command != "gids"]
+
+
+# --- what is sent to a device node -----------------------------------------------------
+
+# Of RDMA_VERBS_IOCTL strace prints a pointer alone, and libibverbs writes nothing. The kernel
+# itself is asked therefore: probes at the two entries of ib_uverbs read the header there.
+TRACEFS = Path("/sys/kernel/tracing")
+PROBES = """
+p:lab/verbs_write ib_uverbs_write command=+u0($arg2):u32
+p:lab/verbs_ioctl ib_uverbs_ioctl object=+u2($arg3):u16 method=+u4($arg3):u16 \
+attr=+u24($arg3):u16 value=+u32($arg3):u64
+"""
+EVENT = re.compile(r"-(?P<pid>\d+) +\[\d+\].* verbs_(?P<entry>ioctl|write): \(.*?\) (?P<rest>.*)")
+
+# rdma/ib_user_ioctl_cmds.h; a method that is not here makes, changes or removes something.
+OBJECT_DEVICE = 0
+INVOKE_WRITE = 0
+ATTR_WRITE_CMD = 2
+QUERIES = {
+    (OBJECT_DEVICE, 2): "QUERY_PORT",
+    (OBJECT_DEVICE, 3): "GET_CONTEXT",
+    (OBJECT_DEVICE, 4): "QUERY_CONTEXT",
+    (OBJECT_DEVICE, 5): "QUERY_GID_TABLE",
+    (OBJECT_DEVICE, 6): "QUERY_GID_ENTRY",
+    (16, 0): "ASYNC_EVENT_ALLOC",  # the context's own descriptor, which ends with it
+}
+# rdma/ib_user_verbs.h: commands of write(), and of the ioctl that stands for it.
+COMMANDS = {0: "GET_CONTEXT", 1: "QUERY_DEVICE", 2: "QUERY_PORT"}
+EXTENDED = 0x80000000
+COMMAND_BITS = 0xFF
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One request to a device node, as the kernel got it."""
+
+    pid: int
+    query: str | None  # what it asks; None for all that does more than ask
+    text: str
+
+
+def sent_to_nodes(trace: str) -> list[Sent]:
+    sent = []
+    for line in trace.splitlines():
+        event = None if line.startswith("#") else EVENT.search(line)
+        if event is None:
+            assert line.startswith("#") or not line.strip(), line
+            continue
+        numbers = {
+            name: int(value) for name, value in re.findall(r"(\w+)=(\d+)(?!\S)", event["rest"])
+        }
+        query = _query(event["entry"], numbers)
+        sent.append(Sent(int(event["pid"]), query, f"{event['entry']} {event['rest']}"))
+    return sent
+
+
+def _query(entry: str, numbers: dict[str, int]) -> str | None:
+    """A number that the probe could not read is absent: then it is no query."""
+    if entry == "write":
+        return _written(numbers.get("command", -1))
+    method = numbers.get("object", -1), numbers.get("method", -1)
+    if method != (OBJECT_DEVICE, INVOKE_WRITE):
+        return QUERIES.get(method)
+    # libibverbs puts the attribute that names the command first.
+    return _written(numbers.get("value", -1)) if numbers.get("attr") == ATTR_WRITE_CMD else None
+
+
+def _written(command: int) -> str | None:
+    if command & ~(EXTENDED | COMMAND_BITS):
+        return None
+    return COMMANDS.get(command & COMMAND_BITS)
+
+
+@contextmanager
+def probes() -> Iterator[Callable[[], list[Sent]]]:
+    """Yields what was sent to device nodes since the last call."""
+    trace = TRACEFS / "trace"
+    events = TRACEFS / "kprobe_events"
+    enable = TRACEFS / "events" / "lab" / "enable"
+    events.write_text(PROBES)
+
+    def taken() -> list[Sent]:
+        sent = sent_to_nodes(trace.read_text())
+        trace.write_text("")
+        return sent
+
+    try:
+        enable.write_text("1")
+        taken()
+        yield taken
+    finally:
+        enable.write_text("0")
+        events.write_text("")
+
+
+# --- who opens one ---------------------------------------------------------------------
+
+
+def verbs_children(lines: list[str]) -> dict[int, int]:
+    """Process → the line at which it became the program of the verbs query."""
+    return {
+        _pid(line): at
+        for at, line in enumerate(lines)
+        if " execve(" in line and "rdmadiag.verbs.query" in line
+    }
+
+
+def opened_nodes(lines: list[str]) -> tuple[set[str], list[str]]:
+    """The nodes that a verbs child opened, and the lines where another process opened one."""
+    children = verbs_children(lines)
+    ours, foreign = set(), []
+    for at, line in enumerate(lines):
+        if node := NODE.search(line):
+            if children.get(_pid(line), at) < at:
+                ours.add(node[1])
+            else:
+                foreign.append(line)
+    return ours, foreign
+
+
+def _pid(line: str) -> int:
+    return int(line.split(maxsplit=1)[0])
+
+
+@dataclass(frozen=True)
+class Traced:
+    """One command: its own output folder, strace's lines, and what reached device nodes."""
+
+    out: Path
+    lines: list[str]
+    sent: list[Sent]
 
 
 @pytest.fixture(scope="class")
@@ -40,55 +178,78 @@ def traced(
     rdmadiag: Rdmadiag,
     run: Run,
     tmp_path_factory: pytest.TempPathFactory,
-) -> dict[str, tuple[Path, list[str]]]:
-    """Command → its own output folder and strace's lines; once for all tests here."""
+) -> dict[str, Traced]:
+    """By command; once for all tests here."""
     folder = tmp_path_factory.mktemp("strace")
-    before = run(["rdma", "-j", "res"], timeout=30).stdout
+    before = resources(run)
     traces = {}
-    for name, arguments in READING.items():
-        out = folder / f"{name}-out"
-        argv = [str(out) if each == "OUT" else each for each in arguments]
-        log = folder / f"{name}.strace"
-        trace = ("-f", "--seccomp-bpf", "-qq", "-s", "64", "-e", f"trace={CALLS}")
-        prefix = ("strace", *trace, "-o", str(log))
-        code, _, err = rdmadiag(*argv, prefix=prefix, timeout=300)
-        assert code == 0, err
-        traces[name] = (out, log.read_text().splitlines())
-    assert run(["rdma", "-j", "res"], timeout=30).stdout == before, "a resource was left"
+    with probes() as taken:
+        for name, arguments in READING.items():
+            out = folder / f"{name}-out"
+            argv = [str(out) if each == "OUT" else each for each in arguments]
+            log = folder / f"{name}.strace"
+            code, _, err = rdmadiag(*argv, prefix=(*STRACE, str(log)), timeout=300)
+            assert code == 0, err
+            traces[name] = Traced(out, log.read_text().splitlines(), taken())
+    assert resources(run) == before, "a resource was left"
     return traces
+
+
+def resources(run: Run) -> tuple[str, str]:
+    """Counts of each device, and the user contexts."""
+    contexts = run(["rdma", "-j", "res", "show", "ctx"], timeout=30)
+    return run(["rdma", "-j", "res"], timeout=30).stdout, contexts.stdout
 
 
 class TestSystemCalls:
     @pytest.mark.parametrize("command", list(READING))
-    def test_opens_nothing_for_writing_but_its_own_output(
-        self, command: str, traced: dict[str, tuple[Path, list[str]]]
+    def test_opens_nothing_for_writing_but_its_own_output_and_what_verbs_opens(
+        self, command: str, traced: dict[str, Traced]
     ) -> None:
-        out, lines = traced[command]
+        out, lines = traced[command].out, traced[command].lines
         opened = [line for line in lines if "open" in line and WRITES.search(line)]
-        foreign = [line for line in opened if f'"{out}/' not in line]
+        known = re.compile(rf'"({re.escape(str(out))}/.*|/dev/null|/dev/infiniband/\w+)"')
+        foreign = [line for line in opened if not known.search(line)]
         assert any("/sys/class/infiniband" in line for line in lines), "strace saw nothing"
         assert foreign == []
 
     @pytest.mark.parametrize("command", list(READING))
     def test_makes_and_removes_no_file_loads_no_module_enters_no_namespace(
-        self, command: str, traced: dict[str, tuple[Path, list[str]]]
+        self, command: str, traced: dict[str, Traced]
     ) -> None:
-        out, lines = traced[command]
-        changed = [line for line in lines if CHANGES.search(line)]
-        assert [line for line in changed if f'"{out}' not in line] == []
+        changed = [line for line in traced[command].lines if CHANGES.search(line)]
+        assert [line for line in changed if f'"{traced[command].out}' not in line] == []
 
-    @pytest.mark.parametrize("command", list(READING))
-    def test_opens_no_device_node_so_it_can_create_no_queue_pair(
-        self, command: str, traced: dict[str, tuple[Path, list[str]]]
+    def test_gids_opens_no_device_node_and_asks_no_library(self, traced: dict[str, Traced]) -> None:
+        lines = traced["gids"].lines
+        assert opened_nodes(lines) == (set(), [])
+        assert verbs_children(lines) == {}
+        assert traced["gids"].sent == []
+
+    @pytest.mark.parametrize("command", ASKING)
+    def test_the_verbs_child_alone_opens_device_nodes(
+        self, command: str, traced: dict[str, Traced]
     ) -> None:
-        _, lines = traced[command]
-        assert [line for line in lines if re.search(r'open\w*\(.*"/dev/infiniband/\w', line)] == []
+        lines = traced[command].lines
+        assert len(verbs_children(lines)) == 1
+        assert opened_nodes(lines) == ({"uverbs0", "uverbs1"}, [])
+
+    @pytest.mark.parametrize("command", ASKING)
+    def test_what_reaches_a_device_node_asks_and_makes_no_object(
+        self, command: str, traced: dict[str, Traced]
+    ) -> None:
+        sent = traced[command].sent
+        assert [each.text for each in sent if each.query is None] == []
+        assert {each.pid for each in sent} == set(verbs_children(traced[command].lines))
+        queries = [each.query for each in sent]
+        for query in ("GET_CONTEXT", "QUERY_DEVICE", "QUERY_PORT", "QUERY_GID_TABLE"):
+            assert queries.count(query) >= 2, f"no {query} of both devices"
 
     @pytest.mark.parametrize("command", list(READING))
     def test_sends_no_netlink_message_that_is_not_a_get(
-        self, command: str, traced: dict[str, tuple[Path, list[str]]]
+        self, command: str, traced: dict[str, Traced]
     ) -> None:
-        _, lines = traced[command]
+        lines = traced[command].lines
         sent = [kind for line in lines for kind in re.findall(r"nlmsg_type=([A-Za-z_0-9]+)", line)]
         foreign = [kind for kind in sent if not _is_read(kind)]
         assert foreign == []
@@ -108,13 +269,49 @@ def _is_read(kind: str) -> bool:
         return False
 
 
-def test_a_queue_pair_made_meanwhile_would_have_been_seen(
-    rxe_pair: tuple[Rxe, Rxe], run: Run
-) -> None:
-    """The comparison of `rdma res` above can fail: a program with a queue pair changes it."""
-    before = json.loads(run(["rdma", "-j", "res"], timeout=30).stdout)
-    script = (
-        "timeout 20 ibv_rc_pingpong -d rxe0 -g 1 >/dev/null & sleep 3; rdma -j res; kill $!; wait"
-    )
-    during = json.loads(run(["bash", "-c", script], timeout=60).stdout)
-    assert during[0]["qp"] == before[0]["qp"] + 1
+class TestControls:
+    """What is watched above can fail."""
+
+    def test_a_program_with_a_queue_pair_is_refused(
+        self, rxe_pair: tuple[Rxe, Rxe], run: Run, tmp_path: Path
+    ) -> None:
+        log = tmp_path / "strace"
+        program = ("timeout", "10", "ibv_rc_pingpong", "-d", "rxe0", "-g", "1")
+        with probes() as taken:
+            run([*STRACE, str(log), *program], timeout=60)
+            sent = taken()
+        refused = {each.text.partition(" attr=")[0] for each in sent if each.query is None}
+        makes_cq, makes_qp = "ioctl object=3 method=0", "ioctl object=4 method=0"
+        assert {makes_cq, makes_qp} <= refused
+        assert {each.query for each in sent} >= {"GET_CONTEXT", "QUERY_PORT"}
+        allocates_pd, registers_mr = 3, 9
+        for command in (allocates_pd, registers_mr):
+            assert any(each.text.endswith(f"value={command}") for each in sent)
+        ours, foreign = opened_nodes(log.read_text().splitlines())
+        assert ours == set()
+        assert "/dev/infiniband/uverbs0" in "".join(foreign)
+
+    def test_a_command_that_is_written_is_seen(self, rxe_pair: tuple[Rxe, Rxe], run: Run) -> None:
+        allocate_pd, query_port = 3, 2
+        script = (
+            "import os, sys; os.write(os.open(sys.argv[1], os.O_RDWR), bytes.fromhex(sys.argv[2]))"
+        )
+        with probes() as taken:
+            for command in (allocate_pd, query_port):
+                header = struct.pack("=IHH", command, 2, 0).hex()
+                argv = [sys.executable, "-c", script, "/dev/infiniband/uverbs0", header]
+                assert run(argv, timeout=30).returncode != 0, "the kernel took a command of 8 bytes"
+            sent = taken()
+        assert [(each.query, each.text) for each in sent] == [
+            (None, "write command=3"),
+            ("QUERY_PORT", "write command=2"),
+        ]
+
+    def test_a_queue_pair_made_meanwhile_would_have_been_seen(
+        self, rxe_pair: tuple[Rxe, Rxe], run: Run
+    ) -> None:
+        before = json.loads(run(["rdma", "-j", "res"], timeout=30).stdout)
+        program = "timeout 20 ibv_rc_pingpong -d rxe0 -g 1"
+        script = f"{program} >/dev/null & sleep 3; rdma -j res; kill $!; wait"
+        during = json.loads(run(["bash", "-c", script], timeout=60).stdout)
+        assert during[0]["qp"] == before[0]["qp"] + 1

@@ -281,6 +281,7 @@ def no_device(**changes: object) -> Evidence:
     assert not isinstance(evidence.nldev, Missing)
     gone = with_sysfs(evidence, devices=(), uverbs=())
     gone = replace(gone, nldev=replace(evidence.nldev, devices=()))
+    gone = replace(gone, verbs=replace(evidence.verbs, devices=()))  # type: ignore[type-var]
     return with_process(gone, **changes) if changes else gone
 
 
@@ -425,12 +426,17 @@ def test_an_active_infiniband_port_without_a_readable_lid_is_unknown() -> None:
     assert ("lid-unreadable", "unknown") in said(evidence)
 
 
+def by_sysfs_alone(evidence: Evidence) -> Evidence:
+    nobody = Missing(Why.NOT_COLLECTED)
+    return replace(evidence, nldev=nobody, verbs=nobody)
+
+
 def _port_of(machine: Machine, **changes: object) -> Evidence:
     evidence = machine.evidence()
     assert not isinstance(evidence.sysfs, Missing)
     first, *others = evidence.sysfs.devices  # type: ignore[misc]
     changed = replace(first, ports=(replace(first.ports[0], **changes),))
-    return with_sysfs(evidence, devices=(changed, *others))
+    return by_sysfs_alone(with_sysfs(evidence, devices=(changed, *others)))
 
 
 def test_a_node_whose_mode_allows_it_is_refused_by_something_else() -> None:
@@ -455,7 +461,7 @@ def test_without_ib_core_one_rule_speaks_of_it() -> None:
 
 
 @pytest.mark.parametrize("why", [Why.DENIED, Why.TIMEOUT, Why.MALFORMED, Why.UNSUPPORTED])
-@pytest.mark.parametrize("source", ["sysfs", "nldev", "netdev", "process"])
+@pytest.mark.parametrize("source", ["sysfs", "nldev", "netdev", "process", "verbs"])
 def test_a_source_that_failed_is_unknown_and_the_rest_is_judged(source: str, why: Why) -> None:
     evidence = replace(roce_host().evidence(), **{source: Missing(why, "reason")})
     spoken = findings(evidence)
@@ -526,8 +532,7 @@ def test_a_device_without_readable_ports_is_unknown() -> None:
     assert not isinstance(evidence.sysfs, Missing)
     first, second = evidence.sysfs.devices  # type: ignore[misc]
     dangling = replace(second, ports=Missing(Why.ABSENT, "ENOENT"))
-    evidence = with_sysfs(evidence, devices=(first, dangling))
-    evidence = replace(evidence, nldev=Missing(Why.NOT_COLLECTED))
+    evidence = by_sysfs_alone(with_sysfs(evidence, devices=(first, dangling)))
     assert ("device-unreadable", "unknown") in said(evidence)
 
 
@@ -536,7 +541,7 @@ def _port(evidence: Evidence, **changes: object) -> Evidence:
     (device,) = evidence.sysfs.devices  # type: ignore[misc]
     (port,) = device.ports
     changed = replace(device, ports=(replace(port, **changes),))
-    return replace(with_sysfs(evidence, devices=(changed,)), nldev=Missing(Why.NOT_COLLECTED))
+    return by_sysfs_alone(with_sysfs(evidence, devices=(changed,)))
 
 
 def test_a_state_that_cannot_be_read_is_unknown() -> None:
@@ -568,7 +573,7 @@ def _every_machine() -> list[Machine]:
 
 
 @pytest.mark.parametrize("machine", _every_machine(), ids=lambda machine: machine.hostname)
-@pytest.mark.parametrize("source", ["sysfs", "nldev", "netdev", "process"])
+@pytest.mark.parametrize("source", ["sysfs", "nldev", "netdev", "process", "verbs"])
 @pytest.mark.parametrize("why", list(Why))
 def test_no_missing_source_makes_a_verdict_better(machine: Machine, source: str, why: Why) -> None:
     order = ["ok", "warn", "unknown", "critical"]

@@ -1,5 +1,6 @@
 """What sources find: frozen values that carry evidence and no verdict.
 
+Here stands what Linux shows; `verbs` and `macos` beside it are imported where needed.
 `Missing` stands wherever a value could not be looked at, with the reason. A field's
 comment names the file, attribute or command that the value came from.
 """
@@ -79,6 +80,7 @@ class GidTable:
     length: int  # number of entries in ports/N/gids
     entries: tuple[GidEntry, ...]
     unreadable: dict[int, Missing] = field(default_factory=dict)  # rows that could not be read
+    asked: int | None = None  # rows that were asked for, from 0; None is all of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,16 +343,6 @@ class ProcessFacts:
     container: str | None  # which sign of a container was seen
     library: VerbsLibrary | Missing
     environment: Missing | dict[str, str]  # RDMAV_, IBV_, MLX5_, NCCL_IB_, UCX_, …
-
-
-# --- verbs -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class VerbsFacts:
-    """What libibverbs or librdma answers. No source fills this yet."""
-
-    devices: tuple[str, ...]
 
 
 def present(values: "tuple[T, ...] | Missing") -> Iterator[T]:

@@ -1,0 +1,1 @@
+"""What an errno, a status or a line of a log means, and what to do about it."""

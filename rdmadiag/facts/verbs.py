@@ -1,0 +1,120 @@
+"""What libibverbs or librdma answers, asked in a child process."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rdmadiag.facts import Missing, present
+from rdmadiag.gid.gid import Gid
+from rdmadiag.ib import GidType, LinkLayer, NodeType, PhysState, PortState
+
+
+@dataclass(frozen=True, slots=True)
+class VerbsFailure:
+    """A call that failed by its own convention."""
+
+    call: str  # "ibv_open_device"
+    device: str | None
+    port: int | None
+    errno: int  # of `VerbsFacts.platform`; 0 where the call gave none
+    name: str  # "ENODEV"
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """The call that the query was in when it ended without an answer."""
+
+    call: str
+    device: str | None
+    port: int | None
+    seconds: float  # for how long the call had been running
+    end: str  # "killed at the deadline", "signal 11"
+    pid: int
+    unkillable: bool  # SIGKILL did not end it: it is stuck in the kernel
+
+
+@dataclass(frozen=True, slots=True)
+class VerbsGid:
+    """One non-zero entry: _ibv_query_gid_table, or ibv_query_gid."""
+
+    index: int
+    gid: Gid
+    type: GidType | Missing  # gid_type; ibv_query_gid does not tell
+    netdev_index: int | Missing  # ndev_ifindex
+
+
+@dataclass(frozen=True, slots=True)
+class VerbsPort:
+    """ibv_query_port, and the port's GIDs."""
+
+    number: int
+    state: PortState | Missing
+    phys_state: PhysState | Missing
+    link_layer: LinkLayer | Missing
+    max_mtu: int | Missing  # bytes
+    active_mtu: int | Missing  # bytes
+    lid: int
+    lmc: int
+    sm_lid: int
+    sm_sl: int
+    active_width: int  # IBV_WIDTH_*, a bit
+    active_speed: int  # IBV_SPEED_*, a bit; more than 8 bits are cut off (XDR)
+    max_msg_size: int  # bytes
+    gid_table_length: int
+    pkey_table_length: int
+    gids: tuple[VerbsGid, ...] | Missing
+    gids_asked: int  # rows of the table that were asked for, from 0
+    gids_unreadable: dict[int, Missing]  # rows that the library refused
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLimits:
+    """ibv_query_device: how many of each there can be."""
+
+    max_qp: int
+    max_qp_wr: int
+    max_sge: int
+    max_cq: int
+    max_cqe: int
+    max_mr: int
+    max_mr_size: int  # bytes
+    max_pd: int
+    max_ah: int
+    max_srq: int
+
+
+@dataclass(frozen=True, slots=True)
+class VerbsDevice:
+    """One device of ibv_get_device_list."""
+
+    name: str
+    node_type: NodeType | Missing
+    transport: int  # ibv_transport_type; 100 is Apple's Thunderbolt
+    node_guid: str | Missing
+    sys_image_guid: str | Missing
+    firmware: str | Missing
+    vendor_id: int | Missing
+    vendor_part_id: int | Missing
+    hw_version: int | Missing
+    port_count: int | Missing
+    limits: DeviceLimits | Missing
+    ports: tuple[VerbsPort, ...] | Missing
+
+    def port(self, number: int) -> VerbsPort | None:
+        """The port of this number, if verbs showed it."""
+        return next((port for port in present(self.ports) if port.number == number), None)
+
+
+@dataclass(frozen=True, slots=True)
+class VerbsFacts:
+    """What the verbs library answers; what it answered before it hung is kept."""
+
+    platform: Literal["linux", "darwin"]  # whose errno numbers these are
+    library: str  # as it was loaded
+    devices: tuple[VerbsDevice, ...]
+    failures: tuple[VerbsFailure, ...]
+    unanswered: Unanswered | None
+    warnings: tuple[str, ...]  # lines on stderr
+
+    def device(self, name: str) -> VerbsDevice | None:
+        """The device of this name, if the library lists it."""
+        return next((device for device in self.devices if device.name == name), None)

@@ -1,0 +1,255 @@
+"""A Mac as a whole: hardware, release, the RDMA switch, sleep, panics."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.macos import MacosFacts
+from rdmadiag.preflight.cabling import RDMA_GBPS, Generation, cabling, generation
+from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, idle_or_broken, rule, seen
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+
+_TN3205: Final = "https://developer.apple.com/documentation/technotes/tn3205"
+_FIRST_RELEASE: Final = (26, 2)
+_WEEK: Final = 7 * 24 * 3600.0
+_STUDIO_PORT: Final = "en2"
+
+
+def _macos(case: Case) -> MacosFacts | None:
+    macos = case.evidence.macos
+    return None if isinstance(macos, Missing) else macos
+
+
+def _speeds(evidence: Evidence) -> list[Proof]:
+    if isinstance(evidence.thunderbolt, Missing):
+        return []
+    return [
+        Proof(
+            "thunderbolt",
+            f"system_profiler SPThunderboltDataType: receptacle {bus.receptacle} current_speed_key",
+            f"{'up to ' if bus.speed_is_maximum else ''}{seen(bus.speed_gbps)} Gb/s",
+        )
+        for bus in evidence.thunderbolt.buses
+    ]
+
+
+@rule(
+    "thunderbolt-4",
+    Severity.CRITICAL,
+    "This Mac's hardware cannot do RDMA",
+    "RDMA needs Thunderbolt 5. On an older Mac the switch can be on, and devices may even be "
+    "listed: programs then find no device, or crash when they register memory. Neither Recovery "
+    "nor an update changes that.",
+    (
+        _TN3205,
+        "https://github.com/ml-explore/mlx/issues/3777",
+        "https://github.com/exo-explore/exo/issues/2186",
+    ),
+)
+def thunderbolt_4(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """By the receptacles' own maximum, or the driver's words."""
+    if generation(case.evidence) is not Generation.OLDER:
+        return
+    proofs = _speeds(case.evidence)
+    if not isinstance(case.evidence.mac_log, Missing):
+        proofs += [
+            Proof("mac_log", "log show: eventMessage", line.message)
+            for line in case.evidence.mac_log.lines
+            if "Thunderbolt 5" in line.message
+        ][:1]
+    yield speaker.finding(
+        "this Mac has no Thunderbolt 5: its hardware cannot do RDMA",
+        evidence=proofs,
+        remedy=(
+            "# use TCP: the ring backend of MLX, or exo without RDMA",
+            f"system_profiler SPThunderboltDataType | grep Speed   # RDMA needs {RDMA_GBPS} Gb/s",
+        ),
+    )
+
+
+@rule(
+    "macos-too-old",
+    Severity.CRITICAL,
+    "macOS without RDMA",
+    "RDMA over Thunderbolt came with macOS 26.2; before it there is neither rdma_ctl nor librdma.",
+    (_TN3205,),
+)
+def macos_too_old(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """No rdma_ctl, and a release that explains it."""
+    macos = _macos(case)
+    if macos is None or generation(case.evidence) is Generation.OLDER:
+        return
+    release = _release(macos)
+    if release is None or release >= _FIRST_RELEASE:
+        return
+    yield speaker.finding(
+        f"macOS {macos.version} has no RDMA over Thunderbolt: it came with 26.2",
+        evidence=(
+            Proof("macos", "sw_vers: ProductVersion", seen(macos.version)),
+            Proof("macos", "rdma_ctl status", seen(macos.rdma_enabled)),
+        ),
+        remedy=(
+            "softwareupdate --list   # the same release and build on every Mac of the cluster",
+        ),
+    )
+
+
+def _release(macos: MacosFacts) -> tuple[int, int] | None:
+    if isinstance(macos.version, Missing):
+        return None
+    major, _, rest = macos.version.partition(".")
+    minor = rest.partition(".")[0]
+    return int(major), int(minor or 0)
+
+
+@rule(
+    "rdma-disabled",
+    Severity.CRITICAL,
+    "RDMA is switched off",
+    "rdma_ctl says disabled. The switch is a global flag that only Recovery can set, with "
+    "somebody at the machine; over the network it cannot be done.",
+    (_TN3205,),
+)
+def rdma_disabled(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """The flag, on hardware that could."""
+    macos = _macos(case)
+    if macos is None or macos.rdma_enabled is not False:
+        return
+    kind = generation(case.evidence)
+    if kind is Generation.OLDER:
+        return  # the flag would change nothing
+    yield speaker.finding(
+        "RDMA is switched off on this Mac",
+        evidence=[Proof("macos", "rdma_ctl status", "disabled"), *_speeds(case.evidence)],
+        remedy=_SWITCH_ON if kind is Generation.THUNDERBOLT_5 else _LOOK_FIRST,
+    )
+
+
+_SWITCH_ON: Final = (
+    "# shut down, hold the power button until Recovery's options show, open Utilities > Terminal:",
+    "rdma_ctl enable",
+    "reboot",
+)
+_LOOK_FIRST: Final = (
+    "# first: can this hardware do RDMA? With the cables out, 'Up to 80' or more says yes:",
+    "system_profiler SPThunderboltDataType | grep Speed",
+)
+
+
+@rule(
+    "rdma-switch-unreadable",
+    Severity.UNKNOWN,
+    "Whether RDMA is switched on cannot be told",
+    "rdma_ctl gave no answer on a macOS that should have it.",
+)
+def rdma_switch_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Not on, not off."""
+    macos = _macos(case)
+    if macos is None or not isinstance(macos.rdma_enabled, Missing):
+        return
+    release = _release(macos)
+    if release is not None and release < _FIRST_RELEASE and macos.rdma_enabled.why is Why.ABSENT:
+        return  # macos-too-old has said it
+    yield speaker.finding(
+        "rdma_ctl did not say whether RDMA is switched on",
+        evidence=[Proof("macos", "rdma_ctl status", seen(macos.rdma_enabled))],
+        remedy=("rdma_ctl status",),
+    )
+
+
+@rule(
+    "mac-studio-ethernet-port",
+    Severity.CRITICAL,
+    "The Mac Studio's port beside Ethernet",
+    "On a Mac Studio the Thunderbolt port next to the Ethernet socket (en2) has no RDMA. A "
+    "warning where another port is active.",
+    ("https://github.com/exo-explore/exo/pull/1551",),
+)
+def mac_studio_ethernet_port(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """A cable in the one port that cannot."""
+    profile = case.evidence.thunderbolt
+    if isinstance(profile, Missing):
+        return
+    models = [str(bus.model) for bus in profile.buses if str(bus.model).startswith("Mac Studio")]
+    device = f"rdma_{_STUDIO_PORT}"
+    cable = cabling(device, case.evidence)
+    active = any(port.device == device and port.is_active for _, port in case.ports)
+    if not models or not cable.hosts or active:
+        return
+    yield speaker.finding(
+        f"{cable.hosts[0].name} is plugged into the Mac Studio's port beside Ethernet "
+        f"({_STUDIO_PORT}), which has no RDMA",
+        device=device if any(each.name == device for each in case.devices) else None,
+        severity=idle_or_broken(case),
+        evidence=(
+            Proof("thunderbolt", "system_profiler: device_name_key", models[0]),
+            Proof("mac_network", "networksetup -listallhardwareports", f"{cable.place} is en2"),
+        ),
+        remedy=("# move the cable to another Thunderbolt port",),
+    )
+
+
+@rule(
+    "sleep-enabled",
+    Severity.WARN,
+    "The Mac may sleep",
+    "Idle sleep is on. Thunderbolt has no wake on LAN, and providers have been found wedged after "
+    "a night or a quiet half hour; Apple asks to disable sleep.",
+    (_TN3205, "https://github.com/exo-explore/exo/issues/1711"),
+)
+def sleep_enabled(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Only where there is RDMA to lose."""
+    macos = _macos(case)
+    if macos is None or not case.devices or isinstance(macos.sleep_minutes, Missing):
+        return
+    if macos.sleep_minutes:
+        yield speaker.finding(
+            f"this Mac sleeps after {macos.sleep_minutes} idle minutes; RDMA may not survive it",
+            evidence=[Proof("macos", "pmset -g: sleep", str(macos.sleep_minutes))],
+            remedy=("sudo pmset -a sleep 0",),
+        )
+
+
+@rule(
+    "rdma-panic",
+    Severity.WARN,
+    "The RDMA driver was in a kernel panic",
+    "A panic report of the week before this boot, or since it, names AppleThunderboltRDMA. Older "
+    "ones are a note.",
+    ("https://github.com/ml-explore/mlx/issues/3207",),
+)
+def rdma_panic(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """The newest report that names it."""
+    macos = _macos(case)
+    if macos is None or isinstance(macos.panics, Missing) or not macos.panics:
+        return
+    newest = macos.panics[-1]
+    booted = macos.boot_seconds
+    old = (
+        not isinstance(newest.seconds, Missing)
+        and not isinstance(booted, Missing)
+        and newest.seconds < booted - _WEEK
+    )
+    count = len(macos.panics)
+    yield speaker.finding(
+        f"{count} panic report{'' if count == 1 else 's'} name the RDMA driver, "
+        f"the newest is {newest.file}",
+        severity=Severity.INFO if old else None,
+        evidence=[Proof("macos", f"/Library/Logs/DiagnosticReports/{newest.file}", newest.line)],
+        remedy=(
+            f"less /Library/Logs/DiagnosticReports/{newest.file}",
+            "sw_vers -buildVersion   # report both to Apple; the same build on every Mac",
+        ),
+    )
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    thunderbolt_4,
+    macos_too_old,
+    rdma_disabled,
+    rdma_switch_unreadable,
+    mac_studio_ethernet_port,
+    sleep_enabled,
+    rdma_panic,
+)

@@ -1,0 +1,90 @@
+"""What the Mac's log says of the RDMA driver, and what it means that it says nothing."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from rdmadiag.errnos import errno_name
+from rdmadiag.explain.causes import RTR, known
+from rdmadiag.facts import Missing
+from rdmadiag.facts.macos import LogLine
+from rdmadiag.preflight.reconcile import Protocol
+from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+
+
+@rule(
+    "recent-rtr-failure",
+    Severity.CRITICAL,
+    "A failed INIT→RTR in the log",
+    "The driver has logged a failed transition since this Mac booted. A port may be wedged by "
+    "it, and each further attempt makes it worse. A warning where every such line is older than "
+    "this boot.",
+    (
+        "https://github.com/exo-explore/exo/issues/1712",
+        "https://pkg.go.dev/github.com/tmc/apple/x/rdma",
+    ),
+)
+def recent_rtr_failure(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Evidence of harm."""
+    log = case.evidence.mac_log
+    failed = [] if isinstance(log, Missing) else [line for line in log.lines if line.is_failed_rtr]
+    if isinstance(log, Missing) or not failed:
+        return
+    this_boot = [line for line in failed if not _before_boot(case, line)]
+    shown = (this_boot or failed)[-1]
+    when = "since this Mac booted" if this_boot else "before this boot"
+    yield speaker.finding(
+        f"INIT→RTR failed {len(this_boot or failed)} times {when}, last at {shown.timestamp}"
+        if len(this_boot or failed) > 1
+        else f"INIT→RTR failed {when}, at {shown.timestamp}",
+        severity=None if this_boot else Severity.WARN,
+        evidence=[Proof("mac_log", f"log show --last {log.window}", shown.message)],
+        remedy=(
+            "# no further RTR before a reboot; then by the errno that the program gave:",
+            *_causes(),
+            "sudo shutdown -r now",
+        ),
+    )
+
+
+def _before_boot(case: Case, line: LogLine) -> bool:
+    macos = case.evidence.macos
+    booted = macos if isinstance(macos, Missing) else macos.boot_seconds
+    if isinstance(booted, Missing) or isinstance(line.seconds, Missing):
+        return False
+    return line.seconds < booted
+
+
+def _causes() -> Iterator[str]:
+    for number, found in known(RTR, "darwin").items():
+        yield f"#   {number} {errno_name(number, 'darwin')}: {'; or '.join(found)}"
+
+
+@rule(
+    "no-recent-log",
+    Severity.UNKNOWN,
+    "Nothing in the log",
+    "The log can be read, and has no line of the RDMA driver in its window, though the query "
+    "of the provider has just opened and closed a context, of which a healthy driver writes. "
+    "Not a sign of harm; without a line there is no sign of health either, and no RTR attempt "
+    "is permitted.",
+    ("https://pkg.go.dev/github.com/tmc/apple/x/rdma",),
+)
+def no_recent_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Quiet is not the same as unreadable."""
+    log = case.evidence.mac_log
+    thunderbolt = any(port.protocol is Protocol.THUNDERBOLT for _, port in case.ports)
+    if isinstance(log, Missing) or log.total or not thunderbolt:
+        return
+    yield speaker.finding(
+        f"no line of the RDMA driver in the last {log.window} of the log: whether it is well "
+        "cannot be told",
+        evidence=[Proof("mac_log", f"log show --last {log.window}", "0 lines")],
+        remedy=(
+            "ibv_devinfo >/dev/null && rdmadiag preflight   # opens and closes a context: a line",
+            "rdmadiag preflight --log-last 1h",
+        ),
+    )
+
+
+RULES: Final[tuple[Rule, ...]] = (recent_rtr_failure, no_recent_log)

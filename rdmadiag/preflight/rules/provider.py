@@ -1,0 +1,259 @@
+"""How the verbs library answered when it was asked about each device."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from rdmadiag.facts import Missing
+from rdmadiag.facts.verbs import Unanswered, VerbsFacts
+from rdmadiag.preflight.access import Library, Provider, library, node_access, provider
+from rdmadiag.preflight.reconcile import Protocol
+from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+
+
+def _verbs(case: Case) -> VerbsFacts | None:
+    return None if isinstance(case.evidence.verbs, Missing) else case.evidence.verbs
+
+
+def _call(stopped: Unanswered) -> str:
+    where = f" of {stopped.device}" if stopped.device else ""
+    return f"{stopped.call}{where}"
+
+
+def _stopped(case: Case, kind: Provider) -> Unanswered | None:
+    """The call that ended the query, if it did so in this way."""
+    verbs = _verbs(case)
+    if verbs is None or verbs.unanswered is None:
+        return None
+    # Without a device it has stopped before it named one.
+    concerned = any(provider(each, case.evidence) is kind for each in case.devices or (None,))
+    return verbs.unanswered if concerned else None
+
+
+@rule(
+    "provider-wedged",
+    Severity.CRITICAL,
+    "The provider hangs",
+    "A call that takes milliseconds did not return, and the child that made it was killed. On a "
+    "Mac this is the sign of a wedged driver, for which only a replug or a reboot has helped; "
+    "each further program that opens the device hangs too. On Linux the driver or the firmware "
+    "does not answer.",
+    (
+        "https://github.com/exo-explore/exo/issues/1711",
+        "https://github.com/exo-explore/exo/issues/1973",
+    ),
+)
+def provider_wedged(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """The one thing that no errno tells."""
+    stopped = _stopped(case, Provider.WEDGED)
+    if stopped is None:
+        return
+    left = "; it cannot be killed" if stopped.unkillable else ""
+    yield speaker.finding(
+        f"the RDMA provider hangs: {_call(stopped)} did not return in {stopped.seconds:.0f} s",
+        device=stopped.device,
+        port=stopped.port,
+        evidence=[
+            Proof("verbs", _call(stopped), f"{stopped.end}, process {stopped.pid}{left}"),
+        ],
+        remedy=_unwedge(case, stopped),
+    )
+
+
+def _unwedge(case: Case, stopped: Unanswered) -> tuple[str, ...]:
+    if _on_mac(case):
+        return (
+            "# start no other RDMA program: it would hang too, and make it worse",
+            "# unplug the cable, wait ten seconds, plug it in; then look once:",
+            "rdmadiag preflight",
+            "sudo shutdown -r now   # if it still hangs; nothing less has helped",
+        )
+    return (
+        f"cat /proc/{stopped.pid}/stack   # as root, while that process is still there",
+        "sudo dmesg | tail -50",
+    )
+
+
+def _on_mac(case: Case) -> bool:
+    verbs = _verbs(case)
+    return verbs is not None and verbs.platform == "darwin"
+
+
+@rule(
+    "provider-died",
+    Severity.CRITICAL,
+    "The provider crashes",
+    "The process that asked the verbs library was ended inside one of its calls. A program of "
+    "yours would have been ended there too.",
+    ("https://github.com/ml-explore/mlx/issues/4485",),
+)
+def provider_died(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """A signal, or an exit in the middle of a call."""
+    stopped = _stopped(case, Provider.DIED)
+    if stopped is None:
+        return
+    verbs = _verbs(case)
+    said = verbs.warnings[-1] if verbs and verbs.warnings else ""
+    yield speaker.finding(
+        f"the RDMA provider crashes: {_call(stopped)} {stopped.end}",
+        device=stopped.device,
+        port=stopped.port,
+        evidence=[Proof("verbs", _call(stopped), f"{stopped.end} {said}".strip())],
+        remedy=("ibv_devinfo   # does it crash as well?",),
+    )
+
+
+@rule(
+    "provider-late",
+    Severity.UNKNOWN,
+    "The verbs query was not finished",
+    "The deadline came while calls were still being answered: a slow or busy host, or many "
+    "devices. What was not asked is unknown.",
+)
+def provider_late(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Late, and not hanging."""
+    stopped = _stopped(case, Provider.LATE)
+    if stopped is None:
+        return
+    yield speaker.finding(
+        f"the verbs query was cut off in {_call(stopped)}: the rest was not asked",
+        evidence=[Proof("verbs", _call(stopped), f"{stopped.end} after {stopped.seconds:.1f} s")],
+        remedy=("rdmadiag preflight   # again, when the host is less busy",),
+    )
+
+
+@rule(
+    "device-open-failed",
+    Severity.CRITICAL,
+    "Device cannot be opened",
+    "ibv_open_device failed: every verbs program will say so of this device.",
+)
+def device_open_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Where the node's mode does not explain it already."""
+    verbs = _verbs(case)
+    for device in case.devices:
+        if verbs is None or provider(device, case.evidence) is not Provider.REFUSED:
+            continue
+        access = node_access(device, case.evidence)
+        if access and (access.node is None or access.node.openable is False):
+            continue
+        failure = next(each for each in verbs.failures if each.device == device.name)
+        yield speaker.finding(
+            f"{device.name}: ibv_open_device failed with {failure.name} ({failure.errno})",
+            device=device.name,
+            evidence=[
+                Proof("verbs", f"ibv_open_device {device.name}", f"{failure.errno} {failure.name}"),
+                *_warnings(verbs),
+            ],
+            remedy=(f"ibv_devinfo -d {device.name}",),
+        )
+
+
+@rule(
+    "device-not-in-verbs",
+    Severity.CRITICAL,
+    "The verbs library does not list a device",
+    "The kernel has the device, its node is there, and libibverbs does not show it: no provider "
+    "library took it, or the provider and the kernel disagree about the ABI. What the library "
+    "wrote on stderr stands in the evidence.",
+    ("https://github.com/k8snetworkplumbingwg/sriov-cni/issues/348",),
+)
+def device_not_in_verbs(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Only what no other rule explains."""
+    verbs = _verbs(case)
+    for device in case.devices:
+        if verbs is None or provider(device, case.evidence) is not Provider.NOT_LISTED:
+            continue
+        access = node_access(device, case.evidence)
+        if device.nldev is None or access is None or access.node is None:
+            continue  # no node, or another namespace's: rules of their own
+        if library(device, case.evidence) in (Library.NO_LIBIBVERBS, Library.NO_PROVIDER):
+            continue
+        listed = " ".join(each.name for each in verbs.devices) or "none"
+        failed = [
+            Proof("verbs", each.call, f"{each.errno} {each.name}")
+            for each in verbs.failures
+            if each.device is None
+        ]
+        yield speaker.finding(
+            f"{device.name}: the kernel has it and {verbs.library} does not list it",
+            device=device.name,
+            evidence=[Proof("verbs", "ibv_get_device_list", listed), *failed, *_warnings(verbs)],
+            remedy=(
+                "ibv_devices   # what it writes on stderr names the reason",
+                "dpkg -l ibverbs-providers || rpm -q libibverbs   # as new as the kernel?",
+            ),
+        )
+
+
+def _warnings(verbs: VerbsFacts) -> tuple[Proof, ...]:
+    return tuple(Proof("verbs", "stderr", line) for line in verbs.warnings[:3])
+
+
+@rule(
+    "verbs-call-failed",
+    Severity.UNKNOWN,
+    "A question to the verbs library failed",
+    "The device was opened, and a read-only call about it failed: what it would have shown is "
+    "unknown.",
+)
+def verbs_call_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Queries alone; opening has its own rule."""
+    verbs = _verbs(case)
+    names = {device.name for device in case.devices}
+    for failure in verbs.failures if verbs else ():
+        if failure.device not in names or failure.call == "ibv_open_device":
+            continue
+        port = f"/{failure.port}" if failure.port else ""
+        yield speaker.finding(
+            f"{failure.device}{port}: {failure.call} failed with {failure.name} ({failure.errno})",
+            device=failure.device,
+            port=failure.port,
+            evidence=[
+                Proof(
+                    "verbs", f"{failure.call} {failure.device}", f"{failure.errno} {failure.name}"
+                )
+            ],
+            remedy=(f"ibv_devinfo -v -d {failure.device}",),
+        )
+
+
+@rule(
+    "few-memory-regions",
+    Severity.INFO,
+    "Few memory regions",
+    "A Thunderbolt device allows about a hundred memory regions; the next registration returns "
+    "NULL. Register few, large buffers.",
+    ("https://github.com/ml-explore/mlx/issues/3162",),
+)
+def few_memory_regions(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """A limit that programs run into, said before they do."""
+    for device in case.devices:
+        usable = any(
+            port.protocol is Protocol.THUNDERBOLT and port.is_active for port in device.ports
+        )
+        if device.verbs is None or isinstance(device.verbs.limits, Missing) or not usable:
+            continue
+        limits = device.verbs.limits
+        if not 0 < limits.max_mr <= _FEW:
+            continue
+        yield speaker.finding(
+            f"{device.name} allows {limits.max_mr} memory regions and {limits.max_qp} queue pairs",
+            device=device.name,
+            evidence=[
+                Proof("verbs", f"ibv_query_device {device.name}: max_mr", seen(limits.max_mr))
+            ],
+        )
+
+
+_FEW: Final = 256
+
+RULES: Final[tuple[Rule, ...]] = (
+    provider_wedged,
+    provider_died,
+    provider_late,
+    device_open_failed,
+    device_not_in_verbs,
+    verbs_call_failed,
+    few_memory_regions,
+)

@@ -1,0 +1,231 @@
+"""Thunderbolt RDMA ports: the bridge, addresses, and the GIDs that come of them."""
+
+from collections.abc import Iterator
+from ipaddress import IPv4Interface, IPv4Network
+from typing import Final
+
+from rdmadiag.facts import Missing, present
+from rdmadiag.facts.macos import MacInterface
+from rdmadiag.gid.route import Route
+from rdmadiag.preflight.cabling import (
+    Cabling,
+    thunderbolt_ports,
+)
+from rdmadiag.preflight.reconcile import PortView
+from rdmadiag.preflight.rules.rule import (
+    Case,
+    Rule,
+    Speaker,
+    rule,
+    verbs_answer,
+)
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+
+_TN3205: Final = "https://developer.apple.com/documentation/technotes/tn3205"
+_JACCL_INDEX: Final = 1
+
+
+def _in_bridge(port: PortView, cable: Cabling) -> bool:
+    """Whether a bridge is what keeps the port from an address of its own."""
+    return cable.bridge is not None and not _has_ipv4_gid(port)
+
+
+def _has_ipv4_gid(port: PortView) -> bool:
+    entries = () if isinstance(port.gids, Missing) else port.gids.entries
+    return any(entry.gid.is_ipv4_mapped for entry in entries)
+
+
+@rule(
+    "port-in-bridge",
+    Severity.CRITICAL,
+    "Port is a member of a bridge",
+    "While a bridge holds the interface it has no address and no IPv4 GID of its own: RTR fails "
+    "with errno 22 on the peer and 96 here (which a missing GID or exhausted protection domains "
+    "also give). A reason to expect failure, not a proof of it: one public run worked so, "
+    "without a GID. A warning where the port has an IPv4 GID all the same.",
+    (
+        _TN3205,
+        "https://github.com/exo-explore/exo/issues/1390",
+        "https://github.com/ml-explore/mlx/issues/3207",
+    ),
+)
+def port_in_bridge(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """bridge0 takes every Thunderbolt port unless told otherwise."""
+    for _, port, cable in thunderbolt_ports(case.ports, case.evidence):
+        if cable.bridge is None or not port.is_active:
+            continue
+        bad = _in_bridge(port, cable)
+        effect = " and has no IPv4 GID: expect RTR to fail" if bad else ""
+        yield speaker.finding(
+            f"{port.device}: {cable.netdev} is a member of {cable.bridge}{effect}",
+            device=port.device,
+            port=port.number,
+            severity=None if bad else Severity.WARN,
+            evidence=(
+                Proof("mac_network", f"ifconfig {cable.bridge}", f"member: {cable.netdev}"),
+                _gid_proof(port),
+            ),
+            remedy=(
+                "# Settings > Network > Thunderbolt Bridge > Make Inactive; or, until a reboot:",
+                f"sudo ifconfig {cable.bridge} deletem {cable.netdev}",
+                f"# logged in over {cable.bridge}? Either ends your session: use another network",
+                f"# never destroy {cable.bridge}: a Mac without a screen is then out of reach",
+                f"ifconfig {cable.netdev} | grep 'inet '   # then it needs an address of its own",
+            ),
+        )
+
+
+def _gid_proof(port: PortView) -> Proof:
+    if isinstance(port.gids, Missing):
+        return verbs_answer(port, "gids", port.gids)
+    rows = (f"[{entry.index}] {entry.gid}" for entry in port.gids.entries)
+    return verbs_answer(port, "gids", ", ".join(rows) or "none")
+
+
+@rule(
+    "no-ipv4-gid",
+    Severity.CRITICAL,
+    "No IPv4 GID",
+    "The port is ACTIVE and publishes no IPv4-mapped GID, which it does once its interface has "
+    "an IPv4 address. RTR fails with errno 22, or with 96 where a program uses an index that is "
+    "empty (a bridge and exhausted protection domains give 96 too). JACCL refuses such a port. "
+    "Critical where no entry can be used at all, as index 0 never is; a warning where index 1 "
+    "holds another address, by which some programs connect.",
+    (
+        "https://github.com/ml-explore/mlx/issues/3467",
+        "https://github.com/ml-explore/mlx/pull/4191",
+        "https://github.com/exo-explore/exo/issues/1847",
+    ),
+)
+def no_ipv4_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """The most reported failure of all."""
+    for _, port, cable in thunderbolt_ports(case.ports, case.evidence):
+        if not port.is_active or isinstance(port.gids, Missing) or port.gids.unreadable:
+            continue
+        if _has_ipv4_gid(port) or _in_bridge(port, cable):
+            continue
+        usable = isinstance(port.route, Route)
+        netdev = cable.netdev or "enX"
+        given = _ipv4(cable.interface)
+        why = f"{netdev} has no IPv4 address"
+        if cable.interface is None:
+            why = f"has {netdev} an IPv4 address?"
+        elif given:
+            why = f"though {netdev} has {given[0].ip}"
+        yield speaker.finding(
+            f"{port.device} has no IPv4 GID: {why}",
+            device=port.device,
+            port=port.number,
+            severity=Severity.WARN if usable else None,
+            evidence=(
+                _gid_proof(port),
+                Proof(
+                    "mac_network", f"ifconfig {netdev}", f"inet {given[0]}" if given else "no inet"
+                ),
+            ),
+            remedy=_give_address(netdev, already=bool(given)),
+        )
+
+
+def _ipv4(interface: MacInterface | None) -> list[IPv4Interface]:
+    return [
+        IPv4Interface(f"{each.address}/{each.prefix_length}")
+        for each in (interface.addresses if interface else ())
+        if ":" not in each.address
+    ]
+
+
+def _give_address(netdev: str, *, already: bool) -> tuple[str, ...]:
+    if already:
+        return (
+            "rdmadiag gids   # the entry follows the address, sometimes minutes later",
+            f"sudo ifconfig {netdev} down && sudo ifconfig {netdev} up",
+        )
+    return (
+        f"sudo ifconfig {netdev} inet 169.254.10.1 netmask 255.255.0.0 alias   # .2 at the peer",
+        "rdmadiag gids   # the entry may take a moment",
+    )
+
+
+@rule(
+    "ipv4-gid-not-index-1",
+    Severity.WARN,
+    "IPv4 GID not at index 1",
+    "The order of the table differs by macOS release and by the order in which addresses came. "
+    "JACCL finds the IPv4 entry and then sends by index 1 whatever stands there: errno 22, or "
+    "96 where it is empty. Programs that use the index they found are not concerned.",
+    (
+        "https://github.com/ml-explore/mlx/pull/3389",
+        "https://github.com/ml-explore/mlx/pull/3468",
+    ),
+)
+def ipv4_gid_not_index_1(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Right for us, wrong for a constant."""
+    for _, port, cable in thunderbolt_ports(case.ports, case.evidence):
+        if not port.is_active or isinstance(port.gids, Missing):
+            continue
+        mapped = [entry.index for entry in port.gids.entries if entry.gid.is_ipv4_mapped]
+        if not mapped or _JACCL_INDEX in mapped:
+            continue
+        service = f"'Thunderbolt {cable.receptacle or 'N'}'"
+        toggle = f"sudo networksetup -setnetworkserviceenabled {service}"
+        yield speaker.finding(
+            f"{port.device}: the IPv4 GID is at index {mapped[0]}, and JACCL sends by index "
+            f"{_JACCL_INDEX}: MLX will fail here",
+            device=port.device,
+            port=port.number,
+            evidence=[_gid_proof(port)],
+            remedy=(
+                f"{toggle} off && {toggle} on",
+                f"# then give {cable.netdev} its address again; on macOS 27 the order stays",
+            ),
+        )
+
+
+@rule(
+    "shared-subnet",
+    Severity.WARN,
+    "Several cables in one subnet",
+    "A Thunderbolt interface has an address in a subnet that another interface has too: which "
+    "one a packet leaves by is not certain, and errno 60, flapping nodes and empty ring cycles "
+    "have been the result. Self-assigned 169.254 addresses are not counted.",
+    (
+        "https://github.com/exo-explore/exo/issues/2067",
+        "https://github.com/ml-explore/mlx/issues/3755",
+    ),
+)
+def shared_subnet(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """One subnet a cable."""
+    network = case.evidence.mac_network
+    if isinstance(network, Missing):
+        return
+    held: dict[IPv4Network, list[str]] = {}
+    for interface in present(network.interfaces):
+        for address in _ipv4(interface):
+            if interface.up and not address.is_link_local and not address.is_loopback:
+                held.setdefault(address.network, []).append(interface.name)
+    ours = {cable.netdev for _, _, cable in thunderbolt_ports(case.ports, case.evidence)}
+    for subnet, names in held.items():
+        if len(set(names)) < 2 or not ours.intersection(names):
+            continue
+        netdev = next(name for name in names if name in ours)
+        yield speaker.finding(
+            f"{' and '.join(dict.fromkeys(names))} share the subnet {subnet}",
+            device=f"rdma_{netdev}",
+            evidence=[
+                Proof("mac_network", f"ifconfig {name}", f"inet in {subnet}")
+                for name in dict.fromkeys(names)
+            ],
+            remedy=(
+                "# a subnet of its own for every cable, the same on both ends, such as",
+                "sudo networksetup -setmanual 'Thunderbolt 1' 10.10.1.1 255.255.255.252",
+            ),
+        )
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    port_in_bridge,
+    no_ipv4_gid,
+    ipv4_gid_not_index_1,
+    shared_subnet,
+)

@@ -1,0 +1,251 @@
+"""Thunderbolt RDMA ports: cable, peer and link."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from rdmadiag.facts import Missing, present
+from rdmadiag.preflight.cabling import (
+    RDMA_GBPS,
+    Cabling,
+    Generation,
+    generation,
+    offers_rdma,
+    thunderbolt_ports,
+)
+from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.preflight.reconcile import PortView
+from rdmadiag.preflight.rules.rule import (
+    Case,
+    Rule,
+    Speaker,
+    idle_or_broken,
+    rule,
+    seen,
+    verbs_answer,
+)
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+
+_TN3205: Final = "https://developer.apple.com/documentation/technotes/tn3205"
+_SPEED: Final = "system_profiler SPThunderboltDataType | grep Speed"
+
+
+def _down(case: Case) -> Iterator[tuple[PortView, Cabling]]:
+    """Ports that are known not to be ACTIVE, on hardware that could."""
+    if generation(case.evidence) is Generation.OLDER:
+        return
+    for _, port, cable in thunderbolt_ports(case.ports, case.evidence):
+        if port.states and not port.is_active:
+            yield port, cable
+
+
+def _profile(cable: Cabling) -> Proof:
+    bus = cable.bus
+    if bus is None:
+        return Proof("thunderbolt", "system_profiler SPThunderboltDataType", "no such receptacle")
+    connected = "connected" if bus.connected is True else "nothing connected"
+    peers = ", ".join(
+        f"{peer.name} with protocols {' '.join(map(str, peer.protocols)) or 'none'}"
+        for peer in bus.peers
+    )
+    where = f"system_profiler SPThunderboltDataType: receptacle {bus.receptacle}"
+    return Proof("thunderbolt", where, f"{connected}{f': {peers}' if peers else ''}")
+
+
+@rule(
+    "peer-rdma-off",
+    Severity.CRITICAL,
+    "RDMA is switched off at the other end",
+    "A Mac is connected and does not offer Thunderbolt protocol 64087 (RDMA): it is switched off "
+    "there, or its hardware cannot. This side's port stays DOWN with the cable in. A warning "
+    "where another port is active.",
+    (_TN3205, "https://github.com/exo-explore/exo/pull/1437"),
+)
+def peer_rdma_off(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """A cheap look at the far switch."""
+    for port, cable in _down(case):
+        silent = [peer for peer in cable.hosts if not offers_rdma(peer)]
+        if not silent or any(map(offers_rdma, cable.hosts)):
+            continue
+        peer = silent[0]
+        yield speaker.finding(
+            f"{port.device}: {peer.name} at the other end does not offer RDMA, so the port stays "
+            f"{str(port.state).upper()}",
+            device=port.device,
+            port=port.number,
+            severity=idle_or_broken(case),
+            evidence=(_profile(cable), verbs_answer(port, "state", port.state)),
+            remedy=(
+                f"rdma_ctl status   # on {peer.name}",
+                f"{_SPEED}   # there too: {RDMA_GBPS} Gb/s or more? Thunderbolt 4 cannot",
+                "# disabled on Thunderbolt 5: it is switched on in Recovery, at that machine",
+            ),
+        )
+
+
+@rule(
+    "thunderbolt-port-down",
+    Severity.CRITICAL,
+    "Thunderbolt RDMA port down",
+    "The port is not ACTIVE: nothing is connected, what is connected is no computer, or two Macs "
+    "with RDMA on do not find each other, for which different macOS builds are one known cause. "
+    "Allocating a protection domain on such a port gives NULL. A note for an empty receptacle "
+    "where another has a Mac on it, a warning for one with a Mac beside an active port.",
+    (_TN3205, "https://github.com/ml-explore/mlx/pull/4530"),
+)
+def thunderbolt_port_down(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """What neither the switch of this Mac nor that of the peer explains."""
+    for port, cable in _down(case):
+        if cable.hosts and not any(map(offers_rdma, cable.hosts)):
+            continue
+        severity = idle_or_broken(case)
+        if not cable.hosts and not case.selected and _is_cabled(case.evidence):
+            severity = Severity.INFO
+        cause, remedy = _down_cause(cable, case.evidence)
+        yield speaker.finding(
+            f"{port.device} is {str(port.state).upper()}: {cause}",
+            device=port.device,
+            port=port.number,
+            severity=severity,
+            evidence=(verbs_answer(port, "state", port.state), _profile(cable)),
+            remedy=remedy,
+        )
+
+
+def _is_cabled(evidence: Evidence) -> bool:
+    """Whether some receptacle has a Mac on it: the empty ones are then no news."""
+    profile = evidence.thunderbolt
+    if isinstance(profile, Missing):
+        return False
+    return any(peer.is_host for bus in profile.buses for peer in bus.peers)
+
+
+def _down_cause(cable: Cabling, evidence: Evidence) -> tuple[str, tuple[str, ...]]:
+    if cable.hosts:
+        build = evidence.macos if isinstance(evidence.macos, Missing) else evidence.macos.build
+        return f"{cable.hosts[0].name} is connected and offers RDMA, and the link is not up", (
+            f"sw_vers -buildVersion   # must be the same on both Macs; here {seen(build)}",
+            f"# unplug the cable at {cable.place}, wait ten seconds, plug it in",
+        )
+    if cable.bus is None:
+        return "what hangs on it is not known", ("system_profiler SPThunderboltDataType",)
+    if cable.bus.peers:
+        return f"{cable.bus.peers[0].name} on {cable.place} is no computer", (
+            "# connect the two Macs directly, not through a display, dock or hub",
+        )
+    if cable.bus.connected is True:
+        return f"something is plugged into {cable.place}, and no Mac answers", (
+            "# is the other Mac awake? then unplug the cable, wait ten seconds, plug it in",
+        )
+    return f"nothing is connected to {cable.place}", (
+        f"# plug the Thunderbolt 5 cable into {cable.place}",
+    )
+
+
+@rule(
+    "thunderbolt-link-slow",
+    Severity.WARN,
+    "Thunderbolt link below 80 Gb/s",
+    "A link to another Mac runs at 40 Gb/s or less: the cable or the peer is not Thunderbolt 5, "
+    "or this Mac is not. RDMA is specified for Thunderbolt 5.",
+    (_TN3205,),
+)
+def thunderbolt_link_slow(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Stated as seen: which of the three it is cannot be told from here."""
+    if generation(case.evidence) is Generation.OLDER:
+        return
+    for device, port, cable in thunderbolt_ports(case.ports, case.evidence):
+        if cable.bus is None or not cable.hosts or isinstance(cable.bus.speed_gbps, Missing):
+            continue
+        if cable.bus.speed_gbps >= RDMA_GBPS:
+            continue
+        yield speaker.finding(
+            f"{device.name}: the link to {cable.hosts[0].name} runs at "
+            f"{cable.bus.speed_gbps} Gb/s; Thunderbolt 5 has {RDMA_GBPS}",
+            device=device.name,
+            port=port.number,
+            evidence=[
+                Proof(
+                    "thunderbolt",
+                    f"system_profiler: receptacle {cable.receptacle} current_speed_key",
+                    f"{cable.bus.speed_gbps} Gb/s",
+                )
+            ],
+            remedy=(
+                "# try a cable that is marked Thunderbolt 5 (80 Gb/s)",
+                f"{_SPEED}   # on both, cable out: 'Up to 80' or more is Thunderbolt 5",
+            ),
+        )
+
+
+@rule(
+    "no-peer-in-registry",
+    Severity.UNKNOWN,
+    "Active port, and no peer in the registry",
+    "A port says ACTIVE, and the registry has no IOThunderboltXDomainService or no "
+    "AppleThunderboltRDMAPeerInterface: the port changed between the two reads, or one of the "
+    "two is not true.",
+    ("https://pkg.go.dev/github.com/tmc/apple/x/rdma",),
+)
+def no_peer_in_registry(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """The seed's two reasons, where the port does not explain them."""
+    registry = case.evidence.ioreg
+    if isinstance(registry, Missing) or not any(
+        port.is_active for _, port, _ in thunderbolt_ports(case.ports, case.evidence)
+    ):
+        return
+    counts = {
+        "IOThunderboltXDomainService": registry.xdomain_services,
+        "AppleThunderboltRDMAPeerInterface": registry.peer_interfaces,
+    }
+    absent = [name for name, count in counts.items() if count == 0]
+    if absent:
+        yield speaker.finding(
+            f"a port is ACTIVE, and the registry has no {' and no '.join(absent)}",
+            evidence=[Proof("ioreg", f"ioreg -c {name}", "0 objects") for name in absent],
+            remedy=("rdmadiag preflight   # again: did the cable just change?",),
+        )
+
+
+@rule(
+    "link-was-lost",
+    Severity.INFO,
+    "The link has been lost before",
+    "The link of a Thunderbolt interface came up more than once since boot: unplugged, or lost. "
+    "A warning from the fifth time on (the threshold is ours). A link that drops in the middle "
+    "of a collective has crashed programs in tbt_post_recv.",
+    (
+        "https://github.com/ml-explore/mlx/issues/4192",
+        "https://github.com/ml-explore/mlx/issues/4319",
+    ),
+)
+def link_was_lost(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """IOLinkActiveCount counts the times that it came up."""
+    registry = case.evidence.ioreg
+    counts = (
+        {}
+        if isinstance(registry, Missing)
+        else {each.netdev: each.link_active_count for each in present(registry.ip_ports)}
+    )
+    for device, port, cable in thunderbolt_ports(case.ports, case.evidence):
+        count = counts.get(cable.netdev or "")
+        if count is None or isinstance(count, Missing) or count < 2:
+            continue
+        yield speaker.finding(
+            f"{device.name}: the link came up {count} times since boot",
+            device=device.name,
+            port=port.number,
+            severity=Severity.WARN if count >= _MANY else None,
+            evidence=[Proof("ioreg", f"IOLinkActiveCount of {cable.netdev}", str(count))],
+            remedy=(f"# reseat the cable at {cable.place}, or try another one",),
+        )
+
+
+_MANY: Final = 5
+
+RULES: Final[tuple[Rule, ...]] = (
+    peer_rdma_off,
+    thunderbolt_port_down,
+    no_peer_in_registry,
+    thunderbolt_link_slow,
+    link_was_lost,
+)

@@ -1,0 +1,111 @@
+"""Thunderbolt RDMA devices: what programs hold of them, and what is left."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from rdmadiag.facts.macos import RdmaInterface
+from rdmadiag.preflight.mac_resources import in_use, interface
+from rdmadiag.preflight.rules.rule import (
+    Case,
+    Rule,
+    Speaker,
+    rule,
+)
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+
+_TN3205: Final = "https://developer.apple.com/documentation/technotes/tn3205"
+
+
+@rule(
+    "protection-domains-exhausted",
+    Severity.CRITICAL,
+    "Protection domains exhausted",
+    "As many protection domains exist on the device as it allows: the next program gets NULL "
+    '("Couldn\'t allocate protection domain"); errno 96 at RTR has been blamed on it too, '
+    "beside a missing GID and a bridge. Programs that were killed leave theirs behind.",
+    (
+        "https://github.com/ml-explore/mlx/issues/3207",
+        "https://github.com/exo-explore/exo/issues/2111",
+    ),
+)
+def protection_domains_exhausted(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Counted in the registry; never by allocating one."""
+    yield from _exhausted(speaker, case, "protection domains")
+
+
+@rule(
+    "queue-pairs-exhausted",
+    Severity.CRITICAL,
+    "Queue pairs exhausted",
+    "All queue pairs of the device are in use. It allows one fewer than max_qp says: of 11 "
+    "reported, 10 can be made, and ibv_create_qp then gives errno 16 (EBUSY), which is not "
+    "transient.",
+    (
+        _TN3205,
+        "https://github.com/ml-explore/mlx/issues/3162",
+        "https://github.com/ml-explore/mlx/pull/4209",
+    ),
+)
+def queue_pairs_exhausted(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """max_qp less the one that the driver keeps."""
+    yield from _exhausted(speaker, case, "queue pairs")
+
+
+def _exhausted(speaker: Speaker, case: Case, what: str) -> Iterator[Finding]:
+    for device in case.devices:
+        found = interface(device, case.evidence)
+        for use in in_use(device, case.evidence):
+            if found is None or use.what != what or not use.is_exhausted:
+                continue
+            holders = ", ".join(f"{each.command} ({each.pid})" for each in found.holders)
+            left = f", {found.inactive} resources without an owner" if found.inactive else ""
+            yield speaker.finding(
+                f"{device.name}: {use.count} of {use.usable} {what} are in use"
+                f"{f' by {holders}' if holders else ', and no program holds them'}",
+                device=device.name,
+                evidence=[
+                    Proof(
+                        "ioreg",
+                        f"ioreg -c AppleThunderboltRDMAInterface: {device.name}",
+                        f"{use.count} {what}{left}",
+                    )
+                ],
+                remedy=_free(found),
+            )
+
+
+def _free(found: RdmaInterface) -> tuple[str, ...]:
+    end = tuple(f"kill {each.pid}   # ends {each.command}" for each in found.holders)
+    return (*end, "sudo shutdown -r now   # what has no owner any more goes with a reboot alone")
+
+
+@rule(
+    "resources-without-owner",
+    Severity.WARN,
+    "Resources that wait to be freed",
+    "The registry has protection domains or queue pairs that are inactive and busy: their "
+    "program has ended, and the driver has not let go of them. They count against the device's "
+    "limits until a reboot.",
+    ("https://github.com/exo-explore/exo/issues/2111",),
+)
+def resources_without_owner(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Before they are all gone."""
+    for device in case.devices:
+        found = interface(device, case.evidence)
+        if found and found.inactive:
+            yield speaker.finding(
+                f"{device.name}: {found.inactive} protection domains or queue pairs of ended "
+                "programs are still held",
+                device=device.name,
+                evidence=[
+                    Proof("ioreg", "ioreg: IOServiceState inactive, busy", str(found.inactive))
+                ],
+                remedy=_free(found),
+            )
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    protection_domains_exhausted,
+    queue_pairs_exhausted,
+    resources_without_owner,
+)

@@ -1,0 +1,1 @@
+"""The verbs library through ctypes. Loaded in a child process alone: see query."""

@@ -1,0 +1,96 @@
+"""The symbols of the verbs library: arguments, result, and how each one says that it failed."""
+
+import ctypes
+from ctypes import POINTER, c_char_p, c_int, c_size_t, c_ssize_t, c_uint8, c_uint32, c_void_p
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from rdmadiag.verbs.abi import IbvDevice, IbvDeviceAttr, IbvGid, IbvGidEntry
+
+
+class Failure(Enum):
+    """The error conventions of verbs(7)."""
+
+    NULL = "a null pointer, and errno"
+    POSITIVE = "the errno itself"
+    MINUS_ONE = "-1, and errno"
+    NEGATIVE = "the negative errno; else a count"
+    NEVER = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """One exported function."""
+
+    arguments: tuple[Any, ...]
+    result: Any
+    failure: Failure
+    optional: bool = False  # newer than IBVERBS_1.1, or not in Apple's library
+
+
+_DEVICES = POINTER(POINTER(IbvDevice))
+
+SYMBOLS: Final = {
+    "ibv_get_device_list": Symbol((POINTER(c_int),), _DEVICES, Failure.NULL),
+    "ibv_free_device_list": Symbol((_DEVICES,), None, Failure.NEVER),
+    "ibv_get_device_name": Symbol((POINTER(IbvDevice),), c_char_p, Failure.NEVER),
+    "ibv_open_device": Symbol((POINTER(IbvDevice),), c_void_p, Failure.NULL),
+    "ibv_close_device": Symbol((c_void_p,), c_int, Failure.MINUS_ONE),
+    "ibv_query_device": Symbol((c_void_p, POINTER(IbvDeviceAttr)), c_int, Failure.POSITIVE),
+    "ibv_query_port": Symbol((c_void_p, c_uint8, c_void_p), c_int, Failure.POSITIVE),
+    "ibv_query_gid": Symbol((c_void_p, c_uint8, c_int, POINTER(IbvGid)), c_int, Failure.MINUS_ONE),
+    "_ibv_query_gid_table": Symbol(
+        (c_void_p, POINTER(IbvGidEntry), c_size_t, c_uint32, c_size_t),
+        c_ssize_t,
+        Failure.NEGATIVE,
+        optional=True,
+    ),
+}
+"""Name → what the header declares."""
+
+
+class CallFailed(Exception):
+    """A call failed by its own convention; `errno` is 0 where it gave none."""
+
+    def __init__(self, call: str, errno: int) -> None:
+        super().__init__(f"{call}: errno {errno}")
+        self.call = call
+        self.errno = errno
+
+
+class Library:
+    """A loaded verbs library."""
+
+    def __init__(self, path: str) -> None:
+        """Raises OSError where it cannot be loaded, AttributeError where a symbol is missing."""
+        loaded = ctypes.CDLL(path, use_errno=True)
+        self._functions = {}
+        for name, symbol in SYMBOLS.items():
+            if symbol.optional and not hasattr(loaded, name):
+                continue
+            function = getattr(loaded, name)
+            # Without these a 64-bit pointer is cut to an int.
+            function.argtypes = symbol.arguments
+            function.restype = symbol.result
+            self._functions[name] = function
+
+    def has(self, name: str) -> bool:
+        """Whether this library exports an optional symbol."""
+        return name in self._functions
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """The result; raises CallFailed."""
+        ctypes.set_errno(0)
+        result = self._functions[name](*arguments)
+        failure = SYMBOLS[name].failure
+        if failure is Failure.NULL and not result:
+            raise CallFailed(name, ctypes.get_errno())
+        if failure is Failure.POSITIVE and result:
+            # Before rdma-core 14 some providers returned -1 and set errno.
+            raise CallFailed(name, result if result > 0 else ctypes.get_errno())
+        if failure is Failure.MINUS_ONE and result:
+            raise CallFailed(name, ctypes.get_errno())
+        if failure is Failure.NEGATIVE and result < 0:
+            raise CallFailed(name, -result)
+        return result

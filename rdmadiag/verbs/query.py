@@ -1,0 +1,218 @@
+"""The program of the child process: asks the verbs library, changes nothing.
+
+    python -m rdmadiag.verbs.query PLATFORM LIBRARY GID_ROWS [START]
+
+It writes one JSON object a line: before each call its name, and after it the answer or
+the errno. A call that never returns is the last line; the parent needs no more than that
+to say where it hangs. Calls are made one at a time and none is made twice. "at" is in
+seconds since START, on time.monotonic's clock, which all processes share.
+
+    {"call": "ibv_query_port", "device": "rdma_en1", "port": 1, "at": 0.0021}
+    {"answer": {"state": 4, "lid": 7}, "at": 0.0024}
+"""
+
+import ctypes
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from ctypes import POINTER, byref, c_int
+from functools import partial
+from typing import Any, Final
+
+from rdmadiag.gid.scan import preflight_gid_scan_limit
+from rdmadiag.ib import GID_BYTES
+from rdmadiag.verbs.abi import PORT_ATTR_BUFFER, IbvDeviceAttr, IbvGid, IbvGidEntry, IbvPortAttr
+from rdmadiag.verbs.lib import CallFailed, Library
+
+_TABLE_ROWS: Final = 65536
+"""Of a device; a library that claims more is not believed."""
+
+
+class Transcript:
+    """The lines that the parent reads."""
+
+    def __init__(self, descriptor: int, start: float) -> None:
+        self._descriptor = descriptor
+        self._start = start
+
+    def write(self, **row: Any) -> None:
+        """One line, at once: what is buffered when a call hangs would be lost."""
+        row["at"] = round(time.monotonic() - self._start, 6)
+        os.write(self._descriptor, json.dumps(row).encode() + b"\n")
+
+    def step(
+        self, call: str, make: Callable[[], Any], device: str | None = None, port: int | None = None
+    ) -> Any:
+        """The answer of `make`, or None where it failed; both are written down."""
+        self.write(call=call, device=device, port=port)
+        try:
+            answer = make()
+        except CallFailed as failed:
+            self.write(errno=failed.errno)
+            return None
+        self.write(answer=answer)
+        return answer
+
+
+class Query:
+    """One pass over every device."""
+
+    def __init__(self, library: Library, transcript: Transcript, gid_rows: int) -> None:
+        self._library = library
+        self._transcript = transcript
+        self._gid_rows = gid_rows
+
+    def run(self) -> None:
+        """List, and for each device: open, query, close."""
+        count = c_int(0)
+        found: list[Any] = []
+
+        def listed() -> list[dict[str, Any]]:
+            found.append(self._library.call("ibv_get_device_list", byref(count)))
+            return [self._named(found[0][at]) for at in range(count.value)]
+
+        names = self._transcript.step("ibv_get_device_list", listed)
+        if names is None:
+            return
+        for at, row in enumerate(names):
+            self._device(found[0][at], row["name"])
+        self._transcript.step(
+            "ibv_free_device_list", lambda: self._library.call("ibv_free_device_list", found[0])
+        )
+
+    def _named(self, device: Any) -> dict[str, Any]:
+        name = self._library.call("ibv_get_device_name", device)
+        return {
+            "name": (name or b"").decode("utf-8", "backslashreplace"),
+            "node_type": device.contents.node_type,
+            "transport": device.contents.transport_type,
+        }
+
+    def _device(self, device: Any, name: str) -> None:
+        opened: list[int] = []
+
+        def open_device() -> bool:
+            if sys.platform == "linux":
+                _try_node(device.contents.dev_name.decode("utf-8", "surrogateescape"))
+            opened.append(self._library.call("ibv_open_device", device))
+            return True
+
+        if self._transcript.step("ibv_open_device", open_device, name) is None:
+            return
+        context = opened[0]
+        attributes = self._transcript.step(
+            "ibv_query_device", lambda: self._device_attributes(context), name
+        )
+        # A device that does not say how many ports it has still has the first.
+        count = attributes["phys_port_cnt"] if attributes else 1
+        rows = {}
+        for port in range(1, count + 1):
+            answer = self._transcript.step(
+                "ibv_query_port", partial(self._port, context, port), name, port
+            )
+            if answer:
+                rows[port] = max(0, answer["gid_tbl_len"])
+        self._gids(context, name, rows)
+        self._transcript.step(
+            "ibv_close_device", lambda: self._library.call("ibv_close_device", context), name
+        )
+
+    def _device_attributes(self, context: int) -> dict[str, Any]:
+        attributes = IbvDeviceAttr()
+        self._library.call("ibv_query_device", context, byref(attributes))
+        found: dict[str, Any] = dict(attributes.numbers())
+        for guid in ("node_guid", "sys_image_guid"):
+            found[guid] = int(found[guid]).to_bytes(8, sys.byteorder).hex()
+        found["fw_ver"] = attributes.fw_ver.decode("utf-8", "backslashreplace")
+        return found
+
+    def _port(self, context: int, port: int) -> dict[str, int]:
+        buffer = ctypes.create_string_buffer(PORT_ATTR_BUFFER)
+        self._library.call("ibv_query_port", context, port, buffer)
+        return IbvPortAttr.from_buffer(buffer).numbers()
+
+    def _gids(self, context: int, name: str, rows: dict[int, int]) -> None:
+        if not rows:
+            return
+        table = "_ibv_query_gid_table"
+        if self._library.has(table):
+            length = min(sum(rows.values()), _TABLE_ROWS)
+            self._transcript.step(table, lambda: self._table(context, length), name)
+            return
+        for port, length in rows.items():
+            asked = preflight_gid_scan_limit(length, self._gid_rows)
+            self._transcript.step(
+                "ibv_query_gid",
+                partial(self._entries, context, port, asked),
+                name,
+                port,
+            )
+
+    def _table(self, context: int, length: int) -> list[dict[str, Any]]:
+        entries = (IbvGidEntry * max(1, length))()
+        size = ctypes.sizeof(IbvGidEntry)
+        first = ctypes.cast(entries, POINTER(IbvGidEntry))
+        count = self._library.call("_ibv_query_gid_table", context, first, length, 0, size)
+        return [
+            {
+                "port": entry.port_num,
+                "index": entry.gid_index,
+                "gid": bytes(entry.gid).hex(),
+                "type": entry.gid_type,
+                "ifindex": entry.ndev_ifindex,
+            }
+            for entry in entries[: min(count, length)]
+        ]
+
+    def _entries(self, context: int, port: int, asked: int) -> dict[str, Any]:
+        rows: list[dict[str, Any]] = []
+        for index in range(asked):
+            gid = IbvGid()
+            try:
+                self._library.call("ibv_query_gid", context, port, index, byref(gid))
+            except CallFailed as failed:
+                rows.append({"index": index, "errno": failed.errno})
+                continue
+            if bytes(gid) != bytes(GID_BYTES):
+                rows.append({"index": index, "gid": bytes(gid).hex()})
+        return {"asked": asked, "rows": rows}
+
+
+def _try_node(name: str) -> None:
+    """Raises CallFailed where the device's node refuses to be opened.
+
+    libibverbs waits five seconds for udev to make another node, for each device, and then
+    gives the errno of that one's link (open_cdev.c of rdma-core).
+    """
+    try:
+        os.close(os.open(f"/dev/infiniband/{name}", os.O_RDWR | os.O_CLOEXEC))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise CallFailed("ibv_open_device", error.errno or 0) from None
+
+
+def main() -> None:
+    """The child's whole life."""
+    platform, path, gid_rows = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    start = float(sys.argv[4]) if len(sys.argv) > 4 else time.monotonic()
+    # A provider that prints on stdout must not break our lines.
+    transcript = Transcript(os.dup(1), start)
+    os.dup2(2, 1)
+    transcript.write(platform=platform, library=path)
+    # It runs the library's own code, which can crash or hang like any call.
+    transcript.write(call="dlopen", device=None, port=None)
+    try:
+        library = Library(path)
+    except (OSError, AttributeError) as error:
+        transcript.write(unloadable=str(error))
+        return
+    transcript.write(answer=None)
+    Query(library, transcript, gid_rows).run()
+    transcript.write(done=True)
+
+
+if __name__ == "__main__":
+    main()

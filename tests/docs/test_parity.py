@@ -1,0 +1,83 @@
+"""docs/x_rdma.md: every name of the seed, where it lives here, and the test that holds it."""
+
+import ast
+import doctest
+import importlib
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rdmadiag.errnos import errno_name
+from rdmadiag.ib import LinkLayer, PortState
+from rdmadiag.sources import ioreg
+
+CHECKOUT = Path(__file__).parents[2]
+PAGE = CHECKOUT / "docs" / "x_rdma.md"
+
+SEED = """
+SelectRouteGID SelectRouteGIDInfo IsZeroGID IsIPv4MappedGID RouteGIDScanLimit
+PreflightGIDScanLimit DerivePreflightSafety FailedRTRLogLine RequireRTRAttemptAllowed
+ErrRTRUnsafe ErrnoName ErrnoText PortActive LinkLayerThunderbolt MaxRouteGIDScan
+ReasonNoSafeRouteGID ReasonRouteGIDIndexZero ReasonNoActiveTBDevice ReasonNoPeerInterface
+ReasonNoXDomainService ReasonNoRecentLog ReasonRecentRTRFailure ReasonReadOnlyPreflight
+IORegistryPeerInterface IORegistryXDomainService RTRAttemptWarning GID GIDInfo RouteGID
+PreflightDevice PreflightReport
+"""
+
+
+def rows() -> list[list[str]]:
+    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def resolved(path: str) -> Any:
+    parts = path.split(".")
+    for at in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:at]))
+        except ImportError:
+            continue
+        for name in parts[at:]:
+            found = getattr(found, name)
+        return found
+    raise AssertionError(f"{path} is nowhere")
+
+
+def test_every_exported_name_of_the_seed_has_a_row() -> None:
+    named = {name for row in rows() for name in re.findall(r"`(\w+)`", row[0])}
+    assert named == set(SEED.split())
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row[0].strip("`"))
+def test_the_counterpart_and_its_test_are_there(row: list[str]) -> None:
+    _, here, _, test = row
+    for path in re.findall(r"`([\w.]+)`", here):
+        assert resolved(path) is not None
+    file, _, name = test.strip("`").partition("::")
+    tree = ast.parse((CHECKOUT / file).read_text())
+    assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+def test_the_examples_hold() -> None:
+    results = doctest.testfile(str(PAGE), module_relative=False, encoding="utf-8")
+    assert results.attempted > 8
+    assert results.failed == 0
+
+
+def test_the_constants_are_the_seeds() -> None:
+    assert (PortState.ACTIVE.number, LinkLayer.THUNDERBOLT.number) == (4, 100)
+    assert ioreg.PEER == "AppleThunderboltRDMAPeerInterface"
+    assert ioreg.XDOMAIN == "IOThunderboltXDomainService"
+
+
+def test_errnos_that_x_rdma_names_wrongly_are_right_here() -> None:
+    numbers = (38, 45, 95, 96)
+    assert [errno_name(number, "darwin") for number in numbers] == [
+        "ENOTSOCK",
+        "ENOTSUP",
+        "EMULTIHOP",
+        "ENODATA",
+    ]
+    assert errno_name(102, "darwin") == "EOPNOTSUPP"

@@ -1,0 +1,435 @@
+"""The rules on Macs: a ready Mac and one change make one rule speak."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from lab.mac import QUIET_LOG, Cable, Mac, Peer, macs, ready_mac
+from lab.transcript import Stop
+from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.macos import MacosFacts
+from rdmadiag.ib import PortState
+from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.preflight.gather import gather
+from rdmadiag.preflight.judge import judge
+from rdmadiag.preflight.select import Selector
+from rdmadiag.preflight.verdict import Finding, Severity, Verdict
+
+NOTES = {"few-memory-regions", "thunderbolt-port-down"}
+READY = ready_mac()
+OLD = {"maximum": "Up to 40 Gb/s", "speed": "40 Gb/s"}
+
+
+def evidence_of(mac: Mac) -> Evidence:
+    return gather(mac.host(), time.monotonic() + 20)
+
+
+def verdict_of(subject: Mac | Evidence, *names: str) -> Verdict:
+    evidence = evidence_of(subject) if isinstance(subject, Mac) else subject
+    return judge(evidence, tuple(Selector(name) for name in names))
+
+
+def findings(subject: Mac | Evidence, *names: str) -> list[Finding]:
+    """All but the two notes that a ready Mac has."""
+    found = verdict_of(subject, *names).findings
+    return [each for each in found if each.rule not in NOTES or each.severity != "info"]
+
+
+def said(subject: Mac | Evidence, *names: str) -> list[tuple[str, str]]:
+    return [(each.rule, each.severity.value) for each in findings(subject, *names)]
+
+
+def remedies(subject: Mac | Evidence) -> str:
+    return "\n".join(line for finding in findings(subject) for line in finding.remedy)
+
+
+def test_a_ready_mac_is_ok_with_two_notes() -> None:
+    verdict = verdict_of(READY)
+    assert verdict.status == "ok"
+    assert {(each.rule, each.severity.value) for each in verdict.findings} == {
+        (name, "info") for name in NOTES
+    }
+    assert [port.safe_to_attempt_rtr for port in verdict.ports] == [True, False]
+
+
+def second(**changes: object) -> Mac:
+    """The ready Mac with a peer on its second cable too, and that cable changed."""
+    changed = replace(
+        READY.cables[1],
+        peer=Peer("Mac Studio", "Mac16,9"),
+        ipv4="169.254.20.9/16",
+        gids={0: "fe80::2", 1: "::ffff:169.254.20.9"},
+    )
+    return READY.change(cables=(READY.cables[0], replace(changed, **changes)))
+
+
+@pytest.mark.parametrize(
+    ("mac", "expected"),
+    [
+        pytest.param(READY.change(rdma=False), [("rdma-disabled", "critical")], id="switched off"),
+        pytest.param(
+            READY.change(rdma=None, version="26.1", listed=False),
+            [("macos-too-old", "critical"), ("no-thunderbolt-rdma-device", "unknown")],
+            id="a release before 26.2",
+        ),
+        pytest.param(
+            READY.change(rdma=None, listed=False),
+            [("no-thunderbolt-rdma-device", "unknown"), ("rdma-switch-unreadable", "unknown")],
+            id="no rdma_ctl on a release that should have it",
+        ),
+        pytest.param(
+            READY.change(listed=False).with_cable(0, **OLD).with_cable(1, **OLD),
+            [("thunderbolt-4", "critical")],
+            id="Thunderbolt 4, switched on",
+        ),
+        pytest.param(
+            READY.change(rdma=False).with_cable(0, **OLD).with_cable(1, **OLD),
+            [("thunderbolt-4", "critical")],
+            id="Thunderbolt 4, switched off: the flag is not the cause",
+        ),
+        pytest.param(READY.change(sleep=10), [("sleep-enabled", "warn")], id="it sleeps"),
+        pytest.param(
+            READY.with_cable(peer=Peer(rdma=False)),
+            [("peer-rdma-off", "critical")],
+            id="the only peer has RDMA off",
+        ),
+        pytest.param(
+            second(peer=Peer(rdma=False)),
+            [("peer-rdma-off", "warn")],
+            id="a second peer has RDMA off",
+        ),
+        pytest.param(
+            READY.with_cable(state=PortState.DOWN),
+            [("thunderbolt-port-down", "critical")],
+            id="both have RDMA on and the link is down",
+        ),
+        pytest.param(
+            second(state=PortState.DOWN),
+            [("thunderbolt-port-down", "warn")],
+            id="the same beside an active port",
+        ),
+        pytest.param(
+            READY.with_cable(peer=Peer("Studio Display", is_host=False)),
+            [("thunderbolt-port-down", "critical")] * 2,
+            id="a display, and no Mac anywhere",
+        ),
+        pytest.param(
+            READY.with_cable(peer=None),
+            [("thunderbolt-port-down", "critical")] * 2,
+            id="no cable at all",
+        ),
+        pytest.param(
+            READY.with_cable(speed="40 Gb/s"),
+            [("thunderbolt-link-slow", "warn")],
+            id="a Thunderbolt 5 Mac on a link of 40 Gb/s",
+        ),
+        pytest.param(
+            READY.with_cable(gids={0: "fe80::1"}),
+            [("no-ipv4-gid", "critical")],
+            id="an address, and no IPv4 GID yet",
+        ),
+        pytest.param(
+            READY.with_cable(gids={0: "fe80::1", 1: "fe80::2"}),
+            [("no-ipv4-gid", "warn")],
+            id="no IPv4 GID, and another one at index 1",
+        ),
+        pytest.param(
+            READY.with_cable(gids={0: "fe80::1", 1: "fe80::2", 3: "::ffff:169.254.205.255"}),
+            [("ipv4-gid-not-index-1", "warn")],
+            id="the IPv4 GID at index 3",
+        ),
+        pytest.param(
+            READY.change(bridged=("en1",)),
+            [("port-in-bridge", "warn")],
+            id="bridged, and with an IPv4 GID all the same",
+        ),
+        pytest.param(
+            READY.change(bridged=("en1",)).with_cable(gids={0: "fe80::1"}, ipv4=None),
+            [("port-in-bridge", "critical")],
+            id="bridged: one cause, one finding",
+        ),
+        pytest.param(
+            READY.with_cable(protection_domains=11),
+            [("protection-domains-exhausted", "critical")],
+            id="eleven protection domains of eleven",
+        ),
+        pytest.param(
+            READY.with_cable(queue_pairs=10),
+            [("queue-pairs-exhausted", "critical")],
+            id="ten queue pairs of the eleven reported",
+        ),
+        pytest.param(READY.with_cable(queue_pairs=9), [], id="nine queue pairs"),
+        pytest.param(READY.with_cable(protection_domains=10), [], id="ten protection domains"),
+        pytest.param(
+            READY.with_cable(queue_pairs=3, inactive=2),
+            [("resources-without-owner", "warn")],
+            id="resources of programs that have ended",
+        ),
+        pytest.param(
+            READY.with_cable(ipv4="10.0.0.1/24").change(others=(("en0", "10.0.0.7/24"),)),
+            [("shared-subnet", "warn")],
+            id="the cable shares a subnet with Ethernet",
+        ),
+        pytest.param(
+            second(ipv4="10.0.0.2/24").with_cable(0, ipv4="10.0.0.1/24"),
+            [("shared-subnet", "warn")],
+            id="two cables in one subnet",
+        ),
+        pytest.param(second(), [], id="two cables with self-assigned addresses"),
+        pytest.param(
+            second(ipv4="10.0.1.1/30").with_cable(0, ipv4="10.0.0.1/30"),
+            [],
+            id="a subnet for every cable",
+        ),
+        pytest.param(
+            READY.with_cable(link_active_count=3),
+            [("link-was-lost", "info")],
+            id="the link came up three times",
+        ),
+        pytest.param(
+            READY.with_cable(link_active_count=9),
+            [("link-was-lost", "warn")],
+            id="the link came up nine times",
+        ),
+        pytest.param(READY.change(log=None), [("source-failed", "unknown")], id="log unreadable"),
+        pytest.param(READY.change(log=()), [("no-recent-log", "unknown")], id="log quiet"),
+        pytest.param(
+            READY.change(stops=(Stop("ibv_get_device_list"),)),
+            [("provider-wedged", "critical")],
+            id="it hangs before it names a device",
+        ),
+        pytest.param(
+            READY.change(stops=(Stop("ibv_close_device", "rdma_en1"),)),
+            [("provider-wedged", "critical")],
+            id="it hangs when a device is closed",
+        ),
+        pytest.param(
+            READY.change(stops=(Stop("ibv_query_gid", "rdma_en2", errno=96),)),
+            [("verbs-call-failed", "unknown")],
+            id="a GID query fails",
+        ),
+        pytest.param(
+            READY.change(stops=(Stop("ibv_open_device", "rdma_en2", errno=16),)),
+            [("device-open-failed", "critical")],
+            id="a device cannot be opened",
+        ),
+    ],
+)
+def test_one_change_makes_one_rule_speak(mac: Mac, expected: list[tuple[str, str]]) -> None:
+    assert said(mac) == expected
+
+
+def test_a_device_that_was_asked_for_is_judged_by_itself() -> None:
+    assert said(READY, "rdma_en2") == [("thunderbolt-port-down", "critical")]
+
+
+# --- remedies that fit the cause ------------------------------------------------------------
+
+
+def test_an_owner_of_thunderbolt_4_is_never_sent_to_recovery() -> None:
+    slow = [READY.with_cable(0, **OLD).with_cable(1, **OLD)]
+    slow += [mac.change(rdma=rdma) for mac in slow for rdma in (False, None)]
+    slow += [mac.change(version="26.0", rdma=None) for mac in slow]
+    for mac in slow:
+        assert "rdma_ctl enable" not in remedies(mac)
+        assert "ecovery" not in remedies(mac)
+
+
+def test_where_the_hardware_is_not_known_the_speed_is_looked_at_before_recovery() -> None:
+    both = READY.with_cable(1, peer=Peer(), speed="40 Gb/s").with_cable(0, speed="40 Gb/s")
+    unknown = both.change(rdma=False)
+    assert said(unknown) == [("rdma-disabled", "critical")]
+    assert "rdma_ctl enable" not in remedies(unknown)
+    assert "grep Speed" in remedies(unknown)
+    blind = replace(evidence_of(READY.change(rdma=False)), thunderbolt=Missing(Why.TIMEOUT, "late"))
+    assert "rdma_ctl enable" not in remedies(blind)
+
+
+def test_thunderbolt_5_is_sent_to_recovery_with_the_command() -> None:
+    assert "rdma_ctl enable" in remedies(READY.change(rdma=False))
+
+
+@pytest.mark.parametrize("name", sorted(macs()))
+def test_destroying_the_bridge_is_never_advised(name: str) -> None:
+    lines = [line for each in verdict_of(macs()[name][0]).findings for line in each.remedy]
+    commands = [line for line in lines if not line.startswith("#")]
+    assert not [line for line in commands if "destroy" in line]
+
+
+def test_who_is_logged_in_over_the_bridge_is_warned() -> None:
+    text = remedies(macs()["mac-bridged"][0])
+    assert "sudo ifconfig bridge0 deletem en1" in text
+    assert "ends your session" in text
+    assert "never destroy bridge0" in text
+
+
+def test_all_competing_causes_of_errno_96_are_given() -> None:
+    (finding,) = findings(macs()["mac-failed-rtr"][0])
+    (line,) = [line for line in finding.remedy if " 96 " in line]
+    assert line.startswith("#   96 ENODATA: ")
+    for cause in ("GID index", "member of a bridge", "protection domains are exhausted"):
+        assert cause in line
+
+
+def test_a_hung_provider_is_not_to_be_tried_again() -> None:
+    (finding,) = findings(macs()["mac-wedged"][0])
+    text = "\n".join(finding.remedy)
+    assert "start no other RDMA program" in text
+    assert "shutdown -r now" in text
+    assert "process 4242; it cannot be killed" in finding.evidence[0].value
+
+
+def test_who_holds_the_queue_pairs_is_named() -> None:
+    first = findings(macs()["mac-queue-pairs-exhausted"][0])[0]
+    assert "python3 (812)" in first.summary
+    assert first.remedy[0].startswith("kill 812")
+
+
+def test_builds_are_a_hint_where_two_macs_do_not_find_each_other() -> None:
+    (finding,) = findings(READY.with_cable(state=PortState.DOWN))
+    assert "sw_vers -buildVersion" in finding.remedy[0]
+    assert "25C56" in finding.remedy[0]
+
+
+# --- the Mac Studio --------------------------------------------------------------------------
+
+
+def studio(**changes: object) -> Mac:
+    base, _ = macs()["mac-studio-ethernet-port"]
+    return base.with_cable(1, **changes)
+
+
+def test_the_port_beside_ethernet_is_named_where_a_mac_is_plugged_into_it() -> None:
+    assert said(studio()) == [("mac-studio-ethernet-port", "critical")]
+    assert said(studio().with_cable(0, peer=Peer(), gids={1: "::ffff:169.254.1.1"})) == [
+        ("mac-studio-ethernet-port", "warn")
+    ]
+    assert "mac-studio-ethernet-port" not in dict(said(studio(peer=None)))
+
+
+def test_on_another_model_the_same_port_is_an_ordinary_one() -> None:
+    assert "mac-studio-ethernet-port" not in dict(said(studio().change(model="Mac mini")))
+
+
+# --- the log and panics ----------------------------------------------------------------------
+
+
+def test_a_failure_before_this_boot_is_a_warning_and_still_forbids() -> None:
+    before = "2026-05-20 10:15:04.310000-0700 Failed INIT->RTR"
+    mac = READY.change(log=(before, *QUIET_LOG))
+    assert said(mac) == [("recent-rtr-failure", "warn")]
+    assert verdict_of(mac).ports[0].reasons == ("recent_rtr_failure",)
+
+
+def test_a_failure_without_a_known_boot_time_counts() -> None:
+    evidence = evidence_of(macs()["mac-failed-rtr"][0])
+    assert isinstance(evidence.macos, MacosFacts)
+    macos = replace(evidence.macos, boot_seconds=Missing(Why.DENIED))
+    assert ("recent-rtr-failure", "critical") in said(replace(evidence, macos=macos))
+
+
+PANIC = (
+    '{{"timestamp":"{day} 07:00:00.00 +0000"}}\n{{"panicString":"x\\nAppleThunderboltRDMA(1.0)"}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("day", "severity"),
+    [("2026-05-20", "warn"), ("2026-05-22", "warn"), ("2026-03-01", "info")],
+    ids=["the day before this boot", "after it", "months ago"],
+)
+def test_a_panic_that_names_the_driver_is_told(day: str, severity: str) -> None:
+    mac = READY.change(panics={f"panic-full-{day}.panic": PANIC.format(day=day)})
+    assert said(mac) == [("rdma-panic", severity)]
+
+
+def test_a_panic_of_something_else_is_not_ours() -> None:
+    assert said(READY.change(panics={"panic-full-2026-05-20.panic": "{}"})) == []
+
+
+# --- three ways to be not safe ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "reasons"),
+    [
+        ("mac-failed-rtr", "critical", ("recent_rtr_failure",)),
+        ("mac-failed-rtr-arrow", "critical", ("recent_rtr_failure",)),
+        ("mac-log-unreadable", "unknown", ("log_unknown",)),
+        ("mac-log-quiet", "unknown", ("no_recent_log",)),
+    ],
+)
+def test_harm_is_critical_and_missing_evidence_unknown_and_neither_is_safe(
+    name: str, status: str, reasons: tuple[str, ...]
+) -> None:
+    verdict = verdict_of(macs()[name][0])
+    assert (verdict.status, verdict.safe_to_attempt_rtr) == (status, False)
+    assert verdict.ports[0].reasons == reasons
+
+
+SOURCES = ("macos", "ioreg", "thunderbolt", "mac_network", "verbs", "mac_log")
+
+
+@pytest.mark.parametrize("why", [Why.ABSENT, Why.DENIED, Why.TIMEOUT, Why.MALFORMED])
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_source_that_failed_is_unknown_at_best(source: str, why: Why) -> None:
+    evidence = replace(evidence_of(READY), **{source: Missing(why, "x")})
+    assert ("source-failed", "unknown") in said(evidence)
+    if source in ("ioreg", "verbs", "mac_log"):
+        assert verdict_of(evidence).safe_to_attempt_rtr is False
+
+
+@pytest.mark.parametrize(
+    ("source", "part", "severity"),
+    [
+        ("ioreg", "peer_interfaces", "unknown"),
+        ("ioreg", "interfaces", "unknown"),
+        ("mac_network", "interfaces", "unknown"),
+        ("macos", "sleep_minutes", "info"),
+        ("macos", "panics", "info"),
+    ],
+)
+def test_a_part_of_a_source_that_failed_is_told(source: str, part: str, severity: str) -> None:
+    evidence = evidence_of(READY)
+    facts = replace(getattr(evidence, source), **{part: Missing(Why.TIMEOUT, "late")})
+    assert ("source-incomplete", severity) in said(replace(evidence, **{source: facts}))
+
+
+def test_an_active_port_without_a_peer_in_the_registry_is_a_contradiction() -> None:
+    evidence = evidence_of(READY)
+    registry = replace(evidence.ioreg, peer_interfaces=0)  # type: ignore[type-var]
+    changed = replace(evidence, ioreg=registry)
+    assert said(changed) == [("no-peer-in-registry", "unknown")]
+    assert verdict_of(changed).ports[0].reasons == ("no_peer_interface",)
+
+
+def test_no_evidence_at_all_is_not_ok() -> None:
+    empty = Evidence(**{name: Missing(Why.TIMEOUT, "late") for name in SOURCES})
+    assert verdict_of(empty).status == "unknown"
+
+
+def test_a_system_that_nothing_is_known_of_is_unknown() -> None:
+    mac = READY.host()
+    mac.identity = replace(mac.identity, platform="unknown")
+    evidence = gather(mac, time.monotonic() + 20)
+    assert said(evidence) == [("system-not-supported", "unknown")]
+
+
+@pytest.mark.parametrize("name", sorted(macs()))
+def test_findings_carry_evidence_and_lines_to_paste(name: str) -> None:
+    for finding in verdict_of(macs()[name][0]).findings:
+        assert finding.evidence, finding.rule
+        assert all(proof.subject and proof.value for proof in finding.evidence)
+        assert "\n" not in finding.summary + "".join(finding.remedy)
+        assert finding.remedy or finding.severity is Severity.INFO
+
+
+def test_a_cable_of_a_receptacle_that_no_one_names_is_not_guessed() -> None:
+    stray = Cable(7, "en9", "36:4d:04:ea:4e:50", peer=None)
+    mac = READY.change(cables=(*READY.cables, stray))
+    evidence = evidence_of(mac)
+    network = replace(evidence.mac_network, hardware_ports=Missing(Why.TIMEOUT, "late"))  # type: ignore[type-var]
+    notes = verdict_of(replace(evidence, mac_network=network)).findings
+    down = [each.summary for each in notes if each.rule == "thunderbolt-port-down"]
+    assert all("what hangs on it is not known" in summary for summary in down)

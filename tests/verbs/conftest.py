@@ -1,0 +1,95 @@
+"""A verbs library that answers from a script: fake_verbs.c, built by the system's compiler."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+SOURCE = Path(__file__).with_name("fake_verbs.c")
+LAYOUTS = {"linux": (), "darwin": ("DARWIN",)}
+
+
+@dataclass(frozen=True)
+class FakeVerbs:
+    """A library and its script."""
+
+    library: Path
+    environ: dict[str, str]
+    """What to add to the environment of the process that loads the library."""
+    trace: Path
+    """A line for each call; absent before the first one."""
+
+    @property
+    def calls(self) -> list[str]:
+        """What was called so far: `CALL` or `CALL DEVICE`, in order."""
+        return self.trace.read_text().splitlines() if self.trace.exists() else []
+
+
+def lacking(reason: str, *required_by: str) -> NoReturn:
+    """Skips; fails where one of these variables says that the machine must have it."""
+    demands = [name for name in required_by if os.environ.get(name)]
+    if demands:
+        pytest.fail(f"{reason}, and {demands[0]} is set")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def compile_c(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """`compile_c(source, *options)` → what cc made of the C file; its complaints are errors."""
+    if not shutil.which("cc"):
+        lacking("no C compiler: cc", "RDMADIAG_REQUIRE_COMPILER", "RDMADIAG_REQUIRE_VERBS_HEADERS")
+
+    def compiled(source: Path, *options: str | Path) -> Path:
+        made = tmp_path_factory.mktemp("compiled") / source.stem
+        command = ["cc", "-O1", "-Wall", "-Wextra", "-Werror", "-o", made, source, *options]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr
+        return made
+
+    return compiled
+
+
+@pytest.fixture(scope="session")
+def verbs_headers(compile_c: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The machine has infiniband/verbs.h (Debian: libibverbs-dev), or a skip."""
+    probe = tmp_path_factory.mktemp("probe") / "probe.c"
+    probe.write_text("#if !__has_include(<infiniband/verbs.h>)\n#error none\n#endif\n")
+    ran = subprocess.run(["cc", "-fsyntax-only", probe], capture_output=True, check=False)
+    if ran.returncode:
+        lacking("no infiniband/verbs.h: libibverbs-dev", "RDMADIAG_REQUIRE_VERBS_HEADERS")
+
+
+@pytest.fixture(scope="session")
+def compile_verbs(compile_c: Callable[..., Path]) -> Callable[..., Path]:
+    """`compile_verbs("linux" | "darwin", *defines)` → the library, compiled once a session."""
+
+    @cache
+    def compiled(layout: str, *defines: str) -> Path:
+        options = [f"-D{define}" for define in (*LAYOUTS[layout], *defines)]
+        return compile_c(SOURCE, "-shared", "-fPIC", *options)
+
+    return compiled
+
+
+@pytest.fixture
+def fake_verbs(
+    compile_verbs: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., FakeVerbs]:
+    """`fake_verbs(script, layout="linux", defines=())`; fake_verbs.c says what a script is."""
+
+    def scripted(script: str, layout: str = "linux", defines: Iterable[str] = ()) -> FakeVerbs:
+        folder = tmp_path_factory.mktemp("verbs")
+        (folder / "script").write_text(script)
+        environ = {
+            "FAKE_VERBS": str(folder / "script"),
+            "FAKE_VERBS_TRACE": str(folder / "trace"),
+        }
+        return FakeVerbs(compile_verbs(layout, *defines), environ, folder / "trace")
+
+    return scripted
