@@ -263,6 +263,11 @@ def _object(kind: str, name: str, number: int, **more: Any) -> dict[str, Any]:
     }
 
 
+def _guid(mac: str) -> str:
+    octets = mac.replace(":", "").rjust(16, "0")
+    return ":".join(octets[at : at + 4] for at in range(0, 16, 4))
+
+
 def _interface(cable: Cable) -> dict[str, Any]:
     base = 100 * cable.receptacle
     children = []
@@ -279,7 +284,7 @@ def _interface(cable: Cable) -> dict[str, Any]:
         ioreg.INTERFACE,
         cable.device,
         base,
-        node_guid=int(cable.mac.replace(":", ""), 16),
+        node_guid=_guid(cable.mac),
         node_type=100,
         IOPowerManagement={"CurrentPowerState": 2},
         IORegistryEntryChildren=children,

@@ -6,6 +6,9 @@ from typing import Final
 
 from rdmadiag.facts import Missing, Why
 
+OUTPUT_LIMIT: Final = 4 * 1024 * 1024
+"""Bytes kept of what a command prints; the rest is read and dropped."""
+
 _WHY: Final = {
     errno.ENOENT: Why.ABSENT,
     errno.ENOTDIR: Why.ABSENT,

@@ -10,11 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.answers import Ran, refusal
+from rdmadiag.answers import OUTPUT_LIMIT, Ran, refusal
 from rdmadiag.facts import Missing, Why
-
-OUTPUT_LIMIT: Final = 4 * 1024 * 1024
-"""Bytes kept of what a command prints; the rest is read and dropped."""
 
 _REAP_SECONDS: Final = 0.05  # for a killed child to end; one that does not is left to init
 

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from rdmadiag.answers import Ran
-from rdmadiag.command import OUTPUT_LIMIT, run
+from rdmadiag.answers import OUTPUT_LIMIT, Ran
+from rdmadiag.command import run
 from rdmadiag.facts import Missing, Why
 from rdmadiag.isolation import SideBySide
 

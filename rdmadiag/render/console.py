@@ -37,6 +37,16 @@ def verbatim(out: Console, line: Text | str) -> None:
     out.print(line, soft_wrap=True)
 
 
+def printable(text: str) -> str:
+    r"""Text of a host's own making as a terminal may see it: ESC becomes \x1b."""
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
+
+
 def word(status: str) -> Text:
     """A status as the first word of a line."""
     return Text(status.upper(), style=STYLE[status])

@@ -10,7 +10,7 @@ from rich.text import Text
 from rdmadiag.facts import Identity
 from rdmadiag.preflight.safety import CAVEAT, REASON_TEXT
 from rdmadiag.preflight.verdict import Finding, PortVerdict, Verdict
-from rdmadiag.render.console import STYLE, console, counted, say, shown, verbatim, word
+from rdmadiag.render.console import STYLE, console, counted, printable, say, shown, verbatim, word
 
 
 def show(verdict: Verdict, host: Identity, to: Console | None = None) -> None:
@@ -34,7 +34,7 @@ def show(verdict: Verdict, host: Identity, to: Console | None = None) -> None:
 def _answer(verdict: Verdict, host: Identity) -> Text:
     line = word(verdict.status)
     if verdict.findings and verdict.status != "ok":
-        line.append(f"  {verdict.findings[0].summary}")
+        line.append(f"  {printable(verdict.findings[0].summary)}")
         more = sum(each.severity != "info" for each in verdict.findings) - 1
         if more:
             line.append(f" (and {more} more)")
@@ -59,21 +59,21 @@ def _finding(out: Console, finding: Finding, others: tuple[Finding, ...]) -> Non
     out.print()
     head = Text(f"{finding.severity:<8}  ", style=STYLE[finding.severity])
     head.append(finding.rule, style="bold")
-    head.append(f"  {finding.summary}", style="")
+    head.append(f"  {printable(finding.summary)}", style="")
     say(out, head)
     if finding.severity == "info":
         return  # a note; --json has its evidence and remedy
     for proof in finding.evidence:
         value = proof.value.replace(f"{proof.subject}: ", "")  # a Missing names its file too
-        verbatim(out, Text(f"    {proof.subject}: {value}", style="dim"))
+        verbatim(out, Text(f"    {printable(f'{proof.subject}: {value}')}", style="dim"))
     for line in finding.remedy:
-        verbatim(out, f"    {line}")
+        verbatim(out, f"    {printable(line)}")
     given = set(finding.remedy)
     for other in others:
-        say(out, f"    also: {other.summary}")
+        say(out, f"    also: {printable(other.summary)}")
         for line in other.remedy:
             if line not in given:
-                verbatim(out, f"    {line}")
+                verbatim(out, f"    {printable(line)}")
         given |= set(other.remedy)
 
 

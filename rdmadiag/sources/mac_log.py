@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
+from rdmadiag.answers import OUTPUT_LIMIT
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.macos import LogFacts, LogLine
 from rdmadiag.host import Host
@@ -50,6 +51,8 @@ def read_mac_log(
         denied = "permitted" in said or "Permission" in said or "admin" in said
         why = Why.DENIED if denied else Why.UNSUPPORTED
         return Missing(why, f"log show: exit {ran.returncode}: {said[:200]}")
+    if len(ran.stdout) >= OUTPUT_LIMIT:  # it is the newest lines that were cut off
+        return Missing(Why.UNSUPPORTED, f"log show --last {last}: more than {OUTPUT_LIMIT} bytes")
     return parse_log(ran.stdout, last, lines)
 
 

@@ -32,6 +32,9 @@ _BUILD: Final = re.compile(r"^BuildVersion:\s+([0-9A-Za-z]{1,16})\s*$", re.MULTI
 _SLEEP: Final = re.compile(r"^[ \t]*sleep[ \t]+([0-9]{1,6})\b", re.MULTILINE)
 _BOOT: Final = re.compile(r"\{ sec = ([0-9]{1,12}), usec = ([0-9]{1,6}) \}")
 _PANIC_TIME: Final = re.compile(r'"(?:timestamp|date)"\s*:\s*"([0-9: .+-]{10,40})"')
+_LOADED: Final = re.compile(
+    r"(last (started|stopped|loaded|unloaded) kext|loaded kexts)", re.IGNORECASE
+)
 _PANIC_BYTES: Final = 4 * 1024 * 1024
 _PANICS_READ: Final = 10
 _SHOWN: Final = 100  # characters of a report's line to either side of the driver's name
@@ -96,9 +99,11 @@ def parse_boot_time(raw: bytes) -> float | Missing:
 
 
 def parse_panic(raw: bytes, file: str) -> Panic | None:
-    """A panic report, if it names the RDMA driver."""
+    """A panic report, if it names the RDMA driver before its list of what was loaded."""
     text = raw.decode("utf-8", "replace")
-    at = text.find(_DRIVER)
+    # Every report lists all loaded drivers at its end; only those above were in the panic.
+    loaded = _LOADED.search(text)
+    at = text.find(_DRIVER, 0, loaded.start() if loaded else len(text))
     if at < 0:
         return None
     # The report's text is one JSON string: its lines end in a written \\n.

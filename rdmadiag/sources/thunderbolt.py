@@ -59,11 +59,16 @@ def _bus(entry: dict[str, Any]) -> ThunderboltBus:
         model=_text(entry, "device_name_key"),
         domain_uuid=_text(entry, "domain_uuid_key"),
         receptacle=_text(tag, "receptacle_id_key"),
-        connected=status if isinstance(status, Missing) else status == "receptacle_connected",
+        connected=status if isinstance(status, Missing) else _connected(status),
         speed_gbps=int(match[2]) if match else _no_speed(speed),
         speed_is_maximum=bool(match and match[1]),
         peers=tuple(_peers(entry)),
     )
+
+
+def _connected(status: str) -> bool | Missing:
+    words = {"receptacle_connected": True, "receptacle_no_devices_connected": False}
+    return words.get(status, Missing(Why.MALFORMED, f"receptacle_status_key: {status[:40]!r}"))
 
 
 def _no_speed(speed: str | Missing) -> Missing:

@@ -232,3 +232,18 @@ def test_rows_that_could_not_be_read_are_listed() -> None:
 def test_the_console_writes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     console().print("x [bold]y[/bold] 0x1")
     assert capsys.readouterr().out == "x [bold]y[/bold] 0x1\n"
+
+
+def test_what_a_host_wrote_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    from rdmadiag.facts import Identity
+    from rdmadiag.preflight.verdict import Finding, Proof, Severity, Status, Verdict
+    from rdmadiag.render.preflight import show
+
+    evil = "x\x1b[2Jy\x07"
+    proof = Proof("mac_log", evil, evil)
+    finding = Finding("r", Severity.CRITICAL, None, None, evil, (proof,), (evil,), ())
+    show(Verdict(Status.CRITICAL, False, (), (finding, finding)), Identity("h", "darwin", ""))
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "\x07" not in out
+    assert "x\\x1b[2Jy" in out

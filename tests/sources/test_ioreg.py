@@ -200,6 +200,10 @@ busy 0 (0 ms), retain 7>
     {
       "IOPersonalityPublisher" = "com.apple.AppleThunderboltRDMAInterface"
     }
+    +-o AppleThunderboltRDMAInterface  <class IOUserClient, id 0x100000007, !registered, !matched, \
+active, busy 0, retain 5>
+    +-o client  <class AppleThunderboltRDMAInterfaceUserClient, id 0x100000008, !registered, \
+!matched, active, busy 0, retain 5>
 
 """
 

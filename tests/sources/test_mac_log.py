@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from lab.mac import ready_mac
-from rdmadiag.answers import Ran
+from rdmadiag.answers import OUTPUT_LIMIT, Ran
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.macos import LogFacts, LogLine
 from rdmadiag.snapshot.layout import command_name
@@ -97,7 +97,7 @@ def test_each_entry_is_a_line_and_the_count_is_none():
 
 
 @pytest.mark.parametrize(
-    "raw", [ndjson(), b"", b"\n"], ids=["a count of 0", "nothing", "a line end"]
+    "raw", [ndjson(), b"", b"\n \n"], ids=["a count of 0", "nothing", "empty lines"]
 )
 def test_a_log_without_entries_is_quiet(raw):
     assert parse_log(raw, "1m") == LogFacts("1m", 0, (), 0)
@@ -290,3 +290,12 @@ def test_the_log_has_five_seconds_at_most(mac_host, monkeypatch):
     read_mac_log(mac_host, time.monotonic() + 1)
     assert left[0] <= 5
     assert left[1] <= 1
+
+
+def test_a_log_too_long_to_keep_is_not_judged_by_its_older_half(host_in_memory, soon):
+    recording = ready_mac().recording()
+    row = b'{"eventMessage":"context allocation"}\n'
+    whole = row * (OUTPUT_LIMIT // len(row) + 1)
+    recording.commands[command_name(mac_log.argv(mac_log.LAST))] = Ran(0, whole[:OUTPUT_LIMIT], b"")
+    found = read_mac_log(host_in_memory(recording, platform="darwin"), soon)
+    assert (found.why, "more than" in found.detail) == (Why.UNSUPPORTED, True)

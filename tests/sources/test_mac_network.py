@@ -166,6 +166,8 @@ def test_an_interface_with_addresses_is_told_whole():
 def test_an_interface_that_is_down_says_so():
     found = interfaces()["en2"]
     assert (found.up, found.status, found.addresses) == (False, "inactive", ())
+    (other,) = parse_ifconfig(b"en1: flags=8863<BACKUP,RUNNING> mtu 1500\n")
+    assert not other.up
 
 
 def test_the_members_of_a_bridge_are_told():

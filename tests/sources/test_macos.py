@@ -385,3 +385,14 @@ def test_each_command_is_run_once_and_for_three_seconds_at_most(mac_host, monkey
     assert all(left <= 3 for _, left in asked[:4])
     assert all(left <= 1 for _, left in asked[4:])
     assert len(asked) == 8
+
+
+def test_a_driver_that_was_merely_loaded_was_not_in_the_panic():
+    raw = (
+        b'{"timestamp":"2026-05-20 07:00:00.00 +0000"}\n{"panicString":"panic(cpu 2): x\\n'
+        b"Kernel Extensions in backtrace:\\n com.apple.iokit.IOGraphics\\n"
+        b'loaded kexts:\\ncom.apple.driver.AppleThunderboltRDMA 1.0\\n"}'
+    )
+    assert parse_panic(raw, "x.panic") is None
+    inside = raw.replace(b"IOGraphics", b"AppleThunderboltRDMA")
+    assert parse_panic(inside, "x.panic").line == "com.apple.iokit.AppleThunderboltRDMA"

@@ -394,3 +394,11 @@ def test_the_report_has_eight_seconds_at_most(mac_host, monkeypatch):
     read_thunderbolt(mac_host, time.monotonic() + 1)
     assert left[0] <= 8
     assert left[1] <= 1
+
+
+def test_a_receptacle_status_that_nobody_knows_is_neither_connected_nor_free():
+    raw = json.dumps(
+        {"SPThunderboltDataType": [{"receptacle_1_tag": {"receptacle_status_key": "receptacle_x"}}]}
+    )
+    (bus,) = parse_thunderbolt(raw.encode()).buses
+    assert bus.connected.why is Why.MALFORMED

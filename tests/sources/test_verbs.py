@@ -237,6 +237,7 @@ def test_a_table_of_gids_tells_types_and_netdevs():
         ),
         VerbsGid(3, Gid.parse("::ffff:192.0.2.1"), GidType.ROCE_V2, 4),
     )
+    assert [port.number for port in found.ports] == [1, 2]
     assert (found.port(1).gids_asked, found.port(2).gids) == (32, ())
     assert (found.port(2).state, found.port(2).lid) == (PortState.DOWN, 9)
 
@@ -300,6 +301,11 @@ def test_what_is_no_guid_is_malformed(guid):
     found = parse_verbs(changed(of_mac(), "ibv_query_device", node_guid=guid))
     assert found.device("rdma_en1").node_guid.why is Why.MALFORMED
     assert found.device("rdma_en1").sys_image_guid == "f09c:1571:e751:ac05"
+
+
+def test_a_table_of_less_than_no_rows_has_none():
+    found = parse_verbs(changed(of_linux(), "ibv_query_port", gid_tbl_len=-1)).device("mlx5_0")
+    assert found.port(1).gid_table_length == found.port(1).gids_asked == 0
 
 
 def test_a_row_of_zeros_is_no_gid():

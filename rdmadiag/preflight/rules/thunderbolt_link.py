@@ -42,7 +42,8 @@ def _profile(cable: Cabling) -> Proof:
     bus = cable.bus
     if bus is None:
         return Proof("thunderbolt", "system_profiler SPThunderboltDataType", "no such receptacle")
-    connected = "connected" if bus.connected is True else "nothing connected"
+    words = {True: "connected", False: "nothing connected"}
+    connected = seen(bus.connected) if isinstance(bus.connected, Missing) else words[bus.connected]
     peers = ", ".join(
         f"{peer.name} with protocols {' '.join(map(str, peer.protocols)) or 'none'}"
         for peer in bus.peers
@@ -132,8 +133,8 @@ def _down_cause(cable: Cabling, evidence: Evidence) -> tuple[str, tuple[str, ...
         return f"{cable.bus.peers[0].name} on {cable.place} is no computer", (
             "# connect the two Macs directly, not through a display, dock or hub",
         )
-    if cable.bus.connected is True:
-        return f"something is plugged into {cable.place}, and no Mac answers", (
+    if cable.bus.connected is not False:
+        return f"no Mac answers on {cable.place}", (
             "# is the other Mac awake? then unplug the cable, wait ten seconds, plug it in",
         )
     return f"nothing is connected to {cable.place}", (
