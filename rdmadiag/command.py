@@ -45,6 +45,8 @@ def run(argv: Sequence[str], deadline: float) -> Ran | Missing:
 
 def finish(argv: Sequence[str], deadline: float) -> Ended | Missing:
     """As `run`, and of a command that was killed what it had printed."""
+    if time.monotonic() >= deadline:
+        return Missing(Why.TIMEOUT, f"{argv[0]}: the deadline had passed before it was started")
     try:
         child = subprocess.Popen(  # noqa: S603  # argv is a constant of ours, never a shell line
             list(argv),

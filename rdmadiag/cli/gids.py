@@ -28,6 +28,7 @@ def command(reading: Reading, gid_index: int | None, gid_scan_limit: int | None)
     from rdmadiag.preflight.gid_tables import tables
     from rdmadiag.preflight.reconcile import devices
     from rdmadiag.preflight.select import NoSuchDevice, select
+    from rdmadiag.preflight.unshown import without_ports
 
     wanted = selectors(reading.devices)
     evidence = reading.evidence(
@@ -37,18 +38,18 @@ def command(reading: Reading, gid_index: int | None, gid_scan_limit: int | None)
         chosen = select(devices(evidence, gid_index), wanted)
     except NoSuchDevice as error:
         raise Refused(str(error)) from error
-    listed = tables(chosen)
+    listed, unread = tables(chosen), without_ports(chosen, evidence)
     if reading.form == "json":
         from rdmadiag.render.json import write
 
         with printing():
-            write({"host": reading.identity, "ports": listed})
+            write({"host": reading.identity, "ports": listed, "unread": unread})
     else:
         from rdmadiag.render.gids import show
 
         with printing():
-            show(listed, evidence)
-    if not listed or any(table.missing for table in listed):
+            show(listed, unread, evidence)
+    if not listed or unread or any(table.missing for table in listed):
         return exits.UNKNOWN
     wrong = gid_index is not None and any(table.route is None for table in listed)
     return exits.CRITICAL if wrong else exits.OK

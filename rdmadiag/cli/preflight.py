@@ -42,7 +42,7 @@ def _window(context: click.Context, option: click.Parameter, value: str | None) 
 )
 @click.option(
     "--log-lines",
-    type=click.IntRange(0, 10000),
+    type=click.IntRange(1, 10000),
     metavar="N",
     help="Lines of it to keep; a failed RTR is kept whatever its age.  [default: 20]",
 )
@@ -65,6 +65,8 @@ def command(
     from rdmadiag.preflight.judge import judge
     from rdmadiag.preflight.select import NoSuchDevice
 
+    if log_last and reading.identity.recorded:
+        raise click.UsageError("--log-last is for a live host: a record has its own log")
     wanted = selectors(reading.devices)
     evidence = reading.evidence(depth=Depth(log_last, log_lines, gid_scan_limit))
     try:

@@ -26,8 +26,8 @@ class RdmaInterface:
     name: str
     node_guid: str | Missing
     power_state: int | Missing  # IOPowerManagement.CurrentPowerState; 2 is on
-    protection_domains: int  # AppleThunderboltRDMAProtectionDomain below it
-    queue_pairs: int  # AppleThunderboltRDMAQueuePair below it
+    protection_domains: int | Missing  # AppleThunderboltRDMAProtectionDomain below it
+    queue_pairs: int | Missing  # AppleThunderboltRDMAQueuePair below it
     inactive: int  # of those, the ones that are inactive and busy: waiting to be freed
     holders: tuple[Holder, ...]
 
@@ -103,12 +103,13 @@ class ThunderboltPeer:
     name: str
     model: str | Missing  # device_name_key: "Mac17,6"
     domain_uuid: str | Missing  # a host has one, an accessory does not
-    protocols: tuple[int, ...]  # protocol_id_key of services_title; 64087 is RDMA
+    protocols: tuple[int, ...] | Missing  # protocol_id_key of services_title; 64087 is RDMA
 
     @property
     def is_host(self) -> bool:
         """Whether it is a computer."""
-        return bool(self.protocols) or not isinstance(self.domain_uuid, Missing)
+        served = not isinstance(self.protocols, Missing) and bool(self.protocols)
+        return served or not isinstance(self.domain_uuid, Missing)
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,6 +110,7 @@ class VerbsFacts:
 
     platform: Literal["linux", "darwin"]  # whose errno numbers these are
     library: str  # as it was loaded
+    pid: int  # of the child that asked; its own contexts are nobody's leftovers
     devices: tuple[VerbsDevice, ...]
     failures: tuple[VerbsFailure, ...]
     unanswered: Unanswered | None

@@ -1,22 +1,37 @@
 """Which receptacle a Thunderbolt RDMA device belongs to, and what hangs on it."""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from rdmadiag.facts import Missing, present
-from rdmadiag.facts.macos import MacInterface, ThunderboltBus, ThunderboltPeer
+from rdmadiag.facts.macos import LogLine, MacInterface, MacosFacts, ThunderboltBus, ThunderboltPeer
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.reconcile import DeviceView, PortView, Protocol, netdev_of
 
 RDMA_PROTOCOL: Final = 64087
 """0xFA57: what a Mac with RDMA switched on offers to its peer."""
 
+TN3205: Final = "https://developer.apple.com/documentation/technotes/tn3205"
+
+SHOW_SPEED: Final = "system_profiler SPThunderboltDataType | grep Speed"
+"""What an owner can paste to see what the hardware is."""
+
 RDMA_GBPS: Final = 80
 """Speed of a Thunderbolt 5 link; RDMA runs on nothing slower (TN3205)."""
 
+FIRST_RELEASE: Final = (26, 2)
+"""macOS with rdma_ctl and librdma (TN3205)."""
+
+_RELEASE: Final = re.compile(r"([0-9]{1,4})(?:\.([0-9]{1,4}))?")
 _NOT_THUNDERBOLT_5: Final = "does not support Thunderbolt 5"
+
+
+def says_no_thunderbolt_5(line: LogLine) -> bool:
+    """Whether the driver has written that this Mac cannot."""
+    return _NOT_THUNDERBOLT_5 in line.message
 
 
 class Generation(StrEnum):
@@ -48,9 +63,9 @@ class Cabling:
         return f"receptacle {self.receptacle}" if self.receptacle else "its receptacle"
 
 
-def offers_rdma(peer: ThunderboltPeer) -> bool:
-    """Whether RDMA is switched on at the other end."""
-    return RDMA_PROTOCOL in peer.protocols
+def offers_rdma(peer: ThunderboltPeer) -> bool | None:
+    """Whether RDMA is switched on at the other end; None where its services are not known."""
+    return None if isinstance(peer.protocols, Missing) else RDMA_PROTOCOL in peer.protocols
 
 
 def cabling(device: str, evidence: Evidence) -> Cabling:
@@ -81,6 +96,12 @@ def thunderbolt_ports(
             yield device, port, cabling(device.name, evidence)
 
 
+def is_before_rdma(macos: MacosFacts) -> bool:
+    """Whether this release is known to be older than RDMA over Thunderbolt."""
+    match = None if isinstance(macos.version, Missing) else _RELEASE.match(macos.version)
+    return match is not None and (int(match[1]), int(match[2] or 0)) < FIRST_RELEASE
+
+
 def generation(evidence: Evidence) -> Generation:
     """By the fastest receptacle, else by the driver's own words in the log."""
     log, profile = evidence.mac_log, evidence.thunderbolt
@@ -92,6 +113,6 @@ def generation(evidence: Evidence) -> Generation:
     if any(bus.speed_is_maximum for bus in buses):
         return Generation.OLDER
     lines = () if isinstance(log, Missing) else log.lines
-    if any(_NOT_THUNDERBOLT_5 in line.message for line in lines):
+    if any(map(says_no_thunderbolt_5, lines)):
         return Generation.OLDER
     return Generation.UNKNOWN

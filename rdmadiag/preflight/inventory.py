@@ -7,8 +7,9 @@ from typing import Any, Final, Literal
 from rdmadiag.facts import Missing, PciFunction, Why
 from rdmadiag.ib import LinkLayer, NetnsMode, NodeType, PhysState, PortState
 from rdmadiag.preflight.access import Provider, node_access, provider
-from rdmadiag.preflight.evidence import LINUX_ONLY, Evidence
+from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.reconcile import DeviceView, PortView, Protocol, netdev_of
+from rdmadiag.preflight.unshown import without_ports
 
 Sighting = bool | Missing
 """Seen, looked and not seen, or not looked."""
@@ -65,18 +66,6 @@ def inventory(devices: Iterable[DeviceView], evidence: Evidence) -> tuple[Device
     return tuple(_row(device, evidence) for device in devices)
 
 
-def why_unknown(evidence: Evidence) -> str | None:
-    """Why it cannot be told whether there is a port; None where it was looked and there is none."""
-    source, name = evidence.sysfs, "sysfs"
-    if source == LINUX_ONLY:
-        source, name = evidence.verbs, "verbs"  # type: ignore[assignment]
-    if isinstance(source, Missing):
-        return f"{name} {source}"
-    if not isinstance(evidence.verbs, Missing) and (stopped := evidence.verbs.unanswered):
-        return f"{stopped.call} did not return ({stopped.end})"
-    return None
-
-
 def _row(device: DeviceView, evidence: Evidence) -> DeviceRow:
     seen = SeenBy(
         sysfs=_sighting(evidence.sysfs, device.sysfs),
@@ -106,7 +95,7 @@ def _row(device: DeviceView, evidence: Evidence) -> DeviceRow:
 def _of(device: DeviceView, name: str) -> Any:
     """A value of the first witness that shows the device."""
     witness = device.sysfs or device.nldev or device.verbs
-    return getattr(witness, name)
+    return getattr(witness, name) if witness else Missing(Why.ABSENT, "the registry alone names it")
 
 
 def _port(port: PortView) -> PortRow:
@@ -163,10 +152,8 @@ def _why_not(device: DeviceView, seen: SeenBy, evidence: Evidence) -> Iterable[s
     """One sentence for each witness that looked and did not see the device."""
     if seen.sysfs is False:
         yield f"sysfs does not show it: {_hidden(evidence)}"
-    elif device.sysfs and not device.ports:
-        yield f"no port can be read: {device.sysfs.ports or 'the folder is empty'}"
-    elif device.verbs and not device.ports:
-        yield _unanswered(device, evidence)
+    else:
+        yield from without_ports((device,), evidence).values()
     if seen.nldev is False:
         yield f"nldev does not show it: {_hidden(evidence)}"
     answered = provider(device, evidence)
@@ -195,15 +182,6 @@ def _without_node(device: DeviceView, seen: SeenBy, evidence: Evidence) -> Itera
     if access and access.node and access.node.openable is False:
         node = access.node
         yield f"this user may not open /dev/infiniband/{node.name} ({node.mode})"
-
-
-def _unanswered(device: DeviceView, evidence: Evidence) -> str:
-    stopped = None if isinstance(evidence.verbs, Missing) else evidence.verbs.unanswered
-    if stopped:
-        whose = f" of {stopped.device}" if stopped.device else ""
-        return f"no port can be read: {stopped.call}{whose} did not return"
-    assert device.verbs
-    return f"no port can be read: {device.verbs.ports}"
 
 
 def _hidden(evidence: Evidence) -> str:

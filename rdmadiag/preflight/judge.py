@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 
 from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.reconcile import devices
+from rdmadiag.preflight.reconcile import Protocol, devices
 from rdmadiag.preflight.rules import findings
 from rdmadiag.preflight.rules.rule import Case
-from rdmadiag.preflight.safety import reasons_against_rtr
+from rdmadiag.preflight.safety import (
+    derive_preflight_safety,
+    reasons_against_rtr,
+    thunderbolt_report,
+)
 from rdmadiag.preflight.select import Selector, select
 from rdmadiag.preflight.verdict import Verdict, conclude
 
@@ -16,4 +20,8 @@ def judge(evidence: Evidence, selectors: Sequence[Selector] = ()) -> Verdict:
     chosen = select(devices(evidence), selectors)
     case = Case(evidence, chosen, selected=bool(selectors))
     ports = [(port, reasons_against_rtr(port, device, evidence)) for device, port in case.ports]
-    return conclude(ports, findings(case))
+    thunderbolt = [port for port, _ in ports if port.protocol is Protocol.THUNDERBOLT]
+    permitted = (
+        not thunderbolt or derive_preflight_safety(thunderbolt_report(thunderbolt, evidence))[0]
+    )
+    return conclude(ports, findings(case), permitted=permitted)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from rdmadiag.facts import GidTable, Missing, Why
 from rdmadiag.gid.gid import Family, Scope
 from rdmadiag.gid.route import NetDevState
-from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.preflight.evidence import LINUX_ONLY, Evidence
 
 if TYPE_CHECKING:
     from rdmadiag.facts.macos import MacInterface
@@ -36,6 +36,7 @@ class NetDevStates:
             if isinstance(mac, Missing) or isinstance(mac.interfaces, Missing)
             else {each.name: each for each in mac.interfaces}
         )
+        self.is_mac = evidence.sysfs == LINUX_ONLY
         self.names = (
             {}
             if isinstance(evidence.netdev, Missing)

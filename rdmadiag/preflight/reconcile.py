@@ -18,6 +18,7 @@ from rdmadiag.facts import (
     present,
 )
 from rdmadiag.gid.route import NetDevState, NoRoute, Route, netdev_state, select_route_gid
+from rdmadiag.gid.scan import route_gid_scan_limit
 from rdmadiag.ib import (
     THUNDERBOLT_TRANSPORT,
     DriverId,
@@ -68,6 +69,7 @@ class PortView:
     sysfs: SysfsPort | None
     nldev: NldevPort | None
     verbs: "VerbsPort | None"
+    is_foreign_on_mac: bool = False  # librdma shows it, and it is no Thunderbolt port
 
     @property
     def name(self) -> str:
@@ -148,6 +150,8 @@ def devices(evidence: Evidence, gid_index: int | None = None) -> tuple[DeviceVie
         names |= {device.name for device in nldev.devices}
     if not isinstance(verbs, Missing):
         names |= {device.name for device in verbs.devices}
+    if not isinstance(evidence.ioreg, Missing):
+        names |= {each.name for each in present(evidence.ioreg.interfaces) if each.name != "?"}
     states = NetDevStates(evidence)
     witnessed = (
         _Witnesses(
@@ -286,7 +290,13 @@ def _port(
         sysfs=sysfs,
         nldev=nldev,
         verbs=verbs,
+        is_foreign_on_mac=states.is_mac and protocol is not Protocol.THUNDERBOLT,
     )
+
+
+def is_asked_enough(gids: GidTable) -> bool:
+    """Whether as many rows were asked for as a route is chosen from."""
+    return gids.asked is None or gids.asked >= route_gid_scan_limit(gids.length)
 
 
 def _table(

@@ -19,13 +19,13 @@ Traceback (most recent call last):
 rdmadiag.preflight.safety.RtrUnsafe: INIT→RTR can wedge a Thunderbolt port until a reboot: ...
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from rdmadiag.facts import Missing
-from rdmadiag.facts.macos import failed_rtr_log_line
+from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.macos import LogFacts, failed_rtr_log_line
 from rdmadiag.gid.route import NetDevState, Route
 from rdmadiag.ib import NO_LID, LinkLayer, PortState
 from rdmadiag.preflight.access import (
@@ -39,9 +39,10 @@ from rdmadiag.preflight.access import (
     node_access,
     provider,
 )
+from rdmadiag.preflight.cabling import Generation, generation
 from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.mac_resources import in_use
-from rdmadiag.preflight.reconcile import DeviceView, PortView, Protocol
+from rdmadiag.preflight.mac_resources import is_exhausted
+from rdmadiag.preflight.reconcile import DeviceView, PortView, Protocol, is_asked_enough
 
 CAVEAT: Final = "necessary, not sufficient"
 
@@ -75,6 +76,8 @@ class Reason(StrEnum):
     NO_RECENT_LOG = "no_recent_log"
     RECENT_RTR_FAILURE = "recent_rtr_failure"
     RESOURCES_EXHAUSTED = "resources_exhausted"
+    RDMA_DISABLED = "rdma_disabled"
+    HARDWARE_CANNOT = "hardware_cannot"
     READ_ONLY_PREFLIGHT = "read_only_preflight"
     WITNESSES_DISAGREE = "witnesses_disagree"
     STATE_UNKNOWN = "state_unknown"
@@ -84,6 +87,8 @@ class Reason(StrEnum):
     PROVIDER_LATE = "provider_late"
     REGISTRY_UNKNOWN = "registry_unknown"
     LOG_UNKNOWN = "log_unknown"
+    RESOURCES_UNKNOWN = "resources_unknown"
+    SURROUNDINGS_UNKNOWN = "surroundings_unknown"
 
 
 REASON_TEXT: Final[dict[Reason, str]] = {
@@ -113,6 +118,8 @@ REASON_TEXT: Final[dict[Reason, str]] = {
     Reason.NO_RECENT_LOG: "the log can be read and has no recent line of the RDMA driver",
     Reason.RECENT_RTR_FAILURE: "the recent log has a failed INIT→RTR",
     Reason.RESOURCES_EXHAUSTED: "the device has no protection domain or queue pair left",
+    Reason.RDMA_DISABLED: "RDMA is switched off on this Mac",
+    Reason.HARDWARE_CANNOT: "this Mac's hardware cannot do RDMA",
     Reason.READ_ONLY_PREFLIGHT: "nothing that can be read speaks against one bounded attempt",
     Reason.WITNESSES_DISAGREE: "sources disagree about the port's state",
     Reason.STATE_UNKNOWN: "the port's state could not be read",
@@ -121,7 +128,9 @@ REASON_TEXT: Final[dict[Reason, str]] = {
     Reason.LID_UNKNOWN: "the port's LID could not be read",
     Reason.PROVIDER_LATE: "the verbs library had not answered everything at the deadline",
     Reason.REGISTRY_UNKNOWN: "the registry could not be read",
-    Reason.LOG_UNKNOWN: "the log could not be read",
+    Reason.LOG_UNKNOWN: "the log could not be read, or not all of it",
+    Reason.RESOURCES_UNKNOWN: "how many of the device's resources are in use is not known",
+    Reason.SURROUNDINGS_UNKNOWN: "the switch, the cabling or the addresses could not be read",
 }
 """One sentence a reason."""
 
@@ -136,6 +145,8 @@ FOR_LACK_OF_EVIDENCE: Final = frozenset(
         Reason.REGISTRY_UNKNOWN,
         Reason.LOG_UNKNOWN,
         Reason.NO_RECENT_LOG,
+        Reason.RESOURCES_UNKNOWN,
+        Reason.SURROUNDINGS_UNKNOWN,
     }
 )
 """Reasons that say "cannot tell" rather than "will fail"."""
@@ -157,14 +168,29 @@ def reasons_against_rtr(
         return (*_link(port), *_route(port), *_access(device, evidence))
     # A port without a link has no GIDs to speak of: one cause, one reason.
     route = _route(port) if port.is_active else ()
-    spent = any(use.is_exhausted for use in in_use(device, evidence))
     return (
         *_link(port),
         *route,
         *_access(device, evidence),
-        *((Reason.RESOURCES_EXHAUSTED,) if spent else ()),
-        *_around_thunderbolt(_report(evidence)),
+        *_mac(device, evidence),
+        *_around_thunderbolt(thunderbolt_report((), evidence)),
     )
+
+
+def _mac(device: DeviceView, evidence: Evidence) -> Iterator[Reason]:
+    """What keeps a Mac from RDMA as such, and what of it could not be looked at."""
+    if generation(evidence) is Generation.OLDER:
+        yield Reason.HARDWARE_CANNOT
+    if not isinstance(evidence.macos, Missing) and evidence.macos.rdma_enabled is False:
+        yield Reason.RDMA_DISABLED
+    spent = is_exhausted(device, evidence)
+    if isinstance(spent, Missing):
+        yield Reason.RESOURCES_UNKNOWN
+    elif spent:
+        yield Reason.RESOURCES_EXHAUSTED
+    around = (evidence.macos, evidence.thunderbolt, evidence.mac_network)
+    if any(isinstance(source, Missing) for source in around):
+        yield Reason.SURROUNDINGS_UNKNOWN
 
 
 def _link(port: PortView) -> Iterator[Reason]:
@@ -175,7 +201,11 @@ def _link(port: PortView) -> Iterator[Reason]:
         yield Reason.PORT_NOT_ACTIVE
     elif len(states) > 1:
         yield Reason.WITNESSES_DISAGREE
-    if isinstance(port.link_layer, Missing) or port.link_layer is LinkLayer.UNSPECIFIED:
+    if (
+        isinstance(port.link_layer, Missing)
+        or port.link_layer is LinkLayer.UNSPECIFIED
+        or port.is_foreign_on_mac
+    ):
         yield Reason.LINK_LAYER_UNKNOWN
 
 
@@ -190,7 +220,8 @@ def _route(port: PortView) -> Iterator[Reason]:
         yield Reason.GID_TABLE_UNKNOWN
         return
     if not isinstance(port.route, Route):
-        yield Reason.GID_TABLE_UNKNOWN if port.gids.unreadable else Reason.NO_ROUTE_GID
+        whole = not port.gids.unreadable and is_asked_enough(port.gids)
+        yield Reason.NO_ROUTE_GID if whole else Reason.GID_TABLE_UNKNOWN
         return
     if port.protocol is Protocol.THUNDERBOLT:
         yield from _route_index(port.route.index)
@@ -307,15 +338,32 @@ def _around_thunderbolt(report: PreflightReport) -> Iterator[Reason]:
         yield Reason.RECENT_RTR_FAILURE
 
 
-def _report(evidence: Evidence) -> PreflightReport:
-    """Registry and log of the evidence; the devices are judged port by port."""
+def thunderbolt_report(ports: Iterable[PortView], evidence: Evidence) -> PreflightReport:
+    """The evidence on `ports` and around them, as derive_preflight_safety takes it."""
     registry, log = evidence.ioreg, evidence.mac_log
     return PreflightReport(
-        devices=(),
+        devices=[
+            PreflightDevice(
+                port.device,
+                PortState.ACTIVE if port.is_active else port.state,
+                port.link_layer,
+                port.route.index if isinstance(port.route, Route) else None,
+            )
+            for port in ports
+        ],
         peer_interfaces=registry if isinstance(registry, Missing) else registry.peer_interfaces,
         xdomain_services=registry if isinstance(registry, Missing) else registry.xdomain_services,
-        recent_log=log if isinstance(log, Missing) else tuple(line.message for line in log.lines),
+        recent_log=_complete(log),
     )
+
+
+def _complete(log: LogFacts | Missing) -> Sequence[str] | Missing:
+    """The lines, unless some could not be read: a failed RTR may have been among those."""
+    if isinstance(log, Missing):
+        return log
+    if log.unreadable:
+        return Missing(Why.MALFORMED, f"{log.unreadable} lines of the log make no sense")
+    return tuple(line.message for line in log.lines)
 
 
 RTR_ATTEMPT_WARNING: Final = (

@@ -87,15 +87,21 @@ class Verdict:
 
 
 def conclude(
-    ports: Iterable[tuple[PortView, tuple[Reason, ...]]], findings: Iterable[Finding]
+    ports: Iterable[tuple[PortView, tuple[Reason, ...]]],
+    findings: Iterable[Finding],
+    *,
+    permitted: bool = True,
 ) -> Verdict:
-    """The verdict over ports, each with its reasons against RTR, and findings."""
+    """The verdict over ports, each with its reasons against RTR, and findings.
+
+    `permitted` is false where the host as a whole forbids what a port would allow.
+    """
     judged = tuple(_port(view, reasons) for view, reasons in ports)
     ranked = tuple(sorted(findings, key=lambda each: -_ORDER.index(_STATUS_OF[each.severity])))
     return Verdict(
         status=_STATUS_OF[ranked[0].severity] if ranked else Status.OK,
         # One attempt concerns one port: the host allows it if any port does.
-        safe_to_attempt_rtr=any(port.safe_to_attempt_rtr for port in judged),
+        safe_to_attempt_rtr=permitted and any(port.safe_to_attempt_rtr for port in judged),
         ports=judged,
         findings=ranked,
     )

@@ -8,7 +8,8 @@ from rich.table import Table
 from rdmadiag.facts import Missing, PciFunction, Why
 from rdmadiag.ib import LinkLayer
 from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.inventory import DeviceRow, PortRow, SeenBy, why_unknown
+from rdmadiag.preflight.inventory import DeviceRow, PortRow, SeenBy
+from rdmadiag.preflight.unshown import why_unknown
 from rdmadiag.render.console import console, counted, say, shown
 
 

@@ -1,6 +1,6 @@
 """GID tables as text: the index to use first, then the rows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table as Grid
@@ -11,8 +11,8 @@ from rdmadiag.gid.route import NetDevState
 from rdmadiag.ib import GidType
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.gid_tables import Row, Table
-from rdmadiag.preflight.inventory import why_unknown
 from rdmadiag.preflight.reconcile import Protocol
+from rdmadiag.preflight.unshown import why_unknown
 from rdmadiag.render.console import console, say, shown
 
 _NOT_BY_GID = (Protocol.IWARP, Protocol.EFA, Protocol.USNIC)
@@ -22,16 +22,24 @@ _REST = "not asked"
 _TYPE = {GidType.IB: "IB", GidType.ROCE_V1: "v1", GidType.ROCE_V2: "v2"}
 
 
-def show(tables: Sequence[Table], evidence: Evidence, to: Console | None = None) -> None:
-    """Print them."""
+def show(
+    tables: Sequence[Table],
+    unread: Mapping[str, str],
+    evidence: Evidence,
+    to: Console | None = None,
+) -> None:
+    """Print them; `unread` are the devices that show no port, and why."""
     out = to or console()
-    if not tables:
-        reason = why_unknown(evidence)
-        say(out, f"no GID table: {reason}" if reason else "no RDMA device on this host")
+    for device, reason in unread.items():
+        say(out, f"{device}  {reason}")
+    if unread:
+        out.print("    rdmadiag preflight   # what that means")
+    elif not tables:
+        unknown = why_unknown(evidence)
+        say(out, f"no GID table: {unknown}" if unknown else "no RDMA device on this host")
         out.print("    rdmadiag preflight   # which step is missing")
-        return
     for number, table in enumerate(tables):
-        if number:
+        if number or unread:
             out.print()
         _table(out, table)
 

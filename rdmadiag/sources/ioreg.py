@@ -36,6 +36,8 @@ _GUID: Final = re.compile(r"[0-9a-f]{4}(:[0-9a-f]{4}){3}")
 _INACTIVE: Final = 1  # kIOServiceInactiveState
 _LINK_UP: Final = 2  # IOLinkStatus, kIONetworkLinkActive
 
+_TEXT_FORM: Final = "text form"  # a mark on objects that have a class and a name alone
+
 Registry = tuple[dict[str, Any], ...]
 
 
@@ -107,7 +109,11 @@ def parse_registry(raw: bytes, name: str) -> Registry | Missing:
 
 def _parse_text(raw: bytes, name: str) -> Registry:
     found = {
-        match[3]: {"IOObjectClass": match[2], "IORegistryEntryName": match[1].partition("@")[0]}
+        match[3]: {
+            _TEXT_FORM: True,
+            "IOObjectClass": match[2],
+            "IORegistryEntryName": match[1].partition("@")[0],
+        }
         for line in raw.decode("utf-8", "replace").splitlines()
         if (match := _TEXT_OBJECT.match(line)) and match[2] == name
     }
@@ -143,12 +149,14 @@ def _interface(entry: dict[str, Any]) -> RdmaInterface:
     classes = [each["IOObjectClass"] for each in resources]
     power = entry.get("IOPowerManagement")
     state = power.get("CurrentPowerState") if isinstance(power, dict) else None
+    # The text form has no properties and no children: nothing was counted there.
+    uncounted = Missing(Why.UNSUPPORTED, "ioreg printed text") if _TEXT_FORM in entry else None
     return RdmaInterface(
         name=_string(entry.get("IORegistryEntryName")) or "?",
         node_guid=_guid(entry.get("node_guid")),
         power_state=state if _is_number(state) else _absent("CurrentPowerState"),
-        protection_domains=classes.count(PROTECTION_DOMAIN),
-        queue_pairs=classes.count(QUEUE_PAIR),
+        protection_domains=uncounted or classes.count(PROTECTION_DOMAIN),
+        queue_pairs=uncounted or classes.count(QUEUE_PAIR),
         inactive=sum(map(_is_inactive, resources)),
         holders=tuple(_holders(below)),
     )

@@ -97,7 +97,7 @@ def _writable(text: str) -> str:
 
 def _kept(found: list[LogLine], lines: int) -> Iterator[LogLine]:
     # The model cuts before it looks: a failure 20 lines ago would pass for health.
-    first = len(found) - max(lines, 0)
+    first = len(found) - max(lines, 1)
     failed = [at for at, line in enumerate(found) if line.is_failed_rtr]
     kept = set(failed[-_FAILED_KEPT:])
     for at, line in enumerate(found):

@@ -45,6 +45,8 @@ def parse_thunderbolt(raw: bytes) -> ThunderboltFacts | Missing:
     if not isinstance(entries, list):
         return Missing(Why.MALFORMED, f"system_profiler: no list {_ROOT}")
     buses = [_bus(entry) for entry in entries if isinstance(entry, dict)]
+    if len(buses) < len(entries):
+        return Missing(Why.MALFORMED, f"system_profiler: {_ROOT} holds what is no bus")
     return ThunderboltFacts(tuple(sorted(buses, key=lambda bus: str(bus.receptacle))))
 
 
@@ -84,20 +86,33 @@ def _peers(entry: dict[str, Any], depth: int = 0) -> Iterator[ThunderboltPeer]:
     for item in items:
         if not isinstance(item, dict):
             continue
-        services = item.get("services_title", ())
         yield ThunderboltPeer(
             name=_name(item),
             model=_text(item, "device_name_key"),
             domain_uuid=_text(item, "domain_uuid_key"),
-            protocols=tuple(
-                # The number: service_key_key has been seen mangled.
-                protocol
-                for service in (services if isinstance(services, list) else ())
-                if isinstance(service, dict)
-                and type(protocol := service.get("protocol_id_key")) is int
-            ),
+            protocols=_protocols(item),
         )
         yield from _peers(item, depth + 1)
+
+
+def _protocols(item: dict[str, Any]) -> tuple[int, ...] | Missing:
+    """By number: service_key_key has been seen mangled."""
+    services = item.get("services_title")
+    if not isinstance(services, list):
+        is_host = not isinstance(_text(item, "domain_uuid_key"), Missing)
+        return Missing(Why.ABSENT, "no services_title") if is_host else ()
+    found = []
+    unread = None
+    for service in services:
+        number = service.get("protocol_id_key") if isinstance(service, dict) else None
+        if isinstance(number, str) and re.fullmatch(r"[0-9]{1,9}", number):
+            number = int(number)
+        if type(number) is int:
+            found.append(number)
+        else:
+            unread = Missing(Why.MALFORMED, f"protocol_id_key: {str(number)[:40]!r} is no number")
+    # One that cannot be read may be any protocol, but takes nothing from those that can.
+    return tuple(found) if found or unread is None else unread
 
 
 def _name(entry: dict[str, Any]) -> str:

@@ -35,6 +35,9 @@ N = TypeVar("N", bound=Numbered)
 SECONDS: Final = 6.0
 """For the whole query; the model's limit for Apple's provider."""
 
+SECONDS_A_DEVICE: Final = 0.2
+"""More for each device of a Linux host: 64 HCAs that each take their time do not hang."""
+
 _GUID: Final = re.compile(r"[0-9a-f]{16}")
 _CHARDEVS: Final = "/sys/class/infiniband_verbs"
 
@@ -42,14 +45,15 @@ _CHARDEVS: Final = "/sys/class/infiniband_verbs"
 def read_verbs(
     host: Host, deadline: float, gid_rows: int = MAX_ROUTE_GID_SCAN
 ) -> VerbsFacts | Missing:
-    """What the library says; `deadline` is absolute, the query's own is SECONDS from now."""
+    """What the library says; `deadline` is absolute, and the query has one of its own."""
     chardevs = host.list(_CHARDEVS) if host.identity.platform == "linux" else ()
     if isinstance(chardevs, Missing):
         # libibverbs asks nldev for a character device, and the kernel loads ib_uverbs for it.
         if chardevs.why is not Why.ABSENT:
             return chardevs
         return Missing(Why.ABSENT, "ib_uverbs is not loaded, so libibverbs was not asked")
-    transcript = host.verbs(gid_rows, min(deadline, time.monotonic() + SECONDS))
+    seconds = SECONDS + SECONDS_A_DEVICE * len(chardevs)
+    transcript = host.verbs(gid_rows, min(deadline, time.monotonic() + seconds))
     return transcript if isinstance(transcript, Missing) else parse_verbs(transcript)
 
 
@@ -206,6 +210,7 @@ class _Reading:
         return VerbsFacts(
             platform=self._platform,
             library=self._library,
+            pid=_pid(self._end),
             devices=tuple(map(_device, self._devices.values())),
             failures=tuple(self._failures),
             unanswered=self._unanswered(),
@@ -227,7 +232,7 @@ class _Reading:
             port=_port_number(call),
             seconds=round(max(0.0, since) * 1000) / 1000,  # raises for what is not finite
             end=ending,
-            pid=int(self._end.get("pid", 0)),
+            pid=_pid(self._end),
             unkillable=bool(self._end.get("unkillable")),
         )
 
@@ -244,6 +249,10 @@ def _text(row: dict[str, Any], key: str) -> str:
     value = row.get(key, "")
     # JSON can spell half a character, UTF-8 cannot.
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else ""
+
+
+def _pid(end: dict[str, Any]) -> int:
+    return int(end.get("pid", 0))
 
 
 def _subject(call: dict[str, Any]) -> str | None:

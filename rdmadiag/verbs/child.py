@@ -17,7 +17,7 @@ LIBRARY: Final = {
 """What a platform's loader is asked for."""
 
 _PROGRAM: Final = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); from rdmadiag.verbs.query import main; main()"
+    "import sys; sys.path.append(sys.argv.pop(1)); from rdmadiag.verbs.query import main; main()"
 )
 _ROOT: Final = str(Path(__file__).parent.parent.parent)
 _WARNINGS: Final = 4096  # bytes kept of what the library writes on stderr

@@ -16,6 +16,7 @@ from rdmadiag.preflight.gid_tables import tables
 from rdmadiag.preflight.inventory import inventory
 from rdmadiag.preflight.judge import judge
 from rdmadiag.preflight.reconcile import devices
+from rdmadiag.preflight.unshown import without_ports
 from rdmadiag.render import devices as devices_text
 from rdmadiag.render import gids as gids_text
 from rdmadiag.render import preflight as preflight_text
@@ -39,7 +40,8 @@ def preflight(machine: Machine, width: int = 100) -> str:
 def gids(subject: Machine | Evidence, width: int = 100) -> str:
     to, out = paper(width)
     evidence = subject.evidence() if isinstance(subject, Machine) else subject
-    gids_text.show(tables(devices(evidence)), evidence, to)
+    views = devices(evidence)
+    gids_text.show(tables(views), without_ports(views, evidence), evidence, to)
     return out.getvalue()
 
 

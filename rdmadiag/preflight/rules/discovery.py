@@ -5,7 +5,14 @@ from typing import Final
 
 from rdmadiag.facts import Missing, PciFunction, Why, present
 from rdmadiag.ib import NetnsMode
-from rdmadiag.preflight.cabling import Generation, generation
+from rdmadiag.preflight.cabling import (
+    RDMA_GBPS,
+    SHOW_SPEED,
+    TN3205,
+    Generation,
+    generation,
+    is_before_rdma,
+)
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
@@ -134,7 +141,7 @@ def device_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """A name with nothing behind it."""
     for device in case.devices:
         if device.ports or device.sysfs is None:
-            continue
+            continue  # of a device that verbs alone shows another rule speaks
         value = device.sysfs.ports
         yield speaker.finding(
             f"{device.name}: no port can be read",
@@ -157,14 +164,15 @@ def device_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "The library was asked and lists no device, though RDMA is switched on and the hardware may "
     "well have it. Where the switch, the release or the hardware explains it, that is said "
     "instead.",
-    ("https://developer.apple.com/documentation/technotes/tn3205",),
+    (TN3205,),
 )
 def no_thunderbolt_rdma_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Nothing that another rule explains."""
     verbs, macos = case.evidence.verbs, case.evidence.macos
     if case.devices or isinstance(verbs, Missing) or verbs.platform != "darwin":
         return
-    off = not isinstance(macos, Missing) and macos.rdma_enabled is False
+    known = None if isinstance(macos, Missing) else macos
+    off = known is not None and (known.rdma_enabled is False or is_before_rdma(known))
     if off or verbs.unanswered or generation(case.evidence) is Generation.OLDER:
         return
     yield speaker.finding(
@@ -175,7 +183,7 @@ def no_thunderbolt_rdma_device(speaker: Speaker, case: Case) -> Iterator[Finding
         ],
         remedy=(
             "rdma_ctl status",
-            "system_profiler SPThunderboltDataType | grep Speed   # 80 Gb/s or more?",
+            f"{SHOW_SPEED}   # {RDMA_GBPS} Gb/s or more?",
         ),
     )
 

@@ -5,13 +5,20 @@ from typing import Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.macos import MacosFacts
-from rdmadiag.preflight.cabling import RDMA_GBPS, Generation, cabling, generation
+from rdmadiag.preflight.cabling import (
+    RDMA_GBPS,
+    SHOW_SPEED,
+    TN3205,
+    Generation,
+    cabling,
+    generation,
+    is_before_rdma,
+    says_no_thunderbolt_5,
+)
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, idle_or_broken, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 
-_TN3205: Final = "https://developer.apple.com/documentation/technotes/tn3205"
-_FIRST_RELEASE: Final = (26, 2)
 _WEEK: Final = 7 * 24 * 3600.0
 _STUDIO_PORT: Final = "en2"
 
@@ -42,7 +49,7 @@ def _speeds(evidence: Evidence) -> list[Proof]:
     "listed: programs then find no device, or crash when they register memory. Neither Recovery "
     "nor an update changes that.",
     (
-        _TN3205,
+        TN3205,
         "https://github.com/ml-explore/mlx/issues/3777",
         "https://github.com/exo-explore/exo/issues/2186",
     ),
@@ -56,14 +63,14 @@ def thunderbolt_4(speaker: Speaker, case: Case) -> Iterator[Finding]:
         proofs += [
             Proof("mac_log", "log show: eventMessage", line.message)
             for line in case.evidence.mac_log.lines
-            if "Thunderbolt 5" in line.message
+            if says_no_thunderbolt_5(line)
         ][:1]
     yield speaker.finding(
         "this Mac has no Thunderbolt 5: its hardware cannot do RDMA",
         evidence=proofs,
         remedy=(
             "# use TCP: the ring backend of MLX, or exo without RDMA",
-            f"system_profiler SPThunderboltDataType | grep Speed   # RDMA needs {RDMA_GBPS} Gb/s",
+            f"{SHOW_SPEED}   # RDMA needs {RDMA_GBPS} Gb/s",
         ),
     )
 
@@ -73,15 +80,14 @@ def thunderbolt_4(speaker: Speaker, case: Case) -> Iterator[Finding]:
     Severity.CRITICAL,
     "macOS without RDMA",
     "RDMA over Thunderbolt came with macOS 26.2; before it there is neither rdma_ctl nor librdma.",
-    (_TN3205,),
+    (TN3205,),
 )
 def macos_too_old(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """No rdma_ctl, and a release that explains it."""
     macos = _macos(case)
     if macos is None or generation(case.evidence) is Generation.OLDER:
         return
-    release = _release(macos)
-    if release is None or release >= _FIRST_RELEASE:
+    if not is_before_rdma(macos):
         return
     yield speaker.finding(
         f"macOS {macos.version} has no RDMA over Thunderbolt: it came with 26.2",
@@ -95,21 +101,13 @@ def macos_too_old(speaker: Speaker, case: Case) -> Iterator[Finding]:
     )
 
 
-def _release(macos: MacosFacts) -> tuple[int, int] | None:
-    if isinstance(macos.version, Missing):
-        return None
-    major, _, rest = macos.version.partition(".")
-    minor = rest.partition(".")[0]
-    return int(major), int(minor or 0)
-
-
 @rule(
     "rdma-disabled",
     Severity.CRITICAL,
     "RDMA is switched off",
     "rdma_ctl says disabled. The switch is a global flag that only Recovery can set, with "
     "somebody at the machine; over the network it cannot be done.",
-    (_TN3205,),
+    (TN3205,),
 )
 def rdma_disabled(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """The flag, on hardware that could."""
@@ -133,7 +131,7 @@ _SWITCH_ON: Final = (
 )
 _LOOK_FIRST: Final = (
     "# first: can this hardware do RDMA? With the cables out, 'Up to 80' or more says yes:",
-    "system_profiler SPThunderboltDataType | grep Speed",
+    SHOW_SPEED,
 )
 
 
@@ -148,8 +146,7 @@ def rdma_switch_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
     macos = _macos(case)
     if macos is None or not isinstance(macos.rdma_enabled, Missing):
         return
-    release = _release(macos)
-    if release is not None and release < _FIRST_RELEASE and macos.rdma_enabled.why is Why.ABSENT:
+    if is_before_rdma(macos) and macos.rdma_enabled.why is Why.ABSENT:
         return  # macos-too-old has said it
     yield speaker.finding(
         "rdma_ctl did not say whether RDMA is switched on",
@@ -184,7 +181,11 @@ def mac_studio_ethernet_port(speaker: Speaker, case: Case) -> Iterator[Finding]:
         severity=idle_or_broken(case),
         evidence=(
             Proof("thunderbolt", "system_profiler: device_name_key", models[0]),
-            Proof("mac_network", "networksetup -listallhardwareports", f"{cable.place} is en2"),
+            Proof(
+                "mac_network",
+                "networksetup -listallhardwareports",
+                f"{cable.place} is {_STUDIO_PORT}",
+            ),
         ),
         remedy=("# move the cable to another Thunderbolt port",),
     )
@@ -196,7 +197,7 @@ def mac_studio_ethernet_port(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "The Mac may sleep",
     "Idle sleep is on. Thunderbolt has no wake on LAN, and providers have been found wedged after "
     "a night or a quiet half hour; Apple asks to disable sleep.",
-    (_TN3205, "https://github.com/exo-explore/exo/issues/1711"),
+    (TN3205, "https://github.com/exo-explore/exo/issues/1711"),
 )
 def sleep_enabled(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Only where there is RDMA to lose."""

@@ -43,6 +43,12 @@ def recent_rtr_failure(speaker: Speaker, case: Case) -> Iterator[Finding]:
             "# no further RTR before a reboot; then by the errno that the program gave:",
             *_causes(),
             "sudo shutdown -r now",
+        )
+        if this_boot
+        else (
+            "# this Mac has rebooted since; by the errno that the program gave then:",
+            *_causes(),
+            "rdmadiag preflight   # without --log-last: the last minute decides",
         ),
     )
 
@@ -87,4 +93,22 @@ def no_recent_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
     )
 
 
-RULES: Final[tuple[Rule, ...]] = (recent_rtr_failure, no_recent_log)
+@rule(
+    "log-incomplete",
+    Severity.UNKNOWN,
+    "Lines of the log could not be read",
+    "Some lines that log show printed make no sense: a failed RTR may be among them.",
+)
+def log_incomplete(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """A part of the window was not seen."""
+    log = case.evidence.mac_log
+    if isinstance(log, Missing) or not log.unreadable:
+        return
+    yield speaker.finding(
+        f"{log.unreadable} lines of the log could not be read",
+        evidence=[Proof("mac_log", f"log show --last {log.window}", f"{log.unreadable} lines")],
+        remedy=("rdmadiag preflight",),
+    )
+
+
+RULES: Final[tuple[Rule, ...]] = (recent_rtr_failure, log_incomplete, no_recent_log)

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from rdmadiag.facts import Missing
+from rdmadiag.facts import Missing, present
 from rdmadiag.facts.verbs import Unanswered, VerbsFacts
 from rdmadiag.preflight.access import Library, Provider, library, node_access, provider
+from rdmadiag.preflight.cabling import cabling
 from rdmadiag.preflight.reconcile import Protocol
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
@@ -62,6 +63,13 @@ def provider_wedged(speaker: Speaker, case: Case) -> Iterator[Finding]:
 
 def _unwedge(case: Case, stopped: Unanswered) -> tuple[str, ...]:
     if _on_mac(case):
+        bridged = {cabling(device.name, case.evidence).bridge for device in case.devices} - {None}
+        if bridged:
+            return (
+                "# start no other RDMA program: it would hang too, and make it worse",
+                f"# no replug while {min(map(str, bridged))} holds the port: that wedges it too",
+                "sudo shutdown -r now",
+            )
         return (
             "# start no other RDMA program: it would hang too, and make it worse",
             "# unplug the cable, wait ten seconds, plug it in; then look once:",
@@ -118,7 +126,7 @@ def provider_late(speaker: Speaker, case: Case) -> Iterator[Finding]:
     yield speaker.finding(
         f"the verbs query was cut off in {_call(stopped)}: the rest was not asked",
         evidence=[Proof("verbs", _call(stopped), f"{stopped.end} after {stopped.seconds:.1f} s")],
-        remedy=("rdmadiag preflight   # again, when the host is less busy",),
+        remedy=("rdmadiag preflight   # with the default time a slow call is told from a hang",),
     )
 
 
@@ -165,7 +173,8 @@ def device_not_in_verbs(speaker: Speaker, case: Case) -> Iterator[Finding]:
         if verbs is None or provider(device, case.evidence) is not Provider.NOT_LISTED:
             continue
         access = node_access(device, case.evidence)
-        if device.nldev is None or access is None or access.node is None:
+        registered = verbs.platform == "darwin"  # it is the registry that names it
+        if not registered and (device.nldev is None or access is None or access.node is None):
             continue  # no node, or another namespace's: rules of their own
         if library(device, case.evidence) in (Library.NO_LIBIBVERBS, Library.NO_PROVIDER):
             continue
@@ -179,7 +188,9 @@ def device_not_in_verbs(speaker: Speaker, case: Case) -> Iterator[Finding]:
             f"{device.name}: the kernel has it and {verbs.library} does not list it",
             device=device.name,
             evidence=[Proof("verbs", "ibv_get_device_list", listed), *failed, *_warnings(verbs)],
-            remedy=(
+            remedy=("ibv_devices", "rdma_ctl status")
+            if registered
+            else (
                 "ibv_devices   # what it writes on stderr names the reason",
                 "dpkg -l ibverbs-providers || rpm -q libibverbs   # as new as the kernel?",
             ),
@@ -188,6 +199,34 @@ def device_not_in_verbs(speaker: Speaker, case: Case) -> Iterator[Finding]:
 
 def _warnings(verbs: VerbsFacts) -> tuple[Proof, ...]:
     return tuple(Proof("verbs", "stderr", line) for line in verbs.warnings[:3])
+
+
+@rule(
+    "ports-not-shown",
+    Severity.UNKNOWN,
+    "A device shows fewer ports than it has",
+    "The verbs library opened the device and showed none of its ports, or fewer than the device "
+    "says it has. Where sysfs shows them, nothing is said.",
+)
+def ports_not_shown(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """For devices that verbs alone can show."""
+    for device in case.devices:
+        verbs = device.verbs
+        if device.sysfs or verbs is None:
+            continue
+        if provider(device, case.evidence) is not Provider.ANSWERS:
+            continue
+        shown = len(tuple(present(verbs.ports)))
+        count = 1 if isinstance(verbs.port_count, Missing) else verbs.port_count
+        if shown < max(1, count):
+            yield speaker.finding(
+                f"{device.name}: {shown} of {max(1, count)} ports are shown",
+                device=device.name,
+                evidence=[
+                    Proof("verbs", f"ibv_query_device {device.name}: phys_port_cnt", str(count))
+                ],
+                remedy=(f"ibv_devinfo -d {device.name}",),
+            )
 
 
 @rule(
@@ -254,6 +293,7 @@ RULES: Final[tuple[Rule, ...]] = (
     provider_late,
     device_open_failed,
     device_not_in_verbs,
+    ports_not_shown,
     verbs_call_failed,
     few_memory_regions,
 )

@@ -1,27 +1,29 @@
 """Thunderbolt RDMA ports: the bridge, addresses, and the GIDs that come of them."""
 
 from collections.abc import Iterator
-from ipaddress import IPv4Interface, IPv4Network
+from ipaddress import IPv4Interface
+from itertools import combinations
 from typing import Final
 
-from rdmadiag.facts import Missing, present
+from rdmadiag.facts import GidTable, Missing, present
 from rdmadiag.facts.macos import MacInterface
-from rdmadiag.gid.route import Route
+from rdmadiag.gid.route import NetDevState, Route
 from rdmadiag.preflight.cabling import (
+    TN3205,
     Cabling,
     thunderbolt_ports,
 )
-from rdmadiag.preflight.reconcile import PortView
+from rdmadiag.preflight.reconcile import PortView, is_asked_enough
 from rdmadiag.preflight.rules.rule import (
     Case,
     Rule,
     Speaker,
     rule,
+    seen,
     verbs_answer,
 )
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 
-_TN3205: Final = "https://developer.apple.com/documentation/technotes/tn3205"
 _JACCL_INDEX: Final = 1
 
 
@@ -44,7 +46,7 @@ def _has_ipv4_gid(port: PortView) -> bool:
     "also give). A reason to expect failure, not a proof of it: one public run worked so, "
     "without a GID. A warning where the port has an IPv4 GID all the same.",
     (
-        _TN3205,
+        TN3205,
         "https://github.com/exo-explore/exo/issues/1390",
         "https://github.com/ml-explore/mlx/issues/3207",
     ),
@@ -100,18 +102,18 @@ def _gid_proof(port: PortView) -> Proof:
 def no_ipv4_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """The most reported failure of all."""
     for _, port, cable in thunderbolt_ports(case.ports, case.evidence):
-        if not port.is_active or isinstance(port.gids, Missing) or port.gids.unreadable:
+        if not port.is_active or not _is_whole(port.gids):
             continue
         if _has_ipv4_gid(port) or _in_bridge(port, cable):
             continue
         usable = isinstance(port.route, Route)
         netdev = cable.netdev or "enX"
         given = _ipv4(cable.interface)
-        why = f"{netdev} has no IPv4 address"
+        why, proof = f"{netdev} has no IPv4 address", "no inet"
         if cable.interface is None:
-            why = f"has {netdev} an IPv4 address?"
+            why, proof = f"has {netdev} an IPv4 address?", "not read, or no such interface"
         elif given:
-            why = f"though {netdev} has {given[0].ip}"
+            why, proof = f"though {netdev} has {given[0].ip}", f"inet {given[0]}"
         yield speaker.finding(
             f"{port.device} has no IPv4 GID: {why}",
             device=port.device,
@@ -119,32 +121,87 @@ def no_ipv4_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
             severity=Severity.WARN if usable else None,
             evidence=(
                 _gid_proof(port),
-                Proof(
-                    "mac_network", f"ifconfig {netdev}", f"inet {given[0]}" if given else "no inet"
-                ),
+                Proof("mac_network", f"ifconfig {netdev}", proof),
             ),
-            remedy=_give_address(netdev, already=bool(given)),
+            remedy=_give_address(cable, already=bool(given)),
         )
+
+
+def _is_whole(gids: GidTable | Missing) -> bool:
+    """Whether a GID that is not in the table is not on the port."""
+    return not isinstance(gids, Missing) and not gids.unreadable and is_asked_enough(gids)
 
 
 def _ipv4(interface: MacInterface | None) -> list[IPv4Interface]:
-    return [
-        IPv4Interface(f"{each.address}/{each.prefix_length}")
-        for each in (interface.addresses if interface else ())
-        if ":" not in each.address
-    ]
+    found = []
+    for each in interface.addresses if interface else ():
+        try:
+            found.append(IPv4Interface(f"{each.address}/{each.prefix_length}"))
+        except ValueError:  # IPv6, or a saved report that somebody has edited
+            continue
+    return found
 
 
-def _give_address(netdev: str, *, already: bool) -> tuple[str, ...]:
+def _give_address(cable: Cabling, *, already: bool) -> tuple[str, ...]:
     if already:
-        return (
-            "rdmadiag gids   # the entry follows the address, sometimes minutes later",
-            f"sudo ifconfig {netdev} down && sudo ifconfig {netdev} up",
-        )
+        return ("rdmadiag gids   # the entry follows the address, sometimes minutes later",)
+    # Another third number for every receptacle: two ports must not get one address.
+    number = cable.receptacle or ""
+    third = min(10 + int(number), 254) if number.isdecimal() else 10
+    alias = f"{cable.netdev or 'enX'} inet 169.254.{third}.1 netmask 255.255.0.0 alias"
     return (
-        f"sudo ifconfig {netdev} inet 169.254.10.1 netmask 255.255.0.0 alias   # .2 at the peer",
+        f"sudo ifconfig {alias}   # .2 at the peer",
         "rdmadiag gids   # the entry may take a moment",
     )
+
+
+@rule(
+    "thunderbolt-interface-down",
+    Severity.CRITICAL,
+    "Interface of an active port is down",
+    "The port is ACTIVE, and ifconfig shows its interface down, inactive, or not at all: the GID "
+    "belongs to an address that nothing answers for.",
+    (TN3205,),
+)
+def thunderbolt_interface_down(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """The netdev of the entry that would route."""
+    for _, port, cable in thunderbolt_ports(case.ports, case.evidence):
+        state = port.route_netdev_state
+        if not port.is_active or state not in (NetDevState.DOWN, NetDevState.ABSENT):
+            continue
+        interface = cable.interface
+        value = f"up {interface.up}, status {seen(interface.status)}" if interface else "no such"
+        yield speaker.finding(
+            f"{port.device} is ACTIVE, and its interface {cable.netdev} is "
+            f"{'down' if interface else 'not there'}",
+            device=port.device,
+            port=port.number,
+            evidence=[Proof("mac_network", f"ifconfig {cable.netdev}", value)],
+            remedy=(f"sudo ifconfig {cable.netdev} up", f"ifconfig {cable.netdev}"),
+        )
+
+
+@rule(
+    "thunderbolt-gids-unread",
+    Severity.UNKNOWN,
+    "GID table not read, or not all of it",
+    "The GIDs of an ACTIVE port could not be read, rows of it were refused, or fewer rows were "
+    "asked for than a route is chosen from: which GID routes cannot be told.",
+)
+def thunderbolt_gids_unread(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Not looked at is not empty."""
+    for _, port, _ in thunderbolt_ports(case.ports, case.evidence):
+        if not port.is_active or _is_whole(port.gids) or _has_ipv4_gid(port):
+            continue
+        gids = port.gids
+        what = seen(gids) if isinstance(gids, Missing) else f"{gids.asked} of {gids.length} rows"
+        yield speaker.finding(
+            f"{port.device}: which GIDs it has is not known ({what})",
+            device=port.device,
+            port=port.number,
+            evidence=[_gid_proof(port)],
+            remedy=(f"ibv_devinfo -v -d {port.device}",),
+        )
 
 
 @rule(
@@ -199,33 +256,39 @@ def shared_subnet(speaker: Speaker, case: Case) -> Iterator[Finding]:
     network = case.evidence.mac_network
     if isinstance(network, Missing):
         return
-    held: dict[IPv4Network, list[str]] = {}
-    for interface in present(network.interfaces):
-        for address in _ipv4(interface):
-            if interface.up and not address.is_link_local and not address.is_loopback:
-                held.setdefault(address.network, []).append(interface.name)
-    ours = {cable.netdev for _, _, cable in thunderbolt_ports(case.ports, case.evidence)}
-    for subnet, names in held.items():
-        if len(set(names)) < 2 or not ours.intersection(names):
+    held = [
+        (interface.name, address)
+        for interface in present(network.interfaces)
+        for address in _ipv4(interface)
+        if interface.up and not address.is_link_local and not address.is_loopback
+    ]
+    cables = {c.netdev: c for _, _, c in thunderbolt_ports(case.ports, case.evidence)}
+    for (name, one), (other, two) in combinations(held, 2):
+        if name == other or not {name, other} & cables.keys():
             continue
-        netdev = next(name for name in names if name in ours)
+        if not one.network.overlaps(two.network):
+            continue
+        netdev = name if name in cables else other
+        service = f"'Thunderbolt {cables[netdev].receptacle or 'N'}'"
         yield speaker.finding(
-            f"{' and '.join(dict.fromkeys(names))} share the subnet {subnet}",
+            f"{name} ({one}) and {other} ({two}) share a subnet",
             device=f"rdma_{netdev}",
             evidence=[
-                Proof("mac_network", f"ifconfig {name}", f"inet in {subnet}")
-                for name in dict.fromkeys(names)
+                Proof("mac_network", f"ifconfig {name}", f"inet {one}"),
+                Proof("mac_network", f"ifconfig {other}", f"inet {two}"),
             ],
             remedy=(
                 "# a subnet of its own for every cable, the same on both ends, such as",
-                "sudo networksetup -setmanual 'Thunderbolt 1' 10.10.1.1 255.255.255.252",
+                f"sudo networksetup -setmanual {service} 10.10.1.1 255.255.255.252",
             ),
         )
 
 
 RULES: Final[tuple[Rule, ...]] = (
+    thunderbolt_interface_down,
     port_in_bridge,
     no_ipv4_gid,
+    thunderbolt_gids_unread,
     ipv4_gid_not_index_1,
     shared_subnet,
 )

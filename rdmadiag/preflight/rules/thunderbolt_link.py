@@ -4,8 +4,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from rdmadiag.facts import Missing, present
+from rdmadiag.facts.macos import RegistryFacts, ThunderboltPeer
 from rdmadiag.preflight.cabling import (
     RDMA_GBPS,
+    SHOW_SPEED,
+    TN3205,
     Cabling,
     Generation,
     generation,
@@ -25,9 +28,6 @@ from rdmadiag.preflight.rules.rule import (
 )
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 
-_TN3205: Final = "https://developer.apple.com/documentation/technotes/tn3205"
-_SPEED: Final = "system_profiler SPThunderboltDataType | grep Speed"
-
 
 def _down(case: Case) -> Iterator[tuple[PortView, Cabling]]:
     """Ports that are known not to be ACTIVE, on hardware that could."""
@@ -41,15 +41,18 @@ def _down(case: Case) -> Iterator[tuple[PortView, Cabling]]:
 def _profile(cable: Cabling) -> Proof:
     bus = cable.bus
     if bus is None:
-        return Proof("thunderbolt", "system_profiler SPThunderboltDataType", "no such receptacle")
+        return Proof("thunderbolt", "system_profiler SPThunderboltDataType", "not known")
     words = {True: "connected", False: "nothing connected"}
     connected = seen(bus.connected) if isinstance(bus.connected, Missing) else words[bus.connected]
-    peers = ", ".join(
-        f"{peer.name} with protocols {' '.join(map(str, peer.protocols)) or 'none'}"
-        for peer in bus.peers
-    )
+    peers = ", ".join(f"{peer.name} with protocols {_protocols(peer)}" for peer in bus.peers)
     where = f"system_profiler SPThunderboltDataType: receptacle {bus.receptacle}"
     return Proof("thunderbolt", where, f"{connected}{f': {peers}' if peers else ''}")
+
+
+def _protocols(peer: ThunderboltPeer) -> str:
+    if isinstance(peer.protocols, Missing):
+        return seen(peer.protocols)
+    return " ".join(map(str, peer.protocols)) or "none"
 
 
 @rule(
@@ -59,13 +62,13 @@ def _profile(cable: Cabling) -> Proof:
     "A Mac is connected and does not offer Thunderbolt protocol 64087 (RDMA): it is switched off "
     "there, or its hardware cannot. This side's port stays DOWN with the cable in. A warning "
     "where another port is active.",
-    (_TN3205, "https://github.com/exo-explore/exo/pull/1437"),
+    (TN3205, "https://github.com/exo-explore/exo/pull/1437"),
 )
 def peer_rdma_off(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """A cheap look at the far switch."""
     for port, cable in _down(case):
-        silent = [peer for peer in cable.hosts if not offers_rdma(peer)]
-        if not silent or any(map(offers_rdma, cable.hosts)):
+        silent = [peer for peer in cable.hosts if offers_rdma(peer) is False]
+        if len(silent) < len(cable.hosts) or not silent:
             continue
         peer = silent[0]
         yield speaker.finding(
@@ -77,7 +80,7 @@ def peer_rdma_off(speaker: Speaker, case: Case) -> Iterator[Finding]:
             evidence=(_profile(cable), verbs_answer(port, "state", port.state)),
             remedy=(
                 f"rdma_ctl status   # on {peer.name}",
-                f"{_SPEED}   # there too: {RDMA_GBPS} Gb/s or more? Thunderbolt 4 cannot",
+                f"{SHOW_SPEED}   # there too: {RDMA_GBPS} Gb/s or more? Thunderbolt 4 cannot",
                 "# disabled on Thunderbolt 5: it is switched on in Recovery, at that machine",
             ),
         )
@@ -91,12 +94,12 @@ def peer_rdma_off(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "with RDMA on do not find each other, for which different macOS builds are one known cause. "
     "Allocating a protection domain on such a port gives NULL. A note for an empty receptacle "
     "where another has a Mac on it, a warning for one with a Mac beside an active port.",
-    (_TN3205, "https://github.com/ml-explore/mlx/pull/4530"),
+    (TN3205, "https://github.com/ml-explore/mlx/pull/4530"),
 )
 def thunderbolt_port_down(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """What neither the switch of this Mac nor that of the peer explains."""
     for port, cable in _down(case):
-        if cable.hosts and not any(map(offers_rdma, cable.hosts)):
+        if cable.hosts and all(offers_rdma(peer) is False for peer in cable.hosts):
             continue
         severity = idle_or_broken(case)
         if not cable.hosts and not case.selected and _is_cabled(case.evidence):
@@ -123,7 +126,8 @@ def _is_cabled(evidence: Evidence) -> bool:
 def _down_cause(cable: Cabling, evidence: Evidence) -> tuple[str, tuple[str, ...]]:
     if cable.hosts:
         build = evidence.macos if isinstance(evidence.macos, Missing) else evidence.macos.build
-        return f"{cable.hosts[0].name} is connected and offers RDMA, and the link is not up", (
+        offers = "and offers RDMA" if any(map(offers_rdma, cable.hosts)) else "(RDMA there: ?)"
+        return f"{cable.hosts[0].name} is connected {offers}, and the link is not up", (
             f"sw_vers -buildVersion   # must be the same on both Macs; here {seen(build)}",
             f"# unplug the cable at {cable.place}, wait ten seconds, plug it in",
         )
@@ -148,7 +152,7 @@ def _down_cause(cable: Cabling, evidence: Evidence) -> tuple[str, tuple[str, ...
     "Thunderbolt link below 80 Gb/s",
     "A link to another Mac runs at 40 Gb/s or less: the cable or the peer is not Thunderbolt 5, "
     "or this Mac is not. RDMA is specified for Thunderbolt 5.",
-    (_TN3205,),
+    (TN3205,),
 )
 def thunderbolt_link_slow(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Stated as seen: which of the three it is cannot be told from here."""
@@ -173,38 +177,53 @@ def thunderbolt_link_slow(speaker: Speaker, case: Case) -> Iterator[Finding]:
             ],
             remedy=(
                 "# try a cable that is marked Thunderbolt 5 (80 Gb/s)",
-                f"{_SPEED}   # on both, cable out: 'Up to 80' or more is Thunderbolt 5",
+                f"{SHOW_SPEED}   # on both, cable out: 'Up to 80' or more is Thunderbolt 5",
             ),
         )
 
 
 @rule(
-    "no-peer-in-registry",
+    "active-port-contradicted",
     Severity.UNKNOWN,
-    "Active port, and no peer in the registry",
-    "A port says ACTIVE, and the registry has no IOThunderboltXDomainService or no "
-    "AppleThunderboltRDMAPeerInterface: the port changed between the two reads, or one of the "
-    "two is not true.",
+    "Active port, and the registry says otherwise",
+    "A port says ACTIVE, and the registry has no peer for it, shows its link down, or its "
+    "interface without power: something changed between the two reads, or one of the two is "
+    "not true.",
     ("https://pkg.go.dev/github.com/tmc/apple/x/rdma",),
 )
-def no_peer_in_registry(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """The seed's two reasons, where the port does not explain them."""
+def active_port_contradicted(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Two of the seed's reasons, where the port does not explain them, and what is like them."""
     registry = case.evidence.ioreg
-    if isinstance(registry, Missing) or not any(
-        port.is_active for _, port, _ in thunderbolt_ports(case.ports, case.evidence)
-    ):
+    if isinstance(registry, Missing):
         return
-    counts = {
-        "IOThunderboltXDomainService": registry.xdomain_services,
-        "AppleThunderboltRDMAPeerInterface": registry.peer_interfaces,
-    }
-    absent = [name for name, count in counts.items() if count == 0]
-    if absent:
-        yield speaker.finding(
-            f"a port is ACTIVE, and the registry has no {' and no '.join(absent)}",
-            evidence=[Proof("ioreg", f"ioreg -c {name}", "0 objects") for name in absent],
-            remedy=("rdmadiag preflight   # again: did the cable just change?",),
-        )
+    for device, port, cable in thunderbolt_ports(case.ports, case.evidence):
+        against = dict(_against(registry, device.name, cable)) if port.is_active else {}
+        if against:
+            yield speaker.finding(
+                f"{device.name} is ACTIVE, and the registry says otherwise: "
+                f"{', '.join(f'{name} {value}' for name, value in against.items())}",
+                device=device.name,
+                port=port.number,
+                evidence=[Proof("ioreg", f"ioreg: {name}", v) for name, v in against.items()],
+                remedy=("rdmadiag preflight   # did the cable just change?",),
+            )
+
+
+def _against(registry: RegistryFacts, device: str, cable: Cabling) -> Iterator[tuple[str, str]]:
+    if registry.xdomain_services == 0:
+        yield "IOThunderboltXDomainService", "0 objects"
+    if registry.peer_interfaces == 0:
+        yield "AppleThunderboltRDMAPeerInterface", "0 objects"
+    links = {each.netdev: each.link_up for each in present(registry.ip_ports)}
+    if links.get(cable.netdev or "") is False:
+        yield f"IOLinkStatus of {cable.netdev}", "down"
+    interface = registry.interface(device)
+    power = interface.power_state if interface else _ON
+    if not isinstance(power, Missing) and power != _ON:
+        yield f"CurrentPowerState of {device}", str(power)
+
+
+_ON: Final = 2  # of IOPowerManagement.CurrentPowerState
 
 
 @rule(
@@ -243,10 +262,32 @@ def link_was_lost(speaker: Speaker, case: Case) -> Iterator[Finding]:
 
 _MANY: Final = 5
 
+
+@rule(
+    "not-a-thunderbolt-port",
+    Severity.UNKNOWN,
+    "A port of a Mac that is no Thunderbolt port",
+    "librdma shows a port whose link layer and transport are not Thunderbolt's: nothing here is "
+    "known of such a port, and none of the rules on Macs looked at it.",
+)
+def not_a_thunderbolt_port(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """What is not known is not permitted, and not silent."""
+    for _, port in case.ports:
+        if port.is_foreign_on_mac:
+            yield speaker.finding(
+                f"{port.name}: link layer {seen(port.link_layer)} is not known on Macs",
+                device=port.device,
+                port=port.number,
+                evidence=[verbs_answer(port, "link_layer", port.link_layer)],
+                remedy=(f"ibv_devinfo -v -d {port.device}",),
+            )
+
+
 RULES: Final[tuple[Rule, ...]] = (
     peer_rdma_off,
     thunderbolt_port_down,
-    no_peer_in_registry,
+    active_port_contradicted,
+    not_a_thunderbolt_port,
     thunderbolt_link_slow,
     link_was_lost,
 )

@@ -3,17 +3,14 @@
 from collections.abc import Iterator
 from typing import Final
 
-from rdmadiag.facts.macos import RdmaInterface
+from rdmadiag.facts import Missing
+from rdmadiag.facts.macos import Holder, RdmaInterface
+from rdmadiag.preflight.cabling import TN3205
+from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.mac_resources import in_use, interface
-from rdmadiag.preflight.rules.rule import (
-    Case,
-    Rule,
-    Speaker,
-    rule,
-)
+from rdmadiag.preflight.reconcile import Protocol
+from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-
-_TN3205: Final = "https://developer.apple.com/documentation/technotes/tn3205"
 
 
 @rule(
@@ -41,7 +38,7 @@ def protection_domains_exhausted(speaker: Speaker, case: Case) -> Iterator[Findi
     "reported, 10 can be made, and ibv_create_qp then gives errno 16 (EBUSY), which is not "
     "transient.",
     (
-        _TN3205,
+        TN3205,
         "https://github.com/ml-explore/mlx/issues/3162",
         "https://github.com/ml-explore/mlx/pull/4209",
     ),
@@ -53,11 +50,12 @@ def queue_pairs_exhausted(speaker: Speaker, case: Case) -> Iterator[Finding]:
 
 def _exhausted(speaker: Speaker, case: Case, what: str) -> Iterator[Finding]:
     for device in case.devices:
-        found = interface(device, case.evidence)
-        for use in in_use(device, case.evidence):
+        found, uses = interface(device, case.evidence), in_use(device, case.evidence)
+        for use in () if isinstance(uses, Missing) else uses:
             if found is None or use.what != what or not use.is_exhausted:
                 continue
-            holders = ", ".join(f"{each.command} ({each.pid})" for each in found.holders)
+            owners = _owners(found, case.evidence)
+            holders = ", ".join(f"{each.command} ({each.pid})" for each in owners)
             left = f", {found.inactive} resources without an owner" if found.inactive else ""
             yield speaker.finding(
                 f"{device.name}: {use.count} of {use.usable} {what} are in use"
@@ -70,13 +68,41 @@ def _exhausted(speaker: Speaker, case: Case, what: str) -> Iterator[Finding]:
                         f"{use.count} {what}{left}",
                     )
                 ],
-                remedy=_free(found),
+                remedy=_free(owners),
             )
 
 
-def _free(found: RdmaInterface) -> tuple[str, ...]:
-    end = tuple(f"kill {each.pid}   # ends {each.command}" for each in found.holders)
+def _owners(found: RdmaInterface, evidence: Evidence) -> tuple[Holder, ...]:
+    """The programs that hold the interface, but for the child that asked on our behalf."""
+    ours = None if isinstance(evidence.verbs, Missing) else evidence.verbs.pid
+    return tuple(each for each in found.holders if each.pid != ours)
+
+
+def _free(owners: tuple[Holder, ...]) -> tuple[str, ...]:
+    end = tuple(f"kill {each.pid}   # ends {each.command}" for each in owners)
     return (*end, "sudo shutdown -r now   # what has no owner any more goes with a reboot alone")
+
+
+@rule(
+    "resources-unknown",
+    Severity.UNKNOWN,
+    "Use of a device's resources unknown",
+    "How many protection domains and queue pairs are in use, or may be, could not be read: "
+    "whether the next program gets one cannot be told.",
+)
+def resources_unknown(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """For ports that could be used."""
+    for device in case.devices:
+        if not any(p.protocol is Protocol.THUNDERBOLT and p.is_active for p in device.ports):
+            continue
+        uses = in_use(device, case.evidence)
+        if isinstance(uses, Missing):
+            yield speaker.finding(
+                f"{device.name}: how many of its resources are in use is not known: {uses}",
+                device=device.name,
+                evidence=[Proof("ioreg", f"ioreg: {device.name}", seen(uses))],
+                remedy=(f"ioreg -r -l -c AppleThunderboltRDMAInterface -n {device.name}",),
+            )
 
 
 @rule(
@@ -100,12 +126,13 @@ def resources_without_owner(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 evidence=[
                     Proof("ioreg", "ioreg: IOServiceState inactive, busy", str(found.inactive))
                 ],
-                remedy=_free(found),
+                remedy=_free(()),
             )
 
 
 RULES: Final[tuple[Rule, ...]] = (
     protection_domains_exhausted,
     queue_pairs_exhausted,
+    resources_unknown,
     resources_without_owner,
 )

@@ -7,9 +7,9 @@ import pytest
 
 from lab.mac import QUIET_LOG, Cable, Mac, Peer, macs, ready_mac
 from lab.transcript import Stop
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import Address, Missing, Why
 from rdmadiag.facts.macos import MacosFacts
-from rdmadiag.ib import PortState
+from rdmadiag.ib import LinkLayer, PortState
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.gather import gather
 from rdmadiag.preflight.judge import judge
@@ -70,7 +70,7 @@ def second(**changes: object) -> Mac:
         pytest.param(READY.change(rdma=False), [("rdma-disabled", "critical")], id="switched off"),
         pytest.param(
             READY.change(rdma=None, version="26.1", listed=False),
-            [("macos-too-old", "critical"), ("no-thunderbolt-rdma-device", "unknown")],
+            [("macos-too-old", "critical")],
             id="a release before 26.2",
         ),
         pytest.param(
@@ -376,8 +376,7 @@ SOURCES = ("macos", "ioreg", "thunderbolt", "mac_network", "verbs", "mac_log")
 def test_a_source_that_failed_is_unknown_at_best(source: str, why: Why) -> None:
     evidence = replace(evidence_of(READY), **{source: Missing(why, "x")})
     assert ("source-failed", "unknown") in said(evidence)
-    if source in ("ioreg", "verbs", "mac_log"):
-        assert verdict_of(evidence).safe_to_attempt_rtr is False
+    assert verdict_of(evidence).safe_to_attempt_rtr is False
 
 
 @pytest.mark.parametrize(
@@ -400,7 +399,7 @@ def test_an_active_port_without_a_peer_in_the_registry_is_a_contradiction() -> N
     evidence = evidence_of(READY)
     registry = replace(evidence.ioreg, peer_interfaces=0)  # type: ignore[type-var]
     changed = replace(evidence, ioreg=registry)
-    assert said(changed) == [("no-peer-in-registry", "unknown")]
+    assert said(changed) == [("active-port-contradicted", "unknown")]
     assert verdict_of(changed).ports[0].reasons == ("no_peer_interface",)
 
 
@@ -433,3 +432,214 @@ def test_a_cable_of_a_receptacle_that_no_one_names_is_not_guessed() -> None:
     notes = verdict_of(replace(evidence, mac_network=network)).findings
     down = [each.summary for each in notes if each.rule == "thunderbolt-port-down"]
     assert all("what hangs on it is not known" in summary for summary in down)
+
+
+# --- what must not pass for health ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_source_of_a_mac_that_nobody_looked_at_is_unknown(source: str) -> None:
+    evidence = replace(evidence_of(READY), **{source: Missing(Why.NOT_COLLECTED, "x")})
+    verdict = verdict_of(evidence)
+    assert (verdict.status, verdict.safe_to_attempt_rtr) == ("unknown", False)
+
+
+def test_lines_of_the_log_that_could_not_be_read_forbid() -> None:
+    evidence = evidence_of(READY)
+    log = replace(evidence.mac_log, unreadable=3)  # type: ignore[type-var]
+    verdict = verdict_of(replace(evidence, mac_log=log))
+    assert ("log-incomplete", "unknown") in said(replace(evidence, mac_log=log))
+    assert verdict.ports[0].reasons == ("log_unknown",)
+
+
+def changed_network(**changes: object) -> Evidence:
+    evidence = evidence_of(READY)
+    assert not isinstance(evidence.mac_network, Missing)
+    interfaces = tuple(
+        replace(each, **changes) if each.name == "en1" else each
+        for each in evidence.mac_network.interfaces  # type: ignore[union-attr]
+    )
+    return replace(evidence, mac_network=replace(evidence.mac_network, interfaces=interfaces))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"status": "inactive"}, {"up": False}, {"name": "en77"}],
+    ids=["inactive", "not up", "not there"],
+)
+def test_an_active_port_whose_interface_is_down_is_critical(changes: dict[str, object]) -> None:
+    evidence = changed_network(**changes)
+    assert ("thunderbolt-interface-down", "critical") in said(evidence)
+    assert verdict_of(evidence).safe_to_attempt_rtr is False
+
+
+def changed_verbs(**changes: object) -> Evidence:
+    """The ready Mac with its first device changed as verbs shows it."""
+    evidence = evidence_of(READY)
+    assert not isinstance(evidence.verbs, Missing)
+    first, *others = evidence.verbs.devices
+    devices = (replace(first, **changes), *others)
+    return replace(evidence, verbs=replace(evidence.verbs, devices=devices))
+
+
+def test_a_device_that_the_registry_has_and_librdma_does_not_list_is_critical() -> None:
+    evidence = evidence_of(READY)
+    assert not isinstance(evidence.verbs, Missing)
+    verbs = replace(evidence.verbs, devices=evidence.verbs.devices[1:])
+    assert ("device-not-in-verbs", "critical") in said(replace(evidence, verbs=verbs))
+
+
+@pytest.mark.parametrize("ports", [(), Missing(Why.NOT_COLLECTED, "x")], ids=["none", "not asked"])
+def test_a_device_that_shows_no_port_is_unknown(ports: object) -> None:
+    evidence = changed_verbs(ports=ports)
+    assert ("ports-not-shown", "unknown") in said(evidence)
+    assert verdict_of(evidence).safe_to_attempt_rtr is False
+
+
+def changed_port(**changes: object) -> Evidence:
+    evidence = evidence_of(READY)
+    assert not isinstance(evidence.verbs, Missing)
+    port = evidence.verbs.devices[0].ports[0]  # type: ignore[index]
+    return changed_verbs(ports=(replace(port, **changes),))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gids": Missing(Why.TIMEOUT, "late")},
+        {"gids": (), "gids_asked": 0},
+        {"gids": (), "gids_asked": 1},
+        {"gids": (), "gids_unreadable": {1: Missing(Why.UNSUPPORTED, "x")}},
+    ],
+    ids=["not read", "no row asked", "one row asked", "a row refused"],
+)
+def test_gids_that_were_not_seen_are_unknown_and_not_absent(changes: dict[str, object]) -> None:
+    evidence = changed_port(**changes)
+    assert said(evidence) == [("thunderbolt-gids-unread", "unknown")]
+    assert verdict_of(evidence).ports[0].reasons == ("gid_table_unknown",)
+
+
+@pytest.mark.parametrize("layer", [LinkLayer.ETHERNET, LinkLayer.INFINIBAND, Missing(Why.ABSENT)])
+def test_a_port_of_a_mac_that_is_no_thunderbolt_port_is_not_permitted(layer: object) -> None:
+    evidence = changed_port(link_layer=layer)
+    assert not isinstance(evidence.verbs, Missing)
+    devices = tuple(replace(each, transport=0) for each in evidence.verbs.devices)
+    evidence = replace(evidence, verbs=replace(evidence.verbs, devices=devices))
+    assert ("not-a-thunderbolt-port", "unknown") in said(evidence)
+    assert verdict_of(evidence).safe_to_attempt_rtr is False
+
+
+def changed_registry(**changes: object) -> Evidence:
+    evidence = evidence_of(READY)
+    return replace(evidence, ioreg=replace(evidence.ioreg, **changes))  # type: ignore[type-var]
+
+
+def test_resources_that_were_not_counted_are_unknown() -> None:
+    for evidence in (
+        changed_registry(interfaces=()),
+        changed_registry(interfaces=Missing(Why.TIMEOUT, "late")),
+        changed_verbs(limits=Missing(Why.UNSUPPORTED, "x")),
+    ):
+        assert ("resources-unknown", "unknown") in said(evidence)
+        assert "resources_unknown" in verdict_of(evidence).ports[0].reasons
+
+
+def test_resources_that_hang_below_no_interface_are_counted_with_each() -> None:
+    assert said(changed_registry(queue_pairs=10)) == [
+        ("queue-pairs-exhausted", "critical"),
+        ("queue-pairs-exhausted", "critical"),
+    ]
+
+
+def test_what_is_switched_off_or_cannot_is_not_safe_though_a_port_be_active() -> None:
+    evidence = evidence_of(READY)
+    macos = replace(evidence.macos, rdma_enabled=False)  # type: ignore[type-var]
+    assert verdict_of(replace(evidence, macos=macos)).ports[0].reasons == ("rdma_disabled",)
+    old = READY.with_cable(0, **OLD).with_cable(1, **OLD)
+    assert "hardware_cannot" in verdict_of(old).ports[0].reasons
+
+
+def test_a_second_active_port_without_a_route_forbids_the_host_as_in_the_seed() -> None:
+    verdict = verdict_of(second(gids={0: "fe80::2"}, ipv4=None))
+    assert [port.safe_to_attempt_rtr for port in verdict.ports] == [True, False]
+    assert verdict.safe_to_attempt_rtr is False
+
+
+@pytest.mark.parametrize("what", ["link", "power"])
+def test_a_registry_that_contradicts_an_active_port_is_heard(what: str) -> None:
+    evidence = evidence_of(READY)
+    assert not isinstance(evidence.ioreg, Missing)
+    if what == "link":
+        ports = tuple(replace(each, link_up=False) for each in evidence.ioreg.ip_ports)  # type: ignore[union-attr]
+        changed = changed_registry(ip_ports=ports)
+    else:
+        faces = tuple(replace(each, power_state=0) for each in evidence.ioreg.interfaces)  # type: ignore[union-attr]
+        changed = changed_registry(interfaces=faces)
+    assert said(changed) == [("active-port-contradicted", "unknown")]
+
+
+def test_subnets_that_overlap_are_shared() -> None:
+    mac = READY.with_cable(ipv4="10.0.0.1/24").change(others=(("en0", "10.0.0.7/16"),))
+    assert said(mac) == [("shared-subnet", "warn")]
+
+
+def test_services_that_could_not_be_read_are_not_a_peer_that_is_switched_off() -> None:
+    evidence = evidence_of(READY.with_cable(state=PortState.DOWN))
+    assert not isinstance(evidence.thunderbolt, Missing)
+    bus, *others = evidence.thunderbolt.buses
+    peer = replace(bus.peers[0], protocols=Missing(Why.MALFORMED, "x"))
+    profile = replace(evidence.thunderbolt, buses=(replace(bus, peers=(peer,)), *others))
+    assert said(replace(evidence, thunderbolt=profile)) == [("thunderbolt-port-down", "critical")]
+
+
+# --- remedies again --------------------------------------------------------------------------
+
+
+def test_no_live_program_is_to_be_killed_for_what_a_dead_one_left() -> None:
+    mac = READY.with_cable(queue_pairs=3, inactive=2, holders=("pid 812, python3",))
+    assert "kill" not in remedies(mac)
+
+
+def test_the_child_that_asked_for_us_is_no_holder() -> None:
+    mac = READY.with_cable(queue_pairs=10, holders=("pid 4242, python3", "pid 7, exo"))
+    text = remedies(mac)
+    assert "kill 4242" not in text
+    assert "kill 7 " in text
+
+
+def test_a_failure_before_this_boot_does_not_ask_for_another_one() -> None:
+    before = "2026-05-20 10:15:04.310000-0700 Failed INIT->RTR"
+    assert "shutdown" not in remedies(READY.change(log=(before, *QUIET_LOG)))
+
+
+def test_two_ports_are_not_given_the_same_address() -> None:
+    bare = second(gids={0: "fe80::2"}, ipv4=None).with_cable(0, gids={0: "fe80::1"}, ipv4=None)
+    lines = [line for line in remedies(bare).splitlines() if " inet " in line]
+    assert len({line.split(" inet ")[1].split()[0] for line in lines}) == 2
+
+
+def test_a_wedged_port_in_a_bridge_is_not_to_be_replugged() -> None:
+    stops = (Stop("ibv_query_gid", "rdma_en1"),)
+    text = remedies(READY.change(stops=stops, bridged=("en1",)))
+    assert "unplug" not in text
+    assert "no replug while bridge0" in text
+
+
+def test_a_mac_is_given_commands_of_a_mac() -> None:
+    evidence = replace(evidence_of(READY), thunderbolt=Missing(Why.TIMEOUT, "late"))
+    assert "wchan:32" not in remedies(evidence)
+    assert "ps -axo" in remedies(evidence)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"address": "abc"}, {"prefix_length": 99}],
+    ids=["no address", "no prefix"],
+)
+def test_a_saved_report_that_somebody_edited_is_judged_without_a_crash(
+    changes: dict[str, object],
+) -> None:
+    evidence = changed_network(addresses=(replace(Address("10.0.0.1", 24, "global"), **changes),))
+    assert verdict_of(evidence).findings
+    macos = replace(evidence.macos, version="abc")  # type: ignore[type-var]
+    assert verdict_of(replace(evidence, macos=macos)).findings
