@@ -358,3 +358,25 @@ def test_a_bug_is_one_line_and_exit_70(rdmadiag: Rdmadiag, monkeypatch: pytest.M
 def test_no_color_is_obeyed_and_a_pipe_gets_none() -> None:
     done = program("preflight", "--sample", "roce-empty-gid-table")
     assert b"\x1b[" not in done.stdout
+
+
+def test_a_record_is_not_asked_for_another_window_of_its_log(rdmadiag: Rdmadiag) -> None:
+    refused = rdmadiag("preflight", "--sample", "mac-ready", "--log-last", "1h")
+    assert (refused.code, refused.out) == (64, "")
+    assert "a record has its own log" in refused.err
+    assert rdmadiag("preflight", "--sample", "mac-ready", "--log-lines", "5").code == 0
+
+
+@pytest.mark.parametrize("window", ["0m", "1", "m", "1w", "-1m", "1m; reboot", ""])
+def test_a_window_that_log_show_does_not_take_is_refused(window: str, rdmadiag: Rdmadiag) -> None:
+    refused = rdmadiag("preflight", "--log-last", window)
+    assert refused.code == 64
+    assert "--log-last" in refused.err
+
+
+def test_gids_name_a_device_that_shows_no_port(rdmadiag: Rdmadiag) -> None:
+    wedged = rdmadiag("gids", "--sample", "mac-wedged")
+    assert wedged.code == 3
+    assert wedged.out.startswith("rdma_en1  no port can be read: ibv_query_port of rdma_en1")
+    document = rdmadiag("gids", "--json", "--sample", "mac-wedged").document
+    assert set(document["unread"]) == {"rdma_en1", "rdma_en2"}
