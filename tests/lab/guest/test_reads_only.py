@@ -1,4 +1,4 @@
-"""Looking changes nothing: system calls of each reading command, watched by strace."""
+"""Looking changes nothing: each reading command, watched by strace and by probes in the kernel."""
 
 import json
 import re
