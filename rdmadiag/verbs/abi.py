@@ -6,8 +6,10 @@ a test compiles and compares; for Darwin the public ABI tests of tmc/apple/rdma.
 
 import ctypes
 from ctypes import (
+    POINTER,
     c_char,
     c_int32,
+    c_size_t,
     c_uint8,
     c_uint16,
     c_uint32,
@@ -136,4 +138,205 @@ class IbvGidEntry(Struct):
         ("port_num", c_uint32),
         ("gid_type", c_uint32),
         ("ndev_ifindex", c_uint32),
+    )
+
+
+class IbvContextOps(Struct):
+    """struct ibv_context_ops: the calls that libibverbs has no symbol for; any may be null."""
+
+    _fields_ = (
+        ("_before_poll_cq", c_void_p * 11),
+        ("poll_cq", c_void_p),  # (cq, entries, IbvWc[]) → their count, or negative
+        ("req_notify_cq", c_void_p),  # (cq, solicited_only) → errno
+        ("_before_post_send", c_void_p * 12),
+        ("post_send", c_void_p),  # (qp, IbvSendWr*, IbvSendWr** that failed) → errno
+        ("post_recv", c_void_p),  # (qp, IbvRecvWr*, IbvRecvWr** that failed) → errno
+        ("_after_post_recv", c_void_p * 5),
+    )
+
+
+class IbvContext(Struct):
+    """The start of struct ibv_context; allocated by the library."""
+
+    _fields_ = (
+        ("device", c_void_p),
+        ("ops", IbvContextOps),
+    )
+
+
+class IbvMr(Struct):
+    """struct ibv_mr; allocated by the library."""
+
+    _fields_ = (
+        ("context", c_void_p),
+        ("pd", c_void_p),
+        ("addr", c_void_p),
+        ("length", c_size_t),
+        ("handle", c_uint32),
+        ("lkey", c_uint32),
+        ("rkey", c_uint32),
+    )
+
+
+class IbvQp(Struct):
+    """The start of struct ibv_qp; allocated by the library.
+
+    qp_num is known to be there on Darwin too; of state and qp_type nobody has told.
+    """
+
+    _fields_ = (
+        ("context", c_void_p),
+        ("qp_context", c_void_p),
+        ("pd", c_void_p),
+        ("send_cq", c_void_p),
+        ("recv_cq", c_void_p),
+        ("srq", c_void_p),
+        ("handle", c_uint32),
+        ("qp_num", c_uint32),
+        ("state", c_int32),
+        ("qp_type", c_int32),
+    )
+
+
+class IbvQpCap(Struct):
+    """struct ibv_qp_cap."""
+
+    _fields_ = (
+        ("max_send_wr", c_uint32),
+        ("max_recv_wr", c_uint32),
+        ("max_send_sge", c_uint32),
+        ("max_recv_sge", c_uint32),
+        ("max_inline_data", c_uint32),
+    )
+
+
+class IbvQpInitAttr(Struct):
+    """struct ibv_qp_init_attr."""
+
+    _fields_ = (
+        ("qp_context", c_void_p),
+        ("send_cq", c_void_p),
+        ("recv_cq", c_void_p),
+        ("srq", c_void_p),
+        ("cap", IbvQpCap),
+        ("qp_type", c_int32),
+        ("sq_sig_all", c_int32),
+    )
+
+
+class IbvGlobalRoute(Struct):
+    """struct ibv_global_route."""
+
+    _fields_ = (
+        ("dgid", IbvGid),
+        ("flow_label", c_uint32),
+        ("sgid_index", c_uint8),
+        ("hop_limit", c_uint8),
+        ("traffic_class", c_uint8),
+    )
+
+
+class IbvAhAttr(Struct):
+    """struct ibv_ah_attr."""
+
+    _fields_ = (
+        ("grh", IbvGlobalRoute),
+        ("dlid", c_uint16),
+        ("sl", c_uint8),
+        ("src_path_bits", c_uint8),
+        ("static_rate", c_uint8),
+        ("is_global", c_uint8),  # whether grh counts
+        ("port_num", c_uint8),
+    )
+
+
+class IbvQpAttr(Struct):
+    """struct ibv_qp_attr."""
+
+    _fields_ = (
+        ("qp_state", c_int32),
+        ("cur_qp_state", c_int32),
+        ("path_mtu", c_int32),
+        ("path_mig_state", c_int32),
+        ("qkey", c_uint32),
+        ("rq_psn", c_uint32),
+        ("sq_psn", c_uint32),
+        ("dest_qp_num", c_uint32),
+        ("qp_access_flags", c_uint32),
+        ("cap", IbvQpCap),
+        ("ah_attr", IbvAhAttr),
+        ("alt_ah_attr", IbvAhAttr),
+        ("pkey_index", c_uint16),
+        ("alt_pkey_index", c_uint16),
+        ("en_sqd_async_notify", c_uint8),
+        ("sq_draining", c_uint8),
+        ("max_rd_atomic", c_uint8),
+        ("max_dest_rd_atomic", c_uint8),
+        ("min_rnr_timer", c_uint8),
+        ("port_num", c_uint8),
+        ("timeout", c_uint8),
+        ("retry_cnt", c_uint8),
+        ("rnr_retry", c_uint8),
+        ("alt_port_num", c_uint8),
+        ("alt_timeout", c_uint8),
+        ("rate_limit", c_uint32),
+        ("_end", c_uint32),  # union ibv_gid aligns its owners to 8 bytes; IbvGid does not
+    )
+
+
+class IbvSge(Struct):
+    """struct ibv_sge."""
+
+    _fields_ = (
+        ("addr", c_uint64),
+        ("length", c_uint32),
+        ("lkey", c_uint32),
+    )
+
+
+class IbvSendWr(Struct):
+    """struct ibv_send_wr; of its unions, what SEND does not need is opaque."""
+
+    _fields_ = (
+        ("wr_id", c_uint64),
+        ("next", c_void_p),
+        ("sg_list", POINTER(IbvSge)),
+        ("num_sge", c_int32),
+        ("opcode", c_int32),
+        ("send_flags", c_uint32),
+        ("imm_data", c_uint32),  # big-endian
+        ("wr", c_uint64 * 4),  # rdma, atomic, ud
+        ("qp_type", c_uint32),  # xrc
+        ("bind_mw", c_uint64 * 6),  # or tso
+    )
+
+
+class IbvRecvWr(Struct):
+    """struct ibv_recv_wr."""
+
+    _fields_ = (
+        ("wr_id", c_uint64),
+        ("next", c_void_p),
+        ("sg_list", POINTER(IbvSge)),
+        ("num_sge", c_int32),
+    )
+
+
+class IbvWc(Struct):
+    """struct ibv_wc. Of a failure, only wr_id, status, vendor_err and qp_num are valid."""
+
+    _fields_ = (
+        ("wr_id", c_uint64),
+        ("status", c_int32),
+        ("opcode", c_int32),
+        ("vendor_err", c_uint32),
+        ("byte_len", c_uint32),
+        ("imm_data", c_uint32),  # big-endian
+        ("qp_num", c_uint32),
+        ("src_qp", c_uint32),
+        ("wc_flags", c_uint32),
+        ("pkey_index", c_uint16),
+        ("slid", c_uint16),
+        ("sl", c_uint8),
+        ("dlid_path_bits", c_uint8),
     )

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from rdmadiag.verbs.abi import IbvDevice, IbvDeviceAttr, IbvGid, IbvGidEntry
+from rdmadiag.verbs.abi import (
+    IbvDevice,
+    IbvDeviceAttr,
+    IbvGid,
+    IbvGidEntry,
+    IbvMr,
+    IbvQp,
+    IbvQpAttr,
+    IbvQpInitAttr,
+)
 
 
 class Failure(Enum):
@@ -26,7 +35,7 @@ class Symbol:
     arguments: tuple[Any, ...]
     result: Any
     failure: Failure
-    optional: bool = False  # newer than IBVERBS_1.1, or not in Apple's library
+    optional: bool = False  # not needed for looking, or newer than IBVERBS_1.1
 
 
 _DEVICES = POINTER(POINTER(IbvDevice))
@@ -40,6 +49,29 @@ SYMBOLS: Final = {
     "ibv_query_device": Symbol((c_void_p, POINTER(IbvDeviceAttr)), c_int, Failure.POSITIVE),
     "ibv_query_port": Symbol((c_void_p, c_uint8, c_void_p), c_int, Failure.POSITIVE),
     "ibv_query_gid": Symbol((c_void_p, c_uint8, c_int, POINTER(IbvGid)), c_int, Failure.MINUS_ONE),
+    "ibv_alloc_pd": Symbol((c_void_p,), c_void_p, Failure.NULL, optional=True),
+    "ibv_dealloc_pd": Symbol((c_void_p,), c_int, Failure.POSITIVE, optional=True),
+    "ibv_reg_mr": Symbol(
+        (c_void_p, c_void_p, c_size_t, c_int), POINTER(IbvMr), Failure.NULL, optional=True
+    ),
+    "ibv_dereg_mr": Symbol((POINTER(IbvMr),), c_int, Failure.POSITIVE, optional=True),
+    "ibv_create_cq": Symbol(
+        (c_void_p, c_int, c_void_p, c_void_p, c_int), c_void_p, Failure.NULL, optional=True
+    ),
+    "ibv_destroy_cq": Symbol((c_void_p,), c_int, Failure.POSITIVE, optional=True),
+    "ibv_create_qp": Symbol(
+        (c_void_p, POINTER(IbvQpInitAttr)), POINTER(IbvQp), Failure.NULL, optional=True
+    ),
+    "ibv_modify_qp": Symbol(
+        (POINTER(IbvQp), POINTER(IbvQpAttr), c_int), c_int, Failure.POSITIVE, optional=True
+    ),
+    "ibv_query_qp": Symbol(
+        (POINTER(IbvQp), POINTER(IbvQpAttr), c_int, POINTER(IbvQpInitAttr)),
+        c_int,
+        Failure.POSITIVE,
+        optional=True,
+    ),
+    "ibv_destroy_qp": Symbol((POINTER(IbvQp),), c_int, Failure.POSITIVE, optional=True),
     "_ibv_query_gid_table": Symbol(
         (c_void_p, POINTER(IbvGidEntry), c_size_t, c_uint32, c_size_t),
         c_ssize_t,

@@ -12,11 +12,9 @@ seconds since START, on time.monotonic's clock, which all processes share.
 """
 
 import ctypes
-import json
 import os
 import sys
 import time
-from collections.abc import Callable
 from ctypes import POINTER, byref, c_int
 from functools import partial
 from typing import Any, Final
@@ -25,35 +23,10 @@ from rdmadiag.gid.scan import preflight_gid_scan_limit
 from rdmadiag.ib import GID_BYTES
 from rdmadiag.verbs.abi import PORT_ATTR_BUFFER, IbvDeviceAttr, IbvGid, IbvGidEntry, IbvPortAttr
 from rdmadiag.verbs.lib import CallFailed, Library
+from rdmadiag.verbs.transcript import Transcript
 
 _TABLE_ROWS: Final = 65536
 """Of a device; a library that claims more is not believed."""
-
-
-class Transcript:
-    """The lines that the parent reads."""
-
-    def __init__(self, descriptor: int, start: float) -> None:
-        self._descriptor = descriptor
-        self._start = start
-
-    def write(self, **row: Any) -> None:
-        """One line, at once: what is buffered when a call hangs would be lost."""
-        row["at"] = round(time.monotonic() - self._start, 6)
-        os.write(self._descriptor, json.dumps(row).encode() + b"\n")
-
-    def step(
-        self, call: str, make: Callable[[], Any], device: str | None = None, port: int | None = None
-    ) -> Any:
-        """The answer of `make`, or None where it failed; both are written down."""
-        self.write(call=call, device=device, port=port)
-        try:
-            answer = make()
-        except CallFailed as failed:
-            self.write(errno=failed.errno)
-            return None
-        self.write(answer=answer)
-        return answer
 
 
 class Query:

@@ -4,7 +4,9 @@
  *
  * RC and UC queue pairs, and on Darwin UC alone; SEND and RECEIVE. None of inline data, shared
  * receive queues, completion channels, alternate paths, and the states SQD and SQE.
- * ibv_modify_qp wants the attributes that the kernel's qp_state_table wants.
+ * ibv_modify_qp wants the attributes that the kernel's qp_state_table wants. As on a Mac, the
+ * Darwin layout takes memory that begins with a page, and paths by a GID but not the first.
+ * What a closed context had is still counted, for the limits and in the end.
  *
  * A message travels while its post_send runs. It is lost unless both ends name each other's
  * number, are of one type and one path MTU, the receiver has got to RTR, the sender's address
@@ -299,7 +301,7 @@ static struct fake_device *owner(enum kind kind, const void *object, const char 
     return opened(*(struct ibv_context *const *)object, call);
 }
 
-/* An object, which begins with its context; NULL if there are as many as there may be. */
+/* An object, which begins with its context; NULL if the device has no more. */
 static void *create(enum kind kind, size_t size, struct ibv_context *context, int limit, int error)
 {
     const struct fake_device *device = (const struct fake_device *)context->device;
@@ -400,9 +402,8 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 
 static int covers(const struct fake_mr *made, const struct ibv_sge *sge)
 {
-    uint64_t first = (uintptr_t)made->mr.addr;
-    return sge->addr >= first && sge->addr - first <= made->mr.length &&
-           sge->length <= made->mr.length - (sge->addr - first);
+    uint64_t offset = sge->addr - (uintptr_t)made->mr.addr; /* huge, if it is before it */
+    return offset <= made->mr.length && sge->length <= made->mr.length - offset;
 }
 
 static int may_touch(const struct fake_qp *qp, const struct ibv_sge *sge, int access)

@@ -1,6 +1,7 @@
 /*
  * A verbs library without hardware: libibverbs of Linux, or with -DDARWIN Apple's librdma.
- * -DNO_GID_TABLE leaves out what libibverbs got in rdma-core 32.
+ * -DNO_GID_TABLE leaves out what libibverbs got in rdma-core 32. Here are devices and the
+ * script; fake_queue_pairs.h has what a message needs.
  *
  * It answers from a script, the file that FAKE_VERBS names, read once at the first call.
  * No such file: no devices. A number that the script does not give is 0. A line that makes
@@ -10,18 +11,31 @@
  *   device NAME node_type=N transport=N guid=0xN fw=TEXT FIELD=N...    fields of ibv_device_attr
  *   port NAME NUMBER FIELD=N...                                        fields of ibv_port_attr
  *   gid NAME NUMBER INDEX ADDRESS [type=N] [ifindex=N]
- *   on CALL [NAME] errno=N       fails in the way of that call
- *   on CALL [NAME] null          gives NULL and leaves errno alone
- *   on CALL [NAME] hang          never ends, and SIGTERM is ignored from then on
- *   on CALL [NAME] spin          never ends, and burns a core
- *   on CALL [NAME] crash         SIGSEGV
- *   on CALL [NAME] warn=A_TEXT   "libibverbs: Warning: A TEXT" on stderr, then goes on
- *   on CALL [NAME] slow=N        goes on after N milliseconds
+ *   on CALL [NAME] [after=N] [times=N] ACTION
+ *
+ * A limit of a device, such as max_qp, is enforced unless it is 0. ACTION is one of
+ *
+ *   errno=N              fails in the way of that call
+ *   null                 gives NULL and leaves errno alone
+ *   hang                 never ends, and SIGTERM is ignored from then on
+ *   spin                 never ends, and burns a core
+ *   crash                SIGSEGV
+ *   warn=A_TEXT          "libibverbs: Warning: A TEXT" on stderr, then goes on
+ *   slow=N               goes on after N milliseconds
+ *   wc=STATUS[,VENDOR]   of poll_cq: completions carry this status, whatever happened
+ *   corrupt              of post_send: the last byte of a message is inverted on its way
+ *   drop                 of post_send: a message is lost on its way
+ *
+ * CALL is the name of the function. The calls without a symbol are post_send, post_recv and
+ * poll_cq; within ibv_modify_qp, modify_qp_to_init, _rtr, _rts, _err and _reset are calls too.
+ * after=N spares the first N calls, times=N is for N calls alone; wc counts completions and
+ * corrupt and drop count messages instead.
  *
  * Several `on` lines about one call take effect in their order. The file that
- * FAKE_VERBS_TRACE names gets a line `CALL [NAME]` for every call. A misuse that the real
- * library may survive by luck aborts: a closed or unknown handle, a list freed twice, a
- * device of no list. A process that exits with contexts open says how many on stderr.
+ * FAKE_VERBS_TRACE names gets a line `CALL [NAME]` for every call; of a row of poll_cq, one
+ * for each device. A misuse that the real library may survive by luck aborts: a closed or
+ * unknown handle, a list freed twice, a device of no list. A process that exits with
+ * anything open but device lists says so on stderr.
  *
  * Calls come from one thread at a time.
  */
@@ -79,7 +93,17 @@ enum { PORT_ATTR_WRITTEN = 48, MUTEX_SIZE = 40 }; /* ibv_query_port as it was in
     _(ibv_open_device, GIVES_NULL) _(ibv_close_device, GIVES_MINUS_ONE)                      \
     _(ibv_query_device, GIVES_ERRNO) _(ibv_query_port, GIVES_ERRNO)                          \
     _(ibv_query_gid, GIVES_MINUS_ONE) _(ibv_query_pkey, GIVES_MINUS_ONE)                     \
-    _(_ibv_query_gid_table, GIVES_MINUS_ERRNO)
+    _(_ibv_query_gid_table, GIVES_MINUS_ERRNO)                                               \
+    _(ibv_alloc_pd, GIVES_NULL) _(ibv_dealloc_pd, GIVES_ERRNO)                               \
+    _(ibv_reg_mr, GIVES_NULL) _(ibv_dereg_mr, GIVES_ERRNO)                                   \
+    _(ibv_create_cq, GIVES_NULL) _(ibv_destroy_cq, GIVES_ERRNO)                              \
+    _(ibv_create_qp, GIVES_NULL) _(ibv_destroy_qp, GIVES_ERRNO)                              \
+    _(ibv_query_qp, GIVES_ERRNO) _(ibv_modify_qp, GIVES_ERRNO)                               \
+    _(modify_qp_to_reset, GIVES_ERRNO) _(modify_qp_to_init, GIVES_ERRNO)                     \
+    _(modify_qp_to_rtr, GIVES_ERRNO) _(modify_qp_to_rts, GIVES_ERRNO)                        \
+    _(modify_qp_to_err, GIVES_ERRNO)                                                         \
+    _(post_send, GIVES_ERRNO) _(post_recv, GIVES_ERRNO) _(poll_cq, GIVES_MINUS_ERRNO)        \
+    _(ibv_wc_status_str, GIVES_NULL)
 
 #define MEMBER(type, name) type name;
 
@@ -93,9 +117,24 @@ struct ibv_device {
     char ibdev_path[256];
 };
 
+struct ibv_cq;
+struct ibv_qp;
+struct ibv_recv_wr;
+struct ibv_send_wr;
+struct ibv_wc;
+
+struct ibv_context_ops {
+    void *first[11];
+    int (*poll_cq)(struct ibv_cq *cq, int count, struct ibv_wc *wc);
+    void *next[13];
+    int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+    int (*post_recv)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+    void *last[5];
+};
+
 struct ibv_context {
     struct ibv_device *device;
-    void *ops[32];
+    struct ibv_context_ops ops;
     int cmd_fd;
     int async_fd;
     int num_comp_vectors;
@@ -128,6 +167,9 @@ struct ibv_gid_entry {
 };
 
 _Static_assert(sizeof(struct ibv_device) == 664, "struct ibv_device");
+_Static_assert(offsetof(struct ibv_context, ops.poll_cq) == 96, "struct ibv_context");
+_Static_assert(offsetof(struct ibv_context, ops.post_send) == 208, "struct ibv_context");
+_Static_assert(offsetof(struct ibv_context, ops.post_recv) == 216, "struct ibv_context");
 _Static_assert(offsetof(struct ibv_context, abi_compat) == 280 + MUTEX_SIZE, "struct ibv_context");
 _Static_assert(sizeof(struct ibv_device_attr) == 232, "struct ibv_device_attr");
 _Static_assert(offsetof(struct ibv_port_attr, port_cap_flags2) == 48, "struct ibv_port_attr");
@@ -170,13 +212,25 @@ struct call {
     enum convention failure;
 };
 
-enum action { FAIL, GIVE_NULL, HANG, SPIN, CRASH, WARN, SLOW };
+enum action {
+    FAIL,
+    GIVE_NULL,
+    HANG,
+    SPIN,
+    CRASH,
+    WARN,
+    SLOW,
+    COMPLETE_AS, /* this and what follows leave the call alone */
+    CORRUPT,
+    DROP,
+};
 
 struct rule {
     const struct call *call;
     const struct fake_device *device; /* NULL: whatever the device */
+    uint64_t seen, after, times;
     enum action action;
-    uint64_t number;
+    uint64_t number, vendor;
     char *text;
 };
 
@@ -405,10 +459,33 @@ static const struct {
     const char *word;
     enum action action;
     int has_value;
+    const char *call; /* NULL: any */
 } actions[] = {
-    {"errno", FAIL, 1},  {"null", GIVE_NULL, 0}, {"hang", HANG, 0}, {"spin", SPIN, 0},
-    {"crash", CRASH, 0}, {"warn", WARN, 1},      {"slow", SLOW, 1},
+    {"errno", FAIL, 1, NULL},
+    {"null", GIVE_NULL, 0, NULL},
+    {"hang", HANG, 0, NULL},
+    {"spin", SPIN, 0, NULL},
+    {"crash", CRASH, 0, NULL},
+    {"warn", WARN, 1, NULL},
+    {"slow", SLOW, 1, NULL},
+    {"wc", COMPLETE_AS, 1, "poll_cq"},
+    {"corrupt", CORRUPT, 0, "post_send"},
+    {"drop", DROP, 0, "post_send"},
 };
+
+static const struct key condition_keys[] = {
+    KEY(rule, "after", after, AS_NUMBER),
+    KEY(rule, "times", times, AS_NUMBER),
+    {0},
+};
+
+static void read_condition(struct rule *made, char *text)
+{
+    if (strchr(text, '='))
+        store(made, condition_keys, text);
+    else if (made->device || !(made->device = find_device(text)))
+        bad("no such device above");
+}
 
 static void read_action(struct rule *made, char *pair)
 {
@@ -418,11 +495,18 @@ static void read_action(struct rule *made, char *pair)
         i++;
     if (i == count)
         bad("unknown action");
+    if (actions[i].call && strcmp(actions[i].call, made->call->name))
+        bad("not an action of this call");
     made->action = actions[i].action;
-    if (made->action == WARN)
+    if (made->action == WARN) {
         made->text = strdup(pair);
-    else if (pair)
-        made->number = to_number(pair);
+        return;
+    }
+    char *number = strsep(&pair, made->action == COMPLETE_AS ? "," : "");
+    if (number)
+        made->number = to_number(number);
+    if (pair)
+        made->vendor = to_number(pair);
 }
 
 static void check_rule(const struct rule *made)
@@ -430,6 +514,8 @@ static void check_rule(const struct rule *made)
     enum convention failure = made->call->failure;
     if (made->action == FAIL && (failure == CANNOT_FAIL || !made->number))
         bad("not a failure of this call");
+    if (made->action == COMPLETE_AS && !made->number)
+        bad("not a failure of a completion");
     if (made->action == GIVE_NULL && failure != GIVES_NULL)
         bad("not a call that gives NULL");
 }
@@ -442,12 +528,11 @@ static void read_rule(void)
     made->call = find_call(word());
     if (!made->call)
         bad("unknown call");
-    char *first = word(), *second = maybe_word();
-    if (second && !(made->device = find_device(first)))
-        bad("no such device above");
-    read_action(made, second ? second : first);
-    if (maybe_word())
-        bad("too many words");
+    made->times = UINT64_MAX;
+    char *last = word();
+    for (char *next; (next = maybe_word()); last = next)
+        read_condition(made, last);
+    read_action(made, last);
     check_rule(made);
 }
 
@@ -499,9 +584,21 @@ static int fail(const char *call, int number)
     }
 }
 
+static int polls_again(const char *call, const struct fake_device *device)
+{
+    static int polled[MAX_DEVICES];
+    if (strcmp(call, "poll_cq")) {
+        memset(polled, 0, sizeof polled);
+        return 0;
+    }
+    int *mark = &polled[device - devices], before = *mark;
+    *mark = 1;
+    return before;
+}
+
 static void trace(const char *call, const struct fake_device *device)
 {
-    const char *path = getenv("FAKE_VERBS_TRACE");
+    const char *path = polls_again(call, device) ? NULL : getenv("FAKE_VERBS_TRACE");
     int file = path ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666) : -1;
     if (file < 0)
         return;
@@ -545,29 +642,47 @@ static void perform(const struct rule *rule)
     case CRASH: raise(SIGSEGV); break;
     case WARN: warn(rule->text); break;
     case SLOW: wait_milliseconds(rule->number); break;
-    case FAIL:
-    case GIVE_NULL: break;
+    default: break;
     }
+}
+
+/* Whether a rule is about what happens now, which it counts. */
+static int applies(struct rule *rule, const char *call, const struct fake_device *device)
+{
+    if (strcmp(rule->call->name, call) || (rule->device && rule->device != device))
+        return 0;
+    uint64_t before = rule->seen++;
+    return before >= rule->after && before - rule->after < rule->times;
+}
+
+/* A message or a completion to be changed: the rule that says how, or NULL. */
+static const struct rule *change(enum action action, const struct fake_device *device)
+{
+    const struct rule *first = NULL;
+    for (struct rule *rule = rules; rule < rules + rule_count; rule++)
+        if (rule->action == action && applies(rule, rule->call->name, device) && !first)
+            first = rule;
+    return first;
 }
 
 /* 0: go on. Else errno is set as the call sets it, and a call that gives an int gives this. */
 static int refusal(const char *call, const struct fake_device *device)
 {
-    int before = errno;
+    int before = errno, refused = 0;
     read_script();
     trace(call, device);
-    for (const struct rule *rule = rules; rule < rules + rule_count; rule++) {
-        if (strcmp(rule->call->name, call) || (rule->device && rule->device != device))
+    errno = before;
+    for (struct rule *rule = rules; rule < rules + rule_count; rule++) {
+        if (rule->action >= COMPLETE_AS || !applies(rule, call, device) || refused)
             continue;
         perform(rule);
         errno = before;
         if (rule->action == GIVE_NULL)
-            return -1;
-        if (rule->action == FAIL)
-            return fail(call, (int)rule->number);
+            refused = -1;
+        else if (rule->action == FAIL)
+            refused = fail(call, (int)rule->number);
     }
-    errno = before;
-    return 0;
+    return refused;
 }
 
 /*
@@ -575,12 +690,13 @@ static int refusal(const char *call, const struct fake_device *device)
  * reads through it faults, and it is never mistaken for a newer one.
  */
 
-enum kind { DEVICE_LIST, CONTEXT };
+enum kind { DEVICE_LIST, CONTEXT, PD, MR, CQ, QP };
 
-static const char *const kinds[] = {"device list", "context"};
+static const char *const kinds[] = {"device list", "context", "pd", "mr", "cq", "qp"};
 
 struct handle {
     enum kind kind;
+    const struct fake_device *device; /* NULL: a list */
     void *memory;
     size_t size;
     int live;
@@ -589,13 +705,19 @@ struct handle {
 
 static struct handle *handles;
 
-static void *grant(enum kind kind, size_t size)
+static _Noreturn void misuse(const char *call, const char *what, const char *of)
+{
+    fprintf(stderr, "fake_verbs: %s: %s%s\n", call, what, of);
+    abort();
+}
+
+static void *grant(enum kind kind, const struct fake_device *device, size_t size)
 {
     struct handle *made = malloc(sizeof *made);
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
     if (!made || memory == MAP_FAILED)
         abort();
-    *made = (struct handle){kind, memory, size, 1, handles};
+    *made = (struct handle){kind, device, memory, size, 1, handles};
     handles = made;
     return memory;
 }
@@ -605,11 +727,9 @@ static struct handle *granted(enum kind kind, const void *memory, const char *ca
     struct handle *handle = handles;
     while (handle && (handle->kind != kind || handle->memory != memory))
         handle = handle->next;
-    if (handle && handle->live)
-        return handle;
-    fprintf(stderr, "fake_verbs: %s: %s %s\n", call, handle ? "used after its end: a" : "not a",
-            kinds[kind]);
-    abort();
+    if (!handle || !handle->live)
+        misuse(call, handle ? "used after its end: a " : "not a ", kinds[kind]);
+    return handle;
 }
 
 static void retire(enum kind kind, const void *memory, const char *call)
@@ -619,11 +739,12 @@ static void retire(enum kind kind, const void *memory, const char *call)
     mprotect(handle->memory, handle->size, PROT_NONE);
 }
 
-static int live(enum kind kind)
+/* How many are there; device NULL: of all devices. */
+static int live(enum kind kind, const struct fake_device *device)
 {
     int count = 0;
     for (const struct handle *handle = handles; handle; handle = handle->next)
-        count += handle->live && handle->kind == kind;
+        count += handle->live && handle->kind == kind && (!device || handle->device == device);
     return count;
 }
 
@@ -636,15 +757,7 @@ static struct fake_device *opened(const struct ibv_context *context, const char 
 /* A device is there for as long as a list or a context of it is. */
 static int held(const struct fake_device *device)
 {
-    for (const struct handle *handle = handles; handle; handle = handle->next) {
-        if (!handle->live)
-            continue;
-        if (handle->kind == DEVICE_LIST)
-            return 1;
-        if (((struct ibv_context *)handle->memory)->device == &device->device)
-            return 1;
-    }
-    return 0;
+    return live(DEVICE_LIST, NULL) || live(CONTEXT, device);
 }
 
 static struct fake_device *listed(const struct ibv_device *device, const char *call)
@@ -652,16 +765,19 @@ static struct fake_device *listed(const struct ibv_device *device, const char *c
     for (int i = 0; i < device_count; i++)
         if (&devices[i].device == device && held(&devices[i]))
             return &devices[i];
-    fprintf(stderr, "fake_verbs: %s: a device that no list holds\n", call);
-    abort();
+    misuse(call, "a device that no list holds", "");
 }
 
 __attribute__((destructor)) static void tell_what_is_open(void)
 {
-    int count = live(CONTEXT);
-    if (count)
-        fprintf(stderr, "fake_verbs: %d contexts open\n", count);
+    int pds = live(PD, NULL), mrs = live(MR, NULL), cqs = live(CQ, NULL), qps = live(QP, NULL);
+    int contexts = live(CONTEXT, NULL);
+    if (pds || mrs || cqs || qps || contexts)
+        fprintf(stderr, "fake_verbs: %d pds, %d mrs, %d cqs, %d qps, %d contexts open\n", pds, mrs,
+                cqs, qps, contexts);
 }
+
+#include "fake_queue_pairs.h"
 
 /* Devices and contexts. */
 
@@ -671,7 +787,7 @@ struct ibv_device **ibv_get_device_list(int *count)
         *count = 0;
     if (refusal(__func__, NULL))
         return NULL;
-    struct ibv_device **list = grant(DEVICE_LIST, (MAX_DEVICES + 1) * sizeof *list);
+    struct ibv_device **list = grant(DEVICE_LIST, NULL, (MAX_DEVICES + 1) * sizeof *list);
     for (int i = 0; i < device_count; i++)
         list[i] = &devices[i].device;
     if (count)
@@ -700,10 +816,14 @@ uint64_t ibv_get_device_guid(struct ibv_device *device)
 
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
-    if (refusal(__func__, listed(device, __func__)))
+    const struct fake_device *fake = listed(device, __func__);
+    if (refusal(__func__, fake))
         return NULL;
-    struct ibv_context *context = grant(CONTEXT, sizeof *context);
+    struct ibv_context *context = grant(CONTEXT, fake, sizeof *context);
     context->device = device;
+    context->ops.poll_cq = poll_cq;
+    context->ops.post_send = post_send;
+    context->ops.post_recv = post_recv;
     context->cmd_fd = context->async_fd = -1;
     context->num_comp_vectors = 1;
     return context;

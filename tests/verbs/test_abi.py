@@ -18,12 +18,17 @@ STRUCTURES = [
     for found in vars(abi).values()
     if isinstance(found, type) and issubclass(found, abi.Struct) and found is not abi.Struct
 ]
-PREFIXES = [abi.IbvDevice, abi.IbvPortAttr]
+PREFIXES = [abi.IbvContext, abi.IbvDevice, abi.IbvPortAttr, abi.IbvQp]
 WHOLE = [structure for structure in STRUCTURES if structure not in PREFIXES]
 RENAMED = {"IbvDevice.ops": "_ops"}
 
 Printed = dict[str, tuple[str, ...]]
 """What a C program printed: the first word of a line → the others."""
+
+
+def named(structure: type[abi.Struct]) -> list[str]:
+    """Its fields but for the gaps, which have names of our own."""
+    return [name for name, *_ in structure._fields_ if not name.startswith("_")]
 
 
 def c_name(structure: type) -> str:
@@ -61,7 +66,7 @@ def in_c(run_c: Callable[..., Printed]) -> Printed:
     for structure in STRUCTURES:
         ours, theirs = structure.__name__, c_name(structure)
         lines.append(f'printf("{ours} %zu\\n", sizeof({theirs}));')
-        for name, *_ in structure._fields_:
+        for name in named(structure):
             field = RENAMED.get(f"{ours}.{name}", name)
             place = f"offsetof({theirs}, {field}), sizeof((({theirs} *)0)->{field})"
             lines.append(f'printf("{ours}.{name} %zu %zu\\n", {place});')
@@ -70,7 +75,7 @@ def in_c(run_c: Callable[..., Printed]) -> Printed:
 
 @pytest.mark.parametrize("structure", STRUCTURES, ids=c_name)
 def test_every_field_is_where_the_header_has_it(structure: type[abi.Struct], in_c: Printed) -> None:
-    fields = {name: getattr(structure, name) for name, *_ in structure._fields_}
+    fields = {name: getattr(structure, name) for name in named(structure)}
     assert {name: (str(field.offset), str(field.size)) for name, field in fields.items()} == {
         name: in_c[f"{structure.__name__}.{name}"] for name in fields
     }
@@ -81,6 +86,18 @@ def test_a_whole_structure_is_as_long_as_in_the_header(
     structure: type[abi.Struct], in_c: Printed
 ) -> None:
     assert (str(ctypes.sizeof(structure)),) == in_c[structure.__name__]
+
+
+@pytest.mark.parametrize(
+    ("call", "offset"),
+    [("poll_cq", 96), ("req_notify_cq", 104), ("post_send", 208), ("post_recv", 216)],
+)
+def test_a_call_without_a_symbol_is_where_the_header_has_it(
+    call: str, offset: int, run_c: Callable[..., Printed]
+) -> None:
+    assert abi.IbvContext.ops.offset + getattr(abi.IbvContextOps, call).offset == offset
+    body = f'printf("offset %zu\\n", offsetof(struct ibv_context, ops.{call}));'
+    assert run_c(body) == {"offset": (str(offset),)}
 
 
 def test_a_gid_is_as_long_as_in_the_header(in_c: Printed) -> None:
@@ -200,6 +217,135 @@ def test_the_fake_library_writes_what_the_header_reads(
     }
 
 
+PINGPONG = """
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    struct ibv_context *context = ibv_open_device(list[0]);
+    static char memory[8] = "ping";
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    struct ibv_mr *mr = (ibv_reg_mr)(pd, memory, sizeof memory, IBV_ACCESS_LOCAL_WRITE);
+    struct ibv_cq *cq = ibv_create_cq(context, 8, memory, NULL, 0);
+    struct ibv_qp_init_attr init = {
+        .send_cq = cq, .recv_cq = cq, .qp_context = memory, .qp_type = IBV_QPT_RC, .sq_sig_all = 1,
+        .cap = {.max_send_wr = 2, .max_recv_wr = 3, .max_send_sge = 4, .max_recv_sge = 5},
+    };
+    struct ibv_qp *qp = ibv_create_qp(pd, &init);
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+        .path_mtu = IBV_MTU_1024, .dest_qp_num = qp->qp_num, .rq_psn = 7, .sq_psn = 7,
+        .max_dest_rd_atomic = 1, .min_rnr_timer = 12, .timeout = 14, .retry_cnt = 6,
+        .rnr_retry = 5, .max_rd_atomic = 2,
+        .ah_attr = {.is_global = 1, .port_num = 1, .sl = 3,
+                    .grh = {.sgid_index = 3, .hop_limit = 64, .flow_label = 9}},
+    };
+    struct ibv_sge sges[] = {
+        {.addr = (uintptr_t)memory, .length = 4, .lkey = mr->lkey},
+        {.addr = (uintptr_t)memory + 4, .length = 4, .lkey = mr->lkey},
+    };
+    struct ibv_send_wr send = {
+        .wr_id = 1, .sg_list = &sges[0], .num_sge = 1, .opcode = IBV_WR_SEND,
+    }, *bad_send;
+    struct ibv_recv_wr receive = {.wr_id = 2, .sg_list = &sges[1], .num_sge = 1}, *bad_receive;
+    struct ibv_wc wcs[3];
+    int result;
+
+    ibv_query_gid(context, 1, 3, &attr.ah_attr.grh.dgid);
+    printf("mr %d %d %zu\\n", mr->pd == pd, mr->addr == memory, mr->length);
+    printf("cq %d %d %d\\n", cq->context == context, cq->cq_context == memory, cq->cqe);
+    printf("qp %d %d %d %d %d\\n", qp->pd == pd, qp->send_cq == cq, qp->recv_cq == cq,
+           qp->qp_context == memory, qp->qp_type);
+    result = ibv_modify_qp(qp, &attr,
+           IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    printf("init %d %d\\n", result, qp->state);
+    attr.qp_state = IBV_QPS_RTR;
+    result = ibv_modify_qp(qp, &attr,
+           IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+           IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    printf("rtr %d %d\\n", result, qp->state);
+    attr.qp_state = IBV_QPS_RTS;
+    result = ibv_modify_qp(qp, &attr,
+           IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+           IBV_QP_MAX_QP_RD_ATOMIC);
+    printf("rts %d %d\\n", result, qp->state);
+    memset(&attr, 0, sizeof attr);
+    memset(&init, 0, sizeof init);
+    printf("query %d\\n", ibv_query_qp(qp, &attr, 0, &init));
+    printf("post_recv %d\\n", ibv_post_recv(qp, &receive, &bad_receive));
+    printf("post_send %d\\n", ibv_post_send(qp, &send, &bad_send));
+    printf("poll_cq %d\\n", ibv_poll_cq(cq, 3, wcs));
+    for (int i = 0; i < 2; i++)
+        printf("wc[%d] %d %d %u %u %d\\n", (int)wcs[i].wr_id, wcs[i].status, wcs[i].opcode,
+               wcs[i].vendor_err, wcs[i].byte_len, wcs[i].qp_num == qp->qp_num);
+    printf("memory %.8s\\n", memory);
+    printf("status %s\\n", ibv_wc_status_str(IBV_WC_TM_RNDV_INCOMPLETE));
+"""
+QUERIED = {
+    "attr.qp_state": 3,
+    "attr.cur_qp_state": 3,
+    "attr.path_mtu": 3,
+    "attr.rq_psn": 7,
+    "attr.sq_psn": 7,
+    "attr.qp_access_flags": 2,
+    "attr.cap.max_recv_sge": 5,
+    "attr.ah_attr.grh.flow_label": 9,
+    "attr.ah_attr.grh.hop_limit": 64,
+    "attr.ah_attr.sl": 3,
+    "attr.port_num": 1,
+    "attr.max_rd_atomic": 2,
+    "attr.max_dest_rd_atomic": 1,
+    "attr.min_rnr_timer": 12,
+    "attr.timeout": 14,
+    "attr.retry_cnt": 6,
+    "attr.rnr_retry": 5,
+    "init.cap.max_send_wr": 2,
+    "init.cap.max_recv_wr": 3,
+    "init.cap.max_send_sge": 4,
+    "init.qp_type": 2,
+    "init.sq_sig_all": 1,
+}
+"""What ibv_query_qp then says: member → number."""
+PINGPONG_ENDING = """
+    printf("ibv_destroy_qp %d\\n", ibv_destroy_qp(qp));
+    printf("ibv_destroy_cq %d\\n", ibv_destroy_cq(cq));
+    printf("ibv_dereg_mr %d\\n", ibv_dereg_mr(mr));
+    printf("ibv_dealloc_pd %d\\n", ibv_dealloc_pd(pd));
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the header of another system")
+def test_the_fake_library_carries_a_message_as_the_header_has_it(
+    run_c: Callable[..., Printed], fake_verbs: Callable[..., Any]
+) -> None:
+    fake = fake_verbs(
+        "device fake0\nport fake0 1 state=4 max_mtu=5 gid_tbl_len=4\ngid fake0 1 3 fe80::1"
+    )
+    queried = "\n".join(
+        f'printf("{member} %llu\\n", (unsigned long long){member});' for member in QUERIED
+    )
+    body = PINGPONG + queried + PINGPONG_ENDING + ENDING
+
+    assert run_c(body, fake.library, **fake.environ) == {
+        "mr": ("1", "1", "8"),
+        "cq": ("1", "1", "8"),
+        "qp": ("1", "1", "1", "1", "2"),
+        "init": ("0", "1"),
+        "rtr": ("0", "2"),
+        "rts": ("0", "3"),
+        "query": ("0",),
+        **{member: (str(number),) for member, number in QUERIED.items()},
+        "post_recv": ("0",),
+        "post_send": ("0",),
+        "poll_cq": ("2",),
+        "wc[2]": ("0", "128", "0", "4", "1"),
+        "wc[1]": ("0", "0", "0", "0", "1"),
+        "memory": ("pingping",),
+        "status": ("TM", "software", "rendezvous"),
+        "ibv_destroy_qp": ("0",),
+        "ibv_destroy_cq": ("0",),
+        "ibv_dereg_mr": ("0",),
+        "ibv_dealloc_pd": ("0",),
+    }
+
+
 POISON = b"\xa5"
 
 PORT_BYTES = """
@@ -255,7 +401,7 @@ def test_ibv_query_port_writes_just(
     [
         ("linux", (), set()),
         ("linux", ("NO_GID_TABLE",), {"_ibv_query_gid_table"}),
-        ("darwin", (), {"_ibv_query_gid_table", "ibv_get_device_guid"}),
+        ("darwin", (), {"_ibv_query_gid_table", "ibv_get_device_guid", "ibv_wc_status_str"}),
     ],
     ids=["Linux", "Linux before rdma-core 32", "Darwin"],
 )
@@ -263,5 +409,11 @@ def test_what_a_layout_does_not_export(
     layout: str, defines: tuple[str, ...], absent: set[str], compile_verbs: Callable[..., Path]
 ) -> None:
     library = ctypes.CDLL(str(compile_verbs(layout, *defines)))
-    optional = ("ibv_query_pkey", "ibv_get_device_guid", "_ibv_query_gid_table")
+    optional = (
+        "ibv_query_pkey",
+        "ibv_get_device_guid",
+        "_ibv_query_gid_table",
+        "ibv_query_qp",
+        "ibv_wc_status_str",
+    )
     assert {name for name in optional if not hasattr(library, name)} == absent

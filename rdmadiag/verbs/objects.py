@@ -1,0 +1,272 @@
+"""The object chain of the manual, 3.7 and 8.1: Device, Context, PD, MR, CQ, QP.
+
+Each object is a context manager that destroys what it made; left in the reverse order of
+making, as `with` does, nothing is destroyed while another still hangs on it. Every call
+goes through a `Caller`, which writes it down before and after. Nothing is retried.
+"""
+
+import ctypes
+import mmap
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from ctypes import CFUNCTYPE, POINTER, byref, c_char, c_int, c_void_p
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Protocol, Self
+
+from rdmadiag.verbs.abi import (
+    IbvContext,
+    IbvQpAttr,
+    IbvQpInitAttr,
+    IbvRecvWr,
+    IbvSendWr,
+    IbvSge,
+    IbvWc,
+)
+from rdmadiag.verbs.lib import CallFailed
+from rdmadiag.verbs.transitions import Attribute, QpState, QpType, transition
+
+LOCAL_WRITE: Final = 1
+"""IBV_ACCESS_LOCAL_WRITE: what a receive buffer needs."""
+
+WR_SEND: Final = 2
+"""IBV_WR_SEND."""
+
+SEND_SIGNALED: Final = 2
+"""IBV_SEND_SIGNALED."""
+
+WC_RECV: Final = 128
+"""IBV_WC_RECV: the bit of an opcode that tells a receive from a send."""
+
+_POST_SEND: Final = CFUNCTYPE(c_int, c_void_p, POINTER(IbvSendWr), POINTER(c_void_p))
+_POST_RECV: Final = CFUNCTYPE(c_int, c_void_p, POINTER(IbvRecvWr), POINTER(c_void_p))
+_POLL_CQ: Final = CFUNCTYPE(c_int, c_void_p, c_int, POINTER(IbvWc))
+
+
+class Caller(Protocol):
+    """How a call is made: by name, on behalf of a device; raises CallFailed."""
+
+    def __call__(self, name: str, device: str, *arguments: Any) -> Any: ...
+
+
+class _Made(AbstractContextManager[Any]):
+    """An object of the library that is destroyed once, by the call that the manual names."""
+
+    def __init__(self, call: Caller, device: str, destroyer: str, handle: Any) -> None:
+        self._call = call
+        self.device = device
+        self._destroyer = destroyer
+        self.handle = handle
+        self._open = True
+
+    def close(self) -> None:
+        """Destroy it; raises CallFailed, and does not try again."""
+        if self._open:
+            self._open = False
+            self._call(self._destroyer, self.device, self.handle)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except CallFailed:
+            # It is in the transcript; what went wrong first matters more, and the objects
+            # below are still to be destroyed.
+            if error is None:
+                raise
+
+
+class Context(_Made):
+    """ibv_open_device: an open device."""
+
+    def __init__(self, call: Caller, device: str, pointer: Any) -> None:
+        super().__init__(call, device, "ibv_close_device", call("ibv_open_device", device, pointer))
+        ops = ctypes.cast(self.handle, POINTER(IbvContext)).contents.ops
+        self._post_send = _operation(_POST_SEND, ops.post_send)
+        self._post_recv = _operation(_POST_RECV, ops.post_recv)
+        self._poll_cq = _operation(_POLL_CQ, ops.poll_cq)
+
+    def alloc_pd(self) -> "ProtectionDomain":
+        """A protection domain."""
+        return ProtectionDomain(self._call, self)
+
+    def create_cq(self, entries: int) -> "CompletionQueue":
+        """A completion queue of at least `entries`, without a channel: it is polled."""
+        return CompletionQueue(self._call, self, entries)
+
+    def post_send(self, qp: Any, request: IbvSendWr) -> None:
+        """Hand a work request to the send queue; raises CallFailed."""
+        _posted("post_send", self._post_send(qp, byref(request), byref(c_void_p())))
+
+    def post_recv(self, qp: Any, request: IbvRecvWr) -> None:
+        """Hand a buffer to the receive queue; raises CallFailed."""
+        _posted("post_recv", self._post_recv(qp, byref(request), byref(c_void_p())))
+
+    def poll_cq(self, cq: Any, entries: "ctypes.Array[IbvWc]") -> int:
+        """How many completions were put into `entries`; raises CallFailed."""
+        count: int = self._poll_cq(cq, len(entries), entries)
+        if count < 0:
+            raise CallFailed("poll_cq", -count)
+        return count
+
+
+def _operation(kind: Any, pointer: int | None) -> Callable[..., int]:
+    """A call that has no symbol: libibverbs makes it an inline jump through the context."""
+    if not pointer:
+
+        def missing(*_: Any) -> int:
+            raise CallFailed("ibv_context_ops", 0)
+
+        return missing
+    made: Callable[..., int] = kind(pointer)
+    return made
+
+
+def _posted(name: str, result: int) -> None:
+    if result:
+        raise CallFailed(name, abs(result))
+
+
+class ProtectionDomain(_Made):
+    """ibv_alloc_pd: what memory and queue pairs must share."""
+
+    def __init__(self, call: Caller, context: Context) -> None:
+        handle = call("ibv_alloc_pd", context.device, context.handle)
+        super().__init__(call, context.device, "ibv_dealloc_pd", handle)
+        self.context = context
+
+    def reg_mr(self, size: int, access: int = LOCAL_WRITE) -> "MemoryRegion":
+        """Registered memory of `size` bytes, page-aligned."""
+        return MemoryRegion(self._call, self, size, access)
+
+    def create_qp(self, cq: "CompletionQueue", kind: QpType, depth: int) -> "QueuePair":
+        """A queue pair in RESET, with one completion queue for both of its queues."""
+        return QueuePair(self._call, self, cq, kind, depth)
+
+
+class MemoryRegion(_Made):
+    """ibv_reg_mr on memory of its own: mmap, as Apple's library refuses the heap."""
+
+    def __init__(self, call: Caller, pd: ProtectionDomain, size: int, access: int) -> None:
+        self._memory = mmap.mmap(-1, size)
+        # Keeps the mapping where it is for as long as the library knows its address.
+        self._pin = (c_char * size).from_buffer(self._memory)
+        self.address = ctypes.addressof(self._pin)
+        self.size = size
+        handle = call("ibv_reg_mr", pd.device, pd.handle, self.address, size, access)
+        super().__init__(call, pd.device, "ibv_dereg_mr", handle)
+        self.lkey: int = handle.contents.lkey
+
+    def write(self, offset: int, content: bytes) -> None:
+        """Put `content` at `offset`."""
+        self._memory[offset : offset + len(content)] = content
+
+    def read(self, offset: int, length: int) -> bytes:
+        """What stands at `offset`."""
+        return self._memory[offset : offset + length]
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One entry of a completion queue: struct ibv_wc."""
+
+    work_request: int  # wr_id
+    status: int
+    vendor_error: int
+    is_receive: bool
+    byte_length: int
+
+
+class CompletionQueue(_Made):
+    """ibv_create_cq."""
+
+    def __init__(self, call: Caller, context: Context, entries: int) -> None:
+        handle = call("ibv_create_cq", context.device, context.handle, entries, None, None, 0)
+        super().__init__(call, context.device, "ibv_destroy_cq", handle)
+        self.context = context
+        self._entries = (IbvWc * entries)()
+
+    def poll(self) -> tuple[Completion, ...]:
+        """What has completed since the last look, perhaps nothing; raises CallFailed."""
+        count = self.context.poll_cq(self.handle, self._entries)
+        return tuple(
+            Completion(
+                entry.wr_id,
+                entry.status,
+                entry.vendor_err,
+                bool(entry.opcode & WC_RECV),
+                entry.byte_len,
+            )
+            for entry in self._entries[:count]
+        )
+
+
+class QueuePair(_Made):
+    """ibv_create_qp, and the steps that make it usable."""
+
+    def __init__(
+        self, call: Caller, pd: ProtectionDomain, cq: CompletionQueue, kind: QpType, depth: int
+    ) -> None:
+        wanted = IbvQpInitAttr(send_cq=cq.handle, recv_cq=cq.handle, qp_type=kind.number)
+        wanted.sq_sig_all = 1
+        wanted.cap.max_send_wr = wanted.cap.max_recv_wr = depth
+        wanted.cap.max_send_sge = wanted.cap.max_recv_sge = 1
+        handle = call("ibv_create_qp", pd.device, pd.handle, byref(wanted))
+        super().__init__(call, pd.device, "ibv_destroy_qp", handle)
+        self.kind = kind
+        self.context = pd.context
+        self.number: int = handle.contents.qp_num
+
+    def modify(self, after: QpState, attributes: IbvQpAttr) -> None:
+        """One step of transitions.BRINGUP, with exactly the attributes that it requires."""
+        step = transition(self.kind, after)
+        attributes.qp_state = after.number
+        self._call("ibv_modify_qp", self.device, self.handle, byref(attributes), int(step.required))
+
+    def state(self) -> QpState | None:
+        """ibv_query_qp: the state as the kernel has it; None for a number of no table."""
+        attributes, initial = IbvQpAttr(), IbvQpInitAttr()
+        mask = int(Attribute.STATE)
+        self._call(
+            "ibv_query_qp", self.device, self.handle, byref(attributes), mask, byref(initial)
+        )
+        return QpState.from_number(attributes.qp_state)
+
+    def post_send(self, request: "SendRequest") -> None:
+        """SEND, signaled; raises CallFailed."""
+        self.context.post_send(self.handle, request.request)
+
+    def post_recv(self, request: "ReceiveRequest") -> None:
+        """A buffer for one message; raises CallFailed."""
+        self.context.post_recv(self.handle, request.request)
+
+
+class SendRequest:
+    """struct ibv_send_wr for one SEND out of a memory region, made once and posted often."""
+
+    def __init__(self, number: int, region: MemoryRegion, offset: int, length: int) -> None:
+        self._element = _element(region, offset, length)
+        self.request = IbvSendWr(wr_id=number, num_sge=1, opcode=WR_SEND, send_flags=SEND_SIGNALED)
+        self.request.sg_list = ctypes.pointer(self._element)
+
+
+class ReceiveRequest:
+    """struct ibv_recv_wr into a memory region, made once and posted often."""
+
+    def __init__(self, number: int, region: MemoryRegion, offset: int, length: int) -> None:
+        self._element = _element(region, offset, length)
+        self.request = IbvRecvWr(wr_id=number, num_sge=1)
+        self.request.sg_list = ctypes.pointer(self._element)
+
+
+def _element(region: MemoryRegion, offset: int, length: int) -> IbvSge:
+    if offset < 0 or length < 0 or offset + length > region.size:
+        raise ValueError(f"{length} bytes at {offset} of a region of {region.size}")
+    return IbvSge(addr=region.address + offset, length=length, lkey=region.lkey)
