@@ -97,10 +97,7 @@ class _Capped:
 
 
 def _abandon(child: "subprocess.Popen[bytes]") -> bool:
-    """Kill the whole group and hardly wait; whether the child is gone.
-
-    One that is stuck in the kernel stays.
-    """
+    """Kill the whole group and hardly wait; False for a child that is stuck in the kernel."""
     # PermissionError: all that is left of the group runs as somebody else.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
@@ -108,5 +105,17 @@ def _abandon(child: "subprocess.Popen[bytes]") -> bool:
         child.wait(timeout=_REAP_SECONDS)
     except subprocess.TimeoutExpired:
         child.returncode = -signal.SIGKILL  # so that Popen neither waits nor warns
-        return False
+        return not _is_stuck(child.pid)
     return True
+
+
+def _is_stuck(pid: int) -> bool:
+    """Whether a killed process is in an uninterruptible sleep, and not merely slow to go.
+
+    Where there is no /proc, one that has not gone counts as stuck.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[:1] == [b"D"]
+    except OSError:
+        return not os.path.exists("/proc/self/stat")

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from rdmadiag.answers import OUTPUT_LIMIT, Ran
-from rdmadiag.command import run
+from rdmadiag.command import _is_stuck, finish, run
 from rdmadiag.facts import Missing, Why
 from rdmadiag.isolation import SideBySide
 
@@ -121,3 +121,10 @@ def test_a_killed_one_leaves_no_zombie():
     pid = int(found.detail.split()[-2])
     with pytest.raises(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
+
+
+def test_a_killed_one_is_stuck_only_where_the_kernel_holds_it():
+    late = finish(["sleep", "67"], time.monotonic() + 0.1)
+    assert (late.returncode, late.reaped) == (None, True)
+    assert not _is_stuck(os.getpid())
+    assert not _is_stuck(late.pid)

@@ -11,11 +11,13 @@ import re
 import time
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final, TypeGuard
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.macos import Holder, RdmaInterface, RegistryFacts, ThunderboltIpPort
 from rdmadiag.host import Host
+from rdmadiag.sources.output import parsed
 
 SECONDS: Final = 3.0
 """For all classes together; the model's limit."""
@@ -68,16 +70,9 @@ def argv(name: str) -> tuple[str, ...]:
 
 
 def _read_class(host: Host, name: str, deadline: float) -> Registry | Missing:
-    ran = host.run(argv(name), deadline)
-    if isinstance(ran, Missing):
-        return ran
-    if ran.returncode:
-        said = ran.stderr.decode("utf-8", "replace").strip()[:200]
-        return Missing(Why.UNSUPPORTED, f"ioreg -c {name}: exit {ran.returncode} {said}".strip())
-    found = parse_registry(ran.stdout, name)
-    if isinstance(found, Missing):
-        return Missing(found.why, f"ioreg -c {name}: {found.detail}")
-    return found
+    return parsed(
+        host, argv(name), deadline, f"ioreg -c {name}", partial(parse_registry, name=name)
+    )
 
 
 def parse_registry(raw: bytes, name: str) -> Registry | Missing:

@@ -9,12 +9,13 @@ import json
 import time
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
-from rdmadiag.answers import OUTPUT_LIMIT
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.macos import LogFacts, LogLine
 from rdmadiag.host import Host
+from rdmadiag.sources.output import parsed
 
 SECONDS: Final = 5.0
 """For `log show`; the model's limit."""
@@ -43,17 +44,9 @@ def read_mac_log(
     host: Host, deadline: float, last: str = LAST, lines: int = LINES
 ) -> LogFacts | Missing:
     """The window's lines; `deadline` is absolute."""
-    ran = host.run(argv(last), min(deadline, time.monotonic() + SECONDS))
-    if isinstance(ran, Missing):
-        return ran
-    if ran.returncode:
-        said = ran.stderr.decode("utf-8", "replace").strip()
-        denied = "permitted" in said or "Permission" in said or "admin" in said
-        why = Why.DENIED if denied else Why.UNSUPPORTED
-        return Missing(why, f"log show: exit {ran.returncode}: {said[:200]}")
-    if len(ran.stdout) >= OUTPUT_LIMIT:  # it is the newest lines that were cut off
-        return Missing(Why.UNSUPPORTED, f"log show --last {last}: more than {OUTPUT_LIMIT} bytes")
-    return parse_log(ran.stdout, last, lines)
+    limit = min(deadline, time.monotonic() + SECONDS)
+    parse = partial(parse_log, window=last, lines=lines)
+    return parsed(host, argv(last), limit, f"log show --last {last}", parse)
 
 
 def parse_log(raw: bytes, window: str, lines: int = LINES) -> LogFacts | Missing:
@@ -78,7 +71,7 @@ def parse_log(raw: bytes, window: str, lines: int = LINES) -> LogFacts | Missing
             found.append(LogLine(text, parse_timestamp(text), _writable(message)))
     if unreadable and not readable:
         shown = raw.strip()[:80].decode("utf-8", "replace")
-        return Missing(Why.MALFORMED, f"log show: {shown!r} is no ndjson")
+        return Missing(Why.MALFORMED, f"{shown!r} is no ndjson")
     return LogFacts(window, len(found), tuple(_kept(found, lines)), unreadable)
 
 

@@ -14,14 +14,14 @@ Device: en6
 
 import re
 import time
-from collections.abc import Callable
 from ipaddress import IPv4Address, ip_address
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from rdmadiag.facts import Address, Missing, Why
 from rdmadiag.facts.macos import HardwarePort, MacInterface, MacNetworkFacts
 from rdmadiag.host import Host
+from rdmadiag.sources.output import parsed
 from rdmadiag.sources.text import malformed
 
 SECONDS: Final = 3.0
@@ -37,24 +37,11 @@ _PORT: Final = re.compile(r"^Hardware Port: (.+)\nDevice: (\S+)$", re.MULTILINE)
 def read_mac_network(host: Host, deadline: float) -> MacNetworkFacts | Missing:
     """Both commands; `deadline` is absolute."""
     limit = min(deadline, time.monotonic() + SECONDS)
-    interfaces = _parsed(host, IFCONFIG, limit, parse_ifconfig)
-    ports = _parsed(host, HARDWARE_PORTS, limit, parse_hardware_ports)
+    interfaces = parsed(host, IFCONFIG, limit, "ifconfig", parse_ifconfig)
+    ports = parsed(host, HARDWARE_PORTS, limit, "networksetup", parse_hardware_ports)
     if isinstance(interfaces, Missing) and isinstance(ports, Missing):
         return interfaces
     return MacNetworkFacts(interfaces, ports)
-
-
-def _parsed(
-    host: Host, argv: tuple[str, ...], deadline: float, parse: Callable[[bytes], Any]
-) -> Any:
-    name = argv[0].rpartition("/")[2]
-    ran = host.run(argv, deadline)
-    if isinstance(ran, Missing):
-        return ran
-    if ran.returncode:
-        return Missing(Why.UNSUPPORTED, f"{name}: exit {ran.returncode}")
-    found = parse(ran.stdout)
-    return Missing(found.why, f"{name}: {found.detail}") if isinstance(found, Missing) else found
 
 
 def parse_hardware_ports(raw: bytes) -> tuple[HardwarePort, ...] | Missing:

@@ -10,12 +10,15 @@ import re
 import time
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.macos import MacosFacts, Panic
 from rdmadiag.host import Host
+from rdmadiag.sources.output import parsed
 from rdmadiag.sources.text import malformed
+
+T = TypeVar("T")
 
 SECONDS: Final = 3.0
 """For each command."""
@@ -43,32 +46,20 @@ _SHOWN: Final = 100  # characters of a report's line to either side of the drive
 def read_macos(host: Host, deadline: float) -> MacosFacts | Missing:
     """Each command on its own; `deadline` is absolute."""
 
-    def parsed(argv: tuple[str, ...], parse: Callable[[bytes], Any]) -> Any:
-        limit = min(deadline, time.monotonic() + SECONDS)
+    def answer(argv: tuple[str, ...], parse: Callable[[bytes], T | Missing]) -> T | Missing:
         name = " ".join((argv[0].rpartition("/")[2], *argv[1:]))
-        ran = host.run(argv, limit)
-        if isinstance(ran, Missing):
-            return ran
-        if ran.returncode:
-            said = ran.stderr.decode("utf-8", "replace").strip()[:120]
-            return Missing(Why.UNSUPPORTED, f"{name}: exit {ran.returncode} {said}".strip())
-        found = parse(ran.stdout)
-        return Missing(found.why, f"{name}: {found.detail}") if _missing(found) else found
+        return parsed(host, argv, min(deadline, time.monotonic() + SECONDS), name, parse)
 
-    release = parsed(SW_VERS, parse_sw_vers)
+    release = answer(SW_VERS, parse_sw_vers)
     version, build = (release, release) if isinstance(release, Missing) else release
     return MacosFacts(
-        rdma_enabled=parsed(RDMA_CTL, parse_rdma_ctl),
+        rdma_enabled=answer(RDMA_CTL, parse_rdma_ctl),
         version=version,
         build=build,
-        sleep_minutes=parsed(PMSET, parse_pmset),
-        boot_seconds=parsed(BOOT_TIME, parse_boot_time),
+        sleep_minutes=answer(PMSET, parse_pmset),
+        boot_seconds=answer(BOOT_TIME, parse_boot_time),
         panics=_panics(host),
     )
-
-
-def _missing(value: Any) -> bool:
-    return isinstance(value, Missing)
 
 
 def parse_rdma_ctl(raw: bytes) -> bool | Missing:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.macos import ThunderboltBus, ThunderboltFacts, ThunderboltPeer
 from rdmadiag.host import Host
+from rdmadiag.sources.output import parsed
 
 SECONDS: Final = 8.0
 """system_profiler takes one to three on a healthy Mac."""
@@ -26,13 +27,8 @@ _DEPTH: Final = 16
 
 def read_thunderbolt(host: Host, deadline: float) -> ThunderboltFacts | Missing:
     """Buses and peers; `deadline` is absolute."""
-    ran = host.run(ARGV, min(deadline, time.monotonic() + SECONDS))
-    if isinstance(ran, Missing):
-        return ran
-    if ran.returncode:
-        said = ran.stderr.decode("utf-8", "replace").strip()[:200]
-        return Missing(Why.UNSUPPORTED, f"system_profiler: exit {ran.returncode} {said}".strip())
-    return parse_thunderbolt(ran.stdout)
+    limit = min(deadline, time.monotonic() + SECONDS)
+    return parsed(host, ARGV, limit, "system_profiler", parse_thunderbolt)
 
 
 def parse_thunderbolt(raw: bytes) -> ThunderboltFacts | Missing:
@@ -40,13 +36,13 @@ def parse_thunderbolt(raw: bytes) -> ThunderboltFacts | Missing:
     try:
         document = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        return Missing(Why.MALFORMED, f"system_profiler: no JSON: {error}"[:200])
+        return Missing(Why.MALFORMED, f"no JSON: {error}"[:200])
     entries = document.get(_ROOT) if isinstance(document, dict) else None
     if not isinstance(entries, list):
-        return Missing(Why.MALFORMED, f"system_profiler: no list {_ROOT}")
+        return Missing(Why.MALFORMED, f"no list {_ROOT}")
     buses = [_bus(entry) for entry in entries if isinstance(entry, dict)]
     if len(buses) < len(entries):
-        return Missing(Why.MALFORMED, f"system_profiler: {_ROOT} holds what is no bus")
+        return Missing(Why.MALFORMED, f"{_ROOT} holds what is no bus")
     return ThunderboltFacts(tuple(sorted(buses, key=lambda bus: str(bus.receptacle))))
 
 

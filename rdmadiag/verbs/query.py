@@ -68,7 +68,7 @@ class Query:
 
         def open_device() -> bool:
             if sys.platform == "linux":
-                _try_node(device.contents.dev_name.decode("utf-8", "surrogateescape"))
+                _try_node(os.fsdecode(device.contents.dev_name))
             opened.append(self._library.call("ibv_open_device", device))
             return True
 
@@ -153,14 +153,16 @@ class Query:
         return {"asked": asked, "rows": rows}
 
 
-def _try_node(name: str) -> None:
+def _try_node(name: str, folder: str = "/dev/infiniband") -> None:
     """Raises CallFailed where the device's node refuses to be opened.
 
     libibverbs waits five seconds for udev to make another node, for each device, and then
     gives the errno of that one's link (open_cdev.c of rdma-core).
     """
+    if not name:
+        return
     try:
-        os.close(os.open(f"/dev/infiniband/{name}", os.O_RDWR | os.O_CLOEXEC))
+        os.close(os.open(f"{folder}/{name}", os.O_RDWR | os.O_CLOEXEC))
     except FileNotFoundError:
         return
     except OSError as error:

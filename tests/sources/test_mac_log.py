@@ -256,14 +256,16 @@ def test_the_log_is_asked_for_the_driver_with_every_level():
 )
 def test_a_log_that_may_not_be_read_is_denied(mac_host, soon, code, said):
     prints(mac_host, "1m", code, stderr=f"{said}\n".encode())
-    assert read_mac_log(mac_host, soon) == Missing(Why.DENIED, f"log show: exit {code}: {said}")
+    assert read_mac_log(mac_host, soon) == Missing(
+        Why.DENIED, f"log show --last 1m: exit {code}: {said}"
+    )
 
 
 def test_a_log_that_fails_otherwise_is_unsupported(mac_host, soon):
     prints(mac_host, "1m", 64, ndjson(entry("a")), b"log: Unknown option 'ndjson'\n" * 100)
     found = read_mac_log(mac_host, soon)
     assert found.why is Why.UNSUPPORTED
-    assert found.detail.startswith("log show: exit 64: log: Unknown option 'ndjson'")
+    assert found.detail.startswith("log show --last 1m: exit 64: log: Unknown option 'ndjson'")
     assert len(found.detail) < 300
 
 

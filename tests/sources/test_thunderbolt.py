@@ -160,7 +160,7 @@ def test_any_buses_are_facts_that_a_document_can_carry(entries):
 def test_what_is_no_list_of_buses_is_malformed(raw):
     found = parse_thunderbolt(raw)
     assert found.why is Why.MALFORMED
-    assert found.detail.startswith("system_profiler: ")
+    assert found.detail
     assert len(found.detail) < 250
 
 
@@ -379,7 +379,7 @@ def test_a_report_that_fails_is_unsupported(mac_host, soon):
     mac_host.recording.commands[name] = Ran(1, b"{}", b"no such data type\n" * 100)
     found = read_thunderbolt(mac_host, soon)
     assert found.why is Why.UNSUPPORTED
-    assert found.detail.startswith("system_profiler: exit 1 no such data type")
+    assert found.detail.startswith("system_profiler: exit 1: no such data type")
     assert len(found.detail) < 250
 
 
@@ -410,3 +410,13 @@ def test_a_receptacle_status_that_nobody_knows_is_neither_connected_nor_free():
     )
     (bus,) = parse_thunderbolt(raw.encode()).buses
     assert bus.connected.why is Why.MALFORMED
+
+
+def test_what_makes_no_sense_is_told_with_the_command(mac_host, soon):
+    name = command_name(("/usr/sbin/system_profiler", "SPThunderboltDataType", "-json"))
+    mac_host.recording.commands[name] = Ran(0, b"{}", b"")
+    found = read_thunderbolt(mac_host, soon)
+    assert (found.why, found.detail) == (
+        Why.MALFORMED,
+        "system_profiler: no list SPThunderboltDataType",
+    )
