@@ -111,6 +111,26 @@ class DriverId(Numbered):
     MANA = "mana", 20
 
 
+class QpType(Numbered):
+    """enum ibv_qp_type, infiniband/verbs.h."""
+
+    RC = "rc", 2
+    UC = "uc", 3
+    UD = "ud", 4
+
+
+class QpState(Numbered):
+    """enum ibv_qp_state, infiniband/verbs.h."""
+
+    RESET = "reset", 0
+    INIT = "init", 1
+    RTR = "rtr", 2
+    RTS = "rts", 3
+    SQD = "sqd", 4
+    SQE = "sqe", 5
+    ERR = "err", 6
+
+
 MTU_BYTES = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
 """enum ibv_mtu, infiniband/verbs.h → bytes."""
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import MTU_BYTES, LinkLayer
+from rdmadiag.ib import MTU_BYTES, LinkLayer, QpState, QpType
 from rdmadiag.verbs.abi import IbvGid, IbvQpAttr
 from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.objects import (
@@ -25,7 +25,6 @@ from rdmadiag.verbs.objects import (
     ReceiveRequest,
     SendRequest,
 )
-from rdmadiag.verbs.transitions import QpState, QpType
 
 T = TypeVar("T")
 

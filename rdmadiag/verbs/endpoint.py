@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from rdmadiag.gid.gid import Gid, Scope
-from rdmadiag.ib import GidType, LinkLayer, PortState
-from rdmadiag.verbs.transitions import QpType
+from rdmadiag.ib import GidType, LinkLayer, PortState, QpType
 
 PROTOCOL: Final = "rdmadiag-pingpong"
 VERSION: Final = 1

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
+from rdmadiag.ib import QpState, QpType
 from rdmadiag.verbs.abi import (
     IbvContext,
     IbvQpAttr,
@@ -24,7 +25,7 @@ from rdmadiag.verbs.abi import (
     IbvWc,
 )
 from rdmadiag.verbs.lib import CallFailed
-from rdmadiag.verbs.transitions import Attribute, QpState, QpType, transition
+from rdmadiag.verbs.transitions import Attribute, transition
 
 LOCAL_WRITE: Final = 1
 """IBV_ACCESS_LOCAL_WRITE: what a receive buffer needs."""

@@ -8,27 +8,7 @@ from dataclasses import dataclass
 from enum import IntFlag
 from typing import Final
 
-from rdmadiag.ib import Numbered
-
-
-class QpType(Numbered):
-    """enum ibv_qp_type, infiniband/verbs.h."""
-
-    RC = "rc", 2
-    UC = "uc", 3
-    UD = "ud", 4
-
-
-class QpState(Numbered):
-    """enum ibv_qp_state, infiniband/verbs.h."""
-
-    RESET = "reset", 0
-    INIT = "init", 1
-    RTR = "rtr", 2
-    RTS = "rts", 3
-    SQD = "sqd", 4
-    SQE = "sqe", 5
-    ERR = "err", 6
+from rdmadiag.ib import QpState, QpType
 
 
 class Attribute(IntFlag):

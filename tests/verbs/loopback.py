@@ -11,10 +11,9 @@ from ctypes import byref, c_int
 from typing import Any
 
 from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import LinkLayer
+from rdmadiag.ib import LinkLayer, QpType
 from rdmadiag.verbs.end import BadCompletion, End, Failed, Local, Remote
 from rdmadiag.verbs.lib import CallFailed, Library
-from rdmadiag.verbs.transitions import QpType
 
 SECONDS = 5.0
 

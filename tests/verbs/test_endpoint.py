@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import GidType, LinkLayer, PortState
+from rdmadiag.ib import GidType, LinkLayer, PortState, QpType
 from rdmadiag.verbs.endpoint import (
     MESSAGE_LIMIT,
     Endpoint,
@@ -25,7 +25,6 @@ from rdmadiag.verbs.endpoint import (
     read_endpoint,
     read_hello,
 )
-from rdmadiag.verbs.transitions import QpType
 
 OURS, THEIRS = bytes(range(32)), bytes(range(32, 64))
 HERE = Endpoint(

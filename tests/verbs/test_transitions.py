@@ -2,7 +2,8 @@
 
 import pytest
 
-from rdmadiag.verbs.transitions import BRINGUP, Attribute, QpState, QpType, transition
+from rdmadiag.ib import QpState, QpType
+from rdmadiag.verbs.transitions import BRINGUP, Attribute, transition
 
 # RDMA Aware manual, 4.5.1 to 4.5.3, "Required Attributes". For UC the kernel's
 # qp_state_table asks for fewer than the manual's "connected QPs": nothing is retried there.
