@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 .PHONY: run test lint types contracts unit docs lab lab-shell bench samples clean
 
-$(VENV)/ready: pyproject.toml
+$(VENV)/ready: pyproject.toml hatch_build.py rdmadiag/verbs/_loop.c
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --editable . --group dev --group lab

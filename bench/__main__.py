@@ -47,7 +47,7 @@ def main() -> int:
             ratios.append(growth(folder, options.rounds))
             peaks.append(memory(folder))
     if options.lab:
-        ratios.append(emulated(options.rounds))
+        ratios += emulated(options.rounds)
     sections = [*ratios, *peaks]
     text = document(sections, options.rounds, load, lab=options.lab)
     with open(options.out, "w", encoding="utf-8") as file:

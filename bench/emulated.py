@@ -3,25 +3,28 @@
 import json
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from bench import latency
 from bench.pairs import ratio
 from bench.peers import INTERPRETER, OURS, PEERS, WALLS
 from bench.table import Section, code, factor, spread
 
-DEADLINE_SECONDS = 900.0  # boot, measurements, power off
+DEADLINE_SECONDS = 1800.0  # boot, measurements, power off
 
 
-def emulated(rounds: int) -> Section:
-    """The whole of it; what could not run is among the section's failures."""
+def emulated(rounds: int) -> tuple[Section, Section]:
+    """Start-up and latency; what could not run is among a section's failures."""
     from lab.failure import LabFailure
 
     section = _section()
     try:
-        walls, failures = _in_guest(rounds)
+        found = _in_guest(rounds)
     except LabFailure as failure:
         section.failures.append(f"the emulated host: {failure}")
-        return section
-    section.failures += failures
+        return section, latency.section({}, ())
+    walls: Mapping[str, Sequence[float]] = found["walls"]
+    section.failures += found["failures"]
     for ours in OURS:
         for peer in PEERS:
             if {ours.name, peer.name, INTERPRETER.name} <= walls.keys():
@@ -35,7 +38,7 @@ def emulated(rounds: int) -> Section:
                         factor(ratio(mine, bare).median),
                     )
                 )
-    return section
+    return section, latency.section(found["half_round_trips"], found["latency_failures"])
 
 
 def _section() -> Section:
@@ -57,7 +60,7 @@ def _section() -> Section:
     )
 
 
-def _in_guest(rounds: int) -> tuple[Mapping[str, Sequence[float]], Sequence[str]]:
+def _in_guest(rounds: int) -> dict[str, Any]:
     from lab.boot import Boot, Guest, watch
     from lab.failure import LabFailure
     from lab.image import image
@@ -71,5 +74,5 @@ def _in_guest(rounds: int) -> tuple[Mapping[str, Sequence[float]], Sequence[str]
     watch([boot], time.monotonic() + DEADLINE_SECONDS)
     if code := boot.exit_code():
         raise LabFailure(f"bench.peers ended with exit code {code}; see {out.name}/console.txt")
-    found = json.loads((out / WALLS).read_text())
-    return found["walls"], found["failures"]
+    found: dict[str, Any] = json.loads((out / WALLS).read_text())
+    return found

@@ -1,13 +1,15 @@
 """rdmadiag and the tools that users have today, on the guest: `python -m bench.peers ROUNDS`.
 
 Runs inside the emulated host and writes the wall times, in seconds, to $RDMADIAG_LAB_OUT/walls.json
-as {"walls": {name: [one a round]}, "failures": [text]}.
+as {"walls": {name: [one a round]}, "half_round_trips": {name: [µs, one a round]},
+"failures": [text], "latency_failures": [text]}.
 """
 
 import json
 import os
 import sys
 
+from bench import latency
 from bench.child import Command, CouldNotRun
 from bench.commands import gids, imports, preflight
 from bench.pairs import check, in_turn
@@ -42,8 +44,15 @@ def main(rounds: str) -> None:
             usable.append(command)
     costs = in_turn(usable, int(rounds), SECONDS)
     walls = {command.name: [cost.wall for cost in costs[command]] for command in usable}
+    half, unmeasured = latency.measure(int(rounds))
+    found = {
+        "walls": walls,
+        "half_round_trips": half,
+        "failures": failures,
+        "latency_failures": unmeasured,
+    }
     with open(os.path.join(os.environ["RDMADIAG_LAB_OUT"], WALLS), "w", encoding="utf-8") as file:
-        json.dump({"walls": walls, "failures": failures}, file)
+        json.dump(found, file)
 
 
 if __name__ == "__main__":

@@ -65,10 +65,10 @@ def finish(argv: Sequence[str], deadline: float) -> Ended | Missing:
         returncode: int | None = child.wait(timeout=max(0.0, deadline - time.monotonic()))
         held = not (out.finish(deadline) and err.finish(deadline))
         if held:
-            _abandon(child)
+            abandon(child)
     except subprocess.TimeoutExpired:
         returncode = None
-        reaped = _abandon(child)
+        reaped = abandon(child)
         out.finish(time.monotonic() + _REAP_SECONDS)
     return Ended(child.pid, returncode, held, reaped, out.content(), err.content())
 
@@ -96,8 +96,8 @@ class _Capped:
         return bytes(self._kept)
 
 
-def _abandon(child: "subprocess.Popen[bytes]") -> bool:
-    """Kill the whole group and hardly wait; False for a child that is stuck in the kernel."""
+def abandon(child: "subprocess.Popen[bytes]") -> bool:
+    """Kill a child's whole group and hardly wait; False for one that is stuck in the kernel."""
     # PermissionError: all that is left of the group runs as somebody else.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)

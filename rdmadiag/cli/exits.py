@@ -8,8 +8,10 @@ OK: Final = 0
 WARN: Final = 1
 CRITICAL: Final = 2
 UNKNOWN: Final = 3
+NOT_ATTEMPTED: Final = 3
 USAGE: Final = 64
 BUG: Final = 70
+WATCHDOG: Final = 124
 
 OF_STATUS: Final = {"ok": OK, "warn": WARN, "critical": CRITICAL, "unknown": UNKNOWN}
 """Status of a verdict → exit code."""

@@ -16,7 +16,7 @@ The judgement on Thunderbolt hosts is that of x/rdma, and can be had on plain da
 >>> require_rtr_attempt_allowed(False)  # doctest: +ELLIPSIS
 Traceback (most recent call last):
     ...
-rdmadiag.preflight.safety.RtrUnsafe: INIT→RTR can wedge a Thunderbolt port until a reboot: ...
+rdmadiag.preflight.safety.RtrUnsafe: an attempt changes state on the device, ...
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -75,6 +75,7 @@ class Reason(StrEnum):
     NO_XDOMAIN_SERVICE = "no_xdomain_service"
     NO_RECENT_LOG = "no_recent_log"
     RECENT_RTR_FAILURE = "recent_rtr_failure"
+    PRIOR_RTR_FAILURE = "prior_rtr_failure"
     RESOURCES_EXHAUSTED = "resources_exhausted"
     RDMA_DISABLED = "rdma_disabled"
     HARDWARE_CANNOT = "hardware_cannot"
@@ -117,6 +118,7 @@ REASON_TEXT: Final[dict[Reason, str]] = {
     Reason.NO_XDOMAIN_SERVICE: "the registry has no IOThunderboltXDomainService",
     Reason.NO_RECENT_LOG: "the log can be read and has no recent line of the RDMA driver",
     Reason.RECENT_RTR_FAILURE: "the recent log has a failed INIT→RTR",
+    Reason.PRIOR_RTR_FAILURE: "an attempt of ours failed at RTR since this host started",
     Reason.RESOURCES_EXHAUSTED: "the device has no protection domain or queue pair left",
     Reason.RDMA_DISABLED: "RDMA is switched off on this Mac",
     Reason.HARDWARE_CANNOT: "this Mac's hardware cannot do RDMA",
@@ -367,8 +369,8 @@ def _complete(log: LogFacts | Missing) -> Sequence[str] | Missing:
 
 
 RTR_ATTEMPT_WARNING: Final = (
-    "INIT→RTR can wedge a Thunderbolt port until a reboot: run rdmadiag preflight first, "
-    "then pass --allow-rtr for one bounded attempt"
+    "an attempt changes state on the device, and can wedge a Thunderbolt port until a reboot: "
+    "run rdmadiag preflight first, then pass --allow-rtr for one bounded attempt"
 )
 
 

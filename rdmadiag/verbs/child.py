@@ -1,4 +1,4 @@
-"""Starts the query's child process, and kills and abandons it when it is late."""
+"""How a child that loads the verbs library is started; asks the query's, killed when late."""
 
 import json
 import sys
@@ -16,11 +16,19 @@ LIBRARY: Final = {
 }
 """What a platform's loader is asked for."""
 
-_PROGRAM: Final = (
-    "import sys; sys.path.append(sys.argv.pop(1)); from rdmadiag.verbs.query import main; main()"
-)
 _ROOT: Final = str(Path(__file__).parent.parent.parent)
 _WARNINGS: Final = 4096  # bytes kept of what the library writes on stderr
+
+
+def program(module: str) -> list[str]:
+    """The command line that runs `main` of a module of rdmadiag.verbs."""
+    # Not a fork of ours: a library that starts threads must find a process without any.
+    # -I -S: neither the user's environment nor site-packages decide what runs.
+    code = (
+        f"import sys; sys.path.append(sys.argv.pop(1)); "
+        f"from rdmadiag.verbs.{module} import main; main()"
+    )
+    return [sys.executable, "-I", "-S", "-c", code, _ROOT]
 
 
 def ask(platform: str, library: str, gid_rows: int, deadline: float) -> bytes | Missing:
@@ -29,11 +37,8 @@ def ask(platform: str, library: str, gid_rows: int, deadline: float) -> bytes | 
     `deadline` is absolute on time.monotonic's clock. Missing where no process could be
     started.
     """
-    # Not a fork of ours: a library that starts threads must find a process without any.
-    # -I -S: neither the user's environment nor site-packages decide what runs.
     start = time.monotonic()
-    program = [sys.executable, "-I", "-S", "-c", _PROGRAM, _ROOT]
-    argv = [*program, platform, library, str(gid_rows), repr(start)]
+    argv = [*program("query"), platform, library, str(gid_rows), repr(start)]
     ended = command.finish(argv, deadline)
     if isinstance(ended, Missing):
         return ended

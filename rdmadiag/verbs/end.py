@@ -5,22 +5,28 @@ made once. What failed is a `Failed` with its stage; what was made before it is 
 in reverse order by `close`, whatever happened.
 """
 
+import ctypes
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
+from rdmadiag.facts.pingpong import Stage
 from rdmadiag.gid.gid import Gid
 from rdmadiag.ib import MTU_BYTES, LinkLayer, QpState, QpType
 from rdmadiag.verbs.abi import IbvGid, IbvQpAttr
 from rdmadiag.verbs.lib import CallFailed
+from rdmadiag.verbs.loop import RECEIVE, SEND, Side
 from rdmadiag.verbs.objects import (
+    LOCAL_WRITE,
+    REMOTE_READ,
+    REMOTE_WRITE,
     Caller,
     Completion,
     CompletionQueue,
     Context,
     MemoryRegion,
+    ProtectionDomain,
     QueuePair,
     ReceiveRequest,
     SendRequest,
@@ -29,7 +35,7 @@ from rdmadiag.verbs.objects import (
 T = TypeVar("T")
 
 DEPTH: Final = 16
-"""Work requests that each queue holds; one of each is ever outstanding."""
+"""Work requests that each queue holds: one receive is ever posted, and few sends."""
 
 MAX_RD_ATOMIC: Final = 1
 MIN_RNR_TIMER: Final = 12  # 0.64 ms, InfiniBand spec 9.7.5.2.8
@@ -42,19 +48,10 @@ THUNDERBOLT_HOPS: Final = 1  # TN3205
 _MTU_NUMBER: Final = {size: number for number, size in MTU_BYTES.items()}
 
 
-class Stage(StrEnum):
-    """How far an end has come; a failure carries the one that it happened in."""
+class StagedCaller(Caller, Protocol):
+    """A Caller that is told for which stage it calls."""
 
-    OPEN = "open"
-    ALLOC_PD = "alloc_pd"
-    REG_MR = "reg_mr"
-    CREATE_CQ = "create_cq"
-    CREATE_QP = "create_qp"
-    INIT = "init"
-    RTR = "rtr"
-    RTS = "rts"
-    DATA = "data"
-    TEARDOWN = "teardown"
+    stage: Stage
 
 
 class Failed(Exception):
@@ -104,17 +101,17 @@ class Remote:
 class End:
     """The objects of one end, each made by the step of its name."""
 
-    def __init__(self, call: Caller, pointer: Any, local: Local) -> None:
+    def __init__(self, call: StagedCaller, pointer: Any, local: Local) -> None:
         """Opens the device that `pointer` names, and makes everything up to the queue pair."""
+        self._call = call
         self._made = ExitStack()
         self.local = local
-        self.stage = Stage.OPEN
         try:
             self.context: Context = self._make(
                 Stage.OPEN, lambda: Context(call, local.device, pointer)
             )
             pd = self._make(Stage.ALLOC_PD, self.context.alloc_pd)
-            self.memory: MemoryRegion = self._make(Stage.REG_MR, lambda: pd.reg_mr(2 * self._area))
+            self.memory: MemoryRegion = self._make(Stage.REG_MR, lambda: self._register(pd))
             self.completions: CompletionQueue = self._make(
                 Stage.CREATE_CQ, lambda: self.context.create_cq(2 * DEPTH)
             )
@@ -122,12 +119,13 @@ class End:
                 Stage.CREATE_QP, lambda: pd.create_qp(self.completions, local.qp_type, DEPTH)
             )
         except Failed:
-            with suppress(CallFailed):  # what went wrong first matters more
-                self._made.close()
+            with suppress(Failed):  # what went wrong first matters more
+                self.close()
             raise
-        self._send = SendRequest(1, self.memory, 0, local.payload)
-        self._receive = ReceiveRequest(2, self.memory, self._area, local.payload)
-        self._held: list[Completion] = []
+        self._send = SendRequest(SEND, self.memory, 0, local.payload)
+        self._receive = ReceiveRequest(RECEIVE, self.memory, self._area, local.payload)
+        self._arrived: list[Completion] = []
+        self.sends = 0  # that have not completed
 
     @property
     def _area(self) -> int:
@@ -138,11 +136,21 @@ class End:
         return self._made.enter_context(self._do(stage, make))  # type: ignore[arg-type]
 
     def _do(self, stage: Stage, make: Callable[[], T]) -> T:
-        self.stage = stage
+        self._call.stage = stage
         try:
             return make()
         except CallFailed as failed:
             raise Failed(stage, failed.call, self.local.device, failed.errno) from failed
+
+    def _register(self, pd: ProtectionDomain) -> MemoryRegion:
+        size = 2 * self._area
+        try:
+            return pd.reg_mr(size, LOCAL_WRITE)
+        except CallFailed:
+            if self.local.link_layer is not LinkLayer.THUNDERBOLT:
+                raise
+        # TN3205 has LOCAL_WRITE alone; llama.cpp found a provider that refuses just that.
+        return pd.reg_mr(size, LOCAL_WRITE | REMOTE_READ | REMOTE_WRITE)
 
     def close(self) -> None:
         """Destroy everything in reverse order; raises Failed for the first that refuses."""
@@ -189,35 +197,48 @@ class End:
     # --- data ----------------------------------------------------------------------------
 
     def expect(self) -> None:
-        """Post the buffer for the next message; what an earlier one left in it is wiped."""
-        self.memory.write(self._area, bytes(self.local.payload))
+        """Post the buffer for the first message; `arrived` posts it again for each next."""
         self._do(Stage.DATA, lambda: self.queue_pair.post_recv(self._receive))
 
     def send(self, content: bytes) -> None:
-        """Post one message of `payload` bytes."""
+        """Post one message of `payload` bytes; the one before must have completed."""
         self.memory.write(0, content)
         self._do(Stage.DATA, lambda: self.queue_pair.post_send(self._send))
+        self.sends += 1
 
     def arrived(self) -> bytes | None:
-        """The message that has arrived, or None as long as none has."""
-        found = self._taken(receive=True)
-        return None if found is None else self.memory.read(self._area, found.byte_length)
+        """The message that has arrived, or None as long as none has; raises BadCompletion."""
+        self.poll()
+        if not self._arrived:
+            return None
+        content = self.memory.read(self._area, self._arrived.pop(0).byte_length)
+        self.expect()
+        return content
 
-    def sent(self) -> bool:
-        """Whether the message that was posted has completed."""
-        return self._taken(receive=False) is not None
-
-    def _taken(self, *, receive: bool) -> Completion | None:
-        """The next completion of one kind; raises BadCompletion for a status that is not 0."""
+    def poll(self) -> None:
+        """Take what has completed; raises BadCompletion for a status that is not 0."""
         for completion in self._do(Stage.DATA, self.completions.poll):
             if completion.status:
                 raise BadCompletion(self.local.device, completion)
-            self._held.append(completion)
-        for completion in self._held:
-            if completion.is_receive is receive:
-                self._held.remove(completion)
-                return completion
-        return None
+            if completion.is_receive:
+                self._arrived.append(completion)
+            else:
+                self.sends -= 1
+
+    def side(self, *, starts: bool) -> Side:
+        """This end as the timed loop takes it; one receive is posted."""
+        return Side(
+            device=self.local.device,
+            qp=ctypes.cast(self.queue_pair.handle, ctypes.c_void_p).value or 0,
+            cq=self.completions.handle,
+            post_send=self.context.ops.post_send,
+            post_recv=self.context.ops.post_recv,
+            poll_cq=self.context.ops.poll_cq,
+            send_request=ctypes.addressof(self._send.request),
+            receive_request=ctypes.addressof(self._receive.request),
+            starts=starts,
+            payload=self.local.payload,
+        )
 
 
 _PAGE: Final = 16 * 1024

@@ -130,7 +130,7 @@ class Endpoint:
     port: int
     link_layer: LinkLayer
     state: PortState
-    active_mtu: int  # bytes
+    active_mtu: int | None  # bytes; None: the library did not tell
     mtu: int  # bytes that this end asks for
     gid_index: int | None  # None: InfiniBand without a GRH
     gid: Gid | None
@@ -164,7 +164,7 @@ _RANGES: Final = {
     "payload_bytes": (1, 1 << 20),
     "iterations": (1, 10_000),
 }
-_MAY_BE_NONE: Final = ("gid_index", "gid", "gid_type", "prefix_length")
+_MAY_BE_NONE: Final = ("active_mtu", "gid_index", "gid", "gid_type", "prefix_length")
 
 
 def read_endpoint(message: Mapping[str, Any]) -> Endpoint:
@@ -233,7 +233,7 @@ def _link(local: Endpoint, remote: Endpoint) -> Iterator[Mismatch]:
             yield Mismatch("port_not_active", f"{whose}: {end.device}/{end.port} is {end.state}")
         if not end.permitted:
             yield Mismatch("not_permitted", f"{whose}'s preflight does not permit an attempt")
-        if end.mtu > end.active_mtu:
+        if end.active_mtu is not None and end.mtu > end.active_mtu:
             yield Mismatch(
                 "mtu_above_port",
                 f"{whose} asks for MTU {end.mtu}, its port has {end.active_mtu}",

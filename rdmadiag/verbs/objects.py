@@ -25,19 +25,21 @@ from rdmadiag.verbs.abi import (
     IbvWc,
 )
 from rdmadiag.verbs.lib import CallFailed
+from rdmadiag.verbs.loop import RECEIVE
 from rdmadiag.verbs.transitions import Attribute, transition
 
 LOCAL_WRITE: Final = 1
 """IBV_ACCESS_LOCAL_WRITE: what a receive buffer needs."""
+
+REMOTE_WRITE: Final = 2
+REMOTE_READ: Final = 4
+"""IBV_ACCESS_REMOTE_WRITE and _READ: of no use here, but see End._register."""
 
 WR_SEND: Final = 2
 """IBV_WR_SEND."""
 
 SEND_SIGNALED: Final = 2
 """IBV_SEND_SIGNALED."""
-
-WC_RECV: Final = 128
-"""IBV_WC_RECV: the bit of an opcode that tells a receive from a send."""
 
 _POST_SEND: Final = CFUNCTYPE(c_int, c_void_p, POINTER(IbvSendWr), POINTER(c_void_p))
 _POST_RECV: Final = CFUNCTYPE(c_int, c_void_p, POINTER(IbvRecvWr), POINTER(c_void_p))
@@ -89,10 +91,10 @@ class Context(_Made):
 
     def __init__(self, call: Caller, device: str, pointer: Any) -> None:
         super().__init__(call, device, "ibv_close_device", call("ibv_open_device", device, pointer))
-        ops = ctypes.cast(self.handle, POINTER(IbvContext)).contents.ops
-        self._post_send = _operation(_POST_SEND, ops.post_send)
-        self._post_recv = _operation(_POST_RECV, ops.post_recv)
-        self._poll_cq = _operation(_POLL_CQ, ops.poll_cq)
+        self.ops = ctypes.cast(self.handle, POINTER(IbvContext)).contents.ops
+        self._post_send = _operation(_POST_SEND, self.ops.post_send)
+        self._post_recv = _operation(_POST_RECV, self.ops.post_recv)
+        self._poll_cq = _operation(_POLL_CQ, self.ops.poll_cq)
 
     def alloc_pd(self) -> "ProtectionDomain":
         """A protection domain."""
@@ -202,7 +204,7 @@ class CompletionQueue(_Made):
                 entry.wr_id,
                 entry.status,
                 entry.vendor_err,
-                bool(entry.opcode & WC_RECV),
+                entry.wr_id == RECEIVE,  # opcode is not valid where the status is not 0
                 entry.byte_len,
             )
             for entry in self._entries[:count]

@@ -23,6 +23,7 @@ from rdmadiag.gid.scan import preflight_gid_scan_limit
 from rdmadiag.ib import GID_BYTES
 from rdmadiag.verbs.abi import PORT_ATTR_BUFFER, IbvDeviceAttr, IbvGid, IbvGidEntry, IbvPortAttr
 from rdmadiag.verbs.lib import CallFailed, Library
+from rdmadiag.verbs.node import try_node
 from rdmadiag.verbs.transcript import Transcript
 
 _TABLE_ROWS: Final = 65536
@@ -68,7 +69,7 @@ class Query:
 
         def open_device() -> bool:
             if sys.platform == "linux":
-                _try_node(os.fsdecode(device.contents.dev_name))
+                try_node(os.fsdecode(device.contents.dev_name))
             opened.append(self._library.call("ibv_open_device", device))
             return True
 
@@ -151,22 +152,6 @@ class Query:
             if bytes(gid) != bytes(GID_BYTES):
                 rows.append({"index": index, "gid": bytes(gid).hex()})
         return {"asked": asked, "rows": rows}
-
-
-def _try_node(name: str, folder: str = "/dev/infiniband") -> None:
-    """Raises CallFailed where the device's node refuses to be opened.
-
-    libibverbs waits five seconds for udev to make another node, for each device, and then
-    gives the errno of that one's link (open_cdev.c of rdma-core).
-    """
-    if not name:
-        return
-    try:
-        os.close(os.open(f"{folder}/{name}", os.O_RDWR | os.O_CLOEXEC))
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise CallFailed("ibv_open_device", error.errno or 0) from None
 
 
 def main() -> None:

@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from errno import EISDIR
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,7 @@ from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.verbs import VerbsFacts, VerbsFailure
 from rdmadiag.ib import GidType, LinkLayer, NodeType, PhysState, PortState
 from rdmadiag.sources.verbs import parse_verbs
-from rdmadiag.verbs import child, query
-from rdmadiag.verbs.lib import CallFailed
+from rdmadiag.verbs import child
 
 MAC = (
     TranscribedDevice(
@@ -574,13 +572,3 @@ def test_neither_the_environment_nor_the_folder_decides_what_the_child_runs(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     assert [device.name for device in facts(ask(ONE)).devices] == ["fake0"]
-
-
-def test_a_node_that_refuses_is_told_before_libibverbs_waits_for_another(tmp_path: Path) -> None:
-    (tmp_path / "uverbs0").mkdir()
-    with pytest.raises(CallFailed) as refused:
-        query._try_node("uverbs0", str(tmp_path))
-    assert (refused.value.call, refused.value.errno) == ("ibv_open_device", EISDIR)
-    (tmp_path / "uverbs1").touch()
-    for name in ("uverbs1", "uverbs2", ""):
-        query._try_node(name, str(tmp_path))

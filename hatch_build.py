@@ -1,0 +1,51 @@
+"""Compiles rdmadiag/verbs/_loop.c while a wheel or an editable installation is made.
+
+Where there is no compiler, or it fails, rdmadiag is installed without: loop.py then runs
+the same loop in Python.
+"""
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from packaging.tags import platform_tags
+
+SOURCE = Path("rdmadiag", "verbs", "_loop.c")
+
+
+class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
+    """What hatchling calls before it collects the files."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Adds the library to the wheel, which is then for this platform alone."""
+        if self.target_name != "wheel":
+            return
+        compiled = compile_loop(Path(self.root))
+        if compiled and version != "editable":
+            build_data["artifacts"].append(SOURCE.with_suffix(".so").as_posix())
+            build_data["pure_python"] = False
+            build_data["tag"] = f"py3-none-{_platform()}"
+
+
+def compile_loop(root: Path) -> Path | None:
+    """The library that was made below `root`; None where there is none now."""
+    source = root / SOURCE
+    target = source.with_suffix(".so")
+    # What an earlier version left must not be taken for this one's.
+    target.unlink(missing_ok=True)
+    try:
+        compiler = shlex.split(os.environ.get("CC") or "cc")
+        command = [*compiler, "-O2", "-shared", "-fPIC", "-o", str(target), str(source)]
+        subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+    except (OSError, ValueError, subprocess.CalledProcessError):
+        target.unlink(missing_ok=True)
+        return None
+    return target if target.exists() else None
+
+
+def _platform() -> str:
+    """linux_x86_64, macosx_26_0_arm64; it was made for this machine, and for no manylinux."""
+    return next(tag for tag in platform_tags() if not tag.startswith(("manylinux", "musllinux")))

@@ -1,0 +1,172 @@
+"""Which port an attempt would use, what speaks against it, and what it tells its peer."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from rdmadiag.facts import Missing
+from rdmadiag.gid.gid import Gid
+from rdmadiag.gid.route import Route
+from rdmadiag.ib import GID_BYTES, LinkLayer, PortState, QpType
+from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.preflight.reconcile import DeviceView, PortView, Protocol, devices
+from rdmadiag.preflight.safety import (
+    Reason,
+    derive_preflight_safety,
+    reasons_against_rtr,
+    thunderbolt_report,
+)
+from rdmadiag.preflight.select import Selector, select
+from rdmadiag.verbs.endpoint import Endpoint
+
+T = TypeVar("T")
+
+LEAST_MTU: Final = 1024
+"""Bytes; asked for where the library does not tell the port's: every RDMA netdev has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the user asks of an attempt."""
+
+    payload_bytes: int
+    iterations: int
+    gid_index: int | None = None
+    qp_type: QpType | None = None  # None: UC on Thunderbolt, RC elsewhere
+    mtu: int | None = None
+    accepted: frozenset[Reason] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One port, as an end of the path."""
+
+    endpoint: Endpoint
+    protocol: Protocol
+    reasons: tuple[Reason, ...]  # against it
+    blocking: tuple[Reason, ...]  # of these, the ones that nobody accepted
+    route_reason: str
+
+
+def candidates(
+    evidence: Evidence,
+    wanted: Wanted,
+    selectors: Sequence[Selector] = (),
+    *,
+    near: str | None = None,
+    against: Iterable[Reason] = (),
+) -> tuple[Candidate, ...]:
+    """The selected ports, the best first: permitted, then one that has the address `near`.
+
+    `against` holds for Thunderbolt ports. Raises NoSuchDevice as `select` does.
+    """
+    chosen = select(devices(evidence, wanted.gid_index), selectors)
+    pairs = [(device, port) for device in chosen for port in device.ports]
+    host = _thunderbolt_host([port for _, port in pairs], evidence)
+    every = [_candidate(pair, evidence, wanted, (*host, *against)) for pair in pairs]
+    order = {id(each): at for at, each in enumerate(every)}
+    is_near = {
+        id(each): near is not None and _has(port, near)
+        for each, (_, port) in zip(every, pairs, strict=True)
+    }
+    return tuple(
+        sorted(
+            every,
+            key=lambda each: (
+                bool(each.blocking),
+                not is_near[id(each)],
+                len(each.blocking),
+                order[id(each)],
+            ),
+        )
+    )
+
+
+def _thunderbolt_host(ports: Sequence[PortView], evidence: Evidence) -> tuple[Reason, ...]:
+    """What x/rdma's decision on these ports together says against each of them."""
+    own = [port for port in ports if port.protocol is Protocol.THUNDERBOLT]
+    if not own:
+        return ()
+    permitted, reasons = derive_preflight_safety(thunderbolt_report(own, evidence))
+    return () if permitted else reasons
+
+
+def _candidate(
+    pair: tuple[DeviceView, PortView],
+    evidence: Evidence,
+    wanted: Wanted,
+    on_thunderbolt: Iterable[Reason],
+) -> Candidate:
+    device, port = pair
+    found = list(reasons_against_rtr(port, device, evidence))
+    if port.protocol is Protocol.THUNDERBOLT:
+        found += on_thunderbolt
+    reasons = tuple(dict.fromkeys(found))
+    return Candidate(
+        endpoint=_endpoint(port, evidence, wanted),
+        protocol=port.protocol,
+        reasons=reasons,
+        blocking=tuple(each for each in reasons if each not in wanted.accepted),
+        route_reason=port.route.reason,
+    )
+
+
+def _endpoint(port: PortView, evidence: Evidence, wanted: Wanted) -> Endpoint:
+    thunderbolt = port.protocol is Protocol.THUNDERBOLT
+    active = port.verbs.active_mtu if port.verbs else None
+    active_mtu = active if isinstance(active, int) else None
+    entry = port.route_entry
+    index, gid = _address(port, wanted)
+    kind = None if entry is None or isinstance(entry.type, Missing) else entry.type
+    return Endpoint(
+        device=port.device,
+        port=port.number,
+        link_layer=_or(port.link_layer, LinkLayer.UNSPECIFIED),
+        state=_or(port.state, PortState.NOP),
+        active_mtu=active_mtu,
+        mtu=wanted.mtu or active_mtu or LEAST_MTU,
+        gid_index=index,
+        gid=gid,
+        gid_type=kind if index is not None else None,
+        prefix_length=_prefix_length(port, gid, evidence),
+        lid=0 if isinstance(port.lid, Missing) else port.lid,
+        qp_type=wanted.qp_type or (QpType.UC if thunderbolt else QpType.RC),
+        payload_bytes=wanted.payload_bytes,
+        iterations=wanted.iterations,
+        permitted=True,
+    )
+
+
+def _or(value: T | Missing, otherwise: T) -> T:
+    return otherwise if isinstance(value, Missing) else value
+
+
+def _address(port: PortView, wanted: Wanted) -> tuple[int | None, Gid | None]:
+    """The GID that the address vector uses; InfiniBand has none unless one is asked for."""
+    if port.protocol is Protocol.INFINIBAND and wanted.gid_index is None:
+        return None, None
+    if isinstance(port.route, Route):
+        return port.route.index, port.route.gid
+    if wanted.gid_index is not None:
+        return wanted.gid_index, Gid(bytes(GID_BYTES))
+    return None, None
+
+
+def _prefix_length(port: PortView, gid: Gid | None, evidence: Evidence) -> int | None:
+    entry = port.route_entry
+    if gid is None or entry is None or isinstance(entry.netdev, Missing):
+        return None
+    if isinstance(evidence.netdev, Missing):
+        return None
+    netdev = evidence.netdev.netdev(entry.netdev)
+    text = gid.ipv4 or str(gid)
+    for address in netdev.addresses if netdev else ():
+        if address.address == text:
+            return address.prefix_length
+    return None
+
+
+def _has(port: PortView, address: str) -> bool:
+    if isinstance(port.gids, Missing):
+        return False
+    return any(address in (entry.gid.ipv4, str(entry.gid)) for entry in port.gids.entries)

@@ -1,0 +1,247 @@
+"""What came of a pingpong: the answer first, then both ends, causes, next steps, latency."""
+
+from dataclasses import fields
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rdmadiag.errnos import errno_name
+from rdmadiag.explain.attempt import Advice, advice
+from rdmadiag.explain.completions import completion
+from rdmadiag.facts import Identity
+from rdmadiag.facts.pingpong import Attempt, EndFacts, Latency, Outcome, Teardown
+from rdmadiag.ib import LinkLayer
+from rdmadiag.pingpong import Result
+from rdmadiag.preflight.candidate import Candidate
+from rdmadiag.preflight.safety import REASON_TEXT
+from rdmadiag.render.console import console, counted, printable, say, verbatim
+from rdmadiag.render.json import plain
+
+_WORD: Final = {
+    Outcome.VERIFIED: ("VERIFIED", "bold green"),
+    Outcome.WATCHDOG: ("KILLED", "bold red"),
+    Outcome.NOT_ALLOWED: ("NOT ATTEMPTED", "bold yellow"),
+    Outcome.NOT_SAFE: ("NOT ATTEMPTED", "bold yellow"),
+    Outcome.INTERRUPTED: ("INTERRUPTED", "bold yellow"),
+}
+_TEARDOWN: Final = {
+    Teardown.NOTHING_MADE: "nothing was made on the device",
+    Teardown.CLEAN: "everything that was made is destroyed",
+    Teardown.FAILED: "not everything that was made could be destroyed",
+    Teardown.ABANDONED: "the process was ended; the kernel destroys what it had made",
+}
+_BAR_WIDTH: Final = 40
+
+
+def document(result: Result) -> dict[str, Any]:
+    """The parts of the JSON document."""
+    attempt = result.attempt
+    told = _advice(result)
+    found: dict[str, Any] = plain(attempt)
+    for name in ("platform", "latency", "completion"):
+        del found[name]
+    return found | {
+        "errno": _errno(attempt),
+        "completion": _completion(attempt),
+        "latency_us": _latency(attempt.latency),
+        "local": _end(attempt.local),
+        "remote": _end(attempt.remote),
+        "causes": list(told.causes),
+        "next": list(told.remedy),
+        "reasons": [
+            {"device": each.endpoint.device, "port": each.endpoint.port, "reason": str(reason)}
+            for each in result.chosen
+            for reason in each.blocking
+        ],
+        "accepted_risks": [str(reason) for reason in result.accepted],
+    }
+
+
+def _errno(attempt: Attempt) -> dict[str, Any] | None:
+    if not attempt.errno:
+        return None
+    return {
+        "number": attempt.errno,
+        "name": errno_name(attempt.errno, attempt.platform),
+        "platform": attempt.platform,
+    }
+
+
+def _completion(attempt: Attempt) -> dict[str, Any] | None:
+    bad = attempt.completion
+    if bad is None:
+        return None
+    known = completion(bad.status)
+    name = {"name": known.name if known else None}
+    return name | {each.name: getattr(bad, each.name) for each in fields(bad)}
+
+
+def _latency(latency: Latency | None) -> dict[str, Any] | None:
+    if latency is None:
+        return None
+    found: dict[str, Any] = plain(latency)
+    return found | {"overhead": latency.overhead}
+
+
+def _end(end: EndFacts | None) -> dict[str, Any] | None:
+    return None if end is None else plain(end)
+
+
+def show(result: Result, host: Identity, to: Console | None = None) -> None:
+    """Print it."""
+    out = to or console()
+    attempt = result.attempt
+    say(out, _answer(attempt, host))
+    _against(out, result)
+    if attempt.outcome is Outcome.MISMATCH:
+        for problem in attempt.problems:
+            say(out, f"  {printable(problem.code)}: {printable(problem.text)}")
+    if attempt.local and attempt.outcome not in (Outcome.NO_PEER, Outcome.PEER_REFUSED):
+        out.print()
+        _ends(out, attempt.local, attempt.remote)
+    _told(out, _advice(result))
+    if attempt.latency:
+        _times(out, attempt.latency)
+    if attempt.touched:
+        out.print()
+        say(out, f"Teardown: {_TEARDOWN[attempt.teardown]}.")
+    if result.accepted:
+        say(out, f"Accepted risks: {', '.join(result.accepted)}.")
+
+
+def _told(out: Console, told: Advice) -> None:
+    if told.causes:
+        out.print()
+        say(out, "Causes that are known:" if len(told.causes) > 1 else "A cause that is known:")
+        for cause in told.causes:
+            say(out, f"  - {printable(cause)}")
+    if told.remedy:
+        out.print()
+        say(out, "Next:")
+        for line in told.remedy:
+            verbatim(out, f"    {printable(line)}")
+
+
+def _answer(attempt: Attempt, host: Identity) -> Text:
+    name, style = _WORD.get(
+        attempt.outcome,
+        ("FAILED", "bold red") if _is_failure(attempt) else ("NOT ATTEMPTED", "bold yellow"),
+    )
+    line = Text(name, style=style)
+    if attempt.outcome is Outcome.VERIFIED and attempt.local and attempt.remote:
+        line.append(f"  {_path(attempt.local, attempt.remote)}", style="")
+        line.append(f": data verified both ways, {attempt.local.qp_type.upper()}", style="")
+        if attempt.latency:
+            line.append(f", {attempt.latency.bytes} bytes", style="")
+    elif _is_failure(attempt):
+        where = "" if attempt.local is None else f" on {_port(attempt.local)}"
+        line.append(f"  at {attempt.stage}{where}: {printable(attempt.summary)}", style="")
+    else:
+        line.append(f"  {printable(attempt.summary)}", style="")
+    line.append(f"  [{host.hostname}]", style="dim")
+    return line
+
+
+def _is_failure(attempt: Attempt) -> bool:
+    return attempt.touched or attempt.outcome in (
+        Outcome.CALL_FAILED,
+        Outcome.DIED,
+        Outcome.WATCHDOG,
+    )
+
+
+def _port(end: EndFacts) -> str:
+    return printable(f"{end.device}/{end.port}")
+
+
+def _path(local: EndFacts, remote: EndFacts) -> str:
+    there = remote.gid.ipv4 or str(remote.gid) if remote.gid else f"LID {remote.lid}"
+    return f"{_port(local)} - {_port(remote)} ({there})"
+
+
+def _against(out: Console, result: Result) -> None:
+    """Why the preflight forbids it, and what the user may do about that."""
+    attempt = result.attempt
+    if attempt.outcome is not Outcome.NOT_SAFE or not result.chosen:
+        return
+    best = result.chosen[0]
+    for reason in best.blocking:
+        say(out, f"  {reason}: {REASON_TEXT[reason]}")
+    others = [each for each in result.chosen[1:] if each.blocking]
+    if others:
+        names = ", ".join(printable(_name(each)) for each in others[:4])
+        more = f" and {len(others) - 4} more" if len(others) > 4 else ""
+        say(out, f"  Nor is it permitted on {names}{more}.")
+
+
+def _name(candidate: Candidate) -> str:
+    return f"{candidate.endpoint.device}/{candidate.endpoint.port}"
+
+
+def _advice(result: Result) -> Advice:
+    """The next step where nothing was attempted is the preflight; else what explain knows."""
+    attempt = result.attempt
+    if attempt.outcome is Outcome.NOT_ALLOWED:
+        return Advice((), ("rdmadiag preflight", "rdmadiag pingpong --allow-rtr"))
+    if attempt.outcome is Outcome.NOT_SAFE:
+        best = result.chosen[0] if result.chosen else None
+        if best is None:
+            return Advice((), ("rdmadiag devices",))
+        device = f"{best.endpoint.device}:{best.endpoint.port}"
+        risks = " ".join(f"--accept-risk {reason}" for reason in best.blocking)
+        return Advice(
+            (),
+            (
+                f"rdmadiag preflight --device {device}",
+                "# to attempt it all the same, naming what you take on:",
+                f"rdmadiag pingpong --allow-rtr --device {device} {risks}",
+            ),
+        )
+    return advice(attempt)
+
+
+def _ends(out: Console, local: EndFacts, remote: EndFacts | None) -> None:
+    """Two lines an end: one table of all this is wider than a terminal."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for _ in range(6):
+        table.add_column(no_wrap=True)
+    for name, end in (("local", local), ("remote", remote)):
+        if end is None:
+            continue
+        table.add_row(
+            name,
+            _port(end),
+            f"{end.link_layer}, {end.state}",
+            f"{end.qp_type.upper()} {end.qp_state or 'not made'}",
+            "" if end.queue_pair is None else f"QPN {end.queue_pair}, PSN {end.psn}",
+            "" if end.mtu is None else f"MTU {end.mtu}",
+        )
+    out.print(table)
+    for name, end in (("local", local), ("remote", remote)):
+        if end is not None:
+            say(out, f"{name:<6}  {_address(end)}")
+
+
+def _address(end: EndFacts) -> str:
+    """What the other end's address vector names."""
+    if end.gid is None or end.gid_index is None:
+        return f"LID {end.lid}"
+    kind = f", {end.gid_type}" if end.gid_type else ""
+    lid = "" if end.link_layer is LinkLayer.ETHERNET else f", LID {end.lid}"
+    return f"GID {end.gid_index}: {end.gid}{kind}{lid}"
+
+
+def _times(out: Console, latency: Latency) -> None:
+    out.print()
+    say(
+        out,
+        f"Half round trip: min {latency.min:g}, median {latency.median:g}, p99 {latency.p99:g}, "
+        f"max {latency.max:g} µs ({counted(latency.iterations, 'iteration')}; "
+        f"{latency.loop} loop, {latency.overhead:g} µs of it its own; not a benchmark)",
+    )
+    most = max((count for _, count in latency.histogram), default=0)
+    for bound, count in latency.histogram:
+        bar = "#" * max(bool(count), round(_BAR_WIDTH * count / most)) if most else ""
+        out.print(f"  <= {bound:>9g} µs {count:>6} {bar}".rstrip())

@@ -1,0 +1,82 @@
+"""Remembers until the host starts again that an RTR on Thunderbolt did not succeed.
+
+A second attempt can wedge the driver for good (exo-explore/exo#1711, #1847), and the log
+forgets. The record is $XDG_STATE_HOME/rdmadiag/failed_rtr.json; it is written before RTR
+is attempted and taken back when RTR has succeeded, so that a killed attempt counts too.
+"""
+
+import json
+import os
+import tempfile
+from contextlib import suppress
+from typing import Any, Final
+
+from rdmadiag.facts import Missing
+from rdmadiag.host import Host
+
+_NAME: Final = "failed_rtr.json"
+_LIMIT: Final = 64 * 1024  # bytes
+_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
+
+
+def folder() -> str:
+    """Where states of ours are kept: the XDG base directory specification."""
+    home = os.environ.get("XDG_STATE_HOME", "")
+    base = home if os.path.isabs(home) else os.path.expanduser("~/.local/state")
+    return os.path.join(base, "rdmadiag")
+
+
+def boot_id(host: Host, deadline: float) -> str | None:
+    """What changes when the host starts; None where it does not say."""
+    if host.identity.platform == "linux":
+        content = host.read(_BOOT_ID)
+        return None if isinstance(content, Missing) else content.decode("ascii", "replace").strip()
+    ran = host.run(["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"], deadline)
+    if isinstance(ran, Missing) or ran.returncode:
+        return None
+    return ran.stdout.decode("ascii", "replace").strip() or None
+
+
+def failed_since_start(boot: str | None) -> bool:
+    """Whether an RTR was recorded in this boot; of a boot that is not known, any counts."""
+    return any(boot is None or each.get("boot_id") in (boot, None) for each in _read())
+
+
+def remember(boot: str | None, device: str, port: int) -> None:
+    """Record an RTR that is about to be attempted; raises OSError."""
+    kept = [each for each in _read() if boot is None or each.get("boot_id") == boot]
+    _write([*kept, {"boot_id": boot, "device": device, "port": port, "pid": os.getpid()}])
+
+
+def forget(boot: str | None, device: str, port: int) -> None:
+    """Take back what this process has remembered; raises OSError."""
+    mine = {"boot_id": boot, "device": device, "port": port, "pid": os.getpid()}
+    _write([each for each in _read() if each != mine])
+
+
+def _read() -> list[dict[str, Any]]:
+    """What is recorded; a record that cannot be read counts as one of no known boot."""
+    try:
+        with open(os.path.join(folder(), _NAME), "rb") as file:
+            rows = json.loads(file.read(_LIMIT))
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, RecursionError):
+        return [{"boot_id": None}]
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        return [{"boot_id": None}]
+    return rows
+
+
+def _write(rows: list[dict[str, Any]]) -> None:
+    where = folder()
+    os.makedirs(where, mode=0o700, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f"{_NAME}.", dir=where)
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
+            json.dump(rows, file)
+        os.replace(name, os.path.join(where, _NAME))
+    except OSError:
+        with suppress(OSError):
+            os.unlink(name)
+        raise

@@ -1,0 +1,207 @@
+/*
+ * The timed loop of a pingpong, for loop.py, which has the same loop in Python.
+ *
+ * It knows no verbs library: the calls that have no symbol are handed over as pointers, and
+ * queue pairs, completion queues and work requests as addresses. One thread runs one side, or
+ * both sides of a loopback. It never blocks, and returns soon after the time it is given.
+ *
+ * A side begins with one receive posted and ends with one posted. Of the two sides of a path
+ * one sends first; each sends when a message has arrived, after its receive is posted again.
+ * At most one message is under way, so a side owes at most one send.
+ */
+
+#include <sched.h>
+#include <stdint.h>
+#include <time.h>
+
+enum { LAYOUT_REVISION = 1 };
+enum { MAX_SIDES = 2, BATCH = 4 };
+enum { WR_SEND = 1, WR_RECEIVE = 2 }; /* wr_id; of a failed completion, opcode is not valid */
+enum { POST_SEND, POST_RECV, POLL_CQ };
+enum { DONE, AGAIN, CALL_FAILED, BAD_COMPLETION, UNEXPECTED, WRONG_LENGTH };
+
+enum {
+    MAX_STRIDE = 64,      /* passes from one look at the clock to the next */
+    LONG_STRIDE = 500000, /* ns; calls this slow are not made often without a look */
+    PATIENCE = 50000,     /* ns without a completion, after which others may have the CPU */
+};
+
+struct wc { /* struct ibv_wc */
+    uint64_t wr_id;
+    int32_t status;
+    int32_t opcode;
+    uint32_t vendor_err;
+    uint32_t byte_len;
+    uint8_t rest[24];
+};
+
+struct side {
+    void *qp;
+    void *cq;
+    int (*post_send)(void *qp, void *wr, void **bad_wr);
+    int (*post_recv)(void *qp, void *wr, void **bad_wr);
+    int (*poll_cq)(void *cq, int entries, struct wc *wc);
+    void *send_request;
+    void *receive_request;
+    uint64_t last; /* ns: when the round began */
+    uint64_t rounds;
+    uint32_t payload;
+    uint32_t starts;
+    uint32_t owed;        /* whether a send is to be posted */
+    uint32_t outstanding; /* sends without a completion */
+};
+
+struct loop {
+    uint64_t iterations;
+    uint64_t *times; /* ns, a full round trip each; NULL if no side starts */
+    struct wc *completions;
+    uint32_t depth;
+    uint32_t side_count;
+    struct side sides[MAX_SIDES];
+    /* Why it stopped. */
+    uint32_t result;
+    uint32_t stopped_side;
+    uint32_t failed_call;
+    uint32_t padding;
+    int64_t error;
+    struct wc completion;
+};
+
+_Static_assert(sizeof(struct wc) == 48, "struct ibv_wc");
+
+/* loop.py compares them: a library of another version is not run. */
+const uint32_t rdmadiag_loop_layout[] = {LAYOUT_REVISION, sizeof(struct loop), sizeof(struct side),
+                                         BATCH};
+
+/* ns on the clock of Python's time.monotonic; on a Mac that is not CLOCK_MONOTONIC */
+static uint64_t now(void)
+{
+#ifdef __APPLE__
+    return clock_gettime_nsec_np(CLOCK_UPTIME_RAW);
+#else
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+#endif
+}
+
+static int stop(struct loop *loop, const struct side *side, uint32_t result)
+{
+    loop->result = result;
+    loop->stopped_side = (uint32_t)(side - loop->sides);
+    return -1;
+}
+
+static int refuse(struct loop *loop, const struct side *side, const struct wc *wc, uint32_t result)
+{
+    loop->completion = *wc;
+    return stop(loop, side, result);
+}
+
+/* 0, or -1 if the call failed: it gives an errno, and an old provider minus one. */
+static int check(struct loop *loop, const struct side *side, uint32_t call, int64_t given)
+{
+    if (!given)
+        return 0;
+    loop->failed_call = call;
+    loop->error = given < 0 ? -given : given;
+    return stop(loop, side, CALL_FAILED);
+}
+
+static int send_owed(struct loop *loop, struct side *side)
+{
+    void *bad;
+    if (!side->owed || side->outstanding >= loop->depth)
+        return 0;
+    if (side->starts && !side->rounds)
+        side->last = now();
+    side->owed = 0;
+    side->outstanding++;
+    return check(loop, side, POST_SEND, side->post_send(side->qp, side->send_request, &bad));
+}
+
+static int take_receive(struct loop *loop, struct side *side)
+{
+    void *bad;
+    if (side->starts) {
+        uint64_t time = now();
+        loop->times[side->rounds] = time - side->last;
+        side->last = time;
+    }
+    side->rounds++;
+    side->owed = !side->starts || side->rounds < loop->iterations;
+    return check(loop, side, POST_RECV, side->post_recv(side->qp, side->receive_request, &bad));
+}
+
+static int take(struct loop *loop, struct side *side, const struct wc *wc)
+{
+    if (wc->status)
+        return refuse(loop, side, wc, BAD_COMPLETION);
+    if (wc->wr_id == WR_SEND && side->outstanding) {
+        side->outstanding--;
+        return 0;
+    }
+    if (wc->wr_id != WR_RECEIVE || side->owed || side->rounds == loop->iterations)
+        return refuse(loop, side, wc, UNEXPECTED);
+    if (wc->byte_len != side->payload)
+        return refuse(loop, side, wc, WRONG_LENGTH);
+    return take_receive(loop, side);
+}
+
+/* How many completions there were, or -1 if the loop cannot go on. */
+static int pass(struct loop *loop, struct side *side)
+{
+    int count = side->poll_cq(side->cq, BATCH, loop->completions);
+    if (count < 0)
+        return check(loop, side, POLL_CQ, count);
+    for (int i = 0; i < count; i++)
+        if (take(loop, side, &loop->completions[i]))
+            return -1;
+    return send_owed(loop, side) ? -1 : count;
+}
+
+static int is_done(const struct loop *loop)
+{
+    for (uint32_t i = 0; i < loop->side_count; i++) {
+        const struct side *side = &loop->sides[i];
+        if (side->rounds < loop->iterations || side->owed || side->outstanding)
+            return 0;
+    }
+    return 1;
+}
+
+uint32_t rdmadiag_loop_run(struct loop *loop, uint64_t until)
+{
+    uint64_t looked = now(), busy = looked;
+    uint32_t stride = 1;
+    int found = 0;
+    if (is_done(loop))
+        return DONE;
+    for (uint32_t i = 0; i < loop->side_count; i++)
+        if (send_owed(loop, &loop->sides[i]))
+            return loop->result;
+    for (;;) {
+        for (uint32_t at = 0; at < stride; at++)
+            for (uint32_t i = 0; i < loop->side_count; i++) {
+                int count = pass(loop, &loop->sides[i]);
+                if (count < 0)
+                    return loop->result;
+                if (count && is_done(loop))
+                    return DONE;
+                found |= count;
+            }
+        uint64_t time = now();
+        if (time >= until)
+            return AGAIN;
+        if (time - looked > LONG_STRIDE)
+            stride = 1;
+        else if (stride < MAX_STRIDE)
+            stride *= 2;
+        if (found)
+            busy = time;
+        else if (time - busy > PATIENCE)
+            sched_yield();
+        looked = time;
+        found = 0;
+    }
+}

@@ -1,0 +1,213 @@
+"""The parent of an attempt: starts its child, hears it, passes signals on, kills it when late."""
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from types import FrameType
+from typing import IO, Any, Final
+
+from rdmadiag.answers import refusal
+from rdmadiag.command import abandon
+from rdmadiag.facts import Missing
+from rdmadiag.verbs.child import program
+
+AFTER_SIGNAL_SECONDS: Final = 1.0
+"""For the child to put everything back, once it was told to end."""
+
+_OUTPUT_LIMIT: Final = 1 << 20
+_WARNINGS: Final = 4096  # bytes kept of what the library writes on stderr
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a child wrote, and how it ended."""
+
+    rows: tuple[Row, ...]
+    returncode: int | None  # None: killed
+    unkillable: bool  # and SIGKILL did not end it
+    signal: int | None  # that was passed on to it
+    pid: int
+    seconds: float  # of its life, on the clock of the rows' "at"
+    stderr: str
+
+
+def watch(
+    request: Mapping[str, Any], grace: float, heard: Callable[[Row], None] = lambda row: None
+) -> Watched | Missing:
+    """Runs one attempt; `request` is that of rdmadiag.verbs.pingpong, `heard` gets each row.
+
+    The child ends by itself at request["deadline"], to which what it waited for its peer
+    is added; `grace` seconds later it is killed, as it is AFTER_SIGNAL_SECONDS after a
+    SIGINT or SIGTERM of this process. Missing where no process could be started.
+    """
+    start = float(request["start"])
+    try:
+        child = subprocess.Popen(  # noqa: S603  # our own program
+            program("pingpong"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "LC_ALL": "C"},
+            start_new_session=True,  # ^C of a terminal is for this process, which passes it on
+        )
+    except OSError as error:
+        return refusal(error, "python")
+    assert child.stdin
+    assert child.stdout
+    assert child.stderr
+    with _signals(child.pid) as told, child.stdin, child.stdout, child.stderr:
+        with suppress(BrokenPipeError):
+            child.stdin.write(json.dumps(request).encode() + b"\n")
+            child.stdin.flush()  # and stays open: its end tells the child that we are gone
+        lines = _Lines(heard)
+        warnings = bytearray()
+        limit = _Limit(request, grace)
+        ended = _hear(child, told, lines, warnings, limit)
+        unkillable = False
+        if ended:
+            returncode: int | None = child.wait()
+        else:
+            returncode, unkillable = None, not abandon(child)
+        lines.rest()
+    return Watched(
+        rows=tuple(lines.rows),
+        returncode=returncode,
+        unkillable=unkillable,
+        signal=told.signal,
+        pid=child.pid,
+        seconds=round(time.monotonic() - start, 6),
+        stderr=warnings[:_WARNINGS].decode("utf-8", "backslashreplace"),
+    )
+
+
+class _Limit:
+    """When the child is killed."""
+
+    def __init__(self, request: Mapping[str, Any], grace: float) -> None:
+        self._deadline = float(request["deadline"]) + grace
+        self._until = float(request["until"])
+        self._waiting = request["meet"] == "listen"
+        self._began = time.monotonic()
+
+    def at(self, rows: list[Row], told: "_Told") -> float:
+        """On time.monotonic's clock."""
+        if told.at is not None:
+            return told.at + AFTER_SIGNAL_SECONDS
+        if self._waiting and any(row.get("heard") == "peer" for row in rows[-8:]):
+            self._waiting = False
+            self._deadline += time.monotonic() - self._began
+        if self._waiting:
+            return max(self._deadline, self._until + AFTER_SIGNAL_SECONDS)
+        return self._deadline
+
+
+class _Lines:
+    """JSON objects out of a stream of bytes, a line each; anything else is dropped."""
+
+    def __init__(self, heard: Callable[[Row], None]) -> None:
+        self.rows: list[Row] = []
+        self._heard = heard
+        self._held = b""
+        self._size = 0
+
+    def take(self, chunk: bytes) -> None:
+        self._size += len(chunk)
+        if self._size > _OUTPUT_LIMIT:
+            return
+        *whole, self._held = (self._held + chunk).split(b"\n")
+        for line in whole:
+            self._line(line)
+
+    def rest(self) -> None:
+        self._line(self._held)
+        self._held = b""
+
+    def _line(self, line: bytes) -> None:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            return  # cut short by the kill
+        if isinstance(row, dict):
+            self.rows.append(row)
+            self._heard(row)
+
+
+def _hear(
+    child: "subprocess.Popen[bytes]",
+    told: "_Told",
+    lines: _Lines,
+    warnings: bytearray,
+    limit: _Limit,
+) -> bool:
+    """Whether the child ended before its time was up."""
+    assert child.stdout
+    assert child.stderr
+    with selectors.DefaultSelector() as selector:
+        streams: list[IO[bytes]] = [child.stdout, child.stderr]
+        for stream in streams:
+            selector.register(stream, selectors.EVENT_READ)
+        selector.register(told.woken, selectors.EVENT_READ)
+        while child.stdout in selector.get_map():
+            left = limit.at(lines.rows, told) - time.monotonic()
+            if left <= 0:
+                return False
+            for key, _ in selector.select(left):
+                chunk = os.read(key.fd, 1 << 16)
+                if key.fileobj is told.woken:
+                    continue
+                if not chunk:
+                    selector.unregister(key.fileobj)
+                elif key.fileobj is child.stdout:
+                    lines.take(chunk)
+                else:
+                    warnings += chunk[: max(0, _WARNINGS - len(warnings))]
+    try:
+        child.wait(timeout=max(0.0, limit.at(lines.rows, told) - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+class _Told:
+    """The first signal that came, and the pipe that wakes the wait."""
+
+    def __init__(self, child: int, woken: IO[bytes]) -> None:
+        self.signal: int | None = None
+        self.at: float | None = None
+        self.woken = woken
+        self._child = child
+
+    def note(self, number: int, _frame: FrameType | None) -> None:
+        """Pass it on, once."""
+        if self.signal is None:
+            self.signal, self.at = number, time.monotonic()
+            with suppress(ProcessLookupError):
+                os.kill(self._child, number)
+
+
+@contextmanager
+def _signals(child: int) -> Iterator[_Told]:
+    """SIGINT and SIGTERM go to the child for as long as this lasts."""
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    with open(read, "rb", buffering=0) as woken:
+        told = _Told(child, woken)
+        handlers = {
+            number: signal.signal(number, told.note) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            yield told
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(before)
+            os.close(write)

@@ -1,0 +1,185 @@
+"""The installation compiles the timed loop where it can, and is none the worse where it cannot."""
+
+import ctypes
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[1]
+LOOP = "rdmadiag/verbs/_loop.c"
+LIBRARY = "rdmadiag/verbs/_loop.so"
+
+
+@pytest.fixture
+def hook(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """hatch_build.py; what it takes of hatchling is there while an installation is made."""
+    if importlib.util.find_spec("hatchling") is None:
+        stand_in = ModuleType("interface")
+        stand_in.BuildHookInterface = object  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "hatchling.builders.hooks.plugin.interface", stand_in)
+    spec = importlib.util.spec_from_file_location("hatch_build", CHECKOUT / "hatch_build.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder with the C file, and nothing else of the checkout."""
+    (tmp_path / LOOP).parent.mkdir(parents=True)
+    shutil.copy(CHECKOUT / LOOP, tmp_path / LOOP)
+    return tmp_path
+
+
+@pytest.fixture
+def compiler() -> None:
+    """The machine has one, or a skip."""
+    if not shutil.which("cc"):
+        reason = "no C compiler: cc"
+        if os.environ.get("RDMADIAG_REQUIRE_COMPILER"):
+            pytest.fail(f"{reason}, and RDMADIAG_REQUIRE_COMPILER is set")
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A PATH with nothing on it."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.delenv("CC", raising=False)
+
+
+# --- the compiler ------------------------------------------------------------------------
+
+
+def test_the_loop_is_compiled(hook: Any, root: Path, compiler: None) -> None:
+    made = hook.compile_loop(root)
+    assert made == root / LIBRARY
+    assert ctypes.CDLL(str(made)).rdmadiag_loop_run
+
+
+def test_a_compiler_may_be_named_with_options(
+    hook: Any, root: Path, compiler: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", "cc -Wall '-DA B=1'")
+    assert hook.compile_loop(root)
+
+
+def test_what_an_earlier_version_left_is_replaced(hook: Any, root: Path, compiler: None) -> None:
+    (root / LIBRARY).write_text("of an earlier version")
+    os.utime(root / LIBRARY, (2**32, 2**32))
+    made = hook.compile_loop(root)
+    assert ctypes.CDLL(str(made)).rdmadiag_loop_run
+
+
+def test_without_a_compiler_there_is_no_library(hook: Any, root: Path, no_compiler: None) -> None:
+    assert hook.compile_loop(root) is None
+    assert not (root / LIBRARY).exists()
+
+
+def test_without_a_compiler_nothing_of_an_earlier_version_stays(
+    hook: Any, root: Path, no_compiler: None
+) -> None:
+    (root / LIBRARY).write_text("of an earlier version")
+    assert hook.compile_loop(root) is None
+    assert not (root / LIBRARY).exists()
+
+
+@pytest.mark.parametrize(
+    "named", ["false", "true", "/nonexistent/cc", "/", "cc 'unbalanced", "cc -no-such-option"]
+)
+def test_a_compiler_that_makes_nothing_is_done_without(
+    hook: Any, root: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    monkeypatch.setenv("CC", named)
+    assert hook.compile_loop(root) is None
+    assert not (root / LIBRARY).exists()
+
+
+def test_source_that_does_not_compile_is_done_without(
+    hook: Any, root: Path, compiler: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (root / LOOP).write_text("#error no\n")
+    assert hook.compile_loop(root) is None
+    assert capfd.readouterr() == ("", "")
+
+
+# --- what hatchling makes of it ----------------------------------------------------------
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> Callable[[str], Path]:
+    """`build("wheel" | "editable" | "sdist")` → what hatchling made of a copy of the checkout."""
+    pytest.importorskip("hatchling")
+    copy = tmp_path / "checkout"
+    package = shutil.ignore_patterns("__pycache__", "*.so", "samples")
+    shutil.copytree(CHECKOUT / "rdmadiag", copy / "rdmadiag", ignore=package)
+    for name in (".gitignore", "LICENSE", "README.md", "hatch_build.py", "pyproject.toml"):
+        shutil.copy(CHECKOUT / name, copy / name)
+
+    def built(kind: str) -> Path:
+        program = (
+            "import sys; from hatchling import build as b; print(getattr(b, sys.argv[1])('dist'))"
+        )
+        argv = [sys.executable, "-c", program, f"build_{kind}"]
+        ran = subprocess.run(argv, cwd=copy, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr
+        return copy / "dist" / ran.stdout.strip()
+
+    return built
+
+
+def test_a_wheel_has_the_library_and_is_for_this_platform(
+    build: Callable[[str], Path], compiler: None
+) -> None:
+    wheel = build("wheel")
+    version, tag = wheel.stem.split("-", 2)[1:]
+    assert version
+    assert tag.startswith("py3-none-")
+    assert tag != "py3-none-any"
+    with zipfile.ZipFile(wheel) as archive:
+        assert LIBRARY in archive.namelist()
+        metadata = next(name for name in archive.namelist() if name.endswith("/WHEEL"))
+        assert f"Tag: {tag}\n" in archive.read(metadata).decode()
+        assert "Root-Is-Purelib: false\n" in archive.read(metadata).decode()
+
+
+def test_a_wheel_without_the_library_is_for_every_platform(
+    build: Callable[[str], Path], no_compiler: None
+) -> None:
+    wheel = build("wheel")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert LIBRARY not in archive.namelist()
+        assert "rdmadiag/verbs/loop.py" in archive.namelist()
+
+
+def test_an_editable_installation_has_the_library_in_the_checkout(
+    build: Callable[[str], Path], compiler: None
+) -> None:
+    pytest.importorskip("editables")
+    wheel = build("editable")
+    assert (wheel.parents[1] / LIBRARY).exists()
+
+
+def test_a_source_archive_has_what_compiles_it_and_no_library(
+    build: Callable[[str], Path], compiler: None
+) -> None:
+    archive = build("sdist")
+    (archive.parents[1] / LIBRARY).write_text("made before")
+    with tarfile.open(build("sdist")) as opened:
+        names = {name.partition("/")[2] for name in opened.getnames()}
+    assert {LOOP, "hatch_build.py", "pyproject.toml"} <= names
+    assert LIBRARY not in names

@@ -1,0 +1,664 @@
+"""The timed loop, compiled and in Python: the same steps, and the same reasons to stop."""
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from ctypes import CFUNCTYPE, POINTER, addressof, c_int, c_void_p, memset
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rdmadiag.verbs import loop as module
+from rdmadiag.verbs.abi import IbvWc
+from rdmadiag.verbs.lib import CallFailed
+from rdmadiag.verbs.loop import RECEIVE, SEND, Cause, Loop, Side, Stopped, open_loop, overhead_us
+
+PROGRAM = Path(__file__).with_name("loops.py")
+CHECKOUT = PROGRAM.parents[2]
+SOURCE = CHECKOUT / "rdmadiag" / "verbs" / "_loop.c"
+DEVICES = """
+device a
+port a 1 state=4 max_mtu=4 gid_tbl_len=4 pkey_tbl_len=2
+gid a 1 1 ::ffff:192.0.2.1
+device b
+port b 1 state=4 max_mtu=4 gid_tbl_len=4 pkey_tbl_len=2
+gid b 1 1 ::ffff:192.0.2.2
+"""
+BYTES = 64
+
+
+@pytest.fixture(scope="session")
+def compiled(compile_c: Callable[..., Path]) -> str:
+    """The library, made of _loop.c as it stands."""
+    return str(compile_c(SOURCE, "-shared", "-fPIC", "-Wconversion"))
+
+
+@pytest.fixture(params=["compiled", "python"])
+def library(request: pytest.FixtureRequest) -> str | None:
+    """What open_loop is given: each test is run with both loops."""
+    return request.getfixturevalue("compiled") if request.param == "compiled" else None
+
+
+# --- a device that follows a script --------------------------------------------------------
+
+POST = CFUNCTYPE(c_int, c_void_p, c_void_p, POINTER(c_void_p))
+POLL = CFUNCTYPE(c_int, c_void_p, c_int, POINTER(IbvWc))
+
+
+def completion(number: int, length: int = BYTES) -> IbvWc:
+    """One that succeeded; of a send, the length is not defined."""
+    return IbvWc(wr_id=number, byte_len=length, vendor_err=0xA5A5A5A5)
+
+
+def failure(number: int, status: int, vendor_error: int) -> IbvWc:
+    """One that failed: what ibv_poll_cq(3) does not call valid is noise."""
+    made = IbvWc()
+    memset(addressof(made), 0xA5, ctypes.sizeof(made))
+    made.wr_id, made.status, made.vendor_err = number, status, vendor_error
+    return made
+
+
+SENT, RECEIVED = completion(SEND), completion(RECEIVE)
+NOTHING: tuple[IbvWc, ...] = ()
+Poll = int | Sequence[IbvWc]
+
+
+class Device:
+    """Each poll answers with the next of `polls`, then with nothing; posts succeed but for those.
+
+    An int of `polls` is what poll_cq returns; `posts` has what the first post returns, or
+    the second, and so on.
+    """
+
+    def __init__(
+        self,
+        *polls: Poll,
+        posts: dict[int, int] | None = None,
+        calls: list[str] | None = None,
+        name: str = "",
+    ) -> None:
+        self._polls = list(polls)
+        self._posts = posts or {}
+        self._posted = 0
+        self._name = name
+        self.calls = [] if calls is None else calls
+        self.post_send = POST(lambda *_: self._post("send"))
+        self.post_recv = POST(lambda *_: self._post("receive"))
+        self.poll_cq = POLL(self._poll)
+
+    @property
+    def over(self) -> bool:
+        """Whether the script is at its end."""
+        return not self._polls
+
+    def _post(self, kind: str) -> int:
+        self.calls.append(kind + self._name)
+        self._posted += 1
+        return self._posts.get(self._posted, 0)
+
+    def _poll(self, _: int, room: int, completions: Any) -> int:
+        answer = self._polls.pop(0) if self._polls else NOTHING
+        self.calls.append("poll" + self._name)
+        if isinstance(answer, int):
+            return answer
+        assert len(answer) <= room
+        for at, each in enumerate(answer):
+            completions[at] = each
+        return len(answer)
+
+    def side(self, *, starts: bool) -> Side:
+        """What the loop is given."""
+        pointers = (
+            ctypes.cast(each, c_void_p).value or 0
+            for each in (self.post_send, self.post_recv, self.poll_cq)
+        )
+        return Side(self._name or "mlx5_0", 1, 2, *pointers, 3, 4, starts, BYTES)
+
+
+def opened(
+    device: Device, library: str | None, *, starts: bool, iterations: int = 3, depth: int = 16
+) -> Loop:
+    """A loop of one side."""
+    return open_loop([device.side(starts=starts)], iterations, depth, library)
+
+
+def finish(loop: Loop, *devices: Device) -> bool:
+    """Pass after pass to the end of the scripts: whether it is done."""
+    while not (done := loop.run(0.0)) and not all(device.over for device in devices):
+        pass
+    return done
+
+
+# --- what a side does ----------------------------------------------------------------------
+
+
+def test_the_side_that_starts_sends_first_and_takes_a_time_for_each_answer(
+    library: str | None,
+) -> None:
+    device = Device([SENT], [RECEIVED], NOTHING, [SENT, RECEIVED], [SENT], [RECEIVED])
+    loop = opened(device, library, starts=True)
+    before = time.monotonic_ns()
+    assert finish(loop, device)
+    assert [call for call in device.calls if call != "poll"] == [
+        *("send", "receive", "send", "receive", "send", "receive")
+    ]
+    assert loop.rounds == 3
+    assert len(loop.times_ns) == 3
+    assert all(each > 0 for each in loop.times_ns)
+    assert sum(loop.times_ns) <= time.monotonic_ns() - before
+
+
+def test_the_other_side_answers_and_takes_no_times(library: str | None) -> None:
+    device = Device(NOTHING, [RECEIVED], [SENT], [RECEIVED], [SENT], [RECEIVED], NOTHING, [SENT])
+    loop = opened(device, library, starts=False)
+    assert finish(loop, device)
+    assert [call for call in device.calls if call != "poll"] == ["receive", "send"] * 3
+    assert (loop.rounds, loop.times_ns) == (3, [])
+
+
+def test_a_round_trip_lasts_from_the_send_to_the_answer(library: str | None) -> None:
+    device = Device([SENT], [RECEIVED], [SENT], [RECEIVED])
+    loop = opened(device, library, starts=True, iterations=2)
+    while not loop.run(0.0):
+        time.sleep(0.02)
+    assert all(0.02e9 < each < 10e9 for each in loop.times_ns)
+
+
+def test_the_last_answer_is_not_the_end_while_a_send_has_not_completed(
+    library: str | None,
+) -> None:
+    device = Device([RECEIVED], NOTHING, NOTHING, [SENT])
+    loop = opened(device, library, starts=True, iterations=1)
+    assert not loop.run(time.monotonic() - 1)
+    assert finish(loop, device)
+    assert device.over
+
+
+def test_a_loop_that_is_done_is_done_and_calls_nothing(library: str | None) -> None:
+    device = Device([RECEIVED, SENT])
+    loop = opened(device, library, starts=True, iterations=1)
+    assert finish(loop, device)
+    before = list(device.calls)
+    assert loop.run(0.0)
+    assert loop.run(time.monotonic() + 10)
+    assert device.calls == before
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_a_send_waits_for_room_in_the_queue(library: str | None, depth: int) -> None:
+    device = Device(*[[RECEIVED]] * depth, NOTHING, NOTHING, [SENT])
+    loop = opened(device, library, starts=True, iterations=9, depth=depth)
+    while len(device.calls) - device.calls.count("send") < 2 * depth + 2:
+        loop.run(0.0)
+    assert device.calls.count("send") == depth
+    finish(loop, device)
+    assert device.calls.count("send") == depth + 1
+    assert loop.rounds == depth
+
+
+def test_two_sides_share_a_thread(library: str | None) -> None:
+    calls: list[str] = []
+    first = Device(NOTHING, [SENT, RECEIVED], calls=calls, name="0")
+    second = Device([RECEIVED], [SENT], calls=calls, name="1")
+    loop = open_loop([first.side(starts=True), second.side(starts=False)], 1, 4, library)
+    assert finish(loop, first, second)
+    assert calls == [
+        *("send0", "poll0", "poll1", "receive1", "send1"),
+        *("poll0", "receive0", "poll1"),
+    ]
+    assert (loop.rounds, len(loop.times_ns)) == (1, 1)
+
+
+# --- why it stops --------------------------------------------------------------------------
+
+
+def stopped(loop: Loop, *devices: Device) -> dict[str, Any]:
+    """What the exception says, without what is as always."""
+    with pytest.raises(Stopped) as caught:
+        finish(loop, *devices)
+    usual = {"side": 0, "device": "mlx5_0", "call": None, "errno": 0, "status": None}
+    usual |= {"vendor_error": 0, "is_receive": False, "wrong_length": None}
+    said = vars(caught.value)
+    assert said.keys() == usual.keys() | {"cause"}
+    assert said["device"] in str(caught.value)
+    return {name: value for name, value in said.items() if value != usual.get(name)}
+
+
+@pytest.mark.parametrize("errno", [5, 12, 22, 105])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_post_that_fails(library: str | None, errno: int, sign: int) -> None:
+    for place, call in enumerate(["post_send", "post_recv", "post_send"], 1):
+        device = Device([SENT], [RECEIVED], [SENT], posts={place: sign * errno})
+        said = stopped(opened(device, library, starts=True), device)
+        assert said == {"cause": Cause.CALL_FAILED, "call": call, "errno": errno}
+
+
+@pytest.mark.parametrize("errno", [1, 5, 14, 2**31])
+def test_a_poll_that_fails(library: str | None, errno: int) -> None:
+    device = Device(NOTHING, -errno)
+    said = stopped(opened(device, library, starts=False), device)
+    assert said == {"cause": Cause.CALL_FAILED, "call": "poll_cq", "errno": errno}
+
+
+def test_a_send_that_completes_with_an_error(library: str | None) -> None:
+    device = Device([SENT], [RECEIVED], [failure(SEND, 12, 129)])
+    loop = opened(device, library, starts=True)
+    said = stopped(loop, device)
+    assert said == {"cause": Cause.BAD_COMPLETION, "status": 12, "vendor_error": 129}
+    assert (loop.rounds, len(loop.times_ns)) == (1, 1)
+
+
+def test_a_receive_that_completes_with_an_error(library: str | None) -> None:
+    device = Device([failure(RECEIVE, 5, 244)])
+    said = stopped(opened(device, library, starts=False), device)
+    assert said == {
+        "cause": Cause.BAD_COMPLETION,
+        "status": 5,
+        "vendor_error": 244,
+        "is_receive": True,
+    }
+
+
+@pytest.mark.parametrize("length", [0, 1, BYTES - 1, BYTES + 1, 2**32 - 1])
+def test_a_message_of_another_length(library: str | None, length: int) -> None:
+    device = Device([completion(RECEIVE, length)])
+    assert stopped(opened(device, library, starts=True), device) == {
+        "cause": Cause.WRONG_LENGTH,
+        "status": 0,
+        "is_receive": True,
+        "wrong_length": length,
+    }
+    assert device.calls == ["send", "poll"]
+
+
+@pytest.mark.parametrize(
+    ("polls", "is_receive"),
+    [
+        ([[RECEIVED], [RECEIVED]], True),
+        ([[RECEIVED, RECEIVED]], True),
+        ([[SENT], [SENT]], False),
+        ([[completion(7)]], False),
+        ([[completion(0)]], False),
+    ],
+    ids=[
+        "a message beyond the last",
+        "two messages for one",
+        "a send that was never posted",
+        "a work request that is none of ours",
+        "a work request without a number",
+    ],
+)
+def test_a_completion_that_nothing_explains(
+    library: str | None, polls: list[Poll], is_receive: bool
+) -> None:
+    device = Device(*polls)
+    said = stopped(opened(device, library, starts=True, iterations=1), device)
+    assert said.pop("is_receive", False) is is_receive
+    assert said == {"cause": Cause.UNEXPECTED, "status": 0}
+
+
+def test_an_answer_to_what_was_not_sent_yet(library: str | None) -> None:
+    device = Device([RECEIVED], [RECEIVED])
+    said = stopped(opened(device, library, starts=True, depth=1), device)
+    assert said == {"cause": Cause.UNEXPECTED, "status": 0, "is_receive": True}
+
+
+def test_the_side_that_stopped_is_told(library: str | None) -> None:
+    first, second = Device(name="0"), Device([failure(RECEIVE, 1, 0)], name="1")
+    sides = [first.side(starts=True), second.side(starts=False)]
+    said = stopped(open_loop(sides, 3, 4, library), first, second)
+    assert (said["side"], said["device"]) == (1, "1")
+
+
+# --- both loops do the same ----------------------------------------------------------------
+
+
+class Plausible(Device):
+    """A device of which some polls are words: of the s and r in them, what is due is given."""
+
+    def __init__(self, starts: bool, iterations: int, *polls: Poll | str, **of: Any) -> None:
+        super().__init__(**of)
+        self._polls = list(polls)
+        self._starts = starts
+        self._iterations = iterations
+        self._sends = self._completed = self._received = 0
+
+    def _post(self, kind: str) -> int:
+        self._sends += kind == "send"
+        return super()._post(kind)
+
+    def _poll(self, cq: int, room: int, completions: Any) -> int:
+        if self._polls and isinstance(self._polls[0], str):
+            self._polls[0] = [each for letter in self._polls[0] for each in self._due(letter)]
+        return super()._poll(cq, room, completions)
+
+    def _due(self, letter: str) -> list[IbvWc]:
+        if letter == "s" and self._completed < self._sends:
+            self._completed += 1
+            return [SENT]
+        turn = self._received < self._sends if self._starts else self._received == self._sends
+        if letter == "r" and turn and self._received < self._iterations:
+            self._received += 1
+            return [RECEIVED]
+        return []
+
+
+NUMBERS = st.sampled_from([SEND, RECEIVE, 0])
+FAULTS = st.one_of(
+    st.integers(-200, -1),
+    st.lists(st.builds(completion, NUMBERS, st.sampled_from([BYTES, 0])), min_size=1, max_size=2),
+    st.lists(
+        st.builds(failure, NUMBERS, st.integers(1, 23), st.integers(0, 2**32 - 1)), max_size=1
+    ),
+)
+SCRIPTS = st.tuples(
+    st.lists(st.sampled_from(["", "s", "r", "sr", "rs", "srs"]), max_size=50),
+    st.lists(FAULTS, max_size=1),
+    st.lists(st.sampled_from(["s", "r"]), max_size=3),
+).map(lambda parts: [each for part in parts for each in part])
+FAILING = st.just({}) | st.dictionaries(st.integers(1, 20), st.sampled_from([12, -1]), max_size=1)
+
+
+def told(
+    library: str | None, scripts: list[list[Any]], posts: dict[int, int], starting: int, **of: int
+) -> tuple[Any, ...]:
+    """All that can be seen of a run."""
+    calls: list[str] = []
+    devices = [
+        Plausible(at == starting, of["iterations"], *polls, posts=posts, calls=calls, name=str(at))
+        for at, polls in enumerate(scripts)
+    ]
+    sides = [device.side(starts=at == starting) for at, device in enumerate(devices)]
+    loop = open_loop(sides, of["iterations"], of["depth"], library)
+    try:
+        end: Any = finish(loop, *devices)
+    except Stopped as caught:
+        end = vars(caught)
+    return end, calls, loop.rounds, len(loop.times_ns)
+
+
+@given(
+    scripts=st.lists(SCRIPTS, min_size=1, max_size=2),
+    posts=FAILING,
+    starting=st.integers(0, 1),
+    iterations=st.integers(1, 8),
+    depth=st.integers(1, 3),
+)
+def test_both_loops_do_the_same(compiled: str, scripts: list[list[Any]], **of: Any) -> None:
+    assert told(compiled, scripts, **of) == told(None, scripts, **of)
+
+
+# --- when it returns -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_it_returns_soon_when_nothing_comes(library: str | None, starts: bool) -> None:
+    device = Device()
+    loop = opened(device, library, starts=starts)
+    until = time.monotonic() + 0.05
+    assert not loop.run(until)
+    assert 0 <= time.monotonic() - until < 0.5
+    assert device.calls.count("poll") > 100
+
+
+def test_it_returns_soon_when_something_comes_at_every_poll(library: str | None) -> None:
+    nothing = ctypes.cast(ctypes.CDLL(None).abs, c_void_p).value or 0
+    side = Side("", 0, 2, nothing, nothing, nothing, 0, 0, starts=True, payload=BYTES)
+    loop = open_loop([side], 10_000_000, 1, library)
+    loop.completions[0], loop.completions[1] = SENT, RECEIVED
+    until = time.monotonic() + 0.05
+    assert not loop.run(until)
+    assert 0 <= time.monotonic() - until < 0.5
+    assert 0 < loop.rounds < 10_000_000
+
+
+def test_slow_polls_do_not_make_it_late(library: str | None) -> None:
+    device = Device()
+    poll = device.poll_cq
+
+    def slow(*arguments: Any) -> int:
+        time.sleep(0.02)
+        return poll(*arguments)
+
+    device.poll_cq = POLL(slow)
+    loop = opened(device, library, starts=True)
+    until = time.monotonic() + 0.2
+    assert not loop.run(until)
+    # 64 of them, from one look at the clock to the next, are 1.3 s.
+    assert time.monotonic() - until < 0.7
+
+
+def test_a_time_that_is_past_is_one_pass(library: str | None) -> None:
+    device = Device()
+    loop = opened(device, library, starts=False)
+    for _ in range(10):
+        assert not loop.run(-1.0)
+    assert 9 <= device.calls.count("poll") <= 10
+
+
+def test_others_get_the_cpu_while_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_way: list[bool] = []
+    monkeypatch.setattr(module.os, "sched_yield", lambda: given_way.append(True))
+    opened(Device(), None, starts=True).run(time.monotonic() + 0.05)
+    assert given_way
+
+
+# --- on the fake library -------------------------------------------------------------------
+
+
+@pytest.fixture
+def both_sides(fake_verbs: Any, library: str | None) -> Iterator[Callable[..., dict[str, Any]]]:
+    """What loops.py tells; nothing must be left open."""
+
+    def ran(rules: str = "", **options: Any) -> dict[str, Any]:
+        fake = fake_verbs(DEVICES + rules)
+        argv = [sys.executable, PROGRAM, fake.library, json.dumps({"compiled": library, **options})]
+        ended = subprocess.run(
+            argv,
+            env=os.environ | fake.environ | {"PYTHONPATH": str(CHECKOUT)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (ended.returncode, ended.stderr) == (0, "")
+        told: dict[str, Any] = json.loads(ended.stdout)
+        assert told.pop("kind") == ("compiled" if library else "python")
+        return told
+
+    return ran
+
+
+RC, UC = 2, 3
+FLUSHED, NO_RECEIVE = 5, 13
+"""Statuses: of a receive when its queue pair fails, of a send that finds none."""
+
+
+@pytest.mark.parametrize("kind", [RC, UC])
+@pytest.mark.parametrize("starting", [0, 1])
+@pytest.mark.parametrize("iterations", [1, 2, 500])
+def test_every_round_is_done_and_timed(
+    both_sides: Any, kind: int, starting: int, iterations: int
+) -> None:
+    told = both_sides(kind=kind, starting=starting, iterations=iterations)
+    assert (told["done"], told["rounds"], told["runs"]) == (True, iterations, 1)
+    assert len(told["times"]) == iterations
+    assert all(0 < each < 20e9 for each in told["times"])
+
+
+def test_one_receive_is_posted_at_each_end_when_it_is_done(both_sides: Any) -> None:
+    # The sender's own receive is flushed when its second message finds none.
+    assert both_sides()["after"] == [0, NO_RECEIVE, FLUSHED]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4])
+def test_it_goes_on_where_it_was(both_sides: Any, depth: int) -> None:
+    told = both_sides(iterations=200, depth=depth, slice=1e-5)
+    assert (told["done"], told["rounds"], len(told["times"])) == (True, 200, 200)
+    assert told["runs"] > 10
+
+
+def test_a_round_trip_is_two_messages(both_sides: Any) -> None:
+    told = both_sides("on post_send slow=20", iterations=3)
+    assert all(40e6 <= each < 2e9 for each in told["times"])
+
+
+@pytest.mark.parametrize("spared", [0, 1, 2, 3, 8])
+def test_a_completion_with_an_error_stops_it(both_sides: Any, spared: int) -> None:
+    told = both_sides(f"on poll_cq after={spared} wc=10,65")
+    said = told["stopped"]
+    assert (said["cause"], said["status"], said["vendor_error"]) == ("bad_completion", 10, 65)
+    assert told["rounds"] <= spared
+
+
+def test_a_message_that_is_lost_stops_rc_with_retry_exceeded(both_sides: Any) -> None:
+    told = both_sides("on post_send after=6 drop")
+    assert told["stopped"] == {
+        "cause": "bad_completion",
+        "device": "a",
+        "status": 12,
+        "vendor_error": 129,
+    }
+    assert (told["rounds"], len(told["times"])) == (3, 3)
+
+
+def test_a_message_that_is_lost_leaves_uc_waiting(both_sides: Any) -> None:
+    told = both_sides("on post_send after=6 drop", kind=UC, slice=0.05, seconds=0.3)
+    assert (told["done"], told["rounds"], len(told["times"])) == (False, 3, 3)
+    assert told["runs"] > 2
+
+
+@pytest.mark.parametrize("device", ["a", "b"])
+@pytest.mark.parametrize(
+    ("call", "spared"), [("post_send", 0), ("post_send", 4), ("post_recv", 4), ("poll_cq", 9)]
+)
+def test_a_call_that_fails_stops_it(both_sides: Any, device: str, call: str, spared: int) -> None:
+    told = both_sides(f"on {call} {device} after={spared} errno=11")
+    wanted = {"cause": "call_failed", "device": device, "call": call, "errno": 11}
+    assert told["stopped"] == wanted | ({"side": 1} if device == "b" else {})
+
+
+def test_a_peer_that_sends_less_stops_it(both_sides: Any) -> None:
+    told = both_sides(sent=63)
+    wanted = {"cause": "wrong_length", "device": "a", "is_receive": True, "wrong_length": 63}
+    assert told["stopped"] == wanted
+
+
+# --- which loop it is ----------------------------------------------------------------------
+
+
+def test_it_is_compiled_where_the_library_can_be_loaded(library: str | None) -> None:
+    assert opened(Device(), library, starts=True).kind == ("compiled" if library else "python")
+
+
+def test_a_library_that_is_not_there_is_done_without(tmp_path: Path) -> None:
+    assert opened(Device(), str(tmp_path / "_loop.so"), starts=True).kind == "python"
+
+
+def test_a_file_that_is_no_library_is_done_without(tmp_path: Path) -> None:
+    (tmp_path / "_loop.so").write_bytes(b"\x7fELF of another machine")
+    assert opened(Device(), str(tmp_path / "_loop.so"), starts=True).kind == "python"
+
+
+LAYOUT = "const uint32_t rdmadiag_loop_layout[]"
+
+
+@pytest.mark.parametrize(
+    ("written", "instead"),
+    [
+        ("LAYOUT_REVISION = 1", "LAYOUT_REVISION = 2"),
+        ("MAX_SIDES = 2", "MAX_SIDES = 3"),
+        ("BATCH = 4", "BATCH = 8"),
+        (LAYOUT, LAYOUT.replace("rdmadiag_", "")),
+        ("uint32_t rdmadiag_loop_run", "uint32_t another_loop_run"),
+    ],
+    ids=["revision", "structure", "batch", "no layout", "no function"],
+)
+def test_a_library_of_another_version_is_done_without(
+    compile_c: Callable[..., Path], tmp_path: Path, written: str, instead: str
+) -> None:
+    source = SOURCE.read_text()
+    assert written in source
+    (tmp_path / "other.c").write_text(source.replace(written, instead))
+    other = compile_c(tmp_path / "other.c", "-shared", "-fPIC")
+    assert opened(Device(), str(other), starts=True).kind == "python"
+
+
+@pytest.mark.parametrize(
+    ("starts", "iterations", "depth"),
+    [
+        ([], 1, 1),
+        ([True, False, False], 1, 1),
+        ([True, True], 1, 1),
+        ([False, False], 1, 1),
+        ([True], 0, 1),
+        ([True], 1, 0),
+    ],
+)
+def test_what_is_no_pingpong_is_refused(
+    library: str | None, starts: list[bool], iterations: int, depth: int
+) -> None:
+    device = Device()
+    with pytest.raises(ValueError, match="sides"):
+        open_loop([device.side(starts=each) for each in starts], iterations, depth, library)
+
+
+def test_a_device_without_one_of_the_calls_is_told(library: str | None) -> None:
+    with pytest.raises(CallFailed) as caught:
+        open_loop([Side("", 1, 1, 1, 0, 1, 1, 1, starts=True, payload=1)], 1, 1, library)
+    assert (caught.value.call, caught.value.errno) == ("ibv_context_ops", 0)
+
+
+def test_the_structures_are_those_of_the_c_file(
+    compile_c: Callable[..., Path], tmp_path: Path
+) -> None:
+    structures = {"wc": IbvWc, "side": module._Side, "loop": module._Loop}
+    places = [
+        (name, field)
+        for name, structure in structures.items()
+        for field, *_ in structure._fields_
+        if name != "wc" or field in ("wr_id", "status", "opcode", "vendor_err", "byte_len")
+    ]
+    asked = [f"offsetof(struct {name}, {field})" for name, field in places]
+    asked += [f"sizeof(struct {name})" for name in structures]
+    body = "".join(f'printf("%zu\\n", {each});\n' for each in asked)
+    headers = "".join(f"#include {each}\n" for each in ("<stddef.h>", "<stdio.h>", f'"{SOURCE}"'))
+    program = tmp_path / "layout.c"
+    program.write_text(f"{headers}int main(void)\n{{\n{body}return 0;\n}}\n")
+    printed = subprocess.run([compile_c(program)], capture_output=True, text=True, check=True)
+    wanted = [getattr(structures[name], field).offset for name, field in places]
+    wanted += [ctypes.sizeof(each) for each in structures.values()]
+    assert [int(line) for line in printed.stdout.splitlines()] == wanted
+    assert ctypes.sizeof(IbvWc) == 48
+
+
+def test_it_needs_nothing_but_the_standard_library() -> None:
+    program = "import sys; sys.path.append(sys.argv[1]); import rdmadiag.verbs.loop"
+    subprocess.run([sys.executable, "-I", "-S", "-c", program, CHECKOUT], check=True)
+
+
+# --- what it costs -------------------------------------------------------------------------
+
+
+def test_the_overhead_is_that_of_the_loop_in_use(compiled: str) -> None:
+    fast, slow = overhead_us(compiled), overhead_us(None)
+    assert 0 < fast < slow < 1000
+
+
+def test_a_stand_in_iteration_is_what_a_half_round_trip_needs(library: str | None) -> None:
+    # What overhead_us has abs do, counted: one poll, one receive and one send each.
+    device = Device(*[[SENT, RECEIVED]] * 5, [SENT])
+    loop = opened(device, library, starts=True, iterations=5, depth=1)
+    assert finish(loop, device)
+    assert {kind: device.calls.count(kind) for kind in ("poll", "receive", "send")} == {
+        "poll": 5,
+        "receive": 5,
+        "send": 5,
+    }
