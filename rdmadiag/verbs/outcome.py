@@ -82,7 +82,8 @@ def conclude(
     if returncode is not None and returncode < 0 and signal is None:
         return _died(attempt, hanging, -returncode)
     if returncode is None and (hanging or result is None or stage is Stage.TEARDOWN):
-        return _killed(attempt, hanging, signal)
+        before = _resulting(attempt, result) if result else None
+        return _killed(attempt, hanging, signal, before)
     if result is None:
         if signal is None:
             raise Nonsense(f"no result, exit code {returncode}")
@@ -204,9 +205,13 @@ def _died(attempt: Attempt, hanging: Step | None, number: int) -> Attempt:
     )
 
 
-def _killed(attempt: Attempt, hanging: Step | None, signal: str | None) -> Attempt:
+def _killed(
+    attempt: Attempt, hanging: Step | None, signal: str | None, before: Attempt | None
+) -> Attempt:
     why = f"after {signal}" if signal else "at the deadline"
     what = f"{hanging.call} had not returned" if hanging else f"{attempt.stage} had not ended"
+    if before and before.outcome is not Outcome.VERIFIED:
+        why += f" (before that, at {before.stage}: {before.summary})"
     if not attempt.touched and signal:
         return replace(attempt, outcome=Outcome.INTERRUPTED, summary=f"{what} {why}")
     return replace(
