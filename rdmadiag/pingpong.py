@@ -103,7 +103,7 @@ def run(
         return Result(_unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform), (), ())
     accepted = tuple(dict.fromkeys(reason for end in ends for reason in end.reasons))
     watched = _watch(host, ends, meeting, secret, start, deadline, boot, heard)
-    return Result(_concluded(watched, ends, platform), ends, accepted)
+    return Result(_concluded(watched, ends, meeting, platform), ends, accepted)
 
 
 def _asks_too_much(end: Candidate) -> bool:
@@ -168,7 +168,10 @@ class _Record:
 
 
 def _concluded(
-    watched: Watched | Missing, ends: tuple[Candidate, ...], platform: Platform
+    watched: Watched | Missing,
+    ends: tuple[Candidate, ...],
+    meeting: Meeting | None,
+    platform: Platform,
 ) -> Attempt:
     if isinstance(watched, Missing):
         text = f"no process could be started: {watched}"
@@ -183,6 +186,7 @@ def _concluded(
             signal=None if watched.signal is None else Signals(watched.signal).name,
             unkillable=watched.unkillable,
             pid=watched.pid,
+            role=meeting.role if meeting else None,
         )
     except Nonsense as error:
         raise BrokenChild(f"{error}: {watched.stderr.strip()[-500:]}") from error

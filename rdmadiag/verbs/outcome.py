@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from rdmadiag.errnos import Platform, errno_text
 from rdmadiag.explain.completions import completion_text
@@ -48,6 +48,7 @@ def conclude(
     signal: str | None = None,
     unkillable: bool = False,
     pid: int | None = None,
+    role: Literal["listen", "connect"] | None = None,
 ) -> Attempt:
     """What the child's lines say, and how it ended: `returncode` None where it was killed.
 
@@ -77,6 +78,7 @@ def conclude(
         touched=any(step.call == "ibv_open_device" for step in steps),
         rounds=next((row["rounds"] for row in reversed(rows) if "rounds" in row), None),
         pid=pid if unkillable else None,
+        role=role,
     )
     hanging = next((step for step in reversed(steps) if step.seconds is None), None)
     if returncode is not None and returncode < 0 and signal is None:
