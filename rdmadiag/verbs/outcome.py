@@ -83,7 +83,8 @@ def conclude(
     hanging = next((step for step in reversed(steps) if step.seconds is None), None)
     if returncode is not None and returncode < 0 and signal is None:
         return _died(attempt, hanging, -returncode)
-    if returncode is None and (hanging or result is None or stage is Stage.TEARDOWN):
+    unfinished = result is None or attempt.teardown is Teardown.ABANDONED
+    if returncode is None and (hanging or unfinished):
         before = _resulting(attempt, result) if result else None
         return _killed(attempt, hanging, signal, before)
     if result is None:
@@ -248,6 +249,7 @@ def _resulting(attempt: Attempt, result: Row) -> Attempt:
 def _call_failed(attempt: Attempt, result: Row) -> Attempt:
     call, number = str(result["call"]), int(result["errno"])
     told = errno_text(number, attempt.platform) if number else "it gave no errno"
+    told = attempt.summary or told
     if call == "poll_cq":  # man ibv_poll_cq: negative, and no errno
         number, told = 0, f"it returned -{number}"
     text = f"{call} failed: {told}"
@@ -301,9 +303,10 @@ def _torn_down(attempt: Attempt) -> Attempt:
     """Data that arrived does not make up for an object that is still there."""
     if attempt.outcome is not Outcome.VERIFIED or attempt.teardown is not Teardown.FAILED:
         return attempt
-    failed = next(
-        step for step in attempt.steps if step.stage is Stage.TEARDOWN and step.errno is not None
-    )
+    refused = [step for step in attempt.steps if step.stage is Stage.TEARDOWN and step.errno]
+    if not refused:
+        raise Nonsense("verified, and never torn down")
+    failed = refused[0]
     return replace(
         attempt,
         outcome=Outcome.TEARDOWN_FAILED,
