@@ -38,6 +38,11 @@ def completion(status: int) -> CompletionStatus | None:
     return _BY_NUMBER.get(status)
 
 
+def statuses() -> tuple[CompletionStatus, ...]:
+    """The whole enum, in its order."""
+    return _STATUSES
+
+
 def completion_text(status: int, vendor_error: int) -> str:
     """Number, symbol, the library's text and the vendor's number in one phrase."""
     found = completion(status)
