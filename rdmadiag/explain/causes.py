@@ -79,6 +79,10 @@ _CAUSES: Final[dict[tuple[str, str, int], tuple[Cause, ...]]] = {
     ("darwin", Stage.REG_MR, 0): _NULL_MR,
     ("darwin", Stage.REG_MR, 12): _NULL_MR,
     ("darwin", Stage.REG_MR, 22): _NULL_MR,
+    # ibv_devinfo -v of one pair of machines: max_cq 11
+    ("darwin", Stage.CREATE_CQ, 0): (
+        Cause("cq-exhausted", "perhaps all completion queues of the device are in use: about 11"),
+    ),
     # TN3205, ml-explore/mlx#3162, PR#4209
     ("darwin", Stage.CREATE_QP, 16): (
         Cause(

@@ -296,14 +296,14 @@ _STAGES: Final = tuple(
             r"|(?:regist\w*|reg) (?:the )?(?:user |gpu |local |host )?(?:memory|MR|buffer)"
             r"|memory regist|(?:allocate|create|register) (?:an? )?(?:MR|memory region)|reg_mr"
             r"|\bmr_reg|:mr:"),
-        (Stage.CREATE_CQ, r"ibv_create_cq\w*|CREATE_CQ|creat\w+ (?:an? |the )?(?:CQ|completion queue)"),
+        (Stage.CREATE_CQ, r"ibv_create_cq\w*|CREATE_CQ|(?:creat|resiz)\w* (?:an? |the )?(?:CQ\b|completion queue)"),
         (Stage.CREATE_QP, r"(?:ibv|rdma|mlx5dv|efadv)_create_(?:qp|srq|dct)\w*|CREATE_(?:QP|DCT|SRQ|XRC)"
             r"|creat\w+ (?:an? |the )?(?:\w+ )?(?:QP\b|queue pair)"),
         (Stage.ALLOC_PD, r"ibv_alloc_(?:pd|parent)\w*|ALLOC_PD"
             r"|(?:alloc\w*|creat\w+) (?:an? |the )?(?:PD\b|protection domain)"),
         (Stage.OPEN, r"ibv_(?:open|get_device|import|query_(?:device|port|gid|pkey))\w*|mlx5dv_open"
             r"|ALLOC_UAR|open(?:ing)? (?:the )?(?:ib |rdma |infiniband |verbs )?device"
-            r"|get (?:the )?(?:device )?context|query (?:the )?(?:port|device|gid)"),
+            r"|/dev/infiniband|\buverbs\d|get (?:the )?(?:device )?context|query (?:the )?(?:port|device|gid)"),
         (Stage.RTR, r"ibv_modify_qp|modify[ _](?:the )?qp|chang\w+ (?:the )?queue pair"
             r"|ibv_create_ah|create[ _](?:an? )?(?:ah\b|address handle)"),
         (CONNECT, r"rdma_(?:resolve|connect|accept|listen|bind|create_id|create_ep|getaddrinfo"
@@ -350,7 +350,10 @@ _WC_TEXTS: Final = tuple(
     )
 )
 _COMPLETION: Final = re.compile(
-    r"completion|\bwc\b|\bwc[._]|\bcqe?\b|wr_?id|opcode|vendor[ _]|syndrom|work request", re.IGNORECASE
+    r"completion(?! (?:queue|channel|vector))|\bwc\b|\bwc[._]|\bcqe?\b|wr_?id|opcode|vendor[ _]|syndrom|work request", re.IGNORECASE
+)
+_MAKING_A_QUEUE: Final = re.compile(
+    r"(?:creat|resiz|destroy|allocat)\w* .{0,24}(?:\bcq\b|completion queue)", re.IGNORECASE
 )
 _WC_NUMBER: Final = re.compile(
     r"\b(?:wc[._ ])?(?:failed )?(?:status|error|err)(?: code| number)?[ =:(]*\(?(\d{1,2})\b(?![.:]\d)",
@@ -377,7 +380,7 @@ def _status(text: str) -> int | None:
     for pattern, number in _WC_TEXTS:
         if pattern.search(text):
             return number
-    if not _COMPLETION.search(text):
+    if not _COMPLETION.search(text) or _MAKING_A_QUEUE.search(text):
         return None
     for found in (_IN_BRACKETS.search(text), *_WC_NUMBER.finditer(text)):
         if found and int(found[1]) and completion(int(found[1])):

@@ -215,8 +215,9 @@ def _of_call(found: Fields) -> Saying | None:
 _STATED: Final = re.compile(
     r"(?:fail\w*|unable|could ?n[o']t|cannot|can't|error).{0,60}"
     r"(?:\bQP\b|queue pair|\bCQ\b|completion queue|\bPD\b|protection domain|\bMR\b|memory region"
-    r"|\bHCA\b|\bRTR\b|\bRTS\b|address handle|\bAH\b|INIT ?(?:->|→)|(?:ib|rdma|verbs|open) device)"
-    r"|(?:queue pair|\bQP\b|INIT ?(?:->|→) ?RTR).{0,60}fail",
+    r"|\bHCA\b|\bRTR\b|\bRTS\b|address handle|\bAH\b|INIT ?(?:->|→)|(?:ib|rdma|verbs|open) device"
+    r"|context for|post (?:send|recv|receive)|regist\w+ (?:\w+ ){0,2}memory)"
+    r"|(?:queue pair|\bQP\b|INIT ?(?:->|→) ?RTR|regist\w+ (?:\w+ ){0,2}memory).{0,60}fail",
     re.IGNORECASE,
 )
 
@@ -281,6 +282,7 @@ _USUAL: Final = {
     ("darwin", Stage.OPEN): (0,),
     ("darwin", Stage.ALLOC_PD): (0,),
     ("darwin", Stage.REG_MR): (0,),
+    ("darwin", Stage.CREATE_CQ): (0,),
     ("darwin", Stage.CREATE_QP): (16, 102),
     ("darwin", Stage.RTR): (22, 96, 60),
 }

@@ -219,7 +219,7 @@ SIGNS: Final = (
     _row(
         "cq-event", Kind.FAILURE, Stage.DATA, r"IBV_EVENT_(?:CQ|SRQ)_ERR|\bS?R?CQ (?:catastrophic )?error\b",
         (Cause("cq-overrun", "more completions came than the queue holds"),), (_DMESG,),
-        only=r"event|NET/IB|ibv|rdma|ucx|hca|mlx",
+        only=r"event",
     ),
     _row(
         "fabric-event", Kind.NOTE, Stage.DATA,
@@ -236,7 +236,7 @@ SIGNS: Final = (
         (_NO_ROUTE, _NO_SM), ("ip route get PEER", _GIDS, "sudo sminfo"),
     ),
     _row(
-        "unreachable", Kind.FAILURE, CONNECT, r"RDMA_CM_EVENT_UNREACHABLE",
+        "unreachable", Kind.FAILURE, CONNECT, r"RDMA_CM_EVENT_UNREACHABLE|rdma\w*\b.{0,60}\bunreachable",
         (_UNREACHABLE, _NOT_LISTENING), ("ip route get PEER", "ip neigh", _AT_PEER),
     ),
     _row(
@@ -299,7 +299,7 @@ SIGNS: Final = (
     ),
     # --- libraries and drivers -----------------------------------------------------------
     _row(
-        "abi-mismatch", Kind.FAILURE, Stage.OPEN, r"does(?:n't| not) support the kernel ABI",
+        "abi-mismatch", Kind.FAILURE, Stage.OPEN, r"does(?:n't| not) support the kernel ABI|kernel ABI.{0,30}does(?:n't| not) match",
         (Cause("abi-mismatch", "the provider library and the host's driver are of different releases"),),
         _LIBRARIES,
     ),
@@ -370,7 +370,7 @@ SIGNS: Final = (
     _row(
         "gid-query-failed", Kind.FAILURE, Stage.RTR,
         r"(?:query|get|find|read|select|choose|pick)\w*.{0,24}\bgids?\b.{0,80}(?:no data|not found|fail|invalid|error)"
-        r"|fail\w* to (?:query|get|find|read|select).{0,24}\bgids?\b|\bgid.{0,30}(?:not found|is (?:empty|zero|null|invalid))"
+        r"|(?:fail\w* to|could ?n[o']t|can't|cannot|unable to) (?:query|get|find|read|select).{0,24}\bs?gids?\b|\bgid.{0,30}(?:not found|is (?:empty|zero|null|invalid))"
         r"|no (?:suitable|valid|usable|matching|available)?.{0,16}\bgids?\b",
         (_NO_GID, _OTHER_NETNS, _IPV6_ONLY),
         (_GIDS, "ip -brief address", "# a container needs host networking, or an interface of the NIC (SR-IOV, macvlan)"),
@@ -382,7 +382,7 @@ SIGNS: Final = (
     ),
     _row(
         "named-device-absent", Kind.FAILURE, Stage.OPEN,
-        r"(?:device|HCA|port|NIC|adapter)s?\b.{0,50}(?:not found|is not available|does not exist|not exist|no match)"
+        r"no match\w* (?:\w+ )?(?:devices?|HCAs?|NICs?)|(?:device|HCA|port|NIC|adapter)s?\b.{0,50}(?:not found|is not available|does not exist|not exist|no match)"
         r"|(?:unable to|could ?n[o']t|cannot|can't|fail\w* to|did not) (?:find|locate|get).{0,40}(?:device|HCA|NIC)"
         r"|(?:device|HCA) list.{0,20}(?:empty|no match)",
         (_ABSENT, _NO_DEVICE, Cause("uverbs-node-missing", "the device has no node in /dev/infiniband")),

@@ -25,7 +25,9 @@ CONTEXT: Final = (
     *("rnic", "protection domain", "memory region", "alloc_pd", "reg_mr", "create_cq", "pkey"),
     *("ibrc", "ibgda", "ib device", "ib dev", "ib port", "tbt_", "pingpong", "subnet manager"),
     *("cm event", "reg mr", "register memory", "srd ", "efa ", "efa:", "ib_core", "ib_uverbs"),
-    *("active mtu", "active_mtu", "port number", "link layer"),
+    *("alloc pd", "allocate pd", "create cq", "creating cq", "creating qp", "resize cq"),
+    *("create mr", "allocate mr", "register mr", "context for ", "create srq", "create ah"),
+    *("sgid", "post receive", "post recv", "post send", "uverbs", "ice 0000:", "active mtu", "active_mtu", "port number", "link layer"),
 )
 """Of RDMA."""
 
@@ -35,11 +37,11 @@ TROUBLE: Final = (
     *("refused", "unreachable", "invalid", "denied", "fatal", "down", "disconnect"),
     *("unplugged", "removed", "flush", "abort", "lost", "not permitted", "missing"),
     *("not support", "unsupported", "n't support", "no device", "no ib ", "no suitable"),
-    *("no active", "no rdma", "no ipv4", "no usable", "no such", "no data", "no available", "no subnet"),
+    *("no active", "no rdma", "no ipv4", "no usable", "no such", "no data", "n't match", "not match", "no available", "no subnet"),
     *("no hca", "no infiniband", "not active", "not available", "is not ", "not in ", "null "),
     *("non-zero status", "exhaust", "segfault", "segmentation", "sigsegv", "catastrophic"),
     *("violation", "severely", "too low", "insufficient", "disabled", "compromised", "timeout"),
-    *("higher than", "out of ", "no matching", "inactive", "state: init", "initializing"),
+    *("higher than", "out of ", "no match", "inactive", "state: init", "initializing"),
     *("table change", "lid change", "busy", "reset", "unlimited", "rejected", "does not"),
     *("unresponsive", "not detect", "neither ", "no gid", "no valid", "no protection", "empty"),
     *("limits", "no resources", "status=", "incorrect", "mismatch", "not register", "no route"),
