@@ -214,6 +214,7 @@ _NAMED: Final = re.compile(
     r"(?:\b(?:hca|IB device|RDMA device|ibdev|Local device|Local adapter)[: =]+|\bon dev )"
     r"['\"]?([A-Za-z]\w*)(?::(\d+))?"
 )
+_BELOW: Final = re.compile(r"(?:\s*Local host:.*\n)?\s*Local (?:device|adapter):\s+(\w+)()")
 _PCI: Final = re.compile(r"\b(?:mlx[45]_core|bnxt_en|irdma|ice|ionic|hns3) ([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d)")
 _NOT_NAMES: Final = frozenset({"not", "found", "error", "failed", "is", "no", "for", "with", "was"})
 
@@ -224,9 +225,9 @@ def _device(text: str, after: str) -> tuple[str | None, int | None]:
         return found[1], int(port) if port else None
     if found := _PCI.search(text):
         return found[1], None
-    for where in (text, after):
-        if (found := _NAMED.search(where)) and found[1].lower() not in _NOT_NAMES:
-            return found[1], int(found[2]) if found[2] else None
+    found = _NAMED.search(text) or _BELOW.match(after)
+    if found and found[1].lower() not in _NOT_NAMES:
+        return found[1], int(found[2]) if found[2] else None
     return None, None
 
 

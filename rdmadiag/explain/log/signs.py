@@ -44,6 +44,7 @@ class Sign:
 
 def sign_of(text: str, platform: str) -> Sign | None:
     """The first row that fits the line."""
+    text = text.lower()
     for row in SIGNS:
         if row.platform not in (None, platform):
             continue
@@ -166,12 +167,19 @@ def _row(
         word,
         kind,
         stage,
-        re.compile(pattern, re.IGNORECASE),
+        _lowercase(pattern),
         found,
         lines,
         platform,
-        re.compile(only, re.IGNORECASE) if only else None,
+        _lowercase(only) if only else None,
     )
+
+
+def _lowercase(pattern: str) -> "re.Pattern[str]":
+    """Of lowercase text: several times as fast as a pattern that ignores case."""
+    if re.search(r"\\[A-Z]", pattern):
+        raise ValueError(f"{pattern!r} would mean something else in lowercase")
+    return re.compile(pattern.lower())
 
 
 _FAILS: Final = (

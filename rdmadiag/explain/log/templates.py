@@ -10,7 +10,7 @@ _PCI = ":"
 
 def facts_of(found: Fields) -> dict[str, str]:
     """Names come from the log: each is one word of the shell."""
-    facts = {"on": "", "on_device": ""}
+    facts = {"on": "", "on_device": "", "source": "ADDRESS", "target": "PEER"}
     if found.device and _PCI not in found.device:
         port = found.port or 1
         at = f"{found.device}:{found.port}" if found.port else found.device
