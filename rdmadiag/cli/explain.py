@@ -40,7 +40,11 @@ def _number(context: click.Context, option: click.Parameter, value: str | None) 
 )
 @click.option("--stage", type=click.Choice(_STAGES), help="Where the errno was seen.")
 @click.option(
-    "--vendor-err", "vendor_error", metavar="N", callback=_number, help="Of a completion: 129, 0x81."
+    "--vendor-err",
+    "vendor_error",
+    metavar="N",
+    callback=_number,
+    help="Of a completion: 129, 0x81.",
 )
 @click.option(
     "--here",

@@ -73,8 +73,10 @@ def _retries(value: str) -> str | None:
 
 
 def _flag(value: str) -> str | None:
-    return None if value.lower() in ("0", "1", "y", "n", "yes", "no", "true", "false") else (
-        f"{value!r} is neither 0 nor 1"
+    return (
+        None
+        if value.lower() in ("0", "1", "y", "n", "yes", "no", "true", "false")
+        else (f"{value!r} is neither 0 nor 1")
     )
 
 
@@ -112,14 +114,17 @@ _PIN: Final = (
 VARIABLES: Final = (
     # NVIDIA/nccl 2.30.7, src/transport/net_ib
     Variable(
-        "NCCL_IB_GID_INDEX", "NCCL, RCCL",
+        "NCCL_IB_GID_INDEX",
+        "NCCL, RCCL",
         "The row of the GID table to send from, on RoCE; ignored on InfiniBand. Unset or -1: "
         "chosen since 2.21 (2.20 and older: 0).",
         (*_PIN, "Mooncake reads it too, where MC_GID_INDEX is not set"),
-        _GIDS, _gid_index,
+        _GIDS,
+        _gid_index,
     ),
     Variable(
-        "NCCL_IB_HCA", "NCCL, RCCL",
+        "NCCL_IB_HCA",
+        "NCCL, RCCL",
         "The devices to use, with :PORT where wanted. Names are prefixes unless the list begins "
         'with "="; "^" leaves out.',
         (
@@ -127,132 +132,176 @@ VARIABLES: Final = (
             "without it, NICs for management and storage are used as well",
             "names change with the driver and with udev: mlx5_0 becomes rocep1s0f0",
         ),
-        _DEVICES, _hca,
+        _DEVICES,
+        _hca,
     ),
     Variable(
-        "NCCL_IB_ADDR_FAMILY", "NCCL, RCCL",
+        "NCCL_IB_ADDR_FAMILY",
+        "NCCL, RCCL",
         "AF_INET or AF_INET6: the family of the GID that is chosen. Default AF_INET.",
-        ("a host with IPv6 addresses alone stays at row 0 without it",), _GIDS, _family,
+        ("a host with IPv6 addresses alone stays at row 0 without it",),
+        _GIDS,
+        _family,
     ),
     Variable(
-        "NCCL_IB_ADDR_RANGE", "NCCL, RCCL",
+        "NCCL_IB_ADDR_RANGE",
+        "NCCL, RCCL",
         "ADDRESS/BITS: GIDs outside it are passed over when one is chosen.",
-        ("row 0 is never checked against it", "without a slash it has no effect"), _GIDS,
+        ("row 0 is never checked against it", "without a slash it has no effect"),
+        _GIDS,
     ),
     Variable(
-        "NCCL_IB_ROCE_VERSION_NUM", "NCCL, RCCL", "1 or 2: the RoCE version to choose. Default 2.",
-        (), _GIDS,
+        "NCCL_IB_ROCE_VERSION_NUM",
+        "NCCL, RCCL",
+        "1 or 2: the RoCE version to choose. Default 2.",
+        (),
+        _GIDS,
     ),
     Variable(
-        "NCCL_IB_TIMEOUT", "NCCL, RCCL",
+        "NCCL_IB_TIMEOUT",
+        "NCCL, RCCL",
         "How long the NIC waits for an acknowledgement: 4.096 µs x 2^N for one try. Default 20 "
         "(18 before 2.23).",
         (
             "a larger one rides out a link that flaps, and hides a peer that is gone for longer",
             "at 22 and 7 retries, a dead path is reported after two minutes or more",
         ),
-        (), _timeout,
+        (),
+        _timeout,
     ),
     Variable(
-        "NCCL_IB_RETRY_CNT", "NCCL, RCCL",
+        "NCCL_IB_RETRY_CNT",
+        "NCCL, RCCL",
         "Tries before completion status 12 (retry exceeded). Default 7, which is the most.",
-        (), (), _retries,
+        (),
+        (),
+        _retries,
     ),
     Variable(
-        "NCCL_IB_TC", "NCCL, RCCL",
+        "NCCL_IB_TC",
+        "NCCL, RCCL",
         "Traffic class of the packets: on RoCE v2, DSCP x 4. Must fit the switches' PFC and ECN.",
         ("106 is DSCP 26: what many RoCE guides set; a class that no switch knows is lossy",),
         ("sudo mlnx_qos -i INTERFACE   # which DSCP is lossless?",),
     ),
     Variable("NCCL_IB_SL", "NCCL, RCCL", "Service level, on InfiniBand. Default 0."),
     Variable(
-        "NCCL_IB_PKEY", "NCCL, RCCL",
+        "NCCL_IB_PKEY",
+        "NCCL, RCCL",
         "The row of the partition key table (not the key). Default 0.",
         ("on some clouds row 0 holds no usable key: INIT then fails, or nothing arrives",),
         ("grep -rv 0x0000 /sys/class/infiniband/*/ports/*/pkeys",),
     ),
     Variable(
-        "NCCL_IB_DISABLE", "NCCL, RCCL", "1: neither InfiniBand nor RoCE; everything by TCP.",
-        ("left over from a test, it makes a job slow without a word",), (), _disable,
+        "NCCL_IB_DISABLE",
+        "NCCL, RCCL",
+        "1: neither InfiniBand nor RoCE; everything by TCP.",
+        ("left over from a test, it makes a job slow without a word",),
+        (),
+        _disable,
     ),
     Variable(
-        "NCCL_IB_QPS_PER_CONNECTION", "NCCL, RCCL",
+        "NCCL_IB_QPS_PER_CONNECTION",
+        "NCCL, RCCL",
         "Queue pairs for each connection. More of them spread over a bond's ports and ECMP paths.",
     ),
     Variable(
-        "NCCL_IB_CUDA_SUPPORT", "NCCL", "Older name of NCCL_NET_GDR_LEVEL: 0 is off, 1 is on.",
+        "NCCL_IB_CUDA_SUPPORT",
+        "NCCL",
+        "Older name of NCCL_NET_GDR_LEVEL: 0 is off, 1 is on.",
     ),
     Variable(
-        "NCCL_NET_GDR_LEVEL", "NCCL, RCCL",
+        "NCCL_NET_GDR_LEVEL",
+        "NCCL, RCCL",
         "How far a GPU may be from the NIC that reads its memory: LOC, PIX, PXB, PHB, SYS.",
         ("completion status 4 with vendor error 81: try LOC; ACS or the IOMMU is in the way",),
         ("nvidia-smi topo -m", "sudo lspci -vvv | grep -i acsctl"),
     ),
     Variable("NCCL_NET_GDR_READ", "NCCL, RCCL", "1: the NIC reads GPU memory for sending, too."),
     Variable(
-        "NCCL_DMABUF_ENABLE", "NCCL", "1: GPU memory by dmabuf instead of nvidia_peermem.",
+        "NCCL_DMABUF_ENABLE",
+        "NCCL",
+        "1: GPU memory by dmabuf instead of nvidia_peermem.",
     ),
     Variable(
-        "NCCL_CROSS_NIC", "NCCL, RCCL",
+        "NCCL_CROSS_NIC",
+        "NCCL, RCCL",
         "0: rings stay on NICs of the same number. 1: they may cross. 2 (default): they try not to.",
         ("on rail-optimised networks, 1 makes RTR fail with 110: rails do not reach each other",),
     ),
     Variable(
-        "NCCL_SOCKET_IFNAME", "NCCL, RCCL",
+        "NCCL_SOCKET_IFNAME",
+        "NCCL, RCCL",
         "The interface for TCP: bootstrap, and data where there is no RDMA. Names are prefixes; "
         '"=" is exact, "^" leaves out.',
         ("an interface that peers cannot reach hangs at the start, before any RDMA",),
     ),
+    Variable("NCCL_SOCKET_FAMILY", "NCCL, RCCL", "AF_INET or AF_INET6, for TCP.", (), (), _family),
     Variable(
-        "NCCL_SOCKET_FAMILY", "NCCL, RCCL", "AF_INET or AF_INET6, for TCP.", (), (), _family
-    ),
-    Variable(
-        "NCCL_NET", "NCCL, RCCL", "The network to use: IB, Socket, or a plugin's name. Fails if it "
+        "NCCL_NET",
+        "NCCL, RCCL",
+        "The network to use: IB, Socket, or a plugin's name. Fails if it "
         "is not there, where NCCL would silently take another.",
     ),
     Variable(
-        "NCCL_NET_PLUGIN", "NCCL", "The plugin to load: libnccl-net-NAME.so; none for the built-in.",
+        "NCCL_NET_PLUGIN",
+        "NCCL",
+        "The plugin to load: libnccl-net-NAME.so; none for the built-in.",
     ),
     Variable(
-        "NCCL_DEBUG", "NCCL, RCCL", "WARN shows failures, INFO which network and devices are used.",
+        "NCCL_DEBUG",
+        "NCCL, RCCL",
+        "WARN shows failures, INFO which network and devices are used.",
         ("VERSION or unset: a fall to TCP is not seen",),
     ),
     Variable("NCCL_IB_*", "NCCL, RCCL", "A setting of the InfiniBand and RoCE transport."),
     # openucx/ucx, src/uct/ib
     Variable(
-        "UCX_NET_DEVICES", "UCX",
+        "UCX_NET_DEVICES",
+        "UCX",
         "The devices to use, as NAME:PORT: mlx5_0:1. Default all.",
         (
             "mlx5_0 without :1 names no port, and a device that is absent is a warning only",
             "names change with the driver and with udev: mlx5_0 becomes rocep1s0f0",
         ),
         ("ucx_info -d | grep -E 'Transport|Device'", *_DEVICES),
-        lambda value: None if ":" in value or value == "all" or not re.search(r"mlx|bnxt|roce|ib", value)
-        else f"{value!r} has no :PORT, as in mlx5_0:1",
+        lambda value: (
+            None
+            if ":" in value or value == "all" or not re.search(r"mlx|bnxt|roce|ib", value)
+            else f"{value!r} has no :PORT, as in mlx5_0:1"
+        ),
     ),
     Variable(
-        "UCX_TLS", "UCX",
+        "UCX_TLS",
+        "UCX",
         "The transports to use: rc, ud, dc, tcp, sm, cuda_copy, …; ^NAME leaves one out. Default all.",
         ("a list without tcp fails where RDMA does; one with it is slow there without a word",),
         ("ucx_info -d | grep Transport",),
     ),
     Variable(
-        "UCX_IB_GID_INDEX", "UCX",
+        "UCX_IB_GID_INDEX",
+        "UCX",
         "The row of the GID table. Default auto.",
         (*_PIN, "auto drops a port whose row 0 is empty, whatever else the table holds"),
-        _GIDS, lambda value: None if value == "auto" else _gid_index(value),
+        _GIDS,
+        lambda value: None if value == "auto" else _gid_index(value),
     ),
     Variable("UCX_IB_TRAFFIC_CLASS", "UCX", "Traffic class of RoCE v2 packets: DSCP x 4."),
     Variable(
-        "UCX_IB_PKEY", "UCX", "The partition key (not its row), without the membership bit.",
+        "UCX_IB_PKEY",
+        "UCX",
+        "The partition key (not its row), without the membership bit.",
     ),
     Variable("UCX_RC_TIMEOUT", "UCX", "How long to wait for an acknowledgement, as 1000000us."),
-    Variable("UCX_RC_RETRY_COUNT", "UCX", "Tries before retry exceeded. Default 7.", (), (), _retries),
+    Variable(
+        "UCX_RC_RETRY_COUNT", "UCX", "Tries before retry exceeded. Default 7.", (), (), _retries
+    ),
     Variable("UCX_RNDV_SCHEME", "UCX", "How large messages go: get_zcopy, put_zcopy or auto."),
     Variable("UCX_*", "UCX", "A setting of UCX; `ucx_info -c` lists them with their values."),
     # rdma-core
     Variable(
-        "RDMAV_FORK_SAFE", "libibverbs",
+        "RDMAV_FORK_SAFE",
+        "libibverbs",
         "Any value: memory that is registered is kept out of children of fork. IBV_FORK_SAFE is "
         "the same.",
         (
@@ -262,13 +311,16 @@ VARIABLES: Final = (
     ),
     Variable("IBV_FORK_SAFE", "libibverbs", "The same as RDMAV_FORK_SAFE."),
     Variable(
-        "RDMAV_HUGEPAGES_SAFE", "libibverbs",
+        "RDMAV_HUGEPAGES_SAFE",
+        "libibverbs",
         "With RDMAV_FORK_SAFE: huge pages are taken as such. Costs at each registration.",
     ),
     Variable(
-        "IBV_SHOW_WARNINGS", "libibverbs",
+        "IBV_SHOW_WARNINGS",
+        "libibverbs",
         "Any value: the library says why it leaves a device out.",
-        (), ("IBV_SHOW_WARNINGS=1 ibv_devices",),
+        (),
+        ("IBV_SHOW_WARNINGS=1 ibv_devices",),
     ),
     Variable("IBV_*", "libibverbs", "A setting of libibverbs."),
     Variable("RDMAV_*", "libibverbs", "A setting of libibverbs."),
@@ -280,51 +332,84 @@ VARIABLES: Final = (
     Variable("MLX5_*", "libmlx5", "A setting of the mlx5 provider."),
     # libfabric
     Variable(
-        "FI_PROVIDER", "libfabric", "The providers to use; ^NAME leaves one out.",
-        ("a name that nothing fits: fi_getinfo returns -61",), ("fi_info -l",),
+        "FI_PROVIDER",
+        "libfabric",
+        "The providers to use; ^NAME leaves one out.",
+        ("a name that nothing fits: fi_getinfo returns -61",),
+        ("fi_info -l",),
     ),
-    Variable("FI_VERBS_IFACE", "libfabric", "The interface whose address the verbs provider takes."),
     Variable(
-        "FI_VERBS_GID_IDX", "libfabric", "The row of the GID table, for datagrams. Default 0.",
-        (*_PIN, "it changes the fabric's name, and so which peers fit, for MSG as well"),
-        _GIDS, _gid_index,
+        "FI_VERBS_IFACE", "libfabric", "The interface whose address the verbs provider takes."
     ),
-    Variable("FI_EFA_USE_DEVICE_RDMA", "libfabric", "1: EFA reads and writes by the device.", (), (), _flag),
+    Variable(
+        "FI_VERBS_GID_IDX",
+        "libfabric",
+        "The row of the GID table, for datagrams. Default 0.",
+        (*_PIN, "it changes the fabric's name, and so which peers fit, for MSG as well"),
+        _GIDS,
+        _gid_index,
+    ),
+    Variable(
+        "FI_EFA_USE_DEVICE_RDMA",
+        "libfabric",
+        "1: EFA reads and writes by the device.",
+        (),
+        (),
+        _flag,
+    ),
     Variable("FI_*", "libfabric", "A setting of libfabric; `fi_info -e` lists them."),
     # Open MPI 4
     Variable(
-        "OMPI_MCA_BTL_OPENIB_GID_INDEX", "Open MPI 4", "The row of the GID table. Default 0.",
-        _PIN, _GIDS, _gid_index,
+        "OMPI_MCA_BTL_OPENIB_GID_INDEX",
+        "Open MPI 4",
+        "The row of the GID table. Default 0.",
+        _PIN,
+        _GIDS,
+        _gid_index,
     ),
     Variable("OMPI_MCA_*", "Open MPI", "An MCA parameter; `ompi_info --all` lists them."),
     # NVIDIA/nvshmem
     Variable(
-        "NVSHMEM_IB_GID_INDEX", "NVSHMEM",
+        "NVSHMEM_IB_GID_INDEX",
+        "NVSHMEM",
         "The row of the GID table. Unset: chosen as NCCL does; NCCL's variables are not read.",
-        _PIN, _GIDS, _gid_index,
+        _PIN,
+        _GIDS,
+        _gid_index,
     ),
-    Variable(
-        "NVSHMEM_IB_ADDR_FAMILY", "NVSHMEM", "AF_INET or AF_INET6.", (), _GIDS, _family
-    ),
+    Variable("NVSHMEM_IB_ADDR_FAMILY", "NVSHMEM", "AF_INET or AF_INET6.", (), _GIDS, _family),
     Variable("NVSHMEM_HCA_LIST", "NVSHMEM", "The devices to use, as NAME:PORT.", (), _DEVICES),
     Variable(
-        "NVSHMEM_IB_ENABLE_IBGDA", "NVSHMEM", "1: the GPU posts work requests itself (IBGDA).",
-        ("needs a driver that lets the GPU map the NIC's doorbells",), (), _flag,
+        "NVSHMEM_IB_ENABLE_IBGDA",
+        "NVSHMEM",
+        "1: the GPU posts work requests itself (IBGDA).",
+        ("needs a driver that lets the GPU map the NIC's doorbells",),
+        (),
+        _flag,
     ),
     Variable("NVSHMEM_*", "NVSHMEM", "A setting of NVSHMEM."),
     # kvcache-ai/Mooncake
     Variable(
-        "MC_GID_INDEX", "Mooncake",
+        "MC_GID_INDEX",
+        "Mooncake",
         "The row of the GID table. Unset: NCCL_IB_GID_INDEX, else chosen.",
-        (*_PIN, "0 meant auto before 0.3.8"), _GIDS, _gid_index,
+        (*_PIN, "0 meant auto before 0.3.8"),
+        _GIDS,
+        _gid_index,
     ),
-    Variable("MC_MTU", "Mooncake", "Path MTU: 512, 1024, 2048 or 4096; at most the port's.", (
-        "larger than the port's active MTU: RTR fails with errno 22",), ("ibv_devinfo | grep mtu",)),
+    Variable(
+        "MC_MTU",
+        "Mooncake",
+        "Path MTU: 512, 1024, 2048 or 4096; at most the port's.",
+        ("larger than the port's active MTU: RTR fails with errno 22",),
+        ("ibv_devinfo | grep mtu",),
+    ),
     Variable("MC_IB_PORT", "Mooncake", "The port of each device. Default 1."),
     Variable("MC_*", "Mooncake", "A setting of Mooncake's Transfer Engine."),
     # MLX
     Variable(
-        "MLX_IBV_DEVICES", "MLX JACCL",
+        "MLX_IBV_DEVICES",
+        "MLX JACCL",
         "A JSON file: for each rank, the device towards each other rank; null for itself.",
         (
             "device names change with a reboot and with the port that the cable is in",
@@ -334,15 +419,27 @@ VARIABLES: Final = (
     ),
     Variable("MLX_RANK", "MLX", "This process's rank."),
     Variable(
-        "MLX_JACCL_COORDINATOR", "MLX JACCL",
+        "MLX_JACCL_COORDINATOR",
+        "MLX JACCL",
         "ADDRESS:PORT of rank 0, for TCP: before any RDMA.",
         ("errno 60, 61, 65: rank 0 is not up, nobody listens, or macOS denies the local network",),
     ),
     # others
     Variable(
-        "MSCCLPP_IB_GID_INDEX", "MSCCL++", "The row of the GID table. Default 0.", _PIN, _GIDS,
+        "MSCCLPP_IB_GID_INDEX",
+        "MSCCL++",
+        "The row of the GID table. Default 0.",
+        _PIN,
+        _GIDS,
         _gid_index,
     ),
-    Variable("MORI_IB_GID_INDEX", "MORI", "The row of the GID table. Unset: chosen.", _PIN, _GIDS, _gid_index),
+    Variable(
+        "MORI_IB_GID_INDEX",
+        "MORI",
+        "The row of the GID table. Unset: chosen.",
+        _PIN,
+        _GIDS,
+        _gid_index,
+    ),
     Variable("PSM3_*", "libfabric psm3", "A setting of the psm3 provider."),
 )

@@ -15,7 +15,7 @@ from typing import Final
 from rdmadiag.errnos import ERRNOS, Platform, errno_name
 from rdmadiag.explain.attempt import after_call, after_completion, fill
 from rdmadiag.explain.cause import Cause
-from rdmadiag.explain.causes import ANY, causes, known
+from rdmadiag.explain.causes import ANY, causes, hanging, known
 from rdmadiag.explain.completions import CompletionStatus, completion, statuses, vendor
 from rdmadiag.explain.environment import Variable, said_of, variable
 from rdmadiag.explain.states import MEANINGS, StateMeaning, state_meanings
@@ -34,8 +34,8 @@ UNDERSTOOD: Final = (
 
 
 _PLACES: Final = {
-    **{"on": "", "device": "DEVICE", "port": "1", "netdev": "INTERFACE"},
-    **{"source": "ADDRESS", "target": "PEER"},
+    "on": "", "device": "DEVICE", "port": "1", "netdev": "INTERFACE",
+    "source": "ADDRESS", "target": "PEER",
 }
 """What a template asks for, where there is no device and no peer: to be filled in."""
 
@@ -138,9 +138,7 @@ class CauseAnswer:
     known_from: tuple[str, ...]  # "linux: errno 110 at rtr", "wc 12"
 
 
-Answer = (
-    ErrnoAnswer | CompletionAnswer | StateAnswer | VariableAnswer | RuleAnswer | CauseAnswer
-)
+Answer = ErrnoAnswer | CompletionAnswer | StateAnswer | VariableAnswer | RuleAnswer | CauseAnswer
 
 
 def lookup(
@@ -163,9 +161,11 @@ def lookup(
     if vendor_error is not None:
         guesses = ("wc",)
     for guess in guesses:
-        if found := tuple(_OF_SUBJECT[guess](word, platform, stage, vendor_error)):
+        if found := tuple(_GUESSERS[guess](word, platform, stage, vendor_error)):
             return found
-    raise NotUnderstood(f"{word!r} is nothing that is known{_near(word)}. It understands: {UNDERSTOOD}")
+    raise NotUnderstood(
+        f"{word!r} is nothing that is known{_near(word)}. It understands: {UNDERSTOOD}"
+    )
 
 
 # --- errno -------------------------------------------------------------------------------
@@ -188,8 +188,11 @@ def _errno(
         row[1] if row else "no errno of this platform",
         platform,
         f"{other}: {elsewhere[0]}, {elsewhere[1]}" if elsewhere and elsewhere != row else None,
-        tuple(_at(number, each, platform, only=stage is not None) for each in stages
-              if _traced(number, each, platform, only=stage is not None)),
+        tuple(
+            _at(number, each, platform, only=stage is not None)
+            for each in stages
+            if _traced(number, each, platform, only=stage is not None)
+        ),
     )
 
 
@@ -207,9 +210,7 @@ def _connecting(number: int, stage: str, platform: Platform) -> tuple[Cause, ...
 
 def _at(number: int, stage: str, platform: Platform, *, only: bool) -> AtStage:
     lines = () if stage == Stage.CONNECT else after_call(number, stage, platform)
-    return AtStage(
-        stage, _known(_traced(number, stage, platform, only=only)), fill(lines, _PLACES)
-    )
+    return AtStage(stage, _known(_traced(number, stage, platform, only=only)), fill(lines, _PLACES))
 
 
 def _errno_number(word: str, platform: Platform) -> int | None:
@@ -274,9 +275,7 @@ def _state(
 
 
 def _of_state(row: StateMeaning) -> StateAnswer:
-    return StateAnswer(
-        "state", row.kind, str(row.state), row.state.number, row.meaning, row.next
-    )
+    return StateAnswer("state", row.kind, str(row.state), row.state.number, row.meaning, row.next)
 
 
 # --- variable ----------------------------------------------------------------------------
@@ -325,7 +324,12 @@ def _rule(
     if reason and not (rule and "-" in text):
         kind = "cannot tell" if reason in FOR_LACK_OF_EVIDENCE else "will fail"
         yield RuleAnswer(
-            "reason", str(reason), kind, "A reason against an attempt at RTR", f"{REASON_TEXT[reason]}.", ()
+            "reason",
+            str(reason),
+            kind,
+            "A reason against an attempt at RTR",
+            f"{REASON_TEXT[reason]}.",
+            (),
         )
 
 
@@ -346,8 +350,10 @@ def _cause(
 
 
 def _all_causes() -> Iterator[tuple[Cause, str]]:
+    from rdmadiag.explain.log.recognise import NO_GID_GIVEN
     from rdmadiag.explain.log.signs import CONNECTING, SIGNS
 
+    yield NO_GID_GIVEN, "linux: no errno at rtr, of rc_pingpong"
     systems: tuple[Platform, ...] = ("linux", "darwin")
     for system in systems:
         for stage in (*Stage, ANY):
@@ -356,6 +362,8 @@ def _all_causes() -> Iterator[tuple[Cause, str]]:
                 where = "any stage" if stage == ANY else stage
                 for cause in rows:
                     yield cause, f"{system}: {what} at {where}"
+        for cause in hanging(system):
+            yield cause, f"{system}: a call that never returns"
     for row in statuses():
         for cause in row.causes:
             yield cause, f"wc {row.number} ({row.name})"
@@ -391,7 +399,7 @@ _NAMES: Final = {
     "code": "rule or reason",
     "cause": "cause",
 }
-_GUESSES: Final = ("env", "rule", "state_word", "errno", "wc", "cause")
+_GUESSES: Final = ("wc_word", "env", "rule", "state_word", "errno", "wc", "cause")
 
 
 def _state_word(
@@ -402,7 +410,15 @@ def _state_word(
         yield from _state(word, platform, stage, vendor_error)
 
 
-_OF_SUBJECT["state_word"] = _state_word
+def _wc_word(
+    word: str, platform: Platform, stage: str | None, vendor_error: int | None
+) -> Iterator[Answer]:
+    """Nor a status."""
+    if not word.strip().lstrip("-").isdigit():
+        yield from _wc(word, platform, stage, vendor_error)
+
+
+_GUESSERS: Final = _OF_SUBJECT | {"state_word": _state_word, "wc_word": _wc_word}
 
 
 def _near(word: str, subject: str | None = None) -> str:

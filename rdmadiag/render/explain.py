@@ -93,8 +93,10 @@ def _where(failure: Failure) -> str:
 
 def _what(failure: Failure) -> str:
     if failure.completion:
-        return f"completion {failure.completion.text}" if failure.completion.vendor_error else (
-            f"completion status {failure.completion.number}, {failure.completion.text}"
+        return (
+            f"completion {failure.completion.text}"
+            if failure.completion.vendor_error
+            else (f"completion status {failure.completion.number}, {failure.completion.text}")
         )
     call = f"{failure.call} failed" if failure.call else "failed"
     if failure.what not in ("errno", "call"):
@@ -176,7 +178,9 @@ def _followed(out: Console, account: Account, first: Failure | None) -> None:
         say(out, f"  {_where(each)}: {printable(_what(each))} ({_lines(each)})")
     if account.aftermath:
         numbers = ", ".join(map(str, account.aftermath_lines))
-        say(out, f"  {counted(account.aftermath, 'line')} of aborts and watchdogs (lines {numbers})")
+        say(
+            out, f"  {counted(account.aftermath, 'line')} of aborts and watchdogs (lines {numbers})"
+        )
 
 
 def _noted(out: Console, account: Account) -> None:

@@ -11,7 +11,17 @@ import ctypes
 import os
 import re
 from collections.abc import Iterator, Mapping
-from ctypes import POINTER, byref, c_char_p, c_size_t, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+from ctypes import (
+    POINTER,
+    byref,
+    c_char_p,
+    c_size_t,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 

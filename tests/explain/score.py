@@ -24,7 +24,7 @@ from rdmadiag.explain.log.vocabulary import NEEDLES
 from rdmadiag.sieve.lines import Sieve
 
 FOLDER = Path(__file__).parent / "corpus"
-CORPORA = ("failures", "held_out", "noise")
+CORPORA = ("failures", "seen", "held_out", "noise")
 NAMED, FIRST = 0.95, 0.80
 """What has to be reached, of all excerpts that are no noise."""
 
@@ -172,12 +172,18 @@ def main(paths: Sequence[str]) -> int:
     for each in every:
         is_noise = not each.excerpt.causes
         if (is_noise and each.false) or (not is_noise and (not each.first or each.wrong)):
-            what = "false finding" if is_noise else "first" if each.first else (
-                "named" if each.named else "missed"
+            what = (
+                "false finding"
+                if is_noise
+                else "first"
+                if each.first
+                else ("named" if each.named else "missed")
             )
             print(f"{what:<14} {each.text}")
-    print(f"\ncause named ≥ {NAMED:.0%}, first ≥ {FIRST:.0%}, nothing in noise: "
-          f"{'holds' if holds(every) else 'DOES NOT HOLD'}")
+    print(
+        f"\ncause named ≥ {NAMED:.0%}, first ≥ {FIRST:.0%}, nothing in noise: "
+        f"{'holds' if holds(every) else 'DOES NOT HOLD'}"
+    )
     return 0 if holds(every) else 1
 
 

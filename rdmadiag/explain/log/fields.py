@@ -79,7 +79,7 @@ def fields(text: str, after: str = "") -> Fields:
     call = _call(text)
     status = _status(text)
     errno = None if status is not None else _errno(text, after, platform, call)
-    stage = Stage.DATA if status is not None else _stage(text, call)
+    stage = Stage.DATA if status is not None else stage_of(text, call)
     device, port = _device(text, after)
     return Fields(
         text=text,
@@ -98,7 +98,9 @@ def fields(text: str, after: str = "") -> Fields:
     )
 
 
-_COLOURS: Final = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_COLOURS: Final = re.compile(
+    r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])"
+)
 
 
 def cleaned(text: str) -> str:
@@ -118,25 +120,53 @@ _TOOLS: Final = tuple(
         ("jaccl", r"\[jaccl\]|\bjaccl\b", re.IGNORECASE),
         ("rccl", r"\brccl\b", re.IGNORECASE),
         ("nvshmem", r"nvshmem|\bibrc\.cpp|\bibgda", re.IGNORECASE),
-        ("mooncake", r"mooncake|rdma_(?:endpoint|context|transport)\.cpp|worker_pool\.cpp"
-            r"|\[handshake\]|transfer_engine|process failed for slice", re.IGNORECASE),
+        (
+            "mooncake",
+            r"mooncake|rdma_(?:endpoint|context|transport)\.cpp|worker_pool\.cpp"
+            r"|\[handshake\]|transfer_engine|process failed for slice",
+            re.IGNORECASE,
+        ),
         ("nixl", r"\bnixl", re.IGNORECASE),
-        ("kernel", r"mlx[45]_core|mlx[45]_ib\b|mlx5_cmd|\bkernel:|bnxt_en |infiniband \w+:"
-            r"|^\s*(?:\w+ )?\[ *\d{1,9}\.\d{6}\]|AppleThunderboltRDMA|ib_core|rdma_rxe", 0),
+        (
+            "kernel",
+            r"mlx[45]_core|mlx[45]_ib\b|mlx5_cmd|\bkernel:|bnxt_en |infiniband \w+:"
+            r"|^\s*(?:\w+ )?\[ *\d{1,9}\.\d{6}\]|AppleThunderboltRDMA|ib_core|rdma_rxe",
+            0,
+        ),
         ("libfabric", r"\blibfabric\b|NET/OFI|aws-ofi", 0),
         ("nccl", r"\bNCCL\b|\bNET/IB\b|ncclRemoteError|ncclSystemError", 0),
-        ("libfabric", r"\blibfabric\b|\bfi_[a-z_]+\b|\bprov/(?:verbs|efa)|NET/OFI|aws-ofi"
-            r"|\bOFI\b", 0),
+        (
+            "libfabric",
+            r"\blibfabric\b|\bfi_[a-z_]+\b|\bprov/(?:verbs|efa)|NET/OFI|aws-ofi"
+            r"|\bOFI\b",
+            0,
+        ),
         ("openmpi", r"openib|OpenFabrics|\bbtl_|pml_ucx|MPI_A|mpirun|\[\[\d+,\d+\],\d+\]", 0),
-        ("ucx", r"\bUCX\b|\bib_mlx5|\buct_|\bucp_|\bUCS_|\bib_(?:md|device|iface|log)\.c"
-            r"|(?:rc|ud|dc)_\w+\.c:\d", 0),
-        ("perftest", r"ompletion with error at|Failed status \d+: wr_id|\bscnt=|\bib_(?:write|read|"
+        (
+            "ucx",
+            r"\bUCX\b|\bib_mlx5|\buct_|\bucp_|\bUCS_|\bib_(?:md|device|iface|log)\.c"
+            r"|(?:rc|ud|dc)_\w+\.c:\d",
+            0,
+        ),
+        (
+            "perftest",
+            r"ompletion with error at|Failed status \d+: wr_id|\bscnt=|\bib_(?:write|read|"
             r"send|atomic)_(?:bw|lat)|Unable to Connect the HCA|ERRNO:|RDMA CM event error"
             r"|Couldn't (?:create|get|find|connect)|Failed to modify QP \d+|Requested mtu"
-            r"|Unable to (?:create|find|open)|Port number \d|^ ?IB device \w+ not found", 0),
-        ("rc_pingpong", r"for wr_id \d|pingpong|ouldn't connect to remote QP|Failed to modify QP to"
-            r"|parse WC failed|poll CQ failed", 0),
-        ("librdmacm", r"\brdma_cm\b|RDMA_CM_EVENT|\brdma_(?:resolve|connect|bind|create|get)\w*", 0),
+            r"|Unable to (?:create|find|open)|Port number \d|^ ?IB device \w+ not found",
+            0,
+        ),
+        (
+            "rc_pingpong",
+            r"for wr_id \d|pingpong|ouldn't connect to remote QP|Failed to modify QP to"
+            r"|parse WC failed|poll CQ failed",
+            0,
+        ),
+        (
+            "librdmacm",
+            r"\brdma_cm\b|RDMA_CM_EVENT|\brdma_(?:resolve|connect|bind|create|get)\w*",
+            0,
+        ),
         ("exo", r"\bexo\b|MlxJaccl", 0),
         ("pytorch", r"c10d|ProcessGroupNCCL|DistBackendError|\btorch\b", 0),
     )
@@ -147,8 +177,9 @@ def _tool(text: str) -> str:
     return next((name for name, pattern in _TOOLS if pattern.search(text)), "verbs")
 
 
-_MAC: Final = re.compile(r"\bjaccl\b|\brdma_en\d|\bMlxJaccl|AppleThunderbolt|\btbt_|\bThunderbolt",
-                         re.IGNORECASE)
+_MAC: Final = re.compile(
+    r"\bjaccl\b|\brdma_en\d|\bMlxJaccl|AppleThunderbolt|\btbt_|\bThunderbolt", re.IGNORECASE
+)
 
 
 def _platform(text: str, tool: str) -> Platform:
@@ -209,13 +240,17 @@ _NAME: Final = (
     r"|usnic_\d+|ocrdma\d+|qib\d+|vmw_pvrdma\d+|rdma_en\d+"
     r"|(?:rocep|ibp|rdmap|roceo|ibo|roceP|ibP)\d\w*)"
 )
-_DEVICE: Final = re.compile(rf"(?<![\w.-])({_NAME})(?:[:/](\d{{1,3}})\b|\b[^\w]{{0,2}}[ ,]*port[ =:]+(\d+))?")
+_DEVICE: Final = re.compile(
+    rf"(?<![\w.-])({_NAME})(?:[:/](\d{{1,3}})\b|\b[^\w]{{0,2}}[ ,]*port[ =:]+(\d+))?"
+)
 _NAMED: Final = re.compile(
     r"(?:\b(?:hca|IB device|RDMA device|ibdev|Local device|Local adapter)[: =]+|\bon dev )"
     r"['\"]?([A-Za-z]\w*)(?::(\d+))?"
 )
 _BELOW: Final = re.compile(r"(?:\s*Local host:.*\n)?\s*Local (?:device|adapter):\s+(\w+)()")
-_PCI: Final = re.compile(r"\b(?:mlx[45]_core|bnxt_en|irdma|ice|ionic|hns3) ([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d)")
+_PCI: Final = re.compile(
+    r"\b(?:mlx[45]_core|bnxt_en|irdma|ice|ionic|hns3) ([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d)"
+)
 _NOT_NAMES: Final = frozenset({"not", "found", "error", "failed", "is", "no", "for", "with", "was"})
 
 
@@ -231,9 +266,13 @@ def _device(text: str, after: str) -> tuple[str | None, int | None]:
     return None, None
 
 
-_GID_INDEX: Final = re.compile(r"\bs?gid[ _]?(?:index|idx)[ _=:]*(\d{1,4})\b|\bGID (\d{1,4})\b", re.IGNORECASE)
+_GID_INDEX: Final = re.compile(
+    r"\bs?gid[ _]?(?:index|idx)[ _=:]*(\d{1,4})\b|\bGID (\d{1,4})\b", re.IGNORECASE
+)
 _ADDRESS: Final = r"([0-9a-fA-F:]{2,39}(?:\.\d{1,3}){0,3})"
-_LOCAL_GID: Final = re.compile(rf"\b(?:local|source|src)[ _-]?s?gids?[ =:]*{_ADDRESS}", re.IGNORECASE)
+_LOCAL_GID: Final = re.compile(
+    rf"\b(?:local|source|src)[ _-]?s?gids?[ =:]*{_ADDRESS}", re.IGNORECASE
+)
 _REMOTE_GID: Final = re.compile(
     rf"\b(?:remote|peer|dest|dst|d)[ _-]?gids?[ =:]*?{_ADDRESS}", re.IGNORECASE
 )
@@ -284,38 +323,75 @@ def _call(text: str) -> str | None:
 _STAGES: Final = tuple(
     (stage, re.compile(pattern, re.IGNORECASE))
     for stage, pattern in (
-        (Stage.RTR, r"INIT2RTR|INIT ?(?:->|→|to) ?RTR|next state (?:IBV_QPS_)?RTR"
+        (
+            Stage.RTR,
+            r"INIT2RTR|INIT ?(?:->|→|to) ?RTR|next state (?:IBV_QPS_)?RTR"
             r"|(?:to|into) (?:the )?(?:state )?(?:IBV_QPS_)?RTR\b|\bRTR\b.{0,20}(?:fail|error)"
-            r"|ready to receive|QP.{0,30}\bRTR\b|init2rtr"),
-        (Stage.RTS, r"RTR2RTS|RTR ?(?:->|→) ?RTS|next state (?:IBV_QPS_)?RTS"
-            r"|(?:to|into) (?:the )?(?:state )?(?:IBV_QPS_)?RTS\b|QP.{0,30}\bRTS\b"),
-        (Stage.INIT, r"RST2INIT|RESET ?(?:->|→) ?INIT|next state (?:IBV_QPS_)?INIT"
-            r"|(?:to|into) (?:the )?(?:state )?(?:IBV_QPS_)?INIT\b|QP.{0,30}\bto INIT\b"),
-        (Stage.TEARDOWN, r"\b(?:ibv|rdma)_(?:destroy|dealloc|dereg|close)\w*"
-            r"|2RST_QP|DESTROY_(?:QP|CQ|MKEY)|DEALLOC_"),
-        (Stage.REG_MR, r"ibv_(?:exp_)?(?:reg_\w*mr\w*|advise_mr)|rdma_reg_\w+|fi_mr_reg\w*|CREATE_MKEY"
+            r"|ready to receive|QP.{0,30}\bRTR\b|init2rtr",
+        ),
+        (
+            Stage.RTS,
+            r"RTR2RTS|RTR ?(?:->|→) ?RTS|next state (?:IBV_QPS_)?RTS"
+            r"|(?:to|into) (?:the )?(?:state )?(?:IBV_QPS_)?RTS\b|QP.{0,30}\bRTS\b",
+        ),
+        (
+            Stage.INIT,
+            r"RST2INIT|RESET ?(?:->|→) ?INIT|next state (?:IBV_QPS_)?INIT"
+            r"|(?:to|into) (?:the )?(?:state )?(?:IBV_QPS_)?INIT\b|QP.{0,30}\bto INIT\b",
+        ),
+        (
+            Stage.TEARDOWN,
+            r"\b(?:ibv|rdma)_(?:destroy|dealloc|dereg|close)\w*"
+            r"|2RST_QP|DESTROY_(?:QP|CQ|MKEY)|DEALLOC_",
+        ),
+        (
+            Stage.REG_MR,
+            r"ibv_(?:exp_)?(?:reg_\w*mr\w*|advise_mr)|rdma_reg_\w+|fi_mr_reg\w*|CREATE_MKEY"
             r"|(?:regist\w*|reg) (?:the )?(?:user |gpu |local |host )?(?:memory|MR|buffer)"
             r"|memory regist|(?:allocate|create|register) (?:an? )?(?:MR|memory region)|reg_mr"
-            r"|\bmr_reg|:mr:"),
-        (Stage.CREATE_CQ, r"ibv_create_cq\w*|CREATE_CQ|(?:creat|resiz)\w* (?:an? |the )?(?:CQ\b|completion queue)"),
-        (Stage.CREATE_QP, r"(?:ibv|rdma|mlx5dv|efadv)_create_(?:qp|srq|dct)\w*|CREATE_(?:QP|DCT|SRQ|XRC)"
-            r"|creat\w+ (?:an? |the )?(?:\w+ )?(?:QP\b|queue pair)"),
-        (Stage.ALLOC_PD, r"ibv_alloc_(?:pd|parent)\w*|ALLOC_PD"
-            r"|(?:alloc\w*|creat\w+) (?:an? |the )?(?:PD\b|protection domain)"),
-        (Stage.OPEN, r"ibv_(?:open|get_device|import|query_(?:device|port|gid|pkey))\w*|mlx5dv_open"
+            r"|\bmr_reg|:mr:",
+        ),
+        (
+            Stage.CREATE_CQ,
+            r"ibv_create_cq\w*|CREATE_CQ|(?:creat|resiz)\w* (?:an? |the )?(?:CQ\b|completion queue)",
+        ),
+        (
+            Stage.CREATE_QP,
+            r"(?:ibv|rdma|mlx5dv|efadv)_create_(?:qp|srq|dct)\w*|CREATE_(?:QP|DCT|SRQ|XRC)"
+            r"|creat\w+ (?:an? |the )?(?:\w+ )?(?:QP\b|queue pair)",
+        ),
+        (
+            Stage.ALLOC_PD,
+            r"ibv_alloc_(?:pd|parent)\w*|ALLOC_PD"
+            r"|(?:alloc\w*|creat\w+) (?:an? |the )?(?:PD\b|protection domain)",
+        ),
+        (
+            Stage.OPEN,
+            r"ibv_(?:open|get_device|import|query_(?:device|port|gid|pkey))\w*|mlx5dv_open"
             r"|ALLOC_UAR|open(?:ing)? (?:the )?(?:ib |rdma |infiniband |verbs )?device"
-            r"|/dev/infiniband|\buverbs\d|get (?:the )?(?:device )?context|query (?:the )?(?:port|device|gid)"),
-        (Stage.RTR, r"ibv_modify_qp|modify[ _](?:the )?qp|chang\w+ (?:the )?queue pair"
-            r"|ibv_create_ah|create[ _](?:an? )?(?:ah\b|address handle)"),
-        (CONNECT, r"rdma_(?:resolve|connect|accept|listen|bind|create_id|create_ep|getaddrinfo"
-            r"|get_cm|create_event)\w*|RDMA_CM_EVENT|rdma_cm\b|CM event"),
-        (Stage.DATA, r"ibv_(?:post|poll|req_notify)\w*|\bpost[ _](?:send|recv|receive)"
-            r"|poll(?:ing)? (?:the )?(?:\w+ )?(?:CQ|completion)|\bcompletion\b|\bCQE\b"),
+            r"|/dev/infiniband|\buverbs\d|get (?:the )?(?:device )?context|query (?:the )?(?:port|device|gid)",
+        ),
+        (
+            Stage.RTR,
+            r"ibv_modify_qp|modify[ _](?:the )?qp|chang\w+ (?:the )?queue pair"
+            r"|ibv_create_ah|create[ _](?:an? )?(?:ah\b|address handle)",
+        ),
+        (
+            CONNECT,
+            r"rdma_(?:resolve|connect|accept|listen|bind|create_id|create_ep|getaddrinfo"
+            r"|get_cm|create_event)\w*|RDMA_CM_EVENT|rdma_cm\b|CM event",
+        ),
+        (
+            Stage.DATA,
+            r"ibv_(?:post|poll|req_notify)\w*|\bpost[ _](?:send|recv|receive)"
+            r"|poll(?:ing)? (?:the )?(?:\w+ )?(?:CQ|completion)|\bcompletion\b|\bCQE\b",
+        ),
     )
 )
 
 
-def _stage(text: str, call: str | None) -> Stage | None:
+def stage_of(text: str, call: str | None = None) -> Stage | None:
+    """Where in the life of a queue pair the line is; by the call, else by words."""
     if call:
         for stage, pattern in _STAGES:
             if pattern.search(call) and call != "ibv_modify_qp":
@@ -327,15 +403,18 @@ def _stage(text: str, call: str | None) -> Stage | None:
 
 _WC_NAMES: Final = {row.name: row.number for row in statuses() if row.number}
 _WC_NAME: Final = re.compile(
-    r"\bIBV_WC_([A-Z_]+)\b|\b(" + "|".join(
-        name for name in _WC_NAMES if name not in ("GENERAL_ERR", "FATAL_ERR", "TM_ERR")
-    ) + r")\b"
+    r"\bIBV_WC_([A-Z_]+)\b|\b("
+    + "|".join(name for name in _WC_NAMES if name not in ("GENERAL_ERR", "FATAL_ERR", "TM_ERR"))
+    + r")\b"
 )
 _WC_TEXTS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), number)
     for pattern, number in (
-        (r"rnr retry (?:counter )?exceeded|receiver not ready retry exceeded"
-            r"|receive-no-ready retry count", 13),
+        (
+            r"rnr retry (?:counter )?exceeded|receiver not ready retry exceeded"
+            r"|receive-no-ready retry count",
+            13,
+        ),
         (r"transport retry count(?:er)? exceeded|(?<!ready )retry exceeded error", 12),
         (r"work request flush\w*|wr flush\w*|request flushed error|flushed because", 5),
         (r"local protection(?: error| on)?\b", 4),
@@ -351,7 +430,8 @@ _WC_TEXTS: Final = tuple(
     )
 )
 _COMPLETION: Final = re.compile(
-    r"completion(?! (?:queue|channel|vector))|\bwc\b|\bwc[._]|\bcqe?\b|wr_?id|opcode|vendor[ _]|syndrom|work request", re.IGNORECASE
+    r"completion(?! (?:queue|channel|vector))|\bwc\b|\bwc[._]|\bcqe?\b|wr_?id|opcode|vendor[ _]|syndrom|work request",
+    re.IGNORECASE,
 )
 _MAKING_A_QUEUE: Final = re.compile(
     r"(?:creat|resiz|destroy|allocat)\w* .{0,24}(?:\bcq\b|completion queue)", re.IGNORECASE
@@ -365,8 +445,8 @@ _MLX5_SYNDROME: Final = re.compile(
     r"\bsynd(?:rome)? 0x([0-9a-f]{1,2})[ ,]+(?:vend\b|vendor)", re.IGNORECASE
 )
 _OF_MLX5: Final = {
-    **{0x01: 1, 0x02: 2, 0x04: 4, 0x05: 5, 0x06: 6, 0x10: 7, 0x11: 8, 0x12: 9, 0x13: 10},
-    **{0x14: 11, 0x15: 12, 0x16: 13, 0x22: 16},
+    0x01: 1, 0x02: 2, 0x04: 4, 0x05: 5, 0x06: 6, 0x10: 7, 0x11: 8, 0x12: 9, 0x13: 10,
+    0x14: 11, 0x15: 12, 0x16: 13, 0x22: 16,
 }
 """MLX5_CQE_SYNDROME_*, include/linux/mlx5/cq.h → enum ibv_wc_status."""
 

@@ -156,7 +156,10 @@ class _Host:
             yield _seen("gid-row-empty", f"the report: {row} {what}")
             return
         yield LikelyCause(
-            "gid-row-empty", _TEXTS["gid-row-empty"], "contradicted", (f"the report: {row} is {entry.gid}",)
+            "gid-row-empty",
+            _TEXTS["gid-row-empty"],
+            "contradicted",
+            (f"the report: {row} is {entry.gid}",),
         )
         yield from _of_entry(port, entry, row)
 

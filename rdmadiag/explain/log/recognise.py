@@ -1,19 +1,23 @@
 """One line of a log → what it says of RDMA, or None."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rdmadiag.explain.attempt import after_call, after_completion
 from rdmadiag.explain.cause import Cause
 from rdmadiag.explain.causes import causes, known
 from rdmadiag.explain.completions import completion
-from rdmadiag.explain.log.fields import CONNECT, Fields, cleaned, fields
+from rdmadiag.explain.log.fields import CONNECT, Fields, cleaned, fields, stage_of
 from rdmadiag.explain.log.signs import AFTERMATH, CONNECTING, Kind, sign_of
+from rdmadiag.explain.log.vocabulary import is_candidate
 from rdmadiag.facts.pingpong import Stage
 from rdmadiag.gid.gid import Scope
 
 MOST_CAUSES: Final = 5
+NO_GID_GIVEN: Final = Cause(
+    "no-gid-given", "on RoCE, no GID index was given (-g), and it needs one"
+)
 TEXT_LIMIT: Final = 4096
 """Characters of a line that are looked at; of a longer one, the part around what was found."""
 
@@ -34,7 +38,7 @@ class Saying:
 def recognise(line: bytes, after: bytes = b"") -> Saying | None:
     """What the line says; `after` is what follows it."""
     text = cleaned(line[:TEXT_LIMIT].decode("utf-8", "replace"))
-    if not text or _NOT_OUTPUT.search(text):
+    if not is_candidate(text.encode()) or _NOT_OUTPUT.search(text):
         return None
     found = fields(text, after[:TEXT_LIMIT].decode("utf-8", "replace"))
     return (
@@ -107,8 +111,6 @@ _REFINED_BY_ERRNO: Final = frozenset({"gid-query-failed"})
 
 
 def _staged(found: Fields, stage: Stage | None) -> Fields:
-    from dataclasses import replace
-
     return found if stage is None or found.stage is stage else replace(found, stage=stage)
 
 
@@ -140,7 +142,9 @@ def _by_path(stated: tuple[Cause, ...], found: Fields) -> tuple[Cause, ...]:
     """Not the GID's fault where there is none, or where both are plain routable addresses."""
     here, there = found.local_gid, found.remote_gid
     if here is not None and there is not None:
-        fine = all(each.is_ipv4_mapped and each.scope is not Scope.LINK_LOCAL for each in (here, there))
+        fine = all(
+            each.is_ipv4_mapped and each.scope is not Scope.LINK_LOCAL for each in (here, there)
+        )
     else:
         fine = found.link_layer == "ib"
     return _last(stated, "gid-does-not-route") if fine else stated
@@ -167,8 +171,8 @@ _COMMAND: Final = re.compile(
     re.IGNORECASE,
 )
 _ERRNO_OF: Final = {
-    **{0x1: 5, 0x2: 22, 0x3: 22, 0x4: 5, 0x5: 22, 0x6: 16, 0x8: 12, 0x9: 22, 0xA: 22},
-    **{0xF: 11, 0x10: 22, 0x30: 22, 0x40: 22, 0x50: 5, 0x51: 5},
+    0x1: 5, 0x2: 22, 0x3: 22, 0x4: 5, 0x5: 22, 0x6: 16, 0x8: 12, 0x9: 22, 0xA: 22,
+    0xF: 11, 0x10: 22, 0x30: 22, 0x40: 22, 0x50: 5, 0x51: 5,
 }
 """MLX5_CMD_STAT_* → errno: cmd_status_to_err of mlx5's cmd.c."""
 
@@ -177,16 +181,16 @@ def _of_command(found: Fields) -> Saying | None:
     command = _COMMAND.search(found.text)
     if command is None:
         return None
-    from dataclasses import replace
-
     errno = _ERRNO_OF.get(int(command[3], 16) if len(command[3]) < 4 else 0, 5)
-    told = replace(found, errno=errno, call=command[1].upper())
-    if told.stage is None or told.stage not in _DEVICE_STAGES:
+    stage = stage_of(command[1])
+    told = replace(found, errno=errno, call=command[1].upper(), stage=stage, status=None)
+    if stage is None:
         return Saying(Kind.UNKNOWN, "firmware-command", told, (), ())
-    stated = causes(errno, told.stage, "linux")
-    stated = _last(stated, "memlock")  # the firmware knows nothing of that limit
-    lines = after_call(errno, told.stage, "linux")
-    return Saying(Kind.FAILURE, "errno", told, _unique(list(stated)), lines)
+    # The firmware knows nothing of a limit on locked memory.
+    stated = _last(causes(errno, stage, "linux"), "memlock")
+    kind = Kind.FAILURE if stated else Kind.UNKNOWN
+    lines = after_call(errno, stage, "linux")
+    return Saying(kind, "errno", told, _unique(list(stated)), lines)
 
 
 # --- calls -------------------------------------------------------------------------------
@@ -217,7 +221,7 @@ _STATED: Final = re.compile(
     r"(?:\bQP\b|queue pair|\bCQ\b|completion queue|\bPD\b|protection domain|\bMR\b|memory region"
     r"|\bHCA\b|\bRTR\b|\bRTS\b|address handle|\bAH\b|INIT ?(?:->|→)|(?:ib|rdma|verbs|open) device"
     r"|context for|post (?:send|recv|receive)|regist\w+ (?:\w+ ){0,2}memory)"
-    r"|(?:queue pair|\bQP\b|INIT ?(?:->|→) ?RTR|regist\w+ (?:\w+ ){0,2}memory).{0,60}fail",
+    r"|(?:queue pair|completion queue|protection domain|\b(?:QP|CQ|PD|MR)\b|INIT ?(?:->|→) ?RTR|regist\w+ (?:\w+ ){0,2}memory).{0,60}fail",
     re.IGNORECASE,
 )
 
@@ -260,7 +264,7 @@ def _without_errno(found: Fields) -> tuple[Cause, ...]:
     stated: list[Cause] = []
     if found.stage is Stage.RTR and found.tool == "rc_pingpong":
         # A GRH is needed on RoCE: rc_pingpong and its kin send none unless told an index.
-        stated.append(Cause("no-gid-given", "on RoCE, no GID index was given (-g), and it needs one"))
+        stated.append(NO_GID_GIVEN)
     # One cause a number first, then what is left of each.
     columns = [list(rows[number]) for number in usual]
     for place in range(MOST_CAUSES):

@@ -37,6 +37,4 @@ def facts_of(found: Fields) -> dict[str, str]:
 
 
 def _is_address(gid: Gid | None) -> bool:
-    return gid is not None and (
-        gid.is_ipv4_mapped or gid.scope in (Scope.GLOBAL, Scope.PRIVATE)
-    )
+    return gid is not None and (gid.is_ipv4_mapped or gid.scope in (Scope.GLOBAL, Scope.PRIVATE))
