@@ -3,7 +3,7 @@
 import io
 import os
 import sys
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -16,6 +16,8 @@ from rdmadiag.cli.selectors import selectors
 if TYPE_CHECKING:
     from rdmadiag.errnos import Platform
     from rdmadiag.explain.log.account import Account
+
+Stream = io.FileIO | io.BytesIO
 
 _STAGES: Final = (
     *("connect", "open", "alloc_pd", "reg_mr", "create_cq", "create_qp"),
@@ -117,7 +119,7 @@ def _own_platform() -> "Platform":
 # --- which log ---------------------------------------------------------------------------
 
 
-def _stream(log: str | None, what: tuple[str, ...]) -> tuple[BinaryIO | None, str]:
+def _stream(log: str | None, what: tuple[str, ...]) -> tuple[Stream | None, str]:
     """The log that is meant, and its name; None where it is a word to look up."""
     if log is not None:
         if what:
@@ -144,7 +146,7 @@ def _stream(log: str | None, what: tuple[str, ...]) -> tuple[BinaryIO | None, st
 _WORDS: Final = 4
 
 
-def _open(path: str) -> tuple[BinaryIO, str]:
+def _open(path: str) -> tuple[Stream, str]:
     if path == "-":
         if sys.stdin is None:
             raise Refused("there is no standard input")
@@ -155,7 +157,7 @@ def _open(path: str) -> tuple[BinaryIO, str]:
         raise Refused(f"{path}: {error.strerror}") from error
 
 
-def _read(stream: BinaryIO, name: str) -> "Account":
+def _read(stream: Stream, name: str) -> "Account":
     from rdmadiag.explain.log.scan import collect
     from rdmadiag.explain.log.vocabulary import NEEDLES
     from rdmadiag.sieve.lines import Sieve

@@ -226,7 +226,8 @@ VARIABLES: Final = (
     Variable(
         "NCCL_CROSS_NIC",
         "NCCL, RCCL",
-        "0: rings stay on NICs of the same number. 1: they may cross. 2 (default): they try not to.",
+        "0: rings stay on NICs of the same number. 1: they may cross. 2 (default): they try not "
+        "to.",
         ("on rail-optimised networks, 1 makes RTR fail with 110: rails do not reach each other",),
     ),
     Variable(
@@ -274,7 +275,8 @@ VARIABLES: Final = (
     Variable(
         "UCX_TLS",
         "UCX",
-        "The transports to use: rc, ud, dc, tcp, sm, cuda_copy, …; ^NAME leaves one out. Default all.",
+        "The transports to use: rc, ud, dc, tcp, sm, cuda_copy, …; ^NAME leaves one out. Default "
+        "all.",
         ("a list without tcp fails where RDMA does; one with it is slow there without a word",),
         ("ucx_info -d | grep Transport",),
     ),

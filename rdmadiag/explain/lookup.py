@@ -34,8 +34,12 @@ UNDERSTOOD: Final = (
 
 
 _PLACES: Final = {
-    "on": "", "device": "DEVICE", "port": "1", "netdev": "INTERFACE",
-    "source": "ADDRESS", "target": "PEER",
+    "on": "",
+    "device": "DEVICE",
+    "port": "1",
+    "netdev": "INTERFACE",
+    "source": "ADDRESS",
+    "target": "PEER",
 }
 """What a template asks for, where there is no device and no peer: to be filled in."""
 
@@ -354,6 +358,19 @@ def _all_causes() -> Iterator[tuple[Cause, str]]:
     from rdmadiag.explain.log.signs import CONNECTING, SIGNS
 
     yield NO_GID_GIVEN, "linux: no errno at rtr, of rc_pingpong"
+    yield from _causes_of_errnos()
+    for row in statuses():
+        for cause in row.causes:
+            yield cause, f"wc {row.number} ({row.name})"
+    for (system_name, number), connecting in CONNECTING.items():
+        for cause in connecting:
+            yield cause, f"{system_name}: errno {number} at connect"
+    for sign in SIGNS:
+        for cause in sign.causes:
+            yield cause, f"a log's {sign.word}"
+
+
+def _causes_of_errnos() -> Iterator[tuple[Cause, str]]:
     systems: tuple[Platform, ...] = ("linux", "darwin")
     for system in systems:
         for stage in (*Stage, ANY):
@@ -364,15 +381,6 @@ def _all_causes() -> Iterator[tuple[Cause, str]]:
                     yield cause, f"{system}: {what} at {where}"
         for cause in hanging(system):
             yield cause, f"{system}: a call that never returns"
-    for row in statuses():
-        for cause in row.causes:
-            yield cause, f"wc {row.number} ({row.name})"
-    for (system_name, number), connecting in CONNECTING.items():
-        for cause in connecting:
-            yield cause, f"{system_name}: errno {number} at connect"
-    for sign in SIGNS:
-        for cause in sign.causes:
-            yield cause, f"a log's {sign.word}"
 
 
 # --- the rest ----------------------------------------------------------------------------

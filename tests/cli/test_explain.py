@@ -13,7 +13,9 @@ from rdmadiag.samples import samples
 
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 
-FAILED = "n1:1:2 [0] ibvwrap.c:262 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, curr state INIT, next state RTR, local GID index 3, local GID ::ffff:192.0.2.1, remote GID ::ffff:192.0.2.9\n"
+FAILED = "n1:1:2 [0] ibvwrap.c:262 NCCL WARN Call to ibv_modify_qp failed with 110 Connection "
+"timed out, on dev mlx5_0:1, curr state INIT, next state RTR, local GID index 3, local GID "
+"::ffff:192.0.2.1, remote GID ::ffff:192.0.2.9\n"
 ABORTED = "ncclRemoteError: A call failed possibly due to a network error\n"
 ODD = "n1:1:2 [0] NCCL WARN NET/IB : mlx5_0:1 the frobnicator failed\n"
 
@@ -200,8 +202,9 @@ def test_a_terminal_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, rdmadiag:
 def test_memory_of_a_whole_run_with_one_endless_line(tmp_path: Path) -> None:
     """300 MB of one line that is full of candidates."""
     path = tmp_path / "endless"
+    megabyte = b"ibv_modify_qp failed: errno 110 rdma error GID 12 " * 20000
     with open(path, "wb") as file:
-        file.writelines(b"ibv_modify_qp failed: errno 110 rdma error GID 12 " * 20000 for _ in range(300))
+        file.writelines(megabyte for _ in range(300))
     program = (
         "import sys\nfrom rdmadiag.cli import run\n"
         f"code = run(['explain', '--json', '--log', {str(path)!r}])\n"

@@ -139,8 +139,10 @@ def table(name: str, scores: Sequence[Score]) -> str:
     failing = [each for each in scores if each.excerpt.causes]
     noise = [each for each in scores if not each.excerpt.causes]
     cells = [name, str(len(failing))]
-    for count in (sum(s.named for s in failing), sum(s.first for s in failing)):
-        cells.append(f"{count} ({100 * count / len(failing):.1f} %)" if failing else "")
+    cells += [
+        f"{count} ({100 * count / len(failing):.1f} %)" if failing else ""
+        for count in (sum(s.named for s in failing), sum(s.first for s in failing))
+    ]
     cells.append(str(sum(not s.wrong for s in failing)) if failing else "")
     cells += [str(len(noise)), str(sum(s.false for s in noise))]
     return "| " + " | ".join(f"{cell:<14}" for cell in cells) + " |"

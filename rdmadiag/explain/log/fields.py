@@ -122,44 +122,56 @@ _TOOLS: Final = tuple(
         ("nvshmem", r"nvshmem|\bibrc\.cpp|\bibgda", re.IGNORECASE),
         (
             "mooncake",
-            r"mooncake|rdma_(?:endpoint|context|transport)\.cpp|worker_pool\.cpp"
-            r"|\[handshake\]|transfer_engine|process failed for slice",
+            (
+                r"mooncake|rdma_(?:endpoint|context|transport)\.cpp|worker_pool\.cpp"
+                r"|\[handshake\]|transfer_engine|process failed for slice"
+            ),
             re.IGNORECASE,
         ),
         ("nixl", r"\bnixl", re.IGNORECASE),
         (
             "kernel",
-            r"mlx[45]_core|mlx[45]_ib\b|mlx5_cmd|\bkernel:|bnxt_en |infiniband \w+:"
-            r"|^\s*(?:\w+ )?\[ *\d{1,9}\.\d{6}\]|AppleThunderboltRDMA|ib_core|rdma_rxe",
+            (
+                r"mlx[45]_core|mlx[45]_ib\b|mlx5_cmd|\bkernel:|bnxt_en |infiniband \w+:"
+                r"|^\s*(?:\w+ )?\[ *\d{1,9}\.\d{6}\]|AppleThunderboltRDMA|ib_core|rdma_rxe"
+            ),
             0,
         ),
         ("libfabric", r"\blibfabric\b|NET/OFI|aws-ofi", 0),
         ("nccl", r"\bNCCL\b|\bNET/IB\b|ncclRemoteError|ncclSystemError", 0),
         (
             "libfabric",
-            r"\blibfabric\b|\bfi_[a-z_]+\b|\bprov/(?:verbs|efa)|NET/OFI|aws-ofi"
-            r"|\bOFI\b",
+            (
+                r"\blibfabric\b|\bfi_[a-z_]+\b|\bprov/(?:verbs|efa)|NET/OFI|aws-ofi"
+                r"|\bOFI\b"
+            ),
             0,
         ),
         ("openmpi", r"openib|OpenFabrics|\bbtl_|pml_ucx|MPI_A|mpirun|\[\[\d+,\d+\],\d+\]", 0),
         (
             "ucx",
-            r"\bUCX\b|\bib_mlx5|\buct_|\bucp_|\bUCS_|\bib_(?:md|device|iface|log)\.c"
-            r"|(?:rc|ud|dc)_\w+\.c:\d",
+            (
+                r"\bUCX\b|\bib_mlx5|\buct_|\bucp_|\bUCS_|\bib_(?:md|device|iface|log)\.c"
+                r"|(?:rc|ud|dc)_\w+\.c:\d"
+            ),
             0,
         ),
         (
             "perftest",
-            r"ompletion with error at|Failed status \d+: wr_id|\bscnt=|\bib_(?:write|read|"
-            r"send|atomic)_(?:bw|lat)|Unable to Connect the HCA|ERRNO:|RDMA CM event error"
-            r"|Couldn't (?:create|get|find|connect)|Failed to modify QP \d+|Requested mtu"
-            r"|Unable to (?:create|find|open)|Port number \d|^ ?IB device \w+ not found",
+            (
+                r"ompletion with error at|Failed status \d+: wr_id|\bscnt=|\bib_(?:write|read|"
+                r"send|atomic)_(?:bw|lat)|Unable to Connect the HCA|ERRNO:|RDMA CM event error"
+                r"|Couldn't (?:create|get|find|connect)|Failed to modify QP \d+|Requested mtu"
+                r"|Unable to (?:create|find|open)|Port number \d|^ ?IB device \w+ not found"
+            ),
             0,
         ),
         (
             "rc_pingpong",
-            r"for wr_id \d|pingpong|ouldn't connect to remote QP|Failed to modify QP to"
-            r"|parse WC failed|poll CQ failed",
+            (
+                r"for wr_id \d|pingpong|ouldn't connect to remote QP|Failed to modify QP to"
+                r"|parse WC failed|poll CQ failed"
+            ),
             0,
         ),
         (
@@ -325,66 +337,92 @@ _STAGES: Final = tuple(
     for stage, pattern in (
         (
             Stage.RTR,
-            r"INIT2RTR|INIT ?(?:->|→|to) ?RTR|next state (?:IBV_QPS_)?RTR"
-            r"|(?:to|into) (?:the )?(?:state )?(?:IBV_QPS_)?RTR\b|\bRTR\b.{0,20}(?:fail|error)"
-            r"|ready to receive|QP.{0,30}\bRTR\b|init2rtr",
+            (
+                r"INIT2RTR|INIT ?(?:->|→|to) ?RTR|next state (?:IBV_QPS_)?RTR"
+                r"|(?:to|into) (?:the )?(?:state )?(?:IBV_QPS_)?RTR\b|\bRTR\b.{0,20}(?:fail|error)"
+                r"|ready to receive|QP.{0,30}\bRTR\b|init2rtr"
+            ),
         ),
         (
             Stage.RTS,
-            r"RTR2RTS|RTR ?(?:->|→) ?RTS|next state (?:IBV_QPS_)?RTS"
-            r"|(?:to|into) (?:the )?(?:state )?(?:IBV_QPS_)?RTS\b|QP.{0,30}\bRTS\b",
+            (
+                r"RTR2RTS|RTR ?(?:->|→) ?RTS|next state (?:IBV_QPS_)?RTS"
+                r"|(?:to|into) (?:the )?(?:state )?(?:IBV_QPS_)?RTS\b|QP.{0,30}\bRTS\b"
+            ),
         ),
         (
             Stage.INIT,
-            r"RST2INIT|RESET ?(?:->|→) ?INIT|next state (?:IBV_QPS_)?INIT"
-            r"|(?:to|into) (?:the )?(?:state )?(?:IBV_QPS_)?INIT\b|QP.{0,30}\bto INIT\b",
+            (
+                r"RST2INIT|RESET ?(?:->|→) ?INIT|next state (?:IBV_QPS_)?INIT"
+                r"|(?:to|into) (?:the )?(?:state )?(?:IBV_QPS_)?INIT\b|QP.{0,30}\bto INIT\b"
+            ),
         ),
         (
             Stage.TEARDOWN,
-            r"\b(?:ibv|rdma)_(?:destroy|dealloc|dereg|close)\w*"
-            r"|2RST_QP|DESTROY_(?:QP|CQ|MKEY)|DEALLOC_",
+            (
+                r"\b(?:ibv|rdma)_(?:destroy|dealloc|dereg|close)\w*"
+                r"|2RST_QP|DESTROY_(?:QP|CQ|MKEY)|DEALLOC_"
+            ),
         ),
         (
             Stage.REG_MR,
-            r"ibv_(?:exp_)?(?:reg_\w*mr\w*|advise_mr)|rdma_reg_\w+|fi_mr_reg\w*|CREATE_MKEY"
-            r"|(?:regist\w*|reg) (?:the )?(?:user |gpu |local |host )?(?:memory|MR|buffer)"
-            r"|memory regist|(?:allocate|create|register) (?:an? )?(?:MR|memory region)|reg_mr"
-            r"|\bmr_reg|:mr:",
+            (
+                r"ibv_(?:exp_)?(?:reg_\w*mr\w*|advise_mr)|rdma_reg_\w+|fi_mr_reg\w*|CREATE_MKEY"
+                r"|(?:regist\w*|reg) (?:the )?(?:user |gpu |local |host )?(?:memory|MR|buffer)"
+                r"|memory regist|(?:allocate|create|register) (?:an? )?(?:MR|memory region)|reg_mr"
+                r"|\bmr_reg|:mr:"
+            ),
         ),
         (
             Stage.CREATE_CQ,
-            r"ibv_create_cq\w*|CREATE_CQ|(?:creat|resiz)\w* (?:an? |the )?(?:CQ\b|completion queue)",
+            (
+                r"ibv_create_cq\w*|CREATE_CQ|(?:creat|resiz)\w* (?:an? |the )?(?:CQ\b"
+                r"|completion queue)"
+            ),
         ),
         (
             Stage.CREATE_QP,
-            r"(?:ibv|rdma|mlx5dv|efadv)_create_(?:qp|srq|dct)\w*|CREATE_(?:QP|DCT|SRQ|XRC)"
-            r"|creat\w+ (?:an? |the )?(?:\w+ )?(?:QP\b|queue pair)",
+            (
+                r"(?:ibv|rdma|mlx5dv|efadv)_create_(?:qp|srq|dct)\w*|CREATE_(?:QP|DCT|SRQ|XRC)"
+                r"|creat\w+ (?:an? |the )?(?:\w+ )?(?:QP\b|queue pair)"
+            ),
         ),
         (
             Stage.ALLOC_PD,
-            r"ibv_alloc_(?:pd|parent)\w*|ALLOC_PD"
-            r"|(?:alloc\w*|creat\w+) (?:an? |the )?(?:PD\b|protection domain)",
+            (
+                r"ibv_alloc_(?:pd|parent)\w*|ALLOC_PD"
+                r"|(?:alloc\w*|creat\w+) (?:an? |the )?(?:PD\b|protection domain)"
+            ),
         ),
         (
             Stage.OPEN,
-            r"ibv_(?:open|get_device|import|query_(?:device|port|gid|pkey))\w*|mlx5dv_open"
-            r"|ALLOC_UAR|open(?:ing)? (?:the )?(?:ib |rdma |infiniband |verbs )?device"
-            r"|/dev/infiniband|\buverbs\d|get (?:the )?(?:device )?context|query (?:the )?(?:port|device|gid)",
+            (
+                r"ibv_(?:open|get_device|import|query_(?:device|port|gid|pkey))\w*|mlx5dv_open"
+                r"|ALLOC_UAR|open(?:ing)? (?:the )?(?:ib |rdma |infiniband |verbs )?device"
+                r"|/dev/infiniband|\buverbs\d|get (?:the )?(?:device )?context"
+                r"|query (?:the )?(?:port|device|gid)"
+            ),
         ),
         (
             Stage.RTR,
-            r"ibv_modify_qp|modify[ _](?:the )?qp|chang\w+ (?:the )?queue pair"
-            r"|ibv_create_ah|create[ _](?:an? )?(?:ah\b|address handle)",
+            (
+                r"ibv_modify_qp|modify[ _](?:the )?qp|chang\w+ (?:the )?queue pair"
+                r"|ibv_create_ah|create[ _](?:an? )?(?:ah\b|address handle)"
+            ),
         ),
         (
             CONNECT,
-            r"rdma_(?:resolve|connect|accept|listen|bind|create_id|create_ep|getaddrinfo"
-            r"|get_cm|create_event)\w*|RDMA_CM_EVENT|rdma_cm\b|CM event",
+            (
+                r"rdma_(?:resolve|connect|accept|listen|bind|create_id|create_ep|getaddrinfo"
+                r"|get_cm|create_event)\w*|RDMA_CM_EVENT|rdma_cm\b|CM event"
+            ),
         ),
         (
             Stage.DATA,
-            r"ibv_(?:post|poll|req_notify)\w*|\bpost[ _](?:send|recv|receive)"
-            r"|poll(?:ing)? (?:the )?(?:\w+ )?(?:CQ|completion)|\bcompletion\b|\bCQE\b",
+            (
+                r"ibv_(?:post|poll|req_notify)\w*|\bpost[ _](?:send|recv|receive)"
+                r"|poll(?:ing)? (?:the )?(?:\w+ )?(?:CQ|completion)|\bcompletion\b|\bCQE\b"
+            ),
         ),
     )
 )
@@ -411,8 +449,10 @@ _WC_TEXTS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), number)
     for pattern, number in (
         (
-            r"rnr retry (?:counter )?exceeded|receiver not ready retry exceeded"
-            r"|receive-no-ready retry count",
+            (
+                r"rnr retry (?:counter )?exceeded|receiver not ready retry exceeded"
+                r"|receive-no-ready retry count"
+            ),
             13,
         ),
         (r"transport retry count(?:er)? exceeded|(?<!ready )retry exceeded error", 12),
@@ -430,14 +470,16 @@ _WC_TEXTS: Final = tuple(
     )
 )
 _COMPLETION: Final = re.compile(
-    r"completion(?! (?:queue|channel|vector))|\bwc\b|\bwc[._]|\bcqe?\b|wr_?id|opcode|vendor[ _]|syndrom|work request",
+    r"completion(?! (?:queue|channel|vector))|\bwc\b|\bwc[._]|\bcqe?\b|wr_?id|opcode|vendor[ _]"
+    r"|syndrom|work request",
     re.IGNORECASE,
 )
 _MAKING_A_QUEUE: Final = re.compile(
     r"(?:creat|resiz|destroy|allocat)\w* .{0,24}(?:\bcq\b|completion queue)", re.IGNORECASE
 )
 _WC_NUMBER: Final = re.compile(
-    r"\b(?:wc[._ ])?(?:failed )?(?:status|error|err)(?: code| number)?[ =:(]*\(?(\d{1,2})\b(?![.:]\d)",
+    r"\b(?:wc[._ ])?(?:failed )?(?:status|error|err)(?: code"
+    r"| number)?[ =:(]*\(?(\d{1,2})\b(?![.:]\d)",
     re.IGNORECASE,
 )
 _IN_BRACKETS: Final = re.compile(r"\((\d{1,2})\) for wr_id")
@@ -445,8 +487,19 @@ _MLX5_SYNDROME: Final = re.compile(
     r"\bsynd(?:rome)? 0x([0-9a-f]{1,2})[ ,]+(?:vend\b|vendor)", re.IGNORECASE
 )
 _OF_MLX5: Final = {
-    0x01: 1, 0x02: 2, 0x04: 4, 0x05: 5, 0x06: 6, 0x10: 7, 0x11: 8, 0x12: 9, 0x13: 10,
-    0x14: 11, 0x15: 12, 0x16: 13, 0x22: 16,
+    0x01: 1,
+    0x02: 2,
+    0x04: 4,
+    0x05: 5,
+    0x06: 6,
+    0x10: 7,
+    0x11: 8,
+    0x12: 9,
+    0x13: 10,
+    0x14: 11,
+    0x15: 12,
+    0x16: 13,
+    0x22: 16,
 }
 """MLX5_CQE_SYNDROME_*, include/linux/mlx5/cq.h → enum ibv_wc_status."""
 
@@ -470,7 +523,8 @@ def _status(text: str) -> int | None:
 
 
 _VENDOR_ERROR: Final = re.compile(
-    r"\b(?:vend(?:or)?(?:[ _-]?(?:err(?:or)?|synd(?:rome)?|code))?|syndrom)(?:_synd)?[ =:(]*(0x[0-9a-f]+|\d+)\b",
+    r"\b(?:vend(?:or)?(?:[ _-]?(?:err(?:or)?|synd(?:rome)?|code))?"
+    r"|syndrom)(?:_synd)?[ =:(]*(0x[0-9a-f]+|\d+)\b",
     re.IGNORECASE,
 )
 
@@ -529,10 +583,14 @@ def _errno(text: str, after: str, platform: Platform, call: str | None) -> int |
         return int(found[1]) or None
     if call and (lone := _LONE.findall(text)):
         return int(lone[-1]) or None
-    if after:
-        for line in after.splitlines()[:3]:
-            if found := re.match(r"\s*(?:.*\b)?errno[ =:]+-?(\d{1,3})\s*$", line, re.IGNORECASE):
-                return int(found[1]) or None
-            if found := re.match(r"\s*ERRNO: (.+?)\.?\s*$", line):
-                return _TEXTS[platform].get(found[1].lower())
+    return _errno_below(after, platform)
+
+
+def _errno_below(after: str, platform: Platform) -> int | None:
+    """What perftest and others print on a line of its own."""
+    for line in after.splitlines()[:3]:
+        if found := re.match(r"\s*(?:.*\b)?errno[ =:]+-?(\d{1,3})\s*$", line, re.IGNORECASE):
+            return int(found[1]) or None
+        if found := re.match(r"\s*ERRNO: (.+?)\.?\s*$", line):
+            return _TEXTS[platform].get(found[1].lower())
     return None

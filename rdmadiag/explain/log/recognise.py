@@ -52,7 +52,8 @@ def recognise(line: bytes, after: bytes = b"") -> Saying | None:
 
 
 _NOT_OUTPUT: Final = re.compile(
-    r"^(?:diff --git|[+-]{3} [ab]/|@@ |commit [0-9a-f]{7,40}\b|(?=\w*\d)(?=\w*[a-f])[0-9a-f]{7,40} \S|Author: )"
+    r"^(?:diff --git|[+-]{3} [ab]/|@@ |commit [0-9a-f]{7,40}\b"
+    r"|(?=\w*\d)(?=\w*[a-f])[0-9a-f]{7,40} \S|Author: )"
     r"|^[+-]\s.*[;{}(]\s*$"  # a line of a patch
     r"|^\s*(?://|/\*|\*\s|#include\b|#define\b|def |class |return\b|raise\b|throw\b|if ?\(|assert)"
     r"|%[sdiuxm]\b|%l+[udx]|\{[a-z_.!:]*\}.{0,3}[\"'`]"  # a format, not what it gave
@@ -74,7 +75,8 @@ _SUCCEEDED: Final = re.compile(
     re.IGNORECASE,
 )
 _LEVEL: Final = re.compile(
-    r"\bNCCL WARN|\bUCX  ?(?:ERROR|FATAL)|^E\d{4}|\bERROR\b|\bFATAL\b|<warn>|<error>|\[jaccl\]|: Error\b"
+    r"\bNCCL WARN|\bUCX  ?(?:ERROR|FATAL)|^E\d{4}|\bERROR\b|\bFATAL\b|<warn>|<error>|\[jaccl\]"
+    r"|: Error\b"
 )
 _DEVICE_STAGES: Final = frozenset(
     {
@@ -88,10 +90,9 @@ _DEVICE_STAGES: Final = frozenset(
 
 
 def _of_sign(found: Fields) -> Saying | None:
-    if found.tool == "kernel" and _COMMAND.search(found.text):
-        # A firmware command names its stage; only ACCESS_REG is a sign of its own.
-        if "ACCESS_REG" not in found.text:
-            return None
+    # A firmware command names its stage; only ACCESS_REG is a sign of its own.
+    if found.tool == "kernel" and _COMMAND.search(found.text) and "ACCESS_REG" not in found.text:
+        return None
     sign = sign_of(found.text, found.platform)
     if sign is None or _SUCCEEDED.search(found.text):
         return None
@@ -171,8 +172,21 @@ _COMMAND: Final = re.compile(
     re.IGNORECASE,
 )
 _ERRNO_OF: Final = {
-    0x1: 5, 0x2: 22, 0x3: 22, 0x4: 5, 0x5: 22, 0x6: 16, 0x8: 12, 0x9: 22, 0xA: 22,
-    0xF: 11, 0x10: 22, 0x30: 22, 0x40: 22, 0x50: 5, 0x51: 5,
+    0x1: 5,
+    0x2: 22,
+    0x3: 22,
+    0x4: 5,
+    0x5: 22,
+    0x6: 16,
+    0x8: 12,
+    0x9: 22,
+    0xA: 22,
+    0xF: 11,
+    0x10: 22,
+    0x30: 22,
+    0x40: 22,
+    0x50: 5,
+    0x51: 5,
 }
 """MLX5_CMD_STAT_* → errno: cmd_status_to_err of mlx5's cmd.c."""
 
@@ -221,7 +235,8 @@ _STATED: Final = re.compile(
     r"(?:\bQP\b|queue pair|\bCQ\b|completion queue|\bPD\b|protection domain|\bMR\b|memory region"
     r"|\bHCA\b|\bRTR\b|\bRTS\b|address handle|\bAH\b|INIT ?(?:->|→)|(?:ib|rdma|verbs|open) device"
     r"|context for|post (?:send|recv|receive)|regist\w+ (?:\w+ ){0,2}memory)"
-    r"|(?:queue pair|completion queue|protection domain|\b(?:QP|CQ|PD|MR)\b|INIT ?(?:->|→) ?RTR|regist\w+ (?:\w+ ){0,2}memory).{0,60}fail",
+    r"|(?:queue pair|completion queue|protection domain|\b(?:QP|CQ|PD|MR)\b|INIT ?(?:->|→) ?RTR"
+    r"|regist\w+ (?:\w+ ){0,2}memory).{0,60}fail",
     re.IGNORECASE,
 )
 
@@ -302,7 +317,8 @@ def _of_aftermath(found: Fields) -> Saying | None:
 
 
 _ABOUT_RDMA: Final = re.compile(
-    r"\bibv_\w+|\bNET/IB\b|\[jaccl\]|\bib_(?:mlx5|md|device|iface)|\blibfabric:\d+:\S*:?(?:verbs|efa)"
+    r"\bibv_\w+|\bNET/IB\b|\[jaccl\]|\bib_(?:mlx5|md|device|iface)|\blibfabric:\d+:\S*:?(?:verbs"
+    r"|efa)"
     r"|\bqueue pair|\b(?:IB|RDMA|RoCE|InfiniBand)\b|\brdma_\w+|\bmlx5_\d|AppleThunderboltRDMA",
 )
 

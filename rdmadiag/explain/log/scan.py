@@ -59,7 +59,7 @@ _NEVER: Final = object()
 class _Memory(dict[bytes, object]):
     """What lines said, forgotten all at once when there are too many."""
 
-    def keep(self, key: bytes, said: Saying | None) -> None:
+    def keep(self, key: bytes, said: object) -> None:
         if len(self) >= REMEMBERED:
             self.clear()
         self[key] = said

@@ -397,7 +397,8 @@ SIGNS: Final = (
         "provider-missing",
         Kind.FAILURE,
         Stage.OPEN,
-        r"no userspace device-specific driver|(?:load|open)\w* (?:the )?(?:driver|provider).{0,60}(?:rdmav\d+|lib\w+)"
+        r"no userspace device-specific driver|(?:load|open)\w* (?:the )?(?:driver"
+        r"|provider).{0,60}(?:rdmav\d+|lib\w+)"
         r"|lib(?:mlx|bnxt|irdma|efa|hns|qedr|ionic)\w*-?rdmav\d+\.so",
         (
             Cause(
@@ -421,7 +422,8 @@ SIGNS: Final = (
         "memlock-limit",
         Kind.FAILURE,
         Stage.REG_MR,
-        r"RLIMIT_MEMLOCK|locked memory limit|(?:memlock|locked memory).{0,60}(?:too low|severely|unlimited|insufficient|limits? (?:is|are)\b)",
+        r"RLIMIT_MEMLOCK|locked memory limit|(?:memlock|locked memory).{0,60}(?:too low|severely"
+        r"|unlimited|insufficient|limits? (?:is|are)\b)",
         (_MEMLOCK,),
         _LIMIT,
     ),
@@ -465,7 +467,8 @@ SIGNS: Final = (
         "firmware-silent",
         Kind.FAILURE,
         None,
-        r"(?:timeout|timed out).{0,20}(?:will cause a )?leak of a command resource|cmd(?:_work|_exec)?\w*.{0,40}timeout",
+        r"(?:timeout|timed out).{0,20}(?:will cause a )?leak of a command resource|cmd(?:_work"
+        r"|_exec)?\w*.{0,40}timeout",
         (Cause("firmware-silent", "perhaps the device's firmware does not answer"),),
         (_DMESG,),
         only=r"mlx5|bnxt|irdma|ionic",
@@ -475,7 +478,8 @@ SIGNS: Final = (
         Kind.FAILURE,
         None,
         r"health (?:compromised|issue)|device'?s? health|fw_fatal|assert_var\[0\]|irisc"
-        r"|firmware (?:is )?(?:in )?(?:fatal|internal|failed|error|reset)|fw.{0,12}fatal|internal error"
+        r"|firmware (?:is )?(?:in )?(?:fatal|internal|failed|error|reset)|fw.{0,12}fatal"
+        r"|internal error"
         r"|hardware error|catastrophic",
         (
             _FIRMWARE,
@@ -497,7 +501,8 @@ SIGNS: Final = (
         "link-down",
         Kind.FAILURE,
         None,
-        r"link (?:is |status )?down|cable (?:is )?unplugged|lost carrier|link.{0,12}not ready|NIC Link is Down"
+        r"link (?:is |status )?down|cable (?:is )?unplugged|lost carrier|link.{0,12}not ready"
+        r"|NIC Link is Down"
         r"|module.{0,20}unplugged",
         (LINK_LOST,),
         _LINK,
@@ -508,8 +513,10 @@ SIGNS: Final = (
         "gid-query-failed",
         Kind.FAILURE,
         Stage.RTR,
-        r"(?:query|get|find|read|select|choose|pick)\w*.{0,24}\bgids?\b.{0,80}(?:no data|not found|fail|invalid|error)"
-        r"|(?:fail\w* to|could ?n[o']t|can't|cannot|unable to) (?:query|get|find|read|select).{0,24}\bs?gids?\b|\bgid.{0,30}(?:not found|is (?:empty|zero|null|invalid))"
+        r"(?:query|get|find|read|select|choose|pick)\w*.{0,24}\bgids?\b.{0,80}(?:no data"
+        r"|not found|fail|invalid|error)"
+        r"|(?:fail\w* to|could ?n[o']t|can't|cannot|unable to) (?:query|get|find|read"
+        r"|select).{0,24}\bs?gids?\b|\bgid.{0,30}(?:not found|is (?:empty|zero|null|invalid))"
         r"|no (?:suitable|valid|usable|matching|available)?.{0,16}\bgids?\b",
         (_NO_GID, _OTHER_NETNS, _IPV6_ONLY),
         (
@@ -531,8 +538,10 @@ SIGNS: Final = (
         "named-device-absent",
         Kind.FAILURE,
         Stage.OPEN,
-        r"no match\w* (?:\w+ )?(?:devices?|HCAs?|NICs?)|(?:device|HCA|port|NIC|adapter)s?\b.{0,50}(?:not found|is not available|does not exist|not exist|no match)"
-        r"|(?:unable to|could ?n[o']t|cannot|can't|fail\w* to|did not) (?:find|locate|get).{0,40}(?:device|HCA|NIC)"
+        r"no match\w* (?:\w+ )?(?:devices?|HCAs?|NICs?)|(?:device|HCA|port|NIC"
+        r"|adapter)s?\b.{0,50}(?:not found|is not available|does not exist|not exist|no match)"
+        r"|(?:unable to|could ?n[o']t|cannot|can't|fail\w* to|did not) (?:find|locate"
+        r"|get).{0,40}(?:device|HCA|NIC)"
         r"|(?:device|HCA) list.{0,20}(?:empty|no match)",
         (
             _ABSENT,
@@ -550,7 +559,8 @@ SIGNS: Final = (
         Kind.FAILURE,
         Stage.OPEN,
         r"\bno (?!such)(?:\w+[ /]){0,3}?(?:devices?|HCAs?|NICs?|RNICs?|adapters?)\b(?! ?-)"
-        r"|\b(?:0|zero) (?:IB|RDMA|InfiniBand)\w* devices|did not (?:find|detect) (?:any )?(?:\w+ )?devices?",
+        r"|\b(?:0|zero) (?:IB|RDMA|InfiniBand)\w* devices|did not (?:find"
+        r"|detect) (?:any )?(?:\w+ )?devices?",
         (
             Cause(
                 "uverbs-node-missing",
@@ -569,7 +579,8 @@ SIGNS: Final = (
         "port-not-initialized",
         Kind.FAILURE,
         Stage.OPEN,
-        r"(?:port|link).{0,60}\b(?:state: ?(?:2: ?)?INIT\b|Initializing|PORT_INIT)|no subnet manager|SM lid 0\b|sm_lid:? 0\b",
+        r"(?:port|link).{0,60}\b(?:state: ?(?:2: ?)?INIT\b|Initializing|PORT_INIT)"
+        r"|no subnet manager|SM lid 0\b|sm_lid:? 0\b",
         (_NO_SM,),
         (
             "ibstat",
@@ -582,7 +593,8 @@ SIGNS: Final = (
         "port-not-active",
         Kind.FAILURE,
         Stage.OPEN,
-        r"\bport\b.{0,50}(?:not (?:in )?(?:an? |the )?active|(?:is|state is|state:?) \(?(?:down|inactive|PORT_DOWN|polling))"
+        r"\bport\b.{0,50}(?:not (?:in )?(?:an? |the )?active|(?:is|state is|state:?) \(?(?:down"
+        r"|inactive|PORT_DOWN|polling))"
         r"|no (?:\w+ )?active (?:\w+ )?ports?|PORT_DOWN",
         (_NOT_ACTIVE, LINK_LOST),
         (_DEVICES, "rdma link show", "ibstat"),
@@ -641,7 +653,8 @@ SIGNS: Final = (
         "transport-not-usable",
         Kind.FAILURE,
         Stage.OPEN,
-        r"no (?:\w+ ){0,3}(?:transports?|resources) (?:to|are|available|for)|transports?.{0,40}not available"
+        r"no (?:\w+ ){0,3}(?:transports?|resources) (?:to|are|available|for)"
+        r"|transports?.{0,40}not available"
         r"|no usable transports",
         (
             Cause(
@@ -659,7 +672,8 @@ SIGNS: Final = (
         "peer-disconnected",
         Kind.CONSEQUENCE,
         Stage.DATA,
-        r"NIXL_ERR_REMOTE_DISCONNECT|reset by remote peer|Endpoint timeout|UCS_ERR_(?:CONNECTION_RESET|ENDPOINT_TIMEOUT)",
+        r"NIXL_ERR_REMOTE_DISCONNECT|reset by remote peer|Endpoint timeout"
+        r"|UCS_ERR_(?:CONNECTION_RESET|ENDPOINT_TIMEOUT)",
         (_PEER_FIRST, LINK_LOST),
         (_AT_PEER, _DMESG),
     ),
@@ -668,7 +682,8 @@ SIGNS: Final = (
         "gdr-off",
         Kind.NOTE,
         None,
-        r"GPU ?Direct RDMA (?:is )?(?:Disabled|not)|neither nv_peer_mem|nvidia_peermem.{0,40}not|GDR.{0,20}(?:disabled|not supported)",
+        r"GPU ?Direct RDMA (?:is )?(?:Disabled|not)|neither nv_peer_mem|nvidia_peermem.{0,40}not"
+        r"|GDR.{0,20}(?:disabled|not supported)",
         (
             Cause(
                 "gdr-off",
