@@ -13,9 +13,11 @@ from rdmadiag.samples import samples
 
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 
-FAILED = "n1:1:2 [0] ibvwrap.c:262 NCCL WARN Call to ibv_modify_qp failed with 110 Connection "
-"timed out, on dev mlx5_0:1, curr state INIT, next state RTR, local GID index 3, local GID "
-"::ffff:192.0.2.1, remote GID ::ffff:192.0.2.9\n"
+FAILED = (
+    "n1:1:2 [0] ibvwrap.c:262 NCCL WARN Call to ibv_modify_qp failed with 110 Connection "
+    "timed out, on dev mlx5_0:1, curr state INIT, next state RTR, local GID index 3, local GID "
+    "::ffff:192.0.2.1, remote GID ::ffff:192.0.2.9\n"
+)
 ABORTED = "ncclRemoteError: A call failed possibly due to a network error\n"
 ODD = "n1:1:2 [0] NCCL WARN NET/IB : mlx5_0:1 the frobnicator failed\n"
 

@@ -26,8 +26,10 @@ from tests.explain.score import CORPORA, FOLDER, read
 
 SIEVE = Sieve(NEEDLES)
 RTR = "n{}:1:2 [0] ibvwrap.c:262 NCCL WARN Call to ibv_modify_qp failed with {} , on dev mlx5_{}:1"
-WC = "n1:1:2 [0] net_ib.cc:9 NCCL WARN NET/IB : Got completion from peer 192.0.2.{}<7> with "
-"error {}, opcode 0, len 0, vendor err {} hca mlx5_{}"
+WC = (
+    "n1:1:2 [0] net_ib.cc:9 NCCL WARN NET/IB : Got completion from peer 192.0.2.{}<7> with "
+    "error {}, opcode 0, len 0, vendor err {} hca mlx5_{}"
+)
 
 
 def explained(*lines: str) -> Account:

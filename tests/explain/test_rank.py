@@ -33,8 +33,10 @@ def standing(found: Failure) -> dict[str, str]:
     return {each.label: each.standing for each in found.causes}
 
 
-RTR = "NCCL WARN Call to ibv_modify_qp failed with {} , on dev {}:1, next state RTR, local GID "
-"index {}"
+RTR = (
+    "NCCL WARN Call to ibv_modify_qp failed with {} , on dev {}:1, next state RTR, local GID "
+    "index {}"
+)
 
 
 @pytest.mark.parametrize("errno", [22, 61, 110])
