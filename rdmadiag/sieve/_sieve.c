@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { LAYOUT_REVISION = 1 };
-enum { BUCKETS = 1 << 16, BOTH = 3 };
+enum { LAYOUT_REVISION = 2 };
+enum { BUCKET_BITS = 16, BOTH = 3, STRIDE = 4 };
 
 struct word {
     const uint8_t *text; /* folded */
@@ -28,8 +28,8 @@ struct entry {
 };
 
 struct table {
-    const uint8_t *seen;   /* BUCKETS bits: is there an entry? */
-    const uint32_t *heads; /* BUCKETS of them; 0: none */
+    const uint8_t *seen;   /* a byte for each bucket: is there an entry? */
+    const uint32_t *heads; /* the first entry of each; 0: none */
     const struct entry *entries;
     const struct word *words;
     uint32_t before; /* bytes of a segment that are kept before its first word */
@@ -61,7 +61,7 @@ static inline uint32_t group_at(const uint8_t *at) {
     return four | 0x20202020;
 }
 
-static inline uint32_t bucket_of(uint32_t group) { return (group * 0x9E3779B1u) >> 16; }
+static inline uint32_t bucket_of(uint32_t group) { return (group * 0x9E3779B1u) >> (32 - BUCKET_BITS); }
 
 static uint64_t count_newlines(const uint8_t *text, uint64_t from, uint64_t to) {
     uint64_t total = 0;
@@ -88,10 +88,25 @@ static uint64_t segment_start(const uint8_t *text, uint64_t at, uint64_t lowest)
     return at;
 }
 
+/* Where the first '\n' or '\r' is, from `at` on; else `highest`. */
 static uint64_t segment_end(const uint8_t *text, uint64_t at, uint64_t highest) {
-    while (at < highest && text[at] != '\n' && text[at] != '\r')
-        at++;
-    return at;
+    const uint8_t *found = memchr(text + at, '\n', highest - at);
+    if (found)
+        highest = (uint64_t)(found - text);
+    found = memchr(text + at, '\r', highest - at);
+    return found ? (uint64_t)(found - text) : highest;
+}
+
+/* Whether a word may begin in the STRIDE bytes from here on, by its group. */
+static inline uint32_t none_here(const struct table *table, const uint8_t *at) {
+    uint64_t eight = 0;
+    for (int i = 0; i < 8; i++)
+        eight |= (uint64_t)at[i] << (8 * i);
+    eight |= 0x2020202020202020u;
+    uint32_t seen = 0;
+    for (int i = 0; i < STRIDE; i++)
+        seen |= table->seen[bucket_of((uint32_t)(eight >> (8 * i)))];
+    return !seen;
 }
 
 /*
@@ -102,52 +117,69 @@ size_t rdmadiag_sieve(const struct table *table, const uint8_t *text, uint64_t l
                       uint64_t end, uint64_t limit, struct progress *progress, struct hit *hits,
                       size_t most) {
     size_t found = 0;
-    uint32_t bits = 0;
-    uint64_t start = 0, stop = progress->segment_end, at = progress->at;
-    for (; at < end && at + 3 < limit; at++) {
-        uint32_t group = group_at(text + at), bucket = bucket_of(group);
-        if (!(table->seen[bucket >> 3] & (1u << (bucket & 7))))
+    uint32_t bits = 0;         /* of the segment that `first` is in */
+    uint64_t first = 0;        /* its first word */
+    uint64_t last = 0;         /* its last one so far */
+    uint64_t done = progress->segment_end;
+    uint64_t at = progress->at;
+    /* A segment that began before the end is looked at to its own end. */
+    while ((at < end || (bits && at < first + table->behind)) && at + 3 < limit) {
+        if (at + 8 <= limit && none_here(table, text + at)) {
+            at += STRIDE;
             continue;
-        uint32_t next = table->heads[bucket];
-        while (next) {
-            const struct entry *entry = &table->entries[next];
-            const struct word *word = &table->words[entry->word];
-            next = entry->next;
-            if (entry->group != group || at < lowest + entry->offset)
-                continue;
-            uint64_t from = at - entry->offset;
-            if (from + word->length > limit || !is_word(word, text + from))
-                continue;
-            if (from < stop && !bits)
-                continue; /* of a segment that is done */
-            if (from >= stop) {
-                uint64_t floor = from > lowest + table->before ? from - table->before : lowest;
-                if (floor < stop)
-                    floor = stop;
-                start = segment_start(text, from, floor);
-                uint64_t ceiling = limit - from > table->behind ? from + table->behind : limit;
-                stop = segment_end(text, from, ceiling);
-                bits = 0;
-            }
-            bits |= word->bits;
-            if (bits == BOTH) {
+        }
+        for (uint64_t stop_at = at + STRIDE; at < stop_at && at + 3 < limit; at++) {
+            uint32_t group = group_at(text + at), bucket = bucket_of(group);
+            for (uint32_t next = table->heads[bucket]; next; next = table->entries[next].next) {
+                const struct entry *entry = &table->entries[next];
+                const struct word *word = &table->words[entry->word];
+                if (entry->group != group || at < lowest + entry->offset)
+                    continue;
+                uint64_t from = at - entry->offset;
+                if (from < done || from + word->length > limit || !is_word(word, text + from))
+                    continue;
+                if (bits && from >= last) {
+                    uint64_t ceiling = first + table->behind;
+                    uint64_t ends = segment_end(text, last, from < ceiling ? from : ceiling);
+                    if (ends < from || from >= ceiling) { /* another segment */
+                        done = ends;
+                        bits = 0;
+                    }
+                }
+                if (!bits) {
+                    if (from >= end)
+                        continue; /* of the next call */
+                    first = from;
+                }
+                last = from;
+                bits |= word->bits;
+                if (bits != BOTH)
+                    continue;
+                uint64_t floor = first > lowest + table->before ? first - table->before : lowest;
+                uint64_t start = segment_start(text, first, floor > done ? floor : done);
+                uint64_t room = limit - first > table->behind ? first + table->behind : limit;
+                uint64_t stop = segment_end(text, first, room);
                 progress->newlines += count_newlines(text, progress->counted, start);
                 progress->counted = start;
                 hits[found++] = (struct hit){start, stop, progress->newlines};
                 bits = 0;
+                done = stop;
+                at = stop - 1;
                 if (found == most) {
                     progress->at = stop;
                     progress->segment_end = stop;
                     return found;
                 }
-                at = stop - 1;
+                stop_at = 0;
                 break;
             }
         }
     }
     progress->at = at;
-    progress->segment_end = stop;
-    progress->newlines += count_newlines(text, progress->counted, end);
-    progress->counted = end;
+    progress->segment_end = done;
+    if (progress->counted < end) {
+        progress->newlines += count_newlines(text, progress->counted, end);
+        progress->counted = end;
+    }
     return found;
 }

@@ -180,8 +180,9 @@ def _branches(tree: dict[int, Any]) -> bytes:
 
 # --- compiled ------------------------------------------------------------------------------
 
-_LAYOUT_REVISION: Final = 1
-_BUCKETS: Final = 1 << 16
+_LAYOUT_REVISION: Final = 2
+_BUCKET_BITS: Final = 16
+_BUCKETS: Final = 1 << _BUCKET_BITS
 _HITS: Final = 1024
 
 
@@ -225,16 +226,16 @@ class _Compiled:
         self._hits = (_Hit * _HITS)()
         self._words = (_Word * len(words))()
         self._heads = (c_uint32 * _BUCKETS)()
-        self._seen = (c_uint8 * (_BUCKETS // 8))()
+        self._seen = (c_uint8 * _BUCKETS)()
         self._entries = (_Entry * (len(words) + 1))()
         for number, (text, bits) in enumerate(words.items()):
             self._words[number] = _Word(text, len(text), bits)
             offset = _rarest(text)
             group = int.from_bytes(text[offset : offset + 4], "little") | 0x20202020
-            bucket = (group * 0x9E3779B1 & 0xFFFFFFFF) >> 16
+            bucket = (group * 0x9E3779B1 & 0xFFFFFFFF) >> (32 - _BUCKET_BITS)
             self._entries[number + 1] = _Entry(group, number, offset, self._heads[bucket])
             self._heads[bucket] = number + 1
-            self._seen[bucket >> 3] |= 1 << (bucket & 7)
+            self._seen[bucket] = 1
         self._table = _Table(
             ctypes.addressof(self._seen),
             ctypes.addressof(self._heads),
