@@ -345,7 +345,7 @@ def _cause(
 ) -> Iterator[Answer]:
     label = word.strip().lower().replace("_", "-").replace(" ", "-")
     texts, sources = dict[str, None](), dict[str, None]()
-    for cause, source in _all_causes():
+    for cause, source in all_causes():
         if cause.label == label:
             texts[str(cause)] = None
             sources[source] = None
@@ -353,7 +353,8 @@ def _cause(
         yield CauseAnswer("cause", label, tuple(texts), tuple(sources))
 
 
-def _all_causes() -> Iterator[tuple[Cause, str]]:
+def all_causes() -> Iterator[tuple[Cause, str]]:
+    """Every cause that is named anywhere, with what it is known from."""
     from rdmadiag.explain.log.recognise import NO_GID_GIVEN
     from rdmadiag.explain.log.signs import CONNECTING, SIGNS
 
@@ -446,7 +447,7 @@ def _all_names() -> dict[str, str]:
     names += [str(row.state) for row in MEANINGS]
     names += [row.name for row in VARIABLES if not row.name.endswith("*")]
     names += [*CATALOGUE, *map(str, REASON_TEXT)]
-    names += [cause.label for cause, _ in _all_causes()]
+    names += [cause.label for cause, _ in all_causes()]
     return {name.lower(): name for name in names}
 
 

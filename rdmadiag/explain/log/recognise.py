@@ -171,6 +171,8 @@ _COMMAND: Final = re.compile(
     r"\b([A-Za-z0-9_]{3,40})\(0x[0-9a-f]+\)[^,]{0,60}failed, status ([a-z ]+)\(0x([0-9a-f]+)\)",
     re.IGNORECASE,
 )
+_EAGAIN: Final = 11
+_ENOMEM: Final = 12
 _ERRNO_OF: Final = {
     0x1: 5,
     0x2: 22,
@@ -200,8 +202,8 @@ def _of_command(found: Fields) -> Saying | None:
     told = replace(found, errno=errno, call=command[1].upper(), stage=stage, status=None)
     if stage is None:
         return Saying(Kind.UNKNOWN, "firmware-command", told, (), ())
-    # The firmware knows nothing of a limit on locked memory.
-    stated = _last(causes(errno, stage, "linux"), "memlock")
+    # The firmware knows nothing of a limit on locked memory, nor of a cgroup.
+    stated = _last(causes(_ENOMEM if errno == _EAGAIN else errno, stage, "linux"), "memlock")
     kind = Kind.FAILURE if stated else Kind.UNKNOWN
     lines = after_call(errno, stage, "linux")
     return Saying(kind, "errno", told, _unique(list(stated)), lines)

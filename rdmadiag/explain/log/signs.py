@@ -513,6 +513,7 @@ SIGNS: Final = (
         "gid-query-failed",
         Kind.FAILURE,
         Stage.RTR,
+        r"ibv_query_gid\w*.{0,40}(?:fail|error)|"
         r"(?:query|get|find|read|select|choose|pick)\w*.{0,24}\bgids?\b.{0,80}(?:no data"
         r"|not found|fail|invalid|error)"
         r"|(?:fail\w* to|could ?n[o']t|can't|cannot|unable to) (?:query|get|find|read"
@@ -653,7 +654,7 @@ SIGNS: Final = (
         "transport-not-usable",
         Kind.FAILURE,
         Stage.OPEN,
-        r"no (?:\w+ ){0,3}(?:transports?|resources) (?:to|are|available|for)"
+        r"no (?:\w+ ){0,5}?(?:transports?|resources) (?:to|are|available|for)"
         r"|transports?.{0,40}not available"
         r"|no usable transports",
         (
