@@ -10,13 +10,14 @@ _LISTEN = "0A"  # in the fourth column of /proc/net/tcp
 def wait_listening(port: int, timeout: float) -> None:
     """Until something on this host listens on the port; LabFailure after `timeout` seconds."""
     late = time.monotonic() + timeout
-    while not _listening(port):
+    while not listening(port):
         if time.monotonic() > late:
             raise LabFailure(f"nothing listens on port {port} after {timeout:g} s", EX_LATE)
         time.sleep(0.05)
 
 
-def _listening(port: int) -> bool:
+def listening(port: int) -> bool:
+    """Whether something on this host listens on the port."""
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with open(table, encoding="ascii") as rows:
             for row in rows:

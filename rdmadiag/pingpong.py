@@ -23,6 +23,7 @@ from rdmadiag.verbs.outcome import Nonsense, conclude
 from rdmadiag.verbs.watchdog import Watched, watch
 
 _LOOKING_SHARE: Final = 0.6  # of the deadline: at most this goes to the preflight
+_BOOT_ID_SECONDS: Final = 2.0
 _LEAST_SECONDS: Final = 0.5  # before the deadline, from which the child puts everything back
 _MOST_SECONDS: Final = 2.0
 _RESERVED_SHARE: Final = 0.15
@@ -46,6 +47,7 @@ class Result:
     attempt: Attempt
     chosen: tuple[Candidate, ...]  # the ends of this host; or what was refused, the best first
     accepted: tuple[Reason, ...]  # that the user took on
+    meeting: Meeting | None = None
 
 
 class BrokenChild(Exception):
@@ -76,7 +78,7 @@ def run(
     platform = host.identity.platform
     looking = start + seconds * _LOOKING_SHARE
     evidence = gather(host, looking, None, Depth())
-    boot = rtr_record.boot_id(host, looking)
+    boot = rtr_record.boot_id(host, time.monotonic() + _BOOT_ID_SECONDS)
     against = [Reason.PRIOR_RTR_FAILURE] if rtr_record.failed_since_start(boot) else []
     near = meeting.near if meeting else None
 
@@ -97,13 +99,13 @@ def run(
         name = f"{refused.endpoint.device}/{refused.endpoint.port}"
         text = f"the preflight forbids RTR on {name}"
         attempt = _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
-        return Result(attempt, groups[ends.index(refused)], ())
+        return Result(attempt, groups[ends.index(refused)], (), meeting)
     if any(_asks_too_much(end) for end in ends):
         text = "Thunderbolt has UC queue pairs alone: leave --qp out"
-        return Result(_unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform), (), ())
+        return Result(_unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform), ends, ())
     accepted = tuple(dict.fromkeys(reason for end in ends for reason in end.reasons))
     watched = _watch(host, ends, meeting, secret, start, deadline, boot, heard)
-    return Result(_concluded(watched, ends, platform), ends, accepted)
+    return Result(_concluded(watched, ends, meeting, platform), ends, accepted, meeting)
 
 
 def _asks_too_much(end: Candidate) -> bool:
@@ -168,7 +170,10 @@ class _Record:
 
 
 def _concluded(
-    watched: Watched | Missing, ends: tuple[Candidate, ...], platform: Platform
+    watched: Watched | Missing,
+    ends: tuple[Candidate, ...],
+    meeting: Meeting | None,
+    platform: Platform,
 ) -> Attempt:
     if isinstance(watched, Missing):
         text = f"no process could be started: {watched}"
@@ -183,6 +188,7 @@ def _concluded(
             signal=None if watched.signal is None else Signals(watched.signal).name,
             unkillable=watched.unkillable,
             pid=watched.pid,
+            role=meeting.role if meeting else None,
         )
     except Nonsense as error:
         raise BrokenChild(f"{error}: {watched.stderr.strip()[-500:]}") from error

@@ -45,13 +45,17 @@ def failed_since_start(boot: str | None) -> bool:
 def remember(boot: str | None, device: str, port: int) -> None:
     """Record an RTR that is about to be attempted; raises OSError."""
     kept = [each for each in _read() if boot is None or each.get("boot_id") == boot]
-    _write([*kept, {"boot_id": boot, "device": device, "port": port, "pid": os.getpid()}])
+    _write([*kept, _entry(boot, device, port)])
 
 
 def forget(boot: str | None, device: str, port: int) -> None:
-    """Take back what this process has remembered; raises OSError."""
-    mine = {"boot_id": boot, "device": device, "port": port, "pid": os.getpid()}
-    _write([each for each in _read() if each != mine])
+    """A success on that port takes back what was recorded of it; raises OSError."""
+    entry = _entry(boot, device, port)
+    _write([each for each in _read() if each != entry])
+
+
+def _entry(boot: str | None, device: str, port: int) -> dict[str, Any]:
+    return {"boot_id": boot, "device": device, "port": port}
 
 
 def _read() -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from math import isnan
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -117,9 +118,24 @@ def host_of(snapshot: str | None, sample: str | None) -> Host:
         raise Refused(str(error)) from error
 
 
+class Seconds(click.FloatRange):
+    """A time; "nan" is within every range, and is none."""
+
+    name = "seconds"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number, or a usage error."""
+        number: float = super().convert(value, param, ctx)
+        if isnan(number):
+            self.fail(f"{value!r} is no number of seconds", param, ctx)
+        return number
+
+
 timeout_option: Final = click.option(
     "--timeout",
-    type=click.FloatRange(0, TIMEOUT_MAX, min_open=True),
+    type=Seconds(0, TIMEOUT_MAX, min_open=True),
     default=TIMEOUT,
     show_default=True,
     metavar="SECONDS",

@@ -9,7 +9,7 @@ import click
 from rdmadiag.cli import exits
 from rdmadiag.cli.addresses import host_and_port, is_unspecified, source_towards
 from rdmadiag.cli.exits import Refused
-from rdmadiag.cli.options import FORMATS
+from rdmadiag.cli.options import FORMATS, Seconds
 from rdmadiag.cli.output import printing
 from rdmadiag.cli.selectors import selectors
 from rdmadiag.facts import Identity
@@ -33,11 +33,16 @@ SECRET_LIMIT: Final = 64 * 1024  # bytes
 
 @click.command("pingpong")
 @click.argument("peer", required=False, metavar="[PEER[:PORT]]")
-@click.option("--allow-rtr", is_flag=True, help="Attempt it: once, INIT → RTR → RTS.")
+@click.option(
+    "--allow-rtr",
+    is_flag=True,
+    allow_from_autoenv=False,  # to be passed, each time
+    help="Attempt it: once, INIT → RTR → RTS.",
+)
 @click.option("--listen", metavar="ADDRESS[:PORT]", help="Wait for one peer at this address.")
 @click.option(
     "--wait",
-    type=click.FloatRange(0, WAIT_MAX, min_open=True),
+    type=Seconds(0, WAIT_MAX, min_open=True),
     default=WAIT,
     show_default=True,
     metavar="SECONDS",
@@ -83,7 +88,7 @@ SECRET_LIMIT: Final = 64 * 1024  # bytes
 )
 @click.option(
     "--deadline",
-    type=click.FloatRange(1, DEADLINE_MAX),
+    type=Seconds(1, DEADLINE_MAX),
     default=DEADLINE,
     show_default=True,
     metavar="SECONDS",
@@ -98,6 +103,7 @@ SECRET_LIMIT: Final = 64 * 1024  # bytes
 @click.option(
     "--accept-risk",
     metavar="CODE",
+    allow_from_autoenv=False,
     multiple=True,
     help="Attempt it in spite of this reason of the preflight. Can be repeated.",
 )
@@ -173,6 +179,8 @@ def command(
 def _meeting(peer: str | None, listen: str | None, wait: float) -> "Meeting | None":
     from rdmadiag.pingpong import Meeting
 
+    if "" in (peer, listen):  # a variable of the caller's that is not set
+        raise click.UsageError("the address is empty")
     if peer and listen:
         raise click.UsageError("--listen and a PEER exclude each other")
     if listen:
@@ -210,13 +218,13 @@ def _secret(path: str) -> bytes:
     """What both ends know; white space around it is an editor's."""
     try:
         with open(path, "rb") as file:
-            secret = file.read(SECRET_LIMIT + 1).strip()
+            content = file.read(SECRET_LIMIT + 1)
     except OSError as error:
         raise Refused(f"--secret-file {path}: {error.strerror}") from error
-    if not secret:
-        raise Refused(f"--secret-file {path} is empty")
-    if len(secret) > SECRET_LIMIT:
+    if len(content) > SECRET_LIMIT:
         raise Refused(f"--secret-file {path} has more than {SECRET_LIMIT} bytes")
+    if not (secret := content.strip()):
+        raise Refused(f"--secret-file {path} is empty")
     return secret
 
 

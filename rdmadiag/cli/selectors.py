@@ -14,6 +14,6 @@ def selectors(texts: Sequence[str]) -> tuple[Selector, ...]:
 def _selector(text: str) -> Selector:
     # "mlx5_0:1", and "mlx5_0/1" as `rdma link` prints it.
     name, colon, port = text.replace("/", ":").partition(":")
-    if not name or (colon and not (port.isascii() and port.isdigit())):
+    if not name or (colon and not (port.isascii() and port.isdigit() and len(port) <= 5)):
         raise Refused(f"--device {text!r} is not DEV or DEV:PORT")
     return Selector(name, int(port) if colon else None)

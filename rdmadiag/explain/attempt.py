@@ -51,6 +51,24 @@ def advice(attempt: Attempt) -> Advice:
 
 
 def _causes(attempt: Attempt) -> Iterable[str]:
+    outcome = attempt.outcome
+    if attempt.stage in (RTR, Stage.DATA) and _reaches_itself(attempt):
+        yield "perhaps a Thunderbolt port does not reach itself: name two with --device, or a peer"
+    if outcome is Outcome.NO_PEER:
+        yield from _NO_PEER[attempt.role or "connect"]
+        return
+    yield from _causes_by_outcome(attempt)
+
+
+def _reaches_itself(attempt: Attempt) -> bool:
+    """Nobody has told whether that works."""
+    here, there = attempt.local, attempt.remote
+    if here is None or there is None or not _is_loopback(attempt):
+        return False
+    return here.link_layer is LinkLayer.THUNDERBOLT and here.device == there.device
+
+
+def _causes_by_outcome(attempt: Attempt) -> Iterable[str]:
     outcome, platform = attempt.outcome, attempt.platform
     if outcome is Outcome.CALL_FAILED:
         if attempt.call == "poll_cq":  # it promises no errno: man ibv_poll_cq
@@ -132,12 +150,19 @@ _DIED_ANYWHERE: Final = (
     "the provider library crashed",
     "perhaps somebody else ended the process: the kernel, when memory ran out",
 )
-_BY_OUTCOME: Final[dict[Outcome, Lines]] = {
-    Outcome.NO_PEER: (
+_NO_PEER: Final = {
+    "connect": (
         "nobody listens there: the other end is not started yet, or has given up",
         "another address or TCP port than the one it listens on",
         "a firewall drops the TCP connection",
     ),
+    "listen": (
+        "the other end was not started, or its own preflight kept it from coming",
+        "it went to another address or TCP port",
+        "a firewall drops the TCP connection",
+    ),
+}
+_BY_OUTCOME: Final[dict[Outcome, Lines]] = {
     Outcome.PEER_REFUSED: (
         "another program listens there, or another version of this one",
         "the two ends have different secrets, or only one has one",
@@ -170,6 +195,8 @@ def _facts(attempt: Attempt) -> dict[str, str]:
     """
     here, there = _ends(attempt)
     facts = {"on": ""}
+    if not _is_loopback(attempt):
+        facts["away"] = ""
     if attempt.pid is not None:
         facts["pid"] = str(attempt.pid)
     if here is None:
@@ -205,8 +232,13 @@ def _ends(attempt: Attempt) -> tuple[EndFacts | None, EndFacts | None]:
     return attempt.local, attempt.remote
 
 
+def _is_loopback(attempt: Attempt) -> bool:
+    """Whether this host held both ends."""
+    return any(step.end == "remote" for step in attempt.steps)
+
+
 def _path(here: EndFacts, there: EndFacts) -> dict[str, str]:
-    """What leads from one end to the other: addresses, or LIDs."""
+    """What leads from one end to the other: addresses, or LIDs; nothing from one to itself."""
     if here.link_layer is LinkLayer.INFINIBAND:
         if NO_LID & {here.lid, there.lid}:
             return {}
@@ -214,6 +246,8 @@ def _path(here: EndFacts, there: EndFacts) -> dict[str, str]:
     if here.gid is None or there.gid is None or here.gid.family is not there.gid.family:
         return {}
     source, target = _address(here.gid), _address(there.gid)
+    if source == target:
+        return {}
     if here.gid.is_ipv4_mapped:
         facts = {"source": source, "target": target}
     elif here.link_layer is LinkLayer.THUNDERBOLT:
@@ -304,7 +338,7 @@ _LEFTOVERS: Final = {
     "linux": ("rdma res show qp link {device}   # was anything left behind?",),
     "darwin": ("ioreg -r -l -c AppleThunderboltRDMAInterface -n {device}   # anything left?",),
 }
-_ASK_PEER: Final = ("# look at what the peer printed: it names what failed",)
+_ASK_PEER: Final = ("# look at what the peer printed: it names what failed{away}",)
 
 _PATH: Final = {
     "linux": (

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 from rdmadiag.errnos import Platform
 from rdmadiag.gid.gid import Gid
@@ -150,5 +151,6 @@ class Attempt:
     teardown: Teardown
     steps: tuple[Step, ...]
     touched: bool  # whether any call was made on the device
+    role: Literal["listen", "connect"] | None = None  # None: both ends on this host
     rounds: int | None = None  # round trips of the timed loop that were done
     pid: int | None = None  # of a child that SIGKILL did not end

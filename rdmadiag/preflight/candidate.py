@@ -1,5 +1,6 @@
 """Which port an attempt would use, what speaks against it, and what it tells its peer."""
 
+import ipaddress
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -99,6 +100,9 @@ def _candidate(
 ) -> Candidate:
     device, port = pair
     found = list(reasons_against_rtr(port, device, evidence))
+    routed = isinstance(port.route, Route)
+    if port.protocol is Protocol.INFINIBAND and wanted.gid_index is not None and not routed:
+        found.append(Reason.NO_ROUTE_GID)  # InfiniBand needs none, unless one is asked for
     if port.protocol is Protocol.THUNDERBOLT:
         found += on_thunderbolt
     reasons = tuple(dict.fromkeys(found))
@@ -169,4 +173,9 @@ def _prefix_length(port: PortView, gid: Gid | None, evidence: Evidence) -> int |
 def _has(port: PortView, address: str) -> bool:
     if isinstance(port.gids, Missing):
         return False
-    return any(address in (entry.gid.ipv4, str(entry.gid)) for entry in port.gids.entries)
+    try:
+        wanted = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    bare = f"::ffff:{wanted}" if wanted.version == 4 else str(wanted)
+    return any(entry.gid == Gid.parse(bare) for entry in port.gids.entries)

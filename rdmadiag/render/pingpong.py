@@ -1,5 +1,6 @@
 """What came of a pingpong: the answer first, then both ends, causes, next steps, latency."""
 
+import shlex
 from dataclasses import fields
 from typing import Any, Final
 
@@ -8,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rdmadiag.errnos import errno_name
-from rdmadiag.explain.attempt import Advice, advice
+from rdmadiag.explain.attempt import NOTHING, Advice, advice
 from rdmadiag.explain.completions import completion
 from rdmadiag.facts import Identity
 from rdmadiag.facts.pingpong import Attempt, EndFacts, Latency, Outcome, Teardown
@@ -140,7 +141,7 @@ def _answer(attempt: Attempt, host: Identity) -> Text:
         line.append(f"  at {attempt.stage}{where}: {printable(attempt.summary)}", style="")
     else:
         line.append(f"  {printable(attempt.summary)}", style="")
-    line.append(f"  [{host.hostname}]", style="dim")
+    line.append(f"  [{printable(host.hostname)}]", style="dim")
     return line
 
 
@@ -189,23 +190,32 @@ def _advice(result: Result) -> Advice:
         best = result.chosen[0] if result.chosen else None
         if best is None:
             return Advice((), ("rdmadiag devices",))
-        device = f"{best.endpoint.device}:{best.endpoint.port}"
+        if not best.blocking:
+            return NOTHING
+        device = shlex.quote(f"{best.endpoint.device}:{best.endpoint.port}")
         risks = " ".join(f"--accept-risk {reason}" for reason in best.blocking)
         return Advice(
             (),
             (
                 f"rdmadiag preflight --device {device}",
                 "# to attempt it all the same, naming what you take on:",
-                f"rdmadiag pingpong --allow-rtr --device {device} {risks}",
+                f"rdmadiag pingpong --allow-rtr --device {device} {risks}{_whom(result)}",
             ),
         )
     return advice(attempt)
 
 
+def _whom(result: Result) -> str:
+    if result.meeting is None:
+        return ""
+    address = shlex.quote(f"[{result.meeting.host}]:{result.meeting.port}")
+    return f" --listen {address}" if result.meeting.role == "listen" else f" {address}"
+
+
 def _ends(out: Console, local: EndFacts, remote: EndFacts | None) -> None:
     """Two lines an end: one table of all this is wider than a terminal."""
     table = Table(box=None, pad_edge=False, show_header=False)
-    for _ in range(6):
+    for _ in range(4):
         table.add_column(no_wrap=True)
     for name, end in (("local", local), ("remote", remote)):
         if end is None:
@@ -215,13 +225,14 @@ def _ends(out: Console, local: EndFacts, remote: EndFacts | None) -> None:
             _port(end),
             f"{end.link_layer}, {end.state}",
             f"{end.qp_type.upper()} {end.qp_state or 'not made'}",
-            "" if end.queue_pair is None else f"QPN {end.queue_pair}, PSN {end.psn}",
-            "" if end.mtu is None else f"MTU {end.mtu}",
         )
     out.print(table)
     for name, end in (("local", local), ("remote", remote)):
         if end is not None:
-            say(out, f"{name:<6}  {_address(end)}")
+            numbers = "" if end.mtu is None else f", MTU {end.mtu}"
+            if end.queue_pair is not None:
+                numbers += f", QPN {end.queue_pair}, PSN {end.psn}"
+            say(out, f"{name:<6}  {_address(end)}{numbers}")
 
 
 def _address(end: EndFacts) -> str:

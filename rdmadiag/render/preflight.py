@@ -42,7 +42,9 @@ def _answer(verdict: Verdict, host: Identity) -> Text:
         active = [port for port in verdict.ports if port.state == "active"]
         line.append(f"  {counted(len(verdict.ports), 'port')}, {len(active)} active")
         line.append(f", {sum(p.safe_to_attempt_rtr for p in verdict.ports)} ready for RTR")
-    line.append(f"  [{host.hostname}{', recorded' if host.recorded else ''}]", style="dim")
+    line.append(
+        f"  [{printable(host.hostname)}{', recorded' if host.recorded else ''}]", style="dim"
+    )
     return line
 
 

@@ -63,7 +63,8 @@ class Bounds:
         while True:
             self.check()
             seconds = min(self.left, until - time.monotonic())
-            readable, writable, _ = select.select(reading, writing, [], max(0.0, seconds))
+            timeout = None if seconds == float("inf") else max(0.0, seconds)
+            readable, writable, _ = select.select(reading, writing, [], timeout)
             if self._woken in readable:
                 os.read(self._woken, 64)
                 continue

@@ -57,21 +57,13 @@ class StagedCaller(Caller, Protocol):
 class Failed(Exception):
     """A step that did not succeed; `errno` is 0 where the call gave none."""
 
-    def __init__(self, stage: Stage, call: str, device: str, errno: int) -> None:
-        super().__init__(f"{stage}: {call} of {device}: errno {errno}")
+    def __init__(self, stage: Stage, call: str, device: str, errno: int, text: str = "") -> None:
+        super().__init__(f"{stage}: {call} of {device}: {text or f'errno {errno}'}")
         self.stage = stage
         self.call = call
         self.device = device
         self.errno = errno
-
-
-class BadCompletion(Exception):
-    """A work request that completed with an error."""
-
-    def __init__(self, device: str, completion: Completion) -> None:
-        super().__init__(f"{device}: status {completion.status}")
-        self.device = device
-        self.completion = completion
+        self.text = text
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +77,15 @@ class Local:
     qp_type: QpType
     payload: int  # bytes
     psn: int
+
+
+class BadCompletion(Exception):
+    """A work request that completed with an error."""
+
+    def __init__(self, local: Local, completion: Completion) -> None:
+        super().__init__(f"{local.device}: status {completion.status}")
+        self.local = local
+        self.completion = completion
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +220,7 @@ class End:
         """Take what has completed; raises BadCompletion for a status that is not 0."""
         for completion in self._do(Stage.DATA, self.completions.poll):
             if completion.status:
-                raise BadCompletion(self.local.device, completion)
+                raise BadCompletion(self.local, completion)
             if completion.is_receive:
                 self._arrived.append(completion)
             else:

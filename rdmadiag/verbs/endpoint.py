@@ -89,7 +89,7 @@ def read_hello(message: Mapping[str, Any], *, with_secret: bool) -> bytes:
         raise ProtocolError("the peer is no rdmadiag pingpong")
     version = message.get("version")
     if version != VERSION:
-        raise ProtocolError(f"the peer speaks version {version!r}, this end {VERSION}")
+        raise ProtocolError(f"the peer speaks version {version!r:.40}, this end {VERSION}")
     theirs = message.get("with_secret") is True
     if theirs and not with_secret:
         raise ProtocolError("the peer wants a secret: give both ends the same --secret-file")
@@ -115,7 +115,7 @@ def check_proof(
     """Raises ProtocolError unless the peer, in `role`, has shown that it knows `secret`."""
     given = message.get("proof")
     expected = proof(secret, role, peer_nonce, own_nonce)
-    if not isinstance(given, str) or not hmac.compare_digest(given.encode(), expected.encode()):
+    if not isinstance(given, str) or not hmac.compare_digest(ascii(given), ascii(expected)):
         raise ProtocolError("the peer knows another secret")
 
 

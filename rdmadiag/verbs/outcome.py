@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from rdmadiag.errnos import Platform, errno_text
 from rdmadiag.explain.completions import completion_text
@@ -48,6 +48,7 @@ def conclude(
     signal: str | None = None,
     unkillable: bool = False,
     pid: int | None = None,
+    role: Literal["listen", "connect"] | None = None,
 ) -> Attempt:
     """What the child's lines say, and how it ended: `returncode` None where it was killed.
 
@@ -77,12 +78,15 @@ def conclude(
         touched=any(step.call == "ibv_open_device" for step in steps),
         rounds=next((row["rounds"] for row in reversed(rows) if "rounds" in row), None),
         pid=pid if unkillable else None,
+        role=role,
     )
     hanging = next((step for step in reversed(steps) if step.seconds is None), None)
     if returncode is not None and returncode < 0 and signal is None:
         return _died(attempt, hanging, -returncode)
-    if returncode is None and (hanging or result is None or stage is Stage.TEARDOWN):
-        return _killed(attempt, hanging, signal)
+    unfinished = result is None or attempt.teardown is Teardown.ABANDONED
+    if returncode is None and (hanging or unfinished):
+        before = _resulting(attempt, result) if result else None
+        return _killed(attempt, hanging, signal, before)
     if result is None:
         if signal is None:
             raise Nonsense(f"no result, exit code {returncode}")
@@ -204,9 +208,13 @@ def _died(attempt: Attempt, hanging: Step | None, number: int) -> Attempt:
     )
 
 
-def _killed(attempt: Attempt, hanging: Step | None, signal: str | None) -> Attempt:
+def _killed(
+    attempt: Attempt, hanging: Step | None, signal: str | None, before: Attempt | None
+) -> Attempt:
     why = f"after {signal}" if signal else "at the deadline"
     what = f"{hanging.call} had not returned" if hanging else f"{attempt.stage} had not ended"
+    if before and before.outcome is not Outcome.VERIFIED:
+        why += f" (before that, at {before.stage}: {before.summary})"
     if not attempt.touched and signal:
         return replace(attempt, outcome=Outcome.INTERRUPTED, summary=f"{what} {why}")
     return replace(
@@ -241,6 +249,7 @@ def _resulting(attempt: Attempt, result: Row) -> Attempt:
 def _call_failed(attempt: Attempt, result: Row) -> Attempt:
     call, number = str(result["call"]), int(result["errno"])
     told = errno_text(number, attempt.platform) if number else "it gave no errno"
+    told = attempt.summary or told
     if call == "poll_cq":  # man ibv_poll_cq: negative, and no errno
         number, told = 0, f"it returned -{number}"
     text = f"{call} failed: {told}"
@@ -294,9 +303,10 @@ def _torn_down(attempt: Attempt) -> Attempt:
     """Data that arrived does not make up for an object that is still there."""
     if attempt.outcome is not Outcome.VERIFIED or attempt.teardown is not Teardown.FAILED:
         return attempt
-    failed = next(
-        step for step in attempt.steps if step.stage is Stage.TEARDOWN and step.errno is not None
-    )
+    refused = [step for step in attempt.steps if step.stage is Stage.TEARDOWN and step.errno]
+    if not refused:
+        raise Nonsense("verified, and never torn down")
+    failed = refused[0]
     return replace(
         attempt,
         outcome=Outcome.TEARDOWN_FAILED,

@@ -1,6 +1,7 @@
 """The peer of an attempt, over TCP: one connection, one message at a time, every wait bounded."""
 
 import contextlib
+import ipaddress
 import os
 import select
 import socket
@@ -114,6 +115,8 @@ class Peer:
         with_secret = secret is not None
         self.send("hello", **endpoint.hello(nonce, with_secret=with_secret))
         theirs = endpoint.read_hello(self.receive("hello"), with_secret=with_secret)
+        if theirs == nonce:
+            raise ProtocolError("the peer sends back what it gets: no peer of ours")
         if secret is None:
             return
         other = {"listen": "connect", "connect": "listen"}[role]
@@ -171,7 +174,7 @@ def _problems(value: object) -> tuple[Mismatch, ...]:
 
 def _word(value: object) -> str:
     """A peer's text, cut."""
-    return str(value)[:300]
+    return str(value)[:300].encode("utf-8", "backslashreplace").decode()
 
 
 # --- how a connection comes about --------------------------------------------------------
@@ -185,6 +188,8 @@ def listen(
     Binds to that address alone. `heard("listening" | "peer", ADDRESS)` is called as it goes.
     """
     family, address = _resolve(host, port, until, bounds)
+    if _stands_for_all(address[0]):
+        raise NoPeer(f"{_where(address)} is every address of this host")
     with socket.socket(family, socket.SOCK_STREAM) as server:
         try:
             server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -219,7 +224,9 @@ def connect(
     except OSError as error:
         connection.close()
         raise NoPeer(f"cannot connect to {_where(address)}: {_why(error)}") from error
-    except (Interrupted, Late):
+    except Late:
+        answered, refused = False, 0
+    except Interrupted:
         connection.close()
         raise
     if refused or not answered:
@@ -251,6 +258,13 @@ def _resolve(host: str, port: int, until: float, bounds: Bounds) -> tuple[int, A
         raise NoPeer(f"no address for {host}: {_why(found[0]) if found else 'none found'}")
     family, _, _, _, address = found[0]
     return family, address
+
+
+def _stands_for_all(address: str) -> bool:
+    """0.0.0.0 and ::, however the name that gave it is written."""
+    found = ipaddress.ip_address(address.partition("%")[0])
+    mapped = getattr(found, "ipv4_mapped", None)
+    return (mapped or found).is_unspecified
 
 
 def _why(error: Exception) -> str:

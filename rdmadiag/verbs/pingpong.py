@@ -36,7 +36,7 @@ from rdmadiag.verbs.transcript import Transcript
 _ENDS: Final = ("local", "remote")
 _LIBRARY: Final = {"compiled": loop.COMPILED, "python": None}
 _REACHED: Final = {Stage.RTR: QpState.RTR, Stage.RTS: QpState.RTS}
-_REQUEST_LIMIT: Final = 1 << 16
+_REQUEST_LIMIT: Final = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,8 @@ class Attempt:
             library = Library(request.library)
         except (OSError, AttributeError) as error:
             self._transcript.write(errno=0)
-            raise Failed(Stage.OPEN, f"dlopen ({error})", request.ends[0].device, 0) from error
+            device = request.ends[0].device
+            raise Failed(Stage.OPEN, "dlopen", device, 0, str(error)) from error
         self._transcript.write(answer=True)
         call = _Recorded(library, self._transcript, "local")
         count = c_int(0)
@@ -295,18 +296,19 @@ class Attempt:
                 "call": error.call,
                 "errno": error.errno,
                 "stage": error.stage,
+                "text": error.text,
             }
         if isinstance(error, loop.Stopped):
             return self._stopped(error)
         if isinstance(error, BadCompletion):
-            at = [end.local.device for end in self._ends].index(error.device)
+            at = [end.local for end in self._ends].index(error.local)
             bad = error.completion
             return self._completion(at, bad.status, bad.vendor_error, receive=bad.is_receive)
         if isinstance(error, Stalled) and self._peer:
             # It may know more than that nothing comes.
             try:
                 self._glance()
-            except (peer.PeerFailed, peer.PeerLost, Interrupted, Late) as better:
+            except (peer.PeerFailed, peer.PeerLost, ProtocolError, Interrupted, Late) as better:
                 return self._row(better)
         for kind, outcome in _OUTCOMES.items():
             if isinstance(error, kind):

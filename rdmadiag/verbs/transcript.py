@@ -8,6 +8,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from rdmadiag.verbs.lib import CallFailed
@@ -23,7 +24,9 @@ class Transcript:
     def write(self, **row: Any) -> None:
         """One line, at once: what is buffered when a call hangs would be lost."""
         row["at"] = round(time.monotonic() - self._start, 6)
-        os.write(self._descriptor, json.dumps(row).encode() + b"\n")
+        # Where the parent is gone nobody reads, and what was made must still be destroyed.
+        with suppress(BrokenPipeError):
+            os.write(self._descriptor, json.dumps(row).encode() + b"\n")
 
     def step(
         self, call: str, make: Callable[[], Any], device: str | None = None, port: int | None = None

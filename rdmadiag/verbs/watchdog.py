@@ -63,10 +63,10 @@ def watch(
     assert child.stdin
     assert child.stdout
     assert child.stderr
-    with _signals(child.pid) as told, child.stdin, child.stdout, child.stderr:
+    with _signals(child.pid) as told, _open_to(child.stdin), child.stdout, child.stderr:
         with suppress(BrokenPipeError):
             child.stdin.write(json.dumps(request).encode() + b"\n")
-            child.stdin.flush()  # and stays open: its end tells the child that we are gone
+            child.stdin.flush()
         lines = _Lines(heard)
         warnings = bytearray()
         limit = _Limit(request, grace)
@@ -88,6 +88,16 @@ def watch(
     )
 
 
+@contextmanager
+def _open_to(child: IO[bytes]) -> Iterator[None]:
+    """Its end tells the child that we are gone, so it stays open until the child is."""
+    try:
+        yield
+    finally:
+        with suppress(BrokenPipeError):  # what a child that was gone before did not read
+            child.close()
+
+
 class _Limit:
     """When the child is killed."""
 
@@ -101,7 +111,7 @@ class _Limit:
         """On time.monotonic's clock."""
         if told.at is not None:
             return told.at + AFTER_SIGNAL_SECONDS
-        if self._waiting and any(row.get("heard") == "peer" for row in rows[-8:]):
+        if self._waiting and any(row.get("heard") == "peer" for row in rows):
             self._waiting = False
             self._deadline += time.monotonic() - self._began
         if self._waiting:
@@ -133,7 +143,7 @@ class _Lines:
     def _line(self, line: bytes) -> None:
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return  # cut short by the kill
         if isinstance(row, dict):
             self.rows.append(row)

@@ -1,4 +1,4 @@
-"""docs/x_rdma.md: every name of the seed, where it lives here, and the test that holds it."""
+"""Pages of names: every name of a seed, where it lives here, and the test that holds it."""
 
 import ast
 import doctest
@@ -15,6 +15,7 @@ from rdmadiag.sources import ioreg
 
 CHECKOUT = Path(__file__).parents[2]
 PAGE = CHECKOUT / "docs" / "x_rdma.md"
+CHAIN = CHECKOUT / "docs" / "object_chain.md"
 
 SEED = """
 SelectRouteGID SelectRouteGIDInfo IsZeroGID IsIPv4MappedGID RouteGIDScanLimit
@@ -27,8 +28,9 @@ PreflightDevice PreflightReport
 """
 
 
-def rows() -> list[list[str]]:
-    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+def rows(page: Path = PAGE) -> list[list[str]]:
+    table = [line for line in page.read_text().splitlines() if line.startswith("|")]
+    lines = table[2:]  # below the names of the columns and their rule
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
@@ -50,9 +52,12 @@ def test_every_exported_name_of_the_seed_has_a_row() -> None:
     assert named == set(SEED.split())
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row[0].strip("`"))
-def test_the_counterpart_and_its_test_are_there(row: list[str]) -> None:
-    _, here, _, test = row
+@pytest.mark.parametrize(
+    ("here", "test"),
+    [pytest.param(row[1], row[3], id=row[0]) for row in rows()]
+    + [pytest.param(row[3], row[4], id=row[0]) for row in rows(CHAIN)],
+)
+def test_the_counterpart_and_its_test_are_there(here: str, test: str) -> None:
     for path in re.findall(r"`([\w.]+)`", here):
         assert resolved(path) is not None
     file, _, name = test.strip("`").partition("::")

@@ -559,3 +559,43 @@ def test_no_name_stands_in_a_comment() -> None:
         for line in advice(replace(attempt, local=replace(attempt.local, device="NAME"))).remedy:
             code = shlex.join(shlex.split(line, comments=True))
             assert line.count("NAME") <= code.count("NAME")
+
+
+STEP_OF_THE_OTHER_END = Step("remote", Stage.OPEN, "ibv_open_device", 0.1, None)
+
+
+def test_who_held_both_ends_is_not_sent_to_a_peer_nor_to_ping_itself() -> None:
+    both = ended(
+        outcome=Outcome.NO_DATA,
+        stage=Stage.DATA,
+        local=ROCE,
+        remote=ROCE,
+        steps=(STEP_OF_THE_OTHER_END,),
+    )
+    lines = " ".join(advice(both).remedy)
+    assert "the peer printed" not in lines
+    assert "ping" not in lines
+    assert "the peer printed" in " ".join(advice(replace(both, steps=())).remedy)
+
+
+@pytest.mark.parametrize("stage", [Stage.RTR, Stage.DATA])
+def test_a_thunderbolt_port_that_does_not_reach_itself_is_thought_of(stage: Stage) -> None:
+    alone = ended(
+        outcome=Outcome.CALL_FAILED,
+        platform="darwin",
+        stage=stage,
+        errno=22,
+        local=THUNDERBOLT,
+        remote=THUNDERBOLT,
+        steps=(STEP_OF_THE_OTHER_END,),
+    )
+    assert "does not reach itself" in advice(alone).causes[0]
+    other = replace(alone, remote=replace(THUNDERBOLT, device="rdma_en9"))
+    assert "does not reach itself" not in " ".join(advice(other).causes)
+
+
+def test_who_listened_is_not_told_that_nobody_listens() -> None:
+    waited = ended(outcome=Outcome.NO_PEER, stage=Stage.CONNECT, role="listen")
+    assert "was not started" in advice(waited).causes[0]
+    went = replace(waited, role="connect")
+    assert "nobody listens there" in advice(went).causes[0]

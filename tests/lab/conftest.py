@@ -4,11 +4,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from lab.attempt import Attempts
+from lab.warm import Warm
 
 LABS = Path(__file__).parent
 
@@ -79,3 +83,17 @@ def rdmadiag_json(
             pytest.fail(f"no JSON from rdmadiag {' '.join(args)} (exit {code}): {stderr or stdout}")
 
     return call
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Warm]:
+    """The process that has imported rdmadiag; a command that starts in it starts at once."""
+    with Warm() as process:
+        yield process
+
+
+@pytest.fixture
+def attempts(warm: Warm) -> Iterator[Attempts]:
+    """Runs of `rdmadiag pingpong`; those that the test leaves are killed."""
+    with closing(Attempts(warm)) as runs:
+        yield runs

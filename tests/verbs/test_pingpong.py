@@ -328,7 +328,7 @@ def test_a_device_that_the_library_does_not_list_fails_at_open(run: Run) -> None
 def test_memory_of_thunderbolt_is_registered_with_other_flags_where_the_first_are_refused(
     run: Run,
 ) -> None:
-    attempt, calls, err = run("on ibv_reg_mr times=1 errno=22\n", "darwin")
+    attempt, _, err = run("on ibv_reg_mr times=1 errno=22\n", "darwin")
     assert attempt.outcome is Outcome.VERIFIED
     assert [step.errno for step in attempt.steps if step.call == "ibv_reg_mr"] == [22, None, None]
     assert err == ""

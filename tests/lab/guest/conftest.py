@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from lab.attempt import Attempts
+from lab.resources import unchanged
 from lab.rxe import Rxe, add_pair, remove_pair
 
 
@@ -17,3 +19,10 @@ def rxe_pair() -> Iterator[tuple[Rxe, Rxe]]:
         yield add_pair()
     finally:
         remove_pair()
+
+
+@pytest.fixture
+def nothing_left(rxe_pair: tuple[Rxe, Rxe], attempts: Attempts) -> Iterator[None]:
+    """After the test the kernel counts what it counted before, and no process has a device."""
+    with unchanged():
+        yield

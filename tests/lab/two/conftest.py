@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from lab.attempt import Attempts
 from lab.rendezvous import Parted, Rendezvous
+from lab.resources import unchanged
 from lab.rxe import Rxe, add, wait_ready
 from lab.two import MACS, device
 
@@ -75,3 +77,10 @@ def barrier(exchange: Callable[..., Any]) -> Callable[..., None]:
         exchange(name, None, timeout)
 
     return call
+
+
+@pytest.fixture
+def nothing_left(rxe: Rxe, attempts: Attempts) -> Iterator[None]:
+    """After the test the kernel counts what it counted before, and no process has a device."""
+    with unchanged():
+        yield

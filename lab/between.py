@@ -1,0 +1,140 @@
+"""A man in the middle of two ends of a pingpong: it reads, holds back, changes, drops, cuts."""
+
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Literal, Self
+
+from rdmadiag.verbs.endpoint import Inbox, frame
+
+Role = Literal["connect", "listen"]
+Message = dict[str, Any]
+Change = Callable[[Role, Message], Message | None]
+
+REACH_SECONDS = 60.0  # for the listener to listen
+SEND_SECONDS = 10.0
+
+_OTHER: dict[Role, Role] = {"connect": "listen", "listen": "connect"}
+
+
+class Between:
+    """Listens at `port` for the end that connects, and goes to the one that listens.
+
+    `change` gets who sent a message and the message, and gives what is passed on in its
+    place, None for nothing. Both ends' messages of the step `hold` are kept back: `held` is
+    set when both have come, which is when both ends wait for the other's.
+    """
+
+    def __init__(
+        self,
+        listener: int,
+        *,
+        address: str = "127.0.0.1",
+        hold: str | None = None,
+        change: Change | None = None,
+    ) -> None:
+        self.held = threading.Event()
+        self._listener = listener
+        self._hold = hold
+        self._change = change
+        self._kept: dict[Role, Message] = {}
+        self._closing = False
+        self._releasing = False
+        self._woken, self._waker = os.pipe()
+        self._server = socket.create_server((address, 0))
+        self.port: int = self._server.getsockname()[1]
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def release(self) -> None:
+        """What was kept is passed on, and nothing is kept from now on."""
+        self._releasing = True
+        os.write(self._waker, b".")
+
+    def cut(self) -> None:
+        """Both connections end, whatever was kept."""
+        self._closing = True
+        os.write(self._waker, b".")
+        self._thread.join(REACH_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._thread.is_alive():
+            self.cut()
+        self._server.close()
+        os.close(self._woken)
+        os.close(self._waker)
+
+    # --- its thread ----------------------------------------------------------------------
+
+    def _run(self) -> None:
+        with suppress(_Over):
+            while not self._ready(self._server):
+                pass
+            connecting, _ = self._server.accept()
+            with connecting, self._reach() as listening:
+                self._pass({"connect": connecting, "listen": listening})
+
+    def _ready(self, *sockets: socket.socket) -> list[socket.socket]:
+        """Those of them that can be read."""
+        ready = select.select([self._woken, *(each.fileno() for each in sockets)], [], [])[0]
+        if self._woken in ready:
+            os.read(self._woken, 64)
+            if self._closing:
+                raise _Over
+        return [each for each in sockets if each.fileno() in ready]
+
+    def _reach(self) -> socket.socket:
+        late = time.monotonic() + REACH_SECONDS
+        while True:
+            try:
+                return socket.create_connection(("127.0.0.1", self._listener))
+            except ConnectionRefusedError:
+                if self._closing or time.monotonic() > late:
+                    raise _Over from None
+                time.sleep(0.05)
+
+    def _pass(self, ends: dict[Role, socket.socket]) -> None:
+        inboxes: dict[Role, Inbox] = {role: Inbox() for role in ends}
+        for end in ends.values():
+            end.settimeout(SEND_SECONDS)
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while True:
+            ready = self._ready(*ends.values())
+            if self._releasing:
+                self._hold = None
+                while self._kept:
+                    role, message = self._kept.popitem()
+                    ends[_OTHER[role]].sendall(frame(message))
+            for role, end in ends.items():
+                if end not in ready:
+                    continue
+                try:
+                    chunk = end.recv(65536)
+                except OSError:
+                    return
+                if not chunk:
+                    return
+                for message in inboxes[role].take(chunk):
+                    self._one(role, message, ends[_OTHER[role]])
+
+    def _one(self, role: Role, message: Message, to: socket.socket) -> None:
+        if message.get("step") == self._hold:
+            self._kept[role] = message
+            if len(self._kept) == len(_OTHER):
+                self.held.set()
+            return
+        passed = self._change(role, message) if self._change else message
+        if passed is not None:
+            with suppress(OSError):  # it has gone
+                to.sendall(frame(passed))
+
+
+class _Over(Exception):
+    """It was told to end."""

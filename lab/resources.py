@@ -1,0 +1,49 @@
+"""What is made on each device: the counts of `rdma res`. An idle one has the kernel's own."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from lab.attempt import children, until
+from lab.command import run
+from lab.failure import LabFailure
+
+COMMAND_SECONDS = 30.0
+SETTLE_SECONDS = 3.0  # for what a process held that was killed
+
+Counts = dict[str, dict[str, int]]
+
+
+def counts() -> Counts:
+    """Device → kind → how many."""
+    rows: list[dict[str, Any]] = json.loads(
+        run(["rdma", "-j", "res"], timeout=COMMAND_SECONDS).stdout
+    )
+    kinds = ("pd", "cq", "qp", "cm_id", "mr", "ctx", "srq")
+    return {row["ifname"]: {kind: row[kind] for kind in kinds if kind in row} for row in rows}
+
+
+@contextmanager
+def unchanged() -> Iterator[None]:
+    """Afterwards the counts are those of before, and no process has a device for a pingpong.
+
+    LabFailure where they are not, a few seconds later.
+    """
+    before = counts()
+    yield
+    late = time.monotonic() + SETTLE_SECONDS
+    while (found := counts()) != before:
+        if time.monotonic() > late:
+            raise LabFailure(f"before: {before}; now: {found}")
+        time.sleep(0.1)
+    if not until(lambda: not children(), SETTLE_SECONDS):
+        raise LabFailure(f"processes that are still there: {children()}")
+
+
+def queue_pair_states(device: str) -> list[str]:
+    """Of the queue pairs that processes have, such as RTS."""
+    found = run(["rdma", "-j", "res", "show", "qp", "link", device], timeout=COMMAND_SECONDS)
+    rows: list[dict[str, Any]] = json.loads(found.stdout or "[]")
+    return [row["state"] for row in rows if "pid" in row and row.get("state")]

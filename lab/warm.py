@@ -1,0 +1,147 @@
+"""Runs of rdmadiag that start at once: forks of one process that has imported it.
+
+Importing takes some 3 s of emulated Python, and a test of two ends and of all their endings
+starts a hundred. A fork is a process of its own, with the program's signals and exit code.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn, Self
+
+MODULES = (
+    *("rdmadiag.cli.pingpong", "rdmadiag.cli.output", "rdmadiag.pingpong", "rdmadiag.host"),
+    *("rdmadiag.command", "rdmadiag.netlink", "rdmadiag.verbs.child"),
+    *("rdmadiag.sources.netdev", "rdmadiag.sources.nldev", "rdmadiag.sources.process"),
+    *("rdmadiag.sources.sysfs", "rdmadiag.sources.verbs"),
+    *("rdmadiag.render.json", "rdmadiag.render.pingpong"),
+)
+START_SECONDS = 60.0  # for the imports
+SERVER_SECONDS = 30.0  # for the process to end
+
+
+class Fork:
+    """One run."""
+
+    def __init__(self, report: int) -> None:
+        self._report = os.fdopen(report, "rb", buffering=0)
+        self.pid = int(self._line(START_SECONDS) or 0)
+
+    def wait(self, timeout: float) -> tuple[int, int] | None:
+        """Exit code (negative: a signal's number) and its peak of memory in KiB; None if late.
+
+        The peak is the largest of its own and of each child's that it has waited for.
+        """
+        line = self._line(timeout)
+        if line is None:
+            return None
+        self.close()
+        status, peak = map(int, line.split())
+        return os.waitstatus_to_exitcode(status), peak
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._report.close()
+
+    def _line(self, timeout: float) -> bytes | None:
+        ready = select.select([self._report], [], [], timeout)[0]
+        return self._report.readline() if ready else None
+
+
+class Warm:
+    """The process that has imported rdmadiag."""
+
+    def __init__(self) -> None:
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._server = subprocess.Popen(
+                [sys.executable, "-m", "lab.warm", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+
+    def start(self, argv: Sequence[str], stdout: int, stderr: int) -> Fork:
+        """`rdmadiag ARGV…` with these two descriptors."""
+        report, theirs = os.pipe()
+        try:
+            request = json.dumps(list(argv)).encode()
+            socket.send_fds(self._requests, [request], [stdout, stderr, theirs])
+        finally:
+            os.close(theirs)
+        return Fork(report)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._requests.close()
+        self._server.wait(SERVER_SECONDS)
+
+
+def serve(requests: socket.socket) -> None:
+    """Until the other end of `requests` is closed."""
+    ended, waker = os.pipe()
+    os.set_blocking(waker, False)
+    signal.set_wakeup_fd(waker)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ^C of a terminal is for who started this
+    reports: dict[int, int] = {}
+    while True:
+        ready = select.select([requests.fileno(), ended], [], [])[0]
+        if ended in ready:
+            os.read(ended, 4096)
+            _reap(reports)
+        if requests.fileno() not in ready:
+            continue
+        request, descriptors, _, _ = socket.recv_fds(requests, 1 << 16, 3)
+        if not request:
+            return
+        *streams, report = descriptors
+        pid = os.fork()
+        if not pid:
+            for each in (requests.fileno(), ended, waker, report, *reports.values()):
+                os.close(each)
+            _become(json.loads(request), streams)
+        for each in streams:
+            os.close(each)
+        os.write(report, f"{pid}\n".encode())
+        reports[pid] = report
+
+
+def _reap(reports: dict[int, int]) -> None:
+    while reports:
+        pid, status, usage = os.wait3(os.WNOHANG)
+        if not pid:
+            return
+        report = reports.pop(pid)
+        with contextlib.suppress(BrokenPipeError):  # nobody asks any more
+            os.write(report, f"{status} {usage.ru_maxrss}\n".encode())
+        os.close(report)
+
+
+def _become(argv: Sequence[str], streams: Sequence[int]) -> NoReturn:
+    """This fork is the program from here on."""
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for standard, stream in enumerate(streams, 1):
+            os.dup2(stream, standard)
+            os.close(stream)
+        sys.argv = ["rdmadiag", *argv]
+        import_module("rdmadiag.__main__").main()
+    finally:
+        os._exit(70)
+
+
+if __name__ == "__main__":
+    for module in MODULES:
+        import_module(module)
+    serve(socket.socket(fileno=int(sys.argv[1])))

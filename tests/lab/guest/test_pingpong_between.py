@@ -1,0 +1,208 @@
+"""Two ends of ours with a man in the middle: each step held, each way that an end can go."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lab.attempt import Attempt, Attempts, children, free_port, until
+from lab.between import Between, Change, Message, Role
+
+ALLOWED = ("--allow-rtr", "--device=rxe0")
+HELD_SECONDS = 30.0
+WAITED_SECONDS = 10.0  # more than any listener waits for the other end
+END_SECONDS = 2.0  # for a command that was told to end, and for a child without its command
+WITHOUT_SECRET = ("hello", "endpoint", "agree", "queue_pair", "ready", "verified", "timed", "done")
+STEPS = ("hello", "proof", *WITHOUT_SECRET[1:])
+REACHED = {
+    "hello": "connect",
+    "proof": "connect",
+    "endpoint": "agree",
+    "agree": "agree",
+    "queue_pair": "init",
+    "ready": "data",
+    "verified": "data",
+    "timed": "data",
+    "done": "data",
+}
+
+
+NO_DATA = {"no_data", "peer_failed"}  # the one that gives up first tells the other
+
+
+def code_at(step: str) -> int:
+    """Of an end that fails there: the device is opened once both ends agree."""
+    return 3 if REACHED[step] in ("connect", "agree") else 2
+
+
+@dataclass(frozen=True)
+class Both:
+    between: Between
+    ends: dict[Role, Attempt]
+
+
+Start = Callable[..., Both]
+
+
+@pytest.fixture
+def start(attempts: Attempts, tmp_path: Path) -> Iterator[Start]:
+    """`start(*options, hold=…, change=…, deadline=…)`: both ends; the connector's are alike."""
+    secret = tmp_path / "secret"
+    secret.write_text("of both")
+    with ExitStack() as stack:
+
+        def call(
+            *options: str,
+            hold: str | None = None,
+            change: Change | None = None,
+            deadline: float = 40.0,
+        ) -> Both:
+            port = free_port()
+            between = stack.enter_context(Between(port, hold=hold, change=change))
+            how = (*ALLOWED, f"--secret-file={secret}", *options)
+            listener = attempts.start(*how, f"--listen=127.0.0.1:{port}", deadline=deadline)
+            connector = attempts.start(*how, f"127.0.0.1:{between.port}", deadline=deadline)
+            if hold:
+                assert between.held.wait(HELD_SECONDS)
+            return Both(between, {"connect": connector, "listen": listener})
+
+        yield call
+
+
+def victim_at(step: str) -> tuple[Role, Role]:
+    """Who goes, and who is left: in turn."""
+    return ("connect", "listen") if STEPS.index(step) % 2 else ("listen", "connect")
+
+
+@pytest.mark.usefixtures("nothing_left")
+class TestHeld:
+    """Both ends wait for the other's message of one step when something happens."""
+
+    @pytest.mark.parametrize("step", STEPS)
+    def test_an_end_whose_child_is_killed_is_lost_to_the_other(
+        self, step: str, start: Start
+    ) -> None:
+        victim, left = victim_at(step)
+        both = start(hold=step)
+        os.kill(both.ends[victim].child(), signal.SIGKILL)
+        ended = both.ends[victim].end()
+        assert ended.told() == (2, "died", REACHED[step])
+        assert ended.document["summary"] == "signal 9 ended the process between two calls"
+        other = both.ends[left].end(waits=WAITED_SECONDS)
+        assert other.told() == (code_at(step), "peer_lost", REACHED[step])
+
+    @pytest.mark.parametrize("step", WITHOUT_SECRET)
+    def test_a_child_does_not_outlive_its_command(self, step: str, start: Start) -> None:
+        left, victim = victim_at(step)
+        both = start(hold=step)
+        child = both.ends[victim].child()
+        both.ends[victim].kill()
+        assert both.ends[victim].end().code == -signal.SIGKILL
+        assert until(lambda: child not in children(), END_SECONDS)
+        other = both.ends[left].end(waits=WAITED_SECONDS)
+        # The child still says so.
+        assert other.told() == (code_at(step), "peer_failed", REACHED[step])
+        assert "the command was killed" in other.document["summary"]
+
+    @pytest.mark.parametrize(
+        ("step", "number"),
+        [
+            ("hello", signal.SIGTERM),
+            ("agree", signal.SIGINT),
+            ("queue_pair", signal.SIGTERM),
+            ("timed", signal.SIGINT),
+        ],
+    )
+    def test_a_signal_ends_it_at_once_and_cleanly(
+        self, step: str, number: signal.Signals, start: Start
+    ) -> None:
+        victim, left = victim_at(step)
+        both = start(hold=step)
+        told = both.ends[victim].seconds
+        both.ends[victim].kill(number)
+        ended = both.ends[victim].end()
+        assert ended.seconds - told < END_SECONDS
+        assert ended.told() == (code_at(step), "interrupted", REACHED[step])
+        assert ended.document["teardown"] == ("clean" if code_at(step) == 2 else "nothing_made")
+        other = both.ends[left].end(waits=WAITED_SECONDS)
+        assert other.told() == (code_at(step), "peer_failed", REACHED[step])
+        assert other.document["peer_failure"] == {"stage": REACHED[step], "text": number.name}
+
+    @pytest.mark.parametrize("step", WITHOUT_SECRET)
+    def test_a_connection_that_is_cut_ends_both(self, step: str, start: Start) -> None:
+        both = start(hold=step)
+        both.between.cut()
+        for attempt in both.ends.values():
+            ended = attempt.end(waits=WAITED_SECONDS)
+            assert ended.told() == (code_at(step), "peer_lost", REACHED[step])
+
+    def test_a_connection_without_a_word_ends_both_at_the_deadline(self, start: Start) -> None:
+        pairs = {step: start(hold=step, deadline=15.0) for step in ("agree", "timed")}
+        for step, both in pairs.items():
+            summaries = []
+            for attempt in both.ends.values():
+                ended = attempt.end(waits=WAITED_SECONDS)
+                assert ended.told() == (code_at(step), "peer_lost", REACHED[step])
+                summaries.append(ended.document["summary"])
+            # The other one may see that it has gone.
+            assert f"the peer fell silent before its '{step}'" in summaries
+
+
+def changing(step: str, role: Role, change: Callable[[Message], None]) -> Change:
+    """Changes what that end says at that step."""
+
+    def passed(sender: Role, message: Message) -> Message:
+        if (sender, message.get("step")) == (role, step):
+            change(message)
+        return message
+
+    return passed
+
+
+def other_number(message: Message) -> None:
+    message["number"] ^= 0x400000
+
+
+def other_gid(message: Message) -> None:
+    message["endpoint"]["gid"] = "::ffff:192.0.2.77"
+
+
+@pytest.mark.usefixtures("nothing_left")
+class TestChanged:
+    """What an end is told of the other is not so."""
+
+    def test_a_queue_pair_that_is_not_there_completes_nothing_of_rc(self, start: Start) -> None:
+        both = start("--qp=rc", change=changing("queue_pair", "listen", other_number))
+        one, two = (attempt.end(waits=WAITED_SECONDS) for attempt in both.ends.values())
+        assert one.told()[0] == two.told()[0] == 2
+        found = {one.document["outcome"], two.document["outcome"]}
+        # rxe of 6.1 takes a retry_cnt of 7 for endless: no status 12 then (rxe_comp.c).
+        assert found in ({"completion_error", "peer_failed"}, {"no_data"}, NO_DATA)
+        for ended in (one, two):
+            assert ended.document["stage"] == "data"
+            assert ended.document["teardown"] == "clean"
+            assert (ended.document["completion"] or {"status": 12})["status"] == 12
+
+    def test_a_queue_pair_that_is_not_there_gets_nothing_of_uc(self, start: Start) -> None:
+        both = start("--qp=uc", change=changing("queue_pair", "listen", other_number))
+        one, two = (attempt.end(waits=WAITED_SECONDS) for attempt in both.ends.values())
+        assert {one.document["outcome"], two.document["outcome"]} in ({"no_data"}, NO_DATA)
+        for ended in (one, two):
+            assert (ended.code, ended.document["stage"]) == (2, "data")
+            assert ended.document["teardown"] == "clean"
+
+    @pytest.mark.parametrize("liar", ["listen", "connect"])
+    def test_an_address_that_nobody_has_fails_at_rtr(self, liar: Role, start: Start) -> None:
+        both = start(change=changing("endpoint", liar, other_gid))
+        ended = {role: each.end(waits=WAITED_SECONDS) for role, each in both.ends.items()}
+        truthful = ended.pop("connect" if liar == "listen" else "listen")
+        # ib_core asks the neighbour for its MAC address, and 6.1 waits a second for it.
+        assert truthful.told() == (2, "call_failed", "rtr")
+        assert truthful.document["errno"]["name"] == "ETIMEDOUT"
+        assert truthful.document["teardown"] == "clean"
+        assert ended[liar].told() == (2, "peer_failed", "data")
+        assert ended[liar].document["peer_failure"]["stage"] == "rtr"

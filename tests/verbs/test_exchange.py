@@ -1,0 +1,175 @@
+"""What two ends send each other: payloads that nobody else makes, and a loop that may stall."""
+
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rdmadiag.verbs import exchange
+from rdmadiag.verbs.exchange import Differs, Stalled, content, timed, verified
+
+turns = st.tuples(st.integers(0, 1 << 25), st.integers(1, 9), st.booleans())
+
+
+# --- content -----------------------------------------------------------------------------
+
+
+@given(turns, st.integers(1, 5000))
+def test_both_ends_make_the_same_content(turn: tuple[int, int, bool], length: int) -> None:
+    assert content(*turn, length) == content(*turn, length)
+    assert len(content(*turn, length)) == length
+
+
+@given(turns, turns)
+def test_no_two_turns_share_their_content(
+    one: tuple[int, int, bool], other: tuple[int, int, bool]
+) -> None:
+    assert (content(*one, 64) == content(*other, 64)) is (one == other)
+
+
+# --- one message each way ----------------------------------------------------------------
+
+
+class WireEnd:
+    """An end of a wire in memory: a message arrives when it is looked for `late` times."""
+
+    def __init__(self, out: deque[bytes], into: deque[bytes], late: int = 3) -> None:
+        self.local = SimpleNamespace(payload=64)
+        self.sends = 0
+        self._out, self._in, self._late = out, into, late
+
+    def send(self, message: bytes) -> None:
+        self._out.append(message)
+        self.sends += 1
+
+    def arrived(self) -> bytes | None:
+        if not self._in:
+            return None
+        self._late -= 1
+        return self._in.popleft() if self._late < 0 else None
+
+    def poll(self) -> None:
+        self.sends = 0
+
+
+@pytest.fixture
+def wire() -> tuple[WireEnd, WireEnd]:
+    """Both ends of one wire."""
+    there: deque[bytes] = deque()
+    back: deque[bytes] = deque()
+    return WireEnd(there, back), WireEnd(back, there)
+
+
+@pytest.fixture
+def glances(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows by one for each look at the peer; an end that stalls is given up soon."""
+    monkeypatch.setattr(exchange, "STALL_SECONDS", 0.1)
+    return []
+
+
+def pairs(wire: tuple[Any, Any]) -> list[tuple[Any, bool]]:
+    return [(wire[0], True), (wire[1], False)]
+
+
+def test_a_message_goes_each_way(wire: tuple[WireEnd, WireEnd], glances: list[int]) -> None:
+    verified(pairs(wire), 7, 1, lambda: glances.append(1))
+    assert [end.sends for end in wire] == [0, 0]
+
+
+def test_one_end_of_this_process_talks_to_one_elsewhere(
+    wire: tuple[WireEnd, WireEnd], glances: list[int]
+) -> None:
+    wire[1].send(content(7, 1, False, 64))
+    verified(pairs(wire)[:1], 7, 1, lambda: glances.append(1))
+    assert wire[1].arrived() is None
+    assert list(wire[1]._in) == [content(7, 1, True, 64)]
+
+
+@pytest.mark.parametrize(
+    ("sent", "words"),
+    [
+        (content(7, 2, False, 64), r"^6[234] of 64 bytes differ, the first at offset [01]$"),
+        (content(7, 1, True, 64), r" of 64 bytes differ"),
+        (content(7, 1, False, 64)[:-1] + b"\0", r"^1 of 64 bytes differ, the first at offset 63$"),
+        (content(7, 1, False, 63), r"^63 bytes arrived, 64 were sent$"),
+        (b"", r"^0 bytes arrived, 64 were sent$"),
+    ],
+    ids=["another turn's", "its own", "one byte", "one too few", "none"],
+)
+def test_what_was_not_sent_is_told_from_what_was(
+    wire: tuple[WireEnd, WireEnd], glances: list[int], sent: bytes, words: str
+) -> None:
+    wire[1].send(sent)
+    with pytest.raises(Differs, match=words) as caught:
+        verified(pairs(wire)[:1], 7, 1, lambda: None)
+    assert caught.value.end is wire[0]
+
+
+def test_without_a_message_it_stalls_and_looks_at_the_peer_meanwhile(
+    wire: tuple[WireEnd, WireEnd], glances: list[int]
+) -> None:
+    with pytest.raises(Stalled):
+        verified(pairs(wire)[:1], 7, 1, lambda: glances.append(1))
+    assert 1 < len(glances) <= 0.1 / exchange._SLICE_SECONDS
+
+
+def test_what_a_look_at_the_peer_finds_ends_the_wait(
+    wire: tuple[WireEnd, WireEnd], glances: list[int]
+) -> None:
+    def glance() -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        verified(pairs(wire)[:1], 7, 1, glance)
+
+
+# --- the timed loop ----------------------------------------------------------------------
+
+
+class SlowLoop:
+    """A loop that gets `pace` rounds further in each slice."""
+
+    def __init__(self, iterations: int, pace: list[int]) -> None:
+        self.rounds = 0
+        self._iterations, self._pace = iterations, pace
+
+    def run(self, until: float) -> bool:
+        self.rounds += self._pace.pop(0) if self._pace else 0
+        return self.rounds >= self._iterations
+
+
+@pytest.mark.parametrize(
+    ("pace", "told"),
+    [([10], []), ([3, 3, 4], [3, 6]), ([3, 0, 0, 7], [3])],
+    ids=["at once", "in slices", "with a pause"],
+)
+def test_progress_is_told_while_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch, glances: list[int], pace: list[int], told: list[int]
+) -> None:
+    asked: list[Any] = []
+
+    def open_loop(*arguments: Any) -> SlowLoop:
+        asked.append(arguments)
+        return SlowLoop(10, pace)
+
+    monkeypatch.setattr(exchange, "open_loop", open_loop)
+    heard: list[int] = []
+    slices = len(pace)
+    done = timed([], 10, lambda: glances.append(1), heard.append)
+    assert (done.rounds, heard) == (10, told)
+    assert len(glances) == slices - 1
+    assert asked == [([], 10, 16)]
+
+
+def test_a_loop_in_which_nothing_moves_any_more_stalls(
+    monkeypatch: pytest.MonkeyPatch, glances: list[int]
+) -> None:
+    monkeypatch.setattr(exchange, "open_loop", lambda *_: SlowLoop(10, [4]))
+    heard: list[int] = []
+    with pytest.raises(Stalled):
+        timed([], 10, lambda: glances.append(1), heard.append)
+    assert heard == [4]
+    assert glances

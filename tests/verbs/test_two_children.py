@@ -1,0 +1,457 @@
+"""Two hosts: two watched children that meet over TCP, each with a fake library of its own.
+
+The fake library delivers within one process alone: what one end sends never arrives.
+"""
+
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rdmadiag.gid.gid import Gid
+from rdmadiag.ib import GidType, LinkLayer, PortState, QpType
+from rdmadiag.verbs import endpoint
+from rdmadiag.verbs.endpoint import Endpoint, frame
+
+CHECKOUT = Path(__file__).parents[2]
+LINUX_SCRIPT = """
+device mlx5_0 node_type=1 max_qp=16 max_cq=16 max_pd=16 max_mr=16 phys_port_cnt=1
+port mlx5_0 1 state=4 link_layer=2 active_mtu=3 max_mtu=5 gid_tbl_len=4
+gid mlx5_0 1 1 ::ffff:192.0.2.1 type=2
+"""
+DARWIN_SCRIPT = """
+device rdma_en1 transport=100 max_qp=11 max_cq=11 max_pd=11 max_mr=100 phys_port_cnt=1
+port rdma_en1 1 state=4 link_layer=100 active_mtu=5 max_mtu=5 gid_tbl_len=4
+gid rdma_en1 1 0 fe80::1
+gid rdma_en1 1 1 ::ffff:169.254.11.1
+"""
+HERE = Endpoint(
+    device="mlx5_0",
+    port=1,
+    link_layer=LinkLayer.ETHERNET,
+    state=PortState.ACTIVE,
+    active_mtu=1024,
+    mtu=1024,
+    gid_index=1,
+    gid=Gid.parse("::ffff:192.0.2.1"),
+    gid_type=GidType.ROCE_V2,
+    prefix_length=24,
+    lid=0,
+    qp_type=QpType.RC,
+    payload_bytes=64,
+    iterations=10,
+    permitted=True,
+)
+MAC = replace(
+    HERE,
+    device="rdma_en1",
+    link_layer=LinkLayer.THUNDERBOLT,
+    gid=Gid.parse("::ffff:169.254.11.1"),
+    gid_type=None,
+    active_mtu=4096,
+    mtu=4096,
+    qp_type=QpType.UC,
+)
+HOSTS = {"linux": (LINUX_SCRIPT, HERE), "darwin": (DARWIN_SCRIPT, MAC)}
+ONCE = (  # what a whole attempt makes, changes and destroys
+    "ibv_open_device",
+    "ibv_alloc_pd",
+    "ibv_reg_mr",
+    "ibv_create_cq",
+    "ibv_create_qp",
+    "modify_qp_to_init",
+    "modify_qp_to_rtr",
+    "modify_qp_to_rts",
+    "ibv_destroy_qp",
+    "ibv_destroy_cq",
+    "ibv_dereg_mr",
+    "ibv_dealloc_pd",
+    "ibv_close_device",
+)
+
+# One host: its parent process, which tells where it listens and then what came of it.
+HOST = """
+import json, sys, time
+from rdmadiag.render.json import plain
+from rdmadiag.verbs import watchdog
+from rdmadiag.verbs.endpoint import read_endpoint
+from rdmadiag.verbs.outcome import conclude
+
+watchdog.program = lambda module: [sys.executable, "-m", "rdmadiag.verbs." + module]
+asked = json.loads(sys.stdin.readline())
+now = time.monotonic()
+seconds, grace, wait = (asked.pop(name) for name in ("seconds", "grace", "wait"))
+request = asked | {"start": now, "deadline": now + seconds, "until": now + wait}
+began = time.monotonic()
+
+def heard(row):
+    if "heard" in row:
+        print(json.dumps(row), flush=True)
+
+watched = watchdog.watch(request, grace, heard)
+attempt = conclude(
+    watched.rows,
+    platform=asked["platform"],
+    ends=[read_endpoint(end) for end in asked["ends"]],
+    seconds=watched.seconds,
+    returncode=watched.returncode,
+)
+print(json.dumps(plain(attempt) | {"stderr": watched.stderr, "took": time.monotonic() - began}))
+"""
+
+
+@dataclass
+class Side:
+    """One host of two: what differs from a healthy one."""
+
+    rules: str = ""
+    secret: bytes | None = None
+    seconds: float = 8.0
+    end: dict[str, Any] | None = None
+
+
+@dataclass
+class Came:
+    """What came of one host's attempt."""
+
+    attempt: dict[str, Any]
+    calls: list[str]
+
+    @property
+    def outcome(self) -> str:
+        return str(self.attempt["outcome"])
+
+    @property
+    def stage(self) -> str:
+        return str(self.attempt["stage"])
+
+    def count(self, name: str) -> int:
+        return sum(call.split()[0] == name for call in self.calls)
+
+
+class Host:
+    """A running one."""
+
+    def __init__(self, fake: Any, platform: str, end: Endpoint, side: Side, **how: Any) -> None:
+        self._fake = fake
+        asked = {
+            "platform": platform,
+            "library": str(fake.library),
+            "ends": [end.message()],
+            "meet": "connect",
+            "host": "127.0.0.1",
+            "port": 0,
+            "secret": None if side.secret is None else side.secret.hex(),
+            "seconds": side.seconds,
+            "grace": 0.5,
+            "wait": 8.0,
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", HOST],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **fake.environ, "PYTHONPATH": str(CHECKOUT)},
+            text=True,
+        )
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps(asked | how) + "\n")
+        self._process.stdin.flush()
+
+    def end(self) -> None:
+        """Whatever it does."""
+        self._process.kill()
+        self._process.communicate()
+
+    def port(self) -> int:
+        """Where it listens."""
+        assert self._process.stdout
+        return int(json.loads(self._process.stdout.readline())["address"].rpartition(":")[2])
+
+    def ended(self) -> Came:
+        """What came of it."""
+        out, err = self._process.communicate(timeout=30)
+        assert err == ""
+        return Came(json.loads(out.splitlines()[-1]), self._fake.calls)
+
+
+Meet = Callable[..., tuple[Came, Came]]
+
+
+@pytest.fixture
+def host(fake_verbs: Any) -> Iterator[Callable[..., Host]]:
+    """`host(side, platform, meet=…, port=…)` → one that runs."""
+    hosts: list[Host] = []
+
+    def started(side: Side, platform: str = "linux", **how: Any) -> Host:
+        script, base = HOSTS[platform]
+        if "meet" not in how:  # the end that connects has the next address
+            address = str(base.gid)
+            script = script.replace(address, f"{address[:-1]}2")
+            base = replace(base, gid=Gid.parse(f"{address[:-1]}2"))
+        end = replace(base, **side.end or {})
+        fake = fake_verbs(script + side.rules, platform)
+        hosts.append(Host(fake, platform, end, side, **how))
+        return hosts[-1]
+
+    yield started
+    for each in hosts:
+        each.end()
+
+
+@pytest.fixture
+def meet(host: Callable[..., Host]) -> Meet:
+    """The end that listens and the one that connects; nothing may be left on either device."""
+
+    def both(
+        there: Side | None = None, here: Side | None = None, platform: str = "linux"
+    ) -> tuple[Came, Came]:
+        listening = host(there or Side(), platform, meet="listen")
+        connecting = host(here or Side(), platform, port=listening.port())
+        with ThreadPoolExecutor(2) as pool:
+            first, second = pool.map(Host.ended, (listening, connecting))
+        return first, second
+
+    return both
+
+
+def is_clean(came: Came) -> bool:
+    """Whether nothing is left, and nothing was done twice."""
+    return (
+        came.attempt["teardown"] == "clean"
+        and came.attempt["stderr"] == ""
+        and all(came.count(call) <= 1 for call in ONCE)
+    )
+
+
+# --- as far as two can come --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("secret", [None, b"s"], ids=["without a secret", "with a secret"])
+def test_two_healthy_hosts_come_as_far_as_data(meet: Meet, secret: bytes | None) -> None:
+    there, here = meet(Side(secret=secret), Side(secret=secret))
+    assert is_clean(there)
+    assert is_clean(here)
+    assert [came.count(call) for call in ONCE for came in (there, here)] == [1, 1] * len(ONCE)
+    # The end that connects sends first: RC tells it that nothing came through.
+    assert (here.outcome, here.stage) == ("completion_error", "data")
+    assert here.attempt["completion"]["status"] == 12
+    assert (there.outcome, there.stage) == ("peer_failed", "data")
+    assert there.attempt["peer_failure"] == {
+        "stage": "data",
+        "text": "completion status 12, vendor error 129",
+    }
+
+
+def test_each_end_knows_the_others_numbers(meet: Meet) -> None:
+    there, here = meet(Side(end={"mtu": 512}))
+    for one, other in ((there, here), (here, there)):
+        for name in ("queue_pair", "psn", "device", "gid"):
+            assert one.attempt["remote"][name] == other.attempt["local"][name]
+        assert one.attempt["local"]["mtu"] == 512, "the smaller of both"
+    assert there.attempt["local"]["psn"] != there.attempt["remote"]["psn"]
+    assert there.attempt["local"]["qp_state"] == "rts"
+
+
+def test_uc_that_loses_everything_ends_as_no_data_on_both(meet: Meet) -> None:
+    both = meet(platform="darwin")
+    assert {came.outcome for came in both} <= {"no_data", "peer_failed"}
+    assert "no_data" in {came.outcome for came in both}
+    for came in both:
+        assert came.stage == "data"
+        assert is_clean(came)
+        assert came.attempt["took"] < 6
+
+
+# --- a call that fails at one end --------------------------------------------------------
+
+
+@pytest.mark.parametrize("failing", [0, 1], ids=["the listener", "the other"])
+@pytest.mark.parametrize(
+    ("platform", "rule", "call", "errno", "stage"),
+    [
+        ("linux", "ibv_get_device_list", "ibv_get_device_list", 38, "open"),
+        ("linux", "ibv_open_device", "ibv_open_device", 13, "open"),
+        ("linux", "ibv_create_qp", "ibv_create_qp", 12, "create_qp"),
+        ("linux", "modify_qp_to_rtr", "ibv_modify_qp", 110, "rtr"),
+        ("darwin", "modify_qp_to_rtr", "ibv_modify_qp", 96, "rtr"),
+        ("linux", "modify_qp_to_rts", "ibv_modify_qp", 22, "rts"),
+        ("linux", "post_recv", "post_recv", 12, "data"),
+    ],
+)
+def test_a_call_that_fails_at_one_end_is_told_to_the_other(
+    meet: Meet, failing: int, platform: str, rule: str, call: str, errno: int, stage: str
+) -> None:
+    sides = [Side(), Side()]
+    sides[failing] = Side(f"on {rule} errno={errno}\n")
+    both = meet(*sides, platform=platform)
+    failed, other = both[failing], both[1 - failing]
+    assert (failed.outcome, failed.stage) == ("call_failed", stage)
+    assert (failed.attempt["call"], failed.attempt["errno"]) == (call, errno)
+    assert other.outcome == "peer_failed"
+    assert other.attempt["peer_failure"] == {
+        "stage": stage,
+        "text": f"{call} failed with errno {errno} on {platform}",
+    }
+    assert is_clean(other)
+    assert is_clean(failed) or failed.attempt["teardown"] == "nothing_made"
+
+
+def test_a_library_that_is_not_there_is_told_to_the_other(host: Callable[..., Host]) -> None:
+    listening = host(Side(), meet="listen")
+    here = host(Side(), port=listening.port(), library="/nonexistent/libibverbs.so.1").ended()
+    there = listening.ended()
+    assert (here.outcome, here.stage, here.calls) == ("call_failed", "open", [])
+    assert (there.outcome, there.attempt["peer_failure"]["stage"]) == ("peer_failed", "open")
+    assert is_clean(there)
+
+
+def test_a_device_that_the_library_does_not_list_is_told_to_the_other(meet: Meet) -> None:
+    there, here = meet(Side(end={"device": "mlx5_7"}))
+    assert (there.outcome, there.stage) == ("call_failed", "open")
+    assert there.attempt["summary"] == "the verbs library does not list the device"
+    assert (here.outcome, here.attempt["peer_failure"]["stage"]) == ("peer_failed", "open")
+
+
+@pytest.mark.parametrize("failing", [0, 1], ids=["the listener", "the other"])
+@pytest.mark.parametrize("how", ["hang", "crash"])
+def test_an_end_that_hangs_or_dies_is_a_lost_peer_of_the_other(
+    meet: Meet, failing: int, how: str
+) -> None:
+    sides = [Side(), Side()]
+    sides[failing] = Side(f"on modify_qp_to_rtr {how}\n", seconds=1.0)
+    both = meet(*sides)
+    failed, other = both[failing], both[1 - failing]
+    assert (failed.outcome, failed.stage) == ({"hang": "watchdog", "crash": "died"}[how], "rtr")
+    assert failed.attempt["teardown"] == "abandoned"
+    assert other.outcome == "peer_lost"
+    assert is_clean(other)
+    assert other.attempt["took"] < 3
+
+
+def test_an_end_that_only_falls_silent_is_lost_at_the_others_deadline(meet: Meet) -> None:
+    there, here = meet(Side("on modify_qp_to_rtr slow=2500\n"), Side(seconds=1.0))
+    assert (here.outcome, here.stage) == ("peer_lost", "data")
+    assert here.attempt["summary"] == "the peer fell silent before its 'ready'"
+    assert is_clean(here)
+    assert here.attempt["took"] < 2.5
+    assert there.outcome == "peer_lost"
+    assert is_clean(there)
+
+
+# --- ends that do not fit ----------------------------------------------------------------
+
+V1 = {"gid_type": GidType.ROCE_V1}
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "code"),
+    [
+        (V1, {}, "gid_type_mismatch"),
+        ({"gid": Gid.parse("2001:db8::1")}, {}, "address_family_mismatch"),
+        ({"link_layer": LinkLayer.INFINIBAND, "lid": 7}, {}, "link_layer_mismatch"),
+        (V1, V1 | {"gid": Gid.parse("::ffff:192.0.3.1")}, "subnet_mismatch"),
+        ({"mtu": 4096}, {}, "mtu_above_port"),
+        ({"permitted": False}, {}, "not_permitted"),
+        ({"state": PortState.INIT}, {}, "port_not_active"),
+        ({"payload_bytes": 65}, {}, "payload_bytes_mismatch"),
+        ({"iterations": 11}, {}, "iterations_mismatch"),
+        ({"qp_type": QpType.UC}, {}, "qp_type_mismatch"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_ends_that_do_not_fit_open_no_device(
+    meet: Meet, there: dict[str, Any], here: dict[str, Any], code: str
+) -> None:
+    for came in meet(Side(end=there), Side(end=here)):
+        assert (came.outcome, came.stage) == ("mismatch", "agree")
+        assert [problem["code"] for problem in came.attempt["problems"]] == [code]
+        assert (came.calls, came.attempt["touched"]) == ([], False)
+        assert came.attempt["teardown"] == "nothing_made"
+
+
+@pytest.mark.parametrize(
+    ("there", "here"), [(b"s", b"t"), (b"s", None), (None, b"t")], ids=["two", "one", "the other"]
+)
+def test_ends_with_other_secrets_open_no_device(
+    meet: Meet, there: bytes | None, here: bytes | None
+) -> None:
+    for came in meet(Side(secret=there), Side(secret=here)):
+        assert (came.outcome, came.stage) == ("peer_refused", "connect")
+        assert "secret" in came.attempt["summary"]
+        assert came.calls == []
+
+
+def test_a_secret_of_the_size_that_the_command_takes_is_taken(meet: Meet) -> None:
+    for came in meet(Side(secret=b"s" * 65_536), Side(secret=b"s" * 65_536)):
+        assert came.stage == "data"
+
+
+# --- peers that are none -----------------------------------------------------------------
+
+
+def test_nobody_comes(host: Callable[..., Host]) -> None:
+    came = host(Side(), meet="listen", wait=0.3).ended()
+    assert (came.outcome, came.stage, came.calls) == ("no_peer", "connect", [])
+    assert came.attempt["took"] < 1.8
+
+
+def test_nobody_is_there(host: Callable[..., Host]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    came = host(Side(), port=port).ended()
+    assert (came.outcome, came.stage, came.calls) == ("no_peer", "connect", [])
+
+
+HELLO = {"step": "hello"} | endpoint.hello(bytes(32), with_secret=False)
+AGREED = frame(HELLO) + frame({"step": "endpoint", "endpoint": HERE.message()})
+AGREED += frame({"step": "agree", "problems": []})
+PAIRED = AGREED + frame({"step": "queue_pair", "number": 7, "psn": 8})
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome", "stage"),
+    [
+        (b"GET / HTTP/1.0\r\n\r\n", "peer_refused", "connect"),
+        (struct.pack(">I", 1 << 30), "peer_refused", "connect"),
+        (frame(HELLO | {"version": 2}), "peer_refused", "connect"),
+        (frame(HELLO), "peer_lost", "agree"),
+        (frame(HELLO) + frame({"step": "ready"}), "peer_refused", "agree"),
+        (AGREED, "peer_lost", "init"),
+        (AGREED + frame({"step": "queue_pair", "number": -1, "psn": 8}), "peer_refused", "init"),
+        (PAIRED, "peer_lost", "data"),
+        (PAIRED + frame({"step": "ready"}), "completion_error", "data"),
+    ],
+    ids=[
+        "HTTP",
+        "a gigabyte",
+        "another version",
+        "goes after its hello",
+        "leaves a step out",
+        "goes once it has agreed",
+        "nonsense for a queue pair",
+        "goes before it is ready",
+        "goes after that",
+    ],
+)
+def test_a_strange_peer_costs_an_attempt_and_nothing_else(
+    host: Callable[..., Host], said: bytes, outcome: str, stage: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connecting = host(Side(), port=server.getsockname()[1])
+        far, _ = server.accept()
+    with far:
+        far.sendall(said)
+        far.shutdown(socket.SHUT_WR)
+        came = connecting.ended()
+    assert (came.outcome, came.stage) == (outcome, stage)
+    assert is_clean(came) or (came.calls, came.attempt["teardown"]) == ([], "nothing_made")
