@@ -8,10 +8,11 @@ Nothing is opened but text files; libraries are looked for and not loaded.
 
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, Literal, TypeVar
 
-from rdmadiag.facts import DeviceNode, Limit, Missing, ProcessFacts, VerbsLibrary, Why
+from rdmadiag.facts import Ancestor, DeviceNode, Limit, Missing, ProcessFacts, VerbsLibrary, Why
 from rdmadiag.gid.gid import Gid
 from rdmadiag.host import Host
 from rdmadiag.rdma_drivers import RDMA_MODULES
@@ -20,15 +21,20 @@ from rdmadiag.sources.text import attribute, malformed
 T = TypeVar("T")
 
 NODES: Final = "/dev/infiniband"
+_STATUS: Final = "/proc/self/status"
 
 ENVIRONMENT: Final = (
     "FI_VERBS_",
+    "HCOLL_MAIN_IB",
     "IBV_",
     "MC_GID_INDEX",
     "MLX4_",
     "MLX5_",
+    "MORI_IB_",
+    "MSCCLPP_IB_",
     "NCCL_IB_",
     "NCCL_SOCKET_IFNAME",
+    "NVSHMEM_HCA_",
     "NVSHMEM_IB_",
     "OMPI_MCA_btl_openib_",
     "RDMAV_",
@@ -55,7 +61,9 @@ _PROVIDER: Final = re.compile(r"lib([A-Za-z0-9_]+)-rdmav[0-9]+\.so")
 _LIMIT_ROW: Final = re.compile(
     r"^Max locked memory\s+(unlimited|[0-9]{1,20})\s+(unlimited|[0-9]{1,20})\s+bytes", re.MULTILINE
 )
-_STATUS_ROW: Final = re.compile(r"^(Uid|CapEff):\s+(.*)$", re.MULTILINE)
+_STATUS_ROW: Final = re.compile(r"^(\w+):[ \t]*(.*)$", re.MULTILINE)
+_CPU_LIST: Final = re.compile(r"[0-9]{1,6}(-[0-9]{1,6})?(,[0-9]{1,6}(-[0-9]{1,6})?)*")
+_ANCESTORS: Final = 32  # a chain of parents is rarely longer than ten
 _ALL_UIDS: Final = re.compile(r"\s*0\s+0\s+4294967295\s*")
 
 
@@ -73,15 +81,52 @@ def _limit(text: str) -> int | Literal["unlimited"]:
 
 def parse_effective_uid(raw: bytes) -> int | Missing:
     """/proc/PID/status: the second number of "Uid:"."""
-    fields = dict(_STATUS_ROW.findall(raw.decode("latin-1"))).get("Uid", "").split()
+    fields = _status(raw).get("Uid", "").split()
     if len(fields) < 2 or not re.fullmatch(r"[0-9]{1,10}", fields[1]):
         return malformed(raw, "a process status with Uid")
     return int(fields[1])
 
 
+def _status(raw: bytes) -> dict[str, str]:
+    return dict(_STATUS_ROW.findall(raw.decode("latin-1")))
+
+
+def parse_parent(raw: bytes) -> int | Missing:
+    """/proc/PID/status: PPid; 0 is the kernel's word for "none in this namespace"."""
+    text = _status(raw).get("PPid", "").strip()
+    if not re.fullmatch(r"[0-9]{1,10}", text):
+        return malformed(raw, "a process status with PPid")
+    return int(text)
+
+
+def parse_name(raw: bytes) -> str | Missing:
+    """/proc/PID/status: Name, in which the kernel has escaped what is not printable."""
+    name = _status(raw).get("Name", "").strip()
+    if not name or not name.isprintable():
+        return malformed(raw, "a process status with Name")
+    return name
+
+
+def parse_cpus_allowed(raw: bytes) -> str | Missing:
+    """/proc/PID/status: Cpus_allowed_list, "0-15,32-47"."""
+    return _list_of(raw, "Cpus_allowed_list")
+
+
+def parse_mems_allowed(raw: bytes) -> str | Missing:
+    """/proc/PID/status: Mems_allowed_list, NUMA nodes."""
+    return _list_of(raw, "Mems_allowed_list")
+
+
+def _list_of(raw: bytes, name: str) -> str | Missing:
+    text = _status(raw).get(name, "").strip()
+    if not _CPU_LIST.fullmatch(text):
+        return malformed(raw, f"a process status with {name}")
+    return text
+
+
 def parse_capabilities(raw: bytes) -> tuple[str, ...] | Missing:
     """/proc/PID/status: the names in CapEff that CAPABILITIES lists."""
-    text = dict(_STATUS_ROW.findall(raw.decode("latin-1"))).get("CapEff", "").strip()
+    text = _status(raw).get("CapEff", "").strip()
     if not re.fullmatch(r"[0-9a-fA-F]{1,16}", text):
         return malformed(raw, "a process status with CapEff")
     mask = int(text, 16)
@@ -142,15 +187,16 @@ def parse_provider(name: str) -> str | None:
     return match[1] if match else None
 
 
-def read_process(host: Host) -> ProcessFacts:
-    """Everything above, of the process that calls."""
-    capabilities = attribute(host, "/proc/self/status", parse_capabilities)
+def read_process(host: Host, pid: int | None = None) -> ProcessFacts:
+    """Everything above, of the process that calls; the ancestors, or `pid` and its own."""
+    status = partial(_of_status, host.read(_STATUS))
     netns = host.readlink("/proc/self/ns/net")
     environment = host.environ(ENVIRONMENT)
+    first = status(parse_parent) if pid is None else pid
     return ProcessFacts(
-        uid=attribute(host, "/proc/self/status", parse_effective_uid),
+        uid=status(parse_effective_uid),
         memlock=attribute(host, "/proc/self/limits", parse_memlock),
-        capabilities=capabilities,
+        capabilities=status(parse_capabilities),
         initial_userns=attribute(host, "/proc/self/uid_map", parse_initial_user_namespace),
         nodes=_nodes(host),
         modules=attribute(host, "/proc/modules", parse_modules),
@@ -161,7 +207,37 @@ def read_process(host: Host) -> ProcessFacts:
         container=_container(host),
         library=_library(host),
         environment=environment,
+        cpus_allowed=status(parse_cpus_allowed),
+        mems_allowed=status(parse_mems_allowed),
+        ancestors=first if isinstance(first, Missing) else tuple(_ancestors(host, first)),
+        asked_pid=pid,
     )
+
+
+def _of_status(raw: bytes | Missing, parse: Callable[[bytes], T | Missing]) -> T | Missing:
+    """What one parser makes of a status that was read once for all of them."""
+    if isinstance(raw, Missing):
+        return raw
+    value = parse(raw)
+    return Missing(value.why, f"{_STATUS}: {value.detail}") if isinstance(value, Missing) else value
+
+
+def _ancestors(host: Host, first: int) -> Iterator[Ancestor]:
+    """`first` and its parents up to init; each is read once, and a circle ends it."""
+    pid: int | Missing = first
+    seen: set[int] = set()
+    while not isinstance(pid, Missing) and pid > 0 and pid not in seen and len(seen) < _ANCESTORS:
+        seen.add(pid)
+        folder = f"/proc/{pid}"
+        status = host.read(f"{folder}/status")
+        if isinstance(status, Missing) and status.why is Why.ABSENT and pid != first:
+            return  # it ended while we looked
+        yield Ancestor(
+            pid=pid,
+            name=status if isinstance(status, Missing) else parse_name(status),
+            memlock=attribute(host, f"{folder}/limits", parse_memlock),
+        )
+        pid = status if isinstance(status, Missing) else parse_parent(status)
 
 
 def _net_table(host: Host, name: str, parse: Callable[[bytes], T | Missing]) -> T | Missing:
