@@ -10,12 +10,13 @@ import struct
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from errno import EACCES
 from typing import Any, Self
 
 from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
-from lab.transcript import Gids, TranscribedDevice, TranscribedPort, transcript
+from lab.transcript import Gids, Stop, TranscribedDevice, TranscribedPort, transcript
 from rdmadiag import netlink
 from rdmadiag.answers import NodeStat
 from rdmadiag.facts import Identity, Missing, Why
@@ -249,6 +250,7 @@ class Machine:
                 "linux",
                 "libibverbs.so.1",
                 self.transcribed(),
+                () if self.openable else (Stop("ibv_open_device", errno=EACCES),),
                 table=True,
                 unloadable=None if self.libraries else unloadable,
                 stderr=self.verbs_stderr,
@@ -258,11 +260,17 @@ class Machine:
     def transcribed(self) -> Iterator[TranscribedDevice]:
         """The devices as libibverbs lists them."""
         for device in self.devices:
-            if device.uverbs is not None and device.name not in self.rejected:
+            if self._is_listed(device):
                 ports = tuple(map(self._transcribed_port, device.ports))
                 kind = NodeType.from_number(int(device.node_type.partition(":")[0]))
                 assert kind
                 yield TranscribedDevice(device.name, ports, device.node_guid, device.firmware, kind)
+
+    def _is_listed(self, device: Device) -> bool:
+        """libibverbs lists what has a node, whether or not it may be opened."""
+        if device.uverbs is None or device.name in self.rejected:
+            return False
+        return self.nodes is None or f"uverbs{device.uverbs}" in self.nodes
 
     def _transcribed_port(self, port: Port) -> TranscribedPort:
         names = [netdev.name for netdev in self.netdevs]

@@ -13,6 +13,7 @@ from rdmadiag.preflight.access import (
     memlock,
     node_access,
 )
+from rdmadiag.preflight.discovery_path import expected_number, has_stale_node
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.reconcile import DeviceView
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
@@ -105,6 +106,38 @@ def _open_node(path: str, node: DeviceNode) -> tuple[str, ...]:
         f"ls -l {path}",
         f"sudo chmod 0666 {path}   # the mode that the kernel asks udev for",
     )
+
+
+@rule(
+    "uverbs-node-stale",
+    Severity.CRITICAL,
+    "Character device of another number",
+    "The node has the right name, and its number is not the one that the kernel gave the device: "
+    "a node that was made by hand or passed into a container before a driver was reloaded or the "
+    "host restarted. Opening it fails, or opens another device.",
+    ("https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/169",),
+)
+def uverbs_node_stale(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Same name, another device."""
+    for device in case.devices:
+        if not has_stale_node(device, case.evidence):
+            continue
+        access = node_access(device, case.evidence)
+        expected = expected_number(device, case.evidence)
+        assert access
+        assert access.node
+        path = f"/dev/infiniband/{access.node.name}"
+        yield speaker.finding(
+            f"{device.name}: {path} is {seen(access.node.dev)}, and the device is {expected}",
+            device=device.name,
+            evidence=[
+                Proof("process", path, seen(access.node.dev)),
+                Proof(
+                    "sysfs", f"/sys/class/infiniband_verbs/{access.node.name}/dev", seen(expected)
+                ),
+            ],
+            remedy=_make_node(case.evidence, access.node.name),
+        )
 
 
 def _owner(node: DeviceNode) -> str:
@@ -242,6 +275,7 @@ def _raise_memlock(process: ProcessFacts, limit: Limit) -> tuple[str, ...]:
 
 RULES: Final[tuple[Rule, ...]] = (
     uverbs_node_missing,
+    uverbs_node_stale,
     uverbs_node_not_openable,
     verbs_library_missing,
     provider_library_missing,

@@ -7,6 +7,7 @@ from rdmadiag.facts import Missing, present
 from rdmadiag.facts.verbs import Unanswered, VerbsFacts
 from rdmadiag.preflight.access import Library, Provider, library, node_access, provider
 from rdmadiag.preflight.cabling import cabling
+from rdmadiag.preflight.discovery_path import Stage, abi_refusal, has_stale_node, walk
 from rdmadiag.preflight.reconcile import Protocol
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
@@ -145,6 +146,8 @@ def device_open_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
         access = node_access(device, case.evidence)
         if access and (access.node is None or access.node.openable is False):
             continue
+        if has_stale_node(device, case.evidence):
+            continue
         failure = next(each for each in verbs.failures if each.device == device.name)
         yield speaker.finding(
             f"{device.name}: ibv_open_device failed with {failure.name} ({failure.errno})",
@@ -158,12 +161,56 @@ def device_open_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
 
 
 @rule(
+    "driver-abi-mismatch",
+    Severity.CRITICAL,
+    "Provider library and kernel driver do not fit",
+    "libibverbs found the provider library of a device, and the library does not speak the ABI "
+    "of the driver that the kernel runs: it drops the device, and programs say that there is "
+    "none, or fall back to TCP. It happens where a container brings its own rdma-core and the "
+    "host has a vendor's driver, newer or older. The kernel cannot change inside a container, "
+    "so the library has to.",
+    (
+        "https://github.com/k8snetworkplumbingwg/sriov-cni/issues/348",
+        "https://github.com/sgl-project/sglang/issues/16242",
+        "https://github.com/vllm-project/vllm/issues/42750",
+    ),
+)
+def driver_abi_mismatch(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """libibverbs says so itself."""
+    container = (
+        None if isinstance(case.evidence.process, Missing) else case.evidence.process.container
+    )
+    for device in case.devices:
+        refusal = abi_refusal(device, case.evidence)
+        if refusal is None:
+            continue
+        spoken = (
+            f"{refusal.low}" if refusal.low == refusal.high else f"{refusal.low} to {refusal.high}"
+        )
+        folder = f"/sys/class/infiniband_verbs/{device.uverbs or 'uverbsN'}"
+        yield speaker.finding(
+            f"{device.name}: the kernel's driver has ABI {refusal.abi}, and the provider library "
+            f"{refusal.driver} speaks {spoken}",
+            device=device.name,
+            evidence=[Proof("verbs", "stderr", refusal.line)],
+            remedy=(
+                f"cat {folder}/abi_version; dpkg -l ibverbs-providers || rpm -q libibverbs",
+                "# an image whose rdma-core comes from the vendor of the host's driver"
+                if container
+                else "# the rdma-core that came with the driver, or the kernel's own driver",
+            ),
+        )
+
+
+@rule(
     "device-not-in-verbs",
     Severity.CRITICAL,
     "The verbs library does not list a device",
-    "The kernel has the device, its node is there, and libibverbs does not show it: no provider "
-    "library took it, or the provider and the kernel disagree about the ABI. What the library "
-    "wrote on stderr stands in the evidence.",
+    "The kernel has the device, its node is there, and libibverbs does not show it, though its "
+    "provider library is installed. Every step that could be looked at, from the kernel's list "
+    "to libibverbs's, stands in `rdmadiag devices --json`; what the library wrote on stderr "
+    "stands in the evidence. It may be that the provider does not know this model, or that a "
+    "library of another version was found first.",
     ("https://github.com/k8snetworkplumbingwg/sriov-cni/issues/348",),
 )
 def device_not_in_verbs(speaker: Speaker, case: Case) -> Iterator[Finding]:
@@ -178,6 +225,10 @@ def device_not_in_verbs(speaker: Speaker, case: Case) -> Iterator[Finding]:
             continue  # no node, or another namespace's: rules of their own
         if library(device, case.evidence) in (Library.NO_LIBIBVERBS, Library.NO_PROVIDER):
             continue
+        if abi_refusal(device, case.evidence):
+            continue
+        path = None if registered else walk(device, case.evidence)
+        step = path.failure if path else None
         listed = " ".join(each.name for each in verbs.devices) or "none"
         failed = [
             Proof("verbs", each.call, f"{each.errno} {each.name}")
@@ -185,7 +236,12 @@ def device_not_in_verbs(speaker: Speaker, case: Case) -> Iterator[Finding]:
             if each.device is None
         ]
         yield speaker.finding(
-            f"{device.name}: the kernel has it and {verbs.library} does not list it",
+            f"{device.name}: the kernel has it and {verbs.library} does not list it"
+            + (
+                f"; fails at {step.subject}: {step.value}"
+                if step and step.passed is False and step.stage is not Stage.LISTED
+                else ""
+            ),
             device=device.name,
             evidence=[Proof("verbs", "ibv_get_device_list", listed), *failed, *_warnings(verbs)],
             remedy=("ibv_devices", "rdma_ctl status")
@@ -292,6 +348,7 @@ RULES: Final[tuple[Rule, ...]] = (
     provider_died,
     provider_late,
     device_open_failed,
+    driver_abi_mismatch,
     device_not_in_verbs,
     ports_not_shown,
     verbs_call_failed,
