@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from rdmadiag.facts import DeviceNode, Missing, ProcessFacts, Why
+from rdmadiag.facts import DeviceNode, Limit, Missing, ProcessFacts, Why
 from rdmadiag.ib import NetnsMode
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.reconcile import DeviceView
@@ -28,9 +28,14 @@ class Memlock(StrEnum):
 
 def memlock(process: ProcessFacts | Missing) -> Memlock:
     """The soft limit of the process that looks, whatever its capabilities."""
-    if isinstance(process, Missing) or isinstance(process.memlock, Missing):
+    return Memlock.UNKNOWN if isinstance(process, Missing) else carries(process.memlock)
+
+
+def carries(limit: Limit | Missing) -> Memlock:
+    """How far one limit carries."""
+    if isinstance(limit, Missing):
         return Memlock.UNKNOWN
-    soft = process.memlock.soft
+    soft = limit.soft
     if soft == "unlimited" or soft >= MEMLOCK_WARN:
         return Memlock.ENOUGH
     return Memlock.NONE if soft <= MEMLOCK_CRITICAL else Memlock.LOW

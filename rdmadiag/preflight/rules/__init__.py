@@ -6,12 +6,18 @@ from typing import Final
 from rdmadiag.preflight.rules import (
     access,
     discovery,
+    environment,
     gids,
+    gpu,
+    kernel_log,
+    kinds,
     mac_host,
     mac_log,
+    netdevs,
     ports,
     provider,
     sources,
+    speed,
     thunderbolt_address,
     thunderbolt_link,
     thunderbolt_resources,
@@ -21,9 +27,9 @@ from rdmadiag.preflight.rules.rule import Case, Rule
 from rdmadiag.preflight.verdict import Finding
 
 _FAMILIES: Final = (
-    *(discovery, mac_host, provider, access, mac_log),
+    *(discovery, mac_host, provider, access, mac_log, kernel_log),
     *(ports, thunderbolt_link, thunderbolt_address, thunderbolt_resources),
-    *(gids, witnesses, sources),
+    *(gids, environment, netdevs, speed, gpu, kinds, witnesses, sources),
 )
 """Lowest cause first: of findings that weigh the same, the first is the answer."""
 

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from typing import Final
 
-from rdmadiag.facts import DeviceNode, Limit, Missing, ProcessFacts
+from rdmadiag.facts import Ancestor, DeviceNode, Limit, Missing, ProcessFacts, Why, present
 from rdmadiag.preflight.access import (
     MEMLOCK_WARN,
     Library,
     Memlock,
+    carries,
     ignores_memlock,
     library,
     memlock,
@@ -212,7 +213,8 @@ def _providers(evidence: Evidence, device: DeviceView) -> str:
     "Verbs lock what they register. With 64 KiB not even a completion queue can be had "
     "(critical); with 8 MiB, the default of many distributions, registering application "
     "buffers fails with ENOMEM (warn). A process with CAP_IPC_LOCK is exempt, but the programs "
-    "that it starts as another user are not: there the finding is one step milder.",
+    "that it starts as another user are not: there the finding is one step milder. The process "
+    "that this one has the limit from stands in the evidence.",
     (
         "https://github.com/openucx/ucx/issues/8229",
         "https://github.com/NVIDIA/nccl-tests/issues/206",
@@ -247,8 +249,109 @@ def memlock_too_low(speaker: Speaker, case: Case) -> Iterator[Finding]:
     yield speaker.finding(
         f"locked memory is limited to {_kib(limit)}: {whom} {consequence}",
         severity=severity,
-        evidence=[Proof("process", "/proc/self/limits: Max locked memory", _limits(limit))],
+        evidence=[
+            Proof("process", "/proc/self/limits: Max locked memory", _limits(limit)),
+            *_inherited(process, limit),
+        ],
         remedy=_raise_memlock(process, limit),
+    )
+
+
+def _inherited(process: ProcessFacts, limit: Limit) -> tuple[Proof, ...]:
+    """The highest of the parents that have the same limit, one after the other."""
+    origin = None
+    for parent in present(process.ancestors) if process.asked_pid is None else ():
+        if isinstance(parent.memlock, Missing) or parent.memlock.soft != limit.soft:
+            break
+        origin = parent
+    return (_of_ancestor(origin),) if origin else ()
+
+
+def _of_ancestor(ancestor: Ancestor) -> Proof:
+    limit = ancestor.memlock
+    shown = seen(limit) if isinstance(limit, Missing) else _limits(limit)
+    path = f"/proc/{ancestor.pid}/limits: Max locked memory"
+    return Proof("process", path, f"{seen(ancestor.name)}: {shown}")
+
+
+@rule(
+    "launcher-memlock-too-low",
+    Severity.WARN,
+    "Locked-memory limit of the launcher too low",
+    "A job inherits the limit of the daemon that starts it, not that of your shell. With --pid "
+    "the process of that number is looked at: 64 KiB are critical, up to 64 MiB a warning, as "
+    "for this process itself. Without it the parents of this process are, up to but without "
+    "init; one with a low limit is a note, since this process, which descends from it, was "
+    "given more: whether jobs are too depends on how they are started.",
+    (
+        "https://github.com/openucx/ucx/issues/7930",
+        "https://github.com/open-mpi/ompi/issues/12345",
+    ),
+)
+def launcher_memlock_too_low(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """What a job will start with."""
+    process = case.evidence.process
+    if not case.devices or isinstance(process, Missing):
+        return
+    chain = tuple(present(process.ancestors))
+    if process.asked_pid is not None:
+        asked = chain[0] if chain else Ancestor(process.asked_pid, NOT_THERE, NOT_THERE)
+        yield from _asked_process(speaker, asked)
+        return
+    low = [
+        each
+        for each in chain
+        if each.pid != 1 and carries(each.memlock) in (Memlock.LOW, Memlock.NONE)
+    ]
+    if not low or memlock(process) is not Memlock.ENOUGH:
+        return  # where this process's own limit is low, that is said
+    nearest = low[0]
+    assert not isinstance(nearest.memlock, Missing)
+    yield speaker.finding(
+        f"{_named(nearest)}, above this process, is limited to {_kib(nearest.memlock)} of locked "
+        "memory; jobs that it starts may be too",
+        severity=Severity.INFO,
+        evidence=[_of_ancestor(each) for each in low],
+        remedy=_raise_launcher(nearest),
+    )
+
+
+NOT_THERE: Final = Missing(Why.ABSENT, "no such process")
+
+
+def _asked_process(speaker: Speaker, asked: Ancestor) -> Iterator[Finding]:
+    level = carries(asked.memlock)
+    if level is Memlock.ENOUGH:
+        return
+    if isinstance(asked.memlock, Missing):
+        yield speaker.finding(
+            f"the limit on locked memory of process {asked.pid} could not be read",
+            severity=Severity.UNKNOWN,
+            evidence=[_of_ancestor(asked)],
+            remedy=(f"sudo grep 'Max locked memory' /proc/{asked.pid}/limits",),
+        )
+        return
+    none = level is Memlock.NONE
+    consequence = "cannot create queues" if none else "cannot register large buffers"
+    yield speaker.finding(
+        f"{_named(asked)} is limited to {_kib(asked.memlock)} of locked memory: what it starts "
+        f"inherits that, and {consequence}",
+        severity=Severity.CRITICAL if none else Severity.WARN,
+        evidence=[_of_ancestor(asked)],
+        remedy=_raise_launcher(asked),
+    )
+
+
+def _named(ancestor: Ancestor) -> str:
+    name = "process" if isinstance(ancestor.name, Missing) else ancestor.name
+    return f"{name} ({ancestor.pid})"
+
+
+def _raise_launcher(launcher: Ancestor) -> tuple[str, ...]:
+    return (
+        f"systemctl status {launcher.pid}   # which unit is it of?",
+        "sudo systemctl edit UNIT   # [Service] LimitMEMLOCK=infinity, then restart it",
+        f"sudo prlimit --pid {launcher.pid} --memlock=unlimited:unlimited   # until it restarts",
     )
 
 
@@ -280,4 +383,5 @@ RULES: Final[tuple[Rule, ...]] = (
     verbs_library_missing,
     provider_library_missing,
     memlock_too_low,
+    launcher_memlock_too_low,
 )

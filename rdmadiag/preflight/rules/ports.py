@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from rdmadiag.facts import Missing, NetDev
+from rdmadiag.facts import Missing, NetDev, Why
 from rdmadiag.ib import NO_LID, PhysState, PortState
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.reconcile import PortView, Protocol
@@ -226,10 +226,72 @@ def lid_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
             )
 
 
+_MEMBER: Final = 0x7FFF  # the key; the bit above it is full membership
+_FULL: Final = 0x8000
+
+
+@rule(
+    "no-usable-pkey",
+    Severity.CRITICAL,
+    "No usable partition key",
+    "An InfiniBand port belongs to partitions by the keys in its table, and a queue pair names "
+    "one of them by index. Critical where the table holds none. A warning where index 0, which "
+    "programs use unless they are told otherwise, holds none and another does, and where the "
+    "port is a limited member alone: limited members do not reach each other.",
+    (
+        "https://github.com/NVIDIA/nccl/issues/1323",
+        "https://github.com/MicrosoftDocs/azure-docs/issues/94446",
+    ),
+)
+def no_usable_pkey(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Active ports alone: before, the subnet manager has not written the table."""
+    for _, port in case.ports:
+        keys = port.sysfs.pkeys if port.sysfs else Missing(Why.ABSENT)
+        if port.protocol is not Protocol.INFINIBAND or not port.is_active:
+            continue
+        if isinstance(keys, Missing):
+            continue
+        usable = {index: key for index, key in keys.items() if key & _MEMBER}
+        first = min(usable, default=None)
+        if first is None:
+            summary = f"{port.name} has no partition key: its table is empty"
+        elif first != 0:
+            summary = f"{port.name} has no partition key at index 0; the first is at {first}"
+        elif not any(key & _FULL for key in usable.values()):
+            summary = f"{port.name} is a limited member of its partitions alone"
+        else:
+            continue
+        yield speaker.finding(
+            summary,
+            device=port.device,
+            port=port.number,
+            severity=None if first is None else Severity.WARN,
+            evidence=[
+                port_attribute(port, f"pkeys/{index}", f"{key:#06x}")
+                for index, key in list(keys.items())[:4]
+            ]
+            or [port_attribute(port, "pkeys/*", "0x0000")],
+            remedy=_use_pkey(port, usable),
+        )
+
+
+def _use_pkey(port: PortView, usable: dict[int, int]) -> tuple[str, ...]:
+    look = f"grep . /sys/class/infiniband/{port.device}/ports/{port.number}/pkeys/*"
+    first = min(usable, default=0)
+    if first == 0:
+        return look, "# the subnet manager's partitions.conf decides on keys and membership"
+    return (
+        look,
+        f"export NCCL_IB_PKEY={first}   # an index",
+        f"export UCX_IB_PKEY={usable[first] & _MEMBER:#x}   # a key, without its highest bit",
+    )
+
+
 RULES: Final[tuple[Rule, ...]] = (
     link_not_up,
     no_subnet_manager,
     port_not_active,
     port_state_unknown,
     lid_unreadable,
+    no_usable_pkey,
 )

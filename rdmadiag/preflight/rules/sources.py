@@ -41,6 +41,8 @@ def source_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
             continue
         yield speaker.finding(
             f"{name} could not be read: {missing}",
+            # A note: without the log a host is no less healthy, and nothing hangs on it.
+            severity=Severity.INFO if name == "kernel_log" else None,
             evidence=[Proof(name, name, seen(missing))],
             remedy=_remedy(missing, case.evidence),
         )
