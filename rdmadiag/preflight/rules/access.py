@@ -32,6 +32,10 @@ from rdmadiag.rdma_drivers import provider_of
         "https://github.com/kvcache-ai/Mooncake/issues/102",
         "https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/169",
     ),
+    remedy=(
+        "sudo udevadm trigger --action=add --subsystem-match=infiniband_verbs",
+        "docker run --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 IMAGE",
+    ),
 )
 def uverbs_node_missing(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Known to the kernel, not to /dev."""
@@ -80,6 +84,7 @@ def _make_node(evidence: Evidence, name: str | None) -> tuple[str, ...]:
     "The node is there, and its mode or owner keeps this user from opening it: "
     'programs say "Failed to open device".',
     ("https://github.com/linux-rdma/rdma-core/blob/master/Documentation/udev.md",),
+    remedy=("sudo chmod 0666 /dev/infiniband/uverbsN   # the mode that the kernel asks udev for",),
 )
 def uverbs_node_not_openable(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """access(2) says no."""
@@ -117,6 +122,10 @@ def _open_node(path: str, node: DeviceNode) -> tuple[str, ...]:
     "a node that was made by hand or passed into a container before a driver was reloaded or the "
     "host restarted. Opening it fails, or opens another device.",
     ("https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/169",),
+    remedy=(
+        "sudo udevadm trigger --action=add --subsystem-match=infiniband_verbs",
+        "# a container: start it anew, so that it gets the node of today",
+    ),
 )
 def uverbs_node_stale(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Same name, another device."""
@@ -153,6 +162,10 @@ def _owner(node: DeviceNode) -> str:
     "others then fall back to TCP without an error. A program that brings its own copy is not "
     "concerned.",
     ("https://github.com/vllm-project/vllm/issues/42075",),
+    remedy=(
+        "sudo apt-get install -y libibverbs1 ibverbs-providers   # Debian, Ubuntu",
+        "sudo dnf install -y libibverbs   # Fedora, RHEL and relatives",
+    ),
 )
 def verbs_library_missing(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """One finding for the host."""
@@ -184,6 +197,10 @@ def _searched(evidence: Evidence) -> Proof:
     "libibverbs is there, and the provider library that speaks to this device's driver is not: "
     "libibverbs drops the device silently.",
     ("https://github.com/linux-rdma/rdma-core/blob/master/Documentation/libibverbs.md",),
+    remedy=(
+        "sudo apt-get install -y libibverbs1 ibverbs-providers   # Debian, Ubuntu",
+        "sudo dnf install -y libibverbs   # Fedora, RHEL and relatives",
+    ),
 )
 def provider_library_missing(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """One finding a device."""
@@ -218,6 +235,11 @@ def _providers(evidence: Evidence, device: DeviceView) -> str:
     (
         "https://github.com/openucx/ucx/issues/8229",
         "https://github.com/NVIDIA/nccl-tests/issues/206",
+    ),
+    remedy=(
+        "ulimit -l unlimited   # where the hard limit allows it",
+        "echo '* - memlock unlimited' | sudo tee /etc/security/limits.d/rdma.conf   # log in again",
+        "docker run --ulimit memlock=-1 --cap-add=IPC_LOCK IMAGE",
     ),
 )
 def memlock_too_low(speaker: Speaker, case: Case) -> Iterator[Finding]:
@@ -286,6 +308,10 @@ def _of_ancestor(ancestor: Ancestor) -> Proof:
     (
         "https://github.com/openucx/ucx/issues/7930",
         "https://github.com/open-mpi/ompi/issues/12345",
+    ),
+    remedy=(
+        "rdmadiag preflight --pid $(pgrep -o slurmd)",
+        "sudo systemctl edit UNIT   # [Service] LimitMEMLOCK=infinity, then restart it",
     ),
 )
 def launcher_memlock_too_low(speaker: Speaker, case: Case) -> Iterator[Finding]:

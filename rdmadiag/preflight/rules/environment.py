@@ -43,6 +43,10 @@ def _proof(variable: str, value: str) -> Proof:
         "https://github.com/linux-rdma/rdma-core/issues/487",
         "https://github.com/NVIDIA/nccl/issues/1412",
     ),
+    remedy=(
+        "rdma link",
+        "export NCCL_IB_HCA==DEVICE,DEVICE   # those that are active here",
+    ),
 )
 def env_names_absent_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Where devices are known at all; with --device the others are not."""
@@ -102,6 +106,10 @@ def _set_devices(chosen: Choice, case: Case) -> str:
         "https://github.com/NVIDIA/nccl/issues/1131",
         "https://github.com/NVIDIA/nccl/issues/1333",
         "https://github.com/pytorch/pytorch/issues/81628",
+    ),
+    remedy=(
+        "unset NCCL_IB_GID_INDEX   # NCCL chooses by itself from 2.21",
+        "rdmadiag gids",
     ),
 )
 def env_gid_index(speaker: Speaker, case: Case) -> Iterator[Finding]:
@@ -191,6 +199,7 @@ def _set_index(variable: str, ports: list[PortView]) -> tuple[str, ...]:
     "NCCL_IB_PKEY is an index into the port's table of partition keys, and that row is empty on "
     "a port that NCCL would use: the queue pair cannot leave RESET.",
     ("https://github.com/NVIDIA/nccl/issues/1323",),
+    remedy=("unset NCCL_IB_PKEY",),
 )
 def env_pkey_index(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """InfiniBand: on RoCE the key at index 0 is always there."""

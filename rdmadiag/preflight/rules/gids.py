@@ -30,6 +30,10 @@ def _roce_ports(case: Case) -> Iterator[PortView]:
         "https://github.com/NVIDIA/nccl/issues/1573",
         "https://github.com/kvcache-ai/Mooncake/issues/1592",
     ),
+    remedy=(
+        "sudo ip address add ADDRESS/PREFIX dev NETDEV",
+        "# in a container: host networking, or a netdev of the NIC (SR-IOV, macvlan) in the pod",
+    ),
 )
 def no_usable_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """ACTIVE, and mute."""
@@ -79,6 +83,7 @@ def _add_address(port: PortView) -> tuple[str, ...]:
     Severity.UNKNOWN,
     "GID table unreadable",
     "The GID table, or rows of it, could not be read: which GID routes cannot be told.",
+    remedy=("grep . /sys/class/infiniband/DEVICE/ports/PORT/gids/*",),
 )
 def gid_table_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Not looked at is not empty."""
@@ -120,6 +125,7 @@ def _dead_route(case: Case, state: NetDevState) -> Iterator[tuple[PortView, GidE
     "The port says ACTIVE, and the netdev that its best GID belongs to is down: RTR finds no "
     "route from that address.",
     ("https://github.com/NVIDIA/nccl/issues/749",),
+    remedy=("sudo ip link set dev NETDEV up",),
 )
 def route_netdev_down(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """No better entry was left."""
@@ -144,6 +150,7 @@ def route_netdev_down(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/101",
         "https://github.com/NVIDIA/nccl/issues/925",
     ),
+    remedy=("# a container needs host networking, or a netdev of the NIC (SR-IOV, macvlan)",),
 )
 def route_netdev_absent(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Visible through sysfs, out of reach."""
@@ -170,6 +177,10 @@ def route_netdev_absent(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "network namespace: traffic takes another address, perhaps a link-local one, perhaps "
     "another VLAN's.",
     ("https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/101",),
+    remedy=(
+        "ip -brief link",
+        "rdmadiag gids --device DEVICE:PORT",
+    ),
 )
 def route_fallback(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """The choice would be another if every netdev were up."""
@@ -232,6 +243,7 @@ def _route_proof(port: PortView) -> Proof:
         "https://github.com/kvcache-ai/Mooncake/issues/113",
         "https://github.com/openucx/ucx/issues/10939",
     ),
+    remedy=("sudo ip address add ADDRESS/PREFIX dev NETDEV",),
 )
 def gid_link_local_only(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """There is a GID, and it does not reach far."""
@@ -259,6 +271,10 @@ def gid_link_local_only(speaker: Speaker, case: Case) -> Iterator[Finding]:
     (
         "https://github.com/NVIDIA/nccl/issues/426",
         "https://github.com/NVIDIA/nccl/issues/769",
+    ),
+    remedy=(
+        "cma_roce_mode -d DEVICE -p PORT   # the mode of rdma_cm",
+        "# a driver option or newer firmware may bring RoCE v2",
     ),
 )
 def gid_v1_only(speaker: Speaker, case: Case) -> Iterator[Finding]:
@@ -291,6 +307,10 @@ def gid_v1_only(speaker: Speaker, case: Case) -> Iterator[Finding]:
     (
         "https://github.com/kvcache-ai/Mooncake/issues/1593",
         "https://github.com/uccl-project/uccl/issues/803",
+    ),
+    remedy=(
+        "export NCCL_IB_GID_INDEX=INDEX   # or NCCL_IB_ADDR_FAMILY=AF_INET6",
+        "export UCX_IB_GID_INDEX=INDEX",
     ),
 )
 def gid_ipv6_only(speaker: Speaker, case: Case) -> Iterator[Finding]:

@@ -58,6 +58,7 @@ def _is_registered(gpus: Gpus) -> bool | Missing:
         "https://github.com/NVIDIA/nccl/issues/1537",
         "https://github.com/deepseek-ai/DeepEP/issues/55",
     ),
+    remedy=("sudo modprobe nvidia_peermem",),
 )
 def gpu_memory_unreachable(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """One finding for the host."""
@@ -119,6 +120,9 @@ def _open(gpus: Gpus) -> str:
         "https://github.com/NVIDIA/nccl/issues/304",
         "https://github.com/NVIDIA/nccl/issues/2079",
     ),
+    remedy=(
+        "sudo setpci -s BRIDGE ECAP_ACS+0x6.w=0000   # until the next start; for good in the BIOS",
+    ),
 )
 def acs_redirects(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """One finding for the host."""
@@ -162,6 +166,7 @@ def acs_redirects(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "https://github.com/NVIDIA/nccl/issues/606",
         "https://github.com/NVIDIA/nccl/issues/1737",
     ),
+    remedy=("# on the kernel's command line: iommu=pt",),
 )
 def iommu_translates(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """By the kernel's word on the domain; the command line is only shown beside it."""

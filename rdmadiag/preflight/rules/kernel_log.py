@@ -47,6 +47,10 @@ def _times(count: int) -> str:
         "https://github.com/NVIDIA/nccl/issues/2157",
         "https://docs.kernel.org/networking/devlink/devlink-health.html",
     ),
+    remedy=(
+        "sudo devlink health",
+        "sudo dmesg -T | grep -i -e health -e fatal -e AER",
+    ),
 )
 def device_unhealthy_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """The last word counts."""
@@ -82,6 +86,7 @@ def device_unhealthy_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "https://github.com/NVIDIA/nccl/issues/394",
         "https://github.com/kvcache-ai/Mooncake/issues/3596",
     ),
+    remedy=("sudo dmesg -T | grep -i -e 'link down' -e 'link up' -e 'module event'",),
 )
 def link_flaps_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Of a port that is down now another rule speaks."""
@@ -107,6 +112,10 @@ def link_flaps_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "https://github.com/openucx/ucx/issues/6049",
         "https://github.com/open-mpi/ompi/issues/6854",
     ),
+    remedy=(
+        "rdma resource show ctx",
+        "# fewer processes a node, or fewer contexts in each",
+    ),
 )
 def contexts_exhausted_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """ALLOC_UAR, limits exceeded."""
@@ -130,6 +139,10 @@ def contexts_exhausted_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]
     "The driver has logged a temperature above its threshold: the adapter or its transceiver "
     "slows down or switches off.",
     ("https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/index.html",),
+    remedy=(
+        "sensors",
+        "# airflow, fans, a transceiver that is rated for this port",
+    ),
 )
 def adapter_hot_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """A warning of the hardware's own."""
@@ -151,6 +164,7 @@ def adapter_hot_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "written on healthy hosts at each start; it matters where the adapter is slow with links "
     "that are well.",
     ("https://github.com/NVIDIA/dgx-spark-playbooks/pull/108",),
+    remedy=("sudo lspci -vv | grep -i SlotPowerLimit   # of the bridge above",),
 )
 def slot_power_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Never more than a note."""
@@ -174,6 +188,7 @@ def slot_power_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "https://github.com/prometheus/node_exporter/issues/3434",
         "https://github.com/leptonai/gpud/pull/1164",
     ),
+    remedy=("# which monitor reads the counters of this device? exclude it there",),
 )
 def register_refused_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Noise, with a name."""
@@ -195,6 +210,7 @@ def register_refused_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "log. Where kernel.dmesg_restrict is set it is for root, and most containers do not have it. "
     "The rest of the verdict does not hang on it.",
     ("https://docs.kernel.org/admin-guide/sysctl/kernel.html",),
+    remedy=("sudo rdmadiag preflight",),
 )
 def kernel_log_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Said, since quiet is not the same as unread; a record without a log never had one."""

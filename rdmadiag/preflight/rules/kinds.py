@@ -26,6 +26,7 @@ def _of_protocol(case: Case, protocol: Protocol) -> Iterator[DeviceView]:
     "hand. Programs that bring queue pairs up themselves (NCCL, UCX's ib transports, "
     "ibv_rc_pingpong) do not work with it.",
     ("https://github.com/ggml-org/llama.cpp/pull/28494",),
+    remedy=("rping -s   # and at the other end: rping -c -a ADDRESS",),
 )
 def iwarp_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Nothing is wrong with it."""
@@ -50,6 +51,7 @@ def iwarp_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "https://github.com/awslabs/awsome-distributed-ai/issues/1088",
         "https://github.com/NVIDIA/NVSentinel/pull/1750",
     ),
+    remedy=("fi_info -p efa -t FI_EP_RDM",),
 )
 def efa_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Rules of its own."""
@@ -70,6 +72,10 @@ def efa_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "program with few queue pairs may reach half of the bandwidth. More queue pairs spread over "
     "both, perhaps evenly.",
     ("https://github.com/openucx/ucx/issues/10430",),
+    remedy=(
+        "cat /proc/net/bonding/*",
+        "export NCCL_IB_QPS_PER_CONNECTION=4   # NCCL's default is 1",
+    ),
 )
 def bonded_ports(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """By the device's name, or by the netdev that its GIDs name."""
@@ -122,6 +128,7 @@ def _with_masters(names: Iterable[str], case: Case) -> Iterator[NetDev]:
     "Two adapters of the same board on this host run different firmware. It may be meant so; "
     "more often one was replaced, or an update stopped half way.",
     ("https://github.com/AMD-AGI/Primus/pull/712",),
+    remedy=("grep . /sys/class/infiniband/*/fw_ver",),
 )
 def firmware_differs(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """One finding a board."""
@@ -160,6 +167,10 @@ def firmware_differs(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/84",
         "https://github.com/kubernetes-sigs/dranet/issues/177",
     ),
+    remedy=(
+        "rdma system show",
+        "sudo rdma system set netns shared   # refused while other namespaces exist",
+    ),
 )
 def netns_exclusive(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Here the devices are to be seen; where they are not, other rules speak."""
@@ -183,6 +194,10 @@ def netns_exclusive(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "RDMA may be switched off for it on purpose (devlink's enable_roce or enable_rdma), or its "
     "driver failed on the way; the summary names the first step that is missing.",
     ("https://docs.kernel.org/networking/devlink/mlx5.html",),
+    remedy=(
+        "devlink dev param show pci/ADDRESS",
+        "sudo dmesg | grep ADDRESS",
+    ),
 )
 def function_without_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Where there is no device at all, no-rdma-device speaks."""

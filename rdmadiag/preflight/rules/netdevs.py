@@ -85,6 +85,7 @@ def _mtu_proofs(port: PortView, netdev: NetDev) -> tuple[Proof, ...]:
         "https://github.com/tensorflow/tensorflow/issues/9667",
         "https://github.com/kvcache-ai/Mooncake/pull/3878",
     ),
+    remedy=("sudo ip link set dev NETDEV mtu MTU   # once more: the driver looks again",),
 )
 def mtu_below_netdev(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """The kernel's own arithmetic, and another result."""
@@ -119,6 +120,7 @@ def mtu_below_netdev(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "https://github.com/tensorflow/tensorflow/issues/9667",
         "https://github.com/NVIDIA/nccl/pull/2135",
     ),
+    remedy=("sudo ip link set dev NETDEV mtu 4200   # at both ends, and on the switch",),
 )
 def jumbo_not_used(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Hardware alone: a software device is no faster for it. One finding for the host."""
@@ -176,6 +178,7 @@ def _subnets(netdev: NetDev, families: tuple[int, ...] = (AF_INET, AF_INET6)) ->
     "is on one link should have one MTU: queue pairs between the larger and the smaller fail at "
     "RTR, or send packets that are dropped.",
     ("https://github.com/ROCm/rocSHMEM/pull/214",),
+    remedy=("sudo ip link set dev NETDEV mtu MTU   # one for the whole link",),
 )
 def mtu_differs_in_subnet(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """One finding for each two."""
@@ -218,6 +221,7 @@ def mtu_differs_in_subnet(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "https://github.com/NVIDIA/nccl/issues/905",
         "https://github.com/NVIDIA/nccl/issues/1819",
     ),
+    remedy=("cat /sys/class/net/NETDEV/carrier_changes   # again later: does it grow?",),
 )
 def carrier_changes(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """A number without a time."""
@@ -253,6 +257,10 @@ def carrier_changes(speaker: Speaker, case: Case) -> Iterator[Finding]:
     (
         "https://github.com/NVIDIA/nccl/issues/1269",
         "https://github.com/NVIDIA/nccl/issues/1348",
+    ),
+    remedy=(
+        "sudo sysctl -w net.ipv4.conf.all.arp_ignore=2 net.ipv4.conf.all.arp_announce=2",
+        "# or one subnet a port",
     ),
 )
 def arp_flux(speaker: Speaker, case: Case) -> Iterator[Finding]:

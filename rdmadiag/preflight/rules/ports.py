@@ -35,6 +35,11 @@ def _is_down(port: PortView) -> bool:
     "that is down. A warning where another port of the host is active and this one was not "
     "asked for with --device: it may simply be unused.",
     ("https://docs.kernel.org/infiniband/sysfs.html",),
+    remedy=(
+        "sudo ip link set dev NETDEV up   # where it is down",
+        "ibstat DEVICE PORT",
+        "# check the cable, and that the far port is up",
+    ),
 )
 def link_not_up(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Physical state first: nothing above it can work."""
@@ -106,6 +111,10 @@ def _link_cause(port: PortView, netdevs: tuple[NetDev, ...]) -> tuple[str, tuple
     "An InfiniBand port whose link is up stays in INIT, with SM LID 0, until a subnet manager "
     "has found it: no LID, no routes, no traffic.",
     ("https://docs.kernel.org/infiniband/sysfs.html",),
+    remedy=(
+        "sudo sminfo -C DEVICE -P PORT   # does a subnet manager answer?",
+        "sudo systemctl enable --now opensm   # on one host of this fabric, if none does",
+    ),
 )
 def no_subnet_manager(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """INIT on InfiniBand, and nobody manages."""
@@ -151,6 +160,10 @@ def _has_no_link(port: PortView) -> bool:
     "InfiniBand with a subnet manager: it has not (yet) configured the port. A warning where "
     "another port is active and this one was not asked for.",
     ("https://docs.kernel.org/infiniband/sysfs.html",),
+    remedy=(
+        "rdma link show DEVICE/PORT",
+        "sudo dmesg | tail -50",
+    ),
 )
 def port_not_active(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """What neither the link nor a missing subnet manager explains."""
@@ -185,6 +198,7 @@ def port_not_active(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "Port state unreadable",
     "No witness could read the port's state: the driver is being unloaded, the firmware does "
     "not answer, or a copied tree is incomplete.",
+    remedy=("cat /sys/class/infiniband/DEVICE/ports/PORT/state",),
 )
 def port_state_unknown(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Neither up nor down."""
@@ -210,6 +224,7 @@ def port_state_unknown(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "LID unreadable",
     "An InfiniBand port is ACTIVE, and its LID could not be read: whether it can be reached "
     "cannot be told.",
+    remedy=("ibstat DEVICE PORT",),
 )
 def lid_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """InfiniBand routes by LID."""
@@ -241,6 +256,10 @@ _FULL: Final = 0x8000
     (
         "https://github.com/NVIDIA/nccl/issues/1323",
         "https://github.com/MicrosoftDocs/azure-docs/issues/94446",
+    ),
+    remedy=(
+        "grep . /sys/class/infiniband/DEVICE/ports/PORT/pkeys/*",
+        "export NCCL_IB_PKEY=INDEX",
     ),
 )
 def no_usable_pkey(speaker: Speaker, case: Case) -> Iterator[Finding]:

@@ -44,6 +44,11 @@ def _stopped(case: Case, kind: Provider) -> Unanswered | None:
         "https://github.com/exo-explore/exo/issues/1711",
         "https://github.com/exo-explore/exo/issues/1973",
     ),
+    remedy=(
+        "# start no other RDMA program",
+        "# on a Mac: replug the cable, and restart if it still hangs",
+        "sudo dmesg | tail -50   # on Linux",
+    ),
 )
 def provider_wedged(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """The one thing that no errno tells."""
@@ -95,6 +100,7 @@ def _on_mac(case: Case) -> bool:
     "The process that asked the verbs library was ended inside one of its calls. A program of "
     "yours would have been ended there too.",
     ("https://github.com/ml-explore/mlx/issues/4485",),
+    remedy=("ibv_devinfo   # does it crash as well?",),
 )
 def provider_died(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """A signal, or an exit in the middle of a call."""
@@ -118,6 +124,7 @@ def provider_died(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "The verbs query was not finished",
     "The deadline came while calls were still being answered: a slow or busy host, or many "
     "devices. What was not asked is unknown.",
+    remedy=("rdmadiag preflight   # with the default time a slow call is told from a hang",),
 )
 def provider_late(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Late, and not hanging."""
@@ -136,6 +143,7 @@ def provider_late(speaker: Speaker, case: Case) -> Iterator[Finding]:
     Severity.CRITICAL,
     "Device cannot be opened",
     "ibv_open_device failed: every verbs program will say so of this device.",
+    remedy=("ibv_devinfo -d DEVICE",),
 )
 def device_open_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Where the node's mode does not explain it already."""
@@ -173,6 +181,10 @@ def device_open_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "https://github.com/k8snetworkplumbingwg/sriov-cni/issues/348",
         "https://github.com/sgl-project/sglang/issues/16242",
         "https://github.com/vllm-project/vllm/issues/42750",
+    ),
+    remedy=(
+        "cat /sys/class/infiniband_verbs/uverbsN/abi_version",
+        "# install the rdma-core, or take the image, that came with the host's driver",
     ),
 )
 def driver_abi_mismatch(speaker: Speaker, case: Case) -> Iterator[Finding]:
@@ -212,6 +224,10 @@ def driver_abi_mismatch(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "stands in the evidence. It may be that the provider does not know this model, or that a "
     "library of another version was found first.",
     ("https://github.com/k8snetworkplumbingwg/sriov-cni/issues/348",),
+    remedy=(
+        "ibv_devices   # what it writes on stderr names the reason",
+        "rdmadiag devices --json | jq '.devices[].discovery'",
+    ),
 )
 def device_not_in_verbs(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Only what no other rule explains."""
@@ -263,6 +279,7 @@ def _warnings(verbs: VerbsFacts) -> tuple[Proof, ...]:
     "A device shows fewer ports than it has",
     "The verbs library opened the device and showed none of its ports, or fewer than the device "
     "says it has. Where sysfs shows them, nothing is said.",
+    remedy=("ibv_devinfo -d DEVICE",),
 )
 def ports_not_shown(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """For devices that verbs alone can show."""
@@ -291,6 +308,7 @@ def ports_not_shown(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "A question to the verbs library failed",
     "The device was opened, and a read-only call about it failed: what it would have shown is "
     "unknown.",
+    remedy=("ibv_devinfo -v -d DEVICE",),
 )
 def verbs_call_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Queries alone; opening has its own rule."""
@@ -320,6 +338,7 @@ def verbs_call_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "A Thunderbolt device allows about a hundred memory regions; the next registration returns "
     "NULL. Register few, large buffers.",
     ("https://github.com/ml-explore/mlx/issues/3162",),
+    remedy=("# register few, large buffers",),
 )
 def few_memory_regions(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """A limit that programs run into, said before they do."""

@@ -24,6 +24,7 @@ _Kind = tuple[str, str, str]  # hca_type, board_id, link layer
     "reason; it may also be meant so. The most that a port can do is not in sysfs or netlink, "
     "so a host whose ports are all slow alike is not found.",
     ("https://github.com/NVIDIA/nccl/issues/1412",),
+    remedy=("# compare cable, transceiver and the switch port's speed and FEC with the other's",),
 )
 def rate_below_siblings(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Selected ports beside all ports."""
@@ -71,6 +72,7 @@ def _rated(evidence: Evidence) -> Iterator[tuple[str, _Kind, SysfsPort]]:
     "InfiniBand ports have two or four lanes; this link came up with one. A cable or connector "
     "with a bad lane is the likely reason.",
     ("https://docs.kernel.org/infiniband/sysfs.html",),
+    remedy=("# reseat or replace the cable",),
 )
 def narrow_link(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """1X on the link layer InfiniBand; 25 Gb/s Ethernet is 1X and well."""
@@ -119,6 +121,10 @@ def _width(value: int | Missing) -> int | None:
     (
         "https://github.com/NVIDIA/dgx-spark-playbooks/pull/108",
         "https://docs.kernel.org/PCI/index.html",
+    ),
+    remedy=(
+        "sudo lspci -vv -s ADDRESS | grep -e LnkCap -e LnkSta",
+        "# under load? reseated? the right slot? newer BIOS and firmware?",
     ),
 )
 def pcie_link_degraded(speaker: Speaker, case: Case) -> Iterator[Finding]:
@@ -221,6 +227,7 @@ def covers(whole: Spans, part: Spans) -> bool:
     "between sockets, which can halve the rate. A note where another active adapter is near, as "
     "with one process a socket. Only where the process is bound at all.",
     ("https://fasterdata.es.net/",),
+    remedy=("numactl -N NODE -m NODE PROGRAM",),
 )
 def numa_remote(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """One finding for all adapters that are far."""

@@ -751,6 +751,7 @@ def test_a_bridge_above_two_adapters_is_told_once() -> None:
 # --- the kernel's log --------------------------------------------------------------------
 
 DOWN, UP = f"{PCI} {NETDEV}: Link down", f"{PCI} {NETDEV}: Link up"
+TIMEOUT = "wait_func: ACCESS_REG(0x805) timeout. Will cause a leak of a command resource"
 SICK = f"{PCI}: poll_health:801:(pid 0): Fatal error 1 detected"
 
 
@@ -765,8 +766,7 @@ def test_a_driver_that_recovered_is_a_warning() -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        f"{PCI}: wait_func_handle_exec_timeout:1108:(pid 9): cmd[0]: ACCESS_REG(0x805)(0x0) "
-         "timeout. Will cause a leak of a command resource",
+        f"{PCI}: {TIMEOUT}",
         f"{PCI}: mlx5_handle_bad_state:120:(pid 4): health_care: handling bad device here",
         "bnxt_en 0000:08:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction",
     ],

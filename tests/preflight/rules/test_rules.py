@@ -587,6 +587,8 @@ def test_every_rule_of_the_catalogue_says_what_it_means() -> None:
         assert rule.title
         assert rule.meaning.endswith(".")
         assert all(each.startswith("https://") for each in rule.references)
+        assert rule.remedy or code in ("system-not-supported", "source-not-collected")
+        assert not [line for line in rule.remedy if "\n" in line]
 
 
 def _spoken() -> set[str]:
