@@ -313,15 +313,6 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Ancestor:
-    """A process that this one descends from, or the one that --pid names: /proc/PID."""
-
-    pid: int
-    name: str | Missing  # Name of status
-    memlock: Limit | Missing  # "Max locked memory" of limits
-
-
-@dataclass(frozen=True, slots=True)
 class DeviceNode:
     """A node in /dev/infiniband."""
 
@@ -361,8 +352,6 @@ class ProcessFacts:
     environment: Missing | dict[str, str]  # RDMAV_, IBV_, MLX5_, NCCL_IB_, UCX_, …
     cpus_allowed: str | Missing = NOT_IN_RECORD  # Cpus_allowed_list of /proc/self/status
     mems_allowed: str | Missing = NOT_IN_RECORD  # Mems_allowed_list of it: NUMA nodes
-    ancestors: tuple[Ancestor, ...] | Missing = NOT_IN_RECORD  # the parent first, init last
-    asked_pid: int | None = None  # --pid: `ancestors` begins with it
 
 
 def present(values: "tuple[T, ...] | Missing") -> Iterator[T]:

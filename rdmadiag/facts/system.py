@@ -1,8 +1,8 @@
-"""What surrounds the devices: their way through PCI, CPUs, the IOMMU, GPUs."""
+"""What surrounds the devices: PCI, CPUs, the IOMMU, GPUs, and who started this process."""
 
 from dataclasses import dataclass
 
-from rdmadiag.facts import Missing
+from rdmadiag.facts import Limit, Missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,15 @@ class Gpus:
 
 
 @dataclass(frozen=True, slots=True)
+class Ancestor:
+    """A process that this one descends from, or the one that --pid names: /proc/PID."""
+
+    pid: int
+    name: str | Missing  # Name of status
+    memlock: Limit | Missing  # "Max locked memory" of limits
+
+
+@dataclass(frozen=True, slots=True)
 class SystemFacts:
     """The host around its RDMA devices."""
 
@@ -45,3 +54,5 @@ class SystemFacts:
     iommu_options: tuple[str, ...] | Missing  # words of /proc/cmdline with "iommu" in them
     kernel: str | Missing  # /proc/sys/kernel/osrelease
     gpus: Gpus
+    ancestors: tuple[Ancestor, ...] | Missing  # the parent first, init last
+    asked_pid: int | None  # --pid: `ancestors` begins with it

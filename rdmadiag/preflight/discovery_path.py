@@ -15,14 +15,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from rdmadiag.facts import DeviceNode, Missing, PciFunction, UverbsEntry, Why, present
+from rdmadiag.facts import DeviceNode, Missing, PciFunction, Why, present
 from rdmadiag.preflight.access import (
     Library,
     Provider,
     in_other_netns,
     library,
     node_access,
+    node_number,
     provider,
+    uverbs_entry,
 )
 from rdmadiag.preflight.evidence import LINUX_ONLY, Evidence
 from rdmadiag.preflight.reconcile import DeviceView
@@ -154,14 +156,6 @@ def abi_refusal(device: DeviceView, evidence: Evidence) -> AbiRefusal | None:
 
 
 # --- the steps ------------------------------------------------------------------------------
-
-
-def uverbs_entry(device: DeviceView, evidence: Evidence) -> UverbsEntry | None:
-    """The device's folder in /sys/class/infiniband_verbs."""
-    if isinstance(evidence.sysfs, Missing):
-        return None
-    entries = present(evidence.sysfs.uverbs)
-    return next((entry for entry in entries if entry.device == device.name), None)
 
 
 def _kernel(device: DeviceView, evidence: Evidence) -> Step:
@@ -302,21 +296,6 @@ def _listed(device: DeviceView, evidence: Evidence) -> Step:
     return Step(Stage.LISTED, device.verbs is not None, subject, names)
 
 
-def expected_number(device: DeviceView, evidence: Evidence) -> str | Missing:
-    """The number that the device's node must have: "231:192"."""
-    entry = uverbs_entry(device, evidence)
-    if entry and not isinstance(entry.dev, Missing):
-        return entry.dev
-    if device.nldev and not isinstance(device.nldev.chardev, Missing):
-        return device.nldev.chardev.dev
-    return Missing(Why.ABSENT, "no character device")
-
-
-def has_stale_node(device: DeviceView, evidence: Evidence) -> bool:
-    """Whether the node of the device's name is another device's."""
-    return _node_number(device, evidence).passed is False
-
-
 def _seen_node(device: DeviceView, evidence: Evidence) -> tuple[str, DeviceNode | None]:
     access = node_access(device, evidence)
     return f"/dev/infiniband/{device.uverbs or 'uverbsN'}", access.node if access else None
@@ -324,7 +303,7 @@ def _seen_node(device: DeviceView, evidence: Evidence) -> tuple[str, DeviceNode 
 
 def _node_number(device: DeviceView, evidence: Evidence) -> Step:
     subject, node = _seen_node(device, evidence)
-    expected = expected_number(device, evidence)
+    expected = node_number(device, evidence)
     if node is None or isinstance(node.dev, Missing) or isinstance(expected, Missing):
         reason = expected if isinstance(expected, Missing) else Missing(Why.ABSENT, "no node")
         if node is not None and isinstance(node.dev, Missing):

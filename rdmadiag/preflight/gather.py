@@ -52,13 +52,13 @@ def _netdev(host: Host, deadline: float, depth: Depth) -> Any:
 def _process(host: Host, deadline: float, depth: Depth) -> Any:
     from rdmadiag.sources.process import read_process
 
-    return read_process(host, depth.pid)
+    return read_process(host)
 
 
 def _system(host: Host, deadline: float, depth: Depth) -> Any:
     from rdmadiag.sources.system import read_system
 
-    return read_system(host)
+    return read_system(host, depth.pid)
 
 
 def _verbs(host: Host, deadline: float, depth: Depth) -> Any:

@@ -8,11 +8,11 @@ Nothing is opened but text files; libraries are looked for and not loaded.
 
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Final, Literal, TypeVar
 
-from rdmadiag.facts import Ancestor, DeviceNode, Limit, Missing, ProcessFacts, VerbsLibrary, Why
+from rdmadiag.facts import DeviceNode, Limit, Missing, ProcessFacts, VerbsLibrary, Why
 from rdmadiag.gid.gid import Gid
 from rdmadiag.host import Host
 from rdmadiag.rdma_drivers import RDMA_MODULES
@@ -21,7 +21,7 @@ from rdmadiag.sources.text import attribute, malformed
 T = TypeVar("T")
 
 NODES: Final = "/dev/infiniband"
-_STATUS: Final = "/proc/self/status"
+STATUS: Final = "/proc/self/status"
 
 ENVIRONMENT: Final = (
     "FI_VERBS_",
@@ -63,7 +63,6 @@ _LIMIT_ROW: Final = re.compile(
 )
 _STATUS_ROW: Final = re.compile(r"^(\w+):[ \t]*(.*)$", re.MULTILINE)
 _CPU_LIST: Final = re.compile(r"[0-9]{1,6}(-[0-9]{1,6})?(,[0-9]{1,6}(-[0-9]{1,6})?)*")
-_ANCESTORS: Final = 32  # a chain of parents is rarely longer than ten
 _ALL_UIDS: Final = re.compile(r"\s*0\s+0\s+4294967295\s*")
 
 
@@ -89,22 +88,6 @@ def parse_effective_uid(raw: bytes) -> int | Missing:
 
 def _status(raw: bytes) -> dict[str, str]:
     return dict(_STATUS_ROW.findall(raw.decode("latin-1")))
-
-
-def parse_parent(raw: bytes) -> int | Missing:
-    """/proc/PID/status: PPid; 0 is the kernel's word for "none in this namespace"."""
-    text = _status(raw).get("PPid", "").strip()
-    if not re.fullmatch(r"[0-9]{1,10}", text):
-        return malformed(raw, "a process status with PPid")
-    return int(text)
-
-
-def parse_name(raw: bytes) -> str | Missing:
-    """/proc/PID/status: Name, in which the kernel has escaped what is not printable."""
-    name = _status(raw).get("Name", "").strip()
-    if not name or not name.isprintable():
-        return malformed(raw, "a process status with Name")
-    return name
 
 
 def parse_cpus_allowed(raw: bytes) -> str | Missing:
@@ -187,12 +170,11 @@ def parse_provider(name: str) -> str | None:
     return match[1] if match else None
 
 
-def read_process(host: Host, pid: int | None = None) -> ProcessFacts:
-    """Everything above, of the process that calls; the ancestors, or `pid` and its own."""
-    status = partial(_of_status, host.read(_STATUS))
+def read_process(host: Host) -> ProcessFacts:
+    """Everything above, of the process that calls."""
+    status = partial(_of_status, host.read(STATUS))
     netns = host.readlink("/proc/self/ns/net")
     environment = host.environ(ENVIRONMENT)
-    first = status(parse_parent) if pid is None else pid
     return ProcessFacts(
         uid=status(parse_effective_uid),
         memlock=attribute(host, "/proc/self/limits", parse_memlock),
@@ -209,8 +191,6 @@ def read_process(host: Host, pid: int | None = None) -> ProcessFacts:
         environment=environment,
         cpus_allowed=status(parse_cpus_allowed),
         mems_allowed=status(parse_mems_allowed),
-        ancestors=first if isinstance(first, Missing) else tuple(_ancestors(host, first)),
-        asked_pid=pid,
     )
 
 
@@ -219,25 +199,7 @@ def _of_status(raw: bytes | Missing, parse: Callable[[bytes], T | Missing]) -> T
     if isinstance(raw, Missing):
         return raw
     value = parse(raw)
-    return Missing(value.why, f"{_STATUS}: {value.detail}") if isinstance(value, Missing) else value
-
-
-def _ancestors(host: Host, first: int) -> Iterator[Ancestor]:
-    """`first` and its parents up to init; each is read once, and a circle ends it."""
-    pid: int | Missing = first
-    seen: set[int] = set()
-    while not isinstance(pid, Missing) and pid > 0 and pid not in seen and len(seen) < _ANCESTORS:
-        seen.add(pid)
-        folder = f"/proc/{pid}"
-        status = host.read(f"{folder}/status")
-        if isinstance(status, Missing) and status.why is Why.ABSENT and pid != first:
-            return  # it ended while we looked
-        yield Ancestor(
-            pid=pid,
-            name=status if isinstance(status, Missing) else parse_name(status),
-            memlock=attribute(host, f"{folder}/limits", parse_memlock),
-        )
-        pid = status if isinstance(status, Missing) else parse_parent(status)
+    return Missing(value.why, f"{STATUS}: {value.detail}") if isinstance(value, Missing) else value
 
 
 def _net_table(host: Host, name: str, parse: Callable[[bytes], T | Missing]) -> T | Missing:

@@ -1,8 +1,9 @@
-"""What surrounds the devices: their way through PCI, CPUs, the IOMMU, GPUs.
+"""What surrounds the devices: PCI, CPUs, the IOMMU, GPUs, and who started this process.
 
     /sys/bus/pci/devices/0000:08:00.0 -> ../../../devices/pci0000:00/0000:00:01.0/0000:08:00.0
     /sys/bus/pci/devices/0000:08:00.0/local_cpulist    0-15,32-47
     /sys/bus/pci/devices/0000:08:00.0/iommu_group/type    identity
+    /proc/1200/limits    Max locked memory         8388608              8388608              bytes
 
 A few small files for each device, and nothing for each GID. Configuration space is read of
 bridges above an RDMA device alone, which are awake, and only on a host with a GPU.
@@ -10,12 +11,13 @@ bridges above an RDMA device alone, which are awake, and only on a host with a G
 
 import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rdmadiag.facts import Missing, Why
-from rdmadiag.facts.system import Bridge, Gpus, PciPath, SystemFacts
+from rdmadiag.facts.system import Ancestor, Bridge, Gpus, PciPath, SystemFacts
 from rdmadiag.host import Host
+from rdmadiag.sources.process import STATUS, parse_memlock
 from rdmadiag.sources.text import attribute, malformed, parse_number, parse_text
 
 _CLASS: Final = "/sys/class/infiniband"
@@ -24,6 +26,10 @@ _NVIDIA: Final = "/sys/bus/pci/drivers/nvidia"
 _PEERMEM: Final = ("nvidia_peermem", "nv_peer_mem")
 _ADDRESS: Final = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 _CPU_LIST: Final = re.compile(r"[0-9]{1,6}(-[0-9]{1,6})?(,[0-9]{1,6}(-[0-9]{1,6})?)*")
+
+_PARENT: Final = re.compile(r"^PPid:\s+([0-9]{1,10})$", re.MULTILINE)
+_NAME: Final = re.compile(r"^Name:\t(.*)$", re.MULTILINE)
+_ANCESTORS: Final = 32  # a chain of parents is rarely longer than ten
 
 _CONFIG_BYTES: Final = 4096
 _FIRST_EXTENDED: Final = 0x100  # PCI Express: extended capabilities begin here
@@ -68,6 +74,21 @@ def parse_iommu_options(raw: bytes) -> tuple[str, ...]:
     return tuple(word for word in words if "iommu" in word.lower() and word.isprintable())
 
 
+def parse_parent(raw: bytes) -> int | Missing:
+    """/proc/PID/status: PPid; 0 is the kernel's word for "none in this namespace"."""
+    match = _PARENT.search(raw.decode("latin-1"))
+    return int(match[1]) if match else malformed(raw, "a process status with PPid")
+
+
+def parse_name(raw: bytes) -> str | Missing:
+    """/proc/PID/status: Name, in which the kernel has escaped what is not printable."""
+    match = _NAME.search(raw.decode("utf-8", "replace"))
+    name = match[1].strip() if match else ""
+    if not name or not name.isprintable():
+        return malformed(raw, "a process status with Name")
+    return name
+
+
 def parse_open_driver(raw: bytes) -> bool | Missing:
     """/proc/driver/nvidia/version: whether it is the open kernel module."""
     text = raw.decode("utf-8", "replace")
@@ -76,16 +97,37 @@ def parse_open_driver(raw: bytes) -> bool | Missing:
     return "Open Kernel Module" in text
 
 
-def read_system(host: Host) -> SystemFacts:
-    """Everything above."""
+def read_system(host: Host, pid: int | None = None) -> SystemFacts:
+    """Everything above; the parents of the process that calls, or `pid` and its own."""
     gpus = _gpus(host)
+    first = attribute(host, STATUS, parse_parent) if pid is None else pid
     return SystemFacts(
         paths=_paths(host, bool(gpus.functions)),
         cpus_online=attribute(host, "/sys/devices/system/cpu/online", parse_cpu_list),
         iommu_options=attribute(host, "/proc/cmdline", parse_iommu_options),
         kernel=attribute(host, "/proc/sys/kernel/osrelease", parse_text),
         gpus=gpus,
+        ancestors=first if isinstance(first, Missing) else tuple(_ancestors(host, first)),
+        asked_pid=pid,
     )
+
+
+def _ancestors(host: Host, first: int) -> Iterator[Ancestor]:
+    """`first` and its parents up to init; each is read once, and a circle ends it."""
+    pid: int | Missing = first
+    seen: set[int] = set()
+    while not isinstance(pid, Missing) and pid > 0 and pid not in seen and len(seen) < _ANCESTORS:
+        seen.add(pid)
+        folder = f"/proc/{pid}"
+        status = host.read(f"{folder}/status")
+        if isinstance(status, Missing) and status.why is Why.ABSENT and pid != first:
+            return  # it ended while we looked
+        yield Ancestor(
+            pid=pid,
+            name=status if isinstance(status, Missing) else parse_name(status),
+            memlock=attribute(host, f"{folder}/limits", parse_memlock),
+        )
+        pid = status if isinstance(status, Missing) else parse_parent(status)
 
 
 def _paths(host: Host, with_acs: bool) -> tuple[PciPath, ...] | Missing:

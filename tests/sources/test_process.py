@@ -1,6 +1,5 @@
 """The process that looks: limits, rights, namespaces, nodes and libraries."""
 
-import os
 import stat
 
 import pytest
@@ -43,8 +42,6 @@ PARSERS = {
     "limits": (process.parse_memlock, LIMITS, Limit),
     "uid": (process.parse_effective_uid, STATUS, int),
     "capabilities": (process.parse_capabilities, STATUS, tuple),
-    "name": (process.parse_name, STATUS, str),
-    "parent": (process.parse_parent, STATUS, int),
     "cpus_allowed": (process.parse_cpus_allowed, STATUS, str),
     "mems_allowed": (process.parse_mems_allowed, STATUS, str),
     "modules": (process.parse_modules, b"ib_core 1 0 - Live 0x0\n", tuple),
@@ -232,7 +229,7 @@ def test_a_healthy_machine_is_told_whole(memory_host):
 
 
 FILES = {
-    "/proc/self/status": {"uid", "capabilities", "cpus_allowed", "mems_allowed", "ancestors"},
+    "/proc/self/status": {"uid", "capabilities", "cpus_allowed", "mems_allowed"},
     "/proc/self/limits": {"memlock"},
     "/proc/self/uid_map": {"initial_userns"},
     "/proc/modules": {"modules"},
@@ -341,7 +338,7 @@ def test_a_variable_that_only_begins_like_the_sign_is_none(memory_host):
     assert read_process(memory_host).container is None
 
 
-# --- CPUs, and the processes above --------------------------------------------------------
+# --- CPUs --------------------------------------------------------
 
 
 def test_cpus_and_memory_that_the_process_may_use_are_told():
@@ -353,65 +350,6 @@ def test_cpus_and_memory_that_the_process_may_use_are_told():
 def test_a_list_that_makes_no_sense_is_malformed(text):
     raw = f"Cpus_allowed_list:\t{text}\n".encode()
     assert process.parse_cpus_allowed(raw).why is Why.MALFORMED
-
-
-def test_a_name_with_brackets_and_blanks_stays_whole():
-    assert process.parse_name(b"Name:\t(sd-pam) x\nPPid:\t1\n") == "(sd-pam) x"
-
-
-CHAIN = (("bash", "unlimited"), ("slurmstepd", "65536"), ("slurmd", "8388608"), ("init", "0"))
-
-
-def above(roce, host_in_memory, pid=None, **changes):
-    machine = roce.change(ancestors=CHAIN)
-    host = host_in_memory(machine.recording())
-    for path, content in changes.items():
-        host.recording.files[f"/proc/{path.removeprefix('pid')}/status"] = content
-    return [(each.pid, each.name) for each in read_process(host, pid).ancestors]
-
-
-def test_the_parents_are_told_up_to_init_with_the_limit_of_each(roce, host_in_memory):
-    found = read_process(host_in_memory(roce.change(ancestors=CHAIN).recording()))
-    assert [(each.name, each.memlock.soft) for each in found.ancestors] == [
-        ("bash", "unlimited"),
-        ("slurmstepd", 65536),
-        ("slurmd", 8388608),
-        ("init", 0),
-    ]
-    assert [each.pid for each in found.ancestors] == [1200, 1199, 1198, 1]
-    assert found.asked_pid is None
-
-
-def test_a_process_that_was_asked_for_is_told_with_its_own_parents(roce, host_in_memory):
-    found = read_process(host_in_memory(roce.change(ancestors=CHAIN).recording()), 1198)
-    assert [each.name for each in found.ancestors] == ["slurmd", "init"]
-    assert found.asked_pid == 1198
-
-
-def test_a_process_that_is_not_there_is_missing_and_not_left_out(roce, host_in_memory):
-    found = read_process(host_in_memory(roce.recording()), 99999)
-    (asked,) = found.ancestors
-    assert (asked.name.why, asked.memlock.why) == (Why.ABSENT, Why.ABSENT)
-
-
-def test_parents_in_a_circle_are_read_once(roce, host_in_memory):
-    found = above(roce, host_in_memory, pid1198=b"Name:\tslurmd\nPPid:\t1200\n")
-    assert found == [(1200, "bash"), (1199, "slurmstepd"), (1198, "slurmd")]
-
-
-def test_the_first_process_of_a_container_has_no_parent(roce, host_in_memory):
-    host = host_in_memory(roce.recording())
-    host.recording.files["/proc/self/status"] = STATUS.replace(b"1200", b"0")
-    assert read_process(host).ancestors == ()
-
-
-def test_where_processes_of_others_are_hidden_the_chain_ends(roce, host_in_memory):
-    host = host_in_memory(roce.change(ancestors=CHAIN).recording())
-    for name in ("status", "limits"):
-        host.recording.refuse("read", f"/proc/1199/{name}", Missing(Why.DENIED, "EACCES"))
-    found = read_process(host).ancestors
-    assert [each.pid for each in found] == [1200, 1199]
-    assert found[-1].memlock.why is Why.DENIED
 
 
 # --- libraries --------------------------------------------------------------------------
@@ -498,6 +436,4 @@ def test_this_process_is_told_as_it_is():
     assert found.netns.startswith("net:[")
     assert "lo" in found.netdevs
     assert isinstance(found.memlock, Limit)
-    assert found.ancestors[0].pid == os.getppid()
-    assert isinstance(found.ancestors[0].memlock, Limit)
     assert isinstance(found.cpus_allowed, str)

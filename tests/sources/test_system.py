@@ -1,5 +1,6 @@
 """What surrounds the devices: PCI, CPUs, the IOMMU, GPUs."""
 
+import os
 import struct
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.machine import Gpu
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import Limit, Missing, Why
 from rdmadiag.host import LiveHost
 from rdmadiag.sources import system
 from rdmadiag.sources.system import read_system
@@ -149,7 +150,77 @@ def test_a_software_device_has_no_path(memory_host):
     assert [path.device for path in read_system(memory_host).paths] == ["mlx5_1"]
 
 
+# --- the processes above -------------------------------------------------------------------
+
+
+def test_a_name_with_brackets_and_blanks_stays_whole():
+    assert system.parse_name(b"Name:\t(sd-pam) x\nPPid:\t1\n") == "(sd-pam) x"
+
+
+CHAIN = (("bash", "unlimited"), ("slurmstepd", "65536"), ("slurmd", "8388608"), ("init", "0"))
+
+
+def above(roce, host_in_memory, pid=None, **changes):
+    machine = roce.change(ancestors=CHAIN)
+    host = host_in_memory(machine.recording())
+    for path, content in changes.items():
+        host.recording.files[f"/proc/{path.removeprefix('pid')}/status"] = content
+    return [(each.pid, each.name) for each in read_system(host, pid).ancestors]
+
+
+def test_the_parents_are_told_up_to_init_with_the_limit_of_each(roce, host_in_memory):
+    found = read_system(host_in_memory(roce.change(ancestors=CHAIN).recording()))
+    assert [(each.name, each.memlock.soft) for each in found.ancestors] == [
+        ("bash", "unlimited"),
+        ("slurmstepd", 65536),
+        ("slurmd", 8388608),
+        ("init", 0),
+    ]
+    assert [each.pid for each in found.ancestors] == [1200, 1199, 1198, 1]
+    assert found.asked_pid is None
+
+
+def test_a_process_that_was_asked_for_is_told_with_its_own_parents(roce, host_in_memory):
+    found = read_system(host_in_memory(roce.change(ancestors=CHAIN).recording()), 1198)
+    assert [each.name for each in found.ancestors] == ["slurmd", "init"]
+    assert found.asked_pid == 1198
+
+
+def test_a_process_that_is_not_there_is_missing_and_not_left_out(roce, host_in_memory):
+    found = read_system(host_in_memory(roce.recording()), 99999)
+    (asked,) = found.ancestors
+    assert (asked.name.why, asked.memlock.why) == (Why.ABSENT, Why.ABSENT)
+
+
+def test_parents_in_a_circle_are_read_once(roce, host_in_memory):
+    found = above(roce, host_in_memory, pid1198=b"Name:\tslurmd\nPPid:\t1200\n")
+    assert found == [(1200, "bash"), (1199, "slurmstepd"), (1198, "slurmd")]
+
+
+def test_the_first_process_of_a_container_has_no_parent(roce, host_in_memory):
+    host = host_in_memory(roce.recording())
+    host.recording.files["/proc/self/status"] = b"Name:\tx\nPPid:\t0\n"
+    assert read_system(host).ancestors == ()
+
+
+def test_where_processes_of_others_are_hidden_the_chain_ends(roce, host_in_memory):
+    host = host_in_memory(roce.change(ancestors=CHAIN).recording())
+    for name in ("status", "limits"):
+        host.recording.refuse("read", f"/proc/1199/{name}", Missing(Why.DENIED, "EACCES"))
+    found = read_system(host).ancestors
+    assert [each.pid for each in found] == [1200, 1199]
+    assert found[-1].memlock.why is Why.DENIED
+
+
+@given(st.binary(max_size=200))
+def test_any_status_has_a_parent_and_a_name_or_none(raw):
+    assert isinstance(system.parse_parent(raw), int | Missing)
+    assert isinstance(system.parse_name(raw), str | Missing)
+
+
 def test_this_machine_is_told_as_it_is():
     found = read_system(LiveHost())
+    assert found.ancestors[0].pid == os.getppid()
+    assert isinstance(found.ancestors[0].memlock, Limit)
     assert isinstance(found.cpus_online, str)
     assert isinstance(found.kernel, str)

@@ -1,25 +1,29 @@
 """Whether this process could use a device: node, libraries, locked memory."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from rdmadiag.facts import Ancestor, DeviceNode, Limit, Missing, ProcessFacts, Why, present
+from rdmadiag.facts import DeviceNode, Limit, Missing, ProcessFacts, present
 from rdmadiag.preflight.access import (
     MEMLOCK_WARN,
     Library,
     Memlock,
     carries,
+    has_stale_node,
     ignores_memlock,
     library,
     memlock,
     node_access,
+    node_number,
 )
-from rdmadiag.preflight.discovery_path import expected_number, has_stale_node
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.reconcile import DeviceView
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.rdma_drivers import provider_of
+
+if TYPE_CHECKING:
+    from rdmadiag.facts.system import Ancestor, SystemFacts
 
 
 @rule(
@@ -133,7 +137,7 @@ def uverbs_node_stale(speaker: Speaker, case: Case) -> Iterator[Finding]:
         if not has_stale_node(device, case.evidence):
             continue
         access = node_access(device, case.evidence)
-        expected = expected_number(device, case.evidence)
+        expected = node_number(device, case.evidence)
         assert access
         assert access.node
         path = f"/dev/infiniband/{access.node.name}"
@@ -273,23 +277,25 @@ def memlock_too_low(speaker: Speaker, case: Case) -> Iterator[Finding]:
         severity=severity,
         evidence=[
             Proof("process", "/proc/self/limits: Max locked memory", _limits(limit)),
-            *_inherited(process, limit),
+            *_inherited(case.evidence.system, limit),
         ],
         remedy=_raise_memlock(process, limit),
     )
 
 
-def _inherited(process: ProcessFacts, limit: Limit) -> tuple[Proof, ...]:
+def _inherited(system: "SystemFacts | Missing", limit: Limit) -> tuple[Proof, ...]:
     """The highest of the parents that have the same limit, one after the other."""
     origin = None
-    for parent in present(process.ancestors) if process.asked_pid is None else ():
+    if isinstance(system, Missing):
+        return ()
+    for parent in present(system.ancestors) if system.asked_pid is None else ():
         if isinstance(parent.memlock, Missing) or parent.memlock.soft != limit.soft:
             break
         origin = parent
     return (_of_ancestor(origin),) if origin else ()
 
 
-def _of_ancestor(ancestor: Ancestor) -> Proof:
+def _of_ancestor(ancestor: "Ancestor") -> Proof:
     limit = ancestor.memlock
     shown = seen(limit) if isinstance(limit, Missing) else _limits(limit)
     path = f"/proc/{ancestor.pid}/limits: Max locked memory"
@@ -316,20 +322,20 @@ def _of_ancestor(ancestor: Ancestor) -> Proof:
 )
 def launcher_memlock_too_low(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """What a job will start with."""
-    process = case.evidence.process
-    if not case.devices or isinstance(process, Missing):
+    system = case.evidence.system
+    if not case.devices or isinstance(system, Missing):
         return
-    chain = tuple(present(process.ancestors))
-    if process.asked_pid is not None:
-        asked = chain[0] if chain else Ancestor(process.asked_pid, NOT_THERE, NOT_THERE)
-        yield from _asked_process(speaker, asked)
+    chain = tuple(present(system.ancestors))
+    if system.asked_pid is not None:
+        for asked in chain[:1]:
+            yield from _asked_process(speaker, asked)
         return
     low = [
         each
         for each in chain
         if each.pid != 1 and carries(each.memlock) in (Memlock.LOW, Memlock.NONE)
     ]
-    if not low or memlock(process) is not Memlock.ENOUGH:
+    if not low or memlock(case.evidence.process) is not Memlock.ENOUGH:
         return  # where this process's own limit is low, that is said
     nearest = low[0]
     assert not isinstance(nearest.memlock, Missing)
@@ -342,10 +348,7 @@ def launcher_memlock_too_low(speaker: Speaker, case: Case) -> Iterator[Finding]:
     )
 
 
-NOT_THERE: Final = Missing(Why.ABSENT, "no such process")
-
-
-def _asked_process(speaker: Speaker, asked: Ancestor) -> Iterator[Finding]:
+def _asked_process(speaker: Speaker, asked: "Ancestor") -> Iterator[Finding]:
     level = carries(asked.memlock)
     if level is Memlock.ENOUGH:
         return
@@ -368,12 +371,12 @@ def _asked_process(speaker: Speaker, asked: Ancestor) -> Iterator[Finding]:
     )
 
 
-def _named(ancestor: Ancestor) -> str:
+def _named(ancestor: "Ancestor") -> str:
     name = "process" if isinstance(ancestor.name, Missing) else ancestor.name
     return f"{name} ({ancestor.pid})"
 
 
-def _raise_launcher(launcher: Ancestor) -> tuple[str, ...]:
+def _raise_launcher(launcher: "Ancestor") -> tuple[str, ...]:
     return (
         f"systemctl status {launcher.pid}   # which unit is it of?",
         "sudo systemctl edit UNIT   # [Service] LimitMEMLOCK=infinity, then restart it",

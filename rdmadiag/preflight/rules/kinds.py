@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from rdmadiag.facts import Missing, NetDev
+from rdmadiag.facts import Missing, NetDev, present
 from rdmadiag.ib import NetnsMode
-from rdmadiag.preflight.discovery_path import functions_without_device
 from rdmadiag.preflight.reconcile import DeviceView, Protocol
 from rdmadiag.preflight.rules.discovery import SHARE_NETNS
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
@@ -201,8 +200,10 @@ def netns_exclusive(speaker: Speaker, case: Case) -> Iterator[Finding]:
 )
 def function_without_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Where there is no device at all, no-rdma-device speaks."""
-    if case.selected or not case.devices:
+    if case.selected or not case.devices or not _has_spare_function(case):
         return
+    from rdmadiag.preflight.discovery_path import functions_without_device
+
     for function in functions_without_device(case.devices, case.evidence):
         step = function.discovery.failure
         if step is None:
@@ -216,6 +217,14 @@ def function_without_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 f"sudo dmesg | grep {function.address}",
             ),
         )
+
+
+def _has_spare_function(case: Case) -> bool:
+    """Whether there is any function that no device is behind: mostly there is not."""
+    sysfs = case.evidence.sysfs
+    candidates = () if isinstance(sysfs, Missing) else present(sysfs.candidates)
+    behind = {each.pci.address for each in case.devices if not isinstance(each.pci, Missing)}
+    return any(each.address not in behind for each in candidates)
 
 
 RULES: Final[tuple[Rule, ...]] = (

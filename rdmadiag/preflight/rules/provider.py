@@ -5,16 +5,29 @@ from typing import Final
 
 from rdmadiag.facts import Missing, present
 from rdmadiag.facts.verbs import Unanswered, VerbsFacts
-from rdmadiag.preflight.access import Library, Provider, library, node_access, provider
+from rdmadiag.preflight.access import (
+    Library,
+    Provider,
+    has_stale_node,
+    library,
+    node_access,
+    provider,
+)
 from rdmadiag.preflight.cabling import cabling
-from rdmadiag.preflight.discovery_path import Stage, abi_refusal, has_stale_node, walk
-from rdmadiag.preflight.reconcile import Protocol
+from rdmadiag.preflight.reconcile import DeviceView, Protocol
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 
 
 def _verbs(case: Case) -> VerbsFacts | None:
     return None if isinstance(case.evidence.verbs, Missing) else case.evidence.verbs
+
+
+def _unlisted(case: Case) -> tuple[DeviceView, ...]:
+    """The devices that the library looked for and does not list."""
+    return tuple(
+        device for device in case.devices if provider(device, case.evidence) is Provider.NOT_LISTED
+    )
 
 
 def _call(stopped: Unanswered) -> str:
@@ -189,6 +202,10 @@ def device_open_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
 )
 def driver_abi_mismatch(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """libibverbs says so itself."""
+    if not _unlisted(case):
+        return
+    from rdmadiag.preflight.discovery_path import abi_refusal
+
     container = (
         None if isinstance(case.evidence.process, Missing) else case.evidence.process.container
     )
@@ -232,9 +249,12 @@ def driver_abi_mismatch(speaker: Speaker, case: Case) -> Iterator[Finding]:
 def device_not_in_verbs(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Only what no other rule explains."""
     verbs = _verbs(case)
-    for device in case.devices:
-        if verbs is None or provider(device, case.evidence) is not Provider.NOT_LISTED:
-            continue
+    unlisted = _unlisted(case)
+    if verbs is None or not unlisted:
+        return
+    from rdmadiag.preflight.discovery_path import Stage, abi_refusal, walk
+
+    for device in unlisted:
         access = node_access(device, case.evidence)
         registered = verbs.platform == "darwin"  # it is the registry that names it
         if not registered and (device.nldev is None or access is None or access.node is None):

@@ -2,15 +2,17 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rdmadiag.facts import Missing, PciFunction, SysfsPort, Why, present
-from rdmadiag.facts.system import PciPath
 from rdmadiag.ib import PortState
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.reconcile import DeviceView, Protocol
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+
+if TYPE_CHECKING:
+    from rdmadiag.facts.system import PciPath
 
 _Kind = tuple[str, str, str]  # hca_type, board_id, link layer
 
@@ -141,7 +143,7 @@ def pcie_link_degraded(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 yield found
 
 
-def _path(device: DeviceView, evidence: Evidence) -> PciPath | None:
+def _path(device: DeviceView, evidence: Evidence) -> "PciPath | None":
     if isinstance(evidence.system, Missing):
         return None
     paths = present(evidence.system.paths)
@@ -149,7 +151,7 @@ def _path(device: DeviceView, evidence: Evidence) -> PciPath | None:
 
 
 def _degraded(
-    speaker: Speaker, device: DeviceView, pci: PciFunction, path: PciPath | None
+    speaker: Speaker, device: DeviceView, pci: PciFunction, path: "PciPath | None"
 ) -> Finding | None:
     speed, most = _speed(pci.current_link_speed), _speed(pci.max_link_speed)
     width, lanes = _width(pci.current_link_width), _width(pci.max_link_width)
@@ -271,7 +273,7 @@ def numa_remote(speaker: Speaker, case: Case) -> Iterator[Finding]:
     )
 
 
-def _placed(case: Case) -> Iterator[tuple[DeviceView, PciPath]]:
+def _placed(case: Case) -> Iterator[tuple[DeviceView, "PciPath"]]:
     """Active devices on a NUMA node that is known."""
     for device in case.devices:
         path = _path(device, case.evidence)

@@ -5,12 +5,17 @@ from typing import Any
 
 import pytest
 
+from lab.mac import Mac, macs
 from lab.machine import V1, V2, Device, GidRow, Gpu, Machine, NetDev, Port, roce_rows
 from lab.samples import infiniband_host, roce_host
-from rdmadiag.facts import Ancestor, Missing, Why
+from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.system import Ancestor
 from rdmadiag.ib import DriverId, NetnsMode, PortState
+from rdmadiag.preflight import rules
 from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.preflight.gather import gather
 from rdmadiag.preflight.judge import judge
+from rdmadiag.preflight.reconcile import devices
 from rdmadiag.preflight.rules import (
     CATALOGUE,
     environment,
@@ -20,6 +25,8 @@ from rdmadiag.preflight.rules import (
     netdevs,
     speed,
 )
+from rdmadiag.preflight.rules import findings as all_findings
+from rdmadiag.preflight.rules.rule import Case
 from rdmadiag.preflight.select import Selector
 from rdmadiag.preflight.verdict import Finding
 
@@ -427,13 +434,10 @@ def test_the_key_to_use_is_given_in_each_programs_own_form() -> None:
 # --- locked memory -----------------------------------------------------------------------
 
 
-def asked(pid: int, *, name: str = "slurmd", memlock: str = "8388608") -> Evidence:
+def asked(pid: int, memlock: str = "8388608") -> Evidence:
     evidence = under(slurmd=memlock).evidence()
-    process = evidence.process
-    assert not isinstance(process, Missing)
-    chain = process.ancestors
-    assert not isinstance(chain, Missing)
-    return replace(evidence, process=replace(process, asked_pid=pid))
+    assert not isinstance(evidence.system, Missing)
+    return replace(evidence, system=replace(evidence.system, asked_pid=pid))
 
 
 @pytest.mark.parametrize(
@@ -457,9 +461,9 @@ def test_the_launcher_is_named_with_its_number() -> None:
 def test_a_process_that_is_not_there_is_unknown() -> None:
     evidence = asked(4711)
     gone = Missing(Why.ABSENT, "/proc/4711/status: ENOENT")
-    for chain in ((Ancestor(4711, gone, gone),), ()):
-        process = replace(evidence.process, ancestors=chain)  # type: ignore[type-var]
-        assert said(replace(evidence, process=process)) == [("launcher-memlock-too-low", "unknown")]
+    chain = (Ancestor(4711, gone, gone),)
+    system = replace(evidence.system, ancestors=chain)  # type: ignore[type-var]
+    assert said(replace(evidence, system=system)) == [("launcher-memlock-too-low", "unknown")]
 
 
 def test_where_the_limit_is_inherited_the_origin_stands_in_the_evidence() -> None:
@@ -831,3 +835,25 @@ def test_lines_on_a_device_that_was_not_selected_are_left_out() -> None:
     machine = two_roce("198.51.100.11").change(kernel_log=(SICK,))
     assert said(machine, "mlx5_1") == []
     assert said(machine, "mlx5_0") == [("device-unhealthy-in-log", "critical")]
+
+
+# --- families are left out where they have nothing to say ------------------------------------
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [*(row[2] for row in ROWS), *HEALTHY.values(), *(mac for mac, _ in macs().values())],
+    ids=lambda subject: getattr(subject, "hostname", "evidence"),
+)
+def test_a_family_that_is_not_asked_would_have_said_nothing(
+    subject: Machine | Mac | Evidence, soon: float
+) -> None:
+    evidence = subject if isinstance(subject, Evidence) else gather(subject.host(), soon)
+    case = Case(evidence, devices(evidence))
+    every = [finding for rule in CATALOGUE.values() for finding in rule.check(case)]
+    assert list(all_findings(case)) == every
+
+
+def test_there_is_no_other_name_in_the_package_of_rules() -> None:
+    with pytest.raises(AttributeError, match="CATALOG"):
+        _ = rules.CATALOG  # type: ignore[attr-defined]
