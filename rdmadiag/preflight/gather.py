@@ -132,6 +132,9 @@ opens and closes a context, is what makes a healthy one speak."""
 
 _CHEAP: Final = ("sysfs", "process")
 
+_AROUND: Final = ("system", "kernel_log")
+"""What surrounds devices: rules want it, a list of devices does not."""
+
 
 def sources_of(platform: str) -> tuple[str, ...]:
     """The sources that a system has."""
@@ -141,6 +144,11 @@ def sources_of(platform: str) -> tuple[str, ...]:
 def cheap_sources(platform: str) -> tuple[str, ...]:
     """Enough for GID tables: on Linux text files alone, no netlink; on a Mac there is verbs."""
     return ("verbs",) if platform == "darwin" else _CHEAP
+
+
+def device_sources(platform: str) -> tuple[str, ...]:
+    """All that tell which devices there are, and why one is not."""
+    return tuple(name for name in sources_of(platform) if name not in _AROUND)
 
 
 def gather(
