@@ -223,12 +223,10 @@ def _library(device: DeviceView, evidence: Evidence) -> Step:
     subject = "libibverbs.so.1"
     if not isinstance(evidence.verbs, Missing):
         return Step(Stage.LIBRARY, True, subject, "loaded")
-    if library(device, evidence) is Library.UNKNOWN and isinstance(evidence.process, Missing):
-        return Step(Stage.LIBRARY, evidence.process, subject, str(evidence.process))
-    found = None if isinstance(evidence.process, Missing) else evidence.process.library
-    if found is None or isinstance(found, Missing):
-        reason = found or Missing(Why.NOT_COLLECTED)
-        return Step(Stage.LIBRARY, reason, subject, str(reason))
+    process = evidence.process
+    found = process if isinstance(process, Missing) else process.library
+    if isinstance(found, Missing):
+        return Step(Stage.LIBRARY, found, subject, str(found))
     folders = " ".join(found.libibverbs) or f"in none of {' '.join(found.searched)}"
     return Step(Stage.LIBRARY, bool(found.libibverbs), subject, folders)
 

@@ -98,7 +98,11 @@ def _named(message: str, case: "Case") -> tuple[str, ...]:
         known = {each.address for each in present(case.evidence.sysfs.candidates)}
         return (f"PCI {at}",) if at in known else ()
     words = set(_WORD.findall(message))
-    return tuple(device.name for device in case.devices if _names(device.ports) & words)
+    return tuple(
+        device.name
+        for device in case.devices
+        if device.name in words or _names(device.ports) & words
+    )
 
 
 def _names(ports: Iterable[PortView]) -> set[str]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from lab.machine import Device, Machine
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, PciFunction, Why
+from rdmadiag.facts.verbs import Unanswered
 from rdmadiag.ib import DriverId, NetnsMode
 from rdmadiag.preflight.discovery_path import (
     DiscoveryPath,
@@ -180,6 +181,75 @@ def test_what_was_not_looked_at_has_not_failed() -> None:
 def test_no_missing_source_makes_a_step_fail(source: str, why: Why) -> None:
     evidence = replace(roce_host().evidence(), **{source: Missing(why, "reason")})
     assert path(evidence).fails_at is None
+
+
+@pytest.mark.parametrize(
+    ("evidence", "stage"),
+    [
+        pytest.param(
+            with_source("sysfs", devices=(), uverbs=Missing(Why.DENIED, "EACCES")),
+            None,
+            id="nldev tells what sysfs does not",
+        ),
+        pytest.param(
+            replace(
+                with_source("sysfs", uverbs=Missing(Why.DENIED, "EACCES")),
+                nldev=NOT_ASKED,
+                verbs=NOT_ASKED,
+            ),
+            Stage.CHAR_DEVICE,
+            id="the class of character devices may not be listed",
+        ),
+        pytest.param(
+            replace(
+                with_source("nldev", devices=(), unreadable=(Missing(Why.TIMEOUT, "late"),)),
+                sysfs=Missing(Why.DENIED, "EACCES"),
+            ),
+            Stage.KERNEL,
+            id="nldev refuses the device, and sysfs was not read",
+        ),
+        pytest.param(
+            replace(with_source("process", library=Missing(Why.DENIED, "x")), verbs=NOT_ASKED),
+            Stage.LIBRARY,
+            id="the library's folders were not read",
+        ),
+        pytest.param(
+            with_source(
+                "process",
+                nodes=(
+                    replace(
+                        roce_host().evidence().process.nodes[0],  # type: ignore[union-attr, index]
+                        dev=Missing(Why.MALFORMED, "not a device node"),
+                    ),
+                ),
+            ),
+            Stage.NODE_NUMBER,
+            id="a file where the node should be",
+        ),
+    ],
+)
+def test_what_could_not_be_told_is_missing_there(evidence: Evidence, stage: Stage | None) -> None:
+    if stage is None:
+        assert path(evidence).fails_at is None
+    else:
+        assert isinstance(step(evidence, stage).passed, Missing)
+
+
+@pytest.mark.parametrize(
+    ("end", "seconds"), [("killed at the deadline", 6.0), ("ended by signal 11", 0.0)]
+)
+def test_an_open_that_does_not_come_back_is_the_step_that_fails(end: str, seconds: float) -> None:
+    stopped = Unanswered("ibv_open_device", "mlx5_0", None, seconds, end, 42, unkillable=False)
+    found = path(with_source("verbs", unanswered=stopped))
+    assert found.fails_at is Stage.OPENED
+    assert found.failure is not None
+    assert found.failure.value == end
+
+
+def test_a_list_that_does_not_come_back_is_not_an_empty_one() -> None:
+    stopped = Unanswered("ibv_get_device_list", None, None, 6.0, "killed", 42, unkillable=False)
+    evidence = with_source("verbs", unanswered=stopped, devices=())
+    assert isinstance(step(evidence, Stage.LISTED).passed, Missing)
 
 
 def test_without_netlink_sysfs_names_the_device() -> None:

@@ -794,6 +794,7 @@ def test_a_device_that_failed_and_is_gone_is_named_by_its_address() -> None:
         pytest.param([UP, DOWN, UP, DOWN, UP], 2, id="twice"),
         pytest.param([UP], 0, id="up alone"),
         pytest.param([f"{NETDEV}: NIC Link is Down"], 1, id="by the netdev's name"),
+        pytest.param(["infiniband mlx5_0: Link down"], 1, id="by the device's name"),
         pytest.param([f"{PCI}: Port module event: module 0, Cable unplugged"], 1, id="a cable"),
         pytest.param(["igb 0000:03:00.0 eth7: igb: eth7 NIC Link is Down"], 0, id="another's"),
     ],
