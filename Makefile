@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint types contracts unit docs lab lab-shell bench samples clean
+.PHONY: run test lint types contracts unit docs lab lab-shell bench samples score clean
 
-$(VENV)/ready: pyproject.toml hatch_build.py rdmadiag/verbs/_loop.c
+$(VENV)/ready: pyproject.toml hatch_build.py rdmadiag/verbs/_loop.c rdmadiag/sieve/_sieve.c
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --editable . --group dev --group lab
@@ -45,6 +45,10 @@ lab: $(VENV)/ready
 
 lab-shell: $(VENV)/ready
 	$(BIN)/python -m lab shell
+
+# How well `explain --log` reads the corpus; CORPUS="a.txt b.txt" takes others of the same form.
+score: $(VENV)/ready
+	$(BIN)/python -m tests.explain.score $(CORPUS)
 
 bench: $(VENV)/ready
 	$(BIN)/python -m bench --lab

@@ -1,7 +1,8 @@
-"""Compiles rdmadiag/verbs/_loop.c while a wheel or an editable installation is made.
+"""Compiles rdmadiag/verbs/_loop.c and rdmadiag/sieve/_sieve.c while a wheel or an editable
+installation is made.
 
-Where there is no compiler, or it fails, rdmadiag is installed without: loop.py then runs
-the same loop in Python.
+Where there is no compiler, or it fails, rdmadiag is installed without: loop.py and lines.py
+then do the same in Python.
 """
 
 import os
@@ -13,7 +14,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from packaging.tags import platform_tags
 
-SOURCE = Path("rdmadiag", "verbs", "_loop.c")
+LOOP = Path("rdmadiag", "verbs", "_loop.c")
+SIEVE = Path("rdmadiag", "sieve", "_sieve.c")
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
@@ -23,22 +25,23 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         """Adds the library to the wheel, which is then for this platform alone."""
         if self.target_name != "wheel":
             return
-        compiled = compile_loop(Path(self.root))
-        if compiled and version != "editable":
-            build_data["artifacts"].append(SOURCE.with_suffix(".so").as_posix())
-            build_data["pure_python"] = False
-            build_data["tag"] = f"py3-none-{_platform()}"
+        for source in (LOOP, SIEVE):
+            compiled = compile_library(Path(self.root), source)
+            if compiled and version != "editable":
+                build_data["artifacts"].append(source.with_suffix(".so").as_posix())
+                build_data["pure_python"] = False
+                build_data["tag"] = f"py3-none-{_platform()}"
 
 
-def compile_loop(root: Path) -> Path | None:
+def compile_library(root: Path, of: Path) -> Path | None:
     """The library that was made below `root`; None where there is none now."""
-    source = root / SOURCE
+    source = root / of
     target = source.with_suffix(".so")
     # What an earlier version left must not be taken for this one's.
     target.unlink(missing_ok=True)
     try:
         compiler = shlex.split(os.environ.get("CC") or "cc")
-        command = [*compiler, "-O2", "-shared", "-fPIC", "-o", str(target), str(source)]
+        command = [*compiler, "-O3", "-shared", "-fPIC", "-o", str(target), str(source)]
         subprocess.run(command, check=True, capture_output=True)  # noqa: S603
     except (OSError, ValueError, subprocess.CalledProcessError):
         target.unlink(missing_ok=True)

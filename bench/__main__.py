@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from bench.child import Command, CouldNotRun, measure
 from bench.emulated import emulated
+from bench.explain import explain
 from bench.growth import growth
 from bench.memory import memory
 from bench.results import document
@@ -23,6 +24,7 @@ CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RESULTS = os.path.join(CHECKOUT, "bench", "RESULTS.md")
 ROUNDS = 15
 TREES_SECONDS = 300.0
+LOG_MIB = 1024
 
 
 def main() -> int:
@@ -30,6 +32,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--rounds", type=_positive, default=ROUNDS, metavar="N", help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--log-mib",
+        type=_positive,
+        default=LOG_MIB,
+        metavar="MIB",
+        help="size of the log for explain; default: %(default)s",
     )
     parser.add_argument("--lab", action="store_true", help="also beside the peers, on a guest")
     parser.add_argument("--out", default=RESULTS, metavar="FILE", help="default: bench/RESULTS.md")
@@ -46,6 +55,7 @@ def main() -> int:
         else:
             ratios.append(growth(folder, options.rounds))
             peaks.append(memory(folder))
+        ratios.append(explain(folder, options.rounds, options.log_mib))
     if options.lab:
         ratios += emulated(options.rounds)
     sections = [*ratios, *peaks]

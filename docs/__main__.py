@@ -3,13 +3,14 @@
 from pathlib import Path
 
 from docs.commands import commands_page
+from docs.explain import explain_page
 from docs.readme import readme
 from docs.rules import rules_page
 
 FOLDER = Path(__file__).parent
 README = FOLDER.parent / "README.md"
 
-PAGES = {"rules.md": rules_page, "commands.md": commands_page}
+PAGES = {"rules.md": rules_page, "commands.md": commands_page, "explain.md": explain_page}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

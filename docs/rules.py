@@ -7,7 +7,8 @@ _HEAD = """\
 # Rules
 
 Generated from the code by `make docs`. A rule has a stable code; its findings have a severity,
-the evidence (source, exact file or netlink attribute, value) and a remedy to paste.
+the evidence (source, exact file or netlink attribute, value) and a remedy to paste, with this
+host's own names in it. Below, words in capitals stand for them.
 
 | severity | means | status of the verdict | exit code |
 |---|---|---|---|
@@ -25,6 +26,8 @@ def rules_page() -> str:
     parts = [_HEAD]
     for rule in CATALOGUE.values():
         parts.append(f"\n## {rule.code}\n\n**{rule.title}** ({rule.severity}). {rule.meaning}\n")
+        if rule.remedy:
+            parts.append("\n```\n" + "".join(f"{line}\n" for line in rule.remedy) + "```\n")
         if rule.references:
             parts.append("\n" + "".join(f"- <{each}>\n" for each in rule.references))
     parts.append(

@@ -22,6 +22,11 @@ SOFT_ROCE = {
     "rxe-netdev-down": "veth0, below rxe0, was set down; veth1 lost its carrier with it.",
     "rxe-no-address": "veth0 lost all its addresses; rxe0 keeps its default link-local GID.",
     "rxe-hole-in-table": "An address of veth0 was replaced, which left an empty row in the table.",
+    "rxe-link-local-only": "veth0 lost its IPv4 address and its global IPv6 address.",
+    "rxe-ipv6-only": "veth0 lost its IPv4 address.",
+    "rxe-two-mtus": "veth0 has MTU 9000, and veth1, the other end of the cable, 1500.",
+    "rxe-env-absent-device": "NCCL_IB_HCA names mlx5_0, and there are rxe0 and rxe1.",
+    "rxe-launcher-limited": "The parent of the one who looks may lock 64 KiB, he himself all.",
     "rxe-node-closed": "uverbs0 has mode 0000, and the one who looks is an ordinary user.",
 }
 SIMULATED = {

@@ -6,29 +6,41 @@ sysfs-class-infiniband, rdma/rdma_netlink.h, linux/rtnetlink.h, proc(5).
 """
 
 import stat
+import struct
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from errno import EACCES
 from typing import Any, Self
 
 from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
-from lab.transcript import Gids, TranscribedDevice, TranscribedPort, transcript
+from lab.transcript import Gids, Stop, TranscribedDevice, TranscribedPort, transcript
 from rdmadiag import netlink
 from rdmadiag.answers import NodeStat
 from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.gid.gid import Family, Gid
-from rdmadiag.ib import DriverId, GidType, LinkLayer, NodeType, PhysState, PortState
+from rdmadiag.ib import (
+    MTU_BYTES,
+    DriverId,
+    GidType,
+    LinkLayer,
+    NodeType,
+    PhysState,
+    PortState,
+)
 from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.snapshot.layout import TRANSCRIPT
+from rdmadiag.snapshot.layout import KERNEL, TRANSCRIPT
 from rdmadiag.snapshot.recording import Recording, documents, write_folder
 from rdmadiag.snapshot.replay import SnapshotHost
 from rdmadiag.snapshot.tree import Kind
 from rdmadiag.sources import nldev
+from rdmadiag.sources.kernel_log import read_kernel_log
 from rdmadiag.sources.netdev import read_netdevs
 from rdmadiag.sources.process import ENVIRONMENT, read_process
 from rdmadiag.sources.sysfs import read_sysfs
+from rdmadiag.sources.system import read_system
 from rdmadiag.sources.verbs import read_verbs
 
 EMPTY_ROW = "0000:0000:0000:0000:0000:0000:0000:0000\n"
@@ -47,6 +59,7 @@ _PHYS_WORD = {
     PhysState.DISABLED: "Disabled",
     PhysState.LINK_UP: "LinkUp",
 }
+_MTU = {size: number for number, size in MTU_BYTES.items()}
 _GID_TYPE = {V1: GidType.ROCE_V1, V2: GidType.ROCE_V2}
 _LAYER_WORD = {LinkLayer.INFINIBAND: "InfiniBand", LinkLayer.ETHERNET: "Ethernet"}
 
@@ -74,6 +87,8 @@ class Port:
     gid_table_length: int = 16
     netdev: str | None = None
     nldev_state: PortState | None = None  # where nldev says something else
+    pkeys: tuple[int, ...] = (0xFFFF,)
+    active_mtu: int = 4096
 
 
 @dataclass(frozen=True)
@@ -93,8 +108,15 @@ class Device:
     board_id: str = "MT_0000000359"
     numa_node: int = 0
     link: tuple[str, str] = ("16.0 GT/s PCIe", "16")
+    slot: tuple[str, str] = ("16.0 GT/s PCIe", "16")  # what the bridge above it can do
+    bridge: str = "0000:00:01.0"
+    redirects: bool = False  # ACS of that bridge
+    local_cpus: str = "0-15"
+    iommu_domain: str | None = "identity"
     protocol: str = "roce"
     uverbs: int | None = 0  # the N of uverbsN
+    abi_version: int = 1
+    parent: str | None = None  # the netdev of a software device, which has no PCI function
 
 
 @dataclass(frozen=True)
@@ -106,6 +128,21 @@ class NetDev:
     mtu: int = 1500
     mac: str = "0c:42:a1:00:00:01"
     addresses: tuple[str, ...] = ()  # "192.0.2.1/24"
+    kind: str | None = None  # "bond", "vlan", "bridge"
+    master: str | None = None
+    lower: str | None = None
+    carrier_changes: int = 2
+    arp_ignore: int = 0
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """NVIDIA GPUs, and what lets a NIC reach their memory."""
+
+    functions: tuple[str, ...] = ("0000:17:00.0",)
+    peermem: str | None = "580.65.06"
+    memory_peers: tuple[str, ...] | None = ("nv_mem",)
+    open_driver: bool = True
 
 
 @dataclass(frozen=True)
@@ -124,6 +161,18 @@ class Machine:
     openable: bool = True
     libraries: bool = True
     environ: Mapping[str, str] = field(default_factory=dict)
+    ancestors: tuple[tuple[str, str], ...] = (("bash", "unlimited"), ("systemd", "8388608"))
+    cpus_allowed: str = "0-31"
+    mems_allowed: str = "0-1"
+    cpus_online: str = "0-31"
+    command_line: str = "BOOT_IMAGE=/boot/vmlinuz root=/dev/vda1 ro quiet"
+    kernel: str = "6.1.0"
+    gpu: Gpu | None = None
+    arp_ignore: int = 0  # of conf/all
+    netns_mode: int = 1
+    kernel_log: tuple[str, ...] | Missing = ()  # messages; a second apart
+    verbs_stderr: str = ""
+    rejected: tuple[str, ...] = ()  # devices that libibverbs does not list
 
     def change(self, **changes: Any) -> Self:
         """The same machine but for `changes`."""
@@ -174,7 +223,9 @@ class Machine:
             nldev=nldev.read_nldev(host, deadline),
             netdev=read_netdevs(host, deadline),
             process=read_process(host),
+            system=read_system(host),
             verbs=read_verbs(host, deadline),
+            kernel_log=read_kernel_log(host, deadline),
         )
 
     # --- what each source reads --------------------------------------------------------
@@ -191,25 +242,35 @@ class Machine:
             name: value for name, value in self.environ.items() if name.startswith(ENVIRONMENT)
         }
         recording.netlink |= self._nldev() | self._route()
+        self._log(recording)
+        self._gpu(recording)
         if self.devices:
             unloadable = "libibverbs.so.1: cannot open shared object file"
             recording.verbs[TRANSCRIPT] = transcript(
                 "linux",
                 "libibverbs.so.1",
                 self.transcribed(),
+                () if self.openable else (Stop("ibv_open_device", errno=EACCES),),
                 table=True,
                 unloadable=None if self.libraries else unloadable,
+                stderr=self.verbs_stderr,
             )
         return recording
 
     def transcribed(self) -> Iterator[TranscribedDevice]:
         """The devices as libibverbs lists them."""
         for device in self.devices:
-            if device.uverbs is not None:
+            if self._is_listed(device):
                 ports = tuple(map(self._transcribed_port, device.ports))
                 kind = NodeType.from_number(int(device.node_type.partition(":")[0]))
                 assert kind
                 yield TranscribedDevice(device.name, ports, device.node_guid, device.firmware, kind)
+
+    def _is_listed(self, device: Device) -> bool:
+        """libibverbs lists what has a node, whether or not it may be opened."""
+        if device.uverbs is None or device.name in self.rejected:
+            return False
+        return self.nodes is None or f"uverbs{device.uverbs}" in self.nodes
 
     def _transcribed_port(self, port: Port) -> TranscribedPort:
         names = [netdev.name for netdev in self.netdevs]
@@ -229,6 +290,7 @@ class Machine:
             sm_lid=port.sm_lid,
             gids=gids,
             gid_table_length=port.gid_table_length,
+            active_mtu=_MTU[port.active_mtu],
         )
 
     def sysfs_files(self) -> dict[str, str]:
@@ -245,6 +307,7 @@ class Machine:
                 f"{folder}/operstate": "up\n" if netdev.up else "down\n",
                 f"{folder}/mtu": f"{netdev.mtu}\n",
             }
+        files["/sys/devices/system/cpu/online"] = f"{self.cpus_online}\n"
         return files
 
     def _ifindex(self, name: str) -> int:
@@ -261,23 +324,73 @@ class Machine:
         )
         limit = f"{self.memlock:<21}"
         return {
-            "/proc/self/status": f"Name:\tpython3\nUid:\t{self.uid}\t{self.uid}\t{self.uid}\t"
-            f"{self.uid}\nCapEff:\t{self.capabilities:016x}\n",
+            "/proc/self/status": f"Name:\tpython3\nPPid:\t{_PARENT}\n"
+            f"Uid:\t{self.uid}\t{self.uid}\t{self.uid}\t"
+            f"{self.uid}\nCapEff:\t{self.capabilities:016x}\n"
+            f"Cpus_allowed_list:\t{self.cpus_allowed}\nMems_allowed_list:\t{self.mems_allowed}\n",
             "/proc/self/limits": f"Max locked memory         {limit}{limit}bytes     \n",
+            "/proc/cmdline": f"{self.command_line}\n",
+            "/proc/sys/kernel/osrelease": f"{self.kernel}\n",
+            "/proc/sys/net/ipv4/conf/all/arp_ignore": f"{self.arp_ignore}\n",
             "/proc/self/uid_map": "         0          0 4294967295\n",
             "/proc/modules": "".join(f"{name} 16384 0 - Live 0x0\n" for name in self.modules),
             "/proc/self/net/dev": "Inter-|   Receive  |  Transmit\n face |bytes    |bytes\n" + dev,
             "/proc/self/net/if_inet6": inet6,
             "/etc/ld.so.conf": "include /etc/ld.so.conf.d/*.conf\n",
             "/etc/ld.so.conf.d/x86_64-linux-gnu.conf": "/usr/lib/x86_64-linux-gnu\n",
-        }
+        } | self._ancestors()
+
+    def _ancestors(self) -> dict[str, str]:
+        """The parent has pid 1200, its parent 1199, and so on; the last one is init."""
+        files = {}
+        for at, (name, memlock) in enumerate(self.ancestors):
+            last = at == len(self.ancestors) - 1
+            above = 0 if last else 1 if at == len(self.ancestors) - 2 else _PARENT - at - 1
+            folder = f"/proc/{1 if last else _PARENT - at}"
+            limit = f"{memlock:<21}"
+            files[f"{folder}/status"] = f"Name:\t{name}\nPPid:\t{above}\n"
+            files[f"{folder}/limits"] = f"Max locked memory         {limit}{limit}bytes     \n"
+        return files
+
+    def _log(self, recording: Recording) -> None:
+        if isinstance(self.kernel_log, Missing):
+            recording.refuse("log", KERNEL, self.kernel_log)
+            return
+        recording.logs[KERNEL] = b"".join(
+            f"6,{at},{(1000 + at) * 1_000_000},-;{message}\n".encode()
+            for at, message in enumerate(self.kernel_log)
+        )
+
+    def _gpu(self, recording: Recording) -> None:
+        drivers = "/sys/bus/pci/drivers/nvidia"
+        peers = "/sys/kernel/mm/memory_peers"
+        if self.gpu is None:
+            recording.refuse("list", drivers, Missing(Why.ABSENT, f"{drivers}: ENOENT"))
+            return
+        recording.listings[drivers] = ("bind", *self.gpu.functions)
+        if self.gpu.peermem:
+            recording.files["/sys/module/nvidia_peermem/version"] = self.gpu.peermem.encode()
+        if self.gpu.memory_peers is None:
+            recording.refuse("list", peers, Missing(Why.ABSENT, f"{peers}: ENOENT"))
+        else:
+            recording.listings[peers] = self.gpu.memory_peers
+        kind = "Open Kernel Module" if self.gpu.open_driver else "Kernel Module"
+        recording.files["/proc/driver/nvidia/version"] = f"NVIDIA UNIX {kind}  580.65\n".encode()
+        for device in self.devices:
+            path = f"/sys/bus/pci/devices/{device.bridge}/config"
+            recording.files[path] = _configuration(device.redirects)
 
     def _links(self, recording: Recording) -> None:
         recording.links["/proc/self/ns/net"] = "net:[4026531840]"
         recording.links["/proc/1/ns/net"] = "net:[4026531840]"
         for device in self.devices:
+            if device.parent:
+                continue
             folder = f"/sys/class/infiniband/{device.name}/device"
             recording.links[folder] = f"../../../{device.pci_address}"
+            recording.links[f"/sys/bus/pci/devices/{device.pci_address}"] = (
+                f"../../../devices/pci0000:00/{device.bridge}/{device.pci_address}"
+            )
             for path in (folder, f"/sys/bus/pci/devices/{device.pci_address}"):
                 recording.links[f"{path}/driver"] = f"../../../bus/pci/drivers/{device.pci_driver}"
 
@@ -299,7 +412,8 @@ class Machine:
         for device in self.devices:
             ports = tuple(str(number) for number in range(1, len(device.ports) + 1))
             lists[f"/sys/class/infiniband/{device.name}/ports"] = ports
-        lists["/sys/bus/pci/devices"] = tuple(sorted({d.pci_address for d in self.devices}))
+        functions = {d.pci_address for d in self.devices if not d.parent}
+        lists["/sys/bus/pci/devices"] = tuple(sorted(functions))
         lists["/sys/module/ib_core"] = ()
         lists["/etc/ld.so.conf.d"] = ("x86_64-linux-gnu.conf",)
         folder = "/usr/lib/x86_64-linux-gnu"
@@ -332,7 +446,9 @@ class Machine:
                 recording.refuse("stat", path, Missing(Why.ABSENT, f"{path}: ENOENT"))
 
     def _nldev(self) -> dict[str, bytes]:
-        replies = {"nldev-sys-get": _reply(nldev.SYS_GET, [("SYS_ATTR_NETNS_MODE", 1)])}
+        replies = {
+            "nldev-sys-get": _reply(nldev.SYS_GET, [("SYS_ATTR_NETNS_MODE", self.netns_mode)])
+        }
         dump = b""
         for index, device in enumerate(self.devices):
             attributes = _device_attributes(index, device)
@@ -350,7 +466,7 @@ class Machine:
                 replies[f"nldev-get-chardev-{index}"] = _reply(
                     nldev.GET_CHARDEV,
                     [
-                        ("ATTR_CHARDEV_ABI", 1),
+                        ("ATTR_CHARDEV_ABI", device.abi_version),
                         ("ATTR_CHARDEV_NAME", f"uverbs{device.uverbs}"),
                         ("ATTR_CHARDEV", (231 << 8) | (192 + device.uverbs)),
                         ("ATTR_UVERBS_DRIVER_ID", device.driver.number),
@@ -378,10 +494,17 @@ class Machine:
                 ("IFLA_MTU", netdev.mtu),
                 ("IFLA_OPERSTATE", "UP" if netdev.up else "DOWN"),
                 ("IFLA_CARRIER", int(netdev.up)),
-                ("IFLA_CARRIER_CHANGES", 2),
+                ("IFLA_CARRIER_CHANGES", netdev.carrier_changes),
                 ("IFLA_ADDRESS", netdev.mac),
             ]
-            links += _encoded(message, 16)
+            if netdev.kind:
+                message["attrs"].append(
+                    ("IFLA_LINKINFO", {"attrs": [("IFLA_INFO_KIND", netdev.kind)]})
+                )
+            for attribute, name in (("MASTER", netdev.master), ("LINK", netdev.lower)):
+                if name:
+                    message["attrs"].append((f"IFLA_{attribute}", self._ifindex(name)))
+            links += _with_arp_ignore(_encoded(message, 16), netdev.arp_ignore)
             for text in netdev.addresses:
                 address, _, length = text.partition("/")
                 row = ifaddrmsg()
@@ -393,6 +516,26 @@ class Machine:
                 row["attrs"] = [(kind, address)]
                 addresses += _encoded(row, 20)
         return {"route-getlink": links, "route-getaddr": addresses}
+
+
+_PARENT = 1200  # the process above the one that looks
+
+
+def _configuration(redirects: bool) -> bytes:
+    """Configuration space with an AER capability at 0x100, and ACS behind it."""
+    aer = struct.pack("<I", 0x1480_0000 | 0x1_0001).ljust(0x48, b"\0")
+    acs = struct.pack("<IHH", 0x1_000D, 0x5F, 0x1D if redirects else 0)
+    return (bytes(0x100) + aer + acs).ljust(4096, b"\0")
+
+
+def _with_arp_ignore(link: bytes, value: int) -> bytes:
+    """A link message with IFLA_AF_SPEC, whose array pyroute2 does not encode as the kernel does."""
+    values = [0] * 33
+    values[18] = value
+    conf = struct.pack("=HH33I", 4 + 4 * 33, 1, *values)
+    inet = struct.pack("=HH", 4 + len(conf), 2) + conf
+    whole = link + struct.pack("=HH", 4 + len(inet), 26) + inet
+    return struct.pack("=I", len(whole)) + whole[4:]
 
 
 class MemoryTree:
@@ -438,6 +581,9 @@ def _device_files(device: Device) -> dict[str, str]:
         f"{folder}/hw_rev": "0\n",
         f"{folder}/node_desc": f"{device.name} HCA\n",
     }
+    if device.parent:
+        files[f"{folder}/parent"] = f"{device.parent}\n"
+        return files | _verbs_files(device) | _ports_files(device)
     vendor, ids, pci_class = device.pci_ids
     for path in (f"{folder}/device", f"/sys/bus/pci/devices/{device.pci_address}"):
         files |= {
@@ -451,15 +597,36 @@ def _device_files(device: Device) -> dict[str, str]:
             f"{path}/max_link_width": "16\n",
             f"{path}/uevent": f"DRIVER={device.pci_driver}\nPCI_SLOT_NAME={device.pci_address}\n",
         }
-    if device.uverbs is not None:
-        verbs = f"/sys/class/infiniband_verbs/uverbs{device.uverbs}"
-        files |= {
-            f"{verbs}/ibdev": f"{device.name}\n",
-            f"{verbs}/dev": f"231:{192 + device.uverbs}\n",
-            f"{verbs}/abi_version": "1\n",
-        }
+    function = f"/sys/bus/pci/devices/{device.pci_address}"
+    files[f"{function}/local_cpulist"] = f"{device.local_cpus}\n"
+    if device.iommu_domain:
+        files[f"{function}/iommu_group/type"] = f"{device.iommu_domain}\n"
+    bridge = f"/sys/bus/pci/devices/{device.bridge}"
+    files[f"{bridge}/max_link_speed"] = f"{device.slot[0]}\n"
+    files[f"{bridge}/max_link_width"] = f"{device.slot[1]}\n"
+    return files | _verbs_files(device) | _ports_files(device)
+
+
+def _verbs_files(device: Device) -> dict[str, str]:
+    if device.uverbs is None:
+        return {}
+    verbs = f"/sys/class/infiniband_verbs/uverbs{device.uverbs}"
+    files = {
+        f"{verbs}/ibdev": f"{device.name}\n",
+        f"{verbs}/dev": f"231:{192 + device.uverbs}\n",
+        f"{verbs}/abi_version": f"{device.abi_version}\n",
+    }
+    if not device.parent:
+        vendor, ids, pci_class = (each.removeprefix("0x").upper() for each in device.pci_ids)
+        alias = f"pci:v0000{vendor}d0000{ids}sv0000{vendor}sd00000000bc{pci_class[:2]}"
+        files[f"{verbs}/device/modalias"] = f"{alias}sc{pci_class[2:4]}i{pci_class[4:]}\n"
+    return files
+
+
+def _ports_files(device: Device) -> dict[str, str]:
+    files: dict[str, str] = {}
     for number, port in enumerate(device.ports, 1):
-        files |= _port_files(f"{folder}/ports/{number}", port)
+        files |= _port_files(f"/sys/class/infiniband/{device.name}/ports/{number}", port)
     return files
 
 
@@ -474,8 +641,8 @@ def _port_files(folder: str, port: Port) -> dict[str, str]:
         f"{folder}/sm_sl": "0\n",
         f"{folder}/cap_mask": "0x04010000\n",
         f"{folder}/has_smi": f"{int(port.layer is LinkLayer.INFINIBAND)}\n",
-        f"{folder}/pkeys/0": "0xffff\n",
     }
+    files |= {f"{folder}/pkeys/{at}": f"{key:#06x}\n" for at, key in enumerate(port.pkeys)}
     if port.layer is not None:
         files[f"{folder}/link_layer"] = f"{_LAYER_WORD[port.layer]}\n"
     for index in range(port.gid_table_length):

@@ -51,6 +51,7 @@ def infiniband_host() -> Machine:
         ports=(second_port,),
         pci_address="0000:af:00.0",
         numa_node=1,
+        local_cpus="16-31",
         node_guid="0c42:a103:0000:0002",
         uverbs=1,
     )

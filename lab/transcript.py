@@ -44,6 +44,7 @@ class TranscribedPort:
     sm_lid: int = 0
     gids: Mapping[int, Gids] = field(default_factory=dict)
     gid_table_length: int = 32
+    active_mtu: int = 5  # enum ibv_mtu
 
     def numbers(self) -> dict[str, int]:
         """struct ibv_port_attr."""
@@ -52,7 +53,7 @@ class TranscribedPort:
             "phys_state": self.phys.number,
             "link_layer": self.layer.number,
             "max_mtu": 5,
-            "active_mtu": 5,
+            "active_mtu": self.active_mtu,
             "gid_tbl_len": self.gid_table_length,
             "pkey_tbl_len": 1,
             "max_msg_sz": 1 << 24,

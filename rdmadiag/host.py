@@ -63,6 +63,12 @@ class Host(Protocol):
         written is the answer.
         """
 
+    def kernel_log(self, seconds: float, words: Sequence[str], deadline: float) -> bytes | Missing:
+        """The kernel's messages of the last `seconds` that hold one of `words`.
+
+        As /dev/kmsg gives them, the oldest first; capital letters count as small ones.
+        """
+
 
 class LiveHost:
     """This machine."""
@@ -164,6 +170,12 @@ class LiveHost:
         if platform not in child.LIBRARY:
             return Missing(Why.UNSUPPORTED, "no verbs library is known for this system")
         return child.ask(platform, child.LIBRARY[platform], gid_rows, deadline)
+
+    def kernel_log(self, seconds: float, words: Sequence[str], deadline: float) -> bytes | Missing:
+        """See Host."""
+        from rdmadiag import kmsg
+
+        return kmsg.read(kmsg.DEVICE, seconds, words, deadline)
 
 
 def read_capped(handle: int, path: str, limit: int) -> bytes | Missing:

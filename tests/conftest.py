@@ -13,7 +13,7 @@ from rdmadiag.answers import NodeStat, Ran
 from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.host import READ_LIMIT
 from rdmadiag.ib import LinkLayer
-from rdmadiag.snapshot.layout import TRANSCRIPT, command_name
+from rdmadiag.snapshot.layout import KERNEL, TRANSCRIPT, command_name
 from rdmadiag.snapshot.recording import Recording, write_archive, write_folder
 from rdmadiag.snapshot.replay import SnapshotHost, open_snapshot
 
@@ -98,6 +98,9 @@ class MemoryHost:
 
     def verbs(self, gid_rows: int, deadline: float) -> bytes | Missing:
         return self._answer("verbs", self.recording.verbs, TRANSCRIPT)
+
+    def kernel_log(self, seconds: float, words: Sequence[str], deadline: float) -> bytes | Missing:
+        return self._answer("log", self.recording.logs, KERNEL)
 
 
 @pytest.fixture(scope="session")

@@ -65,7 +65,7 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_the_loop_is_compiled(hook: Any, root: Path, compiler: None) -> None:
-    made = hook.compile_loop(root)
+    made = hook.compile_library(root, hook.LOOP)
     assert made == root / LIBRARY
     assert ctypes.CDLL(str(made)).rdmadiag_loop_run
 
@@ -74,18 +74,18 @@ def test_a_compiler_may_be_named_with_options(
     hook: Any, root: Path, compiler: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CC", "cc -Wall '-DA B=1'")
-    assert hook.compile_loop(root)
+    assert hook.compile_library(root, hook.LOOP)
 
 
 def test_what_an_earlier_version_left_is_replaced(hook: Any, root: Path, compiler: None) -> None:
     (root / LIBRARY).write_text("of an earlier version")
     os.utime(root / LIBRARY, (2**32, 2**32))
-    made = hook.compile_loop(root)
+    made = hook.compile_library(root, hook.LOOP)
     assert ctypes.CDLL(str(made)).rdmadiag_loop_run
 
 
 def test_without_a_compiler_there_is_no_library(hook: Any, root: Path, no_compiler: None) -> None:
-    assert hook.compile_loop(root) is None
+    assert hook.compile_library(root, hook.LOOP) is None
     assert not (root / LIBRARY).exists()
 
 
@@ -93,7 +93,7 @@ def test_without_a_compiler_nothing_of_an_earlier_version_stays(
     hook: Any, root: Path, no_compiler: None
 ) -> None:
     (root / LIBRARY).write_text("of an earlier version")
-    assert hook.compile_loop(root) is None
+    assert hook.compile_library(root, hook.LOOP) is None
     assert not (root / LIBRARY).exists()
 
 
@@ -104,7 +104,7 @@ def test_a_compiler_that_makes_nothing_is_done_without(
     hook: Any, root: Path, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
     monkeypatch.setenv("CC", named)
-    assert hook.compile_loop(root) is None
+    assert hook.compile_library(root, hook.LOOP) is None
     assert not (root / LIBRARY).exists()
 
 
@@ -112,7 +112,7 @@ def test_source_that_does_not_compile_is_done_without(
     hook: Any, root: Path, compiler: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (root / LOOP).write_text("#error no\n")
-    assert hook.compile_loop(root) is None
+    assert hook.compile_library(root, hook.LOOP) is None
     assert capfd.readouterr() == ("", "")
 
 

@@ -16,25 +16,35 @@ def command(reading: Reading) -> int:
 
     Exits 0, or 3 where there is no RDMA device.
     """
+    from rdmadiag.preflight.discovery_path import functions_without_device
+    from rdmadiag.preflight.gather import device_sources
     from rdmadiag.preflight.inventory import inventory
     from rdmadiag.preflight.reconcile import devices
     from rdmadiag.preflight.select import NoSuchDevice, select
 
     wanted = selectors(reading.devices)
-    evidence = reading.evidence()
+    evidence = reading.evidence(device_sources(reading.identity.platform))
     try:
-        chosen = select(devices(evidence), wanted)
+        every = devices(evidence)
+        chosen = select(every, wanted)
     except NoSuchDevice as error:
         raise Refused(str(error)) from error
     listed = inventory(chosen, evidence)
+    without = () if wanted else functions_without_device(every, evidence)
     if reading.form == "json":
         from rdmadiag.render.json import write
 
         with printing():
-            write({"host": reading.identity, "devices": listed})
+            write(
+                {
+                    "host": reading.identity,
+                    "devices": listed,
+                    "functions_without_device": without,
+                }
+            )
     else:
         from rdmadiag.render.devices import show
 
         with printing():
-            show(listed, evidence)
+            show(listed, evidence, without)
     return exits.OK if listed else exits.UNKNOWN

@@ -18,7 +18,7 @@ _FAILS_ON = {
 
 
 def _window(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    """What `log show --last` takes."""
+    """What `log show --last` takes, and the kernel's log too."""
     if value is not None and not re.fullmatch(r"[1-9][0-9]{0,5}[smhd]", value):
         raise click.BadParameter("a number and one of s, m, h, d, such as 30s or 2h")
     return value
@@ -38,13 +38,22 @@ def _window(context: click.Context, option: click.Parameter, value: str | None) 
     "--log-last",
     metavar="TIME",
     callback=_window,
-    help="How far back to read the log of a Mac: 30s, 1m, 2h, 1d.  [default: 1m]",
+    help="How far back to read the log: 30s, 1m, 2h, 1d.  [default: 10m of the kernel's log on "
+    "Linux, 1m of a Mac's]",
 )
 @click.option(
     "--log-lines",
     type=click.IntRange(1, 10000),
     metavar="N",
-    help="Lines of it to keep; a failed RTR is kept whatever its age.  [default: 20]",
+    help="Lines of it to keep; of a Mac's, a failed RTR whatever its age.  [default: 100 on "
+    "Linux, 20 on a Mac]",
+)
+@click.option(
+    "--pid",
+    type=click.IntRange(1, 2**22),
+    metavar="PID",
+    help="Whose limit on locked memory to look at, with its parents': the daemon that starts "
+    "your jobs, such as slurmd or kubelet.  [default: the parents of this process]",
 )
 @click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdict.")
 def command(
@@ -53,6 +62,7 @@ def command(
     gid_scan_limit: int | None,
     log_last: str | None,
     log_lines: int | None,
+    pid: int | None,
     exit_zero: bool,
 ) -> int:
     """The report on this host and the verdict.
@@ -67,8 +77,10 @@ def command(
 
     if log_last and reading.identity.recorded:
         raise click.UsageError("--log-last is for a live host: a record has its own log")
+    if pid and reading.identity.recorded:
+        raise click.UsageError("--pid is for a live host: a record has its own processes")
     wanted = selectors(reading.devices)
-    evidence = reading.evidence(depth=Depth(log_last, log_lines, gid_scan_limit))
+    evidence = reading.evidence(depth=Depth(log_last, log_lines, pid, gid_scan_limit))
     try:
         verdict = judge(evidence, wanted)
     except NoSuchDevice as error:

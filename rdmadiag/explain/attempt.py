@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from rdmadiag.errnos import Platform
 from rdmadiag.explain.causes import ANY, RTR, causes, hanging
 from rdmadiag.explain.completions import completion, vendor
 from rdmadiag.facts.pingpong import Attempt, EndFacts, Outcome, Stage, Teardown
@@ -40,7 +41,7 @@ def advice(attempt: Attempt) -> Advice:
     if attempt.outcome in (Outcome.NOT_ALLOWED, Outcome.NOT_SAFE, Outcome.VERIFIED):
         return NOTHING
     found = tuple(dict.fromkeys(_causes(attempt)))[:CAUSES]
-    lines = _with_leftovers(_fill(_templates(attempt), _facts(attempt)), attempt)
+    lines = _with_leftovers(fill(_templates(attempt), _facts(attempt)), attempt)
     if not found and not lines:
         lines = (_PREFLIGHT,)
     return Advice(found, lines[:REMEDY])
@@ -269,7 +270,8 @@ _ROCE_HEADERS: Final = 28
 56 bytes, of which IPv4 and ICMP have 28. An interface leaves 96 (iboe_get_mtu, ib_addr.h)."""
 
 
-def _fill(templates: Iterable[str], facts: dict[str, str]) -> Lines:
+def fill(templates: Iterable[str], facts: dict[str, str]) -> Lines:
+    """The lines with what is known in them, without those that ask for more."""
     lines = []
     for template in templates:
         try:
@@ -285,7 +287,7 @@ def _with_leftovers(lines: Lines, attempt: Attempt) -> Lines:
         return lines
     if attempt.outcome is Outcome.WATCHDOG:
         return lines
-    check = _fill(_LEFTOVERS.get(attempt.platform, ()), _facts(attempt))
+    check = fill(_LEFTOVERS.get(attempt.platform, ()), _facts(attempt))
     if not check or check[0] in lines:
         return lines
     return (*lines[: REMEDY - 1], check[0])
@@ -297,10 +299,10 @@ def _with_leftovers(lines: Lines, attempt: Attempt) -> Lines:
 def _templates(attempt: Attempt) -> Lines:
     platform, outcome = attempt.platform, attempt.outcome
     if outcome is Outcome.COMPLETION_ERROR:
-        status = attempt.completion.status if attempt.completion else 0
-        return _AFTER_COMPLETION.get((platform, status), _LOG.get(platform, ()))
+        return after_completion(attempt.completion.status if attempt.completion else 0, platform)
     if outcome is Outcome.CALL_FAILED:
-        return _after_call(attempt)
+        number = None if attempt.call == "poll_cq" else attempt.errno or 0
+        return after_call(number, attempt.stage, platform)
     if outcome is Outcome.PEER_FAILED and attempt.peer_failure:
         way = _PATH.get(platform, ()) if attempt.peer_failure.stage == RTR else ()
         return (*_ASK_PEER, *way)
@@ -310,13 +312,17 @@ def _templates(attempt: Attempt) -> Lines:
     return _AFTER_OUTCOME.get((platform, outcome), ())
 
 
-def _after_call(attempt: Attempt) -> Lines:
-    """By stage and errno, else by the errno, else by the stage."""
-    number = None if attempt.call == "poll_cq" else attempt.errno or 0
-    for stage, errno in ((attempt.stage, number), (ANY, number), (attempt.stage, None)):
-        if found := _AFTER_CALL.get((attempt.platform, stage, errno)):
+def after_completion(status: int, platform: Platform) -> Lines:
+    """Templates of what to check after a completion with this status."""
+    return _AFTER_COMPLETION.get((platform, status), _LOG.get(platform, ()))
+
+
+def after_call(errno: int | None, stage: str, platform: Platform) -> Lines:
+    """Templates by stage and errno, else by the errno, else by the stage."""
+    for where, number in ((stage, errno), (ANY, errno), (stage, None)):
+        if found := _AFTER_CALL.get((platform, where, number)):
             return found
-    return (*_LOG.get(attempt.platform, ()), "rdmadiag preflight")
+    return (*_LOG.get(platform, ()), "rdmadiag preflight")
 
 
 _GIDS: Final = "rdmadiag gids{on}"

@@ -10,6 +10,8 @@ and vendor_err of the completion are valid (man ibv_poll_cq).
 from dataclasses import dataclass
 from typing import Final
 
+from rdmadiag.explain.cause import Cause
+
 
 @dataclass(frozen=True, slots=True)
 class CompletionStatus:
@@ -19,7 +21,7 @@ class CompletionStatus:
     name: str  # without IBV_WC_
     text: str  # ibv_wc_status_str
     meaning: str
-    causes: tuple[str, ...]  # the most reported first
+    causes: tuple[Cause, ...]  # the most reported first
     is_consequence: bool = False  # of an earlier failure, which is the one to look for
 
 
@@ -34,6 +36,11 @@ class VendorError:
 def completion(status: int) -> CompletionStatus | None:
     """What this status means; None for a number that the enum does not have."""
     return _BY_NUMBER.get(status)
+
+
+def statuses() -> tuple[CompletionStatus, ...]:
+    """The whole enum, in its order."""
+    return _STATUSES
 
 
 def completion_text(status: int, vendor_error: int) -> str:
@@ -56,7 +63,9 @@ _VENDOR: Final = {
     (4, 81): VendorError("mlx5", "is seen where ACS or the IOMMU redirects GPU traffic"),
 }
 
-_RELIABLE_DATAGRAM: Final = ("perhaps a fault of the provider: RC and UC have nothing of the kind",)
+_RELIABLE_DATAGRAM: Final = (
+    Cause("provider-fault", "perhaps a fault of the provider: RC and UC have nothing of the kind"),
+)
 
 # The RDMA Aware manual, 7.2 "IBV WC Events" (its texts of WR_FLUSH_ERR and REM_INV_REQ_ERR
 # are mixed up), and rdma-core's Documentation/tag_matching.md for 22 and 23.
@@ -68,8 +77,10 @@ _STATUSES: Final = (
         "local length error",
         "The message is longer than the receive buffer that was posted for it.",
         (
-            "the two ends disagree about the payload",
-            "the two ends use different path MTUs",  # tensorflow/tensorflow#9667
+            Cause("payload-mismatch", "the two ends disagree about the payload"),
+            Cause(
+                "mtu-mismatch", "the two ends use different path MTUs"
+            ),  # tensorflow/tensorflow#9667
         ),
     ),
     CompletionStatus(
@@ -77,7 +88,7 @@ _STATUSES: Final = (
         "LOC_QP_OP_ERR",
         "local QP operation error",
         "The queue pair could not carry out a request of its own.",
-        ("the request does not fit the queue pair's attributes",),
+        (Cause("request-malformed", "the request does not fit the queue pair's attributes"),),
     ),
     CompletionStatus(
         3,
@@ -93,8 +104,10 @@ _STATUSES: Final = (
         "A buffer of the request is not inside the memory region that its key names.",
         (
             # NVIDIA/nccl#304, #606, #2079; openucx/ucx PR#11412
-            "ACS or the IOMMU redirects peer-to-peer traffic, with GPU memory",
-            "the address or the local key of the buffer is wrong",
+            Cause(
+                "acs-or-iommu", "ACS or the IOMMU redirects peer-to-peer traffic, with GPU memory"
+            ),
+            Cause("local-key-wrong", "the address or the local key of the buffer is wrong"),
         ),
     ),
     CompletionStatus(
@@ -102,7 +115,12 @@ _STATUSES: Final = (
         "WR_FLUSH_ERR",
         "Work Request Flushed Error",
         "The queue pair was in the error state already, and the request was thrown away.",
-        ("an earlier request failed, here or at the peer: its status is the one to look for",),
+        (
+            Cause(
+                "flushed",
+                "an earlier request failed, here or at the peer: its status is the one to look for",
+            ),
+        ),
         is_consequence=True,
     ),
     CompletionStatus(
@@ -111,8 +129,8 @@ _STATUSES: Final = (
         "memory management operation error",
         "A memory window could not be bound.",
         (
-            "window and queue pair have different protection domains",
-            "the region's access flags do not allow the window",
+            Cause("window-domain", "window and queue pair have different protection domains"),
+            Cause("access-flags", "the region's access flags do not allow the window"),
         ),
     ),
     CompletionStatus(
@@ -120,14 +138,14 @@ _STATUSES: Final = (
         "BAD_RESP_ERR",
         "bad response error",
         "The peer answered with an opcode that was not expected.",
-        ("perhaps a fault of the peer's device or driver",),
+        (Cause("peer-fault", "perhaps a fault of the peer's device or driver"),),
     ),
     CompletionStatus(
         8,
         "LOC_ACCESS_ERR",
         "local access error",
         "A local buffer was protected from a write with immediate data of the peer's.",
-        ("the memory region's access flags do not allow it",),
+        (Cause("access-flags", "the memory region's access flags do not allow it"),),
     ),
     CompletionStatus(
         9,
@@ -135,8 +153,8 @@ _STATUSES: Final = (
         "remote invalid request error",
         "The peer found the request invalid.",
         (
-            "the peer's receive buffer is smaller than the message",
-            "the peer's queue pair does not allow the operation",
+            Cause("peer-buffer-small", "the peer's receive buffer is smaller than the message"),
+            Cause("peer-forbids", "the peer's queue pair does not allow the operation"),
         ),
     ),
     CompletionStatus(
@@ -144,7 +162,12 @@ _STATUSES: Final = (
         "REM_ACCESS_ERR",
         "remote access error",
         "The peer's memory was protected from a read, a write or an atomic.",
-        ("the remote key, the address or the access flags at the peer are wrong",),
+        (
+            Cause(
+                "remote-key-wrong",
+                "the remote key, the address or the access flags at the peer are wrong",
+            ),
+        ),
     ),
     CompletionStatus(
         11,
@@ -152,8 +175,8 @@ _STATUSES: Final = (
         "remote operation error",
         "The peer could not carry out the operation.",
         (
-            "the peer's queue pair has an error of its own",
-            "a receive that the peer posted is malformed",
+            Cause("peer-qp-error", "the peer's queue pair has an error of its own"),
+            Cause("peer-receive-malformed", "a receive that the peer posted is malformed"),
         ),
     ),
     CompletionStatus(
@@ -163,11 +186,21 @@ _STATUSES: Final = (
         "The peer never acknowledged what was sent.",
         (
             # NVIDIA/nccl#426, #769, #1131; Mooncake#113
-            "on RoCE, a GID that does not route: link-local, v1, or a hard-coded index",
-            "no path between the ends: other subnet, VLAN or rail, or a switch that drops it",
-            "frames of the path MTU do not get through",  # tensorflow/tensorflow#9667
-            "the peer's program ended, or its queue pair has an error",
-            "a link that flaps or loses frames, where some messages did arrive",  # nccl#905, #394
+            Cause(
+                "gid-does-not-route",
+                "on RoCE, a GID that does not route: link-local, v1, or a hard-coded index",
+            ),
+            Cause(
+                "no-path",
+                "no path between the ends: other subnet, VLAN or rail, or a switch that drops it",
+            ),
+            Cause(
+                "mtu-too-large", "frames of the path MTU do not get through"
+            ),  # tensorflow/tensorflow#9667
+            Cause("peer-gone", "the peer's program ended, or its queue pair has an error"),
+            Cause(
+                "link-flaps", "a link that flaps or loses frames, where some messages did arrive"
+            ),  # nccl#905, #394
         ),
     ),
     CompletionStatus(
@@ -175,7 +208,7 @@ _STATUSES: Final = (
         "RNR_RETRY_EXC_ERR",
         "RNR retry counter exceeded",
         "The peer had no receive buffer posted, however often the request was sent.",
-        ("the peer posts no receives, or too few, or too late",),
+        (Cause("peer-posts-no-receives", "the peer posts no receives, or too few, or too late"),),
     ),
     CompletionStatus(
         14,
@@ -196,7 +229,7 @@ _STATUSES: Final = (
         "REM_ABORT_ERR",
         "aborted error",
         "The peer aborted the operation.",
-        ("an error at the peer",),
+        (Cause("peer-fault", "an error at the peer"),),
     ),
     CompletionStatus(
         17,
@@ -217,35 +250,35 @@ _STATUSES: Final = (
         "FATAL_ERR",
         "fatal error",
         "A fatal error of the transport: driver or host may have to be restarted.",
-        ("perhaps the device or its driver failed",),
+        (Cause("firmware-failed", "perhaps the device or its driver failed"),),
     ),
     CompletionStatus(
         20,
         "RESP_TIMEOUT_ERR",
         "response timeout error",
         "The peer did not respond in time.",
-        ("the peer was not ready to process requests",),
+        (Cause("peer-not-ready", "the peer was not ready to process requests"),),
     ),
     CompletionStatus(
         21,
         "GENERAL_ERR",
         "general error",
         "An error of the transport that no other status describes.",
-        ("the vendor error and the kernel's log may say more",),
+        (Cause("see-vendor-error", "the vendor error and the kernel's log may say more"),),
     ),
     CompletionStatus(
         22,
         "TM_ERR",
         "TM error",
         "A tag-matching request failed.",
-        ("a message had consumed the tag already",),
+        (Cause("tag-consumed", "a message had consumed the tag already"),),
     ),
     CompletionStatus(
         23,
         "TM_RNDV_INCOMPLETE",
         "TM software rendezvous",
         "The tag matched, and software has to fetch the message.",
-        ("the tagged buffer is smaller than the message",),
+        (Cause("tag-buffer-small", "the tagged buffer is smaller than the message"),),
     ),
 )
 

@@ -46,6 +46,10 @@ class Missing:
         return f"{self.why}: {self.detail}" if self.detail else str(self.why)
 
 
+NOT_IN_RECORD = Missing(Why.NOT_COLLECTED, "not in this record")
+"""Of a field that reports of older versions do not have."""
+
+
 # --- the host ---------------------------------------------------------------------------
 
 
@@ -151,6 +155,7 @@ class UverbsEntry:
     device: str | Missing  # ibdev
     dev: str | Missing  # "231:192"
     abi_version: int | Missing  # the driver's ABI
+    modalias: str | Missing = NOT_IN_RECORD  # device/modalias: "pci:v000015B3d00001017…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +286,7 @@ class NetDev:
     vlan_id: int | Missing  # IFLA_VLAN_ID
     lower: str | Missing  # IFLA_LINK in this namespace
     addresses: tuple[Address, ...]
+    arp_ignore: int | Missing = NOT_IN_RECORD  # IFLA_INET_CONF in AF_INET in IFLA_AF_SPEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +294,7 @@ class NetDevFacts:
     """The netdevs of this network namespace that RDMA devices refer to."""
 
     netdevs: tuple[NetDev, ...]
+    arp_ignore: int | Missing = NOT_IN_RECORD  # /proc/sys/net/ipv4/conf/all/arp_ignore
 
     def netdev(self, name: str) -> NetDev | None:
         """The netdev of this name, if the namespace has it."""
@@ -343,6 +350,8 @@ class ProcessFacts:
     container: str | None  # which sign of a container was seen
     library: VerbsLibrary | Missing
     environment: Missing | dict[str, str]  # RDMAV_, IBV_, MLX5_, NCCL_IB_, UCX_, …
+    cpus_allowed: str | Missing = NOT_IN_RECORD  # Cpus_allowed_list of /proc/self/status
+    mems_allowed: str | Missing = NOT_IN_RECORD  # Mems_allowed_list of it: NUMA nodes
 
 
 def present(values: "tuple[T, ...] | Missing") -> Iterator[T]:

@@ -4,7 +4,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from rdmadiag.facts import DeviceNode, Missing, ProcessFacts, Why
+from rdmadiag.facts import (
+    DeviceNode,
+    Limit,
+    Missing,
+    ProcessFacts,
+    UverbsEntry,
+    Why,
+    present,
+)
 from rdmadiag.ib import NetnsMode
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.reconcile import DeviceView
@@ -28,9 +36,14 @@ class Memlock(StrEnum):
 
 def memlock(process: ProcessFacts | Missing) -> Memlock:
     """The soft limit of the process that looks, whatever its capabilities."""
-    if isinstance(process, Missing) or isinstance(process.memlock, Missing):
+    return Memlock.UNKNOWN if isinstance(process, Missing) else carries(process.memlock)
+
+
+def carries(limit: Limit | Missing) -> Memlock:
+    """How far one limit carries."""
+    if isinstance(limit, Missing):
         return Memlock.UNKNOWN
-    soft = process.memlock.soft
+    soft = limit.soft
     if soft == "unlimited" or soft >= MEMLOCK_WARN:
         return Memlock.ENOUGH
     return Memlock.NONE if soft <= MEMLOCK_CRITICAL else Memlock.LOW
@@ -61,6 +74,34 @@ def node_access(device: DeviceView, evidence: Evidence) -> NodeAccess | None:
         return NodeAccess(device.uverbs, None) if absent else None
     found = {node.name: node for node in process.nodes}
     return NodeAccess(device.uverbs, found.get(device.uverbs or ""))
+
+
+def uverbs_entry(device: DeviceView, evidence: Evidence) -> UverbsEntry | None:
+    """The device's folder in /sys/class/infiniband_verbs."""
+    if isinstance(evidence.sysfs, Missing):
+        return None
+    entries = present(evidence.sysfs.uverbs)
+    return next((entry for entry in entries if entry.device == device.name), None)
+
+
+def node_number(device: DeviceView, evidence: Evidence) -> str | Missing:
+    """The number that the device's node must have: "231:192"."""
+    entry = uverbs_entry(device, evidence)
+    if entry and not isinstance(entry.dev, Missing):
+        return entry.dev
+    if device.nldev and not isinstance(device.nldev.chardev, Missing):
+        return device.nldev.chardev.dev
+    return Missing(Why.ABSENT, "no character device")
+
+
+def has_stale_node(device: DeviceView, evidence: Evidence) -> bool:
+    """Whether the node of the device's name has another number than the device."""
+    access = node_access(device, evidence)
+    found = access.node.dev if access and access.node else None
+    expected = node_number(device, evidence)
+    if found is None or isinstance(found, Missing) or isinstance(expected, Missing):
+        return False
+    return found != expected
 
 
 def in_other_netns(device: DeviceView, evidence: Evidence) -> bool:

@@ -13,6 +13,7 @@ from rdmadiag.facts import (
 )
 
 if TYPE_CHECKING:  # Linux commands that need neither do not pay for their classes
+    from rdmadiag.facts.kernel_log import KernelLogFacts
     from rdmadiag.facts.macos import (
         LogFacts,
         MacNetworkFacts,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:  # Linux commands that need neither do not pay for their class
         RegistryFacts,
         ThunderboltFacts,
     )
+    from rdmadiag.facts.system import SystemFacts
     from rdmadiag.facts.verbs import VerbsFacts
 
 NOT_COLLECTED: Final = Missing(Why.NOT_COLLECTED, "not asked for")
@@ -35,7 +37,9 @@ class Evidence:
     nldev: NldevFacts | Missing = NOT_COLLECTED
     netdev: NetDevFacts | Missing = NOT_COLLECTED
     process: ProcessFacts | Missing = NOT_COLLECTED
+    system: "SystemFacts | Missing" = NOT_COLLECTED
     verbs: "VerbsFacts | Missing" = NOT_COLLECTED
+    kernel_log: "KernelLogFacts | Missing" = NOT_COLLECTED
     macos: "MacosFacts | Missing" = MACOS_ONLY
     ioreg: "RegistryFacts | Missing" = MACOS_ONLY
     thunderbolt: "ThunderboltFacts | Missing" = MACOS_ONLY
@@ -43,6 +47,6 @@ class Evidence:
     mac_log: "LogFacts | Missing" = MACOS_ONLY
 
 
-LINUX_SOURCES: Final = ("sysfs", "nldev", "netdev", "process", "verbs")
+LINUX_SOURCES: Final = (*("sysfs", "nldev", "netdev", "process", "system", "verbs", "kernel_log"),)
 MACOS_SOURCES: Final = ("macos", "ioreg", "thunderbolt", "mac_network", "verbs", "mac_log")
 """The sources that each system has, in the order that reports show them."""

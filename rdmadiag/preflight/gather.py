@@ -24,8 +24,9 @@ from rdmadiag.preflight.evidence import (
 class Depth:
     """How far sources look that could look for ever; None is the source's own default."""
 
-    log_last: str | None = None  # of `log show`: "1m", "2h"
+    log_last: str | None = None  # how far back in the log: "1m", "2h"
     log_lines: int | None = None
+    pid: int | None = None  # whose limits to read, and its ancestors'; None: our parent's
     gid_rows: int | None = None  # of each port, where each one costs a call of the library
 
 
@@ -52,6 +53,12 @@ def _process(host: Host, deadline: float, depth: Depth) -> Any:
     from rdmadiag.sources.process import read_process
 
     return read_process(host)
+
+
+def _system(host: Host, deadline: float, depth: Depth) -> Any:
+    from rdmadiag.sources.system import read_system
+
+    return read_system(host, depth.pid)
 
 
 def _verbs(host: Host, deadline: float, depth: Depth) -> Any:
@@ -93,12 +100,21 @@ def _mac_log(host: Host, deadline: float, depth: Depth) -> Any:
     return mac_log.read_mac_log(host, deadline, depth.log_last or mac_log.LAST, lines)
 
 
+def _kernel_log(host: Host, deadline: float, depth: Depth) -> Any:
+    from rdmadiag.sources import kernel_log
+
+    lines = kernel_log.LINES if depth.log_lines is None else depth.log_lines
+    return kernel_log.read_kernel_log(host, deadline, depth.log_last or kernel_log.LAST, lines)
+
+
 READERS: Final[dict[str, Callable[[Host, float, Depth], Any]]] = {
     "sysfs": _sysfs,
     "nldev": _nldev,
     "netdev": _netdev,
     "process": _process,
+    "system": _system,
     "verbs": _verbs,
+    "kernel_log": _kernel_log,
     "macos": _macos,
     "ioreg": _ioreg,
     "thunderbolt": _thunderbolt,
@@ -116,6 +132,9 @@ opens and closes a context, is what makes a healthy one speak."""
 
 _CHEAP: Final = ("sysfs", "process")
 
+_AROUND: Final = ("system", "kernel_log")
+"""What surrounds devices: rules want it, a list of devices does not."""
+
 
 def sources_of(platform: str) -> tuple[str, ...]:
     """The sources that a system has."""
@@ -125,6 +144,11 @@ def sources_of(platform: str) -> tuple[str, ...]:
 def cheap_sources(platform: str) -> tuple[str, ...]:
     """Enough for GID tables: on Linux text files alone, no netlink; on a Mac there is verbs."""
     return ("verbs",) if platform == "darwin" else _CHEAP
+
+
+def device_sources(platform: str) -> tuple[str, ...]:
+    """All that tell which devices there are, and why one is not."""
+    return tuple(name for name in sources_of(platform) if name not in _AROUND)
 
 
 def gather(

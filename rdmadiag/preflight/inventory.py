@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 from rdmadiag.facts import Missing, PciFunction, Why
 from rdmadiag.ib import LinkLayer, NetnsMode, NodeType, PhysState, PortState
 from rdmadiag.preflight.access import Provider, node_access, provider
+from rdmadiag.preflight.discovery_path import DiscoveryPath, walk
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.reconcile import DeviceView, PortView, Protocol, netdev_of
 from rdmadiag.preflight.unshown import without_ports
@@ -59,6 +60,7 @@ class DeviceRow:
     pci: PciFunction | Missing
     uverbs: str | None
     ports: tuple[PortRow, ...]
+    discovery: DiscoveryPath | None  # step by step until verbs can use it; Linux
 
 
 def inventory(devices: Iterable[DeviceView], evidence: Evidence) -> tuple[DeviceRow, ...]:
@@ -89,6 +91,7 @@ def _row(device: DeviceView, evidence: Evidence) -> DeviceRow:
         pci=pci,
         uverbs=device.uverbs,
         ports=tuple(_port(port) for port in device.ports),
+        discovery=walk(device, evidence),
     )
 
 

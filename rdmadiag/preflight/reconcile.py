@@ -89,7 +89,10 @@ class PortView:
     @property
     def is_active(self) -> bool:
         """Whether every witness says ACTIVE."""
-        return set(self.states.values()) == {PortState.ACTIVE}
+        shown: tuple[SysfsPort | NldevPort | VerbsPort | None, ...]
+        shown = (self.sysfs, self.nldev, self.verbs)
+        known = [each.state for each in shown if each and not isinstance(each.state, Missing)]
+        return bool(known) and known.count(PortState.ACTIVE) == len(known)
 
     @property
     def route_entry(self) -> GidEntry | None:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from rdmadiag.facts import Identity, macos, verbs
+from rdmadiag.facts import Identity, kernel_log, macos, system, verbs
 from rdmadiag.preflight.evidence import Evidence
 
 
@@ -31,8 +31,8 @@ class Report(BaseModel):
     evidence: Evidence
 
 
-# Evidence names the facts of verbs and of Macs without importing them.
-Report.model_rebuild(_types_namespace=vars(macos) | vars(verbs))
+# Evidence names the facts of these without importing them.
+Report.model_rebuild(_types_namespace=vars(macos) | vars(verbs) | vars(system) | vars(kernel_log))
 
 
 def read_report(path: str) -> Report:

@@ -41,7 +41,7 @@ _ORDER = list(Status)
 class Proof:
     """One piece of evidence: where it was seen, and what stood there."""
 
-    source: str  # "sysfs", "nldev", "netdev", "process", "verbs"
+    source: str  # "sysfs", "nldev", "netdev", "process", "system", "verbs", "kernel_log"
     subject: str  # the file, netlink attribute or command
     value: str  # as found
 

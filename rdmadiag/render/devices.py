@@ -7,26 +7,47 @@ from rich.table import Table
 
 from rdmadiag.facts import Missing, PciFunction, Why
 from rdmadiag.ib import LinkLayer
+from rdmadiag.preflight.discovery_path import FunctionPath, Step
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.inventory import DeviceRow, PortRow, SeenBy
 from rdmadiag.preflight.unshown import why_unknown
-from rdmadiag.render.console import console, counted, say, shown
+from rdmadiag.render.console import console, counted, printable, say, shown
 
 
-def show(devices: Sequence[DeviceRow], evidence: Evidence, to: Console | None = None) -> None:
-    """Print them."""
+def show(
+    devices: Sequence[DeviceRow],
+    evidence: Evidence,
+    without: Sequence[FunctionPath] = (),
+    to: Console | None = None,
+) -> None:
+    """Print them; `without` are PCI functions that should have a device."""
     out = to or console()
     if not devices:
         reason = why_unknown(evidence)
         say(out, f"cannot tell: {reason}" if reason else "no RDMA device")
+        _functions(out, without)
         out.print("    rdmadiag preflight   # which step is missing")
         return
     say(out, _answer(devices))
     for row in devices:
         for sentence in row.why_not:
             say(out, f"{row.name}: {sentence}")
+        if row.discovery and (step := row.discovery.failure):
+            place = f"{row.discovery.failure_number} of {len(row.discovery.steps)}"
+            say(out, f"{row.name}: verbs gets no further than step {place}, {_text(step)}")
+    _functions(out, without)
     out.print()
     out.print(_grid(devices, out.width))
+
+
+def _functions(out: Console, without: Sequence[FunctionPath]) -> None:
+    for function in without:
+        if step := function.discovery.failure:
+            say(out, f"PCI {function.address} has no RDMA device: fails at {_text(step)}")
+
+
+def _text(step: Step) -> str:
+    return printable(f"{step.stage.replace('_', ' ')}: {step.subject}: {step.value}")
 
 
 def _answer(devices: Sequence[DeviceRow]) -> str:

@@ -15,6 +15,10 @@ ROOT: Final = "root"
 NETLINK: Final = "netlink"
 COMMANDS: Final = "cmd"
 VERBS: Final = "verbs"
+LOG: Final = "log"
+
+KERNEL: Final = "kernel"
+"""The one log in LOG."""
 
 TRANSCRIPT: Final = "query"
 """The one transcript in VERBS."""

@@ -17,6 +17,8 @@ from rdmadiag.host import READ_LIMIT, Host
 from rdmadiag.snapshot.layout import (
     COMMANDS,
     FORMAT,
+    KERNEL,
+    LOG,
     META,
     NETLINK,
     REPEATED_FROM,
@@ -45,6 +47,7 @@ class Recording:
     netlink: dict[str, bytes] = field(default_factory=dict)
     commands: dict[str, Ran] = field(default_factory=dict)
     verbs: dict[str, bytes] = field(default_factory=dict)
+    logs: dict[str, bytes] = field(default_factory=dict)
 
     def refuse(self, question: str, subject: str, answer: Missing) -> None:
         """Note that `question` ("read", "list", …) about `subject` was not answered."""
@@ -64,6 +67,7 @@ class Recording:
             "netlink",
             "commands",
             "verbs",
+            "logs",
         ):
             getattr(self, name).update(getattr(other, name))
 
@@ -149,6 +153,12 @@ class RecordingHost:
         self._note("verbs", self.recording.verbs, TRANSCRIPT, answer)
         return answer
 
+    def kernel_log(self, seconds: float, words: Sequence[str], deadline: float) -> bytes | Missing:
+        """See Host."""
+        answer = self._host.kernel_log(seconds, words, deadline)
+        self._note("log", self.recording.logs, KERNEL, answer)
+        return answer
+
 
 def documents(
     recording: Recording,
@@ -162,6 +172,7 @@ def documents(
     """
     files = {f"{NETLINK}/{name}.bin": content for name, content in recording.netlink.items()}
     files |= {f"{VERBS}/{name}.jsonl": content for name, content in recording.verbs.items()}
+    files |= {f"{LOG}/{name}.txt": content for name, content in recording.logs.items()}
     runs = {}
     for name, ran in recording.commands.items():
         files[f"{COMMANDS}/{name}.out"] = ran.stdout

@@ -11,6 +11,8 @@ from rdmadiag.host import READ_LIMIT
 from rdmadiag.snapshot.layout import (
     ABOUT,
     COMMANDS,
+    KERNEL,
+    LOG,
     META,
     NETLINK,
     ROOT,
@@ -26,7 +28,7 @@ T = TypeVar("T")
 _ANSWER_LIMIT: Final = 16 * 1024 * 1024
 _LINKS: Final = 40  # as many as Linux follows, MAXSYMLINKS
 _LINK_TEXT: Final = re.compile(r"(\.\./)+[^\0\n]+")
-_NOT_IN_BARE: Final = ("nldev", "netdev", "process", "verbs")
+_NOT_IN_BARE: Final = ("nldev", "netdev", "process", "system", "verbs", "kernel_log")
 _BARE: Final = Missing(Why.NOT_COLLECTED, "the snapshot holds sysfs files alone")
 
 
@@ -51,7 +53,7 @@ class SnapshotHost:
         self._folders: dict[str, str | Missing] = {}
         prefix = _top(tree)
         self._prefix = prefix
-        for folder in (ROOT, NETLINK, COMMANDS, VERBS):
+        for folder in (ROOT, NETLINK, COMMANDS, VERBS, LOG):
             if tree.kind(f"{prefix}{folder}") == "link":
                 raise SnapshotError(f"{path}: {folder} is a link; a snapshot has a folder there")
         meta = read_meta(tree, prefix, path)
@@ -68,9 +70,7 @@ class SnapshotHost:
         name = utf8(os.path.basename(os.path.normpath(path)))
         self.identity = meta.identity(name.removesuffix(".tar.gz"))
         self.lacks: Mapping[str, Missing] = (
-            dict.fromkeys(("nldev", "netdev", "process", "verbs"), _BARE)
-            if self._bare
-            else meta.lacks
+            dict.fromkeys(_NOT_IN_BARE, _BARE) if self._bare else meta.lacks
         )
 
     def _has(self, name: str) -> bool:
@@ -242,6 +242,14 @@ class SnapshotHost:
             return refused
         content = self._tree.read(f"{self._prefix}{VERBS}/{TRANSCRIPT}.jsonl", _ANSWER_LIMIT)
         return _unasked("verbs") if isinstance(content, Missing) else content
+
+    def kernel_log(self, seconds: float, words: Sequence[str], deadline: float) -> bytes | Missing:
+        """See Host; the recorded lines, whatever was asked for."""
+        refused = self._meta.refused("log", KERNEL)
+        if refused:
+            return refused
+        content = self._tree.read(f"{self._prefix}{LOG}/{KERNEL}.txt", _ANSWER_LIMIT)
+        return _unasked("the kernel's log") if isinstance(content, Missing) else content
 
 
 def _unasked(subject: str) -> Missing:

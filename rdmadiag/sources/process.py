@@ -9,6 +9,7 @@ Nothing is opened but text files; libraries are looked for and not loaded.
 import re
 import stat
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Literal, TypeVar
 
 from rdmadiag.facts import DeviceNode, Limit, Missing, ProcessFacts, VerbsLibrary, Why
@@ -20,15 +21,20 @@ from rdmadiag.sources.text import attribute, malformed
 T = TypeVar("T")
 
 NODES: Final = "/dev/infiniband"
+STATUS: Final = "/proc/self/status"
 
 ENVIRONMENT: Final = (
     "FI_VERBS_",
+    "HCOLL_MAIN_IB",
     "IBV_",
     "MC_GID_INDEX",
     "MLX4_",
     "MLX5_",
+    "MORI_IB_",
+    "MSCCLPP_IB_",
     "NCCL_IB_",
     "NCCL_SOCKET_IFNAME",
+    "NVSHMEM_HCA_",
     "NVSHMEM_IB_",
     "OMPI_MCA_btl_openib_",
     "RDMAV_",
@@ -55,7 +61,8 @@ _PROVIDER: Final = re.compile(r"lib([A-Za-z0-9_]+)-rdmav[0-9]+\.so")
 _LIMIT_ROW: Final = re.compile(
     r"^Max locked memory\s+(unlimited|[0-9]{1,20})\s+(unlimited|[0-9]{1,20})\s+bytes", re.MULTILINE
 )
-_STATUS_ROW: Final = re.compile(r"^(Uid|CapEff):\s+(.*)$", re.MULTILINE)
+_STATUS_ROW: Final = re.compile(r"^(\w+):[ \t]*(.*)$", re.MULTILINE)
+_CPU_LIST: Final = re.compile(r"[0-9]{1,6}(-[0-9]{1,6})?(,[0-9]{1,6}(-[0-9]{1,6})?)*")
 _ALL_UIDS: Final = re.compile(r"\s*0\s+0\s+4294967295\s*")
 
 
@@ -73,15 +80,36 @@ def _limit(text: str) -> int | Literal["unlimited"]:
 
 def parse_effective_uid(raw: bytes) -> int | Missing:
     """/proc/PID/status: the second number of "Uid:"."""
-    fields = dict(_STATUS_ROW.findall(raw.decode("latin-1"))).get("Uid", "").split()
+    fields = _status(raw).get("Uid", "").split()
     if len(fields) < 2 or not re.fullmatch(r"[0-9]{1,10}", fields[1]):
         return malformed(raw, "a process status with Uid")
     return int(fields[1])
 
 
+def _status(raw: bytes) -> dict[str, str]:
+    return dict(_STATUS_ROW.findall(raw.decode("latin-1")))
+
+
+def parse_cpus_allowed(raw: bytes) -> str | Missing:
+    """/proc/PID/status: Cpus_allowed_list, "0-15,32-47"."""
+    return _list_of(raw, "Cpus_allowed_list")
+
+
+def parse_mems_allowed(raw: bytes) -> str | Missing:
+    """/proc/PID/status: Mems_allowed_list, NUMA nodes."""
+    return _list_of(raw, "Mems_allowed_list")
+
+
+def _list_of(raw: bytes, name: str) -> str | Missing:
+    text = _status(raw).get(name, "").strip()
+    if not _CPU_LIST.fullmatch(text):
+        return malformed(raw, f"a process status with {name}")
+    return text
+
+
 def parse_capabilities(raw: bytes) -> tuple[str, ...] | Missing:
     """/proc/PID/status: the names in CapEff that CAPABILITIES lists."""
-    text = dict(_STATUS_ROW.findall(raw.decode("latin-1"))).get("CapEff", "").strip()
+    text = _status(raw).get("CapEff", "").strip()
     if not re.fullmatch(r"[0-9a-fA-F]{1,16}", text):
         return malformed(raw, "a process status with CapEff")
     mask = int(text, 16)
@@ -144,13 +172,13 @@ def parse_provider(name: str) -> str | None:
 
 def read_process(host: Host) -> ProcessFacts:
     """Everything above, of the process that calls."""
-    capabilities = attribute(host, "/proc/self/status", parse_capabilities)
+    status = partial(_of_status, host.read(STATUS))
     netns = host.readlink("/proc/self/ns/net")
     environment = host.environ(ENVIRONMENT)
     return ProcessFacts(
-        uid=attribute(host, "/proc/self/status", parse_effective_uid),
+        uid=status(parse_effective_uid),
         memlock=attribute(host, "/proc/self/limits", parse_memlock),
-        capabilities=capabilities,
+        capabilities=status(parse_capabilities),
         initial_userns=attribute(host, "/proc/self/uid_map", parse_initial_user_namespace),
         nodes=_nodes(host),
         modules=attribute(host, "/proc/modules", parse_modules),
@@ -161,7 +189,17 @@ def read_process(host: Host) -> ProcessFacts:
         container=_container(host),
         library=_library(host),
         environment=environment,
+        cpus_allowed=status(parse_cpus_allowed),
+        mems_allowed=status(parse_mems_allowed),
     )
+
+
+def _of_status(raw: bytes | Missing, parse: Callable[[bytes], T | Missing]) -> T | Missing:
+    """What one parser makes of a status that was read once for all of them."""
+    if isinstance(raw, Missing):
+        return raw
+    value = parse(raw)
+    return Missing(value.why, f"{STATUS}: {value.detail}") if isinstance(value, Missing) else value
 
 
 def _net_table(host: Host, name: str, parse: Callable[[bytes], T | Missing]) -> T | Missing:

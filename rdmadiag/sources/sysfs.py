@@ -263,6 +263,7 @@ def _uverbs(host: Host) -> tuple[UverbsEntry, ...] | Missing:
             device=attribute(host, f"{VERBS_CLASS}/{name}/ibdev", parse_text),
             dev=attribute(host, f"{VERBS_CLASS}/{name}/dev", parse_text),
             abi_version=attribute(host, f"{VERBS_CLASS}/{name}/abi_version", parse_number),
+            modalias=attribute(host, f"{VERBS_CLASS}/{name}/device/modalias", parse_text),
         )
         for name in names
         if name.startswith("uverbs")

@@ -125,6 +125,25 @@ def test_the_json_names_that_programs_rely_on(rdmadiag: Rdmadiag) -> None:
     assert {"name", "seen_by", "driver", "firmware", "node_guid", "ports"} <= set(device)
     assert set(device["seen_by"]) == {"sysfs", "nldev", "verbs", "uverbs_node"}
     assert device["seen_by"]["uverbs_node"] is False
+    assert device["discovery"]["fails_at"] == "node"
+    assert set(device["discovery"]["steps"][0]) == {"stage", "passed", "subject", "value"}
+    assert devices["functions_without_device"] == []
+
+
+def test_a_process_that_was_named_is_looked_at_with_its_parents(rdmadiag: Rdmadiag) -> None:
+    document = rdmadiag("preflight", "--json", "--pid", str(os.getpid())).document
+    system = document["evidence"]["system"]
+    assert system["asked_pid"] == system["ancestors"][0]["pid"] == os.getpid()
+    refused = rdmadiag("preflight", "--sample", "infiniband-two-hca", "--pid", "1")
+    assert refused.code == 64
+    assert "--pid is for a live host" in refused.err
+
+
+def test_a_list_of_devices_does_not_read_the_log(rdmadiag: Rdmadiag) -> None:
+    from rdmadiag.preflight.gather import device_sources
+
+    assert device_sources("linux") == ("sysfs", "nldev", "netdev", "process", "verbs")
+    assert "mac_log" in device_sources("darwin")
 
 
 def test_a_missing_value_says_why(rdmadiag: Rdmadiag) -> None:

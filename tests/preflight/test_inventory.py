@@ -6,6 +6,7 @@ from lab.machine import Machine
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.ib import NetnsMode
+from rdmadiag.preflight.discovery_path import Stage
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.inventory import DeviceRow, inventory
 from rdmadiag.preflight.reconcile import devices
@@ -20,6 +21,8 @@ def test_a_device_seen_everywhere_needs_no_explanation() -> None:
     (row,) = rows(roce_host())
     assert (row.seen_by.sysfs, row.seen_by.nldev, row.seen_by.uverbs_node) == (True, True, True)
     assert row.why_not == ()
+    assert row.discovery
+    assert row.discovery.fails_at is None
     assert (row.driver, row.firmware, row.numa_node) == ("mlx5_core", "22.31.1014", 0)
     (port,) = row.ports
     assert (port.netdev, port.netdev_index, port.rate_gbps) == ("ens1f0np0", 2, 100.0)
@@ -34,12 +37,17 @@ def test_verbs_that_were_not_asked_are_not_a_no() -> None:
 def test_a_node_that_is_not_there_is_explained() -> None:
     (row,) = rows(roce_host().change(nodes={}))
     assert row.seen_by.uverbs_node is False
-    assert row.why_not == ("no character device: udev has not made /dev/infiniband/uverbs0",)
+    assert row.why_not == (
+        "the verbs library does not list it",
+        "no character device: udev has not made /dev/infiniband/uverbs0",
+    )
+    assert row.discovery
+    assert row.discovery.fails_at is Stage.NODE
 
 
 def test_a_container_is_told_that_the_node_is_not_mounted() -> None:
     (row,) = rows(roce_host().change(nodes={}, container="/run/.containerenv"))
-    assert "is not mounted into the container" in row.why_not[0]
+    assert "is not mounted into the container" in row.why_not[-1]
 
 
 def test_without_ib_uverbs_there_can_be_no_node() -> None:
@@ -50,7 +58,10 @@ def test_without_ib_uverbs_there_can_be_no_node() -> None:
 
 def test_a_node_that_may_not_be_opened_is_explained() -> None:
     (row,) = rows(roce_host().change(nodes={"uverbs0": 0o600}, openable=False))
-    assert row.why_not == ("this user may not open /dev/infiniband/uverbs0 (crw-------)",)
+    assert row.why_not == (
+        "the verbs library cannot open it",
+        "this user may not open /dev/infiniband/uverbs0 (crw-------)",
+    )
 
 
 def test_where_dev_may_not_be_listed_the_node_is_not_called_missing() -> None:

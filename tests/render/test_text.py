@@ -48,7 +48,7 @@ def gids(subject: Machine | Evidence, width: int = 100) -> str:
 def device_list(subject: Machine | Evidence, width: int = 100) -> str:
     to, out = paper(width)
     evidence = subject.evidence() if isinstance(subject, Machine) else subject
-    devices_text.show(inventory(devices(evidence), evidence), evidence, to)
+    devices_text.show(inventory(devices(evidence), evidence), evidence, to=to)
     return out.getvalue()
 
 
@@ -191,8 +191,31 @@ def test_devices_say_how_many_and_where_each_is_seen() -> None:
 def test_a_device_not_seen_somewhere_is_explained_above_the_table() -> None:
     lines = device_list(roce_host().change(nodes={}), 120).splitlines()
     assert lines[0].endswith("not seen everywhere: mlx5_0")
-    assert lines[1] == "mlx5_0: no character device: udev has not made /dev/infiniband/uverbs0"
-    assert lines[-1].split()[-1] == "/dev"
+    assert "mlx5_0: no character device: udev has not made /dev/infiniband/uverbs0" in lines
+    assert (
+        "mlx5_0: verbs gets no further than step 3 of 12, node: /dev/infiniband/uverbs0: not there"
+        in lines
+    )
+    assert lines[-1].split()[-2:] == ["verbs", "/dev"]
+
+
+def test_a_function_without_a_device_is_told_above_the_table() -> None:
+    from dataclasses import replace
+
+    from rdmadiag.preflight.discovery_path import functions_without_device
+
+    evidence = roce_host().evidence()
+    (own,) = evidence.sysfs.candidates  # type: ignore[union-attr, misc]
+    lost = replace(own, address="0000:0a:00.0")
+    changed = replace(evidence, sysfs=replace(evidence.sysfs, candidates=(own, lost)))  # type: ignore[type-var]
+    for views in (devices(changed), ()):
+        to, out = paper(120)
+        without = functions_without_device(devices(changed), changed)
+        devices_text.show(inventory(views, changed), changed, without, to)
+        assert (
+            "PCI 0000:0a:00.0 has no RDMA device: fails at kernel: /sys/class/infiniband: "
+            "no device of 0000:0a:00.0" in out.getvalue().splitlines()
+        )
 
 
 def test_a_degraded_pci_link_is_shown_beside_its_address() -> None:

@@ -39,6 +39,7 @@ def every_question(host, deadline):
         "environ": host.environ(("UCX_",)),
         "netlink": host.netlink("nldev-sys-get", 20, b"", deadline),
         "run": host.run(["ibstat", "-l"], deadline),
+        "kernel_log": host.kernel_log(600, ("mlx5",), deadline),
     }
 
 
@@ -54,6 +55,7 @@ def test_answers_are_passed_on_and_noted(memory_host, soon):
     assert noted.environ == {"UCX_TLS": "rc"}
     assert list(noted.netlink) == ["nldev-sys-get"]
     assert noted.commands == {"ibstat_-l": Ran(0, b"mlx5_0\n", b"")}
+    assert noted.logs == {"kernel": b""}
     assert noted.refused == {}
     assert (recorder.identity, recorder.lacks) == (memory_host.identity, memory_host.lacks)
 
@@ -73,6 +75,7 @@ def test_refusals_are_passed_on_and_noted(recording, host_in_memory, soon):
         "environ": {"": refused},
         "netlink": {"nldev-sys-get": answers["netlink"]},
         "run": {"ibstat_-l": answers["run"]},
+        "log": {"kernel": answers["kernel_log"]},
     }
 
 

@@ -14,7 +14,12 @@ from lab.machine import NetDev as LabNetDev
 from rdmadiag import netlink
 from rdmadiag.facts import Address, Missing, NetDev, NetDevFacts, Why
 from rdmadiag.host import LiveHost
-from rdmadiag.sources.netdev import parse_addresses, parse_netdevs, read_netdevs
+from rdmadiag.sources.netdev import (
+    parse_addresses,
+    parse_arp_ignore,
+    parse_netdevs,
+    read_netdevs,
+)
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +129,7 @@ def test_an_ethernet_link_is_told_whole():
         vlan_id=Missing(Why.ABSENT, "IFLA_VLAN_ID"),
         lower=Missing(Why.ABSENT, "IFLA_LINK"),
         addresses=addresses[7],
+        arp_ignore=Missing(Why.ABSENT, "IFLA_INET_CONF"),
     )
 
 
@@ -284,16 +290,47 @@ def test_an_interrupted_dump_is_asked_for_once_more(memory_host, replies, soon, 
 
 def test_a_dump_that_is_whole_is_asked_for_once(memory_host, soon):
     read_netdevs(memory_host, soon)
-    assert [name for _, name in memory_host.asked] == ["route-getaddr", "route-getlink"]
+    asked = [name for question, name in memory_host.asked if question == "netlink"]
+    assert asked == ["route-getaddr", "route-getlink"]
 
 
 def test_an_empty_namespace_has_no_netdevs(memory_host, soon):
     memory_host.recording.netlink |= {"route-getlink": b"", "route-getaddr": b""}
-    assert read_netdevs(memory_host, soon) == NetDevFacts(())
+    assert read_netdevs(memory_host, soon) == NetDevFacts((), 0)
+
+
+def inet_conf(*values, family=2, kind=1):
+    """IFLA_AF_SPEC with an IPv4 configuration of its own, as inet_fill_link_af writes it."""
+    conf = attribute(kind, b"".join(struct.pack("=i", value) for value in values))
+    return attribute(10, b"") + attribute(family, conf)
+
+
+@pytest.mark.parametrize(
+    ("af_spec", "expected"),
+    [
+        pytest.param(inet_conf(*range(33)), 18, id="the nineteenth value of the array"),
+        pytest.param(inet_conf(*range(19)), 18, id="an array that ends there"),
+        pytest.param(inet_conf(*range(18)), Why.ABSENT, id="an older, shorter array"),
+        pytest.param(inet_conf(*range(33), family=7), Why.ABSENT, id="another family's"),
+        pytest.param(inet_conf(*range(33), kind=2), Why.ABSENT, id="another attribute"),
+        pytest.param(b"", Why.ABSENT, id="nothing"),
+    ],
+)
+def test_arp_ignore_stands_in_the_ipv4_configuration(af_spec, expected):
+    found = parse_arp_ignore(af_spec)
+    assert (found.why if isinstance(found, Missing) else found) == expected
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_of_a_configuration_are_a_number_or_missing(raw):
+    assert isinstance(parse_arp_ignore(raw), int | Missing)
 
 
 def test_this_machine_is_told_as_sysfs_tells_it(soon):
     found = read_netdevs(LiveHost(), soon)
+    for netdev in found.netdevs:
+        with open(f"/proc/sys/net/ipv4/conf/{netdev.name}/arp_ignore") as file:
+            assert netdev.arp_ignore == int(file.read())
     assert {netdev.name for netdev in found.netdevs} == set(os.listdir("/sys/class/net"))
     loopback = found.netdev("lo")
     with open("/sys/class/net/lo/address") as file:

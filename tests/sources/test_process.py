@@ -19,11 +19,15 @@ Max address space         unlimited            unlimited            bytes
 """
 STATUS = b"""Name:\tpython3
 State:\tR (running)
+PPid:\t1200
 Uid:\t1000\t1001\t1000\t1000
 Gid:\t1000\t1000\t1000\t1000
 CapPrm:\t000001ffffffffff
 CapEff:\t0000000000005000
 CapBnd:\t000001ffffffffff
+Cpus_allowed:\tffff
+Cpus_allowed_list:\t0-7,16-23
+Mems_allowed_list:\t0
 """
 NET_DEV = b"""Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs
@@ -38,6 +42,8 @@ PARSERS = {
     "limits": (process.parse_memlock, LIMITS, Limit),
     "uid": (process.parse_effective_uid, STATUS, int),
     "capabilities": (process.parse_capabilities, STATUS, tuple),
+    "cpus_allowed": (process.parse_cpus_allowed, STATUS, str),
+    "mems_allowed": (process.parse_mems_allowed, STATUS, str),
     "modules": (process.parse_modules, b"ib_core 1 0 - Live 0x0\n", tuple),
     "net_dev": (process.parse_net_dev, NET_DEV, tuple),
     "if_inet6": (process.parse_if_inet6, INET6, dict),
@@ -223,7 +229,7 @@ def test_a_healthy_machine_is_told_whole(memory_host):
 
 
 FILES = {
-    "/proc/self/status": {"uid", "capabilities"},
+    "/proc/self/status": {"uid", "capabilities", "cpus_allowed", "mems_allowed"},
     "/proc/self/limits": {"memlock"},
     "/proc/self/uid_map": {"initial_userns"},
     "/proc/modules": {"modules"},
@@ -332,6 +338,20 @@ def test_a_variable_that_only_begins_like_the_sign_is_none(memory_host):
     assert read_process(memory_host).container is None
 
 
+# --- CPUs --------------------------------------------------------
+
+
+def test_cpus_and_memory_that_the_process_may_use_are_told():
+    assert process.parse_cpus_allowed(STATUS) == "0-7,16-23"
+    assert process.parse_mems_allowed(STATUS) == "0"
+
+
+@pytest.mark.parametrize("text", ["", "none", "0-", "0,,1", "1" * 9], ids=repr)
+def test_a_list_that_makes_no_sense_is_malformed(text):
+    raw = f"Cpus_allowed_list:\t{text}\n".encode()
+    assert process.parse_cpus_allowed(raw).why is Why.MALFORMED
+
+
 # --- libraries --------------------------------------------------------------------------
 
 
@@ -416,3 +436,4 @@ def test_this_process_is_told_as_it_is():
     assert found.netns.startswith("net:[")
     assert "lo" in found.netdevs
     assert isinstance(found.memlock, Limit)
+    assert isinstance(found.cpus_allowed, str)

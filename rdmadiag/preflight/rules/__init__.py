@@ -1,38 +1,104 @@
-"""The rules: one file a family; `CATALOGUE` holds every rule by its code."""
+"""The rules: one file a family; `CATALOGUE` holds every rule by its code.
 
-from collections.abc import Iterator
-from typing import Final
+A family is imported where it could say anything of what was found: half of them speak of
+Macs, of GPUs or of lines in a log.
+"""
 
-from rdmadiag.preflight.rules import (
-    access,
-    discovery,
-    gids,
-    mac_host,
-    mac_log,
-    ports,
-    provider,
-    sources,
-    thunderbolt_address,
-    thunderbolt_link,
-    thunderbolt_resources,
-    witnesses,
-)
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from rdmadiag.facts import Missing
+from rdmadiag.preflight.evidence import LINUX_ONLY, MACOS_ONLY
+from rdmadiag.preflight.reconcile import Protocol
 from rdmadiag.preflight.rules.rule import Case, Rule
 from rdmadiag.preflight.verdict import Finding
 
-_FAMILIES: Final = (
-    *(discovery, mac_host, provider, access, mac_log),
-    *(ports, thunderbolt_link, thunderbolt_address, thunderbolt_resources),
-    *(gids, witnesses, sources),
-)
-"""Lowest cause first: of findings that weigh the same, the first is the answer."""
+if TYPE_CHECKING:
+    CATALOGUE: dict[str, Rule]
 
-CATALOGUE: Final[dict[str, Rule]] = {
-    rule.code: rule for family in _FAMILIES for rule in family.RULES
-}
+
+def _always(case: Case) -> bool:
+    return True
+
+
+def _mac(case: Case) -> bool:
+    evidence = case.evidence
+    sources = (evidence.macos, evidence.ioreg, evidence.thunderbolt, evidence.mac_network)
+    return (
+        evidence.sysfs == LINUX_ONLY
+        or any(source != MACOS_ONLY for source in (*sources, evidence.mac_log))
+        or any(port.protocol is Protocol.THUNDERBOLT for _, port in case.ports)
+    )
+
+
+def _linux_devices(case: Case) -> bool:
+    return bool(case.devices) and case.evidence.sysfs != LINUX_ONLY
+
+
+def _netdevs(case: Case) -> bool:
+    return any(port.protocol in (Protocol.ROCE, Protocol.IWARP) for _, port in case.ports)
+
+
+def _variables(case: Case) -> bool:
+    process = case.evidence.process
+    return not isinstance(process, Missing) and bool(process.environment)
+
+
+def _gpus(case: Case) -> bool:
+    system = case.evidence.system
+    return not isinstance(system, Missing) and bool(system.gpus.functions)
+
+
+def _log(case: Case) -> bool:
+    log = case.evidence.kernel_log
+    return not isinstance(log, Missing) and bool(log.lines)
+
+
+_FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
+    ("discovery", _always),
+    ("mac_host", _mac),
+    ("provider", _always),
+    ("access", _always),
+    ("mac_log", _mac),
+    ("kernel_log", _log),
+    ("ports", _always),
+    ("thunderbolt_link", _mac),
+    ("thunderbolt_address", _mac),
+    ("thunderbolt_resources", _mac),
+    ("gids", _always),
+    ("environment", _variables),
+    ("netdevs", _netdevs),
+    ("speed", _linux_devices),
+    ("gpu", _gpus),
+    ("kinds", _linux_devices),
+    ("witnesses", _always),
+    ("sources", _always),
+)
+"""Each with when it may speak. Lowest cause first: of findings that weigh the same, the
+first is the answer."""
+
+
+def _rules(family: str) -> tuple[Rule, ...]:
+    rules: tuple[Rule, ...] = import_module(f"{__name__}.{family}").RULES
+    return rules
+
+
+@cache
+def _catalogue() -> dict[str, Rule]:
+    return {rule.code: rule for family, _ in _FAMILIES for rule in _rules(family)}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "CATALOGUE":
+        return _catalogue()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def findings(case: Case) -> Iterator[Finding]:
     """Everything that the rules say of `case`."""
-    for rule in CATALOGUE.values():
-        yield from rule.check(case)
+    for family, may_speak in _FAMILIES:
+        if may_speak(case):
+            for rule in _rules(family):
+                yield from rule.check(case)

@@ -1,23 +1,29 @@
 """Whether this process could use a device: node, libraries, locked memory."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from rdmadiag.facts import DeviceNode, Limit, Missing, ProcessFacts
+from rdmadiag.facts import DeviceNode, Limit, Missing, ProcessFacts, present
 from rdmadiag.preflight.access import (
     MEMLOCK_WARN,
     Library,
     Memlock,
+    carries,
+    has_stale_node,
     ignores_memlock,
     library,
     memlock,
     node_access,
+    node_number,
 )
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.reconcile import DeviceView
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.rdma_drivers import provider_of
+
+if TYPE_CHECKING:
+    from rdmadiag.facts.system import Ancestor, SystemFacts
 
 
 @rule(
@@ -29,6 +35,10 @@ from rdmadiag.rdma_drivers import provider_of
     (
         "https://github.com/kvcache-ai/Mooncake/issues/102",
         "https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/169",
+    ),
+    remedy=(
+        "sudo udevadm trigger --action=add --subsystem-match=infiniband_verbs",
+        "docker run --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 IMAGE",
     ),
 )
 def uverbs_node_missing(speaker: Speaker, case: Case) -> Iterator[Finding]:
@@ -78,6 +88,7 @@ def _make_node(evidence: Evidence, name: str | None) -> tuple[str, ...]:
     "The node is there, and its mode or owner keeps this user from opening it: "
     'programs say "Failed to open device".',
     ("https://github.com/linux-rdma/rdma-core/blob/master/Documentation/udev.md",),
+    remedy=("sudo chmod 0666 /dev/infiniband/uverbsN   # the mode that the kernel asks udev for",),
 )
 def uverbs_node_not_openable(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """access(2) says no."""
@@ -107,6 +118,42 @@ def _open_node(path: str, node: DeviceNode) -> tuple[str, ...]:
     )
 
 
+@rule(
+    "uverbs-node-stale",
+    Severity.CRITICAL,
+    "Character device of another number",
+    "The node has the right name, and its number is not the one that the kernel gave the device: "
+    "a node that was made by hand or passed into a container before a driver was reloaded or the "
+    "host restarted. Opening it fails, or opens another device.",
+    ("https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/169",),
+    remedy=(
+        "sudo udevadm trigger --action=add --subsystem-match=infiniband_verbs",
+        "# a container: start it anew, so that it gets the node of today",
+    ),
+)
+def uverbs_node_stale(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Same name, another device."""
+    for device in case.devices:
+        if not has_stale_node(device, case.evidence):
+            continue
+        access = node_access(device, case.evidence)
+        expected = node_number(device, case.evidence)
+        assert access
+        assert access.node
+        path = f"/dev/infiniband/{access.node.name}"
+        yield speaker.finding(
+            f"{device.name}: {path} is {seen(access.node.dev)}, and the device is {expected}",
+            device=device.name,
+            evidence=[
+                Proof("process", path, seen(access.node.dev)),
+                Proof(
+                    "sysfs", f"/sys/class/infiniband_verbs/{access.node.name}/dev", seen(expected)
+                ),
+            ],
+            remedy=_make_node(case.evidence, access.node.name),
+        )
+
+
 def _owner(node: DeviceNode) -> str:
     return f"{node.mode} uid {node.uid} gid {node.gid}"
 
@@ -119,6 +166,10 @@ def _owner(node: DeviceNode) -> str:
     "others then fall back to TCP without an error. A program that brings its own copy is not "
     "concerned.",
     ("https://github.com/vllm-project/vllm/issues/42075",),
+    remedy=(
+        "sudo apt-get install -y libibverbs1 ibverbs-providers   # Debian, Ubuntu",
+        "sudo dnf install -y libibverbs   # Fedora, RHEL and relatives",
+    ),
 )
 def verbs_library_missing(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """One finding for the host."""
@@ -150,6 +201,10 @@ def _searched(evidence: Evidence) -> Proof:
     "libibverbs is there, and the provider library that speaks to this device's driver is not: "
     "libibverbs drops the device silently.",
     ("https://github.com/linux-rdma/rdma-core/blob/master/Documentation/libibverbs.md",),
+    remedy=(
+        "sudo apt-get install -y libibverbs1 ibverbs-providers   # Debian, Ubuntu",
+        "sudo dnf install -y libibverbs   # Fedora, RHEL and relatives",
+    ),
 )
 def provider_library_missing(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """One finding a device."""
@@ -179,10 +234,16 @@ def _providers(evidence: Evidence, device: DeviceView) -> str:
     "Verbs lock what they register. With 64 KiB not even a completion queue can be had "
     "(critical); with 8 MiB, the default of many distributions, registering application "
     "buffers fails with ENOMEM (warn). A process with CAP_IPC_LOCK is exempt, but the programs "
-    "that it starts as another user are not: there the finding is one step milder.",
+    "that it starts as another user are not: there the finding is one step milder. The process "
+    "that this one has the limit from stands in the evidence.",
     (
         "https://github.com/openucx/ucx/issues/8229",
         "https://github.com/NVIDIA/nccl-tests/issues/206",
+    ),
+    remedy=(
+        "ulimit -l unlimited   # where the hard limit allows it",
+        "echo '* - memlock unlimited' | sudo tee /etc/security/limits.d/rdma.conf   # log in again",
+        "docker run --ulimit memlock=-1 --cap-add=IPC_LOCK IMAGE",
     ),
 )
 def memlock_too_low(speaker: Speaker, case: Case) -> Iterator[Finding]:
@@ -214,8 +275,112 @@ def memlock_too_low(speaker: Speaker, case: Case) -> Iterator[Finding]:
     yield speaker.finding(
         f"locked memory is limited to {_kib(limit)}: {whom} {consequence}",
         severity=severity,
-        evidence=[Proof("process", "/proc/self/limits: Max locked memory", _limits(limit))],
+        evidence=[
+            Proof("process", "/proc/self/limits: Max locked memory", _limits(limit)),
+            *_inherited(case.evidence.system, limit),
+        ],
         remedy=_raise_memlock(process, limit),
+    )
+
+
+def _inherited(system: "SystemFacts | Missing", limit: Limit) -> tuple[Proof, ...]:
+    """The highest of the parents that have the same limit, one after the other."""
+    origin = None
+    if isinstance(system, Missing):
+        return ()
+    for parent in present(system.ancestors) if system.asked_pid is None else ():
+        if isinstance(parent.memlock, Missing) or parent.memlock.soft != limit.soft:
+            break
+        origin = parent
+    return (_of_ancestor(origin),) if origin else ()
+
+
+def _of_ancestor(ancestor: "Ancestor") -> Proof:
+    limit = ancestor.memlock
+    shown = seen(limit) if isinstance(limit, Missing) else _limits(limit)
+    path = f"/proc/{ancestor.pid}/limits: Max locked memory"
+    return Proof("process", path, f"{seen(ancestor.name)}: {shown}")
+
+
+@rule(
+    "launcher-memlock-too-low",
+    Severity.WARN,
+    "Locked-memory limit of the launcher too low",
+    "A job inherits the limit of the daemon that starts it, not that of your shell. With --pid "
+    "the process of that number is looked at: 64 KiB are critical, up to 64 MiB a warning, as "
+    "for this process itself. Without it the parents of this process are, up to but without "
+    "init; one with a low limit is a note, since this process, which descends from it, was "
+    "given more: whether jobs are too depends on how they are started.",
+    (
+        "https://github.com/openucx/ucx/issues/7930",
+        "https://github.com/open-mpi/ompi/issues/12345",
+    ),
+    remedy=(
+        "rdmadiag preflight --pid $(pgrep -o slurmd)",
+        "sudo systemctl edit UNIT   # [Service] LimitMEMLOCK=infinity, then restart it",
+    ),
+)
+def launcher_memlock_too_low(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """What a job will start with."""
+    system = case.evidence.system
+    if not case.devices or isinstance(system, Missing):
+        return
+    chain = tuple(present(system.ancestors))
+    if system.asked_pid is not None:
+        for asked in chain[:1]:
+            yield from _asked_process(speaker, asked)
+        return
+    low = [
+        each
+        for each in chain
+        if each.pid != 1 and carries(each.memlock) in (Memlock.LOW, Memlock.NONE)
+    ]
+    if not low or memlock(case.evidence.process) is not Memlock.ENOUGH:
+        return  # where this process's own limit is low, that is said
+    nearest = low[0]
+    assert not isinstance(nearest.memlock, Missing)
+    yield speaker.finding(
+        f"{_named(nearest)}, above this process, is limited to {_kib(nearest.memlock)} of locked "
+        "memory; jobs that it starts may be too",
+        severity=Severity.INFO,
+        evidence=[_of_ancestor(each) for each in low],
+        remedy=_raise_launcher(nearest),
+    )
+
+
+def _asked_process(speaker: Speaker, asked: "Ancestor") -> Iterator[Finding]:
+    level = carries(asked.memlock)
+    if level is Memlock.ENOUGH:
+        return
+    if isinstance(asked.memlock, Missing):
+        yield speaker.finding(
+            f"the limit on locked memory of process {asked.pid} could not be read",
+            severity=Severity.UNKNOWN,
+            evidence=[_of_ancestor(asked)],
+            remedy=(f"sudo grep 'Max locked memory' /proc/{asked.pid}/limits",),
+        )
+        return
+    none = level is Memlock.NONE
+    consequence = "cannot create queues" if none else "cannot register large buffers"
+    yield speaker.finding(
+        f"{_named(asked)} is limited to {_kib(asked.memlock)} of locked memory: what it starts "
+        f"inherits that, and {consequence}",
+        severity=Severity.CRITICAL if none else Severity.WARN,
+        evidence=[_of_ancestor(asked)],
+        remedy=_raise_launcher(asked),
+    )
+
+
+def _named(ancestor: "Ancestor") -> str:
+    name = "process" if isinstance(ancestor.name, Missing) else ancestor.name
+    return f"{name} ({ancestor.pid})"
+
+
+def _raise_launcher(launcher: "Ancestor") -> tuple[str, ...]:
+    return (
+        f"systemctl status {launcher.pid}   # which unit is it of?",
+        "sudo systemctl edit UNIT   # [Service] LimitMEMLOCK=infinity, then restart it",
+        f"sudo prlimit --pid {launcher.pid} --memlock=unlimited:unlimited   # until it restarts",
     )
 
 
@@ -242,8 +407,10 @@ def _raise_memlock(process: ProcessFacts, limit: Limit) -> tuple[str, ...]:
 
 RULES: Final[tuple[Rule, ...]] = (
     uverbs_node_missing,
+    uverbs_node_stale,
     uverbs_node_not_openable,
     verbs_library_missing,
     provider_library_missing,
     memlock_too_low,
+    launcher_memlock_too_low,
 )

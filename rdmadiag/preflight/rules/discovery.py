@@ -28,6 +28,11 @@ from rdmadiag.rdma_drivers import ALWAYS_RDMA, RDMA_MODULE_OF_PCI_DRIVER, SOFTWA
     "device that lives in another network namespace. Unknown rather than critical: on a host "
     "that was never meant to have one, this is the expected answer.",
     ("https://github.com/linux-rdma/rdma-core/blob/master/Documentation/libibverbs.md",),
+    remedy=(
+        "lspci -nn | grep -i -e infiniband -e ethernet",
+        "sudo modprobe MODULE   # the one that the summary names",
+        "rdma link",
+    ),
 )
 def no_rdma_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Nothing that any witness names."""
@@ -136,6 +141,10 @@ def _other_namespace(evidence: Evidence) -> tuple[str, tuple[str, ...]] | None:
     "Device without readable ports",
     "sysfs names the device, and its ports could not be read: the driver is being loaded or "
     "unloaded, the class link dangles, or a copied tree is incomplete.",
+    remedy=(
+        "ls -l /sys/class/infiniband/DEVICE/",
+        "sudo dmesg | tail -50",
+    ),
 )
 def device_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """A name with nothing behind it."""
@@ -165,6 +174,10 @@ def device_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "well have it. Where the switch, the release or the hardware explains it, that is said "
     "instead.",
     (TN3205,),
+    remedy=(
+        "rdma_ctl status",
+        "system_profiler SPThunderboltDataType | grep Speed",
+    ),
 )
 def no_thunderbolt_rdma_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Nothing that another rule explains."""

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from rdmadiag.facts import GidEntry, Missing
+from rdmadiag.gid.gid import Family, Scope
 from rdmadiag.gid.route import NetDevState, NoRoute, Route, select_route_gid
-from rdmadiag.ib import LinkLayer
+from rdmadiag.ib import GidType, LinkLayer
 from rdmadiag.preflight.reconcile import PortView, Protocol
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
@@ -28,6 +29,10 @@ def _roce_ports(case: Case) -> Iterator[PortView]:
     (
         "https://github.com/NVIDIA/nccl/issues/1573",
         "https://github.com/kvcache-ai/Mooncake/issues/1592",
+    ),
+    remedy=(
+        "sudo ip address add ADDRESS/PREFIX dev NETDEV",
+        "# in a container: host networking, or a netdev of the NIC (SR-IOV, macvlan) in the pod",
     ),
 )
 def no_usable_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
@@ -78,6 +83,7 @@ def _add_address(port: PortView) -> tuple[str, ...]:
     Severity.UNKNOWN,
     "GID table unreadable",
     "The GID table, or rows of it, could not be read: which GID routes cannot be told.",
+    remedy=("grep . /sys/class/infiniband/DEVICE/ports/PORT/gids/*",),
 )
 def gid_table_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Not looked at is not empty."""
@@ -119,6 +125,7 @@ def _dead_route(case: Case, state: NetDevState) -> Iterator[tuple[PortView, GidE
     "The port says ACTIVE, and the netdev that its best GID belongs to is down: RTR finds no "
     "route from that address.",
     ("https://github.com/NVIDIA/nccl/issues/749",),
+    remedy=("sudo ip link set dev NETDEV up",),
 )
 def route_netdev_down(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """No better entry was left."""
@@ -143,6 +150,7 @@ def route_netdev_down(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/101",
         "https://github.com/NVIDIA/nccl/issues/925",
     ),
+    remedy=("# a container needs host networking, or a netdev of the NIC (SR-IOV, macvlan)",),
 )
 def route_netdev_absent(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Visible through sysfs, out of reach."""
@@ -169,6 +177,10 @@ def route_netdev_absent(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "network namespace: traffic takes another address, perhaps a link-local one, perhaps "
     "another VLAN's.",
     ("https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/101",),
+    remedy=(
+        "ip -brief link",
+        "rdmadiag gids --device DEVICE:PORT",
+    ),
 )
 def route_fallback(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """The choice would be another if every netdev were up."""
@@ -203,6 +215,126 @@ def _dead_text(name: str, state: NetDevState) -> str:
     return f"{name} is {where}"
 
 
+def _sendable(case: Case) -> Iterator[tuple[PortView, tuple[GidEntry, ...]]]:
+    """Ports whose whole table is known and whose route no graver rule speaks of."""
+    dead = (NetDevState.DOWN, NetDevState.ABSENT)
+    for port in _roce_ports(case):
+        if isinstance(port.gids, Missing) or port.gids.unreadable or port.route_entry is None:
+            continue
+        if port.route_netdev_state not in dead and not port.routes_by_unassigned_address:
+            yield port, port.gids.entries
+
+
+def _route_proof(port: PortView) -> Proof:
+    entry = port.route_entry
+    assert entry
+    return port_attribute(port, f"gids/{entry.index}", entry.gid)
+
+
+@rule(
+    "gid-link-local-only",
+    Severity.WARN,
+    "Link-local GIDs alone",
+    "Every GID of the port is link-local: its netdev has no address but fe80:: (or 169.254). It "
+    "reaches peers on the same link at most; programs that look for an IPv4 GID find none, and "
+    "those that take what is there time out when the peer is behind a router or another VLAN.",
+    (
+        "https://github.com/NVIDIA/nccl/issues/426",
+        "https://github.com/kvcache-ai/Mooncake/issues/113",
+        "https://github.com/openucx/ucx/issues/10939",
+    ),
+    remedy=("sudo ip address add ADDRESS/PREFIX dev NETDEV",),
+)
+def gid_link_local_only(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """There is a GID, and it does not reach far."""
+    for port, entries in _sendable(case):
+        if any(entry.gid.scope is not Scope.LINK_LOCAL for entry in entries):
+            continue
+        entry = port.route_entry
+        assert entry
+        yield speaker.finding(
+            f"{port.name} has link-local GIDs alone; the best is {entry.index} ({entry.gid})",
+            device=port.device,
+            port=port.number,
+            evidence=[_route_proof(port)],
+            remedy=_add_address(port),
+        )
+
+
+@rule(
+    "gid-v1-only",
+    Severity.WARN,
+    "RoCE v1 GIDs alone",
+    "No GID of the port is RoCE v2. RoCE v1 is an Ethernet protocol of its own: it passes no "
+    "router, and a peer that sends RoCE v2 is not heard. The adapter may be too old for v2, or "
+    "its driver may be set to v1.",
+    (
+        "https://github.com/NVIDIA/nccl/issues/426",
+        "https://github.com/NVIDIA/nccl/issues/769",
+    ),
+    remedy=(
+        "cma_roce_mode -d DEVICE -p PORT   # the mode of rdma_cm",
+        "# a driver option or newer firmware may bring RoCE v2",
+    ),
+)
+def gid_v1_only(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Where each type is known."""
+    for port, entries in _sendable(case):
+        if any(entry.type is not GidType.ROCE_V1 for entry in entries):
+            continue
+        yield speaker.finding(
+            f"{port.name} has RoCE v1 GIDs alone: not routable, and deaf to RoCE v2",
+            device=port.device,
+            port=port.number,
+            evidence=[
+                port_attribute(port, f"gid_attrs/types/{entry.index}", "IB/RoCE v1")
+                for entry in entries[:2]
+            ],
+            remedy=(
+                f"cma_roce_mode -d {port.device} -p {port.number}   # the mode of rdma_cm",
+                "# a driver option or newer firmware may bring RoCE v2; both ends need the same",
+            ),
+        )
+
+
+@rule(
+    "gid-ipv6-only",
+    Severity.WARN,
+    "No IPv4 GID",
+    "The port has routable IPv6 GIDs and none of an IPv4 address. Many programs pick IPv4 GIDs "
+    "alone and then say that no GID is suitable, or take index 0; they have to be told the "
+    "index or the family.",
+    (
+        "https://github.com/kvcache-ai/Mooncake/issues/1593",
+        "https://github.com/uccl-project/uccl/issues/803",
+    ),
+    remedy=(
+        "export NCCL_IB_GID_INDEX=INDEX   # or NCCL_IB_ADDR_FAMILY=AF_INET6",
+        "export UCX_IB_GID_INDEX=INDEX",
+    ),
+)
+def gid_ipv6_only(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """RoCE v2, routable, and not what pickers look for."""
+    for port, entries in _sendable(case):
+        entry = port.route_entry
+        assert entry
+        if any(each.gid.family is Family.IPV4 for each in entries):
+            continue
+        if entry.gid.scope is Scope.LINK_LOCAL or entry.type is GidType.ROCE_V1:
+            continue
+        yield speaker.finding(
+            f"{port.name} has no IPv4 GID; programs must be told to use {entry.index} "
+            f"({entry.gid})",
+            device=port.device,
+            port=port.number,
+            evidence=[_route_proof(port)],
+            remedy=(
+                f"export NCCL_IB_GID_INDEX={entry.index}   # or NCCL_IB_ADDR_FAMILY=AF_INET6",
+                f"export UCX_IB_GID_INDEX={entry.index}",
+            ),
+        )
+
+
 def _route_proofs(port: PortView, entry: GidEntry, netdev: str) -> tuple[Proof, ...]:
     return (
         port_attribute(port, f"gids/{entry.index}", entry.gid),
@@ -217,4 +349,7 @@ RULES: Final[tuple[Rule, ...]] = (
     route_netdev_down,
     route_netdev_absent,
     route_fallback,
+    gid_v1_only,
+    gid_link_local_only,
+    gid_ipv6_only,
 )

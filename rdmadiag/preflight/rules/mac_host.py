@@ -53,6 +53,7 @@ def _speeds(evidence: Evidence) -> list[Proof]:
         "https://github.com/ml-explore/mlx/issues/3777",
         "https://github.com/exo-explore/exo/issues/2186",
     ),
+    remedy=("# use TCP: the ring backend of MLX, or exo without RDMA",),
 )
 def thunderbolt_4(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """By the receptacles' own maximum, or the driver's words."""
@@ -81,6 +82,7 @@ def thunderbolt_4(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "macOS without RDMA",
     "RDMA over Thunderbolt came with macOS 26.2; before it there is neither rdma_ctl nor librdma.",
     (TN3205,),
+    remedy=("softwareupdate --list   # the same release and build on every Mac of the cluster",),
 )
 def macos_too_old(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """No rdma_ctl, and a release that explains it."""
@@ -108,6 +110,7 @@ def macos_too_old(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "rdma_ctl says disabled. The switch is a global flag that only Recovery can set, with "
     "somebody at the machine; over the network it cannot be done.",
     (TN3205,),
+    remedy=("rdma_ctl enable   # in Recovery's Terminal, at the machine; then restart",),
 )
 def rdma_disabled(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """The flag, on hardware that could."""
@@ -140,6 +143,7 @@ _LOOK_FIRST: Final = (
     Severity.UNKNOWN,
     "Whether RDMA is switched on cannot be told",
     "rdma_ctl gave no answer on a macOS that should have it.",
+    remedy=("rdma_ctl status",),
 )
 def rdma_switch_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Not on, not off."""
@@ -162,6 +166,7 @@ def rdma_switch_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "On a Mac Studio the Thunderbolt port next to the Ethernet socket (en2) has no RDMA. A "
     "warning where another port is active.",
     ("https://github.com/exo-explore/exo/pull/1551",),
+    remedy=("# move the cable to another Thunderbolt port",),
 )
 def mac_studio_ethernet_port(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """A cable in the one port that cannot."""
@@ -198,6 +203,7 @@ def mac_studio_ethernet_port(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "Idle sleep is on. Thunderbolt has no wake on LAN, and providers have been found wedged after "
     "a night or a quiet half hour; Apple asks to disable sleep.",
     (TN3205, "https://github.com/exo-explore/exo/issues/1711"),
+    remedy=("sudo pmset -a sleep 0",),
 )
 def sleep_enabled(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Only where there is RDMA to lose."""
@@ -219,6 +225,10 @@ def sleep_enabled(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "A panic report of the week before this boot, or since it, names AppleThunderboltRDMA. Older "
     "ones are a note.",
     ("https://github.com/ml-explore/mlx/issues/3207",),
+    remedy=(
+        "ls /Library/Logs/DiagnosticReports/*.panic",
+        "sw_vers -buildVersion   # report both to Apple",
+    ),
 )
 def rdma_panic(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """The newest report that names it."""

@@ -23,6 +23,10 @@ from rdmadiag.preflight.verdict import Finding, Proof, Severity
         "https://github.com/exo-explore/exo/issues/1712",
         "https://pkg.go.dev/github.com/tmc/apple/x/rdma",
     ),
+    remedy=(
+        "# no further RTR before a reboot",
+        "sudo shutdown -r now",
+    ),
 )
 def recent_rtr_failure(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Evidence of harm."""
@@ -75,6 +79,10 @@ def _causes() -> Iterator[str]:
     "Not a sign of harm; without a line there is no sign of health either, and no RTR attempt "
     "is permitted.",
     ("https://pkg.go.dev/github.com/tmc/apple/x/rdma",),
+    remedy=(
+        "ibv_devinfo >/dev/null && rdmadiag preflight",
+        "rdmadiag preflight --log-last 1h",
+    ),
 )
 def no_recent_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Quiet is not the same as unreadable."""
@@ -98,6 +106,7 @@ def no_recent_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
     Severity.UNKNOWN,
     "Lines of the log could not be read",
     "Some lines that log show printed make no sense: a failed RTR may be among them.",
+    remedy=("rdmadiag preflight",),
 )
 def log_incomplete(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """A part of the window was not seen."""

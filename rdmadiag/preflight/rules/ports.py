@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from rdmadiag.facts import Missing, NetDev
+from rdmadiag.facts import Missing, NetDev, Why
 from rdmadiag.ib import NO_LID, PhysState, PortState
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.reconcile import PortView, Protocol
@@ -35,6 +35,11 @@ def _is_down(port: PortView) -> bool:
     "that is down. A warning where another port of the host is active and this one was not "
     "asked for with --device: it may simply be unused.",
     ("https://docs.kernel.org/infiniband/sysfs.html",),
+    remedy=(
+        "sudo ip link set dev NETDEV up   # where it is down",
+        "ibstat DEVICE PORT",
+        "# check the cable, and that the far port is up",
+    ),
 )
 def link_not_up(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Physical state first: nothing above it can work."""
@@ -106,6 +111,10 @@ def _link_cause(port: PortView, netdevs: tuple[NetDev, ...]) -> tuple[str, tuple
     "An InfiniBand port whose link is up stays in INIT, with SM LID 0, until a subnet manager "
     "has found it: no LID, no routes, no traffic.",
     ("https://docs.kernel.org/infiniband/sysfs.html",),
+    remedy=(
+        "sudo sminfo -C DEVICE -P PORT   # does a subnet manager answer?",
+        "sudo systemctl enable --now opensm   # on one host of this fabric, if none does",
+    ),
 )
 def no_subnet_manager(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """INIT on InfiniBand, and nobody manages."""
@@ -151,6 +160,10 @@ def _has_no_link(port: PortView) -> bool:
     "InfiniBand with a subnet manager: it has not (yet) configured the port. A warning where "
     "another port is active and this one was not asked for.",
     ("https://docs.kernel.org/infiniband/sysfs.html",),
+    remedy=(
+        "rdma link show DEVICE/PORT",
+        "sudo dmesg | tail -50",
+    ),
 )
 def port_not_active(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """What neither the link nor a missing subnet manager explains."""
@@ -185,6 +198,7 @@ def port_not_active(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "Port state unreadable",
     "No witness could read the port's state: the driver is being unloaded, the firmware does "
     "not answer, or a copied tree is incomplete.",
+    remedy=("cat /sys/class/infiniband/DEVICE/ports/PORT/state",),
 )
 def port_state_unknown(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Neither up nor down."""
@@ -210,6 +224,7 @@ def port_state_unknown(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "LID unreadable",
     "An InfiniBand port is ACTIVE, and its LID could not be read: whether it can be reached "
     "cannot be told.",
+    remedy=("ibstat DEVICE PORT",),
 )
 def lid_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """InfiniBand routes by LID."""
@@ -226,10 +241,76 @@ def lid_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
             )
 
 
+_MEMBER: Final = 0x7FFF  # the key; the bit above it is full membership
+_FULL: Final = 0x8000
+
+
+@rule(
+    "no-usable-pkey",
+    Severity.CRITICAL,
+    "No usable partition key",
+    "An InfiniBand port belongs to partitions by the keys in its table, and a queue pair names "
+    "one of them by index. Critical where the table holds none. A warning where index 0, which "
+    "programs use unless they are told otherwise, holds none and another does, and where the "
+    "port is a limited member alone: limited members do not reach each other.",
+    (
+        "https://github.com/NVIDIA/nccl/issues/1323",
+        "https://github.com/MicrosoftDocs/azure-docs/issues/94446",
+    ),
+    remedy=(
+        "grep . /sys/class/infiniband/DEVICE/ports/PORT/pkeys/*",
+        "export NCCL_IB_PKEY=INDEX",
+    ),
+)
+def no_usable_pkey(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Active ports alone: before, the subnet manager has not written the table."""
+    for _, port in case.ports:
+        keys = port.sysfs.pkeys if port.sysfs else Missing(Why.ABSENT)
+        if port.protocol is not Protocol.INFINIBAND or not port.is_active:
+            continue
+        if isinstance(keys, Missing):
+            continue
+        usable = {index: key for index, key in keys.items() if key & _MEMBER}
+        first = min(usable, default=None)
+        if first is None:
+            summary = f"{port.name} has no partition key: its table is empty"
+        elif first != 0:
+            summary = f"{port.name} has no partition key at index 0; the first is at {first}"
+        elif not any(key & _FULL for key in usable.values()):
+            summary = f"{port.name} is a limited member of its partitions alone"
+        else:
+            continue
+        yield speaker.finding(
+            summary,
+            device=port.device,
+            port=port.number,
+            severity=None if first is None else Severity.WARN,
+            evidence=[
+                port_attribute(port, f"pkeys/{index}", f"{key:#06x}")
+                for index, key in list(keys.items())[:4]
+            ]
+            or [port_attribute(port, "pkeys/*", "0x0000")],
+            remedy=_use_pkey(port, usable),
+        )
+
+
+def _use_pkey(port: PortView, usable: dict[int, int]) -> tuple[str, ...]:
+    look = f"grep . /sys/class/infiniband/{port.device}/ports/{port.number}/pkeys/*"
+    first = min(usable, default=0)
+    if first == 0:
+        return look, "# the subnet manager's partitions.conf decides on keys and membership"
+    return (
+        look,
+        f"export NCCL_IB_PKEY={first}   # an index",
+        f"export UCX_IB_PKEY={usable[first] & _MEMBER:#x}   # a key, without its highest bit",
+    )
+
+
 RULES: Final[tuple[Rule, ...]] = (
     link_not_up,
     no_subnet_manager,
     port_not_active,
     port_state_unknown,
     lid_unreadable,
+    no_usable_pkey,
 )

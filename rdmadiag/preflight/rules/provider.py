@@ -5,15 +5,29 @@ from typing import Final
 
 from rdmadiag.facts import Missing, present
 from rdmadiag.facts.verbs import Unanswered, VerbsFacts
-from rdmadiag.preflight.access import Library, Provider, library, node_access, provider
+from rdmadiag.preflight.access import (
+    Library,
+    Provider,
+    has_stale_node,
+    library,
+    node_access,
+    provider,
+)
 from rdmadiag.preflight.cabling import cabling
-from rdmadiag.preflight.reconcile import Protocol
+from rdmadiag.preflight.reconcile import DeviceView, Protocol
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 
 
 def _verbs(case: Case) -> VerbsFacts | None:
     return None if isinstance(case.evidence.verbs, Missing) else case.evidence.verbs
+
+
+def _unlisted(case: Case) -> tuple[DeviceView, ...]:
+    """The devices that the library looked for and does not list."""
+    return tuple(
+        device for device in case.devices if provider(device, case.evidence) is Provider.NOT_LISTED
+    )
 
 
 def _call(stopped: Unanswered) -> str:
@@ -42,6 +56,11 @@ def _stopped(case: Case, kind: Provider) -> Unanswered | None:
     (
         "https://github.com/exo-explore/exo/issues/1711",
         "https://github.com/exo-explore/exo/issues/1973",
+    ),
+    remedy=(
+        "# start no other RDMA program",
+        "# on a Mac: replug the cable, and restart if it still hangs",
+        "sudo dmesg | tail -50   # on Linux",
     ),
 )
 def provider_wedged(speaker: Speaker, case: Case) -> Iterator[Finding]:
@@ -94,6 +113,7 @@ def _on_mac(case: Case) -> bool:
     "The process that asked the verbs library was ended inside one of its calls. A program of "
     "yours would have been ended there too.",
     ("https://github.com/ml-explore/mlx/issues/4485",),
+    remedy=("ibv_devinfo   # does it crash as well?",),
 )
 def provider_died(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """A signal, or an exit in the middle of a call."""
@@ -117,6 +137,7 @@ def provider_died(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "The verbs query was not finished",
     "The deadline came while calls were still being answered: a slow or busy host, or many "
     "devices. What was not asked is unknown.",
+    remedy=("rdmadiag preflight   # with the default time a slow call is told from a hang",),
 )
 def provider_late(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Late, and not hanging."""
@@ -135,6 +156,7 @@ def provider_late(speaker: Speaker, case: Case) -> Iterator[Finding]:
     Severity.CRITICAL,
     "Device cannot be opened",
     "ibv_open_device failed: every verbs program will say so of this device.",
+    remedy=("ibv_devinfo -d DEVICE",),
 )
 def device_open_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Where the node's mode does not explain it already."""
@@ -144,6 +166,8 @@ def device_open_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
             continue
         access = node_access(device, case.evidence)
         if access and (access.node is None or access.node.openable is False):
+            continue
+        if has_stale_node(device, case.evidence):
             continue
         failure = next(each for each in verbs.failures if each.device == device.name)
         yield speaker.finding(
@@ -158,26 +182,89 @@ def device_open_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
 
 
 @rule(
+    "driver-abi-mismatch",
+    Severity.CRITICAL,
+    "Provider library and kernel driver do not fit",
+    "libibverbs found the provider library of a device, and the library does not speak the ABI "
+    "of the driver that the kernel runs: it drops the device, and programs say that there is "
+    "none, or fall back to TCP. It happens where a container brings its own rdma-core and the "
+    "host has a vendor's driver, newer or older. The kernel cannot change inside a container, "
+    "so the library has to.",
+    (
+        "https://github.com/k8snetworkplumbingwg/sriov-cni/issues/348",
+        "https://github.com/sgl-project/sglang/issues/16242",
+        "https://github.com/vllm-project/vllm/issues/42750",
+    ),
+    remedy=(
+        "cat /sys/class/infiniband_verbs/uverbsN/abi_version",
+        "# install the rdma-core, or take the image, that came with the host's driver",
+    ),
+)
+def driver_abi_mismatch(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """libibverbs says so itself."""
+    if not _unlisted(case):
+        return
+    from rdmadiag.preflight.discovery_path import abi_refusal
+
+    container = (
+        None if isinstance(case.evidence.process, Missing) else case.evidence.process.container
+    )
+    for device in case.devices:
+        refusal = abi_refusal(device, case.evidence)
+        if refusal is None:
+            continue
+        spoken = (
+            f"{refusal.low}" if refusal.low == refusal.high else f"{refusal.low} to {refusal.high}"
+        )
+        folder = f"/sys/class/infiniband_verbs/{device.uverbs or 'uverbsN'}"
+        yield speaker.finding(
+            f"{device.name}: the kernel's driver has ABI {refusal.abi}, and the provider library "
+            f"{refusal.driver} speaks {spoken}",
+            device=device.name,
+            evidence=[Proof("verbs", "stderr", refusal.line)],
+            remedy=(
+                f"cat {folder}/abi_version; dpkg -l ibverbs-providers || rpm -q libibverbs",
+                "# an image whose rdma-core comes from the vendor of the host's driver"
+                if container
+                else "# the rdma-core that came with the driver, or the kernel's own driver",
+            ),
+        )
+
+
+@rule(
     "device-not-in-verbs",
     Severity.CRITICAL,
     "The verbs library does not list a device",
-    "The kernel has the device, its node is there, and libibverbs does not show it: no provider "
-    "library took it, or the provider and the kernel disagree about the ABI. What the library "
-    "wrote on stderr stands in the evidence.",
+    "The kernel has the device, its node is there, and libibverbs does not show it, though its "
+    "provider library is installed. Every step that could be looked at, from the kernel's list "
+    "to libibverbs's, stands in `rdmadiag devices --json`; what the library wrote on stderr "
+    "stands in the evidence. It may be that the provider does not know this model, or that a "
+    "library of another version was found first.",
     ("https://github.com/k8snetworkplumbingwg/sriov-cni/issues/348",),
+    remedy=(
+        "ibv_devices   # what it writes on stderr names the reason",
+        "rdmadiag devices --json | jq '.devices[].discovery'",
+    ),
 )
 def device_not_in_verbs(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Only what no other rule explains."""
     verbs = _verbs(case)
-    for device in case.devices:
-        if verbs is None or provider(device, case.evidence) is not Provider.NOT_LISTED:
-            continue
+    unlisted = _unlisted(case)
+    if verbs is None or not unlisted:
+        return
+    from rdmadiag.preflight.discovery_path import Stage, abi_refusal, walk
+
+    for device in unlisted:
         access = node_access(device, case.evidence)
         registered = verbs.platform == "darwin"  # it is the registry that names it
         if not registered and (device.nldev is None or access is None or access.node is None):
             continue  # no node, or another namespace's: rules of their own
         if library(device, case.evidence) in (Library.NO_LIBIBVERBS, Library.NO_PROVIDER):
             continue
+        if abi_refusal(device, case.evidence):
+            continue
+        path = None if registered else walk(device, case.evidence)
+        step = path.failure if path else None
         listed = " ".join(each.name for each in verbs.devices) or "none"
         failed = [
             Proof("verbs", each.call, f"{each.errno} {each.name}")
@@ -185,7 +272,12 @@ def device_not_in_verbs(speaker: Speaker, case: Case) -> Iterator[Finding]:
             if each.device is None
         ]
         yield speaker.finding(
-            f"{device.name}: the kernel has it and {verbs.library} does not list it",
+            f"{device.name}: the kernel has it and {verbs.library} does not list it"
+            + (
+                f"; fails at {step.subject}: {step.value}"
+                if step and step.passed is False and step.stage is not Stage.LISTED
+                else ""
+            ),
             device=device.name,
             evidence=[Proof("verbs", "ibv_get_device_list", listed), *failed, *_warnings(verbs)],
             remedy=("ibv_devices", "rdma_ctl status")
@@ -207,6 +299,7 @@ def _warnings(verbs: VerbsFacts) -> tuple[Proof, ...]:
     "A device shows fewer ports than it has",
     "The verbs library opened the device and showed none of its ports, or fewer than the device "
     "says it has. Where sysfs shows them, nothing is said.",
+    remedy=("ibv_devinfo -d DEVICE",),
 )
 def ports_not_shown(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """For devices that verbs alone can show."""
@@ -235,6 +328,7 @@ def ports_not_shown(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "A question to the verbs library failed",
     "The device was opened, and a read-only call about it failed: what it would have shown is "
     "unknown.",
+    remedy=("ibv_devinfo -v -d DEVICE",),
 )
 def verbs_call_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Queries alone; opening has its own rule."""
@@ -264,6 +358,7 @@ def verbs_call_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "A Thunderbolt device allows about a hundred memory regions; the next registration returns "
     "NULL. Register few, large buffers.",
     ("https://github.com/ml-explore/mlx/issues/3162",),
+    remedy=("# register few, large buffers",),
 )
 def few_memory_regions(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """A limit that programs run into, said before they do."""
@@ -292,6 +387,7 @@ RULES: Final[tuple[Rule, ...]] = (
     provider_died,
     provider_late,
     device_open_failed,
+    driver_abi_mismatch,
     device_not_in_verbs,
     ports_not_shown,
     verbs_call_failed,

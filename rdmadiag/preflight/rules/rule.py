@@ -35,18 +35,24 @@ class Rule:
     title: str
     meaning: str  # for docs/rules.md and `explain`: when it fires and what follows
     references: tuple[str, ...]
+    remedy: tuple[str, ...]  # for the same readers: words in capitals stand for names of a host
     check: Callable[[Case], Iterable[Finding]]
 
 
 def rule(
-    code: str, severity: Severity, title: str, meaning: str, references: tuple[str, ...] = ()
+    code: str,
+    severity: Severity,
+    title: str,
+    meaning: str,
+    references: tuple[str, ...] = (),
+    remedy: tuple[str, ...] = (),
 ) -> Callable[[Callable[["Speaker", Case], Iterable[Finding]]], Rule]:
     """Makes a Rule of a function (speaker, case) → findings."""
 
     def make(function: Callable[["Speaker", Case], Iterable[Finding]]) -> Rule:
         speaker = Speaker(code, severity, references)
         return Rule(
-            code, severity, title, meaning, references, lambda case: function(speaker, case)
+            code, severity, title, meaning, references, remedy, lambda case: function(speaker, case)
         )
 
     return make

@@ -26,6 +26,10 @@ def _no_ib_core(evidence: Evidence) -> bool:
     "A source could not be read",
     "A source hung, was refused, or answered what makes no sense. The rest of the report is "
     "complete, and whatever this source would have shown is unknown.",
+    remedy=(
+        "sudo rdmadiag preflight   # where it was refused",
+        "rdmadiag preflight --timeout 30   # where it was late",
+    ),
 )
 def source_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Looked, and got no answer."""
@@ -41,6 +45,8 @@ def source_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
             continue
         yield speaker.finding(
             f"{name} could not be read: {missing}",
+            # A note: without the log a host is no less healthy, and nothing hangs on it.
+            severity=Severity.INFO if name == "kernel_log" else None,
             evidence=[Proof(name, name, seen(missing))],
             remedy=_remedy(missing, case.evidence),
         )
@@ -106,6 +112,7 @@ _REMEDY_ON_MAC: Final = {
     "Part of a source could not be read",
     "A Mac's source is made of several commands, and one of them failed: what it would have "
     "shown is unknown. A note where nothing that decides hangs on it.",
+    remedy=("sudo rdmadiag preflight   # where it was refused",),
 )
 def source_incomplete(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """The parts of the sources that are there."""
@@ -133,6 +140,7 @@ _DECIDE_NOTHING: Final = ("panics", "sleep_minutes", "boot_seconds", "build", "v
     Severity.UNKNOWN,
     "nldev refuses a device or port",
     "RDMA netlink names a device or counts a port, and the question about it was refused.",
+    remedy=("rdma dev",),
 )
 def nldev_device_refused(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """In the dump, and not to be had."""

@@ -50,6 +50,9 @@ def _has_ipv4_gid(port: PortView) -> bool:
         "https://github.com/exo-explore/exo/issues/1390",
         "https://github.com/ml-explore/mlx/issues/3207",
     ),
+    remedy=(
+        "sudo ifconfig bridge0 deletem NETDEV   # until a reboot; for good in Settings > Network",
+    ),
 )
 def port_in_bridge(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """bridge0 takes every Thunderbolt port unless told otherwise."""
@@ -98,6 +101,7 @@ def _gid_proof(port: PortView) -> Proof:
         "https://github.com/ml-explore/mlx/pull/4191",
         "https://github.com/exo-explore/exo/issues/1847",
     ),
+    remedy=("sudo ifconfig NETDEV inet 169.254.11.1 netmask 255.255.0.0 alias   # .2 at the peer",),
 )
 def no_ipv4_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """The most reported failure of all."""
@@ -162,6 +166,7 @@ def _give_address(cable: Cabling, *, already: bool) -> tuple[str, ...]:
     "The port is ACTIVE, and ifconfig shows its interface down, inactive, or not at all: the GID "
     "belongs to an address that nothing answers for.",
     (TN3205,),
+    remedy=("sudo ifconfig NETDEV up",),
 )
 def thunderbolt_interface_down(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """The netdev of the entry that would route."""
@@ -187,6 +192,7 @@ def thunderbolt_interface_down(speaker: Speaker, case: Case) -> Iterator[Finding
     "GID table not read, or not all of it",
     "The GIDs of an ACTIVE port could not be read, rows of it were refused, or fewer rows were "
     "asked for than a route is chosen from: which GID routes cannot be told.",
+    remedy=("ibv_devinfo -v -d DEVICE",),
 )
 def thunderbolt_gids_unread(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Not looked at is not empty."""
@@ -215,6 +221,7 @@ def thunderbolt_gids_unread(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "https://github.com/ml-explore/mlx/pull/3389",
         "https://github.com/ml-explore/mlx/pull/3468",
     ),
+    remedy=("sudo networksetup -setnetworkserviceenabled SERVICE off   # and on again",),
 )
 def ipv4_gid_not_index_1(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Right for us, wrong for a constant."""
@@ -249,6 +256,9 @@ def ipv4_gid_not_index_1(speaker: Speaker, case: Case) -> Iterator[Finding]:
     (
         "https://github.com/exo-explore/exo/issues/2067",
         "https://github.com/ml-explore/mlx/issues/3755",
+    ),
+    remedy=(
+        "sudo networksetup -setmanual SERVICE 10.10.1.1 255.255.255.252   # one subnet a cable",
     ),
 )
 def shared_subnet(speaker: Speaker, case: Case) -> Iterator[Finding]:

@@ -63,6 +63,10 @@ def _protocols(peer: ThunderboltPeer) -> str:
     "there, or its hardware cannot. This side's port stays DOWN with the cable in. A warning "
     "where another port is active.",
     (TN3205, "https://github.com/exo-explore/exo/pull/1437"),
+    remedy=(
+        "rdma_ctl status   # at the other end",
+        "# on Thunderbolt 5 it is switched on in Recovery, at that machine",
+    ),
 )
 def peer_rdma_off(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """A cheap look at the far switch."""
@@ -95,6 +99,7 @@ def peer_rdma_off(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "Allocating a protection domain on such a port gives NULL. A note for an empty receptacle "
     "where another has a Mac on it, a warning for one with a Mac beside an active port.",
     (TN3205, "https://github.com/ml-explore/mlx/pull/4530"),
+    remedy=("# connect the cable, or leave the port unused",),
 )
 def thunderbolt_port_down(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """What neither the switch of this Mac nor that of the peer explains."""
@@ -153,6 +158,7 @@ def _down_cause(cable: Cabling, evidence: Evidence) -> tuple[str, tuple[str, ...
     "A link to another Mac runs at 40 Gb/s or less: the cable or the peer is not Thunderbolt 5, "
     "or this Mac is not. RDMA is specified for Thunderbolt 5.",
     (TN3205,),
+    remedy=("# try a cable that is marked Thunderbolt 5 (80 Gb/s)",),
 )
 def thunderbolt_link_slow(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Stated as seen: which of the three it is cannot be told from here."""
@@ -190,6 +196,7 @@ def thunderbolt_link_slow(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "interface without power: something changed between the two reads, or one of the two is "
     "not true.",
     ("https://pkg.go.dev/github.com/tmc/apple/x/rdma",),
+    remedy=("rdmadiag preflight   # did the cable just change?",),
 )
 def active_port_contradicted(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Two of the seed's reasons, where the port does not explain them, and what is like them."""
@@ -237,6 +244,7 @@ _ON: Final = 2  # of IOPowerManagement.CurrentPowerState
         "https://github.com/ml-explore/mlx/issues/4192",
         "https://github.com/ml-explore/mlx/issues/4319",
     ),
+    remedy=("# reseat the cable, or try another one",),
 )
 def link_was_lost(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """IOLinkActiveCount counts the times that it came up."""
@@ -269,6 +277,7 @@ _MANY: Final = 5
     "A port of a Mac that is no Thunderbolt port",
     "librdma shows a port whose link layer and transport are not Thunderbolt's: nothing here is "
     "known of such a port, and none of the rules on Macs looked at it.",
+    remedy=("ibv_devinfo -v -d DEVICE",),
 )
 def not_a_thunderbolt_port(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """What is not known is not permitted, and not silent."""

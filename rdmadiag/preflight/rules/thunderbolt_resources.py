@@ -24,6 +24,7 @@ from rdmadiag.preflight.verdict import Finding, Proof, Severity
         "https://github.com/ml-explore/mlx/issues/3207",
         "https://github.com/exo-explore/exo/issues/2111",
     ),
+    remedy=("# end the programs that hold them; what they leave behind goes with a restart",),
 )
 def protection_domains_exhausted(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Counted in the registry; never by allocating one."""
@@ -42,6 +43,7 @@ def protection_domains_exhausted(speaker: Speaker, case: Case) -> Iterator[Findi
         "https://github.com/ml-explore/mlx/issues/3162",
         "https://github.com/ml-explore/mlx/pull/4209",
     ),
+    remedy=("# end the programs that hold them; what they leave behind goes with a restart",),
 )
 def queue_pairs_exhausted(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """max_qp less the one that the driver keeps."""
@@ -89,6 +91,7 @@ def _free(owners: tuple[Holder, ...]) -> tuple[str, ...]:
     "Use of a device's resources unknown",
     "How many protection domains and queue pairs are in use, or may be, could not be read: "
     "whether the next program gets one cannot be told.",
+    remedy=("ioreg -r -l -c AppleThunderboltRDMAInterface",),
 )
 def resources_unknown(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """For ports that could be used."""
@@ -113,6 +116,7 @@ def resources_unknown(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "program has ended, and the driver has not let go of them. They count against the device's "
     "limits until a reboot.",
     ("https://github.com/exo-explore/exo/issues/2111",),
+    remedy=("sudo shutdown -r now   # before they run out",),
 )
 def resources_without_owner(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Before they are all gone."""

@@ -26,6 +26,10 @@ from rdmadiag.preflight.verdict import Finding, Proof, Severity
     "Sources disagree about a port",
     "One source says that the port is ACTIVE and another that it is not. Either it changed "
     "between the two reads, or one of them does not tell the truth.",
+    remedy=(
+        "rdmadiag preflight   # again: did the port just change?",
+        "rdma link",
+    ),
 )
 def state_disagreement(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Two witnesses, two answers."""
@@ -59,6 +63,10 @@ def _witness(port: PortView, who: str, state: PortState) -> Proof:
     "device belongs to one network namespace, while sysfs may still be another's: there the "
     "finding is critical.",
     ("https://man7.org/linux/man-pages/man8/rdma-system.8.html",),
+    remedy=(
+        "rdma system show",
+        "sudo rdma system set netns shared   # refused while other namespaces exist",
+    ),
 )
 def device_in_one_source(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Only where both sources answered."""
@@ -102,6 +110,10 @@ def _names(devices: Iterable[SysfsDevice | NldevDevice]) -> str:
     "The port says ACTIVE, and its physical state is not LinkUp: one of the two is not true, "
     "or the port is changing.",
     ("https://docs.kernel.org/infiniband/sysfs.html",),
+    remedy=(
+        "rdmadiag preflight   # again: did the port just change?",
+        "rdma link",
+    ),
 )
 def state_contradicts_link(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """A link in error recovery stays active for a moment; no other state does."""

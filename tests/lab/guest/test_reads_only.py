@@ -133,6 +133,16 @@ class TestSystemCalls:
         assert verbs_children(lines) == {}
         assert traced["gids"].sent == []
 
+    @pytest.mark.parametrize("command", list(READING))
+    def test_the_kernels_log_is_opened_for_reading_alone_and_configuration_space_not_at_all(
+        self, command: str, traced: dict[str, Traced]
+    ) -> None:
+        lines = traced[command].lines
+        log = [line for line in lines if '"/dev/kmsg"' in line]
+        assert len(log) == (1 if command in ("preflight", "snapshot") else 0)
+        assert all("O_RDONLY|O_NONBLOCK" in line for line in log)
+        assert [line for line in lines if "/config" in line and "/sys/bus/pci" in line] == []
+
     @pytest.mark.parametrize("command", ASKING)
     def test_the_verbs_child_alone_opens_device_nodes(
         self, command: str, traced: dict[str, Traced]

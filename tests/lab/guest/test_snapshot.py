@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,3 +71,39 @@ def test_a_host_seen_by_an_ordinary_user_who_may_not_open_the_node(
 ) -> None:
     os.chmod("/dev/infiniband/uverbs0", 0)
     assert_replays("rxe-node-closed", rdmadiag, user=65534)
+
+
+def test_a_host_with_link_local_addresses_alone(
+    rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag, run: Run
+) -> None:
+    run(["ip", "-4", "address", "flush", "dev", "veth0"], timeout=30)
+    run(["ip", "-6", "address", "flush", "dev", "veth0", "scope", "global"], timeout=30)
+    time.sleep(2)
+    assert_replays("rxe-link-local-only", rdmadiag)
+
+
+def test_a_host_without_ipv4(rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag, run: Run) -> None:
+    run(["ip", "-4", "address", "flush", "dev", "veth0"], timeout=30)
+    time.sleep(2)
+    assert_replays("rxe-ipv6-only", rdmadiag)
+
+
+def test_a_host_with_two_mtus_on_one_cable(
+    rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag, run: Run
+) -> None:
+    run(["ip", "link", "set", "veth0", "mtu", "9000"], timeout=30)
+    assert_replays("rxe-two-mtus", rdmadiag)
+
+
+def test_a_host_whose_environment_names_another_hosts_device(
+    rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag
+) -> None:
+    assert_replays("rxe-env-absent-device", rdmadiag, prefix=("env", "NCCL_IB_HCA==mlx5_0"))
+
+
+def test_a_host_with_a_low_limit_above_the_process(
+    rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag
+) -> None:
+    raised = 'prlimit --memlock=unlimited:unlimited "$@"; exit $?'
+    above = ("prlimit", "--memlock=65536:unlimited", "bash", "-c", raised, "bash")
+    assert_replays("rxe-launcher-limited", rdmadiag, prefix=above)

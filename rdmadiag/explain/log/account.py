@@ -1,0 +1,286 @@
+"""Many lines → one account: what failed first, what followed, what was not understood.
+
+Lines of one device, stage and cause are one group, however many ranks print them. Memory is
+bounded: so many groups, line numbers and speakers are kept, and what was dropped is counted.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from rdmadiag.errnos import Platform, errno_name, errno_text
+from rdmadiag.explain.attempt import fill
+from rdmadiag.explain.cause import Cause
+from rdmadiag.explain.completions import completion, completion_text, vendor
+from rdmadiag.explain.log.recognise import Saying
+from rdmadiag.explain.log.signs import Kind
+from rdmadiag.explain.log.templates import facts_of
+
+MOST_GROUPS: Final = 200  # of failures
+MOST_UNKNOWN: Final = 50  # different ones
+LINES_KEPT: Final = 10  # numbers of each group's first lines
+NAMES_KEPT: Final = 8  # ranks, hosts and peers of each group
+TEXT_KEPT: Final = 400  # characters of a line
+REMEDY: Final = 6
+
+Key = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A number with the name that its platform, or its enum, gives it."""
+
+    number: int
+    name: str | None
+    text: str
+    platform: Platform | None = None
+    vendor_error: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LikelyCause:
+    """One of several that compete."""
+
+    label: str
+    text: str
+    standing: str = "possible"  # "confirmed" or "contradicted" by a host's report
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One group of lines."""
+
+    kind: Kind
+    what: str  # errno, completion, call, or the word of an event
+    tool: str
+    stage: str | None
+    call: str | None
+    errno: Named | None
+    completion: Named | None
+    platform: Platform
+    device: str | None
+    port: int | None
+    gid_index: int | None
+    local_gid: str | None
+    remote_gid: str | None
+    peers: tuple[str, ...]
+    speakers: tuple[str, ...]  # ranks and hosts
+    count: int  # lines
+    lines: tuple[int, ...]  # the first of their numbers
+    last_line: int
+    text: str  # the first of them
+    causes: tuple[LikelyCause, ...]
+    next: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A line of RDMA and of trouble that nothing is known of."""
+
+    line: int
+    text: str
+    count: int  # of lines that differ in digits alone
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a log came to."""
+
+    failures: tuple[Failure, ...]  # what failed first is first
+    consequences: tuple[Failure, ...]  # of RDMA
+    notes: tuple[Failure, ...]
+    unknown: tuple[Unknown, ...]
+    aftermath: int  # lines of watchdogs, aborts and the like
+    aftermath_lines: tuple[int, ...]
+    dropped: int  # lines that were recognised and not kept
+    lines: int
+    bytes: int
+
+    @property
+    def first(self) -> Failure | None:
+        """What to look at."""
+        return next(iter((*self.failures, *self.consequences)), None)
+
+
+@dataclass
+class _Group:
+    said: Saying
+    number: int
+    text: str
+    count: int = 0
+    numbers: list[int] = field(default_factory=list)
+    last: int = 0
+    speakers: dict[str, None] = field(default_factory=dict)
+    peers: dict[str, None] = field(default_factory=dict)
+    clock: tuple[str, float] | None = None
+
+
+class Collector:
+    """Takes sayings in the order of their lines."""
+
+    def __init__(self) -> None:
+        self._groups: dict[Key, _Group] = {}
+        self._unknown: dict[str, list[object]] = {}
+        self._aftermath = 0
+        self._aftermath_lines: list[int] = []
+        self._dropped = 0
+
+    def add(self, number: int, said: Saying) -> None:
+        """One line with its number."""
+        if said.kind is Kind.AFTERMATH:
+            self._aftermath += 1
+            if len(self._aftermath_lines) < LINES_KEPT:
+                self._aftermath_lines.append(number)
+        elif said.kind is Kind.UNKNOWN:
+            self._add_unknown(number, said)
+        else:
+            self._add_group(number, said)
+
+    def _add_group(self, number: int, said: Saying) -> None:
+        found = said.fields
+        key: Key = (
+            said.kind,
+            said.what,
+            found.device,
+            found.port,
+            found.stage,
+            found.errno,
+            found.status,
+        )
+        group = self._groups.get(key)
+        if group is None:
+            if len(self._groups) >= MOST_GROUPS:
+                self._dropped += 1
+                return
+            group = self._groups[key] = _Group(said, number, found.text[:TEXT_KEPT])
+        group.count += 1
+        group.last = number
+        if len(group.numbers) < LINES_KEPT and number not in group.numbers[-1:]:
+            group.numbers.append(number)
+        for kept, value in ((group.speakers, found.who), (group.peers, found.peer)):
+            if value and len(kept) < NAMES_KEPT:
+                kept[value[:64]] = None
+        if found.clock and (group.clock is None or _earlier(found.clock, group.clock)):
+            group.clock = found.clock
+
+    def _add_unknown(self, number: int, said: Saying) -> None:
+        text = said.fields.text[:TEXT_KEPT]
+        key = "".join("0" if each.isdigit() else each for each in text)
+        if key in self._unknown:
+            row = self._unknown[key]
+            row[2] = int(str(row[2])) + 1
+        elif len(self._unknown) < MOST_UNKNOWN:
+            self._unknown[key] = [number, text, 1]
+        else:
+            self._dropped += 1
+
+    def account(self, lines: int, size: int) -> Account:
+        """All of it, in order."""
+        groups = _in_time(list(self._groups.values()))
+        groups = _merged(groups)
+        of = {kind: tuple(_failure(g) for g in groups if g.said.kind is kind) for kind in Kind}
+        return Account(
+            failures=of[Kind.FAILURE],
+            consequences=of[Kind.CONSEQUENCE],
+            notes=of[Kind.NOTE],
+            unknown=tuple(
+                Unknown(int(str(row[0])), str(row[1]), int(str(row[2])))
+                for row in self._unknown.values()
+            ),
+            aftermath=self._aftermath,
+            aftermath_lines=tuple(self._aftermath_lines),
+            dropped=self._dropped,
+            lines=lines,
+            bytes=size,
+        )
+
+
+def _earlier(one: tuple[str, float], other: tuple[str, float]) -> bool:
+    return one[0] == other[0] and one[1] < other[1]
+
+
+def _in_time(groups: list[_Group]) -> list[_Group]:
+    """By the clock where all have the same one, else by line: logs of ranks may follow each other.
+
+    A clock of whole seconds leaves the order of lines within one.
+    """
+    ordered = sorted(groups, key=lambda each: each.number)
+    kinds = {each.clock[0] if each.clock else None for each in ordered}
+    if len(kinds) == 1 and None not in kinds:
+        return sorted(ordered, key=lambda each: each.clock[1] if each.clock else 0.0)
+    return ordered
+
+
+def _merged(groups: list[_Group]) -> list[_Group]:
+    """A call that failed without a number tells the less if the same stage failed with one."""
+    exact = {
+        (each.said.fields.stage, each.said.fields.platform)
+        for each in groups
+        if each.said.what == "errno"
+    }
+    kept: list[_Group] = []
+    for each in groups:
+        found = each.said.fields
+        if each.said.what == "call" and (found.stage, found.platform) in exact:
+            same = next(
+                g for g in groups if g.said.what == "errno" and g.said.fields.stage is found.stage
+            )
+            same.count += each.count
+            same.numbers = sorted({*same.numbers, *each.numbers})[:LINES_KEPT]
+            same.last = max(same.last, each.last)
+        else:
+            kept.append(each)
+    return kept
+
+
+def _failure(group: _Group) -> Failure:
+    found = group.said.fields
+    return Failure(
+        kind=group.said.kind,
+        what=group.said.what,
+        tool=found.tool,
+        stage=found.stage,
+        call=found.call,
+        errno=_errno(found.errno, found.platform),
+        completion=_completion(found.status, found.vendor_error),
+        platform=found.platform,
+        device=found.device,
+        port=found.port,
+        gid_index=found.gid_index,
+        local_gid=str(found.local_gid) if found.local_gid else None,
+        remote_gid=str(found.remote_gid) if found.remote_gid else None,
+        peers=tuple(group.peers),
+        speakers=tuple(group.speakers),
+        count=group.count,
+        lines=tuple(group.numbers),
+        last_line=group.last,
+        text=group.text,
+        causes=_likely(group.said.causes),
+        next=_next(group.said),
+    )
+
+
+def _likely(causes: Iterable[Cause]) -> tuple[LikelyCause, ...]:
+    return tuple(LikelyCause(each.label, str(each)) for each in causes)
+
+
+def _next(said: Saying) -> tuple[str, ...]:
+    return fill(said.next, facts_of(said.fields))[:REMEDY]
+
+
+def _errno(number: int | None, platform: Platform) -> Named | None:
+    if number is None:
+        return None
+    return Named(number, errno_name(number, platform), errno_text(number, platform), platform)
+
+
+def _completion(status: int | None, vendor_error: int | None) -> Named | None:
+    row = completion(status) if status else None
+    if row is None:
+        return None
+    text = completion_text(row.number, vendor_error) if vendor_error is not None else row.text
+    known = vendor(row.number, vendor_error) if vendor_error is not None else None
+    if known:
+        text = f"{text}, which with {known.provider} {known.meaning}"
+    return Named(row.number, row.name, text, None, vendor_error)

@@ -1,0 +1,333 @@
+"""One line of a log → what it says of RDMA, or None."""
+
+import re
+from dataclasses import dataclass, replace
+from typing import Final
+
+from rdmadiag.explain.attempt import after_call, after_completion
+from rdmadiag.explain.cause import Cause
+from rdmadiag.explain.causes import causes, known
+from rdmadiag.explain.completions import completion
+from rdmadiag.explain.log.fields import CONNECT, Fields, cleaned, fields, stage_of
+from rdmadiag.explain.log.signs import AFTERMATH, CONNECTING, Kind, sign_of
+from rdmadiag.explain.log.vocabulary import is_candidate
+from rdmadiag.facts.pingpong import Stage
+from rdmadiag.gid.gid import Scope
+
+MOST_CAUSES: Final = 5
+NO_GID_GIVEN: Final = Cause(
+    "no-gid-given", "on RoCE, no GID index was given (-g), and it needs one"
+)
+TEXT_LIMIT: Final = 4096
+"""Characters of a line that are looked at; of a longer one, the part around what was found."""
+
+Lines = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Saying:
+    """A line that says something."""
+
+    kind: Kind
+    what: str  # "errno", "completion", or the word of a sign
+    fields: Fields
+    causes: tuple[Cause, ...]
+    next: Lines  # templates
+
+
+def recognise(line: bytes, after: bytes = b"") -> Saying | None:
+    """What the line says; `after` is what follows it."""
+    text = cleaned(line[:TEXT_LIMIT].decode("utf-8", "replace"))
+    if not is_candidate(text.encode()) or _NOT_OUTPUT.search(text):
+        return None
+    found = fields(text, after[:TEXT_LIMIT].decode("utf-8", "replace"))
+    return (
+        _of_sign(found)
+        or _of_completion(found)
+        or _of_command(found)
+        or _of_call(found)
+        or _of_aftermath(found)
+        or _of_nothing_known(found)
+    )
+
+
+_NOT_OUTPUT: Final = re.compile(
+    r"^(?:diff --git|[+-]{3} [ab]/|@@ |commit [0-9a-f]{7,40}\b"
+    r"|(?=\w*\d)(?=\w*[a-f])[0-9a-f]{7,40} \S|Author: )"
+    r"|^[+-]\s.*[;{}(]\s*$"  # a line of a patch
+    r"|^\s*(?://|/\*|\*\s|#include\b|#define\b|def |class |return\b|raise\b|throw\b|if ?\(|assert)"
+    r"|%[sdiuxm]\b|%l+[udx]|\{[a-z_.!:]*\}.{0,3}[\"'`]"  # a format, not what it gave
+    r"|[;{]\s*$"
+    r"|\b(?:docker|podman|srun|sbatch|mpirun|kubectl|torchrun|deepspeed) .*--\w"
+    r"|^\s*(?:\$|#|>>>|\+\+?) ?\w*(?:export|env|docker|mpirun|srun|torchrun|python|grep|git)\b"
+)
+"""Source, patches, history and command lines: they name failures without having any."""
+
+_FAILED: Final = re.compile(
+    r"fail|error|\berr\b|errno|unable|could ?n[o']t|cannot|can't|timed? ?out|refused|denied|no such"
+    r"|unreachable|not (?:found|supported|permitted|available)|invalid|null value|non-zero status"
+    r"|exhausted|out of |too many|NULL\b",
+    re.IGNORECASE,
+)
+_SUCCEEDED: Final = re.compile(
+    r"\b0 (?:errors?|failures?)\b|(?:errors?|failures?|failed)[ =:]+0\b|no errors?\b|success\w*"
+    r"|error correction|errors? (?:counter|rate)|retry_?(?:cnt|count)[ =:]",
+    re.IGNORECASE,
+)
+_LEVEL: Final = re.compile(
+    r"\bNCCL WARN|\bUCX  ?(?:ERROR|FATAL)|^E\d{4}|\bERROR\b|\bFATAL\b|<warn>|<error>|\[jaccl\]"
+    r"|: Error\b"
+)
+_DEVICE_STAGES: Final = frozenset(
+    {
+        *(Stage.OPEN, Stage.ALLOC_PD, Stage.REG_MR, Stage.CREATE_CQ, Stage.CREATE_QP),
+        *(Stage.INIT, Stage.RTR, Stage.RTS, Stage.DATA, Stage.TEARDOWN),
+    }
+)
+
+
+# --- signs -------------------------------------------------------------------------------
+
+
+def _of_sign(found: Fields) -> Saying | None:
+    # A firmware command names its stage; only ACCESS_REG is a sign of its own.
+    if found.tool == "kernel" and _COMMAND.search(found.text) and "ACCESS_REG" not in found.text:
+        return None
+    sign = sign_of(found.text, found.platform)
+    if sign is None or _SUCCEEDED.search(found.text):
+        return None
+    if sign.word == "memlock-limit" and found.errno and found.stage in _DEVICE_STAGES:
+        return None  # a hint of UCX's beside the errno, which says at which stage
+    stated = list(sign.causes)
+    if found.errno and sign.stage in _DEVICE_STAGES and sign.kind is Kind.FAILURE:
+        stage = Stage.RTR if sign.word == "gid-query-failed" else sign.stage
+        exact = causes(found.errno, stage, found.platform) if stage else ()
+        stated = [*exact, *stated] if sign.word in _REFINED_BY_ERRNO else [*stated, *exact]
+    elif found.errno and sign.stage is CONNECT:
+        stated = [*CONNECTING.get((found.platform, found.errno), ()), *stated]
+    return Saying(sign.kind, sign.word, _staged(found, sign.stage), _unique(stated), sign.next)
+
+
+_REFINED_BY_ERRNO: Final = frozenset({"gid-query-failed"})
+
+
+def _staged(found: Fields, stage: Stage | None) -> Fields:
+    return found if stage is None or found.stage is stage else replace(found, stage=stage)
+
+
+def _unique(stated: "list[Cause]") -> tuple[Cause, ...]:
+    """Each label once, the first sentence of it."""
+    seen: dict[str, Cause] = {}
+    for cause in stated:
+        seen.setdefault(cause.label, cause)
+    return tuple(seen.values())[:MOST_CAUSES]
+
+
+# --- completions -------------------------------------------------------------------------
+
+
+def _of_completion(found: Fields) -> Saying | None:
+    row = completion(found.status) if found.status else None
+    if row is None:
+        return None
+    kind = Kind.CONSEQUENCE if row.is_consequence else Kind.FAILURE
+    ordered = _by_path(row.causes, found) if row.number == _RETRIES else row.causes
+    lines = after_completion(row.number, found.platform)
+    return Saying(kind, "completion", found, _unique(list(ordered)), lines)
+
+
+_RETRIES: Final = 12
+
+
+def _by_path(stated: tuple[Cause, ...], found: Fields) -> tuple[Cause, ...]:
+    """Not the GID's fault where there is none, or where both are plain routable addresses."""
+    here, there = found.local_gid, found.remote_gid
+    if here is not None and there is not None:
+        fine = all(
+            each.is_ipv4_mapped and each.scope is not Scope.LINK_LOCAL for each in (here, there)
+        )
+    else:
+        fine = found.link_layer == "ib"
+    return _last(stated, "gid-does-not-route") if fine else stated
+
+
+def _last(stated: tuple[Cause, ...], label: str) -> tuple[Cause, ...]:
+    return (
+        *(each for each in stated if each.label != label),
+        *(each for each in stated if each.label == label),
+    )
+
+
+def _first(stated: tuple[Cause, ...], label: str) -> tuple[Cause, ...]:
+    return (
+        *(each for each in stated if each.label == label),
+        *(each for each in stated if each.label != label),
+    )
+
+
+# --- firmware commands -------------------------------------------------------------------
+
+_COMMAND: Final = re.compile(
+    r"\b([A-Za-z0-9_]{3,40})\(0x[0-9a-f]+\)[^,]{0,60}failed, status ([a-z ]+)\(0x([0-9a-f]+)\)",
+    re.IGNORECASE,
+)
+_EAGAIN: Final = 11
+_ENOMEM: Final = 12
+_ERRNO_OF: Final = {
+    0x1: 5,
+    0x2: 22,
+    0x3: 22,
+    0x4: 5,
+    0x5: 22,
+    0x6: 16,
+    0x8: 12,
+    0x9: 22,
+    0xA: 22,
+    0xF: 11,
+    0x10: 22,
+    0x30: 22,
+    0x40: 22,
+    0x50: 5,
+    0x51: 5,
+}
+"""MLX5_CMD_STAT_* → errno: cmd_status_to_err of mlx5's cmd.c."""
+
+
+def _of_command(found: Fields) -> Saying | None:
+    command = _COMMAND.search(found.text)
+    if command is None:
+        return None
+    errno = _ERRNO_OF.get(int(command[3], 16) if len(command[3]) < 4 else 0, 5)
+    stage = stage_of(command[1])
+    told = replace(found, errno=errno, call=command[1].upper(), stage=stage, status=None)
+    if stage is None:
+        return Saying(Kind.UNKNOWN, "firmware-command", told, (), ())
+    # The firmware knows nothing of a limit on locked memory, nor of a cgroup.
+    stated = _last(causes(_ENOMEM if errno == _EAGAIN else errno, stage, "linux"), "memlock")
+    kind = Kind.FAILURE if stated else Kind.UNKNOWN
+    lines = after_call(errno, stage, "linux")
+    return Saying(kind, "errno", told, _unique(list(stated)), lines)
+
+
+# --- calls -------------------------------------------------------------------------------
+
+
+def _of_call(found: Fields) -> Saying | None:
+    if found.stage is None or not _FAILED.search(found.text):
+        return None
+    if _SUCCEEDED.search(found.text) and not found.errno:
+        return None
+    if found.stage is CONNECT:
+        return _of_connecting(found)
+    if found.errno:
+        stated = _by_gids(causes(found.errno, found.stage, found.platform), found)
+        lines = after_call(found.errno, found.stage, found.platform)
+        kind = Kind.FAILURE if stated else Kind.UNKNOWN
+        return Saying(kind, "errno", found, _unique(list(stated)), lines)
+    if found.call is None and not _STATED.search(found.text):
+        return None
+    stated = _without_errno(found)
+    lines = after_call(None, found.stage, found.platform)
+    kind = Kind.FAILURE if stated else Kind.UNKNOWN
+    return Saying(kind, "call", found, stated, lines)
+
+
+_STATED: Final = re.compile(
+    r"(?:fail\w*|unable|could ?n[o']t|cannot|can't|error).{0,60}"
+    r"(?:\bQP\b|queue pair|\bCQ\b|completion queue|\bPD\b|protection domain|\bMR\b|memory region"
+    r"|\bHCA\b|\bRTR\b|\bRTS\b|address handle|\bAH\b|INIT ?(?:->|→)|(?:ib|rdma|verbs|open) device"
+    r"|context for|post (?:send|recv|receive)|regist\w+ (?:\w+ ){0,2}memory)"
+    r"|(?:queue pair|completion queue|protection domain|\b(?:QP|CQ|PD|MR)\b|INIT ?(?:->|→) ?RTR"
+    r"|regist\w+ (?:\w+ ){0,2}memory).{0,60}fail",
+    re.IGNORECASE,
+)
+
+
+def _of_connecting(found: Fields) -> Saying | None:
+    stated = CONNECTING.get((found.platform, found.errno or 0), ())
+    if not stated and not found.call:
+        return None
+    kind = Kind.FAILURE if stated else Kind.UNKNOWN
+    return Saying(kind, "errno" if found.errno else "call", found, stated, _CONNECT_LINES)
+
+
+_CONNECT_LINES: Final = (
+    "ip route get {target}",
+    "rdmadiag gids{on}",
+    "# at the peer: is the program there, at this address and port?",
+)
+
+
+def _by_gids(stated: tuple[Cause, ...], found: Fields) -> tuple[Cause, ...]:
+    """What the GIDs in the line already show comes first."""
+    if found.stage is not Stage.RTR or found.platform != "linux":
+        return stated
+    here, there = found.local_gid, found.remote_gid
+    if here is not None and here.is_zero:
+        empty = Cause("gid-row-empty", "the row of the GID table at this index is empty")
+        return _first((empty, *(each for each in stated if each.label != empty.label)), empty.label)
+    if here is not None and there is not None and here.family is not there.family:
+        return _first(stated, "gid-index-or-family")
+    if here is not None and here.is_ipv4_mapped:
+        return _last(stated, "gid-not-an-address")
+    return stated
+
+
+def _without_errno(found: Fields) -> tuple[Cause, ...]:
+    """The tool gives no number: every cause of the stage, the most usual number first."""
+    assert found.stage is not None
+    rows = known(found.stage, found.platform)
+    usual = [number for number in _USUAL.get((found.platform, found.stage), ()) if number in rows]
+    stated: list[Cause] = []
+    if found.stage is Stage.RTR and found.tool == "rc_pingpong":
+        # A GRH is needed on RoCE: rc_pingpong and its kin send none unless told an index.
+        stated.append(NO_GID_GIVEN)
+    # One cause a number first, then what is left of each.
+    columns = [list(rows[number]) for number in usual]
+    for place in range(MOST_CAUSES):
+        stated += [column[place] for column in columns if place < len(column)]
+    return _unique(stated)
+
+
+_USUAL: Final = {
+    ("linux", Stage.OPEN): (0, 2, 13, 12),
+    ("linux", Stage.ALLOC_PD): (12,),
+    ("linux", Stage.REG_MR): (12, 14),
+    ("linux", Stage.CREATE_CQ): (12, 22),
+    ("linux", Stage.CREATE_QP): (12, 22, 95),
+    ("linux", Stage.INIT): (22,),
+    ("linux", Stage.RTR): (110, 61, 22),
+    ("linux", Stage.RTS): (22,),
+    ("linux", Stage.DATA): (12, 22),
+    ("linux", Stage.TEARDOWN): (16,),
+    ("darwin", Stage.OPEN): (0,),
+    ("darwin", Stage.ALLOC_PD): (0,),
+    ("darwin", Stage.REG_MR): (0,),
+    ("darwin", Stage.CREATE_CQ): (0,),
+    ("darwin", Stage.CREATE_QP): (16, 102),
+    ("darwin", Stage.RTR): (22, 96, 60),
+}
+
+
+# --- the rest ----------------------------------------------------------------------------
+
+
+def _of_aftermath(found: Fields) -> Saying | None:
+    if AFTERMATH.search(found.text):
+        return Saying(Kind.AFTERMATH, "aftermath", found, (), ())
+    return None
+
+
+_ABOUT_RDMA: Final = re.compile(
+    r"\bibv_\w+|\bNET/IB\b|\[jaccl\]|\bib_(?:mlx5|md|device|iface)|\blibfabric:\d+:\S*:?(?:verbs"
+    r"|efa)"
+    r"|\bqueue pair|\b(?:IB|RDMA|RoCE|InfiniBand)\b|\brdma_\w+|\bmlx5_\d|AppleThunderboltRDMA",
+)
+
+
+def _of_nothing_known(found: Fields) -> Saying | None:
+    if not _ABOUT_RDMA.search(found.text) or not _LEVEL.search(found.text):
+        return None
+    if not _FAILED.search(found.text) or _SUCCEEDED.search(found.text):
+        return None
+    return Saying(Kind.UNKNOWN, "unknown", found, (), ())

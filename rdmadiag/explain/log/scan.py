@@ -1,0 +1,70 @@
+"""Candidates of a log → an account of it."""
+
+import re
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from rdmadiag.explain.log.account import Account, Collector
+from rdmadiag.explain.log.recognise import Saying, recognise
+
+
+class Candidate(Protocol):
+    """A line that has the words of explain.log.vocabulary."""
+
+    @property
+    def number(self) -> int:
+        """Its place in the log, from 1."""
+
+    @property
+    def line(self) -> bytes:
+        """The line, or the part of a long one that matters."""
+
+    @property
+    def after(self) -> bytes:
+        """The beginning of what follows it."""
+
+
+REMEMBERED: Final = 2048  # lines; a storm has few kinds of them
+_VARIES: Final = re.compile(
+    rb"0x[0-9a-fA-F]+|\d{1,2}:\d\d:\d\d(?:[.,]\d+)?|<\d+>|\b(?:wr_id|wqe|len|seq)[ =:\[]*\d+|\d{4,}"
+)
+"""What changes from one line of a storm to the next, and tells nothing of its cause."""
+_SAYS_MORE_BELOW: Final = re.compile(rb"(?:[^\n]*\n)?[ \t]*(?:Local |errno|ERRNO)")
+
+
+def collect(candidates: Iterable[Candidate]) -> Collector:
+    """Everything that they say; `Collector.account` then sums it up."""
+    collector = Collector()
+    same = _Memory()
+    alike = _Memory()
+    for each in candidates:
+        below = each.after if _SAYS_MORE_BELOW.match(each.after) else b""
+        line = each.line + below
+        said = same.get(line, _NEVER)
+        if said is _NEVER:
+            key = _VARIES.sub(b"#", line)
+            said = alike.get(key, _NEVER)
+            if said is _NEVER:
+                said = recognise(each.line, each.after)
+                alike.keep(key, said)
+            same.keep(line, said)
+        if isinstance(said, Saying):
+            collector.add(each.number, said)
+    return collector
+
+
+_NEVER: Final = object()
+
+
+class _Memory(dict[bytes, object]):
+    """What lines said, forgotten all at once when there are too many."""
+
+    def keep(self, key: bytes, said: object) -> None:
+        if len(self) >= REMEMBERED:
+            self.clear()
+        self[key] = said
+
+
+def account(candidates: Iterable[Candidate]) -> Account:
+    """The same, where there are so few lines that nobody counts them."""
+    return collect(candidates).account(0, 0)

@@ -1,0 +1,40 @@
+"""What a line of a log gives to the templates of explain.attempt."""
+
+import shlex
+
+from rdmadiag.explain.log.fields import Fields
+from rdmadiag.gid.gid import Gid, Scope
+
+_PCI = ":"
+
+
+def facts_of(found: Fields) -> dict[str, str]:
+    """Names come from the log: each is one word of the shell."""
+    facts = {"on": "", "on_device": "", "source": "ADDRESS", "target": "PEER"}
+    if found.device and _PCI not in found.device:
+        port = found.port or 1
+        at = f"{found.device}:{found.port}" if found.port else found.device
+        folder = f"/sys/class/infiniband/{found.device}"
+        facts |= {
+            "on": f" --device {shlex.quote(at)}",
+            "on_device": f" -d {shlex.quote(found.device)}",
+            "device": shlex.quote(found.device),
+            "port": str(port),
+            "sysfs": shlex.quote(folder),
+        }
+        if found.platform == "darwin":
+            facts["netdev"] = shlex.quote(found.device.removeprefix("rdma_"))
+        elif found.gid_index is not None:
+            facts["ndev"] = shlex.quote(f"{folder}/ports/{port}/gid_attrs/ndevs/{found.gid_index}")
+        if found.link_layer == "ib":
+            facts |= {"hca": facts["device"], "pkeys": shlex.quote(f"{folder}/ports/{port}/pkeys")}
+    here, there = found.local_gid, found.remote_gid
+    if _is_address(here) and _is_address(there):
+        assert here
+        assert there
+        facts |= {"source": here.ipv4 or str(here), "target": there.ipv4 or str(there)}
+    return facts
+
+
+def _is_address(gid: Gid | None) -> bool:
+    return gid is not None and (gid.is_ipv4_mapped or gid.scope in (Scope.GLOBAL, Scope.PRIVATE))

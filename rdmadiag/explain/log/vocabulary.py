@@ -1,0 +1,161 @@
+"""The words by which a line is taken up: it speaks of RDMA, and of trouble.
+
+A line is looked at if it has a word of each kind, or one that is both. Words are lowercase
+ASCII of four bytes or more (what the sieve looks for), and match in any case. `recognise`
+looks at no other line, so that what is explained does not hang on who chose the lines.
+
+>>> is_candidate(b"ibvwrap.c:262 NCCL WARN Call to ibv_modify_qp failed with 110")
+True
+>>> is_candidate(b"NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA")
+False
+"""
+
+import re
+from typing import Final
+
+CONTEXT: Final = (
+    *("ibv_", "ibverbs", "rdma", "net/ib", "infiniband", "openfabrics", "openib", "roce"),
+    *("mlx4", "mlx5", "bnxt_", "irdma", "ionic_", "qedr", "hns_roce", "siw0", "rxe0", "rxe_"),
+    *(
+        "queue pair",
+        "queue-pair",
+        "modify qp",
+        "modify_qp",
+        " qp ",
+        "_qp ",
+        "_qp(",
+        "_qp:",
+        "qp to",
+        "qp state",
+    ),
+    *("create qp", " qp:", " qps"),
+    *(
+        " gid",
+        "gid ",
+        "gid_",
+        "gids",
+        "gid:",
+        "gid=",
+        "jaccl",
+        "libfabric",
+        "fi_getinfo",
+        "fi_mr_",
+        "fi_cq_",
+        "prov/",
+    ),
+    *(
+        "fi_enable",
+        "fi_domain",
+        "fi_endpoint",
+        "fi_fabric",
+        "verbs",
+        "ucx ",
+        "uct_",
+        "ucp_",
+        "ucs_",
+        "ib_mlx5",
+        "nixl",
+        "mooncake",
+        "nvshmem",
+    ),
+    *("wr_id", "completion", "wc status", "work request", "vendor", "syndrom"),
+    *("memlock", "locked memory", "ulimit -l", "thunderbolt", "hca ", "hcas", "[handshake]"),
+    *("rnic", "protection domain", "memory region", "alloc_pd", "reg_mr", "create_cq", "pkey"),
+    *("ibrc", "ibgda", "ib device", "ib dev", "ib port", "tbt_", "pingpong", "subnet manager"),
+    *("cm event", "reg mr", "register memory", "srd ", "efa ", "efa:", "ib_core", "ib_uverbs"),
+    *("alloc pd", "allocate pd", "create cq", "creating cq", "creating qp", "resize cq"),
+    *("create mr", "allocate mr", "register mr", "context for ", "create srq", "create ah"),
+    *(
+        "sgid",
+        "post receive",
+        "post recv",
+        "post send",
+        "uverbs",
+        "ice 0000:",
+        "active mtu",
+        "active_mtu",
+        "port number",
+        "link layer",
+    ),
+)
+"""Of RDMA."""
+
+TROUBLE: Final = (
+    *("fail", "error", "err=", "err:", "err ", "errno", "unable", "could not", "couldn't"),
+    *("cannot", "can't", "can not", "timed out", "exceeded", "not found", "not find"),
+    *("refused", "unreachable", "invalid", "denied", "fatal", "down", "disconnect"),
+    *("unplugged", "removed", "flush", "abort", "lost", "not permitted", "missing"),
+    *("not support", "unsupported", "n't support", "no device", "no ib ", "no suitable"),
+    *(
+        "no active",
+        "no rdma",
+        "no ipv4",
+        "no usable",
+        "no such",
+        "no data",
+        "n't match",
+        "not match",
+        "no available",
+        "no subnet",
+    ),
+    *("no hca", "no infiniband", "not active", "not available", "is not ", "not in ", "null "),
+    *("non-zero status", "exhaust", "segfault", "segmentation", "sigsegv", "catastrophic"),
+    *("violation", "severely", "too low", "insufficient", "disabled", "compromised", "timeout"),
+    *("higher than", "out of ", "no match", "inactive", "state: init", "initializing"),
+    *("table change", "lid change", "busy", "reset", "unlimited", "rejected", "does not"),
+    *("unresponsive", "not detect", "neither ", "no gid", "no valid", "no protection", "empty"),
+    *("etimedout", "einval", "enomem", "ehostunreach", "enetunreach", "enodev", "ebusy", "eacces"),
+    *("enodata", "eperm", "enoent", "eagain", "efault", "eopnotsupp", "econnre", "eaddrnotavail"),
+    *("input/output", "no message", "try again", "not configured", "no route", "bad address"),
+    *("limits", "no resources", "status=", "incorrect", "mismatch", "not register"),
+)
+"""Of trouble."""
+
+BOTH: Final = (
+    *("ibv_wc_", "ibv_event_", "rdma_cm_event_", "_exc_err", "retry counter", "retry count "),
+    *("request flushed", "flush_err", "local protection", "local length err", "rnr retry"),
+    *("remote access err", "remote invalid request", "remote operation err", "remote access on"),
+    *("vendor err", "vendor_err", "vend 0x", "vendor syndrome", "failed status", "rlimit_memlock"),
+    *("init->rtr", "port error", "table change", "access err", "prot_err", "inv_req_err"),
+    *("memory management operation err", "bad response err", "response timeout err"),
+    *("local access error", "invalid request error", "invalid request on", "remote qp on"),
+    *("wr flush", "flushed because", "local length on", "remote operational", "no userspace"),
+    *("loc_len_err", "loc_qp_op_err", "loc_prot_err", "mw_bind_err", "bad_resp_err"),
+    *("loc_access_err", "rem_access_err", "rem_abort_err", "resp_timeout_err"),
+    *("remote_access", "retry exceeded", "async event", "rem_op_err", "local qp operation"),
+)
+"""Of RDMA and of trouble at once."""
+
+AFTERMATH: Final = (
+    *("watchdog caught", "ncclremoteerror", "ncclsystemerror", "unhandled system error"),
+    *("remote process exited", "closed by remote", "mpi_abort", "communicator was aborted"),
+    *("exited on signal", "nixl_err_", "socketprogress", "reset by remote peer"),
+)
+"""What follows a failure, of RDMA or another: never one by itself."""
+
+
+def _any(words: tuple[str, ...]) -> "re.Pattern[bytes]":
+    # \xe2\x86\x92 is the arrow of "INIT→RTR".
+    arrows = {word.replace("->", "\N{RIGHTWARDS ARROW}") for word in words if "->" in word}
+    both = sorted({*words, *arrows}, key=len, reverse=True)
+    return re.compile(b"|".join(re.escape(word.encode()) for word in both), re.IGNORECASE)
+
+
+NEEDLES: Final = {
+    **{word.encode(): 1 for word in CONTEXT},
+    **{word.encode(): 2 for word in TROUBLE},
+    **{word.encode(): 3 for word in (*BOTH, *AFTERMATH)},
+    "init\N{RIGHTWARDS ARROW}rtr".encode(): 3,
+}
+"""Word → bits; a line is a candidate once it has both."""
+
+_CONTEXT: Final = _any(CONTEXT)
+_TROUBLE: Final = _any(TROUBLE)
+_SUFFICIENT: Final = _any((*BOTH, *AFTERMATH))
+
+
+def is_candidate(line: bytes) -> bool:
+    """Whether the line is looked at; what the sieve decides, one line at a time."""
+    if _SUFFICIENT.search(line):
+        return True
+    return bool(_TROUBLE.search(line) and _CONTEXT.search(line))

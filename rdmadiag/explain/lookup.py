@@ -1,0 +1,455 @@
+"""One word → what it means: an errno, a status, a state, a variable, a rule, a cause.
+
+>>> [each.subject for each in lookup(("110",), "linux")]
+['errno']
+>>> lookup(("INIT",), "linux")[0].subject
+'state'
+"""
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rdmadiag.errnos import ERRNOS, Platform, errno_name
+from rdmadiag.explain.attempt import after_call, after_completion, fill
+from rdmadiag.explain.cause import Cause
+from rdmadiag.explain.causes import ANY, causes, hanging, known
+from rdmadiag.explain.completions import CompletionStatus, completion, statuses, vendor
+from rdmadiag.explain.environment import Variable, said_of, variable
+from rdmadiag.explain.states import MEANINGS, StateMeaning, state_meanings
+from rdmadiag.facts.pingpong import Stage
+
+SUBJECTS: Final = ("errno", "wc", "state", "env", "rule", "cause")
+STAGES: Final = tuple(
+    str(stage)
+    for stage in Stage
+    if stage not in (Stage.GATE, Stage.PREFLIGHT, Stage.AGREE, Stage.DONE)
+)
+UNDERSTOOD: Final = (
+    "errno NUMBER|NAME, wc STATUS|NAME, state NUMBER|WORD, env NAME[=VALUE], "
+    "a rule's code (docs/rules.md), a reason against RTR, a cause's label, or --log FILE"
+)
+
+
+_PLACES: Final = {
+    "on": "",
+    "device": "DEVICE",
+    "port": "1",
+    "netdev": "INTERFACE",
+    "source": "ADDRESS",
+    "target": "PEER",
+}
+"""What a template asks for, where there is no device and no peer: to be filled in."""
+
+
+class NotUnderstood(Exception):
+    """One line for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A cause with its label."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AtStage:
+    """What a number has been traced to at one stage."""
+
+    stage: str
+    causes: tuple[Known, ...]
+    next: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrnoAnswer:
+    """A number on one platform."""
+
+    subject: str
+    number: int
+    name: str
+    text: str
+    platform: Platform
+    elsewhere: str | None  # the same number on the other platform
+    stages: tuple[AtStage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionAnswer:
+    """A row of enum ibv_wc_status."""
+
+    subject: str
+    number: int
+    name: str
+    text: str
+    meaning: str
+    is_consequence: bool
+    vendor_error: int | None
+    vendor: str | None  # what the vendor's number adds
+    causes: tuple[Known, ...]
+    next: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StateAnswer:
+    """A state of a port."""
+
+    subject: str
+    kind: str  # port or physical
+    state: str
+    number: int
+    meaning: str
+    next: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VariableAnswer:
+    """An environment variable."""
+
+    subject: str
+    name: str
+    stack: str
+    meaning: str
+    value: str | None
+    value_means: str | None
+    pitfalls: tuple[str, ...]
+    next: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleAnswer:
+    """What docs/rules.md says: a rule, or a reason against RTR."""
+
+    subject: str
+    code: str
+    severity: str
+    title: str
+    meaning: str
+    references: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CauseAnswer:
+    """A label, and where it comes from."""
+
+    subject: str
+    label: str
+    texts: tuple[str, ...]
+    known_from: tuple[str, ...]  # "linux: errno 110 at rtr", "wc 12"
+
+
+Answer = ErrnoAnswer | CompletionAnswer | StateAnswer | VariableAnswer | RuleAnswer | CauseAnswer
+
+
+def lookup(
+    words: Sequence[str],
+    platform: Platform,
+    stage: str | None = None,
+    vendor_error: int | None = None,
+) -> tuple[Answer, ...]:
+    """What the words mean; raises NotUnderstood with one line that says what would be."""
+    subject, rest = words[0].lower(), " ".join(words[1:])
+    if rest and subject in _OF_SUBJECT:
+        found = tuple(_OF_SUBJECT[subject](rest, platform, stage, vendor_error))
+        if found:
+            return found
+        raise NotUnderstood(f"no {_NAMES[subject]} {rest!r}{_near(rest, subject)}")
+    if subject in _OF_SUBJECT and not rest:
+        raise NotUnderstood(f"explain {subject} WHAT? It understands: {UNDERSTOOD}")
+    word = " ".join(words)
+    guesses = ("env",) if "=" in word else _GUESSES
+    if vendor_error is not None:
+        guesses = ("wc",)
+    for guess in guesses:
+        if found := tuple(_GUESSERS[guess](word, platform, stage, vendor_error)):
+            return found
+    raise NotUnderstood(
+        f"{word!r} is nothing that is known{_near(word)}. It understands: {UNDERSTOOD}"
+    )
+
+
+# --- errno -------------------------------------------------------------------------------
+
+
+def _errno(
+    word: str, platform: Platform, stage: str | None, vendor_error: int | None
+) -> Iterator[Answer]:
+    number = _errno_number(word, platform)
+    if number is None:
+        return
+    other: Platform = "darwin" if platform == "linux" else "linux"
+    elsewhere = ERRNOS[other].get(number)
+    row = ERRNOS[platform].get(number)
+    stages = [stage] if stage else [*STAGES, ANY]
+    yield ErrnoAnswer(
+        "errno",
+        number,
+        errno_name(number, platform),
+        row[1] if row else "no errno of this platform",
+        platform,
+        f"{other}: {elsewhere[0]}, {elsewhere[1]}" if elsewhere and elsewhere != row else None,
+        tuple(
+            _at(number, each, platform, only=stage is not None)
+            for each in stages
+            if _traced(number, each, platform, only=stage is not None)
+        ),
+    )
+
+
+def _traced(number: int, stage: str, platform: Platform, *, only: bool) -> tuple[Cause, ...]:
+    if only:
+        return causes(number, stage, platform) or _connecting(number, stage, platform)
+    return known(stage, platform).get(number, ()) or _connecting(number, stage, platform)
+
+
+def _connecting(number: int, stage: str, platform: Platform) -> tuple[Cause, ...]:
+    from rdmadiag.explain.log.signs import CONNECTING
+
+    return CONNECTING.get((platform, number), ()) if stage == Stage.CONNECT else ()
+
+
+def _at(number: int, stage: str, platform: Platform, *, only: bool) -> AtStage:
+    lines = () if stage == Stage.CONNECT else after_call(number, stage, platform)
+    return AtStage(stage, _known(_traced(number, stage, platform, only=only)), fill(lines, _PLACES))
+
+
+def _errno_number(word: str, platform: Platform) -> int | None:
+    text = word.strip().removeprefix("errno").strip(" =:")
+    if re.fullmatch(r"-?\d{1,4}", text):
+        number = abs(int(text))
+        return number if any(number in table for table in ERRNOS.values()) else None
+    for number, (name, _) in ERRNOS[platform].items():
+        if text.upper() == name:
+            return number
+    other = ERRNOS["darwin" if platform == "linux" else "linux"]
+    for table in (ERRNOS[platform], other):
+        for number, (_, said) in table.items():
+            if text.lower() == said.lower():
+                return number
+    return None
+
+
+# --- completion status -------------------------------------------------------------------
+
+
+def _wc(
+    word: str, platform: Platform, stage: str | None, vendor_error: int | None
+) -> Iterator[Answer]:
+    row = _status(word)
+    if row is None:
+        return
+    adds = vendor(row.number, vendor_error) if vendor_error is not None else None
+    yield CompletionAnswer(
+        "wc",
+        row.number,
+        row.name,
+        row.text,
+        row.meaning,
+        row.is_consequence,
+        vendor_error,
+        f"with {adds.provider}, vendor error {vendor_error} {adds.meaning}" if adds else None,
+        _known(row.causes),
+        fill(after_completion(row.number, platform), _PLACES) if row.number else (),
+    )
+
+
+def _status(word: str) -> CompletionStatus | None:
+    text = word.strip().upper().removeprefix("IBV_WC_").replace(" ", "_").replace("-", "_")
+    if re.fullmatch(r"\d{1,3}", text):
+        return completion(int(text))
+    for row in statuses():
+        if text in (row.name, row.text.upper().replace(" ", "_")):
+            return row
+    short = [row for row in statuses() if row.name.startswith(f"{text}_")]
+    return short[0] if len(short) == 1 else None
+
+
+# --- state -------------------------------------------------------------------------------
+
+
+def _state(
+    word: str, platform: Platform, stage: str | None, vendor_error: int | None
+) -> Iterator[Answer]:
+    for row in state_meanings(word):
+        yield _of_state(row)
+
+
+def _of_state(row: StateMeaning) -> StateAnswer:
+    return StateAnswer("state", row.kind, str(row.state), row.state.number, row.meaning, row.next)
+
+
+# --- variable ----------------------------------------------------------------------------
+
+
+def _env(
+    word: str, platform: Platform, stage: str | None, vendor_error: int | None
+) -> Iterator[Answer]:
+    name, equals, value = word.partition("=")
+    row = variable(name)
+    if row is None or not re.fullmatch(r"\$?\w+\*?", name.strip()):
+        return
+    yield _of_variable(row, name.strip().removeprefix("$"), value if equals else None)
+
+
+def _of_variable(row: Variable, name: str, value: str | None) -> VariableAnswer:
+    return VariableAnswer(
+        "env",
+        name.upper() if row.name.upper() == row.name else name,
+        row.stack,
+        row.meaning,
+        value,
+        said_of(row, value) if value is not None else None,
+        row.pitfalls,
+        row.next,
+    )
+
+
+# --- rules and reasons -------------------------------------------------------------------
+
+
+def _rule(
+    word: str, platform: Platform, stage: str | None, vendor_error: int | None
+) -> Iterator[Answer]:
+    from rdmadiag.preflight.rules import CATALOGUE
+    from rdmadiag.preflight.safety import FOR_LACK_OF_EVIDENCE, REASON_TEXT
+
+    text = word.strip().lower()
+    rule = CATALOGUE.get(text.replace("_", "-").replace(" ", "-"))
+    reason = next((each for each in REASON_TEXT if each == text.replace("-", "_")), None)
+    # Some reasons are named as a rule is: the way it is written decides, else both are said.
+    if rule and not (reason and "_" in text):
+        yield RuleAnswer(
+            "rule", rule.code, str(rule.severity), rule.title, rule.meaning, rule.references
+        )
+    if reason and not (rule and "-" in text):
+        kind = "cannot tell" if reason in FOR_LACK_OF_EVIDENCE else "will fail"
+        yield RuleAnswer(
+            "reason",
+            str(reason),
+            kind,
+            "A reason against an attempt at RTR",
+            f"{REASON_TEXT[reason]}.",
+            (),
+        )
+
+
+# --- causes ------------------------------------------------------------------------------
+
+
+def _cause(
+    word: str, platform: Platform, stage: str | None, vendor_error: int | None
+) -> Iterator[Answer]:
+    label = word.strip().lower().replace("_", "-").replace(" ", "-")
+    texts, sources = dict[str, None](), dict[str, None]()
+    for cause, source in all_causes():
+        if cause.label == label:
+            texts[str(cause)] = None
+            sources[source] = None
+    if texts:
+        yield CauseAnswer("cause", label, tuple(texts), tuple(sources))
+
+
+def all_causes() -> Iterator[tuple[Cause, str]]:
+    """Every cause that is named anywhere, with what it is known from."""
+    from rdmadiag.explain.log.recognise import NO_GID_GIVEN
+    from rdmadiag.explain.log.signs import CONNECTING, SIGNS
+
+    yield NO_GID_GIVEN, "linux: no errno at rtr, of rc_pingpong"
+    yield from _causes_of_errnos()
+    for row in statuses():
+        for cause in row.causes:
+            yield cause, f"wc {row.number} ({row.name})"
+    for (system_name, number), connecting in CONNECTING.items():
+        for cause in connecting:
+            yield cause, f"{system_name}: errno {number} at connect"
+    for sign in SIGNS:
+        for cause in sign.causes:
+            yield cause, f"a log's {sign.word}"
+
+
+def _causes_of_errnos() -> Iterator[tuple[Cause, str]]:
+    systems: tuple[Platform, ...] = ("linux", "darwin")
+    for system in systems:
+        for stage in (*Stage, ANY):
+            for number, rows in known(stage, system).items():
+                what = f"errno {number} ({errno_name(number, system)})" if number else "no errno"
+                where = "any stage" if stage == ANY else stage
+                for cause in rows:
+                    yield cause, f"{system}: {what} at {where}"
+        for cause in hanging(system):
+            yield cause, f"{system}: a call that never returns"
+
+
+# --- the rest ----------------------------------------------------------------------------
+
+_OF_SUBJECT: Final = {
+    "errno": _errno,
+    "wc": _wc,
+    "status": _wc,
+    "state": _state,
+    "env": _env,
+    "rule": _rule,
+    "reason": _rule,
+    "code": _rule,
+    "cause": _cause,
+}
+_NAMES: Final = {
+    "errno": "errno",
+    "wc": "completion status",
+    "status": "completion status",
+    "state": "port state",
+    "env": "variable that is known",
+    "rule": "rule",
+    "reason": "reason",
+    "code": "rule or reason",
+    "cause": "cause",
+}
+_GUESSES: Final = ("wc_word", "env", "rule", "state_word", "errno", "wc", "cause")
+
+
+def _state_word(
+    word: str, platform: Platform, stage: str | None, vendor_error: int | None
+) -> Iterator[Answer]:
+    """A bare number is an errno, not a state."""
+    if not word.strip().lstrip("-").isdigit():
+        yield from _state(word, platform, stage, vendor_error)
+
+
+def _wc_word(
+    word: str, platform: Platform, stage: str | None, vendor_error: int | None
+) -> Iterator[Answer]:
+    """Nor a status."""
+    if not word.strip().lstrip("-").isdigit():
+        yield from _wc(word, platform, stage, vendor_error)
+
+
+_GUESSERS: Final = _OF_SUBJECT | {"state_word": _state_word, "wc_word": _wc_word}
+
+
+def _near(word: str, subject: str | None = None) -> str:
+    """Names that look alike."""
+    names = _all_names()
+    close = difflib.get_close_matches(word.strip().lower(), names, 3, 0.75)
+    return f"; perhaps: {', '.join(names[each] for each in close)}" if close else ""
+
+
+def _all_names() -> dict[str, str]:
+    from rdmadiag.explain.environment import VARIABLES
+    from rdmadiag.preflight.rules import CATALOGUE
+    from rdmadiag.preflight.safety import REASON_TEXT
+
+    names = [name for table in ERRNOS.values() for name, _ in table.values()]
+    names += [row.name for row in statuses()]
+    names += [str(row.state) for row in MEANINGS]
+    names += [row.name for row in VARIABLES if not row.name.endswith("*")]
+    names += [*CATALOGUE, *map(str, REASON_TEXT)]
+    names += [cause.label for cause, _ in all_causes()]
+    return {name.lower(): name for name in names}
+
+
+def _known(stated: Sequence[Cause]) -> tuple[Known, ...]:
+    return tuple(Known(each.label, str(each)) for each in stated)

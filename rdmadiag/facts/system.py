@@ -1,0 +1,58 @@
+"""What surrounds the devices: PCI, CPUs, the IOMMU, GPUs, and who started this process."""
+
+from dataclasses import dataclass
+
+from rdmadiag.facts import Limit, Missing
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """A PCI bridge between a device and the root complex."""
+
+    address: str
+    redirects: bool | Missing  # ACS Control, P2P Request Redirect; root alone can read it
+
+
+@dataclass(frozen=True, slots=True)
+class PciPath:
+    """The way from the root complex to the PCI function behind an RDMA device."""
+
+    device: str  # "mlx5_0"
+    function: str  # "0000:08:00.0"
+    bridges: tuple[Bridge, ...] | Missing  # the one next to the root first
+    slot_max_link_speed: str | Missing  # of the last bridge: what the slot can do
+    slot_max_link_width: int | Missing
+    local_cpus: str | Missing  # local_cpulist: "0-15,32-47"
+    iommu_domain: str | Missing  # iommu_group/type: "identity", "DMA", "DMA-FQ"
+
+
+@dataclass(frozen=True, slots=True)
+class Gpus:
+    """NVIDIA GPUs, and what lets a NIC reach their memory."""
+
+    functions: tuple[str, ...]  # addresses in /sys/bus/pci/drivers/nvidia; () where there is none
+    peermem: str | Missing  # /sys/module/{nvidia_peermem,nv_peer_mem}/version
+    memory_peers: tuple[str, ...] | Missing  # /sys/kernel/mm/memory_peers, registered clients
+    open_driver: bool | Missing  # /proc/driver/nvidia/version: "Open Kernel Module"
+
+
+@dataclass(frozen=True, slots=True)
+class Ancestor:
+    """A process that this one descends from, or the one that --pid names: /proc/PID."""
+
+    pid: int
+    name: str | Missing  # Name of status
+    memlock: Limit | Missing  # "Max locked memory" of limits
+
+
+@dataclass(frozen=True, slots=True)
+class SystemFacts:
+    """The host around its RDMA devices."""
+
+    paths: tuple[PciPath, ...] | Missing
+    cpus_online: str | Missing  # /sys/devices/system/cpu/online
+    iommu_options: tuple[str, ...] | Missing  # words of /proc/cmdline with "iommu" in them
+    kernel: str | Missing  # /proc/sys/kernel/osrelease
+    gpus: Gpus
+    ancestors: tuple[Ancestor, ...] | Missing  # the parent first, init last
+    asked_pid: int | None  # --pid: `ancestors` begins with it

@@ -1,0 +1,230 @@
+"""Variables of this process's environment that name what is not there, or not fit."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from rdmadiag.facts import GidEntry, Missing, present
+from rdmadiag.gid.gid import Scope
+from rdmadiag.gid.route import Route
+from rdmadiag.ib import GidType
+from rdmadiag.preflight.environment import (
+    GID_INDEXES,
+    PARSERS,
+    Choice,
+    choice,
+    parse_index,
+)
+from rdmadiag.preflight.reconcile import PortView, Protocol
+from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+
+
+def _environment(case: Case) -> Mapping[str, str]:
+    process = case.evidence.process
+    if isinstance(process, Missing) or isinstance(process.environment, Missing):
+        return {}
+    return process.environment
+
+
+def _proof(variable: str, value: str) -> Proof:
+    return Proof("process", f"environment: {variable}", value)
+
+
+@rule(
+    "env-names-absent-device",
+    Severity.WARN,
+    "A variable names a device that is not there",
+    "A variable of the environment names RDMA devices or ports that this host does not have: it "
+    "was written for another host, or the devices were renamed (mlx5_0 became rocep8s0f0 with "
+    "another rdma-core or kernel). Critical where it chooses devices and none of those named is "
+    "there: the program finds no device, and some then use TCP without an error. A note where "
+    "the list only excludes.",
+    (
+        "https://github.com/linux-rdma/rdma-core/issues/487",
+        "https://github.com/NVIDIA/nccl/issues/1412",
+    ),
+    remedy=(
+        "rdma link",
+        "export NCCL_IB_HCA==DEVICE,DEVICE   # those that are active here",
+    ),
+)
+def env_names_absent_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Where devices are known at all; with --device the others are not."""
+    environment = _environment(case)
+    if case.selected or not case.devices:
+        return
+    ports = [(port.device, port.number) for _, port in case.ports]
+    process = case.evidence.process
+    netdevs = () if isinstance(process, Missing) else tuple(present(process.netdevs))
+    for variable in PARSERS:
+        chosen = choice(environment, variable)
+        if chosen is None or (chosen.takes_netdevs and not netdevs):
+            continue
+        absent = chosen.unmatched(ports, netdevs)
+        if not absent:
+            continue
+        none = len(absent) == len(chosen.parts)
+        severity = Severity.CRITICAL if none else Severity.WARN
+        if chosen.excludes:
+            severity = Severity.INFO
+        names = " ".join(map(str, absent))
+        yield speaker.finding(
+            f"{variable}={chosen.value}: nothing that it names is there"
+            if severity is Severity.CRITICAL
+            else f"{variable} {'excludes' if chosen.excludes else 'names'} {names}: not there",
+            severity=severity,
+            evidence=[
+                _proof(variable, chosen.value),
+                Proof("sysfs", "/sys/class/infiniband", " ".join(d.name for d in case.devices)),
+            ],
+            remedy=("rdma link", _set_devices(chosen, case)),
+        )
+
+
+def _set_devices(chosen: Choice, case: Case) -> str:
+    """The active ports in the variable's own form."""
+    with_port = chosen.takes_netdevs
+    names = [
+        f"{port.device}:{port.number}" if with_port else port.device
+        for _, port in case.ports
+        if port.is_active
+    ]
+    exact = "=" if chosen.variable == "NCCL_IB_HCA" else ""
+    listed = ",".join(dict.fromkeys(names)) or "DEVICE"
+    return f"export {chosen.variable}={exact}{listed}   # those that are active here"
+
+
+@rule(
+    "env-gid-index",
+    Severity.WARN,
+    "A variable names a GID that is not fit",
+    "A variable of the environment sets the GID index, and on a port that the program would use "
+    "that row is empty or beyond the table (critical: RTR fails, or the peer does not answer), "
+    "RoCE v1, or link-local, while a better one is there. Indexes differ between hosts and "
+    "adapters, and move when addresses do.",
+    (
+        "https://github.com/NVIDIA/nccl/issues/1131",
+        "https://github.com/NVIDIA/nccl/issues/1333",
+        "https://github.com/pytorch/pytorch/issues/81628",
+    ),
+    remedy=(
+        "unset NCCL_IB_GID_INDEX   # NCCL chooses by itself from 2.21",
+        "rdmadiag gids",
+    ),
+)
+def env_gid_index(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """One finding a variable; InfiniBand routes by LID, and does not ask for it."""
+    environment = _environment(case)
+    for variable, chooser in GID_INDEXES.items():
+        index = parse_index(environment.get(variable, ""))
+        if index is None:
+            continue
+        chosen = choice(environment, chooser)
+        unfit: dict[str, list[PortView]] = {}
+        for _, port in case.ports:
+            if port.protocol is not Protocol.ROCE or not port.is_active:
+                continue
+            if chosen is None or chosen.has(port.device, port.number):
+                reason = _unfit(port, index)
+                if reason:
+                    unfit.setdefault(reason, []).append(port)
+        if not unfit:
+            continue
+        dead = [reason for reason in unfit if reason in (_EMPTY, _BEYOND)]
+        told = "; ".join(
+            f"{reason} on {' '.join(port.name for port in ports)}"
+            for reason, ports in unfit.items()
+        )
+        first = next(iter(unfit.values()))[0]
+        yield speaker.finding(
+            f"{variable}={index} is {told}",
+            device=first.device,
+            port=first.number,
+            severity=Severity.CRITICAL if dead else None,
+            evidence=[
+                _proof(variable, environment[variable]),
+                *(_row(port, index) for ports in list(unfit.values())[:2] for port in ports[:2]),
+            ],
+            remedy=_set_index(variable, [port for ports in unfit.values() for port in ports]),
+        )
+
+
+_EMPTY: Final = "an empty row"
+_BEYOND: Final = "beyond the table"
+
+
+def _unfit(port: PortView, index: int) -> str | None:
+    """What is wrong with the row; None for nothing, or nothing that is known."""
+    if isinstance(port.gids, Missing) or index in port.gids.unreadable:
+        return None
+    if index >= port.gids.length:
+        return _BEYOND
+    entry = _entry(port, index)
+    if entry is None:
+        return _EMPTY
+    better = port.route_entry
+    if better is None or better.index == index:
+        return None
+    if entry.type is GidType.ROCE_V1 and better.type is GidType.ROCE_V2:
+        return "RoCE v1"
+    far = better.gid.scope is not Scope.LINK_LOCAL
+    return "link-local" if entry.gid.scope is Scope.LINK_LOCAL and far else None
+
+
+def _entry(port: PortView, index: int) -> GidEntry | None:
+    assert not isinstance(port.gids, Missing)
+    return next((each for each in port.gids.entries if each.index == index), None)
+
+
+def _row(port: PortView, index: int) -> Proof:
+    entry = _entry(port, index)
+    return port_attribute(port, f"gids/{index}", entry.gid if entry else "empty")
+
+
+def _set_index(variable: str, ports: list[PortView]) -> tuple[str, ...]:
+    routes = {port.route.index for port in ports if isinstance(port.route, Route)}
+    automatic = variable in ("NCCL_IB_GID_INDEX", "NVSHMEM_IB_GID_INDEX", "UCX_IB_GID_INDEX")
+    lines = (
+        [f"unset {variable}   # it then chooses by itself (NCCL from 2.21)"] if automatic else []
+    )
+    if len(routes) == 1:
+        lines.append(f"export {variable}={routes.pop()}")
+    return (*lines, "rdmadiag gids")
+
+
+@rule(
+    "env-pkey-index",
+    Severity.CRITICAL,
+    "A variable names a partition key that is not there",
+    "NCCL_IB_PKEY is an index into the port's table of partition keys, and that row is empty on "
+    "a port that NCCL would use: the queue pair cannot leave RESET.",
+    ("https://github.com/NVIDIA/nccl/issues/1323",),
+    remedy=("unset NCCL_IB_PKEY",),
+)
+def env_pkey_index(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """InfiniBand: on RoCE the key at index 0 is always there."""
+    environment = _environment(case)
+    index = parse_index(environment.get("NCCL_IB_PKEY", ""))
+    chosen = choice(environment, "NCCL_IB_HCA")
+    for _, port in case.ports if index is not None else ():
+        keys = port.sysfs.pkeys if port.sysfs else None
+        if keys is None or isinstance(keys, Missing) or not keys or index in keys:
+            continue
+        if port.protocol is not Protocol.INFINIBAND or not port.is_active:
+            continue
+        if chosen is not None and not chosen.has(port.device, port.number):
+            continue
+        first = min(keys)
+        yield speaker.finding(
+            f"NCCL_IB_PKEY={index} is an empty row on {port.name}; the first other is {first}",
+            device=port.device,
+            port=port.number,
+            evidence=[
+                _proof("NCCL_IB_PKEY", environment["NCCL_IB_PKEY"]),
+                port_attribute(port, f"pkeys/{first}", f"{keys[first]:#06x}"),
+            ],
+            remedy=("unset NCCL_IB_PKEY", f"export NCCL_IB_PKEY={first}"),
+        )
+
+
+RULES: Final[tuple[Rule, ...]] = (env_names_absent_device, env_gid_index, env_pkey_index)

@@ -1,0 +1,203 @@
+"""Hosts with NVIDIA GPUs: whether adapters reach their memory, and by which way."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from rdmadiag.facts import Missing, present
+from rdmadiag.facts.system import Gpus, PciPath, SystemFacts
+from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+
+DMABUF_SINCE: Final = (5, 12)
+"""The kernel's version from which verbs can register a DMA-BUF (ibv_reg_dmabuf_mr)."""
+
+_VERSION: Final = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})")
+_GPUS: Final = "/sys/bus/pci/drivers/nvidia"
+
+
+def _system(case: Case) -> SystemFacts | None:
+    """Of a host with a GPU and an adapter; software devices do not reach GPU memory anyway."""
+    system = case.evidence.system
+    if isinstance(system, Missing) or not system.gpus.functions:
+        return None
+    return system if any(not isinstance(device.pci, Missing) for device in case.devices) else None
+
+
+def _paths(case: Case, system: SystemFacts) -> Iterator[PciPath]:
+    chosen = {device.name for device in case.devices}
+    for path in present(system.paths):
+        if path.device in chosen:
+            yield path
+
+
+def has_dmabuf(system: SystemFacts) -> bool:
+    """Whether GPU memory can perhaps be registered without nvidia_peermem."""
+    match = None if isinstance(system.kernel, Missing) else _VERSION.match(system.kernel)
+    if match is None or system.gpus.open_driver is not True:
+        return False
+    return (int(match[1]), int(match[2])) >= DMABUF_SINCE
+
+
+def _is_registered(gpus: Gpus) -> bool | Missing:
+    """Whether nvidia_peermem told ib_core of itself: a kernel without the interface cannot say."""
+    peers = gpus.memory_peers
+    return peers if isinstance(peers, Missing) else any(n.startswith("nv_mem") for n in peers)
+
+
+@rule(
+    "gpu-memory-unreachable",
+    Severity.WARN,
+    "GPU memory is perhaps out of the adapters' reach",
+    "There is an NVIDIA GPU, and nvidia_peermem is not loaded, or is loaded and has not "
+    "registered with the RDMA stack: it was loaded before it, or is of another build. Data then "
+    "goes through main memory (GPU Direct RDMA disabled). A note where DMA-BUF may serve "
+    "instead, which needs the open GPU driver, kernel 5.12 or newer, and a program that uses it.",
+    (
+        "https://github.com/NVIDIA/nccl/issues/1939",
+        "https://github.com/NVIDIA/nccl/issues/1537",
+        "https://github.com/deepseek-ai/DeepEP/issues/55",
+    ),
+    remedy=("sudo modprobe nvidia_peermem",),
+)
+def gpu_memory_unreachable(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """One finding for the host."""
+    system = _system(case)
+    if system is None:
+        return
+    gpus = system.gpus
+    registered = _is_registered(gpus)
+    loaded = not isinstance(gpus.peermem, Missing)
+    if registered is True or (loaded and isinstance(registered, Missing)):
+        return
+    if isinstance(gpus.peermem, Missing) and gpus.peermem.why != "absent":
+        return
+    dmabuf = has_dmabuf(system)
+    state = (
+        "nvidia_peermem is loaded and has not registered"
+        if loaded
+        else "nvidia_peermem is not loaded"
+    )
+    instead = "; DMA-BUF may serve instead" if dmabuf else ", and DMA-BUF seems not to be possible"
+    yield speaker.finding(
+        f"{len(gpus.functions)} NVIDIA GPUs: {state}{instead}",
+        severity=Severity.INFO if dmabuf else None,
+        evidence=[
+            Proof("system", _GPUS, " ".join(gpus.functions[:8])),
+            Proof("system", "/sys/module/nvidia_peermem/version", seen(gpus.peermem)),
+            Proof("system", "/sys/kernel/mm/memory_peers", _listed(gpus)),
+            Proof("system", "/proc/driver/nvidia/version: open kernel module", _open(gpus)),
+            Proof("system", "/proc/sys/kernel/osrelease", seen(system.kernel)),
+        ],
+        remedy=(
+            "sudo rmmod nvidia_peermem; sudo modprobe nvidia_peermem"
+            if loaded
+            else "sudo modprobe nvidia_peermem",
+            "NCCL_DEBUG=INFO PROGRAM 2>&1 | grep -e GDR -e DMABUF -e peermem   # what it uses",
+        ),
+    )
+
+
+def _listed(gpus: Gpus) -> str:
+    peers = gpus.memory_peers
+    return seen(peers) if isinstance(peers, Missing) else " ".join(peers) or "none"
+
+
+def _open(gpus: Gpus) -> str:
+    return {True: "yes", False: "no"}.get(gpus.open_driver, seen(gpus.open_driver))  # type: ignore[arg-type]
+
+
+@rule(
+    "acs-redirects",
+    Severity.WARN,
+    "PCI bridges send peer traffic up to the root",
+    "On the way of an adapter there are bridges whose Access Control Services redirect "
+    "peer-to-peer requests: what goes between GPU and adapter then passes through the root "
+    "complex, which is slow, and on some hosts fails (completion status 4, vendor error 81) or "
+    "hangs. Meant so where virtual machines own devices. Seen by root alone, and only of bridges "
+    "above adapters; the GPUs' own are not read.",
+    (
+        "https://github.com/NVIDIA/nccl/issues/304",
+        "https://github.com/NVIDIA/nccl/issues/2079",
+    ),
+    remedy=(
+        "sudo setpci -s BRIDGE ECAP_ACS+0x6.w=0000   # until the next start; for good in the BIOS",
+    ),
+)
+def acs_redirects(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """One finding for the host."""
+    system = _system(case)
+    if system is None:
+        return
+    found: dict[str, list[str]] = {}
+    for path in _paths(case, system):
+        for bridge in present(path.bridges):
+            if bridge.redirects is True:
+                found.setdefault(bridge.address, []).append(path.device)
+    if not found:
+        return
+    bridges = list(found)
+    yield speaker.finding(
+        f"ACS redirects peer-to-peer requests on {len(found)} bridges above the adapters: GPU "
+        "Direct may be slow or fail",
+        evidence=[
+            Proof(
+                "system",
+                f"/sys/bus/pci/devices/{address}/config: ACS Control",
+                f"P2P Request Redirect, above {' '.join(found[address])}",
+            )
+            for address in bridges[:8]
+        ],
+        remedy=(
+            *(f"sudo setpci -s {address} ECAP_ACS+0x6.w=0000" for address in bridges[:8]),
+            "# until the next start; for good in the BIOS. Not where virtual machines own devices",
+        ),
+    )
+
+
+@rule(
+    "iommu-translates",
+    Severity.INFO,
+    "The IOMMU translates the adapters' addresses",
+    "The adapters' DMA is translated by the IOMMU. On a host with GPUs that can cost bandwidth, "
+    "and keeps peer-to-peer traffic from the short way. With iommu=pt the host's own devices are "
+    "passed through untranslated, and virtual machines can still be given theirs.",
+    (
+        "https://github.com/NVIDIA/nccl/issues/606",
+        "https://github.com/NVIDIA/nccl/issues/1737",
+    ),
+    remedy=("# on the kernel's command line: iommu=pt",),
+)
+def iommu_translates(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """By the kernel's word on the domain; the command line is only shown beside it."""
+    system = _system(case)
+    if system is None:
+        return
+    translated = [
+        path
+        for path in _paths(case, system)
+        if not isinstance(path.iommu_domain, Missing) and path.iommu_domain.startswith("DMA")
+    ]
+    if not translated:
+        return
+    options = system.iommu_options
+    told = seen(options) if isinstance(options, Missing) else " ".join(options) or "none"
+    yield speaker.finding(
+        f"the IOMMU translates the DMA of {' '.join(path.device for path in translated)}: GPU "
+        "Direct may be slower for it",
+        evidence=[
+            *(
+                Proof(
+                    "system",
+                    f"/sys/bus/pci/devices/{path.function}/iommu_group/type",
+                    seen(path.iommu_domain),
+                )
+                for path in translated[:8]
+            ),
+            Proof("system", "/proc/cmdline: iommu options", told),
+        ],
+        remedy=("# on the kernel's command line: iommu=pt",),
+    )
+
+
+RULES: Final[tuple[Rule, ...]] = (acs_redirects, gpu_memory_unreachable, iommu_translates)

@@ -1,0 +1,241 @@
+"""What drivers wrote to the kernel's log lately."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.kernel_log import KernelLine
+from rdmadiag.preflight.kernel_lines import Kind, flapping, kind_of, said
+from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+
+_SHOWN: Final = 3
+_LINE: Final = 300  # characters
+_MESSAGES: Final = "/dev/kmsg"
+
+
+def _proofs(lines: Sequence[KernelLine]) -> tuple[Proof, ...]:
+    """The last few, as dmesg would print them."""
+    return tuple(
+        Proof("kernel_log", _MESSAGES, f"[{line.seconds:12.6f}] {line.message[:_LINE]}")
+        for line in lines[-_SHOWN:]
+    )
+
+
+def _window(case: Case) -> str:
+    log = case.evidence.kernel_log
+    return "" if isinstance(log, Missing) else log.window
+
+
+def _device(name: str) -> str | None:
+    """A device's name; lines about one that is gone name its PCI address."""
+    return None if name.startswith("PCI ") else name
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+@rule(
+    "device-unhealthy-in-log",
+    Severity.CRITICAL,
+    "The driver says that its device is unhealthy",
+    "In the window of the log a driver says that its device has stopped working: firmware that "
+    "does not answer, a health counter that stands still, a fatal error, an uncorrectable PCIe "
+    "error. A warning where it says later that the device recovered.",
+    (
+        "https://github.com/NVIDIA/nccl/issues/2157",
+        "https://docs.kernel.org/networking/devlink/devlink-health.html",
+    ),
+    remedy=(
+        "sudo devlink health",
+        "sudo dmesg -T | grep -i -e health -e fatal -e AER",
+    ),
+)
+def device_unhealthy_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """The last word counts."""
+    for name, lines in said(case, (Kind.UNHEALTHY, Kind.RECOVERED)).items():
+        bad = [line for line in lines if kind_of(line.message) is Kind.UNHEALTHY]
+        if not bad:
+            continue
+        recovered = kind_of(lines[-1].message) is Kind.RECOVERED
+        end = ", and then that it recovered" if recovered else ""
+        yield speaker.finding(
+            f"{name}: the driver logged {_times(len(bad))} in the last {_window(case)} that the "
+            f"device is unhealthy{end}",
+            device=_device(name),
+            severity=Severity.WARN if recovered else None,
+            evidence=_proofs(lines if recovered else bad),
+            remedy=(
+                "sudo devlink health",
+                "sudo dmesg -T | grep -i -e health -e fatal -e AER",
+                "# firmware newer? the slot, the power? a cold start clears most firmware errors",
+            ),
+        )
+
+
+@rule(
+    "link-flaps-in-log",
+    Severity.WARN,
+    "The link went down lately",
+    "The port is active, and in the window of the log its link went down. Jobs that were "
+    "connected then have failed with retries exceeded, and GIDs may have moved to other indexes. "
+    "A cable or transceiver, the switch, or somebody who set the netdev down.",
+    (
+        "https://github.com/NVIDIA/nccl/issues/905",
+        "https://github.com/NVIDIA/nccl/issues/394",
+        "https://github.com/kvcache-ai/Mooncake/issues/3596",
+    ),
+    remedy=("sudo dmesg -T | grep -i -e 'link down' -e 'link up' -e 'module event'",),
+)
+def link_flaps_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Of a port that is down now another rule speaks."""
+    for name, lines in flapping(case).items():
+        yield speaker.finding(
+            f"{name}: its link went down {_times(len(lines))} in the last {_window(case)}",
+            device=_device(name),
+            evidence=_proofs(lines),
+            remedy=(
+                "sudo dmesg -T | grep -i -e 'link down' -e 'link up' -e 'module event'",
+                "# does it go on? then the cable, the transceiver, the switch's log",
+            ),
+        )
+
+
+@rule(
+    "contexts-exhausted-in-log",
+    Severity.WARN,
+    "No more user contexts",
+    "The adapter refused a user access region because its limit is reached: too many processes, "
+    "or contexts in each, have the device open. Those that come later fail to open it.",
+    (
+        "https://github.com/openucx/ucx/issues/6049",
+        "https://github.com/open-mpi/ompi/issues/6854",
+    ),
+    remedy=(
+        "rdma resource show ctx",
+        "# fewer processes a node, or fewer contexts in each",
+    ),
+)
+def contexts_exhausted_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """ALLOC_UAR, limits exceeded."""
+    for name, lines in said(case, (Kind.CONTEXTS_EXHAUSTED,)).items():
+        yield speaker.finding(
+            f"{name} refused a user context {_times(len(lines))} in the last {_window(case)}: "
+            "limits exceeded",
+            device=_device(name),
+            evidence=_proofs(lines),
+            remedy=(
+                f"rdma resource show ctx dev {name}   # who has it open?",
+                "# fewer processes a node, or fewer contexts in each",
+            ),
+        )
+
+
+@rule(
+    "adapter-hot-in-log",
+    Severity.WARN,
+    "The adapter is hot",
+    "The driver has logged a temperature above its threshold: the adapter or its transceiver "
+    "slows down or switches off.",
+    ("https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/index.html",),
+    remedy=(
+        "sensors",
+        "# airflow, fans, a transceiver that is rated for this port",
+    ),
+)
+def adapter_hot_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """A warning of the hardware's own."""
+    for name, lines in said(case, (Kind.HOT,)).items():
+        yield speaker.finding(
+            f"{name}: the driver warned of high temperature {_times(len(lines))} in the last "
+            f"{_window(case)}",
+            device=_device(name),
+            evidence=_proofs(lines),
+            remedy=("sensors", "# airflow, fans, a transceiver that is rated for this port"),
+        )
+
+
+@rule(
+    "slot-power-in-log",
+    Severity.INFO,
+    "The slot offers little power",
+    "The adapter says that its slot has advertised less power than it may need. The line is also "
+    "written on healthy hosts at each start; it matters where the adapter is slow with links "
+    "that are well.",
+    ("https://github.com/NVIDIA/dgx-spark-playbooks/pull/108",),
+    remedy=("sudo lspci -vv | grep -i SlotPowerLimit   # of the bridge above",),
+)
+def slot_power_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Never more than a note."""
+    for name, lines in said(case, (Kind.SLOT_POWER,)).items():
+        yield speaker.finding(
+            f"{name}: its slot offers less power than the adapter may need",
+            device=_device(name),
+            evidence=_proofs(lines),
+            remedy=("sudo lspci -vv | grep -i SlotPowerLimit   # of the bridge above",),
+        )
+
+
+@rule(
+    "register-refused-in-log",
+    Severity.INFO,
+    "The firmware refuses to read a register",
+    "ACCESS_REG failed: something asked the adapter for what its firmware does not tell this "
+    "function, most often a monitor that reads counters. It harms nothing, and fills the log. "
+    "rdmadiag reads no counters.",
+    (
+        "https://github.com/prometheus/node_exporter/issues/3434",
+        "https://github.com/leptonai/gpud/pull/1164",
+    ),
+    remedy=("# which monitor reads the counters of this device? exclude it there",),
+)
+def register_refused_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Noise, with a name."""
+    for name, lines in said(case, (Kind.REGISTER_REFUSED,)).items():
+        yield speaker.finding(
+            f"{name}: the firmware refused a register {_times(len(lines))} in the last "
+            f"{_window(case)}",
+            device=_device(name),
+            evidence=_proofs(lines),
+            remedy=("# which monitor reads ports/*/counters of this device? exclude it there",),
+        )
+
+
+@rule(
+    "kernel-log-unreadable",
+    Severity.INFO,
+    "The kernel's log could not be read",
+    "Link flaps, firmware errors and the like in the last minutes would stand in the kernel's "
+    "log. Where kernel.dmesg_restrict is set it is for root, and most containers do not have it. "
+    "The rest of the verdict does not hang on it.",
+    ("https://docs.kernel.org/admin-guide/sysctl/kernel.html",),
+    remedy=("sudo rdmadiag preflight",),
+)
+def kernel_log_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Said, since quiet is not the same as unread; a record without a log never had one."""
+    log = case.evidence.kernel_log
+    if not case.devices or isinstance(log, Missing) or not isinstance(log.lines, Missing):
+        return
+    if log.lines.why is Why.NOT_COLLECTED:
+        return
+    yield speaker.finding(
+        f"the kernel's log could not be read: {log.lines}",
+        evidence=[Proof("kernel_log", _MESSAGES, seen(log.lines))],
+        remedy=(
+            "# it is the host's: look there"
+            if log.lines.why is Why.ABSENT
+            else "sudo rdmadiag preflight",
+        ),
+    )
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    device_unhealthy_in_log,
+    link_flaps_in_log,
+    contexts_exhausted_in_log,
+    adapter_hot_in_log,
+    slot_power_in_log,
+    register_refused_in_log,
+    kernel_log_unreadable,
+)

@@ -1,0 +1,237 @@
+"""What kind of device it is, where that decides how it is used."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from rdmadiag.facts import Missing, NetDev, present
+from rdmadiag.ib import NetnsMode
+from rdmadiag.preflight.reconcile import DeviceView, Protocol
+from rdmadiag.preflight.rules.discovery import SHARE_NETNS
+from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+
+
+def _of_protocol(case: Case, protocol: Protocol) -> Iterator[DeviceView]:
+    for device in case.devices:
+        if any(port.protocol is protocol and port.is_active for port in device.ports):
+            yield device
+
+
+@rule(
+    "iwarp-device",
+    Severity.INFO,
+    "iWARP",
+    "iWARP connects by rdma_cm and IP address: there is no GID to choose and no RTR to set by "
+    "hand. Programs that bring queue pairs up themselves (NCCL, UCX's ib transports, "
+    "ibv_rc_pingpong) do not work with it.",
+    ("https://github.com/ggml-org/llama.cpp/pull/28494",),
+    remedy=("rping -s   # and at the other end: rping -c -a ADDRESS",),
+)
+def iwarp_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Nothing is wrong with it."""
+    for device in _of_protocol(case, Protocol.IWARP):
+        node = device.sysfs.node_type if device.sysfs else "RNIC"
+        yield speaker.finding(
+            f"{device.name} is iWARP: connections by rdma_cm alone",
+            device=device.name,
+            evidence=[Proof("sysfs", f"/sys/class/infiniband/{device.name}/node_type", seen(node))],
+            remedy=(f"rping -s   # here; there: rping -c -a ADDRESS of {device.name}",),
+        )
+
+
+@rule(
+    "efa-device",
+    Severity.INFO,
+    "Elastic Fabric Adapter",
+    "EFA has SRD and UD queue pairs, and is used through libfabric, which knows the device by "
+    "another name: the kernel's followed by -rdm or -dgrm. Its security group must allow all "
+    "traffic with itself, in and out; where it does not, peers time out.",
+    (
+        "https://github.com/awslabs/awsome-distributed-ai/issues/1088",
+        "https://github.com/NVIDIA/NVSentinel/pull/1750",
+    ),
+    remedy=("fi_info -p efa -t FI_EP_RDM",),
+)
+def efa_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Rules of its own."""
+    for device in _of_protocol(case, Protocol.EFA):
+        yield speaker.finding(
+            f"{device.name} is EFA: used through libfabric, as {device.name}-rdm",
+            device=device.name,
+            evidence=[Proof("sysfs", "driver", seen(device.driver))],
+            remedy=("fi_info -p efa -t FI_EP_RDM",),
+        )
+
+
+@rule(
+    "bonded-ports",
+    Severity.INFO,
+    "A bond of ports",
+    "One RDMA device stands for two ports that are bonded. A queue pair uses one of them: a "
+    "program with few queue pairs may reach half of the bandwidth. More queue pairs spread over "
+    "both, perhaps evenly.",
+    ("https://github.com/openucx/ucx/issues/10430",),
+    remedy=(
+        "cat /proc/net/bonding/*",
+        "export NCCL_IB_QPS_PER_CONNECTION=4   # NCCL's default is 1",
+    ),
+)
+def bonded_ports(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """By the device's name, or by the netdev that its GIDs name."""
+    for device in case.devices:
+        if not any(port.is_active for port in device.ports):
+            continue
+        bond = _bond(device, case)
+        if bond is None:
+            continue
+        yield speaker.finding(
+            f"{device.name} is a bond of two ports: one queue pair uses one of them",
+            device=device.name,
+            evidence=[bond],
+            remedy=(
+                "cat /proc/net/bonding/*",
+                "export NCCL_IB_QPS_PER_CONNECTION=4   # NCCL's default is 1",
+            ),
+        )
+
+
+def _bond(device: DeviceView, case: Case) -> Proof | None:
+    if "bond" in device.name:
+        return Proof("sysfs", "/sys/class/infiniband", device.name)
+    for port in device.ports:
+        for netdev in _with_masters(port.netdevs, case):
+            if netdev.kind == "bond":
+                return Proof("netdev", f"{netdev.name} IFLA_INFO_KIND", "bond")
+    return None
+
+
+def _with_masters(names: Iterable[str], case: Case) -> Iterator[NetDev]:
+    """The netdevs of these names, what they are enslaved to, and what they stand on."""
+    facts = case.evidence.netdev
+    if isinstance(facts, Missing):
+        return
+    for name in names:
+        netdev = facts.netdev(name)
+        if netdev:
+            yield netdev
+            for other in (netdev.master, netdev.lower):
+                found = None if isinstance(other, Missing) else facts.netdev(other)
+                if found:
+                    yield found
+
+
+@rule(
+    "firmware-differs",
+    Severity.WARN,
+    "Adapters of one kind with different firmware",
+    "Two adapters of the same board on this host run different firmware. It may be meant so; "
+    "more often one was replaced, or an update stopped half way.",
+    ("https://github.com/AMD-AGI/Primus/pull/712",),
+    remedy=("grep . /sys/class/infiniband/*/fw_ver",),
+)
+def firmware_differs(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """One finding a board."""
+    boards: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for device in case.devices:
+        known = device.sysfs
+        if known is None:
+            continue
+        board, kind, firmware = known.board_id, known.hca_type, known.firmware
+        if isinstance(board, Missing) or isinstance(kind, Missing) or isinstance(firmware, Missing):
+            continue
+        boards.setdefault((kind, board), {}).setdefault(firmware, []).append(device.name)
+    for (kind, board), versions in boards.items():
+        if len(versions) < 2:
+            continue
+        told = "; ".join(f"{' '.join(names)} {version}" for version, names in versions.items())
+        yield speaker.finding(
+            f"adapters {kind} ({board}) run different firmware: {told}",
+            evidence=[
+                Proof("sysfs", f"/sys/class/infiniband/{name}/fw_ver", version)
+                for version, names in versions.items()
+                for name in names
+            ],
+            remedy=("grep . /sys/class/infiniband/*/fw_ver", "# bring the outlier to the others'"),
+        )
+
+
+@rule(
+    "netns-exclusive",
+    Severity.INFO,
+    "Exclusive netns mode",
+    "The RDMA subsystem is in exclusive mode: a device belongs to one network namespace, and a "
+    "container sees it only if it was moved there. It comes back when the container ends, "
+    "sometimes late.",
+    (
+        "https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/84",
+        "https://github.com/kubernetes-sigs/dranet/issues/177",
+    ),
+    remedy=(
+        "rdma system show",
+        "sudo rdma system set netns shared   # refused while other namespaces exist",
+    ),
+)
+def netns_exclusive(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Here the devices are to be seen; where they are not, other rules speak."""
+    nldev = case.evidence.nldev
+    if isinstance(nldev, Missing) or nldev.netns_mode is not NetnsMode.EXCLUSIVE:
+        return
+    if not case.devices or any(device.nldev is None for device in case.devices):
+        return
+    yield speaker.finding(
+        "netns mode is exclusive: other network namespaces do not see these devices",
+        evidence=[Proof("nldev", "RDMA_NLDEV_SYS_ATTR_NETNS_MODE", seen(nldev.netns_mode))],
+        remedy=("rdma system show", SHARE_NETNS),
+    )
+
+
+@rule(
+    "function-without-device",
+    Severity.INFO,
+    "An adapter's function without an RDMA device",
+    "A PCI function of a kind that always carries RDMA has no RDMA device, while others have. "
+    "RDMA may be switched off for it on purpose (devlink's enable_roce or enable_rdma), or its "
+    "driver failed on the way; the summary names the first step that is missing.",
+    ("https://docs.kernel.org/networking/devlink/mlx5.html",),
+    remedy=(
+        "devlink dev param show pci/ADDRESS",
+        "sudo dmesg | grep ADDRESS",
+    ),
+)
+def function_without_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Where there is no device at all, no-rdma-device speaks."""
+    if case.selected or not case.devices or not _has_spare_function(case):
+        return
+    from rdmadiag.preflight.discovery_path import functions_without_device
+
+    for function in functions_without_device(case.devices, case.evidence):
+        step = function.discovery.failure
+        if step is None:
+            continue
+        yield speaker.finding(
+            f"PCI {function.address} ({seen(function.driver)}) has no RDMA device: "
+            f"fails at {step.stage.replace('_', ' ')}",
+            evidence=[Proof("sysfs", step.subject, step.value)],
+            remedy=(
+                f"devlink dev param show pci/{function.address}",
+                f"sudo dmesg | grep {function.address}",
+            ),
+        )
+
+
+def _has_spare_function(case: Case) -> bool:
+    """Whether there is any function that no device is behind: mostly there is not."""
+    sysfs = case.evidence.sysfs
+    candidates = () if isinstance(sysfs, Missing) else present(sysfs.candidates)
+    behind = {each.pci.address for each in case.devices if not isinstance(each.pci, Missing)}
+    return any(each.address not in behind for each in candidates)
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    function_without_device,
+    netns_exclusive,
+    firmware_differs,
+    bonded_ports,
+    iwarp_device,
+    efa_device,
+)

@@ -1,0 +1,311 @@
+"""The netdevs below RoCE: MTU, carrier, addresses of several in one subnet."""
+
+from collections.abc import Iterator
+from itertools import combinations
+from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
+from typing import Final
+
+from rdmadiag.facts import Missing, NetDev, NetDevFacts
+from rdmadiag.preflight.kernel_lines import flapping
+from rdmadiag.preflight.reconcile import PortView, Protocol
+from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen, verbs_answer
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+
+HEADERS: Final = 96
+"""Bytes that the kernel takes off a netdev's MTU: GRH, UDP, BTH, extensions, ICRC
+(include/rdma/ib_addr.h, iboe_get_mtu)."""
+
+MTUS: Final = (4096, 2048, 1024, 512, 256)
+
+CHANGES: Final = 20
+"""Of the carrier since the netdev was made; a start, a switch's restart and a new cable
+together make fewer."""
+
+
+def roce_mtu(netdev_mtu: int) -> int | None:
+    """The RoCE MTU that fits a netdev's; None for one that is too small for any."""
+    return next((size for size in MTUS if size + HEADERS <= netdev_mtu), None)
+
+
+def _ports(case: Case) -> Iterator[tuple[PortView, NetDev]]:
+    """Active RoCE ports with the netdev that they belong to."""
+    for _, port in case.ports:
+        if port.protocol is Protocol.ROCE and port.is_active:
+            netdev = _own(port, case.evidence.netdev)
+            if netdev:
+                yield port, netdev
+
+
+def _own(port: PortView, facts: NetDevFacts | Missing) -> NetDev | None:
+    """The port's netdev by nldev, else that of its route GID."""
+    if isinstance(facts, Missing):
+        return None
+    entry = port.route_entry
+    name = port.nldev.netdev if port.nldev else None
+    if name is None or isinstance(name, Missing):
+        name = entry.netdev if entry else None
+    return None if name is None or isinstance(name, Missing) else facts.netdev(name)
+
+
+def _routed(case: Case) -> Iterator[tuple[PortView, NetDev]]:
+    """Active ports with the netdev of the address that they send from: it may be a VLAN's."""
+    facts = case.evidence.netdev
+    if isinstance(facts, Missing):
+        return
+    for _, port in case.ports:
+        if port.protocol not in (Protocol.ROCE, Protocol.IWARP) or not port.is_active:
+            continue
+        entry = port.route_entry
+        name = entry.netdev if entry else port.nldev.netdev if port.nldev else None
+        netdev = None if name is None or isinstance(name, Missing) else facts.netdev(name)
+        if netdev:
+            yield port, netdev
+
+
+def _active_mtu(port: PortView) -> int | None:
+    active = port.verbs.active_mtu if port.verbs else None
+    return active if isinstance(active, int) else None
+
+
+def _mtu_proofs(port: PortView, netdev: NetDev) -> tuple[Proof, ...]:
+    return (
+        Proof("netdev", f"{netdev.name} IFLA_MTU", seen(netdev.mtu)),
+        verbs_answer(port, "active_mtu", _active_mtu(port)),
+    )
+
+
+@rule(
+    "mtu-below-netdev",
+    Severity.WARN,
+    "RoCE MTU below what its netdev allows",
+    "The port's active MTU is smaller than the netdev's MTU allows. The netdev's was perhaps "
+    "raised after the RDMA device was made, or the driver was not told. Peers that agree on the "
+    "larger value fail at RTR, or lose packets.",
+    (
+        "https://github.com/tensorflow/tensorflow/issues/9667",
+        "https://github.com/kvcache-ai/Mooncake/pull/3878",
+    ),
+    remedy=("sudo ip link set dev NETDEV mtu MTU   # once more: the driver looks again",),
+)
+def mtu_below_netdev(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """The kernel's own arithmetic, and another result."""
+    for port, netdev in _ports(case):
+        active = _active_mtu(port)
+        if active is None or isinstance(netdev.mtu, Missing) or port.verbs is None:
+            continue
+        fits = roce_mtu(netdev.mtu)
+        most = port.verbs.max_mtu
+        if fits is None or isinstance(most, Missing) or active >= min(fits, most):
+            continue
+        yield speaker.finding(
+            f"{port.name} uses MTU {active}, and {netdev.name} (MTU {netdev.mtu}) allows {fits}",
+            device=port.device,
+            port=port.number,
+            evidence=_mtu_proofs(port, netdev),
+            remedy=(
+                f"sudo ip link set dev {netdev.name} mtu {netdev.mtu}   # the driver looks again",
+                f"ibv_devinfo -d {port.device} -i {port.number} | grep active_mtu",
+            ),
+        )
+
+
+@rule(
+    "jumbo-not-used",
+    Severity.INFO,
+    "Small RoCE MTU",
+    "The netdev's MTU leaves no room for RoCE's largest, 4096 bytes. It works, with more packets; "
+    "a program that has 4096 built in fails at RTR with EINVAL. Both ends and the switches "
+    "between them need the larger MTU.",
+    (
+        "https://github.com/tensorflow/tensorflow/issues/9667",
+        "https://github.com/NVIDIA/nccl/pull/2135",
+    ),
+    remedy=("sudo ip link set dev NETDEV mtu 4200   # at both ends, and on the switch",),
+)
+def jumbo_not_used(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Hardware alone: a software device is no faster for it. One finding for the host."""
+    small = []
+    for port, netdev in _ports(case):
+        active = _active_mtu(port)
+        if active is None or port.is_software or isinstance(netdev.mtu, Missing):
+            continue
+        most = port.verbs.max_mtu if port.verbs else 0
+        if most == MTUS[0] and active == roce_mtu(netdev.mtu) and active < most:
+            small.append((port, netdev))
+    if not small:
+        return
+    first, below = small[0]
+    others = f" (and {len(small) - 1} more)" if len(small) > 1 else ""
+    yield speaker.finding(
+        f"{first.name}{others}: RoCE MTU {_active_mtu(first)}, as {below.name} has MTU {below.mtu}",
+        device=first.device if len(small) == 1 else None,
+        port=first.number if len(small) == 1 else None,
+        evidence=[proof for each in small[:4] for proof in _mtu_proofs(*each)],
+        remedy=(
+            *(f"sudo ip link set dev {netdev.name} mtu 4200" for _, netdev in small[:4]),
+            "# the same at the other end, and on the switch, or packets are lost",
+        ),
+    )
+
+
+Subnet = str
+
+
+def _subnets(netdev: NetDev, families: tuple[int, ...] = (AF_INET, AF_INET6)) -> set[Subnet]:
+    """The subnets that the netdev has an address in, but for link-local ones."""
+    found = set()
+    for each in netdev.addresses:
+        family = AF_INET6 if ":" in each.address else AF_INET
+        bits = 128 if family == AF_INET6 else 32
+        host = bits - each.prefix_length
+        if family not in families or not 0 < host < bits or each.scope == "link":
+            continue
+        try:
+            number = int.from_bytes(inet_pton(family, each.address), "big") >> host << host
+        except OSError:
+            continue
+        network = inet_ntop(family, number.to_bytes(bits // 8, "big"))
+        if not network.startswith(("169.254.", "fe80:")):
+            found.add(f"{network}/{each.prefix_length}")
+    return found
+
+
+@rule(
+    "mtu-differs-in-subnet",
+    Severity.WARN,
+    "Different MTUs in one subnet",
+    "Two netdevs of RDMA ports have addresses in the same subnet and different MTUs. All that "
+    "is on one link should have one MTU: queue pairs between the larger and the smaller fail at "
+    "RTR, or send packets that are dropped.",
+    ("https://github.com/ROCm/rocSHMEM/pull/214",),
+    remedy=("sudo ip link set dev NETDEV mtu MTU   # one for the whole link",),
+)
+def mtu_differs_in_subnet(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """One finding for each two."""
+    told: set[frozenset[str]] = set()
+    for (port, one), (_, other) in combinations(_routed(case), 2):
+        names = frozenset((one.name, other.name))
+        if len(names) < 2 or names in told or one.mtu == other.mtu:
+            continue
+        if isinstance(one.mtu, Missing) or isinstance(other.mtu, Missing):
+            continue
+        shared = sorted(_subnets(one) & _subnets(other))
+        if not shared:
+            continue
+        told.add(names)
+        smaller = one if one.mtu < other.mtu else other
+        yield speaker.finding(
+            f"{one.name} (MTU {one.mtu}) and {other.name} (MTU {other.mtu}) are both in "
+            f"{shared[0]}",
+            device=port.device,
+            port=port.number,
+            evidence=[
+                Proof("netdev", f"{netdev.name} IFLA_MTU", seen(netdev.mtu))
+                for netdev in (one, other)
+            ],
+            remedy=(
+                f"sudo ip link set dev {smaller.name} mtu {max(one.mtu, other.mtu)}",
+                "# if the switch and the peers on that link have the larger one",
+            ),
+        )
+
+
+@rule(
+    "carrier-changes",
+    Severity.INFO,
+    "The carrier came and went often",
+    "The carrier of a port's netdev has changed often since the netdev was made. The number "
+    "only grows, and does not tell when: a link that flaps now, or a switch that was restarted "
+    "long ago. Where the kernel's log shows flaps in its window, that is said instead.",
+    (
+        "https://github.com/NVIDIA/nccl/issues/905",
+        "https://github.com/NVIDIA/nccl/issues/1819",
+    ),
+    remedy=("cat /sys/class/net/NETDEV/carrier_changes   # again later: does it grow?",),
+)
+def carrier_changes(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """A number without a time."""
+    loud = flapping(case)
+    told = set()
+    for port, netdev in _ports(case):
+        changes = netdev.carrier_changes
+        if isinstance(changes, Missing) or changes < CHANGES:
+            continue
+        if netdev.name in told or port.device in loud:
+            continue
+        told.add(netdev.name)
+        yield speaker.finding(
+            f"{port.name}: the carrier of {netdev.name} has changed {changes} times",
+            device=port.device,
+            port=port.number,
+            evidence=[Proof("netdev", f"{netdev.name} IFLA_CARRIER_CHANGES", str(changes))],
+            remedy=(
+                f"cat /sys/class/net/{netdev.name}/carrier_changes   # again later: does it grow?",
+                f"sudo dmesg -T | grep {netdev.name}",
+            ),
+        )
+
+
+@rule(
+    "arp-flux",
+    Severity.WARN,
+    "Several RDMA netdevs in one subnet answer for each other",
+    "Two netdevs of RDMA ports have addresses in the same subnet, and arp_ignore is 0: the "
+    "kernel answers ARP for any of its addresses on any of them, so peers may learn the wrong "
+    "MAC, and packets arrive at a port whose GID table does not have their address. A note for "
+    "software devices, which hand packets to the IP stack anyway.",
+    (
+        "https://github.com/NVIDIA/nccl/issues/1269",
+        "https://github.com/NVIDIA/nccl/issues/1348",
+    ),
+    remedy=(
+        "sudo sysctl -w net.ipv4.conf.all.arp_ignore=2 net.ipv4.conf.all.arp_announce=2",
+        "# or one subnet a port",
+    ),
+)
+def arp_flux(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """One finding a subnet."""
+    facts = case.evidence.netdev
+    if isinstance(facts, Missing) or isinstance(facts.arp_ignore, Missing):
+        return
+    members: dict[Subnet, dict[str, tuple[PortView, NetDev]]] = {}
+    for port, netdev in _routed(case):
+        for subnet in sorted(_subnets(netdev, (AF_INET,))):
+            members.setdefault(subnet, {}).setdefault(netdev.name, (port, netdev))
+    for subnet, each in members.items():
+        # The kernel takes the larger of conf/all and the netdev's own.
+        answering = [
+            netdev
+            for _, netdev in each.values()
+            if not isinstance(netdev.arp_ignore, Missing)
+            and max(facts.arp_ignore, netdev.arp_ignore) == 0
+        ]
+        if len(each) < 2 or not answering:
+            continue
+        software = all(port.is_software for port, _ in each.values())
+        names = " ".join(each)
+        yield speaker.finding(
+            f"{names} are all in {subnet}, and each answers ARP for the others",
+            severity=Severity.INFO if software else None,
+            evidence=[
+                Proof("netdev", "/proc/sys/net/ipv4/conf/all/arp_ignore", str(facts.arp_ignore)),
+                *(
+                    Proof("netdev", f"{netdev.name} IPV4_DEVCONF_ARP_IGNORE", "0")
+                    for netdev in answering
+                ),
+            ],
+            remedy=(
+                "sudo sysctl -w net.ipv4.conf.all.arp_ignore=2 net.ipv4.conf.all.arp_announce=2",
+                "# and a routing table for each port (ip rule add from ADDRESS table N)",
+                "# or one subnet a port",
+            ),
+        )
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    mtu_differs_in_subnet,
+    mtu_below_netdev,
+    arp_flux,
+    carrier_changes,
+    jumbo_not_used,
+)

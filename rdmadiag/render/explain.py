@@ -1,0 +1,303 @@
+"""What explain found: of a log the first failure first; of a word what it means."""
+
+from typing import Any, Final
+
+from rich.console import Console
+from rich.text import Text
+
+from rdmadiag.explain.log.account import Account, Failure, LikelyCause
+from rdmadiag.explain.log.signs import Kind
+from rdmadiag.explain.lookup import (
+    Answer,
+    AtStage,
+    CauseAnswer,
+    CompletionAnswer,
+    ErrnoAnswer,
+    RuleAnswer,
+    StateAnswer,
+    VariableAnswer,
+)
+from rdmadiag.facts import Identity
+from rdmadiag.render.console import console, counted, printable, say, verbatim
+from rdmadiag.render.json import plain
+
+_OTHERS: Final = 5  # further failures that are shown in text
+_UNKNOWN: Final = 10
+
+
+# --- a log -------------------------------------------------------------------------------
+
+
+def log_document(account: Account, name: str) -> dict[str, Any]:
+    """The parts of the JSON document."""
+    found: dict[str, Any] = plain(account)
+    return {
+        "log": {"name": name, "lines": found.pop("lines"), "bytes": found.pop("bytes")},
+        "first": plain(account.first),
+        **found,
+    }
+
+
+def show_log(
+    account: Account, name: str, host: Identity | None = None, to: Console | None = None
+) -> None:
+    """Print it."""
+    out = to or console()
+    first = account.first
+    say(out, _answer(account, name))
+    if first is not None:
+        _details(out, first, host)
+    others = [each for each in account.failures if each is not first]
+    if others:
+        out.print()
+        say(out, "Also failed, later:")
+        for each in others[:_OTHERS]:
+            say(out, f"  {_where(each)}: {printable(_what(each))} ({_lines(each)})")
+            if each.causes:
+                say(out, f"    {printable(each.causes[0].text)}  [{each.causes[0].label}]")
+        if len(others) > _OTHERS:
+            say(out, f"  and {len(others) - _OTHERS} more; --json has all of them")
+    _followed(out, account, first)
+    _noted(out, account)
+    _not_understood(out, account)
+    if account.dropped:
+        say(out, f"{counted(account.dropped, 'further line')} of other kinds left out.")
+
+
+def _answer(account: Account, name: str) -> Text:
+    first = account.first
+    size = f"  [{printable(name)}, {counted(account.lines, 'line')}]"
+    if first is not None:
+        line = Text("FAILED", style="bold red")
+        line.append(f"  {_where(first)}: {printable(_what(first))}", style="")
+        more = len(account.failures) - 1
+        if more > 0:
+            line.append(f" (and {more} more)", style="")
+    elif account.unknown:
+        line = Text("UNKNOWN", style="bold magenta")
+        line.append("  RDMA is in trouble here, and these lines mean nothing to us", style="")
+    else:
+        line = Text("OK", style="bold green")
+        line.append("  nothing of RDMA failed in this log", style="")
+    line.append(size, style="dim")
+    return line
+
+
+def _where(failure: Failure) -> str:
+    stage = failure.stage or "driver"
+    if failure.device is None:
+        return f"at {stage}"
+    port = "" if failure.port is None else f"/{failure.port}"
+    return f"at {stage} on {printable(failure.device)}{port}"
+
+
+def _what(failure: Failure) -> str:
+    if failure.completion:
+        return (
+            f"completion {failure.completion.text}"
+            if failure.completion.vendor_error
+            else (f"completion status {failure.completion.number}, {failure.completion.text}")
+        )
+    call = f"{failure.call} failed" if failure.call else "failed"
+    if failure.what not in ("errno", "call"):
+        call = failure.what.replace("-", " ")
+    if failure.errno:
+        return f"{call}: {failure.errno.text}"
+    return call
+
+
+def _lines(failure: Failure) -> str:
+    numbers = ", ".join(map(str, failure.lines))
+    more = f" … {failure.last_line}" if failure.last_line > failure.lines[-1] else ""
+    word = "line" if len(failure.lines) == 1 and not more else "lines"
+    times = f", {failure.count} in all" if failure.count > len(failure.lines) else ""
+    return f"{word} {numbers}{more}{times}"
+
+
+def _details(out: Console, failure: Failure, host: Identity | None) -> None:
+    out.print()
+    verbatim(out, Text(f"    {printable(failure.text)}", style="dim"))
+    told = [_lines(failure), failure.tool]
+    if failure.speakers:
+        told.append(f"said by {', '.join(failure.speakers)}")
+    if failure.peers:
+        told.append(f"peer {', '.join(failure.peers)}")
+    if failure.gid_index is not None:
+        told.append(f"GID index {failure.gid_index}")
+    if failure.local_gid:
+        told.append(f"local GID {failure.local_gid}")
+    if failure.remote_gid:
+        told.append(f"remote GID {failure.remote_gid}")
+    say(out, f"    {printable('; '.join(told))}")
+    if failure.kind is Kind.CONSEQUENCE:
+        say(out, "    This follows from an earlier failure, which is not in this log.")
+    if failure.causes:
+        out.print()
+        say(out, "Likely causes:" if len(failure.causes) > 1 else "Likely cause:")
+        for cause in failure.causes:
+            _cause(out, cause)
+        if host is None:
+            say(out, "  (--from REPORT.json or SNAPSHOT of that host, or --here on it, ranks them)")
+    _steps(out, failure.next)
+
+
+_STANDING: Final = {
+    "confirmed": ("confirmed", "bold green"),
+    "contradicted": ("not so", "dim"),
+}
+
+
+def _cause(out: Console, cause: LikelyCause) -> None:
+    line = Text("  - ")
+    if cause.standing in _STANDING:
+        word, style = _STANDING[cause.standing]
+        line.append(f"{word}: ", style=style)
+    line.append(printable(cause.text))
+    line.append(f"  [{cause.label}]", style="dim")
+    say(out, line)
+    for proof in cause.evidence:
+        verbatim(out, Text(f"      {printable(proof)}", style="dim"))
+
+
+def _steps(out: Console, lines: tuple[str, ...]) -> None:
+    if not lines:
+        return
+    out.print()
+    say(out, "Next:")
+    for line in lines:
+        verbatim(out, f"    {printable(line)}")
+
+
+def _followed(out: Console, account: Account, first: Failure | None) -> None:
+    followed = [each for each in account.consequences if each is not first]
+    if first is None or not (followed or account.aftermath):
+        return
+    out.print()
+    say(out, "Consequences, not causes:")
+    for each in followed[:_OTHERS]:
+        say(out, f"  {_where(each)}: {printable(_what(each))} ({_lines(each)})")
+    if account.aftermath:
+        numbers = ", ".join(map(str, account.aftermath_lines))
+        say(
+            out, f"  {counted(account.aftermath, 'line')} of aborts and watchdogs (lines {numbers})"
+        )
+
+
+def _noted(out: Console, account: Account) -> None:
+    if not account.notes:
+        return
+    out.print()
+    say(out, "Noted, no failure by itself:")
+    for each in account.notes[:_OTHERS]:
+        text = each.causes[0].text if each.causes else each.what
+        say(out, f"  {printable(text)} ({_lines(each)})")
+
+
+def _not_understood(out: Console, account: Account) -> None:
+    if not account.unknown:
+        return
+    out.print()
+    say(out, "Not understood:")
+    for each in account.unknown[:_UNKNOWN]:
+        times = f"  ({each.count} times)" if each.count > 1 else ""
+        verbatim(out, f"    {each.line}: {printable(each.text)}{times}")
+    if len(account.unknown) > _UNKNOWN:
+        say(out, f"    and {len(account.unknown) - _UNKNOWN} more; --json has them")
+
+
+# --- a word ------------------------------------------------------------------------------
+
+
+def show_answers(answers: tuple[Answer, ...], to: Console | None = None) -> None:
+    """Print them."""
+    out = to or console()
+    for place, answer in enumerate(answers):
+        if place:
+            out.print()
+        _one(out, answer)
+
+
+def _one(out: Console, answer: Answer) -> None:
+    if isinstance(answer, ErrnoAnswer):
+        _errno(out, answer)
+    elif isinstance(answer, CompletionAnswer):
+        _completion(out, answer)
+    elif isinstance(answer, StateAnswer):
+        _head(out, f"{answer.kind} state {answer.number}", answer.state)
+        say(out, answer.meaning)
+        _steps(out, answer.next)
+    elif isinstance(answer, VariableAnswer):
+        _variable(out, answer)
+    elif isinstance(answer, RuleAnswer):
+        _rule(out, answer)
+    else:
+        _label(out, answer)
+
+
+def _head(out: Console, what: str, text: str) -> None:
+    line = Text(printable(what), style="bold")
+    line.append(f"  {printable(text)}", style="")
+    say(out, line)
+
+
+def _errno(out: Console, answer: ErrnoAnswer) -> None:
+    _head(out, f"errno {answer.number}", f"{answer.name}: {answer.text} ({answer.platform})")
+    if answer.elsewhere:
+        say(out, f"The same number elsewhere: {answer.elsewhere}.")
+    if not answer.stages:
+        say(out, "No RDMA call is known to have failed with it.")
+    for each in answer.stages:
+        _stage(out, each)
+
+
+def _stage(out: Console, at: AtStage) -> None:
+    out.print()
+    say(out, Text("at any stage" if at.stage == "any" else f"at {at.stage}", style="bold"))
+    for cause in at.causes:
+        say(out, f"  - {cause.text}  [{cause.label}]")
+    for line in at.next:
+        verbatim(out, f"    {line}")
+
+
+def _completion(out: Console, answer: CompletionAnswer) -> None:
+    _head(out, f"wc {answer.number}", f"IBV_WC_{answer.name}: {answer.text}")
+    say(out, answer.meaning)
+    if answer.is_consequence:
+        say(out, "A consequence: look for what failed before it.")
+    if answer.vendor_error is not None:
+        known = answer.vendor or f"vendor error {answer.vendor_error}: nothing is known of it"
+        say(out, f"{known[0].upper()}{known[1:]}.")
+    if answer.causes:
+        out.print()
+        say(out, "Likely causes:")
+        for cause in answer.causes:
+            say(out, f"  - {cause.text}  [{cause.label}]")
+    _steps(out, answer.next)
+
+
+def _variable(out: Console, answer: VariableAnswer) -> None:
+    shown = answer.name if answer.value is None else f"{answer.name}={answer.value}"
+    _head(out, shown, f"({answer.stack})")
+    say(out, answer.meaning)
+    if answer.value_means:
+        say(out, f"This value: {printable(answer.value_means)}.")
+    for pitfall in answer.pitfalls:
+        say(out, f"  - {pitfall}")
+    _steps(out, answer.next)
+
+
+def _rule(out: Console, answer: RuleAnswer) -> None:
+    _head(out, answer.code, f"{answer.title} ({answer.severity})")
+    say(out, answer.meaning)
+    for each in answer.references:
+        verbatim(out, f"    {each}")
+
+
+def _label(out: Console, answer: CauseAnswer) -> None:
+    _head(out, answer.label, "a cause")
+    for text in answer.texts:
+        say(out, f"  {text}")
+    out.print()
+    say(out, "Known from:")
+    for each in answer.known_from:
+        say(out, f"  {each}")

@@ -1,0 +1,185 @@
+/*
+ * The sieve of lines.py, which has the same in Python: which segments of a text hold words of
+ * both kinds. A segment ends at '\n' or '\r' and is cut around its first word if it is long.
+ *
+ * Words have four bytes or more. Of each the four that are rarest in text stand in a table by
+ * their hash, and a word is compared only where those are seen. ASCII case is folded on both
+ * sides. Nothing is allocated, nothing is kept.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { LAYOUT_REVISION = 2 };
+enum { BUCKET_BITS = 16, BOTH = 3, STRIDE = 4 };
+
+struct word {
+    const uint8_t *text; /* folded */
+    uint32_t length;
+    uint32_t bits;
+};
+
+struct entry {
+    uint32_t group; /* its four rarest bytes, as `group` folds them */
+    uint16_t word;
+    uint16_t offset; /* of those in the word */
+    uint32_t next;   /* entry of the same bucket; 0: none */
+};
+
+struct table {
+    const uint8_t *seen;   /* a byte for each bucket: is there an entry? */
+    const uint32_t *heads; /* the first entry of each; 0: none */
+    const struct entry *entries;
+    const struct word *words;
+    uint32_t before; /* bytes of a segment that are kept before its first word */
+    uint32_t behind; /* and after its start */
+};
+
+struct hit {
+    uint64_t start;
+    uint64_t end;
+    uint64_t newlines; /* before start, from the beginning of the text */
+};
+
+struct progress {
+    uint64_t at;      /* where to go on */
+    uint64_t counted; /* newlines are counted up to here */
+    uint64_t newlines;
+    uint64_t segment_end; /* up to here the text belongs to a segment that is done */
+};
+
+uint32_t rdmadiag_sieve_layout(void) { return LAYOUT_REVISION; }
+
+static inline uint8_t fold(uint8_t byte) {
+    return (uint8_t)(byte - 'A') < 26 ? byte | 0x20 : byte;
+}
+
+/* More than case is folded: is_word has the last word. Little endian on every machine. */
+static inline uint32_t group_at(const uint8_t *at) {
+    uint32_t four = at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+    return four | 0x20202020;
+}
+
+static inline uint32_t bucket_of(uint32_t group) { return (group * 0x9E3779B1u) >> (32 - BUCKET_BITS); }
+
+static uint64_t count_newlines(const uint8_t *text, uint64_t from, uint64_t to) {
+    uint64_t total = 0;
+    while (from < to) {
+        uint64_t stop = to - from > 255 ? from + 255 : to;
+        uint8_t some = 0;
+        for (; from < stop; from++)
+            some = (uint8_t)(some + (text[from] == '\n'));
+        total += some;
+    }
+    return total;
+}
+
+static int is_word(const struct word *word, const uint8_t *at) {
+    for (uint32_t i = 0; i < word->length; i++)
+        if (fold(at[i]) != word->text[i])
+            return 0;
+    return 1;
+}
+
+static uint64_t segment_start(const uint8_t *text, uint64_t at, uint64_t lowest) {
+    while (at > lowest && text[at - 1] != '\n' && text[at - 1] != '\r')
+        at--;
+    return at;
+}
+
+/* Where the first '\n' or '\r' is, from `at` on; else `highest`. */
+static uint64_t segment_end(const uint8_t *text, uint64_t at, uint64_t highest) {
+    const uint8_t *found = memchr(text + at, '\n', highest - at);
+    if (found)
+        highest = (uint64_t)(found - text);
+    found = memchr(text + at, '\r', highest - at);
+    return found ? (uint64_t)(found - text) : highest;
+}
+
+/* Whether a word may begin in the STRIDE bytes from here on, by its group. */
+static inline uint32_t none_here(const struct table *table, const uint8_t *at) {
+    uint64_t eight = 0;
+    for (int i = 0; i < 8; i++)
+        eight |= (uint64_t)at[i] << (8 * i);
+    eight |= 0x2020202020202020u;
+    uint32_t seen = 0;
+    for (int i = 0; i < STRIDE; i++)
+        seen |= table->seen[bucket_of((uint32_t)(eight >> (8 * i)))];
+    return !seen;
+}
+
+/*
+ * Looks at the words that start in text[progress->at .. end); text[lowest .. limit) may be read.
+ * Returns how many hits it wrote; fewer than `most`: it came to the end.
+ */
+size_t rdmadiag_sieve(const struct table *table, const uint8_t *text, uint64_t lowest,
+                      uint64_t end, uint64_t limit, struct progress *progress, struct hit *hits,
+                      size_t most) {
+    size_t found = 0;
+    uint32_t bits = 0;         /* of the segment that `first` is in */
+    uint64_t first = 0;        /* its first word */
+    uint64_t last = 0;         /* its last one so far */
+    uint64_t done = progress->segment_end;
+    uint64_t at = progress->at;
+    /* A segment that began before the end is looked at to its own end. */
+    while ((at < end || (bits && at < first + table->behind)) && at + 3 < limit) {
+        if (at + 8 <= limit && none_here(table, text + at)) {
+            at += STRIDE;
+            continue;
+        }
+        for (uint64_t stop_at = at + STRIDE; at < stop_at && at + 3 < limit; at++) {
+            uint32_t group = group_at(text + at), bucket = bucket_of(group);
+            for (uint32_t next = table->heads[bucket]; next; next = table->entries[next].next) {
+                const struct entry *entry = &table->entries[next];
+                const struct word *word = &table->words[entry->word];
+                if (entry->group != group || at < lowest + entry->offset)
+                    continue;
+                uint64_t from = at - entry->offset;
+                if (from < done || from + word->length > limit || !is_word(word, text + from))
+                    continue;
+                if (bits && from >= last) {
+                    uint64_t ceiling = first + table->behind;
+                    uint64_t ends = segment_end(text, last, from < ceiling ? from : ceiling);
+                    if (ends < from || from >= ceiling) { /* another segment */
+                        done = ends;
+                        bits = 0;
+                    }
+                }
+                if (!bits) {
+                    if (from >= end)
+                        continue; /* of the next call */
+                    first = from;
+                }
+                last = from;
+                bits |= word->bits;
+                if (bits != BOTH)
+                    continue;
+                uint64_t floor = first > lowest + table->before ? first - table->before : lowest;
+                uint64_t start = segment_start(text, first, floor > done ? floor : done);
+                uint64_t room = limit - first > table->behind ? first + table->behind : limit;
+                uint64_t stop = segment_end(text, first, room);
+                progress->newlines += count_newlines(text, progress->counted, start);
+                progress->counted = start;
+                hits[found++] = (struct hit){start, stop, progress->newlines};
+                bits = 0;
+                done = stop;
+                at = stop - 1;
+                if (found == most) {
+                    progress->at = stop;
+                    progress->segment_end = stop;
+                    return found;
+                }
+                stop_at = 0;
+                break;
+            }
+        }
+    }
+    progress->at = at;
+    progress->segment_end = done;
+    if (progress->counted < end) {
+        progress->newlines += count_newlines(text, progress->counted, end);
+        progress->counted = end;
+    }
+    return found;
+}

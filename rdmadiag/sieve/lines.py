@@ -1,0 +1,303 @@
+"""The segments of a stream that hold words of both kinds, with the numbers of their lines.
+
+One pass, in memory that does not grow: neither with the stream nor with its longest line.
+_sieve.c does the work where it was compiled, and `re` where not: the same segments, slower.
+
+A segment ends at a newline or a carriage return (a progress bar), and lines are counted by
+newlines, as `grep -n` counts them. Of a long one the part around its first word is given.
+"""
+
+import ctypes
+import os
+import re
+from collections.abc import Iterator, Mapping
+from ctypes import (
+    POINTER,
+    byref,
+    c_char_p,
+    c_size_t,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+COMPILED: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_sieve.so")
+"""What hatch_build.py makes of _sieve.c, where there is a compiler."""
+
+BUFFER: Final = 1 << 20
+BEFORE: Final = 1024  # bytes of a long segment before its first word …
+BEHIND: Final = 3072  # … and from there on
+AFTER: Final = 512  # bytes of what follows a segment
+CARRIED: Final = BEFORE + BEHIND + AFTER
+
+CONTEXT: Final = 1
+TROUBLE: Final = 2
+_BOTH: Final = CONTEXT | TROUBLE
+_LEAST: Final = 4  # bytes of a word
+
+
+class Readable(Protocol):
+    """What is read: a raw or buffered binary file."""
+
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """As io.RawIOBase has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A candidate."""
+
+    number: int  # of its line, from 1
+    line: bytes
+    after: bytes  # what follows it, cut off
+
+
+class Sieve:
+    """Words, each with the kinds that it stands for; a segment needs both."""
+
+    def __init__(self, words: Mapping[bytes, int], library: str | None = COMPILED) -> None:
+        if any(len(word) < _LEAST or word != word.lower() for word in words):
+            raise ValueError(f"words are lowercase and have {_LEAST} bytes or more")
+        compiled = _Compiled.load(words, library) if library else None
+        self._find = compiled or _Pattern(words)
+        self.kind = "python" if compiled is None else "compiled"
+        self.lines = 0
+        """Of the stream that was read, the last one even without a newline."""
+        self.bytes = 0
+
+    def segments(self, stream: Readable, size: int = BUFFER) -> Iterator[Segment]:
+        """The candidates, in order."""
+        self.lines = self.bytes = 0
+        buffer = bytearray(max(size, 4 * CARRIED))
+        view = memoryview(buffer)
+        held, start, lowest, newlines, ended_by = 0, 0, 0, 0, 0
+        at_end = False
+        while not at_end:
+            got = _fill(stream, view[held:])
+            held += got
+            self.bytes += got
+            at_end = held < len(buffer)
+            end = held if at_end else _end_of_lines(buffer, start, held)
+            found, counted, ended_by = self._find(buffer, lowest, start, end, held, ended_by)
+            for begin, stop, before in found:
+                yield Segment(
+                    newlines + before + 1,
+                    bytes(view[begin:stop]),
+                    bytes(view[stop : min(stop + AFTER, held)]).lstrip(b"\r\n"),
+                )
+            newlines += counted
+            if at_end:
+                unended = held > 0 and buffer[held - 1] != 0x0A
+                self.lines = newlines + unended
+                return
+            # What a long line's words may look back at stays; `start` is where to go on.
+            lowest = max(end - BEFORE, 0) if buffer[end - 1] != 0x0A else end
+            view[: held - lowest] = bytes(view[lowest:held])
+            held, start, ended_by = held - lowest, end - lowest, max(ended_by - lowest, 0)
+            lowest = 0
+
+
+def _fill(stream: Readable, view: memoryview) -> int:
+    """Read until it is full or the stream ends: what is found must not hang on a pipe's pace."""
+    got = 0
+    while got < len(view):
+        some = stream.readinto(view[got:])
+        if not some:
+            break
+        got += some
+    return got
+
+
+def _end_of_lines(buffer: bytearray, start: int, held: int) -> int:
+    """Behind the last whole line with enough after it, or within a line that is too long."""
+    newline = buffer.rfind(b"\n", start, held - AFTER)
+    return newline + 1 if newline >= start else held - BEHIND - AFTER
+
+
+Found = tuple[list[tuple[int, int, int]], int, int]
+"""(start, end, newlines before), all newlines, and up to where segments are done."""
+
+
+class _Pattern:
+    """In Python."""
+
+    def __init__(self, words: Mapping[bytes, int]) -> None:
+        self._any = _alternatives(words, CONTEXT | TROUBLE)
+        self._kinds = (_alternatives(words, CONTEXT), _alternatives(words, TROUBLE))
+
+    def __call__(
+        self, buffer: bytearray, lowest: int, start: int, end: int, limit: int, done: int
+    ) -> Found:
+        hits: list[tuple[int, int, int]] = []
+        newlines, counted = 0, start
+        at = max(start, done)
+        folded = buffer[:limit].lower()
+        while (found := self._any.search(folded, at)) and found.start() < end:
+            first = found.start()
+            floor = max(first - BEFORE, lowest, done)
+            begin = 1 + max(
+                buffer.rfind(b"\n", floor, first), buffer.rfind(b"\r", floor, first), floor - 1
+            )
+            stop = _next_end(buffer, first, min(limit, first + BEHIND))
+            if all(kind.search(folded, first, stop) for kind in self._kinds):
+                newlines += buffer.count(b"\n", counted, begin) if begin > counted else 0
+                counted = max(counted, begin)
+                hits.append((begin, stop, newlines))
+            at = done = stop
+        newlines += buffer.count(b"\n", counted, end)
+        return hits, newlines, done
+
+
+def _next_end(buffer: bytearray, at: int, ceiling: int) -> int:
+    newline = buffer.find(b"\n", at, ceiling)
+    ceiling = ceiling if newline < 0 else newline
+    carriage_return = buffer.find(b"\r", at, ceiling)
+    return ceiling if carriage_return < 0 else carriage_return
+
+
+def _alternatives(words: Mapping[bytes, int], kind: int) -> "re.Pattern[bytes]":
+    """Words of this kind, in lowercase, as a tree: `re` tries no two with the same beginning."""
+    tree: dict[int, Any] = {}
+    for word, bits in words.items():
+        if bits & kind:
+            branch = tree
+            for byte in word:
+                branch = branch.setdefault(byte, {})
+            branch[-1] = {}
+    return re.compile(_branches(tree))
+
+
+def _branches(tree: dict[int, Any]) -> bytes:
+    if -1 in tree:  # a word ends here: what is longer says nothing more
+        return b""
+    parts = [re.escape(bytes((byte,))) + _branches(rest) for byte, rest in tree.items()]
+    return parts[0] if len(parts) == 1 else b"(?:" + b"|".join(parts) + b")"
+
+
+# --- compiled ------------------------------------------------------------------------------
+
+_LAYOUT_REVISION: Final = 2
+_BUCKET_BITS: Final = 16
+_BUCKETS: Final = 1 << _BUCKET_BITS
+_HITS: Final = 1024
+
+
+class _Word(ctypes.Structure):
+    _fields_ = (("text", c_char_p), ("length", c_uint32), ("bits", c_uint32))
+
+
+class _Entry(ctypes.Structure):
+    _fields_ = (("group", c_uint32), ("word", c_uint16), ("offset", c_uint16), ("next", c_uint32))
+
+
+class _Table(ctypes.Structure):
+    _fields_ = (
+        ("seen", c_void_p),
+        ("heads", c_void_p),
+        ("entries", c_void_p),
+        ("words", c_void_p),
+        ("before", c_uint32),
+        ("behind", c_uint32),
+    )
+
+
+class _Hit(ctypes.Structure):
+    _fields_ = (("start", c_uint64), ("end", c_uint64), ("newlines", c_uint64))
+
+
+class _Progress(ctypes.Structure):
+    _fields_ = (
+        ("at", c_uint64),
+        ("counted", c_uint64),
+        ("newlines", c_uint64),
+        ("segment_end", c_uint64),
+    )
+
+
+class _Compiled:
+    """By _sieve.c."""
+
+    def __init__(self, function: Any, words: Mapping[bytes, int]) -> None:
+        self._run = function
+        self._hits = (_Hit * _HITS)()
+        self._words = (_Word * len(words))()
+        self._heads = (c_uint32 * _BUCKETS)()
+        self._seen = (c_uint8 * _BUCKETS)()
+        self._entries = (_Entry * (len(words) + 1))()
+        for number, (text, bits) in enumerate(words.items()):
+            self._words[number] = _Word(text, len(text), bits)
+            offset = _rarest(text)
+            group = int.from_bytes(text[offset : offset + 4], "little") | 0x20202020
+            bucket = (group * 0x9E3779B1 & 0xFFFFFFFF) >> (32 - _BUCKET_BITS)
+            self._entries[number + 1] = _Entry(group, number, offset, self._heads[bucket])
+            self._heads[bucket] = number + 1
+            self._seen[bucket] = 1
+        self._table = _Table(
+            ctypes.addressof(self._seen),
+            ctypes.addressof(self._heads),
+            ctypes.addressof(self._entries),
+            ctypes.addressof(self._words),
+            BEFORE,
+            BEHIND,
+        )
+
+    @classmethod
+    def load(cls, words: Mapping[bytes, int], library: str) -> "_Compiled | None":
+        """None where it cannot be loaded or is of another version."""
+        try:
+            loaded = ctypes.CDLL(library)
+            if loaded.rdmadiag_sieve_layout() != _LAYOUT_REVISION:
+                return None
+            function = loaded.rdmadiag_sieve
+        except (OSError, AttributeError):
+            return None
+        function.restype = c_size_t
+        function.argtypes = (
+            POINTER(_Table),
+            c_void_p,
+            *(c_uint64, c_uint64, c_uint64),
+            POINTER(_Progress),
+            POINTER(_Hit),
+            c_size_t,
+        )
+        return cls(function, words)
+
+    def __call__(
+        self, buffer: bytearray, lowest: int, start: int, end: int, limit: int, done: int
+    ) -> Found:
+        found: list[tuple[int, int, int]] = []
+        progress = _Progress(start, start, 0, done)
+        held = (ctypes.c_char * len(buffer)).from_buffer(buffer)
+        try:
+            while True:
+                count = self._run(
+                    byref(self._table),
+                    ctypes.addressof(held),
+                    *(lowest, end, limit),
+                    byref(progress),
+                    self._hits,
+                    _HITS,
+                )
+                found += [(h.start, h.end, h.newlines) for h in self._hits[:count]]
+                if count < _HITS:
+                    break
+        finally:
+            del held
+        return found, progress.newlines, progress.segment_end
+
+
+_COMMON: Final = b" etaoinsrhldcumfpgwybv0123456789.,:[]()_-/=kxjqz"
+"""By how often they stand in logs."""
+
+
+def _rarest(word: bytes) -> int:
+    """Where the four bytes begin that are seen least."""
+
+    def rarity(offset: int) -> int:
+        return sum(_COMMON.find(byte) % 64 for byte in word[offset : offset + 4])
+
+    return max(range(len(word) - 3), key=rarity)

@@ -1,0 +1,208 @@
+"""What surrounds the devices: PCI, CPUs, the IOMMU, GPUs, and who started this process.
+
+    /sys/bus/pci/devices/0000:08:00.0 -> ../../../devices/pci0000:00/0000:00:01.0/0000:08:00.0
+    /sys/bus/pci/devices/0000:08:00.0/local_cpulist    0-15,32-47
+    /sys/bus/pci/devices/0000:08:00.0/iommu_group/type    identity
+    /proc/1200/limits    Max locked memory         8388608              8388608              bytes
+
+A few small files for each device, and nothing for each GID. Configuration space is read of
+bridges above an RDMA device alone, which are awake, and only on a host with a GPU.
+"""
+
+import re
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.system import Ancestor, Bridge, Gpus, PciPath, SystemFacts
+from rdmadiag.host import Host
+from rdmadiag.sources.process import STATUS, parse_memlock
+from rdmadiag.sources.text import attribute, malformed, parse_number, parse_text
+
+_CLASS: Final = "/sys/class/infiniband"
+_PCI: Final = "/sys/bus/pci/devices"
+_NVIDIA: Final = "/sys/bus/pci/drivers/nvidia"
+_PEERMEM: Final = ("nvidia_peermem", "nv_peer_mem")
+_ADDRESS: Final = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+_CPU_LIST: Final = re.compile(r"[0-9]{1,6}(-[0-9]{1,6})?(,[0-9]{1,6}(-[0-9]{1,6})?)*")
+
+_PARENT: Final = re.compile(r"^PPid:\s+([0-9]{1,10})$", re.MULTILINE)
+_NAME: Final = re.compile(r"^Name:\t(.*)$", re.MULTILINE)
+_ANCESTORS: Final = 32  # a chain of parents is rarely longer than ten
+
+_CONFIG_BYTES: Final = 4096
+_FIRST_EXTENDED: Final = 0x100  # PCI Express: extended capabilities begin here
+_ACS: Final = 0x000D
+_ACS_CONTROL: Final = 6
+_REDIRECT: Final = 0x4  # ACS Control: P2P Request Redirect Enable
+
+
+def parse_pci_path(target: str) -> tuple[str, ...] | Missing:
+    """The link of a function in /sys/bus/pci/devices → the addresses from the root to it."""
+    found = tuple(part.lower() for part in target.split("/") if _ADDRESS.fullmatch(part))
+    return found or malformed(target.encode("utf-8", "replace"), "the path of a PCI function")
+
+
+def parse_acs_redirect(config: bytes) -> bool | Missing:
+    """Configuration space of a bridge → whether ACS sends peer-to-peer requests up.
+
+    An ordinary user gets the first 64 bytes alone, which say nothing of it.
+    """
+    at, steps = _FIRST_EXTENDED, 0
+    if len(config) <= _FIRST_EXTENDED:
+        return Missing(Why.DENIED, "extended configuration space is for root")
+    while at >= _FIRST_EXTENDED and at + 8 <= len(config) and steps < _CONFIG_BYTES // 8:
+        steps += 1
+        (header,) = struct.unpack_from("<I", config, at)
+        if header & 0xFFFF == _ACS:
+            (control,) = struct.unpack_from("<H", config, at + _ACS_CONTROL)
+            return bool(control & _REDIRECT)
+        at = header >> 20
+    return Missing(Why.ABSENT, "no ACS capability")
+
+
+def parse_cpu_list(raw: bytes) -> str | Missing:
+    """ "0-15,32-47"."""
+    text = raw.decode("latin-1").strip()
+    return text if _CPU_LIST.fullmatch(text) else malformed(raw, "a list of CPUs")
+
+
+def parse_iommu_options(raw: bytes) -> tuple[str, ...]:
+    """/proc/cmdline → the words that speak of the IOMMU."""
+    words = raw.decode("utf-8", "replace").split()
+    return tuple(word for word in words if "iommu" in word.lower() and word.isprintable())
+
+
+def parse_parent(raw: bytes) -> int | Missing:
+    """/proc/PID/status: PPid; 0 is the kernel's word for "none in this namespace"."""
+    match = _PARENT.search(raw.decode("latin-1"))
+    return int(match[1]) if match else malformed(raw, "a process status with PPid")
+
+
+def parse_name(raw: bytes) -> str | Missing:
+    """/proc/PID/status: Name, in which the kernel has escaped what is not printable."""
+    match = _NAME.search(raw.decode("utf-8", "replace"))
+    name = match[1].strip() if match else ""
+    if not name or not name.isprintable():
+        return malformed(raw, "a process status with Name")
+    return name
+
+
+def parse_open_driver(raw: bytes) -> bool | Missing:
+    """/proc/driver/nvidia/version: whether it is the open kernel module."""
+    text = raw.decode("utf-8", "replace")
+    if "NVIDIA" not in text:
+        return malformed(raw, "the version of NVIDIA's driver")
+    return "Open Kernel Module" in text
+
+
+def read_system(host: Host, pid: int | None = None) -> SystemFacts:
+    """Everything above; the parents of the process that calls, or `pid` and its own."""
+    gpus = _gpus(host)
+    first = attribute(host, STATUS, parse_parent) if pid is None else pid
+    return SystemFacts(
+        paths=_paths(host, bool(gpus.functions)),
+        cpus_online=attribute(host, "/sys/devices/system/cpu/online", parse_cpu_list),
+        iommu_options=attribute(host, "/proc/cmdline", parse_iommu_options),
+        kernel=attribute(host, "/proc/sys/kernel/osrelease", parse_text),
+        gpus=gpus,
+        ancestors=first if isinstance(first, Missing) else tuple(_ancestors(host, first)),
+        asked_pid=pid,
+    )
+
+
+def _ancestors(host: Host, first: int) -> Iterator[Ancestor]:
+    """`first` and its parents up to init; each is read once, and a circle ends it."""
+    pid: int | Missing = first
+    seen: set[int] = set()
+    while not isinstance(pid, Missing) and pid > 0 and pid not in seen and len(seen) < _ANCESTORS:
+        seen.add(pid)
+        folder = f"/proc/{pid}"
+        status = host.read(f"{folder}/status")
+        if isinstance(status, Missing) and status.why is Why.ABSENT and pid != first:
+            return  # it ended while we looked
+        yield Ancestor(
+            pid=pid,
+            name=status if isinstance(status, Missing) else parse_name(status),
+            memlock=attribute(host, f"{folder}/limits", parse_memlock),
+        )
+        pid = status if isinstance(status, Missing) else parse_parent(status)
+
+
+def _paths(host: Host, with_acs: bool) -> tuple[PciPath, ...] | Missing:
+    names = host.list(_CLASS)
+    if isinstance(names, Missing):
+        return names
+    bridges: dict[str, Bridge] = {}  # each is above many devices, and read once
+    found = []
+    for name in names:
+        target = host.readlink(f"{_CLASS}/{name}/device")
+        address = "" if isinstance(target, Missing) else target.rstrip("/").rpartition("/")[2]
+        if _ADDRESS.fullmatch(address):
+            found.append(_path(host, name, address.lower(), bridges, with_acs))
+    return tuple(found)
+
+
+def _path(
+    host: Host, device: str, address: str, bridges: dict[str, Bridge], with_acs: bool
+) -> PciPath:
+    folder = f"{_PCI}/{address}"
+    target = host.readlink(folder)
+    chain = target if isinstance(target, Missing) else parse_pci_path(target)
+    above: tuple[Bridge, ...] | Missing
+    if isinstance(chain, Missing):
+        above, slot = chain, None
+    else:
+        above = tuple(_bridge(host, each, bridges, with_acs) for each in chain[:-1])
+        slot = f"{_PCI}/{chain[-2]}" if len(chain) > 1 else None
+    unknown = Missing(Why.ABSENT, "no bridge above the function")
+    return PciPath(
+        device=device,
+        function=address,
+        bridges=above,
+        slot_max_link_speed=(
+            attribute(host, f"{slot}/max_link_speed", parse_text) if slot else unknown
+        ),
+        slot_max_link_width=(
+            attribute(host, f"{slot}/max_link_width", parse_number) if slot else unknown
+        ),
+        local_cpus=attribute(host, f"{folder}/local_cpulist", parse_cpu_list),
+        iommu_domain=attribute(host, f"{folder}/iommu_group/type", parse_text),
+    )
+
+
+def _bridge(host: Host, address: str, known: dict[str, Bridge], with_acs: bool) -> Bridge:
+    if address not in known:
+        redirects: bool | Missing = Missing(Why.NOT_COLLECTED, "no GPU: nothing goes peer to peer")
+        if with_acs:
+            path = f"{_PCI}/{address}/config"
+            config = host.read(path, _CONFIG_BYTES)
+            redirects = config if isinstance(config, Missing) else parse_acs_redirect(config)
+        known[address] = Bridge(address, redirects)
+    return known[address]
+
+
+def _gpus(host: Host) -> Gpus:
+    names = host.list(_NVIDIA)
+    bound = () if isinstance(names, Missing) else tuple(filter(_ADDRESS.fullmatch, names))
+    if not bound:
+        none = Missing(Why.NOT_COLLECTED, "no NVIDIA GPU")
+        return Gpus((), none, none, none)
+    return Gpus(
+        functions=bound,
+        peermem=_first(
+            attribute(host, f"/sys/module/{module}/version", parse_text) for module in _PEERMEM
+        ),
+        memory_peers=host.list("/sys/kernel/mm/memory_peers"),
+        open_driver=attribute(host, "/proc/driver/nvidia/version", parse_open_driver),
+    )
+
+
+def _first(answers: Iterable[str | Missing]) -> str | Missing:
+    """The first that is there; else the last reason."""
+    answer: str | Missing = Missing(Why.ABSENT)
+    for answer in answers:
+        if not isinstance(answer, Missing):
+            return answer
+    return answer

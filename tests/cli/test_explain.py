@@ -1,0 +1,221 @@
+"""rdmadiag explain: words, logs, exit codes, and one line for what is not understood."""
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rdmadiag.samples import samples
+
+Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
+
+FAILED = (
+    "n1:1:2 [0] ibvwrap.c:262 NCCL WARN Call to ibv_modify_qp failed with 110 Connection "
+    "timed out, on dev mlx5_0:1, curr state INIT, next state RTR, local GID index 3, local GID "
+    "::ffff:192.0.2.1, remote GID ::ffff:192.0.2.9\n"
+)
+ABORTED = "ncclRemoteError: A call failed possibly due to a network error\n"
+ODD = "n1:1:2 [0] NCCL WARN NET/IB : mlx5_0:1 the frobnicator failed\n"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Callable[[str], str]:
+    def write(text: str) -> str:
+        (tmp_path / "job.log").write_text(text)
+        return str(tmp_path / "job.log")
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "word"),
+    [
+        ("step 1 loss 2\n", 0, "OK"),
+        ("", 0, "OK"),
+        (ABORTED, 0, "OK"),
+        (f"x\n{FAILED}{ABORTED}{ODD}", 2, "FAILED"),
+        (ODD, 3, "UNKNOWN"),
+    ],
+)
+def test_exit_codes_of_a_log(
+    text: str, code: int, word: str, log: Callable[[str], str], rdmadiag: Rdmadiag
+) -> None:
+    outcome = rdmadiag("explain", "--log", log(text))
+    assert (outcome.code, outcome.err) == (code, "")
+    assert outcome.out.startswith(f"{word}  ")
+    document = rdmadiag("explain", "--json", "--log", log(text))
+    assert document.code == code
+    assert document.document["schema_version"] == "1.0"
+
+
+def test_the_text_of_a_failure(log: Callable[[str], str], rdmadiag: Rdmadiag) -> None:
+    out = rdmadiag("explain", "--log", log(f"x\n{FAILED}{FAILED}{ABORTED}{ODD}")).out
+    assert "at rtr on mlx5_0/1: ibv_modify_qp failed: errno 110 (ETIMEDOUT" in out
+    assert "lines 2, 3; nccl; said by n1; GID index 3" in out
+    assert "[peer-unreachable]" in out
+    assert "ip route get 192.0.2.9 from 192.0.2.1" in out
+    assert "1 line of aborts and watchdogs (lines 4)" in out
+    assert "5: n1:1:2 [0] NCCL WARN" in out
+
+
+def test_the_names_of_the_document(log: Callable[[str], str], rdmadiag: Rdmadiag) -> None:
+    document = rdmadiag("explain", "--json", "--log", log(FAILED)).document
+    assert {*document} == {
+        *("schema_version", "tool", "generated_at", "host", "log", "first", "failures"),
+        *("consequences", "notes", "unknown", "aftermath", "aftermath_lines", "dropped"),
+    }
+    first = document["first"]
+    assert first == document["failures"][0]
+    assert first["errno"]["name"] == "ETIMEDOUT"
+    assert first["stage"] == "rtr"
+    assert first["causes"][0] == {
+        "label": "peer-unreachable",
+        "text": first["causes"][0]["text"],
+        "standing": "possible",
+        "evidence": [],
+    }
+    assert document["log"]["lines"] == 1
+    assert document["host"] is None
+
+
+def test_a_file_needs_no_option_and_a_pipe_no_dash(
+    log: Callable[[str], str], rdmadiag: Rdmadiag
+) -> None:
+    assert rdmadiag("explain", log(FAILED)).code == 2
+    for argv in ([], ["-"], ["--log", "-"]):
+        ran = subprocess.run(
+            [sys.executable, "-m", "rdmadiag", "explain", *argv],
+            input=FAILED,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (ran.returncode, ran.stderr) == (2, "")
+
+
+def test_a_line_may_be_pasted(rdmadiag: Rdmadiag) -> None:
+    assert rdmadiag("explain", FAILED.strip()).code == 2
+    assert rdmadiag("explain", *FAILED.split()).code == 2
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["frobnicate"],
+        ["errno", "9999"],
+        ["--log", "/nonexistent/job.log"],
+        ["--log", "/"],
+        ["110", "--log", "x"],
+        ["110", "--sample", "roce-healthy"],
+        ["110", "--here"],
+        ["--log", "x", "--here", "--sample", "roce-healthy"],
+        ["12", "--vendor-err", "x"],
+    ],
+)
+def test_what_cannot_be_had_is_one_line(argv: list[str], rdmadiag: Rdmadiag) -> None:
+    outcome = rdmadiag("explain", *argv)
+    assert (outcome.code, outcome.out) == (64, "")
+    assert outcome.err.startswith("rdmadiag: ")
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["110"],
+        ["wc", "12", "--vendor-err", "0x81"],
+        ["INIT"],
+        ["NCCL_IB_TIMEOUT=22"],
+        ["no-usable-gid"],
+        ["gid-row-empty"],
+        ["errno", "22", "--platform", "darwin", "--stage", "rtr"],
+        ["wc", "5"],
+        ["errno", "7"],
+        ["no_route_gid"],
+    ],
+)
+def test_words_in_both_forms(argv: list[str], rdmadiag: Rdmadiag) -> None:
+    outcome = rdmadiag("explain", *argv)
+    assert (outcome.code, outcome.err) == (0, "")
+    document = rdmadiag("explain", "--json", *argv).document
+    assert document["answers"]
+    assert document["answers"][0]["subject"] in (
+        "errno",
+        "wc",
+        "state",
+        "env",
+        "rule",
+        "cause",
+        "reason",
+    )
+
+
+@pytest.mark.parametrize("name", sorted(samples()))
+def test_every_sample_can_rank_a_log(
+    name: str, log: Callable[[str], str], rdmadiag: Rdmadiag
+) -> None:
+    outcome = rdmadiag("explain", "--json", "--sample", name, "--log", log(FAILED + ABORTED))
+    assert (outcome.code, outcome.err) == (2, "")
+    assert outcome.document["host"]["recorded"] is True
+
+
+def test_a_report_ranks_as_its_host_does(
+    tmp_path: Path, log: Callable[[str], str], rdmadiag: Rdmadiag
+) -> None:
+    report = tmp_path / "report.json"
+    report.write_text(rdmadiag("preflight", "--json", "--sample", "roce-empty-gid-table").out)
+    line = "ibv_modify_qp to RTR failed: errno 22\n"
+    out = rdmadiag("explain", "--from", str(report), "--log", log(line)).out
+    assert "confirmed: the row of the GID table at this index is empty" in out
+
+
+def test_only_what_was_asked_for(log: Callable[[str], str], rdmadiag: Rdmadiag) -> None:
+    path = log(FAILED)
+    assert rdmadiag("explain", "--device", "mlx5_0:1", "--log", path).code == 2
+    assert rdmadiag("explain", "--device", "mlx5_7", "--log", path).code == 0
+
+
+def test_no_host_is_read_without_being_asked(
+    log: Callable[[str], str], rdmadiag: Rdmadiag, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rdmadiag.cli.options import Reading
+
+    def read(*_: object) -> None:
+        raise AssertionError("the host was read")
+
+    monkeypatch.setattr(Reading, "evidence", read)
+    assert rdmadiag("explain", "--log", log(FAILED)).code == 2
+
+
+def test_a_terminal_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, rdmadiag: Rdmadiag) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    assert rdmadiag("explain").code == 64
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="/proc")
+def test_memory_of_a_whole_run_with_one_endless_line(tmp_path: Path) -> None:
+    """300 MB of one line that is full of candidates."""
+    path = tmp_path / "endless"
+    megabyte = b"ibv_modify_qp failed: errno 110 rdma error GID 12 " * 20000
+    with open(path, "wb") as file:
+        file.writelines(megabyte for _ in range(300))
+    program = (
+        "import sys\nfrom rdmadiag.cli import run\n"
+        f"code = run(['explain', '--json', '--log', {str(path)!r}])\n"
+        "kept = [l for l in open('/proc/self/status') if l.startswith('VmHWM')]\n"
+        "print(kept[0].split()[1], code, file=sys.stderr)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    peak, code = map(int, ran.stderr.split())
+    assert code == 2
+    assert peak < 150_000

@@ -1,0 +1,299 @@
+"""A log by structure: what is first, what is folded under it, what is kept, any bytes."""
+
+import io
+from itertools import chain
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rdmadiag.errnos import ERRNOS
+from rdmadiag.explain.completions import statuses
+from rdmadiag.explain.log.account import (
+    LINES_KEPT,
+    MOST_GROUPS,
+    MOST_UNKNOWN,
+    NAMES_KEPT,
+    Account,
+)
+from rdmadiag.explain.log.fields import fields
+from rdmadiag.explain.log.recognise import recognise
+from rdmadiag.explain.log.scan import collect
+from rdmadiag.explain.log.signs import Kind
+from rdmadiag.explain.log.vocabulary import NEEDLES, is_candidate
+from rdmadiag.sieve.lines import Sieve
+from tests.explain.score import CORPORA, FOLDER, read
+
+SIEVE = Sieve(NEEDLES)
+RTR = "n{}:1:2 [0] ibvwrap.c:262 NCCL WARN Call to ibv_modify_qp failed with {} , on dev mlx5_{}:1"
+WC = (
+    "n1:1:2 [0] net_ib.cc:9 NCCL WARN NET/IB : Got completion from peer 192.0.2.{}<7> with "
+    "error {}, opcode 0, len 0, vendor err {} hca mlx5_{}"
+)
+
+
+def explained(*lines: str) -> Account:
+    collector = collect(SIEVE.segments(io.BytesIO("\n".join(lines).encode())))
+    return collector.account(SIEVE.lines, SIEVE.bytes)
+
+
+# --- the fields of a line ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("Call to ibv_modify_qp failed with error Connection timed out", ("rtr", 110)),
+        ("ibv_modify_qp to RTR: ENETUNREACH", ("rtr", 101)),
+        ("modify QP to RTS failed: -22", ("rts", None)),
+        ("ibv_reg_mr(addr=0x7f, len=4096) failed, errno=12", ("reg_mr", 12)),
+        ("ibv_create_cq failed: Invalid argument (22)", ("create_cq", 22)),
+        ("rdma_create_qp: Cannot allocate memory (12)", ("create_qp", 12)),
+        ("rdma_resolve_addr: No such device", ("connect", 19)),
+        ("ibv_alloc_pd returned NULL, errno 12", ("alloc_pd", 12)),
+        ("open /dev/infiniband/uverbs0: Permission denied", ("open", 13)),
+        ("ibv_destroy_qp failed: Device or resource busy", ("teardown", 16)),
+        ("INIT→RTR failed (os error 110)", ("rtr", 110)),
+    ],
+)
+def test_stage_and_errno(line: str, expected: tuple[str, int | None]) -> None:
+    found = fields(line)
+    assert (found.stage, found.errno) == expected
+
+
+@pytest.mark.parametrize("row", [row for row in statuses() if row.number], ids=lambda r: r.name)
+def test_a_status_is_known_by_its_number_and_its_symbol(row) -> None:  # type: ignore[no-untyped-def]
+    assert fields(f"completion failed: wc.status={row.number} vendor_err=7").status == row.number
+    assert fields(f"completion failed: IBV_WC_{row.name} vendor_err 0x7").status == row.number
+    assert fields("completion failed: IBV_WC_SEND vendor err 0x81").vendor_error == 129
+
+
+@pytest.mark.parametrize(
+    ("line", "device", "port"),
+    [
+        ("on mlx5_0:1/RoCE", "mlx5_0", 1),
+        ("hca rocep1s0f0 failed", "rocep1s0f0", None),
+        ("on dev weird7:2, curr state", "weird7", 2),
+        ("/sys/class/infiniband/bnxt_re1/ports", "bnxt_re1", None),
+        ("mlx5_bond_0 port 1", "mlx5_bond_0", 1),
+        ("mlx5_core 0000:3b:00.0: x", "0000:3b:00.0", None),
+        ("nothing", None, None),
+    ],
+)
+def test_devices(line: str, device: str | None, port: int | None) -> None:
+    found = fields(line)
+    assert (found.device, found.port) == (device, port)
+
+
+def test_gids_peers_and_speakers() -> None:
+    found = fields(
+        "\x1b[31m[1,7]<stderr>:h:1:2 [3] NCCL WARN peer 192.0.2.9<7> local GID index 5, "
+        "local GID ::ffff:192.0.2.1, remote GID fe80::1\x1b[0m"
+    )
+    assert found.gid_index == 5
+    assert str(found.local_gid) == "::ffff:192.0.2.1"
+    assert str(found.remote_gid) == "fe80::1"
+    assert (found.peer, found.who) == ("192.0.2.9", "rank 7")
+    assert "\x1b" not in found.text
+
+
+def test_the_platform_is_that_of_the_tool() -> None:
+    assert fields("[jaccl] RTR failed: Operation timed out").errno == 60
+    assert fields("modify QP to RTR on rdma_en3: Operation timed out").platform == "darwin"
+
+
+# --- the account -------------------------------------------------------------------------
+
+
+def test_a_flush_before_it_is_a_consequence() -> None:
+    found = explained(WC.format(1, 5, 249, 0), WC.format(2, 12, 129, 0))
+    assert found.first
+    assert found.first.completion
+    assert found.first.completion.number == 12
+    assert [each.completion.number for each in found.consequences if each.completion] == [5]
+
+
+def test_lines_of_many_ranks_are_one_group() -> None:
+    found = explained(*(RTR.format(rank, 110, 0) for rank in range(50)))
+    (only,) = found.failures
+    assert (only.count, len(only.lines), only.last_line) == (50, LINES_KEPT, 50)
+    assert len(only.speakers) == NAMES_KEPT
+
+
+def test_devices_stages_and_numbers_are_apart() -> None:
+    found = explained(RTR.format(1, 110, 0), RTR.format(1, 110, 1), RTR.format(1, 101, 1))
+    assert [(f.device, f.errno.number) for f in found.failures if f.errno] == [
+        ("mlx5_0", 110),
+        ("mlx5_1", 110),
+        ("mlx5_1", 101),
+    ]
+
+
+def test_the_clock_decides_where_every_line_has_one() -> None:
+    late, early = (
+        f"[2026-05-02 01:05:30] {RTR.format(1, 110, 0)}",
+        (f"[2026-05-02 01:05:01] {RTR.format(2, 101, 1)}"),
+    )
+    assert [f.device for f in explained(late, early).failures] == ["mlx5_1", "mlx5_0"]
+    assert [f.device for f in explained(late, RTR.format(2, 101, 1)).failures] == [
+        "mlx5_0",
+        "mlx5_1",
+    ]
+
+
+def test_a_failure_without_a_number_is_told_by_the_one_that_has_it() -> None:
+    found = explained("Failed to modify QP to RTR", "ibv_modify_qp to RTR failed: errno 110")
+    (only,) = found.failures
+    assert only.errno
+    assert (only.errno.number, only.lines) == (110, (1, 2))
+
+
+def test_aftermath_is_counted_and_is_no_failure_by_itself() -> None:
+    found = explained("ncclRemoteError: A call failed possibly due to a network error")
+    assert (found.first, found.aftermath, found.unknown) == (None, 1, ())
+
+
+def test_what_is_not_understood_is_kept_raw() -> None:
+    line = "n1:1:2 [0] x.cc:1 NCCL WARN NET/IB : mlx5_0:1 the frobnicator {} failed"
+    found = explained(line.format(1), line.format(2))
+    assert found.first is None
+    assert [(each.line, each.text, each.count) for each in found.unknown] == [
+        (1, line.format(1), 2)
+    ]
+
+
+def test_notes_are_no_failures() -> None:
+    found = explained("NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'")
+    assert (found.first, found.unknown) == (None, ())
+    assert [each.causes[0].label for each in found.notes] == ["gdr-off"]
+
+
+def test_what_is_kept_is_bounded_and_the_rest_counted() -> None:
+    many = MOST_GROUPS + 70
+    found = explained(*(RTR.format(1, 110, number) for number in range(many)))
+    assert (len(found.failures), found.dropped) == (MOST_GROUPS, 70)
+    letters = [f"{a}{b}" for a in "abcdefghij" for b in "abcdefghij"]
+    found = explained(*(f"NCCL WARN NET/IB : the {word}gizmo failed" for word in letters))
+    assert (len(found.unknown), found.dropped) == (MOST_UNKNOWN, len(letters) - MOST_UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '+    printf("ibv_modify_qp failed with errno 110");',
+        "a1b2c3d4 ibv_modify_qp failed: errno 110",
+        "docker run --ulimit memlock=-1 --device=/dev/infiniband x",
+        'raise RuntimeError("ibv_modify_qp failed with errno 110")',
+        '    fprintf(stderr, "Failed to modify QP to RTR: %s\\n", strerror(errno));',
+    ],
+)
+def test_source_patches_and_commands_are_no_failures(line: str) -> None:
+    assert recognise(line.encode()) is None
+
+
+# --- properties --------------------------------------------------------------------------
+
+CALLS = (
+    *("ibv_modify_qp", "ibv_reg_mr_iova2", "ibv_create_cq", "ibv_create_qp", "ibv_alloc_pd"),
+    *("ibv_open_device", "ibv_post_send", "rdma_resolve_addr", "rdma_create_qp", "ibv_create_ah"),
+    *("modify QP to RTR", "QP state to RTR", "INIT->RTR", "create QP", "allocate PD", "create CQ"),
+    *(
+        "register memory",
+        "Couldn't get context for mlx5_0",
+        "fi_getinfo",
+        "[jaccl] Couldn't connect",
+    ),
+)
+WORDS = (
+    *("failed", "failed with error", "Failed to", "error", "returned", "could not", "ERROR"),
+    *("mlx5_0:1", "on dev mlx5_1:1", "rdma_en1", "vendor err 129", "vendor_err=0x81", "NCCL WARN"),
+    *("NET/IB", "UCX  ERROR", "completion", "status=12", "with error 5", "(synd 0x15 vend 0x81)"),
+    *("local GID index 3", "GID", "port error", "async event", "Link down", "mlx5_core", "kernel:"),
+    *("CREATE_QP(0x500) op_mod(0x0) failed, status limits exceeded(0x8), syndrome (0x1)",),
+    *("memlock", "too low", "No device found", "IB", "not found", "device", "GID table change"),
+    *("RDMA_CM_EVENT_REJECTED", "RDMA", "libibverbs.so.1", "cannot open", "is not active", "port"),
+)
+NUMBERS = tuple(
+    chain.from_iterable(
+        (f"errno {number}", f"{text} [{number}]", name, text)
+        for platform, usual in (
+            ("linux", (12, 16, 19, 22, 61, 101, 110, 113)),
+            ("darwin", (16, 22, 60, 96, 102)),
+        )
+        for number, (name, text) in ERRNOS[platform].items()
+        if number in usual
+    )
+)
+TEXTS = tuple(row.text for row in statuses()) + tuple(f"IBV_WC_{row.name}" for row in statuses())
+LINES = st.lists(st.sampled_from((*CALLS, *WORDS, *NUMBERS, *TEXTS)), min_size=1, max_size=6).map(
+    " ".join
+)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(line=LINES)
+def test_the_sieve_drops_no_line_that_is_recognised(line: str) -> None:
+    raw = line.encode()
+    if recognise(raw) is not None:
+        assert list(SIEVE.segments(io.BytesIO(raw)))
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_call_that_fails_with_an_errno_is_looked_at_and_understood(
+    call: str, number: str
+) -> None:
+    line = f"{call} failed: {number}".encode()
+    assert is_candidate(line)
+    assert recognise(line) is not None
+    if call.startswith(("ibv_", "rdma_")):
+        assert is_candidate(f"{call}: {number}".encode())
+
+
+@pytest.mark.parametrize("text", TEXTS[1:24] + TEXTS[25:])
+def test_a_status_in_words_is_looked_at_and_understood(text: str) -> None:
+    line = f"work completion failed: {text}, vendor err 1".encode()
+    assert is_candidate(line)
+    assert recognise(line) is not None
+
+
+def test_the_sieve_drops_no_line_of_the_corpus_that_is_recognised() -> None:
+    for name in CORPORA:
+        for excerpt in read(FOLDER / f"{name}.txt"):
+            for line in excerpt.log.replace(b"\r", b"\n").split(b"\n"):
+                if recognise(line) is not None:
+                    assert is_candidate(line), line
+
+
+@settings(max_examples=500, deadline=None)
+@given(line=LINES.map(str.encode) | st.binary(max_size=200))
+def test_the_sieve_agrees_with_its_definition(line: bytes) -> None:
+    line = line.replace(b"\n", b" ").replace(b"\r", b" ")
+    assert bool(list(SIEVE.segments(io.BytesIO(line)))) == is_candidate(line)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    pieces=st.lists(
+        st.binary(max_size=40) | LINES.map(str.encode) | st.sampled_from([b"\n", b"\r", b"\x1b["]),
+        max_size=12,
+    )
+)
+def test_any_bytes_are_a_log(pieces: list[bytes]) -> None:
+    collector = collect(SIEVE.segments(io.BytesIO(b"".join(pieces))))
+    found = collector.account(SIEVE.lines, SIEVE.bytes)
+    for each in (*found.failures, *found.consequences, *found.notes):
+        assert each.text.isprintable()
+        assert each.count >= len(each.lines) > 0
+        assert each.kind in (Kind.FAILURE, Kind.CONSEQUENCE, Kind.NOTE)
+    assert all(each.causes for each in found.failures)
+
+
+@pytest.mark.parametrize("piece", ["ibv_modify_qp failed ", "GID " * 9, "( [ " * 40, "a" * 50])
+def test_no_line_takes_long(piece: str) -> None:
+    import time
+
+    line = (f"ibv_modify_qp failed {piece * 5000}").encode()
+    began = time.perf_counter()
+    recognise(line)
+    assert time.perf_counter() - began < 2

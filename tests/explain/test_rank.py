@@ -1,0 +1,98 @@
+"""Causes ranked by a host's report: what it confirms, contradicts, and adds."""
+
+import io
+
+import pytest
+
+from rdmadiag.explain.log.account import Failure
+from rdmadiag.explain.log.rank import ranked
+from rdmadiag.explain.log.scan import collect
+from rdmadiag.explain.log.vocabulary import NEEDLES
+from rdmadiag.preflight.gather import gather
+from rdmadiag.preflight.judge import judge
+from rdmadiag.preflight.reconcile import devices
+from rdmadiag.samples import folder
+from rdmadiag.sieve.lines import Sieve
+from rdmadiag.snapshot.replay import open_snapshot
+
+
+def explained(line: str, sample: str) -> Failure:
+    import time
+
+    host = open_snapshot(folder(sample))
+    evidence = gather(host, time.monotonic() + 20)
+    sieve = Sieve(NEEDLES)
+    account = collect(sieve.segments(io.BytesIO(line.encode()))).account(sieve.lines, sieve.bytes)
+    ports = [port for device in devices(evidence) for port in device.ports]
+    found = ranked(account, judge(evidence).findings, ports, host.identity.platform).first
+    assert found
+    return found
+
+
+def standing(found: Failure) -> dict[str, str]:
+    return {each.label: each.standing for each in found.causes}
+
+
+RTR = (
+    "NCCL WARN Call to ibv_modify_qp failed with {} , on dev {}:1, next state RTR, local GID "
+    "index {}"
+)
+
+
+@pytest.mark.parametrize("errno", [22, 61, 110])
+def test_at_rtr_an_empty_table_is_no_guess_whatever_the_number(errno: int) -> None:
+    found = explained(f"ibv_modify_qp to RTR failed: errno {errno}", "roce-empty-gid-table")
+    assert found.causes[0].label == "gid-row-empty"
+    assert found.causes[0].standing == "confirmed"
+    assert "no-usable-gid" in found.causes[0].evidence[0]
+    assert any(line.startswith("sudo ip address add") for line in found.next)
+
+
+def test_an_empty_row_is_confirmed_and_a_full_one_contradicted() -> None:
+    empty = explained(RTR.format(22, "rxe0", 9), "roce-healthy")
+    assert (empty.causes[0].label, empty.causes[0].standing) == ("gid-row-empty", "confirmed")
+    full = explained(RTR.format(61, "rxe0", 1), "roce-healthy")
+    assert standing(full)["gid-row-empty"] == "contradicted"
+    assert full.causes[-1].label == "gid-row-empty"
+
+
+def test_a_link_local_row_is_said() -> None:
+    found = explained(
+        "NET/IB: Got completion with status=12 vendor err 129 on mlx: rxe0:1 GID index 0",
+        "roce-healthy",
+    )
+    assert (found.causes[0].label, found.causes[0].standing) == ("gid-does-not-route", "confirmed")
+
+
+def test_a_mac_without_an_ipv4_gid_and_one_in_a_bridge() -> None:
+    line = "ValueError: [jaccl] Changing queue pair to RTR failed with errno 22"
+    assert explained(line, "mac-no-ipv4-gid").causes[0].label == "no-ipv4-gid"
+    assert explained(line, "mac-bridged").causes[0].label == "port-in-bridge"
+    assert standing(explained(line, "mac-bridged"))["port-in-bridge"] == "confirmed"
+
+
+def test_a_device_without_its_node() -> None:
+    found = explained("NET/IB : No device found.", "container-without-uverbs")
+    assert (found.causes[0].label, found.causes[0].standing) == ("uverbs-node-missing", "confirmed")
+
+
+def test_no_subnet_manager() -> None:
+    found = explained(
+        "ib_mlx5_log.c:177 Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81)",
+        "infiniband-no-subnet-manager",
+    )
+    assert (found.causes[0].label, found.causes[0].standing) == ("no-subnet-manager", "confirmed")
+
+
+def test_another_device_and_another_platform_say_nothing() -> None:
+    found = explained(
+        "ibv_modify_qp to RTR on mlx5_1:1 failed: errno 110", "infiniband-no-subnet-manager"
+    )
+    assert "no-subnet-manager" not in standing(found)
+    mac = explained("ibv_modify_qp to RTR failed: errno 22", "mac-bridged")
+    assert set(standing(mac).values()) == {"possible"}
+
+
+def test_a_healthy_host_confirms_nothing() -> None:
+    found = explained("ibv_modify_qp to RTR failed: errno 110", "roce-healthy")
+    assert set(standing(found).values()) == {"possible"}

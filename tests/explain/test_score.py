@@ -1,0 +1,76 @@
+"""The corpus is read as well as was promised: `make score` prints the table."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rdmadiag.explain.log.signs import SIGNS
+from rdmadiag.explain.lookup import lookup
+from tests.explain.score import CORPORA, FIRST, FOLDER, NAMED, excerpts, holds, main, read, score
+
+ALL = [(name, each) for name in CORPORA for each in read(FOLDER / f"{name}.txt")]
+FAILING = [each for _, each in ALL if each.causes]
+NOISE = [each for _, each in ALL if not each.causes]
+
+
+def test_the_corpus_is_large_enough() -> None:
+    assert len(FAILING) >= 120
+    assert len(NOISE) >= 60
+    assert len({each.name for _, each in ALL}) == len(ALL)
+
+
+def test_the_right_cause_is_named_and_mostly_first() -> None:
+    scores = [score(each) for each in FAILING]
+    assert sum(each.named for each in scores) >= NAMED * len(scores)
+    assert sum(each.first for each in scores) >= FIRST * len(scores)
+
+
+@pytest.mark.parametrize("excerpt", NOISE, ids=lambda each: each.name)
+def test_nothing_is_found_in_noise(excerpt) -> None:  # type: ignore[no-untyped-def]
+    assert not score(excerpt).false
+
+
+@pytest.mark.parametrize("label", sorted({label for each in FAILING for label in each.causes}))
+def test_every_label_of_the_corpus_can_be_explained(label: str) -> None:
+    assert lookup(("cause", label), "linux")
+
+
+def test_every_line_of_noise_is_noise_among_failures_too() -> None:
+    """Nothing is found in noise because failures stand around it."""
+    noise = b"".join(each.log for each in NOISE)
+    failing = next(each for each in FAILING if each.name == "nccl-rtr-110-new")
+    alone, among = score(failing), score(type(failing)("both", failing.labels, noise + failing.log))
+    assert [f.text for f in among.account.failures] == [f.text for f in alone.account.failures]
+    assert among.account.unknown == ()
+
+
+def test_the_program_prints_a_table_and_takes_other_corpora(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([]) == 0
+    out = capsys.readouterr().out
+    assert all(f"| {name} " in out for name in (*CORPORA, "all"))
+    other = tmp_path / "other.txt"
+    other.write_text(
+        "#= wrong errno=110 stage=rtr causes=memlock\nibv_modify_qp failed: errno 110\n"
+        "#= noise\nibv_reg_mr failed: errno 12\n"
+    )
+    assert main([str(other)]) == 1
+    out = capsys.readouterr().out
+    assert re.search(r"^missed +wrong: memlock -> peer-unreachable", out, re.MULTILINE)
+    assert re.search(r"^false finding +noise:", out, re.MULTILINE)
+
+
+def test_a_corpus_is_read_with_its_labels_and_its_escapes() -> None:
+    first, second = excerpts("# remark\n#= a tool=x causes=p,q\nl1\n#=esc \\x1b[1m\n#= b\nl2\n")
+    assert (first.name, first.causes, first.log) == ("a", ("p", "q"), b"l1\n\x1b[1m\n")
+    assert (second.name, second.causes, second.log) == ("b", (), b"l2\n")
+    assert holds([])
+
+
+def test_signs_have_words_that_are_labels() -> None:
+    for row in SIGNS:
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", row.word)
+        assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", cause.label) for cause in row.causes)
+        assert row.causes

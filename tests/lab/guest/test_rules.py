@@ -1,0 +1,407 @@
+"""What goes wrong on Linux hosts, made for real: netdevs of all kinds, addresses, limits, modes."""
+
+import os
+import stat
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.rxe import PAIR, Rxe, wait_ready
+
+NOBODY = 65534
+Call = Callable[..., tuple[int, Any]]
+Run = Callable[..., Any]
+Pair = tuple[Rxe, Rxe]
+UVERBS = Path("/dev/infiniband/uverbs0")
+READY_SECONDS = 30.0
+
+
+@pytest.fixture
+def do(run: Run) -> Callable[..., str]:
+    """Runs command lines that must succeed; gives the last one's stdout."""
+
+    def each(*lines: str) -> str:
+        out = ""
+        for line in lines:
+            done = run(line.split(), timeout=60)
+            assert done.returncode == 0, f"{line}: {done.stderr}{done.stdout}"
+            out = done.stdout
+        return out
+
+    return each
+
+
+def found(document: Any) -> dict[str, set[str]]:
+    """Rule → severities, notes included."""
+    rules: dict[str, set[str]] = {}
+    for finding in document["verdict"]["findings"]:
+        rules.setdefault(finding["rule"], set()).add(finding["severity"])
+    return rules
+
+
+def serious(document: Any) -> dict[str, set[str]]:
+    return {rule: kinds for rule, kinds in found(document).items() if kinds != {"info"}}
+
+
+def the(document: Any, rule: str, device: str | None = None) -> Any:
+    every = [
+        each
+        for each in document["verdict"]["findings"]
+        if each["rule"] == rule and device in (None, each["device"])
+    ]
+    assert len(every) == 1, document["verdict"]["findings"]
+    return every[0]
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    late = time.monotonic() + READY_SECONDS
+    while not condition():
+        assert time.monotonic() < late, f"{what}: not within {READY_SECONDS:g} s"
+        time.sleep(0.1)
+
+
+def gids(device: str) -> dict[str, str]:
+    """GID → netdev, of the rows that are not empty."""
+    folder = Path(f"/sys/class/infiniband/{device}/ports/1")
+    rows = {}
+    for row in (folder / "gids").iterdir():
+        text = row.read_text().strip()
+        if text.replace(":", "").strip("0"):
+            rows[text] = (folder / "gid_attrs/ndevs" / row.name).read_text().strip()
+    return rows
+
+
+def mapped(ipv4: str) -> str:
+    digits = "".join(f"{int(part):02x}" for part in ipv4.split("."))
+    return f"0000:0000:0000:0000:0000:ffff:{digits[:4]}:{digits[4:]}"
+
+
+# --- netdevs of other kinds --------------------------------------------------------------------
+
+
+@pytest.fixture
+def cable(do: Callable[..., str]) -> Iterator[None]:
+    """veth0 and veth1, up, without addresses; rxe is loaded."""
+    do(
+        "modprobe rdma_rxe",
+        "ip link add veth0 type veth peer name veth1",
+        "ip link set veth0 up",
+        "ip link set veth1 up",
+    )
+    try:
+        yield
+    finally:
+        do("ip link del veth0")
+
+
+def over(netdev: str) -> Rxe:
+    return Rxe("rxe0", netdev, PAIR[0].ipv4, PAIR[0].ipv6)
+
+
+@pytest.mark.usefixtures("cable")
+class TestOtherNetdevs:
+    def test_a_bridge_below_rxe_is_well(self, do: Callable[..., str], rdmadiag_json: Call) -> None:
+        do("ip link add br7 type bridge", "ip link set veth0 master br7", "ip link set br7 up")
+        try:
+            do("ip address add 192.0.2.1/24 dev br7", "ip address add 2001:db8::1/64 dev br7 nodad")
+            do("rdma link add rxe0 type rxe netdev br7")
+            wait_ready(over("br7"))
+            code, document = rdmadiag_json("preflight")
+            assert (code, serious(document)) == (0, {}), document["verdict"]["findings"]
+            assert "bonded-ports" not in found(document)
+            (row,) = document["verdict"]["ports"]
+            assert row["route_gid"] == "::ffff:192.0.2.1"
+            kinds = {
+                each["name"]: each["kind"] for each in document["evidence"]["netdev"]["netdevs"]
+            }
+            assert kinds["br7"] == "bridge"
+        finally:
+            do("ip link del br7")
+
+    def test_a_bond_below_rxe_is_a_note(self, do: Callable[..., str], rdmadiag_json: Call) -> None:
+        do("modprobe bonding", "ip link add bond7 type bond mode active-backup miimon 100")
+        try:
+            do("ip link set veth0 down", "ip link set veth0 master bond7", "ip link set bond7 up")
+            do("ip address add 192.0.2.1/24 dev bond7")
+            do("ip address add 2001:db8::1/64 dev bond7 nodad")
+            do("rdma link add rxe0 type rxe netdev bond7")
+            wait_ready(over("bond7"))
+            code, document = rdmadiag_json("preflight")
+            assert (code, serious(document)) == (0, {}), document["verdict"]["findings"]
+            finding = the(document, "bonded-ports")
+            assert (finding["severity"], finding["device"]) == ("info", "rxe0")
+        finally:
+            do("ip link del bond7")
+
+
+def test_a_vlan_above_the_netdev_has_gids_of_its_own(
+    rxe_pair: Pair, do: Callable[..., str], rdmadiag_json: Call
+) -> None:
+    do("ip link add link veth0 name veth0.43 type vlan id 43", "ip link set veth0.43 up")
+    do("ip address add 198.51.100.1/24 dev veth0.43")
+    wanted = mapped("198.51.100.1")
+    until(lambda: gids("rxe0").get(wanted) == "veth0.43", f"the GID of veth0.43 in {gids('rxe0')}")
+    code, document = rdmadiag_json("preflight")
+    assert (code, serious(document)) == (0, {}), document["verdict"]["findings"]
+    vlan = next(
+        each for each in document["evidence"]["netdev"]["netdevs"] if each["name"] == "veth0.43"
+    )
+    assert (vlan["kind"], vlan["lower"], vlan["vlan_id"]) == ("vlan", "veth0", 43)
+
+
+# --- addresses, MTU, ARP -----------------------------------------------------------------------
+
+
+def test_with_link_local_addresses_alone_it_warns(
+    rxe_pair: Pair, do: Callable[..., str], rdmadiag_json: Call
+) -> None:
+    do("ip -4 address flush dev veth0", "ip -6 address flush dev veth0 scope global")
+    until(lambda: len(gids("rxe0")) == 1, f"one GID in {gids('rxe0')}")
+    code, document = rdmadiag_json("preflight")
+    assert (code, serious(document)) == (1, {"gid-link-local-only": {"warn"}})
+    assert the(document, "gid-link-local-only")["device"] == "rxe0"
+
+
+def test_without_ipv4_addresses_it_warns_and_names_the_index(
+    rxe_pair: Pair, do: Callable[..., str], rdmadiag_json: Call
+) -> None:
+    do("ip -4 address flush dev veth0")
+    until(lambda: mapped("192.0.2.1") not in gids("rxe0"), "the IPv4 GID goes")
+    code, document = rdmadiag_json("preflight")
+    assert (code, serious(document)) == (1, {"gid-ipv6-only": {"warn"}})
+    finding = the(document, "gid-ipv6-only")
+    row = next(each for each in document["verdict"]["ports"] if each["device"] == "rxe0")
+    assert row["route_gid"] == "2001:db8::1"
+    assert finding["remedy"][0].startswith(f"export NCCL_IB_GID_INDEX={row['route_gid_index']} ")
+
+
+def test_different_mtus_at_the_ends_of_a_cable_are_told_and_the_remedy_repairs_it(
+    rxe_pair: Pair, do: Callable[..., str], rdmadiag_json: Call
+) -> None:
+    do("ip link set veth0 mtu 9000")
+    code, document = rdmadiag_json("preflight")
+    assert (code, serious(document)) == (1, {"mtu-differs-in-subnet": {"warn"}})
+    finding = the(document, "mtu-differs-in-subnet")
+    assert "veth0 (MTU 9000)" in finding["summary"]
+    do(finding["remedy"][0].removeprefix("sudo "))
+    code, document = rdmadiag_json("preflight")
+    assert (code, serious(document)) == (0, {})
+
+
+def test_two_netdevs_in_one_subnet_are_a_note_until_arp_ignore_is_set(
+    rxe_pair: Pair, do: Callable[..., str], rdmadiag_json: Call
+) -> None:
+    code, document = rdmadiag_json("preflight")
+    assert (code, found(document)["arp-flux"]) == (0, {"info"})
+    before = Path("/proc/sys/net/ipv4/conf/all/arp_ignore").read_text()
+    do("sysctl -w net.ipv4.conf.all.arp_ignore=2")
+    try:
+        assert "arp-flux" not in found(rdmadiag_json("preflight")[1])
+    finally:
+        do(f"sysctl -w net.ipv4.conf.all.arp_ignore={before.strip()}")
+
+
+# --- namespaces --------------------------------------------------------------------------------
+
+
+def test_exclusive_netns_mode_is_a_note_here_and_the_reason_elsewhere(
+    rxe_pair: Pair, do: Callable[..., str], rdmadiag_json: Call
+) -> None:
+    do("rdma system set netns exclusive", "ip netns add pod")
+    # The new namespace, and the view of sysfs that this process has: a container's common lot.
+    elsewhere = ("nsenter", "--net=/var/run/netns/pod")
+    try:
+        code, here = rdmadiag_json("preflight")
+        _, there = rdmadiag_json("preflight", prefix=elsewhere)
+        _, devices = rdmadiag_json("devices", prefix=elsewhere)
+    finally:
+        do("ip netns del pod")
+        # The namespace is torn down behind our back, and until then the mode cannot be set.
+        until(_shared, "netns mode shared again")
+    assert (code, serious(here)) == (0, {})
+    assert found(here)["netns-exclusive"] == {"info"}
+    assert serious(there)["device-in-one-source"] == {"critical"}
+    assert {row["discovery"]["fails_at"] for row in devices["devices"]} == {"kernel"}
+
+
+def _shared() -> bool:
+    return subprocess.run(
+        ["rdma", "system", "set", "netns", "shared"], check=False, timeout=30
+    ).returncode == 0  # fmt: skip
+
+
+# --- nodes: the first step that fails ----------------------------------------------------------
+
+
+def fails_at(document: Any) -> dict[str, str | None]:
+    return {row["name"]: row["discovery"]["fails_at"] for row in document["devices"]}
+
+
+class TestNodes:
+    def test_each_step_of_a_healthy_device_passes(
+        self, rxe_pair: Pair, rdmadiag_json: Call
+    ) -> None:
+        code, document = rdmadiag_json("devices")
+        assert (code, set(fails_at(document).values())) == (0, {None})
+        for row in document["devices"]:
+            steps = {step["stage"]: step["passed"] for step in row["discovery"]["steps"]}
+            assert {stage for stage, passed in steps.items() if passed is not True} == set()
+
+    def test_a_closed_node_fails_at_access(self, rxe_pair: Pair, rdmadiag_json: Call) -> None:
+        UVERBS.chmod(0)
+        try:
+            _, document = rdmadiag_json("devices", user=NOBODY)
+        finally:
+            UVERBS.chmod(0o666)
+        assert sorted(map(str, fails_at(document).values())) == ["None", "access"]
+
+
+def test_a_node_that_is_gone_fails_at_the_node(rxe_pair: Pair, rdmadiag_json: Call) -> None:
+    UVERBS.unlink()
+    _, document = rdmadiag_json("devices")
+    assert sorted(map(str, fails_at(document).values())) == ["None", "node"]
+
+
+def test_a_node_of_another_number_is_stale(rxe_pair: Pair, rdmadiag_json: Call) -> None:
+    number = UVERBS.stat().st_rdev
+    other = os.makedev(os.major(number), os.minor(number) + 17)
+    UVERBS.unlink()
+    os.mknod(UVERBS, stat.S_IFCHR | 0o666, other)
+    UVERBS.chmod(0o666)
+    try:
+        code, document = rdmadiag_json("preflight")
+        _, devices = rdmadiag_json("devices")
+    finally:
+        UVERBS.unlink()  # the kernel removes the nodes that it made, and this is not one
+    assert code == 2
+    assert serious(document) == {"uverbs-node-stale": {"critical"}}
+    assert sorted(map(str, fails_at(devices).values())) == ["None", "node_number"]
+
+
+# --- locked memory of who started us -----------------------------------------------------------
+
+RAISED = 'prlimit --memlock=unlimited:unlimited "$@"; exit $?'
+
+
+class TestLaunchers:
+    def test_a_parent_with_a_low_limit_is_named(self, rxe_pair: Pair, rdmadiag_json: Call) -> None:
+        # "; exit" keeps bash from replacing itself by the program.
+        above = ("prlimit", "--memlock=65536:unlimited", "bash", "-c", RAISED, "bash")
+        code, document = rdmadiag_json("preflight", prefix=above)
+        assert (code, serious(document)) == (0, {}), document["verdict"]["findings"]
+        finding = the(document, "launcher-memlock-too-low")
+        assert finding["severity"] == "info"
+        assert finding["summary"].startswith("bash (")
+        assert "64 KiB" in finding["summary"]
+
+    def test_a_process_that_is_asked_for_is_judged(
+        self, rxe_pair: Pair, rdmadiag_json: Call
+    ) -> None:
+        for limit, expected in (("65536", (2, "critical")), ("8388608", (1, "warn"))):
+            program = ["prlimit", f"--memlock={limit}:{limit}", "sleep", "300"]
+            with subprocess.Popen(program) as daemon:
+                try:
+                    until(lambda pid=daemon.pid: _is("sleep", pid), "sleep runs")  # type: ignore[misc]
+                    code, document = rdmadiag_json("preflight", "--pid", str(daemon.pid))
+                finally:
+                    daemon.kill()
+            finding = the(document, "launcher-memlock-too-low")
+            assert (code, finding["severity"]) == expected
+            assert finding["summary"].startswith(f"sleep ({daemon.pid}) is limited to ")
+
+    def test_the_origin_of_an_own_low_limit_is_in_the_evidence(
+        self, rxe_pair: Pair, rdmadiag_json: Call
+    ) -> None:
+        script = '"$@"; exit $?'
+        above = ("prlimit", "--memlock=65536:65536", "bash", "-c", script, "bash")
+        _, document = rdmadiag_json("preflight", prefix=above, user=NOBODY)
+        subjects = [each["value"] for each in the(document, "memlock-too-low")["evidence"]]
+        assert any(value.startswith("bash: soft 65536") for value in subjects)
+
+
+def _is(name: str, pid: int) -> bool:
+    return Path(f"/proc/{pid}/comm").read_text().strip() == name
+
+
+# --- variables ---------------------------------------------------------------------------------
+
+
+class TestVariables:
+    def test_a_device_that_is_not_there(self, rxe_pair: Pair, rdmadiag_json: Call) -> None:
+        code, document = rdmadiag_json("preflight", prefix=("env", "NCCL_IB_HCA==mlx5_0"))
+        assert (code, serious(document)) == (2, {"env-names-absent-device": {"critical"}})
+        code, document = rdmadiag_json("preflight", prefix=("env", "UCX_NET_DEVICES=rxe0:1,eth77"))
+        assert (code, serious(document)) == (1, {"env-names-absent-device": {"warn"}})
+        code, document = rdmadiag_json("preflight", prefix=("env", "NCCL_IB_HCA=rxe"))
+        assert (code, serious(document)) == (0, {})
+
+    def test_a_row_that_is_empty_is_one_that_no_queue_pair_connects_over(
+        self, rxe_pair: Pair, rdmadiag_json: Call, run: Run
+    ) -> None:
+        code, document = rdmadiag_json("preflight", prefix=("env", "NCCL_IB_GID_INDEX=9"))
+        assert (code, serious(document)) == (2, {"env-gid-index": {"critical"}})
+        program = "timeout 20 ibv_rc_pingpong -d rxe0 -g 9 -n 10"
+        script = f"{program} & sleep 2; {program} 127.0.0.1"
+        assert run(["bash", "-c", script], timeout=60).returncode != 0
+
+    def test_a_row_that_fits_is_well(self, rxe_pair: Pair, rdmadiag_json: Call) -> None:
+        code, document = rdmadiag_json("preflight", prefix=("env", "NCCL_IB_GID_INDEX=1"))
+        assert (code, serious(document)) == (0, {})
+        code, document = rdmadiag_json("preflight", prefix=("env", "NCCL_IB_GID_INDEX=0"))
+        assert (code, serious(document)) == (1, {"env-gid-index": {"warn"}})
+
+
+# --- CPUs and the log --------------------------------------------------------------------------
+
+
+def test_what_the_kernel_wrote_is_read_by_root_and_not_by_all(
+    rdmadiag_json: Call, do: Callable[..., str]
+) -> None:
+    # A netdev of its own: what is written here stays in the log for the tests that follow.
+    port = Rxe("rxe7", "klog0", "203.0.113.1", "2001:db8:7::1")
+    do("modprobe rdma_rxe", "ip link add klog0 type veth peer name klog1", "ip link set klog1 up")
+    do(f"ip address add {port.ipv4}/24 dev klog0", f"ip address add {port.ipv6}/64 dev klog0 nodad")
+    do("ip link set klog0 up", "rdma link add rxe7 type rxe netdev klog0")
+    restricted = Path("/proc/sys/kernel/dmesg_restrict")
+    before = restricted.read_text()
+    try:
+        wait_ready(port)
+        assert serious(rdmadiag_json("preflight")[1]) == {}
+        for way in ("up", "down", "up"):
+            Path("/dev/kmsg").write_text(f"klog0: NIC Link is {way}\n")
+        code, document = rdmadiag_json("preflight")
+        assert (code, serious(document)) == (1, {"link-flaps-in-log": {"warn"}})
+        finding = the(document, "link-flaps-in-log")
+        assert (finding["device"], len(finding["evidence"])) == ("rxe7", 1)
+        assert finding["evidence"][0]["value"].endswith("klog0: NIC Link is down")
+        assert serious(rdmadiag_json("preflight", "--log-last", "1s")[1]) == {}
+        restricted.write_text("1")
+        _, document = rdmadiag_json("preflight", user=NOBODY)
+        assert found(document)["kernel-log-unreadable"] == {"info"}
+        restricted.write_text("0")
+        _, document = rdmadiag_json("preflight", user=NOBODY)
+        assert found(document)["link-flaps-in-log"] == {"warn"}
+    finally:
+        restricted.write_text(before)
+        do("ip link del klog0")
+
+
+class TestNothingToSay:
+    def test_a_process_that_is_bound_is_not_warned_of_a_device_without_a_node(
+        self, rxe_pair: Pair, rdmadiag_json: Call
+    ) -> None:
+        code, document = rdmadiag_json("preflight", prefix=("taskset", "-c", "0"))
+        assert (code, serious(document)) == (0, {})
+        assert document["evidence"]["process"]["cpus_allowed"] == "0"
+        assert "numa-remote" not in found(document)
+
+    def test_the_parents_are_those_that_ps_shows(self, rxe_pair: Pair, rdmadiag_json: Call) -> None:
+        _, document = rdmadiag_json("preflight")
+        pids = [each["pid"] for each in document["evidence"]["system"]["ancestors"]]
+        assert pids[0] == os.getpid()
+        assert pids[-1] == 1
+        assert os.getppid() in pids

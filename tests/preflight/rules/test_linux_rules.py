@@ -1,0 +1,860 @@
+"""What goes wrong on Linux hosts: each rule beside a healthy neighbour, one change away."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lab.mac import Mac, macs
+from lab.machine import V1, V2, Device, GidRow, Gpu, Machine, NetDev, Port, roce_rows
+from lab.samples import infiniband_host, roce_host
+from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.system import Ancestor
+from rdmadiag.ib import DriverId, NetnsMode, PortState
+from rdmadiag.preflight import rules
+from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.preflight.gather import gather
+from rdmadiag.preflight.judge import judge
+from rdmadiag.preflight.reconcile import devices
+from rdmadiag.preflight.rules import (
+    CATALOGUE,
+    environment,
+    gpu,
+    kernel_log,
+    kinds,
+    netdevs,
+    speed,
+)
+from rdmadiag.preflight.rules import findings as all_findings
+from rdmadiag.preflight.rules.rule import Case
+from rdmadiag.preflight.select import Selector
+from rdmadiag.preflight.verdict import Finding
+
+MAC = "0c:42:a1:00:00:01"
+NETDEV = "ens1f0np0"
+V6 = "2001:db8::10"
+PCI = "mlx5_core 0000:08:00.0"
+
+
+def findings(subject: Machine | Evidence, *names: str) -> list[Finding]:
+    evidence = subject.evidence() if isinstance(subject, Machine) else subject
+    return list(judge(evidence, tuple(Selector(name) for name in names)).findings)
+
+
+def said(subject: Machine | Evidence, *names: str) -> list[tuple[str, str]]:
+    return [(each.rule, each.severity.value) for each in findings(subject, *names)]
+
+
+def only(subject: Machine | Evidence, rule: str) -> Finding:
+    (found,) = [each for each in findings(subject) if each.rule == rule]
+    return found
+
+
+def with_table(*addresses: str, kinds_of: tuple[str, ...] = (V1, V2)) -> Machine:
+    """The RoCE host with these addresses, and no other."""
+    rows = roce_rows(NETDEV, MAC, *addresses)
+    kept = [row for row in rows.values() if row.kind in kinds_of]
+    return roce_host().with_port(gids=dict(enumerate(kept)))
+
+
+def two_roce(second: str = "192.0.2.11", mtu: int = 9000, **changes: Any) -> Machine:
+    """Two RoCE adapters, each with a netdev of its own."""
+    base = roce_host()
+    other = NetDev("ens2f0np0", mac="0c:42:a1:00:00:02", mtu=mtu, addresses=(f"{second}/24",))
+    port = Port(
+        gids=roce_rows(other.name, other.mac, second), gid_table_length=256, netdev=other.name
+    )
+    device = Device(
+        "mlx5_1",
+        (port,),
+        pci_address="0000:af:00.0",
+        bridge="0000:ae:00.0",
+        node_guid="0c42:a103:0000:0002",
+        uverbs=1,
+        **changes,
+    )
+    return base.change(
+        devices=(*base.devices, device), netdevs=(*base.netdevs, other), arp_ignore=2
+    )
+
+
+def soft(*netdevs: NetDev, **changes: Any) -> Machine:
+    """Soft RoCE over each netdev."""
+    devices = []
+    for number, netdev in enumerate(netdevs):
+        (address,) = (each.partition("/")[0] for each in netdev.addresses)
+        port = Port(
+            gids={0: GidRow(f"::ffff:{address}", V2, netdev.name)},
+            gid_table_length=16,
+            netdev=netdev.name,
+            active_mtu=1024,
+        )
+        devices.append(
+            Device(
+                f"rxe{number}",
+                (port,),
+                driver=DriverId.RXE,
+                parent=netdev.name,
+                uverbs=number,
+                firmware="",
+            )
+        )
+    return Machine("soft", tuple(devices), netdevs, **changes)
+
+
+VETHS = (
+    NetDev("veth0", addresses=("192.0.2.1/24",)),
+    NetDev("veth1", addresses=("192.0.2.2/24",)),
+)
+
+
+def logged(*messages: str, **changes: Any) -> Machine:
+    return roce_host().change(kernel_log=messages, **changes)
+
+
+def bound(cpus: str, machine: Machine | None = None) -> Machine:
+    return (machine or roce_host()).change(cpus_allowed=cpus)
+
+
+def on_two_nodes() -> Machine:
+    return two_roce("198.51.100.11", numa_node=1, local_cpus="16-31")
+
+
+def with_env(machine: Machine | None = None, **variables: str) -> Machine:
+    return (machine or roce_host()).change(environ=variables)
+
+
+def exclusive(machine: Machine) -> Machine:
+    return machine.change(netns_mode=NetnsMode.EXCLUSIVE.number)
+
+
+def with_pkeys(*keys: int) -> Machine:
+    return infiniband_host().with_port(0, 0, pkeys=keys)
+
+
+def under(**parents: str) -> Machine:
+    return roce_host().change(ancestors=(*parents.items(), ("systemd", "8388608")))
+
+
+def with_gpu(machine: Machine | None = None, **changes: Any) -> Machine:
+    return (machine or roce_host()).change(gpu=replace(Gpu(), **changes))
+
+
+def lost_function(evidence: Evidence) -> Evidence:
+    sysfs = evidence.sysfs
+    assert not isinstance(sysfs, Missing)
+    (own,) = sysfs.candidates  # type: ignore[misc]
+    more = (own, replace(own, address="0000:09:00.0"))
+    return replace(evidence, sysfs=replace(sysfs, candidates=more))
+
+
+def stale(evidence: Evidence) -> Evidence:
+    process = evidence.process
+    assert not isinstance(process, Missing)
+    nodes = tuple(replace(node, dev="231:199") for node in process.nodes)  # type: ignore[union-attr]
+    return replace(evidence, process=replace(process, nodes=nodes))
+
+
+BNXT = "libibverbs: Warning: Driver mlx5 does not support the kernel ABI of 6 (supports 1 to 1)"
+
+ROWS = [
+    # --- the provider ---------------------------------------------------------------------
+    (
+        "driver-abi-mismatch",
+        "critical",
+        roce_host().change(rejected=("mlx5_0",), verbs_stderr=f"{BNXT} for device /sys/x/mlx5_0"),
+        roce_host().change(verbs_stderr="libibverbs: Warning: something else"),
+    ),
+    (
+        "device-not-in-verbs",
+        "critical",
+        roce_host().change(rejected=("mlx5_0",)),
+        roce_host(),
+    ),
+    ("uverbs-node-stale", "critical", stale(roce_host().evidence()), roce_host()),
+    # --- GIDs -----------------------------------------------------------------------------
+    ("gid-link-local-only", "warn", with_table(), with_table("192.0.2.10")),
+    (
+        "gid-v1-only",
+        "warn",
+        with_table("192.0.2.10", kinds_of=(V1,)),
+        with_table("192.0.2.10", kinds_of=(V2,)),
+    ),
+    ("gid-ipv6-only", "warn", with_table(V6), with_table(V6, "192.0.2.10")),
+    # --- InfiniBand -----------------------------------------------------------------------
+    ("no-usable-pkey", "critical", with_pkeys(0, 0), with_pkeys(0xFFFF, 0)),
+    ("narrow-link", "warn", infiniband_host().with_port(0, 0, rate="50 Gb/sec (1X HDR)")
+     .with_device(0, board_id="another"),
+     infiniband_host().with_port(0, 0, rate="100 Gb/sec (2X HDR)").with_device(0, board_id="x")),
+    # --- locked memory --------------------------------------------------------------------
+    (
+        "launcher-memlock-too-low",
+        "info",
+        under(bash="unlimited", slurmd="8388608"),
+        under(bash="unlimited", slurmd="unlimited"),
+    ),
+    # --- the environment ------------------------------------------------------------------
+    (
+        "env-names-absent-device",
+        "critical",
+        with_env(NCCL_IB_HCA="rocep8s0f0"),
+        with_env(NCCL_IB_HCA="mlx5"),
+    ),
+    ("env-gid-index", "critical", with_env(NCCL_IB_GID_INDEX="9"), with_env(NCCL_IB_GID_INDEX="3")),
+    (
+        "env-pkey-index",
+        "critical",
+        with_env(with_pkeys(0xFFFF, 0x8001, 0), NCCL_IB_PKEY="2", NCCL_IB_HCA="=mlx5_0"),
+        with_env(with_pkeys(0xFFFF, 0x8001, 0), NCCL_IB_PKEY="1", NCCL_IB_HCA="=mlx5_0"),
+    ),
+    # --- netdevs --------------------------------------------------------------------------
+    (
+        "mtu-differs-in-subnet",
+        "warn",
+        two_roce(mtu=4200),
+        two_roce(mtu=9000),
+    ),
+    (
+        "mtu-below-netdev",
+        "warn",
+        roce_host().with_port(active_mtu=1024),
+        roce_host().with_port(active_mtu=4096),
+    ),
+    ("arp-flux", "warn", two_roce().change(arp_ignore=0), two_roce().change(arp_ignore=1)),
+    (
+        "carrier-changes",
+        "info",
+        roce_host().change(netdevs=(replace(roce_host().netdevs[0], carrier_changes=20),)),
+        roce_host().change(netdevs=(replace(roce_host().netdevs[0], carrier_changes=19),)),
+    ),
+    (
+        "jumbo-not-used",
+        "info",
+        roce_host()
+        .with_port(active_mtu=1024)
+        .change(netdevs=(replace(roce_host().netdevs[0], mtu=1500),)),
+        roce_host().change(netdevs=(replace(roce_host().netdevs[0], mtu=4200),)),
+    ),
+    # --- speed ----------------------------------------------------------------------------
+    (
+        "pcie-link-degraded",
+        "warn",
+        roce_host().with_device(link=("16.0 GT/s PCIe", "8")),
+        roce_host().with_device(link=("16.0 GT/s PCIe", "16")),
+    ),
+    (
+        "rate-below-siblings",
+        "warn",
+        infiniband_host().with_port(1, 0, rate="100 Gb/sec (4X EDR)"),
+        infiniband_host()
+        .with_port(1, 0, rate="100 Gb/sec (4X EDR)")
+        .with_device(1, board_id="MT_0000000999"),
+    ),
+    ("numa-remote", "warn", bound("16-31"), bound("8-23")),
+    # --- GPUs -----------------------------------------------------------------------------
+    (
+        "acs-redirects",
+        "warn",
+        with_gpu(roce_host().with_device(redirects=True)),
+        with_gpu(roce_host().with_device(redirects=False)),
+    ),
+    (
+        "gpu-memory-unreachable",
+        "warn",
+        with_gpu(peermem=None, memory_peers=None, open_driver=False),
+        with_gpu(),
+    ),
+    (
+        "iommu-translates",
+        "info",
+        with_gpu(roce_host().with_device(iommu_domain="DMA-FQ")),
+        with_gpu(roce_host().with_device(iommu_domain="identity")),
+    ),
+    # --- kinds ----------------------------------------------------------------------------
+    ("function-without-device", "info", lost_function(roce_host().evidence()), roce_host()),
+    ("netns-exclusive", "info", exclusive(roce_host()), roce_host()),
+    (
+        "firmware-differs",
+        "warn",
+        infiniband_host().with_device(1, firmware="20.31.1014"),
+        infiniband_host().with_device(1, firmware="20.31.1014", board_id="MT_0000000999"),
+    ),
+    ("bonded-ports", "info", roce_host().with_device(name="mlx5_bond_0"), roce_host()),
+    (
+        "iwarp-device",
+        "info",
+        roce_host().with_device(node_type="4: RNIC", protocol="iw"),
+        roce_host(),
+    ),
+    (
+        "efa-device",
+        "info",
+        roce_host().with_device(pci_driver="efa", driver=DriverId.EFA),
+        roce_host(),
+    ),
+    # --- the kernel's log ------------------------------------------------------------------
+    (
+        "device-unhealthy-in-log",
+        "critical",
+        logged(f"{PCI}: device's health compromised - reached miss count"),
+        logged("mlx5_core 0000:99:00.0: device's health compromised - reached miss count"),
+    ),
+    (
+        "link-flaps-in-log",
+        "warn",
+        logged(f"{PCI} {NETDEV}: Link down", f"{PCI} {NETDEV}: Link up"),
+        logged(f"{PCI} {NETDEV}: Link up"),
+    ),
+    (
+        "contexts-exhausted-in-log",
+        "warn",
+        logged(f"{PCI}: mlx5_cmd_check:810:(pid 7): ALLOC_UAR(0x802) op_mod(0x0) failed, status "
+               "limits exceeded(0x8), syndrome (0xe4c7bd)"),
+        logged(f"{PCI}: mlx5_cmd_check:810:(pid 7): ALLOC_UAR(0x802) op_mod(0x0) failed, status "
+               "bad parameter(0x3), syndrome (0xe4c7bd)"),
+    ),
+    (
+        "adapter-hot-in-log",
+        "warn",
+        logged(f"{PCI}: temp_warn:188:(pid 0): High temperature on sensors with bit set 0 1"),
+        logged(f"{PCI}: temperature sensors 0 1 are back to normal"),
+    ),
+    (
+        "slot-power-in-log",
+        "info",
+        logged(f"{PCI}: mlx5_pcie_event:299:(pid 7): Detected insufficient power on the PCIe slot "
+               "(27W)."),
+        logged(f"{PCI}: mlx5_pcie_event:304:(pid 7): PCIe slot advertised sufficient power (75W)."),
+    ),
+    (
+        "register-refused-in-log",
+        "info",
+        logged(f"{PCI}: mlx5_cmd_out_err:838:(pid 1441871): ACCESS_REG(0x805) op_mod(0x1) failed, "
+               "status bad operation(0x2), syndrome (0x305684), err(-22)"),
+        logged(f"{PCI}: firmware version: 22.31.1014"),
+    ),
+    (
+        "kernel-log-unreadable",
+        "info",
+        roce_host().change(kernel_log=Missing(Why.DENIED, "/dev/kmsg: EPERM")),
+        roce_host().change(kernel_log=Missing(Why.NOT_COLLECTED, "not in the snapshot")),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "severity", "broken"), [row[:3] for row in ROWS], ids=str)
+def test_one_change_makes_one_rule_speak(
+    rule: str, severity: str, broken: Machine | Evidence
+) -> None:
+    assert said(broken) == [(rule, severity)]
+    (finding,) = findings(broken)
+    assert finding.evidence
+    assert all(proof.subject and proof.value for proof in finding.evidence)
+    assert finding.remedy
+    assert finding.references
+    lines = (finding.summary, *finding.remedy, *(proof.value for proof in finding.evidence))
+    assert not [line for line in lines if "\n" in line]
+
+
+@pytest.mark.parametrize(("rule", "healthy"), [(row[0], row[3]) for row in ROWS], ids=str)
+def test_its_healthy_neighbour_is_not_spoken_of(rule: str, healthy: Machine) -> None:
+    assert said(healthy) == []
+
+
+def test_each_rule_has_a_row() -> None:
+    families = (environment, gpu, kernel_log, kinds, netdevs, speed)
+    codes = {rule.code for family in families for rule in family.RULES}
+    assert codes <= {row[0] for row in ROWS} <= set(CATALOGUE)
+
+
+HEALTHY = {
+    "RoCE": roce_host(),
+    "InfiniBand": infiniband_host(),
+    "two adapters": two_roce("198.51.100.11"),
+    "with GPUs": with_gpu(two_roce("198.51.100.11")),
+    "soft RoCE": soft(VETHS[0]),
+}
+
+
+@pytest.mark.parametrize("machine", HEALTHY.values(), ids=list(HEALTHY))
+def test_a_healthy_host_is_spoken_of_by_none(machine: Machine) -> None:
+    assert said(machine) == []
+
+
+@pytest.mark.parametrize("source", ["system", "kernel_log"])
+@pytest.mark.parametrize("why", list(Why))
+def test_without_the_new_sources_a_healthy_host_is_no_worse_than_unknown(
+    source: str, why: Why
+) -> None:
+    evidence = replace(roce_host().evidence(), **{source: Missing(why, "reason")})
+    severities = {severity for _, severity in said(evidence)}
+    assert severities <= ({"info"} if source == "kernel_log" else {"info", "unknown"})
+
+
+# --- GIDs and partitions -----------------------------------------------------------------
+
+
+def test_a_table_of_v1_and_ipv6_is_one_finding() -> None:
+    assert said(with_table(V6, kinds_of=(V1,))) == [("gid-v1-only", "warn")]
+
+
+def test_software_with_a_link_local_address_of_its_own_is_warned_of() -> None:
+    netdev = NetDev("veth0", addresses=("fe80::1/64",))
+    port = Port(gids={0: GidRow("fe80::1", V2, "veth0")}, gid_table_length=16, netdev="veth0")
+    device = Device("rxe0", (port,), driver=DriverId.RXE, parent="veth0")
+    assert said(Machine("soft", (device,), (netdev,))) == [("gid-link-local-only", "warn")]
+
+
+def test_a_port_that_is_down_has_no_finding_on_its_gids() -> None:
+    down = with_table().with_port(state=PortState.DOWN)
+    assert "gid-link-local-only" not in dict(said(down))
+
+
+@pytest.mark.parametrize(
+    ("keys", "severity", "words"),
+    [
+        pytest.param((0, 0x8001), "warn", "no partition key at index 0", id="another index"),
+        pytest.param((0x8000, 0x8001), "warn", "the first is at 1", id="a bit alone is no key"),
+        pytest.param((0x7FFF, 0x0001), "warn", "limited member", id="limited alone"),
+        pytest.param((0x7FFF, 0x8001), None, "", id="limited and full"),
+    ],
+)
+def test_partition_keys(keys: tuple[int, ...], severity: str | None, words: str) -> None:
+    expected = [("no-usable-pkey", severity)] if severity else []
+    assert said(with_pkeys(*keys)) == expected
+    assert all(words in each.summary for each in findings(with_pkeys(*keys)))
+
+
+def test_the_key_to_use_is_given_in_each_programs_own_form() -> None:
+    remedy = only(with_pkeys(0, 0, 0x8123), "no-usable-pkey").remedy
+    assert any(line.startswith("export NCCL_IB_PKEY=2 ") for line in remedy)
+    assert any(line.startswith("export UCX_IB_PKEY=0x123 ") for line in remedy)
+
+
+# --- locked memory -----------------------------------------------------------------------
+
+
+def asked(pid: int, memlock: str = "8388608") -> Evidence:
+    evidence = under(slurmd=memlock).evidence()
+    assert not isinstance(evidence.system, Missing)
+    return replace(evidence, system=replace(evidence.system, asked_pid=pid))
+
+
+@pytest.mark.parametrize(
+    ("memlock", "severity"),
+    [("65536", "critical"), ("8388608", "warn"), ("67108864", None), ("unlimited", None)],
+)
+def test_a_process_that_was_asked_for_is_judged_by_its_own_limit(
+    memlock: str, severity: str | None
+) -> None:
+    found = said(asked(1200, memlock=memlock))
+    assert found == ([("launcher-memlock-too-low", severity)] if severity else [])
+
+
+def test_the_launcher_is_named_with_its_number() -> None:
+    finding = only(asked(1200), "launcher-memlock-too-low")
+    assert finding.summary.startswith("slurmd (1200) is limited to 8192 KiB of locked memory")
+    assert finding.evidence[0].subject == "/proc/1200/limits: Max locked memory"
+    assert "slurmd" in finding.evidence[0].value
+
+
+def test_a_process_that_is_not_there_is_unknown() -> None:
+    evidence = asked(4711)
+    gone = Missing(Why.ABSENT, "/proc/4711/status: ENOENT")
+    chain = (Ancestor(4711, gone, gone),)
+    system = replace(evidence.system, ancestors=chain)  # type: ignore[type-var]
+    assert said(replace(evidence, system=system)) == [("launcher-memlock-too-low", "unknown")]
+
+
+def test_where_the_limit_is_inherited_the_origin_stands_in_the_evidence() -> None:
+    machine = under(bash="8388608", slurmd="8388608", init="unlimited").change(
+        memlock="8388608", uid=1000, capabilities=0
+    )
+    (finding,) = findings(machine)
+    assert finding.rule == "memlock-too-low"
+    assert [proof.subject for proof in finding.evidence] == [
+        "/proc/self/limits: Max locked memory",
+        "/proc/1199/limits: Max locked memory",
+    ]
+    assert finding.evidence[1].value.startswith("slurmd: ")
+
+
+def test_init_alone_is_no_launcher() -> None:
+    assert said(under(bash="unlimited")) == []
+
+
+# --- the environment ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"NCCL_IB_HCA": "mlx5_0"}, None),
+        ({"NCCL_IB_HCA": "=mlx5_0"}, None),
+        ({"NCCL_IB_HCA": "=mlx5"}, "critical"),
+        ({"NCCL_IB_HCA": "mlx5_0:1"}, None),
+        ({"NCCL_IB_HCA": "mlx5_0:2"}, "critical"),
+        ({"NCCL_IB_HCA": "=mlx5_0,mlx5_1"}, "warn"),
+        ({"NCCL_IB_HCA": "^mlx5_3"}, "info"),
+        ({"NCCL_IB_HCA": "^mlx5_0"}, None),
+        ({"NCCL_IB_HCA": ""}, None),
+        ({"UCX_NET_DEVICES": "all"}, None),
+        ({"UCX_NET_DEVICES": "mlx5_0:1"}, None),
+        ({"UCX_NET_DEVICES": f"mlx5_0:1,{NETDEV}"}, None),
+        ({"UCX_NET_DEVICES": "mlx5_*:1"}, None),
+        ({"UCX_NET_DEVICES": "mlx4_0:1"}, "critical"),
+        ({"UCX_NET_DEVICES": "mlx5_0:1,eth9"}, "warn"),
+        ({"NVSHMEM_HCA_LIST": "rocep8s0f0:1"}, "critical"),
+        ({"NVSHMEM_HCA_PE_MAPPING": "mlx5_0:1:2"}, None),
+        ({"FI_VERBS_DEVICE_NAME": "mlx5_2"}, "critical"),
+        ({"HCOLL_MAIN_IB": "mlx5_0:1"}, None),
+        ({"OMPI_MCA_btl_openib_if_include": "mlx4_0"}, "critical"),
+    ],
+    ids=str,
+)
+def test_a_variable_that_names_devices(variables: dict[str, str], expected: str | None) -> None:
+    found = said(with_env(**variables))
+    assert found == ([("env-names-absent-device", expected)] if expected else [])
+
+
+def test_the_variable_is_given_back_in_its_own_form() -> None:
+    finding = only(with_env(NCCL_IB_HCA="=rocep8s0f0"), "env-names-absent-device")
+    assert finding.remedy[-1].startswith("export NCCL_IB_HCA==mlx5_0 ")
+    finding = only(with_env(UCX_NET_DEVICES="rocep8s0f0:1"), "env-names-absent-device")
+    assert finding.remedy[-1].startswith("export UCX_NET_DEVICES=mlx5_0:1 ")
+
+
+def test_with_a_device_selected_the_others_are_not_called_absent() -> None:
+    machine = with_env(two_roce("198.51.100.11"), NCCL_IB_HCA="=mlx5_0,mlx5_1")
+    assert said(machine, "mlx5_0") == []
+
+
+@pytest.mark.parametrize(
+    ("variable", "index", "severity", "words"),
+    [
+        ("NCCL_IB_GID_INDEX", "9", "critical", "an empty row on mlx5_0/1"),
+        ("NCCL_IB_GID_INDEX", "300", "critical", "beyond the table on mlx5_0/1"),
+        ("NCCL_IB_GID_INDEX", "2", "warn", "RoCE v1 on mlx5_0/1"),
+        ("NCCL_IB_GID_INDEX", "1", "warn", "link-local on mlx5_0/1"),
+        ("NCCL_IB_GID_INDEX", "-1", None, ""),
+        ("UCX_IB_GID_INDEX", "auto", None, ""),
+        ("UCX_IB_GID_INDEX", "9", "critical", "an empty row"),
+        ("MC_GID_INDEX", "9", "critical", "an empty row"),
+        ("FI_VERBS_GID_IDX", "0", "warn", "RoCE v1"),
+        ("NVSHMEM_IB_GID_INDEX", "3", None, ""),
+        ("MORI_IB_GID_INDEX", "9", "critical", ""),
+        ("MSCCLPP_IB_GID_INDEX", "9", "critical", ""),
+        ("OMPI_MCA_btl_openib_gid_index", "9", "critical", ""),
+        ("NCCL_IB_GID_INDEX", "three", None, ""),
+    ],
+)
+def test_a_variable_that_names_a_row(
+    variable: str, index: str, severity: str | None, words: str
+) -> None:
+    found = findings(with_env(**{variable: index}))
+    expected = [("env-gid-index", severity)] if severity else []
+    assert [(each.rule, each.severity.value) for each in found] == expected
+    assert all(words in each.summary for each in found)
+    assert all(f"export {variable}=3" in each.remedy for each in found)
+
+
+def test_a_row_is_looked_at_on_the_ports_that_the_program_uses() -> None:
+    rows = {**roce_rows("ens2f0np0", "0c:42:a1:00:00:02", "198.51.100.11")}
+    moved = {0: rows[0], 1: rows[1], 5: rows[3]}
+    machine = two_roce("198.51.100.11").with_port(1, 0, gids=moved)
+    both = with_env(machine, NCCL_IB_GID_INDEX="3")
+    assert only(both, "env-gid-index").summary.endswith("an empty row on mlx5_1/1")
+    one = with_env(machine, NCCL_IB_GID_INDEX="3", NCCL_IB_HCA="=mlx5_0")
+    assert said(one) == []
+    but = with_env(machine, NCCL_IB_GID_INDEX="3", NCCL_IB_HCA="^mlx5_0")
+    assert said(but) == [("env-gid-index", "critical")]
+
+
+def test_where_nothing_better_is_there_the_row_is_not_blamed() -> None:
+    machine = with_env(with_table(), NCCL_IB_GID_INDEX="1")
+    assert said(machine) == [("gid-link-local-only", "warn")]
+
+
+def test_infiniband_does_not_ask_for_the_row() -> None:
+    assert said(with_env(infiniband_host(), NCCL_IB_GID_INDEX="7")) == []
+
+
+# --- netdevs -----------------------------------------------------------------------------
+
+
+def test_software_devices_in_one_subnet_are_a_note() -> None:
+    assert said(soft(*VETHS)) == [("arp-flux", "info")]
+    assert said(soft(*VETHS, arp_ignore=2)) == []
+
+
+def test_other_subnets_and_another_arp_ignore_of_each_are_well() -> None:
+    assert said(two_roce("198.51.100.11").change(arp_ignore=0)) == []
+    strict = two_roce()
+    quiet = tuple(replace(each, arp_ignore=1) for each in strict.netdevs)
+    assert said(strict.change(arp_ignore=0, netdevs=quiet)) == []
+
+
+def test_one_of_two_that_answers_for_both_is_enough() -> None:
+    first, second = two_roce().netdevs
+    machine = two_roce().change(arp_ignore=0, netdevs=(replace(first, arp_ignore=2), second))
+    finding = only(machine, "arp-flux")
+    assert [proof.subject for proof in finding.evidence if "DEVCONF" in proof.subject] == [
+        "ens2f0np0 IPV4_DEVCONF_ARP_IGNORE"
+    ]
+
+
+def test_different_mtus_of_soft_roce_on_one_link_are_told() -> None:
+    first, second = VETHS
+    machine = soft(replace(first, mtu=9000), second, arp_ignore=2).with_port(0, 0, active_mtu=4096)
+    finding = only(machine, "mtu-differs-in-subnet")
+    assert finding.summary == "veth0 (MTU 9000) and veth1 (MTU 1500) are both in 192.0.2.0/24"
+    assert finding.remedy[0] == "sudo ip link set dev veth1 mtu 9000"
+
+
+@pytest.mark.parametrize(
+    ("mtu", "roce"),
+    [(9000, 4096), (4200, 4096), (4192, 4096), (4191, 2048), (1500, 1024), (576, 256), (300, None)],
+)
+def test_what_fits_a_netdevs_mtu_is_the_kernels_arithmetic(mtu: int, roce: int | None) -> None:
+    assert netdevs.roce_mtu(mtu) == roce
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        pytest.param({"name": "mlx5_bond_0"}, True, id="by the device's name"),
+        pytest.param({}, False, id="not at all"),
+    ],
+)
+def test_a_bond_is_told_by_name(names: dict[str, str], expected: bool) -> None:
+    assert bool(said(roce_host().with_device(**names))) is expected
+
+
+@pytest.mark.parametrize("kind", ["bond", "vlan", "bridge"])
+def test_a_bond_is_told_by_what_the_gids_netdev_is(kind: str) -> None:
+    (netdev,) = roce_host().netdevs
+    above = roce_host().change(netdevs=(replace(netdev, kind=kind),))
+    enslaved = roce_host().change(
+        netdevs=(replace(netdev, master="x0"), NetDev("x0", mtu=9000, kind=kind))
+    )
+    for machine in (above, enslaved):
+        assert ("bonded-ports", "info") in said(machine) or kind != "bond"
+        assert said(machine) == ([("bonded-ports", "info")] if kind == "bond" else [])
+
+
+# --- speed -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("link", "slot", "severity", "words"),
+    [
+        (("16.0 GT/s PCIe", "8"), ("16.0 GT/s PCIe", "16"), "warn", "16 GT/s x8 of 16 GT/s x16"),
+        (("2.5 GT/s PCIe", "16"), ("16.0 GT/s PCIe", "16"), "warn", "perhaps power saving"),
+        (("16.0 GT/s PCIe", "8"), ("16.0 GT/s PCIe", "8"), "info", "all that its slot has"),
+        (("8.0 GT/s PCIe", "16"), ("8.0 GT/s PCIe", "16"), "info", "all that its slot has"),
+        (("8.0 GT/s PCIe", "8"), ("8.0 GT/s PCIe", "16"), "warn", "8 GT/s x8"),
+        (("8.0 GT/s PCIe", "8"), ("Unknown", "255"), "warn", "the slot may be the limit"),
+        (("Unknown", "0"), ("16.0 GT/s PCIe", "16"), None, ""),
+    ],
+)
+def test_a_pci_link_below_its_maximum(
+    link: tuple[str, str], slot: tuple[str, str], severity: str | None, words: str
+) -> None:
+    found = findings(roce_host().with_device(link=link, slot=slot))
+    expected = [("pcie-link-degraded", severity)] if severity else []
+    assert [(each.rule, each.severity.value) for each in found] == expected
+    assert all(words in each.summary for each in found)
+
+
+def test_two_functions_of_one_card_share_the_finding() -> None:
+    machine = two_roce("198.51.100.11", link=("8.0 GT/s PCIe", "16")).with_device(
+        0, link=("8.0 GT/s PCIe", "16"), pci_address="0000:af:00.1"
+    )
+    assert said(machine) == [("pcie-link-degraded", "warn")]
+
+
+def test_one_lane_of_ethernet_is_well() -> None:
+    assert said(roce_host().with_port(rate="25 Gb/sec (1X EDR)")) == []
+
+
+def test_with_an_adapter_near_the_far_one_is_a_note() -> None:
+    finding = only(bound("0-15", on_two_nodes()), "numa-remote")
+    assert (finding.severity.value, finding.device) == ("info", "mlx5_1")
+    assert finding.remedy == ("numactl -N 1 -m 1 PROGRAM   # near mlx5_1",)
+    assert (
+        only(bound("40-47", on_two_nodes().change(cpus_online="0-47")), "numa-remote").device
+        is None
+    )
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        pytest.param(bound("0-31"), id="not bound"),
+        pytest.param(bound("0-127"), id="more allowed than are online"),
+        pytest.param(bound("16-31").with_device(numa_node=-1), id="no node known"),
+        pytest.param(bound("0-7,24-31"), id="some near"),
+        pytest.param(bound("16-31").change(cpus_online="16-31"), id="the others are offline"),
+    ],
+)
+def test_a_process_that_is_not_bound_away_is_well(machine: Machine) -> None:
+    assert said(machine) == []
+
+
+@pytest.mark.parametrize(
+    ("whole", "part", "expected"),
+    [
+        ("0-31", "0-31", True),
+        ("0-15,16-31", "8-23", True),
+        ("0-15,17-31", "8-23", False),
+        ("16-31", "0", False),
+        ("0-3", "", True),
+    ],
+)
+def test_lists_of_cpus_cover_each_other(whole: str, part: str, expected: bool) -> None:
+    assert speed.covers(speed.spans(whole), speed.spans(part)) is expected
+
+
+# --- GPUs --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "kernel", "severity", "words"),
+    [
+        ({"peermem": None}, "6.8.0", None, ""),
+        ({"peermem": None, "memory_peers": None}, "6.8.0-40-generic", "info", "DMA-BUF may serve"),
+        ({"peermem": None, "memory_peers": ()}, "5.11.0", "warn", "seems not to be possible"),
+        ({"peermem": None, "memory_peers": None, "open_driver": False}, "6.8.0", "warn", ""),
+        ({"memory_peers": (), "open_driver": False}, "6.8.0", "warn", "has not registered"),
+        ({"memory_peers": None, "open_driver": False}, "6.8.0", None, ""),
+    ],
+    ids=str,
+)
+def test_a_gpus_memory(
+    changes: dict[str, Any], kernel: str, severity: str | None, words: str
+) -> None:
+    found = findings(with_gpu(**changes).change(kernel=kernel))
+    expected = [("gpu-memory-unreachable", severity)] if severity else []
+    assert [(each.rule, each.severity.value) for each in found] == expected
+    assert all(words in each.summary for each in found)
+
+
+def test_gpus_beside_software_devices_are_no_finding() -> None:
+    assert said(soft(VETHS[0], gpu=Gpu(peermem=None, memory_peers=None, open_driver=False))) == []
+
+
+def test_a_bridge_above_two_adapters_is_told_once() -> None:
+    machine = two_roce("198.51.100.11", redirects=True)
+    shared = with_gpu(machine.with_device(0, redirects=True, bridge="0000:ae:00.0"))
+    finding = only(shared, "acs-redirects")
+    (proof,) = finding.evidence
+    assert proof.value.endswith("above mlx5_0 mlx5_1")
+    assert finding.remedy[0] == "sudo setpci -s 0000:ae:00.0 ECAP_ACS+0x6.w=0000"
+
+
+# --- the kernel's log --------------------------------------------------------------------
+
+DOWN, UP = f"{PCI} {NETDEV}: Link down", f"{PCI} {NETDEV}: Link up"
+TIMEOUT = "wait_func: ACCESS_REG(0x805) timeout. Will cause a leak of a command resource"
+SICK = f"{PCI}: poll_health:801:(pid 0): Fatal error 1 detected"
+
+
+def test_a_driver_that_recovered_is_a_warning() -> None:
+    machine = logged(SICK, f"{PCI}: health recovery succeeded")
+    assert said(machine) == [("device-unhealthy-in-log", "warn")]
+    assert said(logged(f"{PCI}: health recovery succeeded", SICK)) == [
+        ("device-unhealthy-in-log", "critical")
+    ]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        f"{PCI}: {TIMEOUT}",
+        f"{PCI}: mlx5_handle_bad_state:120:(pid 4): health_care: handling bad device here",
+        "bnxt_en 0000:08:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction",
+    ],
+    ids=["a firmware command", "a bad device", "a fatal PCIe error"],
+)
+def test_other_words_of_a_device_that_is_unhealthy(message: str) -> None:
+    assert said(logged(message)) == [("device-unhealthy-in-log", "critical")]
+
+
+def test_a_device_that_failed_and_is_gone_is_named_by_its_address() -> None:
+    evidence = lost_function(logged(SICK.replace("08:00.0", "09:00.0")).evidence())
+    finding = only(evidence, "device-unhealthy-in-log")
+    assert finding.summary.startswith("PCI 0000:09:00.0: ")
+    assert finding.device is None
+
+
+@pytest.mark.parametrize(
+    ("messages", "flaps"),
+    [
+        pytest.param([DOWN, UP], 1, id="down and up again"),
+        pytest.param([UP, DOWN, UP, DOWN, UP], 2, id="twice"),
+        pytest.param([UP], 0, id="up alone"),
+        pytest.param([f"{NETDEV}: NIC Link is Down"], 1, id="by the netdev's name"),
+        pytest.param(["infiniband mlx5_0: Link down"], 1, id="by the device's name"),
+        pytest.param([f"{PCI}: Port module event: module 0, Cable unplugged"], 1, id="a cable"),
+        pytest.param(["igb 0000:03:00.0 eth7: igb: eth7 NIC Link is Down"], 0, id="another's"),
+    ],
+)
+def test_links_that_went_down(messages: list[str], flaps: int) -> None:
+    found = findings(logged(*messages))
+    assert [each.rule for each in found] == (["link-flaps-in-log"] if flaps else [])
+    times = {1: "once", 2: "2 times"}
+    assert all(times[flaps] in each.summary for each in found)
+
+
+def test_a_link_that_comes_up_while_the_host_starts_is_no_flap() -> None:
+    evidence = logged(DOWN, UP).evidence()
+    log = evidence.kernel_log
+    assert not isinstance(log, Missing)
+    assert not isinstance(log.lines, Missing)
+    early = tuple(replace(line, seconds=12.5) for line in log.lines)
+    assert said(replace(evidence, kernel_log=replace(log, lines=early))) == []
+
+
+def test_of_a_port_that_is_down_the_link_speaks() -> None:
+    machine = logged(DOWN).with_port(state=PortState.DOWN)
+    assert "link-flaps-in-log" not in dict(said(machine))
+
+
+def test_flaps_in_the_log_say_more_than_a_number() -> None:
+    netdev = replace(roce_host().netdevs[0], carrier_changes=400)
+    assert said(logged(DOWN, UP, netdevs=(netdev,))) == [("link-flaps-in-log", "warn")]
+
+
+def test_lines_are_shown_as_dmesg_prints_them_and_the_last_three_alone() -> None:
+    finding = only(logged(*[DOWN] * 5), "link-flaps-in-log")
+    assert [proof.value for proof in finding.evidence] == [
+        f"[ {1000 + at}.000000] {DOWN}" for at in (2, 3, 4)
+    ]
+
+
+def test_lines_on_a_device_that_was_not_selected_are_left_out() -> None:
+    machine = two_roce("198.51.100.11").change(kernel_log=(SICK,))
+    assert said(machine, "mlx5_1") == []
+    assert said(machine, "mlx5_0") == [("device-unhealthy-in-log", "critical")]
+
+
+# --- families are left out where they have nothing to say ------------------------------------
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [*(row[2] for row in ROWS), *HEALTHY.values(), *(mac for mac, _ in macs().values())],
+    ids=lambda subject: getattr(subject, "hostname", "evidence"),
+)
+def test_a_family_that_is_not_asked_would_have_said_nothing(
+    subject: Machine | Mac | Evidence, soon: float
+) -> None:
+    evidence = subject if isinstance(subject, Evidence) else gather(subject.host(), soon)
+    case = Case(evidence, devices(evidence))
+    every = [finding for rule in CATALOGUE.values() for finding in rule.check(case)]
+    assert list(all_findings(case)) == every
+
+
+def test_there_is_no_other_name_in_the_package_of_rules() -> None:
+    with pytest.raises(AttributeError, match="CATALOG"):
+        _ = rules.CATALOG  # type: ignore[attr-defined]
