@@ -17,6 +17,7 @@ from bench.explain import explain
 from bench.growth import growth
 from bench.memory import memory
 from bench.results import document
+from bench.rules import rules
 from bench.startup import startup
 from bench.table import Section
 
@@ -53,6 +54,7 @@ def main() -> int:
         except CouldNotRun as failure:
             ratios.append(Section("Growth and memory", "", (), failures=[str(failure)]))
         else:
+            ratios.append(rules(folder, options.rounds))
             ratios.append(growth(folder, options.rounds))
             peaks.append(memory(folder))
         ratios.append(explain(folder, options.rounds, options.log_mib))

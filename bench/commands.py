@@ -30,6 +30,17 @@ def preflight(*arguments: str, ports: int | None, name: str | None = None) -> Co
     return Command(made.name, made.argv, ANY_STATUS, VERDICT_KEY, ports)
 
 
+def unjudged(*arguments: str, ports: int | None) -> Command:
+    """The same report from the same program, whose rules say nothing and are not imported."""
+    code = (
+        "import sys, rdmadiag.preflight.judge as judge; judge.findings = lambda case: (); "
+        "from rdmadiag.__main__ import main; sys.exit(main())"
+    )
+    argv = (sys.executable, "-c", code, "preflight", "--json", *arguments)
+    count = 0 if ports is None else ports
+    return Command("the report alone", argv, ANY_STATUS, VERDICT_KEY if count else b"", count)
+
+
 def imports(*modules: str) -> Command:
     """`python -c "import …"` with the same interpreter."""
     code = f"import {', '.join(modules)}"

@@ -129,6 +129,7 @@ class RuleAnswer:
     severity: str
     title: str
     meaning: str
+    remedy: tuple[str, ...]  # words in capitals stand for names of a host
     references: tuple[str, ...]
 
 
@@ -323,7 +324,13 @@ def _rule(
     # Some reasons are named as a rule is: the way it is written decides, else both are said.
     if rule and not (reason and "_" in text):
         yield RuleAnswer(
-            "rule", rule.code, str(rule.severity), rule.title, rule.meaning, rule.references
+            "rule",
+            rule.code,
+            str(rule.severity),
+            rule.title,
+            rule.meaning,
+            rule.remedy,
+            rule.references,
         )
     if reason and not (rule and "-" in text):
         kind = "cannot tell" if reason in FOR_LACK_OF_EVIDENCE else "will fail"
@@ -333,6 +340,7 @@ def _rule(
             kind,
             "A reason against an attempt at RTR",
             f"{REASON_TEXT[reason]}.",
+            (),
             (),
         )
 

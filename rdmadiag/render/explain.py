@@ -289,6 +289,11 @@ def _variable(out: Console, answer: VariableAnswer) -> None:
 def _rule(out: Console, answer: RuleAnswer) -> None:
     _head(out, answer.code, f"{answer.title} ({answer.severity})")
     say(out, answer.meaning)
+    if answer.remedy:
+        out.print()
+        for each in answer.remedy:
+            verbatim(out, f"    {each}")
+        out.print()
     for each in answer.references:
         verbatim(out, f"    {each}")
 

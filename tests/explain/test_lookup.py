@@ -117,9 +117,10 @@ def test_every_rule_says_what_the_page_says(code: str) -> None:
     answer = lookup([code], "linux")[0]
     assert isinstance(answer, RuleAnswer)
     rule = CATALOGUE[code]
-    assert (answer.title, answer.meaning, answer.references) == (
+    assert (answer.title, answer.meaning, answer.remedy, answer.references) == (
         rule.title,
         rule.meaning,
+        rule.remedy,
         rule.references,
     )
 

@@ -1,9 +1,12 @@
 """Causes ranked by a host's report: what it confirms, contradicts, and adds."""
 
 import io
+import time
 
 import pytest
 
+from lab.machine import Machine
+from lab.samples import roce_host
 from rdmadiag.explain.log.account import Failure
 from rdmadiag.explain.log.rank import ranked
 from rdmadiag.explain.log.scan import collect
@@ -16,15 +19,17 @@ from rdmadiag.sieve.lines import Sieve
 from rdmadiag.snapshot.replay import open_snapshot
 
 
-def explained(line: str, sample: str) -> Failure:
-    import time
-
-    host = open_snapshot(folder(sample))
-    evidence = gather(host, time.monotonic() + 20)
+def explained(line: str, subject: str | Machine) -> Failure:
+    """The first failure of a log of one line, ranked by a sample's or a machine's report."""
+    if isinstance(subject, Machine):
+        evidence, platform = subject.evidence(), "linux"
+    else:
+        host = open_snapshot(folder(subject))
+        evidence, platform = gather(host, time.monotonic() + 20), host.identity.platform
     sieve = Sieve(NEEDLES)
     account = collect(sieve.segments(io.BytesIO(line.encode()))).account(sieve.lines, sieve.bytes)
     ports = [port for device in devices(evidence) for port in device.ports]
-    found = ranked(account, judge(evidence).findings, ports, host.identity.platform).first
+    found = ranked(account, judge(evidence).findings, ports, platform).first
     assert found
     return found
 
@@ -96,3 +101,29 @@ def test_another_device_and_another_platform_say_nothing() -> None:
 def test_a_healthy_host_confirms_nothing() -> None:
     found = explained("ibv_modify_qp to RTR failed: errno 110", "roce-healthy")
     assert set(standing(found).values()) == {"possible"}
+
+
+def test_a_variable_of_this_host_is_a_cause_that_the_line_did_not_name() -> None:
+    line = "ibv_modify_qp to RTR on mlx5_0:1 failed: errno 110"
+    env = {"NCCL_IB_GID_INDEX": "9"}
+    found = explained(line, roce_host().change(environ=env))
+    assert found.causes[0].label == "gid-does-not-route"
+    assert found.causes[0].evidence[0].startswith("the report: env-gid-index: NCCL_IB_GID_INDEX=9")
+    assert found.next[0].startswith("unset NCCL_IB_GID_INDEX")
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "label"),
+    [
+        (
+            "ibv_open_device(mlx5_0) failed: errno 12",
+            "ALLOC_UAR(0x802) op_mod(0x0) failed, status limits exceeded(0x8)",
+            "too-many-contexts",
+        ),
+        ("ibv_create_qp on mlx5_0 failed: errno 5", "fatal error 8 detected", "firmware-failed"),
+    ],
+)
+def test_what_the_kernel_wrote_confirms_a_cause(line: str, message: str, label: str) -> None:
+    said = f"mlx5_core 0000:08:00.0: {message}"
+    found = explained(line, roce_host().change(kernel_log=(said,)))
+    assert (found.causes[0].label, found.causes[0].standing) == (label, "confirmed")
