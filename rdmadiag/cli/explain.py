@@ -183,8 +183,7 @@ def _rank(account: "Account", reading: Reading) -> "Account":
         chosen = select(devices(evidence), wanted)
     except NoSuchDevice as error:
         raise Refused(str(error)) from error
-    ports = [port for device in chosen for port in device.ports]
-    account = ranked(account, verdict.findings, ports, reading.identity.platform)
+    account = ranked(account, verdict.findings, chosen, reading.identity.platform)
     return _only(account, reading) if reading.devices else account
 
 

@@ -131,6 +131,11 @@ def _details(out: Console, failure: Failure, host: Identity | None) -> None:
     say(out, f"    {printable('; '.join(told))}")
     if failure.kind is Kind.CONSEQUENCE:
         say(out, "    This follows from an earlier failure, which is not in this log.")
+    _causes(out, failure, host)
+    _steps(out, failure.next)
+
+
+def _causes(out: Console, failure: Failure, host: Identity | None) -> None:
     if failure.causes:
         out.print()
         say(out, "Likely causes:" if len(failure.causes) > 1 else "Likely cause:")
@@ -138,7 +143,9 @@ def _details(out: Console, failure: Failure, host: Identity | None) -> None:
             _cause(out, cause)
         if host is None:
             say(out, "  (--from REPORT.json or SNAPSHOT of that host, or --here on it, ranks them)")
-    _steps(out, failure.next)
+    if failure.device_in_report is False:
+        device = printable(str(failure.device))
+        say(out, f"  (the report has no device {device}: is it of the host that failed?)")
 
 
 _STANDING: Final = {
@@ -178,8 +185,10 @@ def _followed(out: Console, account: Account, first: Failure | None) -> None:
         say(out, f"  {_where(each)}: {printable(_what(each))} ({_lines(each)})")
     if account.aftermath:
         numbers = ", ".join(map(str, account.aftermath_lines))
+        at = "line" if account.aftermath == 1 else "lines"
         say(
-            out, f"  {counted(account.aftermath, 'line')} of aborts and watchdogs (lines {numbers})"
+            out,
+            f"  {counted(account.aftermath, 'line')} of aborts and watchdogs ({at} {numbers})",
         )
 
 

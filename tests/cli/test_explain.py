@@ -58,7 +58,7 @@ def test_the_text_of_a_failure(log: Callable[[str], str], rdmadiag: Rdmadiag) ->
     assert "lines 2, 3; nccl; said by n1; GID index 3" in out
     assert "[peer-unreachable]" in out
     assert "ip route get 192.0.2.9 from 192.0.2.1" in out
-    assert "1 line of aborts and watchdogs (lines 4)" in out
+    assert "1 line of aborts and watchdogs (line 4)" in out
     assert "5: n1:1:2 [0] NCCL WARN" in out
 
 

@@ -28,8 +28,7 @@ def explained(line: str, subject: str | Machine) -> Failure:
         evidence, platform = gather(host, time.monotonic() + 20), host.identity.platform
     sieve = Sieve(NEEDLES)
     account = collect(sieve.segments(io.BytesIO(line.encode()))).account(sieve.lines, sieve.bytes)
-    ports = [port for device in devices(evidence) for port in device.ports]
-    found = ranked(account, judge(evidence).findings, ports, platform).first
+    found = ranked(account, judge(evidence).findings, devices(evidence), platform).first
     assert found
     return found
 
@@ -127,3 +126,22 @@ def test_what_the_kernel_wrote_confirms_a_cause(line: str, message: str, label: 
     said = f"mlx5_core 0000:08:00.0: {message}"
     found = explained(line, roce_host().change(kernel_log=(said,)))
     assert (found.causes[0].label, found.causes[0].standing) == (label, "confirmed")
+
+
+def test_a_device_that_the_report_has_not_is_not_explained_by_another_device() -> None:
+    line = "ibv_modify_qp to RTR on mlx5_3:1 failed: errno 110"
+    found = explained(line, "roce-empty-gid-table")
+    assert set(standing(found).values()) == {"possible"}
+    assert found.device_in_report is False
+    assert explained(line.replace("mlx5_3", "mlx5_0"), "roce-empty-gid-table").device_in_report
+
+
+def test_a_line_of_the_kernel_names_a_device_by_its_pci_function() -> None:
+    line = (
+        "mlx5_core 0000:08:00.0: mlx5_cmd_out_err:838:(pid 1): CREATE_QP(0x500) op_mod(0x0) "
+        "failed, status bad resource(0x5), syndrome (0x1), err(-22)"
+    )
+    said = "mlx5_core 0000:08:00.0: fatal error 8 detected"
+    found = explained(line, roce_host().change(kernel_log=(said,)))
+    assert (found.device, found.device_in_report) == ("0000:08:00.0", True)
+    assert (found.causes[0].label, found.causes[0].standing) == ("firmware-failed", "confirmed")

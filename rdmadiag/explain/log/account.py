@@ -72,6 +72,7 @@ class Failure:
     text: str  # the first of them
     causes: tuple[LikelyCause, ...]
     next: tuple[str, ...]
+    device_in_report: bool | None = None  # None: no report, or the line names no device
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from rdmadiag.facts.pingpong import Stage
 from rdmadiag.gid.gid import Scope
 from rdmadiag.gid.route import NetDevState, netdev_state
 from rdmadiag.ib import GidType
-from rdmadiag.preflight.reconcile import PortView
+from rdmadiag.preflight.reconcile import DeviceView, PortView
 from rdmadiag.preflight.verdict import Finding, Severity
 
 MOST_CAUSES: Final = 6
@@ -113,10 +113,10 @@ EXPLAINS: Final[dict[str, tuple[frozenset[Stage], str]]] = {
 
 
 def ranked(
-    account: Account, findings: Sequence[Finding], ports: Sequence[PortView], platform: str
+    account: Account, findings: Sequence[Finding], devices: Sequence[DeviceView], platform: str
 ) -> Account:
     """The account with each failure's causes in the order that the report gives them."""
-    host = _Host(findings, ports, platform)
+    host = _Host(findings, devices, platform)
     return replace(
         account,
         failures=tuple(host.rank(each) for each in account.failures),
@@ -126,11 +126,15 @@ def ranked(
 
 class _Host:
     def __init__(
-        self, findings: Sequence[Finding], ports: Sequence[PortView], platform: str
+        self, findings: Sequence[Finding], devices: Sequence[DeviceView], platform: str
     ) -> None:
         self._findings = findings
-        self._ports = ports
+        self._ports = [port for device in devices for port in device.ports]
         self._platform = platform
+        self._names = {device.name: device.name for device in devices}
+        for device in devices:  # the kernel's log names a device by its PCI function
+            if not isinstance(device.pci, Missing):
+                self._names[device.pci.address] = device.name
 
     def rank(self, failure: Failure) -> Failure:
         if failure.platform != self._platform:
@@ -152,14 +156,14 @@ class _Host:
             for line in finding.remedy
         ]
         steps = tuple(dict.fromkeys((*remedy[:3], *failure.next)))[: max(6, len(failure.next))]
-        return replace(failure, causes=chosen, next=steps)
+        here = None if failure.device is None else failure.device in self._names
+        return replace(failure, causes=chosen, next=steps, device_in_report=here)
 
     def _is_about(self, finding: Finding, failure: Failure) -> bool:
-        known = {port.device for port in self._ports}
-        if finding.device is None or failure.device not in known:
+        if finding.device is None or failure.device is None:
             return True
         same_port = None in (finding.port, failure.port) or finding.port == failure.port
-        return finding.device == failure.device and same_port
+        return finding.device == self._device(failure) and same_port
 
     def _judged(
         self, cause: LikelyCause, failure: Failure, findings: Sequence[Finding]
@@ -169,7 +173,7 @@ class _Host:
         if proofs:
             return replace(cause, standing="confirmed", evidence=proofs[:3])
         if cause.label in ("port-down", "link-lost") and failure.device:
-            ports = [port for port in self._ports if port.device == failure.device]
+            ports = [port for port in self._ports if port.device == self._device(failure)]
             if cause.label == "port-down" and ports and all(port.is_active for port in ports):
                 text = f"the report shows {ports[0].name} ACTIVE"
                 return replace(cause, standing="contradicted", evidence=(text,))
@@ -197,9 +201,12 @@ class _Host:
         )
         yield from _of_entry(port, entry, row)
 
+    def _device(self, failure: Failure) -> str | None:
+        return self._names.get(failure.device or "")
+
     def _port(self, failure: Failure) -> PortView | None:
         for port in self._ports:
-            if port.device == failure.device and failure.port in (None, port.number):
+            if port.device == self._device(failure) and failure.port in (None, port.number):
                 return port
         return None
 
