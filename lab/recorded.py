@@ -1,0 +1,24 @@
+"""A host's answer and its record's: equal but for what differs between two runs of a command."""
+
+import json
+import re
+from typing import Any
+
+VARIES = ("generated_at", "host")
+
+
+def comparable(document: Any) -> Any:
+    """What `preflight`, `gids` or `devices` printed, without times and process numbers."""
+    evidence = document.get("evidence", {})
+    system: Any = evidence.get("system") or {}
+    parents = system.get("ancestors") if isinstance(system.get("ancestors"), list) else ()
+    text = json.dumps({name: each for name, each in document.items() if name not in VARIES})
+    for place, parent in enumerate(parents):
+        if parent["pid"] != 1:  # every run is another process, and names it in what it says
+            text = re.sub(rf"\b{parent['pid']}\b", f"-{place}", text)
+    found = json.loads(text)
+    # A query is another process each time; one that was never started has none.
+    found.get("evidence", {}).get("verbs", {}).pop("pid", None)
+    # The window of the log moves on between the command and the record.
+    found.get("evidence", {}).get("kernel_log", {}).pop("lines", None)
+    return found
