@@ -38,6 +38,7 @@ Each of `failures`, `consequences` and `notes`:
 | `text` | the first of them |
 | `causes[]` | `label`, `text`, `standing` (`confirmed`, `possible`, `contradicted`), `evidence` |
 | `next[]` | lines to paste; advice behind `#` |
+| `device_in_report` | whether the report has the device; null without a report, or a name |
 
 Exit codes: 0 nothing of RDMA failed in the log, 2 a failure was found, 3 RDMA is spoken of in
 trouble and no cause is known, 64 usage.
