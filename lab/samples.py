@@ -15,6 +15,7 @@ from lab.mac import Mac, macs
 from lab.machine import Device, GidRow, Machine, NetDev, Port, roce_rows
 from rdmadiag.ib import LinkLayer, PhysState, PortState
 from rdmadiag.snapshot.recording import write_folder
+from rdmadiag.sources.system import pared
 
 FOLDER = Path(__file__).parent.parent / "rdmadiag" / "samples"
 
@@ -114,6 +115,7 @@ Recorded in the lab (lab/README.md). Library folders beyond the distribution's w
 """
 
 _FOREIGN = re.compile(r"cuda|fakeroot|/usr/local|\.dockerenv")
+_STARTED = re.compile(rb"command line|virtme", re.IGNORECASE)
 
 
 def trim(folder: Path) -> dict[str, bytes]:
@@ -144,6 +146,12 @@ def trim(folder: Path) -> dict[str, bytes]:
     files[f"root{folders}/x86_64-linux-gnu.conf"] = (
         b"/lib/x86_64-linux-gnu\n/usr/lib/x86_64-linux-gnu\n"
     )
+    if log := files.get("log/kernel.txt"):  # of how the guest was started
+        files["log/kernel.txt"] = b"".join(
+            row for row in log.splitlines(keepends=True) if not _STARTED.search(row)
+        )
+    if "root/proc/cmdline" in files:
+        files["root/proc/cmdline"] = pared(files["root/proc/cmdline"])
     return files | {
         "meta.json": json.dumps(meta, indent=1).encode() + b"\n",
         "ABOUT": RECORDED.encode(),

@@ -19,6 +19,8 @@ DEVICE: Final = "/dev/kmsg"
 _RECORD: Final = 8192  # bytes; CONSOLE_EXT_LOG_MAX, no record is longer
 _KEPT: Final = 2000  # records
 _MICROSECONDS: Final = 1_000_000
+_PRIVATE: Final = b"command line"
+"""Logged at each start: an installer's passwords have been in it."""
 
 
 def read(path: str, seconds: float, words: Sequence[str], deadline: float) -> bytes | Missing:
@@ -42,7 +44,7 @@ def read(path: str, seconds: float, words: Sequence[str], deadline: float) -> by
                 return Missing(Why.TIMEOUT, f"{path}: not at its end before the deadline")
             if _microseconds(record) >= oldest:
                 text = record.lower()
-                if any(word in text for word in wanted):
+                if _PRIVATE not in text and any(word in text for word in wanted):
                     kept.append(record)
     except OSError as error:
         return refusal(error, path)

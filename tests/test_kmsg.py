@@ -49,6 +49,12 @@ def test_records_of_the_window_with_one_of_the_words_are_kept(log, soon):
     assert kmsg.read(log(old, new, other, link), 600, WORDS, soon) == new + link
 
 
+def test_the_kernels_command_line_is_never_kept(log, soon):
+    start = record(1, b"Command line: console=ttyS0 mlx5.password=secret")
+    unknown = record(1, b'Unknown kernel command line parameters "mlx5.password=secret"')
+    assert kmsg.read(log(start, unknown), 600, WORDS, soon) == b""
+
+
 def test_a_record_that_was_overwritten_meanwhile_is_passed_over(log, soon):
     new = record(1, b"mlx5")
     assert kmsg.read(log(BrokenPipeError(), new), 600, WORDS, soon) == new

@@ -29,6 +29,7 @@ from rdmadiag.snapshot.layout import (
     command_name,
     fold_numbers,
 )
+from rdmadiag.sources.system import COMMAND_LINE, pared
 
 _MISSING_KEY: Final = "missing"
 
@@ -99,6 +100,8 @@ class RecordingHost:
     def read(self, path: str, limit: int = READ_LIMIT) -> bytes | Missing:
         """See Host."""
         answer: bytes | Missing = self._host.read(path, limit)
+        if path == COMMAND_LINE and not isinstance(answer, Missing):
+            answer = pared(answer)
         self._note("read", self.recording.files, path, answer)
         return answer
 

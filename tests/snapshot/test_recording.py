@@ -60,6 +60,13 @@ def test_answers_are_passed_on_and_noted(memory_host, soon):
     assert (recorder.identity, recorder.lacks) == (memory_host.identity, memory_host.lacks)
 
 
+def test_of_the_kernels_command_line_the_words_of_the_iommu_are_kept(recording, host_in_memory):
+    recording.files["/proc/cmdline"] = b"ro root=/dev/sda inst.password=secret iommu=pt\n"
+    recorder = RecordingHost(host_in_memory(recording))
+    assert recorder.read("/proc/cmdline") == b"iommu=pt\n"
+    assert recorder.recording.files == {"/proc/cmdline": b"iommu=pt\n"}
+
+
 def test_refusals_are_passed_on_and_noted(recording, host_in_memory, soon):
     refused = Missing(Why.DENIED, "environ")
     recording.refuse("environ", "", refused)

@@ -228,6 +228,23 @@ def test_exclusive_netns_mode_is_a_note_here_and_the_reason_elsewhere(
     assert {row["discovery"]["fails_at"] for row in devices["devices"]} == {"kernel"}
 
 
+def test_where_the_mode_is_exclusive_a_pod_has_no_device_and_is_told_why(
+    rxe_pair: Pair, do: Callable[..., str], run: Run, rdmadiag_json: Call
+) -> None:
+    do("rdma system set netns exclusive", "ip netns add pod")
+    try:
+        # Linux 6.1 moves no software device, which would have shown the same from this side.
+        moved = run(["rdma", "dev", "set", "rxe0", "netns", "pod"], timeout=30)
+        # With a view of sysfs of its own, as a container has.
+        code, there = rdmadiag_json("preflight", prefix=("ip", "netns", "exec", "pod"))
+    finally:
+        do("ip netns del pod")
+        until(_shared, "netns mode shared again")
+    assert "Operation not supported" in moved.stderr
+    assert (code, serious(there)) == (3, {"no-rdma-device": {"unknown"}})
+    assert "exclusive netns mode" in the(there, "no-rdma-device")["summary"]
+
+
 def _shared() -> bool:
     return subprocess.run(
         ["rdma", "system", "set", "netns", "shared"], check=False, timeout=30
