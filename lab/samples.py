@@ -14,8 +14,7 @@ from pathlib import Path
 from lab.mac import Mac, macs
 from lab.machine import Device, GidRow, Machine, NetDev, Port, roce_rows
 from rdmadiag.ib import LinkLayer, PhysState, PortState
-from rdmadiag.snapshot.recording import write_folder
-from rdmadiag.sources.system import pared
+from rdmadiag.snapshot.recording import KEPT_WORDS, pared, write_folder
 
 FOLDER = Path(__file__).parent.parent / "rdmadiag" / "samples"
 
@@ -150,8 +149,9 @@ def trim(folder: Path) -> dict[str, bytes]:
         files["log/kernel.txt"] = b"".join(
             row for row in log.splitlines(keepends=True) if not _STARTED.search(row)
         )
-    if "root/proc/cmdline" in files:
-        files["root/proc/cmdline"] = pared(files["root/proc/cmdline"])
+    for path, wanted in KEPT_WORDS.items():
+        if f"root{path}" in files:
+            files[f"root{path}"] = pared(files[f"root{path}"], wanted)
     return files | {
         "meta.json": json.dumps(meta, indent=1).encode() + b"\n",
         "ABOUT": RECORDED.encode(),

@@ -29,9 +29,16 @@ from rdmadiag.snapshot.layout import (
     command_name,
     fold_numbers,
 )
-from rdmadiag.sources.system import COMMAND_LINE, pared
 
 _MISSING_KEY: Final = "missing"
+
+KEPT_WORDS: Final = {"/proc/cmdline": b"iommu"}
+"""Of these files the words with this in them are kept: the others have held passwords."""
+
+
+def pared(content: bytes, wanted: bytes) -> bytes:
+    """The words that hold `wanted`, in any case."""
+    return b" ".join(word for word in content.split() if wanted in word.lower()) + b"\n"
 
 
 @dataclass
@@ -100,8 +107,8 @@ class RecordingHost:
     def read(self, path: str, limit: int = READ_LIMIT) -> bytes | Missing:
         """See Host."""
         answer: bytes | Missing = self._host.read(path, limit)
-        if path == COMMAND_LINE and not isinstance(answer, Missing):
-            answer = pared(answer)
+        if path in KEPT_WORDS and not isinstance(answer, Missing):
+            answer = pared(answer, KEPT_WORDS[path])
         self._note("read", self.recording.files, path, answer)
         return answer
 

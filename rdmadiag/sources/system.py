@@ -20,7 +20,6 @@ from rdmadiag.host import Host
 from rdmadiag.sources.process import STATUS, parse_memlock
 from rdmadiag.sources.text import attribute, malformed, parse_number, parse_text
 
-COMMAND_LINE: Final = "/proc/cmdline"
 _CLASS: Final = "/sys/class/infiniband"
 _PCI: Final = "/sys/bus/pci/devices"
 _NVIDIA: Final = "/sys/bus/pci/drivers/nvidia"
@@ -75,11 +74,6 @@ def parse_iommu_options(raw: bytes) -> tuple[str, ...]:
     return tuple(word for word in words if "iommu" in word.lower() and word.isprintable())
 
 
-def pared(command_line: bytes) -> bytes:
-    """What a record keeps of /proc/cmdline: its other words may be secrets, of an installer say."""
-    return " ".join(parse_iommu_options(command_line)).encode() + b"\n"
-
-
 def parse_parent(raw: bytes) -> int | Missing:
     """/proc/PID/status: PPid; 0 is the kernel's word for "none in this namespace"."""
     match = _PARENT.search(raw.decode("latin-1"))
@@ -110,7 +104,7 @@ def read_system(host: Host, pid: int | None = None) -> SystemFacts:
     return SystemFacts(
         paths=_paths(host, bool(gpus.functions)),
         cpus_online=attribute(host, "/sys/devices/system/cpu/online", parse_cpu_list),
-        iommu_options=attribute(host, COMMAND_LINE, parse_iommu_options),
+        iommu_options=attribute(host, "/proc/cmdline", parse_iommu_options),
         kernel=attribute(host, "/proc/sys/kernel/osrelease", parse_text),
         gpus=gpus,
         ancestors=first if isinstance(first, Missing) else tuple(_ancestors(host, first)),
