@@ -19,6 +19,12 @@ ANY: Final = "any"
 
 _LIMITS: Final = Cause("rdma-cgroup", "a limit of the rdma cgroup is reached (rdma.max)")
 _MEMLOCK: Final = Cause("memlock", "the limit on locked memory (ulimit -l) is too low")
+QP_TOO_LARGE: Final = Cause(
+    "qp-too-large", "more work requests than the device allows (max_qp_wr, max_sge)"
+)
+_SYNDROME: Final = Cause(
+    "driver-refused", "the firmware refused the command: its syndrome says why"
+)
 _UNLISTED: Final = Cause(
     "provider-missing",
     "no provider library for the device, or one of another ABI than the driver's",
@@ -172,8 +178,10 @@ _CAUSES: Final[dict[tuple[str, str, int], tuple[Cause, ...]]] = {
         Cause("memlock", "no memory may be locked at all: ulimit -l is 0"),
     ),
     ("linux", Stage.REG_MR, 11): (_LIMITS,),
+    # deepseek-ai/DeepEP#55, NVIDIA/nccl#1939: of GPU memory; else ib_umem_get, core/umem.c
     ("linux", Stage.REG_MR, 14): (
         Cause("memory-not-mapped", "the memory is not mapped, or may not be written"),
+        Cause("gdr-off", "GPU memory without nvidia_peermem or a DMA-BUF: the NIC cannot reach it"),
     ),
     # ib_check_mr_access, include/rdma/ib_verbs.h
     ("linux", Stage.REG_MR, 22): (
@@ -195,12 +203,11 @@ _CAUSES: Final[dict[tuple[str, str, int], tuple[Cause, ...]]] = {
     ("linux", Stage.CREATE_QP, 12): (
         _MEMLOCK,
         Cause("qp-exhausted", "all queue pairs of the device are in use"),
+        QP_TOO_LARGE,
     ),
     ("linux", Stage.CREATE_QP, 11): (_LIMITS,),
     # rxe_qp_chk_cap, sw/rxe/rxe_qp.c
-    ("linux", Stage.CREATE_QP, 22): (
-        Cause("qp-too-large", "more work requests than the device allows (max_qp_wr, max_sge)"),
-    ),
+    ("linux", Stage.CREATE_QP, 22): (QP_TOO_LARGE,),
     # RC alone: cxgb4, erdma, siw, and irdma of iWARP; no UC: irdma and bnxt_re
     ("linux", Stage.CREATE_QP, 95): (
         Cause("qp-type-unsupported", "the driver has no queue pairs of this type"),
@@ -272,6 +279,19 @@ _CAUSES: Final[dict[tuple[str, str, int], tuple[Cause, ...]]] = {
             "perhaps the driver or its firmware refuses an attribute: the kernel's log may say",
         ),
     ),
+    # EREMOTEIO: the firmware refused the command that DEVX passed on; its syndrome says why
+    ("linux", RTR, 121): (
+        Cause("driver-refused", "the firmware refuses an attribute: the syndrome says which"),
+        Cause(
+            "gid-index-or-family",
+            "the GID table has no such index, or the two GIDs are not both IPv4 or both IPv6",
+        ),
+    ),
+    ("linux", Stage.INIT, 121): (_SYNDROME,),
+    ("linux", Stage.RTS, 121): (_SYNDROME,),
+    ("linux", Stage.CREATE_QP, 121): (_SYNDROME,),
+    ("linux", Stage.CREATE_CQ, 121): (_SYNDROME,),
+    ("linux", Stage.REG_MR, 121): (_SYNDROME,),
     # rdma_find_ndev_for_src_ip_rcu and addr6_resolve, core/addr.c
     ("linux", RTR, 99): (
         Cause(

@@ -52,7 +52,8 @@ class Fields:
     @cached_property
     def remote_gid(self) -> Gid | None:
         """The GID that was sent to."""
-        return _gid(_REMOTE_GID, self.text)
+        # UCX tells the path on the line below.
+        return _gid(_REMOTE_GID, self.text) or _gid(_REMOTE_GID, self.after.partition("\n")[0])
 
     @cached_property
     def peer(self) -> str | None:
@@ -62,9 +63,11 @@ class Fields:
 
     @cached_property
     def link_layer(self) -> str | None:
-        """ib or roce, where the line says so."""
+        """ib or roce, where the line says so, or what speaks is of one of them alone."""
         found = _LINK_LAYER.search(self.text)
-        return found[1].lower() if found else None
+        if found:
+            return found[1].lower()
+        return "ib" if _INFINIBAND_ALONE.search(self.text) else None
 
     def has(self, pattern: "re.Pattern[str]") -> bool:
         """Whether the line has this."""
@@ -292,6 +295,7 @@ _PEER: Final = re.compile(
     r"\b(?:peer|from|to|with|remote)[ =:]+\[?([A-Za-z0-9][\w.:%-]*?)\]?<\d+>"
     r"|\bpeer(?: |=|: )((?:\d{1,3}\.){3}\d{1,3})"
 )
+_INFINIBAND_ALONE: Final = re.compile(r"\bbtl_openib|\bib\d+: |\b(?:mthca|qib|ipath|hfi1_)\d")
 _LINK_LAYER: Final = re.compile(r"\d/(IB|RoCE)\b", re.IGNORECASE)
 
 
@@ -415,6 +419,8 @@ _STAGES: Final = tuple(
             (
                 r"rdma_(?:resolve|connect|accept|listen|bind|create_id|create_ep|getaddrinfo"
                 r"|get_cm|create_event)\w*|RDMA_CM_EVENT|rdma_cm\b|CM event"
+                r"|(?:bind address|resolv\w+ (?:address|addr|route)) failed"
+                r"|rdma connection establishment"
             ),
         ),
         (

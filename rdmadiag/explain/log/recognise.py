@@ -6,7 +6,7 @@ from typing import Final
 
 from rdmadiag.explain.attempt import after_call, after_completion
 from rdmadiag.explain.cause import Cause
-from rdmadiag.explain.causes import causes, known
+from rdmadiag.explain.causes import QP_TOO_LARGE, causes, known
 from rdmadiag.explain.completions import completion
 from rdmadiag.explain.log.fields import CONNECT, Fields, cleaned, fields, stage_of
 from rdmadiag.explain.log.signs import AFTERMATH, CONNECTING, Kind, sign_of
@@ -70,8 +70,8 @@ _FAILED: Final = re.compile(
     re.IGNORECASE,
 )
 _SUCCEEDED: Final = re.compile(
-    r"\b0 (?:errors?|failures?)\b|(?:errors?|failures?|failed)[ =:]+0\b|no errors?\b|success\w*"
-    r"|error correction|errors? (?:counter|rate)|retry_?(?:cnt|count)[ =:]",
+    r"\b0 (?:errors?|failures?)\b|(?:errors?|failures?|failed)[ =:]+0\b|no errors?\b"
+    r"|(?<!failed )success\w*|error correction|errors? (?:counter|rate)|retry_?(?:cnt|count)[ =:]",
     re.IGNORECASE,
 )
 _LEVEL: Final = re.compile(
@@ -104,11 +104,21 @@ def _of_sign(found: Fields) -> Saying | None:
         exact = causes(found.errno, stage, found.platform) if stage else ()
         stated = [*exact, *stated] if sign.word in _REFINED_BY_ERRNO else [*stated, *exact]
     elif found.errno and sign.stage is CONNECT:
-        stated = [*CONNECTING.get((found.platform, found.errno), ()), *stated]
+        exact = CONNECTING.get((found.platform, found.errno), ())
+        stated = [*stated, *exact] if sign.word in _SURE else [*exact, *stated]
+    if sign.word == "gid-query-failed" and found.gid_index is not None and not found.errno:
+        stated = [*_NO_SUCH_ROW, *stated]
     return Saying(sign.kind, sign.word, _staged(found, sign.stage), _unique(stated), sign.next)
 
 
 _REFINED_BY_ERRNO: Final = frozenset({"gid-query-failed"})
+_SURE: Final = frozenset({"rejected"})
+"""Events that say more than the errno beside them, which is that of the message."""
+_NO_SUCH_ROW: Final = (
+    # An empty row can be queried: it is the zero GID.
+    Cause("gid-index-or-family", "the GID table has no such index"),
+    Cause("gid-row-empty", "the row of the GID table at this index is empty"),
+)
 
 
 def _staged(found: Fields, stage: Stage | None) -> Fields:
@@ -141,11 +151,9 @@ _RETRIES: Final = 12
 
 def _by_path(stated: tuple[Cause, ...], found: Fields) -> tuple[Cause, ...]:
     """Not the GID's fault where there is none, or where both are plain routable addresses."""
-    here, there = found.local_gid, found.remote_gid
-    if here is not None and there is not None:
-        fine = all(
-            each.is_ipv4_mapped and each.scope is not Scope.LINK_LOCAL for each in (here, there)
-        )
+    told = [gid for gid in (found.local_gid, found.remote_gid) if gid is not None]
+    if told:
+        fine = all(gid.is_ipv4_mapped and gid.scope is not Scope.LINK_LOCAL for gid in told)
     else:
         fine = found.link_layer == "ib"
     return _last(stated, "gid-does-not-route") if fine else stated
@@ -220,13 +228,14 @@ def _of_call(found: Fields) -> Saying | None:
     if found.stage is CONNECT:
         return _of_connecting(found)
     if found.errno:
-        stated = _by_gids(causes(found.errno, found.stage, found.platform), found)
+        stated = _by_size(causes(found.errno, found.stage, found.platform), found)
+        stated = _by_memory(_by_gids(stated, found), found)
         lines = after_call(found.errno, found.stage, found.platform)
         kind = Kind.FAILURE if stated else Kind.UNKNOWN
         return Saying(kind, "errno", found, _unique(list(stated)), lines)
     if found.call is None and not _STATED.search(found.text):
         return None
-    stated = _without_errno(found)
+    stated = _by_size(_without_errno(found), found)
     lines = after_call(None, found.stage, found.platform)
     kind = Kind.FAILURE if stated else Kind.UNKNOWN
     return Saying(kind, "call", found, stated, lines)
@@ -256,6 +265,27 @@ _CONNECT_LINES: Final = (
     "rdmadiag gids{on}",
     "# at the peer: is the program there, at this address and port?",
 )
+
+
+_TOO_LARGE: Final = re.compile(r"size might be too (?:big|large)|reduc\w+ (?:the )?tx depth")
+
+
+def _by_size(stated: tuple[Cause, ...], found: Fields) -> tuple[Cause, ...]:
+    """perftest names its own suspicion on the line below."""
+    if found.stage is Stage.CREATE_QP and _TOO_LARGE.search(f"{found.text}\n{found.after}".lower()):
+        return _unique([QP_TOO_LARGE, *stated])
+    return stated
+
+
+_OF_GPUS: Final = frozenset({"nccl", "rccl", "nvshmem", "mooncake", "nixl"})
+_GPU: Final = re.compile(r"cuda|\bgpu|dma-?buf|\bhip\b", re.IGNORECASE)
+
+
+def _by_memory(stated: tuple[Cause, ...], found: Fields) -> tuple[Cause, ...]:
+    """These register GPU memory, mostly."""
+    if found.tool in _OF_GPUS or _GPU.search(found.text):
+        return _first(stated, "gdr-off")
+    return stated
 
 
 def _by_gids(stated: tuple[Cause, ...], found: Fields) -> tuple[Cause, ...]:

@@ -29,7 +29,9 @@ _VARIES: Final = re.compile(
     rb"0x[0-9a-fA-F]+|\d{1,2}:\d\d:\d\d(?:[.,]\d+)?|<\d+>|\b(?:wr_id|wqe|len|seq)[ =:\[]*\d+|\d{4,}"
 )
 """What changes from one line of a storm to the next, and tells nothing of its cause."""
-_SAYS_MORE_BELOW: Final = re.compile(rb"(?:[^\n]*\n)?[ \t]*(?:Local |errno|ERRNO)")
+_SAYS_MORE_BELOW: Final = re.compile(
+    rb"(?:[^\n]*\n)?[ \t]*(?:Local |errno|ERRNO|Requested )|[^\n]{0,256}\bdgid "
+)
 
 
 def collect(candidates: Iterable[Candidate]) -> Collector:

@@ -71,6 +71,19 @@ _OTHER_NETNS: Final = Cause(
 _IPV6_ONLY: Final = Cause(
     "ipv6-only", "the host has IPv6 addresses alone, and the program takes IPv4 GIDs alone"
 )
+_UNUSABLE: Final = Cause(
+    "transport-unusable", "UCX_TLS and UCX_NET_DEVICES leave no usable transport or device"
+)
+_NOT_USABLE: Final = (
+    Cause(
+        "uverbs-node-missing",
+        "the device has no node in /dev/infiniband, or the container was not given it",
+    ),
+    Cause(
+        "provider-missing",
+        "no provider library for the device, or one of another ABI than the driver's",
+    ),
+)
 _ABSENT: Final = Cause(
     "device-absent", "no usable device has the name that was asked for: renamed, or of another host"
 )
@@ -94,7 +107,7 @@ _WEDGED: Final = Cause(
 )
 
 CONNECTING: Final[dict[tuple[str, int], tuple[Cause, ...]]] = {
-    ("linux", 19): (_NO_RDMA_ADDRESS,),
+    ("linux", 19): (_NO_RDMA_ADDRESS, _NO_DEVICE),
     ("linux", 99): (_NO_RDMA_ADDRESS,),
     ("linux", 101): (_NO_ROUTE,),
     ("linux", 104): (_PEER_FIRST,),
@@ -278,7 +291,8 @@ SIGNS: Final = (
         "rejected",
         Kind.FAILURE,
         CONNECT,
-        r"RDMA_CM_EVENT_(?:REJECTED|CONNECT_ERROR)",
+        r"RDMA_CM_EVENT_(?:REJECTED|CONNECT_ERROR)|\bconnect rejected: status"
+        r"|\brejected: (?:no listener|invalid service)",
         (_NOT_LISTENING, _PEER_FIRST),
         (_AT_PEER,),
     ),
@@ -389,6 +403,10 @@ SIGNS: Final = (
             Cause(
                 "abi-mismatch",
                 "the provider library and the host's driver are of different releases",
+            ),
+            Cause(
+                "provider-missing",
+                "no provider library for the device, or one of another ABI than the driver's",
             ),
         ),
         _LIBRARIES,
@@ -536,6 +554,31 @@ SIGNS: Final = (
         (_GIDS, _DEVICES, "ip -brief address"),
     ),
     _row(
+        "side-channel",
+        Kind.FAILURE,
+        CONNECT,
+        r"init the socket connection|couldn't connect to [^ ]{1,200}:\d{2,5}",
+        (_NOT_LISTENING, _FIREWALL),
+        ("# this is TCP between the ends, not RDMA yet: perftest's port is 18515", _AT_PEER),
+    ),
+    _row(
+        "named-device-absent",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"network device.{0,40}is not available",
+        (_ABSENT, _UNUSABLE, _NO_DEVICE),
+        ("env | grep ^UCX_", "ucx_info -d | grep -E 'Transport|Device'", _DEVICES),
+        only=r"\bUCX\b",
+    ),
+    _row(
+        "no-device",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"find the infiniband/roce device|did not detect devices",
+        (_NO_DEVICE, *_NOT_USABLE),
+        (_DEVICES, *_LIBRARIES),
+    ),
+    _row(
         "named-device-absent",
         Kind.FAILURE,
         Stage.OPEN,
@@ -562,17 +605,7 @@ SIGNS: Final = (
         r"\bno (?!such)(?:\w+[ /]){0,3}?(?:devices?|HCAs?|NICs?|RNICs?|adapters?)\b(?! ?-)"
         r"|\b(?:0|zero) (?:IB|RDMA|InfiniBand)\w* devices|did not (?:find"
         r"|detect) (?:any )?(?:\w+ )?devices?",
-        (
-            Cause(
-                "uverbs-node-missing",
-                "the device has no node in /dev/infiniband, or the container was not given it",
-            ),
-            Cause(
-                "provider-missing",
-                "no provider library for the device, or one of another ABI than the driver's",
-            ),
-            _NO_DEVICE,
-        ),
+        (*_NOT_USABLE, _NO_DEVICE),
         (_DEVICES, *_LIBRARIES),
         only=_OF_RDMA,
     ),
@@ -580,7 +613,7 @@ SIGNS: Final = (
         "port-not-initialized",
         Kind.FAILURE,
         Stage.OPEN,
-        r"(?:port|link).{0,60}\b(?:state: ?(?:2: ?)?INIT\b|Initializing|PORT_INIT)"
+        r"(?:port|link).{0,60}\b(?:state(?: is|:) ?(?:2: ?)?INIT\b|Initializing|PORT_INIT)"
         r"|no subnet manager|SM lid 0\b|sm_lid:? 0\b",
         (_NO_SM,),
         (
@@ -658,10 +691,7 @@ SIGNS: Final = (
         r"|transports?.{0,40}not available"
         r"|no usable transports",
         (
-            Cause(
-                "transport-unusable",
-                "UCX_TLS and UCX_NET_DEVICES leave no usable transport or device",
-            ),
+            _UNUSABLE,
             _NO_GID,
             _NO_DEVICE,
         ),

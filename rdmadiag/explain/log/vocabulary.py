@@ -71,6 +71,12 @@ CONTEXT: Final = (
         "post recv",
         "post send",
         "uverbs",
+        "cmatose: ",
+        "udaddy: ",
+        "mckey: ",
+        "o2ib",
+        "qp size",
+        "nvmf_rdma",
         "ice 0000:",
         "active mtu",
         "active_mtu",
@@ -101,6 +107,7 @@ TROUBLE: Final = (
     *("no hca", "no infiniband", "not active", "not available", "is not ", "not in ", "null "),
     *("non-zero status", "exhaust", "segfault", "segmentation", "sigsegv", "catastrophic"),
     *("violation", "severely", "too low", "insufficient", "disabled", "compromised", "timeout"),
+    *("state is init", "too big", "remote i/o"),
     *("higher than", "out of ", "no match", "inactive", "state: init", "initializing"),
     *("table change", "lid change", "busy", "reset", "unlimited", "rejected", "does not"),
     *("unresponsive", "not detect", "neither ", "no gid", "no valid", "no protection", "empty"),
@@ -123,6 +130,7 @@ BOTH: Final = (
     *("loc_len_err", "loc_qp_op_err", "loc_prot_err", "mw_bind_err", "bad_resp_err"),
     *("loc_access_err", "rem_access_err", "rem_abort_err", "resp_timeout_err"),
     *("remote_access", "retry exceeded", "async event", "rem_op_err", "local qp operation"),
+    *("vend_err", "connect rejected: status", "init the socket connection"),
 )
 """Of RDMA and of trouble at once."""
 
