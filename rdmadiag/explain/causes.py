@@ -64,6 +64,8 @@ _CAUSES: Final[dict[tuple[str, str, int], tuple[Cause, ...]]] = {
     ),
     ("darwin", RTR, 96): (
         Cause("gid-row-empty", "there is no entry at the GID index that was used"),
+        # mlx PR#3389: an address at another index than the one that is sent from
+        Cause("no-ipv4-gid", "the port has no IPv4 GID, or the index names another entry"),
         Cause("port-in-bridge", "the port is a member of a bridge on this host"),
         Cause("pd-exhausted", "protection domains are exhausted"),
     ),

@@ -32,6 +32,7 @@ BUFFER: Final = 1 << 20
 BEFORE: Final = 1024  # bytes of a long segment before its first word …
 BEHIND: Final = 3072  # … and from there on
 AFTER: Final = 512  # bytes of what follows a segment
+ABOVE: Final = 512  # bytes of what stands before it
 CARRIED: Final = BEFORE + BEHIND + AFTER
 
 CONTEXT: Final = 1
@@ -54,6 +55,7 @@ class Segment:
     number: int  # of its line, from 1
     line: bytes
     after: bytes  # what follows it, cut off
+    above: bytes  # what stands before it, cut off
 
 
 class Sieve:
@@ -75,6 +77,7 @@ class Sieve:
         buffer = bytearray(max(size, 4 * CARRIED))
         view = memoryview(buffer)
         held, start, lowest, newlines, ended_by = 0, 0, 0, 0, 0
+        gone = b""  # the end of what the buffer no longer holds
         at_end = False
         while not at_end:
             got = _fill(stream, view[held:])
@@ -88,6 +91,7 @@ class Sieve:
                     newlines + before + 1,
                     bytes(view[begin:stop]),
                     bytes(view[stop : min(stop + AFTER, held)]).lstrip(b"\r\n"),
+                    (gone + view[max(begin - ABOVE, 0) : begin])[-ABOVE:],
                 )
             newlines += counted
             if at_end:
@@ -96,6 +100,7 @@ class Sieve:
                 return
             # What a long line's words may look back at stays; `start` is where to go on.
             lowest = max(end - BEFORE, 0) if buffer[end - 1] != 0x0A else end
+            gone = bytes(view[max(lowest - ABOVE, 0) : lowest])
             view[: held - lowest] = bytes(view[lowest:held])
             held, start, ended_by = held - lowest, end - lowest, max(ended_by - lowest, 0)
             lowest = 0

@@ -297,3 +297,36 @@ def test_no_line_takes_long(piece: str) -> None:
     began = time.perf_counter()
     recognise(line)
     assert time.perf_counter() - began < 2
+
+
+# --- what stands above a line ------------------------------------------------------------
+
+PINGPONG = (
+    "  local address:  LID 0x0000, QPN 0x000011, PSN 0x8bb31a, GID {}",
+    "Failed to modify QP to RTR",
+    "Couldn't connect to remote QP",
+)
+
+
+@pytest.mark.parametrize(("gid", "given"), [("::", False), ("::ffff:192.0.2.1", True)])
+def test_a_pingpong_that_was_given_a_gid_is_not_told_to_give_one(gid: str, given: bool) -> None:
+    found = explained(*(line.format(gid) for line in PINGPONG)).first
+    assert found
+    assert ("no-gid-given" in [each.label for each in found.causes]) is not given
+    assert found.local_gid == gid
+
+
+def test_the_gids_that_perftest_prints_in_decimal_are_read() -> None:
+    found = explained(
+        " local address: LID 0000 QPN 0x0117 PSN 0x32a1c2 RKey 0x1ff000 VAddr 0x007f5522a00000",
+        " GID: 254:128:00:00:00:00:00:00:00:36:19:255:254:197:81:143",
+        " remote address: LID 0000 QPN 0x010c PSN 0x91ab34 RKey 0x1ff0aa VAddr 0x007f01c0a00000",
+        " GID: 00:00:00:00:00:00:00:00:00:00:255:255:198:51:100:60",
+        "Failed to modify QP 279 to RTR",
+    ).first
+    assert found
+    assert (found.local_gid, found.remote_gid) == (
+        "fe80::24:13ff:fec5:518f",
+        "::ffff:198.51.100.60",
+    )
+    assert found.causes[0].label == "gid-index-or-family"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rdmadiag.sieve.lines import BEFORE, BEHIND, CARRIED, COMPILED, Segment, Sieve
+from rdmadiag.sieve.lines import ABOVE, BEFORE, BEHIND, CARRIED, COMPILED, Segment, Sieve
 
 WORDS = {b"rdma": 1, b"ibv_": 1, b" qp ": 1, b"fail": 2, b"error": 2, b"both words": 3}
 SOURCE = Path(__file__).parents[2] / "rdmadiag" / "sieve" / "_sieve.c"
@@ -116,7 +116,15 @@ def test_words_far_apart_in_a_long_line_are_no_candidate(library: str, compiled:
 
 def test_what_follows_comes_with_it(library: str) -> None:
     found, _, _ = sifted(b"rdma fail\nerrno: 110\nmore\n", library)
-    assert found == [Segment(1, b"rdma fail", b"errno: 110\nmore\n")]
+    assert found == [Segment(1, b"rdma fail", b"errno: 110\nmore\n", b"")]
+
+
+@pytest.mark.parametrize("before", [0, 10, 100_000])
+def test_what_stands_above_comes_with_it_across_blocks(library: str, before: int) -> None:
+    text = b"." * 79 + b"\n"
+    above = text * (before // 80) + b"local address: GID ::\n" + text * 5
+    found = list(Sieve(WORDS, library).segments(io.BytesIO(above + b"rdma fail\n"), 1))
+    assert [each.above for each in found] == [above[-ABOVE:]]
 
 
 def test_more_hits_than_one_call_can_hold(library: str) -> None:

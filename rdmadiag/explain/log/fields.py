@@ -27,6 +27,7 @@ class Fields:
 
     text: str  # without colours, on one line
     after: str  # what follows it, for what a tool says on several lines
+    above: str  # what stands before it
     tool: str
     platform: Platform
     call: str | None  # "ibv_modify_qp"
@@ -47,13 +48,14 @@ class Fields:
     @cached_property
     def local_gid(self) -> Gid | None:
         """The GID that was sent from."""
-        return _gid(_LOCAL_GID, self.text)
+        return _gid(_LOCAL_GID, self.text) or self._end("local")
 
     @cached_property
     def remote_gid(self) -> Gid | None:
         """The GID that was sent to."""
         # UCX tells the path on the line below.
-        return _gid(_REMOTE_GID, self.text) or _gid(_REMOTE_GID, self.after.partition("\n")[0])
+        below = self.after.partition("\n")[0]
+        return _gid(_REMOTE_GID, self.text) or _gid(_REMOTE_GID, below) or self._end("remote")
 
     @cached_property
     def peer(self) -> str | None:
@@ -69,12 +71,38 @@ class Fields:
             return found[1].lower()
         return "ib" if _INFINIBAND_ALONE.search(self.text) else None
 
+    def _end(self, which: str) -> Gid | None:
+        """The last that perftest or a pingpong has said of this end."""
+        told = [each for each in _ENDS.finditer(self.above) if each["which"] == which]
+        if not told or self.stage not in (Stage.RTR, Stage.RTS, Stage.DATA):
+            return None
+        address = told[-1]["gid"]
+        parts = address.split(":")
+        try:
+            if len(parts) == _GID_BYTES:  # perftest prints each byte, in decimal
+                return Gid(bytes(map(int, parts)))
+            return Gid.parse(address)
+        except ValueError:
+            return None
+
     def has(self, pattern: "re.Pattern[str]") -> bool:
         """Whether the line has this."""
         return pattern.search(self.text) is not None
 
 
-def fields(text: str, after: str = "") -> Fields:
+_ENDS: Final = re.compile(
+    r"(?P<which>local|remote) address: [^\n]{0,120}\n?[^\n]{0,80}?"
+    r"\bGID:? (?P<gid>[0-9a-fA-F:.]{2,64})"
+)
+"""
+  local address:  LID 0x0000, QPN 0x000011, PSN 0x8bb31a, GID ::
+ local address: LID 0000 QPN 0x0117 PSN 0x32a1c2 RKey 0x1ff000 VAddr 0x007f5522a00000
+ GID: 00:00:00:00:00:00:00:00:00:00:255:255:198:51:100:60
+"""
+_GID_BYTES: Final = 16
+
+
+def fields(text: str, after: str = "", above: str = "") -> Fields:
     """The line's fields; what it does not say is None."""
     text = cleaned(text)
     tool = _tool(text)
@@ -87,6 +115,7 @@ def fields(text: str, after: str = "") -> Fields:
     return Fields(
         text=text,
         after=after,
+        above=above,
         tool=tool,
         platform=platform,
         call=call,
@@ -324,7 +353,7 @@ _CALL: Final = re.compile(
     r"\b((?:ibv|mlx5dv|efadv)_[a-z0-9_]+"
     r"|rdma_(?:create_(?:qp|id|ep|event_channel)|resolve_(?:addr|route)|connect|accept|listen"
     r"|bind_addr|get_cm_event|getaddrinfo|reg_\w+|post_\w+)"
-    r"|fi_(?:getinfo|fabric|domain|endpoint|enable|cq_\w+|mr_\w+|connect|accept|av_\w+|ep_\w+))\b"
+    r"|fi_(?:getinfo|eq_\w+|fabric|domain|endpoint|enable|cq_\w+|mr_\w+|connect|accept|av_\w+|ep_\w+))\b"
 )
 _NO_CALLS: Final = re.compile(r"ibv_(?:wc|event|qps?|access|mtu)_", re.IGNORECASE)
 
@@ -373,8 +402,8 @@ _STAGES: Final = tuple(
             (
                 r"ibv_(?:exp_)?(?:reg_\w*mr\w*|advise_mr)|rdma_reg_\w+|fi_mr_reg\w*|CREATE_MKEY"
                 r"|(?:regist\w*|reg) (?:the )?(?:user |gpu |local |host )?(?:memory|MR|buffer)"
-                r"|memory regist|(?:allocate|create|register) (?:an? )?(?:MR|memory region)|reg_mr"
-                r"|\bmr_reg|:mr:"
+                r"|mem(?:ory)? regist|(?:allocate|create|register) (?:an? )?(?:MR|memory region)"
+                r"|reg_mr|\bmr_reg|:mr:"
             ),
         ),
         (
@@ -420,7 +449,7 @@ _STAGES: Final = tuple(
                 r"rdma_(?:resolve|connect|accept|listen|bind|create_id|create_ep|getaddrinfo"
                 r"|get_cm|create_event)\w*|RDMA_CM_EVENT|rdma_cm\b|CM event"
                 r"|(?:bind address|resolv\w+ (?:address|addr|route)) failed"
-                r"|rdma connection establishment"
+                r"|rdma connection establishment|rpcrdma: connection|fi_eq_\w+"
             ),
         ),
         (
@@ -547,7 +576,7 @@ _ENAME: Final = re.compile(r"(?<![\w])(E[A-Z0-9]{3,14})\b")
 _BRACKETED: Final = re.compile(r"^\W{0,2}(?:[\[(]-?(\d{1,3})[\])]|[=:]-?(\d{1,3})\b)")
 _BEFORE: Final = re.compile(r"(?:^|[ (\[=:-])(\d{1,3})[\])]?[ :=,(-]{1,3}$")
 _RETURNED: Final = re.compile(
-    r"\b(?:failed with(?: error| status| code| rc| ret)*|non-zero status:?|os error"
+    r"\b(?:closed|failed with(?: error| status| code| rc| ret)*|non-zero status:?|os error"
     r"|ret(?:urn(?:ed|s)?|val)?(?: (?:value|code))?|\brc|\berr(?:or)?(?: code)?|status|result)"
     r"[ =:(]*-?(\d{1,3})\b",
     re.IGNORECASE,

@@ -35,12 +35,16 @@ class Saying:
     next: Lines  # templates
 
 
-def recognise(line: bytes, after: bytes = b"") -> Saying | None:
-    """What the line says; `after` is what follows it."""
+def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Saying | None:
+    """What the line says; `after` is what follows it, `above` what stands before it."""
     text = cleaned(line[:TEXT_LIMIT].decode("utf-8", "replace"))
     if not is_candidate(text.encode()) or _NOT_OUTPUT.search(text):
         return None
-    found = fields(text, after[:TEXT_LIMIT].decode("utf-8", "replace"))
+    found = fields(
+        text,
+        after[:TEXT_LIMIT].decode("utf-8", "replace"),
+        above[-TEXT_LIMIT:].decode("utf-8", "replace"),
+    )
     return (
         _of_sign(found)
         or _of_completion(found)
@@ -57,7 +61,7 @@ _NOT_OUTPUT: Final = re.compile(
     r"|^[+-]\s.*[;{}(]\s*$"  # a line of a patch
     r"|^\s*(?://|/\*|\*\s|#include\b|#define\b|def |class |return\b|raise\b|throw\b|if ?\(|assert)"
     r"|%[sdiuxm]\b|%l+[udx]|\{[a-z_.!:]*\}.{0,3}[\"'`]"  # a format, not what it gave
-    r"|[;{]\s*$"
+    r"|[;{]\s*$|^(?:el)?if .*:$|^IBV_\w+(?: ?= ?\w+)?,?$"
     r"|\b(?:docker|podman|srun|sbatch|mpirun|kubectl|torchrun|deepspeed) .*--\w"
     r"|^\s*(?:\$|#|>>>|\+\+?) ?\w*(?:export|env|docker|mpirun|srun|torchrun|python|grep|git)\b"
 )
@@ -66,7 +70,7 @@ _NOT_OUTPUT: Final = re.compile(
 _FAILED: Final = re.compile(
     r"fail|error|\berr\b|errno|unable|could ?n[o']t|cannot|can't|timed? ?out|refused|denied|no such"
     r"|unreachable|not (?:found|supported|permitted|available)|invalid|null value|non-zero status"
-    r"|exhausted|out of |too many|NULL\b",
+    r"|exhausted|out of |too many|NULL\b|closed \(-",
     re.IGNORECASE,
 )
 _SUCCEEDED: Final = re.compile(
@@ -112,7 +116,7 @@ def _of_sign(found: Fields) -> Saying | None:
 
 
 _REFINED_BY_ERRNO: Final = frozenset({"gid-query-failed"})
-_SURE: Final = frozenset({"rejected"})
+_SURE: Final = frozenset({"rejected", "route-error"})
 """Events that say more than the errno beside them, which is that of the message."""
 _NO_SUCH_ROW: Final = (
     # An empty row can be queried: it is the zero GID.
@@ -236,6 +240,8 @@ def _of_call(found: Fields) -> Saying | None:
     if found.call is None and not _STATED.search(found.text):
         return None
     stated = _by_size(_without_errno(found), found)
+    if found.tool != "rc_pingpong":
+        stated = _by_gids(stated, found)
     lines = after_call(None, found.stage, found.platform)
     kind = Kind.FAILURE if stated else Kind.UNKNOWN
     return Saying(kind, "call", found, stated, lines)
@@ -278,6 +284,8 @@ def _by_size(stated: tuple[Cause, ...], found: Fields) -> tuple[Cause, ...]:
 
 
 _OF_GPUS: Final = frozenset({"nccl", "rccl", "nvshmem", "mooncake", "nixl"})
+_EINVAL: Final = 22
+_FAMILIES: Final = Cause("gid-index-or-family", "the two GIDs are not both IPv4 or both IPv6")
 _GPU: Final = re.compile(r"cuda|\bgpu|dma-?buf|\bhip\b", re.IGNORECASE)
 
 
@@ -297,7 +305,7 @@ def _by_gids(stated: tuple[Cause, ...], found: Fields) -> tuple[Cause, ...]:
         empty = Cause("gid-row-empty", "the row of the GID table at this index is empty")
         return _first((empty, *(each for each in stated if each.label != empty.label)), empty.label)
     if here is not None and there is not None and here.family is not there.family:
-        return _first(stated, "gid-index-or-family")
+        return _unique([_FAMILIES, *stated]) if found.errno in (None, _EINVAL) else stated
     if here is not None and here.is_ipv4_mapped:
         return _last(stated, "gid-not-an-address")
     return stated
@@ -309,7 +317,8 @@ def _without_errno(found: Fields) -> tuple[Cause, ...]:
     rows = known(found.stage, found.platform)
     usual = [number for number in _USUAL.get((found.platform, found.stage), ()) if number in rows]
     stated: list[Cause] = []
-    if found.stage is Stage.RTR and found.tool == "rc_pingpong":
+    given = found.local_gid is not None and not found.local_gid.is_zero
+    if found.stage is Stage.RTR and found.tool == "rc_pingpong" and not given:
         # A GRH is needed on RoCE: rc_pingpong and its kin send none unless told an index.
         stated.append(NO_GID_GIVEN)
     # One cause a number first, then what is left of each.

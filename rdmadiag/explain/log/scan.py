@@ -23,6 +23,10 @@ class Candidate(Protocol):
     def after(self) -> bytes:
         """The beginning of what follows it."""
 
+    @property
+    def above(self) -> bytes:
+        """The end of what stands before it."""
+
 
 REMEMBERED: Final = 2048  # lines; a storm has few kinds of them
 _VARIES: Final = re.compile(
@@ -32,6 +36,8 @@ _VARIES: Final = re.compile(
 _SAYS_MORE_BELOW: Final = re.compile(
     rb"(?:[^\n]*\n)?[ \t]*(?:Local |errno|ERRNO|Requested )|[^\n]{0,256}\bdgid "
 )
+_TOLD_ABOVE: Final = re.compile(rb"(?:local|remote) address: ")
+"""Both ends, as perftest and the pingpongs of rdma-core print them before they connect."""
 
 
 def collect(candidates: Iterable[Candidate]) -> Collector:
@@ -41,13 +47,14 @@ def collect(candidates: Iterable[Candidate]) -> Collector:
     alike = _Memory()
     for each in candidates:
         below = each.after if _SAYS_MORE_BELOW.match(each.after) else b""
-        line = each.line + below
+        above = each.above if _TOLD_ABOVE.search(each.above) else b""
+        line = each.line + below + above
         said = same.get(line, _NEVER)
         if said is _NEVER:
             key = _VARIES.sub(b"#", line)
             said = alike.get(key, _NEVER)
             if said is _NEVER:
-                said = recognise(each.line, each.after)
+                said = recognise(each.line, each.after, each.above)
                 alike.keep(key, said)
             same.keep(line, said)
         if isinstance(said, Saying):

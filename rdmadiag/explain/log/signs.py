@@ -71,6 +71,9 @@ _OTHER_NETNS: Final = Cause(
 _IPV6_ONLY: Final = Cause(
     "ipv6-only", "the host has IPv6 addresses alone, and the program takes IPv4 GIDs alone"
 )
+_GDR_OFF: Final = Cause(
+    "gdr-off", "GPU memory is not registered with the NIC: nvidia_peermem or dmabuf is missing"
+)
 _UNUSABLE: Final = Cause(
     "transport-unusable", "UCX_TLS and UCX_NET_DEVICES leave no usable transport or device"
 )
@@ -100,6 +103,9 @@ _NO_RDMA_ADDRESS: Final = Cause(
 )
 _NOT_LISTENING: Final = Cause(
     "peer-not-listening", "nobody listens there: not started yet, ended, or another port"
+)
+_NO_PATH: Final = Cause(
+    "no-path", "no path between the ends: other subnet, VLAN or rail, or a switch that drops it"
 )
 _FIREWALL: Final = Cause("firewall", "perhaps a firewall drops the connection")
 _WEDGED: Final = Cause(
@@ -157,6 +163,10 @@ _LIMIT: Final = (
     "grep 'locked memory' /proc/$(pgrep -o 'slurmd|kubelet|dockerd')/limits   # the launcher's",
     "# raise it for a service (slurmd, kubelet, sshd): LimitMEMLOCK=infinity in its unit",
     "# in a container: docker run --ulimit memlock=-1 --cap-add=IPC_LOCK IMAGE",
+)
+_PEERMEM: Final = (
+    "sudo modprobe nvidia_peermem",
+    "ls /sys/kernel/mm/memory_peers /sys/module/nvidia_peermem",
 )
 _SIDE_CHANNEL: Final = (
     "# this is TCP between the ends, not RDMA yet",
@@ -262,12 +272,29 @@ SIGNS: Final = (
         r"IBV_EVENT_(?:LID|PKEY|SM)_CHANGE|IBV_EVENT_CLIENT_REREGISTER|\b(?:LID|SM|P_Key) change\b",
         (Cause("fabric-changed", "the subnet manager configured the fabric anew"),),
     ),
+    # --- before the rest: it names what every transport said ---------------------------
+    _row(
+        "transport-not-usable",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"no (?:\w+ ){0,5}?(?:transports?|resources) (?:to|are|available|for)"
+        r"|transports?.{0,40}not available"
+        r"|no usable transports",
+        (
+            _UNUSABLE,
+            _NO_PATH,
+            _NO_GID,
+            _NO_DEVICE,
+        ),
+        ("env | grep ^UCX_", "ucx_info -d | grep -E 'Transport|Device'", _GIDS),
+        only=r"\bUCX\b",
+    ),
     # --- rdma_cm -------------------------------------------------------------------------
     _row(
         "address-error",
         Kind.FAILURE,
         CONNECT,
-        r"RDMA_CM_EVENT_ADDR_ERROR",
+        r"RDMA_CM_EVENT_ADDR_ERROR|\baddr[_ ]error\b",
         (_NO_RDMA_ADDRESS, _UNREACHABLE),
         ("ip route get PEER", _GIDS, "rdma link show"),
     ),
@@ -276,7 +303,8 @@ SIGNS: Final = (
         Kind.FAILURE,
         CONNECT,
         r"RDMA_CM_EVENT_ROUTE_ERROR",
-        (_NO_ROUTE, _NO_SM),
+        # RoCE resolves no route: on InfiniBand the subnet manager knew of none, or was silent.
+        (_NO_PATH, _NO_SM, _NO_ROUTE),
         ("ip route get PEER", _GIDS, "sudo sminfo"),
     ),
     _row(
@@ -284,7 +312,7 @@ SIGNS: Final = (
         Kind.FAILURE,
         CONNECT,
         r"RDMA_CM_EVENT_UNREACHABLE|rdma\w*\b.{0,60}\bunreachable",
-        (_UNREACHABLE, _NOT_LISTENING),
+        (_UNREACHABLE, _NO_PATH, _NOT_LISTENING),
         ("ip route get PEER", "ip neigh", _AT_PEER),
     ),
     _row(
@@ -300,7 +328,7 @@ SIGNS: Final = (
         "device-removal",
         Kind.FAILURE,
         CONNECT,
-        r"RDMA_CM_EVENT_DEVICE_REMOVAL",
+        r"RDMA_CM_EVENT_DEVICE_REMOVAL|cma detected device removal",
         (Cause("device-removed", "the device or its driver was removed"),),
         (_DMESG, _DEVICES),
     ),
@@ -324,6 +352,15 @@ SIGNS: Final = (
             "ifconfig {netdev} | grep 'inet '",
             "sudo ifconfig {netdev} inet 169.254.11.1 netmask 255.255.0.0 alias   # .2 at the peer",
         ),
+        platform="darwin",
+    ),
+    _row(
+        "rdma-disabled",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"find device.{0,40}\(0 available\)",
+        causes(0, Stage.OPEN, "darwin"),
+        ("rdma_ctl status", _PREFLIGHT),
         platform="darwin",
     ),
     _row(
@@ -412,6 +449,53 @@ SIGNS: Final = (
         _LIBRARIES,
     ),
     _row(
+        "uverbs-not-loaded",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"couldn't read uverbs abi version",
+        causes(38, Stage.OPEN, "linux"),
+        ("sudo modprobe ib_uverbs", _DEVICES),
+    ),
+    _row(
+        "no-nodes",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"/dev/infiniband/?['\"]?[ :]+(?:no such file|does ?n[o']t exist|not found)",
+        (
+            Cause("container-without-device", "the container was not given /dev/infiniband"),
+            Cause("ib-uverbs-not-loaded", "the module ib_uverbs is not loaded"),
+            _NO_DEVICE,
+        ),
+        (_IN_CONTAINER, "sudo modprobe ib_uverbs", _DEVICES),
+    ),
+    _row(
+        "no-node",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"/dev/infiniband/uverbs\d+['\"]?[ :]+(?:no such file|does ?n[o']t exist|not found)",
+        (
+            Cause("uverbs-node-missing", "the device has no node in /dev/infiniband"),
+            Cause("container-without-device", "the container was not given /dev/infiniband"),
+        ),
+        (_IN_CONTAINER, _DEVICES),
+    ),
+    _row(
+        "selinux",
+        Kind.FAILURE,
+        Stage.INIT,
+        r"avc:\s+denied.{0,200}\binfiniband_(?:pkey|endport)",
+        (Cause("selinux", "SELinux keeps this process from the partition key"),),
+        ("sudo ausearch -m avc -ts recent", "sudo semanage ibpkey -l"),
+    ),
+    _row(
+        "cq-too-large",
+        Kind.FAILURE,
+        Stage.CREATE_CQ,
+        r"exceed\w*.{0,30}\bmax_cqe|\bmax_cqe\b.{0,30}exceed",
+        (Cause("cq-too-large", "more entries than the device allows (max_cqe)"),),
+        ("ibv_devinfo -v | grep max_cqe",),
+    ),
+    _row(
         "provider-missing",
         Kind.FAILURE,
         Stage.OPEN,
@@ -486,7 +570,7 @@ SIGNS: Final = (
         Kind.FAILURE,
         None,
         r"(?:timeout|timed out).{0,20}(?:will cause a )?leak of a command resource|cmd(?:_work"
-        r"|_exec)?\w*.{0,40}timeout",
+        r"|_exec)?\w*.{0,40}timeout|\bfw stall",
         (Cause("firmware-silent", "perhaps the device's firmware does not answer"),),
         (_DMESG,),
         only=r"mlx5|bnxt|irdma|ionic",
@@ -582,7 +666,7 @@ SIGNS: Final = (
         "named-device-absent",
         Kind.FAILURE,
         Stage.OPEN,
-        r"no match\w* (?:\w+ )?(?:devices?|HCAs?|NICs?)|(?:device|HCA|port|NIC"
+        r"no match\w* (?:\w+ )?(?:devices?|HCAs?|NICs?)|\bnonexistent\b|(?:device|HCA|port|NIC"
         r"|adapter)s?\b.{0,50}(?:not found|is not available|does not exist|not exist|no match)"
         r"|(?:unable to|could ?n[o']t|cannot|can't|fail\w* to|did not) (?:find|locate"
         r"|get).{0,40}(?:device|HCA|NIC)"
@@ -632,7 +716,7 @@ SIGNS: Final = (
         r"|no (?:\w+ )?active (?:\w+ )?ports?|PORT_DOWN",
         (_NOT_ACTIVE, LINK_LOST),
         (_DEVICES, "rdma link show", "ibstat"),
-        only=_OF_RDMA + r"|port number",
+        only=_OF_RDMA + r"|port number|open mpi",
     ),
     _row(
         "mtu-too-large",
@@ -647,7 +731,8 @@ SIGNS: Final = (
         "pkey",
         Kind.FAILURE,
         Stage.INIT,
-        r"\bp_?key\b.{0,50}(?:not found|invalid|fail|not in|no such|error)",
+        r"\bp_?key\b.{0,50}(?:not found|invalid|fail|not in|no such|error)"
+        r"|(?:unable to|could ?n[o']t|cannot|fail\w* to) (?:find|get|query).{0,30}\bp_?key\b",
         (Cause("pkey-index", "the port's partition key table has no such index"),),
         ("grep -rv 0x0000 /sys/class/infiniband/*/ports/*/pkeys",),
     ),
@@ -667,6 +752,14 @@ SIGNS: Final = (
         ("fi_info -l", "fi_info -p verbs", "fi_info -p efa", _DEVICES),
     ),
     _row(
+        "peer-gone",
+        Kind.FAILURE,
+        Stage.DATA,
+        r"peer process is no longer present|bad queue pair \(qp\) number",
+        (_PEER_FIRST,),
+        (_AT_PEER,),
+    ),
+    _row(
         "efa-unreachable",
         Kind.FAILURE,
         Stage.DATA,
@@ -683,21 +776,6 @@ SIGNS: Final = (
             "fi_info -p efa",
         ),
     ),
-    _row(
-        "transport-not-usable",
-        Kind.FAILURE,
-        Stage.OPEN,
-        r"no (?:\w+ ){0,5}?(?:transports?|resources) (?:to|are|available|for)"
-        r"|transports?.{0,40}not available"
-        r"|no usable transports",
-        (
-            _UNUSABLE,
-            _NO_GID,
-            _NO_DEVICE,
-        ),
-        ("env | grep ^UCX_", "ucx_info -d | grep -E 'Transport|Device'", _GIDS),
-        only=r"\bUCX\b",
-    ),
     # --- what the end of a connection looks like -----------------------------------------
     _row(
         "peer-disconnected",
@@ -708,23 +786,31 @@ SIGNS: Final = (
         (_PEER_FIRST, LINK_LOST),
         (_AT_PEER, _DMESG),
     ),
+    _row(
+        "gdr-off",
+        Kind.FAILURE,
+        Stage.REG_MR,
+        r"neither nv_peer_mem.{0,60}skipping transport",
+        (_GDR_OFF,),
+        _PEERMEM,
+    ),
+    _row(
+        "payload-mismatch",
+        Kind.FAILURE,
+        Stage.DATA,
+        r"^(?:[^ ]{1,40} ){0,3}data mismatch!$",
+        (Cause("payload-mismatch", "the two ends disagree about the payload"),),
+        (_AT_PEER,),
+    ),
     # --- notes ---------------------------------------------------------------------------
     _row(
         "gdr-off",
         Kind.NOTE,
         None,
         r"GPU ?Direct RDMA (?:is )?(?:Disabled|not)|neither nv_peer_mem|nvidia_peermem.{0,40}not"
-        r"|GDR.{0,20}(?:disabled|not supported)",
-        (
-            Cause(
-                "gdr-off",
-                "GPU memory is not registered with the NIC: nvidia_peermem or dmabuf is missing",
-            ),
-        ),
-        (
-            "sudo modprobe nvidia_peermem",
-            "ls /sys/kernel/mm/memory_peers /sys/module/nvidia_peermem",
-        ),
+        r"|GDR.{0,20}(?:disabled|not supported)|(?:could ?n[o']t|unable to) enable GPU ?Direct",
+        (_GDR_OFF,),
+        _PEERMEM,
     ),
     _row(
         "openib-not-used",

@@ -75,6 +75,7 @@ CONTEXT: Final = (
         "udaddy: ",
         "mckey: ",
         "o2ib",
+        "open mpi",
         "qp size",
         "nvmf_rdma",
         "ice 0000:",
@@ -107,7 +108,7 @@ TROUBLE: Final = (
     *("no hca", "no infiniband", "not active", "not available", "is not ", "not in ", "null "),
     *("non-zero status", "exhaust", "segfault", "segmentation", "sigsegv", "catastrophic"),
     *("violation", "severely", "too low", "insufficient", "disabled", "compromised", "timeout"),
-    *("state is init", "too big", "remote i/o"),
+    *("state is init", "too big", "remote i/o", "nonexist", "exceeds ", "closed (-"),
     *("higher than", "out of ", "no match", "inactive", "state: init", "initializing"),
     *("table change", "lid change", "busy", "reset", "unlimited", "rejected", "does not"),
     *("unresponsive", "not detect", "neither ", "no gid", "no valid", "no protection", "empty"),
@@ -131,6 +132,7 @@ BOTH: Final = (
     *("loc_access_err", "rem_access_err", "rem_abort_err", "resp_timeout_err"),
     *("remote_access", "retry exceeded", "async event", "rem_op_err", "local qp operation"),
     *("vend_err", "connect rejected: status", "init the socket connection"),
+    *("times addr_error", "data mismatch!", "cma detected", "fw stall", "infiniband_pkey"),
 )
 """Of RDMA and of trouble at once."""
 
