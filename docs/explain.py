@@ -41,7 +41,7 @@ Each of `failures`, `consequences` and `notes`:
 | `device_in_report` | whether the report has the device; null without a report, or a name |
 
 Exit codes: 0 nothing of RDMA failed in the log, 2 a failure was found, 3 RDMA is spoken of in
-trouble and no cause is known, 64 usage.
+trouble and no cause is known or the log is empty, 64 usage.
 
 Lines are grouped, and kept to 200 groups, ten line numbers and eight ranks or peers of each: what
 is beyond is counted. Of a line longer than 4 KiB, the part around its words is looked at.

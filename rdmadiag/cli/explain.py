@@ -80,7 +80,8 @@ def command(
     is read: a log is rarely of the host that it is looked at on.
 
     Of a log it exits 0 nothing of RDMA failed, 2 a failure was found, 3 RDMA is spoken of
-    in trouble and no cause is known; else 0, and 64 for what it does not understand.
+    in trouble and no cause is known, or the log is empty; else 0, and 64 for what it does not
+    understand.
     """
     recorded = reading.identity.recorded
     if here and recorded:
@@ -109,7 +110,7 @@ def command(
             show_log(account, name, host)
     if account.first:
         return exits.CRITICAL
-    return exits.UNKNOWN if account.unknown else exits.OK
+    return exits.UNKNOWN if account.unknown or not account.bytes else exits.OK
 
 
 def _own_platform() -> "Platform":

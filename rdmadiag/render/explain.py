@@ -76,6 +76,9 @@ def _answer(account: Account, name: str) -> Text:
     elif account.unknown:
         line = Text("UNKNOWN", style="bold magenta")
         line.append("  RDMA is in trouble here, and these lines mean nothing to us", style="")
+    elif not account.bytes:
+        line = Text("UNKNOWN", style="bold magenta")
+        line.append("  there is nothing in this log", style="")
     else:
         line = Text("OK", style="bold green")
         line.append("  nothing of RDMA failed in this log", style="")

@@ -35,7 +35,7 @@ def log(tmp_path: Path) -> Callable[[str], str]:
     ("text", "code", "word"),
     [
         ("step 1 loss 2\n", 0, "OK"),
-        ("", 0, "OK"),
+        ("", 3, "UNKNOWN"),
         (ABORTED, 0, "OK"),
         (f"x\n{FAILED}{ABORTED}{ODD}", 2, "FAILED"),
         (ODD, 3, "UNKNOWN"),

@@ -213,20 +213,27 @@ def _in_time(groups: list[_Group]) -> list[_Group]:
     return ordered
 
 
+def _sameness(group: _Group) -> Key:
+    said = group.said
+    what = "call" if said.what == "errno" else said.what
+    if what == "completion":  # its status is its number
+        return (id(group),)
+    return (what, said.fields.stage, said.fields.platform)
+
+
 def _merged(groups: list[_Group]) -> list[_Group]:
-    """A call that failed without a number tells the less if the same stage failed with one."""
-    exact = {
-        (each.said.fields.stage, each.said.fields.platform)
-        for each in groups
-        if each.said.what == "errno"
-    }
+    """What failed without a number tells the less if the same failed with one.
+
+    A call is the same if its stage is, an event if it is the same event.
+    """
+    exact: dict[Key, _Group] = {}
+    for each in groups:
+        if each.said.fields.errno is not None:
+            exact.setdefault(_sameness(each), each)
     kept: list[_Group] = []
     for each in groups:
-        found = each.said.fields
-        if each.said.what == "call" and (found.stage, found.platform) in exact:
-            same = next(
-                g for g in groups if g.said.what == "errno" and g.said.fields.stage is found.stage
-            )
+        same = exact.get(_sameness(each)) if each.said.fields.errno is None else None
+        if same is not None:
             same.count += each.count
             same.numbers = sorted({*same.numbers, *each.numbers})[:LINES_KEPT]
             same.last = max(same.last, each.last)

@@ -311,7 +311,8 @@ def _device(text: str, after: str) -> tuple[str | None, int | None]:
 
 
 _GID_INDEX: Final = re.compile(
-    r"\bs?gid[ _]?(?:index|idx)[ _=:]*(\d{1,4})\b|\bGID (\d{1,4})\b", re.IGNORECASE
+    r"\bs?gid[ _]?(?:index|idx)[ _=:]*(\d{1,4})\b|\bGID (\d{1,4})\b|\bgid\[(\d{1,4})\]",
+    re.IGNORECASE,
 )
 _ADDRESS: Final = r"([0-9a-fA-F:]{2,39}(?:\.\d{1,3}){0,3})"
 _LOCAL_GID: Final = re.compile(

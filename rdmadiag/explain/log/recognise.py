@@ -61,7 +61,8 @@ _NOT_OUTPUT: Final = re.compile(
     r"|^[+-]\s.*[;{}(]\s*$"  # a line of a patch
     r"|^\s*(?://|/\*|\*\s|#include\b|#define\b|def |class |return\b|raise\b|throw\b|if ?\(|assert)"
     r"|%[sdiuxm]\b|%l+[udx]|\{[a-z_.!:]*\}.{0,3}[\"'`]"  # a format, not what it gave
-    r"|[;{]\s*$|^(?:el)?if .*:$|^IBV_\w+(?: ?= ?\w+)?,?$"
+    r"|[;{]\s*$|^(?:el)?if .*:$|^(?:IBV|RDMA_CM)_\w+(?: ?= ?\w+)?,?$"
+    r"|`[^`]{0,200}\b(?:fail|error|cannot)[^`]{0,200}`"  # a page that speaks of what is printed
     r"|\b(?:docker|podman|srun|sbatch|mpirun|kubectl|torchrun|deepspeed) .*--\w"
     r"|^\s*(?:\$|#|>>>|\+\+?) ?\w*(?:export|env|docker|mpirun|srun|torchrun|python|grep|git)\b"
 )
@@ -111,13 +112,15 @@ def _of_sign(found: Fields) -> Saying | None:
         exact = CONNECTING.get((found.platform, found.errno), ())
         stated = [*stated, *exact] if sign.word in _SURE else [*exact, *stated]
     if sign.word == "gid-query-failed" and found.gid_index is not None and not found.errno:
-        stated = [*_NO_SUCH_ROW, *stated]
+        row = reversed(_NO_SUCH_ROW) if _EMPTY_ROW.search(found.text) else _NO_SUCH_ROW
+        stated = [*row, *stated]
     return Saying(sign.kind, sign.word, _staged(found, sign.stage), _unique(stated), sign.next)
 
 
 _REFINED_BY_ERRNO: Final = frozenset({"gid-query-failed"})
 _SURE: Final = frozenset({"rejected", "route-error"})
 """Events that say more than the errno beside them, which is that of the message."""
+_EMPTY_ROW: Final = re.compile(r"invalid|empty|zero|null", re.IGNORECASE)
 _NO_SUCH_ROW: Final = (
     # An empty row can be queried: it is the zero GID.
     Cause("gid-index-or-family", "the GID table has no such index"),
@@ -291,7 +294,7 @@ _GPU: Final = re.compile(r"cuda|\bgpu|dma-?buf|\bhip\b", re.IGNORECASE)
 
 def _by_memory(stated: tuple[Cause, ...], found: Fields) -> tuple[Cause, ...]:
     """These register GPU memory, mostly."""
-    if found.tool in _OF_GPUS or _GPU.search(found.text):
+    if found.tool in _OF_GPUS or _GPU.search(found.text) or _GPU.search(found.above):
         return _first(stated, "gdr-off")
     return stated
 

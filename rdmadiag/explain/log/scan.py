@@ -38,6 +38,8 @@ _SAYS_MORE_BELOW: Final = re.compile(
 )
 _TOLD_ABOVE: Final = re.compile(rb"(?:local|remote) address: ")
 """Both ends, as perftest and the pingpongs of rdma-core print them before they connect."""
+_REGISTERS: Final = re.compile(rb"\bMR\b|regist", re.IGNORECASE)
+_GPU_ABOVE: Final = re.compile(rb"CUDA|GPU")
 
 
 def collect(candidates: Iterable[Candidate]) -> Collector:
@@ -47,7 +49,10 @@ def collect(candidates: Iterable[Candidate]) -> Collector:
     alike = _Memory()
     for each in candidates:
         below = each.after if _SAYS_MORE_BELOW.match(each.after) else b""
-        above = each.above if _TOLD_ABOVE.search(each.above) else b""
+        told = _TOLD_ABOVE.search(each.above) or (
+            _REGISTERS.search(each.line) and _GPU_ABOVE.search(each.above)
+        )
+        above = each.above if told else b""
         line = each.line + below + above
         said = same.get(line, _NEVER)
         if said is _NEVER:

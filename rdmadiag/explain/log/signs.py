@@ -77,6 +77,7 @@ _GDR_OFF: Final = Cause(
 _UNUSABLE: Final = Cause(
     "transport-unusable", "UCX_TLS and UCX_NET_DEVICES leave no usable transport or device"
 )
+_NOT_GIVEN: Final = Cause("container-without-device", "the container was not given /dev/infiniband")
 _NOT_USABLE: Final = (
     Cause(
         "uverbs-node-missing",
@@ -462,7 +463,7 @@ SIGNS: Final = (
         Stage.OPEN,
         r"/dev/infiniband/?['\"]?[ :]+(?:no such file|does ?n[o']t exist|not found)",
         (
-            Cause("container-without-device", "the container was not given /dev/infiniband"),
+            _NOT_GIVEN,
             Cause("ib-uverbs-not-loaded", "the module ib_uverbs is not loaded"),
             _NO_DEVICE,
         ),
@@ -475,7 +476,7 @@ SIGNS: Final = (
         r"/dev/infiniband/uverbs\d+['\"]?[ :]+(?:no such file|does ?n[o']t exist|not found)",
         (
             Cause("uverbs-node-missing", "the device has no node in /dev/infiniband"),
-            Cause("container-without-device", "the container was not given /dev/infiniband"),
+            _NOT_GIVEN,
         ),
         (_IN_CONTAINER, _DEVICES),
     ),
@@ -620,7 +621,7 @@ SIGNS: Final = (
         r"|not found|fail|invalid|error)"
         r"|(?:fail\w* to|could ?n[o']t|can't|cannot|unable to) (?:query|get|find|read"
         r"|select).{0,24}\bs?gids?\b|\bgid.{0,30}(?:not found|is (?:empty|zero|null|invalid))"
-        r"|no (?:suitable|valid|usable|matching|available)?.{0,16}\bgids?\b",
+        r"|no (?:suitable|valid|usable|matching|available)?.{0,16}\bgids?\b|invalid gid\[",
         (_NO_GID, _OTHER_NETNS, _IPV6_ONLY),
         (
             _GIDS,
@@ -659,7 +660,7 @@ SIGNS: Final = (
         Kind.FAILURE,
         Stage.OPEN,
         r"find the infiniband/roce device|did not detect devices",
-        (_NO_DEVICE, *_NOT_USABLE),
+        (_NO_DEVICE, _NOT_GIVEN, *_NOT_USABLE),
         (_DEVICES, *_LIBRARIES),
     ),
     _row(
