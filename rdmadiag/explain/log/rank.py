@@ -13,7 +13,7 @@ from rdmadiag.explain.log.account import Account, Failure, LikelyCause
 from rdmadiag.facts import GidEntry, Missing
 from rdmadiag.facts.pingpong import Stage
 from rdmadiag.gid.gid import Scope
-from rdmadiag.gid.route import NetDevState, netdev_state
+from rdmadiag.gid.netdev import NetDevState, netdev_state
 from rdmadiag.ib import GidType
 from rdmadiag.preflight.reconcile import PortView
 from rdmadiag.preflight.verdict import Finding, Severity
