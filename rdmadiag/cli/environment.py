@@ -1,10 +1,12 @@
 """--env-from PID|FILE."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from rdmadiag.cli.exits import Refused
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host import LiveHost
+from rdmadiag.preflight.evidence import Evidence
 
 
 def environment_from(text: str) -> Mapping[str, str]:
@@ -21,3 +23,17 @@ def environment_from(text: str) -> Mapping[str, str]:
     if is_pid and found.why is Why.DENIED:
         raise Refused(f"--env-from {text}: its environment may be read by its user or root alone")
     raise Refused(f"--env-from {text}: {found.detail or found.why}")
+
+
+def with_environment(evidence: Evidence, text: str) -> Evidence:
+    """The evidence as if the process that was looked at had those variables.
+
+    Only those that a report carries anyway: others may hold secrets.
+    """
+    from rdmadiag.sources.process import ENVIRONMENT
+
+    found = environment_from(text)
+    if isinstance(evidence.process, Missing):
+        raise Refused(f"--env-from {text}: nothing is known of the process ({evidence.process})")
+    kept = {name: value for name, value in sorted(found.items()) if name.startswith(ENVIRONMENT)}
+    return replace(evidence, process=replace(evidence.process, environment=kept))

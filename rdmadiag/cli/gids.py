@@ -12,10 +12,11 @@ from rdmadiag.cli.output import printing
 from rdmadiag.cli.selectors import selectors
 
 if TYPE_CHECKING:
-    from rdmadiag.facts import Missing
+    from rdmadiag.facts import Identity, Missing
     from rdmadiag.gid.pick import Pick
     from rdmadiag.gid.registry import Chosen
     from rdmadiag.preflight.evidence import Evidence
+    from rdmadiag.preflight.gid_tables import Table
     from rdmadiag.preflight.peer_picks import PortPair
     from rdmadiag.preflight.reconcile import DeviceView, PortView
 
@@ -79,12 +80,13 @@ def command(
     from rdmadiag.preflight.select import NoSuchDevice, select
     from rdmadiag.preflight.unshown import without_ports
 
-    if env_for and (reading.form == "json" or peer or names):
-        raise click.UsageError("--env prints shell lines: without --json, --stack and --peer")
     explained = explain or bool(names) or bool(peer)
-    if env_from and not (explained or env_for):
-        raise click.UsageError("--env-from goes with --explain, --stack, --peer or --env")
-    stacks = _stacks(names) if explained else None
+    _check(reading, explained, names, env_from, env_for, peer)
+    stacks = None
+    if explained:
+        from rdmadiag.cli.stacks import chosen_stacks
+
+        stacks = chosen_stacks(names)
     wanted = selectors(reading.devices)
     depth = Depth(gid_rows=gid_scan_limit)
     evidence = reading.evidence(_sources(reading.identity.platform, peer), depth)
@@ -106,36 +108,62 @@ def command(
         else (None, ())
     )
     with printing():
-        if reading.form == "json":
-            from rdmadiag.render.json import write
-
-            parts = {"host": reading.identity, "ports": listed, "unread": unread}
-            write(parts | {"peer": {"host": host, "pairs": pairs}} if peer else parts)
-        elif peer:
-            from rdmadiag.render.peer_picks import show_pairs
-
-            show_pairs(pairs, reading.identity, host)
-        elif explained:
-            from rdmadiag.render.stacks import show_stacks
-
-            show_stacks(listed, unread, evidence)
+        if peer:
+            _print_pairs(reading, host, pairs)
         else:
-            from rdmadiag.render.gids import show
-
-            show(listed, unread, evidence)
+            _print(reading, listed, unread, evidence, explained=explained)
     if not listed or unread or any(table.missing for table in listed):
         return exits.UNKNOWN
     wrong = gid_index is not None and any(table.route is None for table in listed)
     return exits.CRITICAL if wrong or (names and _some_cannot(pairs)) else exits.OK
 
 
-def _stacks(names: Sequence[str]) -> "tuple[Chosen, ...]":
-    from rdmadiag.gid.registry import NoSuchStack, chosen
+def _check(
+    reading: Reading,
+    explained: bool,
+    names: Sequence[str],
+    env_from: str | None,
+    env_for: str | None,
+    peer: str | None,
+) -> None:
+    """Refuses options that do not go together."""
+    if env_for and (reading.form == "json" or peer or names):
+        raise click.UsageError("--env prints shell lines: without --json, --stack and --peer")
+    if env_from and not (explained or env_for):
+        raise click.UsageError("--env-from goes with --explain, --stack, --peer or --env")
 
-    try:
-        return chosen(names)
-    except NoSuchStack as error:
-        raise Refused(str(error)) from error
+
+def _print(
+    reading: Reading,
+    listed: "Sequence[Table]",
+    unread: Mapping[str, str],
+    evidence: "Evidence",
+    *,
+    explained: bool,
+) -> None:
+    if reading.form == "json":
+        from rdmadiag.render.json import write
+
+        write({"host": reading.identity, "ports": listed, "unread": unread})
+    elif explained:
+        from rdmadiag.render.stacks import show_stacks
+
+        show_stacks(listed, unread, evidence)
+    else:
+        from rdmadiag.render.gids import show
+
+        show(listed, unread, evidence)
+
+
+def _print_pairs(reading: Reading, host: "Identity | None", pairs: "Sequence[PortPair]") -> None:
+    if reading.form == "json":
+        from rdmadiag.render.json import write
+
+        write({"host": reading.identity, "peer": host, "pairs": pairs})
+    elif host is not None:
+        from rdmadiag.render.peer_picks import show_pairs
+
+        show_pairs(pairs, reading.identity, host)
 
 
 def _sources(platform: str, peer: str | None) -> Collection[str]:
@@ -170,6 +198,7 @@ def _asking(
 def _settings(
     env_for: str, views: "Sequence[DeviceView]", environment: "Mapping[str, str] | Missing"
 ) -> int:
+    from rdmadiag.cli.stacks import chosen_stacks
     from rdmadiag.facts import Missing
     from rdmadiag.preflight.reconcile import ports
     from rdmadiag.preflight.stack_environment import NoVariable, routed, setting
@@ -180,7 +209,7 @@ def _settings(
         return exits.UNKNOWN
     known = {} if isinstance(environment, Missing) else environment
     try:
-        found = setting(_stacks([env_for])[0], fitting, known)
+        found = setting(chosen_stacks([env_for])[0], fitting, known)
     except NoVariable as error:
         raise Refused(str(error)) from error
     with printing():
@@ -200,7 +229,7 @@ def _pairs(
     evidence: "Evidence",
     environment: "Mapping[str, str] | Missing",
     stacks: "Sequence[Chosen]",
-) -> "tuple[object, tuple[PortPair, ...]]":
+) -> "tuple[Identity, tuple[PortPair, ...]]":
     from rdmadiag.preflight.peer_picks import Side, pairs
     from rdmadiag.preflight.reconcile import devices, ports
 

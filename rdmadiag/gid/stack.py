@@ -120,7 +120,7 @@ def complete(answer: Answer, stack: Stack, version: Version, table: SlotTable) -
         problem = _problem(outcome, index, slot, route)
     assumed = answer.assumed
     if table.unread:
-        assumed = (*assumed, f"{_rows(table.unread)} could not be read, taken for empty")
+        assumed = (*assumed, f"{_rows(table.unread)} not read, taken for empty")
     return Pick(
         stack=stack.name,
         version=version.name,
@@ -171,6 +171,8 @@ def _problem(
         cut = to_int(index or 0) % _SGID_INDEXES
         beyond = f"; sgid_index has 8 bits and becomes {cut}" if index != cut else ""
         return f"the table has no row {index}{beyond}"
+    if outcome is Outcome.FAILS:
+        return "ends with an error on this port"
     if outcome is Outcome.DROPS_PORT:
         return "the port is left out; other ports, or TCP, take its place"
     if slot is None or index is None or outcome is not Outcome.ENTRY:

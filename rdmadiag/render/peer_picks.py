@@ -5,15 +5,20 @@ from typing import Any, Final
 
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table as Grid
 from rich.text import Text
 
 from rdmadiag.facts import Identity
 from rdmadiag.preflight.peer_picks import PortPair, StackPair, Talks
 from rdmadiag.render.console import console, counted, say
-from rdmadiag.render.stacks import labelled
+from rdmadiag.render.stacks import folded_names
 
-_STYLE: Final = {Talks.NO: "red", Talks.UNKNOWN: "magenta", Talks.ROUTED: "yellow"}
+_NAMED: Final = 4
+_STYLE: Final = {
+    Talks.NO: "red",
+    Talks.UNKNOWN: "magenta",
+    Talks.ROUTED: "yellow",
+    Talks.YES: "green",
+}
 _WORD: Final = {
     Talks.NO: "cannot",
     Talks.UNKNOWN: "not known",
@@ -40,37 +45,38 @@ def show_pairs(
 def _answer(pairs: Sequence[PortPair], hosts: str) -> Text:
     every = [each for pair in pairs for each in pair.stacks]
     bad = [each for each in every if each.talks is Talks.NO]
+    routed = sum(each.talks is Talks.ROUTED for each in every)
     if not every:
         return Text(f"{hosts}: no stack that was asked for uses these ports", "magenta")
-    if not bad:
-        style = "bold green" if all(e.talks is Talks.YES for e in every) else "yellow"
-        sure = "can talk" if style == "bold green" else "are not known to fail"
-        return Text(f"{hosts}: all rules {sure} on {counted(len(pairs), 'pair')} of ports", style)
-    names = list(dict.fromkeys(labelled(each.stack, each.version) for each in bad))
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    line = Text(f"{hosts}: {len(every) - len(bad)} of {len(every)} can talk", "yellow")
-    return line.append(f"; not {', '.join(names[:4])}{more}", "red")
+    line = Text(f"{hosts}: ")
+    where = counted(len(pairs), "pair") + " of ports"
+    if bad:
+        names = folded_names(dict.fromkeys((each.stack, each.version) for each in bad))
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        line.append(f"{len(bad)} of {len(every)} cannot talk, on {where}: ", "red")
+        line.append(f"{', '.join(names[:_NAMED])}{more}", "red")
+    elif all(each.talks is Talks.YES for each in every):
+        line.append(f"all can talk, on {where}", "bold green")
+    else:
+        line.append(f"nothing speaks against any, on {where}", "yellow")
+    return line.append(f"; {routed} by a router alone" if routed else "", "yellow")
 
 
 def _pair(out: Console, pair: PortPair) -> None:
     ends = (f"{end.device}/{end.port}" for end in (pair.local, pair.remote))
     say(out, Text("\n" + " - ".join(ends), "bold"))
-    for talks in (Talks.NO, Talks.UNKNOWN, Talks.ROUTED):
-        found = [each for each in pair.stacks if each.talks is talks]
-        if not found:
-            continue
-        say(out, Text(f"  {_WORD[talks]}", _STYLE[talks]))
-        grid = Grid(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-        grid.add_column("", no_wrap=True)
-        grid.add_column("", no_wrap=True)
-        grid.add_column("", overflow="fold")
-        for each in found:
-            grid.add_row(f"      {labelled(each.stack, each.version)}", _indexes(each), each.why)
-        out.print(grid)
-    well = [each for each in pair.stacks if each.talks is Talks.YES]
-    if well:
-        names = ", ".join(f"{labelled(e.stack, e.version)} ({_indexes(e)})" for e in well)
-        out.print(Padding(Text(f"{_WORD[Talks.YES]}: {names}"), (0, 0, 0, 2)))
+    for talks in _WORD:
+        groups: dict[tuple[str, str], list[StackPair]] = {}
+        for each in pair.stacks:
+            if each.talks is talks:
+                groups.setdefault((_indexes(each), each.why), []).append(each)
+        for (indexes, why), group in groups.items():
+            names = ", ".join(folded_names((each.stack, each.version) for each in group))
+            line = Text("  ")
+            line.append(_WORD[talks], _STYLE[talks])
+            line.append(f"  {indexes}  {why}")
+            say(out, line)
+            out.print(Padding(Text(names), (0, 0, 0, 6)))
 
 
 def _indexes(pair: StackPair) -> str:

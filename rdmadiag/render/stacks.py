@@ -181,10 +181,14 @@ def _agreement(well: Sequence[Pick], table: Table) -> str:
 
 
 def _folded_names(picks: Iterable[Pick]) -> list[str]:
+    return folded_names((pick.stack, pick.version) for pick in picks)
+
+
+def folded_names(named: Iterable[tuple[str, str]]) -> list[str]:
     """ "NCCL but ≤2.20", "UCX ≥1.21": a title once, with its versions or those that lack."""
     versions: dict[str, list[str]] = {}
-    for pick in picks:
-        versions.setdefault(pick.stack, []).append(pick.version)
+    for name, version in named:
+        versions.setdefault(name, []).append(version)
     found = []
     for name, held in versions.items():
         stack = stacks()[name]

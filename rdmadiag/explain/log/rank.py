@@ -26,8 +26,10 @@ CONFIRMED_BY: Final[dict[str, frozenset[str]]] = {
         "container-without-device": "uverbs-node-missing",
         "driver-wedged": "provider-wedged",
         "firmware-silent": "provider-wedged",
-        "gid-does-not-route": "no-usable-gid route-netdev-down route-netdev-absent route-fallback",
-        "gid-row-empty": "no-usable-gid",
+        "gid-does-not-route": "no-usable-gid route-netdev-down route-netdev-absent route-fallback "
+        "stack-gid-unfit stack-wants-ipv4 mooncake-prefers-ipv6",
+        "gid-row-empty": "no-usable-gid stack-uses-empty-gid stack-finds-no-gid "
+        "mooncake-stops-at-empty-row",
         "interface-down": "route-netdev-down",
         "link-lost": "link-not-up link-was-lost",
         "mac-slept": "sleep-enabled",
@@ -57,6 +59,9 @@ _PATH: Final = frozenset({Stage.RTR, Stage.RTS, Stage.DATA, Stage.CONNECT})
 _MAKING: Final = frozenset({Stage.REG_MR, Stage.CREATE_CQ, Stage.CREATE_QP})
 EXPLAINS: Final[dict[str, tuple[frozenset[Stage], str]]] = {
     "no-usable-gid": (_PATH, "gid-row-empty"),
+    "stack-uses-empty-gid": (_PATH, "gid-row-empty"),
+    "stack-wants-ipv4": (_PATH, "gid-does-not-route"),
+    "stack-gid-unfit": (_PATH, "gid-does-not-route"),
     "route-netdev-absent": (_PATH, "netdev-in-other-netns"),
     "route-netdev-down": (_PATH, "interface-down"),
     "link-not-up": (_PATH, "link-lost"),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rdmadiag.facts import GidEntry, Missing, Why
-from rdmadiag.gid.pick import Pick
+from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.scan import MAX_ROUTE_GID_SCAN
 from rdmadiag.gid.slots import SlotTable, slot_table
 from rdmadiag.gid.stack import (
@@ -21,7 +21,6 @@ from rdmadiag.gid.stack import (
     Stack,
     Version,
     complete,
-    fails,
 )
 from rdmadiag.ib import LinkLayer
 
@@ -72,7 +71,8 @@ def rule(table: SlotTable, environment: Environment) -> Answer:
     ]
     chosen = select(entries, table.link_layer)
     if chosen is None:
-        return fails(f"refuses to attempt RTR: {refusal(entries, table.link_layer)}")
+        why = refusal(entries, table.link_layer)
+        return Answer(None, why, Outcome.FAILS, problem="refuses to attempt RTR")
     return Answer(chosen.index, explain(chosen))
 
 
