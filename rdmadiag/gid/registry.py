@@ -23,10 +23,20 @@ class NoSuchStack(ValueError):
 def stacks() -> dict[str, Stack]:
     """Name → stack, by name."""
     found: dict[str, Stack] = {}
-    for module in iter_modules(folder.__path__):
-        made: tuple[Stack, ...] = import_module(f"{folder.__name__}.{module.name}").STACKS
-        found |= {stack.name: stack for stack in made}
+    for name in files():
+        found |= {stack.name: stack for stack in of_file(name)}
     return dict(sorted(found.items()))
+
+
+def files() -> tuple[str, ...]:
+    """The names of the files of the folder."""
+    return tuple(module.name for module in iter_modules(folder.__path__))
+
+
+def of_file(name: str) -> tuple[Stack, ...]:
+    """The stacks of one file, whose docstring is their rule."""
+    made: tuple[Stack, ...] = import_module(f"{folder.__name__}.{name}").STACKS
+    return made
 
 
 def every() -> tuple[Chosen, ...]:

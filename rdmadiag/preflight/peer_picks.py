@@ -6,7 +6,7 @@ from enum import StrEnum
 from ipaddress import ip_address
 from typing import Final
 
-from rdmadiag.facts import Missing, present
+from rdmadiag.facts import Missing, NetDev, present
 from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.reach import Address, mismatches, same_subnet
 from rdmadiag.gid.registry import Chosen
@@ -168,9 +168,7 @@ class _Addresses:
         self._vlans: dict[str, int | None] = {}
         if not isinstance(evidence.netdev, Missing):
             for netdev in evidence.netdev.netdevs:
-                self._vlans[netdev.name] = (
-                    0 if isinstance(netdev.vlan_id, Missing) else netdev.vlan_id
-                )
+                self._vlans[netdev.name] = _vlan(netdev)
                 for each in netdev.addresses:
                     self._add(netdev.name, each.address, each.prefix_length)
         if not isinstance(evidence.mac_network, Missing):
@@ -201,3 +199,10 @@ class _Addresses:
             None if netdev is None else self._prefixes.get((netdev, text)),
             None if netdev is None else self._vlans.get(netdev),
         )
+
+
+def _vlan(netdev: NetDev) -> int | None:
+    """0 for untagged; None for a VLAN whose number was not told."""
+    if not isinstance(netdev.vlan_id, Missing):
+        return netdev.vlan_id
+    return None if netdev.kind == "vlan" else 0

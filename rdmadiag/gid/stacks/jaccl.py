@@ -90,6 +90,6 @@ STACKS: Final = (
             ),
         ),
         link_layers=THUNDERBOLT,
-        option="nothing: the index is 1 in its code; give the interface its IPv4 address first",
+        option="the order of addresses: its index is 1, so that IPv4 has to come first",
     ),
 )

@@ -5,7 +5,7 @@ values are passed over. atoi: a word is 0. A pinned row that is empty fails the 
 without a netdev failed it in 0.3.8 and 0.3.9. To 0.3.7, 0 means: choose.
 
 Transfer Engine, ≥0.3.12: rows that are not empty and RoCE v2 or InfiniBand. Degraded is a v2
-row of an overlay (flannel*, cni*, calico*, vxlan*, docker*, tunl0) or link-local; private is
+row of an overlay (flannel…, cni…, calico…, vxlan…, docker…, tunl0) or link-local; private is
 IPv4 of 10/8, 172.16/12, 100.64/10, but not 192.168/16. In this order, the lowest index of
 equals: with netdev and routable; no netdev, routable; netdev, private; netdev, degraded; no
 netdev, private; no netdev, degraded; then any other row (v1). None: the device fails. After
@@ -315,6 +315,6 @@ STACKS: Final = (
         source="kvcache-ai/Mooncake@3b5a5941 "
         "mooncake-transfer-engine/src/transport/device/ibgda_device_transport.cpp",
         versions=(Version("any", expert_parallel),),
-        option="nothing: it reads no variable",
+        option="no variable; the addresses of the netdev decide",
     ),
 )
