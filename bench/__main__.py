@@ -17,6 +17,7 @@ from bench.explain import explain
 from bench.growth import growth
 from bench.memory import memory
 from bench.results import document
+from bench.stacks import stacks
 from bench.startup import startup
 from bench.table import Section
 
@@ -54,6 +55,7 @@ def main() -> int:
             ratios.append(Section("Growth and memory", "", (), failures=[str(failure)]))
         else:
             ratios.append(growth(folder, options.rounds))
+            ratios.append(stacks(folder, options.rounds))
             peaks.append(memory(folder))
         ratios.append(explain(folder, options.rounds, options.log_mib))
     if options.lab:
