@@ -43,8 +43,6 @@ def setting(chosen: Chosen, ports: Sequence[PortView], environment: Mapping[str,
         raise NoVariable(f"{stack.title} reads no variable for the index. It takes: {stack.option}")
     ours = {pin.variable, pin.family}
     rest = {name: value for name, value in environment.items() if name not in ours}
-    if stack.name.startswith("mooncake"):
-        rest = {name: value for name, value in rest.items() if name not in stack.variables}
     alone = [pick for port in ports for pick in picks(port, [chosen], rest)]
     name = stack.title if version.name == "any" else f"{stack.title} {version.name}"
     if pin.automatic and _right(alone):
@@ -60,7 +58,7 @@ def setting(chosen: Chosen, ports: Sequence[PortView], environment: Mapping[str,
         if _right(by_family):
             text = f"export {pin.family}=AF_INET6   # {name} then chooses {_list(ports, by_family)}"
             return Setting((f"unset {pin.variable}", text), None)
-    return _one_index(pin, name, ports)
+    return _one_index(chosen, name, ports, rest)
 
 
 def _right(found: Sequence[Pick]) -> bool:
@@ -78,18 +76,26 @@ def _few(names: Sequence[str]) -> str:
     return " ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
-def _one_index(pin: Pin, name: str, ports: Sequence[PortView]) -> Setting:
+def _one_index(
+    chosen: Chosen, name: str, ports: Sequence[PortView], rest: Mapping[str, str]
+) -> Setting:
+    pin = chosen[0].pin
+    assert pin is not None
     by_index: dict[int, list[PortView]] = {}
     for port in ports:
         if isinstance(port.route, Route):
             by_index.setdefault(port.route.index, []).append(port)
     if len(by_index) == 1:
         index = next(iter(by_index))
-        return Setting((f"export {pin.variable}={index}   # {name}",), None)
-    told = "; ".join(
+        # TENT takes NCCL_IB_GID_INDEX before its own variable.
+        told = {**rest, pin.variable: str(index)}
+        by = {each.pinned_by for port in ports for each in picks(port, [chosen], told)}
+        unset = (f"unset {other}" for other in sorted(by - {None, pin.variable}, key=str))
+        return Setting((*unset, f"export {pin.variable}={index}   # {name}"), None)
+    each = "; ".join(
         f"{index} on {_few([port.name for port in held])}" for index, held in by_index.items()
     )
-    conflict = f"no single {pin.variable} fits: {told}"
+    conflict = f"no single {pin.variable} fits: {each}"
     return Setting((f"# {conflict}", *_each(pin, by_index)), conflict)
 
 

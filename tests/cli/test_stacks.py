@@ -170,6 +170,20 @@ def test_the_lines_set_what_fits(
     assert evaluated(outcome.out, variable) == value
 
 
+@pytest.mark.parametrize(
+    ("stack", "expected"), [("mooncake", "3"), ("mooncake-tent", "3"), ("nccl", "unset")]
+)
+def test_a_variable_of_another_stack_that_is_read_too_is_overruled(
+    rdmadiag: Rdmadiag, tmp_path: Path, stack: str, expected: str
+) -> None:
+    job = tmp_path / "job.env"
+    job.write_text("NCCL_IB_GID_INDEX=1\n")
+    outcome = rdmadiag("gids", "--env", stack, "--env-from", str(job), *SAMPLE)
+    variable = "NCCL_IB_GID_INDEX" if stack == "nccl" else "MC_GID_INDEX"
+    assert evaluated(outcome.out, variable) == expected
+    assert ("unset NCCL_IB_GID_INDEX" in outcome.out) is (stack != "mooncake")
+
+
 def test_where_no_single_value_fits_it_says_so_and_lists_one_a_port(
     rdmadiag: Rdmadiag, tmp_path: Path
 ) -> None:
