@@ -18,6 +18,7 @@ from bench.growth import growth
 from bench.memory import memory
 from bench.results import document
 from bench.rules import rules
+from bench.stacks import stacks
 from bench.startup import startup
 from bench.table import Section
 
@@ -56,6 +57,7 @@ def main() -> int:
         else:
             ratios.append(rules(folder, options.rounds))
             ratios.append(growth(folder, options.rounds))
+            ratios.append(stacks(folder, options.rounds))
             peaks.append(memory(folder))
         ratios.append(explain(folder, options.rounds, options.log_mib))
     if options.lab:

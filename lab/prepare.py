@@ -18,12 +18,15 @@ PACKAGES = (
     "infiniband-diags",
     "iproute2",
     "kmod",
+    "libfabric-bin",
     "opensm",
     "perftest",
     "procps",
     "qemu-system-x86",
     "rdma-core",
+    "rdmacm-utils",
     "strace",
+    "ucx-utils",
     "util-linux",
 )
 

@@ -53,6 +53,13 @@ def _number(context: click.Context, option: click.Parameter, value: str | None) 
     is_flag=True,
     help="The log is of this host: read it, and rank the causes by what it shows.",
 )
+@click.option(
+    "--stack",
+    "names",
+    metavar="NAME[@VERSION]",
+    multiple=True,
+    help="With --from or --here: what this stack would pick there counts too. Can be repeated.",
+)
 @reading
 def command(
     reading: Reading,
@@ -62,6 +69,7 @@ def command(
     stage: str | None,
     vendor_error: int | None,
     here: bool,
+    names: tuple[str, ...],
 ) -> int:
     """What an errno, a status, a state, a variable or a rule means; what failed in a log.
 
@@ -94,7 +102,7 @@ def command(
     with stream:
         account = _read(stream, name)
     if here or recorded:
-        account = _rank(account, reading)
+        account = _rank(account, reading, names)
     elif reading.devices:
         account = _only(account, reading)
     host = reading.identity if here or recorded else None
@@ -171,7 +179,8 @@ def _read(stream: Stream, name: str) -> "Account":
     return collector.account(sieve.lines, sieve.bytes)
 
 
-def _rank(account: "Account", reading: Reading) -> "Account":
+def _rank(account: "Account", reading: Reading, names: tuple[str, ...]) -> "Account":
+    from rdmadiag.cli.stacks import chosen_stacks
     from rdmadiag.explain.log.rank import ranked
     from rdmadiag.preflight.judge import judge
     from rdmadiag.preflight.reconcile import devices
@@ -180,7 +189,7 @@ def _rank(account: "Account", reading: Reading) -> "Account":
     wanted = selectors(reading.devices)
     evidence = reading.evidence()
     try:
-        verdict = judge(evidence, wanted)
+        verdict = judge(evidence, wanted, chosen_stacks(names) if names else ())
         chosen = select(devices(evidence), wanted)
     except NoSuchDevice as error:
         raise Refused(str(error)) from error

@@ -1,12 +1,24 @@
 """rdmadiag gids."""
 
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
 import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
-from rdmadiag.cli.options import Reading, gid_scan_option, reading
+from rdmadiag.cli.options import Reading, gid_scan_option, reading, recorded
 from rdmadiag.cli.output import printing
 from rdmadiag.cli.selectors import selectors
+
+if TYPE_CHECKING:
+    from rdmadiag.facts import Identity, Missing
+    from rdmadiag.gid.pick import Pick
+    from rdmadiag.gid.registry import Chosen
+    from rdmadiag.preflight.evidence import Evidence
+    from rdmadiag.preflight.gid_tables import Table
+    from rdmadiag.preflight.peer_picks import PortPair
+    from rdmadiag.preflight.reconcile import DeviceView, PortView
 
 
 @click.command("gids")
@@ -17,39 +29,219 @@ from rdmadiag.cli.selectors import selectors
     metavar="INDEX",
     help="Route by this entry instead of choosing one; it must not be empty.",
 )
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="What NCCL, UCX, perftest and the others would pick, by version, and why.",
+)
+@click.option(
+    "--stack",
+    "names",
+    metavar="NAME[@VERSION]",
+    multiple=True,
+    help="Only this one: nccl, ucx@1.18, mooncake@0.3.10. Can be repeated; implies --explain.",
+)
+@click.option(
+    "--env-from",
+    metavar="PID|FILE",
+    help="Its variables instead of this process's: a running job's, or NAME=VALUE lines.",
+)
+@click.option(
+    "--env",
+    "env_for",
+    metavar="NAME[@VERSION]",
+    help='Print what to set for a stack, as shell lines: eval "$(rdmadiag gids --env nccl)".',
+)
+@click.option(
+    "--peer",
+    metavar="SNAPSHOT|REPORT.json",
+    help="The other host: pair what each stack would pick at both ends; implies --explain.",
+)
 @gid_scan_option
-def command(reading: Reading, gid_index: int | None, gid_scan_limit: int | None) -> int:
+def command(
+    reading: Reading,
+    gid_index: int | None,
+    explain: bool,
+    names: tuple[str, ...],
+    env_from: str | None,
+    env_for: str | None,
+    peer: str | None,
+    gid_scan_limit: int | None,
+) -> int:
     """GID tables, the route GID of each port, and why.
 
-    Exits 0; 2 where --gid-index names no entry of a port; 3 where there is no RDMA device
+    Exits 0; 1 where --env finds no single value for all ports; 2 where --gid-index names no
+    entry of a port, or a --stack cannot talk to the --peer; 3 where there is no RDMA device
     or a table could not be read.
     """
-    from rdmadiag.preflight.gather import Depth, cheap_sources
+    from rdmadiag.preflight.gather import Depth
     from rdmadiag.preflight.gid_tables import tables
     from rdmadiag.preflight.reconcile import devices
     from rdmadiag.preflight.select import NoSuchDevice, select
     from rdmadiag.preflight.unshown import without_ports
 
+    explained = explain or bool(names) or bool(peer)
+    _check(reading, explained, names, env_from, env_for, peer)
+    stacks = None
+    if explained:
+        from rdmadiag.cli.stacks import chosen_stacks
+
+        stacks = chosen_stacks(names)
     wanted = selectors(reading.devices)
-    evidence = reading.evidence(
-        cheap_sources(reading.identity.platform), Depth(gid_rows=gid_scan_limit)
-    )
+    depth = Depth(gid_rows=gid_scan_limit)
+    evidence = reading.evidence(_sources(reading.identity.platform, peer), depth)
     try:
         chosen = select(devices(evidence, gid_index), wanted)
     except NoSuchDevice as error:
         raise Refused(str(error)) from error
-    listed, unread = tables(chosen), without_ports(chosen, evidence)
-    if reading.form == "json":
-        from rdmadiag.render.json import write
-
-        with printing():
-            write({"host": reading.identity, "ports": listed, "unread": unread})
+    environment = _environment(env_from, evidence) if explained or env_for else {}
+    if env_for:
+        return _settings(env_for, chosen, environment)
+    if stacks is None:
+        listed = tables(chosen)
     else:
-        from rdmadiag.render.gids import show
-
-        with printing():
-            show(listed, unread, evidence)
+        listed = tables(chosen, _asking(stacks, environment, named=bool(names)))
+    unread = without_ports(chosen, evidence)
+    host, pairs = (
+        _pairs(peer, reading, env_from, chosen, evidence, environment, stacks)
+        if peer and stacks is not None
+        else (None, ())
+    )
+    with printing():
+        if peer:
+            _print_pairs(reading, host, pairs)
+        else:
+            _print(reading, listed, unread, evidence, explained=explained)
     if not listed or unread or any(table.missing for table in listed):
         return exits.UNKNOWN
     wrong = gid_index is not None and any(table.route is None for table in listed)
-    return exits.CRITICAL if wrong else exits.OK
+    return exits.CRITICAL if wrong or (names and _some_cannot(pairs)) else exits.OK
+
+
+def _check(
+    reading: Reading,
+    explained: bool,
+    names: Sequence[str],
+    env_from: str | None,
+    env_for: str | None,
+    peer: str | None,
+) -> None:
+    """Refuses options that do not go together."""
+    if env_for and (reading.form == "json" or peer or names):
+        raise click.UsageError("--env prints shell lines: without --json, --stack and --peer")
+    if env_from and not (explained or env_for):
+        raise click.UsageError("--env-from goes with --explain, --stack, --peer or --env")
+
+
+def _print(
+    reading: Reading,
+    listed: "Sequence[Table]",
+    unread: Mapping[str, str],
+    evidence: "Evidence",
+    *,
+    explained: bool,
+) -> None:
+    if reading.form == "json":
+        from rdmadiag.render.json import write
+
+        write({"host": reading.identity, "ports": listed, "unread": unread})
+    elif explained:
+        from rdmadiag.render.stacks import show_stacks
+
+        show_stacks(listed, unread, evidence)
+    else:
+        from rdmadiag.render.gids import show
+
+        show(listed, unread, evidence)
+
+
+def _print_pairs(reading: Reading, host: "Identity | None", pairs: "Sequence[PortPair]") -> None:
+    if reading.form == "json":
+        from rdmadiag.render.json import write
+
+        write({"host": reading.identity, "peer": host, "pairs": pairs})
+    elif host is not None:
+        from rdmadiag.render.peer_picks import show_pairs
+
+        show_pairs(pairs, reading.identity, host)
+
+
+def _sources(platform: str, peer: str | None) -> Collection[str]:
+    """For a pair, prefix lengths and VLANs too."""
+    from rdmadiag.preflight.gather import cheap_sources
+
+    addresses = ("mac_network",) if platform == "darwin" else ("netdev",)
+    return (*cheap_sources(platform), *(addresses if peer else ()))
+
+
+def _environment(env_from: str | None, evidence: "Evidence") -> "Mapping[str, str] | Missing":
+    if env_from:
+        from rdmadiag.cli.environment import environment_from
+
+        return environment_from(env_from)
+    from rdmadiag.preflight.evidence import LINUX_ONLY
+    from rdmadiag.preflight.stack_picks import variables
+
+    # No stack of a Mac reads a variable for its GID.
+    found = variables(evidence)
+    return {} if found == LINUX_ONLY else found
+
+
+def _asking(
+    stacks: "Sequence[Chosen]", environment: "Mapping[str, str] | Missing", *, named: bool
+) -> "Callable[[PortView], tuple[Pick, ...]]":
+    from rdmadiag.preflight.stack_picks import made_for, picks
+
+    return lambda port: picks(port, stacks if named else made_for(stacks, port), environment)
+
+
+def _settings(
+    env_for: str, views: "Sequence[DeviceView]", environment: "Mapping[str, str] | Missing"
+) -> int:
+    from rdmadiag.cli.stacks import chosen_stacks
+    from rdmadiag.facts import Missing
+    from rdmadiag.preflight.reconcile import ports
+    from rdmadiag.preflight.stack_environment import NoVariable, routed, setting
+
+    fitting = routed(tuple(ports(views)))
+    if not fitting:
+        click.echo("rdmadiag: no active RoCE port with a route GID", err=True)
+        return exits.UNKNOWN
+    known = {} if isinstance(environment, Missing) else environment
+    try:
+        found = setting(chosen_stacks([env_for])[0], fitting, known)
+    except NoVariable as error:
+        raise Refused(str(error)) from error
+    with printing():
+        for line in found.lines:
+            click.echo(line)
+    if found.conflict is None:
+        return exits.OK
+    click.echo(f"rdmadiag: {found.conflict}", err=True)
+    return exits.WARN
+
+
+def _pairs(
+    peer: str,
+    reading: Reading,
+    env_from: str | None,
+    chosen: "Sequence[DeviceView]",
+    evidence: "Evidence",
+    environment: "Mapping[str, str] | Missing",
+    stacks: "Sequence[Chosen]",
+) -> "tuple[Identity, tuple[PortPair, ...]]":
+    from rdmadiag.preflight.peer_picks import Side, pairs
+    from rdmadiag.preflight.reconcile import devices, ports
+
+    other = recorded(peer, reading.deadline)
+    there = other.evidence(_sources(other.identity.platform, peer))
+    theirs = environment if env_from else _environment(None, there)
+    return other.identity, pairs(
+        Side(tuple(ports(chosen)), evidence, environment),
+        Side(tuple(ports(devices(there))), there, theirs),
+        stacks,
+    )
+
+
+def _some_cannot(pairs: "Sequence[PortPair]") -> bool:
+    return any(each.talks == "no" for pair in pairs for each in pair.stacks)

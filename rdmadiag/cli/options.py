@@ -95,6 +95,11 @@ def _source(snapshot: str | None, sample: str | None) -> "Host | Report":
         raise Refused(str(error)) from error
 
 
+def recorded(path: str, deadline: float) -> Reading:
+    """Another host than the one that is looked at: a snapshot, or a saved report."""
+    return Reading(_source(path, None), (), "text", deadline)
+
+
 def host_of(snapshot: str | None, sample: str | None) -> Host:
     """The live host, or the recorded one that was asked for."""
     if snapshot and sample:

@@ -55,6 +55,18 @@ def _window(context: click.Context, option: click.Parameter, value: str | None) 
     help="Whose limit on locked memory to look at, with its parents': the daemon that starts "
     "your jobs, such as slurmd or kubelet.  [default: the parents of this process]",
 )
+@click.option(
+    "--stack",
+    "names",
+    metavar="NAME[@VERSION]",
+    multiple=True,
+    help="Judge what this stack would pick, too: nccl, ucx@1.18. Can be repeated.",
+)
+@click.option(
+    "--env-from",
+    metavar="PID|FILE",
+    help="Its variables instead of this process's: a running job's, or NAME=VALUE lines.",
+)
 @click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdict.")
 def command(
     reading: Reading,
@@ -63,6 +75,8 @@ def command(
     log_last: str | None,
     log_lines: int | None,
     pid: int | None,
+    names: tuple[str, ...],
+    env_from: str | None,
     exit_zero: bool,
 ) -> int:
     """The report on this host and the verdict.
@@ -79,10 +93,16 @@ def command(
         raise click.UsageError("--log-last is for a live host: a record has its own log")
     if pid and reading.identity.recorded:
         raise click.UsageError("--pid is for a live host: a record has its own processes")
+    from rdmadiag.cli.environment import with_environment
+    from rdmadiag.cli.stacks import chosen_stacks
+
+    stacks = chosen_stacks(names) if names else ()
     wanted = selectors(reading.devices)
     evidence = reading.evidence(depth=Depth(log_last, log_lines, pid, gid_scan_limit))
+    if env_from:
+        evidence = with_environment(evidence, env_from)
     try:
-        verdict = judge(evidence, wanted)
+        verdict = judge(evidence, wanted, stacks)
     except NoSuchDevice as error:
         raise Refused(str(error)) from error
     when = datetime.now(UTC)

@@ -47,7 +47,7 @@ def _number(value: str) -> int | None:
 def _gid_index(value: str) -> str | None:
     number = _number(value)
     if number is None:
-        return f"{value!r} is no number"
+        return f"{value!r} is no number: UCX refuses it, most others take it for row 0"
     if number < 0:
         return "below 0: the stack chooses for itself"
     if number > 255:
@@ -156,6 +156,14 @@ VARIABLES: Final = (
         "1 or 2: the RoCE version to choose. Default 2.",
         (),
         _GIDS,
+    ),
+    Variable(
+        "NCCL_IB_ROUTABLE_FLID_GID_INDEX",
+        "NCCL, RCCL",
+        "The row whose FLID, if it has one, routes between InfiniBand subnets. Default 1.",
+        (),
+        _GIDS,
+        _gid_index,
     ),
     Variable(
         "NCCL_IB_TIMEOUT",
@@ -288,6 +296,22 @@ VARIABLES: Final = (
         _GIDS,
         lambda value: None if value == "auto" else _gid_index(value),
     ),
+    Variable(
+        "UCX_IB_ROCE_SUBNETS",
+        "UCX",
+        "ADDRESS/BITS,…: GIDs of these subnets alone; ^ before the list leaves them out. 1.18 "
+        "and newer.",
+        ("an error beside UCX_IB_GID_INDEX, and where no GID fits",),
+        _GIDS,
+    ),
+    Variable(
+        "UCX_IB_FLID_ROUTE",
+        "UCX",
+        "y (default): the GID at 1 routes between InfiniBand subnets, if it has a FLID.",
+        (),
+        _GIDS,
+        _flag,
+    ),
     Variable("UCX_IB_TRAFFIC_CLASS", "UCX", "Traffic class of RoCE v2 packets: DSCP x 4."),
     Variable(
         "UCX_IB_PKEY",
@@ -380,6 +404,15 @@ VARIABLES: Final = (
         _gid_index,
     ),
     Variable("NVSHMEM_IB_ADDR_FAMILY", "NVSHMEM", "AF_INET or AF_INET6.", (), _GIDS, _family),
+    Variable(
+        "NVSHMEM_IB_ADDR_RANGE",
+        "NVSHMEM",
+        "ADDRESS/BITS: GIDs outside it are passed over when one is chosen.",
+        ("without a slash it crashes", "row 0 is never checked against it"),
+        _GIDS,
+        lambda value: None if "/" in value else f"{value!r} has no /BITS: NVSHMEM crashes",
+    ),
+    Variable("NVSHMEM_IB_ROCE_VERSION_NUM", "NVSHMEM", "1 or 2: the RoCE version. Default 2."),
     Variable("NVSHMEM_HCA_LIST", "NVSHMEM", "The devices to use, as NAME:PORT.", (), _DEVICES),
     Variable(
         "NVSHMEM_IB_ENABLE_IBGDA",
@@ -442,6 +475,27 @@ VARIABLES: Final = (
         _PIN,
         _GIDS,
         _gid_index,
+    ),
+    Variable(
+        "PSM3_ADDR_FMT",
+        "libfabric psm3",
+        "0 any, 3 InfiniBand, 4 IPv4, 6 IPv6: ports of another kind are left out.",
+        (),
+        _GIDS,
+    ),
+    Variable(
+        "PSM3_ADDR_PER_NIC",
+        "libfabric psm3",
+        "How many addresses each port must have. Default 1.",
+        ("a port with fewer is left out",),
+        _GIDS,
+    ),
+    Variable(
+        "PSM3_SUBNETS",
+        "libfabric psm3",
+        "Patterns of the subnets whose addresses are considered.",
+        (),
+        _GIDS,
     ),
     Variable("PSM3_*", "libfabric psm3", "A setting of the psm3 provider."),
 )

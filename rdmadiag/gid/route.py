@@ -21,22 +21,13 @@ The same of rows as `rdmadiag gids --json` prints them, here on Thunderbolt:
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final
 
 from rdmadiag.facts import GidEntry, Missing, Why
 from rdmadiag.gid.gid import Family, Gid, Scope
+from rdmadiag.gid.netdev import NetDevState, netdev_state
 from rdmadiag.gid.stacks import x_rdma
 from rdmadiag.ib import GidType, LinkLayer
-
-
-class NetDevState(StrEnum):
-    """What this network namespace says of the netdev that a GID names."""
-
-    UP = "up"
-    DOWN = "down"
-    ABSENT = "absent"  # the namespace has no netdev of this name
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +120,6 @@ def _infiniband(candidates: Sequence[GidEntry]) -> Route | NoRoute:
                 0, entry.gid, "InfiniBand routes by LID; GID 0 serves where a GRH is needed"
             )
     return NoRoute("InfiniBand routes by LID; GID 0 is empty")
-
-
-def netdev_state(entry: GidEntry, netdevs: Mapping[str, NetDevState]) -> NetDevState:
-    """The state of the netdev that `entry` names."""
-    if isinstance(entry.netdev, Missing):
-        return NetDevState.UNKNOWN
-    return netdevs.get(entry.netdev, NetDevState.UNKNOWN)
 
 
 def _ethernet(

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
+from rdmadiag.gid.c_number import has_number, strtol
+
 LIMIT: Final = 256
 """Names in one variable that are looked at."""
 
@@ -142,9 +144,19 @@ def choice(environment: Mapping[str, str], variable: str | None) -> Choice | Non
     return PARSERS[variable](variable, environment[variable])
 
 
-def parse_index(value: str) -> int | None:
-    """A row's number; None for "auto", -1, or what is no number: the program then chooses."""
-    text = value.strip()
-    if not (text.isascii() and text.isdigit()) or len(text) > 6:
+_CHECKED: Final = ("UCX_IB_GID_INDEX", "OMPI_MCA_btl_openib_gid_index")
+"""Programs that refuse what is no number, or know words; the others take a word for 0."""
+
+
+def parse_index(value: str, variable: str = "") -> int | None:
+    """A row's number as the program reads it; None where it then chooses by itself.
+
+    To most of them "auto" is 0, which is a row: see rdmadiag.gid.c_number.
+    """
+    if not value or (variable in _CHECKED and not has_number(value)):
         return None
-    return int(text)
+    index = strtol(value)
+    return index if index is not None and 0 <= index < _MOST else None
+
+
+_MOST: Final = 10**6

@@ -1,13 +1,14 @@
 """GID tables as documents print them: the rows, the route, and what stacks would pick."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from rdmadiag.facts import GidEntry, Missing
 from rdmadiag.gid.gid import Family, Scope
-from rdmadiag.gid.route import NetDevState, Route, netdev_state
+from rdmadiag.gid.netdev import NetDevState, netdev_state
+from rdmadiag.gid.pick import Pick
+from rdmadiag.gid.route import Route
 from rdmadiag.gid.stacks import x_rdma
-from rdmadiag.gid.stacks.pick import Pick
 from rdmadiag.ib import GidType, LinkLayer, PortState
 from rdmadiag.preflight.reconcile import DeviceView, PortView, Protocol
 
@@ -55,16 +56,22 @@ class Table:
     stacks: tuple[Pick, ...]
 
 
-def tables(devices: Iterable[DeviceView]) -> tuple[Table, ...]:
-    """One table a port, in the devices' order."""
-    return tuple(_table(port) for device in devices for port in device.ports)
+def tables(
+    devices: Iterable[DeviceView], stacks: Callable[[PortView], tuple[Pick, ...]] | None = None
+) -> tuple[Table, ...]:
+    """One table a port, in the devices' order; without `stacks`, x/rdma is the only one."""
+    ask = stacks or _x_rdma
+    return tuple(_table(port, ask(port)) for device in devices for port in device.ports)
 
 
-def _table(port: PortView) -> Table:
-    gids = port.gids
-    known = not isinstance(gids, Missing)
-    entries = gids.entries if not isinstance(gids, Missing) else ()
+def _x_rdma(port: PortView) -> tuple[Pick, ...]:
     layer = LinkLayer.UNSPECIFIED if isinstance(port.link_layer, Missing) else port.link_layer
+    return () if isinstance(port.gids, Missing) else (x_rdma.pick(port.gids.entries, layer),)
+
+
+def _table(port: PortView, stacks: tuple[Pick, ...]) -> Table:
+    gids = port.gids
+    entries = gids.entries if not isinstance(gids, Missing) else ()
     route = port.route
     return Table(
         device=port.device,
@@ -83,7 +90,7 @@ def _table(port: PortView) -> Table:
             else None
         ),
         no_route=None if isinstance(route, Route) else route.reason,
-        stacks=(x_rdma.pick(entries, layer),) if known else (),
+        stacks=stacks,
     )
 
 

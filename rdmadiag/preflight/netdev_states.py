@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from rdmadiag.facts import GidTable, Missing, Why
 from rdmadiag.gid.gid import Family, Scope
-from rdmadiag.gid.route import NetDevState
+from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.preflight.evidence import LINUX_ONLY, Evidence
 
 if TYPE_CHECKING:

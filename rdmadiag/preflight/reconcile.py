@@ -17,7 +17,8 @@ from rdmadiag.facts import (
     Why,
     present,
 )
-from rdmadiag.gid.route import NetDevState, NoRoute, Route, netdev_state, select_route_gid
+from rdmadiag.gid.netdev import NetDevState, netdev_state
+from rdmadiag.gid.route import NoRoute, Route, select_route_gid
 from rdmadiag.gid.scan import route_gid_scan_limit
 from rdmadiag.ib import (
     THUNDERBOLT_TRANSPORT,

@@ -26,7 +26,8 @@ from typing import Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.macos import LogFacts, failed_rtr_log_line
-from rdmadiag.gid.route import NetDevState, Route
+from rdmadiag.gid.netdev import NetDevState
+from rdmadiag.gid.route import Route
 from rdmadiag.ib import NO_LID, LinkLayer, PortState
 from rdmadiag.preflight.access import (
     Library,

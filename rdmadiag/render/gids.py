@@ -7,7 +7,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from rdmadiag.facts import Missing
-from rdmadiag.gid.route import NetDevState
+from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.ib import GidType
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.gid_tables import Row, Table

@@ -37,6 +37,8 @@ ENVIRONMENT: Final = (
     "NVSHMEM_HCA_",
     "NVSHMEM_IB_",
     "OMPI_MCA_btl_openib_",
+    "PSM3_ADDR_",
+    "PSM3_SUBNETS",
     "RDMAV_",
     "UCX_",
 )

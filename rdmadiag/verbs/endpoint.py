@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from rdmadiag.gid.gid import Gid, Scope
+from rdmadiag.gid import reach
+from rdmadiag.gid.gid import Gid
+from rdmadiag.gid.reach import Mismatch
 from rdmadiag.ib import GidType, LinkLayer, PortState, QpType
 
 PROTOCOL: Final = "rdmadiag-pingpong"
@@ -205,14 +207,6 @@ def _gid(value: Any) -> Gid:
 # --- whether the two fit ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Mismatch:
-    """Why these two ends cannot talk."""
-
-    code: str
-    text: str
-
-
 def mismatches(local: Endpoint, remote: Endpoint) -> tuple[Mismatch, ...]:
     """Everything that would make RTR or the exchange fail, seen from `local`."""
     return (
@@ -243,38 +237,11 @@ def _link(local: Endpoint, remote: Endpoint) -> Iterator[Mismatch]:
 def _addresses(local: Endpoint, remote: Endpoint) -> Iterator[Mismatch]:
     if local.link_layer is LinkLayer.INFINIBAND or local.gid is None or remote.gid is None:
         return
-    if GidType.ROCE_V1 in (local.gid_type, remote.gid_type) and local.gid_type != remote.gid_type:
-        yield Mismatch(
-            "gid_type_mismatch", f"this end's GID is {local.gid_type}, the peer's {remote.gid_type}"
-        )
-    if local.gid.family is not remote.gid.family:
-        yield Mismatch(
-            "address_family_mismatch",
-            f"this end's GID is {local.gid.family} ({local.gid}), "
-            f"the peer's {remote.gid.family} ({remote.gid})",
-        )
-    elif _cannot_route(local, remote):
-        yield Mismatch(
-            "subnet_mismatch",
-            f"{local.gid} and {remote.gid} are in different subnets, and no router passes "
-            f"{'RoCE v1' if local.gid_type is GidType.ROCE_V1 else 'link-local addresses'}",
-        )
-
-
-def _cannot_route(local: Endpoint, remote: Endpoint) -> bool:
-    """Whether two addresses of one family are sure not to reach each other."""
-    assert local.gid is not None
-    assert remote.gid is not None
-    scopes = {local.gid.scope, remote.gid.scope}
-    if len(scopes) > 1 and Scope.LINK_LOCAL in scopes:
-        return True
-    if local.gid_type is not GidType.ROCE_V1 or local.prefix_length is None:
-        return False
-    # RoCE v1 is an Ethernet frame without IP: it stays in its broadcast domain.
-    offset = 96 if local.gid.is_ipv4_mapped else 0
-    bits = 128 - offset - local.prefix_length
-    ours, theirs = (int.from_bytes(end.raw) >> max(0, bits) for end in (local.gid, remote.gid))
-    return ours != theirs
+    ours, theirs = (
+        reach.Address(gid, end.gid_type, end.prefix_length)
+        for gid, end in ((local.gid, local), (remote.gid, remote))
+    )
+    yield from reach.mismatches(ours, theirs)
 
 
 def _agreement(local: Endpoint, remote: Endpoint) -> Iterator[Mismatch]:

@@ -9,9 +9,10 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
+from rdmadiag.gid.reach import Mismatch
 from rdmadiag.verbs import endpoint
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
-from rdmadiag.verbs.endpoint import Endpoint, Inbox, Mismatch, ProtocolError
+from rdmadiag.verbs.endpoint import Endpoint, Inbox, ProtocolError
 
 _CHUNK: Final = 16 * 1024
 _GOODBYE_SECONDS: Final = 1.0  # to tell the peer what failed

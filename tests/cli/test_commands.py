@@ -118,7 +118,7 @@ def test_the_json_names_that_programs_rely_on(rdmadiag: Rdmadiag) -> None:
     }
     assert set(port["route"]) == {"index", "gid", "reason"}
     assert port["route"]["index"] == 3
-    assert set(port["stacks"][0]) == {"stack", "version", "index", "why", "problem"}
+    assert {"stack", "version", "index", "why", "problem"} <= set(port["stacks"][0])
     assert (port["stacks"][0]["stack"], port["stacks"][0]["index"]) == ("x-rdma", 2)
     devices = rdmadiag("devices", "--json", "--sample", "container-without-uverbs").document
     (device,) = devices["devices"]

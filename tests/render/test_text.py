@@ -10,17 +10,20 @@ from rich.console import Console
 from lab.machine import V1, V2, GidRow, Machine
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, Why
+from rdmadiag.gid.registry import chosen
 from rdmadiag.ib import LinkLayer, PortState
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.gid_tables import tables
 from rdmadiag.preflight.inventory import inventory
 from rdmadiag.preflight.judge import judge
 from rdmadiag.preflight.reconcile import devices
+from rdmadiag.preflight.stack_picks import made_for, picks
 from rdmadiag.preflight.unshown import without_ports
 from rdmadiag.render import devices as devices_text
 from rdmadiag.render import gids as gids_text
 from rdmadiag.render import preflight as preflight_text
 from rdmadiag.render.console import console
+from rdmadiag.render.stacks import show_stacks
 
 WIDTHS = (80, 140)
 NO_SYSFS = Evidence(sysfs=Missing(Why.DENIED, "EACCES"))
@@ -272,3 +275,50 @@ def test_what_a_host_wrote_cannot_steer_the_terminal(capsys: pytest.CaptureFixtu
     assert "\x1b" not in out
     assert "\x07" not in out
     assert "x\\x1b[2Jy" in out
+
+
+# --- what stacks would pick ------------------------------------------------------------------
+
+
+def explained(machine: Machine, width: int, *names: str) -> str:
+    to, out = paper(width)
+    evidence = machine.evidence()
+    views = devices(evidence)
+    listed = tables(views, lambda port: picks(port, made_for(chosen(names), port), {}))
+    show_stacks(listed, without_ports(views, evidence), evidence, to)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_disagreements_come_first_and_those_that_agree_are_one_line(width: int) -> None:
+    lines = explained(roce_host(), width).splitlines()
+    assert "not all agree on the route GID, index 3" in lines[0]
+    assert lines[1] == "  fail"
+    agreeing = [number for number, line in enumerate(lines) if line.startswith("  index 3: ")]
+    others = [number for number, line in enumerate(lines) if line.startswith("      NCCL ≤2.20")]
+    assert len(agreeing) == len(others) == 1
+    assert others[0] < agreeing[0]
+    assert "NCCL but ≤2.20" in " ".join(line.strip() for line in lines[agreeing[0] :])
+    pasted = [line for line in lines if line.startswith("    export ")]
+    assert "    export NCCL_IB_GID_INDEX=3   # NCCL ≤2.20" in pasted
+
+
+def test_a_port_that_all_leave_out_says_why() -> None:
+    text = explained(roce_host().with_port(gids={}), 100, "ucx", "psm3")
+    assert "no route GID, every GID of the port is empty" in text
+    assert "leave the port out" in text
+    assert "row 0 is empty" in text
+
+
+def test_what_could_not_be_read_is_no_agreement() -> None:
+    to, out = paper(100)
+    show_stacks((), {"mlx5_0": "no port"}, NO_SYSFS, to)
+    show_stacks((), {}, NO_SYSFS, to)
+    text = out.getvalue()
+    assert "mlx5_0  no port" in text
+    assert "no GID table: " in text
+
+
+def test_a_protocol_without_gids_has_no_stacks() -> None:
+    machine = roce_host().with_device(node_type="4: RNIC", protocol="iw")
+    assert "iWARP connects by rdma_cm" in explained(machine, 100)

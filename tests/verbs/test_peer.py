@@ -19,10 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmadiag.gid.gid import Gid
+from rdmadiag.gid.reach import Mismatch
 from rdmadiag.ib import GidType, LinkLayer, PortState, QpType
 from rdmadiag.verbs import endpoint
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
-from rdmadiag.verbs.endpoint import Endpoint, Mismatch, ProtocolError, frame
+from rdmadiag.verbs.endpoint import Endpoint, ProtocolError, frame
 from rdmadiag.verbs.peer import Mismatched, NoPeer, Peer, PeerFailed, PeerLost, connect, listen
 
 HERE = Endpoint(

@@ -13,7 +13,7 @@ from rdmadiag.explain.log.account import Account, Failure, LikelyCause
 from rdmadiag.facts import GidEntry, Missing
 from rdmadiag.facts.pingpong import Stage
 from rdmadiag.gid.gid import Scope
-from rdmadiag.gid.route import NetDevState, netdev_state
+from rdmadiag.gid.netdev import NetDevState, netdev_state
 from rdmadiag.ib import GidType
 from rdmadiag.preflight.reconcile import DeviceView, PortView
 from rdmadiag.preflight.verdict import Finding, Severity
@@ -34,9 +34,11 @@ CONFIRMED_BY: Final[dict[str, frozenset[str]]] = {
         "firmware-silent": "provider-wedged device-unhealthy-in-log",
         "gdr-off": "gpu-memory-unreachable",
         "gid-does-not-route": "no-usable-gid route-netdev-down route-netdev-absent route-fallback "
-        "gid-link-local-only gid-v1-only env-gid-index",
+        "gid-link-local-only gid-v1-only env-gid-index stack-gid-unfit stack-wants-ipv4 "
+        "mooncake-prefers-ipv6",
         "gid-index-or-family": "env-gid-index",
-        "gid-row-empty": "no-usable-gid",
+        "gid-row-empty": "no-usable-gid stack-uses-empty-gid stack-finds-no-gid "
+        "mooncake-stops-at-empty-row",
         "interface-down": "route-netdev-down",
         "ipv6-only": "gid-ipv6-only",
         "iwarp-needs-rdma-cm": "iwarp-device",
@@ -77,6 +79,9 @@ _PATH: Final = frozenset({Stage.RTR, Stage.RTS, Stage.DATA, Stage.CONNECT})
 _MAKING: Final = frozenset({Stage.REG_MR, Stage.CREATE_CQ, Stage.CREATE_QP})
 EXPLAINS: Final[dict[str, tuple[frozenset[Stage], str]]] = {
     "no-usable-gid": (_PATH, "gid-row-empty"),
+    "stack-uses-empty-gid": (_PATH, "gid-row-empty"),
+    "stack-wants-ipv4": (_PATH, "gid-does-not-route"),
+    "stack-gid-unfit": (_PATH, "gid-does-not-route"),
     "route-netdev-absent": (_PATH, "netdev-in-other-netns"),
     "route-netdev-down": (_PATH, "interface-down"),
     "link-not-up": (_PATH, "link-lost"),

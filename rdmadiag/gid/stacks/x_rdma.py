@@ -1,20 +1,28 @@
-"""x/rdma of tmc/apple: SelectRouteGID. Made for Thunderbolt; it knows no GID types.
+"""x/rdma of tmc/apple: the first IPv4-mapped entry of the first eight, else index 1.
 
-Rule (tmc/apple x/rdma/policy.go at v0.6.10): an explicit index must name a non-zero
-entry. Otherwise, over the first MaxRouteGIDScan entries: never index 0 on Thunderbolt;
-the first IPv4-mapped entry; then index 1; then, off Thunderbolt, the first non-zero one.
+SelectRouteGID is made for Thunderbolt and knows no GID types. An explicit index must name a
+non-zero entry. Otherwise, over the first MaxRouteGIDScan entries: never index 0 on
+Thunderbolt; the first IPv4-mapped entry; then index 1; then, off Thunderbolt, the first
+non-zero one. On RoCE that is the v1 twin of the entry to use.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
-from rdmadiag.facts import GidEntry
+from rdmadiag.facts import GidEntry, Missing, Why
+from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.scan import MAX_ROUTE_GID_SCAN
-from rdmadiag.gid.stacks.pick import Pick
-from rdmadiag.ib import GidType, LinkLayer
-
-STACK: Final = "x-rdma"
-VERSION: Final = "0.6"
+from rdmadiag.gid.slots import SlotTable, slot_table
+from rdmadiag.gid.stack import (
+    LINUX,
+    THUNDERBOLT,
+    Answer,
+    Environment,
+    Stack,
+    Version,
+    complete,
+)
+from rdmadiag.ib import LinkLayer
 
 
 def select(entries: Sequence[GidEntry], link_layer: LinkLayer) -> GidEntry | None:
@@ -54,13 +62,37 @@ def refusal(entries: Sequence[GidEntry], link_layer: LinkLayer) -> str:
     return f"no GID among the first {MAX_ROUTE_GID_SCAN}"
 
 
-def pick(entries: Sequence[GidEntry], link_layer: LinkLayer) -> Pick:
-    """The rule's answer, with what is wrong with it on this port."""
-    chosen = select(entries, link_layer)
+def rule(table: SlotTable, environment: Environment) -> Answer:
+    """The same as a stack's rule; it reads no variable."""
+    entries = [
+        GidEntry(index, slot.gid, slot.type or _UNKNOWN, slot.netdev or _UNKNOWN)
+        for index, slot in table.entries
+        if slot.gid is not None
+    ]
+    chosen = select(entries, table.link_layer)
     if chosen is None:
-        why = refusal(entries, link_layer)
-        return Pick(STACK, VERSION, None, why, "refuses to attempt RTR")
-    problem = None
-    if chosen.type is GidType.ROCE_V1:
-        problem = "RoCE v1: not routable, and deaf to a peer that uses RoCE v2"
-    return Pick(STACK, VERSION, chosen.index, explain(chosen), problem)
+        why = refusal(entries, table.link_layer)
+        return Answer(None, why, Outcome.FAILS, problem="refuses to attempt RTR")
+    return Answer(chosen.index, explain(chosen))
+
+
+_UNKNOWN: Final = Missing(Why.NOT_COLLECTED)
+
+STACKS: Final = (
+    Stack(
+        name="x-rdma",
+        title="x/rdma",
+        source="tmc/apple@9ad20fd5 x/rdma/policy.go",
+        versions=(Version("0.6", rule, since=(0, 6)),),
+        link_layers=LINUX | THUNDERBOLT,
+        option="SelectRouteGID's preferred index",
+    ),
+)
+
+
+def pick(entries: Sequence[GidEntry], link_layer: LinkLayer) -> Pick:
+    """The rule's answer on a table of which no more is known, on any link layer."""
+    (stack,) = STACKS
+    length = entries[-1].index + 1 if entries else 0
+    table = slot_table("", 0, link_layer, entries, length)
+    return complete(rule(table, {}), stack, stack.versions[0], table)

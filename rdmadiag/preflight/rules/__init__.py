@@ -46,6 +46,10 @@ def _variables(case: Case) -> bool:
     return not isinstance(process, Missing) and bool(process.environment)
 
 
+def _stacks(case: Case) -> bool:
+    return bool(case.stacks)
+
+
 def _gpus(case: Case) -> bool:
     system = case.evidence.system
     return not isinstance(system, Missing) and bool(system.gpus.functions)
@@ -68,6 +72,7 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("thunderbolt_address", _mac),
     ("thunderbolt_resources", _mac),
     ("gids", _always),
+    ("stacks", _stacks),
     ("environment", _variables),
     ("netdevs", _netdevs),
     ("speed", _linux_devices),

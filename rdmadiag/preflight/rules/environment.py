@@ -116,7 +116,7 @@ def env_gid_index(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """One finding a variable; InfiniBand routes by LID, and does not ask for it."""
     environment = _environment(case)
     for variable, chooser in GID_INDEXES.items():
-        index = parse_index(environment.get(variable, ""))
+        index = parse_index(environment.get(variable, ""), variable)
         if index is None:
             continue
         chosen = choice(environment, chooser)

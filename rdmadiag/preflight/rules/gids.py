@@ -5,7 +5,8 @@ from typing import Final
 
 from rdmadiag.facts import GidEntry, Missing
 from rdmadiag.gid.gid import Family, Scope
-from rdmadiag.gid.route import NetDevState, NoRoute, Route, select_route_gid
+from rdmadiag.gid.netdev import NetDevState
+from rdmadiag.gid.route import NoRoute, Route, select_route_gid
 from rdmadiag.ib import GidType, LinkLayer
 from rdmadiag.preflight.reconcile import PortView, Protocol
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule, seen

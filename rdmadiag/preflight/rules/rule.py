@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rdmadiag.facts import Missing
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.reconcile import DeviceView, PortView
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+
+if TYPE_CHECKING:  # imported where `--stack` asks for one
+    from rdmadiag.gid.registry import Chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +20,7 @@ class Case:
     evidence: Evidence
     devices: tuple[DeviceView, ...]
     selected: bool = False  # the user named devices; an unused port is then no longer plausible
+    stacks: "tuple[Chosen, ...]" = ()  # those that the user named
 
     @property
     def ports(self) -> Iterator[tuple[DeviceView, PortView]]:

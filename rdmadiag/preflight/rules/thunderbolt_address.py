@@ -7,7 +7,8 @@ from typing import Final
 
 from rdmadiag.facts import GidTable, Missing, present
 from rdmadiag.facts.macos import MacInterface
-from rdmadiag.gid.route import NetDevState, Route
+from rdmadiag.gid.netdev import NetDevState
+from rdmadiag.gid.route import Route
 from rdmadiag.preflight.cabling import (
     TN3205,
     Cabling,

@@ -545,7 +545,8 @@ def test_with_a_device_selected_the_others_are_not_called_absent() -> None:
         ("MORI_IB_GID_INDEX", "9", "critical", ""),
         ("MSCCLPP_IB_GID_INDEX", "9", "critical", ""),
         ("OMPI_MCA_btl_openib_gid_index", "9", "critical", ""),
-        ("NCCL_IB_GID_INDEX", "three", None, ""),
+        ("NCCL_IB_GID_INDEX", "three", "warn", "RoCE v1"),  # strtoll of a word is 0
+        ("OMPI_MCA_btl_openib_gid_index", "three", None, ""),
     ],
 )
 def test_a_variable_that_names_a_row(

@@ -1,0 +1,39 @@
+"""--env-from PID|FILE."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from rdmadiag.cli.exits import Refused
+from rdmadiag.facts import Missing, Why
+from rdmadiag.host import LiveHost
+from rdmadiag.preflight.evidence import Evidence
+
+
+def environment_from(text: str) -> Mapping[str, str]:
+    """The variables of a process of this machine, or of a file. Refused with the reason."""
+    from rdmadiag.sources.environment import read_env_file, read_environment
+
+    is_pid = text.isascii() and text.isdigit()
+    host = LiveHost()
+    found = read_environment(host, text) if is_pid else read_env_file(host, text)
+    if not isinstance(found, Missing):
+        return found
+    if is_pid and found.why is Why.ABSENT:
+        raise Refused(f"--env-from {text}: no such process (a file of that name is ./{text})")
+    if is_pid and found.why is Why.DENIED:
+        raise Refused(f"--env-from {text}: its environment may be read by its user or root alone")
+    raise Refused(f"--env-from {text}: {found.detail or found.why}")
+
+
+def with_environment(evidence: Evidence, text: str) -> Evidence:
+    """The evidence as if the process that was looked at had those variables.
+
+    Only those that a report carries anyway: others may hold secrets.
+    """
+    from rdmadiag.sources.process import ENVIRONMENT
+
+    found = environment_from(text)
+    if isinstance(evidence.process, Missing):
+        raise Refused(f"--env-from {text}: nothing is known of the process ({evidence.process})")
+    kept = {name: value for name, value in sorted(found.items()) if name.startswith(ENVIRONMENT)}
+    return replace(evidence, process=replace(evidence.process, environment=kept))

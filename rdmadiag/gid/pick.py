@@ -1,0 +1,41 @@
+"""The answer of one stack's rule for one port."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rdmadiag.gid.gid import Scope
+from rdmadiag.ib import GidType
+
+
+class Outcome(StrEnum):
+    """What a stack does on a port."""
+
+    ENTRY = "entry"  # uses a row that is not empty
+    EMPTY = "empty"  # uses a row that is empty: RTR fails
+    OUTSIDE = "outside"  # uses an index that the table does not have
+    LID = "lid"  # InfiniBand: addresses the peer by LID
+    FAILS = "fails"  # ends with an error of its own
+    DROPS_PORT = "drops_port"  # leaves the port out, often without a word
+    NOT_USED = "not_used"  # the port is not among those that it is told to use
+    UNSUPPORTED = "unsupported"  # it is not made for this link layer
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Which index a stack would use for a port, and what speaks against it."""
+
+    stack: str  # "x-rdma"
+    version: str  # the range of versions that the rule holds for
+    index: int | None  # None: the stack picks none
+    why: str  # the step of the rule that decided
+    problem: str | None  # what will go wrong with it, if anything
+    outcome: Outcome = Outcome.ENTRY
+    gid: str | None = None  # the row's; None where it is empty, or there is none
+    type: GidType | None = None
+    scope: Scope | None = None
+    netdev: str | None = None
+    agrees: bool | None = None  # with the route GID; None where there is none to agree with
+    advertised_index: int | None = None  # of the GID told to the peer, where it is another
+    pinned_by: str | None = None  # the variable that named the index
+    assumed: tuple[str, ...] = ()  # what the rule depends on and was not looked at
+    source: str = ""  # "owner/repository@commit path": where the rule was read

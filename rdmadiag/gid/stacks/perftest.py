@@ -1,0 +1,93 @@
+"""perftest (ib_send_lat, ib_write_bw, …): by LID on InfiniBand; else the best score.
+
+`-x INDEX` is taken unchecked. Without it, on Ethernet, each row that is not empty scores 100
+for the wanted family (IPv4; `--ipv6` inverts), 10 if it is not link-local (fe80::/10,
+169.254.0.0/16), 2 for RoCE v2 or 1 for v1; the highest wins, the lowest index of equals.
+
+Before 26.04.17 (most distributions): from row 1 on and with 0 as the one to beat, an IPv4
+row takes over from one that is not; otherwise a v2 row from a v1 row, whatever their
+families; no comparison where either is empty. It may end on 0 or on an empty row.
+
+With `-R`, rdma_cm chooses, and the header shows the first index with the same bytes, which
+can be the v1 twin of the row in use.
+"""
+
+from typing import Final
+
+from rdmadiag.gid.gid import Family
+from rdmadiag.gid.slots import Slot, SlotTable
+from rdmadiag.gid.stack import Answer, Environment, Stack, Version, by_lid, fails
+from rdmadiag.ib import GidType
+
+_FAMILY, _SCOPE = 100, 10
+_TYPE_RATE: Final = {GidType.ROCE_V2: 2, GidType.ROCE_V1: 1}
+_BY_LID: Final = "InfiniBand: by LID unless -x is given"
+
+
+def newer(table: SlotTable, environment: Environment) -> Answer:
+    """compute_gid_score."""
+    if table.is_infiniband:
+        return by_lid(_BY_LID)
+    best, chosen = -1, -1
+    for index, slot in table.entries:
+        score = _score(slot)
+        if score > best and table.is_inside(index):
+            best, chosen = score, index
+    if chosen < 0:
+        return fails("every row is empty")
+    slot = table.at(chosen)
+    words = [
+        "IPv4" if best >= _FAMILY else "no IPv4",
+        "routable" if best % _FAMILY >= _SCOPE else "link-local",
+        "RoCE v2" if slot.is_v2 else "RoCE v1" if slot.is_v1 else "unknown type",
+    ]
+    return Answer(chosen, f"highest score, {best}: {', '.join(words)}")
+
+
+def _score(slot: Slot) -> int:
+    link_local = slot.ipv4_octets == (169, 254) if slot.is_ipv4 else slot.is_link_local_10
+    rate = 0 if slot.type is None else _TYPE_RATE.get(slot.type, 0)
+    # ipv6_addr_v4mapped of perftest takes IPv4 multicast for IPv4 as well.
+    return _FAMILY * (slot.family is Family.IPV4) + _SCOPE * (not link_local) + rate
+
+
+def older(table: SlotTable, environment: Environment) -> Answer:
+    """get_best_gid_index of 57927ab's parent."""
+    if table.is_infiniband:
+        return by_lid(_BY_LID)
+    rows = table.rows
+    if not rows:
+        return Answer(0, "the table has no rows")
+    current, step = 0, "no row is better than row 0"
+    for index, rival in table.entries:
+        if not 0 < index < len(rows):
+            continue
+        held = rows[current]
+        if rival.family is Family.IPV4 and held.family is not Family.IPV4:
+            current, step = index, "first IPv4 row"
+        elif not held.is_empty and _rate(rival) > _rate(held):
+            current, step = index, "first row that is RoCE v2, after a v1 row"
+    return Answer(current, step)
+
+
+def _rate(slot: Slot) -> int:
+    return -1 if slot.type is None else _TYPE_RATE.get(slot.type, -1)
+
+
+STACKS: Final = (
+    Stack(
+        name="perftest",
+        title="perftest",
+        source="linux-rdma/perftest@00b55b66 src/perftest_communication.c",
+        versions=(
+            Version("≥26.04.17", newer, since=(26, 4, 17)),
+            Version(
+                "<26.04.17",
+                older,
+                until=(26, 4, 17),
+                source="linux-rdma/perftest@57927ab^ src/perftest_communication.c",
+            ),
+        ),
+        option="ib_send_lat -x INDEX",
+    ),
+)

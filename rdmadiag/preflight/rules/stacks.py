@@ -1,0 +1,397 @@
+"""What the stacks that were asked for (`--stack`) would do on this host's active ports."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+from rdmadiag.facts import Missing
+from rdmadiag.gid.gid import Family
+from rdmadiag.gid.pick import Outcome, Pick
+from rdmadiag.gid.registry import Chosen
+from rdmadiag.gid.route import Route
+from rdmadiag.gid.stack import Stack, Version
+from rdmadiag.ib import GidType
+from rdmadiag.preflight.environment import GID_INDEXES, parse_index
+from rdmadiag.preflight.reconcile import PortView, Protocol
+from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule, seen
+from rdmadiag.preflight.stack_environment import NoVariable, setting
+from rdmadiag.preflight.stack_picks import BY_GID, made_for, picks, variables
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+
+_NCCL_SCAN: Final = ("nccl", "rccl", "nvshmem", "deepep")
+_MOONCAKE: Final = "mooncake"
+_HOLE: Final = "the scan ends there"
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One stack on one port."""
+
+    stack: Stack
+    version: Version
+    port: PortView
+    pick: Pick
+
+    @property
+    def name(self) -> str:
+        any_version = self.version.name == "any"
+        return self.stack.title if any_version else f"{self.stack.title} {self.version.name}"
+
+
+def _environment(case: Case) -> Mapping[str, str]:
+    found = variables(case.evidence)
+    return {} if isinstance(found, Missing) else found
+
+
+def _ports(case: Case) -> Iterator[PortView]:
+    for _, port in case.ports:
+        if port.is_active and port.protocol in BY_GID and isinstance(port.route, Route):
+            yield port
+
+
+def _every(case: Case) -> Iterator[_Asked]:
+    """Each rule of each stack on each port."""
+    found = variables(case.evidence)
+    for port in _ports(case):
+        asked = made_for(case.stacks, port)
+        for (stack, version), pick in zip(asked, picks(port, asked, found), strict=True):
+            yield _Asked(stack, version, port, pick)
+
+
+def _newest(case: Case) -> Iterator[_Asked]:
+    """The newest range that was asked for; JACCL has rules of its own."""
+    seen_on: set[tuple[str, str]] = set()
+    for each in _every(case):
+        key = (each.stack.name, each.port.name)
+        if key not in seen_on and each.port.protocol is not Protocol.THUNDERBOLT:
+            seen_on.add(key)
+            # env-gid-index speaks of a row that the stack's own variable names.
+            if each.pick.pinned_by is None or not _is_own_pin(each):
+                yield each
+
+
+def _is_own_pin(each: _Asked) -> bool:
+    return each.stack.pin is not None and each.pick.pinned_by == each.stack.pin.variable
+
+
+def _proofs(each: _Asked) -> tuple[Proof, ...]:
+    """The row that it picks, and its type; of one that picks none, row 0."""
+    index = 0 if each.pick.index is None else each.pick.index
+    gids = each.port.gids
+    entries = () if isinstance(gids, Missing) else gids.entries
+    entry = next((row for row in entries if row.index == index), None)
+    proofs = [port_attribute(each.port, f"gids/{index}", entry.gid if entry else "empty")]
+    if entry and not isinstance(entry.type, Missing) and each.port.protocol is Protocol.ROCE:
+        word = "RoCE v2" if entry.type is GidType.ROCE_V2 else "IB/RoCE v1"
+        proofs.append(port_attribute(each.port, f"gid_attrs/types/{index}", word))
+    return tuple(proofs)
+
+
+def _remedy(each: _Asked, case: Case) -> tuple[str, ...]:
+    """What makes this stack use the route GID of this port."""
+    route = each.port.route
+    chosen: Chosen = (each.stack, each.version)
+    show = f"rdmadiag gids --stack {each.stack.name} --device {each.port.device}:{each.port.number}"
+    if not isinstance(route, Route):
+        return (show,)
+    try:
+        return (*setting(chosen, (each.port,), _environment(case)).lines, show)
+    except NoVariable:
+        option = (each.stack.option or "").replace("INDEX", str(route.index))
+        return (f"# {each.stack.title}: {option}", show)
+
+
+def _speak(speaker: Speaker, case: Case, words: Callable[[_Asked], str]) -> Iterator[Finding]:
+    for each in _newest(case):
+        if _code(each) == speaker.code:
+            yield speaker.finding(
+                words(each),
+                device=each.port.device,
+                port=each.port.number,
+                evidence=_proofs(each),
+                remedy=_remedy(each, case),
+            )
+
+
+def _code(each: _Asked) -> str | None:
+    """The one rule that speaks of a pick; a pick has one finding at most."""
+    pick = each.pick
+    if pick.outcome is Outcome.DROPS_PORT:
+        return "stack-drops-port"
+    if each.stack.name == _MOONCAKE and _HOLE in pick.why:
+        return "mooncake-stops-at-empty-row"
+    if pick.outcome is Outcome.FAILS:
+        return "stack-finds-no-gid"
+    if each.stack.name in _NCCL_SCAN and pick.agrees is False and not _has_ipv4(each.port):
+        return "stack-wants-ipv4"
+    if pick.outcome in (Outcome.EMPTY, Outcome.OUTSIDE):
+        return "stack-uses-empty-gid"
+    if each.stack.name == _MOONCAKE and pick.agrees is False and _prefers_ipv6(each):
+        return "mooncake-prefers-ipv6"
+    return "stack-gid-unfit" if pick.problem else None
+
+
+def _has_ipv4(port: PortView) -> bool:
+    entries = () if isinstance(port.gids, Missing) else port.gids.entries
+    return any(entry.gid.is_ipv4_mapped for entry in entries)
+
+
+def _prefers_ipv6(each: _Asked) -> bool:
+    entry = each.port.route_entry
+    return (
+        entry is not None
+        and entry.gid.family is Family.IPV4
+        and each.pick.gid is not None
+        and not each.pick.gid.startswith("::ffff:")
+    )
+
+
+@rule(
+    "stack-gid-unfit",
+    Severity.WARN,
+    "A stack would use a GID that is not fit",
+    "By its rule and with the variables of this process, the stack takes a row of another type, "
+    "family or scope than the best one: RoCE v1, link-local, or of a netdev that is down or "
+    "elsewhere. What counts is type, family and scope at both ends, not the number of the row.",
+    ("https://github.com/NVIDIA/nccl/issues/426",),
+    remedy=("export NCCL_IB_GID_INDEX=INDEX", "rdmadiag gids --explain"),
+)
+def stack_gid_unfit(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """There is a row, and there is a better one."""
+    yield from _speak(
+        speaker,
+        case,
+        lambda each: (
+            f"{each.name} would use GID {each.pick.index} of {each.port.name}: {each.pick.problem}"
+        ),
+    )
+
+
+@rule(
+    "stack-uses-empty-gid",
+    Severity.CRITICAL,
+    "A stack would use an empty row",
+    "By its rule the stack takes a row that is empty or that the table does not have: RTR fails. "
+    "Many take row 0 without a look where they find nothing better.",
+    ("https://github.com/NVIDIA/nccl/issues/1573",),
+    remedy=("export NCCL_IB_GID_INDEX=INDEX", "rdmadiag gids --explain"),
+)
+def stack_uses_empty_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """A zero GID, silently."""
+    yield from _speak(
+        speaker,
+        case,
+        lambda each: (
+            f"{each.name} would use GID {each.pick.index} of {each.port.name}, "
+            f"which is empty ({each.pick.why})"
+        ),
+    )
+
+
+@rule(
+    "stack-drops-port",
+    Severity.CRITICAL,
+    "A stack would leave the port out",
+    "UCX looks at row 0, or at the row that UCX_IB_GID_INDEX names, before it chooses: where that "
+    "is empty the port is left out, and another port or TCP is used without a word. psm3 leaves "
+    "out a port without a RoCE v2 row that this network namespace has the address of.",
+    ("https://github.com/openucx/ucx/issues/10939",),
+    remedy=("export UCX_IB_GID_INDEX=INDEX",),
+)
+def stack_drops_port(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Slow instead of broken."""
+    yield from _speak(
+        speaker,
+        case,
+        lambda each: f"{each.name} would leave {each.port.name} out: {each.pick.why}",
+    )
+
+
+@rule(
+    "stack-wants-ipv4",
+    Severity.CRITICAL,
+    "No IPv4 GID for a stack that looks for one",
+    "NCCL, RCCL, NVSHMEM and DeepEP look for IPv4 GIDs unless told otherwise, and where there is "
+    "none they stay at row 0 without a word: link-local, RoCE v1 or empty.",
+    ("https://github.com/uccl-project/uccl/issues/803",),
+    remedy=("export NCCL_IB_ADDR_FAMILY=AF_INET6   # or NVSHMEM_IB_ADDR_FAMILY",),
+)
+def stack_wants_ipv4(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Row 0 by default."""
+    yield from _speak(
+        speaker,
+        case,
+        lambda each: (
+            f"{each.name} would stay at GID {each.pick.index} of {each.port.name}: "
+            "the port has no IPv4 GID"
+        ),
+    )
+
+
+@rule(
+    "stack-finds-no-gid",
+    Severity.CRITICAL,
+    "A stack would find no GID",
+    "By its rule the stack ends with an error on this port: no row fits, or a variable makes no "
+    "sense. ibv_rc_pingpong without -g is one on every RoCE port.",
+    ("https://github.com/kvcache-ai/Mooncake/issues/1593",),
+    remedy=("ibv_rc_pingpong -g INDEX", "export MC_GID_INDEX=INDEX"),
+)
+def stack_finds_no_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Its own error."""
+    yield from _speak(
+        speaker,
+        case,
+        lambda each: f"{each.name} would fail on {each.port.name}: {each.pick.why}",
+    )
+
+
+@rule(
+    "mooncake-prefers-ipv6",
+    Severity.WARN,
+    "Mooncake takes IPv6 before private IPv4",
+    "Mooncake 0.3.12 and newer ranks IPv4 addresses of 10/8, 172.16/12 and 100.64/10 below "
+    "routable IPv6 ones, and not those of 192.168/16: hosts of one cluster with different "
+    "addresses, or other stacks beside it, then use another family.",
+    ("https://github.com/kvcache-ai/Mooncake/issues/2729",),
+    remedy=("export MC_GID_INDEX=INDEX",),
+)
+def mooncake_prefers_ipv6(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Alone with its choice."""
+    yield from _speak(
+        speaker,
+        case,
+        lambda each: (
+            f"{each.name} would use GID {each.pick.index} of {each.port.name} "
+            f"({each.pick.gid}) instead of its private IPv4 address"
+        ),
+    )
+
+
+@rule(
+    "mooncake-stops-at-empty-row",
+    Severity.CRITICAL,
+    "Mooncake 0.3.10 and 0.3.11 stop at the first empty row",
+    "These two releases end their scan at the first empty row. In a container, and after an "
+    "address was removed, low rows are often empty: the device fails, though GIDs stand behind.",
+    ("https://github.com/kvcache-ai/Mooncake/issues/1592",),
+    remedy=("export MC_GID_INDEX=INDEX   # or Mooncake 0.3.12",),
+)
+def mooncake_stops_at_empty_row(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """A hole before all that is usable."""
+    yield from _speak(
+        speaker,
+        case,
+        lambda each: f"{each.name} would fail on {each.port.name}: {each.pick.why}",
+    )
+
+
+@rule(
+    "pin-for-one-stack",
+    Severity.INFO,
+    "A pin that other stacks do not read",
+    "A variable names a GID index, and stacks that were asked for beside it do not read it: they "
+    "choose by their own rules. A warning where they then use another GID. Mooncake reads "
+    "NCCL_IB_GID_INDEX where MC_GID_INDEX is not set.",
+    ("https://github.com/kvcache-ai/Mooncake/issues/1593",),
+    remedy=("export UCX_IB_GID_INDEX=INDEX   # each stack has a variable of its own",),
+)
+def pin_for_one_stack(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """One finding a variable."""
+    environment = _environment(case)
+    every = [each for each in _every(case) if each.port.protocol is Protocol.ROCE]
+    for variable in GID_INDEXES:
+        index = parse_index(environment.get(variable, ""), variable)
+        if index is None:
+            continue
+        deaf = [each for each in every if each.pick.pinned_by != variable and each.stack.pin]
+        deaf = [each for each in deaf if variable not in each.stack.variables]
+        other = [each for each in deaf if each.pick.index != index]
+        names = dict.fromkeys(each.stack.title for each in (other or deaf))
+        if not names:
+            continue
+        first = (other or deaf)[0]
+        ending = f"; it would use GID {first.pick.index}" if other and len(names) == 1 else ""
+        yield speaker.finding(
+            f"{variable}={environment[variable]} is not read by {', '.join(names)}{ending}",
+            device=first.port.device if other else None,
+            port=first.port.number if other else None,
+            severity=Severity.WARN if other else None,
+            evidence=(
+                Proof("process", f"environment: {variable}", seen(environment[variable])),
+                *(_proofs(first) if other else ()),
+            ),
+            remedy=_remedy(first, case),
+        )
+
+
+@rule(
+    "stack-version-matters",
+    Severity.INFO,
+    "Versions of a stack choose differently",
+    "The stack was asked for without a version, and on this port its versions do not choose the "
+    "same: which one runs decides. Name it: --stack NAME@VERSION.",
+    ("https://github.com/NVIDIA/nccl/issues/1131",),
+    remedy=("rdmadiag gids --stack NAME@VERSION",),
+)
+def stack_version_matters(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """A note that says which versions use which row."""
+    for key, group in groupby(_every(case), key=lambda each: (each.port.name, each.stack.name)):
+        held = list(group)
+        by_choice: dict[str, list[str]] = {}
+        for each in held:
+            by_choice.setdefault(_choice(each.pick), []).append(each.version.name)
+        if len(by_choice) < 2:
+            continue
+        told = "; ".join(f"{' '.join(names)}: {what}" for what, names in by_choice.items())
+        first = held[0]
+        yield speaker.finding(
+            f"{first.stack.title} on {key[0]} depends on the version: {told}",
+            device=first.port.device,
+            port=first.port.number,
+            evidence=[Proof("stack", first.stack.title, each.pick.source) for each in held[:2]],
+            remedy=(f"rdmadiag gids --stack {key[1]}@VERSION",),
+        )
+
+
+def _choice(pick: Pick) -> str:
+    if pick.outcome in (Outcome.ENTRY, Outcome.EMPTY, Outcome.OUTSIDE, Outcome.LID):
+        return "by LID" if pick.index is None else f"GID {pick.index}"
+    return pick.outcome.value.replace("_", " ")
+
+
+@rule(
+    "ucx-probe-assumed",
+    Severity.INFO,
+    "UCX tries each GID on the device",
+    "UCX also makes an address handle towards a GID before it takes it. No table shows whether "
+    "that succeeds: what is said of UCX here assumes it.",
+    ("https://github.com/openucx/ucx/issues/10939",),
+    remedy=("UCX_LOG_LEVEL=debug ucx_info -d | grep gid_index",),
+)
+def ucx_probe_assumed(speaker: Speaker, case: Case) -> Iterator[Finding]:
+    """Once a host."""
+    for each in _every(case):
+        if each.stack.name == "ucx" and each.pick.assumed:
+            yield speaker.finding(
+                f"UCX is taken to use GID {each.pick.index} of {each.port.name}; it also tries "
+                "an address handle, which was not tried here",
+                evidence=_proofs(each),
+                remedy=("UCX_LOG_LEVEL=debug ucx_info -d 2>&1 | grep gid_index",),
+            )
+            return
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    stack_drops_port,
+    stack_uses_empty_gid,
+    stack_wants_ipv4,
+    stack_finds_no_gid,
+    mooncake_stops_at_empty_row,
+    mooncake_prefers_ipv6,
+    stack_gid_unfit,
+    pin_for_one_stack,
+    stack_version_matters,
+    ucx_probe_assumed,
+)

@@ -1,0 +1,215 @@
+"""What each stack would pick, as text: whether they agree, then those that do not."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Final
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text
+
+from rdmadiag.gid.pick import Outcome, Pick
+from rdmadiag.gid.registry import stacks
+from rdmadiag.ib import GidType
+from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.preflight.gid_tables import Table
+from rdmadiag.preflight.reconcile import Protocol
+from rdmadiag.preflight.stack_picks import BY_GID
+from rdmadiag.preflight.unshown import why_unknown
+from rdmadiag.render.console import console, counted, say, shown, verbatim
+
+_TYPE: Final = {GidType.IB: "IB", GidType.ROCE_V1: "v1", GidType.ROCE_V2: "v2"}
+_NAMED: Final = 4  # in the first line
+_APART: Final = (Outcome.NOT_USED, Outcome.UNSUPPORTED)
+
+
+def show_stacks(
+    tables: Sequence[Table],
+    unread: Mapping[str, str],
+    evidence: Evidence,
+    to: Console | None = None,
+) -> None:
+    """Print them, port by port."""
+    out = to or console()
+    for device, reason in unread.items():
+        say(out, f"{device}  {reason}")
+    if not tables and not unread:
+        unknown = why_unknown(evidence)
+        say(out, f"no GID table: {unknown}" if unknown else "no RDMA device on this host")
+    if unread or not tables:
+        out.print("    rdmadiag preflight   # what that means")
+    for number, table in enumerate(tables):
+        if number or unread:
+            out.print()
+        _port(out, table)
+
+
+def label(pick: Pick) -> str:
+    """ "UCX ≥1.21", or the title alone where one rule holds for every version."""
+    return labelled(pick.stack, pick.version)
+
+
+def labelled(stack: str, version: str) -> str:
+    """The stack's title with the version."""
+    title = stacks()[stack].title
+    return title if version == "any" else f"{title} {version}"
+
+
+def _port(out: Console, table: Table) -> None:
+    judged = [pick for pick in table.stacks if pick.outcome not in _APART]
+    well = [pick for pick in judged if _is_well(pick)]
+    others = [pick for pick in judged if not _is_well(pick)]
+    say(out, _answer(table, judged, others))
+    for _, group in groupby(sorted(others, key=_order), key=_group):
+        _others(out, list(group), table)
+    _remedy(out, others, table)
+    if well:
+        _folded(out, _agreement(well, table), _folded_names(well))
+    apart = [pick for pick in table.stacks if pick.outcome in _APART]
+    for why, same in groupby(sorted(apart, key=lambda each: each.why), key=lambda each: each.why):
+        _folded(out, why, _folded_names(list(same)))
+    for what, names in _assumed(judged).items():
+        _folded(out, f"assumed: {what}", names, "dim")
+
+
+def _is_well(pick: Pick) -> bool:
+    return bool(pick.agrees) and pick.problem is None
+
+
+def _answer(table: Table, judged: Sequence[Pick], others: Sequence[Pick]) -> Text:
+    line = Text(f"{table.device}/{table.port}", style="bold")
+    line.append(f"  {shown(table.link_layer, '?')} {shown(table.state, '?')}: ", style="")
+    if table.missing:
+        return line.append(f"GID table not read ({table.missing})", style="magenta")
+    if table.protocol not in BY_GID:
+        return line.append(f"{table.no_route or 'unknown link layer'}")
+    if not judged:
+        return line.append("none of the stacks that were asked for uses this port")
+    if table.route is None:
+        return line.append(f"no route GID, {table.no_route}", style="red")
+    route = _route(table)
+    if not others:
+        how = f"all {len(judged)} agree on" if len(judged) > 1 else "it uses"
+        return line.append(f"{how} {route}", style="bold green")
+    well = len(judged) - len(others)
+    line.append(f"not all agree on {route}", style="yellow" if well else "red")
+    line.append(f": {well or 'none'} of {counted(len(judged), 'rule')} do")
+    names = _folded_names(others)
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return line.append(f"; not {', '.join(names[:_NAMED])}{more}")
+
+
+def _route(table: Table) -> str:
+    assert table.route is not None
+    if table.protocol is Protocol.INFINIBAND:
+        return "the LID, or GID 0"
+    kind = next((row.type for row in table.gids if row.index == table.route.index), None)
+    word = f", {_TYPE[kind]}" if isinstance(kind, GidType) and kind is not GidType.IB else ""
+    return f"the route GID, index {table.route.index} ({table.route.gid}{word})"
+
+
+def _group(pick: Pick) -> tuple[int, int, str]:
+    """What a group of picks has in common; the gravest first."""
+    gravity = list(_HEADINGS).index(pick.outcome)
+    return gravity, -1 if pick.index is None else pick.index, ""
+
+
+def _order(pick: Pick) -> tuple[tuple[int, int, str], str]:
+    return _group(pick), pick.stack
+
+
+_HEADINGS: Final = {
+    Outcome.EMPTY: "an empty row",
+    Outcome.OUTSIDE: "beyond the table",
+    Outcome.DROPS_PORT: "leave the port out",
+    Outcome.FAILS: "fail",
+    Outcome.ENTRY: "",
+    Outcome.LID: "by LID",
+}
+
+
+def _others(out: Console, group: Sequence[Pick], table: Table) -> None:
+    first = group[0]
+    words = _HEADINGS[first.outcome]
+    if first.outcome is Outcome.ENTRY:
+        kind = "" if first.type is None or first.type is GidType.IB else f" {_TYPE[first.type]}"
+        words = f"{first.gid}{kind}"
+    index = "" if first.index is None else f"index {first.index}  "
+    # What is wrong with the row is the same for most; the rest say what is their own.
+    shared = Counter(pick.problem for pick in group).most_common(1)[0][0]
+    if _is_plain(first):
+        shared = None
+    heading = Text(f"  {index}{words}", "bold")
+    heading.append(f"  {shared}" if shared else "", "yellow")
+    say(out, heading)
+    grid = Grid(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    grid.add_column("", no_wrap=True)
+    grid.add_column("", overflow="fold")
+    for pick in group:
+        own = None if _is_plain(pick) or pick.problem == shared else pick.problem
+        grid.add_row(f"      {label(pick)}", f"{pick.why}; {own}" if own else pick.why)
+    out.print(grid)
+
+
+def _is_plain(pick: Pick) -> bool:
+    """Whether the heading says it already."""
+    return pick.outcome in (Outcome.DROPS_PORT, Outcome.FAILS)
+
+
+def _remedy(out: Console, others: Sequence[Pick], table: Table) -> None:
+    if table.route is None or table.protocol is not Protocol.ROCE:
+        return
+    index = table.route.index
+    lines: dict[str, list[str]] = {}
+    for pick in others:
+        stack = stacks()[pick.stack]
+        if stack.pin:
+            lines.setdefault(f"export {stack.pin.variable}={index}", []).append(label(pick))
+        elif stack.option and "INDEX" in stack.option.split():
+            lines.setdefault(stack.option.replace("INDEX", str(index)), []).append(label(pick))
+    for line, names in lines.items():
+        verbatim(out, f"    {line}   # {', '.join(names)}")
+
+
+def _agreement(well: Sequence[Pick], table: Table) -> str:
+    if table.protocol is Protocol.INFINIBAND:
+        return "by LID or GID 0"
+    assert table.route is not None
+    return f"index {table.route.index}"
+
+
+def _folded_names(picks: Iterable[Pick]) -> list[str]:
+    return folded_names((pick.stack, pick.version) for pick in picks)
+
+
+def folded_names(named: Iterable[tuple[str, str]]) -> list[str]:
+    """ "NCCL but ≤2.20", "UCX ≥1.21": a title once, with its versions or those that lack."""
+    versions: dict[str, list[str]] = {}
+    for name, version in named:
+        versions.setdefault(name, []).append(version)
+    found = []
+    for name, held in versions.items():
+        stack = stacks()[name]
+        lacking = [each.name for each in stack.versions if each.name not in held]
+        if not lacking:
+            found.append(stack.title)
+        elif len(lacking) < len(held):
+            found.append(f"{stack.title} but {' and '.join(lacking)}")
+        else:
+            found.append(f"{stack.title} {' and '.join(held)}")
+    return found
+
+
+def _assumed(picks: Iterable[Pick]) -> dict[str, list[str]]:
+    """Assumption → who makes it."""
+    found: dict[str, list[Pick]] = {}
+    for pick in picks:
+        for what in pick.assumed:
+            found.setdefault(what, []).append(pick)
+    return {what: _folded_names(held) for what, held in found.items()}
+
+
+def _folded(out: Console, head: str, names: Sequence[str], style: str = "") -> None:
+    out.print(Padding(Text(f"{head}: {', '.join(names)}", style), (0, 0, 0, 2)))
