@@ -28,7 +28,7 @@ _NO_STDLIB = (
 )
 # Large, and no test imports them.
 _NO_VENV = ("ruff", "mypy", "mypyc", "grimp", "importlinter", "pip", "virtme", "virtme_ng")
-_NO_CHECKOUT = (".git", ".venv", ".*_cache", ".hypothesis", "__pycache__")
+_NO_CHECKOUT = (".git", ".venv", ".*_cache", ".hypothesis", ".coverage*", "__pycache__")
 
 
 @dataclass(frozen=True)
