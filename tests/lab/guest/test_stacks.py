@@ -39,7 +39,8 @@ class Table:
 
 TABLES: Final = {
     "IPv4 only": Table(("ip -6 address flush dev veth0 scope global",), IPV4),
-    "IPv6 only": Table(("ip -4 address flush dev veth0",), IPV6),
+    # The IPv4 row stood between the default one and this.
+    "IPv6 only": Table(("ip -4 address flush dev veth0",), IPV6, holes=True),
     "several addresses": Table(
         (
             "ip address add 198.51.100.1/24 dev veth0",
