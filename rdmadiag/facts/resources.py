@@ -55,6 +55,9 @@ class ResourceFacts:
 
     devices: tuple[DeviceResources, ...]
     commands: dict[int, str | Missing]  # /proc/PID/comm of every owner
+    # /proc/self/ns/pid. In another one the kernel neither counts nor shows what is not of it
+    # (rdma_is_visible_in_pid_ns).
+    initial_pidns: bool | Missing
 
     def device(self, name: str) -> DeviceResources | None:
         """The device of this name."""

@@ -64,6 +64,10 @@ class Wanted:
         return ports is None or number in ports
 
 
+ALL: Final = Wanted()
+NOTHING: Final = Spared()
+
+
 def remembered(facts: CounterFacts) -> Spared:
     """What the next sample need not try: refusals, not what was absent or late."""
     lasting = (Why.UNSUPPORTED, Why.DENIED, Why.MALFORMED)
@@ -99,8 +103,8 @@ def parse_uptime(raw: bytes) -> float | Missing:
 def read_counters(
     host: Host,
     deadline: float,
-    wanted: Wanted = Wanted(),
-    spared: Spared = Spared(),  # frozen
+    wanted: Wanted = ALL,
+    spared: Spared = NOTHING,
 ) -> CounterFacts:
     """One sample: sysfs, then nldev, port by port in this order.
 

@@ -15,7 +15,7 @@ from rdmadiag.facts.counters import (
 from rdmadiag.facts.macos import ThunderboltIpPort
 from rdmadiag.host import Host
 from rdmadiag.ib import LinkLayer
-from rdmadiag.sources.counters import Wanted
+from rdmadiag.sources.counters import ALL, Wanted
 from rdmadiag.sources.ioreg import read_ip_ports
 from rdmadiag.sources.output import parsed
 from rdmadiag.sources.text import malformed
@@ -31,7 +31,7 @@ def parse_boot_session(raw: bytes) -> str | Missing:
     return text if _UUID.fullmatch(text) else malformed(raw, "a UUID")
 
 
-def read_mac_counters(host: Host, deadline: float, wanted: Wanted = Wanted()) -> CounterFacts:
+def read_mac_counters(host: Host, deadline: float, wanted: Wanted = ALL) -> CounterFacts:
     """One sample; a device is named after its netdev: en1 has rdma_en1 (TN3205)."""
     boot = parsed(host, BOOT_SESSION, deadline, "kern.bootsessionuuid", parse_boot_session)
     ports = read_ip_ports(host, deadline)

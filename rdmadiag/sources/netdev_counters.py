@@ -15,7 +15,15 @@ from rdmadiag import netlink
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.counters import CounterSet, CounterSource
 from rdmadiag.host import Host
-from rdmadiag.sources.counters import Spared, Wanted, clock_of, parse_count, read_ports
+from rdmadiag.sources.counters import (
+    ALL,
+    NOTHING,
+    Spared,
+    Wanted,
+    clock_of,
+    parse_count,
+    read_ports,
+)
 from rdmadiag.sources.sysfs import CLASS, NET_CLASS
 from rdmadiag.sources.text import attribute
 
@@ -103,8 +111,8 @@ def parse_pause(reply: bytes) -> dict[str, int] | Missing:
 def read_netdev_counters(
     host: Host,
     deadline: float,
-    wanted: Wanted = Wanted(),
-    spared: Spared = Spared(),  # frozen
+    wanted: Wanted = ALL,
+    spared: Spared = NOTHING,
 ) -> tuple[CounterSet, ...]:
     """The netdev and pause sets of every port that has a netdev; `deadline` is absolute."""
     ports = tuple(_netdevs(host, wanted))

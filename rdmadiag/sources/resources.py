@@ -54,6 +54,8 @@ _SUMMARY_NAME: Final = NUMBER["RES_SUMMARY_ENTRY_NAME"]
 _SUMMARY_CURRENT: Final = NUMBER["RES_SUMMARY_ENTRY_CURR"]
 _SUMMARY_MAXIMUM: Final = NUMBER["RES_SUMMARY_ENTRY_MAX"]
 
+_INITIAL_PIDNS: Final = "pid:[4026531836]"  # PROC_PID_INIT_INO, include/linux/proc_ns.h
+
 N = TypeVar("N", bound=Numbered)
 
 
@@ -159,7 +161,12 @@ def read_resources(host: Host, deadline: float) -> ResourceFacts | Missing:
     if isinstance(indexes, Missing):
         return indexes
     devices = tuple(_device(host, name, index, deadline) for name, index in sorted(indexes.items()))
-    return ResourceFacts(devices, {pid: _command(host, pid) for pid in _pids(devices)})
+    namespace = host.readlink("/proc/self/ns/pid")
+    return ResourceFacts(
+        devices,
+        {pid: _command(host, pid) for pid in _pids(devices)},
+        namespace if isinstance(namespace, Missing) else namespace == _INITIAL_PIDNS,
+    )
 
 
 def _device(host: Host, name: str, index: int, deadline: float) -> DeviceResources:

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from rdmadiag.facts import Missing
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.reconcile import DeviceView, PortView
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+
+C = TypeVar("C")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule: a stable code, what it means, and a pure function from case to findings."""
+    """A rule: a stable code, what it means, and a pure function from case to findings.
+
+    Rules of `counters` and `resources` are given cases of their own.
+    """
 
     code: str
     severity: Severity  # of its findings, unless one says otherwise
@@ -36,7 +41,7 @@ class Rule:
     meaning: str  # for docs/rules.md and `explain`: when it fires and what follows
     references: tuple[str, ...]
     remedy: tuple[str, ...]  # for the same readers: words in capitals stand for names of a host
-    check: Callable[[Case], Iterable[Finding]]
+    check: Callable[[Any], Iterable[Finding]]
 
 
 def rule(
@@ -46,10 +51,10 @@ def rule(
     meaning: str,
     references: tuple[str, ...] = (),
     remedy: tuple[str, ...] = (),
-) -> Callable[[Callable[["Speaker", Case], Iterable[Finding]]], Rule]:
+) -> Callable[[Callable[["Speaker", C], Iterable[Finding]]], Rule]:
     """Makes a Rule of a function (speaker, case) → findings."""
 
-    def make(function: Callable[["Speaker", Case], Iterable[Finding]]) -> Rule:
+    def make(function: Callable[["Speaker", C], Iterable[Finding]]) -> Rule:
         speaker = Speaker(code, severity, references)
         return Rule(
             code, severity, title, meaning, references, remedy, lambda case: function(speaker, case)
