@@ -1,8 +1,9 @@
 """What counters say at one moment: raw values by where they were read."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 from rdmadiag.facts import Missing, present
 from rdmadiag.ib import LinkLayer
@@ -86,3 +87,48 @@ class CounterFacts:
         for device in self.devices:
             for port in present(device.ports):
                 yield device, port
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which devices to read. Ports of no interest are left out as their device's are."""
+
+    devices: Mapping[str, frozenset[int] | None] | None = None  # None: all; of one: all ports
+    excluded: tuple[str, ...] = ()
+
+    def device(self, name: str) -> bool:
+        """Whether anything of it is read."""
+        return name not in self.excluded and (self.devices is None or name in self.devices)
+
+    def port(self, name: str, number: int) -> bool:
+        """Whether it is read."""
+        ports = self.devices.get(name) if self.devices else None
+        return ports is None or number in ports
+
+
+ALL: Final = Wanted()
+
+
+def narrowed(facts: CounterFacts, wanted: Wanted) -> CounterFacts:
+    """The sample as if no more had been read."""
+    devices = (
+        replace(
+            each,
+            ports=each.ports
+            if isinstance(each.ports, Missing)
+            else tuple(port for port in each.ports if wanted.port(each.name, port.number)),
+        )
+        for each in facts.devices
+        if wanted.device(each.name)
+    )
+    return replace(
+        facts,
+        excluded=tuple(dict.fromkeys((*facts.excluded, *wanted.excluded))),
+        devices=tuple(devices),
+        sets=tuple(
+            each
+            for each in facts.sets
+            if wanted.device(each.device)
+            and (each.port is None or wanted.port(each.device, each.port))
+        ),
+    )

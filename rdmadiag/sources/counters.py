@@ -17,11 +17,13 @@ from typing import Final
 
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.counters import (
+    ALL,
     CountedDevice,
     CountedPort,
     CounterFacts,
     CounterSet,
     CounterSource,
+    Wanted,
 )
 from rdmadiag.host import Host
 from rdmadiag.sources.nldev_counters import read_device_indexes, read_statistics
@@ -47,24 +49,6 @@ class Spared:
     counters: Mapping[tuple[Key, int | None], Mapping[str, Missing]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which devices to read. Ports of no interest are left out as their device's are."""
-
-    devices: Mapping[str, frozenset[int] | None] | None = None  # None: all; of one: all ports
-    excluded: tuple[str, ...] = ()
-
-    def device(self, name: str) -> bool:
-        """Whether anything of it is read."""
-        return name not in self.excluded and (self.devices is None or name in self.devices)
-
-    def port(self, name: str, number: int) -> bool:
-        """Whether it is read."""
-        ports = self.devices.get(name) if self.devices else None
-        return ports is None or number in ports
-
-
-ALL: Final = Wanted()
 NOTHING: Final = Spared()
 
 

@@ -6,16 +6,17 @@ from typing import Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.counters import (
+    ALL,
     CountedDevice,
     CountedPort,
     CounterFacts,
     CounterSet,
     CounterSource,
+    Wanted,
 )
 from rdmadiag.facts.macos import ThunderboltIpPort
 from rdmadiag.host import Host
 from rdmadiag.ib import LinkLayer
-from rdmadiag.sources.counters import ALL, Wanted
 from rdmadiag.sources.ioreg import read_ip_ports
 from rdmadiag.sources.output import parsed
 from rdmadiag.sources.text import malformed

@@ -13,13 +13,11 @@ from typing import Final
 
 from rdmadiag import netlink
 from rdmadiag.facts import Missing, Why, present
-from rdmadiag.facts.counters import CounterSet, CounterSource
+from rdmadiag.facts.counters import ALL, CounterSet, CounterSource, Wanted
 from rdmadiag.host import Host
 from rdmadiag.sources.counters import (
-    ALL,
     NOTHING,
     Spared,
-    Wanted,
     clock_of,
     parse_count,
     read_ports,
