@@ -1,4 +1,4 @@
-"""Findings as text: what a rule says, its evidence, and lines to paste; the same of others below."""
+"""Findings as text: what a rule says, its evidence, and lines to paste."""
 
 from collections.abc import Iterable, Iterator
 
