@@ -11,7 +11,6 @@ from rdmadiag.host import Host
 from rdmadiag.preflight.select import NoSuchDevice
 from rdmadiag.sampling import sample, timed_out
 from rdmadiag.sources.counters import remembered
-from rdmadiag.thresholds import DEFAULT, Thresholds
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ def over(
     sampler: Sampler,
     pause: float,
     count: int | None,
-    thresholds: Thresholds = DEFAULT,
+    judge: Callable[[CounterFacts, CounterFacts | None], Compared] = compare,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Compared]:
     """`count` comparisons, or without end, `pause` seconds apart.
@@ -54,14 +53,14 @@ def over(
     """
     before = sampler.first()
     if timed_out(before):
-        yield compare(before, None, thresholds)
+        yield judge(before, None)
         return
     due, done = time.monotonic(), 0
     while count is None or done < count:
         due = max(due + pause, time.monotonic())
         sleep(max(0.0, due - time.monotonic()))
         after = sampler.next(before)
-        yield compare(after, before, thresholds)
+        yield judge(after, before)
         if timed_out(after):
             return
         # What was refused once stays so, though a sample in between did not ask for it.

@@ -19,14 +19,13 @@ from rdmadiag.cli.verdicts import (
     threshold_option,
     thresholds,
 )
-from rdmadiag.facts import Identity, Missing
+from rdmadiag.facts import Identity
 from rdmadiag.preflight.select import NoSuchDevice
 
 if TYPE_CHECKING:
     from rdmadiag.comparing import Sampler
     from rdmadiag.counters.judge import Compared
     from rdmadiag.facts.counters import Wanted
-    from rdmadiag.thresholds import Thresholds
 
 INTERVAL: Final = 1.0
 INTERVAL_MAX: Final = 86_400.0
@@ -81,15 +80,18 @@ def command(
     _check(reading, interval, since, count, watch=watch)
     wanted = _wanted(reading.devices, exclude_device)
     sampler = _sampler(reading, wanted)
+    from rdmadiag.counters.judge import compare
+
+    judge = partial(compare, thresholds=limits, steady=show_all)
     pause = INTERVAL if interval is None else interval
     if since:
-        compared = _since(sampler, since, reading.identity, limits)
+        compared = _since(sampler, since, reading.identity, judge)
     elif reading.identity.recorded or not pause:
-        compared = _alone(sampler, limits)
+        compared = (judge(sampler.first()) for _ in range(1))
     else:
         from rdmadiag.comparing import over
 
-        compared = over(sampler, pause, (count if watch else 1), limits)
+        compared = over(sampler, pause, (count if watch else 1), judge)
     worst = exits.OK
     with printing(), _shown(reading, watch=watch, show_all=show_all) as show:
         try:
@@ -140,17 +142,10 @@ def _sampler(reading: Reading, wanted: "Wanted") -> "Sampler":
     return Sampler(reading.source if facts is None else facts, wanted, reading.timeout)  # type: ignore[arg-type]
 
 
-def _alone(sampler: "Sampler", limits: "Thresholds") -> "Iterator[Compared]":
-    from rdmadiag.counters.judge import compare
-
-    yield compare(sampler.first(), None, limits)
-
-
 def _since(
-    sampler: "Sampler", path: str, host: Identity, limits: "Thresholds"
+    sampler: "Sampler", path: str, host: Identity, judge: "Callable[..., Compared]"
 ) -> "Iterator[Compared]":
     from rdmadiag.counters.baseline import BaselineError, require_comparable
-    from rdmadiag.counters.judge import compare
 
     earlier = saved(path)
     after = sampler.first()
@@ -159,7 +154,7 @@ def _since(
             require_comparable(earlier.sample, earlier.host, after, host)
         except BaselineError as error:
             raise Refused(f"--since {path}: {error}") from error
-    yield compare(after, earlier.sample, limits, earlier.generated_at)
+    yield judge(after, earlier.sample, since=earlier.generated_at)
 
 
 @contextmanager
@@ -184,7 +179,7 @@ def _write(host: Identity, each: "Compared") -> None:
 
     from rdmadiag.render.json import write
 
-    changes = each.changes if isinstance(each.changes, Missing) else each.moved
+    changes = each.changes
     write(
         {
             "host": host,

@@ -8,6 +8,7 @@ their greatest value (InfiniBand Architecture Specification, vol. 1, PortCounter
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Final
 
 from rdmadiag.facts.counters import CounterSource
@@ -153,6 +154,7 @@ _MLX5_32: Final = frozenset(
 _MLX5: Final = ("mlx5_core", "mlx5_ib", "mlx5")
 
 
+@cache
 def meaning(source: CounterSource, name: str, driver: str | None, *, extended: bool) -> Meaning:
     """What is known of a counter; `extended`: the port has PortCountersExtended.
 

@@ -9,6 +9,7 @@
 """
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -99,11 +100,30 @@ def _could_wrap(rise: int, what: Meaning, seconds: float | Missing) -> bool:
     return rise * what.scale <= _MOST_PER_SECOND.get(what.unit, _MOST_EVENTS) * max(seconds, 0.0)
 
 
-def changes(before: CounterFacts, after: CounterFacts) -> Iterator[Change]:
-    """Every counter of either sample, in the order of the later one.
+def changes(before: CounterFacts, after: CounterFacts, *, steady: bool = False) -> Iterator[Change]:
+    """The counters of both samples that moved, in the order of the later one.
 
-    Sets of a device that only one sample has give nothing: `gone_devices` tells of those.
+    With `steady` those that stand still too: of a large host's ten thousand that is nearly all.
+    Sets that only one sample has give nothing, and nldev's counters are left out where sysfs
+    shows them: the second witness counts nothing that the first has not.
     """
+    shown = {
+        (later.device, later.port): old.keys() & new.keys()
+        for _, old, later, new in pairs(before, after)
+        if later.source is CounterSource.HW
+    }
+    for first, old, later, new in pairs(before, after):
+        known: AbstractSet[str] = frozenset()
+        if later.source is CounterSource.NLDEV:
+            known = shown.get((later.device, later.port), known)
+        driver = _driver(after, later.device)
+        yield from _set(first, old, later, new, driver, known, steady=steady)
+
+
+def pairs(
+    before: CounterFacts, after: CounterFacts
+) -> Iterator[tuple[CounterSet, dict[str, int], CounterSet, dict[str, int]]]:
+    """The sets that both samples could read, each with its values."""
     earlier = {each.key: each for each in before.sets}
     for later in after.sets:
         first = earlier.get(later.key)
@@ -112,8 +132,7 @@ def changes(before: CounterFacts, after: CounterFacts) -> Iterator[Change]:
             and not isinstance(first.values, Missing)
             and not isinstance(later.values, Missing)
         ):
-            driver = _driver(after, later.device)
-            yield from _set(first, first.values, later, later.values, driver)
+            yield first, first.values, later, later.values
 
 
 def _driver(facts: CounterFacts, name: str) -> str | None:
@@ -133,12 +152,20 @@ def _set(
     later: CounterSet,
     new: dict[str, int],
     driver: str | None,
+    witnessed: AbstractSet[str],
+    *,
+    steady: bool,
 ) -> Iterator[Change]:
     seconds = _elapsed(first, later)
     another = is_another(first, later)
     extended = _is_extended(old) or _is_extended(new)
     for name in dict.fromkeys((*new, *old)):
         before, value = old.get(name), new.get(name)
+        still = before == value and not (another or _may_be_full(later.source, value))
+        if name in witnessed or (still and not steady):
+            continue
+        if before == value and not (steady or another or _may_be_full(later.source, value)):
+            continue
         what = meaning(later.source, name, driver, extended=extended)
         rise: int | Missing
         if before is None or value is None:
@@ -149,6 +176,10 @@ def _set(
             rise = Missing(Why.ABSENT, f"{name}: of another object, which began at 0")
         else:
             event, rise = difference(before, value, what, seconds)
+        if event is Event.STEADY and not steady:
+            continue
+        if event is Event.STEADY and not steady:
+            continue
         amount = rise if isinstance(rise, Missing) else rise * what.scale
         yield Change(
             source=later.source,
@@ -166,6 +197,11 @@ def _set(
             seconds=seconds,
             per_second=_rate(amount, seconds),
         )
+
+
+def _may_be_full(source: CounterSource, value: int | None) -> bool:
+    """Whether a value that stands still could be a greatest one: 15 and so on, all bits set."""
+    return source is CounterSource.PORT and bool(value) and value & (value + 1) == 0  # type: ignore[operator]
 
 
 def _is_extended(values: dict[str, int]) -> bool:

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from rdmadiag.counters.change import Change, changes
+from rdmadiag.counters.change import Change, changes, pairs
 from rdmadiag.counters.rules import RULES
 from rdmadiag.counters.rules.case import CounterCase
-from rdmadiag.facts import Missing, Why, present
-from rdmadiag.facts.counters import CounterFacts
+from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.counters import CounterFacts, CounterSource
 from rdmadiag.preflight.verdict import Finding, Status, status_of
 from rdmadiag.thresholds import DEFAULT, Thresholds
 
@@ -26,15 +26,11 @@ class Compared:
     """A sample, how it differs from an earlier one, and what that means."""
 
     sample: CounterFacts
-    changes: tuple[Change, ...] | Missing  # of every counter of both; not collected: one sample
+    changes: tuple[Change, ...] | Missing  # of counters that moved; not collected: one sample
+    still: int  # counters that did not
     seconds: float | Missing  # between the samples
     since: datetime | None  # when the earlier one was made, of a saved one
     verdict: CounterVerdict
-
-    @property
-    def moved(self) -> tuple[Change, ...]:
-        """The changes of counters that did not stand still."""
-        return tuple(each for each in present(self.changes) if each.moved)
 
 
 _ONE: Final = Missing(Why.NOT_COLLECTED, "one sample")
@@ -45,17 +41,38 @@ def compare(
     before: CounterFacts | None = None,
     thresholds: Thresholds = DEFAULT,
     since: datetime | None = None,
+    *,
+    steady: bool = False,
 ) -> Compared:
-    """Every counter's change, and what rules say; of one sample alone, no changes."""
-    found = () if before is None else tuple(changes(before, after))
+    """What changed, and what rules say; of one sample alone, no changes.
+
+    `steady`: counters that stand still are among the changes too.
+    """
+    found = () if before is None else tuple(changes(before, after, steady=steady))
     case = CounterCase(after, before, found, thresholds)
     status, ranked = status_of(each for rule in RULES for each in rule.check(case))
     return Compared(
         sample=after,
         changes=_ONE if before is None else found,
         seconds=_ONE if before is None else _between(before.seconds, after.seconds),
+        still=0 if before is None else _counters(before, after) - sum(each.moved for each in found),
         since=since,
         verdict=CounterVerdict(status, ranked),
+    )
+
+
+_WITNESSED: Final = {CounterSource.NLDEV: CounterSource.HW}
+
+
+def _counters(before: CounterFacts, after: CounterFacts) -> int:
+    """Of both samples; those that two witnesses show, once."""
+    return len(
+        {
+            (later.place, _WITNESSED.get(later.source, later.source), name)
+            for _, old, later, new in pairs(before, after)
+            for name in new
+            if name in old
+        }
     )
 
 

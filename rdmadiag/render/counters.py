@@ -1,6 +1,7 @@
 """Counters as text: the answer, what rules say, and a table of what moved; redrawn in a watch."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self
 
@@ -13,7 +14,7 @@ from rdmadiag.counters.catalogue import Group as Kind
 from rdmadiag.counters.catalogue import Unit
 from rdmadiag.counters.change import Change, Event
 from rdmadiag.counters.judge import Compared
-from rdmadiag.facts import Identity, Missing
+from rdmadiag.facts import Identity, Missing, present
 from rdmadiag.facts.counters import CounterSource
 from rdmadiag.render.console import STYLE, console, counted, printable, say
 from rdmadiag.render.findings import answer, show_findings, whose
@@ -35,11 +36,13 @@ def show(
     if isinstance(compared.changes, Missing):
         table = _values(compared, show_all=show_all)
     else:
-        table = _changes(_shown(compared.changes, show_all=show_all))
+        table = _changes(_in_order(compared.changes))
     if table.row_count:
         out.print()
         out.print(table)
-    say(out, _rest(compared))
+    rest = _rest(compared)
+    if rest:
+        say(out, rest)
 
 
 def _answer(compared: Compared, host: Identity) -> Text:
@@ -48,7 +51,9 @@ def _answer(compared: Compared, host: Identity) -> Text:
     if isinstance(compared.changes, Missing) and verdict.status == "ok":
         text = f"{counted(ports, 'port')}, values alone: one sample tells no rise"
         return Text(text).append_text(whose(host))
-    harmful = [each for each in compared.moved if each.group not in _HARMLESS and each.rise]
+    harmful = [
+        each for each in present(compared.changes) if each.group not in _HARMLESS and each.rise
+    ]
     if harmful:
         names = dict.fromkeys(each.name for each in harmful)
         text = f"{counted(ports, 'port')}, no rise that matters{_span(compared)}: {_listed(names)}"
@@ -82,31 +87,15 @@ def _rest(compared: Compared) -> Text:
     """What is not in the table."""
     excluded = compared.sample.excluded
     parts = []
-    if not isinstance(compared.changes, Missing):
-        still = sum(not each.moved for each in _once(compared.changes))
-        parts.append(f"{counted(still, 'counter')} stood still")
+    if compared.still:
+        parts.append(f"{counted(compared.still, 'counter')} stood still")
     if excluded:
         parts.append(f"not read: {', '.join(map(printable, excluded))}")
     return Text("; ".join(parts), "dim")
 
 
-def _once(changes: Iterable[Change]) -> Iterator[Change]:
-    """Without nldev's where sysfs has the same counter."""
-    every = tuple(changes)
-    files = {
-        (each.device, each.port, each.name)
-        for each in every
-        if each.source is not CounterSource.NLDEV
-    }
-    for each in every:
-        repeated = (each.device, each.port, each.name) in files
-        if each.source is not CounterSource.NLDEV or not repeated:
-            yield each
-
-
-def _shown(changes: Iterable[Change], *, show_all: bool) -> list[Change]:
+def _in_order(rows: Sequence[Change]) -> list[Change]:
     """Port by port; within one, what may hurt first."""
-    rows = [each for each in _once(changes) if show_all or each.moved]
     places = {place: at for at, place in enumerate(dict.fromkeys(each.place for each in rows))}
     return sorted(rows, key=lambda each: (places[each.place], each.group in _HARMLESS))
 
@@ -205,6 +194,7 @@ class Watch:
         self._show_all = show_all
         self._out = to or console()
         self._live = Live(console=self._out, auto_refresh=False) if self._out.is_terminal else None
+        self._last: dict[tuple[str, str, str], Change] = {}
         self._totals: dict[tuple[str, str, str], int] = {}
         self._most: dict[tuple[str, str, str], float] = {}
 
@@ -224,8 +214,10 @@ class Watch:
 
     def show(self, compared: Compared) -> None:
         """The state after one more interval."""
-        for each in compared.moved:
-            key = _key(each)
+        now = {_key(each): each for each in present(compared.changes)}
+        # What stands still in this interval has its row still, and is no longer marked.
+        self._last = {key: _at_rest(each) for key, each in self._last.items()} | now
+        for key, each in now.items():
             self._totals[key] = self._totals.get(key, 0) + each.rise
             if not isinstance(each.per_second, Missing):
                 self._most[key] = max(self._most.get(key, 0.0), each.per_second)
@@ -240,17 +232,11 @@ class Watch:
             line = Text(f"{finding.severity:<8}  ", STYLE[finding.severity])
             line.append(finding.rule, "bold").append(f"  {printable(finding.summary)}", "")
             yield line
-        rows = self._rows(compared)
+        rows = sorted(self._last.values(), key=lambda each: each.group in _HARMLESS)
         room = max(5, self._out.height - _LINES_AROUND)
         yield self._table(rows[:room])
         if len(rows) > room:
             yield Text(f"and {len(rows) - room} more, for which the window is too low", "dim")
-
-    def _rows(self, compared: Compared) -> list[Change]:
-        """What moved since the watch began; what may hurt first, so that it is not cut off."""
-        every = [] if isinstance(compared.changes, Missing) else _once(compared.changes)
-        rows = [each for each in every if self._show_all or _key(each) in self._totals]
-        return sorted(rows, key=lambda each: each.group in _HARMLESS)
 
     def _table(self, rows: Iterable[Change]) -> Table:
         table = _grid("PORT", "COUNTER", "TOTAL", "PER SECOND", "")
@@ -274,6 +260,10 @@ class Watch:
 
 def _key(change: Change) -> tuple[str, str, str]:
     return change.place, change.source, change.name
+
+
+def _at_rest(change: Change) -> Change:
+    return replace(change, event=Event.STEADY, difference=0, amount=0, per_second=0.0)
 
 
 def bar(share: float, *, ascii_only: bool = False) -> str:

@@ -22,6 +22,7 @@ _HEAD = {
     "mr": "MR",
     "cm_id": "CM ID",
 }
+_NUMBERS = 3  # of queue pairs that a row shows
 _UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
@@ -125,13 +126,14 @@ def _queue_pairs(usages: Sequence[Usage]) -> Table:
     )
     for usage in usages:
         for row in present(usage.queue_pairs):
-            more = ", …" if row.count > len(row.numbers) else ""
+            numbers = row.numbers[:_NUMBERS]
+            more = ", …" if row.count > len(numbers) else ""
             table.add_row(
                 printable(usage.device),
                 shown(row.type, "?"),
                 shown(row.state, "?"),
                 str(row.count),
                 *_who(row),
-                Text(", ".join(map(str, row.numbers)) + more, "dim"),
+                Text(", ".join(map(str, numbers)) + more, "dim"),
             )
     return table

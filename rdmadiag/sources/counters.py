@@ -207,31 +207,21 @@ class _Reader:
         key = (empty.key, empty.identity)
         if key in self._spared.sets:
             return replace(empty, values=self._spared.sets[key])
-        names = self._host.list(folder)
-        if isinstance(names, Missing):
-            return replace(empty, values=names)
         refused = dict(self._spared.counters.get(key, {}))
-        values, lifespan = {}, None
-        for name in names:
-            if name in refused:
-                continue
-            value = self._read(f"{folder}/{name}")
-            if name == _LIFESPAN:
-                lifespan = None if isinstance(value, Missing) else value
-            elif isinstance(value, Missing):
-                refused[name] = value
-            else:
+        found = self._host.attributes(folder, refused)
+        if isinstance(found, Missing):
+            return replace(empty, values=found)
+        values = {}
+        for name, raw in found.items():
+            value = raw if isinstance(raw, Missing) else parse_count(raw)
+            if isinstance(value, int):
                 values[name] = value
+            else:
+                where = value.detail if value is raw else f"{folder}/{name}: {value.detail}"
+                refused[name] = Missing(value.why, where)
+        lifespan = values.pop(_LIFESPAN, None)
+        refused.pop(_LIFESPAN, None)
         return replace(empty, values=values, refused=refused, lifespan_ms=lifespan)
-
-    def _read(self, path: str) -> int | Missing:
-        raw = self._host.read(path)
-        if isinstance(raw, Missing):
-            return raw
-        value = parse_count(raw)
-        return (
-            Missing(value.why, f"{path}: {value.detail}") if isinstance(value, Missing) else value
-        )
 
     def _statistics(self, empty: CounterSet) -> CounterSet:
         key = (empty.key, empty.identity)

@@ -6,6 +6,7 @@ decode them than the driver to count.
 
 import struct
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from rdmadiag import netlink
@@ -23,6 +24,9 @@ _TABLE: Final = NUMBER["STAT_HWCOUNTERS"]
 _ENTRY: Final = NUMBER["STAT_HWCOUNTER_ENTRY"]
 _ENTRY_NAME: Final = NUMBER["STAT_HWCOUNTER_ENTRY_NAME"]
 _ENTRY_VALUE: Final = NUMBER["STAT_HWCOUNTER_ENTRY_VALUE"]
+
+
+_name = lru_cache(1024)(netlink.text)  # every port has the same ones
 
 
 def parse_device_indexes(reply: bytes) -> dict[str, int] | Missing:
@@ -56,8 +60,8 @@ def parse_statistics(reply: bytes) -> dict[str, int] | Missing:
     for kind, entry in netlink.attributes(table):
         if kind == _ENTRY:
             found = dict(netlink.attributes(entry))
-            name, value = netlink.text(found.get(_ENTRY_NAME)), found.get(_ENTRY_VALUE)
-            counted = netlink.number(value)
+            name = _name(found.get(_ENTRY_NAME))
+            counted = netlink.number(found.get(_ENTRY_VALUE))
             if name and counted is not None:
                 values[name] = counted
     return values

@@ -37,23 +37,13 @@ class CounterCase:
     thresholds: Thresholds = DEFAULT
 
     def risen(self, *groups: Group) -> Iterator[tuple[tuple[str, int | None], list[Change]]]:
-        """By device and port: the counters of a group that rose, the greatest rise first.
-
-        nldev's are left out where sysfs has the same ones: the second witness counts nothing
-        that the first has not.
-        """
+        """By device and port: the counters of a group that rose, the greatest rise first."""
         found: dict[tuple[str, int | None], list[Change]] = {}
-        seen = {(each.device, each.port, each.name) for each in self.changes if is_file(each)}
         for each in self.changes:
-            repeated = not is_file(each) and (each.device, each.port, each.name) in seen
-            if each.group in groups and each.rise and not repeated:
+            if each.group in groups and each.rise:
                 found.setdefault((each.device, each.port), []).append(each)
         for place, rises in found.items():
             yield place, sorted(rises, key=lambda each: -each.rise)
-
-
-def is_file(change: Change) -> bool:
-    return change.source is not CounterSource.NLDEV
 
 
 def proof(change: Change) -> Proof:

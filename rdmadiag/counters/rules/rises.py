@@ -22,7 +22,7 @@ def _rose(rises: Iterable[Change]) -> str:
 
 
 def _by_threshold(
-    group: Group, threshold: str, says: str, remedy: Callable[[Change], Iterable[str]]
+    group: Group, threshold: str, says: str, remedy: Callable[[Change, str], Iterable[str]]
 ) -> Callable[[Speaker, CounterCase], Iterator[Finding]]:
     """A rule that speaks where the rises of a group reach a threshold, and its rate."""
 
@@ -37,7 +37,7 @@ def _by_threshold(
                 device=device,
                 port=port,
                 evidence=map(proof, rises),
-                remedy=remedy(rises[0]),
+                remedy=remedy(rises[0], _netdev(case.after, device, port)),
             )
 
     return check
@@ -74,8 +74,12 @@ def link_went_down(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
         if times < case.thresholds.link_downed:
             continue
         severe = times >= case.thresholds.link_flaps
-        layer = _link_layer(case.after, device, port)
-        look = f"ibstat {device} {port}" if layer is LinkLayer.INFINIBAND else _look(rises)
+        netdev = _netdev(case.after, device, port)
+        look = f"ip -statistics link show {netdev}"
+        if any(each.source is CounterSource.REGISTRY for each in rises):
+            look = f"ifconfig {netdev}"
+        elif _link_layer(case.after, device, port) is LinkLayer.INFINIBAND or netdev == _UNNAMED:
+            look = f"ibstat {device} {port}"
         yield speaker.finding(
             f"{place(device, port)} lost its link {'once' if times == 1 else f'{times} times'}",
             device=device,
@@ -90,11 +94,15 @@ def _times(change: Change) -> int:
     return (change.rise + 1) // 2 if change.name == "carrier_changes" else change.rise
 
 
-def _look(rises: list[Change]) -> str:
-    netdev = next((each.netdev for each in rises if each.netdev), None)
-    if any(each.source is CounterSource.REGISTRY for each in rises):
-        return f"ifconfig {netdev}"
-    return f"ip -statistics link show {netdev}" if netdev else "sudo dmesg --ctime | grep -i link"
+_UNNAMED: Final = "INTERFACE"
+
+
+def _netdev(facts: CounterFacts, device: str, port: int | None) -> str:
+    """The port's netdev, or the word that stands for it."""
+    for owner, each in facts.ports:
+        if (owner.name, each.number) == (device, port) and not isinstance(each.netdev, Missing):
+            return each.netdev
+    return _UNNAMED
 
 
 def _link_layer(facts: CounterFacts, device: str, port: int | None) -> LinkLayer | Missing:
@@ -117,7 +125,7 @@ link_retrained: Final = rule(
         Group.LINK_RECOVERY,
         "link_recoveries",
         "trained its link anew",
-        lambda each: (
+        lambda each, netdev: (
             f"rdmadiag counters --watch --device {each.device}:{each.port}",
             "# reseat or change the cable",
         ),
@@ -138,9 +146,9 @@ damaged_on_the_wire: Final = rule(
         Group.PHYSICAL,
         "physical_errors",
         "receives damaged data",
-        lambda each: (
-            f"sudo ethtool --module-info {each.netdev}"
-            if each.netdev
+        lambda each, netdev: (
+            f"sudo ethtool --module-info {netdev}"
+            if netdev != _UNNAMED
             else f"sudo mlxlink -d {each.device} --port {each.port} --show_counters --show_module",
             "# reseat, clean or change the cable to its neighbour",
         ),
@@ -164,8 +172,8 @@ packets_discarded: Final = rule(
         Group.DISCARD,
         "discards",
         "discards packets",
-        lambda each: (
-            f"ethtool -S {each.netdev or 'INTERFACE'} | grep -iE 'discard|drop|pause'",
+        lambda each, netdev: (
+            f"ethtool -S {netdev} | grep -iE 'discard|drop|pause'",
             "# compare PFC or pause settings with the switch's",
         ),
     )
@@ -189,7 +197,7 @@ packets_retransmitted: Final = rule(
         Group.RETRANSMISSION,
         "retransmissions",
         "has packets lost or out of order",
-        lambda each: (
+        lambda each, netdev: (
             f"rdmadiag counters --watch --device {each.device}",
             "# on both ends: where do pauses and discards rise?",
             "# compare PFC, ECN and DSCP with the switch's",
@@ -211,7 +219,7 @@ receiver_not_ready: Final = rule(
         Group.RECEIVER,
         "receiver_not_ready",
         "has messages without a receive",
-        lambda each: (
+        lambda each, netdev: (
             f"rdmadiag resources --device {each.device}   # which programs hold queue pairs",
             "# the receiving one should post more receives, or have more of a CPU",
         ),
@@ -231,7 +239,10 @@ retries_ran_out: Final = rule(
         Group.RETRIES,
         "retries_exceeded",
         "gave up on a connection",
-        lambda each: ("rdmadiag explain wc 12", f"rdmadiag preflight --device {each.device}"),
+        lambda each, netdev: (
+            "rdmadiag explain wc 12",
+            f"rdmadiag preflight --device {each.device}",
+        ),
     )
 )
 
@@ -249,7 +260,10 @@ requests_refused: Final = rule(
         Group.REFUSED,
         "refused_requests",
         "has requests refused",
-        lambda each: ("rdmadiag explain wc 10", f"rdmadiag preflight --device {each.device}"),
+        lambda each, netdev: (
+            "rdmadiag explain wc 10",
+            f"rdmadiag preflight --device {each.device}",
+        ),
     )
 )
 
@@ -268,9 +282,7 @@ congestion_ignored: Final = rule(
         Group.IGNORED,
         "congestion_ignored",
         "ignores congestion notifications",
-        lambda each: (
-            f"cat /sys/class/net/{each.netdev or 'INTERFACE'}/ecn/roce_rp/enable/*   # 1: on",
-        ),
+        lambda each, netdev: (f"cat /sys/class/net/{netdev}/ecn/roce_rp/enable/*   # 1: on",),
     )
 )
 
@@ -311,8 +323,8 @@ pause_frames: Final = rule(
         Group.PAUSE,
         "pause_frames",
         "is slowed by pause frames",
-        lambda each: (
-            f"ethtool -S {each.netdev} | grep -iE 'prio.*pause'",
+        lambda each, netdev: (
+            f"ethtool -S {netdev} | grep -iE 'prio.*pause'",
             f"rdmadiag preflight --device {each.device}   # PCI Express, NUMA",
         ),
     )

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from rdmadiag.counters.catalogue import Group
-from rdmadiag.counters.change import Change, Event, is_another, saturated
-from rdmadiag.counters.rules.case import ABI, CounterCase, is_file, place, proof, subject
+from rdmadiag.counters.catalogue import Group, meaning
+from rdmadiag.counters.change import Change, Event, is_another, pairs, saturated
+from rdmadiag.counters.rules.case import ABI, CounterCase, place, proof, subject
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.counters import CounterSet, CounterSource
 from rdmadiag.preflight.rules.rule import Rule, Speaker, rule
@@ -117,7 +117,7 @@ def counters_were_reset(speaker: Speaker, case: CounterCase) -> Iterator[Finding
     anew = _made_anew(case)
     for each in case.changes:
         # One that is not known may be no counter, but a number that goes up and down.
-        known = each.group is not Group.OTHER and is_file(each)
+        known = each.group is not Group.OTHER
         if each.event is Event.RESET and each.device not in anew and known:
             found.setdefault((each.device, each.port), []).append(each)
     for (device, port), rows in found.items():
@@ -195,33 +195,50 @@ def _repeated(case: CounterCase) -> Iterator[tuple[CounterSet, int, float]]:
 )
 def counters_disagree(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
     """first sysfs ≤ first nldev ≤ last sysfs ≤ last nldev, for counters that only rise."""
-    anew = _made_anew(case)
-    repeated = {(each.device, each.port) for each, _, _ in _repeated(case)}
-    told = {
-        (each.device, each.port, each.name): each
-        for each in case.changes
-        if each.source is CounterSource.NLDEV
+    if case.before is None:
+        return
+    spared = {(each.device, each.port) for each, _, _ in _repeated(case)}
+    both = {
+        (later.source, later.device, later.port): (old, later, new)
+        for first, old, later, new in pairs(case.before, case.after)
+        if not is_another(first, later)
     }
-    for each in case.changes:
-        other = told.get((each.device, each.port, each.name))
-        if other is None or each.source is not CounterSource.HW or each.device in anew:
+    for (source, device, port), (old, later, new) in both.items():
+        told = both.get((CounterSource.NLDEV, device, port))
+        if source is not CounterSource.HW or told is None or (device, port) in spared:
             continue
-        if each.group in (Group.GAUGE, Group.OTHER) or (each.device, each.port) in repeated:
-            continue
-        line = (each.before, other.before, each.after, other.after)
-        numbers = [value for value in line if value is not None]
-        rising = each.event in (Event.STEADY, Event.ROSE) and other.event in (
-            Event.STEADY,
-            Event.ROSE,
-        )
-        if len(numbers) == 4 and rising and numbers != sorted(numbers):
+        names = [name for name in new if not _in_order((old, told[0], new, told[2]), name)]
+        if names:
+            lines = [
+                Proof(witness, subject(witness, device, port, None, name), _seen(*seen, name))
+                for witness, seen in (
+                    (CounterSource.HW, (old, new)),
+                    (CounterSource.NLDEV, (told[0], told[2])),
+                )
+                for name in names
+            ]
             yield speaker.finding(
-                f"{each.place}: sysfs and RDMA netlink disagree about {each.name}",
-                device=each.device,
-                port=each.port,
-                evidence=(proof(each), proof(other)),
-                remedy=(f"rdma statistic show link {each.device}/{each.port}",),
+                f"{later.place}: sysfs and RDMA netlink disagree about {', '.join(names[:3])}",
+                device=device,
+                port=port,
+                evidence=lines,
+                remedy=(f"rdma statistic show link {device}/{port}",),
             )
+
+
+def _seen(old: dict[str, int], new: dict[str, int], name: str) -> str:
+    return f"{old.get(name)} → {new.get(name)}"
+
+
+def _in_order(values: tuple[dict[str, int], ...], name: str) -> bool:
+    """Of a counter that all four readings have, and that did not start over in between."""
+    line = [found.get(name) for found in values]
+    numbers = [value for value in line if value is not None]
+    if len(numbers) < len(line) or numbers == sorted(numbers):
+        return True
+    first, told, last, last_told = numbers
+    what = meaning(CounterSource.HW, name, None, extended=False)
+    return last < first or last_told < told or what.group in (Group.GAUGE, Group.OTHER)
 
 
 @rule(
