@@ -11,7 +11,7 @@ from hypothesis import settings
 from lab.machine import Device, Machine, NetDev, Port, roce_rows
 from rdmadiag.answers import NodeStat, Ran
 from rdmadiag.facts import Identity, Missing, Why
-from rdmadiag.host import READ_LIMIT, Attributes
+from rdmadiag.host import READ_LIMIT
 from rdmadiag.ib import LinkLayer
 from rdmadiag.snapshot.layout import KERNEL, TRANSCRIPT, command_name
 from rdmadiag.snapshot.recording import Recording, write_archive, write_folder

@@ -156,15 +156,14 @@ def _set(
     *,
     steady: bool,
 ) -> Iterator[Change]:
-    seconds = _elapsed(first, later)
     another = is_another(first, later)
+    if old == new and not (steady or another or _any_full(later.source, new)):
+        return
+    seconds = _elapsed(first, later)
     extended = _is_extended(old) or _is_extended(new)
     for name in dict.fromkeys((*new, *old)):
         before, value = old.get(name), new.get(name)
-        still = before == value and not (another or _may_be_full(later.source, value))
-        if name in witnessed or (still and not steady):
-            continue
-        if before == value and not (steady or another or _may_be_full(later.source, value)):
+        if name in witnessed:
             continue
         what = meaning(later.source, name, driver, extended=extended)
         rise: int | Missing
@@ -199,9 +198,11 @@ def _set(
         )
 
 
-def _may_be_full(source: CounterSource, value: int | None) -> bool:
+def _any_full(source: CounterSource, values: dict[str, int]) -> bool:
     """Whether a value that stands still could be a greatest one: 15 and so on, all bits set."""
-    return source is CounterSource.PORT and bool(value) and value & (value + 1) == 0  # type: ignore[operator]
+    if source is not CounterSource.PORT:
+        return False
+    return any(value and value & (value + 1) == 0 for value in values.values())
 
 
 def _is_extended(values: dict[str, int]) -> bool:

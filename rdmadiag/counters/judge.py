@@ -61,19 +61,15 @@ def compare(
     )
 
 
-_WITNESSED: Final = {CounterSource.NLDEV: CounterSource.HW}
-
-
 def _counters(before: CounterFacts, after: CounterFacts) -> int:
     """Of both samples; those that two witnesses show, once."""
-    return len(
-        {
-            (later.place, _WITNESSED.get(later.source, later.source), name)
-            for _, old, later, new in pairs(before, after)
-            for name in new
-            if name in old
-        }
+    found = {later.key: old.keys() & new.keys() for _, old, later, new in pairs(before, after)}
+    twice = sum(
+        len(names & found.get((CounterSource.HW, device, port), set()))
+        for (source, device, port), names in found.items()
+        if source is CounterSource.NLDEV
     )
+    return sum(map(len, found.values())) - twice
 
 
 def _between(first: float | Missing, later: float | Missing) -> float | Missing:

@@ -33,7 +33,7 @@ from rdmadiag.sources.text import attribute, malformed, parse_text
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 _UPTIME: Final = "/proc/uptime"
 _LIFESPAN: Final = "lifespan"  # beside the counters in hw_counters, and none
-_COUNT: Final = re.compile(rb"\s*([0-9]{1,20})\s*")
+_DIGITS: Final = 20  # of 2^64
 _SECONDS: Final = re.compile(rb"([0-9]{1,12}\.[0-9]{2}) ")
 _PORT: Final = re.compile(r"[1-9][0-9]{0,2}")
 _FOLDERS: Final = ((CounterSource.PORT, "counters"), (CounterSource.HW, "hw_counters"))
@@ -73,9 +73,10 @@ def remembered(facts: CounterFacts) -> Spared:
 
 def parse_count(raw: bytes) -> int | Missing:
     """ "17": a value below 2^64; mlx4 and hfi1 write blanks before it."""
-    match = _COUNT.fullmatch(raw)
-    value = int(match[1]) if match else 2**64
-    return value if value < 2**64 else malformed(raw, "a count")
+    digits = raw.strip()
+    if digits.isdigit() and len(digits) <= _DIGITS and (value := int(digits)) < 2**64:
+        return value
+    return malformed(raw, "a count")
 
 
 def parse_uptime(raw: bytes) -> float | Missing:
