@@ -234,7 +234,7 @@ class Watch:
             yield line
         rows = sorted(self._last.values(), key=lambda each: each.group in _HARMLESS)
         room = max(5, self._out.height - _LINES_AROUND)
-        yield self._table(rows[:room])
+        yield self._table(rows[:room]) if rows else Text("no counter has moved yet", "dim")
         if len(rows) > room:
             yield Text(f"and {len(rows) - room} more, for which the window is too low", "dim")
 
