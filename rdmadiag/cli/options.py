@@ -199,7 +199,8 @@ _OPTIONS: Final = (
         "snapshot",
         metavar="SNAPSHOT",
         help="Read a recorded host: a snapshot's folder or .tar.gz, any folder with "
-        "sys/class/infiniband in it, or the .json that preflight --json printed.",
+        "sys/class/infiniband in it, or the .json that preflight --json printed (for counters: "
+        "counters --json).",
     ),
     click.option("--sample", metavar="NAME", help="Read a recorded machine of ours; see samples."),
     click.option(

@@ -85,7 +85,10 @@ def _duration(seconds: float) -> str:
 
 def _rest(compared: Compared) -> Text:
     """What is not in the table."""
-    excluded = compared.sample.excluded
+    here = set(present(compared.sample.names))
+    excluded = [
+        each if each in here else f"{each} (no such device)" for each in compared.sample.excluded
+    ]
     parts = []
     if compared.still:
         parts.append(f"{counted(compared.still, 'counter')} stood still")

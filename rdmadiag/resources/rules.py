@@ -45,9 +45,12 @@ class ResourceCase:
 def no_resources(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
     """A device whose counts alone are known is named too: who holds them is not."""
     if not case.usages:
-        reason = f" ({case.facts})" if isinstance(case.facts, Missing) else ""
+        summary = "no RDMA device"
+        if isinstance(case.facts, Missing):
+            known = case.facts.why is Why.ABSENT
+            summary = f"{summary} ({case.facts})" if known else f"nothing is known: {case.facts}"
         yield speaker.finding(
-            f"no RDMA device{reason}",
+            summary,
             evidence=[Proof("sysfs", "/sys/class/infiniband", "no device")],
             remedy=("rdmadiag devices   # at which step it is lost",),
         )
