@@ -8,10 +8,12 @@ from rdmadiag.counters.judge import compare
 from rdmadiag.counters.rules import RULES
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.counters import CounterSource
+from rdmadiag.ib import LinkLayer
 from rdmadiag.thresholds import DEFAULT, Thresholds
 
 PORT, HW, NLDEV = CounterSource.PORT, CounterSource.HW, CounterSource.NLDEV
 NETDEV, PAUSE = CounterSource.NETDEV, CounterSource.PAUSE
+ABSENT = Missing(Why.ABSENT, "not there")
 
 
 def said(after, before=None, thresholds=DEFAULT):
@@ -226,3 +228,54 @@ def test_every_finding_has_evidence_and_a_remedy(before, later):
 def test_the_codes_of_rules_are_distinct():
     codes = [rule.code for rule in RULES]
     assert len(codes) == len(set(codes)) == 19
+
+
+@pytest.mark.parametrize(
+    ("port", "source", "remedy"),
+    [
+        ({"link_layer": LinkLayer.INFINIBAND, "netdev": ABSENT}, PORT, "ibstat mlx5_0 1"),
+        ({"link_layer": ABSENT, "netdev": ABSENT}, PORT, "ibstat mlx5_0 1"),
+        ({}, PORT, "ip -statistics link show eth0"),
+        ({"netdev": "en1"}, CounterSource.REGISTRY, "ifconfig en1"),
+    ],
+    ids=["InfiniBand", "a port of which little is known", "RoCE", "a Mac"],
+)
+def test_where_to_look_for_a_lost_link_is_named_in_the_words_of_the_system(
+    port, source, remedy, before, later
+):
+    def changed(facts, value):
+        device = facts.devices[0]
+        device = replace(device, ports=(replace(device.ports[0], **port),))
+        name = "IOLinkActiveCount" if source is CounterSource.REGISTRY else "link_downed"
+        sets = tuple(
+            replace(each, source=source, values={name: value})
+            for each in facts.sets
+            if each.source is PORT
+        )
+        return replace(facts, devices=(device,), sets=sets)
+
+    (finding,) = compare(changed(later(), 5), changed(before, 4)).verdict.findings
+    assert finding.rule == "link-went-down"
+    assert finding.remedy[0] == remedy
+    assert finding.summary == "mlx5_0/1 lost its link once"
+
+
+def test_damage_on_infiniband_is_looked_at_with_the_devices_own_name(before, later):
+    def infiniband(facts):
+        device = facts.devices[0]
+        port = replace(device.ports[0], link_layer=LinkLayer.INFINIBAND, netdev=ABSENT)
+        return replace(facts, devices=(replace(device, ports=(port,)),))
+
+    after = infiniband(later(PORT, {"symbol_error": 40}))
+    (finding,) = compare(after, infiniband(before)).verdict.findings
+    assert finding.remedy[0].startswith("sudo mlxlink -d mlx5_0 --port 1")
+
+
+def test_a_rise_without_a_clock_is_said_all_the_same(before, later):
+    after = later(HW, {"out_of_sequence": 30}, seconds=ABSENT)
+    assert said(after, before) == [("packets-retransmitted", "warn")]
+
+
+def test_a_link_that_is_allowed_to_go_down_is_not_said(before, later):
+    allowed = Thresholds().change([("link_downed", 2)])
+    assert said(later(PORT, {"link_downed": 2}), before, allowed) == []
