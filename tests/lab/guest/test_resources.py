@@ -15,7 +15,7 @@ Call = Callable[..., tuple[int, Any]]
 Run = Callable[..., Any]
 
 HELD_SECONDS = 4.0  # until a program has made its objects, in emulation
-ROUNDS = "20000000"  # more than any test lasts
+ROUNDS = "5000000"  # more than any test lasts
 
 
 @pytest.fixture
