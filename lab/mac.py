@@ -17,14 +17,12 @@ from rdmadiag.ib import THUNDERBOLT_TRANSPORT, LinkLayer, PhysState, PortState
 from rdmadiag.snapshot.layout import TRANSCRIPT, command_name
 from rdmadiag.snapshot.recording import Recording, documents, write_folder
 from rdmadiag.snapshot.replay import SnapshotHost
-from rdmadiag.sources import ioreg, mac_counters, mac_log, mac_network, macos, thunderbolt
+from rdmadiag.sources import ioreg, mac_log, mac_network, macos, thunderbolt
 
 LIBRARY = "/usr/lib/librdma.dylib"
 RDMA_PROTOCOL = 64087
 IP_PROTOCOL = 1
 BOOTED = 1_779_350_400  # 2026-05-21 08:00:00 UTC
-
-BOOT_SESSION = "6F9619FF-8B86-4D01-B42D-00CF4FC964FF"
 
 QUIET_LOG = (
     "2026-05-21 10:15:02.101000-0700 AppleThunderboltRDMA context allocation",
@@ -147,7 +145,6 @@ class Mac:
         settings = "System-wide power settings:\nCurrently in use:\n standby              0\n"
         self._ran(recording, macos.PMSET, f"{settings} sleep                {self.sleep}\n")
         self._ran(recording, macos.BOOT_TIME, f"{{ sec = {BOOTED}, usec = 0 }} Thu May 21\n")
-        self._ran(recording, mac_counters.BOOT_SESSION, f"{BOOT_SESSION}\n")
         recording.listings[macos.PANICS] = tuple(sorted(self.panics))
         for name, content in self.panics.items():
             recording.files[f"{macos.PANICS}/{name}"] = content.encode()
