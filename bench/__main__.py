@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 
 from bench.child import Command, CouldNotRun, measure
+from bench.counters import counters
 from bench.emulated import emulated
 from bench.explain import explain
 from bench.growth import growth
@@ -59,6 +60,7 @@ def main() -> int:
             ratios.append(growth(folder, options.rounds))
             ratios.append(stacks(folder, options.rounds))
             peaks.append(memory(folder))
+        ratios.append(counters(folder, options.rounds))
         ratios.append(explain(folder, options.rounds, options.log_mib))
     if options.lab:
         ratios += emulated(options.rounds)

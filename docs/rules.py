@@ -2,6 +2,7 @@
 
 from rdmadiag.preflight.rules import CATALOGUE
 from rdmadiag.preflight.safety import CAVEAT, FOR_LACK_OF_EVIDENCE, REASON_TEXT
+from rdmadiag.thresholds import DEFAULT, Thresholds
 
 _HEAD = """\
 # Rules
@@ -40,4 +41,16 @@ def rules_page() -> str:
     for reason, text in REASON_TEXT.items():
         kind = "cannot tell" if reason in FOR_LACK_OF_EVIDENCE else "will fail"
         parts.append(f"| `{reason}` | {text} | {kind} |\n")
+    parts.append(_thresholds())
     return "".join(parts)
+
+
+def _thresholds() -> str:
+    """Names and defaults, for --threshold."""
+    rows = (f"| `{name}` | {getattr(DEFAULT, name):g} |\n" for name in Thresholds.names())
+    return (
+        "\n# Thresholds\n\nFrom where on a rule of `counters` or `resources` speaks: "
+        "`--threshold NAME=NUMBER`.\nCounts are rises between two samples; where a name has a "
+        "`_per_second` beside it, both\nmust be reached.\n\n| name | default |\n|---|---|\n"
+        + "".join(rows)
+    )

@@ -16,6 +16,7 @@ from typing import Any, Self
 from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
+from lab import counted
 from lab.transcript import Gids, Stop, TranscribedDevice, TranscribedPort, transcript
 from rdmadiag import netlink
 from rdmadiag.answers import NodeStat
@@ -89,6 +90,8 @@ class Port:
     nldev_state: PortState | None = None  # where nldev says something else
     pkeys: tuple[int, ...] = (0xFFFF,)
     active_mtu: int = 4096
+    counters: Mapping[str, int] | None = None  # counters/; None: no such folder
+    hw_counters: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,8 @@ class Device:
     uverbs: int | None = 0  # the N of uverbsN
     abi_version: int = 1
     parent: str | None = None  # the netdev of a software device, which has no PCI function
+    held: tuple[counted.Held, ...] | None = None  # tracked objects; None: nobody asked
+    index: int | None = None  # DEV_INDEX; None: its place in the list
 
 
 @dataclass(frozen=True)
@@ -133,6 +138,8 @@ class NetDev:
     lower: str | None = None
     carrier_changes: int = 2
     arp_ignore: int = 0
+    stats: Mapping[str, int] | None = None  # IFLA_STATS64
+    pause: tuple[int, int] | None = None  # frames sent and received
 
 
 @dataclass(frozen=True)
@@ -173,6 +180,9 @@ class Machine:
     kernel_log: tuple[str, ...] | Missing = ()  # messages; a second apart
     verbs_stderr: str = ""
     rejected: tuple[str, ...] = ()  # devices that libibverbs does not list
+    boot_id: str | None = None  # None: nobody asked for counters
+    uptime: float = 1000.0
+    commands: Mapping[int, str] = field(default_factory=dict)  # /proc/PID/comm
 
     def change(self, **changes: Any) -> Self:
         """The same machine but for `changes`."""
@@ -244,6 +254,7 @@ class Machine:
         recording.netlink |= self._nldev() | self._route()
         self._log(recording)
         self._gpu(recording)
+        self._counted(recording)
         if self.devices:
             unloadable = "libibverbs.so.1: cannot open shared object file"
             recording.verbs[TRANSCRIPT] = transcript(
@@ -361,6 +372,31 @@ class Machine:
             for at, message in enumerate(self.kernel_log)
         )
 
+    def _counted(self, recording: Recording) -> None:
+        """What `counters` and `resources` read beside the files of ports and devices."""
+        if self.boot_id is not None:
+            recording.files["/proc/sys/kernel/random/boot_id"] = f"{self.boot_id}\n".encode()
+            recording.files["/proc/uptime"] = f"{self.uptime:.2f} 1.00\n".encode()
+        recording.links["/proc/self/ns/pid"] = "pid:[4026531836]"
+        for pid, command in self.commands.items():
+            recording.files[f"/proc/{pid}/comm"] = f"{command}\n".encode()
+        for netdev in self.netdevs:
+            if netdev.pause is not None:
+                index = self._ifindex(netdev.name)
+                recording.netlink["genl-families"] = counted.families()
+                recording.netlink[f"ethtool-pause-get-{index}"] = counted.pause(
+                    index, *netdev.pause
+                )
+        for at, device in enumerate(self.devices):
+            index = at if device.index is None else device.index
+            if device.held is not None:
+                recording.netlink |= counted.dumps(index, device.held)
+            for number, port in enumerate(device.ports, 1):
+                if port.hw_counters is not None:
+                    recording.netlink[f"nldev-stat-get-{index}-{number}"] = counted.statistics(
+                        index, number, port.hw_counters
+                    )
+
     def _gpu(self, recording: Recording) -> None:
         drivers = "/sys/bus/pci/drivers/nvidia"
         peers = "/sys/kernel/mm/memory_peers"
@@ -407,7 +443,7 @@ class Machine:
             lists["/sys/class/infiniband_verbs"] = ("abi_version", *names)
         for path in recording.files:
             folder, _, name = path.rpartition("/")
-            if folder.endswith(("/gids", "/pkeys")):
+            if folder.endswith(("/gids", "/pkeys", "/counters", "/hw_counters")):
                 lists[folder] = (*lists.get(folder, ()), name)
         for device in self.devices:
             ports = tuple(str(number) for number in range(1, len(device.ports) + 1))
@@ -450,7 +486,8 @@ class Machine:
             "nldev-sys-get": _reply(nldev.SYS_GET, [("SYS_ATTR_NETNS_MODE", self.netns_mode)])
         }
         dump = b""
-        for index, device in enumerate(self.devices):
+        for at, device in enumerate(self.devices):
+            index = at if device.index is None else device.index
             attributes = _device_attributes(index, device)
             dump += _reply(nldev.GET, attributes, netlink.NLM_F_MULTI)
             replies[f"nldev-get-{index}"] = _reply(nldev.GET, attributes)
@@ -460,7 +497,7 @@ class Machine:
                     nldev.GET, [*_port_attributes(index, number, device, port), *netdev]
                 )
             replies[f"nldev-res-get-{index}"] = _reply(
-                nldev.RES_GET, [("ATTR_DEV_INDEX", index), ("ATTR_RES_SUMMARY", _summary())]
+                nldev.RES_GET, [("ATTR_DEV_INDEX", index), ("ATTR_RES_SUMMARY", _summary(device))]
             )
             if device.uverbs is not None:
                 replies[f"nldev-get-chardev-{index}"] = _reply(
@@ -504,7 +541,8 @@ class Machine:
             for attribute, name in (("MASTER", netdev.master), ("LINK", netdev.lower)):
                 if name:
                     message["attrs"].append((f"IFLA_{attribute}", self._ifindex(name)))
-            links += _with_arp_ignore(_encoded(message, 16), netdev.arp_ignore)
+            link = _with_arp_ignore(_encoded(message, 16), netdev.arp_ignore)
+            links += link if netdev.stats is None else counted.with_stats64(link, netdev.stats)
             for text in netdev.addresses:
                 address, _, length = text.partition("/")
                 row = ifaddrmsg()
@@ -645,6 +683,8 @@ def _port_files(folder: str, port: Port) -> dict[str, str]:
     files |= {f"{folder}/pkeys/{at}": f"{key:#06x}\n" for at, key in enumerate(port.pkeys)}
     if port.layer is not None:
         files[f"{folder}/link_layer"] = f"{_LAYER_WORD[port.layer]}\n"
+    files |= counted.counter_files(folder, port.counters, "counters")
+    files |= counted.counter_files(folder, port.hw_counters, "hw_counters")
     for index in range(port.gid_table_length):
         row = port.gids.get(index)
         files[f"{folder}/gids/{index}"] = f"{Gid.parse(row.gid).groups}\n" if row else EMPTY_ROW
@@ -682,8 +722,10 @@ def _port_attributes(index: int, number: int, device: Device, port: Port) -> lis
     return attributes
 
 
-def _summary() -> dict[str, list[tuple[str, Any]]]:
+def _summary(device: Device) -> dict[str, list[tuple[str, Any]]]:
     counts = {"pd": 2, "cq": 2, "qp": 1, "cm_id": 0, "mr": 0, "ctx": 0, "srq": 0}
+    if device.held is not None:
+        counts = counted.summary(device.held)
     return {
         "attrs": [
             (
@@ -724,6 +766,30 @@ def roce_rows(netdev: str, mac: str, *addresses: str) -> dict[int, GidRow]:
     rows = [GidRow(gid, kind, netdev) for gid in gids for kind in (V1, V2)]
     assert all(Gid.parse(row.gid).family in Family for row in rows)
     return dict(enumerate(rows))
+
+
+def with_counters(machine: Machine) -> Machine:
+    """The same machine as `counters` and `resources` find it, at rest."""
+    return replace(
+        machine,
+        boot_id=counted.BOOT_ID,
+        netdevs=tuple(replace(each, stats={}, pause=(0, 0)) for each in machine.netdevs),
+        devices=tuple(
+            replace(
+                device,
+                held=counted.KERNEL_OWN,
+                ports=tuple(
+                    replace(
+                        port,
+                        counters=counted.PORT_COUNTERS,
+                        hw_counters=counted.MLX5_COUNTERS,
+                    )
+                    for port in device.ports
+                ),
+            )
+            for device in machine.devices
+        ),
+    )
 
 
 def big_host(hcas: int, ports: int = 2, gids: int = 256, filled: int = 8) -> Machine:

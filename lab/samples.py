@@ -11,8 +11,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from lab import counted
 from lab.mac import Mac, macs
-from lab.machine import Device, GidRow, Machine, NetDev, Port, roce_rows
+from lab.machine import Device, GidRow, Machine, NetDev, Port, roce_rows, with_counters
 from rdmadiag.ib import LinkLayer, PhysState, PortState
 from rdmadiag.snapshot.recording import KEPT_WORDS, pared, write_folder
 
@@ -58,6 +59,26 @@ def infiniband_host() -> Machine:
     return Machine("ib-two-hca", (first, second))
 
 
+def at_work(machine: Machine) -> Machine:
+    """With a job of a rank for each device, and counters that have counted."""
+    counters = counted.PORT_COUNTERS | {
+        "link_downed": 1,
+        "symbol_error": 3,
+        "port_xmit_data": 0x2F4A_8C11_9D04,
+        "port_rcv_data": 0x2F4A_7D93_0122,
+        "port_xmit_packets": 50_817_442_191,
+        "port_rcv_packets": 50_801_200_873,
+        "unicast_xmit_packets": 50_817_431_002,
+        "unicast_rcv_packets": 50_801_188_140,
+        "port_xmit_wait": 90_371,
+    }
+    host = with_counters(machine)
+    for at, pid in enumerate((20411, 20412)):
+        held = (*counted.KERNEL_OWN, *counted.job(pid, pairs=64))
+        host = host.with_device(at, held=held).with_port(at, counters=counters)
+    return host.change(commands={20411: "python3", 20412: "python3"})
+
+
 def roce_host(address: str = "192.0.2.10") -> Machine:
     """One RoCE port with one address, healthy."""
     mac = "0c:42:a1:00:00:01"
@@ -71,6 +92,7 @@ def roce_host(address: str = "192.0.2.10") -> Machine:
 def samples() -> dict[str, tuple[Machine, str]]:
     """Name → machine and ABOUT."""
     infiniband = infiniband_host()
+    working = at_work(infiniband)
     no_manager = (
         infiniband.with_port(0, 0, state=PortState.INIT, lid=0, sm_lid=0)
         .with_port(1, 0, state=PortState.DOWN, phys=PhysState.POLLING, lid=0, sm_lid=0)
@@ -89,8 +111,8 @@ def samples() -> dict[str, tuple[Machine, str]]:
     )
     return {
         "infiniband-two-hca": (
-            infiniband,
-            f"Two InfiniBand HCAs, both active, one a NUMA node.\n\n{BUILT}",
+            working,
+            f"Two InfiniBand HCAs, one a NUMA node, and a job of two ranks.\n\n{BUILT}",
         ),
         "infiniband-no-subnet-manager": (
             no_manager,

@@ -6,7 +6,7 @@ writes. What cannot be had is a `Missing`, never an exception.
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Protocol
 
 from rdmadiag.answers import NodeStat, Ran, refusal, utf8
@@ -14,6 +14,10 @@ from rdmadiag.facts import Identity, Missing, Why
 
 READ_LIMIT: Final = 64 * 1024
 """Bytes; no attribute of sysfs exceeds one page, and /proc/modules stays below this."""
+
+_PAGE: Final = 4096
+
+Attributes = dict[str, bytes | Missing]
 
 
 class Host(Protocol):
@@ -32,6 +36,12 @@ class Host(Protocol):
 
     def list(self, path: str) -> tuple[str, ...] | Missing:
         """The names in a folder, sorted."""
+
+    def attributes(self, path: str, spared: Collection[str]) -> "Attributes | Missing":
+        """Every file of a folder in sysfs, by name, but for the `spared`, which are not opened.
+
+        Content up to a page, in one read: as sysfs gives it.
+        """
 
     def readlink(self, path: str) -> str | Missing:
         """The target of a symbolic link, as written."""
@@ -108,6 +118,22 @@ class LiveHost:
         except (OSError, ValueError) as error:
             return refusal(error, path)
 
+    def attributes(self, path: str, spared: Collection[str]) -> Attributes | Missing:
+        """See Host. The path is walked once: a device's leads through a dozen folders."""
+        try:
+            folder = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+        except (OSError, ValueError) as error:
+            return refusal(error, path)
+        try:
+            names = sorted(os.listdir(folder))
+            return {
+                utf8(name): _attribute(folder, path, name) for name in names if name not in spared
+            }
+        except OSError as error:
+            return refusal(error, path)
+        finally:
+            os.close(folder)
+
     def readlink(self, path: str) -> str | Missing:
         """See Host."""
         try:
@@ -176,6 +202,22 @@ class LiveHost:
         from rdmadiag import kmsg
 
         return kmsg.read(kmsg.DEVICE, seconds, words, deadline)
+
+
+def _attribute(folder: int, path: str, name: str) -> bytes | Missing:
+    try:
+        handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+    except OSError as error:
+        return refusal(error, f"{path}/{utf8(name)}")
+    try:
+        content = os.read(handle, _PAGE + 1)
+    except OSError as error:
+        return refusal(error, f"{path}/{utf8(name)}")
+    finally:
+        os.close(handle)
+    if len(content) > _PAGE:
+        return Missing(Why.MALFORMED, f"{path}/{utf8(name)}: longer than {_PAGE} bytes")
+    return content
 
 
 def read_capped(handle: int, path: str, limit: int) -> bytes | Missing:

@@ -119,6 +119,22 @@ class QpType(Numbered):
     UD = "ud", 4
 
 
+class KernelQpType(Numbered):
+    """enum ib_qp_type, include/rdma/ib_verbs.h: what nldev shows."""
+
+    SMI = "smi", 0
+    GSI = "gsi", 1
+    RC = "rc", 2
+    UC = "uc", 3
+    UD = "ud", 4
+    RAW_IPV6 = "raw_ipv6", 5
+    RAW_ETHERTYPE = "raw_ethertype", 6
+    RAW_PACKET = "raw_packet", 8
+    XRC_INI = "xrc_ini", 9
+    XRC_TGT = "xrc_tgt", 10
+    DRIVER = "driver", 255
+
+
 class QpState(Numbered):
     """enum ibv_qp_state, infiniband/verbs.h."""
 

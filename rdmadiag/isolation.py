@@ -5,6 +5,7 @@ and a process with such a thread cannot end. A child can be killed and left behi
 """
 
 import contextlib
+import gc
 import os
 import pickle
 import selectors
@@ -94,6 +95,8 @@ def _start(task: Callable[[], Any]) -> tuple[int, int]:
 
 
 def _child(task: Callable[[], Any], writer: int) -> NoReturn:
+    # Its life is short: collecting would copy the pages that it shares with the parent.
+    gc.disable()
     try:
         try:
             answer = pickle.dumps((True, task()), pickle.HIGHEST_PROTOCOL)

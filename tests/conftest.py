@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -73,6 +73,14 @@ class MemoryHost:
 
     def list(self, path: str) -> tuple[str, ...] | Missing:
         return self._answer("list", self.recording.listings, path)
+
+    def attributes(
+        self, path: str, spared: Collection[str]
+    ) -> dict[str, bytes | Missing] | Missing:
+        names = self.list(path)
+        if isinstance(names, Missing):
+            return names
+        return {name: self.read(f"{path}/{name}") for name in names if name not in spared}
 
     def readlink(self, path: str) -> str | Missing:
         return self._answer("readlink", self.recording.links, path)

@@ -275,3 +275,45 @@ def test_a_request_that_is_no_message_is_missing(live, soon):
 def test_a_request_that_could_change_something_is_a_bug_and_never_sent(live, soon):
     with pytest.raises(netlink.NotARead):
         live.netlink("set", netlink.NETLINK_RDMA, nldev_request(2, 0), soon)
+
+
+# --- attributes of a folder ----------------------------------------------------------------
+
+
+def test_every_file_of_a_folder_is_read_but_the_spared(tmp_path):
+    (tmp_path / "a").write_bytes(b"1\n")
+    (tmp_path / "b").write_bytes(b"2\n")
+    found = LiveHost().attributes(str(tmp_path), ())
+    assert found == {"a": b"1\n", "b": b"2\n"}
+    assert LiveHost().attributes(str(tmp_path), ("a",)) == {"b": b"2\n"}
+
+
+def test_attributes_are_what_list_and_read_give(tmp_path):
+    for name in ("symbol_error", "link_downed"):
+        (tmp_path / name).write_bytes(name.encode())
+    host = LiveHost()
+    names = host.list(str(tmp_path))
+    assert host.attributes(str(tmp_path), ()) == {n: host.read(f"{tmp_path}/{n}") for n in names}
+
+
+def test_what_cannot_be_read_in_a_folder_costs_no_other(tmp_path):
+    (tmp_path / "count").write_bytes(b"1\n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "gone").symlink_to("/nowhere/at/all")
+    (tmp_path / "long").write_bytes(b"1" * 5000)
+    os.mkfifo(tmp_path / "fifo")  # must not hold us
+    found = LiveHost().attributes(str(tmp_path), ())
+    assert found["count"] == b"1\n"
+    assert found["gone"].why is Why.ABSENT
+    assert found["long"].why is Why.MALFORMED
+    assert str(tmp_path) in found["long"].detail
+    assert isinstance(found["folder"], Missing)
+    assert found["fifo"] == b""
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [("/none/there", Why.ABSENT), ("/etc/passwd", Why.ABSENT), ("/a\0b", Why.MALFORMED)],
+)
+def test_a_folder_that_is_none_is_missing(path, why):
+    assert LiveHost().attributes(path, ()).why is why

@@ -267,3 +267,69 @@ def test_a_kernel_that_never_answers_is_a_timeout():
 def test_a_change_is_never_sent(soon):
     with pytest.raises(NotARead):
         netlink.exchange(NETLINK_ROUTE, link_request(RTM_DELLINK), soon)
+
+
+# --- generic netlink ----------------------------------------------------------------------
+
+NETLINK_GENERIC, GENL_ID_CTRL = 16, 16
+PAUSE_GET, PAUSE_SET = 21, 22  # linux/ethtool_netlink.h
+
+
+def generic(kind, command):
+    return message(kind, struct.pack("=BBH", command, 1, 0), NLM_F_REQUEST)
+
+
+@pytest.fixture
+def no_family(monkeypatch):
+    """A process to which the kernel has named no family yet."""
+    families = set()
+    monkeypatch.setattr(netlink, "_ethtool_families", families)
+    return families
+
+
+def test_families_may_be_listed_and_not_made(no_family):
+    netlink.require_read_only(NETLINK_GENERIC, generic(GENL_ID_CTRL, 3))
+    for command in (1, 2, 4, 5, 6, 7, 8, 9):  # NEWFAMILY, DELFAMILY, NEWOPS, …
+        with pytest.raises(NotARead):
+            netlink.require_read_only(NETLINK_GENERIC, generic(GENL_ID_CTRL, command))
+
+
+def test_pause_frames_are_asked_of_the_family_alone_that_the_kernel_has_named(no_family):
+    with pytest.raises(NotARead):
+        netlink.require_read_only(NETLINK_GENERIC, generic(21, PAUSE_GET))
+    no_family.add(21)
+    netlink.require_read_only(NETLINK_GENERIC, generic(21, PAUSE_GET))
+    for kind, command in ((21, PAUSE_SET), (22, PAUSE_GET), (21, 0)):
+        with pytest.raises(NotARead):
+            netlink.require_read_only(NETLINK_GENERIC, generic(kind, command))
+    with pytest.raises(NotARead):
+        netlink.require_read_only(NETLINK_GENERIC, message(21, b"", NLM_F_REQUEST))
+
+
+def test_this_kernel_names_its_families(no_family):
+    request = message(GENL_ID_CTRL, struct.pack("=BBH", 3, 1, 0), NLM_F_REQUEST | NLM_F_DUMP)
+    try:
+        reply = netlink.exchange(NETLINK_GENERIC, request, time.monotonic() + 5)
+    except OSError as error:
+        pytest.skip(f"no generic netlink here: {error}")
+    family = netlink.ethtool_family(reply)
+    assert no_family == ({family} if family else set())
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_are_attributes_or_none(raw):
+    for kind, content in netlink.attributes(raw):
+        assert 0 <= kind <= 0x3FFF
+        assert len(content) <= len(raw)
+        number = netlink.number(content)
+        assert number is None or 0 <= number < 2**64
+        text = netlink.text(content)
+        assert text is None or text.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("content", "value"),
+    [(b"\x07", 7), (struct.pack("=Q", 2**63), 2**63), (b"abc", None), (b"", None), (None, None)],
+)
+def test_a_number_has_one_two_four_or_eight_bytes(content, value):
+    assert netlink.number(content) == value

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from rdmadiag.cli.exits import Refused
-from rdmadiag.facts import Identity
+from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.gid.scan import MAX_ROUTE_GID_SCAN
 from rdmadiag.host import Host, LiveHost
 from rdmadiag.preflight.evidence import Evidence
@@ -17,6 +17,8 @@ from rdmadiag.preflight.evidence import Evidence
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
+    from rdmadiag.counters.baseline import Saved
+    from rdmadiag.facts.resources import ResourceFacts
     from rdmadiag.preflight.gather import Depth
     from rdmadiag.preflight.report import Report
 
@@ -31,17 +33,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Reading:
     """What the shared options come to."""
 
-    source: "Host | Report"
+    source: "Host | Report | Saved"
     devices: tuple[str, ...]
     form: str
     deadline: float  # absolute, time.monotonic
+    timeout: float  # seconds that the deadline was away
 
     @property
     def identity(self) -> Identity:
         """The host that is looked at, or was."""
-        if _is_report(self.source):
-            return replace(self.source.host, recorded=True)
-        return self.source.identity
+        if _is_host(self.source):
+            return self.source.identity
+        return replace(self.source.host, recorded=True)
 
     def evidence(
         self, sources: Collection[str] | None = None, depth: "Depth | None" = None
@@ -51,11 +54,29 @@ class Reading:
             return self.source.evidence
         from rdmadiag.preflight.gather import Depth, gather
 
+        assert _is_host(self.source)
         return gather(self.source, self.deadline, sources, depth or Depth())
+
+    def resources(self, least: float) -> "ResourceFacts | Missing":
+        """Every tracked object, within what is left of the time, and within `least` seconds."""
+        if not _is_host(self.source):
+            return Missing(Why.NOT_COLLECTED, "a report of preflight does not name the holders")
+        from rdmadiag.sampling import resources
+
+        return resources(self.source, max(self.deadline, time.monotonic() + least))
 
 
 def reading(function: F) -> F:
     """Adds the shared options to a command, which gets them as its `reading` argument."""
+    return _reading(function, _report)
+
+
+def reading_samples(function: F) -> F:
+    """The same for samples of counters: a .json that --from names holds one of those."""
+    return _reading(function, saved)
+
+
+def _reading(function: F, read_json: "Callable[[str], Report | Saved]") -> F:
     import functools
 
     @functools.wraps(function)
@@ -71,7 +92,8 @@ def reading(function: F) -> F:
     ) -> Any:
         deadline = time.monotonic() + timeout
         form = "json" if as_json else output
-        chosen = Reading(_source(snapshot, sample), device, form, deadline)
+        source = _source(snapshot, sample, read_json)
+        chosen = Reading(source, device, form, deadline, timeout)
         return function(*args, reading=chosen, **rest)
 
     for option in reversed(_OPTIONS):
@@ -79,25 +101,47 @@ def reading(function: F) -> F:
     return command  # type: ignore[return-value]  # click's decorators keep the callable
 
 
-def _is_report(source: "Host | Report") -> "TypeIs[Report]":
+def _is_report(source: "Host | Report | Saved") -> "TypeIs[Report]":
     return hasattr(source, "evidence")
 
 
-def _source(snapshot: str | None, sample: str | None) -> "Host | Report":
-    """A host, or a saved report where --from names a .json file."""
+def _is_host(source: "Host | Report | Saved") -> "TypeIs[Host]":
+    return hasattr(source, "identity")
+
+
+def _source(
+    snapshot: str | None, sample: str | None, read_json: "Callable[[str], Report | Saved]"
+) -> "Host | Report | Saved":
+    """A host, or what `read_json` makes of a .json file that --from names."""
     if not snapshot or sample or not snapshot.endswith(".json"):
         return host_of(snapshot, sample)
+    return read_json(snapshot)
+
+
+def _report(path: str) -> "Report":
+    """What preflight --json printed."""
     from rdmadiag.preflight.report import ReportError, read_report
 
     try:
-        return read_report(snapshot)
+        return read_report(path)
     except ReportError as error:
         raise Refused(str(error)) from error
 
 
 def recorded(path: str, deadline: float) -> Reading:
     """Another host than the one that is looked at: a snapshot, or a saved report."""
-    return Reading(_source(path, None), (), "text", deadline)
+    timeout = max(0.0, deadline - time.monotonic())
+    return Reading(_source(path, None, _report), (), "text", deadline, timeout)
+
+
+def saved(path: str) -> "Saved":
+    """What counters --json printed."""
+    from rdmadiag.counters.baseline import BaselineError, read_saved
+
+    try:
+        return read_saved(path)
+    except BaselineError as error:
+        raise Refused(str(error)) from error
 
 
 def host_of(snapshot: str | None, sample: str | None) -> Host:
@@ -161,7 +205,8 @@ _OPTIONS: Final = (
         "snapshot",
         metavar="SNAPSHOT",
         help="Read a recorded host: a snapshot's folder or .tar.gz, any folder with "
-        "sys/class/infiniband in it, or the .json that preflight --json printed.",
+        "sys/class/infiniband in it, or the .json that preflight --json printed (for counters: "
+        "counters --json).",
     ),
     click.option("--sample", metavar="NAME", help="Read a recorded machine of ours; see samples."),
     click.option(

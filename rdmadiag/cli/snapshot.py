@@ -14,8 +14,20 @@ from rdmadiag.cli.options import host_of, timeout_option
 @click.argument("target", metavar="DIR|FILE.tar.gz")
 @click.option("--from", "snapshot", metavar="SNAPSHOT", help="Record a recorded host again.")
 @click.option("--sample", metavar="NAME", help="Copy a recorded machine of ours.")
+@click.option(
+    "--exclude-device",
+    metavar="DEV",
+    multiple=True,
+    help="Read no counter of this device. Can be repeated.",
+)
 @timeout_option
-def command(target: str, snapshot: str | None, sample: str | None, timeout: float) -> int:
+def command(
+    target: str,
+    snapshot: str | None,
+    sample: str | None,
+    exclude_device: tuple[str, ...],
+    timeout: float,
+) -> int:
     """Record this host, so that every command can be run on the record.
 
     Writes exactly what the other commands read, refusals included, into a new folder or
@@ -31,7 +43,7 @@ def command(target: str, snapshot: str | None, sample: str | None, timeout: floa
     if os.path.lexists(target) and (archive or not os.path.isdir(target) or os.listdir(target)):
         raise Refused(f"{target} is there already; a snapshot never overwrites")
     host = host_of(snapshot, sample)
-    recording, late = record(host, deadline)
+    recording, late = record(host, deadline, exclude_device)
     files = documents(recording, host.identity, late)
     try:
         (write_archive if archive else write_folder)(files, target)

@@ -86,6 +86,12 @@ class Verdict:
     findings: tuple[Finding, ...]  # the worst first
 
 
+def status_of(findings: Iterable[Finding]) -> tuple[Status, tuple[Finding, ...]]:
+    """The status that findings add up to, and the findings, the worst first."""
+    ranked = tuple(sorted(findings, key=lambda each: -_ORDER.index(_STATUS_OF[each.severity])))
+    return (_STATUS_OF[ranked[0].severity] if ranked else Status.OK), ranked
+
+
 def conclude(
     ports: Iterable[tuple[PortView, tuple[Reason, ...]]],
     findings: Iterable[Finding],
@@ -97,9 +103,9 @@ def conclude(
     `permitted` is false where the host as a whole forbids what a port would allow.
     """
     judged = tuple(_port(view, reasons) for view, reasons in ports)
-    ranked = tuple(sorted(findings, key=lambda each: -_ORDER.index(_STATUS_OF[each.severity])))
+    status, ranked = status_of(findings)
     return Verdict(
-        status=_STATUS_OF[ranked[0].severity] if ranked else Status.OK,
+        status=status,
         # One attempt concerns one port: the host allows it if any port does.
         safe_to_attempt_rtr=permitted and any(port.safe_to_attempt_rtr for port in judged),
         ports=judged,

@@ -32,8 +32,9 @@ def write(
 ) -> None:
     """Print one document."""
     stream = out or sys.stdout
-    json.dump(document(parts, generated_at), stream, ensure_ascii=False, separators=(",", ":"))
-    stream.write("\n")
+    # Not json.dump, which encodes piece by piece in Python: ten times slower.
+    text = json.dumps(document(parts, generated_at), ensure_ascii=False, separators=(",", ":"))
+    stream.write(f"{text}\n")
 
 
 @cache

@@ -1,7 +1,5 @@
 """The verdict as text: the answer first, then each finding with its remedy, then the ports."""
 
-from collections.abc import Iterable, Iterator
-
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -9,16 +7,16 @@ from rich.text import Text
 
 from rdmadiag.facts import Identity
 from rdmadiag.preflight.safety import CAVEAT, REASON_TEXT
-from rdmadiag.preflight.verdict import Finding, PortVerdict, Verdict
-from rdmadiag.render.console import STYLE, console, counted, printable, say, shown, verbatim, word
+from rdmadiag.preflight.verdict import PortVerdict, Verdict
+from rdmadiag.render.console import console, counted, say, shown
+from rdmadiag.render.findings import answer, show_findings
 
 
 def show(verdict: Verdict, host: Identity, to: Console | None = None) -> None:
     """Print it."""
     out = to or console()
     say(out, _answer(verdict, host))
-    for first, others in _by_rule(verdict.findings):
-        _finding(out, first, others)
+    show_findings(out, verdict.findings)
     if verdict.ports:
         out.print()
         out.print(_ports(verdict.ports))
@@ -32,51 +30,12 @@ def show(verdict: Verdict, host: Identity, to: Console | None = None) -> None:
 
 
 def _answer(verdict: Verdict, host: Identity) -> Text:
-    line = word(verdict.status)
-    if verdict.findings and verdict.status != "ok":
-        line.append(f"  {printable(verdict.findings[0].summary)}")
-        more = sum(each.severity != "info" for each in verdict.findings) - 1
-        if more:
-            line.append(f" (and {more} more)")
-    else:
-        active = [port for port in verdict.ports if port.state == "active"]
-        line.append(f"  {counted(len(verdict.ports), 'port')}, {len(active)} active")
-        line.append(f", {sum(p.safe_to_attempt_rtr for p in verdict.ports)} ready for RTR")
-    line.append(
-        f"  [{printable(host.hostname)}{', recorded' if host.recorded else ''}]", style="dim"
+    active = [port for port in verdict.ports if port.state == "active"]
+    ready = sum(port.safe_to_attempt_rtr for port in verdict.ports)
+    otherwise = (
+        f"{counted(len(verdict.ports), 'port')}, {len(active)} active, {ready} ready for RTR"
     )
-    return line
-
-
-def _by_rule(findings: Iterable[Finding]) -> Iterator[tuple[Finding, tuple[Finding, ...]]]:
-    """Each rule's first finding of a severity, with the others that say the same elsewhere."""
-    groups: dict[tuple[str, str], list[Finding]] = {}
-    for finding in findings:
-        groups.setdefault((finding.rule, finding.severity), []).append(finding)
-    for first, *others in groups.values():
-        yield first, tuple(others)
-
-
-def _finding(out: Console, finding: Finding, others: tuple[Finding, ...]) -> None:
-    out.print()
-    head = Text(f"{finding.severity:<8}  ", style=STYLE[finding.severity])
-    head.append(finding.rule, style="bold")
-    head.append(f"  {printable(finding.summary)}", style="")
-    say(out, head)
-    if finding.severity == "info":
-        return  # a note; --json has its evidence and remedy
-    for proof in finding.evidence:
-        value = proof.value.replace(f"{proof.subject}: ", "")  # a Missing names its file too
-        verbatim(out, Text(f"    {printable(f'{proof.subject}: {value}')}", style="dim"))
-    for line in finding.remedy:
-        verbatim(out, f"    {printable(line)}")
-    given = set(finding.remedy)
-    for other in others:
-        say(out, f"    also: {printable(other.summary)}")
-        for line in other.remedy:
-            if line not in given:
-                verbatim(out, f"    {printable(line)}")
-        given |= set(other.remedy)
+    return answer(verdict.status, verdict.findings, otherwise, host)
 
 
 def _ports(ports: tuple[PortVerdict, ...]) -> Padding:

@@ -5,7 +5,7 @@ import json
 import os
 import tarfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from posixpath import normpath
 from typing import Any, Final
@@ -13,7 +13,7 @@ from typing import Any, Final
 from rdmadiag import __version__
 from rdmadiag.answers import NodeStat, Ran
 from rdmadiag.facts import Identity, Missing
-from rdmadiag.host import READ_LIMIT, Host
+from rdmadiag.host import READ_LIMIT, Attributes, Host
 from rdmadiag.snapshot.layout import (
     COMMANDS,
     FORMAT,
@@ -117,6 +117,13 @@ class RecordingHost:
         answer = self._host.list(path)
         self._note("list", self.recording.listings, path, answer)
         return answer
+
+    def attributes(self, path: str, spared: Collection[str]) -> Attributes | Missing:
+        """See Host."""
+        names = self.list(path)
+        if isinstance(names, Missing):
+            return names
+        return {name: self.read(f"{path}/{name}") for name in names if name not in spared}
 
     def readlink(self, path: str) -> str | Missing:
         """See Host."""

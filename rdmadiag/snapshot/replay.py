@@ -2,12 +2,12 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
 from rdmadiag.answers import NodeStat, Ran, utf8
 from rdmadiag.facts import Missing, Why
-from rdmadiag.host import READ_LIMIT
+from rdmadiag.host import READ_LIMIT, Attributes
 from rdmadiag.snapshot.layout import (
     ABOUT,
     COMMANDS,
@@ -171,6 +171,13 @@ class SnapshotHost:
             return listed
         name = self._walk_to_folder(self._name(path))
         return _about(name if isinstance(name, Missing) else self._tree.names(name), path)
+
+    def attributes(self, path: str, spared: Collection[str]) -> Attributes | Missing:
+        """See Host."""
+        names = self.list(path)
+        if isinstance(names, Missing):
+            return names
+        return {name: self.read(f"{path}/{name}") for name in names if name not in spared}
 
     def readlink(self, path: str) -> str | Missing:
         """See Host."""

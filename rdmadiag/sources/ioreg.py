@@ -64,6 +64,12 @@ def read_ioreg(host: Host, deadline: float) -> RegistryFacts | Missing:
     )
 
 
+def read_ip_ports(host: Host, deadline: float) -> tuple[ThunderboltIpPort, ...] | Missing:
+    """The Thunderbolt ports and how often their links came up; `deadline` is absolute."""
+    ports = _read_class(host, IP_PORT, min(deadline, time.monotonic() + SECONDS))
+    return ports if isinstance(ports, Missing) else tuple(map(_ip_port, ports))
+
+
 def argv(name: str) -> tuple[str, ...]:
     """The command that prints a class's objects and what hangs below them."""
     return ("/usr/sbin/ioreg", "-a", "-l", "-r", "-c", name)

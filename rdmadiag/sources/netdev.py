@@ -1,7 +1,6 @@
 """rtnetlink: the netdevs of this network namespace and their addresses."""
 
 import struct
-from collections.abc import Iterator
 from typing import Any, Final
 
 from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
@@ -15,8 +14,6 @@ from rdmadiag.sources.text import attribute, parse_number
 _IFF_UP: Final = 1
 _ARP_IGNORE: Final = "/proc/sys/net/ipv4/conf/all/arp_ignore"
 
-_NLA: Final = struct.Struct("=HH")  # struct nlattr
-_NLA_TYPE: Final = 0x3FFF  # NLA_TYPE_MASK
 _AF_INET: Final = 2
 _INET_CONF: Final = 1  # IFLA_INET_CONF: an array of u32
 _INET_CONF_ARP_IGNORE: Final = 18  # IPV4_DEVCONF_ARP_IGNORE counts from 1
@@ -66,23 +63,12 @@ def parse_arp_ignore(af_spec: bytes) -> int | Missing:
 
     By hand: pyroute2 takes a tenth of a millisecond for each netdev's.
     """
-    for family, inet in _attributes(af_spec):
-        for kind, values in _attributes(inet) if family == _AF_INET else ():
+    for family, inet in netlink.attributes(af_spec):
+        for kind, values in netlink.attributes(inet) if family == _AF_INET else ():
             at = 4 * _INET_CONF_ARP_IGNORE
             if kind == _INET_CONF and len(values) >= at + 4:
                 return int(struct.unpack_from("=i", values, at)[0])
     return Missing(Why.ABSENT, "IFLA_INET_CONF")
-
-
-def _attributes(raw: bytes) -> Iterator[tuple[int, bytes]]:
-    """The attributes in a nest; one that claims more than there is ends it."""
-    at = 0
-    while at + _NLA.size <= len(raw):
-        length, kind = _NLA.unpack_from(raw, at)
-        if length < _NLA.size or at + length > len(raw):
-            return
-        yield kind & _NLA_TYPE, raw[at + _NLA.size : at + length]
-        at += (length + 3) & ~3
 
 
 def parse_addresses(reply: bytes) -> dict[int, tuple[Address, ...]] | Missing:

@@ -23,6 +23,7 @@ from rdmadiag.facts import (
 )
 from rdmadiag.host import Host
 from rdmadiag.ib import DriverId, NetnsMode, NodeType, PhysState, PortState
+from rdmadiag.sources.nldev_attributes import ATTRIBUTES
 
 _PORTS: Final = 255  # a port number is one byte on the wire
 
@@ -32,44 +33,12 @@ SYS_GET: Final = 6
 RES_GET: Final = 9
 GET_CHARDEV: Final = 15
 
-_ATTRIBUTES: Final = (
-    (0, "RDMA_NLDEV_ATTR_PAD", "none"),
-    (1, "RDMA_NLDEV_ATTR_DEV_INDEX", "uint32"),
-    (2, "RDMA_NLDEV_ATTR_DEV_NAME", "asciiz"),
-    (3, "RDMA_NLDEV_ATTR_PORT_INDEX", "uint32"),
-    (4, "RDMA_NLDEV_ATTR_CAP_FLAGS", "uint64"),
-    (5, "RDMA_NLDEV_ATTR_FW_VERSION", "asciiz"),
-    (6, "RDMA_NLDEV_ATTR_NODE_GUID", "uint64"),
-    (7, "RDMA_NLDEV_ATTR_SYS_IMAGE_GUID", "uint64"),
-    (8, "RDMA_NLDEV_ATTR_SUBNET_PREFIX", "uint64"),
-    (9, "RDMA_NLDEV_ATTR_LID", "uint32"),
-    (10, "RDMA_NLDEV_ATTR_SM_LID", "uint32"),
-    (11, "RDMA_NLDEV_ATTR_LMC", "uint8"),
-    (12, "RDMA_NLDEV_ATTR_PORT_STATE", "uint8"),
-    (13, "RDMA_NLDEV_ATTR_PORT_PHYS_STATE", "uint8"),
-    (14, "RDMA_NLDEV_ATTR_DEV_NODE_TYPE", "uint8"),
-    (15, "RDMA_NLDEV_ATTR_RES_SUMMARY", "nest"),
-    (16, "RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY", "nest"),
-    (17, "RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME", "asciiz"),
-    (18, "RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR", "uint64"),
-    (50, "RDMA_NLDEV_ATTR_NDEV_INDEX", "uint32"),
-    (51, "RDMA_NLDEV_ATTR_NDEV_NAME", "asciiz"),
-    (66, "RDMA_NLDEV_SYS_ATTR_NETNS_MODE", "uint8"),
-    (67, "RDMA_NLDEV_ATTR_DEV_PROTOCOL", "asciiz"),
-    (69, "RDMA_NLDEV_ATTR_CHARDEV_TYPE", "asciiz"),
-    (70, "RDMA_NLDEV_ATTR_CHARDEV_NAME", "asciiz"),
-    (71, "RDMA_NLDEV_ATTR_CHARDEV_ABI", "uint64"),
-    (72, "RDMA_NLDEV_ATTR_CHARDEV", "uint64"),
-    (73, "RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID", "uint32"),
-    (118, "RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_MAX", "uint64"),
-)
-
 
 class nldev_nla(nla):  # type: ignore[misc]  # noqa: N801  # pyroute2 names message classes after the kernel's
     """An attribute that holds attributes of the same numbering."""
 
     prefix = "RDMA_NLDEV_"
-    nla_map = _ATTRIBUTES
+    nla_map = ATTRIBUTES
     nest: ClassVar[type]
 
 
@@ -81,7 +50,7 @@ class nldev_msg(nlmsg):  # type: ignore[misc]  # noqa: N801
     """An nldev message: attributes directly behind the netlink header."""
 
     prefix = "RDMA_NLDEV_"
-    nla_map = _ATTRIBUTES
+    nla_map = ATTRIBUTES
     nest = nldev_nla
 
 
@@ -98,7 +67,7 @@ def request(op: int, flags: int, attributes: Iterable[tuple[str, Any]] = ()) -> 
 
 _TYPES: Final[dict[str, type]] = {
     name: str if kind == "asciiz" else nldev_nla if kind == "nest" else int
-    for _, name, kind in _ATTRIBUTES
+    for _, name, kind in ATTRIBUTES
 }
 
 

@@ -84,6 +84,9 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
 """Each with when it may speak. Lowest cause first: of findings that weigh the same, the
 first is the answer."""
 
+_OF_OTHER_COMMANDS: Final = ("rdmadiag.counters.rules", "rdmadiag.resources.rules")
+"""Their cases are others: they are known here, and never asked."""
+
 
 def _rules(family: str) -> tuple[Rule, ...]:
     rules: tuple[Rule, ...] = import_module(f"{__name__}.{family}").RULES
@@ -92,7 +95,11 @@ def _rules(family: str) -> tuple[Rule, ...]:
 
 @cache
 def _catalogue() -> dict[str, Rule]:
-    return {rule.code: rule for family, _ in _FAMILIES for rule in _rules(family)}
+    found = {rule.code: rule for family, _ in _FAMILIES for rule in _rules(family)}
+    for module in _OF_OTHER_COMMANDS:
+        rules: tuple[Rule, ...] = import_module(module).RULES
+        found |= {rule.code: rule for rule in rules}
+    return found
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rdmadiag.facts import Missing
 from rdmadiag.preflight.evidence import Evidence
@@ -11,6 +11,8 @@ from rdmadiag.preflight.verdict import Finding, Proof, Severity
 
 if TYPE_CHECKING:  # imported where `--stack` asks for one
     from rdmadiag.gid.registry import Chosen
+
+C = TypeVar("C")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule: a stable code, what it means, and a pure function from case to findings."""
+    """A rule: a stable code, what it means, and a pure function from case to findings.
+
+    Rules of `counters` and `resources` are given cases of their own.
+    """
 
     code: str
     severity: Severity  # of its findings, unless one says otherwise
@@ -40,7 +45,7 @@ class Rule:
     meaning: str  # for docs/rules.md and `explain`: when it fires and what follows
     references: tuple[str, ...]
     remedy: tuple[str, ...]  # for the same readers: words in capitals stand for names of a host
-    check: Callable[[Case], Iterable[Finding]]
+    check: Callable[[Any], Iterable[Finding]]
 
 
 def rule(
@@ -50,10 +55,10 @@ def rule(
     meaning: str,
     references: tuple[str, ...] = (),
     remedy: tuple[str, ...] = (),
-) -> Callable[[Callable[["Speaker", Case], Iterable[Finding]]], Rule]:
+) -> Callable[[Callable[["Speaker", C], Iterable[Finding]]], Rule]:
     """Makes a Rule of a function (speaker, case) → findings."""
 
-    def make(function: Callable[["Speaker", Case], Iterable[Finding]]) -> Rule:
+    def make(function: Callable[["Speaker", C], Iterable[Finding]]) -> Rule:
         speaker = Speaker(code, severity, references)
         return Rule(
             code, severity, title, meaning, references, remedy, lambda case: function(speaker, case)

@@ -37,8 +37,12 @@ READING = {
     "gids": ["gids", "--json", "--timeout", "30"],
     "devices": ["devices", "--json", "--timeout", "30"],
     "snapshot": ["snapshot", "OUT", "--timeout", "30"],
+    "counters": ["counters", "--json", "--interval", "1", "--timeout", "30"],
+    "resources": ["resources", "--json", "--timeout", "30"],
 }
-ASKING = [command for command in READING if command != "gids"]
+ASKING = [command for command in READING if command not in ("gids", "counters")]
+SILENT = ("gids", "counters")  # these ask no library
+ROUTE = [command for command in READING if command not in ("gids", "resources")]
 
 
 # --- who opens one ---------------------------------------------------------------------
@@ -127,11 +131,24 @@ class TestSystemCalls:
         changed = [line for line in traced[command].lines if CHANGES.search(line)]
         assert [line for line in changed if f'"{traced[command].out}' not in line] == []
 
-    def test_gids_opens_no_device_node_and_asks_no_library(self, traced: dict[str, Traced]) -> None:
-        lines = traced["gids"].lines
+    @pytest.mark.parametrize("command", SILENT)
+    def test_opens_no_device_node_and_asks_no_library(
+        self, command: str, traced: dict[str, Traced]
+    ) -> None:
+        lines = traced[command].lines
         assert opened_nodes(lines) == (set(), [])
         assert verbs_children(lines) == {}
-        assert traced["gids"].sent == []
+        assert traced[command].sent == []
+
+    @pytest.mark.parametrize("command", ["preflight", "gids", "devices", "resources"])
+    def test_counters_are_opened_by_those_alone_that_count(
+        self, command: str, traced: dict[str, Traced]
+    ) -> None:
+        def counted(name: str) -> list[str]:
+            return [line for line in traced[name].lines if "/hw_counters" in line]
+
+        assert counted(command) == []
+        assert counted("counters")
 
     @pytest.mark.parametrize("command", list(READING))
     def test_the_kernels_log_is_opened_for_reading_alone_and_configuration_space_not_at_all(
@@ -172,18 +189,30 @@ class TestSystemCalls:
         assert foreign == []
         sends = [line for line in lines if re.search(r"\bsend\w*\(", line)]
         assert all("nlmsg_type" in line or "sun_path" in line for line in sends)
+        if command in ROUTE:
+            expected = {"RTM_GETLINK"} if command == "counters" else NETLINK_DONE
+            assert {kind for kind in sent if kind in NETLINK_DONE} == expected
         if command != "gids":
-            assert {kind for kind in sent if kind in NETLINK_DONE} == NETLINK_DONE
-            assert any(kind not in NETLINK_DONE for kind in sent), "nldev was not asked"
+            assert any(kind in NLDEV_READS for kind in map(_number, sent)), "nldev was not asked"
+
+
+def _number(kind: str) -> int:
+    try:
+        return int(kind, 0)
+    except ValueError:
+        return -1
 
 
 def _is_read(kind: str) -> bool:
-    if kind in NETLINK_DONE:
+    """Generic netlink's types are named by strace where it knows them, or numbers from 16 on.
+
+    That they are lists of families and ETHTOOL_MSG_PAUSE_GET is what rdmadiag.netlink refuses
+    to send otherwise (tests/test_netlink.py).
+    """
+    if kind in NETLINK_DONE or kind in ("nlctrl", "ethtool"):
         return True
-    try:
-        return int(kind, 0) in NLDEV_READS
-    except ValueError:
-        return False
+    number = _number(kind)
+    return number in NLDEV_READS or 16 <= number < 64
 
 
 class TestControls:

@@ -1,0 +1,57 @@
+"""A described machine as if it were this one: `python -m bench.live FOLDER COMMAND …`.
+
+sysfs is read from plain files below FOLDER/root by the code that reads the real one; netlink
+answers with the recorded replies, so that their decoding is measured and no socket's cost.
+"""
+
+import os
+import sys
+from collections.abc import Collection
+from unittest.mock import patch
+
+from rdmadiag.facts import Missing, Why
+from rdmadiag.host import READ_LIMIT, Attributes, LiveHost
+
+
+class RootedHost(LiveHost):
+    """This machine with another root."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__()
+        self._root = f"{folder}/root"
+        self._netlink = f"{folder}/netlink"
+
+    def read(self, path: str, limit: int = READ_LIMIT) -> bytes | Missing:
+        """See Host."""
+        return super().read(f"{self._root}{path}", limit)
+
+    def list(self, path: str) -> tuple[str, ...] | Missing:
+        """See Host."""
+        return super().list(f"{self._root}{path}")
+
+    def attributes(self, path: str, spared: Collection[str]) -> Attributes | Missing:
+        """See Host."""
+        return super().attributes(f"{self._root}{path}", spared)
+
+    def readlink(self, path: str) -> str | Missing:
+        """See Host."""
+        return super().readlink(f"{self._root}{path}")
+
+    def netlink(self, name: str, protocol: int, request: bytes, deadline: float) -> bytes | Missing:
+        """See Host; the reply in FOLDER/netlink."""
+        reply = LiveHost.read(self, f"{self._netlink}/{name}.bin", 1 << 26)
+        return Missing(Why.UNSUPPORTED, name) if isinstance(reply, Missing) else reply
+
+
+def main(folder: str, *arguments: str) -> int:
+    """The exit code of `rdmadiag ARGUMENTS` on that machine."""
+    from rdmadiag.cli import run
+
+    with patch("rdmadiag.cli.options.LiveHost", lambda: RootedHost(folder)):
+        return run(arguments)
+
+
+if __name__ == "__main__":
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    os.environ.pop("RDMADIAG_DEBUG", None)
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,193 @@
+"""rdmadiag counters."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from rdmadiag.cli import exits
+from rdmadiag.cli.exits import Refused
+from rdmadiag.cli.options import Reading, Seconds, reading_samples, saved
+from rdmadiag.cli.output import printing
+from rdmadiag.cli.selectors import selectors
+from rdmadiag.cli.verdicts import (
+    code_of,
+    exit_zero_option,
+    fail_on_option,
+    threshold_option,
+    thresholds,
+)
+from rdmadiag.facts import Identity
+from rdmadiag.preflight.select import NoSuchDevice
+
+if TYPE_CHECKING:
+    from rdmadiag.comparing import Sampler
+    from rdmadiag.counters.judge import Compared
+    from rdmadiag.facts.counters import Wanted
+
+INTERVAL: Final = 1.0
+INTERVAL_MAX: Final = 86_400.0
+
+
+@click.command("counters")
+@reading_samples
+@click.option(
+    "--interval",
+    type=Seconds(0, INTERVAL_MAX),
+    metavar="SECONDS",
+    help=f"Between the two samples that are compared; 0 takes one.  [default: {INTERVAL:.0f}]",
+)
+@click.option(
+    "--since",
+    metavar="FILE",
+    help="Compare with the sample in this file, which counters --json printed on this host.",
+)
+@click.option("--watch", is_flag=True, help="A sample each interval, until stopped (Ctrl-C).")
+@click.option(
+    "--count", type=click.IntRange(1), metavar="N", help="With --watch: stop after N intervals."
+)
+@click.option(
+    "--exclude-device",
+    metavar="DEV",
+    multiple=True,
+    help="Read no counter of this device. Can be repeated.",
+)
+@click.option("--all", "show_all", is_flag=True, help="Show counters that stand still too.")
+@threshold_option
+@fail_on_option
+@exit_zero_option
+def command(
+    reading: Reading,
+    interval: float | None,
+    since: str | None,
+    watch: bool,
+    count: int | None,
+    exclude_device: tuple[str, ...],
+    show_all: bool,
+    threshold: tuple[str, ...],
+    fail_on: str,
+    exit_zero: bool,
+) -> int:
+    """Errors and congestion: how far counters rose, and what a rise means.
+
+    Takes two samples and shows the differences; with --since, one. --json prints one
+    document a comparison, with --watch one each line. --timeout is for each sample.
+    Exits 0 ok, 1 warn, 2 critical, 3 unknown (also: no RDMA device); of --watch, the worst.
+    """
+    limits = thresholds(threshold)
+    _check(reading, interval, since, count, watch=watch)
+    wanted = _wanted(reading.devices, exclude_device)
+    sampler = _sampler(reading, wanted)
+    from rdmadiag.counters.judge import compare
+
+    judge = partial(compare, thresholds=limits, steady=show_all)
+    pause = INTERVAL if interval is None else interval
+    if since:
+        compared = _since(sampler, since, reading.identity, judge)
+    elif reading.identity.recorded or not pause:
+        compared = (judge(sampler.first()) for _ in range(1))
+    else:
+        from rdmadiag.comparing import over
+
+        compared = over(sampler, pause, (count if watch else 1), judge)
+    worst = exits.OK
+    with printing(), _shown(reading, watch=watch, show_all=show_all) as show:
+        try:
+            for each in compared:
+                show(each)
+                code = code_of(each.verdict.status, fail_on, exit_zero)
+                worst = max(worst, code, key=_ORDER.index)
+        except NoSuchDevice as error:
+            raise Refused(str(error)) from error
+        except KeyboardInterrupt:  # how a watch ends
+            if not watch:
+                raise
+    return worst
+
+
+def _check(
+    reading: Reading, interval: float | None, since: str | None, count: int | None, *, watch: bool
+) -> None:
+    """Options that exclude each other."""
+    if reading.identity.recorded and (watch or interval):
+        raise click.UsageError("a record is one sample: compare it with --since, not over time")
+    if since and (watch or interval is not None):
+        raise click.UsageError("--since compares one sample: without --watch and --interval")
+    if count and not watch:
+        raise click.UsageError("--count is for --watch")
+    if watch and interval == 0:
+        raise click.UsageError("--watch takes an interval above 0")
+
+
+_ORDER: Final = (exits.OK, exits.WARN, exits.UNKNOWN, exits.CRITICAL)
+
+
+def _wanted(devices: tuple[str, ...], excluded: tuple[str, ...]) -> "Wanted":
+    from rdmadiag.facts.counters import Wanted
+
+    chosen: dict[str, frozenset[int] | None] = {}
+    for each in selectors(devices):
+        before = chosen.get(each.device, frozenset())
+        whole = each.port is None or before is None
+        chosen[each.device] = None if whole else (before or frozenset()) | {each.port or 0}
+    return Wanted(chosen or None, excluded)
+
+
+def _sampler(reading: Reading, wanted: "Wanted") -> "Sampler":
+    from rdmadiag.comparing import Sampler
+
+    facts = getattr(reading.source, "sample", None)  # of a saved one
+    return Sampler(reading.source if facts is None else facts, wanted, reading.timeout)  # type: ignore[arg-type]
+
+
+def _since(
+    sampler: "Sampler", path: str, host: Identity, judge: "Callable[..., Compared]"
+) -> "Iterator[Compared]":
+    from rdmadiag.counters.baseline import BaselineError, require_comparable
+
+    earlier = saved(path)
+    after = sampler.first()
+    if not after.failed:
+        try:
+            require_comparable(earlier.sample, earlier.host, after, host)
+        except BaselineError as error:
+            raise Refused(f"--since {path}: {error}") from error
+    yield judge(after, earlier.sample, since=earlier.generated_at)
+
+
+@contextmanager
+def _shown(
+    reading: Reading, *, watch: bool, show_all: bool
+) -> "Iterator[Callable[[Compared], None]]":
+    """What prints a comparison: a line of JSON, a table, or a table that is drawn anew."""
+    if reading.form == "json":
+        yield partial(_write, reading.identity)
+        return
+    from rdmadiag.render.counters import Watch, show
+
+    if not watch:
+        yield lambda each: show(each, reading.identity, show_all=show_all)
+        return
+    with Watch(reading.identity, show_all=show_all) as drawn:
+        yield drawn.show
+
+
+def _write(host: Identity, each: "Compared") -> None:
+    import sys
+
+    from rdmadiag.render.json import write
+
+    changes = each.changes
+    write(
+        {
+            "host": host,
+            "seconds": each.seconds,
+            "since": None if each.since is None else each.since.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "verdict": each.verdict,
+            "changes": changes,
+            "sample": each.sample,
+        }
+    )
+    sys.stdout.flush()

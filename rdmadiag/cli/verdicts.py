@@ -1,0 +1,59 @@
+"""Options by which a verdict becomes an exit code, and those that set its thresholds."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from rdmadiag.cli import exits
+from rdmadiag.cli.exits import Refused
+from rdmadiag.thresholds import DEFAULT, NoThreshold, Thresholds
+
+_FAILS_ON: Final = {
+    "warn": {"warn", "unknown", "critical"},
+    "unknown": {"unknown", "critical"},
+    "critical": {"critical"},
+}
+
+fail_on_option: Final = click.option(
+    "--fail-on",
+    type=click.Choice(tuple(_FAILS_ON)),
+    default="warn",
+    show_default=True,
+    help="The mildest status that gives an exit code other than 0.",
+)
+exit_zero_option: Final = click.option(
+    "--exit-zero", is_flag=True, help="Exit 0 whatever the verdict."
+)
+threshold_option: Final = click.option(
+    "--threshold",
+    metavar="NAME=NUMBER",
+    multiple=True,
+    help="From where on a rule speaks. Can be repeated; a wrong name lists all of them.",
+)
+
+
+def code_of(status: str, fail_on: str, exit_zero: bool) -> int:
+    """The exit code of a verdict's status."""
+    if exit_zero or status not in _FAILS_ON[fail_on]:
+        return exits.OK
+    return exits.OF_STATUS[status]
+
+
+def thresholds(texts: Sequence[str]) -> Thresholds:
+    """The default ones with those of --threshold."""
+    try:
+        return DEFAULT.change(_pair(text) for text in texts)
+    except NoThreshold as error:
+        raise Refused(f"--threshold: {error}") from error
+
+
+def _pair(text: str) -> tuple[str, float]:
+    name, equals, number = text.partition("=")
+    try:
+        value = float(number) if equals else None
+    except ValueError:
+        value = None
+    if value is None:
+        raise Refused(f"--threshold {text!r} is not NAME=NUMBER")
+    return name.strip(), value

@@ -1,0 +1,1 @@
+"""What counters mean: differences of two samples, and what a rise says."""

@@ -1,0 +1,237 @@
+"""Counters of RDMA devices: sysfs, and RDMA netlink beside it.
+
+    mlx5_0/ports/1/counters/symbol_error              0
+    mlx5_0/ports/1/hw_counters/out_of_sequence        17
+    mlx5_0/hw_counters/…                              of the device as a whole
+
+Reading has a price: on some hardware each read runs a firmware command, and one that is
+rejected floods the kernel log (prometheus/node_exporter#3434). So nothing of an excluded
+device is read, and what was refused once is not read again (`Spared`).
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from rdmadiag.facts import Missing, Why, present
+from rdmadiag.facts.counters import (
+    ALL,
+    CountedDevice,
+    CountedPort,
+    CounterFacts,
+    CounterSet,
+    CounterSource,
+    Wanted,
+)
+from rdmadiag.host import Host
+from rdmadiag.sources.nldev_counters import read_device_indexes, read_statistics
+from rdmadiag.sources.sysfs import CLASS, parse_link_layer
+from rdmadiag.sources.text import attribute, malformed, parse_text
+
+_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
+_UPTIME: Final = "/proc/uptime"
+_LIFESPAN: Final = "lifespan"  # beside the counters in hw_counters, and none
+_DIGITS: Final = 20  # of 2^64
+_SECONDS: Final = re.compile(rb"([0-9]{1,12}\.[0-9]{2}) ")
+_PORT: Final = re.compile(r"[1-9][0-9]{0,2}")
+_FOLDERS: Final = ((CounterSource.PORT, "counters"), (CounterSource.HW, "hw_counters"))
+
+Key = tuple[CounterSource, str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Spared:
+    """What an earlier sample was refused, by set and the identity that it had then."""
+
+    sets: Mapping[tuple[Key, int | None], Missing] = field(default_factory=dict)
+    counters: Mapping[tuple[Key, int | None], Mapping[str, Missing]] = field(default_factory=dict)
+
+
+NOTHING: Final = Spared()
+
+
+def remembered(facts: CounterFacts) -> Spared:
+    """What the next sample need not try: refusals, not what was absent or late."""
+    lasting = (Why.UNSUPPORTED, Why.DENIED, Why.MALFORMED)
+    return Spared(
+        {
+            (each.key, each.identity): each.values
+            for each in facts.sets
+            if isinstance(each.values, Missing) and each.values.why in lasting
+        },
+        {
+            (each.key, each.identity): {
+                name: why for name, why in each.refused.items() if why.why in lasting
+            }
+            for each in facts.sets
+            if each.refused
+        },
+    )
+
+
+def parse_count(raw: bytes) -> int | Missing:
+    """ "17": a value below 2^64; mlx4 and hfi1 write blanks before it."""
+    digits = raw.strip()
+    if digits.isdigit() and len(digits) <= _DIGITS and (value := int(digits)) < 2**64:
+        return value
+    return malformed(raw, "a count")
+
+
+def parse_uptime(raw: bytes) -> float | Missing:
+    """/proc/uptime: "12345.67 45678.90", seconds since the start, with those asleep."""
+    match = _SECONDS.match(raw)
+    return float(match[1]) if match else malformed(raw, "an uptime")
+
+
+def read_counters(
+    host: Host,
+    deadline: float,
+    wanted: Wanted = ALL,
+    spared: Spared = NOTHING,
+) -> CounterFacts:
+    """One sample: sysfs, then nldev, port by port in this order.
+
+    What nldev says of a counter lies between what sysfs says in this sample and in the next.
+    `deadline` is absolute on `time.monotonic`'s clock, and for netlink alone.
+    """
+    clock = clock_of(host)
+    now = clock()
+    names = host.list(CLASS)
+    facts = CounterFacts(
+        boot=attribute(host, _BOOT_ID, parse_text),
+        seconds=now,
+        names=names,
+        excluded=wanted.excluded,
+        devices=(),
+        sets=(),
+        failed=(),
+    )
+    listed = [] if isinstance(names, Missing) else [each for each in names if wanted.device(each)]
+    if not listed:
+        return facts
+    indexes = read_device_indexes(host, deadline)
+    devices = tuple(_device(host, name, indexes, wanted) for name in listed)
+    reader = _Reader(host, deadline, spared, clock)
+    sets = tuple(each for device in devices for each in reader.sets(device))
+    if host.identity.recorded and isinstance(facts.boot, Missing) and not _any(sets):
+        # The file is in every record whose counters were read.
+        return replace(facts, devices=devices, failed=(_NOT_RECORDED,))
+    return replace(facts, devices=devices, sets=sets)
+
+
+_NOT_RECORDED: Final = Missing(Why.NOT_COLLECTED, "this record holds no counters")
+
+
+def _any(sets: tuple[CounterSet, ...]) -> bool:
+    return any(not isinstance(each.values, Missing) for each in sets)
+
+
+def clock_of(host: Host) -> Callable[[], float | Missing]:
+    """Seconds since the host started: of a record, the moment that it was made."""
+    started = attribute(host, _UPTIME, parse_uptime)
+    if host.identity.recorded:
+        return lambda: started
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return lambda: time.clock_gettime(clock)
+
+
+def read_ports(host: Host, name: str) -> tuple[CountedPort, ...] | Missing:
+    """A device's ports and their netdevs."""
+    folder = f"{CLASS}/{name}/ports"
+    numbers = host.list(folder)
+    if isinstance(numbers, Missing):
+        return numbers
+    parent = attribute(host, f"{CLASS}/{name}/parent", parse_text)  # of rxe and siw
+    return tuple(
+        CountedPort(
+            number=number,
+            link_layer=attribute(host, f"{folder}/{number}/link_layer", parse_link_layer),
+            netdev=attribute(host, f"{folder}/{number}/gid_attrs/ndevs/0", parse_text)
+            if isinstance(parent, Missing)
+            else parent,
+        )
+        for number in sorted(int(each) for each in numbers if _PORT.fullmatch(each))
+    )
+
+
+def _device(
+    host: Host, name: str, indexes: Mapping[str, int] | Missing, wanted: Wanted
+) -> CountedDevice:
+    driver = host.readlink(f"{CLASS}/{name}/device/driver")
+    ports = read_ports(host, name)
+    return CountedDevice(
+        name=name,
+        index=indexes
+        if isinstance(indexes, Missing)
+        else indexes.get(name, Missing(Why.ABSENT, "RDMA netlink does not show the device")),
+        driver=driver if isinstance(driver, Missing) else driver.rstrip("/").rpartition("/")[2],
+        ports=ports
+        if isinstance(ports, Missing)
+        else tuple(each for each in ports if wanted.port(name, each.number)),
+    )
+
+
+class _Reader:
+    """Reads the sets of a device, sparing what is known to be refused."""
+
+    def __init__(
+        self, host: Host, deadline: float, spared: Spared, clock: Callable[[], float | Missing]
+    ) -> None:
+        self._host = host
+        self._deadline = deadline
+        self._spared = spared
+        self._clock = clock
+
+    def sets(self, device: CountedDevice) -> Iterator[CounterSet]:
+        index = None if isinstance(device.index, Missing) else device.index
+        for port in present(device.ports):
+            folder = f"{CLASS}/{device.name}/ports/{port.number}"
+            for source, name in _FOLDERS:
+                empty = self._empty(source, device.name, port.number, index)
+                yield self._folder(empty, f"{folder}/{name}")
+            yield self._statistics(
+                self._empty(CounterSource.NLDEV, device.name, port.number, index)
+            )
+        empty = self._empty(CounterSource.DEVICE_HW, device.name, None, index)
+        found = self._folder(empty, f"{CLASS}/{device.name}/hw_counters")
+        if not (isinstance(found.values, Missing) and found.values.why is Why.ABSENT):
+            yield found
+
+    def _empty(
+        self, source: CounterSource, device: str, port: int | None, index: int | None
+    ) -> CounterSet:
+        return CounterSet(source, device, port, None, index, self._clock(), {}, {})
+
+    def _folder(self, empty: CounterSet, folder: str) -> CounterSet:
+        key = (empty.key, empty.identity)
+        if key in self._spared.sets:
+            return replace(empty, values=self._spared.sets[key])
+        refused = dict(self._spared.counters.get(key, {}))
+        found = self._host.attributes(folder, refused)
+        if isinstance(found, Missing):
+            return replace(empty, values=found)
+        values = {}
+        for name, raw in found.items():
+            value = raw if isinstance(raw, Missing) else parse_count(raw)
+            if isinstance(value, int):
+                values[name] = value
+            else:
+                where = value.detail if value is raw else f"{folder}/{name}: {value.detail}"
+                refused[name] = Missing(value.why, where)
+        lifespan = values.pop(_LIFESPAN, None)
+        refused.pop(_LIFESPAN, None)
+        return replace(empty, values=values, refused=refused, lifespan_ms=lifespan)
+
+    def _statistics(self, empty: CounterSet) -> CounterSet:
+        key = (empty.key, empty.identity)
+        if empty.identity is None:
+            return replace(empty, values=Missing(Why.NOT_COLLECTED, "no DEV_INDEX is known"))
+        assert empty.port is not None
+        return replace(
+            empty,
+            values=self._spared.sets[key]
+            if key in self._spared.sets
+            else read_statistics(self._host, empty.identity, empty.port, self._deadline),
+        )

@@ -1,0 +1,223 @@
+"""Counters of the netdevs below RDMA ports: rtnetlink, sysfs, and pause frames by ethtool.
+
+IFLA_STATS64 of RTM_GETLINK has what /sys/class/net/NAME/statistics shows; the files are read
+where there is no netlink (a copied tree). Pause frames are ETHTOOL_MSG_PAUSE_GET's, which is
+asked for each netdev by itself: a dump would read those of excluded devices too.
+"""
+
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from rdmadiag import netlink
+from rdmadiag.facts import Missing, Why, present
+from rdmadiag.facts.counters import ALL, CounterSet, CounterSource, Wanted
+from rdmadiag.host import Host
+from rdmadiag.sources.counters import (
+    NOTHING,
+    Spared,
+    clock_of,
+    parse_count,
+    read_ports,
+)
+from rdmadiag.sources.sysfs import CLASS, NET_CLASS
+from rdmadiag.sources.text import attribute
+
+_IFINFO: Final = struct.Struct("=BxHiII")  # struct ifinfomsg
+_IFLA_IFNAME: Final = 3
+_IFLA_STATS64: Final = 23
+_IFLA_CARRIER_CHANGES: Final = 35
+
+STATS64: Final = (
+    *("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_errors", "tx_errors"),
+    *("rx_dropped", "tx_dropped", "multicast", "collisions", "rx_length_errors"),
+    *("rx_over_errors", "rx_crc_errors", "rx_frame_errors", "rx_fifo_errors"),
+    *("rx_missed_errors", "tx_aborted_errors", "tx_carrier_errors", "tx_fifo_errors"),
+    *("tx_heartbeat_errors", "tx_window_errors", "rx_compressed", "tx_compressed"),
+    *("rx_nohandler", "rx_otherhost_dropped"),
+)
+"""struct rtnl_link_stats64, linux/if_link.h; older kernels stop earlier."""
+
+_FAMILIES: Final = "genl-families"
+_PAUSE_HEADER: Final = 1  # ETHTOOL_A_PAUSE_HEADER
+_PAUSE_STATS: Final = 5  # ETHTOOL_A_PAUSE_STATS
+_PAUSE_COUNTERS: Final = {2: "tx_pause_frames", 3: "rx_pause_frames"}  # ETHTOOL_A_PAUSE_STAT_*
+_HEADER_DEV_INDEX: Final = 1  # ETHTOOL_A_HEADER_DEV_INDEX
+_HEADER_FLAGS: Final = 3
+_FLAG_STATS: Final = 4  # ETHTOOL_FLAG_STATS
+_NESTED: Final = 0x8000  # NLA_F_NESTED
+_U32: Final = struct.Struct("=I")
+_KERNEL: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})")
+_SINCE: Final = (5, 10)  # ETHTOOL_A_PAUSE_STATS
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One netdev of an RTM_GETLINK dump."""
+
+    name: str
+    ifindex: int
+    counters: dict[str, int]
+
+
+def parse_links(reply: bytes) -> dict[str, Link] | Missing:
+    """The reply to an RTM_GETLINK dump: name → its counters."""
+    links = {}
+    try:
+        for message in netlink.messages(reply):
+            raw = netlink.body(reply, message)
+            if message.type == netlink.NLMSG_DONE or len(raw) < _IFINFO.size:
+                continue
+            ifindex = _IFINFO.unpack_from(raw)[2]
+            found = dict(netlink.attributes(raw[_IFINFO.size :]))
+            name = netlink.text(found.get(_IFLA_IFNAME))
+            if name:
+                links[name] = Link(name, ifindex, _counters(found))
+    except ValueError as error:
+        return Missing(Why.MALFORMED, str(error))
+    return links
+
+
+def _counters(found: Mapping[int, bytes]) -> dict[str, int]:
+    stats = found.get(_IFLA_STATS64, b"")
+    length = min(len(stats) // 8, len(STATS64))
+    values = dict(zip(STATS64, struct.unpack_from(f"={length}Q", stats), strict=False))
+    changes = netlink.number(found.get(_IFLA_CARRIER_CHANGES))
+    return values if changes is None else values | {"carrier_changes": changes}
+
+
+def parse_pause(reply: bytes) -> dict[str, int] | Missing:
+    """The reply to ETHTOOL_MSG_PAUSE_GET: pause frames, where the driver counts them."""
+    try:
+        message = next(netlink.messages(reply), None)
+    except ValueError as error:
+        return Missing(Why.MALFORMED, str(error))
+    if message is None:
+        return Missing(Why.ABSENT, "empty ethtool reply")
+    raw = netlink.body(reply, message, netlink.GENERIC_HEADER.size)
+    stats = dict(netlink.attributes(raw)).get(_PAUSE_STATS, b"")
+    values = {}
+    for kind, content in netlink.attributes(stats):
+        value = netlink.number(content)
+        if kind in _PAUSE_COUNTERS and value is not None:
+            values[_PAUSE_COUNTERS[kind]] = value
+    return values or Missing(Why.UNSUPPORTED, "the driver counts no pause frames")
+
+
+def read_netdev_counters(
+    host: Host,
+    deadline: float,
+    wanted: Wanted = ALL,
+    spared: Spared = NOTHING,
+) -> tuple[CounterSet, ...]:
+    """The netdev and pause sets of every port that has a netdev; `deadline` is absolute."""
+    ports = tuple(_netdevs(host, wanted))
+    if not ports:
+        return ()
+    reader = _Reader(host, deadline, spared)
+    return tuple(
+        each for device, port, netdev in ports for each in reader.sets(device, port, netdev)
+    )
+
+
+def _netdevs(host: Host, wanted: Wanted) -> Iterator[tuple[str, int, str]]:
+    for name in present(host.list(CLASS)):
+        if wanted.device(name):
+            for port in present(read_ports(host, name)):
+                if wanted.port(name, port.number) and not isinstance(port.netdev, Missing):
+                    yield name, port.number, port.netdev
+
+
+class _Reader:
+    """One dump of all links, and a question about pause frames for each netdev."""
+
+    def __init__(self, host: Host, deadline: float, spared: Spared) -> None:
+        self._host = host
+        self._deadline = deadline
+        self._spared = spared
+        self._clock = clock_of(host)
+        self._links = self._read_links()
+        self._seconds = self._clock()
+        self._family: int | Missing | None = None
+
+    def _read_links(self) -> dict[str, Link] | Missing:
+        # As sources.netdev asks, so that one record serves both.
+        request = netlink.request(netlink.RTM_GETLINK, netlink.NLM_F_DUMP, bytes(_IFINFO.size))
+        reply = self._host.netlink("route-getlink", netlink.NETLINK_ROUTE, request, self._deadline)
+        return reply if isinstance(reply, Missing) else parse_links(reply)
+
+    def sets(self, device: str, port: int, netdev: str) -> Iterator[CounterSet]:
+        link = None if isinstance(self._links, Missing) else self._links.get(netdev)
+        empty = CounterSet(
+            CounterSource.NETDEV,
+            device,
+            port,
+            netdev,
+            link.ifindex if link else None,
+            self._seconds,
+            {},
+            {},
+        )
+        if link:
+            counters = link.counters or Missing(Why.UNSUPPORTED, f"{netdev}: no IFLA_STATS64")
+            yield replace(empty, values=counters)
+            yield self._pause(replace(empty, source=CounterSource.PAUSE, seconds=self._clock()))
+            return
+        yield self._files(empty, f"{NET_CLASS}/{netdev}/statistics")
+
+    def _files(self, empty: CounterSet, folder: str) -> CounterSet:
+        names = self._host.list(folder)
+        if isinstance(names, Missing):
+            # It may live in another network namespace; what netlink said comes first.
+            reason = self._links if isinstance(self._links, Missing) else names
+            return replace(empty, values=reason)
+        read = {name: attribute(self._host, f"{folder}/{name}", parse_count) for name in names}
+        return replace(
+            empty,
+            values={name: value for name, value in read.items() if not isinstance(value, Missing)},
+            refused={name: value for name, value in read.items() if isinstance(value, Missing)},
+        )
+
+    def _pause(self, empty: CounterSet) -> CounterSet:
+        key = (empty.key, empty.identity)
+        if key in self._spared.sets:
+            return replace(empty, values=self._spared.sets[key])
+        if self._family is None:
+            self._family = self._ethtool()
+        if isinstance(self._family, Missing):
+            return replace(empty, values=self._family)
+        assert empty.identity is not None
+        header = netlink.attribute(_HEADER_DEV_INDEX, _U32.pack(empty.identity))
+        header += netlink.attribute(_HEADER_FLAGS, _U32.pack(_FLAG_STATS))
+        payload = netlink.GENERIC_HEADER.pack(netlink.ETHTOOL_MSG_PAUSE_GET, 1, 0)
+        payload += netlink.attribute(_NESTED | _PAUSE_HEADER, header)
+        name = f"ethtool-pause-get-{empty.identity}"
+        reply = self._host.netlink(
+            name,
+            netlink.NETLINK_GENERIC,
+            netlink.request(self._family, 0, payload),
+            self._deadline,
+        )
+        found = reply if isinstance(reply, Missing) else parse_pause(reply)
+        return replace(empty, values=found)
+
+    def _ethtool(self) -> int | Missing:
+        """The type of ethtool's messages, from the list of all families.
+
+        Asked for by name, a family that is not there would make the kernel look for a module.
+        """
+        version = _KERNEL.match(self._host.identity.kernel)
+        if version and (int(version[1]), int(version[2])) < _SINCE:
+            return Missing(Why.UNSUPPORTED, "pause frames are told by Linux 5.10 and newer")
+        payload = netlink.GENERIC_HEADER.pack(netlink.CTRL_CMD_GETFAMILY, 1, 0)
+        request = netlink.request(netlink.GENL_ID_CTRL, netlink.NLM_F_DUMP, payload)
+        reply = self._host.netlink(_FAMILIES, netlink.NETLINK_GENERIC, request, self._deadline)
+        if isinstance(reply, Missing):
+            return reply
+        try:
+            family = netlink.ethtool_family(reply)
+        except ValueError as error:
+            return Missing(Why.MALFORMED, f"{_FAMILIES}: {error}")
+        return Missing(Why.UNSUPPORTED, "no ethtool netlink") if family is None else family

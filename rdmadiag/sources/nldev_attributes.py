@@ -1,0 +1,66 @@
+"""Attributes of nldev messages: rdma/rdma_netlink.h, enum rdma_nldev_attr; each number once."""
+
+from typing import Final
+
+ATTRIBUTES: Final = (
+    (0, "RDMA_NLDEV_ATTR_PAD", "none"),
+    (1, "RDMA_NLDEV_ATTR_DEV_INDEX", "uint32"),
+    (2, "RDMA_NLDEV_ATTR_DEV_NAME", "asciiz"),
+    (3, "RDMA_NLDEV_ATTR_PORT_INDEX", "uint32"),
+    (4, "RDMA_NLDEV_ATTR_CAP_FLAGS", "uint64"),
+    (5, "RDMA_NLDEV_ATTR_FW_VERSION", "asciiz"),
+    (6, "RDMA_NLDEV_ATTR_NODE_GUID", "uint64"),
+    (7, "RDMA_NLDEV_ATTR_SYS_IMAGE_GUID", "uint64"),
+    (8, "RDMA_NLDEV_ATTR_SUBNET_PREFIX", "uint64"),
+    (9, "RDMA_NLDEV_ATTR_LID", "uint32"),
+    (10, "RDMA_NLDEV_ATTR_SM_LID", "uint32"),
+    (11, "RDMA_NLDEV_ATTR_LMC", "uint8"),
+    (12, "RDMA_NLDEV_ATTR_PORT_STATE", "uint8"),
+    (13, "RDMA_NLDEV_ATTR_PORT_PHYS_STATE", "uint8"),
+    (14, "RDMA_NLDEV_ATTR_DEV_NODE_TYPE", "uint8"),
+    (15, "RDMA_NLDEV_ATTR_RES_SUMMARY", "nest"),
+    (16, "RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY", "nest"),
+    (17, "RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME", "asciiz"),
+    (18, "RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR", "uint64"),
+    (19, "RDMA_NLDEV_ATTR_RES_QP", "nest"),
+    (20, "RDMA_NLDEV_ATTR_RES_QP_ENTRY", "nest"),
+    (21, "RDMA_NLDEV_ATTR_RES_LQPN", "uint32"),
+    (22, "RDMA_NLDEV_ATTR_RES_RQPN", "uint32"),
+    (26, "RDMA_NLDEV_ATTR_RES_TYPE", "uint8"),
+    (27, "RDMA_NLDEV_ATTR_RES_STATE", "uint8"),
+    (28, "RDMA_NLDEV_ATTR_RES_PID", "uint32"),
+    (29, "RDMA_NLDEV_ATTR_RES_KERN_NAME", "asciiz"),
+    (30, "RDMA_NLDEV_ATTR_RES_CM_ID", "nest"),
+    (31, "RDMA_NLDEV_ATTR_RES_CM_ID_ENTRY", "nest"),
+    (35, "RDMA_NLDEV_ATTR_RES_CQ", "nest"),
+    (36, "RDMA_NLDEV_ATTR_RES_CQ_ENTRY", "nest"),
+    (40, "RDMA_NLDEV_ATTR_RES_MR", "nest"),
+    (41, "RDMA_NLDEV_ATTR_RES_MR_ENTRY", "nest"),
+    (45, "RDMA_NLDEV_ATTR_RES_MRLEN", "uint64"),
+    (46, "RDMA_NLDEV_ATTR_RES_PD", "nest"),
+    (47, "RDMA_NLDEV_ATTR_RES_PD_ENTRY", "nest"),
+    (50, "RDMA_NLDEV_ATTR_NDEV_INDEX", "uint32"),
+    (51, "RDMA_NLDEV_ATTR_NDEV_NAME", "asciiz"),
+    (66, "RDMA_NLDEV_SYS_ATTR_NETNS_MODE", "uint8"),
+    (67, "RDMA_NLDEV_ATTR_DEV_PROTOCOL", "asciiz"),
+    (69, "RDMA_NLDEV_ATTR_CHARDEV_TYPE", "asciiz"),
+    (70, "RDMA_NLDEV_ATTR_CHARDEV_NAME", "asciiz"),
+    (71, "RDMA_NLDEV_ATTR_CHARDEV_ABI", "uint64"),
+    (72, "RDMA_NLDEV_ATTR_CHARDEV", "uint64"),
+    (73, "RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID", "uint32"),
+    (80, "RDMA_NLDEV_ATTR_STAT_HWCOUNTERS", "nest"),
+    (81, "RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY", "nest"),
+    (82, "RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME", "asciiz"),
+    (83, "RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE", "uint64"),
+    (86, "RDMA_NLDEV_ATTR_RES_CTX", "nest"),
+    (87, "RDMA_NLDEV_ATTR_RES_CTX_ENTRY", "nest"),
+    (88, "RDMA_NLDEV_ATTR_RES_SRQ", "nest"),
+    (89, "RDMA_NLDEV_ATTR_RES_SRQ_ENTRY", "nest"),
+    (118, "RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_MAX", "uint64"),
+)
+"""Number, name and type; the types are pyroute2's."""
+
+NUMBER: Final[dict[str, int]] = {
+    name.removeprefix("RDMA_NLDEV_").removeprefix("ATTR_"): number for number, name, _ in ATTRIBUTES
+}
+"""By name without its prefix."""

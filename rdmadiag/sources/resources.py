@@ -1,0 +1,224 @@
+"""RDMA netlink: every object that is tracked, and who made it.
+
+    QP 17 of rxe0: type rc, state rts, pid 4711
+
+Objects of kernel modules bear the module's name, those of programs a pid, as it is numbered
+in our PID namespace; one that is not visible there, or has ended, has neither
+(drivers/infiniband/core/nldev.c, fill_res_name_pid). A node has tens of thousands of queue
+pairs: the dumps are read by hand.
+"""
+
+import struct
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final, TypeVar
+
+from rdmadiag import netlink
+from rdmadiag.facts import Missing, ResourceCount, Why
+from rdmadiag.facts.resources import (
+    DeviceResources,
+    Held,
+    Owner,
+    QueuePair,
+    ResourceFacts,
+)
+from rdmadiag.host import Host
+from rdmadiag.ib import KernelQpType, Numbered, QpState
+from rdmadiag.sources.nldev_attributes import NUMBER
+from rdmadiag.sources.nldev_counters import read_device_indexes
+from rdmadiag.sources.sysfs import CLASS
+from rdmadiag.sources.text import attribute, parse_text
+
+_U32: Final = struct.Struct("=I")
+_RES_GET: Final = 9
+_DUMPS: Final = {  # RDMA_NLDEV_CMD_RES_*_GET, and the table in its replies
+    "qp": (10, "RES_QP"),
+    "cm_id": (11, "RES_CM_ID"),
+    "cq": (12, "RES_CQ"),
+    "mr": (13, "RES_MR"),
+    "pd": (14, "RES_PD"),
+    "ctx": (22, "RES_CTX"),
+    "srq": (23, "RES_SRQ"),
+}
+_PORT: Final = NUMBER["PORT_INDEX"]
+_PID: Final = NUMBER["RES_PID"]
+_KERN_NAME: Final = NUMBER["RES_KERN_NAME"]
+_LQPN: Final = NUMBER["RES_LQPN"]
+_RQPN: Final = NUMBER["RES_RQPN"]
+_TYPE: Final = NUMBER["RES_TYPE"]
+_STATE: Final = NUMBER["RES_STATE"]
+_LENGTH: Final = NUMBER["RES_MRLEN"]
+_SUMMARY: Final = NUMBER["RES_SUMMARY"]
+_SUMMARY_ENTRY: Final = NUMBER["RES_SUMMARY_ENTRY"]
+_SUMMARY_NAME: Final = NUMBER["RES_SUMMARY_ENTRY_NAME"]
+_SUMMARY_CURRENT: Final = NUMBER["RES_SUMMARY_ENTRY_CURR"]
+_SUMMARY_MAXIMUM: Final = NUMBER["RES_SUMMARY_ENTRY_MAX"]
+
+_INITIAL_PIDNS: Final = "pid:[4026531836]"  # PROC_PID_INIT_INO, include/linux/proc_ns.h
+
+N = TypeVar("N", bound=Numbered)
+
+
+def parse_queue_pairs(reply: bytes) -> tuple[QueuePair, ...] | Missing:
+    """The reply to a RES_QP_GET dump of one device."""
+    entries = _entries(reply, "qp")
+    return entries if isinstance(entries, Missing) else tuple(map(_queue_pair, entries))
+
+
+def parse_held(reply: bytes, kind: str) -> tuple[Held, ...] | Missing:
+    """The reply to another dump of one device: objects by owner, the largest holder first."""
+    entries = _entries(reply, kind)
+    if isinstance(entries, Missing):
+        return entries
+    counts: dict[Owner, int] = defaultdict(int)
+    lengths: dict[Owner, int] = defaultdict(int)
+    for entry in entries:
+        owner = _owner(entry)
+        counts[owner] += 1
+        lengths[owner] += netlink.number(entry.get(_LENGTH)) or 0
+    return tuple(
+        Held(owner, count, lengths[owner] if kind == "mr" else None)
+        for owner, count in sorted(counts.items(), key=lambda each: -each[1])
+    )
+
+
+def parse_counts(reply: bytes) -> dict[str, ResourceCount] | Missing:
+    """The reply to RES_GET: "qp" → how many there are, and may be where the kernel says."""
+    try:
+        message = next(netlink.messages(reply), None)
+    except ValueError as error:
+        return Missing(Why.MALFORMED, str(error))
+    raw = b"" if message is None else netlink.body(reply, message)
+    table = dict(netlink.attributes(raw)).get(_SUMMARY)
+    if table is None:
+        return Missing(Why.MALFORMED, "nldev resources without a summary")
+    counts = {}
+    for kind, content in netlink.attributes(table):
+        entry = dict(netlink.attributes(content)) if kind == _SUMMARY_ENTRY else {}
+        name = netlink.text(entry.get(_SUMMARY_NAME))
+        current = netlink.number(entry.get(_SUMMARY_CURRENT))
+        if name and current is not None:
+            maximum = netlink.number(entry.get(_SUMMARY_MAXIMUM))
+            absent = Missing(Why.ABSENT, "RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_MAX")
+            counts[name] = ResourceCount(current, absent if maximum is None else maximum)
+    return counts
+
+
+def _entries(reply: bytes, kind: str) -> list[dict[int, bytes]] | Missing:
+    name = _DUMPS[kind][1]
+    table, row = NUMBER[name], NUMBER[f"{name}_ENTRY"]
+    try:
+        return [
+            dict(netlink.attributes(entry))
+            for message in netlink.messages(reply)
+            if message.type != netlink.NLMSG_DONE
+            for number, rows in netlink.attributes(netlink.body(reply, message))
+            if number == table
+            for number, entry in netlink.attributes(rows)
+            if number == row
+        ]
+    except ValueError as error:
+        return Missing(Why.MALFORMED, str(error))
+
+
+def _queue_pair(entry: dict[int, bytes]) -> QueuePair:
+    return QueuePair(
+        number=netlink.number(entry.get(_LQPN)) or 0,
+        peer=_number(entry, _RQPN, "RES_RQPN"),
+        port=_number(entry, _PORT, "PORT_INDEX"),
+        type=_member(entry, _TYPE, KernelQpType),
+        state=_member(entry, _STATE, QpState),
+        owner=_owner(entry),
+    )
+
+
+def _owner(entry: dict[int, bytes]) -> Owner:
+    # Before Linux 5.9 a process of another PID namespace had pid 0.
+    return Owner(netlink.number(entry.get(_PID)) or None, netlink.text(entry.get(_KERN_NAME)))
+
+
+def _number(entry: dict[int, bytes], kind: int, name: str) -> int | Missing:
+    value = netlink.number(entry.get(kind))
+    return Missing(Why.ABSENT, f"RDMA_NLDEV_ATTR_{name}") if value is None else value
+
+
+def _member(entry: dict[int, bytes], kind: int, table: type[N]) -> N | Missing:
+    value = netlink.number(entry.get(kind))
+    if value is None:
+        return Missing(Why.ABSENT, f"no {table.__name__}")
+    return table.from_number(value) or Missing(
+        Why.MALFORMED, f"{value} is not a known {table.__name__}"
+    )
+
+
+def read_resources(host: Host, deadline: float) -> ResourceFacts | Missing:
+    """Every object of every device that this namespace may see; `deadline` is absolute."""
+    listed = host.list(CLASS)
+    if isinstance(listed, Missing):
+        # Opening a socket of this protocol would load ib_core.
+        return Missing(listed.why, f"no RDMA device is registered ({listed.detail})")
+    indexes = read_device_indexes(host, deadline)
+    if isinstance(indexes, Missing):
+        return indexes
+    devices = tuple(_device(host, name, index, deadline) for name, index in sorted(indexes.items()))
+    namespace = host.readlink("/proc/self/ns/pid")
+    return ResourceFacts(
+        devices,
+        {pid: _command(host, pid) for pid in _pids(devices)},
+        namespace if isinstance(namespace, Missing) else namespace == _INITIAL_PIDNS,
+    )
+
+
+def _device(host: Host, name: str, index: int, deadline: float) -> DeviceResources:
+    replies = {kind: _dump(host, index, kind, deadline) for kind in _DUMPS}
+    pairs = replies.pop("qp")
+    payload = netlink.attribute(NUMBER["DEV_INDEX"], _U32.pack(index))
+    summary = _ask(host, f"nldev-res-get-{index}", _RES_GET, 0, payload, deadline)
+    return DeviceResources(
+        index=index,
+        name=name,
+        counts=summary if isinstance(summary, Missing) else parse_counts(summary),
+        queue_pairs=pairs if isinstance(pairs, Missing) else parse_queue_pairs(pairs),
+        held={
+            kind: reply if isinstance(reply, Missing) else parse_held(reply, kind)
+            for kind, reply in replies.items()
+        },
+    )
+
+
+def _dump(host: Host, index: int, kind: str, deadline: float) -> bytes | Missing:
+    """One dump, and once more where the kernel says that something changed meanwhile."""
+    payload = netlink.attribute(NUMBER["DEV_INDEX"], _U32.pack(index))
+    name, op = f"nldev-res-{kind.replace('_', '-')}-get-{index}", _DUMPS[kind][0]
+    reply = _ask(host, name, op, netlink.NLM_F_DUMP, payload, deadline)
+    if isinstance(reply, Missing):
+        return reply
+    try:
+        again = netlink.interrupted(reply)
+    except ValueError as error:
+        return Missing(Why.MALFORMED, f"{name}: {error}")
+    if again:
+        return _ask(host, f"{name}-again", op, netlink.NLM_F_DUMP, payload, deadline)
+    return reply
+
+
+def _ask(
+    host: Host, name: str, op: int, flags: int, payload: bytes, deadline: float
+) -> bytes | Missing:
+    request = netlink.request((netlink.RDMA_NL_NLDEV << 10) + op, flags, payload)
+    return host.netlink(name, netlink.NETLINK_RDMA, request, deadline)
+
+
+def _pids(devices: tuple[DeviceResources, ...]) -> Iterator[int]:
+    owners = {
+        each.owner
+        for device in devices
+        for rows in (device.queue_pairs, *device.held.values())
+        if not isinstance(rows, Missing)
+        for each in rows
+    }
+    yield from sorted({owner.pid for owner in owners if owner.pid is not None})
+
+
+def _command(host: Host, pid: int) -> str | Missing:
+    return attribute(host, f"/proc/{pid}/comm", parse_text)

@@ -1,0 +1,52 @@
+"""From which numbers on a rule of `counters` or `resources` speaks. Each can be set by its name."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Self
+
+
+class NoThreshold(ValueError):
+    """A name or a value that no threshold has; the message is one line for the user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """A finding needs at least this much. Counts are rises between two samples."""
+
+    link_downed: float = 1  # times that a link went down
+    link_flaps: float = 3  # of those, from which on it is critical: gpud calls 3 a flap
+    link_recoveries: float = 1  # link_error_recovery
+    physical_errors: float = 10  # damaged symbols and packets; ibqueryerrors' own limit is 10
+    discards: float = 1  # packets that a NIC or a port dropped
+    receiver_not_ready: float = 10  # messages for which no receive was posted
+    retransmissions: float = 10  # packets that were lost, and sent anew
+    retransmissions_per_second: float = 1  # and this often, so that a week's few do not count
+    retries_exceeded: float = 1  # connections that broke
+    refused_requests: float = 1  # requests that the other end refused
+    congestion_ignored: float = 1  # congestion notifications that were not acted on
+    pause_frames: float = 1
+    pause_frames_per_second: float = 100
+    error_queue_pairs: float = 4  # queue pairs of one holder in ERR
+    rtr_queue_pairs: float = 16  # queue pairs of one holder in RTR
+    limit_share: float = 0.9  # of a device's limit: how much may be in use
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Every name, in order."""
+        return tuple(each.name for each in fields(cls))
+
+    def change(self, values: Iterable[tuple[str, Any]]) -> Self:
+        """The same but for `values`; raises NoThreshold, of which the message names the name."""
+        changes = {}
+        for name, value in values:
+            if name not in self.names():
+                raise NoThreshold(f"no threshold {name!r}; there are: {', '.join(self.names())}")
+            if type(value) not in (int, float) or not 0 <= value < MOST:
+                raise NoThreshold(f"threshold {name}: {value!r} is no number from 0 to {MOST:.0e}")
+            changes[name] = float(value)
+        return replace(self, **changes)
+
+
+MOST: Final = 1e15
+
+DEFAULT: Final = Thresholds()

@@ -1,0 +1,125 @@
+"""What programs hold on real devices, with their pids, as `rdma resource show` has it."""
+
+import json
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lab.rxe import Rxe
+
+Call = Callable[..., tuple[int, Any]]
+Run = Callable[..., Any]
+
+HELD_SECONDS = 4.0  # until a program has made its objects, in emulation
+ROUNDS = "5000000"  # more than any test lasts
+
+
+@pytest.fixture
+def connected(rxe_pair: tuple[Rxe, Rxe]) -> Iterator[tuple[int, int]]:
+    """ib_send_lat with both its ends on rxe0, in an exchange that goes on; their pids.
+
+    A server that waits for its client has opened the device and made no queue pair yet.
+    """
+    argv = ["ib_send_lat", "-d", "rxe0", "-x", "1", "-F", "-n", ROUNDS]
+    quiet = {
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.DEVNULL,
+        "stderr": subprocess.DEVNULL,
+    }
+    with subprocess.Popen(argv, **quiet) as first:  # type: ignore[call-overload]
+        time.sleep(HELD_SECONDS)
+        with subprocess.Popen([*argv, "127.0.0.1"], **quiet) as second:  # type: ignore[call-overload]
+            time.sleep(HELD_SECONDS)
+            try:
+                yield first.pid, second.pid
+            finally:
+                second.kill()
+                first.kill()
+
+
+def of(document: Any, device: str) -> Any:
+    return next(each for each in document["devices"] if each["device"] == device)
+
+
+def held_by(document: Any, device: str, pid: int) -> Any:
+    return next((each for each in of(document, device)["holders"] if each["pid"] == pid), None)
+
+
+def wait_for(call: Callable[[], Any], seconds: float = 30.0) -> Any:
+    """What `call` gives once it gives something."""
+    end = time.monotonic() + seconds
+    while not (found := call()) and time.monotonic() < end:
+        time.sleep(1)
+    return found
+
+
+def test_the_queue_pairs_of_ib_send_lat_are_shown_with_their_pids(
+    connected: tuple[int, int], rdmadiag_json: Call
+) -> None:
+    for pid in connected:
+        holder = wait_for(lambda pid=pid: held_by(rdmadiag_json("resources")[1], "rxe0", pid))  # type: ignore[misc]
+        assert holder, "no holder with that pid"
+        assert (holder["kind"], holder["command"]) == ("process", "ib_send_lat")
+        assert holder["held"]["qp"] == 1
+        assert holder["held"]["mr"] >= 1
+        assert holder["held"]["ctx"] == 1
+        assert holder["memory_bytes"] > 0
+
+
+def test_counts_and_states_agree_with_rdma(
+    connected: tuple[int, int], rdmadiag_json: Call, run: Run
+) -> None:
+    code, document = rdmadiag_json("resources")
+    assert code == 0
+    theirs = json.loads(run(["rdma", "-j", "res"], timeout=30).stdout)
+    for row in theirs:
+        uses = {each["kind"]: each["current"] for each in of(document, row["ifname"])["uses"]}
+        assert uses == {name: row[name] for name in uses}
+    pairs = json.loads(run(["rdma", "-j", "res", "show", "qp"], timeout=30).stdout)
+    counted = Counter(
+        (each["ifname"], each["type"].lower(), each["state"].lower(), each.get("pid"))
+        for each in pairs
+    )
+    ours = {
+        (each["device"], row["type"], row["state"], row["pid"]): row["count"]
+        for each in document["devices"]
+        for row in each["queue_pairs"]
+    }
+    assert ours == counted
+    for pid in connected:
+        assert ("rxe0", "rc", "rts", pid) in ours or ("rxe0", "rc", "rtr", pid) in ours
+
+
+def test_an_ordinary_user_sees_the_same_holders(
+    connected: tuple[int, int], rdmadiag_json: Call
+) -> None:
+    wait_for(lambda: held_by(rdmadiag_json("resources")[1], "rxe0", connected[0]))
+    code, document = rdmadiag_json("resources", user=65534)
+    assert code == 0
+    assert held_by(document, "rxe0", connected[0])["held"]["qp"] == 1
+
+
+def test_an_idle_pair_has_the_kernels_own_objects_alone(
+    rxe_pair: tuple[Rxe, Rxe], rdmadiag_json: Call
+) -> None:
+    code, document = rdmadiag_json("resources")
+    assert (code, document["verdict"]["status"]) == (0, "ok")
+    for device in ("rxe0", "rxe1"):
+        assert {each["kind"] for each in of(document, device)["holders"]} == {"kernel"}
+        uses = {each["kind"]: each for each in of(document, device)["uses"]}
+        assert uses["qp"]["maximum"] > uses["qp"]["current"]
+        assert uses["qp"]["limit_from"] in ("verbs", "nldev")
+
+
+def test_in_a_pid_namespace_of_its_own_it_says_so(
+    connected: tuple[int, int], rdmadiag_json: Call
+) -> None:
+    wait_for(lambda: held_by(rdmadiag_json("resources")[1], "rxe0", connected[0]))
+    prefix = ("unshare", "--pid", "--fork", "--mount-proc")
+    _, document = rdmadiag_json("resources", prefix=prefix)
+    assert "holders-hidden" in {each["rule"] for each in document["verdict"]["findings"]}
+    assert all(each["pid"] not in connected for each in of(document, "rxe0")["holders"])
