@@ -86,8 +86,8 @@ def parse_toml(content: bytes, name: str) -> TomlFile:
         line = content[: error.start].count(b"\n") + 1
         raise TomlFileError(f"{name}:{line}: is not UTF-8") from error
     text = text.replace("\r\n", "\n")
-    for number, line in enumerate(text.split("\n"), start=1):
-        if len(line) > LINE_LIMIT:
+    for number, each in enumerate(text.split("\n"), start=1):
+        if len(each) > LINE_LIMIT:
             raise TomlFileError(f"{name}:{number}: the line has more than {LINE_LIMIT} characters")
     try:
         values = tomllib.loads(text)

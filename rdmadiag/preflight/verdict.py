@@ -58,6 +58,8 @@ class Finding:
     evidence: tuple[Proof, ...]
     remedy: tuple[str, ...]  # shell lines to paste; advice stands behind "#"
     references: tuple[str, ...]
+    expected: str | None = None  # of an expectation that is not met
+    actual: str | None = None  # None beside `expected`: it could not be looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,15 @@ class PortVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectationCount:
+    """How many comparisons there were: what is expected of each port counts for each."""
+
+    compared: int
+    met: int
+    unknown: int  # could not be looked at
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The answer: a status, whether RTR may be attempted, and everything behind it."""
 
@@ -84,6 +95,8 @@ class Verdict:
     safe_to_attempt_rtr: bool
     ports: tuple[PortVerdict, ...]
     findings: tuple[Finding, ...]  # the worst first
+    rules_asked: tuple[str, ...] = ()  # every rule that could have spoken of this host
+    expectations: ExpectationCount | None = None  # None: nothing was expected
 
 
 def conclude(
@@ -91,6 +104,8 @@ def conclude(
     findings: Iterable[Finding],
     *,
     permitted: bool = True,
+    asked: Iterable[str] = (),
+    expectations: ExpectationCount | None = None,
 ) -> Verdict:
     """The verdict over ports, each with its reasons against RTR, and findings.
 
@@ -104,6 +119,8 @@ def conclude(
         safe_to_attempt_rtr=permitted and any(port.safe_to_attempt_rtr for port in judged),
         ports=judged,
         findings=ranked,
+        rules_asked=tuple(asked),
+        expectations=expectations,
     )
 
 

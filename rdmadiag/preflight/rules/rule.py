@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rdmadiag.facts import Missing
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.reconcile import DeviceView, PortView
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+
+if TYPE_CHECKING:
+    from rdmadiag.preflight.expectations.compare import Compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +20,7 @@ class Case:
     evidence: Evidence
     devices: tuple[DeviceView, ...]
     selected: bool = False  # the user named devices; an unused port is then no longer plausible
+    expected: tuple["Compared", ...] = ()  # what was asked of this host, and whether it is so
 
     @property
     def ports(self) -> Iterator[tuple[DeviceView, PortView]]:
@@ -75,6 +79,8 @@ class Speaker:
         evidence: Iterable[Proof] = (),
         remedy: Iterable[str] = (),
         severity: Severity | None = None,
+        expected: str | None = None,
+        actual: str | None = None,
     ) -> Finding:
         """One finding; severity and references are the rule's unless given."""
         return Finding(
@@ -86,6 +92,8 @@ class Speaker:
             evidence=tuple(evidence),
             remedy=tuple(remedy),
             references=self.references,
+            expected=expected,
+            actual=actual,
         )
 
 
