@@ -48,21 +48,16 @@ class TomlFile:
 def dotted(path: Sequence[str | int]) -> str:
     """The key as TOML writes it: device."mlx5_*".rate."""
     return ".".join(
-        part if isinstance(part, str) and _BARE.fullmatch(part) else _quoted(part) for part in path
+        part if isinstance(part, str) and _BARE.fullmatch(part) else quoted(str(part))
+        for part in path
     )
-
-
-def _quoted(part: str | int) -> str:
-    if isinstance(part, int):
-        return str(part)
-    escaped = part.replace("\\", "\\\\").replace('"', '\\"')
-    shown = (letter if letter.isprintable() else f"\\U{ord(letter):08x}" for letter in escaped)
-    return f'"{"".join(shown)}"'
 
 
 def quoted(text: str) -> str:
     """A basic string of TOML."""
-    return _quoted(text)
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    shown = (letter if letter.isprintable() else f"\\U{ord(letter):08x}" for letter in escaped)
+    return f'"{"".join(shown)}"'
 
 
 def read_toml(path: str) -> TomlFile:

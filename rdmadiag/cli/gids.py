@@ -48,7 +48,7 @@ def command(reading: Reading, gid_index: int | None, gid_scan_limit: int | None)
         from rdmadiag.render.gids import show
 
         with printing():
-            show(listed, unread, evidence)
+            show(listed, unread, evidence, quiet=reading.quiet)
     if not listed or unread or any(table.missing for table in listed):
         return exits.UNKNOWN
     wrong = gid_index is not None and any(table.route is None for table in listed)

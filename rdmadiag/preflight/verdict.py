@@ -37,6 +37,11 @@ _STATUS_OF = {
 _ORDER = list(Status)
 
 
+def status_of(severity: Severity) -> Status:
+    """What a finding of this severity makes of a verdict that has no worse one."""
+    return _STATUS_OF[severity]
+
+
 @dataclass(frozen=True, slots=True)
 class Proof:
     """One piece of evidence: where it was seen, and what stood there."""

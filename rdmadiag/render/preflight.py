@@ -9,16 +9,29 @@ from rich.text import Text
 
 from rdmadiag.facts import Identity
 from rdmadiag.preflight.safety import CAVEAT, REASON_TEXT
-from rdmadiag.preflight.verdict import Finding, PortVerdict, Verdict
+from rdmadiag.preflight.verdict import ExpectationCount, Finding, PortVerdict, Verdict
+from rdmadiag.render.answer import answer
 from rdmadiag.render.console import STYLE, console, counted, printable, say, shown, verbatim, word
 
 
-def show(verdict: Verdict, host: Identity, to: Console | None = None) -> None:
-    """Print it."""
+def show(
+    verdict: Verdict,
+    host: Identity,
+    to: Console | None = None,
+    *,
+    quiet: bool = False,
+    verbose: bool = False,
+) -> None:
+    """Print it: the answer alone if `quiet`, evidence and remedy of notes too if `verbose`."""
     out = to or console()
     say(out, _answer(verdict, host))
+    if quiet:
+        return
     for first, others in _by_rule(verdict.findings):
-        _finding(out, first, others)
+        _finding(out, first, others, notes=verbose)
+    if verdict.expectations:
+        out.print()
+        say(out, _expectations(verdict.expectations))
     if verdict.ports:
         out.print()
         out.print(_ports(verdict.ports))
@@ -33,15 +46,7 @@ def show(verdict: Verdict, host: Identity, to: Console | None = None) -> None:
 
 def _answer(verdict: Verdict, host: Identity) -> Text:
     line = word(verdict.status)
-    if verdict.findings and verdict.status != "ok":
-        line.append(f"  {printable(verdict.findings[0].summary)}")
-        more = sum(each.severity != "info" for each in verdict.findings) - 1
-        if more:
-            line.append(f" (and {more} more)")
-    else:
-        active = [port for port in verdict.ports if port.state == "active"]
-        line.append(f"  {counted(len(verdict.ports), 'port')}, {len(active)} active")
-        line.append(f", {sum(p.safe_to_attempt_rtr for p in verdict.ports)} ready for RTR")
+    line.append(f"  {answer(verdict)}", style="")
     line.append(
         f"  [{printable(host.hostname)}{', recorded' if host.recorded else ''}]", style="dim"
     )
@@ -57,14 +62,21 @@ def _by_rule(findings: Iterable[Finding]) -> Iterator[tuple[Finding, tuple[Findi
         yield first, tuple(others)
 
 
-def _finding(out: Console, finding: Finding, others: tuple[Finding, ...]) -> None:
+def _expectations(count: ExpectationCount) -> str:
+    unknown = f", {count.unknown} could not be looked at" if count.unknown else ""
+    return f"Expectations: {count.met} of {count.compared} met{unknown}."
+
+
+def _finding(
+    out: Console, finding: Finding, others: tuple[Finding, ...], *, notes: bool = False
+) -> None:
     out.print()
     head = Text(f"{finding.severity:<8}  ", style=STYLE[finding.severity])
     head.append(finding.rule, style="bold")
     head.append(f"  {printable(finding.summary)}", style="")
     say(out, head)
-    if finding.severity == "info":
-        return  # a note; --json has its evidence and remedy
+    if finding.severity == "info" and not notes:
+        return  # a note; --verbose and --json have its evidence and remedy
     for proof in finding.evidence:
         value = proof.value.replace(f"{proof.subject}: ", "")  # a Missing names its file too
         verbatim(out, Text(f"    {printable(f'{proof.subject}: {value}')}", style="dim"))

@@ -1,6 +1,6 @@
 """Runs every source on a recording host and joins what they saw."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from rdmadiag.facts import Missing
 from rdmadiag.host import Host
@@ -16,7 +16,9 @@ from rdmadiag.preflight.gather import (
 from rdmadiag.snapshot.recording import Recording, RecordingHost
 
 
-def record(host: Host, deadline: float) -> tuple[Recording, dict[str, Missing]]:
+def record(
+    host: Host, deadline: float, waiting_for: Callable[[Collection[str]], None] | None = None
+) -> tuple[Recording, dict[str, Missing]]:
     """What `host` answers to every source of its system, and the ones that gave nothing.
 
     `deadline` is absolute on `time.monotonic`'s clock.
@@ -29,7 +31,7 @@ def record(host: Host, deadline: float) -> tuple[Recording, dict[str, Missing]]:
         running = SideBySide()
         for name in group:
             running.start(name, _recorded(name, host, hand_over(limit)))
-        for name, answer in running.collect(limit).items():
+        for name, answer in running.collect(limit, waiting_for).items():
             if isinstance(answer, Missing):
                 late[name] = answer
             else:

@@ -63,14 +63,27 @@ def _compared(
     elif expected.scope is Scope.DEVICE:
         for device, _ in matching(expected.pattern, chosen):
             yield _one(expected, read.DEVICE[key](device, evidence), device.name)
+    elif expected.pattern is None:
+        yield from _of_active_ports(expected, chosen, evidence)
     else:
-        for device, ports in matching(expected.pattern, chosen):
+        for _, ports in matching(expected.pattern, chosen):
             for port in ports:
-                if expected.pattern is not None:
-                    yield from _of_port(expected, port, evidence)
-                elif port.is_active:
-                    found = read.PORT[key](port, evidence)
-                    yield _one(expected, found, device.name, port.number)
+                yield from _of_port(expected, port, evidence)
+
+
+def _of_active_ports(
+    expected: Expected, chosen: Sequence[DeviceView], evidence: Evidence
+) -> Iterator[Compared]:
+    """Where no port is active, none has what is expected of all."""
+    active = [port for device in chosen for port in device.ports if port.is_active]
+    for port in active:
+        found = read.PORT[expected.key](port, evidence)
+        yield _one(expected, found, port.device, port.number)
+    if not active:
+        unknown = why_unknown(evidence)
+        value = Missing(Why.NOT_COLLECTED, unknown) if unknown else None
+        told = "that of no port, as none is active"
+        yield _one(expected, Actual(value, told, Proof("sysfs", "/sys/class/infiniband", told)))
 
 
 def matching(
