@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from rdmadiag.facts import Missing, PciFunction, Why
-from rdmadiag.ib import LinkLayer, NetnsMode, NodeType, PhysState, PortState
+from rdmadiag.ib import DriverId, LinkLayer, NetnsMode, NodeType, PhysState, PortState
 from rdmadiag.preflight.access import Provider, node_access, provider
 from rdmadiag.preflight.discovery_path import DiscoveryPath, walk
 from rdmadiag.preflight.evidence import Evidence
@@ -51,7 +51,7 @@ class DeviceRow:
     seen_by: SeenBy
     why_not: tuple[str, ...]  # one sentence a witness that does not show it
     node_type: NodeType | Missing
-    driver: str | Missing
+    driver: DriverId | str | Missing
     firmware: str | Missing
     board_id: str | Missing
     node_guid: str | Missing

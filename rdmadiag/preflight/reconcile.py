@@ -139,7 +139,7 @@ class DeviceView:
     nldev: NldevDevice | None
     verbs: "VerbsDevice | None"
     uverbs: str | None  # "uverbs0": the character device's name, by sysfs or nldev
-    driver: str | Missing  # the PCI function's, or the one that nldev names
+    driver: DriverId | str | Missing  # the PCI function's, or the one that nldev names
     provider: str | None  # the verbs driver, rdma-core's name for it
     pci: PciFunction | Missing
     ports: tuple[PortView, ...]

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from rdmadiag.facts import Missing
 from rdmadiag.gid.route import Route
+from rdmadiag.ib import LinkLayer, PortState
 from rdmadiag.preflight.reconcile import PortView
 from rdmadiag.preflight.safety import Reason
 
@@ -73,8 +74,8 @@ class PortVerdict:
 
     device: str
     port: int
-    link_layer: str | Missing
-    state: str | Missing
+    link_layer: LinkLayer | Missing
+    state: PortState | Missing
     state_number: int | None
     safe_to_attempt_rtr: bool
     route_gid_index: int | None
