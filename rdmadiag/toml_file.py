@@ -10,7 +10,7 @@ a text that tomllib has accepted, so it needs to tell apart only what delimits k
 
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -43,6 +43,15 @@ class TomlFile:
         line = self.line(path)
         at = self.name if line is None else f"{self.name}:{line}"
         raise TomlFileError(f"{at}: {dotted(path)}: {problem}")
+
+    def refuse_name(self, path: Sequence[str | int], what: str, known: Iterable[str]) -> NoReturn:
+        """The same of a name that is none of those known."""
+        import difflib
+
+        every = list(known)
+        near = difflib.get_close_matches(str(path[-1]), every, n=1)
+        hint = f"; do you mean {near[0]}?" if near else f"; there are: {', '.join(every)}"
+        self.refuse(path, f"no such {what}{hint}")
 
 
 def dotted(path: Sequence[str | int]) -> str:
@@ -88,7 +97,7 @@ def parse_toml(content: bytes, name: str) -> TomlFile:
         values = tomllib.loads(text)
         lines = key_lines(text)
     except tomllib.TOMLDecodeError as error:
-        raise TomlFileError(_located(str(error), name)) from error
+        raise TomlFileError(_located(str(error), name, text)) from error
     except RecursionError as error:
         raise TomlFileError(f"{name}: is nested too deeply") from error
     except ValueError as error:  # a number of more digits than Python converts
@@ -96,13 +105,14 @@ def parse_toml(content: bytes, name: str) -> TomlFile:
     return TomlFile(name, values, lines)
 
 
-_AT: Final = re.compile(r"(.*) \(at line (\d+), column \d+\)", re.DOTALL)
+_AT: Final = re.compile(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", re.DOTALL)
 
 
-def _located(message: str, name: str) -> str:
+def _located(message: str, name: str, text: str) -> str:
     """ "Expected '=' after a key (at line 3, column 5)" with the line in front."""
     found = _AT.fullmatch(message)
-    told = f"{name}:{found[2]}: {found[1]}" if found else f"{name}: {message}"
+    last = text.rstrip("\n").count("\n") + 1
+    told = f"{name}:{found[2] or last}: {found[1]}" if found else f"{name}: {message}"
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in told)
 
 

@@ -45,11 +45,11 @@ def read_config(path: str, commands: Mapping[str, object]) -> "TomlFile | None":
         for name, value in file.values.items():
             if isinstance(value, dict):
                 if name not in commands:
-                    file.refuse((name,), f"no such command; there are: {', '.join(commands)}")
+                    file.refuse_name((name,), "command", commands)
             elif name in commands:
                 file.refuse((name,), f"a table: [{name}]")
             elif name.replace("_", "-") not in SHARED:
-                file.refuse((name,), f"no such key; outside of tables: {', '.join(SHARED)}")
+                file.refuse_name((name,), "key outside of a table", SHARED)
     except TomlFileError as error:
         raise Refused(str(error)) from error
     return file
@@ -76,7 +76,7 @@ def defaults(file: "TomlFile", command: click.Command, name: str) -> dict[str, A
             path = (name, key)
             option = options.get(key.replace("_", "-"))
             if option is None:
-                file.refuse(path, f"no such key; there are: {', '.join(options)}")
+                file.refuse_name(path, "key", options)
             if not option.allow_from_autoenv:
                 file.refuse(path, "has to be passed on the command line, each time")
             found[str(option.name)] = _value(file, path, option, value, context)

@@ -57,7 +57,7 @@ def _compared(
     key = expected.key
     if key == "count":
         if matching(expected.pattern, chosen) or not matching(expected.pattern, every):
-            yield _one(expected, _count(expected.pattern, every, evidence))
+            yield _one(expected, _count(expected, every, evidence))
     elif expected.scope is Scope.HOST:
         yield _one(expected, read.HOST[key](every, evidence))
     elif expected.scope is Scope.DEVICE:
@@ -101,10 +101,13 @@ def matching(
     return found
 
 
-def _count(pattern: str | None, every: Sequence[DeviceView], evidence: Evidence) -> Actual:
+def _count(expected: Expected, every: Sequence[DeviceView], evidence: Evidence) -> Actual:
+    pattern, want = expected.pattern, expected.want
     names = " ".join(device.name for device, _ in matching(pattern, every))
-    unknown = why_unknown(evidence)
-    value = Missing(Why.NOT_COLLECTED, unknown) if unknown else len(matching(pattern, every))
+    value: int | Missing = len(names.split())
+    # What is seen is there, whatever else there may be.
+    if (unknown := why_unknown(evidence)) and not (value and want.relation is Relation.AT_LEAST):
+        value = Missing(Why.NOT_COLLECTED, unknown)
     there = " ".join(device.name for device in every)
     return Actual(
         value,

@@ -170,6 +170,8 @@ def _memlock(value: Any) -> Want:
 def _modules(value: Any) -> Want:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise NotThis("a list of modules' names")
+    if not value:
+        raise NotThis("a list of at least one module's name")
     names = tuple(each.replace("-", "_") for each in value)
     for name in names:
         if name not in RDMA_MODULES:

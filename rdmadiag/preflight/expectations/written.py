@@ -44,7 +44,7 @@ def expectations(file: TomlFile) -> Expectations:
     """All that the file expects; raises TomlFileError for what it cannot."""
     for name, value in file.values.items():
         if name not in _TABLES:
-            file.refuse((name,), f"no such table; there are: {', '.join(_TABLES)}")
+            file.refuse_name((name,), "table", _TABLES)
         if not isinstance(value, dict):
             file.refuse((name,), f"a table: [{name}]")
     found = _table(file, ("host",), file.values.get("host", {}), None, _HOST_KEYS)
@@ -82,8 +82,7 @@ def _table(
         if name == _SEVERITY:
             continue
         if name not in keys:
-            known = ", ".join((*keys, _SEVERITY))
-            file.refuse((*path, name), f"no such key; there are: {known}")
+            file.refuse_name((*path, name), "key", (*keys, _SEVERITY))
         try:
             want = KEYS[name].read(value)
         except NotThis as error:

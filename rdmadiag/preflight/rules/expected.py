@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from rdmadiag.facts import Missing
+from rdmadiag.facts import Missing, Why
 from rdmadiag.preflight.expectations.compare import Compared
 from rdmadiag.preflight.expectations.keys import KEYS, Key, Relation
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule
@@ -35,7 +35,9 @@ def _finding(speaker: Speaker, each: Compared, key: Key, case: Case) -> Finding:
     want = each.want.text
     where = _place(each)
     if isinstance(each.met, Missing):
-        told = f"{where}{key.noun} {want} expected, could not be looked at: {each.met}"
+        told = f"{where}{key.noun} {want} expected, could not be looked at: {_why(each.met)}"
+    elif each.key == "count" and each.want.relation is Relation.AT_LEAST:
+        told = f"no RDMA device {each.expected.pattern}, which is expected"
     elif key.name in _COUNTED:
         told = f"{where}{want} {key.noun} expected, {each.actual.text} found"
     elif each.want.relation is Relation.ALL_OF:
@@ -53,6 +55,10 @@ def _finding(speaker: Speaker, each: Compared, key: Key, case: Case) -> Finding:
         expected=want,
         actual=None if isinstance(each.met, Missing) else each.actual.text,
     )
+
+
+def _why(missing: Missing) -> str:
+    return missing.detail if missing.why is Why.NOT_COLLECTED and missing.detail else str(missing)
 
 
 _COUNTED: Final = ("devices", "active_ports", "count", "ports")
