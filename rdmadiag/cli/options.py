@@ -47,9 +47,15 @@ class Reading:
         return self.source.identity
 
     def evidence(
-        self, sources: Collection[str] | None = None, depth: "Depth | None" = None
+        self,
+        sources: Collection[str] | None = None,
+        depth: "Depth | None" = None,
+        meanwhile: Callable[[], object] | None = None,
     ) -> Evidence:
-        """What `sources` find, all of them by default; of a saved report, what it holds."""
+        """What `sources` find, all of them by default; of a saved report, what it holds.
+
+        While they work, `meanwhile` may do what will be needed afterwards.
+        """
         if _is_report(self.source):
             return self.source.evidence
         from rdmadiag.cli.progress import progress
@@ -57,7 +63,9 @@ class Reading:
 
         start = time.monotonic()
         with progress(start, self.deadline, quiet=self.quiet) as waiting:
-            evidence = gather(self.source, self.deadline, sources, depth or Depth(), waiting)
+            evidence = gather(
+                self.source, self.deadline, sources, depth or Depth(), waiting, meanwhile
+            )
         if self.verbose:
             _account(evidence, time.monotonic() - start)
         return evidence

@@ -1,6 +1,7 @@
 """rdmadiag preflight."""
 
 import functools
+import importlib
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -120,17 +121,31 @@ def command(
     wanted = selectors(reading.devices)
     options = {"devices": expect_devices, "active_ports": expect_active, "rate": expect_rate}
     expectations = _expectations(expect, options)
-    evidence = reading.evidence(depth=Depth(log_last, log_lines, pid, gid_scan_limit))
+    codes = exits.PROFILES[profile] if profile else exits.PLAIN
+    form = reading.form or codes.form
+    evidence = reading.evidence(
+        depth=Depth(log_last, log_lines, pid, gid_scan_limit),
+        # prometheus_client alone takes as long as all rules.
+        meanwhile=functools.partial(importlib.import_module, _RENDERERS[form]),
+    )
     try:
         verdict = judge(evidence, wanted, expectations)
     except NoSuchDevice as error:
         raise Refused(str(error)) from error
-    codes = exits.PROFILES[profile] if profile else exits.PLAIN
     counts = exits.FAILS_ON[fail_on or codes.fail_on]
     shown = _Shown(reading, verdict, evidence, wanted, counts, datetime.now(UTC))
-    shown.write(reading.form or codes.form, output)
+    shown.write(form, output)
     return exits.OK if exit_zero else codes.code(verdict.status, fail_on)
 
+
+_RENDERERS = {
+    "text": "rdmadiag.render.preflight",
+    "json": "rdmadiag.render.json",
+    "nagios": "rdmadiag.render.nagios",
+    "prometheus": "rdmadiag.render.prometheus",
+    "junit": "rdmadiag.render.junit",
+    "github": "rdmadiag.render.github",
+}
 
 _OPTION_OF = {
     "devices": "--expect-devices",

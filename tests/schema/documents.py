@@ -7,8 +7,6 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from rdmadiag.render.schema import schema
-
 
 def strictly(of: Any) -> Any:
     """The schema with every object closed: a field that it does not describe is then an error."""
@@ -30,6 +28,8 @@ def _close(node: Any) -> None:
 
 @cache
 def _validator(name: str) -> Draft202012Validator:
+    from rdmadiag.render.schema import schema
+
     made = strictly(schema(name))
     Draft202012Validator.check_schema(made)
     return Draft202012Validator(made)
