@@ -195,6 +195,7 @@ class Key:
     meaning: str  # for docs/rules.md
     look: str  # a line to paste that shows the value; {device}, {port}, {pci}, {netdev}
     needs_link: bool = False  # only an ACTIVE port has it
+    repair: str = ""  # a line to paste that makes it so; {want}, and as in `look`
 
     @property
     def code(self) -> str:
@@ -212,12 +213,15 @@ _TABLE: Final = (
         "How many ports are ACTIVE.", "rdma link"),
     Key(Scope.HOST, "memlock", _memlock, "limit on locked memory",
         "The soft limit on locked memory, at least, of this process, or of the one that --pid "
-        "names. Processes with CAP_IPC_LOCK are not bound by it; jobs mostly are.", "ulimit -l"),
+        "names. Processes with CAP_IPC_LOCK are not bound by it; jobs mostly are.", "ulimit -l",
+        repair="echo '* - memlock unlimited' | sudo tee /etc/security/limits.d/rdma.conf   "
+        "# log in again; a service: LimitMEMLOCK=infinity in its unit"),
     Key(Scope.HOST, "modules", _modules, "modules",
         "Modules that are loaded; others may be. A module that is built into the kernel is not "
-        "listed.", "lsmod | grep -e rdma -e ib_ -e mlx"),
+        "listed.", "lsmod | grep -e rdma -e ib_ -e mlx", repair="sudo modprobe -a {want}"),
     Key(Scope.HOST, "netns_mode", _word(tuple(map(str, NetnsMode))), "netns mode",
-        "Whether network namespaces share RDMA devices.", "rdma system show"),
+        "Whether network namespaces share RDMA devices.", "rdma system show",
+        repair="sudo rdma system set netns {want}   # refused while other namespaces exist"),
     Key(Scope.DEVICE, "count", _whole(0, "count"), "devices",
         "How many devices the pattern matches; one or more where it is not given.",
         "rdmadiag devices"),
@@ -252,7 +256,8 @@ _TABLE: Final = (
         "ibv_devinfo -d {device} -i {port} | grep active_mtu", True),
     Key(Scope.PORT, "netdev", _like, "netdev", "The name of the port's netdev.", "rdma link"),
     Key(Scope.PORT, "netdev_mtu", _whole(1, "netdev_mtu"), "MTU of its netdev",
-        "The MTU of the port's netdev.", "ip link show dev {netdev}"),
+        "The MTU of the port's netdev.", "ip link show dev {netdev}",
+        repair="sudo ip link set dev {netdev} mtu {want}"),
     Key(Scope.PORT, "gid_index", _whole(0, "gid_index"), "route GID's index",
         "The index of the route GID, which moves when addresses come and go.",
         "rdmadiag gids --device {device}:{port}", True),

@@ -21,13 +21,13 @@ def _rule(key: Key) -> Rule:
             if each.key == key.name and each.met is not True:
                 yield _finding(speaker, each, key, case)
 
-    place = {"device": "DEVICE", "port": "PORT", "netdev": "NETDEV"}
+    place = {"device": "DEVICE", "port": "PORT", "netdev": "NETDEV", "want": "WANTED"}
     return rule(
         key.code,
         Severity.CRITICAL,
         f"Expected: {key.noun}",
         _MEANING.format(meaning=key.meaning),
-        remedy=(key.look.format(**place),),
+        remedy=tuple(line.format(**place) for line in (key.look, key.repair) if line),
     )(check)
 
 
@@ -76,7 +76,8 @@ def _asked(each: Compared) -> Proof:
     """Who expects it: the line of the file, and what stands there."""
     own = each.expected
     value = own.want.text if own.key == each.key else f"{own.want.text}, of an active port"
-    return Proof("expectations", f"{own.where} {own.key}", value)
+    subject = own.where if own.where.startswith("--") else f"{own.where} {own.key}"
+    return Proof("expectations", subject, value)
 
 
 def _remedy(each: Compared, key: Key, case: Case) -> Iterator[str]:
@@ -89,8 +90,11 @@ def _remedy(each: Compared, key: Key, case: Case) -> Iterator[str]:
         ),
         "NETDEV",
     )
-    yield key.look.format(device=each.device or "DEVICE", port=each.port or 1, netdev=netdev)
-    yield f"# or, if this is meant so, another expectation: {each.expected.where}"
+    place = {"device": each.device or "DEVICE", "port": each.port or 1, "netdev": netdev}
+    yield key.look.format(**place)
+    if key.repair and not isinstance(each.met, Missing):
+        yield key.repair.format(want=each.want.text, **place)
+    yield f"# if it is meant to be so: {each.expected.where} expects otherwise"
 
 
 RULES: Final[tuple[Rule, ...]] = tuple(map(_rule, KEYS.values()))

@@ -98,8 +98,15 @@ def test_a_key_is_met_by_one_value_and_unmet_by_another(number: int, row: Any) -
     assert first.expected == fails.strip('"[]').replace('"', "") or key == "memlock"
     assert actual in (None, first.actual)
     assert first.evidence[1].subject == f"good.toml:3 {key}"
-    assert first.remedy[-1].endswith("good.toml:3")
-    assert "{" not in first.remedy[0]
+    assert first.remedy[-1] == "# if it is meant to be so: good.toml:3 expects otherwise"
+    assert not any("{" in line for line in first.remedy)
+
+
+def test_where_a_line_repairs_it_that_line_is_the_remedy() -> None:
+    (mtu,) = unmet(ROCE, '[device."mlx5_*"]\nnetdev_mtu = 1500\n')
+    assert "sudo ip link set dev ens1f0np0 mtu 1500" in mtu.remedy
+    (modules,) = unmet(IB, '[host]\nmodules = ["ib_ipoib"]\n')
+    assert "sudo modprobe -a ib_ipoib" in modules.remedy
 
 
 def test_a_table_can_say_that_its_findings_are_warnings() -> None:
