@@ -52,10 +52,22 @@ def _active_ports(every: Sequence[DeviceView], evidence: Evidence) -> Actual:
 
 
 def _unless_unknown(value: int | Missing, evidence: Evidence) -> int | Missing:
-    unknown = why_unknown(evidence)
-    if unknown is None or isinstance(value, Missing):
-        return value
-    return Missing(Why.NOT_COLLECTED, unknown)
+    unknown = unknown_devices(evidence)
+    return unknown if unknown and not isinstance(value, Missing) else value
+
+
+def unknown_devices(evidence: Evidence) -> Missing | None:
+    """Why it is not known which devices there are; None where sysfs, or on a Mac verbs, told.
+
+    A provider that hangs on Linux takes nothing from what sysfs lists.
+    """
+    if isinstance(evidence.sysfs, Missing):
+        why = why_unknown(evidence)
+        return Missing(Why.NOT_COLLECTED, why) if why else None
+    devices = evidence.sysfs.devices
+    if isinstance(devices, Missing) and devices.why is not Why.ABSENT:
+        return devices
+    return None
 
 
 def _memlock(every: Sequence[DeviceView], evidence: Evidence) -> Actual:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import Missing
 from rdmadiag.ib import PortState
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.expectations import Expectations, Expected
@@ -13,7 +13,6 @@ from rdmadiag.preflight.expectations import actual as read
 from rdmadiag.preflight.expectations.actual import Actual
 from rdmadiag.preflight.expectations.keys import KEYS, Relation, Scope, Want
 from rdmadiag.preflight.reconcile import DeviceView, PortView
-from rdmadiag.preflight.unshown import why_unknown
 from rdmadiag.preflight.verdict import Proof
 
 
@@ -80,8 +79,7 @@ def _of_active_ports(
         found = read.PORT[expected.key](port, evidence)
         yield _one(expected, found, port.device, port.number)
     if not active:
-        unknown = why_unknown(evidence)
-        value = Missing(Why.NOT_COLLECTED, unknown) if unknown else None
+        value = read.unknown_devices(evidence)
         told = "that of no port, as none is active"
         yield _one(expected, Actual(value, told, Proof("sysfs", "/sys/class/infiniband", told)))
 
@@ -106,8 +104,9 @@ def _count(expected: Expected, every: Sequence[DeviceView], evidence: Evidence) 
     names = " ".join(device.name for device, _ in matching(pattern, every))
     value: int | Missing = len(names.split())
     # What is seen is there, whatever else there may be.
-    if (unknown := why_unknown(evidence)) and not (value and want.relation is Relation.AT_LEAST):
-        value = Missing(Why.NOT_COLLECTED, unknown)
+    unknown = read.unknown_devices(evidence)
+    if unknown and not (value and want.relation is Relation.AT_LEAST):
+        value = unknown
     there = " ".join(device.name for device in every)
     return Actual(
         value,

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lab.machine import Machine
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Identity, Missing, Why
+from rdmadiag.facts.verbs import Unanswered
 from rdmadiag.ib import NetnsMode, PhysState, PortState
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.expectations import Expectations
@@ -170,6 +171,19 @@ def test_what_could_not_be_looked_at_is_unknown_never_met(text: str, rule: str) 
     (found,) = unmet(blind, text)
     assert (found.rule, found.severity, found.actual) == (rule, Severity.UNKNOWN, None)
     assert "could not be looked at: timeout: no answer" in found.summary.replace("sysfs ", "")
+
+
+def test_a_provider_that_hangs_takes_nothing_from_what_sysfs_lists() -> None:
+    evidence = IB.evidence()
+    assert not isinstance(evidence.verbs, Missing)
+    stopped = Unanswered("ibv_open_device", "mlx5_0", None, 9.0, "killed", 7, unkillable=False)
+    wedged = replace(evidence, verbs=replace(evidence.verbs, unanswered=stopped))
+    text = '[host]\ndevices = 2\nactive_ports = 2\n[device."mlx5_*"]\ncount = 2\n'
+    assert unmet(wedged, text) == []
+    assert not isinstance(evidence.sysfs, Missing)
+    closed = replace(evidence.sysfs, devices=Missing(Why.DENIED, "/sys: EACCES"))
+    (found,) = unmet(replace(evidence, sysfs=closed), "[host]\ndevices = 2\n")
+    assert found.severity is Severity.UNKNOWN
 
 
 def test_firmware_that_is_no_version_cannot_be_compared() -> None:
