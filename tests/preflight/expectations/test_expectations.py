@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from lab.machine import Machine
 from lab.samples import infiniband_host, roce_host
-from rdmadiag.facts import Identity, Missing, Why
+from rdmadiag.facts import Identity, Limit, Missing, Why
+from rdmadiag.facts.system import Ancestor
 from rdmadiag.facts.verbs import Unanswered
 from rdmadiag.ib import NetnsMode, PhysState, PortState
 from rdmadiag.preflight.evidence import Evidence
@@ -184,6 +185,16 @@ def test_a_provider_that_hangs_takes_nothing_from_what_sysfs_lists() -> None:
     closed = replace(evidence.sysfs, devices=Missing(Why.DENIED, "/sys: EACCES"))
     (found,) = unmet(replace(evidence, sysfs=closed), "[host]\ndevices = 2\n")
     assert found.severity is Severity.UNKNOWN
+
+
+def test_the_limit_is_that_of_the_process_that_was_named() -> None:
+    evidence = IB.evidence()
+    assert not isinstance(evidence.system, Missing)
+    daemon = Ancestor(77, "slurmd", Limit(65536, 65536))
+    asked = replace(evidence.system, asked_pid=77, ancestors=(daemon,))
+    (found,) = unmet(replace(evidence, system=asked), "[host]\nmemlock = 8388608\n")
+    assert (found.expected, found.actual) == (">=8388608", "65536")
+    assert found.evidence[0].subject == "/proc/77/limits: Max locked memory"
 
 
 def test_firmware_that_is_no_version_cannot_be_compared() -> None:
