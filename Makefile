@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint types contracts unit docs lab lab-shell bench samples score clean
+.PHONY: run test lint types contracts unit docs schemas lab lab-shell bench samples score clean
 
 $(VENV)/ready: pyproject.toml hatch_build.py rdmadiag/verbs/_loop.c rdmadiag/sieve/_sieve.c
 	$(PYTHON) -m venv $(VENV)
@@ -35,9 +35,13 @@ unit: $(VENV)/ready
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
-# docs/*.md that are generated from the code; tests compare them.
+# docs/*.md and man/*.1 that are generated from the code; tests compare them.
 docs: $(VENV)/ready
 	$(BIN)/python -m docs
+
+# The golden JSON Schemas of this SCHEMA_VERSION; one that is there is never overwritten.
+schemas: $(VENV)/ready
+	$(BIN)/python -m tests.schema.golden
 
 # Emulated RDMA hosts and a simulated InfiniBand fabric; see lab/README.md.
 lab: $(VENV)/ready

@@ -7,6 +7,7 @@ from bench.child import Command
 
 ANY_STATUS = frozenset({0, 1, 2, 3})  # preflight's: each is a verdict
 GIDS_KEY = b'"gid_table_length":'  # once a port in `gids --json`
+STATE_KEY = b"rdmadiag_port_state_id{"  # once a port in `preflight -o prometheus`
 VERDICT_KEY = b'"route_gid_index":'  # once a port in `preflight --json`
 
 
@@ -39,6 +40,12 @@ def unjudged(*arguments: str, ports: int | None) -> Command:
     argv = (sys.executable, "-c", code, "preflight", "--json", *arguments)
     count = 0 if ports is None else ports
     return Command("the report alone", argv, ANY_STATUS, VERDICT_KEY if count else b"", count)
+
+
+def textfile(*arguments: str, ports: int) -> Command:
+    """`rdmadiag preflight -o prometheus …` of a machine with so many ports."""
+    made = rdmadiag("preflight", "-o", "prometheus", *arguments)
+    return Command(made.name, made.argv, ANY_STATUS, STATE_KEY, ports)
 
 
 def imports(*modules: str) -> Command:

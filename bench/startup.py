@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bench.child import Command, Cost, CouldNotRun
-from bench.commands import gids, imports, preflight, rdmadiag
+from bench.commands import gids, imports, preflight, rdmadiag, textfile
 from bench.pairs import in_turn, median, ratio
 from bench.table import Section, code, limit, ms, spread
 
@@ -24,6 +24,12 @@ PAIRS: tuple[tuple[Command, Command, float | None, float | None], ...] = (
         imports("click", "pydantic", "pyroute2"),
         None,
         1.3,
+    ),
+    (
+        textfile("--sample", SAMPLE, ports=SAMPLE_PORTS),
+        preflight("--sample", SAMPLE, ports=SAMPLE_PORTS),
+        1.1,
+        1.1,
     ),
     (
         preflight(ports=None),

@@ -3,7 +3,12 @@
 from pathlib import Path
 
 from docs.commands import commands_page
+from docs.deployed import FOLDER as DEPLOYED
+from docs.deployed import deployed
+from docs.exit_codes import exit_codes_page
+from docs.expectations import expectations_page
 from docs.explain import explain_page
+from docs.man import man_pages
 from docs.readme import readme
 from docs.rules import rules_page
 from docs.stacks import stacks_page
@@ -11,11 +16,15 @@ from docs.stacks import stacks_page
 FOLDER = Path(__file__).parent
 README = FOLDER.parent / "README.md"
 
+MAN = FOLDER.parent / "man"
+
 PAGES = {
     "rules.md": rules_page,
     "commands.md": commands_page,
     "explain.md": explain_page,
     "stacks.md": stacks_page,
+    "expectations.md": expectations_page,
+    "exit_codes.md": exit_codes_page,
 }
 
 if __name__ == "__main__":
@@ -23,3 +32,8 @@ if __name__ == "__main__":
         (FOLDER / name).write_text(page(), encoding="utf-8")
         print(name)
     README.write_text(readme(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for path in sorted(DEPLOYED.glob("*.md")):
+        path.write_text(deployed(path.read_text(encoding="utf-8")), encoding="utf-8")
+    MAN.mkdir(exist_ok=True)
+    for name, text in man_pages().items():
+        (MAN / name).write_text(text, encoding="utf-8")

@@ -13,6 +13,6 @@ def printed(arguments: str) -> str:
         text=True,
         timeout=60,
         check=False,
-        env={**os.environ, "COLUMNS": "80"},
+        env={**os.environ, "COLUMNS": "80", "XDG_CONFIG_HOME": "/nonexistent"},
     ).stdout
     return "\n".join(line.rstrip() for line in output.splitlines())

@@ -12,11 +12,13 @@ INSTALL_SECONDS = 900.0
 PACKAGES = (
     "busybox-static",  # the guest's first programs
     "file",  # how virtme-ng reads a kernel's version
+    "fish",  # completion
     "ibsim-utils",
     "ibverbs-providers",
     "ibverbs-utils",
     "infiniband-diags",
     "iproute2",
+    "jq",  # reads every document
     "kmod",
     "libfabric-bin",
     "opensm",
@@ -27,7 +29,9 @@ PACKAGES = (
     "rdmacm-utils",
     "strace",
     "ucx-utils",
+    "systemd",  # systemd-analyze verify
     "util-linux",
+    "zsh",  # completion
 )
 
 

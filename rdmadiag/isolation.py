@@ -12,7 +12,7 @@ import selectors
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final, NoReturn
 
 from rdmadiag.facts import Missing, Why
@@ -20,6 +20,7 @@ from rdmadiag.facts import Missing, Why
 _CHUNK: Final = 1 << 20
 _EXIT_SECONDS: Final = 1.0  # for a child that has answered
 _KILLED_SECONDS: Final = 0.05
+_TICK_SECONDS: Final = 1.0
 
 
 class SideBySide:
@@ -38,9 +39,12 @@ class SideBySide:
                 Why.NOT_COLLECTED, f"{name}: no process could be started: {error.strerror}"
             )
 
-    def collect(self, deadline: float) -> dict[str, Any | Missing]:
+    def collect(
+        self, deadline: float, waiting_for: Callable[[Collection[str]], None] | None = None
+    ) -> dict[str, Any | Missing]:
         """Each task's result; a Missing for one that raised, died or came late.
 
+        `waiting_for` is called with the names of tasks that are late by a second, then each second.
         `deadline` is absolute on `time.monotonic`'s clock. A late child is killed and
         not waited for; its pid stands in the Missing.
         """
@@ -53,7 +57,10 @@ class SideBySide:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     break
-                for key, _ in selector.select(left):
+                ready = selector.select(min(left, _TICK_SECONDS) if waiting_for else left)
+                if waiting_for and not ready:
+                    waiting_for(waiting)
+                for key, _ in ready:
                     chunk = os.read(key.fd, _CHUNK)
                     received[key.data] += chunk
                     if not chunk:

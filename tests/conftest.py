@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -109,6 +109,14 @@ class MemoryHost:
 
     def kernel_log(self, seconds: float, words: Sequence[str], deadline: float) -> bytes | Missing:
         return self._answer("log", self.recording.logs, KERNEL)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test reads the configuration of whoever runs it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        yield
 
 
 @pytest.fixture(scope="session")

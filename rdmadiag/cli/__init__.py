@@ -3,6 +3,8 @@
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import click
@@ -19,8 +21,10 @@ COMMANDS: Final = {
     "resources": "Who holds queue pairs, memory regions and the rest, and of how many.",
     "explain": "What an errno, a status, a state or a variable means; what failed in a log.",
     "pingpong": "One bounded attempt at a connection; refuses without --allow-rtr.",
+    "expect": "Write down what a good host is, for preflight --expect.",
     "snapshot": "Record this host, so that every command can be run on the record.",
     "samples": "The recorded machines that come with rdmadiag.",
+    "schema": "The JSON Schema of every document that rdmadiag prints.",
 }
 """Every command and its line in --help; its module is rdmadiag.cli.NAME."""
 
@@ -39,6 +43,17 @@ class _Lazy(click.Group):
         module = import_module(f"rdmadiag.cli.{cmd_name}")
         command: click.Command = module.command
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """Names of commands without importing their modules, and the group's own options."""
+        from click.shell_completion import CompletionItem
+
+        named = [
+            CompletionItem(name, help=line)
+            for name, line in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return named + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -61,11 +76,40 @@ class _Lazy(click.Group):
 )
 @click.version_option(__version__, "-V", "--version", message="rdmadiag %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of a bug of ours.")
-def rdmadiag(debug: bool) -> None:
+@click.pass_context
+def rdmadiag(context: click.Context, debug: bool) -> None:
     """Diagnostics and preflight for RDMA hosts. Reads everything, changes nothing.
 
     Exit codes: 0 ok, 1 warn, 2 critical, 3 unknown or no RDMA device, 64 usage, 70 a bug.
+    preflight --profile changes them for what runs it.
     """
+    run: _Run = context.obj
+    name = context.invoked_subcommand
+    run.command = str(name)
+    if name not in COMMANDS or _asks_for_help(run.argv):
+        return
+    from rdmadiag.cli.config import config_path, defaults, read_config
+
+    path = config_path(os.environ)
+    file = read_config(path, COMMANDS) if os.path.lexists(path) else None
+    if file is not None:
+        command = rdmadiag.get_command(context, name)
+        assert command is not None
+        run.defaults = {name: defaults(file, command, name)}
+        context.default_map = run.defaults
+
+
+def _asks_for_help(argv: Sequence[str]) -> bool:
+    return "--help" in argv or "-h" in argv
+
+
+@dataclass
+class _Run:
+    """One command line, as far as it was followed."""
+
+    argv: tuple[str, ...]
+    command: str = ""
+    defaults: dict[str, Any] = field(default_factory=dict)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -73,27 +117,47 @@ def run(argv: Sequence[str]) -> int:
     debug = "--debug" in argv or bool(os.environ.get("RDMADIAG_DEBUG"))
     if sys.stdout is None:  # started with a closed stdout: a document for nobody
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the end
+    started = _Run(tuple(argv))
     try:
-        code = rdmadiag.main(list(argv), prog_name="rdmadiag", standalone_mode=False)
+        code = rdmadiag.main(list(argv), prog_name="rdmadiag", standalone_mode=False, obj=started)
         with printing():
             sys.stdout.flush()
     except click.UsageError as error:
-        return _usage(error)
+        context: Any = error.ctx
+        name = context.command_path if context else "rdmadiag"
+        told = f"{error.format_message()} (see '{name} --help')"
+        return _failed(started, told, exits.USAGE)
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
+        return _failed(started, error.format_message(), error.exit_code)
     except click.Abort:
         return 130
     except Exception as error:
         if debug:
             raise
-        click.echo(f"rdmadiag: a bug of ours: {error!r} (--debug shows where)", err=True)
-        return exits.BUG
+        return _failed(started, f"a bug of ours: {error!r} (--debug shows where)", exits.BUG)
     return code if isinstance(code, int) else exits.OK
 
 
-def _usage(error: click.UsageError) -> int:
-    context: Any = error.ctx
-    name = context.command_path if context else "rdmadiag"
-    click.echo(f"rdmadiag: {error.format_message()} (see '{name} --help')", err=True)
-    return exits.USAGE
+def _failed(started: _Run, told: str, code: int) -> int:
+    """One line on stderr, and on stdout what the reader of the form asked for can read."""
+    from rdmadiag.cli.asked import asked
+
+    with suppress(OSError, ValueError):
+        click.echo(f"rdmadiag: {told}", err=True)
+    wanted = asked(started.argv, os.environ, started.defaults, started.command)
+    if wanted.profile.failed is not None:
+        code = wanted.profile.failed
+    with printing():
+        if wanted.form == "json":
+            from rdmadiag.render.json import write
+
+            write({"error": {"message": told, "exit_code": code}})
+        elif wanted.form == "nagios":
+            from rdmadiag.render.nagios import failure
+
+            sys.stdout.write(failure(told))
+        elif wanted.form == "github":
+            from rdmadiag.render.github import failure
+
+            sys.stdout.write(failure(told))
+    return code

@@ -46,5 +46,5 @@ def command(reading: Reading) -> int:
         from rdmadiag.render.devices import show
 
         with printing():
-            show(listed, evidence, without)
+            show(listed, evidence, without, quiet=reading.quiet)
     return exits.OK if listed else exits.UNKNOWN

@@ -1,5 +1,7 @@
 """Exit codes, and how commands end early."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import click
@@ -15,6 +17,46 @@ WATCHDOG: Final = 124
 
 OF_STATUS: Final = {"ok": OK, "warn": WARN, "critical": CRITICAL, "unknown": UNKNOWN}
 """Status of a verdict → exit code."""
+
+
+FAILS_ON: Final[dict[str, frozenset[str]]] = {
+    "warn": frozenset({"warn", "unknown", "critical"}),
+    "unknown": frozenset({"unknown", "critical"}),
+    "critical": frozenset({"critical"}),
+}
+"""--fail-on → the statuses that count; the others exit 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a program that runs us makes of exit codes."""
+
+    fail_on: str  # where --fail-on is not given
+    codes: Mapping[str, int]  # of the statuses that count
+    failed: int | None  # usage and bugs; None: their own codes
+    form: str = "text"  # where -o is not given
+
+    def code(self, status: str, fail_on: str | None) -> int:
+        """The exit code of a verdict."""
+        counts = FAILS_ON[fail_on or self.fail_on]
+        return self.codes[status] if status in counts else OK
+
+
+PROFILES: Final[dict[str, Profile]] = {
+    # The Monitoring Plugins' guidelines: what is no answer, a mistake of ours too, is UNKNOWN.
+    "nagios": Profile("warn", OF_STATUS, UNKNOWN, "nagios"),
+    # A Prolog that fails drains its node and requeues the job, so nothing but a critical
+    # verdict may: with a mistake in a file that all nodes read, all would be drained.
+    "slurm": Profile("critical", {"warn": 1, "unknown": 1, "critical": 1}, OK),
+    # node-problem-detector's custom plugins: 0 OK, 1 a problem, all others unknown.
+    "npd": Profile("unknown", {"warn": 1, "unknown": 2, "critical": 1}, 2),
+    # An exec probe fails with every other code than 0.
+    "k8s": Profile("unknown", {"warn": 1, "unknown": 1, "critical": 1}, 1),
+}
+"""--profile → what is different with it."""
+
+PLAIN: Final = Profile("warn", OF_STATUS, None)
+"""Without --profile."""
 
 
 class Refused(click.ClickException):

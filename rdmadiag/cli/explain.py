@@ -115,7 +115,7 @@ def command(
         else:
             from rdmadiag.render.explain import show_log
 
-            show_log(account, name, host)
+            show_log(account, name, host, quiet=reading.quiet)
     if account.first:
         return exits.CRITICAL
     return exits.UNKNOWN if account.unknown or not account.bytes else exits.OK
@@ -220,7 +220,7 @@ def _only(account: "Account", reading: Reading) -> "Account":
 
 
 def _look_up(
-    form: str,
+    form: str | None,
     what: tuple[str, ...],
     platform: "Platform",
     stage: str | None,

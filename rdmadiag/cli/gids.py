@@ -148,11 +148,11 @@ def _print(
     elif explained:
         from rdmadiag.render.stacks import show_stacks
 
-        show_stacks(listed, unread, evidence)
+        show_stacks(listed, unread, evidence, quiet=reading.quiet)
     else:
         from rdmadiag.render.gids import show
 
-        show(listed, unread, evidence)
+        show(listed, unread, evidence, quiet=reading.quiet)
 
 
 def _print_pairs(reading: Reading, host: "Identity | None", pairs: "Sequence[PortPair]") -> None:

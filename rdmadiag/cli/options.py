@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 TIMEOUT: Final = 20.0
 TIMEOUT_MAX: Final = 30.0
 FORMATS: Final = ("text", "json")
+PREFLIGHT_FORMATS: Final = (*FORMATS, "nagios", "prometheus", "junit", "github")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,9 +36,11 @@ class Reading:
 
     source: "Host | Report | Saved"
     devices: tuple[str, ...]
-    form: str
+    form: str | None  # None: not asked for, where the command chooses
     deadline: float  # absolute, time.monotonic
     timeout: float  # seconds that the deadline was away
+    quiet: bool = False
+    verbose: bool = False
 
     @property
     def identity(self) -> Identity:
@@ -47,15 +50,29 @@ class Reading:
         return replace(self.source.host, recorded=True)
 
     def evidence(
-        self, sources: Collection[str] | None = None, depth: "Depth | None" = None
+        self,
+        sources: Collection[str] | None = None,
+        depth: "Depth | None" = None,
+        meanwhile: Callable[[], object] | None = None,
     ) -> Evidence:
-        """What `sources` find, all of them by default; of a saved report, what it holds."""
+        """What `sources` find, all of them by default; of a saved report, what it holds.
+
+        While they work, `meanwhile` may do what will be needed afterwards.
+        """
         if _is_report(self.source):
             return self.source.evidence
+        from rdmadiag.cli.progress import progress
         from rdmadiag.preflight.gather import Depth, gather
 
         assert _is_host(self.source)
-        return gather(self.source, self.deadline, sources, depth or Depth())
+        start = time.monotonic()
+        with progress(start, self.deadline, quiet=self.quiet) as waiting:
+            evidence = gather(
+                self.source, self.deadline, sources, depth or Depth(), waiting, meanwhile
+            )
+        if self.verbose:
+            _account(evidence, time.monotonic() - start)
+        return evidence
 
     def resources(self, least: float) -> "ResourceFacts | Missing":
         """Every tracked object, within what is left of the time, and within `least` seconds."""
@@ -66,17 +83,37 @@ class Reading:
         return resources(self.source, max(self.deadline, time.monotonic() + least))
 
 
-def reading(function: F) -> F:
-    """Adds the shared options to a command, which gets them as its `reading` argument."""
-    return _reading(function, _report)
+def _account(evidence: Evidence, seconds: float) -> None:
+    """What each source gave, on stderr."""
+    from dataclasses import fields
+
+    from rdmadiag.facts import Missing, Why
+
+    for each in fields(evidence):
+        found = getattr(evidence, each.name)
+        if not isinstance(found, Missing):
+            click.echo(f"rdmadiag: {each.name}: read", err=True)
+        elif found.why not in (Why.NOT_COLLECTED, Why.UNSUPPORTED):
+            click.echo(f"rdmadiag: {each.name}: {found}", err=True)
+    click.echo(f"rdmadiag: all sources took {seconds:.2f} s", err=True)
+
+
+def reading(function: F, formats: tuple[str, ...] = FORMATS) -> F:
+    """Adds the shared options to a command, which gets them as its `reading` argument.
+
+    With more `formats` than usual the command chooses the default: `form` is None then.
+    """
+    return _reading(function, _report, formats)
 
 
 def reading_samples(function: F) -> F:
     """The same for samples of counters: a .json that --from names holds one of those."""
-    return _reading(function, saved)
+    return _reading(function, saved, FORMATS)
 
 
-def _reading(function: F, read_json: "Callable[[str], Report | Saved]") -> F:
+def _reading(
+    function: F, read_json: "Callable[[str], Report | Saved]", formats: tuple[str, ...]
+) -> F:
     import functools
 
     @functools.wraps(function)
@@ -85,18 +122,28 @@ def _reading(function: F, read_json: "Callable[[str], Report | Saved]") -> F:
         snapshot: str | None,
         sample: str | None,
         device: tuple[str, ...],
-        output: str,
+        format: str | None,  # noqa: A002  # so that its variable is RDMADIAG_COMMAND_FORMAT
         as_json: bool,
         timeout: float,
+        quiet: bool,
+        verbose: bool,
         **rest: Any,
     ) -> Any:
         deadline = time.monotonic() + timeout
-        form = "json" if as_json else output
-        source = _source(snapshot, sample, read_json)
-        chosen = Reading(source, device, form, deadline, timeout)
+        if quiet and verbose:
+            raise click.UsageError("--quiet and --verbose exclude each other")
+        chosen = Reading(
+            _source(snapshot, sample, read_json),
+            device,
+            "json" if as_json else format,
+            deadline,
+            timeout,
+            quiet,
+            verbose,
+        )
         return function(*args, reading=chosen, **rest)
 
-    for option in reversed(_OPTIONS):
+    for option in reversed((*_HOST_OPTIONS, format_option(formats), *_FORM_OPTIONS)):
         command = option(command)
     return command  # type: ignore[return-value]  # click's decorators keep the callable
 
@@ -182,6 +229,29 @@ class Seconds(click.FloatRange):
         return number
 
 
+def complete_samples(context: click.Context, option: click.Parameter, typed: str) -> list[str]:
+    """Names of samples, for shells."""
+    from rdmadiag.samples import samples
+
+    return [name for name in samples() if name.startswith(typed)]
+
+
+def complete_devices(context: click.Context, option: click.Parameter, typed: str) -> list[str]:
+    """Devices and ports of this host, for shells: names of folders, nothing in them is read."""
+    import os
+    from contextlib import suppress
+
+    found = []
+    name, colon, _ = typed.partition(":")
+    with suppress(OSError):
+        if colon:
+            numbers = sorted(os.listdir(f"/sys/class/infiniband/{name}/ports"))
+            found = [f"{name}:{number}" for number in numbers]
+        else:
+            found = sorted(os.listdir("/sys/class/infiniband"))
+    return [each for each in found if each.startswith(typed)]
+
+
 timeout_option: Final = click.option(
     "--timeout",
     type=Seconds(0, TIMEOUT_MAX, min_open=True),
@@ -199,31 +269,51 @@ gid_scan_option: Final = click.option(
     f"[default: {MAX_ROUTE_GID_SCAN}, which is the most]",
 )
 
-_OPTIONS: Final = (
+
+def format_option(formats: tuple[str, ...] = FORMATS) -> Callable[[F], F]:
+    """-o; a command with a profile decides on the default itself."""
+    plain = formats == FORMATS
+    return click.option(
+        "-o",
+        "--format",
+        type=click.Choice(formats),
+        default="text" if plain else None,
+        show_default="text" if plain else "text; with --profile nagios: nagios",
+        help="Form of the document on stdout.",
+    )
+
+
+json_option: Final = click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
+
+_HOST_OPTIONS: Final = (
     click.option(
         "--from",
         "snapshot",
         metavar="SNAPSHOT",
+        type=click.Path(),
         help="Read a recorded host: a snapshot's folder or .tar.gz, any folder with "
         "sys/class/infiniband in it, or the .json that preflight --json printed (for counters: "
         "counters --json).",
     ),
-    click.option("--sample", metavar="NAME", help="Read a recorded machine of ours; see samples."),
+    click.option(
+        "--sample",
+        metavar="NAME",
+        shell_complete=complete_samples,
+        help="Read a recorded machine of ours; see samples.",
+    ),
     click.option(
         "--device",
         metavar="DEV[:PORT]",
         multiple=True,
+        shell_complete=complete_devices,
         help="Only this device or port. Can be repeated.",
     ),
-    click.option(
-        "-o",
-        "--output",
-        "output",
-        type=click.Choice(FORMATS),
-        default="text",
-        show_default=True,
-        help="Form of the document on stdout.",
-    ),
-    click.option("--json", "as_json", is_flag=True, help="The same as -o json."),
+)
+_FORM_OPTIONS: Final = (
+    json_option,
     timeout_option,
+    click.option("-q", "--quiet", is_flag=True, help="The answer alone, and no progress."),
+    click.option(
+        "-v", "--verbose", is_flag=True, help="All of every note; on stderr what each source gave."
+    ),
 )

@@ -9,7 +9,7 @@ import click
 from rdmadiag.cli import exits
 from rdmadiag.cli.addresses import host_and_port, is_unspecified, source_towards
 from rdmadiag.cli.exits import Refused
-from rdmadiag.cli.options import FORMATS, Seconds
+from rdmadiag.cli.options import Seconds, format_option, json_option
 from rdmadiag.cli.output import printing
 from rdmadiag.cli.selectors import selectors
 from rdmadiag.facts import Identity
@@ -107,15 +107,8 @@ SECRET_LIMIT: Final = 64 * 1024  # bytes
     multiple=True,
     help="Attempt it in spite of this reason of the preflight. Can be repeated.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(FORMATS),
-    default="text",
-    show_default=True,
-    help="Form of the document on stdout.",
-)
-@click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
+@format_option()
+@json_option
 def command(
     peer: str | None,
     allow_rtr: bool,
@@ -131,7 +124,7 @@ def command(
     deadline: float,
     secret_file: str | None,
     accept_risk: tuple[str, ...],
-    output: str,
+    format: str,  # noqa: A002  # so that its variable is RDMADIAG_PINGPONG_FORMAT
     as_json: bool,
 ) -> int:
     """One bounded attempt at a connection: INIT → RTR → RTS and verified data, once.
@@ -162,7 +155,7 @@ def command(
     chosen = _with_port(selectors(device), port)
     secret = None if secret_file is None else _secret(secret_file)
     host = LiveHost()
-    form = "json" if as_json else output
+    form = "json" if as_json else format
     try:
         require_rtr_attempt_allowed(allow_rtr)
         result = pingpong.run(

@@ -1,20 +1,26 @@
 """rdmadiag preflight."""
 
+import functools
+import importlib
 import re
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
-from rdmadiag.cli.options import Reading, gid_scan_option, reading
+from rdmadiag.cli.options import PREFLIGHT_FORMATS, Reading, gid_scan_option, reading
 from rdmadiag.cli.output import printing
 from rdmadiag.cli.selectors import selectors
 
-_FAILS_ON = {
-    "warn": {"warn", "unknown", "critical"},
-    "unknown": {"unknown", "critical"},
-    "critical": {"critical"},
-}
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from rdmadiag.preflight.evidence import Evidence
+    from rdmadiag.preflight.expectations import Expectations
+    from rdmadiag.preflight.select import Selector
+    from rdmadiag.preflight.verdict import Verdict
 
 
 def _window(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
@@ -25,13 +31,36 @@ def _window(context: click.Context, option: click.Parameter, value: str | None) 
 
 
 @click.command("preflight")
-@reading
+@functools.partial(reading, formats=PREFLIGHT_FORMATS)
+@click.option(
+    "--output",
+    type=click.Path(),
+    metavar="FILE",
+    help="Write there instead of to stdout: whole or not at all, with mode 0644.",
+)
+@click.option(
+    "--expect",
+    type=click.Path(),
+    metavar="FILE",
+    help="What this host should be, as `rdmadiag expect` writes it; what it is not is a finding.",
+)
+@click.option("--expect-devices", type=click.IntRange(0), metavar="N", help="So many RDMA devices.")
+@click.option("--expect-active", type=click.IntRange(0), metavar="N", help="So many active ports.")
+@click.option(
+    "--expect-rate",
+    metavar="RATE",
+    help='Of every active port: "400 Gb/sec", or ">=200 Gb/sec".',
+)
+@click.option(
+    "--profile",
+    type=click.Choice(tuple(exits.PROFILES)),
+    help="Exit codes, and the default form, for what runs this; see docs/exit_codes.md.",
+)
 @click.option(
     "--fail-on",
-    type=click.Choice(tuple(_FAILS_ON)),
-    default="warn",
-    show_default=True,
-    help="The mildest status that gives an exit code other than 0.",
+    type=click.Choice(tuple(exits.FAILS_ON)),
+    help="The mildest status that gives an exit code other than 0.  [default: warn; with "
+    "--profile npd or k8s unknown, slurm critical]",
 )
 @gid_scan_option
 @click.option(
@@ -70,7 +99,13 @@ def _window(context: click.Context, option: click.Parameter, value: str | None) 
 @click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdict.")
 def command(
     reading: Reading,
-    fail_on: str,
+    output: str | None,
+    expect: str | None,
+    expect_devices: int | None,
+    expect_active: int | None,
+    expect_rate: str | None,
+    profile: str | None,
+    fail_on: str | None,
     gid_scan_limit: int | None,
     log_last: str | None,
     log_lines: int | None,
@@ -96,29 +131,133 @@ def command(
     from rdmadiag.cli.environment import with_environment
     from rdmadiag.cli.stacks import chosen_stacks
 
+    if output:
+        from rdmadiag.cli.output_file import check_output
+
+        check_output(output)
     stacks = chosen_stacks(names) if names else ()
     wanted = selectors(reading.devices)
-    evidence = reading.evidence(depth=Depth(log_last, log_lines, pid, gid_scan_limit))
+    options = {"devices": expect_devices, "active_ports": expect_active, "rate": expect_rate}
+    expectations = _expectations(expect, options)
+    codes = exits.PROFILES[profile] if profile else exits.PLAIN
+    form = reading.form or codes.form
+    evidence = reading.evidence(
+        depth=Depth(log_last, log_lines, pid, gid_scan_limit),
+        # prometheus_client alone takes as long as all rules.
+        meanwhile=functools.partial(importlib.import_module, _RENDERERS[form]),
+    )
     if env_from:
         evidence = with_environment(evidence, env_from)
     try:
-        verdict = judge(evidence, wanted, stacks)
+        verdict = judge(evidence, wanted, stacks, expectations)
     except NoSuchDevice as error:
         raise Refused(str(error)) from error
-    when = datetime.now(UTC)
-    if reading.form == "json":
-        from rdmadiag.render.json import write
+    counts = exits.FAILS_ON[fail_on or codes.fail_on]
+    shown = _Shown(reading, verdict, evidence, wanted, counts, datetime.now(UTC))
+    shown.write(form, output)
+    return exits.OK if exit_zero else codes.code(verdict.status, fail_on)
 
-        with printing():
-            write(
-                {"host": reading.identity, "verdict": verdict, "evidence": evidence},
-                generated_at=when,
-            )
-    else:
-        from rdmadiag.render.preflight import show
 
+_RENDERERS = {
+    "text": "rdmadiag.render.preflight",
+    "json": "rdmadiag.render.json",
+    "nagios": "rdmadiag.render.nagios",
+    "prometheus": "rdmadiag.render.prometheus",
+    "junit": "rdmadiag.render.junit",
+    "github": "rdmadiag.render.github",
+}
+
+_OPTION_OF = {
+    "devices": "--expect-devices",
+    "active_ports": "--expect-active",
+    "rate": "--expect-rate",
+}
+
+
+def _expectations(path: str | None, options: "dict[str, Any]") -> "Expectations | None":
+    """Of the file and of the options together; None where neither was given."""
+    given = {key: value for key, value in options.items() if value is not None}
+    if path is None and not given:
+        return None
+    from rdmadiag.preflight.expectations import Expectations
+    from rdmadiag.preflight.expectations.keys import NotThis
+    from rdmadiag.preflight.expectations.written import expectations, from_option
+    from rdmadiag.toml_file import TomlFileError, read_toml
+
+    found = Expectations()
+    try:
+        if path is not None:
+            found = expectations(read_toml(path))
+    except TomlFileError as error:
+        raise Refused(str(error)) from error
+    for key, value in given.items():
+        try:
+            found += from_option(key, value, _OPTION_OF[key])
+        except NotThis as error:
+            raise Refused(f"{_OPTION_OF[key]} {value!r}: expected {error}") from error
+    return found
+
+
+class _Shown:
+    """A verdict in whatever form."""
+
+    def __init__(
+        self,
+        reading: Reading,
+        verdict: "Verdict",
+        evidence: "Evidence",
+        wanted: "Sequence[Selector]",
+        counts: "frozenset[str]",
+        when: "datetime",
+    ) -> None:
+        self.reading, self.verdict, self.evidence = reading, verdict, evidence
+        self.wanted, self.counts, self.when = wanted, counts, when
+
+    def write(self, form: str, output: str | None) -> None:
+        """To stdout, or into the file."""
+        import sys
+
+        if output:
+            from io import StringIO
+
+            from rdmadiag.cli.output_file import write_output
+
+            whole = StringIO()
+            self._to(form, whole)
+            write_output(output, whole.getvalue())
+            return
         with printing():
-            show(verdict, reading.identity)
-    if exit_zero or verdict.status not in _FAILS_ON[fail_on]:
-        return exits.OK
-    return exits.OF_STATUS[verdict.status]
+            self._to(form, None if form == "text" else sys.stdout)
+
+    def _to(self, form: str, out: Any) -> None:
+        host = self.reading.identity
+        if form == "text":
+            from rdmadiag.render.console import console
+            from rdmadiag.render.preflight import show
+
+            to = console(out)
+            show(self.verdict, host, to, quiet=self.reading.quiet, verbose=self.reading.verbose)
+        elif form == "json":
+            from rdmadiag.render import json
+
+            parts = {"host": host, "verdict": self.verdict, "evidence": self.evidence}
+            json.write(parts, self.when, out)
+        elif form == "nagios":
+            from rdmadiag.render import nagios
+
+            out.write(nagios.line(self.verdict, host))
+        elif form == "github":
+            from rdmadiag.render import github
+
+            out.write(github.text(self.verdict, host))
+        elif form == "junit":
+            from rdmadiag.render import junit
+
+            out.write(junit.text(self.verdict, host, self.counts, self.when))
+        else:
+            from rdmadiag.preflight.reconcile import devices
+            from rdmadiag.preflight.select import select
+            from rdmadiag.render import prometheus
+
+            chosen = select(devices(self.evidence), self.wanted)
+            out.write(prometheus.text(self.verdict, chosen, self.when))

@@ -56,5 +56,5 @@ def command(reading: Reading, threshold: tuple[str, ...], fail_on: str, exit_zer
         from rdmadiag.render.resources import show
 
         with printing():
-            show(usages, verdict, reading.identity)
+            show(usages, verdict, reading.identity, quiet=reading.quiet)
     return code_of(verdict.status, fail_on, exit_zero)

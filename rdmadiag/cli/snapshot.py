@@ -34,7 +34,9 @@ def command(
     .tar.gz file. It names hosts, addresses and GUIDs: look before you share it.
     Exits 0, or 3 where a source gave nothing.
     """
-    deadline = time.monotonic() + timeout
+    start = time.monotonic()
+    deadline = start + timeout
+    from rdmadiag.cli.progress import progress
     from rdmadiag.snapshot.record import record
     from rdmadiag.snapshot.recording import documents, write_archive, write_folder
 
@@ -43,7 +45,8 @@ def command(
     if os.path.lexists(target) and (archive or not os.path.isdir(target) or os.listdir(target)):
         raise Refused(f"{target} is there already; a snapshot never overwrites")
     host = host_of(snapshot, sample)
-    recording, late = record(host, deadline, exclude_device)
+    with progress(start, deadline) as waiting:
+        recording, late = record(host, deadline, exclude_device, waiting)
     files = documents(recording, host.identity, late)
     try:
         (write_archive if archive else write_folder)(files, target)

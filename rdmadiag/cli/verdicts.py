@@ -9,15 +9,9 @@ from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
 from rdmadiag.thresholds import DEFAULT, NoThreshold, Thresholds
 
-_FAILS_ON: Final = {
-    "warn": {"warn", "unknown", "critical"},
-    "unknown": {"unknown", "critical"},
-    "critical": {"critical"},
-}
-
 fail_on_option: Final = click.option(
     "--fail-on",
-    type=click.Choice(tuple(_FAILS_ON)),
+    type=click.Choice(tuple(exits.FAILS_ON)),
     default="warn",
     show_default=True,
     help="The mildest status that gives an exit code other than 0.",
@@ -35,7 +29,7 @@ threshold_option: Final = click.option(
 
 def code_of(status: str, fail_on: str, exit_zero: bool) -> int:
     """The exit code of a verdict's status."""
-    if exit_zero or status not in _FAILS_ON[fail_on]:
+    if exit_zero or status not in exits.FAILS_ON[fail_on]:
         return exits.OK
     return exits.OF_STATUS[status]
 

@@ -9,7 +9,7 @@ from rdmadiag.counters.rules import RULES
 from rdmadiag.counters.rules.case import CounterCase
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.counters import CounterFacts, CounterSource
-from rdmadiag.preflight.verdict import Finding, Status, status_of
+from rdmadiag.preflight.verdict import Finding, Status, weighed
 from rdmadiag.thresholds import DEFAULT, Thresholds
 
 
@@ -50,7 +50,7 @@ def compare(
     """
     found = () if before is None else tuple(changes(before, after, steady=steady))
     case = CounterCase(after, before, found, thresholds)
-    status, ranked = status_of(each for rule in RULES for each in rule.check(case))
+    status, ranked = weighed(each for rule in RULES for each in rule.check(case))
     return Compared(
         sample=after,
         changes=_ONE if before is None else found,

@@ -156,11 +156,14 @@ def gather(
     deadline: float,
     sources: Collection[str] | None = None,
     depth: Depth = Depth(),  # frozen
+    waiting_for: Callable[[Collection[str]], None] | None = None,
+    meanwhile: Callable[[], object] | None = None,
 ) -> Evidence:
     """The evidence of `sources`, all that the host's system has by default.
 
     `deadline` is absolute on `time.monotonic`'s clock; a source that has given nothing
-    by then is a Missing, and the rest is whole.
+    by then is a Missing, and the rest is whole. `waiting_for` hears each second of those
+    that have not answered; `meanwhile` is called once, while the first ones work.
     """
     own = sources_of(host.identity.platform)
     wanted = [name for name in own if sources is None or name in sources]
@@ -172,7 +175,10 @@ def gather(
             if name in _DEAR:
                 import_module(_DEAR[name])
             running.start(name, partial(READERS[name], host, hand_over(limit), depth))
-        answers |= running.collect(limit)
+        if meanwhile:
+            meanwhile()
+            meanwhile = None
+        answers |= running.collect(limit, waiting_for)
     if "netdev" in answers:
         answers["netdev"] = _named(answers["netdev"], answers)
     return Evidence(**_of_other_systems(own) | answers)

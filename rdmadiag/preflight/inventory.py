@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from rdmadiag.facts import Missing, PciFunction, Why
-from rdmadiag.ib import LinkLayer, NetnsMode, NodeType, PhysState, PortState
+from rdmadiag.ib import DriverId, LinkLayer, NetnsMode, NodeType, PhysState, PortState
 from rdmadiag.preflight.access import Provider, node_access, provider
 from rdmadiag.preflight.discovery_path import DiscoveryPath, walk
 from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.reconcile import DeviceView, PortView, Protocol, netdev_of
+from rdmadiag.preflight.reconcile import DeviceView, PortView, Protocol
 from rdmadiag.preflight.unshown import without_ports
 
 Sighting = bool | Missing
@@ -51,7 +51,7 @@ class DeviceRow:
     seen_by: SeenBy
     why_not: tuple[str, ...]  # one sentence a witness that does not show it
     node_type: NodeType | Missing
-    driver: str | Missing
+    driver: DriverId | str | Missing
     firmware: str | Missing
     board_id: str | Missing
     node_guid: str | Missing
@@ -113,22 +113,11 @@ def _port(port: PortView) -> PortRow:
         rate_gbps=port.sysfs.rate_gbps if port.sysfs else nothing,
         lid=port.lid,
         sm_lid=port.sm_lid,
-        netdev=_netdev(port),
+        netdev=port.netdev,
         netdev_index=(
             port.nldev.netdev_index if port.nldev else Missing(Why.NOT_COLLECTED, "nldev")
         ),
     )
-
-
-def _netdev(port: PortView) -> str | Missing:
-    """nldev's word, else the one netdev that all GIDs name, else Thunderbolt's by its name."""
-    if port.protocol is Protocol.THUNDERBOLT and (own := netdev_of(port.device)):
-        return own
-    if port.nldev and not isinstance(port.nldev.netdev, Missing):
-        return port.nldev.netdev
-    if len(port.netdevs) == 1:
-        return next(iter(port.netdevs))
-    return port.nldev.netdev if port.nldev else Missing(Why.ABSENT, "no GID names one netdev")
 
 
 def _sighting(source: object, found: object | None) -> Sighting:

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rdmadiag.facts import Missing
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.reconcile import Protocol, devices
-from rdmadiag.preflight.rules import findings
+from rdmadiag.preflight.rules import asked, findings
 from rdmadiag.preflight.rules.rule import Case
 from rdmadiag.preflight.safety import (
     derive_preflight_safety,
@@ -13,24 +14,49 @@ from rdmadiag.preflight.safety import (
     thunderbolt_report,
 )
 from rdmadiag.preflight.select import Selector, select
-from rdmadiag.preflight.verdict import Verdict, conclude
+from rdmadiag.preflight.verdict import ExpectationCount, Verdict, conclude
 
 if TYPE_CHECKING:
     from rdmadiag.gid.registry import Chosen
+    from rdmadiag.preflight.expectations import Expectations
+    from rdmadiag.preflight.expectations.compare import Compared
 
 
 def judge(
-    evidence: Evidence, selectors: Sequence[Selector] = (), stacks: "Sequence[Chosen]" = ()
+    evidence: Evidence,
+    selectors: Sequence[Selector] = (),
+    stacks: "Sequence[Chosen]" = (),
+    expectations: "Expectations | None" = None,
 ) -> Verdict:
     """The verdict on the selected ports. Raises NoSuchDevice as `select` does.
 
     `stacks` are those whose choice of a GID is judged as well.
     """
-    chosen = select(devices(evidence), selectors)
-    case = Case(evidence, chosen, selected=bool(selectors), stacks=tuple(stacks))
+    every = devices(evidence)
+    chosen = select(every, selectors)
+    compared: tuple[Compared, ...] = ()
+    if expectations:
+        from rdmadiag.preflight.expectations.compare import compare
+
+        compared = compare(expectations, every, chosen, evidence)
+    case = Case(evidence, chosen, selected=bool(selectors), stacks=tuple(stacks), expected=compared)
     ports = [(port, reasons_against_rtr(port, device, evidence)) for device, port in case.ports]
     thunderbolt = [port for port, _ in ports if port.protocol is Protocol.THUNDERBOLT]
     permitted = (
         not thunderbolt or derive_preflight_safety(thunderbolt_report(thunderbolt, evidence))[0]
     )
-    return conclude(ports, findings(case), permitted=permitted)
+    return conclude(
+        ports,
+        findings(case),
+        permitted=permitted,
+        asked=asked(case),
+        expectations=_counted(compared) if expectations else None,
+    )
+
+
+def _counted(compared: "Sequence[Compared]") -> ExpectationCount:
+    return ExpectationCount(
+        compared=len(compared),
+        met=sum(each.met is True for each in compared),
+        unknown=sum(isinstance(each.met, Missing) for each in compared),
+    )

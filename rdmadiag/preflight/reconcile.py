@@ -96,6 +96,17 @@ class PortView:
         return bool(known) and known.count(PortState.ACTIVE) == len(known)
 
     @property
+    def netdev(self) -> str | Missing:
+        """nldev's word, else the one netdev that all GIDs name, else Thunderbolt's by its name."""
+        if self.protocol is Protocol.THUNDERBOLT and (own := netdev_of(self.device)):
+            return own
+        if self.nldev and not isinstance(self.nldev.netdev, Missing):
+            return self.nldev.netdev
+        if len(self.netdevs) == 1:
+            return next(iter(self.netdevs))
+        return self.nldev.netdev if self.nldev else Missing(Why.ABSENT, "no GID names one netdev")
+
+    @property
     def route_entry(self) -> GidEntry | None:
         """The table's row that the route names."""
         if isinstance(self.gids, Missing) or not isinstance(self.route, Route):
@@ -129,7 +140,7 @@ class DeviceView:
     nldev: NldevDevice | None
     verbs: "VerbsDevice | None"
     uverbs: str | None  # "uverbs0": the character device's name, by sysfs or nldev
-    driver: str | Missing  # the PCI function's, or the one that nldev names
+    driver: DriverId | str | Missing  # the PCI function's, or the one that nldev names
     provider: str | None  # the verbs driver, rdma-core's name for it
     pci: PciFunction | Missing
     ports: tuple[PortView, ...]

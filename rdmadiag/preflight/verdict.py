@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from rdmadiag.facts import Missing
 from rdmadiag.gid.route import Route
+from rdmadiag.ib import LinkLayer, PortState
 from rdmadiag.preflight.reconcile import PortView
 from rdmadiag.preflight.safety import Reason
 
@@ -37,6 +38,11 @@ _STATUS_OF = {
 _ORDER = list(Status)
 
 
+def status_of(severity: Severity) -> Status:
+    """What a finding of this severity makes of a verdict that has no worse one."""
+    return _STATUS_OF[severity]
+
+
 @dataclass(frozen=True, slots=True)
 class Proof:
     """One piece of evidence: where it was seen, and what stood there."""
@@ -58,6 +64,8 @@ class Finding:
     evidence: tuple[Proof, ...]
     remedy: tuple[str, ...]  # shell lines to paste; advice stands behind "#"
     references: tuple[str, ...]
+    expected: str | None = None  # of an expectation that is not met
+    actual: str | None = None  # None beside `expected`: it could not be looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +74,23 @@ class PortVerdict:
 
     device: str
     port: int
-    link_layer: str | Missing
-    state: str | Missing
+    link_layer: LinkLayer | Missing
+    state: PortState | Missing
     state_number: int | None
     safe_to_attempt_rtr: bool
     route_gid_index: int | None
     route_gid: str | None
     route_reason: str
     reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectationCount:
+    """How many comparisons there were: what is expected of each port counts for each."""
+
+    compared: int
+    met: int
+    unknown: int  # could not be looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +101,11 @@ class Verdict:
     safe_to_attempt_rtr: bool
     ports: tuple[PortVerdict, ...]
     findings: tuple[Finding, ...]  # the worst first
+    rules_asked: tuple[str, ...] = ()  # every rule that could have spoken of this host
+    expectations: ExpectationCount | None = None  # None: nothing was expected
 
 
-def status_of(findings: Iterable[Finding]) -> tuple[Status, tuple[Finding, ...]]:
+def weighed(findings: Iterable[Finding]) -> tuple[Status, tuple[Finding, ...]]:
     """The status that findings add up to, and the findings, the worst first."""
     ranked = tuple(sorted(findings, key=lambda each: -_ORDER.index(_STATUS_OF[each.severity])))
     return (_STATUS_OF[ranked[0].severity] if ranked else Status.OK), ranked
@@ -97,19 +116,23 @@ def conclude(
     findings: Iterable[Finding],
     *,
     permitted: bool = True,
+    asked: Iterable[str] = (),
+    expectations: ExpectationCount | None = None,
 ) -> Verdict:
     """The verdict over ports, each with its reasons against RTR, and findings.
 
     `permitted` is false where the host as a whole forbids what a port would allow.
     """
     judged = tuple(_port(view, reasons) for view, reasons in ports)
-    status, ranked = status_of(findings)
+    status, ranked = weighed(findings)
     return Verdict(
         status=status,
         # One attempt concerns one port: the host allows it if any port does.
         safe_to_attempt_rtr=permitted and any(port.safe_to_attempt_rtr for port in judged),
         ports=judged,
         findings=ranked,
+        rules_asked=tuple(asked),
+        expectations=expectations,
     )
 
 

@@ -1,6 +1,6 @@
 """The terminal: one console for all text, colours by severity, tables that fit."""
 
-from typing import Final
+from typing import IO, Final
 
 from rich.console import Console
 from rich.text import Text
@@ -22,9 +22,19 @@ class _Terminal(Console):
         raise BrokenPipeError  # rich would exit with 1, which here means a warning
 
 
-def console() -> Console:
-    """stdout; rich obeys NO_COLOR, and drops colour where stdout is no terminal."""
-    return _Terminal(highlight=False, soft_wrap=False, emoji=False, markup=False)
+def console(out: IO[str] | None = None) -> Console:
+    """stdout; rich obeys NO_COLOR, and drops colour where stdout is no terminal.
+
+    Or `out`, which is a file: no colour then, and room for a row.
+    """
+    if out is None:
+        return _Terminal(highlight=False, soft_wrap=False, emoji=False, markup=False)
+    return _Terminal(
+        file=out, width=_FILE_WIDTH, highlight=False, soft_wrap=False, emoji=False, markup=False
+    )
+
+
+_FILE_WIDTH: Final = 140
 
 
 def say(out: Console, line: Text | str) -> None:

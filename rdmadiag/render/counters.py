@@ -27,11 +27,18 @@ _PREFIXES: Final = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def show(
-    compared: Compared, host: Identity, *, show_all: bool = False, to: Console | None = None
+    compared: Compared,
+    host: Identity,
+    *,
+    show_all: bool = False,
+    quiet: bool = False,
+    to: Console | None = None,
 ) -> None:
     """Print one comparison, or where there is one sample alone, its values."""
     out = to or console()
     say(out, _answer(compared, host))
+    if quiet:
+        return
     show_findings(out, compared.verdict.findings)
     if isinstance(compared.changes, Missing):
         table = _values(compared, show_all=show_all)

@@ -19,8 +19,10 @@ def show(
     evidence: Evidence,
     without: Sequence[FunctionPath] = (),
     to: Console | None = None,
+    *,
+    quiet: bool = False,
 ) -> None:
-    """Print them; `without` are PCI functions that should have a device."""
+    """Print them, or the answer alone; `without` are PCI functions that should have a device."""
     out = to or console()
     if not devices:
         reason = why_unknown(evidence)
@@ -29,6 +31,8 @@ def show(
         out.print("    rdmadiag preflight   # which step is missing")
         return
     say(out, _answer(devices))
+    if quiet:
+        return
     for row in devices:
         for sentence in row.why_not:
             say(out, f"{row.name}: {sentence}")

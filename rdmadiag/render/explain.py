@@ -39,12 +39,19 @@ def log_document(account: Account, name: str) -> dict[str, Any]:
 
 
 def show_log(
-    account: Account, name: str, host: Identity | None = None, to: Console | None = None
+    account: Account,
+    name: str,
+    host: Identity | None = None,
+    to: Console | None = None,
+    *,
+    quiet: bool = False,
 ) -> None:
-    """Print it."""
+    """Print it, or the answer alone."""
     out = to or console()
     first = account.first
     say(out, _answer(account, name))
+    if quiet:
+        return
     if first is not None:
         _details(out, first, host)
     others = [each for each in account.failures if each is not first]

@@ -10,10 +10,10 @@ from rdmadiag.preflight.verdict import Finding
 from rdmadiag.render.console import STYLE, printable, say, verbatim, word
 
 
-def show_findings(out: Console, findings: Iterable[Finding]) -> None:
-    """Print them, grouped by rule."""
+def show_findings(out: Console, findings: Iterable[Finding], *, notes: bool = False) -> None:
+    """Print them, grouped by rule; evidence and remedy of notes too if `notes`."""
     for first, others in _by_rule(findings):
-        _finding(out, first, others)
+        _finding(out, first, others, notes=notes)
 
 
 def answer(status: str, findings: tuple[Finding, ...], otherwise: str, host: Identity) -> Text:
@@ -45,14 +45,14 @@ def _by_rule(findings: Iterable[Finding]) -> Iterator[tuple[Finding, tuple[Findi
         yield first, tuple(others)
 
 
-def _finding(out: Console, finding: Finding, others: tuple[Finding, ...]) -> None:
+def _finding(out: Console, finding: Finding, others: tuple[Finding, ...], *, notes: bool) -> None:
     out.print()
     head = Text(f"{finding.severity:<8}  ", style=STYLE[finding.severity])
     head.append(finding.rule, style="bold")
     head.append(f"  {printable(finding.summary)}", style="")
     say(out, head)
-    if finding.severity == "info":
-        return  # a note; --json has its evidence and remedy
+    if finding.severity == "info" and not notes:
+        return  # a note; --verbose and --json have its evidence and remedy
     for proof in finding.evidence:
         value = proof.value.replace(f"{proof.subject}: ", "")  # a Missing names its file too
         verbatim(out, Text(f"    {printable(f'{proof.subject}: {value}')}", style="dim"))

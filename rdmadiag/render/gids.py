@@ -27,8 +27,10 @@ def show(
     unread: Mapping[str, str],
     evidence: Evidence,
     to: Console | None = None,
+    *,
+    quiet: bool = False,
 ) -> None:
-    """Print them; `unread` are the devices that show no port, and why."""
+    """Print them, or the answers alone; `unread` are the devices that show no port, and why."""
     out = to or console()
     for device, reason in unread.items():
         say(out, f"{device}  {reason}")
@@ -39,6 +41,9 @@ def show(
         say(out, f"no GID table: {unknown}" if unknown else "no RDMA device on this host")
         out.print("    rdmadiag preflight   # which step is missing")
     for number, table in enumerate(tables):
+        if quiet:
+            say(out, _answer(table))
+            continue
         if number or unread:
             out.print()
         _table(out, table)

@@ -7,16 +7,29 @@ from rich.text import Text
 
 from rdmadiag.facts import Identity
 from rdmadiag.preflight.safety import CAVEAT, REASON_TEXT
-from rdmadiag.preflight.verdict import PortVerdict, Verdict
-from rdmadiag.render.console import console, counted, say, shown
-from rdmadiag.render.findings import answer, show_findings
+from rdmadiag.preflight.verdict import ExpectationCount, PortVerdict, Verdict
+from rdmadiag.render.answer import answer
+from rdmadiag.render.console import console, counted, say, shown, word
+from rdmadiag.render.findings import show_findings, whose
 
 
-def show(verdict: Verdict, host: Identity, to: Console | None = None) -> None:
-    """Print it."""
+def show(
+    verdict: Verdict,
+    host: Identity,
+    to: Console | None = None,
+    *,
+    quiet: bool = False,
+    verbose: bool = False,
+) -> None:
+    """Print it: the answer alone if `quiet`, evidence and remedy of notes too if `verbose`."""
     out = to or console()
     say(out, _answer(verdict, host))
-    show_findings(out, verdict.findings)
+    if quiet:
+        return
+    show_findings(out, verdict.findings, notes=verbose)
+    if verdict.expectations:
+        out.print()
+        say(out, _expectations(verdict.expectations))
     if verdict.ports:
         out.print()
         out.print(_ports(verdict.ports))
@@ -30,12 +43,14 @@ def show(verdict: Verdict, host: Identity, to: Console | None = None) -> None:
 
 
 def _answer(verdict: Verdict, host: Identity) -> Text:
-    active = [port for port in verdict.ports if port.state == "active"]
-    ready = sum(port.safe_to_attempt_rtr for port in verdict.ports)
-    otherwise = (
-        f"{counted(len(verdict.ports), 'port')}, {len(active)} active, {ready} ready for RTR"
-    )
-    return answer(verdict.status, verdict.findings, otherwise, host)
+    line = word(verdict.status)
+    line.append(f"  {answer(verdict)}", style="")
+    return line.append_text(whose(host))
+
+
+def _expectations(count: ExpectationCount) -> str:
+    unknown = f", {count.unknown} could not be looked at" if count.unknown else ""
+    return f"Expectations: {count.met} of {count.compared} met{unknown}."
 
 
 def _ports(ports: tuple[PortVerdict, ...]) -> Padding:

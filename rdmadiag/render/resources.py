@@ -31,10 +31,14 @@ def show(
     verdict: ResourceVerdict,
     host: Identity,
     to: Console | None = None,
+    *,
+    quiet: bool = False,
 ) -> None:
-    """Print them."""
+    """Print them; the answer alone if `quiet`."""
     out = to or console()
     say(out, answer(verdict.status, verdict.findings, _answer(usages), host))
+    if quiet:
+        return
     show_findings(out, verdict.findings)
     for title, table in (
         ("in use, and of how many", _uses(usages)),

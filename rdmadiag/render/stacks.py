@@ -30,8 +30,10 @@ def show_stacks(
     unread: Mapping[str, str],
     evidence: Evidence,
     to: Console | None = None,
+    *,
+    quiet: bool = False,
 ) -> None:
-    """Print them, port by port."""
+    """Print them, port by port; each port's answer alone if `quiet`."""
     out = to or console()
     for device, reason in unread.items():
         say(out, f"{device}  {reason}")
@@ -41,9 +43,9 @@ def show_stacks(
     if unread or not tables:
         out.print("    rdmadiag preflight   # what that means")
     for number, table in enumerate(tables):
-        if number or unread:
+        if (number or unread) and not quiet:
             out.print()
-        _port(out, table)
+        _port(out, table, quiet=quiet)
 
 
 def label(pick: Pick) -> str:
@@ -57,11 +59,13 @@ def labelled(stack: str, version: str) -> str:
     return title if version == "any" else f"{title} {version}"
 
 
-def _port(out: Console, table: Table) -> None:
+def _port(out: Console, table: Table, *, quiet: bool) -> None:
     judged = [pick for pick in table.stacks if pick.outcome not in _APART]
     well = [pick for pick in judged if _is_well(pick)]
     others = [pick for pick in judged if not _is_well(pick)]
     say(out, _answer(table, judged, others))
+    if quiet:
+        return
     for _, group in groupby(sorted(others, key=_order), key=_group):
         _others(out, list(group), table)
     _remedy(out, others, table)

@@ -7,7 +7,7 @@ from rdmadiag.facts import Missing
 from rdmadiag.facts.resources import ResourceFacts
 from rdmadiag.preflight.evidence import LINUX_ONLY, Evidence
 from rdmadiag.preflight.reconcile import DeviceView
-from rdmadiag.preflight.verdict import Finding, Status, status_of
+from rdmadiag.preflight.verdict import Finding, Status, weighed
 from rdmadiag.resources.rules import RULES, ResourceCase
 from rdmadiag.resources.usage import Usage, usages
 from rdmadiag.thresholds import DEFAULT, Thresholds
@@ -39,5 +39,5 @@ def judge(
         exhausted = [each for rule in thunderbolt_resources.RULES for each in rule.check(mac)]
         told = {each.device for each in exhausted}
         spoken = [*exhausted, *(each for each in spoken if each.device not in told)]
-    status, ranked = status_of(spoken)
+    status, ranked = weighed(spoken)
     return found, ResourceVerdict(status, ranked)

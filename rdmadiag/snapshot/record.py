@@ -1,6 +1,6 @@
 """Runs every source on a recording host and joins what they saw."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from rdmadiag.facts import Missing, Why
@@ -21,7 +21,10 @@ from rdmadiag.sources.sysfs import CLASS
 
 
 def record(
-    host: Host, deadline: float, excluded: Sequence[str] = ()
+    host: Host,
+    deadline: float,
+    excluded: Sequence[str] = (),
+    waiting_for: Callable[[Collection[str]], None] | None = None,
 ) -> tuple[Recording, dict[str, Missing]]:
     """What `host` answers to every source of its system, and the ones that gave nothing.
 
@@ -40,7 +43,7 @@ def record(
             for name, task in recorded_tasks(host, hand_over(limit), wanted).items():
                 if name not in lacking:
                     running.start(name, _noted(host, task))
-        for name, answer in running.collect(limit).items():
+        for name, answer in running.collect(limit, waiting_for).items():
             if isinstance(answer, Missing):
                 late[name] = answer
             else:

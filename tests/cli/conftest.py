@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from rdmadiag.cli import run
+from tests.schema.documents import kind_of, problems
 
 
 class Outcome(NamedTuple):
@@ -24,11 +25,19 @@ class Outcome(NamedTuple):
 
 @pytest.fixture
 def rdmadiag(capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
-    """`rdmadiag("gids", "--json")` → exit code, stdout, stderr."""
+    """`rdmadiag("gids", "--json")` → exit code, stdout, stderr.
+
+    Whatever document it prints is held to its schema.
+    """
 
     def call(*argv: str) -> Outcome:
         capfd.readouterr()
         code = run(argv)
-        return Outcome(code, *capfd.readouterr())
+        outcome = Outcome(code, *capfd.readouterr())
+        if outcome.out.startswith('{"schema_version"'):
+            kind = kind_of(outcome.document)
+            assert kind is not None
+            assert problems(kind, outcome.document) == []
+        return outcome
 
     return call

@@ -98,6 +98,8 @@ def test_the_json_names_that_programs_rely_on(rdmadiag: Rdmadiag) -> None:
             "evidence",
             "remedy",
             "references",
+            "expected",
+            "actual",
         }
     gids = rdmadiag("gids", "--json", "--sample", "container-without-uverbs").document
     (port,) = gids["ports"]
@@ -324,7 +326,7 @@ def test_a_snapshot_of_a_bare_tree_says_what_it_lacks(rdmadiag: Rdmadiag, tmp_pa
 
 def test_variables_mirror_options(rdmadiag: Rdmadiag, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RDMADIAG_PREFLIGHT_SAMPLE", "infiniband-two-hca")
-    monkeypatch.setenv("RDMADIAG_PREFLIGHT_OUTPUT", "json")
+    monkeypatch.setenv("RDMADIAG_PREFLIGHT_FORMAT", "json")
     assert rdmadiag("preflight").document["host"]["hostname"] == "ib-two-hca"
 
 

@@ -1,10 +1,16 @@
 """Generated pages and the README say what the code says."""
 
 import re
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
-from docs.__main__ import FOLDER, PAGES, README
+from docs.__main__ import FOLDER, MAN, PAGES, README
+from docs.deployed import CHECKOUT, deployed
+from docs.deployed import FOLDER as DEPLOYED
+from docs.man import man_pages
 from docs.readme import readme
 from rdmadiag.cli import COMMANDS
 from rdmadiag.preflight.rules import CATALOGUE
@@ -30,3 +36,46 @@ def test_the_readmes_output_is_what_the_samples_print() -> None:
     text = README.read_text(encoding="utf-8")
     assert text.count("$ rdmadiag ") >= 2
     assert text == readme(text), "run `make docs`"
+
+
+@pytest.mark.parametrize("path", sorted(DEPLOYED.glob("*.md")), ids=lambda path: path.stem)
+def test_a_page_of_a_deployment_shows_the_files_as_they_are(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text == deployed(text), "run `make docs`"
+
+
+def test_every_file_of_deploy_is_shown_on_a_page() -> None:
+    pages = "".join(path.read_text(encoding="utf-8") for path in DEPLOYED.glob("*.md"))
+    shown = set(re.findall(r"\]\(\.\./\.\./(deploy/[^)]+)\):", pages))
+    files = {str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / "deploy").rglob("*.*")}
+    assert (
+        files - {"deploy/kubernetes/Containerfile"}
+        <= shown
+        <= files | {"deploy/kubernetes/Containerfile"}
+    )
+    readme = README.read_text(encoding="utf-8")
+    assert all(f"docs/deploy/{path.name}" in readme for path in DEPLOYED.glob("*.md"))
+
+
+def test_the_man_pages_are_up_to_date() -> None:
+    assert {path.name: path.read_text(encoding="utf-8") for path in MAN.iterdir()} == man_pages()
+    assert {f"rdmadiag-{command}.1" for command in COMMANDS} | {"rdmadiag.1"} == set(man_pages())
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="no groff here")
+@pytest.mark.parametrize("name", sorted(man_pages()))
+def test_groff_has_nothing_to_say_of_a_man_page(name: str) -> None:
+    done = subprocess.run(
+        ["groff", "-man", "-Tutf8", "-ww", "-z", str(MAN / name)],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_every_option_is_on_its_man_page() -> None:
+    page = man_pages()["rdmadiag-preflight.1"].replace("\\-", "-")
+    help_page = PAGES["commands.md"]().partition("## preflight\n")[2].partition("\n## ")[0]
+    for option in re.findall(r"--[a-z-]+", help_page):
+        assert option in page

@@ -60,6 +60,10 @@ def _log(case: Case) -> bool:
     return not isinstance(log, Missing) and bool(log.lines)
 
 
+def _expected(case: Case) -> bool:
+    return bool(case.expected)
+
+
 _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("discovery", _always),
     ("mac_host", _mac),
@@ -78,6 +82,7 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("speed", _linux_devices),
     ("gpu", _gpus),
     ("kinds", _linux_devices),
+    ("expected", _expected),
     ("witnesses", _always),
     ("sources", _always),
 )
@@ -114,3 +119,13 @@ def findings(case: Case) -> Iterator[Finding]:
         if may_speak(case):
             for rule in _rules(family):
                 yield from rule.check(case)
+
+
+def asked(case: Case) -> Iterator[str]:
+    """The codes of the rules that `findings` asks, expectations' only where there is one."""
+    expected = {f"expected-{each.key.replace('_', '-')}" for each in case.expected}
+    for family, may_speak in _FAMILIES:
+        if may_speak(case):
+            for rule in _rules(family):
+                if family != "expected" or rule.code in expected:
+                    yield rule.code

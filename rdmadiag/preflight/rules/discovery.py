@@ -52,7 +52,16 @@ def no_rdma_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
         modules = evidence.process.modules
         named = seen(modules) if isinstance(modules, Missing) else " ".join(modules)
         proofs.append(Proof("process", "/proc/modules", named or "no RDMA module"))
-    yield speaker.finding(f"no RDMA device: {cause}", evidence=proofs, remedy=remedy)
+    yield speaker.finding(
+        f"no RDMA device: {cause}",
+        evidence=proofs,
+        remedy=remedy,
+        severity=Severity.INFO if _none_is_expected(case) else None,
+    )
+
+
+def _none_is_expected(case: Case) -> bool:
+    return any(each.key == "devices" and each.met is True for each in case.expected)
 
 
 def _missing_step(evidence: Evidence) -> tuple[str, Iterable[str]]:

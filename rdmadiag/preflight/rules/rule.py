@@ -9,8 +9,9 @@ from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.reconcile import DeviceView, PortView
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 
-if TYPE_CHECKING:  # imported where `--stack` asks for one
+if TYPE_CHECKING:  # imported where `--stack` or `--expect` asks for one
     from rdmadiag.gid.registry import Chosen
+    from rdmadiag.preflight.expectations.compare import Compared
 
 C = TypeVar("C")
 
@@ -23,6 +24,7 @@ class Case:
     devices: tuple[DeviceView, ...]
     selected: bool = False  # the user named devices; an unused port is then no longer plausible
     stacks: "tuple[Chosen, ...]" = ()  # those that the user named
+    expected: tuple["Compared", ...] = ()  # what was asked of this host, and whether it is so
 
     @property
     def ports(self) -> Iterator[tuple[DeviceView, PortView]]:
@@ -84,6 +86,8 @@ class Speaker:
         evidence: Iterable[Proof] = (),
         remedy: Iterable[str] = (),
         severity: Severity | None = None,
+        expected: str | None = None,
+        actual: str | None = None,
     ) -> Finding:
         """One finding; severity and references are the rule's unless given."""
         return Finding(
@@ -95,6 +99,8 @@ class Speaker:
             evidence=tuple(evidence),
             remedy=tuple(remedy),
             references=self.references,
+            expected=expected,
+            actual=actual,
         )
 
 

@@ -1,0 +1,20 @@
+"""docs/deploy/*.md: each file of deploy/ below the link to it, and what commands print."""
+
+import re
+from pathlib import Path
+
+from docs.readme import readme
+
+CHECKOUT = Path(__file__).parents[1]
+FOLDER = CHECKOUT / "docs" / "deploy"
+
+_FILE = re.compile(r"(\[[^\]]+\]\(\.\./\.\./(deploy/[^)]+)\):\n\n```\w*\n)(?:.*\n)*?(```\n)")
+
+
+def deployed(text: str) -> str:
+    """A page with its files and outputs as they are now."""
+
+    def file(block: re.Match[str]) -> str:
+        return f"{block[1]}{(CHECKOUT / block[2]).read_text(encoding='utf-8')}{block[3]}"
+
+    return readme(_FILE.sub(file, text))

@@ -1,0 +1,137 @@
+"""$XDG_CONFIG_HOME/rdmadiag/config.toml: defaults for options, below variables and flags.
+
+    timeout = 10            # of every command that has it
+
+    [preflight]
+    fail-on = "critical"
+    device = ["mlx5_0", "mlx5_1:1"]
+
+A key is an option's long name. What the file says of a command is looked at when that
+command runs.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from rdmadiag.cli.exits import Refused
+
+if TYPE_CHECKING:
+    from rdmadiag.toml_file import TomlFile
+
+SHARED: Final = ("timeout", "format", "json", "device", "from", "sample", "quiet", "verbose")
+"""Keys outside of a table: options that most commands have."""
+
+
+def config_path(environment: Mapping[str, str]) -> str:
+    """Where the file would be; the XDG specification has relative paths ignored."""
+    home = environment.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(home):
+        home = os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(home, "rdmadiag", "config.toml")
+
+
+def read_config(path: str, commands: Mapping[str, object]) -> "TomlFile | None":
+    """The file, whose tables are commands; None where there is none. Raises Refused."""
+    if not os.path.lexists(path):
+        return None
+    from rdmadiag.toml_file import TomlFileError, read_toml
+
+    try:
+        file = read_toml(path)
+        for name, value in file.values.items():
+            if isinstance(value, dict):
+                if name not in commands:
+                    file.refuse_name((name,), "command", commands)
+            elif name in commands:
+                file.refuse((name,), f"a table: [{name}]")
+            elif name.replace("_", "-") not in SHARED:
+                file.refuse_name((name,), "key outside of a table", SHARED)
+    except TomlFileError as error:
+        raise Refused(str(error)) from error
+    return file
+
+
+def defaults(file: "TomlFile", command: click.Command, name: str) -> dict[str, Any]:
+    """click's default map for one command. Raises Refused for keys and values it cannot have."""
+    from rdmadiag.toml_file import TomlFileError
+
+    options = {
+        each.removeprefix("--"): option
+        for option in command.params
+        if isinstance(option, click.Option)
+        for each in option.opts
+        if each.startswith("--")
+    }
+    found: dict[str, Any] = {}
+    context = click.Context(command, info_name=name, auto_envvar_prefix=None)
+    try:
+        for key, value in file.values.items():
+            if not isinstance(value, dict) and (option := options.get(key.replace("_", "-"))):
+                found[str(option.name)] = _value(file, (key,), option, value, context)
+        for key, value in file.values.get(name, {}).items():
+            path = (name, key)
+            option = options.get(key.replace("_", "-"))
+            if option is None:
+                file.refuse_name(path, "key", options)
+            if not option.allow_from_autoenv:
+                file.refuse(path, "has to be passed on the command line, each time")
+            found[str(option.name)] = _value(file, path, option, value, context)
+    except TomlFileError as error:
+        raise Refused(str(error)) from error
+    return found
+
+
+def _value(
+    file: "TomlFile",
+    path: tuple[str, ...],
+    option: click.Option,
+    value: Any,
+    context: click.Context,
+) -> Any:
+    """The value, of the kind that the option takes."""
+    kind = _kind(option)
+    if not kind.fits(value):
+        file.refuse(path, f"expected {kind.what}")
+    try:
+        kept = option.type_cast_value(context, value)
+        if option.callback:
+            option.callback(context, option, kept)
+    except click.UsageError as error:
+        file.refuse(path, error.message.rstrip("."))
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What TOML has to give for an option."""
+
+    what: str
+    fits: Callable[[Any], bool]
+
+
+_FLAG: Final = _Kind("true or false", lambda value: isinstance(value, bool))
+_TEXT: Final = _Kind("a text", lambda value: isinstance(value, str))
+_TEXTS: Final = _Kind(
+    "a list of texts",
+    lambda value: isinstance(value, list) and all(isinstance(each, str) for each in value),
+)
+_WHOLE: Final = _Kind(
+    "a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)
+)
+_NUMBER: Final = _Kind(
+    "a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)
+)
+
+
+def _kind(option: click.Option) -> _Kind:
+    if option.is_flag:
+        return _FLAG
+    if option.multiple:
+        return _TEXTS
+    if isinstance(option.type, click.types.IntParamType):
+        return _WHOLE
+    return _NUMBER if isinstance(option.type, click.types.FloatParamType) else _TEXT

@@ -1,0 +1,73 @@
+"""rdmadiag expect."""
+
+import click
+
+from rdmadiag.cli import exits
+from rdmadiag.cli.options import Reading, reading
+from rdmadiag.cli.output import printing
+
+
+@click.command("expect")
+@reading
+@click.option(
+    "--output",
+    type=click.Path(),
+    metavar="FILE",
+    help="Write there instead of to stdout: whole or not at all, with mode 0644.",
+)
+def command(reading: Reading, output: str | None) -> int:
+    """Write down what a host that is known to be good is, for preflight --expect.
+
+    With --from: of a recorded one. What it writes is a beginning: read it, and take out what
+    may differ between hosts. Exits as preflight does of the same host: a host that is not ok
+    is no example, and stderr says so.
+    """
+    from datetime import UTC, datetime
+
+    from rdmadiag.cli.exits import Refused
+    from rdmadiag.cli.selectors import selectors
+    from rdmadiag.preflight.expectations.derive import derived
+    from rdmadiag.preflight.judge import judge
+    from rdmadiag.preflight.reconcile import devices
+    from rdmadiag.preflight.select import NoSuchDevice, select
+
+    if output:
+        from rdmadiag.cli.output_file import check_output
+
+        check_output(output)
+    wanted = selectors(reading.devices)
+    evidence = reading.evidence()
+    try:
+        verdict = judge(evidence, wanted)
+        chosen = select(devices(evidence), wanted)
+    except NoSuchDevice as error:
+        raise Refused(str(error)) from error
+    tables = derived(chosen, evidence)
+    when = datetime.now(UTC)
+    if reading.form == "json":
+        from io import StringIO
+
+        from rdmadiag.render.json import write
+
+        whole = StringIO()
+        parts = {"host": reading.identity, "status": verdict.status, "expectations": tables}
+        write(parts, when, whole)
+        text = whole.getvalue()
+    else:
+        from rdmadiag.render import expectations
+
+        text = expectations.text(tables, reading.identity, verdict, when)
+    if output:
+        from rdmadiag.cli.output_file import write_output
+
+        write_output(output, text)
+    else:
+        with printing():
+            click.echo(text, nl=False)
+    if verdict.status != "ok":
+        from rdmadiag.render.answer import answer
+
+        click.echo(
+            f"rdmadiag: is this host good? {verdict.status.upper()}: {answer(verdict)}", err=True
+        )
+    return exits.OF_STATUS[verdict.status]

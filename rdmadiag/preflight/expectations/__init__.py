@@ -1,0 +1,33 @@
+"""What a host should be: the file that says it, what of it is so, and writing one from a host."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rdmadiag.preflight.expectations.keys import Scope, Want
+from rdmadiag.preflight.verdict import Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """One line of a file, or one option."""
+
+    scope: Scope
+    key: str  # of keys.KEYS
+    pattern: str | None  # DEVICE or DEVICE/PORT, with * and ?; None is the whole host
+    want: Want
+    severity: Severity  # where it is not so
+    where: str  # "good.toml:12", "--expect-devices"
+
+
+@dataclass(frozen=True, slots=True)
+class Expectations:
+    """All of them, in the order in which they stand."""
+
+    expected: tuple[Expected, ...] = ()
+    counters: Mapping[str, int] = field(default_factory=dict)
+    """Counter name or pattern → the most that it may rise; preflight reads no counters."""
+
+    def __add__(self, other: "Expectations") -> "Expectations":
+        return Expectations(
+            self.expected + other.expected, dict(self.counters) | dict(other.counters)
+        )

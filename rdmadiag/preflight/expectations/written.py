@@ -1,0 +1,120 @@
+"""An expectations file, or options of the command line → what is expected.
+
+[host]
+devices = 8
+memlock = "unlimited"
+
+[device."mlx5_*"]
+firmware = ">=28.39.1002"
+rate = "400 Gb/sec"
+severity = "warn"
+
+[device."mlx5_0/1"]
+gid_index = 3
+
+[counters]
+symbol_error = 0
+"""
+
+from typing import Any, Final
+
+from rdmadiag.preflight.expectations import Expectations, Expected
+from rdmadiag.preflight.expectations.keys import (
+    KEYS,
+    NUMBER_LIMIT,
+    Key,
+    NotThis,
+    Relation,
+    Scope,
+    Want,
+    pattern,
+)
+from rdmadiag.preflight.verdict import Severity
+from rdmadiag.toml_file import TomlFile
+
+_SEVERITY: Final = "severity"
+_SEVERITIES: Final = {"warn": Severity.WARN, "critical": Severity.CRITICAL}
+_TABLES: Final = ("host", "device", "counters")
+_HOST_KEYS: Final = (*(key.name for key in KEYS.values() if key.scope is Scope.HOST), "rate")
+_DEVICE_KEYS: Final = tuple(key.name for key in KEYS.values() if key.scope is not Scope.HOST)
+_PORT_KEYS: Final = tuple(key.name for key in KEYS.values() if key.scope is Scope.PORT)
+
+
+def expectations(file: TomlFile) -> Expectations:
+    """All that the file expects; raises TomlFileError for what it cannot."""
+    for name, value in file.values.items():
+        if name not in _TABLES:
+            file.refuse_name((name,), "table", _TABLES)
+        if not isinstance(value, dict):
+            file.refuse((name,), f"a table: [{name}]")
+    found = _table(file, ("host",), file.values.get("host", {}), None, _HOST_KEYS)
+    for name, table in file.values.get("device", {}).items():
+        path = ("device", name)
+        if not isinstance(table, dict):
+            file.refuse(path, f'a table: [device."PATTERN"], with {name} below it')
+        try:
+            pattern(name)
+        except NotThis as error:
+            file.refuse(path, f"expected {error}")
+        device, slash, port = name.partition("/")
+        if slash and not (device and port.isascii() and port.isdigit() and len(port) < 4):
+            file.refuse(path, "after the slash stands the number of a port")
+        keys = _PORT_KEYS if slash else _DEVICE_KEYS
+        found += _table(file, path, table, name, keys)
+    return Expectations(found, _counters(file, file.values.get("counters", {})))
+
+
+def _table(
+    file: TomlFile,
+    path: tuple[str, ...],
+    table: dict[str, Any],
+    devices: str | None,
+    keys: tuple[str, ...],
+) -> tuple[Expected, ...]:
+    severity = Severity.CRITICAL
+    if _SEVERITY in table:
+        word = table[_SEVERITY]
+        if not isinstance(word, str) or word not in _SEVERITIES:
+            file.refuse((*path, _SEVERITY), f"expected one of {', '.join(_SEVERITIES)}")
+        severity = _SEVERITIES[word]
+    found = []
+    for name, value in table.items():
+        if name == _SEVERITY:
+            continue
+        if name not in keys:
+            file.refuse_name((*path, name), "key", (*keys, _SEVERITY))
+        try:
+            want = KEYS[name].read(value)
+        except NotThis as error:
+            file.refuse((*path, name), f"expected {error}")
+        where = f"{file.name}:{file.line((*path, name))}"
+        found.append(Expected(KEYS[name].scope, name, devices, want, severity, where))
+    if devices is not None and "count" not in table:
+        # That a table is there says that such a device is.
+        where = f"{file.name}:{file.line(path)}"
+        found.insert(0, Expected(Scope.DEVICE, "count", devices, _SOME, severity, where))
+    return tuple(found)
+
+
+_SOME: Final = Want(Relation.AT_LEAST, 1, "at least 1")
+
+
+def _counters(file: TomlFile, table: dict[str, Any]) -> dict[str, int]:
+    found = {}
+    for name, value in table.items():
+        path = ("counters", name)
+        try:
+            pattern(name)
+        except NotThis as error:
+            file.refuse(path, f"expected {error}")
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < NUMBER_LIMIT:
+            file.refuse(path, "expected the most that it may rise: a whole number, 0 or more")
+        found[name] = value
+    return found
+
+
+def from_option(key: str, value: Any, option: str) -> Expectations:
+    """What one option says of the whole host; raises NotThis."""
+    known: Key = KEYS[key]
+    expected = Expected(known.scope, key, None, known.read(value), Severity.CRITICAL, option)
+    return Expectations((expected,))

@@ -1,0 +1,179 @@
+"""Prometheus' text format, for node_exporter's textfile collector.
+
+Names are rdmadiag_*: node_infiniband_* are node_exporter's own. `device` and `port` are
+labelled as it labels them, so that both can be joined. No timestamps: the collector refuses
+a file that has one.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from prometheus_client import generate_latest
+from prometheus_client.core import GaugeMetricFamily
+
+from rdmadiag import __version__
+from rdmadiag.facts import Missing
+from rdmadiag.preflight.checks import checks
+from rdmadiag.preflight.reconcile import DeviceView, PortView
+from rdmadiag.preflight.verdict import Verdict
+
+NUMBER_OF_STATUS: Final = {"ok": 0, "warn": 1, "critical": 2, "unknown": 3}
+_STATUS_HELP: Final = "0 ok, 1 warn, 2 critical, 3 unknown."
+_PORT: Final = ("device", "port")
+_BYTES_OF_GBPS: Final = 1e9 / 8
+
+
+def text(verdict: Verdict, devices: Iterable[DeviceView], when: datetime) -> str:
+    """The file; `devices` are those that the verdict is on."""
+    registry: Any = _Registry((*_of_verdict(verdict, when), *_of_devices(tuple(devices))))
+    content: bytes = generate_latest(registry)
+    return content.decode()
+
+
+class _Registry:
+    """What generate_latest asks for families."""
+
+    def __init__(self, families: Iterable[GaugeMetricFamily]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        return self._families
+
+
+def _family(
+    name: str,
+    help_text: str,
+    labels: Sequence[str],
+    rows: Iterable[tuple[Sequence[str], float | None]],
+) -> GaugeMetricFamily:
+    """Rows without a value, which could not be read, are left out."""
+    family = GaugeMetricFamily(f"rdmadiag_{name}", help_text, labels=labels)
+    for values, number in rows:
+        if number is not None:
+            family.add_metric(values, number)
+    return family
+
+
+def _of_verdict(verdict: Verdict, when: datetime) -> Iterable[GaugeMetricFamily]:
+    yield _family("build_info", "The version that wrote this.", ("version",), [((__version__,), 1)])
+    yield _family(
+        "last_run_timestamp_seconds", "When this was written.", (), [((), when.timestamp())]
+    )
+    status = NUMBER_OF_STATUS[verdict.status]
+    yield _family("status", f"The verdict: {_STATUS_HELP}", (), [((), status)])
+    yield _family(
+        "check_status",
+        f"Each rule, where it spoke: {_STATUS_HELP}",
+        ("check", *_PORT),
+        (
+            (
+                (check.rule, check.device or "", str(check.port or "")),
+                NUMBER_OF_STATUS[check.status],
+            )
+            for check in checks(verdict)
+        ),
+    )
+    yield _family(
+        "port_safe_to_attempt_rtr",
+        "Whether one bounded RTR attempt is permitted: necessary, not sufficient.",
+        _PORT,
+        (((port.device, str(port.port)), port.safe_to_attempt_rtr) for port in verdict.ports),
+    )
+    yield _family(
+        "port_route_gid_index",
+        "The index of the GID that a queue pair should use.",
+        _PORT,
+        (((port.device, str(port.port)), port.route_gid_index) for port in verdict.ports),
+    )
+    if count := verdict.expectations:
+        unmet = count.compared - count.met - count.unknown
+        results = {"met": count.met, "unmet": unmet, "unknown": count.unknown}
+        yield _family(
+            "expectations",
+            "Comparisons with the expectations, by their result.",
+            ("result",),
+            (((result,), number) for result, number in results.items()),
+        )
+    if "expected-gid-index" in verdict.rules_asked:
+        yield _drift(verdict)
+
+
+def _drift(verdict: Verdict) -> GaugeMetricFamily:
+    moved = {
+        (each.device, each.port): each
+        for each in verdict.findings
+        if each.rule == "expected-gid-index"
+    }
+    rows = []
+    for port in verdict.ports:
+        finding = moved.get((port.device, port.port))
+        drift: float | None = 0
+        if finding:
+            index, expected = port.route_gid_index, finding.expected
+            drift = None if index is None or expected is None else index - int(expected)
+        rows.append(((port.device, str(port.port)), drift))
+    return _family(
+        "gid_index_drift", "The route GID's index less the one that was expected.", _PORT, rows
+    )
+
+
+def _of_devices(devices: tuple[DeviceView, ...]) -> Iterable[GaugeMetricFamily]:
+    ports = [port for device in devices for port in device.ports]
+    yield _family(
+        "device_info",
+        "What each device is.",
+        ("device", "board_id", "driver", "firmware", "hca_type", "node_guid", "pci_address"),
+        ((_device_labels(device), 1) for device in devices),
+    )
+    yield _family(
+        "port_info",
+        "What each port is.",
+        (*_PORT, "link_layer", "netdev", "protocol"),
+        (
+            ((*_place(port), _label(port.link_layer), _label(port.netdev), str(port.protocol)), 1)
+            for port in ports
+        ),
+    )
+    for name, help_text, attribute in (
+        ("state", "enum ib_port_state: 4 is active.", "state"),
+        ("physical_state", "enum ib_port_phys_state: 5 is link up.", "phys_state"),
+    ):
+        yield _family(
+            f"port_{name}_id",
+            help_text,
+            _PORT,
+            ((_place(port), getattr(getattr(port, attribute), "number", None)) for port in ports),
+        )
+    yield _family(
+        "port_rate_bytes_per_second",
+        "The rate of the link.",
+        _PORT,
+        ((_place(port), _rate(port)) for port in ports),
+    )
+
+
+def _place(port: PortView) -> tuple[str, str]:
+    return port.device, str(port.number)
+
+
+def _label(value: object) -> str:
+    return "" if isinstance(value, Missing) else str(value)
+
+
+def _device_labels(device: DeviceView) -> tuple[str, ...]:
+    known, pci = device.sysfs, device.pci
+    return (
+        device.name,
+        _label(known.board_id) if known else "",
+        _label(device.driver),
+        _label(known.firmware) if known else "",
+        _label(known.hca_type) if known else "",
+        _label(known.node_guid) if known else "",
+        "" if isinstance(pci, Missing) else pci.address,
+    )
+
+
+def _rate(port: PortView) -> float | None:
+    rate = port.sysfs.rate_gbps if port.sysfs else None
+    return None if rate is None or isinstance(rate, Missing) else rate * _BYTES_OF_GBPS

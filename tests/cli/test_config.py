@@ -1,0 +1,131 @@
+"""config.toml: below variables and flags, and every mistake on its line."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rdmadiag.cli.config import config_path
+
+Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
+
+
+@pytest.fixture
+def configure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Writes the file."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "rdmadiag").mkdir()
+
+    def write(text: str) -> Path:
+        path = tmp_path / "rdmadiag" / "config.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_flags_over_variables_over_the_file(
+    configure: Callable[[str], Path], rdmadiag: Rdmadiag, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure('sample = "infiniband-two-hca"\n[gids]\nformat = "json"\n')
+    assert rdmadiag("gids").document["host"]["hostname"] == "ib-two-hca"
+    monkeypatch.setenv("RDMADIAG_GIDS_SAMPLE", "roce-healthy")
+    assert rdmadiag("gids").document["host"]["hostname"] == "guest"
+    sample = "infiniband-no-subnet-manager"
+    found = rdmadiag("gids", "--sample", sample)
+    assert found.document["host"]["hostname"] == "ib-no-subnet-manager"
+    assert rdmadiag("gids", "-o", "text").out.startswith("rxe0/1")
+
+
+def test_a_table_is_its_commands_alone(
+    configure: Callable[[str], Path], rdmadiag: Rdmadiag
+) -> None:
+    configure('[gids]\nformat = "json"\n[preflight]\nprofile = "nagios"\nexit-zero = false\n')
+    assert rdmadiag("preflight", "--sample", "roce-healthy").out.startswith("RDMA OK - ")
+    assert rdmadiag("devices", "--sample", "roce-healthy").out.startswith("2 RDMA devices")
+
+
+def test_a_failure_too_has_the_profile_of_the_file(
+    configure: Callable[[str], Path], rdmadiag: Rdmadiag
+) -> None:
+    configure('[preflight]\nprofile = "slurm"\n')
+    assert rdmadiag("preflight", "--from", "/nowhere").code == 0
+    assert rdmadiag("gids", "--from", "/nowhere").code == 64
+
+
+def test_devices_are_a_list(configure: Callable[[str], Path], rdmadiag: Rdmadiag) -> None:
+    configure('device = ["mlx5_1"]\n')
+    ports = rdmadiag("gids", "--json", "--sample", "infiniband-two-hca").document["ports"]
+    assert [port["device"] for port in ports] == ["mlx5_1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("timeout = ", ":1: Invalid value"),
+        ("\ntimeot = 1\n", ":2: timeot: no such key outside of a table; do you mean timeout?"),
+        ("[prefligth]\n", ":1: prefligth: no such command; do you mean preflight?"),
+        ("preflight = 1\n", ":1: preflight: a table: [preflight]"),
+        ('[preflight]\n\nfail-n = "warn"\n', ":3: preflight.fail-n: no such key; do you mean"),
+        ('[preflight]\nfail-on = "warning"\n', ":2: preflight.fail-on: 'warning' is not one of"),
+        ("[preflight]\nfail_on = 1\n", ":2: preflight.fail_on: expected a text"),
+        ("timeout = 31\n", ":1: timeout: 31.0 is not in the range"),
+        ('timeout = "20"\n', ":1: timeout: expected a number"),
+        ("timeout = true\n", ":1: timeout: expected a number"),
+        ("timeout = nan\n", ":1: timeout: nan is no number of seconds"),
+        ("[preflight]\nlog-lines = 1.5\n", ":2: preflight.log-lines: expected a whole number"),
+        ('[preflight]\nlog-last = "1w"\n', ":2: preflight.log-last: a number and one of"),
+        ('device = "mlx5_0"\n', ":1: device: expected a list of texts"),
+        ("device = [1]\n", ":1: device: expected a list of texts"),
+        ('[preflight]\nexit-zero = "yes"\n', ":2: preflight.exit-zero: expected true or false"),
+        ("x" * (10 << 20), ": has more than 256 KiB"),
+    ],
+)
+def test_a_mistake_names_file_line_and_key(
+    text: str, told: str, configure: Callable[[str], Path], rdmadiag: Rdmadiag
+) -> None:
+    path = configure(text)
+    refused = rdmadiag("preflight", "--sample", "roce-healthy")
+    assert (refused.code, refused.out) == (64, "")
+    assert refused.err.startswith(f"rdmadiag: {path}{told}")
+    assert refused.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("key", ["allow-rtr = true", 'accept-risk = ["no_lid"]'])
+def test_what_has_to_be_passed_each_time_is_no_default(
+    key: str, configure: Callable[[str], Path], rdmadiag: Rdmadiag
+) -> None:
+    configure(f"[pingpong]\n{key}\n")
+    refused = rdmadiag("pingpong")
+    assert refused.code == 64
+    assert "has to be passed on the command line, each time" in refused.err
+
+
+def test_help_and_the_version_do_not_need_the_file(
+    configure: Callable[[str], Path], rdmadiag: Rdmadiag
+) -> None:
+    configure("nonsense")
+    assert rdmadiag("--version").code == 0
+    assert rdmadiag("preflight", "--help").code == 0
+
+
+def test_a_file_that_cannot_be_read_is_said(
+    configure: Callable[[str], Path], rdmadiag: Rdmadiag
+) -> None:
+    path = configure("")
+    path.unlink()
+    path.mkdir()
+    refused = rdmadiag("gids", "--sample", "roce-healthy")
+    assert refused.err == f"rdmadiag: {path}: Is a directory\n"
+
+
+@pytest.mark.parametrize(
+    ("environment", "path"),
+    [
+        ({"XDG_CONFIG_HOME": "/etc/xdg"}, "/etc/xdg/rdmadiag/config.toml"),
+        ({"XDG_CONFIG_HOME": "relative"}, "{home}/.config/rdmadiag/config.toml"),
+        ({}, "{home}/.config/rdmadiag/config.toml"),
+    ],
+)
+def test_where_it_is(environment: dict[str, str], path: str) -> None:
+    assert config_path(environment) == path.format(home=Path.home())

@@ -1,0 +1,352 @@
+"""The files of deploy/: what they run is understood, and they are what their readers take."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import jsonschema
+import pytest
+import yaml
+
+from docs.deployed import CHECKOUT
+from lab.deployed import DEPLOY, command_lines, manifests, probe, text, workflow
+from lab.samples import roce_host
+from rdmadiag.cli import run
+from rdmadiag.preflight.expectations.written import expectations
+from rdmadiag.preflight.judge import judge
+from rdmadiag.preflight.reconcile import devices
+from rdmadiag.render import prometheus
+from rdmadiag.toml_file import parse_toml
+
+SCRIPTS: Final = sorted(DEPLOY.glob("slurm/*.sh"))
+SAMPLE: Final = ("--sample", "roce-healthy")
+
+
+@pytest.mark.parametrize("name", command_lines())
+def test_each_command_line_is_understood(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    argv = command_lines()[name]
+    for option, stands_for in (("--output", tmp_path / "out"), ("--expect", tmp_path / "in")):
+        if option in argv:
+            argv[argv.index(option) + 1] = str(stands_for)
+    (tmp_path / "in").write_text("[host]\ndevices = 2\n")
+    assert run((*argv, *SAMPLE)) == 0
+    assert capfd.readouterr().err == ""
+    assert (tmp_path / "out").exists() == ("--output" in argv)
+
+
+# --- Slurm ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Callable[..., "subprocess.CompletedProcess[str]"]:
+    """Runs a script of deploy/slurm with our rdmadiag, and a scontrol that writes down."""
+    fakes = tmp_path / "bin"
+    fakes.mkdir()
+    (fakes / "scontrol").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/scontrol\n')
+    (fakes / "pgrep").write_text("#!/bin/sh\nexit 1\n")
+
+    def call(name: str, sample: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+        (fakes / "rdmadiag").write_text(
+            f'#!/bin/sh\nexec {sys.executable} -m rdmadiag "$@" --sample {sample}\n'
+        )
+        for path in fakes.iterdir():
+            path.chmod(0o755)
+        path = f"{fakes}:{os.environ['PATH']}"
+        return subprocess.run(
+            ["sh", str(DEPLOY / "slurm" / name)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            cwd=CHECKOUT,
+            env={**os.environ, "PATH": path, **variables},
+        )
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("sample", "code"), [("roce-healthy", 0), ("roce-empty-gid-table", 1)], ids=["good", "bad"]
+)
+def test_the_prolog_fails_for_a_critical_verdict(
+    sample: str, code: int, shell: Callable[..., Any]
+) -> None:
+    done = shell("prolog.sh", sample, RDMADIAG_EXPECTED="/nowhere")
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.startswith("OK" if code == 0 else "CRITICAL")
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_prolog_reads_expectations_where_there_are_any(
+    shell: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "expected.toml").write_text("[host]\ndevices = 8\n")
+    done = shell("prolog.sh", "roce-healthy", RDMADIAG_EXPECTED=str(tmp_path / "expected.toml"))
+    assert done.returncode == 1
+    assert "8 RDMA devices expected, 2 found" in done.stderr
+    (tmp_path / "expected.toml").write_text("[host]\ndevises = 8\n")
+    mistaken = shell("prolog.sh", "roce-healthy", RDMADIAG_EXPECTED=str(tmp_path / "expected.toml"))
+    assert mistaken.returncode == 0, "a typo in a file of all nodes drains none"
+    assert "do you mean devices?" in mistaken.stderr
+
+
+def test_the_health_check_drains_a_bad_node_with_the_reason(
+    shell: Callable[..., Any], tmp_path: Path
+) -> None:
+    assert shell("healthcheck.sh", "roce-healthy", RDMADIAG_EXPECTED="/nowhere").returncode == 0
+    assert not (tmp_path / "scontrol").exists()
+    sample = "roce-empty-gid-table"
+    shell("healthcheck.sh", sample, RDMADIAG_EXPECTED="/nowhere", SLURMD_NODENAME="n7")
+    update, node, state, reason = (tmp_path / "scontrol").read_text().splitlines()
+    assert (update, node, state) == ("update", "nodename=n7", "state=drain")
+    assert reason.startswith("reason=rdmadiag: CRITICAL  ")
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_a_node_without_rdmadiag_is_not_drained(script: Path, tmp_path: Path) -> None:
+    assert os.access(script, os.X_OK)
+    kept = script.read_text().replace("PATH=$PATH:/usr/local/bin:", "PATH=$PATH:")
+    (tmp_path / "script").write_text(kept)
+    done = subprocess.run(
+        ["/bin/sh", str(tmp_path / "script")],
+        env={"PATH": "/nowhere"},
+        timeout=60,
+        check=False,
+        capture_output=True,
+    )
+    assert done.returncode == 0
+
+
+# --- systemd ----------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
+def test_systemd_takes_the_units(tmp_path: Path) -> None:
+    for unit in (DEPLOY / "systemd").iterdir():
+        # The program has to be there; here it is elsewhere.
+        kept = unit.read_text().replace("/usr/local/bin/rdmadiag", sys.executable)
+        (tmp_path / unit.name).write_text(kept)
+    done = subprocess.run(
+        ["systemd-analyze", "--man=no", "verify", *map(str, sorted(tmp_path.iterdir()))],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_timers_service_is_there_and_writes_where_it_may() -> None:
+    service = text("systemd/rdmadiag-textfile.service")
+    (folder,) = re.findall(r"^ReadWritePaths=(.*)$", service, re.MULTILINE)
+    (output,) = re.findall(r"--output (\S+)", service)
+    assert output == f"{folder}/rdmadiag.prom"
+
+
+# --- Prometheus -------------------------------------------------------------------------------
+
+
+def metrics() -> set[str]:
+    """Every name that the textfile of a host with all there is has."""
+    host = roce_host().evidence()
+    file = parse_toml(b'[device."mlx5_*"]\ngid_index = 3\n', "x")
+    verdict = judge(host, (), expectations(file))
+    found = prometheus.text(verdict, devices(host), datetime.now(UTC))
+    return set(re.findall(r"^# TYPE (\S+)", found, re.MULTILINE))
+
+
+def test_rules_and_page_name_metrics_that_there_are() -> None:
+    groups = yaml.safe_load(text("prometheus/rdmadiag.rules.yml"))["groups"]
+    expressions = [rule["expr"] for group in groups for rule in group["rules"]]
+    assert all({"alert", "expr", "annotations"} <= set(r) for g in groups for r in g["rules"])
+    assert set(re.findall(r"rdmadiag_\w+", " ".join(expressions))) <= metrics()
+    page = (CHECKOUT / "docs" / "deploy" / "node_exporter.md").read_text()
+    assert set(re.findall(r"`(rdmadiag_\w+)`", page)) == metrics()
+
+
+# --- Kubernetes: the fields of its API reference that the manifest may use ---------------------
+
+_META: Final = {
+    "type": "object",
+    "required": ["name"],
+    "additionalProperties": False,
+    "properties": {
+        "name": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63},
+        "namespace": {"type": "string"},
+        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+    },
+}
+_SECONDS: Final = {"type": "integer", "minimum": 1}
+_CONTAINER: Final = {
+    "type": "object",
+    "required": ["name", "image"],
+    "additionalProperties": False,
+    "properties": {
+        "name": {"type": "string"},
+        "image": {"type": "string"},
+        "command": {"type": "array", "items": {"type": "string"}},
+        "readinessProbe": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["exec"],
+            "properties": {
+                "exec": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {"command": {"type": "array", "items": {"type": "string"}}},
+                },
+                "initialDelaySeconds": _SECONDS,
+                "periodSeconds": _SECONDS,
+                "timeoutSeconds": _SECONDS,
+                "failureThreshold": _SECONDS,
+            },
+        },
+        "securityContext": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {"privileged": {"type": "boolean"}},
+        },
+        "resources": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                kind: {"type": "object", "additionalProperties": {"type": "string"}}
+                for kind in ("requests", "limits")
+            },
+        },
+        "volumeMounts": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["name", "mountPath"],
+                "additionalProperties": False,
+                "properties": {
+                    "name": {"type": "string"},
+                    "mountPath": {"type": "string"},
+                    "readOnly": {"type": "boolean"},
+                },
+            },
+        },
+    },
+}
+_POD: Final = {
+    "type": "object",
+    "required": ["containers"],
+    "additionalProperties": False,
+    "properties": {
+        "nodeSelector": {"type": "object", "additionalProperties": {"type": "string"}},
+        "hostNetwork": {"type": "boolean"},
+        "containers": {"type": "array", "minItems": 1, "items": _CONTAINER},
+        "volumes": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["name"],
+                "minProperties": 2,
+                "maxProperties": 2,
+                "additionalProperties": False,
+                "properties": {
+                    "name": {"type": "string"},
+                    "hostPath": {"type": "object", "required": ["path"]},
+                    "configMap": {"type": "object", "required": ["name"]},
+                },
+            },
+        },
+    },
+}
+KINDS: Final[dict[str, Any]] = {
+    "ConfigMap": {
+        "type": "object",
+        "required": ["apiVersion", "kind", "metadata"],
+        "additionalProperties": False,
+        "properties": {
+            "apiVersion": {"const": "v1"},
+            "kind": {"const": "ConfigMap"},
+            "metadata": _META,
+            "data": {"type": "object", "additionalProperties": {"type": "string"}},
+        },
+    },
+    "DaemonSet": {
+        "type": "object",
+        "required": ["apiVersion", "kind", "metadata", "spec"],
+        "additionalProperties": False,
+        "properties": {
+            "apiVersion": {"const": "apps/v1"},
+            "kind": {"const": "DaemonSet"},
+            "metadata": _META,
+            "spec": {
+                "type": "object",
+                "required": ["selector", "template"],
+                "additionalProperties": False,
+                "properties": {
+                    "selector": {"type": "object", "required": ["matchLabels"]},
+                    "template": {
+                        "type": "object",
+                        "additionalProperties": False,
+                        "properties": {
+                            "metadata": {**_META, "required": ["labels"]},
+                            "spec": _POD,
+                        },
+                    },
+                },
+            },
+        },
+    },
+}
+
+
+def test_the_manifest_has_nothing_that_kubernetes_does_not_know() -> None:
+    for each in manifests():
+        jsonschema.Draft202012Validator(KINDS[each["kind"]]).validate(each)
+    config, daemonset = manifests()
+    spec = daemonset["spec"]
+    labels = spec["template"]["metadata"]["labels"]
+    assert spec["selector"]["matchLabels"].items() <= labels.items()
+    pod = spec["template"]["spec"]
+    volumes = {each["name"]: each for each in pod["volumes"]}
+    assert {mount["name"] for mount in pod["containers"][0]["volumeMounts"]} == set(volumes)
+    assert volumes["expected"]["configMap"]["name"] == config["metadata"]["name"]
+
+
+def test_the_probe_ends_before_kubernetes_ends_it() -> None:
+    argv = probe()
+    (_, daemonset) = manifests()
+    (container,) = daemonset["spec"]["template"]["spec"]["containers"]
+    assert int(argv[argv.index("--timeout") + 1]) < container["readinessProbe"]["timeoutSeconds"]
+
+
+def test_the_config_map_holds_expectations() -> None:
+    (config, _) = manifests()
+    (name, content) = next(iter(config["data"].items()))
+    assert probe()[probe().index("--expect") + 1].endswith(f"/{name}")
+    assert len(expectations(parse_toml(content.encode(), name)).expected) == 4
+
+
+# --- GitHub, Nagios ---------------------------------------------------------------------------
+
+
+def test_the_workflow_is_one() -> None:
+    found = workflow()
+    assert set(found) == {"name", True, "jobs"}, "`on` is true in YAML 1.1"
+    (job,) = found["jobs"].values()
+    assert set(job) <= {"runs-on", "timeout-minutes", "permissions", "steps"}
+    for step in job["steps"]:
+        assert ("run" in step) != ("uses" in step)
+    written = re.findall(r"--output (\S+)", job["steps"][1]["run"])
+    assert written == [job["steps"][2]["with"]["path"]]
+
+
+def test_nagios_objects_are_defined_in_full() -> None:
+    objects = re.findall(r"define (\w+) \{\n(.*?)\n\}", text("nagios/services.cfg"), re.DOTALL)
+    assert [kind for kind, _ in objects] == ["command", "service"]
+    command = dict(line.split(None, 1) for line in objects[0][1].splitlines())
+    service = dict(line.split(None, 1) for line in objects[1][1].splitlines())
+    assert service["check_command"] == command["command_name"]

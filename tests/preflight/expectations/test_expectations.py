@@ -1,0 +1,351 @@
+"""What is expected: each key met by a healthy machine, and unmet by one that differs in it."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.machine import Machine
+from lab.samples import infiniband_host, roce_host
+from rdmadiag.facts import Identity, Limit, Missing, Why
+from rdmadiag.facts.system import Ancestor
+from rdmadiag.facts.verbs import Unanswered
+from rdmadiag.ib import NetnsMode, PhysState, PortState
+from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.preflight.expectations import Expectations
+from rdmadiag.preflight.expectations.derive import derived
+from rdmadiag.preflight.expectations.keys import KEYS, NotThis, pattern, rate
+from rdmadiag.preflight.expectations.written import expectations, from_option
+from rdmadiag.preflight.gather import gather
+from rdmadiag.preflight.judge import judge
+from rdmadiag.preflight.reconcile import devices
+from rdmadiag.preflight.select import Selector
+from rdmadiag.preflight.verdict import Finding, Severity
+from rdmadiag.render import expectations as rendered
+from rdmadiag.samples import folder, samples
+from rdmadiag.snapshot.replay import open_snapshot
+from rdmadiag.toml_file import TomlFileError, parse_toml
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+
+
+def expect(text: str) -> Expectations:
+    return expectations(parse_toml(text.encode(), "good.toml"))
+
+
+def unmet(subject: Machine | Evidence, text: str, *names: str) -> list[Finding]:
+    evidence = subject.evidence() if isinstance(subject, Machine) else subject
+    found = judge(evidence, tuple(Selector(name) for name in names), expect(text)).findings
+    return [each for each in found if each.rule.startswith("expected-")]
+
+
+IDENTITY = Identity("good", "linux", "6.1.0")
+IB, ROCE = infiniband_host(), roce_host()
+
+ROWS = [
+    # key, the machine, a value that holds, one that does not, and what is there
+    ("devices", IB, "2", "3", "2"),
+    ("active_ports", IB, "2", "1", "2"),
+    ("memlock", IB.change(memlock="8388608"), "8388608", '"unlimited"', "8388608"),
+    ("modules", IB, '["ib_uverbs", "mlx5-ib"]', '["ib_ipoib"]', None),
+    ("netns_mode", IB, '"shared"', '"exclusive"', "shared"),
+    ("rate", IB, '">=200 Gb/sec"', '"400 Gb/s"', "200 Gb/sec (4X HDR)"),
+    ("count", IB, "2", "1", "2: mlx5_0 mlx5_1"),
+    ("ports", IB, "1", "2", "1"),
+    ("driver", IB, '"mlx5_*"', '"bnxt_en"', "mlx5_core"),
+    ("firmware", IB, '">=20.34.9999"', '"20.35.2001"', "20.35.2000"),
+    ("firmware", IB, '"20.35.2000"', '">=20.35.10000"', "20.35.2000"),
+    ("board_id", IB, '"MT_*"', '"MT_0000000224"', "MT_0000000223"),
+    ("pci_address", IB, '"0000:??:00.0"', '"0000:?b:00.1"', None),
+    ("pci_speed", IB, '">=8.0 GT/s"', '"32.0 GT/s PCIe"', "16.0 GT/s PCIe"),
+    ("pci_width", IB, "16", "8", "16"),
+    ("numa_node", IB.change(devices=IB.devices[:1]), "0", "1", "0"),
+    ("state", IB, '"active"', '"down"', "active"),
+    ("link_layer", IB, '"infiniband"', '"ethernet"', "infiniband"),
+    ("rate", IB, '"200 Gb/sec"', '">=200.5 Gb/sec"', "200 Gb/sec (4X HDR)"),
+    ("width", IB, '"4X"', '"2x"', "4X"),
+    ("mtu", IB, "4096", "2048", "4096"),
+    ("netdev", ROCE, '"ens1f0np0"', '"eth*"', "ens1f0np0"),
+    ("netdev_mtu", ROCE, "9000", "1500", "9000"),
+    ("gid_index", ROCE, "3", "1", "3"),
+    ("gid_type", ROCE, '"roce_v2"', '"roce_v1"', "roce_v2"),
+    ("gid_family", ROCE, '"ipv4"', '"ipv6"', "ipv4"),
+]  # fmt: skip
+
+
+def table(key: str, number: int) -> str:
+    """Where the row's key stands; a rate both of the host and of a device."""
+    host = KEYS[key].scope == "host" or (key == "rate" and number < 10)
+    return "[host]" if host else '[device."mlx5_*"]'
+
+
+def test_every_key_has_a_row() -> None:
+    assert {row[0] for row in ROWS} == set(KEYS)
+
+
+@pytest.mark.parametrize(
+    ("number", "row"), list(enumerate(ROWS)), ids=lambda each: each[0] if each is tuple else None
+)
+def test_a_key_is_met_by_one_value_and_unmet_by_another(number: int, row: Any) -> None:
+    key, machine, holds, fails, actual = row
+    assert unmet(machine, f"{table(key, number)}\n{key} = {holds}\n") == []
+    found = unmet(machine, f"\n{table(key, number)}\n{key} = {fails}\n")
+    assert {each.rule for each in found} == {KEYS[key].code}
+    first = found[0]
+    assert first.severity is Severity.CRITICAL
+    assert first.expected == fails.strip('"[]').replace('"', "") or key == "memlock"
+    assert actual in (None, first.actual)
+    assert first.evidence[1].subject == f"good.toml:3 {key}"
+    assert first.remedy[-1] == "# if it is meant to be so: good.toml:3 expects otherwise"
+    assert not any("{" in line for line in first.remedy)
+
+
+def test_where_a_line_repairs_it_that_line_is_the_remedy() -> None:
+    (mtu,) = unmet(ROCE, '[device."mlx5_*"]\nnetdev_mtu = 1500\n')
+    assert "sudo ip link set dev ens1f0np0 mtu 1500" in mtu.remedy
+    (modules,) = unmet(IB, '[host]\nmodules = ["ib_ipoib"]\n')
+    assert "sudo modprobe -a ib_ipoib" in modules.remedy
+
+
+def test_a_table_can_say_that_its_findings_are_warnings() -> None:
+    (one, two) = unmet(IB, '[device."mlx5_*"]\nseverity = "warn"\nfirmware = "1"\n')
+    assert (one.severity, two.severity) == (Severity.WARN, Severity.WARN)
+
+
+def test_a_pattern_that_nothing_matches_is_a_finding() -> None:
+    (found,) = unmet(IB, '[device."mlx4_*"]\nrate = "1 Gb/sec"\n')
+    assert (found.rule, found.summary) == (
+        "expected-count",
+        "no RDMA device mlx4_*, which is expected",
+    )
+    (found,) = unmet(IB, '[device."mlx5_0/2"]\nstate = "active"\n')
+    assert found.summary == "no RDMA device mlx5_0/2, which is expected"
+
+
+def test_every_pattern_that_matches_holds() -> None:
+    text = '[device."mlx5_*"]\nwidth = "4X"\n[device."mlx5_0/1"]\nwidth = "1X"\n'
+    (found,) = unmet(IB, text)
+    assert (found.device, found.port) == ("mlx5_0", 1)
+
+
+def test_of_chosen_devices_their_own_tables_are_compared_and_the_host_as_a_whole() -> None:
+    text = '[host]\ndevices = 2\n[device.mlx5_0]\nwidth = "1X"\n[device.mlx5_1]\nwidth = "2X"\n'
+    assert [each.device for each in unmet(IB, text, "mlx5_1")] == ["mlx5_1"]
+
+
+def down(machine: Machine) -> Machine:
+    return machine.with_port(state=PortState.DOWN, phys=PhysState.POLLING)
+
+
+def test_a_port_without_a_link_is_the_finding_and_not_all_that_follows_from_it() -> None:
+    text = '[device."mlx5_*"]\nrate = "200 Gb/sec"\nwidth = "4X"\ngid_index = 0\n'
+    (found,) = unmet(down(IB), text)
+    assert (found.rule, found.expected, found.actual) == ("expected-state", "active", "down")
+    assert found.evidence[1].value == "200 Gb/sec, of an active port"
+
+
+def test_a_port_may_be_expected_to_be_down() -> None:
+    assert unmet(down(IB), '[device.mlx5_0]\nstate = "down"\n') == []
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("[host]\ndevices = 2\n", "expected-devices"),
+        ("[host]\nactive_ports = 2\n", "expected-active-ports"),
+        ('[host]\nrate = "1 Gb/sec"\n', "expected-rate"),
+        ('[device."mlx5_*"]\nwidth = "4X"\n', "expected-count"),
+        ('[host]\nmemlock = "unlimited"\n', "expected-memlock"),
+        ('[host]\nmodules = ["ib_uverbs"]\n', "expected-modules"),
+        ('[host]\nnetns_mode = "shared"\n', "expected-netns-mode"),
+    ],
+)
+def test_what_could_not_be_looked_at_is_unknown_never_met(text: str, rule: str) -> None:
+    gone = Missing(Why.TIMEOUT, "no answer")
+    blind = replace(
+        IB.evidence(), sysfs=gone, nldev=gone, process=gone, verbs=gone, system=gone, netdev=gone
+    )
+    (found,) = unmet(blind, text)
+    assert (found.rule, found.severity, found.actual) == (rule, Severity.UNKNOWN, None)
+    assert "could not be looked at: timeout: no answer" in found.summary.replace("sysfs ", "")
+
+
+def test_a_provider_that_hangs_takes_nothing_from_what_sysfs_lists() -> None:
+    evidence = IB.evidence()
+    assert not isinstance(evidence.verbs, Missing)
+    stopped = Unanswered("ibv_open_device", "mlx5_0", None, 9.0, "killed", 7, unkillable=False)
+    wedged = replace(evidence, verbs=replace(evidence.verbs, unanswered=stopped))
+    text = '[host]\ndevices = 2\nactive_ports = 2\n[device."mlx5_*"]\ncount = 2\n'
+    assert unmet(wedged, text) == []
+    assert not isinstance(evidence.sysfs, Missing)
+    closed = replace(evidence.sysfs, devices=Missing(Why.DENIED, "/sys: EACCES"))
+    (found,) = unmet(replace(evidence, sysfs=closed), "[host]\ndevices = 2\n")
+    assert found.severity is Severity.UNKNOWN
+
+
+def test_the_limit_is_that_of_the_process_that_was_named() -> None:
+    evidence = IB.evidence()
+    assert not isinstance(evidence.system, Missing)
+    daemon = Ancestor(77, "slurmd", Limit(65536, 65536))
+    asked = replace(evidence.system, asked_pid=77, ancestors=(daemon,))
+    (found,) = unmet(replace(evidence, system=asked), "[host]\nmemlock = 8388608\n")
+    assert (found.expected, found.actual) == (">=8388608", "65536")
+    assert found.evidence[0].subject == "/proc/77/limits: Max locked memory"
+
+
+def test_firmware_that_is_no_version_cannot_be_compared() -> None:
+    odd = IB.change(devices=tuple(replace(each, firmware="N/A") for each in IB.devices))
+    (found, _) = unmet(odd, '[device."mlx5_*"]\nfirmware = ">=1"\n')
+    assert found.severity is Severity.UNKNOWN
+    assert "'N/A' is no version to compare" in found.summary
+
+
+def test_a_host_that_should_have_no_device_and_has_none_is_ok() -> None:
+    bare = Machine("bare").evidence()
+    assert judge(bare).status == "unknown"
+    assert judge(bare, (), expect("[host]\ndevices = 0\n")).status == "ok"
+    found = judge(bare, (), from_option("devices", 2, "--expect-devices"))
+    assert found.status == "critical"
+    assert found.findings[0].summary == "2 RDMA devices expected, 0 found"
+    assert judge(bare, (), from_option("rate", "1 Gb/s", "--expect-rate")).status == "critical"
+
+
+def test_what_was_compared_is_counted() -> None:
+    text = '[host]\ndevices = 2\nactive_ports = 9\n[device."mlx5_*"]\nwidth = "4X"\n'
+    count = judge(IB.evidence(), (), expect(text)).expectations
+    assert count is not None
+    assert (count.compared, count.met, count.unknown) == (5, 4, 0)
+    assert judge(IB.evidence()).expectations is None
+
+
+def test_netns_mode_of_an_exclusive_host() -> None:
+    exclusive = IB.change(netns_mode=NetnsMode.EXCLUSIVE.number)
+    assert unmet(exclusive, '[host]\nnetns_mode = "exclusive"\n') == []
+
+
+def test_rules_are_asked_where_they_were_expected_alone() -> None:
+    asked = judge(IB.evidence(), (), expect("[host]\ndevices = 2\n")).rules_asked
+    assert [code for code in asked if code.startswith("expected-")] == ["expected-devices"]
+    assert not any(code.startswith("expected-") for code in judge(IB.evidence()).rules_asked)
+
+
+# --- the file ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[host]\ndevice = 2", "good.toml:2: host.device: no such key; do you mean devices?"),
+        ("[hosts]\n", "good.toml:1: hosts: no such table; do you mean host?"),
+        ("host = 1", "good.toml:1: host: a table: [host]"),
+        ("[device]\nrate = 1", 'good.toml:2: device.rate: a table: [device."PATTERN"]'),
+        ('[device."mlx5_["]', 'good.toml:1: device."mlx5_[": expected a pattern whose [ has its ]'),
+        ('[device.""]', 'good.toml:1: device."": expected a name'),
+        ('[device."mlx5_0/x"]', 'good.toml:1: device."mlx5_0/x": after the slash stands'),
+        ('[device."mlx5_0/1"]\nfirmware = "1"', 'good.toml:2: device."mlx5_0/1".firmware: no such'),
+        ("[device.a]\n\nrate = 400", 'good.toml:3: device.a.rate: expected a text such as "400'),
+        ('[device.a]\nrate = "fast"', "good.toml:2: device.a.rate: expected a text such as"),
+        ("[host]\ndevices = true", "good.toml:2: host.devices: expected devices is a whole"),
+        ("[host]\ndevices = -1", "good.toml:2: host.devices: expected"),
+        ("[host]\ndevices = 99999999999999999999", "good.toml:2: host.devices: expected"),
+        ('[host]\nmodules = ["nvme"]', "good.toml:2: host.modules: expected 'nvme' is no RDMA"),
+        ('[host]\nmodules = "ib_core"', "good.toml:2: host.modules: expected a list"),
+        ("[host]\nmemlock = 1.5", 'good.toml:2: host.memlock: expected "unlimited"'),
+        ('[host]\nseverity = "info"', "good.toml:2: host.severity: expected one of warn"),
+        ("[host]\nseverity = [1]", "good.toml:2: host.severity: expected one of warn"),
+        ("[device.a]\nmtu = 1500", "good.toml:2: device.a.mtu: expected one of 256"),
+        ("[device.a]\nstate = []", "good.toml:2: device.a.state: expected one of nop"),
+        ('[device.a]\nfirmware = ">=x"', "good.toml:2: device.a.firmware: expected numbers"),
+        ("[device.a]\nfirmware = 20.35", "good.toml:2: device.a.firmware: expected a text"),
+        ("[device.a]\nwidth = 4", "good.toml:2: device.a.width: expected lanes"),
+        ("[counters]\nsymbol_error = -1", "good.toml:2: counters.symbol_error: expected the most"),
+        ("[counters]\nsymbol_error = 0.5", "good.toml:2: counters.symbol_error: expected the most"),
+    ],
+)  # fmt: skip
+def test_a_mistake_names_file_line_and_key(text: str, told: str) -> None:
+    with pytest.raises(TomlFileError) as caught:
+        expect(text)
+    assert str(caught.value).startswith(told)
+    assert "\n" not in str(caught.value)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(sorted(KEYS)) | st.text(max_size=5),
+        st.none() | st.integers() | st.text(max_size=5) | st.lists(st.integers(), max_size=2)
+        | st.floats() | st.booleans() | st.dictionaries(st.text(), st.integers(), max_size=1),
+        max_size=3,
+    )
+)  # fmt: skip
+def test_any_value_is_read_or_refused(table: dict[str, Any]) -> None:
+    for key, value in table.items():
+        if key in KEYS:
+            try:
+                want = KEYS[key].read(value)
+            except NotThis:
+                continue
+            assert want.text
+
+
+@given(st.text(max_size=20))
+def test_any_pattern_is_one_or_refused(text: str) -> None:
+    try:
+        kept = pattern(text)
+    except NotThis:
+        return
+    assert kept == text
+
+
+def test_thresholds_of_counters_are_kept_for_who_reads_counters() -> None:
+    found = expect('[counters]\nsymbol_error = 0\n"port_rcv_*" = 10\n')
+    assert found.counters == {"symbol_error": 0, "port_rcv_*": 10}
+    both = found + expect("[counters]\nsymbol_error = 5\n")
+    assert both.counters["symbol_error"] == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "gbps"), [("400 Gb/sec", 400.0), (">= 2.5 Gb/s", 2.5), ("100Gbps", 100.0)]
+)
+def test_rates_are_written_in_several_ways(text: str, gbps: float) -> None:
+    assert rate(text).value == gbps
+
+
+# --- written from a host ----------------------------------------------------------------------
+
+RECORDED = [*(folder(name) for name in samples()), *map(str, sorted(FIXTURES.iterdir()))]
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.rpartition("/")[2])
+def test_a_host_meets_what_was_written_down_of_it(path: str, soon: float) -> None:
+    host = open_snapshot(path)
+    evidence = gather(host, soon)
+    verdict = judge(evidence)
+    text = rendered.text(
+        derived(devices(evidence), evidence), host.identity, verdict, datetime.now(UTC)
+    )
+    assert unmet(evidence, text) == []
+
+
+def test_two_hosts_of_different_kind_do_not_meet_each_others() -> None:
+    evidence = ROCE.evidence()
+    text = rendered.text(
+        derived(devices(evidence), evidence),
+        IDENTITY,
+        judge(evidence),
+        datetime.now(UTC),
+    )
+    assert {each.rule for each in unmet(IB, text)} >= {"expected-devices", "expected-firmware"}
+
+
+def test_odd_names_survive_being_written() -> None:
+    evidence = IB.change(
+        devices=(replace(IB.devices[0], name='mlx5_"0', board_id="MT_*[x]"),)
+    ).evidence()
+    text = rendered.text(
+        derived(devices(evidence), evidence), IDENTITY, judge(evidence), datetime.now(UTC)
+    )
+    assert unmet(evidence, text) == []

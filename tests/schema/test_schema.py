@@ -1,0 +1,171 @@
+"""The schemas: valid, complete, and not changed without a step of the version."""
+
+import copy
+import json
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from rdmadiag.cli import run
+from rdmadiag.render.documents import DOCUMENTS
+from rdmadiag.render.json import SCHEMA_VERSION
+from rdmadiag.render.schema import DIALECT, identifier, schema
+from rdmadiag.samples import samples
+from tests.schema.documents import breaks, kind_of, problems
+from tests.schema.golden import FOLDER, written
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+MACHINES = [
+    *(("--sample", name) for name in samples()),
+    *(("--from", str(path)) for path in sorted(FIXTURES.iterdir())),
+]
+
+
+@pytest.fixture
+def printed(capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """`printed("gids", "--json")` → stdout."""
+
+    def call(*argv: str) -> str:
+        capfd.readouterr()
+        run(argv)
+        return capfd.readouterr().out
+
+    return call
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_schema_is_of_2020_12_and_has_its_version_in_its_id(name: str) -> None:
+    made = schema(name)
+    Draft202012Validator.check_schema(made)
+    assert made["$schema"] == DIALECT
+    assert made["$id"] == f"urn:rdmadiag:schema:{name}:{SCHEMA_VERSION}"
+    assert re.fullmatch(r"[0-9]+\.[0-9]+", SCHEMA_VERSION)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_schema_is_the_golden_one_of_its_version(name: str) -> None:
+    golden = FOLDER / SCHEMA_VERSION / f"{name}.json"
+    assert golden.read_text(encoding="utf-8") == written(schema(name)), (
+        "a model changed: step SCHEMA_VERSION, then python -m tests.schema.golden"
+    )
+
+
+def test_of_one_major_version_each_minor_adds_alone() -> None:
+    versions = sorted(
+        (tuple(map(int, folder.name.split("."))), folder) for folder in FOLDER.iterdir()
+    )
+    for (old, before), (new, after) in pairwise(versions):
+        if old[0] == new[0]:
+            for path in before.iterdir():
+                told = breaks(
+                    json.loads(path.read_text()), json.loads((after / path.name).read_text())
+                )
+                assert list(told) == [], path.name
+
+
+def _without(made: Any, *path: str) -> Any:
+    changed = copy.deepcopy(made)
+    node = changed
+    for step in path[:-1]:
+        node = node[step]
+    del node[path[-1]]
+    return changed
+
+
+def test_what_breaks_a_reader_is_seen() -> None:
+    made = schema("preflight")
+    assert list(breaks(made, made)) == []
+    gone = _without(made, "$defs", "Finding", "properties", "summary")
+    assert list(breaks(made, gone)) == ["$.$defs.Finding.summary went"]
+    assert list(breaks(gone, made)) == [], "a field more"
+    typed = copy.deepcopy(made)
+    typed["$defs"]["Proof"]["properties"]["value"]["type"] = "integer"
+    assert list(breaks(made, typed)) == ["$.$defs.Proof.value: type string became integer"]
+    loose = copy.deepcopy(made)
+    loose["required"].remove("verdict")
+    assert list(breaks(made, loose)) == ["$.verdict is no longer always there"]
+    words = copy.deepcopy(made)
+    words["$defs"]["Severity"]["enum"].remove("info")
+    assert list(breaks(made, words)) == ["$.$defs.Severity: ['info'] went"]
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda each: each[1].rpartition("/")[2])
+def test_every_document_of_a_machine_is_described(
+    machine: tuple[str, str], printed: Callable[..., str]
+) -> None:
+    for command in ("preflight", "gids", "devices", "expect"):
+        document = json.loads(printed(command, "--json", *machine))
+        assert kind_of(document) == command
+        assert problems(command, document) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "argv"),
+    [
+        pytest.param("samples", ("samples", "--json"), id="samples"),
+        pytest.param("pingpong", ("pingpong", "--json"), id="a pingpong that is not allowed"),
+        pytest.param("explain", ("explain", "110", "--json"), id="an errno"),
+        pytest.param("explain", ("explain", "wc", "12", "--json"), id="a completion"),
+        pytest.param("explain", ("explain", "INIT", "--json"), id="a state"),
+        pytest.param(
+            "explain", ("explain", "env", "NCCL_IB_GID_INDEX=3", "--json"), id="a variable"
+        ),
+        pytest.param("explain", ("explain", "link-not-up", "--json"), id="a rule"),
+        pytest.param("explain", ("explain", "gid-does-not-route", "--json"), id="a cause"),
+        pytest.param("error", ("preflight", "--json", "--from", "/nowhere"), id="a refusal"),
+        pytest.param("error", ("gids", "--json", "--nonsense"), id="a usage error"),
+        pytest.param("error", ("gids", "-o", "json", "--timeout", "x"), id="a bad number"),
+    ],
+)
+def test_other_documents_are_described(
+    name: str, argv: tuple[str, ...], printed: Callable[..., str]
+) -> None:
+    document = json.loads(printed(*argv))
+    assert kind_of(document) == name
+    assert problems(name, document) == []
+
+
+def test_a_log_is_described(tmp_path: Path, printed: Callable[..., str]) -> None:
+    log = tmp_path / "job"
+    log.write_text(
+        "node1:1:1 [0] NCCL WARN Call to ibv_modify_qp failed with error Connection timed out "
+        "errno 110\nmlx5_0: got completion with error 12 vendor_err 129\n"
+    )
+    document = json.loads(printed("explain", "--log", str(log), "--json"))
+    assert document["failures"]
+    assert problems("explain-log", document) == []
+
+
+def test_unmet_expectations_are_described(printed: Callable[..., str]) -> None:
+    wish = ("--expect-devices", "3", "--expect-rate", "1 Gb/sec")
+    document = json.loads(printed("preflight", "--json", "--sample", "roce-healthy", *wish))
+    (first, *_) = document["verdict"]["findings"]
+    assert (first["expected"], first["actual"]) == ("3", "2")
+    assert problems("preflight", document) == []
+
+
+def test_a_document_that_is_wrong_is_found_wrong(printed: Callable[..., str]) -> None:
+    document = json.loads(printed("gids", "--json", "--sample", "roce-healthy"))
+    assert problems("gids", document | {"more": 1}) != [], "the tests' own strictness"
+    assert problems("gids", document | {"schema_version": "2.0"}) != []
+    document["ports"][0]["state"] = "actve"
+    assert problems("gids", document) != []
+
+
+def test_the_command_prints_them(printed: Callable[..., str]) -> None:
+    listed = printed("schema").splitlines()
+    assert [line.split() for line in listed] == [[name, identifier(name)] for name in DOCUMENTS]
+    for name in DOCUMENTS:
+        assert json.loads(printed("schema", name)) == schema(name)
+
+
+def test_an_unknown_document_is_refused_with_those_there_are(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert run(("schema", "nothing")) == 64
+    assert "there are: preflight, gids" in capfd.readouterr().err
