@@ -30,8 +30,9 @@ rate = "400 Gb/sec"                # of every port of them
 gid_index = 3
 severity = "warn"                  # a finding of this table is a warning; else it is critical
 
-[counters]                         # the most that one may rise; preflight reads no counters
-symbol_error = 0
+[thresholds]                       # of counters --expect and resources --expect
+link_downed = 3
+error_queue_pairs = 16
 ```
 
 - A pattern is a shell's: `*`, `?`, `[…]`. Every table whose pattern matches holds.

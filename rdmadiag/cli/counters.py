@@ -15,6 +15,7 @@ from rdmadiag.cli.selectors import selectors
 from rdmadiag.cli.verdicts import (
     code_of,
     exit_zero_option,
+    expect_option,
     fail_on_option,
     threshold_option,
     thresholds,
@@ -55,6 +56,7 @@ INTERVAL_MAX: Final = 86_400.0
     help="Read no counter of this device. Can be repeated.",
 )
 @click.option("--all", "show_all", is_flag=True, help="Show counters that stand still too.")
+@expect_option
 @threshold_option
 @fail_on_option
 @exit_zero_option
@@ -66,6 +68,7 @@ def command(
     count: int | None,
     exclude_device: tuple[str, ...],
     show_all: bool,
+    expect: str | None,
     threshold: tuple[str, ...],
     fail_on: str,
     exit_zero: bool,
@@ -76,7 +79,7 @@ def command(
     document a comparison, with --watch one each line. --timeout is for each sample.
     Exits 0 ok, 1 warn, 2 critical, 3 unknown (also: no RDMA device); of --watch, the worst.
     """
-    limits = thresholds(threshold)
+    limits = thresholds(threshold, expect)
     _check(reading, interval, since, count, watch=watch)
     wanted = _wanted(reading.devices, exclude_device)
     sampler = _sampler(reading, wanted)

@@ -11,6 +11,7 @@ from rdmadiag.cli.selectors import selectors
 from rdmadiag.cli.verdicts import (
     code_of,
     exit_zero_option,
+    expect_option,
     fail_on_option,
     threshold_option,
     thresholds,
@@ -22,10 +23,11 @@ _LEAST_SECONDS: Final = 2.0
 
 @click.command("resources")
 @reading
+@expect_option
 @threshold_option
 @fail_on_option
 @exit_zero_option
-def command(reading: Reading, threshold: tuple[str, ...], fail_on: str, exit_zero: bool) -> int:
+def command(reading: Reading, expect: str | None, threshold: tuple[str, ...], fail_on: str, exit_zero: bool) -> int:
     """Who holds queue pairs, memory regions, protection domains and the rest, and of how many.
 
     Counts beside the device's limits, holders by process, queue pairs by type and state; on
@@ -36,7 +38,7 @@ def command(reading: Reading, threshold: tuple[str, ...], fail_on: str, exit_zer
     from rdmadiag.preflight.select import NoSuchDevice, select
     from rdmadiag.resources.judge import judge
 
-    limits = thresholds(threshold)
+    limits = thresholds(threshold, expect)
     wanted = selectors(reading.devices)
     darwin = reading.identity.platform == "darwin"
     evidence = reading.evidence(("verbs", "ioreg") if darwin else ("nldev", "verbs"))

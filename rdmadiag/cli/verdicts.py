@@ -1,6 +1,6 @@
 """Options by which a verdict becomes an exit code, and those that set its thresholds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import click
@@ -26,6 +26,13 @@ threshold_option: Final = click.option(
     help="From where on a rule speaks. Can be repeated; a wrong name lists all of them.",
 )
 
+expect_option: Final = click.option(
+    "--expect",
+    type=click.Path(),
+    metavar="FILE",
+    help="An expectations file; its [thresholds] count here.",
+)
+
 
 def code_of(status: str, fail_on: str, exit_zero: bool) -> int:
     """The exit code of a verdict's status."""
@@ -34,12 +41,23 @@ def code_of(status: str, fail_on: str, exit_zero: bool) -> int:
     return exits.OF_STATUS[status]
 
 
-def thresholds(texts: Sequence[str]) -> Thresholds:
-    """The default ones with those of --threshold."""
+def thresholds(texts: Sequence[str], path: str | None = None) -> Thresholds:
+    """The default ones with those of an expectations file, and with those of --threshold."""
+    limits = DEFAULT.change(_expected(path).items()) if path else DEFAULT
     try:
-        return DEFAULT.change(_pair(text) for text in texts)
+        return limits.change(_pair(text) for text in texts)
     except NoThreshold as error:
         raise Refused(f"--threshold: {error}") from error
+
+
+def _expected(path: str) -> "Mapping[str, float]":
+    from rdmadiag.preflight.expectations.written import expectations
+    from rdmadiag.toml_file import TomlFileError, read_toml
+
+    try:
+        return expectations(read_toml(path)).thresholds
+    except TomlFileError as error:
+        raise Refused(str(error)) from error
 
 
 def _pair(text: str) -> tuple[str, float]:

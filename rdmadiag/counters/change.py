@@ -177,8 +177,6 @@ def _set(
             event, rise = difference(before, value, what, seconds)
         if event is Event.STEADY and not steady:
             continue
-        if event is Event.STEADY and not steady:
-            continue
         amount = rise if isinstance(rise, Missing) else rise * what.scale
         yield Change(
             source=later.source,

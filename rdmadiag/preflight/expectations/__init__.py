@@ -24,10 +24,10 @@ class Expectations:
     """All of them, in the order in which they stand."""
 
     expected: tuple[Expected, ...] = ()
-    counters: Mapping[str, int] = field(default_factory=dict)
-    """Counter name or pattern → the most that it may rise; preflight reads no counters."""
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    """Of `counters` and `resources`, by name; preflight reads neither."""
 
     def __add__(self, other: "Expectations") -> "Expectations":
         return Expectations(
-            self.expected + other.expected, dict(self.counters) | dict(other.counters)
+            self.expected + other.expected, dict(self.thresholds) | dict(other.thresholds)
         )

@@ -12,8 +12,8 @@ severity = "warn"
 [device."mlx5_0/1"]
 gid_index = 3
 
-[counters]
-symbol_error = 0
+[thresholds]
+link_downed = 3
 """
 
 from typing import Any, Final
@@ -21,7 +21,6 @@ from typing import Any, Final
 from rdmadiag.preflight.expectations import Expectations, Expected
 from rdmadiag.preflight.expectations.keys import (
     KEYS,
-    NUMBER_LIMIT,
     Key,
     NotThis,
     Relation,
@@ -30,11 +29,12 @@ from rdmadiag.preflight.expectations.keys import (
     pattern,
 )
 from rdmadiag.preflight.verdict import Severity
+from rdmadiag.thresholds import DEFAULT, NoThreshold, Thresholds
 from rdmadiag.toml_file import TomlFile
 
 _SEVERITY: Final = "severity"
 _SEVERITIES: Final = {"warn": Severity.WARN, "critical": Severity.CRITICAL}
-_TABLES: Final = ("host", "device", "counters")
+_TABLES: Final = ("host", "device", "thresholds")
 _HOST_KEYS: Final = (*(key.name for key in KEYS.values() if key.scope is Scope.HOST), "rate")
 _DEVICE_KEYS: Final = tuple(key.name for key in KEYS.values() if key.scope is not Scope.HOST)
 _PORT_KEYS: Final = tuple(key.name for key in KEYS.values() if key.scope is Scope.PORT)
@@ -61,7 +61,7 @@ def expectations(file: TomlFile) -> Expectations:
             file.refuse(path, "after the slash stands the number of a port")
         keys = _PORT_KEYS if slash else _DEVICE_KEYS
         found += _table(file, path, table, name, keys)
-    return Expectations(found, _counters(file, file.values.get("counters", {})))
+    return Expectations(found, _thresholds(file, file.values.get("thresholds", {})))
 
 
 def _table(
@@ -99,18 +99,15 @@ def _table(
 _SOME: Final = Want(Relation.AT_LEAST, 1, "at least 1")
 
 
-def _counters(file: TomlFile, table: dict[str, Any]) -> dict[str, int]:
-    found = {}
+def _thresholds(file: TomlFile, table: dict[str, Any]) -> dict[str, float]:
     for name, value in table.items():
-        path = ("counters", name)
+        if name not in Thresholds.names():
+            file.refuse_name(("thresholds", name), "threshold", Thresholds.names())
         try:
-            pattern(name)
-        except NotThis as error:
-            file.refuse(path, f"expected {error}")
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < NUMBER_LIMIT:
-            file.refuse(path, "expected the most that it may rise: a whole number, 0 or more")
-        found[name] = value
-    return found
+            DEFAULT.change([(name, value)])
+        except NoThreshold as error:
+            file.refuse(("thresholds", name), str(error))
+    return table
 
 
 def from_option(key: str, value: Any, option: str) -> Expectations:

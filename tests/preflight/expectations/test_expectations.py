@@ -262,8 +262,9 @@ def test_rules_are_asked_where_they_were_expected_alone() -> None:
         ('[device.a]\nfirmware = ">=x"', "good.toml:2: device.a.firmware: expected numbers"),
         ("[device.a]\nfirmware = 20.35", "good.toml:2: device.a.firmware: expected a text"),
         ("[device.a]\nwidth = 4", "good.toml:2: device.a.width: expected lanes"),
-        ("[counters]\nsymbol_error = -1", "good.toml:2: counters.symbol_error: expected the most"),
-        ("[counters]\nsymbol_error = 0.5", "good.toml:2: counters.symbol_error: expected the most"),
+        ("[thresholds]\nlink_downed = -1", "good.toml:2: thresholds.link_downed: threshold link"),
+        ("[thresholds]\nlink_downed = true", "good.toml:2: thresholds.link_downed: threshold link"),
+        ("[thresholds]\nlink_down = 1", "good.toml:2: "),
     ],
 )  # fmt: skip
 def test_a_mistake_names_file_line_and_key(text: str, told: str) -> None:
@@ -300,11 +301,11 @@ def test_any_pattern_is_one_or_refused(text: str) -> None:
     assert kept == text
 
 
-def test_thresholds_of_counters_are_kept_for_who_reads_counters() -> None:
-    found = expect('[counters]\nsymbol_error = 0\n"port_rcv_*" = 10\n')
-    assert found.counters == {"symbol_error": 0, "port_rcv_*": 10}
-    both = found + expect("[counters]\nsymbol_error = 5\n")
-    assert both.counters["symbol_error"] == 5
+def test_thresholds_are_kept_for_who_reads_counters() -> None:
+    found = expect("[thresholds]\nlink_downed = 0\ndiscards = 10\n")
+    assert found.thresholds == {"link_downed": 0, "discards": 10}
+    both = found + expect("[thresholds]\nlink_downed = 5\n")
+    assert both.thresholds["link_downed"] == 5
 
 
 @pytest.mark.parametrize(
