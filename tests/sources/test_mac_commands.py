@@ -55,7 +55,8 @@ def test_a_command_that_hangs_is_given_up_after_its_own_time(
     hanging = ScriptedMac(tmp_path, {program: "trap '' TERM; sleep 60"})
     began = time.monotonic()
     found = gather(hanging, began + 20)
-    assert seconds <= time.monotonic() - began < seconds + 2
+    # Not the 20 s of all; a loaded machine takes a while to stop it.
+    assert seconds <= time.monotonic() - began < seconds + 6
     missing = getattr(found, source)
     assert missing.why is Why.TIMEOUT
     others = ("macos", "ioreg", "thunderbolt", "mac_network", "verbs", "mac_log")
