@@ -20,5 +20,6 @@ def comparable(document: Any) -> Any:
     # A query is another process each time; one that was never started has none.
     found.get("evidence", {}).get("verbs", {}).pop("pid", None)
     # The window of the log moves on between the command and the record.
-    found.get("evidence", {}).get("kernel_log", {}).pop("lines", None)
+    for moving in ("lines", "left_out"):
+        found.get("evidence", {}).get("kernel_log", {}).pop(moving, None)
     return found

@@ -187,17 +187,17 @@ def route_fallback(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """The choice would be another if every netdev were up."""
     for port in _roce_ports(case):
         entry = port.route_entry
-        if isinstance(port.gids, Missing) or entry is None:
-            continue
-        better = select_route_gid(port.gids.entries, LinkLayer.ETHERNET, None, {}, port.unassigned)
-        chosen_is_dead = port.route_netdev_state in (NetDevState.DOWN, NetDevState.ABSENT)
-        if not isinstance(better, Route) or better.index == entry.index or chosen_is_dead:
-            continue
         dead = {
             name: state
             for name, state in port.netdevs.items()
             if state in (NetDevState.DOWN, NetDevState.ABSENT)
         }
+        if isinstance(port.gids, Missing) or entry is None or not dead:
+            continue
+        better = select_route_gid(port.gids.entries, LinkLayer.ETHERNET, None, {}, port.unassigned)
+        chosen_is_dead = port.route_netdev_state in (NetDevState.DOWN, NetDevState.ABSENT)
+        if not isinstance(better, Route) or better.index == entry.index or chosen_is_dead:
+            continue
         yield speaker.finding(
             f"{port.name} routes by GID {entry.index} ({entry.gid}) instead of {better.index} "
             f"({better.gid}): {', '.join(_dead_text(*each) for each in dead.items())}",
