@@ -7,7 +7,7 @@ from typing import Final
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.resources import ResourceFacts
 from rdmadiag.ib import KernelQpType, QpState
-from rdmadiag.preflight.rules.rule import Rule, Speaker, rule
+from rdmadiag.preflight.rules.rule import RECORD_ANEW, Rule, Speaker, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.resources.usage import HolderKind, QueuePairs, Usage
 from rdmadiag.thresholds import DEFAULT, Thresholds
@@ -22,6 +22,7 @@ _WORD: Final = {
     "mr": "memory regions",
     "cm_id": "CM ids",
 }
+_NOT_KNOWN: Final = ("rdma resource show", "rdmadiag preflight   # why it is not")
 _OWN_TYPES: Final = (KernelQpType.SMI, KernelQpType.GSI)  # the kernel's own, one a port
 
 
@@ -57,11 +58,13 @@ def no_resources(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
     for usage in case.usages:
         for what, found in (("what is in use", usage.uses), ("who holds it", usage.holders)):
             if isinstance(found, Missing):
+                recorded = found.why is Why.NOT_COLLECTED
                 yield speaker.finding(
-                    f"{usage.device}: {what} is not known: {found}",
+                    f"{usage.device}: {what} is not "
+                    + ("in this record" if recorded else f"known: {found}"),
                     device=usage.device,
                     evidence=[Proof("nldev", f"RDMA_NLDEV_CMD_RES_GET {usage.device}", str(found))],
-                    remedy=("rdma resource show", "rdmadiag preflight   # why it is not"),
+                    remedy=(RECORD_ANEW,) if recorded else _NOT_KNOWN,
                 )
         kinds = [kind for kind, why in usage.unread.items() if why.why is not Why.UNSUPPORTED]
         if kinds and not isinstance(usage.holders, Missing):

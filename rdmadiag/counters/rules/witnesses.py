@@ -8,7 +8,7 @@ from rdmadiag.counters.change import Change, Event, is_another, pairs, saturated
 from rdmadiag.counters.rules.case import ABI, CounterCase, place, proof, subject
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.counters import CounterSet, CounterSource
-from rdmadiag.preflight.rules.rule import Rule, Speaker, rule
+from rdmadiag.preflight.rules.rule import RECORD_ANEW, Rule, Speaker, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 
 
@@ -254,10 +254,13 @@ def _in_order(values: tuple[dict[str, int], ...], name: str) -> bool:
 def counters_unreadable(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
     """One finding a source that failed, and one a device; what is not offered is a note."""
     for missing in case.after.failed:
+        recorded = missing.why is Why.NOT_COLLECTED
         yield speaker.finding(
-            f"no counters: {missing}",
-            evidence=[Proof("counters", "counters", str(missing))],
-            remedy=("rdmadiag preflight   # which device is in trouble",),
+            str(missing.detail) if recorded else f"no counters: {missing}",
+            evidence=[Proof("counters", "/sys/class/infiniband/*/ports/*", str(missing))],
+            remedy=(
+                RECORD_ANEW if recorded else "rdmadiag preflight   # which device is in trouble",
+            ),
         )
     devices: dict[str, list[tuple[str, Missing]]] = {}
     for each in case.after.sets:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:  # imported where `--stack` or `--expect` asks for one
 
 C = TypeVar("C")
 
+RECORD_ANEW = "rdmadiag snapshot DIR   # on that host: an older record does not hold this"
+"""The remedy where a record leaves out what a rule of `counters` or `resources` needs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
