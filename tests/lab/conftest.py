@@ -6,16 +6,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 
 from lab.attempt import Attempts
 from lab.warm import Warm
-from tests.schema.documents import kind_of, strictly
+from tests.schema.described import assert_described
 
 LABS = Path(__file__).parent
 
@@ -88,20 +86,6 @@ def rdmadiag_json(
         return code, document
 
     return call
-
-
-def assert_described(document: Any) -> None:
-    """A document is what its golden schema says; the models that it is made of take too long."""
-    name = kind_of(document)
-    assert name is not None
-    validator = _validator(name, document["schema_version"])
-    assert [f"{e.json_path}: {e.message}" for e in validator.iter_errors(document)] == []
-
-
-@cache
-def _validator(name: str, version: str) -> Draft202012Validator:
-    golden = LABS.parent / "schema" / "golden" / version / f"{name}.json"
-    return Draft202012Validator(strictly(json.loads(golden.read_text())))
 
 
 @pytest.fixture(scope="session")

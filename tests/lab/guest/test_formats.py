@@ -17,6 +17,8 @@ import pytest
 from lab.deployed import DEPLOY, command_lines
 from lab.rxe import Rxe
 from lab.shells import SHELLS, offered
+from tests.schema.described import assert_described
+from tests.schema.documents import kind_of
 
 Rdmadiag = Callable[..., tuple[int, str, str]]
 Run = Callable[..., Any]
@@ -40,13 +42,52 @@ def installed() -> Iterator[Path]:
 
 
 class TestHealthy:
-    def test_jq_reads_every_document(self, rxe_pair: tuple[Rxe, Rxe], run: Run) -> None:
-        for command in ("preflight", "gids", "devices", "expect", "samples"):
-            script = f"{PROGRAM} {command} --json | jq -e .schema_version"
-            done = run(["bash", "-o", "pipefail", "-c", script], timeout=120)
-            assert (done.returncode, done.stdout.strip()) == (0, '"1.0"'), done.stderr
-        refused = run(["bash", "-c", f"{PROGRAM} gids --json --nonsense | jq .error"], timeout=120)
-        assert json.loads(refused.stdout)["exit_code"] == 64
+    @pytest.mark.parametrize(
+        ("command", "documents"),
+        [
+            ("preflight", ["preflight"]),
+            ("gids", ["gids"]),
+            ("gids --explain", ["gids"]),
+            ("gids --explain --peer REPORT", ["gid-pairs"]),
+            ("devices", ["devices"]),
+            ("counters", ["counters"]),
+            ("counters --watch --interval 0.5 --count 2", ["counters", "counters"]),
+            ("resources", ["resources"]),
+            ("expect", ["expect"]),
+            ("explain wc 12", ["explain"]),
+            ("explain --log JOB", ["explain-log"]),
+            ("pingpong", ["error"]),
+            ("pingpong --allow-rtr", ["pingpong"]),
+            ("samples", ["samples"]),
+            ("gids --nonsense", ["error"]),
+        ],
+    )
+    def test_jq_reads_every_document(
+        self,
+        command: str,
+        documents: list[str],
+        rxe_pair: tuple[Rxe, Rxe],
+        run: Run,
+        tmp_path: Path,
+    ) -> None:
+        report, job = tmp_path / "report.json", tmp_path / "job.out"
+        if "REPORT" in command:
+            report.write_text(run([str(PROGRAM), "preflight", "--json"], timeout=120).stdout)
+        job.write_text("Failed to modify QP to RTR, errno 22\n")
+        words = command.replace("REPORT", str(report)).replace("JOB", str(job))
+        said = run(["bash", "-c", f"{PROGRAM} {words} --json | jq -c ."], timeout=120)
+        assert (said.returncode, said.stderr.count("parse error")) == (0, 0), said.stderr
+        found = [json.loads(line) for line in said.stdout.splitlines()]
+        assert [kind_of(each) for each in found] == documents
+        assert {each["schema_version"] for each in found} == {"1.0"}
+        for each in found:
+            assert_described(each)
+
+    def test_jq_reads_every_schema(self, rxe_pair: tuple[Rxe, Rxe], run: Run) -> None:
+        script = f"{PROGRAM} schema | while read -r name id; do {PROGRAM} schema $name; done"
+        ids = run(["bash", "-c", f"{script} | jq -r '.\"$id\"'"], timeout=300).stdout.split()
+        assert len(ids) == len(set(ids)) > 10
+        assert all(re.fullmatch(r"urn:rdmadiag:schema:[a-z-]+:1\.0", each) for each in ids)
 
     def test_a_nagios_line_is_one_line_with_performance_data(
         self, rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag
