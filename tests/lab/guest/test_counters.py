@@ -1,10 +1,15 @@
 """Real traffic moves rxe's counters, and our differences are those of `rdma statistic show`."""
 
 import json
+import os
+import pty
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +21,7 @@ Call = Callable[..., tuple[int, Any]]
 Rdmadiag = Callable[..., tuple[int, str, str]]
 Run = Callable[..., Any]
 
+RECORDED = Path(os.environ.get("RDMADIAG_LAB_OUT", "/nowhere")) / "recorded"
 SERVER_SECONDS = 4.0  # until perftest listens, in emulation
 
 
@@ -164,6 +170,38 @@ class TestTraffic:
             assert sent["per_second"] == pytest.approx(
                 sent["difference"] / sent["seconds"], rel=0.01
             )
+
+    def test_a_watch_in_a_terminal_is_drawn_anew_until_ctrl_c(
+        self, rxe_pair: tuple[Rxe, Rxe]
+    ) -> None:
+        command = [sys.executable, "-m", "rdmadiag", "counters", "--watch", "--interval", "1"]
+        child, terminal = pty.fork()
+        if child == 0:
+            os.environ.update(TERM="xterm-256color", COLUMNS="80", LINES="24")
+            os.execv(command[0], command)
+        with open(terminal, "rb", buffering=0) as screen, ThreadPoolExecutor(1) as reader:
+            drawn = reader.submit(lambda: b"".join(iter(lambda: _read(screen), b"")))
+            with traffic("ib_send_lat", "-n", "1000"):
+                pass
+            time.sleep(2)
+            os.write(terminal, b"\x03")
+            shown = drawn.result(timeout=30).decode()
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        assert shown.count("2 ports, no error counter rose") >= 3
+        assert "\x1b[1A" in shown  # cursor up: the same place is written again
+        assert "sent_pkts" in shown
+        assert "Traceback" not in shown
+        RECORDED.mkdir(parents=True, exist_ok=True)
+        (RECORDED / "watch.typescript").write_text(shown)
+
+
+def _read(screen: RawIOBase) -> bytes:
+    """What a program wrote to its terminal; nothing once it has ended."""
+    try:
+        return screen.read(65536) or b""
+    except OSError:  # EIO: the other end is closed
+        return b""
 
 
 class TestAtRest:
