@@ -27,7 +27,9 @@ _LEAST_SECONDS: Final = 2.0
 @threshold_option
 @fail_on_option
 @exit_zero_option
-def command(reading: Reading, expect: str | None, threshold: tuple[str, ...], fail_on: str, exit_zero: bool) -> int:
+def command(
+    reading: Reading, expect: str | None, threshold: tuple[str, ...], fail_on: str, exit_zero: bool
+) -> int:
     """Who holds queue pairs, memory regions, protection domains and the rest, and of how many.
 
     Counts beside the device's limits, holders by process, queue pairs by type and state; on
