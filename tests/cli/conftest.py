@@ -27,7 +27,7 @@ class Outcome(NamedTuple):
 def rdmadiag(capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
     """`rdmadiag("gids", "--json")` → exit code, stdout, stderr.
 
-    Whatever document it prints is held to its schema.
+    Whatever documents it prints, one or one a line, are held to their schema.
     """
 
     def call(*argv: str) -> Outcome:
@@ -35,9 +35,10 @@ def rdmadiag(capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
         code = run(argv)
         outcome = Outcome(code, *capfd.readouterr())
         if outcome.out.startswith('{"schema_version"'):
-            kind = kind_of(outcome.document)
-            assert kind is not None
-            assert problems(kind, outcome.document) == []
+            for document in map(json.loads, outcome.out.splitlines()):
+                kind = kind_of(document)
+                assert kind is not None
+                assert problems(kind, document) == []
         return outcome
 
     return call
