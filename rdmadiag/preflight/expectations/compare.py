@@ -13,7 +13,6 @@ from rdmadiag.preflight.expectations import actual as read
 from rdmadiag.preflight.expectations.actual import Actual
 from rdmadiag.preflight.expectations.keys import KEYS, Relation, Scope, Want
 from rdmadiag.preflight.reconcile import DeviceView, PortView
-from rdmadiag.preflight.verdict import Proof
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ def _of_active_ports(
     if not active:
         value = read.unknown_devices(evidence)
         told = "that of no port, as none is active"
-        yield _one(expected, Actual(value, told, Proof("sysfs", "/sys/class/infiniband", told)))
+        yield _one(expected, Actual(value, told, read.list_of_devices(evidence, told)))
 
 
 def matching(
@@ -110,8 +109,8 @@ def _count(expected: Expected, every: Sequence[DeviceView], evidence: Evidence) 
     there = " ".join(device.name for device in every)
     return Actual(
         value,
-        f"{len(names.split())}: {names}" if names else "none",
-        Proof("sysfs", "/sys/class/infiniband", there or "empty"),
+        f"{len(names.split())} ({names})" if names else "none",
+        read.list_of_devices(evidence, there or "empty"),
     )
 
 

@@ -1,5 +1,6 @@
 """What is expected: each key met by a healthy machine, and unmet by one that differs in it."""
 
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,7 +57,7 @@ ROWS = [
     ("modules", IB, '["ib_uverbs", "mlx5-ib"]', '["ib_ipoib"]', None),
     ("netns_mode", IB, '"shared"', '"exclusive"', "shared"),
     ("rate", IB, '">=200 Gb/sec"', '"400 Gb/s"', "200 Gb/sec (4X HDR)"),
-    ("count", IB, "2", "1", "2: mlx5_0 mlx5_1"),
+    ("count", IB, "2", "1", "2 (mlx5_0 mlx5_1)"),
     ("ports", IB, "1", "2", "1"),
     ("driver", IB, '"mlx5_*"', '"bnxt_en"', "mlx5_core"),
     ("firmware", IB, '">=20.34.9999"', '"20.35.2001"', "20.35.2000"),
@@ -355,3 +356,35 @@ def test_odd_names_survive_being_written() -> None:
         derived(devices(evidence), evidence), IDENTITY, judge(evidence), datetime.now(UTC)
     )
     assert unmet(evidence, text) == []
+
+
+# --- a Mac -------------------------------------------------------------------------------------
+
+
+def mac(name: str) -> Evidence:
+    return gather(open_snapshot(str(FIXTURES / name)), time.monotonic() + 20)
+
+
+def test_ports_that_a_wedged_provider_did_not_tell_are_unknown_and_not_none() -> None:
+    wedged = mac("mac-wedged")
+    (found,) = unmet(wedged, "[device.rdma_en1]\nports = 1\n")
+    assert (found.rule, found.severity) == ("expected-ports", Severity.UNKNOWN)
+    assert all(
+        "ports" not in table for table in derived(devices(wedged), wedged)["device"].values()
+    )
+
+
+@pytest.mark.parametrize("key", sorted(KEYS))
+def test_on_a_mac_where_to_look_is_what_a_mac_has(key: str) -> None:
+    """No /sys, no rdma(8), no ip(8); memlock's, modules' and netns_mode's are Linux's own."""
+    assert not KEYS[key].mac_look.startswith(
+        ("cat /sys", "ls ", "readlink", "rdma ", "ip ", "lsmod")
+    )
+
+
+def test_what_a_mac_lacks_is_looked_for_and_mended_in_its_own_words() -> None:
+    (found,) = unmet(mac("mac-ready"), "[device.rdma_en1]\nnetdev_mtu = 9000\n")
+    assert found.remedy[:2] == ("ifconfig en1", "sudo ifconfig en1 mtu 9000")
+    (count,) = unmet(mac("mac-ready"), "[host]\ndevices = 1\n")
+    assert count.summary == "1 RDMA device expected, 2 found"
+    assert count.evidence[0].subject == "ibv_get_device_list"
