@@ -7,6 +7,7 @@ from typing import Final
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.resources import ResourceFacts
 from rdmadiag.ib import KernelQpType, QpState
+from rdmadiag.preflight.evidence import LINUX_ONLY
 from rdmadiag.preflight.rules.rule import Rule, Speaker, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.resources.usage import HolderKind, QueuePairs, Usage
@@ -47,8 +48,10 @@ def no_resources(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
     if not case.usages:
         summary = "no RDMA device"
         if isinstance(case.facts, Missing):
-            known = case.facts.why is Why.ABSENT
-            summary = f"{summary} ({case.facts})" if known else f"nothing is known: {case.facts}"
+            if case.facts.why is Why.ABSENT:
+                summary = f"{summary} ({case.facts})"
+            elif case.facts != LINUX_ONLY:  # on a Mac verbs and the registry tell
+                summary = f"nothing is known: {case.facts}"
         yield speaker.finding(
             summary,
             evidence=[Proof("sysfs", "/sys/class/infiniband", "no device")],

@@ -233,7 +233,10 @@ def test_a_source_that_was_late_is_unknown_and_nothing_else_is_made_of_it(later)
     ids=["no RDMA", "no device", "all left out", "no counter"],
 )
 def test_where_nothing_is_counted_nothing_is_known(change, later):
-    assert said(replace(later(), **change)) == [("no-counters", "unknown")]
+    sample = replace(later(), **change)
+    assert said(sample) == [("no-counters", "unknown")]
+    (proof,) = compare(sample).verdict.findings[0].evidence
+    assert "(" not in proof.value, "names, not Python's own form of them"
 
 
 def test_every_finding_has_evidence_and_a_remedy(before, later):

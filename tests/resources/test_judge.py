@@ -202,6 +202,13 @@ def test_without_a_device_nothing_is_known(roce, soon):
     assert said(verdict) == [("no-resources", "unknown")]
 
 
+def test_a_mac_without_a_device_is_not_told_that_it_is_no_linux():
+    from rdmadiag.preflight.evidence import LINUX_ONLY
+
+    _, verdict = judge((), LINUX_ONLY, Evidence(sysfs=LINUX_ONLY, nldev=LINUX_ONLY))
+    assert verdict.findings[0].summary == "no RDMA device"
+
+
 @pytest.mark.parametrize(
     ("name", "rules"),
     [("mac-ready", []), ("mac-queue-pairs-exhausted", ["queue-pairs-exhausted"])],

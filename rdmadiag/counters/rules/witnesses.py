@@ -347,14 +347,18 @@ def no_counters(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
     elif not after.names:
         reason = "no RDMA device"
     elif not after.devices:
-        reason = f"every RDMA device is left out: {', '.join(after.names)}"
+        reason = f"of {', '.join(after.names)} none was read: --device and --exclude-device"
     else:
         reason = f"no counter of {', '.join(each.name for each in after.devices)} can be read"
     yield speaker.finding(
         reason,
-        evidence=[Proof("sysfs", "/sys/class/infiniband", str(after.names))],
+        evidence=[Proof("sysfs", "/sys/class/infiniband", _listed(after.names))],
         remedy=("rdmadiag devices   # at which step they are lost",),
     )
+
+
+def _listed(names: tuple[str, ...] | Missing) -> str:
+    return str(names) if isinstance(names, Missing) else ", ".join(names) or "empty"
 
 
 RULES: Final[tuple[Rule, ...]] = (
