@@ -263,6 +263,19 @@ _POD: Final = {
     "properties": {
         "nodeSelector": {"type": "object", "additionalProperties": {"type": "string"}},
         "hostNetwork": {"type": "boolean"},
+        "tolerations": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "properties": {
+                    "key": {"type": "string"},
+                    "operator": {"enum": ["Exists", "Equal"]},
+                    "value": {"type": "string"},
+                    "effect": {"enum": ["NoSchedule", "PreferNoSchedule", "NoExecute"]},
+                },
+            },
+        },
         "containers": {"type": "array", "minItems": 1, "items": _CONTAINER},
         "volumes": {
             "type": "array",
