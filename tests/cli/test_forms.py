@@ -164,7 +164,7 @@ def test_the_simple_case_needs_no_file(rdmadiag: Rdmadiag) -> None:
     assert rdmadiag("preflight", *sample, *simple).code == 0
     fewer = rdmadiag("preflight", *sample, "--expect-active", "1")
     assert fewer.code == 2
-    assert fewer.out.startswith("CRITICAL  1 active ports expected, 2 found")
+    assert fewer.out.startswith("CRITICAL  1 active port expected, 2 found")
     bad = rdmadiag("preflight", *sample, "--expect-rate", "fast")
     assert (bad.code, bad.out) == (64, "")
     assert bad.err.startswith("rdmadiag: --expect-rate 'fast': expected a text such as")
