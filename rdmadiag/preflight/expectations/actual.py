@@ -1,7 +1,7 @@
 """What a host is, key by key, in the terms of an expectations file."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -47,6 +47,7 @@ def _active_ports(every: Sequence[DeviceView], evidence: Evidence) -> Actual:
     if unread:
         value = Missing(Why.NOT_COLLECTED, f"the state of {unread[0].name} could not be read")
     told = ", ".join([f"{' '.join(active) or 'no port'} active", *others])
+    value = unknown_ports(every) or value
     proof = Proof("sysfs", "/sys/class/infiniband/*/ports/*/state", told)
     if evidence.sysfs == LINUX_ONLY:
         proof = Proof("verbs", "ibv_query_port of each: state", told)
@@ -56,6 +57,16 @@ def _active_ports(every: Sequence[DeviceView], evidence: Evidence) -> Actual:
 def _unless_unknown(value: int | Missing, evidence: Evidence) -> int | Missing:
     unknown = unknown_devices(evidence)
     return unknown if unknown and not isinstance(value, Missing) else value
+
+
+def unknown_ports(devices: Iterable[DeviceView]) -> Missing | None:
+    """Why it is not known which ports there are, of the first device of which it is not."""
+    for device in devices:
+        witnesses = (device.sysfs, device.nldev, device.verbs)
+        unread = [each.ports for each in witnesses if each and isinstance(each.ports, Missing)]
+        if unread and not device.ports:
+            return unread[0]
+    return None
 
 
 def list_of_devices(evidence: Evidence, value: str) -> Proof:
@@ -136,11 +147,7 @@ def _of_pci(name: str, file: str, kind: Callable[[Any], Any]) -> Callable[..., A
 
 def _ports(device: DeviceView, evidence: Evidence) -> Actual:
     numbers = " ".join(str(port.number) for port in device.ports)
-    value: int | Missing = len(device.ports)
-    if not device.ports:
-        witnesses = (device.sysfs, device.nldev, device.verbs)
-        unread = (each.ports for each in witnesses if each and isinstance(each.ports, Missing))
-        value = next(unread, value)
+    value = unknown_ports([device]) or len(device.ports)
     proof = Proof("sysfs", f"/sys/class/infiniband/{device.name}/ports", numbers or str(value))
     if evidence.sysfs == LINUX_ONLY:
         proof = Proof("verbs", f"ibv_query_port {device.name}", numbers or str(value))

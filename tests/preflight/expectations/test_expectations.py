@@ -358,6 +358,41 @@ def test_odd_names_survive_being_written() -> None:
     assert unmet(evidence, text) == []
 
 
+# --- ports that could not be read -------------------------------------------------------------
+
+DENIED = Missing(Why.DENIED, "EACCES")
+
+
+@pytest.fixture
+def without_ports() -> Evidence:
+    """sysfs lists the devices and refuses their ports; nobody else tells of them."""
+    evidence = IB.evidence()
+    assert not isinstance(evidence.sysfs, Missing)
+    listed = evidence.sysfs.devices
+    assert not isinstance(listed, Missing)
+    refused = tuple(replace(each, ports=DENIED) for each in listed)
+    return replace(
+        evidence, sysfs=replace(evidence.sysfs, devices=refused), nldev=DENIED, verbs=DENIED
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[host]\nactive_ports = 2\n",
+        '[host]\nrate = "200 Gb/sec"\n',
+        "[device.mlx5_0]\nports = 1\n",
+        '[device.mlx5_0]\nstate = "active"\n',
+        '[device."mlx5_0/1"]\nlink_layer = "infiniband"\n',
+    ],
+)
+def test_what_ports_are_that_cannot_be_read_is_unknown_and_drains_no_node(
+    text: str, without_ports: Evidence
+) -> None:
+    found = unmet(without_ports, text)
+    assert [each.severity for each in found] == [Severity.UNKNOWN]
+
+
 # --- a Mac -------------------------------------------------------------------------------------
 
 
