@@ -42,6 +42,7 @@ class _Lazy(click.Group):
 
         module = import_module(f"rdmadiag.cli.{cmd_name}")
         command: click.Command = module.command
+        _name_variables(command, cmd_name)
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
@@ -68,6 +69,14 @@ class _Lazy(click.Group):
             raise click.UsageError(
                 f"no command {args[0]!r}; there are: {', '.join(COMMANDS)}", ctx
             ) from error
+
+
+def _name_variables(command: click.Command, name: str) -> None:
+    """RDMADIAG_COMMAND_OPTION by an option's long name, where its argument has another one."""
+    for option in command.params:
+        if isinstance(option, click.Option) and option.allow_from_autoenv:
+            long = next(each for each in option.opts if each.startswith("--")).removeprefix("--")
+            option.envvar = f"RDMADIAG_{name}_{long.replace('-', '_')}".upper()
 
 
 @click.group(

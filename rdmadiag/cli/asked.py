@@ -11,6 +11,7 @@ from typing import Any, Final
 from rdmadiag.cli.exits import PLAIN, PROFILES, Profile
 
 _FORMS: Final = ("-o", "--format")
+_TRUE: Final = ("1", "true", "t", "yes", "y", "on")  # as click.BOOL has it
 _PROFILE: Final = ("--profile",)
 
 
@@ -31,7 +32,8 @@ def asked(
     name = _last(argv, _PROFILE) or environment.get(f"{prefix}PROFILE") or own.get("profile") or ""
     profile = PROFILES.get(str(name), PLAIN)
     form = _last(argv, _FORMS) or environment.get(f"{prefix}FORMAT") or own.get("format")
-    if "--json" in argv or environment.get(f"{prefix}AS_JSON") or own.get("as_json"):
+    variable = environment.get(f"{prefix}JSON", "").lower()
+    if "--json" in argv or variable in _TRUE or own.get("as_json"):
         form = "json"
     return Asked(str(form or profile.form), profile)
 

@@ -171,7 +171,13 @@ def _shown(
     from rdmadiag.render.counters import Watch, show
 
     if not watch:
-        yield lambda each: show(each, reading.identity, show_all=show_all, quiet=reading.quiet)
+        yield lambda each: show(
+            each,
+            reading.identity,
+            show_all=show_all,
+            quiet=reading.quiet,
+            verbose=reading.verbose,
+        )
         return
     with Watch(reading.identity, show_all=show_all) as drawn:
         yield drawn.show

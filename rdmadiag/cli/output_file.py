@@ -11,8 +11,13 @@ from rdmadiag.cli.exits import Refused
 MODE: Final = 0o644  # whatever the umask: node_exporter runs as another user
 
 
+_DESCRIPTORS: Final = ("/dev/std", "/dev/fd/", "/proc/")
+
+
 def check_output(path: str) -> None:
     """Refuses what could not be written to, before any work is done."""
+    if os.path.abspath(path).startswith(_DESCRIPTORS):  # a log that is open would be replaced
+        raise Refused(f"--output {path}: is what is open already; stdout needs no --output")
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     with suppress(FileNotFoundError):

@@ -60,5 +60,6 @@ def command(
         from rdmadiag.render.resources import show
 
         with printing():
-            show(usages, verdict, reading.identity, quiet=reading.quiet)
+            host = reading.identity
+            show(usages, verdict, host, quiet=reading.quiet, verbose=reading.verbose)
     return code_of(verdict.status, fail_on, exit_zero)

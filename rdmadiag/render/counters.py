@@ -32,14 +32,18 @@ def show(
     *,
     show_all: bool = False,
     quiet: bool = False,
+    verbose: bool = False,
     to: Console | None = None,
 ) -> None:
-    """Print one comparison, or where there is one sample alone, its values."""
+    """Print one comparison, or where there is one sample alone, its values.
+
+    The answer alone if `quiet`, evidence and remedy of notes too if `verbose`.
+    """
     out = to or console()
     say(out, _answer(compared, host))
     if quiet:
         return
-    show_findings(out, compared.verdict.findings)
+    show_findings(out, compared.verdict.findings, notes=verbose)
     if isinstance(compared.changes, Missing):
         table = _values(compared, show_all=show_all)
     else:
@@ -58,14 +62,17 @@ def _answer(compared: Compared, host: Identity) -> Text:
     if isinstance(compared.changes, Missing) and verdict.status == "ok":
         text = f"{counted(ports, 'port')}, values alone: one sample tells no rise"
         return Text(text).append_text(whose(host))
-    harmful = [
-        each for each in present(compared.changes) if each.group not in _HARMLESS and each.rise
-    ]
+    told = [each for each in present(compared.changes) if each.group not in _HARMLESS]
+    harmful = [each for each in told if each.rise]
+    unknown = [each for each in told if isinstance(each.amount, Missing)]
     if harmful:
         names = dict.fromkeys(each.name for each in harmful)
         text = f"{counted(ports, 'port')}, no rise that matters{_span(compared)}: {_listed(names)}"
     else:
         text = f"{counted(ports, 'port')}, no error counter rose{_span(compared)}"
+    if unknown:
+        names = dict.fromkeys(each.name for each in unknown)
+        text += f"; whether {_listed(names)} did is not known"
     return answer(verdict.status, verdict.findings, text, host)
 
 

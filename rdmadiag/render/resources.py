@@ -33,13 +33,14 @@ def show(
     to: Console | None = None,
     *,
     quiet: bool = False,
+    verbose: bool = False,
 ) -> None:
-    """Print them; the answer alone if `quiet`."""
+    """Print them: the answer alone if `quiet`, evidence and remedy of notes too if `verbose`."""
     out = to or console()
     say(out, answer(verdict.status, verdict.findings, _answer(usages), host))
     if quiet:
         return
-    show_findings(out, verdict.findings)
+    show_findings(out, verdict.findings, notes=verbose)
     for title, table in (
         ("in use, and of how many", _uses(usages)),
         ("held by", _holders(usages)),

@@ -7,6 +7,7 @@ from typing import Final
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.resources import ResourceFacts
 from rdmadiag.ib import KernelQpType, QpState
+from rdmadiag.preflight.evidence import LINUX_ONLY
 from rdmadiag.preflight.rules.rule import RECORD_ANEW, Rule, Speaker, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.resources.usage import HolderKind, QueuePairs, Usage
@@ -48,8 +49,10 @@ def no_resources(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
     if not case.usages:
         summary = "no RDMA device"
         if isinstance(case.facts, Missing):
-            known = case.facts.why is Why.ABSENT
-            summary = f"{summary} ({case.facts})" if known else f"nothing is known: {case.facts}"
+            if case.facts.why is Why.ABSENT:
+                summary = f"{summary} ({case.facts})"
+            elif case.facts != LINUX_ONLY:  # on a Mac verbs and the registry tell
+                summary = f"nothing is known: {case.facts}"
         yield speaker.finding(
             summary,
             evidence=[Proof("sysfs", "/sys/class/infiniband", "no device")],
@@ -102,7 +105,9 @@ def limit_reached(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
             most = max(
                 present(usage.holders), key=lambda each: each.held.get(use.kind, 0), default=None
             )
-            who = f", most by {_name(most.pid, most.command)}" if most and most.held else ""
+            if most and not most.held.get(use.kind):
+                most = None  # whose they are is not known
+            who = f", most by {_name(most.pid, most.command)}" if most else ""
             yield speaker.finding(
                 f"{usage.device}: {use.current} of {use.maximum} {_WORD.get(use.kind, use.kind)} "
                 f"are in use{who}",
@@ -128,6 +133,29 @@ def _end(pid: int | None) -> tuple[str, ...]:
     if pid is None:
         return ("rdma resource show", "# end or restart what holds them")
     return (f"ps -o pid,etime,args -p {pid}", f"kill {pid}   # if it should not be there any more")
+
+
+@rule(
+    "limits-unknown",
+    Severity.UNKNOWN,
+    "A device's limits are not known",
+    "How many objects a device allows is told by ibv_query_device, and by newer kernels' RDMA "
+    "netlink; neither did. Whether a limit is near is not known.",
+    (_NLDEV,),
+    remedy=("rdmadiag preflight   # why verbs does not answer", "ibv_devinfo -v -d DEVICE"),
+)
+def limits_unknown(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
+    """One finding a device of which no limit at all is known."""
+    for usage in case.usages:
+        limited = [use for use in present(usage.uses) if use.has_limit]
+        unknown = [use.maximum for use in limited if isinstance(use.maximum, Missing)]
+        if limited and len(unknown) == len(limited):
+            yield speaker.finding(
+                f"{usage.device}: whether a limit is near is not known: {unknown[0]}",
+                device=usage.device,
+                evidence=[Proof("verbs", f"ibv_query_device {usage.device}", str(unknown[0]))],
+                remedy=("rdmadiag preflight   # why verbs does not answer",),
+            )
 
 
 @rule(
@@ -241,6 +269,7 @@ def holders_hidden(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
 RULES: Final[tuple[Rule, ...]] = (
     no_resources,
     limit_reached,
+    limits_unknown,
     queue_pairs_in_error,
     queue_pairs_stay_in_rtr,
     holders_hidden,

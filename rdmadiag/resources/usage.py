@@ -38,6 +38,11 @@ class Use:
     limit_from: str  # "nldev", "verbs", "" where there is none
 
     @property
+    def has_limit(self) -> bool:
+        """Whether devices limit this kind at all."""
+        return self.kind in _LIMITS
+
+    @property
     def share(self) -> float:
         """Of the limit; 0 where that is not known."""
         return 0.0 if isinstance(self.maximum, Missing) or not self.maximum else self._share
@@ -87,6 +92,7 @@ _NUMBERS_SHOWN: Final = 8
 _NOT_DUMPED: Final = Missing(Why.NOT_COLLECTED, "this record holds no objects")
 _NO_COUNT: Final = Missing(Why.ABSENT, "neither RDMA netlink nor the registry counts it")
 _NO_LIMIT: Final = Missing(Why.ABSENT, "no limit is known")
+_NOT_IN_VERBS: Final = Missing(Why.ABSENT, "verbs does not show the device")
 _ON_MAC: Final = Missing(Why.UNSUPPORTED, "the registry names programs, not what each one holds")
 
 
@@ -96,16 +102,17 @@ def usages(
     """Every device's; on a Mac what the registry shows."""
     if evidence.nldev == LINUX_ONLY:
         return tuple(_on_mac(device, evidence) for device in devices)
-    return tuple(_on_linux(device, facts) for device in devices)
+    return tuple(_on_linux(device, facts, evidence) for device in devices)
 
 
-def _on_linux(device: DeviceView, facts: ResourceFacts | Missing) -> Usage:
+def _on_linux(device: DeviceView, facts: ResourceFacts | Missing, evidence: Evidence) -> Usage:
+    limits = _limits(device, evidence)
     found = facts if isinstance(facts, Missing) else facts.device(device.name)
     if isinstance(found, DeviceResources):
         assert isinstance(facts, ResourceFacts)
         return Usage(
             device=device.name,
-            uses=_uses(device, found),
+            uses=_uses(device, found, limits),
             holders=_holders(found, facts),
             queue_pairs=found.queue_pairs
             if isinstance(found.queue_pairs, Missing)
@@ -117,21 +124,32 @@ def _on_linux(device: DeviceView, facts: ResourceFacts | Missing) -> Usage:
             },
         )
     reason = found or Missing(Why.ABSENT, "RDMA netlink does not show the device")
-    return Usage(device.name, _uses(device, None), reason, reason)
+    return Usage(device.name, _uses(device, None, limits), reason, reason)
 
 
-def _uses(device: DeviceView, found: DeviceResources | None) -> tuple[Use, ...] | Missing:
+def _limits(device: DeviceView, evidence: Evidence) -> DeviceLimits | Missing:
+    if device.verbs:
+        return device.verbs.limits
+    return evidence.verbs if isinstance(evidence.verbs, Missing) else _NOT_IN_VERBS
+
+
+def _uses(
+    device: DeviceView, found: DeviceResources | None, limits: DeviceLimits | Missing
+) -> tuple[Use, ...] | Missing:
     counts = found.counts if found else device.nldev.resources if device.nldev else _NO_COUNT
     if isinstance(counts, Missing):
         return counts
-    limits = device.verbs.limits if device.verbs else _NO_LIMIT
     uses = []
     for kind in (*KINDS, *sorted(set(counts) - set(KINDS))):
         if kind not in counts:
             continue
         maximum, source = counts[kind].maximum, "nldev"
-        if isinstance(maximum, Missing) and not isinstance(limits, Missing) and kind in _LIMITS:
-            maximum, source = getattr(limits, _LIMITS[kind]) or _NO_LIMIT, "verbs"
+        if isinstance(maximum, Missing) and kind in _LIMITS:
+            source = "verbs"
+            if isinstance(limits, Missing):
+                maximum = limits
+            else:
+                maximum = getattr(limits, _LIMITS[kind]) or _NO_LIMIT
         known = not isinstance(maximum, Missing)
         uses.append(Use(kind, counts[kind].current, maximum, source if known else ""))
     return tuple(uses)

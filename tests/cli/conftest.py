@@ -27,7 +27,7 @@ class Outcome(NamedTuple):
 def rdmadiag(capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
     """`rdmadiag("gids", "--json")` → exit code, stdout, stderr.
 
-    Whatever document it prints is held to its schema.
+    Whatever documents it prints, one or one a line, are held to their schema.
     """
 
     def call(*argv: str) -> Outcome:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from rdmadiag import samples
 from rdmadiag.cli.config import config_path
 
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
@@ -129,3 +130,22 @@ def test_a_file_that_cannot_be_read_is_said(
 )
 def test_where_it_is(environment: dict[str, str], path: str) -> None:
     assert config_path(environment) == path.format(home=Path.home())
+
+
+# --- variables --------------------------------------------------------------------------------
+
+
+def test_a_variable_has_the_long_name_of_its_option(
+    rdmadiag: Rdmadiag, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RDMADIAG_GIDS_JSON", "1")
+    monkeypatch.setenv("RDMADIAG_GIDS_FROM", samples.folder("roce-healthy"))
+    assert rdmadiag("gids").document["host"]["hostname"] == "guest"
+
+
+@pytest.mark.parametrize(("value", "form"), [("1", "{"), ("true", "{"), ("0", ""), ("", "")])
+def test_a_failure_is_json_where_the_variable_says_so(
+    value: str, form: str, rdmadiag: Rdmadiag, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RDMADIAG_PREFLIGHT_JSON", value)
+    assert rdmadiag("preflight", "--sample", "nope").out[:1] == form

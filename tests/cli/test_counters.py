@@ -79,6 +79,18 @@ def test_a_saved_sample_is_compared_with_a_later_record(
     assert (sent["difference"], sent["amount"], sent["unit"]) == (140_000, 560_000, "bytes")
 
 
+def test_a_counter_that_was_set_back_is_not_said_to_stand_still(
+    base: str, roce: Machine, record: Callable[..., str], rdmadiag: Rdmadiag
+) -> None:
+    argv = ("counters", "--from", record("later", busy(roce, 3, uptime=1060.0)), "--since", base)
+    code, out, _ = rdmadiag(*argv)
+    answer, *rest = out.splitlines()
+    assert code == 0
+    assert "; whether out_of_sequence did is not known  [" in answer
+    assert not any("10 → 3" in line for line in rest), "a note's evidence is for --verbose"
+    assert any("10 → 3" in line for line in rdmadiag(*argv, "--verbose").out.splitlines())
+
+
 def test_two_saved_samples_are_compared_without_a_host(
     base: str, roce: Machine, record: Callable[..., str], rdmadiag: Rdmadiag, tmp_path: Path
 ) -> None:

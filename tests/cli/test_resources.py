@@ -36,6 +36,13 @@ def test_the_answer_the_counts_the_holders_and_the_queue_pairs(
     assert any(line.split()[:2] == ["mlx5_0", "1"] and "29/1024" in line for line in lines)
 
 
+def test_verbose_has_the_remedy_of_notes(host: str, rdmadiag: Rdmadiag) -> None:
+    argv = ("resources", "--from", host, "--threshold", "error_queue_pairs=99")
+    remedy = "sudo rdmadiag resources   # from the host's own PID namespace"
+    assert remedy not in rdmadiag(*argv).out
+    assert remedy in rdmadiag(*argv, "--verbose").out
+
+
 def test_the_document(host: str, rdmadiag: Rdmadiag) -> None:
     code, document, _ = (
         (found := rdmadiag("resources", "--from", host, "--json"))[0],

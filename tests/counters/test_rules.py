@@ -139,6 +139,28 @@ def test_a_number_of_no_known_meaning_may_fall(before, later):
     assert said(later(HW, {"sessions": 2}), first) == []
 
 
+NOT_IN_FIRST = {
+    "a set that could not be read": lambda first: tuple(
+        replace(each, values=Missing(Why.DENIED, "EACCES")) if each.source is PORT else each
+        for each in first.sets
+    ),
+    "a device that was left out": lambda first: (),
+}
+
+
+@pytest.mark.parametrize("sets", NOT_IN_FIRST.values(), ids=NOT_IN_FIRST)
+def test_what_the_first_sample_lacks_is_unknown_and_not_ok(sets, before, later):
+    first = replace(before, sets=sets(before))
+    compared = compare(later(), first)
+    assert compared.verdict.status == "unknown"
+    assert said(later(), first) == [("counters-not-compared", "unknown")]
+
+
+def test_a_second_witness_that_came_late_changes_nothing(before, later):
+    first = replace(before, sets=tuple(s for s in before.sets if s.source not in (NLDEV, PAUSE)))
+    assert said(later(), first) == []
+
+
 def test_a_device_that_is_gone_is_said(before, later):
     first = replace(before, names=("mlx5_0", "mlx5_1"))
     assert said(later(), first) == [("device-gone", "warn")]
@@ -211,7 +233,10 @@ def test_a_source_that_was_late_is_unknown_and_nothing_else_is_made_of_it(later)
     ids=["no RDMA", "no device", "all left out", "no counter"],
 )
 def test_where_nothing_is_counted_nothing_is_known(change, later):
-    assert said(replace(later(), **change)) == [("no-counters", "unknown")]
+    sample = replace(later(), **change)
+    assert said(sample) == [("no-counters", "unknown")]
+    (proof,) = compare(sample).verdict.findings[0].evidence
+    assert "(" not in proof.value, "names, not Python's own form of them"
 
 
 def test_every_finding_has_evidence_and_a_remedy(before, later):
@@ -227,7 +252,7 @@ def test_every_finding_has_evidence_and_a_remedy(before, later):
 
 def test_the_codes_of_rules_are_distinct():
     codes = [rule.code for rule in RULES]
-    assert len(codes) == len(set(codes)) == 19
+    assert len(codes) == len(set(codes)) == 20
 
 
 @pytest.mark.parametrize(

@@ -111,9 +111,28 @@ def test_the_health_check_drains_a_bad_node_with_the_reason(
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("code", [1, 126, 127, 137])
+def test_a_program_that_cannot_start_drains_no_node(
+    script: Path, code: int, tmp_path: Path
+) -> None:
+    """A broken installation is the same on all nodes: an ImportError exits 1, a kill 137."""
+    for name, line in (("rdmadiag", f"exit {code}"), ("scontrol", f"touch {tmp_path}/drained")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(
+        ["/bin/sh", str(script)],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        timeout=10,
+        check=False,
+    )
+    assert (done.returncode, (tmp_path / "drained").exists()) == (0, False)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_a_node_without_rdmadiag_is_not_drained(script: Path, tmp_path: Path) -> None:
     assert os.access(script, os.X_OK)
-    kept = script.read_text().replace("PATH=$PATH:/usr/local/bin:", "PATH=$PATH:")
+    kept = script.read_text().replace("$PATH:/usr/local/bin:", "$PATH:")
     (tmp_path / "script").write_text(kept)
     done = subprocess.run(
         ["/bin/sh", str(tmp_path / "script")],
@@ -158,7 +177,7 @@ def metrics() -> set[str]:
     """Every name that the textfile of a host with all there is has."""
     host = roce_host().evidence()
     file = parse_toml(b'[device."mlx5_*"]\ngid_index = 3\n', "x")
-    verdict = judge(host, (), expectations(file))
+    verdict = judge(host, expectations=expectations(file))
     found = prometheus.text(verdict, devices(host), datetime.now(UTC))
     return set(re.findall(r"^# TYPE (\S+)", found, re.MULTILINE))
 
@@ -244,6 +263,19 @@ _POD: Final = {
     "properties": {
         "nodeSelector": {"type": "object", "additionalProperties": {"type": "string"}},
         "hostNetwork": {"type": "boolean"},
+        "tolerations": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "properties": {
+                    "key": {"type": "string"},
+                    "operator": {"enum": ["Exists", "Equal"]},
+                    "value": {"type": "string"},
+                    "effect": {"enum": ["NoSchedule", "PreferNoSchedule", "NoExecute"]},
+                },
+            },
+        },
         "containers": {"type": "array", "minItems": 1, "items": _CONTAINER},
         "volumes": {
             "type": "array",

@@ -27,8 +27,7 @@ COUNTS: Final = frozenset({"warn", "unknown", "critical"})
 HEALTHY: Final = judge(infiniband_host().evidence())
 DOWN: Final = judge(
     infiniband_host().with_port(state=PortState.DOWN, phys=PhysState.POLLING).evidence(),
-    (),
-    from_option("devices", 3, "--expect-devices"),
+    expectations=from_option("devices", 3, "--expect-devices"),
 )
 
 TEXTS = st.text(max_size=30) | st.sampled_from(
@@ -38,7 +37,7 @@ FINDINGS = st.builds(
     Finding,
     rule=st.sampled_from(["link-not-up", "expected-rate"]),
     severity=st.sampled_from(Severity),
-    device=st.none() | TEXTS,
+    device=st.none() | TEXTS.filter(bool),
     port=st.none() | st.integers(1, 255),
     summary=TEXTS,
     evidence=st.tuples(st.builds(Proof, st.just("sysfs"), TEXTS, TEXTS)),
@@ -139,7 +138,7 @@ def test_a_finding_is_a_check_that_is_not_zero() -> None:
 def test_a_route_gid_that_moved_is_a_drift(index: str, drift: float) -> None:
     file = parse_toml(f'[device."mlx5_*"]\ngid_index = {index}\n'.encode(), "x")
     host = roce_host().evidence()
-    text = prometheus.text(judge(host, (), expectations(file)), devices(host), WHEN)
+    text = prometheus.text(judge(host, expectations=expectations(file)), devices(host), WHEN)
     labels = {"device": "mlx5_0", "port": "1"}
     assert families(text)["rdmadiag_gid_index_drift"] == [(labels, drift)]
 

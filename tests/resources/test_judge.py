@@ -121,6 +121,31 @@ def test_a_limit_that_is_near_is_said_with_the_largest_holder(count, expected, h
         assert "nccl (4712)" in finding.summary
 
 
+def test_a_holder_of_other_things_is_not_blamed_for_a_limit(host, soon):
+    """Who has the memory regions could not be read; whoever has queue pairs is not to be killed."""
+
+    def without_owners(facts):
+        first = facts.devices[0]
+        held = {**first.held, "mr": Missing(Why.UNSUPPORTED, "EOPNOTSUPP")}
+        return replace(facts, devices=(replace(first, held=held), *facts.devices[1:]))
+
+    held = (*JOB, Held("mr", 1024, 4712))
+    (finding,) = looked(host(*held), soon, change=without_owners)[1].findings
+    assert finding.rule == "limit-reached"
+    assert "most by" not in finding.summary
+    assert not any("kill" in line for line in finding.remedy)
+
+
+def test_where_no_limit_is_known_none_is_said_to_be_far(host, soon):
+    machine = host(*JOB).host()
+    nldev, facts = read_nldev(machine, soon), read_resources(machine, soon)
+    evidence = Evidence(nldev=nldev, verbs=Missing(Why.TIMEOUT, "ibv_query_device: late"))
+    (first, _), verdict = judge(devices(evidence), facts, evidence)
+    assert said(verdict) == [("limits-unknown", "unknown")] * 2
+    assert "ibv_query_device: late" in verdict.findings[0].summary
+    assert {each.kind: each.maximum for each in first.uses}["qp"] == evidence.verbs
+
+
 def test_a_limit_of_the_kernels_comes_before_that_of_the_library(host, soon):
     def narrow(facts):
         first = facts.devices[0]
@@ -177,6 +202,13 @@ def test_without_a_device_nothing_is_known(roce, soon):
     assert said(verdict) == [("no-resources", "unknown")]
 
 
+def test_a_mac_without_a_device_is_not_told_that_it_is_no_linux():
+    from rdmadiag.preflight.evidence import LINUX_ONLY
+
+    _, verdict = judge((), LINUX_ONLY, Evidence(sysfs=LINUX_ONLY, nldev=LINUX_ONLY))
+    assert verdict.findings[0].summary == "no RDMA device"
+
+
 @pytest.mark.parametrize(
     ("name", "rules"),
     [("mac-ready", []), ("mac-queue-pairs-exhausted", ["queue-pairs-exhausted"])],
@@ -202,4 +234,4 @@ def test_a_mac_is_judged_by_what_its_registry_counts(name, rules, soon):
 
 def test_the_codes_of_rules_are_distinct_and_say_what_they_mean():
     codes = [rule.code for rule in RULES]
-    assert len(codes) == len(set(codes)) == 5
+    assert len(codes) == len(set(codes)) == 6

@@ -104,6 +104,45 @@ def device_gone(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
 
 
 @rule(
+    "counters-not-compared",
+    Severity.UNKNOWN,
+    "Counters that the first sample does not have",
+    "Counters can be read now, and the first sample has no value of them: it could not read them, "
+    "left their device out, or the device was not there yet. Whether they rose is not known.",
+    remedy=("rdmadiag counters --json > FILE   # a new sample to compare with",),
+)
+def counters_not_compared(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
+    """One finding a device; not of witnesses and of pause frames, which come and go."""
+    if case.before is None:
+        return
+    earlier = {each.key: each.values for each in case.before.sets}
+    found: dict[str, list[tuple[CounterSet, str]]] = {}
+    for each in case.after.sets:
+        values = earlier.get(each.key)
+        if values is None or isinstance(values, Missing):
+            why = "not in the first sample" if values is None else str(values)
+            if each.source not in _BESIDE and _has_values(each):
+                found.setdefault(each.device, []).append((each, why))
+    for device, rows in found.items():
+        yield speaker.finding(
+            f"{device}: whether its counters rose is not known: {rows[0][1]}",
+            device=device,
+            evidence=[
+                Proof(each.source, f"{each.place} {each.source}, first sample", why)
+                for each, why in rows[:_SHOWN]
+            ],
+            remedy=(f"rdmadiag counters --device {device}   # from now on",),
+        )
+
+
+def _has_values(found: CounterSet) -> bool:
+    return not isinstance(found.values, Missing) and bool(found.values)
+
+
+_BESIDE: Final = (CounterSource.NLDEV, CounterSource.PAUSE)
+
+
+@rule(
     "counters-were-reset",
     Severity.INFO,
     "Counters were set back",
@@ -311,14 +350,18 @@ def no_counters(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
     elif not after.names:
         reason = "no RDMA device"
     elif not after.devices:
-        reason = f"every RDMA device is left out: {', '.join(after.names)}"
+        reason = f"of {', '.join(after.names)} none was read: --device and --exclude-device"
     else:
         reason = f"no counter of {', '.join(each.name for each in after.devices)} can be read"
     yield speaker.finding(
         reason,
-        evidence=[Proof("sysfs", "/sys/class/infiniband", str(after.names))],
+        evidence=[Proof("sysfs", "/sys/class/infiniband", _listed(after.names))],
         remedy=("rdmadiag devices   # at which step they are lost",),
     )
+
+
+def _listed(names: tuple[str, ...] | Missing) -> str:
+    return str(names) if isinstance(names, Missing) else ", ".join(names) or "empty"
 
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -326,6 +369,7 @@ RULES: Final[tuple[Rule, ...]] = (
     device_made_anew,
     device_gone,
     counters_unreadable,
+    counters_not_compared,
     counters_repeated,
     counters_disagree,
     counter_saturated,

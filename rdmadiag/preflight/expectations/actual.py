@@ -1,14 +1,14 @@
 """What a host is, key by key, in the terms of an expectations file."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.gid.route import Route
 from rdmadiag.ib import LinkLayer
-from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.preflight.evidence import LINUX_ONLY, Evidence
 from rdmadiag.preflight.expectations.keys import version
 from rdmadiag.preflight.reconcile import DeviceView, PortView
 from rdmadiag.preflight.rules.rule import port_attribute, seen, verbs_answer
@@ -34,7 +34,7 @@ def _actual(value: Any, proof: Proof, text: str | None = None) -> Actual:
 
 def _devices(every: Sequence[DeviceView], evidence: Evidence) -> Actual:
     names = " ".join(device.name for device in every)
-    proof = Proof("sysfs", "/sys/class/infiniband", names or "empty")
+    proof = list_of_devices(evidence, names or "empty")
     return _actual(_unless_unknown(len(every), evidence), proof)
 
 
@@ -47,13 +47,33 @@ def _active_ports(every: Sequence[DeviceView], evidence: Evidence) -> Actual:
     if unread:
         value = Missing(Why.NOT_COLLECTED, f"the state of {unread[0].name} could not be read")
     told = ", ".join([f"{' '.join(active) or 'no port'} active", *others])
+    value = unknown_ports(every) or value
     proof = Proof("sysfs", "/sys/class/infiniband/*/ports/*/state", told)
+    if evidence.sysfs == LINUX_ONLY:
+        proof = Proof("verbs", "ibv_query_port of each: state", told)
     return _actual(_unless_unknown(value, evidence), proof, str(len(active)))
 
 
 def _unless_unknown(value: int | Missing, evidence: Evidence) -> int | Missing:
     unknown = unknown_devices(evidence)
     return unknown if unknown and not isinstance(value, Missing) else value
+
+
+def unknown_ports(devices: Iterable[DeviceView]) -> Missing | None:
+    """Why it is not known which ports there are, of the first device of which it is not."""
+    for device in devices:
+        witnesses = (device.sysfs, device.nldev, device.verbs)
+        unread = [each.ports for each in witnesses if each and isinstance(each.ports, Missing)]
+        if unread and not device.ports:
+            return unread[0]
+    return None
+
+
+def list_of_devices(evidence: Evidence, value: str) -> Proof:
+    """Where devices are listed: sysfs, or on a Mac verbs."""
+    if evidence.sysfs == LINUX_ONLY:
+        return Proof("verbs", "ibv_get_device_list", value)
+    return Proof("sysfs", "/sys/class/infiniband", value)
 
 
 def unknown_devices(evidence: Evidence) -> Missing | None:
@@ -127,11 +147,11 @@ def _of_pci(name: str, file: str, kind: Callable[[Any], Any]) -> Callable[..., A
 
 def _ports(device: DeviceView, evidence: Evidence) -> Actual:
     numbers = " ".join(str(port.number) for port in device.ports)
-    value: int | Missing = len(device.ports)
-    if not device.ports and device.sysfs and isinstance(device.sysfs.ports, Missing):
-        value = device.sysfs.ports
-    subject = f"/sys/class/infiniband/{device.name}/ports"
-    return _actual(value, Proof("sysfs", subject, numbers or str(value)))
+    value = unknown_ports([device]) or len(device.ports)
+    proof = Proof("sysfs", f"/sys/class/infiniband/{device.name}/ports", numbers or str(value))
+    if evidence.sysfs == LINUX_ONLY:
+        proof = Proof("verbs", f"ibv_query_port {device.name}", numbers or str(value))
+    return _actual(value, proof)
 
 
 def _driver(device: DeviceView, evidence: Evidence) -> Actual:

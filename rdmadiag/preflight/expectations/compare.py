@@ -13,7 +13,6 @@ from rdmadiag.preflight.expectations import actual as read
 from rdmadiag.preflight.expectations.actual import Actual
 from rdmadiag.preflight.expectations.keys import KEYS, Relation, Scope, Want
 from rdmadiag.preflight.reconcile import DeviceView, PortView
-from rdmadiag.preflight.verdict import Proof
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,9 @@ def _compared(
     elif expected.pattern is None:
         yield from _of_active_ports(expected, chosen, evidence)
     else:
-        for _, ports in matching(expected.pattern, chosen):
+        for device, ports in matching(expected.pattern, chosen):
+            if read.unknown_ports([device]):
+                yield _one(expected, read.DEVICE["ports"](device, evidence), device.name)
             for port in ports:
                 yield from _of_port(expected, port, evidence)
 
@@ -79,9 +80,9 @@ def _of_active_ports(
         found = read.PORT[expected.key](port, evidence)
         yield _one(expected, found, port.device, port.number)
     if not active:
-        value = read.unknown_devices(evidence)
+        value = read.unknown_devices(evidence) or read.unknown_ports(chosen)
         told = "that of no port, as none is active"
-        yield _one(expected, Actual(value, told, Proof("sysfs", "/sys/class/infiniband", told)))
+        yield _one(expected, Actual(value, told, read.list_of_devices(evidence, told)))
 
 
 def matching(
@@ -105,13 +106,16 @@ def _count(expected: Expected, every: Sequence[DeviceView], evidence: Evidence) 
     value: int | Missing = len(names.split())
     # What is seen is there, whatever else there may be.
     unknown = read.unknown_devices(evidence)
+    if pattern and "/" in pattern:
+        named = matching(pattern.partition("/")[0], every)
+        unknown = unknown or read.unknown_ports(device for device, _ in named)
     if unknown and not (value and want.relation is Relation.AT_LEAST):
         value = unknown
     there = " ".join(device.name for device in every)
     return Actual(
         value,
-        f"{len(names.split())}: {names}" if names else "none",
-        Proof("sysfs", "/sys/class/infiniband", there or "empty"),
+        f"{len(names.split())} ({names})" if names else "none",
+        read.list_of_devices(evidence, there or "empty"),
     )
 
 

@@ -196,6 +196,13 @@ class Key:
     look: str  # a line to paste that shows the value; {device}, {port}, {pci}, {netdev}
     needs_link: bool = False  # only an ACTIVE port has it
     repair: str = ""  # a line to paste that makes it so; {want}, and as in `look`
+    mac: str = "rdmadiag devices"  # `look` of a Mac, where it names what only Linux has
+    mac_repair: str = ""
+
+    @property
+    def mac_look(self) -> str:
+        """`look` where that is understood on a Mac too, else `mac`."""
+        return self.look if self.look.startswith(("rdmadiag ", "ibv_", "ulimit ")) else self.mac
 
     @property
     def code(self) -> str:
@@ -254,10 +261,12 @@ _TABLE: Final = (
         "cat " + _PORT_FOLDER + "/rate", True),
     Key(Scope.PORT, "mtu", _mtu, "active MTU", "The active MTU of the path, in bytes.",
         "ibv_devinfo -d {device} -i {port} | grep active_mtu", True),
-    Key(Scope.PORT, "netdev", _like, "netdev", "The name of the port's netdev.", "rdma link"),
+    Key(Scope.PORT, "netdev", _like, "netdev", "The name of the port's netdev.", "rdma link",
+        mac="ifconfig {netdev}"),
     Key(Scope.PORT, "netdev_mtu", _whole(1, "netdev_mtu"), "MTU of its netdev",
         "The MTU of the port's netdev.", "ip link show dev {netdev}",
-        repair="sudo ip link set dev {netdev} mtu {want}"),
+        repair="sudo ip link set dev {netdev} mtu {want}", mac="ifconfig {netdev}",
+        mac_repair="sudo ifconfig {netdev} mtu {want}"),
     Key(Scope.PORT, "gid_index", _whole(0, "gid_index"), "route GID's index",
         "The index of the route GID, which moves when addresses come and go.",
         "rdmadiag gids --device {device}:{port}", True),

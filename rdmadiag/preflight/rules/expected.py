@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rdmadiag.facts import Missing, Why
+from rdmadiag.preflight.evidence import LINUX_ONLY
 from rdmadiag.preflight.expectations.compare import Compared
 from rdmadiag.preflight.expectations.keys import KEYS, Key, Relation
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule
@@ -39,7 +40,8 @@ def _finding(speaker: Speaker, each: Compared, key: Key, case: Case) -> Finding:
     elif each.key == "count" and each.want.relation is Relation.AT_LEAST:
         told = f"no RDMA device {each.expected.pattern}, which is expected"
     elif key.name in _COUNTED:
-        told = f"{where}{want} {key.noun} expected, {each.actual.text} found"
+        noun = key.noun.removesuffix("s") if want == "1" else key.noun
+        told = f"{where}{want} {noun} expected, {each.actual.text} found"
     elif each.want.relation is Relation.ALL_OF:
         lacking = sorted(set(each.want.value) - set(each.actual.value))
         told = f"{where}{key.noun} {want} expected, not loaded: {' '.join(lacking)}"
@@ -91,9 +93,11 @@ def _remedy(each: Compared, key: Key, case: Case) -> Iterator[str]:
         "NETDEV",
     )
     place = {"device": each.device or "DEVICE", "port": each.port or 1, "netdev": netdev}
-    yield key.look.format(**place)
-    if key.repair and not isinstance(each.met, Missing):
-        yield key.repair.format(want=each.want.text, **place)
+    mac = case.evidence.sysfs == LINUX_ONLY
+    look, repair = (key.mac_look, key.mac_repair) if mac else (key.look, key.repair)
+    yield look.format(**place)
+    if repair and not isinstance(each.met, Missing):
+        yield repair.format(want=each.want.text, **place)
     yield f"# if it is meant to be so: {each.expected.where} expects otherwise"
 
 

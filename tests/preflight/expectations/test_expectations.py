@@ -1,5 +1,6 @@
 """What is expected: each key met by a healthy machine, and unmet by one that differs in it."""
 
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,7 +40,9 @@ def expect(text: str) -> Expectations:
 
 def unmet(subject: Machine | Evidence, text: str, *names: str) -> list[Finding]:
     evidence = subject.evidence() if isinstance(subject, Machine) else subject
-    found = judge(evidence, tuple(Selector(name) for name in names), expect(text)).findings
+    found = judge(
+        evidence, tuple(Selector(name) for name in names), expectations=expect(text)
+    ).findings
     return [each for each in found if each.rule.startswith("expected-")]
 
 
@@ -54,7 +57,7 @@ ROWS = [
     ("modules", IB, '["ib_uverbs", "mlx5-ib"]', '["ib_ipoib"]', None),
     ("netns_mode", IB, '"shared"', '"exclusive"', "shared"),
     ("rate", IB, '">=200 Gb/sec"', '"400 Gb/s"', "200 Gb/sec (4X HDR)"),
-    ("count", IB, "2", "1", "2: mlx5_0 mlx5_1"),
+    ("count", IB, "2", "1", "2 (mlx5_0 mlx5_1)"),
     ("ports", IB, "1", "2", "1"),
     ("driver", IB, '"mlx5_*"', '"bnxt_en"', "mlx5_core"),
     ("firmware", IB, '">=20.34.9999"', '"20.35.2001"', "20.35.2000"),
@@ -207,16 +210,19 @@ def test_firmware_that_is_no_version_cannot_be_compared() -> None:
 def test_a_host_that_should_have_no_device_and_has_none_is_ok() -> None:
     bare = Machine("bare").evidence()
     assert judge(bare).status == "unknown"
-    assert judge(bare, (), expect("[host]\ndevices = 0\n")).status == "ok"
-    found = judge(bare, (), from_option("devices", 2, "--expect-devices"))
+    assert judge(bare, expectations=expect("[host]\ndevices = 0\n")).status == "ok"
+    found = judge(bare, expectations=from_option("devices", 2, "--expect-devices"))
     assert found.status == "critical"
     assert found.findings[0].summary == "2 RDMA devices expected, 0 found"
-    assert judge(bare, (), from_option("rate", "1 Gb/s", "--expect-rate")).status == "critical"
+    assert (
+        judge(bare, expectations=from_option("rate", "1 Gb/s", "--expect-rate")).status
+        == "critical"
+    )
 
 
 def test_what_was_compared_is_counted() -> None:
     text = '[host]\ndevices = 2\nactive_ports = 9\n[device."mlx5_*"]\nwidth = "4X"\n'
-    count = judge(IB.evidence(), (), expect(text)).expectations
+    count = judge(IB.evidence(), expectations=expect(text)).expectations
     assert count is not None
     assert (count.compared, count.met, count.unknown) == (5, 4, 0)
     assert judge(IB.evidence()).expectations is None
@@ -228,7 +234,7 @@ def test_netns_mode_of_an_exclusive_host() -> None:
 
 
 def test_rules_are_asked_where_they_were_expected_alone() -> None:
-    asked = judge(IB.evidence(), (), expect("[host]\ndevices = 2\n")).rules_asked
+    asked = judge(IB.evidence(), expectations=expect("[host]\ndevices = 2\n")).rules_asked
     assert [code for code in asked if code.startswith("expected-")] == ["expected-devices"]
     assert not any(code.startswith("expected-") for code in judge(IB.evidence()).rules_asked)
 
@@ -350,3 +356,70 @@ def test_odd_names_survive_being_written() -> None:
         derived(devices(evidence), evidence), IDENTITY, judge(evidence), datetime.now(UTC)
     )
     assert unmet(evidence, text) == []
+
+
+# --- ports that could not be read -------------------------------------------------------------
+
+DENIED = Missing(Why.DENIED, "EACCES")
+
+
+@pytest.fixture
+def without_ports() -> Evidence:
+    """sysfs lists the devices and refuses their ports; nobody else tells of them."""
+    evidence = IB.evidence()
+    assert not isinstance(evidence.sysfs, Missing)
+    listed = evidence.sysfs.devices
+    assert not isinstance(listed, Missing)
+    refused = tuple(replace(each, ports=DENIED) for each in listed)
+    return replace(
+        evidence, sysfs=replace(evidence.sysfs, devices=refused), nldev=DENIED, verbs=DENIED
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[host]\nactive_ports = 2\n",
+        '[host]\nrate = "200 Gb/sec"\n',
+        "[device.mlx5_0]\nports = 1\n",
+        '[device.mlx5_0]\nstate = "active"\n',
+        '[device."mlx5_0/1"]\nlink_layer = "infiniband"\n',
+    ],
+)
+def test_what_ports_are_that_cannot_be_read_is_unknown_and_drains_no_node(
+    text: str, without_ports: Evidence
+) -> None:
+    found = unmet(without_ports, text)
+    assert [each.severity for each in found] == [Severity.UNKNOWN]
+
+
+# --- a Mac -------------------------------------------------------------------------------------
+
+
+def mac(name: str) -> Evidence:
+    return gather(open_snapshot(str(FIXTURES / name)), time.monotonic() + 20)
+
+
+def test_ports_that_a_wedged_provider_did_not_tell_are_unknown_and_not_none() -> None:
+    wedged = mac("mac-wedged")
+    (found,) = unmet(wedged, "[device.rdma_en1]\nports = 1\n")
+    assert (found.rule, found.severity) == ("expected-ports", Severity.UNKNOWN)
+    assert all(
+        "ports" not in table for table in derived(devices(wedged), wedged)["device"].values()
+    )
+
+
+@pytest.mark.parametrize("key", sorted(KEYS))
+def test_on_a_mac_where_to_look_is_what_a_mac_has(key: str) -> None:
+    """No /sys, no rdma(8), no ip(8); memlock's, modules' and netns_mode's are Linux's own."""
+    assert not KEYS[key].mac_look.startswith(
+        ("cat /sys", "ls ", "readlink", "rdma ", "ip ", "lsmod")
+    )
+
+
+def test_what_a_mac_lacks_is_looked_for_and_mended_in_its_own_words() -> None:
+    (found,) = unmet(mac("mac-ready"), "[device.rdma_en1]\nnetdev_mtu = 9000\n")
+    assert found.remedy[:2] == ("ifconfig en1", "sudo ifconfig en1 mtu 9000")
+    (count,) = unmet(mac("mac-ready"), "[host]\ndevices = 1\n")
+    assert count.summary == "1 RDMA device expected, 2 found"
+    assert count.evidence[0].subject == "ibv_get_device_list"
