@@ -25,7 +25,8 @@ counts critical too. `--exit-zero` lets none count. No RDMA device is `unknown`;
 devices is expected (`--expect-devices`), it is `critical`.
 
 With `--json` a mistake prints `{"error": {"message", "exit_code"}}` on stdout, and its line on
-stderr; with `--format nagios` and `github` the line is theirs.
+stderr; with `--format nagios` and `github` the line is theirs. A mistake with `--format nagios`
+exits 3 without a profile too.
 
 The other commands exit 0 (what was asked for), 2 or 3 as their help says, 64 (usage) and 70.
 """

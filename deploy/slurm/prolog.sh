@@ -14,7 +14,8 @@ command -v rdmadiag >/dev/null || {
 }
 set -- --profile slurm --quiet --timeout 20
 [ ! -r "$expected" ] || set -- "$@" --expect "$expected"
-# Jobs have slurmd's limit on locked memory.
+# Jobs start with slurmd's limit on locked memory, where slurm.conf has
+# PropagateResourceLimitsExcept=MEMLOCK; else with that of whoever submits.
 slurmd=$(pgrep -o -x slurmd) && set -- "$@" --pid "$slurmd"
 told=$(rdmadiag preflight "$@")
 code=$?

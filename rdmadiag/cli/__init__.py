@@ -154,8 +154,12 @@ def _failed(started: _Run, told: str, code: int) -> int:
     with suppress(OSError, ValueError):
         click.echo(f"rdmadiag: {told}", err=True)
     wanted = asked(started.argv, os.environ, started.defaults, started.command)
-    if wanted.profile.failed is not None:
-        code = wanted.profile.failed
+    profile = wanted.profile
+    if profile is exits.PLAIN and wanted.form == "nagios":
+        # Whoever reads that form takes every code but its four for a broken plugin.
+        profile = exits.PROFILES["nagios"]
+    if profile.failed is not None:
+        code = profile.failed
     with printing():
         if wanted.form == "json":
             from rdmadiag.render.json import write

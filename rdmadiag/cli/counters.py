@@ -179,7 +179,7 @@ def _shown(
             verbose=reading.verbose,
         )
         return
-    with Watch(reading.identity, show_all=show_all) as drawn:
+    with Watch(reading.identity, show_all=show_all, quiet=reading.quiet) as drawn:
         yield drawn.show
 
 

@@ -69,6 +69,8 @@ class Change:
 
 _MOST_PER_SECOND: Final = {Unit.BYTES: 4e11}  # 3.2 Tb/s: no port is as fast
 _MOST_EVENTS: Final = 4e9  # packets of 64 bytes at 2 Tb/s
+_MAY_BE_ANY: Final = (Group.TRAFFIC, Group.OTHER, Group.WAIT, Group.PAUSE)
+"""Groups whose counters may run over half of their width; what goes wrong is rarer."""
 
 
 def difference(
@@ -94,8 +96,12 @@ def difference(
 
 
 def _could_wrap(rise: int, what: Meaning, seconds: float | Missing) -> bool:
-    """Whether a counter can have run so far in so long, less than half of its width."""
-    if isinstance(seconds, Missing) or rise >= 2 ** (what.bits - 1):
+    """Whether a counter can have run so far in so long: less than half of its width.
+
+    One of errors less than a sixteenth: 3 000 000 000 → 10 is rather a reset than a wrap.
+    """
+    share = 1 if what.group in _MAY_BE_ANY else 4
+    if isinstance(seconds, Missing) or rise >= 2 ** (what.bits - share):
         return False
     return rise * what.scale <= _MOST_PER_SECOND.get(what.unit, _MOST_EVENTS) * max(seconds, 0.0)
 

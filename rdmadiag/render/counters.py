@@ -205,9 +205,15 @@ class Watch:
     """The same table, drawn anew at each sample; in a pipe, one table below the other."""
 
     def __init__(
-        self, host: Identity, *, show_all: bool = False, to: Console | None = None
+        self,
+        host: Identity,
+        *,
+        show_all: bool = False,
+        quiet: bool = False,
+        to: Console | None = None,
     ) -> None:
         self._host = host
+        self._quiet = quiet
         self._show_all = show_all
         self._out = to or console()
         self._live = Live(console=self._out, auto_refresh=False) if self._out.is_terminal else None
@@ -241,10 +247,12 @@ class Watch:
         if self._live:
             self._live.update(Group(*self._parts(compared)), refresh=True)
             return
-        show(compared, self._host, show_all=self._show_all, to=self._out)
+        show(compared, self._host, show_all=self._show_all, quiet=self._quiet, to=self._out)
 
     def _parts(self, compared: Compared) -> Iterator[RenderableType]:
         yield _answer(compared, self._host)
+        if self._quiet:
+            return
         for finding in compared.verdict.findings[:3]:
             line = Text(f"{finding.severity:<8}  ", STYLE[finding.severity])
             line.append(finding.rule, "bold").append(f"  {printable(finding.summary)}", "")

@@ -5,12 +5,13 @@ RDMA WARNING - mlx5_0: firmware … expected, is … | ports=2;;;0 active_ports=
 
 from typing import Final
 
-from rdmadiag.facts import Identity
+from rdmadiag.facts import Identity, Missing
 from rdmadiag.preflight.checks import counted
 from rdmadiag.preflight.verdict import Verdict
 from rdmadiag.render.answer import answer
 from rdmadiag.render.console import printable
 
+_NOT_KNOWN: Final = "U"  # "the actual value couldn't be determined"
 _WORD: Final = {"ok": "OK", "warn": "WARNING", "critical": "CRITICAL", "unknown": "UNKNOWN"}
 
 
@@ -20,10 +21,13 @@ def line(verdict: Verdict, host: Identity) -> str:
     ports = len(verdict.ports)
     active = sum(port.state == "active" for port in verdict.ports)
     safe = sum(port.safe_to_attempt_rtr for port in verdict.ports)
+    unseen = not ports and verdict.status == "unknown"
+    unread = unseen or any(isinstance(port.state, Missing) for port in verdict.ports)
+    most = "" if unseen else ports
     performance = [
-        f"ports={ports};;;0",
-        f"active_ports={active};;;0;{ports}",
-        f"rtr_ports={safe};;;0;{ports}",
+        f"ports={_NOT_KNOWN if unseen else ports};;;0",
+        f"active_ports={_NOT_KNOWN if unread else active};;;0;{most}",
+        f"rtr_ports={_NOT_KNOWN if unseen else safe};;;0;{most}",
         *(f"{word}={number};;;0" for word, number in findings.items() if word != "info"),
     ]
     if count := verdict.expectations:

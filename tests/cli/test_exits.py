@@ -107,6 +107,17 @@ def test_a_prolog_with_a_mistake_drains_no_node(argv: tuple[str, ...], rdmadiag:
     assert (outcome.code, outcome.err.count("\n")) == (0, 1)
 
 
+@pytest.mark.parametrize(
+    ("options", "code"), [(("-o", "nagios"), 3), (("-o", "nagios", "--profile", "slurm"), 0)]
+)
+def test_a_mistake_is_one_of_nagios_codes_where_its_form_is_asked_for(
+    options: tuple[str, ...], code: int, rdmadiag: Rdmadiag
+) -> None:
+    outcome = rdmadiag("preflight", "--nonsense", *options)
+    assert outcome.code == code
+    assert outcome.out.startswith("RDMA UNKNOWN - ")
+
+
 def test_a_variable_sets_the_profile_too(
     rdmadiag: Rdmadiag, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,6 +127,14 @@ def test_a_smaller_counter_that_no_port_could_have_wrapped_so_fast_was_reset():
     assert found.rise == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "event"), [("out_of_sequence", Event.RESET), ("rx_write_requests", Event.WRAPPED)]
+)
+def test_an_error_counter_far_from_its_end_was_rather_reset(name, event):
+    what = meaning(HW, name, "mlx5_core", extended=False)
+    assert difference(3_000_000_000, 10, what, 86_400.0)[0] is event
+
+
 def test_without_a_clock_a_smaller_counter_is_a_reset():
     what = Meaning(Group.OTHER, Unit.EVENTS, bits=32)
     assert difference(2**32 - 1, 0, what, Missing(Why.ABSENT))[0] is Event.RESET

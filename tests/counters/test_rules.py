@@ -217,6 +217,13 @@ def test_a_counter_that_is_there_and_refused_is_a_note(before, later):
     assert finding.remedy == ("rdmadiag counters --exclude-device mlx5_0",)
 
 
+def test_a_counter_that_is_refused_after_it_was_read_is_unknown(before, later):
+    (name, *_) = before.sets[0].values
+    refused = {name: Missing(Why.UNSUPPORTED, "EINVAL")}
+    kept = later(before.sets[0].source, {}, refused=refused)
+    assert ("counters-unreadable", "unknown") in said(kept, before)
+
+
 def test_a_source_that_was_late_is_unknown_and_nothing_else_is_made_of_it(later):
     late = replace(later(), sets=(), devices=(), failed=(Missing(Why.TIMEOUT, "counters: late"),))
     assert said(late) == [("counters-unreadable", "unknown")]

@@ -263,6 +263,7 @@ _POD: Final = {
     "properties": {
         "nodeSelector": {"type": "object", "additionalProperties": {"type": "string"}},
         "hostNetwork": {"type": "boolean"},
+        "terminationGracePeriodSeconds": {"type": "integer", "minimum": 0},
         "tolerations": {
             "type": "array",
             "items": {
@@ -287,7 +288,15 @@ _POD: Final = {
                 "additionalProperties": False,
                 "properties": {
                     "name": {"type": "string"},
-                    "hostPath": {"type": "object", "required": ["path"]},
+                    "hostPath": {
+                        "type": "object",
+                        "required": ["path"],
+                        "properties": {
+                            "path": {"type": "string"},
+                            "type": {"enum": ["Directory", "File", "CharDevice", "Socket"]},
+                        },
+                        "additionalProperties": False,
+                    },
                     "configMap": {"type": "object", "required": ["name"]},
                 },
             },

@@ -116,6 +116,14 @@ def test_a_watch_sums_up_and_keeps_the_row_of_what_stands_still_again(taken):
     assert "\x1b[1A" in text, "it is drawn anew"
 
 
+def test_a_quiet_watch_is_its_answer_alone(taken):
+    for out in (terminal(), Console(file=io.StringIO(), width=80)):
+        with Watch(HOST, quiet=True, to=out) as watch:
+            watch.show(compare(taken(60.0, lost=100), taken(50.0)))
+        assert "WARN  " in out.file.getvalue()
+        assert "COUNTER" not in out.file.getvalue()
+
+
 def test_a_watch_in_a_low_window_says_that_rows_are_cut_off(taken):
     out = terminal(height=10)
     first, second = taken(50.0), taken(60.0)

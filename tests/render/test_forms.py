@@ -3,6 +3,7 @@
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from lab.samples import infiniband_host, roce_host
-from rdmadiag.facts import Identity
+from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.ib import PhysState, PortState
 from rdmadiag.preflight.expectations.written import expectations, from_option
 from rdmadiag.preflight.judge import judge
@@ -22,6 +23,7 @@ from rdmadiag.render import github, junit, nagios, prometheus
 from rdmadiag.toml_file import parse_toml
 
 WHEN: Final = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+LATE: Final = Missing(Why.TIMEOUT, "late")
 HOST: Final = Identity("node7", "linux", "6.1.0")
 COUNTS: Final = frozenset({"warn", "unknown", "critical"})
 HEALTHY: Final = judge(infiniband_host().evidence())
@@ -62,7 +64,7 @@ NAMES = TEXTS.map(lambda text: Identity(text, "linux", "6.1.0"))
 
 LINE: Final = re.compile(
     r"RDMA (OK|WARNING|CRITICAL|UNKNOWN) - [^|\n]+ \| "
-    r"(?:[A-Za-z_]+=-?[0-9.]+(?:;[0-9.]*){0,4} ?)+\n"
+    r"(?:[A-Za-z_]+=(?:U|-?[0-9.]+)(?:;[0-9.]*){0,4} ?)+\n"
 )
 
 
@@ -83,6 +85,19 @@ def test_performance_data_is_what_there_is() -> None:
     assert figures["active_ports"] == "1"
     assert int(figures["critical"]) >= 1
     assert figures["expectations_met"] == "0"
+
+
+def test_performance_data_that_could_not_be_had_is_u() -> None:
+    """ "value" … may be "U", where the actual value could not be determined."""
+    first, second = HEALTHY.ports
+    unread = replace(first, state=Missing(Why.DENIED), safe_to_attempt_rtr=False)
+    line = nagios.line(replace(HEALTHY, ports=(unread, second)), HOST)
+    assert LINE.fullmatch(line)
+    assert "ports=2;;;0 active_ports=U;;;0;2 " in line
+    blind = replace(
+        infiniband_host().evidence(), **dict.fromkeys(("sysfs", "nldev", "verbs"), LATE)
+    )
+    assert " | ports=U;;;0 active_ports=U;;;0; rtr_ports=U;;;0; " in nagios.line(judge(blind), HOST)
 
 
 @given(VERDICTS, NAMES)

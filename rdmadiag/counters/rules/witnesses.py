@@ -291,7 +291,10 @@ def _in_order(values: tuple[dict[str, int], ...], name: str) -> bool:
     remedy=("rdmadiag counters --exclude-device DEVICE",),
 )
 def counters_unreadable(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
-    """One finding a source that failed, and one a device; what is not offered is a note."""
+    """One finding a source that failed, and one a device; what is not offered is a note.
+
+    What the first sample could read was offered: it is unknown since.
+    """
     for missing in case.after.failed:
         recorded = missing.why is Why.NOT_COLLECTED
         yield speaker.finding(
@@ -302,18 +305,25 @@ def counters_unreadable(speaker: Speaker, case: CounterCase) -> Iterator[Finding
             ),
         )
     devices: dict[str, list[tuple[str, Missing]]] = {}
+    earlier = {each.key: each.values for each in case.before.sets} if case.before else {}
+    lost: set[str] = set()
     for each in case.after.sets:
         rows = devices.setdefault(each.device, [])
         if isinstance(each.values, Missing) and each.source is not CounterSource.PAUSE:
             rows.append((f"{each.place} {each.source}", each.values))
-        rows += [
-            (subject(each.source, each.device, each.port, each.netdev, name), why)
-            for name, why in each.refused.items()
-        ]
+        before = earlier.get(each.key, {})
+        for name, why in each.refused.items():
+            what = subject(each.source, each.device, each.port, each.netdev, name)
+            rows.append((what, why))
+            if not isinstance(before, Missing) and name in before:
+                lost.add(what)
     for device, rows in devices.items():
-        failed = [(what, why) for what, why in rows if why.why not in _PLAIN]
-        refused = [(what, why) for what, why in rows if why.why is Why.UNSUPPORTED and "/" in what]
-        refused = [row for row in refused if row[0].startswith("/sys/")]
+        failed = [(what, why) for what, why in rows if why.why not in _PLAIN or what in lost]
+        refused = [
+            (what, why)
+            for what, why in rows
+            if why.why is Why.UNSUPPORTED and what.startswith("/sys/") and what not in lost
+        ]
         for chosen, severity in ((failed, Severity.UNKNOWN), (refused, Severity.INFO)):
             if chosen:
                 yield speaker.finding(
