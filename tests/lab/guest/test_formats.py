@@ -56,7 +56,7 @@ class TestHealthy:
             ("expect", ["expect"]),
             ("explain wc 12", ["explain"]),
             ("explain --log JOB", ["explain-log"]),
-            ("pingpong", ["error"]),
+            ("pingpong", ["pingpong"]),
             ("pingpong --allow-rtr", ["pingpong"]),
             ("samples", ["samples"]),
             ("gids --nonsense", ["error"]),
