@@ -1,6 +1,7 @@
 """A sample that was saved: read back, and refused where a difference would be false."""
 
 import json
+import time
 from datetime import datetime
 from typing import Any, Final
 
@@ -8,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rdmadiag.facts import Identity, Missing
 from rdmadiag.facts.counters import CounterFacts
+from rdmadiag.given_file import WAIT, read_given
 
 MOST_BYTES: Final = 256 * 1024 * 1024
 
@@ -53,10 +55,9 @@ def read_saved(path: str) -> Saved:
 
 def _document(path: str) -> dict[str, Any]:
     try:
-        with open(path, "rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise BaselineError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+        content = read_given(path, MOST_BYTES, time.monotonic() + WAIT)
+    except OSError as error:
+        raise BaselineError(f"{path}: {error.strerror}") from error
     if len(content) > MOST_BYTES:
         raise BaselineError(f"{path}: longer than {MOST_BYTES // 1024**2} MiB")
     lines = content.strip().splitlines()
