@@ -188,6 +188,8 @@ def _expectations(path: str | None, options: "dict[str, Any]") -> "Expectations 
     try:
         if path is not None:
             found = expectations(read_toml(path))
+            if not found.expected:  # a file that was cut short would be met by every host
+                raise Refused(f"{path}: expects nothing of a host: no key in [host] or [device]")
     except TomlFileError as error:
         raise Refused(str(error)) from error
     for key, value in given.items():

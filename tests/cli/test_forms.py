@@ -170,6 +170,18 @@ def test_the_simple_case_needs_no_file(rdmadiag: Rdmadiag) -> None:
     assert bad.err.startswith("rdmadiag: --expect-rate 'fast': expected a text such as")
 
 
+@pytest.mark.parametrize(
+    "text", ["", "# cut short\n", "[host]\n", "[thresholds]\nlink_downed = 1\n"]
+)
+def test_a_file_that_expects_nothing_is_not_met_by_every_host(
+    text: str, rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
+    (tmp_path / "x.toml").write_text(text)
+    refused = rdmadiag("preflight", *SAMPLE, "--expect", str(tmp_path / "x.toml"))
+    assert (refused.code, refused.out) == (64, "")
+    assert "x.toml: expects nothing of a host" in refused.err
+
+
 def test_of_10_mb_of_expectations_nothing_is_made(rdmadiag: Rdmadiag, tmp_path: Path) -> None:
     (tmp_path / "big.toml").write_bytes(b"#" * (10 << 20))
     refused = rdmadiag("preflight", *SAMPLE, "--expect", str(tmp_path / "big.toml"), "--json")

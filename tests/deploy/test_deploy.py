@@ -158,7 +158,7 @@ def metrics() -> set[str]:
     """Every name that the textfile of a host with all there is has."""
     host = roce_host().evidence()
     file = parse_toml(b'[device."mlx5_*"]\ngid_index = 3\n', "x")
-    verdict = judge(host, (), expectations(file))
+    verdict = judge(host, expectations=expectations(file))
     found = prometheus.text(verdict, devices(host), datetime.now(UTC))
     return set(re.findall(r"^# TYPE (\S+)", found, re.MULTILINE))
 

@@ -3,6 +3,7 @@
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -27,8 +28,7 @@ COUNTS: Final = frozenset({"warn", "unknown", "critical"})
 HEALTHY: Final = judge(infiniband_host().evidence())
 DOWN: Final = judge(
     infiniband_host().with_port(state=PortState.DOWN, phys=PhysState.POLLING).evidence(),
-    (),
-    from_option("devices", 3, "--expect-devices"),
+    expectations=from_option("devices", 3, "--expect-devices"),
 )
 
 TEXTS = st.text(max_size=30) | st.sampled_from(
@@ -38,7 +38,7 @@ FINDINGS = st.builds(
     Finding,
     rule=st.sampled_from(["link-not-up", "expected-rate"]),
     severity=st.sampled_from(Severity),
-    device=st.none() | TEXTS,
+    device=st.none() | TEXTS.filter(bool),
     port=st.none() | st.integers(1, 255),
     summary=TEXTS,
     evidence=st.tuples(st.builds(Proof, st.just("sysfs"), TEXTS, TEXTS)),
@@ -139,7 +139,7 @@ def test_a_finding_is_a_check_that_is_not_zero() -> None:
 def test_a_route_gid_that_moved_is_a_drift(index: str, drift: float) -> None:
     file = parse_toml(f'[device."mlx5_*"]\ngid_index = {index}\n'.encode(), "x")
     host = roce_host().evidence()
-    text = prometheus.text(judge(host, (), expectations(file)), devices(host), WHEN)
+    text = prometheus.text(judge(host, expectations=expectations(file)), devices(host), WHEN)
     labels = {"device": "mlx5_0", "port": "1"}
     assert families(text)["rdmadiag_gid_index_drift"] == [(labels, drift)]
 
@@ -155,6 +155,14 @@ def test_no_text_breaks_the_exposition(verdict: Verdict) -> None:
     # The textfile collector refuses two samples with the same labels.
     every = [tuple(sorted(labels.items())) for labels, _ in found["rdmadiag_check_status"]]
     assert len(every) == len(set(every))
+
+
+def test_a_label_is_one_line_of_text() -> None:
+    odd = replace(infiniband_host().devices[0], name="mlx\r5")
+    views = devices(infiniband_host().change(devices=(odd,)).evidence())
+    text = prometheus.text(HEALTHY, views, WHEN)
+    assert 'device="mlx\\\\r5"' in text
+    assert "\r" not in text
 
 
 # --- junit: the elements and attributes of Jenkins' and GitLab's schema -----------------------
