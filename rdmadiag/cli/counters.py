@@ -87,7 +87,7 @@ def command(
 
     judge = partial(compare, thresholds=limits, steady=show_all)
     pause = INTERVAL if interval is None else interval
-    if since:
+    if since is not None:
         compared = _since(sampler, since, reading.identity, judge)
     elif reading.identity.recorded or not pause:
         compared = (judge(sampler.first()) for _ in range(1))
@@ -116,7 +116,7 @@ def _check(
     """Options that exclude each other."""
     if reading.identity.recorded and (watch or interval):
         raise click.UsageError("a record is one sample: compare it with --since, not over time")
-    if since and (watch or interval is not None):
+    if since is not None and (watch or interval is not None):
         raise click.UsageError("--since compares one sample: without --watch and --interval")
     if count and not watch:
         raise click.UsageError("--count is for --watch")

@@ -160,7 +160,7 @@ def _source(
     snapshot: str | None, sample: str | None, read_json: "Callable[[str], Report | Saved]"
 ) -> "Host | Report | Saved":
     """A host, or what `read_json` makes of a .json file that --from names."""
-    if not snapshot or sample or not snapshot.endswith(".json"):
+    if snapshot is None or sample is not None or not snapshot.endswith(".json"):
         return host_of(snapshot, sample)
     return read_json(snapshot)
 
@@ -193,22 +193,24 @@ def saved(path: str) -> "Saved":
 
 def host_of(snapshot: str | None, sample: str | None) -> Host:
     """The live host, or the recorded one that was asked for."""
-    if snapshot and sample:
+    if snapshot is not None and sample is not None:
         raise click.UsageError("--from and --sample exclude each other")
-    if not (snapshot or sample):
+    if snapshot is None and sample is None:
         return LiveHost()
+    if snapshot == "":  # --from "$RECORD" without one must not be about this host
+        raise Refused("--from: names no record")
     from rdmadiag.snapshot.replay import open_snapshot
     from rdmadiag.snapshot.tree import SnapshotError
 
     try:
-        if sample:
+        if sample is not None:
             from rdmadiag.samples import NoSuchSample, folder
 
             try:
                 return open_snapshot(folder(sample))
             except NoSuchSample as error:
                 raise Refused(str(error)) from error
-        assert snapshot
+        assert snapshot is not None
         return open_snapshot(snapshot)
     except SnapshotError as error:
         raise Refused(str(error)) from error

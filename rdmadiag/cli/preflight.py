@@ -131,7 +131,7 @@ def command(
     from rdmadiag.cli.environment import with_environment
     from rdmadiag.cli.stacks import chosen_stacks
 
-    if output:
+    if output is not None:
         from rdmadiag.cli.output_file import check_output
 
         check_output(output)
@@ -146,7 +146,7 @@ def command(
         # prometheus_client alone takes as long as all rules.
         meanwhile=functools.partial(importlib.import_module, _RENDERERS[form]),
     )
-    if env_from:
+    if env_from is not None:
         evidence = with_environment(evidence, env_from)
     try:
         verdict = judge(evidence, wanted, stacks, expectations)
