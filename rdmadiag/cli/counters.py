@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
+from click.core import ParameterSource
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
@@ -80,6 +81,10 @@ def command(
     Exits 0 ok, 1 warn, 2 critical, 3 unknown (also: no RDMA device); of --watch, the worst.
     """
     limits = thresholds(threshold, expect)
+    if reading.identity.recorded or since is not None:
+        # What the configuration file says of comparisons over time is not of this one.
+        interval = None if _of_the_file("interval") else interval
+        watch, count = watch and not _of_the_file("watch"), None if _of_the_file("count") else count
     _check(reading, interval, since, count, watch=watch)
     wanted = _wanted(reading.devices, exclude_device)
     sampler = _sampler(reading, wanted)
@@ -108,6 +113,11 @@ def command(
             if not watch:
                 raise
     return worst
+
+
+def _of_the_file(option: str) -> bool:
+    source = click.get_current_context().get_parameter_source(option)
+    return source is ParameterSource.DEFAULT_MAP
 
 
 def _check(

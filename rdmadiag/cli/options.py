@@ -7,6 +7,7 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from rdmadiag.cli.exits import Refused
 from rdmadiag.facts import Identity, Missing, Why
@@ -130,6 +131,17 @@ def _reading(
         **rest: Any,
     ) -> Any:
         deadline = time.monotonic() + timeout
+        # Of two that exclude each other, the one from nearer the command line stays.
+        if as_json and nearer("format", "as_json"):
+            as_json = False
+        if quiet and nearer("verbose", "quiet"):
+            quiet = False
+        elif verbose and nearer("quiet", "verbose"):
+            verbose = False
+        if snapshot is not None and nearer("sample", "snapshot"):
+            snapshot = None
+        elif sample is not None and nearer("snapshot", "sample"):
+            sample = None
         if quiet and verbose:
             raise click.UsageError("--quiet and --verbose exclude each other")
         chosen = Reading(
@@ -146,6 +158,21 @@ def _reading(
     for option in reversed((*_HOST_OPTIONS, format_option(formats), *_FORM_OPTIONS)):
         command = option(command)
     return command  # type: ignore[return-value]  # click's decorators keep the callable
+
+
+_NEARNESS: Final = (
+    ParameterSource.COMMANDLINE,
+    ParameterSource.ENVIRONMENT,
+    ParameterSource.DEFAULT_MAP,  # the configuration file
+    ParameterSource.DEFAULT,
+)
+
+
+def nearer(option: str, other: str) -> bool:
+    """Whether `option` was given, and nearer the command line than `other` was."""
+    sources = map(click.get_current_context().get_parameter_source, (option, other))
+    first, second = (_NEARNESS.index(each or ParameterSource.DEFAULT) for each in sources)
+    return first < second
 
 
 def _is_report(source: "Host | Report | Saved") -> "TypeIs[Report]":

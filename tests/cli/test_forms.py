@@ -118,13 +118,29 @@ def test_a_full_disk_leaves_the_old_file_and_no_other(
     assert [path.name for path in tmp_path.iterdir()] == ["a.prom"]
 
 
-@pytest.mark.parametrize("path", ["/dev/null", "/nowhere/x", "/", ""])
-def test_what_cannot_be_replaced_is_refused_before_any_work(path: str, rdmadiag: Rdmadiag) -> None:
-    refused = rdmadiag("preflight", "--output", path, *SAMPLE) if path else None
-    if refused:
-        assert (refused.code, refused.out) == (64, "")
-        assert refused.err.startswith(f"rdmadiag: --output {path}: ")
+@pytest.mark.parametrize("path", ["/dev/null", "/nowhere/x", "/", "/dev/null/x", "/" + "x" * 300])
+@pytest.mark.parametrize("command", ["preflight", "expect"])
+def test_what_cannot_be_replaced_is_refused_before_any_work(
+    command: str, path: str, rdmadiag: Rdmadiag
+) -> None:
+    refused = rdmadiag(command, "--output", path, *SAMPLE)
+    assert (refused.code, refused.out) == (64, "")
+    assert refused.err.startswith(f"rdmadiag: --output {path}: ")
     assert not Path("/dev/null").is_file()
+
+
+@pytest.mark.parametrize("command", ["preflight", "expect"])
+def test_a_variable_that_is_empty_does_not_make_stdout_of_the_file(
+    command: str, rdmadiag: Rdmadiag
+) -> None:
+    refused = rdmadiag(command, "--output", "", *SAMPLE)
+    assert refused == (64, "", "rdmadiag: --output: names no file\n")
+
+
+def test_a_link_to_itself_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(Refused, match="Too many levels"):
+        check_output(str(tmp_path / "loop"))
 
 
 def test_a_folder_that_is_closed_is_refused(tmp_path: Path) -> None:
