@@ -110,6 +110,11 @@ def test_the_greatest_count_of_64_bits_is_one(before, save):
     assert read_saved(save(text(replace(before, sets=sets)))).sample.sets == sets
 
 
+def test_a_file_that_is_too_long_is_refused_with_what_to_do(save):
+    with pytest.raises(BaselineError, match=r"longer than 16 MiB; .* tail -n 1"):
+        read_saved(save("[" + "[]," * 6_000_000))
+
+
 def test_a_file_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(BaselineError, match="No such file"):
         read_saved(str(tmp_path / "none.json"))
