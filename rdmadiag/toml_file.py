@@ -9,10 +9,13 @@ a text that tomllib has accepted, so it needs to tell apart only what delimits k
 """
 
 import re
+import time
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
+
+from rdmadiag.given_file import WAIT, read_given
 
 LIMIT: Final = 256 * 1024  # bytes; a table for each of 64 adapters is 40 KiB
 
@@ -72,11 +75,9 @@ def quoted(text: str) -> str:
 def read_toml(path: str) -> TomlFile:
     """The file's values and lines; raises TomlFileError for whatever is wrong with it."""
     try:
-        with open(path, "rb") as file:
-            content = file.read(LIMIT + 1)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise TomlFileError(f"{path}: {reason}") from error
+        content = read_given(path, LIMIT, time.monotonic() + WAIT)
+    except OSError as error:
+        raise TomlFileError(f"{path}: {error.strerror}") from error
     return parse_toml(content, path)
 
 
@@ -100,9 +101,33 @@ def parse_toml(content: bytes, name: str) -> TomlFile:
         raise TomlFileError(_located(str(error), name, text)) from error
     except RecursionError as error:
         raise TomlFileError(f"{name}: is nested too deeply") from error
-    except ValueError as error:  # a number of more digits than Python converts
-        raise TomlFileError(f"{name}: {error}") from error
-    return TomlFile(name, values, lines)
+    except ValueError as error:  # more digits than Python converts
+        raise TomlFileError(f"{name}:{_line_of_digits(text)}: {_TOO_LARGE}") from error
+    file = TomlFile(name, values, lines)
+    _require_64_bits(file)
+    return file
+
+
+_TOO_LARGE: Final = "a number of more than 64 bits"
+_DIGITS: Final = re.compile(r"[0-9_]{4000}")  # sys.get_int_max_str_digits() is 4300
+
+
+def _line_of_digits(text: str) -> int:
+    found = _DIGITS.search(text)
+    return text.count("\n", 0, found.start() if found else 0) + 1
+
+
+def _require_64_bits(file: TomlFile) -> None:
+    """As TOML has it; in hexadecimal digits tomllib takes numbers that str() does not."""
+    left: list[tuple[Path, Any]] = [((), file.values)]
+    while left:
+        path, value = left.pop()
+        if isinstance(value, dict):
+            left += [((*path, name), each) for name, each in value.items()]
+        elif isinstance(value, list):
+            left += [((*path, number), each) for number, each in enumerate(value)]
+        elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+            file.refuse(path, _TOO_LARGE)
 
 
 _AT: Final = re.compile(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", re.DOTALL)

@@ -1,6 +1,7 @@
 """TOML files: every key has its line, and whatever is wrong is one line that names it."""
 
 import contextlib
+import os
 import time
 import tomllib
 from collections.abc import Iterator
@@ -154,7 +155,10 @@ def test_any_content_is_read_or_refused_by_name(content: bytes) -> None:
         pytest.param(b"a = 1\na = 2\n", "x.toml:2: Cannot overwrite a value", id="a key twice"),
         pytest.param(b"\n" + b"[" * 9000, "x.toml:2: the line has more than", id="a long line"),
         pytest.param(b"a = " + b"[\n" * 9000, "x.toml: is nested too deeply", id="deep arrays"),
-        pytest.param(b"a = " + b"9" * 5000, "x.toml: ", id="five thousand digits"),
+        pytest.param(b"a = " + b"9" * 5000, "x.toml:1: a number of", id="five thousand digits"),
+        pytest.param(
+            b"[t]\nn = [1, 0x" + b"f" * 5000 + b"]", 'x.toml:2: t.n."1": a number', id="and in hex"
+        ),
         pytest.param(b"x" * (10 << 20), "x.toml: has more than 256 KiB", id="10 MB"),
     ],
 )
@@ -195,9 +199,11 @@ def test_a_file_that_is_not_there_or_is_a_folder(tmp_path: Path) -> None:
             read_toml(str(path))
 
 
-def test_endless_files_are_not_read_to_their_end() -> None:
-    with pytest.raises(TomlFileError, match="has more than"):
-        read_toml("/dev/zero")
+def test_endless_files_and_pipes_without_a_writer_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in ("/dev/zero", str(tmp_path / "pipe")):
+        with pytest.raises(TomlFileError, match="pipe"):
+            read_toml(path)
 
 
 def test_lines_that_end_as_on_windows_count_once(tmp_path: Path) -> None:

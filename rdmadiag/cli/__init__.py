@@ -124,8 +124,12 @@ class _Run:
 def run(argv: Sequence[str]) -> int:
     """The exit code of a command line; prints what there is to print."""
     debug = "--debug" in argv or bool(os.environ.get("RDMADIAG_DEBUG"))
-    if sys.stdout is None:  # started with a closed stdout: a document for nobody
+    # Started with a closed stdout: a document for nobody. Each takes the lowest number that is
+    # free, which is its own.
+    if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the end
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the end
     started = _Run(tuple(argv))
     try:
         code = rdmadiag.main(list(argv), prog_name="rdmadiag", standalone_mode=False, obj=started)
@@ -151,6 +155,10 @@ def _failed(started: _Run, told: str, code: int) -> int:
     """One line on stderr, and on stdout what the reader of the form asked for can read."""
     from rdmadiag.cli.asked import asked
 
+    if not told.isprintable():  # a name with a line's end in it, or bytes that are not UTF-8
+        from rdmadiag.render.console import printable
+
+        told = printable(told)
     with suppress(OSError, ValueError):
         click.echo(f"rdmadiag: {told}", err=True)
     wanted = asked(started.argv, os.environ, started.defaults, started.command)

@@ -31,11 +31,15 @@ def asked(
     own = defaults.get(command, {})
     name = _last(argv, _PROFILE) or environment.get(f"{prefix}PROFILE") or own.get("profile") or ""
     profile = PROFILES.get(str(name), PLAIN)
-    form = _last(argv, _FORMS) or environment.get(f"{prefix}FORMAT") or own.get("format")
     variable = environment.get(f"{prefix}JSON", "").lower()
-    if "--json" in argv or variable in _TRUE or own.get("as_json"):
-        form = "json"
-    return Asked(str(form or profile.form), profile)
+    for as_json, form in (
+        ("--json" in argv, _last(argv, _FORMS)),
+        (variable in _TRUE, environment.get(f"{prefix}FORMAT")),
+        (own.get("as_json"), own.get("format")),
+    ):
+        if as_json or form:
+            return Asked("json" if as_json else str(form), profile)
+    return Asked(profile.form, profile)
 
 
 def _last(argv: Sequence[str], names: Sequence[str]) -> str | None:

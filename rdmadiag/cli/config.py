@@ -11,7 +11,7 @@ command runs.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -69,6 +69,8 @@ def defaults(file: "TomlFile", command: click.Command, name: str) -> dict[str, A
     found: dict[str, Any] = {}
     context = click.Context(command, info_name=name, auto_envvar_prefix=None)
     try:
+        _require_once(file, (), file.values)
+        _require_once(file, (name,), file.values.get(name, {}))
         for key, value in file.values.items():
             if not isinstance(value, dict) and (option := options.get(key.replace("_", "-"))):
                 found[str(option.name)] = _value(file, (key,), option, value, context)
@@ -85,6 +87,15 @@ def defaults(file: "TomlFile", command: click.Command, name: str) -> dict[str, A
     return found
 
 
+def _require_once(file: "TomlFile", path: tuple[str, ...], table: Mapping[str, Any]) -> None:
+    """fail-on and fail_on are the same key."""
+    seen: dict[str, str] = {}
+    for key in table:
+        first = seen.setdefault(key.replace("_", "-"), key)
+        if first != key:
+            file.refuse((*path, key), f"is there already, as {first}")
+
+
 def _value(
     file: "TomlFile",
     path: tuple[str, ...],
@@ -96,6 +107,8 @@ def _value(
     kind = _kind(option)
     if not kind.fits(value):
         file.refuse(path, f"expected {kind.what}")
+    if any("\0" in each for each in _texts(value)):
+        file.refuse(path, "holds a NUL, as no path and no name can")
     try:
         kept = option.type_cast_value(context, value)
         if option.callback:
@@ -103,6 +116,12 @@ def _value(
     except click.UsageError as error:
         file.refuse(path, error.message.rstrip("."))
     return value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    for each in value if isinstance(value, list) else [value]:
+        if isinstance(each, str):
+            yield each
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
+from click.core import ParameterSource
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
@@ -80,6 +81,10 @@ def command(
     Exits 0 ok, 1 warn, 2 critical, 3 unknown (also: no RDMA device); of --watch, the worst.
     """
     limits = thresholds(threshold, expect)
+    if reading.identity.recorded or since is not None:
+        # What the configuration file says of comparisons over time is not of this one.
+        interval = None if _of_the_file("interval") else interval
+        watch, count = watch and not _of_the_file("watch"), None if _of_the_file("count") else count
     _check(reading, interval, since, count, watch=watch)
     wanted = _wanted(reading.devices, exclude_device)
     sampler = _sampler(reading, wanted)
@@ -87,7 +92,7 @@ def command(
 
     judge = partial(compare, thresholds=limits, steady=show_all)
     pause = INTERVAL if interval is None else interval
-    if since:
+    if since is not None:
         compared = _since(sampler, since, reading.identity, judge)
     elif reading.identity.recorded or not pause:
         compared = (judge(sampler.first()) for _ in range(1))
@@ -110,13 +115,18 @@ def command(
     return worst
 
 
+def _of_the_file(option: str) -> bool:
+    source = click.get_current_context().get_parameter_source(option)
+    return source is ParameterSource.DEFAULT_MAP
+
+
 def _check(
     reading: Reading, interval: float | None, since: str | None, count: int | None, *, watch: bool
 ) -> None:
     """Options that exclude each other."""
     if reading.identity.recorded and (watch or interval):
         raise click.UsageError("a record is one sample: compare it with --since, not over time")
-    if since and (watch or interval is not None):
+    if since is not None and (watch or interval is not None):
         raise click.UsageError("--since compares one sample: without --watch and --interval")
     if count and not watch:
         raise click.UsageError("--count is for --watch")

@@ -31,7 +31,7 @@ def command(reading: Reading, output: str | None) -> int:
     from rdmadiag.preflight.reconcile import devices
     from rdmadiag.preflight.select import NoSuchDevice, select
 
-    if output:
+    if output is not None:
         from rdmadiag.cli.output_file import check_output
 
         check_output(output)

@@ -7,6 +7,7 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from rdmadiag.cli.exits import Refused
 from rdmadiag.facts import Identity, Missing, Why
@@ -130,6 +131,17 @@ def _reading(
         **rest: Any,
     ) -> Any:
         deadline = time.monotonic() + timeout
+        # Of two that exclude each other, the one from nearer the command line stays.
+        if as_json and nearer("format", "as_json"):
+            as_json = False
+        if quiet and nearer("verbose", "quiet"):
+            quiet = False
+        elif verbose and nearer("quiet", "verbose"):
+            verbose = False
+        if snapshot is not None and nearer("sample", "snapshot"):
+            snapshot = None
+        elif sample is not None and nearer("snapshot", "sample"):
+            sample = None
         if quiet and verbose:
             raise click.UsageError("--quiet and --verbose exclude each other")
         chosen = Reading(
@@ -148,6 +160,21 @@ def _reading(
     return command  # type: ignore[return-value]  # click's decorators keep the callable
 
 
+_NEARNESS: Final = (
+    ParameterSource.COMMANDLINE,
+    ParameterSource.ENVIRONMENT,
+    ParameterSource.DEFAULT_MAP,  # the configuration file
+    ParameterSource.DEFAULT,
+)
+
+
+def nearer(option: str, other: str) -> bool:
+    """Whether `option` was given, and nearer the command line than `other` was."""
+    sources = map(click.get_current_context().get_parameter_source, (option, other))
+    first, second = (_NEARNESS.index(each or ParameterSource.DEFAULT) for each in sources)
+    return first < second
+
+
 def _is_report(source: "Host | Report | Saved") -> "TypeIs[Report]":
     return hasattr(source, "evidence")
 
@@ -160,7 +187,7 @@ def _source(
     snapshot: str | None, sample: str | None, read_json: "Callable[[str], Report | Saved]"
 ) -> "Host | Report | Saved":
     """A host, or what `read_json` makes of a .json file that --from names."""
-    if not snapshot or sample or not snapshot.endswith(".json"):
+    if snapshot is None or sample is not None or not snapshot.endswith(".json"):
         return host_of(snapshot, sample)
     return read_json(snapshot)
 
@@ -193,22 +220,24 @@ def saved(path: str) -> "Saved":
 
 def host_of(snapshot: str | None, sample: str | None) -> Host:
     """The live host, or the recorded one that was asked for."""
-    if snapshot and sample:
+    if snapshot is not None and sample is not None:
         raise click.UsageError("--from and --sample exclude each other")
-    if not (snapshot or sample):
+    if snapshot is None and sample is None:
         return LiveHost()
+    if snapshot == "":  # --from "$RECORD" without one must not be about this host
+        raise Refused("--from: names no record")
     from rdmadiag.snapshot.replay import open_snapshot
     from rdmadiag.snapshot.tree import SnapshotError
 
     try:
-        if sample:
+        if sample is not None:
             from rdmadiag.samples import NoSuchSample, folder
 
             try:
                 return open_snapshot(folder(sample))
             except NoSuchSample as error:
                 raise Refused(str(error)) from error
-        assert snapshot
+        assert snapshot is not None
         return open_snapshot(snapshot)
     except SnapshotError as error:
         raise Refused(str(error)) from error

@@ -16,13 +16,19 @@ _DESCRIPTORS: Final = ("/dev/std", "/dev/fd/", "/proc/")
 
 def check_output(path: str) -> None:
     """Refuses what could not be written to, before any work is done."""
+    if not path:
+        raise Refused("--output: names no file")
     if os.path.abspath(path).startswith(_DESCRIPTORS):  # a log that is open would be replaced
         raise Refused(f"--output {path}: is what is open already; stdout needs no --output")
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
-    with suppress(FileNotFoundError):
+    try:
         if not stat.S_ISREG(os.stat(target).st_mode):
             raise Refused(f"--output {path}: is there, and is no regular file")
+    except FileNotFoundError:
+        pass
+    except OSError as error:  # a link to itself, a name that is too long
+        raise Refused(f"--output {path}: {error.strerror}") from error
     if not os.path.isdir(folder):
         raise Refused(f"--output {path}: there is no folder {folder}")
     if not os.access(folder, os.W_OK | os.X_OK):

@@ -131,7 +131,7 @@ def command(
     from rdmadiag.cli.environment import with_environment
     from rdmadiag.cli.stacks import chosen_stacks
 
-    if output:
+    if output is not None:
         from rdmadiag.cli.output_file import check_output
 
         check_output(output)
@@ -146,7 +146,7 @@ def command(
         # prometheus_client alone takes as long as all rules.
         meanwhile=functools.partial(importlib.import_module, _RENDERERS[form]),
     )
-    if env_from:
+    if env_from is not None:
         evidence = with_environment(evidence, env_from)
     try:
         verdict = judge(evidence, wanted, stacks, expectations)
@@ -188,6 +188,8 @@ def _expectations(path: str | None, options: "dict[str, Any]") -> "Expectations 
     try:
         if path is not None:
             found = expectations(read_toml(path))
+            if not found.expected:  # a file that was cut short would be met by every host
+                raise Refused(f"{path}: expects nothing of a host: no key in [host] or [device]")
     except TomlFileError as error:
         raise Refused(str(error)) from error
     for key, value in given.items():

@@ -43,7 +43,7 @@ def code_of(status: str, fail_on: str, exit_zero: bool) -> int:
 
 def thresholds(texts: Sequence[str], path: str | None = None) -> Thresholds:
     """The default ones with those of an expectations file, and with those of --threshold."""
-    limits = DEFAULT.change(_expected(path).items()) if path else DEFAULT
+    limits = DEFAULT.change(_expected(path).items()) if path is not None else DEFAULT
     try:
         return limits.change(_pair(text) for text in texts)
     except NoThreshold as error:

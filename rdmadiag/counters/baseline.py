@@ -1,6 +1,8 @@
 """A sample that was saved: read back, and refused where a difference would be false."""
 
 import json
+import time
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
@@ -8,8 +10,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rdmadiag.facts import Identity, Missing
 from rdmadiag.facts.counters import CounterFacts
+from rdmadiag.given_file import WAIT, read_given
 
-MOST_BYTES: Final = 256 * 1024 * 1024
+MOST_BYTES: Final = 16 * 1024 * 1024  # of 64 adapters with --all some 5 MiB
 
 
 class BaselineError(Exception):
@@ -42,23 +45,54 @@ def read_saved(path: str) -> Saved:
     if not isinstance(version, str) or version.partition(".")[0] != "1":
         raise BaselineError(f"{path}: schema version {version!r:.40} is not 1.x")
     try:
-        return Saved.model_validate(document)
+        saved = Saved.model_validate(document)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(step) for step in first["loc"])
         raise BaselineError(
             f"{path}: no sample of counters --json: {first['msg']} at {where}"
         ) from None
+    for problem in _problems(saved.sample):
+        raise BaselineError(f"{path}: no sample of counters --json: {problem}")
+    return saved
+
+
+def _problems(sample: CounterFacts) -> Iterator[str]:
+    """What no host says: a difference with it would be false."""
+    if not _is_time(sample.seconds):
+        yield f"{sample.seconds} at sample.seconds is no time"
+    keys = set()
+    for number, each in enumerate(sample.sets):
+        at = f"sample.sets.{number}"
+        if each.key in keys:
+            yield f"{at} is there twice"
+        keys.add(each.key)
+        if not _is_time(each.seconds):
+            yield f"{each.seconds} at {at}.seconds is no time"
+        for name, value in ({} if isinstance(each.values, Missing) else each.values).items():
+            if not 0 <= value < 2**64:
+                yield f"{at}.values.{name} is no count of 64 bits"
+        if each.lifespan_ms is not None and not 0 <= each.lifespan_ms < 2**64:
+            yield f"{at}.lifespan_ms is no time"
+
+
+def _is_time(seconds: float | Missing) -> bool:
+    return isinstance(seconds, Missing) or 0 <= seconds < _MOST_SECONDS
+
+
+_MOST_SECONDS: Final = 1e10  # three hundred years
 
 
 def _document(path: str) -> dict[str, Any]:
     try:
-        with open(path, "rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise BaselineError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+        content = read_given(path, MOST_BYTES, time.monotonic() + WAIT)
+    except OSError as error:
+        raise BaselineError(f"{path}: {error.strerror}") from error
     if len(content) > MOST_BYTES:
-        raise BaselineError(f"{path}: longer than {MOST_BYTES // 1024**2} MiB")
+        raise BaselineError(
+            f"{path}: longer than {MOST_BYTES // 1024**2} MiB; of a watch, the last line is "
+            "enough: tail -n 1"
+        )
     lines = content.strip().splitlines()
     for text in (content, lines[-1] if lines else b""):  # one document, or one on each line
         try:

@@ -34,7 +34,8 @@ def write(
     stream = out or sys.stdout
     # Not json.dump, which encodes piece by piece in Python: ten times slower.
     text = json.dumps(document(parts, generated_at), ensure_ascii=False, separators=(",", ":"))
-    stream.write(f"{text}\n")
+    # Half a surrogate pair, which a saved document may hold, stays the escape that it was there.
+    stream.write(f"{text.encode('utf-8', 'backslashreplace').decode()}\n")
 
 
 @cache

@@ -9,7 +9,7 @@ from rdmadiag.facts import Identity
 from rdmadiag.preflight.safety import CAVEAT, REASON_TEXT
 from rdmadiag.preflight.verdict import ExpectationCount, PortVerdict, Verdict
 from rdmadiag.render.answer import answer
-from rdmadiag.render.console import console, counted, say, shown, word
+from rdmadiag.render.console import console, counted, printable, say, shown, word
 from rdmadiag.render.findings import show_findings, whose
 
 
@@ -61,7 +61,7 @@ def _ports(ports: tuple[PortVerdict, ...]) -> Padding:
         route = "-" if port.route_gid_index is None else f"{port.route_gid_index}  {port.route_gid}"
         verdict = Text("permitted", "green") if port.safe_to_attempt_rtr else Text("no", "red")
         table.add_row(
-            f"{port.device}/{port.port}",
+            printable(f"{port.device}/{port.port}"),
             shown(port.link_layer, "?"),
             shown(port.state, "?"),
             route,
@@ -79,4 +79,4 @@ def _reasons(out: Console, ports: tuple[PortVerdict, ...]) -> None:
                 f"{port.device}/{port.port}"
             )
     for text, names in held.items():
-        say(out, f"no RTR on {', '.join(names)}: {text}")
+        say(out, f"no RTR on {printable(', '.join(names))}: {text}")

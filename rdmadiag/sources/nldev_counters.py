@@ -38,7 +38,7 @@ def parse_device_indexes(reply: bytes) -> dict[str, int] | Missing:
                 continue
             found = dict(netlink.attributes(netlink.body(reply, message)))
             name, index = netlink.text(found.get(_NAME)), netlink.number(found.get(_INDEX))
-            if name and index is not None:
+            if name and index is not None and index < 2**32:  # u32, whatever its length says
                 indexes[name] = index
     except ValueError as error:
         return Missing(Why.MALFORMED, str(error))

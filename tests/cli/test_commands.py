@@ -358,6 +358,37 @@ def test_a_closed_pipe_ends_quietly_and_keeps_the_commands_code(form: str) -> No
         assert (done.stdout.decode().strip(), done.stderr) == (code, b"")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux alone has /dev/full")
+@pytest.mark.parametrize(
+    ("form", "code"), [("text", 64), ("json", 64), ("nagios", 3), ("prometheus", 64)]
+)
+def test_a_full_disk_behind_stdout_is_one_line(form: str, code: int) -> None:
+    argv = (sys.executable, "-m", "rdmadiag", "preflight", "-o", form, "--sample", "roce-healthy")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, check=False)
+    told = b"rdmadiag: stdout: No space left on device\n"
+    assert (done.returncode, done.stderr) == (code, told)
+
+
+def test_a_closed_stderr_changes_no_code() -> None:
+    line = f"{sys.executable} -m rdmadiag gids --from /nowhere 2>&-"
+    done = subprocess.run(["/bin/sh", "-c", line], stdout=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stdout) == (64, b"")
+
+
+def test_a_name_of_any_bytes_is_told_in_one_line_of_any_form() -> None:
+    argv = (sys.executable, "-m", "rdmadiag", "preflight", "--json", "--from", b"/none\n\xff")
+    done = subprocess.run(
+        argv,
+        capture_output=True,
+        check=False,
+        env=os.environ | {"PYTHONIOENCODING": "utf-8:strict"},
+    )
+    assert done.returncode == 64
+    assert done.stderr.count(b"\n") == 1
+    assert "/none\\n" in json.loads(done.stdout)["error"]["message"]
+
+
 def test_a_closed_stdout_is_not_a_bug() -> None:
     script = f"{sys.executable} -m rdmadiag preflight --sample roce-empty-gid-table >&-"
     done = subprocess.run(["bash", "-c", script], capture_output=True, timeout=60, check=False)

@@ -38,6 +38,55 @@ def test_flags_over_variables_over_the_file(
     assert rdmadiag("gids", "-o", "text").out.startswith("rxe0/1")
 
 
+@pytest.mark.parametrize(
+    ("text", "argv", "begins"),
+    [
+        ("json = true\n", ("-o", "nagios"), "RDMA OK"),
+        ('[preflight]\nformat = "nagios"\n', ("--json",), '{"schema_version"'),
+        ("quiet = true\n", ("--verbose",), "OK  "),
+        ("verbose = true\n", ("--quiet",), "OK  "),
+    ],
+)
+def test_of_two_that_exclude_each_other_the_command_lines_stays(
+    text: str,
+    argv: tuple[str, ...],
+    begins: str,
+    configure: Callable[[str], Path],
+    rdmadiag: Rdmadiag,
+) -> None:
+    configure(text)
+    found = rdmadiag("preflight", "--sample", "infiniband-two-hca", *argv)
+    assert found.code == 0
+    assert found.out.startswith(begins)
+
+
+def test_a_failure_too_has_the_form_that_is_nearest_the_command_line(
+    configure: Callable[[str], Path], rdmadiag: Rdmadiag, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure("json = true\n")
+    wrong = ("preflight", "--from", "/nowhere")
+    assert "error" in rdmadiag(*wrong).document
+    monkeypatch.setenv("RDMADIAG_PREFLIGHT_FORMAT", "nagios")
+    assert rdmadiag(*wrong).out.startswith("RDMA UNKNOWN - ")
+    assert rdmadiag(*wrong, "-o", "text").out == ""
+
+
+def test_a_record_on_the_command_line_replaces_the_files_sample(
+    configure: Callable[[str], Path], rdmadiag: Rdmadiag
+) -> None:
+    configure('sample = "infiniband-two-hca"\n')
+    assert "/nowhere" in rdmadiag("gids", "--from", "/nowhere").err
+    both = rdmadiag("gids", "--from", "/nowhere", "--sample", "roce-healthy")
+    assert "exclude each other" in both.err
+
+
+def test_what_the_file_says_of_time_is_not_said_of_a_record(
+    configure: Callable[[str], Path], rdmadiag: Rdmadiag
+) -> None:
+    configure("[counters]\ninterval = 5\nwatch = true\ncount = 3\n")
+    assert rdmadiag("counters", "--sample", "infiniband-two-hca").code == 0
+
+
 def test_a_table_is_its_commands_alone(
     configure: Callable[[str], Path], rdmadiag: Rdmadiag
 ) -> None:
@@ -70,6 +119,11 @@ def test_devices_are_a_list(configure: Callable[[str], Path], rdmadiag: Rdmadiag
         ('[preflight]\n\nfail-n = "warn"\n', ":3: preflight.fail-n: no such key; do you mean"),
         ('[preflight]\nfail-on = "warning"\n', ":2: preflight.fail-on: 'warning' is not one of"),
         ("[preflight]\nfail_on = 1\n", ":2: preflight.fail_on: expected a text"),
+        ("[preflight]\nfail-on = 'warn'\nfail_on = 'warn'\n", ":3: preflight.fail_on: is there"),
+        ('[preflight]\noutput = "a\\u0000b"\n', ":2: preflight.output: holds a NUL"),
+        ('device = ["a\\u0000b"]\n', ":1: device: holds a NUL"),
+        (f"timeout = 0x{'f' * 5000}\n", ":1: timeout: a number of more than 64 bits"),
+        (f"[preflight]\npid = 0x{'f' * 5000}\n", ":2: preflight.pid: a number of more"),
         ("timeout = 31\n", ":1: timeout: 31.0 is not in the range"),
         ('timeout = "20"\n', ":1: timeout: expected a number"),
         ("timeout = true\n", ":1: timeout: expected a number"),

@@ -169,6 +169,10 @@ def test_a_report_of_preflight_is_no_sample(rdmadiag: Rdmadiag, tmp_path: Path) 
         (("--threshold", "link_downed"), "is not NAME=NUMBER"),
         (("--threshold", "link_downed=many"), "is not NAME=NUMBER"),
         (("--since", "/none/there.json"), "No such file"),
+        (("--since", "", "--sample", "roce-healthy"), "No such file"),
+        (("--expect", "", "--sample", "roce-healthy"), "No such file"),
+        (("--from", ""), "--from: names no record"),
+        (("--sample", ""), "no sample ''"),
     ],
 )
 def test_options_that_make_no_sense_are_one_line(

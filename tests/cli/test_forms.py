@@ -118,13 +118,36 @@ def test_a_full_disk_leaves_the_old_file_and_no_other(
     assert [path.name for path in tmp_path.iterdir()] == ["a.prom"]
 
 
-@pytest.mark.parametrize("path", ["/dev/null", "/nowhere/x", "/", "/dev/stdout", "/dev/fd/1"])
-def test_what_cannot_be_replaced_is_refused_before_any_work(path: str, rdmadiag: Rdmadiag) -> None:
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/dev/null", "/nowhere/x", "/", "/dev/stdout", "/dev/fd/1"),
+        *("/dev/null/x", "/" + "x" * 300),
+    ],
+)
+@pytest.mark.parametrize("command", ["preflight", "expect"])
+def test_what_cannot_be_replaced_is_refused_before_any_work(
+    command: str, path: str, rdmadiag: Rdmadiag
+) -> None:
     """/dev/stdout may be a log, which would be another file afterwards."""
-    refused = rdmadiag("preflight", "--output", path, *SAMPLE)
+    refused = rdmadiag(command, "--output", path, *SAMPLE)
     assert (refused.code, refused.out) == (64, "")
     assert refused.err.startswith(f"rdmadiag: --output {path}: ")
     assert not Path("/dev/null").is_file()
+
+
+@pytest.mark.parametrize("command", ["preflight", "expect"])
+def test_a_variable_that_is_empty_does_not_make_stdout_of_the_file(
+    command: str, rdmadiag: Rdmadiag
+) -> None:
+    refused = rdmadiag(command, "--output", "", *SAMPLE)
+    assert refused == (64, "", "rdmadiag: --output: names no file\n")
+
+
+def test_a_link_to_itself_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(Refused, match="Too many levels"):
+        check_output(str(tmp_path / "loop"))
 
 
 def test_a_folder_that_is_closed_is_refused(tmp_path: Path) -> None:
@@ -168,6 +191,18 @@ def test_the_simple_case_needs_no_file(rdmadiag: Rdmadiag) -> None:
     bad = rdmadiag("preflight", *sample, "--expect-rate", "fast")
     assert (bad.code, bad.out) == (64, "")
     assert bad.err.startswith("rdmadiag: --expect-rate 'fast': expected a text such as")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# cut short\n", "[host]\n", "[thresholds]\nlink_downed = 1\n"]
+)
+def test_a_file_that_expects_nothing_is_not_met_by_every_host(
+    text: str, rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
+    (tmp_path / "x.toml").write_text(text)
+    refused = rdmadiag("preflight", *SAMPLE, "--expect", str(tmp_path / "x.toml"))
+    assert (refused.code, refused.out) == (64, "")
+    assert "x.toml: expects nothing of a host" in refused.err
 
 
 def test_of_10_mb_of_expectations_nothing_is_made(rdmadiag: Rdmadiag, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from rdmadiag.counters.baseline import BaselineError, Saved, read_saved, require_comparable
 from rdmadiag.facts import Identity, Missing, Why
+from rdmadiag.facts.counters import CounterSource
 from rdmadiag.render.json import document
 
 HOST = Identity("node1", "linux", "6.1.0", "x86_64")
@@ -70,6 +71,48 @@ def test_what_is_no_sample_is_refused_in_one_line(content, said, save):
     with pytest.raises(BaselineError, match=said.replace("(", r"\(")) as caught:
         read_saved(save(content))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"seconds": float("nan")}, "nan at sample.seconds is no time"),
+        ({"seconds": float("-inf")}, "-inf at sample.seconds is no time"),
+        ({"seconds": 1e300}, r"1e\+300 at sample.seconds is no time"),
+    ],
+    ids=["nan", "before all time", "after all time"],
+)
+def test_a_time_that_no_host_says_is_refused(change, said, before, save):
+    with pytest.raises(BaselineError, match=said):
+        read_saved(save(text(replace(before, **change))))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"values": {"symbol_error": -1}}, "sets.0.values.symbol_error is no count of 64 bits"),
+        ({"values": {"symbol_error": 2**64}}, "sets.0.values.symbol_error is no count"),
+        ({"values": {"symbol_error": 10**400}}, "sets.0.values.symbol_error is no count"),
+        ({"seconds": float("inf")}, "inf at sample.sets.0.seconds is no time"),
+        ({"lifespan_ms": -1}, "sets.0.lifespan_ms is no time"),
+        ({"source": CounterSource.HW}, "sets.1 is there twice"),
+    ],
+    ids=["negative", "65 bits", "400 digits", "no time", "no lifespan", "twice"],
+)
+def test_a_set_that_no_host_says_is_refused(change, said, before, save):
+    sets = (replace(before.sets[0], **change), *before.sets[1:])
+    with pytest.raises(BaselineError, match=said):
+        read_saved(save(text(replace(before, sets=sets))))
+
+
+def test_the_greatest_count_of_64_bits_is_one(before, save):
+    sets = (replace(before.sets[0], values={"symbol_error": 2**64 - 1}), *before.sets[1:])
+    assert read_saved(save(text(replace(before, sets=sets)))).sample.sets == sets
+
+
+def test_a_file_that_is_too_long_is_refused_with_what_to_do(save):
+    with pytest.raises(BaselineError, match=r"longer than 16 MiB; .* tail -n 1"):
+        read_saved(save("[" + "[]," * 6_000_000))
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):

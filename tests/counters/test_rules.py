@@ -153,7 +153,7 @@ def test_what_the_first_sample_lacks_is_unknown_and_not_ok(sets, before, later):
     first = replace(before, sets=sets(before))
     compared = compare(later(), first)
     assert compared.verdict.status == "unknown"
-    assert said(later(), first) == [("counters-not-compared", "unknown")]
+    assert said(later(), first) == [("first-sample-lacks", "unknown")]
 
 
 def test_a_second_witness_that_came_late_changes_nothing(before, later):
@@ -165,6 +165,39 @@ def test_a_device_that_is_gone_is_said(before, later):
     first = replace(before, names=("mlx5_0", "mlx5_1"))
     assert said(later(), first) == [("device-gone", "warn")]
     assert said(replace(later(), names=Missing(Why.DENIED)), first) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sets": (), "failed": (Missing(Why.TIMEOUT, "counters: late"),)},
+        {"sets": ()},
+        {"sets": (), "devices": (), "excluded": ("mlx5_0",)},
+        {"sets": (), "devices": (), "names": ()},
+    ],
+    ids=["it failed", "it is empty", "the device was left out", "the device came later"],
+)
+def test_without_a_first_sample_no_rise_is_known(change, before, later):
+    assert said(later(), replace(before, **change)) == [("first-sample-lacks", "unknown")]
+
+
+@pytest.mark.parametrize("source", [PORT, HW, NETDEV, PAUSE])
+@pytest.mark.parametrize("values", [Missing(Why.TIMEOUT, "late"), {}], ids=["late", "empty"])
+def test_a_set_that_the_first_sample_lacks_is_named(source, values, before, later):
+    first = replace(
+        before,
+        sets=tuple(
+            replace(each, values=values) if each.source is source else each for each in before.sets
+        ),
+    )
+    (finding,) = compare(later(), first).verdict.findings
+    assert (finding.rule, finding.severity.value) == ("first-sample-lacks", "unknown")
+    assert f"mlx5_0/1 {source}" in finding.summary
+
+
+def test_a_second_witness_that_was_not_heard_first_is_not_missed(before, later):
+    first = replace(before, sets=tuple(each for each in before.sets if each.source is not NLDEV))
+    assert said(later(), first) == []
 
 
 def test_a_full_counter_is_said_of_one_sample_too(later):

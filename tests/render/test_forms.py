@@ -171,6 +171,14 @@ def test_no_text_breaks_the_exposition(verdict: Verdict) -> None:
     assert len(every) == len(set(every))
 
 
+def test_a_label_is_one_line_of_text() -> None:
+    odd = replace(infiniband_host().devices[0], name="mlx\r5")
+    views = devices(infiniband_host().change(devices=(odd,)).evidence())
+    text = prometheus.text(HEALTHY, views, WHEN)
+    assert 'device="mlx\\\\r5"' in text
+    assert "\r" not in text
+
+
 # --- junit: the elements and attributes of Jenkins' and GitLab's schema -----------------------
 
 ATTRIBUTES: Final = {

@@ -65,3 +65,10 @@ def test_a_document_is_one_line_of_json() -> None:
     write({"text": "→ é\n"}, out=out)
     assert out.getvalue().count("\n") == 1
     assert json.loads(out.getvalue())["text"] == "→ é\n"
+
+
+def test_half_a_surrogate_pair_stays_the_escape_that_it_was_in_a_saved_document() -> None:
+    out = StringIO()
+    write({"name": "\ud800ü"}, out=out)
+    out.getvalue().encode()
+    assert json.loads(out.getvalue())["name"] == "\ud800ü"

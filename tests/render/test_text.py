@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -275,6 +276,13 @@ def test_what_a_host_wrote_cannot_steer_the_terminal(capsys: pytest.CaptureFixtu
     assert "\x1b" not in out
     assert "\x07" not in out
     assert "x\\x1b[2Jy" in out
+
+
+def test_a_devices_name_cannot_steer_the_terminal_either() -> None:
+    odd = replace(infiniband_host().devices[0], name="mlx5\u2028\x1b[2J")
+    shown = preflight(infiniband_host().change(devices=(odd,)))
+    assert "mlx5\\u2028\\x1b[2J/1" in shown
+    assert shown.replace("\n", "").isprintable()
 
 
 # --- what stacks would pick ------------------------------------------------------------------

@@ -317,6 +317,13 @@ REPLIES = {
 }
 
 
+def test_an_index_of_more_than_32_bits_is_no_dev_index():
+    name = netlink.attribute(2, b"mlx5_0\0")
+    for index, expected in ((2**32 - 1, {"mlx5_0": 2**32 - 1}), (2**32, {})):
+        reply = netlink.request(0, 0, netlink.attribute(1, struct.pack("=Q", index)) + name)
+        assert nldev_counters.parse_device_indexes(reply) == expected
+
+
 @st.composite
 def damaged(draw, raw):
     changed = bytearray(raw)

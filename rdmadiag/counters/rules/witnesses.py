@@ -7,7 +7,7 @@ from rdmadiag.counters.catalogue import Group, meaning
 from rdmadiag.counters.change import Change, Event, is_another, pairs, saturated
 from rdmadiag.counters.rules.case import ABI, CounterCase, place, proof, subject
 from rdmadiag.facts import Missing, Why
-from rdmadiag.facts.counters import CounterSet, CounterSource
+from rdmadiag.facts.counters import CounterFacts, CounterSet, CounterSource
 from rdmadiag.preflight.rules.rule import RECORD_ANEW, Rule, Speaker, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 
@@ -104,42 +104,67 @@ def device_gone(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
 
 
 @rule(
-    "counters-not-compared",
+    "first-sample-lacks",
     Severity.UNKNOWN,
-    "Counters that the first sample does not have",
-    "Counters can be read now, and the first sample has no value of them: it could not read them, "
-    "left their device out, or the device was not there yet. Whether they rose is not known.",
-    remedy=("rdmadiag counters --json > FILE   # a new sample to compare with",),
+    "The first sample lacks counters of the second",
+    "Counters can be read now, and the sample to compare with has none of them: they were left "
+    "out then, or could not be read, or the device came later. Whether they rose is not known.",
+    remedy=("rdmadiag counters   # from now on",),
 )
-def counters_not_compared(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
-    """One finding a device; not of witnesses and of pause frames, which come and go."""
+def first_sample_lacks(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
+    """One finding a source that had failed, and one a device."""
     if case.before is None:
         return
-    earlier = {each.key: each.values for each in case.before.sets}
-    found: dict[str, list[tuple[CounterSet, str]]] = {}
-    for each in case.after.sets:
-        values = earlier.get(each.key)
-        if values is None or isinstance(values, Missing):
-            why = "not in the first sample" if values is None else str(values)
-            if each.source not in _BESIDE and _has_values(each):
-                found.setdefault(each.device, []).append((each, why))
-    for device, rows in found.items():
+    for missing in case.before.failed:
         yield speaker.finding(
-            f"{device}: whether its counters rose is not known: {rows[0][1]}",
+            f"the first sample has no counters: {missing}",
+            evidence=[Proof("counters", "counters", str(missing))],
+            remedy=("rdmadiag counters   # from now on",),
+        )
+    if case.before.failed and not case.before.sets:
+        return
+    devices: dict[str, list[tuple[CounterSet, str]]] = {}
+    for each, why in _lacking(case.before, case.after):
+        devices.setdefault(each.device, []).append((each, why))
+    for device, rows in devices.items():
+        places = ", ".join(f"{each.place} {each.source}" for each, _ in rows[:3])
+        more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
+        yield speaker.finding(
+            f"the first sample has no counters of {places}{more}: their rise is not known",
             device=device,
             evidence=[
-                Proof(each.source, f"{each.place} {each.source}, first sample", why)
-                for each, why in rows[:_SHOWN]
+                Proof("counters", f"{each.place} {each.source}", why) for each, why in rows[:_SHOWN]
             ],
-            remedy=(f"rdmadiag counters --device {device}   # from now on",),
+            remedy=("rdmadiag counters   # from now on",),
         )
 
 
-def _has_values(found: CounterSet) -> bool:
-    return not isinstance(found.values, Missing) and bool(found.values)
-
-
-_BESIDE: Final = (CounterSource.NLDEV, CounterSource.PAUSE)
+def _lacking(before: CounterFacts, after: CounterFacts) -> Iterator[tuple[CounterSet, str]]:
+    """The sets of the later sample with nothing to compare with, and why; a second witness's
+    not where there is a first."""
+    earlier = {each.key: each for each in before.sets}
+    sysfs = {
+        (each.device, each.port)
+        for each in after.sets
+        if each.source is CounterSource.HW and each.values and not isinstance(each.values, Missing)
+    }
+    for each in after.sets:
+        if isinstance(each.values, Missing) or not each.values:
+            continue
+        if (
+            each.source is CounterSource.PAUSE
+        ):  # not every driver tells them; alone they decide nothing
+            continue
+        if each.source is CounterSource.NLDEV and (each.device, each.port) in sysfs:
+            continue
+        first = earlier.get(each.key)
+        if first is None:
+            left_out = each.device in before.excluded
+            yield each, "left out with --exclude-device" if left_out else "not in the first sample"
+        elif isinstance(first.values, Missing):
+            yield each, str(first.values)
+        elif not first.values.keys() & each.values.keys():
+            yield each, "none of them in the first sample"
 
 
 @rule(
@@ -378,8 +403,8 @@ RULES: Final[tuple[Rule, ...]] = (
     no_counters,
     device_made_anew,
     device_gone,
+    first_sample_lacks,
     counters_unreadable,
-    counters_not_compared,
     counters_repeated,
     counters_disagree,
     counter_saturated,

@@ -31,12 +31,12 @@ def derived(devices: Sequence[DeviceView], evidence: Evidence) -> dict[str, Any]
     tables: dict[str, Table] = {}
     for device in devices:
         table = _values(_DEVICE_KEYS, (read.DEVICE[key](device, evidence) for key in _DEVICE_KEYS))
-        tables[device.name] = table
+        tables[_escaped(device.name)] = table
         for port in device.ports:
             own = table if len(device.ports) == 1 else {}
             own |= _port(port, evidence)
             if own and own is not table:
-                tables[port.name] = own
+                tables[_escaped(port.name)] = own
     return {"host": _host(devices, evidence), "device": tables}
 
 
@@ -82,9 +82,11 @@ def _written(key: str, actual: Actual) -> Any:
 
 
 def _literally(key: str, text: str) -> str:
+    return _escaped(text) if key in _PATTERNS else text
+
+
+def _escaped(text: str) -> str:
     """A name in which no letter is a pattern's."""
-    if key not in _PATTERNS:
-        return text
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in text)
 
 
