@@ -151,13 +151,11 @@ def _lacking(before: CounterFacts, after: CounterFacts) -> Iterator[tuple[Counte
     for each in after.sets:
         if isinstance(each.values, Missing) or not each.values:
             continue
-        if (
-            each.source is CounterSource.PAUSE
-        ):  # not every driver tells them; alone they decide nothing
-            continue
         if each.source is CounterSource.NLDEV and (each.device, each.port) in sysfs:
             continue
         first = earlier.get(each.key)
+        if first is None and each.source is CounterSource.PAUSE:
+            continue  # with its netdev's set, which is what the first sample lacks
         if first is None:
             left_out = each.device in before.excluded
             yield each, "left out with --exclude-device" if left_out else "not in the first sample"
