@@ -8,12 +8,17 @@ elsewhere and by a newer version:
     >>> judge(report.evidence).status  # doctest: +SKIP
 """
 
+import time
 from datetime import datetime
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rdmadiag.facts import Identity, kernel_log, macos, system, verbs
+from rdmadiag.given_file import WAIT, read_given
 from rdmadiag.preflight.evidence import Evidence
+
+MOST_BYTES: Final = 256 * 1024 * 1024  # of 64 adapters with full tables some 30 MiB
 
 
 class ReportError(Exception):
@@ -38,8 +43,10 @@ Report.model_rebuild(_types_namespace=vars(macos) | vars(verbs) | vars(system) |
 def read_report(path: str) -> Report:
     """The report in a file that `preflight --json` printed; raises ReportError."""
     try:
-        with open(path, "rb") as file:
-            report = Report.model_validate_json(file.read())
+        content = read_given(path, MOST_BYTES, time.monotonic() + WAIT)
+        if len(content) > MOST_BYTES:
+            raise ReportError(f"{path}: longer than {MOST_BYTES // 1024**2} MiB")
+        report = Report.model_validate_json(content)
     except OSError as error:
         raise ReportError(f"{path}: {error.strerror}") from error
     except ValidationError as error:

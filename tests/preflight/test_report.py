@@ -1,6 +1,7 @@
 """A saved report is the evidence, and the verdict on it is the same."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,10 @@ def test_a_report_of_another_major_version_is_refused(tmp_path: Path) -> None:
 def test_a_report_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match="No such file"):
         read_report(str(tmp_path / "none.json"))
+
+
+def test_a_pipe_that_nobody_writes_to_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "report.json"
+    os.mkfifo(pipe)
+    with pytest.raises(ReportError, match="a pipe that nothing was written to"):
+        read_report(str(pipe))
