@@ -112,7 +112,8 @@ def samples() -> dict[str, tuple[Machine, str]]:
     return {
         "infiniband-two-hca": (
             working,
-            f"Two InfiniBand HCAs, one a NUMA node, and a job of two ranks.\n\n{BUILT}",
+            "Two InfiniBand HCAs, both active, one a NUMA node, and a job of two ranks."
+            f"\n\n{BUILT}",
         ),
         "infiniband-no-subnet-manager": (
             no_manager,
