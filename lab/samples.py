@@ -112,8 +112,7 @@ def samples() -> dict[str, tuple[Machine, str]]:
     return {
         "infiniband-two-hca": (
             working,
-            "Two InfiniBand HCAs, both active, one a NUMA node, and a job of two ranks."
-            f"\n\n{BUILT}",
+            f"Two InfiniBand HCAs, both active; on each a job has a rank.\n\n{BUILT}",
         ),
         "infiniband-no-subnet-manager": (
             no_manager,
