@@ -97,7 +97,7 @@ def statistics(index: int, port: int, counters: Mapping[str, int]) -> bytes:
     return netlink.request((netlink.RDMA_NL_NLDEV << 10) + 17, 0, body)
 
 
-_OPS = {  # from the kernel's header once more: a table shared with the reader could not find it wrong
+_OPS = {  # the kernel's header once more: a shared table could not be found wrong
     "qp": (10, "RES_QP"),
     "cm_id": (11, "RES_CM_ID"),
     "cq": (12, "RES_CQ"),
