@@ -61,7 +61,8 @@ def subject(
 def _pace(change: Change) -> str:
     if isinstance(change.amount, Missing) or isinstance(change.seconds, Missing):
         return ""
-    return f"  (+{change.amount} {change.unit} in {change.seconds:g} s)"
+    unit = change.unit.removesuffix("s") if change.amount == 1 else change.unit
+    return f"  (+{change.amount} {unit} in {change.seconds:g} s)"
 
 
 def place(device: str, port: int | None) -> str:
