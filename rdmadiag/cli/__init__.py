@@ -156,7 +156,7 @@ def _failed(started: _Run, told: str, code: int) -> int:
     from rdmadiag.cli.asked import asked
 
     if not told.isprintable():  # a name with a line's end in it, or bytes that are not UTF-8
-        from rdmadiag.render.console import printable
+        from rdmadiag.render.plain import printable
 
         told = printable(told)
     with suppress(OSError, ValueError):

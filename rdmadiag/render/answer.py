@@ -1,7 +1,7 @@
 """The verdict in one line, for every form that has a line for it."""
 
 from rdmadiag.preflight.verdict import Verdict
-from rdmadiag.render.console import counted, printable
+from rdmadiag.render.plain import counted, printable
 
 
 def answer(verdict: Verdict) -> str:

@@ -5,8 +5,6 @@ from typing import IO, Final
 from rich.console import Console
 from rich.text import Text
 
-from rdmadiag.facts import Missing
-
 STYLE: Final = {
     "ok": "bold green",
     "info": "cyan",
@@ -47,28 +45,6 @@ def verbatim(out: Console, line: Text | str) -> None:
     out.print(line, soft_wrap=True)
 
 
-def printable(text: str) -> str:
-    r"""Text of a host's own making as a terminal may see it: ESC becomes \x1b."""
-    if text.isprintable():
-        return text
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
-        for letter in text
-    )
-
-
 def word(status: str) -> Text:
     """A status as the first word of a line."""
     return Text(status.upper(), style=STYLE[status])
-
-
-def shown(value: object, missing: str = "-") -> str:
-    """A cell: the value, or why there is none."""
-    if isinstance(value, Missing):
-        return {"absent": missing, "unsupported": missing}.get(value.why, f"({value.why})")
-    return missing if value is None else str(value)
-
-
-def counted(number: int, noun: str) -> str:
-    """ "1 port", "2 ports"."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"

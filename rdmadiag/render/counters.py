@@ -16,8 +16,9 @@ from rdmadiag.counters.change import Change, Event
 from rdmadiag.counters.judge import Compared
 from rdmadiag.facts import Identity, Missing, present
 from rdmadiag.facts.counters import CounterSource
-from rdmadiag.render.console import STYLE, console, counted, printable, say
+from rdmadiag.render.console import STYLE, console, say
 from rdmadiag.render.findings import answer, show_findings, whose
+from rdmadiag.render.plain import counted, printable
 
 _HARMLESS: Final = (Kind.TRAFFIC, Kind.OTHER, Kind.GAUGE)
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"

@@ -11,7 +11,8 @@ from rdmadiag.preflight.discovery_path import FunctionPath, Step
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.inventory import DeviceRow, PortRow, SeenBy
 from rdmadiag.preflight.unshown import why_unknown
-from rdmadiag.render.console import console, counted, printable, say, shown
+from rdmadiag.render.console import console, say
+from rdmadiag.render.plain import counted, printable, shown
 
 
 def show(

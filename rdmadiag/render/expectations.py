@@ -7,7 +7,7 @@ from typing import Any
 from rdmadiag import __version__
 from rdmadiag.facts import Identity
 from rdmadiag.preflight.verdict import Verdict
-from rdmadiag.render.console import printable
+from rdmadiag.render.plain import printable
 from rdmadiag.toml_file import dotted, quoted
 
 _HEAD = """\

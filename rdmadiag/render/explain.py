@@ -18,8 +18,9 @@ from rdmadiag.explain.lookup import (
     VariableAnswer,
 )
 from rdmadiag.facts import Identity
-from rdmadiag.render.console import console, counted, printable, say, verbatim
+from rdmadiag.render.console import console, say, verbatim
 from rdmadiag.render.json import plain
+from rdmadiag.render.plain import counted, printable
 
 _OTHERS: Final = 5  # further failures that are shown in text
 _UNKNOWN: Final = 10

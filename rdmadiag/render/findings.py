@@ -7,7 +7,8 @@ from rich.text import Text
 
 from rdmadiag.facts import Identity
 from rdmadiag.preflight.verdict import Finding
-from rdmadiag.render.console import STYLE, printable, say, verbatim, word
+from rdmadiag.render.console import STYLE, say, verbatim, word
+from rdmadiag.render.plain import printable
 
 
 def show_findings(out: Console, findings: Iterable[Finding], *, notes: bool = False) -> None:

@@ -13,7 +13,8 @@ from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.gid_tables import Row, Table
 from rdmadiag.preflight.reconcile import Protocol
 from rdmadiag.preflight.unshown import why_unknown
-from rdmadiag.render.console import console, say, shown
+from rdmadiag.render.console import console, say
+from rdmadiag.render.plain import shown
 
 _NOT_BY_GID = (Protocol.IWARP, Protocol.EFA, Protocol.USNIC)
 

@@ -10,7 +10,7 @@ from rdmadiag.facts import Identity
 from rdmadiag.preflight.checks import checks
 from rdmadiag.preflight.verdict import Finding, Verdict
 from rdmadiag.render.answer import answer
-from rdmadiag.render.console import printable
+from rdmadiag.render.plain import printable
 
 _COMMAND: Final = {"critical": "error", "warn": "warning", "unknown": "warning", "info": "notice"}
 

@@ -11,7 +11,7 @@ from rdmadiag.facts import Identity
 from rdmadiag.preflight.checks import Check, checks
 from rdmadiag.preflight.verdict import Finding, Status, Verdict
 from rdmadiag.render.answer import answer
-from rdmadiag.render.console import printable
+from rdmadiag.render.plain import printable
 
 
 def text(verdict: Verdict, host: Identity, counts: Collection[str], when: datetime) -> str:

@@ -9,7 +9,7 @@ from rdmadiag.facts import Identity, Missing
 from rdmadiag.preflight.checks import counted
 from rdmadiag.preflight.verdict import Verdict
 from rdmadiag.render.answer import answer
-from rdmadiag.render.console import printable
+from rdmadiag.render.plain import printable
 
 _NOT_KNOWN: Final = "U"  # "the actual value couldn't be determined"
 _WORD: Final = {"ok": "OK", "warn": "WARNING", "critical": "CRITICAL", "unknown": "UNKNOWN"}

@@ -9,7 +9,8 @@ from rich.text import Text
 
 from rdmadiag.facts import Identity
 from rdmadiag.preflight.peer_picks import PortPair, StackPair, Talks
-from rdmadiag.render.console import console, counted, say
+from rdmadiag.render.console import console, say
+from rdmadiag.render.plain import counted
 from rdmadiag.render.stacks import folded_names
 
 _NAMED: Final = 4

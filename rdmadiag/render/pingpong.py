@@ -17,8 +17,9 @@ from rdmadiag.ib import LinkLayer
 from rdmadiag.pingpong import Result
 from rdmadiag.preflight.candidate import Candidate
 from rdmadiag.preflight.safety import REASON_TEXT
-from rdmadiag.render.console import console, counted, printable, say, verbatim
+from rdmadiag.render.console import console, say, verbatim
 from rdmadiag.render.json import plain
+from rdmadiag.render.plain import counted, printable
 
 _WORD: Final = {
     Outcome.VERIFIED: ("VERIFIED", "bold green"),

@@ -9,8 +9,9 @@ from rdmadiag.facts import Identity
 from rdmadiag.preflight.safety import CAVEAT, REASON_TEXT
 from rdmadiag.preflight.verdict import ExpectationCount, PortVerdict, Verdict
 from rdmadiag.render.answer import answer
-from rdmadiag.render.console import console, counted, printable, say, shown, word
+from rdmadiag.render.console import console, say, word
 from rdmadiag.render.findings import show_findings, whose
+from rdmadiag.render.plain import counted, printable, shown
 
 
 def show(

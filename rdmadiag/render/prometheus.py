@@ -17,7 +17,7 @@ from rdmadiag.facts import Missing
 from rdmadiag.preflight.checks import checks
 from rdmadiag.preflight.reconcile import DeviceView, PortView
 from rdmadiag.preflight.verdict import Verdict
-from rdmadiag.render.console import printable
+from rdmadiag.render.plain import printable
 
 NUMBER_OF_STATUS: Final = {"ok": 0, "warn": 1, "critical": 2, "unknown": 3}
 _STATUS_HELP: Final = "0 ok, 1 warn, 2 critical, 3 unknown."

@@ -8,8 +8,9 @@ from rich.text import Text
 
 from rdmadiag.facts import Identity, Missing, present
 from rdmadiag.facts.resources import KINDS
-from rdmadiag.render.console import console, counted, printable, say, shown
+from rdmadiag.render.console import console, say
 from rdmadiag.render.findings import answer, show_findings
+from rdmadiag.render.plain import counted, printable, shown
 from rdmadiag.resources.judge import ResourceVerdict
 from rdmadiag.resources.usage import Holder, HolderKind, QueuePairs, Usage, Use
 

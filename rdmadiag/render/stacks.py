@@ -18,7 +18,8 @@ from rdmadiag.preflight.gid_tables import Table
 from rdmadiag.preflight.reconcile import Protocol
 from rdmadiag.preflight.stack_picks import BY_GID
 from rdmadiag.preflight.unshown import why_unknown
-from rdmadiag.render.console import console, counted, say, shown, verbatim
+from rdmadiag.render.console import console, say, verbatim
+from rdmadiag.render.plain import counted, shown
 
 _TYPE: Final = {GidType.IB: "IB", GidType.ROCE_V1: "v1", GidType.ROCE_V2: "v2"}
 _NAMED: Final = 4  # in the first line
