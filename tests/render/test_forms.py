@@ -1,6 +1,8 @@
 """Forms for programs, held to the rules of those who read them, and never broken by a text."""
 
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from dataclasses import replace
@@ -296,3 +298,9 @@ def test_no_text_breaks_or_makes_an_annotation(verdict: Verdict, host: Identity)
     assert not first.startswith("::")
     assert len(others) == len(verdict.findings)
     assert all(COMMAND.fullmatch(line) for line in others)
+
+
+@pytest.mark.parametrize("form", ["nagios", "prometheus", "junit", "github"])
+def test_a_form_for_programs_loads_no_terminal(form: str) -> None:
+    script = f"import sys, rdmadiag.render.{form}; sys.exit('rich' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == 0
