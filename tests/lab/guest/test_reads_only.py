@@ -39,7 +39,10 @@ READING = {
     "snapshot": ["snapshot", "OUT", "--timeout", "30"],
     "counters": ["counters", "--json", "--interval", "1", "--timeout", "30"],
     "resources": ["resources", "--json", "--timeout", "30"],
+    "expect": ["expect", "--json", "--timeout", "30"],
+    "textfile": ["preflight", "-o", "prometheus", "--output", "OUT/x.prom", "--timeout", "30"],
 }
+LOGGED = ("preflight", "snapshot", "expect", "textfile")  # these look at the kernel's log
 ASKING = [command for command in READING if command not in ("gids", "counters")]
 SILENT = ("gids", "counters")  # these ask no library
 ROUTE = [command for command in READING if command not in ("gids", "resources")]
@@ -97,7 +100,9 @@ def traced(
     with probes() as taken:
         for name, arguments in READING.items():
             out = folder / f"{name}-out"
-            argv = [str(out) if each == "OUT" else each for each in arguments]
+            if "--output" in arguments:
+                out.mkdir()
+            argv = [each.replace("OUT", str(out)) for each in arguments]
             log = folder / f"{name}.strace"
             code, _, err = rdmadiag(*argv, prefix=(*STRACE, str(log)), timeout=300)
             assert code == 0, err
@@ -129,6 +134,10 @@ class TestSystemCalls:
         self, command: str, traced: dict[str, Traced]
     ) -> None:
         changed = [line for line in traced[command].lines if CHANGES.search(line)]
+        if command == "textfile":  # of a descriptor: no other is open for writing, as shown above
+            (mode,) = [line for line in changed if " fchmod(" in line]
+            assert ", 0644)" in mode
+            changed.remove(mode)
         assert [line for line in changed if f'"{traced[command].out}' not in line] == []
 
     @pytest.mark.parametrize("command", SILENT)
@@ -140,7 +149,7 @@ class TestSystemCalls:
         assert verbs_children(lines) == {}
         assert traced[command].sent == []
 
-    @pytest.mark.parametrize("command", ["preflight", "gids", "devices", "resources"])
+    @pytest.mark.parametrize("command", ["preflight", "gids", "devices", "resources", "expect"])
     def test_counters_are_opened_by_those_alone_that_count(
         self, command: str, traced: dict[str, Traced]
     ) -> None:
@@ -156,7 +165,7 @@ class TestSystemCalls:
     ) -> None:
         lines = traced[command].lines
         log = [line for line in lines if '"/dev/kmsg"' in line]
-        assert len(log) == (1 if command in ("preflight", "snapshot") else 0)
+        assert len(log) == (1 if command in LOGGED else 0)
         assert all("O_RDONLY|O_NONBLOCK" in line for line in log)
         assert [line for line in lines if "/config" in line and "/sys/bus/pci" in line] == []
 
