@@ -1,20 +1,32 @@
 """The report: who was looked at, when, and the evidence. It judges nothing.
 
-What `rdmadiag preflight --json` prints holds one. It can be read back and judged again,
-elsewhere and by a newer version:
+`rdmadiag.collect()` makes one; `rdmadiag preflight --json` prints one with the verdict on it.
+Both are read back by the same class and judged again, elsewhere and by a newer version:
 
-    >>> from rdmadiag.preflight.judge import judge
-    >>> report = Report.model_validate_json(text)  # doctest: +SKIP
-    >>> judge(report.evidence).status  # doctest: +SKIP
+    >>> import rdmadiag
+    >>> report = rdmadiag.collect(sample="roce-healthy")
+    >>> again = Report.model_validate_json(report.model_dump_json())
+    >>> again == report, rdmadiag.judge(again).status
+    (True, <Status.OK: 'ok'>)
 """
 
 import time
-from datetime import datetime
-from typing import Final
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    ValidationError,
+    WithJsonSchema,
+)
 
-from rdmadiag.facts import Identity, kernel_log, macos, system, verbs
+from rdmadiag import SCHEMA_VERSION, __version__
+from rdmadiag.facts import Identity
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.host.given_file import WAIT, read_given
 
@@ -25,19 +37,66 @@ class ReportError(Exception):
     """A saved report that cannot be used; the message is one line for the user."""
 
 
-class Report(BaseModel):
-    """Facts grouped by source. Unknown fields of newer versions are passed over."""
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """What printed the document."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    schema_version: str
-    host: Identity
-    generated_at: datetime
-    evidence: Evidence
+    name: Literal["rdmadiag"]
+    version: str
 
 
-# Evidence names the facts of these without importing them.
-Report.model_rebuild(_types_namespace=vars(macos) | vars(verbs) | vars(system) | vars(kernel_log))
+def _whole_seconds(when: datetime) -> datetime:
+    return when.astimezone(UTC).replace(microsecond=0)
+
+
+When = Annotated[
+    datetime,
+    AfterValidator(_whole_seconds),
+    WithJsonSchema(
+        {
+            "description": "UTC",
+            "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$",
+            "title": "Generated At",
+            "type": "string",
+        }
+    ),
+]
+
+
+class Document(BaseModel):
+    """What every document begins with. Readers pass over fields that they do not know.
+
+    Facts stand in it as they are and are dumped by what they are (SerializeAsAny), so that
+    printing one needs no validator: those are made when the first document is read back.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+
+    schema_version: str = Field(pattern=r"^1\.[0-9]+$")
+    tool: Tool
+    generated_at: When
+
+    @classmethod
+    def of(cls, when: datetime | None = None, **parts: Any) -> Self:
+        """The document of these parts, which are taken as they are; `when` is now by default."""
+        return cls.model_construct(  # type: ignore[return-value]  # pydantic's plugin: not Self
+            schema_version=SCHEMA_VERSION,
+            tool=Tool("rdmadiag", __version__),
+            generated_at=_whole_seconds(when or datetime.now(UTC)),
+            **parts,
+        )
+
+
+class HostDocument(Document):
+    """One that is of a host."""
+
+    host: SerializeAsAny[Identity]
+
+
+class Report(HostDocument):
+    """Facts grouped by source."""
+
+    evidence: SerializeAsAny[Evidence]
 
 
 def read_report(path: str) -> Report:
@@ -46,16 +105,16 @@ def read_report(path: str) -> Report:
         content = read_given(path, MOST_BYTES, time.monotonic() + WAIT)
         if len(content) > MOST_BYTES:
             raise ReportError(f"{path}: longer than {MOST_BYTES // 1024**2} MiB")
-        report = Report.model_validate_json(content)
+        return Report.model_validate_json(content)
     except OSError as error:
         raise ReportError(f"{path}: {error.strerror}") from error
     except ValidationError as error:
         first = error.errors()[0]
+        if first["loc"] == ("schema_version",) and isinstance(first["input"], str):
+            version = first["input"][:40].encode("unicode_escape").decode()
+            raise ReportError(f"{path}: schema version {version} is not 1.x") from error
         where = ".".join(str(step) for step in first["loc"])
         place = f" at {where}" if where else ""
         raise ReportError(
             f"{path}: not a report of preflight --json: {first['msg']}{place}"
         ) from error
-    if report.schema_version.partition(".")[0] != "1":
-        raise ReportError(f"{path}: schema version {report.schema_version} is not 1.x")
-    return report

@@ -9,7 +9,7 @@ import pytest
 from lab.fixtures import answer
 from rdmadiag.host.recorded import open_snapshot
 from rdmadiag.preflight.judge import judge
-from rdmadiag.render.json import plain
+from rdmadiag.render.json import text
 from rdmadiag.sources.run import gather
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -22,4 +22,4 @@ def test_a_recorded_machine_gives_its_answer(name: str) -> None:
     host = open_snapshot(str(FIXTURES / name))
     assert host.about, "ABOUT says what the machine is"
     verdict = judge(gather(host, time.monotonic() + 20))
-    assert answer(plain(verdict)) == expected
+    assert answer(json.loads(text(verdict))) == expected

@@ -160,7 +160,7 @@ def command(
 
 _RENDERERS = {
     "text": "rdmadiag.render.preflight",
-    "json": "rdmadiag.render.json",
+    "json": "rdmadiag.render.judged",
     "nagios": "rdmadiag.render.nagios",
     "prometheus": "rdmadiag.render.prometheus",
     "junit": "rdmadiag.render.junit",
@@ -241,10 +241,11 @@ class _Shown:
             to = console(out)
             show(self.verdict, host, to, quiet=self.reading.quiet, verbose=self.reading.verbose)
         elif form == "json":
-            from rdmadiag.render import json
+            from rdmadiag.render.json import write_model
+            from rdmadiag.render.judged import PreflightDocument
 
             parts = {"host": host, "verdict": self.verdict, "evidence": self.evidence}
-            json.write(parts, self.when, out)
+            write_model(PreflightDocument.of(self.when, **parts), out)
         elif form == "nagios":
             from rdmadiag.render import nagios
 

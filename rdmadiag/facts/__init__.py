@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeVar
 
+from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import (
     DriverId,
@@ -68,7 +69,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class GidEntry:
+class GidEntry(WithNumbers):
     """One non-zero row of a GID table: ports/N/gids/I and gid_attrs/{types,ndevs}/I."""
 
     index: int
@@ -104,7 +105,7 @@ class PciFunction:
 
 
 @dataclass(frozen=True, slots=True)
-class SysfsPort:
+class SysfsPort(WithNumbers):
     """/sys/class/infiniband/DEVICE/ports/N."""
 
     number: int
@@ -124,7 +125,7 @@ class SysfsPort:
 
 
 @dataclass(frozen=True, slots=True)
-class SysfsDevice:
+class SysfsDevice(WithNumbers):
     """/sys/class/infiniband/DEVICE."""
 
     name: str
@@ -189,7 +190,7 @@ class SysfsFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class NldevPort:
+class NldevPort(WithNumbers):
     """RDMA_NLDEV_CMD_PORT_GET."""
 
     number: int  # PORT_INDEX
@@ -203,7 +204,7 @@ class NldevPort:
 
 
 @dataclass(frozen=True, slots=True)
-class Chardev:
+class Chardev(WithNumbers):
     """RDMA_NLDEV_CMD_GET_CHARDEV for "uverbs"."""
 
     name: str  # CHARDEV_NAME
@@ -221,7 +222,7 @@ class ResourceCount:
 
 
 @dataclass(frozen=True, slots=True)
-class NldevDevice:
+class NldevDevice(WithNumbers):
     """RDMA_NLDEV_CMD_GET."""
 
     index: int  # DEV_INDEX
@@ -245,7 +246,7 @@ class NldevDevice:
 
 
 @dataclass(frozen=True, slots=True)
-class NldevFacts:
+class NldevFacts(WithNumbers):
     """All that RDMA netlink says."""
 
     devices: tuple[NldevDevice, ...]

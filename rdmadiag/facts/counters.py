@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from rdmadiag.facts import Missing, Why, present
+from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import LinkLayer
 
 
@@ -47,7 +48,7 @@ class CounterSet:
 
 
 @dataclass(frozen=True, slots=True)
-class CountedPort:
+class CountedPort(WithNumbers):
     """A port that has counters, or could have."""
 
     number: int

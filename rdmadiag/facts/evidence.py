@@ -1,7 +1,7 @@
 """What was found, by source. Nothing here is derived."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rdmadiag.facts import (
     Missing,
@@ -45,6 +45,16 @@ class Evidence:
     thunderbolt: "ThunderboltFacts | Missing" = MACOS_ONLY
     mac_network: "MacNetworkFacts | Missing" = MACOS_ONLY
     mac_log: "LogFacts | Missing" = MACOS_ONLY
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """Imports what the annotations name: where a report is read back, and described."""
+        from rdmadiag.facts import kernel_log, macos, system, verbs
+
+        for module in (kernel_log, macos, system, verbs):
+            names = (name for name in vars(module) if name.endswith("Facts"))
+            globals().update((name, vars(module)[name]) for name in names)
+        return handler(source)
 
 
 LINUX_SOURCES: Final = (*("sysfs", "nldev", "netdev", "process", "system", "verbs", "kernel_log"),)

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, Final, Self
 
 from rdmadiag.facts.address import packed_ipv6, printed
+from rdmadiag.facts.dumped import Dumped
 from rdmadiag.facts.ib import GID_BYTES
 
 _IPV4_MAPPED: Final = bytes(10) + b"\xff\xff"
@@ -35,6 +36,8 @@ class Gid:
     """An immutable GID; equality, hashing and order are those of its 16 bytes."""
 
     __slots__ = ("raw",)
+
+    __pydantic_serializer__ = Dumped(str)
 
     raw: bytes
 

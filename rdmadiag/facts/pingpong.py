@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.errnos import Platform
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
@@ -61,7 +62,7 @@ class Teardown(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class EndFacts:
+class EndFacts(WithNumbers):
     """One end of the path, as far as it came."""
 
     device: str

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from rdmadiag.facts import Missing, ResourceCount
+from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import KernelQpType, QpState
 
 KINDS = ("ctx", "pd", "cq", "qp", "srq", "mr", "cm_id")
@@ -18,7 +19,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class QueuePair:
+class QueuePair(WithNumbers):
     """One entry of RES_QP_GET."""
 
     number: int  # RES_LQPN

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rdmadiag.facts import Missing, present
+from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GidType, LinkLayer, NodeType, PhysState, PortState
 
@@ -33,7 +34,7 @@ class Unanswered:
 
 
 @dataclass(frozen=True, slots=True)
-class VerbsGid:
+class VerbsGid(WithNumbers):
     """One non-zero entry: _ibv_query_gid_table, or ibv_query_gid."""
 
     index: int
@@ -43,7 +44,7 @@ class VerbsGid:
 
 
 @dataclass(frozen=True, slots=True)
-class VerbsPort:
+class VerbsPort(WithNumbers):
     """ibv_query_port, and the port's GIDs."""
 
     number: int
@@ -83,7 +84,7 @@ class DeviceLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class VerbsDevice:
+class VerbsDevice(WithNumbers):
     """One device of ibv_get_device_list."""
 
     name: str

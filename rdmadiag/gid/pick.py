@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.gid import Scope
 from rdmadiag.facts.ib import GidType
 
@@ -21,7 +22,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
+class Pick(WithNumbers):
     """Which index a stack would use for a port, and what speaks against it."""
 
     stack: str  # "x-rdma"

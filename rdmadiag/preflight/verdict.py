@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rdmadiag.facts import Missing
+from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import LinkLayer, PortState
 from rdmadiag.gid.route import Route
 from rdmadiag.preflight.safety import Reason
@@ -69,7 +70,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class PortVerdict:
+class PortVerdict(WithNumbers):
     """One port, and whether one bounded RTR attempt on it is permitted."""
 
     device: str

@@ -5,17 +5,18 @@ The parts are the classes that hold them; here stands only what a document puts 
 
 from typing import Annotated, Any, Final, Literal, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, Field, create_model
 
 from rdmadiag.explain.log.account import Account, Failure
 from rdmadiag.explain.lookup import Answer
-from rdmadiag.facts import Identity, Missing, kernel_log, macos, system, verbs
+from rdmadiag.facts import Identity, Missing
 from rdmadiag.facts.counters import CounterFacts
-from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.pingpong import Attempt, BadCompletion, EndFacts, Latency
 from rdmadiag.preflight.judge_counters import CounterVerdict
 from rdmadiag.preflight.judge_resources import ResourceVerdict
-from rdmadiag.preflight.verdict import Status, Verdict
+from rdmadiag.preflight.verdict import Status
+from rdmadiag.render.judged import PreflightDocument
+from rdmadiag.report import Document, HostDocument, Report
 from rdmadiag.view.counter_changes import Change
 from rdmadiag.view.discovery_path import FunctionPath
 from rdmadiag.view.gid_tables import Table
@@ -23,54 +24,24 @@ from rdmadiag.view.inventory import DeviceRow
 from rdmadiag.view.peer_picks import PortPair
 from rdmadiag.view.resource_usage import Usage
 
-_MODULES: Final = (macos, verbs, system, kernel_log)
 
-
-class Tool(BaseModel):
-    """What printed the document."""
-
-    name: Literal["rdmadiag"]
-    version: str
-
-
-class Document(BaseModel):
-    """What every document begins with. Readers pass over fields that they do not know."""
-
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    schema_version: str = Field(pattern=r"^1\.[0-9]+$")
-    tool: Tool
-    generated_at: str = Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$", description="UTC")
-
-
-class PreflightDocument(Document):
-    """`rdmadiag preflight --json`: the evidence, and the verdict on it."""
-
-    host: Identity
-    verdict: Verdict
-    evidence: Evidence
-
-
-class GidsDocument(Document):
+class GidsDocument(HostDocument):
     """`rdmadiag gids --json`."""
 
-    host: Identity
     ports: tuple[Table, ...]
     unread: dict[str, str] = Field(description="Devices that show no port, and why.")
 
 
-class GidPairsDocument(Document):
+class GidPairsDocument(HostDocument):
     """`rdmadiag gids --peer HOST --json`."""
 
-    host: Identity
     peer: Identity
     pairs: tuple[PortPair, ...]
 
 
-class CountersDocument(Document):
+class CountersDocument(HostDocument):
     """`rdmadiag counters --json`: one sample, and how it differs from the one before it."""
 
-    host: Identity
     seconds: float | Missing = Field(description="Between the two samples.")
     since: str | None = Field(description="When the earlier one was made, of a saved one; UTC.")
     verdict: CounterVerdict
@@ -78,18 +49,16 @@ class CountersDocument(Document):
     sample: CounterFacts
 
 
-class ResourcesDocument(Document):
+class ResourcesDocument(HostDocument):
     """`rdmadiag resources --json`."""
 
-    host: Identity
     verdict: ResourceVerdict
     devices: tuple[Usage, ...]
 
 
-class DevicesDocument(Document):
+class DevicesDocument(HostDocument):
     """`rdmadiag devices --json`."""
 
-    host: Identity
     devices: tuple[DeviceRow, ...]
     functions_without_device: tuple[FunctionPath, ...]
 
@@ -104,10 +73,9 @@ class ExpectationTables(BaseModel):
     device: dict[str, dict[str, Written]]
 
 
-class ExpectDocument(Document):
+class ExpectDocument(HostDocument):
     """`rdmadiag expect --json`."""
 
-    host: Identity
     status: Status
     expectations: ExpectationTables
 
@@ -142,8 +110,7 @@ class Log(BaseModel):
 
 def _fields(kind: type, *without: str) -> dict[str, Any]:
     """A class's own fields, for a document that spreads them out."""
-    names = {name: each for module in _MODULES for name, each in vars(module).items()}
-    hints = get_type_hints(kind, localns=names)
+    hints = get_type_hints(kind)
     return {
         name: (hint, ...)
         for name, hint in hints.items()
@@ -192,18 +159,17 @@ Completion = create_model(
     **_fields(BadCompletion),
 )
 
-ExplainLogDocument: type[BaseModel] = create_model(
+ExplainLogDocument: type[Document] = create_model(
     "ExplainLogDocument",
     __base__=_LogHead,
     __doc__=_LogHead.__doc__,
     **_fields(Account, "lines", "bytes"),
 )
 
-PingpongDocument: type[BaseModel] = create_model(
+PingpongDocument: type[Document] = create_model(
     "PingpongDocument",
-    __base__=Document,
+    __base__=HostDocument,
     __doc__="`rdmadiag pingpong --json`.",
-    host=(Identity, ...),
     **_fields(Attempt, "platform", "latency", "completion", "errno", "local", "remote"),
     completion=(Completion | None, ...),
     latency_us=(Latency | None, ...),
@@ -224,8 +190,9 @@ class ErrorDocument(Document):
     error: Failed
 
 
-DOCUMENTS: Final[dict[str, type[BaseModel]]] = {
+DOCUMENTS: Final[dict[str, type[Document]]] = {
     "preflight": PreflightDocument,
+    "report": Report,
     "gids": GidsDocument,
     "gid-pairs": GidPairsDocument,
     "devices": DevicesDocument,
@@ -239,11 +206,3 @@ DOCUMENTS: Final[dict[str, type[BaseModel]]] = {
     "error": ErrorDocument,
 }
 """By the name that `rdmadiag schema` knows it by."""
-
-NAMES: Final = {name: each for module in _MODULES for name, each in vars(module).items()} | {
-    "Missing": Missing
-}
-"""What annotations of the evidence name without importing it."""
-
-for _model in DOCUMENTS.values():
-    _model.model_rebuild(_types_namespace=NAMES)

@@ -19,7 +19,7 @@ from rdmadiag.explain.lookup import (
 )
 from rdmadiag.facts import Identity
 from rdmadiag.render.console import console, say, verbatim
-from rdmadiag.render.json import plain
+from rdmadiag.render.json import members
 from rdmadiag.render.plain import counted, printable
 
 _OTHERS: Final = 5  # further failures that are shown in text
@@ -31,10 +31,10 @@ _UNKNOWN: Final = 10
 
 def log_document(account: Account, name: str) -> dict[str, Any]:
     """The parts of the JSON document."""
-    found: dict[str, Any] = plain(account)
+    found: dict[str, Any] = members(account)
     return {
         "log": {"name": name, "lines": found.pop("lines"), "bytes": found.pop("bytes")},
-        "first": plain(account.first),
+        "first": account.first,
         **found,
     }
 

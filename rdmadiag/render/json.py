@@ -1,28 +1,36 @@
-"""JSON documents: plain data, enums as words with their number beside, one line each."""
+"""JSON documents: enums as words with their number beside, one line each.
+
+A report is dumped by its model. Other documents are written from the same facts without their
+models (rdmadiag.render.documents), whose import alone costs more than `gids` does; what is
+written is, byte for byte, what those models dump.
+"""
 
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from datetime import UTC, datetime
-from enum import Enum
-from functools import cache
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
-from rdmadiag import __version__
+from rdmadiag import SCHEMA_VERSION, __version__
+from rdmadiag.facts.dumped import WithNumbers
 
-SCHEMA_VERSION: Final = "1.0"
-"""A new field is a minor step; one that went, or changed its meaning, a major one."""
+if TYPE_CHECKING:
+    from rdmadiag.report import Document
 
 
-def document(parts: Mapping[str, Any], generated_at: datetime | None = None) -> dict[str, Any]:
-    """The document with what every one of ours begins with."""
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def document(parts: Mapping[str, Any], generated_at: datetime | None = None) -> str:
+    """The document of these parts, after what every one of ours begins with; now by default."""
     when = generated_at or datetime.now(UTC)
-    return {
+    head = {
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "rdmadiag", "version": __version__},
-        "generated_at": when.strftime("%Y-%m-%dT%H:%M:%SZ"),
-    } | {name: plain(value) for name, value in parts.items()}
+        "generated_at": when.strftime(_TIME),
+    }
+    return text(head | dict(parts))
 
 
 def write(
@@ -30,36 +38,38 @@ def write(
     generated_at: datetime | None = None,
     out: IO[str] | None = None,
 ) -> None:
-    """Print one document."""
-    stream = out or sys.stdout
+    """Print the document of these parts."""
+    _print(document(parts, generated_at), out)
+
+
+def write_model(model: "Document", out: IO[str] | None = None) -> None:
+    """Print what a model dumps."""
+    from pydantic_core import PydanticSerializationError, to_json
+
+    try:
+        # What model_dump_json gives, without the validators that it would build first.
+        _print(to_json(dict(model)).decode(), out)
+    except PydanticSerializationError:  # half a surrogate pair, of bytes that were not UTF-8
+        when = model.generated_at.strftime(_TIME)
+        _print(text(dict(model) | {"generated_at": when}), out)
+
+
+def _print(line: str, out: IO[str] | None) -> None:
+    (out or sys.stdout).write(f"{line}\n")
+
+
+def text(value: Any) -> str:
+    """`value`, of facts, lists, mappings, text and numbers, as JSON."""
     # Not json.dump, which encodes piece by piece in Python: ten times slower.
-    text = json.dumps(document(parts, generated_at), ensure_ascii=False, separators=(",", ":"))
+    made = json.dumps(value, default=members, ensure_ascii=False, separators=(",", ":"))
     # Half a surrogate pair, which a saved document may hold, stays the escape that it was there.
-    stream.write(f"{text.encode('utf-8', 'backslashreplace').decode()}\n")
+    return made.encode("utf-8", "backslashreplace").decode()
 
 
-@cache
-def _names(kind: type) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(kind))
-
-
-def plain(value: Any) -> Any:
-    """`value` as dicts, lists, strings, numbers, booleans and None."""
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    if isinstance(value, str):
-        return value.value if isinstance(value, Enum) else value
-    if is_dataclass(value) and not isinstance(value, type):
-        found = {}
-        for name in _names(type(value)):
-            each = getattr(value, name)
-            found[name] = plain(each)
-            number = getattr(each, "number", None)
-            if number is not None and isinstance(each, Enum):
-                found[f"{name}_number"] = number
-        return found
-    if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, tuple | list):
-        return [plain(each) for each in value]
+def members(value: Any) -> Any:
+    """What stands in a document for a value that JSON has no form for: facts, a GID."""
+    if isinstance(value, WithNumbers):
+        return value.members()
+    if is_dataclass(value):
+        return {name: getattr(value, name) for name in value.__dataclass_fields__}
     return str(value)

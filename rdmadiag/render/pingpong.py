@@ -1,7 +1,6 @@
 """What came of a pingpong: the answer first, then both ends, causes, next steps, latency."""
 
 import shlex
-from dataclasses import fields
 from typing import Any, Final
 
 from rich.console import Console
@@ -18,7 +17,7 @@ from rdmadiag.pingpong import Result
 from rdmadiag.preflight.candidate import Candidate
 from rdmadiag.preflight.safety import REASON_TEXT
 from rdmadiag.render.console import console, say, verbatim
-from rdmadiag.render.json import plain
+from rdmadiag.render.json import members
 from rdmadiag.render.plain import counted, printable
 
 _WORD: Final = {
@@ -41,15 +40,13 @@ def document(result: Result) -> dict[str, Any]:
     """The parts of the JSON document."""
     attempt = result.attempt
     told = _advice(result)
-    found: dict[str, Any] = plain(attempt)
+    found: dict[str, Any] = members(attempt)
     for name in ("platform", "latency", "completion"):
         del found[name]
     return found | {
         "errno": _errno(attempt),
         "completion": _completion(attempt),
-        "latency_us": _latency(attempt.latency),
-        "local": _end(attempt.local),
-        "remote": _end(attempt.remote),
+        "latency_us": attempt.latency,
         "causes": list(told.causes),
         "next": list(told.remedy),
         "reasons": [
@@ -76,19 +73,7 @@ def _completion(attempt: Attempt) -> dict[str, Any] | None:
     if bad is None:
         return None
     known = completion(bad.status)
-    name = {"name": known.name if known else None}
-    return name | {each.name: getattr(bad, each.name) for each in fields(bad)}
-
-
-def _latency(latency: Latency | None) -> dict[str, Any] | None:
-    if latency is None:
-        return None
-    found: dict[str, Any] = plain(latency)
-    return found | {"overhead": latency.overhead}
-
-
-def _end(end: EndFacts | None) -> dict[str, Any] | None:
-    return None if end is None else plain(end)
+    return {"name": known.name if known else None, **members(bad)}
 
 
 def show(result: Result, host: Identity, to: Console | None = None) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from rdmadiag.facts import GidEntry, Missing
+from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.gid import Family, Scope
 from rdmadiag.facts.ib import GidType, LinkLayer, PortState
 from rdmadiag.gid.netdev import NetDevState, netdev_state
@@ -14,7 +15,7 @@ from rdmadiag.view.reconcile import DeviceView, PortView, Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Row(WithNumbers):
     """One entry that is not empty."""
 
     index: int
@@ -38,7 +39,7 @@ class RouteRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class Table(WithNumbers):
     """A port's GIDs."""
 
     device: str

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from rdmadiag.facts import Missing, PciFunction, Why
+from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import DriverId, LinkLayer, NetnsMode, NodeType, PhysState, PortState
 from rdmadiag.view.access import Provider, node_access, provider
@@ -27,7 +28,7 @@ class SeenBy:
 
 
 @dataclass(frozen=True, slots=True)
-class PortRow:
+class PortRow(WithNumbers):
     """One port of a device."""
 
     port: int
@@ -44,7 +45,7 @@ class PortRow:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceRow:
+class DeviceRow(WithNumbers):
     """One RDMA device."""
 
     name: str

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from rdmadiag.facts import Missing, Why, present
+from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
 from rdmadiag.facts.ib import KernelQpType, QpState
 from rdmadiag.facts.macos import RdmaInterface
@@ -65,7 +66,7 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class QueuePairs:
+class QueuePairs(WithNumbers):
     """Queue pairs of one type in one state that one holder has."""
 
     type: KernelQpType | Missing

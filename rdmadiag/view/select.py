@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from rdmadiag.view.reconcile import DeviceView
 
@@ -12,6 +13,14 @@ class Selector:
 
     device: str
     port: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """ "mlx5_0", "mlx5_0:1", and "mlx5_0/1" as `rdma link` prints it; raises ValueError."""
+        name, colon, port = text.replace("/", ":").partition(":")
+        if not name or (colon and not (port.isascii() and port.isdigit() and len(port) <= 5)):
+            raise ValueError(f"{text!r} is not DEV or DEV:PORT")
+        return cls(name, int(port) if colon else None)
 
 
 class NoSuchDevice(ValueError):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from rdmadiag.cli import run
-from tests.schema.documents import kind_of, problems
+from tests.schema.documents import dumped, kind_of, problems
 
 
 class Outcome(NamedTuple):
@@ -27,7 +27,8 @@ class Outcome(NamedTuple):
 def rdmadiag(capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
     """`rdmadiag("gids", "--json")` → exit code, stdout, stderr.
 
-    Whatever documents it prints, one or one a line, are held to their schema.
+    Whatever documents it prints, one or one a line, are held to their schema, and are what
+    their model dumps.
     """
 
     def call(*argv: str) -> Outcome:
@@ -40,6 +41,7 @@ def rdmadiag(capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
                 kind = kind_of(document)
                 assert kind is not None
                 assert problems(kind, document) == []
+                assert dumped(kind, line) == line
         return outcome
 
     return call

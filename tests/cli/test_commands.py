@@ -11,7 +11,7 @@ import pytest
 
 from lab.machine import Machine
 from lab.samples import infiniband_host, roce_host
-from rdmadiag import __version__
+from rdmadiag import SCHEMA_VERSION, __version__
 from rdmadiag.cli import COMMANDS
 from rdmadiag.facts.evidence import LINUX_SOURCES, MACOS_SOURCES
 from rdmadiag.samples import samples
@@ -63,7 +63,7 @@ def test_preflight_of_a_sample(name: str, rdmadiag: Rdmadiag) -> None:
     outcome = rdmadiag("preflight", "--json", "--sample", name)
     assert (outcome.code, outcome.err) == (code, "")
     document = outcome.document
-    assert document["schema_version"] == "1.0"
+    assert document["schema_version"] == SCHEMA_VERSION
     assert document["tool"] == {"name": "rdmadiag", "version": __version__}
     assert document["verdict"]["status"] == status
     assert document["host"]["recorded"] is True

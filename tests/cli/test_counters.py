@@ -9,6 +9,7 @@ import pytest
 
 from lab import counted
 from lab.machine import Machine, with_counters
+from rdmadiag import SCHEMA_VERSION
 from rdmadiag.cli import comparing
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host.live import LiveHost
@@ -232,7 +233,7 @@ def test_a_watch_prints_one_document_a_line(live: LiveHost, rdmadiag: Rdmadiag) 
     documents = [json.loads(line) for line in out.splitlines()]
     assert code == 1
     assert [each["verdict"]["status"] for each in documents] == ["warn"] * 3
-    assert all(each["schema_version"] == "1.0" for each in documents)
+    assert all(each["schema_version"] == SCHEMA_VERSION for each in documents)
 
 
 def test_a_watch_in_a_pipe_prints_one_table_below_the_other(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rdmadiag import SCHEMA_VERSION
 from rdmadiag.samples import samples
 
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
@@ -49,7 +50,7 @@ def test_exit_codes_of_a_log(
     assert outcome.out.startswith(f"{word}  ")
     document = rdmadiag("explain", "--json", "--log", log(text))
     assert document.code == code
-    assert document.document["schema_version"] == "1.0"
+    assert document.document["schema_version"] == SCHEMA_VERSION
 
 
 def test_the_text_of_a_failure(log: Callable[[str], str], rdmadiag: Rdmadiag) -> None:

@@ -14,8 +14,8 @@ HOST = Identity("node1", "linux", "6.1.0", "x86_64")
 
 
 def text(sample, **changes):
-    made = document({"host": HOST, "sample": sample, "verdict": {"status": "ok"}}) | changes
-    return json.dumps(made)
+    made = document({"host": HOST, "sample": sample, "verdict": {"status": "ok"}})
+    return json.dumps(json.loads(made) | changes)
 
 
 @pytest.fixture

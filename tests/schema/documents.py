@@ -40,6 +40,13 @@ def problems(name: str, document: Any) -> list[str]:
     return [f"{each.json_path}: {each.message}" for each in _validator(name).iter_errors(document)]
 
 
+def dumped(name: str, line: str) -> str:
+    """What the model of a document dumps, once it has read the printed one back."""
+    from rdmadiag.render.documents import DOCUMENTS
+
+    return DOCUMENTS[name].model_validate_json(line).model_dump_json()
+
+
 def kind_of(document: Any) -> str | None:
     """The name of a document of ours, by what stands in it."""
     for name, key in (

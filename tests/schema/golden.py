@@ -1,7 +1,7 @@
 """Write the golden schemas of this version: `python -m tests.schema.golden`.
 
 One that is there is never overwritten: what was published stays. A change of a model needs
-the next SCHEMA_VERSION in rdmadiag/render/json.py; only where that version was never
+the next SCHEMA_VERSION in rdmadiag/__init__.py; only where that version was never
 released may its folder be deleted first.
 """
 
@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from rdmadiag import SCHEMA_VERSION
 from rdmadiag.render.documents import DOCUMENTS
-from rdmadiag.render.json import SCHEMA_VERSION
 from rdmadiag.render.schema import schema
 
 FOLDER = Path(__file__).parent / "golden"

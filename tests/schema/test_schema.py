@@ -3,20 +3,25 @@
 import copy
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import is_dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from jsonschema import Draft202012Validator
+from pydantic import BaseModel
 
+from rdmadiag import SCHEMA_VERSION
 from rdmadiag.cli import run
+from rdmadiag.facts.dumped import WithNumbers
+from rdmadiag.facts.ib import Numbered
 from rdmadiag.render.documents import DOCUMENTS
-from rdmadiag.render.json import SCHEMA_VERSION
 from rdmadiag.render.schema import DIALECT, identifier, schema
 from rdmadiag.samples import samples
-from tests.schema.documents import breaks, kind_of, problems
+from tests.schema.documents import breaks, dumped, kind_of, problems
 from tests.schema.golden import FOLDER, written
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -99,9 +104,50 @@ def test_every_document_of_a_machine_is_described(
     machine: tuple[str, str], printed: Callable[..., str]
 ) -> None:
     for command in ("preflight", "gids", "devices", "expect"):
-        document = json.loads(printed(command, "--json", *machine))
+        line = printed(command, "--json", *machine).rstrip("\n")
+        document = json.loads(line)
         assert kind_of(document) == command
         assert problems(command, document) == []
+        assert dumped(command, line) == line
+        assert list(_reader_of_1_0(command).iter_errors(document)) == []
+
+
+@cache
+def _reader_of_1_0(name: str) -> Draft202012Validator:
+    """By the first schema that was published, which knew no field that came later."""
+    return Draft202012Validator(json.loads((FOLDER / "1.0" / f"{name}.json").read_text()))
+
+
+def test_a_class_with_a_numbered_word_writes_its_number() -> None:
+    for kind in _dataclasses(DOCUMENTS.values()):
+        hints = get_type_hints(kind)
+        words = [name for name, hint in hints.items() if _is_numbered(hint)]
+        assert bool(words) == issubclass(kind, WithNumbers), kind
+
+
+def _is_numbered(hint: Any) -> bool:
+    return any(isinstance(each, type) and issubclass(each, Numbered) for each in _parts(hint))
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    yield hint
+    for each in get_args(hint):
+        yield from _parts(each)
+
+
+def _dataclasses(kinds: Iterable[Any]) -> set[type]:
+    """All that are in documents, at whatever depth."""
+    found: set[type] = set()
+    left = list(kinds)
+    while left:
+        for each in _parts(left.pop()):
+            if isinstance(each, type) and each not in found:
+                if is_dataclass(each):
+                    found.add(each)
+                    left += get_type_hints(each).values()
+                elif issubclass(each, BaseModel):
+                    left += [field.annotation for field in each.model_fields.values()]
+    return found
 
 
 @pytest.mark.parametrize(

@@ -103,10 +103,10 @@ def test_the_description_and_the_fake_library_agree(
 ) -> None:
     for machine in (ready_mac(), roce_host()):
         _, document, _ = preflight(machine, "")
-        from rdmadiag.render.json import plain
+        from rdmadiag.render.json import text
         from rdmadiag.sources.run import gather
 
-        described = plain(gather(machine.host(), time.monotonic() + 20).verbs)
+        described = json.loads(text(gather(machine.host(), time.monotonic() + 20).verbs))
         found = document["evidence"]["verbs"]
         assert {**found, "library": "", "pid": 0} == {**described, "library": "", "pid": 0}
 

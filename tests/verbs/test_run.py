@@ -30,7 +30,7 @@ from rdmadiag.host.layout import command_name
 from rdmadiag.pingpong import BrokenChild, Meeting, Result
 from rdmadiag.preflight.candidate import Wanted
 from rdmadiag.preflight.safety import Reason
-from rdmadiag.render.json import plain
+from rdmadiag.render.json import text
 from rdmadiag.render.pingpong import document
 from rdmadiag.verbs import child, endpoint, watchdog
 from rdmadiag.verbs import pingpong as attempt_of_child
@@ -66,7 +66,7 @@ class Came:
     @property
     def document(self) -> dict[str, Any]:
         """As JSON."""
-        found: dict[str, Any] = json.loads(json.dumps(plain(document(self.result))))
+        found: dict[str, Any] = json.loads(text(document(self.result)))
         return found
 
 

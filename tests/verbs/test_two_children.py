@@ -81,7 +81,7 @@ ONCE = (  # what a whole attempt makes, changes and destroys
 # One host: its parent process, which tells where it listens and then what came of it.
 HOST = """
 import json, sys, time
-from rdmadiag.render.json import plain
+from rdmadiag.render.json import text
 from rdmadiag.verbs import watchdog
 from rdmadiag.verbs.endpoint import read_endpoint
 from rdmadiag.verbs.outcome import conclude
@@ -105,7 +105,8 @@ attempt = conclude(
     seconds=watched.seconds,
     returncode=watched.returncode,
 )
-print(json.dumps(plain(attempt) | {"stderr": watched.stderr, "took": time.monotonic() - began}))
+found = json.loads(text(attempt))
+print(json.dumps(found | {"stderr": watched.stderr, "took": time.monotonic() - began}))
 """
 
 

@@ -17,6 +17,7 @@ import pytest
 from lab.deployed import DEPLOY, command_lines
 from lab.rxe import Rxe
 from lab.shells import SHELLS, offered
+from rdmadiag import SCHEMA_VERSION
 from tests.schema.described import assert_described
 from tests.schema.documents import kind_of
 
@@ -79,7 +80,7 @@ class TestHealthy:
         assert (said.returncode, said.stderr.count("parse error")) == (0, 0), said.stderr
         found = [json.loads(line) for line in said.stdout.splitlines()]
         assert [kind_of(each) for each in found] == documents
-        assert {each["schema_version"] for each in found} == {"1.0"}
+        assert {each["schema_version"] for each in found} == {SCHEMA_VERSION}
         for each in found:
             assert_described(each)
 

@@ -1,0 +1,114 @@
+"""The public Python API: a report of a host, and the verdict on it.
+
+>>> import rdmadiag
+>>> report = rdmadiag.collect(sample="infiniband-two-hca")
+>>> rdmadiag.judge(report, devices=["mlx5_0:1"]).ports[0].route_gid_index
+0
+"""
+
+import os
+import time
+from collections.abc import Collection, Iterable, Sequence
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from rdmadiag.host import Host
+from rdmadiag.preflight.verdict import Verdict
+from rdmadiag.report import Report, read_report
+from rdmadiag.view.select import Selector
+
+if TYPE_CHECKING:
+    from rdmadiag.gid.registry import Chosen
+    from rdmadiag.preflight.expectations import Expectations
+
+TIMEOUT: Final = 20.0  # seconds
+
+
+def collect(
+    from_: str | os.PathLike[str] | None = None,
+    *,
+    sample: str | None = None,
+    sources: Collection[str] | None = None,
+    timeout: float = TIMEOUT,
+) -> Report:
+    """The report of this host, of a recorded one, or of a sample that comes with rdmadiag.
+
+    `from_` is a snapshot's folder or .tar.gz, any folder with sys/class/infiniband in it, or the
+    .json of a saved report, which is read back as it was. `sources` are names of fields of
+    Evidence, all that the system has by default. After `timeout` seconds in all, what has
+    not answered stands in the report as a Missing. Nothing on the host is changed.
+
+    Raises ValueError where both `from_` and `sample` are given, and for a sample or a source
+    that there is not; SnapshotError (rdmadiag.host.tree) and ReportError (rdmadiag.report)
+    for a record that cannot be used. The message is one line.
+    """
+    if from_ is not None and sample is not None:
+        raise ValueError("from_ and sample exclude each other")
+    if not 0 < timeout < inf:
+        raise ValueError(f"timeout: {timeout} is no number of seconds above 0")
+    deadline = time.monotonic() + timeout
+    path = None if from_ is None else os.fspath(from_)
+    if path is not None and path.endswith(".json"):
+        return read_report(path)
+    from rdmadiag.sources.run import gather, sources_of
+
+    host = _host(path, sample)
+    known = sources_of(host.identity.platform)
+    for name in sources or ():
+        if name not in known:
+            raise ValueError(f"no source {name!r} of {host.identity.platform}: {', '.join(known)}")
+    return Report.of(host=host.identity, evidence=gather(host, deadline, sources))
+
+
+def _host(path: str | None, sample: str | None) -> Host:
+    if path is None and sample is None:
+        from rdmadiag.host.live import LiveHost
+
+        return LiveHost()
+    from rdmadiag.host.recorded import open_snapshot
+
+    if sample is not None:
+        from rdmadiag.samples import folder
+
+        return open_snapshot(folder(sample))
+    assert path is not None
+    return open_snapshot(path)
+
+
+def judge(
+    report: Report,
+    *,
+    devices: Iterable[str] = (),
+    stacks: Iterable[str] = (),
+    expect: str | os.PathLike[str] | None = None,
+) -> Verdict:
+    """The verdict on a report: its evidence alone counts, so any saved one is judged anew.
+
+    `devices` are DEV or DEV:PORT, all by default; `stacks` NAME or NAME@VERSION, whose choice
+    of a GID is judged as well; `expect` is a file as `rdmadiag expect` writes it. Raises
+    ValueError for a device, port or stack that there is not, and TomlFileError
+    (rdmadiag.facts.toml_file) for a file that cannot be used.
+    """
+    from rdmadiag.preflight.judge import judge as judged
+
+    selectors = [Selector.parse(text) for text in devices]
+    names = tuple(stacks)
+    return judged(
+        report.evidence,
+        selectors,
+        _stacks(names) if names else (),
+        None if expect is None else _expectations(os.fspath(expect)),
+    )
+
+
+def _stacks(names: Sequence[str]) -> "tuple[Chosen, ...]":
+    from rdmadiag.gid.registry import chosen
+
+    return chosen(names)
+
+
+def _expectations(path: str) -> "Expectations":
+    from rdmadiag.host.toml_file import read_toml
+    from rdmadiag.preflight.expectations.written import expectations
+
+    return expectations(read_toml(path))
