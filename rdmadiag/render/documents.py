@@ -3,15 +3,17 @@
 The parts are the classes that hold them; here stands only what a document puts around them.
 """
 
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, get_type_hints
 
-from pydantic import BaseModel, Field, create_model
+from pydantic import AfterValidator, BaseModel, Field, create_model
 
 from rdmadiag.explain.log.account import Account, Failure
 from rdmadiag.explain.lookup import Answer
 from rdmadiag.facts import Identity, Missing
 from rdmadiag.facts.counters import CounterFacts
-from rdmadiag.facts.pingpong import Attempt, BadCompletion, EndFacts, Latency
+from rdmadiag.facts.ib import DriverId
+from rdmadiag.facts.pingpong import Attempt, BadCompletion, Latency
 from rdmadiag.preflight.judge_counters import CounterVerdict
 from rdmadiag.preflight.judge_resources import ResourceVerdict
 from rdmadiag.preflight.verdict import Status
@@ -56,10 +58,15 @@ class ResourcesDocument(HostDocument):
     devices: tuple[Usage, ...]
 
 
+def _with_driver(row: DeviceRow) -> DeviceRow:
+    """Of a word that is one of DriverId's, pydantic would make the text that it is as well."""
+    return replace(row, driver=next((each for each in DriverId if each == row.driver), row.driver))
+
+
 class DevicesDocument(HostDocument):
     """`rdmadiag devices --json`."""
 
-    devices: tuple[DeviceRow, ...]
+    devices: tuple[Annotated[DeviceRow, AfterValidator(_with_driver)], ...]
     functions_without_device: tuple[FunctionPath, ...]
 
 
@@ -143,9 +150,6 @@ class Refusal(BaseModel):
 
 
 class _PingpongTail(BaseModel):
-    errno: Errno | None
-    local: EndFacts | None
-    remote: EndFacts | None
     causes: tuple[str, ...]
     next: tuple[str, ...]
     reasons: tuple[Refusal, ...]
@@ -170,7 +174,7 @@ PingpongDocument: type[Document] = create_model(
     "PingpongDocument",
     __base__=HostDocument,
     __doc__="`rdmadiag pingpong --json`.",
-    **_fields(Attempt, "platform", "latency", "completion", "errno", "local", "remote"),
+    **_fields(Attempt, "platform", "latency", "completion") | {"errno": (Errno | None, ...)},
     completion=(Completion | None, ...),
     latency_us=(Latency | None, ...),
     **_fields(_PingpongTail),
@@ -192,7 +196,6 @@ class ErrorDocument(Document):
 
 DOCUMENTS: Final[dict[str, type[Document]]] = {
     "preflight": PreflightDocument,
-    "report": Report,
     "gids": GidsDocument,
     "gid-pairs": GidPairsDocument,
     "devices": DevicesDocument,
@@ -203,6 +206,7 @@ DOCUMENTS: Final[dict[str, type[Document]]] = {
     "explain-log": ExplainLogDocument,
     "pingpong": PingpongDocument,
     "samples": SamplesDocument,
+    "report": Report,
     "error": ErrorDocument,
 }
 """By the name that `rdmadiag schema` knows it by."""
