@@ -10,6 +10,7 @@ from rdmadiag.ib import KernelQpType, QpState
 from rdmadiag.preflight.evidence import LINUX_ONLY
 from rdmadiag.preflight.rules.rule import RECORD_ANEW, Rule, Speaker, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 from rdmadiag.resources.usage import HolderKind, QueuePairs, Usage
 from rdmadiag.thresholds import DEFAULT, Thresholds
 
@@ -219,7 +220,7 @@ def _piles(
                     for row in rows
                 ],
                 remedy=(
-                    f"rdma resource show qp link {usage.device} state {rows[0].state}",
+                    f"rdma resource show qp link {shell_word(usage.device)} state {rows[0].state}",
                     *_end(pid),
                 ),
             )

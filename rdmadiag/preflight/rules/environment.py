@@ -6,7 +6,7 @@ from typing import Final
 from rdmadiag.facts import GidEntry, Missing, present
 from rdmadiag.gid.gid import Scope
 from rdmadiag.gid.route import Route
-from rdmadiag.ib import GidType
+from rdmadiag.ib import GidType, is_device_name
 from rdmadiag.preflight.environment import (
     GID_INDEXES,
     PARSERS,
@@ -17,6 +17,7 @@ from rdmadiag.preflight.environment import (
 from rdmadiag.preflight.reconcile import PortView, Protocol
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 
 
 def _environment(case: Case) -> Mapping[str, str]:
@@ -87,11 +88,11 @@ def _set_devices(chosen: Choice, case: Case) -> str:
     names = [
         f"{port.device}:{port.number}" if with_port else port.device
         for _, port in case.ports
-        if port.is_active
+        if port.is_active and is_device_name(port.device)
     ]
     exact = "=" if chosen.variable == "NCCL_IB_HCA" else ""
-    listed = ",".join(dict.fromkeys(names)) or "DEVICE"
-    return f"export {chosen.variable}={exact}{listed}   # those that are active here"
+    listed = shell_word(exact + (",".join(dict.fromkeys(names)) or "DEVICE"))
+    return f"export {chosen.variable}={listed}   # those that are active here"
 
 
 @rule(

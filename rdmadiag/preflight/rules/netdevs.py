@@ -10,6 +10,7 @@ from rdmadiag.preflight.kernel_lines import flapping
 from rdmadiag.preflight.reconcile import PortView, Protocol
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen, verbs_answer
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 
 HEADERS: Final = 96
 """Bytes that the kernel takes off a netdev's MTU: GRH, UDP, BTH, extensions, ICRC
@@ -103,8 +104,11 @@ def mtu_below_netdev(speaker: Speaker, case: Case) -> Iterator[Finding]:
             port=port.number,
             evidence=_mtu_proofs(port, netdev),
             remedy=(
-                f"sudo ip link set dev {netdev.name} mtu {netdev.mtu}   # the driver looks again",
-                f"ibv_devinfo -d {port.device} -i {port.number} | grep active_mtu",
+                (
+                    f"sudo ip link set dev {shell_word(netdev.name)} mtu {netdev.mtu}   "
+                    "# the driver looks again"
+                ),
+                f"ibv_devinfo -d {shell_word(port.device)} -i {port.number} | grep active_mtu",
             ),
         )
 
@@ -142,7 +146,10 @@ def jumbo_not_used(speaker: Speaker, case: Case) -> Iterator[Finding]:
         port=first.number if len(small) == 1 else None,
         evidence=[proof for each in small[:4] for proof in _mtu_proofs(*each)],
         remedy=(
-            *(f"sudo ip link set dev {netdev.name} mtu 4200" for _, netdev in small[:4]),
+            *(
+                f"sudo ip link set dev {shell_word(netdev.name)} mtu 4200"
+                for _, netdev in small[:4]
+            ),
             "# the same at the other end, and on the switch, or packets are lost",
         ),
     )
@@ -204,7 +211,7 @@ def mtu_differs_in_subnet(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 for netdev in (one, other)
             ],
             remedy=(
-                f"sudo ip link set dev {smaller.name} mtu {max(one.mtu, other.mtu)}",
+                f"sudo ip link set dev {shell_word(smaller.name)} mtu {max(one.mtu, other.mtu)}",
                 "# if the switch and the peers on that link have the larger one",
             ),
         )
@@ -240,8 +247,11 @@ def carrier_changes(speaker: Speaker, case: Case) -> Iterator[Finding]:
             port=port.number,
             evidence=[Proof("netdev", f"{netdev.name} IFLA_CARRIER_CHANGES", str(changes))],
             remedy=(
-                f"cat /sys/class/net/{netdev.name}/carrier_changes   # again later: does it grow?",
-                f"sudo dmesg -T | grep {netdev.name}",
+                (
+                    f"cat /sys/class/net/{shell_word(netdev.name)}/carrier_changes   "
+                    "# again later: does it grow?"
+                ),
+                f"sudo dmesg -T | grep {shell_word(netdev.name)}",
             ),
         )
 
