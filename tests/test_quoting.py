@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmadiag.cli.options import complete_devices
-from rdmadiag.ib import is_device_name
+from rdmadiag.facts.ib import is_device_name
 from rdmadiag.quoting import printable, shell_word
 
 

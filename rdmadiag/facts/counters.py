@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from rdmadiag.facts import Missing, present
-from rdmadiag.ib import LinkLayer
+from rdmadiag.facts.ib import LinkLayer
 
 
 class CounterSource(StrEnum):

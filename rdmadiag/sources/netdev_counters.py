@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from rdmadiag import netlink
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.counters import ALL, CounterSet, CounterSource, Wanted
-from rdmadiag.host import Host
+from rdmadiag.host import Host, netlink
 from rdmadiag.sources.counters import (
     NOTHING,
     Spared,

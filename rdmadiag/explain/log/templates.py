@@ -1,7 +1,7 @@
 """What a line of a log gives to the templates of explain.attempt."""
 
 from rdmadiag.explain.log.fields import Fields
-from rdmadiag.gid.gid import Gid, Scope
+from rdmadiag.facts.gid import Gid, Scope
 from rdmadiag.quoting import shell_word
 
 _PCI = ":"

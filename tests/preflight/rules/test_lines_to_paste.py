@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from rdmadiag.facts import Missing, present
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.gid.registry import chosen
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.gather import gather
+from rdmadiag.host.recorded import open_snapshot
 from rdmadiag.preflight.judge import judge
-from rdmadiag.preflight.reconcile import devices
 from rdmadiag.samples import folder, samples
-from rdmadiag.snapshot.replay import open_snapshot
+from rdmadiag.sources.run import gather
+from rdmadiag.view.reconcile import devices
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 RECORDED = {path.name: path for path in FIXTURES.iterdir()} | {
