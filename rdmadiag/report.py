@@ -46,7 +46,12 @@ class Tool:
 
 
 def _whole_seconds(when: datetime) -> datetime:
-    return when.astimezone(UTC).replace(microsecond=0)
+    """In UTC, which it is in where it names no zone."""
+    try:
+        whole = when.replace(microsecond=0, tzinfo=when.tzinfo or UTC)
+        return whole.astimezone(UTC)
+    except OverflowError as error:  # of the year 1 or 9999, in another zone
+        raise ValueError("no time in UTC") from error
 
 
 When = Annotated[

@@ -71,6 +71,16 @@ def test_a_document_says_when_to_the_second_in_utc() -> None:
     assert Report.model_validate_json(text) == made
 
 
+def test_a_time_that_is_none_is_refused(tmp_path: Path) -> None:
+    document = json.loads(saved(MACHINES["infiniband-two-hca"]))
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(document | {"generated_at": "0001-01-01T00:00:00+23:00"}))
+    with pytest.raises(ReportError, match="no time in UTC at generated_at"):
+        read_report(str(path))
+    path.write_text(json.dumps(document | {"generated_at": "2026-01-02T03:04:05"}))
+    assert read_report(str(path)).generated_at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
 def test_a_report_does_not_change() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         report(MACHINES["infiniband-two-hca"]).schema_version = "1.9"  # type: ignore[misc]

@@ -1,6 +1,8 @@
 """JSON documents: numbers beside words, nothing lost, and by every way the same bytes."""
 
 import json
+import subprocess
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import StringIO
@@ -89,3 +91,16 @@ def test_half_a_surrogate_pair_in_a_report_stays_an_escape_too() -> None:
     write(parts, when, plain)
     assert out.getvalue() == plain.getvalue()
     assert json.loads(out.getvalue())["host"]["hostname"] == "\ud800ü"
+
+
+def test_a_document_without_a_report_loads_no_pydantic() -> None:
+    script = (
+        "import sys; from rdmadiag.cli import run; "
+        "code = run(('gids', '--json', '--sample', 'roce-healthy')); "
+        "sys.exit(code or 'pydantic' in sys.modules or 'pydantic_core' in sys.modules)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert ran.stdout
