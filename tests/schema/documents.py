@@ -49,6 +49,8 @@ def dumped(name: str, line: str) -> str:
 
 def kind_of(document: Any) -> str | None:
     """The name of a document of ours, by what stands in it."""
+    if "evidence" in document and "verdict" not in document:
+        return "report"
     for name, key in (
         ("error", "error"),
         ("preflight", "evidence"),
