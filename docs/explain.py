@@ -65,6 +65,6 @@ def explain_page() -> str:
     """The page."""
     texts: dict[str, str] = {}
     for cause, _ in all_causes():
-        texts.setdefault(cause.label, str(cause))
+        texts.setdefault(cause.label, cause.text)
     rows = (f"| `{label}` | {texts[label]} |\n" for label in sorted(texts))
     return _HEAD + "".join(rows)

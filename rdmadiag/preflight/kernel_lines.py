@@ -1,20 +1,10 @@
-"""What lines of the kernel's log say of RDMA devices, and of which.
-
-    mlx5_core 0000:08:00.0 eth0: Link down
-    mlx5_core 0000:08:00.0: Port module event: module 0, Cable unplugged
-    bnxt_en 0000:09:00.0 eth1: NIC Link is Down
-    mlx5_core 0000:08:00.0: mlx5_pcie_event:299:(pid 7): Detected insufficient power on the
-    PCIe slot (27W).
-    mlx5_core 0000:08:00.0: mlx5_cmd_out_err:838:(pid 1): ACCESS_REG(0x805) op_mod(0x1) failed, …
-
-By structure (the driver's verb and what it says of it), not by whole sentences.
-"""
+"""Lines of the kernel's log by the device that they name, and links that went down in it."""
 
 import re
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from rdmadiag.explain.kernel_messages import Kind, kind_of
 from rdmadiag.facts import Missing, present
 from rdmadiag.preflight.reconcile import PortView
 
@@ -23,44 +13,8 @@ if TYPE_CHECKING:
     from rdmadiag.preflight.rules.rule import Case
 
 
-class Kind(StrEnum):
-    """What a line says."""
-
-    LINK_DOWN = "link_down"
-    LINK_UP = "link_up"
-    REGISTER_REFUSED = "register_refused"  # ACCESS_REG failed
-    CONTEXTS_EXHAUSTED = "contexts_exhausted"  # ALLOC_UAR: limits exceeded
-    SLOT_POWER = "slot_power"
-    UNHEALTHY = "unhealthy"
-    RECOVERED = "recovered"
-    HOT = "hot"
-
-
-_PATTERNS: Final = (
-    (Kind.REGISTER_REFUSED, r"ACCESS_REG\b.*\bfailed"),
-    (Kind.CONTEXTS_EXHAUSTED, r"ALLOC_UAR\b.*\blimits? exceeded"),
-    (Kind.SLOT_POWER, r"insufficient power on the PCIe slot"),
-    # Older kernels write "health revovery succeded".
-    (Kind.RECOVERED, r"health re\w+ succ"),
-    (Kind.UNHEALTHY, r"health compromised|handling bad device|health recovery failed"),
-    (Kind.UNHEALTHY, r"fatal error [0-9]+ detected|will cause a leak of a command resource"),
-    (Kind.UNHEALTHY, r"firmware (?:is )?(?:not responding|fatal)"),
-    (Kind.UNHEALTHY, r"severity=Uncorrect\w+ \((?:Non-)?Fatal\)"),
-    (Kind.HOT, r"high temperature"),
-    (Kind.LINK_DOWN, r"\blink (?:is )?down\b|cable unplugged"),
-    (Kind.LINK_UP, r"\blink (?:is )?up\b|cable plugged"),
-)
-_COMPILED: list[tuple[Kind, re.Pattern[str]]] = []
-
 _PCI: Final = re.compile(r"\b[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b", re.IGNORECASE)
 _WORD: Final = re.compile(r"[^\s:,]+")
-
-
-def kind_of(message: str) -> Kind | None:
-    """What a line says; None for nothing that matters here."""
-    if not _COMPILED:  # where there is a line at all
-        _COMPILED.extend((kind, re.compile(text, re.IGNORECASE)) for kind, text in _PATTERNS)
-    return next((kind for kind, pattern in _COMPILED if pattern.search(message)), None)
 
 
 def said(case: "Case", kinds: Iterable[Kind]) -> dict[str, list["KernelLine"]]:

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from rdmadiag.counters.change import Change
 from rdmadiag.counters.judge import CounterVerdict
+from rdmadiag.explain.answers import Answer
 from rdmadiag.explain.log.account import Account, Failure
-from rdmadiag.explain.lookup import Answer
 from rdmadiag.facts import Identity, Missing, kernel_log, macos, system, verbs
 from rdmadiag.facts.counters import CounterFacts
 from rdmadiag.facts.pingpong import Attempt, BadCompletion, EndFacts, Latency

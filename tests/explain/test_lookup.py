@@ -2,18 +2,16 @@
 
 import pytest
 
-from rdmadiag.explain.environment import VARIABLES, said_of, variable
-from rdmadiag.explain.log.rank import CONFIRMED_BY, EXPLAINS
-from rdmadiag.explain.lookup import (
+from rdmadiag.explain.answers import (
     CauseAnswer,
     CompletionAnswer,
     ErrnoAnswer,
-    NotUnderstood,
     RuleAnswer,
     StateAnswer,
     VariableAnswer,
-    lookup,
 )
+from rdmadiag.explain.environment import VARIABLES, said_of, variable
+from rdmadiag.explain.lookup import NotUnderstood, lookup
 from rdmadiag.explain.states import MEANINGS, state_meanings
 from rdmadiag.ib import PhysState, PortState
 from rdmadiag.preflight.rules import CATALOGUE
@@ -193,10 +191,3 @@ def test_a_plain_value_needs_no_word(setting: str) -> None:
     row = variable(name)
     assert row
     assert said_of(row, value) is None
-
-
-def test_what_ranks_causes_names_rules_and_labels_that_exist() -> None:
-    codes = {code for codes in CONFIRMED_BY.values() for code in codes} | set(EXPLAINS)
-    assert codes <= set(CATALOGUE)
-    for label in {*CONFIRMED_BY, *(label for _, label in EXPLAINS.values())}:
-        assert lookup(["cause", label], "linux")

@@ -1,20 +1,21 @@
 """Many lines → one account: what failed first, what followed, what was not understood.
 
 Lines of one device, stage and cause are one group, however many ranks print them. Memory is
-bounded: so many groups, line numbers and speakers are kept, and what was dropped is counted.
+bounded: so many groups, line numbers and names are kept, and what was dropped is counted.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Final
 
 from rdmadiag.errnos import Platform, errno_name, errno_text
-from rdmadiag.explain.attempt import fill
-from rdmadiag.explain.cause import Cause
+from rdmadiag.explain.causes import Known
 from rdmadiag.explain.completions import completion, completion_text, vendor
 from rdmadiag.explain.log.recognise import Saying
 from rdmadiag.explain.log.signs import Kind
 from rdmadiag.explain.log.templates import facts_of
+from rdmadiag.explain.remedies import fill
 
 MOST_GROUPS: Final = 200  # of failures
 MOST_UNKNOWN: Final = 50  # different ones
@@ -37,13 +38,21 @@ class Named:
     vendor_error: int | None = None
 
 
+class Standing(StrEnum):
+    """What a host's report says of a cause."""
+
+    CONFIRMED = "confirmed"
+    POSSIBLE = "possible"
+    CONTRADICTED = "contradicted"
+
+
 @dataclass(frozen=True, slots=True)
 class LikelyCause:
     """One of several that compete."""
 
     label: str
     text: str
-    standing: str = "possible"  # "confirmed" or "contradicted" by a host's report
+    standing: str = Standing.POSSIBLE
     evidence: tuple[str, ...] = ()
 
 
@@ -122,7 +131,7 @@ class Collector:
 
     def __init__(self) -> None:
         self._groups: dict[Key, _Group] = {}
-        self._unknown: dict[str, list[object]] = {}
+        self._unknown: dict[str, Unknown] = {}
         self._aftermath = 0
         self._aftermath_lines: list[int] = []
         self._dropped = 0
@@ -170,9 +179,9 @@ class Collector:
         key = "".join("0" if each.isdigit() else each for each in text)
         if key in self._unknown:
             row = self._unknown[key]
-            row[2] = int(str(row[2])) + 1
+            self._unknown[key] = replace(row, count=row.count + 1)
         elif len(self._unknown) < MOST_UNKNOWN:
-            self._unknown[key] = [number, text, 1]
+            self._unknown[key] = Unknown(number, text, 1)
         else:
             self._dropped += 1
 
@@ -185,10 +194,7 @@ class Collector:
             failures=of[Kind.FAILURE],
             consequences=of[Kind.CONSEQUENCE],
             notes=of[Kind.NOTE],
-            unknown=tuple(
-                Unknown(int(str(row[0])), str(row[1]), int(str(row[2])))
-                for row in self._unknown.values()
-            ),
+            unknown=tuple(self._unknown.values()),
             aftermath=self._aftermath,
             aftermath_lines=tuple(self._aftermath_lines),
             dropped=self._dropped,
@@ -269,8 +275,8 @@ def _failure(group: _Group) -> Failure:
     )
 
 
-def _likely(causes: Iterable[Cause]) -> tuple[LikelyCause, ...]:
-    return tuple(LikelyCause(each.label, str(each)) for each in causes)
+def _likely(causes: Iterable[Known]) -> tuple[LikelyCause, ...]:
+    return tuple(LikelyCause(each.label, each.text) for each in causes)
 
 
 def _next(said: Saying) -> tuple[str, ...]:

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from rdmadiag.explain.kernel_messages import Kind, kind_of
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.kernel_log import KernelLine
-from rdmadiag.preflight.kernel_lines import Kind, flapping, kind_of, said
+from rdmadiag.preflight.kernel_lines import flapping, said
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from rdmadiag.errnos import errno_name
-from rdmadiag.explain.causes import RTR, known
+from rdmadiag.explain.calls import known
 from rdmadiag.facts import Missing
 from rdmadiag.facts.macos import LogLine
+from rdmadiag.facts.pingpong import Stage
 from rdmadiag.preflight.reconcile import Protocol
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
@@ -66,8 +67,9 @@ def _before_boot(case: Case, line: LogLine) -> bool:
 
 
 def _causes() -> Iterator[str]:
-    for number, found in known(RTR, "darwin").items():
-        yield f"#   {number} {errno_name(number, 'darwin')}: {'; or '.join(found)}"
+    for number, found in known(Stage.RTR, "darwin").items():
+        causes = "; or ".join(each.text for each in found)
+        yield f"#   {number} {errno_name(number, 'darwin')}: {causes}"
 
 
 @rule(
