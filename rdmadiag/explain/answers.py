@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from rdmadiag.errnos import Platform
 from rdmadiag.explain.causes import Known
+from rdmadiag.facts.errnos import Platform
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,9 @@ from rdmadiag.explain.remedies import (
     Lines,
     fill,
 )
+from rdmadiag.facts.gid import Gid, Scope
+from rdmadiag.facts.ib import NO_LID, LinkLayer, QpType
 from rdmadiag.facts.pingpong import Attempt, EndFacts, Outcome, Stage, Teardown
-from rdmadiag.gid.gid import Gid, Scope
-from rdmadiag.ib import NO_LID, LinkLayer, QpType
 
 CAUSES: Final = 5
 REMEDY: Final = 6

@@ -8,9 +8,9 @@ answers into an errno; other kernel files are under drivers/infiniband.
 
 from typing import Final
 
-from rdmadiag.errnos import Platform
 from rdmadiag.explain.causes import Known, Labels, all_stated, remedy
 from rdmadiag.explain.remedies import ADDRESSES, GIDS, LOG, NO_REPEAT, PATH, PREFLIGHT, Lines
+from rdmadiag.facts.errnos import Platform
 from rdmadiag.facts.pingpong import Stage
 
 ANY: Final = "any"

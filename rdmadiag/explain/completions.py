@@ -10,9 +10,9 @@ and vendor_err of the completion are valid (man ibv_poll_cq).
 from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.errnos import Platform
 from rdmadiag.explain.causes import Known, Labels, all_stated, remedy
 from rdmadiag.explain.remedies import LOG, Lines
+from rdmadiag.facts.errnos import Platform
 
 
 @dataclass(frozen=True, slots=True)

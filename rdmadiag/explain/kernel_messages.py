@@ -31,56 +31,46 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One row: a verdict on a host rests on `pattern` alone."""
+    """One wording."""
 
-    kind: Kind
     pattern: str
-    sign: str | None = None  # the word of a sign of explain.log.signs
-    loosely: str | None = None  # further wordings, taken in a job's log only
+    kind: Kind | None  # in a host's own log, where a verdict rests on it; None: not taken there
+    sign: str | None = None  # in a job's log: the word of a sign of explain.log.signs
 
 
 MESSAGES: Final = (
-    Message(
-        Kind.REGISTER_REFUSED,
-        r"ACCESS_REG\b.*\bfailed",
-        "access-register",
-        r"ACCESS_REG\w*\(0x",
-    ),
-    Message(Kind.CONTEXTS_EXHAUSTED, r"ALLOC_UAR\b.*\blimits? exceeded"),
-    Message(Kind.SLOT_POWER, r"insufficient power on the PCIe slot", "slot-power"),
+    Message(r"ACCESS_REG\b.*\bfailed", Kind.REGISTER_REFUSED, "access-register"),
+    Message(r"ACCESS_REG\w*\(0x", None, "access-register"),
+    # A job's log has it as a firmware command that failed, at its stage.
+    Message(r"ALLOC_UAR\b.*\blimits? exceeded", Kind.CONTEXTS_EXHAUSTED),
+    Message(r"insufficient power on the PCIe slot", Kind.SLOT_POWER, "slot-power"),
     # Older kernels write "health revovery succeded".
-    Message(Kind.RECOVERED, r"health re\w+ succ"),
+    Message(r"health re\w+ succ", Kind.RECOVERED),
+    Message(r"will cause a leak of a command resource", Kind.UNHEALTHY, "firmware-silent"),
+    Message(r"(?:timeout|timed out).{0,20}leak of a command resource", None, "firmware-silent"),
+    Message(r"cmd(?:_work|_exec)?\w*.{0,40}timeout|\bfw stall", None, "firmware-silent"),
+    Message(r"firmware (?:is )?not responding", Kind.UNHEALTHY),
+    Message(r"health compromised|firmware (?:is )?fatal", Kind.UNHEALTHY, "firmware-failed"),
+    Message(r"handling bad device|health recovery failed", Kind.UNHEALTHY),
+    Message(r"fatal error [0-9]+ detected", Kind.UNHEALTHY),
     Message(
-        Kind.UNHEALTHY,
-        r"will cause a leak of a command resource|firmware (?:is )?not responding",
-        "firmware-silent",
-        r"(?:timeout|timed out).{0,20}leak of a command resource"
-        r"|cmd(?:_work|_exec)?\w*.{0,40}timeout|\bfw stall",
-    ),
-    Message(
-        Kind.UNHEALTHY,
-        r"health compromised|handling bad device|health recovery failed"
-        r"|fatal error [0-9]+ detected|firmware (?:is )?fatal",
-        "firmware-failed",
-        r"health issue|device'?s? health|fw_fatal|assert_var\[0\]|irisc"
-        r"|firmware (?:is )?(?:in )?(?:fatal|internal|failed|error|reset)|fw.{0,12}fatal"
+        r"health issue|device'?s? health|fw_fatal|fw.{0,12}fatal|assert_var\[0\]|irisc"
+        r"|firmware (?:is )?(?:in )?(?:fatal|internal|failed|error|reset)"
         r"|internal error|hardware error|catastrophic",
+        None,
+        "firmware-failed",
     ),
+    Message(r"severity=Uncorrect\w+ \((?:Non-)?Fatal\)", Kind.UNHEALTHY),
+    Message(r"\bAER\b|PCIe Bus Error|pci_err|Slot has been reset", None, "pcie-error"),
+    Message(r"high temperature", Kind.HOT),
+    Message(r"\blink (?:is )?down\b|cable unplugged", Kind.LINK_DOWN, "link-down"),
     Message(
-        Kind.UNHEALTHY,
-        r"severity=Uncorrect\w+ \((?:Non-)?Fatal\)",
-        "pcie-error",
-        r"\bAER\b|PCIe Bus Error|pci_err|Slot has been reset",
-    ),
-    Message(Kind.HOT, r"high temperature"),
-    Message(
-        Kind.LINK_DOWN,
-        r"\blink (?:is )?down\b|cable unplugged",
-        "link-down",
         r"link (?:is |status )?down|cable is unplugged|lost carrier|link.{0,12}not ready"
         r"|module.{0,20}unplugged",
+        None,
+        "link-down",
     ),
-    Message(Kind.LINK_UP, r"\blink (?:is )?up\b|cable plugged"),
+    Message(r"\blink (?:is )?up\b|cable plugged", Kind.LINK_UP),
 )
 _COMPILED: list[tuple[Kind, re.Pattern[str]]] = []
 
@@ -88,11 +78,12 @@ _COMPILED: list[tuple[Kind, re.Pattern[str]]] = []
 def kind_of(message: str) -> Kind | None:
     """What a line of a host's own log says; None for nothing that matters here."""
     if not _COMPILED:  # where there is a line at all
-        _COMPILED.extend((row.kind, re.compile(row.pattern, re.IGNORECASE)) for row in MESSAGES)
+        _COMPILED.extend(
+            (row.kind, re.compile(row.pattern, re.IGNORECASE)) for row in MESSAGES if row.kind
+        )
     return next((kind for kind, pattern in _COMPILED if pattern.search(message)), None)
 
 
 def pattern_of(sign: str) -> str:
     """All wordings of a sign in a job's log."""
-    rows = [row for row in MESSAGES if row.sign == sign]
-    return "|".join(each for row in rows for each in (row.pattern, row.loosely) if each)
+    return "|".join(row.pattern for row in MESSAGES if row.sign == sign)

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from rdmadiag.errnos import ERRNOS, Platform, errno_name
 from rdmadiag.explain.answers import (
     Answer,
     AtStage,
@@ -34,6 +33,7 @@ from rdmadiag.explain.completions import (
 from rdmadiag.explain.environment import Variable, said_of, variable
 from rdmadiag.explain.remedies import fill
 from rdmadiag.explain.states import MEANINGS, StateMeaning, state_meanings
+from rdmadiag.facts.errnos import ERRNOS, Platform, errno_name
 from rdmadiag.facts.pingpong import Stage
 
 SUBJECTS: Final = ("errno", "wc", "state", "env", "rule", "cause")

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.kernel_messages import Kind, kind_of
 from rdmadiag.facts import Missing, present
-from rdmadiag.preflight.reconcile import PortView
+from rdmadiag.view.reconcile import PortView
 
 if TYPE_CHECKING:
     from rdmadiag.facts.kernel_log import KernelLine
@@ -17,18 +18,29 @@ _PCI: Final = re.compile(r"\b[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b", re
 _WORD: Final = re.compile(r"[^\s:,]+")
 
 
-def said(case: "Case", kinds: Iterable[Kind]) -> dict[str, list["KernelLine"]]:
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The device that a line is about."""
+
+    name: str  # "mlx5_0"; "PCI 0000:08:00.0" of one that is gone
+    device: str | None  # None of one that is gone
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def lines_about(case: "Case", kinds: Iterable[Kind]) -> dict[Subject, list["KernelLine"]]:
     """Lines of these kinds by the device that they name.
 
     A device that is gone is named by its PCI address, if it was one that carries RDMA; lines
     about devices that were not selected are left out.
     """
     wanted = frozenset(kinds)
-    found: dict[str, list[KernelLine]] = {}
+    found: dict[Subject, list[KernelLine]] = {}
     for line in _lines(case):
         if kind_of(line.message) in wanted:
-            for name in _named(line.message, case):
-                found.setdefault(name, []).append(line)
+            for subject in _subjects(line.message, case):
+                found.setdefault(subject, []).append(line)
     return found
 
 
@@ -38,22 +50,22 @@ def _lines(case: "Case") -> Iterator["KernelLine"]:
         yield from present(log.lines)
 
 
-def _named(message: str, case: "Case") -> tuple[str, ...]:
+def _subjects(message: str, case: "Case") -> tuple[Subject, ...]:
     address = _PCI.search(message)
     if address:
         at = address[0].lower()
         own = tuple(
-            device.name
+            Subject(device.name, device.name)
             for device in case.devices
             if not isinstance(device.pci, Missing) and device.pci.address == at
         )
         if own or case.selected or isinstance(case.evidence.sysfs, Missing):
             return own
         known = {each.address for each in present(case.evidence.sysfs.candidates)}
-        return (f"PCI {at}",) if at in known else ()
+        return (Subject(f"PCI {at}", None),) if at in known else ()
     words = set(_WORD.findall(message))
     return tuple(
-        device.name
+        Subject(device.name, device.name)
         for device in case.devices
         if device.name in words or _names(device.ports) & words
     )
@@ -73,18 +85,18 @@ STARTING: Final = 300.0
 """Seconds after the kernel started in which a link that goes down is still coming up."""
 
 
-def flapping(case: "Case") -> dict[str, list["KernelLine"]]:
+def flapping(case: "Case") -> dict[Subject, list["KernelLine"]]:
     """Active devices whose link went down in the window: the lines by device.
 
     A driver that starts may say "Link down" before its first "Link up": no flap.
     """
     active = {port.device for _, port in case.ports if port.is_active}
-    flaps: dict[str, list[KernelLine]] = {}
-    for name, lines in said(case, (Kind.LINK_DOWN, Kind.LINK_UP)).items():
+    flaps: dict[Subject, list[KernelLine]] = {}
+    for subject, lines in lines_about(case, (Kind.LINK_DOWN, Kind.LINK_UP)).items():
         was_up = False
         for line in lines:
             up = kind_of(line.message) is Kind.LINK_UP
-            if not up and (was_up or line.seconds > STARTING) and name in active:
-                flaps.setdefault(name, []).append(line)
+            if not up and (was_up or line.seconds > STARTING) and subject.device in active:
+                flaps.setdefault(subject, []).append(line)
             was_up = was_up or up
     return flaps

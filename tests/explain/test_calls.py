@@ -4,9 +4,9 @@ from typing import get_args
 
 import pytest
 
-from rdmadiag.errnos import ERRNOS, Platform
 from rdmadiag.explain.calls import ANY, after_call, causes, hanging, known
 from rdmadiag.explain.causes import Known
+from rdmadiag.facts.errnos import ERRNOS, Platform
 from rdmadiag.facts.pingpong import Stage
 
 DEVICE_STAGES = (

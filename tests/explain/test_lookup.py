@@ -13,7 +13,7 @@ from rdmadiag.explain.answers import (
 from rdmadiag.explain.environment import VARIABLES, said_of, variable
 from rdmadiag.explain.lookup import NotUnderstood, lookup
 from rdmadiag.explain.states import MEANINGS, state_meanings
-from rdmadiag.ib import PhysState, PortState
+from rdmadiag.facts.ib import PhysState, PortState
 from rdmadiag.preflight.rules import CATALOGUE
 from rdmadiag.preflight.safety import REASON_TEXT
 

@@ -29,7 +29,7 @@ Labels = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A cause's label, and its sentence where it was met."""
+    """A cause with its label."""
 
     label: str
     text: str

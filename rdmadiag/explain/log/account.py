@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from rdmadiag.errnos import Platform, errno_name, errno_text
 from rdmadiag.explain.causes import Known
 from rdmadiag.explain.completions import completion, completion_text, vendor
-from rdmadiag.explain.log.recognise import Saying
+from rdmadiag.explain.log.recognise import Meaning
 from rdmadiag.explain.log.signs import Kind
 from rdmadiag.explain.log.templates import facts_of
 from rdmadiag.explain.remedies import fill
+from rdmadiag.facts.errnos import Platform, errno_name, errno_text
 
 MOST_GROUPS: Final = 200  # of failures
 MOST_UNKNOWN: Final = 50  # different ones
@@ -115,7 +115,7 @@ class Account:
 
 @dataclass
 class _Group:
-    said: Saying
+    meaning: Meaning
     number: int
     text: str
     count: int = 0
@@ -136,22 +136,22 @@ class Collector:
         self._aftermath_lines: list[int] = []
         self._dropped = 0
 
-    def add(self, number: int, said: Saying) -> None:
+    def add(self, number: int, meaning: Meaning) -> None:
         """One line with its number."""
-        if said.kind is Kind.AFTERMATH:
+        if meaning.kind is Kind.AFTERMATH:
             self._aftermath += 1
             if len(self._aftermath_lines) < LINES_KEPT:
                 self._aftermath_lines.append(number)
-        elif said.kind is Kind.UNKNOWN:
-            self._add_unknown(number, said)
+        elif meaning.kind is Kind.UNKNOWN:
+            self._add_unknown(number, meaning)
         else:
-            self._add_group(number, said)
+            self._add_group(number, meaning)
 
-    def _add_group(self, number: int, said: Saying) -> None:
-        found = said.fields
+    def _add_group(self, number: int, meaning: Meaning) -> None:
+        found = meaning.fields
         key: Key = (
-            said.kind,
-            said.what,
+            meaning.kind,
+            meaning.what,
             found.device,
             found.port,
             found.stage,
@@ -163,7 +163,7 @@ class Collector:
             if len(self._groups) >= MOST_GROUPS:
                 self._dropped += 1
                 return
-            group = self._groups[key] = _Group(said, number, found.text[:TEXT_KEPT])
+            group = self._groups[key] = _Group(meaning, number, found.text[:TEXT_KEPT])
         group.count += 1
         group.last = number
         if len(group.numbers) < LINES_KEPT and number not in group.numbers[-1:]:
@@ -174,8 +174,8 @@ class Collector:
         if found.clock and (group.clock is None or _earlier(found.clock, group.clock)):
             group.clock = found.clock
 
-    def _add_unknown(self, number: int, said: Saying) -> None:
-        text = said.fields.text[:TEXT_KEPT]
+    def _add_unknown(self, number: int, meaning: Meaning) -> None:
+        text = meaning.fields.text[:TEXT_KEPT]
         key = "".join("0" if each.isdigit() else each for each in text)
         if key in self._unknown:
             row = self._unknown[key]
@@ -189,7 +189,7 @@ class Collector:
         """All of it, in order."""
         groups = _in_time(list(self._groups.values()))
         groups = _merged(groups)
-        of = {kind: tuple(_failure(g) for g in groups if g.said.kind is kind) for kind in Kind}
+        of = {kind: tuple(_failure(g) for g in groups if g.meaning.kind is kind) for kind in Kind}
         return Account(
             failures=of[Kind.FAILURE],
             consequences=of[Kind.CONSEQUENCE],
@@ -220,11 +220,11 @@ def _in_time(groups: list[_Group]) -> list[_Group]:
 
 
 def _sameness(group: _Group) -> Key:
-    said = group.said
-    what = "call" if said.what == "errno" else said.what
+    meaning = group.meaning
+    what = "call" if meaning.what == "errno" else meaning.what
     if what == "completion":  # its status is its number
         return (id(group),)
-    return (what, said.fields.stage, said.fields.platform)
+    return (what, meaning.fields.stage, meaning.fields.platform)
 
 
 def _merged(groups: list[_Group]) -> list[_Group]:
@@ -234,11 +234,11 @@ def _merged(groups: list[_Group]) -> list[_Group]:
     """
     exact: dict[Key, _Group] = {}
     for each in groups:
-        if each.said.fields.errno is not None:
+        if each.meaning.fields.errno is not None:
             exact.setdefault(_sameness(each), each)
     kept: list[_Group] = []
     for each in groups:
-        same = exact.get(_sameness(each)) if each.said.fields.errno is None else None
+        same = exact.get(_sameness(each)) if each.meaning.fields.errno is None else None
         if same is not None:
             same.count += each.count
             same.numbers = sorted({*same.numbers, *each.numbers})[:LINES_KEPT]
@@ -249,10 +249,10 @@ def _merged(groups: list[_Group]) -> list[_Group]:
 
 
 def _failure(group: _Group) -> Failure:
-    found = group.said.fields
+    found = group.meaning.fields
     return Failure(
-        kind=group.said.kind,
-        what=group.said.what,
+        kind=group.meaning.kind,
+        what=group.meaning.what,
         tool=found.tool,
         stage=found.stage,
         call=found.call,
@@ -270,8 +270,8 @@ def _failure(group: _Group) -> Failure:
         lines=tuple(group.numbers),
         last_line=group.last,
         text=group.text,
-        causes=_likely(group.said.causes),
-        next=_next(group.said),
+        causes=_likely(group.meaning.causes),
+        next=_next(group.meaning),
     )
 
 
@@ -279,8 +279,8 @@ def _likely(causes: Iterable[Known]) -> tuple[LikelyCause, ...]:
     return tuple(LikelyCause(each.label, each.text) for each in causes)
 
 
-def _next(said: Saying) -> tuple[str, ...]:
-    return fill(said.next, facts_of(said.fields))[:REMEDY]
+def _next(meaning: Meaning) -> tuple[str, ...]:
+    return fill(meaning.next, facts_of(meaning.fields))[:REMEDY]
 
 
 def _errno(number: int | None, platform: Platform) -> Named | None:

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from rdmadiag.errnos import Platform
 from rdmadiag.explain.log import names
 from rdmadiag.explain.log.numbers import errno_of
 from rdmadiag.explain.log.origin import clock_of, platform_of, tool_of, who_of
 from rdmadiag.explain.log.stages import call_of, stage_of
 from rdmadiag.explain.log.statuses import status_of, vendor_error_of
+from rdmadiag.facts.errnos import Platform
+from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.pingpong import Stage
-from rdmadiag.gid.gid import Gid
 
 
 @dataclass(frozen=True)

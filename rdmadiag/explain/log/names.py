@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from rdmadiag.gid.gid import Gid
+from rdmadiag.facts.gid import Gid
 
 _NAME: Final = (
     r"(?:mlx[45]_(?:bond_|ib|vf|roce)?\d+|bnxt_re(?:_bond)?\d+|irdma\d+|ionic_\d+|qedr\d+"

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from rdmadiag.errnos import ERRNOS, Platform
+from rdmadiag.facts.errnos import ERRNOS, Platform
 
 _ERRNO: Final = re.compile(r"\berrno(?:\s+is|\s+code)?[ =:(]*-?(\d{1,3})\b", re.IGNORECASE)
 _ENAME: Final = re.compile(r"(?<![\w])(E[A-Z0-9]{3,14})\b")

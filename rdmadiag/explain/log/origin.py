@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from rdmadiag.errnos import Platform
+from rdmadiag.facts.errnos import Platform
 
 _TOOLS: Final = tuple(
     (name, re.compile(pattern, flags))

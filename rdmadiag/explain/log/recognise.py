@@ -1,4 +1,4 @@
-"""One line of a log → what it says of RDMA, or None."""
+"""One line of a log → what it means for RDMA, or None."""
 
 import re
 from collections.abc import Iterable
@@ -14,8 +14,8 @@ from rdmadiag.explain.log.signs import AFTERMATH, Errno, Kind, Sign, sign_of
 from rdmadiag.explain.log.stages import stage_of
 from rdmadiag.explain.log.vocabulary import is_candidate
 from rdmadiag.explain.remedies import GIDS, Lines
+from rdmadiag.facts.gid import Scope
 from rdmadiag.facts.pingpong import Stage
-from rdmadiag.gid.gid import Scope
 
 MOST_CAUSES: Final = 5
 TEXT_LIMIT: Final = 4096
@@ -23,8 +23,8 @@ TEXT_LIMIT: Final = 4096
 
 
 @dataclass(frozen=True)
-class Saying:
-    """What a line says of RDMA; its kind may be UNKNOWN."""
+class Meaning:
+    """What a line means for RDMA; its kind may be UNKNOWN."""
 
     kind: Kind
     what: str  # "errno", "completion", or the word of a sign
@@ -33,8 +33,8 @@ class Saying:
     next: Lines  # templates
 
 
-def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Saying | None:
-    """What the line says; `after` is what follows it, `above` what stands before it."""
+def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | None:
+    """What the line means; `after` is what follows it, `above` what stands before it."""
     text = cleaned(line[:TEXT_LIMIT].decode("utf-8", "replace"))
     if not is_candidate(text.encode()) or _NOT_OUTPUT.search(text):
         return None
@@ -92,7 +92,7 @@ _DEVICE_STAGES: Final = frozenset(
 # --- signs -------------------------------------------------------------------------------
 
 
-def _of_sign(found: Fields) -> Saying | None:
+def _of_sign(found: Fields) -> Meaning | None:
     # A firmware command names its stage; only ACCESS_REG is a sign of its own.
     if found.tool == "kernel" and _COMMAND.search(found.text) and "ACCESS_REG" not in found.text:
         return None
@@ -107,7 +107,7 @@ def _of_sign(found: Fields) -> Saying | None:
         # An empty row can be queried: it is the zero GID.
         row = [stated("gid-index-or-family", "index"), stated("gid-row-empty")]
         ordered = [*(reversed(row) if _EMPTY_ROW.search(found.text) else row), *ordered]
-    return Saying(
+    return Meaning(
         sign.kind,
         sign.word,
         _staged(found, sign.stage),
@@ -142,14 +142,14 @@ def _unique(several: Iterable[Known]) -> tuple[Known, ...]:
 # --- completions -------------------------------------------------------------------------
 
 
-def _of_completion(found: Fields) -> Saying | None:
+def _of_completion(found: Fields) -> Meaning | None:
     row = completion(found.status) if found.status else None
     if row is None:
         return None
     kind = Kind.CONSEQUENCE if row.is_consequence else Kind.FAILURE
     ordered = _by_path(row.causes, found) if row.number == _RETRIES else row.causes
     lines = after_completion(row.number, found.platform)
-    return Saying(kind, "completion", found, _unique(ordered), lines)
+    return Meaning(kind, "completion", found, _unique(ordered), lines)
 
 
 _RETRIES: Final = 12
@@ -201,7 +201,7 @@ _ERRNO_OF: Final = {
 """MLX5_CMD_STAT_* → errno: cmd_status_to_err of mlx5's cmd.c."""
 
 
-def _of_command(found: Fields) -> Saying | None:
+def _of_command(found: Fields) -> Meaning | None:
     command = _COMMAND.search(found.text)
     if command is None:
         return None
@@ -209,21 +209,21 @@ def _of_command(found: Fields) -> Saying | None:
     stage = stage_of(command[1])
     found = replace(found, errno=errno, call=command[1].upper(), stage=stage, status=None)
     if stage is None:
-        return Saying(Kind.UNKNOWN, "firmware-command", found, (), ())
+        return Meaning(Kind.UNKNOWN, "firmware-command", found, (), ())
     # The firmware knows nothing of a limit on locked memory, nor of a cgroup.
     several = _last(causes(_ENOMEM if errno == _EAGAIN else errno, stage, "linux"), "memlock")
-    return _saying("errno", found, several, after_call(errno, stage, "linux"))
+    return _meaning("errno", found, several, after_call(errno, stage, "linux"))
 
 
-def _saying(what: str, found: Fields, several: tuple[Known, ...], look: Lines) -> Saying:
+def _meaning(what: str, found: Fields, several: tuple[Known, ...], look: Lines) -> Meaning:
     kind = Kind.FAILURE if several else Kind.UNKNOWN
-    return Saying(kind, what, found, _unique(several), look)
+    return Meaning(kind, what, found, _unique(several), look)
 
 
 # --- calls -------------------------------------------------------------------------------
 
 
-def _of_call(found: Fields) -> Saying | None:
+def _of_call(found: Fields) -> Meaning | None:
     if found.stage is None or not _FAILED.search(found.text):
         return None
     if _SUCCEEDED.search(found.text) and not found.errno:
@@ -232,17 +232,17 @@ def _of_call(found: Fields) -> Saying | None:
         several = causes(found.errno or 0, found.stage, found.platform)
         if not several and not found.call:
             return None
-        return _saying("errno" if found.errno else "call", found, several, _CONNECTING)
+        return _meaning("errno" if found.errno else "call", found, several, _CONNECTING)
     look = after_call(found.errno, found.stage, found.platform)
     if found.errno:
         several = _by_size(causes(found.errno, found.stage, found.platform), found)
-        return _saying("errno", found, _by_memory(_by_gids(several, found), found), look)
+        return _meaning("errno", found, _by_memory(_by_gids(several, found), found), look)
     if found.call is None and not _STATED.search(found.text):
         return None
     several = _by_size(_without_errno(found), found)
     if found.tool != "rc_pingpong":
         several = _by_gids(several, found)
-    return _saying("call", found, several, look)
+    return _meaning("call", found, several, look)
 
 
 _CONNECTING: Final = (
@@ -337,9 +337,9 @@ _USUAL: Final = {
 # --- the rest ----------------------------------------------------------------------------
 
 
-def _of_aftermath(found: Fields) -> Saying | None:
+def _of_aftermath(found: Fields) -> Meaning | None:
     if AFTERMATH.search(found.text):
-        return Saying(Kind.AFTERMATH, "aftermath", found, (), ())
+        return Meaning(Kind.AFTERMATH, "aftermath", found, (), ())
     return None
 
 
@@ -350,9 +350,9 @@ _ABOUT_RDMA: Final = re.compile(
 )
 
 
-def _of_nothing_known(found: Fields) -> Saying | None:
+def _of_nothing_known(found: Fields) -> Meaning | None:
     if not _ABOUT_RDMA.search(found.text) or not _LEVEL.search(found.text):
         return None
     if not _FAILED.search(found.text) or _SUCCEEDED.search(found.text):
         return None
-    return Saying(Kind.UNKNOWN, "unknown", found, (), ())
+    return Meaning(Kind.UNKNOWN, "unknown", found, (), ())

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from rdmadiag.errnos import Platform
 from rdmadiag.explain.causes import Known, Labels, all_stated, remedy
 from rdmadiag.explain.remedies import Lines
+from rdmadiag.facts.errnos import Platform
 from rdmadiag.facts.pingpong import Stage
 
 
