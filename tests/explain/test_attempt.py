@@ -5,6 +5,7 @@ import shlex
 import shutil
 import subprocess
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -103,6 +104,7 @@ def completed(status: int, vendor_error: int = 0, **changes: Any) -> Attempt:
     return ended(outcome=Outcome.COMPLETION_ERROR, stage=Stage.DATA, **changes)
 
 
+@cache
 def every_attempt() -> list[Attempt]:
     """One of each kind of failure on each platform and link."""
     found = []

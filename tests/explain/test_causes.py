@@ -37,12 +37,10 @@ def test_every_label_and_every_sentence_is_stated_somewhere() -> None:
     assert {(row.label, text) for row in ROWS for text in sentences(row)} <= found
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.label)
-def test_a_row_is_whole(row: Cause) -> None:
-    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", row.label)
-    for text in sentences(row):
-        assert not text.endswith(".")
-    assert lookup(["cause", row.label], "linux")
+def test_every_label_can_be_looked_up() -> None:
+    for row in ROWS:
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", row.label)
+        assert lookup(["cause", row.label], "linux")
 
 
 def test_what_confirms_or_names_a_cause_is_a_rule_or_shown_by_the_report() -> None:
