@@ -16,7 +16,7 @@ from rdmadiag.explain.answers import (
     VariableAnswer,
 )
 from rdmadiag.explain.log.account import Account, Failure, LikelyCause
-from rdmadiag.explain.log.signs import Kind
+from rdmadiag.explain.log.kind import Kind
 from rdmadiag.facts import Identity
 from rdmadiag.render.console import console, say, verbatim
 from rdmadiag.render.json import plain

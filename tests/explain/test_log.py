@@ -16,9 +16,9 @@ from rdmadiag.explain.log.account import (
     Account,
 )
 from rdmadiag.explain.log.fields import fields
+from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.recognise import recognise
 from rdmadiag.explain.log.scan import collect
-from rdmadiag.explain.log.signs import Kind
 from rdmadiag.explain.log.vocabulary import NEEDLES, is_candidate
 from rdmadiag.facts.errnos import ERRNOS
 from rdmadiag.sieve.lines import Sieve

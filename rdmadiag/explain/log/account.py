@@ -7,15 +7,17 @@ bounded: so many groups, line numbers and names are kept, and what was dropped i
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.causes import Known
 from rdmadiag.explain.completions import completion, completion_text, vendor
-from rdmadiag.explain.log.recognise import Meaning
-from rdmadiag.explain.log.signs import Kind
+from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.templates import facts_of
 from rdmadiag.explain.remedies import fill
 from rdmadiag.facts.errnos import Platform, errno_name, errno_text
+
+if TYPE_CHECKING:
+    from rdmadiag.explain.log.recognise import Meaning
 
 MOST_GROUPS: Final = 200  # of failures
 MOST_UNKNOWN: Final = 50  # different ones
@@ -115,7 +117,7 @@ class Account:
 
 @dataclass
 class _Group:
-    meaning: Meaning
+    meaning: "Meaning"
     number: int
     text: str
     count: int = 0
@@ -136,7 +138,7 @@ class Collector:
         self._aftermath_lines: list[int] = []
         self._dropped = 0
 
-    def add(self, number: int, meaning: Meaning) -> None:
+    def add(self, number: int, meaning: "Meaning") -> None:
         """One line with its number."""
         if meaning.kind is Kind.AFTERMATH:
             self._aftermath += 1
@@ -147,7 +149,7 @@ class Collector:
         else:
             self._add_group(number, meaning)
 
-    def _add_group(self, number: int, meaning: Meaning) -> None:
+    def _add_group(self, number: int, meaning: "Meaning") -> None:
         found = meaning.fields
         key: Key = (
             meaning.kind,
@@ -174,7 +176,7 @@ class Collector:
         if found.clock and (group.clock is None or _earlier(found.clock, group.clock)):
             group.clock = found.clock
 
-    def _add_unknown(self, number: int, meaning: Meaning) -> None:
+    def _add_unknown(self, number: int, meaning: "Meaning") -> None:
         text = meaning.fields.text[:TEXT_KEPT]
         key = "".join("0" if each.isdigit() else each for each in text)
         if key in self._unknown:
@@ -279,7 +281,7 @@ def _likely(causes: Iterable[Known]) -> tuple[LikelyCause, ...]:
     return tuple(LikelyCause(each.label, each.text) for each in causes)
 
 
-def _next(meaning: Meaning) -> tuple[str, ...]:
+def _next(meaning: "Meaning") -> tuple[str, ...]:
     return fill(meaning.next, facts_of(meaning.fields))[:REMEDY]
 
 

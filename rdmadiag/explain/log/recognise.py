@@ -10,7 +10,8 @@ from rdmadiag.explain.calls import after_call, causes, known
 from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.completions import after_completion, completion
 from rdmadiag.explain.log.fields import Fields, cleaned, fields
-from rdmadiag.explain.log.signs import AFTERMATH, Errno, Kind, Sign, sign_of
+from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.signs import AFTERMATH, Errno, Sign, sign_of
 from rdmadiag.explain.log.stages import stage_of
 from rdmadiag.explain.log.vocabulary import is_candidate
 from rdmadiag.explain.remedies import GIDS, Lines

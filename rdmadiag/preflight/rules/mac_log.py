@@ -3,11 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from rdmadiag.explain.calls import known
 from rdmadiag.facts import Missing
 from rdmadiag.facts.errnos import errno_name
 from rdmadiag.facts.macos import LogLine
-from rdmadiag.facts.pingpong import Stage
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.reconcile import Protocol
@@ -67,6 +65,10 @@ def _before_boot(case: Case, line: LogLine) -> bool:
 
 
 def _causes() -> Iterator[str]:
+    # The registry of causes: a twentieth of a preflight, and read after a failed RTR alone.
+    from rdmadiag.explain.calls import known
+    from rdmadiag.facts.pingpong import Stage
+
     for number, found in known(Stage.RTR, "darwin").items():
         causes = "; or ".join(each.text for each in found)
         yield f"#   {number} {errno_name(number, 'darwin')}: {causes}"

@@ -7,9 +7,9 @@ import re
 from typing import Final
 
 from rdmadiag.explain.log.signs import connections, devices, discovery, drivers, libraries, macs
-from rdmadiag.explain.log.signs.sign import Errno, Kind, Sign
+from rdmadiag.explain.log.signs.sign import Errno, Sign
 
-__all__ = ["AFTERMATH", "SIGNS", "Errno", "Kind", "Sign", "sign_of"]
+__all__ = ["AFTERMATH", "SIGNS", "Errno", "Sign", "sign_of"]
 
 SIGNS: Final = (
     *devices.SIGNS,

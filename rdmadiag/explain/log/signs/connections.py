@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from rdmadiag.explain.log.signs.sign import Errno, Kind, sign
+from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.signs.sign import Errno, sign
 from rdmadiag.explain.remedies import AT_PEER, DEVICES, DMESG_OF_RDMA
 from rdmadiag.facts.pingpong import Stage
 

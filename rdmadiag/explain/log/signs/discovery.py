@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from rdmadiag.explain.log.signs.sign import OF_RDMA, Errno, Kind, sign
+from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.signs.sign import OF_RDMA, Errno, sign
 from rdmadiag.explain.remedies import (
     ADDRESSES,
     AT_PEER,

@@ -3,7 +3,8 @@
 from typing import Final
 
 from rdmadiag.explain.kernel_messages import pattern_of
-from rdmadiag.explain.log.signs.sign import OF_DRIVER, Kind, sign
+from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.signs.sign import OF_DRIVER, sign
 from rdmadiag.explain.remedies import DEVICES, DMESG_OF_RDMA
 
 SIGNS: Final = (

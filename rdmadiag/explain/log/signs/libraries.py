@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from rdmadiag.explain.log.signs.sign import FAILS, Errno, Kind, sign
+from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.signs.sign import FAILS, Errno, sign
 from rdmadiag.explain.remedies import (
     DEVICES,
     IN_CONTAINER,

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from rdmadiag.explain.log.signs.sign import CRASH, Kind, sign
+from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.signs.sign import CRASH, sign
 from rdmadiag.explain.remedies import (
     AT_PEER,
     CRASH_REPORTS,

@@ -6,19 +6,10 @@ from enum import StrEnum
 from typing import Final
 
 from rdmadiag.explain.causes import Known, Labels, all_stated, remedy
+from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.remedies import Lines
 from rdmadiag.facts.errnos import Platform
 from rdmadiag.facts.pingpong import Stage
-
-
-class Kind(StrEnum):
-    """What a line is in the story of the job."""
-
-    FAILURE = "failure"
-    CONSEQUENCE = "consequence"  # of RDMA, and of an earlier failure
-    AFTERMATH = "aftermath"  # of whatever failed: a watchdog, an abort
-    NOTE = "note"  # no failure by itself
-    UNKNOWN = "unknown"  # of RDMA and of trouble, and not understood
 
 
 class Errno(StrEnum):
