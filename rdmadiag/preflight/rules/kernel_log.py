@@ -9,6 +9,7 @@ from rdmadiag.facts.kernel_log import KernelLine
 from rdmadiag.preflight.kernel_lines import flapping, lines_about
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 
 _SHOWN: Final = 3
 _LINE: Final = 300  # characters
@@ -122,7 +123,7 @@ def contexts_exhausted_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]
             device=name.device,
             evidence=_proofs(lines),
             remedy=(
-                f"rdma resource show ctx dev {name}   # who has it open?",
+                f"rdma resource show ctx dev {shell_word(name.name)}   # who has it open?",
                 "# fewer processes a node, or fewer contexts in each",
             ),
         )
