@@ -131,10 +131,7 @@ _STATUSES: Final = (
         "MW_BIND_ERR",
         "memory management operation error",
         "A memory window could not be bound.",
-        (
-            "window-domain",
-            "access-flags",
-        ),
+        ("window-domain", "access-flags"),
     ),
     CompletionStatus(
         7,
@@ -155,10 +152,7 @@ _STATUSES: Final = (
         "REM_INV_REQ_ERR",
         "remote invalid request error",
         "The peer found the request invalid.",
-        (
-            "peer-buffer-small",
-            "peer-forbids",
-        ),
+        ("peer-buffer-small", "peer-forbids"),
     ),
     CompletionStatus(
         10,
@@ -172,10 +166,7 @@ _STATUSES: Final = (
         "REM_OP_ERR",
         "remote operation error",
         "The peer could not carry out the operation.",
-        (
-            "peer-qp-error",
-            "peer-receive-malformed",
-        ),
+        ("peer-qp-error", "peer-receive-malformed"),
     ),
     CompletionStatus(
         12,
@@ -213,11 +204,7 @@ _STATUSES: Final = (
         _RELIABLE_DATAGRAM,
     ),
     CompletionStatus(
-        16,
-        "REM_ABORT_ERR",
-        "aborted error",
-        "The peer aborted the operation.",
-        ("peer-fault",),
+        16, "REM_ABORT_ERR", "aborted error", "The peer aborted the operation.", ("peer-fault",)
     ),
     CompletionStatus(
         17,
@@ -254,13 +241,7 @@ _STATUSES: Final = (
         "An error of the transport that no other status describes.",
         ("see-vendor-error",),
     ),
-    CompletionStatus(
-        22,
-        "TM_ERR",
-        "TM error",
-        "A tag-matching request failed.",
-        ("tag-consumed",),
-    ),
+    CompletionStatus(22, "TM_ERR", "TM error", "A tag-matching request failed.", ("tag-consumed",)),
     CompletionStatus(
         23,
         "TM_RNDV_INCOMPLETE",

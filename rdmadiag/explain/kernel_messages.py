@@ -31,7 +31,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One wording."""
+    """One wording, and in which logs it is taken."""
 
     pattern: str
     kind: Kind | None  # in a host's own log, where a verdict rests on it; None: not taken there

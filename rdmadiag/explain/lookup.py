@@ -60,7 +60,7 @@ _PLACES: Final = {
 
 
 class NotUnderstood(Exception):
-    """One line for the user."""
+    """The words mean nothing that is known; its text is one line for the user."""
 
 
 def lookup(
@@ -335,7 +335,7 @@ _GUESSES: Final = ("wc_word", "env", "rule", "state_word", "errno", "wc", "cause
 def _state_word(
     word: str, platform: Platform, stage: str | None, vendor_error: int | None
 ) -> Iterator[Answer]:
-    """A bare number is an errno, not a state."""
+    """A word for a state: a bare number is an errno."""
     if not word.strip().lstrip("-").isdigit():
         yield from _state(word, platform, stage, vendor_error)
 
@@ -343,7 +343,7 @@ def _state_word(
 def _wc_word(
     word: str, platform: Platform, stage: str | None, vendor_error: int | None
 ) -> Iterator[Answer]:
-    """Nor a status."""
+    """A word for a status: a bare number is an errno."""
     if not word.strip().lstrip("-").isdigit():
         yield from _wc(word, platform, stage, vendor_error)
 
@@ -352,7 +352,7 @@ _GUESSERS: Final = _OF_SUBJECT | {"state_word": _state_word, "wc_word": _wc_word
 
 
 def _near(word: str, subject: str | None = None) -> str:
-    """Names that look alike."""
+    """Up to three known names that differ by a slip of the hand, as the end of a message."""
     names = _all_names()
     close = difflib.get_close_matches(word.strip().lower(), names, 3, 0.75)
     return f"; perhaps: {', '.join(names[each] for each in close)}" if close else ""

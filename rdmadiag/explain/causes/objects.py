@@ -75,10 +75,7 @@ ROWS: Final = (
     ),
     Cause("memory-kind", "the driver does not take this kind of memory"),
     Cause("memory-not-mapped", "the memory is not mapped, or may not be written"),
-    Cause(
-        "memory-not-taken",
-        "the memory or its access flags are not what the provider takes",
-    ),
+    Cause("memory-not-taken", "the memory or its access flags are not what the provider takes"),
     Cause(
         "mr-exhausted",
         "all memory regions of the device are in use",
@@ -131,12 +128,7 @@ ROWS: Final = (
             "provider-crash": "protection domains are exhausted: the program went on without",
         },
         linux=("rdma res show {device}", DMESG, "free -m"),
-        darwin=(
-            HOLDERS,
-            "ibv_devinfo -d {device} | grep state   # PORT_DOWN?",
-            PREFLIGHT,
-            REBOOT,
-        ),
+        darwin=(HOLDERS, "ibv_devinfo -d {device} | grep state   # PORT_DOWN?", PREFLIGHT, REBOOT),
         confirmed_by=("protection-domains-exhausted",),
     ),
     Cause("qp-error", "perhaps the queue pair has had an error since RTR"),

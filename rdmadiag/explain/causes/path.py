@@ -67,12 +67,7 @@ ROWS: Final = (
     Cause(
         "gid-not-an-address",
         "the GID is a default link-local one that its interface does not have as an address",
-        linux=(
-            GIDS,
-            'ip address show dev "$(cat {ndev})"   # has it the GID?',
-            ACTIVE_MTU,
-            DMESG,
-        ),
+        linux=(GIDS, 'ip address show dev "$(cat {ndev})"   # has it the GID?', ACTIVE_MTU, DMESG),
         confirmed_by=(Shown.GID_UNASSIGNED,),
     ),
     Cause(
@@ -80,19 +75,12 @@ ROWS: Final = (
         "the row of the GID table at this index is empty",
         {"darwin": "there is no entry at the GID index that was used"},
         linux=(GIDS, "# choose a row that is not empty: --gid-index", ADDRESSES),
-        confirmed_by=(
-            "stack-finds-no-gid",
-            "mooncake-stops-at-empty-row",
-            Shown.ROW_EMPTY,
-        ),
+        confirmed_by=("stack-finds-no-gid", "mooncake-stops-at-empty-row", Shown.ROW_EMPTY),
         contradicted_by=(Shown.ROW_FILLED,),
         named_by=("no-usable-gid", "stack-uses-empty-gid"),
         stages=PATH,
     ),
-    Cause(
-        "gid-row-removed",
-        "the row was removed meanwhile: its address or its interface went",
-    ),
+    Cause("gid-row-removed", "the row was removed meanwhile: its address or its interface went"),
     Cause("gid-without-netdev", "the row of the GID table has no interface any more"),
     Cause(
         "ipv6-only",
@@ -111,9 +99,7 @@ ROWS: Final = (
     Cause(
         "firewall",
         "perhaps a firewall drops the connection",
-        {
-            "no_peer": "a firewall drops the TCP connection",
-        },
+        {"no_peer": "a firewall drops the TCP connection"},
     ),
     Cause(
         "interface-down",

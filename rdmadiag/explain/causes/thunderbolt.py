@@ -36,11 +36,7 @@ ROWS: Final = (
         ),
         confirmed_by=("provider-wedged",),
     ),
-    Cause(
-        "gid-index-0",
-        "GID index 0 was used",
-        darwin=(*_ROUTE, NO_REPEAT, *MAC_ADDRESS),
-    ),
+    Cause("gid-index-0", "GID index 0 was used", darwin=(*_ROUTE, NO_REPEAT, *MAC_ADDRESS)),
     Cause(
         "local-network-privacy",
         "macOS keeps this program from the local network: Privacy & Security",

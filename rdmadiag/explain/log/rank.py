@@ -79,10 +79,7 @@ class _Host:
         return finding.device == self._device(failure) and same_port
 
     def _judged(
-        self,
-        cause: LikelyCause,
-        failure: Failure,
-        findings: Sequence[Finding],
+        self, cause: LikelyCause, failure: Failure, findings: Sequence[Finding]
     ) -> LikelyCause:
         row = CAUSES[cause.label]
         proofs = tuple(_proof(each) for each in findings if each.rule in row.proofs)

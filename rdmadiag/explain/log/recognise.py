@@ -347,7 +347,7 @@ def _of_aftermath(found: Fields) -> Meaning | None:
 _ABOUT_RDMA: Final = re.compile(
     r"\bibv_\w+|\bNET/IB\b|\[jaccl\]|\bib_(?:mlx5|md|device|iface)|\blibfabric:\d+:\S*:?(?:verbs"
     r"|efa)"
-    r"|\bqueue pair|\b(?:IB|RDMA|RoCE|InfiniBand)\b|\brdma_\w+|\bmlx5_\d|AppleThunderboltRDMA",
+    r"|\bqueue pair|\b(?:IB|RDMA|RoCE|InfiniBand)\b|\brdma_\w+|\bmlx5_\d|AppleThunderboltRDMA"
 )
 
 

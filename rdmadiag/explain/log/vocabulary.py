@@ -32,7 +32,7 @@ CONTEXT: Final = (
     "udaddy: ", "mckey: ", "o2ib", "open mpi", "qp size", "nvmf_rdma", "ice 0000:", "active mtu",
     "active_mtu", "port number", "link layer",
 )
-"""Of RDMA."""
+"""Words that a line about RDMA has."""
 
 TROUBLE: Final = (
     "fail", "error", "err=", "err:", "err ", "errno", "unable", "could not", "couldn't", "cannot",
@@ -53,7 +53,7 @@ TROUBLE: Final = (
     "input/output", "no message", "try again", "not configured", "no route", "bad address",
     "limits", "no resources", "status=", "incorrect", "mismatch", "not register",
 )
-"""Of trouble."""
+"""Words that a line about a failure has."""
 
 BOTH: Final = (
     "ibv_wc_", "ibv_event_", "rdma_cm_event_", "_exc_err", "retry counter", "retry count ",

@@ -61,12 +61,7 @@ SIGNS: Final = (
         Kind.FAILURE,
         Stage.OPEN,
         r"find the infiniband/roce device|did not detect devices",
-        (
-            "no-rdma-device",
-            "container-without-device",
-            "uverbs-node-missing",
-            "provider-missing",
-        ),
+        ("no-rdma-device", "container-without-device", "uverbs-node-missing", "provider-missing"),
     ),
     sign(
         "named-device-absent",

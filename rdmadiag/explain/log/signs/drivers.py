@@ -8,13 +8,7 @@ from rdmadiag.explain.log.signs.sign import OF_DRIVER, sign
 from rdmadiag.explain.remedies import DEVICES, DMESG_OF_RDMA
 
 SIGNS: Final = (
-    sign(
-        "access-register",
-        Kind.NOTE,
-        None,
-        pattern_of("access-register"),
-        ("register-refused",),
-    ),
+    sign("access-register", Kind.NOTE, None, pattern_of("access-register"), ("register-refused",)),
     sign("slot-power", Kind.NOTE, None, pattern_of("slot-power"), ("slot-power",)),
     sign(
         "firmware-silent",
@@ -35,12 +29,7 @@ SIGNS: Final = (
         only=r"mlx[45]_core|mlx5_|bnxt_en|irdma|ionic|\bice\b",
     ),
     sign(
-        "pcie-error",
-        Kind.FAILURE,
-        None,
-        pattern_of("pcie-error"),
-        ("pcie-error",),
-        only=OF_DRIVER,
+        "pcie-error", Kind.FAILURE, None, pattern_of("pcie-error"), ("pcie-error",), only=OF_DRIVER
     ),
     sign("link-down", Kind.FAILURE, None, pattern_of("link-down"), ("link-lost",), only=OF_DRIVER),
 )

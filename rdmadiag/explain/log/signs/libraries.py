@@ -93,12 +93,7 @@ SIGNS: Final = (
         r"RLIMIT_MEMLOCK|locked memory limit|(?:memlock|locked memory).{0,60}(?:too low|severely"
         r"|unlimited|insufficient|limits? (?:is|are)\b)",
         ("memlock",),
-        (
-            LIMIT,
-            _LIMIT_OF_LAUNCHER,
-            LIMIT_OF_SERVICE,
-            LIMIT_IN_CONTAINER,
-        ),
+        (LIMIT, _LIMIT_OF_LAUNCHER, LIMIT_OF_SERVICE, LIMIT_IN_CONTAINER),
         errno=Errno.REPLACES_SIGN,  # UCX prints it beside an errno
     ),
     sign(

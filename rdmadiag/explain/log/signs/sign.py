@@ -22,7 +22,7 @@ class Errno(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """One row."""
+    """How a line is recognised, what it means, and what to look at."""
 
     word: str  # what happened, as a stable label
     kind: Kind
