@@ -13,7 +13,7 @@ from typing import Final
 from rdmadiag.errnos import Platform
 from rdmadiag.explain.causes import ANY, RTR, causes, hanging
 from rdmadiag.explain.completions import completion, vendor
-from rdmadiag.facts.pingpong import Attempt, EndFacts, Outcome, Stage, Teardown
+from rdmadiag.facts.attempt import Attempt, EndFacts, Outcome, Stage, Teardown
 from rdmadiag.gid.gid import Gid, Scope
 from rdmadiag.ib import NO_LID, LinkLayer, QpType
 
@@ -106,7 +106,7 @@ _UNREADABLE_QUEUE: Final = (
 )
 _ONLY_TEARDOWN: Final = ("the data had arrived: only putting things back failed",)
 
-# Codes of verbs.endpoint.mismatches.
+# Codes of verbs.protocol.mismatches.
 _MISMATCHES: Final = {
     "link_layer_mismatch": "the devices are of two kinds: one of them is not the one meant",
     "port_not_active": "a port has no link, or waits for its subnet manager",

@@ -1,7 +1,7 @@
 """Known causes of an errno, by platform and stage: the same number means other things elsewhere.
 
 Several causes of one number compete; all are given, the most reported first. A guess says
-"perhaps". The stages are the words of facts.pingpong.Stage. "mlx5 cmd.c" is the kernel's
+"perhaps". The stages are the words of facts.attempt.Stage. "mlx5 cmd.c" is the kernel's
 drivers/net/ethernet/mellanox/mlx5/core/cmd.c, which turns what the firmware answers into
 an errno; other kernel files are under drivers/infiniband.
 """
@@ -10,7 +10,7 @@ from typing import Final
 
 from rdmadiag.errnos import Platform
 from rdmadiag.explain.cause import Cause
-from rdmadiag.facts.pingpong import Stage
+from rdmadiag.facts.attempt import Stage
 
 RTR: Final = "rtr"
 

@@ -19,7 +19,7 @@ from rdmadiag.explain.causes import ANY, causes, hanging, known
 from rdmadiag.explain.completions import CompletionStatus, completion, statuses, vendor
 from rdmadiag.explain.environment import Variable, said_of, variable
 from rdmadiag.explain.states import MEANINGS, StateMeaning, state_meanings
-from rdmadiag.facts.pingpong import Stage
+from rdmadiag.facts.attempt import Stage
 
 SUBJECTS: Final = ("errno", "wc", "state", "env", "rule", "cause")
 STAGES: Final = tuple(

@@ -12,8 +12,8 @@ from rdmadiag.counters.judge import CounterVerdict
 from rdmadiag.explain.log.account import Account, Failure
 from rdmadiag.explain.lookup import Answer
 from rdmadiag.facts import Identity, Missing, kernel_log, macos, system, verbs
+from rdmadiag.facts.attempt import Attempt, BadCompletion, EndFacts, Latency
 from rdmadiag.facts.counters import CounterFacts
-from rdmadiag.facts.pingpong import Attempt, BadCompletion, EndFacts, Latency
 from rdmadiag.preflight.discovery_path import FunctionPath
 from rdmadiag.preflight.evidence import Evidence
 from rdmadiag.preflight.gid_tables import Table

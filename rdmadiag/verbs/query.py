@@ -1,14 +1,14 @@
-"""The program of the child process: asks the verbs library, changes nothing.
+"""The program of the child process that asks the verbs library and changes nothing.
 
     python -m rdmadiag.verbs.query PLATFORM LIBRARY GID_ROWS [START]
 
-It writes one JSON object a line: before each call its name, and after it the answer or
-the errno. A call that never returns is the last line; the parent needs no more than that
-to say where it hangs. Calls are made one at a time and none is made twice. "at" is in
-seconds since START, on time.monotonic's clock, which all processes share.
+It writes the records of a query: before each call its name, and after it the answer or the
+errno. A call that never returns is the last line. Calls are made one at a time and none is
+made twice. "at" is in seconds since START, on time.monotonic's clock, which all processes
+share.
 
-    {"call": "ibv_query_port", "device": "rdma_en1", "port": 1, "at": 0.0021}
-    {"answer": {"state": 4, "lid": 7}, "at": 0.0024}
+    {"kind": "call", "call": "ibv_query_port", "device": "rdma_en1", "port": 1, "at": 0.0021}
+    {"kind": "returned", "answer": {"state": 4, "lid": 7}, "at": 0.0024}
 """
 
 import ctypes
@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from rdmadiag.gid.scan import preflight_gid_scan_limit
 from rdmadiag.ib import GID_BYTES
+from rdmadiag.verbs import records
 from rdmadiag.verbs.abi import PORT_ATTR_BUFFER, IbvDeviceAttr, IbvGid, IbvGidEntry, IbvPortAttr
 from rdmadiag.verbs.lib import CallFailed, Library
 from rdmadiag.verbs.node import try_node
@@ -161,17 +162,17 @@ def main() -> None:
     # A provider that prints on stdout must not break our lines.
     transcript = Transcript(os.dup(1), start)
     os.dup2(2, 1)
-    transcript.write(platform=platform, library=path)
+    transcript.write(records.Library(platform=platform, library=path))
     # It runs the library's own code, which can crash or hang like any call.
-    transcript.write(call="dlopen", device=None, port=None)
+    transcript.write(records.Call(call="dlopen"))
     try:
         library = Library(path)
     except (OSError, AttributeError) as error:
-        transcript.write(unloadable=str(error))
+        transcript.write(records.Unloadable(unloadable=str(error)))
         return
-    transcript.write(answer=None)
+    transcript.write(records.Returned())
     Query(library, transcript, gid_rows).run()
-    transcript.write(done=True)
+    transcript.write(records.Done())
 
 
 if __name__ == "__main__":

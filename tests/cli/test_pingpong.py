@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rdmadiag.cli.addresses import host_and_port
-from rdmadiag.facts.pingpong import (
+from rdmadiag.facts.attempt import (
     Attempt,
     BadCompletion,
     EndFacts,
@@ -25,10 +25,10 @@ from rdmadiag.facts.pingpong import (
 )
 from rdmadiag.gid.gid import Gid
 from rdmadiag.ib import GidType, LinkLayer, PortState, QpState, QpType
-from rdmadiag.pingpong import BrokenChild, Meeting, Result
 from rdmadiag.preflight.candidate import Wanted
 from rdmadiag.preflight.safety import RTR_ATTEMPT_WARNING, Reason
 from rdmadiag.preflight.select import NoSuchDevice, Selector
+from rdmadiag.verbs.attempt import BrokenChild, Meeting, Result
 
 Rdmadiag = Callable[..., Any]
 ALLOWED = ("pingpong", "--allow-rtr")
@@ -111,7 +111,7 @@ class Ran:
 def ran(monkeypatch: pytest.MonkeyPatch) -> Ran:
     """Stands where the run would be."""
     made = Ran()
-    monkeypatch.setattr("rdmadiag.pingpong.run", made)
+    monkeypatch.setattr("rdmadiag.verbs.attempt.run", made)
     return made
 
 
@@ -144,7 +144,7 @@ def watch(event, arguments):
         seen.append((event, str(arguments[0])))
 
 import importlib, platform
-for name in ("pingpong", "render.pingpong", "render.json", "cli.pingpong", "host"):
+for name in ("verbs.attempt", "render.pingpong", "render.json", "cli.pingpong", "host"):
     importlib.import_module(f"rdmadiag.{name}")
 sys.addaudithook(watch)
 code = cli.run(sys.argv[1:])

@@ -6,7 +6,7 @@ import pytest
 
 from rdmadiag.errnos import ERRNOS, Platform
 from rdmadiag.explain.causes import ANY, RTR, causes, hanging, known
-from rdmadiag.facts.pingpong import Stage
+from rdmadiag.facts.attempt import Stage
 
 DEVICE_STAGES = (
     *(Stage.OPEN, Stage.ALLOC_PD, Stage.REG_MR, Stage.CREATE_CQ, Stage.CREATE_QP),

@@ -14,7 +14,7 @@ from typing import Final
 
 from rdmadiag.errnos import ERRNOS, Platform
 from rdmadiag.explain.completions import completion, statuses
-from rdmadiag.facts.pingpong import Stage
+from rdmadiag.facts.attempt import Stage
 from rdmadiag.gid.gid import Gid
 
 CONNECT: Final = Stage.CONNECT

@@ -11,7 +11,7 @@ from typing import Final
 
 from rdmadiag.explain.log.account import Account, Failure, LikelyCause
 from rdmadiag.facts import GidEntry, Missing
-from rdmadiag.facts.pingpong import Stage
+from rdmadiag.facts.attempt import Stage
 from rdmadiag.gid.gid import Scope
 from rdmadiag.gid.netdev import NetDevState, netdev_state
 from rdmadiag.ib import GidType

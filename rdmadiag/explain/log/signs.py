@@ -12,7 +12,7 @@ from typing import Final
 from rdmadiag.explain.cause import Cause
 from rdmadiag.explain.causes import causes
 from rdmadiag.explain.log.fields import CONNECT
-from rdmadiag.facts.pingpong import Stage
+from rdmadiag.facts.attempt import Stage
 
 
 class Kind(StrEnum):

@@ -5,12 +5,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from signal import Signals
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from rdmadiag import rtr_record
 from rdmadiag.errnos import Platform
 from rdmadiag.facts import Missing
-from rdmadiag.facts.pingpong import Attempt, Outcome, Stage, Teardown
+from rdmadiag.facts.attempt import Attempt, Outcome, Stage, Teardown
 from rdmadiag.host import Host
 from rdmadiag.ib import LinkLayer, QpType
 from rdmadiag.preflight.candidate import Candidate, Wanted, candidates
@@ -18,8 +17,10 @@ from rdmadiag.preflight.gather import Depth, gather
 from rdmadiag.preflight.reconcile import Protocol
 from rdmadiag.preflight.safety import Reason
 from rdmadiag.preflight.select import Selector
-from rdmadiag.verbs import child
+from rdmadiag.verbs import child, rtr_record
 from rdmadiag.verbs.outcome import Nonsense, conclude
+from rdmadiag.verbs.protocol import End
+from rdmadiag.verbs.records import Listening, Record, Request, StageBegan
 from rdmadiag.verbs.watchdog import Watched, watch
 
 _LOOKING_SHARE: Final = 0.6  # of the deadline: at most this goes to the preflight
@@ -31,13 +32,13 @@ _RESERVED_SHARE: Final = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """How the two ends find each other."""
+    """How the two hosts find each other."""
 
     role: Literal["listen", "connect"]
     host: str
     port: int
     wait: float  # seconds, for the peer to come
-    near: str | None  # the address of this host that the connection uses, where it is known
+    near: str | None  # this host's address on that connection, where it is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +52,11 @@ class Result:
 
 
 class BrokenChild(Exception):
-    """The child ended without a word: a bug of ours."""
+    """The child ended without a result: a bug of ours."""
 
 
 def not_allowed(why: str, platform: Platform) -> Attempt:
-    """What is said without --allow-rtr."""
+    """The attempt that is not made without --allow-rtr."""
     return _unattempted(Outcome.NOT_ALLOWED, Stage.GATE, why, platform)
 
 
@@ -67,12 +68,12 @@ def run(
     secret: bytes | None,
     start: float,
     seconds: float,
-    heard: Callable[[str], None],
+    listening: Callable[[str], None],
 ) -> Result:
     """The whole run, which ends `seconds` after `start` (time.monotonic's clock).
 
-    To that comes what it waits for a peer. `heard` is told where it listens. Raises
-    NoSuchDevice, and BrokenChild.
+    To that comes what it waits for a peer. `listening` is called with the ADDRESS:PORT where
+    it does. Raises NoSuchDevice, and BrokenChild.
     """
     deadline = start + seconds
     platform = host.identity.platform
@@ -96,20 +97,20 @@ def run(
     ends = tuple(group[0] for group in groups)
     refused = next((end for end in ends if end.blocking), None)
     if refused:
-        name = f"{refused.endpoint.device}/{refused.endpoint.port}"
+        name = f"{refused.end.device}/{refused.end.port}"
         text = f"the preflight forbids RTR on {name}"
         attempt = _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
         return Result(attempt, groups[ends.index(refused)], (), meeting)
-    if any(_asks_too_much(end) for end in ends):
+    if any(_is_rc_on_thunderbolt(end) for end in ends):
         text = "Thunderbolt has UC queue pairs alone: leave --qp out"
         return Result(_unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform), ends, ())
     accepted = tuple(dict.fromkeys(reason for end in ends for reason in end.reasons))
-    watched = _watch(host, ends, meeting, secret, start, deadline, boot, heard)
+    watched = _watch(host, ends, meeting, secret, start, deadline, boot, listening)
     return Result(_concluded(watched, ends, meeting, platform), ends, accepted, meeting)
 
 
-def _asks_too_much(end: Candidate) -> bool:
-    return end.protocol is Protocol.THUNDERBOLT and end.endpoint.qp_type is QpType.RC
+def _is_rc_on_thunderbolt(end: Candidate) -> bool:
+    return end.protocol is Protocol.THUNDERBOLT and end.end.qp_type is QpType.RC
 
 
 def _watch(
@@ -120,7 +121,7 @@ def _watch(
     start: float,
     deadline: float,
     boot: str | None,
-    heard: Callable[[str], None],
+    listening: Callable[[str], None],
 ) -> Watched | Missing:
     platform = host.identity.platform
     seconds = deadline - start
@@ -128,44 +129,44 @@ def _watch(
     until = deadline
     if meeting and meeting.role == "listen":
         until = time.monotonic() + meeting.wait
-    request: dict[str, Any] = {
-        "platform": platform,
-        "library": child.LIBRARY[platform],
-        "start": time.monotonic(),
-        "deadline": deadline - reserved,
-        "ends": [end.endpoint.message() for end in ends],
-        "meet": meeting.role if meeting else None,
-        "host": meeting.host if meeting else "",
-        "port": meeting.port if meeting else 0,
-        "until": until,
-        "secret": None if secret is None else secret.hex(),
-    }
-    record = _Record(ends[0], boot)
+    request = Request(
+        platform=platform,
+        library=child.LIBRARY[platform],
+        start=time.monotonic(),
+        deadline=deadline - reserved,
+        ends=tuple(each.end for each in ends),
+        meet=meeting.role if meeting else None,
+        host=meeting.host if meeting else "",
+        port=meeting.port if meeting else 0,
+        until=until,
+        secret=None if secret is None else secret.hex(),
+    )
+    remembered = _Remembered(ends[0].end, boot)
 
-    def row_heard(row: dict[str, Any]) -> None:
-        if row.get("heard") == "listening":
-            heard(row["address"])
-        record.note(row)
+    def seen(record: Record) -> None:
+        if isinstance(record, Listening):
+            listening(record.address)
+        remembered.note(record)
 
-    return watch(request, reserved, row_heard)
+    return watch(request, reserved, seen)
 
 
-class _Record:
+class _Remembered:
     """Keeps rtr_record true to what the child does, on Thunderbolt."""
 
-    def __init__(self, end: Candidate, boot: str | None) -> None:
-        self._end = end.endpoint
+    def __init__(self, end: End, boot: str | None) -> None:
+        self._end = end
         self._boot = boot
 
-    def note(self, row: dict[str, Any]) -> None:
+    def note(self, record: Record) -> None:
         """Before RTR it is written down; once RTR has succeeded it is taken back."""
-        if self._end.link_layer is not LinkLayer.THUNDERBOLT:
+        if self._end.link_layer is not LinkLayer.THUNDERBOLT or not isinstance(record, StageBegan):
             return
         # A folder that cannot be written must not keep anybody from the attempt.
         with suppress(OSError):
-            if row.get("stage") == Stage.RTR and "call" not in row and "result" not in row:
+            if record.stage is Stage.RTR:
                 rtr_record.remember(self._boot, self._end.device, self._end.port)
-            elif row.get("stage") == Stage.RTS and "call" not in row:
+            elif record.stage is Stage.RTS:
                 rtr_record.forget(self._boot, self._end.device, self._end.port)
 
 
@@ -180,9 +181,9 @@ def _concluded(
         return _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
     try:
         return conclude(
-            watched.rows,
+            watched.records,
             platform=platform,
-            ends=[end.endpoint for end in ends],
+            ends=[each.end for each in ends],
             seconds=watched.seconds,
             returncode=watched.returncode,
             signal=None if watched.signal is None else Signals(watched.signal).name,
