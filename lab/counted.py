@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rdmadiag import netlink
-from rdmadiag.ib import KernelQpType, QpState
+from rdmadiag.facts.ib import KernelQpType, QpState
+from rdmadiag.host import netlink
 from rdmadiag.sources import nldev
 from rdmadiag.sources.netdev_counters import STATS64
 from rdmadiag.sources.nldev_attributes import NUMBER

@@ -14,9 +14,9 @@ from rdmadiag.cli.output import printing
 from rdmadiag.cli.selectors import selectors
 from rdmadiag.facts import Identity
 from rdmadiag.facts.attempt import Outcome
-from rdmadiag.ib import MTU_BYTES, QpType
+from rdmadiag.facts.ib import MTU_BYTES, QpType
 from rdmadiag.preflight.safety import Reason, RtrUnsafe, require_rtr_attempt_allowed
-from rdmadiag.preflight.select import Selector
+from rdmadiag.view.select import Selector
 
 if TYPE_CHECKING:
     from rdmadiag.verbs.attempt import Meeting, Result
@@ -135,10 +135,10 @@ def command(
     Exits 0 data verified both ways, 2 attempted and failed, 3 not attempted, 124 a call
     never returned and the watchdog ended it.
     """
-    from rdmadiag.host import LiveHost
+    from rdmadiag.host.live import LiveHost
     from rdmadiag.preflight.candidate import Wanted
-    from rdmadiag.preflight.select import NoSuchDevice
     from rdmadiag.verbs import attempt
+    from rdmadiag.view.select import NoSuchDevice
 
     start = time.monotonic()
     meeting = _meeting(peer, listen, wait)

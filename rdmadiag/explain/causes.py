@@ -8,9 +8,9 @@ an errno; other kernel files are under drivers/infiniband.
 
 from typing import Final
 
-from rdmadiag.errnos import Platform
 from rdmadiag.explain.cause import Cause
 from rdmadiag.facts.attempt import Stage
+from rdmadiag.facts.errnos import Platform
 
 RTR: Final = "rtr"
 

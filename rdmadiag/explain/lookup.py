@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.errnos import ERRNOS, Platform, errno_name
 from rdmadiag.explain.attempt import after_call, after_completion, fill
 from rdmadiag.explain.cause import Cause
 from rdmadiag.explain.causes import ANY, causes, hanging, known
@@ -20,6 +19,7 @@ from rdmadiag.explain.completions import CompletionStatus, completion, statuses,
 from rdmadiag.explain.environment import Variable, said_of, variable
 from rdmadiag.explain.states import MEANINGS, StateMeaning, state_meanings
 from rdmadiag.facts.attempt import Stage
+from rdmadiag.facts.errnos import ERRNOS, Platform, errno_name
 
 SUBJECTS: Final = ("errno", "wc", "state", "env", "rule", "cause")
 STAGES: Final = tuple(

@@ -6,9 +6,8 @@ from typing import Any, Final
 from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
-from rdmadiag import netlink
 from rdmadiag.facts import Address, Missing, NetDev, NetDevFacts, Why
-from rdmadiag.host import Host
+from rdmadiag.host import Host, netlink
 from rdmadiag.sources.text import attribute, parse_number
 
 _IFF_UP: Final = 1

@@ -2,7 +2,7 @@
 
 Attribute numbers and types: rdma/rdma_netlink.h, enum rdma_nldev_attr. pyroute2 has no
 nldev of its own, so its message classes are declared here. Only GETs are sent
-(`rdmadiag.netlink.READ_ONLY`).
+(`rdmadiag.host.netlink.READ_ONLY`).
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Final
 
 from pyroute2.netlink import nla, nlmsg
 
-from rdmadiag import netlink
 from rdmadiag.facts import (
     Chardev,
     Missing,
@@ -21,8 +20,8 @@ from rdmadiag.facts import (
     ResourceCount,
     Why,
 )
-from rdmadiag.host import Host
-from rdmadiag.ib import DriverId, NetnsMode, NodeType, PhysState, PortState
+from rdmadiag.facts.ib import DriverId, NetnsMode, NodeType, PhysState, PortState
+from rdmadiag.host import Host, netlink
 from rdmadiag.sources.nldev_attributes import ATTRIBUTES
 
 _PORTS: Final = 255  # a port number is one byte on the wire

@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from rdmadiag import command
 from rdmadiag.facts import Missing
+from rdmadiag.host import command
 from rdmadiag.verbs.records import Ended, encode
 
 LIBRARY: Final = {

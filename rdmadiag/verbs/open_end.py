@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from rdmadiag.facts.attempt import Stage
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import MTU_BYTES, LinkLayer, QpState
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import MTU_BYTES, LinkLayer, QpState
 from rdmadiag.verbs.abi import IbvGid, IbvQpAttr
 from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.loop import RECEIVE, SEND, TimedEnd

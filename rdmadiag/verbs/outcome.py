@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Literal, TypeVar
 
-from rdmadiag.errnos import Platform, errno_text
 from rdmadiag.explain.completions import completion_text
 from rdmadiag.facts.attempt import Attempt, EndFacts, Outcome, Stage, Step, Teardown
+from rdmadiag.facts.errnos import Platform, errno_text
 from rdmadiag.verbs import records
 from rdmadiag.verbs.protocol import End
 from rdmadiag.verbs.records import EndName, Record

@@ -16,7 +16,7 @@ from ctypes import byref, c_int
 from typing import Any, Final
 
 from rdmadiag.facts.attempt import BadCompletion, Latency, Outcome, PeerFailure, Problem, Stage
-from rdmadiag.ib import QpState
+from rdmadiag.facts.ib import QpState
 from rdmadiag.verbs import latency, loop, open_end, peer, records
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
 from rdmadiag.verbs.exchange import Differs, Stalled, timed, untimed, verified

@@ -26,7 +26,7 @@ from rdmadiag.facts.attempt import (
     Problem,
     Stage,
 )
-from rdmadiag.ib import QpState
+from rdmadiag.facts.ib import QpState
 from rdmadiag.verbs.protocol import End, ProtocolError, read_end
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import IO, Final
 
-from rdmadiag.answers import refusal
-from rdmadiag.command import abandon
 from rdmadiag.facts import Missing
+from rdmadiag.host.answers import refusal
+from rdmadiag.host.command import abandon
 from rdmadiag.verbs.child import program
 from rdmadiag.verbs.records import Connected, Malformed, Record, Request, encode, parse
 

@@ -23,12 +23,12 @@ from rdmadiag.facts.attempt import (
     Stage,
     Teardown,
 )
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import GidType, LinkLayer, PortState, QpState, QpType
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
 from rdmadiag.preflight.candidate import Wanted
 from rdmadiag.preflight.safety import RTR_ATTEMPT_WARNING, Reason
-from rdmadiag.preflight.select import NoSuchDevice, Selector
 from rdmadiag.verbs.attempt import BrokenChild, Meeting, Result
+from rdmadiag.view.select import NoSuchDevice, Selector
 
 Rdmadiag = Callable[..., Any]
 ALLOWED = ("pingpong", "--allow-rtr")
@@ -144,7 +144,7 @@ def watch(event, arguments):
         seen.append((event, str(arguments[0])))
 
 import importlib, platform
-for name in ("verbs.attempt", "render.pingpong", "render.json", "cli.pingpong", "host"):
+for name in ("verbs.attempt", "render.pingpong", "render.json", "cli.pingpong", "host.live"):
     importlib.import_module(f"rdmadiag.{name}")
 sys.addaudithook(watch)
 code = cli.run(sys.argv[1:])

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from rdmadiag.errnos import Platform
 from rdmadiag.explain.attempt import CAUSES, NOTHING, REMEDY, advice
 from rdmadiag.explain.causes import ANY, RTR, known
 from rdmadiag.explain.completions import completion
@@ -24,8 +23,9 @@ from rdmadiag.facts.attempt import (
     Step,
     Teardown,
 )
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import GidType, LinkLayer, PortState, QpState, QpType
+from rdmadiag.facts.errnos import Platform
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
 from rdmadiag.verbs.protocol import End, mismatches
 
 PLATFORMS: tuple[Platform, ...] = ("linux", "darwin")

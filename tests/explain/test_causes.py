@@ -4,9 +4,9 @@ from typing import get_args
 
 import pytest
 
-from rdmadiag.errnos import ERRNOS, Platform
 from rdmadiag.explain.causes import ANY, RTR, causes, hanging, known
 from rdmadiag.facts.attempt import Stage
+from rdmadiag.facts.errnos import ERRNOS, Platform
 
 DEVICE_STAGES = (
     *(Stage.OPEN, Stage.ALLOC_PD, Stage.REG_MR, Stage.CREATE_CQ, Stage.CREATE_QP),

@@ -20,8 +20,8 @@ from rdmadiag.facts.attempt import (
     Stage,
     Teardown,
 )
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import GidType, LinkLayer, PortState, QpState, QpType
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
 from rdmadiag.preflight.candidate import Candidate, Wanted, candidates
 from rdmadiag.preflight.safety import REASON_TEXT, Reason
 from rdmadiag.render.pingpong import document, show

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from rdmadiag.facts.attempt import Attempt
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import GidType, LinkLayer, PortState, QpType
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpType
 from rdmadiag.verbs.outcome import conclude
 from rdmadiag.verbs.protocol import End
 from rdmadiag.verbs.records import Request

@@ -22,16 +22,15 @@ from lab.machine import Machine
 from lab.samples import infiniband_host, roce_host
 from lab.transcript import script
 from rdmadiag import cli
-from rdmadiag.answers import Ran
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.attempt import Outcome, Stage, Teardown
-from rdmadiag.ib import PortState, QpType
+from rdmadiag.facts.ib import PortState, QpType
+from rdmadiag.host.answers import Ran
+from rdmadiag.host.layout import command_name
 from rdmadiag.preflight.candidate import Wanted
 from rdmadiag.preflight.safety import Reason
-from rdmadiag.preflight.select import NoSuchDevice, Selector
 from rdmadiag.render.json import plain
 from rdmadiag.render.pingpong import document
-from rdmadiag.snapshot.layout import command_name
 from rdmadiag.verbs import attempt as subject
 from rdmadiag.verbs import child, pingpong_child, protocol, records, rtr_record, watchdog
 from rdmadiag.verbs.abi import IbvWc
@@ -42,6 +41,7 @@ from rdmadiag.verbs.loop import Cause, Stopped
 from rdmadiag.verbs.peer import PeerFailed, PeerLost
 from rdmadiag.verbs.protocol import ProtocolError
 from rdmadiag.verbs.transcript import Transcript
+from rdmadiag.view.select import NoSuchDevice, Selector
 from tests.verbs.attempts import LINUX_END, request
 
 BOOT, OTHER_BOOT = "5c4b6a32", "0d9ad6ef"
@@ -377,7 +377,7 @@ def stranger(*said: bytes) -> Iterator[int]:
 def test_nobody_comes_to_where_it_says_that_it_listens(run: Run) -> None:
     addresses: list[str] = []
     began = time.monotonic()
-    came = run(roce_host(), meeting=listening(0.3), on_listening=addresses.append)
+    came = run(roce_host(), meeting=listening(2.0), on_listening=addresses.append)
     assert time.monotonic() - began < 20
     assert (came.outcome, came.stage, came.calls) == (Outcome.NO_PEER, Stage.CONNECT, [])
     (address,) = addresses
@@ -724,7 +724,7 @@ def test_the_command_from_its_options_to_its_exit_code(
     outcome: str,
 ) -> None:
     host, fake = prepare(machine, rules)
-    monkeypatch.setattr("rdmadiag.host.LiveHost", lambda: host)
+    monkeypatch.setattr("rdmadiag.host.live.LiveHost", lambda: host)
     assert cli.run(["pingpong", "--allow-rtr", "--json", *options]) == code
     out, err = capfd.readouterr()
     assert (json.loads(out)["outcome"], err) == (outcome, "")

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmadiag.errnos import Platform
 from rdmadiag.facts.attempt import (
     Attempt,
     BadCompletion,
@@ -19,8 +18,9 @@ from rdmadiag.facts.attempt import (
     Step,
     Teardown,
 )
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import QpState
+from rdmadiag.facts.errnos import Platform
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import QpState
 from rdmadiag.verbs import records
 from rdmadiag.verbs.outcome import Nonsense, conclude
 from rdmadiag.verbs.records import EndName, Record

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmadiag.errnos import Platform
 from rdmadiag.facts.attempt import Attempt, BadCompletion, Outcome, Stage, Teardown
-from rdmadiag.ib import QpState, QpType
+from rdmadiag.facts.errnos import Platform
+from rdmadiag.facts.ib import QpState, QpType
 from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.open_end import Failed
 from rdmadiag.verbs.outcome import conclude

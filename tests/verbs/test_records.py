@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmadiag.facts.attempt import Outcome, Stage
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import GidType, LinkLayer, PortState, QpState, QpType
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
 from rdmadiag.verbs import records
 from rdmadiag.verbs.protocol import End
 from rdmadiag.verbs.records import EndName, Kind, Malformed, Record, encode, parse

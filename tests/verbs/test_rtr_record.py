@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmadiag.answers import Ran
-from rdmadiag.snapshot.layout import command_name
-from rdmadiag.snapshot.recording import Recording
+from rdmadiag.host.answers import Ran
+from rdmadiag.host.layout import command_name
+from rdmadiag.host.recording import Recording
 from rdmadiag.verbs import rtr_record
 
 BOOT, OTHER = "5c4b6a32", "0d9ad6ef"

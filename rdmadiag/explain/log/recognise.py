@@ -12,7 +12,7 @@ from rdmadiag.explain.log.fields import CONNECT, Fields, cleaned, fields, stage_
 from rdmadiag.explain.log.signs import AFTERMATH, CONNECTING, Kind, sign_of
 from rdmadiag.explain.log.vocabulary import is_candidate
 from rdmadiag.facts.attempt import Stage
-from rdmadiag.gid.gid import Scope
+from rdmadiag.facts.gid import Scope
 
 MOST_CAUSES: Final = 5
 NO_GID_GIVEN: Final = Cause(
