@@ -1,4 +1,4 @@
-"""What two ends tell each other over TCP before a queue pair changes state; pure.
+"""What two hosts exchange over TCP before a queue pair changes state; pure.
 
 A message is four bytes of length, big-endian, and that much JSON: one object. Nothing of
 it is believed unread, and no length above MESSAGE_LIMIT is ever waited for.
@@ -132,11 +132,11 @@ class End:
     port: int
     link_layer: LinkLayer
     state: PortState
-    active_mtu: int | None  # bytes; None: the library did not tell
-    mtu: int  # bytes that this end asks for
+    active_mtu: int | None  # bytes; None: the library did not give it
+    mtu: int  # bytes that this end wants
     gid_index: int | None  # None: InfiniBand without a GRH
     gid: Gid | None
-    gid_type: GidType | None  # None: not told (Thunderbolt)
+    gid_type: GidType | None  # None: not known (Thunderbolt)
     prefix_length: int | None  # of the address in the GID, where it is known
     lid: int
     qp_type: QpType
@@ -256,5 +256,5 @@ def _agreement(local: End, remote: End) -> Iterator[Mismatch]:
 
 
 def path_mtu(local: End, remote: End) -> int:
-    """Bytes: the smaller of what the two ends ask for."""
+    """Bytes: the smaller of what the two ends want."""
     return min(local.mtu, remote.mtu)

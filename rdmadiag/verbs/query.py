@@ -1,4 +1,4 @@
-"""The program of the child process that asks the verbs library and changes nothing.
+"""The program of the child process that queries the verbs library and changes nothing.
 
     python -m rdmadiag.verbs.query PLATFORM LIBRARY GID_ROWS [START]
 
@@ -117,10 +117,10 @@ class Query:
             self._transcript.step(table, lambda: self._table(context, length), name)
             return
         for port, length in rows.items():
-            asked = preflight_gid_scan_limit(length, self._gid_rows)
+            limit = preflight_gid_scan_limit(length, self._gid_rows)
             self._transcript.step(
                 "ibv_query_gid",
-                partial(self._entries, context, port, asked),
+                partial(self._entries, context, port, limit),
                 name,
                 port,
             )
@@ -141,9 +141,9 @@ class Query:
             for entry in entries[: min(count, length)]
         ]
 
-    def _entries(self, context: int, port: int, asked: int) -> dict[str, Any]:
+    def _entries(self, context: int, port: int, limit: int) -> dict[str, Any]:
         rows: list[dict[str, Any]] = []
-        for index in range(asked):
+        for index in range(limit):
             gid = IbvGid()
             try:
                 self._library.call("ibv_query_gid", context, port, index, byref(gid))
@@ -152,7 +152,7 @@ class Query:
                 continue
             if bytes(gid) != bytes(GID_BYTES):
                 rows.append({"index": index, "gid": bytes(gid).hex()})
-        return {"asked": asked, "rows": rows}
+        return {"asked": limit, "rows": rows}
 
 
 def main() -> None:

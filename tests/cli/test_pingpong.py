@@ -153,7 +153,7 @@ print(code, seen, file=sys.stderr)
 
 
 @pytest.mark.parametrize("argv", [(), ("192.0.2.1",), ("--listen", "127.0.0.1")], ids=str)
-def test_without_leave_nothing_is_opened_and_nobody_is_asked(argv: tuple[str, ...]) -> None:
+def test_without_leave_nothing_is_opened_and_nobody_is_called(argv: tuple[str, ...]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WATCHED, "pingpong", "--json", *argv],
         capture_output=True,
@@ -242,7 +242,7 @@ def test_a_child_without_a_word_is_a_bug_of_ours(rdmadiag: Rdmadiag, ran: Ran) -
 # --- what is passed on -------------------------------------------------------------------
 
 
-def test_without_options_the_documented_defaults_are_asked(rdmadiag: Rdmadiag, ran: Ran) -> None:
+def test_without_options_the_documented_defaults_are_used(rdmadiag: Rdmadiag, ran: Ran) -> None:
     assert rdmadiag(*ALLOWED).code == 0
     assert ran.wanted == Wanted(payload_bytes=64, iterations=100)
     assert (ran.selectors, ran.meeting, ran.secret) == ((), None, None)

@@ -99,7 +99,7 @@ def test_one_end_of_this_process_talks_to_one_elsewhere(
     ],
     ids=["another turn's", "its own", "one byte", "one too few", "none"],
 )
-def test_what_was_not_sent_is_told_from_what_was(
+def test_what_was_not_sent_differs_from_what_was(
     wire: tuple[WireEnd, WireEnd], glances: list[int], sent: bytes, words: str
 ) -> None:
     wire[1].send(sent)

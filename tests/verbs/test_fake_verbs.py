@@ -791,7 +791,7 @@ def test_a_message_can_go_to_its_sender(fake_verbs: Callable[..., Any]) -> None:
     assert said(fake_verbs(BASE), program) == [[[2, 0, 0], [1, 0, 0]], "ping"]
 
 
-def test_a_queue_pair_tells_what_it_was_set_to(fake_verbs: Callable[..., Any]) -> None:
+def test_a_queue_pair_has_what_it_was_set_to(fake_verbs: Callable[..., Any]) -> None:
     program = """
 a = End(0, RC).connect()
 attr, init = IbvQpAttr(), IbvQpInitAttr()

@@ -625,7 +625,7 @@ def test_what_is_no_pingpong_is_refused(
         Loop(library, [device.end(starts=each) for each in starts], iterations, depth)
 
 
-def test_a_device_without_one_of_the_calls_is_told(library: Any) -> None:
+def test_a_device_without_one_of_the_calls_is_refused(library: Any) -> None:
     with pytest.raises(CallFailed) as caught:
         Loop(library, [TimedEnd("", 1, 1, 1, 0, 1, 1, 1, starts=True, payload=1)], 1, 1)
     assert (caught.value.call, caught.value.errno) == ("ibv_context_ops", 0)

@@ -136,7 +136,7 @@ def test_both_ends_as_far_as_they_came() -> None:
     assert (attempt.local.qp_state, attempt.remote.qp_state) == (QpState.RTS, None)
 
 
-def test_two_ends_of_one_host_are_told_apart_by_their_rows() -> None:
+def test_two_ends_of_one_host_have_records_of_their_own() -> None:
     rows = [
         records.QueuePairMade(queue_pair=17, psn=5, end=LOCAL),
         records.QueuePairMade(queue_pair=18, psn=6, end=REMOTE),

@@ -46,7 +46,7 @@ HERE = End(
 )
 THERE = replace(HERE, gid=Gid.parse("::ffff:192.0.2.2"))
 GIGABYTE = struct.pack(">I", 1 << 30)
-SLACK = 1.0  # seconds, of a busy machine
+SLACK = 20.0  # seconds, of a busy machine
 
 
 def _has_ipv6() -> bool:
@@ -323,7 +323,7 @@ def test_words_of_a_peer_can_be_written_down(raw: tuple[Peer, socket.socket]) ->
     caught.value.text.encode()  # as stdout does
 
 
-def test_a_failure_is_told_to_nobody_without_an_error(pair: tuple[Peer, Peer]) -> None:
+def test_a_failure_is_sent_to_nobody_without_an_error(pair: tuple[Peer, Peer]) -> None:
     one, other = pair
     other.close()
     one.send_failure("rtr", "x")
@@ -331,7 +331,7 @@ def test_a_failure_is_told_to_nobody_without_an_error(pair: tuple[Peer, Peer]) -
     one.send_failure("rtr", "x")
 
 
-def test_a_failure_is_told_to_a_peer_that_reads_nothing_in_bounded_time(
+def test_a_failure_is_sent_to_a_peer_that_reads_nothing_in_bounded_time(
     raw: tuple[Peer, socket.socket],
 ) -> None:
     ours, _ = raw
@@ -343,7 +343,7 @@ def test_a_failure_is_told_to_a_peer_that_reads_nothing_in_bounded_time(
     assert time.monotonic() - began < 1 + SLACK
 
 
-def test_a_glance_hears_a_failure_and_an_end_and_never_waits(
+def test_a_glance_finds_a_failure_and_an_end_and_never_waits(
     pair: tuple[Peer, Peer],
 ) -> None:
     one, other = pair
@@ -737,7 +737,7 @@ def test_a_signal_ends_the_wait_for_a_peer(
 
 
 @pytest.mark.parametrize("way", [listen, connect], ids=["listen", "connect"])
-def test_a_name_that_does_not_resolve_is_told(bounds: Bounds, way: Callable[..., Peer]) -> None:
+def test_a_name_that_does_not_resolve_is_no_peer(bounds: Bounds, way: Callable[..., Peer]) -> None:
     name = "a" * 64 + ".example"  # a label has 63 letters: no server is asked
     with pytest.raises(NoPeer, match=f"^no address for {name}: "):
         way(name, 9, soon(), bounds, Written())
@@ -750,7 +750,7 @@ def test_a_name_that_does_not_resolve_is_told(bounds: Bounds, way: Callable[...,
         pytest.param(list, "no address for far: none found", id="finds nothing"),
     ],
 )
-def test_a_lookup_that_gives_nothing_is_told(
+def test_a_lookup_that_gives_nothing_is_no_peer(
     bounds: Bounds, monkeypatch: pytest.MonkeyPatch, found: Callable[[], Any], words: str
 ) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found() or [])

@@ -116,7 +116,7 @@ def test_a_hello_that_does_not_fit_says_why(changes: dict, words: str) -> None:
         read_hello(hello(OURS, with_secret=False) | changes, with_secret=False)
 
 
-def test_an_end_without_a_secret_is_told() -> None:
+def test_an_end_without_a_secret_is_refused() -> None:
     with pytest.raises(ProtocolError, match="has no secret"):
         read_hello(hello(OURS, with_secret=False), with_secret=True)
 
