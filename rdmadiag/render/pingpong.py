@@ -1,6 +1,5 @@
 """What came of a pingpong: the answer first, then both ends, causes, next steps, latency."""
 
-import shlex
 from dataclasses import fields
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from rdmadiag.facts.errnos import errno_name
 from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.preflight.candidate import Candidate
 from rdmadiag.preflight.safety import REASON_TEXT
+from rdmadiag.quoting import shell_word
 from rdmadiag.render.console import console, say, verbatim
 from rdmadiag.render.json import plain
 from rdmadiag.render.plain import counted, printable
@@ -207,7 +207,7 @@ def _advice(result: Result) -> Advice:
             return Advice((), ("rdmadiag devices",))
         if not best.blocking:
             return NOTHING
-        device = shlex.quote(f"{best.end.device}:{best.end.port}")
+        device = shell_word(f"{best.end.device}:{best.end.port}")
         risks = " ".join(f"--accept-risk {reason}" for reason in best.blocking)
         return Advice(
             (),
@@ -223,7 +223,7 @@ def _advice(result: Result) -> Advice:
 def _whom(result: Result) -> str:
     if result.meeting is None:
         return ""
-    address = shlex.quote(f"[{result.meeting.host}]:{result.meeting.port}")
+    address = shell_word(f"[{result.meeting.host}]:{result.meeting.port}")
     return f" --listen {address}" if result.meeting.role == "listen" else f" {address}"
 
 
