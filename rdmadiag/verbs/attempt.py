@@ -87,8 +87,8 @@ def run(
     against = [Reason.PRIOR_RTR_FAILURE] if rtr_record.failed_since_start(boot) else []
     near = meeting.near if meeting else None
 
-    def ranked(chosen: Sequence[Selector]) -> tuple[Candidate, ...]:
-        return candidates(evidence, wanted, chosen, near=near, against=against)
+    def ranked(selected: Sequence[Selector]) -> tuple[Candidate, ...]:
+        return candidates(evidence, wanted, selected, near=near, against=against)
 
     if len(selectors) == 2:
         groups = [ranked([each]) for each in selectors]
@@ -98,21 +98,21 @@ def run(
         text = "this host has no RDMA port" if not selectors else "the device has no port"
         attempt = _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
         return Result(attempt, (), ())
-    ends = tuple(group[0] for group in groups)
-    if meeting is None and _are_one_thunderbolt_port(ends):
+    chosen = tuple(group[0] for group in groups)
+    if meeting is None and _are_one_thunderbolt_port(chosen):
         return Result(_towards_itself(platform), (), ())
-    refused = next((end for end in ends if end.blocking), None)
+    refused = next((each for each in chosen if each.blocking), None)
     if refused:
         name = f"{refused.end.device}/{refused.end.port}"
         text = f"the preflight forbids RTR on {name}"
         attempt = _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
-        return Result(attempt, groups[ends.index(refused)], (), meeting)
-    if any(_is_rc_on_thunderbolt(end) for end in ends):
+        return Result(attempt, groups[chosen.index(refused)], (), meeting)
+    if any(map(_is_rc_on_thunderbolt, chosen)):
         text = "Thunderbolt has UC queue pairs alone: leave --qp out"
-        return Result(_unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform), ends, ())
-    accepted = tuple(dict.fromkeys(reason for end in ends for reason in end.reasons))
-    watched = _watch(host, ends, meeting, secret, start, deadline, boot, listening)
-    return Result(_concluded(watched, ends, meeting, platform), ends, accepted, meeting)
+        return Result(_unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform), chosen, ())
+    accepted = tuple(dict.fromkeys(reason for each in chosen for reason in each.reasons))
+    watched = _watch(host, chosen, meeting, secret, start, deadline, boot, listening)
+    return Result(_concluded(watched, chosen, meeting, platform), chosen, accepted, meeting)
 
 
 def _towards_itself(platform: Platform) -> Attempt:
@@ -124,18 +124,18 @@ def _towards_itself(platform: Platform) -> Attempt:
     return _unattempted(Outcome.NOT_SAFE, Stage.GATE, text, platform)
 
 
-def _are_one_thunderbolt_port(ends: Sequence[Candidate]) -> bool:
-    names = {(end.end.device, end.end.port) for end in ends}
-    return len(names) == 1 and ends[0].protocol is Protocol.THUNDERBOLT
+def _are_one_thunderbolt_port(chosen: Sequence[Candidate]) -> bool:
+    names = {(each.end.device, each.end.port) for each in chosen}
+    return len(names) == 1 and chosen[0].protocol is Protocol.THUNDERBOLT
 
 
-def _is_rc_on_thunderbolt(end: Candidate) -> bool:
-    return end.protocol is Protocol.THUNDERBOLT and end.end.qp_type is QpType.RC
+def _is_rc_on_thunderbolt(candidate: Candidate) -> bool:
+    return candidate.protocol is Protocol.THUNDERBOLT and candidate.end.qp_type is QpType.RC
 
 
 def _watch(
     host: Host,
-    ends: tuple[Candidate, ...],
+    chosen: tuple[Candidate, ...],
     meeting: Meeting | None,
     secret: bytes | None,
     start: float,
@@ -154,14 +154,14 @@ def _watch(
         library=child.LIBRARY[platform],
         start=time.monotonic(),
         deadline=deadline - reserved,
-        ends=tuple(each.end for each in ends),
+        ends=tuple(each.end for each in chosen),
         meet=meeting.role if meeting else None,
         host=meeting.host if meeting else "",
         port=meeting.port if meeting else 0,
         until=until,
         secret=None if secret is None else secret.hex(),
     )
-    remembered = _Remembered(ends[0].end, boot)
+    remembered = _Remembered(chosen[0].end, boot)
 
     def seen(record: Record) -> None:
         if isinstance(record, Listening):
@@ -192,7 +192,7 @@ class _Remembered:
 
 def _concluded(
     watched: Watched | Missing,
-    ends: tuple[Candidate, ...],
+    chosen: tuple[Candidate, ...],
     meeting: Meeting | None,
     platform: Platform,
 ) -> Attempt:
@@ -203,7 +203,7 @@ def _concluded(
         return conclude(
             watched.records,
             platform=platform,
-            ends=[each.end for each in ends],
+            ends=[each.end for each in chosen],
             seconds=watched.seconds,
             returncode=watched.returncode,
             signal=None if watched.signal is None else Signals(watched.signal).name,

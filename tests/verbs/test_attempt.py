@@ -178,7 +178,7 @@ def test_a_healthy_host_verifies_data_both_ways(
         assert end
         assert (end.qp_type, end.gid_index) == (kind, index)
     ends = [each.device for each in (attempt.local, attempt.remote) if each]
-    assert [end.end.device for end in came.result.chosen] == ends
+    assert [each.end.device for each in came.result.chosen] == ends
     assert came.result.accepted == ()
     assert not rtr_record.failed_since_start(BOOT)
 
@@ -229,7 +229,7 @@ def test_what_the_preflight_forbids_is_not_attempted(run: Run) -> None:
     came = run(NETDEV_DOWN)
     assert not_attempted(came)
     assert came.result.attempt.summary == "the preflight forbids RTR on mlx5_0/1"
-    assert [end.blocking for end in came.result.chosen] == [(Reason.ROUTE_NETDEV_DOWN,)]
+    assert [each.blocking for each in came.result.chosen] == [(Reason.ROUTE_NETDEV_DOWN,)]
 
 
 def test_it_is_attempted_where_every_reason_is_accepted(run: Run) -> None:
@@ -250,7 +250,7 @@ def test_of_two_devices_the_one_that_may_not_is_named(run: Run) -> None:
     came = run(machine, selectors=(Selector("mlx5_0"), Selector("mlx5_1")))
     assert not_attempted(came)
     assert came.result.attempt.summary.endswith("mlx5_1/1")
-    assert [end.end.device for end in came.result.chosen] == ["mlx5_1"]
+    assert [each.end.device for each in came.result.chosen] == ["mlx5_1"]
 
 
 def test_a_port_that_may_is_taken_before_one_that_may_not(run: Run) -> None:
@@ -323,7 +323,7 @@ def test_without_two_ports_of_a_mac_not_even_its_provider_is_queried(
 def test_with_a_peer_a_mac_needs_one_port(run: Run) -> None:
     came = run(ready_mac(), meeting=listening(0.1))
     assert came.outcome is Outcome.NO_PEER
-    assert [end.end.device for end in came.result.chosen] == ["rdma_en1"]
+    assert [each.end.device for each in came.result.chosen] == ["rdma_en1"]
 
 
 def test_rc_on_thunderbolt_is_refused(run: Run) -> None:
@@ -618,7 +618,7 @@ def test_the_port_with_the_address_of_the_connection_is_taken(run: Run) -> None:
     machine = machine.change(devices=(*machine.devices, second))
     near = replace(listening(0.1), near="198.51.100.1")
     came = run(machine, meeting=near)
-    assert [end.end.device for end in came.result.chosen] == ["mlx5_1"]
+    assert [each.end.device for each in came.result.chosen] == ["mlx5_1"]
 
 
 # --- without a compiled loop -------------------------------------------------------------
