@@ -25,9 +25,9 @@ from rdmadiag.explain.remedies import (
     Lines,
     fill,
 )
+from rdmadiag.facts.attempt import Attempt, EndFacts, Outcome, Stage, Teardown
 from rdmadiag.facts.gid import Gid, Scope
 from rdmadiag.facts.ib import NO_LID, LinkLayer, QpType
-from rdmadiag.facts.pingpong import Attempt, EndFacts, Outcome, Stage, Teardown
 from rdmadiag.quoting import shell_word
 
 CAUSES: Final = 5

@@ -10,8 +10,8 @@ from typing import Final
 
 from rdmadiag.explain.causes import Known, Labels, all_stated, remedy
 from rdmadiag.explain.remedies import ADDRESSES, GIDS, LOG, NO_REPEAT, PATH, PREFLIGHT, Lines
+from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import Platform
-from rdmadiag.facts.pingpong import Stage
 
 ANY: Final = "any"
 """What can happen at every stage that calls the device."""

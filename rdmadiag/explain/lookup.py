@@ -33,8 +33,8 @@ from rdmadiag.explain.completions import (
 from rdmadiag.explain.environment import Variable, said_of, variable
 from rdmadiag.explain.remedies import fill
 from rdmadiag.explain.states import MEANINGS, StateMeaning, state_meanings
+from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import ERRNOS, Platform, errno_name
-from rdmadiag.facts.pingpong import Stage
 
 SUBJECTS: Final = ("errno", "wc", "state", "env", "rule", "cause")
 STAGES: Final = tuple(

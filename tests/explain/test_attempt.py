@@ -13,10 +13,7 @@ import pytest
 from rdmadiag.explain.attempt import CAUSES, NOTHING, REMEDY, advice
 from rdmadiag.explain.calls import ANY, known
 from rdmadiag.explain.completions import completion
-from rdmadiag.facts.errnos import Platform
-from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
-from rdmadiag.facts.pingpong import (
+from rdmadiag.facts.attempt import (
     Attempt,
     BadCompletion,
     EndFacts,
@@ -27,7 +24,10 @@ from rdmadiag.facts.pingpong import (
     Step,
     Teardown,
 )
-from rdmadiag.verbs.endpoint import Endpoint, mismatches
+from rdmadiag.facts.errnos import Platform
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
+from rdmadiag.verbs.protocol import End, mismatches
 
 PLATFORMS: tuple[Platform, ...] = ("linux", "darwin")
 SILENT = (Outcome.VERIFIED, Outcome.NOT_ALLOWED, Outcome.NOT_SAFE)
@@ -410,7 +410,7 @@ def test_no_data_on_rc_may_be_a_receiver_that_is_never_ready() -> None:
 
 def mismatching(**changes: Any) -> tuple[Problem, ...]:
     """What the two ends say of each other after `changes` to one of them."""
-    near = Endpoint(
+    near = End(
         device="mlx5_0",
         port=1,
         link_layer=LinkLayer.ETHERNET,

@@ -6,8 +6,8 @@ import pytest
 
 from rdmadiag.explain.calls import ANY, after_call, causes, hanging, known
 from rdmadiag.explain.causes import Known
+from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import ERRNOS, Platform
-from rdmadiag.facts.pingpong import Stage
 
 DEVICE_STAGES = (
     *(Stage.OPEN, Stage.ALLOC_PD, Stage.REG_MR, Stage.CREATE_CQ, Stage.CREATE_QP),

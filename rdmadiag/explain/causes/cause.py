@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from rdmadiag.explain.remedies import Lines
-from rdmadiag.facts.pingpong import Stage
+from rdmadiag.facts.attempt import Stage
 
 
 class Shown(StrEnum):

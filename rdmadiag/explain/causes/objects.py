@@ -17,7 +17,7 @@ from rdmadiag.explain.remedies import (
     PREFLIGHT,
     REBOOT,
 )
-from rdmadiag.facts.pingpong import Stage
+from rdmadiag.facts.attempt import Stage
 
 _DEVICE_AND_KIND: Final = (
     "cat {sysfs}/node_type   # RNIC: iWARP, which rdma_cm alone connects",

@@ -16,7 +16,7 @@ from rdmadiag.explain.remedies import (
     PROVIDERS,
     UCX_DEVICES,
 )
-from rdmadiag.facts.pingpong import Stage
+from rdmadiag.facts.attempt import Stage
 
 _NODE: Final = (NODES, LOAD_UVERBS, IN_CONTAINER)
 _GONE: Final = (DMESG, "ls /sys/class/infiniband", "rdma link")

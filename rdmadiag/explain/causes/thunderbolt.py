@@ -13,7 +13,7 @@ from rdmadiag.explain.remedies import (
     THUNDERBOLT_SPEED,
 )
 from rdmadiag.explain.remedies import PATH as LOOK_AT_PATH
-from rdmadiag.facts.pingpong import Stage
+from rdmadiag.facts.attempt import Stage
 
 _REPLUG: Final = (
     "# else unplug the cable, wait ten seconds, plug it in, and look once: rdmadiag preflight"

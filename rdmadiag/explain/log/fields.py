@@ -17,9 +17,9 @@ from rdmadiag.explain.log.numbers import errno_of
 from rdmadiag.explain.log.origin import clock_of, platform_of, tool_of, who_of
 from rdmadiag.explain.log.stages import call_of, stage_of
 from rdmadiag.explain.log.statuses import status_of, vendor_error_of
+from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import Platform
 from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.pingpong import Stage
 
 
 @dataclass(frozen=True)

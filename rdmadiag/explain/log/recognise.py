@@ -15,8 +15,8 @@ from rdmadiag.explain.log.signs import AFTERMATH, Errno, Sign, sign_of
 from rdmadiag.explain.log.stages import stage_of
 from rdmadiag.explain.log.vocabulary import is_candidate
 from rdmadiag.explain.remedies import GIDS, Lines
+from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.gid import Scope
-from rdmadiag.facts.pingpong import Stage
 
 MOST_CAUSES: Final = 5
 TEXT_LIMIT: Final = 4096

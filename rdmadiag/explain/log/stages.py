@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from rdmadiag.facts.pingpong import Stage
+from rdmadiag.facts.attempt import Stage
 
 _CALL: Final = re.compile(
     r"\b((?:ibv|mlx5dv|efadv)_[a-z0-9_]+"

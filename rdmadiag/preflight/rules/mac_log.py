@@ -67,7 +67,7 @@ def _before_boot(case: Case, line: LogLine) -> bool:
 def _causes() -> Iterator[str]:
     # The registry of causes: a twentieth of a preflight, and read after a failed RTR alone.
     from rdmadiag.explain.calls import known
-    from rdmadiag.facts.pingpong import Stage
+    from rdmadiag.facts.attempt import Stage
 
     for number, found in known(Stage.RTR, "darwin").items():
         causes = "; or ".join(each.text for each in found)

@@ -5,7 +5,7 @@ from typing import Final
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.signs.sign import sign
 from rdmadiag.explain.remedies import AT_PEER, DEVICES, DMESG_OF_RDMA
-from rdmadiag.facts.pingpong import Stage
+from rdmadiag.facts.attempt import Stage
 
 _EVENT: Final = r"event|NET/IB|ibv|rdma|ucx|hca|mlx"
 

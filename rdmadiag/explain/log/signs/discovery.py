@@ -13,7 +13,7 @@ from rdmadiag.explain.remedies import (
     ONLY_TCP,
     UCX_DEVICES,
 )
-from rdmadiag.facts.pingpong import Stage
+from rdmadiag.facts.attempt import Stage
 
 SIGNS: Final = (
     sign(

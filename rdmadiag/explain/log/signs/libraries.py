@@ -13,7 +13,7 @@ from rdmadiag.explain.remedies import (
     LIMIT_OF_SERVICE,
     LOAD_UVERBS,
 )
-from rdmadiag.facts.pingpong import Stage
+from rdmadiag.facts.attempt import Stage
 
 _LIMIT_OF_LAUNCHER: Final = (
     "grep 'locked memory' /proc/$(pgrep -o 'slurmd|kubelet|dockerd')/limits   # the launcher's"

@@ -14,7 +14,7 @@ from rdmadiag.explain.remedies import (
     RDMA_CTL,
     THUNDERBOLT_SPEED,
 )
-from rdmadiag.facts.pingpong import Stage
+from rdmadiag.facts.attempt import Stage
 
 _DISABLED: Final = ("rdma-disabled", "thunderbolt-4", "device-renamed")
 

@@ -8,8 +8,8 @@ from typing import Final
 from rdmadiag.explain.causes import Known, Labels, all_stated, remedy
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.remedies import Lines
+from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import Platform
-from rdmadiag.facts.pingpong import Stage
 
 
 class Errno(StrEnum):
