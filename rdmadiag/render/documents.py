@@ -8,12 +8,12 @@ from typing import Annotated, Any, Final, Literal, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, Field, create_model
 
+from rdmadiag.explain.answers import Answer
 from rdmadiag.explain.log.account import Account, Failure
-from rdmadiag.explain.lookup import Answer
 from rdmadiag.facts import Identity, Missing
+from rdmadiag.facts.attempt import Attempt, BadCompletion, Latency
 from rdmadiag.facts.counters import CounterFacts
 from rdmadiag.facts.ib import DriverId
-from rdmadiag.facts.pingpong import Attempt, BadCompletion, Latency
 from rdmadiag.preflight.judge_counters import CounterVerdict
 from rdmadiag.preflight.judge_resources import ResourceVerdict
 from rdmadiag.preflight.verdict import Status
