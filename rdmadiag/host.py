@@ -31,6 +31,10 @@ class Host(Protocol):
     def lacks(self) -> Mapping[str, Missing]:
         """Sources, by name, that this host cannot answer at all, and why."""
 
+    @property
+    def can_hang(self) -> bool:
+        """Whether a question to it can hang in the kernel, where no signal ends it."""
+
     def read(self, path: str, limit: int = READ_LIMIT) -> bytes | Missing:
         """The content of a regular file; longer than `limit` bytes is malformed."""
 
@@ -84,6 +88,7 @@ class LiveHost:
     """This machine."""
 
     lacks: Mapping[str, Missing] = {}
+    can_hang = True
 
     def __init__(self) -> None:
         system = os.uname()

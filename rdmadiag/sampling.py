@@ -13,7 +13,7 @@ from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.counters import ALL, CounterFacts, Wanted
 from rdmadiag.facts.resources import ResourceFacts
 from rdmadiag.host import Host
-from rdmadiag.isolation import SideBySide
+from rdmadiag.in_turn import runner
 from rdmadiag.preflight.evidence import LINUX_ONLY
 from rdmadiag.preflight.gather import hand_over
 from rdmadiag.sources.counters import NOTHING, Spared
@@ -72,7 +72,7 @@ def recorded_tasks(host: Host, deadline: float, wanted: Wanted) -> dict[str, Cal
 
 def _answers(host: Host, tasks: dict[str, Callable[[], Any]], deadline: float) -> dict[str, Any]:
     lacking = {name: host.lacks[name] for name in tasks if name in host.lacks}
-    running = SideBySide()
+    running = runner(can_hang=host.can_hang)
     for name, task in tasks.items():
         if name not in lacking:
             running.start(name, task)

@@ -13,7 +13,7 @@ from rdmadiag.facts import Missing, Why
 from rdmadiag.host import READ_LIMIT, LiveHost
 from rdmadiag.isolation import SideBySide
 from rdmadiag.sources.netdev import _dump, parse_netdevs
-from rdmadiag.sources.nldev import request as nldev_request
+from rdmadiag.sources.nldev_messages import request as nldev_request
 
 NOBODY = 65534
 
@@ -244,7 +244,7 @@ def test_the_kernel_tells_its_netdevs(live, soon):
 
 
 def _getlink():
-    from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+    from rdmadiag.sources.pyroute2_messages import ifinfmsg
 
     return ifinfmsg()
 

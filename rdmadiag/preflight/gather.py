@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from rdmadiag.facts import Missing, NetDevFacts, present
 from rdmadiag.host import Host
-from rdmadiag.isolation import SideBySide
+from rdmadiag.in_turn import runner
 from rdmadiag.preflight.evidence import (
     LINUX_ONLY,
     LINUX_SOURCES,
@@ -170,7 +170,7 @@ def gather(
     lacking = unavailable(host)
     answers: dict[str, Any] = {name: lacking[name] for name in wanted if name in lacking}
     for group, limit in in_order((n for n in wanted if n not in answers), deadline):
-        running = SideBySide()
+        running = runner(can_hang=host.can_hang)
         for name in group:
             if name in _DEAR:
                 import_module(_DEAR[name])

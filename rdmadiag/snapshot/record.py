@@ -6,7 +6,7 @@ from typing import Any
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.counters import Wanted
 from rdmadiag.host import Host
-from rdmadiag.isolation import SideBySide
+from rdmadiag.in_turn import runner
 from rdmadiag.preflight.gather import (
     READERS,
     Depth,
@@ -36,7 +36,7 @@ def record(
     own = (name for name in sources_of(host.identity.platform) if name not in lacking)
     wanted = Wanted(excluded=tuple(excluded))
     for group, limit in in_order(own, deadline):
-        running = SideBySide()
+        running = runner(can_hang=host.can_hang)
         for name in group:
             running.start(name, _recorded(name, host, hand_over(limit)))
         if not whole.files:  # with the first group

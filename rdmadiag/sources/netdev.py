@@ -3,12 +3,10 @@
 import struct
 from typing import Any, Final
 
-from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
-from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
-
 from rdmadiag import netlink
 from rdmadiag.facts import Address, Missing, NetDev, NetDevFacts, Why
 from rdmadiag.host import Host
+from rdmadiag.sources.pyroute2_messages import decode, ifaddrmsg, ifinfmsg, raw
 from rdmadiag.sources.text import attribute, parse_number
 
 _IFF_UP: Final = 1
@@ -35,7 +33,7 @@ def _value(message: Any, name: str, kind: type) -> Any:
     return value if isinstance(value, kind) else Missing(Why.MALFORMED, f"{name}: {value!r:.60}")
 
 
-def _ifname(message: Any) -> str | None:
+def ifname(message: Any) -> str | None:
     """IFLA_IFNAME; Linux allows any bytes in it but a slash and white space."""
     name = message.get_attr("IFLA_IFNAME")
     return name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else name
@@ -43,19 +41,10 @@ def _ifname(message: Any) -> str | None:
 
 def _mac(message: Any) -> str | Missing:
     """IFLA_ADDRESS; 20 bytes for IPoIB, which pyroute2 would report on stderr as invalid."""
-    address = _raw(message, "IFLA_ADDRESS")
+    address = raw(message, "IFLA_ADDRESS")
     if address is None:
         return Missing(Why.ABSENT, "IFLA_ADDRESS")
     return address.hex(":") or Missing(Why.ABSENT, "IFLA_ADDRESS: empty")
-
-
-def _raw(message: Any, name: str) -> bytes | None:
-    """An attribute's bytes as they came."""
-    for slot in message["attrs"]:
-        if slot.name == name:
-            raw = slot.cell[1]
-            return bytes(raw.data[raw.offset + 4 : raw.offset + raw.length])
-    return None
 
 
 def parse_arp_ignore(af_spec: bytes) -> int | Missing:
@@ -74,7 +63,7 @@ def parse_arp_ignore(af_spec: bytes) -> int | Missing:
 def parse_addresses(reply: bytes) -> dict[int, tuple[Address, ...]] | Missing:
     """The reply to an RTM_GETADDR dump: ifindex → addresses."""
     try:
-        found = netlink.decode(reply, ifaddrmsg)
+        found = decode(reply, ifaddrmsg)
     except ValueError as error:
         return Missing(Why.MALFORMED, str(error))
     addresses: dict[int, tuple[Address, ...]] = {}
@@ -93,10 +82,10 @@ def parse_netdevs(
 ) -> tuple[NetDev, ...] | Missing:
     """The reply to an RTM_GETLINK dump, with the addresses of each."""
     try:
-        found = netlink.decode(links, ifinfmsg)
+        found = decode(links, ifinfmsg)
     except ValueError as error:
         return Missing(Why.MALFORMED, str(error))
-    names = {message["index"]: _ifname(message) for message in found}
+    names = {message["index"]: ifname(message) for message in found}
     return tuple(_netdev(message, names, addresses) for message in found if names[message["index"]])
 
 
@@ -125,7 +114,7 @@ def _netdev(
         vlan_id=vlan if isinstance(vlan, int) else Missing(Why.ABSENT, "IFLA_VLAN_ID"),
         lower=_name(message, "IFLA_LINK", names),
         addresses=addresses.get(message["index"], ()),
-        arp_ignore=parse_arp_ignore(_raw(message, "IFLA_AF_SPEC") or b""),
+        arp_ignore=parse_arp_ignore(raw(message, "IFLA_AF_SPEC") or b""),
     )
 
 
