@@ -61,7 +61,7 @@ def counters(folder: str, rounds: int) -> Section:
 def main(folder: str) -> None:
     """Write the hosts below `folder`, every file in its place."""
     from lab.machine import big_host, with_counters
-    from rdmadiag.snapshot.recording import write_folder
+    from rdmadiag.host.recording import write_folder
 
     for hcas in SIZES:
         recording = with_counters(big_host(hcas, PORTS, gids=4, filled=4)).recording()

@@ -10,7 +10,8 @@ from collections.abc import Collection
 from unittest.mock import patch
 
 from rdmadiag.facts import Missing, Why
-from rdmadiag.host import READ_LIMIT, Attributes, LiveHost
+from rdmadiag.host import READ_LIMIT, Attributes
+from rdmadiag.host.live import LiveHost
 
 
 class RootedHost(LiveHost):

@@ -2,7 +2,7 @@
 
 from rdmadiag.preflight.rules import CATALOGUE
 from rdmadiag.preflight.safety import CAVEAT, FOR_LACK_OF_EVIDENCE, REASON_TEXT
-from rdmadiag.thresholds import DEFAULT, Thresholds
+from rdmadiag.preflight.thresholds import DEFAULT, Thresholds
 
 _HEAD = """\
 # Rules

@@ -8,8 +8,8 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rdmadiag import netlink
-from rdmadiag.ib import KernelQpType, QpState
+from rdmadiag.facts.ib import KernelQpType, QpState
+from rdmadiag.host import netlink
 from rdmadiag.sources.netdev_counters import STATS64
 from rdmadiag.sources.nldev_messages import NUMBER
 

@@ -13,7 +13,7 @@ from lab.fabric import Fabric
 from lab.mac import macs
 from lab.places import CHECKOUT
 from lab.samples import trim
-from rdmadiag.snapshot.recording import write_folder
+from rdmadiag.host.recording import write_folder
 
 FIXTURES = CHECKOUT / "tests" / "fixtures"
 RECORDED = CHECKOUT / "lab" / "out" / "guest" / "recorded"

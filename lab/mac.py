@@ -11,12 +11,12 @@ from typing import Any, Self
 
 from lab.machine import MemoryTree
 from lab.transcript import APPLE_LIMITS, Gids, Stop, TranscribedDevice, TranscribedPort, transcript
-from rdmadiag.answers import Ran
 from rdmadiag.facts import Identity, Missing, Why
-from rdmadiag.ib import THUNDERBOLT_TRANSPORT, LinkLayer, PhysState, PortState
-from rdmadiag.snapshot.layout import TRANSCRIPT, command_name
-from rdmadiag.snapshot.recording import Recording, documents, write_folder
-from rdmadiag.snapshot.replay import SnapshotHost
+from rdmadiag.facts.ib import THUNDERBOLT_TRANSPORT, LinkLayer, PhysState, PortState
+from rdmadiag.host.answers import Ran
+from rdmadiag.host.layout import TRANSCRIPT, command_name
+from rdmadiag.host.recorded import SnapshotHost
+from rdmadiag.host.recording import Recording, documents, write_folder
 from rdmadiag.sources import ioreg, mac_log, mac_network, macos, thunderbolt
 
 LIBRARY = "/usr/lib/librdma.dylib"

@@ -19,11 +19,10 @@ from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from lab import counted
 from lab.nldev_msg import nldev_msg
 from lab.transcript import Gids, Stop, TranscribedDevice, TranscribedPort, transcript
-from rdmadiag import netlink
-from rdmadiag.answers import NodeStat
 from rdmadiag.facts import Identity, Missing, Why
-from rdmadiag.gid.gid import Family, Gid
-from rdmadiag.ib import (
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.gid import Family, Gid
+from rdmadiag.facts.ib import (
     MTU_BYTES,
     DriverId,
     GidType,
@@ -32,11 +31,12 @@ from rdmadiag.ib import (
     PhysState,
     PortState,
 )
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.snapshot.layout import KERNEL, TRANSCRIPT
-from rdmadiag.snapshot.recording import Recording, documents, write_folder
-from rdmadiag.snapshot.replay import SnapshotHost
-from rdmadiag.snapshot.tree import Kind
+from rdmadiag.host import netlink
+from rdmadiag.host.answers import NodeStat
+from rdmadiag.host.layout import KERNEL, TRANSCRIPT
+from rdmadiag.host.recorded import SnapshotHost
+from rdmadiag.host.recording import Recording, documents, write_folder
+from rdmadiag.host.tree import Kind
 from rdmadiag.sources import nldev_messages as nldev
 from rdmadiag.sources.kernel_log import read_kernel_log
 from rdmadiag.sources.netdev import read_netdevs

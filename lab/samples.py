@@ -14,8 +14,8 @@ from pathlib import Path
 from lab import counted
 from lab.mac import Mac, macs
 from lab.machine import Device, GidRow, Machine, NetDev, Port, roce_rows, with_counters
-from rdmadiag.ib import LinkLayer, PhysState, PortState
-from rdmadiag.snapshot.recording import KEPT_WORDS, pared, write_folder
+from rdmadiag.facts.ib import LinkLayer, PhysState, PortState
+from rdmadiag.host.recording import KEPT_WORDS, pared, write_folder
 
 FOLDER = Path(__file__).parent.parent / "rdmadiag" / "samples"
 

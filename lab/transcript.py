@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rdmadiag.gid.gid import Gid
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, NodeType, PhysState, PortState
 from rdmadiag.gid.scan import route_gid_scan_limit
-from rdmadiag.ib import GidType, LinkLayer, NodeType, PhysState, PortState
 from rdmadiag.verbs.abi import IbvDeviceAttr, IbvPortAttr
 
 APPLE_LIMITS = {

@@ -18,7 +18,7 @@ from typing import NoReturn, Self
 
 MODULES = (
     *("rdmadiag.cli.pingpong", "rdmadiag.cli.output", "rdmadiag.pingpong", "rdmadiag.host"),
-    *("rdmadiag.command", "rdmadiag.netlink", "rdmadiag.verbs.child"),
+    *("rdmadiag.host.command", "rdmadiag.host.netlink", "rdmadiag.verbs.child"),
     *("rdmadiag.sources.netdev", "rdmadiag.sources.nldev", "rdmadiag.sources.process"),
     *("rdmadiag.sources.sysfs", "rdmadiag.sources.verbs"),
     *("rdmadiag.render.json", "rdmadiag.render.pingpong"),

@@ -8,19 +8,20 @@ from signal import Signals
 from typing import Any, Final, Literal
 
 from rdmadiag import rtr_record
-from rdmadiag.errnos import Platform
 from rdmadiag.facts import Missing
+from rdmadiag.facts.errnos import Platform
+from rdmadiag.facts.ib import LinkLayer, QpType
 from rdmadiag.facts.pingpong import Attempt, Outcome, Stage, Teardown
 from rdmadiag.host import Host
-from rdmadiag.ib import LinkLayer, QpType
 from rdmadiag.preflight.candidate import Candidate, Wanted, candidates
-from rdmadiag.preflight.gather import Depth, gather
-from rdmadiag.preflight.reconcile import Protocol
 from rdmadiag.preflight.safety import Reason
-from rdmadiag.preflight.select import Selector
+from rdmadiag.sources.run import gather
+from rdmadiag.sources.table import Depth
 from rdmadiag.verbs import child
 from rdmadiag.verbs.outcome import Nonsense, conclude
 from rdmadiag.verbs.watchdog import Watched, watch
+from rdmadiag.view.reconcile import Protocol
+from rdmadiag.view.select import Selector
 
 _LOOKING_SHARE: Final = 0.6  # of the deadline: at most this goes to the preflight
 _BOOT_ID_SECONDS: Final = 2.0

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import settings
 
 from lab.machine import Device, Machine, NetDev, Port, roce_rows
-from rdmadiag.answers import NodeStat, Ran
 from rdmadiag.facts import Identity, Missing, Why
+from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.host import READ_LIMIT
-from rdmadiag.ib import LinkLayer
-from rdmadiag.snapshot.layout import KERNEL, TRANSCRIPT, command_name
-from rdmadiag.snapshot.recording import Recording, write_archive, write_folder
-from rdmadiag.snapshot.replay import SnapshotHost, open_snapshot
+from rdmadiag.host.answers import NodeStat, Ran
+from rdmadiag.host.layout import KERNEL, TRANSCRIPT, command_name
+from rdmadiag.host.recorded import SnapshotHost, open_snapshot
+from rdmadiag.host.recording import Recording, write_archive, write_folder
+from tests.counter_samples import before, later  # noqa: F401  # fixtures
 
 settings.register_profile("rdmadiag", deadline=None)
 settings.load_profile("rdmadiag")

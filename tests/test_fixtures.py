@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from lab.fixtures import answer
-from rdmadiag.preflight.gather import gather
+from rdmadiag.host.recorded import open_snapshot
 from rdmadiag.preflight.judge import judge
 from rdmadiag.render.json import plain
-from rdmadiag.snapshot.replay import open_snapshot
+from rdmadiag.sources.run import gather
 
 FIXTURES = Path(__file__).parent / "fixtures"
 NAMES = sorted(path.name for path in FIXTURES.iterdir())

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rdmadiag.facts import Missing, Why
-from rdmadiag.preflight.gather import gather
-from rdmadiag.snapshot.replay import open_snapshot
+from rdmadiag.host.recorded import open_snapshot
+from rdmadiag.sources.run import gather
 from rdmadiag.sources.sysfs import read_sysfs
 
 PORTS = [("hfi1_0", 1), ("mlx4_0", 1), ("mlx4_0", 2), ("mlx5_0", 1)]

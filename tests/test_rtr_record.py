@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmadiag import rtr_record
-from rdmadiag.answers import Ran
-from rdmadiag.snapshot.layout import command_name
-from rdmadiag.snapshot.recording import Recording
+from rdmadiag.host.answers import Ran
+from rdmadiag.host.layout import command_name
+from rdmadiag.host.recording import Recording
 
 BOOT, OTHER = "5c4b6a32", "0d9ad6ef"
 SYSCTL = ("/usr/sbin/sysctl", "-n", "kern.bootsessionuuid")

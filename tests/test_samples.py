@@ -6,9 +6,9 @@ import time
 import pytest
 
 from rdmadiag.facts import Missing
-from rdmadiag.preflight.gather import gather, sources_of
+from rdmadiag.host.recorded import open_snapshot
 from rdmadiag.samples import FOLDER, NoSuchSample, folder, samples
-from rdmadiag.snapshot.replay import open_snapshot
+from rdmadiag.sources.run import gather, sources_of
 
 
 def test_every_folder_is_a_sample_and_says_what_it_is():

@@ -163,7 +163,7 @@ def test_every_outcome_is_among_the_vectors() -> None:
 
 def entries(case: dict[str, Any]) -> list[Any]:
     from rdmadiag.facts import GidEntry, Missing, Why
-    from rdmadiag.gid.gid import Gid
+    from rdmadiag.facts.gid import Gid
 
     nothing = Missing(Why.NOT_COLLECTED)
     return [
@@ -177,9 +177,9 @@ def index_of(found: Any) -> int | None:
 
 @pytest.mark.parametrize("form", ["entries", "documents"])
 def test_the_route_is_the_seeds_on_thunderbolt_and_on_a_link_layer_of_no_rule(form: str) -> None:
-    from rdmadiag.gid.gid import Gid
+    from rdmadiag.facts.gid import Gid
+    from rdmadiag.facts.ib import LinkLayer
     from rdmadiag.gid.route import select_route_gid, select_route_gid_info
-    from rdmadiag.ib import LinkLayer
 
     checked = 0
     for case in vectors("route"):
@@ -201,8 +201,8 @@ def test_the_route_is_the_seeds_on_thunderbolt_and_on_a_link_layer_of_no_rule(fo
 
 
 def test_what_x_rdma_would_pick_is_the_seeds_rule_on_every_link_layer() -> None:
+    from rdmadiag.facts.ib import LinkLayer
     from rdmadiag.gid.stacks import x_rdma
-    from rdmadiag.ib import LinkLayer
 
     for case in vectors("route"):
         layer = LinkLayer.from_number(case["link_layer"])
@@ -212,7 +212,7 @@ def test_what_x_rdma_would_pick_is_the_seeds_rule_on_every_link_layer() -> None:
 
 
 def test_the_safety_decision_is_the_seeds() -> None:
-    from rdmadiag.ib import LinkLayer, PortState
+    from rdmadiag.facts.ib import LinkLayer, PortState
     from rdmadiag.preflight.safety import (
         PreflightDevice,
         PreflightReport,

@@ -20,7 +20,7 @@ import click
 from rdmadiag.cli.exits import Refused
 
 if TYPE_CHECKING:
-    from rdmadiag.toml_file import TomlFile
+    from rdmadiag.facts.toml_file import TomlFile
 
 SHARED: Final = ("timeout", "format", "json", "device", "from", "sample", "quiet", "verbose")
 """Keys outside of a table: options that most commands have."""
@@ -38,7 +38,8 @@ def read_config(path: str, commands: Mapping[str, object]) -> "TomlFile | None":
     """The file, whose tables are commands; None where there is none. Raises Refused."""
     if not os.path.lexists(path):
         return None
-    from rdmadiag.toml_file import TomlFileError, read_toml
+    from rdmadiag.facts.toml_file import TomlFileError
+    from rdmadiag.host.toml_file import read_toml
 
     try:
         file = read_toml(path)
@@ -57,7 +58,7 @@ def read_config(path: str, commands: Mapping[str, object]) -> "TomlFile | None":
 
 def defaults(file: "TomlFile", command: click.Command, name: str) -> dict[str, Any]:
     """click's default map for one command. Raises Refused for keys and values it cannot have."""
-    from rdmadiag.toml_file import TomlFileError
+    from rdmadiag.facts.toml_file import TomlFileError
 
     options = {
         each.removeprefix("--"): option

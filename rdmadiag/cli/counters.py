@@ -22,12 +22,12 @@ from rdmadiag.cli.verdicts import (
     thresholds,
 )
 from rdmadiag.facts import Identity
-from rdmadiag.preflight.select import NoSuchDevice
+from rdmadiag.view.select import NoSuchDevice
 
 if TYPE_CHECKING:
-    from rdmadiag.comparing import Sampler
-    from rdmadiag.counters.judge import Compared
+    from rdmadiag.cli.comparing import Sampler
     from rdmadiag.facts.counters import Wanted
+    from rdmadiag.preflight.judge_counters import Compared
 
 INTERVAL: Final = 1.0
 INTERVAL_MAX: Final = 86_400.0
@@ -88,7 +88,7 @@ def command(
     _check(reading, interval, since, count, watch=watch)
     wanted = _wanted(reading.devices, exclude_device)
     sampler = _sampler(reading, wanted)
-    from rdmadiag.counters.judge import compare
+    from rdmadiag.preflight.judge_counters import compare
 
     judge = partial(compare, thresholds=limits, steady=show_all)
     pause = INTERVAL if interval is None else interval
@@ -97,7 +97,7 @@ def command(
     elif reading.identity.recorded or not pause:
         compared = (judge(sampler.first()) for _ in range(1))
     else:
-        from rdmadiag.comparing import over
+        from rdmadiag.cli.comparing import over
 
         compared = over(sampler, pause, (count if watch else 1), judge)
     worst = exits.OK
@@ -149,7 +149,7 @@ def _wanted(devices: tuple[str, ...], excluded: tuple[str, ...]) -> "Wanted":
 
 
 def _sampler(reading: Reading, wanted: "Wanted") -> "Sampler":
-    from rdmadiag.comparing import Sampler
+    from rdmadiag.cli.comparing import Sampler
 
     facts = getattr(reading.source, "sample", None)  # of a saved one
     return Sampler(reading.source if facts is None else facts, wanted, reading.timeout)  # type: ignore[arg-type]
@@ -158,7 +158,7 @@ def _sampler(reading: Reading, wanted: "Wanted") -> "Sampler":
 def _since(
     sampler: "Sampler", path: str, host: Identity, judge: "Callable[..., Compared]"
 ) -> "Iterator[Compared]":
-    from rdmadiag.counters.baseline import BaselineError, require_comparable
+    from rdmadiag.host.saved_sample import BaselineError, require_comparable
 
     earlier = saved(path)
     after = sampler.first()

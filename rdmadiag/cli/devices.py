@@ -16,11 +16,11 @@ def command(reading: Reading) -> int:
 
     Exits 0, or 3 where there is no RDMA device.
     """
-    from rdmadiag.preflight.discovery_path import functions_without_device
-    from rdmadiag.preflight.gather import device_sources
-    from rdmadiag.preflight.inventory import inventory
-    from rdmadiag.preflight.reconcile import devices
-    from rdmadiag.preflight.select import NoSuchDevice, select
+    from rdmadiag.sources.run import device_sources
+    from rdmadiag.view.discovery_path import functions_without_device
+    from rdmadiag.view.inventory import inventory
+    from rdmadiag.view.reconcile import devices
+    from rdmadiag.view.select import NoSuchDevice, select
 
     wanted = selectors(reading.devices)
     evidence = reading.evidence(device_sources(reading.identity.platform))

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from rdmadiag.cli.exits import Refused
 from rdmadiag.facts import Missing, Why
-from rdmadiag.host import LiveHost
-from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.host.live import LiveHost
 
 
 def environment_from(text: str) -> Mapping[str, str]:

@@ -28,8 +28,8 @@ def command(reading: Reading, output: str | None) -> int:
     from rdmadiag.cli.selectors import selectors
     from rdmadiag.preflight.expectations.derive import derived
     from rdmadiag.preflight.judge import judge
-    from rdmadiag.preflight.reconcile import devices
-    from rdmadiag.preflight.select import NoSuchDevice, select
+    from rdmadiag.view.reconcile import devices
+    from rdmadiag.view.select import NoSuchDevice, select
 
     if output is not None:
         from rdmadiag.cli.output_file import check_output

@@ -14,8 +14,8 @@ from rdmadiag.cli.output import printing
 from rdmadiag.cli.selectors import selectors
 
 if TYPE_CHECKING:
-    from rdmadiag.errnos import Platform
     from rdmadiag.explain.log.account import Account
+    from rdmadiag.facts.errnos import Platform
 
 Stream = io.FileIO | io.BytesIO
 
@@ -183,8 +183,8 @@ def _rank(account: "Account", reading: Reading, names: tuple[str, ...]) -> "Acco
     from rdmadiag.cli.stacks import chosen_stacks
     from rdmadiag.explain.log.rank import ranked
     from rdmadiag.preflight.judge import judge
-    from rdmadiag.preflight.reconcile import devices
-    from rdmadiag.preflight.select import NoSuchDevice, select
+    from rdmadiag.view.reconcile import devices
+    from rdmadiag.view.select import NoSuchDevice, select
 
     wanted = selectors(reading.devices)
     evidence = reading.evidence()

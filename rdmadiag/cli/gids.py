@@ -13,12 +13,12 @@ from rdmadiag.cli.selectors import selectors
 
 if TYPE_CHECKING:
     from rdmadiag.facts import Identity, Missing
+    from rdmadiag.facts.evidence import Evidence
     from rdmadiag.gid.pick import Pick
     from rdmadiag.gid.registry import Chosen
-    from rdmadiag.preflight.evidence import Evidence
-    from rdmadiag.preflight.gid_tables import Table
-    from rdmadiag.preflight.peer_picks import PortPair
-    from rdmadiag.preflight.reconcile import DeviceView, PortView
+    from rdmadiag.view.gid_tables import Table
+    from rdmadiag.view.peer_picks import PortPair
+    from rdmadiag.view.reconcile import DeviceView, PortView
 
 
 @click.command("gids")
@@ -74,11 +74,11 @@ def command(
     entry of a port, or a --stack cannot talk to the --peer; 3 where there is no RDMA device
     or a table could not be read.
     """
-    from rdmadiag.preflight.gather import Depth
-    from rdmadiag.preflight.gid_tables import tables
-    from rdmadiag.preflight.reconcile import devices
-    from rdmadiag.preflight.select import NoSuchDevice, select
-    from rdmadiag.preflight.unshown import without_ports
+    from rdmadiag.sources.table import Depth
+    from rdmadiag.view.gid_tables import tables
+    from rdmadiag.view.reconcile import devices
+    from rdmadiag.view.select import NoSuchDevice, select
+    from rdmadiag.view.unshown import without_ports
 
     explained = explain or bool(names) or bool(peer)
     _check(reading, explained, names, env_from, env_for, peer)
@@ -168,7 +168,7 @@ def _print_pairs(reading: Reading, host: "Identity | None", pairs: "Sequence[Por
 
 def _sources(platform: str, peer: str | None) -> Collection[str]:
     """For a pair, prefix lengths and VLANs too."""
-    from rdmadiag.preflight.gather import cheap_sources
+    from rdmadiag.sources.run import cheap_sources
 
     addresses = ("mac_network",) if platform == "darwin" else ("netdev",)
     return (*cheap_sources(platform), *(addresses if peer else ()))
@@ -179,8 +179,8 @@ def _environment(env_from: str | None, evidence: "Evidence") -> "Mapping[str, st
         from rdmadiag.cli.environment import environment_from
 
         return environment_from(env_from)
-    from rdmadiag.preflight.evidence import LINUX_ONLY
-    from rdmadiag.preflight.stack_picks import variables
+    from rdmadiag.facts.evidence import LINUX_ONLY
+    from rdmadiag.view.stack_picks import variables
 
     # No stack of a Mac reads a variable for its GID.
     found = variables(evidence)
@@ -190,7 +190,7 @@ def _environment(env_from: str | None, evidence: "Evidence") -> "Mapping[str, st
 def _asking(
     stacks: "Sequence[Chosen]", environment: "Mapping[str, str] | Missing", *, named: bool
 ) -> "Callable[[PortView], tuple[Pick, ...]]":
-    from rdmadiag.preflight.stack_picks import made_for, picks
+    from rdmadiag.view.stack_picks import made_for, picks
 
     return lambda port: picks(port, stacks if named else made_for(stacks, port), environment)
 
@@ -200,8 +200,8 @@ def _settings(
 ) -> int:
     from rdmadiag.cli.stacks import chosen_stacks
     from rdmadiag.facts import Missing
-    from rdmadiag.preflight.reconcile import ports
-    from rdmadiag.preflight.stack_environment import NoVariable, routed, setting
+    from rdmadiag.view.reconcile import ports
+    from rdmadiag.view.stack_environment import NoVariable, routed, setting
 
     fitting = routed(tuple(ports(views)))
     if not fitting:
@@ -230,8 +230,8 @@ def _pairs(
     environment: "Mapping[str, str] | Missing",
     stacks: "Sequence[Chosen]",
 ) -> "tuple[Identity, tuple[PortPair, ...]]":
-    from rdmadiag.preflight.peer_picks import Side, pairs
-    from rdmadiag.preflight.reconcile import devices, ports
+    from rdmadiag.view.peer_picks import Side, pairs
+    from rdmadiag.view.reconcile import devices, ports
 
     other = recorded(peer, reading.deadline)
     there = other.evidence(_sources(other.identity.platform, peer))

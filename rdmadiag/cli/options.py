@@ -11,17 +11,18 @@ from click.core import ParameterSource
 
 from rdmadiag.cli.exits import Refused
 from rdmadiag.facts import Identity, Missing, Why
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.gid.scan import MAX_ROUTE_GID_SCAN
-from rdmadiag.host import Host, LiveHost
-from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.host import Host
+from rdmadiag.host.live import LiveHost
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-    from rdmadiag.counters.baseline import Saved
     from rdmadiag.facts.resources import ResourceFacts
-    from rdmadiag.preflight.gather import Depth
-    from rdmadiag.preflight.report import Report
+    from rdmadiag.host.saved_sample import Saved
+    from rdmadiag.report import Report
+    from rdmadiag.sources.table import Depth
 
 TIMEOUT: Final = 20.0
 TIMEOUT_MAX: Final = 30.0
@@ -63,7 +64,8 @@ class Reading:
         if _is_report(self.source):
             return self.source.evidence
         from rdmadiag.cli.progress import progress
-        from rdmadiag.preflight.gather import Depth, gather
+        from rdmadiag.sources.run import gather
+        from rdmadiag.sources.table import Depth
 
         assert _is_host(self.source)
         start = time.monotonic()
@@ -79,7 +81,7 @@ class Reading:
         """Every tracked object, within what is left of the time, and within `least` seconds."""
         if not _is_host(self.source):
             return Missing(Why.NOT_COLLECTED, "a report of preflight does not name the holders")
-        from rdmadiag.sampling import resources
+        from rdmadiag.sources.sampling import resources
 
         return resources(self.source, max(self.deadline, time.monotonic() + least))
 
@@ -194,7 +196,7 @@ def _source(
 
 def _report(path: str) -> "Report":
     """What preflight --json printed."""
-    from rdmadiag.preflight.report import ReportError, read_report
+    from rdmadiag.report import ReportError, read_report
 
     try:
         return read_report(path)
@@ -210,7 +212,7 @@ def recorded(path: str, deadline: float) -> Reading:
 
 def saved(path: str) -> "Saved":
     """What counters --json printed."""
-    from rdmadiag.counters.baseline import BaselineError, read_saved
+    from rdmadiag.host.saved_sample import BaselineError, read_saved
 
     try:
         return read_saved(path)
@@ -226,8 +228,8 @@ def host_of(snapshot: str | None, sample: str | None) -> Host:
         return LiveHost()
     if snapshot == "":  # --from "$RECORD" without one must not be about this host
         raise Refused("--from: names no record")
-    from rdmadiag.snapshot.replay import open_snapshot
-    from rdmadiag.snapshot.tree import SnapshotError
+    from rdmadiag.host.recorded import open_snapshot
+    from rdmadiag.host.tree import SnapshotError
 
     try:
         if sample is not None:

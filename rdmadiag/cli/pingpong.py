@@ -13,10 +13,10 @@ from rdmadiag.cli.options import Seconds, format_option, json_option
 from rdmadiag.cli.output import printing
 from rdmadiag.cli.selectors import selectors
 from rdmadiag.facts import Identity
+from rdmadiag.facts.ib import MTU_BYTES, QpType
 from rdmadiag.facts.pingpong import Outcome
-from rdmadiag.ib import MTU_BYTES, QpType
 from rdmadiag.preflight.safety import Reason, RtrUnsafe, require_rtr_attempt_allowed
-from rdmadiag.preflight.select import Selector
+from rdmadiag.view.select import Selector
 
 if TYPE_CHECKING:
     from rdmadiag.pingpong import Meeting, Result
@@ -136,9 +136,9 @@ def command(
     never returned and the watchdog ended it.
     """
     from rdmadiag import pingpong
-    from rdmadiag.host import LiveHost
+    from rdmadiag.host.live import LiveHost
     from rdmadiag.preflight.candidate import Wanted
-    from rdmadiag.preflight.select import NoSuchDevice
+    from rdmadiag.view.select import NoSuchDevice
 
     start = time.monotonic()
     meeting = _meeting(peer, listen, wait)

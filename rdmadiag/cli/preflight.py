@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from rdmadiag.preflight.evidence import Evidence
+    from rdmadiag.facts.evidence import Evidence
     from rdmadiag.preflight.expectations import Expectations
-    from rdmadiag.preflight.select import Selector
     from rdmadiag.preflight.verdict import Verdict
+    from rdmadiag.view.select import Selector
 
 
 def _window(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
@@ -120,9 +120,9 @@ def command(
     """
     from datetime import UTC, datetime
 
-    from rdmadiag.preflight.gather import Depth
     from rdmadiag.preflight.judge import judge
-    from rdmadiag.preflight.select import NoSuchDevice
+    from rdmadiag.sources.table import Depth
+    from rdmadiag.view.select import NoSuchDevice
 
     if log_last and reading.identity.recorded:
         raise click.UsageError("--log-last is for a live host: a record has its own log")
@@ -179,10 +179,11 @@ def _expectations(path: str | None, options: "dict[str, Any]") -> "Expectations 
     given = {key: value for key, value in options.items() if value is not None}
     if path is None and not given:
         return None
+    from rdmadiag.facts.toml_file import TomlFileError
+    from rdmadiag.host.toml_file import read_toml
     from rdmadiag.preflight.expectations import Expectations
     from rdmadiag.preflight.expectations.keys import NotThis
     from rdmadiag.preflight.expectations.written import expectations, from_option
-    from rdmadiag.toml_file import TomlFileError, read_toml
 
     found = Expectations()
     try:
@@ -257,9 +258,9 @@ class _Shown:
 
             out.write(junit.text(self.verdict, host, self.counts, self.when))
         else:
-            from rdmadiag.preflight.reconcile import devices
-            from rdmadiag.preflight.select import select
             from rdmadiag.render import prometheus
+            from rdmadiag.view.reconcile import devices
+            from rdmadiag.view.select import select
 
             chosen = select(devices(self.evidence), self.wanted)
             out.write(prometheus.text(self.verdict, chosen, self.when))

@@ -36,9 +36,9 @@ def command(
     a Mac, what the registry shows. Nothing is allocated to find out.
     Exits 0 ok, 1 warn, 2 critical, 3 unknown (also: no RDMA device).
     """
-    from rdmadiag.preflight.reconcile import devices
-    from rdmadiag.preflight.select import NoSuchDevice, select
-    from rdmadiag.resources.judge import judge
+    from rdmadiag.preflight.judge_resources import judge
+    from rdmadiag.view.reconcile import devices
+    from rdmadiag.view.select import NoSuchDevice, select
 
     limits = thresholds(threshold, expect)
     wanted = selectors(reading.devices)

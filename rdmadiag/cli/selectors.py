@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from rdmadiag.cli.exits import Refused
-from rdmadiag.preflight.select import Selector
+from rdmadiag.view.select import Selector
 
 
 def selectors(texts: Sequence[str]) -> tuple[Selector, ...]:

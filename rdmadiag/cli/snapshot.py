@@ -37,8 +37,8 @@ def command(
     start = time.monotonic()
     deadline = start + timeout
     from rdmadiag.cli.progress import progress
-    from rdmadiag.snapshot.record import record
-    from rdmadiag.snapshot.recording import documents, write_archive, write_folder
+    from rdmadiag.host.recording import documents, write_archive, write_folder
+    from rdmadiag.sources.record import record
 
     archive = target.endswith((".tar.gz", ".tgz"))
     # Before anything is read: a name that cannot be written to should not cost a minute.

@@ -7,7 +7,7 @@ import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
-from rdmadiag.thresholds import DEFAULT, NoThreshold, Thresholds
+from rdmadiag.preflight.thresholds import DEFAULT, NoThreshold, Thresholds
 
 fail_on_option: Final = click.option(
     "--fail-on",
@@ -51,8 +51,9 @@ def thresholds(texts: Sequence[str], path: str | None = None) -> Thresholds:
 
 
 def _expected(path: str) -> "Mapping[str, float]":
+    from rdmadiag.facts.toml_file import TomlFileError
+    from rdmadiag.host.toml_file import read_toml
     from rdmadiag.preflight.expectations.written import expectations
-    from rdmadiag.toml_file import TomlFileError, read_toml
 
     try:
         return expectations(read_toml(path)).thresholds

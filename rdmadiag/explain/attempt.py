@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.errnos import Platform
 from rdmadiag.explain.causes import ANY, RTR, causes, hanging
 from rdmadiag.explain.completions import completion, vendor
+from rdmadiag.facts.errnos import Platform
+from rdmadiag.facts.gid import Gid, Scope
+from rdmadiag.facts.ib import NO_LID, LinkLayer, QpType
 from rdmadiag.facts.pingpong import Attempt, EndFacts, Outcome, Stage, Teardown
-from rdmadiag.gid.gid import Gid, Scope
-from rdmadiag.ib import NO_LID, LinkLayer, QpType
 
 Lines = tuple[str, ...]
 

@@ -8,8 +8,8 @@ an errno; other kernel files are under drivers/infiniband.
 
 from typing import Final
 
-from rdmadiag.errnos import Platform
 from rdmadiag.explain.cause import Cause
+from rdmadiag.facts.errnos import Platform
 from rdmadiag.facts.pingpong import Stage
 
 RTR: Final = "rtr"

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.errnos import ERRNOS, Platform, errno_name
 from rdmadiag.explain.attempt import after_call, after_completion, fill
 from rdmadiag.explain.cause import Cause
 from rdmadiag.explain.causes import ANY, causes, hanging, known
 from rdmadiag.explain.completions import CompletionStatus, completion, statuses, vendor
 from rdmadiag.explain.environment import Variable, said_of, variable
 from rdmadiag.explain.states import MEANINGS, StateMeaning, state_meanings
+from rdmadiag.facts.errnos import ERRNOS, Platform, errno_name
 from rdmadiag.facts.pingpong import Stage
 
 SUBJECTS: Final = ("errno", "wc", "state", "env", "rule", "cause")

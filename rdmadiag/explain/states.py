@@ -1,12 +1,12 @@
 """What a port's state says, and what to do about it: logical and physical.
 
-The words are those of rdmadiag.ib, with what ibstat, ibv_devinfo and `rdma link` print.
+The words are those of rdmadiag.facts.ib, with what ibstat, ibv_devinfo and `rdma link` print.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.ib import PhysState, PortState
+from rdmadiag.facts.ib import PhysState, PortState
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeVar
 
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import (
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import (
     DriverId,
     GidType,
     LinkLayer,

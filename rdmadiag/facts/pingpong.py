@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from rdmadiag.errnos import Platform
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import GidType, LinkLayer, PortState, QpState, QpType
+from rdmadiag.facts.errnos import Platform
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
 
 
 class Stage(StrEnum):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from rdmadiag.facts import Missing, ResourceCount
-from rdmadiag.ib import KernelQpType, QpState
+from rdmadiag.facts.ib import KernelQpType, QpState
 
 KINDS = ("ctx", "pd", "cq", "qp", "srq", "mr", "cm_id")
 """The kernel's words for resources, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME."""

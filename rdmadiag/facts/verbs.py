@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rdmadiag.facts import Missing, present
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import GidType, LinkLayer, NodeType, PhysState, PortState
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, NodeType, PhysState, PortState
 
 
 @dataclass(frozen=True, slots=True)

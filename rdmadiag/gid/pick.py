@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rdmadiag.gid.gid import Scope
-from rdmadiag.ib import GidType
+from rdmadiag.facts.gid import Scope
+from rdmadiag.facts.ib import GidType
 
 
 class Outcome(StrEnum):

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rdmadiag.gid.gid import Gid, Scope
-from rdmadiag.ib import GidType
+from rdmadiag.facts.gid import Gid, Scope
+from rdmadiag.facts.ib import GidType
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """The one policy: which GID the address vector of RTR will use.
 
 >>> from rdmadiag.facts import GidEntry
->>> from rdmadiag.gid.gid import Gid
->>> from rdmadiag.ib import GidType, LinkLayer
+>>> from rdmadiag.facts.gid import Gid
+>>> from rdmadiag.facts.ib import GidType, LinkLayer
 >>> table = [
 ...     GidEntry(0, Gid.parse("fe80::1"), GidType.ROCE_V2, "eth0"),
 ...     GidEntry(1, Gid.parse("::ffff:192.0.2.1"), GidType.ROCE_V1, "eth0"),
@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rdmadiag.facts import GidEntry, Missing, Why
-from rdmadiag.gid.gid import Family, Gid, Scope
+from rdmadiag.facts.gid import Family, Gid, Scope
+from rdmadiag.facts.ib import GidType, LinkLayer
 from rdmadiag.gid.netdev import NetDevState, netdev_state
 from rdmadiag.gid.stacks import x_rdma
-from rdmadiag.ib import GidType, LinkLayer
 
 
 @dataclass(frozen=True, slots=True)

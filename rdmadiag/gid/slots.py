@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from rdmadiag.facts import GidEntry, Missing
-from rdmadiag.gid.gid import Family, Gid, Scope
+from rdmadiag.facts.gid import Family, Gid, Scope
+from rdmadiag.facts.ib import GidType, LinkLayer
 from rdmadiag.gid.netdev import NetDevState, netdev_state
-from rdmadiag.ib import GidType, LinkLayer
 
 ZERO: Final = bytes(16)
 _IPV4_MULTICAST: Final = b"\xff\x0e" + bytes(8) + b"\xff\xff"

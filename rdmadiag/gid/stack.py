@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from rdmadiag.facts.gid import Scope
+from rdmadiag.facts.ib import GidType, LinkLayer
 from rdmadiag.gid.c_number import to_int
-from rdmadiag.gid.gid import Scope
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.slots import Slot, SlotTable
-from rdmadiag.ib import GidType, LinkLayer
 
 Environment = Mapping[str, str]
 

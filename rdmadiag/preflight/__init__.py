@@ -1,1 +1,1 @@
-"""The report on a host, and what is to be thought of it."""
+"""What is to be thought of a report: rules, findings, safety, expectations, the verdict. Pure."""

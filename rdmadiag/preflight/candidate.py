@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from rdmadiag.facts import Missing
-from rdmadiag.gid.gid import Gid
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GID_BYTES, LinkLayer, PortState, QpType
 from rdmadiag.gid.route import Route
-from rdmadiag.ib import GID_BYTES, LinkLayer, PortState, QpType
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.reconcile import DeviceView, PortView, Protocol, devices
 from rdmadiag.preflight.safety import (
     Reason,
     derive_preflight_safety,
     reasons_against_rtr,
     thunderbolt_report,
 )
-from rdmadiag.preflight.select import Selector, select
 from rdmadiag.verbs.endpoint import Endpoint
+from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, devices
+from rdmadiag.view.select import Selector, select
 
 T = TypeVar("T")
 

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rdmadiag.facts import Missing
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.reconcile import Protocol, devices
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.preflight.rules import asked, findings
 from rdmadiag.preflight.rules.rule import Case
 from rdmadiag.preflight.safety import (
@@ -13,8 +12,9 @@ from rdmadiag.preflight.safety import (
     reasons_against_rtr,
     thunderbolt_report,
 )
-from rdmadiag.preflight.select import Selector, select
 from rdmadiag.preflight.verdict import ExpectationCount, Verdict, conclude
+from rdmadiag.view.reconcile import Protocol, devices
+from rdmadiag.view.select import Selector, select
 
 if TYPE_CHECKING:
     from rdmadiag.gid.registry import Chosen

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.facts import Missing, present
-from rdmadiag.preflight.reconcile import PortView
+from rdmadiag.view.reconcile import PortView
 
 if TYPE_CHECKING:
     from rdmadiag.facts.kernel_log import KernelLine

@@ -25,11 +25,12 @@ from enum import StrEnum
 from typing import Final
 
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.ib import NO_LID, LinkLayer, PortState
 from rdmadiag.facts.macos import LogFacts, failed_rtr_log_line
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.route import Route
-from rdmadiag.ib import NO_LID, LinkLayer, PortState
-from rdmadiag.preflight.access import (
+from rdmadiag.view.access import (
     Library,
     Memlock,
     Provider,
@@ -40,10 +41,9 @@ from rdmadiag.preflight.access import (
     node_access,
     provider,
 )
-from rdmadiag.preflight.cabling import Generation, generation
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.mac_resources import is_exhausted
-from rdmadiag.preflight.reconcile import DeviceView, PortView, Protocol, is_asked_enough
+from rdmadiag.view.cabling import Generation, generation
+from rdmadiag.view.mac_resources import is_exhausted
+from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, is_asked_enough
 
 CAVEAT: Final = "necessary, not sufficient"
 

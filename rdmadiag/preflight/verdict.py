@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rdmadiag.facts import Missing
+from rdmadiag.facts.ib import LinkLayer, PortState
 from rdmadiag.gid.route import Route
-from rdmadiag.ib import LinkLayer, PortState
-from rdmadiag.preflight.reconcile import PortView
 from rdmadiag.preflight.safety import Reason
+from rdmadiag.view.reconcile import PortView
 
 
 class Severity(StrEnum):

@@ -10,15 +10,15 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from rdmadiag.counters.catalogue import Group as Kind
-from rdmadiag.counters.catalogue import Unit
-from rdmadiag.counters.change import Change, Event
-from rdmadiag.counters.judge import Compared
 from rdmadiag.facts import Identity, Missing, present
+from rdmadiag.facts.counter_catalogue import Group as Kind
+from rdmadiag.facts.counter_catalogue import Unit
 from rdmadiag.facts.counters import CounterSource
+from rdmadiag.preflight.judge_counters import Compared
 from rdmadiag.render.console import STYLE, console, say
 from rdmadiag.render.findings import answer, show_findings, whose
 from rdmadiag.render.plain import counted, printable
+from rdmadiag.view.counter_changes import Change, Event
 
 _HARMLESS: Final = (Kind.TRAFFIC, Kind.OTHER, Kind.GAUGE)
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"

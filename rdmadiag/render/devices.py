@@ -6,13 +6,13 @@ from rich.console import Console
 from rich.table import Table
 
 from rdmadiag.facts import Missing, PciFunction, Why
-from rdmadiag.ib import LinkLayer
-from rdmadiag.preflight.discovery_path import FunctionPath, Step
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.inventory import DeviceRow, PortRow, SeenBy
-from rdmadiag.preflight.unshown import why_unknown
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.render.console import console, say
 from rdmadiag.render.plain import counted, printable, shown
+from rdmadiag.view.discovery_path import FunctionPath, Step
+from rdmadiag.view.inventory import DeviceRow, PortRow, SeenBy
+from rdmadiag.view.unshown import why_unknown
 
 
 def show(

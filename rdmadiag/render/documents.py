@@ -7,21 +7,21 @@ from typing import Annotated, Any, Final, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from rdmadiag.counters.change import Change
-from rdmadiag.counters.judge import CounterVerdict
 from rdmadiag.explain.log.account import Account, Failure
 from rdmadiag.explain.lookup import Answer
 from rdmadiag.facts import Identity, Missing, kernel_log, macos, system, verbs
 from rdmadiag.facts.counters import CounterFacts
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.pingpong import Attempt, BadCompletion, EndFacts, Latency
-from rdmadiag.preflight.discovery_path import FunctionPath
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.gid_tables import Table
-from rdmadiag.preflight.inventory import DeviceRow
-from rdmadiag.preflight.peer_picks import PortPair
+from rdmadiag.preflight.judge_counters import CounterVerdict
+from rdmadiag.preflight.judge_resources import ResourceVerdict
 from rdmadiag.preflight.verdict import Status, Verdict
-from rdmadiag.resources.judge import ResourceVerdict
-from rdmadiag.resources.usage import Usage
+from rdmadiag.view.counter_changes import Change
+from rdmadiag.view.discovery_path import FunctionPath
+from rdmadiag.view.gid_tables import Table
+from rdmadiag.view.inventory import DeviceRow
+from rdmadiag.view.peer_picks import PortPair
+from rdmadiag.view.resource_usage import Usage
 
 _MODULES: Final = (macos, verbs, system, kernel_log)
 

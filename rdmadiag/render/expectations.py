@@ -6,9 +6,9 @@ from typing import Any
 
 from rdmadiag import __version__
 from rdmadiag.facts import Identity
+from rdmadiag.facts.toml_file import dotted, quoted
 from rdmadiag.preflight.verdict import Verdict
 from rdmadiag.render.plain import printable
-from rdmadiag.toml_file import dotted, quoted
 
 _HEAD = """\
 # What {host} was at {when}, by rdmadiag {version}. Its verdict: {status}.

@@ -7,14 +7,14 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from rdmadiag.facts import Missing
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.ib import GidType
 from rdmadiag.gid.netdev import NetDevState
-from rdmadiag.ib import GidType
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.gid_tables import Row, Table
-from rdmadiag.preflight.reconcile import Protocol
-from rdmadiag.preflight.unshown import why_unknown
 from rdmadiag.render.console import console, say
 from rdmadiag.render.plain import shown
+from rdmadiag.view.gid_tables import Row, Table
+from rdmadiag.view.reconcile import Protocol
+from rdmadiag.view.unshown import why_unknown
 
 _NOT_BY_GID = (Protocol.IWARP, Protocol.EFA, Protocol.USNIC)
 

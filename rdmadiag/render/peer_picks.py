@@ -8,10 +8,10 @@ from rich.padding import Padding
 from rich.text import Text
 
 from rdmadiag.facts import Identity
-from rdmadiag.preflight.peer_picks import PortPair, StackPair, Talks
 from rdmadiag.render.console import console, say
 from rdmadiag.render.plain import counted
 from rdmadiag.render.stacks import folded_names
+from rdmadiag.view.peer_picks import PortPair, StackPair, Talks
 
 _NAMED: Final = 4
 _STYLE: Final = {

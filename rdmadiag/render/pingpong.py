@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rdmadiag.errnos import errno_name
 from rdmadiag.explain.attempt import NOTHING, Advice, advice
 from rdmadiag.explain.completions import completion
 from rdmadiag.facts import Identity
+from rdmadiag.facts.errnos import errno_name
+from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.facts.pingpong import Attempt, EndFacts, Latency, Outcome, Teardown
-from rdmadiag.ib import LinkLayer
 from rdmadiag.pingpong import Result
 from rdmadiag.preflight.candidate import Candidate
 from rdmadiag.preflight.safety import REASON_TEXT

@@ -15,9 +15,9 @@ from prometheus_client.core import GaugeMetricFamily
 from rdmadiag import __version__
 from rdmadiag.facts import Missing
 from rdmadiag.preflight.checks import checks
-from rdmadiag.preflight.reconcile import DeviceView, PortView
 from rdmadiag.preflight.verdict import Verdict
 from rdmadiag.render.plain import printable
+from rdmadiag.view.reconcile import DeviceView, PortView
 
 NUMBER_OF_STATUS: Final = {"ok": 0, "warn": 1, "critical": 2, "unknown": 3}
 _STATUS_HELP: Final = "0 ok, 1 warn, 2 critical, 3 unknown."

@@ -8,11 +8,11 @@ from rich.text import Text
 
 from rdmadiag.facts import Identity, Missing, present
 from rdmadiag.facts.resources import KINDS
+from rdmadiag.preflight.judge_resources import ResourceVerdict
 from rdmadiag.render.console import console, say
 from rdmadiag.render.findings import answer, show_findings
 from rdmadiag.render.plain import counted, printable, shown
-from rdmadiag.resources.judge import ResourceVerdict
-from rdmadiag.resources.usage import Holder, HolderKind, QueuePairs, Usage, Use
+from rdmadiag.view.resource_usage import Holder, HolderKind, QueuePairs, Usage, Use
 
 _HEAD = {
     "ctx": "CONTEXT",

@@ -6,8 +6,8 @@ from typing import Any, Final
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import Numbered
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import Numbered
 from rdmadiag.render.documents import DOCUMENTS
 from rdmadiag.render.json import SCHEMA_VERSION
 

@@ -10,16 +10,16 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.ib import GidType
 from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.registry import stacks
-from rdmadiag.ib import GidType
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.gid_tables import Table
-from rdmadiag.preflight.reconcile import Protocol
-from rdmadiag.preflight.stack_picks import BY_GID
-from rdmadiag.preflight.unshown import why_unknown
 from rdmadiag.render.console import console, say, verbatim
 from rdmadiag.render.plain import counted, shown
+from rdmadiag.view.gid_tables import Table
+from rdmadiag.view.reconcile import Protocol
+from rdmadiag.view.stack_picks import BY_GID
+from rdmadiag.view.unshown import why_unknown
 
 _TYPE: Final = {GidType.IB: "IB", GidType.ROCE_V1: "v1", GidType.ROCE_V2: "v2"}
 _NAMED: Final = 4  # in the first line

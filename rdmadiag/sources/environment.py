@@ -9,9 +9,9 @@ import re
 import shlex
 from typing import Final
 
-from rdmadiag.answers import utf8
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host import Host
+from rdmadiag.host.answers import utf8
 
 LIMIT: Final = 8 * 1024 * 1024
 """Bytes; the kernel allows more than the 2 MiB that are usual for arguments and environment."""

@@ -14,9 +14,9 @@ from rdmadiag.facts.counters import (
     CounterSource,
     Wanted,
 )
+from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.facts.macos import ThunderboltIpPort
 from rdmadiag.host import Host
-from rdmadiag.ib import LinkLayer
 from rdmadiag.sources.ioreg import read_ip_ports
 from rdmadiag.sources.output import parsed
 from rdmadiag.sources.text import malformed

@@ -3,9 +3,8 @@
 import struct
 from typing import Any, Final
 
-from rdmadiag import netlink
 from rdmadiag.facts import Address, Missing, NetDev, NetDevFacts, Why
-from rdmadiag.host import Host
+from rdmadiag.host import Host, netlink
 from rdmadiag.sources.pyroute2_messages import decode, ifaddrmsg, ifinfmsg, raw
 from rdmadiag.sources.text import attribute, parse_number
 

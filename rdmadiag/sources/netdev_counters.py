@@ -11,17 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from rdmadiag import netlink
 from rdmadiag.facts import Missing, Why, present
-from rdmadiag.facts.counters import ALL, CounterSet, CounterSource, Wanted
-from rdmadiag.host import Host
-from rdmadiag.sources.counters import (
-    NOTHING,
-    Spared,
-    clock_of,
-    parse_count,
-    read_ports,
-)
+from rdmadiag.facts.counters import ALL, NOTHING, CounterSet, CounterSource, Spared, Wanted
+from rdmadiag.host import Host, netlink
+from rdmadiag.sources.counters import clock_of, parse_count, read_ports
 from rdmadiag.sources.netdev import ifname
 from rdmadiag.sources.pyroute2_messages import decode, ifinfmsg, raw
 from rdmadiag.sources.sysfs import CLASS, NET_CLASS

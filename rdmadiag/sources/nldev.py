@@ -1,13 +1,12 @@
 """RDMA netlink (nldev): devices, links, netns mode, uverbs mapping, resource counts.
 
-Only GETs are sent (`rdmadiag.netlink.READ_ONLY`).
+Only GETs are sent (`rdmadiag.host.netlink.READ_ONLY`).
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from rdmadiag import netlink
 from rdmadiag.facts import (
     Chardev,
     Missing,
@@ -17,8 +16,8 @@ from rdmadiag.facts import (
     ResourceCount,
     Why,
 )
-from rdmadiag.host import Host
-from rdmadiag.ib import DriverId, NetnsMode, NodeType, Numbered, PhysState, PortState
+from rdmadiag.facts.ib import DriverId, NetnsMode, NodeType, Numbered, PhysState, PortState
+from rdmadiag.host import Host, netlink
 from rdmadiag.sources.nldev_messages import (
     GET,
     GET_CHARDEV,

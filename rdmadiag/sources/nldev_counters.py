@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from rdmadiag import netlink
 from rdmadiag.facts import Missing, Why
-from rdmadiag.host import Host
+from rdmadiag.host import Host, netlink
 from rdmadiag.sources.nldev_messages import (
     GET,
     NUMBER,

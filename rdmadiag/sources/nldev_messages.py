@@ -8,8 +8,8 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from rdmadiag import netlink
 from rdmadiag.facts import Missing, Why
+from rdmadiag.host import netlink
 
 GET: Final = 1
 PORT_GET: Final = 5

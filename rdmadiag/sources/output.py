@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from rdmadiag.answers import OUTPUT_LIMIT
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host import Host
+from rdmadiag.host.answers import OUTPUT_LIMIT
 
 T = TypeVar("T")
 

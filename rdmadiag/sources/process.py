@@ -13,9 +13,9 @@ from functools import partial
 from typing import Final, Literal, TypeVar
 
 from rdmadiag.facts import DeviceNode, Limit, Missing, ProcessFacts, VerbsLibrary, Why
-from rdmadiag.gid.gid import Gid
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.rdma_drivers import RDMA_MODULES
 from rdmadiag.host import Host
-from rdmadiag.rdma_drivers import RDMA_MODULES
 from rdmadiag.sources.text import attribute, malformed
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from importlib.util import find_spec, module_from_spec, resolve_name
 from types import ModuleType
 from typing import Any, Final
 
-from rdmadiag import netlink
+from rdmadiag.host import netlink
 
 
 class _Apart:

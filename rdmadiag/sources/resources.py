@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final, TypeVar
 
-from rdmadiag import netlink
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.ib import KernelQpType, Numbered, QpState
 from rdmadiag.facts.resources import (
     DeviceResources,
     Held,
@@ -20,8 +20,7 @@ from rdmadiag.facts.resources import (
     QueuePair,
     ResourceFacts,
 )
-from rdmadiag.host import Host
-from rdmadiag.ib import KernelQpType, Numbered, QpState
+from rdmadiag.host import Host, netlink
 from rdmadiag.sources.nldev import parse_resources
 from rdmadiag.sources.nldev_counters import read_device_indexes
 from rdmadiag.sources.nldev_messages import (

@@ -26,10 +26,10 @@ from rdmadiag.facts import (
     Why,
     present,
 )
-from rdmadiag.gid.gid import Gid
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, NodeType, PhysState, PortState
+from rdmadiag.facts.rdma_drivers import ALWAYS_RDMA_VENDORS, RDMA_MODULE_OF_PCI_DRIVER
 from rdmadiag.host import Host
-from rdmadiag.ib import GidType, LinkLayer, NodeType, PhysState, PortState
-from rdmadiag.rdma_drivers import ALWAYS_RDMA_VENDORS, RDMA_MODULE_OF_PCI_DRIVER
 from rdmadiag.sources.text import attribute, malformed, parse_number, parse_numbered, parse_text
 
 CLASS: Final = "/sys/class/infiniband"

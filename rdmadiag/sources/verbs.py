@@ -14,8 +14,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 
-from rdmadiag.errnos import errno_name, errno_text
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.errnos import errno_name, errno_text
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import (
+    MTU_BYTES,
+    GidType,
+    LinkLayer,
+    NodeType,
+    Numbered,
+    PhysState,
+    PortState,
+)
 from rdmadiag.facts.verbs import (
     DeviceLimits,
     Unanswered,
@@ -25,10 +35,8 @@ from rdmadiag.facts.verbs import (
     VerbsGid,
     VerbsPort,
 )
-from rdmadiag.gid.gid import Gid
 from rdmadiag.gid.scan import MAX_ROUTE_GID_SCAN
 from rdmadiag.host import Host
-from rdmadiag.ib import MTU_BYTES, GidType, LinkLayer, NodeType, Numbered, PhysState, PortState
 
 N = TypeVar("N", bound=Numbered)
 

@@ -18,7 +18,7 @@ from ctypes import (
 )
 from typing import Any, Final
 
-from rdmadiag.ib import GID_BYTES
+from rdmadiag.facts.ib import GID_BYTES
 
 
 class Struct(ctypes.Structure):

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from rdmadiag import command
 from rdmadiag.facts import Missing
+from rdmadiag.host import command
 
 LIBRARY: Final = {
     "linux": "libibverbs.so.1",

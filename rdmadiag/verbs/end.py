@@ -11,9 +11,9 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import MTU_BYTES, LinkLayer, QpState, QpType
 from rdmadiag.facts.pingpong import Stage
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import MTU_BYTES, LinkLayer, QpState, QpType
 from rdmadiag.verbs.abi import IbvGid, IbvQpAttr
 from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.loop import RECEIVE, SEND, Side

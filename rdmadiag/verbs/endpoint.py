@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpType
 from rdmadiag.gid import reach
-from rdmadiag.gid.gid import Gid
 from rdmadiag.gid.reach import Mismatch
-from rdmadiag.ib import GidType, LinkLayer, PortState, QpType
 
 PROTOCOL: Final = "rdmadiag-pingpong"
 VERSION: Final = 1

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
-from rdmadiag.ib import QpState, QpType
+from rdmadiag.facts.ib import QpState, QpType
 from rdmadiag.verbs.abi import (
     IbvContext,
     IbvQpAttr,

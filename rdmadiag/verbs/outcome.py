@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
 
-from rdmadiag.errnos import Platform, errno_text
 from rdmadiag.explain.completions import completion_text
+from rdmadiag.facts.errnos import Platform, errno_text
+from rdmadiag.facts.ib import QpState
 from rdmadiag.facts.pingpong import (
     Attempt,
     BadCompletion,
@@ -18,7 +19,6 @@ from rdmadiag.facts.pingpong import (
     Step,
     Teardown,
 )
-from rdmadiag.ib import QpState
 from rdmadiag.verbs.endpoint import Endpoint, read_endpoint
 
 Row = dict[str, Any]

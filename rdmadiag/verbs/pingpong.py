@@ -22,8 +22,8 @@ from ctypes import byref, c_int
 from dataclasses import dataclass
 from typing import Any, Final
 
+from rdmadiag.facts.ib import QpState
 from rdmadiag.facts.pingpong import Outcome, Stage
-from rdmadiag.ib import QpState
 from rdmadiag.verbs import latency, loop, peer
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
 from rdmadiag.verbs.end import BadCompletion, End, Failed, Local, Remote

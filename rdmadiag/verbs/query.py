@@ -19,8 +19,8 @@ from ctypes import POINTER, byref, c_int
 from functools import partial
 from typing import Any, Final
 
+from rdmadiag.facts.ib import GID_BYTES
 from rdmadiag.gid.scan import preflight_gid_scan_limit
-from rdmadiag.ib import GID_BYTES
 from rdmadiag.verbs.abi import PORT_ATTR_BUFFER, IbvDeviceAttr, IbvGid, IbvGidEntry, IbvPortAttr
 from rdmadiag.verbs.lib import CallFailed, Library
 from rdmadiag.verbs.node import try_node

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntFlag
 from typing import Final
 
-from rdmadiag.ib import QpState, QpType
+from rdmadiag.facts.ib import QpState, QpType
 
 
 class Attribute(IntFlag):

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import IO, Any, Final
 
-from rdmadiag.answers import refusal
-from rdmadiag.command import abandon
 from rdmadiag.facts import Missing
+from rdmadiag.host.answers import refusal
+from rdmadiag.host.command import abandon
 from rdmadiag.verbs.child import program
 
 AFTER_SIGNAL_SECONDS: Final = 1.0

@@ -13,7 +13,7 @@ from lab.machine import Machine
 from lab.samples import infiniband_host, roce_host
 from rdmadiag import __version__
 from rdmadiag.cli import COMMANDS
-from rdmadiag.preflight.evidence import LINUX_SOURCES, MACOS_SOURCES
+from rdmadiag.facts.evidence import LINUX_SOURCES, MACOS_SOURCES
 from rdmadiag.samples import samples
 
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
@@ -142,7 +142,7 @@ def test_a_process_that_was_named_is_looked_at_with_its_parents(rdmadiag: Rdmadi
 
 
 def test_a_list_of_devices_does_not_read_the_log(rdmadiag: Rdmadiag) -> None:
-    from rdmadiag.preflight.gather import device_sources
+    from rdmadiag.sources.run import device_sources
 
     assert device_sources("linux") == ("sysfs", "nldev", "netdev", "process", "verbs")
     assert "mac_log" in device_sources("darwin")

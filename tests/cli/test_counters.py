@@ -9,9 +9,9 @@ import pytest
 
 from lab import counted
 from lab.machine import Machine, with_counters
-from rdmadiag import comparing
+from rdmadiag.cli import comparing
 from rdmadiag.facts import Missing, Why
-from rdmadiag.host import LiveHost
+from rdmadiag.host.live import LiveHost
 
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 
@@ -214,7 +214,7 @@ def live(roce: Machine, host_in_memory: type, monkeypatch: pytest.MonkeyPatch) -
         reply = counted.MLX5_COUNTERS | {"out_of_sequence": value}
         host.recording.netlink["nldev-stat-get-0-1"] = counted.statistics(0, 1, reply)
 
-    monkeypatch.setattr("rdmadiag.comparing.over", partial(comparing.over, sleep=sleep))
+    monkeypatch.setattr("rdmadiag.cli.comparing.over", partial(comparing.over, sleep=sleep))
     monkeypatch.setattr("rdmadiag.cli.options.LiveHost", lambda: host)
     return host
 
@@ -252,7 +252,7 @@ def test_a_watch_ends_with_the_worst_code_where_it_is_interrupted(
         yield from genuine(arguments[0], 0.1, 1, *arguments[3:])  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rdmadiag.comparing.over", interrupted)
+    monkeypatch.setattr("rdmadiag.cli.comparing.over", interrupted)
     assert rdmadiag("counters", "--watch").code == 1
 
 

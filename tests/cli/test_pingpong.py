@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from rdmadiag.cli.addresses import host_and_port
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
 from rdmadiag.facts.pingpong import (
     Attempt,
     BadCompletion,
@@ -23,12 +25,10 @@ from rdmadiag.facts.pingpong import (
     Stage,
     Teardown,
 )
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import GidType, LinkLayer, PortState, QpState, QpType
 from rdmadiag.pingpong import BrokenChild, Meeting, Result
 from rdmadiag.preflight.candidate import Wanted
 from rdmadiag.preflight.safety import RTR_ATTEMPT_WARNING, Reason
-from rdmadiag.preflight.select import NoSuchDevice, Selector
+from rdmadiag.view.select import NoSuchDevice, Selector
 
 Rdmadiag = Callable[..., Any]
 ALLOWED = ("pingpong", "--allow-rtr")

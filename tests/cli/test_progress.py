@@ -11,7 +11,7 @@ import pytest
 PROGRAM = """
 import time
 from rdmadiag.cli.progress import progress
-from rdmadiag.isolation import SideBySide
+from rdmadiag.host.isolation import SideBySide
 
 start = time.monotonic()
 with progress(start, start + 20, quiet={quiet}) as waiting:

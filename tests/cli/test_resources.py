@@ -8,7 +8,7 @@ import pytest
 from lab import counted
 from lab.counted import Held
 from lab.machine import Machine, with_counters
-from rdmadiag.ib import QpState
+from rdmadiag.facts.ib import QpState
 
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 

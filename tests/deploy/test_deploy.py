@@ -18,11 +18,11 @@ from docs.deployed import CHECKOUT
 from lab.deployed import DEPLOY, command_lines, manifests, probe, text, workflow
 from lab.samples import roce_host
 from rdmadiag.cli import run
+from rdmadiag.host.toml_file import parse_toml
 from rdmadiag.preflight.expectations.written import expectations
 from rdmadiag.preflight.judge import judge
-from rdmadiag.preflight.reconcile import devices
 from rdmadiag.render import prometheus
-from rdmadiag.toml_file import parse_toml
+from rdmadiag.view.reconcile import devices
 
 SCRIPTS: Final = sorted(DEPLOY.glob("slurm/*.sh"))
 SAMPLE: Final = ("--sample", "roce-healthy")

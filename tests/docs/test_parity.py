@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from rdmadiag.errnos import errno_name
-from rdmadiag.ib import LinkLayer, PortState
+from rdmadiag.facts.errnos import errno_name
+from rdmadiag.facts.ib import LinkLayer, PortState
 from rdmadiag.sources import ioreg
 
 CHECKOUT = Path(__file__).parents[2]

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from rdmadiag.errnos import Platform
 from rdmadiag.explain.attempt import CAUSES, NOTHING, REMEDY, advice
 from rdmadiag.explain.causes import ANY, RTR, known
 from rdmadiag.explain.completions import completion
+from rdmadiag.facts.errnos import Platform
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
 from rdmadiag.facts.pingpong import (
     Attempt,
     BadCompletion,
@@ -24,8 +26,6 @@ from rdmadiag.facts.pingpong import (
     Step,
     Teardown,
 )
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import GidType, LinkLayer, PortState, QpState, QpType
 from rdmadiag.verbs.endpoint import Endpoint, mismatches
 
 PLATFORMS: tuple[Platform, ...] = ("linux", "darwin")

@@ -4,8 +4,8 @@ from typing import get_args
 
 import pytest
 
-from rdmadiag.errnos import ERRNOS, Platform
 from rdmadiag.explain.causes import ANY, RTR, causes, hanging, known
+from rdmadiag.facts.errnos import ERRNOS, Platform
 from rdmadiag.facts.pingpong import Stage
 
 DEVICE_STAGES = (

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rdmadiag.errnos import ERRNOS
 from rdmadiag.explain.completions import statuses
 from rdmadiag.explain.log.account import (
     LINES_KEPT,
@@ -21,6 +20,7 @@ from rdmadiag.explain.log.recognise import recognise
 from rdmadiag.explain.log.scan import collect
 from rdmadiag.explain.log.signs import Kind
 from rdmadiag.explain.log.vocabulary import NEEDLES, is_candidate
+from rdmadiag.facts.errnos import ERRNOS
 from rdmadiag.sieve.lines import Sieve
 from tests.explain.score import CORPORA, FOLDER, read
 

@@ -15,7 +15,7 @@ from rdmadiag.explain.lookup import (
     lookup,
 )
 from rdmadiag.explain.states import MEANINGS, state_meanings
-from rdmadiag.ib import PhysState, PortState
+from rdmadiag.facts.ib import PhysState, PortState
 from rdmadiag.preflight.rules import CATALOGUE
 from rdmadiag.preflight.safety import REASON_TEXT
 

@@ -11,12 +11,12 @@ from rdmadiag.explain.log.account import Failure
 from rdmadiag.explain.log.rank import ranked
 from rdmadiag.explain.log.scan import collect
 from rdmadiag.explain.log.vocabulary import NEEDLES
-from rdmadiag.preflight.gather import gather
+from rdmadiag.host.recorded import open_snapshot
 from rdmadiag.preflight.judge import judge
-from rdmadiag.preflight.reconcile import devices
 from rdmadiag.samples import folder
 from rdmadiag.sieve.lines import Sieve
-from rdmadiag.snapshot.replay import open_snapshot
+from rdmadiag.sources.run import gather
+from rdmadiag.view.reconcile import devices
 
 
 def explained(line: str, subject: str | Machine) -> Failure:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from rdmadiag.gid.gid import Gid
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType
 from rdmadiag.gid.reach import Address, mismatches, same_subnet
-from rdmadiag.ib import GidType
 
 V1, V2 = GidType.ROCE_V1, GidType.ROCE_V2
 

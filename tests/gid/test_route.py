@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmadiag.facts import GidEntry, Missing, Why
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer
 from rdmadiag.gid import route
-from rdmadiag.gid.gid import Gid
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.route import NoRoute, Route, select_route_gid
-from rdmadiag.ib import GidType, LinkLayer
 
 V1, V2, IB = GidType.ROCE_V1, GidType.ROCE_V2, GidType.IB
 UNKNOWN = Missing(Why.ABSENT)

@@ -10,15 +10,15 @@ from lab.mac import Mac, ready_mac
 from lab.machine import Device, Machine, NetDev, Port, roce_rows
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, Why
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import DriverId, GidType, LinkLayer, PortState, QpType
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import DriverId, GidType, LinkLayer, PortState, QpType
+from rdmadiag.host.recorded import open_snapshot
 from rdmadiag.preflight.candidate import LEAST_MTU, Candidate, Wanted, candidates
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.gather import gather
-from rdmadiag.preflight.reconcile import Protocol
 from rdmadiag.preflight.safety import Reason
-from rdmadiag.preflight.select import NoSuchDevice, Selector
-from rdmadiag.snapshot.replay import open_snapshot
+from rdmadiag.sources.run import gather
+from rdmadiag.view.reconcile import Protocol
+from rdmadiag.view.select import NoSuchDevice, Selector
 
 WANTED = Wanted(payload_bytes=64, iterations=100)
 UNKNOWN = Missing(Why.NOT_COLLECTED, "x")

@@ -1,7 +1,7 @@
 """A verdict as checks: every rule that was asked, once at least."""
 
 from lab.samples import infiniband_host
-from rdmadiag.ib import PhysState, PortState
+from rdmadiag.facts.ib import PhysState, PortState
 from rdmadiag.preflight.checks import checks, counted
 from rdmadiag.preflight.judge import judge
 from rdmadiag.preflight.verdict import Severity, Status

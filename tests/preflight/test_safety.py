@@ -7,8 +7,8 @@ import pytest
 from lab.machine import Machine
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, Why
-from rdmadiag.ib import DriverId, LinkLayer, PhysState, PortState
-from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.ib import DriverId, LinkLayer, PhysState, PortState
 from rdmadiag.preflight.judge import judge
 from rdmadiag.preflight.safety import FOR_LACK_OF_EVIDENCE, REASON_TEXT, Reason
 from rdmadiag.preflight.verdict import Verdict

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.ib import LinkLayer, PortState
 from rdmadiag.facts.macos import failed_rtr_log_line
-from rdmadiag.ib import LinkLayer, PortState
 from rdmadiag.preflight import safety
 from rdmadiag.preflight.safety import (
     FOR_LACK_OF_EVIDENCE,

@@ -9,10 +9,10 @@ from rich.console import Console
 
 from lab import counted
 from lab.machine import with_counters
-from rdmadiag.counters.judge import compare
 from rdmadiag.facts import Identity
+from rdmadiag.preflight.judge_counters import compare
 from rdmadiag.render.counters import Watch, bar, show
-from rdmadiag.sampling import sample
+from rdmadiag.sources.sampling import sample
 
 HOST = Identity("node1", "linux", "6.1.0")
 

@@ -16,13 +16,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Identity, Missing, Why
-from rdmadiag.ib import PhysState, PortState
+from rdmadiag.facts.ib import PhysState, PortState
+from rdmadiag.host.toml_file import parse_toml
 from rdmadiag.preflight.expectations.written import expectations, from_option
 from rdmadiag.preflight.judge import judge
-from rdmadiag.preflight.reconcile import devices
 from rdmadiag.preflight.verdict import Finding, Proof, Severity, Status, Verdict
 from rdmadiag.render import github, junit, nagios, prometheus
-from rdmadiag.toml_file import parse_toml
+from rdmadiag.view.reconcile import devices
 
 WHEN: Final = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 LATE: Final = Missing(Why.TIMEOUT, "late")

@@ -8,8 +8,8 @@ from io import StringIO
 import pytest
 
 from rdmadiag.facts import Missing, Why
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import PortState
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import PortState
 from rdmadiag.preflight.verdict import Status
 from rdmadiag.render.json import document, plain, write
 

@@ -11,6 +11,8 @@ from rich.console import Console
 from lab.machine import Machine
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Identity
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
 from rdmadiag.facts.pingpong import (
     Attempt,
     EndFacts,
@@ -20,8 +22,6 @@ from rdmadiag.facts.pingpong import (
     Stage,
     Teardown,
 )
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import GidType, LinkLayer, PortState, QpState, QpType
 from rdmadiag.pingpong import Result
 from rdmadiag.preflight.candidate import Candidate, Wanted, candidates
 from rdmadiag.preflight.safety import REASON_TEXT, Reason

@@ -11,20 +11,20 @@ from rich.console import Console
 from lab.machine import V1, V2, GidRow, Machine
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.ib import LinkLayer, PortState
 from rdmadiag.gid.registry import chosen
-from rdmadiag.ib import LinkLayer, PortState
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.gid_tables import tables
-from rdmadiag.preflight.inventory import inventory
 from rdmadiag.preflight.judge import judge
-from rdmadiag.preflight.reconcile import devices
-from rdmadiag.preflight.stack_picks import made_for, picks
-from rdmadiag.preflight.unshown import without_ports
 from rdmadiag.render import devices as devices_text
 from rdmadiag.render import gids as gids_text
 from rdmadiag.render import preflight as preflight_text
 from rdmadiag.render.console import console
 from rdmadiag.render.stacks import show_stacks
+from rdmadiag.view.gid_tables import tables
+from rdmadiag.view.inventory import inventory
+from rdmadiag.view.reconcile import devices
+from rdmadiag.view.stack_picks import made_for, picks
+from rdmadiag.view.unshown import without_ports
 
 WIDTHS = (80, 140)
 NO_SYSFS = Evidence(sysfs=Missing(Why.DENIED, "EACCES"))
@@ -206,7 +206,7 @@ def test_a_device_not_seen_somewhere_is_explained_above_the_table() -> None:
 def test_a_function_without_a_device_is_told_above_the_table() -> None:
     from dataclasses import replace
 
-    from rdmadiag.preflight.discovery_path import functions_without_device
+    from rdmadiag.view.discovery_path import functions_without_device
 
     evidence = roce_host().evidence()
     (own,) = evidence.sysfs.candidates  # type: ignore[union-attr, misc]

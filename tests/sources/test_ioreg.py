@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from lab.mac import ready_mac
-from rdmadiag.answers import Ran
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.macos import Holder, RdmaInterface, RegistryFacts, ThunderboltIpPort
-from rdmadiag.snapshot.layout import command_name
+from rdmadiag.host.answers import Ran
+from rdmadiag.host.layout import command_name
 from rdmadiag.sources import ioreg
 from rdmadiag.sources.ioreg import parse_registry, read_ioreg
 

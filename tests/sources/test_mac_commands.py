@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from lab.mac import ready_mac
-from rdmadiag.answers import Ran
 from rdmadiag.facts import Missing, Why
-from rdmadiag.host import LiveHost
-from rdmadiag.preflight.gather import gather
-from rdmadiag.snapshot.layout import TRANSCRIPT, command_name
+from rdmadiag.host.answers import Ran
+from rdmadiag.host.layout import TRANSCRIPT, command_name
+from rdmadiag.host.live import LiveHost
+from rdmadiag.sources.run import gather
 
 RECORDED = ready_mac().recording()
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from lab.mac import ready_mac
-from rdmadiag.answers import OUTPUT_LIMIT, Ran
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.macos import LogFacts, LogLine
-from rdmadiag.snapshot.layout import command_name
+from rdmadiag.host.answers import OUTPUT_LIMIT, Ran
+from rdmadiag.host.layout import command_name
 from rdmadiag.sources import mac_log
 from rdmadiag.sources.mac_log import parse_log, parse_timestamp, read_mac_log
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from lab.mac import ready_mac
-from rdmadiag.answers import Ran
 from rdmadiag.facts import Address, Missing, Why
 from rdmadiag.facts.macos import HardwarePort, MacInterface, MacNetworkFacts
-from rdmadiag.snapshot.layout import command_name
+from rdmadiag.host.answers import Ran
+from rdmadiag.host.layout import command_name
 from rdmadiag.sources.mac_network import parse_hardware_ports, parse_ifconfig, read_mac_network
 
 FACTS = TypeAdapter(MacNetworkFacts)

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.machine import NetDev as LabNetDev
-from rdmadiag import netlink
 from rdmadiag.facts import Address, Missing, NetDev, NetDevFacts, Why
-from rdmadiag.host import LiveHost
+from rdmadiag.host import netlink
+from rdmadiag.host.live import LiveHost
 from rdmadiag.sources.netdev import (
     parse_addresses,
     parse_arp_ignore,

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmadiag import netlink
 from rdmadiag.facts import Chardev, Missing, NldevDevice, NldevPort, ResourceCount, Why
-from rdmadiag.host import LiveHost
-from rdmadiag.ib import DriverId, NetnsMode, NodeType, PhysState, PortState
+from rdmadiag.facts.ib import DriverId, NetnsMode, NodeType, PhysState, PortState
+from rdmadiag.host import netlink
+from rdmadiag.host.live import LiveHost
 from rdmadiag.sources import nldev
 from rdmadiag.sources.nldev import read_nldev
 from rdmadiag.sources.nldev_messages import GET, GET_CHARDEV, PORT_GET, request

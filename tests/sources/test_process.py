@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmadiag.answers import NodeStat
 from rdmadiag.facts import DeviceNode, Limit, Missing, Why
-from rdmadiag.host import LiveHost
+from rdmadiag.host.answers import NodeStat
+from rdmadiag.host.live import LiveHost
 from rdmadiag.sources import process
 from rdmadiag.sources.process import read_process
 

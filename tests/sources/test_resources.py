@@ -8,10 +8,10 @@ from lab import counted
 from lab.counted import Held as Made
 from lab.machine import with_counters
 from lab.nldev_msg import decoded
-from rdmadiag import netlink
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.ib import KernelQpType, QpState
 from rdmadiag.facts.resources import Held, Owner
-from rdmadiag.ib import KernelQpType, QpState
+from rdmadiag.host import netlink
 from rdmadiag.sources import resources
 from rdmadiag.sources.nldev import parse_resources
 from rdmadiag.sources.resources import read_resources

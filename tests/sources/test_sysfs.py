@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmadiag.facts import GidEntry, Missing, PciFunction, SysfsNetDev, UverbsEntry, Why
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import GidType, LinkLayer, NodeType, PhysState, PortState
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, NodeType, PhysState, PortState
 from rdmadiag.sources import sysfs
 from rdmadiag.sources.sysfs import read_sysfs
 

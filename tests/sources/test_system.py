@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lab.machine import Gpu
 from rdmadiag.facts import Limit, Missing, Why
-from rdmadiag.host import LiveHost
+from rdmadiag.host.live import LiveHost
 from rdmadiag.sources import system
 from rdmadiag.sources.system import read_system
 

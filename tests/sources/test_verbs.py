@@ -11,9 +11,9 @@ from pydantic import TypeAdapter
 from lab.mac import ready_mac
 from lab.transcript import APPLE_LIMITS, Gids, Stop, TranscribedDevice, TranscribedPort, transcript
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, NodeType, PhysState, PortState
 from rdmadiag.facts.verbs import Unanswered, VerbsFacts, VerbsFailure, VerbsGid
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import GidType, LinkLayer, NodeType, PhysState, PortState
 from rdmadiag.sources.verbs import parse_verbs, read_verbs
 
 FACTS = TypeAdapter(VerbsFacts | Missing)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import GidType, LinkLayer, PortState, QpType
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpType
 from rdmadiag.verbs.endpoint import (
     MESSAGE_LIMIT,
     Endpoint,

@@ -12,7 +12,7 @@ from lab.machine import Machine
 from lab.samples import roce_host
 from lab.transcript import Stop, script
 from rdmadiag import cli
-from rdmadiag.preflight.evidence import LINUX_SOURCES, MACOS_SOURCES
+from rdmadiag.facts.evidence import LINUX_SOURCES, MACOS_SOURCES
 from rdmadiag.verbs import child
 
 SECONDS = 7.0  # of which the query gets 4.6, and a hang counts as one after 2
@@ -103,8 +103,8 @@ def test_the_description_and_the_fake_library_agree(
 ) -> None:
     for machine in (ready_mac(), roce_host()):
         _, document, _ = preflight(machine, "")
-        from rdmadiag.preflight.gather import gather
         from rdmadiag.render.json import plain
+        from rdmadiag.sources.run import gather
 
         described = plain(gather(machine.host(), time.monotonic() + 20).verbs)
         found = document["evidence"]["verbs"]

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from rdmadiag.errnos import Platform
+from rdmadiag.facts.errnos import Platform
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
 from rdmadiag.facts.pingpong import (
     Attempt,
     BadCompletion,
@@ -19,8 +21,6 @@ from rdmadiag.facts.pingpong import (
     Step,
     Teardown,
 )
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import GidType, LinkLayer, PortState, QpState, QpType
 from rdmadiag.verbs.endpoint import Endpoint
 from rdmadiag.verbs.outcome import Nonsense, conclude
 from rdmadiag.verbs.watchdog import watch

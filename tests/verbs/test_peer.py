@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmadiag.gid.gid import Gid
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpType
 from rdmadiag.gid.reach import Mismatch
-from rdmadiag.ib import GidType, LinkLayer, PortState, QpType
 from rdmadiag.verbs import endpoint
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
 from rdmadiag.verbs.endpoint import Endpoint, ProtocolError, frame

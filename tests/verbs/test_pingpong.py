@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from rdmadiag.errnos import Platform
+from rdmadiag.facts.errnos import Platform
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
 from rdmadiag.facts.pingpong import Attempt, BadCompletion, Outcome, Stage, Teardown
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import GidType, LinkLayer, PortState, QpState, QpType
 from rdmadiag.verbs.endpoint import Endpoint
 from rdmadiag.verbs.outcome import conclude
 from rdmadiag.verbs.watchdog import watch

@@ -22,8 +22,8 @@ from lab.transcript import (
     transcript,
 )
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.ib import GidType, LinkLayer, NodeType, PhysState, PortState
 from rdmadiag.facts.verbs import VerbsFacts, VerbsFailure
-from rdmadiag.ib import GidType, LinkLayer, NodeType, PhysState, PortState
 from rdmadiag.sources.verbs import parse_verbs
 from rdmadiag.verbs import child
 

@@ -22,17 +22,16 @@ from lab.machine import Machine
 from lab.samples import infiniband_host, roce_host
 from lab.transcript import script
 from rdmadiag import cli, pingpong, rtr_record
-from rdmadiag.answers import Ran
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.ib import PortState, QpType
 from rdmadiag.facts.pingpong import Outcome, Stage, Teardown
-from rdmadiag.ib import PortState, QpType
+from rdmadiag.host.answers import Ran
+from rdmadiag.host.layout import command_name
 from rdmadiag.pingpong import BrokenChild, Meeting, Result
 from rdmadiag.preflight.candidate import Wanted
 from rdmadiag.preflight.safety import Reason
-from rdmadiag.preflight.select import NoSuchDevice, Selector
 from rdmadiag.render.json import plain
 from rdmadiag.render.pingpong import document
-from rdmadiag.snapshot.layout import command_name
 from rdmadiag.verbs import child, endpoint, watchdog
 from rdmadiag.verbs import pingpong as attempt_of_child
 from rdmadiag.verbs.abi import IbvWc
@@ -42,6 +41,7 @@ from rdmadiag.verbs.exchange import Stalled
 from rdmadiag.verbs.loop import Cause, Stopped
 from rdmadiag.verbs.peer import PeerFailed, PeerLost
 from rdmadiag.verbs.transcript import Transcript
+from rdmadiag.view.select import NoSuchDevice, Selector
 
 BOOT, OTHER_BOOT = "5c4b6a32", "0d9ad6ef"
 SYSCTL = ("/usr/sbin/sysctl", "-n", "kern.bootsessionuuid")

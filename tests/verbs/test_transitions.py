@@ -2,7 +2,7 @@
 
 import pytest
 
-from rdmadiag.ib import QpState, QpType
+from rdmadiag.facts.ib import QpState, QpType
 from rdmadiag.verbs.transitions import BRINGUP, Attribute, transition
 
 # RDMA Aware manual, 4.5.1 to 4.5.3, "Required Attributes". For UC the kernel's

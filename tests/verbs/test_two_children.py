@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import GidType, LinkLayer, PortState, QpType
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpType
 from rdmadiag.verbs import endpoint
 from rdmadiag.verbs.endpoint import Endpoint, frame
 

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpType
 from rdmadiag.facts.pingpong import Outcome, Stage, Teardown
-from rdmadiag.gid.gid import Gid
-from rdmadiag.ib import GidType, LinkLayer, PortState, QpType
 from rdmadiag.verbs import watchdog
 from rdmadiag.verbs.endpoint import Endpoint
 from rdmadiag.verbs.outcome import conclude

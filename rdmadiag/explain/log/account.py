@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from rdmadiag.errnos import Platform, errno_name, errno_text
 from rdmadiag.explain.attempt import fill
 from rdmadiag.explain.cause import Cause
 from rdmadiag.explain.completions import completion, completion_text, vendor
 from rdmadiag.explain.log.recognise import Saying
 from rdmadiag.explain.log.signs import Kind
 from rdmadiag.explain.log.templates import facts_of
+from rdmadiag.facts.errnos import Platform, errno_name, errno_text
 
 MOST_GROUPS: Final = 200  # of failures
 MOST_UNKNOWN: Final = 50  # different ones

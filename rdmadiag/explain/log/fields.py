@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from rdmadiag.errnos import ERRNOS, Platform
 from rdmadiag.explain.completions import completion, statuses
+from rdmadiag.facts.errnos import ERRNOS, Platform
+from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.pingpong import Stage
-from rdmadiag.gid.gid import Gid
 
 CONNECT: Final = Stage.CONNECT
 """rdma_cm and TCP: no call on the device yet."""

@@ -11,12 +11,12 @@ from typing import Final
 
 from rdmadiag.explain.log.account import Account, Failure, LikelyCause
 from rdmadiag.facts import GidEntry, Missing
+from rdmadiag.facts.gid import Scope
+from rdmadiag.facts.ib import GidType
 from rdmadiag.facts.pingpong import Stage
-from rdmadiag.gid.gid import Scope
 from rdmadiag.gid.netdev import NetDevState, netdev_state
-from rdmadiag.ib import GidType
-from rdmadiag.preflight.reconcile import DeviceView, PortView
 from rdmadiag.preflight.verdict import Finding, Severity
+from rdmadiag.view.reconcile import DeviceView, PortView
 
 MOST_CAUSES: Final = 6
 

@@ -11,8 +11,8 @@ from rdmadiag.explain.completions import completion
 from rdmadiag.explain.log.fields import CONNECT, Fields, cleaned, fields, stage_of
 from rdmadiag.explain.log.signs import AFTERMATH, CONNECTING, Kind, sign_of
 from rdmadiag.explain.log.vocabulary import is_candidate
+from rdmadiag.facts.gid import Scope
 from rdmadiag.facts.pingpong import Stage
-from rdmadiag.gid.gid import Scope
 
 MOST_CAUSES: Final = 5
 NO_GID_GIVEN: Final = Cause(

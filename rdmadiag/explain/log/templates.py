@@ -3,7 +3,7 @@
 import shlex
 
 from rdmadiag.explain.log.fields import Fields
-from rdmadiag.gid.gid import Gid, Scope
+from rdmadiag.facts.gid import Gid, Scope
 
 _PCI = ":"
 

@@ -8,7 +8,7 @@ compiled in: chosen, AF_INET, RoCE v2, no range. A pin has no effect there.
 from functools import partial
 from typing import Final
 
-from rdmadiag.gid.gid import Family
+from rdmadiag.facts.gid import Family
 from rdmadiag.gid.slots import SlotTable
 from rdmadiag.gid.stack import Answer, Environment, Stack, Version, by_lid
 from rdmadiag.gid.stacks import nccl, nvshmem

@@ -14,8 +14,8 @@ InfiniBand the first row with an interface identifier. A type that cannot be rea
 
 from typing import Final
 
+from rdmadiag.facts.gid import Family
 from rdmadiag.gid.c_number import has_number, strtol, to_int
-from rdmadiag.gid.gid import Family
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.pick import Outcome
 from rdmadiag.gid.slots import Slot, SlotTable

@@ -27,8 +27,9 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final
 
+from rdmadiag.facts.gid import Family
+from rdmadiag.facts.ib import GidType
 from rdmadiag.gid.c_number import atoi, has_number, strtol
-from rdmadiag.gid.gid import Family
 from rdmadiag.gid.slots import Slot, SlotTable
 from rdmadiag.gid.stack import (
     Answer,
@@ -40,7 +41,6 @@ from rdmadiag.gid.stack import (
     pinned,
 )
 from rdmadiag.gid.stacks import nccl
-from rdmadiag.ib import GidType
 
 INDEX: Final = "MC_GID_INDEX"
 _HIGHEST: Final = 255

@@ -17,13 +17,14 @@ NCCL_IB_GID_INDEX, 0 by default, on InfiniBand too; 2.21 chooses on both. Before
 empty row whose type has to be read is a fatal error.
 """
 
-import socket
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from rdmadiag.facts.address import packed_ipv4, packed_ipv6
+from rdmadiag.facts.gid import Family
+from rdmadiag.facts.ib import GidType
 from rdmadiag.gid.c_number import atoi, has_number, strtol, to_int
-from rdmadiag.gid.gid import Family
 from rdmadiag.gid.slots import Slot, SlotTable
 from rdmadiag.gid.stack import (
     Answer,
@@ -35,7 +36,6 @@ from rdmadiag.gid.stack import (
     fails,
     pinned,
 )
-from rdmadiag.ib import GidType
 
 INDEX: Final = "NCCL_IB_GID_INDEX"
 FAMILY: Final = "NCCL_IB_ADDR_FAMILY"
@@ -72,9 +72,7 @@ def address_range(text: str, family: Family) -> AddressRange | None:
     if not slash:
         return None
     try:
-        raw = socket.inet_pton(
-            socket.AF_INET if family is Family.IPV4 else socket.AF_INET6, address
-        )
+        raw = packed_ipv4(address) if family is Family.IPV4 else packed_ipv6(address)
     except (OSError, ValueError):
         return None
     number = atoi(bits)

@@ -9,6 +9,7 @@ as that of an empty one is. A range without "/" is written through a null pointe
 
 from typing import Final
 
+from rdmadiag.facts.ib import NO_LID
 from rdmadiag.gid.c_number import has_number, strtol, to_int
 from rdmadiag.gid.slots import SlotTable
 from rdmadiag.gid.stack import (
@@ -22,7 +23,6 @@ from rdmadiag.gid.stack import (
     pinned,
 )
 from rdmadiag.gid.stacks import nccl
-from rdmadiag.ib import NO_LID
 
 INDEX: Final = "NVSHMEM_IB_GID_INDEX"
 FAMILY: Final = "NVSHMEM_IB_ADDR_FAMILY"

@@ -14,10 +14,10 @@ can be the v1 twin of the row in use.
 
 from typing import Final
 
-from rdmadiag.gid.gid import Family
+from rdmadiag.facts.gid import Family
+from rdmadiag.facts.ib import GidType
 from rdmadiag.gid.slots import Slot, SlotTable
 from rdmadiag.gid.stack import Answer, Environment, Stack, Version, by_lid, fails
-from rdmadiag.ib import GidType
 
 _FAMILY, _SCOPE = 100, 10
 _TYPE_RATE: Final = {GidType.ROCE_V2: 2, GidType.ROCE_V1: 1}

@@ -15,7 +15,7 @@ on most NICs that is the v1 twin.
 
 from typing import Final
 
-from rdmadiag.gid.gid import Scope
+from rdmadiag.facts.gid import Scope
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.slots import Slot, SlotTable
 from rdmadiag.gid.stack import Answer, Environment, Stack, Version, fails

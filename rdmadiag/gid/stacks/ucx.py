@@ -19,7 +19,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from rdmadiag.gid.gid import Family
+from rdmadiag.facts.gid import Family
+from rdmadiag.facts.ib import GidType
 from rdmadiag.gid.pick import Outcome
 from rdmadiag.gid.slots import Slot, SlotTable
 from rdmadiag.gid.stack import (
@@ -31,7 +32,6 @@ from rdmadiag.gid.stack import (
     fails,
     pinned,
 )
-from rdmadiag.ib import GidType
 
 INDEX: Final = "UCX_IB_GID_INDEX"
 SUBNETS: Final = "UCX_IB_ROCE_SUBNETS"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rdmadiag.facts import GidEntry, Missing, Why
+from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.scan import MAX_ROUTE_GID_SCAN
 from rdmadiag.gid.slots import SlotTable, slot_table
@@ -22,7 +23,6 @@ from rdmadiag.gid.stack import (
     Version,
     complete,
 )
-from rdmadiag.ib import LinkLayer
 
 
 def select(entries: Sequence[GidEntry], link_layer: LinkLayer) -> GidEntry | None:

@@ -16,7 +16,7 @@ class Expected:
     pattern: str | None  # DEVICE or DEVICE/PORT, with * and ?; None is the whole host
     want: Want
     severity: Severity  # where it is not so
-    where: str  # "good.toml:12", "--expect-devices"
+    where: str  # "good.toml [host]", "--expect-devices"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rdmadiag.facts import Missing, Why, present
+from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
+from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.gid.route import Route
-from rdmadiag.ib import LinkLayer
-from rdmadiag.preflight.evidence import LINUX_ONLY, Evidence
 from rdmadiag.preflight.expectations.keys import version
-from rdmadiag.preflight.reconcile import DeviceView, PortView
 from rdmadiag.preflight.rules.rule import port_attribute, seen, verbs_answer
-from rdmadiag.preflight.unshown import why_unknown
 from rdmadiag.preflight.verdict import Proof
+from rdmadiag.view.reconcile import DeviceView, PortView
+from rdmadiag.view.unshown import why_unknown
 
 
 @dataclass(frozen=True, slots=True)

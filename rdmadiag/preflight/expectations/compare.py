@@ -6,13 +6,13 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from rdmadiag.facts import Missing
-from rdmadiag.ib import PortState
-from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.ib import PortState
 from rdmadiag.preflight.expectations import Expectations, Expected
 from rdmadiag.preflight.expectations import actual as read
 from rdmadiag.preflight.expectations.actual import Actual
 from rdmadiag.preflight.expectations.keys import KEYS, Relation, Scope, Want
-from rdmadiag.preflight.reconcile import DeviceView, PortView
+from rdmadiag.view.reconcile import DeviceView, PortView
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from rdmadiag.facts import Missing
-from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.rdma_drivers import RDMA_MODULE_OF_PCI_DRIVER, SOFTWARE_MODULES
 from rdmadiag.preflight.expectations import actual as read
 from rdmadiag.preflight.expectations.actual import Actual
-from rdmadiag.preflight.reconcile import DeviceView, PortView, Protocol
-from rdmadiag.rdma_drivers import RDMA_MODULE_OF_PCI_DRIVER, SOFTWARE_MODULES
+from rdmadiag.view.reconcile import DeviceView, PortView, Protocol
 
 Table = dict[str, Any]
 """Key → value as an expectations file has it."""

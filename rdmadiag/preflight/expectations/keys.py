@@ -7,9 +7,9 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from rdmadiag.gid.gid import Family
-from rdmadiag.ib import MTU_BYTES, GidType, LinkLayer, NetnsMode, PortState
-from rdmadiag.rdma_drivers import RDMA_MODULES
+from rdmadiag.facts.gid import Family
+from rdmadiag.facts.ib import MTU_BYTES, GidType, LinkLayer, NetnsMode, PortState
+from rdmadiag.facts.rdma_drivers import RDMA_MODULES
 
 PATTERN_LIMIT: Final = 256  # characters
 NUMBER_LIMIT: Final = 1 << 63

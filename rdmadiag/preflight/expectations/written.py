@@ -18,6 +18,7 @@ link_downed = 3
 
 from typing import Any, Final
 
+from rdmadiag.facts.toml_file import TomlFile
 from rdmadiag.preflight.expectations import Expectations, Expected
 from rdmadiag.preflight.expectations.keys import (
     KEYS,
@@ -28,9 +29,8 @@ from rdmadiag.preflight.expectations.keys import (
     Want,
     pattern,
 )
+from rdmadiag.preflight.thresholds import DEFAULT, NoThreshold, Thresholds
 from rdmadiag.preflight.verdict import Severity
-from rdmadiag.thresholds import DEFAULT, NoThreshold, Thresholds
-from rdmadiag.toml_file import TomlFile
 
 _SEVERITY: Final = "severity"
 _SEVERITIES: Final = {"warn": Severity.WARN, "critical": Severity.CRITICAL}
@@ -71,7 +71,7 @@ def _table(
     devices: str | None,
     keys: tuple[str, ...],
 ) -> tuple[Expected, ...]:
-    severity = Severity.CRITICAL
+    severity, where = Severity.CRITICAL, file.table(path)
     if _SEVERITY in table:
         word = table[_SEVERITY]
         if not isinstance(word, str) or word not in _SEVERITIES:
@@ -87,11 +87,9 @@ def _table(
             want = KEYS[name].read(value)
         except NotThis as error:
             file.refuse((*path, name), f"expected {error}")
-        where = f"{file.name}:{file.line((*path, name))}"
         found.append(Expected(KEYS[name].scope, name, devices, want, severity, where))
     if devices is not None and "count" not in table:
         # That a table is there says that such a device is.
-        where = f"{file.name}:{file.line(path)}"
         found.insert(0, Expected(Scope.DEVICE, "count", devices, _SOME, severity, where))
     return tuple(found)
 

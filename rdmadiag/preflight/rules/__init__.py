@@ -10,10 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from rdmadiag.facts import Missing
-from rdmadiag.preflight.evidence import LINUX_ONLY, MACOS_ONLY
-from rdmadiag.preflight.reconcile import Protocol
+from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY
 from rdmadiag.preflight.rules.rule import Case, Rule
 from rdmadiag.preflight.verdict import Finding
+from rdmadiag.view.reconcile import Protocol
 
 if TYPE_CHECKING:
     CATALOGUE: dict[str, Rule]
@@ -89,7 +89,10 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
 """Each with when it may speak. Lowest cause first: of findings that weigh the same, the
 first is the answer."""
 
-_OF_OTHER_COMMANDS: Final = ("rdmadiag.counters.rules", "rdmadiag.resources.rules")
+_OF_OTHER_COMMANDS: Final = (
+    "rdmadiag.preflight.rules.counters",
+    "rdmadiag.preflight.rules.resources",
+)
 """Their cases are others: they are known here, and never asked."""
 
 

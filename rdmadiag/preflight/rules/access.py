@@ -4,7 +4,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.facts import DeviceNode, Limit, Missing, ProcessFacts, present
-from rdmadiag.preflight.access import (
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.rdma_drivers import provider_of
+from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.access import (
     MEMLOCK_WARN,
     Library,
     Memlock,
@@ -16,11 +20,7 @@ from rdmadiag.preflight.access import (
     node_access,
     node_number,
 )
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.reconcile import DeviceView
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
-from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.rdma_drivers import provider_of
+from rdmadiag.view.reconcile import DeviceView
 
 if TYPE_CHECKING:
     from rdmadiag.facts.system import Ancestor, SystemFacts

@@ -4,8 +4,12 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rdmadiag.facts import Missing, PciFunction, Why, present
-from rdmadiag.ib import NetnsMode
-from rdmadiag.preflight.cabling import (
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.ib import NetnsMode
+from rdmadiag.facts.rdma_drivers import ALWAYS_RDMA, RDMA_MODULE_OF_PCI_DRIVER, SOFTWARE_MODULES
+from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.cabling import (
     RDMA_GBPS,
     SHOW_SPEED,
     TN3205,
@@ -13,10 +17,6 @@ from rdmadiag.preflight.cabling import (
     generation,
     is_before_rdma,
 )
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
-from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.rdma_drivers import ALWAYS_RDMA, RDMA_MODULE_OF_PCI_DRIVER, SOFTWARE_MODULES
 
 
 @rule(

@@ -4,19 +4,19 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from rdmadiag.facts import GidEntry, Missing, present
-from rdmadiag.gid.gid import Scope
-from rdmadiag.gid.route import Route
-from rdmadiag.ib import GidType
-from rdmadiag.preflight.environment import (
+from rdmadiag.facts.gid import Scope
+from rdmadiag.facts.ib import GidType
+from rdmadiag.gid.environment import (
     GID_INDEXES,
     PARSERS,
     Choice,
     choice,
     parse_index,
 )
-from rdmadiag.preflight.reconcile import PortView, Protocol
+from rdmadiag.gid.route import Route
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.reconcile import PortView, Protocol
 
 
 def _environment(case: Case) -> Mapping[str, str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rdmadiag.facts import Missing, Why
-from rdmadiag.preflight.evidence import LINUX_ONLY
+from rdmadiag.facts.evidence import LINUX_ONLY
 from rdmadiag.preflight.expectations.compare import Compared
 from rdmadiag.preflight.expectations.keys import KEYS, Key, Relation
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from rdmadiag.facts import GidEntry, Missing
-from rdmadiag.gid.gid import Family, Scope
+from rdmadiag.facts.gid import Family, Scope
+from rdmadiag.facts.ib import GidType, LinkLayer
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.route import NoRoute, Route, select_route_gid
-from rdmadiag.ib import GidType, LinkLayer
-from rdmadiag.preflight.reconcile import PortView, Protocol
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.reconcile import PortView, Protocol
 
 
 def _roce_ports(case: Case) -> Iterator[PortView]:

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rdmadiag.facts import Missing, NetDev, present
-from rdmadiag.ib import NetnsMode
-from rdmadiag.preflight.reconcile import DeviceView, Protocol
+from rdmadiag.facts.ib import NetnsMode
 from rdmadiag.preflight.rules.discovery import SHARE_NETNS
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.reconcile import DeviceView, Protocol
 
 
 def _of_protocol(case: Case, protocol: Protocol) -> Iterator[DeviceView]:
@@ -202,7 +202,7 @@ def function_without_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Where there is no device at all, no-rdma-device speaks."""
     if case.selected or not case.devices or not _has_spare_function(case):
         return
-    from rdmadiag.preflight.discovery_path import functions_without_device
+    from rdmadiag.view.discovery_path import functions_without_device
 
     for function in functions_without_device(case.devices, case.evidence):
         step = function.discovery.failure

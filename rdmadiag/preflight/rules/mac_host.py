@@ -4,8 +4,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.macos import MacosFacts
-from rdmadiag.preflight.cabling import (
+from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, idle_or_broken, rule, seen
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.cabling import (
     RDMA_GBPS,
     SHOW_SPEED,
     TN3205,
@@ -15,9 +18,6 @@ from rdmadiag.preflight.cabling import (
     is_before_rdma,
     says_no_thunderbolt_5,
 )
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, idle_or_broken, rule, seen
-from rdmadiag.preflight.verdict import Finding, Proof, Severity
 
 _WEEK: Final = 7 * 24 * 3600.0
 _STUDIO_PORT: Final = "en2"

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import Final
 
-from rdmadiag.errnos import errno_name
 from rdmadiag.explain.causes import RTR, known
 from rdmadiag.facts import Missing
+from rdmadiag.facts.errnos import errno_name
 from rdmadiag.facts.macos import LogLine
-from rdmadiag.preflight.reconcile import Protocol
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.reconcile import Protocol
 
 
 @rule(

@@ -1,15 +1,16 @@
 """The netdevs below RoCE: MTU, carrier, addresses of several in one subnet."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import combinations
-from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 from typing import Final
 
 from rdmadiag.facts import Missing, NetDev, NetDevFacts
+from rdmadiag.facts.address import packed_ipv4, packed_ipv6, printed
+from rdmadiag.facts.gid import Family
 from rdmadiag.preflight.kernel_lines import flapping
-from rdmadiag.preflight.reconcile import PortView, Protocol
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen, verbs_answer
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.reconcile import PortView, Protocol
 
 HEADERS: Final = 96
 """Bytes that the kernel takes off a netdev's MTU: GRH, UDP, BTH, extensions, ICRC
@@ -151,20 +152,20 @@ def jumbo_not_used(speaker: Speaker, case: Case) -> Iterator[Finding]:
 Subnet = str
 
 
-def _subnets(netdev: NetDev, families: tuple[int, ...] = (AF_INET, AF_INET6)) -> set[Subnet]:
+def _subnets(netdev: NetDev, families: Collection[Family] = tuple(Family)) -> set[Subnet]:
     """The subnets that the netdev has an address in, but for link-local ones."""
     found = set()
     for each in netdev.addresses:
-        family = AF_INET6 if ":" in each.address else AF_INET
-        bits = 128 if family == AF_INET6 else 32
+        family = Family.IPV6 if ":" in each.address else Family.IPV4
+        packed, bits = (packed_ipv6, 128) if family is Family.IPV6 else (packed_ipv4, 32)
         host = bits - each.prefix_length
         if family not in families or not 0 < host < bits or each.scope == "link":
             continue
         try:
-            number = int.from_bytes(inet_pton(family, each.address), "big") >> host << host
+            number = int.from_bytes(packed(each.address), "big") >> host << host
         except OSError:
             continue
-        network = inet_ntop(family, number.to_bytes(bits // 8, "big"))
+        network = printed(number.to_bytes(bits // 8, "big"))
         if not network.startswith(("169.254.", "fe80:")):
             found.add(f"{network}/{each.prefix_length}")
     return found
@@ -270,7 +271,7 @@ def arp_flux(speaker: Speaker, case: Case) -> Iterator[Finding]:
         return
     members: dict[Subnet, dict[str, tuple[PortView, NetDev]]] = {}
     for port, netdev in _routed(case):
-        for subnet in sorted(_subnets(netdev, (AF_INET,))):
+        for subnet in sorted(_subnets(netdev, (Family.IPV4,))):
             members.setdefault(subnet, {}).setdefault(netdev.name, (port, netdev))
     for subnet, each in members.items():
         # The kernel takes the larger of conf/all and the netdev's own.

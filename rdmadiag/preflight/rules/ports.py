@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from rdmadiag.facts import Missing, NetDev, Why
-from rdmadiag.ib import NO_LID, PhysState, PortState
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.reconcile import PortView, Protocol
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.ib import NO_LID, PhysState, PortState
 from rdmadiag.preflight.rules.rule import (
     Case,
     Rule,
@@ -18,6 +17,7 @@ from rdmadiag.preflight.rules.rule import (
     verbs_answer,
 )
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.reconcile import PortView, Protocol
 
 
 def _is_down(port: PortView) -> bool:

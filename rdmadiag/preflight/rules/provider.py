@@ -5,7 +5,9 @@ from typing import Final
 
 from rdmadiag.facts import Missing, present
 from rdmadiag.facts.verbs import Unanswered, VerbsFacts
-from rdmadiag.preflight.access import (
+from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.access import (
     Library,
     Provider,
     has_stale_node,
@@ -13,10 +15,8 @@ from rdmadiag.preflight.access import (
     node_access,
     provider,
 )
-from rdmadiag.preflight.cabling import cabling
-from rdmadiag.preflight.reconcile import DeviceView, Protocol
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
-from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.cabling import cabling
+from rdmadiag.view.reconcile import DeviceView, Protocol
 
 
 def _verbs(case: Case) -> VerbsFacts | None:
@@ -204,7 +204,7 @@ def driver_abi_mismatch(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """libibverbs says so itself."""
     if not _unlisted(case):
         return
-    from rdmadiag.preflight.discovery_path import abi_refusal
+    from rdmadiag.view.discovery_path import abi_refusal
 
     container = (
         None if isinstance(case.evidence.process, Missing) else case.evidence.process.container
@@ -252,7 +252,7 @@ def device_not_in_verbs(speaker: Speaker, case: Case) -> Iterator[Finding]:
     unlisted = _unlisted(case)
     if verbs is None or not unlisted:
         return
-    from rdmadiag.preflight.discovery_path import Stage, abi_refusal, walk
+    from rdmadiag.view.discovery_path import Stage, abi_refusal, walk
 
     for device in unlisted:
         access = node_access(device, case.evidence)

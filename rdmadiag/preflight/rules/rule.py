@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rdmadiag.facts import Missing
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.reconcile import DeviceView, PortView
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.reconcile import DeviceView, PortView
 
 if TYPE_CHECKING:  # imported where `--stack` or `--expect` asks for one
     from rdmadiag.gid.registry import Chosen

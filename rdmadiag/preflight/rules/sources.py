@@ -5,10 +5,10 @@ from dataclasses import fields
 from typing import Any, Final
 
 from rdmadiag.facts import Missing, Why
-from rdmadiag.preflight.access import Library, library, node_access
-from rdmadiag.preflight.evidence import LINUX_ONLY, MACOS_ONLY, Evidence
+from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, Evidence
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.access import Library, library, node_access
 
 
 def _sources(evidence: Evidence) -> Iterator[tuple[str, Any]]:

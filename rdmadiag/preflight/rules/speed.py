@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.facts import Missing, PciFunction, SysfsPort, Why, present
-from rdmadiag.ib import PortState
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.reconcile import DeviceView, Protocol
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.ib import PortState
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.reconcile import DeviceView, Protocol
 
 if TYPE_CHECKING:
     from rdmadiag.facts.system import PciPath

@@ -6,18 +6,18 @@ from itertools import groupby
 from typing import Final
 
 from rdmadiag.facts import Missing
-from rdmadiag.gid.gid import Family
+from rdmadiag.facts.gid import Family
+from rdmadiag.facts.ib import GidType
+from rdmadiag.gid.environment import GID_INDEXES, parse_index
 from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.registry import Chosen
 from rdmadiag.gid.route import Route
 from rdmadiag.gid.stack import Stack, Version
-from rdmadiag.ib import GidType
-from rdmadiag.preflight.environment import GID_INDEXES, parse_index
-from rdmadiag.preflight.reconcile import PortView, Protocol
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule, seen
-from rdmadiag.preflight.stack_environment import NoVariable, setting
-from rdmadiag.preflight.stack_picks import BY_GID, made_for, picks, variables
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.reconcile import PortView, Protocol
+from rdmadiag.view.stack_environment import NoVariable, setting
+from rdmadiag.view.stack_picks import BY_GID, made_for, picks, variables
 
 _NCCL_SCAN: Final = ("nccl", "rccl", "nvshmem", "deepep")
 _MOONCAKE: Final = "mooncake"

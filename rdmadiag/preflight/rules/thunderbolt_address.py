@@ -9,12 +9,6 @@ from rdmadiag.facts import GidTable, Missing, present
 from rdmadiag.facts.macos import MacInterface
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.route import Route
-from rdmadiag.preflight.cabling import (
-    TN3205,
-    Cabling,
-    thunderbolt_ports,
-)
-from rdmadiag.preflight.reconcile import PortView, is_asked_enough
 from rdmadiag.preflight.rules.rule import (
     Case,
     Rule,
@@ -24,6 +18,12 @@ from rdmadiag.preflight.rules.rule import (
     verbs_answer,
 )
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.cabling import (
+    TN3205,
+    Cabling,
+    thunderbolt_ports,
+)
+from rdmadiag.view.reconcile import PortView, is_asked_enough
 
 _JACCL_INDEX: Final = 1
 

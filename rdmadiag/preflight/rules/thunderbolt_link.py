@@ -4,19 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from rdmadiag.facts import Missing, present
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.macos import RegistryFacts, ThunderboltPeer
-from rdmadiag.preflight.cabling import (
-    RDMA_GBPS,
-    SHOW_SPEED,
-    TN3205,
-    Cabling,
-    Generation,
-    generation,
-    offers_rdma,
-    thunderbolt_ports,
-)
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.reconcile import PortView
 from rdmadiag.preflight.rules.rule import (
     Case,
     Rule,
@@ -27,6 +16,17 @@ from rdmadiag.preflight.rules.rule import (
     verbs_answer,
 )
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.cabling import (
+    RDMA_GBPS,
+    SHOW_SPEED,
+    TN3205,
+    Cabling,
+    Generation,
+    generation,
+    offers_rdma,
+    thunderbolt_ports,
+)
+from rdmadiag.view.reconcile import PortView
 
 
 def _down(case: Case) -> Iterator[tuple[PortView, Cabling]]:

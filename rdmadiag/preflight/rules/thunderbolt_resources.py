@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from rdmadiag.facts import Missing
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.macos import Holder, RdmaInterface
-from rdmadiag.preflight.cabling import TN3205
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.mac_resources import in_use, interface
-from rdmadiag.preflight.reconcile import Protocol
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.cabling import TN3205
+from rdmadiag.view.mac_resources import in_use, interface
+from rdmadiag.view.reconcile import Protocol
 
 
 @rule(

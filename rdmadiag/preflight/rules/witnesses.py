@@ -4,9 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rdmadiag.facts import Missing, NldevDevice, SysfsDevice
-from rdmadiag.ib import PhysState, PortState
-from rdmadiag.preflight.access import in_other_netns
-from rdmadiag.preflight.reconcile import PortView
+from rdmadiag.facts.ib import PhysState, PortState
 from rdmadiag.preflight.rules.discovery import SHARE_NETNS
 from rdmadiag.preflight.rules.rule import (
     Case,
@@ -18,6 +16,8 @@ from rdmadiag.preflight.rules.rule import (
     verbs_answer,
 )
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.access import in_other_netns
+from rdmadiag.view.reconcile import PortView
 
 
 @rule(

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from rdmadiag.facts import GidEntry, Missing, Why
-from rdmadiag.gid.gid import Gid
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.registry import chosen
 from rdmadiag.gid.route import Route, select_route_gid
 from rdmadiag.gid.slots import SlotTable, slot_table
 from rdmadiag.gid.stack import pick
-from rdmadiag.ib import GidType, LinkLayer
 
 V1, V2, IB = GidType.ROCE_V1, GidType.ROCE_V2, GidType.IB
 FE80, OTHER_FE80 = "fe80::e42:a1ff:fe00:1", "fe80::8c1:22ff:fe33:4"

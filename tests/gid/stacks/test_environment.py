@@ -4,11 +4,11 @@ import pytest
 
 from rdmadiag.explain.environment import VARIABLES
 from rdmadiag.explain.environment import variable as known
+from rdmadiag.gid.environment import GID_INDEXES
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.pick import Outcome
 from rdmadiag.gid.registry import stacks
 from rdmadiag.gid.slots import SlotTable
-from rdmadiag.preflight.environment import GID_INDEXES
 from rdmadiag.sources.process import ENVIRONMENT
 from tests.gid.stacks.tables import (
     A1,
@@ -219,7 +219,7 @@ def test_the_row_of_the_flid() -> None:
 
 
 def test_nvshmem_uses_the_gid_where_the_port_has_no_lid() -> None:
-    from rdmadiag.ib import GidType, LinkLayer
+    from rdmadiag.facts.ib import GidType, LinkLayer
 
     rows = ((0, "fe80::c42:a103:0:1", GidType.IB),)
     without = table(*rows, layer=LinkLayer.INFINIBAND, lid=0)

@@ -4,13 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmadiag.facts import GidEntry, Missing, Why
-from rdmadiag.gid.gid import Gid
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.pick import Outcome
 from rdmadiag.gid.registry import every, stacks
 from rdmadiag.gid.slots import SlotTable, slot_table
 from rdmadiag.gid.stack import pick
-from rdmadiag.ib import GidType, LinkLayer
 
 UNKNOWN = Missing(Why.ABSENT)
 SHAPES = ["fe80::1", "fe80::", "::ffff:192.0.2.1", "::ffff:10.0.0.1", "::ffff:169.254.1.2"]

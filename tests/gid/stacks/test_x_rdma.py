@@ -3,9 +3,9 @@
 import pytest
 
 from rdmadiag.facts import GidEntry
-from rdmadiag.gid.gid import Gid
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer
 from rdmadiag.gid.stacks import x_rdma
-from rdmadiag.ib import GidType, LinkLayer
 
 LINK_LOCAL, IPV4 = "fe80::1", "::ffff:192.168.1.5"
 

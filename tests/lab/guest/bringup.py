@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from ctypes import byref, c_int
 from typing import Any
 
-from rdmadiag.ib import QpState, QpType
+from rdmadiag.facts.ib import QpState, QpType
 from rdmadiag.verbs.abi import IbvGid, IbvQpAttr
 from rdmadiag.verbs.lib import CallFailed, Library
 from rdmadiag.verbs.objects import Context, ProtectionDomain

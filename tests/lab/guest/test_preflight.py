@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lab.rxe import Rxe
-from rdmadiag.preflight.evidence import LINUX_SOURCES
+from rdmadiag.facts.evidence import LINUX_SOURCES
 
 NOBODY = 65534
 Call = Callable[..., tuple[int, Any]]

@@ -215,8 +215,8 @@ def _number(kind: str) -> int:
 def _is_read(kind: str) -> bool:
     """Generic netlink's types are named by strace where it knows them, or numbers from 16 on.
 
-    That they are lists of families and ETHTOOL_MSG_PAUSE_GET is what rdmadiag.netlink refuses
-    to send otherwise (tests/test_netlink.py).
+    That they are lists of families and ETHTOOL_MSG_PAUSE_GET is what rdmadiag.host.netlink refuses
+    to send otherwise (tests/host/test_netlink.py).
     """
     if kind in NETLINK_DONE or kind in ("nlctrl", "ethtool"):
         return True

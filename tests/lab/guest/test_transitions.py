@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lab.rxe import Rxe
-from rdmadiag.ib import QpState, QpType
+from rdmadiag.facts.ib import QpState, QpType
 from rdmadiag.verbs.transitions import Attribute, transition
 
 PROGRAM = Path(__file__).with_name("bringup.py")

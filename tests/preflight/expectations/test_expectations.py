@@ -13,23 +13,24 @@ from hypothesis import strategies as st
 from lab.machine import Machine
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Identity, Limit, Missing, Why
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.ib import NetnsMode, PhysState, PortState
 from rdmadiag.facts.system import Ancestor
+from rdmadiag.facts.toml_file import TomlFileError
 from rdmadiag.facts.verbs import Unanswered
-from rdmadiag.ib import NetnsMode, PhysState, PortState
-from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.host.recorded import open_snapshot
+from rdmadiag.host.toml_file import parse_toml
 from rdmadiag.preflight.expectations import Expectations
 from rdmadiag.preflight.expectations.derive import derived
 from rdmadiag.preflight.expectations.keys import KEYS, NotThis, pattern, rate
 from rdmadiag.preflight.expectations.written import expectations, from_option
-from rdmadiag.preflight.gather import gather
 from rdmadiag.preflight.judge import judge
-from rdmadiag.preflight.reconcile import devices
-from rdmadiag.preflight.select import Selector
 from rdmadiag.preflight.verdict import Finding, Severity
 from rdmadiag.render import expectations as rendered
 from rdmadiag.samples import folder, samples
-from rdmadiag.snapshot.replay import open_snapshot
-from rdmadiag.toml_file import TomlFileError, parse_toml
+from rdmadiag.sources.run import gather
+from rdmadiag.view.reconcile import devices
+from rdmadiag.view.select import Selector
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
@@ -102,8 +103,9 @@ def test_a_key_is_met_by_one_value_and_unmet_by_another(number: int, row: Any) -
     assert first.severity is Severity.CRITICAL
     assert first.expected == fails.strip('"[]').replace('"', "") or key == "memlock"
     assert actual in (None, first.actual)
-    assert first.evidence[1].subject == f"good.toml:3 {key}"
-    assert first.remedy[-1] == "# if it is meant to be so: good.toml:3 expects otherwise"
+    assert first.evidence[1].subject == f"good.toml {table(key, number)} {key}"
+    where = f"good.toml {table(key, number)}"
+    assert first.remedy[-1] == f"# if it is meant to be so: {where} expects otherwise"
     assert not any("{" in line for line in first.remedy)
 
 
@@ -245,35 +247,35 @@ def test_rules_are_asked_where_they_were_expected_alone() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[host]\ndevice = 2", "good.toml:2: host.device: no such key; do you mean devices?"),
-        ("[hosts]\n", "good.toml:1: hosts: no such table; do you mean host?"),
-        ("host = 1", "good.toml:1: host: a table: [host]"),
-        ("[device]\nrate = 1", 'good.toml:2: device.rate: a table: [device."PATTERN"]'),
-        ('[device."mlx5_["]', 'good.toml:1: device."mlx5_[": expected a pattern whose [ has its ]'),
-        ('[device.""]', 'good.toml:1: device."": expected a name'),
-        ('[device."mlx5_0/x"]', 'good.toml:1: device."mlx5_0/x": after the slash stands'),
-        ('[device."mlx5_0/1"]\nfirmware = "1"', 'good.toml:2: device."mlx5_0/1".firmware: no such'),
-        ("[device.a]\n\nrate = 400", 'good.toml:3: device.a.rate: expected a text such as "400'),
-        ('[device.a]\nrate = "fast"', "good.toml:2: device.a.rate: expected a text such as"),
-        ("[host]\ndevices = true", "good.toml:2: host.devices: expected devices is a whole"),
-        ("[host]\ndevices = -1", "good.toml:2: host.devices: expected"),
-        ("[host]\ndevices = 99999999999999999999", "good.toml:2: host.devices: a number of more"),
-        ('[host]\nmodules = ["nvme"]', "good.toml:2: host.modules: expected 'nvme' is no RDMA"),
-        ('[host]\nmodules = "ib_core"', "good.toml:2: host.modules: expected a list"),
-        ("[host]\nmemlock = 1.5", 'good.toml:2: host.memlock: expected "unlimited"'),
-        ('[host]\nseverity = "info"', "good.toml:2: host.severity: expected one of warn"),
-        ("[host]\nseverity = [1]", "good.toml:2: host.severity: expected one of warn"),
-        ("[device.a]\nmtu = 1500", "good.toml:2: device.a.mtu: expected one of 256"),
-        ("[device.a]\nstate = []", "good.toml:2: device.a.state: expected one of nop"),
-        ('[device.a]\nfirmware = ">=x"', "good.toml:2: device.a.firmware: expected numbers"),
-        ("[device.a]\nfirmware = 20.35", "good.toml:2: device.a.firmware: expected a text"),
-        ("[device.a]\nwidth = 4", "good.toml:2: device.a.width: expected lanes"),
-        ("[thresholds]\nlink_downed = -1", "good.toml:2: thresholds.link_downed: threshold link"),
-        ("[thresholds]\nlink_downed = true", "good.toml:2: thresholds.link_downed: threshold link"),
-        ("[thresholds]\nlink_down = 1", "good.toml:2: "),
+        ("[host]\ndevice = 2", "good.toml: host.device: no such key; do you mean devices?"),
+        ("[hosts]\n", "good.toml: hosts: no such table; do you mean host?"),
+        ("host = 1", "good.toml: host: a table: [host]"),
+        ("[device]\nrate = 1", 'good.toml: device.rate: a table: [device."PATTERN"]'),
+        ('[device."mlx5_["]', 'good.toml: device."mlx5_[": expected a pattern whose [ has its ]'),
+        ('[device.""]', 'good.toml: device."": expected a name'),
+        ('[device."mlx5_0/x"]', 'good.toml: device."mlx5_0/x": after the slash stands'),
+        ('[device."mlx5_0/1"]\nfirmware = "1"', 'good.toml: device."mlx5_0/1".firmware: no such'),
+        ("[device.a]\n\nrate = 400", 'good.toml: device.a.rate: expected a text such as "400'),
+        ('[device.a]\nrate = "fast"', "good.toml: device.a.rate: expected a text such as"),
+        ("[host]\ndevices = true", "good.toml: host.devices: expected devices is a whole"),
+        ("[host]\ndevices = -1", "good.toml: host.devices: expected"),
+        ("[host]\ndevices = 99999999999999999999", "good.toml: host.devices: a number of more"),
+        ('[host]\nmodules = ["nvme"]', "good.toml: host.modules: expected 'nvme' is no RDMA"),
+        ('[host]\nmodules = "ib_core"', "good.toml: host.modules: expected a list"),
+        ("[host]\nmemlock = 1.5", 'good.toml: host.memlock: expected "unlimited"'),
+        ('[host]\nseverity = "info"', "good.toml: host.severity: expected one of warn"),
+        ("[host]\nseverity = [1]", "good.toml: host.severity: expected one of warn"),
+        ("[device.a]\nmtu = 1500", "good.toml: device.a.mtu: expected one of 256"),
+        ("[device.a]\nstate = []", "good.toml: device.a.state: expected one of nop"),
+        ('[device.a]\nfirmware = ">=x"', "good.toml: device.a.firmware: expected numbers"),
+        ("[device.a]\nfirmware = 20.35", "good.toml: device.a.firmware: expected a text"),
+        ("[device.a]\nwidth = 4", "good.toml: device.a.width: expected lanes"),
+        ("[thresholds]\nlink_downed = -1", "good.toml: thresholds.link_downed: threshold link"),
+        ("[thresholds]\nlink_downed = true", "good.toml: thresholds.link_downed: threshold link"),
+        ("[thresholds]\nlink_down = 1", "good.toml: "),
     ],
 )  # fmt: skip
-def test_a_mistake_names_file_line_and_key(text: str, told: str) -> None:
+def test_a_mistake_names_file_and_key(text: str, told: str) -> None:
     with pytest.raises(TomlFileError) as caught:
         expect(text)
     assert str(caught.value).startswith(told)

@@ -9,13 +9,11 @@ from lab.mac import Mac, macs
 from lab.machine import V1, V2, Device, GidRow, Gpu, Machine, NetDev, Port, roce_rows
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.ib import DriverId, NetnsMode, PortState
 from rdmadiag.facts.system import Ancestor
-from rdmadiag.ib import DriverId, NetnsMode, PortState
 from rdmadiag.preflight import rules
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.gather import gather
 from rdmadiag.preflight.judge import judge
-from rdmadiag.preflight.reconcile import devices
 from rdmadiag.preflight.rules import (
     _FAMILIES,
     CATALOGUE,
@@ -29,8 +27,10 @@ from rdmadiag.preflight.rules import (
 )
 from rdmadiag.preflight.rules import findings as all_findings
 from rdmadiag.preflight.rules.rule import Case
-from rdmadiag.preflight.select import Selector
 from rdmadiag.preflight.verdict import Finding
+from rdmadiag.sources.run import gather
+from rdmadiag.view.reconcile import devices
+from rdmadiag.view.select import Selector
 
 MAC = "0c:42:a1:00:00:01"
 NETDEV = "ens1f0np0"

@@ -8,13 +8,13 @@ import pytest
 from lab.mac import QUIET_LOG, Cable, Mac, Peer, macs, ready_mac
 from lab.transcript import Stop
 from rdmadiag.facts import Address, Missing, Why
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.ib import LinkLayer, PortState
 from rdmadiag.facts.macos import MacosFacts
-from rdmadiag.ib import LinkLayer, PortState
-from rdmadiag.preflight.evidence import Evidence
-from rdmadiag.preflight.gather import gather
 from rdmadiag.preflight.judge import judge
-from rdmadiag.preflight.select import Selector
 from rdmadiag.preflight.verdict import Finding, Severity, Verdict
+from rdmadiag.sources.run import gather
+from rdmadiag.view.select import Selector
 
 NOTES = {"few-memory-regions", "thunderbolt-port-down"}
 READY = ready_mac()

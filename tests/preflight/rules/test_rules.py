@@ -8,13 +8,13 @@ import pytest
 from lab.machine import V2, Device, GidRow, Machine, NetDev, Port, roce_rows
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, Why
-from rdmadiag.ib import DriverId, LinkLayer, NetnsMode, PhysState, PortState
-from rdmadiag.preflight.evidence import Evidence
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.ib import DriverId, LinkLayer, NetnsMode, PhysState, PortState
 from rdmadiag.preflight.judge import judge
-from rdmadiag.preflight.reconcile import devices
 from rdmadiag.preflight.rules import CATALOGUE
-from rdmadiag.preflight.select import Selector
 from rdmadiag.preflight.verdict import Finding, Severity
+from rdmadiag.view.reconcile import devices
+from rdmadiag.view.select import Selector
 
 MIB = 1024 * 1024
 

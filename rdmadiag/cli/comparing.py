@@ -1,0 +1,79 @@
+"""Samples one after the other, each compared with the one before it."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from rdmadiag.facts import Missing, present
+from rdmadiag.facts.counters import ALL, CounterFacts, Wanted, narrowed, remembered
+from rdmadiag.host import Host
+from rdmadiag.preflight.judge_counters import Compared, compare
+from rdmadiag.sources.sampling import sample, timed_out
+from rdmadiag.view.select import NoSuchDevice
+
+
+@dataclass(frozen=True, slots=True)
+class Sampler:
+    """Takes samples of a host, or gives the one that was saved."""
+
+    source: Host | CounterFacts
+    wanted: Wanted = ALL
+    timeout: float = 20.0  # seconds, for each sample
+
+    def first(self) -> CounterFacts:
+        """The first sample. Raises NoSuchDevice for a device or port that is not there."""
+        source = self.source
+        if isinstance(source, CounterFacts):
+            facts = narrowed(source, self.wanted)
+        else:
+            facts = sample(source, time.monotonic() + self.timeout, self.wanted)
+        if not facts.failed:
+            _require(facts, self.wanted)
+        return facts
+
+    def next(self, before: CounterFacts) -> CounterFacts:
+        """Another sample; what was refused in `before` is not asked again."""
+        assert not isinstance(self.source, CounterFacts), "a record is one sample"
+        deadline = time.monotonic() + self.timeout
+        return sample(self.source, deadline, self.wanted, remembered(before))
+
+
+def over(
+    sampler: Sampler,
+    pause: float,
+    count: int | None,
+    judge: Callable[[CounterFacts, CounterFacts | None], Compared] = compare,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[Compared]:
+    """`count` comparisons, or without end, `pause` seconds apart.
+
+    It ends early after a source that was killed at the deadline: nothing that hangs is asked
+    again.
+    """
+    before = sampler.first()
+    if timed_out(before):
+        yield judge(before, None)
+        return
+    due, done = time.monotonic(), 0
+    while count is None or done < count:
+        due = max(due + pause, time.monotonic())
+        sleep(max(0.0, due - time.monotonic()))
+        after = sampler.next(before)
+        yield judge(after, before)
+        if timed_out(after):
+            return
+        # What was refused once stays so, though a sample in between did not ask for it.
+        before, done = after, done + 1
+
+
+def _require(facts: CounterFacts, wanted: Wanted) -> None:
+    names = () if isinstance(facts.names, Missing) else facts.names
+    for name, ports in (wanted.devices or {}).items():
+        if name not in names:
+            there = ", ".join(names) or "none"
+            raise NoSuchDevice(f"no RDMA device {name!r}; there are: {there}")
+        device = facts.device(name)
+        numbers = {port.number for port in present(device.ports)} if device else set()
+        absent = sorted((ports or frozenset()) - numbers)
+        if device and absent:
+            raise NoSuchDevice(f"no port {absent[0]} on {name!r}")

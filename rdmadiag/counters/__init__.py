@@ -1,1 +1,0 @@
-"""What counters mean: differences of two samples, and what a rise says."""

@@ -1,0 +1,43 @@
+"""From what is held to a verdict: pure, so that a record can be judged as well."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rdmadiag.facts import Missing
+from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
+from rdmadiag.facts.resources import ResourceFacts
+from rdmadiag.preflight.rules.resources import RULES, ResourceCase
+from rdmadiag.preflight.thresholds import DEFAULT, Thresholds
+from rdmadiag.preflight.verdict import Finding, Status, weighed
+from rdmadiag.view.reconcile import DeviceView
+from rdmadiag.view.resource_usage import Usage, usages
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceVerdict:
+    """What the use of resources adds up to."""
+
+    status: Status
+    findings: tuple[Finding, ...]  # the worst first
+
+
+def judge(
+    devices: Sequence[DeviceView],
+    facts: ResourceFacts | Missing,
+    evidence: Evidence,
+    thresholds: Thresholds = DEFAULT,
+) -> tuple[tuple[Usage, ...], ResourceVerdict]:
+    """What each device's holders have, and what rules say; on a Mac, preflight's rules."""
+    found = usages(devices, facts, evidence)
+    case = ResourceCase(found, facts, thresholds)
+    spoken = [each for rule in RULES for each in rule.check(case)]
+    if evidence.nldev == LINUX_ONLY:
+        from rdmadiag.preflight.rules import thunderbolt_resources
+        from rdmadiag.preflight.rules.rule import Case
+
+        mac = Case(evidence, tuple(devices), selected=True)
+        exhausted = [each for rule in thunderbolt_resources.RULES for each in rule.check(mac)]
+        told = {each.device for each in exhausted}
+        spoken = [*exhausted, *(each for each in spoken if each.device not in told)]
+    status, ranked = weighed(spoken)
+    return found, ResourceVerdict(status, ranked)

@@ -1,0 +1,9 @@
+"""The rules of `rdmadiag counters`."""
+
+from typing import Final
+
+from rdmadiag.preflight.rules.counters import rises, witnesses
+from rdmadiag.preflight.rules.rule import Rule
+
+RULES: Final[tuple[Rule, ...]] = (*rises.RULES, *witnesses.RULES)
+"""Of findings that weigh the same, the first is the answer."""

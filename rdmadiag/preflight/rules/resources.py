@@ -1,0 +1,277 @@
+"""Limits that are near, queue pairs that hang, and owners that cannot be seen."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from rdmadiag.facts import Missing, Why, present
+from rdmadiag.facts.evidence import LINUX_ONLY
+from rdmadiag.facts.ib import KernelQpType, QpState
+from rdmadiag.facts.resources import ResourceFacts
+from rdmadiag.preflight.rules.rule import RECORD_ANEW, Rule, Speaker, rule
+from rdmadiag.preflight.thresholds import DEFAULT, Thresholds
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.resource_usage import HolderKind, QueuePairs, Usage
+
+_NLDEV: Final = "https://github.com/iproute2/iproute2/blob/main/man/man8/rdma-resource.8"
+_WORD: Final = {
+    "ctx": "contexts",
+    "pd": "protection domains",
+    "cq": "completion queues",
+    "qp": "queue pairs",
+    "srq": "shared receive queues",
+    "mr": "memory regions",
+    "cm_id": "CM ids",
+}
+_NOT_KNOWN: Final = ("rdma resource show", "rdmadiag preflight   # why it is not")
+_OWN_TYPES: Final = (KernelQpType.SMI, KernelQpType.GSI)  # the kernel's own, one a port
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceCase:
+    """What there is to judge."""
+
+    usages: tuple[Usage, ...]
+    facts: ResourceFacts | Missing
+    thresholds: Thresholds = DEFAULT
+
+
+@rule(
+    "no-resources",
+    Severity.UNKNOWN,
+    "There is no device to look at",
+    "No RDMA device was found, or what its programs hold could not be read.",
+    (_NLDEV,),
+    remedy=("rdmadiag devices   # at which step it is lost", "rdma resource show"),
+)
+def no_resources(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
+    """A device whose counts alone are known is named too: who holds them is not."""
+    if not case.usages:
+        summary = "no RDMA device"
+        if isinstance(case.facts, Missing):
+            if case.facts.why is Why.ABSENT:
+                summary = f"{summary} ({case.facts})"
+            elif case.facts != LINUX_ONLY:  # on a Mac verbs and the registry tell
+                summary = f"nothing is known: {case.facts}"
+        yield speaker.finding(
+            summary,
+            evidence=[Proof("sysfs", "/sys/class/infiniband", "no device")],
+            remedy=("rdmadiag devices   # at which step it is lost",),
+        )
+    for usage in case.usages:
+        for what, found in (("what is in use", usage.uses), ("who holds it", usage.holders)):
+            if isinstance(found, Missing):
+                recorded = found.why is Why.NOT_COLLECTED
+                yield speaker.finding(
+                    f"{usage.device}: {what} is not "
+                    + ("in this record" if recorded else f"known: {found}"),
+                    device=usage.device,
+                    evidence=[Proof("nldev", f"RDMA_NLDEV_CMD_RES_GET {usage.device}", str(found))],
+                    remedy=(RECORD_ANEW,) if recorded else _NOT_KNOWN,
+                )
+        kinds = [kind for kind, why in usage.unread.items() if why.why is not Why.UNSUPPORTED]
+        if kinds and not isinstance(usage.holders, Missing):
+            yield speaker.finding(
+                f"{usage.device}: owners of {', '.join(_WORD.get(k, k) for k in kinds)} are not "
+                f"known: {usage.unread[kinds[0]]}",
+                device=usage.device,
+                evidence=[
+                    Proof("nldev", f"RES_{k.upper()}_GET", str(usage.unread[k])) for k in kinds
+                ],
+                remedy=("rdma resource show",),
+            )
+
+
+@rule(
+    "limit-reached",
+    Severity.CRITICAL,
+    "A device's limit is reached, or near",
+    "As many objects of a kind exist as the device allows (critical), or limit_share of them "
+    "(warn): the next program's ibv_create_qp, ibv_reg_mr or ibv_open_device fails with ENOMEM "
+    "or EBUSY. Limits are those of RDMA netlink where it tells them, else of ibv_query_device; "
+    "firmware may refuse earlier.",
+    (_NLDEV, "https://github.com/openucx/ucx/issues/6049"),
+    remedy=(
+        "rdmadiag resources   # who holds most",
+        "# fewer processes, or fewer connections each",
+    ),
+)
+def limit_reached(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
+    """With the largest holder in the summary."""
+    for usage in case.usages:
+        for use in present(usage.uses):
+            if use.share < case.thresholds.limit_share or isinstance(use.maximum, Missing):
+                continue
+            most = max(
+                present(usage.holders), key=lambda each: each.held.get(use.kind, 0), default=None
+            )
+            if most and not most.held.get(use.kind):
+                most = None  # whose they are is not known
+            who = f", most by {_name(most.pid, most.command)}" if most else ""
+            yield speaker.finding(
+                f"{usage.device}: {use.current} of {use.maximum} {_WORD.get(use.kind, use.kind)} "
+                f"are in use{who}",
+                device=usage.device,
+                severity=Severity.CRITICAL if use.share >= 1 else Severity.WARN,
+                evidence=[
+                    Proof(
+                        use.limit_from or "nldev",
+                        f"{usage.device}: {use.kind}",
+                        f"{use.current} of {use.maximum}",
+                    )
+                ],
+                remedy=_end(most.pid if most else None),
+            )
+
+
+def _name(pid: int | None, command: str | Missing) -> str:
+    name = "a hidden process" if isinstance(command, Missing) else command
+    return name if pid is None else f"{name} ({pid})"
+
+
+def _end(pid: int | None) -> tuple[str, ...]:
+    if pid is None:
+        return ("rdma resource show", "# end or restart what holds them")
+    return (f"ps -o pid,etime,args -p {pid}", f"kill {pid}   # if it should not be there any more")
+
+
+@rule(
+    "limits-unknown",
+    Severity.UNKNOWN,
+    "A device's limits are not known",
+    "How many objects a device allows is told by ibv_query_device, and by newer kernels' RDMA "
+    "netlink; neither did. Whether a limit is near is not known.",
+    (_NLDEV,),
+    remedy=("rdmadiag preflight   # why verbs does not answer", "ibv_devinfo -v -d DEVICE"),
+)
+def limits_unknown(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
+    """One finding a device of which no limit at all is known."""
+    for usage in case.usages:
+        limited = [use for use in present(usage.uses) if use.has_limit]
+        unknown = [use.maximum for use in limited if isinstance(use.maximum, Missing)]
+        if limited and len(unknown) == len(limited):
+            yield speaker.finding(
+                f"{usage.device}: whether a limit is near is not known: {unknown[0]}",
+                device=usage.device,
+                evidence=[Proof("verbs", f"ibv_query_device {usage.device}", str(unknown[0]))],
+                remedy=("rdmadiag preflight   # why verbs does not answer",),
+            )
+
+
+@rule(
+    "queue-pairs-in-error",
+    Severity.WARN,
+    "Queue pairs in the error state",
+    "A program keeps queue pairs that have failed (state ERR): their connections are broken, "
+    "and it has neither closed nor mended them. It may be hung, or wait for a peer that is gone. "
+    "From error_queue_pairs of one holder on.",
+    (_NLDEV,),
+    remedy=("rdma resource show qp state err", "rdmadiag counters   # did retries run out?"),
+)
+def queue_pairs_in_error(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
+    """A pile, not one that is being closed."""
+    yield from _piles(
+        speaker, case, (QpState.ERR, QpState.SQE), case.thresholds.error_queue_pairs, "in ERR"
+    )
+
+
+@rule(
+    "queue-pairs-stay-in-rtr",
+    Severity.WARN,
+    "Many queue pairs that only receive",
+    "A program has many connected queue pairs in RTR that have not gone on to RTS: a connection "
+    "set-up that stopped half-way, as when peers are gone, or a program that receives alone. "
+    "From rtr_queue_pairs of one holder on; a second look tells whether they move.",
+    (_NLDEV,),
+    remedy=(
+        "rdma resource show qp state rtr",
+        "rdmadiag resources   # again: are they still there?",
+    ),
+)
+def queue_pairs_stay_in_rtr(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
+    """RC and UC alone: others are not connected."""
+    yield from _piles(
+        speaker, case, (QpState.RTR,), case.thresholds.rtr_queue_pairs, "in RTR, not in RTS"
+    )
+
+
+def _piles(
+    speaker: Speaker, case: ResourceCase, states: tuple[QpState, ...], least: float, where: str
+) -> Iterator[Finding]:
+    for usage in case.usages:
+        holders: dict[tuple[HolderKind, int | None, str | Missing], list[QueuePairs]] = {}
+        for row in present(usage.queue_pairs):
+            if row.state in states and _is_connected(row, states):
+                holders.setdefault((row.holder, row.pid, row.command), []).append(row)
+        for (_, pid, command), rows in holders.items():
+            count = sum(row.count for row in rows)
+            if count < least:
+                continue
+            yield speaker.finding(
+                f"{usage.device}: {_name(pid, command)} has {count} queue pairs {where}",
+                device=usage.device,
+                evidence=[
+                    Proof(
+                        "nldev",
+                        f"{usage.device}: {row.type} {row.state}",
+                        f"{row.count}, of them QPN {', '.join(map(str, row.numbers))}",
+                    )
+                    for row in rows
+                ],
+                remedy=(
+                    f"rdma resource show qp link {usage.device} state {rows[0].state}",
+                    *_end(pid),
+                ),
+            )
+
+
+def _is_connected(row: QueuePairs, states: tuple[QpState, ...]) -> bool:
+    if row.type in _OWN_TYPES:
+        return False
+    return QpState.RTR not in states or row.type in (KernelQpType.RC, KernelQpType.UC)
+
+
+@rule(
+    "holders-hidden",
+    Severity.INFO,
+    "Some holders cannot be named",
+    "Objects belong to processes that have ended, whose names may not be read, or that live in "
+    "another PID namespace. Seen from within a container's PID namespace, the kernel neither "
+    "counts nor shows the objects of others: a limit may be nearer than it looks.",
+    (_NLDEV,),
+    remedy=("# look from the host's own PID namespace: rdmadiag resources",),
+)
+def holders_hidden(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
+    """Once for a namespace, and for each device with hidden holders."""
+    if not isinstance(case.facts, Missing) and case.facts.initial_pidns is False:
+        yield speaker.finding(
+            "this is not the host's PID namespace: objects of others are not counted here",
+            evidence=[Proof("process", "/proc/self/ns/pid", "not the initial one")],
+            remedy=("# look from the host's own PID namespace: rdmadiag resources",),
+        )
+    for usage in case.usages:
+        hidden = [
+            each
+            for each in present(usage.holders)
+            if each.kind is HolderKind.HIDDEN
+            or (each.kind is HolderKind.PROCESS and isinstance(each.command, Missing))
+        ]
+        if hidden:
+            count = sum(sum(each.held.values()) for each in hidden)
+            yield speaker.finding(
+                f"{usage.device}: {count} objects belong to processes that cannot be named",
+                device=usage.device,
+                evidence=[Proof("nldev", "RDMA_NLDEV_ATTR_RES_PID", "absent")],
+                remedy=("sudo rdmadiag resources   # from the host's own PID namespace",),
+            )
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    no_resources,
+    limit_reached,
+    limits_unknown,
+    queue_pairs_in_error,
+    queue_pairs_stay_in_rtr,
+    holders_hidden,
+)
+"""Lowest cause first."""

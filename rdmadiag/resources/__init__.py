@@ -1,1 +1,0 @@
-"""What is in use of a device, who holds it, and what that means."""

@@ -1,0 +1,58 @@
+"""What `counters` and `resources` read: its price is paid by no other command."""
+
+from dataclasses import replace
+from typing import Final
+
+from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.counters import ALL, NOTHING, CounterFacts, Spared, Wanted
+from rdmadiag.facts.evidence import LINUX_ONLY
+from rdmadiag.facts.resources import ResourceFacts
+from rdmadiag.host import Host
+from rdmadiag.sources.run import run
+from rdmadiag.sources.table import BY_NAME, Depth
+
+_COUNTERS: Final = "counters"
+_RESOURCES: Final = "resources"
+SAMPLED: Final = (_COUNTERS, "netdev_counters", _RESOURCES)
+"""The sources of these two commands; a Mac has the first alone."""
+
+
+def sample(
+    host: Host, deadline: float, wanted: Wanted = ALL, spared: Spared = NOTHING
+) -> CounterFacts:
+    """The counters of `wanted`, but for what an earlier sample was refused.
+
+    `deadline` is absolute on `time.monotonic`'s clock; what has given nothing by then is in
+    `failed`.
+    """
+    names = [name for name in sampled(host.identity.platform) if name != _RESOURCES]
+    depth = Depth(wanted=wanted, spared=spared)
+    answers = run(host, names or (_COUNTERS,), deadline, depth)
+    facts: CounterFacts | Missing = answers.pop(_COUNTERS)
+    if isinstance(facts, Missing):
+        facts = CounterFacts(facts, facts, facts, wanted.excluded, (), (), (facts,))
+    for sets in answers.values():
+        if isinstance(sets, Missing):
+            facts = replace(facts, failed=(*facts.failed, sets))
+        elif not facts.failed:  # without its devices a set is nobody's
+            facts = replace(facts, sets=(*facts.sets, *sets))
+    return facts
+
+
+def timed_out(facts: CounterFacts) -> bool:
+    """Whether a source was killed at the deadline: it is not read again."""
+    return any(each.why is Why.TIMEOUT for each in facts.failed)
+
+
+def resources(host: Host, deadline: float) -> ResourceFacts | Missing:
+    """Every tracked object; `deadline` as above."""
+    if _RESOURCES not in sampled(host.identity.platform):
+        return LINUX_ONLY
+    facts = run(host, (_RESOURCES,), deadline)[_RESOURCES]
+    assert isinstance(facts, ResourceFacts | Missing)
+    return facts
+
+
+def sampled(platform: str) -> tuple[str, ...]:
+    """Those of `SAMPLED` that a system has."""
+    return tuple(name for name in SAMPLED if (platform, name) in BY_NAME)

@@ -1,0 +1,1 @@
+"""One host as all its witnesses see it: where they differ, both are kept. Pure."""

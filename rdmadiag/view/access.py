@@ -1,0 +1,175 @@
+"""What stands between this process and a device: node, libraries, locked memory, provider."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from rdmadiag.facts import (
+    DeviceNode,
+    Limit,
+    Missing,
+    ProcessFacts,
+    UverbsEntry,
+    Why,
+    present,
+)
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.ib import NetnsMode
+from rdmadiag.facts.rdma_drivers import provider_of
+from rdmadiag.view.reconcile import DeviceView
+
+MEMLOCK_CRITICAL: Final = 64 * 1024
+"""Bytes. Linux's default before 5.16; ibv_create_cq fails with it (openucx/ucx#8229)."""
+
+MEMLOCK_WARN: Final = 64 * 1024 * 1024
+"""Bytes. The largest limit reported to fail is 8 MiB, Debian's default (NVIDIA/nccl-tests#206)."""
+
+
+class Memlock(StrEnum):
+    """How far the limit on locked memory carries."""
+
+    ENOUGH = "enough"
+    LOW = "low"  # small programs run; registering application buffers fails
+    NONE = "none"  # not even a completion queue can be had
+    UNKNOWN = "unknown"
+
+
+def memlock(process: ProcessFacts | Missing) -> Memlock:
+    """The soft limit of the process that looks, whatever its capabilities."""
+    return Memlock.UNKNOWN if isinstance(process, Missing) else carries(process.memlock)
+
+
+def carries(limit: Limit | Missing) -> Memlock:
+    """How far one limit carries."""
+    if isinstance(limit, Missing):
+        return Memlock.UNKNOWN
+    soft = limit.soft
+    if soft == "unlimited" or soft >= MEMLOCK_WARN:
+        return Memlock.ENOUGH
+    return Memlock.NONE if soft <= MEMLOCK_CRITICAL else Memlock.LOW
+
+
+def ignores_memlock(process: ProcessFacts | Missing) -> bool:
+    """Whether the kernel exempts this process: CAP_IPC_LOCK of the initial user namespace."""
+    if isinstance(process, Missing) or isinstance(process.capabilities, Missing):
+        return False
+    return "CAP_IPC_LOCK" in process.capabilities and process.initial_userns is True
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAccess:
+    """The character device of an RDMA device, as this process finds it."""
+
+    name: str | None  # "uverbs0"; None where no witness names one
+    node: DeviceNode | None  # None: /dev/infiniband has no such node
+
+
+def node_access(device: DeviceView, evidence: Evidence) -> NodeAccess | None:
+    """The device's node in /dev/infiniband; None where that folder was not looked at."""
+    process = evidence.process
+    if isinstance(process, Missing):
+        return None
+    if isinstance(process.nodes, Missing):
+        absent = process.nodes.why is Why.ABSENT
+        return NodeAccess(device.uverbs, None) if absent else None
+    found = {node.name: node for node in process.nodes}
+    return NodeAccess(device.uverbs, found.get(device.uverbs or ""))
+
+
+def uverbs_entry(device: DeviceView, evidence: Evidence) -> UverbsEntry | None:
+    """The device's folder in /sys/class/infiniband_verbs."""
+    if isinstance(evidence.sysfs, Missing):
+        return None
+    entries = present(evidence.sysfs.uverbs)
+    return next((entry for entry in entries if entry.device == device.name), None)
+
+
+def node_number(device: DeviceView, evidence: Evidence) -> str | Missing:
+    """The number that the device's node must have: "231:192"."""
+    entry = uverbs_entry(device, evidence)
+    if entry and not isinstance(entry.dev, Missing):
+        return entry.dev
+    if device.nldev and not isinstance(device.nldev.chardev, Missing):
+        return device.nldev.chardev.dev
+    return Missing(Why.ABSENT, "no character device")
+
+
+def has_stale_node(device: DeviceView, evidence: Evidence) -> bool:
+    """Whether the node of the device's name has another number than the device."""
+    access = node_access(device, evidence)
+    found = access.node.dev if access and access.node else None
+    expected = node_number(device, evidence)
+    if found is None or isinstance(found, Missing) or isinstance(expected, Missing):
+        return False
+    return found != expected
+
+
+def in_other_netns(device: DeviceView, evidence: Evidence) -> bool:
+    """Whether exclusive netns mode keeps a device, which sysfs shows, from this process."""
+    nldev = evidence.nldev
+    if isinstance(nldev, Missing) or nldev.unreadable or device.nldev:
+        return False
+    return nldev.netns_mode is NetnsMode.EXCLUSIVE
+
+
+WEDGED_AFTER: Final = 2.0
+"""Seconds in one call after which it counts as hung: a healthy one takes milliseconds."""
+
+
+class Provider(StrEnum):
+    """How the verbs library answered about a device."""
+
+    ANSWERS = "answers"
+    WEDGED = "wedged"  # a call did not return
+    DIED = "died"  # the child ended inside a call
+    LATE = "late"  # the deadline came while calls were still being answered
+    REFUSED = "refused"  # ibv_open_device failed
+    NOT_LISTED = "not_listed"
+    UNKNOWN = "unknown"
+
+
+def provider(device: DeviceView | None, evidence: Evidence) -> Provider:
+    """What became of the questions about `device`, or of the query as such.
+
+    A call that hangs ends the query: Apple's provider is one for all devices, so one
+    that is wedged is wedged for each of them. On Linux each device has its own.
+    """
+    verbs = evidence.verbs
+    if isinstance(verbs, Missing):
+        return Provider.UNKNOWN
+    stopped = verbs.unanswered
+    name = device.name if device else None
+    if stopped and (verbs.platform == "darwin" or stopped.device in (None, name)):
+        if not stopped.end.startswith("killed"):
+            return Provider.DIED
+        return Provider.WEDGED if stopped.seconds >= WEDGED_AFTER else Provider.LATE
+    if device is None:
+        return Provider.UNKNOWN
+    if device.verbs is None:
+        return Provider.UNKNOWN if stopped else Provider.NOT_LISTED
+    opened = ("ibv_open_device", device.name)
+    if any((failure.call, failure.device) == opened for failure in verbs.failures):
+        return Provider.REFUSED
+    return Provider.ANSWERS
+
+
+class Library(StrEnum):
+    """Whether a verbs program started here would find its libraries."""
+
+    FOUND = "found"
+    NO_LIBIBVERBS = "no_libibverbs"
+    NO_PROVIDER = "no_provider"
+    UNKNOWN = "unknown"
+
+
+def library(device: DeviceView, evidence: Evidence) -> Library:
+    """libibverbs, and the provider library for this device's driver."""
+    process = evidence.process
+    if isinstance(process, Missing) or isinstance(process.library, Missing):
+        return Library.UNKNOWN
+    if not process.library.libibverbs:
+        return Library.NO_LIBIBVERBS
+    if device.provider is None:
+        return Library.UNKNOWN
+    known = provider_of(device.provider) in process.library.providers
+    return Library.FOUND if known else Library.NO_PROVIDER

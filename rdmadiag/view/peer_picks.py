@@ -1,0 +1,208 @@
+"""What each stack would pick at both ends, and whether those two can talk. No traffic."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from ipaddress import ip_address
+from typing import Final
+
+from rdmadiag.facts import Missing, NetDev, present
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.gid.pick import Outcome, Pick
+from rdmadiag.gid.reach import Address, mismatches, same_subnet
+from rdmadiag.gid.registry import Chosen
+from rdmadiag.view.reconcile import PortView, Protocol
+from rdmadiag.view.stack_picks import BY_GID, made_for, picks
+
+
+class Talks(StrEnum):
+    """Whether two picks can exchange packets."""
+
+    YES = "yes"
+    ROUTED = "routed"  # by a router between their subnets, if there is one
+    UNKNOWN = "unknown"  # nothing speaks against it, and whose subnet it is was not told
+    NO = "no"
+
+
+@dataclass(frozen=True, slots=True)
+class StackPair:
+    """One stack, at both ends."""
+
+    stack: str
+    version: str
+    local: Pick
+    remote: Pick
+    talks: Talks
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A port."""
+
+    device: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class PortPair:
+    """A port here and one of the peer."""
+
+    local: End
+    remote: End
+    protocol: Protocol
+    stacks: tuple[StackPair, ...]
+
+
+_NOT_THERE: Final = (Outcome.NOT_USED, Outcome.UNSUPPORTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One end: its ports, what it knows of addresses, and the variables of its process."""
+
+    ports: tuple[PortView, ...]
+    evidence: Evidence
+    environment: Mapping[str, str] | Missing
+
+
+def pairs(here: Side, there: Side, stacks: Sequence[Chosen]) -> tuple[PortPair, ...]:
+    """Ports of one name at both ends; where the peer has no such port, with each of its own."""
+    mine, theirs = _Picks(here, stacks), _Picks(there, stacks)
+    opposite = _talking(there)
+    return tuple(
+        PortPair(
+            End(local.device, local.number),
+            End(remote.device, remote.number),
+            local.protocol,
+            tuple(_stacks(mine, local, theirs, remote)),
+        )
+        for local in _talking(here)
+        for remote in _opposite(local, opposite)
+    )
+
+
+def _talking(side: Side) -> tuple[PortView, ...]:
+    return tuple(
+        port
+        for port in side.ports
+        if port.is_active and port.protocol in BY_GID and not isinstance(port.gids, Missing)
+    )
+
+
+def _opposite(local: PortView, ports: Sequence[PortView]) -> Iterator[PortView]:
+    fitting = [port for port in ports if port.protocol is local.protocol]
+    same = [port for port in fitting if port.name == local.name]
+    yield from same or fitting
+
+
+class _Picks:
+    """Each port's picks, made once."""
+
+    def __init__(self, side: Side, stacks: Sequence[Chosen]) -> None:
+        self._side = side
+        self._stacks = stacks
+        self._made: dict[str, tuple[Pick, ...]] = {}
+        self.addresses = _Addresses(side.evidence)
+
+    def of(self, port: PortView) -> tuple[Pick, ...]:
+        if port.name not in self._made:
+            stacks = made_for(self._stacks, port)
+            self._made[port.name] = picks(port, stacks, self._side.environment)
+        return self._made[port.name]
+
+
+def _stacks(mine: _Picks, local: PortView, theirs: _Picks, remote: PortView) -> Iterator[StackPair]:
+    for ours, other in zip(mine.of(local), theirs.of(remote), strict=True):
+        if ours.outcome in _NOT_THERE or other.outcome in _NOT_THERE:
+            continue
+        talks, why = _talk(ours, mine.addresses, local, other, theirs.addresses, remote)
+        yield StackPair(ours.stack, ours.version, ours, other, talks, why)
+
+
+def _talk(
+    ours: Pick,
+    mine: "_Addresses",
+    local: PortView,
+    other: Pick,
+    theirs: "_Addresses",
+    remote: PortView,
+) -> tuple[Talks, str]:
+    for pick, where in ((ours, "here"), (other, "at the peer")):
+        if pick.outcome not in (Outcome.ENTRY, Outcome.LID):
+            return Talks.NO, f"{where}: {pick.problem or pick.why}"
+    if local.protocol is Protocol.INFINIBAND:
+        return _by_lid(local, remote)
+    near, far = mine.address(local, ours.index), theirs.address(remote, other.index)
+    if near is None or far is None:
+        return Talks.UNKNOWN, "a row is not known"
+    wrong = next(mismatches(near, far), None)
+    if wrong:
+        return Talks.NO, wrong.text
+    subnet = same_subnet(near, far)
+    if subnet is False:
+        return Talks.ROUTED, "different subnets: a router must pass RoCE v2 (UDP 4791)"
+    if subnet is None:
+        return Talks.UNKNOWN, "same type and family; the prefix length was not told"
+    return Talks.YES, "same type, family and subnet"
+
+
+def _by_lid(local: PortView, remote: PortView) -> tuple[Talks, str]:
+    prefixes = [
+        next((entry.gid.raw[:8] for entry in port.gids.entries if entry.index == 0), None)
+        for port in (local, remote)
+        if not isinstance(port.gids, Missing)
+    ]
+    if None in prefixes or len(prefixes) < 2:
+        return Talks.UNKNOWN, "a subnet prefix is not known"
+    if prefixes[0] != prefixes[1]:
+        return Talks.ROUTED, "different subnet prefixes: an InfiniBand router must join them"
+    return Talks.YES, "one subnet prefix, by LID"
+
+
+class _Addresses:
+    """Prefix lengths and VLANs of the addresses in GIDs."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._prefixes: dict[tuple[str, str], int] = {}
+        self._vlans: dict[str, int | None] = {}
+        if not isinstance(evidence.netdev, Missing):
+            for netdev in evidence.netdev.netdevs:
+                self._vlans[netdev.name] = _vlan(netdev)
+                for each in netdev.addresses:
+                    self._add(netdev.name, each.address, each.prefix_length)
+        if not isinstance(evidence.mac_network, Missing):
+            for interface in present(evidence.mac_network.interfaces):
+                for address in interface.addresses:
+                    self._add(interface.name, address.address, address.prefix_length)
+
+    def _add(self, netdev: str, address: str, prefix_length: int) -> None:
+        try:
+            parsed = ip_address(address.partition("%")[0])
+        except ValueError:  # a saved report that somebody has edited
+            return
+        self._prefixes[netdev, str(parsed)] = prefix_length
+
+    def address(self, port: PortView, index: int | None) -> Address | None:
+        """What a row sends from."""
+        if isinstance(port.gids, Missing):
+            return None
+        entry = next((each for each in port.gids.entries if each.index == index), None)
+        if entry is None:
+            return None
+        netdev = None if isinstance(entry.netdev, Missing) else entry.netdev
+        text = entry.gid.ipv4 or str(entry.gid)
+        kind = None if isinstance(entry.type, Missing) else entry.type
+        return Address(
+            entry.gid,
+            None if port.protocol is Protocol.THUNDERBOLT else kind,
+            None if netdev is None else self._prefixes.get((netdev, text)),
+            None if netdev is None else self._vlans.get(netdev),
+        )
+
+
+def _vlan(netdev: NetDev) -> int | None:
+    """0 for untagged; None for a VLAN whose number was not told."""
+    if not isinstance(netdev.vlan_id, Missing):
+        return netdev.vlan_id
+    return None if netdev.kind == "vlan" else 0

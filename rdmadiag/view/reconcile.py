@@ -1,0 +1,409 @@
+"""One view of each port from several witnesses. Where they differ, both are kept."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from rdmadiag.facts import (
+    GidEntry,
+    GidTable,
+    Missing,
+    NldevDevice,
+    NldevPort,
+    PciFunction,
+    SysfsDevice,
+    SysfsPort,
+    Why,
+    present,
+)
+from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
+from rdmadiag.facts.ib import (
+    THUNDERBOLT_TRANSPORT,
+    DriverId,
+    LinkLayer,
+    NodeType,
+    PhysState,
+    PortState,
+)
+from rdmadiag.gid.netdev import NetDevState, netdev_state
+from rdmadiag.gid.route import NoRoute, Route, select_route_gid
+from rdmadiag.gid.scan import route_gid_scan_limit
+from rdmadiag.view.netdev_states import NetDevStates
+
+if TYPE_CHECKING:
+    from rdmadiag.facts.verbs import VerbsDevice, VerbsPort
+
+T = TypeVar("T")
+
+
+class Protocol(StrEnum):
+    """How queue pairs of a port get connected."""
+
+    INFINIBAND = "infiniband"
+    ROCE = "roce"
+    IWARP = "iwarp"  # by rdma_cm alone
+    EFA = "efa"  # SRD and UD, by address handle
+    USNIC = "usnic"  # UD over UDP
+    THUNDERBOLT = "thunderbolt"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class PortView:
+    """A port as judgement sees it."""
+
+    device: str
+    number: int
+    is_software: bool  # made of a netdev (rxe, siw)
+    link_layer: LinkLayer | Missing
+    protocol: Protocol
+    state: PortState | Missing  # sysfs's, else nldev's, else verbs'
+    phys_state: PhysState | Missing
+    lid: int | Missing
+    sm_lid: int | Missing
+    rate: str | Missing
+    gids: GidTable | Missing
+    netdevs: Mapping[str, NetDevState]  # of the netdevs that its GIDs name
+    unassigned: frozenset[int]  # link-local rows whose address their netdev does not have
+    route: Route | NoRoute
+    sysfs: SysfsPort | None
+    nldev: NldevPort | None
+    verbs: "VerbsPort | None"
+    is_foreign_on_mac: bool = False  # librdma shows it, and it is no Thunderbolt port
+
+    @property
+    def name(self) -> str:
+        """DEVICE/PORT, as `rdma link` writes it."""
+        return f"{self.device}/{self.number}"
+
+    @property
+    def states(self) -> dict[str, PortState]:
+        """What each witness that answered says of the state."""
+        heard = {
+            "sysfs": self.sysfs.state if self.sysfs else None,
+            "nldev": self.nldev.state if self.nldev else None,
+            "verbs": self.verbs.state if self.verbs else None,
+        }
+        return {who: state for who, state in heard.items() if isinstance(state, PortState)}
+
+    @property
+    def is_active(self) -> bool:
+        """Whether every witness says ACTIVE."""
+        shown: tuple[SysfsPort | NldevPort | VerbsPort | None, ...]
+        shown = (self.sysfs, self.nldev, self.verbs)
+        known = [each.state for each in shown if each and not isinstance(each.state, Missing)]
+        return bool(known) and known.count(PortState.ACTIVE) == len(known)
+
+    @property
+    def netdev(self) -> str | Missing:
+        """nldev's word, else the one netdev that all GIDs name, else Thunderbolt's by its name."""
+        if self.protocol is Protocol.THUNDERBOLT and (own := netdev_of(self.device)):
+            return own
+        if self.nldev and not isinstance(self.nldev.netdev, Missing):
+            return self.nldev.netdev
+        if len(self.netdevs) == 1:
+            return next(iter(self.netdevs))
+        return self.nldev.netdev if self.nldev else Missing(Why.ABSENT, "no GID names one netdev")
+
+    @property
+    def route_entry(self) -> GidEntry | None:
+        """The table's row that the route names."""
+        if isinstance(self.gids, Missing) or not isinstance(self.route, Route):
+            return None
+        index = self.route.index
+        return next((entry for entry in self.gids.entries if entry.index == index), None)
+
+    @property
+    def route_netdev_state(self) -> NetDevState:
+        """The state of the netdev that the route GID names."""
+        entry = self.route_entry
+        return netdev_state(entry, self.netdevs) if entry else NetDevState.UNKNOWN
+
+    @property
+    def routes_by_unassigned_address(self) -> bool:
+        """Whether a software device would send from an address that no netdev has.
+
+        rxe hands its packets to the IP stack, which has no route for such a source. A
+        NIC derives the peer's MAC from a link-local GID, and may well work.
+        """
+        entry = self.route_entry
+        return self.is_software and entry is not None and entry.index in self.unassigned
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceView:
+    """A device as judgement sees it."""
+
+    name: str
+    sysfs: SysfsDevice | None
+    nldev: NldevDevice | None
+    verbs: "VerbsDevice | None"
+    uverbs: str | None  # "uverbs0": the character device's name, by sysfs or nldev
+    driver: DriverId | str | Missing  # the PCI function's, or the one that nldev names
+    provider: str | None  # the verbs driver, rdma-core's name for it
+    pci: PciFunction | Missing
+    ports: tuple[PortView, ...]
+
+
+_NO_ROUTE_BY_GID: Final = {
+    Protocol.IWARP: "iWARP connects by rdma_cm and IP address, not by GID",
+    Protocol.EFA: "EFA addresses peers by address handle, libfabric picks the GID",
+    Protocol.USNIC: "usNIC sends UDP, not by GID",
+}
+
+_NO_SYSFS: Final = Missing(Why.ABSENT, "sysfs does not show this port")
+
+
+def devices(evidence: Evidence, gid_index: int | None = None) -> tuple[DeviceView, ...]:
+    """Every device that any witness names, by name; `gid_index` is an explicit route."""
+    sysfs, nldev, verbs = evidence.sysfs, evidence.nldev, evidence.verbs
+    names = set()
+    if not isinstance(sysfs, Missing):
+        names |= {device.name for device in present(sysfs.devices)}
+    if not isinstance(nldev, Missing):
+        names |= {device.name for device in nldev.devices}
+    if not isinstance(verbs, Missing):
+        names |= {device.name for device in verbs.devices}
+    if not isinstance(evidence.ioreg, Missing):
+        names |= {each.name for each in present(evidence.ioreg.interfaces) if each.name != "?"}
+    states = NetDevStates(evidence)
+    witnessed = (
+        _Witnesses(
+            name,
+            None if isinstance(sysfs, Missing) else sysfs.device(name),
+            None if isinstance(nldev, Missing) else nldev.device(name),
+            None if isinstance(verbs, Missing) else verbs.device(name),
+        )
+        for name in sorted(names, key=natural)
+    )
+    return tuple(_device(seen, evidence, states, gid_index) for seen in witnessed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Witnesses:
+    """One device as each source shows it."""
+
+    name: str
+    sysfs: SysfsDevice | None
+    nldev: NldevDevice | None
+    verbs: "VerbsDevice | None"
+
+
+def natural(name: str) -> tuple[tuple[int, int, str], ...]:
+    """A sort key under which mlx5_10 follows mlx5_9."""
+    parts: list[tuple[int, int, str]] = []
+    digits = ""
+    for letter in f"{name}\0":
+        if letter.isascii() and letter.isdigit():
+            digits += letter
+            continue
+        if digits:
+            parts.append((0, int(digits), ""))
+            digits = ""
+        parts.append((1, 0, letter))
+    return tuple(parts)
+
+
+def ports(views: Sequence[DeviceView]) -> Iterator[PortView]:
+    """The ports of all devices, in order."""
+    for device in views:
+        yield from device.ports
+
+
+def _device(
+    seen: _Witnesses, evidence: Evidence, states: NetDevStates, gid_index: int | None
+) -> DeviceView:
+    sysfs, nldev, verbs = seen.sysfs, seen.nldev, seen.verbs
+    pci = sysfs.pci if sysfs else Missing(Why.ABSENT, "sysfs does not show this device")
+    verbs_driver = _verbs_driver(nldev, evidence)
+    driver = verbs_driver if isinstance(pci, Missing) else pci.driver
+    provider = None if isinstance(verbs_driver, Missing) else verbs_driver
+    if provider is None and not isinstance(driver, Missing):
+        provider = driver
+    numbers = {port.number for port in present(sysfs.ports)} if sysfs else set()
+    numbers |= {port.number for port in present(nldev.ports)} if nldev else set()
+    numbers |= {port.number for port in present(verbs.ports)} if verbs else set()
+    return DeviceView(
+        name=seen.name,
+        sysfs=sysfs,
+        nldev=nldev,
+        verbs=verbs,
+        uverbs=_uverbs(seen.name, evidence, nldev),
+        driver=driver,
+        provider=provider,
+        pci=pci,
+        ports=tuple(_port(number, seen, states, driver, gid_index) for number in sorted(numbers)),
+    )
+
+
+def _verbs_driver(nldev: NldevDevice | None, evidence: Evidence) -> str | Missing:
+    if evidence.nldev == LINUX_ONLY:
+        return LINUX_ONLY
+    chardev = nldev.chardev if nldev else Missing(Why.NOT_COLLECTED, "nldev")
+    if isinstance(chardev, Missing):
+        return chardev
+    if chardev.driver is DriverId.UNKNOWN:
+        return Missing(Why.ABSENT, "the driver gives no id")
+    return chardev.driver
+
+
+def _uverbs(name: str, evidence: Evidence, nldev: NldevDevice | None) -> str | None:
+    if nldev and not isinstance(nldev.chardev, Missing):
+        return nldev.chardev.name
+    if not isinstance(evidence.sysfs, Missing):
+        for entry in present(evidence.sysfs.uverbs):
+            if entry.device == name:
+                return entry.name
+    return None
+
+
+def _port(
+    number: int,
+    seen: _Witnesses,
+    states: NetDevStates,
+    driver: str | Missing,
+    gid_index: int | None,
+) -> PortView:
+    sysfs = seen.sysfs.port(number) if seen.sysfs else None
+    nldev = seen.nldev.port(number) if seen.nldev else None
+    verbs = seen.verbs.port(number) if seen.verbs else None
+    every: tuple[SysfsPort | NldevPort | VerbsPort | None, ...] = (sysfs, nldev, verbs)
+    with_lid: tuple[SysfsPort | VerbsPort | None, ...] = (sysfs, verbs)
+    protocol, link_layer = _protocol(sysfs, seen, verbs, driver)
+    gids = _table(seen, sysfs, verbs, states)
+    netdevs = {}
+    unassigned: frozenset[int] = frozenset()
+    route: Route | NoRoute
+    if isinstance(gids, Missing):
+        route = NoRoute(f"the GID table could not be read ({gids})")
+    else:
+        names = {entry.netdev for entry in gids.entries if not isinstance(entry.netdev, Missing)}
+        netdevs = {name: states.state(name) for name in sorted(names)}
+        unassigned = states.unassigned(gids)
+        layer = LinkLayer.UNSPECIFIED if isinstance(link_layer, Missing) else link_layer
+        route = (
+            NoRoute(_NO_ROUTE_BY_GID[protocol])
+            if protocol in _NO_ROUTE_BY_GID
+            else select_route_gid(gids.entries, layer, gid_index, netdevs, unassigned)
+        )
+    return PortView(
+        device=seen.name,
+        number=number,
+        is_software=_is_software(seen.sysfs, driver),
+        link_layer=link_layer,
+        protocol=protocol,
+        state=_first(each.state for each in every if each),
+        phys_state=_first(each.phys_state for each in every if each),
+        lid=_first(each.lid for each in with_lid if each),
+        sm_lid=_first(each.sm_lid for each in with_lid if each),
+        rate=sysfs.rate if sysfs else _NO_SYSFS,
+        gids=gids,
+        netdevs=netdevs,
+        unassigned=unassigned,
+        route=route,
+        sysfs=sysfs,
+        nldev=nldev,
+        verbs=verbs,
+        is_foreign_on_mac=states.is_mac and protocol is not Protocol.THUNDERBOLT,
+    )
+
+
+def is_asked_enough(gids: GidTable) -> bool:
+    """Whether as many rows were asked for as a route is chosen from."""
+    return gids.asked is None or gids.asked >= route_gid_scan_limit(gids.length)
+
+
+def _table(
+    seen: _Witnesses, sysfs: SysfsPort | None, verbs: "VerbsPort | None", states: NetDevStates
+) -> GidTable | Missing:
+    """sysfs's table, which has the types; where there is no sysfs, what the library gave."""
+    if sysfs and not (isinstance(sysfs.gids, Missing) and verbs):
+        return sysfs.gids
+    if verbs is None:
+        return _NO_SYSFS
+    if isinstance(verbs.gids, Missing):
+        return sysfs.gids if sysfs else verbs.gids
+    return GidTable(
+        length=verbs.gid_table_length,
+        entries=tuple(
+            GidEntry(row.index, row.gid, row.type, _netdev(seen, row.netdev_index, states))
+            for row in verbs.gids
+        ),
+        unreadable=verbs.gids_unreadable,
+        asked=verbs.gids_asked,
+    )
+
+
+def _netdev(seen: _Witnesses, index: int | Missing, states: NetDevStates) -> str | Missing:
+    if not isinstance(index, Missing):
+        return states.names.get(index, Missing(Why.ABSENT, f"no netdev has index {index}"))
+    own = netdev_of(seen.name)
+    return index if own is None else own
+
+
+def netdev_of(device: str) -> str | None:
+    """The netdev of a Thunderbolt device: rdma_en1 is en1 (TN3205)."""
+    return device.removeprefix("rdma_") if device.startswith("rdma_en") else None
+
+
+def _is_software(sysfs: SysfsDevice | None, driver: str | Missing) -> bool:
+    """rxe and siw name the netdev below them in `parent`; hardware has no such file."""
+    return driver in (DriverId.RXE, DriverId.SIW) or bool(
+        sysfs and not isinstance(sysfs.parent, Missing)
+    )
+
+
+def _first(values: Iterable[T | Missing]) -> T | Missing:
+    """The first that is known; else the first reason."""
+    reason = None
+    for value in values:
+        if not isinstance(value, Missing):
+            return value
+        reason = reason or value
+    return reason or _NO_SYSFS
+
+
+def _protocol(
+    sysfs: SysfsPort | None,
+    seen: _Witnesses,
+    verbs: "VerbsPort | None",
+    driver: str | Missing,
+) -> tuple[Protocol, LinkLayer | Missing]:
+    """How the port connects, and the link layer that follows where sysfs names none.
+
+    Kernels before 2.6.37, and trees copied without it, have no link_layer: a channel
+    adapter's is then InfiniBand, as libibverbs takes it (IBV_LINK_LAYER_UNSPECIFIED).
+    """
+    shown: list[SysfsPort | VerbsPort] = [sysfs] if sysfs else []
+    if verbs and verbs.link_layer is not LinkLayer.UNSPECIFIED:
+        shown.append(verbs)
+    devices: tuple[SysfsDevice | NldevDevice | VerbsDevice | None, ...]
+    devices = (seen.sysfs, seen.nldev, seen.verbs)
+    link_layer = _first(each.link_layer for each in shown)
+    node_type = _first(each.node_type for each in devices if each)
+    said = seen.nldev.protocol if seen.nldev else Missing(Why.ABSENT)
+    if seen.verbs and seen.verbs.transport == THUNDERBOLT_TRANSPORT:
+        return Protocol.THUNDERBOLT, _assume(link_layer, LinkLayer.THUNDERBOLT)
+    if node_type is NodeType.RNIC or said == "iw":
+        return Protocol.IWARP, _assume(link_layer, LinkLayer.ETHERNET)
+    if driver == "efa":
+        return Protocol.EFA, link_layer
+    if node_type in (NodeType.USNIC, NodeType.USNIC_UDP):
+        return Protocol.USNIC, _assume(link_layer, LinkLayer.ETHERNET)
+    if said == "roce" or link_layer is LinkLayer.ETHERNET:
+        return Protocol.ROCE, _assume(link_layer, LinkLayer.ETHERNET)
+    if link_layer is LinkLayer.THUNDERBOLT:
+        return Protocol.THUNDERBOLT, link_layer
+    if link_layer is LinkLayer.INFINIBAND or said in ("ib", "opa"):
+        return Protocol.INFINIBAND, _assume(link_layer, LinkLayer.INFINIBAND)
+    absent = isinstance(link_layer, Missing) and link_layer.why is Why.ABSENT
+    if node_type in (NodeType.CA, NodeType.SWITCH, NodeType.ROUTER) and absent and sysfs:
+        return Protocol.INFINIBAND, LinkLayer.INFINIBAND
+    return Protocol.UNKNOWN, link_layer
+
+
+def _assume(link_layer: LinkLayer | Missing, otherwise: LinkLayer) -> LinkLayer:
+    if isinstance(link_layer, Missing) or link_layer is LinkLayer.UNSPECIFIED:
+        return otherwise
+    return link_layer

@@ -1,0 +1,59 @@
+"""Which devices and ports the user means."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rdmadiag.view.reconcile import DeviceView
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """DEVICE or DEVICE:PORT, as `--device` takes it."""
+
+    device: str
+    port: int | None = None
+
+
+class NoSuchDevice(ValueError):
+    """A selector that names nothing; the message lists what there is."""
+
+
+def select(views: Sequence[DeviceView], selectors: Sequence[Selector]) -> tuple[DeviceView, ...]:
+    """The devices and ports that `selectors` name, or all without any.
+
+    Raises NoSuchDevice for a device or port that is not there.
+    """
+    if not selectors:
+        return tuple(views)
+    by_name = {view.name: view for view in views}
+    wanted: dict[str, set[int] | None] = {}
+    for selector in selectors:
+        view = by_name.get(selector.device)
+        if view is None:
+            names = ", ".join(by_name) or "none"
+            raise NoSuchDevice(f"no RDMA device {selector.device!r}; there are: {names}")
+        if selector.port is None:
+            wanted[selector.device] = None
+            continue
+        numbers = {port.number for port in view.ports}
+        if selector.port not in numbers:
+            there = ", ".join(f"{view.name}:{number}" for number in sorted(numbers)) or "none"
+            raise NoSuchDevice(
+                f"no port {selector.port} on {selector.device!r}; there are: {there}"
+            )
+        chosen = wanted.setdefault(selector.device, set())
+        if chosen is not None:
+            chosen.add(selector.port)
+    kept = []
+    for view in views:
+        if view.name not in wanted:
+            continue
+        numbers_wanted = wanted[view.name]
+        kept.append(
+            view
+            if numbers_wanted is None
+            else replace(
+                view, ports=tuple(port for port in view.ports if port.number in numbers_wanted)
+            )
+        )
+    return tuple(kept)

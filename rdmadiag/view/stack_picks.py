@@ -1,0 +1,91 @@
+"""What stacks would pick on each port of a host, with the variables of a process."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from rdmadiag.facts import Missing
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.ib import LinkLayer
+from rdmadiag.gid.environment import GID_INDEXES, choice
+from rdmadiag.gid.pick import Outcome, Pick
+from rdmadiag.gid.registry import Chosen
+from rdmadiag.gid.route import Route
+from rdmadiag.gid.slots import SlotTable, slot_table
+from rdmadiag.gid.stack import Stack, Version, pick
+from rdmadiag.view.reconcile import PortView, Protocol
+
+BY_GID: Final = (Protocol.INFINIBAND, Protocol.ROCE, Protocol.THUNDERBOLT)
+"""Where a GID, or a LID instead of one, is chosen at all."""
+
+_NO_VARIABLES: Final = "that no variable is set: this process's could not be read"
+
+
+def variables(evidence: Evidence) -> Mapping[str, str] | Missing:
+    """The environment that a report carries."""
+    process = evidence.process
+    return process if isinstance(process, Missing) else process.environment
+
+
+def table_of(port: PortView) -> SlotTable | None:
+    """The port's table as stacks read it; None where there is none, or no GID is used."""
+    gids = port.gids
+    if isinstance(gids, Missing) or port.protocol not in BY_GID:
+        return None
+    if isinstance(port.link_layer, Missing) or port.link_layer is LinkLayer.UNSPECIFIED:
+        return None
+    unread = set(gids.unreadable)
+    if gids.asked is not None:
+        unread |= set(range(gids.asked, gids.length))
+    return slot_table(
+        port.device,
+        port.number,
+        port.link_layer,
+        gids.entries,
+        gids.length,
+        lid=None if isinstance(port.lid, Missing) else port.lid,
+        netdevs=port.netdevs,
+        unassigned=port.unassigned,
+        route=port.route.index if isinstance(port.route, Route) else None,
+        unread=sorted(unread),
+    )
+
+
+def picks(
+    port: PortView, stacks: Iterable[Chosen], environment: Mapping[str, str] | Missing
+) -> tuple[Pick, ...]:
+    """The answer of each rule; nothing where the port has no table."""
+    table = table_of(port)
+    if table is None:
+        return ()
+    known = not isinstance(environment, Missing)
+    own = environment if not isinstance(environment, Missing) else {}
+    found = (_pick(stack, version, table, own) for stack, version in stacks)
+    if known:
+        return tuple(found)
+    return tuple(replace(each, assumed=(*each.assumed, _NO_VARIABLES)) for each in found)
+
+
+def made_for(stacks: Sequence[Chosen], port: PortView) -> tuple[Chosen, ...]:
+    """The stacks that run on the port's link layer."""
+    if isinstance(port.link_layer, Missing):
+        return ()
+    layer = port.link_layer
+    return tuple(chosen for chosen in stacks if chosen[0].supports(layer))
+
+
+def _pick(stack: Stack, version: Version, table: SlotTable, environment: Mapping[str, str]) -> Pick:
+    found = pick(stack, version, table, environment)
+    chooser = GID_INDEXES.get(stack.pin.variable) if stack.pin else None
+    chosen = choice(environment, chooser)
+    if chosen is None or chosen.has(table.device, table.port):
+        return found
+    return Pick(
+        stack.name,
+        version.name,
+        None,
+        f"{chosen.variable}={chosen.value} leaves the port out",
+        None,
+        Outcome.NOT_USED,
+        source=found.source,
+    )

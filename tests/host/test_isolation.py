@@ -1,0 +1,278 @@
+"""Tasks in forked children: results, failures, deadlines, and nothing left behind."""
+
+import fcntl
+import os
+import pickle
+import resource
+import signal
+import stat
+import sys
+import time
+
+import pytest
+
+from rdmadiag.facts import Missing, Why
+from rdmadiag.host.isolation import SideBySide
+
+
+def collect(seconds=20.0, **tasks):
+    running = SideBySide()
+    for name, task in tasks.items():
+        running.start(name, task)
+    return running.collect(time.monotonic() + seconds)
+
+
+def raises(error):
+    raise error
+
+
+def hang():
+    while True:
+        signal.pause()
+
+
+def deaf():
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    hang()
+
+
+def open_files():
+    return sorted(os.listdir("/proc/self/fd"))
+
+
+def children():
+    with open(f"/proc/self/task/{os.getpid()}/children") as file:
+        return file.read().split()
+
+
+def answer_pipe(known):
+    """In a child: the pipe that its answer goes to, the one that the parent had not open."""
+    for name in set(open_files()) - set(known):
+        try:
+            kind, flags = os.fstat(int(name)).st_mode, fcntl.fcntl(int(name), fcntl.F_GETFL)
+        except OSError:
+            continue
+        if stat.S_ISFIFO(kind) and flags & os.O_ACCMODE == os.O_WRONLY:
+            return int(name)
+    raise AssertionError("no pipe for the answer")
+
+
+class BadState:
+    """Pickles, and cannot be put together again."""
+
+    def __reduce__(self):
+        return int, ("not a number",)
+
+
+class TooDeep:
+    """Cannot be pickled: each part holds one more."""
+
+    def __reduce__(self):
+        return TooDeep, (TooDeep(),)
+
+
+def test_each_result_comes_back_under_its_name():
+    assert collect(one=lambda: 1, none=lambda: None, missing=lambda: Missing(Why.DENIED)) == {
+        "one": 1,
+        "none": None,
+        "missing": Missing(Why.DENIED),
+    }
+
+
+def test_no_tasks_are_no_results():
+    assert collect() == {}
+
+
+def test_they_run_at_the_same_time():
+    began = time.monotonic()
+    found = collect(**{f"task{number}": lambda: time.sleep(1) for number in range(8)})
+    assert len(found) == 8
+    assert time.monotonic() - began < 6  # one after the other they take 8
+
+
+def test_a_result_of_many_megabytes_arrives_whole():
+    big = bytes(range(256)) * (16 * 4096)
+    assert collect(big=lambda: big, other=lambda: big[::-1]) == {"big": big, "other": big[::-1]}
+
+
+def test_an_exception_is_a_missing_that_calls_it_a_bug_and_the_rest_is_complete():
+    found = collect(bad=lambda: raises(KeyError("ports")), good=lambda: "whole")
+    assert found == {
+        "bad": Missing(Why.MALFORMED, "bad: a bug of rdmadiag: KeyError('ports')"),
+        "good": "whole",
+    }
+
+
+def test_the_traceback_is_shown_only_when_debugging(capfd, monkeypatch):
+    monkeypatch.delenv("RDMADIAG_DEBUG", raising=False)
+    collect(bad=lambda: raises(KeyError("ports")))
+    assert capfd.readouterr().err == ""
+    monkeypatch.setenv("RDMADIAG_DEBUG", "1")
+    collect(bad=lambda: raises(KeyError("ports")))
+    assert "Traceback" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["SIGKILL", "SIGTERM"])
+def test_a_child_that_a_signal_ends_is_missing_and_the_rest_is_complete(number):
+    found = collect(dead=lambda: os.kill(os.getpid(), number), good=lambda: "whole")
+    assert found == {
+        "dead": Missing(Why.MALFORMED, f"dead: its process was ended by signal {number:d}"),
+        "good": "whole",
+    }
+
+
+@pytest.mark.parametrize("leave", [SystemExit, KeyboardInterrupt], ids=["exit", "interrupt"])
+def test_a_child_that_leaves_without_an_answer_is_missing(leave):
+    assert collect(gone=lambda: raises(leave())) == {
+        "gone": Missing(Why.MALFORMED, "gone: its process ended without an answer")
+    }
+
+
+@pytest.mark.parametrize("task", [hang, deaf], ids=["one that hangs", "one that ignores SIGTERM"])
+def test_a_late_child_is_killed_its_pid_named_and_the_rest_is_complete(task):
+    began = time.monotonic()
+    found = collect(0.4, late=task, good=lambda: "whole")
+    assert time.monotonic() - began < 2
+    assert found["good"] == "whole"
+    assert found["late"].why is Why.TIMEOUT
+    assert found["late"].detail.startswith("late: no answer before the deadline; process ")
+    pid = int(found["late"].detail.split()[-3])
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_child_that_stops_in_the_middle_of_its_answer_is_late():
+    known = open_files()
+
+    def half():
+        os.write(answer_pipe(known), pickle.dumps((True, b"x" * 100))[:50])
+        hang()
+
+    assert collect(0.4, half=half)["half"].why is Why.TIMEOUT
+
+
+def test_a_child_that_dies_in_the_middle_of_its_answer_is_missing():
+    known = open_files()
+
+    def half():
+        os.write(answer_pipe(known), pickle.dumps((True, b"x" * 100))[:50])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert collect(half=half) == {
+        "half": Missing(Why.MALFORMED, "half: its process was ended by signal 9")
+    }
+
+
+def test_a_deadline_that_has_passed_makes_every_task_late():
+    found = collect(-1, one=hang, two=hang)
+    assert {missing.why for missing in found.values()} == {Why.TIMEOUT}
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        (lambda: lambda: 1, "a bug of rdmadiag: "),
+        (TooDeep, "a bug of rdmadiag: RecursionError"),
+        (BadState, "its process ended without an answer"),
+    ],
+    ids=["a function", "one without an end", "one that cannot be read back"],
+)
+def test_a_result_that_cannot_travel_is_missing_and_the_rest_is_complete(result, reason):
+    found = collect(stuck=result, good=lambda: "whole")
+    assert found["good"] == "whole"
+    assert found["stuck"].why is Why.MALFORMED
+    assert found["stuck"].detail.startswith(f"stuck: {reason}")
+
+
+def test_no_zombie_and_no_open_file_is_left():
+    before = open_files(), children()
+    for _ in range(5):
+        collect(one=lambda: 1, bad=lambda: raises(ValueError()), late=lambda: None)
+    assert (open_files(), children()) == before
+    late = collect(0.2, late=hang)["late"]
+    assert open_files() == before[0]
+    # A killed one may take longer to die than we wait for it; then it is init's to reap.
+    assert set(children()) <= {*before[1], late.detail.split()[-3]}
+
+
+def test_it_can_be_used_again():
+    running = SideBySide()
+    running.start("one", lambda: 1)
+    assert running.collect(time.monotonic() + 20) == {"one": 1}
+    running.start("two", lambda: 2)
+    assert running.collect(time.monotonic() + 20) == {"two": 2}
+
+
+def test_who_ignores_sigchld_gets_the_results_all_the_same():
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        found = collect(0.5, one=lambda: 1, bad=lambda: raises(ValueError("x")), late=hang)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert found["one"] == 1
+    assert found["bad"] == Missing(Why.MALFORMED, "bad: a bug of rdmadiag: ValueError('x')")
+    assert found["late"].why is Why.TIMEOUT
+
+
+def test_a_child_that_lingers_after_its_answer_is_not_waited_for_without_end():
+    known = open_files()
+
+    def linger():
+        writer = answer_pipe(known)
+        os.write(writer, pickle.dumps((True, "early")))
+        os.close(writer)
+        hang()
+
+    began = time.monotonic()
+    found = collect(lingers=linger)
+    os.kill(int(children()[-1]), signal.SIGKILL)
+    os.wait()
+    assert found == {"lingers": "early"}
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_tasks_beyond_the_limit_of_processes_are_missing_and_leave_nothing_open():
+    def crowded():
+        resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+        os.setresuid(65534, 65534, 0)
+        before = open_files()
+        running = SideBySide()
+        running.start("one", lambda: 1)
+        found = running.collect(time.monotonic() + 5), open_files() == before
+        os.setresuid(0, 0, 0)
+        return found
+
+    assert collect(crowded=crowded)["crowded"] == (
+        {
+            "one": Missing(
+                Why.NOT_COLLECTED,
+                "one: no process could be started: Resource temporarily unavailable",
+            )
+        },
+        True,
+    )
+
+
+def test_tasks_that_no_process_can_be_started_for_are_missing():
+    def crowded():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1, hard))
+        running = SideBySide()
+        running.start("one", lambda: 1)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        return running.collect(time.monotonic() + 5)
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert collect(crowded=crowded)["crowded"] == {
+        "one": Missing(Why.NOT_COLLECTED, "one: no process could be started: Too many open files")
+    }
+
+
+@pytest.mark.parametrize("stream", [None, "closed"], ids=["no stdout", "a closed stdout"])
+def test_it_works_without_a_stdout(stream, monkeypatch, tmp_path):
+    if stream:
+        stream = (tmp_path / "out").open("w")
+        stream.close()
+    monkeypatch.setattr(sys, "stdout", stream)
+    assert collect(one=lambda: 1) == {"one": 1}

@@ -1,0 +1,346 @@
+"""A host at rest and one change: the rule that speaks, and a neighbour that is silent."""
+
+from dataclasses import replace
+
+import pytest
+
+from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.counters import CounterSource
+from rdmadiag.facts.ib import LinkLayer
+from rdmadiag.preflight.judge_counters import compare
+from rdmadiag.preflight.rules.counters import RULES
+from rdmadiag.preflight.thresholds import DEFAULT, Thresholds
+
+PORT, HW, NLDEV = CounterSource.PORT, CounterSource.HW, CounterSource.NLDEV
+NETDEV, PAUSE = CounterSource.NETDEV, CounterSource.PAUSE
+ABSENT = Missing(Why.ABSENT, "not there")
+
+
+def said(after, before=None, thresholds=DEFAULT):
+    verdict = compare(after, before, thresholds).verdict
+    return [(each.rule, each.severity.value) for each in verdict.findings]
+
+
+def test_of_a_host_at_rest_nothing_is_said(before, later):
+    compared = compare(later(), before)
+    assert compared.verdict.status == "ok"
+    assert compared.verdict.findings == ()
+    assert compared.changes == ()
+    assert compared.still == 3 + 3 + 3 + 2, "nldev's are sysfs's"
+    assert compared.seconds == 10.0
+
+
+RISES = {
+    "a link that was lost once": (PORT, {"link_downed": 2}, ("link-went-down", "warn")),
+    "a link that flaps": (PORT, {"link_downed": 4}, ("link-went-down", "critical")),
+    "a netdev without carrier": (NETDEV, {"carrier_changes": 4}, ("link-went-down", "warn")),
+    "a link that trained anew": (PORT, {"link_error_recovery": 1}, None),
+    "symbol errors": (PORT, {"symbol_error": 14}, ("damaged-on-the-wire", "warn")),
+    "a few symbol errors": (PORT, {"symbol_error": 13}, None),
+    "a receiver out of buffers": (NETDEV, {"rx_missed_errors": 1}, ("packets-discarded", "warn")),
+    "lost packets": (HW, {"out_of_sequence": 20}, ("packets-retransmitted", "warn")),
+    "a few lost packets": (HW, {"out_of_sequence": 19}, None),
+    "congestion": (HW, {"np_cnp_sent": 4}, ("congestion", "info")),
+    "a storm of pauses": (PAUSE, {"rx_pause_frames": 1000}, ("pause-frames", "warn")),
+    "a few pauses": (PAUSE, {"rx_pause_frames": 999}, None),
+    "traffic": (HW, {"rx_write_requests": 10**6}, None),
+}
+
+
+@pytest.mark.parametrize(("source", "values", "expected"), RISES.values(), ids=RISES)
+def test_a_rise_is_said_from_its_threshold_on(source, values, expected, before, later):
+    found = said(later(source, values), before)
+    assert found == ([expected] if expected else [])
+
+
+NEW = {
+    "link_error_recovery": (PORT, "link-retrained", "warn"),
+    "port_xmit_discards": (PORT, "packets-discarded", "warn"),
+    "req_transport_retries_exceeded": (HW, "retries-ran-out", "critical"),
+    "retry_exceeded_err": (HW, "retries-ran-out", "critical"),
+    "req_remote_access_errors": (HW, "requests-refused", "warn"),
+    "rp_cnp_ignored": (HW, "congestion-ignored", "warn"),
+    "out_of_buffer": (HW, "receiver-not-ready", "warn"),
+    "port_xmit_wait": (PORT, "congestion", "info"),
+    "rx_crc_errors": (NETDEV, "damaged-on-the-wire", "warn"),
+}
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_each_counter_speaks_for_what_it_counts(name, before, later):
+    source, rule, severity = NEW[name]
+    first = replace(
+        before,
+        sets=tuple(
+            replace(each, values={**each.values, name: 5}) if each.source is source else each
+            for each in before.sets
+        ),
+    )
+    assert said(later(source, {name: 5}), first) == []
+    assert said(later(source, {name: 5000 if source is HW else 100}), first) == [(rule, severity)]
+
+
+def test_a_rate_below_its_threshold_is_no_loss(before, later):
+    """12 in 10 minutes are 0.02/s."""
+    after = later(HW, {"out_of_sequence": 22}, seconds=700.0)
+    assert said(after, before) == []
+
+
+def test_thresholds_are_adjustable_by_name(before, later):
+    after = later(HW, {"out_of_sequence": 20})
+    strict = Thresholds().change([("retransmissions", 11)])
+    assert said(after, before, strict) == []
+    eager = Thresholds().change([("physical_errors", 1)])
+    assert said(later(PORT, {"symbol_error": 5}), before, eager) == [
+        ("damaged-on-the-wire", "warn")
+    ]
+
+
+def test_a_finding_names_the_file_both_values_and_something_to_paste(before, later):
+    (finding,) = compare(later(PORT, {"link_downed": 3}), before).verdict.findings
+    (proof,) = finding.evidence
+    assert proof.subject == "/sys/class/infiniband/mlx5_0/ports/1/counters/link_downed"
+    assert proof.value.startswith("1 → 3")
+    assert (finding.device, finding.port) == ("mlx5_0", 1)
+    assert finding.remedy[0] == "ip -statistics link show eth0"
+
+
+# --- the counters themselves ---------------------------------------------------------------
+
+
+def test_a_device_made_anew_is_said_and_its_counters_are_not(before, later):
+    after = later()
+    anew = tuple(
+        replace(each, identity=4, values=dict.fromkeys(each.values, 10**6)) for each in after.sets
+    )
+    assert said(replace(after, sets=anew), before) == [("device-made-anew", "warn")]
+
+
+def test_a_netdev_made_anew_is_said_too(before, later):
+    (finding,) = compare(later(NETDEV, {}, identity=9), before).verdict.findings
+    assert finding.rule == "device-made-anew"
+    assert "eth0" in finding.summary
+
+
+def test_counters_that_were_cleared_are_a_note(before, later):
+    (finding,) = compare(later(PORT, {"symbol_error": 0}), before).verdict.findings
+    assert (finding.rule, finding.severity.value) == ("counters-were-reset", "info")
+    assert "symbol_error" in finding.summary
+
+
+def test_a_number_of_no_known_meaning_may_fall(before, later):
+    first = replace(
+        before,
+        sets=tuple(
+            replace(each, values={**each.values, "sessions": 9}) if each.source is HW else each
+            for each in before.sets
+        ),
+    )
+    assert said(later(HW, {"sessions": 2}), first) == []
+
+
+NOT_IN_FIRST = {
+    "a set that could not be read": lambda first: tuple(
+        replace(each, values=Missing(Why.DENIED, "EACCES")) if each.source is PORT else each
+        for each in first.sets
+    ),
+    "a device that was left out": lambda first: (),
+}
+
+
+@pytest.mark.parametrize("sets", NOT_IN_FIRST.values(), ids=NOT_IN_FIRST)
+def test_what_the_first_sample_lacks_is_unknown_and_not_ok(sets, before, later):
+    first = replace(before, sets=sets(before))
+    compared = compare(later(), first)
+    assert compared.verdict.status == "unknown"
+    assert said(later(), first) == [("first-sample-lacks", "unknown")]
+
+
+def test_a_second_witness_that_came_late_changes_nothing(before, later):
+    first = replace(before, sets=tuple(s for s in before.sets if s.source not in (NLDEV, PAUSE)))
+    assert said(later(), first) == []
+
+
+def test_a_device_that_is_gone_is_said(before, later):
+    first = replace(before, names=("mlx5_0", "mlx5_1"))
+    assert said(later(), first) == [("device-gone", "warn")]
+    assert said(replace(later(), names=Missing(Why.DENIED)), first) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sets": (), "failed": (Missing(Why.TIMEOUT, "counters: late"),)},
+        {"sets": ()},
+        {"sets": (), "devices": (), "excluded": ("mlx5_0",)},
+        {"sets": (), "devices": (), "names": ()},
+    ],
+    ids=["it failed", "it is empty", "the device was left out", "the device came later"],
+)
+def test_without_a_first_sample_no_rise_is_known(change, before, later):
+    assert said(later(), replace(before, **change)) == [("first-sample-lacks", "unknown")]
+
+
+@pytest.mark.parametrize("source", [PORT, HW, NETDEV, PAUSE])
+@pytest.mark.parametrize("values", [Missing(Why.TIMEOUT, "late"), {}], ids=["late", "empty"])
+def test_a_set_that_the_first_sample_lacks_is_named(source, values, before, later):
+    first = replace(
+        before,
+        sets=tuple(
+            replace(each, values=values) if each.source is source else each for each in before.sets
+        ),
+    )
+    (finding,) = compare(later(), first).verdict.findings
+    assert (finding.rule, finding.severity.value) == ("first-sample-lacks", "unknown")
+    assert f"mlx5_0/1 {source}" in finding.summary
+
+
+def test_a_second_witness_that_was_not_heard_first_is_not_missed(before, later):
+    first = replace(before, sets=tuple(each for each in before.sets if each.source is not NLDEV))
+    assert said(later(), first) == []
+
+
+def test_a_full_counter_is_said_of_one_sample_too(later):
+    assert said(later(PORT, {"symbol_error": 65535})) == [("counter-saturated", "warn")]
+    assert said(later(PORT, {"symbol_error": 65534})) == []
+    assert said(later(PORT, {"port_xmit_data": 2**32 - 1})) == [], "says nothing of errors"
+
+
+def test_values_that_the_kernel_repeats_prove_nothing(before, later):
+    assert said(later(HW, {}, lifespan_ms=10_000), before) == [("counters-repeated", "unknown")]
+    assert said(later(HW, {}, lifespan_ms=9_999), before) == []
+
+
+def test_witnesses_that_disagree_are_told(before, later):
+    """nldev is asked after sysfs: its value lies between sysfs's first and last."""
+    assert said(later(NLDEV, {"rx_write_requests": 49}), before) == []  # it was reset
+    after = later(HW, {"rx_write_requests": 40_000}, agreed=False)
+    assert said(after, before) == [("counters-disagree", "warn")], "the last nldev says 50"
+    agree = replace(
+        after,
+        sets=tuple(
+            replace(each, values={**each.values, "rx_write_requests": 40_001})
+            if each.source is NLDEV
+            else each
+            for each in after.sets
+        ),
+    )
+    assert said(agree, before) == []
+
+
+@pytest.mark.parametrize(
+    ("why", "severity"),
+    [(Why.DENIED, "unknown"), (Why.TIMEOUT, "unknown"), (Why.MALFORMED, "unknown")],
+)
+def test_a_set_that_could_not_be_read_is_unknown(why, severity, before, later):
+    assert said(later(PORT, Missing(why, "x")), before) == [("counters-unreadable", severity)]
+
+
+@pytest.mark.parametrize("why", [Why.ABSENT, Why.UNSUPPORTED, Why.NOT_COLLECTED])
+def test_what_a_driver_does_not_offer_is_plain(why, before, later):
+    assert said(later(NLDEV, Missing(why, "x")), before) == []
+    assert said(later(PAUSE, Missing(why, "x")), before) == []
+
+
+def test_a_counter_that_is_there_and_refused_is_a_note(before, later):
+    refused = {"VL15_dropped": Missing(Why.UNSUPPORTED, "EINVAL")}
+    (finding,) = compare(later(PORT, {}, refused=refused), before).verdict.findings
+    assert (finding.rule, finding.severity.value) == ("counters-unreadable", "info")
+    assert finding.evidence[0].subject.endswith("counters/VL15_dropped")
+    assert finding.remedy == ("rdmadiag counters --exclude-device mlx5_0",)
+
+
+def test_a_counter_that_is_refused_after_it_was_read_is_unknown(before, later):
+    (name, *_) = before.sets[0].values
+    refused = {name: Missing(Why.UNSUPPORTED, "EINVAL")}
+    kept = later(before.sets[0].source, {}, refused=refused)
+    assert ("counters-unreadable", "unknown") in said(kept, before)
+
+
+def test_a_source_that_was_late_is_unknown_and_nothing_else_is_made_of_it(later):
+    late = replace(later(), sets=(), devices=(), failed=(Missing(Why.TIMEOUT, "counters: late"),))
+    assert said(late) == [("counters-unreadable", "unknown")]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"names": Missing(Why.ABSENT, "ENOENT"), "devices": (), "sets": ()},
+        {"names": (), "devices": (), "sets": ()},
+        {"devices": (), "sets": (), "excluded": ("mlx5_0",)},
+        {"sets": ()},
+    ],
+    ids=["no RDMA", "no device", "all left out", "no counter"],
+)
+def test_where_nothing_is_counted_nothing_is_known(change, later):
+    sample = replace(later(), **change)
+    assert said(sample) == [("no-counters", "unknown")]
+    (proof,) = compare(sample).verdict.findings[0].evidence
+    assert "(" not in proof.value, "names, not Python's own form of them"
+
+
+def test_every_finding_has_evidence_and_a_remedy(before, later):
+    spoken = set()
+    for source, values, _ in RISES.values():
+        for finding in compare(later(source, values), before).verdict.findings:
+            spoken.add(finding.rule)
+            assert finding.evidence
+            assert finding.remedy
+            assert "\n" not in finding.summary
+    assert len(spoken) >= 6
+
+
+def test_the_codes_of_rules_are_distinct():
+    codes = [rule.code for rule in RULES]
+    assert len(codes) == len(set(codes)) == 20
+
+
+@pytest.mark.parametrize(
+    ("port", "source", "remedy"),
+    [
+        ({"link_layer": LinkLayer.INFINIBAND, "netdev": ABSENT}, PORT, "ibstat mlx5_0 1"),
+        ({"link_layer": ABSENT, "netdev": ABSENT}, PORT, "ibstat mlx5_0 1"),
+        ({}, PORT, "ip -statistics link show eth0"),
+        ({"netdev": "en1"}, CounterSource.REGISTRY, "ifconfig en1"),
+    ],
+    ids=["InfiniBand", "a port of which little is known", "RoCE", "a Mac"],
+)
+def test_where_to_look_for_a_lost_link_is_named_in_the_words_of_the_system(
+    port, source, remedy, before, later
+):
+    def changed(facts, value):
+        device = facts.devices[0]
+        device = replace(device, ports=(replace(device.ports[0], **port),))
+        name = "IOLinkActiveCount" if source is CounterSource.REGISTRY else "link_downed"
+        sets = tuple(
+            replace(each, source=source, values={name: value})
+            for each in facts.sets
+            if each.source is PORT
+        )
+        return replace(facts, devices=(device,), sets=sets)
+
+    (finding,) = compare(changed(later(), 5), changed(before, 4)).verdict.findings
+    assert finding.rule == "link-went-down"
+    assert finding.remedy[0] == remedy
+    assert finding.summary == "mlx5_0/1 lost its link once"
+
+
+def test_damage_on_infiniband_is_looked_at_with_the_devices_own_name(before, later):
+    def infiniband(facts):
+        device = facts.devices[0]
+        port = replace(device.ports[0], link_layer=LinkLayer.INFINIBAND, netdev=ABSENT)
+        return replace(facts, devices=(replace(device, ports=(port,)),))
+
+    after = infiniband(later(PORT, {"symbol_error": 40}))
+    (finding,) = compare(after, infiniband(before)).verdict.findings
+    assert finding.remedy[0].startswith("sudo mlxlink -d mlx5_0 --port 1")
+
+
+def test_a_rise_without_a_clock_is_said_all_the_same(before, later):
+    after = later(HW, {"out_of_sequence": 30}, seconds=ABSENT)
+    assert said(after, before) == [("packets-retransmitted", "warn")]
+
+
+def test_a_link_that_is_allowed_to_go_down_is_not_said(before, later):
+    allowed = Thresholds().change([("link_downed", 2)])
+    assert said(later(PORT, {"link_downed": 2}), before, allowed) == []

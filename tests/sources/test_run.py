@@ -1,0 +1,210 @@
+"""The sources side by side: one that fails or hangs costs only itself."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from lab.mac import ready_mac
+from lab.machine import NetDev
+from rdmadiag.facts import Missing, NetDevFacts, Why
+from rdmadiag.facts.evidence import (
+    LINUX_ONLY,
+    LINUX_SOURCES,
+    MACOS_ONLY,
+    MACOS_SOURCES,
+    Evidence,
+)
+from rdmadiag.sources.run import _named, cheap_sources, gather, unavailable
+
+
+def test_a_healthy_machine_gives_all_evidence(memory_host, soon):
+    found = gather(memory_host, soon)
+    assert [device.name for device in found.sysfs.devices] == ["mlx5_0", "mlx5_1"]
+    assert [device.name for device in found.nldev.devices] == ["mlx5_0", "mlx5_1"]
+    assert [netdev.name for netdev in found.netdev.netdevs] == ["eth0"]
+    assert found.process.uid == 0
+    assert [device.name for device in found.verbs.devices] == ["mlx5_0", "mlx5_1"]
+    assert {getattr(found, name) for name in set(MACOS_SOURCES) - {"verbs"}} == {MACOS_ONLY}
+
+
+def test_a_mac_gives_all_its_evidence_and_is_asked_nothing_of_linux(host_in_memory, soon):
+    host = host_in_memory(ready_mac().recording(), platform="darwin")
+    found = gather(host, soon)
+    assert not [name for name in MACOS_SOURCES if isinstance(getattr(found, name), Missing)]
+    assert {getattr(found, name) for name in set(LINUX_SOURCES) - {"verbs"}} == {LINUX_ONLY}
+
+
+def test_the_log_of_a_mac_is_read_after_the_provider_was_asked(host_in_memory):
+    """Opening and closing a context is what makes a healthy driver write a line."""
+    order = []
+
+    class Noting(host_in_memory):
+        def _answer(self, question, store, subject):
+            import os
+            import time as clock
+
+            if question == "verbs":
+                clock.sleep(0.5)
+            if question == "verbs" or "log_show" in subject:
+                os.write(writer, f"{question} ".encode())
+            return super()._answer(question, store, subject)
+
+    import os
+
+    reader, writer = os.pipe()
+    gather(Noting(ready_mac().recording(), platform="darwin"), time.monotonic() + 20)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        order = pipe.read().split()
+    assert order == ["verbs", "run"]
+
+
+def test_sources_that_nobody_asked_for_are_not_collected(memory_host, soon):
+    found = gather(memory_host, soon, cheap_sources("linux"))
+    assert len(found.sysfs.devices) == 2
+    assert found.process.uid == 0
+    assert found.nldev == found.netdev == Missing(Why.NOT_COLLECTED, "not asked for")
+
+
+def test_no_sources_are_no_evidence(memory_host, soon):
+    found = gather(memory_host, soon, ())
+    assert all(isinstance(getattr(found, name), Missing) for name in Evidence.__slots__)
+
+
+def failing(host_in_memory, roce, source, how):
+    """A host on which one source fails."""
+    place = {
+        "sysfs": ("read", "/sys/class/infiniband/mlx5_0/node_type"),
+        "nldev": ("netlink", "nldev-get"),
+        "netdev": ("netlink", "route-getlink"),
+        "process": ("read", "/proc/self/limits"),
+        "system": ("read", "/sys/devices/system/cpu/online"),
+        "verbs": ("verbs", "query"),
+        "kernel_log": ("log", "kernel"),
+    }[source]
+
+    class Failing(host_in_memory):
+        def _answer(self, question, store, subject):
+            if (question, subject) == place:
+                how()
+            return super()._answer(question, store, subject)
+
+    return Failing(roce.recording())
+
+
+def test_a_record_is_read_in_this_process(roce, monkeypatch, soon):
+    monkeypatch.setattr("os.fork", lambda: pytest.fail("a process was started"))
+    found = gather(roce.host(), soon)
+    assert not [name for name in LINUX_SOURCES if isinstance(getattr(found, name), Missing)]
+
+
+def test_a_source_with_a_bug_costs_no_other_of_a_record(roce, monkeypatch, soon):
+    healthy = gather(roce.host(), soon)
+    monkeypatch.setattr("rdmadiag.sources.nldev.read_nldev", lambda *_, **__: bug())
+    found = gather(roce.host(), soon)
+    reason = "nldev: a bug of rdmadiag: RuntimeError('of ours')"
+    assert found == replace(healthy, nldev=Missing(Why.MALFORMED, reason))
+
+
+def test_a_record_is_not_read_beyond_the_deadline(roce, past):
+    found = gather(roce.host(), past)
+    assert {getattr(found, name).why for name in LINUX_SOURCES} == {Why.TIMEOUT}
+
+
+def bug():
+    raise RuntimeError("of ours")
+
+
+def hang():
+    time.sleep(60)
+
+
+@pytest.mark.parametrize("source", LINUX_SOURCES)
+def test_a_source_with_a_bug_is_missing_and_the_others_are_whole(
+    host_in_memory, roce, memory_host, soon, source
+):
+    healthy = gather(memory_host, soon)
+    found = gather(failing(host_in_memory, roce, source, bug), soon)
+    assert getattr(found, source) == Missing(
+        Why.MALFORMED, f"{source}: a bug of rdmadiag: RuntimeError('of ours')"
+    )
+    others = set(LINUX_SOURCES) - {source, "netdev"}
+    assert all(getattr(found, name) == getattr(healthy, name) for name in others)
+
+
+@pytest.mark.parametrize("source", LINUX_SOURCES)
+def test_a_source_that_hangs_is_missing_at_the_deadline_and_the_others_are_whole(
+    host_in_memory, roce, source
+):
+    began = time.monotonic()
+    found = gather(failing(host_in_memory, roce, source, hang), began + 2)
+    assert time.monotonic() - began < 4
+    missing = getattr(found, source)
+    assert missing.why is Why.TIMEOUT
+    assert missing.detail.startswith(f"{source}: no answer before the deadline; process ")
+    others = set(LINUX_SOURCES) - {source}
+    assert not [name for name in others if isinstance(getattr(found, name), Missing)]
+
+
+def test_a_host_of_another_platform_is_not_asked(roce, host_in_memory, soon):
+    host = host_in_memory(roce.recording(), platform="unknown")
+    found = gather(host, soon)
+    assert {getattr(found, name) for name in LINUX_SOURCES} == {LINUX_ONLY}
+    assert host.asked == []
+
+
+def test_what_a_host_lacks_is_not_asked_for(memory_host, soon):
+    reason = Missing(Why.NOT_COLLECTED, "the snapshot holds sysfs files alone")
+    memory_host.lacks = {"nldev": reason}
+    assert unavailable(memory_host, LINUX_SOURCES) == {"nldev": reason}
+    found = gather(memory_host, soon)
+    assert found.nldev == reason
+    assert len(found.sysfs.devices) == 2
+
+
+# --- which netdevs are kept ----------------------------------------------------------------
+
+
+def test_a_netdev_that_no_rdma_device_names_is_left_out(roce, host_in_memory, soon):
+    machine = roce.change(netdevs=(*roce.netdevs, NetDev("wlan0")))
+    found = gather(host_in_memory(machine.recording()), soon)
+    assert [netdev.name for netdev in found.netdev.netdevs] == ["eth0"]
+
+
+def test_a_netdev_that_nldev_alone_names_is_kept(roce, host_in_memory, soon):
+    machine = roce.with_port(gids={})
+    found = gather(host_in_memory(machine.recording()), soon)
+    assert found.sysfs.netdevs == ()
+    assert [netdev.name for netdev in found.netdev.netdevs] == ["eth0"]
+
+
+def test_the_parent_of_a_software_device_is_kept(roce, host_in_memory, soon):
+    recording = roce.with_port(gids={}, netdev=None).recording()
+    recording.files["/sys/class/infiniband/mlx5_0/parent"] = b"eth0\n"
+    found = gather(host_in_memory(recording), soon)
+    assert [netdev.name for netdev in found.netdev.netdevs] == ["eth0"]
+
+
+def test_netdevs_above_and_below_a_named_one_are_kept(memory_host, soon):
+    whole = gather(memory_host, soon)
+    (eth0,) = whole.netdev.netdevs
+
+    def netdev(name, **changes):
+        from dataclasses import replace
+
+        return replace(eth0, name=name, **changes)
+
+    netdevs = (
+        netdev("eth0", master="bond0", lower="veth0"),
+        netdev("bond0"),
+        netdev("veth0"),
+        netdev("wlan0"),
+    )
+    found = _named(NetDevFacts(netdevs), {"sysfs": whole.sysfs})
+    assert [each.name for each in found.netdevs] == ["eth0", "bond0", "veth0"]
+
+
+def test_without_any_source_that_names_netdevs_none_is_kept(memory_host, soon):
+    found = gather(memory_host, soon, ("netdev",))
+    assert found.netdev == NetDevFacts((), 0)
