@@ -1,7 +1,6 @@
 """What the kernel logged lately: /dev/kmsg."""
 
-from dataclasses import dataclass
-
+from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing
 
 

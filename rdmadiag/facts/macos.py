@@ -4,8 +4,7 @@ Shapes from Apple's TN3205 and public captures; a value that a newer macOS write
 differently is a Missing, not an error.
 """
 
-from dataclasses import dataclass
-
+from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Address, Missing, present
 
 # --- macOS: the registry ------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """What programs and the kernel hold of RDMA devices: objects and their owners."""
 
-from dataclasses import dataclass
-
+from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing, ResourceCount
 from rdmadiag.facts.ib import KernelQpType, QpState
 

@@ -1,7 +1,6 @@
 """What surrounds the devices: PCI, CPUs, the IOMMU, GPUs, and who started this process."""
 
-from dataclasses import dataclass
-
+from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Limit, Missing
 
 

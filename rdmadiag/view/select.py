@@ -1,8 +1,9 @@
 """Which devices and ports the user means."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from rdmadiag.dataclass import dataclass
 from rdmadiag.view.reconcile import DeviceView
 
 
