@@ -16,12 +16,9 @@ _INET_CONF: Final = 1  # IFLA_INET_CONF: an array of u32
 _INET_CONF_ARP_IGNORE: Final = 18  # IPV4_DEVCONF_ARP_IGNORE counts from 1
 _SCOPES: Final = {0: "global", 200: "site", 253: "link", 254: "host", 255: "nowhere"}
 
-
-def _dump(message: Any, kind: int) -> bytes:
-    message["header"]["type"] = kind
-    message["header"]["flags"] = netlink.NLM_F_REQUEST | netlink.NLM_F_DUMP
-    message.encode()
-    return bytes(message.data)
+# Behind the header an empty struct ifinfomsg, and an empty struct ifaddrmsg.
+GET_LINKS: Final = netlink.request(netlink.RTM_GETLINK, netlink.NLM_F_DUMP, bytes(16))
+_GET_ADDRESSES: Final = netlink.request(netlink.RTM_GETADDR, netlink.NLM_F_DUMP, bytes(8))
 
 
 def _value(message: Any, name: str, kind: type) -> Any:
@@ -126,8 +123,8 @@ def _name(message: Any, attribute: str, names: dict[int, Any]) -> str | Missing:
 
 def read_netdevs(host: Host, deadline: float) -> NetDevFacts | Missing:
     """Every netdev of this network namespace; `deadline` as in Host.netlink."""
-    addresses = _read(host, "route-getaddr", _dump(ifaddrmsg(), netlink.RTM_GETADDR), deadline)
-    links = _read(host, "route-getlink", _dump(ifinfmsg(), netlink.RTM_GETLINK), deadline)
+    addresses = _read(host, "route-getaddr", _GET_ADDRESSES, deadline)
+    links = _read(host, "route-getlink", GET_LINKS, deadline)
     if isinstance(links, Missing):
         return links
     known = addresses if isinstance(addresses, Missing) else parse_addresses(addresses)

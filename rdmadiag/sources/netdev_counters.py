@@ -16,12 +16,10 @@ from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.counters import ALL, NOTHING, CounterSet, CounterSource, Spared, Wanted
 from rdmadiag.host import Host, netlink
 from rdmadiag.sources.counters import clock_of, parse_count, read_ports
-from rdmadiag.sources.netdev import ifname
+from rdmadiag.sources.netdev import GET_LINKS, ifname
 from rdmadiag.sources.pyroute2_messages import decode, ifinfmsg, raw
 from rdmadiag.sources.sysfs import CLASS, NET_CLASS
 from rdmadiag.sources.text import attribute
-
-_IFINFO: Final = struct.Struct("=BxHiII")  # struct ifinfomsg
 
 STATS64: Final = (
     *("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_errors", "tx_errors"),
@@ -133,8 +131,8 @@ class _Reader:
 
     def _read_links(self) -> dict[str, Link] | Missing:
         # As sources.netdev asks, so that one record serves both.
-        request = netlink.request(netlink.RTM_GETLINK, netlink.NLM_F_DUMP, bytes(_IFINFO.size))
-        reply = self._host.netlink("route-getlink", netlink.NETLINK_ROUTE, request, self._deadline)
+        name, protocol = "route-getlink", netlink.NETLINK_ROUTE
+        reply = self._host.netlink(name, protocol, GET_LINKS, self._deadline)
         return reply if isinstance(reply, Missing) else parse_links(reply)
 
     def sets(self, device: str, port: int, netdev: str) -> Iterator[CounterSet]:
