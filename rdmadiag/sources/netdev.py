@@ -58,19 +58,18 @@ def parse_arp_ignore(af_spec: bytes) -> int | Missing:
 
 def parse_addresses(reply: bytes) -> dict[int, tuple[Address, ...]] | Missing:
     """The reply to an RTM_GETADDR dump: ifindex → addresses."""
+    addresses: dict[int, list[Address]] = {}
     try:
-        found = decode(reply, ifaddrmsg)
+        for message in decode(reply, ifaddrmsg):
+            # On a point-to-point link IFA_ADDRESS is the peer; IFA_LOCAL is ours.
+            text = message.get_attr("IFA_LOCAL") or message.get_attr("IFA_ADDRESS")
+            if text:
+                scope = message["scope"]
+                address = Address(str(text), message["prefixlen"], _SCOPES.get(scope, str(scope)))
+                addresses.setdefault(message["index"], []).append(address)
     except ValueError as error:
         return Missing(Why.MALFORMED, str(error))
-    addresses: dict[int, tuple[Address, ...]] = {}
-    for message in found:
-        # On a point-to-point link IFA_ADDRESS is the peer; IFA_LOCAL is ours.
-        text = message.get_attr("IFA_LOCAL") or message.get_attr("IFA_ADDRESS")
-        if text:
-            scope = message["scope"]
-            address = Address(str(text), message["prefixlen"], _SCOPES.get(scope, str(scope)))
-            addresses[message["index"]] = (*addresses.get(message["index"], ()), address)
-    return addresses
+    return {index: tuple(found) for index, found in addresses.items()}
 
 
 def parse_netdevs(
@@ -78,7 +77,7 @@ def parse_netdevs(
 ) -> tuple[NetDev, ...] | Missing:
     """The reply to an RTM_GETLINK dump, with the addresses of each."""
     try:
-        found = decode(links, ifinfmsg)
+        found = list(decode(links, ifinfmsg))
     except ValueError as error:
         return Missing(Why.MALFORMED, str(error))
     names = {message["index"]: ifname(message) for message in found}

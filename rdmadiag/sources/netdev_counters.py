@@ -56,7 +56,7 @@ class Link:
 def parse_links(reply: bytes) -> dict[str, Link] | Missing:
     """The reply to an RTM_GETLINK dump: name → its counters."""
     try:
-        found = decode(reply, ifinfmsg)
+        found = list(decode(reply, ifinfmsg))
     except ValueError as error:
         return Missing(Why.MALFORMED, str(error))
     return {

@@ -8,7 +8,7 @@ another thread, finds nothing of it.
 
 import builtins
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec, resolve_name
@@ -70,16 +70,20 @@ class _Apart:
 logging.getLogger("pyroute2").addHandler(logging.NullHandler())
 
 _pyroute2: Final = _Apart("pyroute2")
+# Each message and attribute holds itself in its chain. A command collects no cycles, and a large
+# host has tens of thousands of addresses.
+_pyroute2.load("pyroute2.netlink").nlmsg_base.chain = property(
+    lambda message: [message], lambda message, chain: None
+)
 ifinfmsg: Final[Any] = _pyroute2.load("pyroute2.netlink.rtnl.ifinfmsg").ifinfmsg
 ifaddrmsg: Final[Any] = _pyroute2.load("pyroute2.netlink.rtnl.ifaddrmsg").ifaddrmsg
 
 
-def decode(buffer: bytes, message_class: Any) -> list[Any]:
+def decode(buffer: bytes, message_class: Any) -> Iterator[Any]:
     """Every message in `buffer`, as decoded `message_class` of pyroute2.
 
     Raises ValueError for a reply that is cut short or that pyroute2 cannot read.
     """
-    decoded = []
     for at in netlink.messages(buffer):
         if at.type == netlink.NLMSG_DONE:
             continue
@@ -88,8 +92,7 @@ def decode(buffer: bytes, message_class: Any) -> list[Any]:
             message.decode()
         except Exception as error:  # its decoders raise whatever struct, codecs and sockets do
             raise ValueError(f"netlink message at byte {at.offset}: {error!r}") from error
-        decoded.append(message)
-    return decoded
+        yield message
 
 
 def raw(message: Any, name: str) -> bytes | None:

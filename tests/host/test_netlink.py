@@ -149,7 +149,7 @@ def test_a_done_without_a_status_and_a_positive_one_are_no_errors():
 def test_an_interrupted_dump_is_recognised_by_its_mark(buffer):
     content, _ = netlink.take(buffer)
     assert netlink.interrupted(content)
-    assert len(decode(content, ifinfmsg)) == 1
+    assert len(list(decode(content, ifinfmsg))) == 1
 
 
 def test_a_dump_without_the_mark_was_not_interrupted():
@@ -173,7 +173,7 @@ def test_unknown_attributes_are_passed_over():
 )
 def test_what_cannot_be_decoded_is_a_value_error(buffer):
     with pytest.raises(ValueError, match="netlink"):
-        decode(buffer, ifinfmsg)
+        list(decode(buffer, ifinfmsg))
 
 
 def test_a_broken_attribute_leaves_nothing_on_stderr(capfd):

@@ -1,5 +1,6 @@
 """pyroute2's message classes without the package: what that stands on, and that nobody notices."""
 
+import gc
 import struct
 import subprocess
 import sys
@@ -98,9 +99,25 @@ def test_a_message_is_read_as_by_the_package_itself(roce):
         (replies["route-getlink"], ours.ifinfmsg, ifinfmsg),
         (replies["route-getaddr"], ours.ifaddrmsg, ifaddrmsg),
     ):
-        found, expected = ours.decode(reply, here), ours.decode(reply, there)
+        found, expected = list(ours.decode(reply, here)), list(ours.decode(reply, there))
         assert [each.dump() for each in found] == [each.dump() for each in expected]
         assert found
+
+
+def test_a_message_that_was_read_leaves_nothing_for_the_collector(roce):
+    from rdmadiag.sources.netdev import parse_addresses, parse_netdevs
+
+    replies = with_counters(roce).recording().netlink
+    parse_addresses(replies["route-getaddr"])  # whatever the first one makes for all
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(10):
+            parse_netdevs(replies["route-getlink"], parse_addresses(replies["route-getaddr"]))
+        left = gc.collect()
+    finally:
+        gc.enable()
+    assert left < 10
 
 
 def test_an_attribute_is_there_with_its_bytes(roce):
