@@ -3,11 +3,11 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from signal import Signals
 from typing import Any, Final, Literal
 
 from rdmadiag import rtr_record
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing
 from rdmadiag.facts.errnos import Platform
 from rdmadiag.facts.ib import LinkLayer, QpType

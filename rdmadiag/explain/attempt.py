@@ -6,9 +6,9 @@ serves RoCE, InfiniBand and an attempt that ended before it knew its peer.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.explain.causes import ANY, RTR, causes, hanging
 from rdmadiag.explain.completions import completion, vendor
 from rdmadiag.facts.errnos import Platform

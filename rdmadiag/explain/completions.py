@@ -7,9 +7,9 @@ and vendor_err of the completion are valid (man ibv_poll_cq).
 'status 12 (IBV_WC_RETRY_EXC_ERR: transport retry counter exceeded), vendor error 129'
 """
 
+from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.explain.cause import Cause
 
 

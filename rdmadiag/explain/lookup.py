@@ -9,9 +9,9 @@
 import difflib
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.explain.attempt import after_call, after_completion, fill
 from rdmadiag.explain.cause import Cause
 from rdmadiag.explain.causes import ANY, causes, hanging, known

@@ -1,9 +1,9 @@
 """What one pingpong attempt came to: plain data, nothing of it judged."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts.errnos import Platform
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType

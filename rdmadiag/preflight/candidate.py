@@ -2,9 +2,9 @@
 
 import ipaddress
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.gid import Gid

@@ -8,9 +8,9 @@ in reverse order by `close`, whatever happened.
 import ctypes
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import MTU_BYTES, LinkLayer, QpState, QpType
 from rdmadiag.facts.pingpong import Stage

@@ -8,10 +8,9 @@ import hmac
 import json
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpType
 from rdmadiag.gid import reach

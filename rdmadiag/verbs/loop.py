@@ -14,10 +14,10 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from ctypes import CFUNCTYPE, byref, c_char, c_int, c_int64, c_uint32, c_uint64, c_void_p
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.verbs.abi import IbvWc
 from rdmadiag.verbs.lib import CallFailed
 

@@ -19,9 +19,9 @@ import sys
 import time
 from contextlib import suppress
 from ctypes import byref, c_int
+from dataclasses import dataclass
 from typing import Any, Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts.ib import QpState
 from rdmadiag.facts.pingpong import Outcome, Stage
 from rdmadiag.verbs import latency, loop, peer

@@ -8,10 +8,10 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from types import FrameType
 from typing import IO, Any, Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing
 from rdmadiag.host.answers import refusal
 from rdmadiag.host.command import abandon

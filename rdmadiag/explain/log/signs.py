@@ -5,10 +5,10 @@ fits speaks; what it means, and what to do, stands beside it.
 """
 
 import re
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.explain.cause import Cause
 from rdmadiag.explain.causes import causes
 from rdmadiag.explain.log.fields import CONNECT
