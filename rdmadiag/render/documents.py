@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from rdmadiag.explain.answers import Answer
 from rdmadiag.explain.log.account import Account, Failure
-from rdmadiag.explain.lookup import Answer
 from rdmadiag.facts import Identity, Missing, kernel_log, macos, system, verbs
 from rdmadiag.facts.attempt import Attempt, BadCompletion, EndFacts, Latency
 from rdmadiag.facts.counters import CounterFacts
