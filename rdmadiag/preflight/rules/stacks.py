@@ -142,8 +142,8 @@ def _prefers_ipv6(each: _Asked) -> bool:
     return (
         entry is not None
         and entry.gid.family is Family.IPV4
-        and each.pick.gid is not None
-        and not each.pick.gid.startswith("::ffff:")
+        and each.pick.entry is not None
+        and not each.pick.entry.is_ipv4
     )
 
 
@@ -264,7 +264,7 @@ def mooncake_prefers_ipv6(speaker: Speaker, case: Case) -> Iterator[Finding]:
         case,
         lambda each: (
             f"{each.name} would use GID {each.pick.index} of {each.port.name} "
-            f"({each.pick.gid}) instead of its private IPv4 address"
+            f"({each.pick.entry and each.pick.entry.gid}) instead of its private IPv4 address"
         ),
     )
 
