@@ -3,14 +3,13 @@
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import click
 
 from rdmadiag import __version__
 from rdmadiag.cli import exits
+from rdmadiag.cli.failure import CommandLine, failed
 from rdmadiag.cli.output import printing
 
 COMMANDS: Final = {
@@ -64,11 +63,14 @@ class _Lazy(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
-            return super().resolve_command(ctx, args)
+            name, command, rest = super().resolve_command(ctx, args)
         except click.UsageError as error:
             raise click.UsageError(
                 f"no command {args[0]!r}; there are: {', '.join(COMMANDS)}", ctx
             ) from error
+        line: CommandLine = ctx.obj
+        line.command, line.arguments = command, tuple(rest)
+        return name, command, rest
 
 
 def _name_variables(command: click.Command, name: str) -> None:
@@ -92,33 +94,18 @@ def rdmadiag(context: click.Context, debug: bool) -> None:
     Exit codes: 0 ok, 1 warn, 2 critical, 3 unknown or no RDMA device, 64 usage, 70 a bug.
     preflight --profile changes them for what runs it.
     """
-    run: _Run = context.obj
+    line: CommandLine = context.obj
     name = context.invoked_subcommand
-    run.command = str(name)
-    if name not in COMMANDS or _asks_for_help(run.argv):
+    if name not in COMMANDS or "--help" in line.arguments or "-h" in line.arguments:
         return
     from rdmadiag.cli.config import config_path, defaults, read_config
 
     path = config_path(os.environ)
     file = read_config(path, COMMANDS) if os.path.lexists(path) else None
     if file is not None:
-        command = rdmadiag.get_command(context, name)
-        assert command is not None
-        run.defaults = {name: defaults(file, command, name)}
-        context.default_map = run.defaults
-
-
-def _asks_for_help(argv: Sequence[str]) -> bool:
-    return "--help" in argv or "-h" in argv
-
-
-@dataclass
-class _Run:
-    """One command line, as far as it was followed."""
-
-    argv: tuple[str, ...]
-    command: str = ""
-    defaults: dict[str, Any] = field(default_factory=dict)
+        assert line.command is not None
+        line.defaults = defaults(file, line.command, name)
+        context.default_map = {name: line.defaults}
 
 
 def run(argv: Sequence[str]) -> int:
@@ -130,55 +117,22 @@ def run(argv: Sequence[str]) -> int:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the end
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the end
-    started = _Run(tuple(argv))
+    line = CommandLine()
     try:
-        code = rdmadiag.main(list(argv), prog_name="rdmadiag", standalone_mode=False, obj=started)
+        code = rdmadiag.main(list(argv), prog_name="rdmadiag", standalone_mode=False, obj=line)
         with printing():
             sys.stdout.flush()
     except click.UsageError as error:
         context: Any = error.ctx
         name = context.command_path if context else "rdmadiag"
-        told = f"{error.format_message()} (see '{name} --help')"
-        return _failed(started, told, exits.USAGE)
+        message = f"{error.format_message()} (see '{name} --help')"
+        return failed(line, message, exits.USAGE)
     except click.ClickException as error:
-        return _failed(started, error.format_message(), error.exit_code)
+        return failed(line, error.format_message(), error.exit_code)
     except click.Abort:
         return 130
     except Exception as error:
         if debug:
             raise
-        return _failed(started, f"a bug of ours: {error!r} (--debug shows where)", exits.BUG)
+        return failed(line, f"a bug of ours: {error!r} (--debug shows where)", exits.BUG)
     return code if isinstance(code, int) else exits.OK
-
-
-def _failed(started: _Run, told: str, code: int) -> int:
-    """One line on stderr, and on stdout what the reader of the form asked for can read."""
-    from rdmadiag.cli.asked import asked
-
-    if not told.isprintable():  # a name with a line's end in it, or bytes that are not UTF-8
-        from rdmadiag.render.plain import printable
-
-        told = printable(told)
-    with suppress(OSError, ValueError):
-        click.echo(f"rdmadiag: {told}", err=True)
-    wanted = asked(started.argv, os.environ, started.defaults, started.command)
-    profile = wanted.profile
-    if profile is exits.PLAIN and wanted.form == "nagios":
-        # Whoever reads that form takes every code but its four for a broken plugin.
-        profile = exits.PROFILES["nagios"]
-    if profile.failed is not None:
-        code = profile.failed
-    with printing():
-        if wanted.form == "json":
-            from rdmadiag.render.json import write
-
-            write({"error": {"message": told, "exit_code": code}})
-        elif wanted.form == "nagios":
-            from rdmadiag.render.nagios import failure
-
-            sys.stdout.write(failure(told))
-        elif wanted.form == "github":
-            from rdmadiag.render.github import failure
-
-            sys.stdout.write(failure(told))
-    return code

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rdmadiag.facts.resources import ResourceFacts
     from rdmadiag.host.saved_sample import Saved
     from rdmadiag.report import Report
-    from rdmadiag.sources.run import Depth
+    from rdmadiag.sources.table import Depth
 
 TIMEOUT: Final = 20.0
 TIMEOUT_MAX: Final = 30.0
@@ -64,7 +64,8 @@ class Reading:
         if _is_report(self.source):
             return self.source.evidence
         from rdmadiag.cli.progress import progress
-        from rdmadiag.sources.run import Depth, gather
+        from rdmadiag.sources.run import gather
+        from rdmadiag.sources.table import Depth
 
         assert _is_host(self.source)
         start = time.monotonic()
@@ -267,9 +268,14 @@ def complete_samples(context: click.Context, option: click.Parameter, typed: str
 
 
 def complete_devices(context: click.Context, option: click.Parameter, typed: str) -> list[str]:
-    """Devices and ports of this host, for shells: names of folders, nothing in them is read."""
+    """Devices and ports of this host, for shells: names of folders, nothing in them is read.
+
+    A shell puts what it is given on the command line: a name that it would expand is left out.
+    """
     import os
     from contextlib import suppress
+
+    from rdmadiag.quoting import shell_word
 
     found = []
     name, colon, _ = typed.partition(":")
@@ -279,7 +285,7 @@ def complete_devices(context: click.Context, option: click.Parameter, typed: str
             found = [f"{name}:{number}" for number in numbers]
         else:
             found = sorted(os.listdir("/sys/class/infiniband"))
-    return [each for each in found if each.startswith(typed)]
+    return [each for each in found if each.startswith(typed) and shell_word(each) == each]
 
 
 timeout_option: Final = click.option(

@@ -1,4 +1,4 @@
-"""From which numbers on a rule of `counters` or `resources` speaks. Each can be set by its name."""
+"""From which numbers on rules of `counters` and `resources` report; each can be set by its name."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace

@@ -80,6 +80,7 @@ def test_a_refusal_is_remembered_through_all_samples(host):
         assert "np_cnp_sent" not in found.values
 
 
+@pytest.mark.slow
 def test_a_source_that_hangs_is_killed_and_not_asked_again(roce, host_in_memory):
     class Stuck(host_in_memory):
         def attributes(self, path, spared):
@@ -148,7 +149,7 @@ def test_other_systems_have_no_counters_and_no_tracked_objects(host, soon):
     facts = sampling.sample(host, soon)
     assert facts.failed[0].why is Why.UNSUPPORTED
     assert sampling.resources(host, soon).why is Why.UNSUPPORTED
-    assert sampling.recorded_tasks(host, soon, Wanted()) == {}
+    assert sampling.sampled("unknown") == ()
     assert host.asked == []
 
 

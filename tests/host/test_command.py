@@ -10,8 +10,10 @@ import time
 import pytest
 
 from rdmadiag.facts import Missing, Why
+from rdmadiag.host import command
 from rdmadiag.host.answers import OUTPUT_LIMIT, Ran
-from rdmadiag.host.command import _is_stuck, finish, run
+from rdmadiag.host.child_process import is_stuck
+from rdmadiag.host.command import finish, run
 from rdmadiag.host.isolation import SideBySide
 
 
@@ -126,5 +128,13 @@ def test_a_killed_one_leaves_no_zombie():
 def test_a_killed_one_is_stuck_only_where_the_kernel_holds_it():
     late = finish(["sleep", "67"], time.monotonic() + 0.1)
     assert (late.returncode, late.reaped) == (None, True)
-    assert not _is_stuck(os.getpid())
-    assert not _is_stuck(late.pid)
+    assert not is_stuck(os.getpid())
+    assert not is_stuck(late.pid)
+
+
+def test_one_that_cannot_be_killed_is_named(monkeypatch):
+    really = command.abandon
+    monkeypatch.setattr(command, "abandon", lambda child: really(child) and False)
+    found = run(["sleep", "68"], time.monotonic() + 0.1)
+    assert found.why is Why.TIMEOUT
+    assert found.detail.endswith(" cannot be killed")

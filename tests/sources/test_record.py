@@ -13,13 +13,13 @@ from rdmadiag.host.live import LiveHost
 from rdmadiag.host.recorded import open_snapshot
 from rdmadiag.host.recording import documents, write_folder
 from rdmadiag.sources.record import record
-from rdmadiag.sources.run import READERS, Depth, gather, sources_of
+from rdmadiag.sources.run import gather, read, sources_of
 
 
 def facts(host, deadline):
     """What each source reads of a host, in this process."""
     own = sources_of(host.identity.platform)
-    return {name: READERS[name](host, deadline, Depth()) for name in own}
+    return {name: read(name, host, deadline) for name in own}
 
 
 def again(host, deadline):
@@ -118,6 +118,7 @@ def test_what_a_host_lacks_is_lacked_by_its_recording(tmp_path, roce, soon):
     assert gather(host, soon).sysfs == gather(bare, soon).sysfs
 
 
+@pytest.mark.slow
 def test_a_source_that_was_late_is_late_in_the_replay(roce, host_in_memory, save):
     class Stuck(host_in_memory):
         def netlink(self, name, protocol, request, deadline):

@@ -113,6 +113,7 @@ def test_a_source_with_a_bug_is_missing_and_the_others_are_whole(
     assert all(getattr(found, name) == getattr(healthy, name) for name in others)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", LINUX_SOURCES)
 def test_a_source_that_hangs_is_missing_at_the_deadline_and_the_others_are_whole(
     host_in_memory, roce, source
@@ -137,7 +138,7 @@ def test_a_host_of_another_platform_is_not_asked(roce, host_in_memory, soon):
 def test_what_a_host_lacks_is_not_asked_for(memory_host, soon):
     reason = Missing(Why.NOT_COLLECTED, "the snapshot holds sysfs files alone")
     memory_host.lacks = {"nldev": reason}
-    assert unavailable(memory_host) == {"nldev": reason}
+    assert unavailable(memory_host, LINUX_SOURCES) == {"nldev": reason}
     found = gather(memory_host, soon)
     assert found.nldev == reason
     assert len(found.sysfs.devices) == 2

@@ -1,0 +1,78 @@
+"""How a command line that could not be followed ends: one line on stderr, and a document.
+
+A program that reads JSON, and a monitor that knows four exit codes, want them of a failure
+too.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from rdmadiag.cli import exits
+from rdmadiag.cli.output import printing
+
+
+@dataclass
+class CommandLine:
+    """One command line, as far as it was followed."""
+
+    command: click.Command | None = None
+    arguments: Sequence[str] = ()  # behind the command's name
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # of the configuration file
+
+
+def failed(line: CommandLine, message: str, code: int) -> int:
+    """Prints the failure in the form that the command line wants; the exit code."""
+    if not message.isprintable():  # a name with a line's end in it, or bytes that are not UTF-8
+        from rdmadiag.render.plain import printable
+
+        message = printable(message)
+    with suppress(OSError, ValueError):
+        click.echo(f"rdmadiag: {message}", err=True)
+    form, profile = _form_and_profile(line)
+    if profile is exits.PLAIN and form == "nagios":
+        # Whoever reads that form takes every code but its four for a broken plugin.
+        profile = exits.PROFILES["nagios"]
+    if profile.failed is not None:
+        code = profile.failed
+    with printing():
+        if form == "json":
+            from rdmadiag.render.json import write
+
+            write({"error": {"message": message, "exit_code": code}})
+        elif form == "nagios":
+            from rdmadiag.render.nagios import failure
+
+            sys.stdout.write(failure(message))
+        elif form == "github":
+            from rdmadiag.render.github import failure
+
+            sys.stdout.write(failure(message))
+    return code
+
+
+def _form_and_profile(line: CommandLine) -> tuple[str, exits.Profile]:
+    """As click reads them where it passes over whatever is wrong with the command line."""
+    if line.command is None:
+        return exits.PLAIN.form, exits.PLAIN
+    from rdmadiag.cli.options import nearer
+
+    context = line.command.make_context(
+        line.command.name,
+        list(line.arguments),
+        resilient_parsing=True,
+        ignore_unknown_options=True,
+        allow_extra_args=True,
+        default_map=line.defaults,
+    )
+    with context:
+        found = context.params
+        profile = exits.PROFILES.get(str(found.get("profile")), exits.PLAIN)
+        form = found.get("format")
+        if found.get("as_json") and not nearer("format", "as_json"):
+            form = "json"
+    return form or profile.form, profile
