@@ -16,10 +16,10 @@ from rdmadiag.explain.attempt import after_call, after_completion, fill
 from rdmadiag.explain.cause import Cause
 from rdmadiag.explain.causes import ANY, causes, hanging, known
 from rdmadiag.explain.completions import CompletionStatus, completion, statuses, vendor
-from rdmadiag.explain.environment import Variable, said_of, variable
 from rdmadiag.explain.states import MEANINGS, StateMeaning, state_meanings
 from rdmadiag.facts.errnos import ERRNOS, Platform, errno_name
 from rdmadiag.facts.pingpong import Stage
+from rdmadiag.gid.variables import Variable, said_of, variable
 
 SUBJECTS: Final = ("errno", "wc", "state", "env", "rule", "cause")
 STAGES: Final = tuple(
@@ -446,7 +446,7 @@ def _near(word: str, subject: str | None = None) -> str:
 
 
 def _all_names() -> dict[str, str]:
-    from rdmadiag.explain.environment import VARIABLES
+    from rdmadiag.gid.variables import VARIABLES
     from rdmadiag.preflight.rules import CATALOGUE
     from rdmadiag.preflight.safety import REASON_TEXT
 

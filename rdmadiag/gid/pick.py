@@ -33,5 +33,6 @@ class Pick:
     agrees: bool | None = None  # with the route GID; None where there is none to agree with
     advertised_index: int | None = None  # of the GID that the peer gets, where it is another
     pinned_by: str | None = None  # the variable that named the index
+    ended_at: int | None = None  # the empty row that ended its scan before it found one
     assumed: tuple[str, ...] = ()  # what the rule depends on and was not looked at
     source: str = ""  # "owner/repository@commit path": where the rule was read

@@ -31,6 +31,7 @@ class Answer:
     problem: str | None = None  # of the stack itself; those of the row are found
     advertised: int | None = None
     pinned_by: str | None = None
+    ended_at: int | None = None
     assumed: tuple[str, ...] = ()
 
 
@@ -132,6 +133,7 @@ def complete(answer: Answer, stack: Stack, version: Version, table: PortTable) -
         agrees=_agrees(outcome, index, entry, table),
         advertised_index=answer.advertised,
         pinned_by=answer.pinned_by,
+        ended_at=answer.ended_at,
         assumed=assumed,
         source=version.source or stack.source,
     )

@@ -19,7 +19,7 @@ from rdmadiag.view.unshown import why_unknown
 
 _NOT_BY_GID: Final = (Protocol.IWARP, Protocol.EFA, Protocol.USNIC)
 
-_REST: Final = "not asked"
+_REST: Final = "not read"
 
 TYPE_WORD: Final = {GidType.IB: "IB", GidType.ROCE_V1: "v1", GidType.ROCE_V2: "v2"}
 

@@ -162,7 +162,7 @@ def _others(out: Console, group: Sequence[Pick], table: PortPicks) -> None:
 
 
 def _is_plain(pick: Pick) -> bool:
-    """Whether the heading says it already."""
+    """Whether the heading holds its problem already."""
     return pick.outcome in (Outcome.DROPS_PORT, Outcome.FAILS)
 
 

@@ -7,11 +7,11 @@ from typing import Final
 from rdmadiag.facts import Missing
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import LinkLayer
-from rdmadiag.gid.environment import GID_INDEXES, choice
 from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.registry import Chosen
 from rdmadiag.gid.stack import Stack, Version, pick
+from rdmadiag.gid.variables import BY_NAME, choice
 from rdmadiag.view.reconcile import PortView, Protocol
 
 BY_GID: Final = (Protocol.INFINIBAND, Protocol.ROCE, Protocol.THUNDERBOLT)
@@ -75,8 +75,7 @@ def made_for(stacks: Sequence[Chosen], port: PortView) -> tuple[Chosen, ...]:
 
 def _pick(stack: Stack, version: Version, table: PortTable, environment: Mapping[str, str]) -> Pick:
     found = pick(stack, version, table, environment)
-    chooser = GID_INDEXES.get(stack.pin.variable) if stack.pin else None
-    chosen = choice(environment, chooser)
+    chosen = choice(environment, BY_NAME[stack.pin.variable].ports) if stack.pin else None
     if chosen is None or chosen.has(table.device, table.port):
         return found
     return Pick(

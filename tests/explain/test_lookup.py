@@ -2,7 +2,6 @@
 
 import pytest
 
-from rdmadiag.explain.environment import VARIABLES, said_of, variable
 from rdmadiag.explain.log.rank import CONFIRMED_BY, EXPLAINS
 from rdmadiag.explain.lookup import (
     CauseAnswer,
@@ -16,6 +15,7 @@ from rdmadiag.explain.lookup import (
 )
 from rdmadiag.explain.states import MEANINGS, state_meanings
 from rdmadiag.facts.ib import PhysState, PortState
+from rdmadiag.gid.variables import VARIABLES, said_of, variable
 from rdmadiag.preflight.rules import CATALOGUE
 from rdmadiag.preflight.safety import REASON_TEXT
 

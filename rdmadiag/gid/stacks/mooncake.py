@@ -31,6 +31,7 @@ from rdmadiag.facts import GidEntry
 from rdmadiag.facts.gid import Family
 from rdmadiag.facts.ib import GidType
 from rdmadiag.gid.c_number import atoi, has_number, strtol
+from rdmadiag.gid.pick import Outcome
 from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.stack import (
     Answer,
@@ -171,12 +172,10 @@ def to_first_hole(table: PortTable, environment: Environment) -> Answer:
             is_ipv4 = row.is_v2 and row.family_or_multicast is Family.IPV4
             if is_ipv4 is ipv4 and (row.netdev_name is not None) is netdev:
                 return Answer(row.index, f"first row before the first empty one that is {words}")
-    cut = any(entry.index >= end for entry in table.entries)
-    return fails(
-        f"row {end} is empty, and the scan ends there: the device fails"
-        if cut
-        else "no RoCE v2 row: the device fails"
-    )
+    if any(entry.index >= end for entry in table.entries):
+        why = f"row {end} is empty, and the scan ends there: the device fails"
+        return Answer(None, why, Outcome.FAILS, ended_at=end)
+    return fails("no RoCE v2 row: the device fails")
 
 
 def with_netdev(table: PortTable, environment: Environment, *, prefers: bool, zero: bool) -> Answer:

@@ -56,7 +56,7 @@ def _chosen(table: PortTable, environment: Environment) -> Answer:
 
 
 def _number(environment: Environment, variable: str, default: int) -> int:
-    """strtol; what is no number is 0, said on stderr."""
+    """strtol; what is no number is 0, with a line on stderr."""
     if variable not in environment:
         return default
     value = strtol(environment[variable])

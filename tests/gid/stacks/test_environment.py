@@ -2,14 +2,10 @@
 
 import pytest
 
-from rdmadiag.explain.environment import VARIABLES
-from rdmadiag.explain.environment import variable as known
-from rdmadiag.gid.environment import GID_INDEXES
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.pick import Outcome
 from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.registry import stacks
-from rdmadiag.sources.process import ENVIRONMENT
 from tests.gid.stacks.tables import (
     A1,
     A2,
@@ -328,18 +324,7 @@ def test_an_index_above_255_is_cut_by_the_library() -> None:
     assert "becomes 44" in str(picked("nccl", A1, NCCL_IB_GID_INDEX="300").problem)
 
 
-# --- tables that stand once ------------------------------------------------------------------
-
-
-def test_each_variable_is_one_that_reports_carry_and_explain_knows() -> None:
-    listed = {row.name for row in VARIABLES}
-    for stack in stacks().values():
-        pins = (stack.pin.variable,) if stack.pin else ()
-        assert set(pins) <= set(GID_INDEXES)
-        for name in (*pins, *stack.variables):
-            assert name.startswith(ENVIRONMENT), name
-            assert known(name)
-            assert name.upper() in listed, name
+# --- all stacks ------------------------------------------------------------------------------
 
 
 def test_a_stack_says_what_sets_its_index() -> None:
