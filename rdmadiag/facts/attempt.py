@@ -126,7 +126,7 @@ class Latency:
     max: float
     iterations: int
     bytes: int
-    loop: str  # "compiled" or "python"
+    loop: str  # "compiled"; in older documents also "python"
     overhead: float  # of the loop itself, a half round trip, measured in this run
     histogram: tuple[tuple[float, int], ...]  # (upper bound, how many), in order
 
