@@ -31,6 +31,7 @@ from rdmadiag.facts.ib import (
     PhysState,
     PortState,
 )
+from rdmadiag.gid.variables import REPORTED
 from rdmadiag.host import netlink
 from rdmadiag.host.answers import NodeStat
 from rdmadiag.host.layout import KERNEL, TRANSCRIPT
@@ -41,7 +42,7 @@ from rdmadiag.sources import nldev_messages as nldev
 from rdmadiag.sources.kernel_log import read_kernel_log
 from rdmadiag.sources.netdev import read_netdevs
 from rdmadiag.sources.nldev import read_nldev
-from rdmadiag.sources.process import ENVIRONMENT, read_process
+from rdmadiag.sources.process import read_process
 from rdmadiag.sources.sysfs import read_sysfs
 from rdmadiag.sources.system import read_system
 from rdmadiag.sources.verbs import read_verbs
@@ -251,7 +252,7 @@ class Machine:
         self._lists(recording)
         self._nodes(recording)
         recording.environ |= {
-            name: value for name, value in self.environ.items() if name.startswith(ENVIRONMENT)
+            name: value for name, value in self.environ.items() if name.startswith(REPORTED)
         }
         recording.netlink |= self._nldev() | self._route()
         self._log(recording)
