@@ -2,8 +2,8 @@
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing, present
 from rdmadiag.facts.counters import ALL, CounterFacts, Wanted, narrowed, remembered
 from rdmadiag.host import Host

@@ -12,12 +12,12 @@ command runs.
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from rdmadiag.cli.exits import Refused
-from rdmadiag.dataclass import dataclass
 
 if TYPE_CHECKING:
     from rdmadiag.facts.toml_file import TomlFile

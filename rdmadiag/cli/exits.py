@@ -1,11 +1,10 @@
 """Exit codes, and how commands end early."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import click
-
-from rdmadiag.dataclass import dataclass
 
 OK: Final = 0
 WARN: Final = 1

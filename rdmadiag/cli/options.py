@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import isnan
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -10,7 +10,6 @@ import click
 from click.core import ParameterSource
 
 from rdmadiag.cli.exits import Refused
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.gid.scan import MAX_ROUTE_GID_SCAN

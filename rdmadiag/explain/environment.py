@@ -6,9 +6,8 @@ another, but for those that say so.
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
-
-from rdmadiag.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 The words are those of rdmadiag.facts.ib, with what ibstat, ibv_devinfo and `rdma link` print.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts.ib import PhysState, PortState
 
 

@@ -6,11 +6,10 @@ comment names the file, attribute or command that the value came from.
 """
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeVar
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import (
     DriverId,

@@ -1,11 +1,10 @@
 """What counters say at one moment: raw values by where they were read."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.ib import LinkLayer
 

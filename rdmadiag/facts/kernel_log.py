@@ -1,6 +1,7 @@
 """What the kernel logged lately: /dev/kmsg."""
 
-from rdmadiag.dataclass import dataclass
+from dataclasses import dataclass
+
 from rdmadiag.facts import Missing
 
 

@@ -4,7 +4,8 @@ Shapes from Apple's TN3205 and public captures; a value that a newer macOS write
 differently is a Missing, not an error.
 """
 
-from rdmadiag.dataclass import dataclass
+from dataclasses import dataclass
+
 from rdmadiag.facts import Address, Missing, present
 
 # --- macOS: the registry ------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What programs and the kernel hold of RDMA devices: objects and their owners."""
 
-from rdmadiag.dataclass import dataclass
+from dataclasses import dataclass
+
 from rdmadiag.facts import Missing, ResourceCount
 from rdmadiag.facts.ib import KernelQpType, QpState
 

@@ -1,6 +1,7 @@
 """What surrounds the devices: PCI, CPUs, the IOMMU, GPUs, and who started this process."""
 
-from rdmadiag.dataclass import dataclass
+from dataclasses import dataclass
+
 from rdmadiag.facts import Limit, Missing
 
 

@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NoReturn
-
-from rdmadiag.dataclass import dataclass
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 

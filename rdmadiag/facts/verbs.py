@@ -1,8 +1,8 @@
 """What libibverbs or librdma answers, called in a child process."""
 
+from dataclasses import dataclass
 from typing import Literal
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing, present
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GidType, LinkLayer, NodeType, PhysState, PortState

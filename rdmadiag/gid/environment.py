@@ -10,10 +10,10 @@ ucp_context.c, libfabric's fi_verbs.7, Open MPI's btl_openib_component.c.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.gid.c_number import has_number, strtol
 
 LIMIT: Final = 256

@@ -1,8 +1,8 @@
 """The answer of one stack's rule for one port."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts.gid import Scope
 from rdmadiag.facts.ib import GidType
 

@@ -1,8 +1,8 @@
 """Whether one address reaches another, as far as the two GIDs tell."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts.gid import Gid, Scope
 from rdmadiag.facts.ib import GidType
 

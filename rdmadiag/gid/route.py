@@ -20,9 +20,9 @@ The same of rows as `rdmadiag gids --json` prints them, here on Thunderbolt:
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import GidEntry, Missing, Why
 from rdmadiag.facts.gid import Family, Gid, Scope
 from rdmadiag.facts.ib import GidType, LinkLayer

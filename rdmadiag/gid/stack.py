@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts.gid import Scope
 from rdmadiag.facts.ib import GidType, LinkLayer
 from rdmadiag.gid.c_number import to_int

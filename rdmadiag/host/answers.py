@@ -1,9 +1,9 @@
 """What a host answers beside content: why it refused, what a file is, how a command ended."""
 
 import errno
+from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing, Why
 
 OUTPUT_LIMIT: Final = 4 * 1024 * 1024

@@ -3,9 +3,9 @@
 import gzip
 import io
 import tarfile
+from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host.layout import MAX_BYTES, MAX_ENTRIES
 from rdmadiag.host.tree import Kind, SnapshotError

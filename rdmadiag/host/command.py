@@ -7,9 +7,9 @@ import subprocess
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host import child_process
 from rdmadiag.host.answers import OUTPUT_LIMIT, Ran, refusal

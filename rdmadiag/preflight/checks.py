@@ -1,8 +1,8 @@
 """A verdict as a list of checks, for those that count cases: each rule at each place."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.preflight.verdict import Finding, Severity, Status, Verdict, status_of
 
 

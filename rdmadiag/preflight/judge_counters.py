@@ -1,9 +1,9 @@
 """From samples to a verdict: pure, so that saved ones can be judged as well."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.counters import CounterFacts, CounterSource
 from rdmadiag.preflight.rules.counters import RULES

@@ -1,8 +1,8 @@
 """From what is held to a verdict: pure, so that a record can be judged as well."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing
 from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
 from rdmadiag.facts.resources import ResourceFacts

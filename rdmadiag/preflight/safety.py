@@ -20,10 +20,10 @@ rdmadiag.preflight.safety.RtrUnsafe: an attempt changes state on the device, ...
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import NO_LID, LinkLayer, PortState

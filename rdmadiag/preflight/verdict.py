@@ -1,9 +1,9 @@
 """What rules say, and what it adds up to."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing
 from rdmadiag.facts.ib import LinkLayer, PortState
 from rdmadiag.gid.route import Route

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Final, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from rdmadiag.explain.answers import Answer
 from rdmadiag.explain.log.account import Account, Failure
-from rdmadiag.explain.lookup import Answer
 from rdmadiag.facts import Identity, Missing, kernel_log, macos, system, verbs
+from rdmadiag.facts.attempt import Attempt, BadCompletion, EndFacts, Latency
 from rdmadiag.facts.counters import CounterFacts
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.facts.pingpong import Attempt, BadCompletion, EndFacts, Latency
 from rdmadiag.preflight.judge_counters import CounterVerdict
 from rdmadiag.preflight.judge_resources import ResourceVerdict
 from rdmadiag.preflight.verdict import Status, Verdict

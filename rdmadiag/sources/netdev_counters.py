@@ -8,10 +8,9 @@ requested for each netdev by itself: a dump would read those of excluded devices
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.counters import ALL, NOTHING, CounterSet, CounterSource, Spared, Wanted
 from rdmadiag.host import Host, netlink

@@ -1,8 +1,7 @@
 """Every source, one row each: on which system, what reads it, and what the reader needs."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
-
-from rdmadiag.dataclass import dataclass
 
 if TYPE_CHECKING:
     from rdmadiag.facts.counters import Spared, Wanted

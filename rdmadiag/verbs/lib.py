@@ -2,10 +2,10 @@
 
 import ctypes
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_ssize_t, c_uint8, c_uint32, c_void_p
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.verbs.abi import (
     IbvDevice,
     IbvDeviceAttr,

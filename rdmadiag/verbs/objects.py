@@ -10,10 +10,10 @@ import mmap
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from ctypes import CFUNCTYPE, POINTER, byref, c_char, c_int, c_void_p
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts.ib import QpState, QpType
 from rdmadiag.verbs.abi import (
     IbvContext,

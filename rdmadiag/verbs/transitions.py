@@ -4,10 +4,10 @@ From the RDMA Aware manual, 4.5 "Queue Pair Bringup", and the kernel's qp_state_
 (drivers/infiniband/core/verbs.c), which refuses with EINVAL what is not listed.
 """
 
+from dataclasses import dataclass
 from enum import IntFlag
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts.ib import QpState, QpType
 
 

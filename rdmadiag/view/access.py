@@ -1,9 +1,9 @@
 """What stands between this process and a device: node, libraries, locked memory, provider."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import (
     DeviceNode,
     Limit,

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing, present
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.macos import LogLine, MacInterface, MacosFacts, ThunderboltBus, ThunderboltPeer

@@ -11,10 +11,10 @@ A node that may not be opened comes late: libibverbs lists such a device, and fa
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import DeviceNode, Missing, PciFunction, Why, present
 from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
 from rdmadiag.facts.rdma_drivers import (

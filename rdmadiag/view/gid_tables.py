@@ -1,8 +1,8 @@
 """GID tables as documents print them: the rows, the route, and what stacks would pick."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import GidEntry, Missing
 from rdmadiag.facts.gid import Family, Scope
 from rdmadiag.facts.ib import GidType, LinkLayer, PortState

@@ -1,9 +1,9 @@
 """Devices and ports by witness: who sees each one, and why another does not."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing, PciFunction, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import DriverId, LinkLayer, NetnsMode, NodeType, PhysState, PortState

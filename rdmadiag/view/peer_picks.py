@@ -1,11 +1,11 @@
 """What each stack would pick at both ends, and whether those two can talk. No traffic."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from ipaddress import ip_address
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing, NetDev, present
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.gid.pick import Outcome, Pick

@@ -1,10 +1,10 @@
 """One view of each port from several witnesses. Where they differ, both are kept."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import (
     GidEntry,
     GidTable,

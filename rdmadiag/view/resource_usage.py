@@ -1,11 +1,10 @@
 """Objects in use beside the device's limits, and who holds them: one table, whatever the system."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
 from rdmadiag.facts.ib import KernelQpType, QpState

@@ -1,9 +1,8 @@
 """Which devices and ports the user means."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.view.reconcile import DeviceView
 
 

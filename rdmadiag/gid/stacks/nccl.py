@@ -17,10 +17,10 @@ NCCL_IB_GID_INDEX, 0 by default, on InfiniBand too; 2.21 chooses on both. Before
 empty row whose type has to be read is a fatal error.
 """
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts.address import packed_ipv4, packed_ipv6
 from rdmadiag.facts.gid import Family
 from rdmadiag.facts.ib import GidType

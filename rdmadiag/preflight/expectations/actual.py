@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
 from rdmadiag.facts.ib import LinkLayer

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts.gid import Family
 from rdmadiag.facts.ib import MTU_BYTES, GidType, LinkLayer, NetnsMode, PortState
 from rdmadiag.facts.rdma_drivers import RDMA_MODULES

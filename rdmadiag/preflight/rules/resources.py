@@ -1,9 +1,9 @@
 """Limits that are near, queue pairs that hang, and owners that cannot be seen."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.evidence import LINUX_ONLY
 from rdmadiag.facts.ib import KernelQpType, QpState

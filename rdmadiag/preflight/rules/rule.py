@@ -1,9 +1,9 @@
 """What a rule is, what it is given, and how it speaks."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.preflight.verdict import Finding, Proof, Severity

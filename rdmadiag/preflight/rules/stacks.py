@@ -1,10 +1,10 @@
 """What the stacks that were asked for (`--stack`) would do on this host's active ports."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing
 from rdmadiag.facts.gid import Family
 from rdmadiag.facts.ib import GidType

@@ -1,9 +1,9 @@
 """What the rules of counters are given, and how they point at a counter."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing
 from rdmadiag.facts.counter_catalogue import Group
 from rdmadiag.facts.counters import CounterFacts, CounterSource

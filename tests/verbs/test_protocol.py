@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpType
-from rdmadiag.verbs.endpoint import (
+from rdmadiag.verbs.protocol import (
     MESSAGE_LIMIT,
-    Endpoint,
+    End,
     Inbox,
     ProtocolError,
     check_proof,
@@ -22,12 +22,12 @@ from rdmadiag.verbs.endpoint import (
     mismatches,
     path_mtu,
     proof,
-    read_endpoint,
+    read_end,
     read_hello,
 )
 
 OURS, THEIRS = bytes(range(32)), bytes(range(32, 64))
-HERE = Endpoint(
+HERE = End(
     device="mlx5_0",
     port=1,
     link_layer=LinkLayer.ETHERNET,
@@ -116,7 +116,7 @@ def test_a_hello_that_does_not_fit_says_why(changes: dict, words: str) -> None:
         read_hello(hello(OURS, with_secret=False) | changes, with_secret=False)
 
 
-def test_an_end_without_a_secret_is_told() -> None:
+def test_an_end_without_a_secret_is_refused() -> None:
     with pytest.raises(ProtocolError, match="has no secret"):
         read_hello(hello(OURS, with_secret=False), with_secret=True)
 
@@ -148,8 +148,8 @@ def test_what_is_no_proof_is_refused(message: dict) -> None:
     [HERE, replace(HERE, gid=None, gid_index=None, gid_type=None, prefix_length=None)],
     ids=["RoCE", "without a GID"],
 )
-def test_an_endpoint_survives_the_journey(end: Endpoint) -> None:
-    assert read_endpoint(json.loads(json.dumps(end.message()))) == end
+def test_an_endpoint_survives_the_journey(end: End) -> None:
+    assert read_end(json.loads(json.dumps(end.message()))) == end
 
 
 @pytest.mark.parametrize(
@@ -175,13 +175,13 @@ def test_an_endpoint_survives_the_journey(end: Endpoint) -> None:
 )
 def test_a_fact_that_makes_no_sense_is_named(name: str, value: object) -> None:
     with pytest.raises(ProtocolError, match=f"peer's {name} makes no sense"):
-        read_endpoint(HERE.message() | {name: value})
+        read_end(HERE.message() | {name: value})
 
 
 @given(messages)
 def test_any_message_is_an_endpoint_or_a_protocol_error(message: dict) -> None:
     with pytest.raises(ProtocolError):
-        read_endpoint(message)
+        read_end(message)
 
 
 # --- whether they fit ----------------------------------------------------------------------
@@ -191,7 +191,7 @@ def test_two_ends_of_one_subnet_fit() -> None:
     assert mismatches(HERE, THERE) == mismatches(THERE, HERE) == ()
 
 
-def v1(end: Endpoint, address: str) -> Endpoint:
+def v1(end: End, address: str) -> End:
     return replace(end, gid_type=GidType.ROCE_V1, gid=Gid.parse(address))
 
 
@@ -232,7 +232,7 @@ def v1(end: Endpoint, address: str) -> Endpoint:
         "another MTU: the smaller one is used",
     ],
 )
-def test_what_keeps_two_ends_apart(local: Endpoint, remote: Endpoint, codes: list[str]) -> None:
+def test_what_keeps_two_ends_apart(local: End, remote: End, codes: list[str]) -> None:
     assert [each.code for each in mismatches(local, remote)] == codes
     assert all(each.text for each in mismatches(local, remote))
 

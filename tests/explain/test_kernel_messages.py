@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmadiag.preflight.kernel_lines import Kind, kind_of
+from rdmadiag.explain.kernel_messages import Kind, kind_of
 
 
 @pytest.mark.parametrize(

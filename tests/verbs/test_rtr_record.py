@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmadiag import rtr_record
 from rdmadiag.host.answers import Ran
 from rdmadiag.host.layout import command_name
 from rdmadiag.host.recording import Recording
+from rdmadiag.verbs import rtr_record
 
 BOOT, OTHER = "5c4b6a32", "0d9ad6ef"
 SYSCTL = ("/usr/sbin/sysctl", "-n", "kern.bootsessionuuid")

@@ -1,4 +1,4 @@
-"""What two ends tell each other over TCP before a queue pair changes state; pure.
+"""What two hosts exchange over TCP before a queue pair changes state; pure.
 
 A message is four bytes of length, big-endian, and that much JSON: one object. Nothing of
 it is believed unread, and no length above MESSAGE_LIMIT is ever waited for.
@@ -8,10 +8,9 @@ import hmac
 import json
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpType
 from rdmadiag.gid import reach
@@ -126,18 +125,18 @@ def check_proof(
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class End:
     """One end of the path, as far as both must know it before either changes state."""
 
     device: str
     port: int
     link_layer: LinkLayer
     state: PortState
-    active_mtu: int | None  # bytes; None: the library did not tell
-    mtu: int  # bytes that this end asks for
+    active_mtu: int | None  # bytes; None: the library did not give it
+    mtu: int  # bytes that this end wants
     gid_index: int | None  # None: InfiniBand without a GRH
     gid: Gid | None
-    gid_type: GidType | None  # None: not told (Thunderbolt)
+    gid_type: GidType | None  # None: not known (Thunderbolt)
     prefix_length: int | None  # of the address in the GID, where it is known
     lid: int
     qp_type: QpType
@@ -170,10 +169,10 @@ _RANGES: Final = {
 _MAY_BE_NONE: Final = ("active_mtu", "gid_index", "gid", "gid_type", "prefix_length")
 
 
-def read_endpoint(message: Mapping[str, Any]) -> Endpoint:
+def read_end(message: Mapping[str, Any]) -> End:
     """The peer's facts, each checked; raises ProtocolError."""
-    fields = {name: _field(name, message) for name in Endpoint.__dataclass_fields__}
-    return Endpoint(**fields)
+    fields = {name: _field(name, message) for name in End.__dataclass_fields__}
+    return End(**fields)
 
 
 def _field(name: str, message: Mapping[str, Any]) -> Any:
@@ -208,7 +207,7 @@ def _gid(value: Any) -> Gid:
 # --- whether the two fit ---------------------------------------------------------------------
 
 
-def mismatches(local: Endpoint, remote: Endpoint) -> tuple[Mismatch, ...]:
+def mismatches(local: End, remote: End) -> tuple[Mismatch, ...]:
     """Everything that would make RTR or the exchange fail, seen from `local`."""
     return (
         tuple(_link(local, remote))
@@ -217,7 +216,7 @@ def mismatches(local: Endpoint, remote: Endpoint) -> tuple[Mismatch, ...]:
     )
 
 
-def _link(local: Endpoint, remote: Endpoint) -> Iterator[Mismatch]:
+def _link(local: End, remote: End) -> Iterator[Mismatch]:
     if local.link_layer is not remote.link_layer:
         yield Mismatch(
             "link_layer_mismatch",
@@ -235,7 +234,7 @@ def _link(local: Endpoint, remote: Endpoint) -> Iterator[Mismatch]:
             )
 
 
-def _addresses(local: Endpoint, remote: Endpoint) -> Iterator[Mismatch]:
+def _addresses(local: End, remote: End) -> Iterator[Mismatch]:
     if local.link_layer is LinkLayer.INFINIBAND or local.gid is None or remote.gid is None:
         return
     ours, theirs = (
@@ -245,7 +244,7 @@ def _addresses(local: Endpoint, remote: Endpoint) -> Iterator[Mismatch]:
     yield from reach.mismatches(ours, theirs)
 
 
-def _agreement(local: Endpoint, remote: Endpoint) -> Iterator[Mismatch]:
+def _agreement(local: End, remote: End) -> Iterator[Mismatch]:
     for name, text in (
         ("qp_type", "queue pair type"),
         ("payload_bytes", "payload"),
@@ -256,6 +255,6 @@ def _agreement(local: Endpoint, remote: Endpoint) -> Iterator[Mismatch]:
             yield Mismatch(f"{name}_mismatch", f"this end's {text} is {ours}, the peer's {theirs}")
 
 
-def path_mtu(local: Endpoint, remote: Endpoint) -> int:
-    """Bytes: the smaller of what the two ends ask for."""
+def path_mtu(local: End, remote: End) -> int:
+    """Bytes: the smaller of what the two ends want."""
     return min(local.mtu, remote.mtu)

@@ -3,22 +3,23 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from signal import Signals
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from rdmadiag import rtr_record
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts import Missing
+from rdmadiag.facts.attempt import Attempt, Outcome, Stage, Teardown
 from rdmadiag.facts.errnos import Platform
 from rdmadiag.facts.ib import LinkLayer, QpType
-from rdmadiag.facts.pingpong import Attempt, Outcome, Stage, Teardown
 from rdmadiag.host import Host
 from rdmadiag.preflight.candidate import Candidate, Wanted, candidates
 from rdmadiag.preflight.safety import Reason
 from rdmadiag.sources.run import gather
 from rdmadiag.sources.table import Depth
-from rdmadiag.verbs import child
+from rdmadiag.verbs import child, rtr_record
 from rdmadiag.verbs.outcome import Nonsense, conclude
+from rdmadiag.verbs.protocol import End
+from rdmadiag.verbs.records import Listening, Record, Request, StageBegan
 from rdmadiag.verbs.watchdog import Watched, watch
 from rdmadiag.view.reconcile import Protocol
 from rdmadiag.view.select import Selector
@@ -32,13 +33,13 @@ _RESERVED_SHARE: Final = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """How the two ends find each other."""
+    """How the two hosts find each other."""
 
     role: Literal["listen", "connect"]
     host: str
     port: int
     wait: float  # seconds, for the peer to come
-    near: str | None  # the address of this host that the connection uses, where it is known
+    near: str | None  # this host's address on that connection, where it is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +53,11 @@ class Result:
 
 
 class BrokenChild(Exception):
-    """The child ended without a word: a bug of ours."""
+    """The child ended without a result: a bug of ours."""
 
 
 def not_allowed(why: str, platform: Platform) -> Attempt:
-    """What is said without --allow-rtr."""
+    """The attempt that is not made without --allow-rtr."""
     return _unattempted(Outcome.NOT_ALLOWED, Stage.GATE, why, platform)
 
 
@@ -68,17 +69,17 @@ def run(
     secret: bytes | None,
     start: float,
     seconds: float,
-    heard: Callable[[str], None],
+    listening: Callable[[str], None],
 ) -> Result:
     """The whole run, which ends `seconds` after `start` (time.monotonic's clock).
 
-    To that comes what it waits for a peer. `heard` is told where it listens. Raises
-    NoSuchDevice, and BrokenChild.
+    To that comes what it waits for a peer. `listening` is called with the ADDRESS:PORT where
+    it does. Raises NoSuchDevice, and BrokenChild.
     """
     deadline = start + seconds
     platform = host.identity.platform
     if meeting is None and platform == "darwin" and len(set(selectors)) < 2:
-        # All RDMA ports of a Mac are Thunderbolt's. Nothing is asked of a provider before this.
+        # All RDMA ports of a Mac are Thunderbolt's. No provider is loaded before this.
         return Result(_towards_itself(platform), (), ())
     looking = start + seconds * _LOOKING_SHARE
     evidence = gather(host, looking, None, Depth())
@@ -86,8 +87,8 @@ def run(
     against = [Reason.PRIOR_RTR_FAILURE] if rtr_record.failed_since_start(boot) else []
     near = meeting.near if meeting else None
 
-    def ranked(chosen: Sequence[Selector]) -> tuple[Candidate, ...]:
-        return candidates(evidence, wanted, chosen, near=near, against=against)
+    def ranked(selected: Sequence[Selector]) -> tuple[Candidate, ...]:
+        return candidates(evidence, wanted, selected, near=near, against=against)
 
     if len(selectors) == 2:
         groups = [ranked([each]) for each in selectors]
@@ -97,21 +98,21 @@ def run(
         text = "this host has no RDMA port" if not selectors else "the device has no port"
         attempt = _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
         return Result(attempt, (), ())
-    ends = tuple(group[0] for group in groups)
-    if meeting is None and _are_one_thunderbolt_port(ends):
+    chosen = tuple(group[0] for group in groups)
+    if meeting is None and _are_one_thunderbolt_port(chosen):
         return Result(_towards_itself(platform), (), ())
-    refused = next((end for end in ends if end.blocking), None)
+    refused = next((each for each in chosen if each.blocking), None)
     if refused:
-        name = f"{refused.endpoint.device}/{refused.endpoint.port}"
+        name = f"{refused.end.device}/{refused.end.port}"
         text = f"the preflight forbids RTR on {name}"
         attempt = _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
-        return Result(attempt, groups[ends.index(refused)], (), meeting)
-    if any(_asks_too_much(end) for end in ends):
+        return Result(attempt, groups[chosen.index(refused)], (), meeting)
+    if any(map(_is_rc_on_thunderbolt, chosen)):
         text = "Thunderbolt has UC queue pairs alone: leave --qp out"
-        return Result(_unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform), ends, ())
-    accepted = tuple(dict.fromkeys(reason for end in ends for reason in end.reasons))
-    watched = _watch(host, ends, meeting, secret, start, deadline, boot, heard)
-    return Result(_concluded(watched, ends, meeting, platform), ends, accepted, meeting)
+        return Result(_unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform), chosen, ())
+    accepted = tuple(dict.fromkeys(reason for each in chosen for reason in each.reasons))
+    watched = _watch(host, chosen, meeting, secret, start, deadline, boot, listening)
+    return Result(_concluded(watched, chosen, meeting, platform), chosen, accepted, meeting)
 
 
 def _towards_itself(platform: Platform) -> Attempt:
@@ -123,24 +124,24 @@ def _towards_itself(platform: Platform) -> Attempt:
     return _unattempted(Outcome.NOT_SAFE, Stage.GATE, text, platform)
 
 
-def _are_one_thunderbolt_port(ends: Sequence[Candidate]) -> bool:
-    names = {(end.endpoint.device, end.endpoint.port) for end in ends}
-    return len(names) == 1 and ends[0].protocol is Protocol.THUNDERBOLT
+def _are_one_thunderbolt_port(chosen: Sequence[Candidate]) -> bool:
+    names = {(each.end.device, each.end.port) for each in chosen}
+    return len(names) == 1 and chosen[0].protocol is Protocol.THUNDERBOLT
 
 
-def _asks_too_much(end: Candidate) -> bool:
-    return end.protocol is Protocol.THUNDERBOLT and end.endpoint.qp_type is QpType.RC
+def _is_rc_on_thunderbolt(candidate: Candidate) -> bool:
+    return candidate.protocol is Protocol.THUNDERBOLT and candidate.end.qp_type is QpType.RC
 
 
 def _watch(
     host: Host,
-    ends: tuple[Candidate, ...],
+    chosen: tuple[Candidate, ...],
     meeting: Meeting | None,
     secret: bytes | None,
     start: float,
     deadline: float,
     boot: str | None,
-    heard: Callable[[str], None],
+    listening: Callable[[str], None],
 ) -> Watched | Missing:
     platform = host.identity.platform
     seconds = deadline - start
@@ -148,50 +149,50 @@ def _watch(
     until = deadline
     if meeting and meeting.role == "listen":
         until = time.monotonic() + meeting.wait
-    request: dict[str, Any] = {
-        "platform": platform,
-        "library": child.LIBRARY[platform],
-        "start": time.monotonic(),
-        "deadline": deadline - reserved,
-        "ends": [end.endpoint.message() for end in ends],
-        "meet": meeting.role if meeting else None,
-        "host": meeting.host if meeting else "",
-        "port": meeting.port if meeting else 0,
-        "until": until,
-        "secret": None if secret is None else secret.hex(),
-    }
-    record = _Record(ends[0], boot)
+    request = Request(
+        platform=platform,
+        library=child.LIBRARY[platform],
+        start=time.monotonic(),
+        deadline=deadline - reserved,
+        ends=tuple(each.end for each in chosen),
+        meet=meeting.role if meeting else None,
+        host=meeting.host if meeting else "",
+        port=meeting.port if meeting else 0,
+        until=until,
+        secret=None if secret is None else secret.hex(),
+    )
+    remembered = _Remembered(chosen[0].end, boot)
 
-    def row_heard(row: dict[str, Any]) -> None:
-        if row.get("heard") == "listening":
-            heard(row["address"])
-        record.note(row)
+    def seen(record: Record) -> None:
+        if isinstance(record, Listening):
+            listening(record.address)
+        remembered.note(record)
 
-    return watch(request, reserved, row_heard)
+    return watch(request, reserved, seen)
 
 
-class _Record:
+class _Remembered:
     """Keeps rtr_record true to what the child does, on Thunderbolt."""
 
-    def __init__(self, end: Candidate, boot: str | None) -> None:
-        self._end = end.endpoint
+    def __init__(self, end: End, boot: str | None) -> None:
+        self._end = end
         self._boot = boot
 
-    def note(self, row: dict[str, Any]) -> None:
+    def note(self, record: Record) -> None:
         """Before RTR it is written down; once RTR has succeeded it is taken back."""
-        if self._end.link_layer is not LinkLayer.THUNDERBOLT:
+        if self._end.link_layer is not LinkLayer.THUNDERBOLT or not isinstance(record, StageBegan):
             return
         # A folder that cannot be written must not keep anybody from the attempt.
         with suppress(OSError):
-            if row.get("stage") == Stage.RTR and "call" not in row and "result" not in row:
+            if record.stage is Stage.RTR:
                 rtr_record.remember(self._boot, self._end.device, self._end.port)
-            elif row.get("stage") == Stage.RTS and "call" not in row:
+            elif record.stage is Stage.RTS:
                 rtr_record.forget(self._boot, self._end.device, self._end.port)
 
 
 def _concluded(
     watched: Watched | Missing,
-    ends: tuple[Candidate, ...],
+    chosen: tuple[Candidate, ...],
     meeting: Meeting | None,
     platform: Platform,
 ) -> Attempt:
@@ -200,9 +201,9 @@ def _concluded(
         return _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
     try:
         return conclude(
-            watched.rows,
+            watched.records,
             platform=platform,
-            ends=[end.endpoint for end in ends],
+            ends=[each.end for each in chosen],
             seconds=watched.seconds,
             returncode=watched.returncode,
             signal=None if watched.signal is None else Signals(watched.signal).name,

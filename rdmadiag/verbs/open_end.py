@@ -1,4 +1,4 @@
-"""One end of a path: everything from the open device to a queue pair that can send.
+"""One end of a path on this host: from the open device to a queue pair that can send.
 
 The only module that changes state on a device, with the objects that it makes. A step is
 made once. What failed is a `Failed` with its stage; what was made before it is destroyed
@@ -8,15 +8,15 @@ in reverse order by `close`, whatever happened.
 import ctypes
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
-from rdmadiag.dataclass import dataclass
+from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.ib import MTU_BYTES, LinkLayer, QpState, QpType
-from rdmadiag.facts.pingpong import Stage
+from rdmadiag.facts.ib import MTU_BYTES, LinkLayer, QpState
 from rdmadiag.verbs.abi import IbvGid, IbvQpAttr
 from rdmadiag.verbs.lib import CallFailed
-from rdmadiag.verbs.loop import RECEIVE, SEND, Side
+from rdmadiag.verbs.loop import RECEIVE, SEND, TimedEnd
 from rdmadiag.verbs.objects import (
     LOCAL_WRITE,
     REMOTE_READ,
@@ -31,6 +31,7 @@ from rdmadiag.verbs.objects import (
     ReceiveRequest,
     SendRequest,
 )
+from rdmadiag.verbs.protocol import End
 
 T = TypeVar("T")
 
@@ -49,7 +50,7 @@ _MTU_NUMBER: Final = {size: number for number, size in MTU_BYTES.items()}
 
 
 class StagedCaller(Caller, Protocol):
-    """A Caller that is told for which stage it calls."""
+    """A Caller that knows for which stage it calls."""
 
     stage: Stage
 
@@ -66,30 +67,17 @@ class Failed(Exception):
         self.text = text
 
 
-@dataclass(frozen=True, slots=True)
-class Local:
-    """What this end is made with."""
-
-    device: str
-    port: int
-    link_layer: LinkLayer
-    gid_index: int | None  # None: InfiniBand without a GRH
-    qp_type: QpType
-    payload: int  # bytes
-    psn: int
-
-
 class BadCompletion(Exception):
     """A work request that completed with an error."""
 
-    def __init__(self, local: Local, completion: Completion) -> None:
-        super().__init__(f"{local.device}: status {completion.status}")
-        self.local = local
+    def __init__(self, end: "OpenEnd", completion: Completion) -> None:
+        super().__init__(f"{end.facts.device}: status {completion.status}")
+        self.end = end
         self.completion = completion
 
 
 @dataclass(frozen=True, slots=True)
-class Remote:
+class RemoteQueuePair:
     """What RTR must know of the other end."""
 
     queue_pair: int
@@ -99,17 +87,21 @@ class Remote:
     mtu: int  # bytes, of the path
 
 
-class End:
+class OpenEnd:
     """The objects of one end, each made by the step of its name."""
 
-    def __init__(self, call: StagedCaller, pointer: Any, local: Local) -> None:
-        """Opens the device that `pointer` names, and makes everything up to the queue pair."""
+    def __init__(self, call: StagedCaller, pointer: Any, facts: End, psn: int) -> None:
+        """Opens the device that `pointer` names, and makes everything up to the queue pair.
+
+        `psn` is what it sends with first.
+        """
         self._call = call
         self._made = ExitStack()
-        self.local = local
+        self.facts = facts
+        self.psn = psn
         try:
             self.context: Context = self._make(
-                Stage.OPEN, lambda: Context(call, local.device, pointer)
+                Stage.OPEN, lambda: Context(call, facts.device, pointer)
             )
             pd = self._make(Stage.ALLOC_PD, self.context.alloc_pd)
             self.memory: MemoryRegion = self._make(Stage.REG_MR, lambda: self._register(pd))
@@ -117,21 +109,21 @@ class End:
                 Stage.CREATE_CQ, lambda: self.context.create_cq(2 * DEPTH)
             )
             self.queue_pair: QueuePair = self._make(
-                Stage.CREATE_QP, lambda: pd.create_qp(self.completions, local.qp_type, DEPTH)
+                Stage.CREATE_QP, lambda: pd.create_qp(self.completions, facts.qp_type, DEPTH)
             )
         except Failed:
             with suppress(Failed):  # what went wrong first matters more
                 self.close()
             raise
-        self._send = SendRequest(SEND, self.memory, 0, local.payload)
-        self._receive = ReceiveRequest(RECEIVE, self.memory, self._area, local.payload)
+        self._send = SendRequest(SEND, self.memory, 0, facts.payload_bytes)
+        self._receive = ReceiveRequest(RECEIVE, self.memory, self._area, facts.payload_bytes)
         self._arrived: list[Completion] = []
         self.sends = 0  # that have not completed
 
     @property
     def _area(self) -> int:
         """Bytes of each half of the memory: whole pages for what is sent and what arrives."""
-        return -(-self.local.payload // _PAGE) * _PAGE
+        return -(-self.facts.payload_bytes // _PAGE) * _PAGE
 
     def _make(self, stage: Stage, make: Callable[[], T]) -> T:
         return self._made.enter_context(self._do(stage, make))  # type: ignore[arg-type]
@@ -141,14 +133,14 @@ class End:
         try:
             return make()
         except CallFailed as failed:
-            raise Failed(stage, failed.call, self.local.device, failed.errno) from failed
+            raise Failed(stage, failed.call, self.facts.device, failed.errno) from failed
 
     def _register(self, pd: ProtectionDomain) -> MemoryRegion:
         size = 2 * self._area
         try:
             return pd.reg_mr(size, LOCAL_WRITE)
         except CallFailed:
-            if self.local.link_layer is not LinkLayer.THUNDERBOLT:
+            if self.facts.link_layer is not LinkLayer.THUNDERBOLT:
                 raise
         # TN3205 has LOCAL_WRITE alone; llama.cpp found a provider that refuses just that.
         return pd.reg_mr(size, LOCAL_WRITE | REMOTE_READ | REMOTE_WRITE)
@@ -161,10 +153,10 @@ class End:
 
     def to_init(self) -> None:
         """RESET → INIT."""
-        attributes = IbvQpAttr(pkey_index=0, port_num=self.local.port, qp_access_flags=0)
+        attributes = IbvQpAttr(pkey_index=0, port_num=self.facts.port, qp_access_flags=0)
         self._do(Stage.INIT, lambda: self.queue_pair.modify(QpState.INIT, attributes))
 
-    def to_rtr(self, remote: Remote) -> None:
+    def to_rtr(self, remote: RemoteQueuePair) -> None:
         """INIT → RTR: the address vector, and what the other end will send with."""
         attributes = IbvQpAttr(
             path_mtu=_MTU_NUMBER[remote.mtu],
@@ -175,19 +167,19 @@ class End:
         )
         address = attributes.ah_attr
         address.dlid = remote.lid
-        address.port_num = self.local.port
-        if self.local.gid_index is not None and remote.gid is not None:
-            thunderbolt = self.local.link_layer is LinkLayer.THUNDERBOLT
+        address.port_num = self.facts.port
+        if self.facts.gid_index is not None and remote.gid is not None:
+            thunderbolt = self.facts.link_layer is LinkLayer.THUNDERBOLT
             address.is_global = 1
             address.grh.dgid = IbvGid(*remote.gid.raw)
-            address.grh.sgid_index = self.local.gid_index
+            address.grh.sgid_index = self.facts.gid_index
             address.grh.hop_limit = THUNDERBOLT_HOPS if thunderbolt else ROCE_HOPS
         self._do(Stage.RTR, lambda: self.queue_pair.modify(QpState.RTR, attributes))
 
     def to_rts(self) -> None:
         """RTR → RTS."""
         attributes = IbvQpAttr(
-            sq_psn=self.local.psn,
+            sq_psn=self.psn,
             timeout=TIMEOUT,
             retry_cnt=RETRY_COUNT,
             rnr_retry=RNR_RETRY,
@@ -220,16 +212,16 @@ class End:
         """Take what has completed; raises BadCompletion for a status that is not 0."""
         for completion in self._do(Stage.DATA, self.completions.poll):
             if completion.status:
-                raise BadCompletion(self.local, completion)
+                raise BadCompletion(self, completion)
             if completion.is_receive:
                 self._arrived.append(completion)
             else:
                 self.sends -= 1
 
-    def side(self, *, starts: bool) -> Side:
+    def timed(self, *, starts: bool) -> TimedEnd:
         """This end as the timed loop takes it; one receive is posted."""
-        return Side(
-            device=self.local.device,
+        return TimedEnd(
+            device=self.facts.device,
             qp=ctypes.cast(self.queue_pair.handle, ctypes.c_void_p).value or 0,
             cq=self.completions.handle,
             post_send=self.context.ops.post_send,
@@ -238,7 +230,7 @@ class End:
             send_request=ctypes.addressof(self._send.request),
             receive_request=ctypes.addressof(self._receive.request),
             starts=starts,
-            payload=self.local.payload,
+            payload=self.facts.payload_bytes,
         )
 
 

@@ -1,9 +1,9 @@
 """What one pingpong attempt came to: plain data, nothing of it judged."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from rdmadiag.dataclass import dataclass
 from rdmadiag.facts.errnos import Platform
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
@@ -126,7 +126,7 @@ class Latency:
     max: float
     iterations: int
     bytes: int
-    loop: str  # "compiled" or "python"
+    loop: str  # "compiled"; in older documents also "python"
     overhead: float  # of the loop itself, a half round trip, measured in this run
     histogram: tuple[tuple[float, int], ...]  # (upper bound, how many), in order
 
