@@ -17,6 +17,7 @@ from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
 from lab import counted
+from lab.nldev_msg import nldev_msg
 from lab.transcript import Gids, Stop, TranscribedDevice, TranscribedPort, transcript
 from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.facts.evidence import Evidence
@@ -37,9 +38,10 @@ from rdmadiag.host.layout import KERNEL, TRANSCRIPT
 from rdmadiag.host.recorded import SnapshotHost
 from rdmadiag.host.recording import Recording, documents, write_folder
 from rdmadiag.host.tree import Kind
-from rdmadiag.sources import nldev
+from rdmadiag.sources import nldev_messages as nldev
 from rdmadiag.sources.kernel_log import read_kernel_log
 from rdmadiag.sources.netdev import read_netdevs
+from rdmadiag.sources.nldev import read_nldev
 from rdmadiag.sources.process import read_process
 from rdmadiag.sources.sysfs import read_sysfs
 from rdmadiag.sources.system import read_system
@@ -231,7 +233,7 @@ class Machine:
         host, deadline = self.host(), time.monotonic() + 10
         return Evidence(
             sysfs=read_sysfs(host),
-            nldev=nldev.read_nldev(host, deadline),
+            nldev=read_nldev(host, deadline),
             netdev=read_netdevs(host, deadline),
             process=read_process(host),
             system=read_system(host),
@@ -744,7 +746,7 @@ def _summary(device: Device) -> dict[str, list[tuple[str, Any]]]:
 
 
 def _reply(op: int, attributes: Iterable[tuple[str, Any]], flags: int = 0) -> bytes:
-    message = nldev.nldev_msg()
+    message = nldev_msg()
     message["header"]["flags"] = flags
     message["attrs"] = [(f"RDMA_NLDEV_{name}", value) for name, value in attributes]
     return _encoded(message, (netlink.RDMA_NL_NLDEV << 10) + op, flags)
