@@ -10,16 +10,14 @@ ucp_context.c, libfabric's fi_verbs.7, Open MPI's btl_openib_component.c.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Final, NamedTuple
 
 LIMIT: Final = 256
 """Names in one variable that are looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(NamedTuple):
     """One part of a variable's list."""
 
     name: str
@@ -29,8 +27,7 @@ class Named:
         return self.name if self.port is None else f"{self.name}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """A variable that chooses devices."""
 
     variable: str

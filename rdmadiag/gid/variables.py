@@ -6,16 +6,14 @@ row of the GID table), which ports it is for, and what `explain NAME` prints.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from rdmadiag.gid import variable_values as values
 from rdmadiag.gid.device_lists import Choice, exact_devices, nccl_devices, ucx_devices
 from rdmadiag.gid.gid_index import checked_index, lenient_index
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(NamedTuple):
     """One variable, or a family whose names begin alike."""
 
     name: str  # as the program reads it; with a "*" at the end for a family
