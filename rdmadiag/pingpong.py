@@ -76,6 +76,9 @@ def run(
     """
     deadline = start + seconds
     platform = host.identity.platform
+    if meeting is None and platform == "darwin" and len(set(selectors)) < 2:
+        # All RDMA ports of a Mac are Thunderbolt's. Nothing is asked of a provider before this.
+        return Result(_towards_itself(platform), (), ())
     looking = start + seconds * _LOOKING_SHARE
     evidence = gather(host, looking, None, Depth())
     boot = rtr_record.boot_id(host, time.monotonic() + _BOOT_ID_SECONDS)
@@ -94,6 +97,8 @@ def run(
         attempt = _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
         return Result(attempt, (), ())
     ends = tuple(group[0] for group in groups)
+    if meeting is None and _are_one_thunderbolt_port(ends):
+        return Result(_towards_itself(platform), (), ())
     refused = next((end for end in ends if end.blocking), None)
     if refused:
         name = f"{refused.endpoint.device}/{refused.endpoint.port}"
@@ -106,6 +111,20 @@ def run(
     accepted = tuple(dict.fromkeys(reason for end in ends for reason in end.reasons))
     watched = _watch(host, ends, meeting, secret, start, deadline, boot, heard)
     return Result(_concluded(watched, ends, meeting, platform), ends, accepted, meeting)
+
+
+def _towards_itself(platform: Platform) -> Attempt:
+    """RTR takes the XDomain's other end as its destination: a port is no peer of its own."""
+    text = (
+        "a Thunderbolt port cannot be both ends: name a peer, "
+        "or two ports (--device, twice) that a cable joins"
+    )
+    return _unattempted(Outcome.NOT_SAFE, Stage.GATE, text, platform)
+
+
+def _are_one_thunderbolt_port(ends: Sequence[Candidate]) -> bool:
+    names = {(end.endpoint.device, end.endpoint.port) for end in ends}
+    return len(names) == 1 and ends[0].protocol is Protocol.THUNDERBOLT
 
 
 def _asks_too_much(end: Candidate) -> bool:

@@ -72,7 +72,7 @@ def command(
 
     Exits 0; 1 where --env finds no single value for all ports; 2 where --gid-index names no
     entry of a port, or a --stack cannot talk to the --peer; 3 where there is no RDMA device
-    or a table could not be read.
+    or a table could not be read, and where --env meets a device's name that no kernel gives.
     """
     from rdmadiag.sources.run import Depth
     from rdmadiag.view.gid_tables import tables
@@ -201,7 +201,7 @@ def _settings(
     from rdmadiag.cli.stacks import chosen_stacks
     from rdmadiag.facts import Missing
     from rdmadiag.view.reconcile import ports
-    from rdmadiag.view.stack_environment import NoVariable, routed, setting
+    from rdmadiag.view.stack_environment import NoDeviceName, NoVariable, routed, setting
 
     fitting = routed(tuple(ports(views)))
     if not fitting:
@@ -212,6 +212,13 @@ def _settings(
         found = setting(chosen_stacks([env_for])[0], fitting, known)
     except NoVariable as error:
         raise Refused(str(error)) from error
+    except NoDeviceName as error:
+        click.echo(
+            f"rdmadiag: {error}: no line is printed for a shell; "
+            "name the devices to use with --device",
+            err=True,
+        )
+        return exits.UNKNOWN
     with printing():
         for line in found.lines:
             click.echo(line)

@@ -267,9 +267,14 @@ def complete_samples(context: click.Context, option: click.Parameter, typed: str
 
 
 def complete_devices(context: click.Context, option: click.Parameter, typed: str) -> list[str]:
-    """Devices and ports of this host, for shells: names of folders, nothing in them is read."""
+    """Devices and ports of this host, for shells: names of folders, nothing in them is read.
+
+    A shell puts what it is given on the command line: a name that it would expand is left out.
+    """
     import os
     from contextlib import suppress
+
+    from rdmadiag.quoting import shell_word
 
     found = []
     name, colon, _ = typed.partition(":")
@@ -279,7 +284,7 @@ def complete_devices(context: click.Context, option: click.Parameter, typed: str
             found = [f"{name}:{number}" for number in numbers]
         else:
             found = sorted(os.listdir("/sys/class/infiniband"))
-    return [each for each in found if each.startswith(typed)]
+    return [each for each in found if each.startswith(typed) and shell_word(each) == each]
 
 
 timeout_option: Final = click.option(

@@ -129,8 +129,9 @@ def command(
 ) -> int:
     """One bounded attempt at a connection: INIT → RTR → RTS and verified data, once.
 
-    Without a peer both ends are on this host. Refuses without --allow-rtr, and where the
-    preflight forbids it. Both hosts: --listen ADDRESS on one, then ADDRESS on the other.
+    Without a peer both ends are on this host; a Mac then needs two --device, since no
+    Thunderbolt port can be both. Refuses without --allow-rtr, and where the preflight
+    forbids it. Both hosts: --listen ADDRESS on one, then ADDRESS on the other.
 
     Exits 0 data verified both ways, 2 attempted and failed, 3 not attempted, 124 a call
     never returned and the watchdog ended it.

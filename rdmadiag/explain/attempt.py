@@ -5,7 +5,6 @@ known of the attempt; a line that asks for more than that is left out, so that o
 serves RoCE, InfiniBand and an attempt that ended before it knew its peer.
 """
 
-import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +15,7 @@ from rdmadiag.facts.errnos import Platform
 from rdmadiag.facts.gid import Gid, Scope
 from rdmadiag.facts.ib import NO_LID, LinkLayer, QpType
 from rdmadiag.facts.pingpong import Attempt, EndFacts, Outcome, Stage, Teardown
+from rdmadiag.quoting import shell_word
 
 Lines = tuple[str, ...]
 
@@ -201,20 +201,20 @@ def _facts(attempt: Attempt) -> dict[str, str]:
         facts["pid"] = str(attempt.pid)
     if here is None:
         return facts
-    at = shlex.quote(f"{here.device}:{here.port}")
+    at = shell_word(f"{here.device}:{here.port}")
     facts |= {
         "on": f" --device {at}",
-        "device": shlex.quote(here.device),
+        "device": shell_word(here.device),
         "port": str(here.port),
-        "sysfs": shlex.quote(f"/sys/class/infiniband/{here.device}"),
+        "sysfs": shell_word(f"/sys/class/infiniband/{here.device}"),
     }
     port = f"/sys/class/infiniband/{here.device}/ports/{here.port}"
     if here.link_layer is LinkLayer.THUNDERBOLT:
-        facts["netdev"] = shlex.quote(here.device.removeprefix("rdma_"))
+        facts["netdev"] = shell_word(here.device.removeprefix("rdma_"))
     if here.link_layer is LinkLayer.INFINIBAND:
-        facts |= {"hca": facts["device"], "pkeys": shlex.quote(f"{port}/pkeys")}
+        facts |= {"hca": facts["device"], "pkeys": shell_word(f"{port}/pkeys")}
     if here.link_layer is LinkLayer.ETHERNET and here.gid_index is not None:
-        facts["ndev"] = shlex.quote(f"{port}/gid_attrs/ndevs/{here.gid_index}")
+        facts["ndev"] = shell_word(f"{port}/gid_attrs/ndevs/{here.gid_index}")
     return facts | (_path(here, there) if there else {})
 
 

@@ -158,3 +158,15 @@ NO_LID = frozenset({0, 0xFFFF})
 some ConnectX firmware shows instead."""
 
 GID_BYTES = 16
+
+DEVICE_NAME_BYTES = 63
+"""IB_DEVICE_NAME_MAX without its NUL, include/uapi/rdma/rdma_netlink.h."""
+
+
+def is_device_name(text: str) -> bool:
+    """Whether a device can have this name: it is one folder of sysfs, and one line of text.
+
+    The kernel itself refuses no control character to root's `rdma dev set`; no driver gives one.
+    """
+    fits = 0 < len(text.encode("utf-8", "surrogateescape")) <= DEVICE_NAME_BYTES
+    return fits and text not in (".", "..") and "/" not in text and text.isprintable()

@@ -1,6 +1,5 @@
 """What came of a pingpong: the answer first, then both ends, causes, next steps, latency."""
 
-import shlex
 from dataclasses import fields
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from rdmadiag.facts.pingpong import Attempt, EndFacts, Latency, Outcome, Teardow
 from rdmadiag.pingpong import Result
 from rdmadiag.preflight.candidate import Candidate
 from rdmadiag.preflight.safety import REASON_TEXT
+from rdmadiag.quoting import shell_word
 from rdmadiag.render.console import console, say, verbatim
 from rdmadiag.render.json import plain
 from rdmadiag.render.plain import counted, printable
@@ -193,7 +193,7 @@ def _advice(result: Result) -> Advice:
             return Advice((), ("rdmadiag devices",))
         if not best.blocking:
             return NOTHING
-        device = shlex.quote(f"{best.endpoint.device}:{best.endpoint.port}")
+        device = shell_word(f"{best.endpoint.device}:{best.endpoint.port}")
         risks = " ".join(f"--accept-risk {reason}" for reason in best.blocking)
         return Advice(
             (),
@@ -209,7 +209,7 @@ def _advice(result: Result) -> Advice:
 def _whom(result: Result) -> str:
     if result.meeting is None:
         return ""
-    address = shlex.quote(f"[{result.meeting.host}]:{result.meeting.port}")
+    address = shell_word(f"[{result.meeting.host}]:{result.meeting.port}")
     return f" --listen {address}" if result.meeting.role == "listen" else f" {address}"
 
 

@@ -1,16 +1,9 @@
 """Plain text, for terminals and for forms that programs read: nothing of rich is loaded for it."""
 
 from rdmadiag.facts import Missing
+from rdmadiag.quoting import printable
 
-
-def printable(text: str) -> str:
-    r"""Text of a host's own making as a terminal may see it: ESC becomes \x1b."""
-    if text.isprintable():
-        return text
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
-        for letter in text
-    )
+__all__ = ("counted", "printable", "shown")
 
 
 def shown(value: object, missing: str = "-") -> str:

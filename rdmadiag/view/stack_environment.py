@@ -3,16 +3,22 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from rdmadiag.facts.ib import is_device_name
 from rdmadiag.gid.pick import Pick
 from rdmadiag.gid.registry import Chosen
 from rdmadiag.gid.route import Route
 from rdmadiag.gid.stack import Pin
+from rdmadiag.quoting import shell_word
 from rdmadiag.view.reconcile import PortView, Protocol
 from rdmadiag.view.stack_picks import picks
 
 
 class NoVariable(ValueError):
     """The stack takes no index from its environment; the message says what it does take."""
+
+
+class NoDeviceName(ValueError):
+    """A device has a name that no kernel gives; the message shows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +41,11 @@ def routed(ports: Sequence[PortView]) -> tuple[PortView, ...]:
 def setting(chosen: Chosen, ports: Sequence[PortView], environment: Mapping[str, str]) -> Setting:
     """Left alone where it then chooses right; else the family; else one index for all.
 
-    Raises NoVariable. `ports` are those that `routed` gives.
+    Raises NoVariable, and NoDeviceName. `ports` are those that `routed` gives.
     """
+    for port in ports:
+        if not is_device_name(port.device):
+            raise NoDeviceName(f"{shell_word(port.device)} is no name that a kernel gives a device")
     stack, version = chosen
     pin = stack.pin
     if pin is None:
@@ -73,7 +82,9 @@ def _list(ports: Sequence[PortView], found: Sequence[Pick]) -> str:
 
 
 def _few(names: Sequence[str]) -> str:
-    return " ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return " ".join(map(shell_word, names[:4])) + (
+        f" and {len(names) - 4} more" if len(names) > 4 else ""
+    )
 
 
 def _one_index(
@@ -103,4 +114,4 @@ def _each(pin: Pin, by_index: Mapping[int, Sequence[PortView]]) -> Iterator[str]
     yield "# for a process that uses these ports alone:"
     for index, held in by_index.items():
         for port in held:
-            yield f"# {port.device}:{port.number}   export {pin.variable}={index}"
+            yield f"# {shell_word(f'{port.device}:{port.number}')}   export {pin.variable}={index}"

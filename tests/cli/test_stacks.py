@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -223,6 +224,102 @@ def test_a_program_without_a_variable_says_what_it_takes(rdmadiag: Rdmadiag) -> 
 def test_without_an_active_roce_port_there_is_nothing_to_set(rdmadiag: Rdmadiag) -> None:
     outcome = rdmadiag("gids", "--env", "nccl", "--sample", "infiniband-two-hca")
     assert (outcome.code, outcome.out) == (3, "")
+
+
+HOSTILE = (
+    pytest.param("$(touch ran)", id="a substitution"),
+    pytest.param("`touch ran`", id="backticks"),
+    pytest.param("a; touch ran #", id="a semicolon"),
+    pytest.param("'; touch ran; '", id="single quotes"),
+    pytest.param('"; touch ran; "', id="double quotes"),
+    pytest.param("a' && touch ran", id="a quote that is not closed"),
+    pytest.param("a\\", id="a backslash at the end"),
+)
+NO_NAME = (
+    pytest.param("a\ntouch ran", id="a newline ends the comment"),
+    pytest.param("a\rtouch ran", id="a carriage return"),
+    pytest.param("\x1b]0;touch ran\x07", id="ESC"),
+    pytest.param("a\x9b2J", id="a control character of eight bits"),
+    pytest.param("a\u2028touch ran", id="a line separator"),
+    pytest.param("m" * 64, id="longer than a kernel's name"),
+)
+
+
+def named(path: Path, *names: str) -> str:
+    """A record of a host whose RDMA devices have these names, each with a GID index of its own."""
+    base = roce_host()
+    device = base.devices[0]
+    rows = dict(device.ports[0].gids)
+    best = rows.pop(3)
+    devices = tuple(
+        replace(
+            device,
+            name=name,
+            uverbs=at,
+            ports=(replace(device.ports[0], gids={**rows, 3 + 2 * at: best}),),
+        )
+        for at, name in enumerate(names)
+    )
+    return written(base.change(devices=devices), path)
+
+
+def ran_in(folder: Path, lines: str) -> list[str]:
+    """What stands in an empty folder after a shell has evaluated the lines in it."""
+    folder.mkdir()
+    ran = subprocess.run(
+        ["sh", "-c", 'eval "$1"', "sh", lines],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=10,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", ""), lines
+    return os.listdir(folder)
+
+
+@pytest.mark.parametrize("stack", ["nccl", "nccl@2.19", "ucx@1.20"])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_that_a_shell_would_run_is_quoted(
+    rdmadiag: Rdmadiag, tmp_path: Path, name: str, stack: str
+) -> None:
+    """One device, and two whose indexes differ: the name then stands in a line of its own."""
+    for others in ((), ("mlx5_7",)):
+        source = named(tmp_path / f"host{len(others)}", name, *others)
+        outcome = rdmadiag("gids", "--env", stack, "--from", source)
+        assert outcome.out
+        assert ran_in(tmp_path / f"shell{len(others)}", outcome.out) == []
+        bare = "".join(f"{line.partition('# ')[2]}\n" for line in outcome.out.splitlines())
+        for word in shlex.split(bare):
+            assert "touch ran" not in word or name in word, "one word, comment or not"
+
+
+@pytest.mark.parametrize("name", NO_NAME)
+def test_a_name_that_no_kernel_gives_reaches_no_line_for_a_shell(
+    rdmadiag: Rdmadiag, tmp_path: Path, name: str
+) -> None:
+    source = named(tmp_path / "host", "mlx5_7", name)
+    outcome = rdmadiag("gids", "--env", "nccl", "--from", source)
+    assert (outcome.code, outcome.out) == (3, "")
+    assert "is no name that a kernel gives a device" in outcome.err
+    assert outcome.err.count("\n") == 1
+    assert outcome.err.rstrip("\n").isprintable()
+    one = rdmadiag("gids", "--env", "nccl", "--device", "mlx5_7", "--from", source)
+    assert one.code == 0
+
+
+def test_a_report_whose_device_has_no_name_of_a_kernel_gives_no_line(
+    rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
+    source = named(tmp_path / "host", "mlx5_0")
+    document = rdmadiag("preflight", "--json", "--from", source).out
+    for at, (name, code) in enumerate({"../x\\ntouch ran": 3, "$(touch ran)": 0}.items()):
+        report = tmp_path / f"report{at}.json"
+        report.write_text(document.replace("mlx5_0", name))
+        outcome = rdmadiag("gids", "--env", "nccl@2.19", "--from", str(report))
+        assert outcome.code == code
+        assert bool(outcome.out) is (code == 0)
+        assert ran_in(tmp_path / f"shell{at}", outcome.out) == []
 
 
 # --- --peer ----------------------------------------------------------------------------------

@@ -539,12 +539,13 @@ def test_an_interruption_that_left_nothing_needs_nothing() -> None:
 ODD = "mlx5_0; rm -rf $HOME 'x' #\n`id`"
 
 
-def test_a_name_with_odd_characters_is_one_word_of_the_shell() -> None:
+def test_a_name_with_odd_characters_is_one_word_of_the_shell_on_one_line() -> None:
+    odd = ODD.replace("\n", "\\n")
     local, remote = replace(ROCE, device=ODD), replace(ROCE, gid=Gid.parse("::ffff:192.0.2.2"))
     expected = {
-        refused(RTR, 61): ("rdmadiag", "gids", "--device", f"{ODD}:1"),
-        refused("alloc_pd", 12): ("rdma", "res", "show", ODD),
-        ended(outcome=Outcome.TEARDOWN_FAILED): ("rdma", "res", "show", "qp", "link", ODD),
+        refused(RTR, 61): ("rdmadiag", "gids", "--device", f"{odd}:1"),
+        refused("alloc_pd", 12): ("rdma", "res", "show", odd),
+        ended(outcome=Outcome.TEARDOWN_FAILED): ("rdma", "res", "show", "qp", "link", odd),
     }
     for attempt, words in expected.items():
         line = advice(replace(attempt, local=local, remote=remote)).remedy[0]

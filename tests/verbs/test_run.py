@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from lab.mac import Mac, ready_mac
+from lab.mac import Mac, Peer, ready_mac
 from lab.machine import Machine
 from lab.samples import infiniband_host, roce_host
 from lab.transcript import script
@@ -71,6 +71,25 @@ class Came:
 
 
 Run = Callable[..., Came]
+
+PORTS = (Selector("rdma_en1"), Selector("rdma_en2"))
+
+
+def cabled_mac() -> Mac:
+    """The ready Mac with a cable on its second port too."""
+    mac = ready_mac()
+    second = replace(
+        mac.cables[1],
+        peer=Peer("Mac Studio", "Mac16,9"),
+        ipv4="169.254.20.9/16",
+        gids={0: "fe80::2", 1: "::ffff:169.254.20.9"},
+    )
+    return mac.change(cables=(mac.cables[0], second))
+
+
+def between_ports(run: "Run", *rules: str, **wanted: Any) -> Came:
+    """From the Mac's first port to its second: one port is never both ends."""
+    return run(cabled_mac(), *rules, selectors=PORTS, **wanted)
 
 
 @pytest.fixture
@@ -144,20 +163,21 @@ def run(prepare: Callable[..., tuple[Any, Any]]) -> Run:
     [
         pytest.param(roce_host(), QpType.RC, 3, id="RoCE"),
         pytest.param(infiniband_host(), QpType.RC, None, id="InfiniBand"),
-        pytest.param(ready_mac(), QpType.UC, 1, id="a Mac"),
+        pytest.param(cabled_mac(), QpType.UC, 1, id="a Mac"),
     ],
 )
 def test_a_healthy_host_verifies_data_both_ways(
     run: Run, record: Path, machine: Machine | Mac, kind: QpType, index: int | None
 ) -> None:
-    came = run(machine)
+    came = run(machine, selectors=PORTS if isinstance(machine, Mac) else ())
     assert (came.outcome, came.stage) == (Outcome.VERIFIED, Stage.DONE)
     attempt = came.result.attempt
     assert (attempt.data_verified, attempt.teardown) == (True, Teardown.CLEAN)
     for end in (attempt.local, attempt.remote):
         assert end
         assert (end.qp_type, end.gid_index) == (kind, index)
-    assert [end.endpoint.device for end in came.result.chosen] == [attempt.local.device] * 2
+    ends = [each.device for each in (attempt.local, attempt.remote) if each]
+    assert [end.endpoint.device for end in came.result.chosen] == ends
     assert came.result.accepted == ()
     assert not rtr_record.failed_since_start(BOOT)
 
@@ -259,8 +279,54 @@ def test_a_device_that_is_not_there_is_refused(run: Run) -> None:
         run(roce_host(), selectors=(Selector("mlx5_7"),))
 
 
+@pytest.mark.parametrize(
+    "selectors",
+    [
+        pytest.param((), id="no port is named"),
+        pytest.param(PORTS[:1], id="one port is named"),
+        pytest.param((PORTS[0], PORTS[0]), id="one port is named twice"),
+        pytest.param((PORTS[0], Selector("rdma_en1", 1)), id="one port under two names"),
+    ],
+)
+@pytest.mark.parametrize("accepted", [frozenset[Reason](), frozenset(Reason)])
+def test_one_thunderbolt_port_is_never_both_ends(
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    selectors: tuple[Selector, ...],
+    accepted: frozenset[Reason],
+) -> None:
+    """Not even where every risk is accepted; no child is started, no library loaded."""
+
+    def started(*given: Any, **others: Any) -> Any:
+        raise AssertionError("a child was started")
+
+    monkeypatch.setattr(pingpong, "watch", started)
+    came = run(cabled_mac(), selectors=selectors, accepted=accepted)
+    attempt = came.result.attempt
+    assert (came.outcome, came.stage, came.calls) == (Outcome.NOT_SAFE, Stage.GATE, [])
+    assert (attempt.touched, attempt.teardown) == (False, Teardown.NOTHING_MADE)
+    assert "name a peer, or two ports" in attempt.summary
+    assert "\n" not in attempt.summary
+
+
+def test_without_two_ports_of_a_mac_not_even_its_provider_is_queried(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gathered(*given: Any) -> Any:
+        raise AssertionError("the verbs query was started")
+
+    monkeypatch.setattr(pingpong, "gather", gathered)
+    assert run(cabled_mac()).outcome is Outcome.NOT_SAFE
+
+
+def test_with_a_peer_a_mac_needs_one_port(run: Run) -> None:
+    came = run(ready_mac(), meeting=listening(0.1))
+    assert came.outcome is Outcome.NO_PEER
+    assert [end.endpoint.device for end in came.result.chosen] == ["rdma_en1"]
+
+
 def test_rc_on_thunderbolt_is_refused(run: Run) -> None:
-    came = run(ready_mac(), qp_type=QpType.RC)
+    came = between_ports(run, qp_type=QpType.RC)
     assert not_attempted(came)
     assert "UC" in came.result.attempt.summary
 
@@ -288,53 +354,53 @@ def refused_for_an_earlier_one(came: Came) -> bool:
 def test_an_rtr_that_failed_is_recorded_for_this_boot_and_not_repeated(
     run: Run, record: Path
 ) -> None:
-    came = run(ready_mac(), "on modify_qp_to_rtr errno=96\n")
+    came = between_ports(run, "on modify_qp_to_rtr errno=96\n")
     assert (came.outcome, came.stage) == (Outcome.CALL_FAILED, Stage.RTR)
     assert came.calls.count("modify_qp_to_rtr rdma_en1") <= 1
     (row,) = json.loads(record.read_text())
     assert (row["boot_id"], row["device"], row["port"]) == (BOOT, "rdma_en1", 1)
-    assert refused_for_an_earlier_one(run(ready_mac()))
-    assert refused_for_an_earlier_one(run(ready_mac(), boot=None))
+    assert refused_for_an_earlier_one(between_ports(run))
+    assert refused_for_an_earlier_one(between_ports(run, boot=None))
 
 
 def test_a_user_may_take_the_risk_of_a_second_one(run: Run) -> None:
-    run(ready_mac(), "on modify_qp_to_rtr errno=96\n")
-    came = run(ready_mac(), accepted=PRIOR)
+    between_ports(run, "on modify_qp_to_rtr errno=96\n")
+    came = between_ports(run, accepted=PRIOR)
     assert came.outcome is Outcome.VERIFIED
     assert came.result.accepted == (Reason.PRIOR_RTR_FAILURE,)
 
 
 def test_a_record_of_another_boot_does_not_count(run: Run, record: Path) -> None:
-    run(ready_mac(), "on modify_qp_to_rtr errno=96\n", boot=OTHER_BOOT)
-    assert run(ready_mac()).outcome is Outcome.VERIFIED
+    between_ports(run, "on modify_qp_to_rtr errno=96\n", boot=OTHER_BOOT)
+    assert between_ports(run).outcome is Outcome.VERIFIED
     assert json.loads(record.read_text()) == []
 
 
 @pytest.mark.parametrize("how", ["hang", "crash"])
 def test_an_rtr_that_never_came_back_is_recorded_too(run: Run, how: str) -> None:
-    came = run(ready_mac(), f"on modify_qp_to_rtr {how}\n", seconds=4.0)
+    came = between_ports(run, f"on modify_qp_to_rtr {how}\n", seconds=4.0)
     assert came.stage is Stage.RTR
-    assert refused_for_an_earlier_one(run(ready_mac()))
+    assert refused_for_an_earlier_one(between_ports(run))
 
 
 @pytest.mark.parametrize("call", ["ibv_create_qp", "modify_qp_to_init", "modify_qp_to_rts"])
 def test_a_failure_before_or_after_rtr_is_none_of_rtr(run: Run, call: str) -> None:
-    assert run(ready_mac(), f"on {call} errno=16\n").outcome is Outcome.CALL_FAILED
-    assert run(ready_mac()).outcome is Outcome.VERIFIED
+    assert between_ports(run, f"on {call} errno=16\n").outcome is Outcome.CALL_FAILED
+    assert between_ports(run).outcome is Outcome.VERIFIED
 
 
 def test_a_damaged_record_counts(run: Run, record: Path) -> None:
     record.parent.mkdir()
     record.write_text("{")
-    assert refused_for_an_earlier_one(run(ready_mac()))
-    assert run(ready_mac(), accepted=PRIOR).outcome is Outcome.VERIFIED
-    assert run(ready_mac()).outcome is Outcome.VERIFIED
+    assert refused_for_an_earlier_one(between_ports(run))
+    assert between_ports(run, accepted=PRIOR).outcome is Outcome.VERIFIED
+    assert between_ports(run).outcome is Outcome.VERIFIED
 
 
 def test_a_folder_that_cannot_be_written_stops_nobody(run: Run, record: Path) -> None:
     record.parent.symlink_to(record.parent.parent / "nowhere")
-    assert run(ready_mac()).outcome is Outcome.VERIFIED
-    assert run(ready_mac(), "on modify_qp_to_rtr errno=96\n").outcome is Outcome.CALL_FAILED
+    assert between_ports(run).outcome is Outcome.VERIFIED
+    assert between_ports(run, "on modify_qp_to_rtr errno=96\n").outcome is Outcome.CALL_FAILED
 
 
 def test_on_linux_a_failed_rtr_may_be_repeated(run: Run, record: Path) -> None:
@@ -429,7 +495,7 @@ OUTCOMES: dict[Outcome, Callable[[Run], Came]] = {
     Outcome.CALL_FAILED: lambda run: run(roce_host(), "on modify_qp_to_rtr errno=110\n"),
     Outcome.COMPLETION_ERROR: lambda run: run(roce_host(), "on poll_cq wc=12,129\n"),
     Outcome.DATA_MISMATCH: lambda run: run(roce_host(), "on post_send corrupt\n"),
-    Outcome.NO_DATA: lambda run: run(ready_mac(), "on post_send drop\n"),
+    Outcome.NO_DATA: lambda run: between_ports(run, "on post_send drop\n"),
     Outcome.LATE: lambda run: run(
         roce_host(), "on post_send slow=30\n", seconds=4.0, iterations=1000
     ),
@@ -529,7 +595,7 @@ def test_a_child_that_says_nothing_is_a_bug_with_its_last_words(
 
 def test_the_deadline_is_that_of_the_whole_run(run: Run) -> None:
     began = time.monotonic()
-    came = run(ready_mac(), "on ibv_alloc_pd hang\n", seconds=4.0)
+    came = between_ports(run, "on ibv_alloc_pd hang\n", seconds=4.0)
     assert came.outcome is Outcome.WATCHDOG
     assert time.monotonic() - began < 4.0 + 1.0
 
@@ -647,13 +713,22 @@ def test_where_the_parent_cannot_hear_any_more_everything_is_destroyed_all_the_s
     ("machine", "rules", "options", "code", "outcome"),
     [
         (roce_host(), "", [], 0, "verified"),
-        (ready_mac(), "", [], 0, "verified"),
+        (cabled_mac(), "", ["--device", "rdma_en1", "--device", "rdma_en2"], 0, "verified"),
+        (cabled_mac(), "", [], 3, "not_safe"),
         (roce_host(), "on modify_qp_to_rtr errno=110\n", [], 2, "call_failed"),
         (NETDEV_DOWN, "", [], 3, "not_safe"),
         (NETDEV_DOWN, "", ["--accept-risk", "route_netdev_down"], 0, "verified"),
         (roce_host(), "on modify_qp_to_rtr hang\n", ["--deadline", "4"], 124, "watchdog"),
     ],
-    ids=["RoCE", "a Mac", "RTR fails", "not safe", "a risk that is taken", "RTR hangs"],
+    ids=[
+        "RoCE",
+        "a Mac",
+        "a Mac without a peer",
+        "RTR fails",
+        "not safe",
+        "a risk that is taken",
+        "RTR hangs",
+    ],
 )
 def test_the_command_from_its_options_to_its_exit_code(
     prepare: Callable[..., tuple[Any, Any]],

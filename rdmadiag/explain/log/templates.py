@@ -1,9 +1,8 @@
 """What a line of a log gives to the templates of explain.attempt."""
 
-import shlex
-
 from rdmadiag.explain.log.fields import Fields
 from rdmadiag.facts.gid import Gid, Scope
+from rdmadiag.quoting import shell_word
 
 _PCI = ":"
 
@@ -16,18 +15,18 @@ def facts_of(found: Fields) -> dict[str, str]:
         at = f"{found.device}:{found.port}" if found.port else found.device
         folder = f"/sys/class/infiniband/{found.device}"
         facts |= {
-            "on": f" --device {shlex.quote(at)}",
-            "on_device": f" -d {shlex.quote(found.device)}",
-            "device": shlex.quote(found.device),
+            "on": f" --device {shell_word(at)}",
+            "on_device": f" -d {shell_word(found.device)}",
+            "device": shell_word(found.device),
             "port": str(port),
-            "sysfs": shlex.quote(folder),
+            "sysfs": shell_word(folder),
         }
         if found.platform == "darwin":
-            facts["netdev"] = shlex.quote(found.device.removeprefix("rdma_"))
+            facts["netdev"] = shell_word(found.device.removeprefix("rdma_"))
         elif found.gid_index is not None:
-            facts["ndev"] = shlex.quote(f"{folder}/ports/{port}/gid_attrs/ndevs/{found.gid_index}")
+            facts["ndev"] = shell_word(f"{folder}/ports/{port}/gid_attrs/ndevs/{found.gid_index}")
         if found.link_layer == "ib":
-            facts |= {"hca": facts["device"], "pkeys": shlex.quote(f"{folder}/ports/{port}/pkeys")}
+            facts |= {"hca": facts["device"], "pkeys": shell_word(f"{folder}/ports/{port}/pkeys")}
     here, there = found.local_gid, found.remote_gid
     if _is_address(here) and _is_address(there):
         assert here

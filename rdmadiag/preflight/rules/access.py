@@ -8,6 +8,7 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.rdma_drivers import provider_of
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 from rdmadiag.view.access import (
     MEMLOCK_WARN,
     Library,
@@ -109,12 +110,12 @@ def uverbs_node_not_openable(speaker: Speaker, case: Case) -> Iterator[Finding]:
 def _open_node(path: str, node: DeviceNode) -> tuple[str, ...]:
     if node.mode.endswith("rw-"):
         return (
-            f"findmnt -T {path}   # mounted nodev or read-only?",
+            f"findmnt -T {shell_word(path)}   # mounted nodev or read-only?",
             "docker run --device=/dev/infiniband IMAGE   # in a container: devices are passed in",
         )
     return (
-        f"ls -l {path}",
-        f"sudo chmod 0666 {path}   # the mode that the kernel asks udev for",
+        f"ls -l {shell_word(path)}",
+        f"sudo chmod 0666 {shell_word(path)}   # the mode that the kernel asks udev for",
     )
 
 

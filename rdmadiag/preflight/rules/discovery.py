@@ -9,6 +9,7 @@ from rdmadiag.facts.ib import NetnsMode
 from rdmadiag.facts.rdma_drivers import ALWAYS_RDMA, RDMA_MODULE_OF_PCI_DRIVER, SOFTWARE_MODULES
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 from rdmadiag.view.cabling import (
     RDMA_GBPS,
     SHOW_SPEED,
@@ -83,7 +84,7 @@ def _missing_step(evidence: Evidence) -> tuple[str, Iterable[str]]:
         if module not in loaded and not isinstance(modules, Missing):
             text = f"module {module} is not loaded for PCI {function.address} ({function.driver})"
             doubt = "" if function in sure else ", if that function carries RDMA at all"
-            return f"{text}{doubt}", (f"sudo modprobe {module}", "rdma link")
+            return f"{text}{doubt}", (f"sudo modprobe {shell_word(module)}", "rdma link")
     if candidates and elsewhere:
         return elsewhere
     if unbound:
@@ -92,12 +93,12 @@ def _missing_step(evidence: Evidence) -> tuple[str, Iterable[str]]:
         function = (sure + maybe)[0]
         return (
             f"none was registered for PCI {function.address} ({function.driver})",
-            (f"sudo dmesg | grep -i -e {function.driver} -e {function.address}",),
+            (f"sudo dmesg | grep -i -e {function.driver} -e {shell_word(function.address)}",),
         )
     if foreign:
         function = foreign[0]
         text = f"PCI {function.address} is bound to {function.driver}, not to an RDMA driver"
-        return text, (f"lspci -k -s {function.address}",)
+        return text, (f"lspci -k -s {shell_word(function.address)}",)
     if elsewhere and loaded & _DEVICE_MODULES:
         return elsewhere
     if loaded & SOFTWARE_MODULES:
@@ -122,7 +123,10 @@ _DEVICE_MODULES: Final = frozenset(RDMA_MODULE_OF_PCI_DRIVER.values()) | SOFTWAR
 
 def _unbound(function: PciFunction) -> tuple[str, tuple[str, ...]]:
     text = f"PCI {function.address} ({seen(function.vendor)}) has no driver bound"
-    return text, (f"lspci -k -s {function.address}", f"sudo dmesg | grep {function.address}")
+    return text, (
+        f"lspci -k -s {shell_word(function.address)}",
+        f"sudo dmesg | grep {shell_word(function.address)}",
+    )
 
 
 def _other_namespace(evidence: Evidence) -> tuple[str, tuple[str, ...]] | None:
@@ -171,7 +175,10 @@ def device_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
                     seen(value) if isinstance(value, Missing) else "empty",
                 )
             ],
-            remedy=(f"ls -l /sys/class/infiniband/{device.name}/", "sudo dmesg | tail -50"),
+            remedy=(
+                f"ls -l /sys/class/infiniband/{shell_word(device.name)}/",
+                "sudo dmesg | tail -50",
+            ),
         )
 
 

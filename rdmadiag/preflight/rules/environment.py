@@ -5,7 +5,7 @@ from typing import Final
 
 from rdmadiag.facts import GidEntry, Missing, present
 from rdmadiag.facts.gid import Scope
-from rdmadiag.facts.ib import GidType
+from rdmadiag.facts.ib import GidType, is_device_name
 from rdmadiag.gid.environment import (
     GID_INDEXES,
     PARSERS,
@@ -16,6 +16,7 @@ from rdmadiag.gid.environment import (
 from rdmadiag.gid.route import Route
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 from rdmadiag.view.reconcile import PortView, Protocol
 
 
@@ -87,11 +88,11 @@ def _set_devices(chosen: Choice, case: Case) -> str:
     names = [
         f"{port.device}:{port.number}" if with_port else port.device
         for _, port in case.ports
-        if port.is_active
+        if port.is_active and is_device_name(port.device)
     ]
     exact = "=" if chosen.variable == "NCCL_IB_HCA" else ""
-    listed = ",".join(dict.fromkeys(names)) or "DEVICE"
-    return f"export {chosen.variable}={exact}{listed}   # those that are active here"
+    listed = shell_word(exact + (",".join(dict.fromkeys(names)) or "DEVICE"))
+    return f"export {chosen.variable}={listed}   # those that are active here"
 
 
 @rule(

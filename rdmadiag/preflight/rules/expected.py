@@ -9,6 +9,7 @@ from rdmadiag.preflight.expectations.compare import Compared
 from rdmadiag.preflight.expectations.keys import KEYS, Key, Relation
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 
 _MEANING: Final = (
     '{meaning} Critical unless the table says `severity = "warn"`; unknown where it could not '
@@ -92,7 +93,11 @@ def _remedy(each: Compared, key: Key, case: Case) -> Iterator[str]:
         ),
         "NETDEV",
     )
-    place = {"device": each.device or "DEVICE", "port": each.port or 1, "netdev": netdev}
+    place = {
+        "device": shell_word(each.device or "DEVICE"),
+        "port": each.port or 1,
+        "netdev": shell_word(netdev),
+    }
     mac = case.evidence.sysfs == LINUX_ONLY
     look, repair = (key.mac_look, key.mac_repair) if mac else (key.look, key.repair)
     yield look.format(**place)

@@ -10,6 +10,7 @@ from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.route import NoRoute, Route, select_route_gid
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 from rdmadiag.view.reconcile import PortView, Protocol
 
 
@@ -72,6 +73,7 @@ def _add_address(port: PortView) -> tuple[str, ...]:
         netdev = port.nldev.netdev
     elif port.netdevs:
         netdev = next(iter(port.netdevs))
+    netdev = shell_word(netdev)
     return (
         f"ip address show dev {netdev}",
         f"sudo ip address add ADDRESS/PREFIX dev {netdev}",
@@ -103,12 +105,13 @@ def gid_table_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
             summary = f"{port.name}: {count} rows of its GID table could not be read"
         else:
             continue
+        folder = f"/sys/class/infiniband/{port.device}/ports/{port.number}"
         yield speaker.finding(
             summary,
             device=port.device,
             port=port.number,
             evidence=proofs,
-            remedy=(f"grep . /sys/class/infiniband/{port.device}/ports/{port.number}/gids/*",),
+            remedy=(f"grep . {shell_word(folder)}/gids/*",),
         )
 
 
@@ -137,7 +140,7 @@ def route_netdev_down(speaker: Speaker, case: Case) -> Iterator[Finding]:
             device=port.device,
             port=port.number,
             evidence=_route_proofs(port, entry, "down"),
-            remedy=(f"sudo ip link set dev {entry.netdev} up",),
+            remedy=(f"sudo ip link set dev {shell_word(str(entry.netdev))} up",),
         )
 
 
@@ -207,7 +210,10 @@ def route_fallback(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 port_attribute(port, f"gids/{better.index}", better.gid),
                 *(Proof("netdev", name, state) for name, state in dead.items()),
             ],
-            remedy=("ip -brief link", f"rdmadiag gids --device {port.device}:{port.number}"),
+            remedy=(
+                "ip -brief link",
+                f"rdmadiag gids --device {shell_word(port.device)}:{port.number}",
+            ),
         )
 
 
@@ -292,7 +298,10 @@ def gid_v1_only(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 for entry in entries[:2]
             ],
             remedy=(
-                f"cma_roce_mode -d {port.device} -p {port.number}   # the mode of rdma_cm",
+                (
+                    f"cma_roce_mode -d {shell_word(port.device)} -p {port.number}   "
+                    "# the mode of rdma_cm"
+                ),
                 "# a driver option or newer firmware may bring RoCE v2; both ends need the same",
             ),
         )

@@ -8,6 +8,7 @@ from rdmadiag.facts import Missing, present
 from rdmadiag.facts.system import Gpus, PciPath, SystemFacts
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 
 DMABUF_SINCE: Final = (5, 12)
 """The kernel's version from which verbs can register a DMA-BUF (ibv_reg_dmabuf_mr)."""
@@ -149,7 +150,10 @@ def acs_redirects(speaker: Speaker, case: Case) -> Iterator[Finding]:
             for address in bridges[:8]
         ],
         remedy=(
-            *(f"sudo setpci -s {address} ECAP_ACS+0x6.w=0000" for address in bridges[:8]),
+            *(
+                f"sudo setpci -s {shell_word(address)} ECAP_ACS+0x6.w=0000"
+                for address in bridges[:8]
+            ),
             "# until the next start; for good in the BIOS. Not where virtual machines own devices",
         ),
     )

@@ -8,6 +8,7 @@ from rdmadiag.facts.kernel_log import KernelLine
 from rdmadiag.preflight.kernel_lines import Kind, flapping, kind_of, said
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 
 _SHOWN: Final = 3
 _LINE: Final = 300  # characters
@@ -126,7 +127,7 @@ def contexts_exhausted_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]
             device=_device(name),
             evidence=_proofs(lines),
             remedy=(
-                f"rdma resource show ctx dev {name}   # who has it open?",
+                f"rdma resource show ctx dev {shell_word(name)}   # who has it open?",
                 "# fewer processes a node, or fewer contexts in each",
             ),
         )

@@ -8,6 +8,7 @@ from rdmadiag.facts.ib import NetnsMode
 from rdmadiag.preflight.rules.discovery import SHARE_NETNS
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 from rdmadiag.view.reconcile import DeviceView, Protocol
 
 
@@ -35,7 +36,7 @@ def iwarp_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
             f"{device.name} is iWARP: connections by rdma_cm alone",
             device=device.name,
             evidence=[Proof("sysfs", f"/sys/class/infiniband/{device.name}/node_type", seen(node))],
-            remedy=(f"rping -s   # here; there: rping -c -a ADDRESS of {device.name}",),
+            remedy=(f"rping -s   # here; there: rping -c -a ADDRESS of {shell_word(device.name)}",),
         )
 
 
@@ -213,8 +214,8 @@ def function_without_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
             f"fails at {step.stage.replace('_', ' ')}",
             evidence=[Proof("sysfs", step.subject, step.value)],
             remedy=(
-                f"devlink dev param show pci/{function.address}",
-                f"sudo dmesg | grep {function.address}",
+                f"devlink dev param show pci/{shell_word(function.address)}",
+                f"sudo dmesg | grep {shell_word(function.address)}",
             ),
         )
 

@@ -8,6 +8,7 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.macos import MacosFacts
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, idle_or_broken, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 from rdmadiag.view.cabling import (
     RDMA_GBPS,
     SHOW_SPEED,
@@ -249,7 +250,7 @@ def rdma_panic(speaker: Speaker, case: Case) -> Iterator[Finding]:
         severity=Severity.INFO if old else None,
         evidence=[Proof("macos", f"/Library/Logs/DiagnosticReports/{newest.file}", newest.line)],
         remedy=(
-            f"less /Library/Logs/DiagnosticReports/{newest.file}",
+            f"less /Library/Logs/DiagnosticReports/{shell_word(newest.file)}",
             "sw_vers -buildVersion   # report both to Apple; the same build on every Mac",
         ),
     )

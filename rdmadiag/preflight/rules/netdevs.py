@@ -10,6 +10,7 @@ from rdmadiag.facts.gid import Family
 from rdmadiag.preflight.kernel_lines import flapping
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen, verbs_answer
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 from rdmadiag.view.reconcile import PortView, Protocol
 
 HEADERS: Final = 96
@@ -104,8 +105,11 @@ def mtu_below_netdev(speaker: Speaker, case: Case) -> Iterator[Finding]:
             port=port.number,
             evidence=_mtu_proofs(port, netdev),
             remedy=(
-                f"sudo ip link set dev {netdev.name} mtu {netdev.mtu}   # the driver looks again",
-                f"ibv_devinfo -d {port.device} -i {port.number} | grep active_mtu",
+                (
+                    f"sudo ip link set dev {shell_word(netdev.name)} mtu {netdev.mtu}   "
+                    "# the driver looks again"
+                ),
+                f"ibv_devinfo -d {shell_word(port.device)} -i {port.number} | grep active_mtu",
             ),
         )
 
@@ -143,7 +147,10 @@ def jumbo_not_used(speaker: Speaker, case: Case) -> Iterator[Finding]:
         port=first.number if len(small) == 1 else None,
         evidence=[proof for each in small[:4] for proof in _mtu_proofs(*each)],
         remedy=(
-            *(f"sudo ip link set dev {netdev.name} mtu 4200" for _, netdev in small[:4]),
+            *(
+                f"sudo ip link set dev {shell_word(netdev.name)} mtu 4200"
+                for _, netdev in small[:4]
+            ),
             "# the same at the other end, and on the switch, or packets are lost",
         ),
     )
@@ -205,7 +212,7 @@ def mtu_differs_in_subnet(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 for netdev in (one, other)
             ],
             remedy=(
-                f"sudo ip link set dev {smaller.name} mtu {max(one.mtu, other.mtu)}",
+                f"sudo ip link set dev {shell_word(smaller.name)} mtu {max(one.mtu, other.mtu)}",
                 "# if the switch and the peers on that link have the larger one",
             ),
         )
@@ -241,8 +248,11 @@ def carrier_changes(speaker: Speaker, case: Case) -> Iterator[Finding]:
             port=port.number,
             evidence=[Proof("netdev", f"{netdev.name} IFLA_CARRIER_CHANGES", str(changes))],
             remedy=(
-                f"cat /sys/class/net/{netdev.name}/carrier_changes   # again later: does it grow?",
-                f"sudo dmesg -T | grep {netdev.name}",
+                (
+                    f"cat /sys/class/net/{shell_word(netdev.name)}/carrier_changes   "
+                    "# again later: does it grow?"
+                ),
+                f"sudo dmesg -T | grep {shell_word(netdev.name)}",
             ),
         )
 

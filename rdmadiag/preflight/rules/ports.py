@@ -17,6 +17,7 @@ from rdmadiag.preflight.rules.rule import (
     verbs_answer,
 )
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 from rdmadiag.view.reconcile import PortView, Protocol
 
 
@@ -84,22 +85,23 @@ def _link_cause(port: PortView, netdevs: tuple[NetDev, ...]) -> tuple[str, tuple
     for netdev in netdevs:
         if not netdev.admin_up:
             return f"; its netdev {netdev.name} is administratively down", (
-                f"sudo ip link set dev {netdev.name} up",
+                f"sudo ip link set dev {shell_word(netdev.name)} up",
             )
     for netdev in netdevs:
         if netdev.carrier is False:
             return f"; its netdev {netdev.name} has no carrier", (
-                f"ethtool {netdev.name} | grep -i -e 'link detected' -e speed",
+                f"ethtool {shell_word(netdev.name)} | grep -i -e 'link detected' -e speed",
                 "# check the cable and that the far port is up",
             )
     if port.protocol is Protocol.INFINIBAND:
-        look = f"ibstat {port.device} {port.number}"
+        device = shell_word(port.device)
+        look = f"ibstat {device} {port.number}"
         if port.phys_state is PhysState.DISABLED:
-            enable = f"sudo ibportstate -C {port.device} -P {port.number} -D 0 {port.number} enable"
+            enable = f"sudo ibportstate -C {device} -P {port.number} -D 0 {port.number} enable"
             return "; the port is disabled", (look, enable)
         return "", (look, "# check the cable, and that the switch port is enabled")
     return "", (
-        f"rdma link show {port.name}",
+        f"rdma link show {shell_word(port.name)}",
         "# check the cable and that the far port is up",
     )
 
@@ -131,7 +133,10 @@ def no_subnet_manager(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 port_attribute(port, "lid", port.lid),
             ),
             remedy=(
-                f"sudo sminfo -C {port.device} -P {port.number}   # does a subnet manager answer?",
+                (
+                    f"sudo sminfo -C {shell_word(port.device)} -P {port.number}   "
+                    "# does a subnet manager answer?"
+                ),
                 "sudo systemctl enable --now opensm   # on one host of this fabric, if none does",
             ),
         )
@@ -183,11 +188,11 @@ def port_not_active(speaker: Speaker, case: Case) -> Iterator[Finding]:
             ),
             remedy=(
                 (
-                    f"sudo sminfo -C {port.device} -P {port.number}",
-                    f"ibstat {port.device} {port.number}",
+                    f"sudo sminfo -C {shell_word(port.device)} -P {port.number}",
+                    f"ibstat {shell_word(port.device)} {port.number}",
                 )
                 if infiniband
-                else (f"rdma link show {port.name}", "sudo dmesg | tail -50")
+                else (f"rdma link show {shell_word(port.name)}", "sudo dmesg | tail -50")
             ),
         )
 
@@ -211,9 +216,9 @@ def port_state_unknown(speaker: Speaker, case: Case) -> Iterator[Finding]:
             port=port.number,
             evidence=[(port_attribute if port.sysfs else verbs_answer)(port, "state", port.state)],
             remedy=(
-                f"cat /sys/class/infiniband/{port.device}/ports/{port.number}/state"
+                f"cat /sys/class/infiniband/{shell_word(port.device)}/ports/{port.number}/state"
                 if port.sysfs
-                else f"ibv_devinfo -d {port.device}",
+                else f"ibv_devinfo -d {shell_word(port.device)}",
             ),
         )
 
@@ -237,7 +242,7 @@ def lid_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 device=port.device,
                 port=port.number,
                 evidence=[port_attribute(port, "lid", port.lid)],
-                remedy=(f"ibstat {port.device} {port.number}",),
+                remedy=(f"ibstat {shell_word(port.device)} {port.number}",),
             )
 
 
@@ -295,7 +300,7 @@ def no_usable_pkey(speaker: Speaker, case: Case) -> Iterator[Finding]:
 
 
 def _use_pkey(port: PortView, usable: dict[int, int]) -> tuple[str, ...]:
-    look = f"grep . /sys/class/infiniband/{port.device}/ports/{port.number}/pkeys/*"
+    look = f"grep . /sys/class/infiniband/{shell_word(port.device)}/ports/{port.number}/pkeys/*"
     first = min(usable, default=0)
     if first == 0:
         return look, "# the subnet manager's partitions.conf decides on keys and membership"

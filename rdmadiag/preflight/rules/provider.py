@@ -7,6 +7,7 @@ from rdmadiag.facts import Missing, present
 from rdmadiag.facts.verbs import Unanswered, VerbsFacts
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 from rdmadiag.view.access import (
     Library,
     Provider,
@@ -84,9 +85,10 @@ def _unwedge(case: Case, stopped: Unanswered) -> tuple[str, ...]:
     if _on_mac(case):
         bridged = {cabling(device.name, case.evidence).bridge for device in case.devices} - {None}
         if bridged:
+            bridge = shell_word(min(map(str, bridged)))
             return (
                 "# start no other RDMA program: it would hang too, and make it worse",
-                f"# no replug while {min(map(str, bridged))} holds the port: that wedges it too",
+                f"# no replug while {bridge} holds the port: that wedges it too",
                 "sudo shutdown -r now",
             )
         return (
@@ -177,7 +179,7 @@ def device_open_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 Proof("verbs", f"ibv_open_device {device.name}", f"{failure.errno} {failure.name}"),
                 *_warnings(verbs),
             ],
-            remedy=(f"ibv_devinfo -d {device.name}",),
+            remedy=(f"ibv_devinfo -d {shell_word(device.name)}",),
         )
 
 
@@ -223,7 +225,10 @@ def driver_abi_mismatch(speaker: Speaker, case: Case) -> Iterator[Finding]:
             device=device.name,
             evidence=[Proof("verbs", "stderr", refusal.line)],
             remedy=(
-                f"cat {folder}/abi_version; dpkg -l ibverbs-providers || rpm -q libibverbs",
+                (
+                    f"cat {shell_word(folder)}/abi_version; "
+                    "dpkg -l ibverbs-providers || rpm -q libibverbs"
+                ),
                 "# an image whose rdma-core comes from the vendor of the host's driver"
                 if container
                 else "# the rdma-core that came with the driver, or the kernel's own driver",
@@ -318,7 +323,7 @@ def ports_not_shown(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 evidence=[
                     Proof("verbs", f"ibv_query_device {device.name}: phys_port_cnt", str(count))
                 ],
-                remedy=(f"ibv_devinfo -d {device.name}",),
+                remedy=(f"ibv_devinfo -d {shell_word(device.name)}",),
             )
 
 
@@ -347,7 +352,7 @@ def verbs_call_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
                     "verbs", f"{failure.call} {failure.device}", f"{failure.errno} {failure.name}"
                 )
             ],
-            remedy=(f"ibv_devinfo -v -d {failure.device}",),
+            remedy=(f"ibv_devinfo -v -d {shell_word(failure.device)}",),
         )
 
 

@@ -11,6 +11,7 @@ from rdmadiag.facts.resources import ResourceFacts
 from rdmadiag.preflight.rules.rule import RECORD_ANEW, Rule, Speaker, rule
 from rdmadiag.preflight.thresholds import DEFAULT, Thresholds
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 from rdmadiag.view.resource_usage import HolderKind, QueuePairs, Usage
 
 _NLDEV: Final = "https://github.com/iproute2/iproute2/blob/main/man/man8/rdma-resource.8"
@@ -219,7 +220,7 @@ def _piles(
                     for row in rows
                 ],
                 remedy=(
-                    f"rdma resource show qp link {usage.device} state {rows[0].state}",
+                    f"rdma resource show qp link {shell_word(usage.device)} state {rows[0].state}",
                     *_end(pid),
                 ),
             )

@@ -8,6 +8,7 @@ from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, Evidence
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 from rdmadiag.view.access import Library, library, node_access
 
 
@@ -158,7 +159,7 @@ def nldev_device_refused(speaker: Speaker, case: Case) -> Iterator[Finding]:
             device=device,
             port=number,
             evidence=[Proof("nldev", "RDMA_NLDEV_CMD_PORT_GET", seen(missing))],
-            remedy=(f"rdma link show {device}/{number}",),
+            remedy=(f"rdma link show {shell_word(device)}/{number}",),
         )
 
 

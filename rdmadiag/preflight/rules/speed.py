@@ -9,6 +9,7 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import PortState
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 from rdmadiag.view.reconcile import DeviceView, Protocol
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def rate_below_siblings(speaker: Speaker, case: Case) -> Iterator[Finding]:
             port=port.number,
             evidence=[port_attribute(view, "rate", port.rate)],
             remedy=(
-                f"rdma link show {view.name}",
+                f"rdma link show {shell_word(view.name)}",
                 "# compare cable, transceiver and the switch port's speed and FEC with the other's",
             ),
         )
@@ -90,7 +91,10 @@ def narrow_link(speaker: Speaker, case: Case) -> Iterator[Finding]:
             port=port.number,
             evidence=[port_attribute(port, "rate", rate)],
             remedy=(
-                f"sudo iblinkinfo -C {port.device} -P {port.number} --switches-only | head",
+                (
+                    f"sudo iblinkinfo -C {shell_word(port.device)} -P {port.number} "
+                    "--switches-only | head"
+                ),
                 "# reseat or replace the cable",
             ),
         )
@@ -183,7 +187,7 @@ def _degraded(
             *([Proof("system", "max_link_* of the bridge above", slot)] if slot else []),
         ],
         remedy=(
-            f"sudo lspci -vv -s {pci.address} | grep -e LnkCap -e LnkSta",
+            f"sudo lspci -vv -s {shell_word(pci.address)} | grep -e LnkCap -e LnkSta",
             "# under load? reseated? the right slot? newer BIOS and firmware?",
         ),
     )
@@ -266,7 +270,7 @@ def numa_remote(speaker: Speaker, case: Case) -> Iterator[Finding]:
             ),
         ],
         remedy=tuple(
-            f"numactl -N {node} -m {node} PROGRAM   # near {device.name}"
+            f"numactl -N {node} -m {node} PROGRAM   # near {shell_word(device.name)}"
             for device, _ in far[:2]
             if (node := _node(device)) >= 0
         ),

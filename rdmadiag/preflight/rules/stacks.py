@@ -15,8 +15,9 @@ from rdmadiag.gid.route import Route
 from rdmadiag.gid.stack import Stack, Version
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 from rdmadiag.view.reconcile import PortView, Protocol
-from rdmadiag.view.stack_environment import NoVariable, setting
+from rdmadiag.view.stack_environment import NoDeviceName, NoVariable, setting
 from rdmadiag.view.stack_picks import BY_GID, made_for, picks, variables
 
 _NCCL_SCAN: Final = ("nccl", "rccl", "nvshmem", "deepep")
@@ -92,11 +93,14 @@ def _remedy(each: _Asked, case: Case) -> tuple[str, ...]:
     """What makes this stack use the route GID of this port."""
     route = each.port.route
     chosen: Chosen = (each.stack, each.version)
-    show = f"rdmadiag gids --stack {each.stack.name} --device {each.port.device}:{each.port.number}"
+    at = shell_word(f"{each.port.device}:{each.port.number}")
+    show = f"rdmadiag gids --stack {each.stack.name} --device {at}"
     if not isinstance(route, Route):
         return (show,)
     try:
         return (*setting(chosen, (each.port,), _environment(case)).lines, show)
+    except NoDeviceName:
+        return (show,)
     except NoVariable:
         option = (each.stack.option or "").replace("INDEX", str(route.index))
         return (f"# {each.stack.title}: {option}", show)

@@ -18,6 +18,7 @@ from rdmadiag.preflight.rules.rule import (
     verbs_answer,
 )
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 from rdmadiag.view.cabling import (
     TN3205,
     Cabling,
@@ -62,6 +63,7 @@ def port_in_bridge(speaker: Speaker, case: Case) -> Iterator[Finding]:
             continue
         bad = _in_bridge(port, cable)
         effect = " and has no IPv4 GID: expect RTR to fail" if bad else ""
+        bridge, netdev = shell_word(cable.bridge), shell_word(str(cable.netdev))
         yield speaker.finding(
             f"{port.device}: {cable.netdev} is a member of {cable.bridge}{effect}",
             device=port.device,
@@ -73,10 +75,10 @@ def port_in_bridge(speaker: Speaker, case: Case) -> Iterator[Finding]:
             ),
             remedy=(
                 "# Settings > Network > Thunderbolt Bridge > Make Inactive; or, until a reboot:",
-                f"sudo ifconfig {cable.bridge} deletem {cable.netdev}",
-                f"# logged in over {cable.bridge}? Either ends your session: use another network",
-                f"# never destroy {cable.bridge}: a Mac without a screen is then out of reach",
-                f"ifconfig {cable.netdev} | grep 'inet '   # then it needs an address of its own",
+                f"sudo ifconfig {bridge} deletem {netdev}",
+                f"# logged in over {bridge}? Either ends your session: use another network",
+                f"# never destroy {bridge}: a Mac without a screen is then out of reach",
+                f"ifconfig {netdev} | grep 'inet '   # then it needs an address of its own",
             ),
         )
 
@@ -153,7 +155,8 @@ def _give_address(cable: Cabling, *, already: bool) -> tuple[str, ...]:
     # Another third number for every receptacle: two ports must not get one address.
     number = cable.receptacle or ""
     third = min(10 + int(number), 254) if number.isdecimal() else 10
-    alias = f"{cable.netdev or 'enX'} inet 169.254.{third}.1 netmask 255.255.0.0 alias"
+    netdev = shell_word(cable.netdev or "enX")
+    alias = f"{netdev} inet 169.254.{third}.1 netmask 255.255.0.0 alias"
     return (
         f"sudo ifconfig {alias}   # .2 at the peer",
         "rdmadiag gids   # the entry may take a moment",
@@ -176,6 +179,7 @@ def thunderbolt_interface_down(speaker: Speaker, case: Case) -> Iterator[Finding
         if not port.is_active or state not in (NetDevState.DOWN, NetDevState.ABSENT):
             continue
         interface = cable.interface
+        netdev = shell_word(str(cable.netdev))
         value = f"up {interface.up}, status {seen(interface.status)}" if interface else "no such"
         yield speaker.finding(
             f"{port.device} is ACTIVE, and its interface {cable.netdev} is "
@@ -183,7 +187,10 @@ def thunderbolt_interface_down(speaker: Speaker, case: Case) -> Iterator[Finding
             device=port.device,
             port=port.number,
             evidence=[Proof("mac_network", f"ifconfig {cable.netdev}", value)],
-            remedy=(f"sudo ifconfig {cable.netdev} up", f"ifconfig {cable.netdev}"),
+            remedy=(
+                f"sudo ifconfig {netdev} up",
+                f"ifconfig {netdev}",
+            ),
         )
 
 
@@ -207,7 +214,7 @@ def thunderbolt_gids_unread(speaker: Speaker, case: Case) -> Iterator[Finding]:
             device=port.device,
             port=port.number,
             evidence=[_gid_proof(port)],
-            remedy=(f"ibv_devinfo -v -d {port.device}",),
+            remedy=(f"ibv_devinfo -v -d {shell_word(port.device)}",),
         )
 
 
@@ -232,7 +239,8 @@ def ipv4_gid_not_index_1(speaker: Speaker, case: Case) -> Iterator[Finding]:
         mapped = [entry.index for entry in port.gids.entries if entry.gid.is_ipv4_mapped]
         if not mapped or _JACCL_INDEX in mapped:
             continue
-        service = f"'Thunderbolt {cable.receptacle or 'N'}'"
+        service = shell_word(f"Thunderbolt {cable.receptacle or 'N'}")
+        netdev = shell_word(str(cable.netdev))
         toggle = f"sudo networksetup -setnetworkserviceenabled {service}"
         yield speaker.finding(
             f"{port.device}: the IPv4 GID is at index {mapped[0]}, and JACCL sends by index "
@@ -242,7 +250,7 @@ def ipv4_gid_not_index_1(speaker: Speaker, case: Case) -> Iterator[Finding]:
             evidence=[_gid_proof(port)],
             remedy=(
                 f"{toggle} off && {toggle} on",
-                f"# then give {cable.netdev} its address again; on macOS 27 the order stays",
+                f"# then give {netdev} its address again; on macOS 27 the order stays",
             ),
         )
 
@@ -280,7 +288,7 @@ def shared_subnet(speaker: Speaker, case: Case) -> Iterator[Finding]:
         if not one.network.overlaps(two.network):
             continue
         netdev = name if name in cables else other
-        service = f"'Thunderbolt {cables[netdev].receptacle or 'N'}'"
+        service = shell_word(f"Thunderbolt {cables[netdev].receptacle or 'N'}")
         yield speaker.finding(
             f"{name} ({one}) and {other} ({two}) share a subnet",
             device=f"rdma_{netdev}",

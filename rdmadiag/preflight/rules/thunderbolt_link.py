@@ -16,6 +16,7 @@ from rdmadiag.preflight.rules.rule import (
     verbs_answer,
 )
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 from rdmadiag.view.cabling import (
     RDMA_GBPS,
     SHOW_SPEED,
@@ -83,7 +84,7 @@ def peer_rdma_off(speaker: Speaker, case: Case) -> Iterator[Finding]:
             severity=idle_or_broken(case),
             evidence=(_profile(cable), verbs_answer(port, "state", port.state)),
             remedy=(
-                f"rdma_ctl status   # on {peer.name}",
+                f"rdma_ctl status   # on {shell_word(peer.name)}",
                 f"{SHOW_SPEED}   # there too: {RDMA_GBPS} Gb/s or more? Thunderbolt 4 cannot",
                 "# disabled on Thunderbolt 5: it is switched on in Recovery, at that machine",
             ),
@@ -134,7 +135,7 @@ def _down_cause(cable: Cabling, evidence: Evidence) -> tuple[str, tuple[str, ...
         offers = "and offers RDMA" if any(map(offers_rdma, cable.hosts)) else "(RDMA there: ?)"
         return f"{cable.hosts[0].name} is connected {offers}, and the link is not up", (
             f"sw_vers -buildVersion   # must be the same on both Macs; here {seen(build)}",
-            f"# unplug the cable at {cable.place}, wait ten seconds, plug it in",
+            f"# unplug the cable at {shell_word(cable.place)}, wait ten seconds, plug it in",
         )
     if cable.bus is None:
         return "what hangs on it is not known", ("system_profiler SPThunderboltDataType",)
@@ -147,7 +148,7 @@ def _down_cause(cable: Cabling, evidence: Evidence) -> tuple[str, tuple[str, ...
             "# is the other Mac awake? then unplug the cable, wait ten seconds, plug it in",
         )
     return f"nothing is connected to {cable.place}", (
-        f"# plug the Thunderbolt 5 cable into {cable.place}",
+        f"# plug the Thunderbolt 5 cable into {shell_word(cable.place)}",
     )
 
 
@@ -264,7 +265,7 @@ def link_was_lost(speaker: Speaker, case: Case) -> Iterator[Finding]:
             port=port.number,
             severity=Severity.WARN if count >= _MANY else None,
             evidence=[Proof("ioreg", f"IOLinkActiveCount of {cable.netdev}", str(count))],
-            remedy=(f"# reseat the cable at {cable.place}, or try another one",),
+            remedy=(f"# reseat the cable at {shell_word(cable.place)}, or try another one",),
         )
 
 
@@ -288,7 +289,7 @@ def not_a_thunderbolt_port(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 device=port.device,
                 port=port.number,
                 evidence=[verbs_answer(port, "link_layer", port.link_layer)],
-                remedy=(f"ibv_devinfo -v -d {port.device}",),
+                remedy=(f"ibv_devinfo -v -d {shell_word(port.device)}",),
             )
 
 

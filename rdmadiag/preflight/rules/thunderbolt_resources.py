@@ -8,6 +8,7 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.macos import Holder, RdmaInterface
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 from rdmadiag.view.cabling import TN3205
 from rdmadiag.view.mac_resources import in_use, interface
 from rdmadiag.view.reconcile import Protocol
@@ -81,7 +82,7 @@ def _owners(found: RdmaInterface, evidence: Evidence) -> tuple[Holder, ...]:
 
 
 def _free(owners: tuple[Holder, ...]) -> tuple[str, ...]:
-    end = tuple(f"kill {each.pid}   # ends {each.command}" for each in owners)
+    end = tuple(f"kill {each.pid}   # ends {shell_word(each.command)}" for each in owners)
     return (*end, "sudo shutdown -r now   # what has no owner any more goes with a reboot alone")
 
 
@@ -104,7 +105,9 @@ def resources_unknown(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 f"{device.name}: how many of its resources are in use is not known: {uses}",
                 device=device.name,
                 evidence=[Proof("ioreg", f"ioreg: {device.name}", seen(uses))],
-                remedy=(f"ioreg -r -l -c AppleThunderboltRDMAInterface -n {device.name}",),
+                remedy=(
+                    f"ioreg -r -l -c AppleThunderboltRDMAInterface -n {shell_word(device.name)}",
+                ),
             )
 
 

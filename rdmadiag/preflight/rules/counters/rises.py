@@ -10,6 +10,7 @@ from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.preflight.rules.counters.case import ABI, MLX5, CounterCase, place, proof
 from rdmadiag.preflight.rules.rule import Rule, Speaker, rule
 from rdmadiag.preflight.verdict import Finding, Severity
+from rdmadiag.quoting import shell_word
 from rdmadiag.view.counter_changes import Change
 
 
@@ -75,11 +76,11 @@ def link_went_down(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
             continue
         severe = times >= case.thresholds.link_flaps
         netdev = _netdev(case.after, device, port)
-        look = f"ip -statistics link show {netdev}"
+        look = f"ip -statistics link show {shell_word(netdev)}"
         if any(each.source is CounterSource.REGISTRY for each in rises):
-            look = f"ifconfig {netdev}"
+            look = f"ifconfig {shell_word(netdev)}"
         elif _link_layer(case.after, device, port) is LinkLayer.INFINIBAND or netdev == _UNNAMED:
-            look = f"ibstat {device} {port}"
+            look = f"ibstat {shell_word(device)} {port}"
         yield speaker.finding(
             f"{place(device, port)} lost its link {'once' if times == 1 else f'{times} times'}",
             device=device,
@@ -126,7 +127,7 @@ link_retrained: Final = rule(
         "link_recoveries",
         "trained its link anew",
         lambda each, netdev: (
-            f"rdmadiag counters --watch --device {each.device}:{each.port}",
+            f"rdmadiag counters --watch --device {shell_word(each.device)}:{each.port}",
             "# reseat or change the cable",
         ),
     )
@@ -147,9 +148,10 @@ damaged_on_the_wire: Final = rule(
         "physical_errors",
         "receives damaged data",
         lambda each, netdev: (
-            f"sudo ethtool --module-info {netdev}"
+            f"sudo ethtool --module-info {shell_word(netdev)}"
             if netdev != _UNNAMED
-            else f"sudo mlxlink -d {each.device} --port {each.port} --show_counters --show_module",
+            else f"sudo mlxlink -d {shell_word(each.device)} --port {each.port} "
+            "--show_counters --show_module",
             "# reseat, clean or change the cable to its neighbour",
         ),
     )
@@ -173,7 +175,7 @@ packets_discarded: Final = rule(
         "discards",
         "discards packets",
         lambda each, netdev: (
-            f"ethtool -S {netdev} | grep -iE 'discard|drop|pause'",
+            f"ethtool -S {shell_word(netdev)} | grep -iE 'discard|drop|pause'",
             "# compare PFC or pause settings with the switch's",
         ),
     )
@@ -198,7 +200,7 @@ packets_retransmitted: Final = rule(
         "retransmissions",
         "has packets lost or out of order",
         lambda each, netdev: (
-            f"rdmadiag counters --watch --device {each.device}",
+            f"rdmadiag counters --watch --device {shell_word(each.device)}",
             "# on both ends: where do pauses and discards rise?",
             "# compare PFC, ECN and DSCP with the switch's",
         ),
@@ -220,7 +222,10 @@ receiver_not_ready: Final = rule(
         "receiver_not_ready",
         "has messages without a receive",
         lambda each, netdev: (
-            f"rdmadiag resources --device {each.device}   # which programs hold queue pairs",
+            (
+                f"rdmadiag resources --device {shell_word(each.device)}   "
+                "# which programs hold queue pairs"
+            ),
             "# the receiving one should post more receives, or have more of a CPU",
         ),
     )
@@ -241,7 +246,7 @@ retries_ran_out: Final = rule(
         "gave up on a connection",
         lambda each, netdev: (
             "rdmadiag explain wc 12",
-            f"rdmadiag preflight --device {each.device}",
+            f"rdmadiag preflight --device {shell_word(each.device)}",
         ),
     )
 )
@@ -262,7 +267,7 @@ requests_refused: Final = rule(
         "has requests refused",
         lambda each, netdev: (
             "rdmadiag explain wc 10",
-            f"rdmadiag preflight --device {each.device}",
+            f"rdmadiag preflight --device {shell_word(each.device)}",
         ),
     )
 )
@@ -282,7 +287,9 @@ congestion_ignored: Final = rule(
         Group.IGNORED,
         "congestion_ignored",
         "ignores congestion notifications",
-        lambda each, netdev: (f"cat /sys/class/net/{netdev}/ecn/roce_rp/enable/*   # 1: on",),
+        lambda each, netdev: (
+            f"cat /sys/class/net/{shell_word(netdev)}/ecn/roce_rp/enable/*   # 1: on",
+        ),
     )
 )
 
@@ -305,7 +312,7 @@ def congestion(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
             device=device,
             port=port,
             evidence=map(proof, rises),
-            remedy=(f"rdmadiag counters --watch --device {device}",),
+            remedy=(f"rdmadiag counters --watch --device {shell_word(device)}",),
         )
 
 
@@ -324,8 +331,8 @@ pause_frames: Final = rule(
         "pause_frames",
         "is slowed by pause frames",
         lambda each, netdev: (
-            f"ethtool -S {netdev} | grep -iE 'prio.*pause'",
-            f"rdmadiag preflight --device {each.device}   # PCI Express, NUMA",
+            f"ethtool -S {shell_word(netdev)} | grep -iE 'prio.*pause'",
+            f"rdmadiag preflight --device {shell_word(each.device)}   # PCI Express, NUMA",
         ),
     )
 )

@@ -9,6 +9,7 @@ from rdmadiag.facts.counters import CounterFacts, CounterSet, CounterSource
 from rdmadiag.preflight.rules.counters.case import ABI, CounterCase, place, proof, subject
 from rdmadiag.preflight.rules.rule import RECORD_ANEW, Rule, Speaker, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.quoting import shell_word
 from rdmadiag.view.counter_changes import Change, Event, is_another, pairs, saturated
 
 
@@ -41,7 +42,9 @@ def counter_saturated(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
                 )
                 for each, name in rows
             ],
-            remedy=(f"sudo perfquery -C {device} -P {port} -R   # sets its counters to 0",),
+            remedy=(
+                f"sudo perfquery -C {shell_word(device)} -P {port} -R   # sets its counters to 0",
+            ),
         )
 
 
@@ -225,7 +228,7 @@ def counters_repeated(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
             evidence=[Proof(each.source, file, str(lifespan))],
             remedy=(
                 f"rdmadiag counters --interval {lifespan / 1000 + 1:g}",
-                f"echo 10 | sudo tee {file}",
+                f"echo 10 | sudo tee {shell_word(file)}",
             ),
         )
 
@@ -284,7 +287,7 @@ def counters_disagree(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
                 device=device,
                 port=port,
                 evidence=lines,
-                remedy=(f"rdma statistic show link {device}/{port}",),
+                remedy=(f"rdma statistic show link {shell_word(device)}/{port}",),
             )
 
 
@@ -355,7 +358,7 @@ def counters_unreadable(speaker: Speaker, case: CounterCase) -> Iterator[Finding
                     device=device,
                     severity=severity,
                     evidence=[Proof("counters", what, str(why)) for what, why in chosen[:_SHOWN]],
-                    remedy=(f"rdmadiag counters --exclude-device {device}",),
+                    remedy=(f"rdmadiag counters --exclude-device {shell_word(device)}",),
                 )
 
 

@@ -1,0 +1,64 @@
+"""rdmadiag.quoting: text of somebody else's for a terminal and a shell."""
+
+import os
+import subprocess
+
+import click
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rdmadiag.cli.options import complete_devices
+from rdmadiag.facts.ib import is_device_name
+from rdmadiag.quoting import printable, shell_word
+
+
+@given(st.text(st.characters(exclude_categories=("Cs",)), min_size=1))
+def test_a_word_is_one_line_and_one_word_of_a_shell(text: str) -> None:
+    word = shell_word(text)
+    assert word.isprintable()
+    if text.isprintable() and "\0" not in text:
+        ran = subprocess.run(
+            ["sh", "-c", f'printf "%s|" {word} {word}'], capture_output=True, check=True, timeout=10
+        )
+        assert ran.stdout.decode() == f"{text}|{text}|"
+
+
+@pytest.mark.parametrize("name", ["mlx5_0", "rdma_en1", "mlx5_0:1", "/sys/class/infiniband/rxe0"])
+def test_a_plain_name_stays_as_it_is(name: str) -> None:
+    assert shell_word(name) == printable(name) == name
+
+
+def test_what_a_terminal_would_obey_is_shown() -> None:
+    assert shell_word("a\nb\x1b[2J") == r"'a\nb\x1b[2J'"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        ("mlx5_0", True),
+        ("rocep8s0f0", True),
+        ("a b$(c)", True),
+        ("m" * 63, True),
+        ("m" * 64, False),
+        ("é" * 32, False),
+        ("", False),
+        (".", False),
+        ("..", False),
+        ("a/b", False),
+        ("a\n", False),
+        ("a\x7f", False),
+        ("a\udcff", False),
+    ],
+)
+def test_names_that_a_kernel_gives_a_device(name: str, is_one: bool) -> None:
+    """uapi/rdma/rdma_netlink.h: IB_DEVICE_NAME_MAX is 64 with the NUL; a folder of sysfs."""
+    assert is_device_name(name) is is_one
+
+
+def test_a_name_that_a_shell_would_expand_is_not_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["mlx5_0", "mlx5_1; id", "mlx5_$(id)", "mlx5_2\nid"]
+    monkeypatch.setattr(os, "listdir", lambda path: names)
+    command = click.Command("gids")
+    found = complete_devices(click.Context(command), click.Option(["--device"]), "mlx5")
+    assert found == ["mlx5_0"]
