@@ -9,7 +9,8 @@ _HEAD = """\
 
 Generated from the code by `make docs`. A rule has a stable code; its findings have a severity,
 the evidence (source, exact file or netlink attribute, value) and a remedy to paste, with this
-host's own names in it. Below, words in capitals stand for them.
+host's own names in it. Below, words in capitals stand for them, and where lines differ a comment
+says when they are the ones.
 
 | severity | means | status of the verdict | exit code |
 |---|---|---|---|

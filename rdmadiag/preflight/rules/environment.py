@@ -1,7 +1,7 @@
 """Variables of this process's environment that name what is not there, or not fit."""
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from rdmadiag.facts import GidEntry, Missing, present
 from rdmadiag.facts.gid import Scope
@@ -14,9 +14,9 @@ from rdmadiag.gid.environment import (
     parse_index,
 )
 from rdmadiag.gid.route import Route
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule
+from rdmadiag.preflight.proofs import port_attribute
+from rdmadiag.preflight.rules.rule import Case, Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.quoting import shell_word
 from rdmadiag.view.reconcile import PortView, Protocol
 
 
@@ -46,10 +46,10 @@ def _proof(variable: str, value: str) -> Proof:
     ),
     remedy=(
         "rdma link",
-        "export NCCL_IB_HCA==DEVICE,DEVICE   # those that are active here",
+        "export {variable:NCCL_IB_HCA}={devices:=DEVICE,DEVICE}   # those that are active here",
     ),
 )
-def env_names_absent_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def env_names_absent_device(this: Rule, case: Case) -> Iterator[Finding]:
     """Where devices are known at all; with --device the others are not."""
     environment = _environment(case)
     if case.selected or not case.devices:
@@ -69,7 +69,7 @@ def env_names_absent_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
         if chosen.excludes:
             severity = Severity.INFO
         names = " ".join(map(str, absent))
-        yield speaker.finding(
+        yield this.finding(
             f"{variable}={chosen.value}: nothing that it names is there"
             if severity is Severity.CRITICAL
             else f"{variable} {'excludes' if chosen.excludes else 'names'} {names}: not there",
@@ -78,11 +78,11 @@ def env_names_absent_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 _proof(variable, chosen.value),
                 Proof("sysfs", "/sys/class/infiniband", " ".join(d.name for d in case.devices)),
             ],
-            remedy=("rdma link", _set_devices(chosen, case)),
+            fill={"variable": variable, "devices": _active_devices(chosen, case)},
         )
 
 
-def _set_devices(chosen: Choice, case: Case) -> str:
+def _active_devices(chosen: Choice, case: Case) -> str:
     """The active ports in the variable's own form."""
     with_port = chosen.takes_netdevs
     names = [
@@ -91,8 +91,7 @@ def _set_devices(chosen: Choice, case: Case) -> str:
         if port.is_active and is_device_name(port.device)
     ]
     exact = "=" if chosen.variable == "NCCL_IB_HCA" else ""
-    listed = shell_word(exact + (",".join(dict.fromkeys(names)) or "DEVICE"))
-    return f"export {chosen.variable}={listed}   # those that are active here"
+    return exact + (",".join(dict.fromkeys(names)) or "DEVICE")
 
 
 @rule(
@@ -109,11 +108,12 @@ def _set_devices(chosen: Choice, case: Case) -> str:
         "https://github.com/pytorch/pytorch/issues/81628",
     ),
     remedy=(
-        "unset NCCL_IB_GID_INDEX   # NCCL chooses by itself from 2.21",
+        "unset {automatic:NCCL_IB_GID_INDEX}   # it then chooses by itself (NCCL from 2.21)",
+        "export {variable:NCCL_IB_GID_INDEX}={index}",
         "rdmadiag gids",
     ),
 )
-def env_gid_index(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def env_gid_index(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding a variable; InfiniBand routes by LID, and does not ask for it."""
     environment = _environment(case)
     for variable, chooser in GID_INDEXES.items():
@@ -137,7 +137,7 @@ def env_gid_index(speaker: Speaker, case: Case) -> Iterator[Finding]:
             for reason, ports in unfit.items()
         )
         first = next(iter(unfit.values()))[0]
-        yield speaker.finding(
+        yield this.finding(
             f"{variable}={index} is {told}",
             device=first.device,
             port=first.number,
@@ -146,7 +146,7 @@ def env_gid_index(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 _proof(variable, environment[variable]),
                 *(_row(port, index) for ports in list(unfit.values())[:2] for port in ports[:2]),
             ],
-            remedy=_set_index(variable, [port for ports in unfit.values() for port in ports]),
+            fill=_better(variable, [port for ports in unfit.values() for port in ports]),
         )
 
 
@@ -182,15 +182,15 @@ def _row(port: PortView, index: int) -> Proof:
     return port_attribute(port, f"gids/{index}", entry.gid if entry else "empty")
 
 
-def _set_index(variable: str, ports: list[PortView]) -> tuple[str, ...]:
+def _better(variable: str, ports: list[PortView]) -> dict[str, Any]:
+    """An index for all `ports`, and the variable, if its stack chooses well without it."""
     routes = {port.route.index for port in ports if isinstance(port.route, Route)}
     automatic = variable in ("NCCL_IB_GID_INDEX", "NVSHMEM_IB_GID_INDEX", "UCX_IB_GID_INDEX")
-    lines = (
-        [f"unset {variable}   # it then chooses by itself (NCCL from 2.21)"] if automatic else []
-    )
-    if len(routes) == 1:
-        lines.append(f"export {variable}={routes.pop()}")
-    return (*lines, "rdmadiag gids")
+    return {
+        "automatic": variable if automatic else (),
+        "variable": variable,
+        "index": tuple(routes) if len(routes) == 1 else (),
+    }
 
 
 @rule(
@@ -200,9 +200,9 @@ def _set_index(variable: str, ports: list[PortView]) -> tuple[str, ...]:
     "NCCL_IB_PKEY is an index into the port's table of partition keys, and that row is empty on "
     "a port that NCCL would use: the queue pair cannot leave RESET.",
     ("https://github.com/NVIDIA/nccl/issues/1323",),
-    remedy=("unset NCCL_IB_PKEY",),
+    remedy=("unset NCCL_IB_PKEY", "export NCCL_IB_PKEY={index}"),
 )
-def env_pkey_index(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def env_pkey_index(this: Rule, case: Case) -> Iterator[Finding]:
     """InfiniBand: on RoCE the key at index 0 is always there."""
     environment = _environment(case)
     index = parse_index(environment.get("NCCL_IB_PKEY", ""))
@@ -216,7 +216,7 @@ def env_pkey_index(speaker: Speaker, case: Case) -> Iterator[Finding]:
         if chosen is not None and not chosen.has(port.device, port.number):
             continue
         first = min(keys)
-        yield speaker.finding(
+        yield this.finding(
             f"NCCL_IB_PKEY={index} is an empty row on {port.name}; the first other is {first}",
             device=port.device,
             port=port.number,
@@ -224,7 +224,7 @@ def env_pkey_index(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 _proof("NCCL_IB_PKEY", environment["NCCL_IB_PKEY"]),
                 port_attribute(port, f"pkeys/{first}", f"{keys[first]:#06x}"),
             ],
-            remedy=("unset NCCL_IB_PKEY", f"export NCCL_IB_PKEY={first}"),
+            fill={"index": first},
         )
 
 

@@ -5,9 +5,9 @@ from typing import Final
 
 from rdmadiag.facts import Missing, present
 from rdmadiag.facts.verbs import Unanswered, VerbsFacts
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
+from rdmadiag.preflight.proofs import seen
+from rdmadiag.preflight.rules.rule import Case, Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.quoting import shell_word
 from rdmadiag.view.access import (
     Library,
     Provider,
@@ -58,48 +58,45 @@ def _stopped(case: Case, kind: Provider) -> Unanswered | None:
         "https://github.com/exo-explore/exo/issues/1711",
         "https://github.com/exo-explore/exo/issues/1973",
     ),
-    remedy=(
-        "# start no other RDMA program",
-        "# on a Mac: replug the cable, and restart if it still hangs",
-        "sudo dmesg | tail -50   # on Linux",
-    ),
+    remedy={
+        "on Linux": (
+            "cat /proc/{pid}/stack   # as root, while that process is still there",
+            "sudo dmesg | tail -50",
+        ),
+        "on a Mac": (
+            "# start no other RDMA program: it would hang too, and make it worse",
+            "# unplug the cable, wait ten seconds, plug it in; then look once:",
+            "rdmadiag preflight",
+            "sudo shutdown -r now   # if it still hangs; nothing less has helped",
+        ),
+        "on a Mac where a bridge holds the port": (
+            "# start no other RDMA program: it would hang too, and make it worse",
+            "# no replug while {bridge} holds the port: that wedges it too",
+            "sudo shutdown -r now",
+        ),
+    },
 )
-def provider_wedged(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def provider_wedged(this: Rule, case: Case) -> Iterator[Finding]:
     """The one thing that no errno tells."""
     stopped = _stopped(case, Provider.WEDGED)
     if stopped is None:
         return
+    cables = (cabling(device.name, case.evidence) for device in case.devices)
+    bridges = sorted({cable.bridge for cable in cables if cable.bridge})
     left = "; it cannot be killed" if stopped.unkillable else ""
-    yield speaker.finding(
+    yield this.finding(
         f"the RDMA provider hangs: {_call(stopped)} did not return in {stopped.seconds:.0f} s",
         device=stopped.device,
         port=stopped.port,
         evidence=[
             Proof("verbs", _call(stopped), f"{stopped.end}, process {stopped.pid}{left}"),
         ],
-        remedy=_unwedge(case, stopped),
-    )
-
-
-def _unwedge(case: Case, stopped: Unanswered) -> tuple[str, ...]:
-    if _on_mac(case):
-        bridged = {cabling(device.name, case.evidence).bridge for device in case.devices} - {None}
-        if bridged:
-            bridge = shell_word(min(map(str, bridged)))
-            return (
-                "# start no other RDMA program: it would hang too, and make it worse",
-                f"# no replug while {bridge} holds the port: that wedges it too",
-                "sudo shutdown -r now",
-            )
-        return (
-            "# start no other RDMA program: it would hang too, and make it worse",
-            "# unplug the cable, wait ten seconds, plug it in; then look once:",
-            "rdmadiag preflight",
-            "sudo shutdown -r now   # if it still hangs; nothing less has helped",
-        )
-    return (
-        f"cat /proc/{stopped.pid}/stack   # as root, while that process is still there",
-        "sudo dmesg | tail -50",
+        when="on Linux"
+        if not _on_mac(case)
+        else "on a Mac where a bridge holds the port"
+        if bridges
+        else "on a Mac",
+        fill={"pid": stopped.pid, "bridge": min(bridges, default="")},
     )
 
 
@@ -117,19 +114,18 @@ def _on_mac(case: Case) -> bool:
     ("https://github.com/ml-explore/mlx/issues/4485",),
     remedy=("ibv_devinfo   # does it crash as well?",),
 )
-def provider_died(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def provider_died(this: Rule, case: Case) -> Iterator[Finding]:
     """A signal, or an exit in the middle of a call."""
     stopped = _stopped(case, Provider.DIED)
     if stopped is None:
         return
     verbs = _verbs(case)
     said = verbs.warnings[-1] if verbs and verbs.warnings else ""
-    yield speaker.finding(
+    yield this.finding(
         f"the RDMA provider crashes: {_call(stopped)} {stopped.end}",
         device=stopped.device,
         port=stopped.port,
         evidence=[Proof("verbs", _call(stopped), f"{stopped.end} {said}".strip())],
-        remedy=("ibv_devinfo   # does it crash as well?",),
     )
 
 
@@ -141,15 +137,14 @@ def provider_died(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "devices. What was not asked is unknown.",
     remedy=("rdmadiag preflight   # with the default time a slow call is told from a hang",),
 )
-def provider_late(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def provider_late(this: Rule, case: Case) -> Iterator[Finding]:
     """Late, and not hanging."""
     stopped = _stopped(case, Provider.LATE)
     if stopped is None:
         return
-    yield speaker.finding(
+    yield this.finding(
         f"the verbs query was cut off in {_call(stopped)}: the rest was not asked",
         evidence=[Proof("verbs", _call(stopped), f"{stopped.end} after {stopped.seconds:.1f} s")],
-        remedy=("rdmadiag preflight   # with the default time a slow call is told from a hang",),
     )
 
 
@@ -158,9 +153,9 @@ def provider_late(speaker: Speaker, case: Case) -> Iterator[Finding]:
     Severity.CRITICAL,
     "Device cannot be opened",
     "ibv_open_device failed: every verbs program will say so of this device.",
-    remedy=("ibv_devinfo -d DEVICE",),
+    remedy=("ibv_devinfo -d {device}",),
 )
-def device_open_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def device_open_failed(this: Rule, case: Case) -> Iterator[Finding]:
     """Where the node's mode does not explain it already."""
     verbs = _verbs(case)
     for device in case.devices:
@@ -172,15 +167,20 @@ def device_open_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
         if has_stale_node(device, case.evidence):
             continue
         failure = next(each for each in verbs.failures if each.device == device.name)
-        yield speaker.finding(
+        yield this.finding(
             f"{device.name}: ibv_open_device failed with {failure.name} ({failure.errno})",
             device=device.name,
             evidence=[
                 Proof("verbs", f"ibv_open_device {device.name}", f"{failure.errno} {failure.name}"),
                 *_warnings(verbs),
             ],
-            remedy=(f"ibv_devinfo -d {shell_word(device.name)}",),
         )
+
+
+_VERSIONS: Final = (
+    "cat /sys/class/infiniband_verbs/{node:uverbsN}/abi_version; "
+    "dpkg -l ibverbs-providers || rpm -q libibverbs"
+)
 
 
 @rule(
@@ -197,12 +197,18 @@ def device_open_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "https://github.com/sgl-project/sglang/issues/16242",
         "https://github.com/vllm-project/vllm/issues/42750",
     ),
-    remedy=(
-        "cat /sys/class/infiniband_verbs/uverbsN/abi_version",
-        "# install the rdma-core, or take the image, that came with the host's driver",
-    ),
+    remedy={
+        "in a container": (
+            _VERSIONS,
+            "# an image whose rdma-core comes from the vendor of the host's driver",
+        ),
+        "elsewhere": (
+            _VERSIONS,
+            "# the rdma-core that came with the driver, or the kernel's own driver",
+        ),
+    },
 )
-def driver_abi_mismatch(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def driver_abi_mismatch(this: Rule, case: Case) -> Iterator[Finding]:
     """libibverbs says so itself."""
     if not _unlisted(case):
         return
@@ -218,21 +224,13 @@ def driver_abi_mismatch(speaker: Speaker, case: Case) -> Iterator[Finding]:
         spoken = (
             f"{refusal.low}" if refusal.low == refusal.high else f"{refusal.low} to {refusal.high}"
         )
-        folder = f"/sys/class/infiniband_verbs/{device.uverbs or 'uverbsN'}"
-        yield speaker.finding(
+        yield this.finding(
             f"{device.name}: the kernel's driver has ABI {refusal.abi}, and the provider library "
             f"{refusal.driver} speaks {spoken}",
             device=device.name,
             evidence=[Proof("verbs", "stderr", refusal.line)],
-            remedy=(
-                (
-                    f"cat {shell_word(folder)}/abi_version; "
-                    "dpkg -l ibverbs-providers || rpm -q libibverbs"
-                ),
-                "# an image whose rdma-core comes from the vendor of the host's driver"
-                if container
-                else "# the rdma-core that came with the driver, or the kernel's own driver",
-            ),
+            when="in a container" if container else "elsewhere",
+            fill={"node": device.uverbs or "uverbsN"},
         )
 
 
@@ -246,12 +244,15 @@ def driver_abi_mismatch(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "stands in the evidence. It may be that the provider does not know this model, or that a "
     "library of another version was found first.",
     ("https://github.com/k8snetworkplumbingwg/sriov-cni/issues/348",),
-    remedy=(
-        "ibv_devices   # what it writes on stderr names the reason",
-        "rdmadiag devices --json | jq '.devices[].discovery'",
-    ),
+    remedy={
+        "on Linux": (
+            "ibv_devices   # what it writes on stderr names the reason",
+            "dpkg -l ibverbs-providers || rpm -q libibverbs   # as new as the kernel?",
+        ),
+        "on a Mac": ("ibv_devices", "rdma_ctl status"),
+    },
 )
-def device_not_in_verbs(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def device_not_in_verbs(this: Rule, case: Case) -> Iterator[Finding]:
     """Only what no other rule explains."""
     verbs = _verbs(case)
     unlisted = _unlisted(case)
@@ -276,7 +277,7 @@ def device_not_in_verbs(speaker: Speaker, case: Case) -> Iterator[Finding]:
             for each in verbs.failures
             if each.device is None
         ]
-        yield speaker.finding(
+        yield this.finding(
             f"{device.name}: the kernel has it and {verbs.library} does not list it"
             + (
                 f"; fails at {step.subject}: {step.value}"
@@ -285,12 +286,7 @@ def device_not_in_verbs(speaker: Speaker, case: Case) -> Iterator[Finding]:
             ),
             device=device.name,
             evidence=[Proof("verbs", "ibv_get_device_list", listed), *failed, *_warnings(verbs)],
-            remedy=("ibv_devices", "rdma_ctl status")
-            if registered
-            else (
-                "ibv_devices   # what it writes on stderr names the reason",
-                "dpkg -l ibverbs-providers || rpm -q libibverbs   # as new as the kernel?",
-            ),
+            when="on a Mac" if registered else "on Linux",
         )
 
 
@@ -304,9 +300,9 @@ def _warnings(verbs: VerbsFacts) -> tuple[Proof, ...]:
     "A device shows fewer ports than it has",
     "The verbs library opened the device and showed none of its ports, or fewer than the device "
     "says it has. Where sysfs shows them, nothing is said.",
-    remedy=("ibv_devinfo -d DEVICE",),
+    remedy=("ibv_devinfo -d {device}",),
 )
-def ports_not_shown(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def ports_not_shown(this: Rule, case: Case) -> Iterator[Finding]:
     """For devices that verbs alone can show."""
     for device in case.devices:
         verbs = device.verbs
@@ -317,13 +313,12 @@ def ports_not_shown(speaker: Speaker, case: Case) -> Iterator[Finding]:
         shown = len(tuple(present(verbs.ports)))
         count = 1 if isinstance(verbs.port_count, Missing) else verbs.port_count
         if shown < max(1, count):
-            yield speaker.finding(
+            yield this.finding(
                 f"{device.name}: {shown} of {max(1, count)} ports are shown",
                 device=device.name,
                 evidence=[
                     Proof("verbs", f"ibv_query_device {device.name}: phys_port_cnt", str(count))
                 ],
-                remedy=(f"ibv_devinfo -d {shell_word(device.name)}",),
             )
 
 
@@ -333,9 +328,9 @@ def ports_not_shown(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "A question to the verbs library failed",
     "The device was opened, and a read-only call about it failed: what it would have shown is "
     "unknown.",
-    remedy=("ibv_devinfo -v -d DEVICE",),
+    remedy=("ibv_devinfo -v -d {device}",),
 )
-def verbs_call_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def verbs_call_failed(this: Rule, case: Case) -> Iterator[Finding]:
     """Queries alone; opening has its own rule."""
     verbs = _verbs(case)
     names = {device.name for device in case.devices}
@@ -343,7 +338,7 @@ def verbs_call_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
         if failure.device not in names or failure.call == "ibv_open_device":
             continue
         port = f"/{failure.port}" if failure.port else ""
-        yield speaker.finding(
+        yield this.finding(
             f"{failure.device}{port}: {failure.call} failed with {failure.name} ({failure.errno})",
             device=failure.device,
             port=failure.port,
@@ -352,7 +347,6 @@ def verbs_call_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
                     "verbs", f"{failure.call} {failure.device}", f"{failure.errno} {failure.name}"
                 )
             ],
-            remedy=(f"ibv_devinfo -v -d {shell_word(failure.device)}",),
         )
 
 
@@ -363,9 +357,8 @@ def verbs_call_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "A Thunderbolt device allows about a hundred memory regions; the next registration returns "
     "NULL. Register few, large buffers.",
     ("https://github.com/ml-explore/mlx/issues/3162",),
-    remedy=("# register few, large buffers",),
 )
-def few_memory_regions(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def few_memory_regions(this: Rule, case: Case) -> Iterator[Finding]:
     """A limit that programs run into, said before they do."""
     for device in case.devices:
         usable = any(
@@ -376,7 +369,7 @@ def few_memory_regions(speaker: Speaker, case: Case) -> Iterator[Finding]:
         limits = device.verbs.limits
         if not 0 < limits.max_mr <= _FEW:
             continue
-        yield speaker.finding(
+        yield this.finding(
             f"{device.name} allows {limits.max_mr} memory regions and {limits.max_qp} queue pairs",
             device=device.name,
             evidence=[
