@@ -15,7 +15,8 @@ from rdmadiag.facts.pingpong import Attempt, Outcome, Stage, Teardown
 from rdmadiag.host import Host
 from rdmadiag.preflight.candidate import Candidate, Wanted, candidates
 from rdmadiag.preflight.safety import Reason
-from rdmadiag.sources.run import Depth, gather
+from rdmadiag.sources.run import gather
+from rdmadiag.sources.table import Depth
 from rdmadiag.verbs import child
 from rdmadiag.verbs.outcome import Nonsense, conclude
 from rdmadiag.verbs.watchdog import Watched, watch

@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rdmadiag.facts import Missing, present
-from rdmadiag.facts.counters import ALL, CounterFacts, Wanted, narrowed
+from rdmadiag.facts.counters import ALL, CounterFacts, Wanted, narrowed, remembered
 from rdmadiag.host import Host
 from rdmadiag.preflight.judge_counters import Compared, compare
-from rdmadiag.sources.counters import remembered
 from rdmadiag.sources.sampling import sample, timed_out
 from rdmadiag.view.select import NoSuchDevice
 

@@ -74,7 +74,7 @@ def command(
     entry of a port, or a --stack cannot talk to the --peer; 3 where there is no RDMA device
     or a table could not be read, and where --env meets a device's name that no kernel gives.
     """
-    from rdmadiag.sources.run import Depth
+    from rdmadiag.sources.table import Depth
     from rdmadiag.view.gid_tables import tables
     from rdmadiag.view.reconcile import devices
     from rdmadiag.view.select import NoSuchDevice, select

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rdmadiag.facts.resources import ResourceFacts
     from rdmadiag.host.saved_sample import Saved
     from rdmadiag.report import Report
-    from rdmadiag.sources.run import Depth
+    from rdmadiag.sources.table import Depth
 
 TIMEOUT: Final = 20.0
 TIMEOUT_MAX: Final = 30.0
@@ -64,7 +64,8 @@ class Reading:
         if _is_report(self.source):
             return self.source.evidence
         from rdmadiag.cli.progress import progress
-        from rdmadiag.sources.run import Depth, gather
+        from rdmadiag.sources.run import gather
+        from rdmadiag.sources.table import Depth
 
         assert _is_host(self.source)
         start = time.monotonic()

@@ -121,7 +121,7 @@ def command(
     from datetime import UTC, datetime
 
     from rdmadiag.preflight.judge import judge
-    from rdmadiag.sources.run import Depth
+    from rdmadiag.sources.table import Depth
     from rdmadiag.view.select import NoSuchDevice
 
     if log_last and reading.identity.recorded:

@@ -1,11 +1,11 @@
 """What counters say at one moment: raw values by where they were read."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from rdmadiag.facts import Missing, present
+from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.ib import LinkLayer
 
 
@@ -131,4 +131,37 @@ def narrowed(facts: CounterFacts, wanted: Wanted) -> CounterFacts:
             if wanted.device(each.device)
             and (each.port is None or wanted.port(each.device, each.port))
         ),
+    )
+
+
+Key = tuple[CounterSource, str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Spared:
+    """What an earlier sample was refused, by set and the identity that it had then."""
+
+    sets: Mapping[tuple[Key, int | None], Missing] = field(default_factory=dict)
+    counters: Mapping[tuple[Key, int | None], Mapping[str, Missing]] = field(default_factory=dict)
+
+
+NOTHING: Final = Spared()
+
+
+def remembered(facts: CounterFacts) -> Spared:
+    """What the next sample need not try: refusals, not what was absent or late."""
+    lasting = (Why.UNSUPPORTED, Why.DENIED, Why.MALFORMED)
+    return Spared(
+        {
+            (each.key, each.identity): each.values
+            for each in facts.sets
+            if isinstance(each.values, Missing) and each.values.why in lasting
+        },
+        {
+            (each.key, each.identity): {
+                name: why for name, why in each.refused.items() if why.why in lasting
+            }
+            for each in facts.sets
+            if each.refused
+        },
     )

@@ -12,17 +12,19 @@ device is read, and what was refused once is not read again (`Spared`).
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.counters import (
     ALL,
+    NOTHING,
     CountedDevice,
     CountedPort,
     CounterFacts,
     CounterSet,
     CounterSource,
+    Spared,
     Wanted,
 )
 from rdmadiag.host import Host
@@ -37,38 +39,6 @@ _DIGITS: Final = 20  # of 2^64
 _SECONDS: Final = re.compile(rb"([0-9]{1,12}\.[0-9]{2}) ")
 _PORT: Final = re.compile(r"[1-9][0-9]{0,2}")
 _FOLDERS: Final = ((CounterSource.PORT, "counters"), (CounterSource.HW, "hw_counters"))
-
-Key = tuple[CounterSource, str, int | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Spared:
-    """What an earlier sample was refused, by set and the identity that it had then."""
-
-    sets: Mapping[tuple[Key, int | None], Missing] = field(default_factory=dict)
-    counters: Mapping[tuple[Key, int | None], Mapping[str, Missing]] = field(default_factory=dict)
-
-
-NOTHING: Final = Spared()
-
-
-def remembered(facts: CounterFacts) -> Spared:
-    """What the next sample need not try: refusals, not what was absent or late."""
-    lasting = (Why.UNSUPPORTED, Why.DENIED, Why.MALFORMED)
-    return Spared(
-        {
-            (each.key, each.identity): each.values
-            for each in facts.sets
-            if isinstance(each.values, Missing) and each.values.why in lasting
-        },
-        {
-            (each.key, each.identity): {
-                name: why for name, why in each.refused.items() if why.why in lasting
-            }
-            for each in facts.sets
-            if each.refused
-        },
-    )
 
 
 def parse_count(raw: bytes) -> int | Missing:

@@ -50,14 +50,15 @@ def parse_kernel_log(raw: bytes) -> tuple[KernelLine, ...]:
 
 
 def read_kernel_log(
-    host: Host, deadline: float, last: str = LAST, lines: int = LINES
+    host: Host, deadline: float, log_last: str = LAST, log_lines: int = LINES
 ) -> KernelLogFacts | Missing:
-    """The last `lines` of the window; `deadline` as in Host.kernel_log."""
-    seconds = parse_window(last)
+    """The last `log_lines` of the window; `deadline` as in Host.kernel_log."""
+    seconds = parse_window(log_last)
     if isinstance(seconds, Missing):
         return seconds
     raw = host.kernel_log(seconds, WORDS, deadline)
     if isinstance(raw, Missing):
-        return KernelLogFacts(last, raw)
+        return KernelLogFacts(log_last, raw)
     found = parse_kernel_log(raw)
-    return KernelLogFacts(last, found[-max(lines, 1) :], max(0, len(found) - max(lines, 1)))
+    kept = max(log_lines, 1)
+    return KernelLogFacts(log_last, found[-kept:], max(0, len(found) - kept))

@@ -41,12 +41,12 @@ def argv(last: str) -> tuple[str, ...]:
 
 
 def read_mac_log(
-    host: Host, deadline: float, last: str = LAST, lines: int = LINES
+    host: Host, deadline: float, log_last: str = LAST, log_lines: int = LINES
 ) -> LogFacts | Missing:
     """The window's lines; `deadline` is absolute."""
     limit = min(deadline, time.monotonic() + SECONDS)
-    parse = partial(parse_log, window=last, lines=lines)
-    return parsed(host, argv(last), limit, f"log show --last {last}", parse)
+    parse = partial(parse_log, window=log_last, lines=log_lines)
+    return parsed(host, argv(log_last), limit, f"log show --last {log_last}", parse)
 
 
 def parse_log(raw: bytes, window: str, lines: int = LINES) -> LogFacts | Missing:

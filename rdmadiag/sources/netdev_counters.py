@@ -12,15 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from rdmadiag.facts import Missing, Why, present
-from rdmadiag.facts.counters import ALL, CounterSet, CounterSource, Wanted
+from rdmadiag.facts.counters import ALL, NOTHING, CounterSet, CounterSource, Spared, Wanted
 from rdmadiag.host import Host, netlink
-from rdmadiag.sources.counters import (
-    NOTHING,
-    Spared,
-    clock_of,
-    parse_count,
-    read_ports,
-)
+from rdmadiag.sources.counters import clock_of, parse_count, read_ports
 from rdmadiag.sources.sysfs import CLASS, NET_CLASS
 from rdmadiag.sources.text import attribute
 

@@ -1,55 +1,45 @@
 """Runs every source on a recording host and joins what they saw."""
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.counters import Wanted
 from rdmadiag.host import Host
-from rdmadiag.host.isolation import SideBySide
 from rdmadiag.host.recording import Recording, RecordingHost
-from rdmadiag.sources.run import (
-    READERS,
-    Depth,
-    hand_over,
-    in_order,
-    sources_of,
-    unavailable,
-)
-from rdmadiag.sources.sampling import recorded_tasks
+from rdmadiag.sources.run import WaitingFor, read, run, sources_of
+from rdmadiag.sources.sampling import sampled
 from rdmadiag.sources.sysfs import CLASS
+from rdmadiag.sources.table import Depth
 
 
 def record(
     host: Host,
     deadline: float,
     excluded: Sequence[str] = (),
-    waiting_for: Callable[[Collection[str]], None] | None = None,
+    waiting_for: WaitingFor | None = None,
 ) -> tuple[Recording, dict[str, Missing]]:
     """What `host` answers to every source of its system, and the ones that gave nothing.
 
     Of `excluded` devices no counter is read. `deadline` is absolute on `time.monotonic`'s clock.
     """
-    lacking = unavailable(host)
-    whole = Recording()
-    late = dict(lacking)
-    own = (name for name in sources_of(host.identity.platform) if name not in lacking)
-    wanted = Wanted(excluded=tuple(excluded))
-    for group, limit in in_order(own, deadline):
-        running = SideBySide()
-        for name in group:
-            running.start(name, _recorded(name, host, hand_over(limit)))
-        if not whole.files:  # with the first group
-            for name, task in recorded_tasks(host, hand_over(limit), wanted).items():
-                if name not in lacking:
-                    running.start(name, _noted(host, task))
-        for name, answer in running.collect(limit, waiting_for).items():
-            if isinstance(answer, Missing):
-                late[name] = answer
-            else:
-                whole.add(answer)
+    platform = host.identity.platform
+    names = (*sources_of(platform), *sampled(platform))
+    depth = Depth(wanted=Wanted(excluded=tuple(excluded)))
+    whole, late = Recording(), {}
+    answers = run(host, names, deadline, depth, waiting_for, through=_recorded)
+    for name, answer in answers.items():
+        if isinstance(answer, Missing):
+            late[name] = answer
+        else:
+            whole.add(answer)
     _note_excluded(whole, excluded)
     return whole, late
+
+
+def _recorded(name: str, host: Host, deadline: float, depth: Depth) -> Recording:
+    recording = RecordingHost(host)
+    read(name, recording, deadline, depth)
+    return recording.recording
 
 
 def _note_excluded(recording: Recording, excluded: Sequence[str]) -> None:
@@ -63,21 +53,3 @@ def _note_excluded(recording: Recording, excluded: Sequence[str]) -> None:
                 recording.refuse(
                     "list", path, Missing(Why.NOT_COLLECTED, f"{path}: excluded from this record")
                 )
-
-
-def _noted(host: Host, task: Callable[[Host], Any]) -> Callable[[], Recording]:
-    def noted() -> Recording:
-        recording = RecordingHost(host)
-        task(recording)
-        return recording.recording
-
-    return noted
-
-
-def _recorded(name: str, host: Host, deadline: float) -> Callable[[], Recording]:
-    def task() -> Recording:
-        recording = RecordingHost(host)
-        READERS[name](recording, deadline, Depth())
-        return recording.recording
-
-    return task

@@ -148,7 +148,7 @@ def test_other_systems_have_no_counters_and_no_tracked_objects(host, soon):
     facts = sampling.sample(host, soon)
     assert facts.failed[0].why is Why.UNSUPPORTED
     assert sampling.resources(host, soon).why is Why.UNSUPPORTED
-    assert sampling.recorded_tasks(host, soon, Wanted()) == {}
+    assert sampling.sampled("unknown") == ()
     assert host.asked == []
 
 

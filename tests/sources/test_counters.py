@@ -12,11 +12,11 @@ from lab import counted
 from lab.mac import macs
 from lab.machine import with_counters
 from rdmadiag.facts import Missing, Why
-from rdmadiag.facts.counters import CounterSource, Wanted, narrowed
+from rdmadiag.facts.counters import CounterSource, Spared, Wanted, narrowed, remembered
 from rdmadiag.host import netlink
 from rdmadiag.host.live import LiveHost
 from rdmadiag.sources import counters, mac_counters, netdev_counters, nldev_counters
-from rdmadiag.sources.counters import Spared, read_counters, remembered
+from rdmadiag.sources.counters import read_counters
 from rdmadiag.sources.netdev_counters import STATS64, read_netdev_counters
 
 PORT, HW, NLDEV = CounterSource.PORT, CounterSource.HW, CounterSource.NLDEV

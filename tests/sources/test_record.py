@@ -13,13 +13,13 @@ from rdmadiag.host.live import LiveHost
 from rdmadiag.host.recorded import open_snapshot
 from rdmadiag.host.recording import documents, write_folder
 from rdmadiag.sources.record import record
-from rdmadiag.sources.run import READERS, Depth, gather, sources_of
+from rdmadiag.sources.run import gather, read, sources_of
 
 
 def facts(host, deadline):
     """What each source reads of a host, in this process."""
     own = sources_of(host.identity.platform)
-    return {name: READERS[name](host, deadline, Depth()) for name in own}
+    return {name: read(name, host, deadline) for name in own}
 
 
 def again(host, deadline):

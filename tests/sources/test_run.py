@@ -137,7 +137,7 @@ def test_a_host_of_another_platform_is_not_asked(roce, host_in_memory, soon):
 def test_what_a_host_lacks_is_not_asked_for(memory_host, soon):
     reason = Missing(Why.NOT_COLLECTED, "the snapshot holds sysfs files alone")
     memory_host.lacks = {"nldev": reason}
-    assert unavailable(memory_host) == {"nldev": reason}
+    assert unavailable(memory_host, LINUX_SOURCES) == {"nldev": reason}
     found = gather(memory_host, soon)
     assert found.nldev == reason
     assert len(found.sysfs.devices) == 2
