@@ -12,12 +12,10 @@ from rdmadiag.facts.ib import GID_BYTES, LinkLayer, PortState, QpType
 from rdmadiag.gid.route import Route
 from rdmadiag.preflight.safety import (
     Reason,
-    derive_preflight_safety,
-    reasons_against_rtr,
-    thunderbolt_report,
+    assess,
 )
 from rdmadiag.verbs.endpoint import Endpoint
-from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, devices
+from rdmadiag.view.reconcile import PortView, Protocol, devices
 from rdmadiag.view.select import Selector, select
 
 T = TypeVar("T")
@@ -62,13 +60,17 @@ def candidates(
     `against` holds for Thunderbolt ports. Raises NoSuchDevice as `select` does.
     """
     chosen = select(devices(evidence, wanted.gid_index), selectors)
-    pairs = [(device, port) for device in chosen for port in device.ports]
-    host = _thunderbolt_host([port for _, port in pairs], evidence)
-    every = [_candidate(pair, evidence, wanted, (*host, *against)) for pair in pairs]
+    safety = assess(chosen, evidence)
+    ports = [port for port, _ in safety.ports]
+    on_thunderbolt = (*safety.thunderbolt, *against)
+    every = [
+        _candidate(port, evidence, wanted, reasons, on_thunderbolt)
+        for port, reasons in safety.ports
+    ]
     order = {id(each): at for at, each in enumerate(every)}
     is_near = {
         id(each): near is not None and _has(port, near)
-        for each, (_, port) in zip(every, pairs, strict=True)
+        for each, port in zip(every, ports, strict=True)
     }
     return tuple(
         sorted(
@@ -83,34 +85,25 @@ def candidates(
     )
 
 
-def _thunderbolt_host(ports: Sequence[PortView], evidence: Evidence) -> tuple[Reason, ...]:
-    """What x/rdma's decision on these ports together says against each of them."""
-    own = [port for port in ports if port.protocol is Protocol.THUNDERBOLT]
-    if not own:
-        return ()
-    permitted, reasons = derive_preflight_safety(thunderbolt_report(own, evidence))
-    return () if permitted else reasons
-
-
 def _candidate(
-    pair: tuple[DeviceView, PortView],
+    port: PortView,
     evidence: Evidence,
     wanted: Wanted,
+    reasons: Iterable[Reason],
     on_thunderbolt: Iterable[Reason],
 ) -> Candidate:
-    device, port = pair
-    found = list(reasons_against_rtr(port, device, evidence))
+    found = list(reasons)
     routed = isinstance(port.route, Route)
     if port.protocol is Protocol.INFINIBAND and wanted.gid_index is not None and not routed:
         found.append(Reason.NO_ROUTE_GID)  # InfiniBand needs none, unless one is asked for
     if port.protocol is Protocol.THUNDERBOLT:
         found += on_thunderbolt
-    reasons = tuple(dict.fromkeys(found))
+    every = tuple(dict.fromkeys(found))
     return Candidate(
         endpoint=_endpoint(port, evidence, wanted),
         protocol=port.protocol,
-        reasons=reasons,
-        blocking=tuple(each for each in reasons if each not in wanted.accepted),
+        reasons=every,
+        blocking=tuple(each for each in every if each not in wanted.accepted),
         route_reason=port.route.reason,
     )
 

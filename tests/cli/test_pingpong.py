@@ -27,7 +27,8 @@ from rdmadiag.facts.pingpong import (
 )
 from rdmadiag.pingpong import BrokenChild, Meeting, Result
 from rdmadiag.preflight.candidate import Wanted
-from rdmadiag.preflight.safety import RTR_ATTEMPT_WARNING, Reason
+from rdmadiag.preflight.safety import Reason
+from rdmadiag.preflight.x_rdma import RTR_ATTEMPT_WARNING
 from rdmadiag.view.select import NoSuchDevice, Selector
 
 Rdmadiag = Callable[..., Any]

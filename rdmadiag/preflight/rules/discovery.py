@@ -48,7 +48,10 @@ SHARE_NETNS: Final = (
         "where its driver registered none": ("sudo dmesg | grep -i -e {driver} -e {address}",),
         "where its PCI function has another driver": ("lspci -k -s {address}",),
         "where a software driver has no link": (
-            "sudo rdma link add {kind}0 type {kind} netdev eth0   # the netdev of your choice",
+            (
+                "sudo rdma link add {kind:rxe}0 type {kind:rxe} netdev eth0"
+                "   # the netdev of your choice"
+            ),
         ),
         "where PCI could not be read": ("lspci -nn",),
         "where no PCI function is known": (

@@ -209,7 +209,7 @@ def thunderbolt_link_slow(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("rdmadiag preflight   # did the cable just change?",),
 )
 def active_port_contradicted(this: Rule, case: Case) -> Iterator[Finding]:
-    """Two of the seed's reasons, where the port does not explain them, and what is like them."""
+    """The registry is of another moment than verbs, or one of the two is wrong."""
     registry = case.evidence.ioreg
     if isinstance(registry, Missing):
         return
