@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from rdmadiag.facts import Missing
 from rdmadiag.facts.evidence import Evidence
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.rules import asked, findings
-from rdmadiag.preflight.rules.rule import Case
 from rdmadiag.preflight.safety import assess
 from rdmadiag.preflight.verdict import ExpectationCount, Verdict, conclude
 from rdmadiag.view.reconcile import devices

@@ -32,8 +32,8 @@ def judge(
     case = ResourceCase(found, facts, thresholds)
     spoken = [each for rule in RULES for each in rule.check(case)]
     if evidence.nldev == LINUX_ONLY:
+        from rdmadiag.preflight.case import Case
         from rdmadiag.preflight.rules import thunderbolt_resources
-        from rdmadiag.preflight.rules.rule import Case
 
         mac = Case(evidence, tuple(devices), selected=True)
         exhausted = [each for rule in thunderbolt_resources.RULES for each in rule.check(mac)]

@@ -20,7 +20,7 @@ from rdmadiag.view.reconcile import PortView
 
 if TYPE_CHECKING:
     from rdmadiag.facts.kernel_log import KernelLine
-    from rdmadiag.preflight.rules.rule import Case
+    from rdmadiag.preflight.case import Case
 
 
 class Kind(StrEnum):

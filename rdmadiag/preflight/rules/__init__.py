@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rdmadiag.facts import Missing
 from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY
-from rdmadiag.preflight.rules.rule import Case, Rule
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.rules.rule import Rule
 from rdmadiag.preflight.verdict import Finding
 from rdmadiag.view.reconcile import Protocol
 

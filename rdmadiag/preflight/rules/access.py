@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 from rdmadiag.facts import DeviceNode, Limit, Missing, present
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.rdma_drivers import provider_of
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import seen
-from rdmadiag.preflight.rules.rule import Case, Rule, rule
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.access import (
     MEMLOCK_WARN,

@@ -7,8 +7,9 @@ from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import NetnsMode
 from rdmadiag.facts.rdma_drivers import ALWAYS_RDMA, RDMA_MODULE_OF_PCI_DRIVER, SOFTWARE_MODULES
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import seen
-from rdmadiag.preflight.rules.rule import Case, Rule, rule
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.cabling import (
     RDMA_GBPS,

@@ -14,8 +14,9 @@ from rdmadiag.gid.environment import (
     parse_index,
 )
 from rdmadiag.gid.route import Route
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import port_attribute
-from rdmadiag.preflight.rules.rule import Case, Rule, rule
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.reconcile import PortView, Protocol
 

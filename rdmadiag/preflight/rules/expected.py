@@ -5,10 +5,11 @@ from typing import Any, Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import LINUX_ONLY
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.expectations.compare import Compared
 from rdmadiag.preflight.expectations.keys import KEYS, Key, Relation
 from rdmadiag.preflight.remedy import Verbatim
-from rdmadiag.preflight.rules.rule import Case, Rule, rule
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.quoting import printable
 

@@ -8,8 +8,9 @@ from rdmadiag.facts.gid import Family, Scope
 from rdmadiag.facts.ib import GidType, LinkLayer
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.route import NoRoute, Route, select_route_gid
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import port_attribute, seen
-from rdmadiag.preflight.rules.rule import Case, Rule, rule
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.reconcile import PortView, Protocol
 

@@ -6,8 +6,9 @@ from typing import Final
 
 from rdmadiag.facts import Missing, present
 from rdmadiag.facts.system import Gpus, PciPath, SystemFacts
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import seen
-from rdmadiag.preflight.rules.rule import Case, Rule, rule
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 
 DMABUF_SINCE: Final = (5, 12)

@@ -5,9 +5,10 @@ from typing import Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.kernel_log import KernelLine
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.kernel_lines import Kind, flapping, kind_of, said
 from rdmadiag.preflight.proofs import seen
-from rdmadiag.preflight.rules.rule import Case, Rule, rule
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 
 _SHOWN: Final = 3

@@ -5,9 +5,10 @@ from typing import Final
 
 from rdmadiag.facts import Missing, NetDev, present
 from rdmadiag.facts.ib import NetnsMode
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import seen
 from rdmadiag.preflight.rules.discovery import SHARE_NETNS
-from rdmadiag.preflight.rules.rule import Case, Rule, rule
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.reconcile import DeviceView, Protocol
 

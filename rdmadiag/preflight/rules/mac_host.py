@@ -6,8 +6,9 @@ from typing import Final
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.macos import MacosFacts
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import seen
-from rdmadiag.preflight.rules.rule import Case, Rule, idle_or_broken, rule
+from rdmadiag.preflight.rules.rule import Rule, idle_or_broken, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.cabling import (
     RDMA_GBPS,

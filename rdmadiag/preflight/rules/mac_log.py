@@ -7,8 +7,9 @@ from rdmadiag.explain.causes import RTR, known
 from rdmadiag.facts import Missing
 from rdmadiag.facts.errnos import errno_name
 from rdmadiag.facts.macos import LogLine
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.remedy import Verbatim
-from rdmadiag.preflight.rules.rule import Case, Rule, rule
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.reconcile import Protocol
 

@@ -7,9 +7,10 @@ from typing import Final
 from rdmadiag.facts import Missing, NetDev, NetDevFacts
 from rdmadiag.facts.address import packed_ipv4, packed_ipv6, printed
 from rdmadiag.facts.gid import Family
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.kernel_lines import flapping
 from rdmadiag.preflight.proofs import seen, verbs_answer
-from rdmadiag.preflight.rules.rule import Case, Rule, rule
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.reconcile import PortView, Protocol
 

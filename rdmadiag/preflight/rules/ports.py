@@ -6,8 +6,9 @@ from typing import Final, NamedTuple
 from rdmadiag.facts import Missing, NetDev, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import NO_LID, PhysState, PortState
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import port_attribute, port_state, seen
-from rdmadiag.preflight.rules.rule import Case, Rule, idle_or_broken, rule
+from rdmadiag.preflight.rules.rule import Rule, idle_or_broken, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.reconcile import PortView, Protocol
 

@@ -1,18 +1,13 @@
-"""What a rule is, what it is given, and how its findings are made."""
+"""What a rule is, and how its findings are made."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from rdmadiag.facts.evidence import Evidence
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.remedy import documented, filled
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.view.reconcile import DeviceView, PortView
-
-if TYPE_CHECKING:  # imported where `--stack` or `--expect` asks for one
-    from rdmadiag.gid.registry import Chosen
-    from rdmadiag.preflight.expectations.compare import Compared
 
 C = TypeVar("C")
 
@@ -20,24 +15,6 @@ RECORD_ANEW: Final = "rdmadiag snapshot DIR   # on that host: an older record do
 """The remedy where a record leaves out what a rule of `counters` or `resources` needs."""
 
 _NO_VALUES: Final[Mapping[str, Any]] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """What there is to judge: all the evidence, and the devices that were selected."""
-
-    evidence: Evidence
-    devices: tuple[DeviceView, ...]
-    selected: bool = False  # the user named devices; an unused port is then no longer plausible
-    stacks: "tuple[Chosen, ...]" = ()  # those that the user named
-    expected: tuple["Compared", ...] = ()  # what was asked of this host, and whether it is so
-
-    @property
-    def ports(self) -> Iterator[tuple[DeviceView, PortView]]:
-        """The selected ports with their devices."""
-        for device in self.devices:
-            for port in device.ports:
-                yield device, port
 
 
 @dataclass(frozen=True, slots=True)

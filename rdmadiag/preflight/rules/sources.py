@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, Evidence
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import seen
-from rdmadiag.preflight.rules.rule import Case, Rule, rule
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.access import Library, library, node_access
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 from rdmadiag.facts import Missing, PciFunction, SysfsPort, Why, present
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import PortState
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import port_attribute, seen
-from rdmadiag.preflight.rules.rule import Case, Rule, rule
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.reconcile import DeviceView, Protocol
 

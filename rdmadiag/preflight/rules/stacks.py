@@ -13,9 +13,10 @@ from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.registry import Chosen
 from rdmadiag.gid.route import Route
 from rdmadiag.gid.stack import Stack, Version
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import port_attribute, seen
 from rdmadiag.preflight.remedy import Verbatim
-from rdmadiag.preflight.rules.rule import Case, Rule, rule
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.reconcile import PortView, Protocol
 from rdmadiag.view.stack_environment import NoDeviceName, NoVariable, setting

@@ -9,8 +9,9 @@ from rdmadiag.facts import GidTable, Missing, present
 from rdmadiag.facts.macos import MacInterface
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.route import Route
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import seen, verbs_answer
-from rdmadiag.preflight.rules.rule import Case, Rule, rule
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.cabling import (
     TN3205,

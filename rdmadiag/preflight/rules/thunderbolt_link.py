@@ -6,9 +6,10 @@ from typing import Final
 from rdmadiag.facts import Missing, present
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.macos import RegistryFacts, ThunderboltPeer
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import seen, verbs_answer
 from rdmadiag.preflight.remedy import Verbatim
-from rdmadiag.preflight.rules.rule import Case, Rule, idle_or_broken, rule
+from rdmadiag.preflight.rules.rule import Rule, idle_or_broken, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.quoting import printable, shell_word
 from rdmadiag.view.cabling import (

@@ -6,8 +6,9 @@ from typing import Final
 from rdmadiag.facts import Missing
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.macos import Holder, RdmaInterface
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import seen
-from rdmadiag.preflight.rules.rule import Case, Rule, rule
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.cabling import TN3205
 from rdmadiag.view.mac_resources import in_use, interface

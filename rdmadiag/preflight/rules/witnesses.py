@@ -5,9 +5,10 @@ from typing import Final
 
 from rdmadiag.facts import Missing, NldevDevice, SysfsDevice
 from rdmadiag.facts.ib import PhysState, PortState
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import port_attribute, seen, verbs_answer
 from rdmadiag.preflight.rules.discovery import SHARE_NETNS
-from rdmadiag.preflight.rules.rule import Case, Rule, rule
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.access import in_other_netns
 from rdmadiag.view.reconcile import PortView

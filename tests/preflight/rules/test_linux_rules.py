@@ -13,6 +13,7 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import DriverId, NetnsMode, PortState
 from rdmadiag.facts.system import Ancestor
 from rdmadiag.preflight import rules
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.judge import judge
 from rdmadiag.preflight.rules import (
     _FAMILIES,
@@ -26,7 +27,6 @@ from rdmadiag.preflight.rules import (
     speed,
 )
 from rdmadiag.preflight.rules import findings as all_findings
-from rdmadiag.preflight.rules.rule import Case
 from rdmadiag.preflight.verdict import Finding
 from rdmadiag.sources.run import gather
 from rdmadiag.view.reconcile import devices
