@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rdmadiag.facts import Missing
-from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.resources import ResourceFacts
 from rdmadiag.preflight.rules.resources import RULES, ResourceCase
 from rdmadiag.preflight.thresholds import DEFAULT, Thresholds
@@ -31,7 +31,7 @@ def judge(
     found = usages(devices, facts, evidence)
     case = ResourceCase(found, facts, thresholds)
     spoken = [each for rule in RULES for each in rule.check(case)]
-    if evidence.nldev == LINUX_ONLY:
+    if evidence.is_mac:
         from rdmadiag.preflight.case import Case
         from rdmadiag.preflight.rules import thunderbolt_resources
 

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Final
 
 from rdmadiag.facts import DeviceNode, Missing, PciFunction, Why, present
-from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.rdma_drivers import (
     ALWAYS_RDMA,
     ALWAYS_RDMA_VENDORS,
@@ -89,7 +89,7 @@ class DiscoveryPath:
 
 def walk(device: DeviceView, evidence: Evidence) -> DiscoveryPath | None:
     """The way of a device that any witness shows; None on a system that has another."""
-    if evidence.sysfs == LINUX_ONLY:
+    if evidence.is_mac:
         return None
     return _path(step(device, evidence) for step in _STEPS)
 

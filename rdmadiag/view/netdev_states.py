@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from rdmadiag.facts import GidTable, Missing, Why
-from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.gid import Family, Scope
 from rdmadiag.gid.netdev import NetDevState
 
@@ -36,7 +36,7 @@ class NetDevStates:
             if isinstance(mac, Missing) or isinstance(mac.interfaces, Missing)
             else {each.name: each for each in mac.interfaces}
         )
-        self.is_mac = evidence.sysfs == LINUX_ONLY
+        self.is_mac = evidence.is_mac
         self.names = (
             {}
             if isinstance(evidence.netdev, Missing)

@@ -238,7 +238,7 @@ def _device(
 
 
 def _verbs_driver(nldev: NldevDevice | None, evidence: Evidence) -> str | Missing:
-    if evidence.nldev == LINUX_ONLY:
+    if evidence.is_mac:
         return LINUX_ONLY
     chardev = nldev.chardev if nldev else Missing(Why.NOT_COLLECTED, "nldev")
     if isinstance(chardev, Missing):

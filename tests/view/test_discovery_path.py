@@ -11,7 +11,7 @@ from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, PciFunction, Why
 from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
 from rdmadiag.facts.ib import DriverId, NetnsMode
-from rdmadiag.facts.verbs import Unanswered
+from rdmadiag.facts.verbs import KILLED, Unanswered
 from rdmadiag.view.discovery_path import (
     DiscoveryPath,
     Stage,
@@ -247,7 +247,7 @@ def test_an_open_that_does_not_come_back_is_the_step_that_fails(end: str, second
 
 
 def test_a_list_that_does_not_come_back_is_not_an_empty_one() -> None:
-    stopped = Unanswered("ibv_get_device_list", None, None, 6.0, "killed", 42, unkillable=False)
+    stopped = Unanswered("ibv_get_device_list", None, None, 6.0, KILLED, 42, unkillable=False)
     evidence = with_source("verbs", unanswered=stopped, devices=())
     assert isinstance(step(evidence, Stage.LISTED).passed, Missing)
 

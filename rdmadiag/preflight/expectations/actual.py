@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rdmadiag.facts import Missing, Why, present
-from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.gid.route import Route
 from rdmadiag.preflight.expectations.keys import version
@@ -49,7 +49,7 @@ def _active_ports(every: Sequence[DeviceView], evidence: Evidence) -> Actual:
     told = ", ".join([f"{' '.join(active) or 'no port'} active", *others])
     value = unknown_ports(every) or value
     proof = Proof("sysfs", "/sys/class/infiniband/*/ports/*/state", told)
-    if evidence.sysfs == LINUX_ONLY:
+    if evidence.is_mac:
         proof = Proof("verbs", "ibv_query_port of each: state", told)
     return _actual(_unless_unknown(value, evidence), proof, str(len(active)))
 
@@ -71,7 +71,7 @@ def unknown_ports(devices: Iterable[DeviceView]) -> Missing | None:
 
 def list_of_devices(evidence: Evidence, value: str) -> Proof:
     """Where devices are listed: sysfs, or on a Mac verbs."""
-    if evidence.sysfs == LINUX_ONLY:
+    if evidence.is_mac:
         return Proof("verbs", "ibv_get_device_list", value)
     return Proof("sysfs", "/sys/class/infiniband", value)
 
@@ -149,7 +149,7 @@ def _ports(device: DeviceView, evidence: Evidence) -> Actual:
     numbers = " ".join(str(port.number) for port in device.ports)
     value = unknown_ports([device]) or len(device.ports)
     proof = Proof("sysfs", f"/sys/class/infiniband/{device.name}/ports", numbers or str(value))
-    if evidence.sysfs == LINUX_ONLY:
+    if evidence.is_mac:
         proof = Proof("verbs", f"ibv_query_port {device.name}", numbers or str(value))
     return _actual(value, proof)
 

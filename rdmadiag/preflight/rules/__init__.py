@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from rdmadiag.facts import Missing
-from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY
+from rdmadiag.facts.evidence import MACOS_ONLY
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.rules.rule import Rule
 from rdmadiag.preflight.verdict import Finding
@@ -28,14 +28,14 @@ def _mac(case: Case) -> bool:
     evidence = case.evidence
     sources = (evidence.macos, evidence.ioreg, evidence.thunderbolt, evidence.mac_network)
     return (
-        evidence.sysfs == LINUX_ONLY
+        evidence.is_mac
         or any(source != MACOS_ONLY for source in (*sources, evidence.mac_log))
         or any(port.protocol is Protocol.THUNDERBOLT for _, port in case.ports)
     )
 
 
 def _linux_devices(case: Case) -> bool:
-    return bool(case.devices) and case.evidence.sysfs != LINUX_ONLY
+    return bool(case.devices) and not case.evidence.is_mac
 
 
 def _netdevs(case: Case) -> bool:

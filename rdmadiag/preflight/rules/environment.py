@@ -1,6 +1,7 @@
 """Variables of this process's environment that name what is not there, or not fit."""
 
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from typing import Any, Final
 
 from rdmadiag.facts import GidEntry, Missing, present
@@ -122,7 +123,7 @@ def env_gid_index(this: Rule, case: Case) -> Iterator[Finding]:
         if index is None:
             continue
         chosen = choice(environment, chooser)
-        unfit: dict[str, list[PortView]] = {}
+        unfit: dict[_Unfit, list[PortView]] = {}
         for _, port in case.ports:
             if port.protocol is not Protocol.ROCE or not port.is_active:
                 continue
@@ -132,14 +133,14 @@ def env_gid_index(this: Rule, case: Case) -> Iterator[Finding]:
                     unfit.setdefault(reason, []).append(port)
         if not unfit:
             continue
-        dead = [reason for reason in unfit if reason in (_EMPTY, _BEYOND)]
-        told = "; ".join(
+        dead = unfit.keys() & {_Unfit.EMPTY, _Unfit.BEYOND}
+        where = "; ".join(
             f"{reason} on {' '.join(port.name for port in ports)}"
             for reason, ports in unfit.items()
         )
         first = next(iter(unfit.values()))[0]
         yield this.finding(
-            f"{variable}={index} is {told}",
+            f"{variable}={index} is {where}",
             device=first.device,
             port=first.number,
             severity=Severity.CRITICAL if dead else None,
@@ -151,26 +152,31 @@ def env_gid_index(this: Rule, case: Case) -> Iterator[Finding]:
         )
 
 
-_EMPTY: Final = "an empty row"
-_BEYOND: Final = "beyond the table"
+class _Unfit(StrEnum):
+    """What is wrong with a row, as the summary says it."""
+
+    EMPTY = "an empty row"
+    BEYOND = "beyond the table"
+    V1 = "RoCE v1"
+    LINK_LOCAL = "link-local"
 
 
-def _unfit(port: PortView, index: int) -> str | None:
+def _unfit(port: PortView, index: int) -> _Unfit | None:
     """What is wrong with the row; None for nothing, or nothing that is known."""
     if isinstance(port.gids, Missing) or index in port.gids.unreadable:
         return None
     if index >= port.gids.length:
-        return _BEYOND
+        return _Unfit.BEYOND
     entry = _entry(port, index)
     if entry is None:
-        return _EMPTY
+        return _Unfit.EMPTY
     better = port.route_entry
     if better is None or better.index == index:
         return None
     if entry.type is GidType.ROCE_V1 and better.type is GidType.ROCE_V2:
-        return "RoCE v1"
+        return _Unfit.V1
     far = better.gid.scope is not Scope.LINK_LOCAL
-    return "link-local" if entry.gid.scope is Scope.LINK_LOCAL and far else None
+    return _Unfit.LINK_LOCAL if entry.gid.scope is Scope.LINK_LOCAL and far else None
 
 
 def _entry(port: PortView, index: int) -> GidEntry | None:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from rdmadiag.facts import Missing, Why
-from rdmadiag.facts.evidence import LINUX_ONLY
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.expectations.compare import Compared
 from rdmadiag.preflight.expectations.keys import KEYS, Key, Relation
@@ -81,7 +80,7 @@ def _asked(each: Compared) -> Proof:
     """Who expects it: the line of the file, and what stands there."""
     own = each.expected
     value = own.want.text if own.key == each.key else f"{own.want.text}, of an active port"
-    subject = own.where if own.where.startswith("--") else f"{own.where} {own.key}"
+    subject = own.where if own.is_option else f"{own.where} {own.key}"
     return Proof("expectations", subject, value)
 
 
@@ -89,7 +88,7 @@ _MEANT: Final = "# if it is meant to be so: {where} expects otherwise"
 
 
 def _lines(each: Compared, key: Key, case: Case) -> Iterator[str]:
-    mac = case.evidence.sysfs == LINUX_ONLY
+    mac = case.evidence.is_mac
     look, repair = (key.mac_look, key.mac_repair) if mac else (key.look, key.repair)
     yield look
     if repair and not isinstance(each.met, Missing):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from rdmadiag.facts import Missing, present
+from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.system import Gpus, PciPath, SystemFacts
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import seen
@@ -81,7 +81,7 @@ def gpu_memory_unreachable(this: Rule, case: Case) -> Iterator[Finding]:
     loaded = not isinstance(gpus.peermem, Missing)
     if registered is True or (loaded and isinstance(registered, Missing)):
         return
-    if isinstance(gpus.peermem, Missing) and gpus.peermem.why != "absent":
+    if isinstance(gpus.peermem, Missing) and gpus.peermem.why is not Why.ABSENT:
         return
     dmabuf = has_dmabuf(system)
     state = (

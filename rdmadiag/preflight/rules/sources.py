@@ -41,7 +41,7 @@ def _when(missing: Missing, evidence: Evidence) -> str:
     if missing.why is Why.DENIED:
         return "where it was refused"
     if missing.why is Why.TIMEOUT:
-        return "where it was late on a Mac" if evidence.sysfs == LINUX_ONLY else "where it was late"
+        return "where it was late on a Mac" if evidence.is_mac else "where it was late"
     return "elsewhere"
 
 
@@ -191,7 +191,7 @@ def source_not_collected(this: Rule, case: Case) -> Iterator[Finding]:
         yield this.finding(
             f"not looked at: {', '.join(names)}",
             # A Mac's verdict rests on all of its sources, a Linux host's on one that shows ports.
-            severity=Severity.UNKNOWN if blind or case.evidence.sysfs == LINUX_ONLY else None,
+            severity=Severity.UNKNOWN if blind or case.evidence.is_mac else None,
             evidence=[Proof(name, name, seen(getattr(case.evidence, name))) for name in names],
         )
 

@@ -24,7 +24,6 @@ from rdmadiag.view.stack_picks import BY_GID, made_for, picks, variables
 
 _NCCL_SCAN: Final = ("nccl", "rccl", "nvshmem", "deepep")
 _MOONCAKE: Final = "mooncake"
-_HOLE: Final = "the scan ends there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +134,7 @@ def _code(each: _Asked) -> str | None:
     pick = each.pick
     if pick.outcome is Outcome.DROPS_PORT:
         return "stack-drops-port"
-    if each.stack.name == _MOONCAKE and _HOLE in pick.why:
+    if _stops_at_empty_row(each):
         return "mooncake-stops-at-empty-row"
     if pick.outcome is Outcome.FAILS:
         return "stack-finds-no-gid"
@@ -146,6 +145,18 @@ def _code(each: _Asked) -> str | None:
     if each.stack.name == _MOONCAKE and pick.agrees is False and _prefers_ipv6(each):
         return "mooncake-prefers-ipv6"
     return "stack-gid-unfit" if pick.problem else None
+
+
+def _stops_at_empty_row(each: _Asked) -> bool:
+    """Whether the version scans to the first empty row, and GIDs stand behind that."""
+    from rdmadiag.gid.stacks.mooncake import to_first_hole
+
+    pick, gids = each.pick, each.port.gids
+    if each.version.rule is not to_first_hole or isinstance(gids, Missing):
+        return False
+    indexes = [entry.index for entry in gids.entries]
+    fails = pick.outcome is Outcome.FAILS and pick.pinned_by is None
+    return fails and indexes != list(range(len(indexes)))
 
 
 def _has_ipv4(port: PortView) -> bool:

@@ -33,7 +33,7 @@ _FREE: Final = ("kill {pid}   # ends {command}", _RESTART)
 )
 def protection_domains_exhausted(this: Rule, case: Case) -> Iterator[Finding]:
     """Counted in the registry; never by allocating one."""
-    yield from _exhausted(this, case, "protection domains")
+    yield from _exhausted(this, case, "pd")
 
 
 @rule(
@@ -52,14 +52,18 @@ def protection_domains_exhausted(this: Rule, case: Case) -> Iterator[Finding]:
 )
 def queue_pairs_exhausted(this: Rule, case: Case) -> Iterator[Finding]:
     """max_qp less the one that the driver keeps."""
-    yield from _exhausted(this, case, "queue pairs")
+    yield from _exhausted(this, case, "qp")
 
 
-def _exhausted(this: Rule, case: Case, what: str) -> Iterator[Finding]:
+_WORD: Final = {"pd": "protection domains", "qp": "queue pairs"}
+
+
+def _exhausted(this: Rule, case: Case, kind: str) -> Iterator[Finding]:
+    what = _WORD[kind]
     for device in case.devices:
         found, uses = interface(device, case.evidence), in_use(device, case.evidence)
         for use in () if isinstance(uses, Missing) else uses:
-            if found is None or use.what != what or not use.is_exhausted:
+            if found is None or use.kind != kind or not use.is_exhausted:
                 continue
             owners = _owners(found, case.evidence)
             holders = ", ".join(f"{each.command} ({each.pid})" for each in owners)

@@ -321,7 +321,8 @@ def counters_unreadable(this: Rule, case: CounterCase) -> Iterator[Finding]:
         )
     devices: dict[str, list[tuple[str, Missing]]] = {}
     earlier = {each.key: each.values for each in case.before.sets} if case.before else {}
-    lost: set[str] = set()
+    lost: set[str] = set()  # counters that the first sample has
+    single: set[str] = set()  # counters that have a file each
     for each in case.after.sets:
         rows = devices.setdefault(each.device, [])
         if isinstance(each.values, Missing) and each.source is not CounterSource.PAUSE:
@@ -330,6 +331,8 @@ def counters_unreadable(this: Rule, case: CounterCase) -> Iterator[Finding]:
         for name, why in each.refused.items():
             what = subject(each.source, each.device, each.port, each.netdev, name)
             rows.append((what, why))
+            if each.source in _FILES:
+                single.add(what)
             if not isinstance(before, Missing) and name in before:
                 lost.add(what)
     for device, rows in devices.items():
@@ -337,7 +340,7 @@ def counters_unreadable(this: Rule, case: CounterCase) -> Iterator[Finding]:
         refused = [
             (what, why)
             for what, why in rows
-            if why.why is Why.UNSUPPORTED and what.startswith("/sys/") and what not in lost
+            if why.why is Why.UNSUPPORTED and what in single and what not in lost
         ]
         for chosen, severity in ((failed, Severity.UNKNOWN), (refused, Severity.INFO)):
             if chosen:
@@ -351,6 +354,12 @@ def counters_unreadable(this: Rule, case: CounterCase) -> Iterator[Finding]:
                 )
 
 
+_FILES: Final = (
+    CounterSource.PORT,
+    CounterSource.HW,
+    CounterSource.DEVICE_HW,
+    CounterSource.NETDEV,
+)
 _PLAIN: Final = (Why.ABSENT, Why.UNSUPPORTED, Why.NOT_COLLECTED)
 _SHOWN: Final = 8
 
