@@ -3,9 +3,9 @@
 import ipaddress
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
-from rdmadiag.facts import Missing
+from rdmadiag.facts import Missing, or_else
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GID_BYTES, LinkLayer, PortState, QpType
@@ -17,8 +17,6 @@ from rdmadiag.preflight.safety import (
 from rdmadiag.verbs.endpoint import Endpoint
 from rdmadiag.view.reconcile import PortView, Protocol, devices
 from rdmadiag.view.select import Selector, select
-
-T = TypeVar("T")
 
 LEAST_MTU: Final = 1024
 """Bytes; asked for where the library does not tell the port's: every RDMA netdev has it."""
@@ -118,24 +116,20 @@ def _endpoint(port: PortView, evidence: Evidence, wanted: Wanted) -> Endpoint:
     return Endpoint(
         device=port.device,
         port=port.number,
-        link_layer=_or(port.link_layer, LinkLayer.UNSPECIFIED),
-        state=_or(port.state, PortState.NOP),
+        link_layer=or_else(port.link_layer, LinkLayer.UNSPECIFIED),
+        state=or_else(port.state, PortState.NOP),
         active_mtu=active_mtu,
         mtu=wanted.mtu or active_mtu or LEAST_MTU,
         gid_index=index,
         gid=gid,
         gid_type=kind if index is not None else None,
         prefix_length=_prefix_length(port, gid, evidence),
-        lid=0 if isinstance(port.lid, Missing) else port.lid,
+        lid=or_else(port.lid, 0),
         qp_type=wanted.qp_type or (QpType.UC if thunderbolt else QpType.RC),
         payload_bytes=wanted.payload_bytes,
         iterations=wanted.iterations,
         permitted=True,
     )
-
-
-def _or(value: T | Missing, otherwise: T) -> T:
-    return otherwise if isinstance(value, Missing) else value
 
 
 def _address(port: PortView, wanted: Wanted) -> tuple[int | None, Gid | None]:
@@ -164,11 +158,9 @@ def _prefix_length(port: PortView, gid: Gid | None, evidence: Evidence) -> int |
 
 
 def _has(port: PortView, address: str) -> bool:
-    if isinstance(port.gids, Missing):
-        return False
     try:
         wanted = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
     bare = f"::ffff:{wanted}" if wanted.version == 4 else str(wanted)
-    return any(entry.gid == Gid.parse(bare) for entry in port.gids.entries)
+    return any(entry.gid == Gid.parse(bare) for entry in port.entries)

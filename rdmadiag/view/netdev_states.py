@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from rdmadiag.facts import GidTable, Missing, Why
+from rdmadiag.facts import GidTable, Missing, Why, known
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.gid import Family, Scope
 from rdmadiag.gid.netdev import NetDevState
@@ -24,7 +24,7 @@ class NetDevStates:
         names = Missing(Why.NOT_COLLECTED) if isinstance(process, Missing) else process.netdevs
         self._names = None if isinstance(names, Missing) else frozenset(names)
         ipv6 = Missing(Why.NOT_COLLECTED) if isinstance(process, Missing) else process.ipv6
-        self._ipv6 = None if isinstance(ipv6, Missing) else ipv6
+        self._ipv6 = known(ipv6)
         self._sysfs = (
             {}
             if isinstance(evidence.sysfs, Missing)

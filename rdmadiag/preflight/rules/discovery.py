@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from rdmadiag.facts import Missing, Why, present
+from rdmadiag.facts import Missing, Why, known, present
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import NetnsMode
 from rdmadiag.facts.rdma_drivers import ALWAYS_RDMA, RDMA_MODULE_OF_PCI_DRIVER, SOFTWARE_MODULES
@@ -217,11 +217,11 @@ def device_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
 )
 def no_thunderbolt_rdma_device(this: Rule, case: Case) -> Iterator[Finding]:
     """Nothing that another rule explains."""
-    verbs, macos = case.evidence.verbs, case.evidence.macos
+    verbs = case.evidence.verbs
     if case.devices or isinstance(verbs, Missing) or verbs.platform != "darwin":
         return
-    known = None if isinstance(macos, Missing) else macos
-    off = known is not None and (known.rdma_enabled is False or is_before_rdma(known))
+    mac = known(case.evidence.macos)
+    off = mac is not None and (mac.rdma_enabled is False or is_before_rdma(mac))
     if off or verbs.unanswered or generation(case.evidence) is Generation.OLDER:
         return
     yield this.finding(

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import Missing, Why, known
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.facts.macos import MacosFacts
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import seen
 from rdmadiag.preflight.rules.rule import Rule, idle_or_broken, rule
@@ -23,11 +22,6 @@ from rdmadiag.view.cabling import (
 
 _WEEK: Final = 7 * 24 * 3600.0
 _STUDIO_PORT: Final = "en2"
-
-
-def _macos(case: Case) -> MacosFacts | None:
-    macos = case.evidence.macos
-    return None if isinstance(macos, Missing) else macos
 
 
 def _speeds(evidence: Evidence) -> list[Proof]:
@@ -87,7 +81,7 @@ def thunderbolt_4(this: Rule, case: Case) -> Iterator[Finding]:
 )
 def macos_too_old(this: Rule, case: Case) -> Iterator[Finding]:
     """No rdma_ctl, and a release that explains it."""
-    macos = _macos(case)
+    macos = known(case.evidence.macos)
     if macos is None or generation(case.evidence) is Generation.OLDER:
         return
     if not is_before_rdma(macos):
@@ -125,7 +119,7 @@ def macos_too_old(this: Rule, case: Case) -> Iterator[Finding]:
 )
 def rdma_disabled(this: Rule, case: Case) -> Iterator[Finding]:
     """The flag, on hardware that could."""
-    macos = _macos(case)
+    macos = known(case.evidence.macos)
     if macos is None or macos.rdma_enabled is not False:
         return
     kind = generation(case.evidence)
@@ -147,7 +141,7 @@ def rdma_disabled(this: Rule, case: Case) -> Iterator[Finding]:
 )
 def rdma_switch_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
     """Not on, not off."""
-    macos = _macos(case)
+    macos = known(case.evidence.macos)
     if macos is None or not isinstance(macos.rdma_enabled, Missing):
         return
     if is_before_rdma(macos) and macos.rdma_enabled.why is Why.ABSENT:
@@ -205,7 +199,7 @@ def mac_studio_ethernet_port(this: Rule, case: Case) -> Iterator[Finding]:
 )
 def sleep_enabled(this: Rule, case: Case) -> Iterator[Finding]:
     """Only where there is RDMA to lose."""
-    macos = _macos(case)
+    macos = known(case.evidence.macos)
     if macos is None or not case.devices or isinstance(macos.sleep_minutes, Missing):
         return
     if macos.sleep_minutes:
@@ -229,7 +223,7 @@ def sleep_enabled(this: Rule, case: Case) -> Iterator[Finding]:
 )
 def rdma_panic(this: Rule, case: Case) -> Iterator[Finding]:
     """The newest report that names it."""
-    macos = _macos(case)
+    macos = known(case.evidence.macos)
     if macos is None or isinstance(macos.panics, Missing) or not macos.panics:
         return
     newest = macos.panics[-1]

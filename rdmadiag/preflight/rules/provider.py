@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from rdmadiag.facts import Missing, present
+from rdmadiag.facts import Missing, known, present
 from rdmadiag.facts.verbs import Unanswered, VerbsFacts
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import seen
@@ -21,10 +21,6 @@ from rdmadiag.view.cabling import cabling
 from rdmadiag.view.reconcile import DeviceView, Protocol
 
 
-def _verbs(case: Case) -> VerbsFacts | None:
-    return None if isinstance(case.evidence.verbs, Missing) else case.evidence.verbs
-
-
 def _unlisted(case: Case) -> tuple[DeviceView, ...]:
     """The devices that the library looked for and does not list."""
     return tuple(
@@ -39,7 +35,7 @@ def _call(stopped: Unanswered) -> str:
 
 def _stopped(case: Case, kind: Provider) -> Unanswered | None:
     """The call that ended the query, if it did so in this way."""
-    verbs = _verbs(case)
+    verbs = known(case.evidence.verbs)
     if verbs is None or verbs.unanswered is None:
         return None
     # Without a device it has stopped before it named one.
@@ -102,7 +98,7 @@ def provider_wedged(this: Rule, case: Case) -> Iterator[Finding]:
 
 
 def _on_mac(case: Case) -> bool:
-    verbs = _verbs(case)
+    verbs = known(case.evidence.verbs)
     return verbs is not None and verbs.platform == "darwin"
 
 
@@ -120,7 +116,7 @@ def provider_died(this: Rule, case: Case) -> Iterator[Finding]:
     stopped = _stopped(case, Provider.DIED)
     if stopped is None:
         return
-    verbs = _verbs(case)
+    verbs = known(case.evidence.verbs)
     said = verbs.warnings[-1] if verbs and verbs.warnings else ""
     yield this.finding(
         f"the RDMA provider crashes: {_call(stopped)} {stopped.end}",
@@ -158,7 +154,7 @@ def provider_late(this: Rule, case: Case) -> Iterator[Finding]:
 )
 def device_open_failed(this: Rule, case: Case) -> Iterator[Finding]:
     """Where the node's mode does not explain it already."""
-    verbs = _verbs(case)
+    verbs = known(case.evidence.verbs)
     for device in case.devices:
         if verbs is None or provider(device, case.evidence) is not Provider.REFUSED:
             continue
@@ -255,7 +251,7 @@ def driver_abi_mismatch(this: Rule, case: Case) -> Iterator[Finding]:
 )
 def device_not_in_verbs(this: Rule, case: Case) -> Iterator[Finding]:
     """Only what no other rule explains."""
-    verbs = _verbs(case)
+    verbs = known(case.evidence.verbs)
     unlisted = _unlisted(case)
     if verbs is None or not unlisted:
         return
@@ -333,7 +329,7 @@ def ports_not_shown(this: Rule, case: Case) -> Iterator[Finding]:
 )
 def verbs_call_failed(this: Rule, case: Case) -> Iterator[Finding]:
     """Queries alone; opening has its own rule."""
-    verbs = _verbs(case)
+    verbs = known(case.evidence.verbs)
     names = {device.name for device in case.devices}
     for failure in verbs.failures if verbs else ():
         if failure.device not in names or failure.call == "ibv_open_device":

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
-from rdmadiag.facts import Missing
+from rdmadiag.facts import Missing, or_else
 from rdmadiag.facts.gid import Family
 from rdmadiag.facts.ib import GidType
 from rdmadiag.gid.environment import GID_INDEXES, parse_index
@@ -43,7 +43,7 @@ class _Asked:
 
 def _environment(case: Case) -> Mapping[str, str]:
     found = variables(case.evidence)
-    return {} if isinstance(found, Missing) else found
+    return or_else(found, {})
 
 
 def _ports(case: Case) -> Iterator[PortView]:
@@ -80,9 +80,7 @@ def _is_own_pin(each: _Asked) -> bool:
 def _proofs(each: _Asked) -> tuple[Proof, ...]:
     """The row that it picks, and its type; of one that picks none, row 0."""
     index = 0 if each.pick.index is None else each.pick.index
-    gids = each.port.gids
-    entries = () if isinstance(gids, Missing) else gids.entries
-    entry = next((row for row in entries if row.index == index), None)
+    entry = next((row for row in each.port.entries if row.index == index), None)
     proofs = [port_attribute(each.port, f"gids/{index}", entry.gid if entry else "empty")]
     if entry and not isinstance(entry.type, Missing) and each.port.protocol is Protocol.ROCE:
         word = "RoCE v2" if entry.type is GidType.ROCE_V2 else "IB/RoCE v1"
@@ -151,17 +149,14 @@ def _stops_at_empty_row(each: _Asked) -> bool:
     """Whether the version scans to the first empty row, and GIDs stand behind that."""
     from rdmadiag.gid.stacks.mooncake import to_first_hole
 
-    pick, gids = each.pick, each.port.gids
-    if each.version.rule is not to_first_hole or isinstance(gids, Missing):
-        return False
-    indexes = [entry.index for entry in gids.entries]
+    pick = each.pick
+    indexes = [entry.index for entry in each.port.entries]
     fails = pick.outcome is Outcome.FAILS and pick.pinned_by is None
-    return fails and indexes != list(range(len(indexes)))
+    return each.version.rule is to_first_hole and fails and indexes != list(range(len(indexes)))
 
 
 def _has_ipv4(port: PortView) -> bool:
-    entries = () if isinstance(port.gids, Missing) else port.gids.entries
-    return any(entry.gid.is_ipv4_mapped for entry in entries)
+    return any(entry.gid.is_ipv4_mapped for entry in port.entries)
 
 
 def _prefers_ipv6(each: _Asked) -> bool:

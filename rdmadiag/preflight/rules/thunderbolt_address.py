@@ -29,8 +29,7 @@ def _in_bridge(port: PortView, cable: Cabling) -> bool:
 
 
 def _has_ipv4_gid(port: PortView) -> bool:
-    entries = () if isinstance(port.gids, Missing) else port.gids.entries
-    return any(entry.gid.is_ipv4_mapped for entry in entries)
+    return any(entry.gid.is_ipv4_mapped for entry in port.entries)
 
 
 @rule(

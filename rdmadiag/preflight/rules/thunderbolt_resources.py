@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from rdmadiag.facts import Missing
+from rdmadiag.facts import Missing, or_else
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.macos import Holder, RdmaInterface
 from rdmadiag.preflight.case import Case
@@ -62,7 +62,7 @@ def _exhausted(this: Rule, case: Case, kind: str) -> Iterator[Finding]:
     what = _WORD[kind]
     for device in case.devices:
         found, uses = interface(device, case.evidence), in_use(device, case.evidence)
-        for use in () if isinstance(uses, Missing) else uses:
+        for use in or_else(uses, ()):
             if found is None or use.kind != kind or not use.is_exhausted:
                 continue
             owners = _owners(found, case.evidence)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import Missing, Why, or_else
 from rdmadiag.facts.counter_catalogue import Group, meaning
 from rdmadiag.facts.counters import CounterFacts, CounterSet, CounterSource
 from rdmadiag.preflight.rules.counters.case import ABI, CounterCase, place, proof, subject
@@ -90,7 +90,7 @@ def device_gone(this: Rule, case: CounterCase) -> Iterator[Finding]:
     after = case.after.names
     if isinstance(before, Missing) or (isinstance(after, Missing) and after.why is not Why.ABSENT):
         return
-    here = () if isinstance(after, Missing) else after
+    here = or_else(after, ())
     for name in before:
         if name not in here:
             yield this.finding(
