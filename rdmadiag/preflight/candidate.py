@@ -1,4 +1,4 @@
-"""Which port an attempt would use, what speaks against it, and what it tells its peer."""
+"""Which port an attempt would use, the reasons against it, and what its peer must know of it."""
 
 import ipaddress
 from collections.abc import Iterable, Sequence
@@ -19,12 +19,12 @@ from rdmadiag.view.reconcile import PortView, Protocol, devices
 from rdmadiag.view.select import Selector, select
 
 LEAST_MTU: Final = 1024
-"""Bytes; asked for where the library does not tell the port's: every RDMA netdev has it."""
+"""Bytes; used where the library does not give the port's: every RDMA netdev has it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the user asks of an attempt."""
+    """What the user wants of an attempt."""
 
     payload_bytes: int
     iterations: int

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from rdmadiag.facts import Missing
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.preflight.case import Case
-from rdmadiag.preflight.rules import asked, findings
+from rdmadiag.preflight.rules import codes, findings
 from rdmadiag.preflight.safety import assess
 from rdmadiag.preflight.verdict import ExpectationCount, Verdict, conclude
 from rdmadiag.view.reconcile import devices
@@ -41,7 +41,7 @@ def judge(
         safety.ports,
         findings(case),
         permitted=safety.permitted,
-        asked=asked(case),
+        rules=codes(case),
         expectations=_counted(compared) if expectations else None,
     )
 

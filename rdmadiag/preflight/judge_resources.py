@@ -30,14 +30,14 @@ def judge(
     """What each device's holders have, and what rules say; on a Mac, preflight's rules."""
     found = usages(devices, facts, evidence)
     case = ResourceCase(found, facts, thresholds)
-    spoken = [each for rule in RULES for each in rule.check(case)]
+    findings = [each for rule in RULES for each in rule.check(case)]
     if evidence.is_mac:
         from rdmadiag.preflight.case import Case
         from rdmadiag.preflight.rules import thunderbolt_resources
 
         mac = Case(evidence, tuple(devices), selected=True)
         exhausted = [each for rule in thunderbolt_resources.RULES for each in rule.check(mac)]
-        told = {each.device for each in exhausted}
-        spoken = [*exhausted, *(each for each in spoken if each.device not in told)]
-    status, ranked = weighed(spoken)
+        named = {each.device for each in exhausted}
+        findings = [*exhausted, *(each for each in findings if each.device not in named)]
+    status, ranked = weighed(findings)
     return found, ResourceVerdict(status, ranked)

@@ -100,7 +100,7 @@ REASON_TEXT: Final[dict[Reason, str]] = {
     Reason.VERBS_DEVICE_MISSING: "the verbs library does not list the device",
     Reason.VERBS_OPEN_FAILED: "the verbs library cannot open the device",
     Reason.PROVIDER_WEDGED: "a call of the verbs library never returned",
-    Reason.PROVIDER_DIED: "the verbs library ended the process that asked it",
+    Reason.PROVIDER_DIED: "the verbs library ended the process that called it",
     Reason.NO_ACTIVE_THUNDERBOLT_DEVICE: "no Thunderbolt RDMA device is ACTIVE",
     Reason.NO_PEER_INTERFACE: "the registry has no AppleThunderboltRDMAPeerInterface",
     Reason.NO_XDOMAIN_SERVICE: "the registry has no IOThunderboltXDomainService",
@@ -110,7 +110,7 @@ REASON_TEXT: Final[dict[Reason, str]] = {
     Reason.RESOURCES_EXHAUSTED: "the device has no protection domain or queue pair left",
     Reason.RDMA_DISABLED: "RDMA is switched off on this Mac",
     Reason.HARDWARE_CANNOT: "this Mac's hardware cannot do RDMA",
-    Reason.READ_ONLY_PREFLIGHT: "nothing that can be read speaks against one bounded attempt",
+    Reason.READ_ONLY_PREFLIGHT: "nothing that can be read is against one bounded attempt",
     Reason.WITNESSES_DISAGREE: "sources disagree about the port's state",
     Reason.STATE_UNKNOWN: "the port's state could not be read",
     Reason.LINK_LAYER_UNKNOWN: "the port's link layer could not be read",
@@ -180,7 +180,7 @@ def _reasons(
         return (_NO_MANUAL_RTR[port.protocol],)
     if port.protocol is not Protocol.THUNDERBOLT:
         return (*_link(port), *_route(port), *_access(device, evidence))
-    # A port without a link has no GIDs to speak of: one cause, one reason.
+    # A port without a link has no GIDs: one cause, one reason.
     route = _route(port) if port.is_active else ()
     return (*_link(port), *route, *_access(device, evidence), *_mac(device, evidence), *around)
 

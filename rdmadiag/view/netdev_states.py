@@ -1,4 +1,4 @@
-"""Whether the netdevs that GIDs name are up, from whichever source tells."""
+"""Whether the netdevs that GIDs name are up, from the source that was read."""
 
 from typing import TYPE_CHECKING
 

@@ -80,12 +80,12 @@ class PortView:
     @property
     def states(self) -> dict[str, PortState]:
         """What each witness that answered says of the state."""
-        heard = {
+        answers = {
             "sysfs": self.sysfs.state if self.sysfs else None,
             "nldev": self.nldev.state if self.nldev else None,
             "verbs": self.verbs.state if self.verbs else None,
         }
-        return {who: state for who, state in heard.items() if isinstance(state, PortState)}
+        return {who: state for who, state in answers.items() if isinstance(state, PortState)}
 
     @property
     def is_active(self) -> bool:
@@ -311,7 +311,7 @@ def _port(
 
 
 def is_asked_enough(gids: GidTable) -> bool:
-    """Whether as many rows were asked for as a route is chosen from."""
+    """Whether as many rows were read as a route is chosen from."""
     return gids.asked is None or gids.asked >= route_gid_scan_limit(gids.length)
 
 

@@ -8,7 +8,7 @@ from rdmadiag.view.reconcile import DeviceView
 
 
 def why_unknown(evidence: Evidence) -> str | None:
-    """Why it cannot be told whether there is a port; None where it was looked and there is none."""
+    """Why it is not known whether there is a port; None where it is known that there is none."""
     source, name = evidence.sysfs, "sysfs"
     if evidence.is_mac:
         source, name = evidence.verbs, "verbs"  # type: ignore[assignment]

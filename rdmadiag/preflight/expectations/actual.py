@@ -46,11 +46,11 @@ def _active_ports(every: Sequence[DeviceView], evidence: Evidence) -> Actual:
     unread = [port for port in ports if not port.states]
     if unread:
         value = Missing(Why.NOT_COLLECTED, f"the state of {unread[0].name} could not be read")
-    told = ", ".join([f"{' '.join(active) or 'no port'} active", *others])
+    shown = ", ".join([f"{' '.join(active) or 'no port'} active", *others])
     value = unknown_ports(every) or value
-    proof = Proof("sysfs", "/sys/class/infiniband/*/ports/*/state", told)
+    proof = Proof("sysfs", "/sys/class/infiniband/*/ports/*/state", shown)
     if evidence.is_mac:
-        proof = Proof("verbs", "ibv_query_port of each: state", told)
+        proof = Proof("verbs", "ibv_query_port of each: state", shown)
     return _actual(_unless_unknown(value, evidence), proof, str(len(active)))
 
 
@@ -77,7 +77,7 @@ def list_of_devices(evidence: Evidence, value: str) -> Proof:
 
 
 def unknown_devices(evidence: Evidence) -> Missing | None:
-    """Why it is not known which devices there are; None where sysfs, or on a Mac verbs, told.
+    """Why it is not known which devices there are; None where sysfs, or on a Mac verbs, lists them.
 
     A provider that hangs on Linux takes nothing from what sysfs lists.
     """

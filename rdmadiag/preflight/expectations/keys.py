@@ -206,7 +206,7 @@ class Key:
 
     @property
     def code(self) -> str:
-        """Of the rule that speaks of it."""
+        """Of the rule that compares it."""
         return f"expected-{self.name.replace('_', '-')}"
 
 

@@ -60,7 +60,6 @@ def _is_container(evidence: Evidence) -> bool:
     },
 )
 def uverbs_node_missing(this: Rule, case: Case) -> Iterator[Finding]:
-    """Known to the kernel, not to /dev."""
     for device in case.devices:
         access = node_access(device, case.evidence)
         if access is None or access.node is not None:
@@ -114,7 +113,7 @@ def _listed(evidence: Evidence) -> str:
     },
 )
 def uverbs_node_not_openable(this: Rule, case: Case) -> Iterator[Finding]:
-    """access(2) says no."""
+    """By access(2)."""
     for device in case.devices:
         access = node_access(device, case.evidence)
         if access is None or access.node is None or access.node.openable is not False:
@@ -143,7 +142,7 @@ def uverbs_node_not_openable(this: Rule, case: Case) -> Iterator[Finding]:
     remedy={"in a container": _PASS_NODE, "elsewhere": _MAKE_NODE},
 )
 def uverbs_node_stale(this: Rule, case: Case) -> Iterator[Finding]:
-    """Same name, another device."""
+    """By the number of the node that has the device's name."""
     for device in case.devices:
         if not has_stale_node(device, case.evidence):
             continue
@@ -199,7 +198,7 @@ def _searched(evidence: Evidence) -> Proof:
     "provider-library-missing",
     Severity.CRITICAL,
     "Provider library not found",
-    "libibverbs is there, and the provider library that speaks to this device's driver is not: "
+    "libibverbs is there, and the provider library for this device's driver is not: "
     "libibverbs drops the device silently.",
     ("https://github.com/linux-rdma/rdma-core/blob/master/Documentation/libibverbs.md",),
     remedy=_INSTALL,
@@ -254,7 +253,7 @@ def _providers(evidence: Evidence, device: DeviceView) -> str:
     },
 )
 def memlock_too_low(this: Rule, case: Case) -> Iterator[Finding]:
-    """Of the process that looks."""
+    """The limit of this process."""
     process = case.evidence.process
     level = memlock(process)
     if not case.devices or isinstance(process, Missing) or level is Memlock.ENOUGH:
@@ -333,14 +332,14 @@ def _of_ancestor(ancestor: "Ancestor") -> Proof:
     },
 )
 def launcher_memlock_too_low(this: Rule, case: Case) -> Iterator[Finding]:
-    """What a job will start with."""
+    """The limit of the process of --pid, else of this one's parents."""
     system = case.evidence.system
     if not case.devices or isinstance(system, Missing):
         return
     chain = tuple(present(system.ancestors))
     if system.asked_pid is not None:
-        for asked in chain[:1]:
-            yield from _asked_process(this, asked)
+        for named in chain[:1]:
+            yield from _of_pid(this, named)
         return
     low = [
         each
@@ -360,27 +359,27 @@ def launcher_memlock_too_low(this: Rule, case: Case) -> Iterator[Finding]:
     )
 
 
-def _asked_process(this: Rule, asked: "Ancestor") -> Iterator[Finding]:
-    level = carries(asked.memlock)
+def _of_pid(this: Rule, named: "Ancestor") -> Iterator[Finding]:
+    level = carries(named.memlock)
     if level is Memlock.ENOUGH:
         return
-    if isinstance(asked.memlock, Missing):
+    if isinstance(named.memlock, Missing):
         yield this.finding(
-            f"the limit on locked memory of process {asked.pid} could not be read",
+            f"the limit on locked memory of process {named.pid} could not be read",
             severity=Severity.UNKNOWN,
-            evidence=[_of_ancestor(asked)],
+            evidence=[_of_ancestor(named)],
             when="where it could not be read",
-            fill={"pid": asked.pid},
+            fill={"pid": named.pid},
         )
         return
     none = level is Memlock.NONE
     consequence = "cannot create queues" if none else "cannot register large buffers"
     yield this.finding(
-        f"{_named(asked)} is limited to {_kib(asked.memlock)} of locked memory: what it starts "
+        f"{_named(named)} is limited to {_kib(named.memlock)} of locked memory: what it starts "
         f"inherits that, and {consequence}",
         severity=Severity.CRITICAL if none else Severity.WARN,
-        evidence=[_of_ancestor(asked)],
-        fill={"pid": asked.pid},
+        evidence=[_of_ancestor(named)],
+        fill={"pid": named.pid},
     )
 
 

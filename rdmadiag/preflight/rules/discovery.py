@@ -61,7 +61,7 @@ SHARE_NETNS: Final = (
     },
 )
 def no_rdma_device(this: Rule, case: Case) -> Iterator[Finding]:
-    """Nothing that any witness names."""
+    """Where no source names a device."""
     evidence = case.evidence
     if case.devices or isinstance(evidence.sysfs, Missing):
         return
@@ -187,10 +187,10 @@ _DEVICE_MODULES: Final = frozenset(RDMA_MODULE_OF_PCI_DRIVER.values()) | SOFTWAR
     remedy=("ls -l /sys/class/infiniband/{device}/", "sudo dmesg | tail -50"),
 )
 def device_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
-    """A name with nothing behind it."""
+    """Devices that sysfs names and shows no port of."""
     for device in case.devices:
         if device.ports or device.sysfs is None:
-            continue  # of a device that verbs alone shows another rule speaks
+            continue  # a device that verbs alone shows has ports-not-shown
         value = device.sysfs.ports
         yield this.finding(
             f"{device.name}: no port can be read",
@@ -216,7 +216,7 @@ def device_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("rdma_ctl status", f"{SHOW_SPEED}   # {RDMA_GBPS} Gb/s or more?"),
 )
 def no_thunderbolt_rdma_device(this: Rule, case: Case) -> Iterator[Finding]:
-    """Nothing that another rule explains."""
+    """Only what no other rule explains."""
     verbs = case.evidence.verbs
     if case.devices or isinstance(verbs, Missing) or verbs.platform != "darwin":
         return

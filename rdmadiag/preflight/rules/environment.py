@@ -52,7 +52,7 @@ def _proof(variable: str, value: str) -> Proof:
     ),
 )
 def env_names_absent_device(this: Rule, case: Case) -> Iterator[Finding]:
-    """Where devices are known at all; with --device the others are not."""
+    """With --device the other devices are not known, so nothing is compared."""
     environment = _environment(case)
     if case.selected or not case.devices:
         return
@@ -116,7 +116,7 @@ def _active_devices(chosen: Choice, case: Case) -> str:
     ),
 )
 def env_gid_index(this: Rule, case: Case) -> Iterator[Finding]:
-    """One finding a variable; InfiniBand routes by LID, and does not ask for it."""
+    """One finding a variable; InfiniBand routes by LID and uses no index."""
     environment = _environment(case)
     for variable, chooser in GID_INDEXES.items():
         index = parse_index(environment.get(variable, ""), variable)
@@ -210,7 +210,7 @@ def _better(variable: str, ports: list[PortView]) -> dict[str, Any]:
     remedy=("unset NCCL_IB_PKEY", "export NCCL_IB_PKEY={index}"),
 )
 def env_pkey_index(this: Rule, case: Case) -> Iterator[Finding]:
-    """InfiniBand: on RoCE the key at index 0 is always there."""
+    """InfiniBand alone: on RoCE the key at index 0 is always there."""
     environment = _environment(case)
     index = parse_index(environment.get("NCCL_IB_PKEY", ""))
     chosen = choice(environment, "NCCL_IB_HCA")

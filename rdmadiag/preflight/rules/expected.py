@@ -37,23 +37,23 @@ def _finding(this: Rule, each: Compared, key: Key, case: Case) -> Finding:
     want = each.want.text
     where = _place(each)
     if isinstance(each.met, Missing):
-        told = f"{where}{key.noun} {want} expected, could not be looked at: {_why(each.met)}"
+        text = f"{where}{key.noun} {want} expected, could not be looked at: {_why(each.met)}"
     elif each.key == "count" and each.want.relation is Relation.AT_LEAST:
-        told = f"no RDMA device {each.expected.pattern}, which is expected"
+        text = f"no RDMA device {each.expected.pattern}, which is expected"
     elif key.name in _COUNTED:
         noun = key.noun.removesuffix("s") if want == "1" else key.noun
-        told = f"{where}{want} {noun} expected, {each.actual.text} found"
+        text = f"{where}{want} {noun} expected, {each.actual.text} found"
     elif each.want.relation is Relation.ALL_OF:
         lacking = sorted(set(each.want.value) - set(each.actual.value))
-        told = f"{where}{key.noun} {want} expected, not loaded: {' '.join(lacking)}"
+        text = f"{where}{key.noun} {want} expected, not loaded: {' '.join(lacking)}"
     else:
-        told = f"{where}{key.noun} {want} expected, is {each.actual.text}"
+        text = f"{where}{key.noun} {want} expected, is {each.actual.text}"
     return this.finding(
-        told,
+        text,
         device=each.device,
         port=each.port,
         severity=Severity.UNKNOWN if isinstance(each.met, Missing) else each.expected.severity,
-        evidence=(each.actual.proof, _asked(each)),
+        evidence=(each.actual.proof, _origin(each)),
         lines=_lines(each, key, case),
         fill=_fill(each, case),
         expected=want,
@@ -76,7 +76,7 @@ def _place(each: Compared) -> str:
     return f"{each.device}: " if each.port is None else f"{each.device}/{each.port}: "
 
 
-def _asked(each: Compared) -> Proof:
+def _origin(each: Compared) -> Proof:
     """Who expects it: the line of the file, and what stands there."""
     own = each.expected
     value = own.want.text if own.key == each.key else f"{own.want.text}, of an active port"

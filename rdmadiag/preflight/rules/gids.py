@@ -49,7 +49,7 @@ def _netdev(port: PortView) -> str:
     remedy=_ADD_ADDRESS,
 )
 def no_usable_gid(this: Rule, case: Case) -> Iterator[Finding]:
-    """ACTIVE, and mute."""
+    """Where the whole table could be read."""
     for port in _roce_ports(case):
         if isinstance(port.gids, Missing) or port.gids.unreadable:
             continue
@@ -82,11 +82,11 @@ def no_usable_gid(this: Rule, case: Case) -> Iterator[Finding]:
     "gid-table-unreadable",
     Severity.UNKNOWN,
     "GID table unreadable",
-    "The GID table, or rows of it, could not be read: which GID routes cannot be told.",
+    "The GID table, or rows of it, could not be read: it is not known which GID routes.",
     remedy=("grep . /sys/class/infiniband/{device}/ports/{port}/gids/*",),
 )
 def gid_table_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
-    """Not looked at is not empty."""
+    """Ports that sysfs shows."""
     for _, port in case.ports:
         if port.protocol is not Protocol.ROCE or port.sysfs is None:
             continue
@@ -127,7 +127,7 @@ def _dead_route(case: Case, state: NetDevState) -> Iterator[tuple[PortView, GidE
     remedy=("sudo ip link set dev {netdev} up",),
 )
 def route_netdev_down(this: Rule, case: Case) -> Iterator[Finding]:
-    """No better entry was left."""
+    """Where no entry with a netdev that is up was left to choose."""
     for port, entry in _dead_route(case, NetDevState.DOWN):
         yield this.finding(
             f"{port.name} routes by GID {entry.index} ({entry.gid}), and its netdev "
@@ -156,7 +156,7 @@ def route_netdev_down(this: Rule, case: Case) -> Iterator[Finding]:
     ),
 )
 def route_netdev_absent(this: Rule, case: Case) -> Iterator[Finding]:
-    """Visible through sysfs, out of reach."""
+    """sysfs shows such an entry, and no packet can leave by it."""
     for port, entry in _dead_route(case, NetDevState.ABSENT):
         yield this.finding(
             f"{port.name} routes by GID {entry.index} ({entry.gid}), and its netdev "
@@ -178,7 +178,7 @@ def route_netdev_absent(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("ip -brief link", "rdmadiag gids --device {device}:{port}"),
 )
 def route_fallback(this: Rule, case: Case) -> Iterator[Finding]:
-    """The choice would be another if every netdev were up."""
+    """By choosing again as if every netdev were up."""
     for port in _roce_ports(case):
         entry = port.route_entry
         dead = {
@@ -210,7 +210,7 @@ def _dead_text(name: str, state: NetDevState) -> str:
 
 
 def _sendable(case: Case) -> Iterator[tuple[PortView, tuple[GidEntry, ...]]]:
-    """Ports whose whole table is known and whose route no graver rule speaks of."""
+    """Ports whose whole table is known and whose route has no critical finding."""
     dead = (NetDevState.DOWN, NetDevState.ABSENT)
     for port in _roce_ports(case):
         if isinstance(port.gids, Missing) or port.gids.unreadable or port.route_entry is None:
@@ -240,7 +240,6 @@ def _route_proof(port: PortView) -> Proof:
     remedy=_ADD_ADDRESS,
 )
 def gid_link_local_only(this: Rule, case: Case) -> Iterator[Finding]:
-    """There is a GID, and it does not reach far."""
     for port, entries in _sendable(case):
         if any(entry.gid.scope is not Scope.LINK_LOCAL for entry in entries):
             continue
@@ -260,7 +259,7 @@ def gid_link_local_only(this: Rule, case: Case) -> Iterator[Finding]:
     Severity.WARN,
     "RoCE v1 GIDs alone",
     "No GID of the port is RoCE v2. RoCE v1 is an Ethernet protocol of its own: it passes no "
-    "router, and a peer that sends RoCE v2 is not heard. The adapter may be too old for v2, or "
+    "router, and a peer that sends RoCE v2 is not received. The adapter may be too old for v2, or "
     "its driver may be set to v1.",
     (
         "https://github.com/NVIDIA/nccl/issues/426",
@@ -277,7 +276,7 @@ def gid_v1_only(this: Rule, case: Case) -> Iterator[Finding]:
         if any(entry.type is not GidType.ROCE_V1 for entry in entries):
             continue
         yield this.finding(
-            f"{port.name} has RoCE v1 GIDs alone: not routable, and deaf to RoCE v2",
+            f"{port.name} has RoCE v1 GIDs alone: not routable, and RoCE v2 is not received",
             device=port.device,
             port=port.number,
             evidence=[
@@ -304,7 +303,7 @@ def gid_v1_only(this: Rule, case: Case) -> Iterator[Finding]:
     ),
 )
 def gid_ipv6_only(this: Rule, case: Case) -> Iterator[Finding]:
-    """RoCE v2, routable, and not what pickers look for."""
+    """Where the route is RoCE v2 and not link-local."""
     for port, entries in _sendable(case):
         entry = port.route_entry
         assert entry

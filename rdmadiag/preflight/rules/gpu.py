@@ -42,7 +42,7 @@ def has_dmabuf(system: SystemFacts) -> bool:
 
 
 def _is_registered(gpus: Gpus) -> bool | Missing:
-    """Whether nvidia_peermem told ib_core of itself: a kernel without the interface cannot say."""
+    """Whether nvidia_peermem is registered with ib_core; Missing where the kernel does not say."""
     peers = gpus.memory_peers
     return peers if isinstance(peers, Missing) else any(n.startswith("nv_mem") for n in peers)
 
@@ -173,7 +173,7 @@ def acs_redirects(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("# on the kernel's command line: iommu=pt",),
 )
 def iommu_translates(this: Rule, case: Case) -> Iterator[Finding]:
-    """By the kernel's word on the domain; the command line is only shown beside it."""
+    """By the type of the IOMMU group; the kernel's command line is only shown beside it."""
     system = _system(case)
     if system is None:
         return
@@ -185,7 +185,7 @@ def iommu_translates(this: Rule, case: Case) -> Iterator[Finding]:
     if not translated:
         return
     options = system.iommu_options
-    told = seen(options) if isinstance(options, Missing) else " ".join(options) or "none"
+    shown = seen(options) if isinstance(options, Missing) else " ".join(options) or "none"
     yield this.finding(
         f"the IOMMU translates the DMA of {' '.join(path.device for path in translated)}: GPU "
         "Direct may be slower for it",
@@ -198,7 +198,7 @@ def iommu_translates(this: Rule, case: Case) -> Iterator[Finding]:
                 )
                 for path in translated[:8]
             ),
-            Proof("system", "/proc/cmdline: iommu options", told),
+            Proof("system", "/proc/cmdline: iommu options", shown),
         ],
     )
 

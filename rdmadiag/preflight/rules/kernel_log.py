@@ -56,7 +56,7 @@ def _times(count: int) -> str:
     ),
 )
 def device_unhealthy_in_log(this: Rule, case: Case) -> Iterator[Finding]:
-    """The last word counts."""
+    """The last line on a device decides on the severity."""
     for name, lines in said(case, (Kind.UNHEALTHY, Kind.RECOVERED)).items():
         bad = [line for line in lines if kind_of(line.message) is Kind.UNHEALTHY]
         if not bad:
@@ -90,7 +90,7 @@ def device_unhealthy_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     ),
 )
 def link_flaps_in_log(this: Rule, case: Case) -> Iterator[Finding]:
-    """Of a port that is down now another rule speaks."""
+    """Of ports that are active now."""
     for name, lines in flapping(case).items():
         yield this.finding(
             f"{name}: its link went down {_times(len(lines))} in the last {_window(case)}",
@@ -115,7 +115,6 @@ def link_flaps_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     ),
 )
 def contexts_exhausted_in_log(this: Rule, case: Case) -> Iterator[Finding]:
-    """ALLOC_UAR, limits exceeded."""
     for name, lines in said(case, (Kind.CONTEXTS_EXHAUSTED,)).items():
         yield this.finding(
             f"{name} refused a user context {_times(len(lines))} in the last {_window(case)}: "
@@ -139,7 +138,6 @@ def contexts_exhausted_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     ),
 )
 def adapter_hot_in_log(this: Rule, case: Case) -> Iterator[Finding]:
-    """A warning of the hardware's own."""
     for name, lines in said(case, (Kind.HOT,)).items():
         yield this.finding(
             f"{name}: the driver warned of high temperature {_times(len(lines))} in the last "
@@ -160,7 +158,6 @@ def adapter_hot_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("sudo lspci -vv | grep -i SlotPowerLimit   # of the bridge above",),
 )
 def slot_power_in_log(this: Rule, case: Case) -> Iterator[Finding]:
-    """Never more than a note."""
     for name, lines in said(case, (Kind.SLOT_POWER,)).items():
         yield this.finding(
             f"{name}: its slot offers less power than the adapter may need",
@@ -173,7 +170,7 @@ def slot_power_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     "register-refused-in-log",
     Severity.INFO,
     "The firmware refuses to read a register",
-    "ACCESS_REG failed: something asked the adapter for what its firmware does not tell this "
+    "ACCESS_REG failed: something read from the adapter what its firmware does not give this "
     "function, most often a monitor that reads counters. It harms nothing, and fills the log. "
     "rdmadiag reads no counters.",
     (
@@ -183,7 +180,6 @@ def slot_power_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("# which monitor reads ports/*/counters of this device? exclude it there",),
 )
 def register_refused_in_log(this: Rule, case: Case) -> Iterator[Finding]:
-    """Noise, with a name."""
     for name, lines in said(case, (Kind.REGISTER_REFUSED,)).items():
         yield this.finding(
             f"{name}: the firmware refused a register {_times(len(lines))} in the last "
@@ -207,7 +203,7 @@ def register_refused_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     },
 )
 def kernel_log_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
-    """Said, since quiet is not the same as unread; a record without a log never had one."""
+    """Not of a record without a log."""
     log = case.evidence.kernel_log
     if not case.devices or isinstance(log, Missing) or not isinstance(log.lines, Missing):
         return

@@ -30,7 +30,6 @@ def _of_protocol(case: Case, protocol: Protocol) -> Iterator[DeviceView]:
     remedy=("rping -s   # here; there: rping -c -a ADDRESS of {device}",),
 )
 def iwarp_device(this: Rule, case: Case) -> Iterator[Finding]:
-    """Nothing is wrong with it."""
     for device in _of_protocol(case, Protocol.IWARP):
         node = device.sysfs.node_type if device.sysfs else "RNIC"
         yield this.finding(
@@ -54,7 +53,6 @@ def iwarp_device(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("fi_info -p efa -t FI_EP_RDM",),
 )
 def efa_device(this: Rule, case: Case) -> Iterator[Finding]:
-    """Rules of its own."""
     for device in _of_protocol(case, Protocol.EFA):
         yield this.finding(
             f"{device.name} is EFA: used through libfabric, as {device.name}-rdm",
@@ -139,9 +137,11 @@ def firmware_differs(this: Rule, case: Case) -> Iterator[Finding]:
     for (kind, board), versions in boards.items():
         if len(versions) < 2:
             continue
-        told = "; ".join(f"{' '.join(names)} {version}" for version, names in versions.items())
+        versions_text = "; ".join(
+            f"{' '.join(names)} {version}" for version, names in versions.items()
+        )
         yield this.finding(
-            f"adapters {kind} ({board}) run different firmware: {told}",
+            f"adapters {kind} ({board}) run different firmware: {versions_text}",
             evidence=[
                 Proof("sysfs", f"/sys/class/infiniband/{name}/fw_ver", version)
                 for version, names in versions.items()
@@ -164,7 +164,7 @@ def firmware_differs(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("rdma system show", SHARE_NETNS),
 )
 def netns_exclusive(this: Rule, case: Case) -> Iterator[Finding]:
-    """Here the devices are to be seen; where they are not, other rules speak."""
+    """Where all devices are seen; where one is not, device-in-one-source has a finding."""
     nldev = case.evidence.nldev
     if isinstance(nldev, Missing) or nldev.netns_mode is not NetnsMode.EXCLUSIVE:
         return
@@ -187,7 +187,7 @@ def netns_exclusive(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("devlink dev param show pci/{address}", "sudo dmesg | grep {address}"),
 )
 def function_without_device(this: Rule, case: Case) -> Iterator[Finding]:
-    """Where there is no device at all, no-rdma-device speaks."""
+    """Where there is no device at all, no-rdma-device has the finding."""
     if case.selected or not case.devices or not _has_spare_function(case):
         return
     from rdmadiag.view.discovery_path import functions_without_device

@@ -55,7 +55,7 @@ def _speeds(evidence: Evidence) -> list[Proof]:
     ),
 )
 def thunderbolt_4(this: Rule, case: Case) -> Iterator[Finding]:
-    """By the receptacles' own maximum, or the driver's words."""
+    """By the receptacles' own maximum, else by a line of the driver's."""
     if generation(case.evidence) is not Generation.OLDER:
         return
     proofs = _speeds(case.evidence)
@@ -80,7 +80,7 @@ def thunderbolt_4(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("softwareupdate --list   # the same release and build on every Mac of the cluster",),
 )
 def macos_too_old(this: Rule, case: Case) -> Iterator[Finding]:
-    """No rdma_ctl, and a release that explains it."""
+    """By the release."""
     macos = known(case.evidence.macos)
     if macos is None or generation(case.evidence) is Generation.OLDER:
         return
@@ -118,7 +118,7 @@ def macos_too_old(this: Rule, case: Case) -> Iterator[Finding]:
     },
 )
 def rdma_disabled(this: Rule, case: Case) -> Iterator[Finding]:
-    """The flag, on hardware that could."""
+    """Not on hardware that could not use it."""
     macos = known(case.evidence.macos)
     if macos is None or macos.rdma_enabled is not False:
         return
@@ -135,12 +135,11 @@ def rdma_disabled(this: Rule, case: Case) -> Iterator[Finding]:
 @rule(
     "rdma-switch-unreadable",
     Severity.UNKNOWN,
-    "Whether RDMA is switched on cannot be told",
+    "Whether RDMA is switched on is not known",
     "rdma_ctl gave no answer on a macOS that should have it.",
     remedy=("rdma_ctl status",),
 )
 def rdma_switch_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
-    """Not on, not off."""
     macos = known(case.evidence.macos)
     if macos is None or not isinstance(macos.rdma_enabled, Missing):
         return
@@ -162,7 +161,7 @@ def rdma_switch_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("# move the cable to another Thunderbolt port",),
 )
 def mac_studio_ethernet_port(this: Rule, case: Case) -> Iterator[Finding]:
-    """A cable in the one port that cannot."""
+    """Where a Mac is connected there and the port is not active."""
     profile = case.evidence.thunderbolt
     if isinstance(profile, Missing):
         return
@@ -198,7 +197,7 @@ def mac_studio_ethernet_port(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("sudo pmset -a sleep 0",),
 )
 def sleep_enabled(this: Rule, case: Case) -> Iterator[Finding]:
-    """Only where there is RDMA to lose."""
+    """Only where there is an RDMA device."""
     macos = known(case.evidence.macos)
     if macos is None or not case.devices or isinstance(macos.sleep_minutes, Missing):
         return
@@ -222,7 +221,7 @@ def sleep_enabled(this: Rule, case: Case) -> Iterator[Finding]:
     ),
 )
 def rdma_panic(this: Rule, case: Case) -> Iterator[Finding]:
-    """The newest report that names it."""
+    """The newest report decides on the severity."""
     macos = known(case.evidence.macos)
     if macos is None or isinstance(macos.panics, Missing) or not macos.panics:
         return

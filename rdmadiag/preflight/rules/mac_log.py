@@ -39,7 +39,6 @@ from rdmadiag.view.reconcile import Protocol
     },
 )
 def recent_rtr_failure(this: Rule, case: Case) -> Iterator[Finding]:
-    """Evidence of harm."""
     log = case.evidence.mac_log
     failed = [] if isinstance(log, Missing) else [line for line in log.lines if line.is_failed_rtr]
     if isinstance(log, Missing) or not failed:
@@ -86,14 +85,14 @@ def _causes() -> Iterator[Verbatim]:
     ),
 )
 def no_recent_log(this: Rule, case: Case) -> Iterator[Finding]:
-    """Quiet is not the same as unreadable."""
+    """Where there is a Thunderbolt port."""
     log = case.evidence.mac_log
     thunderbolt = any(port.protocol is Protocol.THUNDERBOLT for _, port in case.ports)
     if isinstance(log, Missing) or log.total or not thunderbolt:
         return
     yield this.finding(
         f"no line of the RDMA driver in the last {log.window} of the log: whether it is well "
-        "cannot be told",
+        "is not known",
         evidence=[Proof("mac_log", f"log show --last {log.window}", "0 lines")],
     )
 
@@ -106,7 +105,6 @@ def no_recent_log(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("rdmadiag preflight",),
 )
 def log_incomplete(this: Rule, case: Case) -> Iterator[Finding]:
-    """A part of the window was not seen."""
     log = case.evidence.mac_log
     if isinstance(log, Missing) or not log.unreadable:
         return

@@ -82,8 +82,8 @@ def _mtu_proofs(port: PortView, netdev: NetDev) -> tuple[Proof, ...]:
     Severity.WARN,
     "RoCE MTU below what its netdev allows",
     "The port's active MTU is smaller than the netdev's MTU allows. The netdev's was perhaps "
-    "raised after the RDMA device was made, or the driver was not told. Peers that agree on the "
-    "larger value fail at RTR, or lose packets.",
+    "raised after the RDMA device was made, or the driver was not notified. Peers that agree on "
+    "the larger value fail at RTR, or lose packets.",
     (
         "https://github.com/tensorflow/tensorflow/issues/9667",
         "https://github.com/kvcache-ai/Mooncake/pull/3878",
@@ -94,7 +94,7 @@ def _mtu_proofs(port: PortView, netdev: NetDev) -> tuple[Proof, ...]:
     ),
 )
 def mtu_below_netdev(this: Rule, case: Case) -> Iterator[Finding]:
-    """The kernel's own arithmetic, and another result."""
+    """By the kernel's own arithmetic (roce_mtu)."""
     for port, netdev in _ports(case):
         active = _active_mtu(port)
         if active is None or isinstance(netdev.mtu, Missing) or port.verbs is None:
@@ -187,18 +187,18 @@ def _subnets(netdev: NetDev, families: Collection[Family] = tuple(Family)) -> se
     ),
 )
 def mtu_differs_in_subnet(this: Rule, case: Case) -> Iterator[Finding]:
-    """One finding for each two."""
-    told: set[frozenset[str]] = set()
+    """One finding for each pair of netdevs."""
+    done: set[frozenset[str]] = set()
     for (port, one), (_, other) in combinations(_routed(case), 2):
         names = frozenset((one.name, other.name))
-        if len(names) < 2 or names in told or one.mtu == other.mtu:
+        if len(names) < 2 or names in done or one.mtu == other.mtu:
             continue
         if isinstance(one.mtu, Missing) or isinstance(other.mtu, Missing):
             continue
         shared = sorted(_subnets(one) & _subnets(other))
         if not shared:
             continue
-        told.add(names)
+        done.add(names)
         smaller = one if one.mtu < other.mtu else other
         yield this.finding(
             f"{one.name} (MTU {one.mtu}) and {other.name} (MTU {other.mtu}) are both in "
@@ -230,16 +230,16 @@ def mtu_differs_in_subnet(this: Rule, case: Case) -> Iterator[Finding]:
     ),
 )
 def carrier_changes(this: Rule, case: Case) -> Iterator[Finding]:
-    """A number without a time."""
-    loud = flapping(case)
-    told = set()
+    """One finding a netdev."""
+    in_log = flapping(case)
+    done = set()
     for port, netdev in _ports(case):
         changes = netdev.carrier_changes
         if isinstance(changes, Missing) or changes < CHANGES:
             continue
-        if netdev.name in told or port.device in loud:
+        if netdev.name in done or port.device in in_log:
             continue
-        told.add(netdev.name)
+        done.add(netdev.name)
         yield this.finding(
             f"{port.name}: the carrier of {netdev.name} has changed {changes} times",
             device=port.device,

@@ -1,4 +1,4 @@
-"""Link and state of ports. One cause, one finding: the lowest layer that is wrong speaks."""
+"""Link and state of ports. One cause, one finding: that of the lowest layer that is wrong."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -49,7 +49,7 @@ def _is_down(port: PortView) -> bool:
     },
 )
 def link_not_up(this: Rule, case: Case) -> Iterator[Finding]:
-    """Physical state first: nothing above it can work."""
+    """Ports that are down and whose physical state is known."""
     for _, port in case.ports:
         if not _is_down(port) or not _has_no_link(port):
             continue
@@ -125,7 +125,6 @@ def _link_cause(port: PortView, netdevs: tuple[NetDev, ...]) -> _Cause:
     ),
 )
 def no_subnet_manager(this: Rule, case: Case) -> Iterator[Finding]:
-    """INIT on InfiniBand, and nobody manages."""
     for _, port in case.ports:
         if not _waits_for_subnet_manager(port):
             continue
@@ -201,7 +200,6 @@ def port_not_active(this: Rule, case: Case) -> Iterator[Finding]:
     },
 )
 def port_state_unknown(this: Rule, case: Case) -> Iterator[Finding]:
-    """Neither up nor down."""
     for _, port in case.ports:
         if port.states:
             continue
@@ -219,11 +217,10 @@ def port_state_unknown(this: Rule, case: Case) -> Iterator[Finding]:
     Severity.UNKNOWN,
     "LID unreadable",
     "An InfiniBand port is ACTIVE, and its LID could not be read: whether it can be reached "
-    "cannot be told.",
+    "is not known.",
     remedy=("ibstat {device} {port}",),
 )
 def lid_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
-    """InfiniBand routes by LID."""
     for _, port in case.ports:
         if port.protocol is not Protocol.INFINIBAND or not port.is_active or port.sysfs is None:
             continue

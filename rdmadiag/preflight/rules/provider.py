@@ -1,4 +1,4 @@
-"""How the verbs library answered when it was asked about each device."""
+"""How the verbs library answered about each device."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -74,7 +74,7 @@ def _stopped(case: Case, kind: Provider) -> Unanswered | None:
     },
 )
 def provider_wedged(this: Rule, case: Case) -> Iterator[Finding]:
-    """The one thing that no errno tells."""
+    """One finding for the query."""
     stopped = _stopped(case, Provider.WEDGED)
     if stopped is None:
         return
@@ -106,7 +106,7 @@ def _on_mac(case: Case) -> bool:
     "provider-died",
     Severity.CRITICAL,
     "The provider crashes",
-    "The process that asked the verbs library was ended inside one of its calls. A program of "
+    "The process that called the verbs library was ended inside one of its calls. A program of "
     "yours would have been ended there too.",
     ("https://github.com/ml-explore/mlx/issues/4485",),
     remedy=("ibv_devinfo   # does it crash as well?",),
@@ -131,16 +131,16 @@ def provider_died(this: Rule, case: Case) -> Iterator[Finding]:
     Severity.UNKNOWN,
     "The verbs query was not finished",
     "The deadline came while calls were still being answered: a slow or busy host, or many "
-    "devices. What was not asked is unknown.",
+    "devices. What was not queried is unknown.",
     remedy=("rdmadiag preflight   # with the default time a slow call is told from a hang",),
 )
 def provider_late(this: Rule, case: Case) -> Iterator[Finding]:
-    """Late, and not hanging."""
+    """Killed before the call had run for long enough to count as hung."""
     stopped = _stopped(case, Provider.LATE)
     if stopped is None:
         return
     yield this.finding(
-        f"the verbs query was cut off in {_call(stopped)}: the rest was not asked",
+        f"the verbs query was cut off in {_call(stopped)}: the rest was not queried",
         evidence=[Proof("verbs", _call(stopped), f"{stopped.end} after {stopped.seconds:.1f} s")],
     )
 
@@ -184,7 +184,7 @@ _VERSIONS: Final = (
     "driver-abi-mismatch",
     Severity.CRITICAL,
     "Provider library and kernel driver do not fit",
-    "libibverbs found the provider library of a device, and the library does not speak the ABI "
+    "libibverbs found the provider library of a device, and the library does not support the ABI "
     "of the driver that the kernel runs: it drops the device, and programs say that there is "
     "none, or fall back to TCP. It happens where a container brings its own rdma-core and the "
     "host has a vendor's driver, newer or older. The kernel cannot change inside a container, "
@@ -206,7 +206,7 @@ _VERSIONS: Final = (
     },
 )
 def driver_abi_mismatch(this: Rule, case: Case) -> Iterator[Finding]:
-    """libibverbs says so itself."""
+    """By the line that libibverbs writes on stderr."""
     if not _unlisted(case):
         return
     from rdmadiag.view.discovery_path import abi_refusal
@@ -218,12 +218,12 @@ def driver_abi_mismatch(this: Rule, case: Case) -> Iterator[Finding]:
         refusal = abi_refusal(device, case.evidence)
         if refusal is None:
             continue
-        spoken = (
+        supported = (
             f"{refusal.low}" if refusal.low == refusal.high else f"{refusal.low} to {refusal.high}"
         )
         yield this.finding(
             f"{device.name}: the kernel's driver has ABI {refusal.abi}, and the provider library "
-            f"{refusal.driver} speaks {spoken}",
+            f"{refusal.driver} supports {supported}",
             device=device.name,
             evidence=[Proof("verbs", "stderr", refusal.line)],
             when="in a container" if container else "elsewhere",
@@ -356,7 +356,7 @@ def verbs_call_failed(this: Rule, case: Case) -> Iterator[Finding]:
     ("https://github.com/ml-explore/mlx/issues/3162",),
 )
 def few_memory_regions(this: Rule, case: Case) -> Iterator[Finding]:
-    """A limit that programs run into, said before they do."""
+    """Of devices with an active Thunderbolt port."""
     for device in case.devices:
         usable = any(
             port.protocol is Protocol.THUNDERBOLT and port.is_active for port in device.ports

@@ -104,7 +104,7 @@ def no_resources(this: Rule, case: ResourceCase) -> Iterator[Finding]:
     "A device's limit is reached, or near",
     "As many objects of a kind exist as the device allows (critical), or limit_share of them "
     "(warn): the next program's ibv_create_qp, ibv_reg_mr or ibv_open_device fails with ENOMEM "
-    "or EBUSY. Limits are those of RDMA netlink where it tells them, else of ibv_query_device; "
+    "or EBUSY. Limits are those of RDMA netlink where it gives them, else of ibv_query_device; "
     "firmware may refuse earlier.",
     (_NLDEV, "https://github.com/openucx/ucx/issues/6049"),
     remedy={"where the holder is known": _END, "elsewhere": _FIND},
@@ -147,7 +147,7 @@ def _name(pid: int | None, command: str | Missing) -> str:
     "limits-unknown",
     Severity.UNKNOWN,
     "A device's limits are not known",
-    "How many objects a device allows is told by ibv_query_device, and by newer kernels' RDMA "
+    "ibv_query_device says how many objects a device allows, and so does newer kernels' RDMA "
     "netlink; neither did. Whether a limit is near is not known.",
     (_NLDEV,),
     remedy=("rdmadiag preflight   # why verbs does not answer",),
@@ -176,7 +176,7 @@ def limits_unknown(this: Rule, case: ResourceCase) -> Iterator[Finding]:
     remedy=_PILE,
 )
 def queue_pairs_in_error(this: Rule, case: ResourceCase) -> Iterator[Finding]:
-    """A pile, not one that is being closed."""
+    """From so many on that they are not being closed just now."""
     yield from _piles(
         this, case, (QpState.ERR, QpState.SQE), case.thresholds.error_queue_pairs, "in ERR"
     )
@@ -188,7 +188,7 @@ def queue_pairs_in_error(this: Rule, case: ResourceCase) -> Iterator[Finding]:
     "Many queue pairs that only receive",
     "A program has many connected queue pairs in RTR that have not gone on to RTS: a connection "
     "set-up that stopped half-way, as when peers are gone, or a program that receives alone. "
-    "From rtr_queue_pairs of one holder on; a second look tells whether they move.",
+    "From rtr_queue_pairs of one holder on; a second look shows whether they move.",
     (_NLDEV,),
     remedy=_PILE,
 )

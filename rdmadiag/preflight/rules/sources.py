@@ -1,4 +1,4 @@
-"""Sources that gave nothing: what was not seen must not pass for good."""
+"""Sources that gave nothing: what was not seen is unknown, not ok."""
 
 from collections.abc import Iterator
 from dataclasses import fields
@@ -54,7 +54,6 @@ def _when(missing: Missing, evidence: Evidence) -> str:
     remedy=_AGAIN,
 )
 def source_failed(this: Rule, case: Case) -> Iterator[Finding]:
-    """Looked, and got no answer."""
     for name, facts in _sources(case.evidence):
         missing = facts
         if name == "sysfs" and not isinstance(facts, Missing):
@@ -75,7 +74,7 @@ def source_failed(this: Rule, case: Case) -> Iterator[Finding]:
 
 
 def _is_said_elsewhere(name: str, missing: Missing, case: Case) -> bool:
-    """Whether a rule that names the cause speaks: no-rdma-device, or one on access."""
+    """Whether a rule that names the cause has a finding: no-rdma-device, or one on access."""
     if missing.why is not Why.ABSENT:
         return False
     if name == "nldev":
@@ -96,7 +95,6 @@ def _is_said_elsewhere(name: str, missing: Missing, case: Case) -> bool:
     "rdmadiag reads Linux and macOS; on this system there was nothing that it could look at.",
 )
 def system_not_supported(this: Rule, case: Case) -> Iterator[Finding]:
-    """Nothing was looked at, which must not pass for good."""
     evidence = case.evidence
     if evidence.sysfs == evidence.verbs == LINUX_ONLY and evidence.macos == MACOS_ONLY:
         yield this.finding(
@@ -114,7 +112,6 @@ def system_not_supported(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=_AGAIN,
 )
 def source_incomplete(this: Rule, case: Case) -> Iterator[Finding]:
-    """The parts of the sources that are there."""
     for name in ("macos", "ioreg", "mac_network"):
         facts = getattr(case.evidence, name)
         if isinstance(facts, Missing):
@@ -145,7 +142,6 @@ _DECIDE_NOTHING: Final = ("panics", "sleep_minutes", "boot_seconds", "build", "v
     },
 )
 def nldev_device_refused(this: Rule, case: Case) -> Iterator[Finding]:
-    """In the dump, and not to be had."""
     if isinstance(case.evidence.nldev, Missing):
         return
     for missing in case.evidence.nldev.unreadable:
@@ -180,7 +176,7 @@ def _refused_ports(case: Case) -> Iterator[tuple[str, int, Missing]]:
     "and on Macs, where each source decides something.",
 )
 def source_not_collected(this: Rule, case: Case) -> Iterator[Finding]:
-    """One line for all of them."""
+    """One finding for all of them."""
     names = [
         name
         for name, facts in _sources(case.evidence)

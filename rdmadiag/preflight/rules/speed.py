@@ -34,7 +34,7 @@ _Kind = tuple[str, str, str]  # hca_type, board_id, link layer
     ),
 )
 def rate_below_siblings(this: Rule, case: Case) -> Iterator[Finding]:
-    """Selected ports beside all ports."""
+    """Selected ports are compared with all ports."""
     best: dict[_Kind, tuple[float, str]] = {}
     for name, kind, port in _rated(case.evidence):
         assert not isinstance(port.rate_gbps, Missing)
@@ -81,7 +81,7 @@ def _rated(evidence: Evidence) -> Iterator[tuple[str, _Kind, SysfsPort]]:
     ),
 )
 def narrow_link(this: Rule, case: Case) -> Iterator[Finding]:
-    """1X on the link layer InfiniBand; 25 Gb/s Ethernet is 1X and well."""
+    """InfiniBand alone: 25 Gb/s Ethernet is 1X and healthy."""
     for _, port in case.ports:
         rate = port.rate
         if port.protocol is not Protocol.INFINIBAND or not port.is_active or port.is_software:
@@ -102,7 +102,7 @@ _GT: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s")
 
 
 def _speed(value: str | Missing) -> float | None:
-    """ "16.0 GT/s PCIe" → 16.0; None where it is not told ("Unknown")."""
+    """ "16.0 GT/s PCIe" → 16.0; None where it is "Unknown"."""
     match = None if isinstance(value, Missing) else _GT.match(value)
     return float(match[1]) if match else None
 
@@ -131,15 +131,15 @@ def _width(value: int | Missing) -> int | None:
 )
 def pcie_link_degraded(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding a card: its functions share the link."""
-    told = set()
+    done = set()
     for device in case.devices:
         if isinstance(device.pci, Missing):
             continue
         card = device.pci.address.rpartition(".")[0]
-        if card not in told:
+        if card not in done:
             found = _degraded(this, device, device.pci, _path(device, case.evidence))
             if found:
-                told.add(card)
+                done.add(card)
                 yield found
 
 

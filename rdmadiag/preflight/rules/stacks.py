@@ -27,7 +27,7 @@ _MOONCAKE: Final = "mooncake"
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Picked:
     """One stack on one port."""
 
     stack: Stack
@@ -52,32 +52,32 @@ def _ports(case: Case) -> Iterator[PortView]:
             yield port
 
 
-def _every(case: Case) -> Iterator[_Asked]:
+def _every(case: Case) -> Iterator[_Picked]:
     """Each rule of each stack on each port."""
     found = variables(case.evidence)
     for port in _ports(case):
-        asked = made_for(case.stacks, port)
-        for (stack, version), pick in zip(asked, picks(port, asked, found), strict=True):
-            yield _Asked(stack, version, port, pick)
+        chosen = made_for(case.stacks, port)
+        for (stack, version), pick in zip(chosen, picks(port, chosen, found), strict=True):
+            yield _Picked(stack, version, port, pick)
 
 
-def _newest(case: Case) -> Iterator[_Asked]:
+def _newest(case: Case) -> Iterator[_Picked]:
     """The newest range that was asked for; JACCL has rules of its own."""
     seen_on: set[tuple[str, str]] = set()
     for each in _every(case):
         key = (each.stack.name, each.port.name)
         if key not in seen_on and each.port.protocol is not Protocol.THUNDERBOLT:
             seen_on.add(key)
-            # env-gid-index speaks of a row that the stack's own variable names.
+            # env-gid-index has the finding on a row that the stack's own variable names.
             if each.pick.pinned_by is None or not _is_own_pin(each):
                 yield each
 
 
-def _is_own_pin(each: _Asked) -> bool:
+def _is_own_pin(each: _Picked) -> bool:
     return each.stack.pin is not None and each.pick.pinned_by == each.stack.pin.variable
 
 
-def _proofs(each: _Asked) -> tuple[Proof, ...]:
+def _proofs(each: _Picked) -> tuple[Proof, ...]:
     """The row that it picks, and its type; of one that picks none, row 0."""
     index = 0 if each.pick.index is None else each.pick.index
     entry = next((row for row in each.port.entries if row.index == index), None)
@@ -91,7 +91,7 @@ def _proofs(each: _Asked) -> tuple[Proof, ...]:
 _SHOW: Final = "rdmadiag gids --stack {stack} --device {device}:{port}"
 
 
-def _settings(each: _Asked, case: Case) -> dict[str, Any]:
+def _settings(each: _Picked, case: Case) -> dict[str, Any]:
     """What makes this stack use the route GID of this port."""
     return {
         "stack": each.stack.name,
@@ -101,7 +101,7 @@ def _settings(each: _Asked, case: Case) -> dict[str, Any]:
     }
 
 
-def _setting(each: _Asked, case: Case) -> tuple[str, ...]:
+def _setting(each: _Picked, case: Case) -> tuple[str, ...]:
     route = each.port.route
     chosen: Chosen = (each.stack, each.version)
     if not isinstance(route, Route):
@@ -115,7 +115,7 @@ def _setting(each: _Asked, case: Case) -> tuple[str, ...]:
         return (f"# {each.stack.title}: {option}",)
 
 
-def _speak(this: Rule, case: Case, words: Callable[[_Asked], str]) -> Iterator[Finding]:
+def _found(this: Rule, case: Case, words: Callable[[_Picked], str]) -> Iterator[Finding]:
     for each in _newest(case):
         if _code(each) == this.code:
             yield this.finding(
@@ -127,8 +127,8 @@ def _speak(this: Rule, case: Case, words: Callable[[_Asked], str]) -> Iterator[F
             )
 
 
-def _code(each: _Asked) -> str | None:
-    """The one rule that speaks of a pick; a pick has one finding at most."""
+def _code(each: _Picked) -> str | None:
+    """The one rule that has the finding on a pick; it has one at most."""
     pick = each.pick
     if pick.outcome is Outcome.DROPS_PORT:
         return "stack-drops-port"
@@ -145,7 +145,7 @@ def _code(each: _Asked) -> str | None:
     return "stack-gid-unfit" if pick.problem else None
 
 
-def _stops_at_empty_row(each: _Asked) -> bool:
+def _stops_at_empty_row(each: _Picked) -> bool:
     """Whether the version scans to the first empty row, and GIDs stand behind that."""
     from rdmadiag.gid.stacks.mooncake import to_first_hole
 
@@ -159,7 +159,7 @@ def _has_ipv4(port: PortView) -> bool:
     return any(entry.gid.is_ipv4_mapped for entry in port.entries)
 
 
-def _prefers_ipv6(each: _Asked) -> bool:
+def _prefers_ipv6(each: _Picked) -> bool:
     entry = each.port.route_entry
     return (
         entry is not None
@@ -180,8 +180,7 @@ def _prefers_ipv6(each: _Asked) -> bool:
     remedy=("{setting:export NCCL_IB_GID_INDEX=INDEX}", _SHOW),
 )
 def stack_gid_unfit(this: Rule, case: Case) -> Iterator[Finding]:
-    """There is a row, and there is a better one."""
-    yield from _speak(
+    yield from _found(
         this,
         case,
         lambda each: (
@@ -200,8 +199,7 @@ def stack_gid_unfit(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("{setting:export NCCL_IB_GID_INDEX=INDEX}", _SHOW),
 )
 def stack_uses_empty_gid(this: Rule, case: Case) -> Iterator[Finding]:
-    """A zero GID, silently."""
-    yield from _speak(
+    yield from _found(
         this,
         case,
         lambda each: (
@@ -222,8 +220,7 @@ def stack_uses_empty_gid(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("{setting:export UCX_IB_GID_INDEX=INDEX}", _SHOW),
 )
 def stack_drops_port(this: Rule, case: Case) -> Iterator[Finding]:
-    """Slow instead of broken."""
-    yield from _speak(
+    yield from _found(
         this,
         case,
         lambda each: f"{each.name} would leave {each.port.name} out: {each.pick.why}",
@@ -240,8 +237,7 @@ def stack_drops_port(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("{setting:export NCCL_IB_ADDR_FAMILY=AF_INET6}", _SHOW),
 )
 def stack_wants_ipv4(this: Rule, case: Case) -> Iterator[Finding]:
-    """Row 0 by default."""
-    yield from _speak(
+    yield from _found(
         this,
         case,
         lambda each: (
@@ -261,8 +257,7 @@ def stack_wants_ipv4(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("{setting:export MC_GID_INDEX=INDEX}", _SHOW),
 )
 def stack_finds_no_gid(this: Rule, case: Case) -> Iterator[Finding]:
-    """Its own error."""
-    yield from _speak(
+    yield from _found(
         this,
         case,
         lambda each: f"{each.name} would fail on {each.port.name}: {each.pick.why}",
@@ -280,8 +275,7 @@ def stack_finds_no_gid(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("{setting:export MC_GID_INDEX=INDEX}", _SHOW),
 )
 def mooncake_prefers_ipv6(this: Rule, case: Case) -> Iterator[Finding]:
-    """Alone with its choice."""
-    yield from _speak(
+    yield from _found(
         this,
         case,
         lambda each: (
@@ -301,8 +295,7 @@ def mooncake_prefers_ipv6(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("{setting:export MC_GID_INDEX=INDEX}", _SHOW),
 )
 def mooncake_stops_at_empty_row(this: Rule, case: Case) -> Iterator[Finding]:
-    """A hole before all that is usable."""
-    yield from _speak(
+    yield from _found(
         this,
         case,
         lambda each: f"{each.name} would fail on {each.port.name}: {each.pick.why}",
@@ -327,22 +320,22 @@ def pin_for_one_stack(this: Rule, case: Case) -> Iterator[Finding]:
         index = parse_index(environment.get(variable, ""), variable)
         if index is None:
             continue
-        deaf = [each for each in every if each.pick.pinned_by != variable and each.stack.pin]
-        deaf = [each for each in deaf if variable not in each.stack.variables]
-        other = [each for each in deaf if each.pick.index != index]
-        names = dict.fromkeys(each.stack.title for each in (other or deaf))
+        others = [each for each in every if each.pick.pinned_by != variable and each.stack.pin]
+        others = [each for each in others if variable not in each.stack.variables]
+        differ = [each for each in others if each.pick.index != index]
+        names = dict.fromkeys(each.stack.title for each in (differ or others))
         if not names:
             continue
-        first = (other or deaf)[0]
-        ending = f"; it would use GID {first.pick.index}" if other and len(names) == 1 else ""
+        first = (differ or others)[0]
+        ending = f"; it would use GID {first.pick.index}" if differ and len(names) == 1 else ""
         yield this.finding(
             f"{variable}={environment[variable]} is not read by {', '.join(names)}{ending}",
-            device=first.port.device if other else None,
-            port=first.port.number if other else None,
-            severity=Severity.WARN if other else None,
+            device=first.port.device if differ else None,
+            port=first.port.number if differ else None,
+            severity=Severity.WARN if differ else None,
             evidence=(
                 Proof("process", f"environment: {variable}", seen(environment[variable])),
-                *(_proofs(first) if other else ()),
+                *(_proofs(first) if differ else ()),
             ),
             fill=_settings(first, case),
         )
@@ -358,7 +351,7 @@ def pin_for_one_stack(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("rdmadiag gids --stack {stack:NAME}@VERSION",),
 )
 def stack_version_matters(this: Rule, case: Case) -> Iterator[Finding]:
-    """A note that says which versions use which row."""
+    """One finding a stack and port."""
     for key, group in groupby(_every(case), key=lambda each: (each.port.name, each.stack.name)):
         held = list(group)
         by_choice: dict[str, list[str]] = {}
@@ -366,10 +359,10 @@ def stack_version_matters(this: Rule, case: Case) -> Iterator[Finding]:
             by_choice.setdefault(_choice(each.pick), []).append(each.version.name)
         if len(by_choice) < 2:
             continue
-        told = "; ".join(f"{' '.join(names)}: {what}" for what, names in by_choice.items())
+        versions = "; ".join(f"{' '.join(names)}: {what}" for what, names in by_choice.items())
         first = held[0]
         yield this.finding(
-            f"{first.stack.title} on {key[0]} depends on the version: {told}",
+            f"{first.stack.title} on {key[0]} depends on the version: {versions}",
             device=first.port.device,
             port=first.port.number,
             evidence=[Proof("stack", first.stack.title, each.pick.source) for each in held[:2]],
@@ -393,7 +386,7 @@ def _choice(pick: Pick) -> str:
     remedy=("UCX_LOG_LEVEL=debug ucx_info -d 2>&1 | grep gid_index",),
 )
 def ucx_probe_assumed(this: Rule, case: Case) -> Iterator[Finding]:
-    """Once a host."""
+    """One finding for the host."""
     for each in _every(case):
         if each.stack.name == "ucx" and each.pick.assumed:
             yield this.finding(

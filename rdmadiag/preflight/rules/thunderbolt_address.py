@@ -54,7 +54,7 @@ def _has_ipv4_gid(port: PortView) -> bool:
     ),
 )
 def port_in_bridge(this: Rule, case: Case) -> Iterator[Finding]:
-    """bridge0 takes every Thunderbolt port unless told otherwise."""
+    """bridge0 takes every Thunderbolt port by default."""
     for _, port, cable in thunderbolt_ports(case.ports, case.evidence):
         if cable.bridge is None or not port.is_active:
             continue
@@ -108,7 +108,7 @@ def _gid_proof(port: PortView) -> Proof:
     },
 )
 def no_ipv4_gid(this: Rule, case: Case) -> Iterator[Finding]:
-    """The most reported failure of all."""
+    """Where the whole table is known, and no bridge explains it."""
     for _, port, cable in thunderbolt_ports(case.ports, case.evidence):
         if not port.is_active or not _is_whole(port.gids):
             continue
@@ -167,7 +167,7 @@ def _third(cable: Cabling) -> int:
     remedy=("sudo ifconfig {netdev} up", "ifconfig {netdev}"),
 )
 def thunderbolt_interface_down(this: Rule, case: Case) -> Iterator[Finding]:
-    """The netdev of the entry that would route."""
+    """The interface of the route GID."""
     for _, port, cable in thunderbolt_ports(case.ports, case.evidence):
         state = port.route_netdev_state
         if not port.is_active or state not in (NetDevState.DOWN, NetDevState.ABSENT):
@@ -189,11 +189,11 @@ def thunderbolt_interface_down(this: Rule, case: Case) -> Iterator[Finding]:
     Severity.UNKNOWN,
     "GID table not read, or not all of it",
     "The GIDs of an ACTIVE port could not be read, rows of it were refused, or fewer rows were "
-    "asked for than a route is chosen from: which GID routes cannot be told.",
+    "asked for than a route is chosen from: it is not known which GID routes.",
     remedy=("ibv_devinfo -v -d {device}",),
 )
 def thunderbolt_gids_unread(this: Rule, case: Case) -> Iterator[Finding]:
-    """Not looked at is not empty."""
+    """Where the rows that were read hold no IPv4 GID."""
     for _, port, _ in thunderbolt_ports(case.ports, case.evidence):
         if not port.is_active or _is_whole(port.gids) or _has_ipv4_gid(port):
             continue
@@ -232,7 +232,7 @@ def _service(cable: Cabling) -> str:
     ),
 )
 def ipv4_gid_not_index_1(this: Rule, case: Case) -> Iterator[Finding]:
-    """Right for us, wrong for a constant."""
+    """The route GID is right; only a fixed index is not."""
     for _, port, cable in thunderbolt_ports(case.ports, case.evidence):
         if not port.is_active or isinstance(port.gids, Missing):
             continue
@@ -266,7 +266,7 @@ def ipv4_gid_not_index_1(this: Rule, case: Case) -> Iterator[Finding]:
     ),
 )
 def shared_subnet(this: Rule, case: Case) -> Iterator[Finding]:
-    """One subnet a cable."""
+    """One finding for each pair of addresses."""
     network = case.evidence.mac_network
     if isinstance(network, Missing):
         return

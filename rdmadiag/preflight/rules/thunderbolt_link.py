@@ -66,7 +66,7 @@ def _protocols(peer: ThunderboltPeer) -> str:
     ),
 )
 def peer_rdma_off(this: Rule, case: Case) -> Iterator[Finding]:
-    """A cheap look at the far switch."""
+    """By the protocols that the other Mac offers over the cable."""
     for port, cable in _down(case):
         silent = [peer for peer in cable.hosts if offers_rdma(peer) is False]
         if len(silent) < len(cable.hosts) or not silent:
@@ -176,7 +176,7 @@ def _place(cable: Cabling) -> Verbatim:
     ),
 )
 def thunderbolt_link_slow(this: Rule, case: Case) -> Iterator[Finding]:
-    """Stated as seen: which of the three it is cannot be told from here."""
+    """Which of the three it is cannot be seen from here."""
     if generation(case.evidence) is Generation.OLDER:
         return
     for device, port, cable in thunderbolt_ports(case.ports, case.evidence):
@@ -290,7 +290,6 @@ _MANY: Final = 5
     remedy=("ibv_devinfo -v -d {device}",),
 )
 def not_a_thunderbolt_port(this: Rule, case: Case) -> Iterator[Finding]:
-    """What is not known is not permitted, and not silent."""
     for _, port in case.ports:
         if port.is_foreign_on_mac:
             yield this.finding(

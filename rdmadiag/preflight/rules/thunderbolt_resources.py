@@ -32,7 +32,7 @@ _FREE: Final = ("kill {pid}   # ends {command}", _RESTART)
     remedy=_FREE,
 )
 def protection_domains_exhausted(this: Rule, case: Case) -> Iterator[Finding]:
-    """Counted in the registry; never by allocating one."""
+    """Counted in the registry: none is ever allocated to find out."""
     yield from _exhausted(this, case, "pd")
 
 
@@ -87,7 +87,7 @@ def _exhausted(this: Rule, case: Case, kind: str) -> Iterator[Finding]:
 
 
 def _owners(found: RdmaInterface, evidence: Evidence) -> tuple[Holder, ...]:
-    """The programs that hold the interface, but for the child that asked on our behalf."""
+    """The programs that hold the interface, but for our own child that queries verbs."""
     ours = None if isinstance(evidence.verbs, Missing) else evidence.verbs.pid
     return tuple(each for each in found.holders if each.pid != ours)
 
@@ -97,11 +97,11 @@ def _owners(found: RdmaInterface, evidence: Evidence) -> tuple[Holder, ...]:
     Severity.UNKNOWN,
     "Use of a device's resources unknown",
     "How many protection domains and queue pairs are in use, or may be, could not be read: "
-    "whether the next program gets one cannot be told.",
+    "whether the next program gets one is not known.",
     remedy=("ioreg -r -l -c AppleThunderboltRDMAInterface -n {device}",),
 )
 def resources_unknown(this: Rule, case: Case) -> Iterator[Finding]:
-    """For ports that could be used."""
+    """Of devices with an active port."""
     for device in case.devices:
         if not any(p.protocol is Protocol.THUNDERBOLT and p.is_active for p in device.ports):
             continue
@@ -125,7 +125,6 @@ def resources_unknown(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=(_RESTART,),
 )
 def resources_without_owner(this: Rule, case: Case) -> Iterator[Finding]:
-    """Before they are all gone."""
     for device in case.devices:
         found = interface(device, case.evidence)
         if found and found.inactive:

@@ -26,7 +26,6 @@ from rdmadiag.view.reconcile import PortView
     ),
 )
 def state_disagreement(this: Rule, case: Case) -> Iterator[Finding]:
-    """Two witnesses, two answers."""
     for _, port in case.ports:
         states = port.states
         if PortState.ACTIVE not in states.values() or port.is_active:

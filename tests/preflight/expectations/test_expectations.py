@@ -235,7 +235,7 @@ def test_netns_mode_of_an_exclusive_host() -> None:
     assert unmet(exclusive, '[host]\nnetns_mode = "exclusive"\n') == []
 
 
-def test_rules_are_asked_where_they_were_expected_alone() -> None:
+def test_rules_of_expectations_run_where_something_is_expected() -> None:
     asked = judge(IB.evidence(), expectations=expect("[host]\ndevices = 2\n")).rules_asked
     assert [code for code in asked if code.startswith("expected-")] == ["expected-devices"]
     assert not any(code.startswith("expected-") for code in judge(IB.evidence()).rules_asked)

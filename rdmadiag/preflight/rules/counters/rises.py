@@ -293,7 +293,6 @@ congestion_ignored: Final = rule(
     remedy=("rdmadiag counters --watch --device {device}",),
 )
 def congestion(this: Rule, case: CounterCase) -> Iterator[Finding]:
-    """A note: it is normal under load."""
     for (device, port), rises in case.risen(Group.CONGESTION, Group.WAIT):
         yield this.finding(
             f"{place(device, port)} met congestion: {_rose(rises)}",

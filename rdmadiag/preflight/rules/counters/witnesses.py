@@ -18,7 +18,7 @@ from rdmadiag.view.counter_changes import Change, Event, is_another, pairs, satu
     "A counter is full",
     "A counter of the InfiniBand specification is at its greatest value (15, 255, 65535 or "
     "4294967295) and stays there: there were that many errors once, and whether there are more "
-    "cannot be told until it is cleared. Traffic counters of ports without PortCountersExtended "
+    "is not known until it is cleared. Traffic counters of ports without PortCountersExtended "
     "fill in seconds and are not named here.",
     (ABI, "https://linux.die.net/man/8/perfquery"),
     remedy=("sudo perfquery -C {device} -P {port} -R   # sets its counters to 0",),
@@ -62,12 +62,12 @@ def _value(found: CounterSet, name: str) -> str:
 def device_made_anew(this: Rule, case: CounterCase) -> Iterator[Finding]:
     """One finding a device; of a netdev alone only where the device is the same."""
     earlier = {each.key: each for each in case.before.sets} if case.before else {}
-    told = set()
+    done = set()
     for each in case.after.sets:
         first = earlier.get(each.key)
-        if first is None or not is_another(first, each) or each.device in told:
+        if first is None or not is_another(first, each) or each.device in done:
             continue
-        told.add(each.device)
+        done.add(each.device)
         what = f"{each.device}'s netdev {each.netdev}" if each.netdev else each.device
         kind = "ifindex" if each.netdev else "RDMA_NLDEV_ATTR_DEV_INDEX"
         yield this.finding(
@@ -241,7 +241,7 @@ def _repeated(case: CounterCase) -> Iterator[tuple[CounterSet, int, float]]:
     "counters-disagree",
     Severity.WARN,
     "Two witnesses count differently",
-    "RDMA netlink and sysfs show the same counter of the driver. nldev was asked after sysfs in "
+    "RDMA netlink and sysfs show the same counter of the driver. nldev was read after sysfs in "
     "both samples, so that its values lie between sysfs's; one of them does not. The rise that "
     "is shown may be wrong.",
     remedy=("rdma statistic show link {device}/{port}",),
@@ -257,16 +257,16 @@ def counters_disagree(this: Rule, case: CounterCase) -> Iterator[Finding]:
         if not is_another(first, later)
     }
     for (source, device, port), (old, later, new) in both.items():
-        told = both.get((CounterSource.NLDEV, device, port))
-        if source is not CounterSource.HW or told is None or (device, port) in spared:
+        other = both.get((CounterSource.NLDEV, device, port))
+        if source is not CounterSource.HW or other is None or (device, port) in spared:
             continue
-        names = [name for name in new if not _in_order((old, told[0], new, told[2]), name)]
+        names = [name for name in new if not _in_order((old, other[0], new, other[2]), name)]
         if names:
             lines = [
                 Proof(witness, subject(witness, device, port, None, name), _seen(*seen, name))
                 for witness, seen in (
                     (CounterSource.HW, (old, new)),
-                    (CounterSource.NLDEV, (told[0], told[2])),
+                    (CounterSource.NLDEV, (other[0], other[2])),
                 )
                 for name in names
             ]
@@ -288,9 +288,9 @@ def _in_order(values: tuple[dict[str, int], ...], name: str) -> bool:
     numbers = [value for value in line if value is not None]
     if len(numbers) < len(line) or numbers == sorted(numbers):
         return True
-    first, told, last, last_told = numbers
+    first, other, last, last_other = numbers
     what = meaning(CounterSource.HW, name, None, extended=False)
-    return last < first or last_told < told or what.group in (Group.GAUGE, Group.OTHER)
+    return last < first or last_other < other or what.group in (Group.GAUGE, Group.OTHER)
 
 
 @rule(
