@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint types contracts unit docs schemas lab lab-shell bench samples score clean
+.PHONY: run test lint types contracts unit coverage docs schemas lab lab-shell bench score clean
 
 $(VENV)/ready: pyproject.toml hatch_build.py rdmadiag/verbs/_loop.c rdmadiag/sieve/_sieve.c
 	$(PYTHON) -m venv $(VENV)
@@ -30,8 +30,12 @@ contracts: $(VENV)/ready
 	$(BIN)/lint-imports
 
 unit: $(VENV)/ready
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+# Every test, property tests at length, with branch coverage: what CI runs beside `test`.
+coverage: $(VENV)/ready
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest
+	HYPOTHESIS_PROFILE=large $(BIN)/coverage run -m pytest -n auto
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

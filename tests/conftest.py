@@ -18,8 +18,9 @@ from rdmadiag.host.recorded import SnapshotHost, open_snapshot
 from rdmadiag.host.recording import Recording, write_archive, write_folder
 from tests.counter_samples import before, later  # noqa: F401  # fixtures
 
-settings.register_profile("rdmadiag", deadline=None)
-settings.load_profile("rdmadiag")
+settings.register_profile("small", deadline=None, max_examples=20)
+settings.register_profile("large", deadline=None, max_examples=100)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "small"))
 
 MAC = "0c:42:a1:00:00:01"
 ROCE = Machine(

@@ -141,6 +141,7 @@ def build(tmp_path: Path) -> Callable[[str], Path]:
     return built
 
 
+@pytest.mark.slow
 def test_a_wheel_has_the_library_and_is_for_this_platform(
     build: Callable[[str], Path], compiler: None
 ) -> None:
@@ -174,6 +175,7 @@ def test_an_editable_installation_has_the_library_in_the_checkout(
     assert (wheel.parents[1] / LIBRARY).exists()
 
 
+@pytest.mark.slow
 def test_a_source_archive_has_what_compiles_it_and_no_library(
     build: Callable[[str], Path], compiler: None
 ) -> None:

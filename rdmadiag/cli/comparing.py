@@ -32,7 +32,7 @@ class Sampler:
         return facts
 
     def next(self, before: CounterFacts) -> CounterFacts:
-        """Another sample; what was refused in `before` is not asked again."""
+        """Another sample; what was refused in `before` is not read again."""
         assert not isinstance(self.source, CounterFacts), "a record is one sample"
         deadline = time.monotonic() + self.timeout
         return sample(self.source, deadline, self.wanted, remembered(before))
@@ -47,8 +47,8 @@ def over(
 ) -> Iterator[Compared]:
     """`count` comparisons, or without end, `pause` seconds apart.
 
-    It ends early after a source that was killed at the deadline: nothing that hangs is asked
-    again.
+    It ends early after a source that was killed at the deadline: nothing that hangs is
+    read again.
     """
     before = sampler.first()
     if timed_out(before):
@@ -62,7 +62,7 @@ def over(
         yield judge(after, before)
         if timed_out(after):
             return
-        # What was refused once stays so, though a sample in between did not ask for it.
+        # What was refused once stays so, though a sample in between did not read it.
         before, done = after, done + 1
 
 

@@ -23,7 +23,7 @@ threshold_option: Final = click.option(
     "--threshold",
     metavar="NAME=NUMBER",
     multiple=True,
-    help="From where on a rule speaks. Can be repeated; a wrong name lists all of them.",
+    help="From which number on a rule reports. Can be repeated; a wrong name lists all of them.",
 )
 
 expect_option: Final = click.option(

@@ -74,7 +74,7 @@ class GidEntry:
 
     index: int
     gid: Gid
-    type: GidType | Missing  # gid_attrs/types/I; "IB/RoCE v1" is told apart by link_layer
+    type: GidType | Missing  # gid_attrs/types/I; "IB/RoCE v1" differ by link_layer
     netdev: str | Missing  # gid_attrs/ndevs/I; EINVAL where the entry has none (InfiniBand)
 
 
@@ -85,7 +85,7 @@ class GidTable:
     length: int  # number of entries in ports/N/gids
     entries: tuple[GidEntry, ...]
     unreadable: dict[int, Missing] = field(default_factory=dict)  # rows that could not be read
-    asked: int | None = None  # rows that were asked for, from 0; None is all of them
+    asked: int | None = None  # rows that were queried, from 0; None is all of them
 
 
 @dataclass(frozen=True, slots=True)

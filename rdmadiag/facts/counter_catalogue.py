@@ -15,7 +15,7 @@ from rdmadiag.facts.counters import CounterSource
 
 
 class Group(StrEnum):
-    """What a rise of a counter is a sign of. Rules speak of groups."""
+    """What a rise of a counter is a sign of. Rules name groups."""
 
     TRAFFIC = "traffic"  # nothing wrong
     LINK_DOWN = "link_down"  # the link went down
@@ -26,8 +26,8 @@ class Group(StrEnum):
     RETRANSMISSION = "retransmission"  # lost or out of order, and sent again
     RETRIES = "retries"  # given up: a connection broke
     REFUSED = "refused"  # a program's request was refused
-    CONGESTION = "congestion"  # marked, or told to be slower
-    IGNORED = "ignored"  # told to be slower, in vain
+    CONGESTION = "congestion"  # packets were marked, or the sender was asked to slow down
+    IGNORED = "ignored"  # congestion notifications that had no effect
     WAIT = "wait"  # ready to send, and no credit to
     PAUSE = "pause"  # Ethernet pause frames
     GAUGE = "gauge"  # goes up and down
@@ -40,7 +40,7 @@ class Unit(StrEnum):
     BYTES = "bytes"
     PACKETS = "packets"
     EVENTS = "events"
-    TICKS = "ticks"  # of a clock that the device does not tell
+    TICKS = "ticks"  # of a clock of unknown rate
     OBJECTS = "objects"
 
 

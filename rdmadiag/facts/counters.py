@@ -37,7 +37,7 @@ class CounterSet:
 
     @property
     def key(self) -> tuple[CounterSource, str, int | None]:
-        """What tells this set from the others of a sample."""
+        """What identifies this set within a sample."""
         return self.source, self.device, self.port
 
     @property

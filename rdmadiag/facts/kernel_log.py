@@ -16,7 +16,7 @@ class KernelLine:
 
 @dataclass(frozen=True, slots=True)
 class KernelLogFacts:
-    """The lines of the window that speak of RDMA, its drivers or their links; the last ones."""
+    """The lines of the window that name RDMA, its drivers or their links; the last ones."""
 
     window: str  # "10m"
     lines: tuple[KernelLine, ...] | Missing

@@ -1,4 +1,4 @@
-"""Which kernel drivers carry RDMA, and the provider library that speaks to each.
+"""Which kernel drivers carry RDMA, and the provider library of each.
 
 Sources: drivers/infiniband/hw and sw of the kernel (module names, and the Ethernet
 driver each one attaches to); rdma-core's providers/ (library names).

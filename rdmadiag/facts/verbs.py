@@ -1,4 +1,4 @@
-"""What libibverbs or librdma answers, asked in a child process."""
+"""What libibverbs or librdma answers, called in a child process."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -47,7 +47,7 @@ class VerbsGid:
 
     index: int
     gid: Gid
-    type: GidType | Missing  # gid_type; ibv_query_gid does not tell
+    type: GidType | Missing  # gid_type; ibv_query_gid does not say
     netdev_index: int | Missing  # ndev_ifindex
 
 
@@ -71,7 +71,7 @@ class VerbsPort:
     gid_table_length: int
     pkey_table_length: int
     gids: tuple[VerbsGid, ...] | Missing
-    gids_asked: int  # rows of the table that were asked for, from 0
+    gids_asked: int  # rows of the table that were queried, from 0
     gids_unreadable: dict[int, Missing]  # rows that the library refused
 
 
@@ -119,7 +119,7 @@ class VerbsFacts:
 
     platform: Literal["linux", "darwin"]  # whose errno numbers these are
     library: str  # as it was loaded
-    pid: int  # of the child that asked; its own contexts are nobody's leftovers
+    pid: int  # of the child that queried; its own contexts are nobody's leftovers
     devices: tuple[VerbsDevice, ...]
     failures: tuple[VerbsFailure, ...]
     unanswered: Unanswered | None

@@ -26,7 +26,7 @@ Attributes = dict[str, bytes | Missing]
 
 
 class Host(Protocol):
-    """What a source may ask. Paths are absolute, as on the host itself."""
+    """What a source can read. Paths are absolute, as on the host itself."""
 
     @property
     def identity(self) -> Identity:
@@ -63,7 +63,7 @@ class Host(Protocol):
     def netlink(self, name: str, protocol: int, request: bytes, deadline: float) -> bytes | Missing:
         """All reply messages to one read-only request.
 
-        `name` tells requests apart in a snapshot; `deadline` is absolute, on
+        `name` identifies the request in a snapshot; `deadline` is absolute, on
         `time.monotonic`'s clock. Raises netlink.NotARead for a request that is not a GET.
         """
 
@@ -74,7 +74,7 @@ class Host(Protocol):
         """The transcript of the verbs library's answers: see rdmadiag.verbs.query.
 
         Where the library has no call for a whole table, `gid_rows` of each port's are
-        asked for. Past `deadline` the child is killed and abandoned, and what it had
+        queried. Past `deadline` the child is killed and abandoned, and what it had
         written is the answer.
         """
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.facts import Missing, Why
+from rdmadiag.host import child_process
 from rdmadiag.host.answers import OUTPUT_LIMIT, Ran, refusal
 
 _REAP_SECONDS: Final = 0.05  # for a killed child to end; one that does not is left to init
@@ -37,8 +38,9 @@ def run(argv: Sequence[str], deadline: float) -> Ran | Missing:
     if ended.output_held:
         return Missing(Why.TIMEOUT, f"{subject}: a child of it holds its output open")
     if ended.returncode is None:
+        fate = "killed" if ended.reaped else "cannot be killed"
         return Missing(
-            Why.TIMEOUT, f"{subject}: no end before the deadline, pid {ended.pid} killed"
+            Why.TIMEOUT, f"{subject}: no end before the deadline, pid {ended.pid} {fate}"
         )
     return Ran(ended.returncode, ended.stdout, ended.stderr)
 
@@ -55,9 +57,11 @@ def finish(argv: Sequence[str], deadline: float) -> Ended | Missing:
             stderr=subprocess.PIPE,
             env={**os.environ, "LC_ALL": "C"},
             start_new_session=True,
+            preexec_fn=child_process.before_exec(),  # noqa: PLW1509  # takes no lock
         )
     except OSError as error:
         return refusal(error, argv[0])
+    child_process.running.add(child.pid)
     out, err = _Capped(child.stdout), _Capped(child.stderr)
     held, reaped = False, True
     try:
@@ -70,6 +74,8 @@ def finish(argv: Sequence[str], deadline: float) -> Ended | Missing:
         returncode = None
         reaped = abandon(child)
         out.finish(time.monotonic() + _REAP_SECONDS)
+    finally:
+        child_process.running.discard(child.pid)
     return Ended(child.pid, returncode, held, reaped, out.content(), err.content())
 
 
@@ -105,17 +111,5 @@ def abandon(child: "subprocess.Popen[bytes]") -> bool:
         child.wait(timeout=_REAP_SECONDS)
     except subprocess.TimeoutExpired:
         child.returncode = -signal.SIGKILL  # so that Popen neither waits nor warns
-        return not _is_stuck(child.pid)
+        return not child_process.is_stuck(child.pid)
     return True
-
-
-def _is_stuck(pid: int) -> bool:
-    """Whether a killed process is in an uninterruptible sleep, and not merely slow to go.
-
-    Where there is no /proc, one that has not gone counts as stuck.
-    """
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[:1] == [b"D"]
-    except OSError:
-        return not os.path.exists("/proc/self/stat")

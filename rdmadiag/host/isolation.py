@@ -1,7 +1,8 @@
 """Tasks side by side, each in a forked child, under one absolute deadline.
 
 A read of sysfs or a netlink request can hang in the kernel where no signal reaches it,
-and a process with such a thread cannot end. A child can be killed and left behind.
+and a process with such a thread cannot end. A child can be killed and left behind. It holds
+nothing of the caller's streams, and ends when its parent does.
 """
 
 import contextlib
@@ -12,10 +13,11 @@ import selectors
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, NoReturn
 
 from rdmadiag.facts import Missing, Why
+from rdmadiag.host import child_process
 
 _CHUNK: Final = 1 << 20
 _EXIT_SECONDS: Final = 1.0  # for a child that has answered
@@ -33,7 +35,8 @@ class SideBySide:
     def start(self, name: str, task: Callable[[], Any]) -> None:
         """Run `task` in a forked child; its result travels back by pickle."""
         try:
-            self._children[name] = _start(task)
+            others = [pipe for _, pipe in self._children.values()]
+            self._children[name] = _start(task, others)
         except OSError as error:
             self._refused[name] = Missing(
                 Why.NOT_COLLECTED, f"{name}: no process could be started: {error.strerror}"
@@ -70,9 +73,9 @@ class SideBySide:
         for name, (pid, pipe) in self._children.items():
             os.close(pipe)
             if name in waiting:
-                _abandon(pid)
+                fate = "was killed" if _abandon(pid) else "cannot be killed"
                 results[name] = Missing(
-                    Why.TIMEOUT, f"{name}: no answer before the deadline; process {pid} was killed"
+                    Why.TIMEOUT, f"{name}: no answer before the deadline; process {pid} {fate}"
                 )
             else:
                 # Its pipe is closed: it has written all and is exiting.
@@ -83,10 +86,13 @@ class SideBySide:
         return results
 
 
-def _start(task: Callable[[], Any]) -> tuple[int, int]:
+def _start(task: Callable[[], Any], others: Sequence[int]) -> tuple[int, int]:
+    """`others` are the pipes of the children before it: one that it held would not close."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):  # none, broken or closed
             stream.flush()
+    child_process.prepare()
+    parent = os.getpid()
     reader, writer = os.pipe()
     try:
         pid = os.fork()
@@ -97,14 +103,17 @@ def _start(task: Callable[[], Any]) -> tuple[int, int]:
     if pid:
         os.close(writer)
         return pid, reader
-    os.close(reader)
-    return _child(task, writer)
+    return _child(task, writer, parent, (reader, *others))
 
 
-def _child(task: Callable[[], Any], writer: int) -> NoReturn:
+def _child(task: Callable[[], Any], writer: int, parent: int, others: Sequence[int]) -> NoReturn:
     # Its life is short: collecting would copy the pages that it shares with the parent.
     gc.disable()
     try:
+        for pipe in others:
+            os.close(pipe)
+        writer = child_process.leave_streams(writer)
+        child_process.bind(parent, writer)
         try:
             answer = pickle.dumps((True, task()), pickle.HIGHEST_PROTOCOL)
         except Exception as error:  # noqa: BLE001  # one source's bug must not cost the others
@@ -118,11 +127,12 @@ def _child(task: Callable[[], Any], writer: int) -> NoReturn:
         os._exit(0)
 
 
-def _abandon(pid: int) -> None:
+def _abandon(pid: int) -> bool:
+    """Kill it and hardly wait; False for one that is stuck in the kernel."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     # Reaped if it dies at once; one that is stuck in the kernel is left to init.
-    _reap(pid, _KILLED_SECONDS)
+    return _reap(pid, _KILLED_SECONDS) is not None or not child_process.is_stuck(pid)
 
 
 def _reap(pid: int, seconds: float) -> int | None:

@@ -43,7 +43,7 @@ def pared(content: bytes, wanted: bytes) -> bytes:
 
 @dataclass
 class Recording:
-    """What was asked of a host and what it answered, by path or name."""
+    """Every answer of a host, by path or name."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     refused: dict[str, dict[str, Missing]] = field(default_factory=dict)

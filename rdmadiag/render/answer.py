@@ -8,11 +8,11 @@ def answer(verdict: Verdict) -> str:
     """Without the status: the worst finding and how many more, or what there is."""
     if verdict.findings and verdict.status != "ok":
         more = sum(each.severity != "info" for each in verdict.findings) - 1
-        told = printable(verdict.findings[0].summary)
-        return f"{told} (and {more} more)" if more else told
+        text = printable(verdict.findings[0].summary)
+        return f"{text} (and {more} more)" if more else text
     active = sum(port.state == "active" for port in verdict.ports)
     safe = sum(port.safe_to_attempt_rtr for port in verdict.ports)
-    told = f"{counted(len(verdict.ports), 'port')}, {active} active, {safe} ready for RTR"
+    text = f"{counted(len(verdict.ports), 'port')}, {active} active, {safe} ready for RTR"
     if verdict.expectations:
-        told += f", {counted(verdict.expectations.compared, 'expectation')} met"
-    return told
+        text += f", {counted(verdict.expectations.compared, 'expectation')} met"
+    return text

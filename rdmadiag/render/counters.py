@@ -63,9 +63,9 @@ def _answer(compared: Compared, host: Identity) -> Text:
     if isinstance(compared.changes, Missing) and verdict.status == "ok":
         text = f"{counted(ports, 'port')}, values alone: one sample tells no rise"
         return Text(text).append_text(whose(host))
-    told = [each for each in present(compared.changes) if each.group not in _HARMLESS]
-    harmful = [each for each in told if each.rise]
-    unknown = [each for each in told if isinstance(each.amount, Missing)]
+    changed = [each for each in present(compared.changes) if each.group not in _HARMLESS]
+    harmful = [each for each in changed if each.rise]
+    unknown = [each for each in changed if isinstance(each.amount, Missing)]
     if harmful:
         names = dict.fromkeys(each.name for each in harmful)
         text = f"{counted(ports, 'port')}, no rise that matters{_span(compared)}: {_listed(names)}"

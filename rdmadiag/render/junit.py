@@ -1,6 +1,6 @@
 """A JUnit report: one suite, one case for each rule at each place that it spoke of.
 
-What could not be told is skipped, never passed. A warning fails where it counts (--fail-on).
+What is unknown is skipped, never passed. A warning fails where it counts (--fail-on).
 """
 
 from collections.abc import Collection
@@ -35,8 +35,8 @@ def text(verdict: Verdict, host: Identity, counts: Collection[str], when: dateti
     )
     for check in every:
         _case(suite, check, counts)
-    told = SubElement(suite, "system-out")
-    told.text = f"{verdict.status.upper()}  {answer(verdict)}"
+    summary = SubElement(suite, "system-out")
+    summary.text = f"{verdict.status.upper()}  {answer(verdict)}"
     indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'
 

@@ -27,7 +27,7 @@ from rdmadiag.host import Host
 from rdmadiag.sources.output import parsed
 
 SECONDS: Final = 3.0
-"""For all classes together; the model's limit."""
+"""For all classes together, as in x/rdma."""
 
 INTERFACE: Final = "AppleThunderboltRDMAInterface"
 PEER: Final = PEER_INTERFACE

@@ -18,7 +18,7 @@ from rdmadiag.host import Host
 from rdmadiag.sources.output import parsed
 
 SECONDS: Final = 5.0
-"""For `log show`; the model's limit."""
+"""For `log show`, as in x/rdma."""
 
 LAST: Final = "1m"
 LINES: Final = 20

@@ -2,7 +2,7 @@
 
 IFLA_STATS64 of RTM_GETLINK has what /sys/class/net/NAME/statistics shows; the files are read
 where there is no netlink (a copied tree). Pause frames are ETHTOOL_MSG_PAUSE_GET's, which is
-asked for each netdev by itself: a dump would read those of excluded devices too.
+requested for each netdev by itself: a dump would read those of excluded devices too.
 """
 
 import re
@@ -136,7 +136,7 @@ class _Reader:
         self._family: int | Missing | None = None
 
     def _read_links(self) -> dict[str, Link] | Missing:
-        # As sources.netdev asks, so that one record serves both.
+        # As sources.netdev requests it, so that one record serves both.
         request = netlink.request(netlink.RTM_GETLINK, netlink.NLM_F_DUMP, bytes(_IFINFO.size))
         reply = self._host.netlink("route-getlink", netlink.NETLINK_ROUTE, request, self._deadline)
         return reply if isinstance(reply, Missing) else parse_links(reply)
@@ -199,7 +199,7 @@ class _Reader:
     def _ethtool(self) -> int | Missing:
         """The type of ethtool's messages, from the list of all families.
 
-        Asked for by name, a family that is not there would make the kernel look for a module.
+        Looked up by name, a family that is not there would make the kernel look for a module.
         """
         version = _KERNEL.match(self._host.identity.kernel)
         if version and (int(version[1]), int(version[2])) < _SINCE:

@@ -69,7 +69,7 @@ def parse_cpu_list(raw: bytes) -> str | Missing:
 
 
 def parse_iommu_options(raw: bytes) -> tuple[str, ...]:
-    """/proc/cmdline → the words that speak of the IOMMU."""
+    """/proc/cmdline → the words that concern the IOMMU."""
     words = raw.decode("utf-8", "replace").split()
     return tuple(word for word in words if "iommu" in word.lower() and word.isprintable())
 

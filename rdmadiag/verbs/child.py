@@ -38,7 +38,7 @@ def ask(platform: str, library: str, gid_rows: int, deadline: float) -> bytes | 
     started.
     """
     start = time.monotonic()
-    argv = [*program("query"), platform, library, str(gid_rows), repr(start)]
+    argv = [*program("query"), platform, library, str(gid_rows), repr(start), repr(deadline)]
     ended = command.finish(argv, deadline)
     if isinstance(ended, Missing):
         return ended

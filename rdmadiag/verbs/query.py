@@ -1,11 +1,13 @@
 """The program of the child process: asks the verbs library, changes nothing.
 
-    python -m rdmadiag.verbs.query PLATFORM LIBRARY GID_ROWS [START]
+    python -m rdmadiag.verbs.query PLATFORM LIBRARY GID_ROWS [START [DEADLINE]]
 
 It writes one JSON object a line: before each call its name, and after it the answer or
 the errno. A call that never returns is the last line; the parent needs no more than that
 to say where it hangs. Calls are made one at a time and none is made twice. "at" is in
-seconds since START, on time.monotonic's clock, which all processes share.
+seconds since START, on time.monotonic's clock, which all processes share. Some seconds after
+DEADLINE, on the same clock, SIGALRM ends it: a call that hangs must not outlive a parent
+that was killed.
 
     {"call": "ibv_query_port", "device": "rdma_en1", "port": 1, "at": 0.0021}
     {"answer": {"state": 4, "lid": 7}, "at": 0.0024}
@@ -13,6 +15,7 @@ seconds since START, on time.monotonic's clock, which all processes share.
 
 import ctypes
 import os
+import signal
 import sys
 import time
 from ctypes import POINTER, byref, c_int
@@ -22,6 +25,7 @@ from typing import Any, Final
 from rdmadiag.facts.ib import GID_BYTES
 from rdmadiag.gid.scan import preflight_gid_scan_limit
 from rdmadiag.verbs.abi import PORT_ATTR_BUFFER, IbvDeviceAttr, IbvGid, IbvGidEntry, IbvPortAttr
+from rdmadiag.verbs.bounds import HARD_SECONDS
 from rdmadiag.verbs.lib import CallFailed, Library
 from rdmadiag.verbs.node import try_node
 from rdmadiag.verbs.transcript import Transcript
@@ -158,6 +162,10 @@ def main() -> None:
     """The child's whole life."""
     platform, path, gid_rows = sys.argv[1], sys.argv[2], int(sys.argv[3])
     start = float(sys.argv[4]) if len(sys.argv) > 4 else time.monotonic()
+    if len(sys.argv) > 5:
+        left = float(sys.argv[5]) + HARD_SECONDS - time.monotonic()
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, max(left, HARD_SECONDS))
     # A provider that prints on stdout must not break our lines.
     transcript = Transcript(os.dup(1), start)
     os.dup2(2, 1)

@@ -80,6 +80,7 @@ def test_a_refusal_is_remembered_through_all_samples(host):
         assert "np_cnp_sent" not in found.values
 
 
+@pytest.mark.slow
 def test_a_source_that_hangs_is_killed_and_not_asked_again(roce, host_in_memory):
     class Stuck(host_in_memory):
         def attributes(self, path, spared):

@@ -200,6 +200,7 @@ def test_a_terminal_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, rdmadiag:
     assert rdmadiag("explain").code == 64
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="/proc")
 def test_memory_of_a_whole_run_with_one_endless_line(tmp_path: Path) -> None:
     """300 MB of one line that is full of candidates."""

@@ -46,6 +46,7 @@ def in_terminal(seconds: float, *, quiet: bool = False, term: str = "xterm") -> 
     return shown.decode()
 
 
+@pytest.mark.slow
 def test_a_wait_of_seconds_is_told_by_name_and_wiped_away() -> None:
     shown = in_terminal(2.5)
     assert "waiting for slow: " in shown

@@ -147,6 +147,7 @@ def test_sixty_four_mebibytes_are_read_and_a_byte_more_is_refused(tree, refusal)
     )
 
 
+@pytest.mark.slow
 def test_fifty_thousand_entries_are_read_and_one_more_is_refused(tree, refusal):
     header = tarfile.TarInfo("gids/0").tobuf(tarfile.GNU_FORMAT)
     assert tree(gzip.compress(header * MAX_ENTRIES + bytes(1024), 1)).names("gids") == ("0",)
@@ -192,6 +193,7 @@ def test_a_name_longer_than_any_path_is_refused(refusal):
     assert refusal(entry("a/" * 3000)) == "refused: an entry's name is longer than 4096 bytes"
 
 
+@pytest.mark.slow
 def test_more_folders_than_entries_could_need_are_refused(refusal):
     deep = [entry(f"{number}/" + "a/" * 1500) for number in range(100)]
     assert refusal(*deep) == "refused: more than 50000 folders"

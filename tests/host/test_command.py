@@ -10,8 +10,10 @@ import time
 import pytest
 
 from rdmadiag.facts import Missing, Why
+from rdmadiag.host import command
 from rdmadiag.host.answers import OUTPUT_LIMIT, Ran
-from rdmadiag.host.command import _is_stuck, finish, run
+from rdmadiag.host.child_process import is_stuck
+from rdmadiag.host.command import finish, run
 from rdmadiag.host.isolation import SideBySide
 
 
@@ -63,7 +65,7 @@ def test_what_it_prints_too_much_is_dropped_and_it_still_ends(soon):
 def test_a_late_one_is_killed_and_its_pid_named(program):
     began = time.monotonic()
     found = run(["sh", "-c", program], began + 0.3)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20
     assert found.why is Why.TIMEOUT
     assert found.detail.startswith("sh: no end before the deadline, pid ")
     assert gone(int(found.detail.split()[-2]))
@@ -78,7 +80,7 @@ def test_a_late_one_takes_its_children_with_it(tmp_path):
 def test_a_grandchild_that_holds_the_output_open_is_not_waited_for():
     began = time.monotonic()
     found = run(["sh", "-c", "sleep 63 & echo early"], began + 0.4)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20
     assert found == Missing(Why.TIMEOUT, "sh: a child of it holds its output open")
 
 
@@ -87,7 +89,7 @@ def test_a_grandchild_in_a_session_of_its_own_is_abandoned(tmp_path):
     found = run(
         ["sh", "-c", f"setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 64' &"], began + 1
     )
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20
     assert found == Missing(Why.TIMEOUT, "sh: a child of it holds its output open")
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
@@ -126,5 +128,13 @@ def test_a_killed_one_leaves_no_zombie():
 def test_a_killed_one_is_stuck_only_where_the_kernel_holds_it():
     late = finish(["sleep", "67"], time.monotonic() + 0.1)
     assert (late.returncode, late.reaped) == (None, True)
-    assert not _is_stuck(os.getpid())
-    assert not _is_stuck(late.pid)
+    assert not is_stuck(os.getpid())
+    assert not is_stuck(late.pid)
+
+
+def test_one_that_cannot_be_killed_is_named(monkeypatch):
+    really = command.abandon
+    monkeypatch.setattr(command, "abandon", lambda child: really(child) and False)
+    found = run(["sleep", "68"], time.monotonic() + 0.1)
+    assert found.why is Why.TIMEOUT
+    assert found.detail.endswith(" cannot be killed")

@@ -172,6 +172,7 @@ def test_objects_of_another_class_are_not_counted():
     assert [each["IORegistryEntryID"] for each in parse_registry(raw, ioreg.PEER)] == [0x100000001]
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_objects_are_counted_at_once():
     raw = plistlib.dumps([entry(ioreg.PEER, number) for number in range(10**5)])
     start = time.process_time()

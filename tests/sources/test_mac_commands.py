@@ -44,6 +44,7 @@ def test_every_command_runs_and_is_read(tmp_path: Path) -> None:
     assert found == gather(ready_mac().host(), time.monotonic() + 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "source", "seconds"),
     [("ioreg", "ioreg", 3.0), ("log", "mac_log", 5.0)],

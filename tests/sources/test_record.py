@@ -118,6 +118,7 @@ def test_what_a_host_lacks_is_lacked_by_its_recording(tmp_path, roce, soon):
     assert gather(host, soon).sysfs == gather(bare, soon).sysfs
 
 
+@pytest.mark.slow
 def test_a_source_that_was_late_is_late_in_the_replay(roce, host_in_memory, save):
     class Stuck(host_in_memory):
         def netlink(self, name, protocol, request, deadline):

@@ -741,7 +741,7 @@ def test_the_command_from_its_options_to_its_exit_code(
     outcome: str,
 ) -> None:
     host, fake = prepare(machine, rules)
-    monkeypatch.setattr("rdmadiag.host.LiveHost", lambda: host)
+    monkeypatch.setattr("rdmadiag.host.live.LiveHost", lambda: host)
     assert cli.run(["pingpong", "--allow-rtr", "--json", *options]) == code
     out, err = capfd.readouterr()
     assert (json.loads(out)["outcome"], err) == (outcome, "")
