@@ -87,7 +87,6 @@ class Usage:
 
 
 _NUMBERS_SHOWN: Final = 8
-_NOT_DUMPED: Final = Missing(Why.NOT_COLLECTED, "this record holds no objects")
 _NO_COUNT: Final = Missing(Why.ABSENT, "neither RDMA netlink nor the registry counts it")
 _NO_LIMIT: Final = Missing(Why.ABSENT, "no limit is known")
 _NOT_IN_VERBS: Final = Missing(Why.ABSENT, "verbs does not show the device")
