@@ -341,8 +341,18 @@ def _opened(device: DeviceView, evidence: Evidence) -> Step:
 
 
 _STEPS: Final = (
-    *(_kernel, _char_device, _node, _kernel_abi, _library, _provider),
-    *(_provider_library, _driver_abi, _listed, _node_number, _access, _opened),
+    _kernel,
+    _char_device,
+    _node,
+    _kernel_abi,
+    _library,
+    _provider,
+    _provider_library,
+    _driver_abi,
+    _listed,
+    _node_number,
+    _access,
+    _opened,
 )
 
 
