@@ -14,7 +14,7 @@ from rdmadiag.preflight.safety import (
     Reason,
     assess,
 )
-from rdmadiag.verbs.endpoint import Endpoint
+from rdmadiag.verbs.protocol import End
 from rdmadiag.view.reconcile import PortView, Protocol, devices
 from rdmadiag.view.select import Selector, select
 
@@ -38,7 +38,7 @@ class Wanted:
 class Candidate:
     """One port, as an end of the path."""
 
-    endpoint: Endpoint
+    end: End
     protocol: Protocol
     reasons: tuple[Reason, ...]  # against it
     blocking: tuple[Reason, ...]  # of these, the ones that nobody accepted
@@ -98,7 +98,7 @@ def _candidate(
         found += on_thunderbolt
     every = tuple(dict.fromkeys(found))
     return Candidate(
-        endpoint=_endpoint(port, evidence, wanted),
+        end=_end(port, evidence, wanted),
         protocol=port.protocol,
         reasons=every,
         blocking=tuple(each for each in every if each not in wanted.accepted),
@@ -106,14 +106,14 @@ def _candidate(
     )
 
 
-def _endpoint(port: PortView, evidence: Evidence, wanted: Wanted) -> Endpoint:
+def _end(port: PortView, evidence: Evidence, wanted: Wanted) -> End:
     thunderbolt = port.protocol is Protocol.THUNDERBOLT
     active = port.verbs.active_mtu if port.verbs else None
     active_mtu = active if isinstance(active, int) else None
     entry = port.route_entry
     index, gid = _address(port, wanted)
     kind = None if entry is None or isinstance(entry.type, Missing) else entry.type
-    return Endpoint(
+    return End(
         device=port.device,
         port=port.number,
         link_layer=or_else(port.link_layer, LinkLayer.UNSPECIFIED),

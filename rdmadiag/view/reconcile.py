@@ -113,11 +113,8 @@ class PortView:
 
     @property
     def route_entry(self) -> GidEntry | None:
-        """The table's row that the route names."""
-        if not isinstance(self.route, Route):
-            return None
-        index = self.route.index
-        return next((entry for entry in self.entries if entry.index == index), None)
+        """The row of the route, if there is one."""
+        return self.route.entry if isinstance(self.route, Route) else None
 
     @property
     def route_netdev_state(self) -> NetDevState:

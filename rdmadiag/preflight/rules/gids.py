@@ -49,7 +49,7 @@ def _netdev(port: PortView) -> str:
     remedy=_ADD_ADDRESS,
 )
 def no_usable_gid(this: Rule, case: Case) -> Iterator[Finding]:
-    """Where the whole table could be read."""
+    """Active RoCE ports whose table was read, and is empty or holds no address of a netdev."""
     for port in _roce_ports(case):
         if isinstance(port.gids, Missing) or port.gids.unreadable:
             continue
@@ -82,11 +82,11 @@ def no_usable_gid(this: Rule, case: Case) -> Iterator[Finding]:
     "gid-table-unreadable",
     Severity.UNKNOWN,
     "GID table unreadable",
-    "The GID table, or rows of it, could not be read: it is not known which GID routes.",
+    "The GID table, or rows of it, could not be read: which GID routes is not known.",
     remedy=("grep . /sys/class/infiniband/{device}/ports/{port}/gids/*",),
 )
 def gid_table_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
-    """Ports that sysfs shows."""
+    """RoCE ports of which the table, or a row, is Missing."""
     for _, port in case.ports:
         if port.protocol is not Protocol.ROCE or port.sysfs is None:
             continue
@@ -127,7 +127,7 @@ def _dead_route(case: Case, state: NetDevState) -> Iterator[tuple[PortView, GidE
     remedy=("sudo ip link set dev {netdev} up",),
 )
 def route_netdev_down(this: Rule, case: Case) -> Iterator[Finding]:
-    """Where no entry with a netdev that is up was left to choose."""
+    """Active RoCE ports whose route GID, the best that is left, names a netdev that is down."""
     for port, entry in _dead_route(case, NetDevState.DOWN):
         yield this.finding(
             f"{port.name} routes by GID {entry.index} ({entry.gid}), and its netdev "
@@ -156,7 +156,7 @@ def route_netdev_down(this: Rule, case: Case) -> Iterator[Finding]:
     ),
 )
 def route_netdev_absent(this: Rule, case: Case) -> Iterator[Finding]:
-    """sysfs shows such an entry, and no packet can leave by it."""
+    """Active RoCE ports whose route GID names a netdev that this namespace does not have."""
     for port, entry in _dead_route(case, NetDevState.ABSENT):
         yield this.finding(
             f"{port.name} routes by GID {entry.index} ({entry.gid}), and its netdev "
@@ -178,7 +178,7 @@ def route_netdev_absent(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("ip -brief link", "rdmadiag gids --device {device}:{port}"),
 )
 def route_fallback(this: Rule, case: Case) -> Iterator[Finding]:
-    """By choosing again as if every netdev were up."""
+    """Active RoCE ports that would route by another row if every netdev were up and here."""
     for port in _roce_ports(case):
         entry = port.route_entry
         dead = {
@@ -210,7 +210,7 @@ def _dead_text(name: str, state: NetDevState) -> str:
 
 
 def _sendable(case: Case) -> Iterator[tuple[PortView, tuple[GidEntry, ...]]]:
-    """Ports whose whole table is known and whose route has no critical finding."""
+    """Ports whose whole table is known, and whose route no graver rule finds fault with."""
     dead = (NetDevState.DOWN, NetDevState.ABSENT)
     for port in _roce_ports(case):
         if isinstance(port.gids, Missing) or port.gids.unreadable or port.route_entry is None:
@@ -240,6 +240,7 @@ def _route_proof(port: PortView) -> Proof:
     remedy=_ADD_ADDRESS,
 )
 def gid_link_local_only(this: Rule, case: Case) -> Iterator[Finding]:
+    """Ports with a route, all of whose GIDs are fe80:: or 169.254."""
     for port, entries in _sendable(case):
         if any(entry.gid.scope is not Scope.LINK_LOCAL for entry in entries):
             continue
@@ -259,8 +260,8 @@ def gid_link_local_only(this: Rule, case: Case) -> Iterator[Finding]:
     Severity.WARN,
     "RoCE v1 GIDs alone",
     "No GID of the port is RoCE v2. RoCE v1 is an Ethernet protocol of its own: it passes no "
-    "router, and a peer that sends RoCE v2 is not received. The adapter may be too old for v2, or "
-    "its driver may be set to v1.",
+    "router, and what a peer sends as RoCE v2 is not received. The adapter may be too old for "
+    "v2, or its driver may be set to v1.",
     (
         "https://github.com/NVIDIA/nccl/issues/426",
         "https://github.com/NVIDIA/nccl/issues/769",
@@ -271,12 +272,13 @@ def gid_link_local_only(this: Rule, case: Case) -> Iterator[Finding]:
     ),
 )
 def gid_v1_only(this: Rule, case: Case) -> Iterator[Finding]:
-    """Where each type is known."""
+    """Ports all of whose GIDs are known to be RoCE v1."""
     for port, entries in _sendable(case):
         if any(entry.type is not GidType.ROCE_V1 for entry in entries):
             continue
         yield this.finding(
-            f"{port.name} has RoCE v1 GIDs alone: not routable, and RoCE v2 is not received",
+            f"{port.name} has RoCE v1 GIDs alone: "
+            "not routable, and a peer that uses RoCE v2 does not receive them",
             device=port.device,
             port=port.number,
             evidence=[
@@ -291,8 +293,8 @@ def gid_v1_only(this: Rule, case: Case) -> Iterator[Finding]:
     Severity.WARN,
     "No IPv4 GID",
     "The port has routable IPv6 GIDs and none of an IPv4 address. Many programs pick IPv4 GIDs "
-    "alone and then say that no GID is suitable, or take index 0; they have to be told the "
-    "index or the family.",
+    "alone and then say that no GID is suitable, or take index 0; they need the index "
+    "or the family set.",
     (
         "https://github.com/kvcache-ai/Mooncake/issues/1593",
         "https://github.com/uccl-project/uccl/issues/803",
@@ -303,7 +305,7 @@ def gid_v1_only(this: Rule, case: Case) -> Iterator[Finding]:
     ),
 )
 def gid_ipv6_only(this: Rule, case: Case) -> Iterator[Finding]:
-    """Where the route is RoCE v2 and not link-local."""
+    """Ports whose route is a routable IPv6 GID, not RoCE v1, and that have no IPv4 GID."""
     for port, entries in _sendable(case):
         entry = port.route_entry
         assert entry
@@ -312,8 +314,7 @@ def gid_ipv6_only(this: Rule, case: Case) -> Iterator[Finding]:
         if entry.gid.scope is Scope.LINK_LOCAL or entry.type is GidType.ROCE_V1:
             continue
         yield this.finding(
-            f"{port.name} has no IPv4 GID; programs must be told to use {entry.index} "
-            f"({entry.gid})",
+            f"{port.name} has no IPv4 GID; programs must be set to use {entry.index} ({entry.gid})",
             device=port.device,
             port=port.number,
             evidence=[_route_proof(port)],

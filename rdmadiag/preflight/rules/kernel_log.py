@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from rdmadiag.explain.kernel_messages import Kind, kind_of
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.kernel_log import KernelLine
 from rdmadiag.preflight.case import Case
-from rdmadiag.preflight.kernel_lines import Kind, flapping, kind_of, said
+from rdmadiag.preflight.kernel_lines import flapping, lines_about
 from rdmadiag.preflight.proofs import seen
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
@@ -27,11 +28,6 @@ def _proofs(lines: Sequence[KernelLine]) -> tuple[Proof, ...]:
 def _window(case: Case) -> str:
     log = case.evidence.kernel_log
     return "" if isinstance(log, Missing) else log.window
-
-
-def _device(name: str) -> str | None:
-    """A device's name; lines about one that is gone name its PCI address."""
-    return None if name.startswith("PCI ") else name
 
 
 def _times(count: int) -> str:
@@ -57,7 +53,7 @@ def _times(count: int) -> str:
 )
 def device_unhealthy_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     """The last line on a device decides on the severity."""
-    for name, lines in said(case, (Kind.UNHEALTHY, Kind.RECOVERED)).items():
+    for name, lines in lines_about(case, (Kind.UNHEALTHY, Kind.RECOVERED)).items():
         bad = [line for line in lines if kind_of(line.message) is Kind.UNHEALTHY]
         if not bad:
             continue
@@ -66,7 +62,7 @@ def device_unhealthy_in_log(this: Rule, case: Case) -> Iterator[Finding]:
         yield this.finding(
             f"{name}: the driver logged {_times(len(bad))} in the last {_window(case)} that the "
             f"device is unhealthy{end}",
-            device=_device(name),
+            device=name.device,
             severity=Severity.WARN if recovered else None,
             evidence=_proofs(lines if recovered else bad),
         )
@@ -94,7 +90,7 @@ def link_flaps_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     for name, lines in flapping(case).items():
         yield this.finding(
             f"{name}: its link went down {_times(len(lines))} in the last {_window(case)}",
-            device=_device(name),
+            device=name.device,
             evidence=_proofs(lines),
         )
 
@@ -115,13 +111,13 @@ def link_flaps_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     ),
 )
 def contexts_exhausted_in_log(this: Rule, case: Case) -> Iterator[Finding]:
-    for name, lines in said(case, (Kind.CONTEXTS_EXHAUSTED,)).items():
+    for name, lines in lines_about(case, (Kind.CONTEXTS_EXHAUSTED,)).items():
         yield this.finding(
             f"{name} refused a user context {_times(len(lines))} in the last {_window(case)}: "
             "limits exceeded",
-            device=_device(name),
+            device=name.device,
             evidence=_proofs(lines),
-            fill={"name": name},
+            fill={"name": name.name},
         )
 
 
@@ -138,11 +134,11 @@ def contexts_exhausted_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     ),
 )
 def adapter_hot_in_log(this: Rule, case: Case) -> Iterator[Finding]:
-    for name, lines in said(case, (Kind.HOT,)).items():
+    for name, lines in lines_about(case, (Kind.HOT,)).items():
         yield this.finding(
             f"{name}: the driver warned of high temperature {_times(len(lines))} in the last "
             f"{_window(case)}",
-            device=_device(name),
+            device=name.device,
             evidence=_proofs(lines),
         )
 
@@ -158,10 +154,10 @@ def adapter_hot_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("sudo lspci -vv | grep -i SlotPowerLimit   # of the bridge above",),
 )
 def slot_power_in_log(this: Rule, case: Case) -> Iterator[Finding]:
-    for name, lines in said(case, (Kind.SLOT_POWER,)).items():
+    for name, lines in lines_about(case, (Kind.SLOT_POWER,)).items():
         yield this.finding(
             f"{name}: its slot offers less power than the adapter may need",
-            device=_device(name),
+            device=name.device,
             evidence=_proofs(lines),
         )
 
@@ -180,11 +176,11 @@ def slot_power_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("# which monitor reads ports/*/counters of this device? exclude it there",),
 )
 def register_refused_in_log(this: Rule, case: Case) -> Iterator[Finding]:
-    for name, lines in said(case, (Kind.REGISTER_REFUSED,)).items():
+    for name, lines in lines_about(case, (Kind.REGISTER_REFUSED,)).items():
         yield this.finding(
             f"{name}: the firmware refused a register {_times(len(lines))} in the last "
             f"{_window(case)}",
-            device=_device(name),
+            device=name.device,
             evidence=_proofs(lines),
         )
 

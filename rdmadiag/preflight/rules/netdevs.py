@@ -231,7 +231,7 @@ def mtu_differs_in_subnet(this: Rule, case: Case) -> Iterator[Finding]:
 )
 def carrier_changes(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding a netdev."""
-    in_log = flapping(case)
+    in_log = {each.device for each in flapping(case)}
     done = set()
     for port, netdev in _ports(case):
         changes = netdev.carrier_changes

@@ -8,11 +8,11 @@ from typing import Any, Final
 from rdmadiag.facts import Missing, or_else
 from rdmadiag.facts.gid import Family
 from rdmadiag.facts.ib import GidType
-from rdmadiag.gid.environment import GID_INDEXES, parse_index
 from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.registry import Chosen
 from rdmadiag.gid.route import Route
 from rdmadiag.gid.stack import Stack, Version
+from rdmadiag.gid.variables import set_indexes
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import port_attribute, seen
 from rdmadiag.preflight.remedy import Verbatim
@@ -27,8 +27,8 @@ _MOONCAKE: Final = "mooncake"
 
 
 @dataclass(frozen=True, slots=True)
-class _Picked:
-    """One stack on one port."""
+class _Chosen:
+    """What one stack picks on one port."""
 
     stack: Stack
     version: Version
@@ -52,32 +52,32 @@ def _ports(case: Case) -> Iterator[PortView]:
             yield port
 
 
-def _every(case: Case) -> Iterator[_Picked]:
+def _every(case: Case) -> Iterator[_Chosen]:
     """Each rule of each stack on each port."""
     found = variables(case.evidence)
     for port in _ports(case):
         chosen = made_for(case.stacks, port)
         for (stack, version), pick in zip(chosen, picks(port, chosen, found), strict=True):
-            yield _Picked(stack, version, port, pick)
+            yield _Chosen(stack, version, port, pick)
 
 
-def _newest(case: Case) -> Iterator[_Picked]:
+def _newest(case: Case) -> Iterator[_Chosen]:
     """The newest range that was asked for; JACCL has rules of its own."""
     seen_on: set[tuple[str, str]] = set()
     for each in _every(case):
         key = (each.stack.name, each.port.name)
         if key not in seen_on and each.port.protocol is not Protocol.THUNDERBOLT:
             seen_on.add(key)
-            # env-gid-index has the finding on a row that the stack's own variable names.
+            # A row that the stack's own variable names is what env-gid-index judges.
             if each.pick.pinned_by is None or not _is_own_pin(each):
                 yield each
 
 
-def _is_own_pin(each: _Picked) -> bool:
+def _is_own_pin(each: _Chosen) -> bool:
     return each.stack.pin is not None and each.pick.pinned_by == each.stack.pin.variable
 
 
-def _proofs(each: _Picked) -> tuple[Proof, ...]:
+def _proofs(each: _Chosen) -> tuple[Proof, ...]:
     """The row that it picks, and its type; of one that picks none, row 0."""
     index = 0 if each.pick.index is None else each.pick.index
     entry = next((row for row in each.port.entries if row.index == index), None)
@@ -91,7 +91,7 @@ def _proofs(each: _Picked) -> tuple[Proof, ...]:
 _SHOW: Final = "rdmadiag gids --stack {stack} --device {device}:{port}"
 
 
-def _settings(each: _Picked, case: Case) -> dict[str, Any]:
+def _settings(each: _Chosen, case: Case) -> dict[str, Any]:
     """What makes this stack use the route GID of this port."""
     return {
         "stack": each.stack.name,
@@ -101,7 +101,7 @@ def _settings(each: _Picked, case: Case) -> dict[str, Any]:
     }
 
 
-def _setting(each: _Picked, case: Case) -> tuple[str, ...]:
+def _setting(each: _Chosen, case: Case) -> tuple[str, ...]:
     route = each.port.route
     chosen: Chosen = (each.stack, each.version)
     if not isinstance(route, Route):
@@ -115,7 +115,7 @@ def _setting(each: _Picked, case: Case) -> tuple[str, ...]:
         return (f"# {each.stack.title}: {option}",)
 
 
-def _found(this: Rule, case: Case, words: Callable[[_Picked], str]) -> Iterator[Finding]:
+def _found(this: Rule, case: Case, words: Callable[[_Chosen], str]) -> Iterator[Finding]:
     for each in _newest(case):
         if _code(each) == this.code:
             yield this.finding(
@@ -127,12 +127,12 @@ def _found(this: Rule, case: Case, words: Callable[[_Picked], str]) -> Iterator[
             )
 
 
-def _code(each: _Picked) -> str | None:
-    """The one rule that has the finding on a pick; it has one at most."""
+def _code(each: _Chosen) -> str | None:
+    """The one rule that a pick is a finding of; it has one at most."""
     pick = each.pick
     if pick.outcome is Outcome.DROPS_PORT:
         return "stack-drops-port"
-    if _stops_at_empty_row(each):
+    if each.stack.name == _MOONCAKE and pick.ended_at is not None:
         return "mooncake-stops-at-empty-row"
     if pick.outcome is Outcome.FAILS:
         return "stack-finds-no-gid"
@@ -145,27 +145,17 @@ def _code(each: _Picked) -> str | None:
     return "stack-gid-unfit" if pick.problem else None
 
 
-def _stops_at_empty_row(each: _Picked) -> bool:
-    """Whether the version scans to the first empty row, and GIDs stand behind that."""
-    from rdmadiag.gid.stacks.mooncake import to_first_hole
-
-    pick = each.pick
-    indexes = [entry.index for entry in each.port.entries]
-    fails = pick.outcome is Outcome.FAILS and pick.pinned_by is None
-    return each.version.rule is to_first_hole and fails and indexes != list(range(len(indexes)))
-
-
 def _has_ipv4(port: PortView) -> bool:
     return any(entry.gid.is_ipv4_mapped for entry in port.entries)
 
 
-def _prefers_ipv6(each: _Picked) -> bool:
+def _prefers_ipv6(each: _Chosen) -> bool:
     entry = each.port.route_entry
     return (
         entry is not None
         and entry.gid.family is Family.IPV4
-        and each.pick.gid is not None
-        and not each.pick.gid.startswith("::ffff:")
+        and each.pick.entry is not None
+        and not each.pick.entry.is_ipv4
     )
 
 
@@ -180,6 +170,7 @@ def _prefers_ipv6(each: _Picked) -> bool:
     remedy=("{setting:export NCCL_IB_GID_INDEX=INDEX}", _SHOW),
 )
 def stack_gid_unfit(this: Rule, case: Case) -> Iterator[Finding]:
+    """Picks of a row with a problem that no other rule here names."""
     yield from _found(
         this,
         case,
@@ -199,6 +190,7 @@ def stack_gid_unfit(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("{setting:export NCCL_IB_GID_INDEX=INDEX}", _SHOW),
 )
 def stack_uses_empty_gid(this: Rule, case: Case) -> Iterator[Finding]:
+    """Picks of an empty row, or of one that the table does not have."""
     yield from _found(
         this,
         case,
@@ -220,6 +212,7 @@ def stack_uses_empty_gid(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("{setting:export UCX_IB_GID_INDEX=INDEX}", _SHOW),
 )
 def stack_drops_port(this: Rule, case: Case) -> Iterator[Finding]:
+    """Picks whose outcome is that the stack leaves the port out."""
     yield from _found(
         this,
         case,
@@ -231,12 +224,13 @@ def stack_drops_port(this: Rule, case: Case) -> Iterator[Finding]:
     "stack-wants-ipv4",
     Severity.CRITICAL,
     "No IPv4 GID for a stack that looks for one",
-    "NCCL, RCCL, NVSHMEM and DeepEP look for IPv4 GIDs unless told otherwise, and where there is "
-    "none they stay at row 0 without a word: link-local, RoCE v1 or empty.",
+    "NCCL, RCCL, NVSHMEM and DeepEP look for IPv4 GIDs unless a variable is set, and where there "
+    "is none they stay at row 0 without a word: link-local, RoCE v1 or empty.",
     ("https://github.com/uccl-project/uccl/issues/803",),
     remedy=("{setting:export NCCL_IB_ADDR_FAMILY=AF_INET6}", _SHOW),
 )
 def stack_wants_ipv4(this: Rule, case: Case) -> Iterator[Finding]:
+    """Picks by NCCL's scan that are not the route, on ports without an IPv4 GID."""
     yield from _found(
         this,
         case,
@@ -257,6 +251,7 @@ def stack_wants_ipv4(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("{setting:export MC_GID_INDEX=INDEX}", _SHOW),
 )
 def stack_finds_no_gid(this: Rule, case: Case) -> Iterator[Finding]:
+    """Picks whose outcome is that the stack fails."""
     yield from _found(
         this,
         case,
@@ -275,12 +270,13 @@ def stack_finds_no_gid(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("{setting:export MC_GID_INDEX=INDEX}", _SHOW),
 )
 def mooncake_prefers_ipv6(this: Rule, case: Case) -> Iterator[Finding]:
+    """Mooncake's picks of IPv6 on ports that route by IPv4."""
     yield from _found(
         this,
         case,
         lambda each: (
             f"{each.name} would use GID {each.pick.index} of {each.port.name} "
-            f"({each.pick.gid}) instead of its private IPv4 address"
+            f"({each.pick.entry and each.pick.entry.gid}) instead of its private IPv4 address"
         ),
     )
 
@@ -295,6 +291,7 @@ def mooncake_prefers_ipv6(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("{setting:export MC_GID_INDEX=INDEX}", _SHOW),
 )
 def mooncake_stops_at_empty_row(this: Rule, case: Case) -> Iterator[Finding]:
+    """Mooncake's picks that an empty row kept from the rows behind it."""
     yield from _found(
         this,
         case,
@@ -313,20 +310,19 @@ def mooncake_stops_at_empty_row(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("{setting:export UCX_IB_GID_INDEX=INDEX}", _SHOW),
 )
 def pin_for_one_stack(this: Rule, case: Case) -> Iterator[Finding]:
-    """One finding a variable."""
+    """One finding for each variable that is set, of the stacks with a variable of their own."""
     environment = _environment(case)
     every = [each for each in _every(case) if each.port.protocol is Protocol.ROCE]
-    for variable in GID_INDEXES:
-        index = parse_index(environment.get(variable, ""), variable)
-        if index is None:
-            continue
-        others = [each for each in every if each.pick.pinned_by != variable and each.stack.pin]
-        others = [each for each in others if variable not in each.stack.variables]
-        differ = [each for each in others if each.pick.index != index]
-        names = dict.fromkeys(each.stack.title for each in (differ or others))
+    for row, index in set_indexes(environment):
+        variable = row.name
+        without = [
+            each for each in every if each.stack.pin and variable not in each.stack.variables
+        ]
+        differ = [each for each in without if each.pick.index != index]
+        names = dict.fromkeys(each.stack.title for each in (differ or without))
         if not names:
             continue
-        first = (differ or others)[0]
+        first = (differ or without)[0]
         ending = f"; it would use GID {first.pick.index}" if differ and len(names) == 1 else ""
         yield this.finding(
             f"{variable}={environment[variable]} is not read by {', '.join(names)}{ending}",
@@ -351,7 +347,7 @@ def pin_for_one_stack(this: Rule, case: Case) -> Iterator[Finding]:
     remedy=("rdmadiag gids --stack {stack:NAME}@VERSION",),
 )
 def stack_version_matters(this: Rule, case: Case) -> Iterator[Finding]:
-    """One finding a stack and port."""
+    """Stacks whose versions differ in outcome or index on a port."""
     for key, group in groupby(_every(case), key=lambda each: (each.port.name, each.stack.name)):
         held = list(group)
         by_choice: dict[str, list[str]] = {}
@@ -359,10 +355,10 @@ def stack_version_matters(this: Rule, case: Case) -> Iterator[Finding]:
             by_choice.setdefault(_choice(each.pick), []).append(each.version.name)
         if len(by_choice) < 2:
             continue
-        versions = "; ".join(f"{' '.join(names)}: {what}" for what, names in by_choice.items())
+        choices = "; ".join(f"{' '.join(names)}: {what}" for what, names in by_choice.items())
         first = held[0]
         yield this.finding(
-            f"{first.stack.title} on {key[0]} depends on the version: {versions}",
+            f"{first.stack.title} on {key[0]} depends on the version: {choices}",
             device=first.port.device,
             port=first.port.number,
             evidence=[Proof("stack", first.stack.title, each.pick.source) for each in held[:2]],
@@ -386,7 +382,7 @@ def _choice(pick: Pick) -> str:
     remedy=("UCX_LOG_LEVEL=debug ucx_info -d 2>&1 | grep gid_index",),
 )
 def ucx_probe_assumed(this: Rule, case: Case) -> Iterator[Finding]:
-    """One finding for the host."""
+    """One finding a host, of the first pick of UCX that depends on the probe."""
     for each in _every(case):
         if each.stack.name == "ucx" and each.pick.assumed:
             yield this.finding(
