@@ -23,6 +23,7 @@ from rdmadiag.facts.ib import (
 )
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 
 class Why(StrEnum):
@@ -423,6 +424,21 @@ class ProcessFacts:
     environment: Missing | dict[str, str]  # RDMAV_, IBV_, MLX5_, NCCL_IB_, UCX_, …
     cpus_allowed: str | Missing = NOT_IN_RECORD  # Cpus_allowed_list of /proc/self/status
     mems_allowed: str | Missing = NOT_IN_RECORD  # Mems_allowed_list of it: NUMA nodes
+
+
+def known(value: T | Missing) -> T | None:
+    """The value, or None where it is missing."""
+    return None if isinstance(value, Missing) else value
+
+
+def or_else(value: T | Missing, otherwise: D) -> T | D:
+    """The value, or `otherwise` where it is missing."""
+    return otherwise if isinstance(value, Missing) else value
+
+
+def first_known(*values: T | Missing) -> T | Missing:
+    """The first value that is not missing, else the first reason."""
+    return next((each for each in values if not isinstance(each, Missing)), values[0])
 
 
 def present(values: "tuple[T, ...] | Missing") -> Iterator[T]:

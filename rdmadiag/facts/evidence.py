@@ -46,7 +46,20 @@ class Evidence:
     mac_network: "MacNetworkFacts | Missing" = MACOS_ONLY
     mac_log: "LogFacts | Missing" = MACOS_ONLY
 
+    @property
+    def is_mac(self) -> bool:
+        """Whether the sources of Linux do not exist on this host."""
+        return self.sysfs == LINUX_ONLY
 
-LINUX_SOURCES: Final = (*("sysfs", "nldev", "netdev", "process", "system", "verbs", "kernel_log"),)
+
+LINUX_SOURCES: Final = (
+    "sysfs",
+    "nldev",
+    "netdev",
+    "process",
+    "system",
+    "verbs",
+    "kernel_log",
+)
 MACOS_SOURCES: Final = ("macos", "ioreg", "thunderbolt", "mac_network", "verbs", "mac_log")
 """The sources that each system has, in the order that reports show them."""

@@ -68,7 +68,7 @@ def test_processes_are_named_where_that_may_be_known(host, soon):
     assert facts.initial_pidns is True
 
 
-def test_another_pid_namespace_is_told(host, soon):
+def test_another_pid_namespace_is_found(host, soon):
     host.recording.links["/proc/self/ns/pid"] = "pid:[4026532001]"
     assert read_resources(host, soon).initial_pidns is False
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from rdmadiag.facts import GidEntry, Missing, present
 from rdmadiag.facts.gid import Scope
@@ -11,9 +11,11 @@ from rdmadiag.gid.device_lists import Choice
 from rdmadiag.gid.gid_index import lenient_index
 from rdmadiag.gid.route import Route
 from rdmadiag.gid.variables import BY_NAME, DEVICE_LISTS, Variable, choice, set_indexes
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.proofs import port_attribute
+from rdmadiag.preflight.remedy import Verbatim
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.quoting import shell_word
 from rdmadiag.view.reconcile import PortView, Protocol
 
 
@@ -43,10 +45,10 @@ def _proof(variable: str, value: str) -> Proof:
     ),
     remedy=(
         "rdma link",
-        "export NCCL_IB_HCA==DEVICE,DEVICE   # those that are active here",
+        "export {variable:NCCL_IB_HCA}={devices:=DEVICE,DEVICE}   # those that are active here",
     ),
 )
-def env_names_absent_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def env_names_absent_device(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding a variable. Not with --device, which hides the other devices."""
     environment = _environment(case)
     if case.selected or not case.devices:
@@ -67,7 +69,7 @@ def env_names_absent_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
         if chosen.excludes:
             severity = Severity.INFO
         names = " ".join(map(str, absent))
-        yield speaker.finding(
+        yield this.finding(
             f"{variable}={chosen.value}: nothing that it names is there"
             if severity is Severity.CRITICAL
             else f"{variable} {'excludes' if chosen.excludes else 'names'} {names}: not there",
@@ -76,11 +78,11 @@ def env_names_absent_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 _proof(variable, chosen.value),
                 Proof("sysfs", "/sys/class/infiniband", " ".join(d.name for d in case.devices)),
             ],
-            remedy=("rdma link", _set_devices(row, chosen, case)),
+            fill={"variable": row.name, "devices": _active_devices(row, chosen, case)},
         )
 
 
-def _set_devices(row: Variable, chosen: Choice, case: Case) -> str:
+def _active_devices(row: Variable, chosen: Choice, case: Case) -> str:
     """The active ports in the variable's own form."""
     with_port = chosen.takes_netdevs
     names = [
@@ -88,8 +90,10 @@ def _set_devices(row: Variable, chosen: Choice, case: Case) -> str:
         for _, port in case.ports
         if port.is_active and is_device_name(port.device)
     ]
-    listed = shell_word(row.exact_sign + (",".join(dict.fromkeys(names)) or "DEVICE"))
-    return f"export {row.name}={listed}   # those that are active here"
+    return row.exact_sign + (",".join(dict.fromkeys(names)) or "DEVICE")
+
+
+_NCCL: Final = BY_NAME["NCCL_IB_GID_INDEX"]
 
 
 @rule(
@@ -106,11 +110,12 @@ def _set_devices(row: Variable, chosen: Choice, case: Case) -> str:
         "https://github.com/pytorch/pytorch/issues/81628",
     ),
     remedy=(
-        "unset NCCL_IB_GID_INDEX   # NCCL chooses by itself from 2.21",
+        f"unset {{unset:{_NCCL.name}}}   # {{then:{_NCCL.unset}}}",
+        "export {variable:NCCL_IB_GID_INDEX}={index}",
         "rdmadiag gids",
     ),
 )
-def env_gid_index(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def env_gid_index(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding a variable, of RoCE ports alone: InfiniBand routes by LID."""
     environment = _environment(case)
     for row, index in set_indexes(environment):
@@ -131,7 +136,7 @@ def env_gid_index(speaker: Speaker, case: Case) -> Iterator[Finding]:
             for reason, ports in unfit.items()
         )
         first = next(iter(unfit.values()))[0]
-        yield speaker.finding(
+        yield this.finding(
             f"{row.name}={index} is {listed}",
             device=first.device,
             port=first.number,
@@ -140,7 +145,7 @@ def env_gid_index(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 _proof(row.name, environment[row.name]),
                 *(_row(port, index) for ports in list(unfit.values())[:2] for port in ports[:2]),
             ],
-            remedy=_set_index(row, [port for ports in unfit.values() for port in ports]),
+            fill=_better(row, [port for ports in unfit.values() for port in ports]),
         )
 
 
@@ -181,12 +186,15 @@ def _row(port: PortView, index: int) -> Proof:
     return port_attribute(port, f"gids/{index}", entry.gid if entry else "empty")
 
 
-def _set_index(row: Variable, ports: list[PortView]) -> tuple[str, ...]:
+def _better(row: Variable, ports: list[PortView]) -> dict[str, Any]:
+    """An index for all `ports`, and the variable, if its stack chooses well without it."""
     routes = {port.route.index for port in ports if isinstance(port.route, Route)}
-    lines = [f"unset {row.name}   # {row.unset}"] if row.unset else []
-    if len(routes) == 1:
-        lines.append(f"export {row.name}={routes.pop()}")
-    return (*lines, "rdmadiag gids")
+    return {
+        "unset": row.name if row.unset else (),
+        "then": Verbatim(row.unset or ""),
+        "variable": row.name,
+        "index": tuple(routes) if len(routes) == 1 else (),
+    }
 
 
 _PKEY: Final = BY_NAME["NCCL_IB_PKEY"]
@@ -199,9 +207,9 @@ _PKEY: Final = BY_NAME["NCCL_IB_PKEY"]
     "NCCL_IB_PKEY is an index into the port's table of partition keys, and that row is empty on "
     "a port that NCCL would use: the queue pair cannot leave RESET.",
     ("https://github.com/NVIDIA/nccl/issues/1323",),
-    remedy=("unset NCCL_IB_PKEY",),
+    remedy=("unset NCCL_IB_PKEY", "export NCCL_IB_PKEY={index}"),
 )
-def env_pkey_index(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def env_pkey_index(this: Rule, case: Case) -> Iterator[Finding]:
     """InfiniBand ports that NCCL would use; on RoCE the key at index 0 is always there."""
     environment = _environment(case)
     index = lenient_index(environment.get(_PKEY.name, ""))
@@ -215,7 +223,7 @@ def env_pkey_index(speaker: Speaker, case: Case) -> Iterator[Finding]:
         if chosen is not None and not chosen.has(port.device, port.number):
             continue
         first = min(keys)
-        yield speaker.finding(
+        yield this.finding(
             f"{_PKEY.name}={index} is an empty row on {port.name}; the first other is {first}",
             device=port.device,
             port=port.number,
@@ -223,7 +231,7 @@ def env_pkey_index(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 _proof("NCCL_IB_PKEY", environment["NCCL_IB_PKEY"]),
                 port_attribute(port, f"pkeys/{first}", f"{keys[first]:#06x}"),
             ],
-            remedy=("unset NCCL_IB_PKEY", f"export NCCL_IB_PKEY={first}"),
+            fill={"index": first},
         )
 
 
