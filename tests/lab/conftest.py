@@ -17,16 +17,31 @@ from tests.schema.described import assert_described
 
 LABS = Path(__file__).parent
 
+# What a guest of each machine has and one of the other has not: see lab/README.md.
+HAS = {
+    "qemu": {"modules", "kprobes", "cable without loss"},
+    "uml": {"siw", "netdevsim"},
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"needs(what): of a guest, one of {sorted(HAS.items())}")
+    config.addinivalue_line("markers", "smoke: in the short form on Debian's stock kernel too")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what was collected outside its lab: these tests load modules and remove interfaces."""
     here = os.environ.get("RDMADIAG_LAB", "")
+    machine = os.environ.get("RDMADIAG_LAB_MACHINE", "")
     for item in items:
         if LABS not in item.path.parents:
             continue
         lab = item.path.relative_to(LABS).parts[0]
         if lab != here:
             item.add_marker(pytest.mark.skip(reason=f"runs in a lab only: python -m lab {lab}"))
+        for mark in item.iter_markers("needs"):
+            if mark.args[0] not in HAS[machine] if machine else False:
+                item.add_marker(pytest.mark.skip(reason=f"{machine} has no {mark.args[0]}"))
 
 
 def run_program(argv: Sequence[str], *, timeout: float) -> subprocess.CompletedProcess[str]:

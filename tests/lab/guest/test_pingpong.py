@@ -157,6 +157,8 @@ def closed_node() -> Iterator[None]:
         os.chmod(NODE, 0o666)
 
 
+@pytest.mark.smoke
+@pytest.mark.needs("kprobes")
 @pytest.mark.usefixtures("unasked")
 class TestRefusals:
     def test_without_the_word_nothing_is_attempted(self, attempts: Attempts) -> None:
@@ -225,6 +227,8 @@ class TestAcceptedRisks:
         assert ended.document["teardown"] == "clean"
 
 
+@pytest.mark.smoke
+@pytest.mark.needs("kprobes")
 def test_a_port_that_is_down_is_not_safe(
     rxe_pair: Pair, unasked: None, attempts: Attempts, run: Run
 ) -> None:

@@ -192,6 +192,8 @@ def test_a_node_that_is_gone_hides_the_device(
     assert finding["device"] not in listed, "libibverbs drops exactly this one"
 
 
+@pytest.mark.smoke
+@pytest.mark.needs("modules")
 class TestNoDevice:
     @pytest.fixture(autouse=True)
     def bare(self, run: Run) -> None:
@@ -227,6 +229,7 @@ class TestNoDevice:
         )
 
 
+@pytest.mark.needs("modules")
 def test_removing_the_module_removes_the_devices(
     rxe_pair: tuple[Rxe, Rxe], rdmadiag_json: Call, run: Run
 ) -> None:
