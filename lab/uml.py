@@ -79,6 +79,7 @@ def _command(
     command = [
         *(["unshare", "--mount", "sh", "-c", IN_MEMORY, "sh"] if _mounts() else []),
         *("setpriv", "--pdeathsig", "KILL"),  # its own processes end with it
+        *(("env", f"LD_PRELOAD={kernel.preload}") if kernel.preload else ()),
         *(str(kernel.program), f"mem={MEMORY}", *kernel.arguments),
         f"umid={guest.name}",
         f"uml_dir={area}/",

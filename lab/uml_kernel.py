@@ -31,6 +31,7 @@ class Row:
     arguments: tuple[str, ...]
     file: str
     sha256: str
+    preload: str = ""
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class UmlKernel:
     version: str
     program: Path
     arguments: tuple[str, ...]  # for its command line
+    preload: Path | None = None  # a library to start it with
 
 
 def rows() -> list[Row]:
@@ -55,7 +57,8 @@ def uml_kernel(version: str = "") -> UmlKernel:
     at = next((number for number, row in enumerate(known) if row.version == version), 0)
     for row in known[at:]:
         if program := _found(row) or _built(row):
-            return UmlKernel(row.version, program, row.arguments)
+            preload = _library(LAB / row.preload) if row.preload else None
+            return UmlKernel(row.version, program, row.arguments, preload)
         print(f"no kernel {row.version}: no {SHARED / row.file}, and apt has no {row.package}")
     raise LabFailure("no User Mode Linux kernel")
 
@@ -85,6 +88,16 @@ def _built(row: Row) -> Path | None:
     print(f"building kernel {row.version} from {row.package}: about 10 minutes", flush=True)
     prepare_build()
     return _keep(kept, [str(script), row.package, str(fragment)], BUILD_SECONDS)
+
+
+def _library(source: Path) -> Path:
+    text = source.read_bytes()
+    kept = cache() / "uml" / f"{source.stem}-{hashlib.sha256(text).hexdigest()[:12]}.so"
+    if not kept.exists():
+        prepare_build()
+        compiler = ["cc", "-shared", "-fPIC", "-O1", "-o", "/dev/stdout", str(source), "-ldl"]
+        _keep(kept, compiler, APT_SECONDS)
+    return kept
 
 
 def _known_to_apt(package: str) -> bool:

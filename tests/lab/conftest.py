@@ -1,5 +1,6 @@
 """What the tests of every lab share: the guard, and running programs with a deadline."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -19,9 +20,12 @@ LABS = Path(__file__).parent
 
 # What a guest of each machine has and one of the other has not: see lab/README.md.
 HAS = {
-    "qemu": {"modules", "kprobes", "cable without loss"},
+    "qemu": {"modules", "kprobes", "u32", "cable without loss"},
     "uml": {"siw", "netdevsim"},
 }
+# By a setting of its kernel, which User Mode Linux shows.
+BUILT = {"u32": "CONFIG_NET_CLS_U32=y"}
+CONFIG = Path("/proc/config.gz")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -29,10 +33,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "smoke: in the short form on Debian's stock kernel too")
 
 
+def has(machine: str) -> set[str]:
+    """What this guest has of what tests need."""
+    settings = gzip.decompress(CONFIG.read_bytes()).decode() if CONFIG.exists() else ""
+    return HAS[machine] | {what for what, line in BUILT.items() if f"\n{line}\n" in settings}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what was collected outside its lab: these tests load modules and remove interfaces."""
     here = os.environ.get("RDMADIAG_LAB", "")
     machine = os.environ.get("RDMADIAG_LAB_MACHINE", "")
+    here_is = has(machine) if machine else set()
     for item in items:
         if LABS not in item.path.parents:
             continue
@@ -40,7 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if lab != here:
             item.add_marker(pytest.mark.skip(reason=f"runs in a lab only: python -m lab {lab}"))
         for mark in item.iter_markers("needs"):
-            if mark.args[0] not in HAS[machine] if machine else False:
+            if machine and mark.args[0] not in here_is:
                 item.add_marker(pytest.mark.skip(reason=f"{machine} has no {mark.args[0]}"))
 
 

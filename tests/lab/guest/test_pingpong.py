@@ -157,7 +157,6 @@ def closed_node() -> Iterator[None]:
         os.chmod(NODE, 0o666)
 
 
-@pytest.mark.smoke
 @pytest.mark.needs("kprobes")
 @pytest.mark.usefixtures("unasked")
 class TestRefusals:
@@ -166,6 +165,7 @@ class TestRefusals:
         assert ended.told() == (3, "not_allowed", "gate")
         assert ended.document["steps"] == []
 
+    @pytest.mark.smoke
     def test_a_gid_index_without_a_gid_is_not_safe(self, attempts: Attempts) -> None:
         ended = attempts.start(*ALLOWED, "--gid-index=9").end()
         assert ended.told() == (3, "not_safe", "preflight")
@@ -227,7 +227,6 @@ class TestAcceptedRisks:
         assert ended.document["teardown"] == "clean"
 
 
-@pytest.mark.smoke
 @pytest.mark.needs("kprobes")
 def test_a_port_that_is_down_is_not_safe(
     rxe_pair: Pair, unasked: None, attempts: Attempts, run: Run

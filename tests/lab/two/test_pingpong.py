@@ -196,6 +196,7 @@ def assert_lost(kind: str, found: set[str]) -> None:
         assert found <= {"no_data", "peer_failed"}
 
 
+@pytest.mark.needs("u32")
 @pytest.mark.parametrize("kind", ["rc", "uc"])
 def test_roce_that_is_lost_from_the_beginning(
     kind: str, role: str, start: Start, losing: Losing, outcomes: Outcomes
@@ -205,6 +206,7 @@ def test_roce_that_is_lost_from_the_beginning(
         assert_lost(kind, outcomes(ended))
 
 
+@pytest.mark.needs("u32")
 @pytest.mark.parametrize("kind", ["rc", "uc"])
 def test_roce_that_is_lost_in_the_middle(
     kind: str, role: str, start: Start, losing: Losing, outcomes: Outcomes, barrier: Barrier
@@ -218,6 +220,7 @@ def test_roce_that_is_lost_in_the_middle(
     assert ended.document["rounds"] > 0
 
 
+@pytest.mark.needs("u32")
 def test_a_fifth_of_roce_that_is_lost_is_sent_again_by_rc(
     start: Start, losing: Losing, barrier: Barrier
 ) -> None:
@@ -227,6 +230,7 @@ def test_a_fifth_of_roce_that_is_lost_is_sent_again_by_rc(
         barrier("ended")
 
 
+@pytest.mark.needs("u32")
 def test_a_fifth_of_roce_that_is_lost_ends_uc(
     start: Start, losing: Losing, outcomes: Outcomes
 ) -> None:
