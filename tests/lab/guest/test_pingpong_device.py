@@ -76,7 +76,7 @@ def test_a_device_that_is_deleted_stays_until_its_run_ends(
     rxe_pair: Pair, attempts: Attempts
 ) -> None:
     # 6.1's rxe cannot take a device from a process: the command waits, the exchange goes on.
-    attempt = running(attempts, *LONG, deadline=12.0)
+    attempt = running(attempts, *LONG, deadline=20.0)
     with subprocess.Popen(["rdma", "link", "del", "rxe0"]) as deleting:
         ended = attempt.end()
         assert ended.told() == (2, "late", "data")
