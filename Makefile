@@ -61,8 +61,9 @@ lab-shell: $(VENV)/ready
 score: $(VENV)/ready
 	$(BIN)/python -m tests.explain.score $(CORPUS)
 
+# Prints the tables; AGAINST=DIR adds another checkout with its .venv, such as the commit before.
 bench: $(VENV)/ready
-	$(BIN)/python -m bench --lab
+	$(BIN)/python -m bench --lab $(if $(AGAINST),--against $(AGAINST))
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .coverage* lab/out

@@ -3,12 +3,11 @@
 `measure` runs inside the emulated host, `section` makes the table of what it found.
 """
 
-import contextlib
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.child import CouldNotRun
@@ -22,7 +21,6 @@ PEERS_PORT = 18515  # of perftest and of ibv_rc_pingpong
 SECONDS = 90.0  # for one program on an emulated processor
 
 TWO = "rdmadiag pingpong, two processes"
-FALLBACK = "rdmadiag pingpong, two processes, loop in Python"
 ONE = "rdmadiag pingpong, both ends in one process"
 SEND_LAT = "ib_send_lat -s 64"
 RC_PINGPONG = "ibv_rc_pingpong -e -s 64"
@@ -39,7 +37,6 @@ def measure(rounds: int) -> tuple[Figures, list[str]]:
         TWO: _two,
         RC_PINGPONG: _rc_pingpong,
         ONE: _one,
-        FALLBACK: _fallback,
     }
     figures: Figures = {name: [] for name in programs}
     failures: list[str] = []
@@ -64,7 +61,7 @@ def section(figures: Mapping[str, Sequence[float]], failures: Sequence[str]) -> 
         ("program", "beside", "ratio", "limit", "holds", "µs", "µs beside"),
     )
     made.failures += failures
-    for ours in (TWO, ONE, FALLBACK):
+    for ours in (TWO, ONE):
         for theirs in (SEND_LAT, RC_PINGPONG):
             if not figures.get(ours) or not figures.get(theirs):
                 continue
@@ -106,38 +103,20 @@ def _ours(*rest: str) -> list[str]:
 
 
 def _two() -> float:
-    return _median(_pair(_ours("--listen", "127.0.0.1"), _ours("127.0.0.1"), TCP_PORT), "compiled")
+    return _median(_pair(_ours("--listen", "127.0.0.1"), _ours("127.0.0.1"), TCP_PORT))
 
 
 def _one() -> float:
     done = subprocess.run(_ours(), capture_output=True, text=True, timeout=SECONDS, check=False)
-    return _median(done.stdout, "compiled")
+    return _median(done.stdout)
 
 
-def _fallback() -> float:
-    with _without_compiled_loop():
-        printed = _pair(_ours("--listen", "127.0.0.1"), _ours("127.0.0.1"), TCP_PORT)
-    return _median(printed, "python")
-
-
-def _median(printed: str, loop: str) -> float:
+def _median(printed: str) -> float:
     document = json.loads(printed or "{}")
     latency = document.get("latency_us")
-    if not latency or latency["loop"] != loop:
+    if not latency:
         raise CouldNotRun(document.get("summary", "it printed nothing"))
     return float(latency["median"])
-
-
-@contextlib.contextmanager
-def _without_compiled_loop() -> Iterator[None]:
-    """As where no compiler was; the guest's files are its own."""
-    from rdmadiag.verbs.loop import COMPILED
-
-    subprocess.run(["mount", "--bind", "/dev/null", COMPILED], timeout=SECONDS, check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", COMPILED], timeout=SECONDS, check=True)
 
 
 def _pair(server: Sequence[str], client: Sequence[str], port: int) -> str:

@@ -1,6 +1,6 @@
 """docs/explain.md: what `explain --json` prints, and every label of a cause."""
 
-from rdmadiag.explain.lookup import all_causes
+from rdmadiag.explain.causes import CAUSES
 
 _HEAD = """\
 # explain: names that programs rely on
@@ -63,8 +63,5 @@ from.
 
 def explain_page() -> str:
     """The page."""
-    texts: dict[str, str] = {}
-    for cause, _ in all_causes():
-        texts.setdefault(cause.label, str(cause))
-    rows = (f"| `{label}` | {texts[label]} |\n" for label in sorted(texts))
+    rows = (f"| `{label}` | {CAUSES[label].text} |\n" for label in sorted(CAUSES))
     return _HEAD + "".join(rows)

@@ -15,7 +15,7 @@ from lab.ports import listening
 from lab.warm import Warm
 
 BEYOND_DEADLINE = 2.0  # seconds that a run may take beyond its own deadline
-CHILD = "rdmadiag.verbs.pingpong"  # in the command line of the process that has the device
+CHILD = "rdmadiag.verbs.pingpong_child"  # in the command line of the process that has the device
 CHILD_SECONDS = 30.0  # from a start to the child, and to its listening
 
 

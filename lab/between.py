@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Literal, Self
 
-from rdmadiag.verbs.endpoint import Inbox, frame
+from rdmadiag.verbs.protocol import Inbox, frame
 
 Role = Literal["connect", "listen"]
 Message = dict[str, Any]

@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import NoReturn, Self
 
 MODULES = (
-    *("rdmadiag.cli.pingpong", "rdmadiag.cli.output", "rdmadiag.pingpong", "rdmadiag.host"),
+    *("rdmadiag.cli.pingpong", "rdmadiag.cli.output", "rdmadiag.verbs.attempt", "rdmadiag.host"),
     *("rdmadiag.host.command", "rdmadiag.host.netlink", "rdmadiag.verbs.child"),
     *("rdmadiag.sources.netdev", "rdmadiag.sources.nldev", "rdmadiag.sources.process"),
     *("rdmadiag.sources.sysfs", "rdmadiag.sources.verbs"),

@@ -143,12 +143,12 @@ def _stream(log: str | None, what: tuple[str, ...]) -> tuple[Stream | None, str]
     if len(what) == 1 and os.path.isfile(what[0]):
         return _open(what[0])
     line = " ".join(what).encode("utf-8", "surrogateescape")
-    from rdmadiag.explain.log.recognise import recognise
-    from rdmadiag.explain.log.vocabulary import is_candidate
+    if len(line.split()) > _WORDS:  # a line of a log, pasted?
+        from rdmadiag.explain.log.recognise import recognise
+        from rdmadiag.explain.log.vocabulary import is_candidate
 
-    # A line of a log, pasted.
-    if len(line.split()) > _WORDS and is_candidate(line) and recognise(line):
-        return io.BytesIO(line), "the line"
+        if is_candidate(line) and recognise(line):
+            return io.BytesIO(line), "the line"
     return None, ""
 
 

@@ -13,13 +13,13 @@ from rdmadiag.cli.options import Seconds, format_option, json_option
 from rdmadiag.cli.output import printing
 from rdmadiag.cli.selectors import selectors
 from rdmadiag.facts import Identity
+from rdmadiag.facts.attempt import Outcome
 from rdmadiag.facts.ib import MTU_BYTES, QpType
-from rdmadiag.facts.pingpong import Outcome
 from rdmadiag.preflight.safety import Reason, RtrUnsafe, require_rtr_attempt_allowed
 from rdmadiag.view.select import Selector
 
 if TYPE_CHECKING:
-    from rdmadiag.pingpong import Meeting, Result
+    from rdmadiag.verbs.attempt import Meeting, Result
 
 TCP_PORT: Final = 18519
 DEADLINE: Final = 15.0
@@ -136,9 +136,9 @@ def command(
     Exits 0 data verified both ways, 2 attempted and failed, 3 not attempted, 124 a call
     never returned and the watchdog ended it.
     """
-    from rdmadiag import pingpong
     from rdmadiag.host.live import LiveHost
     from rdmadiag.preflight.candidate import Wanted
+    from rdmadiag.verbs import attempt
     from rdmadiag.view.select import NoSuchDevice
 
     start = time.monotonic()
@@ -159,19 +159,19 @@ def command(
     form = "json" if as_json else format
     try:
         require_rtr_attempt_allowed(allow_rtr)
-        result = pingpong.run(
+        result = attempt.run(
             host, wanted, chosen, meeting, secret, start, deadline, _listening(wait)
         )
     except RtrUnsafe as error:
-        attempt = pingpong.not_allowed(str(error), host.identity.platform)
-        result = pingpong.Result(attempt, (), ())
+        refused = attempt.not_allowed(str(error), host.identity.platform)
+        result = attempt.Result(refused, (), ())
     except NoSuchDevice as error:
         raise Refused(str(error)) from error
     return _show(result, host.identity, form)
 
 
 def _meeting(peer: str | None, listen: str | None, wait: float) -> "Meeting | None":
-    from rdmadiag.pingpong import Meeting
+    from rdmadiag.verbs.attempt import Meeting
 
     if "" in (peer, listen):  # a variable of the caller's that is not set
         raise click.UsageError("the address is empty")

@@ -10,7 +10,9 @@ and vendor_err of the completion are valid (man ibv_poll_cq).
 from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.explain.cause import Cause
+from rdmadiag.explain.causes import Known, Labels, all_stated, remedy
+from rdmadiag.explain.remedies import LOG, Lines
+from rdmadiag.facts.errnos import Platform
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +23,13 @@ class CompletionStatus:
     name: str  # without IBV_WC_
     text: str  # ibv_wc_status_str
     meaning: str
-    causes: tuple[Cause, ...]  # the most reported first
+    labels: Labels  # of causes, the most reported first
     is_consequence: bool = False  # of an earlier failure, which is the one to look for
+
+    @property
+    def causes(self) -> tuple[Known, ...]:
+        """What it has been traced to."""
+        return all_stated(self.labels, f"wc {self.number}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,13 @@ def completion_text(status: int, vendor_error: int) -> str:
     return f"status {status}{named}, vendor error {vendor_error}"
 
 
+def after_completion(status: int, platform: Platform) -> Lines:
+    """Templates of what to look at: the remedy of the first cause, else the kernel's log."""
+    row = completion(status)
+    found = remedy(row.labels[0], platform) if row and row.labels else ()
+    return found or LOG.get(platform, ())
+
+
 def vendor(status: int, vendor_error: int) -> VendorError | None:
     """What the vendor's number adds to the status, where that is known."""
     return _VENDOR.get((status, vendor_error))
@@ -63,9 +77,7 @@ _VENDOR: Final = {
     (4, 81): VendorError("mlx5", "is seen where ACS or the IOMMU redirects GPU traffic"),
 }
 
-_RELIABLE_DATAGRAM: Final = (
-    Cause("provider-fault", "perhaps a fault of the provider: RC and UC have nothing of the kind"),
-)
+_RELIABLE_DATAGRAM: Final = ("provider-fault",)
 
 # The RDMA Aware manual, 7.2 "IBV WC Events" (its texts of WR_FLUSH_ERR and REM_INV_REQ_ERR
 # are mixed up), and rdma-core's Documentation/tag_matching.md for 22 and 23.
@@ -77,10 +89,8 @@ _STATUSES: Final = (
         "local length error",
         "The message is longer than the receive buffer that was posted for it.",
         (
-            Cause("payload-mismatch", "the two ends disagree about the payload"),
-            Cause(
-                "mtu-mismatch", "the two ends use different path MTUs"
-            ),  # tensorflow/tensorflow#9667
+            "payload-mismatch",
+            "mtu-mismatch",  # tensorflow/tensorflow#9667
         ),
     ),
     CompletionStatus(
@@ -88,7 +98,7 @@ _STATUSES: Final = (
         "LOC_QP_OP_ERR",
         "local QP operation error",
         "The queue pair could not carry out a request of its own.",
-        (Cause("request-malformed", "the request does not fit the queue pair's attributes"),),
+        ("request-malformed",),
     ),
     CompletionStatus(
         3,
@@ -104,10 +114,8 @@ _STATUSES: Final = (
         "A buffer of the request is not inside the memory region that its key names.",
         (
             # NVIDIA/nccl#304, #606, #2079; openucx/ucx PR#11412
-            Cause(
-                "acs-or-iommu", "ACS or the IOMMU redirects peer-to-peer traffic, with GPU memory"
-            ),
-            Cause("local-key-wrong", "the address or the local key of the buffer is wrong"),
+            "acs-or-iommu",
+            "local-key-wrong",
         ),
     ),
     CompletionStatus(
@@ -115,12 +123,7 @@ _STATUSES: Final = (
         "WR_FLUSH_ERR",
         "Work Request Flushed Error",
         "The queue pair was in the error state already, and the request was thrown away.",
-        (
-            Cause(
-                "flushed",
-                "an earlier request failed, here or at the peer: its status is the one to look for",
-            ),
-        ),
+        ("flushed",),
         is_consequence=True,
     ),
     CompletionStatus(
@@ -128,56 +131,42 @@ _STATUSES: Final = (
         "MW_BIND_ERR",
         "memory management operation error",
         "A memory window could not be bound.",
-        (
-            Cause("window-domain", "window and queue pair have different protection domains"),
-            Cause("access-flags", "the region's access flags do not allow the window"),
-        ),
+        ("window-domain", "access-flags"),
     ),
     CompletionStatus(
         7,
         "BAD_RESP_ERR",
         "bad response error",
         "The peer answered with an opcode that was not expected.",
-        (Cause("peer-fault", "perhaps a fault of the peer's device or driver"),),
+        ("peer-fault",),
     ),
     CompletionStatus(
         8,
         "LOC_ACCESS_ERR",
         "local access error",
         "A local buffer was protected from a write with immediate data of the peer's.",
-        (Cause("access-flags", "the memory region's access flags do not allow it"),),
+        ("access-flags",),
     ),
     CompletionStatus(
         9,
         "REM_INV_REQ_ERR",
         "remote invalid request error",
         "The peer found the request invalid.",
-        (
-            Cause("peer-buffer-small", "the peer's receive buffer is smaller than the message"),
-            Cause("peer-forbids", "the peer's queue pair does not allow the operation"),
-        ),
+        ("peer-buffer-small", "peer-forbids"),
     ),
     CompletionStatus(
         10,
         "REM_ACCESS_ERR",
         "remote access error",
         "The peer's memory was protected from a read, a write or an atomic.",
-        (
-            Cause(
-                "remote-key-wrong",
-                "the remote key, the address or the access flags at the peer are wrong",
-            ),
-        ),
+        ("remote-key-wrong",),
     ),
     CompletionStatus(
         11,
         "REM_OP_ERR",
         "remote operation error",
         "The peer could not carry out the operation.",
-        (
-            Cause("peer-qp-error", "the peer's queue pair has an error of its own"),
-            Cause("peer-receive-malformed", "a receive that the peer posted is malformed"),
-        ),
+        ("peer-qp-error", "peer-receive-malformed"),
     ),
     CompletionStatus(
         12,
@@ -186,21 +175,11 @@ _STATUSES: Final = (
         "The peer never acknowledged what was sent.",
         (
             # NVIDIA/nccl#426, #769, #1131; Mooncake#113
-            Cause(
-                "gid-does-not-route",
-                "on RoCE, a GID that does not route: link-local, v1, or a hard-coded index",
-            ),
-            Cause(
-                "no-path",
-                "no path between the ends: other subnet, VLAN or rail, or a switch that drops it",
-            ),
-            Cause(
-                "mtu-too-large", "frames of the path MTU do not get through"
-            ),  # tensorflow/tensorflow#9667
-            Cause("peer-gone", "the peer's program ended, or its queue pair has an error"),
-            Cause(
-                "link-flaps", "a link that flaps or loses frames, where some messages did arrive"
-            ),  # nccl#905, #394
+            "gid-does-not-route",
+            "no-path",
+            "mtu-too-large",  # tensorflow/tensorflow#9667
+            "peer-gone",
+            "link-flaps",  # nccl#905, #394
         ),
     ),
     CompletionStatus(
@@ -208,7 +187,7 @@ _STATUSES: Final = (
         "RNR_RETRY_EXC_ERR",
         "RNR retry counter exceeded",
         "The peer had no receive buffer posted, however often the request was sent.",
-        (Cause("peer-posts-no-receives", "the peer posts no receives, or too few, or too late"),),
+        ("peer-posts-no-receives",),
     ),
     CompletionStatus(
         14,
@@ -225,11 +204,7 @@ _STATUSES: Final = (
         _RELIABLE_DATAGRAM,
     ),
     CompletionStatus(
-        16,
-        "REM_ABORT_ERR",
-        "aborted error",
-        "The peer aborted the operation.",
-        (Cause("peer-fault", "an error at the peer"),),
+        16, "REM_ABORT_ERR", "aborted error", "The peer aborted the operation.", ("peer-fault",)
     ),
     CompletionStatus(
         17,
@@ -250,35 +225,29 @@ _STATUSES: Final = (
         "FATAL_ERR",
         "fatal error",
         "A fatal error of the transport: driver or host may have to be restarted.",
-        (Cause("firmware-failed", "perhaps the device or its driver failed"),),
+        ("firmware-failed",),
     ),
     CompletionStatus(
         20,
         "RESP_TIMEOUT_ERR",
         "response timeout error",
         "The peer did not respond in time.",
-        (Cause("peer-not-ready", "the peer was not ready to process requests"),),
+        ("peer-not-ready",),
     ),
     CompletionStatus(
         21,
         "GENERAL_ERR",
         "general error",
         "An error of the transport that no other status describes.",
-        (Cause("see-vendor-error", "the vendor error and the kernel's log may say more"),),
+        ("see-vendor-error",),
     ),
-    CompletionStatus(
-        22,
-        "TM_ERR",
-        "TM error",
-        "A tag-matching request failed.",
-        (Cause("tag-consumed", "a message had consumed the tag already"),),
-    ),
+    CompletionStatus(22, "TM_ERR", "TM error", "A tag-matching request failed.", ("tag-consumed",)),
     CompletionStatus(
         23,
         "TM_RNDV_INCOMPLETE",
         "TM software rendezvous",
         "The tag matched, and software has to fetch the message.",
-        (Cause("tag-buffer-small", "the tagged buffer is smaller than the message"),),
+        ("tag-buffer-small",),
     ),
 )
 

@@ -9,17 +9,32 @@
 import difflib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.explain.attempt import after_call, after_completion, fill
-from rdmadiag.explain.cause import Cause
-from rdmadiag.explain.causes import ANY, causes, hanging, known
-from rdmadiag.explain.completions import CompletionStatus, completion, statuses, vendor
-from rdmadiag.explain.environment import Variable, said_of, variable
+from rdmadiag.explain.answers import (
+    Answer,
+    AtStage,
+    CauseAnswer,
+    CompletionAnswer,
+    ErrnoAnswer,
+    RuleAnswer,
+    StateAnswer,
+    VariableAnswer,
+)
+from rdmadiag.explain.calls import ANY, after_call, causes, hanging, known
+from rdmadiag.explain.causes import Known, stated
+from rdmadiag.explain.completions import (
+    CompletionStatus,
+    after_completion,
+    completion,
+    statuses,
+    vendor,
+)
+from rdmadiag.explain.remedies import fill
 from rdmadiag.explain.states import MEANINGS, StateMeaning, state_meanings
+from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import ERRNOS, Platform, errno_name
-from rdmadiag.facts.pingpong import Stage
+from rdmadiag.gid.variables import Variable, said_of, variable
 
 SUBJECTS: Final = ("errno", "wc", "state", "env", "rule", "cause")
 STAGES: Final = tuple(
@@ -41,109 +56,11 @@ _PLACES: Final = {
     "source": "ADDRESS",
     "target": "PEER",
 }
-"""What a template asks for, where there is no device and no peer: to be filled in."""
+"""What stands in a template where no device and no peer is known: for the reader to fill in."""
 
 
 class NotUnderstood(Exception):
-    """One line for the user."""
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A cause with its label."""
-
-    label: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class AtStage:
-    """What a number has been traced to at one stage."""
-
-    stage: str
-    causes: tuple[Known, ...]
-    next: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ErrnoAnswer:
-    """A number on one platform."""
-
-    subject: str
-    number: int
-    name: str
-    text: str
-    platform: Platform
-    elsewhere: str | None  # the same number on the other platform
-    stages: tuple[AtStage, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CompletionAnswer:
-    """A row of enum ibv_wc_status."""
-
-    subject: str
-    number: int
-    name: str
-    text: str
-    meaning: str
-    is_consequence: bool
-    vendor_error: int | None
-    vendor: str | None  # what the vendor's number adds
-    causes: tuple[Known, ...]
-    next: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class StateAnswer:
-    """A state of a port."""
-
-    subject: str
-    kind: str  # port or physical
-    state: str
-    number: int
-    meaning: str
-    next: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class VariableAnswer:
-    """An environment variable."""
-
-    subject: str
-    name: str
-    stack: str
-    meaning: str
-    value: str | None
-    value_means: str | None
-    pitfalls: tuple[str, ...]
-    next: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RuleAnswer:
-    """What docs/rules.md says: a rule, or a reason against RTR."""
-
-    subject: str
-    code: str
-    severity: str
-    title: str
-    meaning: str
-    remedy: tuple[str, ...]  # words in capitals stand for names of a host
-    references: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CauseAnswer:
-    """A label, and where it comes from."""
-
-    subject: str
-    label: str
-    texts: tuple[str, ...]
-    known_from: tuple[str, ...]  # "linux: errno 110 at rtr", "wc 12"
-
-
-Answer = ErrnoAnswer | CompletionAnswer | StateAnswer | VariableAnswer | RuleAnswer | CauseAnswer
+    """The words mean nothing that is known; its text is one line for the user."""
 
 
 def lookup(
@@ -201,21 +118,16 @@ def _errno(
     )
 
 
-def _traced(number: int, stage: str, platform: Platform, *, only: bool) -> tuple[Cause, ...]:
+def _traced(number: int, stage: str, platform: Platform, *, only: bool) -> tuple[Known, ...]:
+    """Of one stage alone also what can happen at any; else that has an entry of its own."""
     if only:
-        return causes(number, stage, platform) or _connecting(number, stage, platform)
-    return known(stage, platform).get(number, ()) or _connecting(number, stage, platform)
-
-
-def _connecting(number: int, stage: str, platform: Platform) -> tuple[Cause, ...]:
-    from rdmadiag.explain.log.signs import CONNECTING
-
-    return CONNECTING.get((platform, number), ()) if stage == Stage.CONNECT else ()
+        return causes(number, stage, platform)
+    return known(stage, platform).get(number, ())
 
 
 def _at(number: int, stage: str, platform: Platform, *, only: bool) -> AtStage:
     lines = () if stage == Stage.CONNECT else after_call(number, stage, platform)
-    return AtStage(stage, _known(_traced(number, stage, platform, only=only)), fill(lines, _PLACES))
+    return AtStage(stage, _traced(number, stage, platform, only=only), fill(lines, _PLACES))
 
 
 def _errno_number(word: str, platform: Platform) -> int | None:
@@ -228,8 +140,8 @@ def _errno_number(word: str, platform: Platform) -> int | None:
             return number
     other = ERRNOS["darwin" if platform == "linux" else "linux"]
     for table in (ERRNOS[platform], other):
-        for number, (_, said) in table.items():
-            if text.lower() == said.lower():
+        for number, (_, meaning) in table.items():
+            if text.lower() == meaning.lower():
                 return number
     return None
 
@@ -253,7 +165,7 @@ def _wc(
         row.is_consequence,
         vendor_error,
         f"with {adds.provider}, vendor error {vendor_error} {adds.meaning}" if adds else None,
-        _known(row.causes),
+        row.causes,
         fill(after_completion(row.number, platform), _PLACES) if row.number else (),
     )
 
@@ -355,41 +267,42 @@ def _cause(
     texts, sources = dict[str, None](), dict[str, None]()
     for cause, source in all_causes():
         if cause.label == label:
-            texts[str(cause)] = None
+            texts[cause.text] = None
             sources[source] = None
     if texts:
         yield CauseAnswer("cause", label, tuple(texts), tuple(sources))
 
 
-def all_causes() -> Iterator[tuple[Cause, str]]:
-    """Every cause that is named anywhere, with what it is known from."""
-    from rdmadiag.explain.log.recognise import NO_GID_GIVEN
-    from rdmadiag.explain.log.signs import CONNECTING, SIGNS
+def all_causes() -> Iterator[tuple[Known, str]]:
+    """Every cause as it is stated anywhere, with what it is known from."""
+    from rdmadiag.explain.attempt import stated_of_outcomes
+    from rdmadiag.explain.log.signs import SIGNS
 
-    yield NO_GID_GIVEN, "linux: no errno at rtr, of rc_pingpong"
-    yield from _causes_of_errnos()
+    yield stated("no-gid-given"), "linux: no errno at rtr, of rc_pingpong"
+    yield from _causes_of_errnos((*(each for each in Stage if each != Stage.CONNECT), ANY))
     for row in statuses():
         for cause in row.causes:
             yield cause, f"wc {row.number} ({row.name})"
-    for (system_name, number), connecting in CONNECTING.items():
-        for cause in connecting:
-            yield cause, f"{system_name}: errno {number} at connect"
+    yield from _causes_of_errnos((Stage.CONNECT,))
     for sign in SIGNS:
         for cause in sign.causes:
             yield cause, f"a log's {sign.word}"
+    for cause, outcome in stated_of_outcomes():
+        yield cause, f"a pingpong's {outcome}"
 
 
-def _causes_of_errnos() -> Iterator[tuple[Cause, str]]:
+def _causes_of_errnos(stages: Sequence[str]) -> Iterator[tuple[Known, str]]:
     systems: tuple[Platform, ...] = ("linux", "darwin")
     for system in systems:
-        for stage in (*Stage, ANY):
+        for stage in stages:
             for number, rows in known(stage, system).items():
                 what = f"errno {number} ({errno_name(number, system)})" if number else "no errno"
                 where = "any stage" if stage == ANY else stage
                 for cause in rows:
                     yield cause, f"{system}: {what} at {where}"
-        for cause in hanging(system):
-            yield cause, f"{system}: a call that never returns"
+        if ANY in stages:
+            for cause in hanging(system):
+                yield cause, f"{system}: a call that never returns"
 
 
 # --- the rest ----------------------------------------------------------------------------
@@ -422,7 +335,7 @@ _GUESSES: Final = ("wc_word", "env", "rule", "state_word", "errno", "wc", "cause
 def _state_word(
     word: str, platform: Platform, stage: str | None, vendor_error: int | None
 ) -> Iterator[Answer]:
-    """A bare number is an errno, not a state."""
+    """A word for a state: a bare number is an errno."""
     if not word.strip().lstrip("-").isdigit():
         yield from _state(word, platform, stage, vendor_error)
 
@@ -430,7 +343,7 @@ def _state_word(
 def _wc_word(
     word: str, platform: Platform, stage: str | None, vendor_error: int | None
 ) -> Iterator[Answer]:
-    """Nor a status."""
+    """A word for a status: a bare number is an errno."""
     if not word.strip().lstrip("-").isdigit():
         yield from _wc(word, platform, stage, vendor_error)
 
@@ -439,14 +352,14 @@ _GUESSERS: Final = _OF_SUBJECT | {"state_word": _state_word, "wc_word": _wc_word
 
 
 def _near(word: str, subject: str | None = None) -> str:
-    """Names that look alike."""
+    """Up to three known names that differ by a slip of the hand, as the end of a message."""
     names = _all_names()
     close = difflib.get_close_matches(word.strip().lower(), names, 3, 0.75)
     return f"; perhaps: {', '.join(names[each] for each in close)}" if close else ""
 
 
 def _all_names() -> dict[str, str]:
-    from rdmadiag.explain.environment import VARIABLES
+    from rdmadiag.gid.variables import VARIABLES
     from rdmadiag.preflight.rules import CATALOGUE
     from rdmadiag.preflight.safety import REASON_TEXT
 
@@ -457,7 +370,3 @@ def _all_names() -> dict[str, str]:
     names += [*CATALOGUE, *map(str, REASON_TEXT)]
     names += [cause.label for cause, _ in all_causes()]
     return {name.lower(): name for name in names}
-
-
-def _known(stated: Sequence[Cause]) -> tuple[Known, ...]:
-    return tuple(Known(each.label, str(each)) for each in stated)

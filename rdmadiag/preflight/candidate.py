@@ -16,7 +16,7 @@ from rdmadiag.preflight.safety import (
     reasons_against_rtr,
     thunderbolt_report,
 )
-from rdmadiag.verbs.endpoint import Endpoint
+from rdmadiag.verbs.protocol import End
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, devices
 from rdmadiag.view.select import Selector, select
 
@@ -42,7 +42,7 @@ class Wanted:
 class Candidate:
     """One port, as an end of the path."""
 
-    endpoint: Endpoint
+    end: End
     protocol: Protocol
     reasons: tuple[Reason, ...]  # against it
     blocking: tuple[Reason, ...]  # of these, the ones that nobody accepted
@@ -107,7 +107,7 @@ def _candidate(
         found += on_thunderbolt
     reasons = tuple(dict.fromkeys(found))
     return Candidate(
-        endpoint=_endpoint(port, evidence, wanted),
+        end=_end(port, evidence, wanted),
         protocol=port.protocol,
         reasons=reasons,
         blocking=tuple(each for each in reasons if each not in wanted.accepted),
@@ -115,14 +115,14 @@ def _candidate(
     )
 
 
-def _endpoint(port: PortView, evidence: Evidence, wanted: Wanted) -> Endpoint:
+def _end(port: PortView, evidence: Evidence, wanted: Wanted) -> End:
     thunderbolt = port.protocol is Protocol.THUNDERBOLT
     active = port.verbs.active_mtu if port.verbs else None
     active_mtu = active if isinstance(active, int) else None
     entry = port.route_entry
     index, gid = _address(port, wanted)
     kind = None if entry is None or isinstance(entry.type, Missing) else entry.type
-    return Endpoint(
+    return End(
         device=port.device,
         port=port.number,
         link_layer=_or(port.link_layer, LinkLayer.UNSPECIFIED),

@@ -5,9 +5,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from rdmadiag.explain.log.account import Account, Failure, LikelyCause
-from rdmadiag.explain.log.signs import Kind
-from rdmadiag.explain.lookup import (
+from rdmadiag.explain.answers import (
     Answer,
     AtStage,
     CauseAnswer,
@@ -17,6 +15,8 @@ from rdmadiag.explain.lookup import (
     StateAnswer,
     VariableAnswer,
 )
+from rdmadiag.explain.log.account import Account, Failure, LikelyCause
+from rdmadiag.explain.log.kind import Kind
 from rdmadiag.facts import Identity
 from rdmadiag.render.console import console, say, verbatim
 from rdmadiag.render.json import plain

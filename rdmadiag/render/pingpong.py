@@ -10,16 +10,16 @@ from rich.text import Text
 from rdmadiag.explain.attempt import NOTHING, Advice, advice
 from rdmadiag.explain.completions import completion
 from rdmadiag.facts import Identity
+from rdmadiag.facts.attempt import Attempt, EndFacts, Latency, Outcome, Teardown
 from rdmadiag.facts.errnos import errno_name
 from rdmadiag.facts.ib import LinkLayer
-from rdmadiag.facts.pingpong import Attempt, EndFacts, Latency, Outcome, Teardown
-from rdmadiag.pingpong import Result
 from rdmadiag.preflight.candidate import Candidate
 from rdmadiag.preflight.safety import REASON_TEXT
 from rdmadiag.quoting import shell_word
 from rdmadiag.render.console import console, say, verbatim
 from rdmadiag.render.json import plain
 from rdmadiag.render.plain import counted, printable
+from rdmadiag.verbs.attempt import Result
 
 _WORD: Final = {
     Outcome.VERIFIED: ("VERIFIED", "bold green"),
@@ -34,13 +34,17 @@ _TEARDOWN: Final = {
     Teardown.FAILED: "not everything that was made could be destroyed",
     Teardown.ABANDONED: "the process was ended; the kernel destroys what it had made",
 }
+_NOT_TIMED: Final = (
+    "Half round trip: not measured. It takes the loop that a C compiler makes of "
+    "rdmadiag/verbs/_loop.c when rdmadiag is installed, at both ends."
+)
 _BAR_WIDTH: Final = 40
 
 
 def document(result: Result) -> dict[str, Any]:
     """The parts of the JSON document."""
     attempt = result.attempt
-    told = _advice(result)
+    advised = _advice(result)
     found: dict[str, Any] = plain(attempt)
     for name in ("platform", "latency", "completion"):
         del found[name]
@@ -50,10 +54,10 @@ def document(result: Result) -> dict[str, Any]:
         "latency_us": _latency(attempt.latency),
         "local": _end(attempt.local),
         "remote": _end(attempt.remote),
-        "causes": list(told.causes),
-        "next": list(told.remedy),
+        "causes": list(advised.causes),
+        "next": list(advised.remedy),
         "reasons": [
-            {"device": each.endpoint.device, "port": each.endpoint.port, "reason": str(reason)}
+            {"device": each.end.device, "port": each.end.port, "reason": str(reason)}
             for each in result.chosen
             for reason in each.blocking
         ],
@@ -103,9 +107,12 @@ def show(result: Result, host: Identity, to: Console | None = None) -> None:
     if attempt.local and attempt.outcome not in (Outcome.NO_PEER, Outcome.PEER_REFUSED):
         out.print()
         _ends(out, attempt.local, attempt.remote)
-    _told(out, _advice(result))
+    _advise(out, _advice(result))
     if attempt.latency:
         _times(out, attempt.latency)
+    elif _should_be_timed(attempt):
+        out.print()
+        say(out, _NOT_TIMED)
     if attempt.touched:
         out.print()
         say(out, f"Teardown: {_TEARDOWN[attempt.teardown]}.")
@@ -113,16 +120,23 @@ def show(result: Result, host: Identity, to: Console | None = None) -> None:
         say(out, f"Accepted risks: {', '.join(result.accepted)}.")
 
 
-def _told(out: Console, told: Advice) -> None:
-    if told.causes:
+def _should_be_timed(attempt: Attempt) -> bool:
+    """Whether it ended so that figures could have come; the end that connects takes them."""
+    verified = attempt.outcome in (Outcome.VERIFIED, Outcome.TEARDOWN_FAILED)
+    torn_down = attempt.teardown is not Teardown.ABANDONED
+    return verified and torn_down and attempt.role != "listen"
+
+
+def _advise(out: Console, found: Advice) -> None:
+    if found.causes:
         out.print()
-        say(out, "Causes that are known:" if len(told.causes) > 1 else "A cause that is known:")
-        for cause in told.causes:
+        say(out, "Causes that are known:" if len(found.causes) > 1 else "A cause that is known:")
+        for cause in found.causes:
             say(out, f"  - {printable(cause)}")
-    if told.remedy:
+    if found.remedy:
         out.print()
         say(out, "Next:")
-        for line in told.remedy:
+        for line in found.remedy:
             verbatim(out, f"    {printable(line)}")
 
 
@@ -179,7 +193,7 @@ def _against(out: Console, result: Result) -> None:
 
 
 def _name(candidate: Candidate) -> str:
-    return f"{candidate.endpoint.device}/{candidate.endpoint.port}"
+    return f"{candidate.end.device}/{candidate.end.port}"
 
 
 def _advice(result: Result) -> Advice:
@@ -193,7 +207,7 @@ def _advice(result: Result) -> Advice:
             return Advice((), ("rdmadiag devices",))
         if not best.blocking:
             return NOTHING
-        device = shell_word(f"{best.endpoint.device}:{best.endpoint.port}")
+        device = shell_word(f"{best.end.device}:{best.end.port}")
         risks = " ".join(f"--accept-risk {reason}" for reason in best.blocking)
         return Advice(
             (),

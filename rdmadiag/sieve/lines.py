@@ -1,7 +1,11 @@
 """The segments of a stream that hold words of both kinds, with the numbers of their lines.
 
 One pass, in memory that does not grow: neither with the stream nor with its longest line.
-_sieve.c does the work where it was compiled, and `re` where not: the same segments, slower.
+_sieve.c does the work where it was compiled, and `re` where not: the same segments. Both stay.
+Over one log, in CPU time and in turn, _sieve.c took 1.2 times what grep took for 20 words, `re`
+59 times; one pass of bytes.lower alone took 1.1 times and one of bytes.find 0.75, for one of
+314 words, so that Python cannot come near. But a machine without a compiler has logs too, and
+at some 24 MB/s most are read in seconds.
 
 A segment ends at a newline or a carriage return (a progress bar), and lines are counted by
 newlines, as `grep -n` counts them. Of a long one the part around its first word is given.

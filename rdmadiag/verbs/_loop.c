@@ -1,13 +1,13 @@
 /*
- * The timed loop of a pingpong, for loop.py, which has the same loop in Python.
+ * The timed loop of a pingpong, for loop.py.
  *
  * It knows no verbs library: the calls that have no symbol are handed over as pointers, and
- * queue pairs, completion queues and work requests as addresses. One thread runs one side, or
- * both sides of a loopback. It never blocks, and returns soon after the time it is given.
+ * queue pairs, completion queues and work requests as addresses. One thread runs one end, or
+ * both ends of a loopback. It never blocks, and returns soon after the time it is given.
  *
- * A side begins with one receive posted and ends with one posted. Of the two sides of a path
+ * An end begins with one receive posted and ends with one posted. Of the two ends of a path
  * one sends first; each sends when a message has arrived, after its receive is posted again.
- * At most one message is under way, so a side owes at most one send.
+ * At most one message is under way, so an end owes at most one send.
  */
 
 #include <sched.h>
@@ -15,7 +15,7 @@
 #include <time.h>
 
 enum { LAYOUT_REVISION = 1 };
-enum { MAX_SIDES = 2, BATCH = 4 };
+enum { MAX_ENDS = 2, BATCH = 4 };
 enum { WR_SEND = 1, WR_RECEIVE = 2 }; /* wr_id; of a failed completion, opcode is not valid */
 enum { POST_SEND, POST_RECV, POLL_CQ };
 enum { DONE, AGAIN, CALL_FAILED, BAD_COMPLETION, UNEXPECTED, WRONG_LENGTH };
@@ -35,7 +35,7 @@ struct wc { /* struct ibv_wc */
     uint8_t rest[24];
 };
 
-struct side {
+struct end {
     void *qp;
     void *cq;
     int (*post_send)(void *qp, void *wr, void **bad_wr);
@@ -53,14 +53,14 @@ struct side {
 
 struct loop {
     uint64_t iterations;
-    uint64_t *times; /* ns, a full round trip each; NULL if no side starts */
+    uint64_t *times; /* ns, a full round trip each; NULL if no end starts */
     struct wc *completions;
     uint32_t depth;
-    uint32_t side_count;
-    struct side sides[MAX_SIDES];
+    uint32_t end_count;
+    struct end ends[MAX_ENDS];
     /* Why it stopped. */
     uint32_t result;
-    uint32_t stopped_side;
+    uint32_t stopped_end;
     uint32_t failed_call;
     uint32_t padding;
     int64_t error;
@@ -70,7 +70,7 @@ struct loop {
 _Static_assert(sizeof(struct wc) == 48, "struct ibv_wc");
 
 /* loop.py compares them: a library of another version is not run. */
-const uint32_t rdmadiag_loop_layout[] = {LAYOUT_REVISION, sizeof(struct loop), sizeof(struct side),
+const uint32_t rdmadiag_loop_layout[] = {LAYOUT_REVISION, sizeof(struct loop), sizeof(struct end),
                                          BATCH};
 
 /* ns on the clock of Python's time.monotonic; on a Mac that is not CLOCK_MONOTONIC */
@@ -85,86 +85,86 @@ static uint64_t now(void)
 #endif
 }
 
-static int stop(struct loop *loop, const struct side *side, uint32_t result)
+static int stop(struct loop *loop, const struct end *end, uint32_t result)
 {
     loop->result = result;
-    loop->stopped_side = (uint32_t)(side - loop->sides);
+    loop->stopped_end = (uint32_t)(end - loop->ends);
     return -1;
 }
 
-static int refuse(struct loop *loop, const struct side *side, const struct wc *wc, uint32_t result)
+static int refuse(struct loop *loop, const struct end *end, const struct wc *wc, uint32_t result)
 {
     loop->completion = *wc;
-    return stop(loop, side, result);
+    return stop(loop, end, result);
 }
 
 /* 0, or -1 if the call failed: it gives an errno, and an old provider minus one. */
-static int check(struct loop *loop, const struct side *side, uint32_t call, int64_t given)
+static int check(struct loop *loop, const struct end *end, uint32_t call, int64_t given)
 {
     if (!given)
         return 0;
     loop->failed_call = call;
     loop->error = given < 0 ? -given : given;
-    return stop(loop, side, CALL_FAILED);
+    return stop(loop, end, CALL_FAILED);
 }
 
-static int send_owed(struct loop *loop, struct side *side)
+static int send_owed(struct loop *loop, struct end *end)
 {
     void *bad;
-    if (!side->owed || side->outstanding >= loop->depth)
+    if (!end->owed || end->outstanding >= loop->depth)
         return 0;
-    if (side->starts && !side->rounds)
-        side->last = now();
-    side->owed = 0;
-    side->outstanding++;
-    return check(loop, side, POST_SEND, side->post_send(side->qp, side->send_request, &bad));
+    if (end->starts && !end->rounds)
+        end->last = now();
+    end->owed = 0;
+    end->outstanding++;
+    return check(loop, end, POST_SEND, end->post_send(end->qp, end->send_request, &bad));
 }
 
-static int take_receive(struct loop *loop, struct side *side)
+static int take_receive(struct loop *loop, struct end *end)
 {
     void *bad;
-    if (side->starts) {
+    if (end->starts) {
         uint64_t time = now();
-        loop->times[side->rounds] = time - side->last;
-        side->last = time;
+        loop->times[end->rounds] = time - end->last;
+        end->last = time;
     }
-    side->rounds++;
-    side->owed = !side->starts || side->rounds < loop->iterations;
-    return check(loop, side, POST_RECV, side->post_recv(side->qp, side->receive_request, &bad));
+    end->rounds++;
+    end->owed = !end->starts || end->rounds < loop->iterations;
+    return check(loop, end, POST_RECV, end->post_recv(end->qp, end->receive_request, &bad));
 }
 
-static int take(struct loop *loop, struct side *side, const struct wc *wc)
+static int take(struct loop *loop, struct end *end, const struct wc *wc)
 {
     if (wc->status)
-        return refuse(loop, side, wc, BAD_COMPLETION);
-    if (wc->wr_id == WR_SEND && side->outstanding) {
-        side->outstanding--;
+        return refuse(loop, end, wc, BAD_COMPLETION);
+    if (wc->wr_id == WR_SEND && end->outstanding) {
+        end->outstanding--;
         return 0;
     }
-    if (wc->wr_id != WR_RECEIVE || side->owed || side->rounds == loop->iterations)
-        return refuse(loop, side, wc, UNEXPECTED);
-    if (wc->byte_len != side->payload)
-        return refuse(loop, side, wc, WRONG_LENGTH);
-    return take_receive(loop, side);
+    if (wc->wr_id != WR_RECEIVE || end->owed || end->rounds == loop->iterations)
+        return refuse(loop, end, wc, UNEXPECTED);
+    if (wc->byte_len != end->payload)
+        return refuse(loop, end, wc, WRONG_LENGTH);
+    return take_receive(loop, end);
 }
 
 /* How many completions there were, or -1 if the loop cannot go on. */
-static int pass(struct loop *loop, struct side *side)
+static int pass(struct loop *loop, struct end *end)
 {
-    int count = side->poll_cq(side->cq, BATCH, loop->completions);
+    int count = end->poll_cq(end->cq, BATCH, loop->completions);
     if (count < 0)
-        return check(loop, side, POLL_CQ, count);
+        return check(loop, end, POLL_CQ, count);
     for (int i = 0; i < count; i++)
-        if (take(loop, side, &loop->completions[i]))
+        if (take(loop, end, &loop->completions[i]))
             return -1;
-    return send_owed(loop, side) ? -1 : count;
+    return send_owed(loop, end) ? -1 : count;
 }
 
 static int is_done(const struct loop *loop)
 {
-    for (uint32_t i = 0; i < loop->side_count; i++) {
-        const struct side *side = &loop->sides[i];
-        if (side->rounds < loop->iterations || side->owed || side->outstanding)
+    for (uint32_t i = 0; i < loop->end_count; i++) {
+        const struct end *end = &loop->ends[i];
+        if (end->rounds < loop->iterations || end->owed || end->outstanding)
             return 0;
     }
     return 1;
@@ -177,13 +177,13 @@ uint32_t rdmadiag_loop_run(struct loop *loop, uint64_t until)
     int found = 0;
     if (is_done(loop))
         return DONE;
-    for (uint32_t i = 0; i < loop->side_count; i++)
-        if (send_owed(loop, &loop->sides[i]))
+    for (uint32_t i = 0; i < loop->end_count; i++)
+        if (send_owed(loop, &loop->ends[i]))
             return loop->result;
     for (;;) {
         for (uint32_t at = 0; at < stride; at++)
-            for (uint32_t i = 0; i < loop->side_count; i++) {
-                int count = pass(loop, &loop->sides[i]);
+            for (uint32_t i = 0; i < loop->end_count; i++) {
+                int count = pass(loop, &loop->ends[i]);
                 if (count < 0)
                     return loop->result;
                 if (count && is_done(loop))

@@ -181,7 +181,7 @@ class IbvMr(Struct):
 class IbvQp(Struct):
     """The start of struct ibv_qp; allocated by the library.
 
-    qp_num is known to be there on Darwin too; of state and qp_type nobody has told.
+    qp_num is known to be there on Darwin too; of state and qp_type nothing is known.
     """
 
     _fields_ = (

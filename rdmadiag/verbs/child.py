@@ -1,6 +1,5 @@
-"""How a child that loads the verbs library is started; asks the query's, killed when late."""
+"""How a child that loads the verbs library is started; the query's is killed when late."""
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -8,13 +7,14 @@ from typing import Final
 
 from rdmadiag.facts import Missing
 from rdmadiag.host import command
+from rdmadiag.verbs.records import Ended, encode
 
 LIBRARY: Final = {
     "linux": "libibverbs.so.1",
     # In the dyld cache: there is no file of this name on disk, dlopen alone finds it.
     "darwin": "/usr/lib/librdma.dylib",
 }
-"""What a platform's loader is asked for."""
+"""By platform: what its loader finds the library by."""
 
 _ROOT: Final = str(Path(__file__).parent.parent.parent)
 _WARNINGS: Final = 4096  # bytes kept of what the library writes on stderr
@@ -42,11 +42,11 @@ def ask(platform: str, library: str, gid_rows: int, deadline: float) -> bytes | 
     ended = command.finish(argv, deadline)
     if isinstance(ended, Missing):
         return ended
-    end = {
-        "end": ended.returncode,
-        "pid": ended.pid,
-        "unkillable": not ended.reaped,
-        "at": round(time.monotonic() - start, 6),
-        "stderr": ended.stderr[:_WARNINGS].decode("utf-8", "backslashreplace"),
-    }
-    return ended.stdout + b"\n" + json.dumps(end).encode() + b"\n"
+    end = Ended(
+        at=round(time.monotonic() - start, 6),
+        end=ended.returncode,
+        pid=ended.pid,
+        unkillable=not ended.reaped,
+        stderr=ended.stderr[:_WARNINGS].decode("utf-8", "backslashreplace"),
+    )
+    return ended.stdout + b"\n" + encode(end)

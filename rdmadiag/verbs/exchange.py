@@ -1,7 +1,7 @@
 """What two connected ends send each other: payloads that are compared, and a timed loop.
 
 One end or both may be held by this process. Each end's part is a generator that yields
-whenever it has to wait, so that both run in one thread and every wait has an end.
+whenever it has to wait, so that both run in one thread and every wait has a deadline.
 """
 
 import random
@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from rdmadiag.verbs.end import DEPTH, End
-from rdmadiag.verbs.loop import Loop, Side, open_loop
+from rdmadiag.verbs.loop import Loop
+from rdmadiag.verbs.open_end import OpenEnd
 
 STALL_SECONDS: Final = 4.0
 """Without anything arriving: a queue pair with our retry limits has given up before that
@@ -26,7 +26,7 @@ class Stalled(Exception):
 class Differs(Exception):
     """A message that is not the one that was sent."""
 
-    def __init__(self, end: End, text: str) -> None:
+    def __init__(self, end: OpenEnd, text: str) -> None:
         super().__init__(text)
         self.end = end
 
@@ -37,7 +37,7 @@ def content(seed: int, turn: int, from_first: bool, length: int) -> bytes:
 
 
 def verified(
-    ends: Sequence[tuple[End, bool]], seed: int, turn: int, glance: Callable[[], None]
+    ends: Sequence[tuple[OpenEnd, bool]], seed: int, turn: int, glance: Callable[[], None]
 ) -> None:
     """One message each way, compared byte by byte; `ends` with whether each sends first.
 
@@ -59,8 +59,8 @@ def verified(
 _OVER: Final = object()
 
 
-def _turn(end: End, seed: int, turn: int, *, starts: bool) -> Iterator[None]:
-    length = end.local.payload
+def _turn(end: OpenEnd, seed: int, turn: int, *, starts: bool) -> Iterator[None]:
+    length = end.facts.payload_bytes
     mine, theirs = (content(seed, turn, who, length) for who in (starts, not starts))
     if starts:
         end.send(mine)
@@ -82,17 +82,11 @@ def _difference(got: bytes, expected: bytes) -> str:
     return f"{len(places)} of {len(expected)} bytes differ, the first at offset {places[0]}"
 
 
-def timed(
-    sides: Sequence[Side],
-    iterations: int,
-    glance: Callable[[], None],
-    progress: Callable[[int], None],
-) -> Loop:
-    """`iterations` round trips; raises Stalled, loop.Stopped and what `glance` raises.
+def timed(loop: Loop, glance: Callable[[], None], progress: Callable[[int], None]) -> None:
+    """All round trips of `loop`; raises Stalled, loop.Stopped and what `glance` raises.
 
-    `progress` is told the round trips that are done, at most once a slice.
+    `progress` is called with the round trips that are done, at most once a slice.
     """
-    loop = open_loop(sides, iterations, DEPTH)
     rounds, since = 0, time.monotonic()
     while not loop.run(time.monotonic() + _SLICE_SECONDS):
         now = time.monotonic()
@@ -102,4 +96,23 @@ def timed(
         glance()
         if now - since > STALL_SECONDS:
             raise Stalled
-    return loop
+
+
+def untimed(
+    ends: Sequence[tuple[OpenEnd, bool]],
+    seed: int,
+    iterations: int,
+    glance: Callable[[], None],
+    progress: Callable[[int], None],
+) -> None:
+    """As many round trips as the peer's timed loop makes, where this host has none compiled.
+
+    That loop sends the first turn's message again and again. Raises what `verified` raises.
+    """
+    looked = time.monotonic()
+    for done in range(1, iterations + 1):
+        verified(ends, seed, 1, glance)
+        if time.monotonic() - looked > _SLICE_SECONDS or done == iterations:
+            looked = time.monotonic()
+            progress(done)
+            glance()

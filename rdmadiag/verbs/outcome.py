@@ -1,27 +1,17 @@
-"""From the lines that the child of an attempt wrote to what came of it; pure."""
+"""From the records that the child of an attempt wrote to what came of it; pure."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Final, Literal, TypeVar
 
 from rdmadiag.explain.completions import completion_text
+from rdmadiag.facts.attempt import Attempt, EndFacts, Outcome, Stage, Step, Teardown
 from rdmadiag.facts.errnos import Platform, errno_text
-from rdmadiag.facts.ib import QpState
-from rdmadiag.facts.pingpong import (
-    Attempt,
-    BadCompletion,
-    EndFacts,
-    Latency,
-    Outcome,
-    PeerFailure,
-    Problem,
-    Stage,
-    Step,
-    Teardown,
-)
-from rdmadiag.verbs.endpoint import Endpoint, read_endpoint
+from rdmadiag.verbs import records
+from rdmadiag.verbs.protocol import End
+from rdmadiag.verbs.records import EndName, Record
 
-Row = dict[str, Any]
+R = TypeVar("R", bound=Record)
 
 _DESTROYERS: Final = {
     "ibv_open_device": "ibv_close_device",
@@ -31,18 +21,16 @@ _DESTROYERS: Final = {
     "ibv_create_qp": "ibv_destroy_qp",
 }
 
-_STATES: Final = {state.value: state for state in QpState}
-
 
 class Nonsense(ValueError):
-    """Lines that no child of ours writes, or none at all: a bug of ours."""
+    """Records that no child of ours writes, or none at all: a bug of ours."""
 
 
 def conclude(
-    rows: Sequence[Row],
+    found: Sequence[Record],
     *,
     platform: Platform,
-    ends: Sequence[Endpoint],
+    ends: Sequence[End],
     seconds: float,
     returncode: int | None = 0,
     signal: str | None = None,
@@ -50,15 +38,16 @@ def conclude(
     pid: int | None = None,
     role: Literal["listen", "connect"] | None = None,
 ) -> Attempt:
-    """What the child's lines say, and how it ended: `returncode` None where it was killed.
+    """What the child's records say, and how it ended: `returncode` None where it was killed.
 
     `ends` are this host's, `seconds` the child's life, `signal` the name of the one that
     was passed on to it. Raises Nonsense.
     """
-    steps = tuple(_steps(rows, seconds))
-    result = next((row for row in reversed(rows) if "result" in row), None)
-    stage = _last_stage(rows)
-    local, remote = _ends(rows, ends)
+    steps = tuple(_steps(found))
+    result = _last(found, records.Result)
+    stage = _last_stage(found)
+    rounds = _last(found, records.Rounds)
+    timed = _last(found, records.Timed)
     attempt = Attempt(
         outcome=Outcome.VERIFIED,
         stage=stage,
@@ -67,16 +56,16 @@ def conclude(
         call=None,
         errno=None,
         completion=None,
-        local=local,
-        remote=remote,
+        local=_reached(found, ends, EndName.LOCAL),
+        remote=_reached(found, ends, EndName.REMOTE),
         peer_failure=None,
         problems=(),
-        data_verified=any(row.get("verified") == 2 for row in rows),
-        latency=_latency(rows, ends),
+        data_verified=any(each.verified == _TURNS for each in _all(found, records.Verified)),
+        latency=timed.latency if timed else None,
         teardown=_teardown(steps, killed=returncode is None or returncode < 0),
         steps=steps,
         touched=any(step.call == "ibv_open_device" for step in steps),
-        rounds=next((row["rounds"] for row in reversed(rows) if "rounds" in row), None),
+        rounds=rounds.rounds if rounds else None,
         pid=pid if unkillable else None,
         role=role,
     )
@@ -94,91 +83,80 @@ def conclude(
     return _torn_down(_resulting(attempt, result))
 
 
-# --- what the lines say ------------------------------------------------------------------
+_TURNS: Final = 2  # messages each way that are compared, before and after the timed loop
 
 
-def _steps(rows: Sequence[Row], seconds: float) -> Iterable[Step]:
-    opened: Row | None = None
-    for row in rows:
-        if "call" in row and "stage" in row and "end" in row:
-            if opened:
-                yield _step(opened, None, None)
-            opened = row
-        elif opened and ("answer" in row or ("errno" in row and "result" not in row)):
-            yield _step(opened, row["at"], row.get("errno"))
-            opened = None
-    if opened:
-        yield _step(opened, None, None)
+# --- what the records say ----------------------------------------------------------------
 
 
-def _step(opened: Row, ended: float | None, errno: int | None) -> Step:
+def _all(found: Sequence[Record], kind: type[R]) -> Iterator[R]:
+    return (each for each in found if isinstance(each, kind))
+
+
+def _last(found: Sequence[Record], kind: type[R]) -> R | None:
+    return next(_all(found[::-1], kind), None)
+
+
+def _steps(found: Sequence[Record]) -> Iterator[Step]:
+    began: records.Step | None = None
+    for each in found:
+        if isinstance(each, records.Step):
+            if began:
+                yield _step(began, None)
+            began = each
+        elif began and isinstance(each, records.Returned | records.Failed):
+            yield _step(began, each)
+            began = None
+    if began:
+        yield _step(began, None)
+
+
+def _step(began: records.Step, ended: records.Returned | records.Failed | None) -> Step:
     return Step(
-        end=opened["end"],
-        stage=Stage(opened["stage"]),
-        call=opened["call"],
-        seconds=None if ended is None else round(ended - opened["at"], 6),
-        errno=errno,
+        end=began.end.value,
+        stage=began.stage,
+        call=began.call,
+        seconds=None if ended is None else round(ended.at - began.at, 6),
+        errno=ended.errno if isinstance(ended, records.Failed) else None,
     )
 
 
-def _last_stage(rows: Sequence[Row]) -> Stage:
-    for row in reversed(rows):
-        if "stage" in row and "result" not in row:
-            return Stage(row["stage"])
+def _last_stage(found: Sequence[Record]) -> Stage:
+    for each in reversed(found):
+        if isinstance(each, records.StageBegan | records.Step):
+            return each.stage
     return Stage.CONNECT
 
 
-def _ends(rows: Sequence[Row], ends: Sequence[Endpoint]) -> tuple[EndFacts, EndFacts | None]:
-    agreed = next((row["agreed"] for row in rows if "agreed" in row), None)
-    far = ends[1] if len(ends) > 1 else read_endpoint(agreed) if agreed else None
-    pairs = [row for row in rows if "queue_pair" in row]
-    paths = [row["remote"] for row in rows if "remote" in row]
-    found: list[EndFacts | None] = []
-    for name, facts in (("local", ends[0]), ("remote", far)):
-        if facts is None:
-            found.append(None)
-            continue
-        own = next((row for row in pairs if row["end"] == name), {})
-        if name == "remote" and paths and len(ends) == 1:
-            own = {"queue_pair": paths[0]["number"], "psn": paths[0]["psn"]}
-        states = [row["state"] for row in rows if "state" in row and row.get("end") == name]
-        found.append(
-            EndFacts(
-                device=facts.device,
-                port=facts.port,
-                link_layer=facts.link_layer,
-                state=facts.state,
-                gid_index=facts.gid_index,
-                gid=facts.gid,
-                gid_type=facts.gid_type,
-                lid=facts.lid,
-                qp_type=facts.qp_type,
-                mtu=paths[0]["mtu"] if paths else None,
-                queue_pair=own.get("queue_pair"),
-                psn=own.get("psn"),
-                qp_state=_STATES.get(states[-1]) if states else None,
-            )
-        )
-    local, remote = found
-    assert local is not None
-    return local, remote
-
-
-def _latency(rows: Sequence[Row], ends: Sequence[Endpoint]) -> Latency | None:
-    row = next((row for row in rows if "latency" in row), None)
-    if row is None:
+def _reached(found: Sequence[Record], ends: Sequence[End], name: EndName) -> EndFacts | None:
+    """One end as far as it came; None of a peer that never agreed."""
+    agreed = _last(found, records.Agreed)
+    known = [*ends, *([agreed.remote] if agreed and len(ends) == 1 else [])]
+    at = list(EndName).index(name)
+    if at >= len(known):
         return None
-    figures = row["latency"]
-    return Latency(
-        min=figures["min"],
-        median=figures["median"],
-        p99=figures["p99"],
-        max=figures["max"],
-        iterations=ends[0].iterations,
-        bytes=ends[0].payload_bytes,
-        loop=row["loop"],
-        overhead=row["overhead"],
-        histogram=tuple((bound, count) for bound, count in figures["histogram"]),
+    end = known[at]
+    path = next(_all(found, records.Path), None)
+    made: records.QueuePairMade | records.Path | None = next(
+        (each for each in _all(found, records.QueuePairMade) if each.end is name), None
+    )
+    if name is EndName.REMOTE and len(ends) == 1:
+        made = path
+    states = [each.state for each in _all(found, records.StateReached) if each.end is name]
+    return EndFacts(
+        device=end.device,
+        port=end.port,
+        link_layer=end.link_layer,
+        state=end.state,
+        gid_index=end.gid_index,
+        gid=end.gid,
+        gid_type=end.gid_type,
+        lid=end.lid,
+        qp_type=end.qp_type,
+        mtu=path.mtu if path else None,
+        queue_pair=made.queue_pair if made else None,
+        psn=made.psn if made else None,
+        qp_state=states[-1] if states else None,
     )
 
 
@@ -231,60 +209,66 @@ def _killed(
     )
 
 
-def _resulting(attempt: Attempt, result: Row) -> Attempt:
-    outcome = Outcome(result["result"])
-    if outcome is Outcome.VERIFIED:
+def _resulting(attempt: Attempt, result: records.Result) -> Attempt:
+    if result.outcome is Outcome.VERIFIED:
         text = "both payloads arrived as they were sent"
-        return replace(attempt, stage=Stage.DONE, summary=text)
+        return replace(attempt, outcome=result.outcome, stage=Stage.DONE, summary=text)
     found = replace(
         attempt,
-        outcome=outcome,
-        stage=Stage(result["stage"]),
-        summary=str(result.get("text", "")),
+        outcome=result.outcome,
+        stage=result.stage,
+        summary=result.text,
+        completion=result.completion,
+        problems=result.problems,
     )
-    more = _MORE.get(outcome)
+    more = _MORE.get(result.outcome)
     return more(found, result) if more else found
 
 
-def _call_failed(attempt: Attempt, result: Row) -> Attempt:
-    call, number = str(result["call"]), int(result["errno"])
-    told = errno_text(number, attempt.platform) if number else "it gave no errno"
-    told = attempt.summary or told
+def _call_failed(attempt: Attempt, result: records.Result) -> Attempt:
+    call, number = result.call or "", result.errno
+    why = errno_text(number, attempt.platform) if number else "it gave no errno"
+    why = attempt.summary or why
     if call == "poll_cq":  # man ibv_poll_cq: negative, and no errno
-        number, told = 0, f"it returned -{number}"
-    text = f"{call} failed: {told}"
+        number, why = 0, f"it returned -{number}"
+    text = f"{call} failed: {why}"
     if call == "ibv_get_device_list" and not number:
         text = "the verbs library does not list the device"
     return replace(attempt, call=call, errno=number, summary=text)
 
 
-def _completion_error(attempt: Attempt, result: Row) -> Attempt:
-    bad = BadCompletion(result["end"], result["status"], result["vendor_error"], result["receive"])
+def _completion_error(attempt: Attempt, _: records.Result) -> Attempt:
+    bad = attempt.completion
+    if bad is None:
+        raise Nonsense("a completion error without a completion")
     which = "receive" if bad.is_receive else "send"
     text = f"a {which} completed with {completion_text(bad.status, bad.vendor_error)}"
-    return replace(attempt, completion=bad, summary=text)
+    return replace(attempt, summary=text)
 
 
-def _peer_failed(attempt: Attempt, result: Row) -> Attempt:
-    failure = PeerFailure(result["peer_stage"], attempt.summary)
+def _peer_failed(attempt: Attempt, result: records.Result) -> Attempt:
+    failure = result.peer_failure
+    if failure is None:
+        raise Nonsense("a failure of the peer without its words")
     text = f"the peer failed at {failure.stage}: {failure.text}"
     return replace(attempt, peer_failure=failure, summary=text)
 
 
-def _mismatch(attempt: Attempt, result: Row) -> Attempt:
-    problems = tuple(Problem(code, text) for code, text in result["problems"])
-    return replace(attempt, problems=problems, summary=problems[0].text)
+def _mismatch(attempt: Attempt, _: records.Result) -> Attempt:
+    if not attempt.problems:
+        raise Nonsense("a mismatch without a problem")
+    return replace(attempt, summary=attempt.problems[0].text)
 
 
-def _no_data(attempt: Attempt, _: Row) -> Attempt:
+def _no_data(attempt: Attempt, _: records.Result) -> Attempt:
     return replace(attempt, summary=f"nothing arrived any more{_after(attempt)}")
 
 
-def _late(attempt: Attempt, _: Row) -> Attempt:
+def _late(attempt: Attempt, _: records.Result) -> Attempt:
     return replace(attempt, summary=f"the deadline came{_after(attempt)}")
 
 
-_MORE: Final[dict[Outcome, Callable[[Attempt, Row], Attempt]]] = {
+_MORE: Final[dict[Outcome, Callable[[Attempt, records.Result], Attempt]]] = {
     Outcome.CALL_FAILED: _call_failed,
     Outcome.COMPLETION_ERROR: _completion_error,
     Outcome.PEER_FAILED: _peer_failed,

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from rdmadiag.gid.reach import Mismatch
-from rdmadiag.verbs import endpoint
+from rdmadiag.verbs import protocol
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
-from rdmadiag.verbs.endpoint import Endpoint, Inbox, ProtocolError
+from rdmadiag.verbs.protocol import End, Inbox, ProtocolError
+from rdmadiag.verbs.records import Connected, Listening, Record
 
 _CHUNK: Final = 16 * 1024
-_GOODBYE_SECONDS: Final = 1.0  # to tell the peer what failed
+_GOODBYE_SECONDS: Final = 1.0  # to send the peer what failed
 
 
 class NoPeer(Exception):
@@ -64,7 +65,7 @@ class Peer:
 
     def send(self, step: str, **content: Any) -> None:
         """Raises PeerLost, and what `Bounds.wait` raises."""
-        rest = memoryview(endpoint.frame({"step": step} | content))
+        rest = memoryview(protocol.frame({"step": step} | content))
         while rest:
             try:
                 rest = rest[self._socket.send(rest) :]
@@ -112,26 +113,26 @@ class Peer:
 
     def introduce(self, secret: bytes | None, role: str) -> None:
         """Hello, and proof of the secret where there is one; raises ProtocolError."""
-        nonce = os.urandom(endpoint.NONCE_BYTES)
+        nonce = os.urandom(protocol.NONCE_BYTES)
         with_secret = secret is not None
-        self.send("hello", **endpoint.hello(nonce, with_secret=with_secret))
-        theirs = endpoint.read_hello(self.receive("hello"), with_secret=with_secret)
+        self.send("hello", **protocol.hello(nonce, with_secret=with_secret))
+        theirs = protocol.read_hello(self.receive("hello"), with_secret=with_secret)
         if theirs == nonce:
             raise ProtocolError("the peer sends back what it gets: no peer of ours")
         if secret is None:
             return
         other = {"listen": "connect", "connect": "listen"}[role]
-        self.send("proof", proof=endpoint.proof(secret, role, nonce, theirs))
-        endpoint.check_proof(self.receive("proof"), secret, other, nonce, theirs)
+        self.send("proof", proof=protocol.proof(secret, role, nonce, theirs))
+        protocol.check_proof(self.receive("proof"), secret, other, nonce, theirs)
 
-    def agree(self, local: Endpoint) -> Endpoint:
+    def agree(self, local: End) -> End:
         """The peer's facts, once both ends have found them fit; raises Mismatched."""
         self.send("endpoint", endpoint=local.message())
         message = self.receive("endpoint").get("endpoint")
         if not isinstance(message, dict):
             raise ProtocolError("the peer's endpoint is no object")
-        remote = endpoint.read_endpoint(message)
-        ours = endpoint.mismatches(local, remote)
+        remote = protocol.read_end(message)
+        ours = protocol.mismatches(local, remote)
         self.send("agree", problems=[[each.code, each.text] for each in ours])
         theirs = _problems(self.receive("agree").get("problems"))
         if ours or theirs:
@@ -148,17 +149,17 @@ class Peer:
                 raise ProtocolError(f"the peer's queue pair makes no sense: {theirs!r:.60}")
         return theirs  # type: ignore[return-value]  # both are integers
 
-    def barrier(self, step: str) -> None:
-        """Until both ends have come this far."""
-        self.send(step)
-        self.receive(step)
+    def barrier(self, step: str, **content: Any) -> dict[str, Any]:
+        """The peer's message of that step, once both ends have come this far."""
+        self.send(step, **content)
+        return self.receive(step)
 
-    def tell_failure(self, stage: str, text: str) -> None:
+    def send_failure(self, stage: str, text: str) -> None:
         """Say what failed here, if the peer still listens."""
         with contextlib.suppress(OSError):
             self._socket.settimeout(_GOODBYE_SECONDS)
             self._socket.sendall(
-                endpoint.frame({"step": "failed", "stage": stage, "text": text[:500]})
+                protocol.frame({"step": "failed", "stage": stage, "text": text[:500]})
             )
 
 
@@ -182,11 +183,11 @@ def _word(value: object) -> str:
 
 
 def listen(
-    host: str, port: int, until: float, bounds: Bounds, heard: Callable[[str, str], None]
+    host: str, port: int, until: float, bounds: Bounds, write: Callable[[Record], None]
 ) -> Peer:
     """The first peer that comes before `until`; raises NoPeer.
 
-    Binds to that address alone. `heard("listening" | "peer", ADDRESS)` is called as it goes.
+    Binds to that address alone. `write` gets Listening and Connected as it goes.
     """
     family, address = _resolve(host, port, until, bounds)
     if _stands_for_all(address[0]):
@@ -198,20 +199,20 @@ def listen(
             server.listen(1)
         except OSError as error:
             raise NoPeer(f"cannot listen on {_where(address)}: {_why(error)}") from error
-        heard("listening", _where(server.getsockname()))
+        write(Listening(address=_where(server.getsockname())))
         server.setblocking(False)
         while bounds.wait(server.fileno(), "read", until):
             try:
                 connection, source = server.accept()
             except OSError:  # it went away again before it was taken
                 continue
-            heard("peer", _where(source))
+            write(Connected(address=_where(source)))
             return Peer(connection, bounds)
     raise NoPeer(f"nobody came to {_where(address)}")
 
 
 def connect(
-    host: str, port: int, until: float, bounds: Bounds, heard: Callable[[str, str], None]
+    host: str, port: int, until: float, bounds: Bounds, write: Callable[[Record], None]
 ) -> Peer:
     """The peer that listens there; raises NoPeer. One attempt, no second address."""
     family, address = _resolve(host, port, until, bounds)
@@ -234,7 +235,7 @@ def connect(
         connection.close()
         why = os.strerror(refused) if refused else "no answer"
         raise NoPeer(f"cannot connect to {_where(address)}: {why}")
-    heard("peer", _where(address))
+    write(Connected(address=_where(address)))
     return Peer(connection, bounds)
 
 

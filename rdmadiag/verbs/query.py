@@ -1,16 +1,15 @@
-"""The program of the child process: asks the verbs library, changes nothing.
+"""The program of the child process that queries the verbs library and changes nothing.
 
     python -m rdmadiag.verbs.query PLATFORM LIBRARY GID_ROWS [START [DEADLINE]]
 
-It writes one JSON object a line: before each call its name, and after it the answer or
-the errno. A call that never returns is the last line; the parent needs no more than that
-to say where it hangs. Calls are made one at a time and none is made twice. "at" is in
-seconds since START, on time.monotonic's clock, which all processes share. Some seconds after
-DEADLINE, on the same clock, SIGALRM ends it: a call that hangs must not outlive a parent
-that was killed.
+It writes the records of a query: before each call its name, and after it the answer or the
+errno. A call that never returns is the last line. Calls are made one at a time and none is
+made twice. "at" is in seconds since START, on time.monotonic's clock, which all processes
+share. Some seconds after DEADLINE, on the same clock, SIGALRM ends it: a call that hangs must
+not outlive a parent that was killed.
 
-    {"call": "ibv_query_port", "device": "rdma_en1", "port": 1, "at": 0.0021}
-    {"answer": {"state": 4, "lid": 7}, "at": 0.0024}
+    {"kind": "call", "call": "ibv_query_port", "device": "rdma_en1", "port": 1, "at": 0.0021}
+    {"kind": "returned", "answer": {"state": 4, "lid": 7}, "at": 0.0024}
 """
 
 import ctypes
@@ -24,6 +23,7 @@ from typing import Any, Final
 
 from rdmadiag.facts.ib import GID_BYTES
 from rdmadiag.gid.scan import preflight_gid_scan_limit
+from rdmadiag.verbs import records
 from rdmadiag.verbs.abi import PORT_ATTR_BUFFER, IbvDeviceAttr, IbvGid, IbvGidEntry, IbvPortAttr
 from rdmadiag.verbs.bounds import HARD_SECONDS
 from rdmadiag.verbs.lib import CallFailed, Library
@@ -120,10 +120,10 @@ class Query:
             self._transcript.step(table, lambda: self._table(context, length), name)
             return
         for port, length in rows.items():
-            asked = preflight_gid_scan_limit(length, self._gid_rows)
+            limit = preflight_gid_scan_limit(length, self._gid_rows)
             self._transcript.step(
                 "ibv_query_gid",
-                partial(self._entries, context, port, asked),
+                partial(self._entries, context, port, limit),
                 name,
                 port,
             )
@@ -144,9 +144,9 @@ class Query:
             for entry in entries[: min(count, length)]
         ]
 
-    def _entries(self, context: int, port: int, asked: int) -> dict[str, Any]:
+    def _entries(self, context: int, port: int, limit: int) -> dict[str, Any]:
         rows: list[dict[str, Any]] = []
-        for index in range(asked):
+        for index in range(limit):
             gid = IbvGid()
             try:
                 self._library.call("ibv_query_gid", context, port, index, byref(gid))
@@ -155,7 +155,7 @@ class Query:
                 continue
             if bytes(gid) != bytes(GID_BYTES):
                 rows.append({"index": index, "gid": bytes(gid).hex()})
-        return {"asked": asked, "rows": rows}
+        return {"asked": limit, "rows": rows}
 
 
 def main() -> None:
@@ -169,17 +169,17 @@ def main() -> None:
     # A provider that prints on stdout must not break our lines.
     transcript = Transcript(os.dup(1), start)
     os.dup2(2, 1)
-    transcript.write(platform=platform, library=path)
+    transcript.write(records.Library(platform=platform, library=path))
     # It runs the library's own code, which can crash or hang like any call.
-    transcript.write(call="dlopen", device=None, port=None)
+    transcript.write(records.Call(call="dlopen"))
     try:
         library = Library(path)
     except (OSError, AttributeError) as error:
-        transcript.write(unloadable=str(error))
+        transcript.write(records.Unloadable(unloadable=str(error)))
         return
-    transcript.write(answer=None)
+    transcript.write(records.Returned())
     Query(library, transcript, gid_rows).run()
-    transcript.write(done=True)
+    transcript.write(records.Done())
 
 
 if __name__ == "__main__":

@@ -1,57 +1,54 @@
-"""The parent of an attempt: starts its child, hears it, passes signals on, kills it when late."""
+"""The parent of an attempt: starts its child, reads it, passes signals on, kills it when late."""
 
-import json
 import os
 import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
-from typing import IO, Any, Final
+from typing import IO, Final
 
 from rdmadiag.facts import Missing
 from rdmadiag.host.answers import refusal
 from rdmadiag.host.command import abandon
 from rdmadiag.verbs.child import program
+from rdmadiag.verbs.records import Connected, Malformed, Record, Request, encode, parse
 
 AFTER_SIGNAL_SECONDS: Final = 1.0
-"""For the child to put everything back, once it was told to end."""
+"""For the child to put everything back, once a signal was passed on to it."""
 
 _OUTPUT_LIMIT: Final = 1 << 20
 _WARNINGS: Final = 4096  # bytes kept of what the library writes on stderr
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
     """What a child wrote, and how it ended."""
 
-    rows: tuple[Row, ...]
+    records: tuple[Record, ...]
     returncode: int | None  # None: killed
     unkillable: bool  # and SIGKILL did not end it
     signal: int | None  # that was passed on to it
     pid: int
-    seconds: float  # of its life, on the clock of the rows' "at"
+    seconds: float  # of its life, on the clock of the records' `at`
     stderr: str
 
 
 def watch(
-    request: Mapping[str, Any], grace: float, heard: Callable[[Row], None] = lambda row: None
+    request: Request, grace: float, seen: Callable[[Record], None] = lambda record: None
 ) -> Watched | Missing:
-    """Runs one attempt; `request` is that of rdmadiag.verbs.pingpong, `heard` gets each row.
+    """Runs one attempt; `seen` gets each record as it comes.
 
-    The child ends by itself at request["deadline"], to which what it waited for its peer
+    The child ends by itself at `request.deadline`, to which what it waited for its peer
     is added; `grace` seconds later it is killed, as it is AFTER_SIGNAL_SECONDS after a
     SIGINT or SIGTERM of this process. Missing where no process could be started.
     """
-    start = float(request["start"])
     try:
         child = subprocess.Popen(  # noqa: S603  # our own program
-            program("pingpong"),
+            program("pingpong_child"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -63,14 +60,14 @@ def watch(
     assert child.stdin
     assert child.stdout
     assert child.stderr
-    with _signals(child.pid) as told, _open_to(child.stdin), child.stdout, child.stderr:
+    with _signals(child.pid) as passed, _open_to(child.stdin), child.stdout, child.stderr:
         with suppress(BrokenPipeError):
-            child.stdin.write(json.dumps(request).encode() + b"\n")
+            child.stdin.write(encode(request))
             child.stdin.flush()
-        lines = _Lines(heard)
+        lines = _Lines(seen)
         warnings = bytearray()
         limit = _Limit(request, grace)
-        ended = _hear(child, told, lines, warnings, limit)
+        ended = _read(child, passed, lines, warnings, limit)
         unkillable = False
         if ended:
             returncode: int | None = child.wait()
@@ -78,19 +75,19 @@ def watch(
             returncode, unkillable = None, not abandon(child)
         lines.rest()
     return Watched(
-        rows=tuple(lines.rows),
+        records=tuple(lines.records),
         returncode=returncode,
         unkillable=unkillable,
-        signal=told.signal,
+        signal=passed.signal,
         pid=child.pid,
-        seconds=round(time.monotonic() - start, 6),
+        seconds=round(time.monotonic() - request.start, 6),
         stderr=warnings[:_WARNINGS].decode("utf-8", "backslashreplace"),
     )
 
 
 @contextmanager
 def _open_to(child: IO[bytes]) -> Iterator[None]:
-    """Its end tells the child that we are gone, so it stays open until the child is."""
+    """The child ends where this ends, so it stays open until the child has ended."""
     try:
         yield
     finally:
@@ -101,17 +98,17 @@ def _open_to(child: IO[bytes]) -> Iterator[None]:
 class _Limit:
     """When the child is killed."""
 
-    def __init__(self, request: Mapping[str, Any], grace: float) -> None:
-        self._deadline = float(request["deadline"]) + grace
-        self._until = float(request["until"])
-        self._waiting = request["meet"] == "listen"
+    def __init__(self, request: Request, grace: float) -> None:
+        self._deadline = request.deadline + grace
+        self._until = request.until
+        self._waiting = request.meet == "listen"
         self._began = time.monotonic()
 
-    def at(self, rows: list[Row], told: "_Told") -> float:
+    def at(self, records: list[Record], passed: "_PassedOn") -> float:
         """On time.monotonic's clock."""
-        if told.at is not None:
-            return told.at + AFTER_SIGNAL_SECONDS
-        if self._waiting and any(row.get("heard") == "peer" for row in rows):
+        if passed.at is not None:
+            return passed.at + AFTER_SIGNAL_SECONDS
+        if self._waiting and any(isinstance(each, Connected) for each in records):
             self._waiting = False
             self._deadline += time.monotonic() - self._began
         if self._waiting:
@@ -120,11 +117,11 @@ class _Limit:
 
 
 class _Lines:
-    """JSON objects out of a stream of bytes, a line each; anything else is dropped."""
+    """Records out of a stream of bytes; what is none is dropped."""
 
-    def __init__(self, heard: Callable[[Row], None]) -> None:
-        self.rows: list[Row] = []
-        self._heard = heard
+    def __init__(self, seen: Callable[[Record], None]) -> None:
+        self.records: list[Record] = []
+        self._seen = seen
         self._held = b""
         self._size = 0
 
@@ -141,18 +138,15 @@ class _Lines:
         self._held = b""
 
     def _line(self, line: bytes) -> None:
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            return  # cut short by the kill
-        if isinstance(row, dict):
-            self.rows.append(row)
-            self._heard(row)
+        record = parse(line)
+        if not isinstance(record, Malformed):
+            self.records.append(record)
+            self._seen(record)
 
 
-def _hear(
+def _read(
     child: "subprocess.Popen[bytes]",
-    told: "_Told",
+    passed: "_PassedOn",
     lines: _Lines,
     warnings: bytearray,
     limit: _Limit,
@@ -164,14 +158,14 @@ def _hear(
         streams: list[IO[bytes]] = [child.stdout, child.stderr]
         for stream in streams:
             selector.register(stream, selectors.EVENT_READ)
-        selector.register(told.woken, selectors.EVENT_READ)
+        selector.register(passed.woken, selectors.EVENT_READ)
         while child.stdout in selector.get_map():
-            left = limit.at(lines.rows, told) - time.monotonic()
+            left = limit.at(lines.records, passed) - time.monotonic()
             if left <= 0:
                 return False
             for key, _ in selector.select(left):
                 chunk = os.read(key.fd, 1 << 16)
-                if key.fileobj is told.woken:
+                if key.fileobj is passed.woken:
                     continue
                 if not chunk:
                     selector.unregister(key.fileobj)
@@ -180,13 +174,13 @@ def _hear(
                 else:
                     warnings += chunk[: max(0, _WARNINGS - len(warnings))]
     try:
-        child.wait(timeout=max(0.0, limit.at(lines.rows, told) - time.monotonic()))
+        child.wait(timeout=max(0.0, limit.at(lines.records, passed) - time.monotonic()))
     except subprocess.TimeoutExpired:
         return False
     return True
 
 
-class _Told:
+class _PassedOn:
     """The first signal that came, and the pipe that wakes the wait."""
 
     def __init__(self, child: int, woken: IO[bytes]) -> None:
@@ -204,18 +198,18 @@ class _Told:
 
 
 @contextmanager
-def _signals(child: int) -> Iterator[_Told]:
+def _signals(child: int) -> Iterator[_PassedOn]:
     """SIGINT and SIGTERM go to the child for as long as this lasts."""
     read, write = os.pipe()
     os.set_blocking(write, False)
     before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     with open(read, "rb", buffering=0) as woken:
-        told = _Told(child, woken)
+        passed = _PassedOn(child, woken)
         handlers = {
-            number: signal.signal(number, told.note) for number in (signal.SIGINT, signal.SIGTERM)
+            number: signal.signal(number, passed.note) for number in (signal.SIGINT, signal.SIGTERM)
         }
         try:
-            yield told
+            yield passed
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)

@@ -108,11 +108,8 @@ class PortView:
 
     @property
     def route_entry(self) -> GidEntry | None:
-        """The table's row that the route names."""
-        if isinstance(self.gids, Missing) or not isinstance(self.route, Route):
-            return None
-        index = self.route.index
-        return next((entry for entry in self.gids.entries if entry.index == index), None)
+        """The row of the route, if there is one."""
+        return self.route.entry if isinstance(self.route, Route) else None
 
     @property
     def route_netdev_state(self) -> NetDevState:

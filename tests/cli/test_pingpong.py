@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 
 from rdmadiag.cli.addresses import host_and_port
-from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
-from rdmadiag.facts.pingpong import (
+from rdmadiag.facts.attempt import (
     Attempt,
     BadCompletion,
     EndFacts,
@@ -25,9 +23,11 @@ from rdmadiag.facts.pingpong import (
     Stage,
     Teardown,
 )
-from rdmadiag.pingpong import BrokenChild, Meeting, Result
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
 from rdmadiag.preflight.candidate import Wanted
 from rdmadiag.preflight.safety import RTR_ATTEMPT_WARNING, Reason
+from rdmadiag.verbs.attempt import BrokenChild, Meeting, Result
 from rdmadiag.view.select import NoSuchDevice, Selector
 
 Rdmadiag = Callable[..., Any]
@@ -111,7 +111,7 @@ class Ran:
 def ran(monkeypatch: pytest.MonkeyPatch) -> Ran:
     """Stands where the run would be."""
     made = Ran()
-    monkeypatch.setattr("rdmadiag.pingpong.run", made)
+    monkeypatch.setattr("rdmadiag.verbs.attempt.run", made)
     return made
 
 
@@ -144,7 +144,7 @@ def watch(event, arguments):
         seen.append((event, str(arguments[0])))
 
 import importlib, platform
-for name in ("pingpong", "render.pingpong", "render.json", "cli.pingpong", "host"):
+for name in ("verbs.attempt", "render.pingpong", "render.json", "cli.pingpong", "host.live"):
     importlib.import_module(f"rdmadiag.{name}")
 sys.addaudithook(watch)
 code = cli.run(sys.argv[1:])
@@ -153,7 +153,7 @@ print(code, seen, file=sys.stderr)
 
 
 @pytest.mark.parametrize("argv", [(), ("192.0.2.1",), ("--listen", "127.0.0.1")], ids=str)
-def test_without_leave_nothing_is_opened_and_nobody_is_asked(argv: tuple[str, ...]) -> None:
+def test_without_leave_nothing_is_opened_and_nobody_is_called(argv: tuple[str, ...]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WATCHED, "pingpong", "--json", *argv],
         capture_output=True,
@@ -242,7 +242,7 @@ def test_a_child_without_a_word_is_a_bug_of_ours(rdmadiag: Rdmadiag, ran: Ran) -
 # --- what is passed on -------------------------------------------------------------------
 
 
-def test_without_options_the_documented_defaults_are_asked(rdmadiag: Rdmadiag, ran: Ran) -> None:
+def test_without_options_the_documented_defaults_are_used(rdmadiag: Rdmadiag, ran: Ran) -> None:
     assert rdmadiag(*ALLOWED).code == 0
     assert ran.wanted == Wanted(payload_bytes=64, iterations=100)
     assert (ran.selectors, ran.meeting, ran.secret) == ((), None, None)

@@ -5,17 +5,15 @@ import shlex
 import shutil
 import subprocess
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
 
 from rdmadiag.explain.attempt import CAUSES, NOTHING, REMEDY, advice
-from rdmadiag.explain.causes import ANY, RTR, known
+from rdmadiag.explain.calls import ANY, known
 from rdmadiag.explain.completions import completion
-from rdmadiag.facts.errnos import Platform
-from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
-from rdmadiag.facts.pingpong import (
+from rdmadiag.facts.attempt import (
     Attempt,
     BadCompletion,
     EndFacts,
@@ -26,7 +24,10 @@ from rdmadiag.facts.pingpong import (
     Step,
     Teardown,
 )
-from rdmadiag.verbs.endpoint import Endpoint, mismatches
+from rdmadiag.facts.errnos import Platform
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
+from rdmadiag.verbs.protocol import End, mismatches
 
 PLATFORMS: tuple[Platform, ...] = ("linux", "darwin")
 SILENT = (Outcome.VERIFIED, Outcome.NOT_ALLOWED, Outcome.NOT_SAFE)
@@ -103,6 +104,7 @@ def completed(status: int, vendor_error: int = 0, **changes: Any) -> Attempt:
     return ended(outcome=Outcome.COMPLETION_ERROR, stage=Stage.DATA, **changes)
 
 
+@cache
 def every_attempt() -> list[Attempt]:
     """One of each kind of failure on each platform and link."""
     found = []
@@ -148,7 +150,7 @@ def test_every_known_cause_of_an_errno_is_given(stage: str, platform: Platform) 
     for number, expected in known(stage, platform).items():
         for where in at:
             found = advice(refused(where, number, platform=platform))
-            assert set(expected) <= set(found.causes)
+            assert {each.text for each in expected} <= set(found.causes)
             assert found.remedy
 
 
@@ -159,7 +161,7 @@ def test_every_status_of_a_completion_has_its_causes_and_something_to_look_at(
 ) -> None:
     found, known_status = advice(completed(status, platform=platform)), completion(status)
     assert known_status
-    assert found.causes == known_status.causes
+    assert found.causes == tuple(each.text for each in known_status.causes)
     assert found.remedy
 
 
@@ -223,7 +225,7 @@ def test_nothing_advises_another_attempt_on_thunderbolt() -> None:
 
 @pytest.mark.parametrize("number", [16, 22, 60, 96, 102, 4242])
 def test_a_failed_rtr_on_thunderbolt_warns_of_a_second(number: int) -> None:
-    found = advice(refused(RTR, number, platform="darwin"))
+    found = advice(refused(Stage.RTR, number, platform="darwin"))
     assert [line for line in found.remedy if line.startswith("# no second RTR")]
 
 
@@ -232,7 +234,7 @@ def test_a_failed_rtr_on_thunderbolt_warns_of_a_second(number: int) -> None:
 
 @pytest.mark.parametrize("number", [110, 101, 113])
 def test_an_rtr_that_reaches_nobody_asks_for_route_neighbour_and_ping(number: int) -> None:
-    assert advice(refused(RTR, number)).remedy[:3] == (
+    assert advice(refused(Stage.RTR, number)).remedy[:3] == (
         "ip route get 192.0.2.2 from 192.0.2.1",
         "ip neigh show 192.0.2.2",
         "ping -c 1 -I 192.0.2.1 192.0.2.2",
@@ -241,18 +243,22 @@ def test_an_rtr_that_reaches_nobody_asks_for_route_neighbour_and_ping(number: in
 
 @pytest.mark.parametrize("number", [61, 22, 19])
 def test_an_rtr_with_a_bad_gid_asks_for_the_gid_table(number: int) -> None:
-    assert advice(refused(RTR, number)).remedy[0] == "rdmadiag gids --device mlx5_0:1"
+    assert advice(refused(Stage.RTR, number)).remedy[0] == "rdmadiag gids --device mlx5_0:1"
 
 
 def test_addresses_of_ipv6_gids_are_used_as_they_are() -> None:
     far = replace(ROCE, gid=Gid.parse("2001:db8::2"))
-    found = advice(refused(RTR, 110, local=replace(ROCE, gid=Gid.parse("2001:db8::1")), remote=far))
+    found = advice(
+        refused(Stage.RTR, 110, local=replace(ROCE, gid=Gid.parse("2001:db8::1")), remote=far)
+    )
     assert found.remedy[0] == "ip route get 2001:db8::2 from 2001:db8::1"
 
 
 def test_a_link_local_address_is_asked_for_with_its_interface() -> None:
     near = replace(ROCE, gid=Gid.parse("fe80::1"))
-    found = advice(refused(RTR, 110, local=near, remote=replace(near, gid=Gid.parse("fe80::2"))))
+    found = advice(
+        refused(Stage.RTR, 110, local=near, remote=replace(near, gid=Gid.parse("fe80::2")))
+    )
     ndev = '"$(cat /sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/3)"'
     assert found.remedy[:2] == (
         f"ping -c 1 -I {ndev} fe80::2",
@@ -262,19 +268,21 @@ def test_a_link_local_address_is_asked_for_with_its_interface() -> None:
 
 def test_gids_of_two_families_make_no_path() -> None:
     far = replace(ROCE, gid=Gid.parse("2001:db8::2"))
-    assert advice(refused(RTR, 110, remote=far)).remedy == ("rdmadiag gids --device mlx5_0:1",)
+    assert advice(refused(Stage.RTR, 110, remote=far)).remedy == (
+        "rdmadiag gids --device mlx5_0:1",
+    )
 
 
 def test_a_gid_of_thunderbolt_without_ipv4_is_no_address_to_ask_for() -> None:
     near = replace(THUNDERBOLT, gid=Gid.parse("fe80::1"))
     far = replace(THUNDERBOLT, gid=Gid.parse("fe80::2"))
-    found = advice(refused(RTR, 60, platform="darwin", local=near, remote=far))
+    found = advice(refused(Stage.RTR, 60, platform="darwin", local=near, remote=far))
     assert not [line for line in found.remedy if "fe80" in line]
     assert "rdmadiag gids --device rdma_en1:1" in found.remedy
 
 
 def test_a_platform_without_tables_has_the_preflight() -> None:
-    found = advice(refused(RTR, 22, platform="unknown"))
+    found = advice(refused(Stage.RTR, 22, platform="unknown"))
     assert (found.causes, found.remedy) == ((), ("rdmadiag preflight",))
     found = advice(ended(outcome=Outcome.WATCHDOG, platform="unknown"))
     assert (found.causes, found.remedy) == ((), ("rdmadiag preflight",))
@@ -282,14 +290,14 @@ def test_a_platform_without_tables_has_the_preflight() -> None:
 
 def test_the_end_that_failed_is_the_one_asked_for_where_both_are_on_this_host() -> None:
     step = Step("remote", Stage.RTR, "ibv_modify_qp", 1.0, 110)
-    found = advice(refused(RTR, 110, steps=(step,)))
+    found = advice(refused(Stage.RTR, 110, steps=(step,)))
     assert found.remedy[0] == "ip route get 192.0.2.1 from 192.0.2.2"
     assert found.remedy[3] == "rdmadiag gids --device mlx5_7:1"
 
 
 def test_an_earlier_failure_at_another_stage_does_not_change_the_end() -> None:
     step = Step("remote", Stage.REG_MR, "ibv_reg_mr", 1.0, 22)
-    found = advice(refused(RTR, 110, steps=(step,)))
+    found = advice(refused(Stage.RTR, 110, steps=(step,)))
     assert found.remedy[0] == "ip route get 192.0.2.2 from 192.0.2.1"
 
 
@@ -308,13 +316,13 @@ def test_a_node_that_may_not_be_opened_is_shown_with_its_owner() -> None:
 
 
 def test_a_device_that_was_not_opened_leaves_out_what_needs_its_path() -> None:
-    found = advice(refused(RTR, 110, local=None, remote=None))
+    found = advice(refused(Stage.RTR, 110, local=None, remote=None))
     assert found.remedy == ("rdmadiag gids",)
 
 
 def test_a_number_that_poll_cq_gives_is_no_errno() -> None:
     found = advice(refused("data", 22, call="poll_cq"))
-    assert not set(known(Stage.DATA, "linux")[22]) & set(found.causes)
+    assert not {each.text for each in known(Stage.DATA, "linux")[22]} & set(found.causes)
     assert found.causes
     assert found.remedy
 
@@ -329,7 +337,7 @@ def test_an_errno_without_known_causes_asks_the_kernel_log() -> None:
 def test_a_call_that_failed_without_an_errno_has_the_causes_of_0() -> None:
     for errno in (0, None):
         found = advice(refused("alloc_pd", errno, platform="darwin"))
-        assert found.causes == known(Stage.ALLOC_PD, "darwin")[0]
+        assert found.causes == tuple(each.text for each in known(Stage.ALLOC_PD, "darwin")[0])
 
 
 def test_a_wedge_is_never_answered_with_another_call() -> None:
@@ -343,7 +351,7 @@ def test_a_wedge_is_never_answered_with_another_call() -> None:
 
 def test_a_peer_that_never_acknowledges_is_pinged_with_frames_of_the_path_mtu() -> None:
     found = advice(completed(12, 129))
-    assert found.remedy[:3] == advice(refused(RTR, 110)).remedy[:3]
+    assert found.remedy[:3] == advice(refused(Stage.RTR, 110)).remedy[:3]
     # GRH, BTH and ICRC are 40 + 12 + 4; ping's own headers are 20 + 8.
     assert found.remedy[3].startswith("ping -M do -s 1052 -c 1 -I 192.0.2.1 192.0.2.2")
     assert any(line.startswith("# at once: GID or routing") for line in found.remedy)
@@ -402,7 +410,7 @@ def test_no_data_on_rc_may_be_a_receiver_that_is_never_ready() -> None:
 
 def mismatching(**changes: Any) -> tuple[Problem, ...]:
     """What the two ends say of each other after `changes` to one of them."""
-    near = Endpoint(
+    near = End(
         device="mlx5_0",
         port=1,
         link_layer=LinkLayer.ETHERNET,
@@ -543,7 +551,7 @@ def test_a_name_with_odd_characters_is_one_word_of_the_shell_on_one_line() -> No
     odd = ODD.replace("\n", "\\n")
     local, remote = replace(ROCE, device=ODD), replace(ROCE, gid=Gid.parse("::ffff:192.0.2.2"))
     expected = {
-        refused(RTR, 61): ("rdmadiag", "gids", "--device", f"{odd}:1"),
+        refused(Stage.RTR, 61): ("rdmadiag", "gids", "--device", f"{odd}:1"),
         refused("alloc_pd", 12): ("rdma", "res", "show", odd),
         ended(outcome=Outcome.TEARDOWN_FAILED): ("rdma", "res", "show", "qp", "link", odd),
     }

@@ -1,115 +1,69 @@
-"""Causes by platform, stage and errno: the rows that the facts name, and the form of all."""
+"""The registry of causes: no label and no sentence twice, and all of it is in use."""
 
-from typing import get_args
+import re
+from collections import Counter
 
 import pytest
 
-from rdmadiag.explain.causes import ANY, RTR, causes, hanging, known
-from rdmadiag.facts.errnos import ERRNOS, Platform
-from rdmadiag.facts.pingpong import Stage
+from rdmadiag.explain.causes import CAUSES, ROWS, stated
+from rdmadiag.explain.causes.cause import Cause, Shown
+from rdmadiag.explain.lookup import all_causes, lookup
+from rdmadiag.preflight.rules import CATALOGUE
 
-DEVICE_STAGES = (
-    *(Stage.OPEN, Stage.ALLOC_PD, Stage.REG_MR, Stage.CREATE_CQ, Stage.CREATE_QP),
-    *(Stage.INIT, Stage.RTR, Stage.RTS, Stage.DATA, Stage.TEARDOWN),
-)
-
-
-def rows() -> list[tuple[Platform, str, int, tuple[str, ...]]]:
-    return [
-        (platform, stage, number, found)
-        for platform in get_args(Platform)
-        for stage in (*Stage, ANY)
-        for number, found in known(stage, platform).items()
-    ]
+BY_A_LINE = {("gid-index-or-family", "index"), ("gid-index-or-family", "family")}
+BY_A_REPORT = {("no-path", "arp-flux")}
 
 
-def test_a_row_is_of_a_stage_that_makes_calls_on_the_device() -> None:
-    assert {stage for _, stage, _, _ in rows()} <= {*DEVICE_STAGES, ANY}
+def sentences(row: Cause) -> set[str]:
+    return {row.text, *row.where.values()}
 
 
-@pytest.mark.parametrize("stage", DEVICE_STAGES)
-def test_every_stage_has_rows_on_linux(stage: Stage) -> None:
-    assert known(stage, "linux")
+def test_no_label_stands_twice() -> None:
+    assert [label for label, count in Counter(row.label for row in ROWS).items() if count > 1] == []
 
 
-def test_a_row_is_of_an_errno_that_its_platform_has() -> None:
-    wrong = [(p, s, n) for p, s, n, _ in rows() if n != 0 and n not in ERRNOS[p]]
-    assert wrong == []
+def test_no_sentence_stands_at_two_labels() -> None:
+    counted = Counter(text for row in ROWS for text in sentences(row))
+    assert [text for text, count in counted.items() if count > 1] == []
 
 
-def test_a_row_has_one_to_five_causes_none_of_them_twice() -> None:
-    for _, _, _, found in rows():
-        assert 0 < len(found) <= 5
-        assert len(set(found)) == len(found)
+def test_a_narrower_sentence_differs_from_the_general_one() -> None:
+    assert [row.label for row in ROWS if row.text in row.where.values()] == []
 
 
-def test_the_same_number_means_other_things_on_another_platform() -> None:
-    assert causes(110, RTR, "linux")
-    assert causes(110, RTR, "darwin") == ()
-    assert causes(96, RTR, "darwin")
-    assert causes(96, RTR, "linux") == ()
-    assert causes(22, RTR, "linux") != causes(22, RTR, "darwin")
+def test_every_label_and_every_sentence_is_stated_somewhere() -> None:
+    found = {(known.label, known.text) for known, _ in all_causes()}
+    found |= {(label, stated(label, context).text) for label, context in BY_A_LINE | BY_A_REPORT}
+    assert {(row.label, text) for row in ROWS for text in sentences(row)} <= found
 
 
-def test_an_unknown_platform_or_number_has_no_causes() -> None:
-    assert causes(22, RTR, "unknown") == ()
-    assert causes(9999, RTR, "linux") == ()
+def test_every_label_can_be_looked_up() -> None:
+    for row in ROWS:
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", row.label)
+        assert lookup(["cause", row.label], "linux")
 
 
-@pytest.mark.parametrize(
-    ("platform", "stage", "number", "word"),
-    [
-        pytest.param("linux", "rtr", 110, "does not answer on the link", id="B5 110"),
-        pytest.param("linux", "rtr", 101, "no route", id="B5 101"),
-        pytest.param("linux", "rtr", 113, "no route", id="113"),
-        pytest.param("linux", "rtr", 61, "empty", id="B2 61: an empty row"),
-        pytest.param("linux", "rtr", 19, "network namespace", id="B2 19: netdev elsewhere"),
-        pytest.param("linux", "rtr", 22, "MTU", id="B11"),
-        pytest.param("linux", "rtr", 22, "link-local", id="the default GID of rxe"),
-        pytest.param("linux", "rts", 22, "iWARP", id="B21"),
-        pytest.param("linux", "reg_mr", 12, "locked memory", id="B6 memory"),
-        pytest.param("linux", "create_cq", 12, "locked memory", id="B6 queue"),
-        pytest.param("linux", "open", 13, "may not open", id="B4 mode"),
-        pytest.param("linux", "open", 2, "no node", id="B4 node"),
-        pytest.param("linux", "open", 0, "provider library", id="B14"),
-        pytest.param("linux", "open", 1, "exclusive", id="B16"),
-        pytest.param("linux", "open", 12, "too many", id="B25"),
-        pytest.param("linux", "init", 22, "partition key", id="B19"),
-        pytest.param("darwin", "rtr", 22, "no IPv4 GID", id="A1"),
-        pytest.param("darwin", "rtr", 60, "GID index 0", id="A2"),
-        pytest.param("darwin", "rtr", 96, "bridge", id="A5"),
-        pytest.param("darwin", "rtr", 60, "share a subnet", id="A6"),
-        pytest.param("darwin", "alloc_pd", 0, "exhausted", id="A7"),
-        pytest.param("darwin", "alloc_pd", 12, "down", id="A8"),
-        pytest.param("darwin", "open", 0, "switched off", id="A9"),
-        pytest.param("darwin", "create_qp", 16, "one fewer than max_qp", id="A12 create"),
-        pytest.param("darwin", "rtr", 16, "still held", id="A12 RTR"),
-        pytest.param("darwin", "reg_mr", 0, "100", id="A13"),
-        pytest.param("darwin", "create_qp", 102, "UC alone", id="A14"),
-    ],
-)
-def test_a_reported_failure_has_its_reported_cause(
-    platform: Platform, stage: str, number: int, word: str
-) -> None:
-    assert any(word in cause for cause in causes(number, stage, platform))
+def test_what_confirms_or_names_a_cause_is_a_rule_or_shown_by_the_report() -> None:
+    for row in ROWS:
+        codes = {proof for proof in row.proofs if not isinstance(proof, Shown)}
+        assert codes <= set(CATALOGUE), row.label
+        assert len(row.proofs) == len(set(row.proofs))
+        assert bool(row.named_by) == bool(row.stages), row.label
 
 
-@pytest.mark.parametrize("stage", DEVICE_STAGES)
-def test_a_device_that_is_gone_can_fail_any_call(stage: Stage) -> None:
-    for number in (5, 19):
-        assert any("was removed" in cause for cause in causes(number, stage, "linux"))
+def test_a_rule_names_one_cause_and_what_a_report_shows_is_used() -> None:
+    counted = Counter(rule for row in ROWS for rule in row.named_by)
+    assert [rule for rule, count in counted.items() if count > 1] == []
+    assert {each for row in ROWS for each in (*row.proofs, *row.contradicted_by)} >= set(Shown)
 
 
-@pytest.mark.parametrize("stage", DEVICE_STAGES)
-def test_a_timeout_of_thunderbolt_may_be_a_wedge_at_any_stage(stage: Stage) -> None:
-    assert causes(60, stage, "darwin")[-1].startswith("perhaps the driver is wedged")
+def test_the_first_context_that_has_its_own_sentence_counts() -> None:
+    row = CAUSES["pd-exhausted"]
+    assert stated("pd-exhausted", "errno 96", "rtr", "darwin").text == row.where["errno 96"]
+    assert stated("pd-exhausted", "errno 12", "alloc_pd", "darwin").text == row.where["darwin"]
+    assert stated("pd-exhausted", "errno 12", "alloc_pd", "linux").text == row.text
 
 
-def test_the_causes_of_the_stage_come_before_those_of_any() -> None:
-    assert causes(19, RTR, "linux") == (*known(RTR, "linux")[19], *known(ANY, "linux")[19])
-
-
-def test_a_hang_has_causes_on_both_platforms() -> None:
-    assert "wedged" in hanging("darwin")[0]
-    assert hanging("linux")
-    assert hanging("unknown") == ()
+def test_a_label_that_is_not_in_the_registry_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        stated("no-such-cause")

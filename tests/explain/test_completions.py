@@ -74,7 +74,7 @@ def test_a_flush_is_a_consequence_and_nothing_else_is() -> None:
     assert [row.number for row in rows() if row.is_consequence] == [5]
     flush = completion(5)
     assert flush
-    assert "earlier" in flush.causes[0]
+    assert "earlier" in flush.causes[0].text
 
 
 @pytest.mark.parametrize("status", [-1, 24, 255, 2**31])

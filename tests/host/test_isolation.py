@@ -1,6 +1,7 @@
 """Tasks in forked children: results, failures, deadlines, and nothing left behind."""
 
 import fcntl
+import multiprocessing
 import os
 import pickle
 import resource
@@ -85,10 +86,15 @@ def test_no_tasks_are_no_results():
 
 
 def test_they_run_at_the_same_time():
-    began = time.monotonic()
-    found = collect(**{f"task{number}": lambda: time.sleep(1) for number in range(8)})
-    assert len(found) == 8
-    assert time.monotonic() - began < 6  # one after the other they take 8
+    everybody = multiprocessing.get_context("fork").Barrier(4)
+
+    def meet():
+        everybody.wait(20)
+        return "met"
+
+    assert collect(20, **{f"task{number}": meet for number in range(4)}) == {
+        f"task{number}": "met" for number in range(4)
+    }
 
 
 def test_a_result_of_many_megabytes_arrives_whole():
@@ -133,13 +139,24 @@ def test_a_child_that_leaves_without_an_answer_is_missing(leave):
 def test_a_late_child_is_killed_its_pid_named_and_the_rest_is_complete(task):
     began = time.monotonic()
     found = collect(0.4, late=task, good=lambda: "whole")
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10
     assert found["good"] == "whole"
     assert found["late"].why is Why.TIMEOUT
     assert found["late"].detail.startswith("late: no answer before the deadline; process ")
-    pid = int(found["late"].detail.split()[-3])
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
+    assert ends(int(found["late"].detail.split()[-3]))
+
+
+def ends(pid):
+    """Whether a killed child ends; on a busy machine later than `collect` waits for it."""
+    limit = time.monotonic() + 20
+    while time.monotonic() < limit:
+        try:
+            if os.waitpid(pid, os.WNOHANG) != (0, 0):
+                return True
+        except ChildProcessError:  # `collect` has waited for it
+            return True
+        time.sleep(0.01)
+    return False
 
 
 def test_a_child_that_stops_in_the_middle_of_its_answer_is_late():
@@ -229,7 +246,7 @@ def test_a_child_that_lingers_after_its_answer_is_not_waited_for_without_end():
     os.kill(int(children()[-1]), signal.SIGKILL)
     os.wait()
     assert found == {"lingers": "early"}
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")

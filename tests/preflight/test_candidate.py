@@ -39,7 +39,7 @@ def ranked(
 
 
 def names(found: tuple[Candidate, ...]) -> list[str]:
-    return [f"{each.endpoint.device}/{each.endpoint.port}" for each in found]
+    return [f"{each.end.device}/{each.end.port}" for each in found]
 
 
 def two_roce_ports(*addresses: str) -> Machine:
@@ -179,7 +179,7 @@ def test_what_has_no_manual_rtr_is_refused(
 
 def test_a_roce_endpoint() -> None:
     (best,) = ranked(roce_host())
-    end = best.endpoint
+    end = best.end
     assert (end.device, end.port, end.link_layer) == ("mlx5_0", 1, LinkLayer.ETHERNET)
     assert (end.state, end.permitted, end.lid) == (PortState.ACTIVE, True, 0)
     assert (end.gid_index, str(end.gid)) == (3, "::ffff:192.0.2.10")
@@ -189,7 +189,7 @@ def test_a_roce_endpoint() -> None:
 
 @pytest.mark.parametrize("qp_type", [QpType.RC, QpType.UC])
 def test_the_queue_pair_type_that_was_asked_for_is_told(qp_type: QpType) -> None:
-    assert ranked(roce_host(), qp_type=qp_type)[0].endpoint.qp_type is qp_type
+    assert ranked(roce_host(), qp_type=qp_type)[0].end.qp_type is qp_type
 
 
 def test_the_mtu_is_the_ports_or_what_was_asked_for_or_what_every_port_has() -> None:
@@ -200,7 +200,7 @@ def test_the_mtu_is_the_ports_or_what_was_asked_for_or_what_every_port_has() -> 
         (replace(evidence, verbs=UNKNOWN), None, None, LEAST_MTU),
         (replace(evidence, verbs=UNKNOWN), 256, None, 256),
     ):
-        end = ranked(found, mtu=wanted)[0].endpoint
+        end = ranked(found, mtu=wanted)[0].end
         assert (end.active_mtu, end.mtu) == (active, asked)
 
 
@@ -209,12 +209,12 @@ def test_an_mtu_that_the_library_does_not_name_is_not_known() -> None:
     (device,) = evidence.verbs.devices  # type: ignore[union-attr]
     port = replace(device.ports[0], active_mtu=Missing(Why.MALFORMED, "9"))  # type: ignore[index]
     verbs = replace(evidence.verbs, devices=(replace(device, ports=(port,)),))  # type: ignore[type-var]
-    end = ranked(replace(evidence, verbs=verbs))[0].endpoint
+    end = ranked(replace(evidence, verbs=verbs))[0].end
     assert (end.active_mtu, end.mtu) == (None, LEAST_MTU)
 
 
 def test_an_explicit_index_is_used_where_it_names_an_entry() -> None:
-    end = ranked(roce_host(), gid_index=0)[0].endpoint
+    end = ranked(roce_host(), gid_index=0)[0].end
     assert (end.gid_index, str(end.gid)) == (0, "fe80::e42:a1ff:fe00:1")
     assert (end.gid_type, end.prefix_length) == (GidType.ROCE_V1, 64)
 
@@ -226,14 +226,14 @@ def test_an_explicit_index_without_an_entry_blocks_and_is_used_where_that_is_acc
     (best,) = ranked(roce_host(), gid_index=index)
     assert best.blocking == (Reason.NO_ROUTE_GID,)
     (best,) = ranked(roce_host(), gid_index=index, accepted=frozenset({Reason.NO_ROUTE_GID}))
-    assert (best.blocking, best.endpoint.gid_index) == ((), index)
-    assert best.endpoint.gid == Gid(bytes(16))
-    assert (best.endpoint.gid_type, best.endpoint.prefix_length) == (None, None)
+    assert (best.blocking, best.end.gid_index) == ((), index)
+    assert best.end.gid == Gid(bytes(16))
+    assert (best.end.gid_type, best.end.prefix_length) == (None, None)
 
 
 def test_a_port_without_a_gid_has_none_to_tell() -> None:
     (best,) = ranked(roce_host().with_port(gids={}))
-    end = best.endpoint
+    end = best.end
     assert best.blocking == (Reason.NO_ROUTE_GID,)
     assert (end.gid_index, end.gid, end.gid_type, end.prefix_length) == (None, None, None, None)
 
@@ -243,7 +243,7 @@ def test_a_port_without_a_gid_has_none_to_tell() -> None:
 )
 def test_the_prefix_is_that_of_the_address_in_the_gid(address: str, length: int | None) -> None:
     machine = roce_host().change(netdevs=(NetDev("ens1f0np0", addresses=(address,)),))
-    assert ranked(machine)[0].endpoint.prefix_length == length
+    assert ranked(machine)[0].end.prefix_length == length
 
 
 def test_the_prefix_is_not_made_up() -> None:
@@ -260,7 +260,7 @@ def test_the_prefix_is_not_made_up() -> None:
         )
         .evidence(),
     ):
-        assert ranked(changed)[0].endpoint.prefix_length is None
+        assert ranked(changed)[0].end.prefix_length is None
 
 
 # --- InfiniBand --------------------------------------------------------------------------
@@ -269,14 +269,14 @@ def test_the_prefix_is_not_made_up() -> None:
 def test_infiniband_goes_by_lid() -> None:
     first, second = ranked(infiniband_host())
     assert (first.protocol, first.blocking) == (Protocol.INFINIBAND, ())
-    assert (first.endpoint.lid, second.endpoint.lid) == (0x11, 0x12)
-    for end in (first.endpoint, second.endpoint):
+    assert (first.end.lid, second.end.lid) == (0x11, 0x12)
+    for end in (first.end, second.end):
         assert (end.gid_index, end.gid, end.gid_type) == (None, None, None)
         assert (end.link_layer, end.qp_type) == (LinkLayer.INFINIBAND, QpType.RC)
 
 
 def test_infiniband_uses_a_gid_where_one_is_asked_for() -> None:
-    end = ranked(infiniband_host(), gid_index=0)[0].endpoint
+    end = ranked(infiniband_host(), gid_index=0)[0].end
     assert (end.gid_index, str(end.gid)) == (0, "fe80::c42:a103:0:1")
 
 
@@ -292,7 +292,7 @@ def test_a_recorded_fabric(fixture: str, permitted: bool, request: pytest.Fixtur
     host = open_snapshot(str(request.config.rootpath / "tests" / "fixtures" / fixture))
     best = ranked(gather(host, time.monotonic() + 20))[0]
     assert best.protocol is Protocol.INFINIBAND
-    assert (best.endpoint.lid not in (0, 0xFFFF)) is permitted
+    assert (best.end.lid not in (0, 0xFFFF)) is permitted
     assert (Reason.NO_LID not in best.blocking) is permitted
 
 
@@ -302,18 +302,18 @@ def test_a_recorded_fabric(fixture: str, permitted: bool, request: pytest.Fixtur
 def test_a_ready_mac_goes_by_its_ipv4_gid_and_uc() -> None:
     best, other = ranked(ready_mac())
     assert (best.protocol, best.blocking) == (Protocol.THUNDERBOLT, ())
-    end = best.endpoint
+    end = best.end
     assert (end.device, end.link_layer, end.qp_type) == (
         "rdma_en1",
         LinkLayer.THUNDERBOLT,
         QpType.UC,
     )
     assert (end.gid_index, str(end.gid), end.gid_type) == (1, "::ffff:169.254.205.255", None)
-    assert (other.endpoint.device, Reason.PORT_NOT_ACTIVE in other.blocking) == ("rdma_en2", True)
+    assert (other.end.device, Reason.PORT_NOT_ACTIVE in other.blocking) == ("rdma_en2", True)
 
 
 def test_rc_is_told_where_it_was_asked_for() -> None:
-    assert ranked(ready_mac(), qp_type=QpType.RC)[0].endpoint.qp_type is QpType.RC
+    assert ranked(ready_mac(), qp_type=QpType.RC)[0].end.qp_type is QpType.RC
 
 
 def both_up() -> Mac:
@@ -352,4 +352,4 @@ def test_a_port_of_which_nothing_is_known_is_refused_and_can_be_told() -> None:
     evidence = replace(machine.evidence(), sysfs=UNKNOWN, verbs=UNKNOWN)
     (best,) = ranked(evidence)
     assert Reason.LINK_LAYER_UNKNOWN in best.blocking
-    assert best.endpoint.link_layer is LinkLayer.UNSPECIFIED
+    assert best.end.link_layer is LinkLayer.UNSPECIFIED

@@ -11,9 +11,7 @@ from rich.console import Console
 from lab.machine import Machine
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Identity
-from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
-from rdmadiag.facts.pingpong import (
+from rdmadiag.facts.attempt import (
     Attempt,
     EndFacts,
     Latency,
@@ -22,10 +20,12 @@ from rdmadiag.facts.pingpong import (
     Stage,
     Teardown,
 )
-from rdmadiag.pingpong import Result
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
 from rdmadiag.preflight.candidate import Candidate, Wanted, candidates
 from rdmadiag.preflight.safety import REASON_TEXT, Reason
 from rdmadiag.render.pingpong import document, show
+from rdmadiag.verbs.attempt import Result
 
 HOST = Identity("host1", "linux", "6.1.0", "x86_64")
 LOCAL = EndFacts(
@@ -155,7 +155,7 @@ def about(shown: str, end: str) -> str:
     return " ".join(" ".join(lines).split())
 
 
-def test_each_end_is_told_with_its_address_and_its_queue_pair() -> None:
+def test_each_end_is_shown_with_its_address_and_its_queue_pair() -> None:
     for end, device, address, number in (
         ("local", "mlx5_0/1", "GID 3: ::ffff:192.0.2.1, roce_v2", 17),
         ("remote", "mlx5_7/1", "GID 3: ::ffff:192.0.2.2, roce_v2", 18),
@@ -270,7 +270,7 @@ def test_without_any_port_the_next_step_is_to_look_for_devices() -> None:
     assert shown.endswith("Next:\n    rdmadiag devices\n")
 
 
-def test_ends_that_do_not_fit_are_told_problem_by_problem() -> None:
+def test_ends_that_do_not_fit_are_shown_problem_by_problem() -> None:
     problems = (Problem("qp_type_mismatch", "rc and uc"), Problem("odd", "it is odd"))
     shown = text(ended(Outcome.MISMATCH, touched=False, problems=problems))
     assert "\n  qp_type_mismatch: rc and uc\n  odd: it is odd\n" in shown
@@ -299,13 +299,32 @@ def test_in_a_terminal_the_answer_is_wrapped_between_words() -> None:
 # --- latency, teardown, risks ------------------------------------------------------------
 
 
-def test_half_round_trips_are_told_with_what_is_the_loops_own() -> None:
+def test_half_round_trips_are_shown_with_what_is_the_loops_own() -> None:
     shown = text(VERIFIED)
     assert (
         "Half round trip: min 1.5, median 2, p99 3, max 4.5 µs "
         "(100 iterations; compiled loop, 0.2 µs of it its own; not a benchmark)\n" in shown
     )
     assert "1 iteration;" in text(replace(VERIFIED, latency=replace(LATENCY, iterations=1)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, True),
+        ({"role": "connect"}, True),
+        ({"role": "listen"}, False),
+        ({"outcome": Outcome.INTERRUPTED}, False),
+        ({"teardown": Teardown.ABANDONED}, False),
+    ],
+    ids=["both ends here", "the end that connects", "the other", "a signal", "killed"],
+)
+def test_that_nothing_was_timed_is_said_where_it_could_have_been(
+    changes: dict[str, Any], said: bool
+) -> None:
+    shown = text(replace(VERIFIED, latency=None, **changes))
+    assert ("Half round trip: not measured" in shown) is said
+    assert "not measured" not in text(replace(VERIFIED, **changes))
 
 
 def test_the_histogram_is_drawn_to_scale_and_few_are_still_seen() -> None:
@@ -341,7 +360,7 @@ def test_a_histogram_may_have_holes_or_nothing(
         (Teardown.ABANDONED, "the process was ended; the kernel destroys what it had made"),
     ],
 )
-def test_what_became_of_the_objects_is_told_where_there_may_be_some(
+def test_what_became_of_the_objects_is_said_where_there_may_be_some(
     teardown: Teardown, words: str
 ) -> None:
     attempt = ended(Outcome.CALL_FAILED, teardown=teardown)
@@ -349,7 +368,7 @@ def test_what_became_of_the_objects_is_told_where_there_may_be_some(
     assert "Teardown" not in text(replace(attempt, touched=False))
 
 
-def test_risks_that_were_taken_are_told() -> None:
+def test_risks_that_were_taken_are_named() -> None:
     taken = (Reason.NO_LID, Reason.PRIOR_RTR_FAILURE)
     assert text(VERIFIED, accepted=taken).endswith("Accepted risks: no_lid, prior_rtr_failure.\n")
 
@@ -362,7 +381,7 @@ def steers(shown: str) -> bool:
 
 
 def with_evil_names(chosen: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
-    return tuple(replace(each, endpoint=replace(each.endpoint, device=EVIL)) for each in chosen)
+    return tuple(replace(each, end=replace(each.end, device=EVIL)) for each in chosen)
 
 
 @pytest.mark.parametrize("outcome", Outcome)
@@ -385,9 +404,7 @@ def test_a_hostname_with_escape_characters_is_harmless() -> None:
 
 def test_a_name_is_one_word_of_the_shell_in_what_can_be_pasted() -> None:
     chosen = refused(roce_host().with_port(gids={}))
-    odd = tuple(
-        replace(each, endpoint=replace(each.endpoint, device="a;reboot")) for each in chosen
-    )
+    odd = tuple(replace(each, end=replace(each.end, device="a;reboot")) for each in chosen)
     shown = text(ended(Outcome.NOT_SAFE, touched=False, local=None), odd)
     for line in shown.splitlines():
         if line.startswith("    rdmadiag "):

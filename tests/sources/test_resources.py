@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from lab import counted
 from lab.counted import Held as Made
 from lab.machine import with_counters
+from lab.nldev_msg import decoded
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.ib import KernelQpType, QpState
 from rdmadiag.facts.resources import Held, Owner
@@ -73,7 +74,16 @@ def test_another_pid_namespace_is_told(host, soon):
 
 
 def test_counts_are_those_that_pyroute2_reads(host, device):
-    assert device.counts == parse_resources(host.recording.netlink["nldev-res-get-0"])
+    summary = decoded(host.recording.netlink["nldev-res-get-0"]).get_attr(
+        "RDMA_NLDEV_ATTR_RES_SUMMARY"
+    )
+    theirs = {
+        entry.get_attr("RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME"): entry.get_attr(
+            "RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR"
+        )
+        for _, entry in summary["attrs"]
+    }
+    assert {name: count.current for name, count in device.counts.items()} == theirs
     assert device.counts["qp"].current == 7
 
 
@@ -139,4 +149,4 @@ def test_any_bytes_are_objects_or_missing(kind, data):
     else:
         found = resources.parse_held(cut, kind)
         assert isinstance(found, Missing) or all(each.count > 0 for each in found)
-    assert isinstance(resources.parse_counts(cut), dict | Missing)
+    assert isinstance(parse_resources(cut), dict | Missing)

@@ -1,6 +1,6 @@
 """Runs a program against a verbs library: `driver.py LIBRARY PROGRAM`.
 
-The program is Python that calls `v.ibv_…`, or has an `End` do so, and tells by `say`.
+The program is Python that calls `v.ibv_…`, or has an `End` do so, and prints by `say`.
 """
 
 import ctypes

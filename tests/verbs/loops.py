@@ -1,6 +1,6 @@
-"""Both sides of the timed loop on the fake library: `loops.py LIBRARY OPTIONS`.
+"""Both ends of the timed loop on the fake library: `loops.py LIBRARY OPTIONS`.
 
-OPTIONS is a JSON object that changes what stands in DEFAULTS. Tells one JSON object.
+OPTIONS is a JSON object that changes what stands in DEFAULTS. Prints one JSON object.
 """
 
 import ctypes
@@ -12,7 +12,7 @@ from typing import Any
 from driver import PAGE, RC, SIGNALED, End, say
 
 from rdmadiag.verbs.abi import IbvContext, IbvContextOps, IbvRecvWr, IbvSendWr, IbvSge
-from rdmadiag.verbs.loop import RECEIVE, SEND, Loop, Side, Stopped, open_loop
+from rdmadiag.verbs.loop import RECEIVE, SEND, Loop, Stopped, TimedEnd, compiled
 
 DEFAULTS: dict[str, Any] = {
     "compiled": None,  # the library of the loop
@@ -20,7 +20,7 @@ DEFAULTS: dict[str, Any] = {
     "iterations": 10,
     "depth": 4,
     "payload": 64,
-    "sent": 64,  # bytes that the second side sends
+    "sent": 64,  # bytes that the second end sends
     "starting": 0,
     "slice": 0.5,  # seconds of each run
     "seconds": 20.0,  # after which it is not run again
@@ -40,10 +40,10 @@ class Ready:
         self._receive = IbvRecvWr(wr_id=RECEIVE, sg_list=ctypes.pointer(self._in), num_sge=1)
         end.receive(payload)
 
-    def side(self, device: str, payload: int, *, starts: bool) -> Side:
+    def timed(self, device: str, payload: int, *, starts: bool) -> TimedEnd:
         """Its addresses."""
         ops = IbvContextOps.from_address(self.end.context + IbvContext.ops.offset)
-        return Side(
+        return TimedEnd(
             device,
             self.end.qp,
             self.end.cq,
@@ -77,17 +77,17 @@ def main() -> None:
     ends[1].connect(ends[0])
     lengths = options["payload"], options["sent"]
     ready = [Ready(end, lengths[0], sent) for end, sent in zip(ends, lengths, strict=True)]
-    sides = [
-        each.side("ab"[at], lengths[0], starts=at == options["starting"])
+    timed_ends = [
+        each.timed("ab"[at], lengths[0], starts=at == options["starting"])
         for at, each in enumerate(ready)
     ]
-    loop = open_loop(sides, options["iterations"], options["depth"], options["compiled"])
+    loop = Loop(compiled(options["compiled"]), timed_ends, options["iterations"], options["depth"])
     result = run(loop, options) | {"rounds": loop.rounds, "times": loop.times_ns}
     if result.get("done"):
         ends[0].send(b"one")
         ends[0].send(b"two")
         result["after"] = [status for _, status, _ in ends[0].poll()]
-    say(result | {"kind": loop.kind})
+    say(result)
     for end in ends:
         end.close()
 

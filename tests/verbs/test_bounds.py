@@ -15,8 +15,8 @@ import pytest
 
 from rdmadiag.verbs.bounds import HARD_SECONDS, Bounds, Interrupted, Late
 
-MUCH_LATER = 10.0
-SLACK = 1.0  # of a busy machine
+MUCH_LATER = 120.0  # seconds: what a wait that does not end when it should would take
+SLACK = 20.0  # seconds, of a busy machine
 
 Way = Literal["read", "write"]
 
@@ -89,7 +89,7 @@ def test_what_is_left_is_never_below_nothing(bounds: Bounds) -> None:
     assert bounds.left == 0
 
 
-def test_after_the_deadline_every_question_is_late(bounds: Bounds, silent: int) -> None:
+def test_after_the_deadline_every_look_is_late(bounds: Bounds, silent: int) -> None:
     bounds.start(in_seconds(-0.001))
     for ask in (
         bounds.check,
@@ -108,7 +108,7 @@ def test_the_deadline_ends_a_wait(bounds: Bounds, silent: int) -> None:
 
 
 @pytest.mark.parametrize("way", ["read", "write"])
-def test_what_is_ready_is_told_at_once_even_when_there_is_no_time_to_wait(
+def test_what_is_ready_is_found_at_once_even_when_there_is_no_time_to_wait(
     bounds: Bounds, way: Way
 ) -> None:
     one, other = socket.socketpair()
@@ -144,7 +144,7 @@ def test_a_wait_ends_at_its_own_time_without_an_error(bounds: Bounds, silent: in
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda each: each.name)
-def test_a_signal_is_named_by_every_question_after_it(
+def test_a_signal_is_named_by_every_look_after_it(
     bounds: Bounds, silent: int, number: signal.Signals
 ) -> None:
     os.kill(os.getpid(), number)
@@ -197,7 +197,7 @@ def test_a_parent_that_is_gone_is_seen_by_a_glance_and_costs_a_check_nothing(
 def test_the_alarm_is_set_for_after_the_deadline(bounds: Bounds) -> None:
     for seconds, expected in ((5, 5 + HARD_SECONDS), (-5, HARD_SECONDS)):
         bounds.start(in_seconds(seconds))
-        assert signal.getitimer(signal.ITIMER_REAL)[0] == pytest.approx(expected, abs=0.5)
+        assert signal.getitimer(signal.ITIMER_REAL)[0] == pytest.approx(expected, abs=2)
 
 
 HANGING = """
@@ -211,6 +211,5 @@ while True:  # a call of the library that never returns
 
 
 def test_a_process_that_looks_at_nothing_is_ended_by_the_alarm() -> None:
-    with at_most(10):
-        ran = subprocess.run([sys.executable, "-c", HANGING], timeout=20, check=False)
+    ran = subprocess.run([sys.executable, "-c", HANGING], timeout=60, check=False)
     assert ran.returncode == -signal.SIGALRM

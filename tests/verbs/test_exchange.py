@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmadiag.verbs import exchange
-from rdmadiag.verbs.exchange import Differs, Stalled, content, timed, verified
+from rdmadiag.verbs.exchange import Differs, Stalled, content, timed, untimed, verified
 
 turns = st.tuples(st.integers(0, 1 << 25), st.integers(1, 9), st.booleans())
 
@@ -37,7 +37,7 @@ class WireEnd:
     """An end of a wire in memory: a message arrives when it is looked for `late` times."""
 
     def __init__(self, out: deque[bytes], into: deque[bytes], late: int = 3) -> None:
-        self.local = SimpleNamespace(payload=64)
+        self.facts = SimpleNamespace(payload_bytes=64)
         self.sends = 0
         self._out, self._in, self._late = out, into, late
 
@@ -99,7 +99,7 @@ def test_one_end_of_this_process_talks_to_one_elsewhere(
     ],
     ids=["another turn's", "its own", "one byte", "one too few", "none"],
 )
-def test_what_was_not_sent_is_told_from_what_was(
+def test_what_was_not_sent_differs_from_what_was(
     wire: tuple[WireEnd, WireEnd], glances: list[int], sent: bytes, words: str
 ) -> None:
     wire[1].send(sent)
@@ -142,34 +142,39 @@ class SlowLoop:
 
 
 @pytest.mark.parametrize(
-    ("pace", "told"),
+    ("pace", "seen"),
     [([10], []), ([3, 3, 4], [3, 6]), ([3, 0, 0, 7], [3])],
     ids=["at once", "in slices", "with a pause"],
 )
-def test_progress_is_told_while_it_goes_on(
-    monkeypatch: pytest.MonkeyPatch, glances: list[int], pace: list[int], told: list[int]
+def test_progress_is_reported_while_it_goes_on(
+    glances: list[int], pace: list[int], seen: list[int]
 ) -> None:
-    asked: list[Any] = []
-
-    def open_loop(*arguments: Any) -> SlowLoop:
-        asked.append(arguments)
-        return SlowLoop(10, pace)
-
-    monkeypatch.setattr(exchange, "open_loop", open_loop)
-    heard: list[int] = []
+    progress: list[int] = []
     slices = len(pace)
-    done = timed([], 10, lambda: glances.append(1), heard.append)
-    assert (done.rounds, heard) == (10, told)
+    timed(SlowLoop(10, pace), lambda: glances.append(1), progress.append)  # type: ignore[arg-type]
+    assert progress == seen
     assert len(glances) == slices - 1
-    assert asked == [([], 10, 16)]
 
 
-def test_a_loop_in_which_nothing_moves_any_more_stalls(
-    monkeypatch: pytest.MonkeyPatch, glances: list[int]
-) -> None:
-    monkeypatch.setattr(exchange, "open_loop", lambda *_: SlowLoop(10, [4]))
-    heard: list[int] = []
+def test_a_loop_in_which_nothing_moves_any_more_stalls(glances: list[int]) -> None:
+    progress: list[int] = []
+    stuck = SlowLoop(10, [4])
     with pytest.raises(Stalled):
-        timed([], 10, lambda: glances.append(1), heard.append)
-    assert heard == [4]
+        timed(stuck, lambda: glances.append(1), progress.append)  # type: ignore[arg-type]
+    assert progress == [4]
+    assert glances
+
+
+def test_without_a_compiled_loop_as_many_messages_go_each_way(
+    wire: tuple[WireEnd, WireEnd], glances: list[int]
+) -> None:
+    progress: list[int] = []
+    sent: list[bytes] = []
+    for end in wire:
+        end._late = 0
+        forward = end.send
+        end.send = lambda message, to=forward: (sent.append(message), to(message))  # type: ignore[method-assign,misc]
+    untimed(pairs(wire), 7, 5, lambda: glances.append(1), progress.append)
+    assert sent == [content(7, 1, True, 64), content(7, 1, False, 64)] * 5
+    assert progress[-1] == 5
     assert glances

@@ -1,4 +1,4 @@
-"""The query's child ends with whoever asked, in a call that never returns."""
+"""The query's child ends with its parent, in a call that never returns."""
 
 import os
 import select
@@ -80,8 +80,9 @@ def test_a_query_that_hangs_ends_with_the_command_that_was_killed(hanging: Any) 
                 os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_where_nothing_kills_it_its_alarm_ends_it(hanging: Any) -> None:
-    """A signal's default action needs nobody who listens: it ends a call that never returns."""
+    """A signal's default action needs no handler: it ends a call that never returns."""
     start = time.monotonic()
     argv = ["linux", str(hanging.library), "8", repr(start), repr(start + 1.0)]
     query = subprocess.run(

@@ -28,7 +28,7 @@ def nearest_rank(times: list[int]) -> int:
     return min(t for t in times if 100 * sum(each <= t for each in times) >= 99 * len(times))
 
 
-def test_times_are_halved_and_told_in_microseconds() -> None:
+def test_times_are_halved_and_given_in_microseconds() -> None:
     found = summary([2000, 4000, 9000])
     assert [found[name] for name in ("min", "median", "p99", "max")] == [1.0, 2.0, 4.5, 4.5]
 
@@ -98,7 +98,7 @@ def test_bounds_are_round_numbers(times: list[int]) -> None:
 
 
 @given(CLOSE)
-def test_times_that_lie_close_are_told_apart(times: list[int]) -> None:
+def test_times_that_lie_close_have_buckets_of_their_own(times: list[int]) -> None:
     # Beyond the first, no bucket is wider than a fifth of its lower bound.
     bounds = [bound for bound, _ in summary(times)["histogram"]]
     assert all(upper <= lower * 1.2 for lower, upper in pairwise(bounds))

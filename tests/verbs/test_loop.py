@@ -1,4 +1,4 @@
-"""The timed loop, compiled and in Python: the same steps, and the same reasons to stop."""
+"""The timed loop: its steps, its reasons to stop, and when it returns."""
 
 import ctypes
 import json
@@ -18,7 +18,16 @@ from hypothesis import strategies as st
 from rdmadiag.verbs import loop as module
 from rdmadiag.verbs.abi import IbvWc
 from rdmadiag.verbs.lib import CallFailed
-from rdmadiag.verbs.loop import RECEIVE, SEND, Cause, Loop, Side, Stopped, open_loop, overhead_us
+from rdmadiag.verbs.loop import (
+    RECEIVE,
+    SEND,
+    Cause,
+    Loop,
+    Stopped,
+    TimedEnd,
+    compiled,
+    overhead_us,
+)
 
 PROGRAM = Path(__file__).with_name("loops.py")
 CHECKOUT = PROGRAM.parents[2]
@@ -35,15 +44,15 @@ BYTES = 64
 
 
 @pytest.fixture(scope="session")
-def compiled(compile_c: Callable[..., Path]) -> str:
+def compiled_path(compile_c: Callable[..., Path]) -> str:
     """The library, made of _loop.c as it stands."""
     return str(compile_c(SOURCE, "-shared", "-fPIC", "-Wconversion"))
 
 
-@pytest.fixture(params=["compiled", "python"])
-def library(request: pytest.FixtureRequest) -> str | None:
-    """What open_loop is given: each test is run with both loops."""
-    return request.getfixturevalue("compiled") if request.param == "compiled" else None
+@pytest.fixture(scope="session")
+def library(compiled_path: str) -> Any:
+    """The function of that library."""
+    return compiled(compiled_path)
 
 
 # --- a device that follows a script --------------------------------------------------------
@@ -113,20 +122,20 @@ class Device:
             completions[at] = each
         return len(answer)
 
-    def side(self, *, starts: bool) -> Side:
+    def end(self, *, starts: bool) -> TimedEnd:
         """What the loop is given."""
         pointers = (
             ctypes.cast(each, c_void_p).value or 0
             for each in (self.post_send, self.post_recv, self.poll_cq)
         )
-        return Side(self._name or "mlx5_0", 1, 2, *pointers, 3, 4, starts, BYTES)
+        return TimedEnd(self._name or "mlx5_0", 1, 2, *pointers, 3, 4, starts, BYTES)
 
 
 def opened(
-    device: Device, library: str | None, *, starts: bool, iterations: int = 3, depth: int = 16
+    device: Device, library: Any, *, starts: bool, iterations: int = 3, depth: int = 16
 ) -> Loop:
-    """A loop of one side."""
-    return open_loop([device.side(starts=starts)], iterations, depth, library)
+    """A loop of one end."""
+    return Loop(library, [device.end(starts=starts)], iterations, depth)
 
 
 def finish(loop: Loop, *devices: Device) -> bool:
@@ -136,11 +145,11 @@ def finish(loop: Loop, *devices: Device) -> bool:
     return done
 
 
-# --- what a side does ----------------------------------------------------------------------
+# --- what an end does ----------------------------------------------------------------------
 
 
-def test_the_side_that_starts_sends_first_and_takes_a_time_for_each_answer(
-    library: str | None,
+def test_the_end_that_starts_sends_first_and_takes_a_time_for_each_answer(
+    library: Any,
 ) -> None:
     device = Device([SENT], [RECEIVED], NOTHING, [SENT, RECEIVED], [SENT], [RECEIVED])
     loop = opened(device, library, starts=True)
@@ -155,7 +164,7 @@ def test_the_side_that_starts_sends_first_and_takes_a_time_for_each_answer(
     assert sum(loop.times_ns) <= time.monotonic_ns() - before
 
 
-def test_the_other_side_answers_and_takes_no_times(library: str | None) -> None:
+def test_the_other_end_answers_and_takes_no_times(library: Any) -> None:
     device = Device(NOTHING, [RECEIVED], [SENT], [RECEIVED], [SENT], [RECEIVED], NOTHING, [SENT])
     loop = opened(device, library, starts=False)
     assert finish(loop, device)
@@ -163,7 +172,7 @@ def test_the_other_side_answers_and_takes_no_times(library: str | None) -> None:
     assert (loop.rounds, loop.times_ns) == (3, [])
 
 
-def test_a_round_trip_lasts_from_the_send_to_the_answer(library: str | None) -> None:
+def test_a_round_trip_lasts_from_the_send_to_the_answer(library: Any) -> None:
     device = Device([SENT], [RECEIVED], [SENT], [RECEIVED])
     loop = opened(device, library, starts=True, iterations=2)
     while not loop.run(0.0):
@@ -172,7 +181,7 @@ def test_a_round_trip_lasts_from_the_send_to_the_answer(library: str | None) -> 
 
 
 def test_the_last_answer_is_not_the_end_while_a_send_has_not_completed(
-    library: str | None,
+    library: Any,
 ) -> None:
     device = Device([RECEIVED], NOTHING, NOTHING, [SENT])
     loop = opened(device, library, starts=True, iterations=1)
@@ -181,7 +190,7 @@ def test_the_last_answer_is_not_the_end_while_a_send_has_not_completed(
     assert device.over
 
 
-def test_a_loop_that_is_done_is_done_and_calls_nothing(library: str | None) -> None:
+def test_a_loop_that_is_done_is_done_and_calls_nothing(library: Any) -> None:
     device = Device([RECEIVED, SENT])
     loop = opened(device, library, starts=True, iterations=1)
     assert finish(loop, device)
@@ -192,7 +201,7 @@ def test_a_loop_that_is_done_is_done_and_calls_nothing(library: str | None) -> N
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_a_send_waits_for_room_in_the_queue(library: str | None, depth: int) -> None:
+def test_a_send_waits_for_room_in_the_queue(library: Any, depth: int) -> None:
     device = Device(*[[RECEIVED]] * depth, NOTHING, NOTHING, [SENT])
     loop = opened(device, library, starts=True, iterations=9, depth=depth)
     while len(device.calls) - device.calls.count("send") < 2 * depth + 2:
@@ -203,11 +212,11 @@ def test_a_send_waits_for_room_in_the_queue(library: str | None, depth: int) -> 
     assert loop.rounds == depth
 
 
-def test_two_sides_share_a_thread(library: str | None) -> None:
+def test_two_ends_share_a_thread(library: Any) -> None:
     calls: list[str] = []
     first = Device(NOTHING, [SENT, RECEIVED], calls=calls, name="0")
     second = Device([RECEIVED], [SENT], calls=calls, name="1")
-    loop = open_loop([first.side(starts=True), second.side(starts=False)], 1, 4, library)
+    loop = Loop(library, [first.end(starts=True), second.end(starts=False)], 1, 4)
     assert finish(loop, first, second)
     assert calls == [
         *("send0", "poll0", "poll1", "receive1", "send1"),
@@ -223,7 +232,7 @@ def stopped(loop: Loop, *devices: Device) -> dict[str, Any]:
     """What the exception says, without what is as always."""
     with pytest.raises(Stopped) as caught:
         finish(loop, *devices)
-    usual = {"side": 0, "device": "mlx5_0", "call": None, "errno": 0, "status": None}
+    usual = {"end": 0, "device": "mlx5_0", "call": None, "errno": 0, "status": None}
     usual |= {"vendor_error": 0, "is_receive": False, "wrong_length": None}
     said = vars(caught.value)
     assert said.keys() == usual.keys() | {"cause"}
@@ -233,7 +242,7 @@ def stopped(loop: Loop, *devices: Device) -> dict[str, Any]:
 
 @pytest.mark.parametrize("errno", [5, 12, 22, 105])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_post_that_fails(library: str | None, errno: int, sign: int) -> None:
+def test_a_post_that_fails(library: Any, errno: int, sign: int) -> None:
     for place, call in enumerate(["post_send", "post_recv", "post_send"], 1):
         device = Device([SENT], [RECEIVED], [SENT], posts={place: sign * errno})
         said = stopped(opened(device, library, starts=True), device)
@@ -241,13 +250,13 @@ def test_a_post_that_fails(library: str | None, errno: int, sign: int) -> None:
 
 
 @pytest.mark.parametrize("errno", [1, 5, 14, 2**31])
-def test_a_poll_that_fails(library: str | None, errno: int) -> None:
+def test_a_poll_that_fails(library: Any, errno: int) -> None:
     device = Device(NOTHING, -errno)
     said = stopped(opened(device, library, starts=False), device)
     assert said == {"cause": Cause.CALL_FAILED, "call": "poll_cq", "errno": errno}
 
 
-def test_a_send_that_completes_with_an_error(library: str | None) -> None:
+def test_a_send_that_completes_with_an_error(library: Any) -> None:
     device = Device([SENT], [RECEIVED], [failure(SEND, 12, 129)])
     loop = opened(device, library, starts=True)
     said = stopped(loop, device)
@@ -255,7 +264,7 @@ def test_a_send_that_completes_with_an_error(library: str | None) -> None:
     assert (loop.rounds, len(loop.times_ns)) == (1, 1)
 
 
-def test_a_receive_that_completes_with_an_error(library: str | None) -> None:
+def test_a_receive_that_completes_with_an_error(library: Any) -> None:
     device = Device([failure(RECEIVE, 5, 244)])
     said = stopped(opened(device, library, starts=False), device)
     assert said == {
@@ -267,7 +276,7 @@ def test_a_receive_that_completes_with_an_error(library: str | None) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, BYTES - 1, BYTES + 1, 2**32 - 1])
-def test_a_message_of_another_length(library: str | None, length: int) -> None:
+def test_a_message_of_another_length(library: Any, length: int) -> None:
     device = Device([completion(RECEIVE, length)])
     assert stopped(opened(device, library, starts=True), device) == {
         "cause": Cause.WRONG_LENGTH,
@@ -296,7 +305,7 @@ def test_a_message_of_another_length(library: str | None, length: int) -> None:
     ],
 )
 def test_a_completion_that_nothing_explains(
-    library: str | None, polls: list[Poll], is_receive: bool
+    library: Any, polls: list[Poll], is_receive: bool
 ) -> None:
     device = Device(*polls)
     said = stopped(opened(device, library, starts=True, iterations=1), device)
@@ -304,20 +313,20 @@ def test_a_completion_that_nothing_explains(
     assert said == {"cause": Cause.UNEXPECTED, "status": 0}
 
 
-def test_an_answer_to_what_was_not_sent_yet(library: str | None) -> None:
+def test_an_answer_to_what_was_not_sent_yet(library: Any) -> None:
     device = Device([RECEIVED], [RECEIVED])
     said = stopped(opened(device, library, starts=True, depth=1), device)
     assert said == {"cause": Cause.UNEXPECTED, "status": 0, "is_receive": True}
 
 
-def test_the_side_that_stopped_is_told(library: str | None) -> None:
+def test_the_end_that_stopped_is_named(library: Any) -> None:
     first, second = Device(name="0"), Device([failure(RECEIVE, 1, 0)], name="1")
-    sides = [first.side(starts=True), second.side(starts=False)]
-    said = stopped(open_loop(sides, 3, 4, library), first, second)
-    assert (said["side"], said["device"]) == (1, "1")
+    ends = [first.end(starts=True), second.end(starts=False)]
+    said = stopped(Loop(library, ends, 3, 4), first, second)
+    assert (said["end"], said["device"]) == (1, "1")
 
 
-# --- both loops do the same ----------------------------------------------------------------
+# --- whatever a device answers -----------------------------------------------------------
 
 
 class Plausible(Device):
@@ -366,24 +375,6 @@ SCRIPTS = st.tuples(
 FAILING = st.just({}) | st.dictionaries(st.integers(1, 20), st.sampled_from([12, -1]), max_size=1)
 
 
-def told(
-    library: str | None, scripts: list[list[Any]], posts: dict[int, int], starting: int, **of: int
-) -> tuple[Any, ...]:
-    """All that can be seen of a run."""
-    calls: list[str] = []
-    devices = [
-        Plausible(at == starting, of["iterations"], *polls, posts=posts, calls=calls, name=str(at))
-        for at, polls in enumerate(scripts)
-    ]
-    sides = [device.side(starts=at == starting) for at, device in enumerate(devices)]
-    loop = open_loop(sides, of["iterations"], of["depth"], library)
-    try:
-        end: Any = finish(loop, *devices)
-    except Stopped as caught:
-        end = vars(caught)
-    return end, calls, loop.rounds, len(loop.times_ns)
-
-
 @given(
     scripts=st.lists(SCRIPTS, min_size=1, max_size=2),
     posts=FAILING,
@@ -391,15 +382,44 @@ def told(
     iterations=st.integers(1, 8),
     depth=st.integers(1, 3),
 )
-def test_both_loops_do_the_same(compiled: str, scripts: list[list[Any]], **of: Any) -> None:
-    assert told(compiled, scripts, **of) == told(None, scripts, **of)
+def test_whatever_comes_no_round_is_made_up(
+    library: Any,
+    scripts: list[list[Any]],
+    posts: dict[int, int],
+    starting: int,
+    iterations: int,
+    depth: int,
+) -> None:
+    devices = [
+        Plausible(at == starting, iterations, *polls, posts=posts, name=str(at))
+        for at, polls in enumerate(scripts)
+    ]
+    ends = [device.end(starts=at == starting) for at, device in enumerate(devices)]
+    loop = Loop(library, ends, iterations, depth)
+    done, stopped = False, None
+    try:
+        done = finish(loop, *devices)
+    except Stopped as error:
+        stopped = error
+    if stopped:
+        assert stopped.device == str(stopped.end)
+        assert (stopped.call is None) is (stopped.status is not None)
+    each_rounds = [device.calls.count(f"receive{at}") for at, device in enumerate(devices)]
+    assert loop.rounds == min(each_rounds)
+    assert loop.rounds == iterations if done else loop.rounds <= iterations
+    for at, (device, end) in enumerate(zip(devices, ends, strict=True)):
+        sends = device.calls.count(f"send{at}")
+        assert sends <= each_rounds[at] + end.starts
+        assert sends == iterations if done else sends <= iterations
+        if end.starts:
+            assert len(loop.times_ns) == each_rounds[at]
 
 
 # --- when it returns -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("starts", [True, False])
-def test_it_returns_soon_when_nothing_comes(library: str | None, starts: bool) -> None:
+def test_it_returns_soon_when_nothing_comes(library: Any, starts: bool) -> None:
     device = Device()
     loop = opened(device, library, starts=starts)
     until = time.monotonic() + 0.05
@@ -408,10 +428,10 @@ def test_it_returns_soon_when_nothing_comes(library: str | None, starts: bool) -
     assert device.calls.count("poll") > 100
 
 
-def test_it_returns_soon_when_something_comes_at_every_poll(library: str | None) -> None:
+def test_it_returns_soon_when_something_comes_at_every_poll(library: Any) -> None:
     nothing = ctypes.cast(ctypes.CDLL(None).abs, c_void_p).value or 0
-    side = Side("", 0, 2, nothing, nothing, nothing, 0, 0, starts=True, payload=BYTES)
-    loop = open_loop([side], 10_000_000, 1, library)
+    end = TimedEnd("", 0, 2, nothing, nothing, nothing, 0, 0, starts=True, payload=BYTES)
+    loop = Loop(library, [end], 10_000_000, 1)
     loop.completions[0], loop.completions[1] = SENT, RECEIVED
     until = time.monotonic() + 0.05
     assert not loop.run(until)
@@ -419,7 +439,7 @@ def test_it_returns_soon_when_something_comes_at_every_poll(library: str | None)
     assert 0 < loop.rounds < 10_000_000
 
 
-def test_slow_polls_do_not_make_it_late(library: str | None) -> None:
+def test_slow_polls_do_not_make_it_late(library: Any) -> None:
     device = Device()
     poll = device.poll_cq
 
@@ -435,7 +455,7 @@ def test_slow_polls_do_not_make_it_late(library: str | None) -> None:
     assert time.monotonic() - until < 0.7
 
 
-def test_a_time_that_is_past_is_one_pass(library: str | None) -> None:
+def test_a_time_that_is_past_is_one_pass(library: Any) -> None:
     device = Device()
     loop = opened(device, library, starts=False)
     for _ in range(10):
@@ -443,23 +463,21 @@ def test_a_time_that_is_past_is_one_pass(library: str | None) -> None:
     assert 9 <= device.calls.count("poll") <= 10
 
 
-def test_others_get_the_cpu_while_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    given_way: list[bool] = []
-    monkeypatch.setattr(module.os, "sched_yield", lambda: given_way.append(True))
-    opened(Device(), None, starts=True).run(time.monotonic() + 0.05)
-    assert given_way
-
-
 # --- on the fake library -------------------------------------------------------------------
 
 
 @pytest.fixture
-def both_sides(fake_verbs: Any, library: str | None) -> Iterator[Callable[..., dict[str, Any]]]:
+def both_ends(fake_verbs: Any, compiled_path: str) -> Iterator[Callable[..., dict[str, Any]]]:
     """What loops.py tells; nothing must be left open."""
 
     def ran(rules: str = "", **options: Any) -> dict[str, Any]:
         fake = fake_verbs(DEVICES + rules)
-        argv = [sys.executable, PROGRAM, fake.library, json.dumps({"compiled": library, **options})]
+        argv = [
+            sys.executable,
+            PROGRAM,
+            fake.library,
+            json.dumps({"compiled": compiled_path, **options}),
+        ]
         ended = subprocess.run(
             argv,
             env=os.environ | fake.environ | {"PYTHONPATH": str(CHECKOUT)},
@@ -470,7 +488,6 @@ def both_sides(fake_verbs: Any, library: str | None) -> Iterator[Callable[..., d
         )
         assert (ended.returncode, ended.stderr) == (0, "")
         told: dict[str, Any] = json.loads(ended.stdout)
-        assert told.pop("kind") == ("compiled" if library else "python")
         return told
 
     return ran
@@ -481,45 +498,45 @@ FLUSHED, NO_RECEIVE = 5, 13
 """Statuses: of a receive when its queue pair fails, of a send that finds none."""
 
 
-@pytest.mark.parametrize("kind", [RC, UC])
-@pytest.mark.parametrize("starting", [0, 1])
-@pytest.mark.parametrize("iterations", [1, 2, 500])
+@pytest.mark.parametrize(
+    ("kind", "starting", "iterations"), [(RC, 0, 1), (UC, 1, 2), (RC, 1, 500), (UC, 0, 500)]
+)
 def test_every_round_is_done_and_timed(
-    both_sides: Any, kind: int, starting: int, iterations: int
+    both_ends: Any, kind: int, starting: int, iterations: int
 ) -> None:
-    told = both_sides(kind=kind, starting=starting, iterations=iterations)
+    told = both_ends(kind=kind, starting=starting, iterations=iterations)
     assert (told["done"], told["rounds"], told["runs"]) == (True, iterations, 1)
     assert len(told["times"]) == iterations
     assert all(0 < each < 20e9 for each in told["times"])
 
 
-def test_one_receive_is_posted_at_each_end_when_it_is_done(both_sides: Any) -> None:
+def test_one_receive_is_posted_at_each_end_when_it_is_done(both_ends: Any) -> None:
     # The sender's own receive is flushed when its second message finds none.
-    assert both_sides()["after"] == [0, NO_RECEIVE, FLUSHED]
+    assert both_ends()["after"] == [0, NO_RECEIVE, FLUSHED]
 
 
-@pytest.mark.parametrize("depth", [1, 2, 4])
-def test_it_goes_on_where_it_was(both_sides: Any, depth: int) -> None:
-    told = both_sides(iterations=200, depth=depth, slice=1e-5)
+@pytest.mark.parametrize("depth", [1, 4])
+def test_it_goes_on_where_it_was(both_ends: Any, depth: int) -> None:
+    told = both_ends(iterations=200, depth=depth, slice=1e-5)
     assert (told["done"], told["rounds"], len(told["times"])) == (True, 200, 200)
     assert told["runs"] > 10
 
 
-def test_a_round_trip_is_two_messages(both_sides: Any) -> None:
-    told = both_sides("on post_send slow=20", iterations=3)
+def test_a_round_trip_is_two_messages(both_ends: Any) -> None:
+    told = both_ends("on post_send slow=20", iterations=3)
     assert all(40e6 <= each < 2e9 for each in told["times"])
 
 
-@pytest.mark.parametrize("spared", [0, 1, 2, 3, 8])
-def test_a_completion_with_an_error_stops_it(both_sides: Any, spared: int) -> None:
-    told = both_sides(f"on poll_cq after={spared} wc=10,65")
+@pytest.mark.parametrize("spared", [0, 3, 8])
+def test_a_completion_with_an_error_stops_it(both_ends: Any, spared: int) -> None:
+    told = both_ends(f"on poll_cq after={spared} wc=10,65")
     said = told["stopped"]
     assert (said["cause"], said["status"], said["vendor_error"]) == ("bad_completion", 10, 65)
     assert told["rounds"] <= spared
 
 
-def test_a_message_that_is_lost_stops_rc_with_retry_exceeded(both_sides: Any) -> None:
-    told = both_sides("on post_send after=6 drop")
+def test_a_message_that_is_lost_stops_rc_with_retry_exceeded(both_ends: Any) -> None:
+    told = both_ends("on post_send after=6 drop")
     assert told["stopped"] == {
         "cause": "bad_completion",
         "device": "a",
@@ -529,24 +546,24 @@ def test_a_message_that_is_lost_stops_rc_with_retry_exceeded(both_sides: Any) ->
     assert (told["rounds"], len(told["times"])) == (3, 3)
 
 
-def test_a_message_that_is_lost_leaves_uc_waiting(both_sides: Any) -> None:
-    told = both_sides("on post_send after=6 drop", kind=UC, slice=0.05, seconds=0.3)
+def test_a_message_that_is_lost_leaves_uc_waiting(both_ends: Any) -> None:
+    told = both_ends("on post_send after=6 drop", kind=UC, slice=0.05, seconds=0.3)
     assert (told["done"], told["rounds"], len(told["times"])) == (False, 3, 3)
     assert told["runs"] > 2
 
 
-@pytest.mark.parametrize("device", ["a", "b"])
 @pytest.mark.parametrize(
-    ("call", "spared"), [("post_send", 0), ("post_send", 4), ("post_recv", 4), ("poll_cq", 9)]
+    ("device", "call", "spared"),
+    [("a", "post_send", 0), ("b", "post_recv", 4), ("b", "poll_cq", 9)],
 )
-def test_a_call_that_fails_stops_it(both_sides: Any, device: str, call: str, spared: int) -> None:
-    told = both_sides(f"on {call} {device} after={spared} errno=11")
+def test_a_call_that_fails_stops_it(both_ends: Any, device: str, call: str, spared: int) -> None:
+    told = both_ends(f"on {call} {device} after={spared} errno=11")
     wanted = {"cause": "call_failed", "device": device, "call": call, "errno": 11}
-    assert told["stopped"] == wanted | ({"side": 1} if device == "b" else {})
+    assert told["stopped"] == wanted | ({"end": 1} if device == "b" else {})
 
 
-def test_a_peer_that_sends_less_stops_it(both_sides: Any) -> None:
-    told = both_sides(sent=63)
+def test_a_peer_that_sends_less_stops_it(both_ends: Any) -> None:
+    told = both_ends(sent=63)
     wanted = {"cause": "wrong_length", "device": "a", "is_receive": True, "wrong_length": 63}
     assert told["stopped"] == wanted
 
@@ -554,17 +571,15 @@ def test_a_peer_that_sends_less_stops_it(both_sides: Any) -> None:
 # --- which loop it is ----------------------------------------------------------------------
 
 
-def test_it_is_compiled_where_the_library_can_be_loaded(library: str | None) -> None:
-    assert opened(Device(), library, starts=True).kind == ("compiled" if library else "python")
-
-
-def test_a_library_that_is_not_there_is_done_without(tmp_path: Path) -> None:
-    assert opened(Device(), str(tmp_path / "_loop.so"), starts=True).kind == "python"
-
-
-def test_a_file_that_is_no_library_is_done_without(tmp_path: Path) -> None:
-    (tmp_path / "_loop.so").write_bytes(b"\x7fELF of another machine")
-    assert opened(Device(), str(tmp_path / "_loop.so"), starts=True).kind == "python"
+@pytest.mark.parametrize(
+    "content", [None, b"\x7fELF of another machine"], ids=["none", "no library"]
+)
+def test_a_library_that_cannot_be_loaded_is_done_without(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    if content:
+        (tmp_path / "_loop.so").write_bytes(content)
+    assert compiled(str(tmp_path / "_loop.so")) is None
 
 
 LAYOUT = "const uint32_t rdmadiag_loop_layout[]"
@@ -574,7 +589,7 @@ LAYOUT = "const uint32_t rdmadiag_loop_layout[]"
     ("written", "instead"),
     [
         ("LAYOUT_REVISION = 1", "LAYOUT_REVISION = 2"),
-        ("MAX_SIDES = 2", "MAX_SIDES = 3"),
+        ("MAX_ENDS = 2", "MAX_ENDS = 3"),
         ("BATCH = 4", "BATCH = 8"),
         (LAYOUT, LAYOUT.replace("rdmadiag_", "")),
         ("uint32_t rdmadiag_loop_run", "uint32_t another_loop_run"),
@@ -588,7 +603,7 @@ def test_a_library_of_another_version_is_done_without(
     assert written in source
     (tmp_path / "other.c").write_text(source.replace(written, instead))
     other = compile_c(tmp_path / "other.c", "-shared", "-fPIC")
-    assert opened(Device(), str(other), starts=True).kind == "python"
+    assert compiled(str(other)) is None
 
 
 @pytest.mark.parametrize(
@@ -603,23 +618,23 @@ def test_a_library_of_another_version_is_done_without(
     ],
 )
 def test_what_is_no_pingpong_is_refused(
-    library: str | None, starts: list[bool], iterations: int, depth: int
+    library: Any, starts: list[bool], iterations: int, depth: int
 ) -> None:
     device = Device()
-    with pytest.raises(ValueError, match="sides"):
-        open_loop([device.side(starts=each) for each in starts], iterations, depth, library)
+    with pytest.raises(ValueError, match="ends"):
+        Loop(library, [device.end(starts=each) for each in starts], iterations, depth)
 
 
-def test_a_device_without_one_of_the_calls_is_told(library: str | None) -> None:
+def test_a_device_without_one_of_the_calls_is_refused(library: Any) -> None:
     with pytest.raises(CallFailed) as caught:
-        open_loop([Side("", 1, 1, 1, 0, 1, 1, 1, starts=True, payload=1)], 1, 1, library)
+        Loop(library, [TimedEnd("", 1, 1, 1, 0, 1, 1, 1, starts=True, payload=1)], 1, 1)
     assert (caught.value.call, caught.value.errno) == ("ibv_context_ops", 0)
 
 
 def test_the_structures_are_those_of_the_c_file(
     compile_c: Callable[..., Path], tmp_path: Path
 ) -> None:
-    structures = {"wc": IbvWc, "side": module._Side, "loop": module._Loop}
+    structures = {"wc": IbvWc, "end": module._End, "loop": module._Loop}
     places = [
         (name, field)
         for name, structure in structures.items()
@@ -647,12 +662,11 @@ def test_it_needs_nothing_but_the_standard_library() -> None:
 # --- what it costs -------------------------------------------------------------------------
 
 
-def test_the_overhead_is_that_of_the_loop_in_use(compiled: str) -> None:
-    fast, slow = overhead_us(compiled), overhead_us(None)
-    assert 0 < fast < slow < 1000
+def test_the_overhead_is_measured(library: Any) -> None:
+    assert 0 < overhead_us(library) < 1000
 
 
-def test_a_stand_in_iteration_is_what_a_half_round_trip_needs(library: str | None) -> None:
+def test_a_stand_in_iteration_is_what_a_half_round_trip_needs(library: Any) -> None:
     # What overhead_us has abs do, counted: one poll, one receive and one send each.
     device = Device(*[[SENT, RECEIVED]] * 5, [SENT])
     loop = opened(device, library, starts=True, iterations=5, depth=1)

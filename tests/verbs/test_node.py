@@ -9,7 +9,7 @@ from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.node import try_node
 
 
-def test_a_node_that_refuses_is_told_before_libibverbs_waits_for_another(tmp_path: Path) -> None:
+def test_a_node_that_refuses_fails_before_libibverbs_waits_for_another(tmp_path: Path) -> None:
     (tmp_path / "uverbs0").mkdir()
     with pytest.raises(CallFailed) as refused:
         try_node("uverbs0", str(tmp_path))

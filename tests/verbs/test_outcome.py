@@ -1,16 +1,13 @@
-"""From the lines of a child to what came of it: rows written by hand, and a real transcript cut."""
+"""From the records of a child to what came of it: written by hand, a real transcript, and any."""
 
-import time
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rdmadiag.facts.errnos import Platform
-from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
-from rdmadiag.facts.pingpong import (
+from rdmadiag.facts.attempt import (
     Attempt,
     BadCompletion,
     Latency,
@@ -21,29 +18,20 @@ from rdmadiag.facts.pingpong import (
     Step,
     Teardown,
 )
-from rdmadiag.verbs.endpoint import Endpoint
+from rdmadiag.facts.errnos import Platform
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import QpState
+from rdmadiag.verbs import records
 from rdmadiag.verbs.outcome import Nonsense, conclude
-from rdmadiag.verbs.watchdog import watch
+from rdmadiag.verbs.records import EndName, Record
+from rdmadiag.verbs.watchdog import Watched, watch
+from tests.verbs.attempts import LINUX_END, LINUX_SCRIPT, request
+from tests.verbs.test_records import RECORDS
 
-Rows = list[dict[str, Any]]
+LOCAL, REMOTE = EndName.LOCAL, EndName.REMOTE
+Rows = list[Record]
 
-HERE = Endpoint(
-    device="mlx5_0",
-    port=1,
-    link_layer=LinkLayer.ETHERNET,
-    state=PortState.ACTIVE,
-    active_mtu=4096,
-    mtu=1024,
-    gid_index=1,
-    gid=Gid.parse("::ffff:192.0.2.1"),
-    gid_type=GidType.ROCE_V2,
-    prefix_length=24,
-    lid=0,
-    qp_type=QpType.RC,
-    payload_bytes=64,
-    iterations=10,
-    permitted=True,
-)
+HERE = replace(LINUX_END, active_mtu=4096)
 THERE = replace(HERE, device="mlx5_7", gid=Gid.parse("::ffff:192.0.2.2"))
 
 MAKERS = {
@@ -62,62 +50,64 @@ DESTROYERS = (
 )
 
 
-def began(call: str, stage: str, end: str = "local") -> Rows:
-    return [{"call": call, "stage": stage, "end": end, "device": "mlx5_0", "at": 1.0}]
+def began(call: str, stage: str, end: EndName = LOCAL) -> Rows:
+    return [records.Step(call=call, stage=Stage(stage), end=end, at=1.0)]
 
 
-def done(call: str, stage: str, end: str = "local") -> Rows:
-    return [*began(call, stage, end), {"answer": True, "at": 1.25}]
+def done(call: str, stage: str, end: EndName = LOCAL) -> Rows:
+    return [*began(call, stage, end), records.Returned(at=1.25)]
 
 
 def failed(call: str, stage: str, errno: int) -> Rows:
-    return [*began(call, stage), {"errno": errno, "at": 1.25}]
+    return [*began(call, stage), records.Failed(errno=errno, at=1.25)]
 
 
-def made(end: str = "local") -> Rows:
+def made(end: EndName = LOCAL) -> Rows:
     return [row for call, stage in MAKERS.items() for row in done(call, stage, end)]
 
 
-def torn_down(end: str = "local", but: str = "") -> Rows:
-    rows: Rows = [{"stage": "teardown", "at": 2.0}]
+def reached(stage: str) -> Rows:
+    return [records.StageBegan(stage=Stage(stage), at=1.0)]
+
+
+def torn_down(end: EndName = LOCAL, but: str = "") -> Rows:
+    rows = reached("teardown")
     for call in DESTROYERS:
         rows += failed(call, "teardown", 16) if call == but else done(call, "teardown", end)
     return rows
 
 
-def result(outcome: Outcome, **more: Any) -> Rows:
-    return [{"result": outcome.value, "at": 1.5} | more]
+def result(outcome: Outcome, stage: str = "done", **more: Any) -> Rows:
+    return [records.Result(outcome=outcome, stage=Stage(stage), at=1.5, **more)]
 
 
-LATENCY = {
-    "latency": {"min": 1.5, "median": 2, "p99": 3, "max": 4.5, "histogram": [[2, 9], [5, 1]]},
-    "loop": "compiled",
-    "overhead": 0.2,
-    "at": 3.0,
-}
+LATENCY = Latency(1.5, 2, 3, 4.5, 10, 64, "compiled", 0.2, histogram=((2, 9), (5, 1)))
 VERIFIED = [
-    {"stage": "connect", "at": 0.1},
-    {"heard": "peer", "address": "192.0.2.2:18519", "at": 0.2},
-    {"agreed": THERE.message(), "at": 0.3},
-    {"stage": "open", "at": 0.4},
+    *reached("connect"),
+    records.Connected(address="192.0.2.2:18519"),
+    records.Agreed(remote=THERE),
+    *reached("open"),
     *made(),
-    {"queue_pair": 17, "psn": 5, "end": "local", "at": 1.3},
-    {"remote": {"number": 18, "psn": 6, "mtu": 1024}, "at": 1.3},
-    *[{"state": state, "end": "local", "at": 1.4} for state in ("init", "rtr", "rts")],
-    {"stage": "data", "at": 1.4},
-    {"verified": 1, "at": 1.4},
-    {"rounds": 4, "at": 1.4},
-    {"rounds": 10, "at": 1.4},
-    {"verified": 2, "at": 1.4},
+    records.QueuePairMade(queue_pair=17, psn=5, end=LOCAL),
+    records.Path(queue_pair=18, psn=6, mtu=1024),
+    *[
+        records.StateReached(state=state, end=LOCAL)
+        for state in (QpState.INIT, QpState.RTR, QpState.RTS)
+    ],
+    *reached("data"),
+    records.Verified(verified=1),
+    records.Rounds(rounds=4),
+    records.Rounds(rounds=10),
+    records.Verified(verified=2),
     *result(Outcome.VERIFIED),
     *torn_down(),
-    LATENCY,
-    {"done": True, "at": 3.1},
+    records.Timed(latency=LATENCY),
+    records.Done(),
 ]
 
 
-def of(rows: Iterable[dict[str, Any]], platform: Platform = "linux", **how: Any) -> Attempt:
-    return conclude(list(rows), platform=platform, ends=[HERE], seconds=4.0, **how)
+def of(rows: Rows, platform: Platform = "linux", **how: Any) -> Attempt:
+    return conclude(rows, platform=platform, ends=[HERE], seconds=4.0, **how)
 
 
 # --- an attempt that went well -----------------------------------------------------------
@@ -130,9 +120,7 @@ def test_all_that_a_verified_attempt_has_to_say() -> None:
     assert (attempt.data_verified, attempt.touched, attempt.rounds) == (True, True, 10)
     assert attempt.teardown is Teardown.CLEAN
     assert (attempt.call, attempt.errno, attempt.pid) == (None, None, None)
-    assert attempt.latency == Latency(
-        1.5, 2, 3, 4.5, 10, 64, "compiled", 0.2, histogram=((2, 9), (5, 1))
-    )
+    assert attempt.latency == LATENCY
     assert attempt.steps[0] == Step("local", Stage.OPEN, "ibv_open_device", 0.25, None)
     assert len(attempt.steps) == 10
 
@@ -148,13 +136,13 @@ def test_both_ends_as_far_as_they_came() -> None:
     assert (attempt.local.qp_state, attempt.remote.qp_state) == (QpState.RTS, None)
 
 
-def test_two_ends_of_one_host_are_told_apart_by_their_rows() -> None:
+def test_two_ends_of_one_host_have_records_of_their_own() -> None:
     rows = [
-        {"queue_pair": 17, "psn": 5, "end": "local", "at": 1.0},
-        {"queue_pair": 18, "psn": 6, "end": "remote", "at": 1.0},
-        {"state": "init", "end": "remote", "at": 1.0},
-        {"remote": {"number": 18, "psn": 6, "mtu": 512}, "at": 1.0},
-        {"remote": {"number": 17, "psn": 5, "mtu": 512}, "at": 1.0},
+        records.QueuePairMade(queue_pair=17, psn=5, end=LOCAL),
+        records.QueuePairMade(queue_pair=18, psn=6, end=REMOTE),
+        records.StateReached(state=QpState.INIT, end=REMOTE),
+        records.Path(queue_pair=18, psn=6, mtu=512),
+        records.Path(queue_pair=17, psn=5, mtu=512),
         *result(Outcome.NO_DATA, stage="data"),
     ]
     attempt = conclude(rows, platform="linux", ends=[HERE, THERE], seconds=2)
@@ -214,26 +202,25 @@ def test_of_poll_cq_no_errno_is_made_up() -> None:
 
 @pytest.mark.parametrize(("receive", "which"), [(False, "send"), (True, "receive")])
 def test_a_completion_error(receive: bool, which: str) -> None:
-    bad = {"end": "remote", "status": 12, "vendor_error": 129, "receive": receive}
-    attempt = of(
-        [{"stage": "data", "at": 1.0}, *result(Outcome.COMPLETION_ERROR, stage="data", **bad)]
-    )
-    assert attempt.completion == BadCompletion("remote", 12, 129, receive)
+    bad = BadCompletion("remote", 12, 129, receive)
+    attempt = of(result(Outcome.COMPLETION_ERROR, stage="data", completion=bad))
+    assert attempt.completion == bad
     assert attempt.summary.startswith(f"a {which} completed with status 12 ")
     assert "129" in attempt.summary
 
 
 def test_a_peer_that_failed_is_quoted() -> None:
-    attempt = of(result(Outcome.PEER_FAILED, peer_stage="rtr", text="errno 110", stage="data"))
-    assert attempt.peer_failure == PeerFailure("rtr", "errno 110")
+    failure = PeerFailure("rtr", "errno 110")
+    attempt = of(result(Outcome.PEER_FAILED, peer_failure=failure, stage="data"))
+    assert attempt.peer_failure == failure
     assert attempt.summary == "the peer failed at rtr: errno 110"
     assert attempt.stage is Stage.DATA
 
 
 def test_a_mismatch_is_summed_up_by_its_first_problem() -> None:
-    rows = result(Outcome.MISMATCH, problems=[["a", "first"], ["b", "second"]], stage="agree")
-    attempt = of(rows)
-    assert attempt.problems == (Problem("a", "first"), Problem("b", "second"))
+    problems = (Problem("a", "first"), Problem("b", "second"))
+    attempt = of(result(Outcome.MISMATCH, problems=problems, stage="agree"))
+    assert attempt.problems == problems
     assert (attempt.summary, attempt.touched) == ("first", False)
 
 
@@ -256,7 +243,7 @@ def test_other_outcomes_are_one_line(outcome: Outcome, stage: str, summary: str)
 
 @pytest.mark.parametrize("outcome", [Outcome.NO_DATA, Outcome.LATE])
 def test_round_trips_that_were_done_are_counted(outcome: Outcome) -> None:
-    attempt = of([{"rounds": 7, "at": 1.0}, *result(outcome, stage="data")])
+    attempt = of([records.Rounds(rounds=7), *result(outcome, stage="data")])
     assert attempt.summary.endswith(" after 7 round trips")
 
 
@@ -272,7 +259,7 @@ FAILURE = result(Outcome.CALL_FAILED, call="ibv_modify_qp", errno=22, stage="rtr
         (failed("ibv_open_device", "open", 13) + FAILURE, {}, Teardown.NOTHING_MADE),
         (made() + FAILURE + torn_down(), {}, Teardown.CLEAN),
         (made() + FAILURE + torn_down(but="ibv_destroy_qp"), {}, Teardown.FAILED),
-        (made() + made("remote") + FAILURE + torn_down("remote"), {}, Teardown.FAILED),
+        (made() + made(REMOTE) + FAILURE + torn_down(REMOTE), {}, Teardown.FAILED),
         (made() + began("ibv_modify_qp", "rtr"), {"returncode": None}, Teardown.ABANDONED),
         (made() + began("ibv_modify_qp", "rtr"), {"returncode": -11}, Teardown.ABANDONED),
         (began("ibv_open_device", "open"), {"returncode": None}, Teardown.ABANDONED),
@@ -298,7 +285,7 @@ def test_teardown_is_what_was_made_against_what_was_destroyed(
 
 def test_verified_data_does_not_make_up_for_what_cannot_be_destroyed() -> None:
     rows = made() + result(Outcome.VERIFIED) + torn_down(but="ibv_dereg_mr")
-    attempt = of([*rows, {"verified": 2, "at": 2.0}])
+    attempt = of([*rows, records.Verified(verified=2)])
     assert (attempt.outcome, attempt.stage) == (Outcome.TEARDOWN_FAILED, Stage.TEARDOWN)
     assert (attempt.call, attempt.errno) == ("ibv_dereg_mr", 16)
     assert attempt.data_verified
@@ -349,7 +336,7 @@ def test_a_call_that_was_forgotten_counts_as_one_that_never_returned() -> None:
 
 
 def test_a_kill_between_two_calls_names_the_stage() -> None:
-    attempt = of([*made(), {"stage": "data", "at": 1.0}], returncode=None)
+    attempt = of(made() + reached("data"), returncode=None)
     assert (attempt.outcome, attempt.stage, attempt.call) == (Outcome.WATCHDOG, Stage.DATA, None)
     assert attempt.summary.startswith("data had not ended at the deadline")
 
@@ -360,14 +347,14 @@ def test_a_child_that_wrote_nothing_was_connecting() -> None:
 
 
 def test_a_teardown_that_hangs_is_the_watchdogs_though_there_is_a_result() -> None:
-    rows = made() + result(Outcome.VERIFIED) + [{"stage": "teardown", "at": 2.0}]
+    rows = made() + result(Outcome.VERIFIED) + reached("teardown")
     for more in ([], began("ibv_destroy_qp", "teardown")):
         attempt = of(rows + more, returncode=None)
         assert (attempt.outcome, attempt.stage) == (Outcome.WATCHDOG, Stage.TEARDOWN)
 
 
 def test_a_teardown_that_hangs_does_not_hide_what_had_failed_before_it() -> None:
-    rows = made() + FAILURE + [{"stage": "teardown", "at": 2.0}]
+    rows = made() + FAILURE + reached("teardown")
     attempt = of(rows + began("ibv_destroy_qp", "teardown"), returncode=None)
     assert attempt.outcome is Outcome.WATCHDOG
     assert attempt.summary == (
@@ -377,9 +364,7 @@ def test_a_teardown_that_hangs_does_not_hide_what_had_failed_before_it() -> None
 
 
 def test_a_child_that_was_killed_when_it_had_said_everything_is_believed() -> None:
-    assert of([*FAILURE, {"done": True, "at": 2.0}], returncode=None).outcome is (
-        Outcome.CALL_FAILED
-    )
+    assert of([*FAILURE, records.Done()], returncode=None).outcome is (Outcome.CALL_FAILED)
 
 
 def test_a_call_that_outlasts_a_signal_is_the_watchdogs() -> None:
@@ -396,7 +381,7 @@ def test_a_signal_before_the_device_was_touched_is_an_interruption() -> None:
 
 @pytest.mark.parametrize("returncode", [-15, -2, 0, 1, 130])
 def test_a_child_that_a_signal_ended_without_a_word_was_interrupted(returncode: int) -> None:
-    attempt = of([{"stage": "connect", "at": 1.0}], returncode=returncode, signal="SIGTERM")
+    attempt = of(reached("connect"), returncode=returncode, signal="SIGTERM")
     assert (attempt.outcome, attempt.stage) == (Outcome.INTERRUPTED, Stage.CONNECT)
     assert attempt.summary == "SIGTERM"
 
@@ -417,50 +402,36 @@ def test_a_provider_that_crashed(rows: Rows, stage: Stage, call: str | None, whe
 @pytest.mark.parametrize("returncode", [0, 1, 70])
 def test_a_child_that_ends_without_a_word_is_a_bug_of_ours(returncode: int) -> None:
     with pytest.raises(Nonsense, match=f"no result, exit code {returncode}"):
-        of([{"stage": "connect", "at": 1.0}], returncode=returncode)
+        of(reached("connect"), returncode=returncode)
 
 
 def test_a_result_of_which_the_teardown_is_missing_is_a_bug_of_ours() -> None:
     with pytest.raises(Nonsense):
-        of(made() + result(Outcome.VERIFIED) + [{"stage": "teardown", "at": 2.0}], returncode=1)
+        of(made() + result(Outcome.VERIFIED) + reached("teardown"), returncode=1)
 
 
 # --- a real transcript -------------------------------------------------------------------
-
-SCRIPT = """
-device mlx5_0 node_type=1 max_qp=16 max_cq=16 max_pd=16 max_mr=16 phys_port_cnt=1
-port mlx5_0 1 state=4 link_layer=2 active_mtu=5 max_mtu=5 gid_tbl_len=4
-gid mlx5_0 1 1 ::ffff:192.0.2.1 type=2
-"""
 
 
 @pytest.fixture
 def recorded(fake_verbs: Any, monkeypatch: pytest.MonkeyPatch) -> Rows:
     """What a child wrote that verified its data."""
-    fake = fake_verbs(SCRIPT)
+    fake = fake_verbs(LINUX_SCRIPT)
     for name, value in fake.environ.items():
         monkeypatch.setenv(name, value)
-    now = time.monotonic()
-    request = {
-        "platform": "linux",
-        "library": str(fake.library),
-        "start": now,
-        "deadline": now + 10,
-        "ends": [HERE.message()] * 2,
-        "meet": None,
-        "host": "",
-        "port": 0,
-        "until": now,
-        "secret": None,
-    }
-    watched = watch(request, 1.0)
-    assert watched.returncode == 0  # type: ignore[union-attr]
-    return list(watched.rows)  # type: ignore[union-attr]
+    watched = watch(request(fake.library), 1.0)
+    assert isinstance(watched, Watched)
+    assert watched.returncode == 0
+    return list(watched.records)
 
 
 def test_a_real_transcript_is_concluded_wherever_it_is_cut(recorded: Rows) -> None:
     assert conclude(recorded, platform="linux", ends=[HERE] * 2, seconds=9).latency
-    opened = next(at for at, row in enumerate(recorded) if row.get("call") == "ibv_open_device")
+    opened = next(
+        at
+        for at, row in enumerate(recorded)
+        if isinstance(row, records.Step) and row.call == "ibv_open_device"
+    )
     for at in range(len(recorded)):
         for signal in (None, "SIGTERM"):
             attempt = conclude(
@@ -498,3 +469,25 @@ def test_a_real_transcript_that_is_cut_is_an_attempt_or_nonsense(
             assert returncode >= 0
             continue
         assert attempt.summary
+
+
+# --- any records at all ------------------------------------------------------------------
+
+
+@given(
+    found=st.lists(RECORDS, max_size=12),
+    ends=st.sampled_from([[HERE], [HERE, THERE]]),
+    returncode=st.sampled_from([None, 0, 1, -11]),
+    signal=st.sampled_from([None, "SIGTERM"]),
+)
+def test_any_records_are_an_attempt_or_nonsense(
+    found: Rows, ends: Any, returncode: int | None, signal: str | None
+) -> None:
+    how: dict[str, Any] = {"returncode": returncode, "signal": signal}
+    try:
+        attempt = conclude(found, platform="linux", ends=ends, seconds=2, **how)
+    except Nonsense:
+        assert returncode is None or returncode >= 0 or signal
+        return
+    assert attempt.local
+    assert attempt.outcome is not Outcome.VERIFIED or attempt.stage is Stage.DONE

@@ -21,12 +21,13 @@ from hypothesis import strategies as st
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpType
 from rdmadiag.gid.reach import Mismatch
-from rdmadiag.verbs import endpoint
+from rdmadiag.verbs import protocol
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
-from rdmadiag.verbs.endpoint import Endpoint, ProtocolError, frame
 from rdmadiag.verbs.peer import Mismatched, NoPeer, Peer, PeerFailed, PeerLost, connect, listen
+from rdmadiag.verbs.protocol import End, ProtocolError, frame
+from rdmadiag.verbs.records import Kind, Record
 
-HERE = Endpoint(
+HERE = End(
     device="mlx5_0",
     port=1,
     link_layer=LinkLayer.ETHERNET,
@@ -45,7 +46,7 @@ HERE = Endpoint(
 )
 THERE = replace(HERE, gid=Gid.parse("::ffff:192.0.2.2"))
 GIGABYTE = struct.pack(">I", 1 << 30)
-SLACK = 1.0  # seconds, of a busy machine
+SLACK = 20.0  # seconds, of a busy machine
 
 
 def _has_ipv6() -> bool:
@@ -155,7 +156,7 @@ def test_ends_with_other_secrets_refuse_each_other(
         assert expected in str(error)
 
 
-def test_a_secret_is_not_proven_by_saying_what_was_heard(
+def test_a_secret_is_not_proven_by_saying_what_was_written(
     raw: tuple[Peer, socket.socket],
 ) -> None:
     ours, other = raw
@@ -173,7 +174,7 @@ def test_a_secret_is_not_proven_by_saying_what_was_heard(
 @pytest.mark.parametrize("given", ["00", None, 7, [], "\u20ac", "\ud800"], ids=repr)
 def test_what_is_no_proof_is_another_secret(raw: tuple[Peer, socket.socket], given: object) -> None:
     ours, other = raw
-    say(other, {"step": "hello"} | endpoint.hello(bytes(32), with_secret=True))
+    say(other, {"step": "hello"} | protocol.hello(bytes(32), with_secret=True))
     say(other, {"step": "proof", "proof": given})
     with pytest.raises(ProtocolError, match="another secret"):
         ours.introduce(b"s", "listen")
@@ -181,7 +182,7 @@ def test_what_is_no_proof_is_another_secret(raw: tuple[Peer, socket.socket], giv
 
 def test_another_version_is_refused_by_name(raw: tuple[Peer, socket.socket]) -> None:
     ours, other = raw
-    say(other, {"step": "hello"} | endpoint.hello(bytes(32), with_secret=False) | {"version": 2})
+    say(other, {"step": "hello"} | protocol.hello(bytes(32), with_secret=False) | {"version": 2})
     with pytest.raises(ProtocolError, match="speaks version 2, this end 1"):
         ours.introduce(None, "connect")
 
@@ -191,7 +192,7 @@ def test_what_is_said_of_another_version_is_one_short_line(
 ) -> None:
     ours, other = raw
     long = {"version": "\n" * 30_000}
-    say(other, {"step": "hello"} | endpoint.hello(bytes(32), with_secret=False) | long)
+    say(other, {"step": "hello"} | protocol.hello(bytes(32), with_secret=False) | long)
     with pytest.raises(ProtocolError) as caught:
         ours.introduce(None, "connect")
     assert len(str(caught.value)) < 400
@@ -293,20 +294,20 @@ def test_nobody_passes_a_barrier_alone(pair: tuple[Peer, Peer]) -> None:
     assert not waiting.is_alive()
 
 
-def test_a_failure_is_heard_with_its_stage_in_place_of_any_step(pair: tuple[Peer, Peer]) -> None:
+def test_a_failure_is_written_with_its_stage_in_place_of_any_step(pair: tuple[Peer, Peer]) -> None:
     one, other = pair
-    one.tell_failure("rtr", "errno 110 on linux")
+    one.send_failure("rtr", "errno 110 on linux")
     with pytest.raises(PeerFailed) as caught:
         other.barrier("ready")
     assert (caught.value.stage, caught.value.text) == ("rtr", "errno 110 on linux")
     assert str(caught.value) == "the peer failed at rtr: errno 110 on linux"
 
 
-def test_a_failure_that_was_told_is_heard_although_the_teller_has_gone(
+def test_a_failure_is_received_although_its_sender_has_gone(
     pair: tuple[Peer, Peer],
 ) -> None:
     one, other = pair
-    one.tell_failure("open", "x" * 9999)
+    one.send_failure("open", "x" * 9999)
     one.close()
     with pytest.raises(PeerFailed) as caught:
         other.receive("queue_pair")
@@ -322,15 +323,15 @@ def test_words_of_a_peer_can_be_written_down(raw: tuple[Peer, socket.socket]) ->
     caught.value.text.encode()  # as stdout does
 
 
-def test_a_failure_is_told_to_nobody_without_an_error(pair: tuple[Peer, Peer]) -> None:
+def test_a_failure_is_sent_to_nobody_without_an_error(pair: tuple[Peer, Peer]) -> None:
     one, other = pair
     other.close()
-    one.tell_failure("rtr", "x")
+    one.send_failure("rtr", "x")
     one.close()
-    one.tell_failure("rtr", "x")
+    one.send_failure("rtr", "x")
 
 
-def test_a_failure_is_told_to_a_peer_that_reads_nothing_in_bounded_time(
+def test_a_failure_is_sent_to_a_peer_that_reads_nothing_in_bounded_time(
     raw: tuple[Peer, socket.socket],
 ) -> None:
     ours, _ = raw
@@ -338,11 +339,11 @@ def test_a_failure_is_told_to_a_peer_that_reads_nothing_in_bounded_time(
         while ours._socket.send(bytes(1 << 16)):
             pass
     began = time.monotonic()
-    ours.tell_failure("rtr", "x")
+    ours.send_failure("rtr", "x")
     assert time.monotonic() - began < 1 + SLACK
 
 
-def test_a_glance_hears_a_failure_and_an_end_and_never_waits(
+def test_a_glance_finds_a_failure_and_an_end_and_never_waits(
     pair: tuple[Peer, Peer],
 ) -> None:
     one, other = pair
@@ -351,7 +352,7 @@ def test_a_glance_hears_a_failure_and_an_end_and_never_waits(
     other.glance()
     other.glance()
     other.receive("verified")
-    one.tell_failure("data", "status 12")
+    one.send_failure("data", "status 12")
     with pytest.raises(PeerFailed, match="status 12"):
         other.glance()
     one.close()
@@ -404,7 +405,7 @@ def test_a_peer_that_has_gone_is_lost_at_every_step(
 @pytest.mark.parametrize(
     ("after", "waits_for"),
     [
-        ([{"step": "hello"} | endpoint.hello(bytes(32), with_secret=True)], "proof"),
+        ([{"step": "hello"} | protocol.hello(bytes(32), with_secret=True)], "proof"),
         ([{"step": "endpoint", "endpoint": THERE.message()}], "agree"),
     ],
     ids=["proof", "agree"],
@@ -500,8 +501,8 @@ def test_what_is_no_message_of_that_step_is_refused(
 
 def conversation(ours: Peer) -> None:
     """Every step in which something of the peer's is read; ends by an exception."""
-    endpoint.read_hello(ours.receive("hello"), with_secret=True)
-    endpoint.check_proof(ours.receive("proof"), b"s", "listen", OURS, THEIRS)
+    protocol.read_hello(ours.receive("hello"), with_secret=True)
+    protocol.check_proof(ours.receive("proof"), b"s", "listen", OURS, THEIRS)
     ours.agree(HERE)
     ours.swap_queue_pairs(1, 2)
     ours.barrier("ready")
@@ -512,8 +513,8 @@ def conversation(ours: Peer) -> None:
 
 OURS, THEIRS = bytes(32), bytes(range(32))
 SCRIPT: list[dict[str, Any]] = [
-    {"step": "hello"} | endpoint.hello(THEIRS, with_secret=True),
-    {"step": "proof", "proof": endpoint.proof(b"s", "listen", THEIRS, OURS)},
+    {"step": "hello"} | protocol.hello(THEIRS, with_secret=True),
+    {"step": "proof", "proof": protocol.proof(b"s", "listen", THEIRS, OURS)},
     {"step": "endpoint", "endpoint": THERE.message()},
     {"step": "agree", "problems": []},
     {"step": "queue_pair", "number": 1, "psn": 1},
@@ -571,21 +572,21 @@ def test_whatever_a_message_carries_the_conversation_ends_in_an_answer_of_ours(
 # --- how a connection comes about --------------------------------------------------------
 
 
-class Heard:
-    """What was heard, and where somebody listens as soon as that is known."""
+class Written:
+    """The records, and where somebody listens as soon as that is known."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, str]] = []
+        self.records: list[Any] = []
         self._listening = threading.Event()
 
-    def __call__(self, what: str, address: str) -> None:
-        self.told.append((what, address))
+    def __call__(self, record: Record) -> None:
+        self.records.append(record)
         self._listening.set()
 
     @property
     def port(self) -> int:
         assert self._listening.wait(10)
-        return int(self.told[0][1].rpartition(":")[2])
+        return int(self.records[0].address.rpartition(":")[2])
 
 
 def soon(seconds: float = 10.0) -> float:
@@ -601,55 +602,56 @@ def soon(seconds: float = 10.0) -> float:
     ],
 )
 def test_one_listens_and_one_connects(bounds: Bounds, host: str, shown: str) -> None:
-    there, here = Heard(), Heard()
+    there, here = Written(), Written()
     listening, connecting = together(
         lambda: listen(host, 0, soon(), bounds, there),
         lambda: connect(host, there.port, soon(), bounds, here),
     )
     with closing(listening) as one, closing(connecting) as other, deadline(bounds, 20):
-        assert together(lambda: one.barrier("x"), lambda: other.barrier("x")) == [None, None]
-    assert [what for what, _ in there.told] == ["listening", "peer"]
-    assert [what for what, _ in here.told] == ["peer"]
-    assert there.told[0][1].startswith(f"{shown}:" if shown else "")
-    assert here.told[0][1] == there.told[0][1]
+        both = together(lambda: one.barrier("x"), lambda: other.barrier("x", more=1))
+        assert both == [{"step": "x", "more": 1}, {"step": "x"}]
+    assert [each.kind for each in there.records] == [Kind.LISTENING, Kind.CONNECTED]
+    assert [each.kind for each in here.records] == [Kind.CONNECTED]
+    assert there.records[0].address.startswith(f"{shown}:" if shown else "")
+    assert here.records[0].address == there.records[0].address
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is an address of Linux alone")
 def test_it_listens_at_that_address_alone_and_to_one_peer(bounds: Bounds) -> None:
-    heard = Heard()
+    written = Written()
 
     def knock() -> None:
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.2", heard.port), 5)
-        socket.create_connection(("127.0.0.1", heard.port), 5).close()
+            socket.create_connection(("127.0.0.2", written.port), 5)
+        socket.create_connection(("127.0.0.1", written.port), 5).close()
 
-    came, _ = together(lambda: listen("127.0.0.1", 0, soon(), bounds, heard), knock)
+    came, _ = together(lambda: listen("127.0.0.1", 0, soon(), bounds, written), knock)
     came.close()
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", heard.port), 5)
+        socket.create_connection(("127.0.0.1", written.port), 5)
 
 
 @pytest.mark.parametrize(
     "every", ["0.0.0.0", "0", "0x0", "::", pytest.param("::ffff:0.0.0.0", marks=needs_ipv6)]
 )
 def test_all_addresses_of_a_host_are_no_address_to_listen_at(bounds: Bounds, every: str) -> None:
-    heard = Heard()
+    written = Written()
     with pytest.raises(NoPeer):
-        listen(every, 0, soon(0.1), bounds, heard)
-    assert heard.told == []
+        listen(every, 0, soon(0.1), bounds, written)
+    assert written.records == []
 
 
 def test_nobody_comes(bounds: Bounds) -> None:
     began = time.monotonic()
     with pytest.raises(NoPeer, match=r"^nobody came to 127\.0\.0\.1:0$"):
-        listen("127.0.0.1", 0, soon(0.2), bounds, Heard())
+        listen("127.0.0.1", 0, soon(0.2), bounds, Written())
     assert 0.2 <= time.monotonic() - began < 0.2 + SLACK
 
 
 def test_one_that_has_gone_before_it_was_taken_is_not_the_peer(
     bounds: Bounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    accept, gone, heard = socket.socket.accept, [ConnectionAbortedError()], Heard()
+    accept, gone, written = socket.socket.accept, [ConnectionAbortedError()], Written()
 
     def accepting(server: socket.socket) -> Any:
         if gone:
@@ -658,8 +660,8 @@ def test_one_that_has_gone_before_it_was_taken_is_not_the_peer(
 
     monkeypatch.setattr(socket.socket, "accept", accepting)
     came, connected = together(
-        lambda: listen("127.0.0.1", 0, soon(), bounds, heard),
-        lambda: socket.create_connection(("127.0.0.1", heard.port), 5),
+        lambda: listen("127.0.0.1", 0, soon(), bounds, written),
+        lambda: socket.create_connection(("127.0.0.1", written.port), 5),
     )
     came.close()
     connected.close()
@@ -669,28 +671,28 @@ def test_one_that_has_gone_before_it_was_taken_is_not_the_peer(
 def test_an_address_that_is_not_of_this_host_cannot_be_listened_at(bounds: Bounds) -> None:
     words = r"^cannot listen on 192\.0\.2\.1:18519: Cannot assign|Can't assign"
     with pytest.raises(NoPeer, match=words):
-        listen("192.0.2.1", 18519, soon(), bounds, Heard())
+        listen("192.0.2.1", 18519, soon(), bounds, Written())
 
 
 def test_a_port_that_is_taken_cannot_be_listened_at(bounds: Bounds) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with pytest.raises(NoPeer, match=f"127.0.0.1:{port}: Address already in use"):
-            listen("127.0.0.1", port, soon(), bounds, Heard())
+            listen("127.0.0.1", port, soon(), bounds, Written())
 
 
 def test_nobody_is_there(bounds: Bounds) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    heard = Heard()
+    written = Written()
     with pytest.raises(NoPeer, match=f"^cannot connect to 127.0.0.1:{port}: Connection refused$"):
-        connect("127.0.0.1", port, soon(), bounds, heard)
-    assert heard.told == []
+        connect("127.0.0.1", port, soon(), bounds, written)
+    assert written.records == []
 
 
 def test_an_address_that_cannot_be_connected_to_says_why(bounds: Bounds) -> None:
     with pytest.raises(NoPeer, match=r"^cannot connect to 255\.255\.255\.255:9: \w"):
-        connect("255.255.255.255", 9, soon(), bounds, Heard())
+        connect("255.255.255.255", 9, soon(), bounds, Written())
 
 
 @pytest.fixture
@@ -711,12 +713,12 @@ def unanswered() -> Iterator[int]:
 
 def test_nobody_answers(bounds: Bounds, unanswered: int) -> None:
     with pytest.raises(NoPeer, match=r"no answer$"):
-        connect("127.0.0.1", unanswered, soon(0.2), bounds, Heard())
+        connect("127.0.0.1", unanswered, soon(0.2), bounds, Written())
 
 
 def test_nobody_answers_before_the_deadline(bounds: Bounds, unanswered: int) -> None:
     with deadline(bounds, 0.2), pytest.raises(NoPeer, match=r"no answer$"):
-        connect("127.0.0.1", unanswered, soon(5), bounds, Heard())
+        connect("127.0.0.1", unanswered, soon(5), bounds, Written())
 
 
 @pytest.mark.parametrize("way", [listen, connect], ids=["listen", "connect"])
@@ -728,17 +730,17 @@ def test_a_signal_ends_the_wait_for_a_peer(
     kill.start()
     try:
         with pytest.raises(Interrupted, match="SIGTERM"):
-            way("127.0.0.1", port, soon(), bounds, Heard())
+            way("127.0.0.1", port, soon(), bounds, Written())
     finally:
         kill.join()
         bounds._signal = None
 
 
 @pytest.mark.parametrize("way", [listen, connect], ids=["listen", "connect"])
-def test_a_name_that_does_not_resolve_is_told(bounds: Bounds, way: Callable[..., Peer]) -> None:
+def test_a_name_that_does_not_resolve_is_no_peer(bounds: Bounds, way: Callable[..., Peer]) -> None:
     name = "a" * 64 + ".example"  # a label has 63 letters: no server is asked
     with pytest.raises(NoPeer, match=f"^no address for {name}: "):
-        way(name, 9, soon(), bounds, Heard())
+        way(name, 9, soon(), bounds, Written())
 
 
 @pytest.mark.parametrize(
@@ -748,12 +750,12 @@ def test_a_name_that_does_not_resolve_is_told(bounds: Bounds, way: Callable[...,
         pytest.param(list, "no address for far: none found", id="finds nothing"),
     ],
 )
-def test_a_lookup_that_gives_nothing_is_told(
+def test_a_lookup_that_gives_nothing_is_no_peer(
     bounds: Bounds, monkeypatch: pytest.MonkeyPatch, found: Callable[[], Any], words: str
 ) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found() or [])
     with pytest.raises(NoPeer, match=f"^{words}$"):
-        connect("far", 9, soon(0.1), bounds, Heard())
+        connect("far", 9, soon(0.1), bounds, Written())
 
 
 def test_only_the_first_address_of_a_name_is_tried(
@@ -765,4 +767,4 @@ def test_only_the_first_address_of_a_name_is_tried(
         rows = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", place) for place in places]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: rows)
         with pytest.raises(NoPeer, match=f":{places[0][1]}: Connection refused$"):
-            connect("far", 9, soon(), bounds, Heard())
+            connect("far", 9, soon(), bounds, Written())

@@ -1,20 +1,23 @@
 """Many lines → one account: what failed first, what followed, what was not understood.
 
 Lines of one device, stage and cause are one group, however many ranks print them. Memory is
-bounded: so many groups, line numbers and speakers are kept, and what was dropped is counted.
+bounded: so many groups, line numbers and names are kept, and what was dropped is counted.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
 
-from rdmadiag.explain.attempt import fill
-from rdmadiag.explain.cause import Cause
+from rdmadiag.explain.causes import Known
 from rdmadiag.explain.completions import completion, completion_text, vendor
-from rdmadiag.explain.log.recognise import Saying
-from rdmadiag.explain.log.signs import Kind
+from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.templates import facts_of
+from rdmadiag.explain.remedies import fill
 from rdmadiag.facts.errnos import Platform, errno_name, errno_text
+
+if TYPE_CHECKING:
+    from rdmadiag.explain.log.recognise import Meaning
 
 MOST_GROUPS: Final = 200  # of failures
 MOST_UNKNOWN: Final = 50  # different ones
@@ -37,13 +40,21 @@ class Named:
     vendor_error: int | None = None
 
 
+class Standing(StrEnum):
+    """What a host's report says of a cause."""
+
+    CONFIRMED = "confirmed"
+    POSSIBLE = "possible"
+    CONTRADICTED = "contradicted"
+
+
 @dataclass(frozen=True, slots=True)
 class LikelyCause:
     """One of several that compete."""
 
     label: str
     text: str
-    standing: str = "possible"  # "confirmed" or "contradicted" by a host's report
+    standing: str = Standing.POSSIBLE
     evidence: tuple[str, ...] = ()
 
 
@@ -106,7 +117,7 @@ class Account:
 
 @dataclass
 class _Group:
-    said: Saying
+    meaning: "Meaning"
     number: int
     text: str
     count: int = 0
@@ -122,27 +133,27 @@ class Collector:
 
     def __init__(self) -> None:
         self._groups: dict[Key, _Group] = {}
-        self._unknown: dict[str, list[object]] = {}
+        self._unknown: dict[str, Unknown] = {}
         self._aftermath = 0
         self._aftermath_lines: list[int] = []
         self._dropped = 0
 
-    def add(self, number: int, said: Saying) -> None:
+    def add(self, number: int, meaning: "Meaning") -> None:
         """One line with its number."""
-        if said.kind is Kind.AFTERMATH:
+        if meaning.kind is Kind.AFTERMATH:
             self._aftermath += 1
             if len(self._aftermath_lines) < LINES_KEPT:
                 self._aftermath_lines.append(number)
-        elif said.kind is Kind.UNKNOWN:
-            self._add_unknown(number, said)
+        elif meaning.kind is Kind.UNKNOWN:
+            self._add_unknown(number, meaning)
         else:
-            self._add_group(number, said)
+            self._add_group(number, meaning)
 
-    def _add_group(self, number: int, said: Saying) -> None:
-        found = said.fields
+    def _add_group(self, number: int, meaning: "Meaning") -> None:
+        found = meaning.fields
         key: Key = (
-            said.kind,
-            said.what,
+            meaning.kind,
+            meaning.what,
             found.device,
             found.port,
             found.stage,
@@ -154,7 +165,7 @@ class Collector:
             if len(self._groups) >= MOST_GROUPS:
                 self._dropped += 1
                 return
-            group = self._groups[key] = _Group(said, number, found.text[:TEXT_KEPT])
+            group = self._groups[key] = _Group(meaning, number, found.text[:TEXT_KEPT])
         group.count += 1
         group.last = number
         if len(group.numbers) < LINES_KEPT and number not in group.numbers[-1:]:
@@ -165,14 +176,14 @@ class Collector:
         if found.clock and (group.clock is None or _earlier(found.clock, group.clock)):
             group.clock = found.clock
 
-    def _add_unknown(self, number: int, said: Saying) -> None:
-        text = said.fields.text[:TEXT_KEPT]
+    def _add_unknown(self, number: int, meaning: "Meaning") -> None:
+        text = meaning.fields.text[:TEXT_KEPT]
         key = "".join("0" if each.isdigit() else each for each in text)
         if key in self._unknown:
             row = self._unknown[key]
-            row[2] = int(str(row[2])) + 1
+            self._unknown[key] = replace(row, count=row.count + 1)
         elif len(self._unknown) < MOST_UNKNOWN:
-            self._unknown[key] = [number, text, 1]
+            self._unknown[key] = Unknown(number, text, 1)
         else:
             self._dropped += 1
 
@@ -180,15 +191,12 @@ class Collector:
         """All of it, in order."""
         groups = _in_time(list(self._groups.values()))
         groups = _merged(groups)
-        of = {kind: tuple(_failure(g) for g in groups if g.said.kind is kind) for kind in Kind}
+        of = {kind: tuple(_failure(g) for g in groups if g.meaning.kind is kind) for kind in Kind}
         return Account(
             failures=of[Kind.FAILURE],
             consequences=of[Kind.CONSEQUENCE],
             notes=of[Kind.NOTE],
-            unknown=tuple(
-                Unknown(int(str(row[0])), str(row[1]), int(str(row[2])))
-                for row in self._unknown.values()
-            ),
+            unknown=tuple(self._unknown.values()),
             aftermath=self._aftermath,
             aftermath_lines=tuple(self._aftermath_lines),
             dropped=self._dropped,
@@ -214,11 +222,11 @@ def _in_time(groups: list[_Group]) -> list[_Group]:
 
 
 def _sameness(group: _Group) -> Key:
-    said = group.said
-    what = "call" if said.what == "errno" else said.what
+    meaning = group.meaning
+    what = "call" if meaning.what == "errno" else meaning.what
     if what == "completion":  # its status is its number
         return (id(group),)
-    return (what, said.fields.stage, said.fields.platform)
+    return (what, meaning.fields.stage, meaning.fields.platform)
 
 
 def _merged(groups: list[_Group]) -> list[_Group]:
@@ -228,11 +236,11 @@ def _merged(groups: list[_Group]) -> list[_Group]:
     """
     exact: dict[Key, _Group] = {}
     for each in groups:
-        if each.said.fields.errno is not None:
+        if each.meaning.fields.errno is not None:
             exact.setdefault(_sameness(each), each)
     kept: list[_Group] = []
     for each in groups:
-        same = exact.get(_sameness(each)) if each.said.fields.errno is None else None
+        same = exact.get(_sameness(each)) if each.meaning.fields.errno is None else None
         if same is not None:
             same.count += each.count
             same.numbers = sorted({*same.numbers, *each.numbers})[:LINES_KEPT]
@@ -243,10 +251,10 @@ def _merged(groups: list[_Group]) -> list[_Group]:
 
 
 def _failure(group: _Group) -> Failure:
-    found = group.said.fields
+    found = group.meaning.fields
     return Failure(
-        kind=group.said.kind,
-        what=group.said.what,
+        kind=group.meaning.kind,
+        what=group.meaning.what,
         tool=found.tool,
         stage=found.stage,
         call=found.call,
@@ -264,17 +272,17 @@ def _failure(group: _Group) -> Failure:
         lines=tuple(group.numbers),
         last_line=group.last,
         text=group.text,
-        causes=_likely(group.said.causes),
-        next=_next(group.said),
+        causes=_likely(group.meaning.causes),
+        next=_next(group.meaning),
     )
 
 
-def _likely(causes: Iterable[Cause]) -> tuple[LikelyCause, ...]:
-    return tuple(LikelyCause(each.label, str(each)) for each in causes)
+def _likely(causes: Iterable[Known]) -> tuple[LikelyCause, ...]:
+    return tuple(LikelyCause(each.label, each.text) for each in causes)
 
 
-def _next(said: Saying) -> tuple[str, ...]:
-    return fill(said.next, facts_of(said.fields))[:REMEDY]
+def _next(meaning: "Meaning") -> tuple[str, ...]:
+    return fill(meaning.next, facts_of(meaning.fields))[:REMEDY]
 
 
 def _errno(number: int | None, platform: Platform) -> Named | None:

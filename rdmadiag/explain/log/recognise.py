@@ -1,42 +1,41 @@
-"""One line of a log → what it says of RDMA, or None."""
+"""One line of a log → what it means for RDMA, or None."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Final
 
-from rdmadiag.explain.attempt import after_call, after_completion
-from rdmadiag.explain.cause import Cause
-from rdmadiag.explain.causes import QP_TOO_LARGE, causes, known
-from rdmadiag.explain.completions import completion
-from rdmadiag.explain.log.fields import CONNECT, Fields, cleaned, fields, stage_of
-from rdmadiag.explain.log.signs import AFTERMATH, CONNECTING, Kind, sign_of
+from rdmadiag.explain.calls import after_call, causes, known
+from rdmadiag.explain.causes import Known, stated
+from rdmadiag.explain.completions import after_completion, completion
+from rdmadiag.explain.log.fields import Fields, cleaned, fields
+from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.signs import AFTERMATH, Errno, Sign, sign_of
+from rdmadiag.explain.log.stages import stage_of
 from rdmadiag.explain.log.vocabulary import is_candidate
+from rdmadiag.explain.remedies import GIDS, Lines
+from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.gid import Scope
-from rdmadiag.facts.pingpong import Stage
 
 MOST_CAUSES: Final = 5
-NO_GID_GIVEN: Final = Cause(
-    "no-gid-given", "on RoCE, no GID index was given (-g), and it needs one"
-)
 TEXT_LIMIT: Final = 4096
 """Characters of a line that are looked at; of a longer one, the part around what was found."""
 
-Lines = tuple[str, ...]
-
 
 @dataclass(frozen=True)
-class Saying:
-    """A line that says something."""
+class Meaning:
+    """What a line means for RDMA; its kind may be UNKNOWN."""
 
     kind: Kind
     what: str  # "errno", "completion", or the word of a sign
     fields: Fields
-    causes: tuple[Cause, ...]
+    causes: tuple[Known, ...]
     next: Lines  # templates
 
 
-def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Saying | None:
-    """What the line says; `after` is what follows it, `above` what stands before it."""
+def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | None:
+    """What the line means; `after` is what follows it, `above` what stands before it."""
     text = cleaned(line[:TEXT_LIMIT].decode("utf-8", "replace"))
     if not is_candidate(text.encode()) or _NOT_OUTPUT.search(text):
         return None
@@ -62,7 +61,7 @@ _NOT_OUTPUT: Final = re.compile(
     r"|^\s*(?://|/\*|\*\s|#include\b|#define\b|def |class |return\b|raise\b|throw\b|if ?\(|assert)"
     r"|%[sdiuxm]\b|%l+[udx]|\{[a-z_.!:]*\}.{0,3}[\"'`]"  # a format, not what it gave
     r"|[;{]\s*$|^(?:el)?if .*:$|^(?:IBV|RDMA_CM)_\w+(?: ?= ?\w+)?,?$"
-    r"|`[^`]{0,200}\b(?:fail|error|cannot)[^`]{0,200}`"  # a page that speaks of what is printed
+    r"|`[^`]{0,200}\b(?:fail|error|cannot)[^`]{0,200}`"  # a page about what is printed
     r"|\b(?:docker|podman|srun|sbatch|mpirun|kubectl|torchrun|deepspeed) .*--\w"
     r"|^\s*(?:\$|#|>>>|\+\+?) ?\w*(?:export|env|docker|mpirun|srun|torchrun|python|grep|git)\b"
 )
@@ -94,48 +93,49 @@ _DEVICE_STAGES: Final = frozenset(
 # --- signs -------------------------------------------------------------------------------
 
 
-def _of_sign(found: Fields) -> Saying | None:
+def _of_sign(found: Fields) -> Meaning | None:
     # A firmware command names its stage; only ACCESS_REG is a sign of its own.
     if found.tool == "kernel" and _COMMAND.search(found.text) and "ACCESS_REG" not in found.text:
         return None
     sign = sign_of(found.text, found.platform)
     if sign is None or _SUCCEEDED.search(found.text):
         return None
-    if sign.word == "memlock-limit" and found.errno and found.stage in _DEVICE_STAGES:
-        return None  # a hint of UCX's beside the errno, which says at which stage
-    stated = list(sign.causes)
-    if found.errno and sign.stage in _DEVICE_STAGES and sign.kind is Kind.FAILURE:
-        stage = Stage.RTR if sign.word == "gid-query-failed" else sign.stage
-        exact = causes(found.errno, stage, found.platform) if stage else ()
-        stated = [*exact, *stated] if sign.word in _REFINED_BY_ERRNO else [*stated, *exact]
-    elif found.errno and sign.stage is CONNECT:
-        exact = CONNECTING.get((found.platform, found.errno), ())
-        stated = [*stated, *exact] if sign.word in _SURE else [*exact, *stated]
-    if sign.word == "gid-query-failed" and found.gid_index is not None and not found.errno:
-        row = reversed(_NO_SUCH_ROW) if _EMPTY_ROW.search(found.text) else _NO_SUCH_ROW
-        stated = [*row, *stated]
-    return Saying(sign.kind, sign.word, _staged(found, sign.stage), _unique(stated), sign.next)
+    if sign.errno is Errno.REPLACES_SIGN and found.errno and found.stage in _DEVICE_STAGES:
+        return None
+    of_errno = _of_errno_beside(sign, found)
+    ordered = [*of_errno, *sign.causes] if sign.errno is Errno.FIRST else [*sign.causes, *of_errno]
+    if sign.names_row and found.gid_index is not None and not found.errno:
+        # An empty row can be queried: it is the zero GID.
+        row = [stated("gid-index-or-family", "index"), stated("gid-row-empty")]
+        ordered = [*(reversed(row) if _EMPTY_ROW.search(found.text) else row), *ordered]
+    return Meaning(
+        sign.kind,
+        sign.word,
+        _staged(found, sign.stage),
+        _unique(ordered),
+        sign.look(found.platform),
+    )
 
 
-_REFINED_BY_ERRNO: Final = frozenset({"gid-query-failed"})
-_SURE: Final = frozenset({"rejected", "route-error"})
-"""Events that say more than the errno beside them, which is that of the message."""
+def _of_errno_beside(sign: Sign, found: Fields) -> tuple[Known, ...]:
+    connecting = sign.stage is Stage.CONNECT
+    failing = sign.stage in _DEVICE_STAGES and sign.kind is Kind.FAILURE
+    if not found.errno or sign.stage is None or not (connecting or failing):
+        return ()
+    return causes(found.errno, sign.stage, found.platform)
+
+
 _EMPTY_ROW: Final = re.compile(r"invalid|empty|zero|null", re.IGNORECASE)
-_NO_SUCH_ROW: Final = (
-    # An empty row can be queried: it is the zero GID.
-    Cause("gid-index-or-family", "the GID table has no such index"),
-    Cause("gid-row-empty", "the row of the GID table at this index is empty"),
-)
 
 
 def _staged(found: Fields, stage: Stage | None) -> Fields:
     return found if stage is None or found.stage is stage else replace(found, stage=stage)
 
 
-def _unique(stated: "list[Cause]") -> tuple[Cause, ...]:
+def _unique(several: Iterable[Known]) -> tuple[Known, ...]:
     """Each label once, the first sentence of it."""
-    seen: dict[str, Cause] = {}
-    for cause in stated:
+    seen: dict[str, Known] = {}
+    for cause in several:
         seen.setdefault(cause.label, cause)
     return tuple(seen.values())[:MOST_CAUSES]
 
@@ -143,41 +143,35 @@ def _unique(stated: "list[Cause]") -> tuple[Cause, ...]:
 # --- completions -------------------------------------------------------------------------
 
 
-def _of_completion(found: Fields) -> Saying | None:
+def _of_completion(found: Fields) -> Meaning | None:
     row = completion(found.status) if found.status else None
     if row is None:
         return None
     kind = Kind.CONSEQUENCE if row.is_consequence else Kind.FAILURE
     ordered = _by_path(row.causes, found) if row.number == _RETRIES else row.causes
     lines = after_completion(row.number, found.platform)
-    return Saying(kind, "completion", found, _unique(list(ordered)), lines)
+    return Meaning(kind, "completion", found, _unique(ordered), lines)
 
 
 _RETRIES: Final = 12
 
 
-def _by_path(stated: tuple[Cause, ...], found: Fields) -> tuple[Cause, ...]:
+def _by_path(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     """Not the GID's fault where there is none, or where both are plain routable addresses."""
-    told = [gid for gid in (found.local_gid, found.remote_gid) if gid is not None]
-    if told:
-        fine = all(gid.is_ipv4_mapped and gid.scope is not Scope.LINK_LOCAL for gid in told)
+    gids = [gid for gid in (found.local_gid, found.remote_gid) if gid is not None]
+    if gids:
+        fine = all(gid.is_ipv4_mapped and gid.scope is not Scope.LINK_LOCAL for gid in gids)
     else:
         fine = found.link_layer == "ib"
-    return _last(stated, "gid-does-not-route") if fine else stated
+    return _last(several, "gid-does-not-route") if fine else several
 
 
-def _last(stated: tuple[Cause, ...], label: str) -> tuple[Cause, ...]:
-    return (
-        *(each for each in stated if each.label != label),
-        *(each for each in stated if each.label == label),
-    )
+def _last(several: tuple[Known, ...], label: str) -> tuple[Known, ...]:
+    return tuple(sorted(several, key=lambda each: each.label == label))
 
 
-def _first(stated: tuple[Cause, ...], label: str) -> tuple[Cause, ...]:
-    return (
-        *(each for each in stated if each.label == label),
-        *(each for each in stated if each.label != label),
-    )
+def _first(several: tuple[Known, ...], label: str) -> tuple[Known, ...]:
+    return tuple(sorted(several, key=lambda each: each.label != label))
 
 
 # --- firmware commands -------------------------------------------------------------------
@@ -208,48 +202,55 @@ _ERRNO_OF: Final = {
 """MLX5_CMD_STAT_* → errno: cmd_status_to_err of mlx5's cmd.c."""
 
 
-def _of_command(found: Fields) -> Saying | None:
+def _of_command(found: Fields) -> Meaning | None:
     command = _COMMAND.search(found.text)
     if command is None:
         return None
     errno = _ERRNO_OF.get(int(command[3], 16) if len(command[3]) < 4 else 0, 5)
     stage = stage_of(command[1])
-    told = replace(found, errno=errno, call=command[1].upper(), stage=stage, status=None)
+    found = replace(found, errno=errno, call=command[1].upper(), stage=stage, status=None)
     if stage is None:
-        return Saying(Kind.UNKNOWN, "firmware-command", told, (), ())
+        return Meaning(Kind.UNKNOWN, "firmware-command", found, (), ())
     # The firmware knows nothing of a limit on locked memory, nor of a cgroup.
-    stated = _last(causes(_ENOMEM if errno == _EAGAIN else errno, stage, "linux"), "memlock")
-    kind = Kind.FAILURE if stated else Kind.UNKNOWN
-    lines = after_call(errno, stage, "linux")
-    return Saying(kind, "errno", told, _unique(list(stated)), lines)
+    several = _last(causes(_ENOMEM if errno == _EAGAIN else errno, stage, "linux"), "memlock")
+    return _meaning("errno", found, several, after_call(errno, stage, "linux"))
+
+
+def _meaning(what: str, found: Fields, several: tuple[Known, ...], look: Lines) -> Meaning:
+    kind = Kind.FAILURE if several else Kind.UNKNOWN
+    return Meaning(kind, what, found, _unique(several), look)
 
 
 # --- calls -------------------------------------------------------------------------------
 
 
-def _of_call(found: Fields) -> Saying | None:
+def _of_call(found: Fields) -> Meaning | None:
     if found.stage is None or not _FAILED.search(found.text):
         return None
     if _SUCCEEDED.search(found.text) and not found.errno:
         return None
-    if found.stage is CONNECT:
-        return _of_connecting(found)
+    if found.stage is Stage.CONNECT:
+        several = causes(found.errno or 0, found.stage, found.platform)
+        if not several and not found.call:
+            return None
+        return _meaning("errno" if found.errno else "call", found, several, _CONNECTING)
+    look = after_call(found.errno, found.stage, found.platform)
     if found.errno:
-        stated = _by_size(causes(found.errno, found.stage, found.platform), found)
-        stated = _by_memory(_by_gids(stated, found), found)
-        lines = after_call(found.errno, found.stage, found.platform)
-        kind = Kind.FAILURE if stated else Kind.UNKNOWN
-        return Saying(kind, "errno", found, _unique(list(stated)), lines)
+        several = _by_size(causes(found.errno, found.stage, found.platform), found)
+        return _meaning("errno", found, _by_memory(_by_gids(several, found), found), look)
     if found.call is None and not _STATED.search(found.text):
         return None
-    stated = _by_size(_without_errno(found), found)
+    several = _by_size(_without_errno(found), found)
     if found.tool != "rc_pingpong":
-        stated = _by_gids(stated, found)
-    lines = after_call(None, found.stage, found.platform)
-    kind = Kind.FAILURE if stated else Kind.UNKNOWN
-    return Saying(kind, "call", found, stated, lines)
+        several = _by_gids(several, found)
+    return _meaning("call", found, several, look)
 
 
+_CONNECTING: Final = (
+    "ip route get {target}",
+    GIDS,
+    "# at the peer: is the program there, at this address and port?",
+)
 _STATED: Final = re.compile(
     r"(?:fail\w*|unable|could ?n[o']t|cannot|can't|error).{0,60}"
     r"(?:\bQP\b|queue pair|\bCQ\b|completion queue|\bPD\b|protection domain|\bMR\b|memory region"
@@ -261,74 +262,57 @@ _STATED: Final = re.compile(
 )
 
 
-def _of_connecting(found: Fields) -> Saying | None:
-    stated = CONNECTING.get((found.platform, found.errno or 0), ())
-    if not stated and not found.call:
-        return None
-    kind = Kind.FAILURE if stated else Kind.UNKNOWN
-    return Saying(kind, "errno" if found.errno else "call", found, stated, _CONNECT_LINES)
-
-
-_CONNECT_LINES: Final = (
-    "ip route get {target}",
-    "rdmadiag gids{on}",
-    "# at the peer: is the program there, at this address and port?",
-)
-
-
 _TOO_LARGE: Final = re.compile(r"size might be too (?:big|large)|reduc\w+ (?:the )?tx depth")
 
 
-def _by_size(stated: tuple[Cause, ...], found: Fields) -> tuple[Cause, ...]:
+def _by_size(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     """perftest names its own suspicion on the line below."""
     if found.stage is Stage.CREATE_QP and _TOO_LARGE.search(f"{found.text}\n{found.after}".lower()):
-        return _unique([QP_TOO_LARGE, *stated])
-    return stated
+        return _unique([stated("qp-too-large"), *several])
+    return several
 
 
 _OF_GPUS: Final = frozenset({"nccl", "rccl", "nvshmem", "mooncake", "nixl"})
 _EINVAL: Final = 22
-_FAMILIES: Final = Cause("gid-index-or-family", "the two GIDs are not both IPv4 or both IPv6")
 _GPU: Final = re.compile(r"cuda|\bgpu|dma-?buf|\bhip\b", re.IGNORECASE)
 
 
-def _by_memory(stated: tuple[Cause, ...], found: Fields) -> tuple[Cause, ...]:
+def _by_memory(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     """These register GPU memory, mostly."""
     if found.tool in _OF_GPUS or _GPU.search(found.text) or _GPU.search(found.above):
-        return _first(stated, "gdr-off")
-    return stated
+        return _first(several, "gdr-off")
+    return several
 
 
-def _by_gids(stated: tuple[Cause, ...], found: Fields) -> tuple[Cause, ...]:
+def _by_gids(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     """What the GIDs in the line already show comes first."""
     if found.stage is not Stage.RTR or found.platform != "linux":
-        return stated
+        return several
     here, there = found.local_gid, found.remote_gid
     if here is not None and here.is_zero:
-        empty = Cause("gid-row-empty", "the row of the GID table at this index is empty")
-        return _first((empty, *(each for each in stated if each.label != empty.label)), empty.label)
+        return _first(_unique([stated("gid-row-empty"), *several]), "gid-row-empty")
     if here is not None and there is not None and here.family is not there.family:
-        return _unique([_FAMILIES, *stated]) if found.errno in (None, _EINVAL) else stated
+        families = stated("gid-index-or-family", "family")
+        return _unique([families, *several]) if found.errno in (None, _EINVAL) else several
     if here is not None and here.is_ipv4_mapped:
-        return _last(stated, "gid-not-an-address")
-    return stated
+        return _last(several, "gid-not-an-address")
+    return several
 
 
-def _without_errno(found: Fields) -> tuple[Cause, ...]:
+def _without_errno(found: Fields) -> tuple[Known, ...]:
     """The tool gives no number: every cause of the stage, the most usual number first."""
     assert found.stage is not None
     rows = known(found.stage, found.platform)
-    usual = [number for number in _USUAL.get((found.platform, found.stage), ()) if number in rows]
-    stated: list[Cause] = []
+    several: list[Known] = []
     given = found.local_gid is not None and not found.local_gid.is_zero
     if found.stage is Stage.RTR and found.tool == "rc_pingpong" and not given:
-        # A GRH is needed on RoCE: rc_pingpong and its kin send none unless told an index.
-        stated.append(NO_GID_GIVEN)
+        # A GRH is needed on RoCE: rc_pingpong and its kin send none without an index.
+        several.append(stated("no-gid-given"))
     # One cause a number first, then what is left of each.
-    columns = [list(rows[number]) for number in usual]
-    for place in range(MOST_CAUSES):
-        stated += [column[place] for column in columns if place < len(column)]
-    return _unique(stated)
+    usual = _USUAL.get((found.platform, found.stage), ())
+    for column in zip_longest(*(rows[number] for number in usual if number in rows)):
+        several += [each for each in column if each is not None]
+    return _unique(several)
 
 
 _USUAL: Final = {
@@ -354,22 +338,22 @@ _USUAL: Final = {
 # --- the rest ----------------------------------------------------------------------------
 
 
-def _of_aftermath(found: Fields) -> Saying | None:
+def _of_aftermath(found: Fields) -> Meaning | None:
     if AFTERMATH.search(found.text):
-        return Saying(Kind.AFTERMATH, "aftermath", found, (), ())
+        return Meaning(Kind.AFTERMATH, "aftermath", found, (), ())
     return None
 
 
 _ABOUT_RDMA: Final = re.compile(
     r"\bibv_\w+|\bNET/IB\b|\[jaccl\]|\bib_(?:mlx5|md|device|iface)|\blibfabric:\d+:\S*:?(?:verbs"
     r"|efa)"
-    r"|\bqueue pair|\b(?:IB|RDMA|RoCE|InfiniBand)\b|\brdma_\w+|\bmlx5_\d|AppleThunderboltRDMA",
+    r"|\bqueue pair|\b(?:IB|RDMA|RoCE|InfiniBand)\b|\brdma_\w+|\bmlx5_\d|AppleThunderboltRDMA"
 )
 
 
-def _of_nothing_known(found: Fields) -> Saying | None:
+def _of_nothing_known(found: Fields) -> Meaning | None:
     if not _ABOUT_RDMA.search(found.text) or not _LEVEL.search(found.text):
         return None
     if not _FAILED.search(found.text) or _SUCCEEDED.search(found.text):
         return None
-    return Saying(Kind.UNKNOWN, "unknown", found, (), ())
+    return Meaning(Kind.UNKNOWN, "unknown", found, (), ())

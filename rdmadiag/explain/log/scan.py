@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from rdmadiag.explain.log.account import Account, Collector
-from rdmadiag.explain.log.recognise import Saying, recognise
+from rdmadiag.explain.log.account import Collector
+from rdmadiag.explain.log.recognise import Meaning, recognise
 
 
 class Candidate(Protocol):
@@ -32,38 +32,38 @@ REMEMBERED: Final = 2048  # lines; a storm has few kinds of them
 _VARIES: Final = re.compile(
     rb"0x[0-9a-fA-F]+|\d{1,2}:\d\d:\d\d(?:[.,]\d+)?|<\d+>|\b(?:wr_id|wqe|len|seq)[ =:\[]*\d+|\d{4,}"
 )
-"""What changes from one line of a storm to the next, and tells nothing of its cause."""
+"""What changes from one line of a storm to the next, and has nothing to do with its cause."""
 _SAYS_MORE_BELOW: Final = re.compile(
     rb"(?:[^\n]*\n)?[ \t]*(?:Local |errno|ERRNO|Requested )|[^\n]{0,256}\bdgid "
 )
-_TOLD_ABOVE: Final = re.compile(rb"(?:local|remote) address: ")
+_ENDS_ABOVE: Final = re.compile(rb"(?:local|remote) address: ")
 """Both ends, as perftest and the pingpongs of rdma-core print them before they connect."""
 _REGISTERS: Final = re.compile(rb"\bMR\b|regist", re.IGNORECASE)
 _GPU_ABOVE: Final = re.compile(rb"CUDA|GPU")
 
 
 def collect(candidates: Iterable[Candidate]) -> Collector:
-    """Everything that they say; `Collector.account` then sums it up."""
+    """What they all mean; `Collector.account` then sums it up."""
     collector = Collector()
     same = _Memory()
     alike = _Memory()
     for each in candidates:
         below = each.after if _SAYS_MORE_BELOW.match(each.after) else b""
-        told = _TOLD_ABOVE.search(each.above) or (
+        counts = _ENDS_ABOVE.search(each.above) or (
             _REGISTERS.search(each.line) and _GPU_ABOVE.search(each.above)
         )
-        above = each.above if told else b""
+        above = each.above if counts else b""
         line = each.line + below + above
-        said = same.get(line, _NEVER)
-        if said is _NEVER:
+        meaning = same.get(line, _NEVER)
+        if meaning is _NEVER:
             key = _VARIES.sub(b"#", line)
-            said = alike.get(key, _NEVER)
-            if said is _NEVER:
-                said = recognise(each.line, each.after, each.above)
-                alike.keep(key, said)
-            same.keep(line, said)
-        if isinstance(said, Saying):
-            collector.add(each.number, said)
+            meaning = alike.get(key, _NEVER)
+            if meaning is _NEVER:
+                meaning = recognise(each.line, each.after, each.above)
+                alike.keep(key, meaning)
+            same.keep(line, meaning)
+        if isinstance(meaning, Meaning):
+            collector.add(each.number, meaning)
     return collector
 
 
@@ -71,14 +71,9 @@ _NEVER: Final = object()
 
 
 class _Memory(dict[bytes, object]):
-    """What lines said, forgotten all at once when there are too many."""
+    """What lines meant, forgotten all at once when there are too many."""
 
-    def keep(self, key: bytes, said: object) -> None:
+    def keep(self, key: bytes, meaning: object) -> None:
         if len(self) >= REMEMBERED:
             self.clear()
-        self[key] = said
-
-
-def account(candidates: Iterable[Candidate]) -> Account:
-    """The same, where there are so few lines that nobody counts them."""
-    return collect(candidates).account(0, 0)
+        self[key] = meaning

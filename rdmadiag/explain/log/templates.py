@@ -1,13 +1,17 @@
-"""What a line of a log gives to the templates of explain.attempt."""
+"""What a line of a log gives to the templates of explain.remedies."""
 
-from rdmadiag.explain.log.fields import Fields
+from typing import TYPE_CHECKING
+
 from rdmadiag.facts.gid import Gid, Scope
 from rdmadiag.quoting import shell_word
+
+if TYPE_CHECKING:
+    from rdmadiag.explain.log.fields import Fields
 
 _PCI = ":"
 
 
-def facts_of(found: Fields) -> dict[str, str]:
+def facts_of(found: "Fields") -> dict[str, str]:
     """Names come from the log: each is one word of the shell."""
     facts = {"on": "", "on_device": "", "source": "ADDRESS", "target": "PEER"}
     if found.device and _PCI not in found.device:

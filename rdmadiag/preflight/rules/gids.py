@@ -38,7 +38,7 @@ def _roce_ports(case: Case) -> Iterator[PortView]:
     ),
 )
 def no_usable_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """ACTIVE, and mute."""
+    """Active RoCE ports whose table was read, and is empty or holds no address of a netdev."""
     for port in _roce_ports(case):
         if isinstance(port.gids, Missing) or port.gids.unreadable:
             continue
@@ -85,11 +85,11 @@ def _add_address(port: PortView) -> tuple[str, ...]:
     "gid-table-unreadable",
     Severity.UNKNOWN,
     "GID table unreadable",
-    "The GID table, or rows of it, could not be read: which GID routes cannot be told.",
+    "The GID table, or rows of it, could not be read: which GID routes is not known.",
     remedy=("grep . /sys/class/infiniband/DEVICE/ports/PORT/gids/*",),
 )
 def gid_table_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Not looked at is not empty."""
+    """RoCE ports of which the table, or a row, is Missing."""
     for _, port in case.ports:
         if port.protocol is not Protocol.ROCE or port.sysfs is None:
             continue
@@ -132,7 +132,7 @@ def _dead_route(case: Case, state: NetDevState) -> Iterator[tuple[PortView, GidE
     remedy=("sudo ip link set dev NETDEV up",),
 )
 def route_netdev_down(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """No better entry was left."""
+    """Active RoCE ports whose route GID, the best that is left, names a netdev that is down."""
     for port, entry in _dead_route(case, NetDevState.DOWN):
         yield speaker.finding(
             f"{port.name} routes by GID {entry.index} ({entry.gid}), and its netdev "
@@ -157,7 +157,7 @@ def route_netdev_down(speaker: Speaker, case: Case) -> Iterator[Finding]:
     remedy=("# a container needs host networking, or a netdev of the NIC (SR-IOV, macvlan)",),
 )
 def route_netdev_absent(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Visible through sysfs, out of reach."""
+    """Active RoCE ports whose route GID names a netdev that this namespace does not have."""
     for port, entry in _dead_route(case, NetDevState.ABSENT):
         yield speaker.finding(
             f"{port.name} routes by GID {entry.index} ({entry.gid}), and its netdev "
@@ -187,7 +187,7 @@ def route_netdev_absent(speaker: Speaker, case: Case) -> Iterator[Finding]:
     ),
 )
 def route_fallback(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """The choice would be another if every netdev were up."""
+    """Active RoCE ports that would route by another row if every netdev were up and here."""
     for port in _roce_ports(case):
         entry = port.route_entry
         dead = {
@@ -223,7 +223,7 @@ def _dead_text(name: str, state: NetDevState) -> str:
 
 
 def _sendable(case: Case) -> Iterator[tuple[PortView, tuple[GidEntry, ...]]]:
-    """Ports whose whole table is known and whose route no graver rule speaks of."""
+    """Ports whose whole table is known, and whose route no graver rule finds fault with."""
     dead = (NetDevState.DOWN, NetDevState.ABSENT)
     for port in _roce_ports(case):
         if isinstance(port.gids, Missing) or port.gids.unreadable or port.route_entry is None:
@@ -253,7 +253,7 @@ def _route_proof(port: PortView) -> Proof:
     remedy=("sudo ip address add ADDRESS/PREFIX dev NETDEV",),
 )
 def gid_link_local_only(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """There is a GID, and it does not reach far."""
+    """Ports with a route, all of whose GIDs are fe80:: or 169.254."""
     for port, entries in _sendable(case):
         if any(entry.gid.scope is not Scope.LINK_LOCAL for entry in entries):
             continue
@@ -273,8 +273,8 @@ def gid_link_local_only(speaker: Speaker, case: Case) -> Iterator[Finding]:
     Severity.WARN,
     "RoCE v1 GIDs alone",
     "No GID of the port is RoCE v2. RoCE v1 is an Ethernet protocol of its own: it passes no "
-    "router, and a peer that sends RoCE v2 is not heard. The adapter may be too old for v2, or "
-    "its driver may be set to v1.",
+    "router, and what a peer sends as RoCE v2 is not received. The adapter may be too old for "
+    "v2, or its driver may be set to v1.",
     (
         "https://github.com/NVIDIA/nccl/issues/426",
         "https://github.com/NVIDIA/nccl/issues/769",
@@ -285,12 +285,13 @@ def gid_link_local_only(speaker: Speaker, case: Case) -> Iterator[Finding]:
     ),
 )
 def gid_v1_only(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Where each type is known."""
+    """Ports all of whose GIDs are known to be RoCE v1."""
     for port, entries in _sendable(case):
         if any(entry.type is not GidType.ROCE_V1 for entry in entries):
             continue
         yield speaker.finding(
-            f"{port.name} has RoCE v1 GIDs alone: not routable, and deaf to RoCE v2",
+            f"{port.name} has RoCE v1 GIDs alone: "
+            "not routable, and a peer that uses RoCE v2 does not receive them",
             device=port.device,
             port=port.number,
             evidence=[
@@ -312,8 +313,8 @@ def gid_v1_only(speaker: Speaker, case: Case) -> Iterator[Finding]:
     Severity.WARN,
     "No IPv4 GID",
     "The port has routable IPv6 GIDs and none of an IPv4 address. Many programs pick IPv4 GIDs "
-    "alone and then say that no GID is suitable, or take index 0; they have to be told the "
-    "index or the family.",
+    "alone and then say that no GID is suitable, or take index 0; they need the index "
+    "or the family set.",
     (
         "https://github.com/kvcache-ai/Mooncake/issues/1593",
         "https://github.com/uccl-project/uccl/issues/803",
@@ -324,7 +325,7 @@ def gid_v1_only(speaker: Speaker, case: Case) -> Iterator[Finding]:
     ),
 )
 def gid_ipv6_only(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """RoCE v2, routable, and not what pickers look for."""
+    """Ports whose route is a routable IPv6 GID, not RoCE v1, and that have no IPv4 GID."""
     for port, entries in _sendable(case):
         entry = port.route_entry
         assert entry
@@ -333,8 +334,7 @@ def gid_ipv6_only(speaker: Speaker, case: Case) -> Iterator[Finding]:
         if entry.gid.scope is Scope.LINK_LOCAL or entry.type is GidType.ROCE_V1:
             continue
         yield speaker.finding(
-            f"{port.name} has no IPv4 GID; programs must be told to use {entry.index} "
-            f"({entry.gid})",
+            f"{port.name} has no IPv4 GID; programs must be set to use {entry.index} ({entry.gid})",
             device=port.device,
             port=port.number,
             evidence=[_route_proof(port)],

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from rdmadiag.explain.kernel_messages import Kind, kind_of
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.kernel_log import KernelLine
-from rdmadiag.preflight.kernel_lines import Kind, flapping, kind_of, said
+from rdmadiag.preflight.kernel_lines import flapping, lines_about
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.quoting import shell_word
@@ -26,11 +27,6 @@ def _proofs(lines: Sequence[KernelLine]) -> tuple[Proof, ...]:
 def _window(case: Case) -> str:
     log = case.evidence.kernel_log
     return "" if isinstance(log, Missing) else log.window
-
-
-def _device(name: str) -> str | None:
-    """A device's name; lines about one that is gone name its PCI address."""
-    return None if name.startswith("PCI ") else name
 
 
 def _times(count: int) -> str:
@@ -55,7 +51,7 @@ def _times(count: int) -> str:
 )
 def device_unhealthy_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """The last word counts."""
-    for name, lines in said(case, (Kind.UNHEALTHY, Kind.RECOVERED)).items():
+    for name, lines in lines_about(case, (Kind.UNHEALTHY, Kind.RECOVERED)).items():
         bad = [line for line in lines if kind_of(line.message) is Kind.UNHEALTHY]
         if not bad:
             continue
@@ -64,7 +60,7 @@ def device_unhealthy_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
         yield speaker.finding(
             f"{name}: the driver logged {_times(len(bad))} in the last {_window(case)} that the "
             f"device is unhealthy{end}",
-            device=_device(name),
+            device=name.device,
             severity=Severity.WARN if recovered else None,
             evidence=_proofs(lines if recovered else bad),
             remedy=(
@@ -94,7 +90,7 @@ def link_flaps_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
     for name, lines in flapping(case).items():
         yield speaker.finding(
             f"{name}: its link went down {_times(len(lines))} in the last {_window(case)}",
-            device=_device(name),
+            device=name.device,
             evidence=_proofs(lines),
             remedy=(
                 "sudo dmesg -T | grep -i -e 'link down' -e 'link up' -e 'module event'",
@@ -120,14 +116,14 @@ def link_flaps_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
 )
 def contexts_exhausted_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """ALLOC_UAR, limits exceeded."""
-    for name, lines in said(case, (Kind.CONTEXTS_EXHAUSTED,)).items():
+    for name, lines in lines_about(case, (Kind.CONTEXTS_EXHAUSTED,)).items():
         yield speaker.finding(
             f"{name} refused a user context {_times(len(lines))} in the last {_window(case)}: "
             "limits exceeded",
-            device=_device(name),
+            device=name.device,
             evidence=_proofs(lines),
             remedy=(
-                f"rdma resource show ctx dev {shell_word(name)}   # who has it open?",
+                f"rdma resource show ctx dev {shell_word(name.name)}   # who has it open?",
                 "# fewer processes a node, or fewer contexts in each",
             ),
         )
@@ -147,11 +143,11 @@ def contexts_exhausted_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]
 )
 def adapter_hot_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """A warning of the hardware's own."""
-    for name, lines in said(case, (Kind.HOT,)).items():
+    for name, lines in lines_about(case, (Kind.HOT,)).items():
         yield speaker.finding(
             f"{name}: the driver warned of high temperature {_times(len(lines))} in the last "
             f"{_window(case)}",
-            device=_device(name),
+            device=name.device,
             evidence=_proofs(lines),
             remedy=("sensors", "# airflow, fans, a transceiver that is rated for this port"),
         )
@@ -169,10 +165,10 @@ def adapter_hot_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
 )
 def slot_power_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Never more than a note."""
-    for name, lines in said(case, (Kind.SLOT_POWER,)).items():
+    for name, lines in lines_about(case, (Kind.SLOT_POWER,)).items():
         yield speaker.finding(
             f"{name}: its slot offers less power than the adapter may need",
-            device=_device(name),
+            device=name.device,
             evidence=_proofs(lines),
             remedy=("sudo lspci -vv | grep -i SlotPowerLimit   # of the bridge above",),
         )
@@ -193,11 +189,11 @@ def slot_power_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
 )
 def register_refused_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """Noise, with a name."""
-    for name, lines in said(case, (Kind.REGISTER_REFUSED,)).items():
+    for name, lines in lines_about(case, (Kind.REGISTER_REFUSED,)).items():
         yield speaker.finding(
             f"{name}: the firmware refused a register {_times(len(lines))} in the last "
             f"{_window(case)}",
-            device=_device(name),
+            device=name.device,
             evidence=_proofs(lines),
             remedy=("# which monitor reads ports/*/counters of this device? exclude it there",),
         )

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Final
 
-from rdmadiag.explain.causes import RTR, known
 from rdmadiag.facts import Missing
 from rdmadiag.facts.errnos import errno_name
 from rdmadiag.facts.macos import LogLine
@@ -66,8 +65,13 @@ def _before_boot(case: Case, line: LogLine) -> bool:
 
 
 def _causes() -> Iterator[str]:
-    for number, found in known(RTR, "darwin").items():
-        yield f"#   {number} {errno_name(number, 'darwin')}: {'; or '.join(found)}"
+    # The registry of causes: a twentieth of a preflight, and read after a failed RTR alone.
+    from rdmadiag.explain.calls import known
+    from rdmadiag.facts.attempt import Stage
+
+    for number, found in known(Stage.RTR, "darwin").items():
+        causes = "; or ".join(each.text for each in found)
+        yield f"#   {number} {errno_name(number, 'darwin')}: {causes}"
 
 
 @rule(

@@ -233,7 +233,7 @@ def mtu_differs_in_subnet(speaker: Speaker, case: Case) -> Iterator[Finding]:
 )
 def carrier_changes(speaker: Speaker, case: Case) -> Iterator[Finding]:
     """A number without a time."""
-    loud = flapping(case)
+    loud = {each.device for each in flapping(case)}
     told = set()
     for port, netdev in _ports(case):
         changes = netdev.carrier_changes

@@ -8,11 +8,11 @@ from typing import Final
 from rdmadiag.facts import Missing
 from rdmadiag.facts.gid import Family
 from rdmadiag.facts.ib import GidType
-from rdmadiag.gid.environment import GID_INDEXES, parse_index
 from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.registry import Chosen
 from rdmadiag.gid.route import Route
 from rdmadiag.gid.stack import Stack, Version
+from rdmadiag.gid.variables import set_indexes
 from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule, seen
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.quoting import shell_word
@@ -22,12 +22,11 @@ from rdmadiag.view.stack_picks import BY_GID, made_for, picks, variables
 
 _NCCL_SCAN: Final = ("nccl", "rccl", "nvshmem", "deepep")
 _MOONCAKE: Final = "mooncake"
-_HOLE: Final = "the scan ends there"
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """One stack on one port."""
+class _Chosen:
+    """What one stack picks on one port."""
 
     stack: Stack
     version: Version
@@ -51,32 +50,32 @@ def _ports(case: Case) -> Iterator[PortView]:
             yield port
 
 
-def _every(case: Case) -> Iterator[_Asked]:
+def _every(case: Case) -> Iterator[_Chosen]:
     """Each rule of each stack on each port."""
     found = variables(case.evidence)
     for port in _ports(case):
-        asked = made_for(case.stacks, port)
-        for (stack, version), pick in zip(asked, picks(port, asked, found), strict=True):
-            yield _Asked(stack, version, port, pick)
+        chosen = made_for(case.stacks, port)
+        for (stack, version), pick in zip(chosen, picks(port, chosen, found), strict=True):
+            yield _Chosen(stack, version, port, pick)
 
 
-def _newest(case: Case) -> Iterator[_Asked]:
+def _newest(case: Case) -> Iterator[_Chosen]:
     """The newest range that was asked for; JACCL has rules of its own."""
     seen_on: set[tuple[str, str]] = set()
     for each in _every(case):
         key = (each.stack.name, each.port.name)
         if key not in seen_on and each.port.protocol is not Protocol.THUNDERBOLT:
             seen_on.add(key)
-            # env-gid-index speaks of a row that the stack's own variable names.
+            # A row that the stack's own variable names is what env-gid-index judges.
             if each.pick.pinned_by is None or not _is_own_pin(each):
                 yield each
 
 
-def _is_own_pin(each: _Asked) -> bool:
+def _is_own_pin(each: _Chosen) -> bool:
     return each.stack.pin is not None and each.pick.pinned_by == each.stack.pin.variable
 
 
-def _proofs(each: _Asked) -> tuple[Proof, ...]:
+def _proofs(each: _Chosen) -> tuple[Proof, ...]:
     """The row that it picks, and its type; of one that picks none, row 0."""
     index = 0 if each.pick.index is None else each.pick.index
     gids = each.port.gids
@@ -89,7 +88,7 @@ def _proofs(each: _Asked) -> tuple[Proof, ...]:
     return tuple(proofs)
 
 
-def _remedy(each: _Asked, case: Case) -> tuple[str, ...]:
+def _remedy(each: _Chosen, case: Case) -> tuple[str, ...]:
     """What makes this stack use the route GID of this port."""
     route = each.port.route
     chosen: Chosen = (each.stack, each.version)
@@ -106,7 +105,7 @@ def _remedy(each: _Asked, case: Case) -> tuple[str, ...]:
         return (f"# {each.stack.title}: {option}", show)
 
 
-def _speak(speaker: Speaker, case: Case, words: Callable[[_Asked], str]) -> Iterator[Finding]:
+def _speak(speaker: Speaker, case: Case, words: Callable[[_Chosen], str]) -> Iterator[Finding]:
     for each in _newest(case):
         if _code(each) == speaker.code:
             yield speaker.finding(
@@ -118,12 +117,12 @@ def _speak(speaker: Speaker, case: Case, words: Callable[[_Asked], str]) -> Iter
             )
 
 
-def _code(each: _Asked) -> str | None:
-    """The one rule that speaks of a pick; a pick has one finding at most."""
+def _code(each: _Chosen) -> str | None:
+    """The one rule that a pick is a finding of; it has one at most."""
     pick = each.pick
     if pick.outcome is Outcome.DROPS_PORT:
         return "stack-drops-port"
-    if each.stack.name == _MOONCAKE and _HOLE in pick.why:
+    if each.stack.name == _MOONCAKE and pick.ended_at is not None:
         return "mooncake-stops-at-empty-row"
     if pick.outcome is Outcome.FAILS:
         return "stack-finds-no-gid"
@@ -141,13 +140,13 @@ def _has_ipv4(port: PortView) -> bool:
     return any(entry.gid.is_ipv4_mapped for entry in entries)
 
 
-def _prefers_ipv6(each: _Asked) -> bool:
+def _prefers_ipv6(each: _Chosen) -> bool:
     entry = each.port.route_entry
     return (
         entry is not None
         and entry.gid.family is Family.IPV4
-        and each.pick.gid is not None
-        and not each.pick.gid.startswith("::ffff:")
+        and each.pick.entry is not None
+        and not each.pick.entry.is_ipv4
     )
 
 
@@ -162,7 +161,7 @@ def _prefers_ipv6(each: _Asked) -> bool:
     remedy=("export NCCL_IB_GID_INDEX=INDEX", "rdmadiag gids --explain"),
 )
 def stack_gid_unfit(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """There is a row, and there is a better one."""
+    """Picks of a row with a problem that no other rule here names."""
     yield from _speak(
         speaker,
         case,
@@ -182,7 +181,7 @@ def stack_gid_unfit(speaker: Speaker, case: Case) -> Iterator[Finding]:
     remedy=("export NCCL_IB_GID_INDEX=INDEX", "rdmadiag gids --explain"),
 )
 def stack_uses_empty_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """A zero GID, silently."""
+    """Picks of an empty row, or of one that the table does not have."""
     yield from _speak(
         speaker,
         case,
@@ -204,7 +203,7 @@ def stack_uses_empty_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
     remedy=("export UCX_IB_GID_INDEX=INDEX",),
 )
 def stack_drops_port(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Slow instead of broken."""
+    """Picks whose outcome is that the stack leaves the port out."""
     yield from _speak(
         speaker,
         case,
@@ -216,13 +215,13 @@ def stack_drops_port(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "stack-wants-ipv4",
     Severity.CRITICAL,
     "No IPv4 GID for a stack that looks for one",
-    "NCCL, RCCL, NVSHMEM and DeepEP look for IPv4 GIDs unless told otherwise, and where there is "
-    "none they stay at row 0 without a word: link-local, RoCE v1 or empty.",
+    "NCCL, RCCL, NVSHMEM and DeepEP look for IPv4 GIDs unless a variable is set, and where there "
+    "is none they stay at row 0 without a word: link-local, RoCE v1 or empty.",
     ("https://github.com/uccl-project/uccl/issues/803",),
     remedy=("export NCCL_IB_ADDR_FAMILY=AF_INET6   # or NVSHMEM_IB_ADDR_FAMILY",),
 )
 def stack_wants_ipv4(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Row 0 by default."""
+    """Picks by NCCL's scan that are not the route, on ports without an IPv4 GID."""
     yield from _speak(
         speaker,
         case,
@@ -243,7 +242,7 @@ def stack_wants_ipv4(speaker: Speaker, case: Case) -> Iterator[Finding]:
     remedy=("ibv_rc_pingpong -g INDEX", "export MC_GID_INDEX=INDEX"),
 )
 def stack_finds_no_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Its own error."""
+    """Picks whose outcome is that the stack fails."""
     yield from _speak(
         speaker,
         case,
@@ -262,13 +261,13 @@ def stack_finds_no_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
     remedy=("export MC_GID_INDEX=INDEX",),
 )
 def mooncake_prefers_ipv6(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Alone with its choice."""
+    """Mooncake's picks of IPv6 on ports that route by IPv4."""
     yield from _speak(
         speaker,
         case,
         lambda each: (
             f"{each.name} would use GID {each.pick.index} of {each.port.name} "
-            f"({each.pick.gid}) instead of its private IPv4 address"
+            f"({each.pick.entry and each.pick.entry.gid}) instead of its private IPv4 address"
         ),
     )
 
@@ -283,7 +282,7 @@ def mooncake_prefers_ipv6(speaker: Speaker, case: Case) -> Iterator[Finding]:
     remedy=("export MC_GID_INDEX=INDEX   # or Mooncake 0.3.12",),
 )
 def mooncake_stops_at_empty_row(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """A hole before all that is usable."""
+    """Mooncake's picks that an empty row kept from the rows behind it."""
     yield from _speak(
         speaker,
         case,
@@ -302,20 +301,19 @@ def mooncake_stops_at_empty_row(speaker: Speaker, case: Case) -> Iterator[Findin
     remedy=("export UCX_IB_GID_INDEX=INDEX   # each stack has a variable of its own",),
 )
 def pin_for_one_stack(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """One finding a variable."""
+    """One finding for each variable that is set, of the stacks with a variable of their own."""
     environment = _environment(case)
     every = [each for each in _every(case) if each.port.protocol is Protocol.ROCE]
-    for variable in GID_INDEXES:
-        index = parse_index(environment.get(variable, ""), variable)
-        if index is None:
-            continue
-        deaf = [each for each in every if each.pick.pinned_by != variable and each.stack.pin]
-        deaf = [each for each in deaf if variable not in each.stack.variables]
-        other = [each for each in deaf if each.pick.index != index]
-        names = dict.fromkeys(each.stack.title for each in (other or deaf))
+    for row, index in set_indexes(environment):
+        variable = row.name
+        without = [
+            each for each in every if each.stack.pin and variable not in each.stack.variables
+        ]
+        other = [each for each in without if each.pick.index != index]
+        names = dict.fromkeys(each.stack.title for each in (other or without))
         if not names:
             continue
-        first = (other or deaf)[0]
+        first = (other or without)[0]
         ending = f"; it would use GID {first.pick.index}" if other and len(names) == 1 else ""
         yield speaker.finding(
             f"{variable}={environment[variable]} is not read by {', '.join(names)}{ending}",
@@ -340,7 +338,7 @@ def pin_for_one_stack(speaker: Speaker, case: Case) -> Iterator[Finding]:
     remedy=("rdmadiag gids --stack NAME@VERSION",),
 )
 def stack_version_matters(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """A note that says which versions use which row."""
+    """Stacks whose versions differ in outcome or index on a port."""
     for key, group in groupby(_every(case), key=lambda each: (each.port.name, each.stack.name)):
         held = list(group)
         by_choice: dict[str, list[str]] = {}
@@ -348,10 +346,10 @@ def stack_version_matters(speaker: Speaker, case: Case) -> Iterator[Finding]:
             by_choice.setdefault(_choice(each.pick), []).append(each.version.name)
         if len(by_choice) < 2:
             continue
-        told = "; ".join(f"{' '.join(names)}: {what}" for what, names in by_choice.items())
+        choices = "; ".join(f"{' '.join(names)}: {what}" for what, names in by_choice.items())
         first = held[0]
         yield speaker.finding(
-            f"{first.stack.title} on {key[0]} depends on the version: {told}",
+            f"{first.stack.title} on {key[0]} depends on the version: {choices}",
             device=first.port.device,
             port=first.port.number,
             evidence=[Proof("stack", first.stack.title, each.pick.source) for each in held[:2]],
@@ -375,7 +373,7 @@ def _choice(pick: Pick) -> str:
     remedy=("UCX_LOG_LEVEL=debug ucx_info -d | grep gid_index",),
 )
 def ucx_probe_assumed(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Once a host."""
+    """One finding a host, of the first pick of UCX that depends on the probe."""
     for each in _every(case):
         if each.stack.name == "ucx" and each.pick.assumed:
             yield speaker.finding(

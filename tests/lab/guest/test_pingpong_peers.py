@@ -13,7 +13,7 @@ import pytest
 
 from lab.attempt import BEYOND_DEADLINE, Attempts, Ended, free_port
 from lab.between import Role
-from rdmadiag.verbs.endpoint import Inbox, frame, hello, proof, read_hello
+from rdmadiag.verbs.protocol import Inbox, frame, hello, proof, read_hello
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -1,0 +1,96 @@
+"""What a looked-up word means, by its subject."""
+
+from dataclasses import dataclass
+
+from rdmadiag.explain.causes import Known
+from rdmadiag.facts.errnos import Platform
+
+
+@dataclass(frozen=True, slots=True)
+class AtStage:
+    """What a number has been traced to at one stage."""
+
+    stage: str
+    causes: tuple[Known, ...]
+    next: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrnoAnswer:
+    """A number on one platform."""
+
+    subject: str
+    number: int
+    name: str
+    text: str
+    platform: Platform
+    elsewhere: str | None  # the same number on the other platform
+    stages: tuple[AtStage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionAnswer:
+    """A row of enum ibv_wc_status."""
+
+    subject: str
+    number: int
+    name: str
+    text: str
+    meaning: str
+    is_consequence: bool
+    vendor_error: int | None
+    vendor: str | None  # what the vendor's number adds
+    causes: tuple[Known, ...]
+    next: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StateAnswer:
+    """A state of a port."""
+
+    subject: str
+    kind: str  # port or physical
+    state: str
+    number: int
+    meaning: str
+    next: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VariableAnswer:
+    """An environment variable."""
+
+    subject: str
+    name: str
+    stack: str
+    meaning: str
+    value: str | None
+    value_means: str | None
+    pitfalls: tuple[str, ...]
+    next: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleAnswer:
+    """What docs/rules.md says: a rule, or a reason against RTR."""
+
+    subject: str
+    code: str
+    severity: str
+    title: str
+    meaning: str
+    remedy: tuple[str, ...]  # words in capitals stand for names of a host
+    references: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CauseAnswer:
+    """A label, and where it comes from."""
+
+    subject: str
+    label: str
+    texts: tuple[str, ...]
+    known_from: tuple[str, ...]  # "linux: errno 110 at rtr", "wc 12"
+
+
+Answer = ErrnoAnswer | CompletionAnswer | StateAnswer | VariableAnswer | RuleAnswer | CauseAnswer

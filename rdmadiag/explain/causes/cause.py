@@ -1,0 +1,50 @@
+"""One cause of a failure: a row of the registry."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from rdmadiag.explain.remedies import Lines
+from rdmadiag.facts.attempt import Stage
+
+
+class Shown(StrEnum):
+    """What a host's report shows of the port, or the row of its GID table, that failed."""
+
+    ROW_EMPTY = "row_empty"
+    ROW_FILLED = "row_filled"
+    NETDEV_ABSENT = "netdev_absent"
+    NETDEV_DOWN = "netdev_down"
+    GID_UNASSIGNED = "gid_unassigned"  # its netdev does not have it as an address
+    GID_NOT_ROUTED = "gid_not_routed"  # link-local, or RoCE v1
+    PORT_ACTIVE = "port_active"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A label stays when its sentence is worded anew; a guess says "perhaps".
+
+    `where` has the sentence for a narrower context, by its word: "errno 5", "wc 12", a stage,
+    a platform, the word of a sign, a rule's code, the outcome of a pingpong.
+    """
+
+    label: str
+    text: str
+    where: Mapping[str, str] = field(default_factory=dict)
+    linux: Lines = ()  # remedy: templates of explain.remedies
+    darwin: Lines = ()
+    confirmed_by: tuple[str | Shown, ...] = ()  # rules, and what the report shows
+    contradicted_by: tuple[Shown, ...] = ()
+    named_by: tuple[str, ...] = ()  # rules that confirm it, and name it where no line did,
+    stages: frozenset[Stage] = frozenset()  # at these stages
+
+    @property
+    def proofs(self) -> tuple[str | Shown, ...]:
+        """All that confirms it."""
+        return (*self.confirmed_by, *self.named_by)
+
+
+OPENING: Final = frozenset({Stage.OPEN})
+MAKING: Final = frozenset({Stage.REG_MR, Stage.CREATE_CQ, Stage.CREATE_QP})
+PATH: Final = frozenset({Stage.RTR, Stage.RTS, Stage.DATA, Stage.CONNECT})

@@ -1,0 +1,188 @@
+"""Causes in what a device makes and holds: domains, memory, queues, partition keys."""
+
+from typing import Final
+
+from rdmadiag.explain.causes.cause import MAKING, Cause
+from rdmadiag.explain.remedies import (
+    CAUSE_AT_PEER,
+    DMESG,
+    DMESG_OF_RDMA,
+    HOLDERS,
+    LEFTOVERS,
+    LIMIT,
+    LIMIT_IN_CONTAINER,
+    LIMIT_OF_SERVICE,
+    MAC_LOG,
+    PARTITION_KEYS,
+    PREFLIGHT,
+    REBOOT,
+)
+from rdmadiag.facts.attempt import Stage
+
+_DEVICE_AND_KIND: Final = (
+    "cat {sysfs}/node_type   # RNIC: iWARP, which rdma_cm alone connects",
+    "ibv_devinfo -v -d {device}",
+    DMESG,
+)
+_RAISE_LIMIT: Final = (
+    "echo '* - memlock unlimited' | sudo tee /etc/security/limits.d/rdma.conf   # log in again"
+)
+_INIT: Final = frozenset({Stage.INIT})
+
+ROWS: Final = (
+    # --- memory --------------------------------------------------------------------------
+    Cause(
+        "access-flags",
+        "the driver does not take these access flags",
+        {
+            "wc 6": "the region's access flags do not allow the window",
+            "wc 8": "the memory region's access flags do not allow it",
+        },
+    ),
+    Cause(
+        "acs-or-iommu",
+        "ACS or the IOMMU redirects peer-to-peer traffic, with GPU memory",
+        linux=(
+            DMESG,
+            "cat /proc/cmdline   # iommu=pt?",
+            "sudo lspci -vvv | grep -i acsctl   # ReqRedir+ on a bridge: ACS redirects",
+        ),
+        confirmed_by=("acs-redirects", "iommu-translates"),
+    ),
+    Cause(
+        "gdr-off",
+        "GPU memory is not registered with the NIC: nvidia_peermem or dmabuf is missing",
+        linux=(
+            "sudo modprobe nvidia_peermem",
+            "ls /sys/kernel/mm/memory_peers /sys/module/nvidia_peermem",
+        ),
+        confirmed_by=("gpu-memory-unreachable",),
+    ),
+    Cause("local-key-wrong", "the address or the local key of the buffer is wrong"),
+    Cause(
+        "memlock",
+        "the limit on locked memory (ulimit -l) is too low",
+        {"errno 1": "no memory may be locked at all: ulimit -l is 0"},
+        linux=(
+            LIMIT,
+            _RAISE_LIMIT,
+            LIMIT_OF_SERVICE,
+            LIMIT_IN_CONTAINER,
+            "rdma res show {device}   # or are its objects used up?",
+        ),
+        named_by=("memlock-too-low", "launcher-memlock-too-low"),
+        stages=MAKING,
+    ),
+    Cause("memory-kind", "the driver does not take this kind of memory"),
+    Cause("memory-not-mapped", "the memory is not mapped, or may not be written"),
+    Cause("memory-not-taken", "the memory or its access flags are not what the provider takes"),
+    Cause(
+        "mr-exhausted",
+        "all memory regions of the device are in use",
+        {"darwin": "all memory regions of the device are in use: about 100"},
+        darwin=(HOLDERS, "ibv_devinfo -v -d {device} | grep max_mr", PREFLIGHT),
+    ),
+    Cause(
+        "no-memory",
+        "the kernel has no memory left",
+        {"died": "perhaps somebody else ended the process: the kernel, when memory ran out"},
+    ),
+    Cause(
+        "remote-key-wrong",
+        "a remote key, an address or access flags are wrong",
+        {"wc 10": "the remote key, the address or the access flags at the peer are wrong"},
+        linux=(CAUSE_AT_PEER, DMESG),
+        darwin=(CAUSE_AT_PEER, MAC_LOG),
+    ),
+    Cause("window-domain", "window and queue pair have different protection domains"),
+    # --- domains and queues --------------------------------------------------------------
+    Cause(
+        "cq-exhausted",
+        "all completion queues of the device are in use",
+        {"darwin": "perhaps all completion queues of the device are in use: about 11"},
+    ),
+    Cause(
+        "cq-overrun",
+        "more completions came than the queue holds",
+        {"poll_cq": "perhaps more completions came than the queue holds"},
+        linux=(DMESG_OF_RDMA,),
+    ),
+    Cause(
+        "cq-too-large",
+        "more entries than the device allows (max_cqe)",
+        linux=("ibv_devinfo -v -d {device} | grep max_cqe", DMESG),
+    ),
+    Cause(
+        "object-in-use",
+        "another object still uses this one",
+        linux=(LEFTOVERS["linux"], DMESG),
+        darwin=(LEFTOVERS["darwin"], REBOOT),
+    ),
+    Cause(
+        "pd-exhausted",
+        "all protection domains of the device are in use",
+        {
+            "darwin": "protection domains are exhausted: programs that were killed leave theirs "
+            "behind",
+            "errno 96": "protection domains are exhausted",
+            "provider-crash": "protection domains are exhausted: the program went on without",
+        },
+        linux=("rdma res show {device}", DMESG, "free -m"),
+        darwin=(HOLDERS, "ibv_devinfo -d {device} | grep state   # PORT_DOWN?", PREFLIGHT, REBOOT),
+        confirmed_by=("protection-domains-exhausted",),
+    ),
+    Cause("qp-error", "perhaps the queue pair has had an error since RTR"),
+    Cause(
+        "qp-exhausted",
+        "all queue pairs of the device are in use",
+        {"darwin": "all queue pairs of the device are in use: one fewer than max_qp says"},
+        darwin=(HOLDERS, REBOOT),
+        confirmed_by=("queue-pairs-exhausted",),
+    ),
+    Cause("qp-state", "the queue pair is in a state that takes no requests"),
+    Cause(
+        "qp-too-large",
+        "more work requests than the device allows (max_qp_wr, max_sge)",
+        linux=("ibv_devinfo -v -d {device} | grep -E 'max_qp_wr|max_sge'", DMESG),
+    ),
+    Cause(
+        "qp-type-unsupported",
+        "the driver has no queue pairs of this type",
+        {"errno 38": "perhaps the driver has no queue pairs of this type"},
+        linux=_DEVICE_AND_KIND,
+    ),
+    Cause("queue-full", "the queue is full"),
+    Cause(
+        "rdma-cgroup",
+        "a limit of the rdma cgroup is reached (rdma.max)",
+        linux=(
+            "grep -rs hca_ /sys/fs/cgroup --include=rdma.max | grep -v 'handle=max hca_object=max'",
+            DMESG,
+        ),
+    ),
+    Cause("request-malformed", "the request does not fit the queue pair's attributes"),
+    # --- what a queue pair is given ------------------------------------------------------
+    Cause(
+        "iwarp-needs-rdma-cm",
+        "an iWARP device: its queue pairs are connected by rdma_cm alone",
+        linux=_DEVICE_AND_KIND,
+        confirmed_by=("iwarp-device",),
+    ),
+    Cause("no-such-port", "the device has no such port"),
+    Cause(
+        "pkey-index",
+        "the port's partition key table has no such index",
+        linux=(PARTITION_KEYS, "ibv_devinfo -d {device}   # its ports", DMESG),
+        named_by=("env-pkey-index", "no-usable-pkey"),
+        stages=_INIT,
+    ),
+    Cause(
+        "selinux",
+        "SELinux keeps this process from the partition key",
+        linux=("getenforce", "sudo ausearch -m avc -ts recent", PARTITION_KEYS),
+    ),
+    # --- completions of no queue pair that we make ---------------------------------------
+    Cause("see-vendor-error", "the vendor error and the kernel's log may say more"),
+    Cause("tag-buffer-small", "the tagged buffer is smaller than the message"),
+    Cause("tag-consumed", "a message had consumed the tag already"),
+)

@@ -1,0 +1,218 @@
+"""Causes in devices, their nodes, drivers, firmware and libraries."""
+
+from typing import Final
+
+from rdmadiag.explain.causes.cause import OPENING, Cause
+from rdmadiag.explain.remedies import (
+    DEVICES,
+    DMESG,
+    DMESG_OF_RDMA,
+    GIDS,
+    IN_CONTAINER,
+    LIBRARIES,
+    LIBRARY_STDERR,
+    LOAD_UVERBS,
+    NODES,
+    PROVIDERS,
+    UCX_DEVICES,
+)
+from rdmadiag.facts.attempt import Stage
+
+_NODE: Final = (NODES, LOAD_UVERBS, IN_CONTAINER)
+_GONE: Final = (DMESG, "ls /sys/class/infiniband", "rdma link")
+_NODE_NOT_GIVEN: Final = (
+    "the device has no node in /dev/infiniband, or the container was not given it"
+)
+
+ROWS: Final = (
+    # --- nodes and containers ------------------------------------------------------------
+    Cause(
+        "container-without-device",
+        "the container was not given /dev/infiniband",
+        linux=(
+            "rdma system show   # exclusive: a device belongs to one network namespace",
+            NODES,
+            IN_CONTAINER,
+        ),
+        confirmed_by=("uverbs-node-missing",),
+    ),
+    Cause(
+        "device-in-other-netns",
+        "the device belongs to another network namespace (netns mode exclusive)",
+        linux=(
+            "rdma system show",
+            "sudo rdma system set netns shared   # with no other network namespace",
+        ),
+    ),
+    Cause(
+        "uverbs-node-missing",
+        "the device has no node in /dev/infiniband",
+        {"errno 2": _NODE_NOT_GIVEN, "no-device": _NODE_NOT_GIVEN},
+        linux=_NODE,
+        named_by=("uverbs-node-missing",),
+        stages=OPENING,
+    ),
+    Cause(
+        "uverbs-node-not-openable",
+        "this user may not open the device's node in /dev/infiniband",
+        linux=(
+            NODES,
+            "id   # is this user the owner, or in the group?",
+            "# 0666 is the mode that the kernel asks udev for: sudo chmod 0666 NODE",
+        ),
+        named_by=("uverbs-node-not-openable",),
+        stages=OPENING,
+    ),
+    Cause(
+        "uverbs-node-stale",
+        "the node there has the numbers of another device",
+        {"errno 6": "the node is left from a device that is gone"},
+        linux=_NODE,
+        named_by=("uverbs-node-stale",),
+        stages=OPENING,
+    ),
+    # --- libraries -----------------------------------------------------------------------
+    Cause(
+        "abi-mismatch",
+        "libibverbs and the kernel have different verbs ABIs",
+        {"abi-mismatch": "the provider library and the host's driver are of different releases"},
+        linux=LIBRARIES,
+        named_by=("driver-abi-mismatch",),
+        stages=OPENING,
+    ),
+    Cause(
+        "ib-uverbs-not-loaded",
+        "the module ib_uverbs is not loaded",
+        linux=(LOAD_UVERBS, "ibv_devices", DMESG),
+    ),
+    Cause(
+        "no-provider",
+        "no libfabric provider fits what was asked for: name, device or address",
+        linux=("fi_info -l", "fi_info -p verbs", "fi_info -p efa", DEVICES),
+    ),
+    Cause(
+        "openib-not-used",
+        "Open MPI's openib was left aside; UCX is used instead where it is built in",
+    ),
+    Cause(
+        "provider-fault",
+        "perhaps a fault of the provider: RC and UC have nothing of the kind",
+        {
+            "provider-crash": "the provider has crashed so with the link up, too",
+            "died": "the provider library crashed",
+        },
+    ),
+    Cause(
+        "provider-missing",
+        "no provider library for the device, or one of another ABI than the driver's",
+        linux=(LIBRARY_STDERR, NODES, PROVIDERS),
+        confirmed_by=("device-not-in-verbs", "driver-abi-mismatch"),
+        named_by=("provider-library-missing",),
+        stages=OPENING,
+    ),
+    Cause(
+        "provider-release",
+        "perhaps the provider library is not of the same release as the driver (MLNX_OFED)",
+        linux=(
+            "dpkg -l ibverbs-providers || rpm -q libibverbs   # of the same release as the driver?",
+            "ofed_info -s   # is MLNX_OFED installed?",
+            DMESG,
+        ),
+    ),
+    Cause(
+        "transport-unusable",
+        "UCX_TLS and UCX_NET_DEVICES leave no usable transport or device",
+        linux=(*UCX_DEVICES, GIDS),
+    ),
+    Cause(
+        "verbs-library-missing",
+        "libibverbs is not where the dynamic linker looks",
+        linux=LIBRARIES,
+        named_by=("verbs-library-missing",),
+        stages=OPENING,
+    ),
+    # --- devices -------------------------------------------------------------------------
+    Cause(
+        "device-absent",
+        "no usable device has the name that was asked for: renamed, or of another host",
+        linux=(
+            DEVICES,
+            "env | grep -E 'NCCL_IB_HCA|UCX_NET_DEVICES|MC_|FI_'   # which names are asked for?",
+        ),
+        named_by=("env-names-absent-device",),
+        stages=OPENING,
+    ),
+    Cause(
+        "device-removed",
+        "the device or its driver was removed",
+        {
+            "errno 5": "the device was removed or reset while it was open",
+            "poll_cq": "perhaps the device was removed or reset",
+        },
+        linux=_GONE,
+    ),
+    Cause(
+        "device-renamed",
+        "the device has another name since the last reboot",
+        confirmed_by=("env-names-absent-device",),
+    ),
+    Cause(
+        "device-resetting",
+        "the device is being started, stopped or reset (mlx5)",
+        confirmed_by=("device-unhealthy-in-log",),
+    ),
+    Cause(
+        "no-rdma-device",
+        "this host, or this container, has no RDMA device",
+        linux=(DEVICES, *LIBRARIES),
+        confirmed_by=("no-thunderbolt-rdma-device",),
+        named_by=("no-rdma-device",),
+        stages=OPENING,
+    ),
+    Cause(
+        "too-many-contexts",
+        "too many programs have the device open (mlx5 logs ALLOC_UAR: limits exceeded)",
+        linux=(DMESG, "rdma res show ctx   # who has devices open", "free -m"),
+        named_by=("contexts-exhausted-in-log",),
+        stages=OPENING,
+    ),
+    # --- drivers, firmware, the slot -----------------------------------------------------
+    Cause("driver-going", "the driver's module is being removed"),
+    Cause(
+        "driver-refused",
+        "the firmware refused the command: its syndrome says why",
+        {
+            "errno 22": "perhaps the driver or its firmware refuses an attribute: the kernel's "
+            "log may say"
+        },
+    ),
+    Cause(
+        "firmware-failed",
+        "the device's firmware failed",
+        {"wc 19": "perhaps the device or its driver failed"},
+        named_by=("device-unhealthy-in-log",),
+        stages=frozenset(Stage),
+    ),
+    Cause(
+        "firmware-silent",
+        "perhaps the device's firmware does not answer",
+        {"hang": "the driver or the firmware does not answer"},
+        linux=_GONE,
+        confirmed_by=("provider-wedged", "device-unhealthy-in-log"),
+    ),
+    Cause(
+        "pcie-error",
+        "the PCIe link of the NIC has errors",
+        linux=(DMESG_OF_RDMA, "sudo lspci -vvv | grep -E 'LnkSta|UESta'"),
+    ),
+    Cause(
+        "register-refused",
+        "a register of the firmware was refused: usual on restricted functions",
+        confirmed_by=("register-refused-in-log",),
+    ),
+    Cause(
+        "slot-power",
+        "the PCIe slot advertises less power than the NIC may want",
+        confirmed_by=("slot-power-in-log",),
+    ),
+)

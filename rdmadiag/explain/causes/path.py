@@ -1,0 +1,230 @@
+"""Causes on the way to the peer: GIDs, addresses, routes, links, the subnet manager."""
+
+from typing import Final
+
+from rdmadiag.explain.causes.cause import PATH, Cause, Shown
+from rdmadiag.explain.remedies import (
+    ACTIVE_MTU,
+    ADDRESSES,
+    AT_ONCE,
+    AT_PEER,
+    DEVICES,
+    DMESG,
+    DMESG_OF_RDMA,
+    GIDS,
+    HOST_NETWORK,
+    NO_REPEAT,
+    PARTITION_KEYS,
+    PING_OF_MTU,
+)
+from rdmadiag.explain.remedies import PATH as LOOK_AT_PATH
+
+_NAMESPACE: Final = (
+    GIDS,
+    "cat {ndev}   # the interface of this GID",
+    "ip -brief address   # is it here, and has it the GID?",
+    HOST_NETWORK,
+)
+
+ROWS: Final = (
+    # --- GIDs ----------------------------------------------------------------------------
+    Cause(
+        "gid-changed",
+        "an address came or went: GIDs moved to other rows of the table",
+        linux=(GIDS, ADDRESSES, "# static addresses; and no pinned GID index"),
+    ),
+    Cause(
+        "gid-does-not-route",
+        "on RoCE, a GID that does not route: link-local, v1, or a hard-coded index",
+        linux=(*LOOK_AT_PATH["linux"], PING_OF_MTU, PARTITION_KEYS, AT_ONCE, GIDS),
+        darwin=(*LOOK_AT_PATH["darwin"], NO_REPEAT, GIDS),
+        confirmed_by=(
+            "no-usable-gid",
+            "route-netdev-down",
+            "route-netdev-absent",
+            "route-fallback",
+            "mooncake-prefers-ipv6",
+            Shown.GID_NOT_ROUTED,
+        ),
+        named_by=(
+            "env-gid-index",
+            "gid-link-local-only",
+            "gid-v1-only",
+            "stack-gid-unfit",
+            "stack-wants-ipv4",
+        ),
+        stages=PATH,
+    ),
+    Cause(
+        "gid-index-or-family",
+        "the GID table has no such index, or the two GIDs are not both IPv4 or both IPv6",
+        {
+            "index": "the GID table has no such index",
+            "family": "the two GIDs are not both IPv4 or both IPv6",
+        },
+        confirmed_by=("env-gid-index",),
+    ),
+    Cause(
+        "gid-not-an-address",
+        "the GID is a default link-local one that its interface does not have as an address",
+        linux=(GIDS, 'ip address show dev "$(cat {ndev})"   # has it the GID?', ACTIVE_MTU, DMESG),
+        confirmed_by=(Shown.GID_UNASSIGNED,),
+    ),
+    Cause(
+        "gid-row-empty",
+        "the row of the GID table at this index is empty",
+        {"darwin": "there is no entry at the GID index that was used"},
+        linux=(GIDS, "# choose a row that is not empty: --gid-index", ADDRESSES),
+        confirmed_by=("stack-finds-no-gid", "mooncake-stops-at-empty-row", Shown.ROW_EMPTY),
+        contradicted_by=(Shown.ROW_FILLED,),
+        named_by=("no-usable-gid", "stack-uses-empty-gid"),
+        stages=PATH,
+    ),
+    Cause("gid-row-removed", "the row was removed meanwhile: its address or its interface went"),
+    Cause("gid-without-netdev", "the row of the GID table has no interface any more"),
+    Cause(
+        "ipv6-only",
+        "the host has IPv6 addresses alone, and the program takes IPv4 GIDs alone",
+        confirmed_by=("gid-ipv6-only",),
+    ),
+    Cause("no-gid-given", "on RoCE, no GID index was given (-g), and it needs one"),
+    Cause("no-ipv6", "perhaps an IPv6 GID, and a kernel without IPv6"),
+    Cause(
+        "no-usable-gid",
+        "the interface has no address here, so that the GID table has nothing to send from",
+        linux=(GIDS, ADDRESSES, HOST_NETWORK),
+        confirmed_by=("no-usable-gid",),
+    ),
+    # --- interfaces and routes -----------------------------------------------------------
+    Cause(
+        "firewall",
+        "perhaps a firewall drops the connection",
+        {"no_peer": "a firewall drops the TCP connection"},
+    ),
+    Cause(
+        "interface-down",
+        "the interface of the GID is down, or has lost the address",
+        confirmed_by=(Shown.NETDEV_DOWN,),
+        named_by=("route-netdev-down",),
+        stages=PATH,
+    ),
+    Cause(
+        "netdev-in-other-netns",
+        "the interface of the GID is not in this network namespace",
+        linux=_NAMESPACE,
+        confirmed_by=(Shown.NETDEV_ABSENT,),
+        named_by=("route-netdev-absent",),
+        stages=PATH,
+    ),
+    Cause(
+        "no-path",
+        "no path between the ends: other subnet, VLAN or rail, or a switch that drops it",
+        {"arp-flux": "no path between the ends: several RDMA interfaces answer ARP for each other"},
+        linux=("ip route get PEER", GIDS, "sudo sminfo"),
+        named_by=("arp-flux",),
+        stages=PATH,
+    ),
+    Cause(
+        "no-rdma-at-address",
+        "no RDMA device has the address that is used towards the peer",
+        linux=("ip route get PEER", GIDS, "rdma link show"),
+    ),
+    Cause(
+        "no-route",
+        "there is no route to the peer from the GID's address",
+        {"connect": "there is no route to the peer from this host's address"},
+        linux=(*LOOK_AT_PATH["linux"], GIDS, ADDRESSES),
+    ),
+    Cause(
+        "peer-address-unknown",
+        "perhaps the peer's address is on no interface of this network namespace",
+        linux=_NAMESPACE,
+    ),
+    Cause("peer-interface-down", "the peer's interface is down, or has lost the address"),
+    Cause(
+        "peer-is-this-host",
+        "perhaps the peer's address belongs to this host, on an interface without RDMA",
+    ),
+    Cause(
+        "peer-unreachable",
+        "the peer's address does not answer on the link: other subnet, VLAN, rail or port",
+        linux=(*LOOK_AT_PATH["linux"], GIDS),
+    ),
+    Cause("route-unreachable", 'a route of the type "unreachable" covers the peer'),
+    Cause(
+        "security-group",
+        "the EFA security group does not allow all traffic within itself",
+        linux=(
+            "# AWS: the security group must allow all traffic from and to itself",
+            AT_PEER,
+            "fi_info -p efa",
+        ),
+    ),
+    # --- links and ports -----------------------------------------------------------------
+    Cause("fabric-changed", "the subnet manager configured the fabric anew"),
+    Cause(
+        "link-flaps",
+        "a link that flaps or loses frames, where some messages did arrive",
+        confirmed_by=("link-flaps-in-log",),
+    ),
+    Cause(
+        "link-lost",
+        "the link went down: cable, transceiver, switch port or peer",
+        {
+            "provider-crash": "the link dropped while the provider used it",
+            "no_data": "the link dropped, or the peer's driver is wedged",
+        },
+        linux=(
+            "rdma link show",
+            DMESG_OF_RDMA,
+            "ethtool -S INTERFACE | grep -E 'link_down|discard|symbol'   # does it flap?",
+            "# reseat or replace cable and transceiver; look at the switch port's log",
+        ),
+        confirmed_by=("link-was-lost",),
+        named_by=("link-not-up", "link-flaps-in-log"),
+        stages=PATH,
+    ),
+    Cause(
+        "mtu-above-port",
+        "the path MTU is larger than the port's active MTU",
+        {"mismatch": "a path MTU was asked for that a port does not have"},
+        linux=("ibv_devinfo{on_device} | grep active_mtu", "ip link show"),
+        confirmed_by=("mtu-below-netdev",),
+    ),
+    Cause(
+        "mtu-mismatch",
+        "the two ends use different path MTUs",
+        confirmed_by=("mtu-below-netdev",),
+        named_by=("mtu-differs-in-subnet",),
+        stages=PATH,
+    ),
+    Cause(
+        "mtu-too-large",
+        "frames of the path MTU do not get through",
+        {"no_data": "perhaps frames of the path MTU do not get through"},
+    ),
+    Cause(
+        "no-subnet-manager",
+        "no subnet manager has configured the InfiniBand port",
+        linux=(
+            "ibstat",
+            "sudo sminfo",
+            "sudo systemctl enable --now opensm   # on one host of this fabric, if none does",
+        ),
+        named_by=("no-subnet-manager",),
+        stages=PATH,
+    ),
+    Cause(
+        "port-down",
+        "the port is not ACTIVE: no link, or no subnet manager",
+        {
+            "darwin": "the port is down",
+            "mismatch": "a port has no link, or waits for its subnet manager",
+        },
+        linux=(DEVICES, "rdma link show", "ibstat"),
+        confirmed_by=("link-not-up", "no-subnet-manager", "thunderbolt-port-down"),
+        contradicted_by=(Shown.PORT_ACTIVE,),
+        named_by=("port-not-active",),
+        stages=PATH,
+    ),
+)

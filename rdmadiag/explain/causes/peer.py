@@ -1,0 +1,73 @@
+"""Causes at the peer, and between what the two ends agreed on."""
+
+from typing import Final
+
+from rdmadiag.explain.causes.cause import Cause
+from rdmadiag.explain.remedies import (
+    ASK_PEER,
+    AT_ONCE,
+    AT_PEER,
+    CAUSE_AT_PEER,
+    DMESG,
+    MAC_LOG,
+    PATH,
+    PING_OF_MTU,
+)
+
+ROWS: Final = (
+    Cause(
+        "flushed",
+        "an earlier request failed, here or at the peer: its status is the one to look for",
+        linux=(ASK_PEER, DMESG, AT_ONCE, *PATH["linux"]),
+        darwin=(ASK_PEER, MAC_LOG),
+    ),
+    Cause(
+        "payload-mismatch",
+        "the two ends disagree about the payload",
+        linux=("# compare payload and path MTU of both ends", PING_OF_MTU),
+    ),
+    Cause(
+        "peer-buffer-small",
+        "the peer's receive buffer is smaller than the message",
+        linux=(CAUSE_AT_PEER, DMESG),
+        darwin=(CAUSE_AT_PEER, MAC_LOG),
+    ),
+    Cause("peer-fault", "perhaps a fault of the peer's device or driver"),
+    Cause("peer-forbids", "the peer's queue pair does not allow the operation"),
+    Cause(
+        "peer-gone",
+        "the peer's process ended or failed first: look at what it printed",
+        {
+            "wc 12": "the peer's program ended, or its queue pair has an error",
+            "peer_lost": "the peer's program was ended, or hangs",
+            "no_data": "the peer's program hangs or is stopped",
+        },
+        linux=(AT_PEER,),
+    ),
+    Cause(
+        "peer-not-listening",
+        "nobody listens there: not started yet, ended, or another port",
+        {"no_peer": "nobody listens there: the other end is not started yet, or has given up"},
+        linux=(AT_PEER,),
+    ),
+    Cause("peer-not-ready", "the peer was not ready to process requests"),
+    Cause("peer-not-there", "the peer is not up yet, or its address is another one"),
+    Cause(
+        "peer-posts-no-receives",
+        "the peer posts no receives, or too few, or too late",
+        {
+            # rxe_comp.c of the kernel: 7 is never counted down
+            "no_data": "the peer posts no receive: this queue pair then retries without end "
+            "(rnr_retry 7)"
+        },
+        linux=(ASK_PEER, "# at the peer: is its program stopped, or its host overloaded?"),
+        darwin=(ASK_PEER,),
+    ),
+    Cause(
+        "peer-qp-error",
+        "the peer's queue pair has an error of its own",
+        linux=(CAUSE_AT_PEER, DMESG),
+        darwin=(CAUSE_AT_PEER, MAC_LOG),
+    ),
+    Cause("peer-receive-malformed", "a receive that the peer posted is malformed"),
+)

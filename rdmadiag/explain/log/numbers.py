@@ -1,0 +1,65 @@
+"""The errno in a line, or in those below it."""
+
+import re
+from typing import Final
+
+from rdmadiag.facts.errnos import ERRNOS, Platform
+
+_ERRNO: Final = re.compile(r"\berrno(?:\s+is|\s+code)?[ =:(]*-?(\d{1,3})\b", re.IGNORECASE)
+_ENAME: Final = re.compile(r"(?<![\w])(E[A-Z0-9]{3,14})\b")
+_BRACKETED: Final = re.compile(r"^\W{0,2}(?:[\[(]-?(\d{1,3})[\])]|[=:]-?(\d{1,3})\b)")
+_BEFORE: Final = re.compile(r"(?:^|[ (\[=:-])(\d{1,3})[\])]?[ :=,(-]{1,3}$")
+_RETURNED: Final = re.compile(
+    r"\b(?:closed|failed with(?: error| status| code| rc| ret)*|non-zero status:?|os error"
+    r"|ret(?:urn(?:ed|s)?|val)?(?: (?:value|code))?|\brc|\berr(?:or)?(?: code)?|status|result)"
+    r"[ =:(]*-?(\d{1,3})\b",
+    re.IGNORECASE,
+)
+_LONE: Final = re.compile(r"[\[(]-?(\d{1,3})[\])]")
+
+
+def _texts(platform: str) -> dict[str, int]:
+    return {
+        text.lower(): number
+        for number, (_, text) in ERRNOS[platform].items()
+        if len(text) > 8 and text != "Reserved"
+    }
+
+
+_TEXTS: Final = {platform: _texts(platform) for platform in ERRNOS}
+_TEXT: Final = {
+    platform: re.compile(
+        "|".join(re.escape(text) for text in sorted(texts, key=len, reverse=True)), re.IGNORECASE
+    )
+    for platform, texts in _TEXTS.items()
+}
+_NUMBERS: Final = {
+    platform: {name: number for number, (name, _) in rows.items()}
+    for platform, rows in ERRNOS.items()
+}
+
+
+def errno_of(text: str, after: str, platform: Platform, call: str | None) -> int | None:
+    """By number, name or text, whichever the tool gives; 0 is no failure."""
+    if found := _ERRNO.search(text):
+        return int(found[1]) or None
+    for name in _ENAME.findall(text):
+        if name in _NUMBERS[platform]:
+            return _NUMBERS[platform][name]
+    if found := _TEXT[platform].search(text):
+        return _TEXTS[platform][found[0].lower()]
+    if found := _RETURNED.search(text):
+        return int(found[1]) or None
+    if call and (lone := _LONE.findall(text)):
+        return int(lone[-1]) or None
+    return _errno_below(after, platform)
+
+
+def _errno_below(after: str, platform: Platform) -> int | None:
+    """What perftest and others print on a line of its own."""
+    for line in after.splitlines()[:3]:
+        if found := re.match(r"\s*(?:.*\b)?errno[ =:]+-?(\d{1,3})\s*$", line, re.IGNORECASE):
+            return int(found[1]) or None
+        if found := re.match(r"\s*ERRNO: (.+?)\.?\s*$", line):
+            return _TEXTS[platform].get(found[1].lower())
+    return None

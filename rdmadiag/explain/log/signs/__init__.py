@@ -1,0 +1,43 @@
+"""Signs of a failure that are neither an errno nor a status, in the order they are tried.
+
+A sign is recognised by a few words in one line, never by a whole sentence.
+"""
+
+import re
+from typing import Final
+
+from rdmadiag.explain.log.signs import connections, devices, discovery, drivers, libraries, macs
+from rdmadiag.explain.log.signs.sign import Errno, Sign
+
+__all__ = ["AFTERMATH", "SIGNS", "Errno", "Sign", "sign_of"]
+
+SIGNS: Final = (
+    *devices.SIGNS,
+    *connections.MAKING,
+    *macs.SIGNS,
+    *libraries.SIGNS,
+    *drivers.SIGNS,
+    *discovery.SIGNS,
+    *connections.ENDING,
+    *discovery.NOTES,
+)
+
+
+def sign_of(text: str, platform: str) -> Sign | None:
+    """The first row that fits the line."""
+    text = text.lower()
+    for row in SIGNS:
+        if row.platform not in (None, platform):
+            continue
+        if row.pattern.search(text) and (row.only is None or row.only.search(text)):
+            return row
+    return None
+
+
+AFTERMATH: Final = re.compile(
+    r"watchdog caught|ncclRemoteError|ncclSystemError|unhandled system error|remote process exited"
+    r"|closed by remote|MPI_ABORT|communicator was aborted|exited on signal|socketProgress"
+    r"|NIXL_ERR_|reset by remote peer",
+    re.IGNORECASE,
+)
+"""What follows a failure of any kind."""

@@ -1,0 +1,71 @@
+"""Asynchronous events of a device, and what UCX says of every transport."""
+
+from typing import Final
+
+from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.signs.sign import sign
+from rdmadiag.explain.remedies import AT_PEER, DEVICES, DMESG_OF_RDMA
+from rdmadiag.facts.attempt import Stage
+
+_EVENT: Final = r"event|NET/IB|ibv|rdma|ucx|hca|mlx"
+
+SIGNS: Final = (
+    sign(
+        "port-error",
+        Kind.FAILURE,
+        Stage.DATA,
+        r"IBV_EVENT_PORT_ERR|\bport error\b",
+        ("link-lost",),
+        only=_EVENT,
+    ),
+    sign(
+        "device-fatal",
+        Kind.FAILURE,
+        Stage.DATA,
+        r"IBV_EVENT_DEVICE_FATAL|local catastrophic error|device fatal",
+        ("firmware-failed", "device-removed"),
+        (DMESG_OF_RDMA, DEVICES),
+        only=_EVENT,
+    ),
+    sign(
+        "gid-table-change",
+        Kind.FAILURE,
+        Stage.DATA,
+        r"IBV_EVENT_GID_CHANGE|GID table change",
+        ("gid-changed", "link-lost"),
+    ),
+    sign(
+        "queue-pair-event",
+        Kind.FAILURE,
+        Stage.DATA,
+        r"IBV_EVENT_QP_(?:FATAL|REQ_ERR|ACCESS_ERR)|local access violation|local work queue"
+        r"|invalid request local work queue",
+        ("remote-key-wrong", "acs-or-iommu"),
+        (AT_PEER, DMESG_OF_RDMA),
+    ),
+    sign(
+        "cq-event",
+        Kind.FAILURE,
+        Stage.DATA,
+        r"IBV_EVENT_(?:CQ|SRQ)_ERR|\bS?R?CQ (?:catastrophic )?error\b",
+        ("cq-overrun",),
+        only=r"event",
+    ),
+    sign(
+        "fabric-event",
+        Kind.NOTE,
+        Stage.DATA,
+        r"IBV_EVENT_(?:LID|PKEY|SM)_CHANGE|IBV_EVENT_CLIENT_REREGISTER|\b(?:LID|SM|P_Key) change\b",
+        ("fabric-changed",),
+    ),
+    # Before all others: its line quotes what each transport said.
+    sign(
+        "transport-not-usable",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"no (?:\w+ ){0,5}?(?:transports?|resources) (?:to|are|available|for)"
+        r"|transports?.{0,40}not available|no usable transports",
+        ("transport-unusable", "no-path", "no-usable-gid", "no-rdma-device"),
+        only=r"\bUCX\b",
+    ),
+)

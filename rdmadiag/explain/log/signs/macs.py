@@ -1,0 +1,99 @@
+"""What MLX's jaccl, exo and Apple's provider print."""
+
+from typing import Final
+
+from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.signs.sign import CRASH, sign
+from rdmadiag.explain.remedies import (
+    AT_PEER,
+    CRASH_REPORTS,
+    GIDS,
+    LOCAL_NETWORK,
+    ONLY_TCP,
+    PREFLIGHT_ON,
+    RDMA_CTL,
+    THUNDERBOLT_SPEED,
+)
+from rdmadiag.facts.attempt import Stage
+
+_DISABLED: Final = ("rdma-disabled", "thunderbolt-4", "device-renamed")
+
+SIGNS: Final = (
+    sign(
+        "no-ipv4-gid",
+        Kind.FAILURE,
+        Stage.RTR,
+        r"No IPv4[- ]?(?:mapped )?GID",
+        ("no-ipv4-gid", "port-in-bridge"),
+        (
+            GIDS,
+            "ifconfig {netdev} | grep 'inet '",
+            "sudo ifconfig {netdev} inet 169.254.11.1 netmask 255.255.0.0 alias   # .2 at the peer",
+        ),
+        platform="darwin",
+    ),
+    sign(
+        "rdma-disabled",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"find device.{0,40}\(0 available\)",
+        _DISABLED,
+        (RDMA_CTL, PREFLIGHT_ON),
+        platform="darwin",
+    ),
+    sign(
+        "thunderbolt-4",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"does(?: not|n't) support Thunderbolt 5",
+        ("thunderbolt-4",),
+        (THUNDERBOLT_SPEED,),
+    ),
+    sign(
+        "provider-crash",
+        Kind.FAILURE,
+        Stage.DATA,
+        r"tbt_post_(?:recv|send)",
+        ("link-lost", "provider-fault"),
+        (CRASH_REPORTS, PREFLIGHT_ON),
+        only=CRASH,
+    ),
+    sign(
+        "provider-crash",
+        Kind.FAILURE,
+        Stage.REG_MR,
+        r"ibv_reg_mr",
+        ("thunderbolt-4", "pd-exhausted"),
+        (THUNDERBOLT_SPEED, RDMA_CTL),
+        platform="darwin",
+        only=CRASH,
+    ),
+    sign(
+        "rdma-disabled",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"RDMA (?:is )?(?:not enabled|disabled|switched off|not available)|rdma_ctl.*disabled",
+        _DISABLED,
+        (RDMA_CTL, PREFLIGHT_ON),
+        platform="darwin",
+    ),
+    sign(
+        "side-channel",
+        Kind.FAILURE,
+        Stage.CONNECT,
+        r"\[jaccl\].{0,40}\b(?:connect|bind|listen|accept)\b.{0,30}(?:error|errno|fail)"
+        r"|\[jaccl\].{0,20}(?:could ?n[o']t|fail\w* to) (?:connect|bind|listen|accept)\b",
+        ("peer-gone",),
+        (ONLY_TCP, AT_PEER, LOCAL_NETWORK),
+        platform="darwin",
+    ),
+    sign(
+        "side-channel-broken",
+        Kind.FAILURE,
+        Stage.CONNECT,
+        r"\[jaccl\].{0,30}\b(?:Recv|Send|Receiv\w+|Sending)\b.{0,20}(?:fail|error)",
+        ("peer-gone", "driver-wedged"),
+        (ONLY_TCP, AT_PEER, PREFLIGHT_ON),
+        platform="darwin",
+    ),
+)

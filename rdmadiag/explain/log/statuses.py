@@ -1,0 +1,102 @@
+"""The status of a work completion in a line: enum ibv_wc_status, and the vendor's number."""
+
+import re
+from typing import Final
+
+from rdmadiag.explain.completions import completion, statuses
+
+_WC_NAMES: Final = {row.name: row.number for row in statuses() if row.number}
+_WC_NAME: Final = re.compile(
+    r"\bIBV_WC_([A-Z_]+)\b|\b("
+    + "|".join(name for name in _WC_NAMES if name not in ("GENERAL_ERR", "FATAL_ERR", "TM_ERR"))
+    + r")\b"
+)
+_WC_TEXTS: Final = tuple(
+    (re.compile(pattern, re.IGNORECASE), number)
+    for pattern, number in (
+        (
+            (
+                r"rnr retry (?:counter )?exceeded|receiver not ready retry exceeded"
+                r"|receive-no-ready retry count"
+            ),
+            13,
+        ),
+        (r"transport retry count(?:er)? exceeded|(?<!ready )retry exceeded error", 12),
+        (r"work request flush\w*|wr flush\w*|request flushed error|flushed because", 5),
+        (r"local protection(?: error| on)?\b", 4),
+        (r"local length(?: error| on)", 1),
+        (r"local qp operation", 2),
+        (r"remote access (?:error|on)", 10),
+        (r"(?:remote )?invalid request error|invalid request on", 9),
+        (r"remote operation(?:al)? error|remote QP on", 11),
+        (r"local access error", 8),
+        (r"memory management operation error", 6),
+        (r"response timeout error", 20),
+        (r"bad response error", 7),
+    )
+)
+_COMPLETION: Final = re.compile(
+    r"completion(?! (?:queue|channel|vector))|\bwc\b|\bwc[._]|\bcqe?\b|wr_?id|opcode|vendor[ _]"
+    r"|syndrom|work request",
+    re.IGNORECASE,
+)
+_MAKING_A_QUEUE: Final = re.compile(
+    r"(?:creat|resiz|destroy|allocat)\w* .{0,24}(?:\bcq\b|completion queue)", re.IGNORECASE
+)
+_WC_NUMBER: Final = re.compile(
+    r"\b(?:wc[._ ])?(?:failed )?(?:status|error|err)(?: code"
+    r"| number)?[ =:(]*\(?(\d{1,2})\b(?![.:]\d)",
+    re.IGNORECASE,
+)
+_IN_BRACKETS: Final = re.compile(r"\((\d{1,2})\) for wr_id")
+_MLX5_SYNDROME: Final = re.compile(
+    r"\bsynd(?:rome)? 0x([0-9a-f]{1,2})[ ,]+(?:vend\b|vendor)", re.IGNORECASE
+)
+_OF_MLX5: Final = {
+    0x01: 1,
+    0x02: 2,
+    0x04: 4,
+    0x05: 5,
+    0x06: 6,
+    0x10: 7,
+    0x11: 8,
+    0x12: 9,
+    0x13: 10,
+    0x14: 11,
+    0x15: 12,
+    0x16: 13,
+    0x22: 16,
+}
+"""MLX5_CQE_SYNDROME_*, include/linux/mlx5/cq.h → enum ibv_wc_status."""
+
+
+def status_of(text: str) -> int | None:
+    """By symbol, by mlx5 syndrome, by text or by number."""
+    for named in _WC_NAME.finditer(text):
+        number = _WC_NAMES.get(named[1] or named[2])
+        if number:
+            return number
+    if found := _MLX5_SYNDROME.search(text):
+        return _OF_MLX5.get(int(found[1], 16))
+    for pattern, number in _WC_TEXTS:
+        if pattern.search(text):
+            return number
+    if not _COMPLETION.search(text) or _MAKING_A_QUEUE.search(text):
+        return None
+    for found in (_IN_BRACKETS.search(text), *_WC_NUMBER.finditer(text)):
+        if found and int(found[1]) and completion(int(found[1])):
+            return int(found[1])
+    return None
+
+
+_VENDOR_ERROR: Final = re.compile(
+    r"\b(?:vend(?:or)?(?:[ _-]?(?:err(?:or)?|synd(?:rome)?|code))?"
+    r"|syndrom)(?:_synd)?[ =:(]*(0x[0-9a-f]+|\d+)\b",
+    re.IGNORECASE,
+)
+
+
+def vendor_error_of(text: str) -> int | None:
+    """The number that vendors add to a status, of up to ten digits; 0 says nothing."""
+    found = _VENDOR_ERROR.search(text)
+    return int(found[1], 0) if found and len(found[1]) < 11 and found[1].lstrip("0x") else None

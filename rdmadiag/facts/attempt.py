@@ -1,0 +1,156 @@
+"""What one pingpong attempt came to: plain data, nothing of it judged."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from rdmadiag.facts.errnos import Platform
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
+
+
+class Stage(StrEnum):
+    """How far an end has come; a failure carries the one that it happened in."""
+
+    GATE = "gate"  # --allow-rtr
+    PREFLIGHT = "preflight"
+    CONNECT = "connect"  # TCP, hello, proof
+    AGREE = "agree"  # both ends' facts
+    OPEN = "open"
+    ALLOC_PD = "alloc_pd"
+    REG_MR = "reg_mr"
+    CREATE_CQ = "create_cq"
+    CREATE_QP = "create_qp"
+    INIT = "init"
+    RTR = "rtr"
+    RTS = "rts"
+    DATA = "data"
+    TEARDOWN = "teardown"
+    DONE = "done"
+
+
+class Outcome(StrEnum):
+    """How the attempt ended."""
+
+    VERIFIED = "verified"
+    NOT_ALLOWED = "not_allowed"  # no --allow-rtr
+    NOT_SAFE = "not_safe"  # our own preflight
+    NO_PEER = "no_peer"  # nobody came, or nobody was there
+    PEER_REFUSED = "peer_refused"  # another protocol, version or secret, or its preflight
+    MISMATCH = "mismatch"  # the two ends' facts do not fit
+    CALL_FAILED = "call_failed"
+    COMPLETION_ERROR = "completion_error"
+    DATA_MISMATCH = "data_mismatch"
+    NO_DATA = "no_data"  # nothing arrived any more, and no error said why
+    LATE = "late"  # all went well, and the deadline came first
+    PEER_FAILED = "peer_failed"  # it said so
+    PEER_LOST = "peer_lost"  # its connection ended, or it fell silent
+    TEARDOWN_FAILED = "teardown_failed"  # data verified, something could not be destroyed
+    INTERRUPTED = "interrupted"  # SIGINT or SIGTERM
+    DIED = "died"  # a signal ended the child: the provider crashed
+    WATCHDOG = "watchdog"  # a call never returned
+
+
+class Teardown(StrEnum):
+    """What became of the objects."""
+
+    NOTHING_MADE = "nothing_made"
+    CLEAN = "clean"
+    FAILED = "failed"
+    ABANDONED = "abandoned"  # the child was killed: the kernel destroys what was left
+
+
+@dataclass(frozen=True, slots=True)
+class EndFacts:
+    """One end of the path, as far as it came."""
+
+    device: str
+    port: int
+    link_layer: LinkLayer
+    state: PortState
+    gid_index: int | None
+    gid: Gid | None
+    gid_type: GidType | None
+    lid: int
+    qp_type: QpType
+    mtu: int | None  # bytes, of the path once both ends are known
+    queue_pair: int | None  # its number
+    psn: int | None  # that it sends with first
+    qp_state: QpState | None  # the last that it reached
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call on the device."""
+
+    end: str  # "local"; "remote" where both ends are on this host
+    stage: Stage
+    call: str
+    seconds: float | None  # None: it never returned
+    errno: int | None  # None: it did not fail
+
+
+@dataclass(frozen=True, slots=True)
+class BadCompletion:
+    """A work request that completed with an error: struct ibv_wc."""
+
+    end: str
+    status: int
+    vendor_error: int
+    is_receive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PeerFailure:
+    """What the peer said of its own failure."""
+
+    stage: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why the two ends do not fit."""
+
+    code: str  # "gid_type_mismatch"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Half round trips; microseconds."""
+
+    min: float
+    median: float
+    p99: float
+    max: float
+    iterations: int
+    bytes: int
+    loop: str  # "compiled"; in older documents also "python"
+    overhead: float  # of the loop itself, a half round trip, measured in this run
+    histogram: tuple[tuple[float, int], ...]  # (upper bound, how many), in order
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What happened, in full."""
+
+    outcome: Outcome
+    stage: Stage  # the last that was reached
+    platform: Platform  # whose errno these are
+    summary: str  # one line
+    call: str | None
+    errno: int | None  # 0: the call failed without one
+    completion: BadCompletion | None
+    local: EndFacts | None
+    remote: EndFacts | None
+    peer_failure: PeerFailure | None
+    problems: tuple[Problem, ...]
+    data_verified: bool
+    latency: Latency | None
+    teardown: Teardown
+    steps: tuple[Step, ...]
+    touched: bool  # whether any call was made on the device
+    role: Literal["listen", "connect"] | None = None  # None: both ends on this host
+    rounds: int | None = None  # round trips of the timed loop that were done
+    pid: int | None = None  # of a child that SIGKILL did not end

@@ -1,0 +1,236 @@
+"""One attempt from beginning to end: preflight, choice of a port, the child, what came of it."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from signal import Signals
+from typing import Final, Literal
+
+from rdmadiag.facts import Missing
+from rdmadiag.facts.attempt import Attempt, Outcome, Stage, Teardown
+from rdmadiag.facts.errnos import Platform
+from rdmadiag.facts.ib import LinkLayer, QpType
+from rdmadiag.host import Host
+from rdmadiag.preflight.candidate import Candidate, Wanted, candidates
+from rdmadiag.preflight.safety import Reason
+from rdmadiag.sources.run import gather
+from rdmadiag.sources.table import Depth
+from rdmadiag.verbs import child, rtr_record
+from rdmadiag.verbs.outcome import Nonsense, conclude
+from rdmadiag.verbs.protocol import End
+from rdmadiag.verbs.records import Listening, Record, Request, StageBegan
+from rdmadiag.verbs.watchdog import Watched, watch
+from rdmadiag.view.reconcile import Protocol
+from rdmadiag.view.select import Selector
+
+_LOOKING_SHARE: Final = 0.6  # of the deadline: at most this goes to the preflight
+_BOOT_ID_SECONDS: Final = 2.0
+_LEAST_SECONDS: Final = 0.5  # before the deadline, from which the child puts everything back
+_MOST_SECONDS: Final = 2.0
+_RESERVED_SHARE: Final = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """How the two hosts find each other."""
+
+    role: Literal["listen", "connect"]
+    host: str
+    port: int
+    wait: float  # seconds, for the peer to come
+    near: str | None  # this host's address on that connection, where it is known
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of it, and what was decided before."""
+
+    attempt: Attempt
+    chosen: tuple[Candidate, ...]  # the ends of this host; or what was refused, the best first
+    accepted: tuple[Reason, ...]  # that the user took on
+    meeting: Meeting | None = None
+
+
+class BrokenChild(Exception):
+    """The child ended without a result: a bug of ours."""
+
+
+def not_allowed(why: str, platform: Platform) -> Attempt:
+    """The attempt that is not made without --allow-rtr."""
+    return _unattempted(Outcome.NOT_ALLOWED, Stage.GATE, why, platform)
+
+
+def run(
+    host: Host,
+    wanted: Wanted,
+    selectors: Sequence[Selector],
+    meeting: Meeting | None,
+    secret: bytes | None,
+    start: float,
+    seconds: float,
+    listening: Callable[[str], None],
+) -> Result:
+    """The whole run, which ends `seconds` after `start` (time.monotonic's clock).
+
+    To that comes what it waits for a peer. `listening` is called with the ADDRESS:PORT where
+    it does. Raises NoSuchDevice, and BrokenChild.
+    """
+    deadline = start + seconds
+    platform = host.identity.platform
+    if meeting is None and platform == "darwin" and len(set(selectors)) < 2:
+        # All RDMA ports of a Mac are Thunderbolt's. No provider is loaded before this.
+        return Result(_towards_itself(platform), (), ())
+    looking = start + seconds * _LOOKING_SHARE
+    evidence = gather(host, looking, None, Depth())
+    boot = rtr_record.boot_id(host, time.monotonic() + _BOOT_ID_SECONDS)
+    against = [Reason.PRIOR_RTR_FAILURE] if rtr_record.failed_since_start(boot) else []
+    near = meeting.near if meeting else None
+
+    def ranked(selected: Sequence[Selector]) -> tuple[Candidate, ...]:
+        return candidates(evidence, wanted, selected, near=near, against=against)
+
+    if len(selectors) == 2:
+        groups = [ranked([each]) for each in selectors]
+    else:
+        groups = [ranked(selectors)] * (1 if meeting else 2)
+    if not all(groups):
+        text = "this host has no RDMA port" if not selectors else "the device has no port"
+        attempt = _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
+        return Result(attempt, (), ())
+    chosen = tuple(group[0] for group in groups)
+    if meeting is None and _are_one_thunderbolt_port(chosen):
+        return Result(_towards_itself(platform), (), ())
+    refused = next((each for each in chosen if each.blocking), None)
+    if refused:
+        name = f"{refused.end.device}/{refused.end.port}"
+        text = f"the preflight forbids RTR on {name}"
+        attempt = _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
+        return Result(attempt, groups[chosen.index(refused)], (), meeting)
+    if any(map(_is_rc_on_thunderbolt, chosen)):
+        text = "Thunderbolt has UC queue pairs alone: leave --qp out"
+        return Result(_unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform), chosen, ())
+    accepted = tuple(dict.fromkeys(reason for each in chosen for reason in each.reasons))
+    watched = _watch(host, chosen, meeting, secret, start, deadline, boot, listening)
+    return Result(_concluded(watched, chosen, meeting, platform), chosen, accepted, meeting)
+
+
+def _towards_itself(platform: Platform) -> Attempt:
+    """RTR takes the XDomain's other end as its destination: a port is no peer of its own."""
+    text = (
+        "a Thunderbolt port cannot be both ends: name a peer, "
+        "or two ports (--device, twice) that a cable joins"
+    )
+    return _unattempted(Outcome.NOT_SAFE, Stage.GATE, text, platform)
+
+
+def _are_one_thunderbolt_port(chosen: Sequence[Candidate]) -> bool:
+    names = {(each.end.device, each.end.port) for each in chosen}
+    return len(names) == 1 and chosen[0].protocol is Protocol.THUNDERBOLT
+
+
+def _is_rc_on_thunderbolt(candidate: Candidate) -> bool:
+    return candidate.protocol is Protocol.THUNDERBOLT and candidate.end.qp_type is QpType.RC
+
+
+def _watch(
+    host: Host,
+    chosen: tuple[Candidate, ...],
+    meeting: Meeting | None,
+    secret: bytes | None,
+    start: float,
+    deadline: float,
+    boot: str | None,
+    listening: Callable[[str], None],
+) -> Watched | Missing:
+    platform = host.identity.platform
+    seconds = deadline - start
+    reserved = min(_MOST_SECONDS, max(_LEAST_SECONDS, seconds * _RESERVED_SHARE))
+    until = deadline
+    if meeting and meeting.role == "listen":
+        until = time.monotonic() + meeting.wait
+    request = Request(
+        platform=platform,
+        library=child.LIBRARY[platform],
+        start=time.monotonic(),
+        deadline=deadline - reserved,
+        ends=tuple(each.end for each in chosen),
+        meet=meeting.role if meeting else None,
+        host=meeting.host if meeting else "",
+        port=meeting.port if meeting else 0,
+        until=until,
+        secret=None if secret is None else secret.hex(),
+    )
+    remembered = _Remembered(chosen[0].end, boot)
+
+    def seen(record: Record) -> None:
+        if isinstance(record, Listening):
+            listening(record.address)
+        remembered.note(record)
+
+    return watch(request, reserved, seen)
+
+
+class _Remembered:
+    """Keeps rtr_record true to what the child does, on Thunderbolt."""
+
+    def __init__(self, end: End, boot: str | None) -> None:
+        self._end = end
+        self._boot = boot
+
+    def note(self, record: Record) -> None:
+        """Before RTR it is written down; once RTR has succeeded it is taken back."""
+        if self._end.link_layer is not LinkLayer.THUNDERBOLT or not isinstance(record, StageBegan):
+            return
+        # A folder that cannot be written must not keep anybody from the attempt.
+        with suppress(OSError):
+            if record.stage is Stage.RTR:
+                rtr_record.remember(self._boot, self._end.device, self._end.port)
+            elif record.stage is Stage.RTS:
+                rtr_record.forget(self._boot, self._end.device, self._end.port)
+
+
+def _concluded(
+    watched: Watched | Missing,
+    chosen: tuple[Candidate, ...],
+    meeting: Meeting | None,
+    platform: Platform,
+) -> Attempt:
+    if isinstance(watched, Missing):
+        text = f"no process could be started: {watched}"
+        return _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
+    try:
+        return conclude(
+            watched.records,
+            platform=platform,
+            ends=[each.end for each in chosen],
+            seconds=watched.seconds,
+            returncode=watched.returncode,
+            signal=None if watched.signal is None else Signals(watched.signal).name,
+            unkillable=watched.unkillable,
+            pid=watched.pid,
+            role=meeting.role if meeting else None,
+        )
+    except Nonsense as error:
+        raise BrokenChild(f"{error}: {watched.stderr.strip()[-500:]}") from error
+
+
+def _unattempted(outcome: Outcome, stage: Stage, summary: str, platform: Platform) -> Attempt:
+    return Attempt(
+        outcome=outcome,
+        stage=stage,
+        platform=platform,
+        summary=summary,
+        call=None,
+        errno=None,
+        completion=None,
+        local=None,
+        remote=None,
+        peer_failure=None,
+        problems=(),
+        data_verified=False,
+        latency=None,
+        teardown=Teardown.NOTHING_MADE,
+        steps=(),
+        touched=False,
+    )

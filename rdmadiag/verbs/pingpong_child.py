@@ -1,0 +1,382 @@
+"""The program of the child process: one bounded attempt, INIT → RTR → RTS, once.
+
+    python -m rdmadiag.verbs.pingpong_child
+
+A records.Request stands on stdin, which stays open for as long as the parent lives. On
+stdout it writes the other records; rdmadiag.verbs.outcome reads them. No call is made
+twice, whatever it answers.
+"""
+
+import os
+import random
+import sys
+import time
+from contextlib import suppress
+from ctypes import byref, c_int
+from typing import Any, Final
+
+from rdmadiag.facts.attempt import BadCompletion, Latency, Outcome, PeerFailure, Problem, Stage
+from rdmadiag.facts.ib import QpState
+from rdmadiag.verbs import latency, loop, open_end, peer, records
+from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
+from rdmadiag.verbs.exchange import Differs, Stalled, timed, untimed, verified
+from rdmadiag.verbs.lib import CallFailed, Library
+from rdmadiag.verbs.node import try_node
+from rdmadiag.verbs.open_end import DEPTH, Failed, OpenEnd, RemoteQueuePair
+from rdmadiag.verbs.protocol import End, ProtocolError, mismatches, path_mtu
+from rdmadiag.verbs.records import EndName, Malformed, Request, Result
+from rdmadiag.verbs.transcript import Transcript
+
+_REQUEST_LIMIT: Final = 1 << 18  # bytes
+
+
+class _Recorded:
+    """Calls of the library, each written down with its stage before and after."""
+
+    def __init__(self, library: Library, transcript: Transcript, end: EndName) -> None:
+        self.stage = Stage.OPEN
+        self._library = library
+        self._transcript = transcript
+        self._end = end
+
+    def __call__(self, name: str, device: str, *arguments: Any) -> Any:
+        write = self._transcript.write
+        write(records.Step(call=name, stage=self.stage, end=self._end, device=device))
+        try:
+            if name == "ibv_open_device" and sys.platform == "linux":
+                try_node(os.fsdecode(arguments[0].contents.dev_name))
+            answer = self._library.call(name, *arguments)
+        except CallFailed as failed:
+            write(records.Failed(errno=failed.errno))
+            raise
+        write(records.Returned())
+        return answer
+
+
+class Attempt:
+    """One run, from the first word with the peer to the last object destroyed."""
+
+    def __init__(self, request: Request, transcript: Transcript, bounds: Bounds) -> None:
+        self._request = request
+        self._transcript = transcript
+        self._bounds = bounds
+        self._stage = Stage.CONNECT
+        self._ends: list[OpenEnd] = []
+        self._peer: peer.Peer | None = None
+        self._compiled = loop.compiled()
+        self._times_ns: list[int] = []
+        psns = random.SystemRandom().sample(range(1, 1 << 24), 2)
+        self._psns = psns[: len(request.ends)]
+
+    def run(self) -> None:
+        """The whole attempt; what came of it is the records.Result that it writes."""
+        try:
+            self._attempt()
+        except Exception as error:
+            result = self._result(error)
+            if result is None:
+                raise
+            self._transcript.write(result)
+            self._inform_peer(error, result)
+        finally:
+            self._tear_down()
+            if self._peer:
+                self._peer.close()
+        if self._times_ns:
+            self._transcript.write(records.Timed(latency=self._latency()))
+
+    def _latency(self) -> Latency:
+        end = self._request.ends[0]
+        return Latency(
+            **latency.summary(self._times_ns),
+            iterations=end.iterations,
+            bytes=end.payload_bytes,
+            loop="compiled",
+            overhead=round(loop.overhead_us(self._compiled), 3),
+        )
+
+    def _attempt(self) -> None:
+        remote_ends = self._meet()
+        self._bounds.check()
+        self._open()
+        remotes = self._introduce(remote_ends)
+        self._begin(Stage.RTR)
+        for name, end, remote in zip(EndName, self._ends, remotes, strict=False):
+            end.to_rtr(remote)
+            self._reached(name, QpState.RTR)
+        self._begin(Stage.RTS)
+        for name, end in zip(EndName, self._ends, strict=False):
+            end.to_rts()
+            self._reached(name, QpState.RTS)
+        self._exchange(remotes)
+
+    def _begin(self, stage: Stage) -> None:
+        self._stage = stage
+        self._transcript.write(records.StageBegan(stage=stage))
+
+    def _reached(self, name: EndName, state: QpState) -> None:
+        self._transcript.write(records.StateReached(end=name, state=state))
+        self._bounds.check()
+
+    # --- the peer ------------------------------------------------------------------------
+
+    def _meet(self) -> tuple[End, ...]:
+        """The other end of each of ours, once they fit."""
+        request = self._request
+        if request.meet is None:
+            self._bounds.start(request.deadline)
+            local, remote = request.ends
+            self._begin(Stage.AGREE)
+            found = tuple(
+                # Whether a port of this host may be used, its own preflight has decided.
+                each
+                for each in mismatches(local, remote)
+                if each.code not in ("port_not_active", "not_permitted")
+            )
+            if found:
+                raise peer.Mismatched(found, ())
+            return remote, local
+        self._begin(Stage.CONNECT)
+        way = {"listen": peer.listen, "connect": peer.connect}[request.meet]
+        began = time.monotonic()
+        if request.meet == "connect":
+            self._bounds.start(request.deadline)
+        write = self._transcript.write
+        self._peer = way(request.host, request.port, request.until, self._bounds, write)
+        if request.meet == "listen":
+            self._bounds.start(request.deadline + time.monotonic() - began)
+        secret = None if request.secret is None else bytes.fromhex(request.secret)
+        self._peer.introduce(secret, request.meet)
+        self._begin(Stage.AGREE)
+        agreed = self._peer.agree(request.ends[0])
+        self._transcript.write(records.Agreed(remote=agreed))
+        return (agreed,)
+
+    def _introduce(self, remote_ends: tuple[End, ...]) -> list[RemoteQueuePair]:
+        """What each RTR needs to know."""
+        ours = [(end.queue_pair.number, end.psn) for end in self._ends]
+        theirs = [self._peer.swap_queue_pairs(*ours[0])] if self._peer else ours[::-1]
+        remotes = []
+        for local, remote, (number, psn) in zip(
+            self._request.ends, remote_ends, theirs, strict=True
+        ):
+            mtu = path_mtu(local, remote)
+            remotes.append(RemoteQueuePair(number, psn, remote.lid, remote.gid, mtu))
+            self._transcript.write(records.Path(queue_pair=number, psn=psn, mtu=mtu))
+        return remotes
+
+    # --- the device ----------------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Everything up to INIT, of each end."""
+        ends = self._request.ends
+        self._begin(Stage.OPEN)
+        library = self._load()
+        call = _Recorded(library, self._transcript, EndName.LOCAL)
+        count = c_int(0)
+        try:
+            devices = call("ibv_get_device_list", ends[0].device, byref(count))
+        except CallFailed as failed:
+            raise Failed(Stage.OPEN, failed.call, ends[0].device, failed.errno) from failed
+        names = [library.call("ibv_get_device_name", devices[at]) for at in range(count.value)]
+        try:
+            for name, facts, psn in zip(EndName, ends, self._psns, strict=False):
+                if facts.device.encode() not in names:
+                    raise Failed(Stage.OPEN, "ibv_get_device_list", facts.device, 0)
+                pointer = devices[names.index(facts.device.encode())]
+                recorded = _Recorded(library, self._transcript, name)
+                end = OpenEnd(recorded, pointer, facts, psn)
+                self._ends.append(end)
+                number = end.queue_pair.number
+                self._transcript.write(records.QueuePairMade(end=name, queue_pair=number, psn=psn))
+                self._bounds.check()
+        finally:
+            with suppress(CallFailed):
+                library.call("ibv_free_device_list", devices)
+        self._begin(Stage.INIT)
+        for name, end in zip(EndName, self._ends, strict=False):
+            end.to_init()
+            self._transcript.write(records.StateReached(end=name, state=QpState.INIT))
+
+    def _load(self) -> Library:
+        """It runs the library's own code, which can crash or hang like any call."""
+        write = self._transcript.write
+        write(records.Step(call="dlopen", stage=Stage.OPEN, end=EndName.LOCAL))
+        try:
+            library = Library(self._request.library)
+        except (OSError, AttributeError) as error:
+            write(records.Failed(errno=0))
+            device = self._request.ends[0].device
+            raise Failed(Stage.OPEN, "dlopen", device, 0, str(error)) from error
+        write(records.Returned())
+        return library
+
+    # --- data ----------------------------------------------------------------------------
+
+    def _exchange(self, remotes: list[RemoteQueuePair]) -> None:
+        """Verified, timed, verified again; then both ends know."""
+        self._begin(Stage.DATA)
+        # After RTS (llama.cpp on Thunderbolt), and before the peer may send.
+        for end in self._ends:
+            end.expect()
+        self._barrier("ready")
+        # The end that connects, or the local one of two on one host, sends first.
+        starting = [self._request.meet != "listen", False][: len(self._ends)]
+        ends = list(zip(self._ends, starting, strict=True))
+        seed = sum(end.psn for end in self._ends)
+        seed += remotes[0].psn if self._peer else 0
+        verified(ends, seed, 1, self._glance)
+        self._transcript.write(records.Verified(verified=1))
+        # What the peer sends next must find this end in its loop, not still polling here.
+        self._barrier("verified")
+        times_ns = self._loop(ends, seed)
+        # A peer without a compiled loop answers late: what was timed is not the path's.
+        answer = self._barrier("timed", compiled=self._compiled is not None)
+        verified(ends, seed, 2, self._glance)
+        self._transcript.write(records.Verified(verified=2))
+        self._barrier("done")
+        self._transcript.write(Result(outcome=Outcome.VERIFIED, stage=Stage.DONE))
+        if answer.get("compiled") is not False:
+            self._times_ns = times_ns
+
+    def _loop(self, ends: list[tuple[OpenEnd, bool]], seed: int) -> list[int]:
+        """Round trips in ns; none where they were not timed here."""
+        iterations = self._request.ends[0].iterations
+        if self._compiled is None:
+            untimed(ends, seed, iterations, self._glance, self._progress)
+            return []
+        timed_ends = [end.timed(starts=starts) for end, starts in ends]
+        made = loop.Loop(self._compiled, timed_ends, iterations, DEPTH)
+        timed(made, self._glance, self._progress)
+        self._progress(made.rounds)
+        return made.times_ns
+
+    def _barrier(self, step: str, **content: Any) -> dict[str, Any]:
+        return self._peer.barrier(step, **content) if self._peer else {}
+
+    def _glance(self) -> None:
+        self._bounds.glance()
+        if self._peer:
+            self._peer.glance()
+
+    def _progress(self, rounds: int) -> None:
+        self._transcript.write(records.Rounds(rounds=rounds))
+
+    # --- the end -------------------------------------------------------------------------
+
+    def _inform_peer(self, error: Exception, result: Result) -> None:
+        """The peer learns what failed here, unless it is the peer that did."""
+        if self._peer is None or isinstance(error, peer.PeerLost | peer.PeerFailed):
+            return
+        text = result.text or result.outcome
+        if result.call:
+            text = f"{result.call} failed with errno {result.errno} on {self._request.platform}"
+        elif result.completion:
+            bad = result.completion
+            text = f"completion status {bad.status}, vendor error {bad.vendor_error}"
+        self._peer.send_failure(result.stage, text)
+
+    def _result(self, error: BaseException) -> Result | None:
+        """What this error is of an attempt; None for a bug of ours."""
+        if isinstance(error, Failed):
+            self._stage = error.stage
+            return Result(
+                outcome=Outcome.CALL_FAILED,
+                stage=error.stage,
+                text=error.text,
+                call=error.call,
+                errno=error.errno,
+            )
+        if isinstance(error, loop.Stopped):
+            return self._stopped(error)
+        if isinstance(error, open_end.BadCompletion):
+            bad = error.completion
+            at = self._ends.index(error.end)
+            return self._completion(at, bad.status, bad.vendor_error, receive=bad.is_receive)
+        if isinstance(error, Stalled) and self._peer:
+            # It may know more than that nothing comes.
+            try:
+                self._glance()
+            except (peer.PeerFailed, peer.PeerLost, ProtocolError, Interrupted, Late) as better:
+                return self._result(better)
+        if isinstance(error, peer.PeerFailed):
+            failure = PeerFailure(error.stage, error.text)
+            return Result(
+                outcome=Outcome.PEER_FAILED,
+                stage=self._stage,
+                text=error.text,
+                peer_failure=failure,
+            )
+        if isinstance(error, peer.Mismatched):
+            problems = tuple(Problem(each.code, each.text) for each in error.ours or error.theirs)
+            return Result(
+                outcome=Outcome.MISMATCH, stage=self._stage, text=str(error), problems=problems
+            )
+        for kind, outcome in _OUTCOMES.items():
+            if isinstance(error, kind):
+                return Result(outcome=outcome, stage=self._stage, text=str(error))
+        return None
+
+    def _stopped(self, error: loop.Stopped) -> Result:
+        if error.cause is loop.Cause.CALL_FAILED:
+            return Result(
+                outcome=Outcome.CALL_FAILED,
+                stage=Stage.DATA,
+                call=error.call,
+                errno=error.errno,
+            )
+        if error.cause is loop.Cause.BAD_COMPLETION and error.status is not None:
+            return self._completion(
+                error.end, error.status, error.vendor_error, receive=error.is_receive
+            )
+        text = "a message arrived that was not sent"
+        if error.wrong_length is not None:
+            expected = self._ends[error.end].facts.payload_bytes
+            text = f"{error.wrong_length} bytes arrived, {expected} were sent"
+        return Result(outcome=Outcome.DATA_MISMATCH, stage=Stage.DATA, text=text)
+
+    def _completion(self, at: int, status: int, vendor_error: int, *, receive: bool) -> Result:
+        name, end = list(EndName)[at], self._ends[at]
+        if sys.platform == "linux":
+            with suppress(CallFailed):
+                state = end.queue_pair.state()
+                self._transcript.write(records.StateReached(end=name, state=state))
+        return Result(
+            outcome=Outcome.COMPLETION_ERROR,
+            stage=Stage.DATA,
+            completion=BadCompletion(name, status, vendor_error, receive),
+        )
+
+    def _tear_down(self) -> None:
+        """Each in reverse order of making; what refuses is in the transcript."""
+        self._transcript.write(records.StageBegan(stage=Stage.TEARDOWN))
+        for end in reversed(self._ends):
+            with suppress(Failed):
+                end.close()
+
+
+_OUTCOMES: Final[dict[type[BaseException], Outcome]] = {
+    peer.NoPeer: Outcome.NO_PEER,
+    ProtocolError: Outcome.PEER_REFUSED,
+    peer.PeerLost: Outcome.PEER_LOST,
+    Differs: Outcome.DATA_MISMATCH,
+    Stalled: Outcome.NO_DATA,
+    Late: Outcome.LATE,
+    Interrupted: Outcome.INTERRUPTED,
+}
+
+
+def main() -> None:
+    """The child's whole life."""
+    request = records.parse(sys.stdin.buffer.readline(_REQUEST_LIMIT))
+    if not isinstance(request, Request):
+        sys.exit(f"no request: {request.why if isinstance(request, Malformed) else request.kind}")
+    # A provider that prints on stdout must not break our lines.
+    transcript = Transcript(os.dup(1), request.start)
+    os.dup2(2, 1)
+    Attempt(request, transcript, Bounds(sys.stdin.fileno())).run()
+    transcript.write(records.Done())
+
+
+if __name__ == "__main__":
+    main()

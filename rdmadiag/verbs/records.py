@@ -1,0 +1,395 @@
+"""What a child that loads the verbs library and its parent write to each other; pure.
+
+One JSON object a line, in both directions: a Request on the child's stdin, every other
+Record on its stdout, before and after each call on the device, so that a call that never
+returns is the last line.
+
+    {"kind": "step", "call": "ibv_modify_qp", "stage": "rtr", "end": "local", ...}
+    {"kind": "failed", "errno": 110, "at": 3.2}
+
+The lines of the query stand in snapshots, too: older ones have no "kind", and are known by
+the field that theirs alone have.
+"""
+
+import json
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from enum import Enum, StrEnum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Final, Literal, Union, get_args, get_origin, get_type_hints
+
+from rdmadiag.facts.attempt import (
+    BadCompletion,
+    Latency,
+    Outcome,
+    PeerFailure,
+    Problem,
+    Stage,
+)
+from rdmadiag.facts.ib import QpState
+from rdmadiag.verbs.protocol import End, ProtocolError, read_end
+
+
+class Kind(StrEnum):
+    """Which class of this file a line is."""
+
+    REQUEST = "request"
+    LIBRARY = "library"
+    UNLOADABLE = "unloadable"
+    CALL = "call"
+    STEP = "step"
+    RETURNED = "returned"
+    FAILED = "failed"
+    STAGE = "stage"
+    LISTENING = "listening"
+    CONNECTED = "connected"
+    AGREED = "agreed"
+    QUEUE_PAIR = "queue_pair"
+    PATH = "path"
+    STATE = "state"
+    VERIFIED = "verified"
+    ROUNDS = "rounds"
+    RESULT = "result"
+    LATENCY = "latency"
+    DONE = "done"
+    ENDED = "ended"
+
+
+class EndName(StrEnum):
+    """Which end of the path; with a peer, this host holds the local one alone."""
+
+    LOCAL = "local"
+    REMOTE = "remote"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One line."""
+
+    kind: ClassVar[Kind]
+    at: float = 0.0  # seconds since the start that the parent gave
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request(Record):
+    """One attempt, as its child is to make it."""
+
+    kind = Kind.REQUEST
+    platform: str
+    library: str  # path of the verbs library
+    start: float  # time.monotonic's clock, from which `at` counts
+    deadline: float  # the same clock; what a listener waits for its peer is added
+    ends: tuple[End, ...]  # two: both are held by the child
+    meet: Literal["listen", "connect"] | None  # None with two ends
+    host: str
+    port: int
+    until: float  # a peer that has not come by then does not come
+    secret: str | None  # hexadecimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library(Record):
+    """The head of a query: what is about to be loaded."""
+
+    kind = Kind.LIBRARY
+    platform: str
+    library: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unloadable(Record):
+    """The loader's reason."""
+
+    kind = Kind.UNLOADABLE
+    unloadable: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Record):
+    """A call of the query that is about to be made."""
+
+    kind = Kind.CALL
+    call: str
+    device: str | None = None
+    port: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step(Record):
+    """A call of an attempt that is about to be made."""
+
+    kind = Kind.STEP
+    call: str
+    stage: Stage
+    end: EndName
+    device: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned(Record):
+    """The call of the line before returned without an error."""
+
+    kind = Kind.RETURNED
+    answer: Any = None  # of the query: what the library answered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed(Record):
+    """The call of the line before failed; 0: it gave no errno."""
+
+    kind = Kind.FAILED
+    errno: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageBegan(Record):
+    """Both ends of this child come to this stage."""
+
+    kind = Kind.STAGE
+    stage: Stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listening(Record):
+    """A peer may come now."""
+
+    kind = Kind.LISTENING
+    address: str  # ADDRESS:PORT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connected(Record):
+    """The peer is there."""
+
+    kind = Kind.CONNECTED
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreed(Record):
+    """The peer's end, which fits ours."""
+
+    kind = Kind.AGREED
+    remote: End
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePairMade(Record):
+    """A queue pair of this host."""
+
+    kind = Kind.QUEUE_PAIR
+    end: EndName
+    queue_pair: int
+    psn: int  # that it sends with first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Path(Record):
+    """What RTR is given of the other end; one for each end of this host, in order."""
+
+    kind = Kind.PATH
+    queue_pair: int
+    psn: int
+    mtu: int  # bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateReached(Record):
+    """Of a queue pair of this host; None: a number that no table has."""
+
+    kind = Kind.STATE
+    end: EndName
+    state: QpState | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified(Record):
+    """One message each way was compared byte by byte: before (1) or after (2) the loop."""
+
+    kind = Kind.VERIFIED
+    verified: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounds(Record):
+    """Round trips of the timed loop that are done."""
+
+    kind = Kind.ROUNDS
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result(Record):
+    """How the attempt ended, before its teardown."""
+
+    kind = Kind.RESULT
+    outcome: Outcome
+    stage: Stage
+    text: str = ""
+    call: str | None = None
+    errno: int = 0
+    completion: BadCompletion | None = None
+    peer_failure: PeerFailure | None = None
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed(Record):
+    """The figures of the loop."""
+
+    kind = Kind.LATENCY
+    latency: Latency
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done(Record):
+    """The child has nothing more to do."""
+
+    kind = Kind.DONE
+    done: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended(Record):
+    """The last line of a query, which its parent writes."""
+
+    kind = Kind.ENDED
+    end: int | None  # exit code, below 0 a signal's number; None: killed at the deadline
+    pid: int
+    unkillable: bool
+    stderr: str
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """A line that is no record: cut short by a kill, or written by a library."""
+
+    line: bytes  # its beginning
+    why: str
+
+
+_CLASSES: Final[dict[Kind, type[Record]]] = {
+    each.kind: each
+    for each in (
+        Request,
+        Library,
+        Unloadable,
+        Call,
+        Step,
+        Returned,
+        Failed,
+        StageBegan,
+        Listening,
+        Connected,
+        Agreed,
+        QueuePairMade,
+        Path,
+        StateReached,
+        Verified,
+        Rounds,
+        Result,
+        Timed,
+        Done,
+        Ended,
+    )
+}
+_WITHOUT_KIND: Final = {
+    "platform": Kind.LIBRARY,
+    "unloadable": Kind.UNLOADABLE,
+    "call": Kind.CALL,
+    "answer": Kind.RETURNED,
+    "errno": Kind.FAILED,
+    "done": Kind.DONE,
+    "end": Kind.ENDED,
+}
+"""Lines of a query in older snapshots: field → kind."""
+
+_KEPT: Final = 200  # bytes of a malformed line
+_MOST: Final = 1e12  # of a number with a fraction, all of which are times
+
+
+def encode(record: Record) -> bytes:
+    """One line."""
+    row = {"kind": record.kind} | _plain(record)
+    return json.dumps(row, default=_plain).encode() + b"\n"
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    if isinstance(value, End):
+        return value.message()
+    return {each.name: getattr(value, each.name) for each in fields(value)}
+
+
+def parse(line: bytes) -> Record | Malformed:
+    """The record of one line; never raises, whatever the bytes are."""
+    try:
+        row = json.loads(line)
+        found: Record = _built(_CLASSES[_kind(row)], row)
+    except (KeyError, ProtocolError, RecursionError, TypeError, ValueError) as error:
+        return Malformed(line[:_KEPT], f"{type(error).__name__}: {error!s:.80}")
+    return found
+
+
+def _kind(row: Any) -> Kind:
+    if not isinstance(row, dict):
+        raise TypeError("no object")
+    if "kind" in row:
+        return Kind(row["kind"])
+    found = next((kind for name, kind in _WITHOUT_KIND.items() if name in row), None)
+    if found is None:
+        raise ValueError("no kind")
+    return found
+
+
+def _built(of: Any, row: Any) -> Any:
+    """A dataclass of these fields; unknown ones are of a later version, and left out."""
+    if not isinstance(row, dict):
+        raise TypeError(f"{of.__name__}: no object")
+    hints = _hints(of)
+    given = {}
+    for each in fields(of):
+        if each.name in row:
+            given[each.name] = _value(hints[each.name], row[each.name])
+        elif each.default is MISSING:
+            raise ValueError(f"{of.__name__} without {each.name}")
+    return of(**given)
+
+
+@cache
+def _hints(of: Any) -> dict[str, Any]:
+    return get_type_hints(of)
+
+
+def _value(kind: Any, value: Any) -> Any:
+    """A value of JSON as the annotation has it; raises TypeError, ValueError, ProtocolError."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return value
+    if origin in (Union, UnionType):
+        if value is None and NoneType in arguments:
+            return None
+        return _value(next(each for each in arguments if each is not NoneType), value)
+    if origin is Literal and value in arguments:
+        return value
+    if origin is tuple and isinstance(value, list):
+        if arguments[-1] is ...:
+            return tuple(_value(arguments[0], each) for each in value)
+        return tuple(_value(one, each) for one, each in zip(arguments, value, strict=True))
+    if kind is End and isinstance(value, dict):
+        return read_end(value)
+    if is_dataclass(kind):
+        return _built(kind, value)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return {each.value: each for each in kind}[value]
+    return _plain_value(kind, value)
+
+
+def _plain_value(kind: Any, value: Any) -> Any:
+    if kind is float and type(value) in (int, float) and -_MOST <= value <= _MOST:
+        return value
+    if kind is str and type(value) is str:
+        # JSON can spell half a character, UTF-8 cannot.
+        return value.encode("utf-8", "backslashreplace").decode()
+    if kind in (bool, int) and type(value) is kind:
+        return value
+    raise TypeError(f"{value!r:.40} is no {kind}")
