@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint types contracts unit coverage docs schemas lab lab-shell bench score clean
+.PHONY: run test lint types contracts unit coverage docs schemas lab lab-all lab-shell bench score clean
 
 $(VENV)/ready: pyproject.toml hatch_build.py rdmadiag/verbs/_loop.c rdmadiag/sieve/_sieve.c
 	$(PYTHON) -m venv $(VENV)
@@ -47,8 +47,11 @@ docs: $(VENV)/ready
 schemas: $(VENV)/ready
 	$(BIN)/python -m tests.schema.golden
 
-# Emulated RDMA hosts and a simulated InfiniBand fabric; see lab/README.md.
+# RDMA hosts on a machine that has none; see lab/README.md. `lab-all` is the long form.
 lab: $(VENV)/ready
+	$(BIN)/python -m lab short
+
+lab-all: $(VENV)/ready
 	$(BIN)/python -m lab all
 
 lab-shell: $(VENV)/ready
@@ -58,8 +61,9 @@ lab-shell: $(VENV)/ready
 score: $(VENV)/ready
 	$(BIN)/python -m tests.explain.score $(CORPUS)
 
+# Prints the tables; AGAINST=DIR adds another checkout with its .venv, such as the commit before.
 bench: $(VENV)/ready
-	$(BIN)/python -m bench --lab
+	$(BIN)/python -m bench --lab $(if $(AGAINST),--against $(AGAINST))
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .coverage* lab/out

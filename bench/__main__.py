@@ -1,6 +1,7 @@
-"""python -m bench: what rdmadiag costs beside its imports, on large hosts, and beside its peers.
+"""python -m bench: what rdmadiag costs beside its imports, on large hosts, beside its peers, and
+beside another checkout of it.
 
-Prints the tables and writes them to bench/RESULTS.md. A missed limit is a result, not an error:
+Prints the tables, and writes them where --out says. A missed limit is a result, not an error:
 the exit code is 1 only if something could not run. Linux only.
 """
 
@@ -11,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
+from bench.against import against
 from bench.child import Command, CouldNotRun, measure
 from bench.counters import counters
 from bench.emulated import emulated
@@ -24,7 +26,6 @@ from bench.startup import startup
 from bench.table import Section
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-RESULTS = os.path.join(CHECKOUT, "bench", "RESULTS.md")
 ROUNDS = 15
 TREES_SECONDS = 300.0
 LOG_MIB = 1024
@@ -44,7 +45,13 @@ def main() -> int:
         help="size of the log for explain; default: %(default)s",
     )
     parser.add_argument("--lab", action="store_true", help="also beside the peers, on a guest")
-    parser.add_argument("--out", default=RESULTS, metavar="FILE", help="default: bench/RESULTS.md")
+    parser.add_argument(
+        "--against",
+        type=os.path.abspath,
+        metavar="DIR",
+        help="also beside another checkout, with its .venv, such as the commit before",
+    )
+    parser.add_argument("--out", metavar="FILE", help="write the tables there, too")
     options = parser.parse_args()
     if sys.platform != "linux":
         parser.error("wait4, pidfd and /proc as they are on Linux")
@@ -60,14 +67,17 @@ def main() -> int:
             ratios.append(growth(folder, options.rounds))
             ratios.append(stacks(folder, options.rounds))
             peaks.append(memory(folder))
+            if options.against:
+                ratios += against(options.against, folder, options.rounds)
         ratios.append(counters(folder, options.rounds))
         ratios.append(explain(folder, options.rounds, options.log_mib))
     if options.lab:
         ratios += emulated(options.rounds)
     sections = [*ratios, *peaks]
     text = document(sections, options.rounds, load, lab=options.lab)
-    with open(options.out, "w", encoding="utf-8") as file:
-        file.write(text)
+    if options.out:
+        with open(options.out, "w", encoding="utf-8") as file:
+            file.write(text)
     print(text, end="")
     return int(any(section.failures for section in sections))
 

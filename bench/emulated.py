@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from bench import latency
@@ -61,17 +62,20 @@ def _section() -> Section:
 
 
 def _in_guest(rounds: int) -> dict[str, Any]:
-    from lab.boot import Boot, Guest, watch
+    from lab import qemu
+    from lab.boot import Guest, Job, watch
     from lab.failure import LabFailure
     from lab.image import image
+    from lab.kernel import stock_kernel
     from lab.prepare import prepare
     from lab.results import claim
 
     out = claim("bench")
     argv = ["python", "-m", "bench.peers", str(rounds)]
-    kernel = prepare()
-    boot = Boot(Guest("bench", out, cpus=2), kernel, image(), argv, {"RDMADIAG_LAB": "guest"})
-    watch([boot], time.monotonic() + DEADLINE_SECONDS)
+    prepare()
+    job = Job(argv, {"RDMADIAG_LAB": "guest"})
+    start = partial(qemu.start, Guest("bench", out), stock_kernel(), image(), job)
+    (boot,) = watch([start], time.monotonic() + DEADLINE_SECONDS, side_by_side=1)
     if code := boot.exit_code():
         raise LabFailure(f"bench.peers ended with exit code {code}; see {out.name}/console.txt")
     found: dict[str, Any] = json.loads((out / WALLS).read_text())

@@ -1,4 +1,4 @@
-"""Peak memory of rdmadiag and of the processes it forks, on the largest generated host.
+"""Peak memory of rdmadiag and of the processes it starts, on the largest generated host.
 
 Runs of their own, never timed: while one runs, /proc is read again and again.
 """
@@ -31,8 +31,8 @@ def memory(folder: str) -> Section:
     hcas = SIZES[-1]
     section = Section(
         "Memory",
-        f"{hcas} HCAs, one run each. MB is 10^6 bytes. rdmadiag reads its sources in forked "
-        "children. *Largest* is the resident peak that wait4 gives: the maximum over the process "
+        f"{hcas} HCAs, one run each. MB is 10^6 bytes. rdmadiag reads a recorded host in its own "
+        "process. *Largest* is the resident peak that wait4 gives: the maximum over the process "
         "and the children it has waited for, not their sum. *Parent* and *largest child* are VmHWM "
         "and *together* the sum of PSS (each shared page counted once), looked up in /proc every "
         f"{PAUSE_SECONDS * 1000:g} ms of another run: a peak shorter than that is missed. "
@@ -54,7 +54,7 @@ def memory(folder: str) -> Section:
         measured = command(name, Tree(kind, hcas, filled), folder)
         try:
             largest = measure(measured, SECONDS).peak
-            parent, child, together = _watch(measured)
+            parent, child, together = watch(measured)
         except CouldNotRun as failure:
             section.failures.append(str(failure))
             continue
@@ -66,7 +66,7 @@ def memory(folder: str) -> Section:
                 mb(largest),
                 *limit(largest / MB, MOST_MB, " MB"),
                 mb(parent),
-                mb(child) if child else "not seen",
+                mb(child) if child else "none",
                 mb(together),
                 limit(together / MB, MOST_MB)[1],
             )
@@ -74,7 +74,7 @@ def memory(folder: str) -> Section:
     return section
 
 
-def _watch(command: Command) -> tuple[int, int, int]:
+def watch(command: Command) -> tuple[int, int, int]:
     """VmHWM of the parent and of its largest child, and the highest sum of PSS; bytes."""
     late = time.monotonic() + SECONDS
     pid = start(command)

@@ -1,4 +1,4 @@
-"""RESULTS.md: the tables, what they were taken on, and how to repeat them."""
+"""The tables in one document, what they were taken on, and how to repeat them."""
 
 import os
 import platform

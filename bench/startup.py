@@ -16,26 +16,26 @@ PAIRS: tuple[tuple[Command, Command, float | None, float | None], ...] = (
     (
         gids("--sample", SAMPLE, ports=SAMPLE_PORTS),
         imports("click", "pydantic"),
-        1.6,
-        1.6,
+        1.3,
+        None,
     ),
     (
         preflight("--sample", SAMPLE, ports=SAMPLE_PORTS),
         imports("click", "pydantic", "pyroute2"),
-        None,
-        1.3,
+        0.75,
+        0.75,
     ),
     (
         textfile("--sample", SAMPLE, ports=SAMPLE_PORTS),
         preflight("--sample", SAMPLE, ports=SAMPLE_PORTS),
-        1.1,
-        1.1,
+        1.05,
+        1.05,
     ),
     (
         preflight(ports=None),
         imports("click", "pydantic", "pyroute2"),
-        None,
-        1.3,
+        0.75,
+        0.75,
     ),
 )
 

@@ -9,7 +9,8 @@ _HEAD = """\
 
 Generated from the code by `make docs`. A rule has a stable code; its findings have a severity,
 the evidence (source, exact file or netlink attribute, value) and a remedy to paste, with this
-host's own names in it. Below, words in capitals stand for them.
+host's own names in it. Below, words in capitals stand for them, and where lines differ a comment
+says when they are the ones.
 
 | severity | means | status of the verdict | exit code |
 |---|---|---|---|
@@ -33,7 +34,7 @@ def rules_page() -> str:
             parts.append("\n" + "".join(f"- <{each}>\n" for each in rule.references))
     parts.append(
         "\n# Reasons against RTR\n\n"
-        "`safe_to_attempt_rtr` is true for a port when no reason speaks against one bounded\n"
+        "`safe_to_attempt_rtr` is true for a port when there is no reason against one bounded\n"
         f"attempt. It is {CAVEAT}: it proves neither the path nor its speed. For the host it is\n"
         "true when it is true for one port or more.\n\n"
         "| reason | means | kind |\n|---|---|---|\n"
@@ -49,7 +50,7 @@ def _thresholds() -> str:
     """Names and defaults, for --threshold."""
     rows = (f"| `{name}` | {getattr(DEFAULT, name):g} |\n" for name in Thresholds.names())
     return (
-        "\n# Thresholds\n\nFrom where on a rule of `counters` or `resources` speaks: "
+        "\n# Thresholds\n\nFrom where on a rule of `counters` or `resources` has a finding: "
         "`--threshold NAME=NUMBER`.\nCounts are rises between two samples; where a name has a "
         "`_per_second` beside it, both\nmust be reached.\n\n| name | default |\n|---|---|\n"
         + "".join(rows)

@@ -30,7 +30,7 @@ word, such as `auto`, is 0: a row like any other.
 | `outcome` | `entry`, `empty` (row), `outside` (the table), `lid`, `fails`, `drops_port`, \
 `not_used`, `unsupported` |
 | `index`, `gid`, `type`, `scope`, `netdev` | the row; null where there is none |
-| `advertised_index` | of the GID that the peer is told, where it is another |
+| `advertised_index` | of the GID that the peer gets, where it is another |
 | `why` | the step of the rule that decided |
 | `problem` | what will go wrong; null for nothing that is known |
 | `agrees` | whether it is the route GID's type and address |
@@ -57,7 +57,7 @@ def _section(file: str) -> str:
     text = getdoc(import_module(f"{folder.__name__}.{file}")) or ""
     title, _, rest = text.partition("\n\n")
     names = ", ".join(f"`{stack.name}`" for stack in held)
-    told = [f"- {stack.title}: {_told(stack)}\n" for stack in held]
+    set_by = [f"- {stack.title}: {_set_by(stack)}\n" for stack in held]
     rows = [
         (stack.title, version.name, version.source or stack.source)
         for stack in held
@@ -65,15 +65,15 @@ def _section(file: str) -> str:
     ]
     body = f"{_code(rest)}\n\n" if rest else ""
     sources = table(("stack", "versions", "source"), rows)
-    return f"\n## {names}\n\n{_code(title)}\n\n{body}{''.join(told)}\n{sources}"
+    return f"\n## {names}\n\n{_code(title)}\n\n{body}{''.join(set_by)}\n{sources}"
 
 
-def _told(stack: Stack) -> str:
+def _set_by(stack: Stack) -> str:
     reads = [f"`{name}`" for name in stack.variables if not stack.pin or name != stack.pin.variable]
     others = f"; it reads {', '.join(reads)}" if reads else ""
     if stack.pin is None:
-        return f"told by: {stack.option}{others}"
-    return f"told by: `{stack.pin.variable}`{others}"
+        return f"set by: {stack.option}{others}"
+    return f"set by: `{stack.pin.variable}`{others}"
 
 
 _NAME = re.compile(r"(?<![`\w])_?[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b(?!`)")

@@ -1,4 +1,4 @@
-"""Boot guests under QEMU's software emulation and watch them until they end or are late."""
+"""Guests on their way: started, watched until they end or are late, and gone afterwards."""
 
 import os
 import selectors
@@ -6,17 +6,16 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.command import stop
 from lab.failure import EX_LATE, LabFailure
-from lab.image import Image
-from lab.kernel import Kernel
 from lab.places import CHECKOUT
 
-GUEST_OUT = "/run/lab/out"  # where guest.sh has the out folder, and RDMADIAG_LAB_OUT points
+GUEST_OUT = "/run/lab/out"  # where a guest has its out folder, and RDMADIAG_LAB_OUT points
 CONSOLE = "console.txt"  # in a guest's out folder: everything it printed
 
 
@@ -24,29 +23,57 @@ CONSOLE = "console.txt"  # in a guest's out folder: everything it printed
 class Guest:
     name: str
     out: Path  # the one folder of this machine that the guest can write to
-    cpus: int
-    qemu: str = ""  # more options for QEMU
+    cpus: int = 2
     prefix: str = ""  # put before every line that it prints
 
 
+@dataclass(frozen=True)
+class Job:
+    """What runs in a guest as root, in the checkout."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+
+    def write(self, guest: Guest, settings: Mapping[str, str]) -> Path:
+        """The script that the guest starts with, with these settings for lab/guest.sh."""
+        exported = dict(self.env) | {
+            "LAB_CHECKOUT": str(CHECKOUT),
+            "LAB_NAME": guest.name,
+            "LAB_OUT": str(guest.out),
+            "LAB_VENV": sys.prefix,
+            **settings,
+        }
+        lines = ["#!/bin/bash"]
+        lines += [f"export {name}={shlex.quote(value)}" for name, value in exported.items()]
+        lines.append(shlex.join(["exec", "bash", str(CHECKOUT / "lab" / "guest.sh"), *self.argv]))
+        guest.out.mkdir(parents=True, exist_ok=True)
+        job = guest.out / "job.sh"
+        job.write_text("\n".join(lines) + "\n")
+        job.chmod(0o755)
+        return job
+
+
 class Boot:
-    """A guest on its way: `argv` runs in it as root, in the checkout."""
+    """A guest that was started; `resources` are closed when it is gone."""
 
     def __init__(
         self,
         guest: Guest,
-        kernel: Kernel,
-        image: Image,
-        argv: Sequence[str],
-        env: Mapping[str, str],
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        resources: ExitStack | None = None,
     ) -> None:
         self.guest = guest
-        job = write_job(guest, image, argv, env)
+        self.seconds = 0.0  # from its start to its end
+        self._resources = resources or ExitStack()
+        self._began = time.monotonic()
         self.process = subprocess.Popen(
-            [*vng(guest, kernel), "--exec", f"bash {shlex.quote(str(job))}"],
+            command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            env=env,
             start_new_session=True,
         )
 
@@ -59,51 +86,33 @@ class Boot:
             last = lines[-1] if lines else "it printed nothing"
             raise LabFailure(f"the guest {self.guest.name} did not boot or died: {last}") from None
 
-
-def vng(guest: Guest, kernel: Kernel) -> list[str]:
-    """virtme-ng's command line, without what the guest shall run."""
-    program = Path(sys.executable).parent / "vng"
-    if not program.exists():
-        raise LabFailure("virtme-ng is not installed: pip install --group lab")
-    # virtme-ng looks for its other programs on the PATH.
-    path = f"{program.parent}:{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
-    return [
-        *("env", f"PATH={path}", str(program), "-r", str(kernel.image), "--name", guest.name),
-        "--disable-kvm",  # nested /dev/kvm may exist and hang
-        "--force-9p",
-        *("--cpus", str(guest.cpus), "--memory", "2G", f"--rwdir={guest.out}"),
-        *([f"--qemu-opts={guest.qemu}"] if guest.qemu else []),
-    ]
+    def close(self) -> None:
+        """Kill it, with all its processes, if it is still there."""
+        if not self.seconds:
+            stop(self.process)
+            assert self.process.stdout is not None
+            self.process.stdout.close()
+            self.seconds = time.monotonic() - self._began
+            self._resources.close()
 
 
-def write_job(guest: Guest, image: Image, argv: Sequence[str], env: Mapping[str, str]) -> Path:
-    """The script that the guest starts with. A file: a kernel command line holds 2 kB only."""
-    settings = dict(env) | {
-        "LAB_OUT": str(guest.out),
-        "LAB_CHECKOUT": str(CHECKOUT),
-        "LAB_VENV": sys.prefix,
-        "LAB_TARS": "\n".join(map(str, image.tars)),
-        "LAB_MOUNTS": "\n".join(map(str, image.mounts)),
-    }
-    lines = [f"export {name}={shlex.quote(value)}" for name, value in settings.items()]
-    lines.append(shlex.join(["exec", "bash", str(CHECKOUT / "lab" / "guest.sh"), *argv]))
-    guest.out.mkdir(parents=True, exist_ok=True)
-    job = guest.out / "job.sh"
-    job.write_text("\n".join(lines) + "\n")
-    return job
+def watch(
+    starts: Iterable[Callable[[], Boot]], deadline: float, *, side_by_side: int
+) -> list[Boot]:
+    """Start guests, so many at a time, and pass on what they print until all have ended.
 
-
-def watch(boots: Sequence[Boot], deadline: float) -> None:
-    """Pass on what the guests print until all have ended; at `deadline` (monotonic) end them.
-
-    LabFailure when that was necessary: with exit code 124, or 69 if a guest had not even booted.
+    At `deadline` (monotonic) those that run are killed: LabFailure with exit code 124, or 69 if
+    one of them had not even booted.
     """
+    waiting, boots = list(starts), list[Boot]()
     with selectors.DefaultSelector() as selector:
-        for boot in boots:
-            assert boot.process.stdout is not None
-            selector.register(boot.process.stdout, selectors.EVENT_READ, _Printer(boot.guest))
         try:
-            while selector.get_map():
+            while waiting or selector.get_map():
+                while waiting and len(selector.get_map()) < side_by_side:
+                    boot = waiting.pop(0)()
+                    boots.append(boot)
+                    assert boot.process.stdout is not None
+                    selector.register(boot.process.stdout, selectors.EVENT_READ, _Printer(boot))
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise _late([key.data.guest for key in selector.get_map().values()])
@@ -112,9 +121,11 @@ def watch(boots: Sequence[Boot], deadline: float) -> None:
                     key.data.put(data)
                     if not data:
                         selector.unregister(key.fileobj)
+                        key.data.boot.close()
         finally:
             for boot in boots:
-                stop(boot.process)
+                boot.close()
+    return boots
 
 
 def _late(guests: Sequence[Guest]) -> LabFailure:
@@ -128,10 +139,10 @@ def _late(guests: Sequence[Guest]) -> LabFailure:
 class _Printer:
     """Writes a guest's lines to its console file and, with its prefix, to our stdout."""
 
-    def __init__(self, guest: Guest) -> None:
-        self.guest = guest
+    def __init__(self, boot: Boot) -> None:
+        self.boot, self.guest = boot, boot.guest
         self._rest = b""
-        (guest.out / CONSOLE).write_bytes(b"")
+        (self.guest.out / CONSOLE).write_bytes(b"")
 
     def put(self, data: bytes) -> None:
         """Some bytes as they came; none at the end."""

@@ -7,13 +7,11 @@ hw/mlx5/counters.c. Netlink: rdma/rdma_netlink.h, linux/if_link.h, linux/ethtool
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from rdmadiag.facts.ib import KernelQpType, QpState
 from rdmadiag.host import netlink
-from rdmadiag.sources import nldev
 from rdmadiag.sources.netdev_counters import STATS64
-from rdmadiag.sources.nldev_attributes import NUMBER
+from rdmadiag.sources.nldev_messages import NUMBER
 
 BOOT_ID = "8d2f2d2e-5a1c-4a9b-9c64-0f0d7d6b1a10"
 ETHTOOL_FAMILY = 21
@@ -194,8 +192,3 @@ def _u64(name: str, value: int) -> bytes:
 
 def _text(name: str, value: str) -> bytes:
     return netlink.attribute(NUMBER[name], f"{value}\0".encode())
-
-
-def by_pyroute2(reply: bytes) -> Any:
-    """The first message of a reply as pyroute2 reads it, to compare with our own reading."""
-    return netlink.decode(reply, nldev.nldev_msg)[0]

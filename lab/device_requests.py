@@ -78,6 +78,11 @@ def _written(command: int) -> str | None:
     return COMMANDS.get(command & COMMAND_BITS)
 
 
+def available() -> bool:
+    """Whether this kernel has probes: User Mode Linux has none."""
+    return (TRACEFS / "kprobe_events").exists()
+
+
 @contextmanager
 def probes() -> Iterator[Callable[[], list[Sent]]]:
     """Yields what was sent to device nodes since the last call."""

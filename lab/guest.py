@@ -1,46 +1,105 @@
-"""One guest: tests/lab/guest on it, or a shell for a person."""
+"""tests/lab/guest: in User Mode Linux kernels side by side, or in one QEMU guest; and a shell."""
 
-import subprocess
+import shutil
 import sys
+import termios
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 
-from lab.boot import GUEST_OUT, Boot, Guest, vng, watch, write_job
+from lab import qemu, uml
+from lab.boot import GUEST_OUT, Boot, Guest, Job, watch
 from lab.failure import LabFailure
 from lab.image import image
-from lab.prepare import prepare
+from lab.kernel import stock_kernel
+from lab.plan import Part, Shard, shards
 from lab.results import claim
+from lab.uml_kernel import uml_kernel
+
+SIDE_BY_SIDE = 2  # kernels at a time, of two CPUs each: the tests wait half of their time
+RECORDED = "recorded"  # in an out folder: what tests/lab/replay reads
+ENV = {"RDMADIAG_LAB": "guest"}
+INTERACTIVE = "python -m lab.rxe && exec bash --norc -i"
 
 
-def guest(pytest_args: Sequence[str], seconds: float) -> int:
-    """Run tests/lab/guest in one guest; pytest's exit code. Results are in lab/out/guest.
+def guest(part: Part, pytest_args: Sequence[str], seconds: float) -> int:
+    """Run the part; the highest exit code of its guests. Results are in lab/out/<part>.
 
+    Without arguments of pytest the shards of lab/plan.toml run, and with some of them one guest.
     `seconds` is for all of it: boot, tests, power off.
     """
-    out = claim("guest")
-    kernel = prepare()
-    argv = pytest_argv("guest", pytest_args)
-    boot = Boot(Guest("guest", out, cpus=2), kernel, image(), argv, {"RDMADIAG_LAB": "guest"})
-    watch([boot], time.monotonic() + seconds)
-    return boot.exit_code()
+    out = claim(part.name)
+    deadline = time.monotonic() + seconds
+    if part.machine == "qemu":
+        argv = pytest_argv(part, pytest_args)
+        start = partial(qemu.start, Guest(part.name, out), stock_kernel(), image(), Job(argv, ENV))
+        return watch([start], deadline, side_by_side=1)[0].exit_code()
+    kernel = uml_kernel(part.kernel)
+    uml.compile_checkout()
+    if pytest_args:
+        argv = pytest_argv(part, pytest_args)
+        start = partial(uml.start, Guest(part.name, out), kernel, Job(argv, ENV))
+        return watch([start], deadline, side_by_side=1)[0].exit_code()
+    starts: list[Callable[[], Boot]] = [
+        partial(uml.start, _sharded(shard, out), kernel, Job(_shard_argv(part, shard), ENV))
+        for shard in shards()
+    ]
+    boots = watch(starts, deadline, side_by_side=SIDE_BY_SIDE)
+    for boot in boots:
+        _gather(boot.guest.out / RECORDED, out / RECORDED)
+    return summary(boots)
 
 
-def shell() -> int:
+def summary(boots: Sequence[Boot]) -> int:
+    """Print a line for each guest; the highest exit code, 69 for one that died."""
+    codes = []
+    for boot in boots:
+        try:
+            codes.append(boot.exit_code())
+            what = f"exit code {codes[-1]}"
+        except LabFailure as failure:
+            codes.append(failure.exit_code)
+            what = str(failure)
+        print(f"{boot.guest.name:16} {boot.seconds:7.1f} s  {what}")
+    return max(codes)
+
+
+def shell(machine: str) -> int:
     """An interactive shell on a guest with rxe0 and rxe1; ends when the person leaves it."""
     if not sys.stdin.isatty():
         raise LabFailure("the shell needs a terminal")
-    out = claim("shell")
-    person = Guest("shell", out, cpus=2)
-    kernel = prepare()
-    start = "python -m lab.rxe && exec bash --norc -i"
-    job = write_job(person, image(), ["bash", "-c", start], {"RDMADIAG_LAB": "guest"})
-    job.chmod(0o755)
-    job.write_text(f"#!/bin/bash\n{job.read_text()}")
-    return subprocess.run([*vng(person, kernel), "--shell", str(job)], check=False).returncode
+    person = Guest("shell", claim("shell"))
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        if machine == "qemu":
+            job = Job(["bash", "-c", INTERACTIVE], ENV)
+            return qemu.shell(person, stock_kernel(), image(), job)
+        # The console controls no terminal; tty0, which is the same, can.
+        script = f"exec setsid --ctty --wait bash -c {INTERACTIVE!r} <>/dev/tty0 >&0 2>&1"
+        return uml.shell(person, uml_kernel(), Job(["bash", "-c", script], ENV))
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
 
 
-def pytest_argv(lab: str, extra: Sequence[str]) -> list[str]:
-    """The command that tests/lab/<lab>, or what `extra` names of it, takes in a guest."""
-    folder = [] if any(arg.startswith("tests/lab/") for arg in extra) else [f"tests/lab/{lab}"]
+def pytest_argv(part: Part, extra: Sequence[str]) -> list[str]:
+    """The command that the part's tests, or what `extra` names of them, take in a guest."""
+    folder = [] if any(arg.startswith("tests/lab/") for arg in extra) else [f"tests/lab/{part.lab}"]
+    only = ["-m", part.only] if part.only and not extra else []
     report = f"--junitxml={GUEST_OUT}/junit.xml"
-    return ["pytest", "-p", "no:cacheprovider", "--tb=short", report, *folder, *extra]
+    return ["pytest", "-p", "no:cacheprovider", "--tb=short", report, *folder, *only, *extra]
+
+
+def _sharded(shard: Shard, out: Path) -> Guest:
+    return Guest(shard.name, out / shard.name, prefix=f"{shard.name:10.10} | ")
+
+
+def _shard_argv(part: Part, shard: Shard) -> list[str]:
+    return pytest_argv(part, [f"tests/lab/guest/{name}" for name in shard.tests])
+
+
+def _gather(source: Path, target: Path) -> None:
+    """Move what a shard recorded to where all have it."""
+    if source.is_dir():
+        shutil.copytree(source, target, dirs_exist_ok=True)
+        shutil.rmtree(source)

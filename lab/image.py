@@ -1,6 +1,6 @@
-"""What a guest carries in its own memory: the interpreter, the virtual environment, the checkout.
+"""What a QEMU guest carries in its memory: the interpreter, the virtual environment, the checkout.
 
-A guest sees this machine's files through 9p, which caches nothing: an import from it takes three
+It sees this machine's files through 9p, which caches nothing: an import from it takes three
 times as long as from memory. Each of the three is one tar file in the cache, byte-compiled, with
 the paths it has here; the guest unpacks them and mounts them over those same paths.
 """
@@ -39,13 +39,7 @@ class Image:
 
 def image() -> Image:
     """The three tars, those made again that no longer match this machine's files."""
-    stdlib = Path(sysconfig.get_path("stdlib")).resolve()
-    python = Path(sys.executable).resolve()
-    shared = Path(sysconfig.get_config_var("LIBDIR")) / str(sysconfig.get_config_var("INSTSONAME"))
-    interpreter = [stdlib, python]
-    if sysconfig.get_config_var("Py_ENABLE_SHARED") and shared.exists():
-        interpreter.append(shared.resolve())
-    venv = Path(sys.prefix).resolve()
+    _, venv, *interpreter = places()
     try:
         tars = (
             _kept("checkout", [CHECKOUT], _NO_CHECKOUT, _everything(CHECKOUT)),
@@ -54,7 +48,18 @@ def image() -> Image:
         )
     except (FileNotFoundError, shutil.Error) as error:
         raise LabFailure(f"files changed while they were copied, try again: {error}") from None
-    return Image(tars, (CHECKOUT, venv, *interpreter))
+    return Image(tars, places())
+
+
+def places() -> tuple[Path, ...]:
+    """What python needs: the checkout, the virtual environment, then the interpreter's own."""
+    stdlib = Path(sysconfig.get_path("stdlib")).resolve()
+    python = Path(sys.executable).resolve()
+    shared = Path(sysconfig.get_config_var("LIBDIR")) / str(sysconfig.get_config_var("INSTSONAME"))
+    interpreter = [stdlib, python]
+    if sysconfig.get_config_var("Py_ENABLE_SHARED") and shared.exists():
+        interpreter.append(shared.resolve())
+    return CHECKOUT, Path(sys.prefix).resolve(), *interpreter
 
 
 def _everything(top: Path) -> Iterable[Path]:

@@ -57,14 +57,21 @@ def _order(match: re.Match[str]) -> tuple[list[int], int]:
     return [int(number) for number in match[1].split(".")], int(match[2])
 
 
-def cached() -> Kernel | None:
+def stock_kernel() -> Kernel:
+    """The newest one, from the cache or from APT, with its modules where programs look for them."""
+    kernel = _cached() or _download()
+    _link_modules(kernel)
+    return kernel
+
+
+def _cached() -> Kernel | None:
     """The newest kernel of the cache, complete or not there at all."""
     folder = cache() / "kernels"
     release = newest([p.name for p in folder.iterdir()] if folder.is_dir() else [])
     return Kernel(release, folder / release) if release else None
 
 
-def download() -> Kernel:
+def _download() -> Kernel:
     """Fetch and unpack the newest kernel that APT knows; its lists are updated when stale."""
     release = _known_to_apt()
     updated = release is None
@@ -87,7 +94,7 @@ def download() -> Kernel:
         return _unpack(release, Path(scratch), folder)
 
 
-def link_modules(kernel: Kernel) -> None:
+def _link_modules(kernel: Kernel) -> None:
     """Let /lib/modules/RELEASE lead to the cache, unless something usable is there already."""
     link = Path("/lib/modules") / kernel.release
     if (link / "modules.dep").exists():

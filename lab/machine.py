@@ -17,6 +17,7 @@ from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
 from lab import counted
+from lab.nldev_msg import nldev_msg
 from lab.transcript import Gids, Stop, TranscribedDevice, TranscribedPort, transcript
 from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.facts.evidence import Evidence
@@ -30,16 +31,18 @@ from rdmadiag.facts.ib import (
     PhysState,
     PortState,
 )
+from rdmadiag.gid.variables import REPORTED
 from rdmadiag.host import netlink
 from rdmadiag.host.answers import NodeStat
 from rdmadiag.host.layout import KERNEL, TRANSCRIPT
 from rdmadiag.host.recorded import SnapshotHost
 from rdmadiag.host.recording import Recording, documents, write_folder
 from rdmadiag.host.tree import Kind
-from rdmadiag.sources import nldev
+from rdmadiag.sources import nldev_messages as nldev
 from rdmadiag.sources.kernel_log import read_kernel_log
 from rdmadiag.sources.netdev import read_netdevs
-from rdmadiag.sources.process import ENVIRONMENT, read_process
+from rdmadiag.sources.nldev import read_nldev
+from rdmadiag.sources.process import read_process
 from rdmadiag.sources.sysfs import read_sysfs
 from rdmadiag.sources.system import read_system
 from rdmadiag.sources.verbs import read_verbs
@@ -230,7 +233,7 @@ class Machine:
         host, deadline = self.host(), time.monotonic() + 10
         return Evidence(
             sysfs=read_sysfs(host),
-            nldev=nldev.read_nldev(host, deadline),
+            nldev=read_nldev(host, deadline),
             netdev=read_netdevs(host, deadline),
             process=read_process(host),
             system=read_system(host),
@@ -249,7 +252,7 @@ class Machine:
         self._lists(recording)
         self._nodes(recording)
         recording.environ |= {
-            name: value for name, value in self.environ.items() if name.startswith(ENVIRONMENT)
+            name: value for name, value in self.environ.items() if name.startswith(REPORTED)
         }
         recording.netlink |= self._nldev() | self._route()
         self._log(recording)
@@ -743,7 +746,7 @@ def _summary(device: Device) -> dict[str, list[tuple[str, Any]]]:
 
 
 def _reply(op: int, attributes: Iterable[tuple[str, Any]], flags: int = 0) -> bytes:
-    message = nldev.nldev_msg()
+    message = nldev_msg()
     message["header"]["flags"] = flags
     message["attrs"] = [(f"RDMA_NLDEV_{name}", value) for name, value in attributes]
     return _encoded(message, (netlink.RDMA_NL_NLDEV << 10) + op, flags)

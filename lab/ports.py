@@ -18,10 +18,16 @@ def wait_listening(port: int, timeout: float) -> None:
 
 def listening(port: int) -> bool:
     """Whether something on this host listens on the port."""
+    return port in listeners()
+
+
+def listeners() -> set[int]:
+    """The ports on which something on this host listens."""
+    found = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with open(table, encoding="ascii") as rows:
             for row in rows:
                 columns = row.split()
-                if columns[1].endswith(f":{port:04X}") and columns[3] == _LISTEN:
-                    return True
-    return False
+                if columns[3] == _LISTEN:
+                    found.add(int(columns[1].rpartition(":")[2], 16))
+    return found

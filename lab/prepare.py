@@ -1,11 +1,11 @@
-"""Make this machine able to run the labs: Debian packages and a kernel. Safe to repeat."""
+"""Make this machine able to run the labs: Debian packages. Safe to repeat."""
 
 import os
 import platform
+from collections.abc import Sequence
 
 from lab.command import run
 from lab.failure import LabFailure
-from lab.kernel import Kernel, cached, download, link_modules
 
 INSTALL_SECONDS = 900.0
 
@@ -31,17 +31,25 @@ PACKAGES = (
     "ucx-utils",
     "systemd",  # systemd-analyze verify
     "util-linux",
+    "xz-utils",
     "zsh",  # completion
 )
 
 
-def prepare() -> Kernel:
-    """Install what is missing and give the kernel to boot; LabFailure says what cannot be done."""
+BUILD_PACKAGES = (  # for a User Mode Linux kernel
+    *("bc", "bison", "dpkg-dev", "flex", "gcc", "libc6-dev", "libelf-dev", "make"),
+)
+
+
+def prepare() -> None:
+    """Install what is missing; LabFailure says what cannot be done."""
     _require_debian()
-    _install([name for name in PACKAGES if name not in _installed()])
-    kernel = cached() or download()
-    link_modules(kernel)
-    return kernel
+    _install(PACKAGES)
+
+
+def prepare_build() -> None:
+    """What lab/build-uml.sh needs beyond that."""
+    _install(BUILD_PACKAGES)
 
 
 def _require_debian() -> None:
@@ -62,7 +70,9 @@ def _installed() -> frozenset[str]:
     return frozenset(line[3:].strip() for line in listing.stdout.splitlines() if line[:2] == "ii")
 
 
-def _install(missing: list[str]) -> None:
+def _install(packages: Sequence[str]) -> None:
+    installed = _installed()
+    missing = [name for name in packages if name not in installed]
     if not missing:
         return
     wanted = " ".join(missing)

@@ -42,6 +42,13 @@ def unchanged() -> Iterator[None]:
         raise LabFailure(f"processes that are still there: {children()}")
 
 
+def cm_listeners() -> int:
+    """How many programs listen through the RDMA connection manager."""
+    found = run(["rdma", "-j", "res", "show", "cm_id"], timeout=COMMAND_SECONDS)
+    rows: list[dict[str, Any]] = json.loads(found.stdout or "[]")
+    return sum(row.get("state") == "LISTEN" for row in rows)
+
+
 def queue_pair_states(device: str) -> list[str]:
     """Of the queue pairs that processes have, such as RTS."""
     found = run(["rdma", "-j", "res", "show", "qp", "link", device], timeout=COMMAND_SECONDS)

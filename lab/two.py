@@ -2,21 +2,26 @@
 
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 
-from lab.boot import Boot, Guest, watch
-from lab.command import stop
-from lab.guest import pytest_argv
+from lab import qemu, uml
+from lab.boot import Boot, Guest, Job, watch
+from lab.guest import pytest_argv, summary
 from lab.image import image
+from lab.kernel import stock_kernel
+from lab.plan import Part
 from lab.ports import wait_listening
-from lab.prepare import prepare
 from lab.results import claim
 from lab.rxe import Rxe
+from lab.uml_kernel import uml_kernel
 
 LISTEN_SECONDS = 60.0
 
 # The interfaces are found by these addresses; the names they get differ between kernels.
 MACS = {"left": "52:54:00:00:00:01", "right": "52:54:00:00:00:02"}
+ROLES = tuple(MACS)
 
 
 def device(role: str, netdev: str) -> Rxe:
@@ -25,35 +30,56 @@ def device(role: str, netdev: str) -> Rxe:
     return Rxe("rxe0", netdev, f"192.0.2.{number}", f"2001:db8::{number}")
 
 
-def two(pytest_args: Sequence[str], seconds: float) -> int:
-    """Run tests/lab/two in both guests: 0 if both passed. Results are in lab/out/two.
+def two(part: Part, pytest_args: Sequence[str], seconds: float) -> int:
+    """Run tests/lab/two in both guests: 0 if both passed. Results are in lab/out/<part>.
 
     `seconds` is for both together, from the first boot to the last result.
     """
-    late = time.monotonic() + seconds
-    kernel, files, argv = prepare(), image(), pytest_argv("two", pytest_args)
-    folder = claim("two")
-    port = _free_port()
-    boots: list[Boot] = []
-    try:
-        for role, end in (("left", "listen"), ("right", "connect")):
-            guest = Guest(
-                role,
-                folder / role,
-                cpus=1,
-                qemu=f"-netdev socket,id=n0,{end}=127.0.0.1:{port}"
-                f" -device virtio-net-pci,netdev=n0,mac={MACS[role]}",
-                prefix=f"{role:5} | ",
-            )
-            env = {"RDMADIAG_LAB": "two", "RDMADIAG_LAB_ROLE": role}
-            boots.append(Boot(guest, kernel, files, argv, env))
-            if end == "listen":
-                wait_listening(port, LISTEN_SECONDS)
-        watch(boots, late)
-    finally:
-        for boot in boots:
-            stop(boot.process)
-    return max(boot.exit_code() for boot in boots)
+    deadline = time.monotonic() + seconds
+    folder = claim(part.name)
+    make = _uml if part.machine == "uml" else _qemu
+    starts = make(part, pytest_args, folder)
+    return summary(watch(starts, deadline, side_by_side=len(ROLES)))
+
+
+def _uml(part: Part, pytest_args: Sequence[str], folder: Path) -> list[Callable[[], Boot]]:
+    kernel = uml_kernel(part.kernel)
+    uml.compile_checkout()
+    return [
+        partial(
+            uml.start,
+            _guest(role, folder),
+            kernel,
+            _job(part, role, pytest_args),
+            f"{end},mac={MACS[role]}",
+        )
+        for role, end in zip(ROLES, uml.cable(), strict=True)
+    ]
+
+
+def _qemu(part: Part, pytest_args: Sequence[str], folder: Path) -> list[Callable[[], Boot]]:
+    kernel, files, port = stock_kernel(), image(), _free_port()
+
+    def start(role: str, end: str) -> Boot:
+        options = (
+            f"-netdev socket,id=n0,{end}=127.0.0.1:{port}"
+            f" -device virtio-net-pci,netdev=n0,mac={MACS[role]}"
+        )
+        job = _job(part, role, pytest_args)
+        boot = qemu.start(_guest(role, folder), kernel, files, job, options)
+        if end == "listen":
+            wait_listening(port, LISTEN_SECONDS)
+        return boot
+
+    return [partial(start, "left", "listen"), partial(start, "right", "connect")]
+
+
+def _guest(role: str, folder: Path) -> Guest:
+    return Guest(role, folder / role, cpus=1, prefix=f"{role:5} | ")
+
+
+def _job(part: Part, role: str, pytest_args: Sequence[str]) -> Job:
+    return Job(pytest_argv(part, pytest_args), {"RDMADIAG_LAB": "two", "RDMADIAG_LAB_ROLE": role})
 
 
 def _free_port() -> int:

@@ -1,4 +1,4 @@
-"""The seed's two decisions as vectors: written from its page as a specification, then held to.
+"""The two decisions of x/rdma as vectors: written from its page as a specification, then held to.
 
 `python tests/test_x_rdma_vectors.py` writes tests/vectors/x_rdma.jsonl anew. The functions
 named `spec_` are the specification (x/rdma v0.6.10, SelectRouteGID and
@@ -42,7 +42,7 @@ def spec_route(rows: list[tuple[int, str]], preferred: int, link_layer: int) -> 
 
 
 def spec_safety(case: dict[str, Any]) -> tuple[bool, list[str]]:
-    """The seed's reasons in its order, as our codes; what it reports twice is once here."""
+    """The reasons of x/rdma in its order, as our codes; what it reports twice is once here."""
     reasons = []
     active = False
     for device in case["devices"]:
@@ -176,7 +176,7 @@ def index_of(found: Any) -> int | None:
 
 
 @pytest.mark.parametrize("form", ["entries", "documents"])
-def test_the_route_is_the_seeds_on_thunderbolt_and_on_a_link_layer_of_no_rule(form: str) -> None:
+def test_the_route_is_that_of_x_rdma_on_thunderbolt_and_unspecified_link_layers(form: str) -> None:
     from rdmadiag.facts.gid import Gid
     from rdmadiag.facts.ib import LinkLayer
     from rdmadiag.gid.route import select_route_gid, select_route_gid_info
@@ -200,7 +200,7 @@ def test_the_route_is_the_seeds_on_thunderbolt_and_on_a_link_layer_of_no_rule(fo
     assert checked > 600
 
 
-def test_what_x_rdma_would_pick_is_the_seeds_rule_on_every_link_layer() -> None:
+def test_the_stack_x_rdma_picks_as_specified_on_every_link_layer() -> None:
     from rdmadiag.facts.ib import LinkLayer
     from rdmadiag.gid.stacks import x_rdma
 
@@ -211,9 +211,10 @@ def test_what_x_rdma_would_pick_is_the_seeds_rule_on_every_link_layer() -> None:
             assert index_of(x_rdma.select(entries(case), layer)) == case["index"], case
 
 
-def test_the_safety_decision_is_the_seeds() -> None:
-    from rdmadiag.facts.ib import LinkLayer, PortState
-    from rdmadiag.preflight.safety import (
+def test_the_safety_decision_is_that_of_x_rdma() -> None:
+    from rdmadiag.preflight.x_rdma import (
+        LinkLayer,
+        PortState,
         PreflightDevice,
         PreflightReport,
         derive_preflight_safety,

@@ -30,10 +30,10 @@ def with_environment(evidence: Evidence, text: str) -> Evidence:
 
     Only those that a report carries anyway: others may hold secrets.
     """
-    from rdmadiag.sources.process import ENVIRONMENT
+    from rdmadiag.gid.variables import REPORTED
 
     found = environment_from(text)
     if isinstance(evidence.process, Missing):
         raise Refused(f"--env-from {text}: nothing is known of the process ({evidence.process})")
-    kept = {name: value for name, value in sorted(found.items()) if name.startswith(ENVIRONMENT)}
+    kept = {name: value for name, value in sorted(found.items()) if name.startswith(REPORTED)}
     return replace(evidence, process=replace(evidence.process, environment=kept))

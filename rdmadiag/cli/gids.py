@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rdmadiag.facts.evidence import Evidence
     from rdmadiag.gid.pick import Pick
     from rdmadiag.gid.registry import Chosen
-    from rdmadiag.view.gid_tables import Table
+    from rdmadiag.view.gid_tables import PortPicks
     from rdmadiag.view.peer_picks import PortPair
     from rdmadiag.view.reconcile import DeviceView, PortView
 
@@ -135,16 +135,17 @@ def _check(
 
 def _print(
     reading: Reading,
-    listed: "Sequence[Table]",
+    listed: "Sequence[PortPicks]",
     unread: Mapping[str, str],
     evidence: "Evidence",
     *,
     explained: bool,
 ) -> None:
     if reading.form == "json":
+        from rdmadiag.render.gid_documents import tables
         from rdmadiag.render.json import write
 
-        write({"host": reading.identity, "ports": listed, "unread": unread})
+        write({"host": reading.identity, "ports": tables(listed), "unread": unread})
     elif explained:
         from rdmadiag.render.stacks import show_stacks
 
@@ -158,8 +159,9 @@ def _print(
 def _print_pairs(reading: Reading, host: "Identity | None", pairs: "Sequence[PortPair]") -> None:
     if reading.form == "json":
         from rdmadiag.render.json import write
+        from rdmadiag.render.peer_documents import pairs as rows
 
-        write({"host": reading.identity, "peer": host, "pairs": pairs})
+        write({"host": reading.identity, "peer": host, "pairs": rows(pairs)})
     elif host is not None:
         from rdmadiag.render.peer_picks import show_pairs
 

@@ -15,7 +15,8 @@ from rdmadiag.cli.selectors import selectors
 from rdmadiag.facts import Identity
 from rdmadiag.facts.attempt import Outcome
 from rdmadiag.facts.ib import MTU_BYTES, QpType
-from rdmadiag.preflight.safety import Reason, RtrUnsafe, require_rtr_attempt_allowed
+from rdmadiag.preflight.safety import Reason
+from rdmadiag.preflight.x_rdma import RtrUnsafe, require_rtr_attempt_allowed
 from rdmadiag.view.select import Selector
 
 if TYPE_CHECKING:

@@ -143,7 +143,7 @@ def command(
     form = reading.form or codes.form
     evidence = reading.evidence(
         depth=Depth(log_last, log_lines, pid, gid_scan_limit),
-        # Beside the sources: prometheus_client alone takes as long as all rules.
+        # Beside the sources, which run in children.
         meanwhile=functools.partial(importlib.import_module, _RENDERERS[form]),
     )
     if env_from is not None:

@@ -124,7 +124,7 @@ _MISMATCHES: Final = {
     "payload_bytes_mismatch": "payloads-differ",
     "iterations_mismatch": "iterations-differ",
 }
-"""Codes of verbs.endpoint.mismatches."""
+"""Codes of verbs.protocol.mismatches."""
 
 _NO_DATA_UC: Final = ("uc-reports-no-loss",)
 _NO_DATA_RC: Final = ("peer-posts-no-receives", "peer-gone")

@@ -30,11 +30,11 @@ from rdmadiag.explain.completions import (
     statuses,
     vendor,
 )
-from rdmadiag.explain.environment import Variable, said_of, variable
 from rdmadiag.explain.remedies import fill
 from rdmadiag.explain.states import MEANINGS, StateMeaning, state_meanings
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import ERRNOS, Platform, errno_name
+from rdmadiag.gid.variables import Variable, said_of, variable
 
 SUBJECTS: Final = ("errno", "wc", "state", "env", "rule", "cause")
 STAGES: Final = tuple(
@@ -359,7 +359,7 @@ def _near(word: str, subject: str | None = None) -> str:
 
 
 def _all_names() -> dict[str, str]:
-    from rdmadiag.explain.environment import VARIABLES
+    from rdmadiag.gid.variables import VARIABLES
     from rdmadiag.preflight.rules import CATALOGUE
     from rdmadiag.preflight.safety import REASON_TEXT
 

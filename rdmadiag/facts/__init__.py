@@ -8,10 +8,11 @@ comment names the file, attribute or command that the value came from.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, TypeVar
+from functools import cache
+from typing import Final, Literal, TypeVar
 
 from rdmadiag.facts.dumped import WithNumbers
-from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.gid import IPV4_MAPPED, IPV4_MULTICAST, Family, Gid, Scope
 from rdmadiag.facts.ib import (
     DriverId,
     GidType,
@@ -23,6 +24,7 @@ from rdmadiag.facts.ib import (
 )
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 
 class Why(StrEnum):
@@ -76,6 +78,76 @@ class GidEntry(WithNumbers):
     gid: Gid
     type: GidType | Missing  # gid_attrs/types/I; "IB/RoCE v1" differ by link_layer
     netdev: str | Missing  # gid_attrs/ndevs/I; EINVAL where the entry has none (InfiniBand)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing stands in the row."""
+        return self.gid.raw == Gid.ZERO.raw
+
+    @property
+    def known_type(self) -> GidType | None:
+        """The type; None where it is not known, or the row is empty."""
+        return None if isinstance(self.type, Missing) else self.type
+
+    @property
+    def netdev_name(self) -> str | None:
+        """The netdev; None where there is none, or it is not known."""
+        return None if isinstance(self.netdev, Missing) else self.netdev
+
+    @property
+    def is_v1(self) -> bool:
+        """Whether it is RoCE v1."""
+        return self.type is GidType.ROCE_V1
+
+    @property
+    def is_v2(self) -> bool:
+        """Whether it is RoCE v2."""
+        return self.type is GidType.ROCE_V2
+
+    @property
+    def is_ipv4(self) -> bool:
+        """Whether it is ::ffff:a.b.c.d."""
+        return self.gid.is_ipv4_mapped
+
+    @property
+    def family_or_multicast(self) -> Family:
+        """The family as NCCL, UCX and perftest see it: IPv4 multicast counts as IPv4."""
+        return Family.IPV4 if self.gid.raw.startswith(_IPV4_OR_MULTICAST) else Family.IPV6
+
+    @property
+    def has_interface_id(self) -> bool:
+        """Whether the last eight bytes are not all zero."""
+        return self.gid.raw[8:] != _NO_INTERFACE_ID
+
+    @property
+    def is_link_local_10(self) -> bool:
+        """Whether it is of fe80::/10, the prefix of RFC 4291."""
+        return self.gid.raw[0] == 0xFE and self.gid.raw[1] & 0xC0 == 0x80
+
+    @property
+    def is_link_local_64(self) -> bool:
+        """Whether it is of fe80::/64, the prefix that hosts use and NCCL tests for."""
+        return self.gid.raw.startswith(_LINK_LOCAL_64)
+
+    @property
+    def scope(self) -> Scope:
+        """How far the address reaches."""
+        return self.gid.scope
+
+
+@cache
+def empty_entry(index: int) -> GidEntry:
+    """The row at `index` where nothing stands in it: the zero GID, as ibv_query_gid gives it.
+
+    To most programs that is an IPv6 address like any other.
+    """
+    return GidEntry(index, Gid.ZERO, _EMPTY, _EMPTY)
+
+
+_EMPTY: Final = Missing(Why.ABSENT, "the row is empty")
+_NO_INTERFACE_ID: Final = bytes(8)
+_IPV4_OR_MULTICAST: Final = (IPV4_MAPPED, IPV4_MULTICAST)
+_LINK_LOCAL_64: Final = b"\xfe\x80" + bytes(6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +425,21 @@ class ProcessFacts:
     environment: Missing | dict[str, str]  # RDMAV_, IBV_, MLX5_, NCCL_IB_, UCX_, …
     cpus_allowed: str | Missing = NOT_IN_RECORD  # Cpus_allowed_list of /proc/self/status
     mems_allowed: str | Missing = NOT_IN_RECORD  # Mems_allowed_list of it: NUMA nodes
+
+
+def known(value: T | Missing) -> T | None:
+    """The value, or None where it is missing."""
+    return None if isinstance(value, Missing) else value
+
+
+def or_else(value: T | Missing, otherwise: D) -> T | D:
+    """The value, or `otherwise` where it is missing."""
+    return otherwise if isinstance(value, Missing) else value
+
+
+def first_known(*values: T | Missing) -> T | Missing:
+    """The first value that is not missing, else the first reason."""
+    return next((each for each in values if not isinstance(each, Missing)), values[0])
 
 
 def present(values: "tuple[T, ...] | Missing") -> Iterator[T]:

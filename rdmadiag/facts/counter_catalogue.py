@@ -87,54 +87,56 @@ _WIDE: Final[dict[str, tuple[Unit, int]]] = {  # 64 bits in PortCountersExtended
 ONLY_EXTENDED: Final = frozenset({"unicast_xmit_packets", "unicast_rcv_packets"})
 """Their presence says that the port has PortCountersExtended."""
 
+# fmt: off
 _DRIVERS: Final[dict[Group, tuple[str, ...]]] = {
     Group.LINK_DOWN: ("link_downed", "carrier_changes", "IOLinkActiveCount"),
     Group.PHYSICAL: (
-        *("rx_icrc_encapsulated", "rx_crc_errors", "rx_frame_errors", "rx_length_errors"),
-        *("rcv_icrc_errs", "rx_invalid_icrc_cnt"),
+        "rx_icrc_encapsulated", "rx_crc_errors", "rx_frame_errors", "rx_length_errors",
+        "rcv_icrc_errs", "rx_invalid_icrc_cnt",
     ),
     Group.DISCARD: (
-        *("rx_roce_discards", "tx_roce_discards", "rx_drops", "rx_missed_errors"),
-        *("rx_over_errors", "rx_fifo_errors", "tx_fifo_errors", "roce_slow_restart_drops"),
-        *("ip4InDiscards", "ip6InDiscards", "ip4OutDiscards", "ip6OutDiscards"),
+        "rx_roce_discards", "tx_roce_discards", "rx_drops", "rx_missed_errors",
+        "rx_over_errors", "rx_fifo_errors", "tx_fifo_errors", "roce_slow_restart_drops",
+        "ip4InDiscards", "ip6InDiscards", "ip4OutDiscards", "ip6OutDiscards",
     ),
     Group.RECEIVER: (
-        *("out_of_buffer", "rnr_nak_retry_err", "rcvd_rnr_err", "send_rnr_err"),
-        *("rnr_naks_rcvd", "oos_drop_count_rnr"),
+        "out_of_buffer", "rnr_nak_retry_err", "rcvd_rnr_err", "send_rnr_err",
+        "rnr_naks_rcvd", "oos_drop_count_rnr",
     ),
     Group.RETRANSMISSION: (
-        *("out_of_sequence", "packet_seq_err", "implied_nak_seq_err", "local_ack_timeout_err"),
-        *("duplicate_request", "dup_req", "to_retransmits", "seq_err_naks_rcvd", "missing_resp"),
-        *("out_of_seq_request", "rcvd_seq_err", "completer_retry_err", "oos_drop_count"),
-        *("roce_adp_retrans", "roce_adp_retrans_to", "roce_slow_restart", "retransSegs"),
-        *("tcpRetransSegs", "retrans_bytes", "retrans_pkts", "retrans_timeout_events"),
-        *("RetransSegs", "rx_out_of_sequence"),
+        "out_of_sequence", "packet_seq_err", "implied_nak_seq_err", "local_ack_timeout_err",
+        "duplicate_request", "dup_req", "to_retransmits", "seq_err_naks_rcvd", "missing_resp",
+        "out_of_seq_request", "rcvd_seq_err", "completer_retry_err", "oos_drop_count",
+        "roce_adp_retrans", "roce_adp_retrans_to", "roce_slow_restart", "retransSegs",
+        "tcpRetransSegs", "retrans_bytes", "retrans_pkts", "retrans_timeout_events",
+        "RetransSegs", "rx_out_of_sequence",
     ),
     Group.RETRIES: (
-        *("req_transport_retries_exceeded", "req_rnr_retries_exceeded", "max_retry_exceeded"),
-        *("retry_exceeded_err", "retry_rnr_exceeded_err", "impaired_remote_conn_events"),
-        *("unresponsive_remote_events",),
+        "req_transport_retries_exceeded", "req_rnr_retries_exceeded", "max_retry_exceeded",
+        "retry_exceeded_err", "retry_rnr_exceeded_err", "impaired_remote_conn_events",
+        "unresponsive_remote_events",
     ),
     Group.REFUSED: (
-        *("req_remote_access_errors", "resp_remote_access_errors", "req_remote_invalid_request"),
-        *("resp_local_length_error", "remote_access_err", "remote_invalid_req_err"),
-        *("remote_op_err", "local_protection_err", "bad_resp_err", "local_qp_op_err"),
+        "req_remote_access_errors", "resp_remote_access_errors", "req_remote_invalid_request",
+        "resp_local_length_error", "remote_access_err", "remote_invalid_req_err",
+        "remote_op_err", "local_protection_err", "bad_resp_err", "local_qp_op_err",
     ),
     Group.CONGESTION: (
-        *("np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled", "cnpHandled"),
-        *("cnpSent", "RxECNMrkd", "cc_rx_ce_pkts", "cc_rx_cnp_pkts", "cc_tx_cnp_pkts"),
-        *("rx_cnp_pkts", "tx_cnp_pkts", "rx_ecn_marked_pkts", "roce_slow_restart_cnps"),
+        "np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled", "cnpHandled",
+        "cnpSent", "RxECNMrkd", "cc_rx_ce_pkts", "cc_rx_cnp_pkts", "cc_tx_cnp_pkts",
+        "rx_cnp_pkts", "tx_cnp_pkts", "rx_ecn_marked_pkts", "roce_slow_restart_cnps",
     ),
     Group.IGNORED: ("rp_cnp_ignored", "cnpIgnored"),
     Group.PAUSE: ("rx_pause_frames", "tx_pause_frames"),
     Group.TRAFFIC: (
-        *("rx_write_requests", "rx_read_requests", "rx_atomic_requests", "rx_dct_connect"),
-        *("sent_pkts", "rcvd_pkts", "rdma_sends", "rdma_recvs", "ack_deferred"),
-        *("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "multicast", "rx_pkts", "tx_pkts"),
-        *("rdma_tx_packets", "rdma_rx_packets", "rdma_tx_bytes", "rdma_rx_bytes"),
-        *("rx_compressed", "tx_compressed"),
+        "rx_write_requests", "rx_read_requests", "rx_atomic_requests", "rx_dct_connect",
+        "sent_pkts", "rcvd_pkts", "rdma_sends", "rdma_recvs", "ack_deferred",
+        "rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "multicast", "rx_pkts", "tx_pkts",
+        "rdma_tx_packets", "rdma_rx_packets", "rdma_tx_bytes", "rdma_rx_bytes",
+        "rx_compressed", "tx_compressed",
     ),
 }
+# fmt: on
 _GROUP: Final = {name: group for group, names in _DRIVERS.items() for name in names}
 _GAUGES: Final = ("active_", "watermark_")  # bnxt_re
 

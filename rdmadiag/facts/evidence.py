@@ -56,7 +56,20 @@ class Evidence:
             globals().update((name, vars(module)[name]) for name in names)
         return handler(source)
 
+    @property
+    def is_mac(self) -> bool:
+        """Whether the sources of Linux do not exist on this host."""
+        return self.sysfs == LINUX_ONLY
 
-LINUX_SOURCES: Final = (*("sysfs", "nldev", "netdev", "process", "system", "verbs", "kernel_log"),)
+
+LINUX_SOURCES: Final = (
+    "sysfs",
+    "nldev",
+    "netdev",
+    "process",
+    "system",
+    "verbs",
+    "kernel_log",
+)
 MACOS_SOURCES: Final = ("macos", "ioreg", "thunderbolt", "mac_network", "verbs", "mac_log")
 """The sources that each system has, in the order that reports show them."""

@@ -6,13 +6,15 @@ fe80::5054:ff:fe00:1                      what we print
 """
 
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from rdmadiag.facts.address import packed_ipv6, printed
 from rdmadiag.facts.dumped import Dumped
 from rdmadiag.facts.ib import GID_BYTES
 
-_IPV4_MAPPED: Final = bytes(10) + b"\xff\xff"
+IPV4_MAPPED: Final = bytes(10) + b"\xff\xff"
+IPV4_MULTICAST: Final = b"\xff\x0e" + bytes(8) + b"\xff\xff"
+_NOTHING: Final = bytes(GID_BYTES)
 _TEXT_LIMIT: Final = 64
 
 
@@ -38,6 +40,9 @@ class Gid:
     __slots__ = ("raw",)
 
     __pydantic_serializer__ = Dumped(str)
+
+    ZERO: ClassVar["Gid"]
+    """The content of an empty row."""
 
     raw: bytes
 
@@ -96,13 +101,13 @@ class Gid:
 
     @property
     def is_zero(self) -> bool:
-        """True for the content of an empty table slot."""
-        return not any(self.raw)
+        """True for the content of an empty row."""
+        return self.raw == _NOTHING
 
     @property
     def is_ipv4_mapped(self) -> bool:
         """True for ::ffff:0:0/96."""
-        return self.raw.startswith(_IPV4_MAPPED)
+        return self.raw.startswith(IPV4_MAPPED)
 
     @property
     def ipv4(self) -> str | None:
@@ -155,3 +160,6 @@ class Gid:
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, str]:
         return {"type": "string", "description": "A GID in IPv6 notation."}
+
+
+Gid.ZERO = Gid(_NOTHING)

@@ -5,10 +5,15 @@ differently is a Missing, not an error.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from rdmadiag.facts import Address, Missing, present
 
 # --- macOS: the registry ------------------------------------------------------------------
+
+PEER_INTERFACE: Final = "AppleThunderboltRDMAPeerInterface"
+XDOMAIN_SERVICE: Final = "IOThunderboltXDomainService"
+"""Classes of the registry whose objects are there where another Mac is."""
 
 
 @dataclass(frozen=True, slots=True)

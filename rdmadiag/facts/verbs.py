@@ -1,7 +1,7 @@
 """What libibverbs or librdma answers, called in a child process."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from rdmadiag.facts import Missing, present
 from rdmadiag.facts.dumped import WithNumbers
@@ -20,6 +20,10 @@ class VerbsFailure:
     name: str  # "ENODEV"
 
 
+KILLED: Final = "killed at the deadline"
+"""`Unanswered.end` of a child that was killed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Unanswered:
     """The call that the query was in when it ended without an answer."""
@@ -28,9 +32,14 @@ class Unanswered:
     device: str | None
     port: int | None
     seconds: float  # for how long the call had been running
-    end: str  # "killed at the deadline", "signal 11"
+    end: str  # KILLED, or how the child ended by itself: "ended by signal 11"
     pid: int
     unkillable: bool  # SIGKILL did not end it: it is stuck in the kernel
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether the call was still running at the deadline."""
+        return self.end == KILLED
 
 
 @dataclass(frozen=True, slots=True)

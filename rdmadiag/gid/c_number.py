@@ -12,14 +12,14 @@ for 0, which for a GID index is a row like any other.
 import re
 from typing import Final
 
-_NUMBER: Final = re.compile(r"[ \t\n\v\f\r]*([+-]?)(?:0[xX]([0-9a-fA-F]{1,32})|([0-9]{1,40}))")
-_DECIMAL: Final = re.compile(r"[ \t\n\v\f\r]*([+-]?)([0-9]{1,40})")
+_NUMBER: Final = r"[ \t\n\v\f\r]*([+-]?)(?:0[xX]([0-9a-fA-F]{1,32})|([0-9]{1,40}))"
+_DECIMAL: Final = r"[ \t\n\v\f\r]*([+-]?)([0-9]{1,40})"
 _LONG: Final = 1 << 63
 
 
 def strtol(text: str) -> int | None:
     """strtol(text, NULL, 0); None where it says ERANGE."""
-    match = _NUMBER.match(text)
+    match = re.match(_NUMBER, text)
     if match is None:
         return 0
     sign, hexadecimal, digits = match.groups()
@@ -37,7 +37,7 @@ def strtol(text: str) -> int | None:
 
 def atoi(text: str) -> int:
     """atoi(text): decimal alone; what does not fit an int is cut to its low 32 bits."""
-    match = _DECIMAL.match(text)
+    match = re.match(_DECIMAL, text)
     if match is None:
         return 0
     value = int(match[2])
@@ -51,4 +51,4 @@ def to_int(value: int) -> int:
 
 def has_number(text: str) -> bool:
     """Whether a number stands at its beginning."""
-    return _NUMBER.match(text) is not None
+    return re.match(_NUMBER, text) is not None

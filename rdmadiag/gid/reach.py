@@ -1,20 +1,30 @@
-"""Whether one address reaches another, as far as the two GIDs tell."""
+"""Whether one address reaches another, as far as the two GIDs show."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rdmadiag.facts import GidEntry
 from rdmadiag.facts.gid import Gid, Scope
 from rdmadiag.facts.ib import GidType
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A GID that one end sends from."""
+    """The row that one end sends from, and what is known of its network."""
 
-    gid: Gid
-    type: GidType | None  # None: not known, or Thunderbolt
+    entry: GidEntry  # on Thunderbolt without a type
     prefix_length: int | None = None  # of the address in it, where it is known
     vlan: int | None = None  # 0: untagged; None: not known
+
+    @property
+    def gid(self) -> Gid:
+        """The row's."""
+        return self.entry.gid
+
+    @property
+    def type(self) -> GidType | None:
+        """The row's; None where it is not known."""
+        return self.entry.known_type
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Every stack that is known: a file in `stacks/` with STACKS in it is one more.
 
-They are imported where they are asked for: `gids` alone needs none of them but x_rdma.
+They are imported where they are needed: `gids` alone needs none of them but x_rdma.
 """
 
 from collections.abc import Iterable, Sequence

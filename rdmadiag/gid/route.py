@@ -32,11 +32,20 @@ from rdmadiag.gid.stacks import x_rdma
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The chosen entry and why it was chosen."""
+    """The chosen row and why it was chosen."""
 
-    index: int
-    gid: Gid
+    entry: GidEntry
     reason: str
+
+    @property
+    def index(self) -> int:
+        """The row's."""
+        return self.entry.index
+
+    @property
+    def gid(self) -> Gid:
+        """The row's."""
+        return self.entry.gid
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +88,7 @@ def select_route_gid(
     chosen = x_rdma.select(candidates, link_layer)
     if chosen is None:
         return NoRoute(x_rdma.refusal(candidates, link_layer))
-    return Route(chosen.index, chosen.gid, x_rdma.explain(chosen))
+    return Route(chosen, x_rdma.explain(chosen))
 
 
 def select_route_gid_info(
@@ -94,8 +103,8 @@ def select_route_gid_info(
         GidEntry(
             int(row["index"]),
             Gid.parse(row["gid"]),
-            _TYPES[row["type"]] if isinstance(row.get("type"), str) else _NOT_TOLD,
-            row["netdev"] if isinstance(row.get("netdev"), str) else _NOT_TOLD,
+            _TYPES[row["type"]] if isinstance(row.get("type"), str) else _NOT_IN_DOCUMENT,
+            row["netdev"] if isinstance(row.get("netdev"), str) else _NOT_IN_DOCUMENT,
         )
         for row in rows
     ]
@@ -103,22 +112,20 @@ def select_route_gid_info(
 
 
 _TYPES: Final = {kind.value: kind for kind in GidType}
-_NOT_TOLD: Final = Missing(Why.NOT_COLLECTED, "not in the document")
+_NOT_IN_DOCUMENT: Final = Missing(Why.NOT_COLLECTED, "not in the document")
 
 
 def _explicit(candidates: Sequence[GidEntry], preferred: int) -> Route | NoRoute:
     for entry in candidates:
         if entry.index == preferred:
-            return Route(entry.index, entry.gid, "asked for by index")
+            return Route(entry, "asked for by index")
     return NoRoute(f"index {preferred}, which was asked for, is empty or beyond the table")
 
 
 def _infiniband(candidates: Sequence[GidEntry]) -> Route | NoRoute:
     for entry in candidates:
         if entry.index == 0:
-            return Route(
-                0, entry.gid, "InfiniBand routes by LID; GID 0 serves where a GRH is needed"
-            )
+            return Route(entry, "InfiniBand routes by LID; GID 0 serves where a GRH is needed")
     return NoRoute("InfiniBand routes by LID; GID 0 is empty")
 
 
@@ -129,7 +136,7 @@ def _ethernet(
 ) -> Route | NoRoute:
     """RoCE v2 before v1; IPv4, global IPv6, link-local; what has no live netdev comes last.
 
-    The seed's rule takes the first IPv4 entry whatever its type, which on most NICs is
+    x/rdma's rule takes the first IPv4 entry whatever its type, which on most NICs is
     the RoCE v1 twin of the one that routers forward.
     """
     if not candidates:
@@ -143,7 +150,7 @@ def _ethernet(
         reason += f"; its netdev {best.netdev} is not in this network namespace"
     if best.index in unassigned:
         reason += f"; {best.netdev} does not have that address"
-    return Route(best.index, best.gid, reason)
+    return Route(best, reason)
 
 
 def _rank(

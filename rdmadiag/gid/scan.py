@@ -1,4 +1,4 @@
-"""How many rows of a GID table are asked for, where every row costs a call of the library."""
+"""How many rows of a GID table are read, where every row costs a call of the library."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ def route_gid_scan_limit(table_length: int) -> int:
 
 
 def preflight_gid_scan_limit(table_length: int, requested: int) -> int:
-    """Rows to look at where `requested` were asked for: never more than there are, or than 8.
+    """Rows to look at where `requested` are wanted: never more than there are, or than 8.
 
     >>> preflight_gid_scan_limit(128, 4), preflight_gid_scan_limit(2, 4)
     (4, 2)

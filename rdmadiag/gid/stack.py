@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from rdmadiag.facts import GidEntry
 from rdmadiag.facts.gid import Scope
-from rdmadiag.facts.ib import GidType, LinkLayer
+from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.gid.c_number import to_int
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.pick import Outcome, Pick
-from rdmadiag.gid.slots import Slot, SlotTable
+from rdmadiag.gid.port_table import PortTable
 
 Environment = Mapping[str, str]
 
@@ -30,10 +31,11 @@ class Answer:
     problem: str | None = None  # of the stack itself; those of the row are found
     advertised: int | None = None
     pinned_by: str | None = None
+    ended_at: int | None = None
     assumed: tuple[str, ...] = ()
 
 
-Rule = Callable[[SlotTable, Environment], Answer]
+Rule = Callable[[PortTable, Environment], Answer]
 """A pure function from a table and the variables that are set to an answer."""
 
 
@@ -74,7 +76,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """How a stack is told the index."""
+    """The variable that sets the index: a row of rdmadiag.gid.variables."""
 
     variable: str
     automatic: bool = False  # without it the stack chooses
@@ -91,16 +93,16 @@ class Stack:
     versions: tuple[Version, ...]  # the newest first
     link_layers: frozenset[LinkLayer] = LINUX
     pin: Pin | None = None
-    option: str | None = None  # without a variable: how the program is told, "ib_send_lat -x INDEX"
-    variables: tuple[str, ...] = ()  # that its rules read
+    option: str | None = None  # without a variable: what sets the index, "ib_send_lat -x INDEX"
+    variables: tuple[str, ...] = ()  # that its rules read, by name; the pin among them
 
     def supports(self, layer: LinkLayer) -> bool:
         """Whether it runs on this link layer."""
         return layer in self.link_layers
 
 
-def pick(stack: Stack, version: Version, table: SlotTable, environment: Environment) -> Pick:
-    """What the stack would use on the port, and what speaks against it."""
+def pick(stack: Stack, version: Version, table: PortTable, environment: Environment) -> Pick:
+    """What the stack would use on the port, and what is wrong with it."""
     if stack.supports(table.link_layer):
         answer = version.rule(table, environment)
     else:
@@ -108,16 +110,15 @@ def pick(stack: Stack, version: Version, table: SlotTable, environment: Environm
     return complete(answer, stack, version, table)
 
 
-def complete(answer: Answer, stack: Stack, version: Version, table: SlotTable) -> Pick:
+def complete(answer: Answer, stack: Stack, version: Version, table: PortTable) -> Pick:
     """The answer with what the row at its index is."""
     index = answer.index
     outcome = answer.outcome or _outcome(index, table)
     shown = outcome in (Outcome.ENTRY, Outcome.LID) and index is not None
-    slot = table.at(index) if shown and index is not None else None
-    route = None if table.route is None else table.at(table.route)
+    entry = table.at(index) if shown and index is not None else None
     problem = answer.problem
     if problem is None and outcome is not Outcome.LID:
-        problem = _problem(outcome, index, slot, route)
+        problem = _problem(outcome, index, entry, table)
     assumed = answer.assumed
     if table.unread:
         assumed = (*assumed, f"{_rows(table.unread)} not read, taken for empty")
@@ -128,19 +129,17 @@ def complete(answer: Answer, stack: Stack, version: Version, table: SlotTable) -
         why=answer.why,
         problem=problem,
         outcome=outcome,
-        gid=None if slot is None or slot.gid is None else str(slot.gid),
-        type=None if slot is None else slot.type,
-        scope=None if slot is None or slot.is_empty else slot.scope,
-        netdev=None if slot is None else slot.netdev,
-        agrees=_agrees(outcome, index, slot, table),
+        entry=None if entry is None or entry.is_empty else entry,
+        agrees=_agrees(outcome, index, entry, table),
         advertised_index=answer.advertised,
         pinned_by=answer.pinned_by,
+        ended_at=answer.ended_at,
         assumed=assumed,
         source=version.source or stack.source,
     )
 
 
-def _outcome(index: int | None, table: SlotTable) -> Outcome:
+def _outcome(index: int | None, table: PortTable) -> Outcome:
     if index is None:
         return Outcome.FAILS
     if not table.is_inside(index):
@@ -149,21 +148,21 @@ def _outcome(index: int | None, table: SlotTable) -> Outcome:
 
 
 def _agrees(
-    outcome: Outcome, index: int | None, slot: Slot | None, table: SlotTable
+    outcome: Outcome, index: int | None, entry: GidEntry | None, table: PortTable
 ) -> bool | None:
     """By what the row is, and not by its number: type and address."""
-    if outcome in (Outcome.NOT_USED, Outcome.UNSUPPORTED) or table.route is None:
+    route = table.route
+    if outcome in (Outcome.NOT_USED, Outcome.UNSUPPORTED) or route is None:
         return None
     if outcome is Outcome.LID:
         return index in (None, 0)
-    if outcome is not Outcome.ENTRY or slot is None:
+    if outcome is not Outcome.ENTRY or entry is None:
         return False
-    route = table.at(table.route)
-    return index == table.route or (slot.raw, slot.type) == (route.raw, route.type)
+    return index == route.index or (entry.gid, entry.known_type) == (route.gid, route.known_type)
 
 
 def _problem(
-    outcome: Outcome, index: int | None, slot: Slot | None, route: Slot | None
+    outcome: Outcome, index: int | None, entry: GidEntry | None, table: PortTable
 ) -> str | None:
     if outcome is Outcome.EMPTY:
         return f"row {index} is empty: RTR fails"
@@ -175,28 +174,41 @@ def _problem(
         return "ends with an error on this port"
     if outcome is Outcome.DROPS_PORT:
         return "the port is left out; other ports, or TCP, take its place"
-    if slot is None or index is None or outcome is not Outcome.ENTRY:
+    if entry is None or outcome is not Outcome.ENTRY:
         return None
-    if index >= _SGID_INDEXES:
-        return f"sgid_index has 8 bits: row {index % _SGID_INDEXES} is used instead of {index}"
-    return _of_slot(slot, route)
+    if entry.index >= _SGID_INDEXES:
+        cut = entry.index % _SGID_INDEXES
+        return f"sgid_index has 8 bits: row {cut} is used instead of {entry.index}"
+    return _of_entry(entry, table)
 
 
-def _of_slot(slot: Slot, route: Slot | None) -> str | None:
-    better = None if route is None or route == slot else route
-    if slot.netdev_state is NetDevState.ABSENT:
-        return f"its netdev {slot.netdev} is not in this network namespace"
-    if slot.netdev_state is NetDevState.DOWN:
-        return f"its netdev {slot.netdev} is down"
-    if slot.type is GidType.ROCE_V1 and (better is None or better.type is GidType.ROCE_V2):
-        return "RoCE v1: not routable, and deaf to a peer that uses RoCE v2"
-    if better is None or better.is_empty:
+def _of_entry(entry: GidEntry, table: PortTable) -> str | None:
+    route = table.route
+    better = None if route is None or _same(entry, route) else route
+    state = table.netdev_state(entry)
+    if state is NetDevState.ABSENT:
+        return f"its netdev {entry.netdev} is not in this network namespace"
+    if state is NetDevState.DOWN:
+        return f"its netdev {entry.netdev} is down"
+    if entry.is_v1 and (better is None or better.is_v2):
+        return "RoCE v1: not routable, and a peer that uses RoCE v2 does not receive it"
+    if better is None:
         return None
-    if slot.scope is Scope.LINK_LOCAL and better.scope is not Scope.LINK_LOCAL:
+    if entry.scope is Scope.LINK_LOCAL and better.scope is not Scope.LINK_LOCAL:
         return "link-local: no farther than this link"
-    if slot.family is not better.family:
-        return f"{_FAMILY[slot.is_ipv4]}, and deaf to a peer that uses {_FAMILY[better.is_ipv4]}"
+    if entry.family_or_multicast is not better.family_or_multicast:
+        own, other = (_FAMILY[each.is_ipv4] for each in (entry, better))
+        return f"{own}: a peer that uses {other} does not receive it"
     return None
+
+
+def _same(one: GidEntry, other: GidEntry) -> bool:
+    """Whether the two rows hold the same, wherever they stand."""
+    return (one.gid, one.known_type, one.netdev_name) == (
+        other.gid,
+        other.known_type,
+        other.netdev_name,
+    )
 
 
 _FAMILY: Final = {True: "IPv4", False: "IPv6"}

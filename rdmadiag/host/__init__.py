@@ -36,6 +36,10 @@ class Host(Protocol):
     def lacks(self) -> Mapping[str, Missing]:
         """Sources, by name, that this host cannot answer at all, and why."""
 
+    @property
+    def can_hang(self) -> bool:
+        """Whether a question to it can hang in the kernel, where no signal ends it."""
+
     def read(self, path: str, limit: int = READ_LIMIT) -> bytes | Missing:
         """The content of a regular file; longer than `limit` bytes is malformed."""
 

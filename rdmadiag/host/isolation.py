@@ -13,11 +13,12 @@ import selectors
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host import child_process
+from rdmadiag.host.in_turn import Waiting, bug
 
 _CHUNK: Final = 1 << 20
 _EXIT_SECONDS: Final = 1.0  # for a child that has answered
@@ -43,7 +44,7 @@ class SideBySide:
             )
 
     def collect(
-        self, deadline: float, waiting_for: Callable[[Collection[str]], None] | None = None
+        self, deadline: float, waiting_for: Waiting | None = None
     ) -> dict[str, Any | Missing]:
         """Each task's result; a Missing for one that raised, died or came late.
 
@@ -160,7 +161,4 @@ def _result(name: str, content: bytes, status: int | None) -> Any | Missing:
         return Missing(Why.MALFORMED, f"{name}: its process {ending}")
     if succeeded:
         return value
-    summary, trace = value
-    if os.environ.get("RDMADIAG_DEBUG"):
-        sys.stderr.write(trace)
-    return Missing(Why.MALFORMED, f"{name}: a bug of rdmadiag: {summary}")
+    return bug(name, *value)

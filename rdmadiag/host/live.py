@@ -16,6 +16,7 @@ class LiveHost:
     """This machine; each method does what `Host` says of it."""
 
     lacks: Mapping[str, Missing] = {}
+    can_hang = True
 
     def __init__(self) -> None:
         system = os.uname()

@@ -1,18 +1,17 @@
 """One netlink exchange: framing, the list of requests we may send, and a deadline.
 
-Messages are built and read by pyroute2 in `sources`; the bytes pass through here, so
-that a snapshot can hold them as they were.
+The bytes pass through here, so that a snapshot can hold them as they were. Messages are built
+and read in `sources`: rtnetlink's by pyroute2, those of RDMA and of ethtool by hand.
 """
 
 import errno
-import logging
 import os
 import socket
 import struct
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 NETLINK_ROUTE: Final = 0
 NETLINK_GENERIC: Final = 16
@@ -57,9 +56,6 @@ _ATTRIBUTE_TYPE: Final = 0x3FFF  # NLA_TYPE_MASK
 GENERIC_HEADER: Final = struct.Struct("=BBH")  # struct genlmsghdr: command, version
 _ERROR: Final = struct.Struct("=i")
 _DATAGRAM: Final = 256 * 1024
-
-# pyroute2 logs a traceback for every attribute that it cannot decode; we say it in a Missing.
-logging.getLogger("pyroute2").addHandler(logging.NullHandler())
 
 
 class NotARead(Exception):
@@ -131,8 +127,8 @@ def ethtool_family(replies: bytes) -> int | None:
 
 
 def request(kind: int, flags: int, payload: bytes = b"") -> bytes:
-    """The bytes of one message of type `kind`, by hand: pyroute2's encoder costs a tenth of a
-    millisecond a message, and its import more than a whole sample of counters."""
+    """The bytes of one message of type `kind`: pyroute2's encoder takes a tenth of a
+    millisecond, and a large host is asked a thousand times."""
     return _HEADER.pack(_HEADER.size + len(payload), kind, NLM_F_REQUEST | flags, 0, 0) + payload
 
 
@@ -230,21 +226,3 @@ def _left(deadline: float) -> float:
 def interrupted(buffer: bytes) -> bool:
     """Whether the kernel marked this dump as inconsistent: something changed meanwhile."""
     return any(message.flags & NLM_F_DUMP_INTR for message in messages(buffer))
-
-
-def decode(buffer: bytes, message_class: Any) -> list[Any]:
-    """Every message in `buffer`, as decoded `message_class` of pyroute2.
-
-    Raises ValueError for a reply that is cut short or that pyroute2 cannot read.
-    """
-    decoded = []
-    for at in messages(buffer):
-        if at.type == NLMSG_DONE:
-            continue
-        message = message_class(buffer[at.offset : at.offset + at.length])
-        try:
-            message.decode()
-        except Exception as error:  # its decoders raise whatever struct, codecs and sockets do
-            raise ValueError(f"netlink message at byte {at.offset}: {error!r}") from error
-        decoded.append(message)
-    return decoded

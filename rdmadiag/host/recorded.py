@@ -48,6 +48,8 @@ def open_snapshot(path: str) -> "SnapshotHost":
 class SnapshotHost:
     """A Host that answers from a snapshot, and says what the snapshot does not hold."""
 
+    can_hang = False  # regular files alone are opened, and nothing else is asked
+
     def __init__(self, tree: Tree, path: str) -> None:
         self._tree = tree
         self._folders: dict[str, str | Missing] = {}

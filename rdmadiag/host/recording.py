@@ -95,6 +95,11 @@ class RecordingHost:
     def lacks(self) -> Mapping[str, Missing]:
         return self._host.lacks
 
+    @property
+    def can_hang(self) -> bool:
+        """See Host."""
+        return self._host.can_hang
+
     def _note(self, question: str, store: dict[str, Any], subject: str, answer: Any) -> Any:
         if isinstance(answer, Missing):
             self.recording.refuse(question, subject, answer)

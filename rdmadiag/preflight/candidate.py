@@ -1,34 +1,30 @@
-"""Which port an attempt would use, what speaks against it, and what it tells its peer."""
+"""Which port an attempt would use, the reasons against it, and what its peer must know of it."""
 
 import ipaddress
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
-from rdmadiag.facts import Missing
+from rdmadiag.facts import Missing, or_else
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GID_BYTES, LinkLayer, PortState, QpType
 from rdmadiag.gid.route import Route
 from rdmadiag.preflight.safety import (
     Reason,
-    derive_preflight_safety,
-    reasons_against_rtr,
-    thunderbolt_report,
+    assess,
 )
 from rdmadiag.verbs.protocol import End
-from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, devices
+from rdmadiag.view.reconcile import PortView, Protocol, devices
 from rdmadiag.view.select import Selector, select
 
-T = TypeVar("T")
-
 LEAST_MTU: Final = 1024
-"""Bytes; asked for where the library does not tell the port's: every RDMA netdev has it."""
+"""Bytes; used where the library does not give the port's: every RDMA netdev has it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the user asks of an attempt."""
+    """What the user wants of an attempt."""
 
     payload_bytes: int
     iterations: int
@@ -62,13 +58,17 @@ def candidates(
     `against` holds for Thunderbolt ports. Raises NoSuchDevice as `select` does.
     """
     chosen = select(devices(evidence, wanted.gid_index), selectors)
-    pairs = [(device, port) for device in chosen for port in device.ports]
-    host = _thunderbolt_host([port for _, port in pairs], evidence)
-    every = [_candidate(pair, evidence, wanted, (*host, *against)) for pair in pairs]
+    safety = assess(chosen, evidence)
+    ports = [port for port, _ in safety.ports]
+    on_thunderbolt = (*safety.thunderbolt, *against)
+    every = [
+        _candidate(port, evidence, wanted, reasons, on_thunderbolt)
+        for port, reasons in safety.ports
+    ]
     order = {id(each): at for at, each in enumerate(every)}
     is_near = {
         id(each): near is not None and _has(port, near)
-        for each, (_, port) in zip(every, pairs, strict=True)
+        for each, port in zip(every, ports, strict=True)
     }
     return tuple(
         sorted(
@@ -83,34 +83,25 @@ def candidates(
     )
 
 
-def _thunderbolt_host(ports: Sequence[PortView], evidence: Evidence) -> tuple[Reason, ...]:
-    """What x/rdma's decision on these ports together says against each of them."""
-    own = [port for port in ports if port.protocol is Protocol.THUNDERBOLT]
-    if not own:
-        return ()
-    permitted, reasons = derive_preflight_safety(thunderbolt_report(own, evidence))
-    return () if permitted else reasons
-
-
 def _candidate(
-    pair: tuple[DeviceView, PortView],
+    port: PortView,
     evidence: Evidence,
     wanted: Wanted,
+    reasons: Iterable[Reason],
     on_thunderbolt: Iterable[Reason],
 ) -> Candidate:
-    device, port = pair
-    found = list(reasons_against_rtr(port, device, evidence))
+    found = list(reasons)
     routed = isinstance(port.route, Route)
     if port.protocol is Protocol.INFINIBAND and wanted.gid_index is not None and not routed:
         found.append(Reason.NO_ROUTE_GID)  # InfiniBand needs none, unless one is asked for
     if port.protocol is Protocol.THUNDERBOLT:
         found += on_thunderbolt
-    reasons = tuple(dict.fromkeys(found))
+    every = tuple(dict.fromkeys(found))
     return Candidate(
         end=_end(port, evidence, wanted),
         protocol=port.protocol,
-        reasons=reasons,
-        blocking=tuple(each for each in reasons if each not in wanted.accepted),
+        reasons=every,
+        blocking=tuple(each for each in every if each not in wanted.accepted),
         route_reason=port.route.reason,
     )
 
@@ -125,24 +116,20 @@ def _end(port: PortView, evidence: Evidence, wanted: Wanted) -> End:
     return End(
         device=port.device,
         port=port.number,
-        link_layer=_or(port.link_layer, LinkLayer.UNSPECIFIED),
-        state=_or(port.state, PortState.NOP),
+        link_layer=or_else(port.link_layer, LinkLayer.UNSPECIFIED),
+        state=or_else(port.state, PortState.NOP),
         active_mtu=active_mtu,
         mtu=wanted.mtu or active_mtu or LEAST_MTU,
         gid_index=index,
         gid=gid,
         gid_type=kind if index is not None else None,
         prefix_length=_prefix_length(port, gid, evidence),
-        lid=0 if isinstance(port.lid, Missing) else port.lid,
+        lid=or_else(port.lid, 0),
         qp_type=wanted.qp_type or (QpType.UC if thunderbolt else QpType.RC),
         payload_bytes=wanted.payload_bytes,
         iterations=wanted.iterations,
         permitted=True,
     )
-
-
-def _or(value: T | Missing, otherwise: T) -> T:
-    return otherwise if isinstance(value, Missing) else value
 
 
 def _address(port: PortView, wanted: Wanted) -> tuple[int | None, Gid | None]:
@@ -171,11 +158,9 @@ def _prefix_length(port: PortView, gid: Gid | None, evidence: Evidence) -> int |
 
 
 def _has(port: PortView, address: str) -> bool:
-    if isinstance(port.gids, Missing):
-        return False
     try:
         wanted = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
     bare = f"::ffff:{wanted}" if wanted.version == 4 else str(wanted)
-    return any(entry.gid == Gid.parse(bare) for entry in port.gids.entries)
+    return any(entry.gid == Gid.parse(bare) for entry in port.entries)

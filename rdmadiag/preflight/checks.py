@@ -8,13 +8,13 @@ from rdmadiag.preflight.verdict import Finding, Severity, Status, Verdict, statu
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One rule: at each device or port that it spoke of, else once for the host."""
+    """One rule: at each device or port that it has findings on, else once for the host."""
 
     rule: str
     device: str | None
     port: int | None
     status: Status
-    findings: tuple[Finding, ...]  # the worst first; none where it had nothing to say
+    findings: tuple[Finding, ...]  # the worst first; none where it found nothing
 
     @property
     def place(self) -> str:
@@ -25,10 +25,10 @@ class Check:
 
 
 def checks(verdict: Verdict) -> tuple[Check, ...]:
-    """In the order in which rules were asked.
+    """In the order in which rules were run.
 
-    A rule that said nothing of anything is one check that is ok: it was asked, and what it
-    would have spoken of was not there, or could not be seen, of which other rules speak.
+    A rule without findings is one check that is ok: what it looks for was not there, or could
+    not be seen, of which other rules have findings.
     """
     places: dict[str, dict[tuple[str | None, int | None], list[Finding]]] = {
         rule: {} for rule in verdict.rules_asked

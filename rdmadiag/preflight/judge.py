@@ -5,15 +5,11 @@ from typing import TYPE_CHECKING
 
 from rdmadiag.facts import Missing
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.preflight.rules import asked, findings
-from rdmadiag.preflight.rules.rule import Case
-from rdmadiag.preflight.safety import (
-    derive_preflight_safety,
-    reasons_against_rtr,
-    thunderbolt_report,
-)
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.rules import codes, findings
+from rdmadiag.preflight.safety import assess
 from rdmadiag.preflight.verdict import ExpectationCount, Verdict, conclude
-from rdmadiag.view.reconcile import Protocol, devices
+from rdmadiag.view.reconcile import devices
 from rdmadiag.view.select import Selector, select
 
 if TYPE_CHECKING:
@@ -40,16 +36,12 @@ def judge(
 
         compared = compare(expectations, every, chosen, evidence)
     case = Case(evidence, chosen, selected=bool(selectors), stacks=tuple(stacks), expected=compared)
-    ports = [(port, reasons_against_rtr(port, device, evidence)) for device, port in case.ports]
-    thunderbolt = [port for port, _ in ports if port.protocol is Protocol.THUNDERBOLT]
-    permitted = (
-        not thunderbolt or derive_preflight_safety(thunderbolt_report(thunderbolt, evidence))[0]
-    )
+    safety = assess(chosen, evidence)
     return conclude(
-        ports,
+        safety.ports,
         findings(case),
-        permitted=permitted,
-        asked=asked(case),
+        permitted=safety.permitted,
+        rules=codes(case),
         expectations=_counted(compared) if expectations else None,
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rdmadiag.facts import Missing
-from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.resources import ResourceFacts
 from rdmadiag.preflight.rules.resources import RULES, ResourceCase
 from rdmadiag.preflight.thresholds import DEFAULT, Thresholds
@@ -30,14 +30,14 @@ def judge(
     """What each device's holders have, and what rules say; on a Mac, preflight's rules."""
     found = usages(devices, facts, evidence)
     case = ResourceCase(found, facts, thresholds)
-    spoken = [each for rule in RULES for each in rule.check(case)]
-    if evidence.nldev == LINUX_ONLY:
+    findings = [each for rule in RULES for each in rule.check(case)]
+    if evidence.is_mac:
+        from rdmadiag.preflight.case import Case
         from rdmadiag.preflight.rules import thunderbolt_resources
-        from rdmadiag.preflight.rules.rule import Case
 
         mac = Case(evidence, tuple(devices), selected=True)
         exhausted = [each for rule in thunderbolt_resources.RULES for each in rule.check(mac)]
-        told = {each.device for each in exhausted}
-        spoken = [*exhausted, *(each for each in spoken if each.device not in told)]
-    status, ranked = weighed(spoken)
+        named = {each.device for each in exhausted}
+        findings = [*exhausted, *(each for each in findings if each.device not in named)]
+    status, ranked = weighed(findings)
     return found, ResourceVerdict(status, ranked)

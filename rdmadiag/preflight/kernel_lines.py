@@ -11,7 +11,7 @@ from rdmadiag.view.reconcile import PortView
 
 if TYPE_CHECKING:
     from rdmadiag.facts.kernel_log import KernelLine
-    from rdmadiag.preflight.rules.rule import Case
+    from rdmadiag.preflight.case import Case
 
 
 _PCI: Final = re.compile(r"\b[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b", re.IGNORECASE)

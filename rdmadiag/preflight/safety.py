@@ -3,20 +3,7 @@
 True is necessary, not sufficient: it proves neither the path nor its speed. Any reason
 makes it false; missing evidence has reasons of its own, apart from evidence of harm.
 
-The judgement on Thunderbolt hosts is that of x/rdma, and can be had on plain data:
-
->>> report = PreflightReport(
-...     devices=[PreflightDevice("rdma_en1", PortState.ACTIVE, LinkLayer.THUNDERBOLT, 1)],
-...     peer_interfaces=1,
-...     xdomain_services=1,
-...     recent_log=["AppleThunderboltRDMA context allocation/query/free"],
-... )
->>> derive_preflight_safety(report)
-(True, (<Reason.READ_ONLY_PREFLIGHT: 'read_only_preflight'>,))
->>> require_rtr_attempt_allowed(False)  # doctest: +ELLIPSIS
-Traceback (most recent call last):
-    ...
-rdmadiag.preflight.safety.RtrUnsafe: an attempt changes state on the device, ...
+On Thunderbolt it is the policy of x/rdma, which `preflight.x_rdma` gives on plain data.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -113,7 +100,7 @@ REASON_TEXT: Final[dict[Reason, str]] = {
     Reason.VERBS_DEVICE_MISSING: "the verbs library does not list the device",
     Reason.VERBS_OPEN_FAILED: "the verbs library cannot open the device",
     Reason.PROVIDER_WEDGED: "a call of the verbs library never returned",
-    Reason.PROVIDER_DIED: "the verbs library ended the process that asked it",
+    Reason.PROVIDER_DIED: "the verbs library ended the process that called it",
     Reason.NO_ACTIVE_THUNDERBOLT_DEVICE: "no Thunderbolt RDMA device is ACTIVE",
     Reason.NO_PEER_INTERFACE: "the registry has no AppleThunderboltRDMAPeerInterface",
     Reason.NO_XDOMAIN_SERVICE: "the registry has no IOThunderboltXDomainService",
@@ -123,7 +110,7 @@ REASON_TEXT: Final[dict[Reason, str]] = {
     Reason.RESOURCES_EXHAUSTED: "the device has no protection domain or queue pair left",
     Reason.RDMA_DISABLED: "RDMA is switched off on this Mac",
     Reason.HARDWARE_CANNOT: "this Mac's hardware cannot do RDMA",
-    Reason.READ_ONLY_PREFLIGHT: "nothing that can be read speaks against one bounded attempt",
+    Reason.READ_ONLY_PREFLIGHT: "nothing that can be read is against one bounded attempt",
     Reason.WITNESSES_DISAGREE: "sources disagree about the port's state",
     Reason.STATE_UNKNOWN: "the port's state could not be read",
     Reason.LINK_LAYER_UNKNOWN: "the port's link layer could not be read",
@@ -161,23 +148,41 @@ _NO_MANUAL_RTR: Final = {
 }
 
 
-def reasons_against_rtr(
-    port: PortView, device: DeviceView, evidence: Evidence
+@dataclass(frozen=True, slots=True)
+class Safety:
+    """What is against one bounded attempt, from one evaluation of one selection of devices."""
+
+    ports: tuple[tuple[PortView, tuple[Reason, ...]], ...]  # no reason: it is permitted
+    thunderbolt: tuple[Reason, ...]  # against every Thunderbolt port of the selection
+
+    @property
+    def permitted(self) -> bool:
+        """Whether the host as a whole forbids no attempt."""
+        return not self.thunderbolt
+
+
+def assess(devices: Iterable[DeviceView], evidence: Evidence) -> Safety:
+    """The reasons against an attempt on each port of `devices`, and on Thunderbolt together."""
+    pairs = [(device, port) for device in devices for port in device.ports]
+    own = [port for _, port in pairs if port.protocol is Protocol.THUNDERBOLT]
+    around = tuple(_around_thunderbolt(evidence)) if own else ()
+    active = [port for port in own if _counts_as_active(port)]
+    return Safety(
+        ports=tuple((port, _reasons(port, device, evidence, around)) for device, port in pairs),
+        thunderbolt=host_reasons(map(_route_index_of, active), around) if own else (),
+    )
+
+
+def _reasons(
+    port: PortView, device: DeviceView, evidence: Evidence, around: tuple[Reason, ...]
 ) -> tuple[Reason, ...]:
-    """Every reason against an attempt on `port`; none means that it is permitted."""
     if port.protocol in _NO_MANUAL_RTR:
         return (_NO_MANUAL_RTR[port.protocol],)
     if port.protocol is not Protocol.THUNDERBOLT:
         return (*_link(port), *_route(port), *_access(device, evidence))
-    # A port without a link has no GIDs to speak of: one cause, one reason.
+    # A port without a link has no GIDs: one cause, one reason.
     route = _route(port) if port.is_active else ()
-    return (
-        *_link(port),
-        *route,
-        *_access(device, evidence),
-        *_mac(device, evidence),
-        *_around_thunderbolt(thunderbolt_report((), evidence)),
-    )
+    return (*_link(port), *route, *_access(device, evidence), *_mac(device, evidence), *around)
 
 
 def _mac(device: DeviceView, evidence: Evidence) -> Iterator[Reason]:
@@ -275,46 +280,21 @@ _OF_PROVIDER: Final = {
 }
 
 
-# --- the policy of x/rdma, DerivePreflightSafety ----------------------------------------------
+# --- Thunderbolt: the policy of x/rdma ---------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PreflightDevice:
-    """One device, as far as the decision needs it."""
+def host_reasons(
+    route_indexes: Iterable[int | None], around: Iterable[Reason]
+) -> tuple[Reason, ...]:
+    """Each reason against the host once: of the active devices' route GIDs, and `around` them.
 
-    name: str
-    state: PortState | Missing
-    link_layer: LinkLayer | Missing
-    route_gid_index: int | None  # None: no entry may be used
-
-
-@dataclass(frozen=True, slots=True)
-class PreflightReport:
-    """The evidence that decides on a Thunderbolt host; what was not seen is a Missing."""
-
-    devices: Sequence[PreflightDevice]
-    peer_interfaces: int | Missing  # AppleThunderboltRDMAPeerInterface in the registry
-    xdomain_services: int | Missing  # IOThunderboltXDomainService in the registry
-    recent_log: Sequence[str] | Missing  # lines of the RDMA driver
-
-
-def derive_preflight_safety(report: PreflightReport) -> tuple[bool, tuple[Reason, ...]]:
-    """Whether one bounded RTR attempt is permitted on this host, and why, or why not.
-
-    As x/rdma decides, but that each reason is given once, and that what could not be
-    looked at is told apart from what is not there. True is necessary, not sufficient.
+    An index of None: no entry of that device's table may be used.
     """
-    active = [
-        device
-        for device in report.devices
-        if device.state is PortState.ACTIVE and device.link_layer is LinkLayer.THUNDERBOLT
-    ]
-    found = [reason for device in active for reason in _route_index(device.route_gid_index)]
-    if not active:
+    indexes = list(route_indexes)
+    found = [reason for index in indexes for reason in _route_index(index)]
+    if not indexes:
         found.append(Reason.NO_ACTIVE_THUNDERBOLT_DEVICE)
-    found += _around_thunderbolt(report)
-    reasons = tuple(dict.fromkeys(found))
-    return (False, reasons) if reasons else (True, (Reason.READ_ONLY_PREFLIGHT,))
+    return tuple(dict.fromkeys((*found, *around)))
 
 
 def _route_index(index: int | None) -> Iterator[Reason]:
@@ -324,39 +304,33 @@ def _route_index(index: int | None) -> Iterator[Reason]:
         yield Reason.ROUTE_GID_INDEX_ZERO
 
 
-def _around_thunderbolt(report: PreflightReport) -> Iterator[Reason]:
-    """What the registry and the log say against every port of the host."""
-    if isinstance(report.peer_interfaces, Missing) or isinstance(report.xdomain_services, Missing):
+def surroundings(
+    peer_interfaces: int | Missing,
+    xdomain_services: int | Missing,
+    recent_log: Sequence[str] | Missing,
+) -> Iterator[Reason]:
+    """What the registry and the driver's lines in the log are against every port of the host."""
+    if isinstance(peer_interfaces, Missing) or isinstance(xdomain_services, Missing):
         yield Reason.REGISTRY_UNKNOWN
-    if report.peer_interfaces == 0:
+    if peer_interfaces == 0:
         yield Reason.NO_PEER_INTERFACE
-    if report.xdomain_services == 0:
+    if xdomain_services == 0:
         yield Reason.NO_XDOMAIN_SERVICE
-    if isinstance(report.recent_log, Missing):
+    if isinstance(recent_log, Missing):
         yield Reason.LOG_UNKNOWN
         return
-    if not report.recent_log:
+    if not recent_log:
         yield Reason.NO_RECENT_LOG
-    if any(map(failed_rtr_log_line, report.recent_log)):
+    if any(map(failed_rtr_log_line, recent_log)):
         yield Reason.RECENT_RTR_FAILURE
 
 
-def thunderbolt_report(ports: Iterable[PortView], evidence: Evidence) -> PreflightReport:
-    """The evidence on `ports` and around them, as derive_preflight_safety takes it."""
+def _around_thunderbolt(evidence: Evidence) -> Iterator[Reason]:
     registry, log = evidence.ioreg, evidence.mac_log
-    return PreflightReport(
-        devices=[
-            PreflightDevice(
-                port.device,
-                PortState.ACTIVE if port.is_active else port.state,
-                port.link_layer,
-                port.route.index if isinstance(port.route, Route) else None,
-            )
-            for port in ports
-        ],
-        peer_interfaces=registry if isinstance(registry, Missing) else registry.peer_interfaces,
-        xdomain_services=registry if isinstance(registry, Missing) else registry.xdomain_services,
-        recent_log=_complete(log),
+    return surroundings(
+        registry if isinstance(registry, Missing) else registry.peer_interfaces,
+        registry if isinstance(registry, Missing) else registry.xdomain_services,
+        _complete(log),
     )
 
 
@@ -369,20 +343,10 @@ def _complete(log: LogFacts | Missing) -> Sequence[str] | Missing:
     return tuple(line.message for line in log.lines)
 
 
-RTR_ATTEMPT_WARNING: Final = (
-    "an attempt changes state on the device, and can wedge a Thunderbolt port until a reboot: "
-    "run rdmadiag preflight first, then pass --allow-rtr for one bounded attempt"
-)
+def _counts_as_active(port: PortView) -> bool:
+    active = port.is_active or port.state is PortState.ACTIVE
+    return active and port.link_layer is LinkLayer.THUNDERBOLT
 
 
-class RtrUnsafe(Exception):
-    """An RTR attempt that nobody allowed."""
-
-    def __init__(self) -> None:
-        super().__init__(RTR_ATTEMPT_WARNING)
-
-
-def require_rtr_attempt_allowed(allow: bool) -> None:
-    """Raises RtrUnsafe unless `allow` is true."""
-    if not allow:
-        raise RtrUnsafe
+def _route_index_of(port: PortView) -> int | None:
+    return port.route.index if isinstance(port.route, Route) else None

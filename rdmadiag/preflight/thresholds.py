@@ -1,4 +1,4 @@
-"""From which numbers on rules of `counters` and `resources` report; each can be set by its name."""
+"""The least numbers for which `counters` and `resources` have findings; set by their names."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace

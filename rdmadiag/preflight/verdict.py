@@ -1,4 +1,4 @@
-"""What rules say, and what it adds up to."""
+"""Findings of rules, and the verdict that they add up to."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -102,7 +102,7 @@ class Verdict:
     safe_to_attempt_rtr: bool
     ports: tuple[PortVerdict, ...]
     findings: tuple[Finding, ...]  # the worst first
-    rules_asked: tuple[str, ...] = ()  # every rule that could have spoken of this host
+    rules_asked: tuple[str, ...] = ()  # every rule that was run on this host
     expectations: ExpectationCount | None = None  # None: nothing was expected
 
 
@@ -117,7 +117,7 @@ def conclude(
     findings: Iterable[Finding],
     *,
     permitted: bool = True,
-    asked: Iterable[str] = (),
+    rules: Iterable[str] = (),
     expectations: ExpectationCount | None = None,
 ) -> Verdict:
     """The verdict over ports, each with its reasons against RTR, and findings.
@@ -132,7 +132,7 @@ def conclude(
         safe_to_attempt_rtr=permitted and any(port.safe_to_attempt_rtr for port in judged),
         ports=judged,
         findings=ranked,
-        rules_asked=tuple(asked),
+        rules_asked=tuple(rules),
         expectations=expectations,
     )
 

@@ -17,13 +17,13 @@ from rdmadiag.facts.ib import DriverId
 from rdmadiag.preflight.judge_counters import CounterVerdict
 from rdmadiag.preflight.judge_resources import ResourceVerdict
 from rdmadiag.preflight.verdict import Status
+from rdmadiag.render.gid_documents import Table
 from rdmadiag.render.judged import PreflightDocument
+from rdmadiag.render.peer_documents import PortPair
 from rdmadiag.report import Document, HostDocument, Report
 from rdmadiag.view.counter_changes import Change
 from rdmadiag.view.discovery_path import FunctionPath
-from rdmadiag.view.gid_tables import Table
 from rdmadiag.view.inventory import DeviceRow
-from rdmadiag.view.peer_picks import PortPair
 from rdmadiag.view.resource_usage import Usage
 
 

@@ -31,7 +31,7 @@ _WORD: Final = {
 def show_pairs(
     pairs: Sequence[PortPair], here: Identity, there: Any, to: Console | None = None
 ) -> None:
-    """Print them; no traffic was sent, and that is said."""
+    """Print them, and that no packet was sent."""
     out = to or console()
     hosts = f"{here.hostname} and {there.hostname}"
     if not pairs:
@@ -59,7 +59,7 @@ def _answer(pairs: Sequence[PortPair], hosts: str) -> Text:
     elif all(each.talks is Talks.YES for each in every):
         line.append(f"all can talk, on {where}", "bold green")
     else:
-        line.append(f"nothing speaks against any, on {where}", "yellow")
+        line.append(f"no obstacle is known for any, on {where}", "yellow")
     return line.append(f"; {routed} by a router alone" if routed else "", "yellow")
 
 

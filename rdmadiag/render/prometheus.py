@@ -2,15 +2,14 @@
 
 Names are rdmadiag_*: node_infiniband_* are node_exporter's own. `device` and `port` are
 labelled as it labels them, so that both can be joined. No timestamps: the collector refuses
-a file that has one.
+a file that has one. The format:
+https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
 """
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, Final
-
-from prometheus_client import generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from math import inf, isfinite
+from typing import Final
 
 from rdmadiag import __version__
 from rdmadiag.facts import Missing
@@ -23,23 +22,13 @@ NUMBER_OF_STATUS: Final = {"ok": 0, "warn": 1, "critical": 2, "unknown": 3}
 _STATUS_HELP: Final = "0 ok, 1 warn, 2 critical, 3 unknown."
 _PORT: Final = ("device", "port")
 _BYTES_OF_GBPS: Final = 1e9 / 8
+_ESCAPED: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+_PLAIN_DIGITS: Final = 6  # before the point; a larger number is written with an exponent
 
 
 def text(verdict: Verdict, devices: Iterable[DeviceView], when: datetime) -> str:
     """The file; `devices` are those that the verdict is on."""
-    registry: Any = _Registry((*_of_verdict(verdict, when), *_of_devices(tuple(devices))))
-    content: bytes = generate_latest(registry)
-    return content.decode()
-
-
-class _Registry:
-    """What generate_latest asks for families."""
-
-    def __init__(self, families: Iterable[GaugeMetricFamily]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
-        return self._families
+    return "".join((*_of_verdict(verdict, when), *_of_devices(tuple(devices))))
 
 
 def _family(
@@ -47,16 +36,34 @@ def _family(
     help_text: str,
     labels: Sequence[str],
     rows: Iterable[tuple[Sequence[str], float | None]],
-) -> GaugeMetricFamily:
-    """Rows without a value, which could not be read, are left out."""
-    family = GaugeMetricFamily(f"rdmadiag_{name}", help_text, labels=labels)
-    for values, number in rows:
-        if number is not None:
-            family.add_metric([*map(printable, values)], number)
-    return family
+) -> str:
+    """A gauge with its rows; those without a value, which could not be read, are left out."""
+    name = f"rdmadiag_{name}"
+    lines = [f"# HELP {name} {help_text}\n# TYPE {name} gauge\n"]
+    for values, found in rows:
+        if found is not None:
+            pairs = sorted(zip(labels, values, strict=True))
+            inner = ",".join(
+                f'{label}="{printable(value).translate(_ESCAPED)}"' for label, value in pairs
+            )
+            lines.append(
+                f"{name}{{{inner}}} {number(found)}\n" if inner else f"{name} {number(found)}\n"
+            )
+    return "".join(lines)
 
 
-def _of_verdict(verdict: Verdict, when: datetime) -> Iterable[GaugeMetricFamily]:
+def number(value: float) -> str:
+    """As Prometheus' own libraries write it, which take an exponent sooner than Python."""
+    if not isfinite(value):
+        return {inf: "+Inf", -inf: "-Inf"}.get(value, "NaN")
+    digits = repr(float(value))
+    whole, point, rest = digits.partition(".")
+    if value <= 0 or not point or len(whole) <= _PLAIN_DIGITS:
+        return digits
+    return f"{f'{whole[0]}.{whole[1:]}{rest}'.rstrip('0.')}e+{len(whole) - 1:02d}"
+
+
+def _of_verdict(verdict: Verdict, when: datetime) -> Iterable[str]:
     yield _family("build_info", "The version that wrote this.", ("version",), [((__version__,), 1)])
     yield _family(
         "last_run_timestamp_seconds", "When this was written.", (), [((), when.timestamp())]
@@ -100,7 +107,7 @@ def _of_verdict(verdict: Verdict, when: datetime) -> Iterable[GaugeMetricFamily]
         yield _drift(verdict)
 
 
-def _drift(verdict: Verdict) -> GaugeMetricFamily:
+def _drift(verdict: Verdict) -> str:
     moved = {
         (each.device, each.port): each
         for each in verdict.findings
@@ -119,7 +126,7 @@ def _drift(verdict: Verdict) -> GaugeMetricFamily:
     )
 
 
-def _of_devices(devices: tuple[DeviceView, ...]) -> Iterable[GaugeMetricFamily]:
+def _of_devices(devices: tuple[DeviceView, ...]) -> Iterable[str]:
     ports = [port for device in devices for port in device.ports]
     yield _family(
         "device_info",

@@ -10,24 +10,26 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
+from rdmadiag.facts import GidEntry
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import GidType
 from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.registry import stacks
+from rdmadiag.gid.route import Route
 from rdmadiag.render.console import console, say, verbatim
-from rdmadiag.render.plain import counted, shown
-from rdmadiag.view.gid_tables import Table
+from rdmadiag.render.gids import TYPE_WORD, heading
+from rdmadiag.render.plain import counted
+from rdmadiag.view.gid_tables import PortPicks
 from rdmadiag.view.reconcile import Protocol
 from rdmadiag.view.stack_picks import BY_GID
 from rdmadiag.view.unshown import why_unknown
 
-_TYPE: Final = {GidType.IB: "IB", GidType.ROCE_V1: "v1", GidType.ROCE_V2: "v2"}
 _NAMED: Final = 4  # in the first line
 _APART: Final = (Outcome.NOT_USED, Outcome.UNSUPPORTED)
 
 
 def show_stacks(
-    tables: Sequence[Table],
+    tables: Sequence[PortPicks],
     unread: Mapping[str, str],
     evidence: Evidence,
     to: Console | None = None,
@@ -60,7 +62,7 @@ def labelled(stack: str, version: str) -> str:
     return title if version == "any" else f"{title} {version}"
 
 
-def _port(out: Console, table: Table, *, quiet: bool) -> None:
+def _port(out: Console, table: PortPicks, *, quiet: bool) -> None:
     judged = [pick for pick in table.stacks if pick.outcome not in _APART]
     well = [pick for pick in judged if _is_well(pick)]
     others = [pick for pick in judged if not _is_well(pick)]
@@ -83,18 +85,17 @@ def _is_well(pick: Pick) -> bool:
     return bool(pick.agrees) and pick.problem is None
 
 
-def _answer(table: Table, judged: Sequence[Pick], others: Sequence[Pick]) -> Text:
-    line = Text(f"{table.device}/{table.port}", style="bold")
-    line.append(f"  {shown(table.link_layer, '?')} {shown(table.state, '?')}: ", style="")
+def _answer(table: PortPicks, judged: Sequence[Pick], others: Sequence[Pick]) -> Text:
+    line = heading(table.port)
     if table.missing:
         return line.append(f"GID table not read ({table.missing})", style="magenta")
-    if table.protocol not in BY_GID:
-        return line.append(f"{table.no_route or 'unknown link layer'}")
+    if table.port.protocol not in BY_GID:
+        return line.append("unknown link layer" if table.route else table.port.route.reason)
     if not judged:
         return line.append("none of the stacks that were asked for uses this port")
     if table.route is None:
-        return line.append(f"no route GID, {table.no_route}", style="red")
-    route = _route(table)
+        return line.append(f"no route GID, {table.port.route.reason}", style="red")
+    route = _route(table, table.route)
     if not others:
         how = f"all {len(judged)} agree on" if len(judged) > 1 else "it uses"
         return line.append(f"{how} {route}", style="bold green")
@@ -106,13 +107,16 @@ def _answer(table: Table, judged: Sequence[Pick], others: Sequence[Pick]) -> Tex
     return line.append(f"; not {', '.join(names[:_NAMED])}{more}")
 
 
-def _route(table: Table) -> str:
-    assert table.route is not None
-    if table.protocol is Protocol.INFINIBAND:
+def _route(table: PortPicks, route: Route) -> str:
+    if table.port.protocol is Protocol.INFINIBAND:
         return "the LID, or GID 0"
-    kind = next((row.type for row in table.gids if row.index == table.route.index), None)
-    word = f", {_TYPE[kind]}" if isinstance(kind, GidType) and kind is not GidType.IB else ""
-    return f"the route GID, index {table.route.index} ({table.route.gid}{word})"
+    word = _type_word(route.entry, ", ")
+    return f"the route GID, index {route.index} ({route.gid}{word})"
+
+
+def _type_word(entry: GidEntry, before: str) -> str:
+    kind = entry.known_type
+    return "" if kind is None or kind is GidType.IB else f"{before}{TYPE_WORD[kind]}"
 
 
 def _group(pick: Pick) -> tuple[int, int, str]:
@@ -135,12 +139,11 @@ _HEADINGS: Final = {
 }
 
 
-def _others(out: Console, group: Sequence[Pick], table: Table) -> None:
+def _others(out: Console, group: Sequence[Pick], table: PortPicks) -> None:
     first = group[0]
     words = _HEADINGS[first.outcome]
-    if first.outcome is Outcome.ENTRY:
-        kind = "" if first.type is None or first.type is GidType.IB else f" {_TYPE[first.type]}"
-        words = f"{first.gid}{kind}"
+    if first.outcome is Outcome.ENTRY and first.entry:
+        words = f"{first.entry.gid}{_type_word(first.entry, ' ')}"
     index = "" if first.index is None else f"index {first.index}  "
     # What is wrong with the row is the same for most; the rest say what is their own.
     shared = Counter(pick.problem for pick in group).most_common(1)[0][0]
@@ -159,12 +162,12 @@ def _others(out: Console, group: Sequence[Pick], table: Table) -> None:
 
 
 def _is_plain(pick: Pick) -> bool:
-    """Whether the heading says it already."""
+    """Whether the heading holds its problem already."""
     return pick.outcome in (Outcome.DROPS_PORT, Outcome.FAILS)
 
 
-def _remedy(out: Console, others: Sequence[Pick], table: Table) -> None:
-    if table.route is None or table.protocol is not Protocol.ROCE:
+def _remedy(out: Console, others: Sequence[Pick], table: PortPicks) -> None:
+    if table.route is None or table.port.protocol is not Protocol.ROCE:
         return
     index = table.route.index
     lines: dict[str, list[str]] = {}
@@ -178,8 +181,8 @@ def _remedy(out: Console, others: Sequence[Pick], table: Table) -> None:
         verbatim(out, f"    {line}   # {', '.join(names)}")
 
 
-def _agreement(well: Sequence[Pick], table: Table) -> str:
-    if table.protocol is Protocol.INFINIBAND:
+def _agreement(well: Sequence[Pick], table: PortPicks) -> str:
+    if table.port.protocol is Protocol.INFINIBAND:
         return "by LID or GID 0"
     assert table.route is not None
     return f"index {table.route.index}"

@@ -15,7 +15,14 @@ from functools import partial
 from typing import Any, Final, TypeGuard
 
 from rdmadiag.facts import Missing, Why
-from rdmadiag.facts.macos import Holder, RdmaInterface, RegistryFacts, ThunderboltIpPort
+from rdmadiag.facts.macos import (
+    PEER_INTERFACE,
+    XDOMAIN_SERVICE,
+    Holder,
+    RdmaInterface,
+    RegistryFacts,
+    ThunderboltIpPort,
+)
 from rdmadiag.host import Host
 from rdmadiag.sources.output import parsed
 
@@ -23,8 +30,8 @@ SECONDS: Final = 3.0
 """For all classes together, as in x/rdma."""
 
 INTERFACE: Final = "AppleThunderboltRDMAInterface"
-PEER: Final = "AppleThunderboltRDMAPeerInterface"
-XDOMAIN: Final = "IOThunderboltXDomainService"
+PEER: Final = PEER_INTERFACE
+XDOMAIN: Final = XDOMAIN_SERVICE
 IP_PORT: Final = "AppleThunderboltIPPort"
 PROTECTION_DOMAIN: Final = "AppleThunderboltRDMAProtectionDomain"
 QUEUE_PAIR: Final = "AppleThunderboltRDMAQueuePair"

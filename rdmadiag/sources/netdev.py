@@ -3,11 +3,9 @@
 import struct
 from typing import Any, Final
 
-from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
-from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
-
 from rdmadiag.facts import Address, Missing, NetDev, NetDevFacts, Why
 from rdmadiag.host import Host, netlink
+from rdmadiag.sources.pyroute2_messages import decode, ifaddrmsg, ifinfmsg, raw
 from rdmadiag.sources.text import attribute, parse_number
 
 _IFF_UP: Final = 1
@@ -18,12 +16,9 @@ _INET_CONF: Final = 1  # IFLA_INET_CONF: an array of u32
 _INET_CONF_ARP_IGNORE: Final = 18  # IPV4_DEVCONF_ARP_IGNORE counts from 1
 _SCOPES: Final = {0: "global", 200: "site", 253: "link", 254: "host", 255: "nowhere"}
 
-
-def _dump(message: Any, kind: int) -> bytes:
-    message["header"]["type"] = kind
-    message["header"]["flags"] = netlink.NLM_F_REQUEST | netlink.NLM_F_DUMP
-    message.encode()
-    return bytes(message.data)
+# Behind the header an empty struct ifinfomsg, and an empty struct ifaddrmsg.
+GET_LINKS: Final = netlink.request(netlink.RTM_GETLINK, netlink.NLM_F_DUMP, bytes(16))
+_GET_ADDRESSES: Final = netlink.request(netlink.RTM_GETADDR, netlink.NLM_F_DUMP, bytes(8))
 
 
 def _value(message: Any, name: str, kind: type) -> Any:
@@ -34,7 +29,7 @@ def _value(message: Any, name: str, kind: type) -> Any:
     return value if isinstance(value, kind) else Missing(Why.MALFORMED, f"{name}: {value!r:.60}")
 
 
-def _ifname(message: Any) -> str | None:
+def ifname(message: Any) -> str | None:
     """IFLA_IFNAME; Linux allows any bytes in it but a slash and white space."""
     name = message.get_attr("IFLA_IFNAME")
     return name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else name
@@ -42,19 +37,10 @@ def _ifname(message: Any) -> str | None:
 
 def _mac(message: Any) -> str | Missing:
     """IFLA_ADDRESS; 20 bytes for IPoIB, which pyroute2 would report on stderr as invalid."""
-    address = _raw(message, "IFLA_ADDRESS")
+    address = raw(message, "IFLA_ADDRESS")
     if address is None:
         return Missing(Why.ABSENT, "IFLA_ADDRESS")
     return address.hex(":") or Missing(Why.ABSENT, "IFLA_ADDRESS: empty")
-
-
-def _raw(message: Any, name: str) -> bytes | None:
-    """An attribute's bytes as they came."""
-    for slot in message["attrs"]:
-        if slot.name == name:
-            raw = slot.cell[1]
-            return bytes(raw.data[raw.offset + 4 : raw.offset + raw.length])
-    return None
 
 
 def parse_arp_ignore(af_spec: bytes) -> int | Missing:
@@ -72,19 +58,18 @@ def parse_arp_ignore(af_spec: bytes) -> int | Missing:
 
 def parse_addresses(reply: bytes) -> dict[int, tuple[Address, ...]] | Missing:
     """The reply to an RTM_GETADDR dump: ifindex → addresses."""
+    addresses: dict[int, list[Address]] = {}
     try:
-        found = netlink.decode(reply, ifaddrmsg)
+        for message in decode(reply, ifaddrmsg):
+            # On a point-to-point link IFA_ADDRESS is the peer; IFA_LOCAL is ours.
+            text = message.get_attr("IFA_LOCAL") or message.get_attr("IFA_ADDRESS")
+            if text:
+                scope = message["scope"]
+                address = Address(str(text), message["prefixlen"], _SCOPES.get(scope, str(scope)))
+                addresses.setdefault(message["index"], []).append(address)
     except ValueError as error:
         return Missing(Why.MALFORMED, str(error))
-    addresses: dict[int, tuple[Address, ...]] = {}
-    for message in found:
-        # On a point-to-point link IFA_ADDRESS is the peer; IFA_LOCAL is ours.
-        text = message.get_attr("IFA_LOCAL") or message.get_attr("IFA_ADDRESS")
-        if text:
-            scope = message["scope"]
-            address = Address(str(text), message["prefixlen"], _SCOPES.get(scope, str(scope)))
-            addresses[message["index"]] = (*addresses.get(message["index"], ()), address)
-    return addresses
+    return {index: tuple(found) for index, found in addresses.items()}
 
 
 def parse_netdevs(
@@ -92,10 +77,10 @@ def parse_netdevs(
 ) -> tuple[NetDev, ...] | Missing:
     """The reply to an RTM_GETLINK dump, with the addresses of each."""
     try:
-        found = netlink.decode(links, ifinfmsg)
+        found = list(decode(links, ifinfmsg))
     except ValueError as error:
         return Missing(Why.MALFORMED, str(error))
-    names = {message["index"]: _ifname(message) for message in found}
+    names = {message["index"]: ifname(message) for message in found}
     return tuple(_netdev(message, names, addresses) for message in found if names[message["index"]])
 
 
@@ -124,7 +109,7 @@ def _netdev(
         vlan_id=vlan if isinstance(vlan, int) else Missing(Why.ABSENT, "IFLA_VLAN_ID"),
         lower=_name(message, "IFLA_LINK", names),
         addresses=addresses.get(message["index"], ()),
-        arp_ignore=parse_arp_ignore(_raw(message, "IFLA_AF_SPEC") or b""),
+        arp_ignore=parse_arp_ignore(raw(message, "IFLA_AF_SPEC") or b""),
     )
 
 
@@ -137,8 +122,8 @@ def _name(message: Any, attribute: str, names: dict[int, Any]) -> str | Missing:
 
 def read_netdevs(host: Host, deadline: float) -> NetDevFacts | Missing:
     """Every netdev of this network namespace; `deadline` as in Host.netlink."""
-    addresses = _read(host, "route-getaddr", _dump(ifaddrmsg(), netlink.RTM_GETADDR), deadline)
-    links = _read(host, "route-getlink", _dump(ifinfmsg(), netlink.RTM_GETLINK), deadline)
+    addresses = _read(host, "route-getaddr", _GET_ADDRESSES, deadline)
+    links = _read(host, "route-getlink", GET_LINKS, deadline)
     if isinstance(links, Missing):
         return links
     known = addresses if isinstance(addresses, Missing) else parse_addresses(addresses)

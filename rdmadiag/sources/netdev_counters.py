@@ -7,21 +7,18 @@ requested for each netdev by itself: a dump would read those of excluded devices
 
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.counters import ALL, NOTHING, CounterSet, CounterSource, Spared, Wanted
 from rdmadiag.host import Host, netlink
 from rdmadiag.sources.counters import clock_of, parse_count, read_ports
+from rdmadiag.sources.netdev import GET_LINKS, ifname
+from rdmadiag.sources.pyroute2_messages import decode, ifinfmsg, raw
 from rdmadiag.sources.sysfs import CLASS, NET_CLASS
 from rdmadiag.sources.text import attribute
-
-_IFINFO: Final = struct.Struct("=BxHiII")  # struct ifinfomsg
-_IFLA_IFNAME: Final = 3
-_IFLA_STATS64: Final = 23
-_IFLA_CARRIER_CHANGES: Final = 35
 
 STATS64: Final = (
     *("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_errors", "tx_errors"),
@@ -57,28 +54,24 @@ class Link:
 
 def parse_links(reply: bytes) -> dict[str, Link] | Missing:
     """The reply to an RTM_GETLINK dump: name → its counters."""
-    links = {}
     try:
-        for message in netlink.messages(reply):
-            raw = netlink.body(reply, message)
-            if message.type == netlink.NLMSG_DONE or len(raw) < _IFINFO.size:
-                continue
-            ifindex = _IFINFO.unpack_from(raw)[2]
-            found = dict(netlink.attributes(raw[_IFINFO.size :]))
-            name = netlink.text(found.get(_IFLA_IFNAME))
-            if name:
-                links[name] = Link(name, ifindex, _counters(found))
+        found = list(decode(reply, ifinfmsg))
     except ValueError as error:
         return Missing(Why.MALFORMED, str(error))
-    return links
+    return {
+        name: Link(name, message["index"], _counters(message))
+        for message in found
+        if (name := ifname(message)) and name.isprintable()
+    }
 
 
-def _counters(found: Mapping[int, bytes]) -> dict[str, int]:
-    stats = found.get(_IFLA_STATS64, b"")
+def _counters(message: Any) -> dict[str, int]:
+    # pyroute2 has no field for what newer kernels append.
+    stats = raw(message, "IFLA_STATS64") or b""
     length = min(len(stats) // 8, len(STATS64))
     values = dict(zip(STATS64, struct.unpack_from(f"={length}Q", stats), strict=False))
-    changes = netlink.number(found.get(_IFLA_CARRIER_CHANGES))
-    return values if changes is None else values | {"carrier_changes": changes}
+    changes = message.get_attr("IFLA_CARRIER_CHANGES")
+    return values | {"carrier_changes": changes} if isinstance(changes, int) else values
 
 
 def parse_pause(reply: bytes) -> dict[str, int] | Missing:
@@ -136,9 +129,9 @@ class _Reader:
         self._family: int | Missing | None = None
 
     def _read_links(self) -> dict[str, Link] | Missing:
-        # As sources.netdev requests it, so that one record serves both.
-        request = netlink.request(netlink.RTM_GETLINK, netlink.NLM_F_DUMP, bytes(_IFINFO.size))
-        reply = self._host.netlink("route-getlink", netlink.NETLINK_ROUTE, request, self._deadline)
+        # As sources.netdev requests them, so that one record serves both.
+        name, protocol = "route-getlink", netlink.NETLINK_ROUTE
+        reply = self._host.netlink(name, protocol, GET_LINKS, self._deadline)
         return reply if isinstance(reply, Missing) else parse_links(reply)
 
     def sets(self, device: str, port: int, netdev: str) -> Iterator[CounterSet]:

@@ -1,15 +1,11 @@
 """RDMA netlink (nldev): devices, links, netns mode, uverbs mapping, resource counts.
 
-Attribute numbers and types: rdma/rdma_netlink.h, enum rdma_nldev_attr. pyroute2 has no
-nldev of its own, so its message classes are declared here. Only GETs are sent
-(`rdmadiag.host.netlink.READ_ONLY`).
+Only GETs are sent (`rdmadiag.host.netlink.READ_ONLY`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, ClassVar, Final
-
-from pyroute2.netlink import nla, nlmsg
+from typing import Final, TypeVar
 
 from rdmadiag.facts import (
     Chardev,
@@ -20,118 +16,65 @@ from rdmadiag.facts import (
     ResourceCount,
     Why,
 )
-from rdmadiag.facts.ib import DriverId, NetnsMode, NodeType, PhysState, PortState
+from rdmadiag.facts.ib import DriverId, NetnsMode, NodeType, Numbered, PhysState, PortState
 from rdmadiag.host import Host, netlink
-from rdmadiag.sources.nldev_attributes import ATTRIBUTES
+from rdmadiag.sources.nldev_messages import (
+    GET,
+    GET_CHARDEV,
+    PORT_GET,
+    RES_GET,
+    SYS_GET,
+    Attributes,
+    first,
+    integer,
+    messages,
+    nest,
+    request,
+    rows,
+    text,
+)
 
 _PORTS: Final = 255  # a port number is one byte on the wire
 
-GET: Final = 1
-PORT_GET: Final = 5
-SYS_GET: Final = 6
-RES_GET: Final = 9
-GET_CHARDEV: Final = 15
+N = TypeVar("N", bound=Numbered)
+T = TypeVar("T")
 
 
-class nldev_nla(nla):  # type: ignore[misc]  # noqa: N801  # pyroute2 names message classes after the kernel's
-    """An attribute that holds attributes of the same numbering."""
-
-    prefix = "RDMA_NLDEV_"
-    nla_map = ATTRIBUTES
-    nest: ClassVar[type]
-
-
-# pyroute2's own "nested" resolves to the enclosing nlmsg with its header, and yields raw bytes.
-nldev_nla.nest = nldev_nla
-
-
-class nldev_msg(nlmsg):  # type: ignore[misc]  # noqa: N801
-    """An nldev message: attributes directly behind the netlink header."""
-
-    prefix = "RDMA_NLDEV_"
-    nla_map = ATTRIBUTES
-    nest = nldev_nla
-
-
-def request(op: int, flags: int, attributes: Iterable[tuple[str, Any]] = ()) -> bytes:
-    """The bytes of one nldev request; attribute names without their prefix."""
-    message = nldev_msg()
-    message["header"]["type"] = (netlink.RDMA_NL_NLDEV << 10) + op
-    # No NLM_F_ACK: its zero error would follow the reply as one more message.
-    message["header"]["flags"] = netlink.NLM_F_REQUEST | flags
-    message["attrs"] = [(f"RDMA_NLDEV_ATTR_{name}", value) for name, value in attributes]
-    message.encode()
-    return bytes(message.data)
-
-
-_TYPES: Final[dict[str, type]] = {
-    name: str if kind == "asciiz" else nldev_nla if kind == "nest" else int
-    for _, name, kind in ATTRIBUTES
-}
-
-
-def _get(message: Any, name: str) -> Any:
-    """The attribute's value; None where there is none, or one of another type.
-
-    pyroute2 hands out raw bytes for what it could not decode.
-    """
-    value = message.get_attr(f"RDMA_NLDEV_{name}")
-    return value if isinstance(value, _TYPES[f"RDMA_NLDEV_{name}"]) else None
-
-
-def _value(message: Any, name: str) -> Any:
-    full = f"RDMA_NLDEV_ATTR_{name}"
-    value = message.get_attr(full)
-    if value is None:
-        return Missing(Why.ABSENT, full)
-    if not isinstance(value, _TYPES[full]):
-        return Missing(Why.MALFORMED, f"{full}: {value!r:.60}")
-    return value
-
-
-def _text(message: Any, name: str) -> str | Missing:
-    value = _value(message, name)
-    return Missing(Why.ABSENT, f"RDMA_NLDEV_ATTR_{name}: empty") if value == "" else value
-
-
-def _guid(message: Any, name: str) -> str | Missing:
-    value = _value(message, name)
+def _guid(found: Attributes, name: str) -> str | Missing:
+    value = integer(found, name)
     if isinstance(value, Missing):
         return value
     digits = f"{value:016x}"
     return ":".join(digits[at : at + 4] for at in range(0, 16, 4))
 
 
-def _member(message: Any, name: str, table: Any) -> Any:
-    value = _value(message, name)
+def _member(found: Attributes, name: str, table: type[N]) -> N | Missing:
+    value = integer(found, name)
     if isinstance(value, Missing):
         return value
-    member = table.from_number(value)
-    if member is None:
-        return Missing(
-            Why.MALFORMED, f"RDMA_NLDEV_ATTR_{name}: {value} is not a known {table.__name__}"
-        )
-    return member
+    return table.from_number(value) or Missing(
+        Why.MALFORMED, f"RDMA_NLDEV_ATTR_{name}: {value} is not a known {table.__name__}"
+    )
 
 
 def parse_device(reply: bytes) -> NldevDevice | Missing:
     """The reply to GET with a DEV_INDEX: one device, its parts still not collected."""
-    message = _only(reply)
-    if isinstance(message, Missing):
-        return message
-    index, name = _get(message, "ATTR_DEV_INDEX"), _get(message, "ATTR_DEV_NAME")
-    if index is None or not name:
+    found = first(reply)
+    if isinstance(found, Missing):
+        return found
+    index, name = integer(found, "DEV_INDEX"), text(found, "DEV_NAME")
+    if isinstance(index, Missing) or isinstance(name, Missing):
         return Missing(Why.MALFORMED, "nldev device without an index or a name")
     later = Missing(Why.NOT_COLLECTED)
     return NldevDevice(
         index=index,
         name=name,
-        node_type=_member(message, "DEV_NODE_TYPE", NodeType),
-        node_guid=_guid(message, "NODE_GUID"),
-        sys_image_guid=_guid(message, "SYS_IMAGE_GUID"),
-        firmware=_text(message, "FW_VERSION"),
-        protocol=_text(message, "DEV_PROTOCOL"),
-        port_count=_value(message, "PORT_INDEX"),
+        node_type=_member(found, "DEV_NODE_TYPE", NodeType),
+        node_guid=_guid(found, "NODE_GUID"),
+        sys_image_guid=_guid(found, "SYS_IMAGE_GUID"),
+        firmware=text(found, "FW_VERSION"),
+        protocol=text(found, "DEV_PROTOCOL"),
+        port_count=integer(found, "PORT_INDEX"),
         ports=later,
         unreadable_ports={},
         chardev=later,
@@ -142,95 +85,84 @@ def parse_device(reply: bytes) -> NldevDevice | Missing:
 def parse_indexes(reply: bytes) -> tuple[int, ...] | Missing:
     """The reply to a GET dump: the DEV_INDEX of every device this namespace may see."""
     try:
-        found = netlink.decode(reply, nldev_msg)
+        indexes = {integer(found, "DEV_INDEX") for found in messages(reply)}
     except ValueError as error:
         return Missing(Why.MALFORMED, str(error))
-    indexes = (_get(message, "ATTR_DEV_INDEX") for message in found)
-    return tuple(sorted({index for index in indexes if index is not None}))
+    return tuple(sorted(index for index in indexes if not isinstance(index, Missing)))
 
 
 def parse_port(reply: bytes) -> NldevPort | Missing:
     """The reply to PORT_GET with DEV_INDEX and PORT_INDEX."""
-    message = _only(reply)
-    if isinstance(message, Missing):
-        return message
-    number = _get(message, "ATTR_PORT_INDEX")
-    if number is None:
+    found = first(reply)
+    if isinstance(found, Missing):
+        return found
+    number = integer(found, "PORT_INDEX")
+    if isinstance(number, Missing):
         return Missing(Why.MALFORMED, "nldev port without a number")
     return NldevPort(
         number=number,
-        state=_member(message, "PORT_STATE", PortState),
-        phys_state=_member(message, "PORT_PHYS_STATE", PhysState),
-        lid=_value(message, "LID"),
-        sm_lid=_value(message, "SM_LID"),
-        lmc=_value(message, "LMC"),
-        netdev=_text(message, "NDEV_NAME"),
-        netdev_index=_value(message, "NDEV_INDEX"),
+        state=_member(found, "PORT_STATE", PortState),
+        phys_state=_member(found, "PORT_PHYS_STATE", PhysState),
+        lid=integer(found, "LID"),
+        sm_lid=integer(found, "SM_LID"),
+        lmc=integer(found, "LMC"),
+        netdev=text(found, "NDEV_NAME"),
+        netdev_index=integer(found, "NDEV_INDEX"),
     )
 
 
 def parse_chardev(reply: bytes) -> Chardev | Missing:
     """The reply to GET_CHARDEV."""
-    message = _only(reply)
-    if isinstance(message, Missing):
-        return message
-    name = _get(message, "ATTR_CHARDEV_NAME")
-    if not name:
+    found = first(reply)
+    if isinstance(found, Missing):
+        return found
+    name = text(found, "CHARDEV_NAME")
+    if isinstance(name, Missing):
         return Missing(Why.MALFORMED, "nldev character device without a name")
-    number = _value(message, "CHARDEV")
-    if not isinstance(number, Missing):
-        # huge_encode_dev of the kernel: 12 bits of major between two parts of the minor.
-        number = f"{(number >> 8) & 0xFFF}:{(number & 0xFF) | ((number >> 12) & 0xFFF00)}"
+    number = integer(found, "CHARDEV")
     return Chardev(
         name=name,
-        abi_version=_value(message, "CHARDEV_ABI"),
-        dev=number,
-        driver=_member(message, "UVERBS_DRIVER_ID", DriverId),
+        abi_version=integer(found, "CHARDEV_ABI"),
+        # huge_encode_dev of the kernel: 12 bits of major between two parts of the minor.
+        dev=number
+        if isinstance(number, Missing)
+        else f"{(number >> 8) & 0xFFF}:{(number & 0xFF) | ((number >> 12) & 0xFFF00)}",
+        driver=_member(found, "UVERBS_DRIVER_ID", DriverId),
     )
 
 
 def parse_resources(reply: bytes) -> dict[str, ResourceCount] | Missing:
-    """The reply to RES_GET: "qp" → how many there are."""
-    message = _only(reply)
-    if isinstance(message, Missing):
-        return message
-    summary = _get(message, "ATTR_RES_SUMMARY")
+    """The reply to RES_GET: "qp" → how many there are, and may be where the kernel says."""
+    found = first(reply)
+    if isinstance(found, Missing):
+        return found
+    summary = nest(found, "RES_SUMMARY")
     if summary is None:
         return Missing(Why.MALFORMED, "nldev resources without a summary")
-    found = {}
-    for key, entry in summary["attrs"]:
-        if key != "RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY" or not isinstance(entry, nldev_nla):
-            continue
+    counts = {}
+    for entry in rows(summary, "RES_SUMMARY_ENTRY"):
         name, current = (
-            _get(entry, "ATTR_RES_SUMMARY_ENTRY_NAME"),
-            _get(entry, "ATTR_RES_SUMMARY_ENTRY_CURR"),
+            text(entry, "RES_SUMMARY_ENTRY_NAME"),
+            integer(entry, "RES_SUMMARY_ENTRY_CURR"),
         )
-        if name and current is not None:
-            found[name] = ResourceCount(current, _value(entry, "RES_SUMMARY_ENTRY_MAX"))
-    return found
+        if not (isinstance(name, Missing) or isinstance(current, Missing)):
+            counts[name] = ResourceCount(current, integer(entry, "RES_SUMMARY_ENTRY_MAX"))
+    return counts
 
 
 def parse_netns_mode(reply: bytes) -> NetnsMode | Missing:
     """The reply to SYS_GET."""
-    message = _only(reply)
-    if isinstance(message, Missing):
-        return message
-    value = _get(message, "SYS_ATTR_NETNS_MODE")
-    if value is None:
+    found = first(reply)
+    if isinstance(found, Missing):
+        return found
+    value = integer(found, "SYS_ATTR_NETNS_MODE")
+    if isinstance(value, Missing):
         return Missing(Why.UNSUPPORTED, "RDMA_NLDEV_SYS_ATTR_NETNS_MODE")
     return NetnsMode.from_number(value) or Missing(Why.MALFORMED, f"netns mode {value}")
 
 
-def _only(reply: bytes) -> Any:
-    try:
-        found = netlink.decode(reply, nldev_msg)
-    except ValueError as error:
-        return Missing(Why.MALFORMED, str(error))
-    return found[0] if found else Missing(Why.ABSENT, "empty nldev reply")
-
-
 def read_nldev(host: Host, deadline: float) -> NldevFacts | Missing:
-    """Everything above. `deadline` is absolute on `time.monotonic`'s clock.
+    """Every device that this namespace may see. `deadline` is absolute on `time.monotonic`'s clock.
 
     Opening a socket of this protocol can load ib_core, and asking for a character
     device can load ib_uverbs: neither is done unless that module is there already.
@@ -260,10 +192,10 @@ def _ask(
     host: Host,
     name: str,
     op: int,
-    attributes: Iterable[tuple[str, Any]],
-    parse: Any,
+    attributes: Iterable[tuple[str, int | str]],
+    parse: Callable[[bytes], T | Missing],
     deadline: float,
-) -> Any:
+) -> T | Missing:
     reply = host.netlink(name, netlink.NETLINK_RDMA, request(op, 0, attributes), deadline)
     return reply if isinstance(reply, Missing) else parse(reply)
 

@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeVar
 from rdmadiag.facts import DeviceNode, Limit, Missing, ProcessFacts, VerbsLibrary, Why
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.rdma_drivers import RDMA_MODULES
+from rdmadiag.gid.variables import REPORTED
 from rdmadiag.host import Host
 from rdmadiag.sources.text import attribute, malformed
 
@@ -22,27 +23,6 @@ T = TypeVar("T")
 
 NODES: Final = "/dev/infiniband"
 STATUS: Final = "/proc/self/status"
-
-ENVIRONMENT: Final = (
-    "FI_VERBS_",
-    "HCOLL_MAIN_IB",
-    "IBV_",
-    "MC_GID_INDEX",
-    "MLX4_",
-    "MLX5_",
-    "MORI_IB_",
-    "MSCCLPP_IB_",
-    "NCCL_IB_",
-    "NCCL_SOCKET_IFNAME",
-    "NVSHMEM_HCA_",
-    "NVSHMEM_IB_",
-    "OMPI_MCA_btl_openib_",
-    "PSM3_ADDR_",
-    "PSM3_SUBNETS",
-    "RDMAV_",
-    "UCX_",
-)
-"""Prefixes of the variables that a report carries."""
 
 CAPABILITIES: Final = {
     1: "CAP_DAC_OVERRIDE",
@@ -176,7 +156,7 @@ def read_process(host: Host) -> ProcessFacts:
     """Everything above, of the process that calls."""
     status = partial(_of_status, host.read(STATUS))
     netns = host.readlink("/proc/self/ns/net")
-    environment = host.environ(ENVIRONMENT)
+    environment = host.environ(REPORTED)
     return ProcessFacts(
         uid=status(parse_effective_uid),
         memlock=attribute(host, "/proc/self/limits", parse_memlock),

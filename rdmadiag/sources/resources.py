@@ -4,16 +4,14 @@
 
 Objects of kernel modules bear the module's name, those of programs a pid, as it is numbered
 in our PID namespace; one that is not visible there, or has ended, has neither
-(drivers/infiniband/core/nldev.c, fill_res_name_pid). A node has tens of thousands of queue
-pairs: the dumps are read by hand.
+(drivers/infiniband/core/nldev.c, fill_res_name_pid).
 """
 
-import struct
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final, TypeVar
 
-from rdmadiag.facts import Missing, ResourceCount, Why
+from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.ib import KernelQpType, Numbered, QpState
 from rdmadiag.facts.resources import (
     DeviceResources,
@@ -23,13 +21,20 @@ from rdmadiag.facts.resources import (
     ResourceFacts,
 )
 from rdmadiag.host import Host, netlink
-from rdmadiag.sources.nldev_attributes import NUMBER
+from rdmadiag.sources.nldev import parse_resources
 from rdmadiag.sources.nldev_counters import read_device_indexes
+from rdmadiag.sources.nldev_messages import (
+    NUMBER,
+    RES_GET,
+    Attributes,
+    messages,
+    nest,
+    request,
+    rows,
+)
 from rdmadiag.sources.sysfs import CLASS
 from rdmadiag.sources.text import attribute, parse_text
 
-_U32: Final = struct.Struct("=I")
-_RES_GET: Final = 9
 _DUMPS: Final = {  # RDMA_NLDEV_CMD_RES_*_GET, and the table in its replies
     "qp": (10, "RES_QP"),
     "cm_id": (11, "RES_CM_ID"),
@@ -47,11 +52,6 @@ _RQPN: Final = NUMBER["RES_RQPN"]
 _TYPE: Final = NUMBER["RES_TYPE"]
 _STATE: Final = NUMBER["RES_STATE"]
 _LENGTH: Final = NUMBER["RES_MRLEN"]
-_SUMMARY: Final = NUMBER["RES_SUMMARY"]
-_SUMMARY_ENTRY: Final = NUMBER["RES_SUMMARY_ENTRY"]
-_SUMMARY_NAME: Final = NUMBER["RES_SUMMARY_ENTRY_NAME"]
-_SUMMARY_CURRENT: Final = NUMBER["RES_SUMMARY_ENTRY_CURR"]
-_SUMMARY_MAXIMUM: Final = NUMBER["RES_SUMMARY_ENTRY_MAX"]
 
 _INITIAL_PIDNS: Final = "pid:[4026531836]"  # PROC_PID_INIT_INO, include/linux/proc_ns.h
 
@@ -81,46 +81,19 @@ def parse_held(reply: bytes, kind: str) -> tuple[Held, ...] | Missing:
     )
 
 
-def parse_counts(reply: bytes) -> dict[str, ResourceCount] | Missing:
-    """The reply to RES_GET: "qp" → how many there are, and may be where the kernel says."""
-    try:
-        message = next(netlink.messages(reply), None)
-    except ValueError as error:
-        return Missing(Why.MALFORMED, str(error))
-    raw = b"" if message is None else netlink.body(reply, message)
-    table = dict(netlink.attributes(raw)).get(_SUMMARY)
-    if table is None:
-        return Missing(Why.MALFORMED, "nldev resources without a summary")
-    counts = {}
-    for kind, content in netlink.attributes(table):
-        entry = dict(netlink.attributes(content)) if kind == _SUMMARY_ENTRY else {}
-        name = netlink.text(entry.get(_SUMMARY_NAME))
-        current = netlink.number(entry.get(_SUMMARY_CURRENT))
-        if name and current is not None:
-            maximum = netlink.number(entry.get(_SUMMARY_MAXIMUM))
-            absent = Missing(Why.ABSENT, "RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_MAX")
-            counts[name] = ResourceCount(current, absent if maximum is None else maximum)
-    return counts
-
-
-def _entries(reply: bytes, kind: str) -> list[dict[int, bytes]] | Missing:
+def _entries(reply: bytes, kind: str) -> list[Attributes] | Missing:
     name = _DUMPS[kind][1]
-    table, row = NUMBER[name], NUMBER[f"{name}_ENTRY"]
     try:
         return [
-            dict(netlink.attributes(entry))
-            for message in netlink.messages(reply)
-            if message.type != netlink.NLMSG_DONE
-            for number, rows in netlink.attributes(netlink.body(reply, message))
-            if number == table
-            for number, entry in netlink.attributes(rows)
-            if number == row
+            entry
+            for found in messages(reply)
+            for entry in rows(nest(found, name) or b"", f"{name}_ENTRY")
         ]
     except ValueError as error:
         return Missing(Why.MALFORMED, str(error))
 
 
-def _queue_pair(entry: dict[int, bytes]) -> QueuePair:
+def _queue_pair(entry: Attributes) -> QueuePair:
     return QueuePair(
         number=netlink.number(entry.get(_LQPN)) or 0,
         peer=_number(entry, _RQPN, "RES_RQPN"),
@@ -131,17 +104,17 @@ def _queue_pair(entry: dict[int, bytes]) -> QueuePair:
     )
 
 
-def _owner(entry: dict[int, bytes]) -> Owner:
+def _owner(entry: Attributes) -> Owner:
     # Before Linux 5.9 a process of another PID namespace had pid 0.
     return Owner(netlink.number(entry.get(_PID)) or None, netlink.text(entry.get(_KERN_NAME)))
 
 
-def _number(entry: dict[int, bytes], kind: int, name: str) -> int | Missing:
+def _number(entry: Attributes, kind: int, name: str) -> int | Missing:
     value = netlink.number(entry.get(kind))
     return Missing(Why.ABSENT, f"RDMA_NLDEV_ATTR_{name}") if value is None else value
 
 
-def _member(entry: dict[int, bytes], kind: int, table: type[N]) -> N | Missing:
+def _member(entry: Attributes, kind: int, table: type[N]) -> N | Missing:
     value = netlink.number(entry.get(kind))
     if value is None:
         return Missing(Why.ABSENT, f"no {table.__name__}")
@@ -171,12 +144,11 @@ def read_resources(host: Host, deadline: float) -> ResourceFacts | Missing:
 def _device(host: Host, name: str, index: int, deadline: float) -> DeviceResources:
     replies = {kind: _dump(host, index, kind, deadline) for kind in _DUMPS}
     pairs = replies.pop("qp")
-    payload = netlink.attribute(NUMBER["DEV_INDEX"], _U32.pack(index))
-    summary = _ask(host, f"nldev-res-get-{index}", _RES_GET, 0, payload, deadline)
+    summary = _ask(host, f"nldev-res-get-{index}", RES_GET, 0, index, deadline)
     return DeviceResources(
         index=index,
         name=name,
-        counts=summary if isinstance(summary, Missing) else parse_counts(summary),
+        counts=summary if isinstance(summary, Missing) else parse_resources(summary),
         queue_pairs=pairs if isinstance(pairs, Missing) else parse_queue_pairs(pairs),
         held={
             kind: reply if isinstance(reply, Missing) else parse_held(reply, kind)
@@ -187,9 +159,8 @@ def _device(host: Host, name: str, index: int, deadline: float) -> DeviceResourc
 
 def _dump(host: Host, index: int, kind: str, deadline: float) -> bytes | Missing:
     """One dump, and once more where the kernel says that something changed meanwhile."""
-    payload = netlink.attribute(NUMBER["DEV_INDEX"], _U32.pack(index))
     name, op = f"nldev-res-{kind.replace('_', '-')}-get-{index}", _DUMPS[kind][0]
-    reply = _ask(host, name, op, netlink.NLM_F_DUMP, payload, deadline)
+    reply = _ask(host, name, op, netlink.NLM_F_DUMP, index, deadline)
     if isinstance(reply, Missing):
         return reply
     try:
@@ -197,15 +168,15 @@ def _dump(host: Host, index: int, kind: str, deadline: float) -> bytes | Missing
     except ValueError as error:
         return Missing(Why.MALFORMED, f"{name}: {error}")
     if again:
-        return _ask(host, f"{name}-again", op, netlink.NLM_F_DUMP, payload, deadline)
+        return _ask(host, f"{name}-again", op, netlink.NLM_F_DUMP, index, deadline)
     return reply
 
 
 def _ask(
-    host: Host, name: str, op: int, flags: int, payload: bytes, deadline: float
+    host: Host, name: str, op: int, flags: int, index: int, deadline: float
 ) -> bytes | Missing:
-    request = netlink.request((netlink.RDMA_NL_NLDEV << 10) + op, flags, payload)
-    return host.netlink(name, netlink.NETLINK_RDMA, request, deadline)
+    asked = request(op, flags, (("DEV_INDEX", index),))
+    return host.netlink(name, netlink.NETLINK_RDMA, asked, deadline)
 
 
 def _pids(devices: tuple[DeviceResources, ...]) -> Iterator[int]:

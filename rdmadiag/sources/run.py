@@ -17,7 +17,7 @@ from rdmadiag.facts.evidence import (
     Evidence,
 )
 from rdmadiag.host import Host
-from rdmadiag.host.isolation import SideBySide
+from rdmadiag.host.in_turn import runner
 from rdmadiag.sources.table import BY_NAME, DEFAULT, Depth, Source
 
 WaitingFor = Callable[[Collection[str]], None]
@@ -69,10 +69,10 @@ def run(
     wanted = tuple(names)
     answers: dict[str, Any] = unavailable(host, wanted)
     for group, limit in _in_order((name for name in wanted if name not in answers), host, deadline):
-        running = SideBySide()
+        running = runner(can_hang=host.can_hang)
         for name in group:
             row = BY_NAME[host.identity.platform, name]
-            if row.before_fork:
+            if row.before_fork and host.can_hang:
                 import_module(f"rdmadiag.sources.{row.reader.partition(':')[0]}")
             running.start(name, partial(through, name, host, _hand_over(limit), depth))
         if meanwhile:

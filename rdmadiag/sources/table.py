@@ -38,8 +38,8 @@ class Source:
 
 SOURCES: Final = (
     Source("sysfs", "linux", "sysfs:read_sysfs", cheap=True),
-    Source("nldev", "linux", "nldev:read_nldev", ("deadline",), before_fork=True),
-    Source("netdev", "linux", "netdev:read_netdevs", ("deadline",), before_fork=True),
+    Source("nldev", "linux", "nldev:read_nldev", ("deadline",)),
+    Source("netdev", "linux", "netdev:read_netdevs", ("deadline",)),
     Source("process", "linux", "process:read_process", cheap=True),
     Source("system", "linux", "system:read_system", ("pid",), surrounds=True),
     Source("verbs", "linux", "verbs:read_verbs", ("deadline", "gid_rows")),

@@ -27,6 +27,7 @@ from rdmadiag.facts.ib import (
     PortState,
 )
 from rdmadiag.facts.verbs import (
+    KILLED,
     DeviceLimits,
     Unanswered,
     VerbsDevice,
@@ -230,7 +231,7 @@ class _Reading:
             return None
         call = self._call or {"call": "between two calls", "at": self._last["at"]}
         code = self._end.get("end")
-        ending = "killed at the deadline" if code is None else f"ended with code {code}"
+        ending = KILLED if code is None else f"ended with code {code}"
         if isinstance(code, int) and code < 0:
             ending = f"ended by signal {-code}"
         since = float(self._end.get("at", 0.0)) - float(call["at"])

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from rdmadiag.facts import GidEntry, Missing, Why
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpType
 from rdmadiag.gid import reach
@@ -234,11 +235,17 @@ def _link(local: End, remote: End) -> Iterator[Mismatch]:
             )
 
 
+_NOT_SENT: Final = Missing(Why.NOT_COLLECTED, "an end does not send it")
+
+
 def _addresses(local: End, remote: End) -> Iterator[Mismatch]:
     if local.link_layer is LinkLayer.INFINIBAND or local.gid is None or remote.gid is None:
         return
     ours, theirs = (
-        reach.Address(gid, end.gid_type, end.prefix_length)
+        reach.Address(
+            GidEntry(end.gid_index or 0, gid, end.gid_type or _NOT_SENT, _NOT_SENT),
+            end.prefix_length,
+        )
         for gid, end in ((local.gid, local), (remote.gid, remote))
     )
     yield from reach.mismatches(ours, theirs)

@@ -140,7 +140,7 @@ def provider(device: DeviceView | None, evidence: Evidence) -> Provider:
     stopped = verbs.unanswered
     name = device.name if device else None
     if stopped and (verbs.platform == "darwin" or stopped.device in (None, name)):
-        if not stopped.end.startswith("killed"):
+        if not stopped.was_killed:
             return Provider.DIED
         return Provider.WEDGED if stopped.seconds >= WEDGED_AFTER else Provider.LATE
     if device is None:

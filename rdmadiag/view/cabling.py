@@ -39,7 +39,7 @@ class Generation(StrEnum):
 
     THUNDERBOLT_5 = "thunderbolt_5"
     OLDER = "older"
-    UNKNOWN = "unknown"  # a slow link tells of its cable and peer as much as of this Mac
+    UNKNOWN = "unknown"  # a slow link may be due to the cable or the peer
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""From two samples to differences: rises, wraps, resets, and what cannot be told.
+"""From two samples to differences: rises, wraps, resets, and what is not known.
 
 >>> difference(7, 12, Meaning(Group.OTHER, Unit.EVENTS), 1.0)
 (<Event.ROSE: 'rose'>, 5)
@@ -78,7 +78,7 @@ def difference(
 ) -> tuple[Event, int | Missing]:
     """What became of one counter of the same object, and its rise in raw counts."""
     greatest = 2**what.bits - 1
-    if max(before, after) > greatest:  # a driver that keeps more bits than the specification asks
+    if max(before, after) > greatest:  # a driver that keeps more bits than the specification has
         what, greatest = Meaning(what.group, what.unit, what.scale), 2**64 - 1
     if what.saturates and after == greatest:
         return Event.SATURATED, max(0, after - before)

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Final
 
 from rdmadiag.facts import DeviceNode, Missing, PciFunction, Why, present
-from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.rdma_drivers import (
     ALWAYS_RDMA,
     ALWAYS_RDMA_VENDORS,
@@ -63,7 +63,7 @@ class Step:
     """A step, and what was seen of it."""
 
     stage: Stage
-    passed: bool | Missing  # Missing: could not be told
+    passed: bool | Missing  # Missing: not known
     subject: str  # the file, netlink attribute or call
     value: str  # as found
 
@@ -89,7 +89,7 @@ class DiscoveryPath:
 
 def walk(device: DeviceView, evidence: Evidence) -> DiscoveryPath | None:
     """The way of a device that any witness shows; None on a system that has another."""
-    if evidence.sysfs == LINUX_ONLY:
+    if evidence.is_mac:
         return None
     return _path(step(device, evidence) for step in _STEPS)
 
@@ -113,11 +113,11 @@ _FATAL: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class AbiRefusal:
-    """A provider that does not speak the driver's ABI."""
+    """A provider that does not support the driver's ABI."""
 
     driver: str  # the provider, "bnxt_re"
     abi: int  # the kernel's
-    low: int  # what the provider speaks
+    low: int  # what the provider supports
     high: int
     device: str | None
     line: str
@@ -272,9 +272,12 @@ def _driver_abi(device: DeviceView, evidence: Evidence) -> Step:
     shown = str(entry.abi_version) if entry else "no character device"
     refusal = abi_refusal(device, evidence)
     if refusal:
-        spoken = f"{refusal.low} to {refusal.high}"
+        supported = f"{refusal.low} to {refusal.high}"
         return Step(
-            Stage.DRIVER_ABI, False, subject, f"{refusal.abi}; {refusal.driver} speaks {spoken}"
+            Stage.DRIVER_ABI,
+            False,
+            subject,
+            f"{refusal.abi}; {refusal.driver} supports {supported}",
         )
     if device.verbs:
         return Step(Stage.DRIVER_ABI, True, subject, shown)
@@ -333,13 +336,23 @@ def _opened(device: DeviceView, evidence: Evidence) -> Step:
         assert verbs.unanswered
         if verbs.unanswered.call == "ibv_open_device":
             return Step(Stage.OPENED, False, subject, verbs.unanswered.end)
-    reason = verbs if isinstance(verbs, Missing) else Missing(Why.NOT_COLLECTED, "not asked")
+    reason = verbs if isinstance(verbs, Missing) else Missing(Why.NOT_COLLECTED, "not queried")
     return Step(Stage.OPENED, reason, subject, str(reason))
 
 
 _STEPS: Final = (
-    *(_kernel, _char_device, _node, _kernel_abi, _library, _provider),
-    *(_provider_library, _driver_abi, _listed, _node_number, _access, _opened),
+    _kernel,
+    _char_device,
+    _node,
+    _kernel_abi,
+    _library,
+    _provider,
+    _provider_library,
+    _driver_abi,
+    _listed,
+    _node_number,
+    _access,
+    _opened,
 )
 
 

@@ -14,7 +14,7 @@ from rdmadiag.view.reconcile import DeviceView
 class Use:
     """One kind of resource on one device."""
 
-    what: str  # "protection domains", "queue pairs"
+    kind: str  # "pd", "qp", of facts.resources.KINDS
     count: int  # objects in the registry; nothing is ever allocated to find out
     usable: int
 
@@ -54,16 +54,16 @@ _NOT_ASKED: Final = Missing(Why.NOT_COLLECTED, "verbs does not show this device"
 def _uses(found: RdmaInterface, limits: Any, evidence: Evidence) -> Iterator[Use]:
     registry = evidence.ioreg
     assert not isinstance(registry, Missing)
-    for what, limit, total in (
-        ("protection_domains", limits.max_pd, registry.protection_domains),
+    for kind, counted, limit, total in (
+        ("pd", "protection_domains", limits.max_pd, registry.protection_domains),
         # Of 11 that are reported 10 can be made (TN3205; ml-explore/mlx#3162).
-        ("queue_pairs", limits.max_qp - 1, registry.queue_pairs),
+        ("qp", "queue_pairs", limits.max_qp - 1, registry.queue_pairs),
     ):
-        counts = [getattr(each, what) for each in present(registry.interfaces)]
+        counts = [getattr(each, counted) for each in present(registry.interfaces)]
         placed = sum(count for count in counts if not isinstance(count, Missing))
         unplaced = 0 if isinstance(total, Missing) else max(0, total - placed)
         if limit > 0:
-            yield Use(what.replace("_", " "), getattr(found, what) + unplaced, limit)
+            yield Use(kind, getattr(found, counted) + unplaced, limit)
 
 
 def is_exhausted(device: DeviceView, evidence: Evidence) -> bool | Missing:

@@ -1,9 +1,9 @@
-"""Whether the netdevs that GIDs name are up, from whichever source tells."""
+"""Whether the netdevs that GIDs name are up, from the source that was read."""
 
 from typing import TYPE_CHECKING
 
-from rdmadiag.facts import GidTable, Missing, Why
-from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
+from rdmadiag.facts import GidTable, Missing, Why, known
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.gid import Family, Scope
 from rdmadiag.gid.netdev import NetDevState
 
@@ -24,7 +24,7 @@ class NetDevStates:
         names = Missing(Why.NOT_COLLECTED) if isinstance(process, Missing) else process.netdevs
         self._names = None if isinstance(names, Missing) else frozenset(names)
         ipv6 = Missing(Why.NOT_COLLECTED) if isinstance(process, Missing) else process.ipv6
-        self._ipv6 = None if isinstance(ipv6, Missing) else ipv6
+        self._ipv6 = known(ipv6)
         self._sysfs = (
             {}
             if isinstance(evidence.sysfs, Missing)
@@ -36,7 +36,7 @@ class NetDevStates:
             if isinstance(mac, Missing) or isinstance(mac.interfaces, Missing)
             else {each.name: each for each in mac.interfaces}
         )
-        self.is_mac = evidence.sysfs == LINUX_ONLY
+        self.is_mac = evidence.is_mac
         self.names = (
             {}
             if isinstance(evidence.netdev, Missing)

@@ -1,12 +1,12 @@
 """What each stack would pick at both ends, and whether those two can talk. No traffic."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from ipaddress import ip_address
 from typing import Final
 
-from rdmadiag.facts import Missing, NetDev, present
+from rdmadiag.facts import GidEntry, Missing, NetDev, Why, present
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.reach import Address, mismatches, same_subnet
@@ -20,7 +20,7 @@ class Talks(StrEnum):
 
     YES = "yes"
     ROUTED = "routed"  # by a router between their subnets, if there is one
-    UNKNOWN = "unknown"  # nothing speaks against it, and whose subnet it is was not told
+    UNKNOWN = "unknown"  # nothing is known against it, and the prefix length is not known
     NO = "no"
 
 
@@ -133,7 +133,7 @@ def _talk(
             return Talks.NO, f"{where}: {pick.problem or pick.why}"
     if local.protocol is Protocol.INFINIBAND:
         return _by_lid(local, remote)
-    near, far = mine.address(local, ours.index), theirs.address(remote, other.index)
+    near, far = mine.address(local, ours.entry), theirs.address(remote, other.entry)
     if near is None or far is None:
         return Talks.UNKNOWN, "a row is not known"
     wrong = next(mismatches(near, far), None)
@@ -143,7 +143,7 @@ def _talk(
     if subnet is False:
         return Talks.ROUTED, "different subnets: a router must pass RoCE v2 (UDP 4791)"
     if subnet is None:
-        return Talks.UNKNOWN, "same type and family; the prefix length was not told"
+        return Talks.UNKNOWN, "same type and family; the prefix length is not known"
     return Talks.YES, "same type, family and subnet"
 
 
@@ -158,6 +158,9 @@ def _by_lid(local: PortView, remote: PortView) -> tuple[Talks, str]:
     if prefixes[0] != prefixes[1]:
         return Talks.ROUTED, "different subnet prefixes: an InfiniBand router must join them"
     return Talks.YES, "one subnet prefix, by LID"
+
+
+_NO_TYPE: Final = Missing(Why.UNSUPPORTED, "Thunderbolt has no GID types")
 
 
 class _Addresses:
@@ -183,26 +186,23 @@ class _Addresses:
             return
         self._prefixes[netdev, str(parsed)] = prefix_length
 
-    def address(self, port: PortView, index: int | None) -> Address | None:
-        """What a row sends from."""
-        if isinstance(port.gids, Missing):
-            return None
-        entry = next((each for each in port.gids.entries if each.index == index), None)
+    def address(self, port: PortView, entry: GidEntry | None) -> Address | None:
+        """The row with what is known of the network of its address."""
         if entry is None:
             return None
-        netdev = None if isinstance(entry.netdev, Missing) else entry.netdev
+        netdev = entry.netdev_name
         text = entry.gid.ipv4 or str(entry.gid)
-        kind = None if isinstance(entry.type, Missing) else entry.type
+        if port.protocol is Protocol.THUNDERBOLT:
+            entry = replace(entry, type=_NO_TYPE)
         return Address(
-            entry.gid,
-            None if port.protocol is Protocol.THUNDERBOLT else kind,
+            entry,
             None if netdev is None else self._prefixes.get((netdev, text)),
             None if netdev is None else self._vlans.get(netdev),
         )
 
 
 def _vlan(netdev: NetDev) -> int | None:
-    """0 for untagged; None for a VLAN whose number was not told."""
+    """0 for untagged; None for a VLAN of unknown number."""
     if not isinstance(netdev.vlan_id, Missing):
         return netdev.vlan_id
     return None if netdev.kind == "vlan" else 0

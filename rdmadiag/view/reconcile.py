@@ -1,9 +1,9 @@
 """One view of each port from several witnesses. Where they differ, both are kept."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from rdmadiag.facts import (
     GidEntry,
@@ -15,6 +15,8 @@ from rdmadiag.facts import (
     SysfsDevice,
     SysfsPort,
     Why,
+    first_known,
+    known,
     present,
 )
 from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
@@ -33,8 +35,6 @@ from rdmadiag.view.netdev_states import NetDevStates
 
 if TYPE_CHECKING:
     from rdmadiag.facts.verbs import VerbsDevice, VerbsPort
-
-T = TypeVar("T")
 
 
 class Protocol(StrEnum):
@@ -80,12 +80,12 @@ class PortView:
     @property
     def states(self) -> dict[str, PortState]:
         """What each witness that answered says of the state."""
-        heard = {
+        answers = {
             "sysfs": self.sysfs.state if self.sysfs else None,
             "nldev": self.nldev.state if self.nldev else None,
             "verbs": self.verbs.state if self.verbs else None,
         }
-        return {who: state for who, state in heard.items() if isinstance(state, PortState)}
+        return {who: state for who, state in answers.items() if isinstance(state, PortState)}
 
     @property
     def is_active(self) -> bool:
@@ -107,12 +107,14 @@ class PortView:
         return self.nldev.netdev if self.nldev else Missing(Why.ABSENT, "no GID names one netdev")
 
     @property
+    def entries(self) -> tuple[GidEntry, ...]:
+        """The rows of its GID table that are not empty; none where it could not be read."""
+        return () if isinstance(self.gids, Missing) else self.gids.entries
+
+    @property
     def route_entry(self) -> GidEntry | None:
-        """The table's row that the route names."""
-        if isinstance(self.gids, Missing) or not isinstance(self.route, Route):
-            return None
-        index = self.route.index
-        return next((entry for entry in self.gids.entries if entry.index == index), None)
+        """The row of the route, if there is one."""
+        return self.route.entry if isinstance(self.route, Route) else None
 
     @property
     def route_netdev_state(self) -> NetDevState:
@@ -157,23 +159,19 @@ _NO_SYSFS: Final = Missing(Why.ABSENT, "sysfs does not show this port")
 
 def devices(evidence: Evidence, gid_index: int | None = None) -> tuple[DeviceView, ...]:
     """Every device that any witness names, by name; `gid_index` is an explicit route."""
-    sysfs, nldev, verbs = evidence.sysfs, evidence.nldev, evidence.verbs
-    names = set()
-    if not isinstance(sysfs, Missing):
-        names |= {device.name for device in present(sysfs.devices)}
-    if not isinstance(nldev, Missing):
-        names |= {device.name for device in nldev.devices}
-    if not isinstance(verbs, Missing):
-        names |= {device.name for device in verbs.devices}
-    if not isinstance(evidence.ioreg, Missing):
-        names |= {each.name for each in present(evidence.ioreg.interfaces) if each.name != "?"}
+    sysfs, nldev, verbs = known(evidence.sysfs), known(evidence.nldev), known(evidence.verbs)
+    names = {device.name for device in present(sysfs.devices)} if sysfs else set()
+    names |= {device.name for device in nldev.devices} if nldev else set()
+    names |= {device.name for device in verbs.devices} if verbs else set()
+    if registry := known(evidence.ioreg):
+        names |= {each.name for each in present(registry.interfaces) if each.name != "?"}
     states = NetDevStates(evidence)
     witnessed = (
         _Witnesses(
             name,
-            None if isinstance(sysfs, Missing) else sysfs.device(name),
-            None if isinstance(nldev, Missing) else nldev.device(name),
-            None if isinstance(verbs, Missing) else verbs.device(name),
+            sysfs.device(name) if sysfs else None,
+            nldev.device(name) if nldev else None,
+            verbs.device(name) if verbs else None,
         )
         for name in sorted(names, key=natural)
     )
@@ -218,7 +216,7 @@ def _device(
     pci = sysfs.pci if sysfs else Missing(Why.ABSENT, "sysfs does not show this device")
     verbs_driver = _verbs_driver(nldev, evidence)
     driver = verbs_driver if isinstance(pci, Missing) else pci.driver
-    provider = None if isinstance(verbs_driver, Missing) else verbs_driver
+    provider = known(verbs_driver)
     if provider is None and not isinstance(driver, Missing):
         provider = driver
     numbers = {port.number for port in present(sysfs.ports)} if sysfs else set()
@@ -238,7 +236,7 @@ def _device(
 
 
 def _verbs_driver(nldev: NldevDevice | None, evidence: Evidence) -> str | Missing:
-    if evidence.nldev == LINUX_ONLY:
+    if evidence.is_mac:
         return LINUX_ONLY
     chardev = nldev.chardev if nldev else Missing(Why.NOT_COLLECTED, "nldev")
     if isinstance(chardev, Missing):
@@ -293,10 +291,10 @@ def _port(
         is_software=_is_software(seen.sysfs, driver),
         link_layer=link_layer,
         protocol=protocol,
-        state=_first(each.state for each in every if each),
-        phys_state=_first(each.phys_state for each in every if each),
-        lid=_first(each.lid for each in with_lid if each),
-        sm_lid=_first(each.sm_lid for each in with_lid if each),
+        state=first_known(*(each.state for each in every if each), _NO_SYSFS),
+        phys_state=first_known(*(each.phys_state for each in every if each), _NO_SYSFS),
+        lid=first_known(*(each.lid for each in with_lid if each), _NO_SYSFS),
+        sm_lid=first_known(*(each.sm_lid for each in with_lid if each), _NO_SYSFS),
         rate=sysfs.rate if sysfs else _NO_SYSFS,
         gids=gids,
         netdevs=netdevs,
@@ -310,7 +308,7 @@ def _port(
 
 
 def is_asked_enough(gids: GidTable) -> bool:
-    """Whether as many rows were asked for as a route is chosen from."""
+    """Whether as many rows were read as a route is chosen from."""
     return gids.asked is None or gids.asked >= route_gid_scan_limit(gids.length)
 
 
@@ -354,16 +352,6 @@ def _is_software(sysfs: SysfsDevice | None, driver: str | Missing) -> bool:
     )
 
 
-def _first(values: Iterable[T | Missing]) -> T | Missing:
-    """The first that is known; else the first reason."""
-    reason = None
-    for value in values:
-        if not isinstance(value, Missing):
-            return value
-        reason = reason or value
-    return reason or _NO_SYSFS
-
-
 def _protocol(
     sysfs: SysfsPort | None,
     seen: _Witnesses,
@@ -380,8 +368,8 @@ def _protocol(
         shown.append(verbs)
     devices: tuple[SysfsDevice | NldevDevice | VerbsDevice | None, ...]
     devices = (seen.sysfs, seen.nldev, seen.verbs)
-    link_layer = _first(each.link_layer for each in shown)
-    node_type = _first(each.node_type for each in devices if each)
+    link_layer = first_known(*(each.link_layer for each in shown), _NO_SYSFS)
+    node_type = first_known(*(each.node_type for each in devices if each), _NO_SYSFS)
     said = seen.nldev.protocol if seen.nldev else Missing(Why.ABSENT)
     if seen.verbs and seen.verbs.transport == THUNDERBOLT_TRANSPORT:
         return Protocol.THUNDERBOLT, _assume(link_layer, LinkLayer.THUNDERBOLT)

@@ -7,7 +7,7 @@ from typing import Final
 
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.dumped import WithNumbers
-from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import KernelQpType, QpState
 from rdmadiag.facts.macos import RdmaInterface
 from rdmadiag.facts.resources import KINDS, DeviceResources, Owner, QueuePair, ResourceFacts
@@ -17,8 +17,6 @@ from rdmadiag.view.reconcile import DeviceView
 
 _LIMITS: Final = {"pd": "max_pd", "cq": "max_cq", "qp": "max_qp", "srq": "max_srq", "mr": "max_mr"}
 """The field of ibv_query_device for each kind; contexts and CM ids have none."""
-
-_KIND_ON_MAC: Final = {"protection domains": "pd", "queue pairs": "qp"}
 
 
 class HolderKind(StrEnum):
@@ -90,7 +88,6 @@ class Usage:
 
 
 _NUMBERS_SHOWN: Final = 8
-_NOT_DUMPED: Final = Missing(Why.NOT_COLLECTED, "this record holds no objects")
 _NO_COUNT: Final = Missing(Why.ABSENT, "neither RDMA netlink nor the registry counts it")
 _NO_LIMIT: Final = Missing(Why.ABSENT, "no limit is known")
 _NOT_IN_VERBS: Final = Missing(Why.ABSENT, "verbs does not show the device")
@@ -101,7 +98,7 @@ def usages(
     devices: Sequence[DeviceView], facts: ResourceFacts | Missing, evidence: Evidence
 ) -> tuple[Usage, ...]:
     """Every device's; on a Mac what the registry shows."""
-    if evidence.nldev == LINUX_ONLY:
+    if evidence.is_mac:
         return tuple(_on_mac(device, evidence) for device in devices)
     return tuple(_on_linux(device, facts, evidence) for device in devices)
 
@@ -225,9 +222,7 @@ def _uses_on_mac(
 ) -> tuple[Use, ...] | Missing:
     limited = in_use(device, evidence)
     if not isinstance(limited, Missing):
-        return tuple(
-            Use(_KIND_ON_MAC[each.what], each.count, each.usable, "verbs") for each in limited
-        )
+        return tuple(Use(each.kind, each.count, each.usable, "verbs") for each in limited)
     counted = {"pd": found.protection_domains, "qp": found.queue_pairs}
     known = [
         Use(kind, count, _limit(device, kind), "")

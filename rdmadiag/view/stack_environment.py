@@ -99,8 +99,8 @@ def _one_index(
     if len(by_index) == 1:
         index = next(iter(by_index))
         # TENT takes NCCL_IB_GID_INDEX before its own variable.
-        told = {**rest, pin.variable: str(index)}
-        by = {each.pinned_by for port in ports for each in picks(port, [chosen], told)}
+        pinned = {**rest, pin.variable: str(index)}
+        by = {each.pinned_by for port in ports for each in picks(port, [chosen], pinned)}
         unset = (f"unset {other}" for other in sorted(by - {None, pin.variable}, key=str))
         return Setting((*unset, f"export {pin.variable}={index}   # {name}"), None)
     each = "; ".join(

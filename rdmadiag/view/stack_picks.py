@@ -7,12 +7,11 @@ from typing import Final
 from rdmadiag.facts import Missing
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import LinkLayer
-from rdmadiag.gid.environment import GID_INDEXES, choice
 from rdmadiag.gid.pick import Outcome, Pick
+from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.registry import Chosen
-from rdmadiag.gid.route import Route
-from rdmadiag.gid.slots import SlotTable, slot_table
 from rdmadiag.gid.stack import Stack, Version, pick
+from rdmadiag.gid.variables import BY_NAME, choice
 from rdmadiag.view.reconcile import PortView, Protocol
 
 BY_GID: Final = (Protocol.INFINIBAND, Protocol.ROCE, Protocol.THUNDERBOLT)
@@ -27,7 +26,7 @@ def variables(evidence: Evidence) -> Mapping[str, str] | Missing:
     return process if isinstance(process, Missing) else process.environment
 
 
-def table_of(port: PortView) -> SlotTable | None:
+def table_of(port: PortView) -> PortTable | None:
     """The port's table as stacks read it; None where there is none, or no GID is used."""
     gids = port.gids
     if isinstance(gids, Missing) or port.protocol not in BY_GID:
@@ -37,17 +36,17 @@ def table_of(port: PortView) -> SlotTable | None:
     unread = set(gids.unreadable)
     if gids.asked is not None:
         unread |= set(range(gids.asked, gids.length))
-    return slot_table(
+    return PortTable(
         port.device,
         port.number,
         port.link_layer,
-        gids.entries,
+        tuple(each for each in gids.entries if each.index < gids.length and not each.is_empty),
         gids.length,
         lid=None if isinstance(port.lid, Missing) else port.lid,
         netdevs=port.netdevs,
         unassigned=port.unassigned,
-        route=port.route.index if isinstance(port.route, Route) else None,
-        unread=sorted(unread),
+        route=port.route_entry,
+        unread=tuple(sorted(unread)),
     )
 
 
@@ -74,10 +73,9 @@ def made_for(stacks: Sequence[Chosen], port: PortView) -> tuple[Chosen, ...]:
     return tuple(chosen for chosen in stacks if chosen[0].supports(layer))
 
 
-def _pick(stack: Stack, version: Version, table: SlotTable, environment: Mapping[str, str]) -> Pick:
+def _pick(stack: Stack, version: Version, table: PortTable, environment: Mapping[str, str]) -> Pick:
     found = pick(stack, version, table, environment)
-    chooser = GID_INDEXES.get(stack.pin.variable) if stack.pin else None
-    chosen = choice(environment, chooser)
+    chosen = choice(environment, BY_NAME[stack.pin.variable].ports) if stack.pin else None
     if chosen is None or chosen.has(table.device, table.port):
         return found
     return Pick(

@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 
 from rdmadiag.facts import Missing
-from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.view.reconcile import DeviceView
 
 
 def why_unknown(evidence: Evidence) -> str | None:
-    """Why it cannot be told whether there is a port; None where it was looked and there is none."""
+    """Why it is not known whether there is a port; None where it is known that there is none."""
     source, name = evidence.sysfs, "sysfs"
-    if source == LINUX_ONLY:
+    if evidence.is_mac:
         source, name = evidence.verbs, "verbs"  # type: ignore[assignment]
     if isinstance(source, Missing):
         return f"{name} {source}"

@@ -26,7 +26,8 @@ from rdmadiag.facts.attempt import (
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
 from rdmadiag.preflight.candidate import Wanted
-from rdmadiag.preflight.safety import RTR_ATTEMPT_WARNING, Reason
+from rdmadiag.preflight.safety import Reason
+from rdmadiag.preflight.x_rdma import RTR_ATTEMPT_WARNING
 from rdmadiag.verbs.attempt import BrokenChild, Meeting, Result
 from rdmadiag.view.select import NoSuchDevice, Selector
 

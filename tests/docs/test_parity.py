@@ -1,4 +1,4 @@
-"""Pages of names: every name of a seed, where it lives here, and the test that holds it."""
+"""Pages of names: every exported name of another project, its counterpart, and its test."""
 
 import ast
 import doctest
@@ -9,15 +9,20 @@ from typing import Any
 
 import pytest
 
-from rdmadiag.facts.errnos import errno_name
-from rdmadiag.facts.ib import LinkLayer, PortState
+from rdmadiag.preflight.x_rdma import (
+    PEER_INTERFACE,
+    XDOMAIN_SERVICE,
+    LinkLayer,
+    PortState,
+    errno_name,
+)
 from rdmadiag.sources import ioreg
 
 CHECKOUT = Path(__file__).parents[2]
 PAGE = CHECKOUT / "docs" / "x_rdma.md"
 CHAIN = CHECKOUT / "docs" / "object_chain.md"
 
-SEED = """
+EXPORTED = """
 SelectRouteGID SelectRouteGIDInfo IsZeroGID IsIPv4MappedGID RouteGIDScanLimit
 PreflightGIDScanLimit DerivePreflightSafety FailedRTRLogLine RequireRTRAttemptAllowed
 ErrRTRUnsafe ErrnoName ErrnoText PortActive LinkLayerThunderbolt MaxRouteGIDScan
@@ -47,9 +52,9 @@ def resolved(path: str) -> Any:
     raise AssertionError(f"{path} is nowhere")
 
 
-def test_every_exported_name_of_the_seed_has_a_row() -> None:
+def test_every_exported_name_of_x_rdma_has_a_row() -> None:
     named = {name for row in rows() for name in re.findall(r"`(\w+)`", row[0])}
-    assert named == set(SEED.split())
+    assert named == set(EXPORTED.split())
 
 
 @pytest.mark.parametrize(
@@ -71,10 +76,10 @@ def test_the_examples_hold() -> None:
     assert results.failed == 0
 
 
-def test_the_constants_are_the_seeds() -> None:
+def test_the_constants_are_those_of_x_rdma() -> None:
     assert (PortState.ACTIVE.number, LinkLayer.THUNDERBOLT.number) == (4, 100)
-    assert ioreg.PEER == "AppleThunderboltRDMAPeerInterface"
-    assert ioreg.XDOMAIN == "IOThunderboltXDomainService"
+    assert ioreg.PEER == PEER_INTERFACE == "AppleThunderboltRDMAPeerInterface"
+    assert ioreg.XDOMAIN == XDOMAIN_SERVICE == "IOThunderboltXDomainService"
 
 
 def test_errnos_that_x_rdma_names_wrongly_are_right_here() -> None:

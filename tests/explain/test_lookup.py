@@ -10,10 +10,10 @@ from rdmadiag.explain.answers import (
     StateAnswer,
     VariableAnswer,
 )
-from rdmadiag.explain.environment import VARIABLES, said_of, variable
 from rdmadiag.explain.lookup import NotUnderstood, lookup
 from rdmadiag.explain.states import MEANINGS, state_meanings
 from rdmadiag.facts.ib import PhysState, PortState
+from rdmadiag.gid.variables import VARIABLES, said_of, variable
 from rdmadiag.preflight.rules import CATALOGUE
 from rdmadiag.preflight.safety import REASON_TEXT
 

@@ -2,17 +2,19 @@
 
 import pytest
 
+from rdmadiag.facts import GidEntry, Missing, Why
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GidType
 from rdmadiag.gid.reach import Address, mismatches, same_subnet
 
+UNKNOWN = Missing(Why.ABSENT)
 V1, V2 = GidType.ROCE_V1, GidType.ROCE_V2
 
 
 def at(
     gid: str, kind: GidType | None = V2, prefix: int | None = 24, vlan: int | None = 0
 ) -> Address:
-    return Address(Gid.parse(gid), kind, prefix, vlan)
+    return Address(GidEntry(3, Gid.parse(gid), kind or UNKNOWN, UNKNOWN), prefix, vlan)
 
 
 HERE = at("::ffff:192.0.2.1")

@@ -1,4 +1,4 @@
-"""How many rows are asked for."""
+"""How many rows are read."""
 
 import doctest
 

@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+import struct
 import time
 
 import pytest
@@ -12,8 +13,8 @@ from rdmadiag.host import READ_LIMIT, netlink
 from rdmadiag.host.answers import NodeStat, Ran, refusal, utf8
 from rdmadiag.host.isolation import SideBySide
 from rdmadiag.host.live import LiveHost
-from rdmadiag.sources.netdev import _dump, parse_netdevs
-from rdmadiag.sources.nldev import request as nldev_request
+from rdmadiag.sources.netdev import GET_LINKS, parse_netdevs
+from rdmadiag.sources.nldev_messages import request as nldev_request
 
 NOBODY = 65534
 
@@ -232,9 +233,7 @@ def test_a_command_is_run(live, soon):
 
 
 def test_the_kernel_tells_its_netdevs(live, soon):
-    reply = live.netlink(
-        "route-getlink", netlink.NETLINK_ROUTE, _dump(_getlink(), netlink.RTM_GETLINK), soon
-    )
+    reply = live.netlink("route-getlink", netlink.NETLINK_ROUTE, GET_LINKS, soon)
     netdevs = parse_netdevs(reply, {})
     assert {netdev.name for netdev in netdevs} == set(os.listdir("/sys/class/net"))
     assert {netdev.name: str(netdev.mtu) for netdev in netdevs} == {
@@ -243,26 +242,17 @@ def test_the_kernel_tells_its_netdevs(live, soon):
     }
 
 
-def _getlink():
-    from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
-
-    return ifinfmsg()
-
-
 def test_a_netlink_request_after_the_deadline_is_a_timeout(live, past):
-    found = live.netlink("route-getlink", 0, _dump(_getlink(), netlink.RTM_GETLINK), past)
+    found = live.netlink("route-getlink", 0, GET_LINKS, past)
     assert found == Missing(
         Why.TIMEOUT, "netlink route-getlink: no complete reply before the deadline"
     )
 
 
 def test_a_request_that_the_kernel_refuses_is_missing_with_its_reason(live, soon):
-    message = _getlink()
-    message["index"] = 2**31 - 1
-    message["header"]["type"] = netlink.RTM_GETLINK
-    message["header"]["flags"] = netlink.NLM_F_REQUEST
-    message.encode()
-    found = live.netlink("one-link", netlink.NETLINK_ROUTE, bytes(message.data), soon)
+    absent = struct.pack("=BxHiII", 0, 0, 2**31 - 1, 0, 0)  # struct ifinfomsg
+    request = netlink.request(netlink.RTM_GETLINK, 0, absent)
+    found = live.netlink("one-link", netlink.NETLINK_ROUTE, request, soon)
     assert found == Missing(Why.ABSENT, "netlink one-link: ENODEV")
 
 

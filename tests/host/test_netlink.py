@@ -8,7 +8,6 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
 from rdmadiag.host import netlink
 from rdmadiag.host.netlink import (
@@ -21,6 +20,7 @@ from rdmadiag.host.netlink import (
     Message,
     NotARead,
 )
+from rdmadiag.sources.pyroute2_messages import decode, ifinfmsg
 
 NLMSG_NOOP, NLMSG_ERROR, NLMSG_DONE = 1, 2, 3
 RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK, RTM_SETLINK = 16, 17, 18, 19
@@ -149,7 +149,7 @@ def test_a_done_without_a_status_and_a_positive_one_are_no_errors():
 def test_an_interrupted_dump_is_recognised_by_its_mark(buffer):
     content, _ = netlink.take(buffer)
     assert netlink.interrupted(content)
-    assert len(netlink.decode(content, ifinfmsg)) == 1
+    assert len(list(decode(content, ifinfmsg))) == 1
 
 
 def test_a_dump_without_the_mark_was_not_interrupted():
@@ -162,7 +162,7 @@ def test_a_dump_without_the_mark_was_not_interrupted():
 def test_unknown_attributes_are_passed_over():
     attribute = struct.pack("=HH", 8, 0x3FF0) + b"what"
     name = struct.pack("=HH", 8, 3) + b"lo\0\0"
-    (found,) = netlink.decode(message(RTM_NEWLINK, LINK + attribute + name), ifinfmsg)
+    (found,) = decode(message(RTM_NEWLINK, LINK + attribute + name), ifinfmsg)
     assert (found["index"], found.get_attr("IFLA_IFNAME")) == (1, "lo")
 
 
@@ -173,7 +173,7 @@ def test_unknown_attributes_are_passed_over():
 )
 def test_what_cannot_be_decoded_is_a_value_error(buffer):
     with pytest.raises(ValueError, match="netlink"):
-        netlink.decode(buffer, ifinfmsg)
+        list(decode(buffer, ifinfmsg))
 
 
 def test_a_broken_attribute_leaves_nothing_on_stderr(capfd):
@@ -233,14 +233,14 @@ def test_a_change_behind_a_read_is_refused():
 
 def test_a_dump_of_links_is_complete(soon):
     reply = netlink.exchange(NETLINK_ROUTE, link_request(), soon)
-    names = {link.get_attr("IFLA_IFNAME") for link in netlink.decode(reply, ifinfmsg)}
+    names = {link.get_attr("IFLA_IFNAME") for link in decode(reply, ifinfmsg)}
     assert "lo" in names
     assert all(each.type == RTM_NEWLINK for each in netlink.messages(reply))
 
 
 def test_a_single_answer_is_complete(soon):
     one = message(RTM_GETLINK, struct.pack("=BxHiII", 0, 0, 1, 0, 0), NLM_F_REQUEST)
-    (link,) = netlink.decode(netlink.exchange(NETLINK_ROUTE, one, soon), ifinfmsg)
+    (link,) = decode(netlink.exchange(NETLINK_ROUTE, one, soon), ifinfmsg)
     assert link.get_attr("IFLA_IFNAME") == "lo"
 
 

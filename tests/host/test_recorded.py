@@ -548,7 +548,7 @@ REPLAY = """
 import os, sys, time
 from rdmadiag.sources.run import gather
 from rdmadiag.host.recorded import open_snapshot
-import rdmadiag.sources.netdev, rdmadiag.sources.nldev
+import rdmadiag.sources.netdev, rdmadiag.sources.nldev, tarfile  # loads libraries
 import rdmadiag.sources.process, rdmadiag.sources.sysfs
 os.access("/marker-begin", os.F_OK)
 evidence = gather(open_snapshot(sys.argv[1]), time.monotonic() + 20)

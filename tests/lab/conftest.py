@@ -1,5 +1,6 @@
 """What the tests of every lab share: the guard, and running programs with a deadline."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -17,16 +18,44 @@ from tests.schema.described import assert_described
 
 LABS = Path(__file__).parent
 
+# What a guest of each machine has and one of the other has not: see lab/README.md.
+HAS = {
+    "qemu": {"modules", "kprobes", "u32", "cable without loss"},
+    "uml": {"siw", "netdevsim"},
+}
+# By a setting of its kernel, which User Mode Linux shows.
+BUILT = {"u32": "CONFIG_NET_CLS_U32=y"}
+CONFIG = Path("/proc/config.gz")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"needs(what): of a guest, one of {sorted(HAS.items())}")
+    config.addinivalue_line("markers", "smoke: in the short form on Debian's stock kernel too")
+
+
+def has(machine: str) -> set[str]:
+    """What this guest has of what tests need."""
+    settings = gzip.decompress(CONFIG.read_bytes()).decode() if CONFIG.exists() else ""
+    later = {"rxe in namespaces"} if os.uname().release.startswith("7.") else set[str]()
+    return (
+        HAS[machine] | later | {what for what, line in BUILT.items() if f"\n{line}\n" in settings}
+    )
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what was collected outside its lab: these tests load modules and remove interfaces."""
     here = os.environ.get("RDMADIAG_LAB", "")
+    machine = os.environ.get("RDMADIAG_LAB_MACHINE", "")
+    here_is = has(machine) if machine else set()
     for item in items:
         if LABS not in item.path.parents:
             continue
         lab = item.path.relative_to(LABS).parts[0]
         if lab != here:
             item.add_marker(pytest.mark.skip(reason=f"runs in a lab only: python -m lab {lab}"))
+        for mark in item.iter_markers("needs"):
+            if machine and mark.args[0] not in here_is:
+                item.add_marker(pytest.mark.skip(reason=f"{machine} has no {mark.args[0]}"))
 
 
 def run_program(argv: Sequence[str], *, timeout: float) -> subprocess.CompletedProcess[str]:

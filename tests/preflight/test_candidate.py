@@ -141,7 +141,7 @@ def test_a_healthy_port_has_nothing_against_it() -> None:
     assert best.route_reason == "RoCE v2 with an IPv4 address"
 
 
-def test_what_is_accepted_is_told_and_blocks_nothing() -> None:
+def test_what_is_accepted_is_listed_and_blocks_nothing() -> None:
     machine = roce_host().change(nodes={}).with_port(state=PortState.DOWN)
     against = (Reason.PORT_NOT_ACTIVE, Reason.UVERBS_NODE_MISSING)
     for accepted in ((), against[:1], against, tuple(Reason)):
@@ -188,7 +188,7 @@ def test_a_roce_endpoint() -> None:
 
 
 @pytest.mark.parametrize("qp_type", [QpType.RC, QpType.UC])
-def test_the_queue_pair_type_that_was_asked_for_is_told(qp_type: QpType) -> None:
+def test_the_queue_pair_type_that_was_asked_for_is_in_the_end(qp_type: QpType) -> None:
     assert ranked(roce_host(), qp_type=qp_type)[0].end.qp_type is qp_type
 
 
@@ -312,7 +312,7 @@ def test_a_ready_mac_goes_by_its_ipv4_gid_and_uc() -> None:
     assert (other.end.device, Reason.PORT_NOT_ACTIVE in other.blocking) == ("rdma_en2", True)
 
 
-def test_rc_is_told_where_it_was_asked_for() -> None:
+def test_rc_is_in_the_end_where_it_was_asked_for() -> None:
     assert ranked(ready_mac(), qp_type=QpType.RC)[0].end.qp_type is QpType.RC
 
 
@@ -334,20 +334,20 @@ def test_a_port_that_is_named_is_decided_alone() -> None:
     assert other.blocking != ()
 
 
-def test_what_speaks_against_the_host_is_said_once() -> None:
+def test_a_reason_against_the_host_is_given_once() -> None:
     failed = ready_mac().change(log=("2026-05-21 10:15:04.31-0700 Failed INIT->RTR qp 3",))
     best = ranked(failed)[0]
     assert best.reasons.count(Reason.RECENT_RTR_FAILURE) == 1
 
 
 @pytest.mark.parametrize("machine", [ready_mac(), roce_host()], ids=["Mac", "RoCE"])
-def test_an_earlier_failure_speaks_against_thunderbolt_alone(machine: Machine | Mac) -> None:
+def test_an_earlier_failure_is_a_reason_against_thunderbolt_alone(machine: Machine | Mac) -> None:
     best = candidates(evidence_of(machine), WANTED, against=[Reason.PRIOR_RTR_FAILURE])[0]
     on_thunderbolt = best.protocol is Protocol.THUNDERBOLT
     assert best.blocking == ((Reason.PRIOR_RTR_FAILURE,) if on_thunderbolt else ())
 
 
-def test_a_port_of_which_nothing_is_known_is_refused_and_can_be_told() -> None:
+def test_a_port_of_which_nothing_is_known_is_refused_and_has_an_endpoint() -> None:
     machine = Machine("odd", (Device("mlx5_0", (Port(layer=None),), protocol=""),))
     evidence = replace(machine.evidence(), sysfs=UNKNOWN, verbs=UNKNOWN)
     (best,) = ranked(evidence)

@@ -167,7 +167,7 @@ def test_holders_that_may_not_be_named_are_hidden_and_counted(host, soon):
     assert verdict.status == "ok"
 
 
-def test_another_pid_namespace_is_told(host, soon):
+def test_another_pid_namespace_is_found(host, soon):
     _, verdict = looked(host(*JOB), soon, change=lambda f: replace(f, initial_pidns=False))
     assert said(verdict) == [("holders-hidden", "info")]
 
@@ -202,7 +202,7 @@ def test_without_a_device_nothing_is_known(roce, soon):
     assert said(verdict) == [("no-resources", "unknown")]
 
 
-def test_a_mac_without_a_device_is_not_told_that_it_is_no_linux():
+def test_a_mac_without_a_device_has_no_finding_on_linux():
     from rdmadiag.facts.evidence import LINUX_ONLY
 
     _, verdict = judge((), LINUX_ONLY, Evidence(sysfs=LINUX_ONLY, nldev=LINUX_ONLY))

@@ -93,7 +93,7 @@ DOWN_NETDEV = tuple(replace(each, up=False) for each in roce_host().netdevs)
         pytest.param(
             roce_host().change(memlock="65536", capabilities=0),
             Reason.MEMLOCK_TOO_LOW,
-            id="no locked memory to speak of",
+            id="hardly any locked memory",
         ),
         pytest.param(
             roce_host().with_port(nldev_state=PortState.DOWN),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lab import counted
 from lab.mac import macs
 from lab.machine import with_counters
+from lab.nldev_msg import decoded
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.counters import CounterSource, Spared, Wanted, narrowed, remembered
 from rdmadiag.host import netlink
@@ -367,7 +368,7 @@ def test_any_content_is_an_uptime_or_missing(raw):
 
 
 def test_what_is_read_by_hand_is_what_pyroute2_reads():
-    table = counted.by_pyroute2(STATISTICS).get_attr("RDMA_NLDEV_ATTR_STAT_HWCOUNTERS")
+    table = decoded(STATISTICS).get_attr("RDMA_NLDEV_ATTR_STAT_HWCOUNTERS")
     theirs = {}
     for _, entry in table["attrs"]:
         name = entry.get_attr("RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME")

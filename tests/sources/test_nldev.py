@@ -16,6 +16,7 @@ from rdmadiag.host import netlink
 from rdmadiag.host.live import LiveHost
 from rdmadiag.sources import nldev
 from rdmadiag.sources.nldev import read_nldev
+from rdmadiag.sources.nldev_messages import GET, GET_CHARDEV, PORT_GET, request
 
 PARSERS = {
     "nldev-get": (nldev.parse_indexes, tuple),
@@ -279,12 +280,12 @@ def test_an_empty_reply_is_absent():
 
 
 def test_a_request_is_laid_out_as_the_kernel_reads_it():
-    dump = nldev.request(nldev.GET, netlink.NLM_F_DUMP)
+    dump = request(GET, netlink.NLM_F_DUMP)
     (header,) = netlink.messages(dump)
     assert (header.type, header.flags, header.length) == (5121, 0x301, 16)
-    one = nldev.request(nldev.PORT_GET, 0, [("DEV_INDEX", 1), ("PORT_INDEX", 2)])
+    one = request(PORT_GET, 0, [("DEV_INDEX", 1), ("PORT_INDEX", 2)])
     assert one[16:] == reply((1, u32(1)), (3, u32(2)))[16:]
-    uverbs = nldev.request(nldev.GET_CHARDEV, 0, [("CHARDEV_TYPE", "uverbs")])
+    uverbs = request(GET_CHARDEV, 0, [("CHARDEV_TYPE", "uverbs")])
     assert uverbs[16:] == reply((69, b"uverbs\0"))[16:]
 
 
@@ -308,8 +309,8 @@ def test_every_request_is_a_read_with_no_more_than_it_needs(memory_host, replies
     wire = Wire(memory_host)
     read_nldev(wire, soon)
     assert set(wire.sent) == set(replies) - {"route-getlink", "route-getaddr"}
-    for request in wire.sent.values():
-        netlink.require_read_only(netlink.NETLINK_RDMA, request)
+    for sent in wire.sent.values():
+        netlink.require_read_only(netlink.NETLINK_RDMA, sent)
     assert len(wire.sent["nldev-sys-get"]) == 16
     assert not any(each.flags & 4 for each in map(first, wire.sent.values()))  # NLM_F_ACK
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from lab import counted
 from lab.counted import Held as Made
 from lab.machine import with_counters
+from lab.nldev_msg import decoded
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.ib import KernelQpType, QpState
 from rdmadiag.facts.resources import Held, Owner
@@ -67,13 +68,22 @@ def test_processes_are_named_where_that_may_be_known(host, soon):
     assert facts.initial_pidns is True
 
 
-def test_another_pid_namespace_is_told(host, soon):
+def test_another_pid_namespace_is_found(host, soon):
     host.recording.links["/proc/self/ns/pid"] = "pid:[4026532001]"
     assert read_resources(host, soon).initial_pidns is False
 
 
 def test_counts_are_those_that_pyroute2_reads(host, device):
-    assert device.counts == parse_resources(host.recording.netlink["nldev-res-get-0"])
+    summary = decoded(host.recording.netlink["nldev-res-get-0"]).get_attr(
+        "RDMA_NLDEV_ATTR_RES_SUMMARY"
+    )
+    theirs = {
+        entry.get_attr("RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME"): entry.get_attr(
+            "RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR"
+        )
+        for _, entry in summary["attrs"]
+    }
+    assert {name: count.current for name, count in device.counts.items()} == theirs
     assert device.counts["qp"].current == 7
 
 
@@ -139,4 +149,4 @@ def test_any_bytes_are_objects_or_missing(kind, data):
     else:
         found = resources.parse_held(cut, kind)
         assert isinstance(found, Missing) or all(each.count > 0 for each in found)
-    assert isinstance(resources.parse_counts(cut), dict | Missing)
+    assert isinstance(parse_resources(cut), dict | Missing)

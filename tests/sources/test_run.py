@@ -1,6 +1,7 @@
 """The sources side by side: one that fails or hangs costs only itself."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -90,6 +91,25 @@ def failing(host_in_memory, roce, source, how):
             return super()._answer(question, store, subject)
 
     return Failing(roce.recording())
+
+
+def test_a_record_is_read_in_this_process(roce, monkeypatch, soon):
+    monkeypatch.setattr("os.fork", lambda: pytest.fail("a process was started"))
+    found = gather(roce.host(), soon)
+    assert not [name for name in LINUX_SOURCES if isinstance(getattr(found, name), Missing)]
+
+
+def test_a_source_with_a_bug_costs_no_other_of_a_record(roce, monkeypatch, soon):
+    healthy = gather(roce.host(), soon)
+    monkeypatch.setattr("rdmadiag.sources.nldev.read_nldev", lambda *_, **__: bug())
+    found = gather(roce.host(), soon)
+    reason = "nldev: a bug of rdmadiag: RuntimeError('of ours')"
+    assert found == replace(healthy, nldev=Missing(Why.MALFORMED, reason))
+
+
+def test_a_record_is_not_read_beyond_the_deadline(roce, past):
+    found = gather(roce.host(), past)
+    assert {getattr(found, name).why for name in LINUX_SOURCES} == {Why.TIMEOUT}
 
 
 def bug():

@@ -204,7 +204,7 @@ def test_what_stands_still_is_left_out_unless_asked_for():
     assert [each.name for each in changes(before, after, steady=True)] == ["a", "b"]
 
 
-def test_a_full_counter_that_stands_still_is_told():
+def test_a_full_counter_that_stands_still_is_saturated():
     before, after = sample({"link_downed": 255}, PORT), sample({"link_downed": 255}, PORT)
     assert [each.event for each in changes(before, after)] == [Event.SATURATED]
     assert [name for _, name in saturated(after)] == ["link_downed"]

@@ -11,7 +11,7 @@ from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, PciFunction, Why
 from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
 from rdmadiag.facts.ib import DriverId, NetnsMode
-from rdmadiag.facts.verbs import Unanswered
+from rdmadiag.facts.verbs import KILLED, Unanswered
 from rdmadiag.view.discovery_path import (
     DiscoveryPath,
     Stage,
@@ -124,7 +124,7 @@ REJECTED = roce_host().change(rejected=("mlx5_0",))
             REJECTED.change(verbs_stderr=REFUSAL),
             Stage.DRIVER_ABI,
             "/sys/class/infiniband_verbs/uverbs0/abi_version",
-            "6; mlx5 speaks 1 to 1",
+            "6; mlx5 supports 1 to 1",
             id="a provider of another ABI",
         ),
         pytest.param(REJECTED, Stage.LISTED, "ibv_get_device_list", "no device", id="not listed"),
@@ -144,7 +144,7 @@ REJECTED = roce_host().change(rejected=("mlx5_0",))
         ),
     ],
 )
-def test_the_first_step_that_fails_is_told_with_its_evidence(
+def test_the_first_step_that_fails_has_its_evidence(
     subject: Machine | Evidence, stage: Stage, subject_words: str, value_words: str
 ) -> None:
     found = path(subject)
@@ -228,7 +228,7 @@ def test_no_missing_source_makes_a_step_fail(source: str, why: Why) -> None:
         ),
     ],
 )
-def test_what_could_not_be_told_is_missing_there(evidence: Evidence, stage: Stage | None) -> None:
+def test_what_is_not_known_is_missing_there(evidence: Evidence, stage: Stage | None) -> None:
     if stage is None:
         assert path(evidence).fails_at is None
     else:
@@ -247,7 +247,7 @@ def test_an_open_that_does_not_come_back_is_the_step_that_fails(end: str, second
 
 
 def test_a_list_that_does_not_come_back_is_not_an_empty_one() -> None:
-    stopped = Unanswered("ibv_get_device_list", None, None, 6.0, "killed", 42, unkillable=False)
+    stopped = Unanswered("ibv_get_device_list", None, None, 6.0, KILLED, 42, unkillable=False)
     evidence = with_source("verbs", unanswered=stopped, devices=())
     assert isinstance(step(evidence, Stage.LISTED).passed, Missing)
 
@@ -263,7 +263,7 @@ def test_without_netlink_sysfs_names_the_device() -> None:
     assert step(evidence, Stage.NODE_NUMBER).passed is True
 
 
-def test_a_device_that_verbs_alone_lists_fails_where_the_kernel_is_asked() -> None:
+def test_a_device_that_verbs_alone_lists_fails_at_the_step_of_the_kernel() -> None:
     evidence = roce_host().evidence()
     alone = replace(
         evidence,
@@ -355,7 +355,7 @@ def test_on_a_healthy_host_each_function_has_its_device() -> None:
         pytest.param("nvme", "0x15b3", Stage.PCI_DRIVER, id="another driver"),
     ],
 )
-def test_a_function_without_a_device_is_told_with_its_step(
+def test_a_function_without_a_device_has_its_step(
     driver: str | None, vendor: str, stage: Stage
 ) -> None:
     assert stages(extra(function("0000:0a:00.0", driver, vendor))) == {"0000:0a:00.0": stage}

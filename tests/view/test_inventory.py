@@ -28,7 +28,7 @@ def test_a_device_seen_everywhere_needs_no_explanation() -> None:
     assert (port.netdev, port.netdev_index, port.rate_gbps) == ("ens1f0np0", 2, 100.0)
 
 
-def test_verbs_that_were_not_asked_are_not_a_no() -> None:
+def test_verbs_that_were_not_queried_are_missing() -> None:
     (row,) = rows(replace(roce_host().evidence(), verbs=Missing(Why.NOT_COLLECTED)))
     assert isinstance(row.seen_by.verbs, Missing)
     assert row.seen_by.verbs.why is Why.NOT_COLLECTED
@@ -45,7 +45,7 @@ def test_a_node_that_is_not_there_is_explained() -> None:
     assert row.discovery.fails_at is Stage.NODE
 
 
-def test_a_container_is_told_that_the_node_is_not_mounted() -> None:
+def test_in_a_container_the_node_is_not_mounted() -> None:
     (row,) = rows(roce_host().change(nodes={}, container="/run/.containerenv"))
     assert "is not mounted into the container" in row.why_not[-1]
 

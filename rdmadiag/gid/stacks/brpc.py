@@ -5,15 +5,15 @@
 
 from typing import Final
 
-from rdmadiag.gid.slots import SlotTable
+from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.stack import Answer, Environment, Stack, Version, fails
 
 
-def rule(table: SlotTable, environment: Environment) -> Answer:
+def rule(table: PortTable, environment: Environment) -> Answer:
     """FindRdmaGid, without the flag."""
-    for index, slot in reversed(table.entries):
-        if slot.has_interface_id and table.is_inside(index):
-            return Answer(index, "highest row with an interface identifier")
+    for entry in reversed(table.entries):
+        if entry.has_interface_id:
+            return Answer(entry.index, "highest row with an interface identifier")
     return fails("no row with an interface identifier")
 
 

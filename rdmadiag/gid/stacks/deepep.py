@@ -9,19 +9,19 @@ from functools import partial
 from typing import Final
 
 from rdmadiag.facts.gid import Family
-from rdmadiag.gid.slots import SlotTable
+from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.stack import Answer, Environment, Stack, Version, by_lid
 from rdmadiag.gid.stacks import nccl, nvshmem
 
 
-def constants(table: SlotTable, environment: Environment) -> Answer:
+def constants(table: PortTable, environment: Environment) -> Answer:
     """ncclIbGetGidIndex of hybrid-ep, with its compiled-in values."""
     if table.is_infiniband:
         return nccl.with_flid(table, {}, fatal=False)
     return nccl.scan(table, Family.IPV4, 2, None)
 
 
-def legacy(table: SlotTable, environment: Environment) -> Answer:
+def legacy(table: PortTable, environment: Environment) -> Answer:
     """NVSHMEM's."""
     answer = nvshmem.rule(table, environment)
     if answer.index is None or not table.is_infiniband:

@@ -1,4 +1,4 @@
-"""gordma: index 0 unless told, unchecked; InfiniBand by LID.
+"""gordma: index 0 unless another is given, unchecked; InfiniBand by LID.
 
 `-x INDEX` of its perftest, WithGIDIndex of rdmanet. With `-R`, and by default in rdmanet,
 rdma_cm chooses.
@@ -6,11 +6,11 @@ rdma_cm chooses.
 
 from typing import Final
 
-from rdmadiag.gid.slots import SlotTable
+from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.stack import Answer, Environment, Stack, Version, by_lid
 
 
-def rule(table: SlotTable, environment: Environment) -> Answer:
+def rule(table: PortTable, environment: Environment) -> Answer:
     """Config's default."""
     if table.is_infiniband:
         return by_lid("InfiniBand: by LID", 0)

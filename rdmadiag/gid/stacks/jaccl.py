@@ -1,77 +1,80 @@
-"""MLX JACCL: sends by index 1 whatever stands there; which GID it tells the peer differs.
+"""MLX JACCL: sends by index 1 whatever stands there; which GID the peer gets differs.
 
 Thunderbolt, port 1, UC. All versions set sgid_index to 1, and a GRH where the peer's GID has
 an interface identifier.
 
-To 0.31.1 the GID at 1 is told to the peer: zero where it is empty, and the peer then sends
-without a GRH. 0.31.2 to 0.32.0 tell the first IPv4 one, and memory that was never set where
-there is none. Since 0.32.1 that is an error, with the ifconfig line that helps. Where the
-first IPv4 GID is not at 1, the GID that is told is not the one that is sent from.
+To 0.31.1 the peer gets the GID at 1: zero where it is empty, and the peer then sends without
+a GRH. 0.31.2 to 0.32.0 send the first IPv4 one, and memory that was never set where there is
+none. Since 0.32.1 that is an error, with the ifconfig line that helps. Where the first IPv4
+GID is not at 1, the peer gets another GID than the one that is sent from.
 """
 
 from typing import Final
 
 from rdmadiag.gid.pick import Outcome
-from rdmadiag.gid.slots import SlotTable
+from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.stack import THUNDERBOLT, Answer, Environment, Stack, Version, fails
 
 SGID_INDEX: Final = 1
 
 
-def _first_ipv4(table: SlotTable) -> int | None:
-    return next((index for index, slot in table.entries if slot.is_ipv4), None)
+def _first_ipv4(table: PortTable) -> int | None:
+    return next((entry.index for entry in table.entries if entry.is_ipv4), None)
 
 
-def _other_port(table: SlotTable) -> Answer | None:
+def _other_port(table: PortTable) -> Answer | None:
     return None if table.port == 1 else Answer(None, "it uses port 1 alone", Outcome.NOT_USED)
 
 
-def index_1(table: SlotTable, environment: Environment) -> Answer:
+def index_1(table: PortTable, environment: Environment) -> Answer:
     """To 0.31.1."""
-    slot = table.at(SGID_INDEX)
+    entry = table.at(SGID_INDEX)
     problem = None
-    if not slot.has_interface_id:
-        problem = "row 1 is empty: the peer is told a zero GID, and sends without a GRH"
-    return _other_port(table) or Answer(
-        SGID_INDEX, "index 1, told and sent from", problem=problem, advertised=SGID_INDEX
-    )
-
-
-def first_ipv4(table: SlotTable, environment: Environment) -> Answer:
-    """0.31.2 to 0.32.0."""
-    told = _first_ipv4(table)
-    problem = _mismatch(table, told)
-    if told is None:
-        problem = "no IPv4 GID: the peer is told memory that was never set"
+    if not entry.has_interface_id:
+        problem = "row 1 is empty: the peer gets a zero GID, and sends without a GRH"
     return _other_port(table) or Answer(
         SGID_INDEX,
-        "sends from index 1, tells the first IPv4 GID",
+        "index 1, sent from and given to the peer",
         problem=problem,
-        advertised=told,
+        advertised=SGID_INDEX,
     )
 
 
-def first_ipv4_or_error(table: SlotTable, environment: Environment) -> Answer:
+def first_ipv4(table: PortTable, environment: Environment) -> Answer:
+    """0.31.2 to 0.32.0."""
+    given = _first_ipv4(table)
+    problem = _mismatch(table, given)
+    if given is None:
+        problem = "no IPv4 GID: the peer gets memory that was never set"
+    return _other_port(table) or Answer(
+        SGID_INDEX,
+        "sends from index 1, gives the peer the first IPv4 GID",
+        problem=problem,
+        advertised=given,
+    )
+
+
+def first_ipv4_or_error(table: PortTable, environment: Environment) -> Answer:
     """0.32.1 and newer."""
-    told = _first_ipv4(table)
+    given = _first_ipv4(table)
     other = _other_port(table)
     if other is not None:
         return other
-    if told is None:
+    if given is None:
         return fails("no IPv4-mapped GID: it stops, and says how to give enX an address")
     return Answer(
         SGID_INDEX,
-        "sends from index 1, tells the first IPv4 GID",
-        problem=_mismatch(table, told),
-        advertised=told,
+        "sends from index 1, gives the peer the first IPv4 GID",
+        problem=_mismatch(table, given),
+        advertised=given,
     )
 
 
-def _mismatch(table: SlotTable, told: int | None) -> str | None:
-    if told in (None, SGID_INDEX):
+def _mismatch(table: PortTable, given: int | None) -> str | None:
+    if given in (None, SGID_INDEX):
         return None
     what = "is empty" if table.at(SGID_INDEX).is_empty else "is another GID"
-    return f"the peer is told GID {told}; row 1, which is sent from, {what}"
+    return f"the peer gets GID {given}; row 1, which is sent from, {what}"
 
 
 STACKS: Final = (

@@ -14,11 +14,12 @@ InfiniBand the first row with an interface identifier. A type that cannot be rea
 
 from typing import Final
 
+from rdmadiag.facts import GidEntry
 from rdmadiag.facts.gid import Family
 from rdmadiag.gid.c_number import has_number, strtol, to_int
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.pick import Outcome
-from rdmadiag.gid.slots import Slot, SlotTable
+from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.stack import Answer, Environment, Pin, Stack, Version, fails, pinned
 from rdmadiag.gid.stacks import rdmacm
 
@@ -37,7 +38,7 @@ def _gid_idx(environment: Environment) -> int:
     return to_int(-1 if value is None else value)
 
 
-def datagrams(table: SlotTable, environment: Environment) -> Answer:
+def datagrams(table: PortTable, environment: Environment) -> Answer:
     """vrb_dgram_av: sgid_index."""
     index = _gid_idx(environment)
     if not 0 <= index <= _HIGHEST:
@@ -52,18 +53,18 @@ def datagrams(table: SlotTable, environment: Environment) -> Answer:
     return Answer(index, f"{answer.why}, which is no number and so 0", pinned_by=GID_IDX)
 
 
-def messages(table: SlotTable, environment: Environment) -> Answer:
+def messages(table: PortTable, environment: Environment) -> Answer:
     """rdma_cm, with the fabric's name beside it."""
     index = _gid_idx(environment)
     if not 0 <= index <= _HIGHEST:
         return fails(f"{GID_IDX}={environment[GID_IDX]} is not 0 to 255", pinned_by=GID_IDX)
     answer = rdmacm.rule(table, environment)
-    prefix = table.at(index).raw[:8].hex().lstrip("0") or "0"
+    prefix = table.at(index).gid.raw[:8].hex().lstrip("0") or "0"
     why = f"{answer.why}; its fabric is IB-0x{prefix}, by the GID at {index}"
     return Answer(answer.index, why, answer.outcome, assumed=answer.assumed)
 
 
-def psm3(table: SlotTable, environment: Environment) -> Answer:
+def psm3(table: PortTable, environment: Environment) -> Answer:
     """psm3_hfp_verbs_get_port_subnet, for the first address of the port."""
     form = strtol(environment.get(ADDR_FMT, "0")) or 0
     if form not in (0, _INFINIBAND, _IPV4, _IPV6):
@@ -72,7 +73,7 @@ def psm3(table: SlotTable, environment: Environment) -> Answer:
     if table.is_infiniband:
         if form in (_IPV4, _IPV6):
             return Answer(None, f"{ADDR_FMT} asks for Ethernet", Outcome.DROPS_PORT, pinned_by=by)
-        first = next((i for i, slot in table.entries if slot.has_interface_id), None)
+        first = next((each.index for each in table.entries if each.has_interface_id), None)
         if first is None:
             return Answer(None, "no row with an interface identifier", Outcome.DROPS_PORT)
         return Answer(first, "first row with an interface identifier")
@@ -83,7 +84,7 @@ def psm3(table: SlotTable, environment: Environment) -> Answer:
         needed = 1
     assumed = (f"that {SUBNETS} lets the address pass",) if environment.get(SUBNETS) else ()
     for family, code in ((Family.IPV4, _IPV4), (Family.IPV6, _IPV6)):
-        rows = [i for i, slot in table.entries if _fits(slot, family) and table.is_inside(i)]
+        rows = [each.index for each in table.entries if _fits(each, family, table)]
         if len(rows) >= needed and form in (0, code):
             word = "IPv4" if family is Family.IPV4 else "IPv6"
             why = f"first RoCE v2 row with an {word} address of this host"
@@ -98,11 +99,13 @@ def psm3(table: SlotTable, environment: Environment) -> Answer:
     )
 
 
-def _fits(slot: Slot, family: Family) -> bool:
+def _fits(entry: GidEntry, family: Family, table: PortTable) -> bool:
     """A netmask is looked up by address among the interfaces of this network namespace."""
-    if slot.is_ipv4 is not (family is Family.IPV4) or not (slot.is_v2 or slot.type is None):
+    is_v2 = entry.is_v2 or entry.known_type is None
+    if entry.is_ipv4 is not (family is Family.IPV4) or not is_v2:
         return False
-    return slot.netdev_state is not NetDevState.ABSENT and slot.is_assigned
+    absent = table.netdev_state(entry) is NetDevState.ABSENT
+    return not absent and entry.index not in table.unassigned
 
 
 _SOURCE: Final = "ofiwg/libfabric@af8ddbe9 prov"

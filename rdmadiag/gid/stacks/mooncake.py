@@ -27,10 +27,12 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final
 
+from rdmadiag.facts import GidEntry
 from rdmadiag.facts.gid import Family
 from rdmadiag.facts.ib import GidType
 from rdmadiag.gid.c_number import atoi, has_number, strtol
-from rdmadiag.gid.slots import Slot, SlotTable
+from rdmadiag.gid.pick import Outcome
+from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.stack import (
     Answer,
     Environment,
@@ -48,28 +50,26 @@ _OVERLAYS: Final = ("flannel", "cni", "calico", "vxlan", "docker")
 _TUNNEL: Final = "tunl0"
 
 
-def _usable(table: SlotTable) -> Iterator[tuple[int, Slot]]:
+def _usable(table: PortTable) -> Iterator[GidEntry]:
     """RoCE v2 and InfiniBand rows."""
-    for index, slot in table.entries:
-        if (slot.is_v2 or slot.type is GidType.IB) and table.is_inside(index):
-            yield index, slot
+    return (each for each in table.entries if each.is_v2 or each.type is GidType.IB)
 
 
-def _ipv4_or_infiniband(table: SlotTable) -> Iterator[tuple[int, Slot]]:
-    for index, slot in _usable(table):
-        if slot.family is Family.IPV4 or slot.type is GidType.IB:
-            yield index, slot
+def _ipv4_or_infiniband(table: PortTable) -> Iterator[GidEntry]:
+    for entry in _usable(table):
+        if entry.family_or_multicast is Family.IPV4 or entry.type is GidType.IB:
+            yield entry
 
 
 def _is_overlay(netdev: str | None) -> bool:
     return netdev is not None and (netdev.startswith(_OVERLAYS) or netdev == _TUNNEL)
 
 
-def _is_private(slot: Slot) -> bool:
+def _is_private(entry: GidEntry) -> bool:
     """isOverlayIPv4: without 192.168.0.0/16."""
-    if slot.family is not Family.IPV4:
+    if entry.family_or_multicast is not Family.IPV4:
         return False
-    first, second = slot.ipv4_octets
+    first, second = entry.gid.raw[12:14]
     return (
         first == 10
         or (first == 172 and 16 <= second <= 31)
@@ -86,7 +86,7 @@ def _variable(environment: Environment) -> str | None:
 
 
 def pin(
-    table: SlotTable, environment: Environment, *, zero_chooses: bool, needs_netdev: bool
+    table: PortTable, environment: Environment, *, zero_chooses: bool, needs_netdev: bool
 ) -> Answer | None:
     """The row that a variable names; None where the engine chooses."""
     variable = _variable(environment)
@@ -99,15 +99,15 @@ def pin(
 
 
 def _checked(
-    table: SlotTable, index: int, variable: str, environment: Environment, *, needs_netdev: bool
+    table: PortTable, index: int, variable: str, environment: Environment, *, needs_netdev: bool
 ) -> Answer:
     what = f"{variable}={environment[variable]}"
-    slot = table.at(index)
+    entry = table.at(index)
     if not table.is_inside(index):
         return fails(f"{what} is beyond the table: the device fails", variable)
-    if slot.is_empty:
+    if entry.is_empty:
         return fails(f"{what}: row {index} is empty, the device fails", variable)
-    if needs_netdev and slot.netdev is None:
+    if needs_netdev and entry.netdev_name is None:
         return fails(f"{what}: row {index} has no netdev, the device fails", variable)
     if not has_number(environment[variable]):
         return Answer(index, f"{what}, which is no number and so 0", pinned_by=variable)
@@ -126,38 +126,38 @@ _CLASSES: Final = (
 )
 
 
-def _class(slot: Slot) -> int:
-    degraded = slot.is_v2 and (
-        _is_overlay(slot.netdev) or (slot.family is not Family.IPV4 and slot.is_link_local_10)
+def _class(entry: GidEntry) -> int:
+    is_ipv6 = entry.family_or_multicast is Family.IPV6
+    degraded = entry.is_v2 and (
+        _is_overlay(entry.netdev_name) or (is_ipv6 and entry.is_link_local_10)
     )
-    private = slot.is_v2 and not degraded and _is_private(slot)
-    if slot.netdev is not None:
+    private = entry.is_v2 and not degraded and _is_private(entry)
+    if entry.netdev_name is not None:
         return 3 if degraded else 2 if private else 0
     return 5 if degraded else 4 if private else 1
 
 
-def ranked(table: SlotTable, environment: Environment) -> Answer:
+def ranked(table: PortTable, environment: Environment) -> Answer:
     """rankAutoGidCandidates: 0.3.12 and newer."""
     chosen = pin(table, environment, zero_chooses=False, needs_netdev=False)
     if chosen is not None:
         return chosen
-    best = min(((_class(slot), index) for index, slot in _usable(table)), default=None)
+    best = min(((_class(each), each.index) for each in _usable(table)), default=None)
     if best is not None:
         return Answer(best[1], f"first row that is {_CLASSES[best[0]]}")
-    for index, _ in table.entries:
-        if table.is_inside(index):
-            return Answer(index, "no RoCE v2 row, so the first that is not empty")
+    for entry in table.entries:
+        return Answer(entry.index, "no RoCE v2 row, so the first that is not empty")
     return fails("every row is empty: the device fails")
 
 
-def to_first_hole(table: SlotTable, environment: Environment) -> Answer:
+def to_first_hole(table: PortTable, environment: Environment) -> Answer:
     """0.3.10 and 0.3.11."""
     chosen = pin(table, environment, zero_chooses=False, needs_netdev=False)
     if chosen is not None:
         return chosen
     end = 0
-    for index, _ in table.entries:
-        if index != end:
+    for entry in table.entries:
+        if entry.index != end:
             break
         end += 1
     steps = (
@@ -166,50 +166,47 @@ def to_first_hole(table: SlotTable, environment: Environment) -> Answer:
         ("not IPv4, with a netdev", False, True),
         ("not IPv4, without a netdev", False, False),
     )
-    rows = [(index, slot) for index, slot in _usable(table) if index < end]
+    rows = [entry for entry in _usable(table) if entry.index < end]
     for words, ipv4, netdev in steps:
-        for index, slot in rows:
-            is_ipv4 = slot.is_v2 and slot.family is Family.IPV4
-            if is_ipv4 is ipv4 and (slot.netdev is not None) is netdev:
-                return Answer(index, f"first row before the first empty one that is {words}")
-    cut = any(index >= end for index, _ in table.entries)
-    return fails(
-        f"row {end} is empty, and the scan ends there: the device fails"
-        if cut
-        else "no RoCE v2 row: the device fails"
-    )
+        for row in rows:
+            is_ipv4 = row.is_v2 and row.family_or_multicast is Family.IPV4
+            if is_ipv4 is ipv4 and (row.netdev_name is not None) is netdev:
+                return Answer(row.index, f"first row before the first empty one that is {words}")
+    if any(entry.index >= end for entry in table.entries):
+        why = f"row {end} is empty, and the scan ends there: the device fails"
+        return Answer(None, why, Outcome.FAILS, ended_at=end)
+    return fails("no RoCE v2 row: the device fails")
 
 
-def with_netdev(table: SlotTable, environment: Environment, *, prefers: bool, zero: bool) -> Answer:
+def with_netdev(table: PortTable, environment: Environment, *, prefers: bool, zero: bool) -> Answer:
     """0.3.0 to 0.3.9: `prefers` netdevs; `zero`: index 0 where there is no row, and as a pin."""
     chosen = pin(table, environment, zero_chooses=zero, needs_netdev=not zero)
     if chosen is not None:
         return chosen
     rows = list(_ipv4_or_infiniband(table))
     if prefers:
-        rows.sort(key=lambda each: each[1].netdev is None)
+        rows.sort(key=lambda each: each.netdev_name is None)
     if rows:
-        index, slot = rows[0]
-        without = ", without a netdev" if prefers and slot.netdev is None else ""
-        return Answer(index, f"first row that is IPv4 RoCE v2 or InfiniBand{without}")
+        without = ", without a netdev" if prefers and rows[0].netdev_name is None else ""
+        return Answer(rows[0].index, f"first row that is IPv4 RoCE v2 or InfiniBand{without}")
     if not zero:
         return fails("no IPv4 RoCE v2 row: the device fails")
     return _or_zero(table, "no IPv4 RoCE v2 row")
 
 
-def any_ipv4(table: SlotTable, environment: Environment) -> Answer:
+def any_ipv4(table: PortTable, environment: Environment) -> Answer:
     """0.2.0."""
     chosen = pin(table, environment, zero_chooses=True, needs_netdev=False)
     if chosen is not None:
         return chosen
-    if table.at(0).family is not Family.IPV4:
-        for index, slot in table.entries:
-            if index and slot.family is Family.IPV4 and table.is_inside(index):
-                return Answer(index, "first IPv4 row, whatever its type")
+    if table.at(0).family_or_multicast is not Family.IPV4:
+        for entry in table.entries:
+            if entry.index and entry.family_or_multicast is Family.IPV4:
+                return Answer(entry.index, "first IPv4 row, whatever its type")
     return _or_zero(table, "no other IPv4 row")
 
 
-def _or_zero(table: SlotTable, why: str) -> Answer:
+def _or_zero(table: PortTable, why: str) -> Answer:
     if table.at(0).is_empty:
         return fails(f"{why}, and row 0 is empty: the device fails")
     return Answer(0, f"{why}, so index 0")
@@ -218,7 +215,7 @@ def _or_zero(table: SlotTable, why: str) -> Answer:
 # --- the other engines -----------------------------------------------------------------------
 
 
-def tent(table: SlotTable, environment: Environment) -> Answer:
+def tent(table: PortTable, environment: Environment) -> Answer:
     """getBestGidIndex of TENT."""
     variable = next((name for name in (nccl.INDEX, INDEX) if name in environment), None)
     if variable is not None:
@@ -227,29 +224,29 @@ def tent(table: SlotTable, environment: Environment) -> Answer:
             return _checked(table, index, variable, environment, needs_netdev=False)
     rows = list(_ipv4_or_infiniband(table))
 
-    def first(words: str, fitting: Iterable[int]) -> Answer | None:
-        index = next(iter(fitting), None)
-        return None if index is None else Answer(index, f"first row that is {words}")
+    def first(words: str, fitting: Iterable[GidEntry]) -> Answer | None:
+        entry = next(iter(fitting), None)
+        return None if entry is None else Answer(entry.index, f"first row that is {words}")
 
-    def overlay(slot: Slot) -> bool:
-        return _is_overlay(slot.netdev) or _is_private(slot)
+    def overlay(entry: GidEntry) -> bool:
+        return _is_overlay(entry.netdev_name) or _is_private(entry)
 
     return (
         first(
             "IPv4 with a netdev, and no overlay",
-            (i for i, s in rows if s.netdev and not overlay(s)),
+            (each for each in rows if each.netdev_name and not overlay(each)),
         )
-        or first("of an overlay or private", (i for i, s in rows if s.netdev))
-        or first("IPv4 without a netdev", (i for i, _ in rows))
-        or first("not empty", (i for i, _ in table.entries if table.is_inside(i)))
+        or first("of an overlay or private", (each for each in rows if each.netdev_name))
+        or first("IPv4 without a netdev", rows)
+        or first("not empty", table.entries)
         or fails("every row is empty: the device fails")
     )
 
 
-def expert_parallel(table: SlotTable, environment: Environment) -> Answer:
+def expert_parallel(table: PortTable, environment: Environment) -> Answer:
     """findBestGidIndex of EP's IBGDA."""
-    for index, _ in _ipv4_or_infiniband(table):
-        return Answer(index, "first row that is IPv4 RoCE v2 or InfiniBand")
+    for entry in _ipv4_or_infiniband(table):
+        return Answer(entry.index, "first row that is IPv4 RoCE v2 or InfiniBand")
     return fails("no IPv4 RoCE v2 row")
 
 

@@ -7,14 +7,15 @@ where every row is empty, row 0.
 
 from typing import Final
 
+from rdmadiag.facts import GidEntry
 from rdmadiag.gid.c_number import atoi, has_number
-from rdmadiag.gid.slots import Slot, SlotTable
+from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.stack import Answer, Environment, Pin, Stack, Version, pinned
 
 INDEX: Final = "MORI_IB_GID_INDEX"
 
 
-def rule(table: SlotTable, environment: Environment) -> Answer:
+def rule(table: PortTable, environment: Environment) -> Answer:
     """AutoSelectGidIndex."""
     if INDEX in environment:
         index = atoi(environment[INDEX])
@@ -23,18 +24,16 @@ def rule(table: SlotTable, environment: Environment) -> Answer:
             if has_number(environment[INDEX]):
                 return answer
             return Answer(index, f"{answer.why}, which is no number and so 0", pinned_by=INDEX)
-    scores = [
-        (_score(slot) - index, -index) for index, slot in table.entries if table.is_inside(index)
-    ]
+    scores = [(_score(entry) - entry.index, -entry.index) for entry in table.entries]
     if not scores:
         return Answer(0, "every row is empty, so index 0")
     score, index = max(scores)
     return Answer(-index, f"highest score, {score}")
 
 
-def _score(slot: Slot) -> int:
-    kind = 1000 if slot.is_v2 else 500 if slot.is_v1 else 100
-    return kind + (200 if slot.is_ipv4 else 0 if slot.is_link_local_10 else 100)
+def _score(entry: GidEntry) -> int:
+    kind = 1000 if entry.is_v2 else 500 if entry.is_v1 else 100
+    return kind + (200 if entry.is_ipv4 else 0 if entry.is_link_local_10 else 100)
 
 
 STACKS: Final = (

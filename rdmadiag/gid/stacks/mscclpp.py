@@ -3,14 +3,14 @@
 from typing import Final
 
 from rdmadiag.gid.c_number import strtol, to_int
-from rdmadiag.gid.slots import SlotTable
+from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.stack import Answer, Environment, Pin, Stack, Version, by_lid, pinned
 
 INDEX: Final = "MSCCLPP_IB_GID_INDEX"
 _UNREAD: Final = ("what its documentation says; the code was not read",)
 
 
-def rule(table: SlotTable, environment: Environment) -> Answer:
+def rule(table: PortTable, environment: Environment) -> Answer:
     """The documented default."""
     if INDEX not in environment:
         if table.is_infiniband:

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from rdmadiag.facts import GidEntry, Missing
 from rdmadiag.facts.address import packed_ipv4, packed_ipv6
-from rdmadiag.facts.gid import Family
-from rdmadiag.facts.ib import GidType
+from rdmadiag.facts.gid import Family, Gid
 from rdmadiag.gid.c_number import atoi, has_number, strtol, to_int
-from rdmadiag.gid.slots import Slot, SlotTable
+from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.stack import (
     Answer,
     Environment,
@@ -44,7 +44,6 @@ ROCE_VERSION: Final = "NCCL_IB_ROCE_VERSION_NUM"
 FLID_INDEX: Final = "NCCL_IB_ROUTABLE_FLID_GID_INDEX"
 
 _RANGE_LIMIT: Final = 127  # characters that are looked at
-_TYPE_NUMBER: Final = {GidType.IB: 1, GidType.ROCE_V1: 1, GidType.ROCE_V2: 2}
 _FAMILY_WORD: Final = {Family.IPV4: "IPv4", Family.IPV6: "IPv6"}
 
 
@@ -56,12 +55,12 @@ class AddressRange:
     bits: int
     width: int  # 32 or 128
 
-    def has(self, slot: Slot) -> bool:
+    def has(self, gid: Gid) -> bool:
         """Whether the last `width` bits of the GID begin like the address."""
         if self.bits <= 0:
             return self.bits == 0  # a negative number of bits fits nothing
         shift = self.width - self.bits
-        value = int.from_bytes(slot.raw[-(self.width // 8) :])
+        value = int.from_bytes(gid.raw[-(self.width // 8) :])
         return value >> shift == self.base >> shift
 
 
@@ -92,7 +91,7 @@ def wanted_family(environment: Environment, variable: str) -> Family:
 
 
 def scan(
-    table: SlotTable,
+    table: PortTable,
     family: Family,
     roce: int,
     within: AddressRange | None,
@@ -100,53 +99,58 @@ def scan(
     empty_type_is_fatal: bool = False,
 ) -> Answer:
     """ncclUpdateGidIndex over the table."""
-    rows = table.rows
-    current = 0
+    rows, families = table.rows, table.families
+    current, held = 0, table.at(0)
+    number, valid = _number(held), _is_valid(held)
     unknown = False
     for index in range(1, len(rows)):
-        slot = rows[index]
-        if slot.family is not family or (within is not None and not within.has(slot)):
+        if families[index] is not family:
             continue
-        held = rows[current]
-        if held.family is not family:
-            current = index
+        entry = rows[index]
+        if within is not None and not within.has(entry.gid):
             continue
-        if not _is_valid(slot):
-            continue
-        if held.is_empty and empty_type_is_fatal:
-            return fails(f"the type of row {current}, which is empty, cannot be read: EINVAL")
-        unknown |= slot.type is None or (held.type is None and not held.is_empty)
-        number = _number(slot)
-        if (_number(held) != number or not _is_valid(held)) and number == roce:
-            current = index
+        if families[current] is family:
+            if not _is_valid(entry):
+                continue
+            if empty_type_is_fatal and held.is_empty:
+                return fails(f"the type of row {current}, which is empty, cannot be read: EINVAL")
+            own = _number(entry)
+            unknown |= own is None or (number is None and not held.is_empty)
+            if own != roce or (number == own and valid):
+                continue
+        current, held = index, entry
+        number, valid = _number(entry), _is_valid(entry)
     assumed = ("types that are not known are taken for other ones",) if unknown else ()
     return Answer(current, _why(table, current, family, roce, within), assumed=assumed)
 
 
-def _is_valid(slot: Slot) -> bool:
-    return not slot.is_empty and not slot.is_link_local_64
+def _is_valid(entry: GidEntry) -> bool:
+    return not entry.is_empty and not entry.is_link_local_64
 
 
-def _number(slot: Slot) -> int | None:
-    return None if slot.type is None else _TYPE_NUMBER[slot.type]
+def _number(entry: GidEntry) -> int | None:
+    """The RoCE version, as NCCL reads it from gid_attrs/types; None where it is not known."""
+    if entry.is_v2:
+        return 2
+    return None if isinstance(entry.type, Missing) else 1
 
 
 def _why(
-    table: SlotTable, chosen: int, family: Family, roce: int, within: AddressRange | None
+    table: PortTable, chosen: int, family: Family, roce: int, within: AddressRange | None
 ) -> str:
     word = _FAMILY_WORD[family]
     inside = "" if within is None else " in the range"
-    slot = table.at(chosen)
-    if slot.is_empty and chosen:
+    entry = table.at(chosen)
+    if entry.is_empty and chosen:
         return f"row {chosen} is empty, which counts as IPv6"
-    if slot.is_empty or slot.family is not family:
+    if entry.is_empty or entry.family_or_multicast is not family:
         return f"no {word} entry{inside}, so index 0"
-    if chosen and _number(slot) == roce and _is_valid(slot):
+    if chosen and _number(entry) == roce and _is_valid(entry):
         return f"first {word} entry{inside} that is RoCE v{roce}"
     return f"no {word} entry{inside} that is RoCE v{roce}, so index {chosen}"
 
 
-def choose(table: SlotTable, environment: Environment, *, fatal: bool) -> Answer:
+def choose(table: PortTable, environment: Environment, *, fatal: bool) -> Answer:
     """The RoCE part, with the variables."""
     family = wanted_family(environment, FAMILY)
     roce = parameter(environment, ROCE_VERSION, 2)
@@ -165,20 +169,20 @@ def pin(environment: Environment) -> Answer | None:
     return Answer(index, f"{answer.why}, which is no number and so 0", pinned_by=INDEX)
 
 
-def with_flid(table: SlotTable, environment: Environment, *, fatal: bool) -> Answer:
+def with_flid(table: PortTable, environment: Environment, *, fatal: bool) -> Answer:
     """2.22.3 and newer."""
     if not table.is_infiniband:
         return pin(environment) or choose(table, environment, fatal=fatal)
     index = parameter(environment, FLID_INDEX, 1)
     if index < 0:
         return fails(f"{FLID_INDEX}={index} is no row", pinned_by=FLID_INDEX)
-    flid = int.from_bytes(table.at(index).raw[4:6])
+    flid = int.from_bytes(table.at(index).gid.raw[4:6])
     if index < table.length and flid:
         return by_lid(f"the GID at {index} has a FLID ({flid:#x}), used between subnets", index)
     return by_lid("InfiniBand: by LID; GID 0 where subnets differ", 0)
 
 
-def without_flid(table: SlotTable, environment: Environment) -> Answer:
+def without_flid(table: PortTable, environment: Environment) -> Answer:
     """2.21 to 2.22.2: the same on both link layers; on InfiniBand the GID is not used."""
     answer = pin(environment) or choose(table, environment, fatal=True)
     if not table.is_infiniband or answer.index is None:
@@ -186,7 +190,7 @@ def without_flid(table: SlotTable, environment: Environment) -> Answer:
     return by_lid("InfiniBand: by LID", answer.index, answer.pinned_by)
 
 
-def fixed(table: SlotTable, environment: Environment) -> Answer:
+def fixed(table: PortTable, environment: Environment) -> Answer:
     """To 2.20: the variable, or 0."""
     index = parameter(environment, INDEX, 0)
     if table.is_infiniband:

@@ -6,17 +6,17 @@ NICs, is wrong. On InfiniBand no GRH is used. NIXL's UCX plugin follows UCX.
 
 from typing import Final
 
-from rdmadiag.gid.slots import SlotTable
+from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.stack import Answer, Environment, Stack, Version, by_lid
 
 
-def rule(table: SlotTable, environment: Environment) -> Answer:
+def rule(table: PortTable, environment: Environment) -> Answer:
     """nixlDocaEngine, without the parameter."""
     if table.is_infiniband:
         return by_lid("InfiniBand: by LID, no GRH", 0)
-    slot = table.at(0)
+    entry = table.at(0)
     problem = None
-    if not slot.is_empty and not slot.is_ipv4:
+    if not entry.is_empty and not entry.is_ipv4:
         problem = "sent as an IPv4 address, which this GID is not"
     return Answer(0, "index 0 unless gid_index is given", problem=problem)
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from rdmadiag.facts.ib import NO_LID
 from rdmadiag.gid.c_number import has_number, strtol, to_int
-from rdmadiag.gid.slots import SlotTable
+from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.stack import (
     Answer,
     Environment,
@@ -30,7 +30,7 @@ RANGE: Final = "NVSHMEM_IB_ADDR_RANGE"
 ROCE_VERSION: Final = "NVSHMEM_IB_ROCE_VERSION_NUM"
 
 
-def rule(table: SlotTable, environment: Environment) -> Answer:
+def rule(table: PortTable, environment: Environment) -> Answer:
     """ib_get_gid_index."""
     answer = _chosen(table, environment)
     if not table.is_infiniband or answer.index is None:
@@ -40,7 +40,7 @@ def rule(table: SlotTable, environment: Environment) -> Answer:
     return by_lid("InfiniBand with a LID: by LID", answer.index, answer.pinned_by)
 
 
-def _chosen(table: SlotTable, environment: Environment) -> Answer:
+def _chosen(table: PortTable, environment: Environment) -> Answer:
     index = _number(environment, INDEX, -1)
     if index >= 0:
         answer = pinned(index, INDEX, environment)
@@ -56,7 +56,7 @@ def _chosen(table: SlotTable, environment: Environment) -> Answer:
 
 
 def _number(environment: Environment, variable: str, default: int) -> int:
-    """strtol; what is no number is 0, said on stderr."""
+    """strtol; what is no number is 0, with a line on stderr."""
     if variable not in environment:
         return default
     value = strtol(environment[variable])

@@ -7,7 +7,7 @@ any more and goes through UCX or libfabric.
 from typing import Final
 
 from rdmadiag.gid.c_number import has_number, strtol, to_int
-from rdmadiag.gid.slots import SlotTable
+from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.stack import (
     Answer,
     Environment,
@@ -22,7 +22,7 @@ from rdmadiag.gid.stack import (
 INDEX: Final = "OMPI_MCA_btl_openib_gid_index"
 
 
-def openib(table: SlotTable, environment: Environment) -> Answer:
+def openib(table: PortTable, environment: Environment) -> Answer:
     """btl_openib_component: gid_index > gid_tbl_len is refused."""
     text = environment.get(INDEX)
     if text is not None and not has_number(text):

@@ -14,64 +14,63 @@ can be the v1 twin of the row in use.
 
 from typing import Final
 
-from rdmadiag.facts.gid import Family
-from rdmadiag.facts.ib import GidType
-from rdmadiag.gid.slots import Slot, SlotTable
+from rdmadiag.facts import GidEntry
+from rdmadiag.facts.gid import Family, Scope
+from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.stack import Answer, Environment, Stack, Version, by_lid, fails
 
 _FAMILY, _SCOPE = 100, 10
-_TYPE_RATE: Final = {GidType.ROCE_V2: 2, GidType.ROCE_V1: 1}
 _BY_LID: Final = "InfiniBand: by LID unless -x is given"
 
 
-def newer(table: SlotTable, environment: Environment) -> Answer:
+def newer(table: PortTable, environment: Environment) -> Answer:
     """compute_gid_score."""
     if table.is_infiniband:
         return by_lid(_BY_LID)
     best, chosen = -1, -1
-    for index, slot in table.entries:
-        score = _score(slot)
-        if score > best and table.is_inside(index):
-            best, chosen = score, index
+    for entry in table.entries:
+        score = _score(entry)
+        if score > best:
+            best, chosen = score, entry.index
     if chosen < 0:
         return fails("every row is empty")
-    slot = table.at(chosen)
+    taken = table.at(chosen)
     words = [
         "IPv4" if best >= _FAMILY else "no IPv4",
         "routable" if best % _FAMILY >= _SCOPE else "link-local",
-        "RoCE v2" if slot.is_v2 else "RoCE v1" if slot.is_v1 else "unknown type",
+        "RoCE v2" if taken.is_v2 else "RoCE v1" if taken.is_v1 else "unknown type",
     ]
     return Answer(chosen, f"highest score, {best}: {', '.join(words)}")
 
 
-def _score(slot: Slot) -> int:
-    link_local = slot.ipv4_octets == (169, 254) if slot.is_ipv4 else slot.is_link_local_10
-    rate = 0 if slot.type is None else _TYPE_RATE.get(slot.type, 0)
+def _score(entry: GidEntry) -> int:
+    link_local = entry.scope is Scope.LINK_LOCAL
+    rate = 2 if entry.is_v2 else 1 if entry.is_v1 else 0
     # ipv6_addr_v4mapped of perftest takes IPv4 multicast for IPv4 as well.
-    return _FAMILY * (slot.family is Family.IPV4) + _SCOPE * (not link_local) + rate
+    return _FAMILY * (entry.family_or_multicast is Family.IPV4) + _SCOPE * (not link_local) + rate
 
 
-def older(table: SlotTable, environment: Environment) -> Answer:
+def older(table: PortTable, environment: Environment) -> Answer:
     """get_best_gid_index of 57927ab's parent."""
     if table.is_infiniband:
         return by_lid(_BY_LID)
-    rows = table.rows
-    if not rows:
+    if not table.length:
         return Answer(0, "the table has no rows")
-    current, step = 0, "no row is better than row 0"
-    for index, rival in table.entries:
-        if not 0 < index < len(rows):
+    families = table.families
+    held, step = table.at(0), "no row is better than row 0"
+    for rival in table.entries:
+        if not rival.index:
             continue
-        held = rows[current]
-        if rival.family is Family.IPV4 and held.family is not Family.IPV4:
-            current, step = index, "first IPv4 row"
+        is_ipv4, was_ipv4 = (families[each.index] is Family.IPV4 for each in (rival, held))
+        if is_ipv4 and not was_ipv4:
+            held, step = rival, "first IPv4 row"
         elif not held.is_empty and _rate(rival) > _rate(held):
-            current, step = index, "first row that is RoCE v2, after a v1 row"
-    return Answer(current, step)
+            held, step = rival, "first row that is RoCE v2, after a v1 row"
+    return Answer(held.index, step)
 
 
-def _rate(slot: Slot) -> int:
-    return -1 if slot.type is None else _TYPE_RATE.get(slot.type, -1)
+def _rate(entry: GidEntry) -> int:
+    return 2 if entry.is_v2 else 1 if entry.is_v1 else -1
 
 
 STACKS: Final = (

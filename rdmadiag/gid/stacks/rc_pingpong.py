@@ -1,17 +1,17 @@
 """ibv_rc_pingpong and its siblings: no GID at all unless `-g INDEX` is given.
 
-The default, -1, tells the peer a zero GID, and a queue pair gets a GRH only if the *peer's*
+With the default, -1, the peer gets a zero GID, and a queue pair gets a GRH only if the *peer's*
 GID has an interface identifier. InfiniBand then works by LID; on RoCE the kernel wants a
 GRH, and INIT → RTR fails with EINVAL. `-g` is taken unchecked.
 """
 
 from typing import Final
 
-from rdmadiag.gid.slots import SlotTable
+from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.stack import Answer, Environment, Stack, Version, by_lid, fails
 
 
-def rule(table: SlotTable, environment: Environment) -> Answer:
+def rule(table: PortTable, environment: Environment) -> Answer:
     """Without -g."""
     if table.is_infiniband:
         return by_lid("InfiniBand: by LID unless -g is given")

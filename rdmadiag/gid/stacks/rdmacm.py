@@ -15,9 +15,10 @@ on most NICs that is the v1 twin.
 
 from typing import Final
 
+from rdmadiag.facts import GidEntry
 from rdmadiag.facts.gid import Scope
 from rdmadiag.gid.netdev import NetDevState
-from rdmadiag.gid.slots import Slot, SlotTable
+from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.stack import Answer, Environment, Stack, Version, fails
 
 _ROWS: Final = 16  # of rsocket.c
@@ -25,66 +26,61 @@ _IPOIB: Final = "that IPoIB's hardware address holds GID 0"
 _MODE: Final = "that default_roce_mode in configfs was not set"
 
 
-def source_row(table: SlotTable) -> tuple[int, Slot] | None:
+def source_row(table: PortTable) -> GidEntry | None:
     """The lowest row of the address that a program most likely sends from."""
     local = [
-        (index, slot)
-        for index, slot in table.entries
-        if slot.netdev_state is not NetDevState.ABSENT and table.is_inside(index)
+        entry for entry in table.entries if table.netdev_state(entry) is not NetDevState.ABSENT
     ]
-    return min(local, key=lambda each: (_reach(each[1]), each[0]), default=None)
+    return min(local, key=lambda each: (_reach(each, table), each.index), default=None)
 
 
-def _reach(slot: Slot) -> int:
-    if slot.is_ipv4:
-        return 0 if slot.scope is not Scope.LINK_LOCAL else 2
-    if slot.is_link_local_10:
-        return 3 if slot.is_assigned else 4
+def _reach(entry: GidEntry, table: PortTable) -> int:
+    if entry.is_ipv4:
+        return 0 if entry.scope is not Scope.LINK_LOCAL else 2
+    if entry.is_link_local_10:
+        return 4 if entry.index in table.unassigned else 3
     return 1
 
 
-def rule(table: SlotTable, environment: Environment) -> Answer:
+def rule(table: PortTable, environment: Environment) -> Answer:
     """cma_acquire_dev_by_src_ip, cma_validate_port."""
     if table.is_infiniband:
         return Answer(0, "the GID of the IPoIB interface", assumed=(_IPOIB,))
-    source = source_row(table)
-    if source is None:
-        absent = any(slot.netdev_state is NetDevState.ABSENT for _, slot in table.entries)
+    wanted = source_row(table)
+    if wanted is None:
+        absent = any(table.netdev_state(each) is NetDevState.ABSENT for each in table.entries)
         where = "no GID's netdev is in this network namespace" if absent else "no GID"
         return fails(f"{where}: ENODEV")
-    _, wanted = source
-    default = any(slot.is_v2 for _, slot in table.entries)
-    for index, slot in table.entries:
-        same = slot.raw == wanted.raw and slot.netdev == wanted.netdev
-        if same and (slot.is_v2 or slot.type is None or not default):
-            kind = "RoCE v2" if slot.is_v2 else "the port's default type"
+    default = any(entry.is_v2 for entry in table.entries)
+    for entry in table.entries:
+        same = entry.gid == wanted.gid and entry.netdev_name == wanted.netdev_name
+        if same and (entry.is_v2 or entry.known_type is None or not default):
+            kind = "RoCE v2" if entry.is_v2 else "the port's default type"
             return Answer(
-                index,
+                entry.index,
                 f"lowest row of the source address that is {kind}",
-                assumed=(f"source address {_address(slot)}", _MODE),
+                assumed=(f"source address {_address(entry)}", _MODE),
             )
     return fails(f"{_address(wanted)} has no RoCE v2 row: ENODEV")
 
 
-def _address(slot: Slot) -> str:
-    assert slot.gid is not None
-    return slot.gid.ipv4 or str(slot.gid)
+def _address(entry: GidEntry) -> str:
+    return entry.gid.ipv4 or str(entry.gid)
 
 
-def datagrams(table: SlotTable, environment: Environment) -> Answer:
+def datagrams(table: PortTable, environment: Environment) -> Answer:
     """udp_svc_sgid_index."""
     if table.is_infiniband:
         return Answer(0, "the GID of the IPoIB interface", assumed=(_IPOIB,))
-    source = source_row(table)
-    if source is None:
+    wanted = source_row(table)
+    if wanted is None:
         return fails("no GID of a netdev in this network namespace: ENODEV")
-    _, wanted = source
-    for index, slot in table.entries:
-        if index < _ROWS and slot.raw == wanted.raw:
+    for entry in table.entries:
+        if entry.index < _ROWS and entry.gid == wanted.gid:
             return Answer(
-                index,
+                entry.index,
                 "first row with the source address, whatever its type",
-                assumed=(f"source address {_address(slot)}",),
+                assumed=(f"source address {_address(entry)}",),
             )
     return Answer(0, f"no row below {_ROWS} has the source address, so index 0")
 

@@ -19,10 +19,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from rdmadiag.facts import GidEntry
 from rdmadiag.facts.gid import Family
 from rdmadiag.facts.ib import GidType
 from rdmadiag.gid.pick import Outcome
-from rdmadiag.gid.slots import Slot, SlotTable
+from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.stack import (
     Answer,
     Environment,
@@ -58,7 +59,7 @@ _OLDER: Final = tuple(step for step in _NEWER if step[3])
 
 
 def rule(
-    table: SlotTable,
+    table: PortTable,
     environment: Environment,
     *,
     order: Sequence[_Priority],
@@ -89,7 +90,7 @@ def rule(
     return _automatic(table, subnets if flid else "all", order)
 
 
-def _dropped(table: SlotTable, environment: Environment, gate: int, *, is_pinned: bool) -> Answer:
+def _dropped(table: PortTable, environment: Environment, gate: int, *, is_pinned: bool) -> Answer:
     what = "is empty" if table.is_inside(gate) else "is beyond the table"
     if table.is_inside(gate) and not table.at(gate).is_empty:
         what = "has no interface identifier"
@@ -97,33 +98,37 @@ def _dropped(table: SlotTable, environment: Environment, gate: int, *, is_pinned
     return Answer(None, why, Outcome.DROPS_PORT, pinned_by=INDEX if is_pinned else None)
 
 
-def _infiniband(table: SlotTable, environment: Environment) -> Answer:
-    slot = table.at(_FLID_ROW)
+def _infiniband(table: PortTable, environment: Environment) -> Answer:
+    entry = table.at(_FLID_ROW)
     enabled = environment.get(FLID_ROUTE, "y").strip().lower() not in _NO
-    if enabled and slot.has_interface_id and slot.raw[4:6] != b"\0\0":
-        if slot.raw[8:11] == OPENIB_OUI:
+    if enabled and entry.has_interface_id and entry.gid.raw[4:6] != b"\0\0":
+        if entry.gid.raw[8:11] == OPENIB_OUI:
             return Answer(_FLID_ROW, "the GID at 1 has a FLID and the OUI 00:14:05")
         return Answer(0, "the GID at 1 has a FLID, but not the OUI 00:14:05")
     return Answer(0, "InfiniBand: index 0")
 
 
-def _automatic(table: SlotTable, text: str, order: Sequence[_Priority]) -> Answer:
+def _automatic(table: PortTable, text: str, order: Sequence[_Priority]) -> Answer:
     subnets = _subnets(text)
     if subnets is None:
         return fails(f"{SUBNETS}={text} is no list of ADDRESS/BITS", pinned_by=SUBNETS)
-    first: dict[tuple[GidType, Family, bool], int] = {}
-    for index, slot in table.entries:
-        if not slot.has_interface_id or not table.is_inside(index):
+    first: dict[tuple[bool, bool, bool], int] = {}  # RoCE v2, IPv4, link-local → the lowest row
+    for entry in table.entries:
+        if not entry.has_interface_id:
             continue
-        if subnets and _is_within(slot, subnets) == text.startswith("^"):
+        if subnets and _is_within(entry, subnets) == text.startswith("^"):
             continue
-        kind = GidType.ROCE_V2 if slot.is_v2 else GidType.ROCE_V1
-        first.setdefault((kind, slot.family, True), index)
-        if not slot.is_link_local_10:
-            first.setdefault((kind, slot.family, False), index)
+        is_ipv4 = entry.family_or_multicast is Family.IPV4
+        first.setdefault((entry.is_v2, is_ipv4, entry.is_link_local_10), entry.index)
     inside = f", {SUBNETS} considered" if subnets else ""
     for words, kind, family, link_local in order:
-        found = first.get((kind, family, link_local))
+        wanted = (kind is GidType.ROCE_V2, family is Family.IPV4)
+        fitting = (
+            index
+            for key, index in first.items()
+            if key[:2] == wanted and (link_local or not key[2])
+        )
+        found = min(fitting, default=None)
         if found is not None:
             return Answer(found, f"lowest row that is {words}{inside}", assumed=(PROBE,))
     if subnets:
@@ -147,12 +152,12 @@ def _subnets(text: str) -> tuple[_Network, ...] | None:
         return None
 
 
-def _is_within(slot: Slot, subnets: Sequence[_Network]) -> bool:
+def _is_within(entry: GidEntry, subnets: Sequence[_Network]) -> bool:
     address: ipaddress.IPv4Address | ipaddress.IPv6Address
-    if slot.family is Family.IPV4:
-        address = ipaddress.IPv4Address(slot.raw[12:])
+    if entry.family_or_multicast is Family.IPV4:
+        address = ipaddress.IPv4Address(entry.gid.raw[12:])
     else:
-        address = ipaddress.IPv6Address(slot.raw)
+        address = ipaddress.IPv6Address(entry.gid.raw)
     return any(address in subnet for subnet in subnets)
 
 

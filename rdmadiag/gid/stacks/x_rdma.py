@@ -9,11 +9,11 @@ non-zero one. On RoCE that is the v1 twin of the entry to use.
 from collections.abc import Sequence
 from typing import Final
 
-from rdmadiag.facts import GidEntry, Missing, Why
+from rdmadiag.facts import GidEntry
 from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.gid.pick import Outcome, Pick
+from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.scan import MAX_ROUTE_GID_SCAN
-from rdmadiag.gid.slots import SlotTable, slot_table
 from rdmadiag.gid.stack import (
     LINUX,
     THUNDERBOLT,
@@ -31,8 +31,8 @@ def select(entries: Sequence[GidEntry], link_layer: LinkLayer) -> GidEntry | Non
     candidates = [
         entry
         for entry in entries
-        if not entry.gid.is_zero
-        and entry.index < MAX_ROUTE_GID_SCAN
+        if entry.index < MAX_ROUTE_GID_SCAN
+        and not entry.gid.is_zero
         and not (thunderbolt and entry.index == 0)
     ]
     for entry in candidates:
@@ -62,21 +62,14 @@ def refusal(entries: Sequence[GidEntry], link_layer: LinkLayer) -> str:
     return f"no GID among the first {MAX_ROUTE_GID_SCAN}"
 
 
-def rule(table: SlotTable, environment: Environment) -> Answer:
+def rule(table: PortTable, environment: Environment) -> Answer:
     """The same as a stack's rule; it reads no variable."""
-    entries = [
-        GidEntry(index, slot.gid, slot.type or _UNKNOWN, slot.netdev or _UNKNOWN)
-        for index, slot in table.entries
-        if slot.gid is not None
-    ]
-    chosen = select(entries, table.link_layer)
+    chosen = select(table.entries, table.link_layer)
     if chosen is None:
-        why = refusal(entries, table.link_layer)
+        why = refusal(table.entries, table.link_layer)
         return Answer(None, why, Outcome.FAILS, problem="refuses to attempt RTR")
     return Answer(chosen.index, explain(chosen))
 
-
-_UNKNOWN: Final = Missing(Why.NOT_COLLECTED)
 
 STACKS: Final = (
     Stack(
@@ -94,5 +87,5 @@ def pick(entries: Sequence[GidEntry], link_layer: LinkLayer) -> Pick:
     """The rule's answer on a table of which no more is known, on any link layer."""
     (stack,) = STACKS
     length = entries[-1].index + 1 if entries else 0
-    table = slot_table("", 0, link_layer, entries, length)
+    table = PortTable("", 0, link_layer, tuple(entries), length)
     return complete(rule(table, {}), stack, stack.versions[0], table)

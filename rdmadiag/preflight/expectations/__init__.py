@@ -17,6 +17,7 @@ class Expected:
     want: Want
     severity: Severity  # where it is not so
     where: str  # "good.toml [host]", "--expect-devices"
+    is_option: bool = False  # of the command line, not of a file
 
 
 @dataclass(frozen=True, slots=True)

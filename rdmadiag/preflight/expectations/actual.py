@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rdmadiag.facts import Missing, Why, present
-from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.gid.route import Route
 from rdmadiag.preflight.expectations.keys import version
-from rdmadiag.preflight.rules.rule import port_attribute, seen, verbs_answer
+from rdmadiag.preflight.proofs import port_state, seen, verbs_answer
 from rdmadiag.preflight.verdict import Proof
 from rdmadiag.view.reconcile import DeviceView, PortView
 from rdmadiag.view.unshown import why_unknown
@@ -46,11 +46,11 @@ def _active_ports(every: Sequence[DeviceView], evidence: Evidence) -> Actual:
     unread = [port for port in ports if not port.states]
     if unread:
         value = Missing(Why.NOT_COLLECTED, f"the state of {unread[0].name} could not be read")
-    told = ", ".join([f"{' '.join(active) or 'no port'} active", *others])
+    shown = ", ".join([f"{' '.join(active) or 'no port'} active", *others])
     value = unknown_ports(every) or value
-    proof = Proof("sysfs", "/sys/class/infiniband/*/ports/*/state", told)
-    if evidence.sysfs == LINUX_ONLY:
-        proof = Proof("verbs", "ibv_query_port of each: state", told)
+    proof = Proof("sysfs", "/sys/class/infiniband/*/ports/*/state", shown)
+    if evidence.is_mac:
+        proof = Proof("verbs", "ibv_query_port of each: state", shown)
     return _actual(_unless_unknown(value, evidence), proof, str(len(active)))
 
 
@@ -71,13 +71,13 @@ def unknown_ports(devices: Iterable[DeviceView]) -> Missing | None:
 
 def list_of_devices(evidence: Evidence, value: str) -> Proof:
     """Where devices are listed: sysfs, or on a Mac verbs."""
-    if evidence.sysfs == LINUX_ONLY:
+    if evidence.is_mac:
         return Proof("verbs", "ibv_get_device_list", value)
     return Proof("sysfs", "/sys/class/infiniband", value)
 
 
 def unknown_devices(evidence: Evidence) -> Missing | None:
-    """Why it is not known which devices there are; None where sysfs, or on a Mac verbs, told.
+    """Why it is not known which devices there are; None where sysfs, or on a Mac verbs, lists them.
 
     A provider that hangs on Linux takes nothing from what sysfs lists.
     """
@@ -149,7 +149,7 @@ def _ports(device: DeviceView, evidence: Evidence) -> Actual:
     numbers = " ".join(str(port.number) for port in device.ports)
     value = unknown_ports([device]) or len(device.ports)
     proof = Proof("sysfs", f"/sys/class/infiniband/{device.name}/ports", numbers or str(value))
-    if evidence.sysfs == LINUX_ONLY:
+    if evidence.is_mac:
         proof = Proof("verbs", f"ibv_query_port {device.name}", numbers or str(value))
     return _actual(value, proof)
 
@@ -172,23 +172,19 @@ def _state(port: PortView, evidence: Evidence) -> Actual:
     """What all witnesses agree on; of those that differ, one that is not active."""
     states = sorted(port.states.values(), key=lambda each: each == "active")
     value = states[0] if states else port.state
-    return _actual(value, _said(port, "state", value))
-
-
-def _said(port: PortView, name: str, value: Any) -> Proof:
-    return (port_attribute if port.sysfs else verbs_answer)(port, name, value)
+    return _actual(value, port_state(port, "state", value))
 
 
 def _link_layer(port: PortView, evidence: Evidence) -> Actual:
     value = port.link_layer
     if value is LinkLayer.UNSPECIFIED:
         value = Missing(Why.ABSENT, "the port names none")
-    return _actual(value, _said(port, "link_layer", value))
+    return _actual(value, port_state(port, "link_layer", value))
 
 
 def _rate(port: PortView, evidence: Evidence) -> Actual:
     value = port.sysfs.rate_gbps if port.sysfs else port.rate
-    return _actual(value, _said(port, "rate", port.rate), str(port.rate))
+    return _actual(value, port_state(port, "rate", port.rate), str(port.rate))
 
 
 def _width(port: PortView, evidence: Evidence) -> Actual:
@@ -197,7 +193,7 @@ def _width(port: PortView, evidence: Evidence) -> Actual:
     if not isinstance(port.rate, Missing):
         value = int(match[1]) if match else Missing(Why.ABSENT, f"not in {port.rate!r}")
     text = str(value) if isinstance(value, Missing) else f"{value}X"
-    return _actual(value, _said(port, "rate", port.rate), text)
+    return _actual(value, port_state(port, "rate", port.rate), text)
 
 
 def _mtu(port: PortView, evidence: Evidence) -> Actual:

@@ -34,7 +34,7 @@ def compare(
     chosen: Sequence[DeviceView],
     evidence: Evidence,
 ) -> tuple[Compared, ...]:
-    """Each expectation at each place that it speaks of, in their order.
+    """Each expectation at each host, device or port that it is about, in their order.
 
     The host's are compared with all devices, those of patterns with the chosen ones.
     """
@@ -81,8 +81,8 @@ def _of_active_ports(
         yield _one(expected, found, port.device, port.number)
     if not active:
         value = read.unknown_devices(evidence) or read.unknown_ports(chosen)
-        told = "that of no port, as none is active"
-        yield _one(expected, Actual(value, told, read.list_of_devices(evidence, told)))
+        text = "that of no port, as none is active"
+        yield _one(expected, Actual(value, text, read.list_of_devices(evidence, text)))
 
 
 def matching(
@@ -120,7 +120,7 @@ def _count(expected: Expected, every: Sequence[DeviceView], evidence: Evidence) 
 
 
 def _of_port(expected: Expected, port: PortView, evidence: Evidence) -> Iterator[Compared]:
-    """A port without a link is not asked for its rate: that it has none is the finding."""
+    """A port without a link has no rate to compare: that it has none is the finding."""
     state = read.PORT["state"](port, evidence)
     if KEYS[expected.key].needs_link and state.value is not PortState.ACTIVE:
         active = Want(Relation.EQUAL, str(PortState.ACTIVE), str(PortState.ACTIVE))
@@ -145,14 +145,14 @@ def _one(
 
 
 def _without_link(found: Iterable[Compared]) -> Iterator[Compared]:
-    """A port's state once, however many keys asked for it."""
-    told: set[tuple[str | None, int | None, str]] = set()
+    """A port's state once, however many keys need it."""
+    seen: set[tuple[str | None, int | None, str]] = set()
     for each in found:
         place = (each.device, each.port, each.want.text)
         if each.key == _STATE:
-            if place in told:
+            if place in seen:
                 continue
-            told.add(place)
+            seen.add(place)
         yield each
 
 

@@ -14,8 +14,14 @@ Table = dict[str, Any]
 """Key → value as an expectations file has it."""
 
 _DEVICE_KEYS: Final = (
-    *("ports", "driver", "firmware", "board_id"),
-    *("pci_address", "pci_speed", "pci_width", "numa_node"),
+    "ports",
+    "driver",
+    "firmware",
+    "board_id",
+    "pci_address",
+    "pci_speed",
+    "pci_width",
+    "numa_node",
 )
 _LINK_KEYS: Final = ("state", "link_layer", "rate", "width", "mtu", "netdev", "netdev_mtu")
 _GID_KEYS: Final = ("gid_index", "gid_type", "gid_family")

@@ -196,28 +196,30 @@ class Key:
     look: str  # a line to paste that shows the value; {device}, {port}, {pci}, {netdev}
     needs_link: bool = False  # only an ACTIVE port has it
     repair: str = ""  # a line to paste that makes it so; {want}, and as in `look`
-    mac: str = "rdmadiag devices"  # `look` of a Mac, where it names what only Linux has
+    mac: str = ""  # `look` of a Mac, where it is another
     mac_repair: str = ""
 
     @property
     def mac_look(self) -> str:
-        """`look` where that is understood on a Mac too, else `mac`."""
-        return self.look if self.look.startswith(("rdmadiag ", "ibv_", "ulimit ")) else self.mac
+        """The line that shows the value on a Mac."""
+        return self.mac or self.look
 
     @property
     def code(self) -> str:
-        """Of the rule that speaks of it."""
+        """Of the rule that compares it."""
         return f"expected-{self.name.replace('_', '-')}"
 
 
 _PORT_FOLDER: Final = "/sys/class/infiniband/{device}/ports/{port}"
 _PCI_FOLDER: Final = "/sys/class/infiniband/{device}/device"
 
+_DEVICES: Final = "rdmadiag devices"
+
 _TABLE: Final = (
     Key(Scope.HOST, "devices", _whole(0, "devices"), "RDMA devices", "How many RDMA devices.",
         "rdmadiag devices"),
     Key(Scope.HOST, "active_ports", _whole(0, "active_ports"), "active ports",
-        "How many ports are ACTIVE.", "rdma link"),
+        "How many ports are ACTIVE.", "rdma link", mac=_DEVICES),
     Key(Scope.HOST, "memlock", _memlock, "limit on locked memory",
         "The soft limit on locked memory, at least, of this process, or of the one that --pid "
         "names. Processes with CAP_IPC_LOCK are not bound by it; jobs mostly are.", "ulimit -l",
@@ -225,48 +227,53 @@ _TABLE: Final = (
         "# log in again; a service: LimitMEMLOCK=infinity in its unit"),
     Key(Scope.HOST, "modules", _modules, "modules",
         "Modules that are loaded; others may be. A module that is built into the kernel is not "
-        "listed.", "lsmod | grep -e rdma -e ib_ -e mlx", repair="sudo modprobe -a {want}"),
+        "listed.", "lsmod | grep -e rdma -e ib_ -e mlx", repair="sudo modprobe -a {want:WANTED}",
+        mac=_DEVICES),
     Key(Scope.HOST, "netns_mode", _word(tuple(map(str, NetnsMode))), "netns mode",
         "Whether network namespaces share RDMA devices.", "rdma system show",
-        repair="sudo rdma system set netns {want}   # refused while other namespaces exist"),
+        repair="sudo rdma system set netns {want:WANTED}   # refused while other namespaces exist",
+        mac=_DEVICES),
     Key(Scope.DEVICE, "count", _whole(0, "count"), "devices",
         "How many devices the pattern matches; one or more where it is not given.",
         "rdmadiag devices"),
     Key(Scope.DEVICE, "ports", _whole(0, "ports"), "ports", "How many ports the device has.",
-        "ls /sys/class/infiniband/{device}/ports"),
+        "ls /sys/class/infiniband/{device}/ports", mac=_DEVICES),
     Key(Scope.DEVICE, "driver", _like, "driver", "The driver of the PCI function, or by nldev.",
-        "ls -l " + _PCI_FOLDER + "/driver"),
+        "ls -l " + _PCI_FOLDER + "/driver", mac=_DEVICES),
     Key(Scope.DEVICE, "firmware", _firmware, "firmware", "The firmware, exactly or at least.",
-        "cat /sys/class/infiniband/{device}/fw_ver"),
+        "cat /sys/class/infiniband/{device}/fw_ver", mac=_DEVICES),
     Key(Scope.DEVICE, "board_id", _like, "board", "The board's id (PSID).",
-        "cat /sys/class/infiniband/{device}/board_id"),
+        "cat /sys/class/infiniband/{device}/board_id", mac=_DEVICES),
     Key(Scope.DEVICE, "pci_address", _like, "PCI address", "The address of the PCI function.",
-        "readlink -f " + _PCI_FOLDER),
+        "readlink -f " + _PCI_FOLDER, mac=_DEVICES),
     Key(Scope.DEVICE, "pci_speed", _transfers, "PCIe speed",
         "The speed of the PCI Express link, exactly or at least. It may be lower while idle.",
-        "cat " + _PCI_FOLDER + "/current_link_speed"),
+        "cat " + _PCI_FOLDER + "/current_link_speed", mac=_DEVICES),
     Key(Scope.DEVICE, "pci_width", _whole(1, "pci_width"), "PCIe lanes",
-        "The lanes of the PCI Express link.", "cat " + _PCI_FOLDER + "/current_link_width"),
+        "The lanes of the PCI Express link.", "cat " + _PCI_FOLDER + "/current_link_width",
+        mac=_DEVICES),
     Key(Scope.DEVICE, "numa_node", _whole(-1, "numa_node"), "NUMA node",
-        "The NUMA node; -1 where the firmware names none.", "cat " + _PCI_FOLDER + "/numa_node"),
+        "The NUMA node; -1 where the firmware names none.", "cat " + _PCI_FOLDER + "/numa_node",
+        mac=_DEVICES),
     Key(Scope.PORT, "state", _word(tuple(map(str, PortState))), "state",
         "The port's state. Where a rate, a width, an MTU or a GID is expected, and no state, "
-        "active is: a port without a link has none of them.", "cat " + _PORT_FOLDER + "/state"),
+        "active is: a port without a link has none of them.", "cat " + _PORT_FOLDER + "/state",
+        mac=_DEVICES),
     Key(Scope.PORT, "link_layer", _word(tuple(map(str, LinkLayer))), "link layer",
-        "The link layer.", "cat " + _PORT_FOLDER + "/link_layer"),
+        "The link layer.", "cat " + _PORT_FOLDER + "/link_layer", mac=_DEVICES),
     Key(Scope.PORT, "rate", rate, "rate",
         "The rate, exactly or at least. On the host: of every active port.",
-        "cat " + _PORT_FOLDER + "/rate", True),
+        "cat " + _PORT_FOLDER + "/rate", True, mac=_DEVICES),
     Key(Scope.PORT, "width", _width, "width", "The lanes of the link.",
-        "cat " + _PORT_FOLDER + "/rate", True),
+        "cat " + _PORT_FOLDER + "/rate", True, mac=_DEVICES),
     Key(Scope.PORT, "mtu", _mtu, "active MTU", "The active MTU of the path, in bytes.",
         "ibv_devinfo -d {device} -i {port} | grep active_mtu", True),
     Key(Scope.PORT, "netdev", _like, "netdev", "The name of the port's netdev.", "rdma link",
         mac="ifconfig {netdev}"),
     Key(Scope.PORT, "netdev_mtu", _whole(1, "netdev_mtu"), "MTU of its netdev",
         "The MTU of the port's netdev.", "ip link show dev {netdev}",
-        repair="sudo ip link set dev {netdev} mtu {want}", mac="ifconfig {netdev}",
-        mac_repair="sudo ifconfig {netdev} mtu {want}"),
+        repair="sudo ip link set dev {netdev} mtu {want:WANTED}", mac="ifconfig {netdev}",
+        mac_repair="sudo ifconfig {netdev} mtu {want:WANTED}"),
     Key(Scope.PORT, "gid_index", _whole(0, "gid_index"), "route GID's index",
         "The index of the route GID, which moves when addresses come and go.",
         "rdmadiag gids --device {device}:{port}", True),

@@ -111,5 +111,6 @@ def _thresholds(file: TomlFile, table: dict[str, Any]) -> dict[str, float]:
 def from_option(key: str, value: Any, option: str) -> Expectations:
     """What one option says of the whole host; raises NotThis."""
     known: Key = KEYS[key]
-    expected = Expected(known.scope, key, None, known.read(value), Severity.CRITICAL, option)
+    want = known.read(value)
+    expected = Expected(known.scope, key, None, want, Severity.CRITICAL, option, is_option=True)
     return Expectations((expected,))

@@ -1,7 +1,7 @@
 """The rules: one file a family; `CATALOGUE` holds every rule by its code.
 
-A family is imported where it could say anything of what was found: half of them speak of
-Macs, of GPUs or of lines in a log.
+A family is imported only for hosts that it applies to: half of them are about Macs, GPUs or
+lines of a log.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,8 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from rdmadiag.facts import Missing
-from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY
-from rdmadiag.preflight.rules.rule import Case, Rule
+from rdmadiag.facts.evidence import MACOS_ONLY
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.rules.rule import Rule
 from rdmadiag.preflight.verdict import Finding
 from rdmadiag.view.reconcile import Protocol
 
@@ -27,14 +28,14 @@ def _mac(case: Case) -> bool:
     evidence = case.evidence
     sources = (evidence.macos, evidence.ioreg, evidence.thunderbolt, evidence.mac_network)
     return (
-        evidence.sysfs == LINUX_ONLY
+        evidence.is_mac
         or any(source != MACOS_ONLY for source in (*sources, evidence.mac_log))
         or any(port.protocol is Protocol.THUNDERBOLT for _, port in case.ports)
     )
 
 
 def _linux_devices(case: Case) -> bool:
-    return bool(case.devices) and case.evidence.sysfs != LINUX_ONLY
+    return bool(case.devices) and not case.evidence.is_mac
 
 
 def _netdevs(case: Case) -> bool:
@@ -86,14 +87,14 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("witnesses", _always),
     ("sources", _always),
 )
-"""Each with when it may speak. Lowest cause first: of findings that weigh the same, the
+"""Each with the hosts that it applies to. Lowest cause first: of findings of one severity the
 first is the answer."""
 
 _OF_OTHER_COMMANDS: Final = (
     "rdmadiag.preflight.rules.counters",
     "rdmadiag.preflight.rules.resources",
 )
-"""Their cases are others: they are known here, and never asked."""
+"""Their rules are in `CATALOGUE`, and are given cases of other commands."""
 
 
 def _rules(family: str) -> tuple[Rule, ...]:
@@ -117,18 +118,18 @@ def __getattr__(name: str) -> Any:
 
 
 def findings(case: Case) -> Iterator[Finding]:
-    """Everything that the rules say of `case`."""
-    for family, may_speak in _FAMILIES:
-        if may_speak(case):
+    """What all rules that apply find."""
+    for family, applies in _FAMILIES:
+        if applies(case):
             for rule in _rules(family):
                 yield from rule.check(case)
 
 
-def asked(case: Case) -> Iterator[str]:
-    """The codes of the rules that `findings` asks, expectations' only where there is one."""
+def codes(case: Case) -> Iterator[str]:
+    """The codes of the rules that `findings` runs, expectations' only where there is one."""
     expected = {f"expected-{each.key.replace('_', '-')}" for each in case.expected}
-    for family, may_speak in _FAMILIES:
-        if may_speak(case):
+    for family, applies in _FAMILIES:
+        if applies(case):
             for rule in _rules(family):
                 if family != "expected" or rule.code in expected:
                     yield rule.code

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from rdmadiag.facts import DeviceNode, Limit, Missing, ProcessFacts, present
+from rdmadiag.facts import DeviceNode, Limit, Missing, present
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.rdma_drivers import provider_of
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.proofs import seen
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.quoting import shell_word
 from rdmadiag.view.access import (
     MEMLOCK_WARN,
     Library,
@@ -27,6 +28,21 @@ if TYPE_CHECKING:
     from rdmadiag.facts.system import Ancestor, SystemFacts
 
 
+_PASS_NODE: Final = (
+    "docker run --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 IMAGE",
+    "# Kubernetes: request the RDMA device plugin's resource in the pod's limits",
+)
+_MAKE_NODE: Final = ("sudo udevadm trigger --action=add --subsystem-match=infiniband_verbs",)
+_INSTALL: Final = (
+    "sudo apt-get install -y libibverbs1 ibverbs-providers   # Debian, Ubuntu",
+    "sudo dnf install -y libibverbs   # Fedora, RHEL and relatives",
+)
+
+
+def _is_container(evidence: Evidence) -> bool:
+    return not isinstance(evidence.process, Missing) and evidence.process.container is not None
+
+
 @rule(
     "uverbs-node-missing",
     Severity.CRITICAL,
@@ -37,19 +53,19 @@ if TYPE_CHECKING:
         "https://github.com/kvcache-ai/Mooncake/issues/102",
         "https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/169",
     ),
-    remedy=(
-        "sudo udevadm trigger --action=add --subsystem-match=infiniband_verbs",
-        "docker run --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 IMAGE",
-    ),
+    remedy={
+        "in a container": _PASS_NODE,
+        "where ib_uverbs does not serve the device": ("sudo modprobe ib_uverbs",),
+        "elsewhere": _MAKE_NODE,
+    },
 )
-def uverbs_node_missing(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Known to the kernel, not to /dev."""
+def uverbs_node_missing(this: Rule, case: Case) -> Iterator[Finding]:
     for device in case.devices:
         access = node_access(device, case.evidence)
         if access is None or access.node is not None:
             continue
         name = access.name or "uverbsN"
-        yield speaker.finding(
+        yield this.finding(
             f"{device.name}: /dev/infiniband/{name} does not exist; verbs programs will not see "
             "the device",
             device=device.name,
@@ -61,7 +77,11 @@ def uverbs_node_missing(speaker: Speaker, case: Case) -> Iterator[Finding]:
                     f"{access.name} is {device.name}" if access.name else f"none is {device.name}",
                 ),
             ],
-            remedy=_make_node(case.evidence, access.name),
+            when="in a container"
+            if _is_container(case.evidence)
+            else "elsewhere"
+            if access.name
+            else "where ib_uverbs does not serve the device",
         )
 
 
@@ -71,17 +91,6 @@ def _listed(evidence: Evidence) -> str:
     return seen(nodes) if isinstance(nodes, Missing) else " ".join(n.name for n in nodes) or "empty"
 
 
-def _make_node(evidence: Evidence, name: str | None) -> tuple[str, ...]:
-    if not isinstance(evidence.process, Missing) and evidence.process.container:
-        return (
-            "docker run --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 IMAGE",
-            "# Kubernetes: request the RDMA device plugin's resource in the pod's limits",
-        )
-    if name is None:
-        return ("sudo modprobe ib_uverbs",)
-    return ("sudo udevadm trigger --action=add --subsystem-match=infiniband_verbs",)
-
-
 @rule(
     "uverbs-node-not-openable",
     Severity.CRITICAL,
@@ -89,34 +98,37 @@ def _make_node(evidence: Evidence, name: str | None) -> tuple[str, ...]:
     "The node is there, and its mode or owner keeps this user from opening it: "
     'programs say "Failed to open device".',
     ("https://github.com/linux-rdma/rdma-core/blob/master/Documentation/udev.md",),
-    remedy=("sudo chmod 0666 /dev/infiniband/uverbsN   # the mode that the kernel asks udev for",),
+    remedy={
+        "where its mode forbids it": (
+            "ls -l /dev/infiniband/{node:uverbsN}",
+            (
+                "sudo chmod 0666 /dev/infiniband/{node:uverbsN}"
+                "   # the mode that the kernel asks udev for"
+            ),
+        ),
+        "where its mode allows it": (
+            "findmnt -T /dev/infiniband/{node:uverbsN}   # mounted nodev or read-only?",
+            "docker run --device=/dev/infiniband IMAGE   # in a container: devices are passed in",
+        ),
+    },
 )
-def uverbs_node_not_openable(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """access(2) says no."""
+def uverbs_node_not_openable(this: Rule, case: Case) -> Iterator[Finding]:
+    """By access(2)."""
     for device in case.devices:
         access = node_access(device, case.evidence)
         if access is None or access.node is None or access.node.openable is not False:
             continue
         node = access.node
         path = f"/dev/infiniband/{node.name}"
-        yield speaker.finding(
+        yield this.finding(
             f"{device.name}: this user may not open {path} ({node.mode})",
             device=device.name,
             evidence=[Proof("process", path, _owner(node))],
-            remedy=_open_node(path, node),
+            when="where its mode allows it"
+            if node.mode.endswith("rw-")
+            else "where its mode forbids it",
+            fill={"node": node.name},
         )
-
-
-def _open_node(path: str, node: DeviceNode) -> tuple[str, ...]:
-    if node.mode.endswith("rw-"):
-        return (
-            f"findmnt -T {shell_word(path)}   # mounted nodev or read-only?",
-            "docker run --device=/dev/infiniband IMAGE   # in a container: devices are passed in",
-        )
-    return (
-        f"ls -l {shell_word(path)}",
-        f"sudo chmod 0666 {shell_word(path)}   # the mode that the kernel asks udev for",
-    )
 
 
 @rule(
@@ -127,13 +139,10 @@ def _open_node(path: str, node: DeviceNode) -> tuple[str, ...]:
     "a node that was made by hand or passed into a container before a driver was reloaded or the "
     "host restarted. Opening it fails, or opens another device.",
     ("https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/169",),
-    remedy=(
-        "sudo udevadm trigger --action=add --subsystem-match=infiniband_verbs",
-        "# a container: start it anew, so that it gets the node of today",
-    ),
+    remedy={"in a container": _PASS_NODE, "elsewhere": _MAKE_NODE},
 )
-def uverbs_node_stale(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Same name, another device."""
+def uverbs_node_stale(this: Rule, case: Case) -> Iterator[Finding]:
+    """By the number of the node that has the device's name."""
     for device in case.devices:
         if not has_stale_node(device, case.evidence):
             continue
@@ -142,7 +151,7 @@ def uverbs_node_stale(speaker: Speaker, case: Case) -> Iterator[Finding]:
         assert access
         assert access.node
         path = f"/dev/infiniband/{access.node.name}"
-        yield speaker.finding(
+        yield this.finding(
             f"{device.name}: {path} is {seen(access.node.dev)}, and the device is {expected}",
             device=device.name,
             evidence=[
@@ -151,7 +160,7 @@ def uverbs_node_stale(speaker: Speaker, case: Case) -> Iterator[Finding]:
                     "sysfs", f"/sys/class/infiniband_verbs/{access.node.name}/dev", seen(expected)
                 ),
             ],
-            remedy=_make_node(case.evidence, access.node.name),
+            when="in a container" if _is_container(case.evidence) else "elsewhere",
         )
 
 
@@ -167,25 +176,15 @@ def _owner(node: DeviceNode) -> str:
     "others then fall back to TCP without an error. A program that brings its own copy is not "
     "concerned.",
     ("https://github.com/vllm-project/vllm/issues/42075",),
-    remedy=(
-        "sudo apt-get install -y libibverbs1 ibverbs-providers   # Debian, Ubuntu",
-        "sudo dnf install -y libibverbs   # Fedora, RHEL and relatives",
-    ),
+    remedy=_INSTALL,
 )
-def verbs_library_missing(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def verbs_library_missing(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding for the host."""
     if any(library(device, case.evidence) is Library.NO_LIBIBVERBS for device in case.devices):
-        yield speaker.finding(
+        yield this.finding(
             "libibverbs.so.1 is not installed where the dynamic linker looks",
             evidence=[_searched(case.evidence)],
-            remedy=_INSTALL,
         )
-
-
-_INSTALL: Final = (
-    "sudo apt-get install -y libibverbs1 ibverbs-providers   # Debian, Ubuntu",
-    "sudo dnf install -y libibverbs   # Fedora, RHEL and relatives",
-)
 
 
 def _searched(evidence: Evidence) -> Proof:
@@ -199,25 +198,21 @@ def _searched(evidence: Evidence) -> Proof:
     "provider-library-missing",
     Severity.CRITICAL,
     "Provider library not found",
-    "libibverbs is there, and the provider library that speaks to this device's driver is not: "
+    "libibverbs is there, and the provider library for this device's driver is not: "
     "libibverbs drops the device silently.",
     ("https://github.com/linux-rdma/rdma-core/blob/master/Documentation/libibverbs.md",),
-    remedy=(
-        "sudo apt-get install -y libibverbs1 ibverbs-providers   # Debian, Ubuntu",
-        "sudo dnf install -y libibverbs   # Fedora, RHEL and relatives",
-    ),
+    remedy=_INSTALL,
 )
-def provider_library_missing(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def provider_library_missing(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding a device."""
     for device in case.devices:
         if library(device, case.evidence) is not Library.NO_PROVIDER:
             continue
         name = provider_of(device.provider or "")
-        yield speaker.finding(
+        yield this.finding(
             f"{device.name}: no provider library lib{name}-rdmav*.so for it",
             device=device.name,
             evidence=[Proof("process", "libibverbs providers", _providers(case.evidence, device))],
-            remedy=_INSTALL,
         )
 
 
@@ -241,25 +236,35 @@ def _providers(evidence: Evidence, device: DeviceView) -> str:
         "https://github.com/openucx/ucx/issues/8229",
         "https://github.com/NVIDIA/nccl-tests/issues/206",
     ),
-    remedy=(
-        "ulimit -l unlimited   # where the hard limit allows it",
-        "echo '* - memlock unlimited' | sudo tee /etc/security/limits.d/rdma.conf   # log in again",
-        "docker run --ulimit memlock=-1 --cap-add=IPC_LOCK IMAGE",
-    ),
+    remedy={
+        "where it could not be read": ("ulimit -l",),
+        "in a container": (
+            "ulimit -l {limit:unlimited}",
+            "docker run --ulimit memlock=-1 --cap-add=IPC_LOCK IMAGE",
+        ),
+        "elsewhere": (
+            "ulimit -l {limit:unlimited}",
+            (
+                "echo '* - memlock unlimited' | sudo tee /etc/security/limits.d/rdma.conf"
+                "   # log in again"
+            ),
+            "# a service (slurmd, kubelet, sshd): LimitMEMLOCK=infinity in its unit",
+        ),
+    },
 )
-def memlock_too_low(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Of the process that looks."""
+def memlock_too_low(this: Rule, case: Case) -> Iterator[Finding]:
+    """The limit of this process."""
     process = case.evidence.process
     level = memlock(process)
     if not case.devices or isinstance(process, Missing) or level is Memlock.ENOUGH:
         return
     limit = process.memlock
     if isinstance(limit, Missing):
-        yield speaker.finding(
+        yield this.finding(
             "the limit on locked memory could not be read",
             severity=Severity.UNKNOWN,
             evidence=[Proof("process", "/proc/self/limits", seen(limit))],
-            remedy=("ulimit -l",),
+            when="where it could not be read",
         )
         return
     exempt = ignores_memlock(process)
@@ -273,14 +278,15 @@ def memlock_too_low(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "cannot create queues" if level is Memlock.NONE else "cannot register large buffers"
     )
     whom = "programs started without CAP_IPC_LOCK" if exempt else "verbs programs"
-    yield speaker.finding(
+    yield this.finding(
         f"locked memory is limited to {_kib(limit)}: {whom} {consequence}",
         severity=severity,
         evidence=[
             Proof("process", "/proc/self/limits: Max locked memory", _limits(limit)),
             *_inherited(case.evidence.system, limit),
         ],
-        remedy=_raise_memlock(process, limit),
+        when="in a container" if _is_container(case.evidence) else "elsewhere",
+        fill={"limit": _hard_limit(limit)},
     )
 
 
@@ -316,20 +322,24 @@ def _of_ancestor(ancestor: "Ancestor") -> Proof:
         "https://github.com/openucx/ucx/issues/7930",
         "https://github.com/open-mpi/ompi/issues/12345",
     ),
-    remedy=(
-        "rdmadiag preflight --pid $(pgrep -o slurmd)",
-        "sudo systemctl edit UNIT   # [Service] LimitMEMLOCK=infinity, then restart it",
-    ),
+    remedy={
+        "": (
+            "systemctl status {pid}   # which unit is it of?",
+            "sudo systemctl edit UNIT   # [Service] LimitMEMLOCK=infinity, then restart it",
+            "sudo prlimit --pid {pid} --memlock=unlimited:unlimited   # until it restarts",
+        ),
+        "where it could not be read": ("sudo grep 'Max locked memory' /proc/{pid}/limits",),
+    },
 )
-def launcher_memlock_too_low(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """What a job will start with."""
+def launcher_memlock_too_low(this: Rule, case: Case) -> Iterator[Finding]:
+    """The limit of the process of --pid, else of this one's parents."""
     system = case.evidence.system
     if not case.devices or isinstance(system, Missing):
         return
     chain = tuple(present(system.ancestors))
     if system.asked_pid is not None:
-        for asked in chain[:1]:
-            yield from _asked_process(speaker, asked)
+        for named in chain[:1]:
+            yield from _of_pid(this, named)
         return
     low = [
         each
@@ -340,35 +350,36 @@ def launcher_memlock_too_low(speaker: Speaker, case: Case) -> Iterator[Finding]:
         return  # where this process's own limit is low, that is said
     nearest = low[0]
     assert not isinstance(nearest.memlock, Missing)
-    yield speaker.finding(
+    yield this.finding(
         f"{_named(nearest)}, above this process, is limited to {_kib(nearest.memlock)} of locked "
         "memory; jobs that it starts may be too",
         severity=Severity.INFO,
         evidence=[_of_ancestor(each) for each in low],
-        remedy=_raise_launcher(nearest),
+        fill={"pid": nearest.pid},
     )
 
 
-def _asked_process(speaker: Speaker, asked: "Ancestor") -> Iterator[Finding]:
-    level = carries(asked.memlock)
+def _of_pid(this: Rule, named: "Ancestor") -> Iterator[Finding]:
+    level = carries(named.memlock)
     if level is Memlock.ENOUGH:
         return
-    if isinstance(asked.memlock, Missing):
-        yield speaker.finding(
-            f"the limit on locked memory of process {asked.pid} could not be read",
+    if isinstance(named.memlock, Missing):
+        yield this.finding(
+            f"the limit on locked memory of process {named.pid} could not be read",
             severity=Severity.UNKNOWN,
-            evidence=[_of_ancestor(asked)],
-            remedy=(f"sudo grep 'Max locked memory' /proc/{asked.pid}/limits",),
+            evidence=[_of_ancestor(named)],
+            when="where it could not be read",
+            fill={"pid": named.pid},
         )
         return
     none = level is Memlock.NONE
     consequence = "cannot create queues" if none else "cannot register large buffers"
-    yield speaker.finding(
-        f"{_named(asked)} is limited to {_kib(asked.memlock)} of locked memory: what it starts "
+    yield this.finding(
+        f"{_named(named)} is limited to {_kib(named.memlock)} of locked memory: what it starts "
         f"inherits that, and {consequence}",
         severity=Severity.CRITICAL if none else Severity.WARN,
-        evidence=[_of_ancestor(asked)],
-        remedy=_raise_launcher(asked),
+        evidence=[_of_ancestor(named)],
+        fill={"pid": named.pid},
     )
 
 
@@ -377,12 +388,11 @@ def _named(ancestor: "Ancestor") -> str:
     return f"{name} ({ancestor.pid})"
 
 
-def _raise_launcher(launcher: "Ancestor") -> tuple[str, ...]:
-    return (
-        f"systemctl status {launcher.pid}   # which unit is it of?",
-        "sudo systemctl edit UNIT   # [Service] LimitMEMLOCK=infinity, then restart it",
-        f"sudo prlimit --pid {launcher.pid} --memlock=unlimited:unlimited   # until it restarts",
-    )
+def _hard_limit(limit: Limit) -> int | str | tuple[()]:
+    """What `ulimit -l` can raise it to, in KiB; nothing where that is too low as well."""
+    if limit.hard == "unlimited":
+        return limit.hard
+    return limit.hard // 1024 if limit.hard >= MEMLOCK_WARN else ()
 
 
 def _limits(limit: Limit) -> str:
@@ -391,19 +401,6 @@ def _limits(limit: Limit) -> str:
 
 def _kib(limit: Limit) -> str:
     return f"{int(limit.soft) // 1024} KiB"
-
-
-def _raise_memlock(process: ProcessFacts, limit: Limit) -> tuple[str, ...]:
-    now: tuple[str, ...] = ()
-    if limit.hard == "unlimited" or limit.hard >= MEMLOCK_WARN:
-        now = (f"ulimit -l {limit.hard if limit.hard == 'unlimited' else limit.hard // 1024}",)
-    if process.container:
-        return (*now, "docker run --ulimit memlock=-1 --cap-add=IPC_LOCK IMAGE")
-    return (
-        *now,
-        "echo '* - memlock unlimited' | sudo tee /etc/security/limits.d/rdma.conf   # log in again",
-        "# a service (slurmd, kubelet, sshd): LimitMEMLOCK=infinity in its unit",
-    )
 
 
 RULES: Final[tuple[Rule, ...]] = (

@@ -1,15 +1,16 @@
 """Whether there is an RDMA device at all, and which step is missing where there is none."""
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
-from rdmadiag.facts import Missing, PciFunction, Why, present
+from rdmadiag.facts import Missing, Why, known, present
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import NetnsMode
 from rdmadiag.facts.rdma_drivers import ALWAYS_RDMA, RDMA_MODULE_OF_PCI_DRIVER, SOFTWARE_MODULES
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.proofs import seen
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.quoting import shell_word
 from rdmadiag.view.cabling import (
     RDMA_GBPS,
     SHOW_SPEED,
@@ -17,6 +18,10 @@ from rdmadiag.view.cabling import (
     Generation,
     generation,
     is_before_rdma,
+)
+
+SHARE_NETNS: Final = (
+    "sudo rdma system set netns shared   # refused while other network namespaces exist"
 )
 
 
@@ -29,21 +34,41 @@ from rdmadiag.view.cabling import (
     "device that lives in another network namespace. Unknown rather than critical: on a host "
     "that was never meant to have one, this is the expected answer.",
     ("https://github.com/linux-rdma/rdma-core/blob/master/Documentation/libibverbs.md",),
-    remedy=(
-        "lspci -nn | grep -i -e infiniband -e ethernet",
-        "sudo modprobe MODULE   # the one that the summary names",
-        "rdma link",
-    ),
+    remedy={
+        "where its module is not loaded": ("sudo modprobe {module}", "rdma link"),
+        "where it may be in another network namespace": ("sudo nsenter -t 1 -n rdma dev",),
+        "where netns mode is exclusive": (
+            "rdma system show",
+            "sudo nsenter -t {init:1} -n rdma dev",
+            SHARE_NETNS,
+        ),
+        "where its PCI function has no driver": (
+            "lspci -k -s {address}",
+            "sudo dmesg | grep {address}",
+        ),
+        "where its driver registered none": ("sudo dmesg | grep -i -e {driver} -e {address}",),
+        "where its PCI function has another driver": ("lspci -k -s {address}",),
+        "where a software driver has no link": (
+            (
+                "sudo rdma link add {kind:rxe}0 type {kind:rxe} netdev eth0"
+                "   # the netdev of your choice"
+            ),
+        ),
+        "where PCI could not be read": ("lspci -nn",),
+        "where no PCI function is known": (
+            "lspci -nn | grep -i -e infiniband -e ethernet   # is the adapter seen at all?",
+        ),
+    },
 )
-def no_rdma_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Nothing that any witness names."""
+def no_rdma_device(this: Rule, case: Case) -> Iterator[Finding]:
+    """Where no source names a device."""
     evidence = case.evidence
     if case.devices or isinstance(evidence.sysfs, Missing):
         return
     devices = evidence.sysfs.devices
     if isinstance(devices, Missing) and devices.why is not Why.ABSENT:
         return  # "could not look" is another rule's
-    cause, remedy = _missing_step(evidence)
+    step = _missing_step(evidence)
     proofs = [Proof("sysfs", "/sys/class/infiniband", seen(devices) if devices else "empty")]
     proofs += [
         Proof("sysfs", f"/sys/bus/pci/devices/{each.address}", f"driver {seen(each.driver)}")
@@ -53,10 +78,11 @@ def no_rdma_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
         modules = evidence.process.modules
         named = seen(modules) if isinstance(modules, Missing) else " ".join(modules)
         proofs.append(Proof("process", "/proc/modules", named or "no RDMA module"))
-    yield speaker.finding(
-        f"no RDMA device: {cause}",
+    yield this.finding(
+        f"no RDMA device: {step.text}",
         evidence=proofs,
-        remedy=remedy,
+        when=step.when,
+        fill=step.fill,
         severity=Severity.INFO if _none_is_expected(case) else None,
     )
 
@@ -65,8 +91,15 @@ def _none_is_expected(case: Case) -> bool:
     return any(each.key == "devices" and each.met is True for each in case.expected)
 
 
-def _missing_step(evidence: Evidence) -> tuple[str, Iterable[str]]:
-    """The first missing step from hardware to device, and what to do about it."""
+class _Step(NamedTuple):
+    """The first missing step from hardware to device."""
+
+    text: str
+    when: str  # of the rule's remedies
+    fill: Mapping[str, Any] = {}
+
+
+def _missing_step(evidence: Evidence) -> _Step:
     assert not isinstance(evidence.sysfs, Missing)
     candidates = tuple(present(evidence.sysfs.candidates))
     process = evidence.process
@@ -82,70 +115,67 @@ def _missing_step(evidence: Evidence) -> tuple[str, Iterable[str]]:
     for function in (*sure, *maybe):
         module = RDMA_MODULE_OF_PCI_DRIVER[str(function.driver)]
         if module not in loaded and not isinstance(modules, Missing):
-            text = f"module {module} is not loaded for PCI {function.address} ({function.driver})"
             doubt = "" if function in sure else ", if that function carries RDMA at all"
-            return f"{text}{doubt}", (f"sudo modprobe {shell_word(module)}", "rdma link")
+            return _Step(
+                f"module {module} is not loaded for PCI {function.address} ({function.driver})"
+                f"{doubt}",
+                "where its module is not loaded",
+                {"module": module},
+            )
     if candidates and elsewhere:
         return elsewhere
-    if unbound:
-        return _unbound(unbound[0])
-    if sure + maybe:
-        function = (sure + maybe)[0]
-        return (
-            f"none was registered for PCI {function.address} ({function.driver})",
-            (f"sudo dmesg | grep -i -e {function.driver} -e {shell_word(function.address)}",),
+    for function in unbound:
+        return _Step(
+            f"PCI {function.address} ({seen(function.vendor)}) has no driver bound",
+            "where its PCI function has no driver",
+            {"address": function.address},
         )
-    if foreign:
-        function = foreign[0]
-        text = f"PCI {function.address} is bound to {function.driver}, not to an RDMA driver"
-        return text, (f"lspci -k -s {shell_word(function.address)}",)
+    for function in sure + maybe:
+        return _Step(
+            f"none was registered for PCI {function.address} ({function.driver})",
+            "where its driver registered none",
+            {"driver": function.driver, "address": function.address},
+        )
+    for function in foreign:
+        return _Step(
+            f"PCI {function.address} is bound to {function.driver}, not to an RDMA driver",
+            "where its PCI function has another driver",
+            {"address": function.address},
+        )
     if elsewhere and loaded & _DEVICE_MODULES:
         return elsewhere
     if loaded & SOFTWARE_MODULES:
         module = min(loaded & SOFTWARE_MODULES)
-        kind = module.removeprefix("rdma_")
-        return f"{module} is loaded and no link was added", (
-            f"sudo rdma link add {kind}0 type {kind} netdev eth0   # the netdev of your choice",
+        return _Step(
+            f"{module} is loaded and no link was added",
+            "where a software driver has no link",
+            {"kind": module.removeprefix("rdma_")},
         )
     if isinstance(evidence.sysfs.candidates, Missing):
-        return "the PCI functions could not be read", ("lspci -nn",)
-    return "no PCI function known to an RDMA driver", (
-        "lspci -nn | grep -i -e infiniband -e ethernet   # is the adapter seen at all?",
-    )
+        return _Step("the PCI functions could not be read", "where PCI could not be read")
+    return _Step("no PCI function known to an RDMA driver", "where no PCI function is known")
 
 
-SHARE_NETNS: Final = (
-    "sudo rdma system set netns shared   # refused while other network namespaces exist"
-)
-
-_DEVICE_MODULES: Final = frozenset(RDMA_MODULE_OF_PCI_DRIVER.values()) | SOFTWARE_MODULES
-
-
-def _unbound(function: PciFunction) -> tuple[str, tuple[str, ...]]:
-    text = f"PCI {function.address} ({seen(function.vendor)}) has no driver bound"
-    return text, (
-        f"lspci -k -s {shell_word(function.address)}",
-        f"sudo dmesg | grep {shell_word(function.address)}",
-    )
-
-
-def _other_namespace(evidence: Evidence) -> tuple[str, tuple[str, ...]] | None:
+def _other_namespace(evidence: Evidence) -> _Step | None:
     """Where a device may be instead: only stated when something hints at it."""
     mode = None if isinstance(evidence.nldev, Missing) else evidence.nldev.netns_mode
     process = evidence.process
     initial = Missing(Why.NOT_COLLECTED) if isinstance(process, Missing) else process.initial_netns
-    look = () if initial is True else ("sudo nsenter -t 1 -n rdma dev",)
     if mode is NetnsMode.EXCLUSIVE:
-        return (
+        return _Step(
             "the RDMA subsystem is in exclusive netns mode; a device may be in another namespace",
-            ("rdma system show", *look, SHARE_NETNS),
+            "where netns mode is exclusive",
+            {"init": () if initial is True else (1,)},
         )
     if initial is False:
-        return (
+        return _Step(
             "this process is not in the initial network namespace, where the device may be",
-            look,
+            "where it may be in another network namespace",
         )
     return None
+
+
+_DEVICE_MODULES: Final = frozenset(RDMA_MODULE_OF_PCI_DRIVER.values()) | SOFTWARE_MODULES
 
 
 @rule(
@@ -154,18 +184,15 @@ def _other_namespace(evidence: Evidence) -> tuple[str, tuple[str, ...]] | None:
     "Device without readable ports",
     "sysfs names the device, and its ports could not be read: the driver is being loaded or "
     "unloaded, the class link dangles, or a copied tree is incomplete.",
-    remedy=(
-        "ls -l /sys/class/infiniband/DEVICE/",
-        "sudo dmesg | tail -50",
-    ),
+    remedy=("ls -l /sys/class/infiniband/{device}/", "sudo dmesg | tail -50"),
 )
-def device_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """A name with nothing behind it."""
+def device_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
+    """Devices that sysfs names and shows no port of."""
     for device in case.devices:
         if device.ports or device.sysfs is None:
-            continue  # of a device that verbs alone shows another rule speaks
+            continue  # a device that verbs alone shows has ports-not-shown
         value = device.sysfs.ports
-        yield speaker.finding(
+        yield this.finding(
             f"{device.name}: no port can be read",
             device=device.name,
             evidence=[
@@ -175,10 +202,6 @@ def device_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
                     seen(value) if isinstance(value, Missing) else "empty",
                 )
             ],
-            remedy=(
-                f"ls -l /sys/class/infiniband/{shell_word(device.name)}/",
-                "sudo dmesg | tail -50",
-            ),
         )
 
 
@@ -190,30 +213,23 @@ def device_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "well have it. Where the switch, the release or the hardware explains it, that is said "
     "instead.",
     (TN3205,),
-    remedy=(
-        "rdma_ctl status",
-        "system_profiler SPThunderboltDataType | grep Speed",
-    ),
+    remedy=("rdma_ctl status", f"{SHOW_SPEED}   # {RDMA_GBPS} Gb/s or more?"),
 )
-def no_thunderbolt_rdma_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Nothing that another rule explains."""
-    verbs, macos = case.evidence.verbs, case.evidence.macos
+def no_thunderbolt_rdma_device(this: Rule, case: Case) -> Iterator[Finding]:
+    """Only what no other rule explains."""
+    verbs = case.evidence.verbs
     if case.devices or isinstance(verbs, Missing) or verbs.platform != "darwin":
         return
-    known = None if isinstance(macos, Missing) else macos
-    off = known is not None and (known.rdma_enabled is False or is_before_rdma(known))
+    mac = known(case.evidence.macos)
+    off = mac is not None and (mac.rdma_enabled is False or is_before_rdma(mac))
     if off or verbs.unanswered or generation(case.evidence) is Generation.OLDER:
         return
-    yield speaker.finding(
+    yield this.finding(
         "no RDMA device: librdma lists none",
         evidence=[
             Proof("verbs", "ibv_get_device_list", "no device"),
             *(Proof("verbs", each.call, f"{each.errno} {each.name}") for each in verbs.failures),
         ],
-        remedy=(
-            "rdma_ctl status",
-            f"{SHOW_SPEED}   # {RDMA_GBPS} Gb/s or more?",
-        ),
     )
 
 

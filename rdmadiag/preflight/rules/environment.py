@@ -1,22 +1,21 @@
 """Variables of this process's environment that name what is not there, or not fit."""
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from enum import StrEnum
+from typing import Any, Final
 
 from rdmadiag.facts import GidEntry, Missing, present
 from rdmadiag.facts.gid import Scope
-from rdmadiag.facts.ib import GidType, is_device_name
-from rdmadiag.gid.environment import (
-    GID_INDEXES,
-    PARSERS,
-    Choice,
-    choice,
-    parse_index,
-)
+from rdmadiag.facts.ib import is_device_name
+from rdmadiag.gid.device_lists import Choice
+from rdmadiag.gid.gid_index import lenient_index
 from rdmadiag.gid.route import Route
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule
+from rdmadiag.gid.variables import BY_NAME, DEVICE_LISTS, Variable, choice, set_indexes
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.proofs import port_attribute
+from rdmadiag.preflight.remedy import Verbatim
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.quoting import shell_word
 from rdmadiag.view.reconcile import PortView, Protocol
 
 
@@ -46,18 +45,19 @@ def _proof(variable: str, value: str) -> Proof:
     ),
     remedy=(
         "rdma link",
-        "export NCCL_IB_HCA==DEVICE,DEVICE   # those that are active here",
+        "export {variable:NCCL_IB_HCA}={devices:=DEVICE,DEVICE}   # those that are active here",
     ),
 )
-def env_names_absent_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Where devices are known at all; with --device the others are not."""
+def env_names_absent_device(this: Rule, case: Case) -> Iterator[Finding]:
+    """One finding a variable. Not with --device, which hides the other devices."""
     environment = _environment(case)
     if case.selected or not case.devices:
         return
     ports = [(port.device, port.number) for _, port in case.ports]
     process = case.evidence.process
     netdevs = () if isinstance(process, Missing) else tuple(present(process.netdevs))
-    for variable in PARSERS:
+    for row in DEVICE_LISTS:
+        variable = row.name
         chosen = choice(environment, variable)
         if chosen is None or (chosen.takes_netdevs and not netdevs):
             continue
@@ -69,7 +69,7 @@ def env_names_absent_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
         if chosen.excludes:
             severity = Severity.INFO
         names = " ".join(map(str, absent))
-        yield speaker.finding(
+        yield this.finding(
             f"{variable}={chosen.value}: nothing that it names is there"
             if severity is Severity.CRITICAL
             else f"{variable} {'excludes' if chosen.excludes else 'names'} {names}: not there",
@@ -78,11 +78,11 @@ def env_names_absent_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 _proof(variable, chosen.value),
                 Proof("sysfs", "/sys/class/infiniband", " ".join(d.name for d in case.devices)),
             ],
-            remedy=("rdma link", _set_devices(chosen, case)),
+            fill={"variable": row.name, "devices": _active_devices(row, chosen, case)},
         )
 
 
-def _set_devices(chosen: Choice, case: Case) -> str:
+def _active_devices(row: Variable, chosen: Choice, case: Case) -> str:
     """The active ports in the variable's own form."""
     with_port = chosen.takes_netdevs
     names = [
@@ -90,9 +90,10 @@ def _set_devices(chosen: Choice, case: Case) -> str:
         for _, port in case.ports
         if port.is_active and is_device_name(port.device)
     ]
-    exact = "=" if chosen.variable == "NCCL_IB_HCA" else ""
-    listed = shell_word(exact + (",".join(dict.fromkeys(names)) or "DEVICE"))
-    return f"export {chosen.variable}={listed}   # those that are active here"
+    return row.exact_sign + (",".join(dict.fromkeys(names)) or "DEVICE")
+
+
+_NCCL: Final = BY_NAME["NCCL_IB_GID_INDEX"]
 
 
 @rule(
@@ -109,19 +110,17 @@ def _set_devices(chosen: Choice, case: Case) -> str:
         "https://github.com/pytorch/pytorch/issues/81628",
     ),
     remedy=(
-        "unset NCCL_IB_GID_INDEX   # NCCL chooses by itself from 2.21",
+        f"unset {{unset:{_NCCL.name}}}   # {{then:{_NCCL.unset}}}",
+        "export {variable:NCCL_IB_GID_INDEX}={index}",
         "rdmadiag gids",
     ),
 )
-def env_gid_index(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """One finding a variable; InfiniBand routes by LID, and does not ask for it."""
+def env_gid_index(this: Rule, case: Case) -> Iterator[Finding]:
+    """One finding a variable, of RoCE ports alone: InfiniBand routes by LID."""
     environment = _environment(case)
-    for variable, chooser in GID_INDEXES.items():
-        index = parse_index(environment.get(variable, ""), variable)
-        if index is None:
-            continue
-        chosen = choice(environment, chooser)
-        unfit: dict[str, list[PortView]] = {}
+    for row, index in set_indexes(environment):
+        chosen = choice(environment, row.ports)
+        unfit: dict[_Unfit, list[PortView]] = {}
         for _, port in case.ports:
             if port.protocol is not Protocol.ROCE or not port.is_active:
                 continue
@@ -131,45 +130,50 @@ def env_gid_index(speaker: Speaker, case: Case) -> Iterator[Finding]:
                     unfit.setdefault(reason, []).append(port)
         if not unfit:
             continue
-        dead = [reason for reason in unfit if reason in (_EMPTY, _BEYOND)]
-        told = "; ".join(
+        dead = {_Unfit.EMPTY, _Unfit.BEYOND} & set(unfit)
+        listed = "; ".join(
             f"{reason} on {' '.join(port.name for port in ports)}"
             for reason, ports in unfit.items()
         )
         first = next(iter(unfit.values()))[0]
-        yield speaker.finding(
-            f"{variable}={index} is {told}",
+        yield this.finding(
+            f"{row.name}={index} is {listed}",
             device=first.device,
             port=first.number,
             severity=Severity.CRITICAL if dead else None,
             evidence=[
-                _proof(variable, environment[variable]),
+                _proof(row.name, environment[row.name]),
                 *(_row(port, index) for ports in list(unfit.values())[:2] for port in ports[:2]),
             ],
-            remedy=_set_index(variable, [port for ports in unfit.values() for port in ports]),
+            fill=_better(row, [port for ports in unfit.values() for port in ports]),
         )
 
 
-_EMPTY: Final = "an empty row"
-_BEYOND: Final = "beyond the table"
+class _Unfit(StrEnum):
+    """What is wrong with a row, in the words of the finding."""
+
+    EMPTY = "an empty row"
+    BEYOND = "beyond the table"
+    ROCE_V1 = "RoCE v1"
+    LINK_LOCAL = "link-local"
 
 
-def _unfit(port: PortView, index: int) -> str | None:
+def _unfit(port: PortView, index: int) -> _Unfit | None:
     """What is wrong with the row; None for nothing, or nothing that is known."""
     if isinstance(port.gids, Missing) or index in port.gids.unreadable:
         return None
     if index >= port.gids.length:
-        return _BEYOND
+        return _Unfit.BEYOND
     entry = _entry(port, index)
     if entry is None:
-        return _EMPTY
+        return _Unfit.EMPTY
     better = port.route_entry
     if better is None or better.index == index:
         return None
-    if entry.type is GidType.ROCE_V1 and better.type is GidType.ROCE_V2:
-        return "RoCE v1"
-    far = better.gid.scope is not Scope.LINK_LOCAL
-    return "link-local" if entry.gid.scope is Scope.LINK_LOCAL and far else None
+    if entry.is_v1 and better.is_v2:
+        return _Unfit.ROCE_V1
+    far = better.scope is not Scope.LINK_LOCAL
+    return _Unfit.LINK_LOCAL if entry.scope is Scope.LINK_LOCAL and far else None
 
 
 def _entry(port: PortView, index: int) -> GidEntry | None:
@@ -182,15 +186,18 @@ def _row(port: PortView, index: int) -> Proof:
     return port_attribute(port, f"gids/{index}", entry.gid if entry else "empty")
 
 
-def _set_index(variable: str, ports: list[PortView]) -> tuple[str, ...]:
+def _better(row: Variable, ports: list[PortView]) -> dict[str, Any]:
+    """An index for all `ports`, and the variable, if its stack chooses well without it."""
     routes = {port.route.index for port in ports if isinstance(port.route, Route)}
-    automatic = variable in ("NCCL_IB_GID_INDEX", "NVSHMEM_IB_GID_INDEX", "UCX_IB_GID_INDEX")
-    lines = (
-        [f"unset {variable}   # it then chooses by itself (NCCL from 2.21)"] if automatic else []
-    )
-    if len(routes) == 1:
-        lines.append(f"export {variable}={routes.pop()}")
-    return (*lines, "rdmadiag gids")
+    return {
+        "unset": row.name if row.unset else (),
+        "then": Verbatim(row.unset or ""),
+        "variable": row.name,
+        "index": tuple(routes) if len(routes) == 1 else (),
+    }
+
+
+_PKEY: Final = BY_NAME["NCCL_IB_PKEY"]
 
 
 @rule(
@@ -200,13 +207,13 @@ def _set_index(variable: str, ports: list[PortView]) -> tuple[str, ...]:
     "NCCL_IB_PKEY is an index into the port's table of partition keys, and that row is empty on "
     "a port that NCCL would use: the queue pair cannot leave RESET.",
     ("https://github.com/NVIDIA/nccl/issues/1323",),
-    remedy=("unset NCCL_IB_PKEY",),
+    remedy=("unset NCCL_IB_PKEY", "export NCCL_IB_PKEY={index}"),
 )
-def env_pkey_index(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """InfiniBand: on RoCE the key at index 0 is always there."""
+def env_pkey_index(this: Rule, case: Case) -> Iterator[Finding]:
+    """InfiniBand ports that NCCL would use; on RoCE the key at index 0 is always there."""
     environment = _environment(case)
-    index = parse_index(environment.get("NCCL_IB_PKEY", ""))
-    chosen = choice(environment, "NCCL_IB_HCA")
+    index = lenient_index(environment.get(_PKEY.name, ""))
+    chosen = choice(environment, _PKEY.ports)
     for _, port in case.ports if index is not None else ():
         keys = port.sysfs.pkeys if port.sysfs else None
         if keys is None or isinstance(keys, Missing) or not keys or index in keys:
@@ -216,15 +223,15 @@ def env_pkey_index(speaker: Speaker, case: Case) -> Iterator[Finding]:
         if chosen is not None and not chosen.has(port.device, port.number):
             continue
         first = min(keys)
-        yield speaker.finding(
-            f"NCCL_IB_PKEY={index} is an empty row on {port.name}; the first other is {first}",
+        yield this.finding(
+            f"{_PKEY.name}={index} is an empty row on {port.name}; the first other is {first}",
             device=port.device,
             port=port.number,
             evidence=[
                 _proof("NCCL_IB_PKEY", environment["NCCL_IB_PKEY"]),
                 port_attribute(port, f"pkeys/{first}", f"{keys[first]:#06x}"),
             ],
-            remedy=("unset NCCL_IB_PKEY", f"export NCCL_IB_PKEY={first}"),
+            fill={"index": first},
         )
 
 

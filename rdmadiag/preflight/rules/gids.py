@@ -8,9 +8,10 @@ from rdmadiag.facts.gid import Family, Scope
 from rdmadiag.facts.ib import GidType, LinkLayer
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.route import NoRoute, Route, select_route_gid
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule, seen
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.proofs import port_attribute, seen
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.quoting import shell_word
 from rdmadiag.view.reconcile import PortView, Protocol
 
 
@@ -19,6 +20,19 @@ def _roce_ports(case: Case) -> Iterator[PortView]:
     for _, port in case.ports:
         if port.protocol is Protocol.ROCE and port.is_active:
             yield port
+
+
+_ADD_ADDRESS: Final = (
+    "ip address show dev {netdev}",
+    "sudo ip address add ADDRESS/PREFIX dev {netdev}",
+    "# in a container: host networking, or a netdev of the NIC (SR-IOV, macvlan) in the pod",
+)
+
+
+def _netdev(port: PortView) -> str:
+    if port.nldev and not isinstance(port.nldev.netdev, Missing):
+        return port.nldev.netdev
+    return next(iter(port.netdevs), "NETDEV")
 
 
 @rule(
@@ -32,13 +46,10 @@ def _roce_ports(case: Case) -> Iterator[PortView]:
         "https://github.com/NVIDIA/nccl/issues/1573",
         "https://github.com/kvcache-ai/Mooncake/issues/1592",
     ),
-    remedy=(
-        "sudo ip address add ADDRESS/PREFIX dev NETDEV",
-        "# in a container: host networking, or a netdev of the NIC (SR-IOV, macvlan) in the pod",
-    ),
+    remedy=_ADD_ADDRESS,
 )
-def no_usable_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """ACTIVE, and mute."""
+def no_usable_gid(this: Rule, case: Case) -> Iterator[Finding]:
+    """Active RoCE ports whose table was read, and is empty or holds no address of a netdev."""
     for port in _roce_ports(case):
         if isinstance(port.gids, Missing) or port.gids.unreadable:
             continue
@@ -58,38 +69,24 @@ def no_usable_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
             )
         else:
             continue
-        yield speaker.finding(
+        yield this.finding(
             summary,
             device=port.device,
             port=port.number,
             evidence=proofs,
-            remedy=_add_address(port),
+            fill={"netdev": _netdev(port)},
         )
-
-
-def _add_address(port: PortView) -> tuple[str, ...]:
-    netdev = "NETDEV"
-    if port.nldev and not isinstance(port.nldev.netdev, Missing):
-        netdev = port.nldev.netdev
-    elif port.netdevs:
-        netdev = next(iter(port.netdevs))
-    netdev = shell_word(netdev)
-    return (
-        f"ip address show dev {netdev}",
-        f"sudo ip address add ADDRESS/PREFIX dev {netdev}",
-        "# in a container: host networking, or a netdev of the NIC (SR-IOV, macvlan) in the pod",
-    )
 
 
 @rule(
     "gid-table-unreadable",
     Severity.UNKNOWN,
     "GID table unreadable",
-    "The GID table, or rows of it, could not be read: which GID routes cannot be told.",
-    remedy=("grep . /sys/class/infiniband/DEVICE/ports/PORT/gids/*",),
+    "The GID table, or rows of it, could not be read: which GID routes is not known.",
+    remedy=("grep . /sys/class/infiniband/{device}/ports/{port}/gids/*",),
 )
-def gid_table_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Not looked at is not empty."""
+def gid_table_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
+    """RoCE ports of which the table, or a row, is Missing."""
     for _, port in case.ports:
         if port.protocol is not Protocol.ROCE or port.sysfs is None:
             continue
@@ -105,13 +102,11 @@ def gid_table_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
             summary = f"{port.name}: {count} rows of its GID table could not be read"
         else:
             continue
-        folder = f"/sys/class/infiniband/{port.device}/ports/{port.number}"
-        yield speaker.finding(
+        yield this.finding(
             summary,
             device=port.device,
             port=port.number,
             evidence=proofs,
-            remedy=(f"grep . {shell_word(folder)}/gids/*",),
         )
 
 
@@ -129,18 +124,18 @@ def _dead_route(case: Case, state: NetDevState) -> Iterator[tuple[PortView, GidE
     "The port says ACTIVE, and the netdev that its best GID belongs to is down: RTR finds no "
     "route from that address.",
     ("https://github.com/NVIDIA/nccl/issues/749",),
-    remedy=("sudo ip link set dev NETDEV up",),
+    remedy=("sudo ip link set dev {netdev} up",),
 )
-def route_netdev_down(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """No better entry was left."""
+def route_netdev_down(this: Rule, case: Case) -> Iterator[Finding]:
+    """Active RoCE ports whose route GID, the best that is left, names a netdev that is down."""
     for port, entry in _dead_route(case, NetDevState.DOWN):
-        yield speaker.finding(
+        yield this.finding(
             f"{port.name} routes by GID {entry.index} ({entry.gid}), and its netdev "
             f"{entry.netdev} is down",
             device=port.device,
             port=port.number,
             evidence=_route_proofs(port, entry, "down"),
-            remedy=(f"sudo ip link set dev {shell_word(str(entry.netdev))} up",),
+            fill={"netdev": entry.netdev},
         )
 
 
@@ -154,22 +149,21 @@ def route_netdev_down(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/101",
         "https://github.com/NVIDIA/nccl/issues/925",
     ),
-    remedy=("# a container needs host networking, or a netdev of the NIC (SR-IOV, macvlan)",),
+    remedy=(
+        "ip -brief link",
+        "# a container needs host networking, or a netdev of the NIC (SR-IOV, macvlan)",
+        "ip netns list   # then run in the namespace that has the netdev",
+    ),
 )
-def route_netdev_absent(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Visible through sysfs, out of reach."""
+def route_netdev_absent(this: Rule, case: Case) -> Iterator[Finding]:
+    """Active RoCE ports whose route GID names a netdev that this namespace does not have."""
     for port, entry in _dead_route(case, NetDevState.ABSENT):
-        yield speaker.finding(
+        yield this.finding(
             f"{port.name} routes by GID {entry.index} ({entry.gid}), and its netdev "
             f"{entry.netdev} is not in this network namespace",
             device=port.device,
             port=port.number,
             evidence=_route_proofs(port, entry, "not in this namespace"),
-            remedy=(
-                "ip -brief link",
-                "# a container needs host networking, or a netdev of the NIC (SR-IOV, macvlan)",
-                "ip netns list   # then run in the namespace that has the netdev",
-            ),
         )
 
 
@@ -181,13 +175,10 @@ def route_netdev_absent(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "network namespace: traffic takes another address, perhaps a link-local one, perhaps "
     "another VLAN's.",
     ("https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/101",),
-    remedy=(
-        "ip -brief link",
-        "rdmadiag gids --device DEVICE:PORT",
-    ),
+    remedy=("ip -brief link", "rdmadiag gids --device {device}:{port}"),
 )
-def route_fallback(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """The choice would be another if every netdev were up."""
+def route_fallback(this: Rule, case: Case) -> Iterator[Finding]:
+    """Active RoCE ports that would route by another row if every netdev were up and here."""
     for port in _roce_ports(case):
         entry = port.route_entry
         dead = {
@@ -201,7 +192,7 @@ def route_fallback(speaker: Speaker, case: Case) -> Iterator[Finding]:
         chosen_is_dead = port.route_netdev_state in (NetDevState.DOWN, NetDevState.ABSENT)
         if not isinstance(better, Route) or better.index == entry.index or chosen_is_dead:
             continue
-        yield speaker.finding(
+        yield this.finding(
             f"{port.name} routes by GID {entry.index} ({entry.gid}) instead of {better.index} "
             f"({better.gid}): {', '.join(_dead_text(*each) for each in dead.items())}",
             device=port.device,
@@ -210,10 +201,6 @@ def route_fallback(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 port_attribute(port, f"gids/{better.index}", better.gid),
                 *(Proof("netdev", name, state) for name, state in dead.items()),
             ],
-            remedy=(
-                "ip -brief link",
-                f"rdmadiag gids --device {shell_word(port.device)}:{port.number}",
-            ),
         )
 
 
@@ -223,7 +210,7 @@ def _dead_text(name: str, state: NetDevState) -> str:
 
 
 def _sendable(case: Case) -> Iterator[tuple[PortView, tuple[GidEntry, ...]]]:
-    """Ports whose whole table is known and whose route no graver rule speaks of."""
+    """Ports whose whole table is known, and whose route no graver rule finds fault with."""
     dead = (NetDevState.DOWN, NetDevState.ABSENT)
     for port in _roce_ports(case):
         if isinstance(port.gids, Missing) or port.gids.unreadable or port.route_entry is None:
@@ -250,21 +237,21 @@ def _route_proof(port: PortView) -> Proof:
         "https://github.com/kvcache-ai/Mooncake/issues/113",
         "https://github.com/openucx/ucx/issues/10939",
     ),
-    remedy=("sudo ip address add ADDRESS/PREFIX dev NETDEV",),
+    remedy=_ADD_ADDRESS,
 )
-def gid_link_local_only(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """There is a GID, and it does not reach far."""
+def gid_link_local_only(this: Rule, case: Case) -> Iterator[Finding]:
+    """Ports with a route, all of whose GIDs are fe80:: or 169.254."""
     for port, entries in _sendable(case):
         if any(entry.gid.scope is not Scope.LINK_LOCAL for entry in entries):
             continue
         entry = port.route_entry
         assert entry
-        yield speaker.finding(
+        yield this.finding(
             f"{port.name} has link-local GIDs alone; the best is {entry.index} ({entry.gid})",
             device=port.device,
             port=port.number,
             evidence=[_route_proof(port)],
-            remedy=_add_address(port),
+            fill={"netdev": _netdev(port)},
         )
 
 
@@ -273,37 +260,31 @@ def gid_link_local_only(speaker: Speaker, case: Case) -> Iterator[Finding]:
     Severity.WARN,
     "RoCE v1 GIDs alone",
     "No GID of the port is RoCE v2. RoCE v1 is an Ethernet protocol of its own: it passes no "
-    "router, and a peer that sends RoCE v2 is not heard. The adapter may be too old for v2, or "
-    "its driver may be set to v1.",
+    "router, and what a peer sends as RoCE v2 is not received. The adapter may be too old for "
+    "v2, or its driver may be set to v1.",
     (
         "https://github.com/NVIDIA/nccl/issues/426",
         "https://github.com/NVIDIA/nccl/issues/769",
     ),
     remedy=(
-        "cma_roce_mode -d DEVICE -p PORT   # the mode of rdma_cm",
-        "# a driver option or newer firmware may bring RoCE v2",
+        "cma_roce_mode -d {device} -p {port}   # the mode of rdma_cm",
+        "# a driver option or newer firmware may bring RoCE v2; both ends need the same",
     ),
 )
-def gid_v1_only(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Where each type is known."""
+def gid_v1_only(this: Rule, case: Case) -> Iterator[Finding]:
+    """Ports all of whose GIDs are known to be RoCE v1."""
     for port, entries in _sendable(case):
         if any(entry.type is not GidType.ROCE_V1 for entry in entries):
             continue
-        yield speaker.finding(
-            f"{port.name} has RoCE v1 GIDs alone: not routable, and deaf to RoCE v2",
+        yield this.finding(
+            f"{port.name} has RoCE v1 GIDs alone: "
+            "not routable, and a peer that uses RoCE v2 does not receive them",
             device=port.device,
             port=port.number,
             evidence=[
                 port_attribute(port, f"gid_attrs/types/{entry.index}", "IB/RoCE v1")
                 for entry in entries[:2]
             ],
-            remedy=(
-                (
-                    f"cma_roce_mode -d {shell_word(port.device)} -p {port.number}   "
-                    "# the mode of rdma_cm"
-                ),
-                "# a driver option or newer firmware may bring RoCE v2; both ends need the same",
-            ),
         )
 
 
@@ -312,19 +293,19 @@ def gid_v1_only(speaker: Speaker, case: Case) -> Iterator[Finding]:
     Severity.WARN,
     "No IPv4 GID",
     "The port has routable IPv6 GIDs and none of an IPv4 address. Many programs pick IPv4 GIDs "
-    "alone and then say that no GID is suitable, or take index 0; they have to be told the "
-    "index or the family.",
+    "alone and then say that no GID is suitable, or take index 0; they need the index "
+    "or the family set.",
     (
         "https://github.com/kvcache-ai/Mooncake/issues/1593",
         "https://github.com/uccl-project/uccl/issues/803",
     ),
     remedy=(
-        "export NCCL_IB_GID_INDEX=INDEX   # or NCCL_IB_ADDR_FAMILY=AF_INET6",
-        "export UCX_IB_GID_INDEX=INDEX",
+        "export NCCL_IB_GID_INDEX={index}   # or NCCL_IB_ADDR_FAMILY=AF_INET6",
+        "export UCX_IB_GID_INDEX={index}",
     ),
 )
-def gid_ipv6_only(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """RoCE v2, routable, and not what pickers look for."""
+def gid_ipv6_only(this: Rule, case: Case) -> Iterator[Finding]:
+    """Ports whose route is a routable IPv6 GID, not RoCE v1, and that have no IPv4 GID."""
     for port, entries in _sendable(case):
         entry = port.route_entry
         assert entry
@@ -332,16 +313,12 @@ def gid_ipv6_only(speaker: Speaker, case: Case) -> Iterator[Finding]:
             continue
         if entry.gid.scope is Scope.LINK_LOCAL or entry.type is GidType.ROCE_V1:
             continue
-        yield speaker.finding(
-            f"{port.name} has no IPv4 GID; programs must be told to use {entry.index} "
-            f"({entry.gid})",
+        yield this.finding(
+            f"{port.name} has no IPv4 GID; programs must be set to use {entry.index} ({entry.gid})",
             device=port.device,
             port=port.number,
             evidence=[_route_proof(port)],
-            remedy=(
-                f"export NCCL_IB_GID_INDEX={entry.index}   # or NCCL_IB_ADDR_FAMILY=AF_INET6",
-                f"export UCX_IB_GID_INDEX={entry.index}",
-            ),
+            fill={"index": entry.index},
         )
 
 

@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from rdmadiag.facts import Missing, present
+from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.system import Gpus, PciPath, SystemFacts
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.proofs import seen
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.quoting import shell_word
 
 DMABUF_SINCE: Final = (5, 12)
 """The kernel's version from which verbs can register a DMA-BUF (ibv_reg_dmabuf_mr)."""
@@ -41,9 +42,12 @@ def has_dmabuf(system: SystemFacts) -> bool:
 
 
 def _is_registered(gpus: Gpus) -> bool | Missing:
-    """Whether nvidia_peermem told ib_core of itself: a kernel without the interface cannot say."""
+    """Whether nvidia_peermem is registered with ib_core; Missing where the kernel does not say."""
     peers = gpus.memory_peers
     return peers if isinstance(peers, Missing) else any(n.startswith("nv_mem") for n in peers)
+
+
+_LOOK: Final = "NCCL_DEBUG=INFO PROGRAM 2>&1 | grep -e GDR -e DMABUF -e peermem   # what it uses"
 
 
 @rule(
@@ -59,9 +63,15 @@ def _is_registered(gpus: Gpus) -> bool | Missing:
         "https://github.com/NVIDIA/nccl/issues/1537",
         "https://github.com/deepseek-ai/DeepEP/issues/55",
     ),
-    remedy=("sudo modprobe nvidia_peermem",),
+    remedy={
+        "where nvidia_peermem is not loaded": ("sudo modprobe nvidia_peermem", _LOOK),
+        "where it is loaded": (
+            "sudo rmmod nvidia_peermem; sudo modprobe nvidia_peermem",
+            _LOOK,
+        ),
+    },
 )
-def gpu_memory_unreachable(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def gpu_memory_unreachable(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding for the host."""
     system = _system(case)
     if system is None:
@@ -71,7 +81,7 @@ def gpu_memory_unreachable(speaker: Speaker, case: Case) -> Iterator[Finding]:
     loaded = not isinstance(gpus.peermem, Missing)
     if registered is True or (loaded and isinstance(registered, Missing)):
         return
-    if isinstance(gpus.peermem, Missing) and gpus.peermem.why != "absent":
+    if isinstance(gpus.peermem, Missing) and gpus.peermem.why is not Why.ABSENT:
         return
     dmabuf = has_dmabuf(system)
     state = (
@@ -80,7 +90,7 @@ def gpu_memory_unreachable(speaker: Speaker, case: Case) -> Iterator[Finding]:
         else "nvidia_peermem is not loaded"
     )
     instead = "; DMA-BUF may serve instead" if dmabuf else ", and DMA-BUF seems not to be possible"
-    yield speaker.finding(
+    yield this.finding(
         f"{len(gpus.functions)} NVIDIA GPUs: {state}{instead}",
         severity=Severity.INFO if dmabuf else None,
         evidence=[
@@ -90,12 +100,7 @@ def gpu_memory_unreachable(speaker: Speaker, case: Case) -> Iterator[Finding]:
             Proof("system", "/proc/driver/nvidia/version: open kernel module", _open(gpus)),
             Proof("system", "/proc/sys/kernel/osrelease", seen(system.kernel)),
         ],
-        remedy=(
-            "sudo rmmod nvidia_peermem; sudo modprobe nvidia_peermem"
-            if loaded
-            else "sudo modprobe nvidia_peermem",
-            "NCCL_DEBUG=INFO PROGRAM 2>&1 | grep -e GDR -e DMABUF -e peermem   # what it uses",
-        ),
+        when="where it is loaded" if loaded else "where nvidia_peermem is not loaded",
     )
 
 
@@ -122,10 +127,11 @@ def _open(gpus: Gpus) -> str:
         "https://github.com/NVIDIA/nccl/issues/2079",
     ),
     remedy=(
-        "sudo setpci -s BRIDGE ECAP_ACS+0x6.w=0000   # until the next start; for good in the BIOS",
+        "sudo setpci -s {bridge} ECAP_ACS+0x6.w=0000",
+        "# until the next start; for good in the BIOS. Not where virtual machines own devices",
     ),
 )
-def acs_redirects(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def acs_redirects(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding for the host."""
     system = _system(case)
     if system is None:
@@ -138,7 +144,7 @@ def acs_redirects(speaker: Speaker, case: Case) -> Iterator[Finding]:
     if not found:
         return
     bridges = list(found)
-    yield speaker.finding(
+    yield this.finding(
         f"ACS redirects peer-to-peer requests on {len(found)} bridges above the adapters: GPU "
         "Direct may be slow or fail",
         evidence=[
@@ -149,13 +155,7 @@ def acs_redirects(speaker: Speaker, case: Case) -> Iterator[Finding]:
             )
             for address in bridges[:8]
         ],
-        remedy=(
-            *(
-                f"sudo setpci -s {shell_word(address)} ECAP_ACS+0x6.w=0000"
-                for address in bridges[:8]
-            ),
-            "# until the next start; for good in the BIOS. Not where virtual machines own devices",
-        ),
+        fill={"bridge": tuple(bridges[:8])},
     )
 
 
@@ -172,8 +172,8 @@ def acs_redirects(speaker: Speaker, case: Case) -> Iterator[Finding]:
     ),
     remedy=("# on the kernel's command line: iommu=pt",),
 )
-def iommu_translates(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """By the kernel's word on the domain; the command line is only shown beside it."""
+def iommu_translates(this: Rule, case: Case) -> Iterator[Finding]:
+    """By the type of the IOMMU group; the kernel's command line is only shown beside it."""
     system = _system(case)
     if system is None:
         return
@@ -185,8 +185,8 @@ def iommu_translates(speaker: Speaker, case: Case) -> Iterator[Finding]:
     if not translated:
         return
     options = system.iommu_options
-    told = seen(options) if isinstance(options, Missing) else " ".join(options) or "none"
-    yield speaker.finding(
+    shown = seen(options) if isinstance(options, Missing) else " ".join(options) or "none"
+    yield this.finding(
         f"the IOMMU translates the DMA of {' '.join(path.device for path in translated)}: GPU "
         "Direct may be slower for it",
         evidence=[
@@ -198,9 +198,8 @@ def iommu_translates(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 )
                 for path in translated[:8]
             ),
-            Proof("system", "/proc/cmdline: iommu options", told),
+            Proof("system", "/proc/cmdline: iommu options", shown),
         ],
-        remedy=("# on the kernel's command line: iommu=pt",),
     )
 
 

@@ -6,10 +6,11 @@ from typing import Final
 from rdmadiag.explain.kernel_messages import Kind, kind_of
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.kernel_log import KernelLine
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.kernel_lines import flapping, lines_about
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
+from rdmadiag.preflight.proofs import seen
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.quoting import shell_word
 
 _SHOWN: Final = 3
 _LINE: Final = 300  # characters
@@ -47,27 +48,23 @@ def _times(count: int) -> str:
     remedy=(
         "sudo devlink health",
         "sudo dmesg -T | grep -i -e health -e fatal -e AER",
+        "# firmware newer? the slot, the power? a cold start clears most firmware errors",
     ),
 )
-def device_unhealthy_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """The last word counts."""
+def device_unhealthy_in_log(this: Rule, case: Case) -> Iterator[Finding]:
+    """The last line on a device decides on the severity."""
     for name, lines in lines_about(case, (Kind.UNHEALTHY, Kind.RECOVERED)).items():
         bad = [line for line in lines if kind_of(line.message) is Kind.UNHEALTHY]
         if not bad:
             continue
         recovered = kind_of(lines[-1].message) is Kind.RECOVERED
         end = ", and then that it recovered" if recovered else ""
-        yield speaker.finding(
+        yield this.finding(
             f"{name}: the driver logged {_times(len(bad))} in the last {_window(case)} that the "
             f"device is unhealthy{end}",
             device=name.device,
             severity=Severity.WARN if recovered else None,
             evidence=_proofs(lines if recovered else bad),
-            remedy=(
-                "sudo devlink health",
-                "sudo dmesg -T | grep -i -e health -e fatal -e AER",
-                "# firmware newer? the slot, the power? a cold start clears most firmware errors",
-            ),
         )
 
 
@@ -83,19 +80,18 @@ def device_unhealthy_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "https://github.com/NVIDIA/nccl/issues/394",
         "https://github.com/kvcache-ai/Mooncake/issues/3596",
     ),
-    remedy=("sudo dmesg -T | grep -i -e 'link down' -e 'link up' -e 'module event'",),
+    remedy=(
+        "sudo dmesg -T | grep -i -e 'link down' -e 'link up' -e 'module event'",
+        "# does it go on? then the cable, the transceiver, the switch's log",
+    ),
 )
-def link_flaps_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Of a port that is down now another rule speaks."""
+def link_flaps_in_log(this: Rule, case: Case) -> Iterator[Finding]:
+    """Of ports that are active now."""
     for name, lines in flapping(case).items():
-        yield speaker.finding(
+        yield this.finding(
             f"{name}: its link went down {_times(len(lines))} in the last {_window(case)}",
             device=name.device,
             evidence=_proofs(lines),
-            remedy=(
-                "sudo dmesg -T | grep -i -e 'link down' -e 'link up' -e 'module event'",
-                "# does it go on? then the cable, the transceiver, the switch's log",
-            ),
         )
 
 
@@ -110,22 +106,18 @@ def link_flaps_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "https://github.com/open-mpi/ompi/issues/6854",
     ),
     remedy=(
-        "rdma resource show ctx",
+        "rdma resource show ctx dev {name:DEVICE}   # who has it open?",
         "# fewer processes a node, or fewer contexts in each",
     ),
 )
-def contexts_exhausted_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """ALLOC_UAR, limits exceeded."""
+def contexts_exhausted_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     for name, lines in lines_about(case, (Kind.CONTEXTS_EXHAUSTED,)).items():
-        yield speaker.finding(
+        yield this.finding(
             f"{name} refused a user context {_times(len(lines))} in the last {_window(case)}: "
             "limits exceeded",
             device=name.device,
             evidence=_proofs(lines),
-            remedy=(
-                f"rdma resource show ctx dev {shell_word(name.name)}   # who has it open?",
-                "# fewer processes a node, or fewer contexts in each",
-            ),
+            fill={"name": name.name},
         )
 
 
@@ -141,15 +133,13 @@ def contexts_exhausted_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]
         "# airflow, fans, a transceiver that is rated for this port",
     ),
 )
-def adapter_hot_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """A warning of the hardware's own."""
+def adapter_hot_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     for name, lines in lines_about(case, (Kind.HOT,)).items():
-        yield speaker.finding(
+        yield this.finding(
             f"{name}: the driver warned of high temperature {_times(len(lines))} in the last "
             f"{_window(case)}",
             device=name.device,
             evidence=_proofs(lines),
-            remedy=("sensors", "# airflow, fans, a transceiver that is rated for this port"),
         )
 
 
@@ -163,14 +153,12 @@ def adapter_hot_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
     ("https://github.com/NVIDIA/dgx-spark-playbooks/pull/108",),
     remedy=("sudo lspci -vv | grep -i SlotPowerLimit   # of the bridge above",),
 )
-def slot_power_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Never more than a note."""
+def slot_power_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     for name, lines in lines_about(case, (Kind.SLOT_POWER,)).items():
-        yield speaker.finding(
+        yield this.finding(
             f"{name}: its slot offers less power than the adapter may need",
             device=name.device,
             evidence=_proofs(lines),
-            remedy=("sudo lspci -vv | grep -i SlotPowerLimit   # of the bridge above",),
         )
 
 
@@ -178,24 +166,22 @@ def slot_power_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "register-refused-in-log",
     Severity.INFO,
     "The firmware refuses to read a register",
-    "ACCESS_REG failed: something asked the adapter for what its firmware does not tell this "
+    "ACCESS_REG failed: something read from the adapter what its firmware does not give this "
     "function, most often a monitor that reads counters. It harms nothing, and fills the log. "
     "rdmadiag reads no counters.",
     (
         "https://github.com/prometheus/node_exporter/issues/3434",
         "https://github.com/leptonai/gpud/pull/1164",
     ),
-    remedy=("# which monitor reads the counters of this device? exclude it there",),
+    remedy=("# which monitor reads ports/*/counters of this device? exclude it there",),
 )
-def register_refused_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Noise, with a name."""
+def register_refused_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     for name, lines in lines_about(case, (Kind.REGISTER_REFUSED,)).items():
-        yield speaker.finding(
+        yield this.finding(
             f"{name}: the firmware refused a register {_times(len(lines))} in the last "
             f"{_window(case)}",
             device=name.device,
             evidence=_proofs(lines),
-            remedy=("# which monitor reads ports/*/counters of this device? exclude it there",),
         )
 
 
@@ -207,23 +193,22 @@ def register_refused_in_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "log. Where kernel.dmesg_restrict is set it is for root, and most containers do not have it. "
     "The rest of the verdict does not hang on it.",
     ("https://docs.kernel.org/admin-guide/sysctl/kernel.html",),
-    remedy=("sudo rdmadiag preflight",),
+    remedy={
+        "": ("sudo rdmadiag preflight",),
+        "where there is none": ("# it is the host's: look there",),
+    },
 )
-def kernel_log_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Said, since quiet is not the same as unread; a record without a log never had one."""
+def kernel_log_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
+    """Not of a record without a log."""
     log = case.evidence.kernel_log
     if not case.devices or isinstance(log, Missing) or not isinstance(log.lines, Missing):
         return
     if log.lines.why is Why.NOT_COLLECTED:
         return
-    yield speaker.finding(
+    yield this.finding(
         f"the kernel's log could not be read: {log.lines}",
         evidence=[Proof("kernel_log", _MESSAGES, seen(log.lines))],
-        remedy=(
-            "# it is the host's: look there"
-            if log.lines.why is Why.ABSENT
-            else "sudo rdmadiag preflight",
-        ),
+        when="where there is none" if log.lines.why is Why.ABSENT else "",
     )
 
 

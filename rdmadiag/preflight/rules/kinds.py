@@ -5,10 +5,11 @@ from typing import Final
 
 from rdmadiag.facts import Missing, NetDev, present
 from rdmadiag.facts.ib import NetnsMode
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.proofs import seen
 from rdmadiag.preflight.rules.discovery import SHARE_NETNS
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.quoting import shell_word
 from rdmadiag.view.reconcile import DeviceView, Protocol
 
 
@@ -26,17 +27,15 @@ def _of_protocol(case: Case, protocol: Protocol) -> Iterator[DeviceView]:
     "hand. Programs that bring queue pairs up themselves (NCCL, UCX's ib transports, "
     "ibv_rc_pingpong) do not work with it.",
     ("https://github.com/ggml-org/llama.cpp/pull/28494",),
-    remedy=("rping -s   # and at the other end: rping -c -a ADDRESS",),
+    remedy=("rping -s   # here; there: rping -c -a ADDRESS of {device}",),
 )
-def iwarp_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Nothing is wrong with it."""
+def iwarp_device(this: Rule, case: Case) -> Iterator[Finding]:
     for device in _of_protocol(case, Protocol.IWARP):
         node = device.sysfs.node_type if device.sysfs else "RNIC"
-        yield speaker.finding(
+        yield this.finding(
             f"{device.name} is iWARP: connections by rdma_cm alone",
             device=device.name,
             evidence=[Proof("sysfs", f"/sys/class/infiniband/{device.name}/node_type", seen(node))],
-            remedy=(f"rping -s   # here; there: rping -c -a ADDRESS of {shell_word(device.name)}",),
         )
 
 
@@ -53,14 +52,12 @@ def iwarp_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
     ),
     remedy=("fi_info -p efa -t FI_EP_RDM",),
 )
-def efa_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Rules of its own."""
+def efa_device(this: Rule, case: Case) -> Iterator[Finding]:
     for device in _of_protocol(case, Protocol.EFA):
-        yield speaker.finding(
+        yield this.finding(
             f"{device.name} is EFA: used through libfabric, as {device.name}-rdm",
             device=device.name,
             evidence=[Proof("sysfs", "driver", seen(device.driver))],
-            remedy=("fi_info -p efa -t FI_EP_RDM",),
         )
 
 
@@ -77,7 +74,7 @@ def efa_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "export NCCL_IB_QPS_PER_CONNECTION=4   # NCCL's default is 1",
     ),
 )
-def bonded_ports(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def bonded_ports(this: Rule, case: Case) -> Iterator[Finding]:
     """By the device's name, or by the netdev that its GIDs name."""
     for device in case.devices:
         if not any(port.is_active for port in device.ports):
@@ -85,14 +82,10 @@ def bonded_ports(speaker: Speaker, case: Case) -> Iterator[Finding]:
         bond = _bond(device, case)
         if bond is None:
             continue
-        yield speaker.finding(
+        yield this.finding(
             f"{device.name} is a bond of two ports: one queue pair uses one of them",
             device=device.name,
             evidence=[bond],
-            remedy=(
-                "cat /proc/net/bonding/*",
-                "export NCCL_IB_QPS_PER_CONNECTION=4   # NCCL's default is 1",
-            ),
         )
 
 
@@ -128,9 +121,9 @@ def _with_masters(names: Iterable[str], case: Case) -> Iterator[NetDev]:
     "Two adapters of the same board on this host run different firmware. It may be meant so; "
     "more often one was replaced, or an update stopped half way.",
     ("https://github.com/AMD-AGI/Primus/pull/712",),
-    remedy=("grep . /sys/class/infiniband/*/fw_ver",),
+    remedy=("grep . /sys/class/infiniband/*/fw_ver", "# bring the outlier to the others'"),
 )
-def firmware_differs(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def firmware_differs(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding a board."""
     boards: dict[tuple[str, str], dict[str, list[str]]] = {}
     for device in case.devices:
@@ -144,15 +137,16 @@ def firmware_differs(speaker: Speaker, case: Case) -> Iterator[Finding]:
     for (kind, board), versions in boards.items():
         if len(versions) < 2:
             continue
-        told = "; ".join(f"{' '.join(names)} {version}" for version, names in versions.items())
-        yield speaker.finding(
-            f"adapters {kind} ({board}) run different firmware: {told}",
+        versions_text = "; ".join(
+            f"{' '.join(names)} {version}" for version, names in versions.items()
+        )
+        yield this.finding(
+            f"adapters {kind} ({board}) run different firmware: {versions_text}",
             evidence=[
                 Proof("sysfs", f"/sys/class/infiniband/{name}/fw_ver", version)
                 for version, names in versions.items()
                 for name in names
             ],
-            remedy=("grep . /sys/class/infiniband/*/fw_ver", "# bring the outlier to the others'"),
         )
 
 
@@ -167,22 +161,18 @@ def firmware_differs(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/84",
         "https://github.com/kubernetes-sigs/dranet/issues/177",
     ),
-    remedy=(
-        "rdma system show",
-        "sudo rdma system set netns shared   # refused while other namespaces exist",
-    ),
+    remedy=("rdma system show", SHARE_NETNS),
 )
-def netns_exclusive(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Here the devices are to be seen; where they are not, other rules speak."""
+def netns_exclusive(this: Rule, case: Case) -> Iterator[Finding]:
+    """Where all devices are seen; where one is not, device-in-one-source has a finding."""
     nldev = case.evidence.nldev
     if isinstance(nldev, Missing) or nldev.netns_mode is not NetnsMode.EXCLUSIVE:
         return
     if not case.devices or any(device.nldev is None for device in case.devices):
         return
-    yield speaker.finding(
+    yield this.finding(
         "netns mode is exclusive: other network namespaces do not see these devices",
         evidence=[Proof("nldev", "RDMA_NLDEV_SYS_ATTR_NETNS_MODE", seen(nldev.netns_mode))],
-        remedy=("rdma system show", SHARE_NETNS),
     )
 
 
@@ -194,13 +184,10 @@ def netns_exclusive(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "RDMA may be switched off for it on purpose (devlink's enable_roce or enable_rdma), or its "
     "driver failed on the way; the summary names the first step that is missing.",
     ("https://docs.kernel.org/networking/devlink/mlx5.html",),
-    remedy=(
-        "devlink dev param show pci/ADDRESS",
-        "sudo dmesg | grep ADDRESS",
-    ),
+    remedy=("devlink dev param show pci/{address}", "sudo dmesg | grep {address}"),
 )
-def function_without_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Where there is no device at all, no-rdma-device speaks."""
+def function_without_device(this: Rule, case: Case) -> Iterator[Finding]:
+    """Where there is no device at all, no-rdma-device has the finding."""
     if case.selected or not case.devices or not _has_spare_function(case):
         return
     from rdmadiag.view.discovery_path import functions_without_device
@@ -209,14 +196,11 @@ def function_without_device(speaker: Speaker, case: Case) -> Iterator[Finding]:
         step = function.discovery.failure
         if step is None:
             continue
-        yield speaker.finding(
+        yield this.finding(
             f"PCI {function.address} ({seen(function.driver)}) has no RDMA device: "
             f"fails at {step.stage.replace('_', ' ')}",
             evidence=[Proof("sysfs", step.subject, step.value)],
-            remedy=(
-                f"devlink dev param show pci/{shell_word(function.address)}",
-                f"sudo dmesg | grep {shell_word(function.address)}",
-            ),
+            fill={"address": function.address},
         )
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Final
 
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import Missing, Why, known
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.facts.macos import MacosFacts
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, idle_or_broken, rule, seen
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.proofs import seen
+from rdmadiag.preflight.rules.rule import Rule, idle_or_broken, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.quoting import shell_word
 from rdmadiag.view.cabling import (
     RDMA_GBPS,
     SHOW_SPEED,
@@ -22,11 +22,6 @@ from rdmadiag.view.cabling import (
 
 _WEEK: Final = 7 * 24 * 3600.0
 _STUDIO_PORT: Final = "en2"
-
-
-def _macos(case: Case) -> MacosFacts | None:
-    macos = case.evidence.macos
-    return None if isinstance(macos, Missing) else macos
 
 
 def _speeds(evidence: Evidence) -> list[Proof]:
@@ -54,10 +49,13 @@ def _speeds(evidence: Evidence) -> list[Proof]:
         "https://github.com/ml-explore/mlx/issues/3777",
         "https://github.com/exo-explore/exo/issues/2186",
     ),
-    remedy=("# use TCP: the ring backend of MLX, or exo without RDMA",),
+    remedy=(
+        "# use TCP: the ring backend of MLX, or exo without RDMA",
+        f"{SHOW_SPEED}   # RDMA needs {RDMA_GBPS} Gb/s",
+    ),
 )
-def thunderbolt_4(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """By the receptacles' own maximum, or the driver's words."""
+def thunderbolt_4(this: Rule, case: Case) -> Iterator[Finding]:
+    """By the receptacles' own maximum, else by a line of the driver's."""
     if generation(case.evidence) is not Generation.OLDER:
         return
     proofs = _speeds(case.evidence)
@@ -67,13 +65,9 @@ def thunderbolt_4(speaker: Speaker, case: Case) -> Iterator[Finding]:
             for line in case.evidence.mac_log.lines
             if says_no_thunderbolt_5(line)
         ][:1]
-    yield speaker.finding(
+    yield this.finding(
         "this Mac has no Thunderbolt 5: its hardware cannot do RDMA",
         evidence=proofs,
-        remedy=(
-            "# use TCP: the ring backend of MLX, or exo without RDMA",
-            f"{SHOW_SPEED}   # RDMA needs {RDMA_GBPS} Gb/s",
-        ),
     )
 
 
@@ -85,21 +79,18 @@ def thunderbolt_4(speaker: Speaker, case: Case) -> Iterator[Finding]:
     (TN3205,),
     remedy=("softwareupdate --list   # the same release and build on every Mac of the cluster",),
 )
-def macos_too_old(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """No rdma_ctl, and a release that explains it."""
-    macos = _macos(case)
+def macos_too_old(this: Rule, case: Case) -> Iterator[Finding]:
+    """By the release."""
+    macos = known(case.evidence.macos)
     if macos is None or generation(case.evidence) is Generation.OLDER:
         return
     if not is_before_rdma(macos):
         return
-    yield speaker.finding(
+    yield this.finding(
         f"macOS {macos.version} has no RDMA over Thunderbolt: it came with 26.2",
         evidence=(
             Proof("macos", "sw_vers: ProductVersion", seen(macos.version)),
             Proof("macos", "rdma_ctl status", seen(macos.rdma_enabled)),
-        ),
-        remedy=(
-            "softwareupdate --list   # the same release and build on every Mac of the cluster",
         ),
     )
 
@@ -111,52 +102,52 @@ def macos_too_old(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "rdma_ctl says disabled. The switch is a global flag that only Recovery can set, with "
     "somebody at the machine; over the network it cannot be done.",
     (TN3205,),
-    remedy=("rdma_ctl enable   # in Recovery's Terminal, at the machine; then restart",),
+    remedy={
+        "on Thunderbolt 5": (
+            (
+                "# shut down, hold the power button until Recovery's options show, "
+                "open Utilities > Terminal:"
+            ),
+            "rdma_ctl enable",
+            "reboot",
+        ),
+        "where it may be older": (
+            "# first: can this hardware do RDMA? With the cables out, 'Up to 80' or more says yes:",
+            SHOW_SPEED,
+        ),
+    },
 )
-def rdma_disabled(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """The flag, on hardware that could."""
-    macos = _macos(case)
+def rdma_disabled(this: Rule, case: Case) -> Iterator[Finding]:
+    """Not on hardware that could not use it."""
+    macos = known(case.evidence.macos)
     if macos is None or macos.rdma_enabled is not False:
         return
     kind = generation(case.evidence)
     if kind is Generation.OLDER:
         return  # the flag would change nothing
-    yield speaker.finding(
+    yield this.finding(
         "RDMA is switched off on this Mac",
         evidence=[Proof("macos", "rdma_ctl status", "disabled"), *_speeds(case.evidence)],
-        remedy=_SWITCH_ON if kind is Generation.THUNDERBOLT_5 else _LOOK_FIRST,
+        when="on Thunderbolt 5" if kind is Generation.THUNDERBOLT_5 else "where it may be older",
     )
-
-
-_SWITCH_ON: Final = (
-    "# shut down, hold the power button until Recovery's options show, open Utilities > Terminal:",
-    "rdma_ctl enable",
-    "reboot",
-)
-_LOOK_FIRST: Final = (
-    "# first: can this hardware do RDMA? With the cables out, 'Up to 80' or more says yes:",
-    SHOW_SPEED,
-)
 
 
 @rule(
     "rdma-switch-unreadable",
     Severity.UNKNOWN,
-    "Whether RDMA is switched on cannot be told",
+    "Whether RDMA is switched on is not known",
     "rdma_ctl gave no answer on a macOS that should have it.",
     remedy=("rdma_ctl status",),
 )
-def rdma_switch_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Not on, not off."""
-    macos = _macos(case)
+def rdma_switch_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
+    macos = known(case.evidence.macos)
     if macos is None or not isinstance(macos.rdma_enabled, Missing):
         return
     if is_before_rdma(macos) and macos.rdma_enabled.why is Why.ABSENT:
         return  # macos-too-old has said it
-    yield speaker.finding(
+    yield this.finding(
         "rdma_ctl did not say whether RDMA is switched on",
         evidence=[Proof("macos", "rdma_ctl status", seen(macos.rdma_enabled))],
-        remedy=("rdma_ctl status",),
     )
 
 
@@ -169,8 +160,8 @@ def rdma_switch_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
     ("https://github.com/exo-explore/exo/pull/1551",),
     remedy=("# move the cable to another Thunderbolt port",),
 )
-def mac_studio_ethernet_port(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """A cable in the one port that cannot."""
+def mac_studio_ethernet_port(this: Rule, case: Case) -> Iterator[Finding]:
+    """Where a Mac is connected there and the port is not active."""
     profile = case.evidence.thunderbolt
     if isinstance(profile, Missing):
         return
@@ -180,7 +171,7 @@ def mac_studio_ethernet_port(speaker: Speaker, case: Case) -> Iterator[Finding]:
     active = any(port.device == device and port.is_active for _, port in case.ports)
     if not models or not cable.hosts or active:
         return
-    yield speaker.finding(
+    yield this.finding(
         f"{cable.hosts[0].name} is plugged into the Mac Studio's port beside Ethernet "
         f"({_STUDIO_PORT}), which has no RDMA",
         device=device if any(each.name == device for each in case.devices) else None,
@@ -193,7 +184,6 @@ def mac_studio_ethernet_port(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 f"{cable.place} is {_STUDIO_PORT}",
             ),
         ),
-        remedy=("# move the cable to another Thunderbolt port",),
     )
 
 
@@ -206,16 +196,15 @@ def mac_studio_ethernet_port(speaker: Speaker, case: Case) -> Iterator[Finding]:
     (TN3205, "https://github.com/exo-explore/exo/issues/1711"),
     remedy=("sudo pmset -a sleep 0",),
 )
-def sleep_enabled(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Only where there is RDMA to lose."""
-    macos = _macos(case)
+def sleep_enabled(this: Rule, case: Case) -> Iterator[Finding]:
+    """Only where there is an RDMA device."""
+    macos = known(case.evidence.macos)
     if macos is None or not case.devices or isinstance(macos.sleep_minutes, Missing):
         return
     if macos.sleep_minutes:
-        yield speaker.finding(
+        yield this.finding(
             f"this Mac sleeps after {macos.sleep_minutes} idle minutes; RDMA may not survive it",
             evidence=[Proof("macos", "pmset -g: sleep", str(macos.sleep_minutes))],
-            remedy=("sudo pmset -a sleep 0",),
         )
 
 
@@ -227,13 +216,13 @@ def sleep_enabled(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "ones are a note.",
     ("https://github.com/ml-explore/mlx/issues/3207",),
     remedy=(
-        "ls /Library/Logs/DiagnosticReports/*.panic",
-        "sw_vers -buildVersion   # report both to Apple",
+        "less /Library/Logs/DiagnosticReports/{file}",
+        "sw_vers -buildVersion   # report both to Apple; the same build on every Mac",
     ),
 )
-def rdma_panic(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """The newest report that names it."""
-    macos = _macos(case)
+def rdma_panic(this: Rule, case: Case) -> Iterator[Finding]:
+    """The newest report decides on the severity."""
+    macos = known(case.evidence.macos)
     if macos is None or isinstance(macos.panics, Missing) or not macos.panics:
         return
     newest = macos.panics[-1]
@@ -244,15 +233,12 @@ def rdma_panic(speaker: Speaker, case: Case) -> Iterator[Finding]:
         and newest.seconds < booted - _WEEK
     )
     count = len(macos.panics)
-    yield speaker.finding(
+    yield this.finding(
         f"{count} panic report{'' if count == 1 else 's'} name the RDMA driver, "
         f"the newest is {newest.file}",
         severity=Severity.INFO if old else None,
         evidence=[Proof("macos", f"/Library/Logs/DiagnosticReports/{newest.file}", newest.line)],
-        remedy=(
-            f"less /Library/Logs/DiagnosticReports/{shell_word(newest.file)}",
-            "sw_vers -buildVersion   # report both to Apple; the same build on every Mac",
-        ),
+        fill={"file": newest.file},
     )
 
 

@@ -6,7 +6,9 @@ from typing import Final
 from rdmadiag.facts import Missing
 from rdmadiag.facts.errnos import errno_name
 from rdmadiag.facts.macos import LogLine
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.remedy import Verbatim
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.reconcile import Protocol
 
@@ -22,13 +24,20 @@ from rdmadiag.view.reconcile import Protocol
         "https://github.com/exo-explore/exo/issues/1712",
         "https://pkg.go.dev/github.com/tmc/apple/x/rdma",
     ),
-    remedy=(
-        "# no further RTR before a reboot",
-        "sudo shutdown -r now",
-    ),
+    remedy={
+        "since this Mac booted": (
+            "# no further RTR before a reboot; then by the errno that the program gave:",
+            "#   {cause:ERRNO: its causes}",
+            "sudo shutdown -r now",
+        ),
+        "before this boot": (
+            "# this Mac has rebooted since; by the errno that the program gave then:",
+            "#   {cause:ERRNO: its causes}",
+            "rdmadiag preflight   # without --log-last: the last minute decides",
+        ),
+    },
 )
-def recent_rtr_failure(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Evidence of harm."""
+def recent_rtr_failure(this: Rule, case: Case) -> Iterator[Finding]:
     log = case.evidence.mac_log
     failed = [] if isinstance(log, Missing) else [line for line in log.lines if line.is_failed_rtr]
     if isinstance(log, Missing) or not failed:
@@ -36,23 +45,14 @@ def recent_rtr_failure(speaker: Speaker, case: Case) -> Iterator[Finding]:
     this_boot = [line for line in failed if not _before_boot(case, line)]
     shown = (this_boot or failed)[-1]
     when = "since this Mac booted" if this_boot else "before this boot"
-    yield speaker.finding(
+    yield this.finding(
         f"INIT→RTR failed {len(this_boot or failed)} times {when}, last at {shown.timestamp}"
         if len(this_boot or failed) > 1
         else f"INIT→RTR failed {when}, at {shown.timestamp}",
         severity=None if this_boot else Severity.WARN,
         evidence=[Proof("mac_log", f"log show --last {log.window}", shown.message)],
-        remedy=(
-            "# no further RTR before a reboot; then by the errno that the program gave:",
-            *_causes(),
-            "sudo shutdown -r now",
-        )
-        if this_boot
-        else (
-            "# this Mac has rebooted since; by the errno that the program gave then:",
-            *_causes(),
-            "rdmadiag preflight   # without --log-last: the last minute decides",
-        ),
+        when=when,
+        fill={"cause": tuple(_causes())},
     )
 
 
@@ -64,14 +64,14 @@ def _before_boot(case: Case, line: LogLine) -> bool:
     return line.seconds < booted
 
 
-def _causes() -> Iterator[str]:
+def _causes() -> Iterator[Verbatim]:
     # The registry of causes: a twentieth of a preflight, and read after a failed RTR alone.
     from rdmadiag.explain.calls import known
     from rdmadiag.facts.attempt import Stage
 
     for number, found in known(Stage.RTR, "darwin").items():
         causes = "; or ".join(each.text for each in found)
-        yield f"#   {number} {errno_name(number, 'darwin')}: {causes}"
+        yield Verbatim(f"{number} {errno_name(number, 'darwin')}: {causes}")
 
 
 @rule(
@@ -84,24 +84,20 @@ def _causes() -> Iterator[str]:
     "is permitted.",
     ("https://pkg.go.dev/github.com/tmc/apple/x/rdma",),
     remedy=(
-        "ibv_devinfo >/dev/null && rdmadiag preflight",
+        "ibv_devinfo >/dev/null && rdmadiag preflight   # opens and closes a context: a line",
         "rdmadiag preflight --log-last 1h",
     ),
 )
-def no_recent_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Quiet is not the same as unreadable."""
+def no_recent_log(this: Rule, case: Case) -> Iterator[Finding]:
+    """Where there is a Thunderbolt port."""
     log = case.evidence.mac_log
     thunderbolt = any(port.protocol is Protocol.THUNDERBOLT for _, port in case.ports)
     if isinstance(log, Missing) or log.total or not thunderbolt:
         return
-    yield speaker.finding(
+    yield this.finding(
         f"no line of the RDMA driver in the last {log.window} of the log: whether it is well "
-        "cannot be told",
+        "is not known",
         evidence=[Proof("mac_log", f"log show --last {log.window}", "0 lines")],
-        remedy=(
-            "ibv_devinfo >/dev/null && rdmadiag preflight   # opens and closes a context: a line",
-            "rdmadiag preflight --log-last 1h",
-        ),
     )
 
 
@@ -112,15 +108,13 @@ def no_recent_log(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "Some lines that log show printed make no sense: a failed RTR may be among them.",
     remedy=("rdmadiag preflight",),
 )
-def log_incomplete(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """A part of the window was not seen."""
+def log_incomplete(this: Rule, case: Case) -> Iterator[Finding]:
     log = case.evidence.mac_log
     if isinstance(log, Missing) or not log.unreadable:
         return
-    yield speaker.finding(
+    yield this.finding(
         f"{log.unreadable} lines of the log could not be read",
         evidence=[Proof("mac_log", f"log show --last {log.window}", f"{log.unreadable} lines")],
-        remedy=("rdmadiag preflight",),
     )
 
 

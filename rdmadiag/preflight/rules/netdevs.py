@@ -7,10 +7,11 @@ from typing import Final
 from rdmadiag.facts import Missing, NetDev, NetDevFacts
 from rdmadiag.facts.address import packed_ipv4, packed_ipv6, printed
 from rdmadiag.facts.gid import Family
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.kernel_lines import flapping
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen, verbs_answer
+from rdmadiag.preflight.proofs import seen, verbs_answer
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.quoting import shell_word
 from rdmadiag.view.reconcile import PortView, Protocol
 
 HEADERS: Final = 96
@@ -81,16 +82,19 @@ def _mtu_proofs(port: PortView, netdev: NetDev) -> tuple[Proof, ...]:
     Severity.WARN,
     "RoCE MTU below what its netdev allows",
     "The port's active MTU is smaller than the netdev's MTU allows. The netdev's was perhaps "
-    "raised after the RDMA device was made, or the driver was not told. Peers that agree on the "
-    "larger value fail at RTR, or lose packets.",
+    "raised after the RDMA device was made, or the driver was not notified. Peers that agree on "
+    "the larger value fail at RTR, or lose packets.",
     (
         "https://github.com/tensorflow/tensorflow/issues/9667",
         "https://github.com/kvcache-ai/Mooncake/pull/3878",
     ),
-    remedy=("sudo ip link set dev NETDEV mtu MTU   # once more: the driver looks again",),
+    remedy=(
+        "sudo ip link set dev {netdev} mtu {mtu}   # the driver looks again",
+        "ibv_devinfo -d {device} -i {port} | grep active_mtu",
+    ),
 )
-def mtu_below_netdev(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """The kernel's own arithmetic, and another result."""
+def mtu_below_netdev(this: Rule, case: Case) -> Iterator[Finding]:
+    """By the kernel's own arithmetic (roce_mtu)."""
     for port, netdev in _ports(case):
         active = _active_mtu(port)
         if active is None or isinstance(netdev.mtu, Missing) or port.verbs is None:
@@ -99,18 +103,12 @@ def mtu_below_netdev(speaker: Speaker, case: Case) -> Iterator[Finding]:
         most = port.verbs.max_mtu
         if fits is None or isinstance(most, Missing) or active >= min(fits, most):
             continue
-        yield speaker.finding(
+        yield this.finding(
             f"{port.name} uses MTU {active}, and {netdev.name} (MTU {netdev.mtu}) allows {fits}",
             device=port.device,
             port=port.number,
             evidence=_mtu_proofs(port, netdev),
-            remedy=(
-                (
-                    f"sudo ip link set dev {shell_word(netdev.name)} mtu {netdev.mtu}   "
-                    "# the driver looks again"
-                ),
-                f"ibv_devinfo -d {shell_word(port.device)} -i {port.number} | grep active_mtu",
-            ),
+            fill={"netdev": netdev.name, "mtu": netdev.mtu},
         )
 
 
@@ -125,9 +123,12 @@ def mtu_below_netdev(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "https://github.com/tensorflow/tensorflow/issues/9667",
         "https://github.com/NVIDIA/nccl/pull/2135",
     ),
-    remedy=("sudo ip link set dev NETDEV mtu 4200   # at both ends, and on the switch",),
+    remedy=(
+        "sudo ip link set dev {netdev} mtu 4200",
+        "# the same at the other end, and on the switch, or packets are lost",
+    ),
 )
-def jumbo_not_used(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def jumbo_not_used(this: Rule, case: Case) -> Iterator[Finding]:
     """Hardware alone: a software device is no faster for it. One finding for the host."""
     small = []
     for port, netdev in _ports(case):
@@ -141,18 +142,12 @@ def jumbo_not_used(speaker: Speaker, case: Case) -> Iterator[Finding]:
         return
     first, below = small[0]
     others = f" (and {len(small) - 1} more)" if len(small) > 1 else ""
-    yield speaker.finding(
+    yield this.finding(
         f"{first.name}{others}: RoCE MTU {_active_mtu(first)}, as {below.name} has MTU {below.mtu}",
         device=first.device if len(small) == 1 else None,
         port=first.number if len(small) == 1 else None,
         evidence=[proof for each in small[:4] for proof in _mtu_proofs(*each)],
-        remedy=(
-            *(
-                f"sudo ip link set dev {shell_word(netdev.name)} mtu 4200"
-                for _, netdev in small[:4]
-            ),
-            "# the same at the other end, and on the switch, or packets are lost",
-        ),
+        fill={"netdev": tuple(netdev.name for _, netdev in small[:4])},
     )
 
 
@@ -186,23 +181,26 @@ def _subnets(netdev: NetDev, families: Collection[Family] = tuple(Family)) -> se
     "is on one link should have one MTU: queue pairs between the larger and the smaller fail at "
     "RTR, or send packets that are dropped.",
     ("https://github.com/ROCm/rocSHMEM/pull/214",),
-    remedy=("sudo ip link set dev NETDEV mtu MTU   # one for the whole link",),
+    remedy=(
+        "sudo ip link set dev {netdev} mtu {mtu}",
+        "# if the switch and the peers on that link have the larger one",
+    ),
 )
-def mtu_differs_in_subnet(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """One finding for each two."""
-    told: set[frozenset[str]] = set()
+def mtu_differs_in_subnet(this: Rule, case: Case) -> Iterator[Finding]:
+    """One finding for each pair of netdevs."""
+    done: set[frozenset[str]] = set()
     for (port, one), (_, other) in combinations(_routed(case), 2):
         names = frozenset((one.name, other.name))
-        if len(names) < 2 or names in told or one.mtu == other.mtu:
+        if len(names) < 2 or names in done or one.mtu == other.mtu:
             continue
         if isinstance(one.mtu, Missing) or isinstance(other.mtu, Missing):
             continue
         shared = sorted(_subnets(one) & _subnets(other))
         if not shared:
             continue
-        told.add(names)
+        done.add(names)
         smaller = one if one.mtu < other.mtu else other
-        yield speaker.finding(
+        yield this.finding(
             f"{one.name} (MTU {one.mtu}) and {other.name} (MTU {other.mtu}) are both in "
             f"{shared[0]}",
             device=port.device,
@@ -211,10 +209,7 @@ def mtu_differs_in_subnet(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 Proof("netdev", f"{netdev.name} IFLA_MTU", seen(netdev.mtu))
                 for netdev in (one, other)
             ],
-            remedy=(
-                f"sudo ip link set dev {shell_word(smaller.name)} mtu {max(one.mtu, other.mtu)}",
-                "# if the switch and the peers on that link have the larger one",
-            ),
+            fill={"netdev": smaller.name, "mtu": max(one.mtu, other.mtu)},
         )
 
 
@@ -229,31 +224,28 @@ def mtu_differs_in_subnet(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "https://github.com/NVIDIA/nccl/issues/905",
         "https://github.com/NVIDIA/nccl/issues/1819",
     ),
-    remedy=("cat /sys/class/net/NETDEV/carrier_changes   # again later: does it grow?",),
+    remedy=(
+        "cat /sys/class/net/{netdev}/carrier_changes   # again later: does it grow?",
+        "sudo dmesg -T | grep {netdev}",
+    ),
 )
-def carrier_changes(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """A number without a time."""
-    loud = {each.device for each in flapping(case)}
-    told = set()
+def carrier_changes(this: Rule, case: Case) -> Iterator[Finding]:
+    """One finding a netdev."""
+    in_log = {each.device for each in flapping(case)}
+    done = set()
     for port, netdev in _ports(case):
         changes = netdev.carrier_changes
         if isinstance(changes, Missing) or changes < CHANGES:
             continue
-        if netdev.name in told or port.device in loud:
+        if netdev.name in done or port.device in in_log:
             continue
-        told.add(netdev.name)
-        yield speaker.finding(
+        done.add(netdev.name)
+        yield this.finding(
             f"{port.name}: the carrier of {netdev.name} has changed {changes} times",
             device=port.device,
             port=port.number,
             evidence=[Proof("netdev", f"{netdev.name} IFLA_CARRIER_CHANGES", str(changes))],
-            remedy=(
-                (
-                    f"cat /sys/class/net/{shell_word(netdev.name)}/carrier_changes   "
-                    "# again later: does it grow?"
-                ),
-                f"sudo dmesg -T | grep {shell_word(netdev.name)}",
-            ),
+            fill={"netdev": netdev.name},
         )
 
 
@@ -271,10 +263,11 @@ def carrier_changes(speaker: Speaker, case: Case) -> Iterator[Finding]:
     ),
     remedy=(
         "sudo sysctl -w net.ipv4.conf.all.arp_ignore=2 net.ipv4.conf.all.arp_announce=2",
+        "# and a routing table for each port (ip rule add from ADDRESS table N)",
         "# or one subnet a port",
     ),
 )
-def arp_flux(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def arp_flux(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding a subnet."""
     facts = case.evidence.netdev
     if isinstance(facts, Missing) or isinstance(facts.arp_ignore, Missing):
@@ -295,7 +288,7 @@ def arp_flux(speaker: Speaker, case: Case) -> Iterator[Finding]:
             continue
         software = all(port.is_software for port, _ in each.values())
         names = " ".join(each)
-        yield speaker.finding(
+        yield this.finding(
             f"{names} are all in {subnet}, and each answers ARP for the others",
             severity=Severity.INFO if software else None,
             evidence=[
@@ -305,11 +298,6 @@ def arp_flux(speaker: Speaker, case: Case) -> Iterator[Finding]:
                     for netdev in answering
                 ),
             ],
-            remedy=(
-                "sudo sysctl -w net.ipv4.conf.all.arp_ignore=2 net.ipv4.conf.all.arp_announce=2",
-                "# and a routing table for each port (ip rule add from ADDRESS table N)",
-                "# or one subnet a port",
-            ),
         )
 
 

@@ -1,23 +1,15 @@
-"""Link and state of ports. One cause, one finding: the lowest layer that is wrong speaks."""
+"""Link and state of ports. One cause, one finding: that of the lowest layer that is wrong."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from rdmadiag.facts import Missing, NetDev, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import NO_LID, PhysState, PortState
-from rdmadiag.preflight.rules.rule import (
-    Case,
-    Rule,
-    Speaker,
-    idle_or_broken,
-    port_attribute,
-    rule,
-    seen,
-    verbs_answer,
-)
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.proofs import port_attribute, port_state, seen
+from rdmadiag.preflight.rules.rule import Rule, idle_or_broken, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.quoting import shell_word
 from rdmadiag.view.reconcile import PortView, Protocol
 
 
@@ -36,21 +28,35 @@ def _is_down(port: PortView) -> bool:
     "that is down. A warning where another port of the host is active and this one was not "
     "asked for with --device: it may simply be unused.",
     ("https://docs.kernel.org/infiniband/sysfs.html",),
-    remedy=(
-        "sudo ip link set dev NETDEV up   # where it is down",
-        "ibstat DEVICE PORT",
-        "# check the cable, and that the far port is up",
-    ),
+    remedy={
+        "where its netdev is down": ("sudo ip link set dev {netdev} up",),
+        "where its netdev has no carrier": (
+            "ethtool {netdev} | grep -i -e 'link detected' -e speed",
+            "# check the cable and that the far port is up",
+        ),
+        "on InfiniBand": (
+            "ibstat {device} {port}",
+            "# check the cable, and that the switch port is enabled",
+        ),
+        "on InfiniBand, where the port is disabled": (
+            "ibstat {device} {port}",
+            "sudo ibportstate -C {device} -P {port} -D 0 {port} enable",
+        ),
+        "elsewhere": (
+            "rdma link show {device}/{port}",
+            "# check the cable and that the far port is up",
+        ),
+    },
 )
-def link_not_up(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Physical state first: nothing above it can work."""
+def link_not_up(this: Rule, case: Case) -> Iterator[Finding]:
+    """Ports that are down and whose physical state is known."""
     for _, port in case.ports:
         if not _is_down(port) or not _has_no_link(port):
             continue
         netdevs = _netdevs(port, case.evidence)
-        cause, remedy = _link_cause(port, netdevs)
-        yield speaker.finding(
-            f"{port.name} has no link: physical state {port.phys_state}{cause}",
+        cause = _link_cause(port, netdevs)
+        yield this.finding(
+            f"{port.name} has no link: physical state {port.phys_state}{cause.text}",
             device=port.device,
             port=port.number,
             severity=idle_or_broken(case),
@@ -62,7 +68,8 @@ def link_not_up(speaker: Speaker, case: Case) -> Iterator[Finding]:
                     for each in netdevs
                 ),
             ),
-            remedy=remedy,
+            when=cause.when,
+            fill={"netdev": cause.netdev},
         )
 
 
@@ -81,29 +88,28 @@ def _netdev_text(netdev: NetDev) -> str:
     return f"{seen(netdev.operstate)}, administratively {admin}, carrier {seen(netdev.carrier)}"
 
 
-def _link_cause(port: PortView, netdevs: tuple[NetDev, ...]) -> tuple[str, tuple[str, ...]]:
+class _Cause(NamedTuple):
+    """Why a port has no link."""
+
+    text: str
+    when: str  # of the rule's remedies
+    netdev: str = ""
+
+
+def _link_cause(port: PortView, netdevs: tuple[NetDev, ...]) -> _Cause:
     for netdev in netdevs:
         if not netdev.admin_up:
-            return f"; its netdev {netdev.name} is administratively down", (
-                f"sudo ip link set dev {shell_word(netdev.name)} up",
-            )
+            text = f"; its netdev {netdev.name} is administratively down"
+            return _Cause(text, "where its netdev is down", netdev.name)
     for netdev in netdevs:
         if netdev.carrier is False:
-            return f"; its netdev {netdev.name} has no carrier", (
-                f"ethtool {shell_word(netdev.name)} | grep -i -e 'link detected' -e speed",
-                "# check the cable and that the far port is up",
-            )
-    if port.protocol is Protocol.INFINIBAND:
-        device = shell_word(port.device)
-        look = f"ibstat {device} {port.number}"
-        if port.phys_state is PhysState.DISABLED:
-            enable = f"sudo ibportstate -C {device} -P {port.number} -D 0 {port.number} enable"
-            return "; the port is disabled", (look, enable)
-        return "", (look, "# check the cable, and that the switch port is enabled")
-    return "", (
-        f"rdma link show {shell_word(port.name)}",
-        "# check the cable and that the far port is up",
-    )
+            text = f"; its netdev {netdev.name} has no carrier"
+            return _Cause(text, "where its netdev has no carrier", netdev.name)
+    if port.protocol is not Protocol.INFINIBAND:
+        return _Cause("", "elsewhere")
+    if port.phys_state is PhysState.DISABLED:
+        return _Cause("; the port is disabled", "on InfiniBand, where the port is disabled")
+    return _Cause("", "on InfiniBand")
 
 
 @rule(
@@ -114,16 +120,15 @@ def _link_cause(port: PortView, netdevs: tuple[NetDev, ...]) -> tuple[str, tuple
     "has found it: no LID, no routes, no traffic.",
     ("https://docs.kernel.org/infiniband/sysfs.html",),
     remedy=(
-        "sudo sminfo -C DEVICE -P PORT   # does a subnet manager answer?",
+        "sudo sminfo -C {device} -P {port}   # does a subnet manager answer?",
         "sudo systemctl enable --now opensm   # on one host of this fabric, if none does",
     ),
 )
-def no_subnet_manager(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """INIT on InfiniBand, and nobody manages."""
+def no_subnet_manager(this: Rule, case: Case) -> Iterator[Finding]:
     for _, port in case.ports:
         if not _waits_for_subnet_manager(port):
             continue
-        yield speaker.finding(
+        yield this.finding(
             f"{port.name} waits for a subnet manager: state INIT, SM LID 0",
             device=port.device,
             port=port.number,
@@ -131,13 +136,6 @@ def no_subnet_manager(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 port_attribute(port, "state", port.state),
                 port_attribute(port, "sm_lid", port.sm_lid),
                 port_attribute(port, "lid", port.lid),
-            ),
-            remedy=(
-                (
-                    f"sudo sminfo -C {shell_word(port.device)} -P {port.number}   "
-                    "# does a subnet manager answer?"
-                ),
-                "sudo systemctl enable --now opensm   # on one host of this fabric, if none does",
             ),
         )
 
@@ -165,19 +163,19 @@ def _has_no_link(port: PortView) -> bool:
     "InfiniBand with a subnet manager: it has not (yet) configured the port. A warning where "
     "another port is active and this one was not asked for.",
     ("https://docs.kernel.org/infiniband/sysfs.html",),
-    remedy=(
-        "rdma link show DEVICE/PORT",
-        "sudo dmesg | tail -50",
-    ),
+    remedy={
+        "on InfiniBand": ("sudo sminfo -C {device} -P {port}", "ibstat {device} {port}"),
+        "elsewhere": ("rdma link show {device}/{port}", "sudo dmesg | tail -50"),
+    },
 )
-def port_not_active(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def port_not_active(this: Rule, case: Case) -> Iterator[Finding]:
     """What neither the link nor a missing subnet manager explains."""
     for _, port in case.ports:
         if not _is_down(port) or _has_no_link(port) or _waits_for_subnet_manager(port):
             continue
         infiniband = port.protocol is Protocol.INFINIBAND
         managed = f" (subnet manager at LID {port.sm_lid})" if infiniband and port.sm_lid else ""
-        yield speaker.finding(
+        yield this.finding(
             f"{port.name} is {seen(port.state)}, not ACTIVE{managed}",
             device=port.device,
             port=port.number,
@@ -186,14 +184,7 @@ def port_not_active(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 port_attribute(port, "state", port.state),
                 port_attribute(port, "phys_state", port.phys_state),
             ),
-            remedy=(
-                (
-                    f"sudo sminfo -C {shell_word(port.device)} -P {port.number}",
-                    f"ibstat {shell_word(port.device)} {port.number}",
-                )
-                if infiniband
-                else (f"rdma link show {shell_word(port.name)}", "sudo dmesg | tail -50")
-            ),
+            when="on InfiniBand" if infiniband else "elsewhere",
         )
 
 
@@ -203,23 +194,21 @@ def port_not_active(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "Port state unreadable",
     "No witness could read the port's state: the driver is being unloaded, the firmware does "
     "not answer, or a copied tree is incomplete.",
-    remedy=("cat /sys/class/infiniband/DEVICE/ports/PORT/state",),
+    remedy={
+        "": ("cat /sys/class/infiniband/{device}/ports/{port}/state",),
+        "where verbs alone shows it": ("ibv_devinfo -d {device}",),
+    },
 )
-def port_state_unknown(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Neither up nor down."""
+def port_state_unknown(this: Rule, case: Case) -> Iterator[Finding]:
     for _, port in case.ports:
         if port.states:
             continue
-        yield speaker.finding(
+        yield this.finding(
             f"{port.name}: its state could not be read",
             device=port.device,
             port=port.number,
-            evidence=[(port_attribute if port.sysfs else verbs_answer)(port, "state", port.state)],
-            remedy=(
-                f"cat /sys/class/infiniband/{shell_word(port.device)}/ports/{port.number}/state"
-                if port.sysfs
-                else f"ibv_devinfo -d {shell_word(port.device)}",
-            ),
+            evidence=[port_state(port, "state", port.state)],
+            when="" if port.sysfs else "where verbs alone shows it",
         )
 
 
@@ -228,21 +217,19 @@ def port_state_unknown(speaker: Speaker, case: Case) -> Iterator[Finding]:
     Severity.UNKNOWN,
     "LID unreadable",
     "An InfiniBand port is ACTIVE, and its LID could not be read: whether it can be reached "
-    "cannot be told.",
-    remedy=("ibstat DEVICE PORT",),
+    "is not known.",
+    remedy=("ibstat {device} {port}",),
 )
-def lid_unreadable(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """InfiniBand routes by LID."""
+def lid_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
     for _, port in case.ports:
         if port.protocol is not Protocol.INFINIBAND or not port.is_active or port.sysfs is None:
             continue
         if isinstance(port.lid, Missing):
-            yield speaker.finding(
+            yield this.finding(
                 f"{port.name}: its LID could not be read",
                 device=port.device,
                 port=port.number,
                 evidence=[port_attribute(port, "lid", port.lid)],
-                remedy=(f"ibstat {shell_word(port.device)} {port.number}",),
             )
 
 
@@ -262,12 +249,19 @@ _FULL: Final = 0x8000
         "https://github.com/NVIDIA/nccl/issues/1323",
         "https://github.com/MicrosoftDocs/azure-docs/issues/94446",
     ),
-    remedy=(
-        "grep . /sys/class/infiniband/DEVICE/ports/PORT/pkeys/*",
-        "export NCCL_IB_PKEY=INDEX",
-    ),
+    remedy={
+        "where another index has one": (
+            "grep . /sys/class/infiniband/{device}/ports/{port}/pkeys/*",
+            "export NCCL_IB_PKEY={index}   # an index",
+            "export UCX_IB_PKEY={key}   # a key, without its highest bit",
+        ),
+        "elsewhere": (
+            "grep . /sys/class/infiniband/{device}/ports/{port}/pkeys/*",
+            "# the subnet manager's partitions.conf decides on keys and membership",
+        ),
+    },
 )
-def no_usable_pkey(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def no_usable_pkey(this: Rule, case: Case) -> Iterator[Finding]:
     """Active ports alone: before, the subnet manager has not written the table."""
     for _, port in case.ports:
         keys = port.sysfs.pkeys if port.sysfs else Missing(Why.ABSENT)
@@ -285,7 +279,7 @@ def no_usable_pkey(speaker: Speaker, case: Case) -> Iterator[Finding]:
             summary = f"{port.name} is a limited member of its partitions alone"
         else:
             continue
-        yield speaker.finding(
+        yield this.finding(
             summary,
             device=port.device,
             port=port.number,
@@ -295,20 +289,9 @@ def no_usable_pkey(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 for index, key in list(keys.items())[:4]
             ]
             or [port_attribute(port, "pkeys/*", "0x0000")],
-            remedy=_use_pkey(port, usable),
+            when="where another index has one" if first else "elsewhere",
+            fill={"index": first, "key": f"{usable[first] & _MEMBER:#x}" if first else None},
         )
-
-
-def _use_pkey(port: PortView, usable: dict[int, int]) -> tuple[str, ...]:
-    look = f"grep . /sys/class/infiniband/{shell_word(port.device)}/ports/{port.number}/pkeys/*"
-    first = min(usable, default=0)
-    if first == 0:
-        return look, "# the subnet manager's partitions.conf decides on keys and membership"
-    return (
-        look,
-        f"export NCCL_IB_PKEY={first}   # an index",
-        f"export UCX_IB_PKEY={usable[first] & _MEMBER:#x}   # a key, without its highest bit",
-    )
 
 
 RULES: Final[tuple[Rule, ...]] = (

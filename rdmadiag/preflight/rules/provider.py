@@ -1,13 +1,14 @@
-"""How the verbs library answered when it was asked about each device."""
+"""How the verbs library answered about each device."""
 
 from collections.abc import Iterator
 from typing import Final
 
-from rdmadiag.facts import Missing, present
+from rdmadiag.facts import Missing, known, present
 from rdmadiag.facts.verbs import Unanswered, VerbsFacts
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.proofs import seen
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.quoting import shell_word
 from rdmadiag.view.access import (
     Library,
     Provider,
@@ -18,10 +19,6 @@ from rdmadiag.view.access import (
 )
 from rdmadiag.view.cabling import cabling
 from rdmadiag.view.reconcile import DeviceView, Protocol
-
-
-def _verbs(case: Case) -> VerbsFacts | None:
-    return None if isinstance(case.evidence.verbs, Missing) else case.evidence.verbs
 
 
 def _unlisted(case: Case) -> tuple[DeviceView, ...]:
@@ -38,7 +35,7 @@ def _call(stopped: Unanswered) -> str:
 
 def _stopped(case: Case, kind: Provider) -> Unanswered | None:
     """The call that ended the query, if it did so in this way."""
-    verbs = _verbs(case)
+    verbs = known(case.evidence.verbs)
     if verbs is None or verbs.unanswered is None:
         return None
     # Without a device it has stopped before it named one.
@@ -58,53 +55,50 @@ def _stopped(case: Case, kind: Provider) -> Unanswered | None:
         "https://github.com/exo-explore/exo/issues/1711",
         "https://github.com/exo-explore/exo/issues/1973",
     ),
-    remedy=(
-        "# start no other RDMA program",
-        "# on a Mac: replug the cable, and restart if it still hangs",
-        "sudo dmesg | tail -50   # on Linux",
-    ),
+    remedy={
+        "on Linux": (
+            "cat /proc/{pid}/stack   # as root, while that process is still there",
+            "sudo dmesg | tail -50",
+        ),
+        "on a Mac": (
+            "# start no other RDMA program: it would hang too, and make it worse",
+            "# unplug the cable, wait ten seconds, plug it in; then look once:",
+            "rdmadiag preflight",
+            "sudo shutdown -r now   # if it still hangs; nothing less has helped",
+        ),
+        "on a Mac where a bridge holds the port": (
+            "# start no other RDMA program: it would hang too, and make it worse",
+            "# no replug while {bridge} holds the port: that wedges it too",
+            "sudo shutdown -r now",
+        ),
+    },
 )
-def provider_wedged(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """The one thing that no errno tells."""
+def provider_wedged(this: Rule, case: Case) -> Iterator[Finding]:
+    """One finding for the query."""
     stopped = _stopped(case, Provider.WEDGED)
     if stopped is None:
         return
+    cables = (cabling(device.name, case.evidence) for device in case.devices)
+    bridges = sorted({cable.bridge for cable in cables if cable.bridge})
     left = "; it cannot be killed" if stopped.unkillable else ""
-    yield speaker.finding(
+    yield this.finding(
         f"the RDMA provider hangs: {_call(stopped)} did not return in {stopped.seconds:.0f} s",
         device=stopped.device,
         port=stopped.port,
         evidence=[
             Proof("verbs", _call(stopped), f"{stopped.end}, process {stopped.pid}{left}"),
         ],
-        remedy=_unwedge(case, stopped),
-    )
-
-
-def _unwedge(case: Case, stopped: Unanswered) -> tuple[str, ...]:
-    if _on_mac(case):
-        bridged = {cabling(device.name, case.evidence).bridge for device in case.devices} - {None}
-        if bridged:
-            bridge = shell_word(min(map(str, bridged)))
-            return (
-                "# start no other RDMA program: it would hang too, and make it worse",
-                f"# no replug while {bridge} holds the port: that wedges it too",
-                "sudo shutdown -r now",
-            )
-        return (
-            "# start no other RDMA program: it would hang too, and make it worse",
-            "# unplug the cable, wait ten seconds, plug it in; then look once:",
-            "rdmadiag preflight",
-            "sudo shutdown -r now   # if it still hangs; nothing less has helped",
-        )
-    return (
-        f"cat /proc/{stopped.pid}/stack   # as root, while that process is still there",
-        "sudo dmesg | tail -50",
+        when="on Linux"
+        if not _on_mac(case)
+        else "on a Mac where a bridge holds the port"
+        if bridges
+        else "on a Mac",
+        fill={"pid": stopped.pid, "bridge": min(bridges, default="")},
     )
 
 
 def _on_mac(case: Case) -> bool:
-    verbs = _verbs(case)
+    verbs = known(case.evidence.verbs)
     return verbs is not None and verbs.platform == "darwin"
 
 
@@ -112,24 +106,23 @@ def _on_mac(case: Case) -> bool:
     "provider-died",
     Severity.CRITICAL,
     "The provider crashes",
-    "The process that asked the verbs library was ended inside one of its calls. A program of "
+    "The process that called the verbs library was ended inside one of its calls. A program of "
     "yours would have been ended there too.",
     ("https://github.com/ml-explore/mlx/issues/4485",),
     remedy=("ibv_devinfo   # does it crash as well?",),
 )
-def provider_died(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def provider_died(this: Rule, case: Case) -> Iterator[Finding]:
     """A signal, or an exit in the middle of a call."""
     stopped = _stopped(case, Provider.DIED)
     if stopped is None:
         return
-    verbs = _verbs(case)
+    verbs = known(case.evidence.verbs)
     said = verbs.warnings[-1] if verbs and verbs.warnings else ""
-    yield speaker.finding(
+    yield this.finding(
         f"the RDMA provider crashes: {_call(stopped)} {stopped.end}",
         device=stopped.device,
         port=stopped.port,
         evidence=[Proof("verbs", _call(stopped), f"{stopped.end} {said}".strip())],
-        remedy=("ibv_devinfo   # does it crash as well?",),
     )
 
 
@@ -138,18 +131,17 @@ def provider_died(speaker: Speaker, case: Case) -> Iterator[Finding]:
     Severity.UNKNOWN,
     "The verbs query was not finished",
     "The deadline came while calls were still being answered: a slow or busy host, or many "
-    "devices. What was not asked is unknown.",
+    "devices. What was not queried is unknown.",
     remedy=("rdmadiag preflight   # with the default time a slow call is told from a hang",),
 )
-def provider_late(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Late, and not hanging."""
+def provider_late(this: Rule, case: Case) -> Iterator[Finding]:
+    """Killed before the call had run for long enough to count as hung."""
     stopped = _stopped(case, Provider.LATE)
     if stopped is None:
         return
-    yield speaker.finding(
-        f"the verbs query was cut off in {_call(stopped)}: the rest was not asked",
+    yield this.finding(
+        f"the verbs query was cut off in {_call(stopped)}: the rest was not queried",
         evidence=[Proof("verbs", _call(stopped), f"{stopped.end} after {stopped.seconds:.1f} s")],
-        remedy=("rdmadiag preflight   # with the default time a slow call is told from a hang",),
     )
 
 
@@ -158,11 +150,11 @@ def provider_late(speaker: Speaker, case: Case) -> Iterator[Finding]:
     Severity.CRITICAL,
     "Device cannot be opened",
     "ibv_open_device failed: every verbs program will say so of this device.",
-    remedy=("ibv_devinfo -d DEVICE",),
+    remedy=("ibv_devinfo -d {device}",),
 )
-def device_open_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def device_open_failed(this: Rule, case: Case) -> Iterator[Finding]:
     """Where the node's mode does not explain it already."""
-    verbs = _verbs(case)
+    verbs = known(case.evidence.verbs)
     for device in case.devices:
         if verbs is None or provider(device, case.evidence) is not Provider.REFUSED:
             continue
@@ -172,22 +164,27 @@ def device_open_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
         if has_stale_node(device, case.evidence):
             continue
         failure = next(each for each in verbs.failures if each.device == device.name)
-        yield speaker.finding(
+        yield this.finding(
             f"{device.name}: ibv_open_device failed with {failure.name} ({failure.errno})",
             device=device.name,
             evidence=[
                 Proof("verbs", f"ibv_open_device {device.name}", f"{failure.errno} {failure.name}"),
                 *_warnings(verbs),
             ],
-            remedy=(f"ibv_devinfo -d {shell_word(device.name)}",),
         )
+
+
+_VERSIONS: Final = (
+    "cat /sys/class/infiniband_verbs/{node:uverbsN}/abi_version; "
+    "dpkg -l ibverbs-providers || rpm -q libibverbs"
+)
 
 
 @rule(
     "driver-abi-mismatch",
     Severity.CRITICAL,
     "Provider library and kernel driver do not fit",
-    "libibverbs found the provider library of a device, and the library does not speak the ABI "
+    "libibverbs found the provider library of a device, and the library does not support the ABI "
     "of the driver that the kernel runs: it drops the device, and programs say that there is "
     "none, or fall back to TCP. It happens where a container brings its own rdma-core and the "
     "host has a vendor's driver, newer or older. The kernel cannot change inside a container, "
@@ -197,13 +194,19 @@ def device_open_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "https://github.com/sgl-project/sglang/issues/16242",
         "https://github.com/vllm-project/vllm/issues/42750",
     ),
-    remedy=(
-        "cat /sys/class/infiniband_verbs/uverbsN/abi_version",
-        "# install the rdma-core, or take the image, that came with the host's driver",
-    ),
+    remedy={
+        "in a container": (
+            _VERSIONS,
+            "# an image whose rdma-core comes from the vendor of the host's driver",
+        ),
+        "elsewhere": (
+            _VERSIONS,
+            "# the rdma-core that came with the driver, or the kernel's own driver",
+        ),
+    },
 )
-def driver_abi_mismatch(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """libibverbs says so itself."""
+def driver_abi_mismatch(this: Rule, case: Case) -> Iterator[Finding]:
+    """By the line that libibverbs writes on stderr."""
     if not _unlisted(case):
         return
     from rdmadiag.view.discovery_path import abi_refusal
@@ -215,24 +218,16 @@ def driver_abi_mismatch(speaker: Speaker, case: Case) -> Iterator[Finding]:
         refusal = abi_refusal(device, case.evidence)
         if refusal is None:
             continue
-        spoken = (
+        supported = (
             f"{refusal.low}" if refusal.low == refusal.high else f"{refusal.low} to {refusal.high}"
         )
-        folder = f"/sys/class/infiniband_verbs/{device.uverbs or 'uverbsN'}"
-        yield speaker.finding(
+        yield this.finding(
             f"{device.name}: the kernel's driver has ABI {refusal.abi}, and the provider library "
-            f"{refusal.driver} speaks {spoken}",
+            f"{refusal.driver} supports {supported}",
             device=device.name,
             evidence=[Proof("verbs", "stderr", refusal.line)],
-            remedy=(
-                (
-                    f"cat {shell_word(folder)}/abi_version; "
-                    "dpkg -l ibverbs-providers || rpm -q libibverbs"
-                ),
-                "# an image whose rdma-core comes from the vendor of the host's driver"
-                if container
-                else "# the rdma-core that came with the driver, or the kernel's own driver",
-            ),
+            when="in a container" if container else "elsewhere",
+            fill={"node": device.uverbs or "uverbsN"},
         )
 
 
@@ -246,14 +241,17 @@ def driver_abi_mismatch(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "stands in the evidence. It may be that the provider does not know this model, or that a "
     "library of another version was found first.",
     ("https://github.com/k8snetworkplumbingwg/sriov-cni/issues/348",),
-    remedy=(
-        "ibv_devices   # what it writes on stderr names the reason",
-        "rdmadiag devices --json | jq '.devices[].discovery'",
-    ),
+    remedy={
+        "on Linux": (
+            "ibv_devices   # what it writes on stderr names the reason",
+            "dpkg -l ibverbs-providers || rpm -q libibverbs   # as new as the kernel?",
+        ),
+        "on a Mac": ("ibv_devices", "rdma_ctl status"),
+    },
 )
-def device_not_in_verbs(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def device_not_in_verbs(this: Rule, case: Case) -> Iterator[Finding]:
     """Only what no other rule explains."""
-    verbs = _verbs(case)
+    verbs = known(case.evidence.verbs)
     unlisted = _unlisted(case)
     if verbs is None or not unlisted:
         return
@@ -276,7 +274,7 @@ def device_not_in_verbs(speaker: Speaker, case: Case) -> Iterator[Finding]:
             for each in verbs.failures
             if each.device is None
         ]
-        yield speaker.finding(
+        yield this.finding(
             f"{device.name}: the kernel has it and {verbs.library} does not list it"
             + (
                 f"; fails at {step.subject}: {step.value}"
@@ -285,12 +283,7 @@ def device_not_in_verbs(speaker: Speaker, case: Case) -> Iterator[Finding]:
             ),
             device=device.name,
             evidence=[Proof("verbs", "ibv_get_device_list", listed), *failed, *_warnings(verbs)],
-            remedy=("ibv_devices", "rdma_ctl status")
-            if registered
-            else (
-                "ibv_devices   # what it writes on stderr names the reason",
-                "dpkg -l ibverbs-providers || rpm -q libibverbs   # as new as the kernel?",
-            ),
+            when="on a Mac" if registered else "on Linux",
         )
 
 
@@ -304,9 +297,9 @@ def _warnings(verbs: VerbsFacts) -> tuple[Proof, ...]:
     "A device shows fewer ports than it has",
     "The verbs library opened the device and showed none of its ports, or fewer than the device "
     "says it has. Where sysfs shows them, nothing is said.",
-    remedy=("ibv_devinfo -d DEVICE",),
+    remedy=("ibv_devinfo -d {device}",),
 )
-def ports_not_shown(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def ports_not_shown(this: Rule, case: Case) -> Iterator[Finding]:
     """For devices that verbs alone can show."""
     for device in case.devices:
         verbs = device.verbs
@@ -317,13 +310,12 @@ def ports_not_shown(speaker: Speaker, case: Case) -> Iterator[Finding]:
         shown = len(tuple(present(verbs.ports)))
         count = 1 if isinstance(verbs.port_count, Missing) else verbs.port_count
         if shown < max(1, count):
-            yield speaker.finding(
+            yield this.finding(
                 f"{device.name}: {shown} of {max(1, count)} ports are shown",
                 device=device.name,
                 evidence=[
                     Proof("verbs", f"ibv_query_device {device.name}: phys_port_cnt", str(count))
                 ],
-                remedy=(f"ibv_devinfo -d {shell_word(device.name)}",),
             )
 
 
@@ -333,17 +325,17 @@ def ports_not_shown(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "A question to the verbs library failed",
     "The device was opened, and a read-only call about it failed: what it would have shown is "
     "unknown.",
-    remedy=("ibv_devinfo -v -d DEVICE",),
+    remedy=("ibv_devinfo -v -d {device}",),
 )
-def verbs_call_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def verbs_call_failed(this: Rule, case: Case) -> Iterator[Finding]:
     """Queries alone; opening has its own rule."""
-    verbs = _verbs(case)
+    verbs = known(case.evidence.verbs)
     names = {device.name for device in case.devices}
     for failure in verbs.failures if verbs else ():
         if failure.device not in names or failure.call == "ibv_open_device":
             continue
         port = f"/{failure.port}" if failure.port else ""
-        yield speaker.finding(
+        yield this.finding(
             f"{failure.device}{port}: {failure.call} failed with {failure.name} ({failure.errno})",
             device=failure.device,
             port=failure.port,
@@ -352,7 +344,6 @@ def verbs_call_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
                     "verbs", f"{failure.call} {failure.device}", f"{failure.errno} {failure.name}"
                 )
             ],
-            remedy=(f"ibv_devinfo -v -d {shell_word(failure.device)}",),
         )
 
 
@@ -363,10 +354,9 @@ def verbs_call_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "A Thunderbolt device allows about a hundred memory regions; the next registration returns "
     "NULL. Register few, large buffers.",
     ("https://github.com/ml-explore/mlx/issues/3162",),
-    remedy=("# register few, large buffers",),
 )
-def few_memory_regions(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """A limit that programs run into, said before they do."""
+def few_memory_regions(this: Rule, case: Case) -> Iterator[Finding]:
+    """Of devices with an active Thunderbolt port."""
     for device in case.devices:
         usable = any(
             port.protocol is Protocol.THUNDERBOLT and port.is_active for port in device.ports
@@ -376,7 +366,7 @@ def few_memory_regions(speaker: Speaker, case: Case) -> Iterator[Finding]:
         limits = device.verbs.limits
         if not 0 < limits.max_mr <= _FEW:
             continue
-        yield speaker.finding(
+        yield this.finding(
             f"{device.name} allows {limits.max_mr} memory regions and {limits.max_qp} queue pairs",
             device=device.name,
             evidence=[

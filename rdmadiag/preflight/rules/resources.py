@@ -8,10 +8,9 @@ from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.evidence import LINUX_ONLY
 from rdmadiag.facts.ib import KernelQpType, QpState
 from rdmadiag.facts.resources import ResourceFacts
-from rdmadiag.preflight.rules.rule import RECORD_ANEW, Rule, Speaker, rule
+from rdmadiag.preflight.rules.rule import RECORD_ANEW, Rule, rule
 from rdmadiag.preflight.thresholds import DEFAULT, Thresholds
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.quoting import shell_word
 from rdmadiag.view.resource_usage import HolderKind, QueuePairs, Usage
 
 _NLDEV: Final = "https://github.com/iproute2/iproute2/blob/main/man/man8/rdma-resource.8"
@@ -24,7 +23,13 @@ _WORD: Final = {
     "mr": "memory regions",
     "cm_id": "CM ids",
 }
-_NOT_KNOWN: Final = ("rdma resource show", "rdmadiag preflight   # why it is not")
+_END: Final = (
+    "ps -o pid,etime,args -p {pid}",
+    "kill {pid}   # if it should not be there any more",
+)
+_FIND: Final = ("rdma resource show", "# end or restart what holds them")
+_LIST: Final = "rdma resource show qp link {device} state {state}"
+_PILE: Final = {"where the holder is known": (_LIST, *_END), "elsewhere": (_LIST, *_FIND)}
 _OWN_TYPES: Final = (KernelQpType.SMI, KernelQpType.GSI)  # the kernel's own, one a port
 
 
@@ -43,9 +48,17 @@ class ResourceCase:
     "There is no device to look at",
     "No RDMA device was found, or what its programs hold could not be read.",
     (_NLDEV,),
-    remedy=("rdmadiag devices   # at which step it is lost", "rdma resource show"),
+    remedy={
+        "where there is no device": ("rdmadiag devices   # at which step it is lost",),
+        "where a record leaves them out": (RECORD_ANEW,),
+        "where RDMA netlink does not say": (
+            "rdma resource show",
+            "rdmadiag preflight   # why it is not",
+        ),
+        "where it does not name their owners": ("rdma resource show",),
+    },
 )
-def no_resources(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
+def no_resources(this: Rule, case: ResourceCase) -> Iterator[Finding]:
     """A device whose counts alone are known is named too: who holds them is not."""
     if not case.usages:
         summary = "no RDMA device"
@@ -54,32 +67,34 @@ def no_resources(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
                 summary = f"{summary} ({case.facts})"
             elif case.facts != LINUX_ONLY:  # on a Mac verbs and the registry tell
                 summary = f"nothing is known: {case.facts}"
-        yield speaker.finding(
+        yield this.finding(
             summary,
             evidence=[Proof("sysfs", "/sys/class/infiniband", "no device")],
-            remedy=("rdmadiag devices   # at which step it is lost",),
+            when="where there is no device",
         )
     for usage in case.usages:
         for what, found in (("what is in use", usage.uses), ("who holds it", usage.holders)):
             if isinstance(found, Missing):
                 recorded = found.why is Why.NOT_COLLECTED
-                yield speaker.finding(
+                yield this.finding(
                     f"{usage.device}: {what} is not "
                     + ("in this record" if recorded else f"known: {found}"),
                     device=usage.device,
                     evidence=[Proof("nldev", f"RDMA_NLDEV_CMD_RES_GET {usage.device}", str(found))],
-                    remedy=(RECORD_ANEW,) if recorded else _NOT_KNOWN,
+                    when="where a record leaves them out"
+                    if recorded
+                    else "where RDMA netlink does not say",
                 )
         kinds = [kind for kind, why in usage.unread.items() if why.why is not Why.UNSUPPORTED]
         if kinds and not isinstance(usage.holders, Missing):
-            yield speaker.finding(
+            yield this.finding(
                 f"{usage.device}: owners of {', '.join(_WORD.get(k, k) for k in kinds)} are not "
                 f"known: {usage.unread[kinds[0]]}",
                 device=usage.device,
                 evidence=[
                     Proof("nldev", f"RES_{k.upper()}_GET", str(usage.unread[k])) for k in kinds
                 ],
-                remedy=("rdma resource show",),
+                when="where it does not name their owners",
             )
 
 
@@ -89,15 +104,12 @@ def no_resources(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
     "A device's limit is reached, or near",
     "As many objects of a kind exist as the device allows (critical), or limit_share of them "
     "(warn): the next program's ibv_create_qp, ibv_reg_mr or ibv_open_device fails with ENOMEM "
-    "or EBUSY. Limits are those of RDMA netlink where it tells them, else of ibv_query_device; "
+    "or EBUSY. Limits are those of RDMA netlink where it gives them, else of ibv_query_device; "
     "firmware may refuse earlier.",
     (_NLDEV, "https://github.com/openucx/ucx/issues/6049"),
-    remedy=(
-        "rdmadiag resources   # who holds most",
-        "# fewer processes, or fewer connections each",
-    ),
+    remedy={"where the holder is known": _END, "elsewhere": _FIND},
 )
-def limit_reached(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
+def limit_reached(this: Rule, case: ResourceCase) -> Iterator[Finding]:
     """With the largest holder in the summary."""
     for usage in case.usages:
         for use in present(usage.uses):
@@ -109,7 +121,7 @@ def limit_reached(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
             if most and not most.held.get(use.kind):
                 most = None  # whose they are is not known
             who = f", most by {_name(most.pid, most.command)}" if most else ""
-            yield speaker.finding(
+            yield this.finding(
                 f"{usage.device}: {use.current} of {use.maximum} {_WORD.get(use.kind, use.kind)} "
                 f"are in use{who}",
                 device=usage.device,
@@ -121,7 +133,8 @@ def limit_reached(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
                         f"{use.current} of {use.maximum}",
                     )
                 ],
-                remedy=_end(most.pid if most else None),
+                when="where the holder is known" if most and most.pid is not None else "elsewhere",
+                fill={"pid": most.pid if most else None},
             )
 
 
@@ -130,32 +143,25 @@ def _name(pid: int | None, command: str | Missing) -> str:
     return name if pid is None else f"{name} ({pid})"
 
 
-def _end(pid: int | None) -> tuple[str, ...]:
-    if pid is None:
-        return ("rdma resource show", "# end or restart what holds them")
-    return (f"ps -o pid,etime,args -p {pid}", f"kill {pid}   # if it should not be there any more")
-
-
 @rule(
     "limits-unknown",
     Severity.UNKNOWN,
     "A device's limits are not known",
-    "How many objects a device allows is told by ibv_query_device, and by newer kernels' RDMA "
+    "ibv_query_device says how many objects a device allows, and so does newer kernels' RDMA "
     "netlink; neither did. Whether a limit is near is not known.",
     (_NLDEV,),
-    remedy=("rdmadiag preflight   # why verbs does not answer", "ibv_devinfo -v -d DEVICE"),
+    remedy=("rdmadiag preflight   # why verbs does not answer",),
 )
-def limits_unknown(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
+def limits_unknown(this: Rule, case: ResourceCase) -> Iterator[Finding]:
     """One finding a device of which no limit at all is known."""
     for usage in case.usages:
         limited = [use for use in present(usage.uses) if use.has_limit]
         unknown = [use.maximum for use in limited if isinstance(use.maximum, Missing)]
         if limited and len(unknown) == len(limited):
-            yield speaker.finding(
+            yield this.finding(
                 f"{usage.device}: whether a limit is near is not known: {unknown[0]}",
                 device=usage.device,
                 evidence=[Proof("verbs", f"ibv_query_device {usage.device}", str(unknown[0]))],
-                remedy=("rdmadiag preflight   # why verbs does not answer",),
             )
 
 
@@ -167,12 +173,12 @@ def limits_unknown(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
     "and it has neither closed nor mended them. It may be hung, or wait for a peer that is gone. "
     "From error_queue_pairs of one holder on.",
     (_NLDEV,),
-    remedy=("rdma resource show qp state err", "rdmadiag counters   # did retries run out?"),
+    remedy=_PILE,
 )
-def queue_pairs_in_error(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
-    """A pile, not one that is being closed."""
+def queue_pairs_in_error(this: Rule, case: ResourceCase) -> Iterator[Finding]:
+    """From so many on that they are not being closed just now."""
     yield from _piles(
-        speaker, case, (QpState.ERR, QpState.SQE), case.thresholds.error_queue_pairs, "in ERR"
+        this, case, (QpState.ERR, QpState.SQE), case.thresholds.error_queue_pairs, "in ERR"
     )
 
 
@@ -182,22 +188,19 @@ def queue_pairs_in_error(speaker: Speaker, case: ResourceCase) -> Iterator[Findi
     "Many queue pairs that only receive",
     "A program has many connected queue pairs in RTR that have not gone on to RTS: a connection "
     "set-up that stopped half-way, as when peers are gone, or a program that receives alone. "
-    "From rtr_queue_pairs of one holder on; a second look tells whether they move.",
+    "From rtr_queue_pairs of one holder on; a second look shows whether they move.",
     (_NLDEV,),
-    remedy=(
-        "rdma resource show qp state rtr",
-        "rdmadiag resources   # again: are they still there?",
-    ),
+    remedy=_PILE,
 )
-def queue_pairs_stay_in_rtr(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
+def queue_pairs_stay_in_rtr(this: Rule, case: ResourceCase) -> Iterator[Finding]:
     """RC and UC alone: others are not connected."""
     yield from _piles(
-        speaker, case, (QpState.RTR,), case.thresholds.rtr_queue_pairs, "in RTR, not in RTS"
+        this, case, (QpState.RTR,), case.thresholds.rtr_queue_pairs, "in RTR, not in RTS"
     )
 
 
 def _piles(
-    speaker: Speaker, case: ResourceCase, states: tuple[QpState, ...], least: float, where: str
+    this: Rule, case: ResourceCase, states: tuple[QpState, ...], least: float, where: str
 ) -> Iterator[Finding]:
     for usage in case.usages:
         holders: dict[tuple[HolderKind, int | None, str | Missing], list[QueuePairs]] = {}
@@ -208,7 +211,7 @@ def _piles(
             count = sum(row.count for row in rows)
             if count < least:
                 continue
-            yield speaker.finding(
+            yield this.finding(
                 f"{usage.device}: {_name(pid, command)} has {count} queue pairs {where}",
                 device=usage.device,
                 evidence=[
@@ -219,10 +222,8 @@ def _piles(
                     )
                     for row in rows
                 ],
-                remedy=(
-                    f"rdma resource show qp link {shell_word(usage.device)} state {rows[0].state}",
-                    *_end(pid),
-                ),
+                when="where the holder is known" if pid is not None else "elsewhere",
+                fill={"pid": pid, "state": rows[0].state},
             )
 
 
@@ -240,15 +241,20 @@ def _is_connected(row: QueuePairs, states: tuple[QpState, ...]) -> bool:
     "another PID namespace. Seen from within a container's PID namespace, the kernel neither "
     "counts nor shows the objects of others: a limit may be nearer than it looks.",
     (_NLDEV,),
-    remedy=("# look from the host's own PID namespace: rdmadiag resources",),
+    remedy={
+        "": ("sudo rdmadiag resources   # from the host's own PID namespace",),
+        "in another PID namespace": (
+            "# look from the host's own PID namespace: rdmadiag resources",
+        ),
+    },
 )
-def holders_hidden(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
+def holders_hidden(this: Rule, case: ResourceCase) -> Iterator[Finding]:
     """Once for a namespace, and for each device with hidden holders."""
     if not isinstance(case.facts, Missing) and case.facts.initial_pidns is False:
-        yield speaker.finding(
+        yield this.finding(
             "this is not the host's PID namespace: objects of others are not counted here",
             evidence=[Proof("process", "/proc/self/ns/pid", "not the initial one")],
-            remedy=("# look from the host's own PID namespace: rdmadiag resources",),
+            when="in another PID namespace",
         )
     for usage in case.usages:
         hidden = [
@@ -259,11 +265,10 @@ def holders_hidden(speaker: Speaker, case: ResourceCase) -> Iterator[Finding]:
         ]
         if hidden:
             count = sum(sum(each.held.values()) for each in hidden)
-            yield speaker.finding(
+            yield this.finding(
                 f"{usage.device}: {count} objects belong to processes that cannot be named",
                 device=usage.device,
                 evidence=[Proof("nldev", "RDMA_NLDEV_ATTR_RES_PID", "absent")],
-                remedy=("sudo rdmadiag resources   # from the host's own PID namespace",),
             )
 
 

@@ -1,40 +1,20 @@
-"""What a rule is, what it is given, and how it speaks."""
+"""What a rule is, and how its findings are made."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
 
-from rdmadiag.facts import Missing
-from rdmadiag.facts.evidence import Evidence
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.remedy import documented, filled
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.view.reconcile import DeviceView, PortView
-
-if TYPE_CHECKING:  # imported where `--stack` or `--expect` asks for one
-    from rdmadiag.gid.registry import Chosen
-    from rdmadiag.preflight.expectations.compare import Compared
 
 C = TypeVar("C")
 
-RECORD_ANEW = "rdmadiag snapshot DIR   # on that host: an older record does not hold this"
+RECORD_ANEW: Final = "rdmadiag snapshot DIR   # on that host: an older record does not hold this"
 """The remedy where a record leaves out what a rule of `counters` or `resources` needs."""
 
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """What there is to judge: all the evidence, and the devices that were selected."""
-
-    evidence: Evidence
-    devices: tuple[DeviceView, ...]
-    selected: bool = False  # the user named devices; an unused port is then no longer plausible
-    stacks: "tuple[Chosen, ...]" = ()  # those that the user named
-    expected: tuple["Compared", ...] = ()  # what was asked of this host, and whether it is so
-
-    @property
-    def ports(self) -> Iterator[tuple[DeviceView, PortView]]:
-        """The selected ports with their devices."""
-        for device in self.devices:
-            for port in device.ports:
-                yield device, port
+_NO_VALUES: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,36 +29,22 @@ class Rule:
     title: str
     meaning: str  # for docs/rules.md and `explain`: when it fires and what follows
     references: tuple[str, ...]
-    remedy: tuple[str, ...]  # for the same readers: words in capitals stand for names of a host
-    check: Callable[[Any], Iterable[Finding]]
+    remedies: Mapping[str, tuple[str, ...]]
+    """When → the templates of its lines (see `preflight.remedy`); "" is always."""
+    function: Callable[["Rule", Any], Iterable[Finding]]
 
+    @property
+    def remedy(self) -> tuple[str, ...]:
+        """All its lines as documentation prints them, behind a comment that says when."""
+        lines: list[str] = []
+        for when, templates in self.remedies.items():
+            lines += [f"# {when}:"] if when else []
+            lines += map(documented, templates)
+        return tuple(lines)
 
-def rule(
-    code: str,
-    severity: Severity,
-    title: str,
-    meaning: str,
-    references: tuple[str, ...] = (),
-    remedy: tuple[str, ...] = (),
-) -> Callable[[Callable[["Speaker", C], Iterable[Finding]]], Rule]:
-    """Makes a Rule of a function (speaker, case) → findings."""
-
-    def make(function: Callable[["Speaker", C], Iterable[Finding]]) -> Rule:
-        speaker = Speaker(code, severity, references)
-        return Rule(
-            code, severity, title, meaning, references, remedy, lambda case: function(speaker, case)
-        )
-
-    return make
-
-
-@dataclass(frozen=True, slots=True)
-class Speaker:
-    """Builds the findings of one rule."""
-
-    code: str
-    severity: Severity
-    references: tuple[str, ...]
+    def check(self, case: Any) -> Iterable[Finding]:
+        """What it finds."""
+        return self.function(self, case)
 
     def finding(
         self,
@@ -87,12 +53,20 @@ class Speaker:
         device: str | None = None,
         port: int | None = None,
         evidence: Iterable[Proof] = (),
-        remedy: Iterable[str] = (),
+        when: str = "",
+        lines: Iterable[str] | None = None,
+        fill: Mapping[str, Any] = _NO_VALUES,
         severity: Severity | None = None,
         expected: str | None = None,
         actual: str | None = None,
     ) -> Finding:
-        """One finding; severity and references are the rule's unless given."""
+        """One finding; severity and references are the rule's unless given.
+
+        Its remedy is the one of `when`, or `lines`, with the values of `fill`, and with
+        {device} and {port}, which are the finding's own unless they are there.
+        """
+        templates = self.remedies[when] if lines is None else lines
+        values = {"device": device, "port": port, **fill}
         return Finding(
             rule=self.code,
             severity=severity or self.severity,
@@ -100,31 +74,31 @@ class Speaker:
             port=port,
             summary=summary,
             evidence=tuple(evidence),
-            remedy=tuple(remedy),
+            remedy=tuple(filled(templates, values)),
             references=self.references,
             expected=expected,
             actual=actual,
         )
 
 
-def seen(value: Any) -> str:
-    """A value as evidence prints it: the number beside an enum's word, or why it is missing."""
-    if isinstance(value, Missing):
-        return str(value)
-    number = getattr(value, "number", None)
-    return str(value) if number is None else f"{number}: {value}"
+def rule(
+    code: str,
+    severity: Severity,
+    title: str,
+    meaning: str,
+    references: tuple[str, ...] = (),
+    remedy: tuple[str, ...] | Mapping[str, tuple[str, ...]] = (),
+) -> Callable[[Callable[[Rule, C], Iterable[Finding]]], Rule]:
+    """Makes a Rule of a function (rule, case) → findings.
 
+    `remedy` is its lines, or where they differ lines by when each applies.
+    """
+    remedies = {"": remedy} if isinstance(remedy, tuple) else remedy
 
-def port_attribute(port: PortView, name: str, value: Any) -> Proof:
-    """A file below the port's folder in sysfs."""
-    folder = f"/sys/class/infiniband/{port.device}/ports/{port.number}"
-    return Proof("sysfs", f"{folder}/{name}", seen(value))
+    def make(function: Callable[[Rule, C], Iterable[Finding]]) -> Rule:
+        return Rule(code, severity, title, meaning, references, remedies, function)
 
-
-def verbs_answer(port: PortView, name: str, value: Any) -> Proof:
-    """A field of what ibv_query_port or ibv_query_gid gave for the port."""
-    call = "ibv_query_gid" if name.startswith("gid") else "ibv_query_port"
-    return Proof("verbs", f"{call} {port.name}: {name}", seen(value))
+    return make
 
 
 def idle_or_broken(case: Case) -> Severity:

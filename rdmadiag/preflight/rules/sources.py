@@ -1,4 +1,4 @@
-"""Sources that gave nothing: what was not seen must not pass for good."""
+"""Sources that gave nothing: what was not seen is unknown, not ok."""
 
 from collections.abc import Iterator
 from dataclasses import fields
@@ -6,9 +6,10 @@ from typing import Any, Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, Evidence
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.proofs import seen
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.quoting import shell_word
 from rdmadiag.view.access import Library, library, node_access
 
 
@@ -21,19 +22,38 @@ def _no_ib_core(evidence: Evidence) -> bool:
     return not isinstance(evidence.sysfs, Missing) and isinstance(evidence.sysfs.devices, Missing)
 
 
+_AGAIN: Final = {
+    "where it was refused": ("sudo rdmadiag preflight",),
+    "where it was late": (
+        "rdmadiag preflight --timeout 30",
+        "ps -eo pid,stat,wchan:32,args | awk '$2 ~ /D/'   # stuck in the kernel?",
+    ),
+    "where it was late on a Mac": (
+        "rdmadiag preflight --timeout 30",
+        "ps -axo pid,stat,command | awk '$2 ~ /U/'   # stuck in the kernel?",
+    ),
+    "elsewhere": ("rdmadiag preflight --json | jq .evidence",),
+}
+
+
+def _when(missing: Missing, evidence: Evidence) -> str:
+    """Which of those lines."""
+    if missing.why is Why.DENIED:
+        return "where it was refused"
+    if missing.why is Why.TIMEOUT:
+        return "where it was late on a Mac" if evidence.is_mac else "where it was late"
+    return "elsewhere"
+
+
 @rule(
     "source-failed",
     Severity.UNKNOWN,
     "A source could not be read",
     "A source hung, was refused, or answered what makes no sense. The rest of the report is "
     "complete, and whatever this source would have shown is unknown.",
-    remedy=(
-        "sudo rdmadiag preflight   # where it was refused",
-        "rdmadiag preflight --timeout 30   # where it was late",
-    ),
+    remedy=_AGAIN,
 )
-def source_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Looked, and got no answer."""
+def source_failed(this: Rule, case: Case) -> Iterator[Finding]:
     for name, facts in _sources(case.evidence):
         missing = facts
         if name == "sysfs" and not isinstance(facts, Missing):
@@ -44,22 +64,17 @@ def source_failed(speaker: Speaker, case: Case) -> Iterator[Finding]:
             continue
         if missing in (LINUX_ONLY, MACOS_ONLY) or _is_said_elsewhere(name, missing, case):
             continue
-        yield speaker.finding(
+        yield this.finding(
             f"{name} could not be read: {missing}",
             # A note: without the log a host is no less healthy, and nothing hangs on it.
             severity=Severity.INFO if name == "kernel_log" else None,
             evidence=[Proof(name, name, seen(missing))],
-            remedy=_remedy(missing, case.evidence),
+            when=_when(missing, case.evidence),
         )
 
 
-def _remedy(missing: Missing, evidence: Evidence) -> tuple[str, ...]:
-    table = _REMEDY if evidence.sysfs != LINUX_ONLY else _REMEDY_ON_MAC
-    return table.get(missing.why, ("rdmadiag preflight --json | jq .evidence",))
-
-
 def _is_said_elsewhere(name: str, missing: Missing, case: Case) -> bool:
-    """Whether a rule that names the cause speaks: no-rdma-device, or one on access."""
+    """Whether a rule that names the cause has a finding: no-rdma-device, or one on access."""
     if missing.why is not Why.ABSENT:
         return False
     if name == "nldev":
@@ -79,32 +94,13 @@ def _is_said_elsewhere(name: str, missing: Missing, case: Case) -> bool:
     "System not supported",
     "rdmadiag reads Linux and macOS; on this system there was nothing that it could look at.",
 )
-def system_not_supported(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Nothing was looked at, which must not pass for good."""
+def system_not_supported(this: Rule, case: Case) -> Iterator[Finding]:
     evidence = case.evidence
     if evidence.sysfs == evidence.verbs == LINUX_ONLY and evidence.macos == MACOS_ONLY:
-        yield speaker.finding(
+        yield this.finding(
             "this is neither Linux nor macOS: nothing could be looked at",
             evidence=[Proof("sysfs", "sysfs", seen(evidence.sysfs))],
         )
-
-
-_REMEDY: Final = {
-    Why.DENIED: ("sudo rdmadiag preflight",),
-    Why.TIMEOUT: (
-        "rdmadiag preflight --timeout 30",
-        "ps -eo pid,stat,wchan:32,args | awk '$2 ~ /D/'   # stuck in the kernel?",
-    ),
-}
-
-
-_REMEDY_ON_MAC: Final = {
-    Why.DENIED: ("sudo rdmadiag preflight",),
-    Why.TIMEOUT: (
-        "rdmadiag preflight --timeout 30",
-        "ps -axo pid,stat,command | awk '$2 ~ /U/'   # stuck in the kernel?",
-    ),
-}
 
 
 @rule(
@@ -113,10 +109,9 @@ _REMEDY_ON_MAC: Final = {
     "Part of a source could not be read",
     "A Mac's source is made of several commands, and one of them failed: what it would have "
     "shown is unknown. A note where nothing that decides hangs on it.",
-    remedy=("sudo rdmadiag preflight   # where it was refused",),
+    remedy=_AGAIN,
 )
-def source_incomplete(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """The parts of the sources that are there."""
+def source_incomplete(this: Rule, case: Case) -> Iterator[Finding]:
     for name in ("macos", "ioreg", "mac_network"):
         facts = getattr(case.evidence, name)
         if isinstance(facts, Missing):
@@ -125,11 +120,11 @@ def source_incomplete(speaker: Speaker, case: Case) -> Iterator[Finding]:
             missing = getattr(facts, part.name)
             if not isinstance(missing, Missing) or part.name == "rdma_enabled":
                 continue  # the switch has a rule of its own
-            yield speaker.finding(
+            yield this.finding(
                 f"{name}: {part.name} could not be read: {missing}",
                 severity=Severity.INFO if part.name in _DECIDE_NOTHING else None,
                 evidence=[Proof(name, part.name, seen(missing))],
-                remedy=_remedy(missing, case.evidence),
+                when=_when(missing, case.evidence),
             )
 
 
@@ -141,25 +136,27 @@ _DECIDE_NOTHING: Final = ("panics", "sleep_minutes", "boot_seconds", "build", "v
     Severity.UNKNOWN,
     "nldev refuses a device or port",
     "RDMA netlink names a device or counts a port, and the question about it was refused.",
-    remedy=("rdma dev",),
+    remedy={
+        "of a device": ("rdma dev",),
+        "of a port": ("rdma link show {device}/{port}",),
+    },
 )
-def nldev_device_refused(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """In the dump, and not to be had."""
+def nldev_device_refused(this: Rule, case: Case) -> Iterator[Finding]:
     if isinstance(case.evidence.nldev, Missing):
         return
     for missing in case.evidence.nldev.unreadable:
-        yield speaker.finding(
+        yield this.finding(
             f"a device could not be read: {missing}",
             evidence=[Proof("nldev", "RDMA_NLDEV_CMD_GET", seen(missing))],
-            remedy=("rdma dev",),
+            when="of a device",
         )
     for device, number, missing in _refused_ports(case):
-        yield speaker.finding(
+        yield this.finding(
             f"{device}/{number} could not be read from nldev: {missing}",
             device=device,
             port=number,
             evidence=[Proof("nldev", "RDMA_NLDEV_CMD_PORT_GET", seen(missing))],
-            remedy=(f"rdma link show {shell_word(device)}/{number}",),
+            when="of a port",
         )
 
 
@@ -178,8 +175,8 @@ def _refused_ports(case: Case) -> Iterator[tuple[str, int, Missing]]:
     "them, such as a copied sysfs tree. Unknown where nothing that shows ports was looked at, "
     "and on Macs, where each source decides something.",
 )
-def source_not_collected(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """One line for all of them."""
+def source_not_collected(this: Rule, case: Case) -> Iterator[Finding]:
+    """One finding for all of them."""
     names = [
         name
         for name, facts in _sources(case.evidence)
@@ -187,10 +184,10 @@ def source_not_collected(speaker: Speaker, case: Case) -> Iterator[Finding]:
     ]
     blind = {"sysfs", "nldev", "verbs"} <= set(names)
     if names:
-        yield speaker.finding(
+        yield this.finding(
             f"not looked at: {', '.join(names)}",
             # A Mac's verdict rests on all of its sources, a Linux host's on one that shows ports.
-            severity=Severity.UNKNOWN if blind or case.evidence.sysfs == LINUX_ONLY else None,
+            severity=Severity.UNKNOWN if blind or case.evidence.is_mac else None,
             evidence=[Proof(name, name, seen(getattr(case.evidence, name))) for name in names],
         )
 

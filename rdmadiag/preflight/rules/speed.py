@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 from rdmadiag.facts import Missing, PciFunction, SysfsPort, Why, present
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import PortState
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule, seen
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.proofs import port_attribute, seen
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.quoting import shell_word
 from rdmadiag.view.reconcile import DeviceView, Protocol
 
 if TYPE_CHECKING:
@@ -27,10 +28,13 @@ _Kind = tuple[str, str, str]  # hca_type, board_id, link layer
     "reason; it may also be meant so. The most that a port can do is not in sysfs or netlink, "
     "so a host whose ports are all slow alike is not found.",
     ("https://github.com/NVIDIA/nccl/issues/1412",),
-    remedy=("# compare cable, transceiver and the switch port's speed and FEC with the other's",),
+    remedy=(
+        "rdma link show {device}/{port}",
+        "# compare cable, transceiver and the switch port's speed and FEC with the other's",
+    ),
 )
-def rate_below_siblings(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Selected ports beside all ports."""
+def rate_below_siblings(this: Rule, case: Case) -> Iterator[Finding]:
+    """Selected ports are compared with all ports."""
     best: dict[_Kind, tuple[float, str]] = {}
     for name, kind, port in _rated(case.evidence):
         assert not isinstance(port.rate_gbps, Missing)
@@ -42,16 +46,12 @@ def rate_below_siblings(speaker: Speaker, case: Case) -> Iterator[Finding]:
         assert not isinstance(port.rate_gbps, Missing)
         if view is None or port.rate_gbps >= rate:
             continue
-        yield speaker.finding(
+        yield this.finding(
             f"{view.name} runs at {port.rate_gbps:g} Gb/s, and {sibling} of the same board at "
             f"{rate:g}",
             device=name,
             port=port.number,
             evidence=[port_attribute(view, "rate", port.rate)],
-            remedy=(
-                f"rdma link show {shell_word(view.name)}",
-                "# compare cable, transceiver and the switch port's speed and FEC with the other's",
-            ),
         )
 
 
@@ -75,28 +75,24 @@ def _rated(evidence: Evidence) -> Iterator[tuple[str, _Kind, SysfsPort]]:
     "InfiniBand ports have two or four lanes; this link came up with one. A cable or connector "
     "with a bad lane is the likely reason.",
     ("https://docs.kernel.org/infiniband/sysfs.html",),
-    remedy=("# reseat or replace the cable",),
+    remedy=(
+        "sudo iblinkinfo -C {device} -P {port} --switches-only | head",
+        "# reseat or replace the cable",
+    ),
 )
-def narrow_link(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """1X on the link layer InfiniBand; 25 Gb/s Ethernet is 1X and well."""
+def narrow_link(this: Rule, case: Case) -> Iterator[Finding]:
+    """InfiniBand alone: 25 Gb/s Ethernet is 1X and healthy."""
     for _, port in case.ports:
         rate = port.rate
         if port.protocol is not Protocol.INFINIBAND or not port.is_active or port.is_software:
             continue
         if isinstance(rate, Missing) or "(1X" not in rate:
             continue
-        yield speaker.finding(
+        yield this.finding(
             f"{port.name} runs on one lane: {rate}",
             device=port.device,
             port=port.number,
             evidence=[port_attribute(port, "rate", rate)],
-            remedy=(
-                (
-                    f"sudo iblinkinfo -C {shell_word(port.device)} -P {port.number} "
-                    "--switches-only | head"
-                ),
-                "# reseat or replace the cable",
-            ),
         )
 
 
@@ -106,7 +102,7 @@ _GT: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s")
 
 
 def _speed(value: str | Missing) -> float | None:
-    """ "16.0 GT/s PCIe" → 16.0; None where it is not told ("Unknown")."""
+    """ "16.0 GT/s PCIe" → 16.0; None where it is "Unknown"."""
     match = None if isinstance(value, Missing) else _GT.match(value)
     return float(match[1]) if match else None
 
@@ -129,21 +125,21 @@ def _width(value: int | Missing) -> int | None:
         "https://docs.kernel.org/PCI/index.html",
     ),
     remedy=(
-        "sudo lspci -vv -s ADDRESS | grep -e LnkCap -e LnkSta",
+        "sudo lspci -vv -s {address} | grep -e LnkCap -e LnkSta",
         "# under load? reseated? the right slot? newer BIOS and firmware?",
     ),
 )
-def pcie_link_degraded(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def pcie_link_degraded(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding a card: its functions share the link."""
-    told = set()
+    done = set()
     for device in case.devices:
         if isinstance(device.pci, Missing):
             continue
         card = device.pci.address.rpartition(".")[0]
-        if card not in told:
-            found = _degraded(speaker, device, device.pci, _path(device, case.evidence))
+        if card not in done:
+            found = _degraded(this, device, device.pci, _path(device, case.evidence))
             if found:
-                told.add(card)
+                done.add(card)
                 yield found
 
 
@@ -155,7 +151,7 @@ def _path(device: DeviceView, evidence: Evidence) -> "PciPath | None":
 
 
 def _degraded(
-    speaker: Speaker, device: DeviceView, pci: PciFunction, path: "PciPath | None"
+    this: Rule, device: DeviceView, pci: PciFunction, path: "PciPath | None"
 ) -> Finding | None:
     speed, most = _speed(pci.current_link_speed), _speed(pci.max_link_speed)
     width, lanes = _width(pci.current_link_width), _width(pci.max_link_width)
@@ -177,7 +173,7 @@ def _degraded(
         summary = f"{device.name}: PCIe link at {now}, all that its slot has; the card has {best}"
     folder = f"/sys/bus/pci/devices/{pci.address}"
     slot = f"{seen(path.slot_max_link_speed)} x{seen(path.slot_max_link_width)}" if path else ""
-    return speaker.finding(
+    return this.finding(
         summary,
         device=device.name,
         severity=None if slower or narrower else Severity.INFO,
@@ -186,10 +182,7 @@ def _degraded(
             Proof("sysfs", f"{folder}/max_link_*", best),
             *([Proof("system", "max_link_* of the bridge above", slot)] if slot else []),
         ],
-        remedy=(
-            f"sudo lspci -vv -s {shell_word(pci.address)} | grep -e LnkCap -e LnkSta",
-            "# under load? reseated? the right slot? newer BIOS and firmware?",
-        ),
+        fill={"address": pci.address},
     )
 
 
@@ -233,9 +226,9 @@ def covers(whole: Spans, part: Spans) -> bool:
     "between sockets, which can halve the rate. A note where another active adapter is near, as "
     "with one process a socket. Only where the process is bound at all.",
     ("https://fasterdata.es.net/",),
-    remedy=("numactl -N NODE -m NODE PROGRAM",),
+    remedy=("numactl -N {node} -m {node} PROGRAM   # near {near:DEVICE}",),
 )
-def numa_remote(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def numa_remote(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding for all adapters that are far."""
     process, system = case.evidence.process, case.evidence.system
     if isinstance(process, Missing) or isinstance(system, Missing):
@@ -253,7 +246,7 @@ def numa_remote(speaker: Speaker, case: Case) -> Iterator[Finding]:
     one = far[0][0].name if len(far) == 1 else None
     names = " ".join(device.name for device, _ in far)
     memory = process.mems_allowed
-    yield speaker.finding(
+    yield this.finding(
         f"{names}: none of the CPUs that this process may use ({allowed}) is near",
         device=one,
         severity=Severity.INFO if len(far) < len(placed) else None,
@@ -269,11 +262,10 @@ def numa_remote(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 for device, path in far
             ),
         ],
-        remedy=tuple(
-            f"numactl -N {node} -m {node} PROGRAM   # near {shell_word(device.name)}"
-            for device, _ in far[:2]
-            if (node := _node(device)) >= 0
-        ),
+        fill={
+            "node": tuple(_node(device) for device, _ in far[:2]),
+            "near": tuple(device.name for device, _ in far[:2]),
+        },
     )
 
 

@@ -3,31 +3,32 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
-from rdmadiag.facts import Missing
+from rdmadiag.facts import Missing, or_else
 from rdmadiag.facts.gid import Family
 from rdmadiag.facts.ib import GidType
-from rdmadiag.gid.environment import GID_INDEXES, parse_index
 from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.registry import Chosen
 from rdmadiag.gid.route import Route
 from rdmadiag.gid.stack import Stack, Version
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, port_attribute, rule, seen
+from rdmadiag.gid.variables import set_indexes
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.proofs import port_attribute, seen
+from rdmadiag.preflight.remedy import Verbatim
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.quoting import shell_word
 from rdmadiag.view.reconcile import PortView, Protocol
 from rdmadiag.view.stack_environment import NoDeviceName, NoVariable, setting
 from rdmadiag.view.stack_picks import BY_GID, made_for, picks, variables
 
 _NCCL_SCAN: Final = ("nccl", "rccl", "nvshmem", "deepep")
 _MOONCAKE: Final = "mooncake"
-_HOLE: Final = "the scan ends there"
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """One stack on one port."""
+class _Chosen:
+    """What one stack picks on one port."""
 
     stack: Stack
     version: Version
@@ -42,7 +43,7 @@ class _Asked:
 
 def _environment(case: Case) -> Mapping[str, str]:
     found = variables(case.evidence)
-    return {} if isinstance(found, Missing) else found
+    return or_else(found, {})
 
 
 def _ports(case: Case) -> Iterator[PortView]:
@@ -51,37 +52,35 @@ def _ports(case: Case) -> Iterator[PortView]:
             yield port
 
 
-def _every(case: Case) -> Iterator[_Asked]:
+def _every(case: Case) -> Iterator[_Chosen]:
     """Each rule of each stack on each port."""
     found = variables(case.evidence)
     for port in _ports(case):
-        asked = made_for(case.stacks, port)
-        for (stack, version), pick in zip(asked, picks(port, asked, found), strict=True):
-            yield _Asked(stack, version, port, pick)
+        chosen = made_for(case.stacks, port)
+        for (stack, version), pick in zip(chosen, picks(port, chosen, found), strict=True):
+            yield _Chosen(stack, version, port, pick)
 
 
-def _newest(case: Case) -> Iterator[_Asked]:
+def _newest(case: Case) -> Iterator[_Chosen]:
     """The newest range that was asked for; JACCL has rules of its own."""
     seen_on: set[tuple[str, str]] = set()
     for each in _every(case):
         key = (each.stack.name, each.port.name)
         if key not in seen_on and each.port.protocol is not Protocol.THUNDERBOLT:
             seen_on.add(key)
-            # env-gid-index speaks of a row that the stack's own variable names.
+            # A row that the stack's own variable names is what env-gid-index judges.
             if each.pick.pinned_by is None or not _is_own_pin(each):
                 yield each
 
 
-def _is_own_pin(each: _Asked) -> bool:
+def _is_own_pin(each: _Chosen) -> bool:
     return each.stack.pin is not None and each.pick.pinned_by == each.stack.pin.variable
 
 
-def _proofs(each: _Asked) -> tuple[Proof, ...]:
+def _proofs(each: _Chosen) -> tuple[Proof, ...]:
     """The row that it picks, and its type; of one that picks none, row 0."""
     index = 0 if each.pick.index is None else each.pick.index
-    gids = each.port.gids
-    entries = () if isinstance(gids, Missing) else gids.entries
-    entry = next((row for row in entries if row.index == index), None)
+    entry = next((row for row in each.port.entries if row.index == index), None)
     proofs = [port_attribute(each.port, f"gids/{index}", entry.gid if entry else "empty")]
     if entry and not isinstance(entry.type, Missing) and each.port.protocol is Protocol.ROCE:
         word = "RoCE v2" if entry.type is GidType.ROCE_V2 else "IB/RoCE v1"
@@ -89,41 +88,51 @@ def _proofs(each: _Asked) -> tuple[Proof, ...]:
     return tuple(proofs)
 
 
-def _remedy(each: _Asked, case: Case) -> tuple[str, ...]:
+_SHOW: Final = "rdmadiag gids --stack {stack} --device {device}:{port}"
+
+
+def _settings(each: _Chosen, case: Case) -> dict[str, Any]:
     """What makes this stack use the route GID of this port."""
+    return {
+        "stack": each.stack.name,
+        "device": each.port.device,
+        "port": each.port.number,
+        "setting": tuple(map(Verbatim, _setting(each, case))),
+    }
+
+
+def _setting(each: _Chosen, case: Case) -> tuple[str, ...]:
     route = each.port.route
     chosen: Chosen = (each.stack, each.version)
-    at = shell_word(f"{each.port.device}:{each.port.number}")
-    show = f"rdmadiag gids --stack {each.stack.name} --device {at}"
     if not isinstance(route, Route):
-        return (show,)
+        return ()
     try:
-        return (*setting(chosen, (each.port,), _environment(case)).lines, show)
+        return setting(chosen, (each.port,), _environment(case)).lines
     except NoDeviceName:
-        return (show,)
+        return ()
     except NoVariable:
         option = (each.stack.option or "").replace("INDEX", str(route.index))
-        return (f"# {each.stack.title}: {option}", show)
+        return (f"# {each.stack.title}: {option}",)
 
 
-def _speak(speaker: Speaker, case: Case, words: Callable[[_Asked], str]) -> Iterator[Finding]:
+def _found(this: Rule, case: Case, words: Callable[[_Chosen], str]) -> Iterator[Finding]:
     for each in _newest(case):
-        if _code(each) == speaker.code:
-            yield speaker.finding(
+        if _code(each) == this.code:
+            yield this.finding(
                 words(each),
                 device=each.port.device,
                 port=each.port.number,
                 evidence=_proofs(each),
-                remedy=_remedy(each, case),
+                fill=_settings(each, case),
             )
 
 
-def _code(each: _Asked) -> str | None:
-    """The one rule that speaks of a pick; a pick has one finding at most."""
+def _code(each: _Chosen) -> str | None:
+    """The one rule that a pick is a finding of; it has one at most."""
     pick = each.pick
     if pick.outcome is Outcome.DROPS_PORT:
         return "stack-drops-port"
-    if each.stack.name == _MOONCAKE and _HOLE in pick.why:
+    if each.stack.name == _MOONCAKE and pick.ended_at is not None:
         return "mooncake-stops-at-empty-row"
     if pick.outcome is Outcome.FAILS:
         return "stack-finds-no-gid"
@@ -137,17 +146,16 @@ def _code(each: _Asked) -> str | None:
 
 
 def _has_ipv4(port: PortView) -> bool:
-    entries = () if isinstance(port.gids, Missing) else port.gids.entries
-    return any(entry.gid.is_ipv4_mapped for entry in entries)
+    return any(entry.gid.is_ipv4_mapped for entry in port.entries)
 
 
-def _prefers_ipv6(each: _Asked) -> bool:
+def _prefers_ipv6(each: _Chosen) -> bool:
     entry = each.port.route_entry
     return (
         entry is not None
         and entry.gid.family is Family.IPV4
-        and each.pick.gid is not None
-        and not each.pick.gid.startswith("::ffff:")
+        and each.pick.entry is not None
+        and not each.pick.entry.is_ipv4
     )
 
 
@@ -159,12 +167,12 @@ def _prefers_ipv6(each: _Asked) -> bool:
     "family or scope than the best one: RoCE v1, link-local, or of a netdev that is down or "
     "elsewhere. What counts is type, family and scope at both ends, not the number of the row.",
     ("https://github.com/NVIDIA/nccl/issues/426",),
-    remedy=("export NCCL_IB_GID_INDEX=INDEX", "rdmadiag gids --explain"),
+    remedy=("{setting:export NCCL_IB_GID_INDEX=INDEX}", _SHOW),
 )
-def stack_gid_unfit(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """There is a row, and there is a better one."""
-    yield from _speak(
-        speaker,
+def stack_gid_unfit(this: Rule, case: Case) -> Iterator[Finding]:
+    """Picks of a row with a problem that no other rule here names."""
+    yield from _found(
+        this,
         case,
         lambda each: (
             f"{each.name} would use GID {each.pick.index} of {each.port.name}: {each.pick.problem}"
@@ -179,12 +187,12 @@ def stack_gid_unfit(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "By its rule the stack takes a row that is empty or that the table does not have: RTR fails. "
     "Many take row 0 without a look where they find nothing better.",
     ("https://github.com/NVIDIA/nccl/issues/1573",),
-    remedy=("export NCCL_IB_GID_INDEX=INDEX", "rdmadiag gids --explain"),
+    remedy=("{setting:export NCCL_IB_GID_INDEX=INDEX}", _SHOW),
 )
-def stack_uses_empty_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """A zero GID, silently."""
-    yield from _speak(
-        speaker,
+def stack_uses_empty_gid(this: Rule, case: Case) -> Iterator[Finding]:
+    """Picks of an empty row, or of one that the table does not have."""
+    yield from _found(
+        this,
         case,
         lambda each: (
             f"{each.name} would use GID {each.pick.index} of {each.port.name}, "
@@ -201,12 +209,12 @@ def stack_uses_empty_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "is empty the port is left out, and another port or TCP is used without a word. psm3 leaves "
     "out a port without a RoCE v2 row that this network namespace has the address of.",
     ("https://github.com/openucx/ucx/issues/10939",),
-    remedy=("export UCX_IB_GID_INDEX=INDEX",),
+    remedy=("{setting:export UCX_IB_GID_INDEX=INDEX}", _SHOW),
 )
-def stack_drops_port(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Slow instead of broken."""
-    yield from _speak(
-        speaker,
+def stack_drops_port(this: Rule, case: Case) -> Iterator[Finding]:
+    """Picks whose outcome is that the stack leaves the port out."""
+    yield from _found(
+        this,
         case,
         lambda each: f"{each.name} would leave {each.port.name} out: {each.pick.why}",
     )
@@ -216,15 +224,15 @@ def stack_drops_port(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "stack-wants-ipv4",
     Severity.CRITICAL,
     "No IPv4 GID for a stack that looks for one",
-    "NCCL, RCCL, NVSHMEM and DeepEP look for IPv4 GIDs unless told otherwise, and where there is "
-    "none they stay at row 0 without a word: link-local, RoCE v1 or empty.",
+    "NCCL, RCCL, NVSHMEM and DeepEP look for IPv4 GIDs unless a variable is set, and where there "
+    "is none they stay at row 0 without a word: link-local, RoCE v1 or empty.",
     ("https://github.com/uccl-project/uccl/issues/803",),
-    remedy=("export NCCL_IB_ADDR_FAMILY=AF_INET6   # or NVSHMEM_IB_ADDR_FAMILY",),
+    remedy=("{setting:export NCCL_IB_ADDR_FAMILY=AF_INET6}", _SHOW),
 )
-def stack_wants_ipv4(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Row 0 by default."""
-    yield from _speak(
-        speaker,
+def stack_wants_ipv4(this: Rule, case: Case) -> Iterator[Finding]:
+    """Picks by NCCL's scan that are not the route, on ports without an IPv4 GID."""
+    yield from _found(
+        this,
         case,
         lambda each: (
             f"{each.name} would stay at GID {each.pick.index} of {each.port.name}: "
@@ -240,12 +248,12 @@ def stack_wants_ipv4(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "By its rule the stack ends with an error on this port: no row fits, or a variable makes no "
     "sense. ibv_rc_pingpong without -g is one on every RoCE port.",
     ("https://github.com/kvcache-ai/Mooncake/issues/1593",),
-    remedy=("ibv_rc_pingpong -g INDEX", "export MC_GID_INDEX=INDEX"),
+    remedy=("{setting:export MC_GID_INDEX=INDEX}", _SHOW),
 )
-def stack_finds_no_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Its own error."""
-    yield from _speak(
-        speaker,
+def stack_finds_no_gid(this: Rule, case: Case) -> Iterator[Finding]:
+    """Picks whose outcome is that the stack fails."""
+    yield from _found(
+        this,
         case,
         lambda each: f"{each.name} would fail on {each.port.name}: {each.pick.why}",
     )
@@ -259,16 +267,16 @@ def stack_finds_no_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "routable IPv6 ones, and not those of 192.168/16: hosts of one cluster with different "
     "addresses, or other stacks beside it, then use another family.",
     ("https://github.com/kvcache-ai/Mooncake/issues/2729",),
-    remedy=("export MC_GID_INDEX=INDEX",),
+    remedy=("{setting:export MC_GID_INDEX=INDEX}", _SHOW),
 )
-def mooncake_prefers_ipv6(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Alone with its choice."""
-    yield from _speak(
-        speaker,
+def mooncake_prefers_ipv6(this: Rule, case: Case) -> Iterator[Finding]:
+    """Mooncake's picks of IPv6 on ports that route by IPv4."""
+    yield from _found(
+        this,
         case,
         lambda each: (
             f"{each.name} would use GID {each.pick.index} of {each.port.name} "
-            f"({each.pick.gid}) instead of its private IPv4 address"
+            f"({each.pick.entry and each.pick.entry.gid}) instead of its private IPv4 address"
         ),
     )
 
@@ -280,12 +288,12 @@ def mooncake_prefers_ipv6(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "These two releases end their scan at the first empty row. In a container, and after an "
     "address was removed, low rows are often empty: the device fails, though GIDs stand behind.",
     ("https://github.com/kvcache-ai/Mooncake/issues/1592",),
-    remedy=("export MC_GID_INDEX=INDEX   # or Mooncake 0.3.12",),
+    remedy=("{setting:export MC_GID_INDEX=INDEX}", _SHOW),
 )
-def mooncake_stops_at_empty_row(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """A hole before all that is usable."""
-    yield from _speak(
-        speaker,
+def mooncake_stops_at_empty_row(this: Rule, case: Case) -> Iterator[Finding]:
+    """Mooncake's picks that an empty row kept from the rows behind it."""
+    yield from _found(
+        this,
         case,
         lambda each: f"{each.name} would fail on {each.port.name}: {each.pick.why}",
     )
@@ -299,34 +307,33 @@ def mooncake_stops_at_empty_row(speaker: Speaker, case: Case) -> Iterator[Findin
     "choose by their own rules. A warning where they then use another GID. Mooncake reads "
     "NCCL_IB_GID_INDEX where MC_GID_INDEX is not set.",
     ("https://github.com/kvcache-ai/Mooncake/issues/1593",),
-    remedy=("export UCX_IB_GID_INDEX=INDEX   # each stack has a variable of its own",),
+    remedy=("{setting:export UCX_IB_GID_INDEX=INDEX}", _SHOW),
 )
-def pin_for_one_stack(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """One finding a variable."""
+def pin_for_one_stack(this: Rule, case: Case) -> Iterator[Finding]:
+    """One finding for each variable that is set, of the stacks with a variable of their own."""
     environment = _environment(case)
     every = [each for each in _every(case) if each.port.protocol is Protocol.ROCE]
-    for variable in GID_INDEXES:
-        index = parse_index(environment.get(variable, ""), variable)
-        if index is None:
-            continue
-        deaf = [each for each in every if each.pick.pinned_by != variable and each.stack.pin]
-        deaf = [each for each in deaf if variable not in each.stack.variables]
-        other = [each for each in deaf if each.pick.index != index]
-        names = dict.fromkeys(each.stack.title for each in (other or deaf))
+    for row, index in set_indexes(environment):
+        variable = row.name
+        without = [
+            each for each in every if each.stack.pin and variable not in each.stack.variables
+        ]
+        differ = [each for each in without if each.pick.index != index]
+        names = dict.fromkeys(each.stack.title for each in (differ or without))
         if not names:
             continue
-        first = (other or deaf)[0]
-        ending = f"; it would use GID {first.pick.index}" if other and len(names) == 1 else ""
-        yield speaker.finding(
+        first = (differ or without)[0]
+        ending = f"; it would use GID {first.pick.index}" if differ and len(names) == 1 else ""
+        yield this.finding(
             f"{variable}={environment[variable]} is not read by {', '.join(names)}{ending}",
-            device=first.port.device if other else None,
-            port=first.port.number if other else None,
-            severity=Severity.WARN if other else None,
+            device=first.port.device if differ else None,
+            port=first.port.number if differ else None,
+            severity=Severity.WARN if differ else None,
             evidence=(
                 Proof("process", f"environment: {variable}", seen(environment[variable])),
-                *(_proofs(first) if other else ()),
+                *(_proofs(first) if differ else ()),
             ),
-            remedy=_remedy(first, case),
+            fill=_settings(first, case),
         )
 
 
@@ -337,10 +344,10 @@ def pin_for_one_stack(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "The stack was asked for without a version, and on this port its versions do not choose the "
     "same: which one runs decides. Name it: --stack NAME@VERSION.",
     ("https://github.com/NVIDIA/nccl/issues/1131",),
-    remedy=("rdmadiag gids --stack NAME@VERSION",),
+    remedy=("rdmadiag gids --stack {stack:NAME}@VERSION",),
 )
-def stack_version_matters(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """A note that says which versions use which row."""
+def stack_version_matters(this: Rule, case: Case) -> Iterator[Finding]:
+    """Stacks whose versions differ in outcome or index on a port."""
     for key, group in groupby(_every(case), key=lambda each: (each.port.name, each.stack.name)):
         held = list(group)
         by_choice: dict[str, list[str]] = {}
@@ -348,14 +355,14 @@ def stack_version_matters(speaker: Speaker, case: Case) -> Iterator[Finding]:
             by_choice.setdefault(_choice(each.pick), []).append(each.version.name)
         if len(by_choice) < 2:
             continue
-        told = "; ".join(f"{' '.join(names)}: {what}" for what, names in by_choice.items())
+        choices = "; ".join(f"{' '.join(names)}: {what}" for what, names in by_choice.items())
         first = held[0]
-        yield speaker.finding(
-            f"{first.stack.title} on {key[0]} depends on the version: {told}",
+        yield this.finding(
+            f"{first.stack.title} on {key[0]} depends on the version: {choices}",
             device=first.port.device,
             port=first.port.number,
             evidence=[Proof("stack", first.stack.title, each.pick.source) for each in held[:2]],
-            remedy=(f"rdmadiag gids --stack {key[1]}@VERSION",),
+            fill={"stack": key[1]},
         )
 
 
@@ -372,17 +379,16 @@ def _choice(pick: Pick) -> str:
     "UCX also makes an address handle towards a GID before it takes it. No table shows whether "
     "that succeeds: what is said of UCX here assumes it.",
     ("https://github.com/openucx/ucx/issues/10939",),
-    remedy=("UCX_LOG_LEVEL=debug ucx_info -d | grep gid_index",),
+    remedy=("UCX_LOG_LEVEL=debug ucx_info -d 2>&1 | grep gid_index",),
 )
-def ucx_probe_assumed(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Once a host."""
+def ucx_probe_assumed(this: Rule, case: Case) -> Iterator[Finding]:
+    """One finding a host, of the first pick of UCX that depends on the probe."""
     for each in _every(case):
         if each.stack.name == "ucx" and each.pick.assumed:
-            yield speaker.finding(
+            yield this.finding(
                 f"UCX is taken to use GID {each.pick.index} of {each.port.name}; it also tries "
                 "an address handle, which was not tried here",
                 evidence=_proofs(each),
-                remedy=("UCX_LOG_LEVEL=debug ucx_info -d 2>&1 | grep gid_index",),
             )
             return
 

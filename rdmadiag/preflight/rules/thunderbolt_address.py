@@ -9,16 +9,10 @@ from rdmadiag.facts import GidTable, Missing, present
 from rdmadiag.facts.macos import MacInterface
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.route import Route
-from rdmadiag.preflight.rules.rule import (
-    Case,
-    Rule,
-    Speaker,
-    rule,
-    seen,
-    verbs_answer,
-)
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.proofs import seen, verbs_answer
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.quoting import shell_word
 from rdmadiag.view.cabling import (
     TN3205,
     Cabling,
@@ -35,8 +29,7 @@ def _in_bridge(port: PortView, cable: Cabling) -> bool:
 
 
 def _has_ipv4_gid(port: PortView) -> bool:
-    entries = () if isinstance(port.gids, Missing) else port.gids.entries
-    return any(entry.gid.is_ipv4_mapped for entry in entries)
+    return any(entry.gid.is_ipv4_mapped for entry in port.entries)
 
 
 @rule(
@@ -53,18 +46,21 @@ def _has_ipv4_gid(port: PortView) -> bool:
         "https://github.com/ml-explore/mlx/issues/3207",
     ),
     remedy=(
-        "sudo ifconfig bridge0 deletem NETDEV   # until a reboot; for good in Settings > Network",
+        "# Settings > Network > Thunderbolt Bridge > Make Inactive; or, until a reboot:",
+        "sudo ifconfig {bridge} deletem {netdev}",
+        "# logged in over {bridge}? Either ends your session: use another network",
+        "# never destroy {bridge}: a Mac without a screen is then out of reach",
+        "ifconfig {netdev} | grep 'inet '   # then it needs an address of its own",
     ),
 )
-def port_in_bridge(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """bridge0 takes every Thunderbolt port unless told otherwise."""
+def port_in_bridge(this: Rule, case: Case) -> Iterator[Finding]:
+    """bridge0 takes every Thunderbolt port by default."""
     for _, port, cable in thunderbolt_ports(case.ports, case.evidence):
         if cable.bridge is None or not port.is_active:
             continue
         bad = _in_bridge(port, cable)
         effect = " and has no IPv4 GID: expect RTR to fail" if bad else ""
-        bridge, netdev = shell_word(cable.bridge), shell_word(str(cable.netdev))
-        yield speaker.finding(
+        yield this.finding(
             f"{port.device}: {cable.netdev} is a member of {cable.bridge}{effect}",
             device=port.device,
             port=port.number,
@@ -73,13 +69,7 @@ def port_in_bridge(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 Proof("mac_network", f"ifconfig {cable.bridge}", f"member: {cable.netdev}"),
                 _gid_proof(port),
             ),
-            remedy=(
-                "# Settings > Network > Thunderbolt Bridge > Make Inactive; or, until a reboot:",
-                f"sudo ifconfig {bridge} deletem {netdev}",
-                f"# logged in over {bridge}? Either ends your session: use another network",
-                f"# never destroy {bridge}: a Mac without a screen is then out of reach",
-                f"ifconfig {netdev} | grep 'inet '   # then it needs an address of its own",
-            ),
+            fill={"bridge": cable.bridge, "netdev": cable.netdev},
         )
 
 
@@ -104,10 +94,21 @@ def _gid_proof(port: PortView) -> Proof:
         "https://github.com/ml-explore/mlx/pull/4191",
         "https://github.com/exo-explore/exo/issues/1847",
     ),
-    remedy=("sudo ifconfig NETDEV inet 169.254.11.1 netmask 255.255.0.0 alias   # .2 at the peer",),
+    remedy={
+        "": (
+            (
+                "sudo ifconfig {netdev} inet 169.254.{third:11}.1 netmask 255.255.0.0 alias"
+                "   # .2 at the peer"
+            ),
+            "rdmadiag gids   # the entry may take a moment",
+        ),
+        "where the interface has an address": (
+            "rdmadiag gids   # the entry follows the address, sometimes minutes later",
+        ),
+    },
 )
-def no_ipv4_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """The most reported failure of all."""
+def no_ipv4_gid(this: Rule, case: Case) -> Iterator[Finding]:
+    """Where the whole table is known, and no bridge explains it."""
     for _, port, cable in thunderbolt_ports(case.ports, case.evidence):
         if not port.is_active or not _is_whole(port.gids):
             continue
@@ -121,7 +122,7 @@ def no_ipv4_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
             why, proof = f"has {netdev} an IPv4 address?", "not read, or no such interface"
         elif given:
             why, proof = f"though {netdev} has {given[0].ip}", f"inet {given[0]}"
-        yield speaker.finding(
+        yield this.finding(
             f"{port.device} has no IPv4 GID: {why}",
             device=port.device,
             port=port.number,
@@ -130,7 +131,8 @@ def no_ipv4_gid(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 _gid_proof(port),
                 Proof("mac_network", f"ifconfig {netdev}", proof),
             ),
-            remedy=_give_address(cable, already=bool(given)),
+            when="where the interface has an address" if given else "",
+            fill={"netdev": netdev, "third": _third(cable)},
         )
 
 
@@ -149,18 +151,10 @@ def _ipv4(interface: MacInterface | None) -> list[IPv4Interface]:
     return found
 
 
-def _give_address(cable: Cabling, *, already: bool) -> tuple[str, ...]:
-    if already:
-        return ("rdmadiag gids   # the entry follows the address, sometimes minutes later",)
-    # Another third number for every receptacle: two ports must not get one address.
+def _third(cable: Cabling) -> int:
+    """Another third number for every receptacle: two ports must not get one address."""
     number = cable.receptacle or ""
-    third = min(10 + int(number), 254) if number.isdecimal() else 10
-    netdev = shell_word(cable.netdev or "enX")
-    alias = f"{netdev} inet 169.254.{third}.1 netmask 255.255.0.0 alias"
-    return (
-        f"sudo ifconfig {alias}   # .2 at the peer",
-        "rdmadiag gids   # the entry may take a moment",
-    )
+    return min(10 + int(number), 254) if number.isdecimal() else 10
 
 
 @rule(
@@ -170,27 +164,23 @@ def _give_address(cable: Cabling, *, already: bool) -> tuple[str, ...]:
     "The port is ACTIVE, and ifconfig shows its interface down, inactive, or not at all: the GID "
     "belongs to an address that nothing answers for.",
     (TN3205,),
-    remedy=("sudo ifconfig NETDEV up",),
+    remedy=("sudo ifconfig {netdev} up", "ifconfig {netdev}"),
 )
-def thunderbolt_interface_down(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """The netdev of the entry that would route."""
+def thunderbolt_interface_down(this: Rule, case: Case) -> Iterator[Finding]:
+    """The interface of the route GID."""
     for _, port, cable in thunderbolt_ports(case.ports, case.evidence):
         state = port.route_netdev_state
         if not port.is_active or state not in (NetDevState.DOWN, NetDevState.ABSENT):
             continue
         interface = cable.interface
-        netdev = shell_word(str(cable.netdev))
         value = f"up {interface.up}, status {seen(interface.status)}" if interface else "no such"
-        yield speaker.finding(
+        yield this.finding(
             f"{port.device} is ACTIVE, and its interface {cable.netdev} is "
             f"{'down' if interface else 'not there'}",
             device=port.device,
             port=port.number,
             evidence=[Proof("mac_network", f"ifconfig {cable.netdev}", value)],
-            remedy=(
-                f"sudo ifconfig {netdev} up",
-                f"ifconfig {netdev}",
-            ),
+            fill={"netdev": cable.netdev},
         )
 
 
@@ -199,23 +189,27 @@ def thunderbolt_interface_down(speaker: Speaker, case: Case) -> Iterator[Finding
     Severity.UNKNOWN,
     "GID table not read, or not all of it",
     "The GIDs of an ACTIVE port could not be read, rows of it were refused, or fewer rows were "
-    "asked for than a route is chosen from: which GID routes cannot be told.",
-    remedy=("ibv_devinfo -v -d DEVICE",),
+    "asked for than a route is chosen from: it is not known which GID routes.",
+    remedy=("ibv_devinfo -v -d {device}",),
 )
-def thunderbolt_gids_unread(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Not looked at is not empty."""
+def thunderbolt_gids_unread(this: Rule, case: Case) -> Iterator[Finding]:
+    """Where the rows that were read hold no IPv4 GID."""
     for _, port, _ in thunderbolt_ports(case.ports, case.evidence):
         if not port.is_active or _is_whole(port.gids) or _has_ipv4_gid(port):
             continue
         gids = port.gids
         what = seen(gids) if isinstance(gids, Missing) else f"{gids.asked} of {gids.length} rows"
-        yield speaker.finding(
+        yield this.finding(
             f"{port.device}: which GIDs it has is not known ({what})",
             device=port.device,
             port=port.number,
             evidence=[_gid_proof(port)],
-            remedy=(f"ibv_devinfo -v -d {shell_word(port.device)}",),
         )
+
+
+def _service(cable: Cabling) -> str:
+    """The network service of the cable's receptacle, as macOS names it."""
+    return f"Thunderbolt {cable.receptacle or 'N'}"
 
 
 @rule(
@@ -229,29 +223,29 @@ def thunderbolt_gids_unread(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "https://github.com/ml-explore/mlx/pull/3389",
         "https://github.com/ml-explore/mlx/pull/3468",
     ),
-    remedy=("sudo networksetup -setnetworkserviceenabled SERVICE off   # and on again",),
+    remedy=(
+        (
+            "sudo networksetup -setnetworkserviceenabled {service} off && "
+            "sudo networksetup -setnetworkserviceenabled {service} on"
+        ),
+        "# then give {netdev} its address again; on macOS 27 the order stays",
+    ),
 )
-def ipv4_gid_not_index_1(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Right for us, wrong for a constant."""
+def ipv4_gid_not_index_1(this: Rule, case: Case) -> Iterator[Finding]:
+    """The route GID is right; only a fixed index is not."""
     for _, port, cable in thunderbolt_ports(case.ports, case.evidence):
         if not port.is_active or isinstance(port.gids, Missing):
             continue
         mapped = [entry.index for entry in port.gids.entries if entry.gid.is_ipv4_mapped]
         if not mapped or _JACCL_INDEX in mapped:
             continue
-        service = shell_word(f"Thunderbolt {cable.receptacle or 'N'}")
-        netdev = shell_word(str(cable.netdev))
-        toggle = f"sudo networksetup -setnetworkserviceenabled {service}"
-        yield speaker.finding(
+        yield this.finding(
             f"{port.device}: the IPv4 GID is at index {mapped[0]}, and JACCL sends by index "
             f"{_JACCL_INDEX}: MLX will fail here",
             device=port.device,
             port=port.number,
             evidence=[_gid_proof(port)],
-            remedy=(
-                f"{toggle} off && {toggle} on",
-                f"# then give {netdev} its address again; on macOS 27 the order stays",
-            ),
+            fill={"service": _service(cable), "netdev": cable.netdev},
         )
 
 
@@ -267,11 +261,12 @@ def ipv4_gid_not_index_1(speaker: Speaker, case: Case) -> Iterator[Finding]:
         "https://github.com/ml-explore/mlx/issues/3755",
     ),
     remedy=(
-        "sudo networksetup -setmanual SERVICE 10.10.1.1 255.255.255.252   # one subnet a cable",
+        "# a subnet of its own for every cable, the same on both ends, such as",
+        "sudo networksetup -setmanual {service} 10.10.1.1 255.255.255.252",
     ),
 )
-def shared_subnet(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """One subnet a cable."""
+def shared_subnet(this: Rule, case: Case) -> Iterator[Finding]:
+    """One finding for each pair of addresses."""
     network = case.evidence.mac_network
     if isinstance(network, Missing):
         return
@@ -288,18 +283,14 @@ def shared_subnet(speaker: Speaker, case: Case) -> Iterator[Finding]:
         if not one.network.overlaps(two.network):
             continue
         netdev = name if name in cables else other
-        service = shell_word(f"Thunderbolt {cables[netdev].receptacle or 'N'}")
-        yield speaker.finding(
+        yield this.finding(
             f"{name} ({one}) and {other} ({two}) share a subnet",
             device=f"rdma_{netdev}",
             evidence=[
                 Proof("mac_network", f"ifconfig {name}", f"inet {one}"),
                 Proof("mac_network", f"ifconfig {other}", f"inet {two}"),
             ],
-            remedy=(
-                "# a subnet of its own for every cable, the same on both ends, such as",
-                f"sudo networksetup -setmanual {service} 10.10.1.1 255.255.255.252",
-            ),
+            fill={"service": _service(cables[netdev])},
         )
 
 

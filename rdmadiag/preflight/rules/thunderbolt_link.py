@@ -6,17 +6,12 @@ from typing import Final
 from rdmadiag.facts import Missing, present
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.macos import RegistryFacts, ThunderboltPeer
-from rdmadiag.preflight.rules.rule import (
-    Case,
-    Rule,
-    Speaker,
-    idle_or_broken,
-    rule,
-    seen,
-    verbs_answer,
-)
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.proofs import seen, verbs_answer
+from rdmadiag.preflight.remedy import Verbatim
+from rdmadiag.preflight.rules.rule import Rule, idle_or_broken, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.quoting import shell_word
+from rdmadiag.quoting import printable, shell_word
 from rdmadiag.view.cabling import (
     RDMA_GBPS,
     SHOW_SPEED,
@@ -65,29 +60,26 @@ def _protocols(peer: ThunderboltPeer) -> str:
     "where another port is active.",
     (TN3205, "https://github.com/exo-explore/exo/pull/1437"),
     remedy=(
-        "rdma_ctl status   # at the other end",
-        "# on Thunderbolt 5 it is switched on in Recovery, at that machine",
+        "rdma_ctl status   # on {peer:the other Mac}",
+        f"{SHOW_SPEED}   # there too: {RDMA_GBPS} Gb/s or more? Thunderbolt 4 cannot",
+        "# disabled on Thunderbolt 5: it is switched on in Recovery, at that machine",
     ),
 )
-def peer_rdma_off(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """A cheap look at the far switch."""
+def peer_rdma_off(this: Rule, case: Case) -> Iterator[Finding]:
+    """By the protocols that the other Mac offers over the cable."""
     for port, cable in _down(case):
         silent = [peer for peer in cable.hosts if offers_rdma(peer) is False]
         if len(silent) < len(cable.hosts) or not silent:
             continue
         peer = silent[0]
-        yield speaker.finding(
+        yield this.finding(
             f"{port.device}: {peer.name} at the other end does not offer RDMA, so the port stays "
             f"{str(port.state).upper()}",
             device=port.device,
             port=port.number,
             severity=idle_or_broken(case),
             evidence=(_profile(cable), verbs_answer(port, "state", port.state)),
-            remedy=(
-                f"rdma_ctl status   # on {shell_word(peer.name)}",
-                f"{SHOW_SPEED}   # there too: {RDMA_GBPS} Gb/s or more? Thunderbolt 4 cannot",
-                "# disabled on Thunderbolt 5: it is switched on in Recovery, at that machine",
-            ),
+            fill={"peer": peer.name},
         )
 
 
@@ -100,9 +92,24 @@ def peer_rdma_off(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "Allocating a protection domain on such a port gives NULL. A note for an empty receptacle "
     "where another has a Mac on it, a warning for one with a Mac beside an active port.",
     (TN3205, "https://github.com/ml-explore/mlx/pull/4530"),
-    remedy=("# connect the cable, or leave the port unused",),
+    remedy={
+        "where a Mac is connected": (
+            "sw_vers -buildVersion   # must be the same on both Macs; here {build}",
+            "# unplug the cable at {place:its receptacle}, wait ten seconds, plug it in",
+        ),
+        "where something else is": (
+            "# connect the two Macs directly, not through a display, dock or hub",
+        ),
+        "where no Mac answers": (
+            "# is the other Mac awake? then unplug the cable, wait ten seconds, plug it in",
+        ),
+        "where nothing is connected": (
+            "# plug the Thunderbolt 5 cable into {place:its receptacle}",
+        ),
+        "where that is not known": ("system_profiler SPThunderboltDataType",),
+    },
 )
-def thunderbolt_port_down(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def thunderbolt_port_down(this: Rule, case: Case) -> Iterator[Finding]:
     """What neither the switch of this Mac nor that of the peer explains."""
     for port, cable in _down(case):
         if cable.hosts and all(offers_rdma(peer) is False for peer in cable.hosts):
@@ -110,14 +117,15 @@ def thunderbolt_port_down(speaker: Speaker, case: Case) -> Iterator[Finding]:
         severity = idle_or_broken(case)
         if not cable.hosts and not case.selected and _is_cabled(case.evidence):
             severity = Severity.INFO
-        cause, remedy = _down_cause(cable, case.evidence)
-        yield speaker.finding(
+        cause, when = _down_cause(cable)
+        yield this.finding(
             f"{port.device} is {str(port.state).upper()}: {cause}",
             device=port.device,
             port=port.number,
             severity=severity,
             evidence=(verbs_answer(port, "state", port.state), _profile(cable)),
-            remedy=remedy,
+            when=when,
+            fill={"place": _place(cable), "build": _build(case.evidence)},
         )
 
 
@@ -129,27 +137,30 @@ def _is_cabled(evidence: Evidence) -> bool:
     return any(peer.is_host for bus in profile.buses for peer in bus.peers)
 
 
-def _down_cause(cable: Cabling, evidence: Evidence) -> tuple[str, tuple[str, ...]]:
+def _down_cause(cable: Cabling) -> tuple[str, str]:
+    """Why the port is down, and which of the rule's remedies helps."""
     if cable.hosts:
-        build = evidence.macos if isinstance(evidence.macos, Missing) else evidence.macos.build
         offers = "and offers RDMA" if any(map(offers_rdma, cable.hosts)) else "(RDMA there: ?)"
-        return f"{cable.hosts[0].name} is connected {offers}, and the link is not up", (
-            f"sw_vers -buildVersion   # must be the same on both Macs; here {seen(build)}",
-            f"# unplug the cable at {shell_word(cable.place)}, wait ten seconds, plug it in",
-        )
+        text = f"{cable.hosts[0].name} is connected {offers}, and the link is not up"
+        return text, "where a Mac is connected"
     if cable.bus is None:
-        return "what hangs on it is not known", ("system_profiler SPThunderboltDataType",)
+        return "what hangs on it is not known", "where that is not known"
     if cable.bus.peers:
-        return f"{cable.bus.peers[0].name} on {cable.place} is no computer", (
-            "# connect the two Macs directly, not through a display, dock or hub",
-        )
+        text = f"{cable.bus.peers[0].name} on {cable.place} is no computer"
+        return text, "where something else is"
     if cable.bus.connected is not False:
-        return f"no Mac answers on {cable.place}", (
-            "# is the other Mac awake? then unplug the cable, wait ten seconds, plug it in",
-        )
-    return f"nothing is connected to {cable.place}", (
-        f"# plug the Thunderbolt 5 cable into {shell_word(cable.place)}",
-    )
+        return f"no Mac answers on {cable.place}", "where no Mac answers"
+    return f"nothing is connected to {cable.place}", "where nothing is connected"
+
+
+def _build(evidence: Evidence) -> str:
+    build = evidence.macos if isinstance(evidence.macos, Missing) else evidence.macos.build
+    return Verbatim(printable(str(build))) if isinstance(build, Missing) else build
+
+
+def _place(cable: Cabling) -> Verbatim:
+    number = cable.receptacle
+    return Verbatim(f"receptacle {shell_word(number)}" if number else cable.place)
 
 
 @rule(
@@ -159,10 +170,13 @@ def _down_cause(cable: Cabling, evidence: Evidence) -> tuple[str, tuple[str, ...
     "A link to another Mac runs at 40 Gb/s or less: the cable or the peer is not Thunderbolt 5, "
     "or this Mac is not. RDMA is specified for Thunderbolt 5.",
     (TN3205,),
-    remedy=("# try a cable that is marked Thunderbolt 5 (80 Gb/s)",),
+    remedy=(
+        "# try a cable that is marked Thunderbolt 5 (80 Gb/s)",
+        f"{SHOW_SPEED}   # on both, cable out: 'Up to 80' or more is Thunderbolt 5",
+    ),
 )
-def thunderbolt_link_slow(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Stated as seen: which of the three it is cannot be told from here."""
+def thunderbolt_link_slow(this: Rule, case: Case) -> Iterator[Finding]:
+    """Which of the three it is cannot be seen from here."""
     if generation(case.evidence) is Generation.OLDER:
         return
     for device, port, cable in thunderbolt_ports(case.ports, case.evidence):
@@ -170,7 +184,7 @@ def thunderbolt_link_slow(speaker: Speaker, case: Case) -> Iterator[Finding]:
             continue
         if cable.bus.speed_gbps >= RDMA_GBPS:
             continue
-        yield speaker.finding(
+        yield this.finding(
             f"{device.name}: the link to {cable.hosts[0].name} runs at "
             f"{cable.bus.speed_gbps} Gb/s; Thunderbolt 5 has {RDMA_GBPS}",
             device=device.name,
@@ -182,10 +196,6 @@ def thunderbolt_link_slow(speaker: Speaker, case: Case) -> Iterator[Finding]:
                     f"{cable.bus.speed_gbps} Gb/s",
                 )
             ],
-            remedy=(
-                "# try a cable that is marked Thunderbolt 5 (80 Gb/s)",
-                f"{SHOW_SPEED}   # on both, cable out: 'Up to 80' or more is Thunderbolt 5",
-            ),
         )
 
 
@@ -199,21 +209,20 @@ def thunderbolt_link_slow(speaker: Speaker, case: Case) -> Iterator[Finding]:
     ("https://pkg.go.dev/github.com/tmc/apple/x/rdma",),
     remedy=("rdmadiag preflight   # did the cable just change?",),
 )
-def active_port_contradicted(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Two of the seed's reasons, where the port does not explain them, and what is like them."""
+def active_port_contradicted(this: Rule, case: Case) -> Iterator[Finding]:
+    """The registry is of another moment than verbs, or one of the two is wrong."""
     registry = case.evidence.ioreg
     if isinstance(registry, Missing):
         return
     for device, port, cable in thunderbolt_ports(case.ports, case.evidence):
         against = dict(_against(registry, device.name, cable)) if port.is_active else {}
         if against:
-            yield speaker.finding(
+            yield this.finding(
                 f"{device.name} is ACTIVE, and the registry says otherwise: "
                 f"{', '.join(f'{name} {value}' for name, value in against.items())}",
                 device=device.name,
                 port=port.number,
                 evidence=[Proof("ioreg", f"ioreg: {name}", v) for name, v in against.items()],
-                remedy=("rdmadiag preflight   # did the cable just change?",),
             )
 
 
@@ -245,9 +254,9 @@ _ON: Final = 2  # of IOPowerManagement.CurrentPowerState
         "https://github.com/ml-explore/mlx/issues/4192",
         "https://github.com/ml-explore/mlx/issues/4319",
     ),
-    remedy=("# reseat the cable, or try another one",),
+    remedy=("# reseat the cable at {place:its receptacle}, or try another one",),
 )
-def link_was_lost(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def link_was_lost(this: Rule, case: Case) -> Iterator[Finding]:
     """IOLinkActiveCount counts the times that it came up."""
     registry = case.evidence.ioreg
     counts = (
@@ -259,13 +268,13 @@ def link_was_lost(speaker: Speaker, case: Case) -> Iterator[Finding]:
         count = counts.get(cable.netdev or "")
         if count is None or isinstance(count, Missing) or count < 2:
             continue
-        yield speaker.finding(
+        yield this.finding(
             f"{device.name}: the link came up {count} times since boot",
             device=device.name,
             port=port.number,
             severity=Severity.WARN if count >= _MANY else None,
             evidence=[Proof("ioreg", f"IOLinkActiveCount of {cable.netdev}", str(count))],
-            remedy=(f"# reseat the cable at {shell_word(cable.place)}, or try another one",),
+            fill={"place": _place(cable)},
         )
 
 
@@ -278,18 +287,16 @@ _MANY: Final = 5
     "A port of a Mac that is no Thunderbolt port",
     "librdma shows a port whose link layer and transport are not Thunderbolt's: nothing here is "
     "known of such a port, and none of the rules on Macs looked at it.",
-    remedy=("ibv_devinfo -v -d DEVICE",),
+    remedy=("ibv_devinfo -v -d {device}",),
 )
-def not_a_thunderbolt_port(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """What is not known is not permitted, and not silent."""
+def not_a_thunderbolt_port(this: Rule, case: Case) -> Iterator[Finding]:
     for _, port in case.ports:
         if port.is_foreign_on_mac:
-            yield speaker.finding(
+            yield this.finding(
                 f"{port.name}: link layer {seen(port.link_layer)} is not known on Macs",
                 device=port.device,
                 port=port.number,
                 evidence=[verbs_answer(port, "link_layer", port.link_layer)],
-                remedy=(f"ibv_devinfo -v -d {shell_word(port.device)}",),
             )
 
 

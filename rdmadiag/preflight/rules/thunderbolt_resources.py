@@ -3,15 +3,19 @@
 from collections.abc import Iterator
 from typing import Final
 
-from rdmadiag.facts import Missing
+from rdmadiag.facts import Missing, or_else
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.macos import Holder, RdmaInterface
-from rdmadiag.preflight.rules.rule import Case, Rule, Speaker, rule, seen
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.proofs import seen
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.quoting import shell_word
 from rdmadiag.view.cabling import TN3205
 from rdmadiag.view.mac_resources import in_use, interface
 from rdmadiag.view.reconcile import Protocol
+
+_RESTART: Final = "sudo shutdown -r now   # what has no owner any more goes with a reboot alone"
+_FREE: Final = ("kill {pid}   # ends {command}", _RESTART)
 
 
 @rule(
@@ -25,11 +29,11 @@ from rdmadiag.view.reconcile import Protocol
         "https://github.com/ml-explore/mlx/issues/3207",
         "https://github.com/exo-explore/exo/issues/2111",
     ),
-    remedy=("# end the programs that hold them; what they leave behind goes with a restart",),
+    remedy=_FREE,
 )
-def protection_domains_exhausted(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Counted in the registry; never by allocating one."""
-    yield from _exhausted(speaker, case, "protection domains")
+def protection_domains_exhausted(this: Rule, case: Case) -> Iterator[Finding]:
+    """Counted in the registry: none is ever allocated to find out."""
+    yield from _exhausted(this, case, "pd")
 
 
 @rule(
@@ -44,23 +48,27 @@ def protection_domains_exhausted(speaker: Speaker, case: Case) -> Iterator[Findi
         "https://github.com/ml-explore/mlx/issues/3162",
         "https://github.com/ml-explore/mlx/pull/4209",
     ),
-    remedy=("# end the programs that hold them; what they leave behind goes with a restart",),
+    remedy=_FREE,
 )
-def queue_pairs_exhausted(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def queue_pairs_exhausted(this: Rule, case: Case) -> Iterator[Finding]:
     """max_qp less the one that the driver keeps."""
-    yield from _exhausted(speaker, case, "queue pairs")
+    yield from _exhausted(this, case, "qp")
 
 
-def _exhausted(speaker: Speaker, case: Case, what: str) -> Iterator[Finding]:
+_WORD: Final = {"pd": "protection domains", "qp": "queue pairs"}
+
+
+def _exhausted(this: Rule, case: Case, kind: str) -> Iterator[Finding]:
+    what = _WORD[kind]
     for device in case.devices:
         found, uses = interface(device, case.evidence), in_use(device, case.evidence)
-        for use in () if isinstance(uses, Missing) else uses:
-            if found is None or use.what != what or not use.is_exhausted:
+        for use in or_else(uses, ()):
+            if found is None or use.kind != kind or not use.is_exhausted:
                 continue
             owners = _owners(found, case.evidence)
             holders = ", ".join(f"{each.command} ({each.pid})" for each in owners)
             left = f", {found.inactive} resources without an owner" if found.inactive else ""
-            yield speaker.finding(
+            yield this.finding(
                 f"{device.name}: {use.count} of {use.usable} {what} are in use"
                 f"{f' by {holders}' if holders else ', and no program holds them'}",
                 device=device.name,
@@ -71,19 +79,17 @@ def _exhausted(speaker: Speaker, case: Case, what: str) -> Iterator[Finding]:
                         f"{use.count} {what}{left}",
                     )
                 ],
-                remedy=_free(owners),
+                fill={
+                    "pid": tuple(each.pid for each in owners),
+                    "command": tuple(each.command for each in owners),
+                },
             )
 
 
 def _owners(found: RdmaInterface, evidence: Evidence) -> tuple[Holder, ...]:
-    """The programs that hold the interface, but for the child that asked on our behalf."""
+    """The programs that hold the interface, but for our own child that queries verbs."""
     ours = None if isinstance(evidence.verbs, Missing) else evidence.verbs.pid
     return tuple(each for each in found.holders if each.pid != ours)
-
-
-def _free(owners: tuple[Holder, ...]) -> tuple[str, ...]:
-    end = tuple(f"kill {each.pid}   # ends {shell_word(each.command)}" for each in owners)
-    return (*end, "sudo shutdown -r now   # what has no owner any more goes with a reboot alone")
 
 
 @rule(
@@ -91,23 +97,20 @@ def _free(owners: tuple[Holder, ...]) -> tuple[str, ...]:
     Severity.UNKNOWN,
     "Use of a device's resources unknown",
     "How many protection domains and queue pairs are in use, or may be, could not be read: "
-    "whether the next program gets one cannot be told.",
-    remedy=("ioreg -r -l -c AppleThunderboltRDMAInterface",),
+    "whether the next program gets one is not known.",
+    remedy=("ioreg -r -l -c AppleThunderboltRDMAInterface -n {device}",),
 )
-def resources_unknown(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """For ports that could be used."""
+def resources_unknown(this: Rule, case: Case) -> Iterator[Finding]:
+    """Of devices with an active port."""
     for device in case.devices:
         if not any(p.protocol is Protocol.THUNDERBOLT and p.is_active for p in device.ports):
             continue
         uses = in_use(device, case.evidence)
         if isinstance(uses, Missing):
-            yield speaker.finding(
+            yield this.finding(
                 f"{device.name}: how many of its resources are in use is not known: {uses}",
                 device=device.name,
                 evidence=[Proof("ioreg", f"ioreg: {device.name}", seen(uses))],
-                remedy=(
-                    f"ioreg -r -l -c AppleThunderboltRDMAInterface -n {shell_word(device.name)}",
-                ),
             )
 
 
@@ -119,21 +122,19 @@ def resources_unknown(speaker: Speaker, case: Case) -> Iterator[Finding]:
     "program has ended, and the driver has not let go of them. They count against the device's "
     "limits until a reboot.",
     ("https://github.com/exo-explore/exo/issues/2111",),
-    remedy=("sudo shutdown -r now   # before they run out",),
+    remedy=(_RESTART,),
 )
-def resources_without_owner(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Before they are all gone."""
+def resources_without_owner(this: Rule, case: Case) -> Iterator[Finding]:
     for device in case.devices:
         found = interface(device, case.evidence)
         if found and found.inactive:
-            yield speaker.finding(
+            yield this.finding(
                 f"{device.name}: {found.inactive} protection domains or queue pairs of ended "
                 "programs are still held",
                 device=device.name,
                 evidence=[
                     Proof("ioreg", "ioreg: IOServiceState inactive, busy", str(found.inactive))
                 ],
-                remedy=_free(()),
             )
 
 

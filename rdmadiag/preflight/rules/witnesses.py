@@ -5,16 +5,10 @@ from typing import Final
 
 from rdmadiag.facts import Missing, NldevDevice, SysfsDevice
 from rdmadiag.facts.ib import PhysState, PortState
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.proofs import port_attribute, seen, verbs_answer
 from rdmadiag.preflight.rules.discovery import SHARE_NETNS
-from rdmadiag.preflight.rules.rule import (
-    Case,
-    Rule,
-    Speaker,
-    port_attribute,
-    rule,
-    seen,
-    verbs_answer,
-)
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.access import in_other_netns
 from rdmadiag.view.reconcile import PortView
@@ -31,19 +25,17 @@ from rdmadiag.view.reconcile import PortView
         "rdma link",
     ),
 )
-def state_disagreement(speaker: Speaker, case: Case) -> Iterator[Finding]:
-    """Two witnesses, two answers."""
+def state_disagreement(this: Rule, case: Case) -> Iterator[Finding]:
     for _, port in case.ports:
         states = port.states
         if PortState.ACTIVE not in states.values() or port.is_active:
             continue
         said = ", ".join(f"{who} says {seen(state)}" for who, state in states.items())
-        yield speaker.finding(
+        yield this.finding(
             f"{port.name}: {said}",
             device=port.device,
             port=port.number,
             evidence=[_witness(port, who, state) for who, state in states.items()],
-            remedy=("rdmadiag preflight   # again: did the port just change?", "rdma link"),
         )
 
 
@@ -63,12 +55,12 @@ def _witness(port: PortView, who: str, state: PortState) -> Proof:
     "device belongs to one network namespace, while sysfs may still be another's: there the "
     "finding is critical.",
     ("https://man7.org/linux/man-pages/man8/rdma-system.8.html",),
-    remedy=(
-        "rdma system show",
-        "sudo rdma system set netns shared   # refused while other namespaces exist",
-    ),
+    remedy={
+        "where another namespace has it": ("rdma system show", SHARE_NETNS),
+        "elsewhere": ("rdma system show", "rdma dev", "ls /sys/class/infiniband"),
+    },
 )
-def device_in_one_source(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def device_in_one_source(this: Rule, case: Case) -> Iterator[Finding]:
     """Only where both sources answered."""
     sysfs, nldev = case.evidence.sysfs, case.evidence.nldev
     if isinstance(sysfs, Missing) or isinstance(nldev, Missing) or nldev.unreadable:
@@ -82,7 +74,7 @@ def device_in_one_source(speaker: Speaker, case: Case) -> Iterator[Finding]:
         mode = nldev.netns_mode
         elsewhere = in_other_netns(device, case.evidence)
         cause = ": netns mode is exclusive, another namespace has the device" if elsewhere else ""
-        yield speaker.finding(
+        yield this.finding(
             f"{device.name}: {shows} shows it and {hides} does not{cause}",
             device=device.name,
             severity=Severity.CRITICAL if elsewhere else None,
@@ -91,11 +83,7 @@ def device_in_one_source(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 Proof("nldev", "RDMA_NLDEV_ATTR_DEV_NAME", _names(nldev.devices)),
                 Proof("nldev", "RDMA_NLDEV_SYS_ATTR_NETNS_MODE", seen(mode)),
             ),
-            remedy=(
-                ("rdma system show", SHARE_NETNS)
-                if elsewhere
-                else ("rdma system show", "rdma dev", "ls /sys/class/infiniband")
-            ),
+            when="where another namespace has it" if elsewhere else "elsewhere",
         )
 
 
@@ -115,7 +103,7 @@ def _names(devices: Iterable[SysfsDevice | NldevDevice]) -> str:
         "rdma link",
     ),
 )
-def state_contradicts_link(speaker: Speaker, case: Case) -> Iterator[Finding]:
+def state_contradicts_link(this: Rule, case: Case) -> Iterator[Finding]:
     """A link in error recovery stays active for a moment; no other state does."""
     fine = (PhysState.LINK_UP, PhysState.LINK_ERROR_RECOVERY)
     for _, port in case.ports:
@@ -123,7 +111,7 @@ def state_contradicts_link(speaker: Speaker, case: Case) -> Iterator[Finding]:
             continue  # what verbs alone shows of a Thunderbolt link is not its physical state
         if not port.is_active or isinstance(port.phys_state, Missing) or port.phys_state in fine:
             continue
-        yield speaker.finding(
+        yield this.finding(
             f"{port.name} is ACTIVE, and its physical state is {port.phys_state}",
             device=port.device,
             port=port.number,
@@ -131,7 +119,6 @@ def state_contradicts_link(speaker: Speaker, case: Case) -> Iterator[Finding]:
                 port_attribute(port, "state", port.state),
                 port_attribute(port, "phys_state", port.phys_state),
             ),
-            remedy=("rdmadiag preflight   # again: did the port just change?", "rdma link"),
         )
 
 

@@ -7,9 +7,9 @@ from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GidType, LinkLayer
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.pick import Outcome, Pick
+from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.registry import chosen
 from rdmadiag.gid.route import Route, select_route_gid
-from rdmadiag.gid.slots import SlotTable, slot_table
 from rdmadiag.gid.stack import pick
 
 V1, V2, IB = GidType.ROCE_V1, GidType.ROCE_V2, GidType.IB
@@ -29,21 +29,21 @@ def table(
     netdevs: Mapping[str, NetDevState] | None = None,
     port: int = 1,
     unassigned: Sequence[int] = (),
-) -> SlotTable:
+) -> PortTable:
     """A port with these rows, and holes between them."""
     own = NONE if layer is LinkLayer.INFINIBAND else netdev
     entries = [GidEntry(index, Gid.parse(gid), kind, own) for index, gid, kind in rows]
     route = select_route_gid(entries, layer, None, netdevs, unassigned)
-    return slot_table(
+    return PortTable(
         "mlx5_0",
         port,
         layer,
-        entries,
+        tuple(entries),
         length,
         lid=lid,
-        netdevs=netdevs,
+        netdevs=netdevs or {},
         unassigned=unassigned,
-        route=route.index if isinstance(route, Route) else None,
+        route=route.entry if isinstance(route, Route) else None,
     )
 
 
@@ -79,13 +79,13 @@ FLID_OPENIB = table(
 )
 
 
-def picked(stack: str, subject: SlotTable, **environment: str) -> Pick:
+def picked(stack: str, subject: PortTable, **environment: str) -> Pick:
     """What one stack, "nccl" or "nccl@2.20", would use; the newest version by default."""
     found, version = chosen([stack])[0]
     return pick(found, version, subject, environment)
 
 
-def cell(stack: str, subject: SlotTable, **environment: str) -> int | str:
+def cell(stack: str, subject: PortTable, **environment: str) -> int | str:
     """As the table of worked examples writes it."""
     found = picked(stack, subject, **environment)
     if found.outcome is Outcome.ENTRY or (found.outcome is Outcome.LID and found.index is not None):

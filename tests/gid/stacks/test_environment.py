@@ -2,14 +2,10 @@
 
 import pytest
 
-from rdmadiag.explain.environment import VARIABLES
-from rdmadiag.explain.environment import variable as known
-from rdmadiag.gid.environment import GID_INDEXES
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.pick import Outcome
+from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.registry import stacks
-from rdmadiag.gid.slots import SlotTable
-from rdmadiag.sources.process import ENVIRONMENT
 from tests.gid.stacks.tables import (
     A1,
     A2,
@@ -77,7 +73,7 @@ def test_numbers_are_read_as_c_reads_them() -> None:
     assert cell("ucx", A1, UCX_IB_GID_INDEX="auto") == 3
 
 
-def test_the_variable_that_named_a_row_is_said() -> None:
+def test_a_pick_names_the_variable_that_set_its_row() -> None:
     found = picked("nccl", A1, NCCL_IB_GID_INDEX="1")
     assert (found.pinned_by, found.why) == ("NCCL_IB_GID_INDEX", "NCCL_IB_GID_INDEX=1")
     assert picked("mooncake", A1, NCCL_IB_GID_INDEX="1").pinned_by == "NCCL_IB_GID_INDEX"
@@ -294,7 +290,7 @@ def test_psm3_wants_an_address_that_this_host_has() -> None:
     assert "not in this network namespace" in str(picked("nccl", absent).problem)
 
 
-def test_a_netdev_that_is_down_is_said() -> None:
+def test_a_netdev_that_is_down_is_a_problem() -> None:
     down = table((3, IPV4, V2), netdevs={"eth0": NetDevState.DOWN})
     assert picked("nccl", down).problem == "its netdev eth0 is down"
 
@@ -328,27 +324,17 @@ def test_an_index_above_255_is_cut_by_the_library() -> None:
     assert "becomes 44" in str(picked("nccl", A1, NCCL_IB_GID_INDEX="300").problem)
 
 
-# --- tables that stand once ------------------------------------------------------------------
+# --- all stacks ------------------------------------------------------------------------------
 
 
-def test_each_variable_is_one_that_reports_carry_and_explain_knows() -> None:
-    listed = {row.name for row in VARIABLES}
-    for stack in stacks().values():
-        pins = (stack.pin.variable,) if stack.pin else ()
-        assert set(pins) <= set(GID_INDEXES)
-        for name in (*pins, *stack.variables):
-            assert name.startswith(ENVIRONMENT), name
-            assert known(name)
-            assert name.upper() in listed, name
-
-
-def test_a_stack_says_how_it_is_told() -> None:
+def test_a_stack_says_what_sets_its_index() -> None:
     for stack in stacks().values():
         assert (stack.pin is None) != (stack.option is None), stack.name
 
 
 @pytest.mark.parametrize("subject", [A1, A2, A3, C1], ids=["A1", "A2", "A3", "C1"])
-def test_where_the_route_is_nccl_told_so_agrees(subject: SlotTable) -> None:
-    found = picked("nccl", subject, NCCL_IB_GID_INDEX=str(subject.route))
+def test_nccl_pinned_to_the_route_agrees_with_it(subject: PortTable) -> None:
+    assert subject.route
+    found = picked("nccl", subject, NCCL_IB_GID_INDEX=str(subject.route.index))
     assert found.agrees is True
     assert found.problem is None

@@ -8,8 +8,8 @@ from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GidType, LinkLayer
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.pick import Outcome
+from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.registry import every, stacks
-from rdmadiag.gid.slots import SlotTable, slot_table
 from rdmadiag.gid.stack import pick
 
 UNKNOWN = Missing(Why.ABSENT)
@@ -33,7 +33,7 @@ ENVIRONMENTS = st.dictionaries(st.sampled_from(VARIABLES), VALUES, max_size=4)
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> SlotTable:
+def tables(draw: st.DrawFn) -> PortTable:
     length = draw(st.sampled_from([0, 1, 2, 4, 8, 16, 300]))
     indexes = draw(
         st.lists(st.integers(0, max(0, length - 1)), max_size=min(8, length), unique=True)
@@ -47,32 +47,33 @@ def tables(draw: st.DrawFn) -> SlotTable:
         )
         for index in sorted(indexes)
     ]
-    return slot_table(
+    used = tuple(entry for entry in entries if not entry.is_empty)
+    return PortTable(
         "mlx5_0",
         draw(st.sampled_from([1, 2])),
         draw(st.sampled_from(LinkLayer)),
-        entries,
+        used,
         length,
         lid=draw(st.sampled_from([None, 0, 7, 0xFFFF])),
         netdevs={"eth0": draw(st.sampled_from(NetDevState))},
         unassigned=draw(st.sets(st.sampled_from(indexes or [0]))),
-        route=draw(st.sampled_from([None, *indexes])),
-        unread=draw(st.lists(st.integers(0, 3), max_size=2)),
+        route=draw(st.sampled_from([None, *used])),
+        unread=tuple(draw(st.lists(st.integers(0, 3), max_size=2))),
     )
 
 
 @given(tables(), ENVIRONMENTS)
 def test_every_rule_answers_and_marks_what_the_table_does_not_have(
-    table: SlotTable, environment: dict[str, str]
+    table: PortTable, environment: dict[str, str]
 ) -> None:
-    used = {index for index, slot in table.entries}
+    used = {entry.index for entry in table.entries}
     for stack, version in every():
         found = pick(stack, version, table, environment)
         assert found.why
         match found.outcome:
             case Outcome.ENTRY:
                 assert found.index in used
-                assert found.gid is not None
+                assert found.entry in table.entries
             case Outcome.EMPTY:
                 assert found.index is not None
                 assert found.index < table.length
@@ -90,7 +91,7 @@ def test_every_rule_answers_and_marks_what_the_table_does_not_have(
 
 
 @given(tables())
-def test_without_variables_only_a_constant_leaves_the_table(table: SlotTable) -> None:
+def test_without_variables_only_a_constant_leaves_the_table(table: PortTable) -> None:
     for stack, version in every():
         found = pick(stack, version, table, {})
         if found.outcome is Outcome.OUTSIDE:

@@ -3,8 +3,8 @@
 import pytest
 
 from rdmadiag.gid.pick import Outcome
+from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.registry import every
-from rdmadiag.gid.slots import SlotTable
 from rdmadiag.gid.stack import pick
 from tests.gid.stacks.tables import (
     A1,
@@ -76,7 +76,7 @@ def test_with_no_variable_set(stack: str, column: str) -> None:
     [(A1, 5), (A2, 5), (A3, 3), (A4, 0), (B, 0), (C1, E0), (C2, E0)],
     ids=list(COLUMNS),
 )
-def test_nccl_told_to_use_ipv6(subject: SlotTable, expected: int | str) -> None:
+def test_nccl_with_ipv6_as_its_family(subject: PortTable, expected: int | str) -> None:
     assert cell("nccl", subject, NCCL_IB_ADDR_FAMILY="AF_INET6") == expected
 
 
@@ -142,7 +142,7 @@ def test_every_answer_names_its_version_and_source_and_says_why() -> None:
             assert (found.stack, found.version) == (stack.name, version.name)
 
 
-def test_what_is_wrong_with_a_row_is_said() -> None:
+def test_what_is_wrong_with_a_row_is_its_problem() -> None:
     assert "RoCE v1" in str(picked("x-rdma", A1).problem)
     assert "link-local" in str(picked("ucx@1.20", A3).problem)
     assert "IPv6" in str(picked("mooncake", A2).problem)

@@ -1,4 +1,4 @@
-"""The seed's rule, on tables that it was not made for too."""
+"""x/rdma's rule, on tables that it was not made for too."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def entry(index: int, gid: str, kind: GidType = GidType.ROCE_V2) -> GidEntry:
     ("layer", "rows", "index"),
     [
         pytest.param(
-            LinkLayer.THUNDERBOLT, [(0, "fe80::1"), (1, "fe80::2")], 1, id="the seed's example"
+            LinkLayer.THUNDERBOLT, [(0, "fe80::1"), (1, "fe80::2")], 1, id="x/rdma's example"
         ),
         pytest.param(
             LinkLayer.THUNDERBOLT,

@@ -16,6 +16,9 @@ from typing import Any
 
 import pytest
 
+from lab.attempt import until
+from lab.ports import wait_listening
+from lab.resources import queue_pair_states
 from lab.rxe import Rxe, add_pair, remove_pair
 
 Call = Callable[..., tuple[int, Any]]
@@ -23,7 +26,8 @@ Rdmadiag = Callable[..., tuple[int, str, str]]
 Run = Callable[..., Any]
 
 RECORDED = Path(os.environ.get("RDMADIAG_LAB_OUT", "/nowhere")) / "recorded"
-SERVER_SECONDS = 4.0  # until perftest listens, in emulation
+SERVER_SECONDS = 30.0  # until perftest listens
+PERFTEST_PORT = 18515
 
 
 def by_rdma(run: Run) -> dict[str, dict[str, int]]:
@@ -58,7 +62,7 @@ def traffic(program: str, *arguments: str) -> Iterator[None]:
         text=True,
     )
     try:
-        time.sleep(SERVER_SECONDS)
+        wait_listening(PERFTEST_PORT, SERVER_SECONDS)
         yield
         client = ["timeout", "90", program, "-d", "rxe0", *common, "127.0.0.1"]
         done = subprocess.run(client, capture_output=True, text=True, timeout=120, check=False)
@@ -132,7 +136,7 @@ class TestTraffic:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         ) as server:
-            time.sleep(SERVER_SECONDS)
+            wait_listening(PERFTEST_PORT, SERVER_SECONDS)
             with subprocess.Popen(
                 [
                     "timeout",
@@ -151,7 +155,7 @@ class TestTraffic:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             ) as client:
-                time.sleep(SERVER_SECONDS)
+                assert until(lambda: "RTS" in queue_pair_states("rxe0"), SERVER_SECONDS)
                 code, out, err = rdmadiag(
                     *("counters", "--watch", "--count", "2", "--interval", "2", "--json"),
                     "--exit-zero",
@@ -247,7 +251,7 @@ class TestAtRest:
         self, rxe_pair: tuple[Rxe, Rxe], rdmadiag: Rdmadiag, tmp_path: Path
     ) -> None:
         log = tmp_path / "strace"
-        strace = ("strace", "-f", "-qq", "-e", "trace=open,openat", "-o", str(log))
+        strace = ("strace", "-f", "--seccomp-bpf", "-qq", "-e", "trace=open,openat", "-o", str(log))
         rdmadiag(
             "counters", "--interval", "1", "--exclude-device", "rxe0", prefix=strace, timeout=300
         )

@@ -4,6 +4,8 @@ import os
 import subprocess
 from collections.abc import Callable
 
+import pytest
+
 from lab.ports import wait_listening
 from lab.rxe import Rxe
 
@@ -13,6 +15,7 @@ PORT = 18601
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
+@pytest.mark.smoke
 class TestPair:
     def test_sysfs_has_two_devices_with_active_ports(self, rxe_pair: tuple[Rxe, Rxe]) -> None:
         assert sorted(os.listdir("/sys/class/infiniband")) == ["rxe0", "rxe1"]

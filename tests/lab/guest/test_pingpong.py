@@ -157,6 +157,7 @@ def closed_node() -> Iterator[None]:
         os.chmod(NODE, 0o666)
 
 
+@pytest.mark.needs("kprobes")
 @pytest.mark.usefixtures("unasked")
 class TestRefusals:
     def test_without_the_word_nothing_is_attempted(self, attempts: Attempts) -> None:
@@ -164,6 +165,7 @@ class TestRefusals:
         assert ended.told() == (3, "not_allowed", "gate")
         assert ended.document["steps"] == []
 
+    @pytest.mark.smoke
     def test_a_gid_index_without_a_gid_is_not_safe(self, attempts: Attempts) -> None:
         ended = attempts.start(*ALLOWED, "--gid-index=9").end()
         assert ended.told() == (3, "not_safe", "preflight")
@@ -225,6 +227,7 @@ class TestAcceptedRisks:
         assert ended.document["teardown"] == "clean"
 
 
+@pytest.mark.needs("kprobes")
 def test_a_port_that_is_down_is_not_safe(
     rxe_pair: Pair, unasked: None, attempts: Attempts, run: Run
 ) -> None:

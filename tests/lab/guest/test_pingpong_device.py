@@ -18,6 +18,9 @@ LONG = ("--bytes=1048576", "--iterations=10000")  # minutes here
 COMMAND_SECONDS = 30.0
 SETTLE_SECONDS = 3.0
 
+# rxe of 6.1 fails the send itself; that of 7.2 only flushes it with the queue.
+NO_ROUTE = "LOC_QP_OP_ERR" if os.uname().release.startswith("6.1.") else "WR_FLUSH_ERR"
+
 Pair = tuple[Rxe, Rxe]
 Run = Callable[..., Any]
 
@@ -51,7 +54,7 @@ def test_without_a_route_a_send_completes_with_an_error(
         changed = attempt.seconds
         ended = attempt.end()
     assert ended.told() == (2, "completion_error", "data")
-    assert ended.document["completion"]["name"] == "LOC_QP_OP_ERR"
+    assert ended.document["completion"]["name"] == NO_ROUTE
     assert ended.document["rounds"] > 0
     assert ended.document["teardown"] == "clean"
     assert ended.seconds - changed < 2.0
@@ -73,7 +76,7 @@ def test_a_device_that_is_deleted_stays_until_its_run_ends(
     rxe_pair: Pair, attempts: Attempts
 ) -> None:
     # 6.1's rxe cannot take a device from a process: the command waits, the exchange goes on.
-    attempt = running(attempts, *LONG, deadline=12.0)
+    attempt = running(attempts, *LONG, deadline=20.0)
     with subprocess.Popen(["rdma", "link", "del", "rxe0"]) as deleting:
         ended = attempt.end()
         assert ended.told() == (2, "late", "data")

@@ -192,12 +192,14 @@ def test_a_node_that_is_gone_hides_the_device(
     assert finding["device"] not in listed, "libibverbs drops exactly this one"
 
 
+@pytest.mark.needs("modules")
 class TestNoDevice:
     @pytest.fixture(autouse=True)
     def bare(self, run: Run) -> None:
         for module in ("rdma_rxe", "rdma_ucm", "rdma_cm", "ib_uverbs", "iw_cm", "ib_cm", "ib_core"):
             run(["modprobe", "-r", module], timeout=60)
 
+    @pytest.mark.smoke
     def test_no_module_is_loaded_by_looking(
         self, rdmadiag: Callable[..., tuple[int, str, str]], run: Run
     ) -> None:
@@ -227,6 +229,7 @@ class TestNoDevice:
         )
 
 
+@pytest.mark.needs("modules")
 def test_removing_the_module_removes_the_devices(
     rxe_pair: tuple[Rxe, Rxe], rdmadiag_json: Call, run: Run
 ) -> None:

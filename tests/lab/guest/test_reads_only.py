@@ -2,16 +2,18 @@
 
 import json
 import re
+import shutil
 import struct
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lab.device_requests import Sent, probes
+from lab.device_requests import Sent, available, probes
 from lab.rxe import Rxe
 
 Rdmadiag = Callable[..., tuple[int, str, str]]
@@ -29,8 +31,21 @@ CHANGES = re.compile(
     r"finit_module|delete_module|setns|unshare|f?truncate)\("
 )
 NODE = re.compile(r'open\w*\(.*"/dev/infiniband/(\w+)"')
-NLDEV_READS = {(5 << 10) + op for op in (1, 5, 6, *range(9, 16), 17, 22, 23, 24)}
-NETLINK_DONE = {"RTM_GETLINK", "RTM_GETADDR"}
+SOCKET = re.compile(r" socket\(AF_NETLINK, [A-Z_|]+, (NETLINK_\w+)")
+OPENED = re.compile(r"\bsocket(?:\(AF_NETLINK.*| resumed>)\)\s+= (\d+)$")
+SENDS = re.compile(r"\bsend\w*\((\d+),.*nlmsg_type=")
+# linux/rtnetlink.h, rdma/rdma_netlink.h. That generic netlink's families, numbered from 16 on,
+# get lists of families and ETHTOOL_MSG_PAUSE_GET alone is what rdmadiag's own netlink module
+# refuses to send otherwise.
+RTM_NEWLINK, RTM_GETLINK, RTM_GETADDR = 16, 18, 22
+GENERIC = range(16, 64)
+NAMED = {"RTM_NEWLINK": RTM_NEWLINK, "RTM_GETLINK": RTM_GETLINK, "RTM_GETADDR": RTM_GETADDR}
+NAMED |= {"nlctrl": 16, "ethtool": 17}
+NETLINK_READS = {
+    "NETLINK_ROUTE": {RTM_GETLINK, RTM_GETADDR},
+    "NETLINK_RDMA": {(5 << 10) + op for op in (1, 5, 6, *range(9, 16), 17, 22, 23, 24)},
+    "NETLINK_GENERIC": set(GENERIC),
+}
 
 READING = {
     "preflight": ["preflight", "--json", "--timeout", "30"],
@@ -42,6 +57,9 @@ READING = {
     "expect": ["expect", "--json", "--timeout", "30"],
     "textfile": ["preflight", "-o", "prometheus", "--output", "OUT/x.prom", "--timeout", "30"],
 }
+# On a busy machine a traced command may not be done within the 30 s that it allows itself: that
+# shows nothing, and it is run again.
+ATTEMPTS, UNKNOWN = 4, 3
 LOGGED = ("preflight", "snapshot", "expect", "textfile")  # these look at the kernel's log
 ASKING = [command for command in READING if command not in ("gids", "counters")]
 SILENT = ("gids", "counters")  # these ask no library
@@ -83,7 +101,7 @@ class Traced:
 
     out: Path
     lines: list[str]
-    sent: list[Sent]
+    sent: list[Sent]  # nothing where the kernel has no probes
 
 
 @pytest.fixture(scope="class")
@@ -97,15 +115,20 @@ def traced(
     folder = tmp_path_factory.mktemp("strace")
     before = resources(run)
     traces = {}
-    with probes() as taken:
+    with probes() if available() else nullcontext(list[Sent]) as taken:
         for name, arguments in READING.items():
             out = folder / f"{name}-out"
-            if "--output" in arguments:
-                out.mkdir()
             argv = [each.replace("OUT", str(out)) for each in arguments]
             log = folder / f"{name}.strace"
-            code, _, err = rdmadiag(*argv, prefix=(*STRACE, str(log)), timeout=300)
-            assert code == 0, err
+            for _ in range(ATTEMPTS):
+                taken()
+                if "--output" in arguments:
+                    out.mkdir()
+                code, document, err = rdmadiag(*argv, prefix=(*STRACE, str(log)), timeout=300)
+                if code != UNKNOWN:
+                    break
+                shutil.rmtree(out, ignore_errors=True)
+            assert code == 0, err or document
             traces[name] = Traced(out, log.read_text().splitlines(), taken())
     assert resources(run) == before, "a resource was left"
     return traces
@@ -147,6 +170,12 @@ class TestSystemCalls:
         lines = traced[command].lines
         assert opened_nodes(lines) == (set(), [])
         assert verbs_children(lines) == {}
+
+    @pytest.mark.needs("kprobes")
+    @pytest.mark.parametrize("command", SILENT)
+    def test_nothing_of_these_reaches_a_device_node(
+        self, command: str, traced: dict[str, Traced]
+    ) -> None:
         assert traced[command].sent == []
 
     @pytest.mark.parametrize("command", ["preflight", "gids", "devices", "resources", "expect"])
@@ -177,6 +206,7 @@ class TestSystemCalls:
         assert len(verbs_children(lines)) == 1
         assert opened_nodes(lines) == ({"uverbs0", "uverbs1"}, [])
 
+    @pytest.mark.needs("kprobes")
     @pytest.mark.parametrize("command", ASKING)
     def test_what_reaches_a_device_node_asks_and_makes_no_object(
         self, command: str, traced: dict[str, Traced]
@@ -193,40 +223,59 @@ class TestSystemCalls:
         self, command: str, traced: dict[str, Traced]
     ) -> None:
         lines = traced[command].lines
-        sent = [kind for line in lines for kind in re.findall(r"nlmsg_type=([A-Za-z_0-9]+)", line)]
-        foreign = [kind for kind in sent if not _is_read(kind)]
-        assert foreign == []
+        sent = netlink_sent(lines)
+        assert [each for each in sent if each[1] not in NETLINK_READS[each[0]]] == []
         sends = [line for line in lines if re.search(r"\bsend\w*\(", line)]
         assert all("nlmsg_type" in line or "sun_path" in line for line in sends)
         if command in ROUTE:
-            expected = {"RTM_GETLINK"} if command == "counters" else NETLINK_DONE
-            assert {kind for kind in sent if kind in NETLINK_DONE} == expected
+            expected = {RTM_GETLINK} if command == "counters" else {RTM_GETLINK, RTM_GETADDR}
+            assert {kind for family, kind in sent if family == "NETLINK_ROUTE"} == expected
         if command != "gids":
-            assert any(kind in NLDEV_READS for kind in map(_number, sent)), "nldev was not asked"
+            assert any(family == "NETLINK_RDMA" for family, _ in sent), "nldev was not asked"
 
 
-def _number(kind: str) -> int:
-    try:
-        return int(kind, 0)
-    except ValueError:
-        return -1
+def netlink_sent(lines: list[str]) -> list[tuple[str, int]]:
+    """Family and type of each message.
 
-
-def _is_read(kind: str) -> bool:
-    """Generic netlink's types are named by strace where it knows them, or numbers from 16 on.
-
-    That they are lists of families and ETHTOOL_MSG_PAUSE_GET is what rdmadiag.host.netlink refuses
-    to send otherwise (tests/host/test_netlink.py).
+    strace itself names both where the kernel has netlink_diag. The family is that of the socket,
+    which the process that sends has opened.
     """
-    if kind in NETLINK_DONE or kind in ("nlctrl", "ethtool"):
-        return True
-    number = _number(kind)
-    return number in NLDEV_READS or 16 <= number < 64
+    families: dict[tuple[int, int], str] = {}
+    opening: dict[int, str] = {}
+    sent = []
+    for line in lines:
+        pid = _pid(line)
+        if opened := SOCKET.search(line):
+            opening[pid] = opened[1]
+        if number := OPENED.search(line):
+            families[pid, int(number[1])] = opening.pop(pid)
+        if message := SENDS.search(line):
+            family = families[pid, int(message[1])]
+            kinds = re.findall(r"nlmsg_type=([A-Za-z_0-9]+)", line)
+            sent += [(family, NAMED[kind] if kind in NAMED else int(kind, 0)) for kind in kinds]
+    return sent
+
+
+class TestNetlinkOfStrace:
+    def test_the_family_is_that_of_the_socket_named_or_not(self) -> None:
+        lines = [
+            "9 socket(AF_NETLINK, SOCK_RAW|SOCK_CLOEXEC, NETLINK_ROUTE <unfinished ...>",
+            "8 socket(AF_NETLINK, SOCK_RAW|SOCK_CLOEXEC, NETLINK_RDMA) = 5",
+            "9 <... socket resumed>)             = 5",
+            "9 sendto(5, [{nlmsg_len=24, nlmsg_type=0x16 /* ? */, nlmsg_flags=0}], 24, 0) = 24",
+            "8 sendmsg(5, {msg_iov=[{iov_base={nlmsg_len=16, nlmsg_type=0x1401 /* ? */}}]}) = 16",
+            "9 sendto(5, [{nlmsg_len=24, nlmsg_type=RTM_NEWLINK, nlmsg_flags=0}], 24, 0) = 24",
+        ]
+        route, rdma, refused = netlink_sent(lines)
+        assert (route, rdma) == (("NETLINK_ROUTE", RTM_GETADDR), ("NETLINK_RDMA", 0x1401))
+        assert refused[1] not in NETLINK_READS[refused[0]]
 
 
 class TestControls:
     """What is watched above can fail."""
 
+    @pytest.mark.smoke
+    @pytest.mark.needs("kprobes")
     def test_a_program_with_a_queue_pair_is_refused(
         self, rxe_pair: tuple[Rxe, Rxe], run: Run, tmp_path: Path
     ) -> None:
@@ -246,6 +295,8 @@ class TestControls:
         assert ours == set()
         assert "/dev/infiniband/uverbs0" in "".join(foreign)
 
+    @pytest.mark.smoke
+    @pytest.mark.needs("kprobes")
     def test_a_command_that_is_written_is_seen(self, rxe_pair: tuple[Rxe, Rxe], run: Run) -> None:
         allocate_pd, query_port = 3, 2
         script = (

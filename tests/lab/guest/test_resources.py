@@ -9,12 +9,16 @@ from typing import Any
 
 import pytest
 
+from lab.attempt import until
+from lab.ports import wait_listening
+from lab.resources import queue_pair_states
 from lab.rxe import Rxe
 
 Call = Callable[..., tuple[int, Any]]
 Run = Callable[..., Any]
 
-HELD_SECONDS = 4.0  # until a program has made its objects, in emulation
+HELD_SECONDS = 30.0  # until a program has made its objects
+PERFTEST_PORT = 18515
 ROUNDS = "5000000"  # more than any test lasts
 
 
@@ -31,10 +35,10 @@ def connected(rxe_pair: tuple[Rxe, Rxe]) -> Iterator[tuple[int, int]]:
         "stderr": subprocess.DEVNULL,
     }
     with subprocess.Popen(argv, **quiet) as first:  # type: ignore[call-overload]
-        time.sleep(HELD_SECONDS)
+        wait_listening(PERFTEST_PORT, HELD_SECONDS)
         with subprocess.Popen([*argv, "127.0.0.1"], **quiet) as second:  # type: ignore[call-overload]
-            time.sleep(HELD_SECONDS)
             try:
+                assert until(lambda: queue_pair_states("rxe0").count("RTS") == 2, HELD_SECONDS)
                 yield first.pid, second.pid
             finally:
                 second.kill()

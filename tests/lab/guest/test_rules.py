@@ -228,6 +228,7 @@ def test_exclusive_netns_mode_is_a_note_here_and_the_reason_elsewhere(
     assert {row["discovery"]["fails_at"] for row in devices["devices"]} == {"kernel"}
 
 
+@pytest.mark.needs("modules")  # a loaded module is the hint that there is a device elsewhere
 def test_where_the_mode_is_exclusive_a_pod_has_no_device_and_is_told_why(
     rxe_pair: Pair, do: Callable[..., str], run: Run, rdmadiag_json: Call
 ) -> None:

@@ -16,12 +16,15 @@ from typing import Any, Final
 
 import pytest
 
+from lab.attempt import until
+from lab.ports import listeners
+from lab.resources import cm_listeners
 from lab.rxe import PAIR, Rxe, add_pair, remove_pair
 from rdmadiag.verbs.abi import IbvAhAttr, IbvGlobalRoute, IbvQpAttr
 
 Call = Callable[..., tuple[int, Any]]
 SECONDS: Final = 60.0
-START_SECONDS: Final = 4.0  # a server of these programs on an emulated CPU
+START_SECONDS: Final = 30.0  # until a server of these programs listens
 READY_SECONDS: Final = 30.0
 IPV4, IPV6 = PAIR[0].ipv4, PAIR[0].ipv6
 PERFTEST: Final = "perftest@4.5"
@@ -176,7 +179,8 @@ def both(preload: str, tmp_path: Path) -> Callable[..., Ran]:
         log.write_text("")
         env = {**os.environ, "LD_PRELOAD": preload, "SGID_LOG": str(log), **variables}
         buffered = ["stdbuf", "-oL", "timeout", f"{SECONDS:.0f}"]
-        ends = []
+        ends: list[subprocess.Popen[bytes]] = []
+        here = listening()
         outputs = [tmp_path / "server", tmp_path / "client"]
         for argv, output in zip((server, client), outputs, strict=True):
             with output.open("w") as file:
@@ -190,7 +194,9 @@ def both(preload: str, tmp_path: Path) -> Callable[..., Ran]:
                         start_new_session=True,
                     )
                 )
-            time.sleep(START_SECONDS)
+            if len(ends) == 1:
+                # One that fails to start is told by its output.
+                until(lambda: listening() != here or ends[0].poll() is not None, START_SECONDS)
         try:
             code = ends[1].wait(timeout=SECONDS + 30)
         finally:
@@ -206,6 +212,11 @@ def both(preload: str, tmp_path: Path) -> Callable[..., Ran]:
         )
 
     return run
+
+
+def listening() -> tuple[int, set[int]]:
+    """Through the connection manager, and on TCP ports."""
+    return cm_listeners(), listeners()
 
 
 def vectors(log: Path) -> tuple[tuple[str, bool, int, int], ...]:

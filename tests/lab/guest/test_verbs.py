@@ -327,6 +327,7 @@ def test_without_libibverbs_the_rest_is_complete_and_verbs_says_why(
     assert ports == [("rxe0", "active"), ("rxe1", "active")]
 
 
+@pytest.mark.needs("modules")
 def test_ib_uverbs_is_not_loaded_by_looking(
     rdmadiag: Rdmadiag, rdmadiag_json: Call, run: Run, tmp_path: Path
 ) -> None:

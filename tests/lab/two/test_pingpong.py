@@ -91,8 +91,14 @@ def clean(ended: Ended) -> tuple[int, str, str]:
     return ended.told()
 
 
-@pytest.mark.parametrize("payload", [1, 64, 4097, 1 << 20])
-@pytest.mark.parametrize("kind", ["rc", "uc"])
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        *(("rc", payload) for payload in (1, 64, 4097, 1 << 20)),
+        *(("uc", payload) for payload in (1, 64, 4097)),
+        pytest.param("uc", 1 << 20, marks=pytest.mark.needs("cable without loss")),
+    ],
+)
 def test_data_is_verified_both_ways_and_both_ends_tell_the_same(
     kind: str, payload: int, start: Start, exchange: Exchange
 ) -> None:
@@ -190,6 +196,7 @@ def assert_lost(kind: str, found: set[str]) -> None:
         assert found <= {"no_data", "peer_failed"}
 
 
+@pytest.mark.needs("u32")
 @pytest.mark.parametrize("kind", ["rc", "uc"])
 def test_roce_that_is_lost_from_the_beginning(
     kind: str, role: str, start: Start, losing: Losing, outcomes: Outcomes
@@ -199,6 +206,7 @@ def test_roce_that_is_lost_from_the_beginning(
         assert_lost(kind, outcomes(ended))
 
 
+@pytest.mark.needs("u32")
 @pytest.mark.parametrize("kind", ["rc", "uc"])
 def test_roce_that_is_lost_in_the_middle(
     kind: str, role: str, start: Start, losing: Losing, outcomes: Outcomes, barrier: Barrier
@@ -212,6 +220,7 @@ def test_roce_that_is_lost_in_the_middle(
     assert ended.document["rounds"] > 0
 
 
+@pytest.mark.needs("u32")
 def test_a_fifth_of_roce_that_is_lost_is_sent_again_by_rc(
     start: Start, losing: Losing, barrier: Barrier
 ) -> None:
@@ -221,6 +230,7 @@ def test_a_fifth_of_roce_that_is_lost_is_sent_again_by_rc(
         barrier("ended")
 
 
+@pytest.mark.needs("u32")
 def test_a_fifth_of_roce_that_is_lost_ends_uc(
     start: Start, losing: Losing, outcomes: Outcomes
 ) -> None:

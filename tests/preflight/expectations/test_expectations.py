@@ -17,7 +17,7 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import NetnsMode, PhysState, PortState
 from rdmadiag.facts.system import Ancestor
 from rdmadiag.facts.toml_file import TomlFileError
-from rdmadiag.facts.verbs import Unanswered
+from rdmadiag.facts.verbs import KILLED, Unanswered
 from rdmadiag.host.recorded import open_snapshot
 from rdmadiag.host.toml_file import parse_toml
 from rdmadiag.preflight.expectations import Expectations
@@ -182,7 +182,7 @@ def test_what_could_not_be_looked_at_is_unknown_never_met(text: str, rule: str) 
 def test_a_provider_that_hangs_takes_nothing_from_what_sysfs_lists() -> None:
     evidence = IB.evidence()
     assert not isinstance(evidence.verbs, Missing)
-    stopped = Unanswered("ibv_open_device", "mlx5_0", None, 9.0, "killed", 7, unkillable=False)
+    stopped = Unanswered("ibv_open_device", "mlx5_0", None, 9.0, KILLED, 7, unkillable=False)
     wedged = replace(evidence, verbs=replace(evidence.verbs, unanswered=stopped))
     text = '[host]\ndevices = 2\nactive_ports = 2\n[device."mlx5_*"]\ncount = 2\n'
     assert unmet(wedged, text) == []
@@ -235,7 +235,7 @@ def test_netns_mode_of_an_exclusive_host() -> None:
     assert unmet(exclusive, '[host]\nnetns_mode = "exclusive"\n') == []
 
 
-def test_rules_are_asked_where_they_were_expected_alone() -> None:
+def test_rules_of_expectations_run_where_something_is_expected() -> None:
     asked = judge(IB.evidence(), expectations=expect("[host]\ndevices = 2\n")).rules_asked
     assert [code for code in asked if code.startswith("expected-")] == ["expected-devices"]
     assert not any(code.startswith("expected-") for code in judge(IB.evidence()).rules_asked)

@@ -1,4 +1,4 @@
-"""A host at rest and one change: the rule that speaks, and a neighbour that is silent."""
+"""A host at rest and one change: the rule that has a finding, and a neighbour that has none."""
 
 from dataclasses import replace
 
@@ -67,7 +67,7 @@ NEW = {
 
 
 @pytest.mark.parametrize("name", NEW)
-def test_each_counter_speaks_for_what_it_counts(name, before, later):
+def test_each_counter_gives_the_finding_on_what_it_counts(name, before, later):
     source, rule, severity = NEW[name]
     first = replace(
         before,
@@ -211,8 +211,8 @@ def test_values_that_the_kernel_repeats_prove_nothing(before, later):
     assert said(later(HW, {}, lifespan_ms=9_999), before) == []
 
 
-def test_witnesses_that_disagree_are_told(before, later):
-    """nldev is asked after sysfs: its value lies between sysfs's first and last."""
+def test_witnesses_that_disagree_are_found(before, later):
+    """nldev is read after sysfs: its value lies between sysfs's first and last."""
     assert said(later(NLDEV, {"rx_write_requests": 49}), before) == []  # it was reset
     after = later(HW, {"rx_write_requests": 40_000}, agreed=False)
     assert said(after, before) == [("counters-disagree", "warn")], "the last nldev says 50"

@@ -13,6 +13,7 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import DriverId, NetnsMode, PortState
 from rdmadiag.facts.system import Ancestor
 from rdmadiag.preflight import rules
+from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.judge import judge
 from rdmadiag.preflight.rules import (
     _FAMILIES,
@@ -26,7 +27,6 @@ from rdmadiag.preflight.rules import (
     speed,
 )
 from rdmadiag.preflight.rules import findings as all_findings
-from rdmadiag.preflight.rules.rule import Case
 from rdmadiag.preflight.verdict import Finding
 from rdmadiag.sources.run import gather
 from rdmadiag.view.reconcile import devices
@@ -345,9 +345,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("rule", "severity", "broken"), [row[:3] for row in ROWS], ids=str)
-def test_one_change_makes_one_rule_speak(
-    rule: str, severity: str, broken: Machine | Evidence
-) -> None:
+def test_one_change_gives_one_finding(rule: str, severity: str, broken: Machine | Evidence) -> None:
     assert said(broken) == [(rule, severity)]
     (finding,) = findings(broken)
     assert finding.evidence
@@ -606,7 +604,7 @@ def test_one_of_two_that_answers_for_both_is_enough() -> None:
     ]
 
 
-def test_different_mtus_of_soft_roce_on_one_link_are_told() -> None:
+def test_different_mtus_of_soft_roce_on_one_link_are_found() -> None:
     first, second = VETHS
     machine = soft(replace(first, mtu=9000), second, arp_ignore=2).with_port(0, 0, active_mtu=4096)
     finding = only(machine, "mtu-differs-in-subnet")
@@ -629,12 +627,12 @@ def test_what_fits_a_netdevs_mtu_is_the_kernels_arithmetic(mtu: int, roce: int |
         pytest.param({}, False, id="not at all"),
     ],
 )
-def test_a_bond_is_told_by_name(names: dict[str, str], expected: bool) -> None:
+def test_a_bond_is_known_by_its_name(names: dict[str, str], expected: bool) -> None:
     assert bool(said(roce_host().with_device(**names))) is expected
 
 
 @pytest.mark.parametrize("kind", ["bond", "vlan", "bridge"])
-def test_a_bond_is_told_by_what_the_gids_netdev_is(kind: str) -> None:
+def test_a_bond_is_known_by_the_kind_of_the_gids_netdev(kind: str) -> None:
     (netdev,) = roce_host().netdevs
     above = roce_host().change(netdevs=(replace(netdev, kind=kind),))
     enslaved = roce_host().change(
@@ -746,7 +744,7 @@ def test_gpus_beside_software_devices_are_no_finding() -> None:
     assert said(soft(VETHS[0], gpu=Gpu(peermem=None, memory_peers=None, open_driver=False))) == []
 
 
-def test_a_bridge_above_two_adapters_is_told_once() -> None:
+def test_a_bridge_above_two_adapters_is_named_once() -> None:
     machine = two_roce("198.51.100.11", redirects=True)
     shared = with_gpu(machine.with_device(0, redirects=True, bridge="0000:ae:00.0"))
     finding = only(shared, "acs-redirects")
@@ -818,7 +816,7 @@ def test_a_link_that_comes_up_while_the_host_starts_is_no_flap() -> None:
     assert said(replace(evidence, kernel_log=replace(log, lines=early))) == []
 
 
-def test_of_a_port_that_is_down_the_link_speaks() -> None:
+def test_a_port_that_is_down_has_the_finding_on_its_link_alone() -> None:
     machine = logged(DOWN).with_port(state=PortState.DOWN)
     assert "link-flaps-in-log" not in dict(said(machine))
 
@@ -849,7 +847,7 @@ def test_lines_on_a_device_that_was_not_selected_are_left_out() -> None:
     [*(row[2] for row in ROWS), *HEALTHY.values(), *(mac for mac, _ in macs().values())],
     ids=lambda subject: getattr(subject, "hostname", "evidence"),
 )
-def test_a_family_that_is_not_asked_would_have_said_nothing(
+def test_a_family_that_does_not_apply_would_have_found_nothing(
     subject: Machine | Mac | Evidence, soon: float
 ) -> None:
     evidence = subject if isinstance(subject, Evidence) else gather(subject.host(), soon)

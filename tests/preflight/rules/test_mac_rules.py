@@ -216,7 +216,7 @@ def second(**changes: object) -> Mac:
         ),
     ],
 )
-def test_one_change_makes_one_rule_speak(mac: Mac, expected: list[tuple[str, str]]) -> None:
+def test_one_change_gives_one_finding(mac: Mac, expected: list[tuple[str, str]]) -> None:
     assert said(mac) == expected
 
 
@@ -339,7 +339,7 @@ PANIC = (
     [("2026-05-20", "warn"), ("2026-05-22", "warn"), ("2026-03-01", "info")],
     ids=["the day before this boot", "after it", "months ago"],
 )
-def test_a_panic_that_names_the_driver_is_told(day: str, severity: str) -> None:
+def test_a_panic_that_names_the_driver_is_found(day: str, severity: str) -> None:
     mac = READY.change(panics={f"panic-full-{day}.panic": PANIC.format(day=day)})
     assert said(mac) == [("rdma-panic", severity)]
 
@@ -389,7 +389,7 @@ def test_a_source_that_failed_is_unknown_at_best(source: str, why: Why) -> None:
         ("macos", "panics", "info"),
     ],
 )
-def test_a_part_of_a_source_that_failed_is_told(source: str, part: str, severity: str) -> None:
+def test_a_part_of_a_source_that_failed_is_found(source: str, part: str, severity: str) -> None:
     evidence = evidence_of(READY)
     facts = replace(getattr(evidence, source), **{part: Missing(Why.TIMEOUT, "late")})
     assert ("source-incomplete", severity) in said(replace(evidence, **{source: facts}))
@@ -489,7 +489,9 @@ def test_a_device_that_the_registry_has_and_librdma_does_not_list_is_critical() 
     assert ("device-not-in-verbs", "critical") in said(replace(evidence, verbs=verbs))
 
 
-@pytest.mark.parametrize("ports", [(), Missing(Why.NOT_COLLECTED, "x")], ids=["none", "not asked"])
+@pytest.mark.parametrize(
+    "ports", [(), Missing(Why.NOT_COLLECTED, "x")], ids=["none", "not queried"]
+)
 def test_a_device_that_shows_no_port_is_unknown(ports: object) -> None:
     evidence = changed_verbs(ports=ports)
     assert ("ports-not-shown", "unknown") in said(evidence)
@@ -559,7 +561,7 @@ def test_what_is_switched_off_or_cannot_is_not_safe_though_a_port_be_active() ->
     assert "hardware_cannot" in verdict_of(old).ports[0].reasons
 
 
-def test_a_second_active_port_without_a_route_forbids_the_host_as_in_the_seed() -> None:
+def test_a_second_active_port_without_a_route_forbids_the_host_as_in_x_rdma() -> None:
     verdict = verdict_of(second(gids={0: "fe80::2"}, ipv4=None))
     assert [port.safe_to_attempt_rtr for port in verdict.ports] == [True, False]
     assert verdict.safe_to_attempt_rtr is False
@@ -600,7 +602,7 @@ def test_no_live_program_is_to_be_killed_for_what_a_dead_one_left() -> None:
     assert "kill" not in remedies(mac)
 
 
-def test_the_child_that_asked_for_us_is_no_holder() -> None:
+def test_our_own_child_is_no_holder() -> None:
     mac = READY.with_cable(queue_pairs=10, holders=("pid 4242, python3", "pid 7, exo"))
     text = remedies(mac)
     assert "kill 4242" not in text

@@ -8,9 +8,8 @@ from rdmadiag.facts.counter_catalogue import Group
 from rdmadiag.facts.counters import CounterFacts, CounterSource
 from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.preflight.rules.counters.case import ABI, MLX5, CounterCase, place, proof
-from rdmadiag.preflight.rules.rule import Rule, Speaker, rule
+from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Severity
-from rdmadiag.quoting import shell_word
 from rdmadiag.view.counter_changes import Change
 
 
@@ -23,22 +22,27 @@ def _rose(rises: Iterable[Change]) -> str:
 
 
 def _by_threshold(
-    group: Group, threshold: str, says: str, remedy: Callable[[Change, str], Iterable[str]]
-) -> Callable[[Speaker, CounterCase], Iterator[Finding]]:
-    """A rule that speaks where the rises of a group reach a threshold, and its rate."""
+    group: Group, threshold: str, says: str, when: Callable[[str], str] = lambda netdev: ""
+) -> Callable[[Rule, CounterCase], Iterator[Finding]]:
+    """Finds ports where the rises of a group reach a threshold, and its rate.
 
-    def check(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
+    `when` chooses of the rule's remedies by the port's netdev.
+    """
+
+    def check(this: Rule, case: CounterCase) -> Iterator[Finding]:
         least = getattr(case.thresholds, threshold)
         pace = getattr(case.thresholds, f"{threshold}_per_second", 0.0)
         for (device, port), rises in case.risen(group):
             if sum(each.rise for each in rises) < least or _per_second(rises) < pace:
                 continue
-            yield speaker.finding(
+            netdev = _netdev(case.after, device, port)
+            yield this.finding(
                 f"{place(device, port)} {says}: {_rose(rises)}",
                 device=device,
                 port=port,
                 evidence=map(proof, rises),
-                remedy=remedy(rises[0], _netdev(case.after, device, port)),
+                when=when(netdev),
+                fill={"netdev": netdev},
             )
 
     return check
@@ -54,6 +58,9 @@ def _per_second(rises: Iterable[Change]) -> float:
 # --- the link ------------------------------------------------------------------------------
 
 
+_RESEAT: Final = "# reseat or change the cable; look at the switch port's log"
+
+
 @rule(
     "link-went-down",
     Severity.WARN,
@@ -63,12 +70,13 @@ def _per_second(rises: Iterable[Change]) -> float:
     "over it broke, or waited until their retries ran out. From link_flaps times on it is "
     "critical. A cable that was pulled and an interface that was set down count too.",
     (ABI, "https://github.com/NVIDIA/nccl/issues/905"),
-    remedy=(
-        "sudo dmesg --ctime | grep -i 'link'",
-        "# reseat or change the cable; look at the switch port's log",
-    ),
+    remedy={
+        "": ("ip -statistics link show {netdev:INTERFACE}", _RESEAT),
+        "on a Mac": ("ifconfig {netdev:INTERFACE}", _RESEAT),
+        "on InfiniBand, or where no netdev is known": ("ibstat {device} {port}", _RESEAT),
+    },
 )
-def link_went_down(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
+def link_went_down(this: Rule, case: CounterCase) -> Iterator[Finding]:
     """Of several counters of one port the greatest: they count the same event."""
     for (device, port), rises in case.risen(Group.LINK_DOWN):
         times = max(_times(each) for each in rises)
@@ -76,18 +84,19 @@ def link_went_down(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
             continue
         severe = times >= case.thresholds.link_flaps
         netdev = _netdev(case.after, device, port)
-        look = f"ip -statistics link show {shell_word(netdev)}"
+        when = ""
         if any(each.source is CounterSource.REGISTRY for each in rises):
-            look = f"ifconfig {shell_word(netdev)}"
+            when = "on a Mac"
         elif _link_layer(case.after, device, port) is LinkLayer.INFINIBAND or netdev == _UNNAMED:
-            look = f"ibstat {shell_word(device)} {port}"
-        yield speaker.finding(
+            when = "on InfiniBand, or where no netdev is known"
+        yield this.finding(
             f"{place(device, port)} lost its link {'once' if times == 1 else f'{times} times'}",
             device=device,
             port=port,
             severity=Severity.CRITICAL if severe else Severity.WARN,
             evidence=map(proof, rises),
-            remedy=(look, "# reseat or change the cable; look at the switch port's log"),
+            when=when,
+            fill={"netdev": netdev},
         )
 
 
@@ -120,16 +129,12 @@ link_retrained: Final = rule(
     "link_error_recovery rose: the link failed and recovered without going down. It is the "
     "step before a link that goes down: a cable, a transceiver, or a port.",
     (ABI,),
-    remedy=("# reseat or change the cable, then watch: rdmadiag counters --watch --device DEVICE",),
+    remedy=("rdmadiag counters --watch --device {device}:{port}", "# reseat or change the cable"),
 )(
     _by_threshold(
         Group.LINK_RECOVERY,
         "link_recoveries",
         "trained its link anew",
-        lambda each, netdev: (
-            f"rdmadiag counters --watch --device {shell_word(each.device)}:{each.port}",
-            "# reseat or change the cable",
-        ),
     )
 )
 
@@ -141,19 +146,22 @@ damaged_on_the_wire: Final = rule(
     "neighbour. A few a day are within the specification; a steady rise is a bad cable, a dirty "
     "or loose transceiver, or a port, and each damaged packet is one that must be sent again.",
     (ABI, "https://linux.die.net/man/8/ibqueryerrors"),
-    remedy=("# reseat, clean or change the cable; see which end counts: the receiving one does",),
+    remedy={
+        "": (
+            "sudo ethtool --module-info {netdev:INTERFACE}",
+            "# reseat, clean or change the cable to its neighbour",
+        ),
+        "where no netdev is known": (
+            "sudo mlxlink -d {device} --port {port} --show_counters --show_module",
+            "# reseat, clean or change the cable to its neighbour",
+        ),
+    },
 )(
     _by_threshold(
         Group.PHYSICAL,
         "physical_errors",
         "receives damaged data",
-        lambda each, netdev: (
-            f"sudo ethtool --module-info {shell_word(netdev)}"
-            if netdev != _UNNAMED
-            else f"sudo mlxlink -d {shell_word(each.device)} --port {each.port} "
-            "--show_counters --show_module",
-            "# reseat, clean or change the cable to its neighbour",
-        ),
+        lambda netdev: "where no netdev is known" if netdev == _UNNAMED else "",
     )
 )
 
@@ -168,16 +176,15 @@ packets_discarded: Final = rule(
     "rx_roce_discards). On a network that ought to be lossless, flow control does not reach "
     "this port.",
     (ABI,),
-    remedy=("ethtool -S INTERFACE | grep -iE 'discard|drop|pause'   # which queue or priority",),
+    remedy=(
+        "ethtool -S {netdev:INTERFACE} | grep -iE 'discard|drop|pause'",
+        "# compare PFC or pause settings with the switch's",
+    ),
 )(
     _by_threshold(
         Group.DISCARD,
         "discards",
         "discards packets",
-        lambda each, netdev: (
-            f"ethtool -S {shell_word(netdev)} | grep -iE 'discard|drop|pause'",
-            "# compare PFC or pause settings with the switch's",
-        ),
     )
 )
 
@@ -191,19 +198,15 @@ packets_retransmitted: Final = rule(
     "routing out_of_sequence alone rises without any loss.",
     (MLX5, "https://github.com/NVIDIA/nccl/issues/1333"),
     remedy=(
-        "sudo mlnx_qos -i INTERFACE   # trust, PFC: the same as the switch?",
-        "rdmadiag counters --watch   # on both ends: where do pauses and discards rise?",
+        "rdmadiag counters --watch --device {device}",
+        "# on both ends: where do pauses and discards rise?",
+        "# compare PFC, ECN and DSCP with the switch's",
     ),
 )(
     _by_threshold(
         Group.RETRANSMISSION,
         "retransmissions",
         "has packets lost or out of order",
-        lambda each, netdev: (
-            f"rdmadiag counters --watch --device {shell_word(each.device)}",
-            "# on both ends: where do pauses and discards rise?",
-            "# compare PFC, ECN and DSCP with the switch's",
-        ),
     )
 )
 
@@ -215,19 +218,15 @@ receiver_not_ready: Final = rule(
     "sender waits and tries again. Nothing is wrong with the network; a program, or a CPU that "
     "is too busy for it.",
     (MLX5,),
-    remedy=("# more or earlier receives: for UCX UCX_RC_RX_QUEUE_LEN, for NVMe-oF a longer queue",),
+    remedy=(
+        "rdmadiag resources --device {device}   # which programs hold queue pairs",
+        "# the receiving one should post more receives, or have more of a CPU",
+    ),
 )(
     _by_threshold(
         Group.RECEIVER,
         "receiver_not_ready",
         "has messages without a receive",
-        lambda each, netdev: (
-            (
-                f"rdmadiag resources --device {shell_word(each.device)}   "
-                "# which programs hold queue pairs"
-            ),
-            "# the receiving one should post more receives, or have more of a CPU",
-        ),
     )
 )
 
@@ -238,16 +237,12 @@ retries_ran_out: Final = rule(
     "A queue pair gave up sending: its program saw completion error 12 (transport retries) or 13 "
     "(RNR retries). The peer, or the path to it, was gone for longer than timeout times retries.",
     (MLX5,),
-    remedy=("rdmadiag explain wc 12", "rdmadiag explain --log JOB.OUT"),
+    remedy=("rdmadiag explain wc 12", "rdmadiag preflight --device {device}"),
 )(
     _by_threshold(
         Group.RETRIES,
         "retries_exceeded",
         "gave up on a connection",
-        lambda each, netdev: (
-            "rdmadiag explain wc 12",
-            f"rdmadiag preflight --device {shell_word(each.device)}",
-        ),
     )
 )
 
@@ -259,16 +254,12 @@ requests_refused: Final = rule(
     "one of the two programs uses memory that is not registered, no longer or otherwise. With "
     "GPU memory, PCI access control (ACS) does it too.",
     (MLX5,),
-    remedy=("rdmadiag explain wc 10", "rdmadiag preflight   # ACS, peer memory"),
+    remedy=("rdmadiag explain wc 10", "rdmadiag preflight --device {device}"),
 )(
     _by_threshold(
         Group.REFUSED,
         "refused_requests",
         "has requests refused",
-        lambda each, netdev: (
-            "rdmadiag explain wc 10",
-            f"rdmadiag preflight --device {shell_word(each.device)}",
-        ),
     )
 )
 
@@ -281,15 +272,12 @@ congestion_ignored: Final = rule(
     "The far end said that the path is congested (CNP) and this port did not slow down: "
     "congestion control is off on this side, or for this priority.",
     (MLX5,),
-    remedy=("cat /sys/class/net/INTERFACE/ecn/roce_rp/enable/*   # 1: on, by priority",),
+    remedy=("cat /sys/class/net/{netdev:INTERFACE}/ecn/roce_rp/enable/*   # 1: on",),
 )(
     _by_threshold(
         Group.IGNORED,
         "congestion_ignored",
         "ignores congestion notifications",
-        lambda each, netdev: (
-            f"cat /sys/class/net/{shell_word(netdev)}/ecn/roce_rp/enable/*   # 1: on",
-        ),
     )
 )
 
@@ -302,17 +290,15 @@ congestion_ignored: Final = rule(
     "for credits (port_xmit_wait, in ticks that the device does not name). That is congestion "
     "control at work: worth knowing where something is slower than it should be.",
     (ABI, MLX5),
-    remedy=("rdmadiag counters --watch",),
+    remedy=("rdmadiag counters --watch --device {device}",),
 )
-def congestion(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
-    """A note: it is normal under load."""
+def congestion(this: Rule, case: CounterCase) -> Iterator[Finding]:
     for (device, port), rises in case.risen(Group.CONGESTION, Group.WAIT):
-        yield speaker.finding(
+        yield this.finding(
             f"{place(device, port)} met congestion: {_rose(rises)}",
             device=device,
             port=port,
             evidence=map(proof, rises),
-            remedy=(f"rdmadiag counters --watch --device {shell_word(device)}",),
         )
 
 
@@ -324,16 +310,15 @@ pause_frames: Final = rule(
     "arrives (PCI Express, memory, NUMA). Received: the switch holds this port back. Priority "
     "flow control has counters of its own, which ethtool -S shows.",
     ("https://www.kernel.org/doc/html/latest/networking/ethtool-netlink.html#pause-get",),
-    remedy=("ethtool -S INTERFACE | grep -iE 'prio.*pause'", "rdmadiag preflight   # PCIe, NUMA"),
+    remedy=(
+        "ethtool -S {netdev:INTERFACE} | grep -iE 'prio.*pause'",
+        "rdmadiag preflight --device {device}   # PCI Express, NUMA",
+    ),
 )(
     _by_threshold(
         Group.PAUSE,
         "pause_frames",
         "is slowed by pause frames",
-        lambda each, netdev: (
-            f"ethtool -S {shell_word(netdev)} | grep -iE 'prio.*pause'",
-            f"rdmadiag preflight --device {shell_word(each.device)}   # PCI Express, NUMA",
-        ),
     )
 )
 

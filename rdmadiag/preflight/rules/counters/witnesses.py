@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from typing import Final
 
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import Missing, Why, or_else
 from rdmadiag.facts.counter_catalogue import Group, meaning
 from rdmadiag.facts.counters import CounterFacts, CounterSet, CounterSource
 from rdmadiag.preflight.rules.counters.case import ABI, CounterCase, place, proof, subject
-from rdmadiag.preflight.rules.rule import RECORD_ANEW, Rule, Speaker, rule
+from rdmadiag.preflight.rules.rule import RECORD_ANEW, Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.quoting import shell_word
 from rdmadiag.view.counter_changes import Change, Event, is_another, pairs, saturated
 
 
@@ -19,12 +18,12 @@ from rdmadiag.view.counter_changes import Change, Event, is_another, pairs, satu
     "A counter is full",
     "A counter of the InfiniBand specification is at its greatest value (15, 255, 65535 or "
     "4294967295) and stays there: there were that many errors once, and whether there are more "
-    "cannot be told until it is cleared. Traffic counters of ports without PortCountersExtended "
+    "is not known until it is cleared. Traffic counters of ports without PortCountersExtended "
     "fill in seconds and are not named here.",
     (ABI, "https://linux.die.net/man/8/perfquery"),
-    remedy=("sudo perfquery -C DEVICE -P PORT -R   # sets the port's counters to 0",),
+    remedy=("sudo perfquery -C {device} -P {port} -R   # sets its counters to 0",),
 )
-def counter_saturated(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
+def counter_saturated(this: Rule, case: CounterCase) -> Iterator[Finding]:
     """One finding a port; not of data and packets, nor of waiting, which say nothing of errors."""
     full: dict[tuple[str, int | None], list[tuple[CounterSet, str]]] = {}
     for each, name in saturated(case.after):
@@ -32,7 +31,7 @@ def counter_saturated(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
             full.setdefault((each.device, each.port), []).append((each, name))
     for (device, port), rows in full.items():
         names = ", ".join(name for _, name in rows)
-        yield speaker.finding(
+        yield this.finding(
             f"{place(device, port)}: {names} at the greatest value: more cannot be counted",
             device=device,
             port=port,
@@ -42,9 +41,6 @@ def counter_saturated(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
                 )
                 for each, name in rows
             ],
-            remedy=(
-                f"sudo perfquery -C {shell_word(device)} -P {port} -R   # sets its counters to 0",
-            ),
         )
 
 
@@ -63,22 +59,21 @@ def _value(found: CounterSet, name: str) -> str:
     "nothing.",
     remedy=("sudo dmesg --ctime | tail -50   # who removed it, and why",),
 )
-def device_made_anew(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
+def device_made_anew(this: Rule, case: CounterCase) -> Iterator[Finding]:
     """One finding a device; of a netdev alone only where the device is the same."""
     earlier = {each.key: each for each in case.before.sets} if case.before else {}
-    told = set()
+    done = set()
     for each in case.after.sets:
         first = earlier.get(each.key)
-        if first is None or not is_another(first, each) or each.device in told:
+        if first is None or not is_another(first, each) or each.device in done:
             continue
-        told.add(each.device)
+        done.add(each.device)
         what = f"{each.device}'s netdev {each.netdev}" if each.netdev else each.device
         kind = "ifindex" if each.netdev else "RDMA_NLDEV_ATTR_DEV_INDEX"
-        yield speaker.finding(
+        yield this.finding(
             f"{what} was made anew: its counters began at 0",
             device=each.device,
             evidence=[Proof("nldev", kind, f"{first.identity} → {each.identity}")],
-            remedy=("sudo dmesg --ctime | tail -50   # who removed it, and why",),
         )
 
 
@@ -89,20 +84,19 @@ def device_made_anew(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
     "A device, or a port of it, was there in the first sample and is not in the second.",
     remedy=("rdmadiag devices   # at which step it is lost",),
 )
-def device_gone(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
+def device_gone(this: Rule, case: CounterCase) -> Iterator[Finding]:
     """By the list of names, where both samples have one."""
     before = case.before.names if case.before else ()
     after = case.after.names
     if isinstance(before, Missing) or (isinstance(after, Missing) and after.why is not Why.ABSENT):
         return
-    here = () if isinstance(after, Missing) else after
+    here = or_else(after, ())
     for name in before:
         if name not in here:
-            yield speaker.finding(
+            yield this.finding(
                 f"{name} is gone",
                 device=name,
                 evidence=[Proof("sysfs", "/sys/class/infiniband", ", ".join(here) or "empty")],
-                remedy=("rdmadiag devices   # at which step it is lost",),
             )
 
 
@@ -114,15 +108,14 @@ def device_gone(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
     "out then, or could not be read, or the device came later. Whether they rose is not known.",
     remedy=("rdmadiag counters   # from now on",),
 )
-def first_sample_lacks(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
+def first_sample_lacks(this: Rule, case: CounterCase) -> Iterator[Finding]:
     """One finding a source that had failed, and one a device."""
     if case.before is None:
         return
     for missing in case.before.failed:
-        yield speaker.finding(
+        yield this.finding(
             f"the first sample has no counters: {missing}",
             evidence=[Proof("counters", "counters", str(missing))],
-            remedy=("rdmadiag counters   # from now on",),
         )
     if case.before.failed and not case.before.sets:
         return
@@ -132,13 +125,12 @@ def first_sample_lacks(speaker: Speaker, case: CounterCase) -> Iterator[Finding]
     for device, rows in devices.items():
         places = ", ".join(f"{each.place} {each.source}" for each, _ in rows[:3])
         more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
-        yield speaker.finding(
+        yield this.finding(
             f"the first sample has no counters of {places}{more}: their rise is not known",
             device=device,
             evidence=[
                 Proof("counters", f"{each.place} {each.source}", why) for each, why in rows[:_SHOWN]
             ],
-            remedy=("rdmadiag counters   # from now on",),
         )
 
 
@@ -174,9 +166,9 @@ def _lacking(before: CounterFacts, after: CounterFacts) -> Iterator[tuple[Counte
     "Counters were set back",
     "A counter is smaller than before, the device is the same, and no wrap explains it: somebody "
     "cleared it (perfquery -R), or the firmware did. How far it had risen until then is not known.",
-    remedy=("rdmadiag counters   # from now on",),
+    remedy=("rdmadiag counters",),
 )
-def counters_were_reset(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
+def counters_were_reset(this: Rule, case: CounterCase) -> Iterator[Finding]:
     """One finding a port."""
     found: dict[tuple[str, int | None], list[Change]] = {}
     anew = _made_anew(case)
@@ -188,12 +180,11 @@ def counters_were_reset(speaker: Speaker, case: CounterCase) -> Iterator[Finding
     for (device, port), rows in found.items():
         names = ", ".join(each.name for each in rows[:3])
         more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
-        yield speaker.finding(
+        yield this.finding(
             f"{place(device, port)}: {names}{more} were set back: their rise is not known",
             device=device,
             port=port,
             evidence=map(proof, rows),
-            remedy=("rdmadiag counters",),
         )
 
 
@@ -214,22 +205,22 @@ def _made_anew(case: CounterCase) -> set[str]:
     "says, and that is longer than the time between the samples: what stands still may have "
     "risen.",
     (ABI,),
-    remedy=("echo 10 | sudo tee /sys/class/infiniband/DEVICE/ports/PORT/hw_counters/lifespan",),
+    remedy=(
+        "rdmadiag counters --interval {seconds}",
+        "echo 10 | sudo tee {file:/sys/class/infiniband/DEVICE/ports/PORT/hw_counters/lifespan}",
+    ),
 )
-def counters_repeated(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
+def counters_repeated(this: Rule, case: CounterCase) -> Iterator[Finding]:
     """10 ms is the kernel's default; it can be set to 10 s."""
     for each, lifespan, seconds in _repeated(case):
         file = subject(each.source, each.device, each.port, None, "lifespan")
-        yield speaker.finding(
+        yield this.finding(
             f"{each.place}: the kernel repeats hw_counters for {lifespan} ms; the samples are "
             f"{seconds:g} s apart",
             device=each.device,
             port=each.port,
             evidence=[Proof(each.source, file, str(lifespan))],
-            remedy=(
-                f"rdmadiag counters --interval {lifespan / 1000 + 1:g}",
-                f"echo 10 | sudo tee {shell_word(file)}",
-            ),
+            fill={"seconds": f"{lifespan / 1000 + 1:g}", "file": file},
         )
 
 
@@ -250,15 +241,12 @@ def _repeated(case: CounterCase) -> Iterator[tuple[CounterSet, int, float]]:
     "counters-disagree",
     Severity.WARN,
     "Two witnesses count differently",
-    "RDMA netlink and sysfs show the same counter of the driver. nldev was asked after sysfs in "
+    "RDMA netlink and sysfs show the same counter of the driver. nldev was read after sysfs in "
     "both samples, so that its values lie between sysfs's; one of them does not. The rise that "
     "is shown may be wrong.",
-    remedy=(
-        "rdma statistic show link DEVICE/PORT",
-        "grep . /sys/class/infiniband/*/ports/*/hw_counters/*",
-    ),
+    remedy=("rdma statistic show link {device}/{port}",),
 )
-def counters_disagree(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
+def counters_disagree(this: Rule, case: CounterCase) -> Iterator[Finding]:
     """first sysfs ≤ first nldev ≤ last sysfs ≤ last nldev, for counters that only rise."""
     if case.before is None:
         return
@@ -269,25 +257,24 @@ def counters_disagree(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
         if not is_another(first, later)
     }
     for (source, device, port), (old, later, new) in both.items():
-        told = both.get((CounterSource.NLDEV, device, port))
-        if source is not CounterSource.HW or told is None or (device, port) in spared:
+        other = both.get((CounterSource.NLDEV, device, port))
+        if source is not CounterSource.HW or other is None or (device, port) in spared:
             continue
-        names = [name for name in new if not _in_order((old, told[0], new, told[2]), name)]
+        names = [name for name in new if not _in_order((old, other[0], new, other[2]), name)]
         if names:
             lines = [
                 Proof(witness, subject(witness, device, port, None, name), _seen(*seen, name))
                 for witness, seen in (
                     (CounterSource.HW, (old, new)),
-                    (CounterSource.NLDEV, (told[0], told[2])),
+                    (CounterSource.NLDEV, (other[0], other[2])),
                 )
                 for name in names
             ]
-            yield speaker.finding(
+            yield this.finding(
                 f"{later.place}: sysfs and RDMA netlink disagree about {', '.join(names[:3])}",
                 device=device,
                 port=port,
                 evidence=lines,
-                remedy=(f"rdma statistic show link {shell_word(device)}/{port}",),
             )
 
 
@@ -301,9 +288,9 @@ def _in_order(values: tuple[dict[str, int], ...], name: str) -> bool:
     numbers = [value for value in line if value is not None]
     if len(numbers) < len(line) or numbers == sorted(numbers):
         return True
-    first, told, last, last_told = numbers
+    first, other, last, last_other = numbers
     what = meaning(CounterSource.HW, name, None, extended=False)
-    return last < first or last_told < told or what.group in (Group.GAUGE, Group.OTHER)
+    return last < first or last_other < other or what.group in (Group.GAUGE, Group.OTHER)
 
 
 @rule(
@@ -314,25 +301,28 @@ def _in_order(values: tuple[dict[str, int], ...], name: str) -> bool:
     "they would tell is not known. A device that refuses (a restricted physical function) may "
     "flood the kernel log at each try: leave it out with --exclude-device.",
     ("https://github.com/prometheus/node_exporter/issues/3434",),
-    remedy=("rdmadiag counters --exclude-device DEVICE",),
+    remedy={
+        "where a device refuses": ("rdmadiag counters --exclude-device {device}",),
+        "where a source failed": ("rdmadiag preflight   # which device is in trouble",),
+        "where a record leaves them out": (RECORD_ANEW,),
+    },
 )
-def counters_unreadable(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
+def counters_unreadable(this: Rule, case: CounterCase) -> Iterator[Finding]:
     """One finding a source that failed, and one a device; what is not offered is a note.
 
     What the first sample could read was offered: it is unknown since.
     """
     for missing in case.after.failed:
         recorded = missing.why is Why.NOT_COLLECTED
-        yield speaker.finding(
+        yield this.finding(
             str(missing.detail) if recorded else f"no counters: {missing}",
             evidence=[Proof("counters", "/sys/class/infiniband/*/ports/*", str(missing))],
-            remedy=(
-                RECORD_ANEW if recorded else "rdmadiag preflight   # which device is in trouble",
-            ),
+            when="where a record leaves them out" if recorded else "where a source failed",
         )
     devices: dict[str, list[tuple[str, Missing]]] = {}
     earlier = {each.key: each.values for each in case.before.sets} if case.before else {}
-    lost: set[str] = set()
+    lost: set[str] = set()  # counters that the first sample has
+    single: set[str] = set()  # counters that have a file each
     for each in case.after.sets:
         rows = devices.setdefault(each.device, [])
         if isinstance(each.values, Missing) and each.source is not CounterSource.PAUSE:
@@ -341,6 +331,8 @@ def counters_unreadable(speaker: Speaker, case: CounterCase) -> Iterator[Finding
         for name, why in each.refused.items():
             what = subject(each.source, each.device, each.port, each.netdev, name)
             rows.append((what, why))
+            if each.source in _FILES:
+                single.add(what)
             if not isinstance(before, Missing) and name in before:
                 lost.add(what)
     for device, rows in devices.items():
@@ -348,20 +340,26 @@ def counters_unreadable(speaker: Speaker, case: CounterCase) -> Iterator[Finding
         refused = [
             (what, why)
             for what, why in rows
-            if why.why is Why.UNSUPPORTED and what.startswith("/sys/") and what not in lost
+            if why.why is Why.UNSUPPORTED and what in single and what not in lost
         ]
         for chosen, severity in ((failed, Severity.UNKNOWN), (refused, Severity.INFO)):
             if chosen:
-                yield speaker.finding(
+                yield this.finding(
                     f"{device}: {len(chosen)} counters or sets of them could not be read: "
                     f"{chosen[0][1]}",
                     device=device,
                     severity=severity,
                     evidence=[Proof("counters", what, str(why)) for what, why in chosen[:_SHOWN]],
-                    remedy=(f"rdmadiag counters --exclude-device {shell_word(device)}",),
+                    when="where a device refuses",
                 )
 
 
+_FILES: Final = (
+    CounterSource.PORT,
+    CounterSource.HW,
+    CounterSource.DEVICE_HW,
+    CounterSource.NETDEV,
+)
 _PLAIN: Final = (Why.ABSENT, Why.UNSUPPORTED, Why.NOT_COLLECTED)
 _SHOWN: Final = 8
 
@@ -374,7 +372,7 @@ _SHOWN: Final = 8
     "said of errors.",
     remedy=("rdmadiag devices   # at which step they are lost",),
 )
-def no_counters(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
+def no_counters(this: Rule, case: CounterCase) -> Iterator[Finding]:
     """Whatever was left out on purpose is named."""
     after = case.after
     if after.failed or any(
@@ -389,10 +387,9 @@ def no_counters(speaker: Speaker, case: CounterCase) -> Iterator[Finding]:
         reason = f"of {', '.join(after.names)} none was read: --device and --exclude-device"
     else:
         reason = f"no counter of {', '.join(each.name for each in after.devices)} can be read"
-    yield speaker.finding(
+    yield this.finding(
         reason,
         evidence=[Proof("sysfs", "/sys/class/infiniband", _listed(after.names))],
-        remedy=("rdmadiag devices   # at which step they are lost",),
     )
 
 

@@ -1,4 +1,4 @@
-"""What variables of the environment name: devices, GID indexes, partition keys.
+"""The lists of devices that variables of the environment hold.
 
     NCCL_IB_HCA        mlx5            names that begin so; "=mlx5_0,mlx5_1" these alone;
                        ^mlx5_2         all but; mlx5_0:1 one port
@@ -9,19 +9,15 @@ Sources: NCCL's src/misc/socket.cc and net_ib, NVSHMEM's transport_common.cpp, U
 ucp_context.c, libfabric's fi_verbs.7, Open MPI's btl_openib_component.c.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
-from typing import Final
-
-from rdmadiag.gid.c_number import has_number, strtol
+from typing import Final, NamedTuple
 
 LIMIT: Final = 256
 """Names in one variable that are looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(NamedTuple):
     """One part of a variable's list."""
 
     name: str
@@ -31,8 +27,7 @@ class Named:
         return self.name if self.port is None else f"{self.name}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """A variable that chooses devices."""
 
     variable: str
@@ -87,7 +82,7 @@ def _parts(text: str) -> tuple[Named, ...]:
     return tuple(found)
 
 
-def parse_nccl_hca(variable: str, value: str) -> Choice | None:
+def nccl_devices(variable: str, value: str) -> Choice | None:
     """NCCL_IB_HCA, NVSHMEM_HCA_LIST: prefixes, unless "=" stands before the list."""
     text = value.strip()
     excludes = text.startswith("^")
@@ -97,7 +92,7 @@ def parse_nccl_hca(variable: str, value: str) -> Choice | None:
     return Choice(variable, value, parts, excludes, _exact if exact else _prefix) if parts else None
 
 
-def parse_ucx_devices(variable: str, value: str) -> Choice | None:
+def ucx_devices(variable: str, value: str) -> Choice | None:
     """UCX_NET_DEVICES: ports and netdevs by pattern; "all" chooses nothing."""
     text = value.strip()
     excludes = text.startswith("^")
@@ -107,56 +102,7 @@ def parse_ucx_devices(variable: str, value: str) -> Choice | None:
     return Choice(variable, value, parts, excludes, _pattern, takes_netdevs=True)
 
 
-def parse_exact(variable: str, value: str) -> Choice | None:
+def exact_devices(variable: str, value: str) -> Choice | None:
     """HCOLL_MAIN_IB, FI_VERBS_DEVICE_NAME, btl_openib_if_include: names as they are."""
     parts = _parts(value)
     return Choice(variable, value, parts, excludes=False, matches=_exact) if parts else None
-
-
-PARSERS: Final[Mapping[str, Callable[[str, str], Choice | None]]] = {
-    "NCCL_IB_HCA": parse_nccl_hca,
-    "NVSHMEM_HCA_LIST": parse_nccl_hca,
-    "NVSHMEM_HCA_PE_MAPPING": parse_exact,
-    "UCX_NET_DEVICES": parse_ucx_devices,
-    "HCOLL_MAIN_IB": parse_exact,
-    "FI_VERBS_DEVICE_NAME": parse_exact,
-    "OMPI_MCA_btl_openib_if_include": parse_exact,
-}
-"""The variables that name devices."""
-
-GID_INDEXES: Final[Mapping[str, str | None]] = {
-    "NCCL_IB_GID_INDEX": "NCCL_IB_HCA",
-    "NVSHMEM_IB_GID_INDEX": "NVSHMEM_HCA_LIST",
-    "UCX_IB_GID_INDEX": "UCX_NET_DEVICES",
-    "MC_GID_INDEX": None,
-    "FI_VERBS_GID_IDX": "FI_VERBS_DEVICE_NAME",
-    "MORI_IB_GID_INDEX": None,
-    "MSCCLPP_IB_GID_INDEX": None,
-    "OMPI_MCA_btl_openib_gid_index": "OMPI_MCA_btl_openib_if_include",
-}
-"""The variables that name a row of a GID table, and the one that chooses the ports for it."""
-
-
-def choice(environment: Mapping[str, str], variable: str | None) -> Choice | None:
-    """What a variable chooses; None where it is not set, or chooses everything."""
-    if variable is None or variable not in environment:
-        return None
-    return PARSERS[variable](variable, environment[variable])
-
-
-_CHECKED: Final = ("UCX_IB_GID_INDEX", "OMPI_MCA_btl_openib_gid_index")
-"""Programs that refuse what is no number, or know words; the others take a word for 0."""
-
-
-def parse_index(value: str, variable: str = "") -> int | None:
-    """A row's number as the program reads it; None where it then chooses by itself.
-
-    To most of them "auto" is 0, which is a row: see rdmadiag.gid.c_number.
-    """
-    if not value or (variable in _CHECKED and not has_number(value)):
-        return None
-    index = strtol(value)
-    return index if index is not None and 0 <= index < _MOST else None
-
-
-_MOST: Final = 10**6

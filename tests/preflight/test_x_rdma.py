@@ -1,4 +1,4 @@
-"""The seed's decision: one reason at a time, and what was not seen apart from what is not there."""
+"""The decision of x/rdma: one reason at a time; what was not seen has reasons of its own."""
 
 import doctest
 from dataclasses import replace
@@ -6,16 +6,17 @@ from dataclasses import replace
 import pytest
 
 from rdmadiag.facts import Missing, Why
-from rdmadiag.facts.ib import LinkLayer, PortState
-from rdmadiag.facts.macos import failed_rtr_log_line
-from rdmadiag.preflight import safety
-from rdmadiag.preflight.safety import (
-    FOR_LACK_OF_EVIDENCE,
+from rdmadiag.preflight import x_rdma
+from rdmadiag.preflight.safety import FOR_LACK_OF_EVIDENCE
+from rdmadiag.preflight.x_rdma import (
+    LinkLayer,
+    PortState,
     PreflightDevice,
     PreflightReport,
     Reason,
     RtrUnsafe,
     derive_preflight_safety,
+    failed_rtr_log_line,
     require_rtr_attempt_allowed,
 )
 
@@ -24,7 +25,7 @@ READY = PreflightReport([DEVICE], 1, 1, ["context allocation"])
 UNSEEN = Missing(Why.TIMEOUT, "late")
 
 
-def test_a_ready_host_may_and_is_told_that_this_is_not_a_proof() -> None:
+def test_a_ready_host_may_and_the_reason_says_that_nothing_was_proven() -> None:
     assert derive_preflight_safety(READY) == (True, (Reason.READ_ONLY_PREFLIGHT,))
 
 
@@ -60,7 +61,7 @@ def test_each_reason(report: PreflightReport, reason: Reason) -> None:
         (replace(READY, recent_log=UNSEEN), Reason.LOG_UNKNOWN),
     ],
 )
-def test_what_was_not_seen_is_told_from_what_is_not_there(
+def test_what_was_not_seen_has_other_reasons_than_what_is_not_there(
     report: PreflightReport, reason: Reason
 ) -> None:
     assert derive_preflight_safety(report) == (False, (reason,))
@@ -83,10 +84,10 @@ def test_an_attempt_that_nobody_allowed_is_refused() -> None:
     require_rtr_attempt_allowed(True)
     with pytest.raises(RtrUnsafe, match="--allow-rtr") as caught:
         require_rtr_attempt_allowed(False)
-    assert str(caught.value) == safety.RTR_ATTEMPT_WARNING
+    assert str(caught.value) == x_rdma.RTR_ATTEMPT_WARNING
 
 
 def test_the_examples_hold() -> None:
-    results = doctest.testmod(safety)
+    results = doctest.testmod(x_rdma)
     assert results.attempted == 3
     assert results.failed == 0

@@ -1,0 +1,91 @@
+"""What a variable's value means, or what is wrong with it; None where nothing is to be said."""
+
+import re
+from typing import Final
+
+
+def _number(value: str) -> int | None:
+    return int(value) if re.fullmatch(r"-?\d{1,9}", value) else None
+
+
+def gid_index(value: str) -> str | None:
+    """A row of the GID table."""
+    number = _number(value)
+    if number is None:
+        return f"{value!r} is no number: UCX refuses it, most others take it for row 0"
+    if number < 0:
+        return "below 0: the stack chooses for itself"
+    if number > 255:
+        return f"{number}: few GID tables have so many rows"
+    return f"row {number} of the table of each port, unchecked: it may be empty, v1 or link-local"
+
+
+def timeout(value: str) -> str | None:
+    """ibv_qp_attr.timeout: 4.096 µs x 2^N, five bits."""
+    number = _number(value)
+    if number is None or not 0 <= number <= 31:
+        return f"{value!r} is not between 0 and 31"
+    if number == 0:
+        return "0: the queue pair waits without end"
+    seconds = 4.096e-6 * 2**number
+    return f"4.096 µs x 2^{number} = {seconds:.3g} s for one try; hardware may take four times that"
+
+
+def retries(value: str) -> str | None:
+    """ibv_qp_attr.retry_cnt: three bits."""
+    number = _number(value)
+    if number is None or not 0 <= number <= 7:
+        return f"{value!r} is not between 0 and 7, which are three bits"
+    return None
+
+
+_FLAGS: Final = ("0", "1", "y", "n", "yes", "no", "true", "false")
+
+
+def flag(value: str) -> str | None:
+    """On or off."""
+    if value.lower() in _FLAGS:
+        return None
+    return f"{value!r} is neither 0 nor 1"
+
+
+def disable(value: str) -> str | None:
+    """NCCL_IB_DISABLE."""
+    if value == "1":
+        return "1: no InfiniBand and no RoCE at all, TCP alone"
+    return flag(value)
+
+
+def family(value: str) -> str | None:
+    """AF_INET or AF_INET6."""
+    if value in ("AF_INET", "AF_INET6"):
+        return None
+    return f"{value!r} is neither AF_INET nor AF_INET6: the default holds"
+
+
+def hca(value: str) -> str | None:
+    """NCCL_IB_HCA: prefixes, exact names after "=", all but these after "^"."""
+    if value.startswith("^="):
+        return f"every device but exactly these: {value[2:]}"
+    if value.startswith("="):
+        return f"exactly these: {value[1:]}"
+    if value.startswith("^"):
+        return f"every device but those whose names begin so: {value[1:]}"
+    return f"devices whose names begin with one of these ({value}): mlx5_1 takes mlx5_10 too"
+
+
+def ucx_gid_index(value: str) -> str | None:
+    """UCX_IB_GID_INDEX."""
+    return None if value == "auto" else gid_index(value)
+
+
+def ucx_devices(value: str) -> str | None:
+    """UCX_NET_DEVICES."""
+    if ":" in value or value == "all" or not re.search(r"mlx|bnxt|roce|ib", value):
+        return None
+    return f"{value!r} has no :PORT, as in mlx5_0:1"
+
+
+def nvshmem_range(value: str) -> str | None:
+    """NVSHMEM_IB_ADDR_RANGE."""
+    return None if "/" in value else f"{value!r} has no /BITS: NVSHMEM crashes"

@@ -1,0 +1,537 @@
+"""Environment variables of the stacks on top of verbs: one row each.
+
+Read from each stack's own source and documents; a variable of one stack is not read by
+another, but where a row says so. A row holds how its value is read (a list of devices, a
+row of the GID table), which ports it is for, and what `explain NAME` prints.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from rdmadiag.gid import variable_values as values
+from rdmadiag.gid.device_lists import Choice, exact_devices, nccl_devices, ucx_devices
+from rdmadiag.gid.gid_index import checked_index, lenient_index
+
+
+class Variable(NamedTuple):
+    """One variable, or a family whose names begin alike."""
+
+    name: str  # as the program reads it; with a "*" at the end for a family
+    stack: str
+    meaning: str
+    pitfalls: tuple[str, ...] = ()
+    next: tuple[str, ...] = ()
+    judge: Callable[[str], str | None] | None = (
+        None  # a value → what it means, or what is wrong with it
+    )
+    devices: Callable[[str, str], Choice | None] | None = None  # (name, value) → those it names
+    gid_index: Callable[[str], int | None] | None = None  # a value → the row of a GID table
+    ports: str | None = None  # the variable that chooses the ports that this one is for
+    exact_sign: str = ""  # before a list of devices that is to hold names, not prefixes
+    unset: str | None = None  # what the stack does without it, where that is the better way
+    reported: bool = False  # a report carries it; of a family: all whose names begin so
+
+
+def variable(name: str) -> Variable | None:
+    """The row of this name, or of its family, in capitals or not."""
+    wanted = name.strip().removeprefix("$").upper()
+    exact = next((row for row in VARIABLES if row.name.upper() == wanted), None)
+    if exact:
+        return exact
+    families = (row for row in VARIABLES if row.name.endswith("*"))
+    fitting = (row for row in families if wanted.startswith(row.name[:-1].upper()))
+    return max(fitting, key=lambda row: len(row.name), default=None)
+
+
+def said_of(row: Variable, value: str) -> str | None:
+    """What the value means, or what is wrong with it."""
+    return row.judge(value.strip().strip("'\"")) if row.judge else None
+
+
+def set_indexes(environment: Mapping[str, str]) -> Iterator[tuple[Variable, int]]:
+    """The variables that name a row of a GID table here, and which."""
+    for row in GID_INDEXES:
+        index = row.gid_index(environment.get(row.name, "")) if row.gid_index else None
+        if index is not None:
+            yield row, index
+
+
+def choice(environment: Mapping[str, str], name: str | None) -> Choice | None:
+    """What a variable chooses; None where it is not set, or chooses everything."""
+    if name is None or name not in environment:
+        return None
+    parse = BY_NAME[name].devices
+    return parse(name, environment[name]) if parse else None
+
+
+_GIDS: Final = ("rdmadiag gids   # which rows there are, and which is the one to use",)
+_DEVICES: Final = ("rdmadiag devices",)
+_PIN: Final = (
+    "the right row differs between hosts, NICs and containers: 1, 3, 5, 7 and 9 have been right",
+    "rows move when an address comes or goes: a pinned index is then another GID",
+)
+
+_CHOOSES: Final = "it then chooses by itself (NCCL from 2.21)"
+_LIBFABRIC: Final = "A setting of libfabric; `fi_info -e` lists them."
+_OMPI: Final = "An MCA parameter; `ompi_info --all` lists them."
+
+VARIABLES: Final = (
+    # NVIDIA/nccl 2.30.7, src/transport/net_ib
+    Variable(
+        "NCCL_IB_GID_INDEX",
+        "NCCL, RCCL",
+        "The row of the GID table to send from, on RoCE; ignored on InfiniBand. Unset or -1: "
+        "chosen since 2.21 (2.20 and older: 0).",
+        pitfalls=(*_PIN, "Mooncake reads it too, where MC_GID_INDEX is not set"),
+        next=_GIDS,
+        judge=values.gid_index,
+        gid_index=lenient_index,
+        ports="NCCL_IB_HCA",
+        unset=_CHOOSES,
+    ),
+    Variable(
+        "NCCL_IB_HCA",
+        "NCCL, RCCL",
+        "The devices to use, with :PORT where wanted. Names are prefixes unless the list begins "
+        'with "="; "^" leaves out.',
+        pitfalls=(
+            "a name that no device has leaves NCCL with TCP, and it says so at INFO only",
+            "without it, NICs for management and storage are used as well",
+            "names change with the driver and with udev: mlx5_0 becomes rocep1s0f0",
+        ),
+        next=_DEVICES,
+        judge=values.hca,
+        devices=nccl_devices,
+        exact_sign="=",
+    ),
+    Variable(
+        "NCCL_IB_ADDR_FAMILY",
+        "NCCL, RCCL",
+        "AF_INET or AF_INET6: the family of the GID that is chosen. Default AF_INET.",
+        pitfalls=("a host with IPv6 addresses alone stays at row 0 without it",),
+        next=_GIDS,
+        judge=values.family,
+    ),
+    Variable(
+        "NCCL_IB_ADDR_RANGE",
+        "NCCL, RCCL",
+        "ADDRESS/BITS: GIDs outside it are passed over when one is chosen.",
+        pitfalls=("row 0 is never checked against it", "without a slash it has no effect"),
+        next=_GIDS,
+    ),
+    Variable(
+        "NCCL_IB_ROCE_VERSION_NUM",
+        "NCCL, RCCL",
+        "1 or 2: the RoCE version to choose. Default 2.",
+        next=_GIDS,
+    ),
+    Variable(
+        "NCCL_IB_ROUTABLE_FLID_GID_INDEX",
+        "NCCL, RCCL",
+        "The row whose FLID, if it has one, routes between InfiniBand subnets. Default 1.",
+        next=_GIDS,
+        judge=values.gid_index,
+    ),
+    Variable(
+        "NCCL_IB_TIMEOUT",
+        "NCCL, RCCL",
+        "How long the NIC waits for an acknowledgement: 4.096 µs x 2^N for one try. Default 20 "
+        "(18 before 2.23).",
+        pitfalls=(
+            "a larger one rides out a link that flaps, and hides a peer that is gone for longer",
+            "at 22 and 7 retries, a dead path is reported after two minutes or more",
+        ),
+        judge=values.timeout,
+    ),
+    Variable(
+        "NCCL_IB_RETRY_CNT",
+        "NCCL, RCCL",
+        "Tries before completion status 12 (retry exceeded). Default 7, which is the most.",
+        judge=values.retries,
+    ),
+    Variable(
+        "NCCL_IB_TC",
+        "NCCL, RCCL",
+        "Traffic class of the packets: on RoCE v2, DSCP x 4. Must fit the switches' PFC and ECN.",
+        pitfalls=(
+            "106 is DSCP 26: what many RoCE guides set; a class that no switch knows is lossy",
+        ),
+        next=("sudo mlnx_qos -i INTERFACE   # which DSCP is lossless?",),
+    ),
+    Variable("NCCL_IB_SL", "NCCL, RCCL", "Service level, on InfiniBand. Default 0."),
+    Variable(
+        "NCCL_IB_PKEY",
+        "NCCL, RCCL",
+        "The row of the partition key table (not the key). Default 0.",
+        pitfalls=("on some clouds row 0 holds no usable key: INIT then fails, or nothing arrives",),
+        next=("grep -rv 0x0000 /sys/class/infiniband/*/ports/*/pkeys",),
+        ports="NCCL_IB_HCA",
+    ),
+    Variable(
+        "NCCL_IB_DISABLE",
+        "NCCL, RCCL",
+        "1: neither InfiniBand nor RoCE; everything by TCP.",
+        pitfalls=("left over from a test, it makes a job slow without a word",),
+        judge=values.disable,
+    ),
+    Variable(
+        "NCCL_IB_QPS_PER_CONNECTION",
+        "NCCL, RCCL",
+        "Queue pairs for each connection. More of them spread over a bond's ports and ECMP paths.",
+    ),
+    Variable(
+        "NCCL_IB_CUDA_SUPPORT", "NCCL", "Older name of NCCL_NET_GDR_LEVEL: 0 is off, 1 is on."
+    ),
+    Variable(
+        "NCCL_NET_GDR_LEVEL",
+        "NCCL, RCCL",
+        "How far a GPU may be from the NIC that reads its memory: LOC, PIX, PXB, PHB, SYS.",
+        pitfalls=(
+            "completion status 4 with vendor error 81: try LOC; ACS or the IOMMU is in the way",
+        ),
+        next=("nvidia-smi topo -m", "sudo lspci -vvv | grep -i acsctl"),
+    ),
+    Variable("NCCL_NET_GDR_READ", "NCCL, RCCL", "1: the NIC reads GPU memory for sending, too."),
+    Variable("NCCL_DMABUF_ENABLE", "NCCL", "1: GPU memory by dmabuf instead of nvidia_peermem."),
+    Variable(
+        "NCCL_CROSS_NIC",
+        "NCCL, RCCL",
+        "0: rings stay on NICs of the same number. 1: they may cross. 2 (default): they try not "
+        "to.",
+        pitfalls=(
+            "on rail-optimised networks, 1 makes RTR fail with 110: rails do not reach each other",
+        ),
+    ),
+    Variable(
+        "NCCL_SOCKET_IFNAME",
+        "NCCL, RCCL",
+        "The interface for TCP: bootstrap, and data where there is no RDMA. Names are prefixes; "
+        '"=" is exact, "^" leaves out.',
+        pitfalls=("an interface that peers cannot reach hangs at the start, before any RDMA",),
+        reported=True,
+    ),
+    Variable(
+        "NCCL_SOCKET_FAMILY", "NCCL, RCCL", "AF_INET or AF_INET6, for TCP.", judge=values.family
+    ),
+    Variable(
+        "NCCL_NET",
+        "NCCL, RCCL",
+        "The network to use: IB, Socket, or a plugin's name. Fails if it "
+        "is not there, where NCCL would silently take another.",
+    ),
+    Variable(
+        "NCCL_NET_PLUGIN", "NCCL", "The plugin to load: libnccl-net-NAME.so; none for the built-in."
+    ),
+    Variable(
+        "NCCL_DEBUG",
+        "NCCL, RCCL",
+        "WARN shows failures, INFO which network and devices are used.",
+        pitfalls=("VERSION or unset: a fall to TCP is not seen",),
+    ),
+    Variable(
+        "NCCL_IB_*", "NCCL, RCCL", "A setting of the InfiniBand and RoCE transport.", reported=True
+    ),
+    # NVIDIA/nvshmem
+    Variable(
+        "NVSHMEM_IB_GID_INDEX",
+        "NVSHMEM",
+        "The row of the GID table. Unset: chosen as NCCL does; NCCL's variables are not read.",
+        pitfalls=_PIN,
+        next=_GIDS,
+        judge=values.gid_index,
+        gid_index=lenient_index,
+        ports="NVSHMEM_HCA_LIST",
+        unset=_CHOOSES,
+    ),
+    Variable(
+        "NVSHMEM_IB_ADDR_FAMILY", "NVSHMEM", "AF_INET or AF_INET6.", next=_GIDS, judge=values.family
+    ),
+    Variable(
+        "NVSHMEM_IB_ADDR_RANGE",
+        "NVSHMEM",
+        "ADDRESS/BITS: GIDs outside it are passed over when one is chosen.",
+        pitfalls=("without a slash it crashes", "row 0 is never checked against it"),
+        next=_GIDS,
+        judge=values.nvshmem_range,
+    ),
+    Variable("NVSHMEM_IB_ROCE_VERSION_NUM", "NVSHMEM", "1 or 2: the RoCE version. Default 2."),
+    Variable(
+        "NVSHMEM_HCA_LIST",
+        "NVSHMEM",
+        "The devices to use, as NAME:PORT.",
+        next=_DEVICES,
+        devices=nccl_devices,
+    ),
+    Variable(
+        "NVSHMEM_HCA_PE_MAPPING",
+        "NVSHMEM",
+        "The devices to use and how many processes each serves, as NAME:PORT:COUNT,….",
+        next=_DEVICES,
+        devices=exact_devices,
+    ),
+    Variable(
+        "NVSHMEM_IB_ENABLE_IBGDA",
+        "NVSHMEM",
+        "1: the GPU posts work requests itself (IBGDA).",
+        pitfalls=("needs a driver that lets the GPU map the NIC's doorbells",),
+        judge=values.flag,
+    ),
+    Variable("NVSHMEM_*", "NVSHMEM", "A setting of NVSHMEM."),
+    Variable("NVSHMEM_HCA_*", "NVSHMEM", "A setting of NVSHMEM.", reported=True),
+    Variable("NVSHMEM_IB_*", "NVSHMEM", "A setting of NVSHMEM.", reported=True),
+    # openucx/ucx, src/uct/ib
+    Variable(
+        "UCX_NET_DEVICES",
+        "UCX",
+        "The devices to use, as NAME:PORT: mlx5_0:1. Default all.",
+        pitfalls=(
+            "mlx5_0 without :1 names no port, and a device that is absent is a warning only",
+            "names change with the driver and with udev: mlx5_0 becomes rocep1s0f0",
+        ),
+        next=("ucx_info -d | grep -E 'Transport|Device'", *_DEVICES),
+        judge=values.ucx_devices,
+        devices=ucx_devices,
+    ),
+    Variable(
+        "UCX_TLS",
+        "UCX",
+        "The transports to use: rc, ud, dc, tcp, sm, cuda_copy, …; ^NAME leaves one out. Default "
+        "all.",
+        pitfalls=(
+            "a list without tcp fails where RDMA does; one with it is slow there without a word",
+        ),
+        next=("ucx_info -d | grep Transport",),
+    ),
+    Variable(
+        "UCX_IB_GID_INDEX",
+        "UCX",
+        "The row of the GID table. Default auto.",
+        pitfalls=(*_PIN, "auto drops a port whose row 0 is empty, whatever else the table holds"),
+        next=_GIDS,
+        judge=values.ucx_gid_index,
+        gid_index=checked_index,
+        ports="UCX_NET_DEVICES",
+        unset=_CHOOSES,
+    ),
+    Variable(
+        "UCX_IB_ROCE_SUBNETS",
+        "UCX",
+        "ADDRESS/BITS,…: GIDs of these subnets alone; ^ before the list leaves them out. 1.18 "
+        "and newer.",
+        pitfalls=("an error beside UCX_IB_GID_INDEX, and where no GID fits",),
+        next=_GIDS,
+    ),
+    Variable(
+        "UCX_IB_FLID_ROUTE",
+        "UCX",
+        "y (default): the GID at 1 routes between InfiniBand subnets, if it has a FLID.",
+        next=_GIDS,
+        judge=values.flag,
+    ),
+    Variable("UCX_IB_TRAFFIC_CLASS", "UCX", "Traffic class of RoCE v2 packets: DSCP x 4."),
+    Variable("UCX_IB_PKEY", "UCX", "The partition key (not its row), without the membership bit."),
+    Variable("UCX_RC_TIMEOUT", "UCX", "How long to wait for an acknowledgement, as 1000000us."),
+    Variable(
+        "UCX_RC_RETRY_COUNT", "UCX", "Tries before retry exceeded. Default 7.", judge=values.retries
+    ),
+    Variable("UCX_RNDV_SCHEME", "UCX", "How large messages go: get_zcopy, put_zcopy or auto."),
+    Variable(
+        "UCX_*",
+        "UCX",
+        "A setting of UCX; `ucx_info -c` lists them with their values.",
+        reported=True,
+    ),
+    # HPC-X
+    Variable(
+        "HCOLL_MAIN_IB",
+        "HCOLL",
+        "The device that collective operations use, as NAME:PORT.",
+        next=_DEVICES,
+        devices=exact_devices,
+        reported=True,
+    ),
+    # kvcache-ai/Mooncake
+    Variable(
+        "MC_GID_INDEX",
+        "Mooncake",
+        "The row of the GID table. Unset: NCCL_IB_GID_INDEX, else chosen.",
+        pitfalls=(*_PIN, "0 meant auto before 0.3.8"),
+        next=_GIDS,
+        judge=values.gid_index,
+        gid_index=lenient_index,
+        reported=True,
+    ),
+    Variable(
+        "MC_MTU",
+        "Mooncake",
+        "Path MTU: 512, 1024, 2048 or 4096; at most the port's.",
+        pitfalls=("larger than the port's active MTU: RTR fails with errno 22",),
+        next=("ibv_devinfo | grep mtu",),
+    ),
+    Variable("MC_IB_PORT", "Mooncake", "The port of each device. Default 1."),
+    Variable("MC_*", "Mooncake", "A setting of Mooncake's Transfer Engine."),
+    # rdma-core
+    Variable(
+        "RDMAV_FORK_SAFE",
+        "libibverbs",
+        "Any value: memory that is registered is kept out of children of fork. IBV_FORK_SAFE is "
+        "the same.",
+        pitfalls=(
+            "without it, a fork can leave the parent with memory that the NIC no longer reaches",
+            "kernels since 5.12 with rdma-core since 35 need it no more",
+        ),
+    ),
+    Variable("IBV_FORK_SAFE", "libibverbs", "The same as RDMAV_FORK_SAFE."),
+    Variable(
+        "RDMAV_HUGEPAGES_SAFE",
+        "libibverbs",
+        "With RDMAV_FORK_SAFE: huge pages are taken as such. Costs at each registration.",
+    ),
+    Variable(
+        "IBV_SHOW_WARNINGS",
+        "libibverbs",
+        "Any value: the library says why it leaves a device out.",
+        next=("IBV_SHOW_WARNINGS=1 ibv_devices",),
+    ),
+    Variable("IBV_*", "libibverbs", "A setting of libibverbs.", reported=True),
+    Variable("RDMAV_*", "libibverbs", "A setting of libibverbs.", reported=True),
+    Variable(
+        "MLX5_SINGLE_THREADED", "libmlx5", "1: no locks; wrong in a program with several threads."
+    ),
+    Variable("MLX5_CQE_SIZE", "libmlx5", "64 or 128: bytes of a completion entry."),
+    Variable("MLX5_SCATTER_TO_CQE", "libmlx5", "0: small receives are not put into completions."),
+    Variable("MLX5_*", "libmlx5", "A setting of the mlx5 provider.", reported=True),
+    Variable("MLX4_*", "libmlx4", "A setting of the mlx4 provider.", reported=True),
+    # libfabric
+    Variable(
+        "FI_PROVIDER",
+        "libfabric",
+        "The providers to use; ^NAME leaves one out.",
+        pitfalls=("a name that nothing fits: fi_getinfo returns -61",),
+        next=("fi_info -l",),
+    ),
+    Variable(
+        "FI_VERBS_IFACE", "libfabric", "The interface whose address the verbs provider takes."
+    ),
+    Variable(
+        "FI_VERBS_DEVICE_NAME",
+        "libfabric",
+        "The device that the verbs provider uses. Default: all.",
+        next=_DEVICES,
+        devices=exact_devices,
+    ),
+    Variable(
+        "FI_VERBS_GID_IDX",
+        "libfabric",
+        "The row of the GID table, for datagrams. Default 0.",
+        pitfalls=(*_PIN, "it changes the fabric's name, and so which peers fit, for MSG as well"),
+        next=_GIDS,
+        judge=values.gid_index,
+        gid_index=lenient_index,
+        ports="FI_VERBS_DEVICE_NAME",
+    ),
+    Variable(
+        "FI_EFA_USE_DEVICE_RDMA",
+        "libfabric",
+        "1: EFA reads and writes by the device.",
+        judge=values.flag,
+    ),
+    Variable("FI_*", "libfabric", _LIBFABRIC),
+    Variable("FI_VERBS_*", "libfabric", _LIBFABRIC, reported=True),
+    # ROCm/mori
+    Variable(
+        "MORI_IB_GID_INDEX",
+        "MORI",
+        "The row of the GID table. Unset: chosen.",
+        pitfalls=_PIN,
+        next=_GIDS,
+        judge=values.gid_index,
+        gid_index=lenient_index,
+    ),
+    Variable("MORI_IB_*", "MORI", "A setting of MORI.", reported=True),
+    # microsoft/mscclpp
+    Variable(
+        "MSCCLPP_IB_GID_INDEX",
+        "MSCCL++",
+        "The row of the GID table. Default 0.",
+        pitfalls=_PIN,
+        next=_GIDS,
+        judge=values.gid_index,
+        gid_index=lenient_index,
+    ),
+    Variable("MSCCLPP_IB_*", "MSCCL++", "A setting of MSCCL++.", reported=True),
+    # Open MPI 4
+    Variable(
+        "OMPI_MCA_btl_openib_gid_index",
+        "Open MPI 4",
+        "The row of the GID table. Default 0.",
+        pitfalls=_PIN,
+        next=_GIDS,
+        judge=values.gid_index,
+        gid_index=checked_index,
+        ports="OMPI_MCA_btl_openib_if_include",
+    ),
+    Variable(
+        "OMPI_MCA_btl_openib_if_include",
+        "Open MPI 4",
+        "The devices that openib uses, as NAME or NAME:PORT. Default: all.",
+        next=_DEVICES,
+        devices=exact_devices,
+    ),
+    Variable("OMPI_MCA_btl_openib_*", "Open MPI", _OMPI, reported=True),
+    Variable("OMPI_MCA_*", "Open MPI", _OMPI),
+    # libfabric psm3
+    Variable(
+        "PSM3_ADDR_FMT",
+        "libfabric psm3",
+        "0 any, 3 InfiniBand, 4 IPv4, 6 IPv6: ports of another kind are left out.",
+        next=_GIDS,
+    ),
+    Variable(
+        "PSM3_ADDR_PER_NIC",
+        "libfabric psm3",
+        "How many addresses each port must have. Default 1.",
+        pitfalls=("a port with fewer is left out",),
+        next=_GIDS,
+    ),
+    Variable(
+        "PSM3_SUBNETS",
+        "libfabric psm3",
+        "Patterns of the subnets whose addresses are considered.",
+        next=_GIDS,
+        reported=True,
+    ),
+    Variable("PSM3_*", "libfabric psm3", "A setting of the psm3 provider."),
+    Variable("PSM3_ADDR_*", "libfabric psm3", "A setting of the psm3 provider.", reported=True),
+    # MLX
+    Variable(
+        "MLX_IBV_DEVICES",
+        "MLX JACCL",
+        "A JSON file: for each rank, the device towards each other rank; null for itself.",
+        pitfalls=(
+            "device names change with a reboot and with the port that the cable is in",
+            "row i of rank j must name the two ends of one cable",
+        ),
+        next=("rdmadiag devices   # on each Mac",),
+    ),
+    Variable("MLX_RANK", "MLX", "This process's rank."),
+    Variable(
+        "MLX_JACCL_COORDINATOR",
+        "MLX JACCL",
+        "ADDRESS:PORT of rank 0, for TCP: before any RDMA.",
+        pitfalls=(
+            "errno 60, 61, 65: rank 0 is not up, nobody listens, or macOS denies the local network",
+        ),
+    ),
+)
+
+BY_NAME: Final = {row.name: row for row in VARIABLES}
+
+DEVICE_LISTS: Final = tuple(row for row in VARIABLES if row.devices)
+"""The variables that name devices."""
+
+GID_INDEXES: Final = tuple(row for row in VARIABLES if row.gid_index)
+"""The variables that name a row of a GID table."""
+
+REPORTED: Final = tuple(sorted(row.name.removesuffix("*") for row in VARIABLES if row.reported))
+"""Beginnings of the names that a report carries."""

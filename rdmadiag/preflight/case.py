@@ -1,0 +1,30 @@
+"""What the rules of preflight are given."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.view.reconcile import DeviceView, PortView
+
+if TYPE_CHECKING:  # imported where `--stack` or `--expect` asks for one
+    from rdmadiag.gid.registry import Chosen
+    from rdmadiag.preflight.expectations.compare import Compared
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What there is to judge: all the evidence, and the devices that were selected."""
+
+    evidence: Evidence
+    devices: tuple[DeviceView, ...]
+    selected: bool = False  # the user named devices; an unused port is then no longer plausible
+    stacks: "tuple[Chosen, ...]" = ()  # those that the user named
+    expected: tuple["Compared", ...] = ()  # what was asked of this host, and whether it is so
+
+    @property
+    def ports(self) -> Iterator[tuple[DeviceView, PortView]]:
+        """The selected ports with their devices."""
+        for device in self.devices:
+            for port in device.ports:
+                yield device, port

@@ -1,0 +1,25 @@
+"""The lab's plan: every test of tests/lab has its part, and each file of guest its shard."""
+
+from collections import Counter
+from pathlib import Path
+
+from lab.plan import parts, shards
+from lab.uml_kernel import rows
+
+LABS = Path(__file__).parent / "lab"
+
+
+def test_each_file_of_guest_is_in_one_shard() -> None:
+    files = {path.name for path in (LABS / "guest").glob("test_*.py")}
+    planned = Counter(name for shard in shards() for name in shard.tests)
+    assert planned == Counter(files)
+
+
+def test_each_lab_is_in_the_short_form() -> None:
+    folders = {path.name for path in LABS.iterdir() if list(path.glob("test_*.py"))}
+    assert {part.lab for part in parts() if part.short} == folders
+
+
+def test_each_kernel_of_the_plan_is_one_that_is_recorded() -> None:
+    known = {row.version for row in rows()}
+    assert {part.kernel for part in parts() if part.machine == "uml"} == known
