@@ -30,10 +30,11 @@ def gone(pid: int) -> bool:
     return state == "Z"
 
 
+@pytest.mark.slow
 def test_a_late_guest_is_killed_with_its_children(tmp_path: Path) -> None:
     starts = [partial(start, name, tmp_path, STUBBORN) for name in ("one", "two")]
     with pytest.raises(LabFailure) as failure:
-        watch(starts, time.monotonic() + 1.0, side_by_side=2)
+        watch(starts, time.monotonic() + 5.0, side_by_side=2)
     assert failure.value.exit_code == EX_LATE
     pids = [
         int(line)
@@ -49,6 +50,7 @@ def test_a_late_guest_is_killed_with_its_children(tmp_path: Path) -> None:
                 os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_one_that_never_booted_is_told_from_one_that_runs(tmp_path: Path) -> None:
     with pytest.raises(LabFailure, match="not booted") as failure:
         watch(

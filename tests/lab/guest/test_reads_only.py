@@ -125,11 +125,13 @@ def traced(
                 if "--output" in arguments:
                     out.mkdir()
                 code, document, err = rdmadiag(*argv, prefix=(*STRACE, str(log)), timeout=300)
-                if code != UNKNOWN:
+                lines = log.read_text().splitlines()
+                late = code == UNKNOWN or (name in ASKING and not opened_nodes(lines)[0])
+                if not late:
                     break
                 shutil.rmtree(out, ignore_errors=True)
             assert code == 0, err or document
-            traces[name] = Traced(out, log.read_text().splitlines(), taken())
+            traces[name] = Traced(out, lines, taken())
     assert resources(run) == before, "a resource was left"
     return traces
 
