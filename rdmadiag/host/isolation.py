@@ -95,15 +95,22 @@ def _start(task: Callable[[], Any], others: Sequence[int]) -> tuple[int, int]:
     child_process.prepare()
     parent = os.getpid()
     reader, writer = os.pipe()
+    # Python raises a Ctrl-C of that moment in the child, between fork(2) and what os.fork()
+    # does after it: a traceback on the terminal, and a parent that goes on.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         pid = os.fork()
     except OSError:
         os.close(reader)
         os.close(writer)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         raise
     if pid:
         os.close(writer)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return pid, reader
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return _child(task, writer, parent, (reader, *others))
 
 

@@ -13,6 +13,7 @@ import time
 import pytest
 
 from rdmadiag.facts import Missing, Why
+from rdmadiag.host import isolation
 from rdmadiag.host.isolation import SideBySide
 
 
@@ -293,3 +294,22 @@ def test_it_works_without_a_stdout(stream, monkeypatch, tmp_path):
         stream.close()
     monkeypatch.setattr(sys, "stdout", stream)
     assert collect(one=lambda: 1) == {"one": 1}
+
+
+def test_a_ctrl_c_during_the_fork_reaches_the_parent_and_not_the_childs_python(monkeypatch):
+    fork = os.fork
+
+    def interrupted_fork():
+        os.kill(os.getpid(), signal.SIGINT)
+        return fork()
+
+    monkeypatch.setattr(isolation.os, "fork", interrupted_fork)
+    running = SideBySide()
+    with pytest.raises(KeyboardInterrupt):
+        running.start("one", lambda: "answer")
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_a_child_ends_by_a_ctrl_c_as_programs_do():
+    killed = collect(one=lambda: os.kill(os.getpid(), signal.SIGINT))
+    assert killed == {"one": Missing(Why.MALFORMED, "one: its process was ended by signal 2")}
