@@ -100,17 +100,17 @@ def _start(task: Callable[[], Any], others: Sequence[int]) -> tuple[int, int]:
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         pid = os.fork()
+        if not pid and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
     except OSError:
         os.close(reader)
         os.close(writer)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         raise
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     if pid:
         os.close(writer)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return pid, reader
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return _child(task, writer, parent, (reader, *others))
 
 

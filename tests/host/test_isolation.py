@@ -296,11 +296,20 @@ def test_it_works_without_a_stdout(stream, monkeypatch, tmp_path):
     assert collect(one=lambda: 1) == {"one": 1}
 
 
+@pytest.fixture
+def on_ctrl_c():
+    """Python's own handler; a program that runs tests may ignore the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("on_ctrl_c")
 def test_a_ctrl_c_during_the_fork_reaches_the_parent_and_not_the_childs_python(monkeypatch):
     fork = os.fork
 
     def interrupted_fork():
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)  # of this thread
         return fork()
 
     monkeypatch.setattr(isolation.os, "fork", interrupted_fork)
@@ -310,6 +319,7 @@ def test_a_ctrl_c_during_the_fork_reaches_the_parent_and_not_the_childs_python(m
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
+@pytest.mark.usefixtures("on_ctrl_c")
 def test_a_child_ends_by_a_ctrl_c_as_programs_do():
     killed = collect(one=lambda: os.kill(os.getpid(), signal.SIGINT))
     assert killed == {"one": Missing(Why.MALFORMED, "one: its process was ended by signal 2")}
