@@ -20,7 +20,7 @@ from lab import counted
 from lab.nldev_msg import nldev_msg
 from lab.transcript import Gids, Stop, TranscribedDevice, TranscribedPort, transcript
 from rdmadiag.facts import Identity, Missing, Why
-from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.evidence import LINUX_SOURCES, Evidence
 from rdmadiag.facts.gid import Family, Gid
 from rdmadiag.facts.ib import (
     MTU_BYTES,
@@ -39,13 +39,7 @@ from rdmadiag.host.recorded import SnapshotHost
 from rdmadiag.host.recording import Recording, documents, write_folder
 from rdmadiag.host.tree import Kind
 from rdmadiag.sources import nldev_messages as nldev
-from rdmadiag.sources.kernel_log import read_kernel_log
-from rdmadiag.sources.netdev import read_netdevs
-from rdmadiag.sources.nldev import read_nldev
-from rdmadiag.sources.process import read_process
-from rdmadiag.sources.sysfs import read_sysfs
-from rdmadiag.sources.system import read_system
-from rdmadiag.sources.verbs import read_verbs
+from rdmadiag.sources.run import read
 
 EMPTY_ROW = "0000:0000:0000:0000:0000:0000:0000:0000\n"
 PAGE = 4096
@@ -231,15 +225,7 @@ class Machine:
     def evidence(self) -> Evidence:
         """What every source finds on the machine, read in this process."""
         host, deadline = self.host(), time.monotonic() + 10
-        return Evidence(
-            sysfs=read_sysfs(host),
-            nldev=read_nldev(host, deadline),
-            netdev=read_netdevs(host, deadline),
-            process=read_process(host),
-            system=read_system(host),
-            verbs=read_verbs(host, deadline),
-            kernel_log=read_kernel_log(host, deadline),
-        )
+        return Evidence(**{name: read(name, host, deadline) for name in LINUX_SOURCES})
 
     # --- what each source reads --------------------------------------------------------
 

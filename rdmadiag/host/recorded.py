@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.evidence import LINUX_SOURCES
 from rdmadiag.host import READ_LIMIT, Attributes
 from rdmadiag.host.answers import NodeStat, Ran, utf8
 from rdmadiag.host.layout import (
@@ -28,7 +29,7 @@ T = TypeVar("T")
 _ANSWER_LIMIT: Final = 16 * 1024 * 1024
 _LINKS: Final = 40  # as many as Linux follows, MAXSYMLINKS
 _LINK_TEXT: Final = re.compile(r"(\.\./)+[^\0\n]+")
-_NOT_IN_BARE: Final = ("nldev", "netdev", "process", "system", "verbs", "kernel_log")
+_NOT_IN_BARE: Final = tuple(name for name in LINUX_SOURCES if name != "sysfs")
 _BARE: Final = Missing(Why.NOT_COLLECTED, "the snapshot holds sysfs files alone")
 
 
