@@ -16,6 +16,7 @@ from rdmadiag.facts.evidence import (
     Evidence,
 )
 from rdmadiag.sources.run import _named, cheap_sources, gather, unavailable
+from rdmadiag.sources.table import BY_NAME
 
 
 def test_a_healthy_machine_gives_all_evidence(memory_host, soon):
@@ -72,44 +73,16 @@ def test_no_sources_are_no_evidence(memory_host, soon):
     assert all(isinstance(getattr(found, name), Missing) for name in Evidence.__slots__)
 
 
-def failing(host_in_memory, roce, source, how):
-    """A host on which one source fails."""
-    place = {
-        "sysfs": ("read", "/sys/class/infiniband/mlx5_0/node_type"),
-        "nldev": ("netlink", "nldev-get"),
-        "netdev": ("netlink", "route-getlink"),
-        "process": ("read", "/proc/self/limits"),
-        "system": ("read", "/sys/devices/system/cpu/online"),
-        "verbs": ("verbs", "query"),
-        "kernel_log": ("log", "kernel"),
-    }[source]
+@pytest.fixture
+def fails(monkeypatch):
+    """Lets the reader of one source fail."""
 
-    class Failing(host_in_memory):
-        def _answer(self, question, store, subject):
-            if (question, subject) == place:
-                how()
-            return super()._answer(question, store, subject)
+    def failing(source, how):
+        module, _, function = BY_NAME["linux", source].reader.partition(":")
+        reader = f"rdmadiag.sources.{module}.{function}"
+        monkeypatch.setattr(reader, lambda *_, **__: how())
 
-    return Failing(roce.recording())
-
-
-def test_a_record_is_read_in_this_process(roce, monkeypatch, soon):
-    monkeypatch.setattr("os.fork", lambda: pytest.fail("a process was started"))
-    found = gather(roce.host(), soon)
-    assert not [name for name in LINUX_SOURCES if isinstance(getattr(found, name), Missing)]
-
-
-def test_a_source_with_a_bug_costs_no_other_of_a_record(roce, monkeypatch, soon):
-    healthy = gather(roce.host(), soon)
-    monkeypatch.setattr("rdmadiag.sources.nldev.read_nldev", lambda *_, **__: bug())
-    found = gather(roce.host(), soon)
-    reason = "nldev: a bug of rdmadiag: RuntimeError('of ours')"
-    assert found == replace(healthy, nldev=Missing(Why.MALFORMED, reason))
-
-
-def test_a_record_is_not_read_beyond_the_deadline(roce, past):
-    found = gather(roce.host(), past)
-    assert {getattr(found, name).why for name in LINUX_SOURCES} == {Why.TIMEOUT}
+    return failing
 
 
 def bug():
@@ -121,11 +94,10 @@ def hang():
 
 
 @pytest.mark.parametrize("source", LINUX_SOURCES)
-def test_a_source_with_a_bug_is_missing_and_the_others_are_whole(
-    host_in_memory, roce, memory_host, soon, source
-):
+def test_a_source_with_a_bug_is_missing_and_the_others_are_whole(memory_host, soon, fails, source):
     healthy = gather(memory_host, soon)
-    found = gather(failing(host_in_memory, roce, source, bug), soon)
+    fails(source, bug)
+    found = gather(memory_host, soon)
     assert getattr(found, source) == Missing(
         Why.MALFORMED, f"{source}: a bug of rdmadiag: RuntimeError('of ours')"
     )
@@ -136,10 +108,11 @@ def test_a_source_with_a_bug_is_missing_and_the_others_are_whole(
 @pytest.mark.slow
 @pytest.mark.parametrize("source", LINUX_SOURCES)
 def test_a_source_that_hangs_is_missing_at_the_deadline_and_the_others_are_whole(
-    host_in_memory, roce, source
+    memory_host, fails, source
 ):
+    fails(source, hang)
     began = time.monotonic()
-    found = gather(failing(host_in_memory, roce, source, hang), began + 2)
+    found = gather(memory_host, began + 2)
     assert time.monotonic() - began < 20
     missing = getattr(found, source)
     assert missing.why is Why.TIMEOUT
@@ -192,7 +165,6 @@ def test_netdevs_above_and_below_a_named_one_are_kept(memory_host, soon):
     (eth0,) = whole.netdev.netdevs
 
     def netdev(name, **changes):
-        from dataclasses import replace
 
         return replace(eth0, name=name, **changes)
 
