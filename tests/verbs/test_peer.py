@@ -717,7 +717,7 @@ def test_nobody_answers(bounds: Bounds, unanswered: int) -> None:
 
 
 def test_nobody_answers_before_the_deadline(bounds: Bounds, unanswered: int) -> None:
-    with deadline(bounds, 0.2), pytest.raises(NoPeer, match=r"no answer$"):
+    with deadline(bounds, 1.0), pytest.raises(NoPeer, match=r"no answer$"):
         connect("127.0.0.1", unanswered, soon(5), bounds, Written())
 
 
