@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 Stream = io.FileIO | io.BytesIO
 
 _STAGES: Final = (
-    *("connect", "open", "alloc_pd", "reg_mr", "create_cq", "create_qp"),
-    *("init", "rtr", "rts", "data", "teardown"),
-)
+    "connect", "open", "alloc_pd", "reg_mr", "create_cq", "create_qp",
+    "init", "rtr", "rts", "data", "teardown",
+)  # fmt: skip
 
 
 def _number(context: click.Context, option: click.Parameter, value: str | None) -> int | None:

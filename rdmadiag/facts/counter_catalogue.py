@@ -142,17 +142,17 @@ _GAUGES: Final = ("active_", "watermark_")  # bnxt_re
 
 _MLX5_32: Final = frozenset(
     {  # fields of query_q_counter_out, 32 bits each: drivers/infiniband/hw/mlx5/counters.c
-        *("rx_write_requests", "rx_read_requests", "rx_atomic_requests", "rx_dct_connect"),
-        *("out_of_buffer", "out_of_sequence", "duplicate_request", "rnr_nak_retry_err"),
-        *("packet_seq_err", "implied_nak_seq_err", "local_ack_timeout_err"),
-        *("resp_local_length_error", "resp_cqe_error", "req_cqe_error"),
-        *("req_remote_invalid_request", "req_remote_access_errors"),
-        *("resp_remote_access_errors", "resp_cqe_flush_error", "req_cqe_flush_error"),
-        *("req_transport_retries_exceeded", "req_rnr_retries_exceeded"),
-        *("roce_adp_retrans", "roce_adp_retrans_to", "roce_slow_restart"),
-        *("roce_slow_restart_cnps", "roce_slow_restart_trans"),
+        "rx_write_requests", "rx_read_requests", "rx_atomic_requests", "rx_dct_connect",
+        "out_of_buffer", "out_of_sequence", "duplicate_request", "rnr_nak_retry_err",
+        "packet_seq_err", "implied_nak_seq_err", "local_ack_timeout_err",
+        "resp_local_length_error", "resp_cqe_error", "req_cqe_error",
+        "req_remote_invalid_request", "req_remote_access_errors",
+        "resp_remote_access_errors", "resp_cqe_flush_error", "req_cqe_flush_error",
+        "req_transport_retries_exceeded", "req_rnr_retries_exceeded",
+        "roce_adp_retrans", "roce_adp_retrans_to", "roce_slow_restart",
+        "roce_slow_restart_cnps", "roce_slow_restart_trans",
     }
-)
+)  # fmt: skip
 _MLX5: Final = ("mlx5_core", "mlx5_ib", "mlx5")
 
 

@@ -66,9 +66,9 @@ def _answer(devices: Sequence[DeviceRow]) -> str:
 
 
 _NAMES = (
-    *("PORT", "STATE", "LINK", "RATE", "NETDEV"),
-    *("DRIVER", "FIRMWARE", "NUMA", "PCI", "NOT IN"),
-)
+    "PORT", "STATE", "LINK", "RATE", "NETDEV",
+    "DRIVER", "FIRMWARE", "NUMA", "PCI", "NOT IN",
+)  # fmt: skip
 _LEFT_OUT_FIRST = ("FIRMWARE", "NUMA", "DRIVER", "PCI")
 _GAP = 2
 

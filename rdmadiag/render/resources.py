@@ -127,9 +127,9 @@ def _bytes(value: int | None) -> str:
 
 def _queue_pairs(usages: Sequence[Usage]) -> Table:
     table = _grid(
-        *("DEVICE", "TYPE", "STATE", "QPS", "PID", "COMMAND", "QPN"),
+        "DEVICE", "TYPE", "STATE", "QPS", "PID", "COMMAND", "QPN",
         left=("DEVICE", "TYPE", "STATE", "COMMAND", "QPN"),
-    )
+    )  # fmt: skip
     for usage in usages:
         for row in present(usage.queue_pairs):
             numbers = row.numbers[:_NUMBERS]

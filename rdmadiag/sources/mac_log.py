@@ -35,9 +35,9 @@ _FAILED_KEPT: Final = 100
 def argv(last: str) -> tuple[str, ...]:
     """The command that prints the last `last` ("1m", "2h") of RDMA lines."""
     return (
-        *("/usr/bin/log", "show", "--last", last, "--style", "ndjson", "--info", "--debug"),
-        *("--predicate", _PREDICATE),
-    )
+        "/usr/bin/log", "show", "--last", last, "--style", "ndjson", "--info", "--debug",
+        "--predicate", _PREDICATE,
+    )  # fmt: skip
 
 
 def read_mac_log(

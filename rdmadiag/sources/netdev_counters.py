@@ -21,13 +21,13 @@ from rdmadiag.sources.sysfs import CLASS, NET_CLASS
 from rdmadiag.sources.text import attribute
 
 STATS64: Final = (
-    *("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_errors", "tx_errors"),
-    *("rx_dropped", "tx_dropped", "multicast", "collisions", "rx_length_errors"),
-    *("rx_over_errors", "rx_crc_errors", "rx_frame_errors", "rx_fifo_errors"),
-    *("rx_missed_errors", "tx_aborted_errors", "tx_carrier_errors", "tx_fifo_errors"),
-    *("tx_heartbeat_errors", "tx_window_errors", "rx_compressed", "tx_compressed"),
-    *("rx_nohandler", "rx_otherhost_dropped"),
-)
+    "rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_errors", "tx_errors",
+    "rx_dropped", "tx_dropped", "multicast", "collisions", "rx_length_errors",
+    "rx_over_errors", "rx_crc_errors", "rx_frame_errors", "rx_fifo_errors",
+    "rx_missed_errors", "tx_aborted_errors", "tx_carrier_errors", "tx_fifo_errors",
+    "tx_heartbeat_errors", "tx_window_errors", "rx_compressed", "tx_compressed",
+    "rx_nohandler", "rx_otherhost_dropped",
+)  # fmt: skip
 """struct rtnl_link_stats64, linux/if_link.h; older kernels stop earlier."""
 
 _FAMILIES: Final = "genl-families"
