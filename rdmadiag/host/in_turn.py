@@ -33,15 +33,6 @@ class Tasks(Protocol):
         """
 
 
-def runner(*, can_hang: bool) -> Tasks:
-    """What runs tasks that can hang in the kernel, or that cannot."""
-    if not can_hang:
-        return InTurn()
-    from rdmadiag.host.isolation import SideBySide
-
-    return SideBySide()
-
-
 class InTurn:
     """Tasks in the order in which they were started.
 

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.counters import Wanted
 from rdmadiag.host import Host
+from rdmadiag.host.in_turn import Waiting
 from rdmadiag.host.recording import Recording, RecordingHost
-from rdmadiag.sources.run import WaitingFor, read, run, sources_of
+from rdmadiag.sources.run import read, run, sources_of
 from rdmadiag.sources.sampling import sampled
 from rdmadiag.sources.sysfs import CLASS
 from rdmadiag.sources.table import Depth
@@ -16,7 +17,7 @@ def record(
     host: Host,
     deadline: float,
     excluded: Sequence[str] = (),
-    waiting_for: WaitingFor | None = None,
+    waiting_for: Waiting | None = None,
 ) -> tuple[Recording, dict[str, Missing]]:
     """What `host` answers to every source of its system, and the ones that gave nothing.
 

@@ -17,10 +17,8 @@ from rdmadiag.facts.evidence import (
     Evidence,
 )
 from rdmadiag.host import Host
-from rdmadiag.host.in_turn import runner
+from rdmadiag.host.in_turn import InTurn, Tasks, Waiting
 from rdmadiag.sources.table import BY_NAME, DEFAULT, Depth, Source
-
-WaitingFor = Callable[[Collection[str]], None]
 
 
 def sources_of(platform: str) -> tuple[str, ...]:
@@ -56,7 +54,7 @@ def run(
     names: Iterable[str],
     deadline: float,
     depth: Depth = DEFAULT,
-    waiting_for: WaitingFor | None = None,
+    waiting_for: Waiting | None = None,
     meanwhile: Callable[[], object] | None = None,
     through: Callable[..., Any] = read,
 ) -> dict[str, Any | Missing]:
@@ -69,7 +67,7 @@ def run(
     wanted = tuple(names)
     answers: dict[str, Any] = unavailable(host, wanted)
     for group, limit in _in_order((name for name in wanted if name not in answers), host, deadline):
-        running = runner(can_hang=host.can_hang)
+        running = _tasks(host)
         for name in group:
             row = BY_NAME[host.identity.platform, name]
             if row.before_fork and host.can_hang:
@@ -87,7 +85,7 @@ def gather(
     deadline: float,
     sources: Collection[str] | None = None,
     depth: Depth = DEFAULT,
-    waiting_for: WaitingFor | None = None,
+    waiting_for: Waiting | None = None,
     meanwhile: Callable[[], object] | None = None,
 ) -> Evidence:
     """The evidence of `sources`, all that the host's system has by default; else as `run`."""
@@ -97,6 +95,15 @@ def gather(
     if "netdev" in answers:
         answers["netdev"] = _named(answers["netdev"], answers)
     return Evidence(**_of_other_systems(own) | answers)
+
+
+def _tasks(host: Host) -> Tasks:
+    """Children that can be abandoned; this process for a host that cannot hang."""
+    if not host.can_hang:
+        return InTurn()
+    from rdmadiag.host.isolation import SideBySide
+
+    return SideBySide()
 
 
 def unavailable(host: Host, names: Collection[str]) -> dict[str, Missing]:

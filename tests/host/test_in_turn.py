@@ -6,8 +6,7 @@ import time
 import pytest
 
 from rdmadiag.facts import Missing, Why
-from rdmadiag.host.in_turn import InTurn, runner
-from rdmadiag.host.isolation import SideBySide
+from rdmadiag.host.in_turn import InTurn
 
 
 def collect(seconds=20.0, waiting_for=None, **tasks):
@@ -19,11 +18,6 @@ def collect(seconds=20.0, waiting_for=None, **tasks):
 
 def raises(error):
     raise error
-
-
-def test_what_cannot_hang_is_read_in_this_process_and_all_else_in_children():
-    assert isinstance(runner(can_hang=False), InTurn)
-    assert isinstance(runner(can_hang=True), SideBySide)
 
 
 def test_each_result_is_found_under_its_name_in_the_order_of_their_start():
