@@ -1,5 +1,7 @@
 """The sources side by side: one that fails or hangs costs only itself."""
 
+import errno
+import os
 import time
 from dataclasses import replace
 
@@ -42,16 +44,11 @@ def test_the_log_of_a_mac_is_read_after_the_provider_was_asked(host_in_memory):
 
     class Noting(host_in_memory):
         def _answer(self, question, store, subject):
-            import os
-            import time as clock
-
             if question == "verbs":
-                clock.sleep(0.5)
+                time.sleep(0.5)
             if question == "verbs" or "log_show" in subject:
                 os.write(writer, f"{question} ".encode())
             return super()._answer(question, store, subject)
-
-    import os
 
     reader, writer = os.pipe()
     gather(Noting(ready_mac().recording(), platform="darwin"), time.monotonic() + 20)
@@ -59,6 +56,29 @@ def test_the_log_of_a_mac_is_read_after_the_provider_was_asked(host_in_memory):
     with os.fdopen(reader) as pipe:
         order = pipe.read().split()
     assert order == ["verbs", "run"]
+
+
+@pytest.fixture
+def no_fork(monkeypatch):
+    """A process that cannot fork: EAGAIN, as over its limit."""
+
+    def refused():
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr("os.fork", refused)
+
+
+@pytest.mark.usefixtures("no_fork")
+def test_a_recorded_host_is_read_without_a_fork(roce, soon):
+    found = gather(roce.host(), soon)
+    assert not [name for name in LINUX_SOURCES if isinstance(getattr(found, name), Missing)]
+
+
+@pytest.mark.usefixtures("no_fork")
+def test_a_host_that_can_hang_is_read_by_children_alone(memory_host, soon):
+    found = gather(memory_host, soon)
+    assert {getattr(found, name).why for name in LINUX_SOURCES} == {Why.NOT_COLLECTED}
+    assert memory_host.asked == []
 
 
 def test_sources_that_nobody_asked_for_are_not_collected(memory_host, soon):
