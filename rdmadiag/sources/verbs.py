@@ -1,4 +1,4 @@
-"""The verbs library: what a child process that asked it wrote down.
+"""The verbs library: what a child process that called it wrote down.
 
     {"call": "ibv_query_port", "device": "mlx5_0", "port": 1, "at": 0.0021}
     {"answer": {"state": 4, "lid": 7, "link_layer": 1}, "at": 0.0024}
@@ -42,7 +42,7 @@ from rdmadiag.host import Host
 N = TypeVar("N", bound=Numbered)
 
 SECONDS: Final = 6.0
-"""For the whole query; the model's limit for Apple's provider."""
+"""For the whole query: x/rdma's limit for Apple's provider."""
 
 SECONDS_A_DEVICE: Final = 0.2
 """More for each device of a Linux host: 64 HCAs that each take their time do not hang."""
