@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rdmadiag import SCHEMA_VERSION
+
 
 def test_jq_reads_every_schema(run: Callable[..., Any]) -> None:
     program = Path(sys.executable).with_name("rdmadiag")
@@ -14,4 +16,5 @@ def test_jq_reads_every_schema(run: Callable[..., Any]) -> None:
     assert said.returncode == 0, said.stderr
     ids = said.stdout.split()
     assert len(ids) == len(set(ids)) > 10
-    assert all(re.fullmatch(r"urn:rdmadiag:schema:[a-z-]+:1\.0", each) for each in ids)
+    version = re.escape(SCHEMA_VERSION)
+    assert all(re.fullmatch(rf"urn:rdmadiag:schema:[a-z-]+:{version}", each) for each in ids)
