@@ -188,11 +188,15 @@ def outcomes(exchange: Exchange) -> Callable[[Ended], set[str]]:
 
 
 def assert_lost(kind: str, found: set[str]) -> None:
-    """The end that knows first tells the other, which may have found out itself by then."""
-    if kind == "rc" and "completion_error" in found:
+    """The end that knows first tells the other, which may have found out itself by then.
+
+    UC has no error for what is lost on the way; rxe of 7.2 may complete a send with one
+    (WR_FLUSH_ERR) that this host's own queue dropped.
+    """
+    if "completion_error" in found:
         assert found <= {"completion_error", "peer_failed"}
     else:
-        assert "no_data" in found
+        assert "no_data" in found, kind
         assert found <= {"no_data", "peer_failed"}
 
 
