@@ -35,6 +35,7 @@ class Why(StrEnum):
     UNSUPPORTED = "unsupported"  # this kernel, driver or platform does not offer it
     TIMEOUT = "timeout"  # the deadline passed first
     MALFORMED = "malformed"  # there was something, and it made no sense
+    EXHAUSTED = "exhausted"  # no process, descriptor or memory was left to look with
     NOT_COLLECTED = "not_collected"  # nobody looked
 
 

@@ -23,6 +23,10 @@ _WHY: Final = {
     errno.EPROTONOSUPPORT: Why.UNSUPPORTED,
     errno.EAFNOSUPPORT: Why.UNSUPPORTED,
     errno.ETIMEDOUT: Why.TIMEOUT,
+    errno.EMFILE: Why.EXHAUSTED,
+    errno.ENFILE: Why.EXHAUSTED,
+    errno.ENOMEM: Why.EXHAUSTED,
+    errno.ENOBUFS: Why.EXHAUSTED,
 }
 
 
@@ -36,6 +40,16 @@ def refusal(error: OSError | ValueError, subject: str) -> Missing:
     number = error.errno or 0
     name = errno.errorcode.get(number, type(error).__name__)
     return Missing(_WHY.get(number, Why.MALFORMED), f"{subject}: {name}")
+
+
+def not_started(error: OSError, subject: str) -> Missing:
+    """As `refusal`, where a process was to be started.
+
+    EAGAIN of fork(2) is a limit that was reached: RLIMIT_NPROC, pids.max of the cgroup.
+    """
+    if error.errno == errno.EAGAIN:
+        return Missing(Why.EXHAUSTED, f"{subject}: EAGAIN")
+    return refusal(error, subject)
 
 
 def utf8(text: str) -> str:

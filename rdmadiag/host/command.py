@@ -12,7 +12,7 @@ from typing import Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host import child_process
-from rdmadiag.host.answers import OUTPUT_LIMIT, Ran, refusal
+from rdmadiag.host.answers import OUTPUT_LIMIT, Ran, not_started
 
 _REAP_SECONDS: Final = 0.05  # for a killed child to end; one that does not is left to init
 
@@ -60,7 +60,7 @@ def finish(argv: Sequence[str], deadline: float) -> Ended | Missing:
             preexec_fn=child_process.before_exec(),  # noqa: PLW1509  # takes no lock
         )
     except OSError as error:
-        return refusal(error, argv[0])
+        return not_started(error, argv[0])
     child_process.running.add(child.pid)
     out, err = _Capped(child.stdout), _Capped(child.stderr)
     held, reaped = False, True

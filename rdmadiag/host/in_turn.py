@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Final, Protocol
 
 from rdmadiag.facts import Missing, Why
+from rdmadiag.host.answers import refusal
 
 _TICK_SECONDS: Final = 1.0
 
@@ -69,11 +70,20 @@ def _answer(name: str, task: Callable[[], Any]) -> Any | Missing:
     except Exception as error:  # noqa: BLE001  # one source's bug must not cost the others
         import traceback
 
-        return bug(name, repr(error), traceback.format_exc())
+        return bug(name, repr(error), traceback.format_exc(), ran_out(error))
 
 
-def bug(name: str, summary: str, trace: str) -> Missing:
+def ran_out(error: Exception) -> bool:
+    """Whether a task was short of memory, threads or file descriptors, which is no bug of it."""
+    if isinstance(error, MemoryError) or "start new thread" in str(error):
+        return True
+    return isinstance(error, OSError) and refusal(error, "").why is Why.EXHAUSTED
+
+
+def bug(name: str, summary: str, trace: str, exhausted: bool) -> Missing:
     """What stands for the result of a task that raised; its traceback only when debugging."""
+    if exhausted:
+        return Missing(Why.EXHAUSTED, f"{name}: {summary}")
     if os.environ.get("RDMADIAG_DEBUG"):
         sys.stderr.write(trace)
     return Missing(Why.MALFORMED, f"{name}: a bug of rdmadiag: {summary}")

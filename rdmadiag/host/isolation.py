@@ -18,7 +18,8 @@ from typing import Any, Final, NoReturn
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host import child_process
-from rdmadiag.host.in_turn import Waiting, bug
+from rdmadiag.host.answers import not_started
+from rdmadiag.host.in_turn import Waiting, bug, ran_out
 
 _CHUNK: Final = 1 << 20
 _EXIT_SECONDS: Final = 1.0  # for a child that has answered
@@ -39,9 +40,7 @@ class SideBySide:
             others = [pipe for _, pipe in self._children.values()]
             self._children[name] = _start(task, others)
         except OSError as error:
-            self._refused[name] = Missing(
-                Why.NOT_COLLECTED, f"{name}: no process could be started: {error.strerror}"
-            )
+            self._refused[name] = not_started(error, f"{name}: no process could be started")
 
     def collect(
         self, deadline: float, waiting_for: Waiting | None = None
@@ -127,7 +126,8 @@ def _child(task: Callable[[], Any], writer: int, parent: int, others: Sequence[i
         except Exception as error:  # noqa: BLE001  # one source's bug must not cost the others
             import traceback
 
-            answer = pickle.dumps((False, (repr(error), traceback.format_exc())))
+            failed = (repr(error), traceback.format_exc(), ran_out(error))
+            answer = pickle.dumps((False, failed))
         with os.fdopen(writer, "wb") as out:
             out.write(answer)
     finally:

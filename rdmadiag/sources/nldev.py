@@ -167,9 +167,11 @@ def read_nldev(host: Host, deadline: float) -> NldevFacts | Missing:
     Opening a socket of this protocol can load ib_core, and asking for a character
     device can load ib_uverbs: neither is done unless that module is there already.
     """
-    if isinstance(host.list("/sys/module/ib_core"), Missing) and isinstance(
-        host.list("/sys/class/infiniband"), Missing
-    ):
+    module, folder = host.list("/sys/module/ib_core"), host.list("/sys/class/infiniband")
+    if isinstance(module, Missing) and isinstance(folder, Missing):
+        for refused in (module, folder):
+            if refused.why is not Why.ABSENT:
+                return refused
         return Missing(
             Why.ABSENT, "ib_core is not loaded; nldev was not opened, since that would load it"
         )
@@ -179,8 +181,11 @@ def read_nldev(host: Host, deadline: float) -> NldevFacts | Missing:
     indexes = reply if isinstance(reply, Missing) else parse_indexes(reply)
     if isinstance(indexes, Missing):
         return indexes
-    uverbs = not isinstance(host.list("/sys/class/infiniband_verbs"), Missing)
-    devices = [_device(host, index, uverbs, deadline) for index in indexes]
+    listed = host.list("/sys/class/infiniband_verbs")
+    no_uverbs = listed if isinstance(listed, Missing) else None
+    if no_uverbs and no_uverbs.why is Why.ABSENT:
+        no_uverbs = Missing(Why.ABSENT, "ib_uverbs is not loaded")
+    devices = [_device(host, index, no_uverbs, deadline) for index in indexes]
     return NldevFacts(
         devices=tuple(device for device in devices if not isinstance(device, Missing)),
         unreadable=tuple(device for device in devices if isinstance(device, Missing)),
@@ -200,7 +205,9 @@ def _ask(
     return reply if isinstance(reply, Missing) else parse(reply)
 
 
-def _device(host: Host, index: int, uverbs: bool, deadline: float) -> NldevDevice | Missing:
+def _device(
+    host: Host, index: int, no_uverbs: Missing | None, deadline: float
+) -> NldevDevice | Missing:
     at = (("DEV_INDEX", index),)
     device = _ask(host, f"nldev-get-{index}", GET, at, parse_device, deadline)
     if not isinstance(device, NldevDevice):
@@ -208,12 +215,12 @@ def _device(host: Host, index: int, uverbs: bool, deadline: float) -> NldevDevic
     answers = _ports(host, device, deadline)
     refused = {number: port for number, port in answers.items() if isinstance(port, Missing)}
     ports = tuple(port for port in answers.values() if not isinstance(port, Missing))
-    chardev: Chardev | Missing = Missing(Why.ABSENT, "ib_uverbs is not loaded")
-    if uverbs:
-        kind = (("CHARDEV_TYPE", "uverbs"), *at)
-        chardev = _ask(
-            host, f"nldev-get-chardev-{index}", GET_CHARDEV, kind, parse_chardev, deadline
-        )
+    kind = (("CHARDEV_TYPE", "uverbs"), *at)
+    chardev: Chardev | Missing = (
+        _ask(host, f"nldev-get-chardev-{index}", GET_CHARDEV, kind, parse_chardev, deadline)
+        if no_uverbs is None
+        else no_uverbs
+    )
     return replace(
         device,
         ports=device.port_count if isinstance(device.port_count, Missing) else ports,

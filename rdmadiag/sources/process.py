@@ -199,7 +199,9 @@ def _nodes(host: Host) -> tuple[DeviceNode, ...] | Missing:
         found = host.stat(f"{NODES}/{name}")
         if isinstance(found, Missing):
             refused = refused or found
-            continue
+            if found.why in (Why.ABSENT, Why.NOT_COLLECTED):
+                continue
+            return found  # one that could not be looked at is not one that is not there
         if stat.S_ISDIR(found.mode):
             continue  # by-ibdev and by-path: udev's links to the same nodes
         nodes.append(
@@ -249,10 +251,15 @@ def _library(host: Host) -> VerbsLibrary | Missing:
     providers: dict[str, str] = {}
     for folder in searched:
         library = f"{folder}/libibverbs.so.1"
-        if not isinstance(host.stat(library), Missing):
-            libraries.append(library)
+        found = host.stat(library)
         # VERBS_PROVIDER_DIR of rdma-core: a folder beside the library.
         names = host.list(f"{folder}/libibverbs")
+        for refused in (found, names):
+            # What is denied to us is denied to the dynamic linker; what we ran out of is not.
+            if isinstance(refused, Missing) and refused.why is Why.EXHAUSTED:
+                return refused
+        if not isinstance(found, Missing):
+            libraries.append(library)
         for name in () if isinstance(names, Missing) else names:
             provider = parse_provider(name)
             if provider is not None:

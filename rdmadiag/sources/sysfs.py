@@ -208,7 +208,7 @@ def _pkeys(host: Host, folder: str) -> dict[int, int] | Missing:
         return names
     read = {index: attribute(host, f"{folder}/{index}", parse_number) for index in _numbers(names)}
     found = {i: value for i, value in read.items() if not isinstance(value, Missing)}
-    if read and not found:
+    if len(found) < len(read):  # the index that was refused may be the one that counts
         return next(value for value in read.values() if isinstance(value, Missing))
     return {index: value for index, value in found.items() if value != 0}
 

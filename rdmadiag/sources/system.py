@@ -188,6 +188,8 @@ def _gpus(host: Host) -> Gpus:
     bound = () if isinstance(names, Missing) else tuple(filter(_ADDRESS.fullmatch, names))
     if not bound:
         none = Missing(Why.NOT_COLLECTED, "no NVIDIA GPU")
+        if isinstance(names, Missing) and names.why is not Why.ABSENT:
+            none = names
         return Gpus((), none, none, none)
     return Gpus(
         functions=bound,

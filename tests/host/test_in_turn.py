@@ -1,5 +1,6 @@
 """Tasks in this process: results, failures, the deadline, and no process started."""
 
+import errno
 import os
 import time
 
@@ -31,13 +32,23 @@ def test_each_result_is_found_under_its_name_in_the_order_of_their_start():
     assert order == ["one", "pid"]
 
 
-@pytest.mark.parametrize("error", [KeyError("ports"), RecursionError(), MemoryError()], ids=repr)
+@pytest.mark.parametrize(
+    "error", [KeyError("ports"), RecursionError(), OSError(5, "EIO")], ids=repr
+)
 def test_an_exception_is_a_missing_that_calls_it_a_bug_and_the_rest_is_complete(error):
     found = collect(bad=lambda: raises(error), good=lambda: "whole")
     assert found == {
         "bad": Missing(Why.MALFORMED, f"bad: a bug of rdmadiag: {error!r}"),
         "good": "whole",
     }
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), OSError(errno.EMFILE, "x"), OSError(errno.ENFILE, "x")], ids=repr
+)
+def test_a_task_that_ran_out_of_something_is_no_bug(error):
+    found = collect(bad=lambda: raises(error), good=lambda: "whole")
+    assert found == {"bad": Missing(Why.EXHAUSTED, f"bad: {error!r}"), "good": "whole"}
 
 
 def test_the_traceback_is_shown_only_when_debugging(capfd, monkeypatch):

@@ -1,5 +1,6 @@
 """Tasks in forked children: results, failures, deadlines, and nothing left behind."""
 
+import errno
 import fcntl
 import multiprocessing
 import os
@@ -108,6 +109,14 @@ def test_an_exception_is_a_missing_that_calls_it_a_bug_and_the_rest_is_complete(
     assert found == {
         "bad": Missing(Why.MALFORMED, "bad: a bug of rdmadiag: KeyError('ports')"),
         "good": "whole",
+    }
+
+
+def test_a_child_that_ran_out_of_memory_or_descriptors_is_no_bug():
+    full = OSError(errno.EMFILE, "Too many open files")
+    assert collect(bad=lambda: raises(full), worse=lambda: raises(MemoryError())) == {
+        "bad": Missing(Why.EXHAUSTED, f"bad: {full!r}"),
+        "worse": Missing(Why.EXHAUSTED, "worse: MemoryError()"),
     }
 
 
@@ -264,10 +273,7 @@ def test_tasks_beyond_the_limit_of_processes_are_missing_and_leave_nothing_open(
 
     assert collect(crowded=crowded)["crowded"] == (
         {
-            "one": Missing(
-                Why.NOT_COLLECTED,
-                "one: no process could be started: Resource temporarily unavailable",
-            )
+            "one": Missing(Why.EXHAUSTED, "one: no process could be started: EAGAIN"),
         },
         True,
     )
@@ -283,7 +289,7 @@ def test_tasks_that_no_process_can_be_started_for_are_missing():
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert collect(crowded=crowded)["crowded"] == {
-        "one": Missing(Why.NOT_COLLECTED, "one: no process could be started: Too many open files")
+        "one": Missing(Why.EXHAUSTED, "one: no process could be started: EMFILE")
     }
 
 
