@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from rdmadiag.facts import Missing
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.preflight.case import Case
-from rdmadiag.preflight.rules import codes, findings
+from rdmadiag.preflight.rules import check
 from rdmadiag.preflight.safety import assess
 from rdmadiag.preflight.verdict import ExpectationCount, Verdict, conclude
 from rdmadiag.view.reconcile import devices
@@ -37,11 +37,13 @@ def judge(
         compared = compare(expectations, every, chosen, evidence)
     case = Case(evidence, chosen, selected=bool(selectors), stacks=tuple(stacks), expected=compared)
     safety = assess(chosen, evidence)
+    checked = check(case)
     return conclude(
         safety.ports,
-        findings(case),
+        checked.findings,
         permitted=safety.permitted,
-        rules=codes(case),
+        rules=checked.codes,
+        skipped=checked.skipped,
         expectations=_counted(compared) if expectations else None,
     )
 

@@ -1,6 +1,6 @@
 """How evidence names where a value stood, and prints the value."""
 
-from typing import Any
+from typing import Any, Final
 
 from rdmadiag.facts import Missing
 from rdmadiag.preflight.verdict import Proof
@@ -16,17 +16,20 @@ def seen(value: Any) -> str:
 
 
 def port_attribute(port: PortView, name: str, value: Any) -> Proof:
-    """A file below the port's folder in sysfs."""
+    """A file below the port's folder in sysfs; where sysfs does not show it, verbs or nldev."""
+    if port.sysfs is None:
+        if port.verbs is None and port.nldev:
+            attribute = _NLDEV.get(name, name.upper())
+            return Proof("nldev", f"RDMA_NLDEV_ATTR_{attribute} of {port.name}", seen(value))
+        return verbs_answer(port, name, value)
     folder = f"/sys/class/infiniband/{port.device}/ports/{port.number}"
     return Proof("sysfs", f"{folder}/{name}", seen(value))
+
+
+_NLDEV: Final = {"state": "PORT_STATE", "phys_state": "PORT_PHYS_STATE"}
 
 
 def verbs_answer(port: PortView, name: str, value: Any) -> Proof:
     """A field of what ibv_query_port or ibv_query_gid gave for the port."""
     call = "ibv_query_gid" if name.startswith("gid") else "ibv_query_port"
     return Proof("verbs", f"{call} {port.name}: {name}", seen(value))
-
-
-def port_state(port: PortView, name: str, value: Any) -> Proof:
-    """The file of a port that sysfs shows, else the field of verbs."""
-    return (port_attribute if port.sysfs else verbs_answer)(port, name, value)

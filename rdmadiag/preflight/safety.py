@@ -256,9 +256,11 @@ def _obstacles(device: DeviceView, evidence: Evidence) -> Iterator[Reason]:
     if in_other_netns(device, evidence):
         yield Reason.DEVICE_IN_OTHER_NETNS
     access = node_access(device, evidence)
-    if access and access.node is None:
+    if isinstance(access, Missing):
+        pass
+    elif access.node is None:
         yield Reason.UVERBS_NODE_MISSING
-    elif access and access.node and access.node.openable is False:
+    elif access.node.openable is False:
         yield Reason.UVERBS_NODE_NOT_OPENABLE
     found = library(device, evidence)
     if found is Library.NO_LIBIBVERBS:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rdmadiag.facts import Missing
+from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import LinkLayer, PortState
 from rdmadiag.gid.route import Route
@@ -86,6 +86,18 @@ class PortVerdict(WithNumbers):
 
 
 @dataclass(frozen=True, slots=True)
+class Skipped:
+    """A rule that could not be checked, on the whole host or at one device or port."""
+
+    rule: str
+    device: str | None
+    port: int | None
+    need: str  # what it needs, by its name in docs/rules.md
+    why: Why  # it could not be read
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExpectationCount:
     """How many comparisons there were: what is expected of each port counts for each."""
 
@@ -102,7 +114,8 @@ class Verdict:
     safe_to_attempt_rtr: bool
     ports: tuple[PortVerdict, ...]
     findings: tuple[Finding, ...]  # the worst first
-    rules_asked: tuple[str, ...] = ()  # every rule that was run on this host
+    rules_asked: tuple[str, ...] = ()  # every rule that is for this host
+    skipped: tuple[Skipped, ...] = ()  # those of them that could not be checked, and where
     expectations: ExpectationCount | None = None  # None: nothing was expected
 
 
@@ -118,6 +131,7 @@ def conclude(
     *,
     permitted: bool = True,
     rules: Iterable[str] = (),
+    skipped: Iterable[Skipped] = (),
     expectations: ExpectationCount | None = None,
 ) -> Verdict:
     """The verdict over ports, each with its reasons against RTR, and findings.
@@ -133,6 +147,7 @@ def conclude(
         ports=judged,
         findings=ranked,
         rules_asked=tuple(rules),
+        skipped=tuple(skipped),
         expectations=expectations,
     )
 

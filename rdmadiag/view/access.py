@@ -64,16 +64,26 @@ class NodeAccess:
     node: DeviceNode | None  # None: /dev/infiniband has no such node
 
 
-def node_access(device: DeviceView, evidence: Evidence) -> NodeAccess | None:
-    """The device's node in /dev/infiniband; None where that folder was not looked at."""
-    process = evidence.process
-    if isinstance(process, Missing):
-        return None
-    if isinstance(process.nodes, Missing):
-        absent = process.nodes.why is Why.ABSENT
-        return NodeAccess(device.uverbs, None) if absent else None
-    found = {node.name: node for node in process.nodes}
+def node_access(device: DeviceView, evidence: Evidence) -> NodeAccess | Missing:
+    """The device's node in /dev/infiniband, or why it is not known whether it has one."""
+    if isinstance(evidence.process, Missing):
+        return evidence.process
+    nodes = evidence.process.nodes
+    if isinstance(nodes, Missing):
+        return NodeAccess(device.uverbs, None) if nodes.why is Why.ABSENT else nodes
+    if device.uverbs is None and (unread := _unnamed(device, evidence)):
+        return unread
+    found = {node.name: node for node in nodes}
     return NodeAccess(device.uverbs, found.get(device.uverbs or ""))
+
+
+def _unnamed(device: DeviceView, evidence: Evidence) -> Missing | None:
+    """Why it is not known which character device is its own; None where it has none."""
+    chardev = device.nldev.chardev if device.nldev else None
+    if isinstance(chardev, Missing) and chardev.why is Why.ABSENT:
+        return None
+    listed = evidence.sysfs if isinstance(evidence.sysfs, Missing) else evidence.sysfs.uverbs
+    return listed if isinstance(listed, Missing) and listed.why is not Why.ABSENT else None
 
 
 def uverbs_entry(device: DeviceView, evidence: Evidence) -> UverbsEntry | None:
@@ -91,13 +101,16 @@ def node_number(device: DeviceView, evidence: Evidence) -> str | Missing:
         return entry.dev
     if device.nldev and not isinstance(device.nldev.chardev, Missing):
         return device.nldev.chardev.dev
-    return Missing(Why.ABSENT, "no character device")
+    if entry:
+        return entry.dev
+    return _unnamed(device, evidence) or Missing(Why.ABSENT, "no character device")
 
 
 def has_stale_node(device: DeviceView, evidence: Evidence) -> bool:
     """Whether the node of the device's name has another number than the device."""
     access = node_access(device, evidence)
-    found = access.node.dev if access and access.node else None
+    node = None if isinstance(access, Missing) else access.node
+    found = node.dev if node else None
     expected = node_number(device, evidence)
     if found is None or isinstance(found, Missing) or isinstance(expected, Missing):
         return False
@@ -173,3 +186,13 @@ def library(device: DeviceView, evidence: Evidence) -> Library:
         return Library.UNKNOWN
     known = provider_of(device.provider) in process.library.providers
     return Library.FOUND if known else Library.NO_PROVIDER
+
+
+def library_need(device: DeviceView, evidence: Evidence) -> Missing | None:
+    """Why `library` does not know."""
+    process = evidence.process
+    found = process if isinstance(process, Missing) else process.library
+    if isinstance(found, Missing):
+        return found
+    unnamed = found.libibverbs and device.provider is None and isinstance(device.driver, Missing)
+    return device.driver if unnamed else None  # type: ignore[return-value]

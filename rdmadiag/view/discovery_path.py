@@ -33,7 +33,7 @@ from rdmadiag.view.access import (
     provider,
     uverbs_entry,
 )
-from rdmadiag.view.reconcile import DeviceView
+from rdmadiag.view.reconcile import DeviceView, no_nldev
 
 KERNEL_ABI: Final = range(3, 7)
 """/sys/class/infiniband_verbs/abi_version that libibverbs takes (IB_USER_VERBS_*_ABI_VERSION)."""
@@ -196,11 +196,8 @@ def _char_device(device: DeviceView, evidence: Evidence) -> Step:
 def _node(device: DeviceView, evidence: Evidence) -> Step:
     subject = f"/dev/infiniband/{device.uverbs or 'uverbsN'}"
     access = node_access(device, evidence)
-    if access is None:
-        process = evidence.process
-        reason = process if isinstance(process, Missing) else process.nodes
-        assert isinstance(reason, Missing)
-        return Step(Stage.NODE, reason, subject, str(reason))
+    if isinstance(access, Missing):
+        return Step(Stage.NODE, access, subject, str(access))
     if access.node is None:
         return Step(Stage.NODE, False, subject, "not there")
     return Step(Stage.NODE, True, subject, access.node.mode)
@@ -232,7 +229,7 @@ def _library(device: DeviceView, evidence: Evidence) -> Step:
 
 
 def _provider(device: DeviceView, evidence: Evidence) -> Step:
-    chardev = device.nldev.chardev if device.nldev else Missing(Why.NOT_COLLECTED, "nldev")
+    chardev = device.nldev.chardev if device.nldev else no_nldev(evidence)
     if not isinstance(chardev, Missing) and chardev.driver == device.provider:
         return Step(Stage.PROVIDER, True, "RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID", f"{device.provider}")
     entry = uverbs_entry(device, evidence)
@@ -299,7 +296,8 @@ def _listed(device: DeviceView, evidence: Evidence) -> Step:
 
 def _seen_node(device: DeviceView, evidence: Evidence) -> tuple[str, DeviceNode | None]:
     access = node_access(device, evidence)
-    return f"/dev/infiniband/{device.uverbs or 'uverbsN'}", access.node if access else None
+    node = None if isinstance(access, Missing) else access.node
+    return f"/dev/infiniband/{device.uverbs or 'uverbsN'}", node
 
 
 def _node_number(device: DeviceView, evidence: Evidence) -> Step:

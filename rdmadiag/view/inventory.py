@@ -10,7 +10,7 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import DriverId, LinkLayer, NetnsMode, NodeType, PhysState, PortState
 from rdmadiag.view.access import Provider, node_access, provider
 from rdmadiag.view.discovery_path import DiscoveryPath, walk
-from rdmadiag.view.reconcile import DeviceView, PortView, Protocol
+from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, no_nldev, unshown
 from rdmadiag.view.unshown import without_ports
 
 Sighting = bool | Missing
@@ -76,7 +76,7 @@ def _row(device: DeviceView, evidence: Evidence) -> DeviceRow:
         verbs=_verbs(device.name, evidence),
         uverbs_node=_node(device, evidence),
     )
-    nothing = Missing(Why.ABSENT, "sysfs does not show this device")
+    nothing = unshown(evidence, "device")
     sysfs, pci = device.sysfs, device.pci
     return DeviceRow(
         name=device.name,
@@ -91,7 +91,7 @@ def _row(device: DeviceView, evidence: Evidence) -> DeviceRow:
         numa_node=pci if isinstance(pci, Missing) else pci.numa_node,
         pci=pci,
         uverbs=device.uverbs,
-        ports=tuple(_port(port) for port in device.ports),
+        ports=tuple(_port(port, evidence) for port in device.ports),
         discovery=walk(device, evidence),
     )
 
@@ -102,8 +102,8 @@ def _of(device: DeviceView, name: str) -> Any:
     return getattr(witness, name) if witness else Missing(Why.ABSENT, "the registry alone names it")
 
 
-def _port(port: PortView) -> PortRow:
-    nothing = Missing(Why.ABSENT, "sysfs does not show this port")
+def _port(port: PortView, evidence: Evidence) -> PortRow:
+    nothing = unshown(evidence, "port")
     return PortRow(
         port=port.number,
         state=port.state,
@@ -115,9 +115,7 @@ def _port(port: PortView) -> PortRow:
         lid=port.lid,
         sm_lid=port.sm_lid,
         netdev=port.netdev,
-        netdev_index=(
-            port.nldev.netdev_index if port.nldev else Missing(Why.NOT_COLLECTED, "nldev")
-        ),
+        netdev_index=port.nldev.netdev_index if port.nldev else no_nldev(evidence),
     )
 
 
@@ -135,10 +133,7 @@ def _verbs(name: str, evidence: Evidence) -> Sighting:
 
 def _node(device: DeviceView, evidence: Evidence) -> Sighting:
     access = node_access(device, evidence)
-    if access is None:
-        process = evidence.process
-        return process if isinstance(process, Missing) else Missing(Why.DENIED, "/dev/infiniband")
-    return access.node is not None
+    return access if isinstance(access, Missing) else access.node is not None
 
 
 def _why_not(device: DeviceView, seen: SeenBy, evidence: Evidence) -> Iterable[str]:
@@ -172,7 +167,7 @@ def _without_node(device: DeviceView, seen: SeenBy, evidence: Evidence) -> Itera
             cause = f"udev has not made /dev/infiniband/{device.uverbs}"
         yield f"no character device: {cause}"
     access = node_access(device, evidence)
-    if access and access.node and access.node.openable is False:
+    if not isinstance(access, Missing) and access.node and access.node.openable is False:
         node = access.node
         yield f"this user may not open /dev/infiniband/{node.name} ({node.mode})"
 

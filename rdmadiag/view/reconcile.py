@@ -154,7 +154,14 @@ _NO_ROUTE_BY_GID: Final = {
     Protocol.USNIC: "usNIC sends UDP, not by GID",
 }
 
-_NO_SYSFS: Final = Missing(Why.ABSENT, "sysfs does not show this port")
+
+def unshown(evidence: Evidence, what: str) -> Missing:
+    """Why sysfs shows nothing of a device or port that another witness names."""
+    if isinstance(evidence.sysfs, Missing):
+        return evidence.sysfs
+    if isinstance(evidence.sysfs.devices, Missing):
+        return evidence.sysfs.devices
+    return Missing(Why.ABSENT, f"sysfs does not show this {what}")
 
 
 def devices(evidence: Evidence, gid_index: int | None = None) -> tuple[DeviceView, ...]:
@@ -213,12 +220,14 @@ def _device(
     seen: _Witnesses, evidence: Evidence, states: NetDevStates, gid_index: int | None
 ) -> DeviceView:
     sysfs, nldev, verbs = seen.sysfs, seen.nldev, seen.verbs
-    pci = sysfs.pci if sysfs else Missing(Why.ABSENT, "sysfs does not show this device")
+    pci = sysfs.pci if sysfs else unshown(evidence, "device")
     verbs_driver = _verbs_driver(nldev, evidence)
     driver = verbs_driver if isinstance(pci, Missing) else pci.driver
     provider = known(verbs_driver)
     if provider is None and not isinstance(driver, Missing):
         provider = driver
+    unread = sysfs.ports if sysfs and isinstance(sysfs.ports, Missing) else None
+    no_port = unread or unshown(evidence, "port")
     numbers = {port.number for port in present(sysfs.ports)} if sysfs else set()
     numbers |= {port.number for port in present(nldev.ports)} if nldev else set()
     numbers |= {port.number for port in present(verbs.ports)} if verbs else set()
@@ -231,19 +240,28 @@ def _device(
         driver=driver,
         provider=provider,
         pci=pci,
-        ports=tuple(_port(number, seen, states, driver, gid_index) for number in sorted(numbers)),
+        ports=tuple(
+            _port(number, seen, states, driver, no_port, gid_index) for number in sorted(numbers)
+        ),
     )
 
 
 def _verbs_driver(nldev: NldevDevice | None, evidence: Evidence) -> str | Missing:
     if evidence.is_mac:
         return LINUX_ONLY
-    chardev = nldev.chardev if nldev else Missing(Why.NOT_COLLECTED, "nldev")
+    chardev = nldev.chardev if nldev else no_nldev(evidence)
     if isinstance(chardev, Missing):
         return chardev
     if chardev.driver is DriverId.UNKNOWN:
         return Missing(Why.ABSENT, "the driver gives no id")
     return chardev.driver
+
+
+def no_nldev(evidence: Evidence) -> Missing:
+    """Why nldev shows nothing of a device or port that another witness names."""
+    if isinstance(evidence.nldev, Missing):
+        return evidence.nldev
+    return Missing(Why.ABSENT, "nldev does not show it")
 
 
 def _uverbs(name: str, evidence: Evidence, nldev: NldevDevice | None) -> str | None:
@@ -261,6 +279,7 @@ def _port(
     seen: _Witnesses,
     states: NetDevStates,
     driver: str | Missing,
+    no_sysfs: Missing,
     gid_index: int | None,
 ) -> PortView:
     sysfs = seen.sysfs.port(number) if seen.sysfs else None
@@ -268,8 +287,8 @@ def _port(
     verbs = seen.verbs.port(number) if seen.verbs else None
     every: tuple[SysfsPort | NldevPort | VerbsPort | None, ...] = (sysfs, nldev, verbs)
     with_lid: tuple[SysfsPort | VerbsPort | None, ...] = (sysfs, verbs)
-    protocol, link_layer = _protocol(sysfs, seen, verbs, driver)
-    gids = _table(seen, sysfs, verbs, states)
+    protocol, link_layer = _protocol(sysfs, seen, verbs, driver, no_sysfs)
+    gids = _table(seen, sysfs, verbs, states, no_sysfs)
     netdevs = {}
     unassigned: frozenset[int] = frozenset()
     route: Route | NoRoute
@@ -291,11 +310,11 @@ def _port(
         is_software=_is_software(seen.sysfs, driver),
         link_layer=link_layer,
         protocol=protocol,
-        state=first_known(*(each.state for each in every if each), _NO_SYSFS),
-        phys_state=first_known(*(each.phys_state for each in every if each), _NO_SYSFS),
-        lid=first_known(*(each.lid for each in with_lid if each), _NO_SYSFS),
-        sm_lid=first_known(*(each.sm_lid for each in with_lid if each), _NO_SYSFS),
-        rate=sysfs.rate if sysfs else _NO_SYSFS,
+        state=first_known(*(each.state for each in every if each), no_sysfs),
+        phys_state=first_known(*(each.phys_state for each in every if each), no_sysfs),
+        lid=first_known(*(each.lid for each in with_lid if each), no_sysfs),
+        sm_lid=first_known(*(each.sm_lid for each in with_lid if each), no_sysfs),
+        rate=sysfs.rate if sysfs else no_sysfs,
         gids=gids,
         netdevs=netdevs,
         unassigned=unassigned,
@@ -313,13 +332,17 @@ def is_asked_enough(gids: GidTable) -> bool:
 
 
 def _table(
-    seen: _Witnesses, sysfs: SysfsPort | None, verbs: "VerbsPort | None", states: NetDevStates
+    seen: _Witnesses,
+    sysfs: SysfsPort | None,
+    verbs: "VerbsPort | None",
+    states: NetDevStates,
+    no_sysfs: Missing,
 ) -> GidTable | Missing:
     """sysfs's table, which has the types; where there is no sysfs, what the library gave."""
     if sysfs and not (isinstance(sysfs.gids, Missing) and verbs):
         return sysfs.gids
     if verbs is None:
-        return _NO_SYSFS
+        return no_sysfs
     if isinstance(verbs.gids, Missing):
         return sysfs.gids if sysfs else verbs.gids
     return GidTable(
@@ -357,6 +380,7 @@ def _protocol(
     seen: _Witnesses,
     verbs: "VerbsPort | None",
     driver: str | Missing,
+    no_sysfs: Missing,
 ) -> tuple[Protocol, LinkLayer | Missing]:
     """How the port connects, and the link layer that follows where sysfs names none.
 
@@ -368,8 +392,8 @@ def _protocol(
         shown.append(verbs)
     devices: tuple[SysfsDevice | NldevDevice | VerbsDevice | None, ...]
     devices = (seen.sysfs, seen.nldev, seen.verbs)
-    link_layer = first_known(*(each.link_layer for each in shown), _NO_SYSFS)
-    node_type = first_known(*(each.node_type for each in devices if each), _NO_SYSFS)
+    link_layer = first_known(*(each.link_layer for each in shown), no_sysfs)
+    node_type = first_known(*(each.node_type for each in devices if each), no_sysfs)
     said = seen.nldev.protocol if seen.nldev else Missing(Why.ABSENT)
     if seen.verbs and seen.verbs.transport == THUNDERBOLT_TRANSPORT:
         return Protocol.THUNDERBOLT, _assume(link_layer, LinkLayer.THUNDERBOLT)

@@ -10,7 +10,7 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.gid.route import Route
 from rdmadiag.preflight.expectations.keys import version
-from rdmadiag.preflight.proofs import port_state, seen, verbs_answer
+from rdmadiag.preflight.proofs import port_attribute, seen, verbs_answer
 from rdmadiag.preflight.verdict import Proof
 from rdmadiag.view.reconcile import DeviceView, PortView
 from rdmadiag.view.unshown import why_unknown
@@ -172,19 +172,19 @@ def _state(port: PortView, evidence: Evidence) -> Actual:
     """What all witnesses agree on; of those that differ, one that is not active."""
     states = sorted(port.states.values(), key=lambda each: each == "active")
     value = states[0] if states else port.state
-    return _actual(value, port_state(port, "state", value))
+    return _actual(value, port_attribute(port, "state", value))
 
 
 def _link_layer(port: PortView, evidence: Evidence) -> Actual:
     value = port.link_layer
     if value is LinkLayer.UNSPECIFIED:
         value = Missing(Why.ABSENT, "the port names none")
-    return _actual(value, port_state(port, "link_layer", value))
+    return _actual(value, port_attribute(port, "link_layer", value))
 
 
 def _rate(port: PortView, evidence: Evidence) -> Actual:
     value = port.sysfs.rate_gbps if port.sysfs else port.rate
-    return _actual(value, port_state(port, "rate", port.rate), str(port.rate))
+    return _actual(value, port_attribute(port, "rate", port.rate), str(port.rate))
 
 
 def _width(port: PortView, evidence: Evidence) -> Actual:
@@ -193,7 +193,7 @@ def _width(port: PortView, evidence: Evidence) -> Actual:
     if not isinstance(port.rate, Missing):
         value = int(match[1]) if match else Missing(Why.ABSENT, f"not in {port.rate!r}")
     text = str(value) if isinstance(value, Missing) else f"{value}X"
-    return _actual(value, port_state(port, "rate", port.rate), text)
+    return _actual(value, port_attribute(port, "rate", port.rate), text)
 
 
 def _mtu(port: PortView, evidence: Evidence) -> Actual:

@@ -4,16 +4,18 @@ A family is imported only for hosts that it applies to: half of them are about M
 lines of a log.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rdmadiag.facts import Missing
-from rdmadiag.facts.evidence import MACOS_ONLY
-from rdmadiag.preflight.case import Case
+from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY
+from rdmadiag.preflight.case import Case, Lack
+from rdmadiag.preflight.needs import EVERY_PORT, NEEDS, NO_ANSWER
 from rdmadiag.preflight.rules.rule import Rule
-from rdmadiag.preflight.verdict import Finding
+from rdmadiag.preflight.verdict import Finding, Severity, Skipped
 from rdmadiag.view.reconcile import Protocol
 
 if TYPE_CHECKING:
@@ -34,17 +36,28 @@ def _mac(case: Case) -> bool:
     )
 
 
+def _unseen(case: Case) -> bool:
+    """Whether there may be ports that nobody could look at."""
+    return any(EVERY_PORT.lacks(case))
+
+
 def _linux_devices(case: Case) -> bool:
-    return bool(case.devices) and not case.evidence.is_mac
+    return not case.evidence.is_mac and (bool(case.devices) or _unseen(case))
 
 
 def _netdevs(case: Case) -> bool:
-    return any(port.protocol in (Protocol.ROCE, Protocol.IWARP) for _, port in case.ports)
+    if any(port.protocol in (Protocol.ROCE, Protocol.IWARP) for _, port in case.ports):
+        return True
+    return not case.evidence.is_mac and _unseen(case)
+
+
+# Of these, what could not be looked at applies: its rules are skipped, and are not left out.
 
 
 def _variables(case: Case) -> bool:
     process = case.evidence.process
-    return not isinstance(process, Missing) and bool(process.environment)
+    found = process if isinstance(process, Missing) else process.environment
+    return found != LINUX_ONLY and (isinstance(found, Missing) or bool(found))
 
 
 def _stacks(case: Case) -> bool:
@@ -53,12 +66,15 @@ def _stacks(case: Case) -> bool:
 
 def _gpus(case: Case) -> bool:
     system = case.evidence.system
-    return not isinstance(system, Missing) and bool(system.gpus.functions)
+    if isinstance(system, Missing):
+        return system != LINUX_ONLY
+    return bool(system.gpus.functions) or any(NEEDS["GPUs"].lacks(case))
 
 
 def _log(case: Case) -> bool:
     log = case.evidence.kernel_log
-    return not isinstance(log, Missing) and bool(log.lines)
+    found = log if isinstance(log, Missing) else log.lines
+    return found != LINUX_ONLY and (isinstance(found, Missing) or bool(found))
 
 
 def _expected(case: Case) -> bool:
@@ -117,19 +133,82 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def findings(case: Case) -> Iterator[Finding]:
-    """What all rules that apply find."""
-    for family, applies in _FAMILIES:
-        if applies(case):
-            for rule in _rules(family):
-                yield from rule.check(case)
+class Checked(NamedTuple):
+    """What all rules that apply came to."""
+
+    findings: tuple[Finding, ...]
+    skipped: tuple[Skipped, ...]
+    codes: tuple[str, ...]  # of all of them; of expectations' only where there is one
 
 
-def codes(case: Case) -> Iterator[str]:
-    """The codes of the rules that `findings` runs, expectations' only where there is one."""
+def check(case: Case) -> Checked:
+    """Runs every rule that applies, and skips those of which a need is not met, where it is not.
+
+    A finding is dropped where it may rest on what could not be read.
+    """
+    met: dict[str, tuple[Lack, ...]] = {}
+    found: list[Finding] = []
+    skipped: list[Skipped] = []
+    codes: list[str] = []
+    unread: dict[Lack, None] = {}
     expected = {f"expected-{each.key.replace('_', '-')}" for each in case.expected}
     for family, applies in _FAMILIES:
-        if applies(case):
-            for rule in _rules(family):
-                if family != "expected" or rule.code in expected:
-                    yield rule.code
+        if not applies(case):
+            continue
+        for rule in _rules(family):
+            if family == _LAST:
+                case = replace(case, unread=tuple(_unsaid(unread, found, case)))
+            if family == "expected" and rule.code not in expected:
+                continue
+            codes.append(rule.code)
+            lacks: list[Lack] = []
+            blind: list[Lack] = []
+            for need in map(NEEDS.__getitem__, rule.needs):
+                if need.name not in met:
+                    met[need.name] = tuple(need.lacks(case))
+                lacks += met[need.name]
+                blind += () if need.in_part else met[need.name]
+                unread |= dict.fromkeys(
+                    each for each in met[need.name] if need.failed(each.missing)
+                )
+            skipped += dict.fromkeys(
+                Skipped(
+                    rule.code,
+                    each.device,
+                    each.port,
+                    each.need,
+                    each.missing.why,
+                    each.missing.detail,
+                )
+                for each in lacks
+            )
+            if not any(each.device is None for each in blind):
+                found += (
+                    each
+                    for each in rule.check(case)
+                    if not any(lack.concerns(each.device, each.port) for lack in blind)
+                )
+    return Checked(tuple(found), tuple(skipped), tuple(codes))
+
+
+_LAST: Final = "sources"
+
+
+def _unsaid(unread: Iterable[Lack], found: Sequence[Finding], case: Case) -> Iterator[Lack]:
+    """Of what could not be read, what no finding has said."""
+    failed = [
+        getattr(case.evidence, proof.source)
+        for each in found
+        if each.rule == "source-failed" and each.severity is Severity.UNKNOWN
+        for proof in each.evidence
+    ]
+    graver = [each for each in found if each.severity in (Severity.UNKNOWN, Severity.CRITICAL)]
+    for lack in unread:
+        if any(lack.missing in (source, getattr(source, "devices", None)) for source in failed):
+            continue
+        speakers = NEEDS[lack.need].said_by
+        spoken = [each for each in graver if each.rule in speakers]
+        if not any(
+            each.rule in NO_ANSWER or lack.concerns(each.device, each.port) for each in spoken
+        ):
+            yield lack

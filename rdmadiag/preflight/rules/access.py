@@ -58,11 +58,12 @@ def _is_container(evidence: Evidence) -> bool:
         "where ib_uverbs does not serve the device": ("sudo modprobe ib_uverbs",),
         "elsewhere": _MAKE_NODE,
     },
+    needs=("devices", "device node"),
 )
 def uverbs_node_missing(this: Rule, case: Case) -> Iterator[Finding]:
     for device in case.devices:
         access = node_access(device, case.evidence)
-        if access is None or access.node is not None:
+        if isinstance(access, Missing) or access.node is not None:
             continue
         name = access.name or "uverbsN"
         yield this.finding(
@@ -71,11 +72,7 @@ def uverbs_node_missing(this: Rule, case: Case) -> Iterator[Finding]:
             device=device.name,
             evidence=[
                 Proof("process", "/dev/infiniband", _listed(case.evidence)),
-                Proof(
-                    "sysfs",
-                    "/sys/class/infiniband_verbs/*/ibdev",
-                    f"{access.name} is {device.name}" if access.name else f"none is {device.name}",
-                ),
+                _character_device(device, case.evidence),
             ],
             when="in a container"
             if _is_container(case.evidence)
@@ -83,6 +80,14 @@ def uverbs_node_missing(this: Rule, case: Case) -> Iterator[Finding]:
             if access.name
             else "where ib_uverbs does not serve the device",
         )
+
+
+def _character_device(device: DeviceView, evidence: Evidence) -> Proof:
+    """By which witness the device has one, or has none."""
+    value = f"{device.uverbs} is {device.name}" if device.uverbs else f"none is {device.name}"
+    if isinstance(evidence.sysfs, Missing):
+        return Proof("nldev", f"RDMA_NLDEV_CMD_GET_CHARDEV of {device.name}", value)
+    return Proof("sysfs", "/sys/class/infiniband_verbs/*/ibdev", value)
 
 
 def _listed(evidence: Evidence) -> str:
@@ -111,12 +116,13 @@ def _listed(evidence: Evidence) -> str:
             "docker run --device=/dev/infiniband IMAGE   # in a container: devices are passed in",
         ),
     },
+    needs=("devices", "device node", "device node's access"),
 )
 def uverbs_node_not_openable(this: Rule, case: Case) -> Iterator[Finding]:
     """By access(2)."""
     for device in case.devices:
         access = node_access(device, case.evidence)
-        if access is None or access.node is None or access.node.openable is not False:
+        if isinstance(access, Missing) or access.node is None or access.node.openable is not False:
             continue
         node = access.node
         path = f"/dev/infiniband/{node.name}"
@@ -140,6 +146,7 @@ def uverbs_node_not_openable(this: Rule, case: Case) -> Iterator[Finding]:
     "host restarted. Opening it fails, or opens another device.",
     ("https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/169",),
     remedy={"in a container": _PASS_NODE, "elsewhere": _MAKE_NODE},
+    needs=("devices", "device node", "device node's number"),
 )
 def uverbs_node_stale(this: Rule, case: Case) -> Iterator[Finding]:
     """By the number of the node that has the device's name."""
@@ -148,7 +155,7 @@ def uverbs_node_stale(this: Rule, case: Case) -> Iterator[Finding]:
             continue
         access = node_access(device, case.evidence)
         expected = node_number(device, case.evidence)
-        assert access
+        assert not isinstance(access, Missing)
         assert access.node
         path = f"/dev/infiniband/{access.node.name}"
         yield this.finding(
@@ -156,12 +163,18 @@ def uverbs_node_stale(this: Rule, case: Case) -> Iterator[Finding]:
             device=device.name,
             evidence=[
                 Proof("process", path, seen(access.node.dev)),
-                Proof(
-                    "sysfs", f"/sys/class/infiniband_verbs/{access.node.name}/dev", seen(expected)
-                ),
+                _number(device, case.evidence, access.node, expected),
             ],
             when="in a container" if _is_container(case.evidence) else "elsewhere",
         )
+
+
+def _number(
+    device: DeviceView, evidence: Evidence, node: DeviceNode, expected: str | Missing
+) -> Proof:
+    if isinstance(evidence.sysfs, Missing):
+        return Proof("nldev", f"RDMA_NLDEV_ATTR_CHARDEV of {device.name}", seen(expected))
+    return Proof("sysfs", f"/sys/class/infiniband_verbs/{node.name}/dev", seen(expected))
 
 
 def _owner(node: DeviceNode) -> str:
@@ -177,6 +190,7 @@ def _owner(node: DeviceNode) -> str:
     "concerned.",
     ("https://github.com/vllm-project/vllm/issues/42075",),
     remedy=_INSTALL,
+    needs=("devices", "libraries"),
 )
 def verbs_library_missing(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding for the host."""
@@ -202,6 +216,7 @@ def _searched(evidence: Evidence) -> Proof:
     "libibverbs drops the device silently.",
     ("https://github.com/linux-rdma/rdma-core/blob/master/Documentation/libibverbs.md",),
     remedy=_INSTALL,
+    needs=("devices", "libraries"),
 )
 def provider_library_missing(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding a device."""
@@ -251,6 +266,7 @@ def _providers(evidence: Evidence, device: DeviceView) -> str:
             "# a service (slurmd, kubelet, sshd): LimitMEMLOCK=infinity in its unit",
         ),
     },
+    needs=("devices", "process", "capabilities"),
 )
 def memlock_too_low(this: Rule, case: Case) -> Iterator[Finding]:
     """The limit of this process."""
@@ -330,6 +346,7 @@ def _of_ancestor(ancestor: "Ancestor") -> Proof:
         ),
         "where it could not be read": ("sudo grep 'Max locked memory' /proc/{pid}/limits",),
     },
+    needs=("devices", "parent processes", "locked-memory limit"),
 )
 def launcher_memlock_too_low(this: Rule, case: Case) -> Iterator[Finding]:
     """The limit of the process of --pid, else of this one's parents."""

@@ -59,6 +59,7 @@ SHARE_NETNS: Final = (
             "lspci -nn | grep -i -e infiniband -e ethernet   # is the adapter seen at all?",
         ),
     },
+    needs=("devices",),
 )
 def no_rdma_device(this: Rule, case: Case) -> Iterator[Finding]:
     """Where no source names a device."""
@@ -185,6 +186,7 @@ _DEVICE_MODULES: Final = frozenset(RDMA_MODULE_OF_PCI_DRIVER.values()) | SOFTWAR
     "sysfs names the device, and its ports could not be read: the driver is being loaded or "
     "unloaded, the class link dangles, or a copied tree is incomplete.",
     remedy=("ls -l /sys/class/infiniband/{device}/", "sudo dmesg | tail -50"),
+    needs=("devices",),
 )
 def device_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
     """Devices that sysfs names and shows no port of."""
@@ -214,6 +216,7 @@ def device_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
     "instead.",
     (TN3205,),
     remedy=("rdma_ctl status", f"{SHOW_SPEED}   # {RDMA_GBPS} Gb/s or more?"),
+    needs=("provider",),
 )
 def no_thunderbolt_rdma_device(this: Rule, case: Case) -> Iterator[Finding]:
     """Only what no other rule explains."""

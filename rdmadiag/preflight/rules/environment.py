@@ -47,6 +47,7 @@ def _proof(variable: str, value: str) -> Proof:
         "rdma link",
         "export {variable:NCCL_IB_HCA}={devices:=DEVICE,DEVICE}   # those that are active here",
     ),
+    needs=("every port", "environment", "netdevs of this namespace"),
 )
 def env_names_absent_device(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding a variable. Not with --device, which hides the other devices."""
@@ -114,6 +115,7 @@ _NCCL: Final = BY_NAME["NCCL_IB_GID_INDEX"]
         "export {variable:NCCL_IB_GID_INDEX}={index}",
         "rdmadiag gids",
     ),
+    needs=("ports", "port state", "GID table", "netdevs of GIDs", "environment"),
 )
 def env_gid_index(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding a variable, of RoCE ports alone: InfiniBand routes by LID."""
@@ -208,6 +210,7 @@ _PKEY: Final = BY_NAME["NCCL_IB_PKEY"]
     "a port that NCCL would use: the queue pair cannot leave RESET.",
     ("https://github.com/NVIDIA/nccl/issues/1323",),
     remedy=("unset NCCL_IB_PKEY", "export NCCL_IB_PKEY={index}"),
+    needs=("ports", "port state", "partition keys", "environment"),
 )
 def env_pkey_index(this: Rule, case: Case) -> Iterator[Finding]:
     """InfiniBand ports that NCCL would use; on RoCE the key at index 0 is always there."""

@@ -47,6 +47,7 @@ def _netdev(port: PortView) -> str:
         "https://github.com/kvcache-ai/Mooncake/issues/1592",
     ),
     remedy=_ADD_ADDRESS,
+    needs=("ports", "port state", "GID table", "netdevs of GIDs", "addresses of GIDs"),
 )
 def no_usable_gid(this: Rule, case: Case) -> Iterator[Finding]:
     """Active RoCE ports whose table was read, and is empty or holds no address of a netdev."""
@@ -84,6 +85,7 @@ def no_usable_gid(this: Rule, case: Case) -> Iterator[Finding]:
     "GID table unreadable",
     "The GID table, or rows of it, could not be read: which GID routes is not known.",
     remedy=("grep . /sys/class/infiniband/{device}/ports/{port}/gids/*",),
+    needs=("ports",),
 )
 def gid_table_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
     """RoCE ports of which the table, or a row, is Missing."""
@@ -125,6 +127,7 @@ def _dead_route(case: Case, state: NetDevState) -> Iterator[tuple[PortView, GidE
     "route from that address.",
     ("https://github.com/NVIDIA/nccl/issues/749",),
     remedy=("sudo ip link set dev {netdev} up",),
+    needs=("ports", "port state", "GID table", "netdevs of GIDs", "addresses of GIDs"),
 )
 def route_netdev_down(this: Rule, case: Case) -> Iterator[Finding]:
     """Active RoCE ports whose route GID, the best that is left, names a netdev that is down."""
@@ -154,6 +157,7 @@ def route_netdev_down(this: Rule, case: Case) -> Iterator[Finding]:
         "# a container needs host networking, or a netdev of the NIC (SR-IOV, macvlan)",
         "ip netns list   # then run in the namespace that has the netdev",
     ),
+    needs=("ports", "port state", "GID table", "netdevs of GIDs", "addresses of GIDs"),
 )
 def route_netdev_absent(this: Rule, case: Case) -> Iterator[Finding]:
     """Active RoCE ports whose route GID names a netdev that this namespace does not have."""
@@ -176,6 +180,7 @@ def route_netdev_absent(this: Rule, case: Case) -> Iterator[Finding]:
     "another VLAN's.",
     ("https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/101",),
     remedy=("ip -brief link", "rdmadiag gids --device {device}:{port}"),
+    needs=("ports", "port state", "GID table", "netdevs of GIDs", "addresses of GIDs"),
 )
 def route_fallback(this: Rule, case: Case) -> Iterator[Finding]:
     """Active RoCE ports that would route by another row if every netdev were up and here."""
@@ -238,6 +243,7 @@ def _route_proof(port: PortView) -> Proof:
         "https://github.com/openucx/ucx/issues/10939",
     ),
     remedy=_ADD_ADDRESS,
+    needs=("ports", "port state", "GID table", "netdevs of GIDs", "addresses of GIDs"),
 )
 def gid_link_local_only(this: Rule, case: Case) -> Iterator[Finding]:
     """Ports with a route, all of whose GIDs are fe80:: or 169.254."""
@@ -270,6 +276,7 @@ def gid_link_local_only(this: Rule, case: Case) -> Iterator[Finding]:
         "cma_roce_mode -d {device} -p {port}   # the mode of rdma_cm",
         "# a driver option or newer firmware may bring RoCE v2; both ends need the same",
     ),
+    needs=("ports", "port state", "GID table", "netdevs of GIDs", "addresses of GIDs"),
 )
 def gid_v1_only(this: Rule, case: Case) -> Iterator[Finding]:
     """Ports all of whose GIDs are known to be RoCE v1."""
@@ -303,6 +310,7 @@ def gid_v1_only(this: Rule, case: Case) -> Iterator[Finding]:
         "export NCCL_IB_GID_INDEX={index}   # or NCCL_IB_ADDR_FAMILY=AF_INET6",
         "export UCX_IB_GID_INDEX={index}",
     ),
+    needs=("ports", "port state", "GID table", "netdevs of GIDs", "addresses of GIDs"),
 )
 def gid_ipv6_only(this: Rule, case: Case) -> Iterator[Finding]:
     """Ports whose route is a routable IPv6 GID, not RoCE v1, and that have no IPv4 GID."""

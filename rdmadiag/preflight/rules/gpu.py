@@ -70,6 +70,7 @@ _LOOK: Final = "NCCL_DEBUG=INFO PROGRAM 2>&1 | grep -e GDR -e DMABUF -e peermem 
             _LOOK,
         ),
     },
+    needs=("devices", "GPUs", "PCI function"),
 )
 def gpu_memory_unreachable(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding for the host."""
@@ -130,6 +131,7 @@ def _open(gpus: Gpus) -> str:
         "sudo setpci -s {bridge} ECAP_ACS+0x6.w=0000",
         "# until the next start; for good in the BIOS. Not where virtual machines own devices",
     ),
+    needs=("devices", "PCI bridges", "PCI function"),
 )
 def acs_redirects(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding for the host."""
@@ -171,6 +173,7 @@ def acs_redirects(this: Rule, case: Case) -> Iterator[Finding]:
         "https://github.com/NVIDIA/nccl/issues/1737",
     ),
     remedy=("# on the kernel's command line: iommu=pt",),
+    needs=("devices", "GPUs", "PCI function", "way to the root complex"),
 )
 def iommu_translates(this: Rule, case: Case) -> Iterator[Finding]:
     """By the type of the IOMMU group; the kernel's command line is only shown beside it."""

@@ -10,6 +10,7 @@ from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.kernel_lines import flapping, lines_about
 from rdmadiag.preflight.proofs import seen
 from rdmadiag.preflight.rules.rule import Rule, rule
+from rdmadiag.preflight.rules.sources import OF_THE_LOG
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 
 _SHOWN: Final = 3
@@ -50,6 +51,7 @@ def _times(count: int) -> str:
         "sudo dmesg -T | grep -i -e health -e fatal -e AER",
         "# firmware newer? the slot, the power? a cold start clears most firmware errors",
     ),
+    needs=("kernel_log", "devices"),
 )
 def device_unhealthy_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     """The last line on a device decides on the severity."""
@@ -84,6 +86,7 @@ def device_unhealthy_in_log(this: Rule, case: Case) -> Iterator[Finding]:
         "sudo dmesg -T | grep -i -e 'link down' -e 'link up' -e 'module event'",
         "# does it go on? then the cable, the transceiver, the switch's log",
     ),
+    needs=("kernel_log", "ports", "port state"),
 )
 def link_flaps_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     """Of ports that are active now."""
@@ -109,6 +112,7 @@ def link_flaps_in_log(this: Rule, case: Case) -> Iterator[Finding]:
         "rdma resource show ctx dev {name:DEVICE}   # who has it open?",
         "# fewer processes a node, or fewer contexts in each",
     ),
+    needs=("kernel_log", "devices"),
 )
 def contexts_exhausted_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     for name, lines in lines_about(case, (Kind.CONTEXTS_EXHAUSTED,)).items():
@@ -132,6 +136,7 @@ def contexts_exhausted_in_log(this: Rule, case: Case) -> Iterator[Finding]:
         "sensors",
         "# airflow, fans, a transceiver that is rated for this port",
     ),
+    needs=("kernel_log", "devices"),
 )
 def adapter_hot_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     for name, lines in lines_about(case, (Kind.HOT,)).items():
@@ -152,6 +157,7 @@ def adapter_hot_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     "that are well.",
     ("https://github.com/NVIDIA/dgx-spark-playbooks/pull/108",),
     remedy=("sudo lspci -vv | grep -i SlotPowerLimit   # of the bridge above",),
+    needs=("kernel_log", "devices"),
 )
 def slot_power_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     for name, lines in lines_about(case, (Kind.SLOT_POWER,)).items():
@@ -174,6 +180,7 @@ def slot_power_in_log(this: Rule, case: Case) -> Iterator[Finding]:
         "https://github.com/leptonai/gpud/pull/1164",
     ),
     remedy=("# which monitor reads ports/*/counters of this device? exclude it there",),
+    needs=("kernel_log", "devices"),
 )
 def register_refused_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     for name, lines in lines_about(case, (Kind.REGISTER_REFUSED,)).items():
@@ -191,12 +198,13 @@ def register_refused_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     "The kernel's log could not be read",
     "Link flaps, firmware errors and the like in the last minutes would stand in the kernel's "
     "log. Where kernel.dmesg_restrict is set it is for root, and most containers do not have it. "
-    "The rest of the verdict does not hang on it.",
+    "The rest of the verdict does not hang on it. Unknown where it could be read and was not.",
     ("https://docs.kernel.org/admin-guide/sysctl/kernel.html",),
     remedy={
         "": ("sudo rdmadiag preflight",),
         "where there is none": ("# it is the host's: look there",),
     },
+    needs=("devices",),
 )
 def kernel_log_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
     """Not of a record without a log."""
@@ -207,6 +215,7 @@ def kernel_log_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
         return
     yield this.finding(
         f"the kernel's log could not be read: {log.lines}",
+        severity=None if log.lines.why in OF_THE_LOG else Severity.UNKNOWN,
         evidence=[Proof("kernel_log", _MESSAGES, seen(log.lines))],
         when="where there is none" if log.lines.why is Why.ABSENT else "",
     )

@@ -28,6 +28,7 @@ def _of_protocol(case: Case, protocol: Protocol) -> Iterator[DeviceView]:
     "ibv_rc_pingpong) do not work with it.",
     ("https://github.com/ggml-org/llama.cpp/pull/28494",),
     remedy=("rping -s   # here; there: rping -c -a ADDRESS of {device}",),
+    needs=("ports",),
 )
 def iwarp_device(this: Rule, case: Case) -> Iterator[Finding]:
     for device in _of_protocol(case, Protocol.IWARP):
@@ -51,6 +52,7 @@ def iwarp_device(this: Rule, case: Case) -> Iterator[Finding]:
         "https://github.com/NVIDIA/NVSentinel/pull/1750",
     ),
     remedy=("fi_info -p efa -t FI_EP_RDM",),
+    needs=("ports",),
 )
 def efa_device(this: Rule, case: Case) -> Iterator[Finding]:
     for device in _of_protocol(case, Protocol.EFA):
@@ -73,6 +75,7 @@ def efa_device(this: Rule, case: Case) -> Iterator[Finding]:
         "cat /proc/net/bonding/*",
         "export NCCL_IB_QPS_PER_CONNECTION=4   # NCCL's default is 1",
     ),
+    needs=("ports", "port state", "netdev"),
 )
 def bonded_ports(this: Rule, case: Case) -> Iterator[Finding]:
     """By the device's name, or by the netdev that its GIDs name."""
@@ -122,6 +125,7 @@ def _with_masters(names: Iterable[str], case: Case) -> Iterator[NetDev]:
     "more often one was replaced, or an update stopped half way.",
     ("https://github.com/AMD-AGI/Primus/pull/712",),
     remedy=("grep . /sys/class/infiniband/*/fw_ver", "# bring the outlier to the others'"),
+    needs=("devices", "sysfs"),
 )
 def firmware_differs(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding a board."""
@@ -162,6 +166,7 @@ def firmware_differs(this: Rule, case: Case) -> Iterator[Finding]:
         "https://github.com/kubernetes-sigs/dranet/issues/177",
     ),
     remedy=("rdma system show", SHARE_NETNS),
+    needs=("devices", "netns mode"),
 )
 def netns_exclusive(this: Rule, case: Case) -> Iterator[Finding]:
     """Where all devices are seen; where one is not, device-in-one-source has a finding."""
@@ -185,6 +190,7 @@ def netns_exclusive(this: Rule, case: Case) -> Iterator[Finding]:
     "driver failed on the way; the summary names the first step that is missing.",
     ("https://docs.kernel.org/networking/devlink/mlx5.html",),
     remedy=("devlink dev param show pci/{address}", "sudo dmesg | grep {address}"),
+    needs=("every device", "PCI functions"),
 )
 def function_without_device(this: Rule, case: Case) -> Iterator[Finding]:
     """Where there is no device at all, no-rdma-device has the finding."""

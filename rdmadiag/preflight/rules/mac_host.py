@@ -53,6 +53,7 @@ def _speeds(evidence: Evidence) -> list[Proof]:
         "# use TCP: the ring backend of MLX, or exo without RDMA",
         f"{SHOW_SPEED}   # RDMA needs {RDMA_GBPS} Gb/s",
     ),
+    needs=("hardware generation",),
 )
 def thunderbolt_4(this: Rule, case: Case) -> Iterator[Finding]:
     """By the receptacles' own maximum, else by a line of the driver's."""
@@ -78,6 +79,7 @@ def thunderbolt_4(this: Rule, case: Case) -> Iterator[Finding]:
     "RDMA over Thunderbolt came with macOS 26.2; before it there is neither rdma_ctl nor librdma.",
     (TN3205,),
     remedy=("softwareupdate --list   # the same release and build on every Mac of the cluster",),
+    needs=("macOS release",),
 )
 def macos_too_old(this: Rule, case: Case) -> Iterator[Finding]:
     """By the release."""
@@ -116,6 +118,7 @@ def macos_too_old(this: Rule, case: Case) -> Iterator[Finding]:
             SHOW_SPEED,
         ),
     },
+    needs=("RDMA switch",),
 )
 def rdma_disabled(this: Rule, case: Case) -> Iterator[Finding]:
     """Not on hardware that could not use it."""
@@ -138,6 +141,7 @@ def rdma_disabled(this: Rule, case: Case) -> Iterator[Finding]:
     "Whether RDMA is switched on is not known",
     "rdma_ctl gave no answer on a macOS that should have it.",
     remedy=("rdma_ctl status",),
+    needs=("macos",),
 )
 def rdma_switch_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
     macos = known(case.evidence.macos)
@@ -159,6 +163,7 @@ def rdma_switch_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
     "warning where another port is active.",
     ("https://github.com/exo-explore/exo/pull/1551",),
     remedy=("# move the cable to another Thunderbolt port",),
+    needs=("thunderbolt", "interfaces", "receptacles", "ports", "port state"),
 )
 def mac_studio_ethernet_port(this: Rule, case: Case) -> Iterator[Finding]:
     """Where a Mac is connected there and the port is not active."""
@@ -195,6 +200,7 @@ def mac_studio_ethernet_port(this: Rule, case: Case) -> Iterator[Finding]:
     "a night or a quiet half hour; Apple asks to disable sleep.",
     (TN3205, "https://github.com/exo-explore/exo/issues/1711"),
     remedy=("sudo pmset -a sleep 0",),
+    needs=("sleep setting", "devices"),
 )
 def sleep_enabled(this: Rule, case: Case) -> Iterator[Finding]:
     """Only where there is an RDMA device."""
@@ -219,6 +225,7 @@ def sleep_enabled(this: Rule, case: Case) -> Iterator[Finding]:
         "less /Library/Logs/DiagnosticReports/{file}",
         "sw_vers -buildVersion   # report both to Apple; the same build on every Mac",
     ),
+    needs=("panic reports", "time of boot"),
 )
 def rdma_panic(this: Rule, case: Case) -> Iterator[Finding]:
     """The newest report decides on the severity."""

@@ -19,7 +19,7 @@ from rdmadiag.view.reconcile import Protocol
     "A failed INIT→RTR in the log",
     "The driver has logged a failed transition since this Mac booted. A port may be wedged by "
     "it, and each further attempt makes it worse. A warning where every such line is older than "
-    "this boot.",
+    "this boot, unknown where it is not known when that was.",
     (
         "https://github.com/exo-explore/exo/issues/1712",
         "https://pkg.go.dev/github.com/tmc/apple/x/rdma",
@@ -36,31 +36,35 @@ from rdmadiag.view.reconcile import Protocol
             "rdmadiag preflight   # without --log-last: the last minute decides",
         ),
     },
+    needs=("mac_log",),
 )
 def recent_rtr_failure(this: Rule, case: Case) -> Iterator[Finding]:
     log = case.evidence.mac_log
     failed = [] if isinstance(log, Missing) else [line for line in log.lines if line.is_failed_rtr]
     if isinstance(log, Missing) or not failed:
         return
-    this_boot = [line for line in failed if not _before_boot(case, line)]
+    this_boot = [line for line in failed if _before_boot(case, line) is False]
+    unsure = not this_boot and any(_before_boot(case, line) is None for line in failed)
     shown = (this_boot or failed)[-1]
-    when = "since this Mac booted" if this_boot else "before this boot"
+    when = "since this Mac booted" if this_boot or unsure else "before this boot"
+    moment = "perhaps since this Mac booted" if unsure else when
     yield this.finding(
-        f"INIT→RTR failed {len(this_boot or failed)} times {when}, last at {shown.timestamp}"
+        f"INIT→RTR failed {len(this_boot or failed)} times {moment}, last at {shown.timestamp}"
         if len(this_boot or failed) > 1
-        else f"INIT→RTR failed {when}, at {shown.timestamp}",
-        severity=None if this_boot else Severity.WARN,
+        else f"INIT→RTR failed {moment}, at {shown.timestamp}",
+        severity=None if this_boot else Severity.UNKNOWN if unsure else Severity.WARN,
         evidence=[Proof("mac_log", f"log show --last {log.window}", shown.message)],
         when=when,
         fill={"cause": tuple(_causes())},
     )
 
 
-def _before_boot(case: Case, line: LogLine) -> bool:
+def _before_boot(case: Case, line: LogLine) -> bool | None:
+    """None where it is not known when the line was written, or when this Mac booted."""
     macos = case.evidence.macos
     booted = macos if isinstance(macos, Missing) else macos.boot_seconds
     if isinstance(booted, Missing) or isinstance(line.seconds, Missing):
-        return False
+        return None
     return line.seconds < booted
 
 
@@ -87,6 +91,7 @@ def _causes() -> Iterator[Verbatim]:
         "ibv_devinfo >/dev/null && rdmadiag preflight   # opens and closes a context: a line",
         "rdmadiag preflight --log-last 1h",
     ),
+    needs=("mac_log", "ports"),
 )
 def no_recent_log(this: Rule, case: Case) -> Iterator[Finding]:
     """Where there is a Thunderbolt port."""
@@ -107,6 +112,7 @@ def no_recent_log(this: Rule, case: Case) -> Iterator[Finding]:
     "Lines of the log could not be read",
     "Some lines that log show printed make no sense: a failed RTR may be among them.",
     remedy=("rdmadiag preflight",),
+    needs=("mac_log",),
 )
 def log_incomplete(this: Rule, case: Case) -> Iterator[Finding]:
     log = case.evidence.mac_log

@@ -92,6 +92,7 @@ def _mtu_proofs(port: PortView, netdev: NetDev) -> tuple[Proof, ...]:
         "sudo ip link set dev {netdev} mtu {mtu}   # the driver looks again",
         "ibv_devinfo -d {device} -i {port} | grep active_mtu",
     ),
+    needs=("ports", "port state", "nldev", "netdev", "provider"),
 )
 def mtu_below_netdev(this: Rule, case: Case) -> Iterator[Finding]:
     """By the kernel's own arithmetic (roce_mtu)."""
@@ -127,6 +128,7 @@ def mtu_below_netdev(this: Rule, case: Case) -> Iterator[Finding]:
         "sudo ip link set dev {netdev} mtu 4200",
         "# the same at the other end, and on the switch, or packets are lost",
     ),
+    needs=("ports", "port state", "netdev", "provider", "software device"),
 )
 def jumbo_not_used(this: Rule, case: Case) -> Iterator[Finding]:
     """Hardware alone: a software device is no faster for it. One finding for the host."""
@@ -185,6 +187,7 @@ def _subnets(netdev: NetDev, families: Collection[Family] = tuple(Family)) -> se
         "sudo ip link set dev {netdev} mtu {mtu}",
         "# if the switch and the peers on that link have the larger one",
     ),
+    needs=("ports", "port state", "netdev"),
 )
 def mtu_differs_in_subnet(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding for each pair of netdevs."""
@@ -228,6 +231,7 @@ def mtu_differs_in_subnet(this: Rule, case: Case) -> Iterator[Finding]:
         "cat /sys/class/net/{netdev}/carrier_changes   # again later: does it grow?",
         "sudo dmesg -T | grep {netdev}",
     ),
+    needs=("ports", "port state", "netdev"),
 )
 def carrier_changes(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding a netdev."""
@@ -266,6 +270,7 @@ def carrier_changes(this: Rule, case: Case) -> Iterator[Finding]:
         "# and a routing table for each port (ip rule add from ADDRESS table N)",
         "# or one subnet a port",
     ),
+    needs=("ports", "port state", "netdev", "arp_ignore", "software device"),
 )
 def arp_flux(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding a subnet."""

@@ -7,7 +7,7 @@ from rdmadiag.facts import Missing, NetDev, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import NO_LID, PhysState, PortState
 from rdmadiag.preflight.case import Case
-from rdmadiag.preflight.proofs import port_attribute, port_state, seen
+from rdmadiag.preflight.proofs import port_attribute, seen
 from rdmadiag.preflight.rules.rule import Rule, idle_or_broken, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.reconcile import PortView, Protocol
@@ -47,6 +47,7 @@ def _is_down(port: PortView) -> bool:
             "# check the cable and that the far port is up",
         ),
     },
+    needs=("ports", "port state", "physical state"),
 )
 def link_not_up(this: Rule, case: Case) -> Iterator[Finding]:
     """Ports that are down and whose physical state is known."""
@@ -123,6 +124,7 @@ def _link_cause(port: PortView, netdevs: tuple[NetDev, ...]) -> _Cause:
         "sudo sminfo -C {device} -P {port}   # does a subnet manager answer?",
         "sudo systemctl enable --now opensm   # on one host of this fabric, if none does",
     ),
+    needs=("ports", "port state", "physical state", "SM LID"),
 )
 def no_subnet_manager(this: Rule, case: Case) -> Iterator[Finding]:
     for _, port in case.ports:
@@ -167,6 +169,7 @@ def _has_no_link(port: PortView) -> bool:
         "on InfiniBand": ("sudo sminfo -C {device} -P {port}", "ibstat {device} {port}"),
         "elsewhere": ("rdma link show {device}/{port}", "sudo dmesg | tail -50"),
     },
+    needs=("ports", "port state"),
 )
 def port_not_active(this: Rule, case: Case) -> Iterator[Finding]:
     """What neither the link nor a missing subnet manager explains."""
@@ -198,6 +201,7 @@ def port_not_active(this: Rule, case: Case) -> Iterator[Finding]:
         "": ("cat /sys/class/infiniband/{device}/ports/{port}/state",),
         "where verbs alone shows it": ("ibv_devinfo -d {device}",),
     },
+    needs=("ports",),
 )
 def port_state_unknown(this: Rule, case: Case) -> Iterator[Finding]:
     for _, port in case.ports:
@@ -207,7 +211,7 @@ def port_state_unknown(this: Rule, case: Case) -> Iterator[Finding]:
             f"{port.name}: its state could not be read",
             device=port.device,
             port=port.number,
-            evidence=[port_state(port, "state", port.state)],
+            evidence=[port_attribute(port, "state", port.state)],
             when="" if port.sysfs else "where verbs alone shows it",
         )
 
@@ -219,6 +223,7 @@ def port_state_unknown(this: Rule, case: Case) -> Iterator[Finding]:
     "An InfiniBand port is ACTIVE, and its LID could not be read: whether it can be reached "
     "is not known.",
     remedy=("ibstat {device} {port}",),
+    needs=("ports", "port state"),
 )
 def lid_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
     for _, port in case.ports:
@@ -260,6 +265,7 @@ _FULL: Final = 0x8000
             "# the subnet manager's partitions.conf decides on keys and membership",
         ),
     },
+    needs=("ports", "port state", "partition keys"),
 )
 def no_usable_pkey(this: Rule, case: Case) -> Iterator[Finding]:
     """Active ports alone: before, the subnet manager has not written the table."""

@@ -72,6 +72,7 @@ def _stopped(case: Case, kind: Provider) -> Unanswered | None:
             "sudo shutdown -r now",
         ),
     },
+    needs=("verbs",),
 )
 def provider_wedged(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding for the query."""
@@ -110,6 +111,7 @@ def _on_mac(case: Case) -> bool:
     "yours would have been ended there too.",
     ("https://github.com/ml-explore/mlx/issues/4485",),
     remedy=("ibv_devinfo   # does it crash as well?",),
+    needs=("verbs",),
 )
 def provider_died(this: Rule, case: Case) -> Iterator[Finding]:
     """A signal, or an exit in the middle of a call."""
@@ -133,6 +135,7 @@ def provider_died(this: Rule, case: Case) -> Iterator[Finding]:
     "The deadline came while calls were still being answered: a slow or busy host, or many "
     "devices. What was not queried is unknown.",
     remedy=("rdmadiag preflight   # with the default time a slow call is told from a hang",),
+    needs=("verbs",),
 )
 def provider_late(this: Rule, case: Case) -> Iterator[Finding]:
     """Killed before the call had run for long enough to count as hung."""
@@ -151,6 +154,7 @@ def provider_late(this: Rule, case: Case) -> Iterator[Finding]:
     "Device cannot be opened",
     "ibv_open_device failed: every verbs program will say so of this device.",
     remedy=("ibv_devinfo -d {device}",),
+    needs=("devices", "provider"),
 )
 def device_open_failed(this: Rule, case: Case) -> Iterator[Finding]:
     """Where the node's mode does not explain it already."""
@@ -159,7 +163,9 @@ def device_open_failed(this: Rule, case: Case) -> Iterator[Finding]:
         if verbs is None or provider(device, case.evidence) is not Provider.REFUSED:
             continue
         access = node_access(device, case.evidence)
-        if access and (access.node is None or access.node.openable is False):
+        if not isinstance(access, Missing) and (
+            access.node is None or access.node.openable is False
+        ):
             continue
         if has_stale_node(device, case.evidence):
             continue
@@ -204,6 +210,7 @@ _VERSIONS: Final = (
             "# the rdma-core that came with the driver, or the kernel's own driver",
         ),
     },
+    needs=("devices", "provider"),
 )
 def driver_abi_mismatch(this: Rule, case: Case) -> Iterator[Finding]:
     """By the line that libibverbs writes on stderr."""
@@ -248,6 +255,7 @@ def driver_abi_mismatch(this: Rule, case: Case) -> Iterator[Finding]:
         ),
         "on a Mac": ("ibv_devices", "rdma_ctl status"),
     },
+    needs=("devices", "provider", "device node", "libraries"),
 )
 def device_not_in_verbs(this: Rule, case: Case) -> Iterator[Finding]:
     """Only what no other rule explains."""
@@ -260,7 +268,8 @@ def device_not_in_verbs(this: Rule, case: Case) -> Iterator[Finding]:
     for device in unlisted:
         access = node_access(device, case.evidence)
         registered = verbs.platform == "darwin"  # it is the registry that names it
-        if not registered and (device.nldev is None or access is None or access.node is None):
+        node = None if isinstance(access, Missing) else access.node
+        if not registered and (device.nldev is None or node is None):
             continue  # no node, or another namespace's: rules of their own
         if library(device, case.evidence) in (Library.NO_LIBIBVERBS, Library.NO_PROVIDER):
             continue
@@ -298,6 +307,7 @@ def _warnings(verbs: VerbsFacts) -> tuple[Proof, ...]:
     "The verbs library opened the device and showed none of its ports, or fewer than the device "
     "says it has. Where sysfs shows them, nothing is said.",
     remedy=("ibv_devinfo -d {device}",),
+    needs=("provider",),
 )
 def ports_not_shown(this: Rule, case: Case) -> Iterator[Finding]:
     """For devices that verbs alone can show."""
@@ -326,6 +336,7 @@ def ports_not_shown(this: Rule, case: Case) -> Iterator[Finding]:
     "The device was opened, and a read-only call about it failed: what it would have shown is "
     "unknown.",
     remedy=("ibv_devinfo -v -d {device}",),
+    needs=("provider",),
 )
 def verbs_call_failed(this: Rule, case: Case) -> Iterator[Finding]:
     """Queries alone; opening has its own rule."""
@@ -354,6 +365,7 @@ def verbs_call_failed(this: Rule, case: Case) -> Iterator[Finding]:
     "A Thunderbolt device allows about a hundred memory regions; the next registration returns "
     "NULL. Register few, large buffers.",
     ("https://github.com/ml-explore/mlx/issues/3162",),
+    needs=("ports", "provider"),
 )
 def few_memory_regions(this: Rule, case: Case) -> Iterator[Finding]:
     """Of devices with an active Thunderbolt port."""

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.needs import EVERY_PORT
 from rdmadiag.preflight.remedy import documented, filled
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 
@@ -32,6 +33,7 @@ class Rule:
     remedies: Mapping[str, tuple[str, ...]]
     """When → the templates of its lines (see `preflight.remedy`); "" is always."""
     function: Callable[["Rule", Any], Iterable[Finding]]
+    needs: tuple[str, ...] = ()  # names of rows in `preflight.needs`
 
     @property
     def remedy(self) -> tuple[str, ...]:
@@ -88,20 +90,29 @@ def rule(
     meaning: str,
     references: tuple[str, ...] = (),
     remedy: tuple[str, ...] | Mapping[str, tuple[str, ...]] = (),
+    needs: tuple[str, ...] = (),
 ) -> Callable[[Callable[[Rule, C], Iterable[Finding]]], Rule]:
     """Makes a Rule of a function (rule, case) → findings.
 
-    `remedy` is its lines, or where they differ lines by when each applies.
+    `remedy` is its lines, or where they differ lines by when each applies. Without one of its
+    `needs` it is skipped: see `preflight.needs`.
     """
     remedies = {"": remedy} if isinstance(remedy, tuple) else remedy
 
     def make(function: Callable[[Rule, C], Iterable[Finding]]) -> Rule:
-        return Rule(code, severity, title, meaning, references, remedies, function)
+        return Rule(code, severity, title, meaning, references, remedies, function, needs)
 
     return make
 
 
 def idle_or_broken(case: Case) -> Severity:
-    """An idle port beside a working one is often just unused; it is critical when asked for."""
-    others = any(port.is_active for _, port in case.ports)
-    return Severity.WARN if others and not case.selected else Severity.CRITICAL
+    """An idle port beside a working one is often just unused; it is critical when asked for.
+
+    Unknown where another port may be working, and could not be looked at.
+    """
+    if case.selected:
+        return Severity.CRITICAL
+    if any(port.is_active for _, port in case.ports):
+        return Severity.WARN
+    unseen = any(not port.states for _, port in case.ports) or any(EVERY_PORT.lacks(case))
+    return Severity.UNKNOWN if unseen else Severity.CRITICAL

@@ -1,12 +1,12 @@
 """Sources that gave nothing: what was not seen is unknown, not ok."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from typing import Any, Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, Evidence
-from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.case import Case, Lack
 from rdmadiag.preflight.proofs import seen
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
@@ -34,6 +34,10 @@ _AGAIN: Final = {
     ),
     "elsewhere": ("rdmadiag preflight --json | jq .evidence",),
 }
+
+
+OF_THE_LOG: Final = (Why.DENIED, Why.ABSENT, Why.UNSUPPORTED)
+"""Of an ordinary user, of a container, and of a system without one."""
 
 
 def _when(missing: Missing, evidence: Evidence) -> str:
@@ -66,8 +70,8 @@ def source_failed(this: Rule, case: Case) -> Iterator[Finding]:
             continue
         yield this.finding(
             f"{name} could not be read: {missing}",
-            # A note: without the log a host is no less healthy, and nothing hangs on it.
-            severity=Severity.INFO if name == "kernel_log" else None,
+            # A note: the kernel's log is not for everybody, and a host is no less healthy for it.
+            severity=Severity.INFO if name == "kernel_log" and missing.why in OF_THE_LOG else None,
             evidence=[Proof(name, name, seen(missing))],
             when=_when(missing, case.evidence),
         )
@@ -83,7 +87,7 @@ def _is_said_elsewhere(name: str, missing: Missing, case: Case) -> bool:
         return False
     return all(
         library(device, case.evidence) is Library.NO_LIBIBVERBS
-        or ((access := node_access(device, case.evidence)) and access.node is None)
+        or getattr(node_access(device, case.evidence), "node", device) is None
         for device in case.devices
     )
 
@@ -107,11 +111,12 @@ def system_not_supported(this: Rule, case: Case) -> Iterator[Finding]:
     "source-incomplete",
     Severity.UNKNOWN,
     "Part of a source could not be read",
-    "A Mac's source is made of several commands, and one of them failed: what it would have "
-    "shown is unknown. A note where nothing that decides hangs on it.",
+    "A file, a folder or a command that rules rest on could not be read: what it would have "
+    "shown is unknown. A note where no rule rests on it.",
     remedy=_AGAIN,
 )
 def source_incomplete(this: Rule, case: Case) -> Iterator[Finding]:
+    unread = _by_missing(case.unread)
     for name in ("macos", "ioreg", "mac_network"):
         facts = getattr(case.evidence, name)
         if isinstance(facts, Missing):
@@ -122,10 +127,31 @@ def source_incomplete(this: Rule, case: Case) -> Iterator[Finding]:
                 continue  # the switch has a rule of its own
             yield this.finding(
                 f"{name}: {part.name} could not be read: {missing}",
-                severity=Severity.INFO if part.name in _DECIDE_NOTHING else None,
+                severity=None
+                if unread.pop(missing, None) or part.name not in _DECIDE_NOTHING
+                else Severity.INFO,
                 evidence=[Proof(name, part.name, seen(missing))],
                 when=_when(missing, case.evidence),
             )
+    for missing, lacks in unread.items():
+        lack = lacks[0]
+        port = f"/{lack.port}" if lack.port else ""
+        where = f"{lack.device}{port}: " if lack.device else ""
+        yield this.finding(
+            f"{where}{' and '.join(dict.fromkeys(each.need for each in lacks))} could not be "
+            f"read: {missing}",
+            device=lack.device,
+            port=lack.port,
+            evidence=[Proof("needs", lack.need, seen(missing))],
+            when=_when(missing, case.evidence),
+        )
+
+
+def _by_missing(unread: Iterable[Lack]) -> dict[Missing, list[Lack]]:
+    found: dict[Missing, list[Lack]] = {}
+    for lack in unread:
+        found.setdefault(lack.missing, []).append(lack)
+    return found
 
 
 _DECIDE_NOTHING: Final = ("panics", "sleep_minutes", "boot_seconds", "build", "version")

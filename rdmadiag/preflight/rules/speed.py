@@ -32,6 +32,7 @@ _Kind = tuple[str, str, str]  # hca_type, board_id, link layer
         "rdma link show {device}/{port}",
         "# compare cable, transceiver and the switch port's speed and FEC with the other's",
     ),
+    needs=("ports", "rate"),
 )
 def rate_below_siblings(this: Rule, case: Case) -> Iterator[Finding]:
     """Selected ports are compared with all ports."""
@@ -79,6 +80,7 @@ def _rated(evidence: Evidence) -> Iterator[tuple[str, _Kind, SysfsPort]]:
         "sudo iblinkinfo -C {device} -P {port} --switches-only | head",
         "# reseat or replace the cable",
     ),
+    needs=("ports", "rate", "port state", "software device"),
 )
 def narrow_link(this: Rule, case: Case) -> Iterator[Finding]:
     """InfiniBand alone: 25 Gb/s Ethernet is 1X and healthy."""
@@ -128,6 +130,7 @@ def _width(value: int | Missing) -> int | None:
         "sudo lspci -vv -s {address} | grep -e LnkCap -e LnkSta",
         "# under load? reseated? the right slot? newer BIOS and firmware?",
     ),
+    needs=("devices", "PCI link", "way to the root complex"),
 )
 def pcie_link_degraded(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding a card: its functions share the link."""
@@ -227,6 +230,7 @@ def covers(whole: Spans, part: Spans) -> bool:
     "with one process a socket. Only where the process is bound at all.",
     ("https://fasterdata.es.net/",),
     remedy=("numactl -N {node} -m {node} PROGRAM   # near {near:DEVICE}",),
+    needs=("every port", "CPUs of this process", "CPUs", "way to the root complex"),
 )
 def numa_remote(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding for all adapters that are far."""

@@ -6,6 +6,7 @@ from itertools import combinations
 from typing import Final
 
 from rdmadiag.facts import GidTable, Missing, present
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.macos import MacInterface
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.route import Route
@@ -52,6 +53,7 @@ def _has_ipv4_gid(port: PortView) -> bool:
         "# never destroy {bridge}: a Mac without a screen is then out of reach",
         "ifconfig {netdev} | grep 'inet '   # then it needs an address of its own",
     ),
+    needs=("ports", "port state", "interfaces", "GID table"),
 )
 def port_in_bridge(this: Rule, case: Case) -> Iterator[Finding]:
     """bridge0 takes every Thunderbolt port by default."""
@@ -106,6 +108,7 @@ def _gid_proof(port: PortView) -> Proof:
             "rdmadiag gids   # the entry follows the address, sometimes minutes later",
         ),
     },
+    needs=("ports", "port state", "GID table"),
 )
 def no_ipv4_gid(this: Rule, case: Case) -> Iterator[Finding]:
     """Where the whole table is known, and no bridge explains it."""
@@ -119,7 +122,7 @@ def no_ipv4_gid(this: Rule, case: Case) -> Iterator[Finding]:
         given = _ipv4(cable.interface)
         why, proof = f"{netdev} has no IPv4 address", "no inet"
         if cable.interface is None:
-            why, proof = f"has {netdev} an IPv4 address?", "not read, or no such interface"
+            why, proof = f"has {netdev} an IPv4 address?", _no_interface(case.evidence)
         elif given:
             why, proof = f"though {netdev} has {given[0].ip}", f"inet {given[0]}"
         yield this.finding(
@@ -134,6 +137,12 @@ def no_ipv4_gid(this: Rule, case: Case) -> Iterator[Finding]:
             when="where the interface has an address" if given else "",
             fill={"netdev": netdev, "third": _third(cable)},
         )
+
+
+def _no_interface(evidence: Evidence) -> str:
+    network = evidence.mac_network
+    found = network if isinstance(network, Missing) else network.interfaces
+    return seen(found) if isinstance(found, Missing) else "no such interface"
 
 
 def _is_whole(gids: GidTable | Missing) -> bool:
@@ -165,6 +174,7 @@ def _third(cable: Cabling) -> int:
     "belongs to an address that nothing answers for.",
     (TN3205,),
     remedy=("sudo ifconfig {netdev} up", "ifconfig {netdev}"),
+    needs=("ports", "port state", "interfaces", "GID table"),
 )
 def thunderbolt_interface_down(this: Rule, case: Case) -> Iterator[Finding]:
     """The interface of the route GID."""
@@ -191,6 +201,7 @@ def thunderbolt_interface_down(this: Rule, case: Case) -> Iterator[Finding]:
     "The GIDs of an ACTIVE port could not be read, rows of it were refused, or fewer rows were "
     "asked for than a route is chosen from: it is not known which GID routes.",
     remedy=("ibv_devinfo -v -d {device}",),
+    needs=("ports", "port state"),
 )
 def thunderbolt_gids_unread(this: Rule, case: Case) -> Iterator[Finding]:
     """Where the rows that were read hold no IPv4 GID."""
@@ -230,6 +241,7 @@ def _service(cable: Cabling) -> str:
         ),
         "# then give {netdev} its address again; on macOS 27 the order stays",
     ),
+    needs=("ports", "port state", "GID table"),
 )
 def ipv4_gid_not_index_1(this: Rule, case: Case) -> Iterator[Finding]:
     """The route GID is right; only a fixed index is not."""
@@ -264,6 +276,7 @@ def ipv4_gid_not_index_1(this: Rule, case: Case) -> Iterator[Finding]:
         "# a subnet of its own for every cable, the same on both ends, such as",
         "sudo networksetup -setmanual {service} 10.10.1.1 255.255.255.252",
     ),
+    needs=("ports", "interfaces"),
 )
 def shared_subnet(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding for each pair of addresses."""

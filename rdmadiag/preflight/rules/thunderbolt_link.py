@@ -64,6 +64,7 @@ def _protocols(peer: ThunderboltPeer) -> str:
         f"{SHOW_SPEED}   # there too: {RDMA_GBPS} Gb/s or more? Thunderbolt 4 cannot",
         "# disabled on Thunderbolt 5: it is switched on in Recovery, at that machine",
     ),
+    needs=("ports", "port state", "thunderbolt", "receptacles", "hardware generation"),
 )
 def peer_rdma_off(this: Rule, case: Case) -> Iterator[Finding]:
     """By the protocols that the other Mac offers over the cable."""
@@ -108,6 +109,7 @@ def peer_rdma_off(this: Rule, case: Case) -> Iterator[Finding]:
         ),
         "where that is not known": ("system_profiler SPThunderboltDataType",),
     },
+    needs=("ports", "port state", "thunderbolt", "receptacles", "hardware generation"),
 )
 def thunderbolt_port_down(this: Rule, case: Case) -> Iterator[Finding]:
     """What neither the switch of this Mac nor that of the peer explains."""
@@ -174,6 +176,7 @@ def _place(cable: Cabling) -> Verbatim:
         "# try a cable that is marked Thunderbolt 5 (80 Gb/s)",
         f"{SHOW_SPEED}   # on both, cable out: 'Up to 80' or more is Thunderbolt 5",
     ),
+    needs=("ports", "thunderbolt", "receptacles", "hardware generation"),
 )
 def thunderbolt_link_slow(this: Rule, case: Case) -> Iterator[Finding]:
     """Which of the three it is cannot be seen from here."""
@@ -208,6 +211,7 @@ def thunderbolt_link_slow(this: Rule, case: Case) -> Iterator[Finding]:
     "not true.",
     ("https://pkg.go.dev/github.com/tmc/apple/x/rdma",),
     remedy=("rdmadiag preflight   # did the cable just change?",),
+    needs=("ports", "port state", "ioreg"),
 )
 def active_port_contradicted(this: Rule, case: Case) -> Iterator[Finding]:
     """The registry is of another moment than verbs, or one of the two is wrong."""
@@ -255,6 +259,7 @@ _ON: Final = 2  # of IOPowerManagement.CurrentPowerState
         "https://github.com/ml-explore/mlx/issues/4319",
     ),
     remedy=("# reseat the cable at {place:its receptacle}, or try another one",),
+    needs=("ports", "ioreg"),
 )
 def link_was_lost(this: Rule, case: Case) -> Iterator[Finding]:
     """IOLinkActiveCount counts the times that it came up."""
@@ -288,6 +293,7 @@ _MANY: Final = 5
     "librdma shows a port whose link layer and transport are not Thunderbolt's: nothing here is "
     "known of such a port, and none of the rules on Macs looked at it.",
     remedy=("ibv_devinfo -v -d {device}",),
+    needs=("ports",),
 )
 def not_a_thunderbolt_port(this: Rule, case: Case) -> Iterator[Finding]:
     for _, port in case.ports:

@@ -30,6 +30,7 @@ _FREE: Final = ("kill {pid}   # ends {command}", _RESTART)
         "https://github.com/exo-explore/exo/issues/2111",
     ),
     remedy=_FREE,
+    needs=("devices", "resources in use"),
 )
 def protection_domains_exhausted(this: Rule, case: Case) -> Iterator[Finding]:
     """Counted in the registry: none is ever allocated to find out."""
@@ -49,6 +50,7 @@ def protection_domains_exhausted(this: Rule, case: Case) -> Iterator[Finding]:
         "https://github.com/ml-explore/mlx/pull/4209",
     ),
     remedy=_FREE,
+    needs=("devices", "resources in use"),
 )
 def queue_pairs_exhausted(this: Rule, case: Case) -> Iterator[Finding]:
     """max_qp less the one that the driver keeps."""
@@ -99,6 +101,7 @@ def _owners(found: RdmaInterface, evidence: Evidence) -> tuple[Holder, ...]:
     "How many protection domains and queue pairs are in use, or may be, could not be read: "
     "whether the next program gets one is not known.",
     remedy=("ioreg -r -l -c AppleThunderboltRDMAInterface -n {device}",),
+    needs=("ports",),
 )
 def resources_unknown(this: Rule, case: Case) -> Iterator[Finding]:
     """Of devices with an active port."""
@@ -123,6 +126,7 @@ def resources_unknown(this: Rule, case: Case) -> Iterator[Finding]:
     "limits until a reboot.",
     ("https://github.com/exo-explore/exo/issues/2111",),
     remedy=(_RESTART,),
+    needs=("devices", "ioreg"),
 )
 def resources_without_owner(this: Rule, case: Case) -> Iterator[Finding]:
     for device in case.devices:

@@ -24,6 +24,7 @@ from rdmadiag.view.reconcile import PortView
         "rdmadiag preflight   # again: did the port just change?",
         "rdma link",
     ),
+    needs=("ports", "witnesses"),
 )
 def state_disagreement(this: Rule, case: Case) -> Iterator[Finding]:
     for _, port in case.ports:
@@ -59,6 +60,7 @@ def _witness(port: PortView, who: str, state: PortState) -> Proof:
         "where another namespace has it": ("rdma system show", SHARE_NETNS),
         "elsewhere": ("rdma system show", "rdma dev", "ls /sys/class/infiniband"),
     },
+    needs=("every device", "nldev"),
 )
 def device_in_one_source(this: Rule, case: Case) -> Iterator[Finding]:
     """Only where both sources answered."""
@@ -102,6 +104,7 @@ def _names(devices: Iterable[SysfsDevice | NldevDevice]) -> str:
         "rdmadiag preflight   # again: did the port just change?",
         "rdma link",
     ),
+    needs=("ports", "port state", "physical state"),
 )
 def state_contradicts_link(this: Rule, case: Case) -> Iterator[Finding]:
     """A link in error recovery stays active for a moment; no other state does."""

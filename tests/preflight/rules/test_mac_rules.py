@@ -322,11 +322,13 @@ def test_a_failure_before_this_boot_is_a_warning_and_still_forbids() -> None:
     assert verdict_of(mac).ports[0].reasons == ("recent_rtr_failure",)
 
 
-def test_a_failure_without_a_known_boot_time_counts() -> None:
+def test_a_failure_without_a_known_boot_time_is_unknown_and_still_forbids() -> None:
     evidence = evidence_of(macs()["mac-failed-rtr"][0])
     assert isinstance(evidence.macos, MacosFacts)
     macos = replace(evidence.macos, boot_seconds=Missing(Why.DENIED))
-    assert ("recent-rtr-failure", "critical") in said(replace(evidence, macos=macos))
+    undated = replace(evidence, macos=macos)
+    assert ("recent-rtr-failure", "unknown") in said(undated)
+    assert "recent_rtr_failure" in verdict_of(undated).ports[0].reasons
 
 
 PANIC = (
@@ -385,8 +387,9 @@ def test_a_source_that_failed_is_unknown_at_best(source: str, why: Why) -> None:
         ("ioreg", "peer_interfaces", "unknown"),
         ("ioreg", "interfaces", "unknown"),
         ("mac_network", "interfaces", "unknown"),
-        ("macos", "sleep_minutes", "info"),
-        ("macos", "panics", "info"),
+        ("macos", "sleep_minutes", "unknown"),
+        ("macos", "panics", "unknown"),
+        ("macos", "build", "info"),
     ],
 )
 def test_a_part_of_a_source_that_failed_is_found(source: str, part: str, severity: str) -> None:

@@ -1,0 +1,377 @@
+"""What rules need to have been read: one row each, with where and why it could not be.
+
+A rule whose need is not met is skipped, at the device or port where it is not, or on the whole
+host: it can then neither find what is not there nor pass what it did not see.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, Evidence
+from rdmadiag.facts.gid import Family, Scope
+from rdmadiag.gid.netdev import NetDevState
+from rdmadiag.preflight.case import Case, Lack
+from rdmadiag.view.access import Provider, library_need, node_access, node_number, provider
+from rdmadiag.view.cabling import Generation, generation
+from rdmadiag.view.mac_resources import in_use
+from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, unshown
+
+Where = tuple[Missing, str | None, int | None]  # why, and of which device and port
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something that rules need to have been read."""
+
+    name: str
+    unmet: Callable[[Case], Iterable[Where]]
+    said_by: tuple[str, ...] = ()  # rules, but source-failed, with a finding where it is not met
+    in_part: bool = False  # what was read of it is judged all the same
+    for_root: bool = False  # refused to an ordinary user: how the host is meant to be
+
+    def lacks(self, case: Case) -> Iterator[Lack]:
+        """Where it is not met, and why."""
+        for missing, device, port in self.unmet(case):
+            if missing not in (LINUX_ONLY, MACOS_ONLY):  # no system needs what another one has
+                yield Lack(self.name, missing, device, port)
+
+    def failed(self, missing: Missing) -> bool:
+        """Whether it could have been read, and was not: the verdict is unknown for it."""
+        return missing.why in FAILED and not (self.for_root and missing.why is Why.DENIED)
+
+
+FAILED: Final = (Why.TIMEOUT, Why.DENIED, Why.MALFORMED, Why.EXHAUSTED)
+"""The others are how a host is (absent, unsupported), or what was chosen (not collected)."""
+
+
+# --- sources, and parts of them ---------------------------------------------------------------
+
+
+def _part(path: str, answers: Collection[Why] = ()) -> Callable[[Case], Iterator[Where]]:
+    """The value at `path` of the evidence; `answers` are reasons that are an answer."""
+
+    def unmet(case: Case) -> Iterator[Where]:
+        value: Any = case.evidence
+        for name in path.split("."):
+            value = getattr(value, name)
+            if isinstance(value, Missing):
+                if value.why not in answers:
+                    yield value, None, None
+                return
+
+    return unmet
+
+
+def _source(name: str) -> Need:
+    return Need(name, _part(name))
+
+
+# --- devices and ports ------------------------------------------------------------------------
+
+
+def _list_of_devices(evidence: Evidence) -> Missing | None:
+    """Why it is not known which devices there are."""
+    if evidence.is_mac:
+        verbs = evidence.verbs
+        if isinstance(verbs, Missing):
+            return verbs
+        stopped = verbs.unanswered
+        if stopped is None:
+            return None
+        why = Why.TIMEOUT if stopped.was_killed else Why.MALFORMED
+        return Missing(why, f"{stopped.call}: {stopped.end}")
+    if isinstance(evidence.sysfs, Missing):
+        return evidence.sysfs
+    listed = evidence.sysfs.devices
+    return listed if isinstance(listed, Missing) and listed.why is not Why.ABSENT else None
+
+
+def _devices(case: Case) -> Iterator[Where]:
+    unread = _list_of_devices(case.evidence)
+    if unread:
+        yield unread, None, None
+
+
+def _ports(case: Case) -> Iterator[Where]:
+    """The list of devices, each one's ports, and what kind of port each is."""
+    yield from _devices(case)
+    for device in case.devices:
+        unread = device.sysfs.ports if device.sysfs else None
+        if not device.ports and isinstance(unread, Missing):
+            yield unread, device.name, None
+        for port in device.ports:
+            if port.protocol is Protocol.UNKNOWN and isinstance(port.link_layer, Missing):
+                yield port.link_layer, device.name, port.number
+
+
+def _of_ports(
+    value: Callable[[PortView], Any], *protocols: Protocol
+) -> Callable[[Case], Iterator[Where]]:
+    """A value of each port, of those of `protocols` alone where some are named."""
+
+    def unmet(case: Case) -> Iterator[Where]:
+        for _, port in case.ports:
+            if not protocols or port.protocol in protocols:
+                found = value(port)
+                if isinstance(found, Missing):
+                    yield found, port.device, port.number
+
+    return unmet
+
+
+def _gids(port: PortView) -> Missing | None:
+    """Why not the whole table is known."""
+    if isinstance(port.gids, Missing):
+        return port.gids
+    return next(iter(port.gids.unreadable.values()), None)
+
+
+def _gid_netdevs(case: Case) -> Iterator[Where]:
+    """Whether the netdevs that GIDs name are here, and up."""
+    for _, port in case.ports:
+        if port.protocol is Protocol.ROCE and NetDevState.UNKNOWN in port.netdevs.values():
+            for source in (case.evidence.netdev, case.evidence.process):
+                if isinstance(source, Missing):
+                    yield source, port.device, port.number
+                    break
+
+
+def _gid_addresses(case: Case) -> Iterator[Where]:
+    """Whether a netdev has the link-local address that a software device would send from."""
+    process = case.evidence.process
+    unread = process if isinstance(process, Missing) else process.ipv6
+    if not isinstance(unread, Missing):
+        return
+    for _, port in case.ports:
+        entry = port.route_entry if port.is_software else None
+        if entry and entry.gid.scope is Scope.LINK_LOCAL and entry.gid.family is Family.IPV6:
+            yield unread, port.device, port.number
+
+
+def _software(case: Case) -> Iterator[Where]:
+    """Whether a device is made of a netdev: sysfs's `parent`, or nldev's driver."""
+    for device in case.devices:
+        if device.sysfs is None and isinstance(device.driver, Missing):
+            yield unshown(case.evidence, "device"), device.name, None
+
+
+def _of_devices(value: Callable[[DeviceView], Any]) -> Callable[[Case], Iterator[Where]]:
+    def unmet(case: Case) -> Iterator[Where]:
+        for device in case.devices:
+            found = value(device)
+            if isinstance(found, Missing):
+                yield found, device.name, None
+
+    return unmet
+
+
+def _pci_link(device: DeviceView) -> Missing | None:
+    if isinstance(device.pci, Missing):
+        return None if device.pci.why is Why.UNSUPPORTED else device.pci
+    pci = device.pci
+    values = (
+        pci.current_link_speed,
+        pci.current_link_width,
+        pci.max_link_speed,
+        pci.max_link_width,
+    )
+    return next((each for each in values if isinstance(each, Missing)), None)
+
+
+# --- what stands between a process and a device -----------------------------------------------
+
+
+def _node(case: Case) -> Iterator[Where]:
+    for device in case.devices:
+        access = node_access(device, case.evidence)
+        if isinstance(access, Missing):
+            yield access, device.name, None
+
+
+def _node_open(case: Case) -> Iterator[Where]:
+    for device in case.devices:
+        access = node_access(device, case.evidence)
+        node = None if isinstance(access, Missing) else access.node
+        if node and isinstance(node.openable, Missing):
+            yield node.openable, device.name, None
+
+
+def _node_number(case: Case) -> Iterator[Where]:
+    for device in case.devices:
+        access = node_access(device, case.evidence)
+        if isinstance(access, Missing) or access.node is None:
+            continue
+        for value in (access.node.dev, node_number(device, case.evidence)):
+            if isinstance(value, Missing):
+                yield value, device.name, None
+                break
+
+
+def _library(case: Case) -> Iterator[Where]:
+    for device in case.devices:
+        unread = library_need(device, case.evidence)
+        if unread:
+            yield unread, device.name, None
+
+
+def _provider(case: Case) -> Iterator[Where]:
+    """What the verbs library answers of each device, up to the call that did not return."""
+    verbs = case.evidence.verbs
+    if isinstance(verbs, Missing):
+        yield verbs, None, None
+        return
+    stopped = verbs.unanswered
+    if stopped is None:
+        return
+    missing = Missing(
+        Why.TIMEOUT if stopped.was_killed else Why.MALFORMED, f"{stopped.call}: {stopped.end}"
+    )
+    if not case.devices:
+        yield missing, None, None
+    for device in case.devices:
+        if provider(device, case.evidence) in _WITHOUT_ANSWER:
+            yield missing, device.name, None
+
+
+_WITHOUT_ANSWER: Final = (Provider.UNKNOWN, Provider.LATE, Provider.WEDGED, Provider.DIED)
+
+
+def _two_witnesses(case: Case) -> Iterator[Where]:
+    for name in ("sysfs", "nldev", "verbs"):
+        value = getattr(case.evidence, name)
+        if isinstance(value, Missing):
+            yield value, None, None
+
+
+# --- what is around devices -------------------------------------------------------------------
+
+
+def _gpus(case: Case) -> Iterator[Where]:
+    """GPUs, and of a host that has one whether its driver's half for RDMA is there."""
+    yield from _part("system")(case)
+    system = case.evidence.system
+    if isinstance(system, Missing):
+        return
+    unread = system.gpus.peermem
+    answers = (Why.ABSENT, Why.NOT_COLLECTED)
+    if isinstance(unread, Missing) and unread.why not in answers:
+        yield unread, None, None
+
+
+def _bridges(case: Case) -> Iterator[Where]:
+    """ACS of the bridges above adapters, on a host with a GPU."""
+    yield from _gpus(case)
+    system = case.evidence.system
+    if isinstance(system, Missing) or not system.gpus.functions:
+        return
+    yield from _part("system.paths")(case)
+    for path in () if isinstance(system.paths, Missing) else system.paths:
+        if isinstance(path.bridges, Missing):
+            yield path.bridges, path.device, None
+            continue
+        values = [each.redirects for each in path.bridges]
+        unread = [each for each in values if isinstance(each, Missing)]
+        for each in unread[:1]:
+            if each.why not in (Why.ABSENT, Why.NOT_COLLECTED):
+                yield each, path.device, None
+
+
+def _generation(case: Case) -> Iterator[Where]:
+    """Whether this Mac's hardware can do RDMA."""
+    if generation(case.evidence) is Generation.UNKNOWN:
+        yield from _part("thunderbolt")(case)
+        yield from _part("mac_log")(case)
+
+
+def _mac_resources(case: Case) -> Iterator[Where]:
+    """What is in use of a Thunderbolt device, and how much there may be."""
+    for device in case.devices:
+        if any(port.protocol is Protocol.THUNDERBOLT for port in device.ports):
+            uses = in_use(device, case.evidence)
+            if isinstance(uses, Missing):
+                yield uses, device.name, None
+
+
+# --- the table --------------------------------------------------------------------------------
+
+NO_ANSWER: Final = ("provider-wedged", "provider-died", "provider-late")
+"""Of one call that did not return, whatever device it was about."""
+
+_NO_GIDS: Final = ("gid-table-unreadable", "thunderbolt-gids-unread")
+_CHOSEN: Final = (Why.ABSENT, Why.UNSUPPORTED, Why.NOT_COLLECTED)
+
+NEEDS: Final = {
+    need.name: need
+    for need in (
+        _source("sysfs"),
+        _source("nldev"),
+        _source("netdev"),
+        _source("process"),
+        _source("system"),
+        _source("verbs"),
+        _source("macos"),
+        _source("ioreg"),
+        _source("thunderbolt"),
+        _source("mac_network"),
+        _source("mac_log"),
+        Need("kernel_log", _part("kernel_log.lines"), ("kernel-log-unreadable",),
+             for_root=True),
+        # Devices and ports. What is not listed is not judged; what is, is.
+        Need("devices", _devices, NO_ANSWER, in_part=True),
+        Need("every device", _devices, NO_ANSWER),
+        Need("ports", _ports, (*NO_ANSWER, "device-unreadable"), in_part=True),
+        Need("every port", _ports, (*NO_ANSWER, "device-unreadable")),
+        Need("port state", _of_ports(lambda port: port.state), ("port-state-unknown",)),
+        Need("physical state", _of_ports(lambda port: port.phys_state)),
+        Need("rate", _of_ports(lambda port: port.rate)),
+        Need("SM LID", _of_ports(lambda port: port.sm_lid, Protocol.INFINIBAND)),
+        Need("partition keys", _of_ports(
+            lambda port: port.sysfs.pkeys if port.sysfs else port.rate, Protocol.INFINIBAND)),
+        Need("GID table", _of_ports(_gids, Protocol.ROCE, Protocol.THUNDERBOLT), _NO_GIDS),
+        Need("netdevs of GIDs", _gid_netdevs),
+        Need("addresses of GIDs", _gid_addresses),
+        Need("software device", _software),
+        Need("PCI function", _of_devices(lambda device: device.pci)),
+        Need("PCI link", _of_devices(_pci_link)),
+        Need("PCI functions", _part("sysfs.candidates")),
+        # The process that looks.
+        Need("device node", _node),
+        Need("device node's access", _node_open),
+        Need("device node's number", _node_number),
+        Need("libraries", _library),
+        Need("locked-memory limit", _part("process.memlock"), ("memlock-too-low",)),
+        Need("capabilities", _part("process.capabilities")),
+        Need("environment", _part("process.environment")),
+        Need("environment, if it is known", _part("process.environment", _CHOSEN),
+             ("source-failed",)),
+        Need("netdevs of this namespace", _part("process.netdevs")),
+        Need("CPUs of this process", _part("process.cpus_allowed")),
+        # What is around devices.
+        Need("CPUs", _part("system.cpus_online")),
+        Need("way to the root complex", _part("system.paths", (Why.ABSENT,))),
+        Need("parent processes", _part("system.ancestors")),
+        Need("GPUs", _gpus),
+        Need("PCI bridges", _bridges, for_root=True),
+        Need("netns mode", _part("nldev.netns_mode")),
+        Need("arp_ignore", _part("netdev.arp_ignore")),
+        # The verbs library.
+        Need("provider", _provider, NO_ANSWER),
+        Need("witnesses", _two_witnesses, in_part=True),
+        # Macs.
+        Need("RDMA switch", _part("macos.rdma_enabled", (Why.ABSENT,)),
+             ("rdma-switch-unreadable",)),
+        Need("macOS release", _part("macos.version")),
+        Need("sleep setting", _part("macos.sleep_minutes")),
+        Need("time of boot", _part("macos.boot_seconds")),
+        Need("panic reports", _part("macos.panics"), for_root=True),
+        Need("hardware generation", _generation),
+        Need("interfaces", _part("mac_network.interfaces")),
+        Need("receptacles", _part("mac_network.hardware_ports")),
+        Need("resources in use", _mac_resources, ("resources-unknown",)),
+    )
+}  # fmt: skip
+"""By name, as `docs/rules.md` and documents have it."""
+
+EVERY_PORT: Final = NEEDS["every port"]
