@@ -57,6 +57,16 @@ class Evidence:
         return handler(source)
 
     @property
+    def missing(self) -> "dict[str, Missing]":
+        """The sources that gave nothing, each with the reason; sysfs also where no list of
+        devices could be read.
+        """
+        found = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        if not isinstance(self.sysfs, Missing) and isinstance(self.sysfs.devices, Missing):
+            found["sysfs"] = self.sysfs.devices
+        return {name: value for name, value in found.items() if isinstance(value, Missing)}
+
+    @property
     def is_mac(self) -> bool:
         """Whether the sources of Linux do not exist on this host."""
         return self.sysfs == LINUX_ONLY

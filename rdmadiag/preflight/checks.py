@@ -3,18 +3,23 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rdmadiag.preflight.verdict import Finding, Severity, Status, Verdict, status_of
+from rdmadiag.facts import Why
+from rdmadiag.preflight.verdict import Finding, Severity, Skipped, Status, Verdict, status_of
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One rule: at each device or port that it has findings on, else once for the host."""
+    """One rule: at each device or port that it has findings on or could not be checked at.
+
+    Else once for the host.
+    """
 
     rule: str
     device: str | None
     port: int | None
     status: Status
     findings: tuple[Finding, ...]  # the worst first; none where it found nothing
+    lacks: tuple[Skipped, ...] = ()  # where it has none: what kept it from being checked
 
     @property
     def place(self) -> str:
@@ -27,26 +32,34 @@ class Check:
 def checks(verdict: Verdict) -> tuple[Check, ...]:
     """In the order in which rules were run.
 
-    A rule without findings is one check that is ok: what it looks for was not there, or could
-    not be seen, of which other rules have findings.
+    A rule without findings is one check that is ok, or unknown where it could not be checked.
     """
-    places: dict[str, dict[tuple[str | None, int | None], list[Finding]]] = {
-        rule: {} for rule in verdict.rules_asked
-    }
+    rules: dict[str, _Places] = {rule: {} for rule in verdict.rules_asked}
     for finding in verdict.findings:
-        of_rule = places.setdefault(finding.rule, {})
-        of_rule.setdefault((finding.device, finding.port), []).append(finding)
-    return tuple(check for rule, found in places.items() for check in _of_rule(rule, found.items()))
+        places = rules.setdefault(finding.rule, {})
+        places.setdefault((finding.device, finding.port), ([], []))[0].append(finding)
+    for each in verdict.skipped:
+        rules[each.rule].setdefault((each.device, each.port), ([], []))[1].append(each)
+    return tuple(check for rule, places in rules.items() for check in _of_rule(rule, places))
 
 
-def _of_rule(
-    rule: str, found: Iterable[tuple[tuple[str | None, int | None], list[Finding]]]
-) -> Iterable[Check]:
-    every = [
-        Check(rule, device, port, status_of(findings[0].severity), tuple(findings))
-        for (device, port), findings in found
-    ]
-    return every or [Check(rule, None, None, Status.OK, ())]
+_Places = dict[tuple[str | None, int | None], tuple[list[Finding], list[Skipped]]]
+
+
+def _of_rule(rule: str, places: _Places) -> Iterable[Check]:
+    for (device, port), (findings, lacks) in places.items():
+        if findings:
+            yield Check(rule, device, port, status_of(findings[0].severity), tuple(findings))
+        else:
+            yield Check(rule, device, port, Status.UNKNOWN, (), tuple(lacks))
+    if not places:
+        yield Check(rule, None, None, Status.OK, ())
+
+
+def skipped_by_why(verdict: Verdict) -> dict[Why, int]:
+    """How many rules could not be checked, or not everywhere, by the reason; of all reasons."""
+    rules = {why: {each.rule for each in verdict.skipped if each.why is why} for why in Why}
+    return {why: len(codes) for why, codes in rules.items()}
 
 
 def counted(verdict: Verdict) -> dict[Severity, int]:

@@ -5,7 +5,7 @@ host: it can then neither find what is not there nor pass what it did not see.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from rdmadiag.facts import Missing, Why
@@ -30,6 +30,7 @@ class Need:
     said_by: tuple[str, ...] = ()  # rules, but source-failed, with a finding where it is not met
     in_part: bool = False  # what was read of it is judged all the same
     for_root: bool = False  # refused to an ordinary user: how the host is meant to be
+    source: str | None = None
 
     def lacks(self, case: Case) -> Iterator[Lack]:
         """Where it is not met, and why."""
@@ -62,10 +63,6 @@ def _part(path: str, answers: Collection[Why] = ()) -> Callable[[Case], Iterator
                 return
 
     return unmet
-
-
-def _source(name: str) -> Need:
-    return Need(name, _part(name))
 
 
 # --- devices and ports ------------------------------------------------------------------------
@@ -121,6 +118,15 @@ def _of_ports(
     return unmet
 
 
+def _partition_keys(case: Case) -> Iterator[Where]:
+    """sysfs alone has them."""
+    for _, port in case.ports:
+        if port.protocol is Protocol.INFINIBAND:
+            keys = port.sysfs.pkeys if port.sysfs else unshown(case.evidence, "port")
+            if isinstance(keys, Missing):
+                yield keys, port.device, port.number
+
+
 def _gids(port: PortView) -> Missing | None:
     """Why not the whole table is known."""
     if isinstance(port.gids, Missing):
@@ -167,9 +173,16 @@ def _of_devices(value: Callable[[DeviceView], Any]) -> Callable[[Case], Iterator
     return unmet
 
 
+def _pci(device: DeviceView) -> Missing | None:
+    """Why its PCI function is not known; a software device has none."""
+    missing = device.pci if isinstance(device.pci, Missing) else None
+    has_none = missing and missing.why in (Why.ABSENT, Why.UNSUPPORTED)
+    return None if has_none else missing
+
+
 def _pci_link(device: DeviceView) -> Missing | None:
     if isinstance(device.pci, Missing):
-        return None if device.pci.why is Why.UNSUPPORTED else device.pci
+        return _pci(device)
     pci = device.pci
     values = (
         pci.current_link_speed,
@@ -302,23 +315,11 @@ NO_ANSWER: Final = ("provider-wedged", "provider-died", "provider-late")
 _NO_GIDS: Final = ("gid-table-unreadable", "thunderbolt-gids-unread")
 _CHOSEN: Final = (Why.ABSENT, Why.UNSUPPORTED, Why.NOT_COLLECTED)
 
-NEEDS: Final = {
-    need.name: need
-    for need in (
-        _source("sysfs"),
-        _source("nldev"),
-        _source("netdev"),
-        _source("process"),
-        _source("system"),
-        _source("verbs"),
-        _source("macos"),
-        _source("ioreg"),
-        _source("thunderbolt"),
-        _source("mac_network"),
-        _source("mac_log"),
-        Need("kernel_log", _part("kernel_log.lines"), ("kernel-log-unreadable",),
-             for_root=True),
-        # Devices and ports. What is not listed is not judged; what is, is.
+_ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
+    None: (Need("witnesses", _two_witnesses, in_part=True),),
+    "sysfs": (
+        Need("sysfs", _part("sysfs")),
+        # What is not listed is not judged; what is, is.
         Need("devices", _devices, NO_ANSWER, in_part=True),
         Need("every device", _devices, NO_ANSWER),
         Need("ports", _ports, (*NO_ANSWER, "device-unreadable"), in_part=True),
@@ -327,16 +328,25 @@ NEEDS: Final = {
         Need("physical state", _of_ports(lambda port: port.phys_state)),
         Need("rate", _of_ports(lambda port: port.rate)),
         Need("SM LID", _of_ports(lambda port: port.sm_lid, Protocol.INFINIBAND)),
-        Need("partition keys", _of_ports(
-            lambda port: port.sysfs.pkeys if port.sysfs else port.rate, Protocol.INFINIBAND)),
+        Need("partition keys", _partition_keys),
         Need("GID table", _of_ports(_gids, Protocol.ROCE, Protocol.THUNDERBOLT), _NO_GIDS),
-        Need("netdevs of GIDs", _gid_netdevs),
-        Need("addresses of GIDs", _gid_addresses),
         Need("software device", _software),
-        Need("PCI function", _of_devices(lambda device: device.pci)),
+        Need("PCI function", _of_devices(_pci)),
         Need("PCI link", _of_devices(_pci_link)),
         Need("PCI functions", _part("sysfs.candidates")),
-        # The process that looks.
+    ),
+    "nldev": (
+        Need("nldev", _part("nldev")),
+        Need("netns mode", _part("nldev.netns_mode")),
+    ),
+    "netdev": (
+        Need("netdev", _part("netdev")),
+        Need("arp_ignore", _part("netdev.arp_ignore")),
+        Need("netdevs of GIDs", _gid_netdevs),
+    ),
+    "process": (
+        Need("process", _part("process")),
+        Need("addresses of GIDs", _gid_addresses),
         Need("device node", _node),
         Need("device node's access", _node_open),
         Need("device node's number", _node_number),
@@ -344,34 +354,53 @@ NEEDS: Final = {
         Need("locked-memory limit", _part("process.memlock"), ("memlock-too-low",)),
         Need("capabilities", _part("process.capabilities")),
         Need("environment", _part("process.environment")),
-        Need("environment, if it is known", _part("process.environment", _CHOSEN),
-             ("source-failed",)),
+        Need("environment, where it is recorded", _part("process.environment", _CHOSEN)),
         Need("netdevs of this namespace", _part("process.netdevs")),
         Need("CPUs of this process", _part("process.cpus_allowed")),
-        # What is around devices.
+    ),
+    "system": (
         Need("CPUs", _part("system.cpus_online")),
         Need("way to the root complex", _part("system.paths", (Why.ABSENT,))),
         Need("parent processes", _part("system.ancestors")),
         Need("GPUs", _gpus),
         Need("PCI bridges", _bridges, for_root=True),
-        Need("netns mode", _part("nldev.netns_mode")),
-        Need("arp_ignore", _part("netdev.arp_ignore")),
-        # The verbs library.
+    ),
+    "verbs": (
+        Need("verbs", _part("verbs")),
         Need("provider", _provider, NO_ANSWER),
-        Need("witnesses", _two_witnesses, in_part=True),
-        # Macs.
-        Need("RDMA switch", _part("macos.rdma_enabled", (Why.ABSENT,)),
-             ("rdma-switch-unreadable",)),
+    ),
+    "kernel_log": (
+        Need("kernel log", _part("kernel_log.lines"), ("kernel-log-unreadable",), for_root=True),
+    ),
+    "macos": (
+        Need("macos", _part("macos")),
+        Need(
+            "RDMA switch", _part("macos.rdma_enabled", (Why.ABSENT,)), ("rdma-switch-unreadable",)
+        ),
         Need("macOS release", _part("macos.version")),
         Need("sleep setting", _part("macos.sleep_minutes")),
         Need("time of boot", _part("macos.boot_seconds")),
         Need("panic reports", _part("macos.panics"), for_root=True),
+    ),
+    "ioreg": (
+        Need("ioreg", _part("ioreg")),
+        Need("resources in use", _mac_resources, ("resources-unknown",)),
+    ),
+    "thunderbolt": (
+        Need("thunderbolt", _part("thunderbolt")),
         Need("hardware generation", _generation),
+    ),
+    "mac_network": (
         Need("interfaces", _part("mac_network.interfaces")),
         Need("receptacles", _part("mac_network.hardware_ports")),
-        Need("resources in use", _mac_resources, ("resources-unknown",)),
-    )
-}  # fmt: skip
+    ),
+    "mac_log": (Need("mac_log", _part("mac_log")),),
+}
+"""By the source that shows it, or mostly does."""
+
+NEEDS: Final = {
+    need.name: replace(need, source=source) for source, rows in _ROWS.items() for need in rows
+}
 """By name, as `docs/rules.md` and documents have it."""
 
 EVERY_PORT: Final = NEEDS["every port"]

@@ -93,6 +93,7 @@ class Skipped:
     device: str | None
     port: int | None
     need: str  # what it needs, by its name in docs/rules.md
+    source: str | None  # the source that gave nothing at all; None: a part of one
     why: Why  # it could not be read
     detail: str
 
@@ -115,8 +116,8 @@ class Verdict:
     ports: tuple[PortVerdict, ...]
     findings: tuple[Finding, ...]  # the worst first
     rules_asked: tuple[str, ...] = ()  # every rule that is for this host
-    skipped: tuple[Skipped, ...] = ()  # those of them that could not be checked, and where
     expectations: ExpectationCount | None = None  # None: nothing was expected
+    skipped: tuple[Skipped, ...] = ()  # of `rules_asked`, what could not be checked, and where
 
 
 def weighed(findings: Iterable[Finding]) -> tuple[Status, tuple[Finding, ...]]:

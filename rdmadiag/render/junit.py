@@ -1,6 +1,7 @@
 """A JUnit report: one suite, one case for each rule at each place that it spoke of.
 
-What is unknown is skipped, never passed. A warning fails where it counts (--fail-on).
+What is unknown, or could not be checked, is skipped, never passed. A warning fails where it
+counts (--fail-on).
 """
 
 from collections.abc import Collection
@@ -55,6 +56,10 @@ def _case(suite: Element, check: Check, counts: Collection[str]) -> None:
             "time": "0",
         },
     )
+    if check.lacks:
+        lack = check.lacks[0]
+        message = f"could not be checked: {lack.need} {lack.why}: {lack.detail}"
+        SubElement(case, "skipped", {"message": printable(message)})
     if not check.findings:
         return
     body = "\n\n".join(map(_told, check.findings))

@@ -29,6 +29,7 @@ def line(verdict: Verdict, host: Identity) -> str:
         f"active_ports={_NOT_KNOWN if unread else active};;;0;{most}",
         f"rtr_ports={_NOT_KNOWN if unseen else safe};;;0;{most}",
         *(f"{word}={number};;;0" for word, number in findings.items() if word != "info"),
+        f"skipped={len({each.rule for each in verdict.skipped})};;;0",
     ]
     if count := verdict.expectations:
         performance.append(f"expectations_met={count.met};;;0;{count.compared}")

@@ -1,11 +1,13 @@
 """The verdict as text: the answer first, then each finding with its remedy, then the ports."""
 
+from typing import Final
+
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from rdmadiag.facts import Identity
+from rdmadiag.facts import Identity, Why
 from rdmadiag.preflight.safety import CAVEAT, REASON_TEXT
 from rdmadiag.preflight.verdict import ExpectationCount, PortVerdict, Verdict
 from rdmadiag.render.answer import answer
@@ -31,6 +33,12 @@ def show(
     if verdict.expectations:
         out.print()
         say(out, _expectations(verdict.expectations))
+    if verdict.skipped:
+        out.print()
+        say(out, _skipped(verdict))
+        if verbose:
+            for each in dict.fromkeys((each.need, each.rule) for each in verdict.skipped):
+                say(out, printable(f"    {each[1]}: {each[0]}"))
     if verdict.ports:
         out.print()
         out.print(_ports(verdict.ports))
@@ -52,6 +60,37 @@ def _answer(verdict: Verdict, host: Identity) -> Text:
 def _expectations(count: ExpectationCount) -> str:
     unknown = f", {count.unknown} could not be looked at" if count.unknown else ""
     return f"Expectations: {count.met} of {count.compared} met{unknown}."
+
+
+def _skipped(verdict: Verdict) -> str:
+    """How many, and for want of what: a source, or the file or call that gave nothing."""
+    by_why: dict[Why, dict[str, None]] = {}
+    for each in verdict.skipped:
+        subject, colon, _ = each.detail.partition(": ")
+        by_why.setdefault(each.why, {})[each.source or (subject if colon else each.need)] = None
+    reasons = "; ".join(f"{_WORD[why]}: {_some(list(names))}" for why, names in by_why.items())
+    count = len({each.rule for each in verdict.skipped})
+    return (
+        f"{count} of {len(verdict.rules_asked)} checks could not run, or not everywhere "
+        f"({reasons})."
+    )
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+    return f"{printable(', '.join(names[:_MOST]))}{more}"
+
+
+_MOST: Final = 6
+_WORD: Final = {
+    Why.ABSENT: "not there",
+    Why.DENIED: "denied",
+    Why.UNSUPPORTED: "unsupported",
+    Why.TIMEOUT: "timed out",
+    Why.MALFORMED: "made no sense",
+    Why.EXHAUSTED: "out of processes, descriptors or memory",
+    Why.NOT_COLLECTED: "not looked at",
+}
 
 
 def _ports(ports: tuple[PortVerdict, ...]) -> Padding:

@@ -13,7 +13,7 @@ from typing import Final
 
 from rdmadiag import __version__
 from rdmadiag.facts import Missing
-from rdmadiag.preflight.checks import checks
+from rdmadiag.preflight.checks import checks, skipped_by_why
 from rdmadiag.preflight.verdict import Verdict
 from rdmadiag.render.plain import printable
 from rdmadiag.view.reconcile import DeviceView, PortView
@@ -80,7 +80,14 @@ def _of_verdict(verdict: Verdict, when: datetime) -> Iterable[str]:
                 NUMBER_OF_STATUS[check.status],
             )
             for check in checks(verdict)
+            if not check.lacks
         ),
+    )
+    yield _family(
+        "checks_skipped",
+        "Rules that could not be checked, or not everywhere, by why what they need was not read.",
+        ("why",),
+        (((str(why),), number) for why, number in skipped_by_why(verdict).items()),
     )
     yield _family(
         "port_safe_to_attempt_rtr",

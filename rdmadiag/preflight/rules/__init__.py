@@ -171,17 +171,7 @@ def check(case: Case) -> Checked:
                 unread |= dict.fromkeys(
                     each for each in met[need.name] if need.failed(each.missing)
                 )
-            skipped += dict.fromkeys(
-                Skipped(
-                    rule.code,
-                    each.device,
-                    each.port,
-                    each.need,
-                    each.missing.why,
-                    each.missing.detail,
-                )
-                for each in lacks
-            )
+            skipped += dict.fromkeys(_skipped(rule, each, case) for each in lacks)
             if not any(each.device is None for each in blind):
                 found += (
                     each
@@ -191,20 +181,30 @@ def check(case: Case) -> Checked:
     return Checked(tuple(found), tuple(skipped), tuple(codes))
 
 
+def _skipped(rule: Rule, lack: Lack, case: Case) -> Skipped:
+    missing = lack.missing
+    silent = [name for name, value in case.evidence.missing.items() if value == missing]
+    own = NEEDS[lack.need].source
+    source = own if own in silent else next(iter(silent), None)
+    return Skipped(
+        rule.code, lack.device, lack.port, lack.need, source, missing.why, missing.detail
+    )
+
+
 _LAST: Final = "sources"
 
 
 def _unsaid(unread: Iterable[Lack], found: Sequence[Finding], case: Case) -> Iterator[Lack]:
     """Of what could not be read, what no finding has said."""
-    failed = [
-        getattr(case.evidence, proof.source)
+    failed = {
+        case.evidence.missing.get(proof.source)
         for each in found
         if each.rule == "source-failed" and each.severity is Severity.UNKNOWN
         for proof in each.evidence
-    ]
+    }
     graver = [each for each in found if each.severity in (Severity.UNKNOWN, Severity.CRITICAL)]
     for lack in unread:
-        if any(lack.missing in (source, getattr(source, "devices", None)) for source in failed):
+        if lack.missing in failed:
             continue
         speakers = NEEDS[lack.need].said_by
         spoken = [each for each in graver if each.rule in speakers]

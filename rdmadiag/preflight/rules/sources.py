@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
-from typing import Any, Final
+from typing import Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, Evidence
@@ -11,11 +11,6 @@ from rdmadiag.preflight.proofs import seen
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.access import Library, library, node_access
-
-
-def _sources(evidence: Evidence) -> Iterator[tuple[str, Any]]:
-    for each in fields(evidence):
-        yield each.name, getattr(evidence, each.name)
 
 
 def _no_ib_core(evidence: Evidence) -> bool:
@@ -58,13 +53,10 @@ def _when(missing: Missing, evidence: Evidence) -> str:
     remedy=_AGAIN,
 )
 def source_failed(this: Rule, case: Case) -> Iterator[Finding]:
-    for name, facts in _sources(case.evidence):
-        missing = facts
-        if name == "sysfs" and not isinstance(facts, Missing):
-            missing = facts.devices  # absent: no ib_core; another rule's
-            if isinstance(missing, Missing) and missing.why is Why.ABSENT:
-                continue
-        if not isinstance(missing, Missing) or missing.why is Why.NOT_COLLECTED:
+    for name, missing in case.evidence.missing.items():
+        if name == "sysfs" and _no_ib_core(case.evidence) and missing.why is Why.ABSENT:
+            continue  # another rule's
+        if missing.why is Why.NOT_COLLECTED:
             continue
         if missing in (LINUX_ONLY, MACOS_ONLY) or _is_said_elsewhere(name, missing, case):
             continue
@@ -205,8 +197,8 @@ def source_not_collected(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding for all of them."""
     names = [
         name
-        for name, facts in _sources(case.evidence)
-        if isinstance(facts, Missing) and facts.why is Why.NOT_COLLECTED
+        for name in case.evidence.missing
+        if getattr(getattr(case.evidence, name), "why", None) is Why.NOT_COLLECTED
     ]
     blind = {"sysfs", "nldev", "verbs"} <= set(names)
     if names:

@@ -168,7 +168,13 @@ def _prefers_ipv6(each: _Chosen) -> bool:
     "elsewhere. What counts is type, family and scope at both ends, not the number of the row.",
     ("https://github.com/NVIDIA/nccl/issues/426",),
     remedy=("{setting:export NCCL_IB_GID_INDEX=INDEX}", _SHOW),
-    needs=("ports", "port state", "GID table", "netdevs of GIDs", "environment, if it is known"),
+    needs=(
+        "ports",
+        "port state",
+        "GID table",
+        "netdevs of GIDs",
+        "environment, where it is recorded",
+    ),
 )
 def stack_gid_unfit(this: Rule, case: Case) -> Iterator[Finding]:
     """Picks of a row with a problem that no other rule here names."""
@@ -189,7 +195,13 @@ def stack_gid_unfit(this: Rule, case: Case) -> Iterator[Finding]:
     "Many take row 0 without a look where they find nothing better.",
     ("https://github.com/NVIDIA/nccl/issues/1573",),
     remedy=("{setting:export NCCL_IB_GID_INDEX=INDEX}", _SHOW),
-    needs=("ports", "port state", "GID table", "netdevs of GIDs", "environment, if it is known"),
+    needs=(
+        "ports",
+        "port state",
+        "GID table",
+        "netdevs of GIDs",
+        "environment, where it is recorded",
+    ),
 )
 def stack_uses_empty_gid(this: Rule, case: Case) -> Iterator[Finding]:
     """Picks of an empty row, or of one that the table does not have."""
@@ -212,7 +224,13 @@ def stack_uses_empty_gid(this: Rule, case: Case) -> Iterator[Finding]:
     "out a port without a RoCE v2 row that this network namespace has the address of.",
     ("https://github.com/openucx/ucx/issues/10939",),
     remedy=("{setting:export UCX_IB_GID_INDEX=INDEX}", _SHOW),
-    needs=("ports", "port state", "GID table", "netdevs of GIDs", "environment, if it is known"),
+    needs=(
+        "ports",
+        "port state",
+        "GID table",
+        "netdevs of GIDs",
+        "environment, where it is recorded",
+    ),
 )
 def stack_drops_port(this: Rule, case: Case) -> Iterator[Finding]:
     """Picks whose outcome is that the stack leaves the port out."""
@@ -231,7 +249,13 @@ def stack_drops_port(this: Rule, case: Case) -> Iterator[Finding]:
     "is none they stay at row 0 without a word: link-local, RoCE v1 or empty.",
     ("https://github.com/uccl-project/uccl/issues/803",),
     remedy=("{setting:export NCCL_IB_ADDR_FAMILY=AF_INET6}", _SHOW),
-    needs=("ports", "port state", "GID table", "netdevs of GIDs", "environment, if it is known"),
+    needs=(
+        "ports",
+        "port state",
+        "GID table",
+        "netdevs of GIDs",
+        "environment, where it is recorded",
+    ),
 )
 def stack_wants_ipv4(this: Rule, case: Case) -> Iterator[Finding]:
     """Picks by NCCL's scan that are not the route, on ports without an IPv4 GID."""
@@ -253,7 +277,13 @@ def stack_wants_ipv4(this: Rule, case: Case) -> Iterator[Finding]:
     "sense. ibv_rc_pingpong without -g is one on every RoCE port.",
     ("https://github.com/kvcache-ai/Mooncake/issues/1593",),
     remedy=("{setting:export MC_GID_INDEX=INDEX}", _SHOW),
-    needs=("ports", "port state", "GID table", "netdevs of GIDs", "environment, if it is known"),
+    needs=(
+        "ports",
+        "port state",
+        "GID table",
+        "netdevs of GIDs",
+        "environment, where it is recorded",
+    ),
 )
 def stack_finds_no_gid(this: Rule, case: Case) -> Iterator[Finding]:
     """Picks whose outcome is that the stack fails."""
@@ -273,7 +303,13 @@ def stack_finds_no_gid(this: Rule, case: Case) -> Iterator[Finding]:
     "addresses, or other stacks beside it, then use another family.",
     ("https://github.com/kvcache-ai/Mooncake/issues/2729",),
     remedy=("{setting:export MC_GID_INDEX=INDEX}", _SHOW),
-    needs=("ports", "port state", "GID table", "netdevs of GIDs", "environment, if it is known"),
+    needs=(
+        "ports",
+        "port state",
+        "GID table",
+        "netdevs of GIDs",
+        "environment, where it is recorded",
+    ),
 )
 def mooncake_prefers_ipv6(this: Rule, case: Case) -> Iterator[Finding]:
     """Mooncake's picks of IPv6 on ports that route by IPv4."""
@@ -295,7 +331,13 @@ def mooncake_prefers_ipv6(this: Rule, case: Case) -> Iterator[Finding]:
     "address was removed, low rows are often empty: the device fails, though GIDs stand behind.",
     ("https://github.com/kvcache-ai/Mooncake/issues/1592",),
     remedy=("{setting:export MC_GID_INDEX=INDEX}", _SHOW),
-    needs=("ports", "port state", "GID table", "netdevs of GIDs", "environment, if it is known"),
+    needs=(
+        "ports",
+        "port state",
+        "GID table",
+        "netdevs of GIDs",
+        "environment, where it is recorded",
+    ),
 )
 def mooncake_stops_at_empty_row(this: Rule, case: Case) -> Iterator[Finding]:
     """Mooncake's picks that an empty row kept from the rows behind it."""
@@ -315,7 +357,13 @@ def mooncake_stops_at_empty_row(this: Rule, case: Case) -> Iterator[Finding]:
     "NCCL_IB_GID_INDEX where MC_GID_INDEX is not set.",
     ("https://github.com/kvcache-ai/Mooncake/issues/1593",),
     remedy=("{setting:export UCX_IB_GID_INDEX=INDEX}", _SHOW),
-    needs=("ports", "port state", "GID table", "netdevs of GIDs", "environment, if it is known"),
+    needs=(
+        "ports",
+        "port state",
+        "GID table",
+        "netdevs of GIDs",
+        "environment, where it is recorded",
+    ),
 )
 def pin_for_one_stack(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding for each variable that is set, of the stacks with a variable of their own."""
@@ -353,7 +401,13 @@ def pin_for_one_stack(this: Rule, case: Case) -> Iterator[Finding]:
     "same: which one runs decides. Name it: --stack NAME@VERSION.",
     ("https://github.com/NVIDIA/nccl/issues/1131",),
     remedy=("rdmadiag gids --stack {stack:NAME}@VERSION",),
-    needs=("ports", "port state", "GID table", "netdevs of GIDs", "environment, if it is known"),
+    needs=(
+        "ports",
+        "port state",
+        "GID table",
+        "netdevs of GIDs",
+        "environment, where it is recorded",
+    ),
 )
 def stack_version_matters(this: Rule, case: Case) -> Iterator[Finding]:
     """Stacks whose versions differ in outcome or index on a port."""
@@ -389,7 +443,13 @@ def _choice(pick: Pick) -> str:
     "that succeeds: what is said of UCX here assumes it.",
     ("https://github.com/openucx/ucx/issues/10939",),
     remedy=("UCX_LOG_LEVEL=debug ucx_info -d 2>&1 | grep gid_index",),
-    needs=("ports", "port state", "GID table", "netdevs of GIDs", "environment, if it is known"),
+    needs=(
+        "ports",
+        "port state",
+        "GID table",
+        "netdevs of GIDs",
+        "environment, where it is recorded",
+    ),
 )
 def ucx_probe_assumed(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding a host, of the first pick of UCX that depends on the probe."""
