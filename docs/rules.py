@@ -20,6 +20,22 @@ says when they are the ones.
 | critical | will fail | critical | 2 |
 
 The verdict's status is that of its worst finding: ok < warn < unknown < critical.
+
+A rule needs certain things to have been read. Where one of them could not be, it is skipped, on
+the whole host or at the device or port that it is missing of: it finds nothing there, and does
+not pass either (JUnit: skipped; Prometheus: `rdmadiag_checks_skipped`, and no status).
+Where it could have been read and was not (timeout, denied, malformed, or exhausted: no process,
+descriptor or memory was left), the verdict is unknown, or critical by what else was found.
+So with less evidence
+
+- a verdict is what it would have been, or unknown: an ok or a warning never becomes critical, and
+  what is critical or unknown never becomes ok or a warning;
+- a finding is what it would have been, unknown, or not there: never milder, never graver. Where
+  witnesses contradict each other, the one that is left is believed as if it were alone.
+
+It is how the host is, and no failure, that something is absent or unsupported, that nobody was
+to look (a record of sysfs alone), and that the kernel's log, PCI bridges or panic reports are not
+for an ordinary user: that is counted too, and leaves the verdict alone.
 """
 
 
@@ -28,6 +44,8 @@ def rules_page() -> str:
     parts = [_HEAD]
     for rule in CATALOGUE.values():
         parts.append(f"\n## {rule.code}\n\n**{rule.title}** ({rule.severity}). {rule.meaning}\n")
+        if rule.needs:
+            parts.append(f"\nNeeds: {', '.join(rule.needs)}.\n")
         if rule.remedy:
             parts.append("\n```\n" + "".join(f"{line}\n" for line in rule.remedy) + "```\n")
         if rule.references:

@@ -14,13 +14,14 @@ from rdmadiag.cli.selectors import selectors
 def command(reading: Reading) -> int:
     """Devices and ports, where each is seen, and why one is not.
 
-    Exits 0, or 3 where there is no RDMA device.
+    Exits 0, or 3 where there is no RDMA device, or what lists them could not be read.
     """
     from rdmadiag.sources.run import device_sources
     from rdmadiag.view.discovery_path import functions_without_device
     from rdmadiag.view.inventory import inventory
     from rdmadiag.view.reconcile import devices
     from rdmadiag.view.select import NoSuchDevice, select
+    from rdmadiag.view.unshown import why_unknown
 
     wanted = selectors(reading.devices)
     evidence = reading.evidence(device_sources(reading.identity.platform))
@@ -33,6 +34,7 @@ def command(reading: Reading) -> int:
     without = () if wanted else functions_without_device(every, evidence)
     if reading.form == "json":
         from rdmadiag.render.json import write
+        from rdmadiag.view.unshown import unread_sources
 
         with printing():
             write(
@@ -40,6 +42,7 @@ def command(reading: Reading) -> int:
                     "host": reading.identity,
                     "devices": listed,
                     "functions_without_device": without,
+                    "missing": unread_sources(evidence),
                 }
             )
     else:
@@ -47,4 +50,4 @@ def command(reading: Reading) -> int:
 
         with printing():
             show(listed, evidence, without, quiet=reading.quiet)
-    return exits.OK if listed else exits.UNKNOWN
+    return exits.OK if listed and why_unknown(evidence) is None else exits.UNKNOWN

@@ -144,8 +144,11 @@ def _print(
     if reading.form == "json":
         from rdmadiag.render.gid_documents import tables
         from rdmadiag.render.json import write
+        from rdmadiag.view.unshown import unread_sources
 
-        write({"host": reading.identity, "ports": tables(listed), "unread": unread})
+        missing = unread_sources(evidence)
+        parts = {"ports": tables(listed), "unread": unread, "missing": missing}
+        write({"host": reading.identity} | parts)
     elif explained:
         from rdmadiag.render.stacks import show_stacks
 

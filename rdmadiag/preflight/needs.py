@@ -17,6 +17,7 @@ from rdmadiag.view.access import Provider, library_need, node_access, node_numbe
 from rdmadiag.view.cabling import Generation, generation
 from rdmadiag.view.mac_resources import in_use
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, unshown
+from rdmadiag.view.unshown import FAILED
 
 Where = tuple[Missing, str | None, int | None]  # why, and of which device and port
 
@@ -41,10 +42,6 @@ class Need:
     def failed(self, missing: Missing) -> bool:
         """Whether it could have been read, and was not: the verdict is unknown for it."""
         return missing.why in FAILED and not (self.for_root and missing.why is Why.DENIED)
-
-
-FAILED: Final = (Why.TIMEOUT, Why.DENIED, Why.MALFORMED, Why.EXHAUSTED)
-"""The others are how a host is (absent, unsupported), or what was chosen (not collected)."""
 
 
 # --- sources, and parts of them ---------------------------------------------------------------

@@ -11,8 +11,8 @@ from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.render.console import console, say
 from rdmadiag.render.plain import counted, printable, shown
 from rdmadiag.view.discovery_path import FunctionPath, Step
-from rdmadiag.view.inventory import DeviceRow, PortRow, SeenBy
-from rdmadiag.view.unshown import why_unknown
+from rdmadiag.view.inventory import DeviceRow, PortRow, SeenBy, Sighting
+from rdmadiag.view.unshown import FAILED, unread_sources, why_unknown
 
 
 def show(
@@ -28,12 +28,17 @@ def show(
     if not devices:
         reason = why_unknown(evidence)
         say(out, f"cannot tell: {reason}" if reason else "no RDMA device")
+        for name, missing in unread_sources(evidence).items():
+            if missing.why in FAILED and f"{name} {missing}" != reason:
+                say(out, f"{name} could not be read: {missing}")
         _functions(out, without)
         out.print("    rdmadiag preflight   # which step is missing")
         return
     say(out, _answer(devices))
     if quiet:
         return
+    for name, missing in _unread(devices).items():
+        say(out, f"{name} could not be read: {missing}")
     for row in devices:
         for sentence in row.why_not:
             say(out, f"{row.name}: {sentence}")
@@ -59,10 +64,22 @@ def _answer(devices: Sequence[DeviceRow]) -> str:
     ports = [port for row in devices for port in row.ports]
     active = sum(port.state == "active" for port in ports)
     text = f"{counted(len(devices), 'RDMA device')}, {counted(len(ports), 'port')}, {active} active"
+    if unread := _unread(devices):
+        text = f"{text}; {', '.join(unread)} could not be read"
     hidden = [row.name for row in devices if row.why_not]
     if hidden:
         return f"{text}; not seen everywhere: {', '.join(hidden)}"
     return f"{text}; seen by {', '.join(_witnesses(devices[0].seen_by, answer=True))}"
+
+
+def _unread(devices: Sequence[DeviceRow]) -> dict[str, Missing]:
+    """The witnesses that could not be asked of a device, and why."""
+    return {
+        name: sighting
+        for row in devices
+        for name, sighting in _named(row.seen_by).items()
+        if isinstance(sighting, Missing) and sighting.why in FAILED
+    }
 
 
 _NAMES = (
@@ -137,13 +154,16 @@ def _link(pci: PciFunction, which: str) -> str:
 
 def _witnesses(seen: SeenBy, *, answer: bool) -> list[str]:
     """The witnesses that looked and gave this answer."""
-    named = {
+    return [name for name, sighting in _named(seen).items() if sighting is answer]
+
+
+def _named(seen: SeenBy) -> dict[str, Sighting]:
+    return {
         "sysfs": seen.sysfs,
         "nldev": seen.nldev,
         "verbs": seen.verbs,
         "/dev": seen.uverbs_node,
     }
-    return [name for name, sighting in named.items() if sighting is answer]
 
 
 def _unseen(row: DeviceRow) -> str:

@@ -26,12 +26,15 @@ from rdmadiag.view.discovery_path import FunctionPath
 from rdmadiag.view.inventory import DeviceRow
 from rdmadiag.view.resource_usage import Usage
 
+_MISSING: Final = "Sources that could not be read, or not whole: what they show is not here."
+
 
 class GidsDocument(HostDocument):
     """`rdmadiag gids --json`."""
 
     ports: tuple[Table, ...]
     unread: dict[str, str] = Field(description="Devices that show no port, and why.")
+    missing: dict[str, Missing] = Field(description=_MISSING)
 
 
 class GidPairsDocument(HostDocument):
@@ -68,6 +71,7 @@ class DevicesDocument(HostDocument):
 
     devices: tuple[Annotated[DeviceRow, AfterValidator(_with_driver)], ...]
     functions_without_device: tuple[FunctionPath, ...]
+    missing: dict[str, Missing] = Field(description=_MISSING)
 
 
 Written = bool | int | str | list[str]

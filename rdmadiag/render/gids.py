@@ -15,7 +15,7 @@ from rdmadiag.render.console import console, say
 from rdmadiag.render.plain import shown
 from rdmadiag.view.gid_tables import PortPicks
 from rdmadiag.view.reconcile import PortView, Protocol
-from rdmadiag.view.unshown import why_unknown
+from rdmadiag.view.unshown import FAILED, unread_sources, why_unknown
 
 _NOT_BY_GID: Final = (Protocol.IWARP, Protocol.EFA, Protocol.USNIC)
 
@@ -42,6 +42,9 @@ def show(
         unknown = why_unknown(evidence)
         say(out, f"no GID table: {unknown}" if unknown else "no RDMA device on this host")
         out.print("    rdmadiag preflight   # which step is missing")
+    for name, missing in unread_sources(evidence).items():
+        if missing.why in FAILED and (tables or unread):
+            say(out, f"{name} could not be read: {missing}")
     for number, table in enumerate(tables):
         if quiet:
             say(out, _answer(table))

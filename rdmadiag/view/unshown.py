@@ -1,22 +1,42 @@
 """Why a port or a device is not shown, where it is not known that there is none."""
 
 from collections.abc import Iterable
+from typing import Final
 
-from rdmadiag.facts import Missing
-from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, NOT_COLLECTED, Evidence
 from rdmadiag.view.reconcile import DeviceView
 
 
 def why_unknown(evidence: Evidence) -> str | None:
     """Why it is not known whether there is a port; None where it is known that there is none."""
-    source, name = evidence.sysfs, "sysfs"
-    if evidence.is_mac:
-        source, name = evidence.verbs, "verbs"  # type: ignore[assignment]
-    if isinstance(source, Missing):
-        return f"{name} {source}"
+    missing = evidence.missing
+    name = "verbs" if evidence.is_mac else "sysfs"
+    listed = missing.get(name)
+    if listed and not (listed.why is Why.ABSENT and not isinstance(evidence.sysfs, Missing)):
+        return f"{name} {listed}"
     if not isinstance(evidence.verbs, Missing) and (stopped := evidence.verbs.unanswered):
         return f"{stopped.call} did not return ({stopped.end})"
     return None
+
+
+def unread_sources(evidence: Evidence) -> dict[str, Missing]:
+    """The sources of this system that gave nothing, or not all: what is missing may be theirs.
+
+    Not those that the command does not read.
+    """
+    foreign = (LINUX_ONLY, MACOS_ONLY, NOT_COLLECTED)
+    found = {name: why for name, why in evidence.missing.items() if why not in foreign}
+    if not isinstance(evidence.verbs, Missing) and (stopped := evidence.verbs.unanswered):
+        why = Why.TIMEOUT if stopped.was_killed else Why.MALFORMED
+        found["verbs"] = Missing(why, f"{stopped.call}: {stopped.end}")
+    return found
+
+
+FAILED: Final = (Why.TIMEOUT, Why.DENIED, Why.MALFORMED, Why.EXHAUSTED)
+"""Why something could not be read that may be there; the others are how a host is (absent,
+unsupported), or what was chosen (not collected).
+"""
 
 
 def without_ports(devices: Iterable[DeviceView], evidence: Evidence) -> dict[str, str]:
