@@ -14,7 +14,7 @@ from rdmadiag.facts.gid import Family, Scope
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.preflight.case import Case, Lack
 from rdmadiag.view.access import Provider, library_need, node_access, node_number, provider
-from rdmadiag.view.cabling import Generation, generation
+from rdmadiag.view.cabling import Generation, generation, thunderbolt_ports
 from rdmadiag.view.mac_resources import in_use
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, unshown
 from rdmadiag.view.unshown import FAILED
@@ -36,8 +36,11 @@ class Need:
     def lacks(self, case: Case) -> Iterator[Lack]:
         """Where it is not met, and why."""
         for missing, device, port in self.unmet(case):
-            if missing not in (LINUX_ONLY, MACOS_ONLY):  # no system needs what another one has
-                yield Lack(self.name, missing, device, port)
+            if missing in (LINUX_ONLY, MACOS_ONLY):
+                continue  # no system needs what another one has
+            if missing.why in (Why.ABSENT, Why.UNSUPPORTED) and _has_no_device(case):
+                continue  # nor does a host without devices need what would show them
+            yield Lack(self.name, missing, device, port)
 
     def failed(self, missing: Missing) -> bool:
         """Whether it could have been read, and was not: the verdict is unknown for it."""
@@ -52,12 +55,15 @@ def _part(path: str, answers: Collection[Why] = ()) -> Callable[[Case], Iterator
 
     def unmet(case: Case) -> Iterator[Where]:
         value: Any = case.evidence
-        for name in path.split("."):
+        *way, last = path.split(".")
+        for name in way:
             value = getattr(value, name)
             if isinstance(value, Missing):
-                if value.why not in answers:
-                    yield value, None, None
+                yield value, None, None
                 return
+        value = getattr(value, last)
+        if isinstance(value, Missing) and value.why not in answers:
+            yield value, None, None
 
     return unmet
 
@@ -82,6 +88,10 @@ def _list_of_devices(evidence: Evidence) -> Missing | None:
     return listed if isinstance(listed, Missing) and listed.why is not Why.ABSENT else None
 
 
+def _has_no_device(case: Case) -> bool:
+    return not case.devices and _list_of_devices(case.evidence) is None
+
+
 def _devices(case: Case) -> Iterator[Where]:
     unread = _list_of_devices(case.evidence)
     if unread:
@@ -92,12 +102,16 @@ def _ports(case: Case) -> Iterator[Where]:
     """The list of devices, each one's ports, and what kind of port each is."""
     yield from _devices(case)
     for device in case.devices:
-        unread = device.sysfs.ports if device.sysfs else None
-        if not device.ports and isinstance(unread, Missing):
-            yield unread, device.name, None
+        for missing in _unread_ports(device)[:1] if not device.ports else ():
+            yield missing, device.name, None
         for port in device.ports:
             if port.protocol is Protocol.UNKNOWN and isinstance(port.link_layer, Missing):
                 yield port.link_layer, device.name, port.number
+
+
+def _unread_ports(device: DeviceView) -> list[Missing]:
+    witnesses = (device.sysfs, device.nldev, device.verbs)
+    return [each.ports for each in witnesses if each and isinstance(each.ports, Missing)]
 
 
 def _of_ports(
@@ -132,9 +146,15 @@ def _gids(port: PortView) -> Missing | None:
 
 
 def _gid_netdevs(case: Case) -> Iterator[Where]:
-    """Whether the netdevs that GIDs name are here, and up."""
+    """The netdevs that GIDs name, and whether they are here, and up."""
     for _, port in case.ports:
-        if port.protocol is Protocol.ROCE and NetDevState.UNKNOWN in port.netdevs.values():
+        if port.protocol is not Protocol.ROCE:
+            continue
+        named = [each.netdev for each in port.entries]
+        unread = [each for each in named if isinstance(each, Missing) and each.why in FAILED]
+        if unread:
+            yield unread[0], port.device, port.number
+        elif NetDevState.UNKNOWN in port.netdevs.values():
             for source in (case.evidence.netdev, case.evidence.process):
                 if isinstance(source, Missing):
                     yield source, port.device, port.number
@@ -168,6 +188,12 @@ def _of_devices(value: Callable[[DeviceView], Any]) -> Callable[[Case], Iterator
                 yield found, device.name, None
 
     return unmet
+
+
+def _board(device: DeviceView) -> Missing | None:
+    known = device.sysfs
+    values = (known.hca_type, known.board_id, known.firmware) if known else ()
+    return next((each for each in values if isinstance(each, Missing) and each.why in FAILED), None)
 
 
 def _pci(device: DeviceView) -> Missing | None:
@@ -248,11 +274,18 @@ def _provider(case: Case) -> Iterator[Where]:
 _WITHOUT_ANSWER: Final = (Provider.UNKNOWN, Provider.LATE, Provider.WEDGED, Provider.DIED)
 
 
-def _two_witnesses(case: Case) -> Iterator[Where]:
+def _witnesses(case: Case) -> Iterator[Where]:
     for name in ("sysfs", "nldev", "verbs"):
         value = getattr(case.evidence, name)
         if isinstance(value, Missing):
             yield value, None, None
+    for device in case.devices:
+        for missing in _unread_ports(device):
+            yield missing, device.name, None
+        for port in device.ports:
+            for witness in (port.sysfs, port.nldev, port.verbs):
+                if witness and isinstance(witness.state, Missing):
+                    yield witness.state, device.name, port.number
 
 
 # --- what is around devices -------------------------------------------------------------------
@@ -295,6 +328,14 @@ def _generation(case: Case) -> Iterator[Where]:
         yield from _part("mac_log")(case)
 
 
+def _peers(case: Case) -> Iterator[Where]:
+    """What the Macs at the other ends offer."""
+    for _, port, cable in thunderbolt_ports(case.ports, case.evidence):
+        for peer in cable.hosts:
+            if isinstance(peer.protocols, Missing):
+                yield peer.protocols, port.device, port.number
+
+
 def _mac_resources(case: Case) -> Iterator[Where]:
     """What is in use of a Thunderbolt device, and how much there may be."""
     for device in case.devices:
@@ -313,7 +354,7 @@ _NO_GIDS: Final = ("gid-table-unreadable", "thunderbolt-gids-unread")
 _CHOSEN: Final = (Why.ABSENT, Why.UNSUPPORTED, Why.NOT_COLLECTED)
 
 _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
-    None: (Need("witnesses", _two_witnesses, in_part=True),),
+    None: (Need("witnesses", _witnesses, in_part=True),),
     "sysfs": (
         Need("sysfs", _part("sysfs")),
         # What is not listed is not judged; what is, is.
@@ -328,6 +369,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("partition keys", _partition_keys),
         Need("GID table", _of_ports(_gids, Protocol.ROCE, Protocol.THUNDERBOLT), _NO_GIDS),
         Need("software device", _software),
+        Need("board", _of_devices(_board)),
         Need("PCI function", _of_devices(_pci)),
         Need("PCI link", _of_devices(_pci_link)),
         Need("PCI functions", _part("sysfs.candidates")),
@@ -386,6 +428,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
     "thunderbolt": (
         Need("thunderbolt", _part("thunderbolt")),
         Need("hardware generation", _generation),
+        Need("peers", _peers),
     ),
     "mac_network": (
         Need("interfaces", _part("mac_network.interfaces")),

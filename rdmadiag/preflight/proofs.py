@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from rdmadiag.facts import Missing
 from rdmadiag.preflight.verdict import Proof
-from rdmadiag.view.reconcile import PortView
+from rdmadiag.view.reconcile import DeviceView, PortView
 
 
 def seen(value: Any) -> str:
@@ -24,6 +24,16 @@ def port_attribute(port: PortView, name: str, value: Any) -> Proof:
         return verbs_answer(port, name, value)
     folder = f"/sys/class/infiniband/{port.device}/ports/{port.number}"
     return Proof("sysfs", f"{folder}/{name}", seen(value))
+
+
+def device_attribute(device: DeviceView, name: str, value: str) -> Proof:
+    """A file of a device in sysfs, or the same of the witness that shows it."""
+    if device.sysfs:
+        folder = "/sys/class/infiniband"
+        return Proof("sysfs", folder if name == "name" else f"{folder}/{device.name}/{name}", value)
+    if device.nldev:
+        return Proof("nldev", f"RDMA_NLDEV_CMD_GET of {device.name}: {name}", value)
+    return Proof("verbs", f"ibv_query_device {device.name}: {name}", value)
 
 
 _NLDEV: Final = {"state": "PORT_STATE", "phys_state": "PORT_PHYS_STATE"}

@@ -16,7 +16,7 @@ from rdmadiag.facts import (
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import NetnsMode
 from rdmadiag.facts.rdma_drivers import provider_of
-from rdmadiag.view.reconcile import DeviceView
+from rdmadiag.view.reconcile import DeviceView, no_nldev
 
 MEMLOCK_CRITICAL: Final = 64 * 1024
 """Bytes. Linux's default before 5.16; ibv_create_cq fails with it (openucx/ucx#8229)."""
@@ -194,5 +194,10 @@ def library_need(device: DeviceView, evidence: Evidence) -> Missing | None:
     found = process if isinstance(process, Missing) else process.library
     if isinstance(found, Missing):
         return found
-    unnamed = found.libibverbs and device.provider is None and isinstance(device.driver, Missing)
-    return device.driver if unnamed else None  # type: ignore[return-value]
+    if not found.libibverbs:
+        return None
+    if isinstance(evidence.nldev, Missing):
+        return evidence.nldev
+    # nldev names the driver that libibverbs goes by; the PCI function's is a guess at it.
+    chardev = device.nldev.chardev if device.nldev else no_nldev(evidence)
+    return chardev if isinstance(chardev, Missing) and chardev.why is not Why.ABSENT else None

@@ -44,6 +44,12 @@ def in_use(device: DeviceView, evidence: Evidence) -> Iterator[Use] | Missing:
     for value in (limits, found.protection_domains, found.queue_pairs):
         if isinstance(value, Missing):
             return value
+    registry = evidence.ioreg
+    assert not isinstance(registry, Missing)
+    for each in present(registry.interfaces):
+        for count in (each.protection_domains, each.queue_pairs):
+            if isinstance(count, Missing):  # what is not its own may be this device's
+                return count
     return _uses(found, limits, evidence)
 
 

@@ -137,7 +137,7 @@ def route_netdev_down(this: Rule, case: Case) -> Iterator[Finding]:
             f"{entry.netdev} is down",
             device=port.device,
             port=port.number,
-            evidence=_route_proofs(port, entry, "down"),
+            evidence=_route_proofs(case, port, entry, "down"),
             fill={"netdev": entry.netdev},
         )
 
@@ -167,7 +167,7 @@ def route_netdev_absent(this: Rule, case: Case) -> Iterator[Finding]:
             f"{entry.netdev} is not in this network namespace",
             device=port.device,
             port=port.number,
-            evidence=_route_proofs(port, entry, "not in this namespace"),
+            evidence=_route_proofs(case, port, entry, "not in this namespace"),
         )
 
 
@@ -204,7 +204,7 @@ def route_fallback(this: Rule, case: Case) -> Iterator[Finding]:
             port=port.number,
             evidence=[
                 port_attribute(port, f"gids/{better.index}", better.gid),
-                *(Proof("netdev", name, state) for name, state in dead.items()),
+                *(_netdev_proof(case, name, state) for name, state in dead.items()),
             ],
         )
 
@@ -330,11 +330,20 @@ def gid_ipv6_only(this: Rule, case: Case) -> Iterator[Finding]:
         )
 
 
-def _route_proofs(port: PortView, entry: GidEntry, netdev: str) -> tuple[Proof, ...]:
+def _netdev_proof(case: Case, name: str, state: str) -> Proof:
+    """rtnetlink's word on a netdev, else that of the files that say as much."""
+    if not isinstance(case.evidence.netdev, Missing):
+        return Proof("netdev", name, state)
+    if isinstance(case.evidence.process, Missing) or state == "down":
+        return Proof("sysfs", f"/sys/class/net/{name}/operstate", state)
+    return Proof("process", f"/proc/self/net/dev: {name}", state)
+
+
+def _route_proofs(case: Case, port: PortView, entry: GidEntry, netdev: str) -> tuple[Proof, ...]:
     return (
         port_attribute(port, f"gids/{entry.index}", entry.gid),
         port_attribute(port, f"gid_attrs/ndevs/{entry.index}", seen(entry.netdev)),
-        Proof("netdev", f"{entry.netdev}", netdev),
+        _netdev_proof(case, f"{entry.netdev}", netdev),
     )
 
 

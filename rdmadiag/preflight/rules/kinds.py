@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from rdmadiag.facts import Missing, NetDev, present
+from rdmadiag.facts import Missing, NetDev, Why, present
 from rdmadiag.facts.ib import NetnsMode
 from rdmadiag.preflight.case import Case
-from rdmadiag.preflight.proofs import seen
+from rdmadiag.preflight.proofs import device_attribute, seen
 from rdmadiag.preflight.rules.discovery import SHARE_NETNS
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
@@ -32,11 +32,12 @@ def _of_protocol(case: Case, protocol: Protocol) -> Iterator[DeviceView]:
 )
 def iwarp_device(this: Rule, case: Case) -> Iterator[Finding]:
     for device in _of_protocol(case, Protocol.IWARP):
-        node = device.sysfs.node_type if device.sysfs else "RNIC"
+        seen_by = device.sysfs or device.nldev or device.verbs
+        node = seen_by.node_type if seen_by else Missing(Why.ABSENT)
         yield this.finding(
             f"{device.name} is iWARP: connections by rdma_cm alone",
             device=device.name,
-            evidence=[Proof("sysfs", f"/sys/class/infiniband/{device.name}/node_type", seen(node))],
+            evidence=[device_attribute(device, "node_type", seen(node))],
         )
 
 
@@ -59,7 +60,7 @@ def efa_device(this: Rule, case: Case) -> Iterator[Finding]:
         yield this.finding(
             f"{device.name} is EFA: used through libfabric, as {device.name}-rdm",
             device=device.name,
-            evidence=[Proof("sysfs", "driver", seen(device.driver))],
+            evidence=[device_attribute(device, "driver", seen(device.driver))],
         )
 
 
@@ -94,7 +95,7 @@ def bonded_ports(this: Rule, case: Case) -> Iterator[Finding]:
 
 def _bond(device: DeviceView, case: Case) -> Proof | None:
     if "bond" in device.name:
-        return Proof("sysfs", "/sys/class/infiniband", device.name)
+        return device_attribute(device, "name", device.name)
     for port in device.ports:
         for netdev in _with_masters(port.netdevs, case):
             if netdev.kind == "bond":
@@ -125,7 +126,7 @@ def _with_masters(names: Iterable[str], case: Case) -> Iterator[NetDev]:
     "more often one was replaced, or an update stopped half way.",
     ("https://github.com/AMD-AGI/Primus/pull/712",),
     remedy=("grep . /sys/class/infiniband/*/fw_ver", "# bring the outlier to the others'"),
-    needs=("devices", "sysfs"),
+    needs=("devices", "sysfs", "board"),
 )
 def firmware_differs(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding a board."""

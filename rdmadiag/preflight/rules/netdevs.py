@@ -92,7 +92,7 @@ def _mtu_proofs(port: PortView, netdev: NetDev) -> tuple[Proof, ...]:
         "sudo ip link set dev {netdev} mtu {mtu}   # the driver looks again",
         "ibv_devinfo -d {device} -i {port} | grep active_mtu",
     ),
-    needs=("ports", "port state", "nldev", "netdev", "provider"),
+    needs=("ports", "port state", "nldev", "netdev", "provider", "netdevs of GIDs"),
 )
 def mtu_below_netdev(this: Rule, case: Case) -> Iterator[Finding]:
     """By the kernel's own arithmetic (roce_mtu)."""
@@ -187,7 +187,7 @@ def _subnets(netdev: NetDev, families: Collection[Family] = tuple(Family)) -> se
         "sudo ip link set dev {netdev} mtu {mtu}",
         "# if the switch and the peers on that link have the larger one",
     ),
-    needs=("ports", "port state", "netdev"),
+    needs=("ports", "port state", "netdev", "netdevs of GIDs"),
 )
 def mtu_differs_in_subnet(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding for each pair of netdevs."""
@@ -270,7 +270,7 @@ def carrier_changes(this: Rule, case: Case) -> Iterator[Finding]:
         "# and a routing table for each port (ip rule add from ADDRESS table N)",
         "# or one subnet a port",
     ),
-    needs=("ports", "port state", "netdev", "arp_ignore", "software device"),
+    needs=("ports", "port state", "netdev", "arp_ignore", "software device", "netdevs of GIDs"),
 )
 def arp_flux(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding a subnet."""

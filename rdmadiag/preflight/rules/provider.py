@@ -255,7 +255,7 @@ def driver_abi_mismatch(this: Rule, case: Case) -> Iterator[Finding]:
         ),
         "on a Mac": ("ibv_devices", "rdma_ctl status"),
     },
-    needs=("devices", "provider", "device node", "libraries"),
+    needs=("devices", "provider", "device node", "libraries", "nldev"),
 )
 def device_not_in_verbs(this: Rule, case: Case) -> Iterator[Finding]:
     """Only what no other rule explains."""

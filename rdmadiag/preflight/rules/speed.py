@@ -32,7 +32,7 @@ _Kind = tuple[str, str, str]  # hca_type, board_id, link layer
         "rdma link show {device}/{port}",
         "# compare cable, transceiver and the switch port's speed and FEC with the other's",
     ),
-    needs=("ports", "rate"),
+    needs=("ports", "rate", "board"),
 )
 def rate_below_siblings(this: Rule, case: Case) -> Iterator[Finding]:
     """Selected ports are compared with all ports."""

@@ -64,7 +64,7 @@ def _protocols(peer: ThunderboltPeer) -> str:
         f"{SHOW_SPEED}   # there too: {RDMA_GBPS} Gb/s or more? Thunderbolt 4 cannot",
         "# disabled on Thunderbolt 5: it is switched on in Recovery, at that machine",
     ),
-    needs=("ports", "port state", "thunderbolt", "receptacles", "hardware generation"),
+    needs=("ports", "port state", "thunderbolt", "receptacles", "hardware generation", "peers"),
 )
 def peer_rdma_off(this: Rule, case: Case) -> Iterator[Finding]:
     """By the protocols that the other Mac offers over the cable."""
