@@ -3,10 +3,9 @@
 import click
 
 from rdmadiag.cli import exits
-from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Reading, reading
 from rdmadiag.cli.output import printing
-from rdmadiag.cli.selectors import selectors
+from rdmadiag.cli.selectors import not_there, selectors
 
 
 @click.command("devices")
@@ -29,7 +28,7 @@ def command(reading: Reading) -> int:
         every = devices(evidence)
         chosen = select(every, wanted)
     except NoSuchDevice as error:
-        raise Refused(str(error)) from error
+        raise not_there(error, evidence) from error
     listed = inventory(chosen, evidence)
     without = () if wanted else functions_without_device(every, evidence)
     if reading.form == "json":

@@ -9,7 +9,7 @@ from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Reading, gid_scan_option, reading, recorded
 from rdmadiag.cli.output import printing
-from rdmadiag.cli.selectors import selectors
+from rdmadiag.cli.selectors import not_there, selectors
 
 if TYPE_CHECKING:
     from rdmadiag.facts import Identity, Missing
@@ -93,7 +93,7 @@ def command(
     try:
         chosen = select(devices(evidence, gid_index), wanted)
     except NoSuchDevice as error:
-        raise Refused(str(error)) from error
+        raise not_there(error, evidence) from error
     environment = _environment(env_from, evidence) if explained or env_for else {}
     if env_for:
         return _settings(env_for, chosen, environment)

@@ -11,7 +11,7 @@ from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import PREFLIGHT_FORMATS, Reading, gid_scan_option, reading
 from rdmadiag.cli.output import printing
-from rdmadiag.cli.selectors import selectors
+from rdmadiag.cli.selectors import not_there, selectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -151,7 +151,7 @@ def command(
     try:
         verdict = judge(evidence, wanted, stacks, expectations)
     except NoSuchDevice as error:
-        raise Refused(str(error)) from error
+        raise not_there(error, evidence) from error
     counts = exits.FAILS_ON[fail_on or codes.fail_on]
     shown = _Shown(reading, verdict, evidence, wanted, counts, datetime.now(UTC))
     shown.write(form, output)

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
-from rdmadiag.view.select import Selector
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.view.select import NoSuchDevice, Selector
 
 
 def selectors(texts: Sequence[str]) -> tuple[Selector, ...]:
@@ -12,3 +14,17 @@ def selectors(texts: Sequence[str]) -> tuple[Selector, ...]:
         return tuple(Selector.parse(text) for text in texts)
     except ValueError as error:
         raise Refused(f"--device {error}") from error
+
+
+def not_there(error: NoSuchDevice, evidence: Evidence) -> Refused:
+    """How a command ends whose --device names nothing that was seen.
+
+    Where the list of devices could not be read that is no mistake of the user's.
+    """
+    from rdmadiag.view.unshown import why_unknown
+
+    unread = why_unknown(evidence)
+    refused = Refused(f"{error} ({unread})" if unread else str(error))
+    if unread:
+        refused.exit_code = exits.UNKNOWN
+    return refused
