@@ -33,9 +33,9 @@ def command(reading: Reading, stack: str | None, everything: bool, peer: str | N
     """What each device says it can do, and which stack needs it.
 
     It is what the verbs library answers, and nothing is tried. Exits 0; 2 where a device lacks
-    what --stack cannot do without; 3 where there is no device, or one did not answer.
+    what --stack cannot do without; 3 where that is not known, there is no device, or one is silent.
     """
-    from rdmadiag.view.capabilities import for_stack, lacking
+    from rdmadiag.view.capabilities import for_stack, lacking, required
 
     if stack is not None:
         _known(stack)
@@ -55,6 +55,8 @@ def command(reading: Reading, stack: str | None, everything: bool, peer: str | N
             show(chosen, silent, evidence, everything=everything, stack=stack, quiet=reading.quiet)
     if stack is not None and any(lacking(each, stack) for each in chosen):
         return exits.CRITICAL
+    if stack is not None and any(required(each, stack, there=None) for each in chosen):
+        return exits.UNKNOWN
     return exits.UNKNOWN if silent or not chosen else exits.OK
 
 

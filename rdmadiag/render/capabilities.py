@@ -17,6 +17,7 @@ from rdmadiag.view.capabilities import (
     Difference,
     Group,
     lacking,
+    required,
 )
 from rdmadiag.view.unshown import why_unknown
 
@@ -82,12 +83,12 @@ def _names(devices: Sequence[DeviceCapabilities]) -> str:
 def _answer(device: DeviceCapabilities, stack: str | None) -> str:
     if stack is not None:
         absent = [row.name for row in lacking(device, stack)]
-        unknown = [row.name for row in device.capabilities if row.is_there is None]
+        unknown = [row.name for row in required(device, stack, there=None)]
         if absent:
             return f"lacks what {stack} cannot do without: {', '.join(absent)}"
         if unknown:
-            return f"not known whether it has what {stack} needs: {', '.join(unknown)}"
-        return f"has what {stack} needs"
+            return f"not known whether it has what {stack} cannot do without: {', '.join(unknown)}"
+        return f"has what {stack} cannot do without"
     found = {row.name: row.is_there for row in device.capabilities}
     there, absent = (
         [text for name, text in _ANSWER.items() if found.get(name) is value]

@@ -117,14 +117,19 @@ def for_stack(device: DeviceCapabilities, stack: str) -> DeviceCapabilities:
     return replace(device, capabilities=tuple(row for row in kept if row.needed_by))
 
 
-def lacking(device: DeviceCapabilities, stack: str) -> list[Capability]:
-    """What a stack cannot do without, and the device has not."""
+def required(device: DeviceCapabilities, stack: str, *, there: bool | None) -> list[Capability]:
+    """What a stack cannot do without and the device has, has not, or (None) may have."""
     return [
         row
         for row in device.capabilities
-        if row.is_there is False
+        if row.is_there is there
         and any(each.stack == stack and each.strength == "required" for each in row.needed_by)
     ]
+
+
+def lacking(device: DeviceCapabilities, stack: str) -> list[Capability]:
+    """What a stack cannot do without, and the device has not."""
+    return required(device, stack, there=False)
 
 
 def differences(

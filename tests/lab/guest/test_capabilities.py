@@ -95,7 +95,7 @@ class TestRxe:
     ) -> None:
         code, out, err = rdmadiag("capabilities", "--stack", "nvshmem")
         assert (code, err) == (0, "")
-        assert out.startswith("rxe0, rxe1: has what nvshmem needs")
+        assert out.startswith("rxe0, rxe1: has what nvshmem cannot do without")
         code, out, _ = rdmadiag("capabilities", "--stack", "dpdk")
         assert code == 2
         assert "lacks what dpdk cannot do without: rss_qp_types" in out
