@@ -1,6 +1,5 @@
 """`rdmadiag capabilities` on real devices, beside ibv_devinfo's answer."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ def below(lines: list[str], heading: str) -> set[str]:
     """The words under a heading that ends with a colon, up to the next line with one."""
     found = set()
     for line in lines[lines.index(heading) + 1 :]:
-        if ":" in line:
+        if ":" in line or "not supported" in line:
             break
         found.add(line)
     return found - {"", "NO SUPPORT"}
@@ -45,11 +44,6 @@ def flags_of(lines: list[str]) -> set[str]:
             break
         found.add(line)
     return found
-
-
-def number(lines: list[str], name: str) -> int:
-    line = next(line for line in lines if line.startswith(f"{name}:"))
-    return int(re.sub(r"kHZ$", "", line.partition(":")[2].strip()), 0)
 
 
 def claims(document: Any, name: str) -> dict[str, Any]:
@@ -75,9 +69,10 @@ class TestRxe:
             listed = {ODP_WORDS.get(word, word.removeprefix("SUPPORT_").lower()) for word in words}
             # ibv_devinfo of rdma-core 44 does not know these two.
             assert set(ours[f"odp_{transport}"]) - {"flush", "atomic_write"} == listed
-        assert number(theirs, "completion timestamp_mask") == 0
+        assert "completion_timestamp_mask not supported" in theirs
         assert ours["completion_timestamps"] is False
-        assert number(theirs, "hca_core_clock") == ours["hca_core_clock_khz"]
+        assert "core clock not supported" in theirs
+        assert ours["hca_core_clock_khz"] == 0
 
     def test_the_provider_has_just_the_operations_that_its_library_defines(
         self, rdmadiag_json: Call
