@@ -197,7 +197,8 @@ def broken(full: Verdict, part: Verdict, removed: Removed) -> Iterator[tuple[str
 def _explains(other: Finding, each: Finding) -> bool:
     """Whether the full report has said at least as much of that place."""
     same_place = (other.device, other.port) == (each.device, each.port)
-    if other.rule == each.rule and (same_place or each.device is None):
+    anywhere = each.device is None or each.rule in COMPARING
+    if other.rule == each.rule and (same_place or anywhere):
         return other.severity == each.severity
     covers = other.device is None or (
         other.device == each.device and other.port in (None, each.port)

@@ -67,3 +67,9 @@ class Refused(click.ClickException):
     def show(self, file: object = None) -> None:
         """Print the line."""
         click.echo(f"rdmadiag: {self.message}", err=True)
+
+
+class CannotTell(Refused):
+    """Whether it can be had is not known: exit 3."""
+
+    exit_code = UNKNOWN

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from rdmadiag.cli import exits
-from rdmadiag.cli.exits import Refused
+from rdmadiag.cli.exits import CannotTell, Refused
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.view.select import NoSuchDevice, Selector
 
@@ -24,7 +23,4 @@ def not_there(error: NoSuchDevice, evidence: Evidence) -> Refused:
     from rdmadiag.view.unshown import why_unknown
 
     unread = why_unknown(evidence)
-    refused = Refused(f"{error} ({unread})" if unread else str(error))
-    if unread:
-        refused.exit_code = exits.UNKNOWN
-    return refused
+    return CannotTell(f"{error} ({unread})") if unread else Refused(str(error))

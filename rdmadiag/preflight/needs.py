@@ -142,7 +142,9 @@ def _gids(port: PortView) -> Missing | None:
     """Why not the whole table is known."""
     if isinstance(port.gids, Missing):
         return port.gids
-    return next(iter(port.gids.unreadable.values()), None)
+    types = (entry.type for entry in port.gids.entries)
+    unread = (each for each in types if isinstance(each, Missing) and each.why in FAILED)
+    return next(iter(port.gids.unreadable.values()), next(unread, None))
 
 
 def _gid_netdevs(case: Case) -> Iterator[Where]:
@@ -151,6 +153,11 @@ def _gid_netdevs(case: Case) -> Iterator[Where]:
         if port.protocol is not Protocol.ROCE:
             continue
         named = [each.netdev for each in port.entries]
+        table = port.sysfs.gids if port.sysfs else unshown(case.evidence, "port")
+        if isinstance(table, Missing) and any(isinstance(each, Missing) for each in named):
+            # verbs gives indexes: of a netdev that is not in this namespace there is no name.
+            yield table, port.device, port.number
+            continue
         unread = [each for each in named if isinstance(each, Missing) and each.why in FAILED]
         if unread:
             yield unread[0], port.device, port.number
@@ -159,6 +166,31 @@ def _gid_netdevs(case: Case) -> Iterator[Where]:
                 if isinstance(source, Missing):
                     yield source, port.device, port.number
                     break
+
+
+def _mtus_of_netdevs(case: Case) -> Iterator[Where]:
+    netdev = case.evidence.netdev
+    for each in () if isinstance(netdev, Missing) else netdev.netdevs:
+        yield from _host_wide(each.mtu)
+
+
+def _host_wide(*found: object) -> Iterator[Where]:
+    """Those of the values that are there, perhaps, and could not be read."""
+    for value in found:
+        if isinstance(value, Missing) and value.why in FAILED:
+            yield value, None, None
+
+
+def _active_mtus(case: Case) -> Iterator[Where]:
+    """As verbs alone shows them."""
+    yield from _provider(case)
+    for device in case.devices:
+        if device.verbs and isinstance(device.verbs.ports, Missing):
+            yield device.verbs.ports, device.name, None
+        for port in device.ports if device.verbs else ():
+            for value in (port.verbs.active_mtu, port.verbs.max_mtu) if port.verbs else ():
+                if isinstance(value, Missing):
+                    yield value, device.name, port.number
 
 
 def _gid_addresses(case: Case) -> Iterator[Where]:
@@ -188,6 +220,31 @@ def _of_devices(value: Callable[[DeviceView], Any]) -> Callable[[Case], Iterator
                 yield found, device.name, None
 
     return unmet
+
+
+def _rate(port: PortView) -> Missing | None:
+    """Why it is not known how fast the port is, or whether and as what it is active."""
+    if isinstance(port.rate, Missing):
+        return port.rate
+    known = port.sysfs
+    values = (known.rate_gbps, known.state, known.link_layer) if known else ()
+    return next((each for each in values if isinstance(each, Missing) and each.why in FAILED), None)
+
+
+def _numa(case: Case) -> Iterator[Where]:
+    """The NUMA node of each adapter, and the CPUs that are near it."""
+    for device in case.devices:
+        missing = _pci(device)
+        if missing is None and not isinstance(device.pci, Missing):
+            node = device.pci.numa_node
+            missing = node if isinstance(node, Missing) and node.why in FAILED else None
+        if missing:
+            yield missing, device.name, None
+    system = case.evidence.system
+    paths = system if isinstance(system, Missing) else system.paths
+    for path in () if isinstance(paths, Missing) else paths:
+        for each, _, _ in _host_wide(path.local_cpus):
+            yield each, path.device, None
 
 
 def _board(device: DeviceView) -> Missing | None:
@@ -243,6 +300,14 @@ def _node_number(case: Case) -> Iterator[Where]:
             if isinstance(value, Missing):
                 yield value, device.name, None
                 break
+
+
+def _capabilities(case: Case) -> Iterator[Where]:
+    """Those of this process, and whether they count for the kernel."""
+    yield from _part("process.capabilities")(case)
+    process = case.evidence.process
+    if not isinstance(process, Missing):
+        yield from _host_wide(process.initial_userns)
 
 
 def _library(case: Case) -> Iterator[Where]:
@@ -321,9 +386,33 @@ def _bridges(case: Case) -> Iterator[Where]:
                 yield each, path.device, None
 
 
+def _link_speeds(case: Case) -> Iterator[Where]:
+    profile = case.evidence.thunderbolt
+    for bus in () if isinstance(profile, Missing) else profile.buses:
+        yield from _host_wide(bus.speed_gbps)
+
+
+def _receptacles(case: Case) -> Iterator[Where]:
+    """Which interface and which bus each one has."""
+    yield from _part("mac_network.hardware_ports")(case)
+    profile = case.evidence.thunderbolt
+    for bus in () if isinstance(profile, Missing) else profile.buses:
+        yield from _host_wide(bus.receptacle)
+
+
+def _registry_links(case: Case) -> Iterator[Where]:
+    """How often the link of each interface came up."""
+    yield from _part("ioreg.ip_ports")(case)
+    registry = case.evidence.ioreg
+    ports = registry if isinstance(registry, Missing) else registry.ip_ports
+    for each in () if isinstance(ports, Missing) else ports:
+        yield from _host_wide(each.netdev, each.link_active_count)
+
+
 def _generation(case: Case) -> Iterator[Where]:
     """Whether this Mac's hardware can do RDMA."""
     if generation(case.evidence) is Generation.UNKNOWN:
+        yield from _link_speeds(case)
         yield from _part("thunderbolt")(case)
         yield from _part("mac_log")(case)
 
@@ -364,7 +453,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("every port", _ports, (*NO_ANSWER, "device-unreadable")),
         Need("port state", _of_ports(lambda port: port.state), ("port-state-unknown",)),
         Need("physical state", _of_ports(lambda port: port.phys_state)),
-        Need("rate", _of_ports(lambda port: port.rate)),
+        Need("rate", _of_ports(_rate)),
         Need("SM LID", _of_ports(lambda port: port.sm_lid, Protocol.INFINIBAND)),
         Need("partition keys", _partition_keys),
         Need("GID table", _of_ports(_gids, Protocol.ROCE, Protocol.THUNDERBOLT), _NO_GIDS),
@@ -382,6 +471,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("netdev", _part("netdev")),
         Need("arp_ignore", _part("netdev.arp_ignore")),
         Need("netdevs of GIDs", _gid_netdevs),
+        Need("MTU of netdevs", _mtus_of_netdevs),
     ),
     "process": (
         Need("process", _part("process")),
@@ -391,7 +481,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("device node's number", _node_number),
         Need("libraries", _library),
         Need("locked-memory limit", _part("process.memlock"), ("memlock-too-low",)),
-        Need("capabilities", _part("process.capabilities")),
+        Need("capabilities", _capabilities),
         Need("environment", _part("process.environment")),
         Need("environment, where it is recorded", _part("process.environment", _CHOSEN)),
         Need("netdevs of this namespace", _part("process.netdevs")),
@@ -399,6 +489,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
     ),
     "system": (
         Need("CPUs", _part("system.cpus_online")),
+        Need("NUMA nodes", _numa),
         Need("way to the root complex", _part("system.paths", (Why.ABSENT,))),
         Need("parent processes", _part("system.ancestors")),
         Need("GPUs", _gpus),
@@ -407,6 +498,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
     "verbs": (
         Need("verbs", _part("verbs")),
         Need("provider", _provider, NO_ANSWER),
+        Need("active MTU", _active_mtus, NO_ANSWER),
     ),
     "kernel_log": (
         Need("kernel log", _part("kernel_log.lines"), ("kernel-log-unreadable",), for_root=True),
@@ -424,15 +516,18 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
     "ioreg": (
         Need("ioreg", _part("ioreg")),
         Need("resources in use", _mac_resources, ("resources-unknown",)),
+        Need("interfaces of the registry", _part("ioreg.interfaces")),
+        Need("links of the registry", _registry_links),
     ),
     "thunderbolt": (
         Need("thunderbolt", _part("thunderbolt")),
         Need("hardware generation", _generation),
         Need("peers", _peers),
+        Need("link speeds", _link_speeds),
     ),
     "mac_network": (
         Need("interfaces", _part("mac_network.interfaces")),
-        Need("receptacles", _part("mac_network.hardware_ports")),
+        Need("receptacles", _receptacles),
     ),
     "mac_log": (Need("mac_log", _part("mac_log")),),
 }

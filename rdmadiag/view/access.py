@@ -200,4 +200,7 @@ def library_need(device: DeviceView, evidence: Evidence) -> Missing | None:
         return evidence.nldev
     # nldev names the driver that libibverbs goes by; the PCI function's is a guess at it.
     chardev = device.nldev.chardev if device.nldev else no_nldev(evidence)
-    return chardev if isinstance(chardev, Missing) and chardev.why is not Why.ABSENT else None
+    if isinstance(chardev, Missing):
+        return None if chardev.why is Why.ABSENT else chardev
+    driver = chardev.driver
+    return driver if isinstance(driver, Missing) and driver.why is not Why.ABSENT else None

@@ -10,6 +10,7 @@ from rdmadiag.facts import Missing, present
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.macos import LogLine, MacInterface, MacosFacts, ThunderboltBus, ThunderboltPeer
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, netdev_of
+from rdmadiag.view.unshown import FAILED
 
 RDMA_PROTOCOL: Final = 64087
 """0xFA57: what a Mac with RDMA switched on offers to its peer."""
@@ -110,6 +111,8 @@ def generation(evidence: Evidence) -> Generation:
         not isinstance(bus.speed_gbps, Missing) and bus.speed_gbps >= RDMA_GBPS for bus in buses
     ):
         return Generation.THUNDERBOLT_5
+    if any(isinstance(bus.speed_gbps, Missing) and bus.speed_gbps.why in FAILED for bus in buses):
+        return Generation.UNKNOWN  # that one may be faster
     if any(bus.speed_is_maximum for bus in buses):
         return Generation.OLDER
     lines = () if isinstance(log, Missing) else log.lines

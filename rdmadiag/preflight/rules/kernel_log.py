@@ -51,7 +51,7 @@ def _times(count: int) -> str:
         "sudo dmesg -T | grep -i -e health -e fatal -e AER",
         "# firmware newer? the slot, the power? a cold start clears most firmware errors",
     ),
-    needs=("kernel log", "devices"),
+    needs=("kernel log", "devices", "PCI function"),
 )
 def device_unhealthy_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     """The last line on a device decides on the severity."""
@@ -86,7 +86,7 @@ def device_unhealthy_in_log(this: Rule, case: Case) -> Iterator[Finding]:
         "sudo dmesg -T | grep -i -e 'link down' -e 'link up' -e 'module event'",
         "# does it go on? then the cable, the transceiver, the switch's log",
     ),
-    needs=("kernel log", "ports", "port state"),
+    needs=("kernel log", "ports", "port state", "PCI function"),
 )
 def link_flaps_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     """Of ports that are active now."""
@@ -112,7 +112,7 @@ def link_flaps_in_log(this: Rule, case: Case) -> Iterator[Finding]:
         "rdma resource show ctx dev {name:DEVICE}   # who has it open?",
         "# fewer processes a node, or fewer contexts in each",
     ),
-    needs=("kernel log", "devices"),
+    needs=("kernel log", "devices", "PCI function"),
 )
 def contexts_exhausted_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     for name, lines in lines_about(case, (Kind.CONTEXTS_EXHAUSTED,)).items():
@@ -136,7 +136,7 @@ def contexts_exhausted_in_log(this: Rule, case: Case) -> Iterator[Finding]:
         "sensors",
         "# airflow, fans, a transceiver that is rated for this port",
     ),
-    needs=("kernel log", "devices"),
+    needs=("kernel log", "devices", "PCI function"),
 )
 def adapter_hot_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     for name, lines in lines_about(case, (Kind.HOT,)).items():
@@ -157,7 +157,7 @@ def adapter_hot_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     "that are well.",
     ("https://github.com/NVIDIA/dgx-spark-playbooks/pull/108",),
     remedy=("sudo lspci -vv | grep -i SlotPowerLimit   # of the bridge above",),
-    needs=("kernel log", "devices"),
+    needs=("kernel log", "devices", "PCI function"),
 )
 def slot_power_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     for name, lines in lines_about(case, (Kind.SLOT_POWER,)).items():
@@ -180,7 +180,7 @@ def slot_power_in_log(this: Rule, case: Case) -> Iterator[Finding]:
         "https://github.com/leptonai/gpud/pull/1164",
     ),
     remedy=("# which monitor reads ports/*/counters of this device? exclude it there",),
-    needs=("kernel log", "devices"),
+    needs=("kernel log", "devices", "PCI function"),
 )
 def register_refused_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     for name, lines in lines_about(case, (Kind.REGISTER_REFUSED,)).items():

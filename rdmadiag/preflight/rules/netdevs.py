@@ -92,7 +92,15 @@ def _mtu_proofs(port: PortView, netdev: NetDev) -> tuple[Proof, ...]:
         "sudo ip link set dev {netdev} mtu {mtu}   # the driver looks again",
         "ibv_devinfo -d {device} -i {port} | grep active_mtu",
     ),
-    needs=("ports", "port state", "nldev", "netdev", "provider", "netdevs of GIDs"),
+    needs=(
+        "ports",
+        "port state",
+        "nldev",
+        "netdev",
+        "netdevs of GIDs",
+        "MTU of netdevs",
+        "active MTU",
+    ),
 )
 def mtu_below_netdev(this: Rule, case: Case) -> Iterator[Finding]:
     """By the kernel's own arithmetic (roce_mtu)."""
@@ -128,7 +136,7 @@ def mtu_below_netdev(this: Rule, case: Case) -> Iterator[Finding]:
         "sudo ip link set dev {netdev} mtu 4200",
         "# the same at the other end, and on the switch, or packets are lost",
     ),
-    needs=("ports", "port state", "netdev", "provider", "software device"),
+    needs=("ports", "port state", "netdev", "software device", "MTU of netdevs", "active MTU"),
 )
 def jumbo_not_used(this: Rule, case: Case) -> Iterator[Finding]:
     """Hardware alone: a software device is no faster for it. One finding for the host."""
@@ -187,7 +195,7 @@ def _subnets(netdev: NetDev, families: Collection[Family] = tuple(Family)) -> se
         "sudo ip link set dev {netdev} mtu {mtu}",
         "# if the switch and the peers on that link have the larger one",
     ),
-    needs=("ports", "port state", "netdev", "netdevs of GIDs"),
+    needs=("ports", "port state", "netdev", "netdevs of GIDs", "MTU of netdevs"),
 )
 def mtu_differs_in_subnet(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding for each pair of netdevs."""

@@ -230,7 +230,7 @@ def covers(whole: Spans, part: Spans) -> bool:
     "with one process a socket. Only where the process is bound at all.",
     ("https://fasterdata.es.net/",),
     remedy=("numactl -N {node} -m {node} PROGRAM   # near {near:DEVICE}",),
-    needs=("every port", "CPUs of this process", "CPUs", "way to the root complex"),
+    needs=("every port", "CPUs of this process", "CPUs", "way to the root complex", "NUMA nodes"),
 )
 def numa_remote(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding for all adapters that are far."""

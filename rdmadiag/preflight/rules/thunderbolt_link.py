@@ -176,7 +176,7 @@ def _place(cable: Cabling) -> Verbatim:
         "# try a cable that is marked Thunderbolt 5 (80 Gb/s)",
         f"{SHOW_SPEED}   # on both, cable out: 'Up to 80' or more is Thunderbolt 5",
     ),
-    needs=("ports", "thunderbolt", "receptacles", "hardware generation"),
+    needs=("ports", "thunderbolt", "receptacles", "hardware generation", "link speeds"),
 )
 def thunderbolt_link_slow(this: Rule, case: Case) -> Iterator[Finding]:
     """Which of the three it is cannot be seen from here."""
@@ -259,7 +259,7 @@ _ON: Final = 2  # of IOPowerManagement.CurrentPowerState
         "https://github.com/ml-explore/mlx/issues/4319",
     ),
     remedy=("# reseat the cable at {place:its receptacle}, or try another one",),
-    needs=("ports", "ioreg"),
+    needs=("ports", "ioreg", "links of the registry"),
 )
 def link_was_lost(this: Rule, case: Case) -> Iterator[Finding]:
     """IOLinkActiveCount counts the times that it came up."""

@@ -126,7 +126,7 @@ def resources_unknown(this: Rule, case: Case) -> Iterator[Finding]:
     "limits until a reboot.",
     ("https://github.com/exo-explore/exo/issues/2111",),
     remedy=(_RESTART,),
-    needs=("devices", "ioreg"),
+    needs=("devices", "ioreg", "interfaces of the registry"),
 )
 def resources_without_owner(this: Rule, case: Case) -> Iterator[Finding]:
     for device in case.devices:
