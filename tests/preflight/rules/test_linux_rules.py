@@ -209,6 +209,7 @@ ROWS = [
         with_env(with_pkeys(0xFFFF, 0x8001, 0), NCCL_IB_PKEY="2", NCCL_IB_HCA="=mlx5_0"),
         with_env(with_pkeys(0xFFFF, 0x8001, 0), NCCL_IB_PKEY="1", NCCL_IB_HCA="=mlx5_0"),
     ),
+    ("env-misspelt", "warn", with_env(NCCL_IB_GID_INDX="3"), with_env(NCCL_IB_AR_THRESHOLD="3")),
     # --- netdevs --------------------------------------------------------------------------
     (
         "mtu-differs-in-subnet",
