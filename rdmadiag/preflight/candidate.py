@@ -60,9 +60,8 @@ def candidates(
     chosen = select(devices(evidence, wanted.gid_index), selectors)
     safety = assess(chosen, evidence)
     ports = [port for port, _ in safety.ports]
-    on_thunderbolt = (*safety.thunderbolt, *against)
     every = [
-        _candidate(port, evidence, wanted, reasons, on_thunderbolt)
+        _candidate(port, evidence, wanted, reasons, tuple(against))
         for port, reasons in safety.ports
     ]
     order = {id(each): at for at, each in enumerate(every)}
@@ -88,7 +87,7 @@ def _candidate(
     evidence: Evidence,
     wanted: Wanted,
     reasons: Iterable[Reason],
-    on_thunderbolt: Iterable[Reason],
+    on_thunderbolt: Sequence[Reason],
 ) -> Candidate:
     found = list(reasons)
     routed = isinstance(port.route, Route)

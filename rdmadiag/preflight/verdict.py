@@ -104,6 +104,7 @@ class Verdict:
     findings: tuple[Finding, ...]  # the worst first
     rules_asked: tuple[str, ...] = ()  # every rule that was run on this host
     expectations: ExpectationCount | None = None  # None: nothing was expected
+    reasons: tuple[Reason, ...] = ()  # of the host: why an attempt is permitted, or why not
 
 
 def weighed(findings: Iterable[Finding]) -> tuple[Status, tuple[Finding, ...]]:
@@ -116,24 +117,24 @@ def conclude(
     ports: Iterable[tuple[PortView, tuple[Reason, ...]]],
     findings: Iterable[Finding],
     *,
-    permitted: bool = True,
+    reasons: Iterable[Reason] = (),
     rules: Iterable[str] = (),
     expectations: ExpectationCount | None = None,
 ) -> Verdict:
-    """The verdict over ports, each with its reasons against RTR, and findings.
+    """The verdict over ports, each with its reasons against RTR, `reasons` of the host, findings.
 
-    `permitted` is false where the host as a whole forbids what a port would allow.
+    One attempt concerns one port: the host permits it where a port does.
     """
     judged = tuple(_port(view, reasons) for view, reasons in ports)
     status, ranked = weighed(findings)
     return Verdict(
         status=status,
-        # One attempt concerns one port: the host allows it if any port does.
-        safe_to_attempt_rtr=permitted and any(port.safe_to_attempt_rtr for port in judged),
+        safe_to_attempt_rtr=any(port.safe_to_attempt_rtr for port in judged),
         ports=judged,
         findings=ranked,
         rules_asked=tuple(rules),
         expectations=expectations,
+        reasons=tuple(reasons),
     )
 
 

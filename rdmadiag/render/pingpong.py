@@ -58,6 +58,7 @@ def document(result: Result) -> dict[str, Any]:
             for each in result.chosen
             for reason in each.blocking
         ],
+        "host_reasons": list(result.of_host),
         "accepted_risks": [str(reason) for reason in result.accepted],
     }
 
@@ -165,6 +166,8 @@ def _path(local: EndFacts, remote: EndFacts) -> str:
 def _against(out: Console, result: Result) -> None:
     """Why the preflight forbids it, and what the user may do about that."""
     attempt = result.attempt
+    for reason in result.of_host:
+        say(out, f"  {reason}: {REASON_TEXT[reason]}")
     if attempt.outcome is not Outcome.NOT_SAFE or not result.chosen:
         return
     best = result.chosen[0]

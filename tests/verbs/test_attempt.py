@@ -261,18 +261,28 @@ def test_a_port_that_may_is_taken_before_one_that_may_not(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "selectors", "text"),
+    ("machine", "selectors", "text", "reasons"),
     [
-        (Machine("bare"), (), "this host has no RDMA port"),
-        (roce_host().with_device(ports=()), (Selector("mlx5_0"),), "the device has no port"),
+        (Machine("bare"), (), "this host has no RDMA port", (Reason.NO_RDMA_PORT,)),
+        (
+            roce_host().with_device(ports=()),
+            (Selector("mlx5_0"),),
+            "the device has no port",
+            (Reason.PORTS_UNKNOWN,),
+        ),
     ],
 )
-def test_without_a_port_nothing_is_attempted(
-    run: Run, machine: Machine, selectors: tuple[Selector, ...], text: str
+def test_without_a_port_nothing_is_attempted_and_the_reasons_are_the_hosts(
+    run: Run,
+    machine: Machine,
+    selectors: tuple[Selector, ...],
+    text: str,
+    reasons: tuple[Reason, ...],
 ) -> None:
     came = run(machine, selectors=selectors)
     assert not_attempted(came)
-    assert (came.result.attempt.summary, came.result.chosen) == (text, ())
+    result = came.result
+    assert (result.attempt.summary, result.chosen, result.of_host) == (text, (), reasons)
 
 
 def test_a_device_that_is_not_there_is_refused(run: Run) -> None:
