@@ -14,7 +14,7 @@ from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GidType, LinkLayer
 from rdmadiag.gid import route
 from rdmadiag.gid.netdev import NetDevState
-from rdmadiag.gid.route import NoRoute, Route, select_route_gid
+from rdmadiag.gid.route import NoRoute, Route, select_route_gid, select_route_gid_info
 
 V1, V2, IB = GidType.ROCE_V1, GidType.ROCE_V2, GidType.IB
 UNKNOWN = Missing(Why.ABSENT)
@@ -148,6 +148,30 @@ def test_infiniband_routes_by_lid_and_lists_gid_0() -> None:
 def test_on_thunderbolt_the_route_is_x_rdmas(entries: list[GidEntry], index: int | None) -> None:
     chosen = select_route_gid(entries, LinkLayer.THUNDERBOLT)
     assert (chosen.index if isinstance(chosen, Route) else None) == index
+
+
+@pytest.mark.parametrize("preferred", [None, -1, -7])
+def test_a_negative_index_is_the_automatic_choice_as_in_x_rdmas_example(
+    preferred: int | None,
+) -> None:
+    rows = table((0, LINK_LOCAL, UNKNOWN), (1, OTHER_LINK_LOCAL, UNKNOWN))
+    found = select_route_gid(rows, LinkLayer.THUNDERBOLT, preferred)
+    assert isinstance(found, Route)
+    assert (found.index, found.reason) == (1, "no IPv4-mapped entry, so index 1")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"Index": 1, "Raw": "fe80", "IPv4Mapped": False},
+        {"Index": 1, "Raw": "z" * 32, "IPv4Mapped": False},
+        {"Index": 1, "Raw": "fe80" + "00" * 14, "IPv4Mapped": True},
+    ],
+    ids=["too short", "no digits", "not mapped, though it says so"],
+)
+def test_a_row_of_gidinfo_that_makes_no_sense_is_refused(row: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"bytes|hexadecimal|IPv4Mapped"):
+        select_route_gid_info([row], LinkLayer.THUNDERBOLT)
 
 
 def test_an_empty_table_has_no_route_on_any_link_layer() -> None:
