@@ -26,7 +26,7 @@ from typing import Any, Final
 from rdmadiag.facts import GidEntry, Missing, Why
 from rdmadiag.facts.gid import Family, Gid, Scope
 from rdmadiag.facts.ib import GidType, LinkLayer
-from rdmadiag.gid.netdev import NetDevState, netdev_state
+from rdmadiag.gid.netdev import NetDevState, Unusable, netdev_state
 from rdmadiag.gid.stacks import x_rdma
 
 
@@ -70,17 +70,22 @@ def select_route_gid(
     preferred: int | None = None,
     netdevs: Mapping[str, NetDevState] | None = None,
     unassigned: Collection[int] = (),
+    unusable: Mapping[int, Unusable] | None = None,
 ) -> Route | NoRoute:
     """The route GID of a port.
 
     `entries` in table order, `preferred` an explicit index that must name a non-zero
-    entry (None or, as in x/rdma, a negative one: none), `netdevs` the state of each netdev that entries name (one that is not in it
-    is unknown, and counts like one that is up), `unassigned` the indexes of link-local
-    entries whose address the netdev does not have.
+    entry (None or, as in x/rdma, a negative one: none), `netdevs` the state of each netdev
+    that entries name (one that is not in it is unknown, and counts like one that is up),
+    `unassigned` the indexes of link-local entries whose address the netdev does not have,
+    `unusable` the rows whose address its netdev has and must not use: none of them is chosen.
     """
     candidates = [entry for entry in entries if not entry.gid.is_zero]
     if preferred is not None and preferred >= 0:
         return _explicit(candidates, preferred)
+    if unusable and candidates and all(entry.index in unusable for entry in candidates):
+        return NoRoute(_nothing_usable(candidates[0], unusable))
+    candidates = [entry for entry in candidates if entry.index not in (unusable or ())]
     if link_layer is LinkLayer.ETHERNET:
         return _ethernet(candidates, netdevs or {}, unassigned)
     if link_layer is LinkLayer.INFINIBAND:
@@ -126,6 +131,12 @@ def _explicit(candidates: Sequence[GidEntry], preferred: int) -> Route | NoRoute
         if entry.index == preferred:
             return Route(entry, "asked for by index")
     return NoRoute(f"index {preferred}, which was asked for, is empty or beyond the table")
+
+
+def _nothing_usable(entry: GidEntry, unusable: Mapping[int, Unusable]) -> str:
+    if unusable[entry.index] is Unusable.DUPLICATE:
+        return f"{entry.gid} is on another host too: duplicate address detection failed"
+    return f"{entry.gid} is tentative: duplicate address detection has not ended"
 
 
 def _infiniband(candidates: Sequence[GidEntry]) -> Route | NoRoute:

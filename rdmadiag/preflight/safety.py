@@ -15,7 +15,7 @@ from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import NO_LID, LinkLayer, PortState
 from rdmadiag.facts.macos import LogFacts, failed_rtr_log_line
-from rdmadiag.gid.netdev import NetDevState
+from rdmadiag.gid.netdev import NetDevState, Unusable
 from rdmadiag.gid.route import Route
 from rdmadiag.view.access import (
     Library,
@@ -45,6 +45,8 @@ class Reason(StrEnum):
     ROUTE_NETDEV_DOWN = "route_netdev_down"
     ROUTE_NETDEV_ABSENT = "route_netdev_absent"
     ROUTE_ADDRESS_UNASSIGNED = "route_address_unassigned"
+    ROUTE_ADDRESS_DUPLICATE = "route_address_duplicate"
+    ROUTE_ADDRESS_TENTATIVE = "route_address_tentative"
     NO_LID = "no_lid"
     IWARP_NEEDS_RDMA_CM = "iwarp_needs_rdma_cm"
     EFA_HAS_NO_RC = "efa_has_no_rc"
@@ -91,6 +93,8 @@ REASON_TEXT: Final[dict[Reason, str]] = {
     Reason.ROUTE_NETDEV_DOWN: "the route GID's netdev is down",
     Reason.ROUTE_NETDEV_ABSENT: "the route GID's netdev is not in this network namespace",
     Reason.ROUTE_ADDRESS_UNASSIGNED: "the route GID's address is not on its netdev",
+    Reason.ROUTE_ADDRESS_DUPLICATE: "the route GID's address is on another host too (DAD failed)",
+    Reason.ROUTE_ADDRESS_TENTATIVE: "the route GID's address is tentative (DAD has not ended)",
     Reason.NO_LID: "the port has no LID",
     Reason.IWARP_NEEDS_RDMA_CM: "iWARP connects by rdma_cm, never by a manual RTR",
     Reason.EFA_HAS_NO_RC: "EFA connects by address handle (SRD, UD): no RC, no UC",
@@ -281,6 +285,12 @@ def _route(port: PortView) -> Iterator[Reason]:
         return
     if port.protocol is Protocol.THUNDERBOLT:
         yield from _route_index(port.route.index)
+    yield from _route_address(port, port.route)
+
+
+def _route_address(port: PortView, route: Route) -> Iterator[Reason]:
+    if found := port.unusable.get(route.index):
+        yield _UNUSABLE[found]
     state = port.route_netdev_state
     if state is NetDevState.DOWN:
         yield Reason.ROUTE_NETDEV_DOWN
@@ -288,6 +298,12 @@ def _route(port: PortView) -> Iterator[Reason]:
         yield Reason.ROUTE_NETDEV_ABSENT
     elif port.routes_by_unassigned_address:
         yield Reason.ROUTE_ADDRESS_UNASSIGNED
+
+
+_UNUSABLE: Final = {
+    Unusable.DUPLICATE: Reason.ROUTE_ADDRESS_DUPLICATE,
+    Unusable.TENTATIVE: Reason.ROUTE_ADDRESS_TENTATIVE,
+}
 
 
 def _access(device: DeviceView, evidence: Evidence) -> tuple[Reason, ...]:

@@ -28,7 +28,7 @@ from rdmadiag.facts.ib import (
     PhysState,
     PortState,
 )
-from rdmadiag.gid.netdev import NetDevState, netdev_state
+from rdmadiag.gid.netdev import NetDevState, Unusable, netdev_state
 from rdmadiag.gid.route import NoRoute, Route, select_route_gid
 from rdmadiag.gid.scan import route_gid_scan_limit
 from rdmadiag.view.netdev_states import NetDevStates
@@ -66,6 +66,7 @@ class PortView:
     gids: GidTable | Missing
     netdevs: Mapping[str, NetDevState]  # of the netdevs that its GIDs name
     unassigned: frozenset[int]  # link-local rows whose address their netdev does not have
+    unusable: Mapping[int, Unusable]  # rows whose address their netdev must not use
     route: Route | NoRoute
     sysfs: SysfsPort | None
     nldev: NldevPort | None
@@ -272,6 +273,7 @@ def _port(
     gids = _table(seen, sysfs, verbs, states)
     netdevs = {}
     unassigned: frozenset[int] = frozenset()
+    unusable: Mapping[int, Unusable] = {}
     route: Route | NoRoute
     if isinstance(gids, Missing):
         route = NoRoute(f"the GID table could not be read ({gids})")
@@ -279,11 +281,12 @@ def _port(
         names = {entry.netdev for entry in gids.entries if not isinstance(entry.netdev, Missing)}
         netdevs = {name: states.state(name) for name in sorted(names)}
         unassigned = states.unassigned(gids)
+        unusable = states.unusable(gids)
         layer = LinkLayer.UNSPECIFIED if isinstance(link_layer, Missing) else link_layer
         route = (
             NoRoute(_NO_ROUTE_BY_GID[protocol])
             if protocol in _NO_ROUTE_BY_GID
-            else select_route_gid(gids.entries, layer, gid_index, netdevs, unassigned)
+            else select_route_gid(gids.entries, layer, gid_index, netdevs, unassigned, unusable)
         )
     return PortView(
         device=seen.name,
@@ -299,6 +302,7 @@ def _port(
         gids=gids,
         netdevs=netdevs,
         unassigned=unassigned,
+        unusable=unusable,
         route=route,
         sysfs=sysfs,
         nldev=nldev,

@@ -13,7 +13,7 @@ from rdmadiag.facts import GidEntry, Missing, Why
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GidType, LinkLayer
 from rdmadiag.gid import route
-from rdmadiag.gid.netdev import NetDevState
+from rdmadiag.gid.netdev import NetDevState, Unusable
 from rdmadiag.gid.route import NoRoute, Route, select_route_gid, select_route_gid_info
 
 V1, V2, IB = GidType.ROCE_V1, GidType.ROCE_V2, GidType.IB
@@ -111,6 +111,29 @@ def test_a_link_local_address_that_the_netdev_lacks_yields_to_one_that_it_has() 
     alone = select_route_gid(entries[:1], LinkLayer.ETHERNET, unassigned={0})
     assert isinstance(alone, Route)
     assert "eth0 does not have that address" in alone.reason
+
+
+@pytest.mark.parametrize("layer", [LinkLayer.ETHERNET, LinkLayer.THUNDERBOLT])
+def test_an_address_that_must_not_be_used_is_not_chosen(layer: LinkLayer) -> None:
+    rows = table((0, LINK_LOCAL, V2), (1, IPV6, V2), (2, "2001:db8::6", V2))
+    unusable = {1: Unusable.DUPLICATE}
+    found = select_route_gid(rows, layer, unusable=unusable)
+    assert getattr(found, "index", None) == (2 if layer is LinkLayer.ETHERNET else None)
+    asked_for = select_route_gid(rows, layer, 1, unusable=unusable)
+    assert isinstance(asked_for, Route)
+    assert asked_for.index == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"), [(Unusable.DUPLICATE, "failed"), (Unusable.TENTATIVE, "has not ended")]
+)
+def test_where_no_address_may_be_used_there_is_no_route(what: Unusable, reason: str) -> None:
+    found = select_route_gid(
+        table((1, IPV6, V1), (2, IPV6, V2)), LinkLayer.ETHERNET, unusable={1: what, 2: what}
+    )
+    assert isinstance(found, NoRoute)
+    assert found.reason.startswith(IPV6)
+    assert found.reason.endswith(reason)
 
 
 @pytest.mark.parametrize("layer", list(LinkLayer))

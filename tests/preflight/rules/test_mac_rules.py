@@ -656,7 +656,9 @@ def as_x_rdma(evidence: Evidence) -> PreflightReport:
     )
 
 
-@pytest.mark.parametrize("mac", [each for each, _ in macs().values()] + [second(ipv4=None, gids={})])
+@pytest.mark.parametrize(
+    "mac", [each for each, _ in macs().values()] + [second(ipv4=None, gids={})]
+)
 def test_nothing_is_permitted_that_x_rdma_forbids_and_its_reasons_are_shown(mac: Mac) -> None:
     evidence = evidence_of(mac)
     verdict = verdict_of(evidence)
