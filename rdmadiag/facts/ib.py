@@ -153,6 +153,12 @@ MTU_BYTES = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
 THUNDERBOLT_TRANSPORT = 100
 """ibv_device.transport_type of Apple's library."""
 
+PKEY_BASE = 0x7FFF
+"""The bits of a P_Key that name the partition; a row without any of them is empty (IBA 10.9)."""
+
+PKEY_FULL = 0x8000
+"""Full membership: limited members of a partition do not reach each other."""
+
 NO_LID = frozenset({0, 0xFFFF})
 """LIDs of a port that no subnet manager has configured: 0, and the permissive LID that
 some ConnectX firmware shows instead."""

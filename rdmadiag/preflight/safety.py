@@ -13,7 +13,7 @@ from typing import Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.facts.ib import NO_LID, LinkLayer, PortState
+from rdmadiag.facts.ib import NO_LID, PKEY_BASE, LinkLayer, PortState
 from rdmadiag.facts.macos import LogFacts, failed_rtr_log_line
 from rdmadiag.gid.netdev import NetDevState, Unusable
 from rdmadiag.gid.route import Route
@@ -48,6 +48,7 @@ class Reason(StrEnum):
     ROUTE_ADDRESS_DUPLICATE = "route_address_duplicate"
     ROUTE_ADDRESS_TENTATIVE = "route_address_tentative"
     NO_LID = "no_lid"
+    NO_PKEY = "no_pkey"
     IWARP_NEEDS_RDMA_CM = "iwarp_needs_rdma_cm"
     EFA_HAS_NO_RC = "efa_has_no_rc"
     USNIC_HAS_NO_RC = "usnic_has_no_rc"
@@ -96,6 +97,7 @@ REASON_TEXT: Final[dict[Reason, str]] = {
     Reason.ROUTE_ADDRESS_DUPLICATE: "the route GID's address is on another host too (DAD failed)",
     Reason.ROUTE_ADDRESS_TENTATIVE: "the route GID's address is tentative (DAD has not ended)",
     Reason.NO_LID: "the port has no LID",
+    Reason.NO_PKEY: "the port has no partition key at the index that is used",
     Reason.IWARP_NEEDS_RDMA_CM: "iWARP connects by rdma_cm, never by a manual RTR",
     Reason.EFA_HAS_NO_RC: "EFA connects by address handle (SRD, UD): no RC, no UC",
     Reason.USNIC_HAS_NO_RC: "usNIC has UD queue pairs only",
@@ -275,6 +277,8 @@ def _route(port: PortView) -> Iterator[Reason]:
             yield Reason.LID_UNKNOWN
         elif port.lid in NO_LID:
             yield Reason.NO_LID
+        if not isinstance(port.pkey, Missing) and not port.pkey & PKEY_BASE:
+            yield Reason.NO_PKEY
         return
     if isinstance(port.gids, Missing):
         yield Reason.GID_TABLE_UNKNOWN

@@ -9,7 +9,7 @@ from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import LinkLayer, PortState
 from rdmadiag.gid.route import Route
 from rdmadiag.preflight.safety import Reason
-from rdmadiag.view.reconcile import PortView
+from rdmadiag.view.reconcile import PortView, Protocol
 
 
 class Severity(StrEnum):
@@ -83,6 +83,8 @@ class PortVerdict(WithNumbers):
     route_gid: str | None
     route_reason: str
     reasons: tuple[Reason, ...]
+    pkey_index: int | None = None  # of the partition key that an attempt uses; InfiniBand
+    pkey: str | None = None  # "0xffff"; None: not read
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,4 +153,6 @@ def _port(view: PortView, reasons: tuple[Reason, ...]) -> PortVerdict:
         route_gid=str(route.gid) if route else None,
         route_reason=view.route.reason,
         reasons=reasons,
+        pkey_index=view.pkey_index if view.protocol is Protocol.INFINIBAND else None,
+        pkey=None if isinstance(view.pkey, Missing) else f"{view.pkey:#06x}",
     )

@@ -113,7 +113,7 @@ def run(
         text = "Thunderbolt has UC queue pairs alone: leave --qp out"
         return Result(_unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform), chosen, ())
     accepted = tuple(dict.fromkeys(reason for each in chosen for reason in each.reasons))
-    watched = _watch(host, chosen, meeting, secret, start, deadline, boot, listening)
+    watched = _watch(host, wanted, chosen, meeting, secret, start, deadline, boot, listening)
     return Result(_concluded(watched, chosen, meeting, platform), chosen, accepted, meeting)
 
 
@@ -137,6 +137,7 @@ def _is_rc_on_thunderbolt(candidate: Candidate) -> bool:
 
 def _watch(
     host: Host,
+    wanted: Wanted,
     chosen: tuple[Candidate, ...],
     meeting: Meeting | None,
     secret: bytes | None,
@@ -162,6 +163,7 @@ def _watch(
         port=meeting.port if meeting else 0,
         until=until,
         secret=None if secret is None else secret.hex(),
+        pkey_index=wanted.pkey_index,
     )
     remembered = _Remembered(chosen[0].end, boot)
 

@@ -1,7 +1,7 @@
 """One view of each port from several witnesses. Where they differ, both are kept."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -72,6 +72,7 @@ class PortView:
     nldev: NldevPort | None
     verbs: "VerbsPort | None"
     is_foreign_on_mac: bool = False  # librdma shows it, and it is no Thunderbolt port
+    pkey_index: int = 0  # of the partition key that a queue pair will use; programs use index 0
 
     @property
     def name(self) -> str:
@@ -95,6 +96,14 @@ class PortView:
         shown = (self.sysfs, self.nldev, self.verbs)
         known = [each.state for each in shown if each and not isinstance(each.state, Missing)]
         return bool(known) and known.count(PortState.ACTIVE) == len(known)
+
+    @property
+    def pkey(self) -> int | Missing:
+        """The partition key at `pkey_index`, 0 where that row is empty; InfiniBand alone."""
+        if self.protocol is not Protocol.INFINIBAND or self.sysfs is None:
+            return Missing(Why.ABSENT, "no partition key was read")
+        keys = self.sysfs.pkeys
+        return keys if isinstance(keys, Missing) else keys.get(self.pkey_index, 0)
 
     @property
     def netdev(self) -> str | Missing:
@@ -158,7 +167,9 @@ _NO_ROUTE_BY_GID: Final = {
 _NO_SYSFS: Final = Missing(Why.ABSENT, "sysfs does not show this port")
 
 
-def devices(evidence: Evidence, gid_index: int | None = None) -> tuple[DeviceView, ...]:
+def devices(
+    evidence: Evidence, gid_index: int | None = None, pkey_index: int = 0
+) -> tuple[DeviceView, ...]:
     """Every device that any witness names, by name; `gid_index` is an explicit route."""
     sysfs, nldev, verbs = known(evidence.sysfs), known(evidence.nldev), known(evidence.verbs)
     names = {device.name for device in present(sysfs.devices)} if sysfs else set()
@@ -176,7 +187,12 @@ def devices(evidence: Evidence, gid_index: int | None = None) -> tuple[DeviceVie
         )
         for name in sorted(names, key=natural)
     )
-    return tuple(_device(seen, evidence, states, gid_index) for seen in witnessed)
+    found = tuple(_device(seen, evidence, states, gid_index) for seen in witnessed)
+    return found if pkey_index == 0 else tuple(_with_pkey(each, pkey_index) for each in found)
+
+
+def _with_pkey(device: DeviceView, index: int) -> DeviceView:
+    return replace(device, ports=tuple(replace(port, pkey_index=index) for port in device.ports))
 
 
 @dataclass(frozen=True, slots=True)

@@ -340,6 +340,13 @@ def test_index_0_that_was_asked_for_is_refused_on_thunderbolt() -> None:
     assert best.blocking == (Reason.ROUTE_GID_INDEX_ZERO,)
 
 
+def test_the_partition_key_is_that_of_index_0_or_of_the_index_that_was_asked_for() -> None:
+    machine = infiniband_host().with_port(0, 0, pkeys=(0x7FFF, 0x8001, 0))
+    found = [ranked(machine, Selector("mlx5_0"), pkey_index=index)[0] for index in range(3)]
+    assert [each.pkey for each in found] == [0x7FFF, 0x8001, 0]
+    assert [each.blocking for each in found] == [(), (), (Reason.NO_PKEY,)]
+
+
 def test_a_reason_against_the_host_is_given_once() -> None:
     failed = ready_mac().change(log=("2026-05-21 10:15:04.31-0700 Failed INIT->RTR qp 3",))
     best = ranked(failed)[0]

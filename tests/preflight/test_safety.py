@@ -46,6 +46,11 @@ DOWN_NETDEV = tuple(replace(each, up=False) for each in roce_host().netdevs)
         pytest.param(
             infiniband_host().with_port(lid=0xFFFF), Reason.NO_LID, id="InfiniBand, permissive LID"
         ),
+        pytest.param(
+            infiniband_host().with_port(pkeys=(0, 0x8001)),
+            Reason.NO_PKEY,
+            id="InfiniBand, no partition key at index 0",
+        ),
         pytest.param(roce_host().with_port(gids={}), Reason.NO_ROUTE_GID, id="an empty GID table"),
         pytest.param(
             roce_host().change(netdevs=DOWN_NETDEV),
@@ -111,6 +116,14 @@ def test_one_ready_port_is_enough_for_the_host() -> None:
     verdict = judge(infiniband_host().with_port(0, 0, state=PortState.DOWN).evidence())
     assert [port.safe_to_attempt_rtr for port in verdict.ports] == [False, True]
     assert verdict.safe_to_attempt_rtr is True
+
+
+def test_the_partition_key_that_an_attempt_uses_is_in_the_verdict() -> None:
+    machine = infiniband_host().with_port(0, 0, pkeys=(0x7FFF, 0x8001))
+    ports = judge(machine.evidence()).ports
+    assert [(port.pkey_index, port.pkey) for port in ports] == [(0, "0x7fff"), (0, "0xffff")]
+    (roce,) = judge(roce_host().evidence()).ports
+    assert (roce.pkey_index, roce.pkey) == (None, None)
 
 
 def test_the_hosts_reason_is_that_nothing_is_against_it() -> None:

@@ -460,9 +460,11 @@ def test_the_remedy_of_a_duplicate_can_be_pasted() -> None:
     ("keys", "severity", "words"),
     [
         pytest.param((0, 0x8001), "warn", "no partition key at index 0", id="another index"),
-        pytest.param((0x8000, 0x8001), "warn", "the first is at 1", id="a bit alone is no key"),
+        pytest.param((0x8000, 0x8001), "warn", "to use is at 1", id="a bit alone is no key"),
+        pytest.param((0, 0x0001, 0x8002), "warn", "is at 2 (0x8002)", id="the first full one"),
         pytest.param((0x7FFF, 0x0001), "warn", "limited member", id="limited alone"),
-        pytest.param((0x7FFF, 0x8001), None, "", id="limited and full"),
+        pytest.param((0x7FFF, 0x8001), "warn", "at 1 (0x8001)", id="limited at 0, full at 1"),
+        pytest.param((0xFFFF, 0x0001), None, "", id="full at 0, limited at 1"),
     ],
 )
 def test_partition_keys(keys: tuple[int, ...], severity: str | None, words: str) -> None:
