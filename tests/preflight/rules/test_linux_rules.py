@@ -798,7 +798,15 @@ def test_a_bridge_above_two_adapters_is_named_once() -> None:
     finding = only(shared, "acs-redirects")
     (proof,) = finding.evidence
     assert proof.value.endswith("above mlx5_0 mlx5_1")
-    assert finding.remedy[0] == "sudo setpci -s 0000:ae:00.0 ECAP_ACS+0x6.w=0000"
+    assert finding.remedy[1] == "sudo lspci -s 0000:ae:00.0 -vvv | grep -i acsctl"
+    assert not any("setpci" in line for line in finding.remedy), "Grace needs some of its bits"
+
+
+def test_the_link_modes_of_a_slow_port_are_looked_at_by_ethtool() -> None:
+    slow = two_roce("198.51.100.11").with_port(1, 0, rate="50 Gb/sec (2X EDR)")
+    assert "ethtool ens2f0np0   #" in "\n".join(only(slow, "rate-below-siblings").remedy)
+    infiniband = infiniband_host().with_port(1, 0, rate="100 Gb/sec (4X EDR)")
+    assert "ethtool" not in "\n".join(only(infiniband, "rate-below-siblings").remedy)
 
 
 # --- the kernel's log --------------------------------------------------------------------

@@ -1,7 +1,9 @@
 """The rules on Macs: a ready Mac and one change make one rule speak."""
 
+import re
 import time
 from dataclasses import replace
+from ipaddress import IPv4Network
 
 import pytest
 
@@ -666,6 +668,44 @@ def test_nothing_is_permitted_that_x_rdma_forbids_and_its_reasons_are_shown(mac:
     assert permitted or not verdict.safe_to_attempt_rtr
     unseen = {"no_active_thunderbolt_device"} if "ports_unknown" in verdict.reasons else set()
     assert permitted or set(reasons) - unseen <= set(verdict.reasons)
+
+
+GIVEN = re.compile(r"inet ([0-9.]+) netmask 255\.255\.255\.252 alias$")
+
+
+def given_subnets(subject: Mac | Evidence) -> list[IPv4Network]:
+    """Those of the lines that give an interface an address."""
+    found = map(GIVEN.search, remedies(subject).splitlines())
+    return [IPv4Network(f"{match[1]}/30", strict=False) for match in found if match]
+
+
+def two_without_address(**changes: object) -> Evidence:
+    """Two peers, no IPv4 address, and no word of networksetup on the receptacles."""
+    bare = second(gids={0: "fe80::2"}, ipv4=None).with_cable(0, gids={0: "fe80::1"}, ipv4=None)
+    evidence = evidence_of(bare.change(**changes))
+    network = replace(evidence.mac_network, hardware_ports=Missing(Why.TIMEOUT, "late"))  # type: ignore[type-var]
+    return replace(evidence, mac_network=network)
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        (),
+        (("en0", "10.10.11.7/24"),),
+        (("en0", "10.10.0.9/16"),),
+        (("en0", "10.0.0.9/8"), ("en8", "172.31.0.1/16")),
+    ],
+    ids=["free", "one of them taken", "all of 10.10 taken", "172.31 too"],
+)
+def test_every_cable_is_given_a_subnet_of_its_own_that_no_interface_has(
+    others: tuple[tuple[str, str], ...],
+) -> None:
+    one, two = given_subnets(two_without_address(others=others))
+    assert not one.overlaps(two)
+    for _, address in others:
+        taken = IPv4Network(address, strict=False)
+        assert not taken.overlaps(one)
+        assert not taken.overlaps(two)
 
 
 @pytest.mark.parametrize("what", ["link", "power"])
