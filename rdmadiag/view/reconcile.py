@@ -1,5 +1,6 @@
 """One view of each port from several witnesses. Where they differ, both are kept."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -19,7 +20,7 @@ from rdmadiag.facts import (
     known,
     present,
 )
-from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
+from rdmadiag.facts.evidence import LINUX_ONLY, NOT_ON_MACOS, Evidence
 from rdmadiag.facts.ib import (
     THUNDERBOLT_TRANSPORT,
     DriverId,
@@ -98,6 +99,23 @@ class PortView:
         return bool(known) and known.count(PortState.ACTIVE) == len(known)
 
     @property
+    def rate_gbps(self) -> float | Missing:
+        """The number in the rate."""
+        if isinstance(self.rate, Missing):
+            return self.rate
+        if self.sysfs and not isinstance(self.sysfs.rate, Missing):
+            return self.sysfs.rate_gbps
+        return float(self.rate.partition(" ")[0])
+
+    @property
+    def width(self) -> int | Missing:
+        """The lanes in the rate: 4 of "100 Gb/sec (4X EDR)"."""
+        if isinstance(self.rate, Missing):
+            return self.rate
+        match = _WIDTH.search(self.rate)
+        return int(match[1]) if match else Missing(Why.ABSENT, f"not in {self.rate!r}")
+
+    @property
     def pkey(self) -> int | Missing:
         """The partition key at `pkey_index`, 0 where that row is empty; InfiniBand alone."""
         if self.protocol is not Protocol.INFINIBAND or self.sysfs is None:
@@ -158,6 +176,7 @@ class DeviceView:
     ports: tuple[PortView, ...]
 
 
+_WIDTH: Final = re.compile(r"\(([0-9]{1,2})X\b")
 _NO_ROUTE_BY_GID: Final = {
     Protocol.IWARP: "iWARP connects by rdma_cm and IP address, not by GID",
     Protocol.EFA: "EFA addresses peers by address handle, libfabric picks the GID",
@@ -230,7 +249,8 @@ def _device(
     seen: _Witnesses, evidence: Evidence, states: NetDevStates, gid_index: int | None
 ) -> DeviceView:
     sysfs, nldev, verbs = seen.sysfs, seen.nldev, seen.verbs
-    pci = sysfs.pci if sysfs else Missing(Why.ABSENT, "sysfs does not show this device")
+    nothing = Missing(Why.ABSENT, "sysfs does not show this device")
+    pci = sysfs.pci if sysfs else NOT_ON_MACOS if states.is_mac else nothing
     verbs_driver = _verbs_driver(nldev, evidence)
     driver = verbs_driver if isinstance(pci, Missing) else pci.driver
     provider = known(verbs_driver)
@@ -283,6 +303,7 @@ def _port(
     sysfs = seen.sysfs.port(number) if seen.sysfs else None
     nldev = seen.nldev.port(number) if seen.nldev else None
     verbs = seen.verbs.port(number) if seen.verbs else None
+    nothing = NOT_ON_MACOS if states.is_mac else _NO_SYSFS
     every: tuple[SysfsPort | NldevPort | VerbsPort | None, ...] = (sysfs, nldev, verbs)
     with_lid: tuple[SysfsPort | VerbsPort | None, ...] = (sysfs, verbs)
     protocol, link_layer = _protocol(sysfs, seen, verbs, driver)
@@ -310,11 +331,11 @@ def _port(
         is_software=_is_software(seen.sysfs, driver),
         link_layer=link_layer,
         protocol=protocol,
-        state=first_known(*(each.state for each in every if each), _NO_SYSFS),
-        phys_state=first_known(*(each.phys_state for each in every if each), _NO_SYSFS),
-        lid=first_known(*(each.lid for each in with_lid if each), _NO_SYSFS),
-        sm_lid=first_known(*(each.sm_lid for each in with_lid if each), _NO_SYSFS),
-        rate=sysfs.rate if sysfs else _NO_SYSFS,
+        state=first_known(*(each.state for each in every if each), nothing),
+        phys_state=first_known(*(each.phys_state for each in every if each), nothing),
+        lid=first_known(*(each.lid for each in with_lid if each), nothing),
+        sm_lid=first_known(*(each.sm_lid for each in with_lid if each), nothing),
+        rate=first_known(*(each.rate for each in with_lid if each), nothing),
         gids=gids,
         netdevs=netdevs,
         unassigned=unassigned,

@@ -183,15 +183,11 @@ def _link_layer(port: PortView, evidence: Evidence) -> Actual:
 
 
 def _rate(port: PortView, evidence: Evidence) -> Actual:
-    value = port.sysfs.rate_gbps if port.sysfs else port.rate
-    return _actual(value, port_state(port, "rate", port.rate), str(port.rate))
+    return _actual(port.rate_gbps, port_state(port, "rate", port.rate), str(port.rate))
 
 
 def _width(port: PortView, evidence: Evidence) -> Actual:
-    match = None if isinstance(port.rate, Missing) else re.search(r"\(([0-9]{1,2})X\b", port.rate)
-    value: Any = port.rate
-    if not isinstance(port.rate, Missing):
-        value = int(match[1]) if match else Missing(Why.ABSENT, f"not in {port.rate!r}")
+    value = port.width
     text = str(value) if isinstance(value, Missing) else f"{value}X"
     return _actual(value, port_state(port, "rate", port.rate), text)
 

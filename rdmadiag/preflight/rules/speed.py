@@ -8,7 +8,7 @@ from rdmadiag.facts import Missing, PciFunction, SysfsPort, Why, present
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import PortState
 from rdmadiag.preflight.case import Case
-from rdmadiag.preflight.proofs import port_attribute, seen
+from rdmadiag.preflight.proofs import port_attribute, port_state, seen
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.reconcile import DeviceView, Protocol
@@ -95,7 +95,7 @@ def narrow_link(this: Rule, case: Case) -> Iterator[Finding]:
             f"{port.name} runs on one lane: {rate}",
             device=port.device,
             port=port.number,
-            evidence=[port_attribute(port, "rate", rate)],
+            evidence=[port_state(port, "rate", rate)],
         )
 
 
