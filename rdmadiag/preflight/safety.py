@@ -120,8 +120,8 @@ REASON_TEXT: Final[dict[Reason, str]] = {
     Reason.RESOURCES_EXHAUSTED: "the device has no protection domain or queue pair left",
     Reason.RDMA_DISABLED: "RDMA is switched off on this Mac",
     Reason.HARDWARE_CANNOT: "this Mac's hardware cannot do RDMA",
-    Reason.ANOTHER_PORT_HAS_NO_ROUTE: "another ACTIVE Thunderbolt port has no GID to route with, "
-    "which forbids every port that is selected with it: --device judges this one alone",
+    Reason.ANOTHER_PORT_HAS_NO_ROUTE: "another ACTIVE Thunderbolt port has no GID to route "
+    "with: name this one by --device",
     Reason.NO_RDMA_PORT: "this host has no RDMA port",
     Reason.READ_ONLY_PREFLIGHT: "nothing that can be read is against one bounded attempt",
     Reason.WITNESSES_DISAGREE: "sources disagree about the port's state",

@@ -251,7 +251,7 @@ def lid_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
             "grep . /sys/class/infiniband/{device}/ports/{port}/pkeys/*",
             "export NCCL_IB_PKEY={index}   # an index",
             "export UCX_IB_PKEY={key}   # a key, without its highest bit",
-            "rdmadiag pingpong --allow-rtr --device {device}:{port} --pkey-index {index}",
+            "# rdmadiag pingpong: --pkey-index {index}",
         ),
         "elsewhere": (
             "grep . /sys/class/infiniband/{device}/ports/{port}/pkeys/*",
