@@ -37,6 +37,19 @@ def explained(*lines: str) -> Account:
     return collector.account(SIEVE.lines, SIEVE.bytes)
 
 
+def test_on_a_mac_every_cable_is_given_a_subnet_of_its_own() -> None:
+    found = explained(
+        "rank 0: rdma_en1 No IPv4-mapped GID found", "rank 1: rdma_en2 No IPv4-mapped GID found"
+    )
+    given = {
+        line for failure in found.failures for line in failure.next if line.startswith("sudo ifc")
+    }
+    assert given == {
+        "sudo ifconfig en1 inet 10.10.11.1 netmask 255.255.255.252 alias",
+        "sudo ifconfig en2 inet 10.10.12.1 netmask 255.255.255.252 alias",
+    }
+
+
 # --- the fields of a line ----------------------------------------------------------------
 
 
