@@ -58,6 +58,7 @@ class MemoryHost:
 
     lacks: Mapping[str, Missing] = {}
     can_hang = True  # a test may make one of its answers hang
+    given = False
 
     def __init__(self, recording: Recording, platform: str = "linux") -> None:
         self.recording = recording
