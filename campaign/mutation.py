@@ -48,6 +48,7 @@ HOSTILE: Final[tuple[bytes, ...]] = (
     b",," * 300,
     b"/" * 600,
 )
+_MOST: Final = 100_000  # bytes of an input
 _LENGTHS: Final = (0, 1, 3, 4, 5, 15, 16, 17, 255, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF)
 
 
@@ -84,10 +85,13 @@ class Mutator:
             return random.randbytes(random.randrange(200))
         if kind < 0.05:
             return b"".join(random.choices(HOSTILE, k=random.randrange(4)))
-        content = random.choice(self._seeds)
-        for _ in range(1 + int(random.expovariate(0.7))):
-            content = random.choice(self._ways)(content)
-        return content[:100_000]
+        return self.changed(random.choice(self._seeds))[:_MOST]
+
+    def changed(self, content: bytes) -> bytes:
+        """The same with one change or several."""
+        for _ in range(1 + int(self._random.expovariate(0.7))):
+            content = self._random.choice(self._ways)(content)
+        return content
 
     def _at(self, content: bytes) -> int:
         return self._random.randrange(len(content) + 1)
@@ -161,11 +165,13 @@ class Mutator:
 
     def _json(self, content: bytes) -> bytes:
         """Of a document of JSON, or of lines of it, a value."""
+        if len(content) > _MOST:
+            return content
         for lines in ([content], content.split(b"\n")):
             at = self._random.randrange(len(lines))
             with suppress(ValueError, RecursionError):
                 document = json.loads(lines[at])
-                lines[at] = dumped(mutated_json(self._random, document, 1))
+                lines[at] = dumped(mutated_json(self._random, document, 1, longer=(2, 40)))
                 return b"\n".join(lines)
         return content
 
@@ -175,15 +181,20 @@ class Mutator:
         return content[:first] + content[middle:second] + content[first:middle] + content[second:]
 
 
-def mutated_json(random: Random, document: Any, changes: int) -> Any:
-    """The document with so many of its values replaced, removed, repeated or nested."""
+def mutated_json(
+    random: Random, document: Any, changes: int, longer: Sequence[int] = (2, 40, 3000)
+) -> Any:
+    """The document with so many of its values replaced, removed, repeated or nested.
+
+    A list becomes as many times as long as one of `longer`.
+    """
     whole = [document]
     for _ in range(changes):
         holder: Any = whole
         key: Any = 0
         while True:
             value = holder[key]
-            if isinstance(value, dict | list) and value and random.random() < 0.85:
+            if isinstance(value, dict | list) and value and random.random() < 0.96:
                 holder = value
                 key = (
                     random.choice(list(value))
@@ -192,11 +203,11 @@ def mutated_json(random: Random, document: Any, changes: int) -> Any:
                 )
                 continue
             break
-        _change(random, holder, key)
+        _change(random, holder, key, longer)
     return whole[0]
 
 
-def _change(random: Random, holder: Any, key: Any) -> None:
+def _change(random: Random, holder: Any, key: Any, longer: Sequence[int]) -> None:
     kind = random.random()
     value = holder[key]
     if kind < 0.1 and isinstance(holder, dict):
@@ -204,7 +215,7 @@ def _change(random: Random, holder: Any, key: Any) -> None:
     elif kind < 0.15 and isinstance(holder, dict):
         holder[odd_text(random)] = value
     elif kind < 0.25 and isinstance(value, list) and value:
-        holder[key] = value * random.choice((2, 40, 3000))
+        holder[key] = value * (random.choice(longer) if len(value) < 1_000 else 2)
     elif kind < 0.3:
         for _ in range(random.choice((1, 60))):
             value = [value] if random.random() < 0.5 else {"x": value}

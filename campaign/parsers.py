@@ -25,7 +25,8 @@ from campaign.result import Held, Result
 from rdmadiag.facts import Missing
 
 SHORT: Final = 2_000  # inputs of each parser
-LONG: Final = 150_000
+LONG: Final = 120_000
+_LONGEST: Final = 3 * 3600.0  # seconds: after that no further block of inputs
 _BLOCK: Final = 1_000
 
 SECONDS: Final = 0.5  # of processor time, for an input of at most some 100 KiB
@@ -74,7 +75,7 @@ def run(short: bool, seed: int, folder: Path) -> Result:
     kinds: dict[tuple[str, str], int] = {}
     workers = len(os.sched_getaffinity(0))
     with ProcessPoolExecutor(workers, get_context("fork"), _bound) as pool:
-        for block, found in pool.map(_attack, blocks, chunksize=4):
+        for block, found in pool.map(_within(began + _LONGEST), blocks, chunksize=4):
             inputs += found.inputs
             texts += found.texts
             for what, kind, line, content in found.broken:
@@ -91,6 +92,16 @@ def run(short: bool, seed: int, folder: Path) -> Result:
         ],
         time.monotonic() - began,
     )
+
+
+@dataclass(frozen=True)
+class _within:  # noqa: N801  # a function that travels to a worker
+    """Nothing more after `limit`, on time.monotonic's clock; each parser has had as much."""
+
+    limit: float
+
+    def __call__(self, block: _Block) -> tuple[_Block, _Found]:
+        return _attack(block) if time.monotonic() < self.limit else (block, _Found())
 
 
 def _kept(folder: Path, parser: str, content: bytes) -> Path:
