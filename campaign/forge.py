@@ -89,7 +89,7 @@ def folder(random: Random, path: Path) -> None:
                 os.makedirs(place, exist_ok=True)
             else:
                 Path(place).write_bytes(entry.content)
-        except (OSError, ValueError):  # a name that is too long, or taken
+        except (OSError, ValueError, RecursionError):  # a name that is too long, or taken
             continue
 
 
@@ -120,8 +120,15 @@ def _contents(random: Random, machine: dict[str, bytes]) -> list[Entry]:
 def _meta(random: Random, machine: dict[str, bytes]) -> list[Entry]:
     """meta.json says something else."""
     document = json.loads(machine["meta.json"])
-    machine["meta.json"] = dumped(mutated_json(random, document, random.choice((1, 2, 8))))
+    machine["meta.json"] = dumped(_changed(random, document, ("format", "version")))
     return _plain(machine)
+
+
+def _changed(random: Random, document: dict[str, Any], head: tuple[str, ...]) -> Any:
+    """Some of its values; seldom one that says what the document is, which ends all reading."""
+    kept = {} if random.random() < 0.1 else {key: document.pop(key) for key in head}
+    changed = mutated_json(random, document, random.choice((1, 1, 2, 5, 20)))
+    return kept | changed if isinstance(changed, dict) else changed
 
 
 def _large_tables(random: Random, machine: dict[str, bytes]) -> list[Entry]:
@@ -245,7 +252,8 @@ def document(random: Random, base: bytes, path: Path) -> None:
         path.write_bytes(_damaged(random, base))
         return
     parsed: Any = json.loads(base)
-    path.write_bytes(dumped(mutated_json(random, parsed, random.choice((1, 1, 2, 5, 20)))))
+    head = ("schema_version", "tool", "generated_at", "host")
+    path.write_bytes(dumped(_changed(random, parsed, head)))
 
 
 def log(random: Random, lines: tuple[bytes, ...], path: Path) -> None:

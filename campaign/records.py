@@ -29,6 +29,7 @@ from campaign.result import Held, Result
 
 SHORT: Final = 300
 LONG: Final = 10_000
+_LONGEST: Final = 3 * 3600.0  # seconds: after that nothing more is made
 
 TIMEOUT: Final = 4.0
 """Seconds of --timeout: what a command may wait for its record, and think about it."""
@@ -132,7 +133,9 @@ def run(short: bool, seed: int, folder: Path) -> Result:
     violations: dict[str, list[str]] = {what: [] for what in _PROPERTIES}
     done = 0
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn"), _load) as pool:
-        for broken in pool.map(_try, cases, chunksize=8):
+        for broken in pool.map(_within(began + _LONGEST), cases, chunksize=8):
+            if broken is None:
+                continue
             done += 1
             for what, line in broken:
                 violations[what].append(line)
@@ -170,6 +173,16 @@ def _load() -> None:
         for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(each.name)
     forge._machines()  # noqa: SLF001
+
+
+@dataclass(frozen=True)
+class _within:  # noqa: N801  # a function that travels to a worker
+    """Nothing more after `limit`, on time.monotonic's clock."""
+
+    limit: float
+
+    def __call__(self, case: _Case) -> list[tuple[str, str]] | None:
+        return _try(case) if time.monotonic() < self.limit else None
 
 
 @cache
