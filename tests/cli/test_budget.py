@@ -112,25 +112,50 @@ GONE = [
 ]
 
 
+@pytest.fixture
+def with_gone(
+    request: pytest.FixtureRequest,
+) -> Callable[..., "subprocess.CompletedProcess[str]"]:
+    """Runs a command line where a folder is a file system that never answers."""
+
+    def call(gone: Path | str, *command: str) -> "subprocess.CompletedProcess[str]":
+        ran = subprocess.run(
+            [sys.executable, "-m", "lab.hung_files", str(gone), *command],
+            cwd=request.config.rootpath,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        if ran.returncode == 69:
+            pytest.skip(ran.stderr.strip())
+        return ran
+
+    return call
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", GONE, ids=" ".join)
 def test_a_file_system_that_has_gone_holds_no_command(
-    arguments: tuple[str, ...], tmp_path: Path, request: pytest.FixtureRequest
+    arguments: tuple[str, ...],
+    tmp_path: Path,
+    with_gone: Callable[..., "subprocess.CompletedProcess[str]"],
 ) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
-    command = [sys.executable, "-m", "rdmadiag"]
-    ran = subprocess.run(
-        [sys.executable, "-m", "lab.hung_files", str(gone), *command]
-        + [each.replace("GONE", str(gone)) for each in arguments],
-        cwd=request.config.rootpath,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    if ran.returncode == 69:
-        pytest.skip(ran.stderr.strip())
+    named = [each.replace("GONE", str(gone)) for each in arguments]
+    ran = with_gone(gone, sys.executable, "-m", "rdmadiag", *named)
     assert ran.returncode == 64
     assert "no answer before the deadline" in ran.stderr
-    assert "cannot be killed" in ran.stderr  # it was held in the kernel, as it was meant to be
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="what hangs is below /proc")
+def test_a_source_that_is_stuck_in_the_kernel_keeps_nothing_of_the_caller(
+    with_gone: Callable[..., "subprocess.CompletedProcess[str]"],
+) -> None:
+    """The shell waits until nobody holds the pipe: it would wait for ever."""
+    shell = 'document=$("$@"); printf %s "$document"'
+    command = (sys.executable, "-m", "rdmadiag", "preflight", "--json", "--timeout", "8")
+    ran = with_gone("/proc/sys/net", "sh", "-c", shell, "sh", *command)
+    assert "cannot be killed" in ran.stdout  # it was stuck, as it was meant to be
