@@ -3,11 +3,13 @@
 import io
 import os
 import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from rdmadiag.cli import exits
+from rdmadiag.cli.budget import budget
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Reading, reading
 from rdmadiag.cli.output import printing
@@ -102,7 +104,8 @@ def command(
     with stream:
         account = _read(stream, name)
     if here or recorded:
-        account = _rank(account, reading, names)
+        with budget(reading.left) if recorded else nullcontext():
+            account = _rank(account, reading, names)
     elif reading.devices:
         account = _only(account, reading)
     host = reading.identity if here or recorded else None

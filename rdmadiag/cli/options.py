@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 TIMEOUT: Final = 20.0
 TIMEOUT_MAX: Final = 30.0
-_LEAST: Final = 1.0  # seconds for what is thought of a record that took all the others
+LEAST: Final = 1.0  # seconds for what is thought of a record that took all the others
 FORMATS: Final = ("text", "json")
 PREFLIGHT_FORMATS: Final = (*FORMATS, "nagios", "prometheus", "junit", "github")
 
@@ -54,6 +54,11 @@ class Reading:
         if _is_host(self.source):
             return self.source.identity
         return replace(self.source.host, recorded=True)
+
+    @property
+    def left(self) -> float:
+        """Seconds for what is thought of a record that the user named."""
+        return max(LEAST, self.deadline - time.monotonic())
 
     def evidence(
         self,
@@ -158,8 +163,9 @@ def _reading(function: F, read_json: "_ReadJson", formats: tuple[str, ...]) -> F
             verbose,
         )
         given = (snapshot, rest.get("peer"), rest.get("since"))
-        left = max(_LEAST, deadline - time.monotonic())
-        with budget(left) if any(given) else nullcontext():
+        # A log is read for as long as it is long: explain has its record's budget to itself.
+        bounded = any(given) and "log" not in rest
+        with budget(chosen.left) if bounded else nullcontext():
             return function(*args, reading=chosen, **rest)
 
     for option in reversed((*_HOST_OPTIONS, format_option(formats), *_FORM_OPTIONS)):

@@ -1,12 +1,15 @@
 """rdmadiag snapshot."""
 
 import os
+import time
+from contextlib import nullcontext
 
 import click
 
 from rdmadiag.cli import exits
+from rdmadiag.cli.budget import budget
 from rdmadiag.cli.exits import Refused
-from rdmadiag.cli.options import host_of, started, timeout_option
+from rdmadiag.cli.options import LEAST, host_of, started, timeout_option
 
 
 @click.command("snapshot")
@@ -46,7 +49,8 @@ def command(
     host = host_of(snapshot, sample, deadline)
     with progress(start, deadline) as waiting:
         recording, late = record(host, deadline, exclude_device, waiting)
-    files = documents(recording, host.identity, late)
+    with budget(max(LEAST, deadline - time.monotonic())) if snapshot else nullcontext():
+        files = documents(recording, host.identity, late)
     try:
         (write_archive if archive else write_folder)(files, target)
     except OSError as error:
