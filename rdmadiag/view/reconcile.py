@@ -1,10 +1,10 @@
 """One view of each port from several witnesses. Where they differ, both are kept."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from rdmadiag.facts import (
     GidEntry,
@@ -36,6 +36,8 @@ from rdmadiag.view.netdev_states import NetDevStates
 
 if TYPE_CHECKING:
     from rdmadiag.facts.verbs import VerbsDevice, VerbsPort
+
+D = TypeVar("D", "SysfsDevice", "NldevDevice", "VerbsDevice")
 
 
 class Protocol(StrEnum):
@@ -191,19 +193,15 @@ def devices(
 ) -> tuple[DeviceView, ...]:
     """Every device that any witness names, by name; `gid_index` is an explicit route."""
     sysfs, nldev, verbs = known(evidence.sysfs), known(evidence.nldev), known(evidence.verbs)
-    names = {device.name for device in present(sysfs.devices)} if sysfs else set()
-    names |= {device.name for device in nldev.devices} if nldev else set()
-    names |= {device.name for device in verbs.devices} if verbs else set()
+    in_sysfs = _by_name(present(sysfs.devices) if sysfs else ())
+    in_nldev = _by_name(nldev.devices if nldev else ())
+    in_verbs = _by_name(verbs.devices if verbs else ())
+    names = in_sysfs.keys() | in_nldev.keys() | in_verbs.keys()
     if registry := known(evidence.ioreg):
         names |= {each.name for each in present(registry.interfaces) if each.name != "?"}
     states = NetDevStates(evidence)
     witnessed = (
-        _Witnesses(
-            name,
-            sysfs.device(name) if sysfs else None,
-            nldev.device(name) if nldev else None,
-            verbs.device(name) if verbs else None,
-        )
+        _Witnesses(name, in_sysfs.get(name), in_nldev.get(name), in_verbs.get(name))
         for name in sorted(names, key=natural)
     )
     found = tuple(_device(seen, evidence, states, gid_index) for seen in witnessed)
@@ -212,6 +210,14 @@ def devices(
 
 def _with_pkey(device: DeviceView, index: int) -> DeviceView:
     return replace(device, ports=tuple(replace(port, pkey_index=index) for port in device.ports))
+
+
+def _by_name(each: Iterable[D]) -> dict[str, D]:
+    """The first one of each name: a record may hold any number of them, and any name twice."""
+    found: dict[str, D] = {}
+    for device in each:
+        found.setdefault(device.name, device)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
