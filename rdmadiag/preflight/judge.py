@@ -41,7 +41,7 @@ def judge(
     return conclude(
         safety.ports,
         checked.findings,
-        permitted=safety.permitted,
+        reasons=safety.host,
         rules=checked.codes,
         skipped=checked.skipped,
         expectations=_counted(compared) if expectations else None,

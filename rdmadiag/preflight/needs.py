@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from rdmadiag.facts import Missing, Why
-from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, Evidence
+from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, NOT_ON_MACOS, Evidence
 from rdmadiag.facts.gid import Family, Scope
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.preflight.case import Case, Lack
@@ -36,7 +36,7 @@ class Need:
     def lacks(self, case: Case) -> Iterator[Lack]:
         """Where it is not met, and why."""
         for missing, device, port in self.unmet(case):
-            if missing in (LINUX_ONLY, MACOS_ONLY):
+            if missing in (LINUX_ONLY, MACOS_ONLY, NOT_ON_MACOS):
                 continue  # no system needs what another one has
             if missing.why in (Why.ABSENT, Why.UNSUPPORTED) and _has_no_device(case):
                 continue  # nor does a host without devices need what would show them
@@ -205,6 +205,20 @@ def _gid_addresses(case: Case) -> Iterator[Where]:
             yield unread, port.device, port.number
 
 
+def _address_flags(case: Case) -> Iterator[Where]:
+    """Whether duplicate address detection has failed, or goes on: rtnetlink, or if_inet6."""
+    netdev, process = case.evidence.netdev, case.evidence.process
+    if not isinstance(netdev, Missing):
+        for each in netdev.netdevs:
+            for address in each.addresses:
+                yield from _host_wide(address.duplicate, address.tentative)
+        return
+    if isinstance(process, Missing) or isinstance(process.ipv6_addresses, Missing):
+        for _, port in case.ports:
+            if port.protocol is Protocol.ROCE:
+                yield netdev, port.device, port.number
+
+
 def _software(case: Case) -> Iterator[Where]:
     """Whether a device is made of a netdev: sysfs's `parent`, or nldev's driver."""
     for device in case.devices:
@@ -224,9 +238,9 @@ def _of_devices(value: Callable[[DeviceView], Any]) -> Callable[[Case], Iterator
 
 def _rate(port: PortView) -> Missing | None:
     """Why it is not known how fast the port is, or whether and as what it is active."""
-    if isinstance(port.rate, Missing):
-        return port.rate
     known = port.sysfs
+    if isinstance(port.rate, Missing) or known is None:
+        return port.rate if isinstance(port.rate, Missing) else None
     values = (known.rate_gbps, known.state, known.link_layer) if known else ()
     return next((each for each in values if isinstance(each, Missing) and each.why in FAILED), None)
 
@@ -472,6 +486,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("arp_ignore", _part("netdev.arp_ignore")),
         Need("netdevs of GIDs", _gid_netdevs),
         Need("MTU of netdevs", _mtus_of_netdevs),
+        Need("address flags", _address_flags),
     ),
     "process": (
         Need("process", _part("process")),
@@ -522,7 +537,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
     "thunderbolt": (
         Need("thunderbolt", _part("thunderbolt")),
         Need("hardware generation", _generation),
-        Need("peers", _peers),
+        Need("peers", _peers, ("thunderbolt-port-down",)),
         Need("link speeds", _link_speeds),
     ),
     "mac_network": (
