@@ -3,6 +3,8 @@
 import gc
 import os
 import sys
+from contextlib import suppress
+from typing import Final
 
 
 def main() -> None:
@@ -10,11 +12,20 @@ def main() -> None:
     # One short run: collecting cycles, and tearing a heap down object by object at the
     # end, would cost a quarter of the time that `gids` takes.
     gc.disable()
-    from rdmadiag.cli import run
+    try:
+        from rdmadiag.cli import run
 
-    code = run(sys.argv[1:])
-    sys.stderr.flush()
+        code = run(sys.argv[1:])
+    except MemoryError:  # not enough of it to say so in the form that was asked for
+        os.write(_STDERR, b"rdmadiag: out of memory\n")
+        code = _UNKNOWN
+    with suppress(OSError, ValueError):
+        sys.stderr.flush()
     os._exit(code)
+
+
+_STDERR: Final = 2
+_UNKNOWN: Final = 3  # rdmadiag.cli.exits.UNKNOWN, which may be what could not be loaded
 
 
 if __name__ == "__main__":

@@ -20,9 +20,11 @@ def environment_from(text: str) -> Mapping[str, str]:
         return found
     if is_pid and found.why is Why.ABSENT:
         raise Refused(f"--env-from {text}: no such process (a file of that name is ./{text})")
-    if is_pid and found.why is Why.DENIED:
-        raise Refused(f"--env-from {text}: its environment may be read by its user or root alone")
-    raise Refused(f"--env-from {text}: {found.detail or found.why}")
+    denied = PermissionError() if found.why is Why.DENIED else None
+    if is_pid and denied:
+        message = f"--env-from {text}: its environment may be read by its user or root alone"
+        raise Refused(message) from denied
+    raise Refused(f"--env-from {text}: {found.detail or found.why}") from denied
 
 
 def with_environment(evidence: Evidence, text: str) -> Evidence:

@@ -13,7 +13,8 @@ from typing import Any
 import click
 
 from rdmadiag.cli import exits
-from rdmadiag.cli.output import printing
+from rdmadiag.cli.output import note, printing
+from rdmadiag.quoting import printable
 
 
 @dataclass
@@ -27,19 +28,15 @@ class CommandLine:
 
 def failed(line: CommandLine, message: str, code: int) -> int:
     """Prints the failure in the form that the command line wants; the exit code."""
-    if not message.isprintable():  # a name with a line's end in it, or bytes that are not UTF-8
-        from rdmadiag.render.plain import printable
-
-        message = printable(message)
-    with suppress(OSError, ValueError):
-        click.echo(f"rdmadiag: {message}", err=True)
+    message = printable(message)
+    note(message)
     form, profile = _form_and_profile(line)
     if profile is exits.PLAIN and form == "nagios":
         # Whoever reads that form takes every code but its four for a broken plugin.
         profile = exits.PROFILES["nagios"]
     if profile.failed is not None:
         code = profile.failed
-    with printing():
+    with suppress(exits.NotWritten), printing():
         if form == "json":
             from rdmadiag.render.json import write
 

@@ -1,7 +1,10 @@
 """Options that reading commands share: which host, which ports, which form, how long."""
 
+import os
+import stat
 import time
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import isnan
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -10,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from rdmadiag.cli.exits import Refused
+from rdmadiag.cli.output import note
 from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.gid.scan import MAX_ROUTE_GID_SCAN
@@ -95,10 +99,10 @@ def _account(evidence: Evidence, seconds: float) -> None:
     for each in fields(evidence):
         found = getattr(evidence, each.name)
         if not isinstance(found, Missing):
-            click.echo(f"rdmadiag: {each.name}: read", err=True)
+            note(f"{each.name}: read")
         elif found.why not in (Why.NOT_COLLECTED, Why.UNSUPPORTED):
-            click.echo(f"rdmadiag: {each.name}: {found}", err=True)
-    click.echo(f"rdmadiag: all sources took {seconds:.2f} s", err=True)
+            note(f"{each.name}: {found}")
+    note(f"all sources took {seconds:.2f} s")
 
 
 def reading(function: F, formats: tuple[str, ...] = FORMATS) -> F:
@@ -240,9 +244,20 @@ def host_of(snapshot: str | None, sample: str | None) -> Host:
             except NoSuchSample as error:
                 raise Refused(str(error)) from error
         assert snapshot is not None
+        _require_permitted(snapshot)
         return open_snapshot(snapshot)
     except SnapshotError as error:
         raise Refused(str(error)) from error
+
+
+def _require_permitted(path: str) -> None:
+    """Otherwise what may not be looked at is not there, or is no snapshot."""
+    with suppress(OSError, ValueError):  # of which open_snapshot says what they are
+        try:
+            if stat.S_ISDIR(os.stat(path).st_mode):
+                os.scandir(path).close()
+        except PermissionError as error:
+            raise Refused(f"{path}: {error.strerror}") from error
 
 
 class Seconds(click.FloatRange):
@@ -272,9 +287,6 @@ def complete_devices(context: click.Context, option: click.Parameter, typed: str
 
     A shell puts what it is given on the command line: a name that it would expand is left out.
     """
-    import os
-    from contextlib import suppress
-
     from rdmadiag.quoting import shell_word
 
     found = []
@@ -326,7 +338,7 @@ _HOST_OPTIONS: Final = (
         "--from",
         "snapshot",
         metavar="SNAPSHOT",
-        type=click.Path(),
+        type=click.Path(readable=False),
         help="Read a recorded host: a snapshot's folder or .tar.gz, any folder with "
         "sys/class/infiniband in it, or the .json that preflight --json printed (for counters: "
         "counters --json).",

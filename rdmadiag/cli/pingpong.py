@@ -97,7 +97,7 @@ SECRET_LIMIT: Final = 64 * 1024  # bytes
 )
 @click.option(
     "--secret-file",
-    type=click.Path(),
+    type=click.Path(readable=False),
     metavar="FILE",
     help="Both ends prove that they know its content; it is never sent.",
 )

@@ -28,7 +28,7 @@ threshold_option: Final = click.option(
 
 expect_option: Final = click.option(
     "--expect",
-    type=click.Path(),
+    type=click.Path(readable=False),
     metavar="FILE",
     help="An expectations file; its [thresholds] count here.",
 )
