@@ -173,13 +173,13 @@ def test_an_archive_that_is_there_is_left_alone(recording, tmp_path):
     assert (tmp_path / "x.tar.gz").read_text() == "mine"
 
 
-def test_an_archive_holds_plain_files_that_anybody_may_read(recording, tmp_path):
+def test_an_archive_holds_plain_files_that_its_user_alone_may_read(recording, tmp_path):
     recording.files["/sys/x"] = b"1\n"
     write_archive(documents(recording, WHO, {}), str(tmp_path / "x.tar.gz"))
     with tarfile.open(tmp_path / "x.tar.gz") as archive:
         members = archive.getmembers()
     assert [member.name for member in members] == ["meta.json", "root/sys/x"]
-    assert all(member.isreg() and member.mode == 0o644 for member in members)
+    assert all(member.isreg() and member.mode == 0o600 for member in members)
 
 
 def test_text_beyond_ascii_survives(recording, tmp_path):
