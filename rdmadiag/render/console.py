@@ -2,7 +2,7 @@
 
 from typing import IO, Any, Final, Self
 
-import rich.text  # noqa: TID251  # the one place
+import rich.text
 from rich.console import Console
 
 from rdmadiag.quoting import printable

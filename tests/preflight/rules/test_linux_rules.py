@@ -519,7 +519,9 @@ def test_a_variable_that_names_devices(variables: dict[str, str], expected: str 
 
 def test_the_variable_is_given_back_in_its_own_form() -> None:
     finding = only(with_env(NCCL_IB_HCA="=rocep8s0f0"), "env-names-absent-device")
-    assert finding.remedy[-1].startswith("export NCCL_IB_HCA==mlx5_0 ")
+    assert finding.remedy[-1].startswith("export NCCL_IB_HCA='=mlx5_0' "), (
+        "zsh takes =NAME for the path of that command"
+    )
     finding = only(with_env(UCX_NET_DEVICES="rocep8s0f0:1"), "env-names-absent-device")
     assert finding.remedy[-1].startswith("export UCX_NET_DEVICES=mlx5_0:1 ")
 
