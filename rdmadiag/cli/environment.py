@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from rdmadiag.cli.exits import Refused
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.environment import kept
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.host.live import LiveHost
 
@@ -37,5 +38,5 @@ def with_environment(evidence: Evidence, text: str) -> Evidence:
     found = environment_from(text)
     if isinstance(evidence.process, Missing):
         raise Refused(f"--env-from {text}: nothing is known of the process ({evidence.process})")
-    kept = {name: value for name, value in sorted(found.items()) if name.startswith(REPORTED)}
-    return replace(evidence, process=replace(evidence.process, environment=kept))
+    known = kept(found, REPORTED)
+    return replace(evidence, process=replace(evidence.process, environment=known))

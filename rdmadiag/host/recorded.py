@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.environment import kept
 from rdmadiag.facts.evidence import LINUX_SOURCES
 from rdmadiag.host import READ_LIMIT, Attributes
 from rdmadiag.host.answers import NodeStat, Ran, utf8
@@ -208,14 +209,11 @@ class SnapshotHost:
         answer = self._meta.refused("can_open", path)
         return self._meta.openable.get(path, _unasked(path)) if answer is None else answer
 
-    def environ(self, prefixes: Sequence[str]) -> dict[str, str] | Missing:
+    def environ(self, wanted: Sequence[str]) -> dict[str, str] | Missing:
         refused = self._meta.refused("environ", "")
         if refused:
             return refused
-        wanted = tuple(prefixes)
-        return {
-            name: value for name, value in self._meta.environ.items() if name.startswith(wanted)
-        }
+        return kept(self._meta.environ, wanted)
 
     def netlink(self, name: str, protocol: int, request: bytes, deadline: float) -> bytes | Missing:
         """See Host; the recorded reply, whatever the deadline."""

@@ -142,8 +142,8 @@ class RecordingHost:
         self._note("can_open", self.recording.openable, path, answer)
         return answer
 
-    def environ(self, prefixes: Sequence[str]) -> dict[str, str] | Missing:
-        answer = self._host.environ(prefixes)
+    def environ(self, wanted: Sequence[str]) -> dict[str, str] | Missing:
+        answer = self._host.environ(wanted)
         if isinstance(answer, Missing):
             self.recording.refuse("environ", "", answer)
         else:

@@ -45,7 +45,7 @@ def _proof(variable: str, value: str) -> Proof:
     ),
     remedy=(
         "rdma link",
-        "export {variable:NCCL_IB_HCA}={devices:=DEVICE,DEVICE}   # those that are active here",
+        "export {variable:NCCL_IB_HCA}={devices:'=DEVICE,DEVICE'}   # those that are active here",
     ),
 )
 def env_names_absent_device(this: Rule, case: Case) -> Iterator[Finding]:
