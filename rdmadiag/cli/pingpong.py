@@ -211,7 +211,11 @@ def _with_port(chosen: Sequence[Selector], port: int | None) -> tuple[Selector, 
 
 def _secret(path: str) -> bytes:
     """What both ends know; white space around it is an editor's."""
+    from rdmadiag.host.trust import not_secret
+
     try:
+        if why := not_secret(path):
+            raise Refused(f"--secret-file {path}: no secret: {why}")
         with open(path, "rb") as file:
             content = file.read(SECRET_LIMIT + 1)
     except OSError as error:
