@@ -123,6 +123,7 @@ def state_meanings(word: str) -> tuple[StateMeaning, ...]:
     number, _, rest = text.partition(":")
     text = (rest or number).removeprefix("port_").removeprefix("ibv_port_")
     if text.isascii() and text.isdigit():
-        return tuple(row for row in MEANINGS if row.state.number == int(text))
+        number = text.lstrip("0") or "0"
+        return tuple(row for row in MEANINGS if str(row.state.number) == number)
     text = _ALIASES.get(text.replace("_", ""), text)
     return tuple(row for row in MEANINGS if row.state.value == text)

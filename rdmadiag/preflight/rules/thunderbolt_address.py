@@ -154,7 +154,7 @@ def _ipv4(interface: MacInterface | None) -> list[IPv4Interface]:
 def _third(cable: Cabling) -> int:
     """Another third number for every receptacle: two ports must not get one address."""
     number = cable.receptacle or ""
-    return min(10 + int(number), 254) if number.isdecimal() else 10
+    return min(10 + int(number), 254) if number.isdecimal() and len(number) < 4 else 10
 
 
 @rule(

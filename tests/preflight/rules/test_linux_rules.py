@@ -718,6 +718,11 @@ def test_lists_of_cpus_cover_each_other(whole: str, part: str, expected: bool) -
     assert speed.covers(speed.spans(whole), speed.spans(part)) is expected
 
 
+@pytest.mark.parametrize("text", ["", "x", "0-", "²", "9" * 5000, f"0-{'9' * 5000}"])
+def test_what_is_no_list_of_cpus_spans_none(text: str) -> None:
+    assert speed.spans(text) == []
+
+
 # --- GPUs --------------------------------------------------------------------------------
 
 
