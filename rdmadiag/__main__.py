@@ -16,8 +16,9 @@ def main() -> None:
         from rdmadiag.cli import run
 
         code = run(sys.argv[1:])
-    except MemoryError:  # not enough of it to say so in the form that was asked for
-        os.write(_STDERR, b"rdmadiag: out of memory\n")
+    except Exception as error:  # noqa: BLE001  # what is too little to load or to print the rest
+        with suppress(OSError):
+            os.write(_STDERR, f"rdmadiag: {error!r}\n".encode("ascii", "backslashreplace"))
         code = _UNKNOWN
     with suppress(OSError, ValueError):
         sys.stderr.flush()

@@ -115,7 +115,7 @@ def run(argv: Sequence[str]) -> int:
     """The exit code of a command line; prints what there is to print."""
     debug = "--debug" in argv or bool(os.environ.get("RDMADIAG_DEBUG"))
     prepare_streams()
-    line = CommandLine()
+    line = CommandLine(arguments=tuple(argv))
     try:
         code = rdmadiag.main(list(argv), prog_name="rdmadiag", standalone_mode=False, obj=line)
         with printing():
@@ -159,7 +159,8 @@ def _is_of_echo(error: OSError) -> bool:
 def _limit(error: BaseException | None) -> str | None:
     """What the system refused this process, where that is what ended it: ulimit -v, -n, -u."""
     while error is not None:
-        if isinstance(error, MemoryError):
+        # A SyntaxError of a source that has been compiled before is the compiler's.
+        if isinstance(error, MemoryError) or type(error) is SyntaxError:
             return "out of memory"
         if isinstance(error, OSError) and error.errno in _LIMITS:
             return _LIMITS[error.errno]

@@ -4,6 +4,7 @@ A program that reads JSON, and a monitor that knows four exit codes, want them o
 too.
 """
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +23,7 @@ class CommandLine:
     """One command line, as far as it was followed."""
 
     command: click.Command | None = None
-    arguments: Sequence[str] = ()  # behind the command's name
+    arguments: Sequence[str] = ()  # behind the command's name, once that is known
     defaults: Mapping[str, Any] = field(default_factory=dict)  # of the configuration file
 
 
@@ -55,7 +56,7 @@ def failed(line: CommandLine, message: str, code: int) -> int:
 def _form_and_profile(line: CommandLine) -> tuple[str, exits.Profile]:
     """As click reads them where it passes over whatever is wrong with the command line."""
     if line.command is None:
-        return exits.PLAIN.form, exits.PLAIN
+        return exits.PLAIN.form, exits.PROFILES.get(_named(line.arguments), exits.PLAIN)
     from rdmadiag.cli.options import nearer
 
     context = line.command.make_context(
@@ -73,3 +74,13 @@ def _form_and_profile(line: CommandLine) -> tuple[str, exits.Profile]:
         if found.get("as_json") and not nearer("format", "as_json"):
             form = "json"
     return form or profile.form, profile
+
+
+def _named(arguments: Sequence[str]) -> str:
+    """The profile of a command that there was too little memory to load."""
+    for word, after in zip(arguments, (*arguments[1:], ""), strict=True):
+        if word == "--profile":
+            return after
+        if word.startswith("--profile="):
+            return word.partition("=")[2]
+    return os.environ.get("RDMADIAG_PREFLIGHT_PROFILE", "")
