@@ -253,6 +253,8 @@ FORMS: Final[Sequence[tuple[str, tuple[str, ...], Grammar]]] = (
     ("JSON", ("gids", "--json", "--explain"), _json),
     ("text", ("devices",), _plain),
     ("JSON", ("devices", "--json"), _json),
+    ("text", ("capabilities",), _plain),
+    ("JSON", ("capabilities", "--json"), _json),
     ("text", ("resources",), _plain),
     ("JSON", ("resources", "--json"), _json),
     ("text", ("expect",), _plain),

@@ -22,6 +22,7 @@ ARGUMENTS = {
     "devices": ("--sample", "roce-healthy"),
     "counters": ("--sample", "infiniband-two-hca"),
     "resources": ("--sample", "infiniband-two-hca"),
+    "capabilities": ("--sample", "infiniband-two-hca"),
     "explain": ("errno", "110"),
     "pingpong": (),
     "expect": ("--sample", "roce-healthy"),
