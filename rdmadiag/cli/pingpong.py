@@ -10,7 +10,7 @@ from rdmadiag.cli import exits
 from rdmadiag.cli.addresses import host_and_port, is_unspecified, source_towards
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Seconds, format_option, json_option
-from rdmadiag.cli.output import printing
+from rdmadiag.cli.output import note, printing
 from rdmadiag.cli.selectors import selectors
 from rdmadiag.facts import Identity
 from rdmadiag.facts.attempt import Outcome
@@ -230,10 +230,9 @@ def _secret(path: str) -> bytes:
 def _listening(wait: float) -> Callable[[str], None]:
     def say(address: str) -> None:
         host = address.removesuffix(f":{TCP_PORT}")
-        click.echo(
-            f"rdmadiag: waiting {wait:g} s on {address}; on the other host: "
-            f"rdmadiag pingpong --allow-rtr {host}",
-            err=True,
+        note(
+            f"waiting {wait:g} s on {address}; on the other host: "
+            f"rdmadiag pingpong --allow-rtr {host}"
         )
 
     return say

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Final, Protocol
 
 from rdmadiag.facts import Missing, Why
+from rdmadiag.quoting import printable
 
 _TICK_SECONDS: Final = 1.0
 
@@ -75,5 +76,5 @@ def _answer(name: str, task: Callable[[], Any]) -> Any | Missing:
 def bug(name: str, summary: str, trace: str) -> Missing:
     """What stands for the result of a task that raised; its traceback only when debugging."""
     if os.environ.get("RDMADIAG_DEBUG"):
-        sys.stderr.write(trace)
+        sys.stderr.write("".join(f"{printable(line)}\n" for line in trace.splitlines()))
     return Missing(Why.MALFORMED, f"{name}: a bug of rdmadiag: {summary}")
