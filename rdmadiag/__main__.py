@@ -16,6 +16,8 @@ def main() -> None:
         from rdmadiag.cli import run
 
         code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # while modules are loaded; click catches it afterwards
+        code = 130
     except Exception as error:  # noqa: BLE001  # what is too little to load or to print the rest
         with suppress(OSError):
             os.write(_STDERR, f"rdmadiag: {error!r}\n".encode("ascii", "backslashreplace"))

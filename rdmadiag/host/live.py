@@ -18,6 +18,7 @@ class LiveHost:
 
     lacks: Mapping[str, Missing] = {}
     can_hang = True
+    given = False
 
     def __init__(self) -> None:
         system = os.uname()

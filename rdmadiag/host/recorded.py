@@ -2,6 +2,7 @@
 
 import os
 import re
+import stat
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -10,6 +11,8 @@ from rdmadiag.facts.environment import kept
 from rdmadiag.facts.evidence import LINUX_SOURCES
 from rdmadiag.host import READ_LIMIT, Attributes
 from rdmadiag.host.answers import NodeStat, Ran, utf8
+from rdmadiag.host.given_file import understood
+from rdmadiag.host.in_turn import Waiting
 from rdmadiag.host.layout import (
     ABOUT,
     COMMANDS,
@@ -36,10 +39,16 @@ _BARE: Final = Missing(Why.NOT_COLLECTED, "the snapshot holds sysfs files alone"
 
 def open_snapshot(path: str) -> "SnapshotHost":
     """The recorded host in a folder or .tar.gz file; raises SnapshotError."""
-    if os.path.isdir(path):
+    try:  # what may not be looked at would not be there, or hold nothing
+        is_folder = stat.S_ISDIR(os.stat(path).st_mode)
+        if is_folder:
+            os.scandir(path).close()
+    except PermissionError as error:
+        raise SnapshotError(f"{path}: {error.strerror}") from error
+    except (OSError, ValueError):
+        raise SnapshotError(f"{path}: no such snapshot") from None
+    if is_folder:
         return SnapshotHost(FolderTree(path), path)
-    if not os.path.exists(path):
-        raise SnapshotError(f"{path}: no such snapshot")
     if not os.path.isfile(path):  # opening a FIFO would wait for its writer
         raise SnapshotError(f"{path}: neither a folder nor a file")
     from rdmadiag.host.archive import ArchiveTree
@@ -47,10 +56,18 @@ def open_snapshot(path: str) -> "SnapshotHost":
     return SnapshotHost(ArchiveTree(path), path)
 
 
+def open_record(path: str, deadline: float, waiting_for: Waiting | None = None) -> "SnapshotHost":
+    """The same of a record that the user names, within a budget: see host.given_file."""
+    host = understood(path, lambda: open_snapshot(path), SnapshotError, deadline, waiting_for)
+    host.given = True
+    return host
+
+
 class SnapshotHost:
     """A Host that answers from a snapshot, and says what the snapshot does not hold."""
 
     can_hang = False  # regular files alone are opened, and nothing else is asked
+    given = False  # of ours, unless `open_record` opened it
 
     def __init__(self, tree: Tree, path: str) -> None:
         self._tree = tree
