@@ -22,7 +22,7 @@ from campaign.result import Result, table
 
 SHORT_SECONDS: Final = 180.0
 LONG_SECONDS: Final = 4 * 3600.0
-_SHOWN: Final = 20
+_SHOWN: Final = 100
 
 
 def main() -> int:

@@ -20,6 +20,7 @@ from lab import counted
 from lab.nldev_msg import nldev_msg
 from lab.transcript import Gids, Stop, TranscribedDevice, TranscribedPort, transcript
 from rdmadiag.facts import Identity, Missing, Why
+from rdmadiag.facts.environment import kept
 from rdmadiag.facts.evidence import LINUX_SOURCES, Evidence
 from rdmadiag.facts.gid import Family, Gid
 from rdmadiag.facts.ib import (
@@ -238,9 +239,7 @@ class Machine:
         self._links(recording)
         self._lists(recording)
         self._nodes(recording)
-        recording.environ |= {
-            name: value for name, value in self.environ.items() if name.startswith(REPORTED)
-        }
+        recording.environ |= kept(self.environ, REPORTED)
         recording.netlink |= self._nldev() | self._route()
         self._log(recording)
         self._gpu(recording)

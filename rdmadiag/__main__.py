@@ -3,6 +3,8 @@
 import gc
 import os
 import sys
+from contextlib import suppress
+from typing import Final
 
 
 def main() -> None:
@@ -14,10 +16,19 @@ def main() -> None:
         from rdmadiag.cli import run
 
         code = run(sys.argv[1:])
-        sys.stderr.flush()
     except KeyboardInterrupt:  # while modules are loaded; click catches it afterwards
         code = 130
+    except Exception as error:  # noqa: BLE001  # what is too little to load or to print the rest
+        with suppress(OSError):
+            os.write(_STDERR, f"rdmadiag: {error!r}\n".encode("ascii", "backslashreplace"))
+        code = _UNKNOWN
+    with suppress(OSError, ValueError):
+        sys.stderr.flush()
     os._exit(code)
+
+
+_STDERR: Final = 2
+_UNKNOWN: Final = 3  # rdmadiag.cli.exits.UNKNOWN, which may be what could not be loaded
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Text that a host, a record or a peer chose, made fit for a terminal and for a shell."""
 
-import shlex
+import re
+from typing import Final
 
 
 def printable(text: str) -> str:
@@ -18,5 +19,14 @@ def shell_word(text: str) -> str:
 
     Always one line: a newline becomes \n, which names no device, but ends no comment either.
     Words of a comment are quoted too: an interactive zsh reads `#` as a command's name.
+    The same in sh, bash, zsh and fish, which unlike the others reads \\ and \' within quotes, and
+    in csh, where ! is an event within them.
     """
-    return shlex.quote(printable(text))
+    shown = printable(text)
+    if _PLAIN.fullmatch(shown):
+        return shown
+    return "".join(f"'{run}'" if run else rf"\{mark}" for run, mark in _RUNS.findall(shown)) or "''"
+
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+:,./-][A-Za-z0-9_@%+=:,./-]*")  # zsh has =COMMAND
+_RUNS: Final = re.compile(r"([^'\\!]+)|(['\\!])")

@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from lab.machine import Device, Machine, NetDev, Port, roce_rows
 from rdmadiag.facts import Identity, Missing, Why
+from rdmadiag.facts.environment import kept
 from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.host import READ_LIMIT
 from rdmadiag.host.answers import NodeStat, Ran
@@ -95,12 +96,10 @@ class MemoryHost:
     def can_open(self, path: str) -> bool | Missing:
         return self._answer("can_open", self.recording.openable, path)
 
-    def environ(self, prefixes: Sequence[str]) -> dict[str, str] | Missing:
-        self.asked.append(("environ", " ".join(prefixes)))
+    def environ(self, wanted: Sequence[str]) -> dict[str, str] | Missing:
+        self.asked.append(("environ", " ".join(wanted)))
         refused = self.recording.refused.get("environ", {}).get("")
-        wanted = tuple(prefixes)
-        found = self.recording.environ.items()
-        return refused or {name: value for name, value in found if name.startswith(wanted)}
+        return refused or kept(self.recording.environ, wanted)
 
     def netlink(self, name: str, protocol: int, request: bytes, deadline: float) -> bytes | Missing:
         return self._answer("netlink", self.recording.netlink, name)

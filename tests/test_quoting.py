@@ -1,7 +1,9 @@
 """rdmadiag.quoting: text of somebody else's for a terminal and a shell."""
 
 import os
+import shutil
 import subprocess
+from pathlib import Path
 
 import click
 import pytest
@@ -30,7 +32,37 @@ def test_a_plain_name_stays_as_it_is(name: str) -> None:
 
 
 def test_what_a_terminal_would_obey_is_shown() -> None:
-    assert shell_word("a\nb\x1b[2J") == r"'a\nb\x1b[2J'"
+    assert printable("a\nb\x1b[2J") == r"a\nb\x1b[2J"
+    assert shell_word("a\nb\x1b[2J") == r"'a'\\'nb'\\'x1b[2J'"
+
+
+SHELLS = {
+    "sh": ("sh", "-c"),
+    "bash": ("bash", "--norc", "-c"),
+    "zsh": ("zsh", "-f", "-c"),
+    "fish": ("fish", "--no-config", "-c"),
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_shell_reads_the_same_word_and_runs_nothing(shell: str, tmp_path: Path) -> None:
+    """fish reads a backslash within quotes as the others do not, zsh takes =NAME for a path."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell} here")
+    marks = ["\\'", "'", '"', "\\", "!", "=", "$", "`", "#", ";", "*"]
+    words = [
+        before + middle + after
+        for before in marks
+        for middle in ("(touch ran)", "=ls", "$(touch ran)")
+        for after in (*marks, "\\'\"")
+    ]
+    words += [f"\\'\\'(touch ran)\\'{mark}" for mark in marks]  # was run by fish
+    line = f"printf '%s\\n' {' '.join(map(shell_word, words))}"
+    ran = subprocess.run(
+        [*SHELLS[shell], line], capture_output=True, check=True, timeout=30, cwd=tmp_path
+    )
+    assert ran.stdout.decode().splitlines() == words
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

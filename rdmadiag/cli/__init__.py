@@ -1,6 +1,8 @@
 """Commands: one file each, imported when they run. Flags in, exit code out."""
 
+import errno
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, Final
@@ -10,7 +12,7 @@ import click
 from rdmadiag import __version__
 from rdmadiag.cli import exits
 from rdmadiag.cli.failure import CommandLine, failed
-from rdmadiag.cli.output import printing
+from rdmadiag.cli.output import note, prepare_streams, printing
 
 COMMANDS: Final = {
     "preflight": "The report on this host and the verdict.",
@@ -92,8 +94,9 @@ def _name_variables(command: click.Command, name: str) -> None:
 def rdmadiag(context: click.Context, debug: bool) -> None:
     """Diagnostics and preflight for RDMA hosts. Reads everything, changes nothing.
 
-    Exit codes: 0 ok, 1 warn, 2 critical, 3 unknown or no RDMA device, 64 usage, 70 a bug.
-    preflight --profile changes them for what runs it.
+    Exit codes: 0 ok, 1 warn, 2 critical, 3 unknown or no RDMA device, 64 usage, 70 a bug,
+    74 output that cannot be written, 77 what this user may not do. preflight --profile changes
+    them for what runs it.
     """
     line: CommandLine = context.obj
     name = context.invoked_subcommand
@@ -112,13 +115,8 @@ def rdmadiag(context: click.Context, debug: bool) -> None:
 def run(argv: Sequence[str]) -> int:
     """The exit code of a command line; prints what there is to print."""
     debug = "--debug" in argv or bool(os.environ.get("RDMADIAG_DEBUG"))
-    # Started with a closed stdout: a document for nobody. Each takes the lowest number that is
-    # free, which is its own.
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the end
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the end
-    line = CommandLine()
+    prepare_streams()
+    line = CommandLine(arguments=tuple(argv))
     try:
         code = rdmadiag.main(list(argv), prog_name="rdmadiag", standalone_mode=False, obj=line)
         with printing():
@@ -129,11 +127,55 @@ def run(argv: Sequence[str]) -> int:
         message = f"{error.format_message()} (see '{name} --help')"
         return failed(line, message, exits.USAGE)
     except click.ClickException as error:
-        return failed(line, error.format_message(), error.exit_code)
+        return failed(line, error.format_message(), exits.code_of(error))
     except click.Abort:
         return 130
-    except Exception as error:
+    except SystemExit as error:  # of click: after a completion, or a closed pipe behind a --help
+        return error.code if _COMPLETION in os.environ and isinstance(error.code, int) else exits.OK
+    except Exception as error:  # noqa: BLE001  # every ending is one line
+        if isinstance(error, OSError) and _is_of_echo(error):
+            return failed(line, f"stdout: {error.strerror}", exits.NOT_WRITTEN)
+        if limit := _limit(error):
+            return failed(line, f"{limit}: this process may have no more of it", exits.UNKNOWN)
         if debug:
-            raise
+            from traceback import format_exception
+
+            for each in "".join(format_exception(error)).splitlines():
+                note(each)
         return failed(line, f"a bug of ours: {error!r} (--debug shows where)", exits.BUG)
     return code if isinstance(code, int) else exits.OK
+
+
+_COMPLETION: Final = "_RDMADIAG_COMPLETE"
+
+
+def _is_of_echo(error: OSError) -> bool:
+    """Whether click could not print a --help, a --version or a completion."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code is click.echo.__code__
+
+
+def _limit(error: BaseException | None) -> str | None:
+    """What the system refused this process, where that is what ended it: ulimit -v, -n, -u."""
+    while error is not None:
+        # A SyntaxError of a source that has been compiled before is the compiler's.
+        if isinstance(error, MemoryError) or type(error) is SyntaxError:
+            return "out of memory"
+        if isinstance(error, OSError) and error.errno in _LIMITS:
+            return _LIMITS[error.errno]
+        if isinstance(error, ImportError) and _NOT_MAPPED.search(str(error)):
+            return "out of memory"
+        error = error.__cause__ or error.__context__
+    return None
+
+
+_LIMITS: Final = {
+    errno.ENOMEM: "out of memory",
+    errno.EMFILE: "too many open files",
+    errno.ENFILE: "too many open files",
+    errno.EAGAIN: "no process could be started",
+}
+_NOT_MAPPED: Final = re.compile("failed to map segment|cannot allocate memory", re.IGNORECASE)
+"""As the dynamic linker says it of a library of Python's: elf/dl-load.c, dl-map-segments.h."""

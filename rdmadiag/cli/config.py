@@ -12,6 +12,7 @@ command runs.
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,6 +42,8 @@ def read_config(path: str, commands: Mapping[str, object]) -> "TomlFile | None":
     from rdmadiag.facts.toml_file import TomlFileError
     from rdmadiag.host.toml_file import read_toml
 
+    if os.geteuid() == 0:
+        _require_roots(path)
     try:
         file = read_toml(path)
         for name, value in file.values.items():
@@ -54,6 +57,18 @@ def read_config(path: str, commands: Mapping[str, object]) -> "TomlFile | None":
     except TomlFileError as error:
         raise Refused(str(error)) from error
     return file
+
+
+def _require_roots(path: str) -> None:
+    """A configuration names files to write: of root's commands no other user may decide that."""
+    from rdmadiag.host.trust import not_roots
+
+    with suppress(OSError):  # read_toml says what that is
+        if why := not_roots(path):
+            raise Refused(
+                f"{path}: root does not take it: {why}. As root, `sudo -H` takes root's own; or "
+                "make the file, and each folder that it is in, root's: chown root, chmod go-w"
+            )
 
 
 def defaults(file: "TomlFile", command: click.Command, name: str) -> dict[str, Any]:

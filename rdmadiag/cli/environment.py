@@ -6,6 +6,7 @@ from functools import partial
 
 from rdmadiag.cli.exits import Refused
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.environment import kept
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.host.live import LiveHost
 
@@ -26,9 +27,11 @@ def environment_from(text: str, deadline: float) -> Mapping[str, str]:
         return dict(found)
     if is_pid and found.why is Why.ABSENT:
         raise Refused(f"--env-from {text}: no such process (a file of that name is ./{text})")
-    if is_pid and found.why is Why.DENIED:
-        raise Refused(f"--env-from {text}: its environment may be read by its user or root alone")
-    raise Refused(f"--env-from {text}: {found.detail or found.why}")
+    denied = PermissionError() if found.why is Why.DENIED else None
+    if is_pid and denied:
+        message = f"--env-from {text}: its environment may be read by its user or root alone"
+        raise Refused(message) from denied
+    raise Refused(f"--env-from {text}: {found.detail or found.why}") from denied
 
 
 def with_environment(evidence: Evidence, text: str, deadline: float) -> Evidence:
@@ -41,5 +44,5 @@ def with_environment(evidence: Evidence, text: str, deadline: float) -> Evidence
     found = environment_from(text, deadline)
     if isinstance(evidence.process, Missing):
         raise Refused(f"--env-from {text}: nothing is known of the process ({evidence.process})")
-    kept = {name: value for name, value in sorted(found.items()) if name.startswith(REPORTED)}
-    return replace(evidence, process=replace(evidence.process, environment=kept))
+    known = kept(found, REPORTED)
+    return replace(evidence, process=replace(evidence.process, environment=known))

@@ -13,6 +13,8 @@ UNKNOWN: Final = 3
 NOT_ATTEMPTED: Final = 3
 USAGE: Final = 64
 BUG: Final = 70
+NOT_WRITTEN: Final = 74
+NOT_PERMITTED: Final = 77
 WATCHDOG: Final = 124
 
 OF_STATUS: Final = {"ok": OK, "warn": WARN, "critical": CRITICAL, "unknown": UNKNOWN}
@@ -33,7 +35,7 @@ class Profile:
 
     fail_on: str  # where --fail-on is not given
     codes: Mapping[str, int]  # of the statuses that count
-    failed: int | None  # usage and bugs; None: their own codes
+    failed: int | None  # what is no verdict: usage, output, rights, bugs; None: their own codes
     form: str = "text"  # where -o is not given
 
     def code(self, status: str, fail_on: str | None) -> int:
@@ -60,16 +62,31 @@ PLAIN: Final = Profile("warn", OF_STATUS, None)
 
 
 class Refused(click.ClickException):
-    """Something the user asked for cannot be had: one line on stderr, exit 64."""
+    """Something the user asked for cannot be had: one line on stderr, exit 64.
+
+    77 where it is raised from a PermissionError: the host does not let this user have it.
+    """
 
     exit_code = USAGE
-
-    def show(self, file: object = None) -> None:
-        """Print the line."""
-        click.echo(f"rdmadiag: {self.message}", err=True)
 
 
 class CannotTell(Refused):
     """Whether it can be had is not known: exit 3."""
 
     exit_code = UNKNOWN
+
+
+class NotWritten(Refused):
+    """A document cannot be written: exit 74."""
+
+    exit_code = NOT_WRITTEN
+
+
+def code_of(error: click.ClickException) -> int:
+    """The exit code of a command that ended with it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, PermissionError):
+            return NOT_PERMITTED
+        cause = cause.__cause__
+    return error.exit_code

@@ -4,16 +4,17 @@ import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.options import Reading, reading
-from rdmadiag.cli.output import printing
+from rdmadiag.cli.output import note, printing
 
 
 @click.command("expect")
 @reading
 @click.option(
     "--output",
-    type=click.Path(),
+    type=click.Path(readable=False),
     metavar="FILE",
-    help="Write there instead of to stdout: whole or not at all, with mode 0644.",
+    help="Write there instead of to stdout: whole or not at all. A new file has mode 0644; one "
+    "that is replaced keeps its own.",
 )
 def command(reading: Reading, output: str | None) -> int:
     """Write down what a host that is known to be good is, for preflight --expect.
@@ -58,16 +59,14 @@ def command(reading: Reading, output: str | None) -> int:
 
         text = expectations.text(tables, reading.identity, verdict, when)
     if output:
-        from rdmadiag.cli.output_file import write_output
+        from rdmadiag.cli.output_file import FOR_OTHERS, write_output
 
-        write_output(output, text)
+        write_output(output, text, FOR_OTHERS)
     else:
         with printing():
             click.echo(text, nl=False)
     if verdict.status != "ok":
         from rdmadiag.render.answer import answer
 
-        click.echo(
-            f"rdmadiag: is this host good? {verdict.status.upper()}: {answer(verdict)}", err=True
-        )
+        note(f"is this host good? {verdict.status.upper()}: {answer(verdict)}")
     return exits.OF_STATUS[verdict.status]

@@ -4,6 +4,7 @@ A program that reads JSON, and a monitor that knows four exit codes, want them o
 too.
 """
 
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,8 @@ from typing import Any
 import click
 
 from rdmadiag.cli import exits
-from rdmadiag.cli.output import printing
+from rdmadiag.cli.output import note, printing
+from rdmadiag.quoting import printable
 
 
 @dataclass
@@ -22,26 +24,22 @@ class CommandLine:
     """One command line, as far as it was followed."""
 
     command: click.Command | None = None
-    arguments: Sequence[str] = ()  # behind the command's name
+    arguments: Sequence[str] = ()  # behind the command's name, once that is known
     defaults: Mapping[str, Any] = field(default_factory=dict)  # of the configuration file
     start: float = field(default_factory=time.monotonic)  # every deadline counts from here
 
 
 def failed(line: CommandLine, message: str, code: int) -> int:
     """Prints the failure in the form that the command line wants; the exit code."""
-    if not message.isprintable():  # a name with a line's end in it, or bytes that are not UTF-8
-        from rdmadiag.render.plain import printable
-
-        message = printable(message)
-    with suppress(OSError, ValueError):
-        click.echo(f"rdmadiag: {message}", err=True)
+    message = printable(message)
+    note(message)
     form, profile = _form_and_profile(line)
     if profile is exits.PLAIN and form == "nagios":
         # Whoever reads that form takes every code but its four for a broken plugin.
         profile = exits.PROFILES["nagios"]
     if profile.failed is not None:
         code = profile.failed
-    with printing():
+    with suppress(exits.NotWritten), printing():
         if form == "json":
             from rdmadiag.render.json import write
 
@@ -60,7 +58,7 @@ def failed(line: CommandLine, message: str, code: int) -> int:
 def _form_and_profile(line: CommandLine) -> tuple[str, exits.Profile]:
     """As click reads them where it passes over whatever is wrong with the command line."""
     if line.command is None:
-        return exits.PLAIN.form, exits.PLAIN
+        return exits.PLAIN.form, exits.PROFILES.get(_named(line.arguments), exits.PLAIN)
     from rdmadiag.cli.options import nearer
 
     context = line.command.make_context(
@@ -78,3 +76,13 @@ def _form_and_profile(line: CommandLine) -> tuple[str, exits.Profile]:
         if found.get("as_json") and not nearer("format", "as_json"):
             form = "json"
     return form or profile.form, profile
+
+
+def _named(arguments: Sequence[str]) -> str:
+    """The profile of a command that there was too little memory to load."""
+    for word, after in zip(arguments, (*arguments[1:], ""), strict=True):
+        if word == "--profile":
+            return after
+        if word.startswith("--profile="):
+            return word.partition("=")[2]
+    return os.environ.get("RDMADIAG_PREFLIGHT_PROFILE", "")

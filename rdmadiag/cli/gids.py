@@ -8,7 +8,7 @@ import click
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Reading, gid_scan_option, reading, recorded
-from rdmadiag.cli.output import printing
+from rdmadiag.cli.output import note, printing
 from rdmadiag.cli.selectors import not_there, selectors
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def _settings(
 
     fitting = routed(tuple(ports(views)))
     if not fitting:
-        click.echo("rdmadiag: no active RoCE port with a route GID", err=True)
+        note("no active RoCE port with a route GID")
         return exits.UNKNOWN
     known = {} if isinstance(environment, Missing) else environment
     try:
@@ -220,18 +220,14 @@ def _settings(
     except NoVariable as error:
         raise Refused(str(error)) from error
     except NoDeviceName as error:
-        click.echo(
-            f"rdmadiag: {error}: no line is printed for a shell; "
-            "name the devices to use with --device",
-            err=True,
-        )
+        note(f"{error}: no line is printed for a shell; name the devices to use with --device")
         return exits.UNKNOWN
     with printing():
         for line in found.lines:
             click.echo(line)
     if found.conflict is None:
         return exits.OK
-    click.echo(f"rdmadiag: {found.conflict}", err=True)
+    note(str(found.conflict))
     return exits.WARN
 
 

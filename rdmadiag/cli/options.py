@@ -1,8 +1,9 @@
 """Options that reading commands share: which host, which ports, which form, how long."""
 
+import os
 import time
 from collections.abc import Callable, Collection
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from math import isnan
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -13,6 +14,7 @@ from click.core import ParameterSource
 from rdmadiag.cli.budget import budget
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.failure import CommandLine
+from rdmadiag.cli.output import note
 from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.gid.scan import MAX_ROUTE_GID_SCAN
@@ -104,10 +106,10 @@ def _account(evidence: Evidence, seconds: float) -> None:
     for each in fields(evidence):
         found = getattr(evidence, each.name)
         if not isinstance(found, Missing):
-            click.echo(f"rdmadiag: {each.name}: read", err=True)
+            note(f"{each.name}: read")
         elif found.why not in (Why.NOT_COLLECTED, Why.UNSUPPORTED):
-            click.echo(f"rdmadiag: {each.name}: {found}", err=True)
-    click.echo(f"rdmadiag: all sources took {seconds:.2f} s", err=True)
+            note(f"{each.name}: {found}")
+    note(f"all sources took {seconds:.2f} s")
 
 
 def reading(function: F, formats: tuple[str, ...] = FORMATS) -> F:
@@ -313,9 +315,6 @@ def complete_devices(context: click.Context, option: click.Parameter, typed: str
 
     A shell puts what it is given on the command line: a name that it would expand is left out.
     """
-    import os
-    from contextlib import suppress
-
     from rdmadiag.quoting import shell_word
 
     found = []

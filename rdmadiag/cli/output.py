@@ -1,22 +1,52 @@
-"""stdout: what happens when its reader has gone, or its disk is full."""
+"""stdout and stderr: text that they can take, and what happens when one takes none."""
 
+import codecs
 import errno
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
-from rdmadiag.cli.exits import Refused
+from rdmadiag.cli.exits import NotWritten
 
-_UNWRITTEN: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_ASCII: Final = str.maketrans({"→": ">", "≥": ">=", "≤": "<=", "…": "...", "µ": "u", "█": "#"})
+_ERRORS: Final = "rdmadiag"
+_NOT_OF_OUTPUT: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+def prepare_streams() -> None:
+    """Both are there, and no locale ends a document in the middle."""
+    # Started with a closed one: text for nobody. Each takes the lowest number that is free,
+    # which is its own.
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the end
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the end
+    codecs.register_error(_ERRORS, _in_ascii)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError):  # what a test or a program that calls us has put there
+            stream.reconfigure(errors=_ERRORS)  # type: ignore[union-attr]
+
+
+def in_utf8() -> None:
+    """For a form that is UTF-8 by its specification, and has no escapes for anything else."""
+    with suppress(AttributeError):
+        sys.stdout.reconfigure(encoding="utf-8", errors=_ERRORS)  # type: ignore[union-attr]
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    """What the encoding of the locale lacks, in letters that every one has."""
+    assert isinstance(error, UnicodeEncodeError)
+    text = error.object[error.start : error.end].translate(_ASCII)
+    return text.encode("ascii", "backslashreplace").decode(), error.end
 
 
 @contextmanager
 def printing() -> Iterator[None]:
     """Around all printing of a command: a closed pipe ends quietly, with the command's code.
 
-    Raises Refused where stdout cannot take what there is to say.
+    Raises NotWritten where stdout cannot take what there is to say.
     """
     try:
         yield
@@ -24,12 +54,24 @@ def printing() -> Iterator[None]:
     except BrokenPipeError:
         _leave()
     except OSError as error:
-        if error.errno not in _UNWRITTEN:
+        if error.errno in _NOT_OF_OUTPUT:
             raise
         _leave()
-        raise Refused(f"stdout: {error.strerror}") from error
+        raise NotWritten(f"stdout: {error.strerror}") from error
 
 
 def _leave() -> None:
     """What is still buffered, and the flush at exit, must not fail again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def note(line: str) -> None:
+    """One line on stderr. A stderr that cannot take it changes nothing."""
+    if not line.isprintable():  # a name with a line's end in it, or bytes that are not UTF-8
+        from rdmadiag.quoting import printable
+
+        line = printable(line)
+    with suppress(OSError, ValueError):
+        sys.stderr.write(f"rdmadiag: {line}\n")
+        sys.stderr.flush()

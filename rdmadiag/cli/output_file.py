@@ -1,15 +1,18 @@
 """--output FILE: whole or not at all, for whoever reads it meanwhile."""
 
+import errno
 import os
 import stat
-import tempfile
-from contextlib import suppress
 from typing import Final
 
-from rdmadiag.cli.exits import Refused
+from rdmadiag.cli.exits import NotWritten, Refused
+from rdmadiag.host.target import replace_file, target
 
-MODE: Final = 0o644  # whatever the umask: node_exporter runs as another user
+OWN: Final = 0o600
+"""Mode of a new file: a report names hosts, addresses and GUIDs."""
 
+FOR_OTHERS: Final = 0o644
+"""Of one that is made to be read by others, whatever the umask: a collector, another host."""
 
 _DESCRIPTORS: Final = ("/dev/std", "/dev/fd/", "/proc/")
 
@@ -20,52 +23,25 @@ def check_output(path: str) -> None:
         raise Refused("--output: names no file")
     if os.path.abspath(path).startswith(_DESCRIPTORS):  # a log that is open would be replaced
         raise Refused(f"--output {path}: is what is open already; stdout needs no --output")
-    target = os.path.realpath(path)
-    folder = os.path.dirname(target)
+    folder = os.path.dirname(os.path.realpath(path))
     try:
-        if not stat.S_ISREG(os.stat(target).st_mode):
-            raise Refused(f"--output {path}: is there, and is no regular file")
-    except FileNotFoundError:
-        pass
+        with target(path) as there:
+            if there.found is not None and not stat.S_ISREG(there.found.st_mode):
+                raise Refused(f"--output {path}: is there, and is no regular file")
+            if not os.access(".", os.W_OK | os.X_OK, dir_fd=there.folder, effective_ids=True):
+                read_only = os.fstatvfs(there.folder).f_flag & os.ST_RDONLY
+                raise NotWritten(f"--output {path}: {folder} cannot be written to") from (
+                    None if read_only else PermissionError(errno.EACCES, folder)
+                )
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise Refused(f"--output {path}: there is no folder {folder}") from error
     except OSError as error:  # a link to itself, a name that is too long
         raise Refused(f"--output {path}: {error.strerror}") from error
-    if not os.path.isdir(folder):
-        raise Refused(f"--output {path}: there is no folder {folder}")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise Refused(f"--output {path}: {folder} cannot be written to")
 
 
-def write_output(path: str, text: str) -> None:
-    """Replace the file: a temporary one beside it, synced, then renamed over it.
-
-    Its name begins with a dot and does not end in .prom, so no collector takes it.
-    """
-    target = os.path.realpath(path)
-    folder, name = os.path.split(target)
-    temporary = None
+def write_output(path: str, text: str, mode: int = OWN) -> None:
+    """Replace the file, or make a new one of this mode."""
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=folder)
-        with open(descriptor, "wb") as file:
-            file.write(text.encode("utf-8", "backslashreplace"))
-            os.fchmod(file.fileno(), MODE)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(temporary, target)
-        temporary = None
-        _sync_folder(folder)
+        replace_file(path, text.encode("utf-8", "backslashreplace"), mode)
     except OSError as error:
-        raise Refused(f"--output {path}: {error.strerror}") from error
-    finally:
-        if temporary is not None:
-            with suppress(OSError):
-                os.unlink(temporary)
-
-
-def _sync_folder(folder: str) -> None:
-    """So that the new name outlives a power cut; some file systems refuse it."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        raise NotWritten(f"--output {path}: {error.strerror}") from error

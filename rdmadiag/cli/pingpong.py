@@ -10,7 +10,7 @@ from rdmadiag.cli import exits
 from rdmadiag.cli.addresses import host_and_port, is_unspecified, source_towards
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Given, Seconds, format_option, json_option
-from rdmadiag.cli.output import printing
+from rdmadiag.cli.output import note, printing
 from rdmadiag.cli.selectors import selectors
 from rdmadiag.facts import Identity
 from rdmadiag.facts.attempt import Outcome
@@ -222,9 +222,12 @@ def _with_port(chosen: Sequence[Selector], port: int | None) -> tuple[Selector, 
 def _secret(path: str, deadline: float) -> bytes:
     """What both ends know; white space around it is an editor's."""
     from rdmadiag.host.given_file import read_given, understood
+    from rdmadiag.host.trust import not_secret
 
     def read() -> bytes:
         try:
+            if why := not_secret(path):
+                raise Refused(f"--secret-file {path}: no secret: {why}")
             return read_given(path, SECRET_LIMIT, deadline)
         except OSError as error:
             raise Refused(f"--secret-file {path}: {error.strerror}") from error
@@ -240,10 +243,9 @@ def _secret(path: str, deadline: float) -> bytes:
 def _listening(wait: float) -> Callable[[str], None]:
     def say(address: str) -> None:
         host = address.removesuffix(f":{TCP_PORT}")
-        click.echo(
-            f"rdmadiag: waiting {wait:g} s on {address}; on the other host: "
-            f"rdmadiag pingpong --allow-rtr {host}",
-            err=True,
+        note(
+            f"waiting {wait:g} s on {address}; on the other host: "
+            f"rdmadiag pingpong --allow-rtr {host}"
         )
 
     return say

@@ -10,7 +10,7 @@ import click
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import PREFLIGHT_FORMATS, Given, Reading, gid_scan_option, reading
-from rdmadiag.cli.output import printing
+from rdmadiag.cli.output import in_utf8, note, printing
 from rdmadiag.cli.selectors import not_there, selectors
 
 if TYPE_CHECKING:
@@ -34,9 +34,10 @@ def _window(context: click.Context, option: click.Parameter, value: str | None) 
 @functools.partial(reading, formats=PREFLIGHT_FORMATS)
 @click.option(
     "--output",
-    type=click.Path(),
+    type=click.Path(readable=False),
     metavar="FILE",
-    help="Write there instead of to stdout: whole or not at all, with mode 0644.",
+    help="Write there instead of to stdout: whole or not at all. A new file has mode 0600, for "
+    "prometheus 0644; one that is replaced keeps its own.",
 )
 @click.option(
     "--expect",
@@ -154,8 +155,15 @@ def command(
         raise not_there(error, evidence) from error
     counts = exits.FAILS_ON[fail_on or codes.fail_on]
     shown = _Shown(reading, verdict, evidence, wanted, counts, datetime.now(UTC))
-    shown.write(form, output)
-    return exits.OK if exit_zero else codes.code(verdict.status, fail_on)
+    code = exits.OK if exit_zero else codes.code(verdict.status, fail_on)
+    try:
+        shown.write(form, output)
+    except exits.NotWritten as error:
+        if codes.failed is None or code == exits.OK:
+            raise
+        # What runs this knows its codes alone, and one of them is of this verdict.
+        note(error.message)
+    return code
 
 
 _RENDERERS = {
@@ -225,12 +233,14 @@ class _Shown:
         if output:
             from io import StringIO
 
-            from rdmadiag.cli.output_file import write_output
+            from rdmadiag.cli.output_file import FOR_OTHERS, OWN, write_output
 
             whole = StringIO()
             self._to(form, whole)
-            write_output(output, whole.getvalue())
+            write_output(output, whole.getvalue(), FOR_OTHERS if form == "prometheus" else OWN)
             return
+        if form == "prometheus":
+            in_utf8()
         with printing():
             self._to(form, None if form == "text" else sys.stdout)
 

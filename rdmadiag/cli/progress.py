@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
+from rdmadiag.quoting import printable
+
 AFTER: Final = 1.0  # seconds
 _CLEAR: Final = "\r\x1b[K"
 
@@ -39,7 +41,7 @@ class _Line:
         names = ", ".join(sorted(waiting))
         whole = self._deadline - self._start
         text = f"waiting for {names}: {now - self._start:.0f} of at most {whole:.0f} s"
-        self._write(f"{_CLEAR}{text[: _width() - 1]}")
+        self._write(f"{_CLEAR}{printable(text)[: _width() - 1]}")
         self._shown = True
 
     def clear(self) -> None:

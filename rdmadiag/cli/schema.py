@@ -35,5 +35,5 @@ def command(document: str | None) -> None:
     import json
 
     with printing():
-        json.dump(schema(document), sys.stdout, indent=2, ensure_ascii=False)
+        json.dump(schema(document), sys.stdout, indent=2)
         sys.stdout.write("\n")

@@ -8,8 +8,10 @@ import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.budget import budget
-from rdmadiag.cli.exits import Refused
+from rdmadiag.cli.exits import NotWritten, Refused
 from rdmadiag.cli.options import LEAST, host_of, started, timeout_option
+from rdmadiag.cli.output import note, printing
+from rdmadiag.quoting import printable, shell_word
 
 
 @click.command("snapshot")
@@ -33,7 +35,8 @@ def command(
     """Record this host, so that every command can be run on the record.
 
     Writes exactly what the other commands read, refusals included, into a new folder or
-    .tar.gz file. It names hosts, addresses and GUIDs: look before you share it.
+    .tar.gz file, for its user alone. It names hosts, addresses and GUIDs: look before you
+    share it.
     Exits 0, or 3 where a source gave nothing.
     """
     start = started()
@@ -53,9 +56,13 @@ def command(
         files = documents(recording, host.identity, late)
     try:
         (write_archive if archive else write_folder)(files, target)
-    except OSError as error:
+    except FileExistsError as error:
         raise Refused(f"{target}: {error.strerror}") from error
-    click.echo(f"{target}: {len(files)} files. Read it with: rdmadiag preflight --from {target}")
+    except OSError as error:
+        raise NotWritten(f"{target}: {error.strerror}") from error
+    with printing():
+        how = f"rdmadiag preflight --from {shell_word(target)}"
+        click.echo(f"{printable(target)}: {len(files)} files. Read it with: {how}")
     for missing in late.values():
-        click.echo(f"rdmadiag: {missing}", err=True)
+        note(str(missing))
     return exits.UNKNOWN if late else exits.OK

@@ -153,7 +153,8 @@ def state_meanings(word: str) -> tuple[StateMeaning, ...]:
         )
     text = text.removeprefix("ibv_").removeprefix("port_")
     if text.isascii() and text.isdigit():  # a queue pair's is printed by name
+        number = text.lstrip("0") or "0"
         found = (row for row in MEANINGS if row.kind != "queue pair")
-        return tuple(row for row in found if row.state.number == int(text))
+        return tuple(row for row in found if str(row.state.number) == number)
     text = _ALIASES.get(text.replace("_", ""), text)
     return tuple(row for row in MEANINGS if row.state.value == text)

@@ -29,7 +29,7 @@ class Variable(NamedTuple):
     ports: str | None = None  # the variable that chooses the ports that this one is for
     exact_sign: str = ""  # before a list of devices that is to hold names, not prefixes
     unset: str | None = None  # what the stack does without it, where that is the better way
-    reported: bool = False  # a report carries it; of a family: all whose names begin so
+    reported: bool = False  # a report carries it; of a family: the rows above, of others the names
 
 
 def variable(name: str) -> Variable | None:
@@ -542,5 +542,12 @@ DEVICE_LISTS: Final = tuple(row for row in VARIABLES if row.devices)
 GID_INDEXES: Final = tuple(row for row in VARIABLES if row.gid_index)
 """The variables that name a row of a GID table."""
 
-REPORTED: Final = tuple(sorted(row.name.removesuffix("*") for row in VARIABLES if row.reported))
-"""Beginnings of the names that a report carries."""
+_FAMILIES: Final = tuple(
+    row.name[:-1] for row in VARIABLES if row.reported and row.name.endswith("*")
+)
+
+REPORTED: Final = tuple(
+    sorted(row.name for row in VARIABLES if row.reported or row.name.startswith(_FAMILIES))
+)
+"""What a report carries, as rdmadiag.facts.environment.kept takes it: a value that no row is for
+may be a secret."""

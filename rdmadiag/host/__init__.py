@@ -65,8 +65,8 @@ class Host(Protocol):
     def can_open(self, path: str) -> bool | Missing:
         """Whether this user may read and write it, by access(2): nothing is opened."""
 
-    def environ(self, prefixes: Sequence[str]) -> dict[str, str] | Missing:
-        """The environment variables that start with one of `prefixes`."""
+    def environ(self, wanted: Sequence[str]) -> dict[str, str] | Missing:
+        """Environment variables by name and family: rdmadiag.facts.environment.kept."""
 
     def netlink(self, name: str, protocol: int, request: bytes, deadline: float) -> bytes | Missing:
         """All reply messages to one read-only request.

@@ -43,15 +43,16 @@ def understood(
     """
     from rdmadiag.host.isolation import in_one_child
 
-    def task() -> T | E:
+    def task() -> T | tuple[E, PermissionError | None]:
         try:
             return read()
         except error as raised:
-            return raised
+            cause = raised.__cause__  # which pickle leaves out
+            return raised, cause if isinstance(cause, PermissionError) else None
 
     found = in_one_child(path, task, deadline + _HAND_OVER, waiting_for)
-    if isinstance(found, error):
-        raise found
+    if isinstance(found, tuple) and isinstance(found[0], error):
+        raise found[0] from found[1]
     if isinstance(found, Missing):
         raise error(found.detail)
     return found  # type: ignore[no-any-return]

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host.answers import refusal
+from rdmadiag.quoting import printable
 
 _TICK_SECONDS: Final = 1.0
 
@@ -86,5 +87,5 @@ def bug(name: str, summary: str, trace: str, exhausted: bool) -> Missing:
     if exhausted:
         return Missing(Why.EXHAUSTED, f"{name}: {summary}")
     if os.environ.get("RDMADIAG_DEBUG"):
-        sys.stderr.write(trace)
+        sys.stderr.write("".join(f"{printable(line)}\n" for line in trace.splitlines()))
     return Missing(Why.MALFORMED, f"{name}: a bug of rdmadiag: {summary}")

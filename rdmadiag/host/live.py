@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from rdmadiag.facts import Identity, Missing, Why
+from rdmadiag.facts.environment import kept
 from rdmadiag.host import READ_LIMIT, Attributes
 from rdmadiag.host.answers import NodeStat, Ran, refusal, utf8
 
@@ -89,13 +90,9 @@ class LiveHost:
         except ValueError as error:
             return refusal(error, path)
 
-    def environ(self, prefixes: Sequence[str]) -> dict[str, str] | Missing:
-        wanted = tuple(prefixes)
-        return {
-            utf8(name): utf8(value)
-            for name, value in sorted(os.environ.items())
-            if name.startswith(wanted)
-        }
+    def environ(self, wanted: Sequence[str]) -> dict[str, str] | Missing:
+        found = kept(os.environ, wanted)
+        return {utf8(name): utf8(value) for name, value in found.items()}
 
     def netlink(self, name: str, protocol: int, request: bytes, deadline: float) -> bytes | Missing:
         from rdmadiag.host import netlink

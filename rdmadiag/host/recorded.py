@@ -2,10 +2,12 @@
 
 import os
 import re
+import stat
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.environment import kept
 from rdmadiag.facts.evidence import LINUX_SOURCES
 from rdmadiag.host import READ_LIMIT, Attributes
 from rdmadiag.host.answers import NodeStat, Ran, utf8
@@ -37,10 +39,16 @@ _BARE: Final = Missing(Why.NOT_COLLECTED, "the snapshot holds sysfs files alone"
 
 def open_snapshot(path: str) -> "SnapshotHost":
     """The recorded host in a folder or .tar.gz file; raises SnapshotError."""
-    if os.path.isdir(path):
+    try:  # what may not be looked at would not be there, or hold nothing
+        is_folder = stat.S_ISDIR(os.stat(path).st_mode)
+        if is_folder:
+            os.scandir(path).close()
+    except PermissionError as error:
+        raise SnapshotError(f"{path}: {error.strerror}") from error
+    except (OSError, ValueError):
+        raise SnapshotError(f"{path}: no such snapshot") from None
+    if is_folder:
         return SnapshotHost(FolderTree(path), path)
-    if not os.path.exists(path):
-        raise SnapshotError(f"{path}: no such snapshot")
     if not os.path.isfile(path):  # opening a FIFO would wait for its writer
         raise SnapshotError(f"{path}: neither a folder nor a file")
     from rdmadiag.host.archive import ArchiveTree
@@ -218,14 +226,11 @@ class SnapshotHost:
         answer = self._meta.refused("can_open", path)
         return self._meta.openable.get(path, _unasked(path)) if answer is None else answer
 
-    def environ(self, prefixes: Sequence[str]) -> dict[str, str] | Missing:
+    def environ(self, wanted: Sequence[str]) -> dict[str, str] | Missing:
         refused = self._meta.refused("environ", "")
         if refused:
             return refused
-        wanted = tuple(prefixes)
-        return {
-            name: value for name, value in self._meta.environ.items() if name.startswith(wanted)
-        }
+        return kept(self._meta.environ, wanted)
 
     def netlink(self, name: str, protocol: int, request: bytes, deadline: float) -> bytes | Missing:
         """See Host; the recorded reply, whatever the deadline."""

@@ -7,8 +7,9 @@ import tarfile
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from posixpath import normpath
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from rdmadiag import __version__
 from rdmadiag.facts import Identity, Missing
@@ -29,6 +30,7 @@ from rdmadiag.host.layout import (
     command_name,
     fold_numbers,
 )
+from rdmadiag.host.target import create_file, create_folder
 
 _MISSING_KEY: Final = "missing"
 
@@ -145,8 +147,8 @@ class RecordingHost:
         self._note("can_open", self.recording.openable, path, answer)
         return answer
 
-    def environ(self, prefixes: Sequence[str]) -> dict[str, str] | Missing:
-        answer = self._host.environ(prefixes)
+    def environ(self, wanted: Sequence[str]) -> dict[str, str] | Missing:
+        answer = self._host.environ(wanted)
         if isinstance(answer, Missing):
             self.recording.refuse("environ", "", answer)
         else:
@@ -238,23 +240,24 @@ def _fold(files: Mapping[str, bytes]) -> tuple[list[dict[str, Any]], dict[str, b
 
 
 def write_folder(files: Mapping[str, bytes], folder: str) -> None:
-    """Write a snapshot as a folder, which must be new or empty; raises OSError."""
-    os.makedirs(folder, exist_ok=True)
-    if os.listdir(folder):
-        raise FileExistsError(17, "folder is not empty", folder)
-    for name, content in files.items():
-        path = f"{folder}/{name}"
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "xb") as out:
-            out.write(content)
+    """Write a snapshot as a folder, which must be new or empty; raises OSError.
+
+    For its user alone, and whole or not at all: without meta.json it would be read as a bare tree.
+    """
+    os.makedirs(os.path.dirname(os.path.abspath(folder)), exist_ok=True)
+    create_folder(folder, files, META)
 
 
 def write_archive(files: Mapping[str, bytes], path: str) -> None:
-    """Write a snapshot as a new .tar.gz file; raises OSError."""
-    with open(path, "xb") as out, tarfile.open(fileobj=out, mode="w:gz") as archive:
+    """The same as a new .tar.gz file."""
+    create_file(path, partial(_pack, files))
+
+
+def _pack(files: Mapping[str, bytes], out: IO[bytes]) -> None:
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
         for name, content in files.items():
             member = tarfile.TarInfo(name)
             member.size = len(content)
-            member.mode = 0o644
+            member.mode = 0o600
             member.mtime = int(time.time())
             archive.addfile(member, io.BytesIO(content))

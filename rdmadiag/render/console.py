@@ -1,9 +1,11 @@
 """The terminal: one console for all text, colours by severity, tables that fit."""
 
-from typing import IO, Final
+from typing import IO, Any, Final, Self
 
+import rich.text
 from rich.console import Console
-from rich.text import Text
+
+from rdmadiag.quoting import printable
 
 STYLE: Final = {
     "ok": "bold green",
@@ -15,7 +17,32 @@ STYLE: Final = {
 """By status or severity; the word itself is always printed, colour only helps."""
 
 
+class Text(rich.text.Text):
+    """Text of which nothing is a terminal's to obey: all that is drawn is made of it.
+
+    rich itself drops some control characters, which makes two names look like one, and lets
+    ESC and line ends pass.
+    """
+
+    def __init__(self, text: str = "", style: str = "", **layout: Any) -> None:
+        super().__init__(printable(text), style, **layout)
+
+    def append(self, text: rich.text.Text | str, style: Any = None) -> Self:
+        """The same with more behind it."""
+        super().append(printable(text) if isinstance(text, str) else text, style)
+        return self
+
+    def append_text(self, text: rich.text.Text) -> Self:
+        """The same with that behind it, and its styles."""
+        super().append_text(text)
+        return self
+
+
 class _Terminal(Console):
+    def render_str(self, text: str, **layout: Any) -> rich.text.Text:
+        """What stands in a cell, or is printed, without being a Text."""
+        return super().render_str(printable(text), **layout)
+
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError  # rich would exit with 1, which here means a warning
 

@@ -8,14 +8,13 @@ from typing import Final, Self
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
-from rich.text import Text
 
 from rdmadiag.facts import Identity, Missing, present
 from rdmadiag.facts.counter_catalogue import Group as Kind
 from rdmadiag.facts.counter_catalogue import Unit
 from rdmadiag.facts.counters import CounterSource
 from rdmadiag.preflight.judge_counters import Compared
-from rdmadiag.render.console import STYLE, console, say
+from rdmadiag.render.console import STYLE, Text, console, say
 from rdmadiag.render.findings import answer, show_findings, whose
 from rdmadiag.render.plain import counted, printable
 from rdmadiag.view.counter_changes import Change, Event

@@ -3,7 +3,6 @@
 from typing import Any, Final
 
 from rich.console import Console
-from rich.text import Text
 
 from rdmadiag.explain.answers import (
     Answer,
@@ -19,7 +18,7 @@ from rdmadiag.explain.answers import (
 from rdmadiag.explain.log.account import Account, Failure, LikelyCause
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.facts import Identity
-from rdmadiag.render.console import console, say, verbatim
+from rdmadiag.render.console import Text, console, say, verbatim
 from rdmadiag.render.json import members
 from rdmadiag.render.plain import counted, printable
 

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Iterator
 
 from rich.console import Console
-from rich.text import Text
 
 from rdmadiag.facts import Identity
 from rdmadiag.preflight.verdict import Finding
-from rdmadiag.render.console import STYLE, say, verbatim, word
+from rdmadiag.render.console import STYLE, Text, say, verbatim, word
 from rdmadiag.render.plain import printable
 
 

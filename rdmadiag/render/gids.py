@@ -5,13 +5,12 @@ from typing import Final
 
 from rich.console import Console
 from rich.table import Table as Grid
-from rich.text import Text
 
 from rdmadiag.facts import GidEntry, GidTable, Missing
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import GidType
 from rdmadiag.gid.netdev import NetDevState, netdev_state
-from rdmadiag.render.console import console, say
+from rdmadiag.render.console import Text, console, say
 from rdmadiag.render.plain import shown
 from rdmadiag.view.gid_tables import PortPicks
 from rdmadiag.view.reconcile import PortView, Protocol

@@ -6,6 +6,7 @@ written is, byte for byte, what those models dump.
 """
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import is_dataclass
@@ -55,7 +56,27 @@ def write_model(model: "Document", out: IO[str] | None = None) -> None:
 
 
 def _print(line: str, out: IO[str] | None) -> None:
-    (out or sys.stdout).write(f"{line}\n")
+    to = out or sys.stdout
+    to.write(f"{_safe(line, getattr(to, 'encoding', None) or 'utf-8')}\n")
+
+
+def _safe(line: str, encoding: str) -> str:
+    r"""The same document, with escapes for what a terminal obeys and what an encoding lacks.
+
+    json.dumps escapes up to U+001F alone: U+009B begins a terminal's command as ESC [ does.
+    """
+    is_kept = str.isprintable if encoding.lower().replace("_", "-") == "utf-8" else str.isascii
+    if line.isprintable() and (line.isascii() or is_kept is str.isprintable):
+        return line
+    return _NOT_PLAIN.sub(lambda found: found[0] if is_kept(found[0]) else _escape(found[0]), line)
+
+
+_NOT_PLAIN: Final = re.compile("[^ -~]")
+
+
+def _escape(letter: str) -> str:
+    r"""\u2192; two of them for what UTF-16 has two units for."""
+    return json.dumps(letter)[1:-1]
 
 
 def text(value: Any) -> str:

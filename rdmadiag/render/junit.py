@@ -39,7 +39,8 @@ def text(verdict: Verdict, host: Identity, counts: Collection[str], when: dateti
     summary = SubElement(suite, "system-out")
     summary.text = f"{verdict.status.upper()}  {answer(verdict)}"
     indent(root)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'
+    # In ASCII: the same bytes whatever the locale, and in UTF-8.
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root).decode()}\n'
 
 
 def _fails(check: Check, counts: Collection[str]) -> bool:

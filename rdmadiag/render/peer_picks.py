@@ -5,10 +5,9 @@ from typing import Any, Final
 
 from rich.console import Console
 from rich.padding import Padding
-from rich.text import Text
 
 from rdmadiag.facts import Identity
-from rdmadiag.render.console import console, say
+from rdmadiag.render.console import Text, console, say
 from rdmadiag.render.plain import counted
 from rdmadiag.render.stacks import folded_names
 from rdmadiag.view.peer_picks import PortPair, StackPair, Talks
@@ -65,7 +64,8 @@ def _answer(pairs: Sequence[PortPair], hosts: str) -> Text:
 
 def _pair(out: Console, pair: PortPair) -> None:
     ends = (f"{end.device}/{end.port}" for end in (pair.local, pair.remote))
-    say(out, Text("\n" + " - ".join(ends), "bold"))
+    out.print()
+    say(out, Text(" - ".join(ends), "bold"))
     for talks in _WORD:
         groups: dict[tuple[str, str], list[StackPair]] = {}
         for each in pair.stacks:

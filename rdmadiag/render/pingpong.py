@@ -4,7 +4,6 @@ from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from rdmadiag.explain.attempt import NOTHING, Advice, advice
 from rdmadiag.explain.completions import completion
@@ -15,7 +14,7 @@ from rdmadiag.facts.ib import PKEY_BASE, PKEY_FULL, LinkLayer
 from rdmadiag.preflight.candidate import Candidate
 from rdmadiag.preflight.safety import REASON_TEXT
 from rdmadiag.quoting import shell_word
-from rdmadiag.render.console import console, say, verbatim
+from rdmadiag.render.console import Text, console, say, verbatim
 from rdmadiag.render.json import members
 from rdmadiag.render.plain import counted, printable
 from rdmadiag.verbs.attempt import Result

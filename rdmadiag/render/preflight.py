@@ -5,13 +5,12 @@ from typing import Final
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from rdmadiag.facts import Identity, Why
 from rdmadiag.preflight.safety import CAVEAT, REASON_TEXT, Reason
 from rdmadiag.preflight.verdict import ExpectationCount, PortVerdict, Verdict
 from rdmadiag.render.answer import answer
-from rdmadiag.render.console import console, say, word
+from rdmadiag.render.console import Text, console, say, word
 from rdmadiag.render.findings import show_findings, whose
 from rdmadiag.render.plain import counted, printable, shown
 

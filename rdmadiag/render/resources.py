@@ -4,12 +4,11 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from rdmadiag.facts import Identity, Missing, present
 from rdmadiag.facts.resources import KINDS
 from rdmadiag.preflight.judge_resources import ResourceVerdict
-from rdmadiag.render.console import console, say
+from rdmadiag.render.console import Text, console, say
 from rdmadiag.render.findings import answer, show_findings
 from rdmadiag.render.plain import counted, printable, shown
 from rdmadiag.view.resource_usage import Holder, HolderKind, QueuePairs, Usage, Use

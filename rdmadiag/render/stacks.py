@@ -8,7 +8,6 @@ from typing import Final
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table as Grid
-from rich.text import Text
 
 from rdmadiag.facts import GidEntry
 from rdmadiag.facts.evidence import Evidence
@@ -16,7 +15,7 @@ from rdmadiag.facts.ib import GidType
 from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.registry import stacks
 from rdmadiag.gid.route import Route
-from rdmadiag.render.console import console, say, verbatim
+from rdmadiag.render.console import Text, console, say, verbatim
 from rdmadiag.render.gids import TYPE_WORD, heading
 from rdmadiag.render.plain import counted
 from rdmadiag.view.gid_tables import PortPicks

@@ -248,7 +248,8 @@ def natural(name: str) -> tuple[tuple[int, int, str], ...]:
             digits += letter
             continue
         if digits:
-            parts.append((0, int(digits), ""))
+            number = digits.lstrip("0")  # of any length: Python converts 4300 digits at most
+            parts.append((0, len(number), number))
             digits = ""
         parts.append((1, 0, letter))
     return tuple(parts)

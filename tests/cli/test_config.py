@@ -1,5 +1,6 @@
 """config.toml: below variables and flags, and every mistake on its line."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -172,6 +173,21 @@ def test_a_file_that_cannot_be_read_is_said(
     path.mkdir()
     refused = rdmadiag("gids", "--sample", "roce-healthy")
     assert refused.err == f"rdmadiag: {path}: Is a directory\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone takes no other user's file")
+@pytest.mark.parametrize(("owner", "mode"), [(65534, 0o644), (0, 0o666)])
+def test_root_takes_no_file_that_another_user_decides(
+    owner: int, mode: int, configure: Callable[[str], Path], rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
+    path = configure(f'[preflight]\noutput = "{tmp_path}/victim"')
+    os.chown(path, owner, 0)
+    path.chmod(mode)
+    refused = rdmadiag("preflight", "--sample", "roce-healthy")
+    assert (refused.code, refused.out) == (64, "")
+    assert refused.err.startswith(f"rdmadiag: {path}: root does not take it: {path} ")
+    assert "sudo -H" in refused.err
+    assert not (tmp_path / "victim").exists()
 
 
 @pytest.mark.parametrize(

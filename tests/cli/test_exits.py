@@ -1,5 +1,6 @@
 """Exit codes: every profile, whatever happened, as a table."""
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,14 +13,18 @@ from rdmadiag.cli.exits import FAILS_ON, PLAIN, PROFILES
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 
 TABLE = {
-    # profile: ok, warn, critical, unknown, usage, bug
-    None: (0, 1, 2, 3, 64, 70),
-    "nagios": (0, 1, 2, 3, 3, 3),
-    "slurm": (0, 0, 1, 0, 0, 0),
-    "npd": (0, 0, 1, 2, 2, 2),
-    "k8s": (0, 0, 1, 1, 1, 1),
+    # profile: ok, warn, critical, unknown, usage, bug, a document that cannot be written,
+    # not permitted, a critical verdict that cannot be written, out of memory
+    None: (0, 1, 2, 3, 64, 70, 74, 77, 74, 3),
+    "nagios": (0, 1, 2, 3, 3, 3, 3, 3, 2, 3),
+    "slurm": (0, 0, 1, 0, 0, 0, 0, 0, 1, 0),
+    "npd": (0, 0, 1, 2, 2, 2, 2, 2, 1, 2),
+    "k8s": (0, 0, 1, 1, 1, 1, 1, 1, 1, 1),
 }
-CASES = ("ok", "warn", "critical", "unknown", "usage", "bug")
+CASES = (
+    *("ok", "warn", "critical", "unknown", "usage", "bug"),
+    *("unwritten", "denied", "critical unwritten", "memory"),
+)
 
 
 @pytest.fixture
@@ -34,9 +39,11 @@ def machine(tmp_path: Path) -> Callable[[str], tuple[str, ...]]:
         if case == "unknown":
             Machine("bare").write(str(tmp_path / "unknown"), "nothing")
             return ("--from", str(tmp_path / "unknown"))
+        if case == "denied":
+            return ("--sample", "roce-healthy", "--output", str(tmp_path / "denied"))
         if case == "usage":
             return ("--sample", "roce-healthy", "--nonsense")
-        return ("--sample", "roce-empty-gid-table" if case == "critical" else "roce-healthy")
+        return ("--sample", "roce-empty-gid-table" if "critical" in case else "roce-healthy")
 
     return options
 
@@ -50,16 +57,27 @@ def test_the_code_of_each_case_in_each_profile(
     rdmadiag: Rdmadiag,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if case == "bug":
-
-        def broken(*_: object) -> None:
-            raise KeyError("oops")
-
-        monkeypatch.setattr("rdmadiag.preflight.judge.judge", broken)
+    failures = {"bug": KeyError("oops"), "memory": MemoryError()}
+    if case in failures:
+        monkeypatch.setattr("rdmadiag.preflight.judge.judge", raising(failures[case]))
+    if case == "denied":
+        refused = PermissionError(errno.EPERM, "Operation not permitted")
+        monkeypatch.setattr("rdmadiag.cli.output_file.replace_file", raising(refused))
+    if "unwritten" in case:
+        full = OSError(errno.ENOSPC, "No space left on device")
+        monkeypatch.setattr("rdmadiag.cli.preflight._Shown._to", raising(full))
     options = ("--profile", profile) if profile else ()
     outcome = rdmadiag("preflight", *machine(case), *options)
     assert outcome.code == TABLE[profile][CASES.index(case)]
-    assert bool(outcome.err) is (case in ("usage", "bug")), "what went wrong is said all the same"
+    went_wrong = case not in ("ok", "warn", "critical", "unknown")
+    assert outcome.err.count("\n") == went_wrong, "what went wrong is said all the same"
+
+
+def raising(error: Exception) -> Callable[..., None]:
+    def broken(*_: object, **__: object) -> None:
+        raise error
+
+    return broken
 
 
 @pytest.mark.parametrize(

@@ -76,14 +76,25 @@ def test_a_failure_is_a_document_where_documents_were_asked_for(rdmadiag: Rdmadi
 # --- --output ---------------------------------------------------------------------------------
 
 
-def test_a_file_is_0644_whatever_the_umask(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("argv", "mode"),
+    [
+        (("preflight", "-o", "json"), 0o600),
+        (("preflight", "-o", "prometheus"), 0o644),
+        (("expect",), 0o644),
+    ],
+    ids=["a report", "for a collector", "for other hosts"],
+)
+def test_who_may_read_a_new_file_whatever_the_umask(
+    argv: tuple[str, ...], mode: int, rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
     before = os.umask(0o077)
     try:
-        write_output(str(tmp_path / "a.prom"), "x\n")
+        rdmadiag(*argv, "--sample", "roce-healthy", "--output", str(tmp_path / "out"))
     finally:
         os.umask(before)
-    assert stat.S_IMODE((tmp_path / "a.prom").stat().st_mode) == 0o644
-    assert [path.name for path in tmp_path.iterdir()] == ["a.prom"]
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == mode
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_a_file_is_replaced_and_never_changed_in_place(tmp_path: Path) -> None:

@@ -344,6 +344,16 @@ def test_who_waits_says_what_to_type_on_the_other_host(
 LIMIT = 65_536
 
 
+def test_a_secret_that_every_user_can_read_is_refused(
+    rdmadiag: Rdmadiag, ran: Ran, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_bytes(b"s" * 32)
+    (tmp_path / "secret").chmod(0o644)
+    refused = rdmadiag(*ALLOWED, "--secret-file", str(tmp_path / "secret"))
+    assert (refused.code, refused.out) == (64, "")
+    assert f"(mode 0644): chmod o= {tmp_path}/secret" in refused.err
+
+
 @pytest.mark.parametrize(
     ("content", "secret"),
     [
@@ -359,6 +369,7 @@ def test_a_secret_is_the_content_of_a_file_without_the_white_space_around_it(
     content: bytes, secret: bytes, rdmadiag: Rdmadiag, ran: Ran, tmp_path: Path
 ) -> None:
     (tmp_path / "secret").write_bytes(content)
+    (tmp_path / "secret").chmod(0o600)
     assert rdmadiag(*ALLOWED, "--secret-file", str(tmp_path / "secret")).code == 0
     assert ran.secret == secret
 
@@ -377,6 +388,7 @@ def test_a_secret_that_is_none_or_too_long_is_refused(
     content: bytes, words: str, rdmadiag: Rdmadiag, ran: Ran, tmp_path: Path
 ) -> None:
     (tmp_path / "secret").write_bytes(content)
+    (tmp_path / "secret").chmod(0o600)
     code, out, err = rdmadiag(*ALLOWED, "--secret-file", str(tmp_path / "secret"))
     assert (code, out, ran.asked) == (64, "", [])
     assert words in err

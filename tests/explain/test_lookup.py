@@ -189,3 +189,8 @@ def test_a_plain_value_needs_no_word(setting: str) -> None:
     row = variable(name)
     assert row
     assert said_of(row, value) is None
+
+
+@pytest.mark.parametrize(("number", "states"), [("0004", 2), ("9" * 5000, 0), ("²", 0)])
+def test_a_state_of_any_digits(number: str, states: int) -> None:
+    assert len(state_meanings(number)) == states

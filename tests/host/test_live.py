@@ -9,6 +9,7 @@ import time
 import pytest
 
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.environment import WITHHELD
 from rdmadiag.host import READ_LIMIT, netlink
 from rdmadiag.host.answers import NodeStat, Ran, refusal, utf8
 from rdmadiag.host.isolation import SideBySide
@@ -218,13 +219,15 @@ def test_an_unprivileged_user_is_denied_and_told_so():
     ]
 
 
-def test_the_environment_is_told_by_prefix_and_can_be_printed(live, monkeypatch):
+def test_the_environment_is_told_by_name_and_can_be_printed(live, monkeypatch):
     monkeypatch.setitem(os.environ, "UCX_TLS", "rc,\udcff")
     monkeypatch.setitem(os.environ, "UCXX", "no")
     monkeypatch.setitem(os.environ, "RDMAV_FORK_SAFE", "1")
-    found = live.environ(("UCX_", "RDMAV_"))
+    monkeypatch.setitem(os.environ, "UCX_SECRET_TOKEN", "s3cret")
+    found = live.environ(("UCX_*", "UCX_TLS", "RDMAV_FORK_SAFE"))
     assert found["UCX_TLS"] == r"rc,\xff"
     assert found["RDMAV_FORK_SAFE"] == "1"
+    assert found["UCX_SECRET_TOKEN"] == WITHHELD
     assert "UCXX" not in found
 
 

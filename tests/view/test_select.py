@@ -56,3 +56,9 @@ def test_devices_are_in_the_order_that_people_count() -> None:
         "mlx5_bond_0",
         "rocep1s0f0",
     ]
+
+
+def test_numbers_of_any_length_are_ordered() -> None:
+    """A record's names are not the kernel's: Python refuses to convert 5000 digits."""
+    long = ["m" + "9" * 5000, "m" + "1" + "0" * 5000, "m7", "m007"]
+    assert sorted(long, key=natural) == ["m7", "m007", long[0], long[1]]

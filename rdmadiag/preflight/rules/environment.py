@@ -46,7 +46,7 @@ def _proof(variable: str, value: str) -> Proof:
     ),
     remedy=(
         "rdma link",
-        "export {variable:NCCL_IB_HCA}={devices:=DEVICE,DEVICE}   # those that are active here",
+        "export {variable:NCCL_IB_HCA}={devices:'=DEVICE,DEVICE'}   # those that are active here",
     ),
     needs=("every port", "environment", "netdevs of this namespace"),
 )

@@ -197,14 +197,13 @@ def _degraded(
 Spans = Sequence[tuple[int, int]]
 
 
+_SPAN: Final = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
+
+
 def spans(text: str) -> Spans:
     """ "0-15,32" → the first and last CPU of each part."""
-    found = []
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        if first.isdigit() and (last or first).isdigit():
-            found.append((int(first), int(last or first)))
-    return found
+    parts = map(_SPAN.fullmatch, text.split(","))
+    return [(int(part[1]), int(part[2] or part[1])) for part in parts if part]
 
 
 def overlap(one: Spans, other: Spans) -> bool:

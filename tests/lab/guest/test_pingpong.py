@@ -103,6 +103,7 @@ class TestTwoProcesses:
         self, kind: str, address: str, attempts: Attempts, tmp_path: Path
     ) -> None:
         secret = tmp_path / "secret"
+        secret.touch(0o600)
         secret.write_text("known to both\n")
         options = (*ALLOWED, f"--qp={kind}", f"--secret-file={secret}", "--bytes=4097")
         listener, port = attempts.listen(address, *options)

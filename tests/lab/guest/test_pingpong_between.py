@@ -52,6 +52,7 @@ Start = Callable[..., Both]
 def start(attempts: Attempts, tmp_path: Path) -> Iterator[Start]:
     """`start(*options, hold=…, change=…, deadline=…)`: both ends; the connector's are alike."""
     secret = tmp_path / "secret"
+    secret.touch(0o600)
     secret.write_text("of both")
     with ExitStack() as stack:
 

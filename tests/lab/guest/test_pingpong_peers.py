@@ -131,6 +131,7 @@ def meet(attempts: Attempts) -> Meeting:
 def secret(tmp_path: Path) -> str:
     """The option that gives a secret."""
     file = tmp_path / "secret"
+    file.touch(0o600)
     file.write_text("ours")
     return f"--secret-file={file}"
 

@@ -569,7 +569,9 @@ def test_a_variable_that_names_devices(variables: dict[str, str], expected: str 
 
 def test_the_variable_is_given_back_in_its_own_form() -> None:
     finding = only(with_env(NCCL_IB_HCA="=rocep8s0f0"), "env-names-absent-device")
-    assert finding.remedy[-1].startswith("export NCCL_IB_HCA==mlx5_0 ")
+    assert finding.remedy[-1].startswith("export NCCL_IB_HCA='=mlx5_0' "), (
+        "zsh takes =NAME for the path of that command"
+    )
     finding = only(with_env(UCX_NET_DEVICES="rocep8s0f0:1"), "env-names-absent-device")
     assert finding.remedy[-1].startswith("export UCX_NET_DEVICES=mlx5_0:1 ")
 
@@ -764,6 +766,11 @@ def test_a_process_that_is_not_bound_away_is_well(machine: Machine) -> None:
 )
 def test_lists_of_cpus_cover_each_other(whole: str, part: str, expected: bool) -> None:
     assert speed.covers(speed.spans(whole), speed.spans(part)) is expected
+
+
+@pytest.mark.parametrize("text", ["", "x", "0-", "²", "9" * 5000, f"0-{'9' * 5000}"])
+def test_what_is_no_list_of_cpus_spans_none(text: str) -> None:
+    assert speed.spans(text) == []
 
 
 # --- GPUs --------------------------------------------------------------------------------
