@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from rdmadiag.facts import Missing, present
 from rdmadiag.facts.counters import ALL, CounterFacts, Wanted, narrowed, remembered
 from rdmadiag.host import Host
+from rdmadiag.nearest import instead
 from rdmadiag.preflight.judge_counters import Compared, compare
 from rdmadiag.sources.sampling import sample, timed_out
 from rdmadiag.view.select import NoSuchDevice
@@ -70,8 +71,7 @@ def _require(facts: CounterFacts, wanted: Wanted) -> None:
     names = () if isinstance(facts.names, Missing) else facts.names
     for name, ports in (wanted.devices or {}).items():
         if name not in names:
-            there = ", ".join(names) or "none"
-            raise NoSuchDevice(f"no RDMA device {name!r}; there are: {there}")
+            raise NoSuchDevice(f"no RDMA device {name!r}; {instead(name, names)}")
         device = facts.device(name)
         numbers = {port.number for port in present(device.ports)} if device else set()
         absent = sorted((ports or frozenset()) - numbers)

@@ -12,6 +12,7 @@ from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Reading, Seconds, reading_samples, saved
 from rdmadiag.cli.output import printing
+from rdmadiag.cli.page import Page
 from rdmadiag.cli.selectors import selectors
 from rdmadiag.cli.verdicts import (
     code_of,
@@ -33,7 +34,19 @@ INTERVAL: Final = 1.0
 INTERVAL_MAX: Final = 86_400.0
 
 
-@click.command("counters")
+@click.command(
+    "counters",
+    cls=Page,
+    examples=(
+        ("what rose within a second", "rdmadiag counters"),
+        ("redrawn each five seconds, until Ctrl-C", "rdmadiag counters --watch --interval 5"),
+        ("a sample to keep", "rdmadiag counters --interval 0 --json > monday.json"),
+        (
+            "what rose since, with another threshold",
+            "rdmadiag counters --since monday.json --threshold retransmissions=100",
+        ),
+    ),
+)
 @reading_samples
 @click.option(
     "--interval",

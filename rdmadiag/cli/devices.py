@@ -6,10 +6,22 @@ from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Reading, reading
 from rdmadiag.cli.output import printing
+from rdmadiag.cli.page import Page
 from rdmadiag.cli.selectors import selectors
 
 
-@click.command("devices")
+@click.command(
+    "devices",
+    cls=Page,
+    examples=(
+        ("devices and ports, and where each is seen", "rdmadiag devices"),
+        ("one device, for a program", "rdmadiag devices --device mlx5_0 --json"),
+        (
+            "where a device is lost in a container",
+            "rdmadiag devices --sample container-without-uverbs",
+        ),
+    ),
+)
 @reading
 def command(reading: Reading) -> int:
     """Devices and ports, where each is seen, and why one is not.

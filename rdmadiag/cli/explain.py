@@ -11,6 +11,7 @@ from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Reading, reading
 from rdmadiag.cli.output import printing
+from rdmadiag.cli.page import Page
 from rdmadiag.cli.selectors import selectors
 
 if TYPE_CHECKING:
@@ -32,7 +33,19 @@ def _number(context: click.Context, option: click.Parameter, value: str | None) 
         raise click.BadParameter("a number, such as 129 or 0x81") from None
 
 
-@click.command("explain")
+@click.command(
+    "explain",
+    cls=Page,
+    examples=(
+        ("an errno where it was seen, on this platform", "rdmadiag explain errno 110 --stage rtr"),
+        ("a completion status with the vendor's error", "rdmadiag explain wc 12 --vendor-err 129"),
+        (
+            "what failed first in a job's output, ranked by what this host shows",
+            "rdmadiag explain --log job.out --here",
+        ),
+        ("a rule that preflight named", "rdmadiag explain link-not-up"),
+    ),
+)
 @click.argument("what", nargs=-1, metavar="[WHAT]...")
 @click.option("--log", metavar="FILE|-", help="A job's output to explain; - is standard input.")
 @click.option(

@@ -200,7 +200,7 @@ def test_the_live_host_is_the_default(command: str, rdmadiag: Rdmadiag) -> None:
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        pytest.param(["gidz"], "there are: preflight, gids, devices", id="an unknown command"),
+        pytest.param(["zzz"], "there are: preflight, gids, devices", id="an unknown command"),
         pytest.param(["preflight", "--sample", "x"], "roce-empty-gid-table", id="unknown sample"),
         pytest.param(["gids", "--from", "/nonexistent"], "no such snapshot", id="no snapshot"),
         pytest.param(["gids", "--from", "/"], "neither a snapshot", id="a folder that is none"),

@@ -95,7 +95,7 @@ def test_the_prolog_reads_expectations_where_there_are_any(
     (tmp_path / "expected.toml").write_text("[host]\ndevises = 8\n")
     mistaken = shell("prolog.sh", "roce-healthy", RDMADIAG_EXPECTED=str(tmp_path / "expected.toml"))
     assert mistaken.returncode == 0, "a typo in a file of all nodes drains none"
-    assert "do you mean devices?" in mistaken.stderr
+    assert "did you mean devices?" in mistaken.stderr
 
 
 def test_the_health_check_drains_a_bad_node_with_the_reason(
