@@ -58,5 +58,5 @@ def command(reading: Reading) -> int:
         from rdmadiag.render.devices import show
 
         with printing():
-            show(listed, evidence, without, quiet=reading.quiet)
+            show(listed, evidence, without, host=reading.identity, quiet=reading.quiet)
     return exits.OK if listed else exits.UNKNOWN

@@ -162,11 +162,12 @@ def _print(
     elif explained:
         from rdmadiag.render.stacks import show_stacks
 
-        show_stacks(listed, unread, evidence, quiet=reading.quiet)
+        host, quiet, verbose = reading.identity, reading.quiet, reading.verbose
+        show_stacks(listed, unread, evidence, host=host, quiet=quiet, verbose=verbose)
     else:
         from rdmadiag.render.gids import show
 
-        show(listed, unread, evidence, quiet=reading.quiet)
+        show(listed, unread, evidence, host=reading.identity, quiet=reading.quiet)
 
 
 def _print_pairs(reading: Reading, host: "Identity | None", pairs: "Sequence[PortPair]") -> None:

@@ -43,12 +43,14 @@ class Reading:
     timeout: float  # seconds that the deadline was away
     quiet: bool = False
     verbose: bool = False
+    sample: str | None = None  # its name
 
     @property
     def identity(self) -> Identity:
         """The host that is looked at, or was."""
         if _is_host(self.source):
-            return self.source.identity
+            found = self.source.identity
+            return replace(found, sample=self.sample) if self.sample else found
         return replace(self.source.host, recorded=True)
 
     def evidence(
@@ -154,6 +156,7 @@ def _reading(
             timeout,
             quiet,
             verbose,
+            sample,
         )
         return function(*args, reading=chosen, **rest)
 

@@ -7,7 +7,6 @@ from typing import Final, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from rdmadiag.facts import Identity, Missing, present
@@ -15,8 +14,9 @@ from rdmadiag.facts.counter_catalogue import Group as Kind
 from rdmadiag.facts.counter_catalogue import Unit
 from rdmadiag.facts.counters import CounterSource
 from rdmadiag.preflight.judge_counters import Compared
-from rdmadiag.render.console import STYLE, console, say
+from rdmadiag.render.console import STYLE, console, in_view, say
 from rdmadiag.render.findings import answer, show_findings, whose
+from rdmadiag.render.grid import Grid
 from rdmadiag.render.plain import counted, printable
 from rdmadiag.view.counter_changes import Change, Event
 
@@ -41,20 +41,22 @@ def show(
     The answer alone if `quiet`, evidence and remedy of notes too if `verbose`.
     """
     out = to or console()
-    say(out, _answer(compared, host))
+    line = _answer(compared, host)
     if quiet:
+        say(out, line)
         return
-    show_findings(out, compared.verdict.findings, notes=verbose)
     if isinstance(compared.changes, Missing):
         table = _values(compared, show_all=show_all)
     else:
         table = _changes(_in_order(compared.changes))
-    if table.row_count:
-        out.print()
-        out.print(table)
-    rest = _rest(compared)
-    if rest:
-        say(out, rest)
+    with in_view(out, line):
+        say(out, line)
+        show_findings(out, compared.verdict.findings, notes=verbose)
+        if table.row_count:
+            out.print()
+            out.print(table)
+        if rest := _rest(compared):
+            say(out, rest)
 
 
 def _answer(compared: Compared, host: Identity) -> Text:
@@ -118,15 +120,15 @@ def _in_order(rows: Sequence[Change]) -> list[Change]:
     return sorted(rows, key=lambda each: (places[each.place], each.group in _HARMLESS))
 
 
-def _grid(*names: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
+def _grid(*names: str) -> Grid:
+    table = Grid()
     for name in names:
         right = name in ("VALUE", "RISE", "PER SECOND", "TOTAL")
         table.add_column(name, justify="right" if right else "left", overflow="fold")
     return table
 
 
-def _changes(rows: Iterable[Change]) -> Table:
+def _changes(rows: Iterable[Change]) -> Grid:
     table = _grid("PORT", "COUNTER", "VALUE", "RISE", "PER SECOND")
     for each in rows:
         table.add_row(
@@ -181,7 +183,7 @@ def _rated(per_second: float, unit: Unit) -> str:
     return f"{text}{'b/s' if unit is Unit.BYTES else '/s'}"
 
 
-def _values(compared: Compared, *, show_all: bool) -> Table:
+def _values(compared: Compared, *, show_all: bool) -> Grid:
     table = _grid("PORT", "COUNTER", "VALUE")
     files = {
         (each.device, each.port, name)
@@ -264,7 +266,7 @@ class Watch:
         if len(rows) > room:
             yield Text(f"and {len(rows) - room} more, for which the window is too low", "dim")
 
-    def _table(self, rows: Iterable[Change]) -> Table:
+    def _table(self, rows: Iterable[Change]) -> Grid:
         table = _grid("PORT", "COUNTER", "TOTAL", "PER SECOND", "")
         for each in rows:
             total = self._totals.get(_key(each), 0)

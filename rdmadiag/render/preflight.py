@@ -1,17 +1,16 @@
 """The verdict as text: the answer first, then each finding with its remedy, then the ports."""
 
 from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from rdmadiag.facts import Identity
 from rdmadiag.preflight.safety import CAVEAT, REASON_TEXT
 from rdmadiag.preflight.verdict import ExpectationCount, PortVerdict, Verdict
 from rdmadiag.render.answer import answer
-from rdmadiag.render.console import console, say, word
+from rdmadiag.render.console import console, in_view, say, word
 from rdmadiag.render.findings import show_findings, whose
-from rdmadiag.render.plain import counted, printable, shown
+from rdmadiag.render.grid import Grid
+from rdmadiag.render.plain import counted, link, printable, shown, speed
 
 
 def show(
@@ -24,9 +23,16 @@ def show(
 ) -> None:
     """Print it: the answer alone if `quiet`, evidence and remedy of notes too if `verbose`."""
     out = to or console()
-    say(out, _answer(verdict, host))
+    line = _answer(verdict, host)
     if quiet:
+        say(out, line)
         return
+    with in_view(out, line):
+        say(out, line)
+        _report(out, verdict, verbose=verbose)
+
+
+def _report(out: Console, verdict: Verdict, *, verbose: bool) -> None:
     show_findings(out, verdict.findings, notes=verbose)
     if verdict.expectations:
         out.print()
@@ -54,21 +60,23 @@ def _expectations(count: ExpectationCount) -> str:
     return f"Expectations: {count.met} of {count.compared} met{unknown}."
 
 
-def _ports(ports: tuple[PortVerdict, ...]) -> Padding:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("PORT", "LINK", "STATE", "ROUTE GID", "RTR"):
+def _ports(ports: tuple[PortVerdict, ...]) -> Grid:
+    table = Grid()
+    for name in ("PORT", "LINK", "STATE", "RATE", "NETDEV", "ROUTE GID", "RTR"):
         table.add_column(name, overflow="fold", no_wrap=name != "ROUTE GID")
     for port in ports:
         route = "-" if port.route_gid_index is None else f"{port.route_gid_index}  {port.route_gid}"
         verdict = Text("permitted", "green") if port.safe_to_attempt_rtr else Text("no", "red")
         table.add_row(
             printable(f"{port.device}/{port.port}"),
-            shown(port.link_layer, "?"),
+            link(port.link_layer),
             shown(port.state, "?"),
+            speed(port.rate_gbps),
+            printable(shown(port.netdev)),
             route,
             verdict,
         )
-    return Padding(table, 0)
+    return table
 
 
 def _reasons(out: Console, ports: tuple[PortVerdict, ...]) -> None:
@@ -80,4 +88,6 @@ def _reasons(out: Console, ports: tuple[PortVerdict, ...]) -> None:
                 f"{port.device}/{port.port}"
             )
     for text, names in held.items():
-        say(out, f"no RTR on {printable(', '.join(names))}: {text}")
+        every = len(names) == len(ports) > 1
+        where = f"any of {len(ports)} ports" if every else ", ".join(names)
+        say(out, f"no RTR on {printable(where)}: {text}")

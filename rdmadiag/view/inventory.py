@@ -103,7 +103,6 @@ def _of(device: DeviceView, name: str) -> Any:
 
 
 def _port(port: PortView) -> PortRow:
-    nothing = Missing(Why.ABSENT, "sysfs does not show this port")
     return PortRow(
         port=port.number,
         state=port.state,
@@ -111,7 +110,7 @@ def _port(port: PortView) -> PortRow:
         link_layer=port.link_layer,
         protocol=port.protocol,
         rate=port.rate,
-        rate_gbps=port.sysfs.rate_gbps if port.sysfs else nothing,
+        rate_gbps=port.rate_gbps,
         lid=port.lid,
         sm_lid=port.sm_lid,
         netdev=port.netdev,

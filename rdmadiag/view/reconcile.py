@@ -96,6 +96,11 @@ class PortView:
         return bool(known) and known.count(PortState.ACTIVE) == len(known)
 
     @property
+    def rate_gbps(self) -> float | Missing:
+        """The first number of `rate`: sysfs's, which is all lanes together."""
+        return self.sysfs.rate_gbps if self.sysfs else _NO_SYSFS
+
+    @property
     def netdev(self) -> str | Missing:
         """nldev's word, else the one netdev that all GIDs name, else Thunderbolt's by its name."""
         if self.protocol is Protocol.THUNDERBOLT and (own := netdev_of(self.device)):
