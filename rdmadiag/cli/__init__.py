@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "expect": "Write down what a good host is, for preflight --expect.",
     "snapshot": "Record this host, so that every command can be run on the record.",
     "samples": "The recorded machines that come with rdmadiag.",
+    "deploy": "Files to install: for Slurm, systemd, Kubernetes, Nagios and others.",
     "schema": "The JSON Schema of every document that rdmadiag prints.",
     "help": "The help of a command: options by purpose, and examples.",
 }

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from docs.__main__ import FOLDER, MAN, PAGES, README
-from docs.deployed import CHECKOUT, deployed
 from docs.deployed import FOLDER as DEPLOYED
+from docs.deployed import deployed
 from docs.man import man_pages
 from docs.readme import readme
 from rdmadiag.cli import COMMANDS
+from rdmadiag.deploy import FILES
 from rdmadiag.preflight.rules import CATALOGUE
 
 
@@ -46,13 +47,8 @@ def test_a_page_of_a_deployment_shows_the_files_as_they_are(path: Path) -> None:
 
 def test_every_file_of_deploy_is_shown_on_a_page() -> None:
     pages = "".join(path.read_text(encoding="utf-8") for path in DEPLOYED.glob("*.md"))
-    shown = set(re.findall(r"\]\(\.\./\.\./(deploy/[^)]+)\):", pages))
-    files = {str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / "deploy").rglob("*.*")}
-    assert (
-        files - {"deploy/kubernetes/Containerfile"}
-        <= shown
-        <= files | {"deploy/kubernetes/Containerfile"}
-    )
+    shown = set(re.findall(r"\]\(\.\./\.\./(rdmadiag/deploy/[^)]+)\):", pages))
+    assert shown == {f"rdmadiag/deploy/{name}" for name in FILES}
     readme = README.read_text(encoding="utf-8")
     assert all(f"docs/deploy/{path.name}" in readme for path in DEPLOYED.glob("*.md"))
 
