@@ -113,7 +113,7 @@ def command(
             raise click.UsageError("--from, --sample and --here are for --log")
         return _look_up(reading.form, what, platform or _own_platform(), stage, vendor_error)
     with stream:
-        account = _read(stream, name)
+        account = _read(stream, name, quiet=reading.quiet)
     if here or recorded:
         account = _rank(account, reading, names)
     elif reading.devices:
@@ -172,6 +172,10 @@ def _open(path: str) -> tuple[Stream, str]:
     if path == "-":
         if sys.stdin is None:
             raise Refused("there is no standard input")
+        if sys.stdin.isatty():
+            click.echo(
+                "rdmadiag: paste the log here; Ctrl-D on a line of its own ends it", err=True
+            )
         return open(sys.stdin.fileno(), "rb", buffering=0, closefd=False), "-"
     try:
         return open(path, "rb", buffering=0), path
@@ -179,14 +183,22 @@ def _open(path: str) -> tuple[Stream, str]:
         raise Refused(f"{path}: {error.strerror}") from error
 
 
-def _read(stream: Stream, name: str) -> "Account":
+def _read(stream: Stream, name: str, *, quiet: bool) -> "Account":
+    from rdmadiag.cli.progress import meanwhile
     from rdmadiag.explain.log.scan import collect
     from rdmadiag.explain.log.vocabulary import NEEDLES
     from rdmadiag.sieve.lines import Sieve
 
     sieve = Sieve(NEEDLES)
+    what = "standard input" if name == "-" else name
+
+    def say(seconds: float) -> str:
+        return f"reading {what}: {sieve.bytes / 1e6:.1f} MB in {seconds:.0f} s"
+
+    typing = name == "-" and sys.stdin.isatty()  # the line would stand where they type
     try:
-        collector = collect(sieve.segments(stream))
+        with meanwhile(say, quiet=quiet or typing):
+            collector = collect(sieve.segments(stream))
     except OSError as error:
         raise Refused(f"{name}: {error.strerror}") from error
     return collector.account(sieve.lines, sieve.bytes)

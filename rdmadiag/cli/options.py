@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from math import isnan
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -83,9 +84,13 @@ class Reading:
         """Every tracked object, within what is left of the time, and within `least` seconds."""
         if not _is_host(self.source):
             return Missing(Why.NOT_COLLECTED, "a report of preflight does not name the holders")
+        from rdmadiag.cli.progress import progress
         from rdmadiag.sources.sampling import resources
 
-        return resources(self.source, max(self.deadline, time.monotonic() + least))
+        start = time.monotonic()
+        deadline = max(self.deadline, start + least)
+        with progress(start, deadline, quiet=self.quiet) as waiting:
+            return resources(self.source, deadline, waiting)
 
 
 def _account(evidence: Evidence, seconds: float) -> None:
@@ -148,8 +153,10 @@ def _reading(
             sample = None
         if quiet and verbose:
             raise click.UsageError("--quiet and --verbose exclude each other")
+        with opening(snapshot, quiet=quiet):
+            source = _source(snapshot, sample, read_json)
         chosen = Reading(
-            _source(snapshot, sample, read_json),
+            source,
             device,
             "json" if as_json else format,
             deadline,
@@ -178,6 +185,15 @@ def nearer(option: str, other: str) -> bool:
     sources = map(click.get_current_context().get_parameter_source, (option, other))
     first, second = (_NEARNESS.index(each or ParameterSource.DEFAULT) for each in sources)
     return first < second
+
+
+def opening(path: str | None, *, quiet: bool = False) -> AbstractContextManager[None]:
+    """Around the opening of a record, which may be large, or on a disk that is slow."""
+    if path is None:
+        return nullcontext()
+    from rdmadiag.cli.progress import meanwhile
+
+    return meanwhile(lambda seconds: f"opening {path}: {seconds:.0f} s", quiet=quiet)
 
 
 def _is_report(source: "Host | Report | Saved") -> "TypeIs[Report]":
@@ -210,7 +226,8 @@ def _report(path: str) -> "Report":
 def recorded(path: str, deadline: float) -> Reading:
     """Another host than the one that is looked at: a snapshot, or a saved report."""
     timeout = max(0.0, deadline - time.monotonic())
-    return Reading(_source(path, None, _report), (), "text", deadline, timeout)
+    with opening(path):
+        return Reading(_source(path, None, _report), (), "text", deadline, timeout)
 
 
 def saved(path: str) -> "Saved":

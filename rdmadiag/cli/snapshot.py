@@ -7,7 +7,7 @@ import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
-from rdmadiag.cli.options import host_of, timeout_option
+from rdmadiag.cli.options import host_of, opening, timeout_option
 from rdmadiag.cli.page import Page
 
 
@@ -59,7 +59,8 @@ def command(
     # Before anything is read: a name that cannot be written to should not cost a minute.
     if os.path.lexists(target) and (archive or not os.path.isdir(target) or os.listdir(target)):
         raise Refused(f"{target} is there already; a snapshot never overwrites")
-    host = host_of(snapshot, sample)
+    with opening(snapshot):
+        host = host_of(snapshot, sample)
     with progress(start, deadline) as waiting:
         recording, late = record(host, deadline, exclude_device, waiting)
     files = documents(recording, host.identity, late)

@@ -210,12 +210,14 @@ class Watch:
     def __init__(
         self,
         host: Identity,
+        interval: float = 1.0,
         *,
         show_all: bool = False,
         quiet: bool = False,
         to: Console | None = None,
     ) -> None:
         self._host = host
+        self._interval = interval  # seconds
         self._quiet = quiet
         self._show_all = show_all
         self._out = to or console()
@@ -227,6 +229,8 @@ class Watch:
     def __enter__(self) -> Self:
         if self._live:
             self._live.start()
+            first = f"the first comparison comes in {_duration(self._interval)}"
+            self._live.update(Text(first, "dim"), refresh=True)
         return self
 
     def __exit__(

@@ -6,6 +6,9 @@
 #
 # A node that somebody else has drained, or marked down, keeps its state and its reason.
 export PATH="$PATH:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+# slurmd gives it no variables of its own: /etc/rdmadiag/slurm.env may set those below.
+# shellcheck source=/dev/null
+[ ! -r /etc/rdmadiag/slurm.env ] || . /etc/rdmadiag/slurm.env
 expected=${RDMADIAG_EXPECTED:-/etc/rdmadiag/expected.toml}
 resume=${RDMADIAG_RESUME:-no} # yes: a node that this script drained is resumed when it is well
 tag="rdmadiag:"

@@ -8,6 +8,9 @@
 # The verdict is in the node's syslog, with the tag rdmadiag: of a Prolog that exits 0 slurmd
 # shows nothing.
 export PATH="$PATH:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+# slurmd gives it no variables of its own: /etc/rdmadiag/slurm.env may set those below.
+# shellcheck source=/dev/null
+[ ! -r /etc/rdmadiag/slurm.env ] || . /etc/rdmadiag/slurm.env
 expected=${RDMADIAG_EXPECTED:-/etc/rdmadiag/expected.toml}
 
 say() {
