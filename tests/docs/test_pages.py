@@ -3,13 +3,14 @@
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from docs.__main__ import FOLDER, MAN, PAGES, README
+from docs.deployed import CHECKOUT, deployed
 from docs.deployed import FOLDER as DEPLOYED
-from docs.deployed import deployed
 from docs.man import man_pages
 from docs.readme import readme
 from rdmadiag.cli import COMMANDS
@@ -43,6 +44,32 @@ def test_the_readmes_output_is_what_the_samples_print() -> None:
 def test_a_page_of_a_deployment_shows_the_files_as_they_are(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert text == deployed(text), "run `make docs`"
+
+
+IN_A_SCRIPT = re.findall(
+    r"^rdmadiag (.*) \| (jq .*)$", README.read_text(encoding="utf-8"), re.MULTILINE
+)
+
+
+def test_the_readme_shows_a_line_of_jq_for_each_of_the_common_documents() -> None:
+    commands = [arguments.split()[0] for arguments, _ in IN_A_SCRIPT]
+    assert commands == ["preflight", "gids", "counters", "resources"]
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="no jq here")
+@pytest.mark.parametrize(("arguments", "filtered"), IN_A_SCRIPT, ids=lambda text: text.split()[0])
+@pytest.mark.parametrize(
+    "host", ["", "--sample infiniband-two-hca", "--sample mac-wedged", "--sample roce-healthy"]
+)
+def test_the_readmes_lines_of_jq_run_on_whatever_a_host_has(
+    arguments: str, filtered: str, host: str
+) -> None:
+    """On a host without devices, too, where lists are what could not be looked at."""
+    line = f"{sys.executable} -m rdmadiag {arguments} {host} | {filtered}"
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, timeout=120, check=False, cwd=CHECKOUT
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_every_file_of_deploy_is_shown_on_a_page() -> None:
