@@ -262,6 +262,20 @@ def test_nhc_is_told_of_a_critical_verdict_alone(
     assert (done.stdout, done.stderr) == (f"{said}\n", "")
 
 
+def test_nhcs_own_path_does_not_hide_the_program() -> None:
+    """NHC sets PATH to the system's folders: without ours the check would never run."""
+    fakes = 'rdmadiag() { :; }; timeout() { echo "CRITICAL  $PATH"; return 1; }'
+    done = subprocess.run(
+        ["bash", "-c", fakes + _NHC.format(script=DEPLOY / "slurm" / "rdmadiag.nhc")],
+        env={"PATH": "/sbin:/usr/sbin:/bin:/usr/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.rstrip().endswith(":/usr/local/bin")
+
+
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="no shellcheck here")
 @pytest.mark.parametrize(
     "path", [*SCRIPTS, DEPLOY / "slurm" / "rdmadiag.nhc"], ids=lambda p: p.name
