@@ -97,6 +97,15 @@ def test_groff_has_nothing_to_say_of_a_man_page(name: str) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.skipif(shutil.which("mandoc") is None, reason="no mandoc here")
+def test_mandoc_has_nothing_to_say_of_the_man_pages() -> None:
+    pages = sorted(map(str, MAN.glob("*.1")))
+    done = subprocess.run(
+        ["mandoc", "-Tlint", *pages], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
 def test_every_option_is_on_its_man_page() -> None:
     page = man_pages()["rdmadiag-preflight.1"].replace("\\-", "-")
     help_page = PAGES["commands.md"]().partition("## preflight\n")[2].partition("\n## ")[0]
