@@ -9,6 +9,7 @@
 import os
 import time
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -49,30 +50,31 @@ def collect(
     deadline = time.monotonic() + timeout
     path = None if from_ is None else os.fspath(from_)
     if path is not None and path.endswith(".json"):
-        return read_report(path)
+        return read_report(path, deadline)
     from rdmadiag.sources.run import gather, sources_of
 
-    host = _host(path, sample)
+    host = _host(path, sample, deadline)
     known = sources_of(host.identity.platform)
     for name in sources or ():
         if name not in known:
             raise ValueError(f"no source {name!r} of {host.identity.platform}: {', '.join(known)}")
-    return Report.of(host=host.identity, evidence=gather(host, deadline, sources))
+    identity = replace(host.identity, sample=sample)
+    return Report.of(host=identity, evidence=gather(host, deadline, sources))
 
 
-def _host(path: str | None, sample: str | None) -> Host:
+def _host(path: str | None, sample: str | None, deadline: float) -> Host:
     if path is None and sample is None:
         from rdmadiag.host.live import LiveHost
 
         return LiveHost()
-    from rdmadiag.host.recorded import open_snapshot
+    from rdmadiag.host.recorded import open_record, open_snapshot
 
     if sample is not None:
         from rdmadiag.samples import folder
 
         return open_snapshot(folder(sample))
     assert path is not None
-    return open_snapshot(path)
+    return open_record(path, deadline)
 
 
 def judge(

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import isnan
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
+from rdmadiag.cli.budget import budget
 from rdmadiag.cli.exits import Refused
+from rdmadiag.cli.failure import CommandLine
 from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.gid.scan import MAX_ROUTE_GID_SCAN
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 TIMEOUT: Final = 20.0
 TIMEOUT_MAX: Final = 30.0
+LEAST: Final = 1.0  # seconds for what is thought of a record that took all the others
 FORMATS: Final = ("text", "json")
 PREFLIGHT_FORMATS: Final = (*FORMATS, "nagios", "prometheus", "junit", "github")
 
@@ -53,6 +56,11 @@ class Reading:
             found = self.source.identity
             return replace(found, sample=self.sample) if self.sample else found
         return replace(self.source.host, recorded=True)
+
+    @property
+    def left(self) -> float:
+        """Seconds for what is thought of a record that the user named."""
+        return max(LEAST, self.deadline - time.monotonic())
 
     def evidence(
         self,
@@ -121,9 +129,7 @@ def reading_samples(function: F) -> F:
     return _reading(function, saved, FORMATS)
 
 
-def _reading(
-    function: F, read_json: "Callable[[str], Report | Saved]", formats: tuple[str, ...]
-) -> F:
+def _reading(function: F, read_json: "_ReadJson", formats: tuple[str, ...]) -> F:
     import functools
 
     @functools.wraps(function)
@@ -139,7 +145,7 @@ def _reading(
         verbose: bool,
         **rest: Any,
     ) -> Any:
-        deadline = time.monotonic() + timeout
+        deadline = started() + timeout
         # Of two that exclude each other, the one from nearer the command line stays.
         if as_json and nearer("format", "as_json"):
             as_json = False
@@ -153,10 +159,8 @@ def _reading(
             sample = None
         if quiet and verbose:
             raise click.UsageError("--quiet and --verbose exclude each other")
-        with opening(snapshot, quiet=quiet):
-            source = _source(snapshot, sample, read_json)
         chosen = Reading(
-            source,
+            _source(snapshot, sample, read_json, deadline, quiet=quiet),
             device,
             "json" if as_json else format,
             deadline,
@@ -165,7 +169,11 @@ def _reading(
             verbose,
             sample,
         )
-        return function(*args, reading=chosen, **rest)
+        given = (snapshot, rest.get("peer"), rest.get("since"))
+        # A log is read for as long as it is long: explain has its record's budget to itself.
+        bounded = any(given) and "log" not in rest
+        with budget(chosen.left) if bounded else nullcontext():
+            return function(*args, reading=chosen, **rest)
 
     for option in reversed((*_HOST_OPTIONS, format_option(formats), *_FORM_OPTIONS)):
         command = option(command)
@@ -187,15 +195,6 @@ def nearer(option: str, other: str) -> bool:
     return first < second
 
 
-def opening(path: str | None, *, quiet: bool = False) -> AbstractContextManager[None]:
-    """Around the opening of a record, which may be large, or on a disk that is slow."""
-    if path is None:
-        return nullcontext()
-    from rdmadiag.cli.progress import meanwhile
-
-    return meanwhile(lambda seconds: f"opening {path}: {seconds:.0f} s", quiet=quiet)
-
-
 def _is_report(source: "Host | Report | Saved") -> "TypeIs[Report]":
     return hasattr(source, "evidence")
 
@@ -204,21 +203,35 @@ def _is_host(source: "Host | Report | Saved") -> "TypeIs[Host]":
     return hasattr(source, "identity")
 
 
+_ReadJson = Callable[[str, float], "Report | Saved"]
+
+
 def _source(
-    snapshot: str | None, sample: str | None, read_json: "Callable[[str], Report | Saved]"
+    snapshot: str | None,
+    sample: str | None,
+    read_json: _ReadJson,
+    deadline: float,
+    *,
+    quiet: bool = False,
 ) -> "Host | Report | Saved":
     """A host, or what `read_json` makes of a .json file that --from names."""
     if snapshot is None or sample is not None or not snapshot.endswith(".json"):
-        return host_of(snapshot, sample)
-    return read_json(snapshot)
+        return host_of(snapshot, sample, deadline, quiet=quiet)
+    return read_json(snapshot, deadline)
 
 
-def _report(path: str) -> "Report":
+def started() -> float:
+    """When the command line was read: what a deadline counts from, on time.monotonic's clock."""
+    line = click.get_current_context().find_object(CommandLine)
+    return time.monotonic() if line is None else line.start
+
+
+def _report(path: str, deadline: float) -> "Report":
     """What preflight --json printed."""
     from rdmadiag.report import ReportError, read_report
 
     try:
-        return read_report(path)
+        return read_report(path, deadline)
     except ReportError as error:
         raise Refused(str(error)) from error
 
@@ -226,21 +239,22 @@ def _report(path: str) -> "Report":
 def recorded(path: str, deadline: float) -> Reading:
     """Another host than the one that is looked at: a snapshot, or a saved report."""
     timeout = max(0.0, deadline - time.monotonic())
-    with opening(path):
-        return Reading(_source(path, None, _report), (), "text", deadline, timeout)
+    return Reading(_source(path, None, _report, deadline), (), "text", deadline, timeout)
 
 
-def saved(path: str) -> "Saved":
+def saved(path: str, deadline: float) -> "Saved":
     """What counters --json printed."""
     from rdmadiag.host.saved_sample import BaselineError, read_saved
 
     try:
-        return read_saved(path)
+        return read_saved(path, deadline)
     except BaselineError as error:
         raise Refused(str(error)) from error
 
 
-def host_of(snapshot: str | None, sample: str | None) -> Host:
+def host_of(
+    snapshot: str | None, sample: str | None, deadline: float, *, quiet: bool = False
+) -> Host:
     """The live host, or the recorded one that was asked for."""
     if snapshot is not None and sample is not None:
         raise click.UsageError("--from and --sample exclude each other")
@@ -248,7 +262,7 @@ def host_of(snapshot: str | None, sample: str | None) -> Host:
         return LiveHost()
     if snapshot == "":  # --from "$RECORD" without one must not be about this host
         raise Refused("--from: names no record")
-    from rdmadiag.host.recorded import open_snapshot
+    from rdmadiag.host.recorded import open_record, open_snapshot
     from rdmadiag.host.tree import SnapshotError
 
     try:
@@ -260,9 +274,23 @@ def host_of(snapshot: str | None, sample: str | None) -> Host:
             except NoSuchSample as error:
                 raise Refused(str(error)) from error
         assert snapshot is not None
-        return open_snapshot(snapshot)
+        from rdmadiag.cli.progress import progress
+
+        with progress(started(), deadline, quiet=quiet) as waiting:
+            return open_record(snapshot, deadline, waiting)
     except SnapshotError as error:
         raise Refused(str(error)) from error
+
+
+class Given(click.Path):
+    """A file that the user names, for shells to complete; it is looked at in a child alone.
+
+    click.Path.convert calls stat(2), which a file system that has gone holds for ever.
+    """
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The name."""
+        return value
 
 
 class Seconds(click.FloatRange):
@@ -346,7 +374,7 @@ _HOST_OPTIONS: Final = (
         "--from",
         "snapshot",
         metavar="SNAPSHOT",
-        type=click.Path(),
+        type=Given(),
         help="Read a recorded host: a snapshot's folder or .tar.gz, any folder with "
         "sys/class/infiniband in it, or the .json that preflight --json printed (for counters: "
         "counters --json).",

@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rdmadiag.facts import Identity
-from rdmadiag.preflight.safety import CAVEAT, REASON_TEXT
+from rdmadiag.preflight.safety import CAVEAT, REASON_TEXT, Reason
 from rdmadiag.preflight.verdict import ExpectationCount, PortVerdict, Verdict
 from rdmadiag.render.answer import answer
 from rdmadiag.render.console import console, in_view, say, word
@@ -40,13 +40,16 @@ def _report(out: Console, verdict: Verdict, *, verbose: bool) -> None:
     if verdict.ports:
         out.print()
         out.print(_ports(verdict.ports))
-        _reasons(out, verdict.ports)
+        _reasons(out, verdict)
         safe = sum(port.safe_to_attempt_rtr for port in verdict.ports)
         say(
             out,
             f"RTR: one bounded attempt is permitted on {safe} of "
             f"{counted(len(verdict.ports), 'port')} ({CAVEAT}).",
         )
+    elif verdict.reasons:
+        out.print()
+        say(out, f"RTR: no attempt is permitted: {', '.join(verdict.reasons)}.")
 
 
 def _answer(verdict: Verdict, host: Identity) -> Text:
@@ -79,15 +82,17 @@ def _ports(ports: tuple[PortVerdict, ...]) -> Grid:
     return table
 
 
-def _reasons(out: Console, ports: tuple[PortVerdict, ...]) -> None:
-    """Each reason once, with the ports that it holds for."""
-    held: dict[str, list[str]] = {}
-    for port in ports:
+def _reasons(out: Console, verdict: Verdict) -> None:
+    """Each reason once: those of the host alone, then the others with their ports."""
+    held: dict[Reason, list[str]] = {}
+    for port in verdict.ports:
         for reason in port.reasons:
-            held.setdefault(f"{REASON_TEXT[reason]} ({reason})", []).append(
-                f"{port.device}/{port.port}"
-            )
-    for text, names in held.items():
-        every = len(names) == len(ports) > 1
-        where = f"any of {len(ports)} ports" if every else ", ".join(names)
-        say(out, f"no RTR on {printable(where)}: {text}")
+            held.setdefault(reason, []).append(f"{port.device}/{port.port}")
+    if not verdict.safe_to_attempt_rtr:
+        for reason in verdict.reasons:
+            if reason not in held:
+                say(out, f"no RTR on this host: {REASON_TEXT[reason]} ({reason})")
+    for reason, names in held.items():
+        every = len(names) == len(verdict.ports) > 1
+        where = f"any of {len(names)} ports" if every else ", ".join(names)
+        say(out, f"no RTR on {printable(where)}: {REASON_TEXT[reason]} ({reason})")

@@ -108,21 +108,6 @@ def test_the_pause_between_two_samples_is_waited_for_in_sight(tmp_path: Path) ->
     assert shown_by([sys.executable, "-c", program.replace("False", "True")]) == ""
 
 
-@pytest.mark.slow
-def test_a_record_that_opens_slowly_is_waited_for_in_sight() -> None:
-    program = """
-import time
-from rdmadiag.cli.options import opening
-with opening("a\x1b[2J.tar.gz"):
-    time.sleep(2.5)
-with opening(None):
-    pass
-"""
-    shown = shown_by([sys.executable, "-c", program])
-    assert "opening a\\x1b[2J.tar.gz: 1 s" in shown
-    assert shown.endswith("\r\x1b[K")
-
-
 def test_a_wait_that_fails_leaves_no_line_and_no_thread() -> None:
     program = """
 import threading
