@@ -1,4 +1,4 @@
-"""docs/deploy/*.md: each file of deploy/ below the link to it, and what commands print."""
+"""docs/deploy/*.md: each file of rdmadiag/deploy/ below the link to it, and what commands print."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,9 @@ from docs.readme import readme
 CHECKOUT = Path(__file__).parents[1]
 FOLDER = CHECKOUT / "docs" / "deploy"
 
-_FILE = re.compile(r"(\[[^\]]+\]\(\.\./\.\./(deploy/[^)]+)\):\n\n```\w*\n)(?:.*\n)*?(```\n)")
+_FILE = re.compile(
+    r"(\[[^\]]+\]\(\.\./\.\./(rdmadiag/deploy/[^)]+)\):\n\n```\w*\n)(?:.*\n)*?(```\n)"
+)
 
 
 def deployed(text: str) -> str:

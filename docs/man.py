@@ -1,13 +1,17 @@
 """man/*.1: one page a command, from the same words as its --help. Format: man(7)."""
 
+import inspect
 import re
+import textwrap
 
 import click
 
 from rdmadiag import __version__
 from rdmadiag.cli import COMMANDS, rdmadiag
+from rdmadiag.cli.page import Page
 
 _SEE = ", ".join(f"\\fBrdmadiag\\-{name}\\fR(1)" for name in COMMANDS)
+_DATE = "2026-11-22"  # of the pages' form; the version is what they are of
 _GROUP = "\\fBrdmadiag\\fR(1)"
 
 _FILES = """\
@@ -21,39 +25,46 @@ No colour, where it is set and not empty.
 .SH FILES
 .TP
 .I $XDG_CONFIG_HOME/rdmadiag/config.toml
-Defaults below flags and variables: options by their long names, those of one command in a table
-of its name.
+Defaults below flags and variables: options by their long names, those of one
+command in a table of its name.
 """
 
 
 def man_pages() -> dict[str, str]:
     """File name → page."""
-    group = click.Context(rdmadiag, info_name="rdmadiag")
+    group = click.Context(rdmadiag, info_name="rdmadiag", **rdmadiag.context_settings)
     pages = {"rdmadiag.1": _page("rdmadiag", rdmadiag, group, "diagnostics and preflight for RDMA")}
     for name, line in COMMANDS.items():
         command = rdmadiag.get_command(group, name)
         assert command is not None
+        assert isinstance(command, Page)
         context = click.Context(command, info_name=name, parent=group)
         title = f"rdmadiag-{name}"
         pages[f"{title}.1"] = _page(title, command, context, line.rstrip("."))
     return pages
 
 
-def _page(title: str, command: click.Command, context: click.Context, line: str) -> str:
+def _page(title: str, command: Page, context: click.Context, line: str) -> str:
+    dash = " \\- "  # what mandb looks for: between name and line
     usage = " ".join(command.collect_usage_pieces(context))
     parts = [
-        f'.TH "{_text(title.upper())}" 1 "" "rdmadiag {__version__}" "User Commands"\n',
-        f".SH NAME\n{_text(title)} \\- {_text(line)}\n",
+        f'.TH "{_text(title.upper())}" 1 "{_DATE}" "rdmadiag {__version__}" "User Commands"\n',
+        f".SH NAME\n{_filled(_text(title) + dash + _text(line))}\n",
         f".SH SYNOPSIS\n.B {_text(context.command_path)}\n{_text(usage)}\n",
-        f".SH DESCRIPTION\n{_prose(command.help or '')}",
+        f".SH DESCRIPTION\n{_prose(inspect.cleandoc(command.help or ''))}",
     ]
     if title == "rdmadiag":
         parts.append(".SH COMMANDS\n")
         parts += [f".TP\n.B {_text(name)}\n{_text(told)}\n" for name, told in COMMANDS.items()]
     parts.append(".SH OPTIONS\n")
-    for option in command.get_params(context):
-        if isinstance(option, click.Option) and (record := option.get_help_record(context)):
-            parts.append(f".TP\n.B {_text(record[0])}\n{_line(record[1])}\n")
+    for heading, records in command.sections(context):
+        parts.append(f".SS {_text(heading)}\n")
+        parts += [f".TP\n.B {_text(names)}\n{_line(told)}\n" for names, told in records]
+    parts.append(".SH EXAMPLES\n")
+    for number, (purpose, line) in enumerate(command.examples):
+        parts.append(".PP\n" if number else "")  # mandoc: none after SH
+        parts.append(f"{_line(f'{purpose[0].upper()}{purpose[1:]}')}:\n")
+        parts.append(f".PP\n.RS 4\n.nf\n{_kept(line)}\n.fi\n.RE\n")
     parts.append(_FILES)
     parts.append(f".SH SEE ALSO\n{_SEE if title == 'rdmadiag' else _GROUP}\n")
     return "".join(parts)
@@ -65,16 +76,26 @@ def _prose(text: str) -> str:
     for paragraph in text.strip().split("\n\n"):
         lines = [line.strip("\b") for line in paragraph.split("\n")]
         if paragraph.startswith("\b"):
-            body = "\n".join(_line(line) for line in lines if line)
-            found.append(f".PP\n.nf\n{body}\n.fi\n")
+            body = "\n".join(_kept(line) for line in lines if line)
+            found.append(f".nf\n{body}\n.fi\n")
         else:
-            found.append(f".PP\n{_line(' '.join(line.strip() for line in lines))}\n")
-    return "".join(found)
+            found.append(f"{_line(' '.join(line.strip() for line in lines))}\n")
+    return ".PP\n".join(found)
 
 
 def _line(text: str) -> str:
-    """One that does not begin like a request."""
-    return f"\\&{_text(text)}" if text[:1] in (".", "'") else _text(text)
+    """A sentence, of which no line begins like a request."""
+    return _filled(_text(text))
+
+
+def _kept(line: str) -> str:
+    """A line between nf and fi."""
+    return f"\\&{_text(line)}" if line[:1] in (".", "'") else _text(line)
+
+
+def _filled(text: str) -> str:
+    lines = textwrap.wrap(text, 78, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(f"\\&{line}" if line[0] in ".'" else line for line in lines)
 
 
 def _text(text: str) -> str:

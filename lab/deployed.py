@@ -9,7 +9,7 @@ import yaml
 
 from lab.places import CHECKOUT
 
-DEPLOY: Final = CHECKOUT / "deploy"
+DEPLOY: Final = CHECKOUT / "rdmadiag" / "deploy"
 
 
 def text(name: str) -> str:

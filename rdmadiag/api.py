@@ -9,6 +9,7 @@
 import os
 import time
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -57,7 +58,8 @@ def collect(
     for name in sources or ():
         if name not in known:
             raise ValueError(f"no source {name!r} of {host.identity.platform}: {', '.join(known)}")
-    return Report.of(host=host.identity, evidence=gather(host, deadline, sources))
+    identity = replace(host.identity, sample=sample)
+    return Report.of(host=identity, evidence=gather(host, deadline, sources))
 
 
 def _host(path: str | None, sample: str | None, deadline: float) -> Host:

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from rdmadiag.deploy import FILES
+
 CHECKOUT = Path(__file__).parents[1]
 LOOP = "rdmadiag/verbs/_loop.c"
 LIBRARY = "rdmadiag/verbs/_loop.so"
@@ -67,6 +69,50 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_the_loop_is_compiled(hook: Any, root: Path, compiler: None) -> None:
     made = hook.compile_library(root, hook.LOOP)
     assert made == root / LIBRARY
+    assert ctypes.CDLL(str(made)).rdmadiag_loop_run
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ELF")
+@pytest.mark.parametrize("source", ["LOOP", "SIEVE"])
+def test_what_is_compiled_is_hardened(
+    hook: Any, root: Path, compiler: None, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = getattr(hook, source)
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(CHECKOUT / path, root / path)
+    made = hook.compile_library(root, path)
+    if not shutil.which("readelf"):
+        pytest.skip("no readelf here")
+    dynamic = subprocess.run(
+        ["readelf", "--wide", "-l", "-d", str(made)], capture_output=True, text=True, check=True
+    ).stdout
+    assert "GNU_RELRO" in dynamic
+    assert "NOW" in dynamic
+    assert not [line for line in dynamic.splitlines() if "GNU_STACK" in line and "RWE" in line]
+
+
+def _without(flag: str, folder: Path) -> str:
+    """A compiler that does not know a flag."""
+    lines = f"""#!/bin/sh
+for each; do case $each in {flag}*) echo "unknown argument: $each" >&2; exit 1; esac; done
+exec cc "$@"
+"""
+    (folder / "older").write_text(lines)
+    (folder / "older").chmod(0o755)
+    return str(folder / "older")
+
+
+@pytest.mark.parametrize("flag", ["-Wl,-z", "-fstack-protector-strong", "-D_FORTIFY_SOURCE"])
+def test_a_compiler_that_does_not_know_a_flag_compiles_without(
+    hook: Any,
+    root: Path,
+    tmp_path: Path,
+    compiler: None,
+    flag: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CC", _without(flag, tmp_path))
+    made = hook.compile_library(root, hook.LOOP)
     assert ctypes.CDLL(str(made)).rdmadiag_loop_run
 
 
@@ -152,6 +198,7 @@ def test_a_wheel_has_the_library_and_is_for_this_platform(
     assert tag != "py3-none-any"
     with zipfile.ZipFile(wheel) as archive:
         assert LIBRARY in archive.namelist()
+        assert {f"rdmadiag/deploy/{name}" for name in FILES} <= set(archive.namelist())
         metadata = next(name for name in archive.namelist() if name.endswith("/WHEEL"))
         assert f"Tag: {tag}\n" in archive.read(metadata).decode()
         assert "Root-Is-Purelib: false\n" in archive.read(metadata).decode()

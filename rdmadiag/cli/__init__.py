@@ -9,10 +9,11 @@ from typing import Any, Final
 
 import click
 
-from rdmadiag import __version__
 from rdmadiag.cli import exits
 from rdmadiag.cli.failure import CommandLine, failed
 from rdmadiag.cli.output import note, prepare_streams, printing
+from rdmadiag.cli.page import Page
+from rdmadiag.nearest import instead
 
 COMMANDS: Final = {
     "preflight": "The report on this host and the verdict.",
@@ -26,12 +27,14 @@ COMMANDS: Final = {
     "expect": "Write down what a good host is, for preflight --expect.",
     "snapshot": "Record this host, so that every command can be run on the record.",
     "samples": "The recorded machines that come with rdmadiag.",
+    "deploy": "Files to install: for Slurm, systemd, Kubernetes, Nagios and others.",
     "schema": "The JSON Schema of every document that rdmadiag prints.",
+    "help": "The help of a command: options by purpose, and examples.",
 }
 """Every command and its line in --help; its module is rdmadiag.cli.NAME."""
 
 
-class _Lazy(click.Group):
+class _Lazy(Page, click.Group):
     """Imports a command's module only when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -58,7 +61,13 @@ class _Lazy(click.Group):
         ]
         return named + click.Command.shell_complete(self, ctx, incomplete)
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Commands first: options of the group are few."""
+        self.format_commands(ctx, formatter)
+        Page.format_options(self, ctx, formatter)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Their names and lines, without importing their modules."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
@@ -69,7 +78,7 @@ class _Lazy(click.Group):
             name, command, rest = super().resolve_command(ctx, args)
         except click.UsageError as error:
             raise click.UsageError(
-                f"no command {args[0]!r}; there are: {', '.join(COMMANDS)}", ctx
+                f"no command {args[0]!r}; {instead(args[0], COMMANDS)}", ctx
             ) from error
         line: CommandLine = ctx.obj
         line.command, line.arguments = command, tuple(rest)
@@ -86,12 +95,20 @@ def _name_variables(command: click.Command, name: str) -> None:
 
 @click.group(
     cls=_Lazy,
+    examples=(
+        ("is this host fit for RDMA jobs?", "rdmadiag preflight"),
+        ("the same of a recorded machine", "rdmadiag preflight --sample roce-empty-gid-table"),
+        ("which GID index to use, and what NCCL would take", "rdmadiag gids --stack nccl"),
+        ("what failed first in a job's output", "rdmadiag explain --log job.out"),
+        ("all options of a command", "rdmadiag help preflight"),
+    ),
+    invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
     context_settings={"auto_envvar_prefix": "RDMADIAG", "help_option_names": ["-h", "--help"]},
 )
-@click.version_option(__version__, "-V", "--version", message="rdmadiag %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of a bug of ours.")
 @click.pass_context
-def rdmadiag(context: click.Context, debug: bool) -> None:
+def rdmadiag(context: click.Context, debug: bool) -> int | None:
     """Diagnostics and preflight for RDMA hosts. Reads everything, changes nothing.
 
     Exit codes: 0 ok, 1 warn, 2 critical, 3 unknown or no RDMA device, 64 usage, 70 a bug,
@@ -100,8 +117,10 @@ def rdmadiag(context: click.Context, debug: bool) -> None:
     """
     line: CommandLine = context.obj
     name = context.invoked_subcommand
+    if name is None:
+        return _without_command(context)
     if name not in COMMANDS or "--help" in line.arguments or "-h" in line.arguments:
-        return
+        return None
     from rdmadiag.cli.config import config_path, defaults, read_config
 
     path = config_path(os.environ)
@@ -110,6 +129,31 @@ def rdmadiag(context: click.Context, debug: bool) -> None:
         assert line.command is not None
         line.defaults = defaults(file, line.command, name)
         context.default_map = {name: line.defaults}
+    return None
+
+
+def _without_command(context: click.Context) -> int:
+    """The help; on stderr and as a mistake, since a script has lost its arguments and 0 is OK."""
+    click.echo(context.get_help(), err=True)
+    if sys.platform == "linux" and not _has_device():
+        click.echo(_NO_DEVICE, err=True)
+    return exits.USAGE
+
+
+_NO_DEVICE: Final = """
+This host has no RDMA device. Where to start:
+  # why there is none
+  rdmadiag preflight
+  # recorded machines, to see what each command says of them
+  rdmadiag samples
+  rdmadiag preflight --sample roce-healthy"""
+
+
+def _has_device() -> bool:
+    try:
+        return bool(os.listdir("/sys/class/infiniband"))
+    except OSError:
+        return False
 
 
 def run(argv: Sequence[str]) -> int:

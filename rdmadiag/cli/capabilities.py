@@ -8,7 +8,9 @@ from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Reading, reading, recorded
 from rdmadiag.cli.output import printing
+from rdmadiag.cli.page import Page
 from rdmadiag.cli.selectors import selectors
+from rdmadiag.nearest import instead
 
 if TYPE_CHECKING:
     from rdmadiag.facts import Missing
@@ -16,7 +18,18 @@ if TYPE_CHECKING:
     from rdmadiag.view.capabilities import DeviceCapabilities
 
 
-@click.command("capabilities")
+@click.command(
+    "capabilities",
+    cls=Page,
+    examples=(
+        ("what each device can do, and who needs it", "rdmadiag capabilities"),
+        ("has it what a stack cannot do without?", "rdmadiag capabilities --stack nvshmem"),
+        (
+            "what differs from another host",
+            "rdmadiag capabilities --all --peer other-host.json",
+        ),
+    ),
+)
 @reading
 @click.option(
     "--stack",
@@ -52,7 +65,15 @@ def command(reading: Reading, stack: str | None, everything: bool, peer: str | N
         else:
             from rdmadiag.render.capabilities import show
 
-            show(chosen, silent, evidence, everything=everything, stack=stack, quiet=reading.quiet)
+            show(
+                chosen,
+                silent,
+                evidence,
+                host=reading.identity,
+                everything=everything,
+                stack=stack,
+                quiet=reading.quiet,
+            )
     if stack is not None and any(lacking(each, stack) for each in chosen):
         return exits.CRITICAL
     if stack is not None and any(required(each, stack, there=None) for each in chosen):
@@ -64,7 +85,7 @@ def _known(stack: str) -> None:
     from rdmadiag.view.capability_needs import STACKS
 
     if stack not in STACKS:
-        raise click.UsageError(f"no stack {stack!r}; there are: {', '.join(STACKS)}")
+        raise click.UsageError(f"no stack {stack!r}; {instead(stack, STACKS)}")
 
 
 def _look(

@@ -4,9 +4,19 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from rdmadiag.cli.progress import meanwhile, progress
 from rdmadiag.facts import Missing, present
-from rdmadiag.facts.counters import ALL, CounterFacts, Wanted, narrowed, remembered
+from rdmadiag.facts.counters import (
+    ALL,
+    NOTHING,
+    CounterFacts,
+    Spared,
+    Wanted,
+    narrowed,
+    remembered,
+)
 from rdmadiag.host import Host
+from rdmadiag.nearest import instead
 from rdmadiag.preflight.judge_counters import Compared, compare
 from rdmadiag.sources.sampling import sample, timed_out
 from rdmadiag.view.select import NoSuchDevice
@@ -19,6 +29,7 @@ class Sampler:
     source: Host | CounterFacts
     wanted: Wanted = ALL
     timeout: float = 20.0  # seconds, for each sample
+    quiet: bool = True  # say nothing of what it waits for
 
     def first(self) -> CounterFacts:
         """The first sample. Raises NoSuchDevice for a device or port that is not there."""
@@ -26,7 +37,7 @@ class Sampler:
         if isinstance(source, CounterFacts):
             facts = narrowed(source, self.wanted)
         else:
-            facts = sample(source, time.monotonic() + self.timeout, self.wanted)
+            facts = self._sample(source)
         if not facts.failed:
             _require(facts, self.wanted)
         return facts
@@ -34,8 +45,22 @@ class Sampler:
     def next(self, before: CounterFacts) -> CounterFacts:
         """Another sample; what was refused in `before` is not read again."""
         assert not isinstance(self.source, CounterFacts), "a record is one sample"
-        deadline = time.monotonic() + self.timeout
-        return sample(self.source, deadline, self.wanted, remembered(before))
+        return self._sample(self.source, remembered(before))
+
+    def pause(self, seconds: float) -> None:
+        """Until the second sample."""
+
+        def say(so_far: float) -> str:
+            return f"waiting for the second sample: {so_far:.0f} of {seconds:g} s"
+
+        with meanwhile(say, quiet=self.quiet):
+            time.sleep(seconds)
+
+    def _sample(self, host: Host, spared: Spared = NOTHING) -> CounterFacts:
+        start = time.monotonic()
+        deadline = start + self.timeout
+        with progress(start, deadline, quiet=self.quiet) as waiting:
+            return sample(host, deadline, self.wanted, spared, waiting)
 
 
 def over(
@@ -43,7 +68,7 @@ def over(
     pause: float,
     count: int | None,
     judge: Callable[[CounterFacts, CounterFacts | None], Compared] = compare,
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Callable[[float], None] | None = None,
 ) -> Iterator[Compared]:
     """`count` comparisons, or without end, `pause` seconds apart.
 
@@ -57,7 +82,7 @@ def over(
     due, done = time.monotonic(), 0
     while count is None or done < count:
         due = max(due + pause, time.monotonic())
-        sleep(max(0.0, due - time.monotonic()))
+        (sleep or sampler.pause)(max(0.0, due - time.monotonic()))
         after = sampler.next(before)
         yield judge(after, before)
         if timed_out(after):
@@ -70,8 +95,7 @@ def _require(facts: CounterFacts, wanted: Wanted) -> None:
     names = () if isinstance(facts.names, Missing) else facts.names
     for name, ports in (wanted.devices or {}).items():
         if name not in names:
-            there = ", ".join(names) or "none"
-            raise NoSuchDevice(f"no RDMA device {name!r}; there are: {there}")
+            raise NoSuchDevice(f"no RDMA device {name!r}; {instead(name, names)}")
         device = facts.device(name)
         numbers = {port.number for port in present(device.ports)} if device else set()
         absent = sorted((ports or frozenset()) - numbers)

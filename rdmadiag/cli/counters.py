@@ -12,6 +12,7 @@ from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Reading, Seconds, reading_samples, saved
 from rdmadiag.cli.output import printing
+from rdmadiag.cli.page import Page
 from rdmadiag.cli.selectors import selectors
 from rdmadiag.cli.verdicts import (
     code_of,
@@ -33,7 +34,19 @@ INTERVAL: Final = 1.0
 INTERVAL_MAX: Final = 86_400.0
 
 
-@click.command("counters")
+@click.command(
+    "counters",
+    cls=Page,
+    examples=(
+        ("what rose within a second", "rdmadiag counters"),
+        ("redrawn each five seconds, until Ctrl-C", "rdmadiag counters --watch --interval 5"),
+        ("a sample to keep", "rdmadiag counters --interval 0 --json > monday.json"),
+        (
+            "what rose since, with another threshold",
+            "rdmadiag counters --since monday.json --threshold retransmissions=100",
+        ),
+    ),
+)
 @reading_samples
 @click.option(
     "--interval",
@@ -87,7 +100,8 @@ def command(
         watch, count = watch and not _of_the_file("watch"), None if _of_the_file("count") else count
     _check(reading, interval, since, count, watch=watch)
     wanted = _wanted(reading.devices, exclude_device)
-    sampler = _sampler(reading, wanted)
+    silent = reading.quiet or watch  # a watch is drawn where the line would stand
+    sampler = _sampler(reading, wanted, quiet=silent)
     from rdmadiag.preflight.judge_counters import compare
 
     judge = partial(compare, thresholds=limits, steady=show_all)
@@ -101,7 +115,7 @@ def command(
 
         compared = over(sampler, pause, (count if watch else 1), judge)
     worst = exits.OK
-    with printing(), _shown(reading, watch=watch, show_all=show_all) as show:
+    with printing(), _shown(reading, pause, watch=watch, show_all=show_all) as show:
         try:
             for each in compared:
                 show(each)
@@ -148,11 +162,11 @@ def _wanted(devices: tuple[str, ...], excluded: tuple[str, ...]) -> "Wanted":
     return Wanted(chosen or None, excluded)
 
 
-def _sampler(reading: Reading, wanted: "Wanted") -> "Sampler":
+def _sampler(reading: Reading, wanted: "Wanted", *, quiet: bool) -> "Sampler":
     from rdmadiag.cli.comparing import Sampler
 
     facts = getattr(reading.source, "sample", None)  # of a saved one
-    return Sampler(reading.source if facts is None else facts, wanted, reading.timeout)  # type: ignore[arg-type]
+    return Sampler(reading.source if facts is None else facts, wanted, reading.timeout, quiet)  # type: ignore[arg-type]
 
 
 def _since(
@@ -172,7 +186,7 @@ def _since(
 
 @contextmanager
 def _shown(
-    reading: Reading, *, watch: bool, show_all: bool
+    reading: Reading, interval: float, *, watch: bool, show_all: bool
 ) -> "Iterator[Callable[[Compared], None]]":
     """What prints a comparison: a line of JSON, a table, or a table that is drawn anew."""
     if reading.form == "json":
@@ -189,7 +203,7 @@ def _shown(
             verbose=reading.verbose,
         )
         return
-    with Watch(reading.identity, show_all=show_all, quiet=reading.quiet) as drawn:
+    with Watch(reading.identity, interval, show_all=show_all, quiet=reading.quiet) as drawn:
         yield drawn.show
 
 

@@ -5,10 +5,22 @@ import click
 from rdmadiag.cli import exits
 from rdmadiag.cli.options import Reading, reading
 from rdmadiag.cli.output import printing
+from rdmadiag.cli.page import Page
 from rdmadiag.cli.selectors import not_there, selectors
 
 
-@click.command("devices")
+@click.command(
+    "devices",
+    cls=Page,
+    examples=(
+        ("devices and ports, and where each is seen", "rdmadiag devices"),
+        ("one device, for a program", "rdmadiag devices --device mlx5_0 --json"),
+        (
+            "where a device is lost in a container",
+            "rdmadiag devices --sample container-without-uverbs",
+        ),
+    ),
+)
 @reading
 def command(reading: Reading) -> int:
     """Devices and ports, where each is seen, and why one is not.
@@ -48,5 +60,5 @@ def command(reading: Reading) -> int:
         from rdmadiag.render.devices import show
 
         with printing():
-            show(listed, evidence, without, quiet=reading.quiet)
+            show(listed, evidence, without, host=reading.identity, quiet=reading.quiet)
     return exits.OK if listed and why_unknown(evidence) is None else exits.UNKNOWN

@@ -5,9 +5,18 @@ import click
 from rdmadiag.cli import exits
 from rdmadiag.cli.options import Reading, reading
 from rdmadiag.cli.output import note, printing
+from rdmadiag.cli.page import Page
 
 
-@click.command("expect")
+@click.command(
+    "expect",
+    cls=Page,
+    examples=(
+        ("on a host that is known to be good", "rdmadiag expect --output good.toml"),
+        ("then on its like", "rdmadiag preflight --expect good.toml"),
+        ("of a recorded host, as JSON", "rdmadiag expect --from good-host.tar.gz --json"),
+    ),
+)
 @reading
 @click.option(
     "--output",

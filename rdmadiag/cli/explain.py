@@ -13,6 +13,7 @@ from rdmadiag.cli.budget import budget
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Reading, reading
 from rdmadiag.cli.output import printing
+from rdmadiag.cli.page import Page
 from rdmadiag.cli.selectors import selectors
 
 if TYPE_CHECKING:
@@ -34,7 +35,19 @@ def _number(context: click.Context, option: click.Parameter, value: str | None) 
         raise click.BadParameter("a number, such as 129 or 0x81") from None
 
 
-@click.command("explain")
+@click.command(
+    "explain",
+    cls=Page,
+    examples=(
+        ("an errno where it was seen, on this platform", "rdmadiag explain errno 110 --stage rtr"),
+        ("a completion status with the vendor's error", "rdmadiag explain wc 12 --vendor-err 129"),
+        (
+            "what failed first in a job's output, ranked by what this host shows",
+            "rdmadiag explain --log job.out --here",
+        ),
+        ("a rule that preflight named", "rdmadiag explain link-not-up"),
+    ),
+)
 @click.argument("what", nargs=-1, metavar="[WHAT]...")
 @click.option("--log", metavar="FILE|-", help="A job's output to explain; - is standard input.")
 @click.option(
@@ -103,7 +116,7 @@ def command(
             raise click.UsageError("--from, --sample and --here are for --log")
         return _look_up(reading.form, what, platform or _own_platform(), stage, vendor_error)
     with stream:
-        account = _read(stream, name)
+        account = _read(stream, name, quiet=reading.quiet)
     if here or recorded:
         with budget(reading.left) if recorded else nullcontext():
             account = _rank(account, reading, names)
@@ -169,6 +182,10 @@ def _open(path: str, deadline: float) -> tuple[Stream, str]:
     if path == "-":
         if sys.stdin is None:
             raise Refused("there is no standard input")
+        if sys.stdin.isatty():
+            click.echo(
+                "rdmadiag: paste the log here; Ctrl-D on a line of its own ends it", err=True
+            )
         return open(sys.stdin.fileno(), "rb", buffering=0, closefd=False), "-"
     from rdmadiag.host.given_file import begin, open_log, understood
 
@@ -185,14 +202,22 @@ def _open(path: str, deadline: float) -> tuple[Stream, str]:
         raise Refused(f"{path}: {error.strerror}") from error
 
 
-def _read(stream: Stream, name: str) -> "Account":
+def _read(stream: Stream, name: str, *, quiet: bool) -> "Account":
+    from rdmadiag.cli.progress import meanwhile
     from rdmadiag.explain.log.scan import collect
     from rdmadiag.explain.log.vocabulary import NEEDLES
     from rdmadiag.sieve.lines import Sieve
 
     sieve = Sieve(NEEDLES)
+    what = "standard input" if name == "-" else name
+
+    def say(seconds: float) -> str:
+        return f"reading {what}: {sieve.bytes / 1e6:.1f} MB in {seconds:.0f} s"
+
+    typing = name == "-" and sys.stdin.isatty()  # the line would stand where they type
     try:
-        collector = collect(sieve.segments(stream))
+        with meanwhile(say, quiet=quiet or typing):
+            collector = collect(sieve.segments(stream))
     except OSError as error:
         raise Refused(f"{name}: {error.strerror}") from error
     return collector.account(sieve.lines, sieve.bytes)

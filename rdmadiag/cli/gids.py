@@ -9,6 +9,7 @@ from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Reading, gid_scan_option, reading, recorded
 from rdmadiag.cli.output import note, printing
+from rdmadiag.cli.page import Page
 from rdmadiag.cli.selectors import not_there, selectors
 
 if TYPE_CHECKING:
@@ -21,7 +22,19 @@ if TYPE_CHECKING:
     from rdmadiag.view.reconcile import DeviceView, PortView
 
 
-@click.command("gids")
+@click.command(
+    "gids",
+    cls=Page,
+    examples=(
+        ("the table of each port, and the index to use", "rdmadiag gids"),
+        (
+            "what each stack would pick with the variables of a running job",
+            "rdmadiag gids --explain --env-from 4711",
+        ),
+        ("set what fits every port", 'eval "$(rdmadiag gids --env nccl)"'),
+        ("which stacks can talk to another host", "rdmadiag gids --explain --peer other-host.json"),
+    ),
+)
 @reading
 @click.option(
     "--gid-index",
@@ -152,11 +165,12 @@ def _print(
     elif explained:
         from rdmadiag.render.stacks import show_stacks
 
-        show_stacks(listed, unread, evidence, quiet=reading.quiet)
+        host, quiet, verbose = reading.identity, reading.quiet, reading.verbose
+        show_stacks(listed, unread, evidence, host=host, quiet=quiet, verbose=verbose)
     else:
         from rdmadiag.render.gids import show
 
-        show(listed, unread, evidence, quiet=reading.quiet)
+        show(listed, unread, evidence, host=reading.identity, quiet=reading.quiet)
 
 
 def _print_pairs(reading: Reading, host: "Identity | None", pairs: "Sequence[PortPair]") -> None:

@@ -49,12 +49,14 @@ class Reading:
     timeout: float  # seconds that the deadline was away
     quiet: bool = False
     verbose: bool = False
+    sample: str | None = None  # its name
 
     @property
     def identity(self) -> Identity:
         """The host that is looked at, or was."""
         if _is_host(self.source):
-            return self.source.identity
+            found = self.source.identity
+            return replace(found, sample=self.sample) if self.sample else found
         return replace(self.source.host, recorded=True)
 
     @property
@@ -92,9 +94,13 @@ class Reading:
         """Every tracked object, within what is left of the time, and within `least` seconds."""
         if not _is_host(self.source):
             return Missing(Why.NOT_COLLECTED, "a report of preflight does not name the holders")
+        from rdmadiag.cli.progress import progress
         from rdmadiag.sources.sampling import resources
 
-        return resources(self.source, max(self.deadline, time.monotonic() + least))
+        start = time.monotonic()
+        deadline = max(self.deadline, start + least)
+        with progress(start, deadline, quiet=self.quiet) as waiting:
+            return resources(self.source, deadline, waiting)
 
 
 def _account(evidence: Evidence, seconds: float) -> None:
@@ -163,6 +169,7 @@ def _reading(function: F, read_json: "_ReadJson", formats: tuple[str, ...]) -> F
             timeout,
             quiet,
             verbose,
+            sample,
         )
         given = (snapshot, rest.get("peer"), rest.get("since"))
         # A log is read for as long as it is long: explain has its record's budget to itself.

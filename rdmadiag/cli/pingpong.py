@@ -11,10 +11,12 @@ from rdmadiag.cli.addresses import host_and_port, is_unspecified, source_towards
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Given, Seconds, format_option, json_option
 from rdmadiag.cli.output import note, printing
+from rdmadiag.cli.page import Page
 from rdmadiag.cli.selectors import selectors
 from rdmadiag.facts import Identity
 from rdmadiag.facts.attempt import Outcome
 from rdmadiag.facts.ib import MTU_BYTES, QpType
+from rdmadiag.nearest import instead
 from rdmadiag.preflight.safety import Reason
 from rdmadiag.preflight.x_rdma import RtrUnsafe, require_rtr_attempt_allowed
 from rdmadiag.view.select import Selector
@@ -32,7 +34,22 @@ ITERATIONS_MAX: Final = 10_000
 SECRET_LIMIT: Final = 64 * 1024  # bytes
 
 
-@click.command("pingpong")
+@click.command(
+    "pingpong",
+    cls=Page,
+    examples=(
+        ("both ends on this host", "rdmadiag pingpong --allow-rtr"),
+        (
+            "two hosts: first on one of them, by its own address",
+            "rdmadiag pingpong --allow-rtr --listen 192.0.2.1",
+        ),
+        ("then on the other", "rdmadiag pingpong --allow-rtr 192.0.2.1"),
+        (
+            "from one port to another, with more data",
+            "rdmadiag pingpong --allow-rtr --device mlx5_0 --device mlx5_1 --bytes 65536",
+        ),
+    ),
+)
 @click.argument("peer", required=False, metavar="[PEER[:PORT]]")
 @click.option(
     "--allow-rtr",
@@ -203,7 +220,9 @@ def _accepted(codes: Sequence[str]) -> frozenset[Reason]:
     known = {reason.value: reason for reason in Reason}
     for code in codes:
         if code not in known:
-            raise Refused(f"--accept-risk {code!r} is no reason that preflight gives")
+            raise Refused(
+                f"--accept-risk {code!r} is no reason of preflight; {instead(code, known)}"
+            )
     return frozenset(known[code] for code in codes)
 
 

@@ -11,6 +11,7 @@ from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import PREFLIGHT_FORMATS, Given, Reading, gid_scan_option, reading
 from rdmadiag.cli.output import in_utf8, note, printing
+from rdmadiag.cli.page import Page
 from rdmadiag.cli.selectors import not_there, selectors
 
 if TYPE_CHECKING:
@@ -30,7 +31,22 @@ def _window(context: click.Context, option: click.Parameter, value: str | None) 
     return value
 
 
-@click.command("preflight")
+@click.command(
+    "preflight",
+    cls=Page,
+    examples=(
+        ("this host: the verdict, what is wrong, what to do", "rdmadiag preflight"),
+        (
+            "a recorded host, or what --json printed elsewhere",
+            "rdmadiag preflight --from report.json",
+        ),
+        (
+            "one line, and 0 but for a critical verdict: for scripts",
+            "rdmadiag preflight --quiet --fail-on critical",
+        ),
+        ("is it what its like are?", "rdmadiag preflight --expect good.toml --expect-rate 400G"),
+    ),
+)
 @functools.partial(reading, formats=PREFLIGHT_FORMATS)
 @click.option(
     "--output",

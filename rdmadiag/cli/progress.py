@@ -29,6 +29,34 @@ def progress(start: float, deadline: float, *, quiet: bool = False) -> Iterator[
         line.clear()
 
 
+@contextmanager
+def meanwhile(say: Callable[[float], str], *, quiet: bool = False) -> Iterator[None]:
+    """The same around a wait that calls nobody back: `say` is given the seconds so far.
+
+    By a thread, so for what starts no process: a sleep, the reading of a file.
+    """
+    if quiet or not _is_terminal():
+        yield
+        return
+    from threading import Event, Thread
+
+    start = time.monotonic()
+    line, ended = _Line(start, start), Event()
+
+    def draw() -> None:
+        while not ended.wait(AFTER):
+            line.write(say(time.monotonic() - start))
+
+    drawing = Thread(target=draw, daemon=True)
+    drawing.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        drawing.join()
+        line.clear()
+
+
 class _Line:
     def __init__(self, start: float, deadline: float) -> None:
         self._start, self._deadline = start, deadline
@@ -40,7 +68,9 @@ class _Line:
             return
         names = ", ".join(sorted(waiting))
         whole = self._deadline - self._start
-        text = f"waiting for {names}: {now - self._start:.0f} of at most {whole:.0f} s"
+        self.write(f"waiting for {names}: {now - self._start:.0f} of at most {whole:.0f} s")
+
+    def write(self, text: str) -> None:
         self._write(f"{_CLEAR}{printable(text)[: _width() - 1]}")
         self._shown = True
 

@@ -7,6 +7,7 @@ import click
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Reading, reading
 from rdmadiag.cli.output import printing
+from rdmadiag.cli.page import Page
 from rdmadiag.cli.selectors import selectors
 from rdmadiag.cli.verdicts import (
     code_of,
@@ -21,7 +22,18 @@ _LEAST_SECONDS: Final = 2.0
 """For the dumps, where a provider that hangs has used up the rest."""
 
 
-@click.command("resources")
+@click.command(
+    "resources",
+    cls=Page,
+    examples=(
+        ("who holds queue pairs, and is a limit near?", "rdmadiag resources"),
+        ("of one device, for a program", "rdmadiag resources --device mlx5_0 --json"),
+        (
+            "report from half of a device's limit on",
+            "rdmadiag resources --threshold limit_share=0.5",
+        ),
+    ),
+)
 @reading
 @expect_option
 @threshold_option

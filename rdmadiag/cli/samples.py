@@ -3,9 +3,18 @@
 import click
 
 from rdmadiag.cli.output import printing
+from rdmadiag.cli.page import Page
 
 
-@click.command("samples")
+@click.command(
+    "samples",
+    cls=Page,
+    examples=(
+        ("their names, and what each is", "rdmadiag samples"),
+        ("what a command says of one", "rdmadiag gids --sample roce-healthy"),
+        ("a copy to look into", "rdmadiag snapshot --sample roce-healthy /tmp/roce-healthy"),
+    ),
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(as_json: bool) -> None:
     """The recorded machines that come with rdmadiag, for --sample NAME."""

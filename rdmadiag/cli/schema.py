@@ -6,6 +6,8 @@ import click
 
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.output import printing
+from rdmadiag.cli.page import Page
+from rdmadiag.nearest import instead
 
 
 def _names(context: click.Context, option: click.Parameter, typed: str) -> list[str]:
@@ -14,7 +16,18 @@ def _names(context: click.Context, option: click.Parameter, typed: str) -> list[
     return [name for name in DOCUMENTS if name.startswith(typed)]
 
 
-@click.command("schema")
+@click.command(
+    "schema",
+    cls=Page,
+    examples=(
+        ("which documents there are", "rdmadiag schema"),
+        ("the schema of one", "rdmadiag schema preflight > preflight.schema.json"),
+        (
+            "hold a document to it",
+            "check-jsonschema --schemafile preflight.schema.json report.json",
+        ),
+    ),
+)
 @click.argument("document", required=False, metavar="[DOCUMENT]", shell_complete=_names)
 def command(document: str | None) -> None:
     """The JSON Schema (2020-12) of a document that rdmadiag prints with --json.
@@ -31,7 +44,7 @@ def command(document: str | None) -> None:
                 click.echo(f"{name:<{max(map(len, DOCUMENTS))}}  {identifier(name)}")
         return
     if document not in DOCUMENTS:
-        raise Refused(f"no document {document!r}; there are: {', '.join(DOCUMENTS)}")
+        raise Refused(f"no document {document!r}; {instead(document, DOCUMENTS)}")
     import json
 
     with printing():

@@ -11,10 +11,25 @@ from rdmadiag.cli.budget import budget
 from rdmadiag.cli.exits import NotWritten, Refused
 from rdmadiag.cli.options import LEAST, host_of, started, timeout_option
 from rdmadiag.cli.output import note, printing
+from rdmadiag.cli.page import Page
 from rdmadiag.quoting import printable, shell_word
 
 
-@click.command("snapshot")
+@click.command(
+    "snapshot",
+    cls=Page,
+    examples=(
+        ("this host, into a new folder", "rdmadiag snapshot /tmp/this-host"),
+        (
+            "into one file, without counters of a device that pays for being read",
+            "rdmadiag snapshot --exclude-device mlx5_0 this-host.tar.gz",
+        ),
+        (
+            "what any command says of it, on another machine",
+            "rdmadiag preflight --from this-host.tar.gz",
+        ),
+    ),
+)
 @click.argument("target", metavar="DIR|FILE.tar.gz")
 @click.option("--from", "snapshot", metavar="SNAPSHOT", help="Record a recorded host again.")
 @click.option("--sample", metavar="NAME", help="Copy a recorded machine of ours.")

@@ -89,9 +89,9 @@ def lookup(
     for guess in guesses:
         if found := tuple(_GUESSERS[guess](word, platform, stage, vendor_error)):
             return found
-    raise NotUnderstood(
-        f"{word!r} is nothing that is known{_near(word)}. It understands: {UNDERSTOOD}"
-    )
+    near = _near(word)
+    hint = near or f". It understands: {UNDERSTOOD}"
+    raise NotUnderstood(f"{word!r} is nothing that is known{hint}")
 
 
 # --- errno -------------------------------------------------------------------------------
@@ -411,7 +411,7 @@ def _near(word: str, subject: str | None = None) -> str:
     """Up to three known names that differ by a slip of the hand, as the end of a message."""
     names = _all_names()
     close = difflib.get_close_matches(word.strip().lower(), names, 3, 0.75)
-    return f"; perhaps: {', '.join(names[each] for each in close)}" if close else ""
+    return f"; did you mean {' or '.join(names[each] for each in close)}?" if close else ""
 
 
 def _all_names() -> dict[str, str]:

@@ -66,6 +66,7 @@ class Identity:
     kernel: str  # uname -r
     machine: str = ""  # uname -m
     recorded: bool = False  # read back from a snapshot
+    sample: str | None = None  # its name among the samples of the package
 
 
 # --- sysfs: /sys/class/infiniband, /sys/class/infiniband_verbs, /sys/class/net, PCI -----

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
+from rdmadiag.nearest import instead
+
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -29,12 +31,7 @@ class TomlFile:
 
     def refuse_name(self, path: Sequence[str | int], what: str, known: Iterable[str]) -> NoReturn:
         """The same of a name that is none of those known."""
-        import difflib
-
-        every = list(known)
-        near = difflib.get_close_matches(str(path[-1]), every, n=1)
-        hint = f"; do you mean {near[0]}?" if near else f"; there are: {', '.join(every)}"
-        self.refuse(path, f"no such {what}{hint}")
+        self.refuse(path, f"no such {what}; {instead(str(path[-1]), known)}")
 
 
 def dotted(path: Sequence[str | int]) -> str:

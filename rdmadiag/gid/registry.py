@@ -11,6 +11,7 @@ from typing import Final
 
 from rdmadiag.gid import stacks as folder
 from rdmadiag.gid.stack import Stack, Version
+from rdmadiag.nearest import instead
 
 Chosen = tuple[Stack, Version]
 
@@ -65,7 +66,7 @@ def _named(text: str) -> Iterable[Chosen]:
         if stack.name == wanted or stack.name.startswith(f"{wanted}-")
     ]
     if not family or not wanted:
-        raise NoSuchStack(f"no stack {name!r}; there are: {', '.join(stacks())}")
+        raise NoSuchStack(f"no stack {name!r}; {instead(name, stacks())}")
     if not at:
         return [(stack, each) for stack in family for each in stack.versions]
     matching = [

@@ -33,6 +33,7 @@ from rdmadiag.host.layout import (
 from rdmadiag.host.target import create_file, create_folder
 
 _MISSING_KEY: Final = "missing"
+_IDENTITY: Final = ("hostname", "platform", "kernel", "machine")
 
 KEPT_WORDS: Final = {"/proc/cmdline": b"iommu"}
 """Of these files the words with this in them are kept: the others have held passwords."""
@@ -202,7 +203,7 @@ def documents(
         "version": VERSION,
         "tool_version": __version__,
         "recorded_at": recorded_at or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "identity": {key: value for key, value in asdict(identity).items() if key != "recorded"},
+        "identity": {key: getattr(identity, key) for key in _IDENTITY},
         "lacks": {name: asdict(missing) for name, missing in late.items()},
         "refused": {
             question: {subject: asdict(missing) for subject, missing in sorted(refused.items())}

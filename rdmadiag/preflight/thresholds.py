@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Self
 
+from rdmadiag.nearest import instead
+
 
 class NoThreshold(ValueError):
     """A name or a value that no threshold has; the message is one line for the user."""
@@ -40,7 +42,7 @@ class Thresholds:
         changes = {}
         for name, value in values:
             if name not in self.names():
-                raise NoThreshold(f"no threshold {name!r}; there are: {', '.join(self.names())}")
+                raise NoThreshold(f"no threshold {name!r}; {instead(name, self.names())}")
             if type(value) not in (int, float) or not 0 <= value < MOST:
                 raise NoThreshold(f"threshold {name}: {value!r} is no number from 0 to {MOST:.0e}")
             changes[name] = float(value)

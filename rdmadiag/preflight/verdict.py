@@ -78,6 +78,8 @@ class PortVerdict(WithNumbers):
     link_layer: LinkLayer | Missing
     state: PortState | Missing
     state_number: int | None
+    rate_gbps: float | Missing
+    netdev: str | Missing
     safe_to_attempt_rtr: bool
     route_gid_index: int | None
     route_gid: str | None
@@ -164,6 +166,8 @@ def _port(view: PortView, reasons: tuple[Reason, ...]) -> PortVerdict:
         link_layer=view.link_layer,
         state=view.state,
         state_number=None if isinstance(view.state, Missing) else view.state.number,
+        rate_gbps=view.rate_gbps,
+        netdev=view.netdev,
         safe_to_attempt_rtr=not reasons,
         route_gid_index=route.index if route else None,
         route_gid=str(route.gid) if route else None,

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from rich.console import Console
-from rich.table import Table
 
 from rdmadiag.facts import Identity, Missing
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.render.console import console, say
+from rdmadiag.render.console import Text, console, say
+from rdmadiag.render.findings import record
+from rdmadiag.render.grid import Grid
 from rdmadiag.render.plain import counted, printable, shown
 from rdmadiag.view.capabilities import (
     Capability,
@@ -37,6 +38,7 @@ def show(
     silent: Mapping[str, Missing],
     evidence: Evidence,
     *,
+    host: Identity | None = None,
     everything: bool = False,
     stack: str | None = None,
     quiet: bool = False,
@@ -46,11 +48,13 @@ def show(
     out = to or console()
     if not devices and not silent:
         reason = why_unknown(evidence)
-        say(out, f"cannot tell: {reason}" if reason else "no RDMA device")
+        answer = f"cannot tell: {reason}" if reason else "no RDMA device"
+        say(out, Text(answer).append_text(record(host)))
         return
     alike = _alike(devices)
-    for rows in alike:
-        say(out, f"{_names(rows)}: {_answer(rows[0], stack)}")
+    for number, rows in enumerate(alike):
+        line = Text(f"{_names(rows)}: {_answer(rows[0], stack)}")
+        say(out, line.append_text(Text() if number else record(host)))
     for name, why in silent.items():
         say(out, f"{name}: not known: {printable(str(why))}")
     if quiet:
@@ -98,8 +102,8 @@ def _answer(device: DeviceCapabilities, stack: str | None) -> str:
     return "; ".join(filter(None, parts)) or "nothing known"
 
 
-def _table(device: DeviceCapabilities, *, everything: bool) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
+def _table(device: DeviceCapabilities, *, everything: bool) -> Grid:
+    table = Grid()
     table.add_column("CAPABILITY", no_wrap=True)
     table.add_column("DEVICE SAYS", overflow="fold")
     table.add_column("NEEDED BY", overflow="fold")
@@ -161,7 +165,7 @@ def show_differences(
     differing = len({each.device for each in found})
     say(out, f"{counted(len(found), 'difference')} in {counted(differing, 'device')}")
     out.print()
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Grid()
     names = ("DEVICE", "CAPABILITY", printable(host.hostname), printable(peer.hostname))
     for name in names:
         table.add_column(name, overflow="fold")

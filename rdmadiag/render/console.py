@@ -1,5 +1,9 @@
 """The terminal: one console for all text, colours by severity, tables that fit."""
 
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, Any, Final, Self
 
 import rich.text
@@ -48,14 +52,20 @@ class _Terminal(Console):
 
 
 def console(out: IO[str] | None = None) -> Console:
-    """stdout; rich obeys NO_COLOR, and drops colour where stdout is no terminal.
+    """stdout; nothing but words where it is no terminal, and with NO_COLOR.
 
+    Of NO_COLOR rich keeps bold and dim, which a person who set it cannot read either.
     Or `out`, which is a file: no colour then, and room for a row.
     """
-    if out is None:
-        return _Terminal(highlight=False, soft_wrap=False, emoji=False, markup=False)
+    plain = bool(os.environ.get("NO_COLOR"))
     return _Terminal(
-        file=out, width=_FILE_WIDTH, highlight=False, soft_wrap=False, emoji=False, markup=False
+        file=out,
+        width=None if out is None else _FILE_WIDTH,
+        color_system=None if plain else "auto",
+        highlight=False,
+        soft_wrap=False,
+        emoji=False,
+        markup=False,
     )
 
 
@@ -70,6 +80,26 @@ def say(out: Console, line: Text | str) -> None:
 def verbatim(out: Console, line: Text | str) -> None:
     """A line to paste or to search for: never wrapped."""
     out.print(line, soft_wrap=True)
+
+
+@contextmanager
+def in_view(out: Console, line: Text) -> Iterator[None]:
+    """Around what a command prints: above the prompt stands `line` again where it has left the
+    screen."""
+    if not out.is_terminal:
+        yield
+        return
+    with out.capture() as captured:
+        yield
+    text = captured.get()
+    out.file.write(text)
+    rows = sum(1 + len(_STEERING.sub("", each)) // (out.width + 1) for each in text.splitlines())
+    if rows >= out.height:
+        out.print()
+        say(out, line)
+
+
+_STEERING: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def word(status: str) -> Text:

@@ -7,15 +7,15 @@ from typing import Final, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 
 from rdmadiag.facts import Identity, Missing, present
 from rdmadiag.facts.counter_catalogue import Group as Kind
 from rdmadiag.facts.counter_catalogue import Unit
 from rdmadiag.facts.counters import CounterSource
 from rdmadiag.preflight.judge_counters import Compared
-from rdmadiag.render.console import STYLE, Text, console, say
+from rdmadiag.render.console import STYLE, Text, console, in_view, say
 from rdmadiag.render.findings import answer, show_findings, whose
+from rdmadiag.render.grid import Grid
 from rdmadiag.render.plain import counted, printable
 from rdmadiag.view.counter_changes import Change, Event
 
@@ -40,20 +40,22 @@ def show(
     The answer alone if `quiet`, evidence and remedy of notes too if `verbose`.
     """
     out = to or console()
-    say(out, _answer(compared, host))
+    line = _answer(compared, host)
     if quiet:
+        say(out, line)
         return
-    show_findings(out, compared.verdict.findings, notes=verbose)
     if isinstance(compared.changes, Missing):
         table = _values(compared, show_all=show_all)
     else:
         table = _changes(_in_order(compared.changes))
-    if table.row_count:
-        out.print()
-        out.print(table)
-    rest = _rest(compared)
-    if rest:
-        say(out, rest)
+    with in_view(out, line):
+        say(out, line)
+        show_findings(out, compared.verdict.findings, notes=verbose)
+        if table.row_count:
+            out.print()
+            out.print(table)
+        if rest := _rest(compared):
+            say(out, rest)
 
 
 def _answer(compared: Compared, host: Identity) -> Text:
@@ -117,15 +119,15 @@ def _in_order(rows: Sequence[Change]) -> list[Change]:
     return sorted(rows, key=lambda each: (places[each.place], each.group in _HARMLESS))
 
 
-def _grid(*names: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
+def _grid(*names: str) -> Grid:
+    table = Grid()
     for name in names:
         right = name in ("VALUE", "RISE", "PER SECOND", "TOTAL")
         table.add_column(name, justify="right" if right else "left", overflow="fold")
     return table
 
 
-def _changes(rows: Iterable[Change]) -> Table:
+def _changes(rows: Iterable[Change]) -> Grid:
     table = _grid("PORT", "COUNTER", "VALUE", "RISE", "PER SECOND")
     for each in rows:
         table.add_row(
@@ -180,7 +182,7 @@ def _rated(per_second: float, unit: Unit) -> str:
     return f"{text}{'b/s' if unit is Unit.BYTES else '/s'}"
 
 
-def _values(compared: Compared, *, show_all: bool) -> Table:
+def _values(compared: Compared, *, show_all: bool) -> Grid:
     table = _grid("PORT", "COUNTER", "VALUE")
     files = {
         (each.device, each.port, name)
@@ -207,12 +209,14 @@ class Watch:
     def __init__(
         self,
         host: Identity,
+        interval: float = 1.0,
         *,
         show_all: bool = False,
         quiet: bool = False,
         to: Console | None = None,
     ) -> None:
         self._host = host
+        self._interval = interval  # seconds
         self._quiet = quiet
         self._show_all = show_all
         self._out = to or console()
@@ -224,6 +228,8 @@ class Watch:
     def __enter__(self) -> Self:
         if self._live:
             self._live.start()
+            first = f"the first comparison comes in {_duration(self._interval)}"
+            self._live.update(Text(first, "dim"), refresh=True)
         return self
 
     def __exit__(
@@ -263,7 +269,7 @@ class Watch:
         if len(rows) > room:
             yield Text(f"and {len(rows) - room} more, for which the window is too low", "dim")
 
-    def _table(self, rows: Iterable[Change]) -> Table:
+    def _table(self, rows: Iterable[Change]) -> Grid:
         table = _grid("PORT", "COUNTER", "TOTAL", "PER SECOND", "")
         for each in rows:
             total = self._totals.get(_key(each), 0)

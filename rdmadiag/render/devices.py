@@ -1,15 +1,16 @@
 """Devices and ports as a table, and a sentence for everything that is not seen everywhere."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
-from rich.table import Table
 
-from rdmadiag.facts import Missing, PciFunction, Why
+from rdmadiag.facts import Identity, Missing, PciFunction, Why
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.facts.ib import LinkLayer
-from rdmadiag.render.console import console, say
-from rdmadiag.render.plain import counted, printable, shown
+from rdmadiag.render.alike import alike, form
+from rdmadiag.render.console import Text, console, say
+from rdmadiag.render.findings import record
+from rdmadiag.render.grid import Grid
+from rdmadiag.render.plain import counted, link, printable, shown, speed
 from rdmadiag.view.discovery_path import FunctionPath, Step
 from rdmadiag.view.inventory import DeviceRow, PortRow, SeenBy, Sighting
 from rdmadiag.view.unshown import FAILED, unread_sources, why_unknown
@@ -21,33 +22,42 @@ def show(
     without: Sequence[FunctionPath] = (),
     to: Console | None = None,
     *,
+    host: Identity | None = None,
     quiet: bool = False,
 ) -> None:
     """Print them, or the answer alone; `without` are PCI functions that should have a device."""
     out = to or console()
     if not devices:
         reason = why_unknown(evidence)
-        say(out, f"cannot tell: {reason}" if reason else "no RDMA device")
+        answer = f"cannot tell: {reason}" if reason else "no RDMA device"
+        say(out, Text(answer).append_text(record(host)))
         for name, missing in unread_sources(evidence).items():
             if missing.why in FAILED and f"{name} {missing}" != reason:
                 say(out, f"{name} could not be read: {missing}")
         _functions(out, without)
         out.print("    rdmadiag preflight   # which step is missing")
         return
-    say(out, _answer(devices))
+    say(out, Text(_answer(devices)).append_text(record(host)))
     if quiet:
         return
     for name, missing in _unread(devices).items():
         say(out, f"{name} could not be read: {missing}")
-    for row in devices:
-        for sentence in row.why_not:
-            say(out, f"{row.name}: {sentence}")
-        if row.discovery and (step := row.discovery.failure):
-            place = f"{row.discovery.failure_number} of {len(row.discovery.steps)}"
-            say(out, f"{row.name}: verbs gets no further than step {place}, {_text(step)}")
+    sentences = [(row.name, sentence) for row in devices for sentence in _sentences(row)]
+    for (name, sentence), *others in alike(sentences, lambda each: form(each[1])):
+        say(out, f"{name}: {sentence}")
+        if others:
+            say(out, f"  also: {', '.join(other for other, _ in others)}")
     _functions(out, without)
     out.print()
     out.print(_grid(devices, out.width))
+
+
+def _sentences(row: DeviceRow) -> Iterator[str]:
+    """Why it is not seen everywhere."""
+    yield from row.why_not
+    if row.discovery and (step := row.discovery.failure):
+        place = f"{row.discovery.failure_number} of {len(row.discovery.steps)}"
+        yield f"verbs gets no further than step {place}, {_text(step)}"
 
 
 def _functions(out: Console, without: Sequence[FunctionPath]) -> None:
@@ -90,7 +100,7 @@ _LEFT_OUT_FIRST = ("FIRMWARE", "NUMA", "DRIVER", "PCI")
 _GAP = 2
 
 
-def _grid(devices: Sequence[DeviceRow], width: int) -> Table:
+def _grid(devices: Sequence[DeviceRow], width: int) -> Grid:
     """One line a port. A column in which no device has anything is left out, and so are
     some that do not fit `width`: a cell broken over two lines cannot be copied."""
     lines = [[*_cells(row, port), _unseen(row)] for row in devices for port in row.ports or (None,)]
@@ -104,7 +114,7 @@ def _grid(devices: Sequence[DeviceRow], width: int) -> Table:
         if sum(widths) - _GAP <= width:
             break
         columns.pop(name, None)
-    grid = Table(box=None, pad_edge=False, header_style="bold")
+    grid = Grid()
     for name in columns:
         grid.add_column(name, overflow="fold", style="bold red" if name == "NOT IN" else "")
     for cells in zip(*columns.values(), strict=True):
@@ -112,28 +122,19 @@ def _grid(devices: Sequence[DeviceRow], width: int) -> Table:
     return grid
 
 
-_LINK = {LinkLayer.INFINIBAND: "IB", LinkLayer.ETHERNET: "Eth", LinkLayer.THUNDERBOLT: "TB"}
-
-
 def _cells(row: DeviceRow, port: PortRow | None) -> list[str]:
     layer = port.link_layer if port else Missing(Why.ABSENT)
     return [
         f"{row.name}/{port.port}" if port else row.name,
         shown(port.state, "?") if port else "?",
-        shown(layer if isinstance(layer, Missing) else _LINK.get(layer, layer), "?"),
-        _rate(port),
+        link(layer),
+        speed(port.rate_gbps) if port else "-",
         shown(port.netdev) if port else "-",
         shown(row.driver),
         shown(row.firmware),
         shown(row.numa_node),
         _pci(row.pci),
     ]
-
-
-def _rate(port: PortRow | None) -> str:
-    if port is None or isinstance(port.rate_gbps, Missing):
-        return "-"
-    return f"{port.rate_gbps:g}G"
 
 
 def _pci(pci: PciFunction | Missing) -> str:

@@ -1,19 +1,24 @@
 """Findings as text: what a rule says, its evidence, and lines to paste."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from rich.console import Console
 
 from rdmadiag.facts import Identity
 from rdmadiag.preflight.verdict import Finding
+from rdmadiag.render.alike import alike, form
 from rdmadiag.render.console import STYLE, Text, say, verbatim, word
 from rdmadiag.render.plain import printable
 
 
 def show_findings(out: Console, findings: Iterable[Finding], *, notes: bool = False) -> None:
-    """Print them, grouped by rule; evidence and remedy of notes too if `notes`."""
-    for first, others in _by_rule(findings):
-        _finding(out, first, others, notes=notes)
+    """Print them below the answer, grouped by rule; all of notes and of each group if `notes`."""
+    every = tuple(findings)
+    serious = [each for each in every if each.severity != "info"]
+    answered = serious[0] if len(serious) == 1 else None  # the answer has said it in full
+    for first, others in _by_rule(every):
+        _finding(out, first, others, named=first is answered, notes=notes)
 
 
 def answer(status: str, findings: tuple[Finding, ...], otherwise: str, host: Identity) -> Text:
@@ -30,10 +35,14 @@ def answer(status: str, findings: tuple[Finding, ...], otherwise: str, host: Ide
 
 
 def whose(host: Identity) -> Text:
-    """The host's name, and whether it was recorded."""
-    return Text(
-        f"  [{printable(host.hostname)}{', recorded' if host.recorded else ''}]", style="dim"
-    )
+    """The host's name, and whether it was recorded; a sample's own name."""
+    name = f"{host.hostname}{', recorded' if host.recorded else ''}"
+    return Text(f"  [{printable(f'sample {host.sample}' if host.sample else name)}]", style="dim")
+
+
+def record(host: Identity | None) -> Text:
+    """Behind the first line of what needs no name on a live host: of which record it is."""
+    return whose(host) if host and host.recorded else Text()
 
 
 def _by_rule(findings: Iterable[Finding]) -> Iterator[tuple[Finding, tuple[Finding, ...]]]:
@@ -45,23 +54,62 @@ def _by_rule(findings: Iterable[Finding]) -> Iterator[tuple[Finding, tuple[Findi
         yield first, tuple(others)
 
 
-def _finding(out: Console, finding: Finding, others: tuple[Finding, ...], *, notes: bool) -> None:
+_FEW: Final = 3
+"""So many others of a rule are said in full; --verbose says all."""
+
+
+def _finding(
+    out: Console, finding: Finding, others: Sequence[Finding], *, named: bool, notes: bool
+) -> None:
     out.print()
     head = Text(f"{finding.severity:<8}  ", style=STYLE[finding.severity])
     head.append(finding.rule, style="bold")
-    head.append(f"  {printable(finding.summary)}", style="")
+    head.append("" if named else f"  {printable(finding.summary)}", style="")
     say(out, head)
+    _others(out, finding, others, notes=notes)
     if finding.severity == "info" and not notes:
         return  # a note; --verbose and --json have its evidence and remedy
+    if finding.evidence:
+        say(out, Text("  evidence:", "dim"))
     for proof in finding.evidence:
         value = proof.value.replace(f"{proof.subject}: ", "")  # a Missing names its file too
         verbatim(out, Text(f"    {printable(f'{proof.subject}: {value}')}", style="dim"))
-    for line in finding.remedy:
+    _remedy(out, finding, others, whole=notes)
+
+
+def _others(out: Console, first: Finding, others: Sequence[Finding], *, notes: bool) -> None:
+    """What differs in names alone is a list of places; of the rest some sentences."""
+    same = [each for each in others if form(each.summary) == form(first.summary)]
+    if same:
+        say(out, f"  also: {printable(', '.join(map(_place, same)))}")
+    for number, group in enumerate(alike((o for o in others if o not in same), _form)):
+        if number == _FEW and not notes:
+            say(out, "  and others: --verbose has all of them")
+            return
+        places = ", ".join(map(_place, group[1:]))
+        more = f" (and {places})" if places else ""
+        say(out, f"  also: {printable(f'{group[0].summary}{more}')}")
+
+
+def _form(finding: Finding) -> str:
+    return form(finding.summary)
+
+
+def _place(finding: Finding) -> str:
+    if finding.device is None:
+        return finding.summary
+    return finding.device if finding.port is None else f"{finding.device}/{finding.port}"
+
+
+def _remedy(out: Console, finding: Finding, others: Sequence[Finding], *, whole: bool) -> None:
+    """Lines to paste, each once, of the first few findings alone unless `whole`."""
+    shown = (finding, *others) if whole else (finding, *others[:_FEW])
+    lines = dict.fromkeys(line for each in shown for line in each.remedy)
+    left_out = any(set(each.remedy) - lines.keys() for each in others)
+    if lines:
+        say(out, Text("  remedy:", "dim"))
+    for line in lines:
         verbatim(out, f"    {printable(line)}")
-    given = set(finding.remedy)
-    for other in others:
-        say(out, f"    also: {printable(other.summary)}")
-        for line in other.remedy:
-            if line not in given:
-                verbatim(out, f"    {printable(line)}")
-        given |= set(other.remedy)
+    if left_out:
+        rest = len(others) + 1 - len(shown)
+        verbatim(out, f"    # the same for the other {rest}: --verbose has their lines")

@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from rich.console import Console
-from rich.table import Table as Grid
 
-from rdmadiag.facts import GidEntry, GidTable, Missing
+from rdmadiag.facts import GidEntry, GidTable, Identity, Missing
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import GidType
 from rdmadiag.gid.netdev import NetDevState, netdev_state
 from rdmadiag.render.console import Text, console, say
+from rdmadiag.render.findings import record
+from rdmadiag.render.grid import Grid
 from rdmadiag.render.plain import shown
 from rdmadiag.view.gid_tables import PortPicks
 from rdmadiag.view.reconcile import PortView, Protocol
@@ -29,32 +30,33 @@ def show(
     evidence: Evidence,
     to: Console | None = None,
     *,
+    host: Identity | None = None,
     quiet: bool = False,
 ) -> None:
     """Print them, or the answers alone; `unread` are the devices that show no port, and why."""
     out = to or console()
+    whole = record(host)
     for device, reason in unread.items():
         say(out, f"{device}  {reason}")
     if unread:
         out.print("    rdmadiag preflight   # what that means")
     elif not tables:
         unknown = why_unknown(evidence)
-        say(out, f"no GID table: {unknown}" if unknown else "no RDMA device on this host")
+        answer = f"no GID table: {unknown}" if unknown else "no RDMA device on this host"
+        say(out, Text(answer).append_text(whole))
         out.print("    rdmadiag preflight   # which step is missing")
     for name, missing in unread_sources(evidence).items():
         if missing.why in FAILED and (tables or unread):
             say(out, f"{name} could not be read: {missing}")
     for number, table in enumerate(tables):
-        if quiet:
-            say(out, _answer(table))
-            continue
-        if number or unread:
+        if (number or unread) and not quiet:
             out.print()
-        _table(out, table)
+        say(out, _answer(table).append_text(Text() if number else whole))
+        if not quiet:
+            _table(out, table)
 
 
 def _table(out: Console, table: PortPicks) -> None:
-    say(out, _answer(table))
     port = table.port
     if not isinstance(port.gids, Missing):
         if port.gids.entries:
@@ -94,7 +96,7 @@ def _answer(table: PortPicks) -> Text:
 
 
 def _grid(port: PortView, gids: GidTable) -> Grid:
-    grid = Grid(box=None, pad_edge=False, header_style="bold")
+    grid = Grid()
     grid.add_column("", no_wrap=True)
     grid.add_column("INDEX", justify="right", no_wrap=True)
     grid.add_column("GID", overflow="fold")

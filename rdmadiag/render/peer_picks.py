@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from rich.console import Console
-from rich.padding import Padding
 
 from rdmadiag.facts import Identity
 from rdmadiag.render.console import Text, console, say
+from rdmadiag.render.grid import Indented
 from rdmadiag.render.plain import counted
 from rdmadiag.render.stacks import folded_names
 from rdmadiag.view.peer_picks import PortPair, StackPair, Talks
@@ -77,7 +77,7 @@ def _pair(out: Console, pair: PortPair) -> None:
             line.append(_WORD[talks], _STYLE[talks])
             line.append(f"  {indexes}  {why}")
             say(out, line)
-            out.print(Padding(Text(names), (0, 0, 0, 6)))
+            out.print(Indented(names, 6))
 
 
 def _indexes(pair: StackPair) -> str:

@@ -3,7 +3,6 @@
 from typing import Any, Final
 
 from rich.console import Console
-from rich.table import Table
 
 from rdmadiag.explain.attempt import NOTHING, Advice, advice
 from rdmadiag.explain.completions import completion
@@ -15,6 +14,7 @@ from rdmadiag.preflight.candidate import Candidate
 from rdmadiag.preflight.safety import REASON_TEXT
 from rdmadiag.quoting import shell_word
 from rdmadiag.render.console import Text, console, say, verbatim
+from rdmadiag.render.grid import Grid
 from rdmadiag.render.json import members
 from rdmadiag.render.plain import counted, printable
 from rdmadiag.verbs.attempt import Result
@@ -225,7 +225,7 @@ def _whom(result: Result) -> str:
 
 def _ends(out: Console, local: EndFacts, remote: EndFacts | None) -> None:
     """Two lines an end: one table of all this is wider than a terminal."""
-    table = Table(box=None, pad_edge=False, show_header=False)
+    table = Grid(show_header=False)
     for _ in range(4):
         table.add_column(no_wrap=True)
     for name, end in (("local", local), ("remote", remote)):

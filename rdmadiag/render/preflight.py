@@ -3,16 +3,15 @@
 from typing import Final
 
 from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
 
 from rdmadiag.facts import Identity, Why
 from rdmadiag.preflight.safety import CAVEAT, REASON_TEXT, Reason
 from rdmadiag.preflight.verdict import ExpectationCount, PortVerdict, Verdict
 from rdmadiag.render.answer import answer
-from rdmadiag.render.console import Text, console, say, word
+from rdmadiag.render.console import Text, console, in_view, say, word
 from rdmadiag.render.findings import show_findings, whose
-from rdmadiag.render.plain import counted, printable, shown
+from rdmadiag.render.grid import Grid
+from rdmadiag.render.plain import counted, link, printable, shown, speed
 
 
 def show(
@@ -25,9 +24,16 @@ def show(
 ) -> None:
     """Print it: the answer alone if `quiet`, evidence and remedy of notes too if `verbose`."""
     out = to or console()
-    say(out, _answer(verdict, host))
+    line = _answer(verdict, host)
     if quiet:
+        say(out, line)
         return
+    with in_view(out, line):
+        say(out, line)
+        _report(out, verdict, verbose=verbose)
+
+
+def _report(out: Console, verdict: Verdict, *, verbose: bool) -> None:
     show_findings(out, verdict.findings, notes=verbose)
     if verdict.expectations:
         out.print()
@@ -95,21 +101,23 @@ _WORD: Final = {
 }
 
 
-def _ports(ports: tuple[PortVerdict, ...]) -> Padding:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("PORT", "LINK", "STATE", "ROUTE GID", "RTR"):
+def _ports(ports: tuple[PortVerdict, ...]) -> Grid:
+    table = Grid()
+    for name in ("PORT", "LINK", "STATE", "RATE", "NETDEV", "ROUTE GID", "RTR"):
         table.add_column(name, overflow="fold", no_wrap=name != "ROUTE GID")
     for port in ports:
         route = "-" if port.route_gid_index is None else f"{port.route_gid_index}  {port.route_gid}"
         verdict = Text("permitted", "green") if port.safe_to_attempt_rtr else Text("no", "red")
         table.add_row(
             printable(f"{port.device}/{port.port}"),
-            shown(port.link_layer, "?"),
+            link(port.link_layer),
             shown(port.state, "?"),
+            speed(port.rate_gbps),
+            printable(shown(port.netdev)),
             route,
             verdict,
         )
-    return Padding(table, 0)
+    return table
 
 
 def _reasons(out: Console, verdict: Verdict) -> None:
@@ -123,4 +131,6 @@ def _reasons(out: Console, verdict: Verdict) -> None:
             if reason not in held:
                 say(out, f"no RTR on this host: {REASON_TEXT[reason]} ({reason})")
     for reason, names in held.items():
-        say(out, f"no RTR on {printable(', '.join(names))}: {REASON_TEXT[reason]} ({reason})")
+        every = len(names) == len(verdict.ports) > 1
+        where = f"any of {len(names)} ports" if every else ", ".join(names)
+        say(out, f"no RTR on {printable(where)}: {REASON_TEXT[reason]} ({reason})")

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table
 
 from rdmadiag.facts import Identity, Missing, present
 from rdmadiag.facts.resources import KINDS
 from rdmadiag.preflight.judge_resources import ResourceVerdict
-from rdmadiag.render.console import Text, console, say
+from rdmadiag.render.console import Text, console, in_view, say
 from rdmadiag.render.findings import answer, show_findings
+from rdmadiag.render.grid import Grid
 from rdmadiag.render.plain import counted, printable, shown
 from rdmadiag.view.resource_usage import Holder, HolderKind, QueuePairs, Usage, Use
 
@@ -37,19 +37,22 @@ def show(
 ) -> None:
     """Print them: the answer alone if `quiet`, evidence and remedy of notes too if `verbose`."""
     out = to or console()
-    say(out, answer(verdict.status, verdict.findings, _answer(usages), host))
+    line = answer(verdict.status, verdict.findings, _answer(usages), host)
     if quiet:
+        say(out, line)
         return
-    show_findings(out, verdict.findings, notes=verbose)
-    for title, table in (
-        ("in use, and of how many", _uses(usages)),
-        ("held by", _holders(usages)),
-        ("queue pairs", _queue_pairs(usages)),
-    ):
-        if table.row_count:
-            out.print()
-            out.print(Text(title, "dim"))
-            out.print(table)
+    with in_view(out, line):
+        say(out, line)
+        show_findings(out, verdict.findings, notes=verbose)
+        for title, table in (
+            ("in use, and of how many", _uses(usages)),
+            ("held by", _holders(usages)),
+            ("queue pairs", _queue_pairs(usages)),
+        ):
+            if table.row_count:
+                out.print()
+                out.print(Text(title, "dim"))
+                out.print(table)
 
 
 def _answer(usages: Sequence[Usage]) -> str:
@@ -65,14 +68,14 @@ def _answer(usages: Sequence[Usage]) -> str:
     return f"{devices}, {counted(pairs, 'queue pair')}, held by {processes}; no limit is near"
 
 
-def _grid(*names: str, left: Sequence[str] = ()) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
+def _grid(*names: str, left: Sequence[str] = ()) -> Grid:
+    table = Grid()
     for name in names:
         table.add_column(name, justify="left" if name in left else "right", overflow="fold")
     return table
 
 
-def _uses(usages: Sequence[Usage]) -> Table:
+def _uses(usages: Sequence[Usage]) -> Grid:
     kinds = [
         kind
         for kind in KINDS
@@ -93,7 +96,7 @@ def _use(use: Use | None) -> str:
     return str(use.current) if isinstance(use.maximum, Missing) else f"{use.current}/{use.maximum}"
 
 
-def _holders(usages: Sequence[Usage]) -> Table:
+def _holders(usages: Sequence[Usage]) -> Grid:
     rows = [(usage.device, holder) for usage in usages for holder in present(usage.holders)]
     kinds = [kind for kind in KINDS if any(kind in holder.held for _, holder in rows)]
     memory = ["MEMORY"] if any(holder.memory_bytes for _, holder in rows) else []
@@ -124,7 +127,7 @@ def _bytes(value: int | None) -> str:
     return "-" if value is None else f"{value} B"
 
 
-def _queue_pairs(usages: Sequence[Usage]) -> Table:
+def _queue_pairs(usages: Sequence[Usage]) -> Grid:
     table = _grid(
         "DEVICE", "TYPE", "STATE", "QPS", "PID", "COMMAND", "QPN",
         left=("DEVICE", "TYPE", "STATE", "COMMAND", "QPN"),

@@ -1,22 +1,22 @@
 """What each stack would pick, as text: whether they agree, then those that do not."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
 from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table as Grid
 
-from rdmadiag.facts import GidEntry
+from rdmadiag.facts import GidEntry, Identity
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import GidType
 from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.registry import stacks
 from rdmadiag.gid.route import Route
 from rdmadiag.render.console import Text, console, say, verbatim
+from rdmadiag.render.findings import record
 from rdmadiag.render.gids import TYPE_WORD, heading
+from rdmadiag.render.grid import Grid, Indented
 from rdmadiag.render.plain import counted
 from rdmadiag.view.gid_tables import PortPicks
 from rdmadiag.view.reconcile import Protocol
@@ -33,21 +33,44 @@ def show_stacks(
     evidence: Evidence,
     to: Console | None = None,
     *,
+    host: Identity | None = None,
     quiet: bool = False,
+    verbose: bool = False,
 ) -> None:
-    """Print them, port by port; each port's answer alone if `quiet`."""
+    """Print them, port by port; each port's answer alone if `quiet`.
+
+    A port of which all is as on one above says so, unless `verbose`.
+    """
     out = to or console()
+    whole = record(host)
     for device, reason in unread.items():
         say(out, f"{device}  {reason}")
     if not tables and not unread:
         unknown = why_unknown(evidence)
-        say(out, f"no GID table: {unknown}" if unknown else "no RDMA device on this host")
+        answer = f"no GID table: {unknown}" if unknown else "no RDMA device on this host"
+        say(out, Text(answer).append_text(whole))
     if unread or not tables:
         out.print("    rdmadiag preflight   # what that means")
+    above: dict[Hashable, str] = {}
     for number, table in enumerate(tables):
         if (number or unread) and not quiet:
             out.print()
-        _port(out, table, quiet=quiet)
+        judged = [pick for pick in table.stacks if pick.outcome not in _APART]
+        others = [pick for pick in judged if not _is_well(pick)]
+        say(out, _answer(table, judged, others).append_text(Text() if number else whole))
+        if quiet:
+            continue
+        like = above.setdefault(_choices(table), table.port.name)
+        if like != table.port.name and table.stacks and not verbose:
+            say(out, f"  each stack as on {like}; --verbose has all of it")
+            continue
+        _port(out, table, judged, others)
+
+
+def _choices(table: PortPicks) -> Hashable:
+    """What two ports have in common where the same is to be said of both."""
+    picks = [(p.stack, p.version, p.outcome, p.index, _is_well(p)) for p in table.stacks]
+    return table.port.protocol, table.route and table.route.index, tuple(picks)
 
 
 def label(pick: Pick) -> str:
@@ -61,13 +84,8 @@ def labelled(stack: str, version: str) -> str:
     return title if version == "any" else f"{title} {version}"
 
 
-def _port(out: Console, table: PortPicks, *, quiet: bool) -> None:
-    judged = [pick for pick in table.stacks if pick.outcome not in _APART]
+def _port(out: Console, table: PortPicks, judged: Sequence[Pick], others: Sequence[Pick]) -> None:
     well = [pick for pick in judged if _is_well(pick)]
-    others = [pick for pick in judged if not _is_well(pick)]
-    say(out, _answer(table, judged, others))
-    if quiet:
-        return
     for _, group in groupby(sorted(others, key=_order), key=_group):
         _others(out, list(group), table)
     _remedy(out, others, table)
@@ -151,7 +169,7 @@ def _others(out: Console, group: Sequence[Pick], table: PortPicks) -> None:
     heading = Text(f"  {index}{words}", "bold")
     heading.append(f"  {shared}" if shared else "", "yellow")
     say(out, heading)
-    grid = Grid(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    grid = Grid(show_header=False, padding=(0, 2, 0, 0))
     grid.add_column("", no_wrap=True)
     grid.add_column("", overflow="fold")
     for pick in group:
@@ -219,4 +237,4 @@ def _assumed(picks: Iterable[Pick]) -> dict[str, list[str]]:
 
 
 def _folded(out: Console, head: str, names: Sequence[str], style: str = "") -> None:
-    out.print(Padding(Text(f"{head}: {', '.join(names)}", style), (0, 0, 0, 2)))
+    out.print(Indented(f"{head}: {', '.join(names)}", 2, style))

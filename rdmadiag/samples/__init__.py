@@ -3,11 +3,13 @@
 import os
 from typing import Final
 
+from rdmadiag.nearest import instead
+
 FOLDER: Final = os.path.dirname(__file__)
 
 
 class NoSuchSample(ValueError):
-    """A name that is not among the samples; the message lists them."""
+    """A name that is not among the samples; the message has the nearest, or lists them."""
 
 
 def samples() -> dict[str, str]:
@@ -26,5 +28,5 @@ def folder(name: str) -> str:
     """The snapshot folder of a sample; raises NoSuchSample."""
     found = samples()
     if name not in found:
-        raise NoSuchSample(f"no sample {name!r}; there are: {', '.join(found)}")
+        raise NoSuchSample(f"no sample {name!r}; {instead(name, found)}")
     return f"{FOLDER}/{name}"

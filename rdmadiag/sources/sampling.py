@@ -8,6 +8,7 @@ from rdmadiag.facts.counters import ALL, NOTHING, CounterFacts, Spared, Wanted
 from rdmadiag.facts.evidence import LINUX_ONLY
 from rdmadiag.facts.resources import ResourceFacts
 from rdmadiag.host import Host
+from rdmadiag.host.in_turn import Waiting
 from rdmadiag.sources.run import run
 from rdmadiag.sources.table import BY_NAME, Depth
 
@@ -18,16 +19,20 @@ SAMPLED: Final = (_COUNTERS, "netdev_counters", _RESOURCES)
 
 
 def sample(
-    host: Host, deadline: float, wanted: Wanted = ALL, spared: Spared = NOTHING
+    host: Host,
+    deadline: float,
+    wanted: Wanted = ALL,
+    spared: Spared = NOTHING,
+    waiting_for: Waiting | None = None,
 ) -> CounterFacts:
     """The counters of `wanted`, but for what an earlier sample was refused.
 
     `deadline` is absolute on `time.monotonic`'s clock; what has given nothing by then is in
-    `failed`.
+    `failed`. `waiting_for` as `run` has it.
     """
     names = [name for name in sampled(host.identity.platform) if name != _RESOURCES]
     depth = Depth(wanted=wanted, spared=spared)
-    answers = run(host, names or (_COUNTERS,), deadline, depth)
+    answers = run(host, names or (_COUNTERS,), deadline, depth, waiting_for)
     facts: CounterFacts | Missing = answers.pop(_COUNTERS)
     if isinstance(facts, Missing):
         facts = CounterFacts(facts, facts, facts, wanted.excluded, (), (), (facts,))
@@ -44,11 +49,13 @@ def timed_out(facts: CounterFacts) -> bool:
     return any(each.why is Why.TIMEOUT for each in facts.failed)
 
 
-def resources(host: Host, deadline: float) -> ResourceFacts | Missing:
-    """Every tracked object; `deadline` as above."""
+def resources(
+    host: Host, deadline: float, waiting_for: Waiting | None = None
+) -> ResourceFacts | Missing:
+    """Every tracked object; the others as above."""
     if _RESOURCES not in sampled(host.identity.platform):
         return LINUX_ONLY
-    facts = run(host, (_RESOURCES,), deadline)[_RESOURCES]
+    facts = run(host, (_RESOURCES,), deadline, waiting_for=waiting_for)[_RESOURCES]
     assert isinstance(facts, ResourceFacts | Missing)
     return facts
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+from rdmadiag.nearest import instead
 from rdmadiag.view.reconcile import DeviceView
 
 
@@ -39,8 +40,8 @@ def select(views: Sequence[DeviceView], selectors: Sequence[Selector]) -> tuple[
     for selector in selectors:
         view = by_name.get(selector.device)
         if view is None:
-            names = ", ".join(by_name) or "none"
-            raise NoSuchDevice(f"no RDMA device {selector.device!r}; there are: {names}")
+            hint = instead(selector.device, by_name)
+            raise NoSuchDevice(f"no RDMA device {selector.device!r}; {hint}")
         if selector.port is None:
             wanted[selector.device] = None
             continue

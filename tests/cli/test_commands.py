@@ -202,7 +202,7 @@ def test_the_live_host_is_the_default(command: str, rdmadiag: Rdmadiag) -> None:
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        pytest.param(["gidz"], "there are: preflight, gids, devices", id="an unknown command"),
+        pytest.param(["zzz"], "there are: preflight, gids, devices", id="an unknown command"),
         pytest.param(["preflight", "--sample", "x"], "roce-empty-gid-table", id="unknown sample"),
         pytest.param(["gids", "--from", "/nonexistent"], "no such snapshot", id="no snapshot"),
         pytest.param(["gids", "--from", "/"], "neither a snapshot", id="a folder that is none"),
@@ -284,6 +284,8 @@ def test_a_snapshot_of_a_sample_says_what_the_sample_says(
     for command in ("preflight", "gids", "devices"):
         copied = rdmadiag(command, "--json", "--from", target).document
         original = rdmadiag(command, "--json", "--sample", sample).document
+        assert original["host"].pop("sample") == sample
+        assert copied["host"].pop("sample") is None, "a copy may be changed"
         assert copied | {"generated_at": ""} == original | {"generated_at": ""}
 
 

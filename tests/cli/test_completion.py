@@ -35,6 +35,8 @@ pytestmark = [
         (["rdmadiag", "preflight", "--profile", ""], {"nagios", "slurm", "npd", "k8s"}),
         (["rdmadiag", "gids", "--sample", "mac-"], {n for n in samples() if n.startswith("mac-")}),
         (["rdmadiag", "schema", "explain"], {"explain", "explain-log"}),
+        (["rdmadiag", "help", "pre"], {"preflight"}),
+        (["rdmadiag", "deploy", "nagios"], {"nagios/nrpe.cfg", "nagios/services.cfg"}),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else None,
 )

@@ -114,10 +114,10 @@ def test_devices_are_a_list(configure: Callable[[str], Path], rdmadiag: Rdmadiag
     ("text", "told"),
     [
         ("timeout = ", ":1: Invalid value"),
-        ("\ntimeot = 1\n", ": timeot: no such key outside of a table; do you mean timeout?"),
-        ("[prefligth]\n", ": prefligth: no such command; do you mean preflight?"),
+        ("\ntimeot = 1\n", ": timeot: no such key outside of a table; did you mean timeout?"),
+        ("[prefligth]\n", ": prefligth: no such command; did you mean preflight?"),
         ("preflight = 1\n", ": preflight: a table: [preflight]"),
-        ('[preflight]\n\nfail-n = "warn"\n', ": preflight.fail-n: no such key; do you mean"),
+        ('[preflight]\n\nfail-n = "warn"\n', ": preflight.fail-n: no such key; did you mean"),
         ('[preflight]\nfail-on = "warning"\n', ": preflight.fail-on: 'warning' is not one of"),
         ("[preflight]\nfail_on = 1\n", ": preflight.fail_on: expected a text"),
         ("[preflight]\nfail-on = 'warn'\nfail_on = 'warn'\n", ": preflight.fail_on: is there"),

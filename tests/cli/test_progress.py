@@ -5,6 +5,8 @@ import pty
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -24,9 +26,16 @@ with progress(start, start + 20, quiet={quiet}) as waiting:
 
 def in_terminal(seconds: float, *, quiet: bool = False, term: str = "xterm") -> str:
     """What a terminal at stderr gets."""
+    return shown_by([sys.executable, "-c", PROGRAM.format(seconds=seconds, quiet=quiet)], term)
+
+
+def shown_by(argv: Sequence[str], term: str = "xterm", stdin: int | None = None) -> str:
+    """The same of a command that exits with 0, whose stdout is no terminal."""
     ours, theirs = pty.openpty()
     child = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM.format(seconds=seconds, quiet=quiet)],
+        argv,
+        stdin=stdin,
+        stdout=subprocess.DEVNULL,
         stderr=theirs,
         env={**os.environ, "TERM": term},
     )
@@ -73,3 +82,41 @@ def test_what_is_no_terminal_gets_nothing() -> None:
         timeout=30,
     )
     assert done.stderr == b""
+
+
+RDMADIAG = (sys.executable, "-m", "rdmadiag")
+
+
+@pytest.mark.slow
+def test_a_log_that_comes_slowly_is_waited_for_in_sight() -> None:
+    reading, writing = os.pipe()
+    writer = subprocess.Popen(["sh", "-c", "sleep 8; echo end"], stdout=writing)
+    os.close(writing)
+    shown = shown_by([*RDMADIAG, "explain", "--log", "-"], stdin=reading)
+    os.close(reading)
+    assert writer.wait(timeout=30) == 0
+    assert "reading standard input: 0.0 MB in " in shown
+    assert shown.endswith("\r\x1b[K")
+
+
+@pytest.mark.slow
+def test_the_pause_between_two_samples_is_waited_for_in_sight(tmp_path: Path) -> None:
+    program = "from rdmadiag.cli.comparing import *; Sampler(None, quiet=False).pause(2.5)"
+    shown = shown_by([sys.executable, "-c", program])
+    assert "waiting for the second sample: 1 of 2.5 s" in shown
+    assert shown.endswith("\r\x1b[K")
+    assert shown_by([sys.executable, "-c", program.replace("False", "True")]) == ""
+
+
+def test_a_wait_that_fails_leaves_no_line_and_no_thread() -> None:
+    program = """
+import threading
+from rdmadiag.cli.progress import meanwhile
+try:
+    with meanwhile(lambda seconds: "x"):
+        assert threading.active_count() == 2
+        raise ValueError
+except ValueError:
+    raise SystemExit(threading.active_count() - 1)
+"""
+    assert shown_by([sys.executable, "-c", program]) == ""

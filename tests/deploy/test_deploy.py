@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import yaml
 
 from docs.deployed import CHECKOUT
 from lab.deployed import DEPLOY, command_lines, manifests, probe, text, workflow
+from lab.machine import Machine
 from lab.samples import roce_host
 from rdmadiag.cli import run
 from rdmadiag.host.toml_file import parse_toml
@@ -47,13 +49,20 @@ def test_each_command_line_is_understood(
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Callable[..., "subprocess.CompletedProcess[str]"]:
-    """Runs a script of deploy/slurm with our rdmadiag, and a scontrol that writes down."""
+    """Runs a script of deploy/slurm with our rdmadiag, a scontrol and a logger that write down,
+    and a sinfo that shows the node as `node` says.
+    """
     fakes = tmp_path / "bin"
     fakes.mkdir()
-    (fakes / "scontrol").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/scontrol\n')
+    for name in ("scontrol", "logger"):
+        lines = f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/{name}\n'
+        (fakes / name).write_text(lines)
     (fakes / "pgrep").write_text("#!/bin/sh\nexit 1\n")
 
-    def call(name: str, sample: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    def call(
+        name: str, sample: str, node: str = "idle none", **variables: str
+    ) -> "subprocess.CompletedProcess[str]":
+        (fakes / "sinfo").write_text(f"#!/bin/sh\necho {shlex.quote(node)}\n")
         (fakes / "rdmadiag").write_text(
             f'#!/bin/sh\nexec {sys.executable} -m rdmadiag "$@" --sample {sample}\n'
         )
@@ -95,7 +104,7 @@ def test_the_prolog_reads_expectations_where_there_are_any(
     (tmp_path / "expected.toml").write_text("[host]\ndevises = 8\n")
     mistaken = shell("prolog.sh", "roce-healthy", RDMADIAG_EXPECTED=str(tmp_path / "expected.toml"))
     assert mistaken.returncode == 0, "a typo in a file of all nodes drains none"
-    assert "do you mean devices?" in mistaken.stderr
+    assert "did you mean devices?" in mistaken.stderr
 
 
 def test_the_health_check_drains_a_bad_node_with_the_reason(
@@ -108,6 +117,179 @@ def test_the_health_check_drains_a_bad_node_with_the_reason(
     update, node, state, reason = (tmp_path / "scontrol").read_text().splitlines()
     assert (update, node, state) == ("update", "nodename=n7", "state=drain")
     assert reason.startswith("reason=rdmadiag: CRITICAL  ")
+    assert "CRITICAL  " in (tmp_path / "logger").read_text()
+
+
+BAD, GOOD = "roce-empty-gid-table", "roce-healthy"
+
+
+@pytest.mark.parametrize(
+    ("sample", "node", "resume", "update"),
+    [
+        pytest.param(BAD, "drained disk is broken", "yes", None, id="drained by somebody else"),
+        pytest.param(BAD, "down* Not responding", "yes", None, id="down for another reason"),
+        pytest.param(BAD, "draining Prolog error", "yes", None, id="drained by slurmctld"),
+        pytest.param(BAD, "maint planned", "yes", None, id="in maintenance"),
+        pytest.param(BAD, "drained rdmadiag: CRITICAL  old", "no", "drain", id="a newer verdict"),
+        pytest.param(BAD, "", "yes", None, id="slurmctld does not answer"),
+        pytest.param(GOOD, "drained rdmadiag: CRITICAL  old", "no", None, id="off by default"),
+        pytest.param(GOOD, "drained rdmadiag: CRITICAL  old", "yes", "resume", id="ours"),
+        pytest.param(GOOD, "drained disk is broken", "yes", None, id="well, and not ours"),
+        pytest.param(GOOD, "drained see rdmadiag: x", "yes", None, id="a tag in another's words"),
+        pytest.param(GOOD, "down* rdmadiag: CRITICAL  old", "yes", None, id="ours, and down since"),
+        pytest.param(GOOD, "idle none", "yes", None, id="well and in service"),
+    ],
+)
+def test_only_what_is_ours_is_changed(
+    sample: str,
+    node: str,
+    resume: str,
+    update: str | None,
+    shell: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    variables = {"RDMADIAG_EXPECTED": "/nowhere", "RDMADIAG_RESUME": resume}
+    assert shell("healthcheck.sh", sample, node, **variables).returncode == 0
+    done = (tmp_path / "scontrol").read_text() if (tmp_path / "scontrol").exists() else None
+    assert (done and re.findall("^state=(.*)$", done, re.MULTILINE)) == (update and [update])
+
+
+def test_a_note_on_a_node_in_service_is_kept_behind_ours(
+    shell: Callable[..., Any], tmp_path: Path
+) -> None:
+    shell("healthcheck.sh", BAD, "idle new DIMMs", RDMADIAG_EXPECTED="/nowhere")
+    (reason,) = re.findall("^reason=(.*)$", (tmp_path / "scontrol").read_text(), re.MULTILINE)
+    assert re.fullmatch(r"rdmadiag: CRITICAL  .* \(before: new DIMMs\)", reason)
+
+
+def test_a_reason_that_stands_already_is_not_written_again(
+    shell: Callable[..., Any], tmp_path: Path
+) -> None:
+    shell("healthcheck.sh", BAD, RDMADIAG_EXPECTED="/nowhere")
+    (reason,) = re.findall("^reason=(.*)$", (tmp_path / "scontrol").read_text(), re.MULTILINE)
+    (tmp_path / "scontrol").unlink()
+    shell("healthcheck.sh", BAD, f"drained {reason}", RDMADIAG_EXPECTED="/nowhere")
+    assert not (tmp_path / "scontrol").exists()
+
+
+def test_a_node_that_cannot_be_looked_at_is_not_given_back(tmp_path: Path) -> None:
+    """With --profile slurm unknown exits 0, as ok does."""
+    Machine("bare").write(str(tmp_path / "bare"), "no device")
+    for name, line in (
+        ("rdmadiag", f'exec {sys.executable} -m rdmadiag "$@" --from {tmp_path}/bare'),
+        ("sinfo", "echo 'drained rdmadiag: CRITICAL  old'"),
+        ("scontrol", f"touch {tmp_path}/changed"),
+        ("logger", "true"),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    variables = {"RDMADIAG_RESUME": "yes", "RDMADIAG_EXPECTED": "/nowhere"}
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", **variables}
+    script = ["sh", str(DEPLOY / "slurm" / "healthcheck.sh")]
+    subprocess.run(script, env=environment, timeout=60, check=True, cwd=CHECKOUT)
+    assert not (tmp_path / "changed").exists()
+
+
+@pytest.mark.parametrize("sample", [GOOD, BAD], ids=["good", "bad"])
+def test_the_prolog_writes_its_verdict_to_the_log_of_the_node(
+    sample: str, shell: Callable[..., Any], tmp_path: Path
+) -> None:
+    """slurmd shows nothing of a Prolog that exits 0."""
+    shell("prolog.sh", sample, RDMADIAG_EXPECTED="/nowhere", SLURM_JOB_ID="17")
+    *_, priority, _, message = (tmp_path / "logger").read_text().splitlines()
+    assert priority == ("daemon.info" if sample == GOOD else "daemon.err")
+    assert message.startswith("job 17: OK" if sample == GOOD else "job 17: CRITICAL")
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+@pytest.mark.slow
+def test_a_program_that_hangs_is_ended_before_slurmd_ends_the_script(
+    script: Path, tmp_path: Path
+) -> None:
+    kept = script.read_text().replace("timeout -k 5 40", "timeout -k 1 2")
+    assert kept != script.read_text()
+    (tmp_path / "script").write_text(kept)
+    for name, line in (
+        ("rdmadiag", "trap '' TERM; sleep 60"),
+        ("scontrol", f"touch {tmp_path}/drained"),
+        ("sinfo", "echo idle none"),
+        ("logger", "true"),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["/bin/sh", str(tmp_path / "script")], env=environment, timeout=30, check=False
+    )
+    assert (done.returncode, (tmp_path / "drained").exists()) == (0, False)
+
+
+# --- NHC --------------------------------------------------------------------------------------
+
+_NHC: Final = """
+dbg() {{ echo "dbg $*"; }}
+die() {{ shift; eval echo "'died: $*'"; }}  # NHC's own passes it through eval, too
+. {script}
+check_rdmadiag && echo passed
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ("OK  2 ports", 0, "passed"),
+        ("WARN  a link is slow", 0, "passed"),
+        ("CRITICAL  no GID", 1, "died: check_rdmadiag:  CRITICAL  no GID"),
+        ("", 1, "passed"),
+        ("", 137, "passed"),
+        ("CRITICAL  x'; echo pwned; '", 1, "died: check_rdmadiag:  CRITICAL  x; echo pwned; "),
+    ],
+    ids=["ok", "warn", "critical", "an ImportError", "killed", "a name with a quote"],
+)
+def test_nhc_is_told_of_a_critical_verdict_alone(
+    line: str, code: int, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "rdmadiag").write_text(f"#!/bin/sh\nprintf '%s' {shlex.quote(line)}\nexit {code}\n")
+    (tmp_path / "rdmadiag").chmod(0o755)
+    done = subprocess.run(
+        ["bash", "-c", _NHC.format(script=DEPLOY / "slurm" / "rdmadiag.nhc")],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == (f"{said}\n", "")
+
+
+def test_nhcs_own_path_does_not_hide_the_program() -> None:
+    """NHC sets PATH to the system's folders: without ours the check would never run."""
+    fakes = 'rdmadiag() { :; }; timeout() { echo "CRITICAL  $PATH"; return 1; }'
+    done = subprocess.run(
+        ["bash", "-c", fakes + _NHC.format(script=DEPLOY / "slurm" / "rdmadiag.nhc")],
+        env={"PATH": "/sbin:/usr/sbin:/bin:/usr/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.rstrip().endswith(":/usr/local/bin")
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="no shellcheck here")
+@pytest.mark.parametrize(
+    "path", [*SCRIPTS, DEPLOY / "slurm" / "rdmadiag.nhc"], ids=lambda p: p.name
+)
+def test_shellcheck_has_nothing_to_say(path: Path) -> None:
+    shell = "bash" if path.suffix == ".nhc" else "sh"
+    done = subprocess.run(
+        ["shellcheck", "-s", shell, "-e", "SC2128", str(path)],  # NHC's checks use $FUNCNAME so
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
@@ -145,6 +327,21 @@ def test_a_node_without_rdmadiag_is_not_drained(script: Path, tmp_path: Path) ->
 
 
 # --- systemd ----------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
+def test_the_service_is_hardened() -> None:
+    unit = str(DEPLOY / "systemd" / "rdmadiag-textfile.service")
+    done = subprocess.run(
+        ["systemd-analyze", "--no-pager", "security", "--offline=yes", "--threshold=30", unit],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if "unrecognized option" in done.stderr:
+        pytest.skip("systemd-analyze cannot look at a file")
+    assert done.returncode == 0, done.stdout[-300:]
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
@@ -231,13 +428,25 @@ _CONTAINER: Final = {
         "securityContext": {
             "type": "object",
             "additionalProperties": False,
-            "properties": {"privileged": {"type": "boolean"}},
+            "properties": {
+                "privileged": {"type": "boolean"},
+                "allowPrivilegeEscalation": {"type": "boolean"},
+                "readOnlyRootFilesystem": {"type": "boolean"},
+                "capabilities": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {
+                        kind: {"type": "array", "items": {"type": "string"}}
+                        for kind in ("add", "drop")
+                    },
+                },
+            },
         },
         "resources": {
             "type": "object",
             "additionalProperties": False,
             "properties": {
-                kind: {"type": "object", "additionalProperties": {"type": "string"}}
+                kind: {"type": "object", "additionalProperties": {"type": ["string", "integer"]}}
                 for kind in ("requests", "limits")
             },
         },
@@ -263,6 +472,22 @@ _POD: Final = {
     "properties": {
         "nodeSelector": {"type": "object", "additionalProperties": {"type": "string"}},
         "hostNetwork": {"type": "boolean"},
+        "automountServiceAccountToken": {"type": "boolean"},
+        "enableServiceLinks": {"type": "boolean"},
+        "securityContext": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "runAsNonRoot": {"type": "boolean"},
+                "runAsUser": {"type": "integer", "minimum": 0},
+                "runAsGroup": {"type": "integer", "minimum": 0},
+                "seccompProfile": {
+                    "type": "object",
+                    "required": ["type"],
+                    "properties": {"type": {"enum": ["RuntimeDefault", "Unconfined", "Localhost"]}},
+                },
+            },
+        },
         "terminationGracePeriodSeconds": {"type": "integer", "minimum": 0},
         "tolerations": {
             "type": "array",
@@ -355,6 +580,23 @@ def test_the_manifest_has_nothing_that_kubernetes_does_not_know() -> None:
     volumes = {each["name"]: each for each in pod["volumes"]}
     assert {mount["name"] for mount in pod["containers"][0]["volumeMounts"]} == set(volumes)
     assert volumes["expected"]["configMap"]["name"] == config["metadata"]["name"]
+
+
+def test_the_pod_has_nothing_that_it_does_not_need() -> None:
+    (_, daemonset) = manifests()
+    pod = daemonset["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    own = container["securityContext"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert "privileged" not in own
+    assert own["readOnlyRootFilesystem"] is True
+    assert own["allowPrivilegeEscalation"] is False
+    assert own["capabilities"] == {"drop": ["ALL"]}
+    assert not [volume for volume in pod["volumes"] if "hostPath" in volume]
+    assert all(mount["readOnly"] for mount in container["volumeMounts"])
+    assert {"cpu", "memory"} <= container["resources"]["limits"].keys()
+    assert re.fullmatch(r"rdmadiag@sha256:[0-9a-f]{64}", container["image"])
 
 
 def test_the_probe_ends_before_kubernetes_ends_it() -> None:

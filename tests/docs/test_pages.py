@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from docs.deployed import FOLDER as DEPLOYED
 from docs.man import man_pages
 from docs.readme import readme
 from rdmadiag.cli import COMMANDS
+from rdmadiag.deploy import FILES
 from rdmadiag.preflight.rules import CATALOGUE
 
 
@@ -44,15 +46,36 @@ def test_a_page_of_a_deployment_shows_the_files_as_they_are(path: Path) -> None:
     assert text == deployed(text), "run `make docs`"
 
 
+IN_A_SCRIPT = re.findall(
+    r"^rdmadiag (.*) \| (jq .*)$", README.read_text(encoding="utf-8"), re.MULTILINE
+)
+
+
+def test_the_readme_shows_a_line_of_jq_for_each_of_the_common_documents() -> None:
+    commands = [arguments.split()[0] for arguments, _ in IN_A_SCRIPT]
+    assert commands == ["preflight", "gids", "counters", "resources"]
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="no jq here")
+@pytest.mark.parametrize(("arguments", "filtered"), IN_A_SCRIPT, ids=lambda text: text.split()[0])
+@pytest.mark.parametrize(
+    "host", ["", "--sample infiniband-two-hca", "--sample mac-wedged", "--sample roce-healthy"]
+)
+def test_the_readmes_lines_of_jq_run_on_whatever_a_host_has(
+    arguments: str, filtered: str, host: str
+) -> None:
+    """On a host without devices, too, where lists are what could not be looked at."""
+    line = f"{sys.executable} -m rdmadiag {arguments} {host} | {filtered}"
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, timeout=120, check=False, cwd=CHECKOUT
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_every_file_of_deploy_is_shown_on_a_page() -> None:
     pages = "".join(path.read_text(encoding="utf-8") for path in DEPLOYED.glob("*.md"))
-    shown = set(re.findall(r"\]\(\.\./\.\./(deploy/[^)]+)\):", pages))
-    files = {str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / "deploy").rglob("*.*")}
-    assert (
-        files - {"deploy/kubernetes/Containerfile"}
-        <= shown
-        <= files | {"deploy/kubernetes/Containerfile"}
-    )
+    shown = set(re.findall(r"\]\(\.\./\.\./(rdmadiag/deploy/[^)]+)\):", pages))
+    assert shown == {f"rdmadiag/deploy/{name}" for name in FILES}
     readme = README.read_text(encoding="utf-8")
     assert all(f"docs/deploy/{path.name}" in readme for path in DEPLOYED.glob("*.md"))
 
@@ -72,6 +95,15 @@ def test_groff_has_nothing_to_say_of_a_man_page(name: str) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(shutil.which("mandoc") is None, reason="no mandoc here")
+def test_mandoc_has_nothing_to_say_of_the_man_pages() -> None:
+    pages = sorted(map(str, MAN.glob("*.1")))
+    done = subprocess.run(
+        ["mandoc", "-Tlint", *pages], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_every_option_is_on_its_man_page() -> None:

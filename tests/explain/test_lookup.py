@@ -60,9 +60,9 @@ def test_what_is_not_understood_is_one_line(words: str) -> None:
 
 
 def test_a_slip_of_the_hand_is_answered_with_what_is_near() -> None:
-    with pytest.raises(NotUnderstood, match="perhaps: ETIMEDOUT"):
+    with pytest.raises(NotUnderstood, match="did you mean ETIMEDOUT"):
         lookup(["ETIMEDUOT"], "linux")
-    with pytest.raises(NotUnderstood, match="perhaps: no-usable-gid"):
+    with pytest.raises(NotUnderstood, match="did you mean no-usable-gid"):
         lookup(["no-usable-gids"], "linux")
 
 

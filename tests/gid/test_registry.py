@@ -36,7 +36,7 @@ def test_a_name_with_a_version_is_the_rule_that_holds_for_it(text: str, names: l
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("ncll", "there are: brpc"),
+        ("zzz", "there are: brpc"),
         ("", "no stack"),
         ("deepep@3", "hybrid-ep"),
         ("x-rdma@0.5", "0.6"),

@@ -13,7 +13,7 @@ def test_every_threshold_can_be_set_by_its_name():
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("link_dwn", 1, "no threshold 'link_dwn'; there are: link_downed, "),
+        ("link_dwn", 1, "no threshold 'link_dwn'; did you mean link_downed?"),
         ("link_downed", -1, "threshold link_downed: -1 is no number"),
         ("link_downed", "1", "threshold link_downed: '1' is no number"),
         ("link_downed", True, "threshold link_downed: True is no number"),

@@ -96,8 +96,157 @@ def test_findings_of_one_rule_are_told_once_and_then_listed() -> None:
     unmanaged = {"state": PortState.INIT, "lid": 0, "sm_lid": 0}
     text = preflight(infiniband_host().with_port(0, 0, **unmanaged).with_port(1, 0, **unmanaged))
     assert text.count("sudo systemctl enable --now opensm") == 1
-    assert "    also: mlx5_1/1 waits for a subnet manager" in text
+    assert "\n  also: mlx5_1/1\n" in text, "it differs in its name alone"
     assert "    sudo sminfo -C mlx5_1 -P 1 " in text, "a remedy of its own is not lost"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_evidence_and_remedy_are_told_apart_without_colour(width: int) -> None:
+    lines = preflight(roce_host().with_port(gids={}), width).splitlines()
+    evidence, remedy = lines.index("  evidence:"), lines.index("  remedy:")
+    assert evidence < remedy
+    assert all(line.startswith("    ") for line in lines[evidence + 1 : remedy])
+    assert lines[remedy + 1] == "    ip address show dev ens1f0np0"
+
+
+def test_a_single_finding_is_said_once() -> None:
+    text = preflight(roce_host().with_port(gids={}))
+    assert text.count("mlx5_0/1 has no GID: all 256 rows of its table are empty") == 1
+    assert "\ncritical  no-usable-gid\n" in text
+
+
+def test_one_of_several_is_said_where_it_stands_too() -> None:
+    machine = roce_host().with_port(gids={}).change(memlock="8388608", capabilities=0)
+    text = preflight(machine)
+    assert text.count("mlx5_0/1 has no GID: all 256 rows of its table are empty") == 2
+
+
+def sixteen(**port: object) -> Machine:
+    """A host with sixteen adapters that are alike."""
+    (device,) = roce_host().devices
+    (netdev,) = roce_host().netdevs
+    devices = [
+        replace(
+            device,
+            name=f"mlx5_{number}",
+            uverbs=number,
+            pci_address=f"0000:{8 + number:02x}:00.0",
+            node_guid=f"0c42:a103:0000:{number:04x}",
+            ports=(
+                replace(
+                    device.ports[0],
+                    netdev=f"ens{number}f0np0",
+                    gids={
+                        index: replace(
+                            row,
+                            gid=row.gid.replace("192.0.2.10", f"192.0.{number}.10"),
+                            netdev=f"ens{number}f0np0",
+                        )
+                        for index, row in device.ports[0].gids.items()
+                    },
+                    **port,
+                ),
+            ),
+        )
+        for number in range(16)
+    ]
+    netdevs = [
+        replace(netdev, name=f"ens{number}f0np0", addresses=(f"192.0.{number}.10/24",))
+        for number in range(16)
+    ]
+    return roce_host().change(devices=tuple(devices), netdevs=tuple(netdevs))
+
+
+def test_the_same_of_sixteen_devices_is_said_once_with_their_names() -> None:
+    text = preflight(sixteen(active_mtu=1024), 200)
+    assert text.count("uses MTU 1024") == 2, "the answer, and the finding"
+    (also,) = [line for line in text.splitlines() if line.startswith("  also: ")]
+    assert also.removeprefix("  also: ").split(", ") == [f"mlx5_{n}/1" for n in range(1, 16)]
+    assert text.count("sudo ip link set dev ens") == 4
+    assert "    # the same for the other 12: --verbose has their lines\n" in text
+
+
+def test_verbose_has_every_line_to_paste() -> None:
+    to, out = paper(200)
+    machine = sixteen(active_mtu=1024)
+    preflight_text.show(judge(machine.evidence()), machine.identity(), to, verbose=True)
+    pasted = re.findall(r"^    sudo ip link set dev (\S+) mtu 9000", out.getvalue(), re.MULTILINE)
+    assert pasted == [f"ens{number}f0np0" for number in range(16)]
+
+
+def test_findings_that_differ_in_more_than_names_keep_their_sentences() -> None:
+    machine = sixteen(active_mtu=1024)
+    first, *others = machine.devices
+    odd = replace(others[-1], ports=(replace(others[-1].ports[0], active_mtu=512),))
+    text = preflight(machine.change(devices=(first, *others[:-1], odd)), 200)
+    assert "\n  also: mlx5_15/1 uses MTU 512, and ens15f0np0 (MTU 9000) allows 4096\n" in text
+
+
+def test_devices_say_the_same_of_sixteen_once() -> None:
+    text = device_list(sixteen().change(nodes={}), 300)
+    assert text.count("no character device: udev has not made") == 1
+    assert text.count(f"  also: {', '.join(f'mlx5_{n}' for n in range(1, 16))}\n") == 3
+
+
+def test_the_port_table_has_rate_and_netdev() -> None:
+    (line,) = [each for each in preflight(roce_host(), 80).splitlines() if "permitted" in each][:1]
+    assert line.split()[:5] == ["mlx5_0/1", "Eth", "active", "100G", "ens1f0np0"]
+    assert len(line) <= 80
+
+
+@pytest.mark.parametrize("show", ["preflight", "gids", "devices", "stacks"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_line_ends_with_a_blank(show: str, width: int) -> None:
+    machine = sixteen().with_port(gids={})
+    text = {
+        "preflight": lambda: preflight(machine, width),
+        "gids": lambda: gids(machine, width),
+        "devices": lambda: device_list(machine, width),
+        "stacks": lambda: explained(machine, width),
+    }[show]()
+    assert [line for line in text.splitlines() if line != line.rstrip()] == []
+
+
+def screen(height: int, **machine: object) -> list[str]:
+    """What a terminal of this height is given of a host."""
+    out = StringIO()
+    to = Console(file=out, width=100, height=height, color_system=None, force_terminal=True)
+    changed = roce_host().with_port(gids={}).change(**machine)
+    preflight_text.show(judge(changed.evidence()), changed.identity(), to)
+    return out.getvalue().splitlines()
+
+
+def test_a_report_that_is_longer_than_the_screen_ends_with_the_verdict() -> None:
+    whole = screen(1000)
+    assert whole[-1].startswith("RTR: ")
+    assert screen(len(whole))[-2:] == ["", whole[0]]
+    assert screen(len(whole) + 1) == whole, "and not where it is all in view"
+    assert "CRITICAL" not in "".join(preflight(roce_host().with_port(gids={})).splitlines()[1:])
+
+
+def test_no_color_takes_bold_and_dim_as_well(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for value, steered in (("", True), ("1", False)):
+        monkeypatch.setenv("NO_COLOR", value)
+        preflight_text.show(judge(roce_host().evidence()), roce_host().identity(), console())
+        assert ("\x1b" in capsys.readouterr().out) is steered
+
+
+def test_the_header_names_the_sample() -> None:
+    machine = roce_host()
+    sample = replace(machine.identity(), sample="roce-healthy", recorded=True)
+    to, out = paper(100)
+    preflight_text.show(judge(machine.evidence()), sample, to)
+    evidence = machine.evidence()
+    devices_text.show(inventory(devices(evidence), evidence), evidence, to=to, host=sample)
+    gids_text.show(tables(devices(evidence)), {}, evidence, to, host=sample)
+    heads = [
+        line for line in out.getvalue().splitlines() if line.endswith("  [sample roce-healthy]")
+    ]
+    assert len(heads) == 3
 
 
 def test_reasons_against_rtr_name_their_ports_and_the_caveat_is_always_there() -> None:
@@ -309,6 +458,12 @@ def test_disagreements_come_first_and_those_that_agree_are_one_line(width: int) 
     assert "NCCL but ≤2.20" in " ".join(line.strip() for line in lines[agreeing[0] :])
     pasted = [line for line in lines if line.startswith("    export ")]
     assert "    export NCCL_IB_GID_INDEX=3   # NCCL ≤2.20" in pasted
+
+
+def test_a_port_that_is_like_one_above_says_so() -> None:
+    text = explained(sixteen(), 200)
+    assert text.count("  each stack as on mlx5_0/1; --verbose has all of it\n") == 15
+    assert text.count("export NCCL_IB_GID_INDEX=3") == 1
 
 
 def test_a_port_that_all_leave_out_says_why() -> None:

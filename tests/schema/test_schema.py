@@ -13,6 +13,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema
 
 from rdmadiag import SCHEMA_VERSION
 from rdmadiag.cli import run
@@ -58,6 +59,21 @@ def test_a_schema_is_the_golden_one_of_its_version(name: str) -> None:
     assert golden.read_text(encoding="utf-8") == written(schema(name)), (
         "a model changed: step SCHEMA_VERSION, then python -m tests.schema.golden"
     )
+
+
+def test_a_schema_is_the_same_where_pydantic_leaves_out_what_a_dataclass_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As the lowest pydantic that is allowed does."""
+    made = GenerateJsonSchema.dataclass_schema
+
+    def older(self: GenerateJsonSchema, described: Any) -> dict[str, Any]:
+        found = made(self, described)
+        return {key: value for key, value in found.items() if key != "description"}
+
+    monkeypatch.setattr(GenerateJsonSchema, "dataclass_schema", older)
+    golden = FOLDER / SCHEMA_VERSION / "preflight.json"
+    assert written(schema("preflight")) == golden.read_text(encoding="utf-8")
 
 
 def test_of_one_major_version_each_minor_adds_alone() -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from rdmadiag.facts.gid import Family
 from rdmadiag.facts.ib import MTU_BYTES, GidType, LinkLayer, NetnsMode, PortState
 from rdmadiag.facts.rdma_drivers import RDMA_MODULES
+from rdmadiag.nearest import instead
 
 PATTERN_LIMIT: Final = 256  # characters
 NUMBER_LIMIT: Final = 1 << 63
@@ -104,14 +105,16 @@ def _at_least(value: str) -> tuple[Relation, str]:
     return Relation.EQUAL, text
 
 
-_RATE: Final = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) ?(?:Gb/sec|Gb/s|Gbps)(?: \(.*\))?")
+_RATE: Final = re.compile(
+    r"([0-9]{1,6}(?:\.[0-9]{1,3})?) ?(?:Gb/sec|Gb/s|Gbps|Gbit/s|Gbit|G)(?: \(.*\))?"
+)
 _GT: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s(?: PCIe)?")
 _DOTTED: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,5}")
 
 
 def rate(value: Any) -> Want:
-    """ "400 Gb/sec", ">=200 Gb/sec"; Gb/s."""
-    return _number(value, _RATE, 'such as "400 Gb/sec" or ">=200 Gb/sec"')
+    """ "400 Gb/sec" as sysfs writes it, "400G" as `devices` and ethtool do, ">=200G"."""
+    return _number(value, _RATE, 'such as "400 Gb/sec", "400G" or ">=200G"')
 
 
 def _transfers(value: Any) -> Want:
@@ -175,9 +178,7 @@ def _modules(value: Any) -> Want:
     names = tuple(each.replace("-", "_") for each in value)
     for name in names:
         if name not in RDMA_MODULES:
-            raise NotThis(
-                f"{name!r} is no RDMA module; there are: {' '.join(sorted(RDMA_MODULES))}"
-            )
+            raise NotThis(f"{name!r} is no RDMA module; {instead(name, sorted(RDMA_MODULES))}")
     return Want(Relation.ALL_OF, names, " ".join(names))
 
 

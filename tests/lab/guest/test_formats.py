@@ -193,7 +193,9 @@ def test_the_prolog_and_the_health_check(
         for netdev in ("veth0", "veth1"):
             run(["ip", "address", "flush", "dev", netdev], timeout=30)
     (tmp_path / "scontrol").write_text(f'#!/bin/sh\necho "$*" > {tmp_path}/told\n')
-    (tmp_path / "scontrol").chmod(0o755)
+    (tmp_path / "sinfo").write_text("#!/bin/sh\necho idle none\n")
+    for name in ("scontrol", "sinfo"):
+        (tmp_path / name).chmod(0o755)
     for script in ("prolog.sh", "healthcheck.sh"):
         done = subprocess.run(
             ["sh", str(DEPLOY / "slurm" / script)],

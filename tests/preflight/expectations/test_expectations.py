@@ -247,8 +247,8 @@ def test_rules_of_expectations_run_where_something_is_expected() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[host]\ndevice = 2", "good.toml: host.device: no such key; do you mean devices?"),
-        ("[hosts]\n", "good.toml: hosts: no such table; do you mean host?"),
+        ("[host]\ndevice = 2", "good.toml: host.device: no such key; did you mean devices?"),
+        ("[hosts]\n", "good.toml: hosts: no such table; did you mean host?"),
         ("host = 1", "good.toml: host: a table: [host]"),
         ("[device]\nrate = 1", 'good.toml: device.rate: a table: [device."PATTERN"]'),
         ('[device."mlx5_["]', 'good.toml: device."mlx5_[": expected a pattern whose [ has its ]'),
@@ -317,7 +317,14 @@ def test_thresholds_are_kept_for_who_reads_counters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "gbps"), [("400 Gb/sec", 400.0), (">= 2.5 Gb/s", 2.5), ("100Gbps", 100.0)]
+    ("text", "gbps"),
+    [
+        ("400 Gb/sec", 400.0),
+        (">= 2.5 Gb/s", 2.5),
+        ("100Gbps", 100.0),
+        ("400G", 400.0),  # as devices prints it
+        (">=200Gbit/s", 200.0),
+    ],
 )
 def test_rates_are_written_in_several_ways(text: str, gbps: float) -> None:
     assert rate(text).value == gbps
