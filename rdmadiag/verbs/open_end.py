@@ -2,12 +2,12 @@
 
 The only module that changes state on a device, with the objects that it makes. A step is
 made once. What failed is a `Failed` with its stage; what was made before it is destroyed
-in reverse order by `close`, whatever happened.
+by `close`, whatever happened.
 """
 
 import ctypes
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
@@ -25,7 +25,9 @@ from rdmadiag.verbs.objects import (
     Completion,
     CompletionQueue,
     Context,
+    M,
     MemoryRegion,
+    Objects,
     ProtectionDomain,
     QueuePair,
     ReceiveRequest,
@@ -96,7 +98,7 @@ class OpenEnd:
         `psn` is what it sends with first.
         """
         self._call = call
-        self._made = ExitStack()
+        self._made = Objects()
         self.facts = facts
         self.psn = psn
         try:
@@ -125,8 +127,8 @@ class OpenEnd:
         """Bytes of each half of the memory: whole pages for what is sent and what arrives."""
         return -(-self.facts.payload_bytes // _PAGE) * _PAGE
 
-    def _make(self, stage: Stage, make: Callable[[], T]) -> T:
-        return self._made.enter_context(self._do(stage, make))  # type: ignore[arg-type]
+    def _make(self, stage: Stage, make: Callable[[], M]) -> M:
+        return self._made.add(self._do(stage, make))
 
     def _do(self, stage: Stage, make: Callable[[], T]) -> T:
         self._call.stage = stage
@@ -146,7 +148,7 @@ class OpenEnd:
         return pd.reg_mr(size, LOCAL_WRITE | REMOTE_READ | REMOTE_WRITE)
 
     def close(self) -> None:
-        """Destroy everything in reverse order; raises Failed for the first that refuses."""
+        """Destroy everything in TEARDOWN_ORDER; raises Failed for the first that refuses."""
         self._do(Stage.TEARDOWN, self._made.close)
 
     # --- the three steps -----------------------------------------------------------------

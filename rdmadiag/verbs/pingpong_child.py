@@ -348,7 +348,7 @@ class Attempt:
         )
 
     def _tear_down(self) -> None:
-        """Each in reverse order of making; what refuses is in the transcript."""
+        """The end that was opened last first; what refuses is in the transcript."""
         self._transcript.write(records.StageBegan(stage=Stage.TEARDOWN))
         for end in reversed(self._ends):
             with suppress(Failed):
