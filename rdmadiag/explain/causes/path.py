@@ -201,7 +201,11 @@ ROWS: Final = (
     Cause(
         "mtu-too-large",
         "frames of the path MTU do not get through",
-        {"no_data": "perhaps frames of the path MTU do not get through"},
+        {
+            "no_data": "perhaps frames of the path MTU do not get through",
+            "only small": "frames of the path MTU do not get through: a small message passed "
+            "each way, the payload did not",
+        },
     ),
     Cause(
         "no-subnet-manager",
@@ -220,6 +224,7 @@ ROWS: Final = (
         {
             "darwin": "the port is down",
             "mismatch": "a port has no link, or waits for its subnet manager",
+            "after the failure": "this host's port is no longer ACTIVE",
         },
         linux=(DEVICES, "rdma link show", "ibstat"),
         confirmed_by=("link-not-up", "no-subnet-manager", "thunderbolt-port-down"),
