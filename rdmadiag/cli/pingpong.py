@@ -1,5 +1,6 @@
 """rdmadiag pingpong."""
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -17,10 +18,12 @@ from rdmadiag.facts.attempt import Outcome
 from rdmadiag.facts.ib import MTU_BYTES, QpType
 from rdmadiag.preflight.safety import Reason
 from rdmadiag.preflight.x_rdma import RtrUnsafe, require_rtr_attempt_allowed
+from rdmadiag.verbs.secret import made, read
 from rdmadiag.view.select import Selector
 
 if TYPE_CHECKING:
     from rdmadiag.verbs.attempt import Meeting, Result
+    from rdmadiag.verbs.records import Record
 
 TCP_PORT: Final = 18519
 DEADLINE: Final = 15.0
@@ -99,7 +102,14 @@ SECRET_LIMIT: Final = 64 * 1024  # bytes
     "--secret-file",
     type=click.Path(),
     metavar="FILE",
-    help="Both ends prove that they know its content; it is never sent.",
+    help="Both ends prove with every message that they know it; it is never sent.",
+)
+@click.option(
+    "--new-secret",
+    type=click.Path(),
+    metavar="FILE",
+    allow_from_autoenv=False,
+    help="Write a new random secret to FILE, for --secret-file, and do nothing else.",
 )
 @click.option(
     "--accept-risk",
@@ -124,6 +134,7 @@ def command(
     mtu: str | None,
     deadline: float,
     secret_file: str | None,
+    new_secret: str | None,
     accept_risk: tuple[str, ...],
     format: str,  # noqa: A002  # so that its variable is RDMADIAG_PINGPONG_FORMAT
     as_json: bool,
@@ -143,6 +154,9 @@ def command(
     from rdmadiag.view.select import NoSuchDevice
 
     start = time.monotonic()
+    if new_secret is not None:
+        _new_secret(new_secret)
+        return exits.OK
     meeting = _meeting(peer, listen, wait)
     if len(device) > (1 if meeting else 2):
         raise click.UsageError("--device: one, or two where there is no peer")
@@ -160,9 +174,7 @@ def command(
     form = "json" if as_json else format
     try:
         require_rtr_attempt_allowed(allow_rtr)
-        result = attempt.run(
-            host, wanted, chosen, meeting, secret, start, deadline, _listening(wait)
-        )
+        result = attempt.run(host, wanted, chosen, meeting, secret, start, deadline, _say(wait))
     except RtrUnsafe as error:
         refused = attempt.not_allowed(str(error), host.identity.platform)
         result = attempt.Result(refused, (), ())
@@ -218,19 +230,46 @@ def _secret(path: str) -> bytes:
         raise Refused(f"--secret-file {path}: {error.strerror}") from error
     if len(content) > SECRET_LIMIT:
         raise Refused(f"--secret-file {path} has more than {SECRET_LIMIT} bytes")
-    if not (secret := content.strip()):
-        raise Refused(f"--secret-file {path} is empty")
-    return secret
+    try:
+        return read(content)
+    except ValueError as error:
+        raise Refused(
+            f"--secret-file {path}: {error}; make one: rdmadiag pingpong --new-secret FILE"
+        ) from error
 
 
-def _listening(wait: float) -> Callable[[str], None]:
-    def say(address: str) -> None:
-        host = address.removesuffix(f":{TCP_PORT}")
-        click.echo(
-            f"rdmadiag: waiting {wait:g} s on {address}; on the other host: "
-            f"rdmadiag pingpong --allow-rtr {host}",
-            err=True,
-        )
+def _new_secret(path: str) -> None:
+    """A file that its owner alone may read, and that was not there before."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with open(handle, "w", encoding="ascii") as file:
+            file.write(f"{made()}\n")
+    except OSError as error:
+        raise Refused(f"--new-secret {path}: {error.strerror}") from error
+    with printing():
+        click.echo(f"{path}: copy it to the other host, and give both ends --secret-file")
+
+
+def _say(wait: float) -> "Callable[[Record], None]":
+    """What there is to know while a peer is waited for, on stderr."""
+    from rdmadiag.render.plain import printable
+    from rdmadiag.verbs.records import Listening, TurnedAway, Waiting
+
+    def say(record: "Record") -> None:
+        line = None
+        if isinstance(record, Listening):
+            host = record.address.removesuffix(f":{TCP_PORT}")
+            line = (
+                f"waiting {wait:g} s on {record.address}; on the other host: "
+                f"rdmadiag pingpong --allow-rtr {host}"
+            )
+        elif isinstance(record, TurnedAway):
+            line = f"turned away {record.address}: {printable(record.text)}"
+        elif isinstance(record, Waiting):
+            ours = ", an address of this host itself" if record.is_this_host else ""
+            line = f"nobody listens yet at {record.address}{ours}: waiting"
+        if line:
+            click.echo(f"rdmadiag: {line}", err=True)
 
     return say
 

@@ -86,6 +86,8 @@ def show(result: Result, host: Identity, to: Console | None = None) -> None:
     attempt = result.attempt
     say(out, _answer(attempt, host))
     _against(out, result)
+    if attempt.peer_is_this_host and attempt.outcome is not Outcome.NO_PEER:
+        say(out, "The address of the peer is one of this host: no cable was part of this path.")
     if attempt.outcome is Outcome.MISMATCH:
         for problem in attempt.problems:
             say(out, f"  {printable(problem.code)}: {printable(problem.text)}")

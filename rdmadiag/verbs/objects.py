@@ -280,6 +280,16 @@ class SendRequest:
         self.request = IbvSendWr(wr_id=number, num_sge=1, opcode=WR_SEND, send_flags=SEND_SIGNALED)
         self.request.sg_list = ctypes.pointer(self._element)
 
+    @property
+    def length(self) -> int:
+        """Bytes that it sends."""
+        found: int = self._element.length
+        return found
+
+    @length.setter
+    def length(self, length: int) -> None:
+        self._element.length = length
+
 
 class ReceiveRequest:
     """struct ibv_recv_wr into a memory region, made once and posted often."""
