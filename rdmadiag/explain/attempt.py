@@ -287,6 +287,10 @@ def _with_leftovers(lines: Lines, attempt: Attempt) -> Lines:
 
 
 def _templates(attempt: Attempt) -> Lines:
+    return (*lost_data.port_remedy(attempt), *_usual(attempt))
+
+
+def _usual(attempt: Attempt) -> Lines:
     platform, outcome = attempt.platform, attempt.outcome
     if lost_data.is_lost_data(attempt):
         return lost_data.remedy(attempt)

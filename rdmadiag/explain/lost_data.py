@@ -56,13 +56,17 @@ def port_causes(attempt: Attempt) -> tuple[Known, ...]:
     return ()
 
 
+def port_remedy(attempt: Attempt) -> Lines:
+    """Templates of what to look at, where `port_causes` has something."""
+    return _LINK if port_causes(attempt) else ()
+
+
 def remedy(attempt: Attempt) -> Lines:
-    """Templates of what to look at."""
-    own = _LINK if port_causes(attempt) else ()
+    """Templates of what to look at on the way."""
     if _only_small(attempt):
-        return (*own, *_FRAMES, *PATH[attempt.platform])
+        return (*_FRAMES, *PATH[attempt.platform])
     filters = (_UDP, _SWITCH) if _is_roce_v2(attempt) and attempt.platform == "linux" else ()
-    return (*own, *filters, *PATH[attempt.platform])
+    return (*filters, *PATH[attempt.platform])
 
 
 def _on_the_way(attempt: Attempt) -> Iterable[str]:

@@ -150,6 +150,7 @@ def test_what_became_of_this_hosts_port_comes_first(
 ) -> None:
     found = advice(lost(outcome=outcome, completion=None, port_after=after, errno=5))
     assert found.causes[0].startswith(first)
+    assert found.remedy[0] == "rdma link show"
 
 
 @pytest.mark.parametrize(
