@@ -52,7 +52,7 @@ def port_causes(attempt: Attempt) -> tuple[Known, ...]:
     if isinstance(after, Missing) and after.why is Why.ABSENT:
         return (stated("device-removed", _AFTER),)
     if isinstance(after, PortState) and after is not PortState.ACTIVE:
-        return (stated("port-down", _AFTER),)
+        return (stated("port-went-down"),)
     return ()
 
 
@@ -128,8 +128,8 @@ def counted(arrived: Arrived) -> str:
 
 def all_known() -> Iterable[Known]:
     """Every sentence of this file."""
-    for label in ("device-removed", "port-down"):
-        yield stated(label, _AFTER)
+    yield stated("device-removed", _AFTER)
+    yield stated("port-went-down")
     yield stated("mtu-too-large", "only small")
     for direction in _DIRECTIONS:
         yield stated("roce-port-dropped", direction)

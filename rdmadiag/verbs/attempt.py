@@ -14,7 +14,7 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import LinkLayer, PortState, QpType
 from rdmadiag.host import Host
 from rdmadiag.preflight.candidate import Candidate, Wanted, candidates
-from rdmadiag.preflight.safety import Reason
+from rdmadiag.preflight.safety import Reason, assess
 from rdmadiag.sources.run import gather
 from rdmadiag.sources.sysfs import parse_state
 from rdmadiag.sources.table import Depth
@@ -23,8 +23,8 @@ from rdmadiag.verbs.outcome import Nonsense, conclude
 from rdmadiag.verbs.protocol import End
 from rdmadiag.verbs.records import Record, Request, StageBegan
 from rdmadiag.verbs.watchdog import Watched, watch
-from rdmadiag.view.reconcile import Protocol
-from rdmadiag.view.select import NoSuchDevice, Selector
+from rdmadiag.view.reconcile import Protocol, devices
+from rdmadiag.view.select import NoSuchDevice, Selector, select
 
 _LOOKING_SHARE: Final = 0.6  # of the deadline: at most this goes to the preflight
 _BOOT_ID_SECONDS: Final = 2.0
@@ -56,6 +56,7 @@ class Result:
     chosen: tuple[Candidate, ...]  # the ends of this host; or what was refused, the best first
     accepted: tuple[Reason, ...]  # that the user took on
     meeting: Meeting | None = None
+    of_host: tuple[Reason, ...] = ()  # why no port was chosen, where there is none
 
 
 class BrokenChild(Exception):
@@ -96,18 +97,17 @@ def run(
     def ranked(selected: Sequence[Selector]) -> tuple[Candidate, ...]:
         return candidates(evidence, wanted, selected, near=near, against=against)
 
-    unread = _unread(evidence, platform)
     try:
         if len(selectors) == 2:
             groups = [ranked([each]) for each in selectors]
         else:
             groups = [ranked(selectors)] * (1 if meeting else 2)
     except NoSuchDevice:
-        if unread is None:
+        if _unread(evidence, platform) is None:
             raise
         groups = [()]
     if not all(groups):
-        return Result(_without_port(selectors, unread, platform), (), ())
+        return _without_port(evidence, selectors, platform)
     chosen = tuple(group[0] for group in groups)
     if meeting is None and _are_one_thunderbolt_port(chosen):
         return Result(_towards_itself(platform), (), ())
@@ -121,7 +121,7 @@ def run(
         text = "Thunderbolt has UC queue pairs alone: leave --qp out"
         return Result(_unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform), chosen, ())
     accepted = tuple(dict.fromkeys(reason for each in chosen for reason in each.reasons))
-    watched = _watch(host, chosen, meeting, secret, start, deadline, boot, noted)
+    watched = _watch(host, wanted, chosen, meeting, secret, start, deadline, boot, noted)
     attempt = _looked_again(_concluded(watched, chosen, meeting, platform), host, chosen[0].end)
     return Result(attempt, chosen, accepted, meeting)
 
@@ -132,13 +132,14 @@ def _unread(evidence: Evidence, platform: Platform) -> Missing | None:
     return source if isinstance(source, Missing) and source.why is not Why.ABSENT else None
 
 
-def _without_port(
-    selectors: Sequence[Selector], unread: Missing | None, platform: Platform
-) -> Attempt:
-    text = "this host has no RDMA port" if not selectors else "the device has no port"
-    if unread:
+def _without_port(evidence: Evidence, selectors: Sequence[Selector], platform: Platform) -> Result:
+    if unread := _unread(evidence, platform):
         text = f"the preflight could not look for ports: {unread}"
-    return _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
+        return Result(_unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform), (), ())
+    text = "this host has no RDMA port" if not selectors else "the device has no port"
+    attempt = _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
+    selected = select(devices(evidence), selectors)
+    return Result(attempt, (), (), of_host=assess(selected, evidence).host)
 
 
 def _towards_itself(platform: Platform) -> Attempt:
@@ -178,6 +179,7 @@ def _is_rc_on_thunderbolt(candidate: Candidate) -> bool:
 
 def _watch(
     host: Host,
+    wanted: Wanted,
     chosen: tuple[Candidate, ...],
     meeting: Meeting | None,
     secret: bytes | None,
@@ -204,6 +206,7 @@ def _watch(
         port=meeting.port if meeting else 0,
         until=until,
         secret=None if secret is None else secret.hex(),
+        pkey_index=wanted.pkey_index,
     )
     remembered = _Remembered(chosen[0].end, boot)
 

@@ -14,7 +14,7 @@ def made() -> str:
     return secrets.token_hex(_NEW_BYTES)
 
 
-def read(content: bytes) -> bytes:
+def parse(content: bytes) -> bytes:
     """The secret of a file; white space around it is an editor's.
 
     Words that people choose are guessed by trying: raises ValueError, one line, for whatever
