@@ -103,13 +103,15 @@ def _handshake() -> Iterator[Parser]:
     messages = (
         protocol.hello(_NONCE, with_secret=True),
         protocol.hello(_NONCE, with_secret=False),
-        {"proof": protocol.proof(_CANARY, "connect", _NONCE, _NONCE)},
+        {"number": 17, "psn": 99},
         _LOCAL.message(),
     )
     frames = tuple(protocol.frame(each) for each in messages)
+    proven = tuple(protocol.frame(each, _seal()) for each in messages)
     bodies = tuple(each[4:] for each in frames)
     refused = (protocol.ProtocolError,)
     yield Parser("verbs.protocol, a stream", _received, refused, (*frames, b"".join(frames)))
+    yield Parser("verbs.protocol, a stream that is proven", _proven, refused, proven)
     yield Parser("verbs.protocol, a message", _message, refused, bodies)
     yield Parser("verbs.records.parse", records.parse)
 
@@ -135,14 +137,24 @@ _LOCAL: Final = protocol.End(
 )
 
 
-def _received(raw: bytes) -> None:
+def _received(raw: bytes, seal: protocol.Seal | None = None) -> None:
     """As a connection gives it: in pieces."""
     inbox = protocol.Inbox()
+    inbox.seal = seal
     for start, end in pairwise((0, 1, 4, 5, 40, len(raw))):
-        for message in inbox.take(raw[start:end]):
-            for read in (_with_secret, _without_secret, _proof, _end):
+        inbox.add(raw[start:end])
+        while (message := inbox.take()) is not None:
+            for read in (_with_secret, _without_secret, protocol.queue_pair, _end):
                 with suppress(protocol.ProtocolError):
                     read(message)
+
+
+def _proven(raw: bytes) -> None:
+    _received(raw, _seal())
+
+
+def _seal() -> protocol.Seal:
+    return protocol.Seal(_CANARY, "connect", _NONCE, _NONCE)
 
 
 def _message(raw: bytes) -> None:
@@ -158,13 +170,9 @@ def _without_secret(message: dict[str, Any]) -> None:
     protocol.read_hello(message, with_secret=False)
 
 
-def _proof(message: dict[str, Any]) -> None:
-    protocol.check_proof(message, _CANARY, "connect", _NONCE, _NONCE)
-
-
 def _end(message: dict[str, Any]) -> None:
     remote = protocol.read_end(message)
-    for mismatch in protocol.mismatches(_LOCAL, remote):
+    for mismatch in (*protocol.mismatches(_LOCAL, remote), *protocol.unusable(remote)):
         str(mismatch)
     protocol.path_mtu(_LOCAL, remote)
 

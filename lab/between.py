@@ -1,5 +1,6 @@
 """A man in the middle of two ends of a pingpong: it reads, holds back, changes, drops, cuts."""
 
+import json
 import os
 import select
 import socket
@@ -7,13 +8,17 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-from rdmadiag.verbs.protocol import Inbox, frame
+from rdmadiag.verbs.protocol import Role, frame
 
-Role = Literal["connect", "listen"]
 Message = dict[str, Any]
 Change = Callable[[Role, Message], Message | None]
+
+LENGTH_BYTES = 4
+MAC_BYTES = 32  # before the JSON of a message that is proven
+ANSWERED = ("hello", "endpoint")
+"""Steps that the end that listens takes when the other's message has come."""
 
 REACH_SECONDS = 60.0  # for the listener to listen
 SEND_SECONDS = 10.0
@@ -25,8 +30,8 @@ class Between:
     """Listens at `port` for the end that connects, and goes to the one that listens.
 
     `change` gets who sent a message and the message, and gives what is passed on in its
-    place, None for nothing. Both ends' messages of the step `hold` are kept back: `held` is
-    set when both have come, which is when both ends wait for the other's.
+    place, None for nothing; the MAC of a message that is proven is left as it was. Messages
+    of the step `hold` are kept back: `held` is set when both ends wait for the other's.
     """
 
     def __init__(
@@ -41,7 +46,8 @@ class Between:
         self._listener = listener
         self._hold = hold
         self._change = change
-        self._kept: dict[Role, Message] = {}
+        self._kept: dict[Role, bytes] = {}
+        self._held: dict[Role, bytes] = {"connect": b"", "listen": b""}
         self._closing = False
         self._releasing = False
         self._woken, self._waker = os.pipe()
@@ -101,7 +107,6 @@ class Between:
                 time.sleep(0.05)
 
     def _pass(self, ends: dict[Role, socket.socket]) -> None:
-        inboxes: dict[Role, Inbox] = {role: Inbox() for role in ends}
         for end in ends.values():
             end.settimeout(SEND_SECONDS)
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -110,8 +115,8 @@ class Between:
             if self._releasing:
                 self._hold = None
                 while self._kept:
-                    role, message = self._kept.popitem()
-                    ends[_OTHER[role]].sendall(frame(message))
+                    role, kept = self._kept.popitem()
+                    ends[_OTHER[role]].sendall(kept)
             for role, end in ends.items():
                 if end not in ready:
                     continue
@@ -121,19 +126,41 @@ class Between:
                     return
                 if not chunk:
                     return
-                for message in inboxes[role].take(chunk):
-                    self._one(role, message, ends[_OTHER[role]])
+                self._held[role] += chunk
+                while (content := self._whole(role)) is not None:
+                    self._one(role, content, ends[_OTHER[role]])
 
-    def _one(self, role: Role, message: Message, to: socket.socket) -> None:
+    def _whole(self, role: Role) -> bytes | None:
+        """The next message of that end, length and all."""
+        held = self._held[role]
+        size = LENGTH_BYTES + int.from_bytes(held[:LENGTH_BYTES], "big")
+        if len(held) < max(size, LENGTH_BYTES):
+            return None
+        self._held[role] = held[size:]
+        return held[:size]
+
+    def _one(self, role: Role, content: bytes, to: socket.socket) -> None:
+        mac, message = _parts(content[LENGTH_BYTES:])
+        if self._change:
+            changed = self._change(role, message)
+            if changed is None:
+                return
+            body = mac + frame(changed)[LENGTH_BYTES:]
+            content = len(body).to_bytes(LENGTH_BYTES, "big") + body
         if message.get("step") == self._hold:
-            self._kept[role] = message
-            if len(self._kept) == len(_OTHER):
+            self._kept[role] = content
+            if len(self._kept) == (1 if self._hold in ANSWERED else len(_OTHER)):
                 self.held.set()
             return
-        passed = self._change(role, message) if self._change else message
-        if passed is not None:
-            with suppress(OSError):  # it has gone
-                to.sendall(frame(passed))
+        with suppress(OSError):  # it has gone
+            to.sendall(content)
+
+
+def _parts(body: bytes) -> tuple[bytes, Message]:
+    """The MAC, where there is one, and the message."""
+    with suppress(ValueError):
+        return b"", json.loads(body)
+    return body[:MAC_BYTES], json.loads(body[MAC_BYTES:])
 
 
 class _Over(Exception):

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lab.attempt import children, until
+from lab.attempt import Attempt, children, until
 from lab.command import run
-from lab.failure import LabFailure
+from lab.failure import EX_LATE, LabFailure
 
 COMMAND_SECONDS = 30.0
 SETTLE_SECONDS = 3.0  # for what a process held that was killed
@@ -54,3 +54,10 @@ def queue_pair_states(device: str) -> list[str]:
     found = run(["rdma", "-j", "res", "show", "qp", "link", device], timeout=COMMAND_SECONDS)
     rows: list[dict[str, Any]] = json.loads(found.stdout or "[]")
     return [row["state"] for row in rows if "pid" in row and row.get("state")]
+
+
+def in_the_middle(attempt: Attempt, device: str) -> None:
+    """Return when it is in the middle of its exchange."""
+    if not until(lambda: "RTS" in queue_pair_states(device), attempt.deadline):
+        raise LabFailure("no queue pair came to RTS", EX_LATE)
+    time.sleep(1.0)  # through the verified messages

@@ -23,6 +23,10 @@ LISTEN_SECONDS = 60.0
 MACS = {"left": "52:54:00:00:00:01", "right": "52:54:00:00:00:02"}
 ROLES = tuple(MACS)
 
+ALLOWED = ("--allow-rtr", "--device=rxe0")
+ROCE = "match ip protocol 17 0xff match ip dport 4791 0xffff"
+"""RoCE v2, as a u32 filter of tc takes it."""
+
 
 def device(role: str, netdev: str) -> Rxe:
     """The one soft RoCE device of a guest."""

@@ -1,5 +1,6 @@
 """rdmadiag pingpong."""
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -19,10 +20,12 @@ from rdmadiag.facts.ib import MTU_BYTES, QpType
 from rdmadiag.nearest import instead
 from rdmadiag.preflight.safety import Reason
 from rdmadiag.preflight.x_rdma import RtrUnsafe, require_rtr_attempt_allowed
+from rdmadiag.verbs.secret import made, parse
 from rdmadiag.view.select import Selector
 
 if TYPE_CHECKING:
     from rdmadiag.verbs.attempt import Meeting, Result
+    from rdmadiag.verbs.records import Record
 
 TCP_PORT: Final = 18519
 DEADLINE: Final = 15.0
@@ -124,7 +127,14 @@ SECRET_LIMIT: Final = 64 * 1024  # bytes
     "--secret-file",
     type=Given(),
     metavar="FILE",
-    help="Both ends prove that they know its content; it is never sent.",
+    help="Both ends prove with every message that they know it; it is never sent.",
+)
+@click.option(
+    "--new-secret",
+    type=click.Path(),
+    metavar="FILE",
+    allow_from_autoenv=False,
+    help="Write a new random secret to FILE, for --secret-file, and do nothing else.",
 )
 @click.option(
     "--accept-risk",
@@ -150,6 +160,7 @@ def command(
     mtu: str | None,
     deadline: float,
     secret_file: str | None,
+    new_secret: str | None,
     accept_risk: tuple[str, ...],
     format: str,  # noqa: A002  # so that its variable is RDMADIAG_PINGPONG_FORMAT
     as_json: bool,
@@ -169,6 +180,9 @@ def command(
     from rdmadiag.view.select import NoSuchDevice
 
     start = time.monotonic()
+    if new_secret is not None:
+        _new_secret(new_secret)
+        return exits.OK
     meeting = _meeting(peer, listen, wait)
     if len(device) > (1 if meeting else 2):
         raise click.UsageError("--device: one, or two where there is no peer")
@@ -187,9 +201,7 @@ def command(
     form = "json" if as_json else format
     try:
         require_rtr_attempt_allowed(allow_rtr)
-        result = attempt.run(
-            host, wanted, chosen, meeting, secret, start, deadline, _listening(wait)
-        )
+        result = attempt.run(host, wanted, chosen, meeting, secret, start, deadline, _say(wait))
     except RtrUnsafe as error:
         refused = attempt.not_allowed(str(error), host.identity.platform)
         result = attempt.Result(refused, (), ())
@@ -254,18 +266,45 @@ def _secret(path: str, deadline: float) -> bytes:
     content = understood(path, read, Refused, deadline)
     if len(content) > SECRET_LIMIT:
         raise Refused(f"--secret-file {path} has more than {SECRET_LIMIT} bytes")
-    if not (secret := content.strip()):
-        raise Refused(f"--secret-file {path} is empty")
-    return secret
+    try:
+        return parse(content)
+    except ValueError as error:
+        raise Refused(
+            f"--secret-file {path}: {error}; make one: rdmadiag pingpong --new-secret FILE"
+        ) from error
 
 
-def _listening(wait: float) -> Callable[[str], None]:
-    def say(address: str) -> None:
-        host = address.removesuffix(f":{TCP_PORT}")
-        note(
-            f"waiting {wait:g} s on {address}; on the other host: "
-            f"rdmadiag pingpong --allow-rtr {host}"
-        )
+def _new_secret(path: str) -> None:
+    """A file that its owner alone may read, and that was not there before."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with open(handle, "w", encoding="ascii") as file:
+            file.write(f"{made()}\n")
+    except OSError as error:
+        raise Refused(f"--new-secret {path}: {error.strerror}") from error
+    with printing():
+        click.echo(f"{path}: copy it to the other host, and give both ends --secret-file")
+
+
+def _say(wait: float) -> "Callable[[Record], None]":
+    """What there is to know while a peer is waited for, on stderr."""
+    from rdmadiag.verbs.records import Listening, TurnedAway, Waiting
+
+    def say(record: "Record") -> None:
+        line = None
+        if isinstance(record, Listening):
+            host = record.address.removesuffix(f":{TCP_PORT}")
+            line = (
+                f"waiting {wait:g} s on {record.address}; on the other host: "
+                f"rdmadiag pingpong --allow-rtr {host}"
+            )
+        elif isinstance(record, TurnedAway):
+            line = f"turned away {record.address}: {record.text}"
+        elif isinstance(record, Waiting):
+            ours = ", an address of this host itself" if record.is_this_host else ""
+            line = f"nobody listens yet at {record.address}{ours}: waiting"
+        if line:
+            note(line)
 
     return say
 

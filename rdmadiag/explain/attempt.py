@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from rdmadiag.explain import lost_data, no_peer
 from rdmadiag.explain.calls import after_call, causes, hanging
 from rdmadiag.explain.causes import Known, Labels, all_stated, possible, remedy, stated
 from rdmadiag.explain.causes.cause import Used
@@ -15,7 +16,6 @@ from rdmadiag.explain.remedies import (
     DMESG,
     GIDS,
     LEFTOVERS,
-    LOCAL_NETWORK,
     MAC_LOG,
     NO_REPEAT,
     PATH,
@@ -118,6 +118,12 @@ def _routes(end: EndFacts) -> bool:
 
 
 def _causes(attempt: Attempt) -> tuple[Known, ...]:
+    if lost_data.is_lost_data(attempt):
+        return lost_data.causes(attempt)
+    return (*lost_data.port_causes(attempt), *_known(attempt))
+
+
+def _known(attempt: Attempt) -> tuple[Known, ...]:
     outcome, platform = attempt.outcome, attempt.platform
     if outcome is Outcome.CALL_FAILED:
         if attempt.call == _POLL_CQ:  # it promises no errno: man ibv_poll_cq
@@ -135,15 +141,26 @@ def _causes(attempt: Attempt) -> tuple[Known, ...]:
     if outcome is Outcome.WATCHDOG:
         return hanging(platform)
     if outcome is Outcome.NO_PEER:
-        role = attempt.role or "connect"
-        return all_stated(_NO_PEER[role], role, outcome)
-    if outcome is Outcome.NO_DATA:
-        unreliable = attempt.local is not None and attempt.local.qp_type is QpType.UC
-        labels = (*(_NO_DATA_UC if unreliable else _NO_DATA_RC), *_NO_DATA.get(platform, ()))
-        return all_stated(labels, outcome)
+        return no_peer.causes(attempt)
     if outcome is Outcome.DIED and (platform, attempt.stage) in _CRASHES:
         return all_stated(_CRASHES[platform, attempt.stage], "provider-crash")
-    return all_stated(_BY_OUTCOME.get(outcome, ()), outcome)
+    return all_stated(_of_outcome(attempt), outcome)
+
+
+def _of_outcome(attempt: Attempt) -> Labels:
+    outcome = attempt.outcome
+    if outcome is Outcome.NO_DATA:
+        unreliable = attempt.local is not None and attempt.local.qp_type is QpType.UC
+        labels = _NO_DATA_UC if unreliable else _NO_DATA_RC
+        return (*labels, *_NO_DATA.get(attempt.platform, ()))
+    if outcome is Outcome.PEER_FAILED and _is_late_at_peer(attempt):
+        outcome = Outcome.LATE
+    return _BY_OUTCOME.get(outcome, ())
+
+
+def _is_late_at_peer(attempt: Attempt) -> bool:
+    """One deadline comes first, and says nothing of that end."""
+    return attempt.peer_failure is not None and attempt.peer_failure.outcome is Outcome.LATE
 
 
 _POLL_CQ: Final = "poll_cq"
@@ -153,6 +170,8 @@ _MISMATCHES: Final = {
     "port_not_active": "port-down",
     "not_permitted": "attempt-not-permitted",
     "mtu_above_port": "mtu-above-port",
+    "gid_unusable": "peer-address-unusable",
+    "lid_unusable": "peer-address-unusable",
     "gid_type_mismatch": "gid-types-differ",
     "address_family_mismatch": "gid-families-differ",
     "subnet_mismatch": "subnets-differ",
@@ -173,10 +192,6 @@ _CRASHES: Final[dict[tuple[str, Stage], Labels]] = {
     # ml-explore/mlx#4192, #4319; exo#1847
     ("darwin", Stage.DATA): ("link-lost", "provider-fault"),
 }
-_NO_PEER: Final[dict[str, Labels]] = {
-    "connect": ("peer-not-listening", "peer-address-wrong", "firewall"),
-    "listen": ("peer-not-started", "peer-address-wrong", "firewall"),
-}
 _BY_OUTCOME: Final[dict[Outcome, Labels]] = {
     Outcome.PEER_REFUSED: ("other-program", "secrets-differ", "attempt-not-permitted"),
     Outcome.DATA_MISMATCH: ("memory-fault", "foreign-sender"),
@@ -192,10 +207,11 @@ def stated_of_outcomes() -> Iterable[tuple[Known, Outcome]]:
     """Every cause that an outcome names by itself, without an errno or a status."""
     yield stated("thunderbolt-loopback"), Outcome.CALL_FAILED
     yield stated("only-teardown"), Outcome.TEARDOWN_FAILED
+    yield from ((each, Outcome.NO_PEER) for each in no_peer.all_known())
+    yield from ((each, Outcome.NO_DATA) for each in lost_data.all_known())
     for labels, outcome, contexts in (
         (("cq-overrun", "device-removed"), Outcome.CALL_FAILED, (_POLL_CQ,)),
         (_MISMATCHES.values(), Outcome.MISMATCH, ()),
-        *((labels, Outcome.NO_PEER, (role,)) for role, labels in _NO_PEER.items()),
         *((labels, Outcome.NO_DATA, ()) for labels in (_NO_DATA_UC, _NO_DATA_RC)),
         *((labels, Outcome.NO_DATA, ()) for labels in _NO_DATA.values()),
         *((labels, Outcome.DIED, ("provider-crash",)) for labels in _CRASHES.values()),
@@ -307,12 +323,22 @@ def _with_leftovers(lines: Lines, attempt: Attempt) -> Lines:
 
 
 def _templates(attempt: Attempt) -> Lines:
+    return (*lost_data.port_remedy(attempt), *_usual(attempt))
+
+
+def _usual(attempt: Attempt) -> Lines:
     platform, outcome = attempt.platform, attempt.outcome
+    if lost_data.is_lost_data(attempt):
+        return lost_data.remedy(attempt)
+    if outcome is Outcome.NO_PEER:
+        return no_peer.remedy(attempt)
     if outcome is Outcome.COMPLETION_ERROR:
         return after_completion(attempt.completion.status if attempt.completion else 0, platform)
     if outcome is Outcome.CALL_FAILED:
         number = None if attempt.call == _POLL_CQ else attempt.errno or 0
         return after_call(number, attempt.stage, platform)
+    if outcome is Outcome.PEER_FAILED and _is_late_at_peer(attempt):
+        return _AFTER_OUTCOME[platform, Outcome.LATE]
     if outcome is Outcome.PEER_FAILED and attempt.peer_failure:
         way = PATH.get(platform, ()) if attempt.peer_failure.stage == Stage.RTR else ()
         return (ASK_PEER, *way)
@@ -346,14 +372,6 @@ _AFTER_MISMATCH: Final[dict[str, Lines]] = {
 _SHORTER: Final = "# another time: fewer --iterations, or a longer --deadline"
 
 _AFTER_OUTCOME: Final[dict[tuple[str, Outcome], Lines]] = {
-    ("linux", Outcome.NO_PEER): (
-        "ss -tln   # at the listening end: is it there, and at which address and TCP port?",
-        "sudo nft list ruleset   # does a firewall drop that TCP port?",
-    ),
-    ("darwin", Outcome.NO_PEER): (
-        "netstat -an -p tcp | grep LISTEN   # at the listening end: which address and TCP port?",
-        LOCAL_NETWORK,  # errno 65 of connect(2): Apple's Local Network privacy
-    ),
     ("linux", Outcome.PEER_REFUSED): _REFUSED,
     ("darwin", Outcome.PEER_REFUSED): _REFUSED,
     ("linux", Outcome.DATA_MISMATCH): remedy("acs-or-iommu", "linux"),

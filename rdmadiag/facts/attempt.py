@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from rdmadiag.facts import Missing
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.errnos import Platform
 from rdmadiag.facts.gid import Gid
@@ -103,10 +104,22 @@ class BadCompletion:
 
 @dataclass(frozen=True, slots=True)
 class PeerFailure:
-    """What the peer said of its own failure."""
+    """What one end says to the other of its own failure."""
 
     stage: str
     text: str
+    outcome: Outcome | None = None  # None: it names none that is known
+    status: int | None = None  # of the completion that ended it
+    arrived: int | None = None  # messages that had come to it
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """Messages that came from the other host, at each end."""
+
+    here: int
+    at_peer: int | None  # None: it did not say
+    only_small: bool  # one smaller than any path MTU passed each way, the payload did not
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,5 +166,8 @@ class Attempt:
     steps: tuple[Step, ...]
     touched: bool  # whether any call was made on the device
     role: Literal["listen", "connect"] | None = None  # None: both ends on this host
+    arrived: Arrived | None = None  # None: both ends on this host, or never came to data
+    peer_is_this_host: bool = False  # the address that was connected to
+    port_after: PortState | Missing | None = None  # of a failure; None: not looked at
     rounds: int | None = None  # round trips of the timed loop that were done
     pid: int | None = None  # of a child that SIGKILL did not end

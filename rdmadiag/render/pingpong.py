@@ -86,9 +86,7 @@ def show(result: Result, host: Identity, to: Console | None = None) -> None:
     attempt = result.attempt
     say(out, _answer(attempt, host))
     _against(out, result)
-    if attempt.outcome is Outcome.MISMATCH:
-        for problem in attempt.problems:
-            say(out, f"  {printable(problem.code)}: {printable(problem.text)}")
+    _of_peer(out, attempt)
     if attempt.local and attempt.outcome not in (Outcome.NO_PEER, Outcome.PEER_REFUSED):
         out.print()
         _ends(out, attempt.local, attempt.remote)
@@ -112,6 +110,15 @@ def _partition(pkey: int) -> str:
     if not pkey & PKEY_BASE:
         return "none"
     return f"{pkey:#06x} ({'full' if pkey & PKEY_FULL else 'limited'})"
+
+
+def _of_peer(out: Console, attempt: Attempt) -> None:
+    """What is odd about the peer."""
+    if attempt.peer_is_this_host and attempt.outcome is not Outcome.NO_PEER:
+        say(out, "The address of the peer is one of this host: no cable was part of this path.")
+    if attempt.outcome is Outcome.MISMATCH:
+        for problem in attempt.problems:
+            say(out, f"  {printable(problem.code)}: {printable(problem.text)}")
 
 
 def _should_be_timed(attempt: Attempt) -> bool:

@@ -3,32 +3,38 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from signal import Signals
 from typing import Final, Literal
 
-from rdmadiag.facts import Missing
+from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.attempt import Attempt, Outcome, Stage, Teardown
 from rdmadiag.facts.errnos import Platform
-from rdmadiag.facts.ib import LinkLayer, QpType
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.ib import LinkLayer, PortState, QpType
 from rdmadiag.host import Host
 from rdmadiag.preflight.candidate import Candidate, Wanted, candidates
 from rdmadiag.preflight.safety import Reason, assess
 from rdmadiag.sources.run import gather
+from rdmadiag.sources.sysfs import parse_state
 from rdmadiag.sources.table import Depth
 from rdmadiag.verbs import child, rtr_record
 from rdmadiag.verbs.outcome import Nonsense, conclude
 from rdmadiag.verbs.protocol import End
-from rdmadiag.verbs.records import Listening, Record, Request, StageBegan
+from rdmadiag.verbs.records import Record, Request, StageBegan
 from rdmadiag.verbs.watchdog import Watched, watch
 from rdmadiag.view.reconcile import Protocol, devices
-from rdmadiag.view.select import Selector, select
+from rdmadiag.view.select import NoSuchDevice, Selector, select
 
 _LOOKING_SHARE: Final = 0.6  # of the deadline: at most this goes to the preflight
 _BOOT_ID_SECONDS: Final = 2.0
 _LEAST_SECONDS: Final = 0.5  # before the deadline, from which the child puts everything back
 _MOST_SECONDS: Final = 2.0
 _RESERVED_SHARE: Final = 0.15
+_GOING_SECONDS: Final = 0.5
+"""A device that is deleted while a process has it open goes once that has ended, and not at
+once: disable_device, core/device.c."""
+_WAITING_SHARE: Final = 0.5  # of what is left then: at most this goes to a peer's listener
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +76,12 @@ def run(
     secret: bytes | None,
     start: float,
     seconds: float,
-    listening: Callable[[str], None],
+    noted: Callable[[Record], None],
 ) -> Result:
     """The whole run, which ends `seconds` after `start` (time.monotonic's clock).
 
-    To that comes what it waits for a peer. `listening` is called with the ADDRESS:PORT where
-    it does. Raises NoSuchDevice, and BrokenChild.
+    To that comes what --listen waits for a peer. `noted` gets each record of the child as
+    it comes. Raises NoSuchDevice, and BrokenChild.
     """
     deadline = start + seconds
     platform = host.identity.platform
@@ -91,15 +97,17 @@ def run(
     def ranked(selected: Sequence[Selector]) -> tuple[Candidate, ...]:
         return candidates(evidence, wanted, selected, near=near, against=against)
 
-    if len(selectors) == 2:
-        groups = [ranked([each]) for each in selectors]
-    else:
-        groups = [ranked(selectors)] * (1 if meeting else 2)
+    try:
+        if len(selectors) == 2:
+            groups = [ranked([each]) for each in selectors]
+        else:
+            groups = [ranked(selectors)] * (1 if meeting else 2)
+    except NoSuchDevice:
+        if _unread(evidence, platform) is None:
+            raise
+        groups = [()]
     if not all(groups):
-        text = "this host has no RDMA port" if not selectors else "the device has no port"
-        attempt = _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
-        selected = select(devices(evidence), selectors)
-        return Result(attempt, (), (), of_host=assess(selected, evidence).host)
+        return _without_port(evidence, selectors, platform)
     chosen = tuple(group[0] for group in groups)
     if meeting is None and _are_one_thunderbolt_port(chosen):
         return Result(_towards_itself(platform), (), ())
@@ -113,8 +121,25 @@ def run(
         text = "Thunderbolt has UC queue pairs alone: leave --qp out"
         return Result(_unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform), chosen, ())
     accepted = tuple(dict.fromkeys(reason for each in chosen for reason in each.reasons))
-    watched = _watch(host, wanted, chosen, meeting, secret, start, deadline, boot, listening)
-    return Result(_concluded(watched, chosen, meeting, platform), chosen, accepted, meeting)
+    watched = _watch(host, wanted, chosen, meeting, secret, start, deadline, boot, noted)
+    attempt = _looked_again(_concluded(watched, chosen, meeting, platform), host, chosen[0].end)
+    return Result(attempt, chosen, accepted, meeting)
+
+
+def _unread(evidence: Evidence, platform: Platform) -> Missing | None:
+    """Why nobody knows which ports there are; None where that is known."""
+    source = evidence.verbs if platform == "darwin" else evidence.sysfs
+    return source if isinstance(source, Missing) and source.why is not Why.ABSENT else None
+
+
+def _without_port(evidence: Evidence, selectors: Sequence[Selector], platform: Platform) -> Result:
+    if unread := _unread(evidence, platform):
+        text = f"the preflight could not look for ports: {unread}"
+        return Result(_unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform), (), ())
+    text = "this host has no RDMA port" if not selectors else "the device has no port"
+    attempt = _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
+    selected = select(devices(evidence), selectors)
+    return Result(attempt, (), (), of_host=assess(selected, evidence).host)
 
 
 def _towards_itself(platform: Platform) -> Attempt:
@@ -124,6 +149,23 @@ def _towards_itself(platform: Platform) -> Attempt:
         "or two ports (--device, twice) that a cable joins"
     )
     return _unattempted(Outcome.NOT_SAFE, Stage.GATE, text, platform)
+
+
+def _looked_again(attempt: Attempt, host: Host, end: End) -> Attempt:
+    """With this host's port as it is after a failure: it, or its device, may have gone."""
+    if not attempt.touched or attempt.outcome is Outcome.VERIFIED:
+        return attempt
+    if host.identity.platform != "linux":
+        late = Missing(Why.UNSUPPORTED, "a Mac shows it through the verbs library alone")
+        return replace(attempt, port_after=late)
+    path = f"/sys/class/infiniband/{end.device}/ports/{end.port}/state"
+    until = time.monotonic() + _GOING_SECONDS
+    while True:
+        content = host.read(path)
+        after = content if isinstance(content, Missing) else parse_state(content)
+        if after is not PortState.ACTIVE or time.monotonic() > until:
+            return replace(attempt, port_after=after)
+        time.sleep(_GOING_SECONDS / 5)
 
 
 def _are_one_thunderbolt_port(chosen: Sequence[Candidate]) -> bool:
@@ -144,18 +186,19 @@ def _watch(
     start: float,
     deadline: float,
     boot: str | None,
-    listening: Callable[[str], None],
+    noted: Callable[[Record], None],
 ) -> Watched | Missing:
     platform = host.identity.platform
     seconds = deadline - start
     reserved = min(_MOST_SECONDS, max(_LEAST_SECONDS, seconds * _RESERVED_SHARE))
-    until = deadline
+    now = time.monotonic()
+    until = now + (deadline - reserved - now) * _WAITING_SHARE
     if meeting and meeting.role == "listen":
-        until = time.monotonic() + meeting.wait
+        until = now + meeting.wait
     request = Request(
         platform=platform,
         library=child.LIBRARY[platform],
-        start=time.monotonic(),
+        start=now,
         deadline=deadline - reserved,
         ends=tuple(each.end for each in chosen),
         meet=meeting.role if meeting else None,
@@ -168,8 +211,7 @@ def _watch(
     remembered = _Remembered(chosen[0].end, boot)
 
     def seen(record: Record) -> None:
-        if isinstance(record, Listening):
-            listening(record.address)
+        noted(record)
         remembered.note(record)
 
     return watch(request, reserved, seen)

@@ -4,6 +4,7 @@ import os
 import select
 import signal
 import time
+from collections.abc import Sequence
 from typing import Final, Literal
 
 HARD_SECONDS: Final = 3.0
@@ -54,27 +55,41 @@ class Bounds:
         if not self.left:
             raise Late
 
+    def soon(self, seconds: float) -> float:
+        """That many seconds from now, or the deadline if it comes before."""
+        return min(self._deadline, time.monotonic() + seconds)
+
     def wait(
         self, descriptor: int, way: Literal["read", "write"], until: float = float("inf")
     ) -> bool:
         """Whether `descriptor` was ready before `until`; raises as `check` does."""
-        reading = [self._parent, self._woken] + [descriptor] * (way == "read")
-        writing = [descriptor] * (way == "write")
+        return bool(
+            self._ready([descriptor], [], until)
+            if way == "read"
+            else self._ready([], [descriptor], until)
+        )
+
+    def ready(self, descriptors: Sequence[int], until: float) -> set[int]:
+        """Those that can be read, none at `until`; raises as `check` does."""
+        return self._ready(descriptors, [], until)
+
+    def _ready(self, reading: Sequence[int], writing: Sequence[int], until: float) -> set[int]:
+        own = [self._parent, self._woken]
         while True:
             self.check()
             seconds = min(self.left, until - time.monotonic())
             timeout = None if seconds == float("inf") else max(0.0, seconds)
-            readable, writable, _ = select.select(reading, writing, [], timeout)
+            readable, writable, _ = select.select([*own, *reading], writing, [], timeout)
             if self._woken in readable:
                 os.read(self._woken, 64)
                 continue
-            if descriptor in readable or descriptor in writable:
-                return True
+            if found := {*readable, *writable}.difference(own):
+                return found
             if self._parent in readable:
                 # Nothing is ever sent on it: it can be read because it has ended.
                 raise Interrupted("the command was killed")
             if time.monotonic() >= until:
-                return False
+                return set()
 
     def glance(self) -> None:
         """As `check`, and of the parent too; costs a system call."""

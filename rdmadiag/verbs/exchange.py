@@ -9,12 +9,17 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from rdmadiag.facts.ib import QpType
 from rdmadiag.verbs.loop import Loop
 from rdmadiag.verbs.open_end import OpenEnd
 
-STALL_SECONDS: Final = 4.0
-"""Without anything arriving: a queue pair with our retry limits has given up before that
-(8 transmissions, 4 x TIMEOUT each at most, are 2.1 s)."""
+STALL_SECONDS: Final = {QpType.RC: 8.0, QpType.UC: 4.0}
+"""Without anything arriving: RC with our retry limits has mostly given up before that (7
+transmissions, TIMEOUT each at least, are 3.8 s); UC never says that it lost anything."""
+
+SMALL_BYTES: Final = 64
+"""What larger payloads send first: less than the smallest MTU, so that a path that loses
+large frames alone can be told from one that loses all."""
 
 _SLICE_SECONDS: Final = 0.02  # between two looks at the peer, the signals and the deadline
 
@@ -41,9 +46,10 @@ def verified(
 ) -> None:
     """One message each way, compared byte by byte; `ends` with whether each sends first.
 
-    Raises Differs, Stalled, and what the ends and `glance` raise.
+    Turn 0 is of SMALL_BYTES at most. Raises Differs, Stalled, and what the ends and `glance`
+    raise.
     """
-    until = time.monotonic() + STALL_SECONDS
+    until = time.monotonic() + _stall_seconds(ends)
     waiting = [_turn(end, seed, turn, starts=starts) for end, starts in ends]
     looked = time.monotonic()
     while waiting:
@@ -61,6 +67,8 @@ _OVER: Final = object()
 
 def _turn(end: OpenEnd, seed: int, turn: int, *, starts: bool) -> Iterator[None]:
     length = end.facts.payload_bytes
+    if not turn:
+        length = min(length, SMALL_BYTES)
     mine, theirs = (content(seed, turn, who, length) for who in (starts, not starts))
     if starts:
         end.send(mine)
@@ -82,8 +90,16 @@ def _difference(got: bytes, expected: bytes) -> str:
     return f"{len(places)} of {len(expected)} bytes differ, the first at offset {places[0]}"
 
 
-def timed(loop: Loop, glance: Callable[[], None], progress: Callable[[int], None]) -> None:
+def _stall_seconds(ends: Sequence[tuple[OpenEnd, bool]]) -> float:
+    return max(STALL_SECONDS[end.facts.qp_type] for end, _ in ends)
+
+
+def timed(
+    loop: Loop, stall_seconds: float, glance: Callable[[], None], progress: Callable[[int], None]
+) -> None:
     """All round trips of `loop`; raises Stalled, loop.Stopped and what `glance` raises.
+
+    Stalled is nothing that arrives for `stall_seconds`.
 
     `progress` is called with the round trips that are done, at most once a slice.
     """
@@ -94,7 +110,7 @@ def timed(loop: Loop, glance: Callable[[], None], progress: Callable[[int], None
             rounds, since = loop.rounds, now
             progress(rounds)
         glance()
-        if now - since > STALL_SECONDS:
+        if now - since > stall_seconds:
             raise Stalled
 
 

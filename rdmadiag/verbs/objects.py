@@ -1,18 +1,16 @@
 """The object chain of the manual, 3.7 and 8.1: Device, Context, PD, MR, CQ, QP.
 
-Each object is a context manager that destroys what it made; left in the reverse order of
-making, as `with` does, nothing is destroyed while another still hangs on it. Every call
-goes through a `Caller`, which writes it down before and after. Nothing is retried.
+Each object destroys what it made, once; `Objects` holds those of one device and destroys them
+in TEARDOWN_ORDER. Every call goes through a `Caller`, which writes it down before and after.
+Nothing is retried.
 """
 
 import ctypes
 import mmap
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from ctypes import CFUNCTYPE, POINTER, byref, c_char, c_int, c_void_p
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, TypeVar
 
 from rdmadiag.facts.ib import QpState, QpType
 from rdmadiag.verbs.abi import (
@@ -52,7 +50,7 @@ class Caller(Protocol):
     def __call__(self, name: str, device: str, *arguments: Any) -> Any: ...
 
 
-class _Made(AbstractContextManager[Any]):
+class _Made:
     """An object of the library that is destroyed once, by the call that the manual names."""
 
     def __init__(self, call: Caller, device: str, destroyer: str, handle: Any) -> None:
@@ -67,23 +65,6 @@ class _Made(AbstractContextManager[Any]):
         if self._open:
             self._open = False
             self._call(self._destroyer, self.device, self.handle)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            self.close()
-        except CallFailed:
-            # It is in the transcript; what went wrong first matters more, and the objects
-            # below are still to be destroyed.
-            if error is None:
-                raise
 
 
 class Context(_Made):
@@ -251,6 +232,46 @@ class QueuePair(_Made):
         self.context.post_recv(self.handle, request.request)
 
 
+TEARDOWN_ORDER: Final[tuple[type[_Made], ...]] = (
+    QueuePair,
+    MemoryRegion,
+    CompletionQueue,
+    ProtectionDomain,
+    Context,
+)
+"""First to last. Thunderbolt wants memory regions gone before completion queues (llama.cpp's
+RDMA transport), and verbs leaves those two free: they do not depend on each other."""
+
+M = TypeVar("M", bound=_Made)
+
+
+class Objects:
+    """What was made on one device, in whatever order."""
+
+    def __init__(self) -> None:
+        self._made: list[_Made] = []
+
+    def add(self, made: M) -> M:
+        """Hold it until `close`."""
+        self._made.append(made)
+        return made
+
+    def close(self) -> None:
+        """Destroy everything in TEARDOWN_ORDER, of one kind the newest first.
+
+        What refuses does not keep the rest; raises the first CallFailed.
+        """
+        refused: CallFailed | None = None
+        newest_first = reversed(self._made)
+        for made in sorted(newest_first, key=lambda each: TEARDOWN_ORDER.index(type(each))):
+            try:
+                made.close()
+            except CallFailed as failed:
+                refused = refused or failed
+        if refused:
+            raise refused
+
+
 class SendRequest:
     """struct ibv_send_wr for one SEND out of a memory region, made once and posted often."""
 
@@ -258,6 +279,16 @@ class SendRequest:
         self._element = _element(region, offset, length)
         self.request = IbvSendWr(wr_id=number, num_sge=1, opcode=WR_SEND, send_flags=SEND_SIGNALED)
         self.request.sg_list = ctypes.pointer(self._element)
+
+    @property
+    def length(self) -> int:
+        """Bytes that it sends."""
+        found: int = self._element.length
+        return found
+
+    @length.setter
+    def length(self, length: int) -> None:
+        self._element.length = length
 
 
 class ReceiveRequest:

@@ -2,12 +2,12 @@
 
 The only module that changes state on a device, with the objects that it makes. A step is
 made once. What failed is a `Failed` with its stage; what was made before it is destroyed
-in reverse order by `close`, whatever happened.
+by `close`, whatever happened.
 """
 
 import ctypes
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
@@ -25,7 +25,9 @@ from rdmadiag.verbs.objects import (
     Completion,
     CompletionQueue,
     Context,
+    M,
     MemoryRegion,
+    Objects,
     ProtectionDomain,
     QueuePair,
     ReceiveRequest,
@@ -40,9 +42,9 @@ DEPTH: Final = 16
 
 MAX_RD_ATOMIC: Final = 1
 MIN_RNR_TIMER: Final = 12  # 0.64 ms, InfiniBand spec 9.7.5.2.8
-TIMEOUT: Final = 14  # 4.096 us * 2**14: 67 ms; what the manual recommends
-RETRY_COUNT: Final = 7
-RNR_RETRY: Final = 7
+TIMEOUT: Final = 17  # 4.096 us * 2**17: 537 ms; with the count below, 3.8 s of delay are no loss
+RETRY_COUNT: Final = 6  # not 7, which soft RoCE never counts down: rxe_completer, rxe_comp.c
+RNR_RETRY: Final = 7  # for ever: a receive is posted before the peer is told that it may send
 ROCE_HOPS: Final = 64
 THUNDERBOLT_HOPS: Final = 1  # TN3205
 
@@ -96,7 +98,7 @@ class OpenEnd:
         `psn` is what it sends with first.
         """
         self._call = call
-        self._made = ExitStack()
+        self._made = Objects()
         self.facts = facts
         self.psn = psn
         try:
@@ -118,6 +120,7 @@ class OpenEnd:
         self._send = SendRequest(SEND, self.memory, 0, facts.payload_bytes)
         self._receive = ReceiveRequest(RECEIVE, self.memory, self._area, facts.payload_bytes)
         self._arrived: list[Completion] = []
+        self.arrivals = 0  # messages, apart from those of the timed loop
         self.sends = 0  # that have not completed
 
     @property
@@ -125,8 +128,8 @@ class OpenEnd:
         """Bytes of each half of the memory: whole pages for what is sent and what arrives."""
         return -(-self.facts.payload_bytes // _PAGE) * _PAGE
 
-    def _make(self, stage: Stage, make: Callable[[], T]) -> T:
-        return self._made.enter_context(self._do(stage, make))  # type: ignore[arg-type]
+    def _make(self, stage: Stage, make: Callable[[], M]) -> M:
+        return self._made.add(self._do(stage, make))
 
     def _do(self, stage: Stage, make: Callable[[], T]) -> T:
         self._call.stage = stage
@@ -146,7 +149,7 @@ class OpenEnd:
         return pd.reg_mr(size, LOCAL_WRITE | REMOTE_READ | REMOTE_WRITE)
 
     def close(self) -> None:
-        """Destroy everything in reverse order; raises Failed for the first that refuses."""
+        """Destroy everything in TEARDOWN_ORDER; raises Failed for the first that refuses."""
         self._do(Stage.TEARDOWN, self._made.close)
 
     # --- the three steps -----------------------------------------------------------------
@@ -194,8 +197,9 @@ class OpenEnd:
         self._do(Stage.DATA, lambda: self.queue_pair.post_recv(self._receive))
 
     def send(self, content: bytes) -> None:
-        """Post one message of `payload` bytes; the one before must have completed."""
+        """Post one message of `payload` bytes or fewer; the one before must have completed."""
         self.memory.write(0, content)
+        self._send.length = len(content)
         self._do(Stage.DATA, lambda: self.queue_pair.post_send(self._send))
         self.sends += 1
 
@@ -215,6 +219,7 @@ class OpenEnd:
                 raise BadCompletion(self, completion)
             if completion.is_receive:
                 self._arrived.append(completion)
+                self.arrivals += 1
             else:
                 self.sends -= 1
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Final, Literal, TypeVar
 
 from rdmadiag.explain.completions import completion_text
-from rdmadiag.facts.attempt import Attempt, EndFacts, Outcome, Stage, Step, Teardown
+from rdmadiag.explain.lost_data import counted, is_lost_data
+from rdmadiag.facts.attempt import Arrived, Attempt, EndFacts, Outcome, Stage, Step, Teardown
 from rdmadiag.facts.errnos import Platform, errno_text
 from rdmadiag.verbs import records
 from rdmadiag.verbs.protocol import End
@@ -48,6 +49,7 @@ def conclude(
     stage = _last_stage(found)
     rounds = _last(found, records.Rounds)
     timed = _last(found, records.Timed)
+    connected = _last(found, records.Connected)
     attempt = Attempt(
         outcome=Outcome.VERIFIED,
         stage=stage,
@@ -68,7 +70,10 @@ def conclude(
         rounds=rounds.rounds if rounds else None,
         pid=pid if unkillable else None,
         role=role,
+        peer_is_this_host=(connected is not None and connected.is_this_host)
+        or (result is not None and result.is_this_host),
     )
+    attempt = _with_arrivals(attempt, found, result)
     hanging = next((step for step in reversed(steps) if step.seconds is None), None)
     if returncode is not None and returncode < 0 and signal is None:
         return _died(attempt, hanging, -returncode)
@@ -119,6 +124,22 @@ def _step(began: records.Step, ended: records.Returned | records.Failed | None) 
         seconds=None if ended is None else round(ended.at - began.at, 6),
         errno=ended.errno if isinstance(ended, records.Failed) else None,
     )
+
+
+def _with_arrivals(
+    attempt: Attempt, found: Sequence[Record], result: records.Result | None
+) -> Attempt:
+    """With what arrived at both ends, as far as each said so."""
+    if result is None or result.arrived is None:
+        return attempt
+    farewell = _last(found, records.Farewell)
+    said = result.peer_failure or (farewell.peer_failure if farewell else None)
+    arrived = Arrived(
+        here=result.arrived,
+        at_peer=said.arrived if said else None,
+        only_small=[each.verified for each in _all(found, records.Verified)] == [0],
+    )
+    return replace(attempt, arrived=arrived, peer_failure=said)
 
 
 def _last_stage(found: Sequence[Record]) -> Stage:
@@ -222,7 +243,10 @@ def _resulting(attempt: Attempt, result: records.Result) -> Attempt:
         problems=result.problems,
     )
     more = _MORE.get(result.outcome)
-    return more(found, result) if more else found
+    found = more(found, result) if more else found
+    if found.arrived and is_lost_data(found):
+        return replace(found, summary=f"{found.summary} ({counted(found.arrived)})")
+    return found
 
 
 def _call_failed(attempt: Attempt, result: records.Result) -> Attempt:
@@ -250,8 +274,12 @@ def _peer_failed(attempt: Attempt, result: records.Result) -> Attempt:
     failure = result.peer_failure
     if failure is None:
         raise Nonsense("a failure of the peer without its words")
-    text = f"the peer failed at {failure.stage}: {failure.text}"
-    return replace(attempt, peer_failure=failure, summary=text)
+    attempt = replace(attempt, peer_failure=failure)
+    if is_lost_data(attempt):
+        text = f"data did not pass between the hosts; the peer says: {failure.text}"
+    else:
+        text = f"the peer failed at {failure.stage}: {failure.text}"
+    return replace(attempt, summary=text)
 
 
 def _mismatch(attempt: Attempt, _: records.Result) -> Attempt:
@@ -261,14 +289,24 @@ def _mismatch(attempt: Attempt, _: records.Result) -> Attempt:
 
 
 def _no_data(attempt: Attempt, _: records.Result) -> Attempt:
+    if attempt.arrived and not attempt.arrived.here:
+        return replace(attempt, summary="nothing arrived")
     return replace(attempt, summary=f"nothing arrived any more{_after(attempt)}")
 
 
 def _late(attempt: Attempt, _: records.Result) -> Attempt:
+    if attempt.arrived and not attempt.arrived.here:
+        return replace(attempt, summary="the deadline came before anything arrived")
     return replace(attempt, summary=f"the deadline came{_after(attempt)}")
 
 
+def _no_peer(attempt: Attempt, result: records.Result) -> Attempt:
+    ours = ", an address of this host itself" if attempt.peer_is_this_host else ""
+    return replace(attempt, errno=result.errno or None, summary=f"{attempt.summary}{ours}")
+
+
 _MORE: Final[dict[Outcome, Callable[[Attempt, records.Result], Attempt]]] = {
+    Outcome.NO_PEER: _no_peer,
     Outcome.CALL_FAILED: _call_failed,
     Outcome.COMPLETION_ERROR: _completion_error,
     Outcome.PEER_FAILED: _peer_failed,

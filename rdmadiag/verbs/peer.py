@@ -1,26 +1,20 @@
 """The peer of an attempt, over TCP: one connection, one message at a time, every wait bounded."""
 
 import contextlib
-import ipaddress
 import os
 import select
 import socket
-import threading
-from collections.abc import Callable
+from collections.abc import Generator
 from typing import Any, Final
 
+from rdmadiag.facts.attempt import Outcome, PeerFailure
 from rdmadiag.gid.reach import Mismatch
 from rdmadiag.verbs import protocol
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
-from rdmadiag.verbs.protocol import End, Inbox, ProtocolError
-from rdmadiag.verbs.records import Connected, Listening, Record
+from rdmadiag.verbs.protocol import End, Inbox, ProtocolError, Role, Seal
 
 _CHUNK: Final = 16 * 1024
-_GOODBYE_SECONDS: Final = 1.0  # to send the peer what failed
-
-
-class NoPeer(Exception):
-    """Nobody came, or nobody was there; the message is one line."""
+_GOODBYE_SECONDS: Final = 1.0  # to send the peer what failed, and to hear how it is there
 
 
 class PeerLost(Exception):
@@ -30,10 +24,9 @@ class PeerLost(Exception):
 class PeerFailed(Exception):
     """It said that it failed."""
 
-    def __init__(self, stage: str, text: str) -> None:
-        super().__init__(f"the peer failed at {stage}: {text}")
-        self.stage = stage
-        self.text = text
+    def __init__(self, failure: PeerFailure) -> None:
+        super().__init__(f"the peer failed at {failure.stage}: {failure.text}")
+        self.failure = failure
 
 
 class Mismatched(Exception):
@@ -55,7 +48,12 @@ class Peer:
         self._socket = connection
         self._bounds = bounds
         self._inbox = Inbox()
-        self._waiting: list[dict[str, Any]] = []
+        self._seal: Seal | None = None  # of what is sent
+        self._next: dict[str, Any] | None = None
+
+    def fileno(self) -> int:
+        """Of the connection, for select."""
+        return self._socket.fileno()
 
     def close(self) -> None:
         """Once everything is said."""
@@ -65,36 +63,56 @@ class Peer:
 
     def send(self, step: str, **content: Any) -> None:
         """Raises PeerLost, and what `Bounds.wait` raises."""
-        rest = memoryview(protocol.frame({"step": step} | content))
+        rest = self._push(self._framed(step, content))
         while rest:
-            try:
-                rest = rest[self._socket.send(rest) :]
-            except BlockingIOError:
-                self._bounds.wait(self._socket.fileno(), "write")
-            except OSError as error:
-                raise PeerLost(f"the connection ended: {os.strerror(error.errno or 0)}") from error
+            self._bounds.wait(self.fileno(), "write")
+            rest = self._push(rest)
+
+    def _framed(self, step: str, content: dict[str, Any]) -> memoryview:
+        return memoryview(protocol.frame({"step": step} | content, self._seal))
+
+    def _push(self, content: memoryview) -> memoryview:
+        """What could not be sent without waiting."""
+        try:
+            return content[self._socket.send(content) :]
+        except BlockingIOError:
+            return content
+        except OSError as error:
+            raise PeerLost(f"the connection ended: {os.strerror(error.errno or 0)}") from error
 
     def receive(self, step: str) -> dict[str, Any]:
         """The message of that step; raises PeerLost, PeerFailed, ProtocolError."""
-        while not self._waiting:
+        for _ in (coming := _Coming(self._message(step))):
             try:
-                self._bounds.wait(self._socket.fileno(), "read")
+                self._bounds.wait(self.fileno(), "read")
             except Late:
                 middle = "" if self._inbox.is_empty else ", in the middle of a message"
                 raise PeerLost(f"the peer fell silent before its {step!r}{middle}") from None
+        return coming.message
+
+    def _message(self, step: str) -> Generator[None, None, dict[str, Any]]:
+        """Yields when there is more to read before that message is whole."""
+        while not self._look():
+            yield
             self._take()
-        message = self._waiting.pop(0)
+        message, self._next = self._next or {}, None
         if message.get("step") == "failed":
-            raise PeerFailed(_word(message.get("stage")), _word(message.get("text")))
+            raise PeerFailed(_failure(message))
         if message.get("step") != step:
             raise ProtocolError(f"the peer sent {_word(message.get('step'))!r}, not {step!r}")
         return message
 
+    def _look(self) -> bool:
+        """Whether a whole message waits."""
+        if self._next is None:
+            self._next = self._inbox.take()
+        return self._next is not None
+
     def glance(self) -> None:
         """Raises PeerLost or PeerFailed where that is already known; never waits."""
-        if not self._waiting and select.select([self._socket], [], [], 0)[0]:
+        if not self._look() and select.select([self._socket], [], [], 0)[0]:
             self._take()
-        if self._waiting and self._waiting[0].get("step") == "failed":
+        if self._look() and (self._next or {}).get("step") == "failed":
             self.receive("failed")
 
     def _take(self) -> None:
@@ -107,32 +125,54 @@ class Peer:
         if not chunk:
             middle = "" if self._inbox.is_empty else " in the middle of a message"
             raise PeerLost(f"the peer closed the connection{middle}")
-        self._waiting += self._inbox.take(chunk)
+        self._inbox.add(chunk)
 
     # --- the conversation ----------------------------------------------------------------
 
-    def introduce(self, secret: bytes | None, role: str) -> None:
-        """Hello, and proof of the secret where there is one; raises ProtocolError."""
+    def introduce(self, secret: bytes | None) -> None:
+        """Hello, as the end that connects; raises ProtocolError."""
         nonce = os.urandom(protocol.NONCE_BYTES)
         with_secret = secret is not None
         self.send("hello", **protocol.hello(nonce, with_secret=with_secret))
         theirs = protocol.read_hello(self.receive("hello"), with_secret=with_secret)
         if theirs == nonce:
             raise ProtocolError("the peer sends back what it gets: no peer of ours")
-        if secret is None:
-            return
-        other = {"listen": "connect", "connect": "listen"}[role]
-        self.send("proof", proof=protocol.proof(secret, role, nonce, theirs))
-        protocol.check_proof(self.receive("proof"), secret, other, nonce, theirs)
+        self._prove(secret, "connect", nonce, theirs)
 
-    def agree(self, local: End) -> End:
-        """The peer's facts, once both ends have found them fit; raises Mismatched."""
+    def answer(self, secret: bytes | None) -> Generator[None, None, End]:
+        """The peer's facts, at the end that listens: hello, and its endpoint, proven.
+
+        Yields when there is more to read, and never waits. Raises PeerLost, ProtocolError.
+        """
+        nonce = os.urandom(protocol.NONCE_BYTES)
+        with_secret = secret is not None
+        message = yield from self._message("hello")
+        if message.get("protocol") == protocol.PROTOCOL:
+            # Before it is judged, so that an end of another version or secret can say so too.
+            hello = protocol.hello(nonce, with_secret=with_secret)
+            if self._push(self._framed("hello", hello)):
+                raise PeerLost("it takes nothing")
+        theirs = protocol.read_hello(message, with_secret=with_secret)
+        self._prove(secret, "listen", theirs, nonce)
+        return _endpoint((yield from self._message("endpoint")))
+
+    def _prove(
+        self, secret: bytes | None, role: Role, connecting_nonce: bytes, listening_nonce: bytes
+    ) -> None:
+        """From here on every message is proven, in both directions."""
+        if secret is not None:
+            other: Role = "connect" if role == "listen" else "listen"
+            self._seal = Seal(secret, role, connecting_nonce, listening_nonce)
+            self._inbox.seal = Seal(secret, other, connecting_nonce, listening_nonce)
+
+    def agree(self, local: End, remote: End | None = None) -> End:
+        """The peer's facts, once both ends have found them fit; raises Mismatched.
+
+        `remote` are those that `answer` gave.
+        """
         self.send("endpoint", endpoint=local.message())
-        message = self.receive("endpoint").get("endpoint")
-        if not isinstance(message, dict):
-            raise ProtocolError("the peer's endpoint is no object")
-        remote = protocol.read_end(message)
-        ours = protocol.mismatches(local, remote)
+        remote = remote or _endpoint(self.receive("endpoint"))
+        ours = (*protocol.mismatches(local, remote), *protocol.unusable(remote))
         self.send("agree", problems=[[each.code, each.text] for each in ours])
         theirs = _problems(self.receive("agree").get("problems"))
         if ours or theirs:
@@ -142,25 +182,80 @@ class Peer:
     def swap_queue_pairs(self, number: int, psn: int) -> tuple[int, int]:
         """The peer's queue pair number and first PSN, for ours."""
         self.send("queue_pair", number=number, psn=psn)
-        message = self.receive("queue_pair")
-        theirs = message.get("number"), message.get("psn")
-        for value in theirs:
-            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 24:
-                raise ProtocolError(f"the peer's queue pair makes no sense: {theirs!r:.60}")
-        return theirs  # type: ignore[return-value]  # both are integers
+        return protocol.queue_pair(self.receive("queue_pair"))
 
     def barrier(self, step: str, **content: Any) -> dict[str, Any]:
         """The peer's message of that step, once both ends have come this far."""
         self.send(step, **content)
         return self.receive(step)
 
-    def send_failure(self, stage: str, text: str) -> None:
+    def send_failure(self, failure: PeerFailure) -> None:
         """Say what failed here, if the peer still listens."""
+        content = {
+            "stage": failure.stage,
+            "text": failure.text[:500],
+            "outcome": failure.outcome,
+            "status": failure.status,
+            "arrived": failure.arrived,
+        }
         with contextlib.suppress(OSError):
             self._socket.settimeout(_GOODBYE_SECONDS)
-            self._socket.sendall(
-                protocol.frame({"step": "failed", "stage": stage, "text": text[:500]})
-            )
+            self._socket.sendall(self._framed("failed", content))
+            self._socket.setblocking(False)
+
+    def turn_away(self, text: str) -> None:
+        """Close it without waiting; whoever did not prove itself gets no MAC of ours either."""
+        self._seal = None
+        with contextlib.suppress(PeerLost):
+            self._push(self._framed("failed", {"stage": "connect", "text": text[:500]}))
+        self.close()
+
+    def farewell(self) -> PeerFailure | None:
+        """What the peer says once it knows that this end failed; None if it says nothing."""
+        with contextlib.suppress(PeerLost, ProtocolError, Interrupted, Late):
+            until = self._bounds.soon(_GOODBYE_SECONDS)
+            while self._bounds.wait(self.fileno(), "read", until):
+                self._take()
+                while self._look():
+                    message, self._next = self._next or {}, None
+                    if message.get("step") == "failed":
+                        return _failure(message)
+        return None
+
+
+class _Coming:
+    """A generator whose value is kept."""
+
+    def __init__(self, steps: Generator[None, None, dict[str, Any]]) -> None:
+        self._steps = steps
+        self.message: dict[str, Any] = {}
+
+    def __iter__(self) -> Generator[None, None, None]:
+        self.message = yield from self._steps
+
+
+def _endpoint(message: dict[str, Any]) -> End:
+    facts = message.get("endpoint")
+    if not isinstance(facts, dict):
+        raise ProtocolError("the peer's endpoint is no object")
+    return protocol.read_end(facts)
+
+
+def _failure(message: dict[str, Any]) -> PeerFailure:
+    """What a peer says of its failure; what makes no sense in it is left out."""
+    outcome, status, arrived = (message.get(name) for name in ("outcome", "status", "arrived"))
+    known = {each.value: each for each in Outcome}
+    return PeerFailure(
+        stage=_word(message.get("stage")),
+        text=_word(message.get("text")),
+        outcome=known.get(outcome) if isinstance(outcome, str) else None,
+        status=status if _is_count(status, 255) else None,
+        arrived=arrived if _is_count(arrived, 1 << 20) else None,
+    )
+
+
+def _is_count(value: object, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
 
 
 def _problems(value: object) -> tuple[Mismatch, ...]:
@@ -176,103 +271,5 @@ def _problems(value: object) -> tuple[Mismatch, ...]:
 
 def _word(value: object) -> str:
     """A peer's text, cut."""
-    return str(value)[:300].encode("utf-8", "backslashreplace").decode()
-
-
-# --- how a connection comes about --------------------------------------------------------
-
-
-def listen(
-    host: str, port: int, until: float, bounds: Bounds, write: Callable[[Record], None]
-) -> Peer:
-    """The first peer that comes before `until`; raises NoPeer.
-
-    Binds to that address alone. `write` gets Listening and Connected as it goes.
-    """
-    family, address = _resolve(host, port, until, bounds)
-    if _stands_for_all(address[0]):
-        raise NoPeer(f"{_where(address)} is every address of this host")
-    with socket.socket(family, socket.SOCK_STREAM) as server:
-        try:
-            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            server.bind(address)
-            server.listen(1)
-        except OSError as error:
-            raise NoPeer(f"cannot listen on {_where(address)}: {_why(error)}") from error
-        write(Listening(address=_where(server.getsockname())))
-        server.setblocking(False)
-        while bounds.wait(server.fileno(), "read", until):
-            try:
-                connection, source = server.accept()
-            except OSError:  # it went away again before it was taken
-                continue
-            write(Connected(address=_where(source)))
-            return Peer(connection, bounds)
-    raise NoPeer(f"nobody came to {_where(address)}")
-
-
-def connect(
-    host: str, port: int, until: float, bounds: Bounds, write: Callable[[Record], None]
-) -> Peer:
-    """The peer that listens there; raises NoPeer. One attempt, no second address."""
-    family, address = _resolve(host, port, until, bounds)
-    connection = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        connection.setblocking(False)
-        with contextlib.suppress(BlockingIOError):
-            connection.connect(address)
-        answered = bounds.wait(connection.fileno(), "write", until)
-        refused = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-    except OSError as error:
-        connection.close()
-        raise NoPeer(f"cannot connect to {_where(address)}: {_why(error)}") from error
-    except Late:
-        answered, refused = False, 0
-    except Interrupted:
-        connection.close()
-        raise
-    if refused or not answered:
-        connection.close()
-        why = os.strerror(refused) if refused else "no answer"
-        raise NoPeer(f"cannot connect to {_where(address)}: {why}")
-    write(Connected(address=_where(address)))
-    return Peer(connection, bounds)
-
-
-def _resolve(host: str, port: int, until: float, bounds: Bounds) -> tuple[int, Any]:
-    """Family and socket address; a lookup that hangs is left behind."""
-    found: list[Any] = []
-
-    def look() -> None:
-        try:
-            found.extend(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-        except (OSError, UnicodeError) as error:
-            found.append(error)
-        os.write(done, b".")
-
-    ready, done = os.pipe()
-    threading.Thread(target=look, daemon=True).start()
-    if not bounds.wait(ready, "read", until):
-        raise NoPeer(f"the lookup of {host} did not end")
-    os.close(ready)
-    os.close(done)
-    if not found or isinstance(found[0], Exception):
-        raise NoPeer(f"no address for {host}: {_why(found[0]) if found else 'none found'}")
-    family, _, _, _, address = found[0]
-    return family, address
-
-
-def _stands_for_all(address: str) -> bool:
-    """0.0.0.0 and ::, however the name that gave it is written."""
-    found = ipaddress.ip_address(address.partition("%")[0])
-    mapped = getattr(found, "ipv4_mapped", None)
-    return (mapped or found).is_unspecified
-
-
-def _why(error: Exception) -> str:
-    return str(getattr(error, "strerror", None) or error)
-
-
-def _where(address: Any) -> str:
-    host, port = address[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    text = value[:300] if isinstance(value, str) else protocol.shown(value)
+    return text.encode("utf-8", "backslashreplace").decode()

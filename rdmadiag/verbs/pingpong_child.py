@@ -13,13 +13,22 @@ import sys
 import time
 from contextlib import suppress
 from ctypes import byref, c_int
+from dataclasses import replace
 from typing import Any, Final
 
 from rdmadiag.facts.attempt import BadCompletion, Latency, Outcome, PeerFailure, Problem, Stage
 from rdmadiag.facts.ib import QpState
-from rdmadiag.verbs import latency, loop, open_end, peer, records
+from rdmadiag.verbs import latency, loop, meeting, open_end, peer, records
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
-from rdmadiag.verbs.exchange import Differs, Stalled, timed, untimed, verified
+from rdmadiag.verbs.exchange import (
+    SMALL_BYTES,
+    STALL_SECONDS,
+    Differs,
+    Stalled,
+    timed,
+    untimed,
+    verified,
+)
 from rdmadiag.verbs.lib import CallFailed, Library
 from rdmadiag.verbs.node import try_node
 from rdmadiag.verbs.open_end import DEPTH, Failed, OpenEnd, RemoteQueuePair
@@ -65,6 +74,7 @@ class Attempt:
         self._peer: peer.Peer | None = None
         self._compiled = loop.compiled()
         self._times_ns: list[int] = []
+        self._rounds = 0  # of the timed loop
         psns = random.SystemRandom().sample(range(1, 1 << 24), 2)
         self._psns = psns[: len(request.ends)]
 
@@ -77,7 +87,8 @@ class Attempt:
             if result is None:
                 raise
             self._transcript.write(result)
-            self._inform_peer(error, result)
+            if self._peer and not isinstance(error, peer.PeerLost):
+                self._part(self._peer, error, result)
         finally:
             self._tear_down()
             if self._peer:
@@ -125,30 +136,31 @@ class Attempt:
         request = self._request
         if request.meet is None:
             self._bounds.start(request.deadline)
-            local, remote = request.ends
+            one, other = request.ends
             self._begin(Stage.AGREE)
             found = tuple(
                 # Whether a port of this host may be used, its own preflight has decided.
                 each
-                for each in mismatches(local, remote)
+                for each in mismatches(one, other)
                 if each.code not in ("port_not_active", "not_permitted")
             )
             if found:
                 raise peer.Mismatched(found, ())
-            return remote, local
+            return other, one
         self._begin(Stage.CONNECT)
-        way = {"listen": peer.listen, "connect": peer.connect}[request.meet]
-        began = time.monotonic()
-        if request.meet == "connect":
-            self._bounds.start(request.deadline)
-        write = self._transcript.write
-        self._peer = way(request.host, request.port, request.until, self._bounds, write)
-        if request.meet == "listen":
-            self._bounds.start(request.deadline + time.monotonic() - began)
         secret = None if request.secret is None else bytes.fromhex(request.secret)
-        self._peer.introduce(secret, request.meet)
+        where = request.host, request.port, request.until, self._bounds, self._transcript.write
+        remote: End | None = None
+        if request.meet == "listen":
+            began = time.monotonic()
+            self._peer, remote = meeting.listen(*where, secret)
+            self._bounds.start(request.deadline + time.monotonic() - began)
+        else:
+            self._bounds.start(request.deadline)
+            self._peer = meeting.connect(*where)
+            self._peer.introduce(secret)
         self._begin(Stage.AGREE)
-        agreed = self._peer.agree(request.ends[0])
+        agreed = self._peer.agree(request.ends[0], remote)
         self._transcript.write(records.Agreed(remote=agreed))
         return (agreed,)
 
@@ -225,6 +237,9 @@ class Attempt:
         ends = list(zip(self._ends, starting, strict=True))
         seed = sum(end.psn for end in self._ends)
         seed += remotes[0].psn if self._peer else 0
+        if self._request.ends[0].payload_bytes > SMALL_BYTES:
+            verified(ends, seed, 0, self._glance)
+            self._transcript.write(records.Verified(verified=0))
         verified(ends, seed, 1, self._glance)
         self._transcript.write(records.Verified(verified=1))
         # What the peer sends next must find this end in its loop, not still polling here.
@@ -247,7 +262,8 @@ class Attempt:
             return []
         timed_ends = [end.timed(starts=starts) for end, starts in ends]
         made = loop.Loop(self._compiled, timed_ends, iterations, DEPTH)
-        timed(made, self._glance, self._progress)
+        stall_seconds = STALL_SECONDS[self._request.ends[0].qp_type]
+        timed(made, stall_seconds, self._glance, self._progress)
         self._progress(made.rounds)
         return made.times_ns
 
@@ -260,24 +276,38 @@ class Attempt:
             self._peer.glance()
 
     def _progress(self, rounds: int) -> None:
+        self._rounds = rounds
         self._transcript.write(records.Rounds(rounds=rounds))
 
     # --- the end -------------------------------------------------------------------------
 
-    def _inform_peer(self, error: Exception, result: Result) -> None:
-        """The peer learns what failed here, unless it is the peer that did."""
-        if self._peer is None or isinstance(error, peer.PeerLost | peer.PeerFailed):
-            return
-        text = result.text or result.outcome
+    def _part(self, other: peer.Peer, error: Exception, result: Result) -> None:
+        """Each end says how it ended; of data that did not arrive it is one finding of two."""
+        text = result.text or _WORDS.get(result.outcome, result.outcome)
         if result.call:
             text = f"{result.call} failed with errno {result.errno} on {self._request.platform}"
         elif result.completion:
             bad = result.completion
             text = f"completion status {bad.status}, vendor error {bad.vendor_error}"
-        self._peer.send_failure(result.stage, text)
+        status = result.completion.status if result.completion else None
+        other.send_failure(PeerFailure(result.stage, text, result.outcome, status, result.arrived))
+        if result.arrived is None or isinstance(error, peer.PeerFailed | Interrupted):
+            return
+        if said := other.farewell():
+            self._transcript.write(records.Farewell(peer_failure=said))
+
+    def _arrived(self) -> int | None:
+        """Messages of the peer."""
+        if self._peer is None or self._stage is not Stage.DATA:
+            return None
+        return self._ends[0].arrivals + self._rounds
 
     def _result(self, error: BaseException) -> Result | None:
         """What this error is of an attempt; None for a bug of ours."""
+        found = self._outcome(error)
+        return found and replace(found, arrived=self._arrived())
+
+    def _outcome(self, error: BaseException) -> Result | None:
         if isinstance(error, Failed):
             self._stage = error.stage
             return Result(
@@ -298,23 +328,35 @@ class Attempt:
             try:
                 self._glance()
             except (peer.PeerFailed, peer.PeerLost, ProtocolError, Interrupted, Late) as better:
-                return self._result(better)
+                return self._outcome(better)
+        if found := self._of_peer(error):
+            return found
+        for kind, outcome in _OUTCOMES.items():
+            if isinstance(error, kind):
+                return Result(outcome=outcome, stage=self._stage, text=str(error))
+        return None
+
+    def _of_peer(self, error: BaseException) -> Result | None:
         if isinstance(error, peer.PeerFailed):
-            failure = PeerFailure(error.stage, error.text)
             return Result(
                 outcome=Outcome.PEER_FAILED,
                 stage=self._stage,
-                text=error.text,
-                peer_failure=failure,
+                text=error.failure.text,
+                peer_failure=error.failure,
+            )
+        if isinstance(error, meeting.NoPeer):
+            return Result(
+                outcome=Outcome.NO_PEER,
+                stage=self._stage,
+                text=str(error),
+                errno=error.errno,
+                is_this_host=error.is_this_host,
             )
         if isinstance(error, peer.Mismatched):
             problems = tuple(Problem(each.code, each.text) for each in error.ours or error.theirs)
             return Result(
                 outcome=Outcome.MISMATCH, stage=self._stage, text=str(error), problems=problems
             )
-        for kind, outcome in _OUTCOMES.items():
-            if isinstance(error, kind):
-                return Result(outcome=outcome, stage=self._stage, text=str(error))
         return None
 
     def _stopped(self, error: loop.Stopped) -> Result:
@@ -348,7 +390,7 @@ class Attempt:
         )
 
     def _tear_down(self) -> None:
-        """Each in reverse order of making; what refuses is in the transcript."""
+        """The end that was opened last first; what refuses is in the transcript."""
         self._transcript.write(records.StageBegan(stage=Stage.TEARDOWN))
         for end in reversed(self._ends):
             with suppress(Failed):
@@ -356,13 +398,18 @@ class Attempt:
 
 
 _OUTCOMES: Final[dict[type[BaseException], Outcome]] = {
-    peer.NoPeer: Outcome.NO_PEER,
     ProtocolError: Outcome.PEER_REFUSED,
     peer.PeerLost: Outcome.PEER_LOST,
     Differs: Outcome.DATA_MISMATCH,
     Stalled: Outcome.NO_DATA,
     Late: Outcome.LATE,
     Interrupted: Outcome.INTERRUPTED,
+}
+
+
+_WORDS: Final = {
+    Outcome.NO_DATA: "nothing arrived any more",
+    Outcome.LATE: "its deadline came",
 }
 
 

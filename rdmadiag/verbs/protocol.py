@@ -2,6 +2,12 @@
 
 A message is four bytes of length, big-endian, and that much JSON: one object. Nothing of
 it is believed unread, and no length above MESSAGE_LIMIT is ever waited for.
+
+The end that connects says hello first, with a nonce, and the end that listens answers with
+its own. Where there is a secret, each message after the hellos has a MAC before its JSON:
+HMAC-SHA256 over the direction, both nonces, a counter and the JSON. The first of them comes
+from the end that connects, so that nobody gets anything to try secrets on by connecting.
+Nothing is encrypted.
 """
 
 import hmac
@@ -9,29 +15,56 @@ import json
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from ipaddress import ip_address
+from typing import Any, Final, Literal
 
 from rdmadiag.facts import GidEntry, Missing, Why
 from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpType
+from rdmadiag.facts.ib import MTU_BYTES, GidType, LinkLayer, PortState, QpType
 from rdmadiag.gid import reach
 from rdmadiag.gid.reach import Mismatch
 
 PROTOCOL: Final = "rdmadiag-pingpong"
-VERSION: Final = 1
+VERSION: Final = 2
 MESSAGE_LIMIT: Final = 64 * 1024
 NONCE_BYTES: Final = 32
 
 _LENGTH: Final = struct.Struct(">I")
+_COUNTER: Final = struct.Struct(">Q")
+_MAC_BYTES: Final = 32
+
+Role = Literal["connect", "listen"]
+"""Which end: the one that goes to the other, or the one that waits."""
 
 
 class ProtocolError(Exception):
     """What the peer sent is not what a peer of ours sends; the message is one line."""
 
 
-def frame(message: Mapping[str, Any]) -> bytes:
+class Seal:
+    """The MACs of one direction of one connection; each is of the next message."""
+
+    def __init__(
+        self, secret: bytes, sender: Role, connecting_nonce: bytes, listening_nonce: bytes
+    ) -> None:
+        self._secret = secret
+        self._head = (
+            f"{PROTOCOL} {VERSION} {sender:7}".encode() + connecting_nonce + listening_nonce
+        )
+        self._count = 0
+
+    def mac(self, body: bytes) -> bytes:
+        """Of the next message of this direction."""
+        content = self._head + _COUNTER.pack(self._count) + body
+        self._count += 1
+        return hmac.digest(self._secret, content, "sha256")
+
+
+def frame(message: Mapping[str, Any], seal: Seal | None = None) -> bytes:
     """The bytes of one message; raises ValueError for one beyond MESSAGE_LIMIT."""
     body = json.dumps(message, separators=(",", ":")).encode()
+    if seal:
+        body = seal.mac(body) + body
     if len(body) > MESSAGE_LIMIT:
         raise ValueError(f"a message of {len(body)} bytes")
     return _LENGTH.pack(len(body)) + body
@@ -42,25 +75,40 @@ class Inbox:
 
     def __init__(self) -> None:
         self._held = bytearray()
+        self.seal: Seal | None = None
+        """What the messages that are not taken yet are proven by."""
 
     @property
     def is_empty(self) -> bool:
         """Whether no part of a message is held."""
         return not self._held
 
-    def take(self, chunk: bytes) -> Iterator[dict[str, Any]]:
-        """The messages that `chunk` completes; raises ProtocolError."""
+    def add(self, chunk: bytes) -> None:
+        """What has come."""
         self._held += chunk
-        while len(self._held) >= _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(self._held)
-            if length > MESSAGE_LIMIT:
-                raise ProtocolError(f"a message of {length} bytes is announced: no peer of ours")
-            end = _LENGTH.size + length
-            if len(self._held) < end:
-                return
-            body = bytes(self._held[_LENGTH.size : end])
-            del self._held[:end]
-            yield _message(body)
+
+    def take(self) -> dict[str, Any] | None:
+        """The next message, None as long as it is not whole; raises ProtocolError."""
+        if len(self._held) < _LENGTH.size:
+            return None
+        (length,) = _LENGTH.unpack_from(self._held)
+        if length > MESSAGE_LIMIT:
+            raise ProtocolError(f"a message of {length} bytes is announced: no peer of ours")
+        end = _LENGTH.size + length
+        if len(self._held) < end:
+            return None
+        body = bytes(self._held[_LENGTH.size : end])
+        del self._held[:end]
+        return _message(_proven(body, self.seal) if self.seal else body)
+
+
+def _proven(body: bytes, seal: Seal) -> bytes:
+    given, content = body[:_MAC_BYTES], body[_MAC_BYTES:]
+    if not hmac.compare_digest(given, seal.mac(content)):
+        raise ProtocolError(
+            "the peer knows another secret, or somebody changed its message on the way"
+        )
+    return content
 
 
 def _message(body: bytes) -> dict[str, Any]:
@@ -92,7 +140,10 @@ def read_hello(message: Mapping[str, Any], *, with_secret: bool) -> bytes:
         raise ProtocolError("the peer is no rdmadiag pingpong")
     version = message.get("version")
     if version != VERSION:
-        raise ProtocolError(f"the peer speaks version {version!r:.40}, this end {VERSION}")
+        raise ProtocolError(
+            f"the peer's rdmadiag has version {shown(version)} of the pingpong protocol, "
+            f"this one {VERSION}: install the same on both hosts"
+        )
     theirs = message.get("with_secret") is True
     if theirs and not with_secret:
         raise ProtocolError("the peer wants a secret: give both ends the same --secret-file")
@@ -107,19 +158,16 @@ def read_hello(message: Mapping[str, Any], *, with_secret: bool) -> bytes:
     return nonce
 
 
-def proof(secret: bytes, role: str, own_nonce: bytes, peer_nonce: bytes) -> str:
-    """What shows that the end in `role` knows `secret`, without showing it."""
-    return hmac.new(secret, role.encode() + own_nonce + peer_nonce, "sha256").hexdigest()
+def shown(value: object) -> str:
+    """What a peer sent, as words of ours have it: short, on one line, that every stream takes.
 
-
-def check_proof(
-    message: Mapping[str, Any], secret: bytes, role: str, own_nonce: bytes, peer_nonce: bytes
-) -> None:
-    """Raises ProtocolError unless the peer, in `role`, has shown that it knows `secret`."""
-    given = message.get("proof")
-    expected = proof(secret, role, peer_nonce, own_nonce)
-    if not isinstance(given, str) or not hmac.compare_digest(ascii(given), ascii(expected)):
-        raise ProtocolError("the peer knows another secret")
+    Not `repr` of a list or an object: a nested one takes more stack than there is.
+    """
+    if isinstance(value, str):
+        return ascii(value[:40])
+    if value is None or isinstance(value, bool | int | float):
+        return f"{value!r:.40}"
+    return f"a {type(value).__name__}"
 
 
 # --- what each end is ------------------------------------------------------------------------
@@ -159,14 +207,13 @@ _WORDS: Final[dict[str, Any]] = {
 }
 _RANGES: Final = {
     "port": (1, 255),
-    "active_mtu": (256, 4096),
-    "mtu": (256, 4096),
     "gid_index": (0, 65535),
     "prefix_length": (0, 128),
     "lid": (0, 65535),
     "payload_bytes": (1, 1 << 20),
     "iterations": (1, 10_000),
 }
+_MTUS: Final = frozenset(MTU_BYTES.values())
 _MAY_BE_NONE: Final = ("active_mtu", "gid_index", "gid", "gid_type", "prefix_length")
 
 
@@ -183,6 +230,8 @@ def _field(name: str, message: Mapping[str, Any]) -> Any:
     if name in _RANGES:
         low, high = _RANGES[name]
         fits = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+    elif name in ("mtu", "active_mtu"):
+        fits = isinstance(value, int) and value in _MTUS
     elif name in _WORDS:
         words = {member.value: member for member in _WORDS[name]}
         fits = isinstance(value, str) and value in words
@@ -194,7 +243,7 @@ def _field(name: str, message: Mapping[str, Any]) -> Any:
     else:
         fits = isinstance(value, str) and 0 < len(value) <= 64 and value.isprintable()
     if not fits:
-        raise ProtocolError(f"the peer's {name} makes no sense: {str(value)[:40]!r}")
+        raise ProtocolError(f"the peer's {name} makes no sense: {shown(value)}")
     return value
 
 
@@ -202,7 +251,7 @@ def _gid(value: Any) -> Gid:
     try:
         return Gid.parse(value)
     except (TypeError, ValueError, AttributeError) as error:
-        raise ProtocolError(f"the peer's gid makes no sense: {str(value)[:40]!r}") from error
+        raise ProtocolError(f"the peer's gid makes no sense: {shown(value)}") from error
 
 
 # --- whether the two fit ---------------------------------------------------------------------
@@ -260,6 +309,41 @@ def _agreement(local: End, remote: End) -> Iterator[Mismatch]:
         ours, theirs = getattr(local, name), getattr(remote, name)
         if ours != theirs:
             yield Mismatch(f"{name}_mismatch", f"this end's {text} is {ours}, the peer's {theirs}")
+
+
+def unusable(remote: End) -> Iterator[Mismatch]:
+    """Addresses of the peer that are well-formed, and that no queue pair can be at."""
+    if remote.link_layer is LinkLayer.INFINIBAND and not 0 < remote.lid < _MULTICAST_LID:
+        yield Mismatch("lid_unusable", f"the peer's LID {remote.lid} is none of a port")
+    if remote.gid is None:
+        if remote.link_layer is LinkLayer.ETHERNET:
+            yield Mismatch("gid_unusable", "the peer has no GID, and RoCE needs one")
+        return
+    address = ip_address(remote.gid.raw)
+    ipv4 = getattr(address, "ipv4_mapped", None)
+    address = ipv4 or address
+    # 240.0.0.0/4 with the broadcast; the same of IPv6 has GIDs in it that are no addresses.
+    reserved = address.is_unspecified or (ipv4 is not None and ipv4.is_reserved)
+    if reserved or address.is_loopback or address.is_multicast:
+        yield Mismatch("gid_unusable", f"the peer's GID {remote.gid} is no address of a port")
+
+
+_MULTICAST_LID: Final = 0xC000  # InfiniBand specification 4.1.3
+
+
+def queue_pair(message: Mapping[str, Any]) -> tuple[int, int]:
+    """The number of the peer's queue pair and its first PSN; raises ProtocolError."""
+    number, psn = message.get("number"), message.get("psn")
+    for value, (low, high) in ((number, _QUEUE_PAIRS), (psn, _PSNS)):
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            found = f"number {shown(number)}, PSN {shown(psn)}"
+            raise ProtocolError(f"the peer's queue pair makes no sense: {found}")
+    return number, psn  # type: ignore[return-value]  # both are integers
+
+
+# 24 bits each; 0 and 1 are the two of management, and the highest means multicast.
+_QUEUE_PAIRS: Final = (2, 0xFFFFFE)
+_PSNS: Final = (0, 0xFFFFFF)
 
 
 def path_mtu(local: End, remote: End) -> int:

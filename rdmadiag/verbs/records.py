@@ -42,6 +42,8 @@ class Kind(StrEnum):
     FAILED = "failed"
     STAGE = "stage"
     LISTENING = "listening"
+    TURNED_AWAY = "turned_away"
+    WAITING = "waiting"
     CONNECTED = "connected"
     AGREED = "agreed"
     QUEUE_PAIR = "queue_pair"
@@ -50,6 +52,7 @@ class Kind(StrEnum):
     VERIFIED = "verified"
     ROUNDS = "rounds"
     RESULT = "result"
+    FAREWELL = "farewell"
     LATENCY = "latency"
     DONE = "done"
     ENDED = "ended"
@@ -159,11 +162,30 @@ class Listening(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TurnedAway(Record):
+    """Somebody came who is not the peer."""
+
+    kind = Kind.TURNED_AWAY
+    address: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting(Record):
+    """Nobody listens there yet."""
+
+    kind = Kind.WAITING
+    address: str
+    is_this_host: bool  # it is an address of this host itself
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Connected(Record):
     """The peer is there."""
 
     kind = Kind.CONNECTED
     address: str
+    is_this_host: bool = False  # the end that connects found it an address of its own host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +227,10 @@ class StateReached(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified(Record):
-    """One message each way was compared byte by byte: before (1) or after (2) the loop."""
+    """One message each way was compared byte by byte.
+
+    A small one first (0), where the payload is none; before (1) and after (2) the loop.
+    """
 
     kind = Kind.VERIFIED
     verified: int
@@ -232,6 +257,16 @@ class Result(Record):
     completion: BadCompletion | None = None
     peer_failure: PeerFailure | None = None
     problems: tuple[Problem, ...] = ()
+    arrived: int | None = None  # messages, with a peer and once there was data to send
+    is_this_host: bool = False  # the peer's address, where nobody was there
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Farewell(Record):
+    """What the peer said once it had heard of this end's failure."""
+
+    kind = Kind.FAREWELL
+    peer_failure: PeerFailure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,6 +316,8 @@ _CLASSES: Final[dict[Kind, type[Record]]] = {
         Failed,
         StageBegan,
         Listening,
+        TurnedAway,
+        Waiting,
         Connected,
         Agreed,
         QueuePairMade,
@@ -289,6 +326,7 @@ _CLASSES: Final[dict[Kind, type[Record]]] = {
         Verified,
         Rounds,
         Result,
+        Farewell,
         Timed,
         Done,
         Ended,

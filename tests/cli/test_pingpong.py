@@ -15,73 +15,44 @@ from rdmadiag.cli.addresses import host_and_port
 from rdmadiag.facts.attempt import (
     Attempt,
     BadCompletion,
-    EndFacts,
     Latency,
     Outcome,
     PeerFailure,
     Problem,
     Stage,
-    Teardown,
 )
-from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
+from rdmadiag.facts.ib import QpType
 from rdmadiag.preflight.candidate import Wanted
 from rdmadiag.preflight.safety import Reason
 from rdmadiag.preflight.x_rdma import RTR_ATTEMPT_WARNING
 from rdmadiag.verbs.attempt import BrokenChild, Meeting, Result
+from rdmadiag.verbs.records import Listening, TurnedAway, Waiting
 from rdmadiag.view.select import NoSuchDevice, Selector
+from tests.verbs.attempts import VERIFIED
 
 Rdmadiag = Callable[..., Any]
 ALLOWED = ("pingpong", "--allow-rtr")
 
-LOCAL = EndFacts(
-    device="mlx5_0",
-    port=1,
-    link_layer=LinkLayer.ETHERNET,
-    state=PortState.ACTIVE,
-    gid_index=3,
-    gid=Gid.parse("::ffff:192.0.2.1"),
-    gid_type=GidType.ROCE_V2,
-    lid=0,
-    qp_type=QpType.RC,
-    mtu=1024,
-    queue_pair=17,
-    psn=1,
-    qp_state=QpState.RTS,
-)
-VERIFIED = Attempt(
-    outcome=Outcome.VERIFIED,
-    stage=Stage.DONE,
-    platform="linux",
-    summary="both payloads arrived as they were sent",
-    call=None,
-    errno=None,
-    completion=None,
-    local=LOCAL,
-    remote=replace(LOCAL, device="mlx5_7", gid=Gid.parse("::ffff:192.0.2.2"), queue_pair=18),
-    peer_failure=None,
-    problems=(),
-    data_verified=True,
+TIMED = replace(
+    VERIFIED,
     latency=Latency(1.5, 2, 3, 4.5, 100, 64, "compiled", 0.2, histogram=((2, 99), (5, 1))),
-    teardown=Teardown.CLEAN,
-    steps=(),
-    touched=True,
 )
 
 
 def ended(outcome: Outcome, **changes: Any) -> Attempt:
     """The same attempt with another end."""
     failed = {"summary": "words", "stage": Stage.RTR, "latency": None, "data_verified": False}
-    return replace(VERIFIED, outcome=outcome, **failed | changes)
+    return replace(TIMED, outcome=outcome, **failed | changes)
 
 
 @dataclass
 class Ran:
     """What `run` was asked, and what it answers."""
 
-    answer: Attempt | Exception = VERIFIED
+    answer: Attempt | Exception = TIMED
     asked: list[tuple[Any, ...]] = field(default_factory=list)
     listening: str | None = None
+    noted: Any = None
 
     @property
     def wanted(self) -> Wanted:
@@ -102,7 +73,9 @@ class Ran:
     def __call__(self, *asked: Any) -> Result:
         self.asked.append(asked)
         if self.listening:
-            asked[-1](self.listening)
+            asked[-1](Listening(address=self.listening))
+        if self.noted:
+            asked[-1](self.noted)
         if isinstance(self.answer, Exception):
             raise self.answer
         return Result(self.answer, (), ())
@@ -339,52 +312,85 @@ def test_who_waits_says_what_to_type_on_the_other_host(
     assert f"{host}:{port}" == address.replace("[", "").replace("]", "")
 
 
+@pytest.mark.parametrize(
+    ("record", "line"),
+    [
+        (
+            TurnedAway(address="192.0.2.9:4711", text="the peer's \x1b[2J"),
+            "turned away 192.0.2.9:4711: the peer's \\x1b[2J",
+        ),
+        (
+            Waiting(address="192.0.2.1:18519", is_this_host=False),
+            "nobody listens yet at 192.0.2.1:18519: waiting",
+        ),
+        (
+            Waiting(address="192.0.2.2:18519", is_this_host=True),
+            "nobody listens yet at 192.0.2.2:18519, an address of this host itself: waiting",
+        ),
+    ],
+    ids=["a stranger", "no listener yet", "nor here"],
+)
+def test_what_happens_while_it_waits_is_a_line_on_stderr(
+    record: Any, line: str, rdmadiag: Rdmadiag, ran: Ran
+) -> None:
+    ran.noted = record
+    outcome = rdmadiag(*ALLOWED, "192.0.2.1", "--json")
+    assert outcome.err == f"rdmadiag: {line}\n"
+    assert outcome.document["outcome"] == "verified"
+
+
 # --- secrets -----------------------------------------------------------------------------
 
 LIMIT = 65_536
+RANDOM = "9f2c41d07be85a3306cc19e2f45d8b70"
 
 
 def test_a_secret_that_every_user_can_read_is_refused(
     rdmadiag: Rdmadiag, ran: Ran, tmp_path: Path
 ) -> None:
-    (tmp_path / "secret").write_bytes(b"s" * 32)
+    (tmp_path / "secret").write_text(RANDOM)
     (tmp_path / "secret").chmod(0o644)
     refused = rdmadiag(*ALLOWED, "--secret-file", str(tmp_path / "secret"))
     assert (refused.code, refused.out) == (64, "")
     assert f"(mode 0644): chmod o= {tmp_path}/secret" in refused.err
 
 
-@pytest.mark.parametrize(
-    ("content", "secret"),
-    [
-        (b"s", b"s"),
-        (b" \r\n s e c r e t \t\n", b"s e c r e t"),
-        (b"\xff\x00\xfe", b"\xff\x00\xfe"),
-        (b"s" * LIMIT, b"s" * LIMIT),
-        (b"s" * (LIMIT - 1) + b"\n", b"s" * (LIMIT - 1)),
-    ],
-    ids=["short", "with white space", "no text", "as long as it may be", "and a newline"],
-)
-def test_a_secret_is_the_content_of_a_file_without_the_white_space_around_it(
-    content: bytes, secret: bytes, rdmadiag: Rdmadiag, ran: Ran, tmp_path: Path
+@pytest.mark.parametrize("around", ["", " \r\n", "\n\n\t"], ids=repr)
+def test_a_secret_is_random_bytes_in_hexadecimal_whatever_white_space_is_around_it(
+    around: str, rdmadiag: Rdmadiag, ran: Ran, tmp_path: Path
 ) -> None:
-    (tmp_path / "secret").write_bytes(content)
+    (tmp_path / "secret").write_text(f"{around}{RANDOM}{around}")
     (tmp_path / "secret").chmod(0o600)
     assert rdmadiag(*ALLOWED, "--secret-file", str(tmp_path / "secret")).code == 0
-    assert ran.secret == secret
+    assert ran.secret == bytes.fromhex(RANDOM)
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "is empty"),
-        (b" \n\t", "is empty"),
-        (b"s" * (LIMIT + 1), f"more than {LIMIT} bytes"),
-        (b"s" * LIMIT + b" and more", f"more than {LIMIT} bytes"),
+        (b"", "no secret of 16 or more random bytes"),
+        (b" \n\t", "no secret of 16 or more random bytes"),
+        (b"correct horse battery staple, and more of it", "no secret of 16 or more random bytes"),
+        (RANDOM[:-2].encode(), "no secret of 16 or more random bytes"),
+        (b"s" * 32, "no secret of 16 or more random bytes"),
+        (b"0" * 64, "no secret of 16 or more random bytes"),
+        (b"deadbeef" * 8, "no secret of 16 or more random bytes"),
+        (b"\xff" * 32, "no secret of 16 or more random bytes"),
+        (b"ab" * (LIMIT // 2) + b"a", f"more than {LIMIT} bytes"),
     ],
-    ids=["nothing", "white space", "too long", "too long, with a space at the limit"],
+    ids=[
+        "nothing",
+        "white space",
+        "a passphrase",
+        "15 bytes",
+        "no hexadecimal",
+        "zeros",
+        "four bytes again and again",
+        "no text",
+        "too long",
+    ],
 )
-def test_a_secret_that_is_none_or_too_long_is_refused(
+def test_a_secret_that_can_be_guessed_is_refused_in_one_line_with_how_to_make_one(
     content: bytes, words: str, rdmadiag: Rdmadiag, ran: Ran, tmp_path: Path
 ) -> None:
     (tmp_path / "secret").write_bytes(content)
@@ -393,7 +399,41 @@ def test_a_secret_that_is_none_or_too_long_is_refused(
     assert (code, out, ran.asked) == (64, "", [])
     assert words in err
     assert err.count("\n") == 1
-    assert "sss" not in err
+    assert ("--new-secret" in err) == ("more than" not in words)
+    for part in (b"correct", b"dead", b"abab"):
+        assert part.decode() not in err
+
+
+def test_a_new_secret_is_the_owners_alone_and_is_taken(
+    rdmadiag: Rdmadiag, ran: Ran, tmp_path: Path
+) -> None:
+    made = [tmp_path / "one", tmp_path / "two"]
+    for path in made:
+        code, out, _ = rdmadiag("pingpong", "--new-secret", str(path))
+        assert (code, ran.asked) == (0, [])
+        assert "--secret-file" in out
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert path.read_text().strip() not in out
+    assert made[0].read_text() != made[1].read_text()
+    assert rdmadiag(*ALLOWED, "--secret-file", str(made[0])).code == 0
+    assert ran.secret is not None
+    assert len(ran.secret) == 32
+
+
+@pytest.mark.parametrize("there", ["file", "link"])
+def test_a_new_secret_is_written_over_nothing(
+    there: str, rdmadiag: Rdmadiag, ran: Ran, tmp_path: Path
+) -> None:
+    target, path = tmp_path / "target", tmp_path / "secret"
+    if there == "file":
+        path.write_text("mine")
+    else:
+        path.symlink_to(target)
+    code, out, err = rdmadiag("pingpong", "--new-secret", str(path))
+    assert (code, out) == (64, "")
+    assert "File exists" in err
+    assert not target.exists()
+    assert there == "link" or path.read_text() == "mine"
 
 
 # --- exit codes --------------------------------------------------------------------------
@@ -426,6 +466,15 @@ def test_a_success_in_text(rdmadiag: Rdmadiag, ran: Ran) -> None:
         "VERIFIED  mlx5_0/1 - mlx5_7/1 (192.0.2.2): data verified both ways, RC, 64 bytes  ["
     )
     assert "median 2, p99 3" in out
+
+
+def test_a_peer_that_is_this_host_is_said_whatever_came_of_it(rdmadiag: Rdmadiag, ran: Ran) -> None:
+    words = "The address of the peer is one of this host"
+    for answer in (VERIFIED, ended(Outcome.PEER_LOST)):
+        ran.answer = answer
+        assert words not in rdmadiag(*ALLOWED, "192.0.2.1").out
+        ran.answer = replace(answer, peer_is_this_host=True)
+        assert words in rdmadiag(*ALLOWED, "192.0.2.1").out
 
 
 def test_a_failure_in_text(rdmadiag: Rdmadiag, ran: Ran) -> None:
@@ -514,7 +563,8 @@ def test_a_completion_error_comes_with_its_name(
 def test_a_failure_of_the_peer_and_a_mismatch_are_quoted(rdmadiag: Rdmadiag, ran: Ran) -> None:
     ran.answer = ended(Outcome.PEER_FAILED, peer_failure=PeerFailure("rtr", "errno 110 on linux"))
     failed = rdmadiag(*ALLOWED, "--json").document
-    assert failed["peer_failure"] == {"stage": "rtr", "text": "errno 110 on linux"}
+    failure = failed["peer_failure"]
+    assert (failure["stage"], failure["text"]) == ("rtr", "errno 110 on linux")
     ran.answer = ended(Outcome.MISMATCH, problems=(Problem("mtu_above_port", "words"),))
     mismatch = rdmadiag(*ALLOWED, "--json").document
     assert mismatch["problems"] == [{"code": "mtu_above_port", "text": "words"}]

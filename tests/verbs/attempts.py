@@ -1,13 +1,16 @@
 """Ends, scripts of the fake library and requests that the tests of an attempt share."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from rdmadiag.facts.attempt import Attempt
+from rdmadiag.facts.attempt import Attempt, EndFacts, Outcome, Stage, Teardown
 from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpType
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
+from rdmadiag.verbs.bounds import Bounds
 from rdmadiag.verbs.outcome import conclude
 from rdmadiag.verbs.protocol import End
 from rdmadiag.verbs.records import Request
@@ -52,7 +55,65 @@ DARWIN_END = replace(
     mtu=4096,
     qp_type=QpType.UC,
 )
+HERE = replace(LINUX_END, active_mtu=4096, gid_index=3, iterations=100)
+THERE = replace(HERE, gid=Gid.parse("::ffff:192.0.2.2"))
+"""Two hosts that fit each other."""
+
+HERE_FACTS = EndFacts(
+    device="mlx5_0",
+    port=1,
+    link_layer=LinkLayer.ETHERNET,
+    state=PortState.ACTIVE,
+    gid_index=3,
+    gid=Gid.parse("::ffff:192.0.2.1"),
+    gid_type=GidType.ROCE_V2,
+    lid=0,
+    qp_type=QpType.RC,
+    mtu=1024,
+    queue_pair=17,
+    psn=1,
+    qp_state=QpState.RTS,
+)
+VERIFIED = Attempt(
+    outcome=Outcome.VERIFIED,
+    stage=Stage.DONE,
+    platform="linux",
+    summary="both payloads arrived as they were sent",
+    call=None,
+    errno=None,
+    completion=None,
+    local=HERE_FACTS,
+    remote=replace(HERE_FACTS, device="mlx5_7", gid=Gid.parse("::ffff:192.0.2.2"), queue_pair=18),
+    peer_failure=None,
+    problems=(),
+    data_verified=True,
+    latency=None,
+    teardown=Teardown.CLEAN,
+    steps=(),
+    touched=True,
+)
+"""What came of two that fit."""
+
+SECRET = bytes(range(32))
+
 HOSTS = {"linux": (LINUX_SCRIPT, LINUX_END), "darwin": (DARWIN_SCRIPT, DARWIN_END)}
+
+
+@contextmanager
+def deadline(bounds: Bounds, seconds: float) -> Iterator[None]:
+    """Of every wait, for a while."""
+    before, bounds._deadline = bounds._deadline, time.monotonic() + seconds
+    try:
+        yield
+    finally:
+        bounds._deadline = before
+
+
+def together(*parts: Callable[[], Any]) -> list[Any]:
+    """What each returned or raised; all ran at the same time."""
+    with ThreadPoolExecutor(len(parts)) as pool:
+        running = [pool.submit(part) for part in parts]
+        return [each.exception() or each.result() for each in running]
 
 
 def request(

@@ -2,14 +2,17 @@
 
 import os
 import shutil
+import signal
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+
+from rdmadiag.verbs.bounds import Bounds
 
 SOURCE = Path(__file__).with_name("fake_verbs.c")
 LAYOUTS = {"linux": (), "darwin": ("DARWIN",)}
@@ -37,6 +40,21 @@ def lacking(reason: str, *required_by: str) -> NoReturn:
     if demands:
         pytest.fail(f"{reason}, and {demands[0]} is set")
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="module")
+def bounds() -> Iterator[Bounds]:
+    """Far away from any deadline; signals and wakeup are put back."""
+    handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    before = signal.set_wakeup_fd(-1)
+    parent, held = os.pipe()
+    made = Bounds(parent)
+    yield made
+    signal.set_wakeup_fd(before)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    for descriptor in (parent, held, made._woken, made._waker):
+        os.close(descriptor)
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,8 @@ from lab.samples import infiniband_host, roce_host
 from lab.transcript import script
 from rdmadiag import cli
 from rdmadiag.facts import Missing, Why
-from rdmadiag.facts.attempt import Outcome, Stage, Teardown
+from rdmadiag.facts.attempt import Outcome, PeerFailure, Stage, Teardown
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import PortState, QpType
 from rdmadiag.host.answers import Ran
 from rdmadiag.host.layout import command_name
@@ -40,9 +41,10 @@ from rdmadiag.verbs.exchange import Stalled
 from rdmadiag.verbs.loop import Cause, Stopped
 from rdmadiag.verbs.peer import PeerFailed, PeerLost
 from rdmadiag.verbs.protocol import ProtocolError
+from rdmadiag.verbs.records import Listening, Record
 from rdmadiag.verbs.transcript import Transcript
 from rdmadiag.view.select import NoSuchDevice, Selector
-from tests.verbs.attempts import LINUX_END, request
+from tests.verbs.attempts import LINUX_END, VERIFIED, request
 
 BOOT, OTHER_BOOT = "5c4b6a32", "0d9ad6ef"
 SYSCTL = ("/usr/sbin/sysctl", "-n", "kern.bootsessionuuid")
@@ -137,7 +139,7 @@ def run(prepare: Callable[..., tuple[Any, Any]]) -> Run:
         meeting: Meeting | None = None,
         boot: str | None = BOOT,
         seconds: float = 8.0,
-        on_listening: Callable[[str], None] = lambda address: None,
+        noted: Callable[[Record], None] = lambda record: None,
         **wanted: Any,
     ) -> Came:
         host, fake = prepare(machine, rules, boot)
@@ -149,7 +151,7 @@ def run(prepare: Callable[..., tuple[Any, Any]]) -> Run:
             None,
             time.monotonic(),
             seconds,
-            on_listening,
+            noted,
         )
         return Came(result, fake.calls)
 
@@ -472,21 +474,29 @@ def stranger(*said: bytes) -> Iterator[int]:
 
 
 def test_nobody_comes_to_where_it_says_that_it_listens(run: Run) -> None:
-    addresses: list[str] = []
+    noted: list[Record] = []
     began = time.monotonic()
-    came = run(roce_host(), meeting=listening(2.0), on_listening=addresses.append)
+    came = run(roce_host(), meeting=listening(2.0), noted=noted.append)
     assert time.monotonic() - began < 20
     assert (came.outcome, came.stage, came.calls) == (Outcome.NO_PEER, Stage.CONNECT, [])
-    (address,) = addresses
-    assert address.startswith("127.0.0.1:")
+    (there,) = (each for each in noted if isinstance(each, Listening))
+    assert there.address.startswith("127.0.0.1:")
     assert len(came.result.chosen) == 1
+
+
+def when_listening(number: signal.Signals) -> Callable[[Record], None]:
+    """Sends that signal to this process."""
+
+    def stop(record: Record) -> None:
+        if isinstance(record, Listening):
+            os.kill(os.getpid(), number)
+
+    return stop
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda each: each.name)
 def test_a_signal_ends_the_wait(run: Run, number: signal.Signals) -> None:
-    came = run(
-        roce_host(), meeting=listening(), on_listening=lambda address: os.kill(os.getpid(), number)
-    )
+    came = run(roce_host(), meeting=listening(), noted=when_listening(number))
     assert (came.outcome, came.stage, came.calls) == (Outcome.INTERRUPTED, Stage.CONNECT, [])
     assert came.result.attempt.summary == number.name
 
@@ -505,14 +515,11 @@ def met(run: Run, *said: bytes) -> Came:
 def nobody_there(run: Run) -> Came:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    return run(roce_host(), meeting=connecting(port))
+    return run(roce_host(), meeting=connecting(port), seconds=3.0)
 
 
 def interrupted(run: Run) -> Came:
-    def stop(address: str) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    return run(roce_host(), meeting=listening(), on_listening=stop)
+    return run(roce_host(), meeting=listening(), noted=when_listening(signal.SIGTERM))
 
 
 OUTCOMES: dict[Outcome, Callable[[Run], Came]] = {
@@ -563,6 +570,9 @@ KEYS = {
     "next",
     "reasons",
     "accepted_risks",
+    "arrived",
+    "peer_is_this_host",
+    "port_after",
 }
 
 
@@ -583,7 +593,7 @@ def test_every_outcome_is_a_document_of_one_shape(run: Run, outcome: Outcome) ->
     assert found["outcome"] == outcome
     assert set(found) >= KEYS
     assert found["data_verified"] is (outcome in (Outcome.VERIFIED, Outcome.TEARDOWN_FAILED))
-    with_errno = outcome in (Outcome.CALL_FAILED, Outcome.TEARDOWN_FAILED)
+    with_errno = outcome in (Outcome.CALL_FAILED, Outcome.TEARDOWN_FAILED, Outcome.NO_PEER)
     assert (found["errno"] is not None) is with_errno
     assert (found["latency_us"] is not None) is found["data_verified"]
     assert (found["completion"] is not None) is (outcome is Outcome.COMPLETION_ERROR)
@@ -634,6 +644,44 @@ def test_a_child_without_a_result_is_a_bug_with_what_it_printed_last(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("later", "shown"),
+    [
+        (b"1: DOWN\n", PortState.DOWN),
+        (Missing(Why.ABSENT, "no such file"), Missing(Why.ABSENT, "no such file")),
+    ],
+    ids=["a link that went", "a device that went"],
+)
+def test_after_a_failure_this_hosts_port_is_looked_at_again(
+    later: bytes | Missing, shown: PortState | Missing
+) -> None:
+    looks = iter([b"4: ACTIVE\n"])  # it goes a moment after the run has ended
+    host: Any = SimpleNamespace(
+        identity=SimpleNamespace(platform="linux"), read=lambda path: next(looks, later)
+    )
+    failed = replace(VERIFIED, outcome=Outcome.NO_DATA)
+    assert subject._looked_again(failed, host, LINUX_END).port_after == shown
+
+
+@pytest.mark.parametrize("untouched", [True, False], ids=["not attempted", "verified"])
+def test_a_port_that_did_not_fail_is_not_looked_at_again(untouched: bool) -> None:
+    outcome = Outcome.NO_PEER if untouched else Outcome.VERIFIED
+    attempt = replace(VERIFIED, outcome=outcome, touched=not untouched)
+    host: Any = SimpleNamespace()  # which fails if it is asked
+    assert subject._looked_again(attempt, host, LINUX_END) == attempt
+
+
+@pytest.mark.parametrize("selectors", [(), (Selector("mlx5_0"),)], ids=["any", "one of them"])
+def test_ports_that_nobody_could_look_for_are_not_said_to_be_none(
+    run: Run, monkeypatch: pytest.MonkeyPatch, selectors: tuple[Selector, ...]
+) -> None:
+    late = Evidence(sysfs=Missing(Why.TIMEOUT, "not done in 2 s"))
+    monkeypatch.setattr(subject, "gather", lambda *_: late)
+    came = run(roce_host(), selectors=selectors)
+    assert not_attempted(came)
+    assert "could not look for ports: timeout: not done in 2 s" in came.result.attempt.summary
+
+
 def test_the_deadline_is_that_of_the_whole_run(run: Run) -> None:
     began = time.monotonic()
     came = between_ports(run, "on ibv_alloc_pd hang\n", seconds=4.0)
@@ -741,7 +789,7 @@ def test_a_message_that_was_not_sent_is_a_mismatch(error: Stopped, text: str) ->
 @pytest.mark.parametrize(
     ("known", "outcome"),
     [
-        (PeerFailed("data", "status 12"), Outcome.PEER_FAILED),
+        (PeerFailed(PeerFailure("data", "status 12")), Outcome.PEER_FAILED),
         (PeerLost("closed"), Outcome.PEER_LOST),
         (ProtocolError("nonsense"), Outcome.PEER_REFUSED),
         (Interrupted("SIGTERM"), Outcome.INTERRUPTED),

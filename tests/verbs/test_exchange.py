@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rdmadiag.facts.ib import QpType
 from rdmadiag.verbs import exchange
 from rdmadiag.verbs.exchange import Differs, Stalled, content, timed, untimed, verified
 
@@ -37,7 +38,7 @@ class WireEnd:
     """An end of a wire in memory: a message arrives when it is looked for `late` times."""
 
     def __init__(self, out: deque[bytes], into: deque[bytes], late: int = 3) -> None:
-        self.facts = SimpleNamespace(payload_bytes=64)
+        self.facts = SimpleNamespace(payload_bytes=64, qp_type=QpType.RC)
         self.sends = 0
         self._out, self._in, self._late = out, into, late
 
@@ -66,7 +67,7 @@ def wire() -> tuple[WireEnd, WireEnd]:
 @pytest.fixture
 def glances(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Grows by one for each look at the peer; an end that stalls is given up soon."""
-    monkeypatch.setattr(exchange, "STALL_SECONDS", 0.1)
+    monkeypatch.setattr(exchange, "STALL_SECONDS", {QpType.RC: 0.1})
     return []
 
 
@@ -77,6 +78,19 @@ def pairs(wire: tuple[Any, Any]) -> list[tuple[Any, bool]]:
 def test_a_message_goes_each_way(wire: tuple[WireEnd, WireEnd], glances: list[int]) -> None:
     verified(pairs(wire), 7, 1, lambda: glances.append(1))
     assert [end.sends for end in wire] == [0, 0]
+
+
+def test_the_first_turn_is_small_whatever_the_payload(
+    wire: tuple[WireEnd, WireEnd], glances: list[int]
+) -> None:
+    sent: list[int] = []
+    for end in wire:
+        end.facts.payload_bytes = 1 << 20
+        forward = end.send
+        end.send = lambda message, to=forward: (sent.append(len(message)), to(message))  # type: ignore[method-assign,misc]
+    verified(pairs(wire), 7, 0, lambda: None)
+    verified(pairs(wire), 7, 1, lambda: None)
+    assert sent == [64, 64, 1 << 20, 1 << 20]
 
 
 def test_one_end_of_this_process_talks_to_one_elsewhere(
@@ -151,16 +165,17 @@ def test_progress_is_reported_while_it_goes_on(
 ) -> None:
     progress: list[int] = []
     slices = len(pace)
-    timed(SlowLoop(10, pace), lambda: glances.append(1), progress.append)  # type: ignore[arg-type]
+    slow: Any = SlowLoop(10, pace)
+    timed(slow, 0.1, lambda: glances.append(1), progress.append)
     assert progress == seen
     assert len(glances) == slices - 1
 
 
 def test_a_loop_in_which_nothing_moves_any_more_stalls(glances: list[int]) -> None:
     progress: list[int] = []
-    stuck = SlowLoop(10, [4])
+    stuck: Any = SlowLoop(10, [4])
     with pytest.raises(Stalled):
-        timed(stuck, lambda: glances.append(1), progress.append)  # type: ignore[arg-type]
+        timed(stuck, 0.1, lambda: glances.append(1), progress.append)
     assert progress == [4]
     assert glances
 

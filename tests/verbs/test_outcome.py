@@ -43,8 +43,8 @@ MAKERS = {
 }
 DESTROYERS = (
     "ibv_destroy_qp",
-    "ibv_destroy_cq",
     "ibv_dereg_mr",
+    "ibv_destroy_cq",
     "ibv_dealloc_pd",
     "ibv_close_device",
 )

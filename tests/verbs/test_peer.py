@@ -1,15 +1,12 @@
 """Two peers over a real connection: how they meet, what they say, and every way to lose one."""
 
-import os
+import json
 import select
-import signal
 import socket
 import struct
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -18,70 +15,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rdmadiag.facts.attempt import Outcome, PeerFailure
 from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpType
+from rdmadiag.facts.ib import QpType
 from rdmadiag.gid.reach import Mismatch
 from rdmadiag.verbs import protocol
-from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
-from rdmadiag.verbs.peer import Mismatched, NoPeer, Peer, PeerFailed, PeerLost, connect, listen
+from rdmadiag.verbs.bounds import Bounds, Late
+from rdmadiag.verbs.peer import Mismatched, Peer, PeerFailed, PeerLost
 from rdmadiag.verbs.protocol import End, ProtocolError, frame
-from rdmadiag.verbs.records import Kind, Record
+from tests.verbs.attempts import HERE, SECRET, THERE, deadline, together
 
-HERE = End(
-    device="mlx5_0",
-    port=1,
-    link_layer=LinkLayer.ETHERNET,
-    state=PortState.ACTIVE,
-    active_mtu=4096,
-    mtu=1024,
-    gid_index=3,
-    gid=Gid.parse("::ffff:192.0.2.1"),
-    gid_type=GidType.ROCE_V2,
-    prefix_length=24,
-    lid=0,
-    qp_type=QpType.RC,
-    payload_bytes=64,
-    iterations=100,
-    permitted=True,
-)
-THERE = replace(HERE, gid=Gid.parse("::ffff:192.0.2.2"))
 GIGABYTE = struct.pack(">I", 1 << 30)
 SLACK = 20.0  # seconds, of a busy machine
-
-
-def _has_ipv6() -> bool:
-    try:
-        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
-    except OSError:
-        return False
-    return True
-
-
-needs_ipv6 = pytest.mark.skipif(not _has_ipv6(), reason="no IPv6 on this host")
-
-
-@pytest.fixture(scope="module")
-def bounds() -> Iterator[Bounds]:
-    """Far away from any deadline; signals and wakeup are put back."""
-    handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
-    before = signal.set_wakeup_fd(-1)
-    parent, held = os.pipe()
-    made = Bounds(parent)
-    yield made
-    signal.set_wakeup_fd(before)
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
-    for descriptor in (parent, held, made._woken, made._waker):
-        os.close(descriptor)
-
-
-@contextmanager
-def deadline(bounds: Bounds, seconds: float) -> Iterator[None]:
-    before, bounds._deadline = bounds._deadline, time.monotonic() + seconds
-    try:
-        yield
-    finally:
-        bounds._deadline = before
 
 
 @contextmanager
@@ -112,52 +57,99 @@ def raw(bounds: Bounds) -> Iterator[tuple[Peer, socket.socket]]:
         yield both
 
 
-def together(*parts: Callable[[], Any]) -> list[Any]:
-    """What each returned or raised; all ran at the same time."""
-    with ThreadPoolExecutor(len(parts)) as pool:
-        running = [pool.submit(part) for part in parts]
-        return [each.exception() or each.result() for each in running]
-
-
 def say(connection: socket.socket, *messages: dict[str, Any]) -> None:
     connection.sendall(b"".join(map(frame, messages)))
 
 
-# --- hello and proof ---------------------------------------------------------------------
+# --- hello, and what proves a message ------------------------------------------------------
 
 
-@pytest.mark.parametrize("secret", [None, b"s", b"\0" * 65536], ids=["none", "short", "long"])
+def answered(peer: Peer, secret: bytes | None) -> End:
+    """As the end that listens, which here may wait."""
+    steps = peer.answer(secret)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            return ended.value
+        peer._bounds.wait(peer.fileno(), "read")
+
+
+def listening(peer: Peer, secret: bytes | None, end: End = HERE) -> End:
+    return peer.agree(end, answered(peer, secret))
+
+
+def connecting(peer: Peer, secret: bytes | None, end: End = THERE) -> End:
+    peer.introduce(secret)
+    return peer.agree(end)
+
+
+@pytest.mark.parametrize("secret", [None, SECRET, b"\0" * 65536], ids=["none", "short", "long"])
 def test_two_of_a_kind_introduce_themselves(pair: tuple[Peer, Peer], secret: bytes | None) -> None:
     one, other = pair
-    found = together(
-        lambda: one.introduce(secret, "listen"), lambda: other.introduce(secret, "connect")
-    )
-    assert found == [None, None]
+    found = together(lambda: listening(one, secret), lambda: connecting(other, secret))
+    assert found == [THERE, HERE]
+
+
+def test_an_end_with_another_secret_gets_no_mac_of_the_listener(pair: tuple[Peer, Peer]) -> None:
+    one, other = pair
+
+    def listens() -> None:
+        try:
+            listening(one, SECRET)
+        except ProtocolError as error:
+            one.turn_away(str(error))
+            raise
+
+    sent: list[bytes] = []
+    send = one._socket.send
+    one._socket = Spied(one._socket, sent.append)  # type: ignore[assignment]
+    assert send
+    found = together(listens, lambda: connecting(other, b"t" * 32))
+    for error in found:
+        assert isinstance(error, ProtocolError)
+        assert "the peer knows another secret" in str(error)
+    hello, failed = (json.loads(bytes(each)[4:]) for each in sent)
+    assert hello["step"] == "hello"
+    assert failed["step"] == "failed"
+
+
+class Spied:
+    """A socket, and what is sent on it."""
+
+    def __init__(self, real: socket.socket, note: Callable[[bytes], None]) -> None:
+        self._real = real
+        self._note = note
+
+    def send(self, content: bytes) -> int:
+        self._note(bytes(content))
+        return self._real.send(content)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
 
 
 @pytest.mark.parametrize(
     ("ours", "theirs", "words"),
     [
-        (b"s", b"t", ["knows another secret", "knows another secret"]),
-        (b"s", None, ["the peer has no secret", "the peer wants a secret"]),
-        (None, b"t", ["the peer wants a secret", "the peer has no secret"]),
+        (SECRET, None, ["the peer has no secret", "the peer wants a secret"]),
+        (None, SECRET, ["the peer wants a secret", "the peer has no secret"]),
     ],
-    ids=["two secrets", "one has none", "the other has none"],
+    ids=["the listener has one", "the other has one"],
 )
-def test_ends_with_other_secrets_refuse_each_other(
+def test_ends_of_which_one_has_a_secret_refuse_each_other(
     pair: tuple[Peer, Peer], ours: bytes | None, theirs: bytes | None, words: list[str]
 ) -> None:
     one, other = pair
-    found = together(
-        lambda: one.introduce(ours, "listen"), lambda: other.introduce(theirs, "connect")
-    )
+    found = together(lambda: listening(one, ours), lambda: connecting(other, theirs))
     for error, expected in zip(found, words, strict=True):
         assert isinstance(error, ProtocolError)
         assert expected in str(error)
 
 
-def test_a_secret_is_not_proven_by_saying_what_was_written(
-    raw: tuple[Peer, socket.socket],
+@pytest.mark.parametrize("secret", [None, SECRET], ids=["without a secret", "with one"])
+def test_what_is_sent_back_is_no_peer(
+    raw: tuple[Peer, socket.socket], secret: bytes | None
 ) -> None:
     ours, other = raw
 
@@ -168,23 +160,44 @@ def test_a_secret_is_not_proven_by_saying_what_was_written(
 
     threading.Thread(target=echo, daemon=True).start()
     with pytest.raises(ProtocolError, match="sends back what it gets"):
-        ours.introduce(b"s", "listen")
+        connecting(ours, secret)
 
 
-@pytest.mark.parametrize("given", ["00", None, 7, [], "\u20ac", "\ud800"], ids=repr)
-def test_what_is_no_proof_is_another_secret(raw: tuple[Peer, socket.socket], given: object) -> None:
+def test_messages_of_an_earlier_connection_prove_nothing(bounds: Bounds) -> None:
+    said: list[bytes] = []
+    with peers(bounds) as (one, other):
+        other._socket = Spied(other._socket, said.append)  # type: ignore[assignment]
+        together(lambda: listening(one, SECRET), lambda: connecting(other, SECRET))
+    with raw_peer(bounds) as (ours, stranger):
+        stranger.sendall(b"".join(said))
+        with pytest.raises(ProtocolError, match="another secret"):
+            listening(ours, SECRET)
+
+
+@pytest.mark.parametrize("step", ["queue_pair", "ready", "failed"])
+def test_a_message_that_is_put_in_on_the_way_is_refused_at_every_step(
+    pair: tuple[Peer, Peer], step: str
+) -> None:
+    one, other = pair
+    together(lambda: listening(one, SECRET), lambda: connecting(other, SECRET))
+    other._seal = None
+    other.send(step, number=7, psn=8, stage="rtr", text="x")
+    with pytest.raises(ProtocolError, match="somebody changed its message on the way"):
+        one.swap_queue_pairs(5, 6)
+
+
+def test_an_older_version_is_refused_in_one_line_at_both_ends(
+    raw: tuple[Peer, socket.socket],
+) -> None:
+    old = {"protocol": "rdmadiag-pingpong", "version": 1, "nonce": "00" * 32, "with_secret": False}
     ours, other = raw
-    say(other, {"step": "hello"} | protocol.hello(bytes(32), with_secret=True))
-    say(other, {"step": "proof", "proof": given})
-    with pytest.raises(ProtocolError, match="another secret"):
-        ours.introduce(b"s", "listen")
-
-
-def test_another_version_is_refused_by_name(raw: tuple[Peer, socket.socket]) -> None:
-    ours, other = raw
-    say(other, {"step": "hello"} | protocol.hello(bytes(32), with_secret=False) | {"version": 2})
-    with pytest.raises(ProtocolError, match="speaks version 2, this end 1"):
-        ours.introduce(None, "connect")
+    say(other, {"step": "hello"} | old)
+    with pytest.raises(ProtocolError, match="has version 1 of the pingpong protocol, this one 2"):
+        listening(ours, None)
+    # What version 1 looks at first: protocol and version of a hello.
+    (length,) = struct.unpack(">I", other.recv(4))
+    theirs = json.loads(other.recv(length))
+    assert (theirs["step"], theirs["protocol"], theirs["version"]) == ("hello", old["protocol"], 2)
 
 
 def test_what_is_said_of_another_version_is_one_short_line(
@@ -194,7 +207,7 @@ def test_what_is_said_of_another_version_is_one_short_line(
     long = {"version": "\n" * 30_000}
     say(other, {"step": "hello"} | protocol.hello(bytes(32), with_secret=False) | long)
     with pytest.raises(ProtocolError) as caught:
-        ours.introduce(None, "connect")
+        ours.introduce(None)
     assert len(str(caught.value)) < 400
     assert "\n" not in str(caught.value)
 
@@ -205,6 +218,14 @@ def test_what_is_said_of_another_version_is_one_short_line(
 def test_ends_that_fit_know_each_other(pair: tuple[Peer, Peer]) -> None:
     one, other = pair
     assert together(lambda: one.agree(HERE), lambda: other.agree(THERE)) == [THERE, HERE]
+
+
+def test_an_address_that_no_port_has_is_known_to_both(pair: tuple[Peer, Peer]) -> None:
+    one, other = pair
+    nowhere = replace(THERE, gid=Gid.parse("ff02::1"))
+    for error in together(lambda: one.agree(HERE), lambda: other.agree(nowhere)):
+        assert isinstance(error, Mismatched)
+        assert "gid_unusable" in {each.code for each in (*error.ours, *error.theirs)}
 
 
 def test_a_mismatch_is_known_to_both_with_what_each_has_found(pair: tuple[Peer, Peer]) -> None:
@@ -264,8 +285,8 @@ def test_a_verdict_that_makes_no_sense_is_refused(
 def test_numbers_of_24_bits_are_swapped(pair: tuple[Peer, Peer]) -> None:
     one, other = pair
     most = (1 << 24) - 1
-    found = together(lambda: one.swap_queue_pairs(0, most), lambda: other.swap_queue_pairs(17, 0))
-    assert found == [(17, 0), (0, most)]
+    found = together(lambda: one.swap_queue_pairs(2, most), lambda: other.swap_queue_pairs(17, 0))
+    assert found == [(17, 0), (2, most)]
 
 
 @pytest.mark.parametrize("name", ["number", "psn"])
@@ -277,7 +298,7 @@ def test_a_queue_pair_that_makes_no_sense_is_refused(
     say(other, {"step": "queue_pair", "number": 7, "psn": 8} | {name: value})
     with pytest.raises(ProtocolError, match="queue pair makes no sense") as caught:
         ours.swap_queue_pairs(1, 2)
-    assert len(str(caught.value)) < 120
+    assert len(str(caught.value)) < 140
 
 
 # --- barriers and failures ---------------------------------------------------------------
@@ -296,10 +317,10 @@ def test_nobody_passes_a_barrier_alone(pair: tuple[Peer, Peer]) -> None:
 
 def test_a_failure_is_written_with_its_stage_in_place_of_any_step(pair: tuple[Peer, Peer]) -> None:
     one, other = pair
-    one.send_failure("rtr", "errno 110 on linux")
+    one.send_failure(PeerFailure("rtr", "errno 110 on linux"))
     with pytest.raises(PeerFailed) as caught:
         other.barrier("ready")
-    assert (caught.value.stage, caught.value.text) == ("rtr", "errno 110 on linux")
+    assert caught.value.failure == PeerFailure("rtr", "errno 110 on linux")
     assert str(caught.value) == "the peer failed at rtr: errno 110 on linux"
 
 
@@ -307,11 +328,11 @@ def test_a_failure_is_received_although_its_sender_has_gone(
     pair: tuple[Peer, Peer],
 ) -> None:
     one, other = pair
-    one.send_failure("open", "x" * 9999)
+    one.send_failure(PeerFailure("open", "x" * 9999))
     one.close()
     with pytest.raises(PeerFailed) as caught:
         other.receive("queue_pair")
-    assert caught.value.text == "x" * 300
+    assert caught.value.failure.text == "x" * 300
 
 
 def test_words_of_a_peer_can_be_written_down(raw: tuple[Peer, socket.socket]) -> None:
@@ -319,16 +340,49 @@ def test_words_of_a_peer_can_be_written_down(raw: tuple[Peer, socket.socket]) ->
     say(other, {"step": "failed", "stage": ["x"], "text": "\ud800"})
     with pytest.raises(PeerFailed) as caught:
         ours.receive("hello")
-    assert caught.value.stage == "['x']"
-    caught.value.text.encode()  # as stdout does
+    assert caught.value.failure.stage == "a list"
+    caught.value.failure.text.encode()  # as stdout does
+
+
+def test_a_failure_carries_what_can_be_judged_and_no_nonsense(
+    raw: tuple[Peer, socket.socket],
+) -> None:
+    ours, other = raw
+    told = {"step": "failed", "stage": "data", "text": "x"}
+    for sent, found in (
+        ({"outcome": "no_data", "status": 12, "arrived": 3}, (Outcome.NO_DATA, 12, 3)),
+        ({"outcome": "odd", "status": 999, "arrived": -1}, (None, None, None)),
+        ({"outcome": [], "status": True, "arrived": "3"}, (None, None, None)),
+    ):
+        say(other, told | sent)
+        with pytest.raises(PeerFailed) as caught:
+            ours.receive("done")
+        failure = caught.value.failure
+        assert (failure.outcome, failure.status, failure.arrived) == found
+
+
+def test_each_end_hears_how_the_other_ended(pair: tuple[Peer, Peer]) -> None:
+    one, other = pair
+    other.send("verified")  # it may have gone on meanwhile
+    other.send_failure(PeerFailure("data", "x", Outcome.PEER_FAILED, None, 1))
+    assert one.farewell() == PeerFailure("data", "x", Outcome.PEER_FAILED, None, 1)
+
+
+def test_a_peer_that_says_no_farewell_is_not_waited_for_long(pair: tuple[Peer, Peer]) -> None:
+    one, other = pair
+    began = time.monotonic()
+    assert one.farewell() is None
+    assert time.monotonic() - began < 1 + SLACK
+    other.close()
+    assert one.farewell() is None
 
 
 def test_a_failure_is_sent_to_nobody_without_an_error(pair: tuple[Peer, Peer]) -> None:
     one, other = pair
     other.close()
-    one.send_failure("rtr", "x")
+    one.send_failure(PeerFailure("rtr", "x"))
     one.close()
-    one.send_failure("rtr", "x")
+    one.send_failure(PeerFailure("rtr", "x"))
 
 
 def test_a_failure_is_sent_to_a_peer_that_reads_nothing_in_bounded_time(
@@ -339,7 +393,7 @@ def test_a_failure_is_sent_to_a_peer_that_reads_nothing_in_bounded_time(
         while ours._socket.send(bytes(1 << 16)):
             pass
     began = time.monotonic()
-    ours.send_failure("rtr", "x")
+    ours.send_failure(PeerFailure("rtr", "x"))
     assert time.monotonic() - began < 1 + SLACK
 
 
@@ -352,7 +406,7 @@ def test_a_glance_finds_a_failure_and_an_end_and_never_waits(
     other.glance()
     other.glance()
     other.receive("verified")
-    one.send_failure("data", "status 12")
+    one.send_failure(PeerFailure("data", "status 12"))
     with pytest.raises(PeerFailed, match="status 12"):
         other.glance()
     one.close()
@@ -372,7 +426,7 @@ def test_a_glance_at_nothing_to_read_is_no_loss(
 # --- a peer that is lost -----------------------------------------------------------------
 
 STEPS: dict[str, Callable[[Peer], object]] = {
-    "hello": lambda ours: ours.introduce(b"s", "listen"),
+    "hello": lambda ours: ours.introduce(SECRET),
     "endpoint": lambda ours: ours.agree(HERE),
     "queue_pair": lambda ours: ours.swap_queue_pairs(1, 2),
     "ready": lambda ours: ours.barrier("ready"),
@@ -405,10 +459,10 @@ def test_a_peer_that_has_gone_is_lost_at_every_step(
 @pytest.mark.parametrize(
     ("after", "waits_for"),
     [
-        ([{"step": "hello"} | protocol.hello(bytes(32), with_secret=True)], "proof"),
+        ([{"step": "hello"} | protocol.hello(bytes(32), with_secret=False)], "endpoint"),
         ([{"step": "endpoint", "endpoint": THERE.message()}], "agree"),
     ],
-    ids=["proof", "agree"],
+    ids=["endpoint", "agree"],
 )
 def test_a_connection_that_ends_within_a_step_is_a_lost_peer(
     raw: tuple[Peer, socket.socket], after: list[dict[str, Any]], waits_for: str
@@ -417,7 +471,7 @@ def test_a_connection_that_ends_within_a_step_is_a_lost_peer(
     say(other, *after)
     other.shutdown(socket.SHUT_WR)
     with pytest.raises(PeerLost):
-        STEPS["hello" if waits_for == "proof" else "endpoint"](ours)
+        (listening(ours, None) if waits_for == "endpoint" else ours.agree(HERE))
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -501,23 +555,19 @@ def test_what_is_no_message_of_that_step_is_refused(
 
 def conversation(ours: Peer) -> None:
     """Every step in which something of the peer's is read; ends by an exception."""
-    protocol.read_hello(ours.receive("hello"), with_secret=True)
-    protocol.check_proof(ours.receive("proof"), b"s", "listen", OURS, THEIRS)
-    ours.agree(HERE)
-    ours.swap_queue_pairs(1, 2)
+    listening(ours, None)
+    ours.swap_queue_pairs(5, 6)
     ours.barrier("ready")
     ours.glance()
     while True:
         ours.receive("done")
 
 
-OURS, THEIRS = bytes(32), bytes(range(32))
 SCRIPT: list[dict[str, Any]] = [
-    {"step": "hello"} | protocol.hello(THEIRS, with_secret=True),
-    {"step": "proof", "proof": protocol.proof(b"s", "listen", THEIRS, OURS)},
+    {"step": "hello"} | protocol.hello(bytes(range(32)), with_secret=False),
     {"step": "endpoint", "endpoint": THERE.message()},
     {"step": "agree", "problems": []},
-    {"step": "queue_pair", "number": 1, "psn": 1},
+    {"step": "queue_pair", "number": 7, "psn": 1},
     {"step": "ready"},
     {"step": "done"},
     {"step": "failed", "stage": "rtr", "text": "x"},
@@ -567,204 +617,3 @@ def test_whatever_a_message_carries_the_conversation_ends_in_an_answer_of_ours(
         other.shutdown(socket.SHUT_WR)
         with pytest.raises(ANSWERS):
             conversation(ours)
-
-
-# --- how a connection comes about --------------------------------------------------------
-
-
-class Written:
-    """The records, and where somebody listens as soon as that is known."""
-
-    def __init__(self) -> None:
-        self.records: list[Any] = []
-        self._listening = threading.Event()
-
-    def __call__(self, record: Record) -> None:
-        self.records.append(record)
-        self._listening.set()
-
-    @property
-    def port(self) -> int:
-        assert self._listening.wait(10)
-        return int(self.records[0].address.rpartition(":")[2])
-
-
-def soon(seconds: float = 10.0) -> float:
-    return time.monotonic() + seconds
-
-
-@pytest.mark.parametrize(
-    ("host", "shown"),
-    [
-        ("127.0.0.1", "127.0.0.1"),
-        ("localhost", ""),
-        pytest.param("::1", "[::1]", marks=needs_ipv6),
-    ],
-)
-def test_one_listens_and_one_connects(bounds: Bounds, host: str, shown: str) -> None:
-    there, here = Written(), Written()
-    listening, connecting = together(
-        lambda: listen(host, 0, soon(), bounds, there),
-        lambda: connect(host, there.port, soon(), bounds, here),
-    )
-    with closing(listening) as one, closing(connecting) as other, deadline(bounds, 20):
-        both = together(lambda: one.barrier("x"), lambda: other.barrier("x", more=1))
-        assert both == [{"step": "x", "more": 1}, {"step": "x"}]
-    assert [each.kind for each in there.records] == [Kind.LISTENING, Kind.CONNECTED]
-    assert [each.kind for each in here.records] == [Kind.CONNECTED]
-    assert there.records[0].address.startswith(f"{shown}:" if shown else "")
-    assert here.records[0].address == there.records[0].address
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is an address of Linux alone")
-def test_it_listens_at_that_address_alone_and_to_one_peer(bounds: Bounds) -> None:
-    written = Written()
-
-    def knock() -> None:
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.2", written.port), 5)
-        socket.create_connection(("127.0.0.1", written.port), 5).close()
-
-    came, _ = together(lambda: listen("127.0.0.1", 0, soon(), bounds, written), knock)
-    came.close()
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", written.port), 5)
-
-
-@pytest.mark.parametrize(
-    "every", ["0.0.0.0", "0", "0x0", "::", pytest.param("::ffff:0.0.0.0", marks=needs_ipv6)]
-)
-def test_all_addresses_of_a_host_are_no_address_to_listen_at(bounds: Bounds, every: str) -> None:
-    written = Written()
-    with pytest.raises(NoPeer):
-        listen(every, 0, soon(0.1), bounds, written)
-    assert written.records == []
-
-
-def test_nobody_comes(bounds: Bounds) -> None:
-    began = time.monotonic()
-    with pytest.raises(NoPeer, match=r"^nobody came to 127\.0\.0\.1:0$"):
-        listen("127.0.0.1", 0, soon(0.2), bounds, Written())
-    assert 0.2 <= time.monotonic() - began < 0.2 + SLACK
-
-
-def test_one_that_has_gone_before_it_was_taken_is_not_the_peer(
-    bounds: Bounds, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    accept, gone, written = socket.socket.accept, [ConnectionAbortedError()], Written()
-
-    def accepting(server: socket.socket) -> Any:
-        if gone:
-            raise gone.pop()
-        return accept(server)
-
-    monkeypatch.setattr(socket.socket, "accept", accepting)
-    came, connected = together(
-        lambda: listen("127.0.0.1", 0, soon(), bounds, written),
-        lambda: socket.create_connection(("127.0.0.1", written.port), 5),
-    )
-    came.close()
-    connected.close()
-    assert not gone
-
-
-def test_an_address_that_is_not_of_this_host_cannot_be_listened_at(bounds: Bounds) -> None:
-    words = r"^cannot listen on 192\.0\.2\.1:18519: Cannot assign|Can't assign"
-    with pytest.raises(NoPeer, match=words):
-        listen("192.0.2.1", 18519, soon(), bounds, Written())
-
-
-def test_a_port_that_is_taken_cannot_be_listened_at(bounds: Bounds) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        with pytest.raises(NoPeer, match=f"127.0.0.1:{port}: Address already in use"):
-            listen("127.0.0.1", port, soon(), bounds, Written())
-
-
-def test_nobody_is_there(bounds: Bounds) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    written = Written()
-    with pytest.raises(NoPeer, match=f"^cannot connect to 127.0.0.1:{port}: Connection refused$"):
-        connect("127.0.0.1", port, soon(), bounds, written)
-    assert written.records == []
-
-
-def test_an_address_that_cannot_be_connected_to_says_why(bounds: Bounds) -> None:
-    with pytest.raises(NoPeer, match=r"^cannot connect to 255\.255\.255\.255:9: \w"):
-        connect("255.255.255.255", 9, soon(), bounds, Written())
-
-
-@pytest.fixture
-def unanswered() -> Iterator[int]:
-    """A port whose queue of connections is full: nobody answers there."""
-    waiting = []
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
-        for _ in range(4):
-            each = socket.socket()
-            each.setblocking(False)
-            with suppress(BlockingIOError):
-                each.connect(server.getsockname())
-            waiting.append(each)
-        yield server.getsockname()[1]
-        for each in waiting:
-            each.close()
-
-
-def test_nobody_answers(bounds: Bounds, unanswered: int) -> None:
-    with pytest.raises(NoPeer, match=r"no answer$"):
-        connect("127.0.0.1", unanswered, soon(0.2), bounds, Written())
-
-
-def test_nobody_answers_before_the_deadline(bounds: Bounds, unanswered: int) -> None:
-    with deadline(bounds, 1.0), pytest.raises(NoPeer, match=r"no answer$"):
-        connect("127.0.0.1", unanswered, soon(5), bounds, Written())
-
-
-@pytest.mark.parametrize("way", [listen, connect], ids=["listen", "connect"])
-def test_a_signal_ends_the_wait_for_a_peer(
-    bounds: Bounds, unanswered: int, way: Callable[..., Peer]
-) -> None:
-    port = 0 if way is listen else unanswered
-    kill = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM))
-    kill.start()
-    try:
-        with pytest.raises(Interrupted, match="SIGTERM"):
-            way("127.0.0.1", port, soon(), bounds, Written())
-    finally:
-        kill.join()
-        bounds._signal = None
-
-
-@pytest.mark.parametrize("way", [listen, connect], ids=["listen", "connect"])
-def test_a_name_that_does_not_resolve_is_no_peer(bounds: Bounds, way: Callable[..., Peer]) -> None:
-    name = "a" * 64 + ".example"  # a label has 63 letters: no server is asked
-    with pytest.raises(NoPeer, match=f"^no address for {name}: "):
-        way(name, 9, soon(), bounds, Written())
-
-
-@pytest.mark.parametrize(
-    ("found", "words"),
-    [
-        pytest.param(lambda: time.sleep(0.5), "the lookup of far did not end", id="hangs"),
-        pytest.param(list, "no address for far: none found", id="finds nothing"),
-    ],
-)
-def test_a_lookup_that_gives_nothing_is_no_peer(
-    bounds: Bounds, monkeypatch: pytest.MonkeyPatch, found: Callable[[], Any], words: str
-) -> None:
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found() or [])
-    with pytest.raises(NoPeer, match=f"^{words}$"):
-        connect("far", 9, soon(0.1), bounds, Written())
-
-
-def test_only_the_first_address_of_a_name_is_tried(
-    bounds: Bounds, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        with socket.create_server(("127.0.0.1", 0)) as closed:
-            places = [closed.getsockname(), server.getsockname()]
-        rows = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", place) for place in places]
-        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: rows)
-        with pytest.raises(NoPeer, match=f":{places[0][1]}: Connection refused$"):
-            connect("far", 9, soon(), bounds, Written())

@@ -1,9 +1,11 @@
 """What two ends tell each other: framed, proven, read with suspicion, and compared."""
 
+import hmac
 import json
 import struct
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,35 +18,21 @@ from rdmadiag.verbs.protocol import (
     End,
     Inbox,
     ProtocolError,
-    check_proof,
+    Role,
+    Seal,
     frame,
     hello,
     mismatches,
     path_mtu,
-    proof,
+    queue_pair,
     read_end,
     read_hello,
+    shown,
+    unusable,
 )
+from tests.verbs.attempts import HERE, SECRET, THERE
 
 OURS, THEIRS = bytes(range(32)), bytes(range(32, 64))
-HERE = End(
-    device="mlx5_0",
-    port=1,
-    link_layer=LinkLayer.ETHERNET,
-    state=PortState.ACTIVE,
-    active_mtu=4096,
-    mtu=1024,
-    gid_index=3,
-    gid=Gid.parse("::ffff:192.0.2.1"),
-    gid_type=GidType.ROCE_V2,
-    prefix_length=24,
-    lid=0,
-    qp_type=QpType.RC,
-    payload_bytes=64,
-    iterations=100,
-    permitted=True,
-)
-THERE = replace(HERE, gid=Gid.parse("::ffff:192.0.2.2"))
 
 messages = st.dictionaries(
     st.text(max_size=9), st.none() | st.integers() | st.text(max_size=9), max_size=4
@@ -54,41 +42,97 @@ messages = st.dictionaries(
 # --- messages ----------------------------------------------------------------------------
 
 
-@given(st.lists(messages, max_size=4), st.integers(1, 7))
-def test_messages_arrive_whole_however_they_are_cut(sent: list[dict], size: int) -> None:
-    stream = b"".join(map(frame, sent))
+def taken(stream: bytes, seal: Seal | None = None) -> list[dict[str, Any]]:
+    """All messages of these bytes that are whole."""
     inbox = Inbox()
-    got = [m for at in range(0, len(stream), size) for m in inbox.take(stream[at : at + size])]
+    inbox.seal = seal
+    inbox.add(stream)
+    return list(iter(inbox.take, None))
+
+
+@given(st.lists(messages, max_size=4), st.integers(1, 7), st.booleans())
+def test_messages_arrive_whole_however_they_are_cut(
+    sent: list[dict], size: int, proven: bool
+) -> None:
+    writes, reads = (sealed() if proven else None for _ in range(2))
+    stream = b"".join(frame(message, writes) for message in sent)
+    inbox, got = Inbox(), []
+    inbox.seal = reads
+    for at in range(0, len(stream), size):
+        inbox.add(stream[at : at + size])
+        got += iter(inbox.take, None)
     assert got == sent
     assert inbox.is_empty
 
 
-@given(st.binary(max_size=200))
-def test_any_bytes_are_messages_or_a_protocol_error(stream: bytes) -> None:
+@given(st.binary(max_size=200), st.booleans())
+def test_any_bytes_are_messages_or_a_protocol_error(stream: bytes, proven: bool) -> None:
     with suppress(ProtocolError):
-        assert all(isinstance(message, dict) for message in Inbox().take(stream))
+        assert all(isinstance(each, dict) for each in taken(stream, sealed() if proven else None))
 
 
 def test_a_gigabyte_that_is_announced_is_not_waited_for() -> None:
     with pytest.raises(ProtocolError, match="1073741824 bytes"):
-        list(Inbox().take(struct.pack(">I", 1 << 30)))
+        taken(struct.pack(">I", 1 << 30))
 
 
 @pytest.mark.parametrize("body", [b"[]", b"1", b"nonsense", b"\xff\xfe", b"[" * 60000])
 def test_a_body_that_is_no_object_is_no_peer_of_ours(body: bytes) -> None:
     with pytest.raises(ProtocolError, match="no peer of ours"):
-        list(Inbox().take(struct.pack(">I", len(body)) + body))
+        taken(struct.pack(">I", len(body)) + body)
 
 
 def test_half_a_message_is_held() -> None:
     inbox = Inbox()
-    assert list(inbox.take(frame({"a": 1})[:-1])) == []
+    inbox.add(frame({"a": 1})[:-1])
+    assert inbox.take() is None
     assert not inbox.is_empty
 
 
 def test_a_message_beyond_the_limit_is_not_sent() -> None:
     with pytest.raises(ValueError, match="bytes"):
         frame({"a": "x" * MESSAGE_LIMIT})
+
+
+# --- what proves a message -------------------------------------------------------------------
+
+
+def sealed(
+    secret: bytes = SECRET, sender: Role = "connect", ours: bytes = OURS, theirs: bytes = THEIRS
+) -> Seal:
+    return Seal(secret, sender, ours, theirs)
+
+
+def test_a_message_is_proven_by_secret_direction_both_nonces_and_its_place() -> None:
+    first, second = (frame({"a": number}, seal) for seal in [sealed()] for number in (1, 2))
+    assert taken(first + second, sealed()) == [{"a": 1}, {"a": 2}]
+    for seal in (
+        sealed(secret=SECRET[:-1] + b"x"),
+        sealed(sender="listen"),
+        sealed(ours=THEIRS),
+        sealed(theirs=OURS),
+    ):
+        with pytest.raises(ProtocolError, match="another secret"):
+            taken(first, seal)
+    for stream in (second, first + first, second + first):
+        with pytest.raises(ProtocolError, match="changed its message"):
+            taken(stream, sealed())
+
+
+def test_the_mac_is_the_one_that_the_documentation_names() -> None:
+    head = b"rdmadiag-pingpong 2 connect" + OURS + THEIRS
+    body = b'{"a":1}'
+    mac = hmac.new(SECRET, head + (0).to_bytes(8, "big") + body, "sha256").digest()
+    assert frame({"a": 1}, sealed()) == struct.pack(">I", len(mac + body)) + mac + body
+
+
+@given(st.integers(0, 10**6), st.integers(1, 255))
+def test_any_byte_that_is_changed_is_noticed(at: int, change: int) -> None:
+    content = bytearray(frame({"endpoint": HERE.message()}, sealed()))
+    at = 4 + at % (len(content) - 4)
+    content[at] ^= change
+    with pytest.raises(ProtocolError, match="changed its message"):
+        taken(bytes(content), sealed())
 
 
 # --- who is there --------------------------------------------------------------------------
@@ -103,7 +147,8 @@ def test_two_ends_of_one_kind_greet_each_other(with_secret: bool) -> None:
     ("changes", "words"),
     [
         ({"protocol": "HTTP"}, "no rdmadiag pingpong"),
-        ({"version": 2}, "version 2, this end 1"),
+        ({"version": 1}, "version 1 of the pingpong protocol, this one 2: install the same"),
+        ({"version": [[]]}, "version a list of"),
         ({"version": None}, "version None"),
         ({"with_secret": True}, "wants a secret"),
         ({"nonce": "00"}, "1 bytes, not 32"),
@@ -119,25 +164,6 @@ def test_a_hello_that_does_not_fit_says_why(changes: dict, words: str) -> None:
 def test_an_end_without_a_secret_is_refused() -> None:
     with pytest.raises(ProtocolError, match="has no secret"):
         read_hello(hello(OURS, with_secret=False), with_secret=True)
-
-
-def test_a_proof_shows_the_secret_of_that_role_and_these_nonces() -> None:
-    given_proof = {"proof": proof(b"s", "listen", OURS, THEIRS)}
-    check_proof(given_proof, b"s", "listen", THEIRS, OURS)
-    for secret, role, own, peer in (
-        (b"t", "listen", THEIRS, OURS),
-        (b"s", "connect", THEIRS, OURS),
-        (b"s", "listen", OURS, THEIRS),
-        (b"s", "listen", OURS, OURS),
-    ):
-        with pytest.raises(ProtocolError, match="another secret"):
-            check_proof(given_proof, secret, role, own, peer)
-
-
-@pytest.mark.parametrize("message", [{}, {"proof": None}, {"proof": 1}, {"proof": "\u20ac"}])
-def test_what_is_no_proof_is_refused(message: dict) -> None:
-    with pytest.raises(ProtocolError, match="another secret"):
-        check_proof(message, b"s", "listen", THEIRS, OURS)
 
 
 # --- what each end is -----------------------------------------------------------------------
@@ -162,6 +188,9 @@ def test_an_endpoint_survives_the_journey(end: End) -> None:
         ("port", True),
         ("port", "1"),
         ("mtu", 100),
+        ("mtu", 300),
+        ("mtu", True),
+        ("active_mtu", 1500),
         ("gid", "not a gid"),
         ("gid", 7),
         ("gid_type", "v3"),
@@ -240,6 +269,63 @@ def test_what_keeps_two_ends_apart(local: End, remote: End, codes: list[str]) ->
 def test_infiniband_ends_are_not_compared_by_address() -> None:
     ib = replace(HERE, link_layer=LinkLayer.INFINIBAND, gid=Gid.parse("fe80::1"), lid=3)
     assert mismatches(ib, replace(ib, gid=Gid.parse("2001:db8::1"), lid=4)) == ()
+
+
+@pytest.mark.parametrize(
+    ("remote", "code"),
+    [
+        *(
+            (replace(THERE, gid=Gid.parse(gid)), "gid_unusable")
+            for gid in ("::", "::1", "ff02::1", "::ffff:0.0.0.0", "::ffff:127.0.0.1")
+        ),
+        (replace(THERE, gid=Gid.parse("::ffff:224.0.0.1")), "gid_unusable"),
+        (replace(THERE, gid=Gid.parse("::ffff:255.255.255.255")), "gid_unusable"),
+        (replace(THERE, gid=None), "gid_unusable"),
+        *(
+            (replace(THERE, link_layer=LinkLayer.INFINIBAND, lid=lid), "lid_unusable")
+            for lid in (0, 0xC000, 0xFFFF)
+        ),
+    ],
+)
+def test_an_address_that_no_port_has_is_unusable(remote: End, code: str) -> None:
+    assert [each.code for each in unusable(remote)] == [code]
+
+
+def test_the_address_of_a_port_is_usable() -> None:
+    infiniband = replace(THERE, link_layer=LinkLayer.INFINIBAND, lid=0xBFFF, gid=None)
+    for remote in (THERE, infiniband, replace(THERE, gid=Gid.parse("fe80::1"))):
+        assert list(unusable(remote)) == []
+
+
+@pytest.mark.parametrize("number", [2, 0xFFFFFE])
+@pytest.mark.parametrize("psn", [0, 0xFFFFFF])
+def test_a_queue_pair_has_two_numbers(number: int, psn: int) -> None:
+    assert queue_pair({"number": number, "psn": psn}) == (number, psn)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("number", value) for value in (-1, 0, 1, 0xFFFFFF, 1 << 24, True, "7", None, 7.0, [])),
+        *(("psn", value) for value in (-1, 1 << 24, True, "7", None, 7.0, {})),
+    ],
+)
+def test_numbers_of_management_or_multicast_are_no_queue_pair(name: str, value: object) -> None:
+    with pytest.raises(ProtocolError, match="queue pair makes no sense"):
+        queue_pair({"number": 7, "psn": 8} | {name: value})
+
+
+@given(st.recursive(st.none() | st.integers() | st.text(), st.lists))
+def test_whatever_a_peer_sends_is_shown_short_and_on_one_line(value: object) -> None:
+    assert len(shown(value)) < 420
+    assert shown(value).isprintable()
+
+
+def test_a_deeply_nested_value_is_shown_by_its_kind() -> None:
+    nested: list = []
+    for _ in range(10_000):
+        nested = [nested]
+    assert shown(nested) == "a list"
 
 
 def test_the_path_mtu_is_the_smaller_one() -> None:

@@ -136,6 +136,12 @@ class Host:
         self._process.kill()
         self._process.communicate()
 
+    @property
+    def calls(self) -> list[str]:
+        """Of its library, so far."""
+        found: list[str] = self._fake.calls
+        return found
+
     def port(self) -> int:
         """Where it listens."""
         assert self._process.stdout
@@ -213,7 +219,14 @@ def test_two_healthy_hosts_come_as_far_as_data(meet: Meet, secret: bytes | None)
     assert there.attempt["peer_failure"] == {
         "stage": "data",
         "text": "completion status 12, vendor error 129",
+        "outcome": "completion_error",
+        "status": 12,
+        "arrived": 0,
     }
+    # Each has heard from the other how it ended.
+    assert here.attempt["peer_failure"]["outcome"] == "peer_failed"
+    for came in (there, here):
+        assert came.attempt["arrived"] == {"here": 0, "at_peer": 0, "only_small": False}
 
 
 def test_each_end_knows_the_others_numbers(meet: Meet) -> None:
@@ -263,10 +276,9 @@ def test_a_call_that_fails_at_one_end_is_known_to_the_other(
     assert (failed.outcome, failed.stage) == ("call_failed", stage)
     assert (failed.attempt["call"], failed.attempt["errno"]) == (call, errno)
     assert other.outcome == "peer_failed"
-    assert other.attempt["peer_failure"] == {
-        "stage": stage,
-        "text": f"{call} failed with errno {errno} on {platform}",
-    }
+    failure = other.attempt["peer_failure"]
+    assert (failure["stage"], failure["outcome"]) == (stage, "call_failed")
+    assert failure["text"] == f"{call} failed with errno {errno} on {platform}"
     assert is_clean(other)
     assert is_clean(failed) or failed.attempt["teardown"] == "nothing_made"
 
@@ -346,15 +358,20 @@ def test_ends_that_do_not_fit_open_no_device(
 
 
 @pytest.mark.parametrize(
-    ("there", "here"), [(b"s", b"t"), (b"s", None), (None, b"t")], ids=["two", "one", "the other"]
+    ("there", "here"),
+    [(b"s", b"t"), (b"s", None), (None, b"t")],
+    ids=["two", "one", "the other"],
 )
-def test_ends_with_other_secrets_open_no_device(
-    meet: Meet, there: bytes | None, here: bytes | None
+def test_an_end_with_another_secret_opens_no_device_nor_does_the_one_that_listens(
+    host: Callable[..., Host], there: bytes | None, here: bytes | None
 ) -> None:
-    for came in meet(Changed(secret=there), Changed(secret=here)):
-        assert (came.outcome, came.stage) == ("peer_refused", "connect")
-        assert "secret" in came.attempt["summary"]
-        assert came.calls == []
+    listening = host(Changed(secret=there), meet="listen", until=60.0)
+    came = host(Changed(secret=here), port=listening.port()).ended()
+    assert (came.outcome, came.stage) in (("peer_refused", "connect"), ("peer_refused", "agree"))
+    assert "secret" in came.attempt["summary"]
+    assert came.calls == []
+    listening.end()
+    assert listening.calls == []
 
 
 def test_a_secret_of_the_size_that_the_command_takes_is_taken(meet: Meet) -> None:
@@ -389,7 +406,7 @@ PAIRED = AGREED + frame({"step": "queue_pair", "number": 7, "psn": 8})
     [
         (b"GET / HTTP/1.0\r\n\r\n", "peer_refused", "connect"),
         (struct.pack(">I", 1 << 30), "peer_refused", "connect"),
-        (frame(HELLO | {"version": 2}), "peer_refused", "connect"),
+        (frame(HELLO | {"version": 1}), "peer_refused", "connect"),
         (frame(HELLO), "peer_lost", "agree"),
         (frame(HELLO) + frame({"step": "ready"}), "peer_refused", "agree"),
         (AGREED, "peer_lost", "init"),

@@ -148,6 +148,7 @@ ROWS: Final = (
         {
             "errno 5": "the device was removed or reset while it was open",
             "poll_cq": "perhaps the device was removed or reset",
+            "after the failure": "this host's device is no longer there: it was deleted or reset",
         },
         linux=_GONE,
     ),

@@ -210,7 +210,11 @@ ROWS: Final = (
     Cause(
         "mtu-too-large",
         "frames of the path MTU do not get through",
-        {"no_data": "perhaps frames of the path MTU do not get through"},
+        {
+            "no_data": "perhaps frames of the path MTU do not get through",
+            "only small": "frames of the path MTU do not get through: a small message passed "
+            "each way, the payload did not",
+        },
     ),
     Cause(
         "no-subnet-manager",
@@ -223,6 +227,7 @@ ROWS: Final = (
         named_by=("no-subnet-manager",),
         stages=PATH,
     ),
+    Cause("port-went-down", "this host's port is no longer ACTIVE"),
     Cause(
         "port-down",
         "the port is not ACTIVE: no link, or no subnet manager",

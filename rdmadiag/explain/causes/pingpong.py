@@ -15,6 +15,11 @@ ROWS: Final = (
         "another address or TCP port than the one it listens on",
         {"listen": "it went to another address or TCP port"},
     ),
+    Cause("peer-is-own-address", "the PEER that was given is an address of this host itself"),
+    Cause("not-this-hosts-address", "no interface of this host has the address to listen at"),
+    Cause("tcp-port-taken", "another program listens at that TCP port: perhaps an earlier one"),
+    Cause("tcp-port-privileged", "the TCP port is one that root alone may listen at"),
+    Cause("firewall-rejects", "perhaps a firewall that rejects the connection"),
     Cause("other-program", "another program listens there, or another version of this one"),
     Cause("secrets-differ", "the two ends have different secrets, or only one has one"),
     Cause(
@@ -27,6 +32,7 @@ ROWS: Final = (
     Cause("gid-types-differ", "one end uses a RoCE v1 row of its GID table, the other a v2 row"),
     Cause("gid-families-differ", "one end uses an IPv4 GID, the other an IPv6 GID"),
     Cause("subnets-differ", "the two addresses are on different cables, rails or VLANs"),
+    Cause("peer-address-unusable", "what the peer gives as its address is none of a port"),
     Cause("qp-types-differ", "the ends were started with different queue pair types"),
     Cause("payloads-differ", "the ends were started with different payloads"),
     Cause("iterations-differ", "the ends were started with different numbers of iterations"),
@@ -34,6 +40,21 @@ ROWS: Final = (
     Cause(
         "uc-reports-no-loss",
         "UC gives no error for a lost message: the path drops frames, or the peer has stopped",
+    ),
+    # Soft RoCE and NICs alike: IANA's port of RoCE v2, IBTA Annex A17
+    Cause(
+        "roce-port-dropped",
+        "RoCE v2 (UDP port 4791) does not get through, where TCP does: a firewall or an ACL",
+        {
+            "from here": "RoCE v2 (UDP port 4791) does not get from this host to the peer, where "
+            "TCP does: a firewall or an ACL",
+            "to here": "RoCE v2 (UDP port 4791) does not get from the peer to this host, where "
+            "TCP does: a firewall or an ACL",
+            "from here and perhaps back": "RoCE v2 (UDP port 4791) does not get from this host "
+            "to the peer, perhaps neither way, where TCP does: a firewall or an ACL",
+            "to here and perhaps back": "RoCE v2 (UDP port 4791) does not get from the peer to "
+            "this host, perhaps neither way, where TCP does: a firewall or an ACL",
+        },
     ),
     # ml-explore/mlx#3910, #4278; exo PR#2160; TN3205 and JACCL: the MTU must match
     Cause("cables-mixed-up", "each end named another of several cables"),

@@ -8,6 +8,7 @@ combination has a queue pair of its own, brought to the state before.
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from ctypes import byref, c_int
 from typing import Any
 
@@ -32,9 +33,9 @@ def main(name: str, gid_index: int, gid: bytes) -> None:
 
     answers = []
     with (
-        Context(call, name, devices[names.index(name.encode())]) as context,
-        context.alloc_pd() as pd,
-        context.create_cq(16) as cq,
+        closing(Context(call, name, devices[names.index(name.encode())])) as context,
+        closing(context.alloc_pd()) as pd,
+        closing(context.create_cq(16)) as cq,
     ):
         for kind, steps in BRINGUP.items():
             for step in steps:
@@ -62,7 +63,7 @@ def tried(
     gid_index: int,
     gid: bytes,
 ) -> int:
-    with pd.create_qp(cq, kind, 4) as qp:
+    with closing(pd.create_qp(cq, kind, 4)) as qp:
         for state in QpState:
             if state in (QpState.INIT, QpState.RTR) and state.number < step.after.number:
                 modify(qp, state, transition(kind, state).required, gid_index, gid)

@@ -13,6 +13,7 @@ from lab.attempt import BEYOND_DEADLINE, Attempts
 from lab.device_requests import probes
 from lab.rxe import Rxe
 from rdmadiag.verbs.loop import COMPILED
+from rdmadiag.verbs.secret import made
 
 NOBODY = 65534
 DEADLINE = "--deadline=40"
@@ -104,7 +105,7 @@ class TestTwoProcesses:
     ) -> None:
         secret = tmp_path / "secret"
         secret.touch(0o600)
-        secret.write_text("known to both\n")
+        secret.write_text(f"{made()}\n")
         options = (*ALLOWED, f"--qp={kind}", f"--secret-file={secret}", "--bytes=4097")
         listener, port = attempts.listen(address, *options)
         where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

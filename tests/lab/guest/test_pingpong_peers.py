@@ -5,7 +5,7 @@ import struct
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 
 from lab.attempt import BEYOND_DEADLINE, Attempts, Ended, free_port
 from lab.between import Role
-from rdmadiag.verbs.protocol import Inbox, frame, hello, proof, read_hello
+from rdmadiag.verbs.protocol import Inbox, Seal, frame, hello, read_hello
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -23,6 +23,10 @@ GIB = 1 << 30
 MEMORY_LIMIT = 64 * 1024  # KiB; a run of ours takes half of it
 TAKEN_LIMIT = GIB // 8  # what sockets hold that nobody reads is some MiB
 MEET_SECONDS = 60.0
+WAIT_SECONDS = 8.0  # of our end that listens: strangers do not end it
+
+OURS, THEIRS = bytes(range(100, 132)), bytes(range(32))
+"""Two secrets."""
 
 ENDPOINT = {
     "device": "rxe7",
@@ -50,27 +54,24 @@ class Stranger:
         self.connection = connection
         self.role = role
         self._inbox = Inbox()
-        self._messages: list[dict[str, Any]] = []
 
     def say(self, **message: Any) -> None:
         self.connection.sendall(frame(message))
 
     def hear(self, step: str) -> dict[str, Any]:
         """The next message, which must be of that step."""
-        while not self._messages:
+        while (message := self._inbox.take()) is None:
             chunk = self.connection.recv(65536)
             assert chunk, f"the connection ended before {step!r}"
-            self._messages += self._inbox.take(chunk)
-        message = self._messages.pop(0)
+            self._inbox.add(chunk)
         assert message["step"] == step, message
         return message
 
-    def stay(self) -> list[dict[str, Any]]:
-        """Say no more, until the other end closes; what it still said."""
+    def stay(self) -> None:
+        """Say no more, until the other end closes."""
         with suppress(OSError):
-            while chunk := self.connection.recv(65536):
-                self._messages += self._inbox.take(chunk)
-        return self._messages
+            while self.connection.recv(65536):
+                pass
 
     def introduce(self) -> None:
         self.say(step="hello", **hello(NONCE, with_secret=False))
@@ -106,11 +107,11 @@ class Meeting:
             connector = self._attempts.start(*ALLOWED, *options, where, deadline=deadline)
             waits = strangers.submit(lambda: self._be("listen", server.accept()[0], listening))
             listener, port = self._attempts.listen(
-                "127.0.0.1", *ALLOWED, *options, deadline=deadline
+                "127.0.0.1", f"--wait={WAIT_SECONDS:g}", *ALLOWED, *options, deadline=deadline
             )
             to = socket.create_connection(("127.0.0.1", port))
             comes = strangers.submit(lambda: self._be("connect", to, connecting or listening))
-            ended = connector.end(), listener.end(waits=0.5)
+            ended = connector.end(), listener.end(waits=WAIT_SECONDS + 0.5)
             waits.result(MEET_SECONDS)
             comes.result(MEET_SECONDS)
         return ended
@@ -132,7 +133,7 @@ def secret(tmp_path: Path) -> str:
     """The option that gives a secret."""
     file = tmp_path / "secret"
     file.touch(0o600)
-    file.write_text("ours")
+    file.write_text(OURS.hex())
     return f"--secret-file={file}"
 
 
@@ -166,8 +167,8 @@ def sending(content: bytes) -> Behaviour:
 class TestNoneOfOurs:
     def test_another_version_or_another_protocol(self, meet: Meeting) -> None:
         refused = (3, "peer_refused", "connect")
-        one, two = meet(greeting(version=2), greeting(protocol="perftest"))
-        assert_ended(one, refused, "the peer speaks version 2, this end 1")
+        one, two = meet(greeting(version=1), greeting(protocol="perftest"))
+        assert_ended(one, refused, "the peer's rdmadiag has version 1 of the pingpong protocol")
         assert_ended(two, refused, "the peer is no rdmadiag pingpong")
 
     def test_garbage(self, meet: Meeting) -> None:
@@ -199,8 +200,8 @@ class TestNoneOfOurs:
             many = frame({"step": "endpoint", "endpoint": {}}) * 20000
             accepted.append(pushed(stranger.connection, many))
 
-        for ended in meet(flood):
-            assert_ended(ended, (3, "peer_refused", "agree"), "the peer's device makes no sense")
+        for ended, stage in zip(meet(flood), ("agree", "connect"), strict=True):
+            assert_ended(ended, (3, "peer_refused", stage), "the peer's device makes no sense")
             assert ended.peak < MEMORY_LIMIT
         assert max(accepted) < TAKEN_LIMIT
 
@@ -219,11 +220,14 @@ class TestSecrets:
         def liar(stranger: Stranger) -> None:
             stranger.say(step="hello", **hello(NONCE, with_secret=True))
             theirs = read_hello(stranger.hear("hello"), with_secret=True)
-            stranger.say(step="proof", proof=proof(b"theirs", stranger.role, NONCE, theirs))
+            nonces = (NONCE, theirs) if stranger.role == "connect" else (theirs, NONCE)
+            seal = Seal(THEIRS, stranger.role, *nonces)
+            message = {"step": "endpoint", "endpoint": ENDPOINT}
+            stranger.connection.sendall(frame(message, seal))
             stranger.stay()
 
-        for ended in meet(liar, liar, secret):
-            assert_ended(ended, (3, "peer_refused", "connect"), "the peer knows another secret")
+        for ended, stage in zip(meet(liar, liar, secret), ("agree", "connect"), strict=True):
+            assert_ended(ended, (3, "peer_refused", stage), "the peer knows another secret")
 
     def test_what_is_sent_back_proves_nothing(self, meet: Meeting, secret: str) -> None:
         def mirror(stranger: Stranger) -> None:
@@ -232,8 +236,7 @@ class TestSecrets:
 
         def half_mirror(stranger: Stranger) -> None:
             stranger.say(step="hello", **hello(NONCE, with_secret=True))
-            stranger.hear("hello")
-            stranger.say(**stranger.hear("proof"))
+            stranger.say(**stranger.hear("hello"))
             stranger.stay()
 
         one, two = meet(mirror, half_mirror, secret)
@@ -249,11 +252,14 @@ class TestSecrets:
             assert_ended(ended, (3, "peer_refused", "connect"), "the peer wants a secret")
 
 
+NOBODY = (3, "no_peer", "connect")
+
+
 class TestPeersThatGo:
     def test_silence_ends_at_the_deadline(self, meet: Meeting) -> None:
-        for ended in meet(sending(b""), deadline=12.0):
-            summary = "the peer fell silent before its 'hello'"
-            assert_ended(ended, (3, "peer_lost", "connect"), summary)
+        one, two = meet(sending(b""), deadline=12.0)
+        assert_ended(one, (3, "peer_lost", "connect"), "the peer fell silent before its 'hello'")
+        assert_ended(two, NOBODY, "1 connected and did not say who they are")
 
     def test_half_a_message_or_a_byte_now_and_then_does_not_stretch_the_deadline(
         self, meet: Meeting
@@ -264,20 +270,19 @@ class TestPeersThatGo:
                     stranger.connection.sendall(bytes([byte]))
                     time.sleep(0.3)
 
-        for ended in meet(sending(b"\x00\x00"), slow, deadline=12.0):
-            summary = "fell silent before its 'hello', in the middle of a message"
-            assert_ended(ended, (3, "peer_lost", "connect"), summary)
+        one, two = meet(sending(b"\x00\x00"), slow, deadline=12.0)
+        summary = "fell silent before its 'hello', in the middle of a message"
+        assert_ended(one, (3, "peer_lost", "connect"), summary)
+        assert_ended(two, NOBODY, "1 connected and did not say who they are")
 
     def test_closing_at_once_or_in_the_middle_of_a_message(self, meet: Meeting) -> None:
         def in_the_middle(stranger: Stranger) -> None:
             stranger.connection.sendall(b"\x00\x00\x00\x20{")
-            stranger.hear("hello")
 
         one, two = meet(lambda stranger: None, in_the_middle)
         # What it had not read makes the close a reset.
         assert one.told() == (3, "peer_lost", "connect")
-        summary = "the peer closed the connection in the middle of a message"
-        assert_ended(two, (3, "peer_lost", "connect"), summary)
+        assert_ended(two, NOBODY, "1 connected and did not say who they are")
 
     def test_closing_or_failing_once_the_device_is_open(self, meet: Meeting) -> None:
         def closing(stranger: Stranger) -> None:
@@ -293,7 +298,39 @@ class TestPeersThatGo:
         one, two = meet(closing, failing)
         assert_ended(one, (2, "peer_lost", "init"), "the peer closed the connection")
         assert_ended(two, (2, "peer_failed", "init"), "the peer failed at open: ibv_open_device")
-        assert two.document["peer_failure"] == {"stage": "open", "text": "ibv_open_device failed"}
+        failure = two.document["peer_failure"]
+        assert (failure["stage"], failure["text"]) == ("open", "ibv_open_device failed")
+
+
+class TestStrangersAndThePeer:
+    """Whoever comes before the peer, or beside it: the peer is met, and data verified."""
+
+    @pytest.mark.parametrize("with_secret", [False, True], ids=["without a secret", "with one"])
+    def test_the_peer_is_met(self, with_secret: bool, attempts: Attempts, secret: str) -> None:
+        options = (secret,) if with_secret else ()
+        listener, port = attempts.listen("127.0.0.1", *ALLOWED, *options)
+        with ExitStack() as stack:
+
+            def comes(content: bytes) -> socket.socket:
+                each = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+                each.sendall(content)
+                return each
+
+            greeting = frame({"step": "hello"} | hello(NONCE, with_secret=with_secret))
+            idle, half = comes(b""), comes(greeting)
+            with comes(b"GET / HTTP/1.1\r\n\r\n") as http:
+                http.shutdown(socket.SHUT_WR)
+                while http.recv(4096):
+                    pass
+            comes(greeting + frame({"step": "endpoint", "endpoint": ENDPOINT | {"mtu": 300}}))
+            connector = attempts.start(*ALLOWED, *options, f"127.0.0.1:{port}")
+            assert connector.end().told() == (0, "verified", "done")
+            ended = listener.end(waits=MEET_SECONDS)
+            assert idle.fileno() > 0
+            assert half.fileno() > 0
+        assert ended.told() == (0, "verified", "done")
+        assert "turned away 127.0.0.1:" in ended.stderr
+        assert "no peer of ours" in ended.stderr
 
 
 class TestNobody:
@@ -305,8 +342,10 @@ class TestNobody:
         assert ended.seconds - heard < 3 + BEYOND_DEADLINE
 
     def test_nobody_listens(self, attempts: Attempts) -> None:
-        ended = attempts.start(*ALLOWED, f"127.0.0.1:{free_port()}").end()
-        assert_ended(ended, (3, "no_peer", "connect"), "Connection refused")
+        port = free_port()
+        ended = attempts.start(*ALLOWED, f"127.0.0.1:{port}", deadline=9.0).end()
+        assert_ended(ended, (3, "no_peer", "connect"), "Connection refused, an address of this")
+        assert f"nobody listens yet at 127.0.0.1:{port}" in ended.stderr
 
     def test_nobody_has_the_address(self, attempts: Attempts) -> None:
         ended = attempts.start(*ALLOWED, "192.0.2.77", deadline=9.0).end()
@@ -321,7 +360,10 @@ def claiming(**changes: Any) -> Behaviour:
     """Agrees as one whose endpoint has these fields."""
 
     def agree(stranger: Stranger) -> None:
-        stranger.agree(**changes)
+        stranger.introduce()
+        stranger.say(step="endpoint", endpoint=ENDPOINT | changes)
+        with suppress(OSError):  # it may have been turned away
+            stranger.say(step="agree", problems=[])
         stranger.stay()
 
     return agree
@@ -367,14 +409,30 @@ class TestEndpointsThatDoNotFit:
         one, two = meet(critic, claiming(payload_bytes=GIB))
         assert_ended(one, (3, "mismatch", "agree"), "not like mine")
         assert problems(one) == ["gid_type_mismatch"]
-        summary = "the peer's payload_bytes makes no sense: '1073741824'"
-        assert_ended(two, (3, "peer_refused", "agree"), summary)
+        summary = "the peer's payload_bytes makes no sense: 1073741824"
+        assert_ended(two, (3, "peer_refused", "connect"), summary)
+
+    def test_an_mtu_that_no_port_has_is_judged_before_the_device_is_opened(
+        self, meet: Meeting
+    ) -> None:
+        one, two = meet(claiming(mtu=300), claiming(mtu=300))
+        for ended, stage in ((one, "agree"), (two, "connect")):
+            assert_ended(ended, (3, "peer_refused", stage), "the peer's mtu makes no sense: 300")
+            assert ended.document["steps"] == []
+
+    def test_an_address_that_no_port_has_is_judged_before_the_device_is_opened(
+        self, meet: Meeting
+    ) -> None:
+        for ended in meet(claiming(gid="ff02::1"), claiming(gid="::ffff:0.0.0.0")):
+            assert_ended(ended, (3, "mismatch", "agree"), "")
+            assert "gid_unusable" in problems(ended)
+            assert ended.document["steps"] == []
 
     def test_a_queue_pair_number_without_sense(self, meet: Meeting) -> None:
         def absurd(stranger: Stranger) -> None:
             stranger.agree()
             stranger.hear("agree")
-            stranger.say(step="queue_pair", number=1 << 24, psn=1)
+            stranger.say(step="queue_pair", number=1, psn=1)
             stranger.stay()
 
         for ended in meet(absurd):

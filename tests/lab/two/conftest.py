@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from lab.attempt import Attempts
+from lab.attempt import Attempt, Attempts
 from lab.rendezvous import Parted, Rendezvous
 from lab.resources import unchanged
 from lab.rxe import Rxe, add, wait_ready
-from lab.two import MACS, device
+from lab.two import ALLOWED, MACS, ROCE, device
 
 MEET_SECONDS = 300.0  # one host may boot much slower than the other
 EXCHANGE_SECONDS = 120.0
+COMMAND_SECONDS = 30.0
 
 
 @pytest.fixture(scope="session")
@@ -84,3 +85,51 @@ def nothing_left(rxe: Rxe, attempts: Attempts) -> Iterator[None]:
     """After the test the kernel counts what it counted before, and no process has a device."""
     with unchanged():
         yield
+
+
+@pytest.fixture
+def do(run: Callable[..., Any]) -> Callable[[str], None]:
+    """Runs a command that must succeed."""
+
+    def call(command: str) -> None:
+        done = run(command.split(), timeout=COMMAND_SECONDS)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+
+    return call
+
+
+@pytest.fixture
+def start(
+    role: str, rxe: Rxe, peer: Rxe, attempts: Attempts, exchange: Callable[..., Any]
+) -> Callable[..., Attempt]:
+    """`start(*options, deadline=…)`: this host's end; the left one listens."""
+
+    def call(*options: str, deadline: float = 40.0) -> Attempt:
+        if role == "left":
+            attempt, port = attempts.listen(rxe.ipv4, *ALLOWED, *options, deadline=deadline)
+            exchange("listening", port)
+            return attempt
+        port = exchange("listening", None)
+        return attempts.start(*ALLOWED, *options, f"{peer.ipv4}:{port}", deadline=deadline)
+
+    return call
+
+
+@pytest.fixture
+def netem(
+    rxe: Rxe, do: Callable[[str], None]
+) -> Callable[..., contextlib.AbstractContextManager[None]]:
+    """`with netem("loss 100%", which)`: of what this host sends, `which` alone fares so."""
+
+    @contextlib.contextmanager
+    def call(how: str, which: str = ROCE) -> Iterator[None]:
+        # Bands 1 to 3 are what the default map uses; band 4 gets what the filter puts there.
+        do(f"tc qdisc add dev {rxe.netdev} root handle 1: prio bands 4")
+        try:
+            do(f"tc qdisc add dev {rxe.netdev} parent 1:4 handle 4: netem {how}")
+            do(f"tc filter add dev {rxe.netdev} parent 1: protocol ip u32 {which} flowid 1:4")
+            yield
+        finally:
+            do(f"tc qdisc del dev {rxe.netdev} root")
+
+    return call

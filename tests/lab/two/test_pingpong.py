@@ -12,77 +12,24 @@ import pytest
 
 from lab.attempt import Attempt, Attempts, Ended, until
 from lab.between import Between
-from lab.resources import queue_pair_states
+from lab.resources import in_the_middle
 from lab.rxe import Rxe, wait_ready
+from lab.two import ALLOWED
+from rdmadiag.facts.ib import QpType
 from rdmadiag.verbs.exchange import STALL_SECONDS
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
-ALLOWED = ("--allow-rtr", "--device=rxe0")
 LONG = ("--bytes=65536", "--iterations=10000")  # minutes here
 WAITED_SECONDS = 20.0  # more than any listener waits for the other end
 COMMAND_SECONDS = 30.0
 
 Barrier = Callable[..., None]
 Exchange = Callable[..., Any]
-Run = Callable[..., Any]
 Start = Callable[..., Attempt]
 Do = Callable[[str], None]
-Losing = Callable[[int], AbstractContextManager[None]]
+Netem = Callable[..., AbstractContextManager[None]]
 Outcomes = Callable[[Ended], set[str]]
-
-
-@pytest.fixture
-def start(role: str, rxe: Rxe, peer: Rxe, attempts: Attempts, exchange: Exchange) -> Start:
-    """`start(*options, deadline=…)`: this host's end; the left one listens."""
-
-    def call(*options: str, deadline: float = 40.0) -> Attempt:
-        if role == "left":
-            attempt, port = attempts.listen(rxe.ipv4, *ALLOWED, *options, deadline=deadline)
-            exchange("listening", port)
-            return attempt
-        port = exchange("listening", None)
-        return attempts.start(*ALLOWED, *options, f"{peer.ipv4}:{port}", deadline=deadline)
-
-    return call
-
-
-@pytest.fixture
-def do(run: Run) -> Do:
-    """Runs a command that must succeed."""
-
-    def call(command: str) -> None:
-        done = run(command.split(), timeout=COMMAND_SECONDS)
-        assert done.returncode == 0, f"{command}: {done.stderr}"
-
-    return call
-
-
-@pytest.fixture
-def losing(rxe: Rxe, do: Do) -> Losing:
-    """`with losing(PERCENT)`: of what this host sends, RoCE v2 alone loses so much."""
-
-    @contextmanager
-    def call(percent: int) -> Iterator[None]:
-        # Bands 1 to 3 are what the default map uses; band 4 gets what the filter puts there.
-        do(f"tc qdisc add dev {rxe.netdev} root handle 1: prio bands 4")
-        try:
-            do(f"tc qdisc add dev {rxe.netdev} parent 1:4 handle 4: netem loss {percent}%")
-            do(
-                f"tc filter add dev {rxe.netdev} parent 1: protocol ip u32"
-                " match ip protocol 17 0xff match ip dport 4791 0xffff flowid 1:4"
-            )
-            yield
-        finally:
-            do(f"tc qdisc del dev {rxe.netdev} root")
-
-    return call
-
-
-def in_the_middle(attempt: Attempt) -> None:
-    """Return when it is in the middle of its exchange."""
-    assert until(lambda: "RTS" in queue_pair_states("rxe0"), attempt.deadline)
-    time.sleep(1.0)  # through the verified message
 
 
 def clean(ended: Ended) -> tuple[int, str, str]:
@@ -202,33 +149,23 @@ def assert_lost(kind: str, found: set[str]) -> None:
 
 @pytest.mark.needs("u32")
 @pytest.mark.parametrize("kind", ["rc", "uc"])
-def test_roce_that_is_lost_from_the_beginning(
-    kind: str, role: str, start: Start, losing: Losing, outcomes: Outcomes
-) -> None:
-    with losing(100 if role == "left" else 0):
-        ended = start(f"--qp={kind}").end(waits=WAITED_SECONDS)
-        assert_lost(kind, outcomes(ended))
-
-
-@pytest.mark.needs("u32")
-@pytest.mark.parametrize("kind", ["rc", "uc"])
 def test_roce_that_is_lost_in_the_middle(
-    kind: str, role: str, start: Start, losing: Losing, outcomes: Outcomes, barrier: Barrier
+    kind: str, role: str, start: Start, netem: Netem, outcomes: Outcomes, barrier: Barrier
 ) -> None:
     attempt = start(f"--qp={kind}", *LONG)
-    in_the_middle(attempt)
+    in_the_middle(attempt, "rxe0")
     barrier("running")
-    with losing(100 if role == "left" else 0):
+    with netem("loss 100%") if role == "left" else nullcontext():
         ended = attempt.end(waits=WAITED_SECONDS)
         assert_lost(kind, outcomes(ended))
     assert ended.document["rounds"] > 0
 
 
 @pytest.mark.needs("u32")
-def test_a_fifth_of_roce_that_is_lost_is_sent_again_by_rc(
-    start: Start, losing: Losing, barrier: Barrier
+def test_what_is_lost_of_roce_now_and_then_is_sent_again_by_rc(
+    start: Start, netem: Netem, barrier: Barrier
 ) -> None:
-    with losing(20):
+    with netem("loss 5%"):
         ended = start("--qp=rc", "--iterations=50").end(waits=WAITED_SECONDS)
         assert clean(ended) == (0, "verified", "done")
         barrier("ended")
@@ -236,9 +173,9 @@ def test_a_fifth_of_roce_that_is_lost_is_sent_again_by_rc(
 
 @pytest.mark.needs("u32")
 def test_a_fifth_of_roce_that_is_lost_ends_uc(
-    start: Start, losing: Losing, outcomes: Outcomes
+    start: Start, netem: Netem, outcomes: Outcomes
 ) -> None:
-    with losing(20):
+    with netem("loss 20%"):
         ended = start("--qp=uc", "--iterations=50").end(waits=WAITED_SECONDS)
         assert_lost("uc", outcomes(ended))
 
@@ -292,11 +229,11 @@ def test_a_link_that_goes_down_in_the_middle(
     role: str, rxe: Rxe, start: Start, do: Do, barrier: Barrier
 ) -> None:
     attempt = start(*LONG)
-    in_the_middle(attempt)
+    in_the_middle(attempt, "rxe0")
     barrier("running")
     if role == "right":
         # No word of it reaches the other end, which waits for data.
-        with down(rxe, do, STALL_SECONDS + 4.0):
+        with down(rxe, do, STALL_SECONDS[QpType.RC] + 4.0):
             ended = attempt.end()
         # What it sends has no route (LOC_QP_OP_ERR); it may have had nothing to send.
         assert clean(ended) in ((2, "completion_error", "data"), (2, "no_data", "data"))
@@ -312,7 +249,7 @@ def test_an_end_that_is_killed_in_the_middle(
     victim: str, role: str, start: Start, barrier: Barrier
 ) -> None:
     attempt = start(*LONG)
-    in_the_middle(attempt)
+    in_the_middle(attempt, "rxe0")
     barrier("running")
     if role == victim:
         os.kill(attempt.child(), signal.SIGKILL)
@@ -323,7 +260,7 @@ def test_an_end_that_is_killed_in_the_middle(
 
 def test_an_end_that_stops_in_the_middle(role: str, start: Start, barrier: Barrier) -> None:
     attempt = start(*LONG, deadline=15.0)
-    in_the_middle(attempt)
+    in_the_middle(attempt, "rxe0")
     barrier("running")
     if role == "right":
         os.kill(attempt.child(), signal.SIGSTOP)
