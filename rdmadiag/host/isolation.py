@@ -251,6 +251,9 @@ def _answers(content: bytes) -> dict[str, Any | Missing]:
 
 def _abandon(pid: int) -> bool:
     """Kill it and hardly wait; False for one that is stuck in the kernel."""
+    # On macOS the end of its pipe, closed by now, makes it end the commands that it has started.
+    if sys.platform != "linux" and _reap(pid, _KILLED_SECONDS) is not None:
+        return True
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     # Reaped if it dies at once; one that is stuck in the kernel is left to init.
