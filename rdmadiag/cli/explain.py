@@ -79,8 +79,9 @@ def command(
     WHAT is
       errno NUMBER|NAME     errno 110, ETIMEDOUT; --platform, --stage
       wc STATUS|NAME        wc 12, RETRY_EXC_ERR; --vendor-err
-      state NUMBER|WORD     INIT, POLLING, ARMED
+      state NUMBER|WORD     INIT, POLLING, ARMED; of a queue pair: RTR, IBV_QPS_ERR
       env NAME[=VALUE]      NCCL_IB_GID_INDEX=3
+      constant NAME         IBV_EVENT_PORT_ERR, RDMA_CM_EVENT_REJECTED, IBV_MTU_4096
       CODE                  a rule, a reason against RTR, a cause's label
       a file                the same as --log FILE
 
@@ -89,8 +90,8 @@ def command(
     --from, --sample or --here the causes are ranked by that host's report; without, no host
     is read: a log is rarely of the host that it is looked at on.
 
-    Of a log it exits 0 nothing of RDMA failed, 2 a failure was found, 3 RDMA is spoken of
-    in trouble and no cause is known, or the log is empty; else 0, and 64 for what it does not
+    Of a log it exits 0 nothing of RDMA failed, 2 a failure was found, 3 a line names
+    RDMA and trouble and is not understood, or the log is empty; else 0, and 64 for what it does not
     understand.
     """
     recorded = reading.identity.recorded

@@ -63,6 +63,14 @@ SECRET_LIMIT: Final = 64 * 1024  # bytes
     help="Instead of the route GID that gids shows.",
 )
 @click.option(
+    "--pkey-index",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="InfiniBand: of the partition key to use.",
+)
+@click.option(
     "--bytes",
     "payload",
     type=click.IntRange(1, BYTES_MAX),
@@ -118,6 +126,7 @@ def command(
     device: tuple[str, ...],
     port: int | None,
     gid_index: int | None,
+    pkey_index: int,
     payload: int,
     iterations: int,
     qp: str | None,
@@ -150,6 +159,7 @@ def command(
         payload_bytes=payload,
         iterations=iterations,
         gid_index=gid_index,
+        pkey_index=pkey_index,
         qp_type=QpType[qp.upper()] if qp else None,
         mtu=int(mtu) if mtu else None,
         accepted=_accepted(accept_risk),

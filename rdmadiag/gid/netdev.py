@@ -1,4 +1,4 @@
-"""The netdev that a GID names, as far as the GID depends on it."""
+"""The netdev that a GID names and the address there, as far as the GID depends on them."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -13,6 +13,13 @@ class NetDevState(StrEnum):
     DOWN = "down"
     ABSENT = "absent"  # the namespace has no netdev of this name
     UNKNOWN = "unknown"
+
+
+class Unusable(StrEnum):
+    """Why the kernel does not use an address that a netdev has (RFC 4862, 5.4)."""
+
+    DUPLICATE = "duplicate"  # duplicate address detection found it on another host
+    TENTATIVE = "tentative"  # detection has not ended
 
 
 def netdev_state(entry: GidEntry, netdevs: Mapping[str, NetDevState]) -> NetDevState:

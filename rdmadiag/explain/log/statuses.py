@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from rdmadiag.explain.completions import completion, statuses
+from rdmadiag.explain.log.numbers import is_of_efa
 
 _WC_NAMES: Final = {row.name: row.number for row in statuses() if row.number}
 _WC_NAME: Final = re.compile(
@@ -81,7 +82,7 @@ def status_of(text: str) -> int | None:
     for pattern, number in _WC_TEXTS:
         if pattern.search(text):
             return number
-    if not _COMPLETION.search(text) or _MAKING_A_QUEUE.search(text):
+    if not _COMPLETION.search(text) or _MAKING_A_QUEUE.search(text) or is_of_efa(text):
         return None
     for found in (_IN_BRACKETS.search(text), *_WC_NUMBER.finditer(text)):
         if found and int(found[1]) and completion(int(found[1])):
