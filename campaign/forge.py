@@ -74,24 +74,34 @@ def _damaged(random: Random, content: bytes) -> bytes:
 
 
 def folder(random: Random, path: Path) -> None:
-    """A folder, as far as this file system takes the names."""
+    """A folder, as far as this file system takes the names; nothing is written outside it."""
     path.mkdir()
+    top = os.path.realpath(path)
     for entry in _entries(random)[-_FILES:]:
-        place = os.path.normpath(os.path.join(path, entry.name.lstrip("/")))
-        if not place.startswith(f"{path}/"):
-            continue
+        place = os.path.normpath(os.path.join(top, entry.name.lstrip("/")))
         try:
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            if entry.kind == tarfile.SYMTYPE:
-                os.symlink(entry.target, place)
-            elif entry.kind == tarfile.FIFOTYPE:
-                os.mkfifo(place)
-            elif entry.kind == tarfile.DIRTYPE:
-                os.makedirs(place, exist_ok=True)
-            else:
-                Path(place).write_bytes(entry.content)
+            _put(entry, place, top)
         except (OSError, ValueError, RecursionError):  # a name that is too long, or taken
             continue
+
+
+def _put(entry: Entry, place: str, top: str) -> None:
+    """Raises OSError for what is there already; what leads out of `top` is left out."""
+    parent = os.path.realpath(os.path.dirname(place))  # links that were made before are followed
+    if parent != top and not parent.startswith(f"{top}/"):
+        return
+    os.makedirs(parent, exist_ok=True)
+    place = os.path.join(parent, os.path.basename(place))
+    if entry.kind == tarfile.SYMTYPE:
+        os.symlink(entry.target, place)
+    elif entry.kind == tarfile.FIFOTYPE:
+        os.mkfifo(place)
+    elif entry.kind == tarfile.DIRTYPE:
+        os.mkdir(place)
+    else:
+        handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+        with open(handle, "wb") as out:
+            out.write(entry.content)
 
 
 def _entries(random: Random) -> list[Entry]:

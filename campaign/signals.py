@@ -166,6 +166,9 @@ def _rdmadiag(*arguments: str) -> None:
 def _adopt() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # A shell's background job, as this may be, ignores these two, and so would what it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def _lasts(name: str, folder: Path, record: Path) -> float:

@@ -1,7 +1,9 @@
 """The campaigns see what they look for: each kind of failure, put there on purpose, is counted."""
 
+import contextlib
 import os
 import signal
+import tarfile
 import time
 from pathlib import Path
 from random import Random
@@ -120,6 +122,21 @@ def test_forged_records_are_written_whatever_is_in_them(seed: int, tmp_path: Pat
     forge.folder(Random(seed), tmp_path / "folder")
     assert (tmp_path / "a.tar.gz").stat().st_size > 0
     assert (tmp_path / "folder").is_dir()
+
+
+@pytest.mark.parametrize("target", ["/{}/outside/file", "../outside", "../../outside/file"])
+def test_a_forged_folder_writes_nothing_through_its_own_links(target: str, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "file").write_text("canary")
+    top = str(tmp_path / "record")
+    os.mkdir(top)
+    link = forge.Entry("a", b"", tarfile.SYMTYPE, target.format(str(tmp_path)[1:]))
+    forge._put(link, f"{top}/a", top)
+    for place in ("a", "a/file", "a/new", "a/deep/new"):
+        with contextlib.suppress(OSError):
+            forge._put(forge.Entry(place, b"written"), f"{top}/{place}", top)
+    assert os.listdir(tmp_path / "outside") == ["file"]
+    assert (tmp_path / "outside" / "file").read_text() == "canary"
 
 
 @pytest.fixture

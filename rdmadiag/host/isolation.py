@@ -31,6 +31,7 @@ from rdmadiag.host.in_turn import Waiting, bug, ran_out
 _CHUNK: Final = 1 << 20
 _EXIT_SECONDS: Final = 1.0  # for a child that has answered
 _KILLED_SECONDS: Final = 0.05
+_ENDS_ITSELF_SECONDS: Final = 0.3
 _TICK_SECONDS: Final = 1.0
 
 
@@ -252,6 +253,9 @@ def _answers(content: bytes) -> dict[str, Any | Missing]:
 
 def _abandon(pid: int) -> bool:
     """Kill it and hardly wait; False for one that is stuck in the kernel."""
+    # On macOS the end of its pipe, closed by now, makes it end the commands that it has started.
+    if sys.platform != "linux" and _reap(pid, _ENDS_ITSELF_SECONDS) is not None:
+        return True
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     # Reaped if it dies at once; one that is stuck in the kernel is left to init.

@@ -38,6 +38,9 @@ NET_CLASS: Final = "/sys/class/net"
 PCI_DEVICES: Final = "/sys/bus/pci/devices"
 
 _EMPTY_SLOT: Final = b"0000:0000:0000:0000:0000:0000:0000:0000"
+_MOST_GIDS: Final = 4096
+"""Rows: InfiniBand's PortInfo has room for 255 blocks of eight, rxe has 1024."""
+
 _GUID: Final = re.compile(r"(0x)?[0-9a-fA-F]{4}(:?[0-9a-fA-F]{4}){3}")
 _RATE: Final = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)\s*Gb/sec")
 _PCI_ADDRESS: Final = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
@@ -218,6 +221,10 @@ def _gids(host: Host, folder: str, link_layer: LinkLayer | Missing) -> GidTable 
     if isinstance(names, Missing):
         return names
     indexes = _numbers(names)
+    length = indexes[-1] + 1 if indexes else 0
+    if length > _MOST_GIDS:
+        problem = f"{folder}/gids: {length} rows, more than any port has"
+        return Missing(Why.MALFORMED, problem)
     entries = []
     unreadable = {}
     for index in indexes:
@@ -233,7 +240,6 @@ def _gids(host: Host, folder: str, link_layer: LinkLayer | Missing) -> GidTable 
             unreadable[index] = Missing(gid.why, f"{path}: {gid.detail}")
         elif not gid.is_zero:
             entries.append(_gid_entry(host, folder, index, gid, link_layer))
-    length = indexes[-1] + 1 if indexes else 0
     return GidTable(length=length, entries=tuple(entries), unreadable=unreadable)
 
 

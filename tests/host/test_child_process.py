@@ -108,6 +108,47 @@ def test_a_parent_that_is_killed_leaves_no_child_and_no_open_stream(
                     os.kill(pid, signal.SIGKILL)
 
 
+LATE = """
+import os, sys, time
+from rdmadiag.host import command, isolation
+from rdmadiag.host.isolation import SideBySide
+
+folder, sys.platform = sys.argv[1:3]
+isolation._ENDS_ITSELF_SECONDS = 20.0  # on a machine that is busy
+
+def start():
+    line = f"echo $$ > {folder}/part; mv {folder}/part {folder}/command; exec sleep 600"
+    command.run(["sh", "-c", line], time.monotonic() + 600)
+
+running = SideBySide()
+running.start("start", start)
+while not os.path.exists(f"{folder}/command"):
+    time.sleep(0.01)
+print(running.collect(time.monotonic())["start"])
+"""
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_a_child_that_is_killed_at_its_deadline_leaves_no_command(
+    tmp_path: Path, platform: str
+) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", LATE, str(tmp_path), platform],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        timeout=60,
+        check=True,
+    )
+    pid = int((tmp_path / "command").read_text())
+    try:
+        assert "was killed" in ran.stdout
+        assert until(lambda: has_ended(pid))
+    finally:
+        if not has_ended(pid):
+            os.kill(pid, signal.SIGKILL)
+
+
 def test_a_child_holds_none_of_the_callers_streams_and_no_pipe_of_the_others() -> None:
     """One that the kernel holds cannot end: what it had of the caller's would stay open."""
 

@@ -314,6 +314,15 @@ def test_a_folder_that_cannot_be_listed_is_missing_and_the_rest_is_told(memory_h
     assert found.device("mlx5_0") is None or field != "devices"
 
 
+@pytest.mark.parametrize(("rows", "is_read"), [(4096, True), (4097, False), (10**9, False)])
+def test_a_gid_table_that_is_longer_than_any_is_not_believed(memory_host, rows, is_read):
+    memory_host.recording.listings[f"{PORT}/gids"] = ("0", "1", str(rows - 1))
+    gids = read_sysfs(memory_host).device("mlx5_0").port(1).gids
+    assert is_read is not isinstance(gids, Missing)
+    if not is_read:
+        assert gids == Missing(Why.MALFORMED, f"{PORT}/gids: {rows} rows, more than any port has")
+
+
 @pytest.mark.parametrize("table", ["gids", "pkeys"])
 def test_a_table_that_cannot_be_listed_is_missing(memory_host, table):
     memory_host.recording.refuse("list", f"{PORT}/{table}", Missing(Why.DENIED, "EACCES"))
