@@ -193,7 +193,7 @@ def command(
         pkey_index=pkey_index,
         qp_type=QpType[qp.upper()] if qp else None,
         mtu=int(mtu) if mtu else None,
-        accepted=_accepted(accept_risk),
+        accepted=accepted(accept_risk),
     )
     chosen = _with_port(selectors(device), port)
     secret = None if secret_file is None else _secret(secret_file, start + deadline)
@@ -228,7 +228,8 @@ def _meeting(peer: str | None, listen: str | None, wait: float) -> "Meeting | No
     return None
 
 
-def _accepted(codes: Sequence[str]) -> frozenset[Reason]:
+def accepted(codes: Sequence[str]) -> frozenset[Reason]:
+    """The reasons that --accept-risk names; raises Refused."""
     known = {reason.value: reason for reason in Reason}
     for code in codes:
         if code not in known:

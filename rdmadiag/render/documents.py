@@ -13,6 +13,7 @@ from rdmadiag.explain.log.account import Account, Failure
 from rdmadiag.facts import Identity, Missing
 from rdmadiag.facts.attempt import Attempt, BadCompletion, Latency
 from rdmadiag.facts.counters import CounterFacts
+from rdmadiag.facts.exercise import Exercise
 from rdmadiag.facts.ib import DriverId
 from rdmadiag.preflight.judge_counters import CounterVerdict
 from rdmadiag.preflight.judge_resources import ResourceVerdict
@@ -201,6 +202,20 @@ PingpongDocument: type[Document] = create_model(
 )
 
 
+class _ExerciseTail(BaseModel):
+    reasons: tuple[Refusal, ...]
+    accepted_risks: tuple[str, ...]
+
+
+ExerciseDocument: type[Document] = create_model(
+    "ExerciseDocument",
+    __base__=HostDocument,
+    __doc__="`rdmadiag exercise --json`.",
+    **_fields(Exercise),
+    **_fields(_ExerciseTail),
+)
+
+
 class Failed(BaseModel):
     """Why there is no document."""
 
@@ -227,6 +242,7 @@ DOCUMENTS: Final[dict[str, type[Document]]] = {
     "explain": ExplainDocument,
     "explain-log": ExplainLogDocument,
     "pingpong": PingpongDocument,
+    "exercise": ExerciseDocument,
     "samples": SamplesDocument,
     "report": Report,
     "error": ErrorDocument,

@@ -449,6 +449,30 @@ class IbvQpAttr(Struct):
     )
 
 
+class IbvCompChannel(Struct):
+    """struct ibv_comp_channel; allocated by the library."""
+
+    _fields_ = (("context", c_void_p), ("fd", c_int32), ("refcnt", c_int32))
+
+
+class IbvSrqAttr(Struct):
+    """struct ibv_srq_attr."""
+
+    _fields_ = (("max_wr", c_uint32), ("max_sge", c_uint32), ("srq_limit", c_uint32))
+
+
+class IbvSrqInitAttr(Struct):
+    """struct ibv_srq_init_attr."""
+
+    _fields_ = (("srq_context", c_void_p), ("attr", IbvSrqAttr))
+
+
+class IbvAsyncEvent(Struct):
+    """struct ibv_async_event."""
+
+    _fields_ = (("element", c_void_p), ("event_type", c_int32))
+
+
 class IbvSge(Struct):
     """struct ibv_sge."""
 
@@ -459,8 +483,29 @@ class IbvSge(Struct):
     )
 
 
+class _Rdma(ctypes.Structure):
+    _fields_ = (("remote_addr", c_uint64), ("rkey", c_uint32))
+
+
+class _Atomic(ctypes.Structure):
+    _fields_ = (
+        ("remote_addr", c_uint64),
+        ("compare_add", c_uint64),
+        ("swap", c_uint64),
+        ("rkey", c_uint32),
+    )
+
+
+class _Ud(ctypes.Structure):
+    _fields_ = (("ah", c_void_p), ("remote_qpn", c_uint32), ("remote_qkey", c_uint32))
+
+
+class _Wr(ctypes.Union):
+    _fields_ = (("rdma", _Rdma), ("atomic", _Atomic), ("ud", _Ud))
+
+
 class IbvSendWr(Struct):
-    """struct ibv_send_wr; of its unions, what SEND does not need is opaque."""
+    """struct ibv_send_wr; the end of its unions is opaque."""
 
     _fields_ = (
         ("wr_id", c_uint64),
@@ -470,7 +515,7 @@ class IbvSendWr(Struct):
         ("opcode", c_int32),
         ("send_flags", c_uint32),
         ("imm_data", c_uint32),  # big-endian
-        ("wr", c_uint64 * 4),  # rdma, atomic, ud
+        ("wr", _Wr),
         ("qp_type", c_uint32),  # xrc
         ("bind_mw", c_uint64 * 6),  # or tso
     )

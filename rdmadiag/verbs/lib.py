@@ -7,6 +7,9 @@ from enum import Enum
 from typing import Any, Final
 
 from rdmadiag.verbs.abi import (
+    IbvAhAttr,
+    IbvAsyncEvent,
+    IbvCompChannel,
     IbvDevice,
     IbvDeviceAttr,
     IbvGid,
@@ -15,6 +18,9 @@ from rdmadiag.verbs.abi import (
     IbvQp,
     IbvQpAttr,
     IbvQpInitAttr,
+    IbvSrqAttr,
+    IbvSrqInitAttr,
+    IbvWc,
 )
 
 
@@ -72,6 +78,36 @@ SYMBOLS: Final = {
         optional=True,
     ),
     "ibv_destroy_qp": Symbol((POINTER(IbvQp),), c_int, Failure.POSITIVE, optional=True),
+    "ibv_create_ah": Symbol((c_void_p, POINTER(IbvAhAttr)), c_void_p, Failure.NULL, optional=True),
+    "ibv_create_ah_from_wc": Symbol(
+        (c_void_p, POINTER(IbvWc), c_void_p, c_uint8), c_void_p, Failure.NULL, optional=True
+    ),
+    "ibv_destroy_ah": Symbol((c_void_p,), c_int, Failure.POSITIVE, optional=True),
+    "ibv_create_comp_channel": Symbol(
+        (c_void_p,), POINTER(IbvCompChannel), Failure.NULL, optional=True
+    ),
+    "ibv_destroy_comp_channel": Symbol(
+        (POINTER(IbvCompChannel),), c_int, Failure.POSITIVE, optional=True
+    ),
+    "ibv_get_cq_event": Symbol(
+        (POINTER(IbvCompChannel), POINTER(c_void_p), POINTER(c_void_p)),
+        c_int,
+        Failure.MINUS_ONE,
+        optional=True,
+    ),
+    "ibv_ack_cq_events": Symbol((c_void_p, c_uint32), None, Failure.NEVER, optional=True),
+    "ibv_resize_cq": Symbol((c_void_p, c_int), c_int, Failure.POSITIVE, optional=True),
+    "ibv_create_srq": Symbol(
+        (c_void_p, POINTER(IbvSrqInitAttr)), c_void_p, Failure.NULL, optional=True
+    ),
+    "ibv_modify_srq": Symbol(
+        (c_void_p, POINTER(IbvSrqAttr), c_int), c_int, Failure.POSITIVE, optional=True
+    ),
+    "ibv_destroy_srq": Symbol((c_void_p,), c_int, Failure.POSITIVE, optional=True),
+    "ibv_get_async_event": Symbol(
+        (c_void_p, POINTER(IbvAsyncEvent)), c_int, Failure.MINUS_ONE, optional=True
+    ),
+    "ibv_ack_async_event": Symbol((POINTER(IbvAsyncEvent),), None, Failure.NEVER, optional=True),
     "_ibv_query_gid_table": Symbol(
         (c_void_p, POINTER(IbvGidEntry), c_size_t, c_uint32, c_size_t),
         c_ssize_t,

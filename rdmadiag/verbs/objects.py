@@ -7,19 +7,25 @@ Nothing is retried.
 
 import ctypes
 import mmap
+import os
 from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, byref, c_char, c_int, c_void_p
 from dataclasses import dataclass
+from errno import EAGAIN
 from typing import Any, Final, Protocol, TypeVar
 
 from rdmadiag.facts.ib import QpState, QpType
 from rdmadiag.verbs.abi import (
+    IbvAhAttr,
+    IbvAsyncEvent,
     IbvContext,
     IbvQpAttr,
     IbvQpInitAttr,
     IbvRecvWr,
     IbvSendWr,
     IbvSge,
+    IbvSrqAttr,
+    IbvSrqInitAttr,
     IbvWc,
 )
 from rdmadiag.verbs.lib import CallFailed
@@ -31,7 +37,8 @@ LOCAL_WRITE: Final = 1
 
 REMOTE_WRITE: Final = 2
 REMOTE_READ: Final = 4
-"""IBV_ACCESS_REMOTE_WRITE and _READ: of no use here, but see End._register."""
+REMOTE_ATOMIC: Final = 8
+"""IBV_ACCESS_REMOTE_*: what RDMA by the other end needs."""
 
 WR_SEND: Final = 2
 """IBV_WR_SEND."""
@@ -39,8 +46,13 @@ WR_SEND: Final = 2
 SEND_SIGNALED: Final = 2
 """IBV_SEND_SIGNALED."""
 
+SRQ_LIMIT: Final = 2
+"""IBV_SRQ_LIMIT."""
+
 _POST_SEND: Final = CFUNCTYPE(c_int, c_void_p, POINTER(IbvSendWr), POINTER(c_void_p))
 _POST_RECV: Final = CFUNCTYPE(c_int, c_void_p, POINTER(IbvRecvWr), POINTER(c_void_p))
+_POST_SRQ_RECV: Final = CFUNCTYPE(c_int, c_void_p, POINTER(IbvRecvWr), POINTER(c_void_p))
+_REQ_NOTIFY_CQ: Final = CFUNCTYPE(c_int, c_void_p, c_int)
 _POLL_CQ: Final = CFUNCTYPE(c_int, c_void_p, c_int, POINTER(IbvWc))
 
 
@@ -76,14 +88,23 @@ class Context(_Made):
         self._post_send = _operation(_POST_SEND, self.ops.post_send)
         self._post_recv = _operation(_POST_RECV, self.ops.post_recv)
         self._poll_cq = _operation(_POLL_CQ, self.ops.poll_cq)
+        self._post_srq_recv = _operation(_POST_SRQ_RECV, self.ops.post_srq_recv)
+        self._req_notify_cq = _operation(_REQ_NOTIFY_CQ, self.ops.req_notify_cq)
+        self.async_fd: int = ctypes.cast(self.handle, POINTER(IbvContext)).contents.async_fd
 
     def alloc_pd(self) -> "ProtectionDomain":
         """A protection domain."""
         return ProtectionDomain(self._call, self)
 
-    def create_cq(self, entries: int) -> "CompletionQueue":
-        """A completion queue of at least `entries`, without a channel: it is polled."""
-        return CompletionQueue(self._call, self, entries)
+    def create_channel(self) -> "CompletionChannel":
+        """Where completion queues say that something has completed."""
+        return CompletionChannel(self._call, self)
+
+    def create_cq(
+        self, entries: int, channel: "CompletionChannel | None" = None
+    ) -> "CompletionQueue":
+        """A completion queue of at least `entries`; without a channel it is polled."""
+        return CompletionQueue(self._call, self, entries, channel)
 
     def post_send(self, qp: Any, request: IbvSendWr) -> None:
         """Hand a work request to the send queue; raises CallFailed."""
@@ -92,6 +113,28 @@ class Context(_Made):
     def post_recv(self, qp: Any, request: IbvRecvWr) -> None:
         """Hand a buffer to the receive queue; raises CallFailed."""
         _posted("post_recv", self._post_recv(qp, byref(request), byref(c_void_p())))
+
+    def post_srq_recv(self, srq: Any, request: IbvRecvWr) -> None:
+        """Hand a buffer to a shared receive queue; raises CallFailed."""
+        _posted("post_srq_recv", self._post_srq_recv(srq, byref(request), byref(c_void_p())))
+
+    def req_notify_cq(self, cq: Any, *, solicited_only: bool) -> None:
+        """The next completion, or solicited one, makes an event; raises CallFailed."""
+        _posted("req_notify_cq", self._req_notify_cq(cq, int(solicited_only)))
+
+    def async_event(self) -> int | None:
+        """ibv_get_async_event, acknowledged: its type, None where there is none."""
+        os.set_blocking(self.async_fd, False)
+        event = IbvAsyncEvent()
+        try:
+            self._call("ibv_get_async_event", self.device, self.handle, byref(event))
+        except CallFailed as failed:
+            if failed.errno == EAGAIN:
+                return None
+            raise
+        self._call("ibv_ack_async_event", self.device, byref(event))
+        found: int = event.event_type
+        return found
 
     def poll_cq(self, cq: Any, entries: "ctypes.Array[IbvWc]") -> int:
         """How many completions were put into `entries`; raises CallFailed."""
@@ -130,9 +173,29 @@ class ProtectionDomain(_Made):
         """Registered memory of `size` bytes, page-aligned."""
         return MemoryRegion(self._call, self, size, access)
 
-    def create_qp(self, cq: "CompletionQueue", kind: QpType, depth: int) -> "QueuePair":
+    def create_srq(self, depth: int) -> "SharedReceiveQueue":
+        """A receive queue for several queue pairs."""
+        return SharedReceiveQueue(self._call, self, depth)
+
+    def create_ah(self, attributes: IbvAhAttr) -> "AddressHandle":
+        """The way to a peer, for UD."""
+        arguments = ("ibv_create_ah", self.device, self.handle, byref(attributes))
+        return AddressHandle(self._call, self, arguments)
+
+    def create_ah_from_wc(self, entry: IbvWc, grh: int, port: int) -> "AddressHandle":
+        """The way back to whom a UD message came from; `grh` is the address of its 40 bytes."""
+        arguments = ("ibv_create_ah_from_wc", self.device, self.handle, byref(entry), grh, port)
+        return AddressHandle(self._call, self, arguments)
+
+    def create_qp(
+        self,
+        cq: "CompletionQueue",
+        kind: QpType,
+        depth: int,
+        shape: "Shape | None" = None,
+    ) -> "QueuePair":
         """A queue pair in RESET, with one completion queue for both of its queues."""
-        return QueuePair(self._call, self, cq, kind, depth)
+        return QueuePair(self._call, self, cq, kind, depth, shape or Shape())
 
 
 class MemoryRegion(_Made):
@@ -147,6 +210,7 @@ class MemoryRegion(_Made):
         handle = call("ibv_reg_mr", pd.device, pd.handle, self.address, size, access)
         super().__init__(call, pd.device, "ibv_dereg_mr", handle)
         self.lkey: int = handle.contents.lkey
+        self.rkey: int = handle.contents.rkey
 
     def write(self, offset: int, content: bytes) -> None:
         """Put `content` at `offset`."""
@@ -166,13 +230,43 @@ class Completion:
     vendor_error: int
     is_receive: bool
     byte_length: int
+    entry: IbvWc  # a copy, for what a UD or immediate receiver needs
+
+
+class CompletionChannel(_Made):
+    """ibv_create_comp_channel; its descriptor does not block."""
+
+    def __init__(self, call: Caller, context: Context) -> None:
+        handle = call("ibv_create_comp_channel", context.device, context.handle)
+        super().__init__(call, context.device, "ibv_destroy_comp_channel", handle)
+        self.fd: int = handle.contents.fd
+        os.set_blocking(self.fd, False)
+
+    def event(self) -> bool:
+        """ibv_get_cq_event, acknowledged: whether there was one; raises CallFailed."""
+        cq, context = c_void_p(), c_void_p()
+        try:
+            self._call("ibv_get_cq_event", self.device, self.handle, byref(cq), byref(context))
+        except CallFailed as failed:
+            if failed.errno == EAGAIN:
+                return False
+            raise
+        self._call("ibv_ack_cq_events", self.device, cq, 1)
+        return True
 
 
 class CompletionQueue(_Made):
     """ibv_create_cq."""
 
-    def __init__(self, call: Caller, context: Context, entries: int) -> None:
-        handle = call("ibv_create_cq", context.device, context.handle, entries, None, None, 0)
+    def __init__(
+        self,
+        call: Caller,
+        context: Context,
+        entries: int,
+        channel: CompletionChannel | None = None,
+    ) -> None:
+        told = channel.handle if channel else None
+        handle = call("ibv_create_cq", context.device, context.handle, entries, None, told, 0)
         super().__init__(call, context.device, "ibv_destroy_cq", handle)
         self.context = context
         self._entries = (IbvWc * entries)()
@@ -187,21 +281,76 @@ class CompletionQueue(_Made):
                 entry.vendor_err,
                 entry.wr_id == RECEIVE,  # opcode is not valid where the status is not 0
                 entry.byte_len,
+                IbvWc.from_buffer_copy(entry),
             )
             for entry in self._entries[:count]
         )
+
+    def notify(self, *, solicited_only: bool = False) -> None:
+        """The next completion makes an event on the channel; raises CallFailed."""
+        self.context.req_notify_cq(self.handle, solicited_only=solicited_only)
+
+    def resize(self, entries: int) -> None:
+        """ibv_resize_cq; raises CallFailed."""
+        self._call("ibv_resize_cq", self.device, self.handle, entries)
+
+
+class SharedReceiveQueue(_Made):
+    """ibv_create_srq."""
+
+    def __init__(self, call: Caller, pd: ProtectionDomain, depth: int) -> None:
+        wanted = IbvSrqInitAttr()
+        wanted.attr.max_wr, wanted.attr.max_sge = depth, 1
+        handle = call("ibv_create_srq", pd.device, pd.handle, byref(wanted))
+        super().__init__(call, pd.device, "ibv_destroy_srq", handle)
+        self._context = pd.context
+
+    def post_recv(self, request: IbvRecvWr) -> None:
+        """A buffer for one message; raises CallFailed."""
+        self._context.post_srq_recv(self.handle, request)
+
+    def limit(self, requests: int) -> None:
+        """ibv_modify_srq: an event when fewer are left; raises CallFailed."""
+        attributes = IbvSrqAttr(srq_limit=requests)
+        self._call("ibv_modify_srq", self.device, self.handle, byref(attributes), SRQ_LIMIT)
+
+
+class AddressHandle(_Made):
+    """ibv_create_ah."""
+
+    def __init__(self, call: Caller, pd: ProtectionDomain, arguments: tuple[Any, ...]) -> None:
+        super().__init__(call, pd.device, "ibv_destroy_ah", call(*arguments))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a queue pair can hold."""
+
+    sge: int = 1  # buffers of a work request
+    inline: int = 0  # bytes
+    all_signaled: bool = True
+    srq: SharedReceiveQueue | None = None
 
 
 class QueuePair(_Made):
     """ibv_create_qp, and the steps that make it usable."""
 
     def __init__(
-        self, call: Caller, pd: ProtectionDomain, cq: CompletionQueue, kind: QpType, depth: int
+        self,
+        call: Caller,
+        pd: ProtectionDomain,
+        cq: CompletionQueue,
+        kind: QpType,
+        depth: int,
+        shape: Shape,
     ) -> None:
         wanted = IbvQpInitAttr(send_cq=cq.handle, recv_cq=cq.handle, qp_type=kind.number)
-        wanted.sq_sig_all = 1
-        wanted.cap.max_send_wr = wanted.cap.max_recv_wr = depth
-        wanted.cap.max_send_sge = wanted.cap.max_recv_sge = 1
+        wanted.sq_sig_all = int(shape.all_signaled)
+        wanted.srq = shape.srq.handle if shape.srq else None
+        wanted.cap.max_send_wr = depth
+        wanted.cap.max_recv_wr = 0 if shape.srq else depth
+        wanted.cap.max_send_sge = wanted.cap.max_recv_sge = shape.sge
+        wanted.cap.max_inline_data = shape.inline
         handle = call("ibv_create_qp", pd.device, pd.handle, byref(wanted))
         super().__init__(call, pd.device, "ibv_destroy_qp", handle)
         self.kind = kind
@@ -213,6 +362,12 @@ class QueuePair(_Made):
         step = transition(self.kind, after)
         attributes.qp_state = after.number
         self._call("ibv_modify_qp", self.device, self.handle, byref(attributes), int(step.required))
+
+    def end(self, after: QpState) -> None:
+        """To ERR or RESET, from any state; raises CallFailed."""
+        attributes = IbvQpAttr(qp_state=after.number)
+        mask = int(Attribute.STATE)
+        self._call("ibv_modify_qp", self.device, self.handle, byref(attributes), mask)
 
     def state(self) -> QpState | None:
         """ibv_query_qp: the state as the kernel has it; None for a number of no table."""
@@ -234,8 +389,11 @@ class QueuePair(_Made):
 
 TEARDOWN_ORDER: Final[tuple[type[_Made], ...]] = (
     QueuePair,
+    SharedReceiveQueue,
+    AddressHandle,
     MemoryRegion,
     CompletionQueue,
+    CompletionChannel,
     ProtectionDomain,
     Context,
 )

@@ -8,13 +8,16 @@ by `close`, whatever happened.
 import ctypes
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from rdmadiag.facts.attempt import Stage
-from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.ib import MTU_BYTES, LinkLayer, QpState
-from rdmadiag.verbs.abi import IbvGid, IbvQpAttr
+from rdmadiag.facts.ib import LinkLayer, QpState
+from rdmadiag.verbs.bringup import (
+    RemoteQueuePair,
+    init_attributes,
+    rtr_attributes,
+    rts_attributes,
+)
 from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.loop import RECEIVE, SEND, TimedEnd
 from rdmadiag.verbs.objects import (
@@ -39,16 +42,6 @@ T = TypeVar("T")
 
 DEPTH: Final = 16
 """Work requests that each queue holds: one receive is ever posted, and few sends."""
-
-MAX_RD_ATOMIC: Final = 1
-MIN_RNR_TIMER: Final = 12  # 0.64 ms, InfiniBand spec 9.7.5.2.8
-TIMEOUT: Final = 17  # 4.096 us * 2**17: 537 ms; with the count below, 3.8 s of delay are no loss
-RETRY_COUNT: Final = 6  # not 7, which soft RoCE never counts down: rxe_completer, rxe_comp.c
-RNR_RETRY: Final = 7  # for ever: a receive is posted before the peer is told that it may send
-ROCE_HOPS: Final = 64
-THUNDERBOLT_HOPS: Final = 1  # TN3205
-
-_MTU_NUMBER: Final = {size: number for number, size in MTU_BYTES.items()}
 
 
 class StagedCaller(Caller, Protocol):
@@ -76,17 +69,6 @@ class BadCompletion(Exception):
         super().__init__(f"{end.facts.device}: status {completion.status}")
         self.end = end
         self.completion = completion
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteQueuePair:
-    """What RTR must know of the other end."""
-
-    queue_pair: int
-    psn: int
-    lid: int
-    gid: Gid | None
-    mtu: int  # bytes, of the path
 
 
 class OpenEnd:
@@ -156,38 +138,17 @@ class OpenEnd:
 
     def to_init(self, pkey_index: int = 0) -> None:
         """RESET → INIT."""
-        attributes = IbvQpAttr(pkey_index=pkey_index, port_num=self.facts.port, qp_access_flags=0)
+        attributes = init_attributes(self.facts, pkey_index=pkey_index)
         self._do(Stage.INIT, lambda: self.queue_pair.modify(QpState.INIT, attributes))
 
     def to_rtr(self, remote: RemoteQueuePair) -> None:
         """INIT → RTR: the address vector, and what the other end will send with."""
-        attributes = IbvQpAttr(
-            path_mtu=_MTU_NUMBER[remote.mtu],
-            dest_qp_num=remote.queue_pair,
-            rq_psn=remote.psn,
-            max_dest_rd_atomic=MAX_RD_ATOMIC,
-            min_rnr_timer=MIN_RNR_TIMER,
-        )
-        address = attributes.ah_attr
-        address.dlid = remote.lid
-        address.port_num = self.facts.port
-        if self.facts.gid_index is not None and remote.gid is not None:
-            thunderbolt = self.facts.link_layer is LinkLayer.THUNDERBOLT
-            address.is_global = 1
-            address.grh.dgid = IbvGid(*remote.gid.raw)
-            address.grh.sgid_index = self.facts.gid_index
-            address.grh.hop_limit = THUNDERBOLT_HOPS if thunderbolt else ROCE_HOPS
+        attributes = rtr_attributes(self.facts, remote)
         self._do(Stage.RTR, lambda: self.queue_pair.modify(QpState.RTR, attributes))
 
     def to_rts(self) -> None:
         """RTR → RTS."""
-        attributes = IbvQpAttr(
-            sq_psn=self.psn,
-            timeout=TIMEOUT,
-            retry_cnt=RETRY_COUNT,
-            rnr_retry=RNR_RETRY,
-            max_rd_atomic=MAX_RD_ATOMIC,
-        )
+        attributes = rts_attributes(self.psn)
         self._do(Stage.RTS, lambda: self.queue_pair.modify(QpState.RTS, attributes))
 
     # --- data ----------------------------------------------------------------------------

@@ -20,6 +20,10 @@ _DESTROYERS: Final = {
     "ibv_reg_mr": "ibv_dereg_mr",
     "ibv_create_cq": "ibv_destroy_cq",
     "ibv_create_qp": "ibv_destroy_qp",
+    "ibv_create_srq": "ibv_destroy_srq",
+    "ibv_create_ah": "ibv_destroy_ah",
+    "ibv_create_ah_from_wc": "ibv_destroy_ah",
+    "ibv_create_comp_channel": "ibv_destroy_comp_channel",
 }
 
 
@@ -179,6 +183,11 @@ def _reached(found: Sequence[Record], ends: Sequence[End], name: EndName) -> End
         psn=made.psn if made else None,
         qp_state=states[-1] if states else None,
     )
+
+
+def teardown(found: Sequence[Record], *, killed: bool) -> Teardown:
+    """What became of the objects that a child made."""
+    return _teardown(tuple(_steps(found)), killed=killed)
 
 
 def _teardown(steps: Sequence[Step], *, killed: bool) -> Teardown:

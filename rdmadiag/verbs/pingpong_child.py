@@ -20,6 +20,7 @@ from rdmadiag.facts.attempt import BadCompletion, Latency, Outcome, PeerFailure,
 from rdmadiag.facts.ib import QpState
 from rdmadiag.verbs import latency, loop, meeting, open_end, peer, records
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
+from rdmadiag.verbs.bringup import RemoteQueuePair
 from rdmadiag.verbs.exchange import (
     SMALL_BYTES,
     STALL_SECONDS,
@@ -30,36 +31,13 @@ from rdmadiag.verbs.exchange import (
     verified,
 )
 from rdmadiag.verbs.lib import CallFailed, Library
-from rdmadiag.verbs.node import try_node
-from rdmadiag.verbs.open_end import DEPTH, Failed, OpenEnd, RemoteQueuePair
+from rdmadiag.verbs.open_end import DEPTH, Failed, OpenEnd
 from rdmadiag.verbs.protocol import End, ProtocolError, mismatches, path_mtu
+from rdmadiag.verbs.recorded_caller import RecordedCaller
 from rdmadiag.verbs.records import EndName, Malformed, Request, Result
 from rdmadiag.verbs.transcript import Transcript
 
 _REQUEST_LIMIT: Final = 1 << 18  # bytes
-
-
-class _Recorded:
-    """Calls of the library, each written down with its stage before and after."""
-
-    def __init__(self, library: Library, transcript: Transcript, end: EndName) -> None:
-        self.stage = Stage.OPEN
-        self._library = library
-        self._transcript = transcript
-        self._end = end
-
-    def __call__(self, name: str, device: str, *arguments: Any) -> Any:
-        write = self._transcript.write
-        write(records.Step(call=name, stage=self.stage, end=self._end, device=device))
-        try:
-            if name == "ibv_open_device" and sys.platform == "linux":
-                try_node(os.fsdecode(arguments[0].contents.dev_name))
-            answer = self._library.call(name, *arguments)
-        except CallFailed as failed:
-            write(records.Failed(errno=failed.errno))
-            raise
-        write(records.Returned())
-        return answer
 
 
 class Attempt:
@@ -184,7 +162,7 @@ class Attempt:
         ends = self._request.ends
         self._begin(Stage.OPEN)
         library = self._load()
-        call = _Recorded(library, self._transcript, EndName.LOCAL)
+        call = RecordedCaller(library, self._transcript, EndName.LOCAL)
         count = c_int(0)
         try:
             devices = call("ibv_get_device_list", ends[0].device, byref(count))
@@ -196,7 +174,7 @@ class Attempt:
                 if facts.device.encode() not in names:
                     raise Failed(Stage.OPEN, "ibv_get_device_list", facts.device, 0)
                 pointer = devices[names.index(facts.device.encode())]
-                recorded = _Recorded(library, self._transcript, name)
+                recorded = RecordedCaller(library, self._transcript, name)
                 end = OpenEnd(recorded, pointer, facts, psn)
                 self._ends.append(end)
                 number = end.queue_pair.number

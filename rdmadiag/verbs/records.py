@@ -26,6 +26,7 @@ from rdmadiag.facts.attempt import (
     Problem,
     Stage,
 )
+from rdmadiag.facts.exercise import CellState, Wanted
 from rdmadiag.facts.ib import QpState
 from rdmadiag.verbs.protocol import End, ProtocolError, read_end
 
@@ -34,6 +35,7 @@ class Kind(StrEnum):
     """Which class of this file a line is."""
 
     REQUEST = "request"
+    EXERCISE = "exercise"
     LIBRARY = "library"
     UNLOADABLE = "unloadable"
     CALL = "call"
@@ -54,6 +56,8 @@ class Kind(StrEnum):
     RESULT = "result"
     FAREWELL = "farewell"
     LATENCY = "latency"
+    CELL = "cell"
+    CELL_ENDED = "cell_ended"
     DONE = "done"
     ENDED = "ended"
 
@@ -89,6 +93,35 @@ class Request(Record):
     until: float  # a peer that has not come by then does not come
     secret: str | None  # hexadecimal
     pkey_index: int = 0  # of every end here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExerciseRequest(Request):
+    """One run of `exercise`, both of whose ends are on this host."""
+
+    kind = Kind.EXERCISE
+    cells: tuple[Wanted, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellBegan(Record):
+    """A cell that is about to be tried."""
+
+    kind = Kind.CELL
+    cell: Wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellEnded(Record):
+    """What came of the cell of the last CellBegan, before its objects are destroyed."""
+
+    kind = Kind.CELL_ENDED
+    state: CellState
+    stage: Stage
+    text: str = ""
+    call: str | None = None
+    errno: int = 0
+    status: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,6 +341,9 @@ _CLASSES: Final[dict[Kind, type[Record]]] = {
     each.kind: each
     for each in (
         Request,
+        ExerciseRequest,
+        CellBegan,
+        CellEnded,
         Library,
         Unloadable,
         Call,

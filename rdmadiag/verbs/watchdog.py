@@ -38,9 +38,12 @@ class Watched:
 
 
 def watch(
-    request: Request, grace: float, seen: Callable[[Record], None] = lambda record: None
+    request: Request,
+    grace: float,
+    seen: Callable[[Record], None] = lambda record: None,
+    module: str = "pingpong_child",
 ) -> Watched | Missing:
-    """Runs one attempt; `seen` gets each record as it comes.
+    """Runs one attempt by `module`; `seen` gets each record as it comes.
 
     The child ends by itself at `request.deadline`, to which what it waited for its peer
     is added; `grace` seconds later it is killed, as it is AFTER_SIGNAL_SECONDS after a
@@ -48,7 +51,7 @@ def watch(
     """
     try:
         child = subprocess.Popen(  # noqa: S603  # our own program
-            program("pingpong_child"),
+            program(module),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -64,6 +64,7 @@ def kind_of(document: Any) -> str | None:
         ("expect", "expectations"),
         ("explain-log", "log"),
         ("explain", "answers"),
+        ("exercise", "cells"),
         ("pingpong", "teardown"),
         ("samples", "samples"),
     ):

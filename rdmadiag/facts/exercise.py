@@ -1,0 +1,105 @@
+"""What one run of `exercise` came to: a cell for each operation on each kind of queue pair."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rdmadiag.facts.attempt import Stage, Teardown
+from rdmadiag.facts.errnos import Platform
+
+
+class Operation(StrEnum):
+    """What is done; the words of the RDMA Aware manual."""
+
+    SEND = "send"
+    SEND_IMM = "send_imm"  # SEND with immediate
+    SEND_INLINE = "send_inline"  # the buffer is free again once it is posted
+    SEND_SOLICITED = "send_solicited"  # wakes a receiver that waits for these alone
+    WRITE = "write"
+    WRITE_IMM = "write_imm"
+    READ = "read"
+    CMP_SWAP = "cmp_swap"
+    FETCH_ADD = "fetch_add"
+    SGE_LIST = "sge_list"  # gathered from several buffers, scattered over others
+    WR_LIST = "wr_list"  # several work requests, linked, with one call
+    UNSIGNALED = "unsignaled"  # sends that do not complete, and one that does
+    FENCE = "fence"  # a SEND of what a READ before it brings
+    REPLY = "reply"  # UD: to an address handle made of a completion
+    SRQ_LIMIT = "srq_limit"  # the event of a shared receive queue that runs low
+    RESIZE_CQ = "resize_cq"
+    FLUSH = "flush"  # to ERR: what was posted completes as flushed
+    RESET = "reset"  # to RESET and up again, and a message
+
+
+class Via(StrEnum):
+    """How its completions are noticed, or where its receives are posted."""
+
+    POLL = "poll"
+    CHANNEL = "channel"  # a completion channel
+    SRQ = "srq"  # a shared receive queue
+
+
+class CellState(StrEnum):
+    """What is known of a cell."""
+
+    VERIFIED = "verified"  # what arrived was compared with what was sent
+    NOT_CLAIMED = "not_claimed"  # the device says that it cannot
+    REFUSED = "refused"  # a call failed
+    FAILED = "failed"  # a bad completion, other data, or none
+    NOT_TRIED = "not_tried"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One cell to try."""
+
+    operation: Operation
+    qp_type: str  # "rc", "uc", "ud"
+    via: Via
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of the matrix."""
+
+    operation: Operation
+    qp_type: str
+    via: Via
+    state: CellState
+    call: str | None = None  # that failed
+    errno: int | None = None  # 0: it gave none
+    errno_name: str | None = None
+    status: int | None = None  # of the completion
+    status_name: str | None = None
+    stage: Stage | None = None
+    cause: str | None = None  # a sentence
+
+
+class RunOutcome(StrEnum):
+    """How the run ended."""
+
+    DONE = "done"  # every cell that was to be tried was
+    NOT_ALLOWED = "not_allowed"
+    NOT_SAFE = "not_safe"
+    BUSY = "busy"  # another process holds queue pairs on the device
+    CALL_FAILED = "call_failed"  # before any cell
+    LATE = "late"
+    INTERRUPTED = "interrupted"
+    DIED = "died"
+    WATCHDOG = "watchdog"
+
+
+@dataclass(frozen=True, slots=True)
+class Exercise:
+    """The whole run."""
+
+    outcome: RunOutcome
+    summary: str  # one line
+    platform: Platform  # whose errnos these are
+    device: str | None
+    port: int | None
+    peer_device: str | None  # the other end, on this host
+    gid_index: int | None
+    cells: tuple[Cell, ...]
+    teardown: Teardown
+    touched: bool  # whether any call was made on a device
+    seconds: float

@@ -1,0 +1,99 @@
+"""The matrix of `exercise`: a row an operation, a column a kind of queue pair."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rdmadiag.facts.exercise import Cell, CellState, Operation, RunOutcome
+from rdmadiag.render.console import STYLE, console, say
+from rdmadiag.render.plain import printable
+from rdmadiag.verbs.matrix import MATRIX
+
+if TYPE_CHECKING:
+    from rdmadiag.verbs.exercise import Ran
+
+_STYLES: Final = {
+    CellState.VERIFIED: STYLE["ok"],
+    CellState.REFUSED: STYLE["critical"],
+    CellState.FAILED: STYLE["critical"],
+}
+_WORDS: Final = {
+    RunOutcome.NOT_ALLOWED: "NOT ATTEMPTED",
+    RunOutcome.NOT_SAFE: "NOT ATTEMPTED",
+    RunOutcome.BUSY: "NOT ATTEMPTED",
+}
+
+
+def show(ran: "Ran", to: Console | None = None) -> None:
+    """Print it: the answer, the matrix, and a line for each cell that is not verified."""
+    out, run = to or console(), ran.exercise
+    bad = any(each.state in (CellState.REFUSED, CellState.FAILED) for each in run.cells)
+    done = run.outcome is RunOutcome.DONE
+    word = _WORDS.get(run.outcome, "VERIFIED" if done and not bad else "FAILED")
+    style = {"VERIFIED": "ok", "FAILED": "critical"}.get(word, "unknown")
+    ends = f"{run.device}/{run.port}" if run.device else ""
+    if run.peer_device and run.peer_device != run.device:
+        ends += f" to {run.peer_device}"
+    say(out, Text.assemble((word, STYLE[style]), printable(f"  {ends}  {run.summary}".rstrip())))
+    if not run.touched:
+        for line in _next(ran):
+            out.print(line, soft_wrap=True)
+        return
+    out.print()
+    out.print(_table(run.cells))
+    notes = [each for each in run.cells if each.cause]
+    if notes:
+        out.print()
+    for each in notes:
+        name = f"{each.operation} {each.qp_type} {each.via}"
+        say(out, f"{name}: {each.state.replace('_', ' ')}: {printable(each.cause or '')}")
+    say(out, f"teardown {run.teardown}, {run.seconds:.1f} s")
+
+
+def _next(ran: "Ran") -> list[str]:
+    """What to do about it."""
+    outcome = ran.exercise.outcome
+    if outcome is RunOutcome.NOT_ALLOWED:
+        return ["    rdmadiag exercise --allow-rtr"]
+    if outcome is RunOutcome.BUSY:
+        return [
+            "    rdmadiag resources                             # who holds them",
+            "    rdmadiag exercise --allow-rtr --even-if-busy   # beside them",
+        ]
+    reasons = [f"    {reason}" for each in ran.chosen for reason in each.blocking]
+    return [*dict.fromkeys(reasons), "    rdmadiag preflight"]
+
+
+def _table(cells: tuple[Cell, ...]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("OPERATION", no_wrap=True)
+    found = {(each.operation, each.qp_type, each.via): each for each in cells}
+    columns = [place for place in MATRIX if any((kind, via) == place for _, kind, via in found)]
+    for kind, via in columns:
+        table.add_column(f"{kind.upper()} {via}", no_wrap=True)
+    for operation in Operation:
+        row = [found.get((operation, kind, via)) for kind, via in columns]
+        if any(row):
+            table.add_row(operation, *(_text(each) for each in row))
+    return table
+
+
+def _text(cell: Cell | None) -> Text:
+    if cell is None:
+        return Text("")
+    return Text(cell.state.replace("_", " "), style=_STYLES.get(cell.state, "dim"))
+
+
+def document(ran: "Ran") -> dict[str, Any]:
+    """The JSON document, without its head."""
+    run = ran.exercise
+    found = {name: getattr(run, name) for name in run.__dataclass_fields__}
+    found["reasons"] = [
+        {"device": each.end.device, "port": each.end.port, "reason": reason}
+        for each in (ran.chosen if not run.touched else ())
+        for reason in each.blocking
+    ]
+    found["accepted_risks"] = list(ran.accepted)
+    return found
