@@ -43,13 +43,25 @@ def show(ran: "Ran", to: Console | None = None) -> None:
         return
     out.print()
     out.print(_table(run.cells))
+    say(out, "yes: verified at the target   -: not claimed   ?: not tried")
     notes = [each for each in run.cells if each.cause]
     if notes:
         out.print()
-    for each in notes:
-        name = f"{each.operation} {each.qp_type} {each.via}"
-        say(out, f"{name}: {each.state.replace('_', ' ')}: {printable(each.cause or '')}")
+    for (state, cause), group in _by_cause(notes).items():
+        names = ", ".join(f"{each.operation} {each.qp_type} {each.via}" for each in group[:_NAMED])
+        more = f" and {len(group) - _NAMED} more" if len(group) > _NAMED else ""
+        say(out, f"{names}{more}: {state.replace('_', ' ')}: {printable(cause)}")
     say(out, f"teardown {run.teardown}, {run.seconds:.1f} s")
+
+
+_NAMED: Final = 4
+
+
+def _by_cause(cells: list[Cell]) -> dict[tuple[str, str], list[Cell]]:
+    found: dict[tuple[str, str], list[Cell]] = {}
+    for each in cells:
+        found.setdefault((each.state, each.cause or ""), []).append(each)
+    return found
 
 
 def _next(ran: "Ran") -> list[str]:
@@ -72,7 +84,7 @@ def _table(cells: tuple[Cell, ...]) -> Table:
     found = {(each.operation, each.qp_type, each.via): each for each in cells}
     columns = [place for place in MATRIX if any((kind, via) == place for _, kind, via in found)]
     for kind, via in columns:
-        table.add_column(f"{kind.upper()} {via}", no_wrap=True)
+        table.add_column(f"{kind.upper()}\n{via}", no_wrap=True)
     for operation in Operation:
         row = [found.get((operation, kind, via)) for kind, via in columns]
         if any(row):
@@ -83,7 +95,16 @@ def _table(cells: tuple[Cell, ...]) -> Table:
 def _text(cell: Cell | None) -> Text:
     if cell is None:
         return Text("")
-    return Text(cell.state.replace("_", " "), style=_STYLES.get(cell.state, "dim"))
+    return Text(_SHORT[cell.state], style=_STYLES.get(cell.state, "dim"))
+
+
+_SHORT: Final = {
+    CellState.VERIFIED: "yes",
+    CellState.NOT_CLAIMED: "-",
+    CellState.REFUSED: "REFUSED",
+    CellState.FAILED: "FAILED",
+    CellState.NOT_TRIED: "?",
+}
 
 
 def document(ran: "Ran") -> dict[str, Any]:

@@ -98,7 +98,8 @@ def _busy(host: Host, chosen: Sequence[Candidate], deadline: float) -> str | Non
         return f"cannot tell whether other processes use it: {found}"
     for each in chosen:
         if count := holders(found, each.end.device, each.end.port):
-            return f"others hold {count} queue pairs on {each.end.device}/{each.end.port}"
+            pairs = "queue pair" if count == 1 else "queue pairs"
+            return f"others hold {count} {pairs} on {each.end.device}/{each.end.port}"
     return None
 
 
@@ -219,7 +220,7 @@ def _cell(cell: Wanted, ended: CellEnded, platform: Platform) -> Cell:
     made = replace(made, stage=ended.stage, cause=ended.text or None)
     if ended.call is not None:
         errno = ended.errno
-        said = errno_text(errno, platform) if errno else "it failed without an errno"
+        said = errno_text(errno, platform) if errno else "no errno, or no such call here"
         name = errno_name(errno, platform) if errno else None
         made = replace(
             made, call=ended.call, errno=errno, errno_name=name, cause=f"{ended.call}: {said}"

@@ -152,7 +152,9 @@ class Library:
         return ctypes.cast(self._functions[name], c_void_p).value or 0
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """The result; raises CallFailed."""
+        """The result; raises CallFailed, without an errno where the library has no such call."""
+        if name not in self._functions:
+            raise CallFailed(name, 0)
         ctypes.set_errno(0)
         result = self._functions[name](*arguments)
         failure = SYMBOLS[name].failure

@@ -17,7 +17,7 @@ from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.open_end import Failed
 from rdmadiag.verbs.outcome import conclude
 from rdmadiag.verbs.pingpong_child import Attempt as ChildAttempt
-from rdmadiag.verbs.pingpong_child import _Recorded
+from rdmadiag.verbs.recorded_caller import RecordedCaller
 from rdmadiag.verbs.records import EndName, encode, parse
 from rdmadiag.verbs.transcript import Transcript
 from rdmadiag.verbs.watchdog import Watched, watch
@@ -144,7 +144,7 @@ def test_any_errno_is_carried_from_the_call_to_the_document(errno: int, call: st
         raise CallFailed(call, errno)
 
     library = SimpleNamespace(call=refuse)
-    recorded = _Recorded(library, Transcript(writer, 0.0), EndName.LOCAL)  # type: ignore[arg-type]
+    recorded = RecordedCaller(library, Transcript(writer, 0.0), EndName.LOCAL)  # type: ignore[arg-type]
     with pytest.raises(CallFailed):
         recorded(call, "mlx5_0")
     error = Failed(Stage.RTR, call, "mlx5_0", errno)
