@@ -42,10 +42,21 @@ if TYPE_CHECKING:
     metavar="SNAPSHOT|REPORT.json",
     help="Another host: only what devices of the same name say differently.",
 )
-def command(reading: Reading, stack: str | None, everything: bool, peer: str | None) -> int:
+@click.option(
+    "--exercised",
+    metavar="FILE",
+    help="What exercise --json printed on this host: which capabilities it has proven.",
+)
+def command(
+    reading: Reading,
+    stack: str | None,
+    everything: bool,
+    peer: str | None,
+    exercised: str | None,
+) -> int:
     """What each device says it can do, and which stack needs it.
 
-    It is what the verbs library answers, and nothing is tried. Exits 0; 2 where a device lacks
+    It is what the verbs library answers; nothing is tried, which is what exercise is for. Exits 0; 2 where a device lacks
     what --stack cannot do without; 3 where that is not known, there is no device, or one is silent.
     """
     from rdmadiag.view.capabilities import for_stack, lacking, required
@@ -53,6 +64,8 @@ def command(reading: Reading, stack: str | None, everything: bool, peer: str | N
     if stack is not None:
         _known(stack)
     chosen, silent, evidence = _look(reading)
+    if exercised is not None:
+        chosen = _proven(chosen, exercised, reading)
     if stack is not None:
         chosen = [for_stack(each, stack) for each in chosen]
     with printing():
@@ -79,6 +92,22 @@ def command(reading: Reading, stack: str | None, everything: bool, peer: str | N
     if stack is not None and any(required(each, stack, there=None) for each in chosen):
         return exits.UNKNOWN
     return exits.UNKNOWN if silent or not chosen else exits.OK
+
+
+def _proven(
+    chosen: "list[DeviceCapabilities]", path: str, reading: Reading
+) -> "list[DeviceCapabilities]":
+    """With what a saved run says of the device that it was made on."""
+    from rdmadiag.render.exercise import ExerciseError, read_exercise
+    from rdmadiag.view.proven import with_proof
+
+    try:
+        saved = read_exercise(path, reading.deadline)
+    except ExerciseError as error:
+        raise Refused(f"--exercised {error}") from error
+    if saved.hostname != reading.identity.hostname:
+        raise Refused(f"--exercised {path} is of another host: {saved.hostname!r}")
+    return [with_proof(each, saved.cells) if each.name == saved.device else each for each in chosen]
 
 
 def _known(stack: str) -> None:

@@ -109,8 +109,11 @@ def _table(device: DeviceCapabilities, *, everything: bool) -> Grid:
     table.add_column("NEEDED BY", overflow="fold")
     for row in device.capabilities:
         if everything or _matters(row):
-            table.add_row(row.name, _claim(row.claimed), _needed(row))
+            table.add_row(row.name, _claim(row.claimed) + _PROVEN[row.proven], _needed(row))
     return table
+
+
+_PROVEN: Final = {True: ", proven", False: ", NOT PROVEN", None: ""}
 
 
 def _matters(row: Capability) -> bool:

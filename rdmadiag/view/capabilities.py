@@ -1,7 +1,7 @@
 """What a device says that it can do: ibv_query_device and ibv_query_device_ex in words."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -48,7 +48,8 @@ class Capability:
     group: Group
     claimed: Claim
     source: str  # field of ibv_device_attr or ibv_device_attr_ex, or the function's name
-    needed_by: tuple[Need, ...] = field(default=())
+    needed_by: tuple[Need, ...] = ()
+    proven: bool | None = None  # by `exercise`, here; None: not tried
 
     @property
     def is_there(self) -> bool | None:

@@ -75,3 +75,25 @@ def test_two_hosts_beside_each_other(rdmadiag: Rdmadiag, roce: Machine, tmp_path
     names = {each["device"] for each in found.document["differences"]}
     assert {"mlx5_0", "rxe0"} <= names
     assert "mlx5_0" in rdmadiag(*argv, str(report)).out
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [(b"", "not a document"), (b"{}", "not a document"), (b"\x00" * 64, "not a document")],
+    ids=["nothing", "another document", "bytes"],
+)
+def test_what_is_no_saved_run_is_one_line(
+    content: bytes, word: str, rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
+    (tmp_path / "run.json").write_bytes(content)
+    argv = ("capabilities", "--sample", "mac-ready", "--exercised", str(tmp_path / "run.json"))
+    code, _, err = rdmadiag(*argv)
+    assert (code, err.count("\n")) == (64, 1)
+    assert word in err
+
+
+def test_a_run_of_another_host_proves_nothing_here(rdmadiag: Rdmadiag, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(rdmadiag("exercise", "--json").out)
+    argv = ("capabilities", "--sample", "mac-ready", "--exercised", str(tmp_path / "run.json"))
+    code, _, err = rdmadiag(*argv)
+    assert (code, "another host" in err) == (64, True)

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from lab.transcript import TranscribedDevice, TranscribedPort, transcript
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.capability import DeviceCap, OdpCap, RawPacketCap, words
-from rdmadiag.facts.verbs import Operation, VerbsDevice, VerbsFacts
+from rdmadiag.facts.exercise import Cell, CellState, Operation, Via
+from rdmadiag.facts.verbs import Operation as ProviderOperation
+from rdmadiag.facts.verbs import VerbsDevice, VerbsFacts
 from rdmadiag.sources.verbs import parse_verbs
 from rdmadiag.view.capabilities import (
     Capability,
@@ -25,6 +27,7 @@ from rdmadiag.view.capabilities import (
     unanswered,
 )
 from rdmadiag.view.capability_needs import NEEDS, STACKS
+from rdmadiag.view.proven import with_proof
 
 CONNECTX6 = {
     "raw_packet_caps": 0xF,
@@ -133,7 +136,10 @@ def test_has_is_hascapability() -> None:
 
 def test_an_operation_is_there_where_the_provider_has_it() -> None:
     found = library()
-    listed = (Operation("alloc_mw", "libmlx5-rdmav34.so"), Operation("alloc_dm", None))
+    listed = (
+        ProviderOperation("alloc_mw", "libmlx5-rdmav34.so"),
+        ProviderOperation("alloc_dm", None),
+    )
     found = replace(found, devices=(replace(found.devices[0], operations=listed),))
     assert (rows(found)["op_alloc_mw"].claimed, rows(found)["op_alloc_dm"].claimed) == (True, False)
     assert rows(found)["op_alloc_mw"].source == "libmlx5-rdmav34.so"
@@ -191,3 +197,25 @@ def test_a_real_connectx6_prints_the_flags_that_are_named_here(realworld: Path) 
     printed = text.partition("device_cap_flags:")[2].partition("max_sge:")[0].split()[1:]
     known = [word for word in words(number, DeviceCap) if not word.startswith("bit_")]
     assert known == [word.lower() for word in printed if word.isupper()]
+
+
+@pytest.mark.parametrize(
+    ("states", "proven"),
+    [
+        ([CellState.VERIFIED, CellState.VERIFIED], True),
+        ([CellState.VERIFIED, CellState.FAILED], False),
+        ([CellState.REFUSED, CellState.NOT_TRIED], False),
+        ([CellState.NOT_TRIED, CellState.NOT_CLAIMED], None),
+    ],
+    ids=["both verified", "one failed", "one refused", "none tried"],
+)
+def test_what_exercise_proved(states: list[CellState], proven: bool | None) -> None:
+    (device,) = of_library(library(atomic_cap=1))
+    operations = (Operation.CMP_SWAP, Operation.FETCH_ADD)
+    cells = [
+        Cell(operation, "rc", Via.POLL, state)
+        for operation, state in zip(operations, states, strict=True)
+    ]
+    found = {row.name: row.proven for row in with_proof(device, cells).capabilities}
+    assert found["atomic_cap"] is proven
+    assert found["max_srq"] is None

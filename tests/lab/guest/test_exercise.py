@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,6 +43,19 @@ class TestRxe:
         assert len(document["cells"]) == 44
         assert (code, document["outcome"], document["teardown"]) == (0, "done", "clean")
         assert counts(run) == before
+
+    def test_what_it_proves_stands_beside_the_claims(
+        self, rdmadiag: Rdmadiag, rdmadiag_json: Call, tmp_path: Path
+    ) -> None:
+        code, out, _ = rdmadiag(*ALLOWED, "--json", timeout=2 * SECONDS)
+        assert code == 0
+        saved = tmp_path / "exercise.json"
+        saved.write_text(out)
+        _, document = rdmadiag_json("capabilities", "--exercised", str(saved))
+        first, second = document["devices"]
+        proven = {row["name"] for row in first["capabilities"] if row["proven"]}
+        assert {"atomic_cap", "max_srq", "max_sge", "op_req_notify_cq"} <= proven
+        assert not any(row["proven"] for row in second["capabilities"])
 
     def test_a_choice_is_all_that_is_tried(self, rdmadiag_json: Call) -> None:
         argv = (*ALLOWED, "--only", "write,read", "--qp", "rc", "--device", "rxe1")
