@@ -56,8 +56,10 @@ def command(
 ) -> int:
     """What each device says it can do, and which stack needs it.
 
-    It is what the verbs library answers; nothing is tried, which is what exercise is for. Exits 0; 2 where a device lacks
-    what --stack cannot do without; 3 where that is not known, there is no device, or one is silent.
+    It is what the verbs library answers; nothing is tried, which is what exercise is for.
+
+    Exits 0; 2 where a device lacks what --stack cannot do without; 3 where that is not known,
+    there is no device, or one is silent.
     """
     from rdmadiag.view.capabilities import for_stack, lacking, required
 

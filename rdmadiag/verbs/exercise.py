@@ -20,8 +20,7 @@ from rdmadiag.sources.run import gather
 from rdmadiag.sources.sampling import resources
 from rdmadiag.sources.table import Depth
 from rdmadiag.verbs import child, records
-from rdmadiag.verbs.matrix import unclaimed
-from rdmadiag.verbs.operation import LENGTH
+from rdmadiag.verbs.matrix import LENGTH, unclaimed
 from rdmadiag.verbs.outcome import teardown
 from rdmadiag.verbs.records import CellBegan, CellEnded, ExerciseRequest, Record
 from rdmadiag.verbs.watchdog import Watched, watch

@@ -32,6 +32,9 @@ _NEEDS: Final = {
 }
 """Field of ibv_device_attr that is 0 where the device cannot."""
 
+LENGTH: Final = 256
+"""Bytes of a message; fits the smallest MTU."""
+
 SGE: Final = 3
 """Buffers of a work request of SGE_LIST."""
 

@@ -23,7 +23,7 @@ from rdmadiag.verbs.bringup import (
 )
 from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.loop import RECEIVE, SEND
-from rdmadiag.verbs.matrix import SGE
+from rdmadiag.verbs.matrix import LENGTH, SGE
 from rdmadiag.verbs.objects import (
     LOCAL_WRITE,
     REMOTE_ATOMIC,
@@ -40,7 +40,6 @@ from rdmadiag.verbs.objects import (
 from rdmadiag.verbs.protocol import End, path_mtu
 from rdmadiag.verbs.recorded_caller import RecordedCaller
 
-LENGTH: Final = 256  # bytes of a message; fits the smallest MTU
 AREA: Final = 4096  # bytes from one part of an end's memory to the next
 OUT, IN, THIRD = 0, AREA, 2 * AREA
 DEPTH: Final = 8
