@@ -9,6 +9,7 @@ from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Seconds, format_option, json_option
 from rdmadiag.cli.output import printing
+from rdmadiag.cli.page import Page
 from rdmadiag.cli.pingpong import accepted
 from rdmadiag.cli.selectors import selectors
 from rdmadiag.facts.exercise import CellState, Operation, RunOutcome
@@ -23,7 +24,21 @@ DEADLINE: Final = 30.0
 DEADLINE_MAX: Final = 120.0
 
 
-@click.command("exercise")
+@click.command(
+    "exercise",
+    cls=Page,
+    examples=(
+        ("every operation, both ends on one port", "rdmadiag exercise --allow-rtr"),
+        (
+            "some of them, from one device to another",
+            "rdmadiag exercise --allow-rtr --only write,read --device mlx5_0 --device mlx5_1",
+        ),
+        (
+            "kept for `rdmadiag capabilities --exercised run.json`",
+            "rdmadiag exercise --allow-rtr --json > run.json",
+        ),
+    ),
+)
 @click.option(
     "--allow-rtr",
     is_flag=True,

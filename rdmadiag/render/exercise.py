@@ -3,11 +3,10 @@
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from rdmadiag.facts.exercise import Cell, CellState, Operation, RunOutcome
-from rdmadiag.render.console import STYLE, console, say
+from rdmadiag.render.console import STYLE, Text, console, say
+from rdmadiag.render.grid import Grid
 from rdmadiag.render.plain import printable
 from rdmadiag.verbs.matrix import MATRIX
 
@@ -36,7 +35,7 @@ def show(ran: "Ran", to: Console | None = None) -> None:
     ends = f"{run.device}/{run.port}" if run.device else ""
     if run.peer_device and run.peer_device != run.device:
         ends += f" to {run.peer_device}"
-    say(out, Text.assemble((word, STYLE[style]), printable(f"  {ends}  {run.summary}".rstrip())))
+    say(out, Text(word, style=STYLE[style]).append(f"  {ends}  {run.summary}".rstrip()))
     if not run.touched:
         for line in _next(ran):
             out.print(line, soft_wrap=True)
@@ -78,8 +77,8 @@ def _next(ran: "Ran") -> list[str]:
     return [*dict.fromkeys(reasons), "    rdmadiag preflight"]
 
 
-def _table(cells: tuple[Cell, ...]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
+def _table(cells: tuple[Cell, ...]) -> Grid:
+    table = Grid()
     table.add_column("OPERATION", no_wrap=True)
     found = {(each.operation, each.qp_type, each.via): each for each in cells}
     columns = [place for place in MATRIX if any((kind, via) == place for _, kind, via in found)]

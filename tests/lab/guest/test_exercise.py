@@ -1,6 +1,8 @@
 """`rdmadiag exercise` on soft RoCE: every cell, what is left behind, and who is in the way."""
 
 import json
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
