@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from rdmadiag.facts import Missing, present
+from rdmadiag.facts import present
 from rdmadiag.facts.counters import ALL, CounterFacts, Wanted, narrowed, remembered
 from rdmadiag.host import Host
 from rdmadiag.preflight.judge_counters import Compared, compare
@@ -67,8 +67,8 @@ def over(
 
 
 def _require(facts: CounterFacts, wanted: Wanted) -> None:
-    names = () if isinstance(facts.names, Missing) else facts.names
-    for name, ports in (wanted.devices or {}).items():
+    names = tuple(present(facts.names))
+    for name, ports in (wanted.among(names).devices or {}).items():
         if name not in names:
             there = ", ".join(names) or "none"
             raise NoSuchDevice(f"no RDMA device {name!r}; there are: {there}")

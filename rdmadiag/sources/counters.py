@@ -69,6 +69,7 @@ def read_counters(
     clock = clock_of(host)
     now = clock()
     names = host.list(CLASS)
+    wanted = wanted.among(tuple(present(names)))
     facts = CounterFacts(
         boot=attribute(host, _BOOT_ID, parse_text),
         seconds=now,

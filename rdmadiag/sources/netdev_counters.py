@@ -109,7 +109,9 @@ def read_netdev_counters(
 
 
 def _netdevs(host: Host, wanted: Wanted) -> Iterator[tuple[str, int, str]]:
-    for name in present(host.list(CLASS)):
+    names = tuple(present(host.list(CLASS)))
+    wanted = wanted.among(names)
+    for name in names:
         if wanted.device(name):
             for port in present(read_ports(host, name)):
                 if wanted.port(name, port.number) and not isinstance(port.netdev, Missing):

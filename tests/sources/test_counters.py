@@ -187,6 +187,11 @@ def test_selected_ports_alone_are_read(host, soon):
     )
 
 
+def test_a_device_with_a_colon_in_its_name_is_read_by_that_name() -> None:
+    wanted = Wanted({"a": frozenset({1}), "b": frozenset({1, 2})}).among(("a:1", "b", "b:2"))
+    assert wanted == Wanted({"a:1": None, "b": frozenset({1, 2})})
+
+
 def test_without_a_device_netlink_is_not_opened(host_in_memory, roce, soon):
     host = host_in_memory(roce.change(devices=()).recording())
     facts = read_counters(host, soon)
