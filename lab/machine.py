@@ -173,7 +173,7 @@ class Machine:
     kernel: str = "6.1.0"
     gpu: Gpu | None = None
     arp_ignore: int = 0  # of conf/all
-    netns_mode: int = 1
+    netns_mode: int | None = 1  # None: a kernel that does not tell it
     kernel_log: tuple[str, ...] | Missing = ()  # messages; a second apart
     verbs_stderr: str = ""
     rejected: tuple[str, ...] = ()  # devices that libibverbs does not list
@@ -471,9 +471,8 @@ class Machine:
                 recording.refuse("stat", path, Missing(Why.ABSENT, f"{path}: ENOENT"))
 
     def _nldev(self) -> dict[str, bytes]:
-        replies = {
-            "nldev-sys-get": _reply(nldev.SYS_GET, [("SYS_ATTR_NETNS_MODE", self.netns_mode)])
-        }
+        mode = [] if self.netns_mode is None else [("SYS_ATTR_NETNS_MODE", self.netns_mode)]
+        replies = {"nldev-sys-get": _reply(nldev.SYS_GET, mode)}
         dump = b""
         for at, device in enumerate(self.devices):
             index = at if device.index is None else device.index

@@ -73,6 +73,7 @@ class Reason(StrEnum):
     LINK_LAYER_UNKNOWN = "link_layer_unknown"
     GID_TABLE_UNKNOWN = "gid_table_unknown"
     LID_UNKNOWN = "lid_unknown"
+    ROUTE_NETDEV_UNKNOWN = "route_netdev_unknown"
     PROVIDER_LATE = "provider_late"
     REGISTRY_UNKNOWN = "registry_unknown"
     LOG_UNKNOWN = "log_unknown"
@@ -116,6 +117,8 @@ REASON_TEXT: Final[dict[Reason, str]] = {
     Reason.LINK_LAYER_UNKNOWN: "the port's link layer could not be read",
     Reason.GID_TABLE_UNKNOWN: "the port's GID table could not be read",
     Reason.LID_UNKNOWN: "the port's LID could not be read",
+    Reason.ROUTE_NETDEV_UNKNOWN: "whether the kernel routes by a netdev of another network "
+    "namespace could not be read",
     Reason.PROVIDER_LATE: "the verbs library had not answered everything at the deadline",
     Reason.REGISTRY_UNKNOWN: "the registry could not be read",
     Reason.LOG_UNKNOWN: "the log could not be read, or not all of it",
@@ -131,6 +134,7 @@ FOR_LACK_OF_EVIDENCE: Final = frozenset(
         Reason.LINK_LAYER_UNKNOWN,
         Reason.GID_TABLE_UNKNOWN,
         Reason.LID_UNKNOWN,
+        Reason.ROUTE_NETDEV_UNKNOWN,
         Reason.PROVIDER_LATE,
         Reason.REGISTRY_UNKNOWN,
         Reason.LOG_UNKNOWN,
@@ -237,7 +241,8 @@ def _route(port: PortView) -> Iterator[Reason]:
     if state is NetDevState.DOWN:
         yield Reason.ROUTE_NETDEV_DOWN
     elif state is NetDevState.ABSENT:
-        yield Reason.ROUTE_NETDEV_ABSENT
+        known = port.nldev is not None
+        yield Reason.ROUTE_NETDEV_ABSENT if known else Reason.ROUTE_NETDEV_UNKNOWN
     elif port.routes_by_unassigned_address:
         yield Reason.ROUTE_ADDRESS_UNASSIGNED
 

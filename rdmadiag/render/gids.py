@@ -10,7 +10,7 @@ from rich.text import Text
 from rdmadiag.facts import GidEntry, GidTable, Missing
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import GidType
-from rdmadiag.gid.netdev import NetDevState, netdev_state
+from rdmadiag.gid.netdev import NOT_HERE, NetDevState, netdev_state
 from rdmadiag.render.console import console, say
 from rdmadiag.render.plain import shown
 from rdmadiag.view.gid_tables import PortPicks
@@ -133,6 +133,6 @@ def _type(entry: GidEntry, port: PortView) -> str:
 def _netdev(entry: GidEntry, port: PortView) -> Text:
     text = Text(shown(entry.netdev))
     state = netdev_state(entry, port.netdevs)
-    if state in (NetDevState.DOWN, NetDevState.ABSENT):
+    if state in (NetDevState.DOWN, *NOT_HERE):
         text.append(" down" if state is NetDevState.DOWN else " not here", style="red")
     return text

@@ -146,7 +146,7 @@ def _of_other_systems(own: Collection[str]) -> dict[str, Missing]:
 
 
 def _named(netdevs: NetDevFacts | Missing, answers: dict[str, Any]) -> NetDevFacts | Missing:
-    """The netdevs that RDMA devices refer to, and the ones above and below those."""
+    """The netdevs that RDMA devices refer to, those above and below, and all legs of a bond."""
     if isinstance(netdevs, Missing):
         return netdevs
     names = set()
@@ -158,4 +158,10 @@ def _named(netdevs: NetDevFacts | Missing, answers: dict[str, Any]) -> NetDevFac
     for netdev in netdevs.netdevs:
         if netdev.name in names:
             names |= {str(netdev.master), str(netdev.lower)}
-    return replace(netdevs, netdevs=tuple(each for each in netdevs.netdevs if each.name in names))
+    bonds = {each.name for each in netdevs.netdevs if each.kind == "bond"} & names
+    return replace(
+        netdevs,
+        netdevs=tuple(
+            each for each in netdevs.netdevs if each.name in names or each.master in bonds
+        ),
+    )

@@ -93,7 +93,7 @@ def _bond(device: DeviceView, case: Case) -> Proof | None:
     if "bond" in device.name:
         return Proof("sysfs", "/sys/class/infiniband", device.name)
     for port in device.ports:
-        for netdev in _with_masters(port.netdevs, case):
+        for netdev in _with_masters(port.netdevs_here, case):
             if netdev.kind == "bond":
                 return Proof("netdev", f"{netdev.name} IFLA_INFO_KIND", "bond")
     return None

@@ -77,7 +77,7 @@ def _netdevs(port: PortView, evidence: Evidence) -> tuple[NetDev, ...]:
     """The netdevs that this port's packets would leave by, as rtnetlink shows them."""
     if isinstance(evidence.netdev, Missing) or port.protocol is Protocol.INFINIBAND:
         return ()
-    names = set(port.netdevs)
+    names = set(port.netdevs_here)
     if port.nldev and not isinstance(port.nldev.netdev, Missing):
         names.add(port.nldev.netdev)
     return tuple(each for each in evidence.netdev.netdevs if each.name in names)
