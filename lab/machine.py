@@ -306,6 +306,7 @@ class Machine:
                 f"{folder}/ifindex": f"{self._ifindex(netdev.name)}\n",
                 f"{folder}/operstate": "up\n" if netdev.up else "down\n",
                 f"{folder}/mtu": f"{netdev.mtu}\n",
+                f"{folder}/address": f"{netdev.mac}\n",
             }
         files["/sys/devices/system/cpu/online"] = f"{self.cpus_online}\n"
         return files

@@ -13,6 +13,8 @@ import re
 from collections.abc import Collection
 from typing import Final
 
+from rdmadiag.facts.ib import DEVICE_NAME_BYTES
+
 _PORT: Final = re.compile(r"0|[1-9][0-9]{0,4}")
 
 
@@ -25,7 +27,7 @@ def split(text: str) -> tuple[str, int | None]:
             break
     else:
         number = None
-    if not text or "/" in text:
+    if not text or "/" in text or len(text.encode(errors="replace")) > DEVICE_NAME_BYTES:
         raise ValueError(f"{text!r} is not DEV or DEV:PORT")
     return text, number
 

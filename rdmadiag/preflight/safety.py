@@ -183,6 +183,8 @@ def _reasons(
     if port.protocol in _NO_MANUAL_RTR:
         return (_NO_MANUAL_RTR[port.protocol],)
     if port.protocol is not Protocol.THUNDERBOLT:
+        if in_other_netns(device, evidence):  # where its netdev is follows
+            return (*_link(port), *_access(device, evidence))
         return (*_link(port), *_route(port), *_access(device, evidence))
     # A port without a link has no GIDs: one cause, one reason.
     route = _route(port) if port.is_active else ()

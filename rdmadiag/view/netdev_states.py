@@ -4,10 +4,11 @@ A GID names its netdev without its network namespace (gid_attrs/ndevs, print_nde
 drivers/infiniband/core/sysfs.c), and each namespace may have an eth0.
 """
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from rdmadiag.facts import GidEntry, GidTable, Missing, NetDev, NldevPort, Why, known, or_else
+from rdmadiag.facts import GidEntry, GidTable, Missing, NldevPort, Why, known
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.gid import Family, Gid, Scope
 from rdmadiag.gid.netdev import NetDevState
@@ -15,6 +16,7 @@ from rdmadiag.gid.netdev import NetDevState
 if TYPE_CHECKING:
     from rdmadiag.facts.macos import MacInterface
 
+_MAC: Final = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
 _FEW: Final = 4  # netdevs above each other: a VLAN of a bond of two legs
 
 
@@ -35,7 +37,7 @@ class NetDevStates:
         self._sysfs = (
             {}
             if isinstance(evidence.sysfs, Missing)
-            else {netdev.name: netdev.operstate for netdev in evidence.sysfs.netdevs}
+            else {netdev.name: netdev for netdev in evidence.sysfs.netdevs}
         )
         mac = evidence.mac_network
         self._mac = (
@@ -74,7 +76,8 @@ class NetDevStates:
             return self._not_here if told else NetDevState.UNKNOWN
         found = self._netlink.get(name) if self._netlink is not None else None
         if found is None:
-            return _by_operstate(self._sysfs.get(name, Missing(Why.ABSENT)))
+            shown = self._sysfs.get(name)
+            return _by_operstate(shown.operstate) if shown else NetDevState.UNKNOWN
         return _by_operstate(found.operstate) if found.admin_up else NetDevState.DOWN
 
     def _is_absent(self, name: str) -> bool:
@@ -94,7 +97,8 @@ class NetDevStates:
         addresses = set((self._ipv6 or {}).get(name, ()))
         if found:
             addresses |= {each.address for each in found.addresses}
-            addresses.add(_default_gid(found))
+        for each in (found, self._sysfs.get(name)):
+            addresses |= {_default_gid(each.mac)} if each else set()
         return any(_address(row.gid) in addresses for row in rows)
 
     def _beside(self, name: str) -> frozenset[str]:
@@ -127,11 +131,11 @@ def _address(gid: Gid) -> str:
     return str(gid).removeprefix("::ffff:") if gid.is_ipv4_mapped else str(gid)
 
 
-def _default_gid(netdev: NetDev) -> str:
+def _default_gid(mac: str | Missing) -> str:
     """The link-local GID that is made of a MAC (make_default_gid); "" without one."""
-    octets = bytes.fromhex(or_else(netdev.mac, "").replace(":", ""))
-    if len(octets) != 6:
+    if isinstance(mac, Missing) or not _MAC.fullmatch(mac):
         return ""
+    octets = bytes.fromhex(mac.replace(":", ""))
     tail = bytes((octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]))
     return str(Gid(b"\xfe\x80" + bytes(6) + tail))
 

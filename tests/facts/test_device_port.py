@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from rdmadiag.facts.device_port import among, split
 
-NAMES = st.text(st.characters(exclude_characters="/", exclude_categories=["Cs"]), min_size=1)
+NAMES = st.text(
+    st.characters(exclude_characters="/", exclude_categories=["Cs"]), min_size=1, max_size=15
+)
 PORTS = st.integers(0, 65535)
 
 
@@ -26,7 +28,7 @@ def test_a_device_and_its_port_are_told_apart(text: str, expected: tuple[str, in
     assert split(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "/1", "mlx5_0/", "mlx5_0/x", "a/b:1"])
+@pytest.mark.parametrize("text", ["", "/1", "mlx5_0/", "mlx5_0/x", "a/b:1", "a" * 64])
 def test_what_names_no_device_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not DEV or DEV:PORT"):
         split(text)
