@@ -7,7 +7,7 @@ from rdmadiag.facts import Missing, NetDev, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import NO_LID, PhysState, PortState
 from rdmadiag.preflight.case import Case
-from rdmadiag.preflight.proofs import port_attribute, port_state, seen
+from rdmadiag.preflight.proofs import netdev_text, port_attribute, port_state, seen
 from rdmadiag.preflight.rules.rule import Rule, idle_or_broken, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.reconcile import PortView, Protocol
@@ -64,7 +64,7 @@ def link_not_up(this: Rule, case: Case) -> Iterator[Finding]:
                 port_attribute(port, "phys_state", port.phys_state),
                 port_attribute(port, "state", port.state),
                 *(
-                    Proof("netdev", f"{each.name} IFLA_OPERSTATE", _netdev_text(each))
+                    Proof("netdev", f"{each.name} IFLA_OPERSTATE", netdev_text(each))
                     for each in netdevs
                 ),
             ),
@@ -81,11 +81,6 @@ def _netdevs(port: PortView, evidence: Evidence) -> tuple[NetDev, ...]:
     if port.nldev and not isinstance(port.nldev.netdev, Missing):
         names.add(port.nldev.netdev)
     return tuple(each for each in evidence.netdev.netdevs if each.name in names)
-
-
-def _netdev_text(netdev: NetDev) -> str:
-    admin = "up" if netdev.admin_up else "down"
-    return f"{seen(netdev.operstate)}, administratively {admin}, carrier {seen(netdev.carrier)}"
 
 
 class _Cause(NamedTuple):
