@@ -204,9 +204,13 @@ def _device(host: Host, index: int, uverbs: bool, deadline: float) -> NldevDevic
     at = (("DEV_INDEX", index),)
     device = _ask(host, f"nldev-get-{index}", GET, at, parse_device, deadline)
     if not isinstance(device, NldevDevice):
+        if device.why is _GONE:
+            return gone(index)
         return Missing(device.why, f"nldev device {index}: {device.detail}")
     answers = _ports(host, device, deadline)
     refused = {number: port for number, port in answers.items() if isinstance(port, Missing)}
+    if refused and is_gone(host, index, deadline):
+        return gone(index)
     ports = tuple(port for port in answers.values() if not isinstance(port, Missing))
     chardev: Chardev | Missing = Missing(Why.ABSENT, "ib_uverbs is not loaded")
     if uverbs:
@@ -221,6 +225,23 @@ def _device(host: Host, index: int, uverbs: bool, deadline: float) -> NldevDevic
         chardev=chardev,
         resources=_ask(host, f"nldev-res-get-{index}", RES_GET, at, parse_resources, deadline),
     )
+
+
+_GONE: Final = Why.UNSUPPORTED
+"""EINVAL: GET of a device that nldev itself has named, and that is there no more
+(nldev_get_doit)."""
+
+
+def is_gone(host: Host, index: int, deadline: float) -> bool:
+    """Whether a device that nldev has named is there no more, by another question."""
+    at = (("DEV_INDEX", index),)
+    found = _ask(host, f"nldev-get-{index}-again", GET, at, parse_device, deadline)
+    return isinstance(found, Missing) and found.why is _GONE
+
+
+def gone(index: int) -> Missing:
+    """What is said of such a device."""
+    return Missing(Why.ABSENT, f"RDMA device {index} was deleted while it was being read")
 
 
 def _ports(host: Host, device: NldevDevice, deadline: float) -> dict[int, NldevPort | Missing]:

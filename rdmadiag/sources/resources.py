@@ -21,7 +21,7 @@ from rdmadiag.facts.resources import (
     ResourceFacts,
 )
 from rdmadiag.host import Host, netlink
-from rdmadiag.sources.nldev import parse_resources
+from rdmadiag.sources.nldev import gone, is_gone, parse_resources
 from rdmadiag.sources.nldev_counters import read_device_indexes
 from rdmadiag.sources.nldev_messages import (
     NUMBER,
@@ -145,6 +145,10 @@ def _device(host: Host, name: str, index: int, deadline: float) -> DeviceResourc
     replies = {kind: _dump(host, index, kind, deadline) for kind in _DUMPS}
     pairs = replies.pop("qp")
     summary = _ask(host, f"nldev-res-get-{index}", RES_GET, 0, index, deadline)
+    # EINVAL: of an older kernel, or of a device that is there no more.
+    refused = isinstance(summary, Missing) and summary.why is Why.UNSUPPORTED
+    if refused and is_gone(host, index, deadline):
+        return DeviceResources(index, name, gone(index), gone(index), {})
     return DeviceResources(
         index=index,
         name=name,

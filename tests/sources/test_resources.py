@@ -26,6 +26,9 @@ MADE = (
 )
 
 
+GONE = "RDMA device 0 was deleted while it was being read"
+
+
 @pytest.fixture
 def host(roce, host_in_memory):
     machine = with_counters(roce).with_device(0, held=MADE).change(commands={4711: "python3"})
@@ -50,6 +53,16 @@ def test_queue_pairs_have_their_type_state_and_owner(device):
     assert [each.number for each in device.queue_pairs][:4] == [1, 100, 101, 102]
     assert [each.peer for each in device.queue_pairs][1] == 5000
     assert device.queue_pairs[0].peer.why is Why.ABSENT, "a GSI queue pair has no peer"
+
+
+def test_a_device_that_is_deleted_meanwhile_is_gone(host, soon):
+    refused = Missing(Why.UNSUPPORTED, "netlink: EINVAL")
+    for name in ("nldev-res-get-0", "nldev-res-qp-get-0", "nldev-get-0-again"):
+        host.recording.refuse("netlink", name, refused)
+    found = read_resources(host, soon).device("mlx5_0")
+    assert found.counts == found.queue_pairs == Missing(Why.ABSENT, GONE)
+    host.recording.refuse("netlink", "nldev-get-0-again", Missing(Why.NOT_COLLECTED))
+    assert read_resources(host, soon).device("mlx5_0").counts == refused, "an older kernel"
 
 
 def test_other_objects_are_counted_by_owner_with_their_memory(device):
