@@ -134,6 +134,7 @@ class NetDev:
     master: str | None = None
     lower: str | None = None
     carrier_changes: int = 2
+    carrier_down_count: int = 1
     arp_ignore: int = 0
     stats: Mapping[str, int] | None = None  # IFLA_STATS64
     pause: tuple[int, int] | None = None  # frames sent and received
@@ -521,6 +522,7 @@ class Machine:
                 ("IFLA_OPERSTATE", "UP" if netdev.up else "DOWN"),
                 ("IFLA_CARRIER", int(netdev.up)),
                 ("IFLA_CARRIER_CHANGES", netdev.carrier_changes),
+                ("IFLA_CARRIER_DOWN_COUNT", netdev.carrier_down_count),
                 ("IFLA_ADDRESS", netdev.mac),
             ]
             if netdev.kind:

@@ -54,7 +54,7 @@ class CountedPort(WithNumbers):
 
     number: int
     link_layer: LinkLayer | Missing  # link_layer
-    netdev: str | Missing  # gid_attrs/ndevs/0, or the parent of a software device
+    netdev: str | Missing  # NDEV_NAME of PORT_GET, else the parent of rxe, or gid_attrs/ndevs
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,11 +184,11 @@ def read_nldev(host: Host, deadline: float) -> NldevFacts | Missing:
     return NldevFacts(
         devices=tuple(device for device in devices if not isinstance(device, Missing)),
         unreadable=tuple(device for device in devices if isinstance(device, Missing)),
-        netns_mode=_ask(host, "nldev-sys-get", SYS_GET, (), parse_netns_mode, deadline),
+        netns_mode=ask(host, "nldev-sys-get", SYS_GET, (), parse_netns_mode, deadline),
     )
 
 
-def _ask(
+def ask(
     host: Host,
     name: str,
     op: int,
@@ -196,13 +196,14 @@ def _ask(
     parse: Callable[[bytes], T | Missing],
     deadline: float,
 ) -> T | Missing:
+    """One question and what `parse` makes of the reply; `name` is that of a record's file."""
     reply = host.netlink(name, netlink.NETLINK_RDMA, request(op, 0, attributes), deadline)
     return reply if isinstance(reply, Missing) else parse(reply)
 
 
 def _device(host: Host, index: int, uverbs: bool, deadline: float) -> NldevDevice | Missing:
     at = (("DEV_INDEX", index),)
-    device = _ask(host, f"nldev-get-{index}", GET, at, parse_device, deadline)
+    device = ask(host, f"nldev-get-{index}", GET, at, parse_device, deadline)
     if not isinstance(device, NldevDevice):
         if device.why is _GONE:
             return gone(index)
@@ -215,7 +216,7 @@ def _device(host: Host, index: int, uverbs: bool, deadline: float) -> NldevDevic
     chardev: Chardev | Missing = Missing(Why.ABSENT, "ib_uverbs is not loaded")
     if uverbs:
         kind = (("CHARDEV_TYPE", "uverbs"), *at)
-        chardev = _ask(
+        chardev = ask(
             host, f"nldev-get-chardev-{index}", GET_CHARDEV, kind, parse_chardev, deadline
         )
     return replace(
@@ -223,7 +224,7 @@ def _device(host: Host, index: int, uverbs: bool, deadline: float) -> NldevDevic
         ports=device.port_count if isinstance(device.port_count, Missing) else ports,
         unreadable_ports=refused,
         chardev=chardev,
-        resources=_ask(host, f"nldev-res-get-{index}", RES_GET, at, parse_resources, deadline),
+        resources=ask(host, f"nldev-res-get-{index}", RES_GET, at, parse_resources, deadline),
     )
 
 
@@ -235,7 +236,7 @@ _GONE: Final = Why.UNSUPPORTED
 def is_gone(host: Host, index: int, deadline: float) -> bool:
     """Whether a device that nldev has named is there no more, by another question."""
     at = (("DEV_INDEX", index),)
-    found = _ask(host, f"nldev-get-{index}-again", GET, at, parse_device, deadline)
+    found = ask(host, f"nldev-get-{index}-again", GET, at, parse_device, deadline)
     return isinstance(found, Missing) and found.why is _GONE
 
 
@@ -248,7 +249,7 @@ def _ports(host: Host, device: NldevDevice, deadline: float) -> dict[int, NldevP
     if isinstance(device.port_count, Missing):
         return {}
     return {
-        number: _ask(
+        number: ask(
             host,
             f"nldev-port-get-{device.index}-{number}",
             PORT_GET,

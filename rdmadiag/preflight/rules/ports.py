@@ -228,6 +228,27 @@ def lid_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
             )
 
 
+@rule(
+    "link-layer-unreadable",
+    Severity.UNKNOWN,
+    "Link layer unreadable",
+    "Neither the port's link layer nor the kind of its device could be read: whether it is "
+    "InfiniBand, RoCE or iWARP is not known, and nothing that depends on it was looked at.",
+    remedy=("cat /sys/class/infiniband/{device}/ports/{port}/link_layer",),
+)
+def link_layer_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
+    """Not on a Mac, where not-a-thunderbolt-port says so."""
+    for _, port in case.ports:
+        if port.protocol is not Protocol.UNKNOWN or port.is_foreign_on_mac:
+            continue
+        yield this.finding(
+            f"{port.name}: whether it is InfiniBand, RoCE or iWARP could not be read",
+            device=port.device,
+            port=port.number,
+            evidence=[port_state(port, "link_layer", port.link_layer)],
+        )
+
+
 _MEMBER: Final = 0x7FFF  # the key; the bit above it is full membership
 _FULL: Final = 0x8000
 
@@ -294,6 +315,7 @@ RULES: Final[tuple[Rule, ...]] = (
     no_subnet_manager,
     port_not_active,
     port_state_unknown,
+    link_layer_unreadable,
     lid_unreadable,
     no_usable_pkey,
 )

@@ -1,19 +1,22 @@
 """Every rule: a healthy machine and one change give its finding, and nothing else does."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from lab.machine import V2, Device, GidRow, Machine, NetDev, Port, roce_rows
+from lab.machine import V2, Device, GidRow, Machine, MemoryTree, NetDev, Port, roce_rows
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, UverbsEntry, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import DriverId, LinkLayer, NetnsMode, PhysState, PortState
+from rdmadiag.host.recorded import SnapshotHost
 from rdmadiag.preflight.judge import judge
 from rdmadiag.preflight.rules import CATALOGUE
 from rdmadiag.preflight.verdict import Finding, Severity
+from rdmadiag.sources.run import gather
 from rdmadiag.view.reconcile import devices
 from rdmadiag.view.select import Selector
 
@@ -63,6 +66,16 @@ PLAIN_USER = {"uid": 1000, "capabilities": 0}
 def down_netdev(machine: Machine) -> Machine:
     netdevs = tuple(replace(each, up=False) for each in machine.netdevs)
     return machine.change(netdevs=netdevs)
+
+
+def bare(machine: Machine, *without: str) -> Evidence:
+    """sysfs alone, and no file of these names in it."""
+    files = {
+        path.removeprefix("/"): content.encode()
+        for path, content in machine.sysfs_files().items()
+        if not path.endswith(without)
+    }
+    return gather(SnapshotHost(MemoryTree(files), "bare"), time.monotonic() + 60)
 
 
 def elsewhere(**netdev: Any) -> Machine:
@@ -118,6 +131,16 @@ def elsewhere(**netdev: Any) -> Machine:
             roce_host().change(netdevs=(), netns_mode=None),
             [("route-netdev-absent", "critical")],
             id="the same on a kernel that does not",
+        ),
+        pytest.param(
+            bare(infiniband_host(), "link_layer", "node_type"),
+            [("link-layer-unreadable", "unknown")] * 2 + [("source-not-collected", "info")],
+            id="a copied tree without what tells InfiniBand from RoCE",
+        ),
+        pytest.param(
+            bare(roce_host().with_device(node_type="4: RNIC"), "link_layer"),
+            [("iwarp-device", "info"), ("source-not-collected", "info")],
+            id="a copied tree of iWARP without its link layer: no LID is missed",
         ),
         pytest.param(
             elsewhere(up=False),
