@@ -145,6 +145,13 @@ FOR_LACK_OF_EVIDENCE: Final = frozenset(
 )
 """Reasons that say "cannot tell" rather than "will fail"."""
 
+INSTEAD_OF_RTR: Final = {
+    Reason.IWARP_NEEDS_RDMA_CM: "rping -s   # here; at the peer: rping -c -a ADDRESS -C 3 -v",
+    Reason.EFA_HAS_NO_RC: "fi_pingpong -p efa   # here; at the peer: fi_pingpong -p efa ADDRESS",
+    Reason.USNIC_HAS_NO_RC: "fi_pingpong -p usnic   # at the peer with this host's address",
+}
+"""What proves a path where RTR can only fail, whoever takes on the risk."""
+
 _NO_MANUAL_RTR: Final = {
     Protocol.IWARP: Reason.IWARP_NEEDS_RDMA_CM,
     Protocol.EFA: Reason.EFA_HAS_NO_RC,

@@ -124,6 +124,7 @@ STACKS: Final = (
         title="libfabric verbs MSG",
         source=f"{_SOURCE}/verbs/src/verbs_ep.c",
         versions=(Version("any", messages),),
+        by_rdma_cm=True,
         option="the source address, or FI_VERBS_IFACE; FI_VERBS_GID_IDX names the fabric alone",
         variables=(GID_IDX,),
     ),

@@ -89,6 +89,7 @@ STACKS: Final = (
         title="librdmacm",
         source="torvalds/linux@v6.1 drivers/infiniband/core/cma.c",
         versions=(Version("any", rule),),
+        by_rdma_cm=True,
         option="rping -I ADDRESS, or rdma_bind_addr: the source address, not the index",
     ),
     Stack(
