@@ -17,6 +17,9 @@ from lab.places import CHECKOUT
 
 GUEST_OUT = "/run/lab/out"  # where a guest has its out folder, and RDMADIAG_LAB_OUT points
 CONSOLE = "console.txt"  # in a guest's out folder: everything it printed
+POWER_OFF_SECONDS = 20.0
+"""After a guest's results are there. User Mode Linux of 7.2 may say "Power down" and wait for
+one of its threads for ever; nothing of the run is lost then."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ class Boot:
     ) -> None:
         self.guest = guest
         self.seconds = 0.0  # from its start to its end
+        self._results_at = 0.0
         self._resources = resources or ExitStack()
         self._began = time.monotonic()
         self.process = subprocess.Popen(
@@ -85,6 +89,13 @@ class Boot:
             lines = (self.guest.out / CONSOLE).read_text(errors="replace").strip().splitlines()
             last = lines[-1] if lines else "it printed nothing"
             raise LabFailure(f"the guest {self.guest.name} did not boot or died: {last}") from None
+
+    def is_stuck(self) -> bool:
+        """Whether it still runs, long after it wrote its results."""
+        now = time.monotonic()
+        if not self._results_at and (self.guest.out / "exitcode").exists():
+            self._results_at = now
+        return bool(self._results_at) and now - self._results_at > POWER_OFF_SECONDS
 
     def close(self) -> None:
         """Kill it, with all its processes, if it is still there."""
@@ -116,7 +127,11 @@ def watch(
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise _late([key.data.guest for key in selector.get_map().values()])
-                for key, _ in selector.select(left):
+                for key in list(selector.get_map().values()):
+                    if key.data.boot.is_stuck():
+                        selector.unregister(key.fileobj)
+                        key.data.boot.close()
+                for key, _ in selector.select(min(left, 1.0)):
                     data = os.read(key.fd, 65536)
                     key.data.put(data)
                     if not data:

@@ -62,7 +62,9 @@ class TranscribedPort:
             "active_width": 4,
             "active_speed": 4,
         }
-        return {name: known.get(name, 0) for name, *_ in IbvPortAttr._fields_}
+        # As the symbol ibv_query_port has it, which leaves port_cap_flags2 alone.
+        names = (name for name, *_ in IbvPortAttr._fields_ if name != "port_cap_flags2")
+        return {name: known.get(name, 0) for name in names}
 
 
 @dataclass(frozen=True)

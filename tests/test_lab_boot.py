@@ -74,6 +74,17 @@ def test_so_many_run_at_a_time_and_each_has_its_exit_code(tmp_path: Path) -> Non
     assert max(int((boot.guest.out / "console.txt").read_text()) for boot in boots) == 2
 
 
+def test_one_that_does_not_power_off_ends_with_its_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lab.boot.POWER_OFF_SECONDS", 0.2)
+    script = "trap '' TERM; echo 3 > exitcode; sleep 300 & wait"
+    (boot,) = watch(
+        [partial(start, "one", tmp_path, script)], time.monotonic() + 60.0, side_by_side=1
+    )
+    assert boot.exit_code() == 3
+
+
 def test_one_that_dies_is_no_exit_code(tmp_path: Path) -> None:
     (boot,) = watch(
         [partial(start, "one", tmp_path, "echo Kernel panic")],

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from rdmadiag.facts import Missing, present
+from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GidType, LinkLayer, NodeType, PhysState, PortState
@@ -19,6 +19,12 @@ class VerbsFailure:
     errno: int  # of `VerbsFacts.platform`; 0 where the call gave none
     name: str  # "ENODEV"
 
+
+NOT_RECORDED: Final = Missing(Why.NOT_COLLECTED, "not in this record")
+"""Of what older records lack."""
+
+Numbers = dict[str, int]
+"""By the names of infiniband/verbs.h; "tm_caps.max_sge" is in a structure within."""
 
 KILLED: Final = "killed at the deadline"
 """`Unanswered.end` of a child that was killed."""
@@ -74,6 +80,7 @@ class VerbsPort(WithNumbers):
     gids: tuple[VerbsGid, ...] | Missing
     gids_asked: int  # rows of the table that were queried, from 0
     gids_unreadable: dict[int, Missing]  # rows that the library refused
+    attributes: Numbers | Missing = NOT_RECORDED  # all of ibv_port_attr that was written
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,14 @@ class DeviceLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class Operation:
+    """A function of struct ibv_context_ops or verbs_context."""
+
+    name: str  # "alloc_mw"
+    provider: str | None  # the file that it is in; None: the provider has none
+
+
+@dataclass(frozen=True, slots=True)
 class VerbsDevice(WithNumbers):
     """One device of ibv_get_device_list."""
 
@@ -108,6 +123,9 @@ class VerbsDevice(WithNumbers):
     port_count: int | Missing
     limits: DeviceLimits | Missing
     ports: tuple[VerbsPort, ...] | Missing
+    attributes: Numbers | Missing = NOT_RECORDED  # all of ibv_device_attr
+    extended: Numbers | Missing = NOT_RECORDED  # ibv_device_attr_ex without the former
+    operations: tuple[Operation, ...] | Missing = NOT_RECORDED
 
     def port(self, number: int) -> VerbsPort | None:
         """The port of this number, if verbs showed it."""

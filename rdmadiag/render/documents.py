@@ -21,6 +21,7 @@ from rdmadiag.render.gid_documents import Table
 from rdmadiag.render.judged import PreflightDocument
 from rdmadiag.render.peer_documents import PortPair
 from rdmadiag.report import Document, HostDocument, Report
+from rdmadiag.view.capabilities import DeviceCapabilities, Difference
 from rdmadiag.view.counter_changes import Change
 from rdmadiag.view.discovery_path import FunctionPath
 from rdmadiag.view.inventory import DeviceRow
@@ -68,6 +69,20 @@ class DevicesDocument(HostDocument):
 
     devices: tuple[Annotated[DeviceRow, AfterValidator(_with_driver)], ...]
     functions_without_device: tuple[FunctionPath, ...]
+
+
+class CapabilitiesDocument(HostDocument):
+    """`rdmadiag capabilities --json`."""
+
+    devices: tuple[DeviceCapabilities, ...]
+    unanswered: dict[str, Missing] = Field(description="Devices that did not answer, and why.")
+
+
+class CapabilityPairsDocument(HostDocument):
+    """`rdmadiag capabilities --peer HOST --json`."""
+
+    peer: Identity
+    differences: tuple[Difference, ...]
 
 
 Written = bool | int | str | list[str]
@@ -199,6 +214,8 @@ DOCUMENTS: Final[dict[str, type[Document]]] = {
     "gids": GidsDocument,
     "gid-pairs": GidPairsDocument,
     "devices": DevicesDocument,
+    "capabilities": CapabilitiesDocument,
+    "capability-pairs": CapabilityPairsDocument,
     "counters": CountersDocument,
     "resources": ResourcesDocument,
     "expect": ExpectDocument,

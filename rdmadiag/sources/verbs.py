@@ -28,7 +28,9 @@ from rdmadiag.facts.ib import (
 )
 from rdmadiag.facts.verbs import (
     KILLED,
+    NOT_RECORDED,
     DeviceLimits,
+    Operation,
     Unanswered,
     VerbsDevice,
     VerbsFacts,
@@ -46,6 +48,10 @@ SECONDS: Final = 6.0
 
 SECONDS_A_DEVICE: Final = 0.2
 """More for each device of a Linux host: 64 HCAs that each take their time do not hang."""
+
+_NO_EXTENDED: Final = Missing(Why.UNSUPPORTED, "ibv_query_device_ex: not in this provider")
+_NO_DLADDR: Final = Missing(Why.UNSUPPORTED, "dladdr: not in this C library")
+_ALL_ONES: Final = (1 << 64) - 1
 
 _GUID: Final = re.compile(r"[0-9a-f]{16}")
 _CHARDEVS: Final = "/sys/class/infiniband_verbs"
@@ -116,6 +122,8 @@ class _Device:
     transport: int
     attributes: dict[str, Any] = field(default_factory=dict)
     opened: bool = False
+    extended: dict[str, int] | Missing = NOT_RECORDED
+    operations: tuple[Operation, ...] | Missing = NOT_RECORDED
     ports: dict[int, dict[str, Any]] = field(default_factory=dict)
     gids: dict[int, list[VerbsGid]] = field(default_factory=dict)
     asked: dict[int, int] = field(default_factory=dict)
@@ -182,6 +190,10 @@ class _Reading:
             found.opened = True
         elif name == "ibv_query_device":
             found.attributes = dict(answer)
+        elif name == "ibv_query_device_ex":
+            found.extended = _numbers(answer) or _NO_EXTENDED
+        elif name == "dladdr":
+            found.operations = _operations(answer) or _NO_DLADDR
         elif name == "ibv_query_port":
             found.ports[int(call["port"])] = dict(answer)
         elif name in ("ibv_query_gid", "_ibv_query_gid_table"):
@@ -308,6 +320,9 @@ def _device(device: _Device) -> VerbsDevice:
             if device.ports
             else device.why_not("ibv_query_port")
         ),
+        attributes=_numbers(row) if row else missing,
+        extended=device.refused.get("ibv_query_device_ex", device.extended),
+        operations=device.operations,
     )
 
 
@@ -353,6 +368,22 @@ def _port(number: int, row: dict[str, Any], device: _Device) -> VerbsPort:
         gids=gids if asked is not None else why_not,
         gids_asked=asked or 0,
         gids_unreadable=device.unreadable.get(number, {}),
+        attributes=_numbers(row),
+    )
+
+
+def _numbers(row: dict[str, Any]) -> dict[str, int]:
+    """The numbers of a structure; raises ValueError for one that C has no room for."""
+    found = {name: each for name, each in row.items() if type(each) is int}
+    if any(not -(1 << 63) <= each <= _ALL_ONES for each in found.values()):
+        raise ValueError("a number of more than 64 bits")
+    return {_text({"": name}, ""): each for name, each in found.items()}
+
+
+def _operations(row: dict[str, Any]) -> tuple[Operation, ...]:
+    return tuple(
+        Operation(_text({"": name}, ""), None if file is None else _text({"": file}, ""))
+        for name, file in row.items()
     )
 
 

@@ -5,6 +5,7 @@ a test compiles and compares; for Darwin the public ABI tests of tmc/apple/rdma.
 """
 
 import ctypes
+import os
 from ctypes import (
     POINTER,
     c_char,
@@ -25,9 +26,15 @@ class Struct(ctypes.Structure):
     """A structure whose numbers can be read as a dict."""
 
     def numbers(self) -> dict[str, int]:
-        """Every integer field by its C name."""
-        found: dict[str, Any] = {field[0]: getattr(self, field[0]) for field in self._fields_}
-        return {name: value for name, value in found.items() if isinstance(value, int)}
+        """Every integer field by its C name, "tm_caps.max_sge" for one of a structure in it."""
+        found: dict[str, int] = {}
+        for name, *_ in self._fields_:
+            value: Any = getattr(self, name)
+            if isinstance(value, Struct):
+                found |= {f"{name}.{inner}": each for inner, each in value.numbers().items()}
+            elif isinstance(value, int):
+                found[name] = value
+        return found
 
 
 class IbvDevice(Struct):
@@ -89,11 +96,98 @@ class IbvDeviceAttr(Struct):
     )
 
 
+class IbvOdpCaps(Struct):
+    """struct ibv_odp_caps; the structure per_transport_caps is spread out."""
+
+    _fields_ = (
+        ("general_caps", c_uint64),
+        ("rc_odp_caps", c_uint32),
+        ("uc_odp_caps", c_uint32),
+        ("ud_odp_caps", c_uint32),
+    )
+
+
+class IbvTsoCaps(Struct):
+    """struct ibv_tso_caps."""
+
+    _fields_ = (("max_tso", c_uint32), ("supported_qpts", c_uint32))
+
+
+class IbvRssCaps(Struct):
+    """struct ibv_rss_caps."""
+
+    _fields_ = (
+        ("supported_qpts", c_uint32),
+        ("max_rwq_indirection_tables", c_uint32),
+        ("max_rwq_indirection_table_size", c_uint32),
+        ("rx_hash_fields_mask", c_uint64),
+        ("rx_hash_function", c_uint8),
+    )
+
+
+class IbvPacketPacingCaps(Struct):
+    """struct ibv_packet_pacing_caps; rates in kbit/s."""
+
+    _fields_ = (
+        ("qp_rate_limit_min", c_uint32),
+        ("qp_rate_limit_max", c_uint32),
+        ("supported_qpts", c_uint32),
+    )
+
+
+class IbvTmCaps(Struct):
+    """struct ibv_tm_caps."""
+
+    _fields_ = (
+        ("max_rndv_hdr_size", c_uint32),
+        ("max_num_tags", c_uint32),
+        ("flags", c_uint32),
+        ("max_ops", c_uint32),
+        ("max_sge", c_uint32),
+    )
+
+
+class IbvCqModerationCaps(Struct):
+    """struct ibv_cq_moderation_caps; the period in µs."""
+
+    _fields_ = (("max_cq_count", c_uint16), ("max_cq_period", c_uint16))
+
+
+class IbvPciAtomicCaps(Struct):
+    """struct ibv_pci_atomic_caps."""
+
+    _fields_ = (("fetch_add", c_uint16), ("swap", c_uint16), ("compare_swap", c_uint16))
+
+
+class IbvDeviceAttrEx(Struct):
+    """struct ibv_device_attr_ex as rdma-core 35 to 65 have it."""
+
+    _fields_ = (
+        ("orig_attr", IbvDeviceAttr),
+        ("comp_mask", c_uint32),
+        ("odp_caps", IbvOdpCaps),
+        ("completion_timestamp_mask", c_uint64),
+        ("hca_core_clock", c_uint64),  # kHz
+        ("device_cap_flags_ex", c_uint64),
+        ("tso_caps", IbvTsoCaps),
+        ("rss_caps", IbvRssCaps),
+        ("max_wq_type_rq", c_uint32),
+        ("packet_pacing_caps", IbvPacketPacingCaps),
+        ("raw_packet_caps", c_uint32),
+        ("tm_caps", IbvTmCaps),
+        ("cq_mod_caps", IbvCqModerationCaps),
+        ("max_dm_size", c_uint64),
+        ("pci_atomic_caps", IbvPciAtomicCaps),
+        ("xrc_odp_caps", c_uint32),
+        ("phys_port_cnt_ex", c_uint32),
+    )
+
+
 class IbvPortAttr(Struct):
     """struct ibv_port_attr up to what every library writes.
 
-    The symbol ibv_query_port of libibverbs writes the 48 bytes up to flags; Darwin's
-    writes 52. port_cap_flags2 and active_speed_ex are therefore not read.
+    The symbol ibv_query_port of libibverbs writes the 48 bytes up to flags, the function of
+    struct verbs_context port_cap_flags2 too; Darwin's writes 52. active_speed_ex is not read.
     """
 
     _fields_ = (
@@ -118,6 +212,7 @@ class IbvPortAttr(Struct):
         ("phys_state", c_uint8),
         ("link_layer", c_uint8),
         ("flags", c_uint8),
+        ("port_cap_flags2", c_uint16),
     )
 
 
@@ -145,23 +240,93 @@ class IbvContextOps(Struct):
     """struct ibv_context_ops: the calls that libibverbs has no symbol for; any may be null."""
 
     _fields_ = (
-        ("_before_poll_cq", c_void_p * 11),
+        ("_before_alloc_mw", c_void_p * 7),
+        ("alloc_mw", c_void_p),
+        ("bind_mw", c_void_p),
+        ("dealloc_mw", c_void_p),
+        ("_before_poll_cq", c_void_p),
         ("poll_cq", c_void_p),  # (cq, entries, IbvWc[]) → their count, or negative
         ("req_notify_cq", c_void_p),  # (cq, solicited_only) → errno
-        ("_before_post_send", c_void_p * 12),
+        ("_before_post_srq_recv", c_void_p * 7),
+        ("post_srq_recv", c_void_p),
+        ("_before_post_send", c_void_p * 4),
         ("post_send", c_void_p),  # (qp, IbvSendWr*, IbvSendWr** that failed) → errno
         ("post_recv", c_void_p),  # (qp, IbvRecvWr*, IbvRecvWr** that failed) → errno
         ("_after_post_recv", c_void_p * 5),
     )
 
 
+_MUTEX_BYTES: Final = 48 if os.uname().machine == "aarch64" else 40
+"""sizeof(pthread_mutex_t) of glibc and musl on LP64."""
+
+
 class IbvContext(Struct):
-    """The start of struct ibv_context; allocated by the library."""
+    """struct ibv_context; allocated by the library. On Darwin, up to the mutex alone."""
 
     _fields_ = (
         ("device", c_void_p),
         ("ops", IbvContextOps),
+        ("cmd_fd", c_int32),
+        ("async_fd", c_int32),
+        ("num_comp_vectors", c_int32),
+        ("_mutex", c_uint64 * (_MUTEX_BYTES // 8)),
+        ("abi_compat", c_void_p),
     )
+
+
+class VerbsContext(Struct):
+    """struct verbs_context up to the struct ibv_context that it ends with.
+
+    It grows at its beginning: `sz` says how much of it the library has. Only there where
+    abi_compat is ABI_IS_EXTENDED; never on Darwin.
+    """
+
+    _fields_ = (
+        ("query_port", c_void_p),  # (context, port, IbvPortAttr*, size) → errno
+        ("advise_mr", c_void_p),
+        ("alloc_null_mr", c_void_p),
+        ("read_counters", c_void_p),
+        ("attach_counters_point_flow", c_void_p),
+        ("create_counters", c_void_p),
+        ("destroy_counters", c_void_p),
+        ("reg_dm_mr", c_void_p),
+        ("alloc_dm", c_void_p),
+        ("free_dm", c_void_p),
+        ("modify_flow_action_esp", c_void_p),
+        ("destroy_flow_action", c_void_p),
+        ("create_flow_action_esp", c_void_p),
+        ("modify_qp_rate_limit", c_void_p),
+        ("alloc_parent_domain", c_void_p),
+        ("dealloc_td", c_void_p),
+        ("alloc_td", c_void_p),
+        ("modify_cq", c_void_p),
+        ("post_srq_ops", c_void_p),
+        ("destroy_rwq_ind_table", c_void_p),
+        ("create_rwq_ind_table", c_void_p),
+        ("destroy_wq", c_void_p),
+        ("modify_wq", c_void_p),
+        ("create_wq", c_void_p),
+        ("query_rt_values", c_void_p),
+        ("create_cq_ex", c_void_p),
+        ("_priv", c_void_p),
+        ("query_device_ex", c_void_p),  # (context, input, IbvDeviceAttrEx*, size) → errno
+        ("ibv_destroy_flow", c_void_p),
+        ("_placeholder2", c_void_p),
+        ("ibv_create_flow", c_void_p),
+        ("_placeholder1", c_void_p),
+        ("open_qp", c_void_p),
+        ("create_qp_ex", c_void_p),
+        ("get_srq_num", c_void_p),
+        ("create_srq_ex", c_void_p),
+        ("open_xrcd", c_void_p),
+        ("close_xrcd", c_void_p),
+        ("_placeholder3", c_uint64),
+        ("sz", c_size_t),
+    )
+
+
+ABI_IS_EXTENDED: Final = (1 << 64) - 1
+"""__VERBS_ABI_IS_EXTENDED."""
 
 
 class IbvMr(Struct):

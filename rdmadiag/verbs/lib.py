@@ -97,7 +97,7 @@ class Library:
     def __init__(self, path: str) -> None:
         """Raises OSError where it cannot be loaded, AttributeError where a symbol is missing."""
         loaded = ctypes.CDLL(path, use_errno=True)
-        self._functions = {}
+        self._functions: dict[str, Any] = {}
         for name, symbol in SYMBOLS.items():
             if symbol.optional and not hasattr(loaded, name):
                 continue
@@ -110,6 +110,10 @@ class Library:
     def has(self, name: str) -> bool:
         """Whether this library exports an optional symbol."""
         return name in self._functions
+
+    def address(self, name: str) -> int:
+        """Where a function is in memory."""
+        return ctypes.cast(self._functions[name], c_void_p).value or 0
 
     def call(self, name: str, *arguments: Any) -> Any:
         """The result; raises CallFailed."""

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from rdmadiag.facts.ib import GID_BYTES
 from rdmadiag.gid.scan import preflight_gid_scan_limit
-from rdmadiag.verbs import records
+from rdmadiag.verbs import extended, records
 from rdmadiag.verbs.abi import PORT_ATTR_BUFFER, IbvDeviceAttr, IbvGid, IbvGidEntry, IbvPortAttr
 from rdmadiag.verbs.bounds import HARD_SECONDS
 from rdmadiag.verbs.lib import CallFailed, Library
@@ -37,10 +37,14 @@ _TABLE_ROWS: Final = 65536
 class Query:
     """One pass over every device."""
 
-    def __init__(self, library: Library, transcript: Transcript, gid_rows: int) -> None:
+    def __init__(
+        self, library: Library, transcript: Transcript, gid_rows: int, *, has_context: bool
+    ) -> None:
+        """`has_context`: a struct verbs_context may stand around its contexts, as on Linux."""
         self._library = library
         self._transcript = transcript
         self._gid_rows = gid_rows
+        self._has_context = has_context
 
     def run(self) -> None:
         """List, and for each device: open, query, close."""
@@ -83,6 +87,8 @@ class Query:
         attributes = self._transcript.step(
             "ibv_query_device", lambda: self._device_attributes(context), name
         )
+        if self._has_context:
+            self._extended(context, name)
         # A device that does not say how many ports it has still has the first.
         count = attributes["phys_port_cnt"] if attributes else 1
         rows = {}
@@ -97,6 +103,13 @@ class Query:
             "ibv_close_device", lambda: self._library.call("ibv_close_device", context), name
         )
 
+    def _extended(self, context: int, name: str) -> None:
+        """What ibv_query_device_ex answers, and which functions the provider has."""
+        ask = partial(extended.query_device_ex, context)
+        self._transcript.step("ibv_query_device_ex", ask, name)
+        look = partial(extended.operations, context, self._library.address("ibv_open_device"))
+        self._transcript.step("dladdr", look, name)
+
     def _device_attributes(self, context: int) -> dict[str, Any]:
         attributes = IbvDeviceAttr()
         self._library.call("ibv_query_device", context, byref(attributes))
@@ -107,9 +120,13 @@ class Query:
         return found
 
     def _port(self, context: int, port: int) -> dict[str, int]:
+        if self._has_context and (whole := extended.query_port(context, port)):
+            return whole
         buffer = ctypes.create_string_buffer(PORT_ATTR_BUFFER)
         self._library.call("ibv_query_port", context, port, buffer)
-        return IbvPortAttr.from_buffer(buffer).numbers()
+        numbers = IbvPortAttr.from_buffer(buffer).numbers()
+        del numbers["port_cap_flags2"]  # the symbol leaves it alone
+        return numbers
 
     def _gids(self, context: int, name: str, rows: dict[int, int]) -> None:
         if not rows:
@@ -178,7 +195,7 @@ def main() -> None:
         transcript.write(records.Unloadable(unloadable=str(error)))
         return
     transcript.write(records.Returned())
-    Query(library, transcript, gid_rows).run()
+    Query(library, transcript, gid_rows, has_context=platform == "linux").run()
     transcript.write(records.Done())
 
 

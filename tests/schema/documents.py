@@ -56,6 +56,8 @@ def kind_of(document: Any) -> str | None:
         ("preflight", "evidence"),
         ("counters", "sample"),
         ("gid-pairs", "pairs"),
+        ("capabilities", "unanswered"),
+        ("capability-pairs", "differences"),
         ("resources", "verdict"),
         ("gids", "unread"),
         ("devices", "functions_without_device"),

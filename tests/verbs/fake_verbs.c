@@ -9,6 +9,7 @@
  * about it, a port before its GIDs:
  *
  *   device NAME node_type=N transport=N guid=0xN fw=TEXT FIELD=N...    fields of ibv_device_attr
+ *   extended NAME [sz=N] FIELD=N...  fields of ibv_device_attr_ex; gives it a verbs_context (Linux)
  *   port NAME NUMBER FIELD=N...                                        fields of ibv_port_attr
  *   gid NAME NUMBER INDEX ADDRESS [type=N] [ifindex=N]
  *   on CALL [NAME] [after=N] [times=N] ACTION
@@ -87,11 +88,29 @@ enum { PORT_ATTR_WRITTEN = 48, MUTEX_SIZE = 40 }; /* ibv_query_port as it was in
     _(uint8_t, phys_state) _(uint8_t, link_layer) _(uint8_t, flags)                          \
     _(uint16_t, port_cap_flags2) _(uint32_t, active_speed_ex)
 
+#define EXTENDED_NUMBERS(_)                                                                  \
+    _(uint32_t, comp_mask)                                                                   \
+    _(uint64_t, odp_general_caps) _(uint32_t, rc_odp_caps) _(uint32_t, uc_odp_caps)          \
+    _(uint64_t, ud_odp_caps)                                                                 \
+    _(uint64_t, completion_timestamp_mask) _(uint64_t, hca_core_clock)                       \
+    _(uint64_t, device_cap_flags_ex) _(uint32_t, max_tso) _(uint32_t, tso_supported_qpts)    \
+    _(uint32_t, rss_supported_qpts) _(uint32_t, max_rwq_indirection_tables)                  \
+    _(uint64_t, max_rwq_indirection_table_size) _(uint64_t, rx_hash_fields_mask)             \
+    _(uint64_t, rx_hash_function)                                                            \
+    _(uint32_t, max_wq_type_rq) _(uint32_t, qp_rate_limit_min)                               \
+    _(uint32_t, qp_rate_limit_max) _(uint32_t, pacing_supported_qpts)                        \
+    _(uint32_t, raw_packet_caps) _(uint32_t, max_rndv_hdr_size) _(uint32_t, max_num_tags)    \
+    _(uint32_t, tm_flags) _(uint32_t, tm_max_ops) _(uint32_t, tm_max_sge)                    \
+    _(uint16_t, max_cq_count) _(uint16_t, max_cq_period) _(uint64_t, max_dm_size)            \
+    _(uint16_t, fetch_add) _(uint16_t, swap) _(uint16_t, compare_swap)                       \
+    _(uint32_t, xrc_odp_caps) _(uint32_t, phys_port_cnt_ex)
+
 #define CALLS(_)                                                                             \
     _(ibv_get_device_list, GIVES_NULL) _(ibv_free_device_list, CANNOT_FAIL)                  \
     _(ibv_get_device_name, GIVES_NULL) _(ibv_get_device_guid, GIVES_ZERO)                    \
     _(ibv_open_device, GIVES_NULL) _(ibv_close_device, GIVES_MINUS_ONE)                      \
     _(ibv_query_device, GIVES_ERRNO) _(ibv_query_port, GIVES_ERRNO)                          \
+    _(ibv_query_device_ex, GIVES_ERRNO)                                                      \
     _(ibv_query_gid, GIVES_MINUS_ONE) _(ibv_query_pkey, GIVES_MINUS_ONE)                     \
     _(_ibv_query_gid_table, GIVES_MINUS_ERRNO)                                               \
     _(ibv_alloc_pd, GIVES_NULL) _(ibv_dealloc_pd, GIVES_ERRNO)                               \
@@ -149,8 +168,25 @@ struct ibv_device_attr {
     DEVICE_NUMBERS(MEMBER)
 };
 
+/* Spread out; a uint64_t that the header has as a uint32_t or less holds its padding too. */
+struct ibv_device_attr_ex {
+    struct ibv_device_attr orig_attr;
+    EXTENDED_NUMBERS(MEMBER)
+};
+
 struct ibv_port_attr {
     PORT_NUMBERS(MEMBER)
+};
+
+struct verbs_context {
+    int (*query_port)(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
+                      size_t size);
+    void *before_query_device_ex[26];
+    int (*query_device_ex)(struct ibv_context *context, const void *input,
+                           struct ibv_device_attr_ex *attr, size_t size);
+    void *after_query_device_ex[11];
+    size_t sz;
+    struct ibv_context context;
 };
 
 union ibv_gid {
@@ -174,6 +210,11 @@ _Static_assert(offsetof(struct ibv_context, abi_compat) == 280 + MUTEX_SIZE, "st
 _Static_assert(sizeof(struct ibv_device_attr) == 232, "struct ibv_device_attr");
 _Static_assert(offsetof(struct ibv_port_attr, port_cap_flags2) == 48, "struct ibv_port_attr");
 _Static_assert(sizeof(struct ibv_port_attr) == 56, "struct ibv_port_attr");
+_Static_assert(offsetof(struct ibv_device_attr_ex, odp_general_caps) == 240, "attr_ex");
+_Static_assert(offsetof(struct ibv_device_attr_ex, rss_supported_qpts) == 296, "attr_ex");
+_Static_assert(offsetof(struct ibv_device_attr_ex, max_cq_count) == 368, "attr_ex");
+_Static_assert(sizeof(struct ibv_device_attr_ex) == 400, "struct ibv_device_attr_ex");
+_Static_assert(offsetof(struct verbs_context, context) == 40 * 8, "struct verbs_context");
 _Static_assert(sizeof(struct ibv_gid_entry) == 32, "struct ibv_gid_entry");
 
 /* The machine that the script describes. */
@@ -194,6 +235,9 @@ struct fake_port {
 struct fake_device {
     struct ibv_device device;
     struct ibv_device_attr attr;
+    struct ibv_device_attr_ex extended;
+    uint64_t sz;     /* of the struct verbs_context around its contexts */
+    int is_extended; /* whether there is one */
     struct fake_port ports[MAX_PORTS];
     int port_count;
 };
@@ -344,6 +388,10 @@ static const struct key device_keys[] = {
     DEVICE_NUMBERS(DEVICE_KEY){0},
 };
 
+#define EXTENDED_KEY(type, name) KEY(fake_device, #name, extended.name, AS_NUMBER),
+static const struct key extended_keys[] = {KEY(fake_device, "sz", sz, AS_NUMBER),
+                                           EXTENDED_NUMBERS(EXTENDED_KEY){0}};
+
 static const struct key port_keys[] = {PORT_NUMBERS(PORT_KEY){0}};
 
 static const struct key gid_keys[] = {
@@ -422,6 +470,14 @@ static void read_device(void)
 #endif
     store_rest(made, device_keys);
     device_count++;
+}
+
+static void read_extended(void)
+{
+    struct fake_device *device = known_device();
+    device->is_extended = 1;
+    device->sz = sizeof(struct verbs_context);
+    store_rest(device, extended_keys);
 }
 
 static void read_port(void)
@@ -543,6 +599,8 @@ static void read_line(void)
         return;
     if (!strcmp(directive, "device"))
         read_device();
+    else if (!strcmp(directive, "extended"))
+        read_extended();
     else if (!strcmp(directive, "port"))
         read_port();
     else if (!strcmp(directive, "gid"))
@@ -711,12 +769,16 @@ static _Noreturn void misuse(const char *call, const char *what, const char *of)
     abort();
 }
 
+enum { BEFORE = 65536 }; /* bytes before a handle, whole pages of any size: a verbs_context's */
+
 static void *grant(enum kind kind, const struct fake_device *device, size_t size)
 {
     struct handle *made = malloc(sizeof *made);
-    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
+    const int pages = PROT_READ | PROT_WRITE, anonymous = MAP_PRIVATE | MAP_ANON;
+    char *memory = mmap(NULL, BEFORE + size, pages, anonymous, -1, 0);
     if (!made || memory == MAP_FAILED)
         abort();
+    memory += BEFORE;
     *made = (struct handle){kind, device, memory, size, 1, handles};
     handles = made;
     return memory;
@@ -814,6 +876,23 @@ uint64_t ibv_get_device_guid(struct ibv_device *device)
 }
 #endif
 
+#ifndef DARWIN
+static int query_port(struct ibv_context *context, uint8_t port_number, struct ibv_port_attr *attr,
+                      size_t size);
+static int query_device_ex(struct ibv_context *context, const void *input,
+                           struct ibv_device_attr_ex *attr, size_t size);
+
+static void extend(struct ibv_context *context, uint64_t sz)
+{
+    struct verbs_context *whole =
+        (struct verbs_context *)((char *)context - offsetof(struct verbs_context, context));
+    whole->query_port = query_port;
+    whole->query_device_ex = query_device_ex;
+    whole->sz = sz;
+    context->abi_compat = (void *)UINTPTR_MAX;
+}
+#endif
+
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
     const struct fake_device *fake = listed(device, __func__);
@@ -826,6 +905,10 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
     context->ops.post_recv = post_recv;
     context->cmd_fd = context->async_fd = -1;
     context->num_comp_vectors = 1;
+#ifndef DARWIN
+    if (fake->is_extended)
+        extend(context, fake->sz);
+#endif
     return context;
 }
 
@@ -865,6 +948,32 @@ int ibv_query_port(struct ibv_context *context, uint8_t port_number, struct ibv_
         memcpy(attr, &port->attr, PORT_ATTR_WRITTEN);
     return refused;
 }
+
+#ifndef DARWIN
+static int query_port(struct ibv_context *context, uint8_t port_number, struct ibv_port_attr *attr,
+                      size_t size)
+{
+    struct fake_port *port;
+    int refused = query("ibv_query_port", context, port_number, &port);
+    if (!refused)
+        memcpy(attr, &port->attr, size < sizeof port->attr ? size : sizeof port->attr);
+    return refused;
+}
+
+static int query_device_ex(struct ibv_context *context, const void *input,
+                           struct ibv_device_attr_ex *attr, size_t size)
+{
+    struct fake_device *device = opened(context, "ibv_query_device_ex");
+    int refused = refusal("ibv_query_device_ex", device);
+    if (input || size > sizeof *attr)
+        return EINVAL;
+    if (!refused) {
+        memcpy(attr, &device->extended, size);
+        attr->orig_attr = device->attr;
+    }
+    return refused;
+}
+#endif
 
 int ibv_query_gid(struct ibv_context *context, uint8_t port_number, int index, union ibv_gid *gid)
 {

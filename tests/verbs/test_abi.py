@@ -18,9 +18,12 @@ STRUCTURES = [
     for found in vars(abi).values()
     if isinstance(found, type) and issubclass(found, abi.Struct) and found is not abi.Struct
 ]
-PREFIXES = [abi.IbvContext, abi.IbvDevice, abi.IbvPortAttr, abi.IbvQp]
+PREFIXES = [abi.IbvDevice, abi.IbvPortAttr, abi.IbvQp, abi.VerbsContext]
 WHOLE = [structure for structure in STRUCTURES if structure not in PREFIXES]
-RENAMED = {"IbvDevice.ops": "_ops"}
+RENAMED = {"IbvDevice.ops": "_ops"} | {
+    f"IbvOdpCaps.{name}": f"per_transport_caps.{name}"
+    for name in ("rc_odp_caps", "uc_odp_caps", "ud_odp_caps")
+}
 
 Printed = dict[str, tuple[str, ...]]
 """What a C program printed: the first word of a line → the others."""
@@ -182,6 +185,7 @@ def test_the_fake_library_writes_what_the_header_reads(
     run_c: Callable[..., Printed], fake_verbs: Callable[..., Any]
 ) -> None:
     device, port = numbers_of(abi.IbvDeviceAttr), numbers_of(abi.IbvPortAttr)
+    del port["port_cap_flags2"]
     guid, image_guid = map(hex, GUIDS.values())
     texts = f"fw=1.2.3 guid={guid} sys_image_guid={image_guid}"
     script = [
@@ -214,6 +218,85 @@ def test_the_fake_library_writes_what_the_header_reads(
         **{f"gid[{index}]": ("0", GIDS[index][0] if index in GIDS else "::") for index in "01234"},
         "rows": ("3",),
         **{f"row[{index}]": ("1", *row) for index, row in GIDS.items()},
+    }
+
+
+EXTENDED = {
+    "comp_mask": "comp_mask",
+    "odp_general_caps": "odp_caps.general_caps",
+    "rc_odp_caps": "odp_caps.rc_odp_caps",
+    "uc_odp_caps": "odp_caps.uc_odp_caps",
+    "ud_odp_caps": "odp_caps.ud_odp_caps",
+    "completion_timestamp_mask": "completion_timestamp_mask",
+    "hca_core_clock": "hca_core_clock",
+    "device_cap_flags_ex": "device_cap_flags_ex",
+    "max_tso": "tso_caps.max_tso",
+    "tso_supported_qpts": "tso_caps.supported_qpts",
+    "rss_supported_qpts": "rss_caps.supported_qpts",
+    "max_rwq_indirection_tables": "rss_caps.max_rwq_indirection_tables",
+    "max_rwq_indirection_table_size": "rss_caps.max_rwq_indirection_table_size",
+    "rx_hash_fields_mask": "rss_caps.rx_hash_fields_mask",
+    "rx_hash_function": "rss_caps.rx_hash_function",
+    "max_wq_type_rq": "max_wq_type_rq",
+    "qp_rate_limit_min": "packet_pacing_caps.qp_rate_limit_min",
+    "qp_rate_limit_max": "packet_pacing_caps.qp_rate_limit_max",
+    "pacing_supported_qpts": "packet_pacing_caps.supported_qpts",
+    "raw_packet_caps": "raw_packet_caps",
+    "max_rndv_hdr_size": "tm_caps.max_rndv_hdr_size",
+    "max_num_tags": "tm_caps.max_num_tags",
+    "tm_flags": "tm_caps.flags",
+    "tm_max_ops": "tm_caps.max_ops",
+    "tm_max_sge": "tm_caps.max_sge",
+    "max_cq_count": "cq_mod_caps.max_cq_count",
+    "max_cq_period": "cq_mod_caps.max_cq_period",
+    "max_dm_size": "max_dm_size",
+    "fetch_add": "pci_atomic_caps.fetch_add",
+    "swap": "pci_atomic_caps.swap",
+    "compare_swap": "pci_atomic_caps.compare_swap",
+    "xrc_odp_caps": "xrc_odp_caps",
+    "phys_port_cnt_ex": "phys_port_cnt_ex",
+}
+"""What the script calls a field of ibv_device_attr_ex → its name in `numbers`."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the header of another system")
+def test_the_header_and_the_query_read_the_same_extended_attributes(
+    run_c: Callable[..., Printed], fake_verbs: Callable[..., Any]
+) -> None:
+    assert set(EXTENDED.values()) == {
+        name for name in abi.IbvDeviceAttrEx().numbers() if not name.startswith("orig_attr.")
+    }
+    written = {name: nth + 1 for nth, name in enumerate(EXTENDED)}
+    fake = fake_verbs(
+        f"device fake0 max_qp=7\nextended fake0 {pairs(written)}\n"
+        "port fake0 1 port_cap_flags2=0x421"
+    )
+    members = {
+        script: name.replace("odp_caps.r", "odp_caps.per_transport_caps.r").replace(
+            "odp_caps.u", "odp_caps.per_transport_caps.u"
+        )
+        for script, name in EXTENDED.items()
+    }
+    body = """
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    struct ibv_context *context = ibv_open_device(list[0]);
+    struct ibv_device_attr_ex device;
+    struct ibv_port_attr port;
+    printf("query_device_ex %d\\n", ibv_query_device_ex(context, NULL, &device));
+    printf("query_port %d\\n", ibv_query_port(context, 1, &port));
+    printf("max_qp %d\\n", device.orig_attr.max_qp);
+    printf("port_cap_flags2 %d\\n", port.port_cap_flags2);
+    """
+    body += "\n".join(
+        f'printf("{script} %llu\\n", (unsigned long long)device.{member});'
+        for script, member in members.items()
+    )
+    assert run_c(body + ENDING, fake.library, **fake.environ) == {
+        "query_device_ex": ("0",),
+        "query_port": ("0",),
+        "max_qp": ("7",),
+        "port_cap_flags2": (str(0x421),),
+        **{name: (str(number),) for name, number in written.items()},
     }
 
 
@@ -389,9 +472,9 @@ def test_ibv_query_port_writes_just(
     )
     assert ran.returncode == 0, ran.stderr
     buffer = bytes.fromhex(ran.stdout)[: len(poison)]
-    assert abi.IbvPortAttr.from_buffer_copy(buffer).numbers() == {
-        name: 4 if name == "state" else 0 for name, *_ in abi.IbvPortAttr._fields_
-    }
+    numbers = abi.IbvPortAttr.from_buffer_copy(buffer).numbers()
+    del numbers["port_cap_flags2"]  # past the 48 bytes
+    assert numbers == {name: 4 if name == "state" else 0 for name in numbers}
     assert POISON not in buffer[:written]
     assert buffer[written:] == poison[written:]
 

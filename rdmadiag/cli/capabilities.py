@@ -1,0 +1,112 @@
+"""rdmadiag capabilities."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from rdmadiag.cli import exits
+from rdmadiag.cli.exits import Refused
+from rdmadiag.cli.options import Reading, reading, recorded
+from rdmadiag.cli.output import printing
+from rdmadiag.cli.selectors import selectors
+
+if TYPE_CHECKING:
+    from rdmadiag.facts import Missing
+    from rdmadiag.facts.evidence import Evidence
+    from rdmadiag.view.capabilities import DeviceCapabilities
+
+
+@click.command("capabilities")
+@reading
+@click.option(
+    "--stack",
+    metavar="NAME",
+    help="Only what this one needs or uses: nvshmem, ucx, dpdk, nvme_rdma.",
+)
+@click.option("--all", "everything", is_flag=True, help="Limits and single operations too.")
+@click.option(
+    "--peer",
+    metavar="SNAPSHOT|REPORT.json",
+    help="Another host: only what devices of the same name say differently.",
+)
+def command(reading: Reading, stack: str | None, everything: bool, peer: str | None) -> int:
+    """What each device says it can do, and which stack needs it.
+
+    It is what the verbs library answers, and nothing is tried. Exits 0; 2 where a device lacks
+    what --stack cannot do without; 3 where that is not known, there is no device, or one is silent.
+    """
+    from rdmadiag.view.capabilities import for_stack, lacking, required
+
+    if stack is not None:
+        _known(stack)
+    chosen, silent, evidence = _look(reading)
+    if stack is not None:
+        chosen = [for_stack(each, stack) for each in chosen]
+    with printing():
+        if peer is not None:
+            _compare(reading, chosen, peer, stack)
+        elif reading.form == "json":
+            from rdmadiag.render.json import write
+
+            write({"host": reading.identity, "devices": chosen, "unanswered": silent})
+        else:
+            from rdmadiag.render.capabilities import show
+
+            show(chosen, silent, evidence, everything=everything, stack=stack, quiet=reading.quiet)
+    if stack is not None and any(lacking(each, stack) for each in chosen):
+        return exits.CRITICAL
+    if stack is not None and any(required(each, stack, there=None) for each in chosen):
+        return exits.UNKNOWN
+    return exits.UNKNOWN if silent or not chosen else exits.OK
+
+
+def _known(stack: str) -> None:
+    from rdmadiag.view.capability_needs import STACKS
+
+    if stack not in STACKS:
+        raise click.UsageError(f"no stack {stack!r}; there are: {', '.join(STACKS)}")
+
+
+def _look(
+    reading: Reading,
+) -> "tuple[list[DeviceCapabilities], dict[str, Missing], Evidence]":
+    """Every selected device; those that did not answer, and why not; the evidence."""
+    from rdmadiag.sources.run import device_sources
+    from rdmadiag.view.capabilities import device_capabilities, unanswered
+    from rdmadiag.view.reconcile import devices
+    from rdmadiag.view.select import NoSuchDevice, select
+
+    wanted = selectors(reading.devices)
+    evidence = reading.evidence(device_sources(reading.identity.platform))
+    try:
+        names = [each.name for each in select(devices(evidence), wanted)]
+    except NoSuchDevice as error:
+        raise Refused(str(error)) from error
+    answered, silent = [], {}
+    for name in names:
+        if (why := unanswered(evidence.verbs, name)) is not None:
+            silent[name] = why
+        else:
+            answered.append(device_capabilities(evidence.verbs, name))
+    return answered, silent, evidence
+
+
+def _compare(
+    reading: Reading, chosen: "list[DeviceCapabilities]", peer: str, stack: str | None
+) -> None:
+    from rdmadiag.sources.run import device_sources
+    from rdmadiag.view.capabilities import differences, for_stack, of_library
+
+    other = recorded(peer, reading.deadline)
+    there = of_library(other.evidence(device_sources(other.identity.platform)).verbs)
+    if stack is not None:
+        there = [for_stack(each, stack) for each in there]
+    found = differences(chosen, there)
+    if reading.form == "json":
+        from rdmadiag.render.json import write
+
+        write({"host": reading.identity, "peer": other.identity, "differences": found})
+    else:
+        from rdmadiag.render.capabilities import show_differences
+
+        show_differences(found, reading.identity, other.identity)
