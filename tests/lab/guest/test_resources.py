@@ -2,9 +2,11 @@
 
 import json
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -127,3 +129,32 @@ def test_in_a_pid_namespace_of_its_own_it_says_so(
     _, document = rdmadiag_json("resources", prefix=prefix)
     assert "holders-hidden" in {each["rule"] for each in document["verdict"]["findings"]}
     assert all(each["pid"] not in connected for each in of(document, "rxe0")["holders"])
+
+
+def test_threads_are_one_process_also_when_they_have_ended(
+    rxe_pair: tuple[Rxe, Rxe], rdmadiag_json: Call
+) -> None:
+    argv = [sys.executable, str(Path(__file__).with_name("threads.py"))]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as program:
+        try:
+            assert program.stdout
+            assert program.stdout.readline() == "ready\n"
+            code, document = rdmadiag_json("resources")
+        finally:
+            program.kill()
+    assert (code, document["verdict"]["findings"]) == (0, [])
+    holders = [each for each in of(document, "rxe0")["holders"] if each["kind"] != "kernel"]
+    assert [(each["kind"], each["pid"], each["held"]) for each in holders] == [
+        ("process", program.pid, {"ctx": 1, "pd": 1, "cq": 1})
+    ]
+
+
+def test_what_kept_it_from_looking_is_the_reason(
+    rxe_pair: tuple[Rxe, Rxe], rdmadiag_json: Call
+) -> None:
+    inject = ("strace", "-f", "-o", "/dev/null", "-e", "trace=socket")
+    code, document = rdmadiag_json("resources", prefix=(*inject, "-e", "inject=socket:error=EPERM"))
+    assert code == 3
+    summaries = [each["summary"] for each in document["verdict"]["findings"]]
+    assert any("EPERM" in each for each in summaries), summaries
+    assert not any("no RDMA device" in each for each in summaries), summaries
