@@ -29,10 +29,10 @@ def apt_get(argv: Sequence[str], *, timeout: float, cwd: Path | None = None) -> 
         said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
         locked = [line for line in said if _LOCKED in line]
         if not locked:
-            raise LabFailure("\n".join([f"apt-get {argv[0]} failed:", *said[-_SHOWN:]]))
+            raise LabFailure("\n".join(["apt-get failed:", *said[-_SHOWN:]]))
         if not waits:
             print(f"waiting for another apt: {locked[0]}", flush=True)
             waits = True
         if time.monotonic() + _PAUSE_SECONDS > deadline:
-            raise LabFailure(f"apt-get {argv[0]} waited for {timeout:g} s: {locked[0]}", EX_LATE)
+            raise LabFailure(f"apt-get waited for {timeout:g} s: {locked[0]}", EX_LATE)
         time.sleep(_PAUSE_SECONDS)

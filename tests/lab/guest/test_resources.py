@@ -15,6 +15,10 @@ from lab.attempt import until
 from lab.ports import wait_listening
 from lab.resources import queue_pair_states
 from lab.rxe import Rxe
+from rdmadiag.facts import Missing
+from rdmadiag.host.live import LiveHost
+from rdmadiag.sources.nldev import is_gone
+from rdmadiag.sources.nldev_counters import read_device_indexes
 
 Call = Callable[..., tuple[int, Any]]
 Run = Callable[..., Any]
@@ -158,3 +162,27 @@ def test_what_kept_it_from_looking_is_the_reason(
     summaries = [each["summary"] for each in document["verdict"]["findings"]]
     assert any("EPERM" in each for each in summaries), summaries
     assert not any("no RDMA device" in each for each in summaries), summaries
+
+
+def test_linux_says_of_a_device_that_is_there_no_more_what_is_taken_for_it(
+    rxe_pair: tuple[Rxe, Rxe],
+) -> None:
+    host, soon = LiveHost(), time.monotonic() + 30
+    indexes = read_device_indexes(host, soon)
+    assert not isinstance(indexes, Missing)
+    assert [is_gone(host, index, soon) for index in indexes.values()] == [False, False]
+    assert is_gone(host, max(indexes.values()) + 1, soon)
+
+
+def test_a_device_with_a_colon_in_its_name_can_be_selected(
+    rxe_pair: tuple[Rxe, Rxe], rdmadiag_json: Call, run: Run
+) -> None:
+    for name in ("a:b", "a:1"):
+        run(["rdma", "link", "delete", "rxe1"], timeout=30)
+        run(["rdma", "link", "add", name, "type", "rxe", "netdev", "veth1"], timeout=30)
+        for selector in (name, f"{name}:1", f"{name}/1"):
+            code, document = rdmadiag_json("gids", "--device", selector)
+            assert (code, [row["device"] for row in document["ports"]]) == (0, [name])
+        code, document = rdmadiag_json("counters", "--interval", "0", "--device", f"{name}:1")
+        assert {each["device"] for each in document["sample"]["sets"]} == {name}
+        run(["rdma", "link", "delete", name], timeout=30)
