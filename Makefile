@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint types contracts unit coverage docs schemas lab lab-all lab-shell bench score clean
+.PHONY: run test lint types contracts unit coverage docs schemas lab lab-all lab-shell campaign campaign-short bench score clean
 
 $(VENV)/ready: pyproject.toml hatch_build.py rdmadiag/verbs/_loop.c rdmadiag/sieve/_sieve.c
 	$(PYTHON) -m venv $(VENV)
@@ -60,6 +60,13 @@ lab-shell: $(VENV)/ready
 # How well `explain --log` reads the corpus; CORPUS="a.txt b.txt" takes others of the same form.
 score: $(VENV)/ready
 	$(BIN)/python -m tests.explain.score $(CORPUS)
+
+# Attacks by the thousand; see campaign/README.md.
+campaign: $(VENV)/ready
+	$(BIN)/python -m campaign --table campaign/RESULTS.md
+
+campaign-short: $(VENV)/ready
+	$(BIN)/python -m campaign --short
 
 # Prints the tables; AGAINST=DIR adds another checkout with its .venv, such as the commit before.
 bench: $(VENV)/ready

@@ -20,6 +20,7 @@ Generated from the code by `make docs`.
 | `consequences[]` | what follows an earlier failure: flush errors, disconnects |
 | `notes[]` | worth knowing, no failure by itself |
 | `unknown[]` | `line`, `text`, `count`: of RDMA and of trouble, and not understood |
+| `unknown_next[]` | what to look at where there is any of them |
 | `aftermath`, `aftermath_lines` | lines of watchdogs and aborts, how many and where |
 | `dropped` | lines that were recognised, and of more groups than are kept |
 
@@ -40,8 +41,8 @@ Each of `failures`, `consequences` and `notes`:
 | `next[]` | lines to paste; advice behind `#` |
 | `device_in_report` | whether the report has the device; null without a report, or a name |
 
-Exit codes: 0 nothing of RDMA failed in the log, 2 a failure was found, 3 RDMA is spoken of in
-trouble and no cause is known or the log is empty, 64 usage.
+Exit codes: 0 nothing of RDMA failed in the log, 2 a failure was found, 3 a line names RDMA
+and trouble and is not understood, or the log is empty, 64 usage.
 
 Lines are grouped, and kept to 200 groups, ten line numbers and eight ranks or peers of each: what
 is beyond is counted. Of a line longer than 4 KiB, the part around its words is looked at.
@@ -49,7 +50,7 @@ is beyond is counted. Of a line longer than 4 KiB, the part around its words is 
 ## A word
 
 `rdmadiag explain WHAT --json`: `asked`, and `answers[]`, each with its `subject`: `errno`, `wc`,
-`state`, `env`, `rule`, `reason` or `cause`.
+`state`, `env`, `constant`, `rule`, `reason` or `cause`.
 
 ## Labels of causes
 

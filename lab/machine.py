@@ -130,6 +130,7 @@ class NetDev:
     mtu: int = 1500
     mac: str = "0c:42:a1:00:00:01"
     addresses: tuple[str, ...] = ()  # "192.0.2.1/24"
+    flags: Mapping[str, int] = field(default_factory=dict)  # IFA_FLAGS of an address
     kind: str | None = None  # "bond", "vlan", "bridge"
     master: str | None = None
     lower: str | None = None
@@ -319,7 +320,8 @@ class Machine:
         dev = "".join(f"{each.name:>8}: 0 0\n" for each in self.netdevs)
         inet6 = "".join(
             f"{Gid.parse(address.partition('/')[0]).raw.hex()} {self._ifindex(each.name):02x} "
-            f"{int(address.partition('/')[2]):02x} 00 80 {each.name}\n"
+            f"{int(address.partition('/')[2]):02x} 00 "
+            f"{each.flags.get(address.partition('/')[0], 0x80) & 0xFF:02x} {each.name}\n"
             for each in self.netdevs
             for address in each.addresses
             if ":" in address
@@ -542,7 +544,7 @@ class Machine:
                 row["index"] = index
                 row["scope"] = 253 if address.startswith("fe80") else 0
                 kind = "IFA_ADDRESS" if ":" in address else "IFA_LOCAL"
-                row["attrs"] = [(kind, address)]
+                row["attrs"] = [(kind, address), ("IFA_FLAGS", netdev.flags.get(address, 0x80))]
                 addresses += _encoded(row, 20)
         return {"route-getlink": links, "route-getaddr": addresses}
 

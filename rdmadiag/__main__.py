@@ -10,10 +10,13 @@ def main() -> None:
     # One short run: collecting cycles, and tearing a heap down object by object at the
     # end, would cost a quarter of the time that `gids` takes.
     gc.disable()
-    from rdmadiag.cli import run
+    try:
+        from rdmadiag.cli import run
 
-    code = run(sys.argv[1:])
-    sys.stderr.flush()
+        code = run(sys.argv[1:])
+        sys.stderr.flush()
+    except KeyboardInterrupt:  # while modules are loaded; click catches it afterwards
+        code = 130
     os._exit(code)
 
 

@@ -49,10 +49,10 @@ def collect(
     deadline = time.monotonic() + timeout
     path = None if from_ is None else os.fspath(from_)
     if path is not None and path.endswith(".json"):
-        return read_report(path)
+        return read_report(path, deadline)
     from rdmadiag.sources.run import gather, sources_of
 
-    host = _host(path, sample)
+    host = _host(path, sample, deadline)
     known = sources_of(host.identity.platform)
     for name in sources or ():
         if name not in known:
@@ -60,19 +60,19 @@ def collect(
     return Report.of(host=host.identity, evidence=gather(host, deadline, sources))
 
 
-def _host(path: str | None, sample: str | None) -> Host:
+def _host(path: str | None, sample: str | None, deadline: float) -> Host:
     if path is None and sample is None:
         from rdmadiag.host.live import LiveHost
 
         return LiveHost()
-    from rdmadiag.host.recorded import open_snapshot
+    from rdmadiag.host.recorded import open_record, open_snapshot
 
     if sample is not None:
         from rdmadiag.samples import folder
 
         return open_snapshot(folder(sample))
     assert path is not None
-    return open_snapshot(path)
+    return open_record(path, deadline)
 
 
 def judge(

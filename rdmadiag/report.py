@@ -28,9 +28,9 @@ from pydantic import (
 from rdmadiag import SCHEMA_VERSION, __version__
 from rdmadiag.facts import Identity
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.host.given_file import WAIT, read_given
+from rdmadiag.host.given_file import WAIT, read_given, understood
 
-MOST_BYTES: Final = 256 * 1024 * 1024  # of 64 adapters with full tables some 30 MiB
+MOST_BYTES: Final = 64 * 1024 * 1024  # of 64 adapters with full tables some 30 MiB
 
 
 class ReportError(Exception):
@@ -104,10 +104,18 @@ class Report(HostDocument):
     evidence: SerializeAsAny[Evidence]
 
 
-def read_report(path: str) -> Report:
-    """The report in a file that `preflight --json` printed; raises ReportError."""
+def read_report(path: str, deadline: float | None = None) -> Report:
+    """The report in a file that `preflight --json` printed; raises ReportError.
+
+    `deadline` is absolute on time.monotonic's clock, WAIT seconds from now by default.
+    """
+    until = time.monotonic() + WAIT if deadline is None else deadline
+    return understood(path, lambda: _read(path, until), ReportError, until)
+
+
+def _read(path: str, deadline: float) -> Report:
     try:
-        content = read_given(path, MOST_BYTES, time.monotonic() + WAIT)
+        content = read_given(path, MOST_BYTES, deadline)
         if len(content) > MOST_BYTES:
             raise ReportError(f"{path}: longer than {MOST_BYTES // 1024**2} MiB")
         return Report.model_validate_json(content)

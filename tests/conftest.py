@@ -58,6 +58,7 @@ class MemoryHost:
 
     lacks: Mapping[str, Missing] = {}
     can_hang = True  # a test may make one of its answers hang
+    given = False
 
     def __init__(self, recording: Recording, platform: str = "linux") -> None:
         self.recording = recording
@@ -126,6 +127,13 @@ def no_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 def roce() -> Machine:
     """A healthy machine: mlx5_0 is RoCE behind eth0, mlx5_1 is InfiniBand with LID 7."""
     return ROCE
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that a user names are read where their lines are counted, and not in a child."""
+    for module in ("host.recorded", "host.saved_sample", "host.toml_file", "report"):
+        monkeypatch.setattr(f"rdmadiag.{module}.understood", lambda _path, read, *_: read())
 
 
 @pytest.fixture

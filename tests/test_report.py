@@ -17,6 +17,8 @@ from rdmadiag.render.json import write_model
 from rdmadiag.render.judged import PreflightDocument
 from rdmadiag.report import Report, ReportError, read_report
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 MACHINES = {name: machine for name, (machine, _) in samples().items()}
 OF_1_0 = sorted((Path(__file__).parent / "schema" / "saved").glob("preflight-1.0-*.json"))
 

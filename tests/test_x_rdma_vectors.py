@@ -175,7 +175,7 @@ def index_of(found: Any) -> int | None:
     return getattr(found, "index", None)
 
 
-@pytest.mark.parametrize("form", ["entries", "documents"])
+@pytest.mark.parametrize("form", ["entries", "documents", "GIDInfo"])
 def test_the_route_is_that_of_x_rdma_on_thunderbolt_and_unspecified_link_layers(form: str) -> None:
     from rdmadiag.facts.gid import Gid
     from rdmadiag.facts.ib import LinkLayer
@@ -185,11 +185,17 @@ def test_the_route_is_that_of_x_rdma_on_thunderbolt_and_unspecified_link_layers(
     for case in vectors("route"):
         layer = LinkLayer.from_number(case["link_layer"])
         assert layer is not None
-        preferred = None if case["preferred"] < 0 else case["preferred"]
-        if layer in (LinkLayer.ETHERNET, LinkLayer.INFINIBAND) and preferred is None:
+        preferred = case["preferred"]
+        if layer in (LinkLayer.ETHERNET, LinkLayer.INFINIBAND) and preferred < 0:
             continue  # RoCE and InfiniBand have a policy of their own
         if form == "entries":
             found = select_route_gid(entries(case), layer, preferred)
+        elif form == "GIDInfo":
+            rows = [
+                {"Index": index, "Raw": raw, "IPv4Mapped": raw.startswith(MAPPED)}
+                for index, raw in case["rows"]
+            ]
+            found = select_route_gid_info(rows, layer, preferred)
         else:
             rows = [
                 {"index": index, "gid": str(Gid(bytes.fromhex(raw)))} for index, raw in case["rows"]

@@ -80,7 +80,7 @@ def command(
     document a comparison, with --watch one each line. --timeout is for each sample.
     Exits 0 ok, 1 warn, 2 critical, 3 unknown (also: no RDMA device); of --watch, the worst.
     """
-    limits = thresholds(threshold, expect)
+    limits = thresholds(threshold, expect, reading.deadline)
     if reading.identity.recorded or since is not None:
         # What the configuration file says of comparisons over time is not of this one.
         interval = None if _of_the_file("interval") else interval
@@ -93,7 +93,7 @@ def command(
     judge = partial(compare, thresholds=limits, steady=show_all)
     pause = INTERVAL if interval is None else interval
     if since is not None:
-        compared = _since(sampler, since, reading.identity, judge)
+        compared = _since(sampler, since, reading.deadline, reading.identity, judge)
     elif reading.identity.recorded or not pause:
         compared = (judge(sampler.first()) for _ in range(1))
     else:
@@ -156,11 +156,11 @@ def _sampler(reading: Reading, wanted: "Wanted") -> "Sampler":
 
 
 def _since(
-    sampler: "Sampler", path: str, host: Identity, judge: "Callable[..., Compared]"
+    sampler: "Sampler", path: str, deadline: float, host: Identity, judge: "Callable[..., Compared]"
 ) -> "Iterator[Compared]":
     from rdmadiag.host.saved_sample import BaselineError, require_comparable
 
-    earlier = saved(path)
+    earlier = saved(path, deadline)
     after = sampler.first()
     if not after.failed:
         try:

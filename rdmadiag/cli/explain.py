@@ -3,11 +3,13 @@
 import io
 import os
 import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from rdmadiag.cli import exits
+from rdmadiag.cli.budget import budget
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Reading, reading
 from rdmadiag.cli.output import printing
@@ -77,8 +79,9 @@ def command(
     WHAT is
       errno NUMBER|NAME     errno 110, ETIMEDOUT; --platform, --stage
       wc STATUS|NAME        wc 12, RETRY_EXC_ERR; --vendor-err
-      state NUMBER|WORD     INIT, POLLING, ARMED
+      state NUMBER|WORD     INIT, POLLING, ARMED; of a queue pair: RTR, IBV_QPS_ERR
       env NAME[=VALUE]      NCCL_IB_GID_INDEX=3
+      constant NAME         IBV_EVENT_PORT_ERR, RDMA_CM_EVENT_REJECTED, IBV_MTU_4096
       CODE                  a rule, a reason against RTR, a cause's label
       a file                the same as --log FILE
 
@@ -87,14 +90,14 @@ def command(
     --from, --sample or --here the causes are ranked by that host's report; without, no host
     is read: a log is rarely of the host that it is looked at on.
 
-    Of a log it exits 0 nothing of RDMA failed, 2 a failure was found, 3 RDMA is spoken of
-    in trouble and no cause is known, or the log is empty; else 0, and 64 for what it does not
+    Of a log it exits 0 nothing of RDMA failed, 2 a failure was found, 3 a line names
+    RDMA and trouble and is not understood, or the log is empty; else 0, and 64 for what it does not
     understand.
     """
     recorded = reading.identity.recorded
     if here and recorded:
         raise click.UsageError("--here excludes --from and --sample")
-    stream, name = _stream(log, what)
+    stream, name = _stream(log, what, reading.deadline)
     if stream is None:
         if here or recorded:
             raise click.UsageError("--from, --sample and --here are for --log")
@@ -102,7 +105,8 @@ def command(
     with stream:
         account = _read(stream, name)
     if here or recorded:
-        account = _rank(account, reading, names)
+        with budget(reading.left) if recorded else nullcontext():
+            account = _rank(account, reading, names)
     elif reading.devices:
         account = _only(account, reading)
     host = reading.identity if here or recorded else None
@@ -128,20 +132,20 @@ def _own_platform() -> "Platform":
 # --- which log ---------------------------------------------------------------------------
 
 
-def _stream(log: str | None, what: tuple[str, ...]) -> tuple[Stream | None, str]:
+def _stream(log: str | None, what: tuple[str, ...], deadline: float) -> tuple[Stream | None, str]:
     """The log that is meant, and its name; None where it is a word to look up."""
     if log is not None:
         if what:
             raise click.UsageError("either --log or something to look up")
-        return _open(log)
+        return _open(log, deadline)
     if not what:
         if sys.stdin is not None and not sys.stdin.isatty():
-            return _open("-")
+            return _open("-", deadline)
         raise click.UsageError("explain what? A word, or --log FILE")
     if len(what) == 1 and what[0] == "-":
-        return _open("-")
-    if len(what) == 1 and os.path.isfile(what[0]):
-        return _open(what[0])
+        return _open("-", deadline)
+    if len(what) == 1 and _is_file(what[0], deadline):
+        return _open(what[0], deadline)
     line = " ".join(what).encode("utf-8", "surrogateescape")
     if len(line.split()) > _WORDS:  # a line of a log, pasted?
         from rdmadiag.explain.log.recognise import recognise
@@ -155,13 +159,28 @@ def _stream(log: str | None, what: tuple[str, ...]) -> tuple[Stream | None, str]
 _WORDS: Final = 4
 
 
-def _open(path: str) -> tuple[Stream, str]:
+def _is_file(path: str, deadline: float) -> bool:
+    from rdmadiag.host.given_file import understood
+
+    return understood(path, lambda: os.path.isfile(path), Refused, deadline)
+
+
+def _open(path: str, deadline: float) -> tuple[Stream, str]:
     if path == "-":
         if sys.stdin is None:
             raise Refused("there is no standard input")
         return open(sys.stdin.fileno(), "rb", buffering=0, closefd=False), "-"
+    from rdmadiag.host.given_file import begin, open_log, understood
+
+    def readable() -> None:
+        try:
+            begin(path)
+        except OSError as error:
+            raise Refused(f"{path}: {error.strerror}") from error
+
+    understood(path, readable, Refused, deadline)
     try:
-        return open(path, "rb", buffering=0), path
+        return open_log(path, deadline), path
     except OSError as error:
         raise Refused(f"{path}: {error.strerror}") from error
 

@@ -5,6 +5,7 @@ too.
 """
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ class CommandLine:
     command: click.Command | None = None
     arguments: Sequence[str] = ()  # behind the command's name
     defaults: Mapping[str, Any] = field(default_factory=dict)  # of the configuration file
+    start: float = field(default_factory=time.monotonic)  # every deadline counts from here
 
 
 def failed(line: CommandLine, message: str, code: int) -> int:

@@ -94,7 +94,7 @@ def command(
         chosen = select(devices(evidence, gid_index), wanted)
     except NoSuchDevice as error:
         raise Refused(str(error)) from error
-    environment = _environment(env_from, evidence) if explained or env_for else {}
+    environment = _environment(env_from, evidence, reading.deadline) if explained or env_for else {}
     if env_for:
         return _settings(env_for, chosen, environment)
     if stacks is None:
@@ -176,11 +176,13 @@ def _sources(platform: str, peer: str | None) -> Collection[str]:
     return (*cheap_sources(platform), *(addresses if peer else ()))
 
 
-def _environment(env_from: str | None, evidence: "Evidence") -> "Mapping[str, str] | Missing":
+def _environment(
+    env_from: str | None, evidence: "Evidence", deadline: float
+) -> "Mapping[str, str] | Missing":
     if env_from:
         from rdmadiag.cli.environment import environment_from
 
-        return environment_from(env_from)
+        return environment_from(env_from, deadline)
     from rdmadiag.facts.evidence import LINUX_ONLY
     from rdmadiag.view.stack_picks import variables
 
@@ -244,7 +246,7 @@ def _pairs(
 
     other = recorded(peer, reading.deadline)
     there = other.evidence(_sources(other.identity.platform, peer))
-    theirs = environment if env_from else _environment(None, there)
+    theirs = environment if env_from else _environment(None, there, reading.deadline)
     return other.identity, pairs(
         Side(tuple(ports(chosen)), evidence, environment),
         Side(tuple(ports(devices(there))), there, theirs),

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import isnan
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
+from rdmadiag.cli.budget import budget
 from rdmadiag.cli.exits import Refused
+from rdmadiag.cli.failure import CommandLine
 from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.gid.scan import MAX_ROUTE_GID_SCAN
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
 TIMEOUT: Final = 20.0
 TIMEOUT_MAX: Final = 30.0
+LEAST: Final = 1.0  # seconds for what is thought of a record that took all the others
 FORMATS: Final = ("text", "json")
 PREFLIGHT_FORMATS: Final = (*FORMATS, "nagios", "prometheus", "junit", "github")
 
@@ -50,6 +54,11 @@ class Reading:
         if _is_host(self.source):
             return self.source.identity
         return replace(self.source.host, recorded=True)
+
+    @property
+    def left(self) -> float:
+        """Seconds for what is thought of a record that the user named."""
+        return max(LEAST, self.deadline - time.monotonic())
 
     def evidence(
         self,
@@ -114,9 +123,7 @@ def reading_samples(function: F) -> F:
     return _reading(function, saved, FORMATS)
 
 
-def _reading(
-    function: F, read_json: "Callable[[str], Report | Saved]", formats: tuple[str, ...]
-) -> F:
+def _reading(function: F, read_json: "_ReadJson", formats: tuple[str, ...]) -> F:
     import functools
 
     @functools.wraps(function)
@@ -132,7 +139,7 @@ def _reading(
         verbose: bool,
         **rest: Any,
     ) -> Any:
-        deadline = time.monotonic() + timeout
+        deadline = started() + timeout
         # Of two that exclude each other, the one from nearer the command line stays.
         if as_json and nearer("format", "as_json"):
             as_json = False
@@ -147,7 +154,7 @@ def _reading(
         if quiet and verbose:
             raise click.UsageError("--quiet and --verbose exclude each other")
         chosen = Reading(
-            _source(snapshot, sample, read_json),
+            _source(snapshot, sample, read_json, deadline, quiet=quiet),
             device,
             "json" if as_json else format,
             deadline,
@@ -155,7 +162,11 @@ def _reading(
             quiet,
             verbose,
         )
-        return function(*args, reading=chosen, **rest)
+        given = (snapshot, rest.get("peer"), rest.get("since"))
+        # A log is read for as long as it is long: explain has its record's budget to itself.
+        bounded = any(given) and "log" not in rest
+        with budget(chosen.left) if bounded else nullcontext():
+            return function(*args, reading=chosen, **rest)
 
     for option in reversed((*_HOST_OPTIONS, format_option(formats), *_FORM_OPTIONS)):
         command = option(command)
@@ -185,21 +196,35 @@ def _is_host(source: "Host | Report | Saved") -> "TypeIs[Host]":
     return hasattr(source, "identity")
 
 
+_ReadJson = Callable[[str, float], "Report | Saved"]
+
+
 def _source(
-    snapshot: str | None, sample: str | None, read_json: "Callable[[str], Report | Saved]"
+    snapshot: str | None,
+    sample: str | None,
+    read_json: _ReadJson,
+    deadline: float,
+    *,
+    quiet: bool = False,
 ) -> "Host | Report | Saved":
     """A host, or what `read_json` makes of a .json file that --from names."""
     if snapshot is None or sample is not None or not snapshot.endswith(".json"):
-        return host_of(snapshot, sample)
-    return read_json(snapshot)
+        return host_of(snapshot, sample, deadline, quiet=quiet)
+    return read_json(snapshot, deadline)
 
 
-def _report(path: str) -> "Report":
+def started() -> float:
+    """When the command line was read: what a deadline counts from, on time.monotonic's clock."""
+    line = click.get_current_context().find_object(CommandLine)
+    return time.monotonic() if line is None else line.start
+
+
+def _report(path: str, deadline: float) -> "Report":
     """What preflight --json printed."""
     from rdmadiag.report import ReportError, read_report
 
     try:
-        return read_report(path)
+        return read_report(path, deadline)
     except ReportError as error:
         raise Refused(str(error)) from error
 
@@ -207,20 +232,22 @@ def _report(path: str) -> "Report":
 def recorded(path: str, deadline: float) -> Reading:
     """Another host than the one that is looked at: a snapshot, or a saved report."""
     timeout = max(0.0, deadline - time.monotonic())
-    return Reading(_source(path, None, _report), (), "text", deadline, timeout)
+    return Reading(_source(path, None, _report, deadline), (), "text", deadline, timeout)
 
 
-def saved(path: str) -> "Saved":
+def saved(path: str, deadline: float) -> "Saved":
     """What counters --json printed."""
     from rdmadiag.host.saved_sample import BaselineError, read_saved
 
     try:
-        return read_saved(path)
+        return read_saved(path, deadline)
     except BaselineError as error:
         raise Refused(str(error)) from error
 
 
-def host_of(snapshot: str | None, sample: str | None) -> Host:
+def host_of(
+    snapshot: str | None, sample: str | None, deadline: float, *, quiet: bool = False
+) -> Host:
     """The live host, or the recorded one that was asked for."""
     if snapshot is not None and sample is not None:
         raise click.UsageError("--from and --sample exclude each other")
@@ -228,7 +255,7 @@ def host_of(snapshot: str | None, sample: str | None) -> Host:
         return LiveHost()
     if snapshot == "":  # --from "$RECORD" without one must not be about this host
         raise Refused("--from: names no record")
-    from rdmadiag.host.recorded import open_snapshot
+    from rdmadiag.host.recorded import open_record, open_snapshot
     from rdmadiag.host.tree import SnapshotError
 
     try:
@@ -240,9 +267,23 @@ def host_of(snapshot: str | None, sample: str | None) -> Host:
             except NoSuchSample as error:
                 raise Refused(str(error)) from error
         assert snapshot is not None
-        return open_snapshot(snapshot)
+        from rdmadiag.cli.progress import progress
+
+        with progress(started(), deadline, quiet=quiet) as waiting:
+            return open_record(snapshot, deadline, waiting)
     except SnapshotError as error:
         raise Refused(str(error)) from error
+
+
+class Given(click.Path):
+    """A file that the user names, for shells to complete; it is looked at in a child alone.
+
+    click.Path.convert calls stat(2), which a file system that has gone holds for ever.
+    """
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The name."""
+        return value
 
 
 class Seconds(click.FloatRange):
@@ -326,7 +367,7 @@ _HOST_OPTIONS: Final = (
         "--from",
         "snapshot",
         metavar="SNAPSHOT",
-        type=click.Path(),
+        type=Given(),
         help="Read a recorded host: a snapshot's folder or .tar.gz, any folder with "
         "sys/class/infiniband in it, or the .json that preflight --json printed (for counters: "
         "counters --json).",

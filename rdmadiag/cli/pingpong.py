@@ -9,7 +9,7 @@ import click
 from rdmadiag.cli import exits
 from rdmadiag.cli.addresses import host_and_port, is_unspecified, source_towards
 from rdmadiag.cli.exits import Refused
-from rdmadiag.cli.options import Seconds, format_option, json_option
+from rdmadiag.cli.options import Given, Seconds, format_option, json_option
 from rdmadiag.cli.output import printing
 from rdmadiag.cli.selectors import selectors
 from rdmadiag.facts import Identity
@@ -63,6 +63,14 @@ SECRET_LIMIT: Final = 64 * 1024  # bytes
     help="Instead of the route GID that gids shows.",
 )
 @click.option(
+    "--pkey-index",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="InfiniBand: of the partition key to use.",
+)
+@click.option(
     "--bytes",
     "payload",
     type=click.IntRange(1, BYTES_MAX),
@@ -97,7 +105,7 @@ SECRET_LIMIT: Final = 64 * 1024  # bytes
 )
 @click.option(
     "--secret-file",
-    type=click.Path(),
+    type=Given(),
     metavar="FILE",
     help="Both ends prove that they know its content; it is never sent.",
 )
@@ -118,6 +126,7 @@ def command(
     device: tuple[str, ...],
     port: int | None,
     gid_index: int | None,
+    pkey_index: int,
     payload: int,
     iterations: int,
     qp: str | None,
@@ -150,12 +159,13 @@ def command(
         payload_bytes=payload,
         iterations=iterations,
         gid_index=gid_index,
+        pkey_index=pkey_index,
         qp_type=QpType[qp.upper()] if qp else None,
         mtu=int(mtu) if mtu else None,
         accepted=_accepted(accept_risk),
     )
     chosen = _with_port(selectors(device), port)
-    secret = None if secret_file is None else _secret(secret_file)
+    secret = None if secret_file is None else _secret(secret_file, start + deadline)
     host = LiveHost()
     form = "json" if as_json else format
     try:
@@ -209,13 +219,17 @@ def _with_port(chosen: Sequence[Selector], port: int | None) -> tuple[Selector, 
     return tuple(Selector(each.device, port) for each in chosen)
 
 
-def _secret(path: str) -> bytes:
+def _secret(path: str, deadline: float) -> bytes:
     """What both ends know; white space around it is an editor's."""
-    try:
-        with open(path, "rb") as file:
-            content = file.read(SECRET_LIMIT + 1)
-    except OSError as error:
-        raise Refused(f"--secret-file {path}: {error.strerror}") from error
+    from rdmadiag.host.given_file import read_given, understood
+
+    def read() -> bytes:
+        try:
+            return read_given(path, SECRET_LIMIT, deadline)
+        except OSError as error:
+            raise Refused(f"--secret-file {path}: {error.strerror}") from error
+
+    content = understood(path, read, Refused, deadline)
     if len(content) > SECRET_LIMIT:
         raise Refused(f"--secret-file {path} has more than {SECRET_LIMIT} bytes")
     if not (secret := content.strip()):

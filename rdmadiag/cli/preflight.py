@@ -9,7 +9,7 @@ import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
-from rdmadiag.cli.options import PREFLIGHT_FORMATS, Reading, gid_scan_option, reading
+from rdmadiag.cli.options import PREFLIGHT_FORMATS, Given, Reading, gid_scan_option, reading
 from rdmadiag.cli.output import printing
 from rdmadiag.cli.selectors import selectors
 
@@ -40,7 +40,7 @@ def _window(context: click.Context, option: click.Parameter, value: str | None) 
 )
 @click.option(
     "--expect",
-    type=click.Path(),
+    type=Given(),
     metavar="FILE",
     help="What this host should be, as `rdmadiag expect` writes it; what it is not is a finding.",
 )
@@ -138,7 +138,7 @@ def command(
     stacks = chosen_stacks(names) if names else ()
     wanted = selectors(reading.devices)
     options = {"devices": expect_devices, "active_ports": expect_active, "rate": expect_rate}
-    expectations = _expectations(expect, options)
+    expectations = _expectations(expect, options, reading.deadline)
     codes = exits.PROFILES[profile] if profile else exits.PLAIN
     form = reading.form or codes.form
     evidence = reading.evidence(
@@ -147,7 +147,7 @@ def command(
         meanwhile=functools.partial(importlib.import_module, _RENDERERS[form]),
     )
     if env_from is not None:
-        evidence = with_environment(evidence, env_from)
+        evidence = with_environment(evidence, env_from, reading.deadline)
     try:
         verdict = judge(evidence, wanted, stacks, expectations)
     except NoSuchDevice as error:
@@ -174,7 +174,9 @@ _OPTION_OF = {
 }
 
 
-def _expectations(path: str | None, options: "dict[str, Any]") -> "Expectations | None":
+def _expectations(
+    path: str | None, options: "dict[str, Any]", deadline: float
+) -> "Expectations | None":
     """Of the file and of the options together; None where neither was given."""
     given = {key: value for key, value in options.items() if value is not None}
     if path is None and not given:
@@ -188,7 +190,7 @@ def _expectations(path: str | None, options: "dict[str, Any]") -> "Expectations 
     found = Expectations()
     try:
         if path is not None:
-            found = expectations(read_toml(path))
+            found = expectations(read_toml(path, deadline))
             if not found.expected:  # a file that was cut short would be met by every host
                 raise Refused(f"{path}: expects nothing of a host: no key in [host] or [device]")
     except TomlFileError as error:

@@ -40,7 +40,7 @@ def command(
     from rdmadiag.view.reconcile import devices
     from rdmadiag.view.select import NoSuchDevice, select
 
-    limits = thresholds(threshold, expect)
+    limits = thresholds(threshold, expect, reading.deadline)
     wanted = selectors(reading.devices)
     darwin = reading.identity.platform == "darwin"
     evidence = reading.evidence(("verbs", "ioreg") if darwin else ("nldev", "verbs"))

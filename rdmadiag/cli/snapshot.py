@@ -2,12 +2,14 @@
 
 import os
 import time
+from contextlib import nullcontext
 
 import click
 
 from rdmadiag.cli import exits
+from rdmadiag.cli.budget import budget
 from rdmadiag.cli.exits import Refused
-from rdmadiag.cli.options import host_of, timeout_option
+from rdmadiag.cli.options import LEAST, host_of, started, timeout_option
 
 
 @click.command("snapshot")
@@ -34,7 +36,7 @@ def command(
     .tar.gz file. It names hosts, addresses and GUIDs: look before you share it.
     Exits 0, or 3 where a source gave nothing.
     """
-    start = time.monotonic()
+    start = started()
     deadline = start + timeout
     from rdmadiag.cli.progress import progress
     from rdmadiag.host.recording import documents, write_archive, write_folder
@@ -44,10 +46,11 @@ def command(
     # Before anything is read: a name that cannot be written to should not cost a minute.
     if os.path.lexists(target) and (archive or not os.path.isdir(target) or os.listdir(target)):
         raise Refused(f"{target} is there already; a snapshot never overwrites")
-    host = host_of(snapshot, sample)
+    host = host_of(snapshot, sample, deadline)
     with progress(start, deadline) as waiting:
         recording, late = record(host, deadline, exclude_device, waiting)
-    files = documents(recording, host.identity, late)
+    with budget(max(LEAST, deadline - time.monotonic())) if snapshot else nullcontext():
+        files = documents(recording, host.identity, late)
     try:
         (write_archive if archive else write_folder)(files, target)
     except OSError as error:

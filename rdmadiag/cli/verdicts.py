@@ -7,6 +7,7 @@ import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
+from rdmadiag.cli.options import Given
 from rdmadiag.preflight.thresholds import DEFAULT, NoThreshold, Thresholds
 
 fail_on_option: Final = click.option(
@@ -28,7 +29,7 @@ threshold_option: Final = click.option(
 
 expect_option: Final = click.option(
     "--expect",
-    type=click.Path(),
+    type=Given(),
     metavar="FILE",
     help="An expectations file; its [thresholds] count here.",
 )
@@ -41,22 +42,22 @@ def code_of(status: str, fail_on: str, exit_zero: bool) -> int:
     return exits.OF_STATUS[status]
 
 
-def thresholds(texts: Sequence[str], path: str | None = None) -> Thresholds:
+def thresholds(texts: Sequence[str], path: str | None, deadline: float) -> Thresholds:
     """The default ones with those of an expectations file, and with those of --threshold."""
-    limits = DEFAULT.change(_expected(path).items()) if path is not None else DEFAULT
+    limits = DEFAULT.change(_expected(path, deadline).items()) if path is not None else DEFAULT
     try:
         return limits.change(_pair(text) for text in texts)
     except NoThreshold as error:
         raise Refused(f"--threshold: {error}") from error
 
 
-def _expected(path: str) -> "Mapping[str, float]":
+def _expected(path: str, deadline: float) -> "Mapping[str, float]":
     from rdmadiag.facts.toml_file import TomlFileError
     from rdmadiag.host.toml_file import read_toml
     from rdmadiag.preflight.expectations.written import expectations
 
     try:
-        return expectations(read_toml(path)).thresholds
+        return expectations(read_toml(path, deadline)).thresholds
     except TomlFileError as error:
         raise Refused(str(error)) from error
 

@@ -45,11 +45,24 @@ class CompletionAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class StateAnswer:
-    """A state of a port."""
+class ConstantAnswer:
+    """A constant of a header: an event, a path MTU, a firmware command."""
 
     subject: str
-    kind: str  # port or physical
+    name: str
+    of: str  # "enum ibv_event_type"
+    number: int | None  # None: not on record here
+    meaning: str
+    causes: tuple[Known, ...]
+    next: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StateAnswer:
+    """A state of a port or of a queue pair."""
+
+    subject: str
+    kind: str  # port, physical or queue pair
     state: str
     number: int
     meaning: str
@@ -93,4 +106,12 @@ class CauseAnswer:
     known_from: tuple[str, ...]  # "linux: errno 110 at rtr", "wc 12"
 
 
-Answer = ErrnoAnswer | CompletionAnswer | StateAnswer | VariableAnswer | RuleAnswer | CauseAnswer
+Answer = (
+    ErrnoAnswer
+    | CompletionAnswer
+    | ConstantAnswer
+    | StateAnswer
+    | VariableAnswer
+    | RuleAnswer
+    | CauseAnswer
+)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.explain.calls import after_call, causes, hanging
-from rdmadiag.explain.causes import Known, Labels, all_stated, remedy, stated
+from rdmadiag.explain.causes import Known, Labels, all_stated, possible, remedy, stated
+from rdmadiag.explain.causes.cause import Used
 from rdmadiag.explain.completions import after_completion, completion, vendor
 from rdmadiag.explain.remedies import (
     ACTIVE_MTU,
@@ -27,7 +28,7 @@ from rdmadiag.explain.remedies import (
 )
 from rdmadiag.facts.attempt import Attempt, EndFacts, Outcome, Stage, Teardown
 from rdmadiag.facts.gid import Gid, Scope
-from rdmadiag.facts.ib import NO_LID, LinkLayer, QpType
+from rdmadiag.facts.ib import NO_LID, GidType, LinkLayer, PortState, QpType
 from rdmadiag.quoting import shell_word
 
 CAUSES: Final = 5
@@ -64,7 +65,10 @@ def advice(attempt: Attempt) -> Advice:
 def _texts(attempt: Attempt) -> Iterable[str]:
     if attempt.stage in (Stage.RTR, Stage.DATA) and _reaches_itself(attempt):
         yield stated("thunderbolt-loopback").text
-    for each in _causes(attempt):
+    causes_of_it = _causes(attempt)
+    if attempt.outcome is not Outcome.MISMATCH:  # which the facts have shown themselves
+        causes_of_it = possible(causes_of_it, _used(attempt))
+    for each in causes_of_it:
         yield each.text
     bad = attempt.completion
     if attempt.outcome is Outcome.COMPLETION_ERROR and bad:
@@ -79,6 +83,38 @@ def _reaches_itself(attempt: Attempt) -> bool:
     if here is None or there is None or not _is_loopback(attempt):
         return False
     return here.link_layer is LinkLayer.THUNDERBOLT and here.device == there.device
+
+
+def _used(attempt: Attempt) -> frozenset[Used]:
+    """What the attempt itself shows: a cause that it excludes is not given."""
+    here, there = _ends(attempt)
+    if here is None:
+        return frozenset()
+    ends = [end for end in (here, there) if end is not None]
+    gids = [end.gid for end in ends if end.gid is not None]
+    on_infiniband = here.link_layer is LinkLayer.INFINIBAND
+    loopback = _is_loopback(attempt)
+    facts = {
+        Used.GID: here.gid is not None and not here.gid.is_zero,
+        Used.NO_GID: here.gid is not None and here.gid.is_zero,
+        Used.INDEX_NOT_0: all(end.gid_index for end in ends),
+        Used.IPV4_GID: here.gid is not None and here.gid.is_ipv4_mapped,
+        Used.ONE_FAMILY: len(gids) == 2 and gids[0].family is gids[1].family,
+        Used.ROUTABLE_GIDS: on_infiniband or (len(ends) == 2 and all(map(_routes, ends))),
+        Used.NO_IWARP: on_infiniband or here.gid_type is GidType.ROCE_V2,
+        Used.UC: here.qp_type is QpType.UC,
+        Used.PORT_ACTIVE: here.state is PortState.ACTIVE,
+        Used.ONE_HOST: loopback,
+        Used.ONE_PORT: loopback
+        and there is not None
+        and (here.device, here.port) == (there.device, there.port),
+    }
+    return frozenset(each for each, shown in facts.items() if shown)
+
+
+def _routes(end: EndFacts) -> bool:
+    scopes = (Scope.GLOBAL, Scope.PRIVATE)
+    return end.gid_type is GidType.ROCE_V2 and end.gid is not None and end.gid.scope in scopes
 
 
 def _causes(attempt: Attempt) -> tuple[Known, ...]:

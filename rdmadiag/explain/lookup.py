@@ -16,6 +16,7 @@ from rdmadiag.explain.answers import (
     AtStage,
     CauseAnswer,
     CompletionAnswer,
+    ConstantAnswer,
     ErrnoAnswer,
     RuleAnswer,
     StateAnswer,
@@ -30,10 +31,12 @@ from rdmadiag.explain.completions import (
     statuses,
     vendor,
 )
+from rdmadiag.explain.constants import EVENTS, constants, is_constant
 from rdmadiag.explain.remedies import fill
 from rdmadiag.explain.states import MEANINGS, StateMeaning, state_meanings
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import ERRNOS, Platform, errno_name
+from rdmadiag.gid.misspelt import meant
 from rdmadiag.gid.variables import Variable, said_of, variable
 
 SUBJECTS: Final = ("errno", "wc", "state", "env", "rule", "cause")
@@ -43,8 +46,9 @@ STAGES: Final = tuple(
     if stage not in (Stage.GATE, Stage.PREFLIGHT, Stage.AGREE, Stage.DONE)
 )
 UNDERSTOOD: Final = (
-    "errno NUMBER|NAME, wc STATUS|NAME, state NUMBER|WORD, env NAME[=VALUE], "
-    "a rule's code (docs/rules.md), a reason against RTR, a cause's label, or --log FILE"
+    "errno NUMBER|NAME, wc STATUS|NAME, state NUMBER|WORD, env NAME[=VALUE], a constant "
+    "(IBV_EVENT_…, RDMA_CM_EVENT_…), a rule's code (docs/rules.md), a reason against RTR, "
+    "a cause's label, or --log FILE"
 )
 
 
@@ -202,10 +206,14 @@ def _env(
     word: str, platform: Platform, stage: str | None, vendor_error: int | None
 ) -> Iterator[Answer]:
     name, equals, value = word.partition("=")
+    name = name.strip().removeprefix("$")
     row = variable(name)
-    if row is None or not re.fullmatch(r"\$?\w+\*?", name.strip()):
+    if not re.fullmatch(r"\w+\*?", name) or (is_constant(name) and not _is_one(row)):
         return
-    yield _of_variable(row, name.strip().removeprefix("$"), value if equals else None)
+    if known := meant(name.upper()):
+        raise NotUnderstood(f"no variable {name!r} is known; did you mean {known}?")
+    if row:
+        yield _of_variable(row, name, value if equals else None)
 
 
 def _of_variable(row: Variable, name: str, value: str | None) -> VariableAnswer:
@@ -213,12 +221,43 @@ def _of_variable(row: Variable, name: str, value: str | None) -> VariableAnswer:
         "env",
         name.upper() if row.name.upper() == row.name else name,
         row.stack,
-        row.meaning,
+        f"{row.meaning} {_UNLISTED}"
+        if row.name.endswith("*") and name != row.name
+        else row.meaning,
         value,
         said_of(row, value) if value is not None else None,
         row.pitfalls,
         row.next,
     )
+
+
+def _is_one(row: Variable | None) -> bool:
+    """A variable, and no family of them."""
+    return row is not None and not row.name.endswith("*")
+
+
+_UNLISTED: Final = "This one is not described here, and a misspelt one would look the same."
+
+
+# --- constants ---------------------------------------------------------------------------
+
+
+def _constant(
+    word: str, platform: Platform, stage: str | None, vendor_error: int | None
+) -> Iterator[Answer]:
+    from rdmadiag.explain.log.signs import sign_of
+
+    for each in constants(word) if not _is_one(variable(word)) else ():
+        sign = sign_of(each.name, "linux") if each in EVENTS else None
+        yield ConstantAnswer(
+            "constant",
+            each.name,
+            each.of,
+            each.number,
+            each.meaning,
+            sign.causes if sign else (),
+            fill(sign.look(platform), _PLACES) if sign else (),
+        )
 
 
 # --- rules and reasons -------------------------------------------------------------------
@@ -313,6 +352,7 @@ _OF_SUBJECT: Final = {
     "status": _wc,
     "state": _state,
     "env": _env,
+    "constant": _constant,
     "rule": _rule,
     "reason": _rule,
     "code": _rule,
@@ -322,14 +362,18 @@ _NAMES: Final = {
     "errno": "errno",
     "wc": "completion status",
     "status": "completion status",
-    "state": "port state",
+    "state": "state",
+    "constant": "constant",
     "env": "variable that is known",
     "rule": "rule",
     "reason": "reason",
     "code": "rule or reason",
     "cause": "cause",
 }
-_GUESSES: Final = ("wc_word", "env", "rule", "state_word", "errno", "wc", "cause")
+_GUESSES: Final = (
+    *("wc_word", "queue_pair_state", "constant", "env"),
+    *("rule", "state_word", "errno", "wc", "cause"),
+)
 
 
 def _state_word(
@@ -348,7 +392,19 @@ def _wc_word(
         yield from _wc(word, platform, stage, vendor_error)
 
 
-_GUESSERS: Final = _OF_SUBJECT | {"state_word": _state_word, "wc_word": _wc_word}
+def _queue_pair_state(
+    word: str, platform: Platform, stage: str | None, vendor_error: int | None
+) -> Iterator[Answer]:
+    """By its constant: else the word may be a port's."""
+    if word.strip().upper().startswith("IBV_QPS_"):
+        yield from _state(word, platform, stage, vendor_error)
+
+
+_GUESSERS: Final = _OF_SUBJECT | {
+    "state_word": _state_word,
+    "wc_word": _wc_word,
+    "queue_pair_state": _queue_pair_state,
+}
 
 
 def _near(word: str, subject: str | None = None) -> str:
@@ -367,6 +423,7 @@ def _all_names() -> dict[str, str]:
     names += [row.name for row in statuses()]
     names += [str(row.state) for row in MEANINGS]
     names += [row.name for row in VARIABLES if not row.name.endswith("*")]
+    names += [each.name for each in EVENTS]
     names += [*CATALOGUE, *map(str, REASON_TEXT)]
     names += [cause.label for cause, _ in all_causes()]
     return {name.lower(): name for name in names}

@@ -25,6 +25,7 @@ def fill(templates: Iterable[str], facts: Mapping[str, str]) -> Lines:
 GIDS: Final = "rdmadiag gids{on}"
 DEVICES: Final = "rdmadiag devices{on}"
 PREFLIGHT: Final = "rdmadiag preflight"
+PREFLIGHT_THERE: Final = "rdmadiag preflight   # on the host that wrote it"
 PREFLIGHT_ON: Final = "rdmadiag preflight{on}"
 ADDRESSES: Final = "ip -brief address"
 RDMA_CGROUP: Final = (

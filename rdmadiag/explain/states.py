@@ -1,4 +1,4 @@
-"""What a port's state says, and what to do about it: logical and physical.
+"""What a state says, and what to do about it: of a port, logical and physical, and of a queue pair.
 
 The words are those of rdmadiag.facts.ib, with what ibstat, ibv_devinfo and `rdma link` print.
 """
@@ -6,23 +6,24 @@ The words are those of rdmadiag.facts.ib, with what ibstat, ibv_devinfo and `rdm
 from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.facts.ib import PhysState, PortState
+from rdmadiag.facts.ib import PhysState, PortState, QpState
 
 
 @dataclass(frozen=True, slots=True)
 class StateMeaning:
     """One row."""
 
-    state: PortState | PhysState
+    state: PortState | PhysState | QpState
     meaning: str
     next: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
-        """port or physical."""
-        return "port" if isinstance(self.state, PortState) else "physical"
+        """port, physical or queue pair."""
+        return _KINDS[type(self.state)]
 
 
+_KINDS: Final = {PortState: "port", PhysState: "physical", QpState: "queue pair"}
 _LINK: Final = (
     "rdma link show",
     "# check cable, transceiver and the far port",
@@ -97,6 +98,29 @@ MEANINGS: Final = (
         _LINK,
     ),
     StateMeaning(PhysState.PHY_TEST, "The port runs a test pattern.", _LINK),
+    StateMeaning(QpState.RESET, "The queue pair is new, or was reset: it takes no work requests."),
+    StateMeaning(
+        QpState.INIT,
+        "The queue pair has its port, partition key and rights. Receives may be posted; nothing is "
+        "received or sent yet.",
+    ),
+    StateMeaning(
+        QpState.RTR,
+        "Ready to receive: the queue pair knows its peer, by GID or LID, number and path MTU. The "
+        "step from INIT to RTR is where a GID, a route or a neighbour that is missing shows.",
+        ("rdmadiag gids", "rdmadiag preflight"),
+    ),
+    StateMeaning(QpState.RTS, "Ready to send: the queue pair sends and receives."),
+    StateMeaning(QpState.SQD, "The send queue drains, as was asked for; receiving goes on."),
+    StateMeaning(
+        QpState.SQE,
+        "A send failed on a queue pair of another kind than RC: the send queue has stopped.",
+    ),
+    StateMeaning(
+        QpState.ERR,
+        "The queue pair has failed, or its program ended it: all that is posted is flushed (wc 5). "
+        "The first completion that is not a flush says why.",
+    ),
 )
 
 _ALIASES: Final = {
@@ -121,8 +145,15 @@ def state_meanings(word: str) -> tuple[StateMeaning, ...]:
     """Those of a word ("PORT_INIT", "LinkUp", "2: INIT") or of a number, which both kinds have."""
     text = word.strip().lower().replace("-", "_").replace(" ", "")
     number, _, rest = text.partition(":")
-    text = (rest or number).removeprefix("port_").removeprefix("ibv_port_")
-    if text.isascii() and text.isdigit():
-        return tuple(row for row in MEANINGS if row.state.number == int(text))
+    text = rest or number
+    if text.startswith("ibv_qps_"):
+        word = text.removeprefix("ibv_qps_")
+        return tuple(
+            row for row in MEANINGS if row.kind == "queue pair" and row.state.value == word
+        )
+    text = text.removeprefix("ibv_").removeprefix("port_")
+    if text.isascii() and text.isdigit():  # a queue pair's is printed by name
+        found = (row for row in MEANINGS if row.kind != "queue pair")
+        return tuple(row for row in found if row.state.number == int(text))
     text = _ALIASES.get(text.replace("_", ""), text)
     return tuple(row for row in MEANINGS if row.state.value == text)

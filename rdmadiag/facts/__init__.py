@@ -341,6 +341,8 @@ class Address:
     address: str  # IFA_LOCAL or IFA_ADDRESS
     prefix_length: int  # ifa_prefixlen
     scope: str  # ifa_scope: "global", "site", "link", "host", "nowhere" or its number
+    tentative: bool | Missing = NOT_IN_RECORD  # IFA_F_TENTATIVE of IFA_FLAGS, not optimistic
+    duplicate: bool | Missing = NOT_IN_RECORD  # IFA_F_DADFAILED of IFA_FLAGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,6 +426,7 @@ class ProcessFacts:
     container: str | None  # which sign of a container was seen
     library: VerbsLibrary | Missing
     environment: Missing | dict[str, str]  # RDMAV_, IBV_, MLX5_, NCCL_IB_, UCX_, …
+    ipv6_addresses: dict[str, tuple[Address, ...]] | Missing = NOT_IN_RECORD  # its whole rows
     cpus_allowed: str | Missing = NOT_IN_RECORD  # Cpus_allowed_list of /proc/self/status
     mems_allowed: str | Missing = NOT_IN_RECORD  # Mems_allowed_list of it: NUMA nodes
 

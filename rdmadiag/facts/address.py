@@ -8,6 +8,11 @@ No socket is opened.
 """
 
 from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
+from typing import Final
+
+_IFA_F_OPTIMISTIC: Final = 0x04  # RFC 4429: used while it is tentative
+_IFA_F_DADFAILED: Final = 0x08
+_IFA_F_TENTATIVE: Final = 0x40
 
 
 def packed_ipv4(text: str) -> bytes:
@@ -18,6 +23,12 @@ def packed_ipv4(text: str) -> bytes:
 def packed_ipv6(text: str) -> bytes:
     """16 bytes; raises OSError, ValueError for what is no address."""
     return inet_pton(AF_INET6, text)
+
+
+def tentative_and_duplicate(flags: int) -> tuple[bool, bool]:
+    """What IFA_F_* of linux/if_addr.h say of duplicate address detection."""
+    tentative = flags & _IFA_F_TENTATIVE and not flags & _IFA_F_OPTIMISTIC
+    return bool(tentative), bool(flags & _IFA_F_DADFAILED)
 
 
 def printed(packed: bytes) -> str:

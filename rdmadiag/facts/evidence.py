@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # Linux commands that need neither do not pay for their class
 
 NOT_COLLECTED: Final = Missing(Why.NOT_COLLECTED, "not asked for")
 LINUX_ONLY: Final = Missing(Why.UNSUPPORTED, "Linux only")
+NOT_ON_MACOS: Final = Missing(Why.UNSUPPORTED, "on macOS")
 MACOS_ONLY: Final = Missing(Why.UNSUPPORTED, "macOS only")
 
 

@@ -153,6 +153,27 @@ MTU_BYTES = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
 THUNDERBOLT_TRANSPORT = 100
 """ibv_device.transport_type of Apple's library."""
 
+LANES = {1: 1, 2: 4, 4: 8, 8: 12, 16: 2}
+"""enum ib_port_width, rdma/ib_verbs.h → lanes."""
+
+LANE_RATES = {
+    1: (2.5, ""),
+    2: (5.0, " DDR"),
+    4: (10.0, " QDR"),
+    8: (10.0, " FDR10"),
+    16: (14.0, " FDR"),
+    32: (25.0, " EDR"),
+    64: (50.0, " HDR"),
+    128: (100.0, " NDR"),
+}
+"""enum ib_port_speed, rdma/ib_verbs.h → Gb/s of a lane, and the word of sysfs's `rate`."""
+
+PKEY_BASE = 0x7FFF
+"""The bits of a P_Key that name the partition; a row without any of them is empty (IBA 10.9)."""
+
+PKEY_FULL = 0x8000
+"""Full membership: limited members of a partition do not reach each other."""
+
 NO_LID = frozenset({0, 0xFFFF})
 """LIDs of a port that no subnet manager has configured: 0, and the permissive LID that
 some ConnectX firmware shows instead."""

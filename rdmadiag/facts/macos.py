@@ -9,6 +9,20 @@ from typing import Final
 
 from rdmadiag.facts import Address, Missing, present
 
+MASK: Final = "255.255.255.252"
+"""Of the subnet of one cable, which has two ends."""
+
+
+def subnet_of(netdev: str) -> str:
+    """The first three numbers of a subnet for the cable of "en5", other than any other's.
+
+    >>> subnet_of("en5"), subnet_of("en12")
+    ('10.10.15', '10.10.22')
+    """
+    digits = "".join(letter for letter in netdev if letter in "0123456789")
+    return f"10.10.{10 + int(digits[-6:] or 0) % 240}"
+
+
 # --- macOS: the registry ------------------------------------------------------------------
 
 PEER_INTERFACE: Final = "AppleThunderboltRDMAPeerInterface"

@@ -6,7 +6,7 @@ from typing import Final, Literal
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.ib import GidType, LinkLayer, NodeType, PhysState, PortState
+from rdmadiag.facts.ib import LANE_RATES, LANES, GidType, LinkLayer, NodeType, PhysState, PortState
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,15 @@ class VerbsPort(WithNumbers):
     gids_asked: int  # rows of the table that were queried, from 0
     gids_unreadable: dict[int, Missing]  # rows that the library refused
     attributes: Numbers | Missing = NOT_RECORDED  # all of ibv_port_attr that was written
+
+    @property
+    def rate(self) -> str | Missing:
+        """As sysfs writes it: "100 Gb/sec (4X EDR)" (rate_show, core/sysfs.c)."""
+        lanes, speed = LANES.get(self.active_width), LANE_RATES.get(self.active_speed)
+        if lanes is None or speed is None:
+            numbers = f"active_width {self.active_width}, active_speed {self.active_speed}"
+            return Missing(Why.ABSENT, numbers)
+        return f"{lanes * speed[0]:g} Gb/sec ({lanes}X{speed[1]})"
 
 
 @dataclass(frozen=True, slots=True)

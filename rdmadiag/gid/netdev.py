@@ -1,4 +1,4 @@
-"""The netdev that a GID names, as far as the GID depends on it."""
+"""The netdev that a GID names and the address there, as far as the GID depends on them."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -15,6 +15,13 @@ class NetDevState(StrEnum):
     ABSENT = "absent"  # the namespace does not have it
     ELSEWHERE = "elsewhere"  # another one has it, and a connected queue pair routes there
     UNKNOWN = "unknown"
+
+
+class Unusable(StrEnum):
+    """Why the kernel does not use an address that a netdev has (RFC 4862, 5.4)."""
+
+    DUPLICATE = "duplicate"  # duplicate address detection found it on another host
+    TENTATIVE = "tentative"  # detection has not ended
 
 
 NOT_HERE: Final = (NetDevState.ABSENT, NetDevState.ELSEWHERE)

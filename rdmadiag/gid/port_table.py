@@ -11,7 +11,7 @@ from functools import cached_property
 from rdmadiag.facts import GidEntry, empty_entry
 from rdmadiag.facts.gid import Family
 from rdmadiag.facts.ib import LinkLayer
-from rdmadiag.gid.netdev import NetDevState, netdev_state
+from rdmadiag.gid.netdev import NetDevState, Unusable, netdev_state
 
 
 @dataclass(frozen=True)  # without slots: `rows` is kept once it is made
@@ -26,6 +26,7 @@ class PortTable:
     lid: int | None = None  # None: not known
     netdevs: Mapping[str, NetDevState] = field(default_factory=dict)  # of those that rows name
     unassigned: Collection[int] = ()  # rows with an fe80:: address that their netdev lacks
+    unusable: Mapping[int, Unusable] = field(default_factory=dict)  # rows, by their index
     route: GidEntry | None = None  # the row that select_route_gid chose
     unread: tuple[int, ...] = ()  # rows that could not be read, taken for empty
 

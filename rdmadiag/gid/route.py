@@ -26,7 +26,7 @@ from typing import Any, Final
 from rdmadiag.facts import GidEntry, Missing, Why
 from rdmadiag.facts.gid import Family, Gid, Scope
 from rdmadiag.facts.ib import GidType, LinkLayer
-from rdmadiag.gid.netdev import NOT_HERE, NetDevState, netdev_state
+from rdmadiag.gid.netdev import NOT_HERE, NetDevState, Unusable, netdev_state
 from rdmadiag.gid.stacks import x_rdma
 
 
@@ -70,17 +70,22 @@ def select_route_gid(
     preferred: int | None = None,
     netdevs: Mapping[str, NetDevState] | None = None,
     unassigned: Collection[int] = (),
+    unusable: Mapping[int, Unusable] | None = None,
 ) -> Route | NoRoute:
     """The route GID of a port.
 
     `entries` in table order, `preferred` an explicit index that must name a non-zero
-    entry, `netdevs` the state of each netdev that entries name (one that is not in it
-    is unknown, and counts like one that is up), `unassigned` the indexes of link-local
-    entries whose address the netdev does not have.
+    entry (None or, as in x/rdma, a negative one: none), `netdevs` the state of each netdev
+    that entries name (one that is not in it is unknown, and counts like one that is up),
+    `unassigned` the indexes of link-local entries whose address the netdev does not have,
+    `unusable` the rows whose address its netdev has and must not use: none of them is chosen.
     """
     candidates = [entry for entry in entries if not entry.gid.is_zero]
-    if preferred is not None:
+    if preferred is not None and preferred >= 0:
         return _explicit(candidates, preferred)
+    if unusable and candidates and all(entry.index in unusable for entry in candidates):
+        return NoRoute(_nothing_usable(candidates[0], unusable))
+    candidates = [entry for entry in candidates if entry.index not in (unusable or ())]
     if link_layer is LinkLayer.ETHERNET:
         return _ethernet(candidates, netdevs or {}, unassigned)
     if link_layer is LinkLayer.INFINIBAND:
@@ -96,19 +101,25 @@ def select_route_gid_info(
 ) -> Route | NoRoute:
     """The same policy on rows of a document: `index`, `gid`, and `type` where it is known.
 
-    Raises ValueError for a GID that is none, KeyError for an unknown type or a row without
-    the first two.
+    Rows of x/rdma's GIDInfo too: `Index`, `Raw` (32 hexadecimal digits), `IPv4Mapped`. Raises
+    ValueError for a GID that is none, or is not what `IPv4Mapped` says; KeyError for an unknown
+    type or a row without the first two.
     """
-    entries = [
-        GidEntry(
-            int(row["index"]),
-            Gid.parse(row["gid"]),
-            _TYPES[row["type"]] if isinstance(row.get("type"), str) else _NOT_IN_DOCUMENT,
-            row["netdev"] if isinstance(row.get("netdev"), str) else _NOT_IN_DOCUMENT,
-        )
-        for row in rows
-    ]
-    return select_route_gid(entries, link_layer, preferred)
+    return select_route_gid([_entry(row) for row in rows], link_layer, preferred)
+
+
+def _entry(row: Mapping[str, Any]) -> GidEntry:
+    if "Raw" in row:
+        gid = Gid(bytes.fromhex(row["Raw"]))
+        if row.get("IPv4Mapped", gid.is_ipv4_mapped) is not gid.is_ipv4_mapped:
+            raise ValueError(f"IPv4Mapped is {row['IPv4Mapped']} of {gid}")
+        return GidEntry(int(row["Index"]), gid, _NOT_IN_DOCUMENT, _NOT_IN_DOCUMENT)
+    return GidEntry(
+        int(row["index"]),
+        Gid.parse(row["gid"]),
+        _TYPES[row["type"]] if isinstance(row.get("type"), str) else _NOT_IN_DOCUMENT,
+        row["netdev"] if isinstance(row.get("netdev"), str) else _NOT_IN_DOCUMENT,
+    )
 
 
 _TYPES: Final = {kind.value: kind for kind in GidType}
@@ -120,6 +131,12 @@ def _explicit(candidates: Sequence[GidEntry], preferred: int) -> Route | NoRoute
         if entry.index == preferred:
             return Route(entry, "asked for by index")
     return NoRoute(f"index {preferred}, which was asked for, is empty or beyond the table")
+
+
+def _nothing_usable(entry: GidEntry, unusable: Mapping[int, Unusable]) -> str:
+    if unusable[entry.index] is Unusable.DUPLICATE:
+        return f"{entry.gid} is on another host too: duplicate address detection failed"
+    return f"{entry.gid} is tentative: duplicate address detection has not ended"
 
 
 def _infiniband(candidates: Sequence[GidEntry]) -> Route | NoRoute:

@@ -9,7 +9,7 @@ from rdmadiag.facts import GidEntry
 from rdmadiag.facts.gid import Scope
 from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.gid.c_number import to_int
-from rdmadiag.gid.netdev import NetDevState
+from rdmadiag.gid.netdev import NetDevState, Unusable
 from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.port_table import PortTable
 
@@ -195,6 +195,8 @@ def _of_entry(entry: GidEntry, table: PortTable) -> str | None:
         return f"its netdev {entry.netdev} is not in this network namespace"
     if state is NetDevState.DOWN:
         return f"its netdev {entry.netdev} is down"
+    if found := table.unusable.get(entry.index):
+        return _UNUSABLE[found]
     if entry.is_v1 and (better is None or better.is_v2):
         return "RoCE v1: not routable, and a peer that uses RoCE v2 does not receive it"
     if better is None:
@@ -216,6 +218,10 @@ def _same(one: GidEntry, other: GidEntry) -> bool:
     )
 
 
+_UNUSABLE: Final = {
+    Unusable.DUPLICATE: "its address is on another host too: duplicate address detection failed",
+    Unusable.TENTATIVE: "its address is tentative: duplicate address detection has not ended",
+}
 _FAMILY: Final = {True: "IPv4", False: "IPv6"}
 
 

@@ -72,8 +72,8 @@ _PIN: Final = (
 )
 
 _CHOOSES: Final = "it then chooses by itself (NCCL from 2.21)"
-_LIBFABRIC: Final = "A setting of libfabric; `fi_info -e` lists them."
-_OMPI: Final = "An MCA parameter; `ompi_info --all` lists them."
+_LIBFABRIC: Final = "Named as a setting of libfabric; `fi_info -e` lists them."
+_OMPI: Final = "Named as an MCA parameter; `ompi_info --all` lists them."
 
 VARIABLES: Final = (
     # NVIDIA/nccl 2.30.7, src/transport/net_ib
@@ -229,7 +229,10 @@ VARIABLES: Final = (
         pitfalls=("VERSION or unset: a fall to TCP is not seen",),
     ),
     Variable(
-        "NCCL_IB_*", "NCCL, RCCL", "A setting of the InfiniBand and RoCE transport.", reported=True
+        "NCCL_IB_*",
+        "NCCL, RCCL",
+        "Named as a setting of the InfiniBand and RoCE transport.",
+        reported=True,
     ),
     # NVIDIA/nvshmem
     Variable(
@@ -276,9 +279,9 @@ VARIABLES: Final = (
         pitfalls=("needs a driver that lets the GPU map the NIC's doorbells",),
         judge=values.flag,
     ),
-    Variable("NVSHMEM_*", "NVSHMEM", "A setting of NVSHMEM."),
-    Variable("NVSHMEM_HCA_*", "NVSHMEM", "A setting of NVSHMEM.", reported=True),
-    Variable("NVSHMEM_IB_*", "NVSHMEM", "A setting of NVSHMEM.", reported=True),
+    Variable("NVSHMEM_*", "NVSHMEM", "Named as a setting of NVSHMEM."),
+    Variable("NVSHMEM_HCA_*", "NVSHMEM", "Named as a setting of NVSHMEM.", reported=True),
+    Variable("NVSHMEM_IB_*", "NVSHMEM", "Named as a setting of NVSHMEM.", reported=True),
     # openucx/ucx, src/uct/ib
     Variable(
         "UCX_NET_DEVICES",
@@ -338,7 +341,7 @@ VARIABLES: Final = (
     Variable(
         "UCX_*",
         "UCX",
-        "A setting of UCX; `ucx_info -c` lists them with their values.",
+        "Named as a setting of UCX; `ucx_info -c` lists them with their values.",
         reported=True,
     ),
     # HPC-X
@@ -369,7 +372,7 @@ VARIABLES: Final = (
         next=("ibv_devinfo | grep mtu",),
     ),
     Variable("MC_IB_PORT", "Mooncake", "The port of each device. Default 1."),
-    Variable("MC_*", "Mooncake", "A setting of Mooncake's Transfer Engine."),
+    Variable("MC_*", "Mooncake", "Named as a setting of Mooncake's Transfer Engine."),
     # rdma-core
     Variable(
         "RDMAV_FORK_SAFE",
@@ -393,15 +396,19 @@ VARIABLES: Final = (
         "Any value: the library says why it leaves a device out.",
         next=("IBV_SHOW_WARNINGS=1 ibv_devices",),
     ),
-    Variable("IBV_*", "libibverbs", "A setting of libibverbs.", reported=True),
-    Variable("RDMAV_*", "libibverbs", "A setting of libibverbs.", reported=True),
+    Variable("IBV_*", "libibverbs", "Named as a setting or constant of libibverbs.", reported=True),
+    Variable("RDMAV_*", "libibverbs", "Named as a setting of libibverbs.", reported=True),
     Variable(
         "MLX5_SINGLE_THREADED", "libmlx5", "1: no locks; wrong in a program with several threads."
     ),
     Variable("MLX5_CQE_SIZE", "libmlx5", "64 or 128: bytes of a completion entry."),
     Variable("MLX5_SCATTER_TO_CQE", "libmlx5", "0: small receives are not put into completions."),
-    Variable("MLX5_*", "libmlx5", "A setting of the mlx5 provider.", reported=True),
-    Variable("MLX4_*", "libmlx4", "A setting of the mlx4 provider.", reported=True),
+    Variable(
+        "MLX5_*", "libmlx5", "Named as a setting or constant of the mlx5 provider.", reported=True
+    ),
+    Variable(
+        "MLX4_*", "libmlx4", "Named as a setting or constant of the mlx4 provider.", reported=True
+    ),
     # libfabric
     Variable(
         "FI_PROVIDER",
@@ -448,7 +455,7 @@ VARIABLES: Final = (
         judge=values.gid_index,
         gid_index=lenient_index,
     ),
-    Variable("MORI_IB_*", "MORI", "A setting of MORI.", reported=True),
+    Variable("MORI_IB_*", "MORI", "Named as a setting of MORI.", reported=True),
     # microsoft/mscclpp
     Variable(
         "MSCCLPP_IB_GID_INDEX",
@@ -459,7 +466,7 @@ VARIABLES: Final = (
         judge=values.gid_index,
         gid_index=lenient_index,
     ),
-    Variable("MSCCLPP_IB_*", "MSCCL++", "A setting of MSCCL++.", reported=True),
+    Variable("MSCCLPP_IB_*", "MSCCL++", "Named as a setting of MSCCL++.", reported=True),
     # Open MPI 4
     Variable(
         "OMPI_MCA_btl_openib_gid_index",
@@ -501,8 +508,10 @@ VARIABLES: Final = (
         next=_GIDS,
         reported=True,
     ),
-    Variable("PSM3_*", "libfabric psm3", "A setting of the psm3 provider."),
-    Variable("PSM3_ADDR_*", "libfabric psm3", "A setting of the psm3 provider.", reported=True),
+    Variable("PSM3_*", "libfabric psm3", "Named as a setting of the psm3 provider."),
+    Variable(
+        "PSM3_ADDR_*", "libfabric psm3", "Named as a setting of the psm3 provider.", reported=True
+    ),
     # MLX
     Variable(
         "MLX_IBV_DEVICES",

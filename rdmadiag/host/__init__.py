@@ -40,6 +40,10 @@ class Host(Protocol):
     def can_hang(self) -> bool:
         """Whether a question to it can hang in the kernel, where no signal ends it."""
 
+    @property
+    def given(self) -> bool:
+        """Whether it is read from files that the user named: they may cost time and memory."""
+
     def read(self, path: str, limit: int = READ_LIMIT) -> bytes | Missing:
         """The content of a regular file; longer than `limit` bytes is malformed."""
 

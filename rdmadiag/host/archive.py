@@ -68,8 +68,11 @@ class ArchiveTree:
         self._entries[name] = entry
         while name:
             parent, _, last = name.rpartition("/")
-            self._entries.setdefault(parent, _Entry("folder"))
+            known = parent in self._children
             self._children.setdefault(parent, set()).add(last)
+            if known:
+                break
+            self._entries.setdefault(parent, _Entry("folder"))
             name = parent
         if len(self._entries) > 2 * MAX_ENTRIES:  # folders that no entry stands for
             raise SnapshotError(f"more than {MAX_ENTRIES} folders")

@@ -54,19 +54,21 @@ def before_exec() -> Callable[[], None] | None:
     return lambda: _killed_with(prctl, parent)
 
 
-def leave_streams(kept: int) -> int:
+def leave_streams(kept: int, *, stdin: bool = False) -> int:
     """In a forked child: the caller's stdin, stdout and stderr are none of its own.
 
-    They become /dev/null. `kept` stays open, under a number of its own: that is returned.
+    They become /dev/null, but for stdin where the child reads it. `kept` stays open, under a
+    number of its own: that is returned.
     """
+    first = 1 if stdin else 0
     if kept < _STREAMS:
         kept = fcntl.fcntl(kept, fcntl.F_DUPFD_CLOEXEC, _STREAMS)
     try:
         null = os.open(os.devnull, os.O_RDWR)
     except OSError:
-        os.closerange(0, _STREAMS)
+        os.closerange(first, _STREAMS)
         return kept
-    for stream in range(_STREAMS):
+    for stream in range(first, _STREAMS):
         os.dup2(null, stream)
     if null >= _STREAMS:
         os.close(null)

@@ -1,7 +1,8 @@
 """Tasks in this process, one after the other, under one absolute deadline.
 
-For what cannot hang: a recorded host's regular files. A fork costs more than most of what is
-read there. Everything else runs in children that can be abandoned: `rdmadiag.host.isolation`.
+For what cannot hang: the regular files of a sample of ours. A fork costs more than most of
+what is read there. Everything else runs in children that can be abandoned:
+`rdmadiag.host.isolation`.
 """
 
 import os

@@ -17,6 +17,7 @@ class LiveHost:
 
     lacks: Mapping[str, Missing] = {}
     can_hang = True
+    given = False
 
     def __init__(self) -> None:
         system = os.uname()

@@ -9,6 +9,8 @@ from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import LINUX_SOURCES
 from rdmadiag.host import READ_LIMIT, Attributes
 from rdmadiag.host.answers import NodeStat, Ran, utf8
+from rdmadiag.host.given_file import understood
+from rdmadiag.host.in_turn import Waiting
 from rdmadiag.host.layout import (
     ABOUT,
     COMMANDS,
@@ -46,10 +48,18 @@ def open_snapshot(path: str) -> "SnapshotHost":
     return SnapshotHost(ArchiveTree(path), path)
 
 
+def open_record(path: str, deadline: float, waiting_for: Waiting | None = None) -> "SnapshotHost":
+    """The same of a record that the user names, within a budget: see host.given_file."""
+    host = understood(path, lambda: open_snapshot(path), SnapshotError, deadline, waiting_for)
+    host.given = True
+    return host
+
+
 class SnapshotHost:
     """A Host that answers from a snapshot, and says what the snapshot does not hold."""
 
     can_hang = False  # regular files alone are opened, and nothing else is asked
+    given = False  # of ours, unless `open_record` opened it
 
     def __init__(self, tree: Tree, path: str) -> None:
         self._tree = tree

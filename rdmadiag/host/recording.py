@@ -100,6 +100,11 @@ class RecordingHost:
         """See Host."""
         return self._host.can_hang
 
+    @property
+    def given(self) -> bool:
+        """See Host."""
+        return self._host.given
+
     def _note(self, question: str, store: dict[str, Any], subject: str, answer: Any) -> Any:
         if isinstance(answer, Missing):
             self.recording.refuse(question, subject, answer)

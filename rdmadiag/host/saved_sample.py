@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rdmadiag.facts import Identity, Missing
 from rdmadiag.facts.counters import CounterFacts
-from rdmadiag.host.given_file import WAIT, read_given
+from rdmadiag.host.given_file import WAIT, read_given, understood
 
 MOST_BYTES: Final = 16 * 1024 * 1024  # of 64 adapters with --all some 5 MiB
 
@@ -30,12 +30,18 @@ class Saved(BaseModel):
     sample: CounterFacts
 
 
-def read_saved(path: str) -> Saved:
+def read_saved(path: str, deadline: float | None = None) -> Saved:
     """The sample in a file that `counters --json` printed; of several lines, the last.
 
+    `deadline` is absolute on time.monotonic's clock, WAIT seconds from now by default.
     Raises BaselineError.
     """
-    document = _document(path)
+    until = time.monotonic() + WAIT if deadline is None else deadline
+    return understood(path, lambda: _read(path, until), BaselineError, until)
+
+
+def _read(path: str, deadline: float) -> Saved:
+    document = _document(path, deadline)
     version = document.get("schema_version")
     if "verdict" in document and "evidence" in document:
         raise BaselineError(
@@ -83,9 +89,9 @@ def _is_time(seconds: float | Missing) -> bool:
 _MOST_SECONDS: Final = 1e10  # three hundred years
 
 
-def _document(path: str) -> dict[str, Any]:
+def _document(path: str, deadline: float) -> dict[str, Any]:
     try:
-        content = read_given(path, MOST_BYTES, time.monotonic() + WAIT)
+        content = read_given(path, MOST_BYTES, deadline)
     except OSError as error:
         raise BaselineError(f"{path}: {error.strerror}") from error
     if len(content) > MOST_BYTES:

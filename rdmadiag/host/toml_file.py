@@ -6,17 +6,25 @@ import tomllib
 from typing import Any, Final
 
 from rdmadiag.facts.toml_file import TomlFile, TomlFileError
-from rdmadiag.host.given_file import WAIT, read_given
+from rdmadiag.host.given_file import WAIT, read_given, understood
 
 LIMIT: Final = 256 * 1024  # bytes; a table for each of 64 adapters is 40 KiB
 
 LINE_LIMIT: Final = 8 * 1024  # characters; tomllib takes quadratic time for a key of many dots
 
 
-def read_toml(path: str) -> TomlFile:
-    """The file's values; raises TomlFileError for whatever is wrong with it."""
+def read_toml(path: str, deadline: float | None = None) -> TomlFile:
+    """The file's values; raises TomlFileError for whatever is wrong with it.
+
+    `deadline` is absolute on time.monotonic's clock, WAIT seconds from now by default.
+    """
+    until = time.monotonic() + WAIT if deadline is None else deadline
+    return understood(path, lambda: _read(path, until), TomlFileError, until)
+
+
+def _read(path: str, deadline: float) -> TomlFile:
     try:
-        content = read_given(path, LIMIT, time.monotonic() + WAIT)
+        content = read_given(path, LIMIT, deadline)
     except OSError as error:
         raise TomlFileError(f"{path}: {error.strerror}") from error
     return parse_toml(content, path)

@@ -31,6 +31,7 @@ class Wanted:
     gid_index: int | None = None
     qp_type: QpType | None = None  # None: UC on Thunderbolt, RC elsewhere
     mtu: int | None = None
+    pkey_index: int = 0
     accepted: frozenset[Reason] = frozenset()
 
 
@@ -43,6 +44,8 @@ class Candidate:
     reasons: tuple[Reason, ...]  # against it
     blocking: tuple[Reason, ...]  # of these, the ones that nobody accepted
     route_reason: str
+    pkey_index: int  # of the partition key that its queue pair uses
+    pkey: int | Missing  # what stands there; InfiniBand alone
 
 
 def candidates(
@@ -57,12 +60,11 @@ def candidates(
 
     `against` holds for Thunderbolt ports. Raises NoSuchDevice as `select` does.
     """
-    chosen = select(devices(evidence, wanted.gid_index), selectors)
+    chosen = select(devices(evidence, wanted.gid_index, wanted.pkey_index), selectors)
     safety = assess(chosen, evidence)
     ports = [port for port, _ in safety.ports]
-    on_thunderbolt = (*safety.thunderbolt, *against)
     every = [
-        _candidate(port, evidence, wanted, reasons, on_thunderbolt)
+        _candidate(port, evidence, wanted, reasons, tuple(against))
         for port, reasons in safety.ports
     ]
     order = {id(each): at for at, each in enumerate(every)}
@@ -88,7 +90,7 @@ def _candidate(
     evidence: Evidence,
     wanted: Wanted,
     reasons: Iterable[Reason],
-    on_thunderbolt: Iterable[Reason],
+    on_thunderbolt: Sequence[Reason],
 ) -> Candidate:
     found = list(reasons)
     routed = isinstance(port.route, Route)
@@ -103,6 +105,8 @@ def _candidate(
         reasons=every,
         blocking=tuple(each for each in every if each not in wanted.accepted),
         route_reason=port.route.reason,
+        pkey_index=port.pkey_index,
+        pkey=port.pkey,
     )
 
 

@@ -40,7 +40,7 @@ def judge(
     return conclude(
         safety.ports,
         findings(case),
-        permitted=safety.permitted,
+        reasons=safety.host,
         rules=codes(case),
         expectations=_counted(compared) if expectations else None,
     )

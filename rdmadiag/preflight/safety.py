@@ -13,9 +13,9 @@ from typing import Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.facts.ib import NO_LID, LinkLayer, PortState
+from rdmadiag.facts.ib import NO_LID, PKEY_BASE, LinkLayer, PortState
 from rdmadiag.facts.macos import LogFacts, failed_rtr_log_line
-from rdmadiag.gid.netdev import NetDevState
+from rdmadiag.gid.netdev import NetDevState, Unusable
 from rdmadiag.gid.route import Route
 from rdmadiag.view.access import (
     Library,
@@ -31,12 +31,13 @@ from rdmadiag.view.access import (
 from rdmadiag.view.cabling import Generation, generation
 from rdmadiag.view.mac_resources import is_exhausted
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, is_asked_enough
+from rdmadiag.view.unshown import why_unknown
 
 CAVEAT: Final = "necessary, not sufficient"
 
 
 class Reason(StrEnum):
-    """Why an attempt is not permitted. The sentence for people is in REASON_TEXT."""
+    """Why an attempt is not permitted, or is. The sentence for people is in REASON_TEXT."""
 
     PORT_NOT_ACTIVE = "port_not_active"
     NO_ROUTE_GID = "no_route_gid"
@@ -44,7 +45,10 @@ class Reason(StrEnum):
     ROUTE_NETDEV_DOWN = "route_netdev_down"
     ROUTE_NETDEV_ABSENT = "route_netdev_absent"
     ROUTE_ADDRESS_UNASSIGNED = "route_address_unassigned"
+    ROUTE_ADDRESS_DUPLICATE = "route_address_duplicate"
+    ROUTE_ADDRESS_TENTATIVE = "route_address_tentative"
     NO_LID = "no_lid"
+    NO_PKEY = "no_pkey"
     IWARP_NEEDS_RDMA_CM = "iwarp_needs_rdma_cm"
     EFA_HAS_NO_RC = "efa_has_no_rc"
     USNIC_HAS_NO_RC = "usnic_has_no_rc"
@@ -67,8 +71,11 @@ class Reason(StrEnum):
     RESOURCES_EXHAUSTED = "resources_exhausted"
     RDMA_DISABLED = "rdma_disabled"
     HARDWARE_CANNOT = "hardware_cannot"
+    ANOTHER_PORT_HAS_NO_ROUTE = "another_port_has_no_route"
+    NO_RDMA_PORT = "no_rdma_port"
     READ_ONLY_PREFLIGHT = "read_only_preflight"
     WITNESSES_DISAGREE = "witnesses_disagree"
+    PORTS_UNKNOWN = "ports_unknown"
     STATE_UNKNOWN = "state_unknown"
     LINK_LAYER_UNKNOWN = "link_layer_unknown"
     GID_TABLE_UNKNOWN = "gid_table_unknown"
@@ -88,7 +95,10 @@ REASON_TEXT: Final[dict[Reason, str]] = {
     Reason.ROUTE_NETDEV_DOWN: "the route GID's netdev is down",
     Reason.ROUTE_NETDEV_ABSENT: "the route GID's netdev is not in this network namespace",
     Reason.ROUTE_ADDRESS_UNASSIGNED: "the route GID's address is not on its netdev",
+    Reason.ROUTE_ADDRESS_DUPLICATE: "the route GID's address is on another host too (DAD failed)",
+    Reason.ROUTE_ADDRESS_TENTATIVE: "the route GID's address is tentative (DAD has not ended)",
     Reason.NO_LID: "the port has no LID",
+    Reason.NO_PKEY: "the port has no partition key at the index that is used",
     Reason.IWARP_NEEDS_RDMA_CM: "iWARP connects by rdma_cm, never by a manual RTR",
     Reason.EFA_HAS_NO_RC: "EFA connects by address handle (SRD, UD): no RC, no UC",
     Reason.USNIC_HAS_NO_RC: "usNIC has UD queue pairs only",
@@ -111,8 +121,12 @@ REASON_TEXT: Final[dict[Reason, str]] = {
     Reason.RESOURCES_EXHAUSTED: "the device has no protection domain or queue pair left",
     Reason.RDMA_DISABLED: "RDMA is switched off on this Mac",
     Reason.HARDWARE_CANNOT: "this Mac's hardware cannot do RDMA",
+    Reason.ANOTHER_PORT_HAS_NO_ROUTE: "another ACTIVE Thunderbolt port has no GID to route "
+    "with: name this one by --device",
+    Reason.NO_RDMA_PORT: "this host has no RDMA port",
     Reason.READ_ONLY_PREFLIGHT: "nothing that can be read is against one bounded attempt",
     Reason.WITNESSES_DISAGREE: "sources disagree about the port's state",
+    Reason.PORTS_UNKNOWN: "whether there is a port could not be read",
     Reason.STATE_UNKNOWN: "the port's state could not be read",
     Reason.LINK_LAYER_UNKNOWN: "the port's link layer could not be read",
     Reason.GID_TABLE_UNKNOWN: "the port's GID table could not be read",
@@ -130,6 +144,7 @@ REASON_TEXT: Final[dict[Reason, str]] = {
 FOR_LACK_OF_EVIDENCE: Final = frozenset(
     {
         Reason.WITNESSES_DISAGREE,
+        Reason.PORTS_UNKNOWN,
         Reason.STATE_UNKNOWN,
         Reason.LINK_LAYER_UNKNOWN,
         Reason.GID_TABLE_UNKNOWN,
@@ -145,6 +160,11 @@ FOR_LACK_OF_EVIDENCE: Final = frozenset(
 )
 """Reasons that say "cannot tell" rather than "will fail"."""
 
+_UNSEEN: Final = frozenset({Reason.PORTS_UNKNOWN, Reason.STATE_UNKNOWN})
+"""Beside these it is not known that no port is ACTIVE."""
+
+_OF_OTHERS: Final = (Reason.ANOTHER_PORT_HAS_NO_ROUTE,)
+_NO_ACTIVE: Final = (Reason.NO_ACTIVE_THUNDERBOLT_DEVICE,)
 INSTEAD_OF_RTR: Final = {
     Reason.IWARP_NEEDS_RDMA_CM: "rping -s   # here; at the peer: rping -c -a ADDRESS -C 3 -v",
     Reason.EFA_HAS_NO_RC: "fi_pingpong -p efa   # here; at the peer: fi_pingpong -p efa ADDRESS",
@@ -164,24 +184,52 @@ class Safety:
     """What is against one bounded attempt, from one evaluation of one selection of devices."""
 
     ports: tuple[tuple[PortView, tuple[Reason, ...]], ...]  # no reason: it is permitted
-    thunderbolt: tuple[Reason, ...]  # against every Thunderbolt port of the selection
-
-    @property
-    def permitted(self) -> bool:
-        """Whether the host as a whole forbids no attempt."""
-        return not self.thunderbolt
+    host: tuple[Reason, ...]  # READ_ONLY_PREFLIGHT where a port is permitted, else why none is
 
 
 def assess(devices: Iterable[DeviceView], evidence: Evidence) -> Safety:
-    """The reasons against an attempt on each port of `devices`, and on Thunderbolt together."""
-    pairs = [(device, port) for device in devices for port in device.ports]
+    """The reasons against an attempt on each port of `devices`, and those of the host."""
+    chosen = tuple(devices)
+    pairs = [(device, port) for device in chosen for port in device.ports]
     own = [port for _, port in pairs if port.protocol is Protocol.THUNDERBOLT]
-    around = tuple(_around_thunderbolt(evidence)) if own else ()
-    active = [port for port in own if _counts_as_active(port)]
-    return Safety(
-        ports=tuple((port, _reasons(port, device, evidence, around)) for device, port in pairs),
-        thunderbolt=host_reasons(map(_route_index_of, active), around) if own else (),
+    around = tuple(_around_thunderbolt(evidence)) if own or evidence.is_mac else ()
+    indexes = [_route_index_of(port) for port in own if _counts_as_active(port)]
+    # As in x/rdma one ACTIVE port that cannot route forbids those that are judged with it.
+    forbidden = any(reason for index in indexes for reason in _route_index(index))
+    ports = tuple(
+        (port, _reasons(port, device, evidence, around) or _of_others(port, forbidden))
+        for device, port in pairs
     )
+    if any(not reasons for _, reasons in ports):
+        return Safety(ports, (Reason.READ_ONLY_PREFLIGHT,))
+    found = [reason for _, reasons in ports for reason in reasons]
+    found += _without_port(chosen, evidence)
+    if own or evidence.is_mac:
+        unseen = not _UNSEEN.isdisjoint(found)
+        every = host_reasons(indexes, around)
+        found[:0] = [each for each in every if each not in _NO_ACTIVE or not unseen]
+    return Safety(ports, tuple(dict.fromkeys(each for each in found if each not in _OF_OTHERS)))
+
+
+def _of_others(port: PortView, forbidden: bool) -> tuple[Reason, ...]:
+    return _OF_OTHERS if forbidden and port.protocol is Protocol.THUNDERBOLT else ()
+
+
+def _without_port(devices: Sequence[DeviceView], evidence: Evidence) -> Iterator[Reason]:
+    """Why devices show no port, or why there is no device."""
+    portless = [device for device in devices if not device.ports]
+    for device in portless:
+        yield from _access(device, evidence)
+    if devices and not portless:
+        return
+    if evidence.is_mac:
+        yield from _mac_host(evidence)
+    if not devices and (answered := provider(None, evidence)) in _OF_PROVIDER:
+        yield _OF_PROVIDER[answered]
+    if portless or why_unknown(evidence):
+        yield Reason.PORTS_UNKNOWN
+    elif not evidence.is_mac:
+        yield Reason.NO_RDMA_PORT
 
 
 def _reasons(
@@ -199,16 +247,20 @@ def _reasons(
 
 
 def _mac(device: DeviceView, evidence: Evidence) -> Iterator[Reason]:
-    """What keeps a Mac from RDMA as such, and what of it could not be looked at."""
-    if generation(evidence) is Generation.OLDER:
-        yield Reason.HARDWARE_CANNOT
-    if not isinstance(evidence.macos, Missing) and evidence.macos.rdma_enabled is False:
-        yield Reason.RDMA_DISABLED
+    yield from _mac_host(evidence)
     spent = is_exhausted(device, evidence)
     if isinstance(spent, Missing):
         yield Reason.RESOURCES_UNKNOWN
     elif spent:
         yield Reason.RESOURCES_EXHAUSTED
+
+
+def _mac_host(evidence: Evidence) -> Iterator[Reason]:
+    """What keeps a Mac from RDMA as such, and what of it could not be looked at."""
+    if generation(evidence) is Generation.OLDER:
+        yield Reason.HARDWARE_CANNOT
+    if not isinstance(evidence.macos, Missing) and evidence.macos.rdma_enabled is False:
+        yield Reason.RDMA_DISABLED
     around = (evidence.macos, evidence.thunderbolt, evidence.mac_network)
     if any(isinstance(source, Missing) for source in around):
         yield Reason.SURROUNDINGS_UNKNOWN
@@ -226,6 +278,7 @@ def _link(port: PortView) -> Iterator[Reason]:
         isinstance(port.link_layer, Missing)
         or port.link_layer is LinkLayer.UNSPECIFIED
         or port.is_foreign_on_mac
+        or (port.protocol is Protocol.THUNDERBOLT) != (port.link_layer is LinkLayer.THUNDERBOLT)
     ):
         yield Reason.LINK_LAYER_UNKNOWN
 
@@ -236,6 +289,8 @@ def _route(port: PortView) -> Iterator[Reason]:
             yield Reason.LID_UNKNOWN
         elif port.lid in NO_LID:
             yield Reason.NO_LID
+        if not isinstance(port.pkey, Missing) and not port.pkey & PKEY_BASE:
+            yield Reason.NO_PKEY
         return
     if isinstance(port.gids, Missing):
         yield Reason.GID_TABLE_UNKNOWN
@@ -246,6 +301,12 @@ def _route(port: PortView) -> Iterator[Reason]:
         return
     if port.protocol is Protocol.THUNDERBOLT:
         yield from _route_index(port.route.index)
+    yield from _route_address(port, port.route)
+
+
+def _route_address(port: PortView, route: Route) -> Iterator[Reason]:
+    if found := port.unusable.get(route.index):
+        yield _UNUSABLE[found]
     state = port.route_netdev_state
     if state is NetDevState.DOWN:
         yield Reason.ROUTE_NETDEV_DOWN
@@ -254,6 +315,12 @@ def _route(port: PortView) -> Iterator[Reason]:
         yield Reason.ROUTE_NETDEV_ABSENT if known else Reason.ROUTE_NETDEV_UNKNOWN
     elif port.routes_by_unassigned_address:
         yield Reason.ROUTE_ADDRESS_UNASSIGNED
+
+
+_UNUSABLE: Final = {
+    Unusable.DUPLICATE: Reason.ROUTE_ADDRESS_DUPLICATE,
+    Unusable.TENTATIVE: Reason.ROUTE_ADDRESS_TENTATIVE,
+}
 
 
 def _access(device: DeviceView, evidence: Evidence) -> tuple[Reason, ...]:

@@ -9,7 +9,7 @@ from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import LinkLayer, PortState
 from rdmadiag.gid.route import Route
 from rdmadiag.preflight.safety import Reason
-from rdmadiag.view.reconcile import PortView
+from rdmadiag.view.reconcile import PortView, Protocol
 
 
 class Severity(StrEnum):
@@ -83,6 +83,8 @@ class PortVerdict(WithNumbers):
     route_gid: str | None
     route_reason: str
     reasons: tuple[Reason, ...]
+    pkey_index: int | None = None  # of the partition key that an attempt uses; InfiniBand
+    pkey: str | None = None  # "0xffff"; None: not read
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,7 @@ class Verdict:
     findings: tuple[Finding, ...]  # the worst first
     rules_asked: tuple[str, ...] = ()  # every rule that was run on this host
     expectations: ExpectationCount | None = None  # None: nothing was expected
+    reasons: tuple[Reason, ...] = ()  # of the host: why an attempt is permitted, or why not
 
 
 def weighed(findings: Iterable[Finding]) -> tuple[Status, tuple[Finding, ...]]:
@@ -116,24 +119,24 @@ def conclude(
     ports: Iterable[tuple[PortView, tuple[Reason, ...]]],
     findings: Iterable[Finding],
     *,
-    permitted: bool = True,
+    reasons: Iterable[Reason] = (),
     rules: Iterable[str] = (),
     expectations: ExpectationCount | None = None,
 ) -> Verdict:
-    """The verdict over ports, each with its reasons against RTR, and findings.
+    """The verdict over ports, each with its reasons against RTR, `reasons` of the host, findings.
 
-    `permitted` is false where the host as a whole forbids what a port would allow.
+    One attempt concerns one port: the host permits it where a port does.
     """
     judged = tuple(_port(view, reasons) for view, reasons in ports)
     status, ranked = weighed(findings)
     return Verdict(
         status=status,
-        # One attempt concerns one port: the host allows it if any port does.
-        safe_to_attempt_rtr=permitted and any(port.safe_to_attempt_rtr for port in judged),
+        safe_to_attempt_rtr=any(port.safe_to_attempt_rtr for port in judged),
         ports=judged,
         findings=ranked,
         rules_asked=tuple(rules),
         expectations=expectations,
+        reasons=tuple(reasons),
     )
 
 
@@ -150,4 +153,6 @@ def _port(view: PortView, reasons: tuple[Reason, ...]) -> PortVerdict:
         route_gid=str(route.gid) if route else None,
         route_reason=view.route.reason,
         reasons=reasons,
+        pkey_index=view.pkey_index if view.protocol is Protocol.INFINIBAND else None,
+        pkey=None if isinstance(view.pkey, Missing) else f"{view.pkey:#06x}",
     )

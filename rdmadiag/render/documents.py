@@ -168,6 +168,7 @@ class _PingpongTail(BaseModel):
     causes: tuple[str, ...]
     next: tuple[str, ...]
     reasons: tuple[Refusal, ...]
+    host_reasons: tuple[str, ...]
     accepted_risks: tuple[str, ...]
 
 

@@ -10,6 +10,7 @@ from rdmadiag.explain.answers import (
     AtStage,
     CauseAnswer,
     CompletionAnswer,
+    ConstantAnswer,
     ErrnoAnswer,
     RuleAnswer,
     StateAnswer,
@@ -55,6 +56,7 @@ def show_log(
         return
     if first is not None:
         _details(out, first, host)
+        _before(out, account)
     others = [each for each in account.failures if each is not first]
     if others:
         out.print()
@@ -83,7 +85,9 @@ def _answer(account: Account, name: str) -> Text:
             line.append(f" (and {more} more)", style="")
     elif account.unknown:
         line = Text("UNKNOWN", style="bold magenta")
-        line.append("  RDMA is in trouble here, and these lines mean nothing to us", style="")
+        count = len(account.unknown)
+        what = "a line is" if count == 1 else f"{count} different lines are"
+        line.append(f"  RDMA is in trouble here: {what} not understood", style="")
     elif not account.bytes:
         line = Text("UNKNOWN", style="bold magenta")
         line.append("  there is nothing in this log", style="")
@@ -159,6 +163,20 @@ def _causes(out: Console, failure: Failure, host: Identity | None) -> None:
         say(out, f"  (the report has no device {device}: is it of the host that failed?)")
 
 
+def _before(out: Console, account: Account) -> None:
+    """What stands before the first failure may be what failed first."""
+    if before := account.unknown_before:
+        numbers = ", ".join(str(each.line) for each in before[:_OTHERS])
+        more = "" if len(before) <= _OTHERS else ", …"
+        what = (
+            "Line {} came before it and is"
+            if len(before) == 1
+            else "Lines {} came before it and are"
+        )
+        out.print()
+        say(out, f"{what.format(numbers + more)} not understood: see below.")
+
+
 _STANDING: Final = {
     "confirmed": ("confirmed", "bold green"),
     "contradicted": ("not so", "dim"),
@@ -223,6 +241,8 @@ def _not_understood(out: Console, account: Account) -> None:
         verbatim(out, f"    {each.line}: {printable(each.text)}{times}")
     if len(account.unknown) > _UNKNOWN:
         say(out, f"    and {len(account.unknown) - _UNKNOWN} more; --json has them")
+    if account.first is None:
+        _steps(out, account.unknown_next)
 
 
 # --- a word ------------------------------------------------------------------------------
@@ -242,6 +262,8 @@ def _one(out: Console, answer: Answer) -> None:
         _errno(out, answer)
     elif isinstance(answer, CompletionAnswer):
         _completion(out, answer)
+    elif isinstance(answer, ConstantAnswer):
+        _constant(out, answer)
     elif isinstance(answer, StateAnswer):
         _head(out, f"{answer.kind} state {answer.number}", answer.state)
         say(out, answer.meaning)
@@ -287,6 +309,17 @@ def _completion(out: Console, answer: CompletionAnswer) -> None:
     if answer.vendor_error is not None:
         known = answer.vendor or f"vendor error {answer.vendor_error}: nothing is known of it"
         say(out, f"{known[0].upper()}{known[1:]}.")
+    _known_causes(out, answer)
+
+
+def _constant(out: Console, answer: ConstantAnswer) -> None:
+    number = "" if answer.number is None else f" {answer.number}"
+    _head(out, answer.name, f"({answer.of}{number})")
+    say(out, answer.meaning)
+    _known_causes(out, answer)
+
+
+def _known_causes(out: Console, answer: CompletionAnswer | ConstantAnswer) -> None:
     if answer.causes:
         out.print()
         say(out, "Likely causes:")

@@ -8,7 +8,7 @@ from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.gid import Family, Scope
 from rdmadiag.facts.ib import GidType, LinkLayer, PortState
 from rdmadiag.gid import pick as gid_pick
-from rdmadiag.gid.netdev import NetDevState, netdev_state
+from rdmadiag.gid.netdev import NetDevState, Unusable, netdev_state
 from rdmadiag.gid.pick import Outcome
 from rdmadiag.gid.route import Route
 from rdmadiag.view.gid_tables import PortPicks
@@ -28,6 +28,7 @@ class Row(WithNumbers):
     netdev: str | Missing
     netdev_state: NetDevState
     scope: Scope
+    unusable: Unusable | None  # by duplicate address detection; None: nothing says so
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,7 @@ def _row(entry: GidEntry, port: PortView) -> Row:
         netdev=entry.netdev,
         netdev_state=netdev_state(entry, port.netdevs),
         scope=gid.scope,
+        unusable=port.unusable.get(entry.index),
     )
 
 

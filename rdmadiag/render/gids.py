@@ -135,4 +135,6 @@ def _netdev(entry: GidEntry, port: PortView) -> Text:
     state = netdev_state(entry, port.netdevs)
     if state in (NetDevState.DOWN, *NOT_HERE):
         text.append(" down" if state is NetDevState.DOWN else " not here", style="red")
+    if found := port.unusable.get(entry.index):
+        text.append(f" {found}", style="red")
     return text

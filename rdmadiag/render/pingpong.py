@@ -8,10 +8,10 @@ from rich.text import Text
 
 from rdmadiag.explain.attempt import NOTHING, Advice, advice
 from rdmadiag.explain.completions import completion
-from rdmadiag.facts import Identity
+from rdmadiag.facts import Identity, Missing
 from rdmadiag.facts.attempt import Attempt, EndFacts, Latency, Outcome, Teardown
 from rdmadiag.facts.errnos import errno_name
-from rdmadiag.facts.ib import LinkLayer
+from rdmadiag.facts.ib import PKEY_BASE, PKEY_FULL, LinkLayer
 from rdmadiag.preflight.candidate import Candidate
 from rdmadiag.preflight.safety import INSTEAD_OF_RTR, REASON_TEXT
 from rdmadiag.quoting import shell_word
@@ -58,6 +58,7 @@ def document(result: Result) -> dict[str, Any]:
             for each in result.chosen
             for reason in each.blocking
         ],
+        "host_reasons": list(result.of_host),
         "accepted_risks": [str(reason) for reason in result.accepted],
     }
 
@@ -92,6 +93,9 @@ def show(result: Result, host: Identity, to: Console | None = None) -> None:
     if attempt.local and attempt.outcome not in (Outcome.NO_PEER, Outcome.PEER_REFUSED):
         out.print()
         _ends(out, attempt.local, attempt.remote)
+    for each in result.chosen[: 2 if result.meeting is None else 1] if attempt.local else ():
+        if not isinstance(each.pkey, Missing):
+            say(out, f"P_Key   {_name(each)}: {_partition(each.pkey)} at index {each.pkey_index}")
     _advise(out, _advice(result))
     if attempt.latency:
         _times(out, attempt.latency)
@@ -103,6 +107,12 @@ def show(result: Result, host: Identity, to: Console | None = None) -> None:
         say(out, f"Teardown: {_TEARDOWN[attempt.teardown]}.")
     if result.accepted:
         say(out, f"Accepted risks: {', '.join(result.accepted)}.")
+
+
+def _partition(pkey: int) -> str:
+    if not pkey & PKEY_BASE:
+        return "none"
+    return f"{pkey:#06x} ({'full' if pkey & PKEY_FULL else 'limited'})"
 
 
 def _should_be_timed(attempt: Attempt) -> bool:
@@ -165,6 +175,8 @@ def _path(local: EndFacts, remote: EndFacts) -> str:
 def _against(out: Console, result: Result) -> None:
     """Why the preflight forbids it, and what the user may do about that."""
     attempt = result.attempt
+    for reason in result.of_host:
+        say(out, f"  {reason}: {REASON_TEXT[reason]}")
     if attempt.outcome is not Outcome.NOT_SAFE or not result.chosen:
         return
     best = result.chosen[0]

@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rdmadiag.facts import Identity
-from rdmadiag.preflight.safety import CAVEAT, REASON_TEXT
+from rdmadiag.preflight.safety import CAVEAT, REASON_TEXT, Reason
 from rdmadiag.preflight.verdict import ExpectationCount, PortVerdict, Verdict
 from rdmadiag.render.answer import answer
 from rdmadiag.render.console import console, say, word
@@ -34,13 +34,16 @@ def show(
     if verdict.ports:
         out.print()
         out.print(_ports(verdict.ports))
-        _reasons(out, verdict.ports)
+        _reasons(out, verdict)
         safe = sum(port.safe_to_attempt_rtr for port in verdict.ports)
         say(
             out,
             f"RTR: one bounded attempt is permitted on {safe} of "
             f"{counted(len(verdict.ports), 'port')} ({CAVEAT}).",
         )
+    elif verdict.reasons:
+        out.print()
+        say(out, f"RTR: no attempt is permitted: {', '.join(verdict.reasons)}.")
 
 
 def _answer(verdict: Verdict, host: Identity) -> Text:
@@ -71,13 +74,15 @@ def _ports(ports: tuple[PortVerdict, ...]) -> Padding:
     return Padding(table, 0)
 
 
-def _reasons(out: Console, ports: tuple[PortVerdict, ...]) -> None:
-    """Each reason once, with the ports that it holds for."""
-    held: dict[str, list[str]] = {}
-    for port in ports:
+def _reasons(out: Console, verdict: Verdict) -> None:
+    """Each reason once: those of the host alone, then the others with their ports."""
+    held: dict[Reason, list[str]] = {}
+    for port in verdict.ports:
         for reason in port.reasons:
-            held.setdefault(f"{REASON_TEXT[reason]} ({reason})", []).append(
-                f"{port.device}/{port.port}"
-            )
-    for text, names in held.items():
-        say(out, f"no RTR on {printable(', '.join(names))}: {text}")
+            held.setdefault(reason, []).append(f"{port.device}/{port.port}")
+    if not verdict.safe_to_attempt_rtr:
+        for reason in verdict.reasons:
+            if reason not in held:
+                say(out, f"no RTR on this host: {REASON_TEXT[reason]} ({reason})")
+    for reason, names in held.items():
+        say(out, f"no RTR on {printable(', '.join(names))}: {REASON_TEXT[reason]} ({reason})")

@@ -146,6 +146,8 @@ size_t rdmadiag_sieve(const struct table *table, const uint8_t *text, uint64_t l
                         bits = 0;
                     }
                 }
+                if (bits && from + word->length > first + table->behind)
+                    continue; /* cut in two where the segment ends */
                 if (!bits) {
                     if (from >= end)
                         continue; /* of the next call */

@@ -2,19 +2,19 @@
 
     <array><dict><key>IOObjectClass</key><string>AppleThunderboltRDMAInterface</string>…
 
-A property list, or nothing where there is no such object. Counting a class's own objects
-is the decision of x/rdma without its false matches: that counts every line of the whole
-registry that mentions the name.
+A property list, or nothing where there is no such object. `-c` finds objects of the class
+and of those derived from it (ioreg(8)); each is one. Counting them is the decision of x/rdma
+without its false matches: that counts every line of the whole registry that mentions the name.
 """
 
 import re
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final, TypeGuard
 
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import Missing, Why, known
 from rdmadiag.facts.macos import (
     PEER_INTERFACE,
     XDOMAIN_SERVICE,
@@ -59,10 +59,15 @@ def read_ioreg(host: Host, deadline: float) -> RegistryFacts | Missing:
         assert isinstance(first, Missing)
         return first
     interfaces, ports = found[INTERFACE], found[IP_PORT]
+    kinds = {
+        _identity(entry): name
+        for name in (PROTECTION_DOMAIN, QUEUE_PAIR)
+        for entry in known(found[name]) or ()
+    }
     return RegistryFacts(
         interfaces=interfaces
         if isinstance(interfaces, Missing)
-        else tuple(map(_interface, interfaces)),
+        else tuple(_interface(entry, kinds) for entry in interfaces),
         peer_interfaces=_count(found[PEER]),
         xdomain_services=_count(found[XDOMAIN]),
         ip_ports=ports if isinstance(ports, Missing) else tuple(map(_ip_port, ports)),
@@ -89,7 +94,7 @@ def _read_class(host: Host, name: str, deadline: float) -> Registry | Missing:
 
 
 def parse_registry(raw: bytes, name: str) -> Registry | Missing:
-    """`ioreg -a -r -c NAME` → the objects of that class, each once.
+    """`ioreg -a -r -c NAME` → the objects of that class and of derived ones, each once.
 
     Each is a dict of its properties with IORegistryEntryChildren. The text form, which
     ioreg prints without -a, gives objects with a class and a name alone.
@@ -110,12 +115,18 @@ def parse_registry(raw: bytes, name: str) -> Registry | Missing:
     for entry in document:
         if not isinstance(entry, dict):
             return Missing(Why.MALFORMED, f"a {type(entry).__name__} is no registry object")
-        if entry.get("IOObjectClass", name) == name:
+        if _is_of(entry.get("IOObjectClass", name), name):
             seen[_identity(entry)] = entry
     return tuple(seen.values())
 
 
+def _is_of(kind: object, name: str) -> bool:
+    """Whether an object that `-c NAME` found counts for it: not if it has a count of its own."""
+    return kind == name or kind not in CLASSES
+
+
 def _parse_text(raw: bytes, name: str) -> Registry:
+    """Below an object that was found any class is printed, and is told by its name alone."""
     found = {
         match[3]: {
             _TEXT_FORM: True,
@@ -123,7 +134,8 @@ def _parse_text(raw: bytes, name: str) -> Registry:
             "IORegistryEntryName": match[1].partition("@")[0],
         }
         for line in raw.decode("utf-8", "replace").splitlines()
-        if (match := _TEXT_OBJECT.match(line)) and match[2] == name
+        if (match := _TEXT_OBJECT.match(line))
+        and (_is_of(match[2], name) if line.startswith("+") else match[2] == name)
     }
     return tuple(found.values())
 
@@ -149,12 +161,12 @@ def _below(entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
                 yield child
 
 
-def _interface(entry: dict[str, Any]) -> RdmaInterface:
+def _interface(entry: dict[str, Any], kinds: Mapping[object, str]) -> RdmaInterface:
+    """`kinds`: which objects are protection domains and queue pairs, derived ones too."""
     below = list(_below(entry))
-    resources = [
-        each for each in below if each.get("IOObjectClass") in (PROTECTION_DOMAIN, QUEUE_PAIR)
-    ]
-    classes = [each["IOObjectClass"] for each in resources]
+    named = ((each, kinds.get(_identity(each), each.get("IOObjectClass"))) for each in below)
+    found = [(each, kind) for each, kind in named if kind in (PROTECTION_DOMAIN, QUEUE_PAIR)]
+    resources, classes = [each for each, _ in found], [kind for _, kind in found]
     power = entry.get("IOPowerManagement")
     state = power.get("CurrentPowerState") if isinstance(power, dict) else None
     # The text form has no properties and no children: nothing was counted there.

@@ -103,7 +103,8 @@ def _address(row: list[str]) -> Address | None:
     if length is None:
         return None
     scope = "link" if address.is_link_local else "host" if address.is_loopback else "global"
-    return Address(str(address), length, scope)
+    # in6_addr's flags, as words behind an inet6 address.
+    return Address(str(address), length, scope, "tentative" in row, "duplicated" in row)
 
 
 def _prefix_length(text: str) -> int | None:

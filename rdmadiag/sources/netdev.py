@@ -4,6 +4,7 @@ import struct
 from typing import Any, Final
 
 from rdmadiag.facts import Address, Missing, NetDev, NetDevFacts, Why
+from rdmadiag.facts.address import tentative_and_duplicate
 from rdmadiag.host import Host, netlink
 from rdmadiag.sources.pyroute2_messages import decode, ifaddrmsg, ifinfmsg, raw
 from rdmadiag.sources.text import attribute, parse_number
@@ -64,12 +65,23 @@ def parse_addresses(reply: bytes) -> dict[int, tuple[Address, ...]] | Missing:
             # On a point-to-point link IFA_ADDRESS is the peer; IFA_LOCAL is ours.
             text = message.get_attr("IFA_LOCAL") or message.get_attr("IFA_ADDRESS")
             if text:
-                scope = message["scope"]
-                address = Address(str(text), message["prefixlen"], _SCOPES.get(scope, str(scope)))
-                addresses.setdefault(message["index"], []).append(address)
+                addresses.setdefault(message["index"], []).append(_address(message, str(text)))
     except ValueError as error:
         return Missing(Why.MALFORMED, str(error))
     return {index: tuple(found) for index, found in addresses.items()}
+
+
+def _address(message: Any, text: str) -> Address:
+    flags = message.get_attr("IFA_FLAGS")  # 32 bits since Linux 3.14; ifa_flags are the low 8
+    if not isinstance(flags, int):
+        flags = message["flags"]
+    scope = message["scope"]
+    return Address(
+        text,
+        message["prefixlen"],
+        _SCOPES.get(scope, str(scope)),
+        *tentative_and_duplicate(flags),
+    )
 
 
 def parse_netdevs(

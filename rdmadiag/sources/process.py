@@ -12,7 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Literal, TypeVar
 
-from rdmadiag.facts import DeviceNode, Limit, Missing, ProcessFacts, VerbsLibrary, Why
+from rdmadiag.facts import Address, DeviceNode, Limit, Missing, ProcessFacts, VerbsLibrary, Why
+from rdmadiag.facts.address import tentative_and_duplicate
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.rdma_drivers import RDMA_MODULES
 from rdmadiag.gid.variables import REPORTED
@@ -39,6 +40,7 @@ _LIBRARY_FOLDERS: Final = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
 _LD_CONF: Final = "/etc/ld.so.conf"
 _LD_CONF_DEPTH: Final = 4
 _PROC_LIMIT: Final = 4 * 1024 * 1024  # /proc/net/dev of a node with thousands of veths
+_IPV6_SCOPES: Final = {0x00: "global", 0x10: "host", 0x20: "link", 0x40: "site"}  # net/ipv6.h
 _PROVIDER: Final = re.compile(r"lib([A-Za-z0-9_]+)-rdmav[0-9]+\.so")
 _LIMIT_ROW: Final = re.compile(
     r"^Max locked memory\s+(unlimited|[0-9]{1,20})\s+(unlimited|[0-9]{1,20})\s+bytes", re.MULTILINE
@@ -132,6 +134,27 @@ def parse_if_inet6(raw: bytes) -> dict[str, tuple[str, ...]] | Missing:
     return found
 
 
+def parse_if_inet6_rows(raw: bytes) -> dict[str, tuple[Address, ...]] | Missing:
+    """/proc/net/if_inet6 → each netdev's IPv6 addresses, with what their flags say.
+
+    Address, ifindex, prefix length, scope, the low 8 bits of IFA_FLAGS, netdev.
+    """
+    found: dict[str, tuple[Address, ...]] = {}
+    for line in raw.decode("utf-8", "replace").splitlines():
+        try:
+            address, _, length, scope, flags, name = line.split()
+            row = Address(
+                str(Gid(bytes.fromhex(address))),
+                int(length, 16),
+                _IPV6_SCOPES.get(int(scope, 16), scope),
+                *tentative_and_duplicate(int(flags, 16)),
+            )
+        except ValueError:
+            return malformed(line.encode(), "a row of IPv6 addresses")
+        found[name] = (*found.get(name, ()), row)
+    return found
+
+
 def parse_initial_user_namespace(raw: bytes) -> bool:
     """/proc/self/uid_map: only the initial namespace maps every uid to itself."""
     return _ALL_UIDS.fullmatch(raw.decode("latin-1")) is not None
@@ -171,6 +194,7 @@ def read_process(host: Host) -> ProcessFacts:
         initial_netns=_initial(host, netns),
         netdevs=_net_table(host, "dev", parse_net_dev),
         ipv6=_net_table(host, "if_inet6", parse_if_inet6),
+        ipv6_addresses=_net_table(host, "if_inet6", parse_if_inet6_rows),
         container=_container(host),
         library=_library(host),
         environment=environment,

@@ -109,12 +109,12 @@ def gather(
 
 
 def _tasks(host: Host) -> Tasks:
-    """Children that can be abandoned; this process for a host that cannot hang."""
-    if not host.can_hang:
+    """Children that can be abandoned; this process for a host of ours that cannot hang."""
+    if not (host.can_hang or host.given):
         return InTurn()
-    from rdmadiag.host.isolation import SideBySide
+    from rdmadiag.host.isolation import InOneChild, SideBySide
 
-    return SideBySide()
+    return SideBySide() if host.can_hang else InOneChild()
 
 
 def unavailable(host: Host, names: Collection[str]) -> dict[str, Missing]:

@@ -13,7 +13,7 @@ from rdmadiag.facts.errnos import Platform
 from rdmadiag.facts.ib import LinkLayer, QpType
 from rdmadiag.host import Host
 from rdmadiag.preflight.candidate import Candidate, Wanted, candidates
-from rdmadiag.preflight.safety import Reason
+from rdmadiag.preflight.safety import Reason, assess
 from rdmadiag.sources.run import gather
 from rdmadiag.sources.table import Depth
 from rdmadiag.verbs import child, rtr_record
@@ -21,8 +21,8 @@ from rdmadiag.verbs.outcome import Nonsense, conclude
 from rdmadiag.verbs.protocol import End
 from rdmadiag.verbs.records import Listening, Record, Request, StageBegan
 from rdmadiag.verbs.watchdog import Watched, watch
-from rdmadiag.view.reconcile import Protocol
-from rdmadiag.view.select import Selector
+from rdmadiag.view.reconcile import Protocol, devices
+from rdmadiag.view.select import Selector, select
 
 _LOOKING_SHARE: Final = 0.6  # of the deadline: at most this goes to the preflight
 _BOOT_ID_SECONDS: Final = 2.0
@@ -50,6 +50,7 @@ class Result:
     chosen: tuple[Candidate, ...]  # the ends of this host; or what was refused, the best first
     accepted: tuple[Reason, ...]  # that the user took on
     meeting: Meeting | None = None
+    of_host: tuple[Reason, ...] = ()  # why no port was chosen, where there is none
 
 
 class BrokenChild(Exception):
@@ -97,7 +98,8 @@ def run(
     if not all(groups):
         text = "this host has no RDMA port" if not selectors else "the device has no port"
         attempt = _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
-        return Result(attempt, (), ())
+        selected = select(devices(evidence), selectors)
+        return Result(attempt, (), (), of_host=assess(selected, evidence).host)
     chosen = tuple(group[0] for group in groups)
     if meeting is None and _are_one_thunderbolt_port(chosen):
         return Result(_towards_itself(platform), (), ())
@@ -111,7 +113,7 @@ def run(
         text = "Thunderbolt has UC queue pairs alone: leave --qp out"
         return Result(_unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform), chosen, ())
     accepted = tuple(dict.fromkeys(reason for each in chosen for reason in each.reasons))
-    watched = _watch(host, chosen, meeting, secret, start, deadline, boot, listening)
+    watched = _watch(host, wanted, chosen, meeting, secret, start, deadline, boot, listening)
     return Result(_concluded(watched, chosen, meeting, platform), chosen, accepted, meeting)
 
 
@@ -135,6 +137,7 @@ def _is_rc_on_thunderbolt(candidate: Candidate) -> bool:
 
 def _watch(
     host: Host,
+    wanted: Wanted,
     chosen: tuple[Candidate, ...],
     meeting: Meeting | None,
     secret: bytes | None,
@@ -160,6 +163,7 @@ def _watch(
         port=meeting.port if meeting else 0,
         until=until,
         secret=None if secret is None else secret.hex(),
+        pkey_index=wanted.pkey_index,
     )
     remembered = _Remembered(chosen[0].end, boot)
 

@@ -151,9 +151,9 @@ class OpenEnd:
 
     # --- the three steps -----------------------------------------------------------------
 
-    def to_init(self) -> None:
+    def to_init(self, pkey_index: int = 0) -> None:
         """RESET → INIT."""
-        attributes = IbvQpAttr(pkey_index=0, port_num=self.facts.port, qp_access_flags=0)
+        attributes = IbvQpAttr(pkey_index=pkey_index, port_num=self.facts.port, qp_access_flags=0)
         self._do(Stage.INIT, lambda: self.queue_pair.modify(QpState.INIT, attributes))
 
     def to_rtr(self, remote: RemoteQueuePair) -> None:

@@ -195,7 +195,7 @@ class Attempt:
                 library.call("ibv_free_device_list", devices)
         self._begin(Stage.INIT)
         for name, end in zip(EndName, self._ends, strict=False):
-            end.to_init()
+            end.to_init(self._request.pkey_index)
             self._transcript.write(records.StateReached(end=name, state=QpState.INIT))
 
     def _load(self) -> Library:

@@ -85,6 +85,7 @@ class Request(Record):
     port: int
     until: float  # a peer that has not come by then does not come
     secret: str | None  # hexadecimal
+    pkey_index: int = 0  # of every end here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

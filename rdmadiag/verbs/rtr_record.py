@@ -8,11 +8,13 @@ is attempted and taken back when RTR has succeeded, so that a killed attempt cou
 import json
 import os
 import tempfile
+import time
 from contextlib import suppress
 from typing import Any, Final
 
 from rdmadiag.facts import Missing
 from rdmadiag.host import Host
+from rdmadiag.host.given_file import read_given
 
 _NAME: Final = "failed_rtr.json"
 _LIMIT: Final = 64 * 1024  # bytes
@@ -61,8 +63,8 @@ def _entry(boot: str | None, device: str, port: int) -> dict[str, Any]:
 def _read() -> list[dict[str, Any]]:
     """What is recorded; a record that cannot be read counts as one of no known boot."""
     try:
-        with open(os.path.join(folder(), _NAME), "rb") as file:
-            rows = json.loads(file.read(_LIMIT))
+        content = read_given(os.path.join(folder(), _NAME), _LIMIT, time.monotonic())
+        rows = json.loads(content)
     except FileNotFoundError:
         return []
     except (OSError, ValueError, RecursionError):

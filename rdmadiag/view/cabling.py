@@ -2,14 +2,24 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from ipaddress import IPv4Network
 from typing import Final
 
 from rdmadiag.facts import Missing, present
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.facts.macos import LogLine, MacInterface, MacosFacts, ThunderboltBus, ThunderboltPeer
-from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, netdev_of
+from rdmadiag.facts.macos import (
+    LogLine,
+    MacInterface,
+    MacNetworkFacts,
+    MacosFacts,
+    ThunderboltBus,
+    ThunderboltPeer,
+    subnet_of,
+)
+from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, devices, netdev_of
 
 RDMA_PROTOCOL: Final = 64087
 """0xFA57: what a Mac with RDMA switched on offers to its peer."""
@@ -26,6 +36,7 @@ FIRST_RELEASE: Final = (26, 2)
 """macOS with rdma_ctl and librdma (TN3205)."""
 
 _RELEASE: Final = re.compile(r"([0-9]{1,4})(?:\.([0-9]{1,4}))?")
+_OTHER_SUBNETS: Final = ("172.31", "192.168")  # where 10.10.0.0/16 is the office's
 _NOT_THUNDERBOLT_5: Final = "does not support Thunderbolt 5"
 
 
@@ -94,6 +105,36 @@ def thunderbolt_ports(
     for device, port in ports:
         if port.protocol is Protocol.THUNDERBOLT:
             yield device, port, cabling(device.name, evidence)
+
+
+def free_subnet(device: str, evidence: Evidence) -> str:
+    """The first three numbers of a subnet that no interface has and no other cable is given.
+
+    Two cables in one subnet fail (exo-explore/exo#2067).
+    """
+    network = evidence.mac_network
+    taken = [] if isinstance(network, Missing) else list(_networks(network))
+    given: dict[str, str] = {}
+    for name in dict.fromkeys((*(view.name for view in devices(evidence)), device)):
+        every = [each for each in _subnets(name) if each not in given.values()]
+        free = (each for each in every if not any(map(IPv4Network(f"{each}.0/30").overlaps, taken)))
+        given[name] = next(free, every[0])
+    return given[device]
+
+
+def _subnets(device: str) -> Iterator[str]:
+    """The device's own first."""
+    base, _, third = subnet_of(netdev_of(device) or "").rpartition(".")
+    for first in (base, *_OTHER_SUBNETS):
+        for step in range(240):
+            yield f"{first}.{10 + (int(third) - 10 + step) % 240}"
+
+
+def _networks(network: MacNetworkFacts) -> Iterator[IPv4Network]:
+    for interface in present(network.interfaces):
+        for address in interface.addresses:
+            with suppress(ValueError):  # IPv6, or a saved report that somebody has edited
+                yield IPv4Network(f"{address.address}/{address.prefix_length}", strict=False)
 
 
 def is_before_rdma(macos: MacosFacts) -> bool:

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from rdmadiag.facts import Missing, PciFunction, Why
+from rdmadiag.facts import Missing, PciFunction, Why, first_known, known
 from rdmadiag.facts.dumped import WithNumbers
-from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.evidence import NOT_ON_MACOS, Evidence
 from rdmadiag.facts.ib import DriverId, LinkLayer, NetnsMode, NodeType, PhysState, PortState
 from rdmadiag.view.access import Provider, node_access, provider
 from rdmadiag.view.discovery_path import DiscoveryPath, walk
@@ -38,6 +38,7 @@ class PortRow(WithNumbers):
     protocol: Protocol
     rate: str | Missing
     rate_gbps: float | Missing
+    width: int | Missing  # lanes
     lid: int | Missing
     sm_lid: int | Missing
     netdev: str | Missing
@@ -76,34 +77,59 @@ def _row(device: DeviceView, evidence: Evidence) -> DeviceRow:
         verbs=_verbs(device.name, evidence),
         uverbs_node=_node(device, evidence),
     )
-    nothing = Missing(Why.ABSENT, "sysfs does not show this device")
+    nothing = NOT_ON_MACOS if evidence.is_mac else _NO_SYSFS
+    without_nldev = NOT_ON_MACOS if evidence.is_mac else Missing(Why.NOT_COLLECTED, "nldev")
     sysfs, pci = device.sysfs, device.pci
     return DeviceRow(
         name=device.name,
         seen_by=seen,
         why_not=tuple(_why_not(device, seen, evidence)),
-        node_type=_of(device, "node_type"),
-        driver=device.driver,
-        firmware=_of(device, "firmware"),
+        node_type=_of(device, "node_type", evidence),
+        driver=NOT_ON_MACOS if evidence.is_mac else device.driver,
+        firmware=_of(device, "firmware", evidence),
         board_id=sysfs.board_id if sysfs else nothing,
-        node_guid=_of(device, "node_guid"),
-        sys_image_guid=_of(device, "sys_image_guid"),
+        node_guid=_node_guid(device, evidence),
+        sys_image_guid=_guid(_of(device, "sys_image_guid", evidence), evidence),
         numa_node=pci if isinstance(pci, Missing) else pci.numa_node,
         pci=pci,
         uverbs=device.uverbs,
-        ports=tuple(_port(port) for port in device.ports),
+        ports=tuple(_port(port, without_nldev) for port in device.ports),
         discovery=walk(device, evidence),
     )
 
 
-def _of(device: DeviceView, name: str) -> Any:
+_NO_SYSFS: Final = Missing(Why.ABSENT, "sysfs does not show this device")
+_REGISTRY_ALONE: Final = Missing(Why.ABSENT, "the registry alone names it")
+
+
+def _of(device: DeviceView, name: str, evidence: Evidence) -> Any:
     """A value of the first witness that shows the device."""
     witness = device.sysfs or device.nldev or device.verbs
-    return getattr(witness, name) if witness else Missing(Why.ABSENT, "the registry alone names it")
+    if witness is None:
+        return _REGISTRY_ALONE
+    value = getattr(witness, name)
+    # What librdma leaves empty, macOS does not have.
+    empty = isinstance(value, Missing) and value.why is Why.ABSENT and evidence.is_mac
+    return NOT_ON_MACOS if empty else value
 
 
-def _port(port: PortView) -> PortRow:
-    nothing = Missing(Why.ABSENT, "sysfs does not show this port")
+def _node_guid(device: DeviceView, evidence: Evidence) -> str | Missing:
+    """On a Mac the registry's where the query gives none."""
+    value = _guid(_of(device, "node_guid", evidence), evidence)
+    registry = known(evidence.ioreg)
+    found = registry.interface(device.name) if registry else None
+    return first_known(value, found.node_guid) if found else value
+
+
+def _guid(value: str | Missing, evidence: Evidence) -> str | Missing:
+    """A Mac's library fills in zeros for what it does not have."""
+    return NOT_ON_MACOS if evidence.is_mac and value == _ZERO_GUID else value
+
+
+_ZERO_GUID: Final = "0000:0000:0000:0000"
+
+
+def _port(port: PortView, without_nldev: Missing) -> PortRow:
     return PortRow(
         port=port.number,
         state=port.state,
@@ -111,13 +137,12 @@ def _port(port: PortView) -> PortRow:
         link_layer=port.link_layer,
         protocol=port.protocol,
         rate=port.rate,
-        rate_gbps=port.sysfs.rate_gbps if port.sysfs else nothing,
+        rate_gbps=port.rate_gbps,
+        width=port.width,
         lid=port.lid,
         sm_lid=port.sm_lid,
         netdev=port.netdev,
-        netdev_index=(
-            port.nldev.netdev_index if port.nldev else Missing(Why.NOT_COLLECTED, "nldev")
-        ),
+        netdev_index=port.nldev.netdev_index if port.nldev else without_nldev,
     )
 
 

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from rdmadiag.facts import GidEntry, GidTable, Missing, NldevPort, Why, known
+from rdmadiag.facts import Address, GidEntry, GidTable, Missing, NldevPort, Why, known
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.gid import Family, Gid, Scope
-from rdmadiag.gid.netdev import NetDevState
+from rdmadiag.gid.netdev import NetDevState, Unusable
 
 if TYPE_CHECKING:
     from rdmadiag.facts.macos import MacInterface
@@ -45,6 +45,14 @@ class NetDevStates:
             if isinstance(mac, Missing) or isinstance(mac.interfaces, Missing)
             else {each.name: each for each in mac.interfaces}
         )
+        self._unusable = {
+            (name, address.address): Unusable.DUPLICATE
+            if address.duplicate is True
+            else Unusable.TENTATIVE
+            for name, addresses in self._addresses(evidence)
+            for address in addresses
+            if True in (address.duplicate, address.tentative)
+        }
         self.is_mac = evidence.is_mac
         self.names = (
             {}
@@ -56,6 +64,15 @@ class NetDevStates:
         nldev = evidence.nldev
         tells = not isinstance(nldev, Missing) and not isinstance(nldev.netns_mode, Missing)
         self._not_here = NetDevState.ELSEWHERE if tells else NetDevState.ABSENT
+
+    def _addresses(self, evidence: Evidence) -> Iterable[tuple[str, tuple[Address, ...]]]:
+        """Of each netdev: rtnetlink's, else those of /proc/net/if_inet6; a Mac's by ifconfig."""
+        read = self._mac if self._mac is not None else self._netlink
+        if read is not None:
+            return [(name, netdev.addresses) for name, netdev in read.items()]
+        process = known(evidence.process)
+        rows = known(process.ipv6_addresses) if process else None
+        return (rows or {}).items()
 
     def of(self, gids: GidTable, port: NldevPort | None) -> dict[str, NetDevState]:
         """The state of each netdev that rows of a port's table name; `port` as nldev shows it."""
@@ -99,7 +116,7 @@ class NetDevStates:
             addresses |= {each.address for each in found.addresses}
         for each in (found, self._sysfs.get(name)):
             addresses |= {_default_gid(each.mac)} if each else set()
-        return any(_address(row.gid) in addresses for row in rows)
+        return any(_text(row) in addresses for row in rows)
 
     def _beside(self, name: str) -> frozenset[str]:
         """The netdev, what it stands on, what that is enslaved to, and so on."""
@@ -110,6 +127,13 @@ class NetDevStates:
             legs = {each.name for each in netdevs.values() if each.master in seen}
             seen |= legs | {each for each in found if isinstance(each, str)}
         return frozenset(seen)
+
+    def unusable(self, gids: GidTable) -> dict[int, Unusable]:
+        """Rows whose address their netdev has and must not use."""
+        if not self._unusable:
+            return {}
+        keys = ((entry, (entry.netdev, _text(entry))) for entry in gids.entries)
+        return {entry.index: self._unusable[key] for entry, key in keys if key in self._unusable}
 
     def unassigned(self, gids: GidTable, states: dict[str, NetDevState]) -> frozenset[int]:
         """Rows with an fe80:: address that their netdev, which is ours, lacks."""
@@ -126,11 +150,6 @@ class NetDevStates:
         )
 
 
-def _address(gid: Gid) -> str:
-    """The IP address that stands in a GID, as rtnetlink prints it."""
-    return str(gid).removeprefix("::ffff:") if gid.is_ipv4_mapped else str(gid)
-
-
 def _default_gid(mac: str | Missing) -> str:
     """The link-local GID that is made of a MAC (make_default_gid); "" without one."""
     if isinstance(mac, Missing) or not _MAC.fullmatch(mac):
@@ -138,6 +157,10 @@ def _default_gid(mac: str | Missing) -> str:
     octets = bytes.fromhex(mac.replace(":", ""))
     tail = bytes((octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]))
     return str(Gid(b"\xfe\x80" + bytes(6) + tail))
+
+
+def _text(entry: GidEntry) -> str:
+    return entry.gid.ipv4 or str(entry.gid)
 
 
 def _mac_state(interface: "MacInterface | None") -> NetDevState:

@@ -1,9 +1,10 @@
 """One view of each port from several witnesses. Where they differ, both are kept."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from rdmadiag.facts import (
     GidEntry,
@@ -19,7 +20,7 @@ from rdmadiag.facts import (
     known,
     present,
 )
-from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
+from rdmadiag.facts.evidence import LINUX_ONLY, NOT_ON_MACOS, Evidence
 from rdmadiag.facts.ib import (
     THUNDERBOLT_TRANSPORT,
     DriverId,
@@ -28,13 +29,15 @@ from rdmadiag.facts.ib import (
     PhysState,
     PortState,
 )
-from rdmadiag.gid.netdev import NOT_HERE, NetDevState, netdev_state
+from rdmadiag.gid.netdev import NOT_HERE, NetDevState, Unusable, netdev_state
 from rdmadiag.gid.route import NoRoute, Route, select_route_gid
 from rdmadiag.gid.scan import route_gid_scan_limit
 from rdmadiag.view.netdev_states import NetDevStates
 
 if TYPE_CHECKING:
     from rdmadiag.facts.verbs import VerbsDevice, VerbsPort
+
+D = TypeVar("D", "SysfsDevice", "NldevDevice", "VerbsDevice")
 
 
 class Protocol(StrEnum):
@@ -66,11 +69,13 @@ class PortView:
     gids: GidTable | Missing
     netdevs: Mapping[str, NetDevState]  # of the netdevs that its GIDs name
     unassigned: frozenset[int]  # link-local rows whose address their netdev does not have
+    unusable: Mapping[int, Unusable]  # rows whose address their netdev must not use
     route: Route | NoRoute
     sysfs: SysfsPort | None
     nldev: NldevPort | None
     verbs: "VerbsPort | None"
     is_foreign_on_mac: bool = False  # librdma shows it, and it is no Thunderbolt port
+    pkey_index: int = 0  # of the partition key that a queue pair will use; programs use index 0
 
     @property
     def name(self) -> str:
@@ -94,6 +99,31 @@ class PortView:
         shown = (self.sysfs, self.nldev, self.verbs)
         known = [each.state for each in shown if each and not isinstance(each.state, Missing)]
         return bool(known) and known.count(PortState.ACTIVE) == len(known)
+
+    @property
+    def rate_gbps(self) -> float | Missing:
+        """The number in the rate."""
+        if isinstance(self.rate, Missing):
+            return self.rate
+        if self.sysfs and not isinstance(self.sysfs.rate, Missing):
+            return self.sysfs.rate_gbps
+        return float(self.rate.partition(" ")[0])
+
+    @property
+    def width(self) -> int | Missing:
+        """The lanes in the rate: 4 of "100 Gb/sec (4X EDR)"."""
+        if isinstance(self.rate, Missing):
+            return self.rate
+        match = _WIDTH.search(self.rate)
+        return int(match[1]) if match else Missing(Why.ABSENT, f"not in {self.rate!r}")
+
+    @property
+    def pkey(self) -> int | Missing:
+        """The partition key at `pkey_index`, 0 where that row is empty; InfiniBand alone."""
+        if self.protocol is not Protocol.INFINIBAND or self.sysfs is None:
+            return Missing(Why.ABSENT, "no partition key was read")
+        keys = self.sysfs.pkeys
+        return keys if isinstance(keys, Missing) else keys.get(self.pkey_index, 0)
 
     @property
     def netdev(self) -> str | Missing:
@@ -153,6 +183,7 @@ class DeviceView:
     ports: tuple[PortView, ...]
 
 
+_WIDTH: Final = re.compile(r"\(([0-9]{1,2})X\b")
 _NO_ROUTE_BY_GID: Final = {
     Protocol.IWARP: "iWARP connects by rdma_cm and IP address, not by GID",
     Protocol.EFA: "EFA addresses peers by address handle, libfabric picks the GID",
@@ -162,25 +193,36 @@ _NO_ROUTE_BY_GID: Final = {
 _NO_SYSFS: Final = Missing(Why.ABSENT, "sysfs does not show this port")
 
 
-def devices(evidence: Evidence, gid_index: int | None = None) -> tuple[DeviceView, ...]:
+def devices(
+    evidence: Evidence, gid_index: int | None = None, pkey_index: int = 0
+) -> tuple[DeviceView, ...]:
     """Every device that any witness names, by name; `gid_index` is an explicit route."""
     sysfs, nldev, verbs = known(evidence.sysfs), known(evidence.nldev), known(evidence.verbs)
-    names = {device.name for device in present(sysfs.devices)} if sysfs else set()
-    names |= {device.name for device in nldev.devices} if nldev else set()
-    names |= {device.name for device in verbs.devices} if verbs else set()
+    in_sysfs = _by_name(present(sysfs.devices) if sysfs else ())
+    in_nldev = _by_name(nldev.devices if nldev else ())
+    in_verbs = _by_name(verbs.devices if verbs else ())
+    names = in_sysfs.keys() | in_nldev.keys() | in_verbs.keys()
     if registry := known(evidence.ioreg):
         names |= {each.name for each in present(registry.interfaces) if each.name != "?"}
     states = NetDevStates(evidence)
     witnessed = (
-        _Witnesses(
-            name,
-            sysfs.device(name) if sysfs else None,
-            nldev.device(name) if nldev else None,
-            verbs.device(name) if verbs else None,
-        )
+        _Witnesses(name, in_sysfs.get(name), in_nldev.get(name), in_verbs.get(name))
         for name in sorted(names, key=natural)
     )
-    return tuple(_device(seen, evidence, states, gid_index) for seen in witnessed)
+    found = tuple(_device(seen, evidence, states, gid_index) for seen in witnessed)
+    return found if pkey_index == 0 else tuple(_with_pkey(each, pkey_index) for each in found)
+
+
+def _with_pkey(device: DeviceView, index: int) -> DeviceView:
+    return replace(device, ports=tuple(replace(port, pkey_index=index) for port in device.ports))
+
+
+def _by_name(each: Iterable[D]) -> dict[str, D]:
+    """The first one of each name: a record may hold any number of them, and any name twice."""
+    found: dict[str, D] = {}
+    for device in each:
+        found.setdefault(device.name, device)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +260,8 @@ def _device(
     seen: _Witnesses, evidence: Evidence, states: NetDevStates, gid_index: int | None
 ) -> DeviceView:
     sysfs, nldev, verbs = seen.sysfs, seen.nldev, seen.verbs
-    pci = sysfs.pci if sysfs else Missing(Why.ABSENT, "sysfs does not show this device")
+    nothing = Missing(Why.ABSENT, "sysfs does not show this device")
+    pci = sysfs.pci if sysfs else NOT_ON_MACOS if states.is_mac else nothing
     verbs_driver = _verbs_driver(nldev, evidence)
     driver = verbs_driver if isinstance(pci, Missing) else pci.driver
     provider = known(verbs_driver)
@@ -271,23 +314,26 @@ def _port(
     sysfs = seen.sysfs.port(number) if seen.sysfs else None
     nldev = seen.nldev.port(number) if seen.nldev else None
     verbs = seen.verbs.port(number) if seen.verbs else None
+    nothing = NOT_ON_MACOS if states.is_mac else _NO_SYSFS
     every: tuple[SysfsPort | NldevPort | VerbsPort | None, ...] = (sysfs, nldev, verbs)
     with_lid: tuple[SysfsPort | VerbsPort | None, ...] = (sysfs, verbs)
     protocol, link_layer = _protocol(sysfs, seen, verbs, driver)
     gids = _table(seen, sysfs, verbs, states)
     netdevs = {}
     unassigned: frozenset[int] = frozenset()
+    unusable: Mapping[int, Unusable] = {}
     route: Route | NoRoute
     if isinstance(gids, Missing):
         route = NoRoute(f"the GID table could not be read ({gids})")
     else:
         netdevs = states.of(gids, nldev)
         unassigned = states.unassigned(gids, netdevs)
+        unusable = states.unusable(gids)
         layer = LinkLayer.UNSPECIFIED if isinstance(link_layer, Missing) else link_layer
         route = (
             NoRoute(_NO_ROUTE_BY_GID[protocol])
             if protocol in _NO_ROUTE_BY_GID
-            else select_route_gid(gids.entries, layer, gid_index, netdevs, unassigned)
+            else select_route_gid(gids.entries, layer, gid_index, netdevs, unassigned, unusable)
         )
     return PortView(
         device=seen.name,
@@ -295,14 +341,15 @@ def _port(
         is_software=_is_software(seen.sysfs, driver),
         link_layer=link_layer,
         protocol=protocol,
-        state=first_known(*(each.state for each in every if each), _NO_SYSFS),
-        phys_state=first_known(*(each.phys_state for each in every if each), _NO_SYSFS),
-        lid=first_known(*(each.lid for each in with_lid if each), _NO_SYSFS),
-        sm_lid=first_known(*(each.sm_lid for each in with_lid if each), _NO_SYSFS),
-        rate=sysfs.rate if sysfs else _NO_SYSFS,
+        state=first_known(*(each.state for each in every if each), nothing),
+        phys_state=first_known(*(each.phys_state for each in every if each), nothing),
+        lid=first_known(*(each.lid for each in with_lid if each), nothing),
+        sm_lid=first_known(*(each.sm_lid for each in with_lid if each), nothing),
+        rate=first_known(*(each.rate for each in with_lid if each), nothing),
         gids=gids,
         netdevs=netdevs,
         unassigned=unassigned,
+        unusable=unusable,
         route=route,
         sysfs=sysfs,
         nldev=nldev,

@@ -45,6 +45,7 @@ def table_of(port: PortView) -> PortTable | None:
         lid=None if isinstance(port.lid, Missing) else port.lid,
         netdevs=port.netdevs,
         unassigned=port.unassigned,
+        unusable=port.unusable,
         route=port.route_entry,
         unread=tuple(sorted(unread)),
     )

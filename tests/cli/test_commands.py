@@ -77,6 +77,7 @@ def test_the_json_names_that_programs_rely_on(rdmadiag: Rdmadiag) -> None:
     document = rdmadiag("preflight", "--json", "--sample", "infiniband-no-subnet-manager").document
     verdict = document["verdict"]
     assert verdict["safe_to_attempt_rtr"] is False
+    assert verdict["reasons"] == ["port_not_active", "no_lid"]
     assert {
         "device",
         "port",
@@ -117,6 +118,7 @@ def test_the_json_names_that_programs_rely_on(rdmadiag: Rdmadiag) -> None:
         "netdev": "ens1f0np0",
         "netdev_state": "up",
         "scope": "global",
+        "unusable": None,
     }
     assert set(port["route"]) == {"index", "gid", "reason"}
     assert port["route"]["index"] == 3

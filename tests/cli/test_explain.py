@@ -67,7 +67,8 @@ def test_the_names_of_the_document(log: Callable[[str], str], rdmadiag: Rdmadiag
     document = rdmadiag("explain", "--json", "--log", log(FAILED)).document
     assert {*document} == {
         *("schema_version", "tool", "generated_at", "host", "log", "first", "failures"),
-        *("consequences", "notes", "unknown", "aftermath", "aftermath_lines", "dropped"),
+        *("consequences", "notes", "unknown", "unknown_next"),
+        *("aftermath", "aftermath_lines", "dropped"),
     }
     first = document["first"]
     assert first == document["failures"][0]

@@ -12,6 +12,7 @@ import pytest
 
 from rdmadiag.explain.attempt import CAUSES, NOTHING, REMEDY, advice
 from rdmadiag.explain.calls import ANY, known
+from rdmadiag.explain.causes import ROWS, stated
 from rdmadiag.explain.completions import completion
 from rdmadiag.facts.attempt import (
     Attempt,
@@ -149,9 +150,9 @@ def test_every_known_cause_of_an_errno_is_given(stage: str, platform: Platform) 
     at = [Stage.OPEN, Stage.REG_MR, Stage.DATA] if stage == ANY else [Stage(stage)]
     for number, expected in known(stage, platform).items():
         for where in at:
-            found = advice(refused(where, number, platform=platform))
-            assert {each.text for each in expected} <= set(found.causes)
-            assert found.remedy
+            bare = advice(refused(where, number, platform=platform, local=None, remote=None))
+            assert {each.text for each in expected} <= set(bare.causes)
+            assert advice(refused(where, number, platform=platform)).remedy
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
@@ -159,10 +160,11 @@ def test_every_known_cause_of_an_errno_is_given(stage: str, platform: Platform) 
 def test_every_status_of_a_completion_has_its_causes_and_something_to_look_at(
     status: int, platform: Platform
 ) -> None:
-    found, known_status = advice(completed(status, platform=platform)), completion(status)
+    known_status = completion(status)
     assert known_status
-    assert found.causes == tuple(each.text for each in known_status.causes)
-    assert found.remedy
+    bare = advice(completed(status, platform=platform, local=None, remote=None))
+    assert bare.causes == tuple(each.text for each in known_status.causes)
+    assert advice(completed(status, platform=platform)).remedy
 
 
 def test_lists_are_short_and_say_nothing_twice() -> None:
@@ -335,8 +337,9 @@ def test_an_errno_without_known_causes_asks_the_kernel_log() -> None:
 
 
 def test_a_call_that_failed_without_an_errno_has_the_causes_of_0() -> None:
+    down = replace(THUNDERBOLT, state=PortState.DOWN)
     for errno in (0, None):
-        found = advice(refused("alloc_pd", errno, platform="darwin"))
+        found = advice(refused("alloc_pd", errno, platform="darwin", local=down))
         assert found.causes == tuple(each.text for each in known(Stage.ALLOC_PD, "darwin")[0])
 
 
@@ -608,3 +611,100 @@ def test_who_listened_is_not_told_that_nobody_listens() -> None:
     assert "was not started" in advice(waited).causes[0]
     went = replace(waited, role="connect")
     assert "nobody listens there" in advice(went).causes[0]
+
+
+# --- what the attempt itself excludes ----------------------------------------------------
+
+_LOOP = (Step("remote", Stage.OPEN, "ibv_open_device", 0.1, None),)
+
+
+@pytest.mark.parametrize(
+    ("label", "changes", "neighbour"),
+    [
+        (
+            "gid-index-0",
+            {"stage": Stage.RTR, "errno": 60, "platform": "darwin"},
+            {"local": replace(THUNDERBOLT, gid_index=0)},
+        ),
+        (
+            "shared-subnet",
+            {
+                "stage": Stage.RTR,
+                "errno": 60,
+                "platform": "darwin",
+                "steps": _LOOP,
+                "remote": THUNDERBOLT,
+            },
+            {"remote": replace(THUNDERBOLT, device="rdma_en2")},
+        ),
+        (
+            "rc-on-thunderbolt",
+            {"stage": Stage.RTR, "errno": 102, "platform": "darwin"},
+            {"local": replace(THUNDERBOLT, qp_type=QpType.RC)},
+        ),
+        (
+            "no-ipv4-gid",
+            {"stage": Stage.RTR, "errno": 22, "platform": "darwin"},
+            {"local": replace(THUNDERBOLT, gid=Gid.parse("fe80::1"))},
+        ),
+        (
+            "gid-row-empty",
+            {"stage": Stage.RTR, "errno": 61},
+            {"local": replace(ROCE, gid=Gid.parse("::"))},
+        ),
+        (
+            "gid-row-removed",
+            {"stage": Stage.RTR, "errno": 61, "local": replace(ROCE, gid=Gid.parse("::"))},
+            {"local": ROCE},
+        ),
+        (
+            "gid-not-an-address",
+            {"stage": Stage.RTR, "errno": 22},
+            {"local": replace(ROCE, gid=Gid.parse("fe80::1"))},
+        ),
+        (
+            "gid-index-or-family",
+            {"stage": Stage.RTR, "errno": 22},
+            {"remote": replace(ROCE, gid=Gid.parse("2001:db8::2"))},
+        ),
+        (
+            "iwarp-needs-rdma-cm",
+            {"stage": Stage.RTS, "errno": 22},
+            {"local": replace(ROCE, gid_type=None)},
+        ),
+        (
+            "peer-is-this-host",
+            {"stage": Stage.RTR, "errno": 19, "steps": _LOOP},
+            {"steps": ()},
+        ),
+        (
+            "port-down",
+            {"stage": Stage.ALLOC_PD, "errno": 0, "platform": "darwin"},
+            {"local": replace(THUNDERBOLT, state=PortState.DOWN)},
+        ),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_a_cause_that_the_attempts_own_facts_exclude_is_not_given(
+    label: str, changes: dict[str, Any], neighbour: dict[str, Any]
+) -> None:
+    contexts = (f"errno {changes['errno']}", changes["stage"], changes.get("platform", "linux"))
+    text = stated(label, *contexts).text
+    assert text not in advice(refused(**changes)).causes
+    assert text in advice(refused(**{**changes, **neighbour})).causes
+
+
+@pytest.mark.parametrize("label", ["gid-does-not-route", "peer-gone"])
+def test_a_completion_is_not_put_down_to_what_the_facts_exclude(label: str) -> None:
+    text = stated(label, "wc 12").text
+    loop = {"steps": _LOOP} if label == "peer-gone" else {}
+    assert text not in advice(completed(12, **loop)).causes
+    near = replace(ROCE, gid=Gid.parse("fe80::1"))
+    assert text in advice(completed(12, local=near)).causes
+
+
+def test_every_exclusion_is_held_by_a_test_above() -> None:
+    excluded = {row.label for row in ROWS if row.excluded_by}
+    mark = test_a_cause_that_the_attempts_own_facts_exclude_is_not_given.pytestmark[0]  # type: ignore[attr-defined]
+    held = {row[0] for row in mark.args[1]} | {"gid-does-not-route", "peer-gone"}
+    assert excluded == held

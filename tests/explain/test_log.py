@@ -37,6 +37,19 @@ def explained(*lines: str) -> Account:
     return collector.account(SIEVE.lines, SIEVE.bytes)
 
 
+def test_on_a_mac_every_cable_is_given_a_subnet_of_its_own() -> None:
+    found = explained(
+        "rank 0: rdma_en1 No IPv4-mapped GID found", "rank 1: rdma_en2 No IPv4-mapped GID found"
+    )
+    given = {
+        line for failure in found.failures for line in failure.next if line.startswith("sudo ifc")
+    }
+    assert given == {
+        "sudo ifconfig en1 inet 10.10.11.1 netmask 255.255.255.252 alias",
+        "sudo ifconfig en2 inet 10.10.12.1 netmask 255.255.255.252 alias",
+    }
+
+
 # --- the fields of a line ----------------------------------------------------------------
 
 
@@ -323,3 +336,136 @@ def test_the_gids_that_perftest_prints_in_decimal_are_read() -> None:
         "::ffff:198.51.100.60",
     )
     assert found.causes[0].label == "gid-index-or-family"
+
+
+# --- what comes first, and what is another's number --------------------------------------
+
+
+@pytest.mark.parametrize(
+    "status", ["status 8", "error 8", "(8) from CM event channel (status = 8)"]
+)
+def test_the_status_of_a_rejection_is_a_reason_and_no_errno(status: str) -> None:
+    first = explained(f"cma event RDMA_CM_EVENT_REJECTED, {status}").first
+    assert first
+    assert (first.what, first.errno) == ("rejected", None)
+    assert first.causes[0].label == "peer-not-listening"
+
+
+def test_a_rejection_by_the_peers_program_is_not_that_nobody_listens() -> None:
+    first = explained("nvme nvme0: Connect rejected: status 28 (consumer defined)").first
+    assert first
+    assert (first.errno, [each.label for each in first.causes]) == (None, ["peer-refused"])
+
+
+def test_a_rejection_of_iwarp_has_an_errno_below_0() -> None:
+    first = explained("nvme nvme0: Connect rejected: status -104 (reset by remote host).").first
+    assert first
+    assert first.errno
+    assert first.errno.number == 104
+
+
+def test_a_connection_that_ended_is_no_failure() -> None:
+    found = explained(
+        "cma_event type RDMA_CM_EVENT_ESTABLISHED cma_id 0x1 (parent), status 0",
+        "cma_event type RDMA_CM_EVENT_DISCONNECTED cma_id 0x1 (parent), status 0",
+    )
+    assert (found.first, found.unknown) == (None, ())
+    found = explained("Expected RDMA_CM_EVENT_ESTABLISHED but received RDMA_CM_EVENT_DISCONNECTED")
+    assert found.first
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "libfabric:4:1::efa:cq:efa_rdm_txe_handle_error():737<warn> err: 5, message: x failed (7)",
+        "libfabric:35:1::efa:cq:rxr_cq_write_tx_error():243<warn> err: 20, prov_err: Not (20)",
+        "NCCL WARN NET/OFI Request 0x7f completed with error. RC: 20. Error: unknown error.",
+    ],
+)
+def test_numbers_of_efa_are_neither_errnos_nor_statuses(line: str) -> None:
+    found = explained(line)
+    assert (found.first, len(found.unknown)) == (None, 1)
+
+
+def test_the_errno_of_the_next_failure_is_not_this_ones() -> None:
+    """And what failed later does not take the place of what failed first."""
+    found = explained(
+        "[jaccl] Couldn't allocate protection domain",
+        "[jaccl] Changing queue pair to RTR failed with errno 22",
+    )
+    assert [(each.stage, each.lines) for each in found.failures] == [
+        ("alloc_pd", (1,)),
+        ("rtr", (2,)),
+    ]
+    assert found.failures[0].errno is None
+
+
+def test_the_errno_on_a_line_of_its_own_is_that_of_the_line_above() -> None:
+    first = explained("Failed to modify QP to RTR", "errno: 110").first
+    assert first
+    assert first.errno
+    assert first.errno.number == 110
+
+
+def test_a_failure_that_is_told_twice_stays_where_it_was_told_first() -> None:
+    """The line with the number says more, and came later than another failure."""
+    found = explained(
+        "Failed to modify QP to RTR",
+        "ibv_reg_mr failed: errno 12",
+        "Call to ibv_modify_qp failed with 110 Connection timed out, next state RTR",
+    )
+    assert [(each.stage, each.lines) for each in found.failures] == [
+        ("rtr", (1, 3)),
+        ("reg_mr", (2,)),
+    ]
+    assert found.failures[0].errno
+
+
+def test_a_failure_of_another_device_is_not_taken_for_the_same() -> None:
+    found = explained(
+        "mlx5_3: failed to modify QP to RTR",
+        RTR.format(1, 110, 7),
+    )
+    assert [each.device for each in found.failures] == ["mlx5_3", "mlx5_7"]
+
+
+def test_what_is_not_understood_and_came_before_the_failure_is_named() -> None:
+    found = explained("rdma_rxe: invalid mask or state for qp", RTR.format(1, 110, 0))
+    assert found.first
+    assert [each.line for each in found.unknown_before] == [1]
+    later = explained(RTR.format(1, 110, 0), "rdma_rxe: invalid mask or state for qp")
+    assert later.unknown_before == ()
+
+
+def test_what_follows_a_failure_of_rdma_that_is_not_in_the_log_is_shown() -> None:
+    alone = explained("nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND")
+    assert [each.line for each in alone.unknown] == [1]
+    assert alone.unknown_next
+    beside = explained(RTR.format(1, 110, 0), "nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND")
+    assert (beside.unknown, beside.unknown_next, beside.aftermath) == ((), (), 1)
+
+
+def test_a_command_that_the_firmware_did_not_answer_is_no_refused_register() -> None:
+    first = explained(
+        "mlx5_core 0000:56:00.0: wait_func:1189:(pid 7): ACCESS_REG(0x805) timeout. Will cause a "
+        "leak of a command resource"
+    ).first
+    assert first
+    assert first.what == "firmware-silent"
+
+
+def test_what_the_line_itself_excludes_is_no_cause() -> None:
+    plain = "ibv_modify_qp failed with 22, next state RTR, local GID index 3, local GID {}"
+    labels = [each.label for each in explained(plain.format("fe80::1")).failures[0].causes]
+    assert "gid-not-an-address" in labels
+    labels = [each.label for each in explained(plain.format("::ffff:192.0.2.1")).failures[0].causes]
+    assert "gid-not-an-address" not in labels
+
+
+def test_a_pingpong_that_reaches_nobody_is_a_failure_and_another_programs_words_are_none() -> None:
+    words = "Couldn't connect to 192.0.2.1:18515"
+    assert (explained(words).first, explained(words).unknown) == (None, ())
+    ends = "  local address:  LID 0x0000, QPN 0x00002d, PSN 0x63fb53, GID ::ffff:192.0.2.1"
+    first = explained(ends, words).first
+    assert first
+    assert first.what == "side-channel"

@@ -12,7 +12,7 @@ from rdmadiag.explain.answers import (
 )
 from rdmadiag.explain.lookup import NotUnderstood, lookup
 from rdmadiag.explain.states import MEANINGS, state_meanings
-from rdmadiag.facts.ib import PhysState, PortState
+from rdmadiag.facts.ib import PhysState, PortState, QpState
 from rdmadiag.gid.variables import VARIABLES, said_of, variable
 from rdmadiag.preflight.rules import CATALOGUE
 from rdmadiag.preflight.safety import REASON_TEXT
@@ -105,7 +105,7 @@ def test_a_number_that_both_kinds_of_state_have_is_both() -> None:
 
 
 def test_every_state_has_a_meaning() -> None:
-    assert {row.state for row in MEANINGS} == {*PortState, *PhysState}
+    assert {row.state for row in MEANINGS} == {*PortState, *PhysState, *QpState}
     for row in MEANINGS:
         assert row in state_meanings(str(row.state))
 

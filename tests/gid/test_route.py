@@ -13,8 +13,8 @@ from rdmadiag.facts import GidEntry, Missing, Why
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GidType, LinkLayer
 from rdmadiag.gid import route
-from rdmadiag.gid.netdev import NetDevState
-from rdmadiag.gid.route import NoRoute, Route, select_route_gid
+from rdmadiag.gid.netdev import NetDevState, Unusable
+from rdmadiag.gid.route import NoRoute, Route, select_route_gid, select_route_gid_info
 
 V1, V2, IB = GidType.ROCE_V1, GidType.ROCE_V2, GidType.IB
 UNKNOWN = Missing(Why.ABSENT)
@@ -113,6 +113,29 @@ def test_a_link_local_address_that_the_netdev_lacks_yields_to_one_that_it_has() 
     assert "eth0 does not have that address" in alone.reason
 
 
+@pytest.mark.parametrize("layer", [LinkLayer.ETHERNET, LinkLayer.THUNDERBOLT])
+def test_an_address_that_must_not_be_used_is_not_chosen(layer: LinkLayer) -> None:
+    rows = table((0, LINK_LOCAL, V2), (1, IPV6, V2), (2, "2001:db8::6", V2))
+    unusable = {1: Unusable.DUPLICATE}
+    found = select_route_gid(rows, layer, unusable=unusable)
+    assert getattr(found, "index", None) == (2 if layer is LinkLayer.ETHERNET else None)
+    asked_for = select_route_gid(rows, layer, 1, unusable=unusable)
+    assert isinstance(asked_for, Route)
+    assert asked_for.index == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"), [(Unusable.DUPLICATE, "failed"), (Unusable.TENTATIVE, "has not ended")]
+)
+def test_where_no_address_may_be_used_there_is_no_route(what: Unusable, reason: str) -> None:
+    found = select_route_gid(
+        table((1, IPV6, V1), (2, IPV6, V2)), LinkLayer.ETHERNET, unusable={1: what, 2: what}
+    )
+    assert isinstance(found, NoRoute)
+    assert found.reason.startswith(IPV6)
+    assert found.reason.endswith(reason)
+
+
 @pytest.mark.parametrize("layer", list(LinkLayer))
 def test_an_explicit_index_must_name_an_entry_that_is_not_empty(layer: LinkLayer) -> None:
     entries = table((0, LINK_LOCAL, V2), (4, IPV4, V1))
@@ -148,6 +171,30 @@ def test_infiniband_routes_by_lid_and_lists_gid_0() -> None:
 def test_on_thunderbolt_the_route_is_x_rdmas(entries: list[GidEntry], index: int | None) -> None:
     chosen = select_route_gid(entries, LinkLayer.THUNDERBOLT)
     assert (chosen.index if isinstance(chosen, Route) else None) == index
+
+
+@pytest.mark.parametrize("preferred", [None, -1, -7])
+def test_a_negative_index_is_the_automatic_choice_as_in_x_rdmas_example(
+    preferred: int | None,
+) -> None:
+    rows = table((0, LINK_LOCAL, UNKNOWN), (1, OTHER_LINK_LOCAL, UNKNOWN))
+    found = select_route_gid(rows, LinkLayer.THUNDERBOLT, preferred)
+    assert isinstance(found, Route)
+    assert (found.index, found.reason) == (1, "no IPv4-mapped entry, so index 1")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"Index": 1, "Raw": "fe80", "IPv4Mapped": False},
+        {"Index": 1, "Raw": "z" * 32, "IPv4Mapped": False},
+        {"Index": 1, "Raw": "fe80" + "00" * 14, "IPv4Mapped": True},
+    ],
+    ids=["too short", "no digits", "not mapped, though it says so"],
+)
+def test_a_row_of_gidinfo_that_makes_no_sense_is_refused(row: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"bytes|hexadecimal|IPv4Mapped"):
+        select_route_gid_info([row], LinkLayer.THUNDERBOLT)
 
 
 def test_an_empty_table_has_no_route_on_any_link_layer() -> None:

@@ -1,13 +1,16 @@
 """A file that the user names: whatever it is, reading it ends."""
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from rdmadiag.host.given_file import read_given
+from rdmadiag.host import isolation
+from rdmadiag.host.given_file import begin, open_log, read_given, understood
 
 
 def test_a_regular_file_is_read_whole(tmp_path: Path) -> None:
@@ -70,3 +73,103 @@ def test_a_pipe_without_a_writer_is_no_empty_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="nothing was written"):
         read_given(str(tmp_path / "pipe"), 100, time.monotonic() + 5)
+
+
+# --- in a child, within a budget ----------------------------------------------------------------
+
+
+class Refusal(Exception):
+    """What a reader raises of a file that it cannot use."""
+
+
+def test_what_a_reader_makes_of_a_file_comes_back() -> None:
+    assert understood("x", lambda: {"made": os.getpid()}, Refusal, time.monotonic() + 20) != {
+        "made": os.getpid()
+    }
+
+
+def test_what_a_reader_raises_comes_back_as_it_is() -> None:
+    def read() -> None:
+        raise Refusal("x: line 3 is nothing")
+
+    with pytest.raises(Refusal, match=r"^x: line 3 is nothing$"):
+        understood("x", read, Refusal, time.monotonic() + 20)
+
+
+def test_a_reader_that_takes_too_long_is_ended_at_the_deadline() -> None:
+    begun = time.monotonic()
+    with pytest.raises(Refusal, match=r"^x: no answer before the deadline; process \d+ was kil"):
+        understood("x", lambda: time.sleep(60), Refusal, begun + 0.1)
+    assert time.monotonic() - begun < 20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS does not hold RLIMIT_AS")
+def test_a_reader_gets_no_more_memory_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolation, "MEMORY", 64 << 20)
+    assert understood("x", lambda: len(bytes(16 << 20)), Refusal, time.monotonic() + 20) == 16 << 20
+    with pytest.raises(Refusal, match=r"^x: takes more memory than it may$"):
+        understood("x", lambda: len(bytes(128 << 20)), Refusal, time.monotonic() + 20)
+
+
+def test_a_reader_reads_the_callers_stdin(tmp_path: Path) -> None:
+    expected = tmp_path / "expected.toml"
+    expected.write_text("[host]\ndevices = 7\n")
+    with expected.open("rb") as stdin:
+        ran = subprocess.run(
+            [
+                *(sys.executable, "-m", "rdmadiag", "preflight", "--sample", "roce-healthy"),
+                *("--expect", "/dev/stdin", "--quiet"),
+            ],
+            stdin=stdin,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+    assert ran.returncode == 2
+    assert b"7 RDMA devices expected" in ran.stdout
+
+
+# --- a log: read as it comes, once it has begun -------------------------------------------------
+
+
+def test_a_log_in_a_pipe_is_read_for_as_long_as_it_comes(tmp_path: Path) -> None:
+    path = str(tmp_path / "pipe")
+    os.mkfifo(path)
+
+    def write() -> None:
+        with open(path, "wb", buffering=0) as out:
+            out.write(b"first")
+            time.sleep(0.5)
+            out.write(b" and last")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with open_log(path, time.monotonic() + 20) as stream:
+        assert stream.read(5) == b"first"
+        assert stream.readall() == b" and last"
+    writer.join()
+
+
+def test_a_log_in_a_pipe_that_nobody_writes_to_is_left_at_the_deadline(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    begun = time.monotonic()
+    with pytest.raises(OSError, match="nothing was written"):
+        open_log(str(tmp_path / "pipe"), begun + 0.1)
+    assert time.monotonic() - begun < 20
+
+
+def test_to_see_whether_a_log_can_be_read_costs_a_pipe_no_byte(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"whole")
+    os.close(writing)
+    try:
+        begin(f"/dev/fd/{reading}")
+        assert os.read(reading, 100) == b"whole"
+    finally:
+        os.close(reading)
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "a\0b", "/", "/dev/zero"])
+def test_a_log_that_is_no_file_is_an_os_error(path: str) -> None:
+    with pytest.raises(OSError, match=r"."):
+        open_log(path, time.monotonic())

@@ -14,7 +14,7 @@ import pytest
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host import isolation
-from rdmadiag.host.isolation import SideBySide
+from rdmadiag.host.isolation import InOneChild, SideBySide
 
 
 def collect(seconds=20.0, **tasks):
@@ -238,7 +238,7 @@ def test_a_child_that_lingers_after_its_answer_is_not_waited_for_without_end():
 
     def linger():
         writer = answer_pipe(known)
-        os.write(writer, pickle.dumps((True, "early")))
+        os.write(writer, pickle.dumps(("lingers", True, "early")))
         os.close(writer)
         hang()
 
@@ -323,3 +323,51 @@ def test_a_ctrl_c_during_the_fork_reaches_the_parent_and_not_the_childs_python(m
 def test_a_child_ends_by_a_ctrl_c_as_programs_do():
     killed = collect(one=lambda: os.kill(os.getpid(), signal.SIGINT))
     assert killed == {"one": Missing(Why.MALFORMED, "one: its process was ended by signal 2")}
+
+
+# --- in one child -------------------------------------------------------------------------------
+
+
+def in_one(seconds=20.0, **tasks):
+    running = InOneChild()
+    for name, task in tasks.items():
+        running.start(name, task)
+    return running.collect(time.monotonic() + seconds)
+
+
+def test_in_one_child_they_run_one_after_the_other():
+    found = in_one(first=os.getpid, second=os.getpid)
+    assert found["first"] == found["second"] != os.getpid()
+
+
+def test_in_one_child_what_was_answered_before_a_late_one_is_kept():
+    found = in_one(0.5, first=lambda: 1, late=hang, after=lambda: 3)
+    assert found["first"] == 1
+    assert {found[name].why for name in ("late", "after")} == {Why.TIMEOUT}
+    assert "was killed" in found["late"].detail
+
+
+def test_in_one_child_what_was_answered_before_a_crash_is_kept():
+    found = in_one(first=lambda: 1, dies=lambda: os.kill(os.getpid(), signal.SIGSEGV))
+    assert found == {
+        "first": 1,
+        "dies": Missing(Why.MALFORMED, "dies: its process was ended by signal 11"),
+    }
+
+
+def test_in_one_child_a_bug_costs_nothing_of_the_others():
+    found = in_one(bad=lambda: raises(ValueError("x")), after=lambda: 2)
+    assert found["bad"] == Missing(Why.MALFORMED, "bad: a bug of rdmadiag: ValueError('x')")
+    assert found["after"] == 2
+
+
+def test_in_one_child_no_more_than_so_much_memory_is_had(monkeypatch):
+    monkeypatch.setattr(isolation, "MEMORY", 64 << 20)
+    found = in_one(large=lambda: len(bytes(128 << 20)), small=lambda: len(bytes(1 << 20)))
+    assert found["large"] == Missing(Why.MALFORMED, "large: takes more memory than it may")
+    assert found["small"] == 1 << 20
+
+
+def test_in_one_child_a_deadline_that_has_passed_makes_every_task_late():
+    found = in_one(-1.0, one=lambda: 1, two=lambda: 2)
+    assert {each.why for each in found.values()} == {Why.TIMEOUT}

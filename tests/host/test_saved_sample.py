@@ -10,6 +10,8 @@ from rdmadiag.facts.counters import CounterSource
 from rdmadiag.host.saved_sample import BaselineError, Saved, read_saved, require_comparable
 from rdmadiag.render.json import document
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 HOST = Identity("node1", "linux", "6.1.0", "x86_64")
 
 

@@ -324,7 +324,8 @@ def both_up() -> Mac:
 
 def test_what_x_rdma_says_against_one_port_holds_for_every_port() -> None:
     for each in ranked(both_up()):
-        assert Reason.NO_ROUTE_GID in each.blocking or Reason.ROUTE_GID_INDEX_ZERO in each.blocking
+        own = Reason.ANOTHER_PORT_HAS_NO_ROUTE if each.end.device == "rdma_en1" else None
+        assert each.blocking == (own or Reason.NO_ROUTE_GID,)
 
 
 def test_a_port_that_is_named_is_decided_alone() -> None:
@@ -332,6 +333,18 @@ def test_a_port_that_is_named_is_decided_alone() -> None:
     assert best.blocking == ()
     (other,) = ranked(both_up(), Selector("rdma_en2"))
     assert other.blocking != ()
+
+
+def test_index_0_that_was_asked_for_is_refused_on_thunderbolt() -> None:
+    (best,) = ranked(ready_mac(), Selector("rdma_en1"), gid_index=0)
+    assert best.blocking == (Reason.ROUTE_GID_INDEX_ZERO,)
+
+
+def test_the_partition_key_is_that_of_index_0_or_of_the_index_that_was_asked_for() -> None:
+    machine = infiniband_host().with_port(0, 0, pkeys=(0x7FFF, 0x8001, 0))
+    found = [ranked(machine, Selector("mlx5_0"), pkey_index=index)[0] for index in range(3)]
+    assert [each.pkey for each in found] == [0x7FFF, 0x8001, 0]
+    assert [each.blocking for each in found] == [(), (), (Reason.NO_PKEY,)]
 
 
 def test_a_reason_against_the_host_is_given_once() -> None:

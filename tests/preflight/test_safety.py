@@ -46,6 +46,11 @@ DOWN_NETDEV = tuple(replace(each, up=False) for each in roce_host().netdevs)
         pytest.param(
             infiniband_host().with_port(lid=0xFFFF), Reason.NO_LID, id="InfiniBand, permissive LID"
         ),
+        pytest.param(
+            infiniband_host().with_port(pkeys=(0, 0x8001)),
+            Reason.NO_PKEY,
+            id="InfiniBand, no partition key at index 0",
+        ),
         pytest.param(roce_host().with_port(gids={}), Reason.NO_ROUTE_GID, id="an empty GID table"),
         pytest.param(
             roce_host().change(netdevs=DOWN_NETDEV),
@@ -113,8 +118,46 @@ def test_one_ready_port_is_enough_for_the_host() -> None:
     assert verdict.safe_to_attempt_rtr is True
 
 
-def test_a_host_without_ports_may_attempt_nothing() -> None:
-    assert judge(Machine("bare").evidence()).safe_to_attempt_rtr is False
+def test_the_partition_key_that_an_attempt_uses_is_in_the_verdict() -> None:
+    machine = infiniband_host().with_port(0, 0, pkeys=(0x7FFF, 0x8001))
+    ports = judge(machine.evidence()).ports
+    assert [(port.pkey_index, port.pkey) for port in ports] == [(0, "0x7fff"), (0, "0xffff")]
+    (roce,) = judge(roce_host().evidence()).ports
+    assert (roce.pkey_index, roce.pkey) == (None, None)
+
+
+def test_the_hosts_reason_is_that_nothing_is_against_it() -> None:
+    assert judge(roce_host().evidence()).reasons == (Reason.READ_ONLY_PREFLIGHT,)
+
+
+def test_where_no_port_may_the_host_has_the_reasons_of_each() -> None:
+    machine = infiniband_host().with_port(0, 0, state=PortState.DOWN).with_port(1, 0, lid=0)
+    verdict = judge(machine.evidence())
+    assert verdict.safe_to_attempt_rtr is False
+    assert verdict.reasons == (Reason.PORT_NOT_ACTIVE, Reason.NO_LID)
+
+
+UNREAD = Missing(Why.TIMEOUT, "late")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "reasons"),
+    [
+        (Machine("bare").evidence(), (Reason.NO_RDMA_PORT,)),
+        (replace(Machine("bare").evidence(), sysfs=UNREAD), (Reason.PORTS_UNKNOWN,)),
+        (roce_host().with_device(ports=()).evidence(), (Reason.PORTS_UNKNOWN,)),
+        (
+            roce_host().change(nodes={}).with_device(ports=()).evidence(),
+            (Reason.UVERBS_NODE_MISSING, Reason.PORTS_UNKNOWN),
+        ),
+    ],
+    ids=["no device", "sysfs not read", "a device without a port", "one without a node too"],
+)
+def test_a_host_without_ports_may_attempt_nothing_and_says_why(
+    evidence: Evidence, reasons: tuple[Reason, ...]
+) -> None:
+    verdict = judge(evidence)
+    assert (verdict.safe_to_attempt_rtr, verdict.reasons) == (False, reasons)
 
 
 def port_with(evidence: Evidence, **changes: object) -> Evidence:
@@ -194,3 +237,6 @@ def test_a_verdict_cannot_contradict_itself() -> None:
         verdict: Verdict = judge(machine.evidence())
         for port in verdict.ports:
             assert port.safe_to_attempt_rtr is (not port.reasons)
+        permitted = any(port.safe_to_attempt_rtr for port in verdict.ports)
+        assert verdict.safe_to_attempt_rtr is permitted
+        assert permitted is (verdict.reasons == (Reason.READ_ONLY_PREFLIGHT,))

@@ -93,6 +93,22 @@ def refused(machine: Machine, **wanted: Any) -> tuple[Candidate, ...]:
     return candidates(machine.evidence(), Wanted(64, 100, **wanted))
 
 
+@pytest.mark.parametrize(
+    ("pkeys", "index", "line"),
+    [
+        ((0xFFFF,), 0, "P_Key   mlx5_0/1: 0xffff (full) at index 0"),
+        ((0x7FFF, 0x8001), 0, "P_Key   mlx5_0/1: 0x7fff (limited) at index 0"),
+        ((0x7FFF, 0x8001), 1, "P_Key   mlx5_0/1: 0x8001 (full) at index 1"),
+    ],
+)
+def test_the_partition_key_that_was_used_is_said(
+    pkeys: tuple[int, ...], index: int, line: str
+) -> None:
+    machine = infiniband_host().with_port(0, 0, pkeys=pkeys)
+    assert line in text(VERIFIED, refused(machine, pkey_index=index)).splitlines()
+    assert "P_Key" not in text(VERIFIED, refused(roce_host()))
+
+
 # --- the first line is the answer --------------------------------------------------------
 
 

@@ -107,8 +107,8 @@ def test_reasons_against_rtr_name_their_ports_and_the_caveat_is_always_there() -
         assert "(necessary, not sufficient)" in preflight(machine)
 
 
-def test_nothing_is_said_of_rtr_where_there_is_no_port() -> None:
-    assert "RTR" not in preflight(Machine("bare"))
+def test_of_a_host_without_a_port_the_codes_of_its_reasons_are_the_last_line() -> None:
+    assert preflight(Machine("bare")).endswith("\nRTR: no attempt is permitted: no_rdma_port.\n")
 
 
 def test_gids_say_the_index_first_and_mark_it() -> None:

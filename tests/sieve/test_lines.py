@@ -114,6 +114,15 @@ def test_words_far_apart_in_a_long_line_are_no_candidate(library: str, compiled:
     assert sifted(text, library if compiled else None)[0] == []
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize(("room", "hits"), [(5, 1), (4, 0), (1, 0)])
+def test_a_word_that_the_end_of_a_long_line_cuts_in_two_does_not_count(
+    library: str, compiled: bool, room: int, hits: int
+) -> None:
+    text = b"rdma" + b"-" * (BEHIND - 4 - room) + b"error" + b"-" * 1000
+    assert len(sifted(text, library if compiled else None)[0]) == hits
+
+
 def test_what_follows_comes_with_it(library: str) -> None:
     found, _, _ = sifted(b"rdma fail\nerrno: 110\nmore\n", library)
     assert found == [Segment(1, b"rdma fail", b"errno: 110\nmore\n", b"")]

@@ -166,10 +166,24 @@ def test_objects_without_a_number_are_not_taken_for_those_with_one(number):
     assert len(parse_registry(raw, ioreg.PEER)) == 4
 
 
-def test_objects_of_another_class_are_not_counted():
-    named = {"IOClass": ioreg.PEER, "IOProviderClass": ioreg.PEER}
-    raw = plistlib.dumps([entry(ioreg.PEER, 1), entry("IOThunderboltPort", 2, ioreg.PEER, **named)])
-    assert [each["IORegistryEntryID"] for each in parse_registry(raw, ioreg.PEER)] == [0x100000001]
+def test_objects_of_derived_classes_are_counted_as_ioreg_finds_them():
+    raw = plistlib.dumps([entry(ioreg.INTERFACE, 1), entry("AppleThunderboltRDMAInterfaceG2", 2)])
+    assert len(parse_registry(raw, ioreg.INTERFACE)) == 2
+
+
+def test_objects_of_a_class_that_is_counted_for_itself_are_not_counted_twice():
+    raw = plistlib.dumps([entry(ioreg.INTERFACE, 1), entry(ioreg.PEER, 2)])
+    (only,) = parse_registry(raw, ioreg.INTERFACE)
+    assert only["IORegistryEntryID"] == 0x100000001
+
+
+def test_resources_of_derived_classes_are_counted_with_their_interface(mac_host, soon):
+    domain, pair = (entry(f"{kind}G2", at) for at, kind in ((2, "PD"), (3, "QP")))
+    answers(mac_host, ioreg.INTERFACE, interface(domain | {"IORegistryEntryChildren": [pair]}))
+    answers(mac_host, ioreg.PROTECTION_DOMAIN, domain)
+    answers(mac_host, ioreg.QUEUE_PAIR, pair)
+    (found,) = read_ioreg(mac_host, soon).interfaces
+    assert (found.protection_domains, found.queue_pairs) == (1, 1)
 
 
 @pytest.mark.slow
@@ -221,6 +235,12 @@ active, busy 0, retain 5>
 )
 def test_text_names_the_objects_of_the_class_alone(name, names):
     assert [each["IORegistryEntryName"] for each in parse_registry(TEXT, name)] == names
+
+
+def test_text_names_the_objects_of_derived_classes_at_the_root():
+    derived = TEXT.replace(b"<class AppleThunderboltRDMAInterface,", b"<class Derived,")
+    found = parse_registry(derived, ioreg.INTERFACE)
+    assert [each["IORegistryEntryName"] for each in found] == ["rdma_en2", "rdma_en3"]
 
 
 def test_an_object_that_the_text_prints_twice_is_one():

@@ -156,11 +156,21 @@ def test_an_interface_with_addresses_is_told_whole():
         mtu=1500,
         mac="36:4d:04:ea:4e:40",
         addresses=(
-            Address("fe80::1021:1bac:fe1:b5e3", 64, "link"),
-            Address("169.254.205.255", 16, "link"),
+            Address("fe80::1021:1bac:fe1:b5e3", 64, "link", False, False),
+            Address("169.254.205.255", 16, "link", False, False),
         ),
         members=(),
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "tentative", "duplicate"),
+    [("secured", False, False), ("tentative", True, False), ("duplicated", False, True)],
+)
+def test_the_state_of_duplicate_detection_is_a_word(words, tentative, duplicate):
+    text = f"en1: flags=8863<UP> mtu 1500\n\tinet6 fe80::1%en1 prefixlen 64 {words} scopeid 0xb\n"
+    (found,) = parse_ifconfig(text.encode())
+    assert found.addresses == (Address("fe80::1", 64, "link", tentative, duplicate),)
 
 
 def test_an_interface_that_is_down_says_so():
@@ -178,13 +188,13 @@ def test_the_members_of_a_bridge_are_told():
 
 def test_addresses_of_other_kinds_of_interface_are_told():
     assert interfaces()["lo0"].addresses == (
-        Address("127.0.0.1", 8, "host"),
-        Address("::1", 128, "host"),
-        Address("fe80::1", 64, "link"),
+        Address("127.0.0.1", 8, "host", False, False),
+        Address("::1", 128, "host", False, False),
+        Address("fe80::1", 64, "link", False, False),
     )
     assert interfaces()["utun0"].addresses == (
-        Address("10.8.0.2", 32, "global"),
-        Address("fd00:8::2", 64, "global"),
+        Address("10.8.0.2", 32, "global", False, False),
+        Address("fd00:8::2", 64, "global", False, False),
     )
 
 
@@ -202,7 +212,7 @@ def test_what_an_interface_does_not_say_is_absent():
 )
 def test_a_netmask_is_a_length(mask, length):
     assert parse_rows(f"inet 192.0.2.1 netmask {mask}").addresses == (
-        Address("192.0.2.1", length, "global"),
+        Address("192.0.2.1", length, "global", False, False),
     )
 
 
@@ -308,7 +318,9 @@ def prints(host, argv, returncode, stdout=b""):
 
 def test_a_ready_mac_is_told(mac_host, soon):
     found = read_mac_network(mac_host, soon)
-    assert found.interface("en1").addresses == (Address("169.254.205.255", 16, "link"),)
+    assert found.interface("en1").addresses == (
+        Address("169.254.205.255", 16, "link", False, False),
+    )
     assert (found.interface("en2").addresses, found.interface("en9")) == ((), None)
     assert HardwarePort("Thunderbolt 2", "en2") in found.hardware_ports
 

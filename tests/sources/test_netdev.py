@@ -47,9 +47,9 @@ def link(*attributes, index=7, flags=0x1043, kind=1, message_flags=netlink.NLM_F
     return struct.pack("=IHHII", 16 + len(body), 16, message_flags, 0, 0) + body
 
 
-def address(*attributes, family=2, prefix=24, scope=0, index=7):
+def address(*attributes, family=2, prefix=24, scope=0, index=7, flags=0):
     """RTM_NEWADDR; numbers from linux/if_addr.h."""
-    body = struct.pack("=BBBBI", family, prefix, 0, scope, index)
+    body = struct.pack("=BBBBI", family, prefix, flags, scope, index)
     body += b"".join(attribute(number, value) for number, value in attributes)
     return struct.pack("=IHHII", 16 + len(body), 20, netlink.NLM_F_MULTI, 0, 0) + body
 
@@ -216,19 +216,44 @@ V6 = bytes.fromhex("fe80000000000000505400fffe000001")
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
-        (address((1, V4), (2, V4)), Address("192.0.2.1", 24, "global")),
-        (address((1, PEER), (2, V4), prefix=32), Address("192.0.2.1", 32, "global")),
+        (address((1, V4), (2, V4)), Address("192.0.2.1", 24, "global", False, False)),
+        (address((1, PEER), (2, V4), prefix=32), Address("192.0.2.1", 32, "global", False, False)),
         (
             address((1, V6), family=10, prefix=64, scope=253),
-            Address("fe80::5054:ff:fe00:1", 64, "link"),
+            Address("fe80::5054:ff:fe00:1", 64, "link", False, False),
         ),
-        (address((2, V4), scope=254), Address("192.0.2.1", 24, "host")),
-        (address((2, V4), scope=17), Address("192.0.2.1", 24, "17")),
+        (address((2, V4), scope=254), Address("192.0.2.1", 24, "host", False, False)),
+        (address((2, V4), scope=17), Address("192.0.2.1", 24, "17", False, False)),
     ],
     ids=["IPv4", "ours of a point-to-point link", "IPv6", "the host's scope", "another scope"],
 )
 def test_an_address_is_told_with_its_prefix_and_scope(message, expected):
     assert parse_addresses(message) == {7: (expected,)}
+
+
+@pytest.mark.parametrize(
+    ("flags", "tentative", "duplicate"),
+    [
+        (0x80, False, False),
+        (0x40, True, False),
+        (0xC8, True, True),
+        (0x44, False, False),
+        (0x20C0, True, False),
+    ],
+    ids=[
+        "permanent",
+        "tentative",
+        "detection failed",
+        "optimistic: in use while tentative",
+        "flags beyond the 8 bits of ifa_flags",
+    ],
+)
+@pytest.mark.parametrize("old", [False, True], ids=["IFA_FLAGS", "ifa_flags alone"])
+def test_the_state_of_duplicate_detection_is_in_the_flags(flags, tentative, duplicate, old):
+    given = () if old else ((8, struct.pack("=I", flags)),)
+    message = address((1, V6), *given, family=10, prefix=64, scope=253, flags=flags & 0xFF * old)
+    (found,) = parse_addresses(message)[7]
+    assert (found.tentative, found.duplicate) == (tentative, duplicate)
 
 
 def test_addresses_are_grouped_by_link_in_their_order():
@@ -258,9 +283,9 @@ def test_a_healthy_machine_is_told_whole(memory_host, soon):
         "up",
     )
     assert eth0.addresses == (
-        Address("192.0.2.1", 24, "global"),
-        Address("2001:db8::1", 64, "global"),
-        Address("fe80::1", 64, "link"),
+        Address("192.0.2.1", 24, "global", False, False),
+        Address("2001:db8::1", 64, "global", False, False),
+        Address("fe80::1", 64, "link", False, False),
     )
     assert found.netdev("eth1") is None
 

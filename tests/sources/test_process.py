@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmadiag.facts import DeviceNode, Limit, Missing, Why
+from rdmadiag.facts import Address, DeviceNode, Limit, Missing, Why
 from rdmadiag.host.answers import NodeStat
 from rdmadiag.host.live import LiveHost
 from rdmadiag.sources import process
@@ -47,6 +47,7 @@ PARSERS = {
     "modules": (process.parse_modules, b"ib_core 1 0 - Live 0x0\n", tuple),
     "net_dev": (process.parse_net_dev, NET_DEV, tuple),
     "if_inet6": (process.parse_if_inet6, INET6, dict),
+    "if_inet6 rows": (process.parse_if_inet6_rows, INET6, dict),
     "uid_map": (process.parse_initial_user_namespace, b"0 0 4294967295\n", bool),
     "ld_conf": (process.parse_ld_conf, b"include /etc/ld.so.conf.d/*.conf\n/usr/lib\n", tuple),
 }
@@ -162,6 +163,14 @@ def test_ipv6_addresses_are_grouped_by_interface():
     assert process.parse_if_inet6(b"") == {}
 
 
+def test_a_row_of_ipv6_addresses_says_what_duplicate_detection_found():
+    rows = INET6 + b"20010db8000000000000000000000066 03 40 00 c8     eth0\n"
+    found = process.parse_if_inet6_rows(rows)
+    assert found["lo"] == (Address("::1", 128, "host", False, False),)
+    assert found["eth0"][0] == Address("fe80::5054:ff:fe00:1", 64, "link", False, False)
+    assert found["eth0"][2] == Address("2001:db8::66", 64, "global", True, True)
+
+
 @pytest.mark.parametrize(
     "raw",
     [b"fe80 03 40 20 80 eth0\n", b"fe80000000000000505400fffe000001 03\n", b"\n"],
@@ -169,6 +178,7 @@ def test_ipv6_addresses_are_grouped_by_interface():
 )
 def test_a_bad_row_of_addresses_is_malformed(raw):
     assert process.parse_if_inet6(INET6 + raw).why is Why.MALFORMED
+    assert process.parse_if_inet6_rows(INET6 + raw).why is Why.MALFORMED
 
 
 @pytest.mark.parametrize(
@@ -234,7 +244,7 @@ FILES = {
     "/proc/self/uid_map": {"initial_userns"},
     "/proc/modules": {"modules"},
     "/proc/self/net/dev": {"netdevs"},
-    "/proc/self/net/if_inet6": {"ipv6"},
+    "/proc/self/net/if_inet6": {"ipv6", "ipv6_addresses"},
 }
 
 

@@ -261,18 +261,49 @@ def test_a_port_that_may_is_taken_before_one_that_may_not(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "selectors", "text"),
+    ("machine", "selectors", "text", "reasons"),
     [
-        (Machine("bare"), (), "this host has no RDMA port"),
-        (roce_host().with_device(ports=()), (Selector("mlx5_0"),), "the device has no port"),
+        (Machine("bare"), (), "this host has no RDMA port", (Reason.NO_RDMA_PORT,)),
+        (
+            roce_host().with_device(ports=()),
+            (Selector("mlx5_0"),),
+            "the device has no port",
+            (Reason.PORTS_UNKNOWN,),
+        ),
     ],
 )
-def test_without_a_port_nothing_is_attempted(
-    run: Run, machine: Machine, selectors: tuple[Selector, ...], text: str
+def test_without_a_port_nothing_is_attempted_and_the_reasons_are_the_hosts(
+    run: Run,
+    machine: Machine,
+    selectors: tuple[Selector, ...],
+    text: str,
+    reasons: tuple[Reason, ...],
 ) -> None:
     came = run(machine, selectors=selectors)
     assert not_attempted(came)
-    assert (came.result.attempt.summary, came.result.chosen) == (text, ())
+    result = came.result
+    assert (result.attempt.summary, result.chosen, result.of_host) == (text, (), reasons)
+
+
+def test_the_queue_pair_is_given_the_index_of_the_partition_key_that_was_asked_for(
+    run: Run,
+) -> None:
+    refused = run(infiniband_host(), pkey_index=7)
+    assert not_attempted(refused)
+    assert refused.result.chosen[0].blocking == (Reason.NO_PKEY,)
+    came = run(infiniband_host(), pkey_index=7, accepted=frozenset({Reason.NO_PKEY}))
+    assert (came.outcome, came.stage) == (Outcome.CALL_FAILED, Stage.INIT)
+    assert came.result.attempt.errno == 22  # beyond the library's table
+
+
+def test_an_attempt_that_was_refused_at_the_gate_does_not_block_the_first_real_one(
+    run: Run, record: Path
+) -> None:
+    assert run(cabled_mac()).outcome is Outcome.NOT_SAFE
+    assert not record.exists()
+    assert run(ready_mac(), meeting=listening(0.1)).outcome is Outcome.NO_PEER
+    assert not record.exists()
+    assert between_ports(run).outcome is Outcome.VERIFIED
 
 
 def test_a_device_that_is_not_there_is_refused(run: Run) -> None:

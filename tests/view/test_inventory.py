@@ -1,12 +1,17 @@
 """Devices by witness, and why one is not seen."""
 
+import time
 from dataclasses import replace
 
+import pytest
+
+from lab.mac import ready_mac
 from lab.machine import Machine
 from lab.samples import infiniband_host, roce_host
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import NetnsMode
+from rdmadiag.sources.run import gather
 from rdmadiag.view.discovery_path import Stage
 from rdmadiag.view.inventory import DeviceRow, inventory
 from rdmadiag.view.reconcile import devices
@@ -105,3 +110,69 @@ def test_without_nldev_the_netdev_comes_from_the_gids() -> None:
     (row,) = rows(evidence)
     assert row.ports[0].netdev == "ens1f0np0"
     assert isinstance(row.seen_by.nldev, Missing)
+
+
+# --- a Mac ------------------------------------------------------------------------------------
+
+
+def mac_row(evidence: Evidence | None = None) -> DeviceRow:
+    evidence = evidence or gather(ready_mac().host(), time.monotonic() + 20)
+    return inventory(devices(evidence), evidence)[0]
+
+
+def test_rate_and_width_of_a_mac_are_the_querys_and_the_guid_is_the_registrys() -> None:
+    row = mac_row()
+    (port,) = row.ports
+    # The query of lab/transcript.py: eight lanes of QDR; node_guid is zero there.
+    assert (port.rate, port.rate_gbps, port.width) == ("80 Gb/sec (8X QDR)", 80.0, 8)
+    assert row.node_guid == "0000:364d:04ea:4e40"
+
+
+def test_a_guid_of_the_query_comes_before_the_registrys() -> None:
+    evidence = gather(ready_mac().host(), time.monotonic() + 20)
+    assert not isinstance(evidence.verbs, Missing)
+    first = replace(evidence.verbs.devices[0], node_guid="f09c:1571:e751:ac05")
+    verbs = replace(evidence.verbs, devices=(first,))
+    assert mac_row(replace(evidence, verbs=verbs)).node_guid == "f09c:1571:e751:ac05"
+
+
+def test_what_a_mac_does_not_have_is_unsupported_there() -> None:
+    row = mac_row()
+    missing = {
+        name: value
+        for shown in (row, row.ports[0])
+        for name in shown.__dataclass_fields__
+        if isinstance(value := getattr(shown, name), Missing)
+    }
+    assert set(missing) == {
+        "board_id",
+        "driver",
+        "firmware",
+        "netdev_index",
+        "numa_node",
+        "pci",
+        "sys_image_guid",
+    }
+    assert {str(each) for each in missing.values()} == {"unsupported: on macOS"}
+
+
+@pytest.mark.parametrize(
+    ("width", "speed", "rate"),
+    [
+        (1, 1, "2.5 Gb/sec (1X)"),
+        (2, 32, "100 Gb/sec (4X EDR)"),
+        (2, 64, "200 Gb/sec (4X HDR)"),
+        (2, 16, "56 Gb/sec (4X FDR)"),
+        (16, 128, "200 Gb/sec (2X NDR)"),
+        (8, 2, "60 Gb/sec (12X DDR)"),
+    ],
+)
+def test_a_rate_of_the_query_is_written_as_sysfs_writes_it(
+    width: int, speed: int, rate: str
+) -> None:
+    evidence = gather(ready_mac().host(), time.monotonic() + 20)
+    assert not isinstance(evidence.verbs, Missing)
+    port = next(present(evidence.verbs.devices[0].ports))
+    assert replace(port, active_width=width, active_speed=speed).rate == rate
+    unknown = replace(port, active_width=width, active_speed=0).rate  # XDR: beyond 8 bits
+    assert isinstance(unknown, Missing)

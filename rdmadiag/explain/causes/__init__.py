@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.explain.causes import objects, opening, path, peer, pingpong, thunderbolt
-from rdmadiag.explain.causes.cause import Cause
+from rdmadiag.explain.causes.cause import Cause, Used
 from rdmadiag.explain.remedies import Lines
 
 ROWS: Final = (
@@ -45,6 +45,11 @@ def stated(label: str, *contexts: str) -> Known:
 def all_stated(labels: Iterable[str], *contexts: str) -> tuple[Known, ...]:
     """The same of several, in their order."""
     return tuple(stated(label, *contexts) for label in labels)
+
+
+def possible(several: Iterable[Known], used: frozenset[Used]) -> tuple[Known, ...]:
+    """Those that what was used does not exclude."""
+    return tuple(each for each in several if used.isdisjoint(CAUSES[each.label].excluded_by))
 
 
 def remedy(label: str, platform: str) -> Lines:

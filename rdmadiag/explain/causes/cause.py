@@ -21,6 +21,22 @@ class Shown(StrEnum):
     PORT_ACTIVE = "port_active"
 
 
+class Used(StrEnum):
+    """What an attempt, or a line of a log, itself says that was used."""
+
+    GID = "gid"  # a row that is not empty
+    NO_GID = "no_gid"  # an empty row
+    INDEX_NOT_0 = "index_not_0"
+    IPV4_GID = "ipv4_gid"  # IPv4-mapped: no default GID
+    ONE_FAMILY = "one_family"  # both GIDs, IPv4 or IPv6
+    ROUTABLE_GIDS = "routable_gids"  # both, RoCE v2 and not link-local; or InfiniBand
+    NO_IWARP = "no_iwarp"
+    UC = "uc"
+    PORT_ACTIVE = "port_active"
+    ONE_HOST = "one_host"  # has both ends, in one process
+    ONE_PORT = "one_port"  # is both ends
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
     """A label stays when its sentence is worded anew; a guess says "perhaps".
@@ -36,6 +52,7 @@ class Cause:
     darwin: Lines = ()
     confirmed_by: tuple[str | Shown, ...] = ()  # rules, and what the report shows
     contradicted_by: tuple[Shown, ...] = ()
+    excluded_by: tuple[Used, ...] = ()  # it cannot be, where this was used
     named_by: tuple[str, ...] = ()  # rules that confirm it, and name it where no line did,
     stages: frozenset[Stage] = frozenset()  # at these stages
 

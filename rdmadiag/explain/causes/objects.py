@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from rdmadiag.explain.causes.cause import MAKING, Cause
+from rdmadiag.explain.causes.cause import MAKING, Cause, Used
 from rdmadiag.explain.remedies import (
     CAUSE_AT_PEER,
     DMESG,
@@ -168,6 +168,7 @@ ROWS: Final = (
         "an iWARP device: its queue pairs are connected by rdma_cm alone",
         linux=_DEVICE_AND_KIND,
         confirmed_by=("iwarp-device",),
+        excluded_by=(Used.NO_IWARP,),
     ),
     Cause("no-such-port", "the device has no such port"),
     Cause(

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from rdmadiag.explain.causes.cause import PATH, Cause, Shown
+from rdmadiag.explain.causes.cause import PATH, Cause, Shown, Used
 from rdmadiag.explain.remedies import (
     ACTIVE_MTU,
     ADDRESSES,
@@ -46,6 +46,7 @@ ROWS: Final = (
             "mooncake-prefers-ipv6",
             Shown.GID_NOT_ROUTED,
         ),
+        excluded_by=(Used.ROUTABLE_GIDS,),
         named_by=(
             "env-gid-index",
             "gid-link-local-only",
@@ -63,12 +64,14 @@ ROWS: Final = (
             "family": "the two GIDs are not both IPv4 or both IPv6",
         },
         confirmed_by=("env-gid-index",),
+        excluded_by=(Used.ONE_FAMILY,),
     ),
     Cause(
         "gid-not-an-address",
         "the GID is a default link-local one that its interface does not have as an address",
         linux=(GIDS, 'ip address show dev "$(cat {ndev})"   # has it the GID?', ACTIVE_MTU, DMESG),
         confirmed_by=(Shown.GID_UNASSIGNED,),
+        excluded_by=(Used.IPV4_GID,),
     ),
     Cause(
         "gid-row-empty",
@@ -77,10 +80,15 @@ ROWS: Final = (
         linux=(GIDS, "# choose a row that is not empty: --gid-index", ADDRESSES),
         confirmed_by=("stack-finds-no-gid", "mooncake-stops-at-empty-row", Shown.ROW_EMPTY),
         contradicted_by=(Shown.ROW_FILLED,),
+        excluded_by=(Used.GID,),
         named_by=("no-usable-gid", "stack-uses-empty-gid"),
         stages=PATH,
     ),
-    Cause("gid-row-removed", "the row was removed meanwhile: its address or its interface went"),
+    Cause(
+        "gid-row-removed",
+        "the row was removed meanwhile: its address or its interface went",
+        excluded_by=(Used.NO_GID,),
+    ),
     Cause("gid-without-netdev", "the row of the GID table has no interface any more"),
     Cause(
         "ipv6-only",
@@ -144,6 +152,7 @@ ROWS: Final = (
     Cause(
         "peer-is-this-host",
         "perhaps the peer's address belongs to this host, on an interface without RDMA",
+        excluded_by=(Used.ONE_HOST,),
     ),
     Cause(
         "peer-unreachable",
@@ -224,6 +233,7 @@ ROWS: Final = (
         linux=(DEVICES, "rdma link show", "ibstat"),
         confirmed_by=("link-not-up", "no-subnet-manager", "thunderbolt-port-down"),
         contradicted_by=(Shown.PORT_ACTIVE,),
+        excluded_by=(Used.PORT_ACTIVE,),
         named_by=("port-not-active",),
         stages=PATH,
     ),

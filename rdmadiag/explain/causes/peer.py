@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from rdmadiag.explain.causes.cause import Cause
+from rdmadiag.explain.causes.cause import Cause, Used
 from rdmadiag.explain.remedies import (
     ASK_PEER,
     AT_ONCE,
@@ -42,6 +42,7 @@ ROWS: Final = (
             "peer_lost": "the peer's program was ended, or hangs",
             "no_data": "the peer's program hangs or is stopped",
         },
+        excluded_by=(Used.ONE_HOST,),
         linux=(AT_PEER,),
     ),
     Cause(
@@ -68,6 +69,11 @@ ROWS: Final = (
         "the peer's queue pair has an error of its own",
         linux=(CAUSE_AT_PEER, DMESG),
         darwin=(CAUSE_AT_PEER, MAC_LOG),
+    ),
+    Cause(
+        "peer-refused",
+        "the peer's program, or its kernel, refused the connection: what it printed says why",
+        linux=(AT_PEER,),
     ),
     Cause("peer-receive-malformed", "a receive that the peer posted is malformed"),
 )

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from rdmadiag.explain.causes.cause import OPENING, PATH, Cause
+from rdmadiag.explain.causes.cause import OPENING, PATH, Cause, Used
 from rdmadiag.explain.remedies import (
     HOLDERS,
     MAC_ADDRESS,
@@ -36,7 +36,12 @@ ROWS: Final = (
         ),
         confirmed_by=("provider-wedged",),
     ),
-    Cause("gid-index-0", "GID index 0 was used", darwin=(*_ROUTE, NO_REPEAT, *MAC_ADDRESS)),
+    Cause(
+        "gid-index-0",
+        "GID index 0 was used",
+        darwin=(*_ROUTE, NO_REPEAT, *MAC_ADDRESS),
+        excluded_by=(Used.INDEX_NOT_0,),
+    ),
     Cause(
         "local-network-privacy",
         "macOS keeps this program from the local network: Privacy & Security",
@@ -50,6 +55,7 @@ ROWS: Final = (
         "no-ipv4-gid",
         "the port has no IPv4 GID, or the index names another entry",
         darwin=(*MAC_ADDRESS, NO_REPEAT, *_ROUTE),
+        excluded_by=(Used.IPV4_GID,),
         named_by=("no-ipv4-gid", "ipv4-gid-not-index-1"),
         stages=PATH,
     ),
@@ -63,6 +69,7 @@ ROWS: Final = (
     Cause(
         "rc-on-thunderbolt",
         "an RC queue pair: Thunderbolt has UC alone",
+        excluded_by=(Used.UC,),
         darwin=("# leave --qp rc out: Thunderbolt has UC alone",),
     ),
     Cause(
@@ -76,6 +83,7 @@ ROWS: Final = (
     Cause(
         "shared-subnet",
         "no route to the peer by that interface: several cables share a subnet",
+        excluded_by=(Used.ONE_PORT,),
         named_by=("shared-subnet",),
         stages=PATH,
     ),

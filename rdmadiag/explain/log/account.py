@@ -13,7 +13,8 @@ from rdmadiag.explain.causes import Known
 from rdmadiag.explain.completions import completion, completion_text, vendor
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.templates import facts_of
-from rdmadiag.explain.remedies import fill
+from rdmadiag.explain.log.trouble import OF_RDMA
+from rdmadiag.explain.remedies import DMESG_OF_RDMA, PREFLIGHT_THERE, fill
 from rdmadiag.facts.errnos import Platform, errno_name, errno_text
 
 if TYPE_CHECKING:
@@ -27,6 +28,12 @@ TEXT_KEPT: Final = 400  # characters of a line
 REMEDY: Final = 6
 
 Key = tuple[object, ...]
+
+_AFTER_UNKNOWN: Final = (
+    PREFLIGHT_THERE,
+    DMESG_OF_RDMA,
+    "# the whole log, from the start of the job: what failed first may stand above this part",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +110,7 @@ class Account:
     consequences: tuple[Failure, ...]  # of RDMA
     notes: tuple[Failure, ...]
     unknown: tuple[Unknown, ...]
+    unknown_next: tuple[str, ...]  # what to look at where lines are not understood
     aftermath: int  # lines of watchdogs, aborts and the like
     aftermath_lines: tuple[int, ...]
     dropped: int  # lines that were recognised and not kept
@@ -113,6 +121,12 @@ class Account:
     def first(self) -> Failure | None:
         """What to look at."""
         return next(iter((*self.failures, *self.consequences)), None)
+
+    @property
+    def unknown_before(self) -> tuple[Unknown, ...]:
+        """What was said before the first failure, and perhaps is what failed first."""
+        first = self.first
+        return tuple(each for each in self.unknown if first and each.line < min(first.lines))
 
 
 @dataclass
@@ -134,6 +148,7 @@ class Collector:
     def __init__(self) -> None:
         self._groups: dict[Key, _Group] = {}
         self._unknown: dict[str, Unknown] = {}
+        self._unexplained: dict[str, Unknown] = {}  # aftermath that names RDMA, of what is unseen
         self._aftermath = 0
         self._aftermath_lines: list[int] = []
         self._dropped = 0
@@ -144,8 +159,10 @@ class Collector:
             self._aftermath += 1
             if len(self._aftermath_lines) < LINES_KEPT:
                 self._aftermath_lines.append(number)
+            if meaning.what == OF_RDMA:
+                self._add_unknown(number, meaning, self._unexplained)
         elif meaning.kind is Kind.UNKNOWN:
-            self._add_unknown(number, meaning)
+            self._add_unknown(number, meaning, self._unknown)
         else:
             self._add_group(number, meaning)
 
@@ -176,14 +193,13 @@ class Collector:
         if found.clock and (group.clock is None or _earlier(found.clock, group.clock)):
             group.clock = found.clock
 
-    def _add_unknown(self, number: int, meaning: "Meaning") -> None:
+    def _add_unknown(self, number: int, meaning: "Meaning", to: dict[str, Unknown]) -> None:
         text = meaning.fields.text[:TEXT_KEPT]
         key = "".join("0" if each.isdigit() else each for each in text)
-        if key in self._unknown:
-            row = self._unknown[key]
-            self._unknown[key] = replace(row, count=row.count + 1)
-        elif len(self._unknown) < MOST_UNKNOWN:
-            self._unknown[key] = Unknown(number, text, 1)
+        if key in to:
+            to[key] = replace(to[key], count=to[key].count + 1)
+        elif len(to) < MOST_UNKNOWN:
+            to[key] = Unknown(number, text, 1)
         else:
             self._dropped += 1
 
@@ -192,11 +208,14 @@ class Collector:
         groups = _in_time(list(self._groups.values()))
         groups = _merged(groups)
         of = {kind: tuple(_failure(g) for g in groups if g.meaning.kind is kind) for kind in Kind}
+        is_explained = of[Kind.FAILURE] or of[Kind.CONSEQUENCE] or self._unknown
+        unknown = self._unknown if is_explained else self._unexplained
         return Account(
             failures=of[Kind.FAILURE],
             consequences=of[Kind.CONSEQUENCE],
             notes=of[Kind.NOTE],
-            unknown=tuple(self._unknown.values()),
+            unknown=tuple(unknown.values()),
+            unknown_next=_AFTER_UNKNOWN if unknown else (),
             aftermath=self._aftermath,
             aftermath_lines=tuple(self._aftermath_lines),
             dropped=self._dropped,
@@ -234,20 +253,27 @@ def _merged(groups: list[_Group]) -> list[_Group]:
 
     A call is the same if its stage is, an event if it is the same event.
     """
-    exact: dict[Key, _Group] = {}
+    exact: dict[Key, list[_Group]] = {}
     for each in groups:
         if each.meaning.fields.errno is not None:
-            exact.setdefault(_sameness(each), each)
-    kept: list[_Group] = []
+            exact.setdefault(_sameness(each), []).append(each)
+    kept: dict[int, _Group] = {}  # in the place of the first that said it
     for each in groups:
-        same = exact.get(_sameness(each)) if each.meaning.fields.errno is None else None
-        if same is not None:
+        same = each
+        if each.meaning.fields.errno is None:
+            several = exact.get(_sameness(each), ())
+            same = next((other for other in several if _may_be_of_one_device(each, other)), each)
+        if same is not each:
             same.count += each.count
             same.numbers = sorted({*same.numbers, *each.numbers})[:LINES_KEPT]
             same.last = max(same.last, each.last)
-        else:
-            kept.append(each)
-    return kept
+        kept.setdefault(id(same), same)
+    return list(kept.values())
+
+
+def _may_be_of_one_device(one: _Group, other: _Group) -> bool:
+    devices = one.meaning.fields.device, other.meaning.fields.device
+    return None in devices or devices[0] == devices[1]
 
 
 def _failure(group: _Group) -> Failure:

@@ -113,6 +113,11 @@ _ENDS: Final = re.compile(
 _GID_BYTES: Final = 16
 
 
+def printed_ends(above: str) -> bool:
+    """Whether perftest or a pingpong of rdma-core printed an end of its connection."""
+    return _ENDS.search(above) is not None
+
+
 def printed_gid(above: str, end: str) -> Gid | None:
     """The last GID that perftest or a pingpong of rdma-core printed of this end."""
     found = [each for each in _ENDS.finditer(above) if each["which"] == end]

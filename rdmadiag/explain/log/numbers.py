@@ -39,8 +39,25 @@ _NUMBERS: Final = {
 }
 
 
+_REJECTED: Final = re.compile(r"RDMA_CM_EVENT_REJECTED|\bconnect rejected\b", re.IGNORECASE)
+"""Its number is a reason of the CM, enum ib_cm_rej_reason; of iWARP an errno below 0."""
+_NEGATIVE: Final = re.compile(r"\b(?:status|err(?:or)?)[ =:(]+-(\d{1,3})\b", re.IGNORECASE)
+_OF_EFA: Final = re.compile(r":efa:.*\b(?:err: \d|prov_err)|\bNET/OFI .*\bRC: \d")
+"""EFA's own numbers: enum efa_io_comp_status, and texts that take them for errnos."""
+
+
+def is_of_efa(text: str) -> bool:
+    """Whether the number in the line is neither an errno nor a completion status."""
+    return _OF_EFA.search(text) is not None
+
+
 def errno_of(text: str, after: str, platform: Platform, call: str | None) -> int | None:
     """By number, name or text, whichever the tool gives; 0 is no failure."""
+    if is_of_efa(text):
+        return None
+    if _REJECTED.search(text):
+        found = _NEGATIVE.search(text)
+        return int(found[1]) if found else None
     if found := _ERRNO.search(text):
         return int(found[1]) or None
     for name in _ENAME.findall(text):
@@ -55,10 +72,17 @@ def errno_of(text: str, after: str, platform: Platform, call: str | None) -> int
     return _errno_below(after, platform)
 
 
+_ERRNO_ALONE: Final = re.compile(
+    # The next line may be a failure of its own: its errno is not this line's.
+    r"\s*(?!.*(?:fail|error|could|cannot|unable))(?:.*\b)?errno[ =:]+-?(\d{1,3})\s*$",
+    re.IGNORECASE,
+)
+
+
 def _errno_below(after: str, platform: Platform) -> int | None:
     """What perftest and others print on a line of its own."""
     for line in after.splitlines()[:3]:
-        if found := re.match(r"\s*(?:.*\b)?errno[ =:]+-?(\d{1,3})\s*$", line, re.IGNORECASE):
+        if found := _ERRNO_ALONE.match(line):
             return int(found[1]) or None
         if found := re.match(r"\s*ERRNO: (.+?)\.?\s*$", line):
             return _TEXTS[platform].get(found[1].lower())

@@ -7,12 +7,15 @@ from itertools import zip_longest
 from typing import Final
 
 from rdmadiag.explain.calls import after_call, causes, known
-from rdmadiag.explain.causes import Known, stated
+from rdmadiag.explain.causes import Known, possible, stated
+from rdmadiag.explain.causes.cause import Used
 from rdmadiag.explain.completions import after_completion, completion
 from rdmadiag.explain.log.fields import Fields, cleaned, fields
 from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.names import printed_ends
 from rdmadiag.explain.log.signs import AFTERMATH, Errno, Sign, sign_of
 from rdmadiag.explain.log.stages import stage_of
+from rdmadiag.explain.log.trouble import OF_RDMA, is_trouble
 from rdmadiag.explain.log.vocabulary import is_candidate
 from rdmadiag.explain.remedies import GIDS, Lines
 from rdmadiag.facts.attempt import Stage
@@ -37,7 +40,9 @@ class Meaning:
 def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | None:
     """What the line means; `after` is what follows it, `above` what stands before it."""
     text = cleaned(line[:TEXT_LIMIT].decode("utf-8", "replace"))
-    if not is_candidate(text.encode()) or _NOT_OUTPUT.search(text):
+    if not is_candidate(text.encode()) or _NOT_OUTPUT.search(text) or _DETAIL.search(text):
+        return None
+    if _CONNECTS.match(text) and not printed_ends(above.decode("utf-8", "replace")):
         return None
     found = fields(
         text,
@@ -63,9 +68,21 @@ _NOT_OUTPUT: Final = re.compile(
     r"|[;{]\s*$|^(?:el)?if .*:$|^(?:IBV|RDMA_CM)_\w+(?: ?= ?\w+)?,?$"
     r"|`[^`]{0,200}\b(?:fail|error|cannot)[^`]{0,200}`"  # a page about what is printed
     r"|\b(?:docker|podman|srun|sbatch|mpirun|kubectl|torchrun|deepspeed) .*--\w"
+    r"|^\s*(?:IBV|IB|RDMA_CM)_\w+(?: \(\d+\))?(?::| [-\N{EN DASH}]) (?:[\w ]{0,60}: )?"
+    r"(?:The|This|Generated|Indicates) [a-z]|\bvalue can be (?:increased|changed|set)\b"
+    r"|^\s*(?:-\w, )?--[a-z][\w-]+(?:=<|,? {2}|=\[)"  # a list of options
     r"|^\s*(?:\$|#|>>>|\+\+?) ?\w*(?:export|env|docker|mpirun|srun|torchrun|python|grep|git)\b"
 )
-"""Source, patches, history and command lines: they name failures without having any."""
+"""Source, patches, history, manuals and command lines: they name failures without any."""
+
+_CONNECTS: Final = re.compile(r"couldn't connect to \S+:\d+$", re.IGNORECASE)
+"""Any program's words, but below what a pingpong of rdma-core or perftest prints of its ends."""
+
+_DETAIL: Final = re.compile(
+    r"\bUCX  ?(?:DEBUG|TRACE|DATA|REQ|FUNC)\b|^libfabric:\S*<(?:debug|trace)>|\bNCCL TRACE\b"
+    r"|\bNCCL INFO dlvsym failed\b"
+)
+"""What is tried in vain on healthy hosts too, and said to be a detail."""
 
 _FAILED: Final = re.compile(
     r"fail|error|\berr\b|errno|unable|could ?n[o']t|cannot|can't|timed? ?out|refused|denied|no such"
@@ -77,10 +94,6 @@ _SUCCEEDED: Final = re.compile(
     r"\b0 (?:errors?|failures?)\b|(?:errors?|failures?|failed)[ =:]+0\b|no errors?\b"
     r"|(?<!failed )success\w*|error correction|errors? (?:counter|rate)|retry_?(?:cnt|count)[ =:]",
     re.IGNORECASE,
-)
-_LEVEL: Final = re.compile(
-    r"\bNCCL WARN|\bUCX  ?(?:ERROR|FATAL)|^E\d{4}|\bERROR\b|\bFATAL\b|<warn>|<error>|\[jaccl\]"
-    r"|: Error\b"
 )
 _DEVICE_STAGES: Final = frozenset(
     {
@@ -218,7 +231,24 @@ def _of_command(found: Fields) -> Meaning | None:
 
 def _meaning(what: str, found: Fields, several: tuple[Known, ...], look: Lines) -> Meaning:
     kind = Kind.FAILURE if several else Kind.UNKNOWN
-    return Meaning(kind, what, found, _unique(several), look)
+    return Meaning(kind, what, found, _unique(possible(several, _used(found))), look)
+
+
+def _used(found: Fields) -> frozenset[Used]:
+    """What the line itself says was used."""
+    here, there = found.local_gid, found.remote_gid
+    facts = {
+        Used.GID: here is not None and not here.is_zero,
+        Used.NO_GID: here is not None and here.is_zero,
+        Used.INDEX_NOT_0: bool(found.gid_index),
+        Used.IPV4_GID: here is not None and here.is_ipv4_mapped,
+        Used.ONE_FAMILY: here is not None and there is not None and here.family is there.family,
+        Used.NO_IWARP: _OF_MLX.search(found.text) is not None,
+    }
+    return frozenset(each for each, said in facts.items() if said)
+
+
+_OF_MLX: Final = re.compile(r"\bmlx[45]_")
 
 
 # --- calls -------------------------------------------------------------------------------
@@ -294,8 +324,6 @@ def _by_gids(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     if here is not None and there is not None and here.family is not there.family:
         families = stated("gid-index-or-family", "family")
         return _unique([families, *several]) if found.errno in (None, _EINVAL) else several
-    if here is not None and here.is_ipv4_mapped:
-        return _last(several, "gid-not-an-address")
     return several
 
 
@@ -340,20 +368,10 @@ _USUAL: Final = {
 
 def _of_aftermath(found: Fields) -> Meaning | None:
     if AFTERMATH.search(found.text):
-        return Meaning(Kind.AFTERMATH, "aftermath", found, (), ())
+        what = OF_RDMA if is_trouble(found.text) else "aftermath"
+        return Meaning(Kind.AFTERMATH, what, found, (), ())
     return None
 
 
-_ABOUT_RDMA: Final = re.compile(
-    r"\bibv_\w+|\bNET/IB\b|\[jaccl\]|\bib_(?:mlx5|md|device|iface)|\blibfabric:\d+:\S*:?(?:verbs"
-    r"|efa)"
-    r"|\bqueue pair|\b(?:IB|RDMA|RoCE|InfiniBand)\b|\brdma_\w+|\bmlx5_\d|AppleThunderboltRDMA"
-)
-
-
 def _of_nothing_known(found: Fields) -> Meaning | None:
-    if not _ABOUT_RDMA.search(found.text) or not _LEVEL.search(found.text):
-        return None
-    if not _FAILED.search(found.text) or _SUCCEEDED.search(found.text):
-        return None
-    return Meaning(Kind.UNKNOWN, "unknown", found, (), ())
+    return Meaning(Kind.UNKNOWN, "unknown", found, (), ()) if is_trouble(found.text) else None

@@ -59,7 +59,7 @@ def collect(candidates: Iterable[Candidate]) -> Collector:
             key = _VARIES.sub(b"#", line)
             meaning = alike.get(key, _NEVER)
             if meaning is _NEVER:
-                meaning = recognise(each.line, each.after, each.above)
+                meaning = recognise(each.line, below, above)
                 alike.keep(key, meaning)
             same.keep(line, meaning)
         if isinstance(meaning, Meaning):

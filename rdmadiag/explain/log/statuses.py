@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from rdmadiag.explain.completions import completion, statuses
+from rdmadiag.explain.log.numbers import is_of_efa
 
 _WC_NAMES: Final = {row.name: row.number for row in statuses() if row.number}
 _WC_NAME: Final = re.compile(
@@ -81,7 +82,7 @@ def status_of(text: str) -> int | None:
     for pattern, number in _WC_TEXTS:
         if pattern.search(text):
             return number
-    if not _COMPLETION.search(text) or _MAKING_A_QUEUE.search(text):
+    if not _COMPLETION.search(text) or _MAKING_A_QUEUE.search(text) or is_of_efa(text):
         return None
     for found in (_IN_BRACKETS.search(text), *_WC_NUMBER.finditer(text)):
         if found and int(found[1]) and completion(int(found[1])):
@@ -94,9 +95,13 @@ _VENDOR_ERROR: Final = re.compile(
     r"|syndrom)(?:_synd)?[ =:(]*(0x[0-9a-f]+|\d+)\b",
     re.IGNORECASE,
 )
+_DIGITS: Final = 10
 
 
 def vendor_error_of(text: str) -> int | None:
     """The number that vendors add to a status, of up to ten digits; 0 says nothing."""
     found = _VENDOR_ERROR.search(text)
-    return int(found[1], 0) if found and len(found[1]) < 11 and found[1].lstrip("0x") else None
+    if not found or len(found[1]) > _DIGITS:
+        return None
+    digits = found[1].lower()
+    return int(digits, 16 if digits.startswith("0x") else 10) or None  # not base 0: "05" is none

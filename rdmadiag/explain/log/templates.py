@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from rdmadiag.facts.gid import Gid, Scope
+from rdmadiag.facts.macos import subnet_of
 from rdmadiag.quoting import shell_word
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def facts_of(found: "Fields") -> dict[str, str]:
             "sysfs": shell_word(folder),
         }
         if found.platform == "darwin":
-            facts["netdev"] = shell_word(found.device.removeprefix("rdma_"))
+            netdev = found.device.removeprefix("rdma_")
+            facts |= {"netdev": shell_word(netdev), "subnet": subnet_of(netdev)}
         elif found.gid_index is not None:
             facts["ndev"] = shell_word(f"{folder}/ports/{port}/gid_attrs/ndevs/{found.gid_index}")
         if found.link_layer == "ib":

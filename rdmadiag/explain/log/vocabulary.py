@@ -30,7 +30,13 @@ CONTEXT: Final = (
     "resize cq", "create mr", "allocate mr", "register mr", "context for ", "create srq",
     "create ah", "sgid", "post receive", "post recv", "post send", "uverbs", "cmatose: ",
     "udaddy: ", "mckey: ", "o2ib", "open mpi", "qp size", "nvmf_rdma", "ice 0000:", "active mtu",
-    "active_mtu", "port number", "link layer",
+    "active_mtu", "port number", "link layer", "hfi1", "psm_", "psm ", "psm2", "psm3", "mana_",
+    "cxgb", "i40iw", "usnic", "mthca", "iwarp", "iser:", "iser_", "isert", "ib_srp", "ib_cm",
+    "ib_umad", "ib_mad", "ib_ipoib", "ib_iser", "ib_send", "ib_read", "ib_write", "ibwarn",
+    "iberror", "ibpanic", "umad", "opensm", "net/ofi", "_ofi_", "libpsm", "vma error", "xlio",
+    "devx", "gdrcopy", "peermem", "peer_mem", "gpudirect", "gpu direct", "ib0:", "ib1:", " cq ",
+    " ofi", "ofi ", "ofi:", " fi_", ":fi_", "iwpm", "kiblnd", "smbdirect", "rsocket",
+    "ud endpoint", "rping", "deepep", "uccl", "mr pool", "ib transport",
 )
 """Words that a line about RDMA has."""
 
@@ -51,7 +57,9 @@ TROUBLE: Final = (
     "einval", "enomem", "ehostunreach", "enetunreach", "enodev", "ebusy", "eacces", "enodata",
     "eperm", "enoent", "eagain", "efault", "eopnotsupp", "econnre", "eaddrnotavail",
     "input/output", "no message", "try again", "not configured", "no route", "bad address",
-    "limits", "no resources", "status=", "incorrect", "mismatch", "not register",
+    "limits", "no resources", "status=", "incorrect", "mismatch", "not register", "incompat",
+    "reject", "not respond", "no response", "panic", "abnormal",
+    "n't found", "not loaded", "bug: ", "warning: cpu", "_fault", " fault", "didn't", "did not",
 )
 """Words that a line about a failure has."""
 
@@ -68,7 +76,8 @@ BOTH: Final = (
     "loc_access_err", "rem_access_err", "rem_abort_err", "resp_timeout_err", "remote_access",
     "retry exceeded", "async event", "rem_op_err", "local qp operation", "vend_err",
     "connect rejected: status", "init the socket connection", "times addr_error",
-    "data mismatch!", "cma detected", "fw stall", "infiniband_pkey",
+    "data mismatch!", "cma detected", "fw stall", "infiniband_pkey", "failed to open device",
+    "couldn't connect to ", "couldn't read/write remote",
 )
 """Of RDMA and of trouble at once."""
 

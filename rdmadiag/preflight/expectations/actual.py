@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rdmadiag.facts import Missing, Why, present
-from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.evidence import NOT_ON_MACOS, Evidence
 from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.gid.route import Route
 from rdmadiag.preflight.expectations.keys import version
@@ -128,18 +128,24 @@ _NO_SYSFS: Final = Missing(Why.ABSENT, "sysfs does not show it")
 def _of_sysfs(name: str, file: str) -> Callable[[DeviceView, Evidence], Actual]:
     def read(device: DeviceView, evidence: Evidence) -> Actual:
         witness: Any = device.sysfs or (device.verbs if name == "firmware" else None)
-        value = getattr(witness, name) if witness else _NO_SYSFS
-        return _actual(
-            value, Proof("sysfs", f"/sys/class/infiniband/{device.name}/{file}", str(value))
-        )
+        nothing = NOT_ON_MACOS if evidence.is_mac else _NO_SYSFS
+        value = getattr(witness, name) if witness else nothing
+        return _actual(value, _of_file(device, file, value, evidence))
 
     return read
+
+
+def _of_file(device: DeviceView, file: str, value: Any, evidence: Evidence) -> Proof:
+    """A file of the device; on a Mac, which has none, the query that stands for it."""
+    if evidence.is_mac:
+        return Proof("verbs", f"ibv_query_device {device.name}: {file}", str(value))
+    return Proof("sysfs", f"/sys/class/infiniband/{device.name}/{file}", str(value))
 
 
 def _of_pci(name: str, file: str, kind: Callable[[Any], Any]) -> Callable[..., Actual]:
     def read(device: DeviceView, evidence: Evidence) -> Actual:
         value = device.pci if isinstance(device.pci, Missing) else getattr(device.pci, name)
-        proof = Proof("sysfs", f"/sys/class/infiniband/{device.name}/device/{file}", str(value))
+        proof = _of_file(device, f"device/{file}", value, evidence)
         return _actual(value if isinstance(value, Missing) else kind(value), proof, str(value))
 
     return read
@@ -156,8 +162,7 @@ def _ports(device: DeviceView, evidence: Evidence) -> Actual:
 
 def _driver(device: DeviceView, evidence: Evidence) -> Actual:
     value = device.driver if isinstance(device.driver, Missing) else str(device.driver)
-    subject = f"/sys/class/infiniband/{device.name}/device/driver"
-    return _actual(value, Proof("sysfs", subject, str(value)))
+    return _actual(value, _of_file(device, "device/driver", value, evidence))
 
 
 def _speed(text: str) -> float | Missing:
@@ -183,15 +188,11 @@ def _link_layer(port: PortView, evidence: Evidence) -> Actual:
 
 
 def _rate(port: PortView, evidence: Evidence) -> Actual:
-    value = port.sysfs.rate_gbps if port.sysfs else port.rate
-    return _actual(value, port_state(port, "rate", port.rate), str(port.rate))
+    return _actual(port.rate_gbps, port_state(port, "rate", port.rate), str(port.rate))
 
 
 def _width(port: PortView, evidence: Evidence) -> Actual:
-    match = None if isinstance(port.rate, Missing) else re.search(r"\(([0-9]{1,2})X\b", port.rate)
-    value: Any = port.rate
-    if not isinstance(port.rate, Missing):
-        value = int(match[1]) if match else Missing(Why.ABSENT, f"not in {port.rate!r}")
+    value = port.width
     text = str(value) if isinstance(value, Missing) else f"{value}X"
     return _actual(value, port_state(port, "rate", port.rate), text)
 

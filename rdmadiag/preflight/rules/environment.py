@@ -9,6 +9,7 @@ from rdmadiag.facts.gid import Scope
 from rdmadiag.facts.ib import is_device_name
 from rdmadiag.gid.device_lists import Choice
 from rdmadiag.gid.gid_index import lenient_index
+from rdmadiag.gid.misspelt import meant
 from rdmadiag.gid.route import Route
 from rdmadiag.gid.variables import BY_NAME, DEVICE_LISTS, Variable, choice, set_indexes
 from rdmadiag.preflight.case import Case
@@ -235,4 +236,33 @@ def env_pkey_index(this: Rule, case: Case) -> Iterator[Finding]:
         )
 
 
-RULES: Final[tuple[Rule, ...]] = (env_names_absent_device, env_gid_index, env_pkey_index)
+@rule(
+    "env-misspelt",
+    Severity.WARN,
+    "A variable is perhaps misspelt",
+    "The environment sets a name that differs from that of a known variable by one letter or one "
+    "underscore, and that no stack is known to read: it is then ignored, mostly without a word, "
+    "and the program does what it does without. A variable of a newer release may look so; of "
+    "more than 1,100 names in NCCL, NVSHMEM, UCX, libfabric, Mooncake and rdma-core none does.",
+    ("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",),
+    remedy=("unset {name}", "export {meant}={value}   # if this was meant"),
+)
+def env_misspelt(this: Rule, case: Case) -> Iterator[Finding]:
+    """One finding a variable, of those whose names a report carries."""
+    for name, value in _environment(case).items():
+        known = meant(name)
+        if known is None:
+            continue
+        yield this.finding(
+            f"{name} is set, and no such variable is known: did you mean {known}?",
+            evidence=[_proof(name, value)],
+            fill={"name": name, "meant": known, "value": value},
+        )
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    env_names_absent_device,
+    env_gid_index,
+    env_pkey_index,
+    env_misspelt,
+)

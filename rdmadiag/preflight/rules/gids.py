@@ -7,7 +7,7 @@ from typing import Final
 from rdmadiag.facts import GidEntry, Missing, known
 from rdmadiag.facts.gid import Family, Scope
 from rdmadiag.facts.ib import GidType, LinkLayer
-from rdmadiag.gid.netdev import NOT_HERE, NetDevState, netdev_state
+from rdmadiag.gid.netdev import NOT_HERE, NetDevState, Unusable, netdev_state
 from rdmadiag.gid.route import NoRoute, Route, select_route_gid
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import port_attribute, seen
@@ -57,7 +57,7 @@ def no_usable_gid(this: Rule, case: Case) -> Iterator[Finding]:
             continue
         length = port.gids.length
         entry = port.route_entry
-        if isinstance(port.route, NoRoute):
+        if isinstance(port.route, NoRoute) and not port.entries:
             proofs = [port_attribute(port, "gids/*", f"{length} rows, all empty")]
             summary = f"{port.name} has no GID: all {length} rows of its table are empty"
         elif port.routes_by_unassigned_address and entry:
@@ -110,6 +110,98 @@ def gid_table_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
             port=port.number,
             evidence=proofs,
         )
+
+
+def _unusable(case: Case, what: Unusable) -> Iterator[tuple[PortView, GidEntry]]:
+    """The first row of each such address: RoCE v1 and v2 have a row each."""
+    for port in _roce_ports(case):
+        seen_before = set()
+        for entry in port.entries:
+            if port.unusable.get(entry.index) is what and entry.gid not in seen_before:
+                seen_before.add(entry.gid)
+                yield port, entry
+
+
+def _address(case: Case, entry: GidEntry) -> str:
+    """ADDRESS/PREFIX, to be pasted."""
+    text, name = entry.gid.ipv4 or str(entry.gid), entry.netdev_name or ""
+    netdevs, process = known(case.evidence.netdev), known(case.evidence.process)
+    if netdevs and (netdev := netdevs.netdev(name)):
+        rows = netdev.addresses
+    else:
+        rows = ((known(process.ipv6_addresses) if process else None) or {}).get(name, ())
+    length = next((each.prefix_length for each in rows if each.address == text), 64)
+    return f"{text}/{length}"
+
+
+@rule(
+    "address-duplicate",
+    Severity.CRITICAL,
+    "Address of a GID is on another host too",
+    "Duplicate address detection found the address of a GID on another host of the link, and the "
+    "kernel does not use it: packets for it go to that host. The GID stays in the table. Critical "
+    "where the port has no other GID, else a warning: what hard-codes its index still sends from "
+    "it.",
+    ("https://www.rfc-editor.org/rfc/rfc4862#section-5.4",),
+    remedy=(
+        "sudo dmesg | grep 'duplicate address'   # the MAC address of the other host",
+        "# once that host has given it up; or add another address instead:",
+        "sudo ip address del {address} dev {netdev}",
+        "sudo ip address add {address} dev {netdev}",
+    ),
+)
+def address_duplicate(this: Rule, case: Case) -> Iterator[Finding]:
+    """IFA_F_DADFAILED of an address that a GID of an active RoCE port is made of."""
+    for port, entry in _unusable(case, Unusable.DUPLICATE):
+        yield this.finding(
+            f"{port.name}: {entry.gid}, GID {entry.index}, is on another host too{_instead(port)}",
+            device=port.device,
+            port=port.number,
+            severity=Severity.WARN if port.route_entry else None,
+            evidence=_address_proofs(case, port, entry, "IFA_F_DADFAILED"),
+            fill={"address": _address(case, entry), "netdev": entry.netdev},
+        )
+
+
+@rule(
+    "address-tentative",
+    Severity.UNKNOWN,
+    "Address of a GID is tentative",
+    "Whether another host has the address of a GID too is not known yet: duplicate address "
+    "detection takes a second, and does not begin while the netdev has no carrier. Unknown where "
+    "the port has no other GID, else a note.",
+    ("https://www.rfc-editor.org/rfc/rfc4862#section-5.4",),
+    remedy=(
+        "sleep 2; ip -6 address show dev {netdev} tentative   # nothing: it has ended",
+        "ip -brief link show dev {netdev}   # NO-CARRIER: it cannot begin",
+    ),
+)
+def address_tentative(this: Rule, case: Case) -> Iterator[Finding]:
+    """IFA_F_TENTATIVE of an address that a GID of an active RoCE port is made of."""
+    for port, entry in _unusable(case, Unusable.TENTATIVE):
+        yield this.finding(
+            f"{port.name}: {entry.gid}, GID {entry.index}, is tentative{_instead(port)}",
+            device=port.device,
+            port=port.number,
+            severity=Severity.INFO if port.route_entry else None,
+            evidence=_address_proofs(case, port, entry, "IFA_F_TENTATIVE"),
+            fill={"netdev": entry.netdev},
+        )
+
+
+def _instead(port: PortView) -> str:
+    entry = port.route_entry
+    return f"; {entry.gid}, GID {entry.index}, routes" if entry else ", and there is no other GID"
+
+
+def _address_proofs(case: Case, port: PortView, entry: GidEntry, flag: str) -> tuple[Proof, ...]:
+    where = f"{entry.netdev} {entry.gid.ipv4 or entry.gid}"
+    return (
+        port_attribute(port, f"gids/{entry.index}", entry.gid),
+        Proof("process", f"/proc/self/net/if_inet6: {where}", flag)
+        if isinstance(case.evidence.netdev, Missing)
+        else Proof("netdev", f"RTM_GETADDR {where}", flag),
+    )
 
 
 def _dead_route(case: Case, *states: NetDevState) -> Iterator[tuple[PortView, GidEntry]]:
@@ -199,7 +291,9 @@ def route_fallback(this: Rule, case: Case) -> Iterator[Finding]:
         dead = {name: state for name, state in port.netdevs.items() if state in _DEAD}
         if isinstance(port.gids, Missing) or entry is None or not dead:
             continue
-        better = select_route_gid(port.gids.entries, LinkLayer.ETHERNET, None, {}, port.unassigned)
+        better = select_route_gid(
+            port.gids.entries, LinkLayer.ETHERNET, None, {}, port.unassigned, port.unusable
+        )
         if not isinstance(better, Route) or better.index == entry.index:
             continue
         if port.route_netdev_state in _DEAD or _is_of_a_pod(better.entry, entry, port):
@@ -361,6 +455,8 @@ RULES: Final[tuple[Rule, ...]] = (
     route_netdev_down,
     route_netdev_absent,
     route_fallback,
+    address_duplicate,
+    address_tentative,
     gid_v1_only,
     gid_link_local_only,
     gid_ipv6_only,

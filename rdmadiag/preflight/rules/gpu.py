@@ -125,10 +125,13 @@ def _open(gpus: Gpus) -> str:
     (
         "https://github.com/NVIDIA/nccl/issues/304",
         "https://github.com/NVIDIA/nccl/issues/2079",
+        "https://github.com/linux-rdma/rdma-core/blob/master/kernel-boot/rdma_topo",
     ),
     remedy=(
-        "sudo setpci -s {bridge} ECAP_ACS+0x6.w=0000",
-        "# until the next start; for good in the BIOS. Not where virtual machines own devices",
+        "sudo rdma_topo check   # of rdma-core since 2025-10: the bits that are wrong on this host",
+        "sudo lspci -s {bridge} -vvv | grep -i acsctl",
+        "# do not clear all of ACS: with Grace or ConnectX-8 some bits must stay on;",
+        "# the BIOS has a setting. Not where virtual machines own devices",
     ),
 )
 def acs_redirects(this: Rule, case: Case) -> Iterator[Finding]:

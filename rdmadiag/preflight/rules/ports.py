@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from rdmadiag.facts import Missing, NetDev, Why
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.facts.ib import NO_LID, PhysState, PortState
+from rdmadiag.facts.ib import NO_LID, PKEY_BASE, PKEY_FULL, PhysState, PortState
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import netdev_text, port_attribute, port_state, seen
 from rdmadiag.preflight.rules.rule import Rule, idle_or_broken, rule
@@ -249,18 +249,15 @@ def link_layer_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
         )
 
 
-_MEMBER: Final = 0x7FFF  # the key; the bit above it is full membership
-_FULL: Final = 0x8000
-
-
 @rule(
     "no-usable-pkey",
     Severity.CRITICAL,
     "No usable partition key",
     "An InfiniBand port belongs to partitions by the keys in its table, and a queue pair names "
-    "one of them by index. Critical where the table holds none. A warning where index 0, which "
-    "programs use unless they are told otherwise, holds none and another does, and where the "
-    "port is a limited member alone: limited members do not reach each other.",
+    "one of them by index: programs, and rdmadiag pingpong, use index 0 unless an option says "
+    "otherwise. Critical where the table holds none. A warning where index 0 holds none and "
+    "another does, where it holds a limited key and another a full one, and where the port is a "
+    "limited member alone: limited members do not reach each other.",
     (
         "https://github.com/NVIDIA/nccl/issues/1323",
         "https://github.com/MicrosoftDocs/azure-docs/issues/94446",
@@ -270,6 +267,7 @@ _FULL: Final = 0x8000
             "grep . /sys/class/infiniband/{device}/ports/{port}/pkeys/*",
             "export NCCL_IB_PKEY={index}   # an index",
             "export UCX_IB_PKEY={key}   # a key, without its highest bit",
+            "# rdmadiag pingpong: --pkey-index {index}",
         ),
         "elsewhere": (
             "grep . /sys/class/infiniband/{device}/ports/{port}/pkeys/*",
@@ -285,28 +283,37 @@ def no_usable_pkey(this: Rule, case: Case) -> Iterator[Finding]:
             continue
         if isinstance(keys, Missing):
             continue
-        usable = {index: key for index, key in keys.items() if key & _MEMBER}
-        first = min(usable, default=None)
-        if first is None:
+        usable = {index: key for index, key in keys.items() if key & PKEY_BASE}
+        full = [index for index, key in usable.items() if key & PKEY_FULL]
+        best = min(full or usable, default=None)
+        if best is None:
             summary = f"{port.name} has no partition key: its table is empty"
-        elif first != 0:
-            summary = f"{port.name} has no partition key at index 0; the first is at {first}"
-        elif not any(key & _FULL for key in usable.values()):
-            summary = f"{port.name} is a limited member of its partitions alone"
-        else:
+        elif 0 in full:
             continue
+        elif 0 not in usable:
+            summary = (
+                f"{port.name} has no partition key at index 0, which programs use; "
+                f"the one to use is at {best} ({usable[best]:#06x})"
+            )
+        elif full:
+            summary = (
+                f"{port.name} is a limited member at index 0 ({usable[0]:#06x}), which programs "
+                f"use; it is a full one at {best} ({usable[best]:#06x})"
+            )
+        else:
+            summary = f"{port.name} is a limited member of its partitions alone"
         yield this.finding(
             summary,
             device=port.device,
             port=port.number,
-            severity=None if first is None else Severity.WARN,
+            severity=None if best is None else Severity.WARN,
             evidence=[
                 port_attribute(port, f"pkeys/{index}", f"{key:#06x}")
                 for index, key in list(keys.items())[:4]
             ]
             or [port_attribute(port, "pkeys/*", "0x0000")],
-            when="where another index has one" if first else "elsewhere",
-            fill={"index": first, "key": f"{usable[first] & _MEMBER:#x}" if first else None},
+            when="where another index has one" if best else "elsewhere",
+            fill={"index": best, "key": f"{usable[best] & PKEY_BASE:#x}" if best else None},
         )
 
 

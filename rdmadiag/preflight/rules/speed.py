@@ -8,7 +8,7 @@ from rdmadiag.facts import Missing, PciFunction, SysfsPort, Why, present
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import PortState
 from rdmadiag.preflight.case import Case
-from rdmadiag.preflight.proofs import port_attribute, seen
+from rdmadiag.preflight.proofs import port_attribute, port_state, seen
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.reconcile import DeviceView, Protocol
@@ -25,11 +25,13 @@ _Kind = tuple[str, str, str]  # hca_type, board_id, link layer
     "A port slower than its siblings",
     "An active port has a lower rate than another active port of the same board on this host. "
     "A cable, a transceiver, the far port's setting or forward error correction may be the "
-    "reason; it may also be meant so. The most that a port can do is not in sysfs or netlink, "
-    "so a host whose ports are all slow alike is not found.",
+    "reason; it may also be meant so. Ports are compared with each other "
+    "alone: what the adapter can do (ethtool's link modes on Ethernet) is not read, so a host "
+    "whose ports are all slow alike is not found.",
     ("https://github.com/NVIDIA/nccl/issues/1412",),
     remedy=(
         "rdma link show {device}/{port}",
+        "ethtool {netdev:INTERFACE}   # Ethernet: the link modes of the port, and of its partner",
         "# compare cable, transceiver and the switch port's speed and FEC with the other's",
     ),
 )
@@ -52,6 +54,7 @@ def rate_below_siblings(this: Rule, case: Case) -> Iterator[Finding]:
             device=name,
             port=port.number,
             evidence=[port_attribute(view, "rate", port.rate)],
+            fill={"netdev": () if isinstance(view.netdev, Missing) else (view.netdev,)},
         )
 
 
@@ -92,7 +95,7 @@ def narrow_link(this: Rule, case: Case) -> Iterator[Finding]:
             f"{port.name} runs on one lane: {rate}",
             device=port.device,
             port=port.number,
-            evidence=[port_attribute(port, "rate", rate)],
+            evidence=[port_state(port, "rate", rate)],
         )
 
 

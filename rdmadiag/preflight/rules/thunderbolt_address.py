@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import Final
 
 from rdmadiag.facts import GidTable, Missing, present
-from rdmadiag.facts.macos import MacInterface
+from rdmadiag.facts.macos import MASK, MacInterface
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.route import Route
 from rdmadiag.preflight.case import Case
@@ -16,6 +16,7 @@ from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.cabling import (
     TN3205,
     Cabling,
+    free_subnet,
     thunderbolt_ports,
 )
 from rdmadiag.view.reconcile import PortView, is_asked_enough
@@ -96,10 +97,8 @@ def _gid_proof(port: PortView) -> Proof:
     ),
     remedy={
         "": (
-            (
-                "sudo ifconfig {netdev} inet 169.254.{third:11}.1 netmask 255.255.0.0 alias"
-                "   # .2 at the peer"
-            ),
+            f"sudo ifconfig {{netdev}} inet {{subnet:10.10.11}}.1 netmask {MASK} alias",
+            "# at the peer, with its name of the interface: .2; every cable has its own subnet",
             "rdmadiag gids   # the entry may take a moment",
         ),
         "where the interface has an address": (
@@ -132,7 +131,7 @@ def no_ipv4_gid(this: Rule, case: Case) -> Iterator[Finding]:
                 Proof("mac_network", f"ifconfig {netdev}", proof),
             ),
             when="where the interface has an address" if given else "",
-            fill={"netdev": netdev, "third": _third(cable)},
+            fill={"netdev": netdev, "subnet": free_subnet(port.device, case.evidence)},
         )
 
 
@@ -149,12 +148,6 @@ def _ipv4(interface: MacInterface | None) -> list[IPv4Interface]:
         except ValueError:  # IPv6, or a saved report that somebody has edited
             continue
     return found
-
-
-def _third(cable: Cabling) -> int:
-    """Another third number for every receptacle: two ports must not get one address."""
-    number = cable.receptacle or ""
-    return min(10 + int(number), 254) if number.isdecimal() else 10
 
 
 @rule(
@@ -261,8 +254,8 @@ def ipv4_gid_not_index_1(this: Rule, case: Case) -> Iterator[Finding]:
         "https://github.com/ml-explore/mlx/issues/3755",
     ),
     remedy=(
-        "# a subnet of its own for every cable, the same on both ends, such as",
-        "sudo networksetup -setmanual {service} 10.10.1.1 255.255.255.252",
+        "# a subnet of its own for every cable, .1 here and .2 at the peer:",
+        f"sudo networksetup -setmanual {{service}} {{subnet:10.10.11}}.1 {MASK}",
     ),
 )
 def shared_subnet(this: Rule, case: Case) -> Iterator[Finding]:
@@ -290,7 +283,10 @@ def shared_subnet(this: Rule, case: Case) -> Iterator[Finding]:
                 Proof("mac_network", f"ifconfig {name}", f"inet {one}"),
                 Proof("mac_network", f"ifconfig {other}", f"inet {two}"),
             ],
-            fill={"service": _service(cables[netdev])},
+            fill={
+                "service": _service(cables[netdev]),
+                "subnet": free_subnet(f"rdma_{netdev}", case.evidence),
+            },
         )
 
 

@@ -1,6 +1,8 @@
 """The verdict on a real host, healthy and then broken in one way at a time."""
 
 import os
+import subprocess
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +28,82 @@ def rules(document: Any) -> dict[str, set[str]]:
 def port(document: Any, device: str) -> Any:
     (row,) = [row for row in document["verdict"]["ports"] if row["device"] == device]
     return row
+
+
+def command(*argv: str) -> str:
+    return subprocess.run(argv, capture_output=True, text=True, timeout=30, check=True).stdout
+
+
+def shown(netdev: str, flag: str) -> str:
+    """The IPv6 addresses with that flag."""
+    return command("ip", "-6", "address", "show", "dev", netdev, flag)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    late = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < late
+        time.sleep(0.1)
+
+
+# The GIDs of an address that the kernel must not use are in the table all the same.
+
+
+def test_a_duplicate_is_named_and_never_the_route(
+    rxe_pair: tuple[Rxe, Rxe], rdmadiag_json: Call
+) -> None:
+    here, there = rxe_pair
+    wait_until(lambda: not shown(here.netdev, "tentative"))
+    twin = "2001:db8::66"
+    command("ip", "address", "add", f"{twin}/64", "dev", there.netdev, "nodad")
+    command("ip", "address", "del", f"{here.ipv4}/24", "dev", here.netdev)
+    command("ip", "address", "del", f"{here.ipv6}/64", "dev", here.netdev)
+    command("ip", "address", "add", f"{twin}/64", "dev", here.netdev)
+    wait_until(lambda: twin in shown(here.netdev, "dadfailed"))
+    document = rdmadiag_json("gids", "--device", here.name)[1]
+    (table,) = document["ports"]
+    (row,) = [row for row in table["gids"] if row["gid"] == twin]
+    assert row["unusable"] == "duplicate"
+    assert table["route"]["gid"].startswith("fe80::")
+
+    command("ip", "address", "add", f"{here.ipv6}/64", "dev", here.netdev, "nodad")
+    code, document = rdmadiag_json("preflight", "--device", here.name)
+    (finding,) = [
+        each for each in document["verdict"]["findings"] if each["rule"] == "address-duplicate"
+    ]
+    assert (code, finding["severity"]) == (1, "warn")
+    assert twin in finding["summary"]
+    assert port(document, here.name)["route_gid"] == here.ipv6
+
+    # What the remedy says, once the other host has given the address up.
+    command("ip", "address", "del", f"{twin}/64", "dev", there.netdev)
+    for line in finding["remedy"]:
+        if line.startswith("sudo ip "):
+            command(*line.split()[1:])
+    wait_until(lambda: not shown(here.netdev, "tentative"))
+    document = rdmadiag_json("preflight", "--device", here.name)[1]
+    assert "address-duplicate" not in rules(document)
+
+
+def test_an_address_that_is_still_tentative_is_not_the_route(
+    rxe_pair: tuple[Rxe, Rxe], rdmadiag_json: Call
+) -> None:
+    here = rxe_pair[0]
+    wait_until(lambda: not shown(here.netdev, "tentative"))
+    slow = "2001:db8::77"
+    conf = f"/proc/sys/net/ipv6/conf/{here.netdev}"
+    with open(f"{conf}/dad_transmits", "w", encoding="ascii") as file:
+        file.write("600")  # one a second
+    for address in (f"{here.ipv4}/24", f"{here.ipv6}/64"):
+        command("ip", "address", "del", address, "dev", here.netdev)
+    command("ip", "address", "add", f"{slow}/64", "dev", here.netdev)
+    table = rdmadiag_json("gids", "--device", here.name)[1]["ports"][0]
+    (row,) = [row for row in table["gids"] if row["gid"] == slow]
+    assert row["unusable"] == "tentative"
+    assert table["route"]["gid"].startswith("fe80::")
+    found = rdmadiag_json("preflight", "--device", here.name)[1]["verdict"]["findings"]
+    (finding,) = [each for each in found if each["rule"] == "address-tentative"]
+    assert finding["severity"] == "info"
 
 
 class TestHealthy:

@@ -425,3 +425,17 @@ def test_what_a_mac_lacks_is_looked_for_and_mended_in_its_own_words() -> None:
     (count,) = unmet(mac("mac-ready"), "[host]\ndevices = 1\n")
     assert count.summary == "1 RDMA device expected, 2 found"
     assert count.evidence[0].subject == "ibv_get_device_list"
+
+
+@pytest.mark.parametrize("key", ["board_id = 'x'", "numa_node = 0", "driver = 'mlx5_core'"])
+def test_what_a_mac_does_not_have_is_unknown_and_no_file_is_named_as_its_proof(key: str) -> None:
+    (found,) = unmet(mac("mac-ready"), f"[device.rdma_en1]\n{key}\n")
+    assert found.severity is Severity.UNKNOWN
+    assert not any("/sys" in proof.subject for proof in found.evidence)
+
+
+def test_the_rate_of_a_mac_is_that_of_its_query() -> None:
+    wanted = "[device.rdma_en1]\nrate = '80 Gb/sec'\nwidth = '{}X'\n"
+    assert unmet(mac("mac-ready"), wanted.format(8)) == []
+    (found,) = unmet(mac("mac-ready"), wanted.format(4))
+    assert found.evidence[0].subject == "ibv_query_port rdma_en1/1: rate"

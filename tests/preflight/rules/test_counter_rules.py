@@ -362,3 +362,19 @@ def test_a_rise_without_a_clock_is_said_all_the_same(before, later):
 def test_a_link_that_is_allowed_to_go_down_is_not_said(before, later):
     allowed = Thresholds().change([("link_downed", 2)])
     assert said(later(PORT, {"link_downed": 2}), before, allowed) == []
+
+
+def test_that_no_ecn_file_means_off_is_not_said(before, later):
+    """Files below ecn/ are MLNX_OFED's."""
+    first = replace(
+        before,
+        sets=tuple(
+            replace(each, values={**each.values, "rp_cnp_ignored": 5})
+            if each.source is HW
+            else each
+            for each in before.sets
+        ),
+    )
+    (finding,) = compare(later(HW, {"rp_cnp_ignored": 5000}), first).verdict.findings
+    assert "/ecn/roce_rp/enable/" in finding.remedy[0]
+    assert "unsupported by this driver" in finding.remedy[1]

@@ -80,6 +80,25 @@ def with_table(*addresses: str, kinds_of: tuple[str, ...] = (V1, V2)) -> Machine
     return roce_host().with_port(gids=dict(enumerate(kept)))
 
 
+def with_address(*addresses: str) -> Machine:
+    """The RoCE host with these addresses on its netdev and no others, one GID row each."""
+    (netdev,) = roce_host().netdevs
+    lengths = (f"{each}/{64 if ':' in each else 24}" for each in addresses)
+    rows = (f"::ffff:{each}" if "." in each else each for each in addresses)
+    return (
+        roce_host()
+        .with_port(gids={index: GidRow(each, V2, NETDEV) for index, each in enumerate(rows)})
+        .change(netdevs=(replace(netdev, addresses=tuple(lengths)),))
+    )
+
+
+def flagged(flags: int, *addresses: str) -> Machine:
+    """The same, the first address with these IFA_FLAGS."""
+    machine = with_address(*addresses)
+    (netdev,) = machine.netdevs
+    return machine.change(netdevs=(replace(netdev, flags={addresses[0]: flags}),))
+
+
 def two_roce(second: str = "192.0.2.11", mtu: int = 9000, **changes: Any) -> Machine:
     """Two RoCE adapters, each with a netdev of its own."""
     base = roce_host()
@@ -204,6 +223,8 @@ ROWS = [
         with_table("192.0.2.10", kinds_of=(V2,)),
     ),
     ("gid-ipv6-only", "warn", with_table(V6), with_table(V6, "192.0.2.10")),
+    ("address-duplicate", "critical", flagged(0xC8, V6), with_address("192.0.2.10", V6)),
+    ("address-tentative", "unknown", flagged(0xC0, V6), with_address("192.0.2.10", V6)),
     # --- InfiniBand -----------------------------------------------------------------------
     ("no-usable-pkey", "critical", with_pkeys(0, 0), with_pkeys(0xFFFF, 0)),
     ("narrow-link", "warn", infiniband_host().with_port(0, 0, rate="50 Gb/sec (1X HDR)")
@@ -230,6 +251,7 @@ ROWS = [
         with_env(with_pkeys(0xFFFF, 0x8001, 0), NCCL_IB_PKEY="2", NCCL_IB_HCA="=mlx5_0"),
         with_env(with_pkeys(0xFFFF, 0x8001, 0), NCCL_IB_PKEY="1", NCCL_IB_HCA="=mlx5_0"),
     ),
+    ("env-misspelt", "warn", with_env(NCCL_IB_GID_INDX="3"), with_env(NCCL_IB_AR_THRESHOLD="3")),
     # --- netdevs --------------------------------------------------------------------------
     (
         "mtu-differs-in-subnet",
@@ -432,13 +454,40 @@ def test_a_port_that_is_down_has_no_finding_on_its_gids() -> None:
     assert "gid-link-local-only" not in dict(said(down))
 
 
+def test_an_address_that_must_not_be_used_yields_to_another() -> None:
+    duplicate = flagged(0xC8, V6, "2001:db8::11")
+    assert said(duplicate)[0] == ("address-duplicate", "warn")
+    assert said(flagged(0xC0, V6, "2001:db8::11"))[-1] == ("address-tentative", "info")
+    (port,) = judge(duplicate.evidence()).ports
+    assert (port.route_gid_index, port.safe_to_attempt_rtr) == (1, True)
+    (alone,) = judge(flagged(0xC8, V6).evidence()).ports
+    assert (alone.route_gid_index, alone.reasons) == (None, ("no_route_gid",))
+
+
+def test_without_rtnetlink_if_inet6_says_it_too() -> None:
+    evidence = replace(flagged(0xC8, V6).evidence(), netdev=Missing(Why.TIMEOUT, "late"))
+    found = only(evidence, "address-duplicate")
+    assert found.severity == "critical"
+    assert found.evidence[1].source == "process"
+    assert f"sudo ip address del {V6}/64 dev {NETDEV}" in found.remedy
+
+
+def test_the_remedy_of_a_duplicate_can_be_pasted() -> None:
+    assert only(flagged(0xC8, V6), "address-duplicate").remedy[-2:] == (
+        f"sudo ip address del {V6}/64 dev {NETDEV}",
+        f"sudo ip address add {V6}/64 dev {NETDEV}",
+    )
+
+
 @pytest.mark.parametrize(
     ("keys", "severity", "words"),
     [
         pytest.param((0, 0x8001), "warn", "no partition key at index 0", id="another index"),
-        pytest.param((0x8000, 0x8001), "warn", "the first is at 1", id="a bit alone is no key"),
+        pytest.param((0x8000, 0x8001), "warn", "to use is at 1", id="a bit alone is no key"),
+        pytest.param((0, 0x0001, 0x8002), "warn", "is at 2 (0x8002)", id="the first full one"),
         pytest.param((0x7FFF, 0x0001), "warn", "limited member", id="limited alone"),
-        pytest.param((0x7FFF, 0x8001), None, "", id="limited and full"),
+        pytest.param((0x7FFF, 0x8001), "warn", "at 1 (0x8001)", id="limited at 0, full at 1"),
+        pytest.param((0xFFFF, 0x0001), None, "", id="full at 0, limited at 1"),
     ],
 )
 def test_partition_keys(keys: tuple[int, ...], severity: str | None, words: str) -> None:
@@ -820,7 +869,15 @@ def test_a_bridge_above_two_adapters_is_named_once() -> None:
     finding = only(shared, "acs-redirects")
     (proof,) = finding.evidence
     assert proof.value.endswith("above mlx5_0 mlx5_1")
-    assert finding.remedy[0] == "sudo setpci -s 0000:ae:00.0 ECAP_ACS+0x6.w=0000"
+    assert finding.remedy[1] == "sudo lspci -s 0000:ae:00.0 -vvv | grep -i acsctl"
+    assert not any("setpci" in line for line in finding.remedy), "Grace needs some of its bits"
+
+
+def test_the_link_modes_of_a_slow_port_are_looked_at_by_ethtool() -> None:
+    slow = two_roce("198.51.100.11").with_port(1, 0, rate="50 Gb/sec (2X EDR)")
+    assert "ethtool ens2f0np0   #" in "\n".join(only(slow, "rate-below-siblings").remedy)
+    infiniband = infiniband_host().with_port(1, 0, rate="100 Gb/sec (4X EDR)")
+    assert "ethtool" not in "\n".join(only(infiniband, "rate-below-siblings").remedy)
 
 
 # --- the kernel's log --------------------------------------------------------------------

@@ -1,7 +1,9 @@
 """The rules on Macs: a ready Mac and one change make one rule speak."""
 
+import re
 import time
 from dataclasses import replace
+from ipaddress import IPv4Network
 
 import pytest
 
@@ -13,7 +15,14 @@ from rdmadiag.facts.ib import LinkLayer, PortState
 from rdmadiag.facts.macos import MacosFacts
 from rdmadiag.preflight.judge import judge
 from rdmadiag.preflight.verdict import Finding, Severity, Verdict
+from rdmadiag.preflight.x_rdma import (
+    PreflightDevice,
+    PreflightReport,
+    Route,
+    derive_preflight_safety,
+)
 from rdmadiag.sources.run import gather
+from rdmadiag.view.reconcile import devices, ports
 from rdmadiag.view.select import Selector
 
 NOTES = {"few-memory-regions", "thunderbolt-port-down"}
@@ -563,8 +572,140 @@ def test_what_is_switched_off_or_cannot_is_not_safe_though_a_port_be_active() ->
 
 def test_a_second_active_port_without_a_route_forbids_the_host_as_in_x_rdma() -> None:
     verdict = verdict_of(second(gids={0: "fe80::2"}, ipv4=None))
-    assert [port.safe_to_attempt_rtr for port in verdict.ports] == [True, False]
-    assert verdict.safe_to_attempt_rtr is False
+    assert [port.reasons for port in verdict.ports] == [
+        ("another_port_has_no_route",),
+        ("no_route_gid",),
+    ]
+    assert (verdict.safe_to_attempt_rtr, verdict.reasons) == (False, ("no_route_gid",))
+
+
+def test_of_two_active_ports_one_that_is_named_is_decided_alone() -> None:
+    verdict = verdict_of(second(gids={0: "fe80::2"}, ipv4=None), "rdma_en1")
+    assert [port.reasons for port in verdict.ports] == [()]
+    assert (verdict.safe_to_attempt_rtr, verdict.reasons) == (True, ("read_only_preflight",))
+
+
+@pytest.mark.parametrize(
+    ("mac", "reasons"),
+    [
+        (READY, {"read_only_preflight"}),
+        (READY.with_cable(gids={0: "fe80::1"}, ipv4=None), {"no_route_gid", "port_not_active"}),
+        (
+            READY.with_cable(state=PortState.DOWN),
+            {"no_active_thunderbolt_device", "port_not_active"},
+        ),
+        (READY.change(log=()), {"no_recent_log", "port_not_active"}),
+        (macs()["mac-failed-rtr"][0], {"recent_rtr_failure", "port_not_active"}),
+        (
+            READY.with_cable(peer=Peer(rdma=False)),
+            {"no_active_thunderbolt_device", "no_peer_interface", "port_not_active"},
+        ),
+        (
+            READY.with_cable(peer=None),
+            {
+                "no_active_thunderbolt_device",
+                "no_peer_interface",
+                "no_xdomain_service",
+                "port_not_active",
+            },
+        ),
+        (macs()["mac-wedged"][0], {"provider_wedged", "ports_unknown"}),
+        (
+            READY.change(rdma=False),
+            {"rdma_disabled", "no_active_thunderbolt_device", "no_peer_interface"},
+        ),
+        (
+            macs()["mac-thunderbolt-4"][0],
+            {"hardware_cannot", "no_active_thunderbolt_device"},
+        ),
+    ],
+    ids=[
+        "ready",
+        "no address",
+        "no link",
+        "a quiet log",
+        "a failed RTR",
+        "the peer's RDMA is off",
+        "no peer",
+        "a provider that hangs",
+        "switched off",
+        "hardware that cannot",
+    ],
+)
+def test_the_reasons_of_the_host(mac: Mac, reasons: set[str]) -> None:
+    verdict = verdict_of(mac)
+    assert set(verdict.reasons) == reasons
+    assert verdict.safe_to_attempt_rtr is (reasons == {"read_only_preflight"})
+
+
+def as_x_rdma(evidence: Evidence) -> PreflightReport:
+    """What x/rdma would gather on that Mac."""
+    assert not isinstance(evidence.ioreg, Missing)
+    log = evidence.mac_log
+    return PreflightReport(
+        devices=[
+            PreflightDevice(
+                port.device,
+                port.state,
+                port.link_layer,
+                port.route.index if isinstance(port.route, Route) else None,
+            )
+            for port in ports(devices(evidence))
+        ],
+        peer_interfaces=evidence.ioreg.peer_interfaces,
+        xdomain_services=evidence.ioreg.xdomain_services,
+        recent_log=log if isinstance(log, Missing) else [line.message for line in log.lines],
+    )
+
+
+@pytest.mark.parametrize(
+    "mac", [each for each, _ in macs().values()] + [second(ipv4=None, gids={})]
+)
+def test_nothing_is_permitted_that_x_rdma_forbids_and_its_reasons_are_shown(mac: Mac) -> None:
+    evidence = evidence_of(mac)
+    verdict = verdict_of(evidence)
+    permitted, reasons = derive_preflight_safety(as_x_rdma(evidence))
+    assert permitted or not verdict.safe_to_attempt_rtr
+    unseen = {"no_active_thunderbolt_device"} if "ports_unknown" in verdict.reasons else set()
+    assert permitted or set(reasons) - unseen <= set(verdict.reasons)
+
+
+GIVEN = re.compile(r"inet ([0-9.]+) netmask 255\.255\.255\.252 alias$")
+
+
+def given_subnets(subject: Mac | Evidence) -> list[IPv4Network]:
+    """Those of the lines that give an interface an address."""
+    found = map(GIVEN.search, remedies(subject).splitlines())
+    return [IPv4Network(f"{match[1]}/30", strict=False) for match in found if match]
+
+
+def two_without_address(**changes: object) -> Evidence:
+    """Two peers, no IPv4 address, and no word of networksetup on the receptacles."""
+    bare = second(gids={0: "fe80::2"}, ipv4=None).with_cable(0, gids={0: "fe80::1"}, ipv4=None)
+    evidence = evidence_of(bare.change(**changes))
+    network = replace(evidence.mac_network, hardware_ports=Missing(Why.TIMEOUT, "late"))  # type: ignore[type-var]
+    return replace(evidence, mac_network=network)
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        (),
+        (("en0", "10.10.11.7/24"),),
+        (("en0", "10.10.0.9/16"),),
+        (("en0", "10.0.0.9/8"), ("en8", "172.31.0.1/16")),
+    ],
+    ids=["free", "one of them taken", "all of 10.10 taken", "172.31 too"],
+)
+def test_every_cable_is_given_a_subnet_of_its_own_that_no_interface_has(
+    others: tuple[tuple[str, str], ...],
+) -> None:
+    one, two = given_subnets(two_without_address(others=others))
+    assert not one.overlaps(two)
+    for _, address in others:
+        taken = IPv4Network(address, strict=False)
+        assert not taken.overlaps(one)
+        assert not taken.overlaps(two)
 
 
 @pytest.mark.parametrize("what", ["link", "power"])

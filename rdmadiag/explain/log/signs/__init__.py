@@ -37,7 +37,7 @@ def sign_of(text: str, platform: str) -> Sign | None:
 AFTERMATH: Final = re.compile(
     r"watchdog caught|ncclRemoteError|ncclSystemError|unhandled system error|remote process exited"
     r"|closed by remote|MPI_ABORT|communicator was aborted|exited on signal|socketProgress"
-    r"|NIXL_ERR_|reset by remote peer",
+    r"|NIXL_ERR_|reset by remote peer|RDMA_CM_EVENT_DISCONNECTED",
     re.IGNORECASE,
 )
-"""What follows a failure of any kind."""
+"""What follows a failure of any kind, or is the end of a connection as any other."""

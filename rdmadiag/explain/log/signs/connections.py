@@ -36,6 +36,15 @@ MAKING: Final = (
         "rejected",
         Kind.FAILURE,
         Stage.CONNECT,
+        # Another reason than 8, invalid service id: enum ib_cm_rej_reason.
+        r"(?:RDMA_CM_EVENT_REJECTED|\bconnect rejected\b).*?\b(?:status|error|reason)[ =:(]{1,4}"
+        r"(?!8\b)[1-9]\d{0,2}\b",
+        ("peer-refused",),
+    ),
+    sign(
+        "rejected",
+        Kind.FAILURE,
+        Stage.CONNECT,
         r"RDMA_CM_EVENT_(?:REJECTED|CONNECT_ERROR)|\bconnect rejected: status"
         r"|\brejected: (?:no listener|invalid service)",
         ("peer-not-listening", "peer-gone"),
@@ -53,7 +62,8 @@ MAKING: Final = (
         "disconnected",
         Kind.CONSEQUENCE,
         Stage.CONNECT,
-        r"RDMA_CM_EVENT_(?:DISCONNECTED|ADDR_CHANGE)",
+        r"RDMA_CM_EVENT_ADDR_CHANGE|expected.*RDMA_CM_EVENT_DISCONNECTED"
+        r"|RDMA_CM_EVENT_DISCONNECTED.*(?:fail|abort|unexpected)",
         ("peer-gone",),
     ),
 )

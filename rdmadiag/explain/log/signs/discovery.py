@@ -90,7 +90,7 @@ SIGNS: Final = (
         "port-not-initialized",
         Kind.FAILURE,
         Stage.OPEN,
-        r"(?:port|link).{0,60}\b(?:state(?: is|:) ?(?:2: ?)?INIT\b|Initializing|PORT_INIT)"
+        r"(?:port|link).{0,60}\b(?:state(?: is|:) ?(?:2: ?)?INIT\b|Initializing(?! port)|PORT_INIT)"
         r"|no subnet manager|SM lid 0\b|sm_lid:? 0\b",
         ("no-subnet-manager",),
         only=OF_RDMA + "|port",

@@ -8,8 +8,6 @@ from rdmadiag.explain.log.signs.sign import OF_DRIVER, sign
 from rdmadiag.explain.remedies import DEVICES, DMESG_OF_RDMA
 
 SIGNS: Final = (
-    sign("access-register", Kind.NOTE, None, pattern_of("access-register"), ("register-refused",)),
-    sign("slot-power", Kind.NOTE, None, pattern_of("slot-power"), ("slot-power",)),
     sign(
         "firmware-silent",
         Kind.FAILURE,
@@ -19,6 +17,8 @@ SIGNS: Final = (
         (DMESG_OF_RDMA,),
         only=r"mlx5|bnxt|irdma|ionic",
     ),
+    sign("access-register", Kind.NOTE, None, pattern_of("access-register"), ("register-refused",)),
+    sign("slot-power", Kind.NOTE, None, pattern_of("slot-power"), ("slot-power",)),
     sign(
         "firmware-failed",
         Kind.FAILURE,

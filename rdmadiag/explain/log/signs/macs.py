@@ -15,6 +15,7 @@ from rdmadiag.explain.remedies import (
     THUNDERBOLT_SPEED,
 )
 from rdmadiag.facts.attempt import Stage
+from rdmadiag.facts.macos import MASK
 
 _DISABLED: Final = ("rdma-disabled", "thunderbolt-4", "device-renamed")
 
@@ -28,7 +29,8 @@ SIGNS: Final = (
         (
             GIDS,
             "ifconfig {netdev} | grep 'inet '",
-            "sudo ifconfig {netdev} inet 169.254.11.1 netmask 255.255.0.0 alias   # .2 at the peer",
+            f"sudo ifconfig {{netdev}} inet {{subnet}}.1 netmask {MASK} alias",
+            "# at the peer, with its name of the interface: .2; every cable has its own subnet",
         ),
         platform="darwin",
     ),

@@ -280,9 +280,13 @@ congestion_ignored: Final = rule(
     Severity.WARN,
     "Congestion notifications are ignored",
     "The far end said that the path is congested (CNP) and this port did not slow down: "
-    "congestion control is off on this side, or for this priority.",
+    "congestion control may be off on this side, or for this priority. Whether it is on can be "
+    "read with MLNX_OFED's drivers alone.",
     (MLX5,),
-    remedy=("cat /sys/class/net/{netdev:INTERFACE}/ecn/roce_rp/enable/*   # 1: on",),
+    remedy=(
+        "grep . /sys/class/net/{netdev:INTERFACE}/ecn/roce_rp/enable/*   # 1: on, by priority",
+        "# no such file: unsupported by this driver, which does not mean off",
+    ),
 )(
     _by_threshold(
         Group.IGNORED,

@@ -1,0 +1,134 @@
+"""Constants of the headers: events one by one, the others by what they begin with.
+
+Of infiniband/verbs.h and rdma/rdma_cma.h of rdma-core, and of mlx5's firmware interface.
+What an event has been traced to is said by the sign that its name is in a log.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from rdmadiag.facts.ib import MTU_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """One constant, or one of many of a kind."""
+
+    name: str
+    of: str  # "enum ibv_event_type"
+    number: int | None
+    meaning: str
+
+
+_ASYNC: Final = "enum ibv_event_type"
+_CM: Final = "enum rdma_cm_event_type"
+_REJECTED: Final = (
+    "The peer refuses. The status is a reason of the CM and no errno: 8 invalid service id, nobody "
+    "listens; 28 the peer's program refused; of iWARP an errno below 0."
+)
+
+EVENTS: Final = tuple(
+    Constant(f"{prefix}{name}", kind, number, meaning)
+    for prefix, kind, rows in (
+        (
+            "IBV_EVENT_",
+            _ASYNC,
+            (
+                ("CQ_ERR", "A completion queue has an error: it ran over, most often."),
+                ("QP_FATAL", "A queue pair failed in a way that no completion could report."),
+                ("QP_REQ_ERR", "A request on a queue pair was malformed."),
+                ("QP_ACCESS_ERR", "A peer's request violated the rights of a memory region."),
+                ("COMM_EST", "The first message arrived before RTS. No failure."),
+                ("SQ_DRAINED", "The send queue has drained, as was asked for. No failure."),
+                ("PATH_MIG", "The connection has moved to its alternate path. No failure."),
+                ("PATH_MIG_ERR", "The connection could not move to its alternate path."),
+                ("DEVICE_FATAL", "The device has an error that it does not recover from."),
+                ("PORT_ACTIVE", "A port became ACTIVE: its link is back. No failure."),
+                ("PORT_ERR", "A port is ACTIVE no more: its link was lost."),
+                ("LID_CHANGE", "The subnet manager gave the port another LID."),
+                ("PKEY_CHANGE", "The subnet manager changed the port's partition keys."),
+                ("SM_CHANGE", "Another subnet manager has taken over."),
+                ("SRQ_ERR", "A shared receive queue has an error."),
+                ("SRQ_LIMIT_REACHED", "A shared receive queue is to be refilled. No failure."),
+                ("QP_LAST_WQE_REACHED", "A queue pair takes nothing more from its SRQ."),
+                ("CLIENT_REREGISTER", "The subnet manager asks clients to register anew."),
+                ("GID_CHANGE", "The port's GID table changed: an address came or went."),
+                ("WQ_FATAL", "A work queue failed."),
+            ),
+        ),
+        (
+            "RDMA_CM_EVENT_",
+            _CM,
+            (
+                ("ADDR_RESOLVED", "The peer's address is resolved. No failure."),
+                ("ADDR_ERROR", "The peer's address could not be resolved to a device and a peer."),
+                ("ROUTE_RESOLVED", "The route to the peer is known. No failure."),
+                ("ROUTE_ERROR", "No route to the peer; on InfiniBand the subnet manager says so."),
+                ("CONNECT_REQUEST", "A peer wants to connect. No failure."),
+                ("CONNECT_RESPONSE", "The peer accepts. No failure."),
+                ("CONNECT_ERROR", "The connection failed while it was made."),
+                ("UNREACHABLE", "The peer does not answer, or cannot be reached."),
+                ("REJECTED", _REJECTED),
+                ("ESTABLISHED", "The connection is there. No failure."),
+                ("DISCONNECTED", "The connection has ended: by itself no failure."),
+                ("DEVICE_REMOVAL", "The device is being removed."),
+                ("MULTICAST_JOIN", "The multicast group is joined. No failure."),
+                ("MULTICAST_ERROR", "The multicast group could not be joined, or was lost."),
+                ("ADDR_CHANGE", "The address moved to another device: a bond failed over."),
+                ("TIMEWAIT_EXIT", "The queue pair's number may be used again. No failure."),
+            ),
+        ),
+    )
+    for number, (name, meaning) in enumerate(rows)
+)
+
+_KINDS: Final = (
+    ("IBV_QPT_", "enum ibv_qp_type", "A type of queue pair."),
+    ("IBV_QP_", "enum ibv_qp_attr_mask", "An attribute of a queue pair, or a flag for one."),
+    ("IBV_WC_", "enum ibv_wc_opcode, ibv_wc_flags", "An operation that completed, or its flag."),
+    ("IBV_WR_", "enum ibv_wr_opcode", "An operation of a work request."),
+    ("IBV_SEND_", "enum ibv_send_flags", "A flag of a send request."),
+    ("IBV_ACCESS_", "enum ibv_access_flags", "A right on a memory region."),
+    ("IBV_PORT_", "enum ibv_port_state, ibv_port_cap_flags", "A port's state or capability."),
+    ("IBV_LINK_LAYER_", "infiniband/verbs.h", "A link layer."),
+    ("IBV_NODE_", "enum ibv_node_type", "A kind of node."),
+    ("IBV_TRANSPORT_", "enum ibv_transport_type", "A transport."),
+    ("IBV_GID_TYPE_", "enum ibv_gid_type", "A type of GID."),
+    ("IBV_DEVICE_", "enum ibv_device_cap_flags", "A capability of a device."),
+    ("IBV_ATOMIC_", "enum ibv_atomic_cap", "What atomic operations a device has."),
+    ("IBV_RATE_", "enum ibv_rate", "A rate of a path."),
+    ("IBV_SRQ", "infiniband/verbs.h", "Of shared receive queues."),
+    ("IBV_MIG_", "enum ibv_mig_state", "A state of path migration."),
+    ("RDMA_PS_", "enum rdma_port_space", "A port space of rdma_cm."),
+    ("RDMA_OPTION_", "rdma/rdma_cma.h", "An option of rdma_cm."),
+    ("MLX5_CMD_OP_", "mlx5_ifc.h", "A command that the mlx5 driver gives to the firmware."),
+    ("MLX5_CMD_STAT_", "mlx5/device.h", "A status with which mlx5's firmware answers a command."),
+    ("MLX5_CQE_", "mlx5/device.h", "Of a completion of mlx5: its operation, format or syndrome."),
+    ("MLX5_OPCODE_", "mlx5dv.h", "An operation of an mlx5 work request."),
+)
+
+
+_COMPLETE: Final = ("IBV_EVENT_", "RDMA_CM_EVENT_", "IBV_QPS_", "IBV_MTU_")
+"""What begins so is known here in full."""
+
+
+def is_constant(word: str) -> bool:
+    """Whether it is named as a constant is: known, misspelt or new, it is no variable."""
+    return word.strip().upper().startswith((*_COMPLETE, *(row[0] for row in _KINDS)))
+
+
+def constants(word: str) -> Iterator[Constant]:
+    """What a name is that programs and drivers print; none for a variable of an environment."""
+    name = word.strip().upper()
+    for event in EVENTS:
+        if name == event.name:
+            yield event
+            return
+    for number, size in MTU_BYTES.items():
+        if name == f"IBV_MTU_{size}":
+            yield Constant(name, "enum ibv_mtu", number, f"A path MTU of {size} bytes.")
+    for prefix, kind, meaning in _KINDS:
+        if name.startswith(prefix) and name != prefix and name.isidentifier():
+            yield Constant(name, kind, None, meaning)
+            return

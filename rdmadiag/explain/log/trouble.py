@@ -1,0 +1,144 @@
+"""Whether a line that nothing else understood names RDMA and trouble: it must not pass as fine.
+
+Both must stand in the line as words of it: a setting, a counter, a path or a manual that names
+an error has none. What its program itself marks as information is no trouble either.
+
+>>> is_trouble("nvmet_rdma: post_recv cmd failed")
+True
+>>> is_trouble("NCCL INFO dlvsym failed on mlx5dv_reg_dmabuf_mr - libmlx5.so: undefined symbol")
+False
+>>> is_trouble("UCX_RC_MLX5_TIMEOUT=1000000.00us UCX_HANDLE_ERRORS=bt")
+False
+"""
+
+import re
+from typing import Final
+
+OF_RDMA: Final = "aftermath-of-rdma"
+"""What an aftermath is that says so of RDMA itself: alone in a log, it is not explained."""
+
+_NAMED: Final = re.compile(
+    r"rdma|ibv_|(?<!py)verbs|infiniband|\broce|iwarp|openib|openfabrics|o2ib|kiblnd|net/ib"
+    # drivers and devices
+    r"|mlx[45]|bnxt_(?:re|en|qplib)|\bi40iw|\bionic|\bqedr|\bhns_|\befa(?:\b|_)|mana_ib|hfi1|\bqib"
+    r"|usnic|cxgb4|\bsiw\d|\brxe|mthca|\bib\d{1,2}:|\b(?:roce|ib)p\d|thunderbolt"
+    # kernel modules, nodes and tools
+    r"|\bib_[a-z]|\bib(?:warn|error|panic|netdisc)|\bumad|\biwpm|uverbs|\biser[ _:]|isert|smbdirect"
+    r"|subnet manager|opensm|\bu?cmatose|\budaddy|\bmckey|\brping"
+    # stacks
+    r"|libfabric|\bofi\b|_ofi_|\bofi_|\bfi_[a-z]|\bucx|\buc[tp]_|\bud endpoint|nvshmem|ibgda|ibrc"
+    r"|\bnixl|mooncake|\bjaccl|\bpsm[23x]?[ _:]|libpsm|deepep|\buccl|rsocket|\bxlio|\bvma error"
+    # objects
+    r"|queue[ -]pair|protection domain|memory region|work request|\bp_?key\b|\b[sd]gid|devx"
+    r"|peer_?mem\b|gpu ?direct|gdrcopy",
+    re.IGNORECASE,
+)
+_IN_CAPITALS: Final = re.compile(r"\b(?:QP|CQ|CQE|SRQ|MR|HCA|RNIC|IB|GID)s?\b")
+"""Short ones, which are other words in small letters: "Mr", and Unix has a gid."""
+
+_HARMLESS: Final = re.compile(
+    r"https?://\S+"
+    r"|\S+\.(?:ya?ml|json|toml|conf|cfg|ini|md|rst|txt|log|sh|py|csv|git|tar|gz|service)\b"
+    r"|(?:^|(?<=[\s'\"(]))(?:~|/home|/Users|/root|/scratch|/data|/mnt|/tmp)/\S+"
+    # counts, and their absence
+    r"|\b(?:0|no|zero|without(?: an?)?) (?:\w+ )?(?:errors?|fail(?:ed|ures?)|time-?outs?)\b"
+    r"|\b(?:errors|failures|failed|time-?outs?|aborts)[\"']?[ =:]+\d+\b"
+    r"|\berror[\"']?[ =:]+0\b(?!x)"
+    r"|[\"']?\berrors?[\"']?\s*[=:]\s*(?:null|None|nil|false|\"\"|''|\[\])"
+    # settings and what is named after an error
+    r"|\btime-?out[\"']?(?: \([a-z]+\))?(?: value| of| is| set| was)?(?: to)?[ =:(]+\d[\w.]*"
+    r"|\berror handling:[^|]*|\bfail-?(?:over|safe|back)\w*"
+    r"|\berrors? (?:handl|correct|count|rate|report|inject|detect|path|polic)\w*"
+    r"|\bfailure (?:rate|domain|detect|inject|handl|mode|threshold)\w*"
+    r"|\baborts?(?=[\"',}]|$| COMPLETE)|module verification failed|on_error: \w+",
+    re.IGNORECASE,
+)
+_LEFT: Final = r"(?<![\w./=])"
+_RIGHT: Final = r"(?![\w/=]|\.\w|-\w)"
+_STRONG: Final = re.compile(
+    rf"(?i:{_LEFT}(?:fail(?:ed|ures?|s|ing)?|errors?|fatal|abort(?:s|ed|ing)?|timed[ -]out"
+    r"|time-?outs?|unreachable|refused|denied|reject(?:s|ed)?|unable|cannot|can'?t|could ?n[o']t"
+    r"|exhausted|exceeded|invalid|abnormal|incompatible|mismatch\w*|unresponsive|no response"
+    r"|not respond\w*|panic|catastrophic|null value|out of memory|fault"
+    r"|did(?: not|n't) (?:send|respond|answer|arrive|complete|reply)"
+    r"|(?:not|\w+n't) (?:found|loaded)"
+    rf"|bad (?:status|address|state)){_RIGHT})"
+    # a constant or a class is named after what it says
+    r"|_(?:ERR|ERROR|FAULT|FATAL|UNREACHABLE|REJECTED|REMOVAL|FAILED)\b|[a-z](?:Error|Failure)\b(?!\()"
+    r"|\b[a-z]\w*_(?:err|error|fail|failed|failure): (?!\d+\s*$)"
+    # the kernel's own: rpcrdma's end of a connection, and its warnings
+    r"|\bclosed \(-\d+\)|\bBUG: |IBV_WC_SUCCESS\. [1-9]|\bWARNING: CPU: \d+ PID: \d+ at "
+    r"|\bE(?:INVAL|IO|NOMEM|TIMEDOUT|NODEV|FAULT|ACCES|PERM|BUSY)\b",
+)
+_WEAK: Final = re.compile(
+    _LEFT + r"(?:not (?:available|supported|registered|permitted|connected|usable)|missing"
+    r"|lost|disconnected|disabled|unavailable|unsupported|does ?n[o']t|no (?:usable|suitable|active"
+    r"|such|matching|available|\w+ devices?))" + _RIGHT,
+    re.IGNORECASE,
+)
+"""Trouble where the program says that it is some."""
+
+_SEVERE: Final = re.compile(
+    r"\b(?:WARN(?:ING)?|ERROR|ERR|FATAL|CRITICAL|CRIT|ALERT|EMERG|PANIC)\b"
+    r"|<(?:warn|error|critical)>"
+    r"|(?:^|[\s\[])[EFW]\d{4} \d\d:|\blevel[\"']?[=:] ?[\"']?(?:warn|err|fatal|crit)|\bUCX  ?Fatal"
+    r"|^(?:Warning|Error)\b"
+)
+_MILD: Final = re.compile(
+    r"\b(?:INFO|DEBUG|TRACE|NOTICE|DIAG|VERBOSE)\b|<(?:info|debug|trace)>"
+    r"|(?:^|[\s\[])[ID]\d{3,4} \d\d:|\blevel[\"']?[=:] ?[\"']?(?:info|debug|trace)|^[ID]: "
+)
+_OTHER: Final = re.compile(
+    # tests and builds
+    r"::test_|\bPASSED\b|\bFAILED tests?/|^not ok |^ok \d"
+    r"|:\d+:\d+: (?:fatal )?(?:error|warning|note)|undefined reference"
+    r"|^(?:g?make|ninja|CMake|cc1?|ld)(?:\[\d+\])?[ :]|^\[ *\d+ ?%\]|-W[a-z]"
+    # packages and repositories
+    r"|satisfies the requirement|matching distribution|locate package|unmet dep"
+    r"|^(?:E|Err): |^fatal: "
+    # scripts, lists of options, and commits
+    r"|^\s*(?:#|--?\w|export |set -|module load|[A-Z][A-Z0-9_]+=\S*(?: |$))"
+    r"|^\s*(?:[-*] )?(?:[\w/.,+-]+: ){0,3}(?:Fix(?:es)?|Add|Avoid|Handle|Remove|Prevent|Correct"
+    r"|Improve|Introduce|Revert|Merge|Document|Increase|Return|Don't|Do not)\b(?! to\b)"
+    # tables
+    r"|^\s*\|.*\|\s*$|_total\{"
+)
+_PROSE: Final = re.compile(
+    r"\bfor (?:more information|example|instance)\b|\bin case (?:of|the|a)\b"
+    r"|\bcan be (?:increased|set|used|changed|caused)|\bshould be\b|\bis used (?:to|when|for)"
+    r"|\bcontrols? (?:the|how|whether)"
+    r"|\bspecif(?:y|ies) (?:the|how|which)|\bdefault(?: value)? is\b|\bsee (?:section|also)\b"
+    r"|\bCauses the\b|\bvariable (?:is|controls|specifies)|\bgenerated (?:on|when)\b|\bindicates\b",
+    re.IGNORECASE,
+)
+_CLOCK: Final = re.compile(r"\d\d:\d\d:\d\d|^\W{0,3}\[ *\d+\.\d{3,6}\]")
+_SYSLOG: Final = re.compile(
+    r"^(?:\w{3} +\d+ \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S+) [\w.-]+ (?=[\w./-]+(?:\[\d+\])?:)"
+)
+"""The host's name is none of the line's words."""
+_SUCCEEDED: Final = re.compile(
+    r"(?<!errno 0: )(?<!un)\bsuccess(?:ful(?:ly)?)?\b|\bsucceeded\b|\brecovered\b", re.IGNORECASE
+)
+
+
+def is_trouble(text: str) -> bool:
+    """Whether the line itself says that something of RDMA is in trouble."""
+    if text in _BARE:
+        return True
+    severe = _SEVERE.search(text) is not None
+    if not severe and _MILD.search(text):
+        return False
+    text = _SYSLOG.sub("", text)
+    left = _HARMLESS.sub(" ", text)
+    if not (_NAMED.search(left) or _IN_CAPITALS.search(left)):
+        return False
+    strong = _STRONG.search(left)
+    if not strong and not (severe and _WEAK.search(left)):
+        return False
+    if _OTHER.search(text) or _SUCCEEDED.search(text):
+        return False
+    return severe or _CLOCK.search(text) is not None or _PROSE.search(text) is None
+
+
+_BARE: Final = ("Failed to open device", "Couldn't read/write remote address")
+"""All that ibv_devinfo and the pingpongs of rdma-core say of it."""
