@@ -57,6 +57,8 @@ class Held:
     state: QpState = QpState.RTS
     first: int = 100  # the number of the first queue pair
     length: int = 0  # bytes, of each memory region
+    context: int | None = None  # RES_CTXN
+    pd: int | None = None  # RES_PDN
 
 
 KERNEL_OWN = (
@@ -135,6 +137,10 @@ def _object(each: Held, at: int) -> bytes:
         owner = _text("RES_KERN_NAME", each.kernel)
     elif each.pid:
         owner = _u32("RES_PID", each.pid)
+    if each.context is not None:
+        owner += _u32("RES_CTXN", each.context)
+    if each.pd is not None:
+        owner += _u32("RES_PDN", each.pd)
     if each.kind == "mr":
         return _u64("RES_MRLEN", each.length) + owner
     if each.kind != "qp":

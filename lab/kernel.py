@@ -11,10 +11,12 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.apt import apt_get
 from lab.command import run
 from lab.failure import LabFailure
 from lab.places import cache
 
+MODULES = Path("/lib/modules")
 UPDATE_SECONDS = 300.0
 DOWNLOAD_SECONDS = 600.0
 UNPACK_SECONDS = 300.0
@@ -83,28 +85,39 @@ def _download() -> Kernel:
     folder = cache() / "kernels"
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache()) as scratch:
-        if not _download_package(release, Path(scratch)):
+        try:
+            _download_package(release, Path(scratch))
+        except LabFailure:
             if updated:
-                raise LabFailure(f"apt-get cannot download linux-image-{release}")
+                raise
             # The lists name a build that the mirror has already replaced.
             _update_lists()
             release = _known_to_apt() or release
-            if not _download_package(release, Path(scratch)):
-                raise LabFailure(f"apt-get cannot download linux-image-{release}")
+            _download_package(release, Path(scratch))
         return _unpack(release, Path(scratch), folder)
 
 
 def _link_modules(kernel: Kernel) -> None:
-    """Let /lib/modules/RELEASE lead to the cache, unless something usable is there already."""
-    link = Path("/lib/modules") / kernel.release
+    """Let /lib/modules/RELEASE lead to the cache, unless something usable is there already.
+
+    The package of the kernel's headers makes it a folder with links to them alone: what the
+    cache has is linked beside those.
+    """
+    link = MODULES / kernel.release
     if (link / "modules.dep").exists():
         return
     link.parent.mkdir(exist_ok=True)
     if link.is_symlink():
         link.unlink()  # it led to a cache that has since been removed
-    if link.exists():
-        raise LabFailure(f"{link} is there but has no modules.dep: run depmod {kernel.release}")
-    link.symlink_to(kernel.modules)
+    if not link.exists():
+        link.symlink_to(kernel.modules)
+        return
+    for each in kernel.modules.iterdir():
+        beside = link / each.name
+        if beside.is_symlink() and not beside.exists():
+            beside.unlink()
+        if not beside.exists():
+            beside.symlink_to(each)
 
 
 def _known_to_apt() -> str | None:
@@ -115,13 +128,12 @@ def _known_to_apt() -> str | None:
 
 
 def _update_lists() -> None:
-    if run(["apt-get", "-qq", "update"], timeout=UPDATE_SECONDS).returncode != 0:
-        raise LabFailure("apt-get update failed: is there a network?")
+    apt_get(["update"], timeout=UPDATE_SECONDS)
 
 
-def _download_package(release: str, into: Path) -> bool:
-    argv = ["apt-get", "-qq", *_AS_ROOT, "download", f"linux-image-{release}"]
-    return run(argv, timeout=DOWNLOAD_SECONDS, cwd=into).returncode == 0
+def _download_package(release: str, into: Path) -> None:
+    argv = [*_AS_ROOT, "download", f"linux-image-{release}"]
+    apt_get(argv, timeout=DOWNLOAD_SECONDS, cwd=into)
 
 
 def _unpack(release: str, scratch: Path, folder: Path) -> Kernel:

@@ -136,6 +136,7 @@ class NetDev:
     master: str | None = None
     lower: str | None = None
     carrier_changes: int = 2
+    carrier_down_count: int = 1
     arp_ignore: int = 0
     stats: Mapping[str, int] | None = None  # IFLA_STATS64
     pause: tuple[int, int] | None = None  # frames sent and received
@@ -175,7 +176,7 @@ class Machine:
     kernel: str = "6.1.0"
     gpu: Gpu | None = None
     arp_ignore: int = 0  # of conf/all
-    netns_mode: int = 1
+    netns_mode: int | None = 1  # None: a kernel that does not tell it
     kernel_log: tuple[str, ...] | Missing = ()  # messages; a second apart
     verbs_stderr: str = ""
     rejected: tuple[str, ...] = ()  # devices that libibverbs does not list
@@ -306,6 +307,7 @@ class Machine:
                 f"{folder}/ifindex": f"{self._ifindex(netdev.name)}\n",
                 f"{folder}/operstate": "up\n" if netdev.up else "down\n",
                 f"{folder}/mtu": f"{netdev.mtu}\n",
+                f"{folder}/address": f"{netdev.mac}\n",
             }
         files["/sys/devices/system/cpu/online"] = f"{self.cpus_online}\n"
         return files
@@ -472,9 +474,8 @@ class Machine:
                 recording.refuse("stat", path, Missing(Why.ABSENT, f"{path}: ENOENT"))
 
     def _nldev(self) -> dict[str, bytes]:
-        replies = {
-            "nldev-sys-get": _reply(nldev.SYS_GET, [("SYS_ATTR_NETNS_MODE", self.netns_mode)])
-        }
+        mode = [] if self.netns_mode is None else [("SYS_ATTR_NETNS_MODE", self.netns_mode)]
+        replies = {"nldev-sys-get": _reply(nldev.SYS_GET, mode)}
         dump = b""
         for at, device in enumerate(self.devices):
             index = at if device.index is None else device.index
@@ -522,6 +523,7 @@ class Machine:
                 ("IFLA_OPERSTATE", "UP" if netdev.up else "DOWN"),
                 ("IFLA_CARRIER", int(netdev.up)),
                 ("IFLA_CARRIER_CHANGES", netdev.carrier_changes),
+                ("IFLA_CARRIER_DOWN_COUNT", netdev.carrier_down_count),
                 ("IFLA_ADDRESS", netdev.mac),
             ]
             if netdev.kind:

@@ -4,6 +4,7 @@ import os
 import platform
 from collections.abc import Sequence
 
+from lab.apt import apt_get
 from lab.command import run
 from lab.failure import LabFailure
 
@@ -77,10 +78,9 @@ def _install(packages: Sequence[str]) -> None:
         return
     wanted = " ".join(missing)
     print(f"installing {wanted}", flush=True)
-    env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
-    for argv in (
-        ["apt-get", "-qq", "update"],
-        ["apt-get", "-qq", "-y", "install", "--no-install-recommends", *missing],
-    ):
-        if run(argv, timeout=INSTALL_SECONDS, env=env).returncode != 0:
-            raise LabFailure(f"missing packages; install them with: apt-get install {wanted}")
+    try:
+        for argv in (["update"], ["-y", "install", "--no-install-recommends", *missing]):
+            apt_get(argv, timeout=INSTALL_SECONDS)
+    except LabFailure as failure:
+        missed = f"missing packages; install them with: apt-get install {wanted}"
+        raise LabFailure(f"{failure}\n{missed}", failure.exit_code) from None

@@ -19,10 +19,6 @@ def comparable(document: Any) -> Any:
     found = json.loads(text)
     # A query is another process each time; one that was never started has none.
     found.get("evidence", {}).get("verbs", {}).pop("pid", None)
-    # A kernel without cpusets has no such line, and what is said of it quotes the process's number.
-    memory: Any = found.get("evidence", {}).get("process", {}).get("mems_allowed")
-    if isinstance(memory, dict):
-        memory.pop("detail", None)
     # The window of the log moves on between the command and the record.
     for moving in ("lines", "left_out"):
         found.get("evidence", {}).get("kernel_log", {}).pop(moving, None)

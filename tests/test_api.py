@@ -105,7 +105,7 @@ def test_stacks_and_expectations_are_judged_too(tmp_path: Path) -> None:
         (lambda: rdmadiag.collect(timeout=0), ValueError, "timeout"),
         (lambda: rdmadiag.collect(timeout=float("nan")), ValueError, "timeout"),
         (lambda: judged(devices=["none"]), ValueError, "no RDMA device 'none'"),
-        (lambda: judged(devices=["a:b"]), ValueError, "'a:b' is not DEV or DEV:PORT"),
+        (lambda: judged(devices=["a/b"]), ValueError, "'a/b' is not DEV or DEV:PORT"),
         (lambda: judged(stacks=["none"]), ValueError, "none"),
         (lambda: judged(expect="/nowhere"), TomlFileError, "/nowhere"),
         (lambda: rdmadiag.nothing, AttributeError, "has no attribute 'nothing'"),

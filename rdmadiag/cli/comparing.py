@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rdmadiag.cli.progress import meanwhile, progress
-from rdmadiag.facts import Missing, present
+from rdmadiag.facts import present
 from rdmadiag.facts.counters import (
     ALL,
     NOTHING,
@@ -92,8 +92,8 @@ def over(
 
 
 def _require(facts: CounterFacts, wanted: Wanted) -> None:
-    names = () if isinstance(facts.names, Missing) else facts.names
-    for name, ports in (wanted.devices or {}).items():
+    names = tuple(present(facts.names))
+    for name, ports in (wanted.among(names).devices or {}).items():
         if name not in names:
             raise NoSuchDevice(f"no RDMA device {name!r}; {instead(name, names)}")
         device = facts.device(name)

@@ -325,13 +325,13 @@ def complete_devices(context: click.Context, option: click.Parameter, typed: str
     from rdmadiag.quoting import shell_word
 
     found = []
-    name, colon, _ = typed.partition(":")
     with suppress(OSError):
-        if colon:
-            numbers = sorted(os.listdir(f"/sys/class/infiniband/{name}/ports"))
-            found = [f"{name}:{number}" for number in numbers]
-        else:
-            found = sorted(os.listdir("/sys/class/infiniband"))
+        names = sorted(os.listdir("/sys/class/infiniband"))
+        found = list(names)
+        for name in names:
+            if typed.startswith(f"{name}:"):
+                numbers = sorted(os.listdir(f"/sys/class/infiniband/{name}/ports"))
+                found += [f"{name}:{number}" for number in numbers]
     return [each for each in found if each.startswith(typed) and shell_word(each) == each]
 
 

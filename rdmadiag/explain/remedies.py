@@ -28,6 +28,9 @@ PREFLIGHT: Final = "rdmadiag preflight"
 PREFLIGHT_THERE: Final = "rdmadiag preflight   # on the host that wrote it"
 PREFLIGHT_ON: Final = "rdmadiag preflight{on}"
 ADDRESSES: Final = "ip -brief address"
+RDMA_CGROUP: Final = (
+    "grep -rs hca_ /sys/fs/cgroup --include=rdma.max | grep -v 'handle=max hca_object=max'"
+)
 DMESG: Final = "sudo dmesg | tail -50"
 DMESG_OF_RDMA: Final = "sudo dmesg -T | grep -iE 'mlx|infiniband|rdma|bnxt|irdma' | tail -50"
 MAC_LOG: Final = (

@@ -241,6 +241,7 @@ class SysfsNetDev:
     ifindex: int | Missing
     operstate: str | Missing
     mtu: int | Missing
+    mac: str | Missing = NOT_IN_RECORD  # address
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,9 @@ ONLY_EXTENDED: Final = frozenset({"unicast_xmit_packets", "unicast_rcv_packets"}
 
 # fmt: off
 _DRIVERS: Final[dict[Group, tuple[str, ...]]] = {
-    Group.LINK_DOWN: ("link_downed", "carrier_changes", "IOLinkActiveCount"),
+    Group.LINK_DOWN: (
+        "link_downed", "carrier_down_count", "carrier_changes", "IOLinkActiveCount",
+    ),
     Group.PHYSICAL: (
         "rx_icrc_encapsulated", "rx_crc_errors", "rx_frame_errors", "rx_length_errors",
         "rcv_icrc_errs", "rx_invalid_icrc_cnt",

@@ -1,11 +1,12 @@
 """What counters say at one moment: raw values by where they were read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
 from rdmadiag.facts import Missing, Why, present
+from rdmadiag.facts.device_port import among
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import LinkLayer
 
@@ -53,7 +54,7 @@ class CountedPort(WithNumbers):
 
     number: int
     link_layer: LinkLayer | Missing  # link_layer
-    netdev: str | Missing  # gid_attrs/ndevs/0, or the parent of a software device
+    netdev: str | Missing  # NDEV_NAME of PORT_GET, else the parent of rxe, or gid_attrs/ndevs
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,19 @@ class Wanted:
     devices: Mapping[str, frozenset[int] | None] | None = None  # None: all; of one: all ports
     excluded: tuple[str, ...] = ()
 
+    def among(self, names: Collection[str]) -> "Wanted":
+        """The same of a host with devices of these names: port 1 of "a" may be the device "a:1"."""
+        found: dict[str, frozenset[int] | None] = {}
+        for device, ports in (self.devices or {}).items():
+            if ports is None:
+                found[device] = None
+            for number in ports or ():
+                name, port = among(device, number, names)
+                before = found.setdefault(name, frozenset())
+                whole = port is None or before is None
+                found[name] = None if whole else (before or frozenset()) | {number}
+        return replace(self, devices=found or None)
+
     def device(self, name: str) -> bool:
         """Whether anything of it is read."""
         return name not in self.excluded and (self.devices is None or name in self.devices)
@@ -112,6 +126,7 @@ ALL: Final = Wanted()
 
 def narrowed(facts: CounterFacts, wanted: Wanted) -> CounterFacts:
     """The sample as if no more had been read."""
+    wanted = wanted.among(tuple(present(facts.names)))
     devices = (
         replace(
             each,

@@ -14,7 +14,9 @@ KINDS = ("ctx", "pd", "cq", "qp", "srq", "mr", "cm_id")
 class Owner:
     """Who made an object. Neither: a process that this one may not see, or that has ended."""
 
-    pid: int | None  # RES_PID, as numbered in this process's PID namespace
+    # Tgid of /proc/RES_PID/status, as numbered in this process's PID namespace; of an object
+    # whose thread has ended, that of another object of its context (RES_CTXN, or its RES_PDN's).
+    pid: int | None
     kernel: str | None  # RES_KERN_NAME: the module that made it
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Final
 
 from rdmadiag.facts import GidEntry, Missing
 
@@ -11,7 +12,8 @@ class NetDevState(StrEnum):
 
     UP = "up"
     DOWN = "down"
-    ABSENT = "absent"  # the namespace has no netdev of this name
+    ABSENT = "absent"  # the namespace does not have it
+    ELSEWHERE = "elsewhere"  # another one has it, and a connected queue pair routes there
     UNKNOWN = "unknown"
 
 
@@ -20,6 +22,9 @@ class Unusable(StrEnum):
 
     DUPLICATE = "duplicate"  # duplicate address detection found it on another host
     TENTATIVE = "tentative"  # detection has not ended
+
+
+NOT_HERE: Final = (NetDevState.ABSENT, NetDevState.ELSEWHERE)
 
 
 def netdev_state(entry: GidEntry, netdevs: Mapping[str, NetDevState]) -> NetDevState:

@@ -13,6 +13,7 @@ class Outcome(StrEnum):
     EMPTY = "empty"  # uses a row that is empty: RTR fails
     OUTSIDE = "outside"  # uses an index that the table does not have
     LID = "lid"  # InfiniBand: addresses the peer by LID
+    ADDRESS = "address"  # iWARP: by IP address through rdma_cm, no index is chosen
     FAILS = "fails"  # ends with an error of its own
     DROPS_PORT = "drops_port"  # leaves the port out, often without a message
     NOT_USED = "not_used"  # the port is not among those that a variable chooses

@@ -26,7 +26,7 @@ from typing import Any, Final
 from rdmadiag.facts import GidEntry, Missing, Why
 from rdmadiag.facts.gid import Family, Gid, Scope
 from rdmadiag.facts.ib import GidType, LinkLayer
-from rdmadiag.gid.netdev import NetDevState, Unusable, netdev_state
+from rdmadiag.gid.netdev import NOT_HERE, NetDevState, Unusable, netdev_state
 from rdmadiag.gid.stacks import x_rdma
 
 
@@ -163,8 +163,10 @@ def _ethernet(
     state = netdev_state(best, netdevs)
     if state is NetDevState.DOWN:
         reason += f"; its netdev {best.netdev} is down"
-    elif state is NetDevState.ABSENT:
-        reason += f"; its netdev {best.netdev} is not in this network namespace"
+    elif state in NOT_HERE:
+        known = state is NetDevState.ELSEWHERE
+        where = "in another" if known else "not in this"
+        reason += f"; its netdev {best.netdev} is {where} network namespace"
     if best.index in unassigned:
         reason += f"; {best.netdev} does not have that address"
     return Route(best, reason)
@@ -173,7 +175,7 @@ def _ethernet(
 def _rank(
     entry: GidEntry, netdevs: Mapping[str, NetDevState], unassigned: Collection[int]
 ) -> tuple[bool, int, int, int]:
-    dead = netdev_state(entry, netdevs) in (NetDevState.DOWN, NetDevState.ABSENT)
+    dead = netdev_state(entry, netdevs) in (NetDevState.DOWN, *NOT_HERE)
     kind = _UNKNOWN_TYPE_RANK if isinstance(entry.type, Missing) else _TYPE_RANK[entry.type]
     if entry.gid.scope is Scope.LINK_LOCAL:
         # 169.254.0.0/16 does not leave the link either, but needs no zone index.

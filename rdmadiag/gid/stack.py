@@ -95,6 +95,11 @@ class Stack:
     pin: Pin | None = None
     option: str | None = None  # without a variable: what sets the index, "ib_send_lat -x INDEX"
     variables: tuple[str, ...] = ()  # that its rules read, by name; the pin among them
+    by_rdma_cm: bool = False  # rdma_cm connects its RC queue pairs: iWARP serves it too
+
+    def option_with(self, index: int) -> str:
+        """`option` with the index in the place of the word INDEX."""
+        return re.sub(r"\bINDEX\b", str(index), self.option or "")
 
     def supports(self, layer: LinkLayer) -> bool:
         """Whether it runs on this link layer."""

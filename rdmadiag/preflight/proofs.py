@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from rdmadiag.facts import Missing
+from rdmadiag.facts import Missing, NetDev
 from rdmadiag.preflight.verdict import Proof
 from rdmadiag.view.reconcile import DeviceView, PortView
 
@@ -13,6 +13,12 @@ def seen(value: Any) -> str:
         return str(value)
     number = getattr(value, "number", None)
     return str(value) if number is None else f"{number}: {value}"
+
+
+def netdev_text(netdev: NetDev) -> str:
+    """Whether a netdev is up, in every sense."""
+    admin = "up" if netdev.admin_up else "down"
+    return f"{seen(netdev.operstate)}, administratively {admin}, carrier {seen(netdev.carrier)}"
 
 
 def port_attribute(port: PortView, name: str, value: Any) -> Proof:

@@ -80,6 +80,7 @@ class Reason(StrEnum):
     LINK_LAYER_UNKNOWN = "link_layer_unknown"
     GID_TABLE_UNKNOWN = "gid_table_unknown"
     LID_UNKNOWN = "lid_unknown"
+    ROUTE_NETDEV_UNKNOWN = "route_netdev_unknown"
     PROVIDER_LATE = "provider_late"
     REGISTRY_UNKNOWN = "registry_unknown"
     LOG_UNKNOWN = "log_unknown"
@@ -130,6 +131,8 @@ REASON_TEXT: Final[dict[Reason, str]] = {
     Reason.LINK_LAYER_UNKNOWN: "the port's link layer could not be read",
     Reason.GID_TABLE_UNKNOWN: "the port's GID table could not be read",
     Reason.LID_UNKNOWN: "the port's LID could not be read",
+    Reason.ROUTE_NETDEV_UNKNOWN: "whether the kernel routes by a netdev of another network "
+    "namespace could not be read",
     Reason.PROVIDER_LATE: "the verbs library had not answered everything at the deadline",
     Reason.REGISTRY_UNKNOWN: "the registry could not be read",
     Reason.LOG_UNKNOWN: "the log could not be read, or not all of it",
@@ -146,6 +149,7 @@ FOR_LACK_OF_EVIDENCE: Final = frozenset(
         Reason.LINK_LAYER_UNKNOWN,
         Reason.GID_TABLE_UNKNOWN,
         Reason.LID_UNKNOWN,
+        Reason.ROUTE_NETDEV_UNKNOWN,
         Reason.PROVIDER_LATE,
         Reason.REGISTRY_UNKNOWN,
         Reason.LOG_UNKNOWN,
@@ -161,6 +165,12 @@ _UNSEEN: Final = frozenset({Reason.PORTS_UNKNOWN, Reason.STATE_UNKNOWN})
 
 _OF_OTHERS: Final = (Reason.ANOTHER_PORT_HAS_NO_ROUTE,)
 _NO_ACTIVE: Final = (Reason.NO_ACTIVE_THUNDERBOLT_DEVICE,)
+INSTEAD_OF_RTR: Final = {
+    Reason.IWARP_NEEDS_RDMA_CM: "rping -s   # here; at the peer: rping -c -a ADDRESS -C 3 -v",
+    Reason.EFA_HAS_NO_RC: "fi_pingpong -p efa   # here; at the peer: fi_pingpong -p efa ADDRESS",
+    Reason.USNIC_HAS_NO_RC: "fi_pingpong -p usnic   # at the peer with this host's address",
+}
+"""What proves a path where RTR can only fail, whoever takes on the risk."""
 
 _NO_MANUAL_RTR: Final = {
     Protocol.IWARP: Reason.IWARP_NEEDS_RDMA_CM,
@@ -228,6 +238,8 @@ def _reasons(
     if port.protocol in _NO_MANUAL_RTR:
         return (_NO_MANUAL_RTR[port.protocol],)
     if port.protocol is not Protocol.THUNDERBOLT:
+        if in_other_netns(device, evidence):  # where its netdev is follows
+            return (*_link(port), *_access(device, evidence))
         return (*_link(port), *_route(port), *_access(device, evidence))
     # A port without a link has no GIDs: one cause, one reason.
     route = _route(port) if port.is_active else ()
@@ -299,7 +311,8 @@ def _route_address(port: PortView, route: Route) -> Iterator[Reason]:
     if state is NetDevState.DOWN:
         yield Reason.ROUTE_NETDEV_DOWN
     elif state is NetDevState.ABSENT:
-        yield Reason.ROUTE_NETDEV_ABSENT
+        known = port.nldev is not None
+        yield Reason.ROUTE_NETDEV_ABSENT if known else Reason.ROUTE_NETDEV_UNKNOWN
     elif port.routes_by_unassigned_address:
         yield Reason.ROUTE_ADDRESS_UNASSIGNED
 

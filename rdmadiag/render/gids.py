@@ -8,7 +8,7 @@ from rich.console import Console
 from rdmadiag.facts import GidEntry, GidTable, Identity, Missing
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import GidType
-from rdmadiag.gid.netdev import NetDevState, netdev_state
+from rdmadiag.gid.netdev import NOT_HERE, NetDevState, netdev_state
 from rdmadiag.render.console import Text, console, say
 from rdmadiag.render.findings import record
 from rdmadiag.render.grid import Grid
@@ -137,7 +137,7 @@ def _type(entry: GidEntry, port: PortView) -> str:
 def _netdev(entry: GidEntry, port: PortView) -> Text:
     text = Text(shown(entry.netdev))
     state = netdev_state(entry, port.netdevs)
-    if state in (NetDevState.DOWN, NetDevState.ABSENT):
+    if state in (NetDevState.DOWN, *NOT_HERE):
         text.append(" down" if state is NetDevState.DOWN else " not here", style="red")
     if found := port.unusable.get(entry.index):
         text.append(f" {found}", style="red")

@@ -11,7 +11,7 @@ from rdmadiag.facts.attempt import Attempt, EndFacts, Latency, Outcome, Teardown
 from rdmadiag.facts.errnos import errno_name
 from rdmadiag.facts.ib import PKEY_BASE, PKEY_FULL, LinkLayer
 from rdmadiag.preflight.candidate import Candidate
-from rdmadiag.preflight.safety import REASON_TEXT
+from rdmadiag.preflight.safety import INSTEAD_OF_RTR, REASON_TEXT
 from rdmadiag.quoting import shell_word
 from rdmadiag.render.console import Text, console, say, verbatim
 from rdmadiag.render.grid import Grid
@@ -211,11 +211,15 @@ def _advice(result: Result) -> Advice:
         if not best.blocking:
             return NOTHING
         device = shell_word(f"{best.end.device}:{best.end.port}")
+        preflight = f"rdmadiag preflight --device {device}"
+        instead = [INSTEAD_OF_RTR[each] for each in best.blocking if each in INSTEAD_OF_RTR]
+        if instead:
+            return Advice((), (preflight, *instead))
         risks = " ".join(f"--accept-risk {reason}" for reason in best.blocking)
         return Advice(
             (),
             (
-                f"rdmadiag preflight --device {device}",
+                preflight,
                 "# to attempt it all the same, naming what you take on:",
                 f"rdmadiag pingpong --allow-rtr --device {device} {risks}{_whom(result)}",
             ),

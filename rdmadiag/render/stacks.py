@@ -24,7 +24,7 @@ from rdmadiag.view.stack_picks import BY_GID
 from rdmadiag.view.unshown import why_unknown
 
 _NAMED: Final = 4  # in the first line
-_APART: Final = (Outcome.NOT_USED, Outcome.UNSUPPORTED)
+_APART: Final = (Outcome.NOT_USED, Outcome.UNSUPPORTED, Outcome.ADDRESS)
 
 
 def show_stacks(
@@ -193,7 +193,7 @@ def _remedy(out: Console, others: Sequence[Pick], table: PortPicks) -> None:
         if stack.pin:
             lines.setdefault(f"export {stack.pin.variable}={index}", []).append(label(pick))
         elif stack.option and "INDEX" in stack.option.split():
-            lines.setdefault(stack.option.replace("INDEX", str(index)), []).append(label(pick))
+            lines.setdefault(stack.option_with(index), []).append(label(pick))
     for line, names in lines.items():
         verbatim(out, f"    {line}   # {', '.join(names)}")
 

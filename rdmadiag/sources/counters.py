@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from rdmadiag.facts import Missing, Why, present
+from rdmadiag.facts import Missing, Why, first_known, present
 from rdmadiag.facts.counters import (
     ALL,
     NOTHING,
@@ -28,7 +28,7 @@ from rdmadiag.facts.counters import (
     Wanted,
 )
 from rdmadiag.host import Host
-from rdmadiag.sources.nldev_counters import read_device_indexes, read_statistics
+from rdmadiag.sources.nldev_counters import PortNetdevs, read_device_indexes, read_statistics
 from rdmadiag.sources.sysfs import CLASS, parse_link_layer
 from rdmadiag.sources.text import attribute, malformed, parse_text
 
@@ -38,12 +38,19 @@ _LIFESPAN: Final = "lifespan"  # beside the counters in hw_counters, and none
 _DIGITS: Final = 20  # of 2^64
 _SECONDS: Final = re.compile(rb"([0-9]{1,12}\.[0-9]{2}) ")
 _PORT: Final = re.compile(r"[1-9][0-9]{0,2}")
+_ROWS: Final = 4  # of a GID table whose first one may be empty
 _FOLDERS: Final = ((CounterSource.PORT, "counters"), (CounterSource.HW, "hw_counters"))
 
 
 def parse_count(raw: bytes) -> int | Missing:
-    """ "17": a value below 2^64; mlx4 and hfi1 write blanks before it."""
+    """ "17": a value below 2^64; mlx4 and hfi1 write blanks before it.
+
+    A device without a performance management agent has "N/A (no PMA)" in each file
+    (show_pma_counter, drivers/infiniband/core/sysfs.c).
+    """
     digits = raw.strip()
+    if digits.startswith(b"N/A"):
+        return Missing(Why.UNSUPPORTED, raw.decode("latin-1").strip())
     if digits.isdigit() and len(digits) <= _DIGITS and (value := int(digits)) < 2**64:
         return value
     return malformed(raw, "a count")
@@ -69,6 +76,7 @@ def read_counters(
     clock = clock_of(host)
     now = clock()
     names = host.list(CLASS)
+    wanted = wanted.among(tuple(present(names)))
     facts = CounterFacts(
         boot=attribute(host, _BOOT_ID, parse_text),
         seconds=now,
@@ -82,7 +90,8 @@ def read_counters(
     if not listed:
         return facts
     indexes = read_device_indexes(host, deadline)
-    devices = tuple(_device(host, name, indexes, wanted) for name in listed)
+    netdevs = PortNetdevs(host, indexes, deadline)
+    devices = tuple(_device(host, name, indexes, wanted, netdevs) for name in listed)
     reader = _Reader(host, deadline, spared, clock)
     sets = tuple(each for device in devices for each in reader.sets(device))
     if host.identity.recorded and isinstance(facts.boot, Missing) and not _any(sets):
@@ -107,30 +116,41 @@ def clock_of(host: Host) -> Callable[[], float | Missing]:
     return lambda: time.clock_gettime(clock)
 
 
-def read_ports(host: Host, name: str) -> tuple[CountedPort, ...] | Missing:
-    """A device's ports and their netdevs."""
+def read_ports(host: Host, name: str, netdevs: PortNetdevs) -> tuple[CountedPort, ...] | Missing:
+    """A device's ports and their netdevs: RDMA netlink's word, else that of sysfs."""
     folder = f"{CLASS}/{name}/ports"
     numbers = host.list(folder)
     if isinstance(numbers, Missing):
         return numbers
-    parent = attribute(host, f"{CLASS}/{name}/parent", parse_text)  # of rxe and siw
-    return tuple(
-        CountedPort(
-            number=number,
-            link_layer=attribute(host, f"{folder}/{number}/link_layer", parse_link_layer),
-            netdev=attribute(host, f"{folder}/{number}/gid_attrs/ndevs/0", parse_text)
-            if isinstance(parent, Missing)
-            else parent,
-        )
-        for number in sorted(int(each) for each in numbers if _PORT.fullmatch(each))
-    )
+    ports = []
+    for number in sorted(int(each) for each in numbers if _PORT.fullmatch(each)):
+        at = f"{folder}/{number}"
+        netdev = netdevs.of(name, number)
+        if isinstance(netdev, Missing) and netdev.why is not Why.ABSENT:
+            netdev = _netdev_in_sysfs(host, name, at)
+        layer = attribute(host, f"{at}/link_layer", parse_link_layer)
+        ports.append(CountedPort(number, layer, netdev))
+    return tuple(ports)
+
+
+def _netdev_in_sysfs(host: Host, name: str, port: str) -> str | Missing:
+    """The parent of rxe, else the first that a GID names; of whichever network namespace."""
+    parent = attribute(host, f"{CLASS}/{name}/parent", parse_text)
+    if not isinstance(parent, Missing):
+        return parent
+    rows = (attribute(host, f"{port}/gid_attrs/ndevs/{row}", parse_text) for row in range(_ROWS))
+    return first_known(*rows)
 
 
 def _device(
-    host: Host, name: str, indexes: Mapping[str, int] | Missing, wanted: Wanted
+    host: Host,
+    name: str,
+    indexes: Mapping[str, int] | Missing,
+    wanted: Wanted,
+    netdevs: PortNetdevs,
 ) -> CountedDevice:
     driver = host.readlink(f"{CLASS}/{name}/device/driver")
-    ports = read_ports(host, name)
+    ports = read_ports(host, name, netdevs)
     return CountedDevice(
         name=name,
         index=indexes

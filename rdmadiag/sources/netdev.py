@@ -119,7 +119,7 @@ def _netdev(
         kind=kind if isinstance(kind, str) and kind else Missing(Why.ABSENT, "IFLA_INFO_KIND"),
         master=_name(message, "IFLA_MASTER", names),
         vlan_id=vlan if isinstance(vlan, int) else Missing(Why.ABSENT, "IFLA_VLAN_ID"),
-        lower=_name(message, "IFLA_LINK", names),
+        lower=_lower(message, names),
         addresses=addresses.get(message["index"], ()),
         arp_ignore=parse_arp_ignore(raw(message, "IFLA_AF_SPEC") or b""),
     )
@@ -130,6 +130,13 @@ def _name(message: Any, attribute: str, names: dict[int, Any]) -> str | Missing:
     if not isinstance(index, int) or index == 0:
         return Missing(Why.ABSENT, attribute)
     return names.get(index) or Missing(Why.ABSENT, f"{attribute} {index} is not in this namespace")
+
+
+def _lower(message: Any, names: dict[int, Any]) -> str | Missing:
+    namespace = message.get_attr("IFLA_LINK_NETNSID")
+    if namespace is not None:  # the number is that namespace's (rtnl_fill_link_netnsid)
+        return Missing(Why.ABSENT, f"IFLA_LINK is in network namespace {namespace}")
+    return _name(message, "IFLA_LINK", names)
 
 
 def read_netdevs(host: Host, deadline: float) -> NetDevFacts | Missing:

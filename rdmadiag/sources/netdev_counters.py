@@ -16,6 +16,7 @@ from rdmadiag.facts.counters import ALL, NOTHING, CounterSet, CounterSource, Spa
 from rdmadiag.host import Host, netlink
 from rdmadiag.sources.counters import clock_of, parse_count, read_ports
 from rdmadiag.sources.netdev import GET_LINKS, ifname
+from rdmadiag.sources.nldev_counters import PortNetdevs, read_device_indexes
 from rdmadiag.sources.pyroute2_messages import decode, ifinfmsg, raw
 from rdmadiag.sources.sysfs import CLASS, NET_CLASS
 from rdmadiag.sources.text import attribute
@@ -70,8 +71,11 @@ def _counters(message: Any) -> dict[str, int]:
     stats = raw(message, "IFLA_STATS64") or b""
     length = min(len(stats) // 8, len(STATS64))
     values = dict(zip(STATS64, struct.unpack_from(f"={length}Q", stats), strict=False))
-    changes = message.get_attr("IFLA_CARRIER_CHANGES")
-    return values | {"carrier_changes": changes} if isinstance(changes, int) else values
+    for name in ("carrier_changes", "carrier_down_count"):
+        count = message.get_attr(f"IFLA_{name.upper()}")
+        if isinstance(count, int):
+            values[name] = count
+    return values
 
 
 def parse_pause(reply: bytes) -> dict[str, int] | Missing:
@@ -99,7 +103,7 @@ def read_netdev_counters(
     spared: Spared = NOTHING,
 ) -> tuple[CounterSet, ...]:
     """The netdev and pause sets of every port that has a netdev; `deadline` is absolute."""
-    ports = tuple(_netdevs(host, wanted))
+    ports = tuple(_netdevs(host, deadline, wanted))
     if not ports:
         return ()
     reader = _Reader(host, deadline, spared)
@@ -108,10 +112,14 @@ def read_netdev_counters(
     )
 
 
-def _netdevs(host: Host, wanted: Wanted) -> Iterator[tuple[str, int, str]]:
-    for name in present(host.list(CLASS)):
-        if wanted.device(name):
-            for port in present(read_ports(host, name)):
+def _netdevs(host: Host, deadline: float, wanted: Wanted) -> Iterator[tuple[str, int, str]]:
+    names = tuple(present(host.list(CLASS)))
+    wanted = wanted.among(names)
+    listed = [name for name in names if wanted.device(name)]
+    if listed:
+        netdevs = PortNetdevs(host, read_device_indexes(host, deadline), deadline)
+        for name in listed:
+            for port in present(read_ports(host, name, netdevs)):
                 if wanted.port(name, port.number) and not isinstance(port.netdev, Missing):
                     yield name, port.number, port.netdev
 

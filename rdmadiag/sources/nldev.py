@@ -189,11 +189,11 @@ def read_nldev(host: Host, deadline: float) -> NldevFacts | Missing:
     return NldevFacts(
         devices=tuple(device for device in devices if not isinstance(device, Missing)),
         unreadable=tuple(device for device in devices if isinstance(device, Missing)),
-        netns_mode=_ask(host, "nldev-sys-get", SYS_GET, (), parse_netns_mode, deadline),
+        netns_mode=ask(host, "nldev-sys-get", SYS_GET, (), parse_netns_mode, deadline),
     )
 
 
-def _ask(
+def ask(
     host: Host,
     name: str,
     op: int,
@@ -201,6 +201,7 @@ def _ask(
     parse: Callable[[bytes], T | Missing],
     deadline: float,
 ) -> T | Missing:
+    """One question and what `parse` makes of the reply; `name` is that of a record's file."""
     reply = host.netlink(name, netlink.NETLINK_RDMA, request(op, 0, attributes), deadline)
     return reply if isinstance(reply, Missing) else parse(reply)
 
@@ -209,15 +210,19 @@ def _device(
     host: Host, index: int, no_uverbs: Missing | None, deadline: float
 ) -> NldevDevice | Missing:
     at = (("DEV_INDEX", index),)
-    device = _ask(host, f"nldev-get-{index}", GET, at, parse_device, deadline)
+    device = ask(host, f"nldev-get-{index}", GET, at, parse_device, deadline)
     if not isinstance(device, NldevDevice):
+        if device.why is _GONE:
+            return gone(index)
         return Missing(device.why, f"nldev device {index}: {device.detail}")
     answers = _ports(host, device, deadline)
     refused = {number: port for number, port in answers.items() if isinstance(port, Missing)}
+    if refused and is_gone(host, index, deadline):
+        return gone(index)
     ports = tuple(port for port in answers.values() if not isinstance(port, Missing))
     kind = (("CHARDEV_TYPE", "uverbs"), *at)
     chardev: Chardev | Missing = (
-        _ask(host, f"nldev-get-chardev-{index}", GET_CHARDEV, kind, parse_chardev, deadline)
+        ask(host, f"nldev-get-chardev-{index}", GET_CHARDEV, kind, parse_chardev, deadline)
         if no_uverbs is None
         else no_uverbs
     )
@@ -226,15 +231,32 @@ def _device(
         ports=device.port_count if isinstance(device.port_count, Missing) else ports,
         unreadable_ports=refused,
         chardev=chardev,
-        resources=_ask(host, f"nldev-res-get-{index}", RES_GET, at, parse_resources, deadline),
+        resources=ask(host, f"nldev-res-get-{index}", RES_GET, at, parse_resources, deadline),
     )
+
+
+_GONE: Final = Why.UNSUPPORTED
+"""EINVAL: GET of a device that nldev itself has named, and that is there no more
+(nldev_get_doit)."""
+
+
+def is_gone(host: Host, index: int, deadline: float) -> bool:
+    """Whether a device that nldev has named is there no more, by another question."""
+    at = (("DEV_INDEX", index),)
+    found = ask(host, f"nldev-get-{index}-again", GET, at, parse_device, deadline)
+    return isinstance(found, Missing) and found.why is _GONE
+
+
+def gone(index: int) -> Missing:
+    """What is said of such a device."""
+    return Missing(Why.ABSENT, f"RDMA device {index} was deleted while it was being read")
 
 
 def _ports(host: Host, device: NldevDevice, deadline: float) -> dict[int, NldevPort | Missing]:
     if isinstance(device.port_count, Missing):
         return {}
     return {
-        number: _ask(
+        number: ask(
             host,
             f"nldev-port-get-{device.index}-{number}",
             PORT_GET,

@@ -9,10 +9,13 @@ from typing import Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host import Host, netlink
+from rdmadiag.sources.nldev import ask, parse_netns_mode, parse_port
 from rdmadiag.sources.nldev_messages import (
     GET,
     NUMBER,
+    PORT_GET,
     STAT_GET,
+    SYS_GET,
     first,
     integer,
     messages,
@@ -63,6 +66,40 @@ def read_device_indexes(host: Host, deadline: float) -> Mapping[str, int] | Miss
     dump = request(GET, netlink.NLM_F_DUMP)
     reply = host.netlink("nldev-get", netlink.NETLINK_RDMA, dump, deadline)
     return reply if isinstance(reply, Missing) else parse_device_indexes(reply)
+
+
+class PortNetdevs:
+    """The netdev of each port, of this network namespace alone, as RDMA netlink names it."""
+
+    def __init__(self, host: Host, indexes: Mapping[str, int] | Missing, deadline: float) -> None:
+        self._host = host
+        self._indexes = indexes
+        self._deadline = deadline
+        self._told: bool | None = None
+
+    def of(self, device: str, port: int) -> str | Missing:
+        """ABSENT: it has none here. Anything else: RDMA netlink does not say."""
+        if isinstance(self._indexes, Missing):
+            return self._indexes
+        index = self._indexes.get(device)
+        if index is None:
+            return Missing(Why.NOT_COLLECTED, "RDMA netlink does not show the device")
+        at = (("DEV_INDEX", index), ("PORT_INDEX", port))
+        found = ask(
+            self._host, f"nldev-port-get-{index}-{port}", PORT_GET, at, parse_port, self._deadline
+        )
+        if isinstance(found, Missing):
+            return Missing(Why.UNSUPPORTED, found.detail)
+        if isinstance(found.netdev, Missing) and not self._tells():
+            return Missing(Why.UNSUPPORTED, "a kernel that names no netdev")
+        return found.netdev
+
+    def _tells(self) -> bool:
+        """Whether the kernel is new enough: the netns mode is newer (5.2) than the name (4.18)."""
+        if self._told is None:
+            mode = ask(self._host, "nldev-sys-get", SYS_GET, (), parse_netns_mode, self._deadline)
+            self._told = not isinstance(mode, Missing)
+        return self._told
 
 
 def read_statistics(host: Host, index: int, port: int, deadline: float) -> dict[str, int] | Missing:

@@ -57,6 +57,8 @@ ATTRIBUTES: Final = (
     (47, "RDMA_NLDEV_ATTR_RES_PD_ENTRY", "nest"),
     (50, "RDMA_NLDEV_ATTR_NDEV_INDEX", "uint32"),
     (51, "RDMA_NLDEV_ATTR_NDEV_NAME", "asciiz"),
+    (60, "RDMA_NLDEV_ATTR_RES_PDN", "uint32"),
+    (64, "RDMA_NLDEV_ATTR_RES_CTXN", "uint32"),
     (66, "RDMA_NLDEV_SYS_ATTR_NETNS_MODE", "uint8"),
     (67, "RDMA_NLDEV_ATTR_DEV_PROTOCOL", "asciiz"),
     (69, "RDMA_NLDEV_ATTR_CHARDEV_TYPE", "asciiz"),

@@ -85,7 +85,10 @@ def parse_mems_allowed(raw: bytes) -> str | Missing:
 
 
 def _list_of(raw: bytes, name: str) -> str | Missing:
-    text = _status(raw).get(name, "").strip()
+    fields = _status(raw)
+    if fields and name not in fields:  # Mems_allowed_list of a kernel without cpusets
+        return Missing(Why.ABSENT, f"no {name}")
+    text = fields.get(name, "").strip()
     if not _CPU_LIST.fullmatch(text):
         return malformed(raw, f"a process status with {name}")
     return text

@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
-from rdmadiag.facts import Missing, NetDevFacts, present
+from rdmadiag.facts import Missing, NetDevFacts, Why, present
 from rdmadiag.facts.evidence import (
     LINUX_ONLY,
     LINUX_SOURCES,
@@ -40,12 +41,21 @@ def _row(platform: str, name: str) -> Source:
     return BY_NAME["darwin" if platform == "darwin" else "linux", name]
 
 
+NO_PYROUTE2: Final = Missing(Why.UNSUPPORTED, "pyroute2 is not installed: pip install pyroute2")
+"""It decodes rtnetlink, and comes with the package on Linux alone."""
+
+
 def read(name: str, host: Host, deadline: float, depth: Depth = DEFAULT) -> Any:
     """What one source finds, in this process; `deadline` is absolute."""
     row = BY_NAME[host.identity.platform, name]
     module, _, function = row.reader.partition(":")
     values = {each: deadline if each == "deadline" else getattr(depth, each) for each in row.takes}
-    reader = getattr(import_module(f"rdmadiag.sources.{module}"), function)
+    try:
+        reader = getattr(import_module(f"rdmadiag.sources.{module}"), function)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "pyroute2":  # of Linux alone: pyproject.toml
+            raise
+        return NO_PYROUTE2
     return reader(host, **{each: value for each, value in values.items() if value is not None})
 
 
@@ -71,7 +81,8 @@ def run(
         for name in group:
             row = BY_NAME[host.identity.platform, name]
             if row.before_fork and host.can_hang:
-                import_module(f"rdmadiag.sources.{row.reader.partition(':')[0]}")
+                with suppress(ModuleNotFoundError):  # said by the source itself
+                    import_module(f"rdmadiag.sources.{row.reader.partition(':')[0]}")
             running.start(name, partial(through, name, host, _hand_over(limit), depth))
         if meanwhile:
             meanwhile()
@@ -146,7 +157,7 @@ def _of_other_systems(own: Collection[str]) -> dict[str, Missing]:
 
 
 def _named(netdevs: NetDevFacts | Missing, answers: dict[str, Any]) -> NetDevFacts | Missing:
-    """The netdevs that RDMA devices refer to, and the ones above and below those."""
+    """The netdevs that RDMA devices refer to, those above and below, and all legs of a bond."""
     if isinstance(netdevs, Missing):
         return netdevs
     names = set()
@@ -158,4 +169,10 @@ def _named(netdevs: NetDevFacts | Missing, answers: dict[str, Any]) -> NetDevFac
     for netdev in netdevs.netdevs:
         if netdev.name in names:
             names |= {str(netdev.master), str(netdev.lower)}
-    return replace(netdevs, netdevs=tuple(each for each in netdevs.netdevs if each.name in names))
+    bonds = {each.name for each in netdevs.netdevs if each.kind == "bond"} & names
+    return replace(
+        netdevs,
+        netdevs=tuple(
+            each for each in netdevs.netdevs if each.name in names or each.master in bonds
+        ),
+    )

@@ -291,6 +291,7 @@ def _netdevs(host: Host, devices: Iterable[SysfsDevice]) -> tuple[SysfsNetDev, .
             ifindex=attribute(host, f"{NET_CLASS}/{name}/ifindex", parse_number),
             operstate=attribute(host, f"{NET_CLASS}/{name}/operstate", parse_text),
             mtu=attribute(host, f"{NET_CLASS}/{name}/mtu", parse_number),
+            mac=attribute(host, f"{NET_CLASS}/{name}/address", parse_text),
         )
         for name in sorted(names)
         if "/" not in name

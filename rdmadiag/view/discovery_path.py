@@ -190,7 +190,14 @@ def _char_device(device: DeviceView, evidence: Evidence) -> Step:
     if isinstance(listed, Missing) and listed.why is not Why.ABSENT:
         return Step(Stage.CHAR_DEVICE, listed, subject, str(listed))
     value = str(listed) if isinstance(listed, Missing) else f"none is {device.name}"
+    if _nobody_looked(evidence.nldev) and _nobody_looked(evidence.process):
+        # A copied tree of devices: what it lacks was perhaps not copied.
+        return Step(Stage.CHAR_DEVICE, Missing(Why.NOT_COLLECTED, value), subject, value)
     return Step(Stage.CHAR_DEVICE, False, subject, value)
+
+
+def _nobody_looked(source: object) -> bool:
+    return isinstance(source, Missing) and source.why is Why.NOT_COLLECTED
 
 
 def _node(device: DeviceView, evidence: Evidence) -> Step:

@@ -1,15 +1,23 @@
-"""Whether the netdevs that GIDs name are up, from the source that was read."""
+"""Whether the netdevs that GIDs name are up, from the source that was read.
 
+A GID names its netdev without its network namespace (gid_attrs/ndevs, print_ndev of
+drivers/infiniband/core/sysfs.c), and each namespace may have an eth0.
+"""
+
+import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from rdmadiag.facts import Address, GidEntry, GidTable, Missing, Why, known
+from rdmadiag.facts import Address, GidEntry, GidTable, Missing, NldevPort, Why, known
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.facts.gid import Family, Scope
+from rdmadiag.facts.gid import Family, Gid, Scope
 from rdmadiag.gid.netdev import NetDevState, Unusable
 
 if TYPE_CHECKING:
     from rdmadiag.facts.macos import MacInterface
+
+_MAC: Final = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
+_FEW: Final = 4  # netdevs above each other: a VLAN of a bond of two legs
 
 
 class NetDevStates:
@@ -29,7 +37,7 @@ class NetDevStates:
         self._sysfs = (
             {}
             if isinstance(evidence.sysfs, Missing)
-            else {netdev.name: netdev.operstate for netdev in evidence.sysfs.netdevs}
+            else {netdev.name: netdev for netdev in evidence.sysfs.netdevs}
         )
         mac = evidence.mac_network
         self._mac = (
@@ -51,6 +59,11 @@ class NetDevStates:
             if isinstance(evidence.netdev, Missing)
             else {netdev.ifindex: netdev.name for netdev in evidence.netdev.netdevs}
         )
+        # Kernels that tell the mode (5.2) look for a route where the GID's netdev is
+        # (set_addr_netns_by_gid_rcu, drivers/infiniband/core/addr.c).
+        nldev = evidence.nldev
+        tells = not isinstance(nldev, Missing) and not isinstance(nldev.netns_mode, Missing)
+        self._not_here = NetDevState.ELSEWHERE if tells else NetDevState.ABSENT
 
     def _addresses(self, evidence: Evidence) -> Iterable[tuple[str, tuple[Address, ...]]]:
         """Of each netdev: rtnetlink's, else those of /proc/net/if_inet6; a Mac's by ifconfig."""
@@ -61,20 +74,59 @@ class NetDevStates:
         rows = known(process.ipv6_addresses) if process else None
         return (rows or {}).items()
 
-    def state(self, name: str) -> NetDevState:
-        """The state of the netdev of this name in this network namespace."""
+    def of(self, gids: GidTable, port: NldevPort | None) -> dict[str, NetDevState]:
+        """The state of each netdev that rows of a port's table name; `port` as nldev shows it."""
+        named: dict[str, list[GidEntry]] = {}
+        for entry in gids.entries:
+            if not isinstance(entry.netdev, Missing):
+                named.setdefault(entry.netdev, []).append(entry)
+        return {name: self._state(name, named[name], port) for name in sorted(named)}
+
+    def _state(self, name: str, rows: Iterable[GidEntry], port: NldevPort | None) -> NetDevState:
         if self._mac is not None:
             return _mac_state(self._mac.get(name))
-        if self._netlink is not None:
-            found = self._netlink.get(name)
-            if found is None:
-                return NetDevState.ABSENT
-            if not found.admin_up:
-                return NetDevState.DOWN
-            return _by_operstate(found.operstate)
-        if self._names is not None and name not in self._names:
-            return NetDevState.ABSENT
-        return _by_operstate(self._sysfs.get(name, Missing(Why.ABSENT)))
+        if self._is_absent(name):
+            return self._not_here if port else NetDevState.ABSENT
+        if not self._is_ours(name, rows, port):
+            # Without addresses to compare, or nldev's word, it may be another's of that name.
+            told = port is not None and self._netlink is not None
+            return self._not_here if told else NetDevState.UNKNOWN
+        found = self._netlink.get(name) if self._netlink is not None else None
+        if found is None:
+            shown = self._sysfs.get(name)
+            return _by_operstate(shown.operstate) if shown else NetDevState.UNKNOWN
+        return _by_operstate(found.operstate) if found.admin_up else NetDevState.DOWN
+
+    def _is_absent(self, name: str) -> bool:
+        """Whether this namespace has no netdev of that name."""
+        names = self._names if self._netlink is None else self._netlink
+        return names is not None and name not in names
+
+    def _is_ours(self, name: str, rows: Iterable[GidEntry], port: NldevPort | None) -> bool:
+        """Whether this namespace's netdev of that name is the one that the rows name.
+
+        nldev names a port's netdev in the namespace that it lives in alone (fill_port_info).
+        """
+        own = known(port.netdev) if port else None
+        if own is not None and own in self._beside(name):
+            return True
+        found = self._netlink.get(name) if self._netlink is not None else None
+        addresses = set((self._ipv6 or {}).get(name, ()))
+        if found:
+            addresses |= {each.address for each in found.addresses}
+        for each in (found, self._sysfs.get(name)):
+            addresses |= {_default_gid(each.mac)} if each else set()
+        return any(_text(row) in addresses for row in rows)
+
+    def _beside(self, name: str) -> frozenset[str]:
+        """The netdev, what it stands on, what that is enslaved to, and so on."""
+        netdevs = self._netlink or {}
+        seen = {name}
+        for _ in range(_FEW):
+            found = {netdevs[each].lower for each in seen & netdevs.keys()}
+            legs = {each.name for each in netdevs.values() if each.master in seen}
+            seen |= legs | {each for each in found if isinstance(each, str)}
+        return frozenset(seen)
 
     def unusable(self, gids: GidTable) -> dict[int, Unusable]:
         """Rows whose address their netdev has and must not use."""
@@ -83,8 +135,8 @@ class NetDevStates:
         keys = ((entry, (entry.netdev, _text(entry))) for entry in gids.entries)
         return {entry.index: self._unusable[key] for entry, key in keys if key in self._unusable}
 
-    def unassigned(self, gids: GidTable) -> frozenset[int]:
-        """Rows with an fe80:: address that their netdev, which we can see, lacks."""
+    def unassigned(self, gids: GidTable, states: dict[str, NetDevState]) -> frozenset[int]:
+        """Rows with an fe80:: address that their netdev, which is ours, lacks."""
         if self._ipv6 is None:
             return frozenset()
         return frozenset(
@@ -93,9 +145,18 @@ class NetDevStates:
             if entry.gid.scope is Scope.LINK_LOCAL
             and entry.gid.family is Family.IPV6
             and not isinstance(entry.netdev, Missing)
-            and self.state(entry.netdev) is not NetDevState.ABSENT
+            and states.get(entry.netdev) in (NetDevState.UP, NetDevState.DOWN)
             and str(entry.gid) not in self._ipv6.get(entry.netdev, ())
         )
+
+
+def _default_gid(mac: str | Missing) -> str:
+    """The link-local GID that is made of a MAC (make_default_gid); "" without one."""
+    if isinstance(mac, Missing) or not _MAC.fullmatch(mac):
+        return ""
+    octets = bytes.fromhex(mac.replace(":", ""))
+    tail = bytes((octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]))
+    return str(Gid(b"\xfe\x80" + bytes(6) + tail))
 
 
 def _text(entry: GidEntry) -> str:

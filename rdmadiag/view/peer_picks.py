@@ -54,7 +54,7 @@ class PortPair:
     stacks: tuple[StackPair, ...]
 
 
-_NOT_THERE: Final = (Outcome.NOT_USED, Outcome.UNSUPPORTED)
+_NOT_THERE: Final = (Outcome.NOT_USED, Outcome.UNSUPPORTED, Outcome.ADDRESS)
 
 
 @dataclass(frozen=True, slots=True)

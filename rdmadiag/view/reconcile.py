@@ -29,7 +29,7 @@ from rdmadiag.facts.ib import (
     PhysState,
     PortState,
 )
-from rdmadiag.gid.netdev import NetDevState, Unusable, netdev_state
+from rdmadiag.gid.netdev import NOT_HERE, NetDevState, Unusable, netdev_state
 from rdmadiag.gid.route import NoRoute, Route, select_route_gid
 from rdmadiag.gid.scan import route_gid_scan_limit
 from rdmadiag.view.netdev_states import NetDevStates
@@ -135,6 +135,11 @@ class PortView:
         if len(self.netdevs) == 1:
             return next(iter(self.netdevs))
         return self.nldev.netdev if self.nldev else Missing(Why.ABSENT, "no GID names one netdev")
+
+    @property
+    def netdevs_here(self) -> frozenset[str]:
+        """The netdevs that its GIDs name, but for those of other network namespaces."""
+        return frozenset(name for name, state in self.netdevs.items() if state not in NOT_HERE)
 
     @property
     def entries(self) -> tuple[GidEntry, ...]:
@@ -343,9 +348,8 @@ def _port(
     if isinstance(gids, Missing):
         route = NoRoute(f"the GID table could not be read ({gids})")
     else:
-        names = {entry.netdev for entry in gids.entries if not isinstance(entry.netdev, Missing)}
-        netdevs = {name: states.state(name) for name in sorted(names)}
-        unassigned = states.unassigned(gids)
+        netdevs = states.of(gids, nldev)
+        unassigned = states.unassigned(gids, netdevs)
         unusable = states.unusable(gids)
         layer = LinkLayer.UNSPECIFIED if isinstance(link_layer, Missing) else link_layer
         route = (

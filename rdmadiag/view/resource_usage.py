@@ -122,7 +122,8 @@ def _on_linux(device: DeviceView, facts: ResourceFacts | Missing, evidence: Evid
             },
         )
     reason = found or Missing(Why.ABSENT, "RDMA netlink does not show the device")
-    return Usage(device.name, _uses(device, None, limits), reason, reason)
+    uses = _uses(device, None, limits) if device.nldev else reason
+    return Usage(device.name, uses, reason, reason)
 
 
 def _limits(device: DeviceView, evidence: Evidence) -> DeviceLimits | Missing:

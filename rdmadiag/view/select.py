@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+from rdmadiag.facts.device_port import among, split
 from rdmadiag.nearest import instead
 from rdmadiag.view.reconcile import DeviceView
 
@@ -17,11 +18,8 @@ class Selector:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """ "mlx5_0", "mlx5_0:1", and "mlx5_0/1" as `rdma link` prints it; raises ValueError."""
-        name, colon, port = text.replace("/", ":").partition(":")
-        if not name or (colon and not (port.isascii() and port.isdigit() and len(port) <= 5)):
-            raise ValueError(f"{text!r} is not DEV or DEV:PORT")
-        return cls(name, int(port) if colon else None)
+        """ "mlx5_0", "mlx5_0:1", "mlx5_0/1", "a:b"; raises ValueError."""
+        return cls(*split(text))
 
 
 class NoSuchDevice(ValueError):
@@ -38,22 +36,21 @@ def select(views: Sequence[DeviceView], selectors: Sequence[Selector]) -> tuple[
     by_name = {view.name: view for view in views}
     wanted: dict[str, set[int] | None] = {}
     for selector in selectors:
-        view = by_name.get(selector.device)
+        name, number = among(selector.device, selector.port, by_name)
+        view = by_name.get(name)
         if view is None:
-            hint = instead(selector.device, by_name)
-            raise NoSuchDevice(f"no RDMA device {selector.device!r}; {hint}")
-        if selector.port is None:
-            wanted[selector.device] = None
+            hint = instead(name, by_name)
+            raise NoSuchDevice(f"no RDMA device {name!r}; {hint}")
+        if number is None:
+            wanted[name] = None
             continue
         numbers = {port.number for port in view.ports}
-        if selector.port not in numbers:
-            there = ", ".join(f"{view.name}:{number}" for number in sorted(numbers)) or "none"
-            raise NoSuchDevice(
-                f"no port {selector.port} on {selector.device!r}; there are: {there}"
-            )
-        chosen = wanted.setdefault(selector.device, set())
+        if number not in numbers:
+            there = ", ".join(f"{name}:{each}" for each in sorted(numbers)) or "none"
+            raise NoSuchDevice(f"no port {number} on {name!r}; there are: {there}")
+        chosen = wanted.setdefault(name, set())
         if chosen is not None:
-            chosen.add(selector.port)
+            chosen.add(number)
     kept = []
     for view in views:
         if view.name not in wanted:

@@ -55,6 +55,8 @@ def picks(
     port: PortView, stacks: Iterable[Chosen], environment: Mapping[str, str] | Missing
 ) -> tuple[Pick, ...]:
     """The answer of each rule; nothing where the port has no table."""
+    if port.protocol is Protocol.IWARP:
+        return tuple(_over_iwarp(stack, version) for stack, version in stacks)
     table = table_of(port)
     if table is None:
         return ()
@@ -70,8 +72,27 @@ def made_for(stacks: Sequence[Chosen], port: PortView) -> tuple[Chosen, ...]:
     """The stacks that run on the port's link layer."""
     if isinstance(port.link_layer, Missing):
         return ()
-    layer = port.link_layer
-    return tuple(chosen for chosen in stacks if chosen[0].supports(layer))
+    layer, iwarp = port.link_layer, port.protocol is Protocol.IWARP
+    return tuple(
+        chosen
+        for chosen in stacks
+        if (chosen[0].by_rdma_cm if iwarp else chosen[0].supports(layer))
+    )
+
+
+def _over_iwarp(stack: Stack, version: Version) -> Pick:
+    """What becomes of a stack on iWARP, which rdma_cm alone connects."""
+    return Pick(
+        stack.name,
+        version.name,
+        None,
+        "by IP address, through rdma_cm"
+        if stack.by_rdma_cm
+        else "cannot use iWARP: it connects queue pairs by GID, without rdma_cm",
+        None if stack.by_rdma_cm else "iWARP is connected by rdma_cm alone",
+        Outcome.ADDRESS if stack.by_rdma_cm else Outcome.UNSUPPORTED,
+        source=version.source or stack.source,
+    )
 
 
 def _pick(stack: Stack, version: Version, table: PortTable, environment: Mapping[str, str]) -> Pick:

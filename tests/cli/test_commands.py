@@ -221,7 +221,7 @@ def test_the_live_host_is_the_default(command: str, rdmadiag: Rdmadiag) -> None:
         ),
         pytest.param(
             ["preflight", "--sample", "infiniband-two-hca", "--device", "mlx5_0:x"],
-            "is not DEV or DEV:PORT",
+            "no RDMA device 'mlx5_0:x'; there are: mlx5_0, mlx5_1",
             id="a port that is no number",
         ),
         pytest.param(

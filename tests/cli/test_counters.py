@@ -59,7 +59,7 @@ def test_a_record_gives_values_alone_and_says_so(
     code, out, err = rdmadiag("counters", "--from", record("one", busy(roce, 10)))
     assert (code, err) == (0, "")
     assert out.startswith("2 ports, values alone: one sample tells no rise  [roce, recorded]\n")
-    assert "out_of_sequence           10" in out
+    assert "out_of_sequence              10" in out
 
 
 def test_a_saved_sample_is_compared_with_a_later_record(

@@ -156,9 +156,9 @@ MISTAKES = [
     pytest.param(
         ["--device", "a", "--device", "b", "--listen", "127.0.0.1"], "one", id="2 and a wait"
     ),
-    pytest.param(["--device", "mlx5_0:x"], "DEV:PORT", id="a port that is no number"),
+    pytest.param(["--device", "mlx5_0/x"], "DEV:PORT", id="a port that is no number"),
     pytest.param(["--device", ""], "DEV:PORT", id="no device"),
-    pytest.param(["--device", ":1"], "DEV:PORT", id="a port of no device"),
+    pytest.param(["--device", "/1"], "DEV:PORT", id="a port of no device"),
     pytest.param(["--device", "mlx5_0:" + "1" * 5000], "--device", id="a huge port"),
     pytest.param(["--port", "1"], "needs a --device", id="a port alone"),
     pytest.param(["--device", "a:1", "--port", "2"], "a:1", id="two ports of a device"),

@@ -58,9 +58,9 @@ DOWN_NETDEV = tuple(replace(each, up=False) for each in roce_host().netdevs)
             id="a netdev that is down",
         ),
         pytest.param(
-            roce_host().change(netdevs=()),
+            roce_host().change(netdevs=(), netns_mode=None),
             Reason.ROUTE_NETDEV_ABSENT,
-            id="a netdev in another namespace",
+            id="a netdev in another namespace, where the kernel does not route",
         ),
         pytest.param(
             roce_host().with_device(node_type="4: RNIC", protocol="iw"),

@@ -254,6 +254,14 @@ def test_a_refusal_can_be_overridden_by_what_can_be_pasted() -> None:
     )
 
 
+def test_a_refusal_that_can_only_fail_is_not_offered_to_be_overridden() -> None:
+    machine = roce_host().with_device(node_type="4: RNIC", protocol="iw")
+    shown = text(ended(Outcome.NOT_SAFE, touched=False, local=None), refused(machine))
+    assert "iwarp_needs_rdma_cm" in shown
+    assert "--accept-risk" not in shown
+    assert "\n    rping -s " in shown
+
+
 def test_what_was_accepted_is_no_reason_any_more() -> None:
     machine = roce_host().change(nodes={}).with_port(gids={})
     chosen = refused(machine, accepted=frozenset({Reason.NO_ROUTE_GID}))

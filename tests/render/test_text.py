@@ -269,7 +269,8 @@ def test_gids_say_the_index_first_and_mark_it() -> None:
 
 
 def test_gids_do_not_advise_an_entry_that_cannot_work() -> None:
-    for machine in (roce_host().change(netdevs=()), roce_host().with_port(state=PortState.DOWN)):
+    without = roce_host().change(netdevs=(), netns_mode=None)
+    for machine in (without, roce_host().with_port(state=PortState.DOWN)):
         first = gids(machine).splitlines()[0]
         assert "would use index 3" in first
 

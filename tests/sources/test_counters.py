@@ -48,6 +48,10 @@ def found(facts, source, device="mlx5_0", port=1):
     return one
 
 
+def refuse_nldev(host):
+    host.recording.refuse("netlink", "nldev-get", Missing(Why.DENIED, "EPERM"))
+
+
 def asked(host, question, part):
     return [subject for each, subject in host.asked if each == question and part in subject]
 
@@ -187,6 +191,11 @@ def test_selected_ports_alone_are_read(host, soon):
     )
 
 
+def test_a_device_with_a_colon_in_its_name_is_read_by_that_name() -> None:
+    wanted = Wanted({"a": frozenset({1}), "b": frozenset({1, 2})}).among(("a:1", "b", "b:2"))
+    assert wanted == Wanted({"a:1": None, "b": frozenset({1, 2})})
+
+
 def test_without_a_device_netlink_is_not_opened(host_in_memory, roce, soon):
     host = host_in_memory(roce.change(devices=()).recording())
     facts = read_counters(host, soon)
@@ -213,13 +222,42 @@ def test_a_record_without_counters_says_so_and_not_that_there_are_none(roce, soo
 # --- netdevs -------------------------------------------------------------------------------
 
 
+CARRIER = {"carrier_changes": 2, "carrier_down_count": 1}
+
+
 def test_a_netdevs_counters_are_those_of_rtnetlink_and_ethtool(host, soon):
     stats, pause = read_netdev_counters(host, soon)
     assert (stats.key, stats.netdev) == ((CounterSource.NETDEV, "mlx5_0", 1), "eth0")
     assert stats.identity == 2, "its ifindex"
     zero = dict.fromkeys(STATS64, 0)
-    assert stats.values == zero | {"rx_bytes": 2**40, "rx_dropped": 3, "carrier_changes": 2}
+    assert stats.values == zero | {"rx_bytes": 2**40, "rx_dropped": 3} | CARRIER
     assert pause.values == {"tx_pause_frames": 5, "rx_pause_frames": 6}
+
+
+def test_counters_of_a_device_without_a_performance_agent_are_not_offered(host, soon):
+    for path in host.recording.files:
+        if path.startswith(f"{FOLDER}/counters/"):
+            host.recording.files[path] = b"N/A (no PMA)\n"
+    refused = found(read_counters(host, soon), PORT).refused
+    assert {each.why for each in refused.values()} == {Why.UNSUPPORTED}
+
+
+def test_a_port_whose_first_gid_names_no_netdev_has_its_counters(host, soon):
+    del host.recording.files[f"{FOLDER}/gid_attrs/ndevs/0"]
+    assert read_netdev_counters(host, soon)[0].netdev == "eth0", "RDMA netlink names it"
+    refuse_nldev(host)
+    assert read_netdev_counters(host, soon)[0].netdev == "eth0", "the next row does"
+
+
+def test_the_netdev_of_another_namespace_is_not_ours(roce, host_in_memory, soon):
+    """An iWARP or RoCE port whose netdev RDMA netlink does not name: none of ours is read."""
+    machine = with_counters(roce).with_port(0, 0, netdev=None)
+    host = host_in_memory(machine.recording())
+    assert read_netdev_counters(host, soon) == ()
+    host.recording.netlink["nldev-sys-get"] = machine.change(netns_mode=None)._nldev()[
+        "nldev-sys-get"
+    ]
+    assert read_netdev_counters(host, soon)[0].netdev == "eth0", "a kernel before 4.18 names none"
 
 
 def test_a_copied_tree_has_the_files(host, soon):

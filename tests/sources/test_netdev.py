@@ -172,6 +172,13 @@ def test_a_lower_link_of_another_namespace_is_named_by_its_index():
     assert found.lower == Missing(Why.ABSENT, "IFLA_LINK 44 is not in this namespace")
 
 
+def test_a_lower_link_of_another_namespace_is_none_of_that_index_here():
+    elsewhere = link(IFNAME, (5, u32(3)), (37, struct.pack("=i", 2)))
+    here = link((3, b"eth3\0"), index=3)
+    found, _ = parse_netdevs(elsewhere + here, {})
+    assert found.lower == Missing(Why.ABSENT, "IFLA_LINK is in network namespace 2")
+
+
 def test_a_link_without_a_name_is_passed_over():
     assert parse_netdevs(link((4, u32(1500))), {}) == ()
 

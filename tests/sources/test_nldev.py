@@ -382,14 +382,30 @@ def test_a_dump_that_is_cut_short_is_malformed(memory_host, replies, soon):
     assert read_nldev(memory_host, soon).why is Why.MALFORMED
 
 
-def test_a_device_that_is_gone_by_the_second_question_is_named_and_the_other_stays(
-    memory_host, soon
-):
-    refused = Missing(Why.ABSENT, "netlink nldev-get-0: ENODEV")
-    memory_host.recording.refuse("netlink", "nldev-get-0", refused)
+EINVAL = Missing(Why.UNSUPPORTED, "netlink: EINVAL")  # what Linux says of an index without a device
+GONE = Missing(Why.ABSENT, "RDMA device 0 was deleted while it was being read")
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        pytest.param(("nldev-get-0",), id="at the second question"),
+        pytest.param(("nldev-port-get-0-1", "nldev-get-0-again"), id="at the question of a port"),
+    ],
+)
+def test_a_device_that_is_deleted_meanwhile_is_gone_and_the_other_stays(refused, memory_host, soon):
+    for name in refused:
+        memory_host.recording.refuse("netlink", name, EINVAL)
     found = read_nldev(memory_host, soon)
     assert [device.name for device in found.devices] == ["mlx5_1"]
-    assert found.unreadable == (Missing(Why.ABSENT, "nldev device 0: netlink nldev-get-0: ENODEV"),)
+    assert found.unreadable == (GONE,)
+
+
+def test_a_device_that_is_refused_otherwise_is_named_with_the_reason(memory_host, soon):
+    memory_host.recording.refuse("netlink", "nldev-get-0", Missing(Why.DENIED, "EPERM"))
+    assert read_nldev(memory_host, soon).unreadable == (
+        Missing(Why.DENIED, "nldev device 0: EPERM"),
+    )
 
 
 def test_a_port_that_is_refused_is_kept_with_its_reason(memory_host, soon):

@@ -356,6 +356,11 @@ def test_cpus_and_memory_that_the_process_may_use_are_told():
     assert process.parse_mems_allowed(STATUS) == "0"
 
 
+def test_a_kernel_without_cpusets_tells_no_memory_nodes():
+    status = b"".join(line for line in STATUS.splitlines(True) if not line.startswith(b"Mems"))
+    assert process.parse_mems_allowed(status) == Missing(Why.ABSENT, "no Mems_allowed_list")
+
+
 @pytest.mark.parametrize("text", ["", "none", "0-", "0,,1", "1" * 9], ids=repr)
 def test_a_list_that_makes_no_sense_is_malformed(text):
     raw = f"Cpus_allowed_list:\t{text}\n".encode()

@@ -1,6 +1,7 @@
 """pyroute2's message classes without the package: what that stands on, and that nobody notices."""
 
 import gc
+import json
 import struct
 import subprocess
 import sys
@@ -139,3 +140,32 @@ def test_without_pyroute2_the_reason_is_that_it_is_not_there():
 
     with pytest.raises(ModuleNotFoundError, match="no_such_package"):
         _Apart("no_such_package").load("no_such_package.netlink")
+
+
+WITHOUT = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "pyroute2":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+from rdmadiag.cli import run
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def test_where_pyroute2_is_not_installed_that_is_said():
+    """As on a Mac, which reads a record of Linux."""
+    argv = ["preflight", "--sample", "roce-healthy", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, *argv], capture_output=True, text=True, check=False
+    )
+    document = json.loads(done.stdout)
+    assert document["evidence"]["netdev"] == {
+        "why": "unsupported",
+        "detail": "pyroute2 is not installed: pip install pyroute2",
+    }
+    assert done.returncode == 3, "what could not look is unknown"
+    assert done.stderr == ""

@@ -10,11 +10,17 @@ from lab.machine import with_counters
 from lab.nldev_msg import decoded
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.ib import KernelQpType, QpState
-from rdmadiag.facts.resources import Held, Owner
+from rdmadiag.facts.resources import Held, Owner, QueuePair
 from rdmadiag.host import netlink
 from rdmadiag.sources import resources
 from rdmadiag.sources.nldev import parse_resources
-from rdmadiag.sources.resources import read_resources
+from rdmadiag.sources.resources import (
+    Makers,
+    held,
+    parse_thread_group,
+    queue_pair,
+    read_resources,
+)
 
 MADE = (
     *counted.KERNEL_OWN,
@@ -24,6 +30,12 @@ MADE = (
     Made("cm_id", 5, 4712),
     Made("qp", 1),
 )
+
+
+GONE = "RDMA device 0 was deleted while it was being read"
+
+
+NOBODY = Makers({}, lambda thread: None)
 
 
 @pytest.fixture
@@ -52,6 +64,16 @@ def test_queue_pairs_have_their_type_state_and_owner(device):
     assert device.queue_pairs[0].peer.why is Why.ABSENT, "a GSI queue pair has no peer"
 
 
+def test_a_device_that_is_deleted_meanwhile_is_gone(host, soon):
+    refused = Missing(Why.UNSUPPORTED, "netlink: EINVAL")
+    for name in ("nldev-res-get-0", "nldev-res-qp-get-0", "nldev-get-0-again"):
+        host.recording.refuse("netlink", name, refused)
+    found = read_resources(host, soon).device("mlx5_0")
+    assert found.counts == found.queue_pairs == Missing(Why.ABSENT, GONE)
+    host.recording.refuse("netlink", "nldev-get-0-again", Missing(Why.NOT_COLLECTED))
+    assert read_resources(host, soon).device("mlx5_0").counts == refused, "an older kernel"
+
+
 def test_other_objects_are_counted_by_owner_with_their_memory(device):
     job, kernel = Owner(4711, None), Owner(None, "ib_core")
     assert device.held["mr"] == (Held(job, 4, 4 << 30),)
@@ -59,6 +81,59 @@ def test_other_objects_are_counted_by_owner_with_their_memory(device):
     assert device.held["cm_id"] == (Held(Owner(4712, None), 5),)
     assert device.held["ctx"] == (Held(job, 1),)
     assert set(device.held) == {"pd", "cq", "mr", "cm_id", "ctx", "srq"}
+
+
+# One process, 4711, with threads 4712 and 4713, of which the second has ended; and one that has
+# nothing left but its context.
+THREADED = (
+    Made("ctx", 1, 4711, context=1),
+    Made("pd", 1, 4712, context=1, pd=7),
+    Made("cq", 2, context=1),
+    Made("qp", 3, 4712, pd=7),
+    Made("qp", 2, pd=7, first=200),
+    Made("mr", 1, pd=7, length=4096),
+    Made("ctx", 1, context=2),
+    Made("pd", 1, context=2, pd=8),
+)
+
+
+@pytest.fixture
+def threaded(roce, host_in_memory):
+    host = host_in_memory(with_counters(roce).with_device(0, held=THREADED).recording())
+    files = host.recording.files
+    for thread in (4711, 4712):
+        files[f"/proc/{thread}/status"] = b"Name:\tworker\nTgid:\t4711\nPid:\t%d\n" % thread
+    files |= {"/proc/4711/comm": b"python3\n", "/proc/4712/comm": b"worker\n"}
+    return host
+
+
+def test_threads_are_their_process_and_what_an_ended_one_made_is_its_contexts(threaded, soon):
+    facts = read_resources(threaded, soon)
+    device = facts.device("mlx5_0")
+    process, nobody = Owner(4711, None), Owner(None, None)
+    assert {each.owner for each in device.queue_pairs} == {process}
+    assert device.held["cq"] == (Held(process, 2),)
+    assert device.held["mr"] == (Held(process, 1, 4096),)
+    assert device.held["pd"] == (Held(process, 1), Held(nobody, 1))
+    assert device.held["ctx"] == (Held(process, 1), Held(nobody, 1))
+    assert facts.commands == {4711: "python3"}
+
+
+def test_where_proc_is_hidden_a_thread_is_all_that_is_known(threaded, soon):
+    for thread in (4711, 4712):
+        del threaded.recording.files[f"/proc/{thread}/status"]
+    pairs = read_resources(threaded, soon).device("mlx5_0").queue_pairs
+    assert {each.owner.pid for each in pairs} == {4712, None}
+
+
+def test_the_process_of_a_thread_is_read_from_its_status():
+    assert parse_thread_group(b"Name:\tTgid:\nTgid:\t17\nNgid:\t0\nPid:\t18\n") == 17
+    assert parse_thread_group(b"Name:\tx\n").why is Why.MALFORMED
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_are_a_process_or_missing(raw):
+    assert isinstance(parse_thread_group(raw), int | Missing)
 
 
 def test_processes_are_named_where_that_may_be_known(host, soon):
@@ -121,14 +196,16 @@ def test_a_netlink_that_refuses_is_the_reason(host, soon):
 def test_a_type_and_a_state_that_nobody_knows_are_malformed():
     entry = netlink.attribute(26, b"\x63") + netlink.attribute(27, b"\x63")
     reply = netlink.request(5130, 0, netlink.attribute(19, netlink.attribute(20, entry)))
-    (pair,) = resources.parse_queue_pairs(reply)
+    (entry,) = resources.parse_entries(reply, "qp")
+    pair = queue_pair(entry, NOBODY)
     assert (pair.type.why, pair.state.why) == (Why.MALFORMED, Why.MALFORMED)
 
 
 def test_a_pid_of_0_is_a_process_that_cannot_be_seen():
     entry = netlink.attribute(28, bytes(4))
     reply = netlink.request(5130, 0, netlink.attribute(19, netlink.attribute(20, entry)))
-    assert resources.parse_queue_pairs(reply)[0].owner == Owner(None, None)
+    (entry,) = resources.parse_entries(reply, "qp")
+    assert queue_pair(entry, NOBODY).owner == Owner(None, None)
 
 
 DUMPS = counted.dumps(0, MADE)
@@ -143,10 +220,9 @@ def test_any_bytes_are_objects_or_missing(kind, data):
     for _ in range(data.draw(st.integers(0, 6))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     cut = bytes(raw[: data.draw(st.integers(0, len(raw)))])
-    if kind == "qp":
-        found = resources.parse_queue_pairs(cut)
-        assert isinstance(found, tuple | Missing)
-    else:
-        found = resources.parse_held(cut, kind)
-        assert isinstance(found, Missing) or all(each.count > 0 for each in found)
+    found = resources.parse_entries(cut, kind)
+    if not isinstance(found, Missing):
+        makers = Makers({kind: found}, lambda thread: thread)
+        assert sum(each.count for each in held(found, kind, makers)) == len(found)
+        assert all(isinstance(queue_pair(each, makers), QueuePair) for each in found)
     assert isinstance(parse_resources(cut), dict | Missing)

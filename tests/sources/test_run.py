@@ -180,7 +180,7 @@ def test_the_parent_of_a_software_device_is_kept(roce, host_in_memory, soon):
     assert [netdev.name for netdev in found.netdev.netdevs] == ["eth0"]
 
 
-def test_netdevs_above_and_below_a_named_one_are_kept(memory_host, soon):
+def test_netdevs_above_and_below_a_named_one_and_all_legs_of_a_bond_are_kept(memory_host, soon):
     whole = gather(memory_host, soon)
     (eth0,) = whole.netdev.netdevs
 
@@ -190,12 +190,14 @@ def test_netdevs_above_and_below_a_named_one_are_kept(memory_host, soon):
 
     netdevs = (
         netdev("eth0", master="bond0", lower="veth0"),
-        netdev("bond0"),
-        netdev("veth0"),
-        netdev("wlan0"),
+        netdev("bond0", kind="bond"),
+        netdev("veth0", master="br0"),
+        netdev("wlan0", master="br0"),
+        netdev("eth1", master="bond0"),
+        netdev("br0", kind="bridge"),
     )
     found = _named(NetDevFacts(netdevs), {"sysfs": whole.sysfs})
-    assert [each.name for each in found.netdevs] == ["eth0", "bond0", "veth0"]
+    assert [each.name for each in found.netdevs] == ["eth0", "bond0", "veth0", "eth1", "br0"]
 
 
 def test_without_any_source_that_names_netdevs_none_is_kept(memory_host, soon):

@@ -239,7 +239,7 @@ def test_a_healthy_machine_is_told_whole(memory_host):
     alias = "pci:v000015B3d0000101Dsv000015B3sd00000000bc02sc00i00"
     assert found.uverbs[1] == UverbsEntry("uverbs1", "mlx5_1", "231:193", 1, alias)
     assert found.uverbs_abi == 6
-    assert found.netdevs == (SysfsNetDev("eth0", 2, "up", 1500),)
+    assert found.netdevs == (SysfsNetDev("eth0", 2, "up", 1500, "0c:42:a1:00:00:01"),)
     assert [each.address for each in found.candidates] == ["0000:08:00.0", "0000:09:00.0"]
 
 

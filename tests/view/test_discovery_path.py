@@ -1,17 +1,20 @@
 """The way to a usable device: which step fails first, and that it is told with its evidence."""
 
+import time
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.machine import Device, Machine
+from lab.machine import Device, Machine, MemoryTree
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, PciFunction, Why
 from rdmadiag.facts.evidence import LINUX_ONLY, Evidence
 from rdmadiag.facts.ib import DriverId, NetnsMode
 from rdmadiag.facts.verbs import KILLED, Unanswered
+from rdmadiag.host.recorded import SnapshotHost
+from rdmadiag.sources.run import gather
 from rdmadiag.view.discovery_path import (
     DiscoveryPath,
     Stage,
@@ -396,3 +399,13 @@ def test_a_device_without_a_known_provider_is_unknown_there() -> None:
     assert {each.stage for each in found.steps if isinstance(each.passed, Missing)} == {
         Stage.PROVIDER
     }
+
+
+def test_what_a_copied_tree_lacks_is_no_step_that_fails() -> None:
+    files = {path[1:]: text.encode() for path, text in roce_host().sysfs_files().items()}
+    kept = {path: text for path, text in files.items() if "infiniband_verbs" not in path}
+    evidence = gather(SnapshotHost(MemoryTree(kept), "bare"), time.monotonic() + 60)
+    (device,) = devices(evidence)
+    path = walk(device, evidence)
+    assert path
+    assert path.failure is None

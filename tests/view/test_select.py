@@ -1,5 +1,7 @@
 """Choosing devices and ports by name."""
 
+from dataclasses import replace
+
 import pytest
 
 from lab.samples import infiniband_host
@@ -35,6 +37,12 @@ def test_without_a_selector_everything_is_chosen() -> None:
 )
 def test_selectors_choose(selectors: list[Selector], expected: list[str]) -> None:
     assert names(*selectors) == expected
+
+
+@pytest.mark.parametrize("text", ["a:1", "a:1:1", "a:1/1"])
+def test_a_device_with_a_colon_and_a_number_in_its_name_is_chosen(text: str) -> None:
+    views = [replace(VIEWS[0], name="a:1"), VIEWS[1]]
+    assert [view.name for view in select(views, [Selector.parse(text)])] == ["a:1"]
 
 
 def test_an_unknown_device_lists_the_known_ones() -> None:

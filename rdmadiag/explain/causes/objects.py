@@ -15,6 +15,7 @@ from rdmadiag.explain.remedies import (
     MAC_LOG,
     PARTITION_KEYS,
     PREFLIGHT,
+    RDMA_CGROUP,
     REBOOT,
 )
 from rdmadiag.facts.attempt import Stage
@@ -156,7 +157,7 @@ ROWS: Final = (
         "rdma-cgroup",
         "a limit of the rdma cgroup is reached (rdma.max)",
         linux=(
-            "grep -rs hca_ /sys/fs/cgroup --include=rdma.max | grep -v 'handle=max hca_object=max'",
+            RDMA_CGROUP,
             DMESG,
         ),
     ),

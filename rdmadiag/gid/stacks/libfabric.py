@@ -17,7 +17,7 @@ from typing import Final
 from rdmadiag.facts import GidEntry
 from rdmadiag.facts.gid import Family
 from rdmadiag.gid.c_number import has_number, strtol, to_int
-from rdmadiag.gid.netdev import NetDevState
+from rdmadiag.gid.netdev import NOT_HERE
 from rdmadiag.gid.pick import Outcome
 from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.stack import Answer, Environment, Pin, Stack, Version, fails, pinned
@@ -104,7 +104,7 @@ def _fits(entry: GidEntry, family: Family, table: PortTable) -> bool:
     is_v2 = entry.is_v2 or entry.known_type is None
     if entry.is_ipv4 is not (family is Family.IPV4) or not is_v2:
         return False
-    absent = table.netdev_state(entry) is NetDevState.ABSENT
+    absent = table.netdev_state(entry) in NOT_HERE
     return not absent and entry.index not in table.unassigned
 
 
@@ -124,6 +124,7 @@ STACKS: Final = (
         title="libfabric verbs MSG",
         source=f"{_SOURCE}/verbs/src/verbs_ep.c",
         versions=(Version("any", messages),),
+        by_rdma_cm=True,
         option="the source address, or FI_VERBS_IFACE; FI_VERBS_GID_IDX names the fabric alone",
         variables=(GID_IDX,),
     ),

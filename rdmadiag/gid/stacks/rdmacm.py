@@ -17,7 +17,7 @@ from typing import Final
 
 from rdmadiag.facts import GidEntry
 from rdmadiag.facts.gid import Scope
-from rdmadiag.gid.netdev import NetDevState
+from rdmadiag.gid.netdev import NOT_HERE
 from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.stack import Answer, Environment, Stack, Version, fails
 
@@ -28,9 +28,7 @@ _MODE: Final = "that default_roce_mode in configfs was not set"
 
 def source_row(table: PortTable) -> GidEntry | None:
     """The lowest row of the address that a program most likely sends from."""
-    local = [
-        entry for entry in table.entries if table.netdev_state(entry) is not NetDevState.ABSENT
-    ]
+    local = [entry for entry in table.entries if table.netdev_state(entry) not in NOT_HERE]
     return min(local, key=lambda each: (_reach(each, table), each.index), default=None)
 
 
@@ -48,7 +46,7 @@ def rule(table: PortTable, environment: Environment) -> Answer:
         return Answer(0, "the GID of the IPoIB interface", assumed=(_IPOIB,))
     wanted = source_row(table)
     if wanted is None:
-        absent = any(table.netdev_state(each) is NetDevState.ABSENT for each in table.entries)
+        absent = any(table.netdev_state(each) in NOT_HERE for each in table.entries)
         where = "no GID's netdev is in this network namespace" if absent else "no GID"
         return fails(f"{where}: ENODEV")
     default = any(entry.is_v2 for entry in table.entries)
@@ -91,6 +89,7 @@ STACKS: Final = (
         title="librdmacm",
         source="torvalds/linux@v6.1 drivers/infiniband/core/cma.c",
         versions=(Version("any", rule),),
+        by_rdma_cm=True,
         option="rping -I ADDRESS, or rdma_bind_addr: the source address, not the index",
     ),
     Stack(

@@ -1,9 +1,9 @@
 """Whether there is an RDMA device at all, and which step is missing where there is none."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from rdmadiag.facts import Missing, Why, known, present
+from rdmadiag.facts import Missing, PciFunction, Why, known, present
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import NetnsMode
 from rdmadiag.facts.rdma_drivers import ALWAYS_RDMA, RDMA_MODULE_OF_PCI_DRIVER, SOFTWARE_MODULES
@@ -81,7 +81,7 @@ def no_rdma_device(this: Rule, case: Case) -> Iterator[Finding]:
         proofs.append(Proof("process", "/proc/modules", named or "no RDMA module"))
     yield this.finding(
         f"no RDMA device: {step.text}",
-        evidence=proofs,
+        evidence=(*proofs, *step.proofs),
         when=step.when,
         fill=step.fill,
         severity=Severity.INFO if _none_is_expected(case) else None,
@@ -98,6 +98,7 @@ class _Step(NamedTuple):
     text: str
     when: str  # of the rule's remedies
     fill: Mapping[str, Any] = {}
+    proofs: tuple[Proof, ...] = ()
 
 
 def _missing_step(evidence: Evidence) -> _Step:
@@ -112,38 +113,19 @@ def _missing_step(evidence: Evidence) -> _Step:
     maybe = [
         each for each in candidates if each.driver in RDMA_MODULE_OF_PCI_DRIVER and each not in sure
     ]
-    foreign = [each for each in candidates if each not in sure + maybe + unbound]
-    for function in (*sure, *maybe):
-        module = RDMA_MODULE_OF_PCI_DRIVER[str(function.driver)]
-        if module not in loaded and not isinstance(modules, Missing):
-            doubt = "" if function in sure else ", if that function carries RDMA at all"
-            return _Step(
-                f"module {module} is not loaded for PCI {function.address} ({function.driver})"
-                f"{doubt}",
-                "where its module is not loaded",
-                {"module": module},
-            )
+    if elsewhere and _served(evidence):
+        return elsewhere
+    # What is built into the kernel is not in /proc/modules.
+    built_in = not isinstance(evidence.nldev, Missing) and "ib_core" not in loaded
+    if not built_in and not isinstance(modules, Missing):
+        for function in (*sure, *maybe):
+            if RDMA_MODULE_OF_PCI_DRIVER[str(function.driver)] not in loaded:
+                return _not_loaded(function, doubted=function in maybe)
     if candidates and elsewhere:
         return elsewhere
-    for function in unbound:
-        return _Step(
-            f"PCI {function.address} ({seen(function.vendor)}) has no driver bound",
-            "where its PCI function has no driver",
-            {"address": function.address},
-        )
-    for function in sure + maybe:
-        return _Step(
-            f"none was registered for PCI {function.address} ({function.driver})",
-            "where its driver registered none",
-            {"driver": function.driver, "address": function.address},
-        )
-    for function in foreign:
-        return _Step(
-            f"PCI {function.address} is bound to {function.driver}, not to an RDMA driver",
-            "where its PCI function has another driver",
-            {"address": function.address},
-        )
-    if elsewhere and loaded & _DEVICE_MODULES:
+    if candidates:
+        return _of_function(sure + maybe, unbound, candidates)
+    if elsewhere and (elsewhere.proofs or loaded & _DEVICE_MODULES):
         return elsewhere
     if loaded & SOFTWARE_MODULES:
         module = min(loaded & SOFTWARE_MODULES)
@@ -157,23 +139,76 @@ def _missing_step(evidence: Evidence) -> _Step:
     return _Step("no PCI function known to an RDMA driver", "where no PCI function is known")
 
 
+def _of_function(
+    served: Sequence[PciFunction], unbound: Sequence[PciFunction], every: Sequence[PciFunction]
+) -> _Step:
+    """Where there are functions that could carry RDMA: what became of the first of them."""
+    for function in unbound:
+        return _Step(
+            f"PCI {function.address} ({seen(function.vendor)}) has no driver bound",
+            "where its PCI function has no driver",
+            {"address": function.address},
+        )
+    for function in served:
+        return _Step(
+            f"none was registered for PCI {function.address} ({function.driver})",
+            "where its driver registered none",
+            {"driver": function.driver, "address": function.address},
+        )
+    function = every[0]
+    return _Step(
+        f"PCI {function.address} is bound to {function.driver}, not to an RDMA driver",
+        "where its PCI function has another driver",
+        {"address": function.address},
+    )
+
+
+def _not_loaded(function: PciFunction, *, doubted: bool) -> _Step:
+    module = RDMA_MODULE_OF_PCI_DRIVER[str(function.driver)]
+    doubt = ", if that function carries RDMA at all" if doubted else ""
+    return _Step(
+        f"module {module} is not loaded for PCI {function.address} ({function.driver}){doubt}",
+        "where its module is not loaded",
+        {"module": module},
+    )
+
+
 def _other_namespace(evidence: Evidence) -> _Step | None:
-    """Where a device may be instead: only stated when something hints at it."""
+    """Where a device may be instead: only stated when something hints at it.
+
+    In shared mode every namespace sees every device.
+    """
     mode = None if isinstance(evidence.nldev, Missing) else evidence.nldev.netns_mode
     process = evidence.process
     initial = Missing(Why.NOT_COLLECTED) if isinstance(process, Missing) else process.initial_netns
     if mode is NetnsMode.EXCLUSIVE:
+        proofs = [Proof("nldev", "RDMA_NLDEV_SYS_ATTR_NETNS_MODE", seen(mode))]
+        # Of the character devices sysfs shows each namespace all.
+        served = _served(evidence)
+        proofs += [
+            Proof("sysfs", f"/sys/class/infiniband_verbs/{name}/ibdev", device)
+            for name, device in served.items()
+        ]
+        names = ", ".join(served.values())
+        has = f"has {names}" if names else "may have a device"
         return _Step(
-            "the RDMA subsystem is in exclusive netns mode; a device may be in another namespace",
+            f"the RDMA subsystem is in exclusive netns mode; another network namespace {has}",
             "where netns mode is exclusive",
             {"init": () if initial is True else (1,)},
+            tuple(proofs),
         )
-    if initial is False:
+    if initial is False and mode is not NetnsMode.SHARED:
         return _Step(
             "this process is not in the initial network namespace, where the device may be",
             "where it may be in another network namespace",
         )
     return None
+
+
+def _served(evidence: Evidence) -> dict[str, str]:
+    """The character devices that sysfs shows: "uverbs0" → "mlx5_0"."""
+    entries = () if isinstance(evidence.sysfs, Missing) else present(evidence.sysfs.uverbs)
+    return {each.name: each.device for each in entries if isinstance(each.device, str)}
 
 
 _DEVICE_MODULES: Final = frozenset(RDMA_MODULE_OF_PCI_DRIVER.values()) | SOFTWARE_MODULES

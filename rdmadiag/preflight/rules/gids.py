@@ -1,17 +1,19 @@
 """Whether an active RoCE port has a GID that can carry traffic."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from rdmadiag.facts import GidEntry, Missing, known
 from rdmadiag.facts.gid import Family, Scope
 from rdmadiag.facts.ib import GidType, LinkLayer
-from rdmadiag.gid.netdev import NetDevState, Unusable
+from rdmadiag.gid.netdev import NOT_HERE, NetDevState, Unusable, netdev_state
 from rdmadiag.gid.route import NoRoute, Route, select_route_gid
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import port_attribute, seen
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.access import in_other_netns
 from rdmadiag.view.reconcile import PortView, Protocol
 
 
@@ -206,10 +208,10 @@ def _address_proofs(case: Case, port: PortView, entry: GidEntry, flag: str) -> t
     )
 
 
-def _dead_route(case: Case, state: NetDevState) -> Iterator[tuple[PortView, GidEntry]]:
+def _dead_route(case: Case, *states: NetDevState) -> Iterator[tuple[PortView, GidEntry]]:
     for port in _roce_ports(case):
         entry = port.route_entry
-        if entry and port.route_netdev_state is state:
+        if entry and port.route_netdev_state in states:
             yield port, entry
 
 
@@ -238,10 +240,13 @@ def route_netdev_down(this: Rule, case: Case) -> Iterator[Finding]:
 
 @rule(
     "route-netdev-absent",
-    Severity.CRITICAL,
+    Severity.WARN,
     "Netdev of the route GID is in another namespace",
-    "The GID table names netdevs that this network namespace does not have. The port says "
-    "ACTIVE all the same, and RTR fails with ENODEV or ENODATA.",
+    "The GID table names netdevs that this network namespace does not have. From Linux 5.2 on "
+    "(RDMA netlink tells the netns mode) the kernel routes where the netdev is: queue pairs that "
+    "are connected by GID work, and what looks for the address here does not: rdma_cm, and the "
+    "sockets that programs exchange their queue pairs over. Critical on older kernels, where RTR "
+    "fails with ENODEV or ENODATA; unknown where RDMA netlink was not read.",
     (
         "https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/issues/101",
         "https://github.com/NVIDIA/nccl/issues/925",
@@ -255,14 +260,24 @@ def route_netdev_down(this: Rule, case: Case) -> Iterator[Finding]:
 )
 def route_netdev_absent(this: Rule, case: Case) -> Iterator[Finding]:
     """Active RoCE ports whose route GID names a netdev that this namespace does not have."""
-    for port, entry in _dead_route(case, NetDevState.ABSENT):
-        yield this.finding(
-            f"{port.name} routes by GID {entry.index} ({entry.gid}), and its netdev "
-            f"{entry.netdev} is not in this network namespace",
-            device=port.device,
-            port=port.number,
-            evidence=_route_proofs(case, port, entry, "not in this namespace"),
-        )
+    for device in case.devices:
+        if in_other_netns(device, case.evidence):
+            continue  # one cause, one finding: device-in-one-source has it
+        for port, entry in _dead_route(replace(case, devices=(device,)), *NOT_HERE):
+            yield this.finding(
+                f"{port.name} routes by GID {entry.index} ({entry.gid}), and its netdev "
+                f"{entry.netdev} is not in this network namespace",
+                device=port.device,
+                port=port.number,
+                severity=_severity_elsewhere(port, case),
+                evidence=_route_proofs(case, port, entry, "not in this namespace"),
+            )
+
+
+def _severity_elsewhere(port: PortView, case: Case) -> Severity | None:
+    if port.route_netdev_state is NetDevState.ELSEWHERE:
+        return None
+    return Severity.UNKNOWN if port.nldev is None else Severity.CRITICAL
 
 
 @rule(
@@ -280,18 +295,15 @@ def route_fallback(this: Rule, case: Case) -> Iterator[Finding]:
     """Active RoCE ports that would route by another row if every netdev were up and here."""
     for port in _roce_ports(case):
         entry = port.route_entry
-        dead = {
-            name: state
-            for name, state in port.netdevs.items()
-            if state in (NetDevState.DOWN, NetDevState.ABSENT)
-        }
+        dead = {name: state for name, state in port.netdevs.items() if state in _DEAD}
         if isinstance(port.gids, Missing) or entry is None or not dead:
             continue
         better = select_route_gid(
             port.gids.entries, LinkLayer.ETHERNET, None, {}, port.unassigned, port.unusable
         )
-        chosen_is_dead = port.route_netdev_state in (NetDevState.DOWN, NetDevState.ABSENT)
-        if not isinstance(better, Route) or better.index == entry.index or chosen_is_dead:
+        if not isinstance(better, Route) or better.index == entry.index:
+            continue
+        if port.route_netdev_state in _DEAD or _is_of_a_pod(better.entry, entry, port):
             continue
         yield this.finding(
             f"{port.name} routes by GID {entry.index} ({entry.gid}) instead of {better.index} "
@@ -305,6 +317,20 @@ def route_fallback(this: Rule, case: Case) -> Iterator[Finding]:
         )
 
 
+_DEAD: Final = (NetDevState.DOWN, *NOT_HERE)
+
+
+def _is_of_a_pod(better: GidEntry, chosen: GidEntry, port: PortView) -> bool:
+    """Whether the port is another namespace's, and this one has an address as good of its own."""
+    own = known(port.nldev.netdev) if port.nldev else None
+    elsewhere = own is None and netdev_state(better, port.netdevs) is NetDevState.ELSEWHERE
+    return elsewhere and _quality(better) == _quality(chosen)
+
+
+def _quality(entry: GidEntry) -> tuple[object, ...]:
+    return entry.known_type, entry.gid.family, entry.scope is Scope.LINK_LOCAL
+
+
 def _dead_text(name: str, state: NetDevState) -> str:
     where = "down" if state is NetDevState.DOWN else "not in this network namespace"
     return f"{name} is {where}"
@@ -312,11 +338,10 @@ def _dead_text(name: str, state: NetDevState) -> str:
 
 def _sendable(case: Case) -> Iterator[tuple[PortView, tuple[GidEntry, ...]]]:
     """Ports whose whole table is known, and whose route no graver rule finds fault with."""
-    dead = (NetDevState.DOWN, NetDevState.ABSENT)
     for port in _roce_ports(case):
         if isinstance(port.gids, Missing) or port.gids.unreadable or port.route_entry is None:
             continue
-        if port.route_netdev_state not in dead and not port.routes_by_unassigned_address:
+        if port.route_netdev_state not in _DEAD and not port.routes_by_unassigned_address:
             yield port, port.gids.entries
 
 

@@ -47,7 +47,15 @@ def _own(port: PortView, facts: NetDevFacts | Missing) -> NetDev | None:
     name = port.nldev.netdev if port.nldev else None
     if name is None or isinstance(name, Missing):
         name = entry.netdev if entry else None
-    return None if name is None or isinstance(name, Missing) else facts.netdev(name)
+    return _here(port, name, facts)
+
+
+def _here(port: PortView, name: str | Missing | None, facts: NetDevFacts) -> NetDev | None:
+    """The netdev of that name, unless GIDs name it and it is another namespace's."""
+    if name is None or isinstance(name, Missing):
+        return None
+    here = name in port.netdevs_here or name not in port.netdevs
+    return facts.netdev(name) if here else None
 
 
 def _routed(case: Case) -> Iterator[tuple[PortView, NetDev]]:
@@ -60,7 +68,7 @@ def _routed(case: Case) -> Iterator[tuple[PortView, NetDev]]:
             continue
         entry = port.route_entry
         name = entry.netdev if entry else port.nldev.netdev if port.nldev else None
-        netdev = None if name is None or isinstance(name, Missing) else facts.netdev(name)
+        netdev = _here(port, name, facts)
         if netdev:
             yield port, netdev
 

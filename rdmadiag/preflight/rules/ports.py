@@ -7,7 +7,7 @@ from rdmadiag.facts import Missing, NetDev, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import NO_LID, PKEY_BASE, PKEY_FULL, PhysState, PortState
 from rdmadiag.preflight.case import Case
-from rdmadiag.preflight.proofs import port_attribute, seen
+from rdmadiag.preflight.proofs import netdev_text, port_attribute, seen
 from rdmadiag.preflight.rules.rule import Rule, idle_or_broken, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.reconcile import PortView, Protocol
@@ -65,7 +65,7 @@ def link_not_up(this: Rule, case: Case) -> Iterator[Finding]:
                 port_attribute(port, "phys_state", port.phys_state),
                 port_attribute(port, "state", port.state),
                 *(
-                    Proof("netdev", f"{each.name} IFLA_OPERSTATE", _netdev_text(each))
+                    Proof("netdev", f"{each.name} IFLA_OPERSTATE", netdev_text(each))
                     for each in netdevs
                 ),
             ),
@@ -78,15 +78,10 @@ def _netdevs(port: PortView, evidence: Evidence) -> tuple[NetDev, ...]:
     """The netdevs that this port's packets would leave by, as rtnetlink shows them."""
     if isinstance(evidence.netdev, Missing) or port.protocol is Protocol.INFINIBAND:
         return ()
-    names = set(port.netdevs)
+    names = set(port.netdevs_here)
     if port.nldev and not isinstance(port.nldev.netdev, Missing):
         names.add(port.nldev.netdev)
     return tuple(each for each in evidence.netdev.netdevs if each.name in names)
-
-
-def _netdev_text(netdev: NetDev) -> str:
-    admin = "up" if netdev.admin_up else "down"
-    return f"{seen(netdev.operstate)}, administratively {admin}, carrier {seen(netdev.carrier)}"
 
 
 class _Cause(NamedTuple):
@@ -239,6 +234,28 @@ def lid_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
 
 
 @rule(
+    "link-layer-unreadable",
+    Severity.UNKNOWN,
+    "Link layer unreadable",
+    "Neither the port's link layer nor the kind of its device could be read: whether it is "
+    "InfiniBand, RoCE or iWARP is not known, and nothing that depends on it was looked at.",
+    remedy=("cat /sys/class/infiniband/{device}/ports/{port}/link_layer",),
+    needs=("devices",),
+)
+def link_layer_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
+    """Not on a Mac, where not-a-thunderbolt-port says so."""
+    for _, port in case.ports:
+        if port.protocol is not Protocol.UNKNOWN or port.is_foreign_on_mac:
+            continue
+        yield this.finding(
+            f"{port.name}: whether it is InfiniBand, RoCE or iWARP could not be read",
+            device=port.device,
+            port=port.number,
+            evidence=[port_attribute(port, "link_layer", port.link_layer)],
+        )
+
+
+@rule(
     "no-usable-pkey",
     Severity.CRITICAL,
     "No usable partition key",
@@ -312,6 +329,7 @@ RULES: Final[tuple[Rule, ...]] = (
     no_subnet_manager,
     port_not_active,
     port_state_unknown,
+    link_layer_unreadable,
     lid_unreadable,
     no_usable_pkey,
 )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from rdmadiag.explain.remedies import RDMA_CGROUP
 from rdmadiag.facts import Missing, known, present
 from rdmadiag.facts.verbs import Unanswered, VerbsFacts
 from rdmadiag.preflight.case import Case
@@ -152,8 +153,13 @@ def provider_late(this: Rule, case: Case) -> Iterator[Finding]:
     "device-open-failed",
     Severity.CRITICAL,
     "Device cannot be opened",
-    "ibv_open_device failed: every verbs program will say so of this device.",
-    remedy=("ibv_devinfo -d {device}",),
+    "ibv_open_device failed: every verbs program will say so of this device. EAGAIN is what a "
+    "full rdma cgroup gives (rdma.max: in a container or a job, as its limits are), and mlx5 "
+    "while the device is being reset.",
+    remedy={
+        "where the rdma cgroup may be full": (RDMA_CGROUP, "ibv_devinfo -d {device}"),
+        "elsewhere": ("ibv_devinfo -d {device}",),
+    },
     needs=("devices", "provider"),
 )
 def device_open_failed(this: Rule, case: Case) -> Iterator[Finding]:
@@ -170,13 +176,16 @@ def device_open_failed(this: Rule, case: Case) -> Iterator[Finding]:
         if has_stale_node(device, case.evidence):
             continue
         failure = next(each for each in verbs.failures if each.device == device.name)
+        full = (verbs.platform, failure.name) == ("linux", "EAGAIN")
+        cause = ": the rdma cgroup is full, or the device is being reset" if full else ""
         yield this.finding(
-            f"{device.name}: ibv_open_device failed with {failure.name} ({failure.errno})",
+            f"{device.name}: ibv_open_device failed with {failure.name} ({failure.errno}){cause}",
             device=device.name,
             evidence=[
                 Proof("verbs", f"ibv_open_device {device.name}", f"{failure.errno} {failure.name}"),
                 *_warnings(verbs),
             ],
+            when="where the rdma cgroup may be full" if full else "elsewhere",
         )
 
 

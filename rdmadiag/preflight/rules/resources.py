@@ -61,17 +61,7 @@ class ResourceCase:
 def no_resources(this: Rule, case: ResourceCase) -> Iterator[Finding]:
     """A device whose counts alone are known is named too: who holds them is not."""
     if not case.usages:
-        summary = "no RDMA device"
-        if isinstance(case.facts, Missing):
-            if case.facts.why is Why.ABSENT:
-                summary = f"{summary} ({case.facts})"
-            elif case.facts != LINUX_ONLY:  # on a Mac verbs and the registry tell
-                summary = f"nothing is known: {case.facts}"
-        yield this.finding(
-            summary,
-            evidence=[Proof("sysfs", "/sys/class/infiniband", "no device")],
-            when="where there is no device",
-        )
+        yield _nothing(this, case.facts)
     for usage in case.usages:
         for what, found in (("what is in use", usage.uses), ("who holds it", usage.holders)):
             if isinstance(found, Missing):
@@ -96,6 +86,26 @@ def no_resources(this: Rule, case: ResourceCase) -> Iterator[Finding]:
                 ],
                 when="where it does not name their owners",
             )
+
+
+def _nothing(this: Rule, facts: ResourceFacts | Missing) -> Finding:
+    """Without any device: there is none, or what could not look says why."""
+    if isinstance(facts, Missing) and facts.why is not Why.ABSENT and facts != LINUX_ONLY:
+        recorded = facts.why is Why.NOT_COLLECTED
+        return this.finding(
+            f"nothing is known: {facts}",
+            evidence=[Proof("nldev", "RDMA_NLDEV_CMD_GET", str(facts))],
+            when="where a record leaves them out"
+            if recorded
+            else "where RDMA netlink does not say",
+        )
+    summary, proofs = "no RDMA device", [Proof("nldev", "RDMA_NLDEV_CMD_GET", "no device")]
+    if facts == LINUX_ONLY:  # on a Mac verbs and the registry tell
+        proofs = [Proof("verbs", "ibv_get_device_list", "no device")]
+    elif isinstance(facts, Missing):
+        summary = f"{summary} ({facts})"
+        proofs = [Proof("sysfs", "/sys/class/infiniband", str(facts))]
+    return this.finding(summary, evidence=proofs, when="where there is no device")
 
 
 @rule(

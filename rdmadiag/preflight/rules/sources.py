@@ -153,7 +153,8 @@ _DECIDE_NOTHING: Final = ("panics", "sleep_minutes", "boot_seconds", "build", "v
     "nldev-device-refused",
     Severity.UNKNOWN,
     "nldev refuses a device or port",
-    "RDMA netlink names a device or counts a port, and the question about it was refused.",
+    "RDMA netlink names a device or counts a port, and the question about it was refused, or "
+    "the device was deleted before it was answered.",
     remedy={
         "of a device": ("rdma dev",),
         "of a port": ("rdma link show {device}/{port}",),
@@ -164,7 +165,9 @@ def nldev_device_refused(this: Rule, case: Case) -> Iterator[Finding]:
         return
     for missing in case.evidence.nldev.unreadable:
         yield this.finding(
-            f"a device could not be read: {missing}",
+            missing.detail
+            if missing.why is Why.ABSENT
+            else f"a device could not be read: {missing}",
             evidence=[Proof("nldev", "RDMA_NLDEV_CMD_GET", seen(missing))],
             when="of a device",
         )

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rdmadiag.facts import Missing, or_else
 from rdmadiag.facts.gid import Family
-from rdmadiag.facts.ib import GidType
+from rdmadiag.facts.ib import GidType, LinkLayer
 from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.registry import Chosen
 from rdmadiag.gid.route import Route
@@ -111,8 +111,7 @@ def _setting(each: _Chosen, case: Case) -> tuple[str, ...]:
     except NoDeviceName:
         return ()
     except NoVariable:
-        option = (each.stack.option or "").replace("INDEX", str(route.index))
-        return (f"# {each.stack.title}: {option}",)
+        return (f"# {each.stack.title}: {each.stack.option_with(route.index)}",)
 
 
 def _found(this: Rule, case: Case, words: Callable[[_Chosen], str]) -> Iterator[Finding]:
@@ -157,6 +156,44 @@ def _prefers_ipv6(each: _Chosen) -> bool:
         and each.pick.entry is not None
         and not each.pick.entry.is_ipv4
     )
+
+
+@rule(
+    "stack-cannot-use-iwarp",
+    Severity.CRITICAL,
+    "A stack that iWARP does not serve",
+    "iWARP queue pairs are connected by rdma_cm alone, and the stack connects its own by GID: it "
+    "fails at RTR or RTS with EINVAL, or leaves the device out and uses TCP. A warning where the "
+    "host has another port that serves it.",
+    ("https://github.com/NVIDIA/nccl/issues/622",),
+    remedy=(
+        "rping -s   # here; there: rping -c -a ADDRESS of {device}: what does connect",
+        "# stacks that connect by rdma_cm: librdmacm's, libfabric's verbs MSG",
+        "rdmadiag gids --stack {stack}",
+    ),
+)
+def stack_cannot_use_iwarp(this: Rule, case: Case) -> Iterator[Finding]:
+    """One finding a stack and device."""
+    others = any(port.protocol in BY_GID and port.is_active for _, port in case.ports)
+    named = {
+        stack.name: stack
+        for stack, _ in case.stacks
+        if stack.supports(LinkLayer.ETHERNET) and not stack.by_rdma_cm
+    }
+    for device, port in case.ports:
+        if port.protocol is not Protocol.IWARP or not port.is_active:
+            continue
+        node = device.sysfs.node_type if device.sysfs else "RNIC"
+        path = f"/sys/class/infiniband/{device.name}/node_type"
+        for stack in named.values():
+            yield this.finding(
+                f"{stack.title} cannot use {port.name}, which is iWARP",
+                device=port.device,
+                port=port.number,
+                severity=Severity.WARN if others else None,
+                evidence=[Proof("sysfs", path, seen(node))],
+                fill={"stack": stack.name},
+            )
 
 
 @rule(
@@ -464,6 +501,7 @@ def ucx_probe_assumed(this: Rule, case: Case) -> Iterator[Finding]:
 
 
 RULES: Final[tuple[Rule, ...]] = (
+    stack_cannot_use_iwarp,
     stack_drops_port,
     stack_uses_empty_gid,
     stack_wants_ipv4,

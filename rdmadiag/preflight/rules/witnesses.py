@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rdmadiag.facts import Missing, NldevDevice, SysfsDevice
-from rdmadiag.facts.ib import PhysState, PortState
+from rdmadiag.facts.ib import NetnsMode, PhysState, PortState
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import port_attribute, seen, verbs_answer
 from rdmadiag.preflight.rules.discovery import SHARE_NETNS
@@ -54,7 +54,7 @@ def _witness(port: PortView, who: str, state: PortState) -> Proof:
     "Device seen by one source only",
     "sysfs shows a device that nldev does not, or the reverse. In exclusive netns mode a "
     "device belongs to one network namespace, while sysfs may still be another's: there the "
-    "finding is critical.",
+    "finding is critical. In shared mode the device came or went while the host was read.",
     ("https://man7.org/linux/man-pages/man8/rdma-system.8.html",),
     remedy={
         "where another namespace has it": ("rdma system show", SHARE_NETNS),
@@ -75,7 +75,11 @@ def device_in_one_source(this: Rule, case: Case) -> Iterator[Finding]:
         shows, hides = ("sysfs", "nldev") if device.sysfs else ("nldev", "sysfs")
         mode = nldev.netns_mode
         elsewhere = in_other_netns(device, case.evidence)
-        cause = ": netns mode is exclusive, another namespace has the device" if elsewhere else ""
+        cause = ""
+        if elsewhere:
+            cause = ": netns mode is exclusive, another namespace has the device"
+        elif mode is NetnsMode.SHARED:  # every namespace sees every device
+            cause = ": it was made or deleted between the two reads"
         yield this.finding(
             f"{device.name}: {shows} shows it and {hides} does not{cause}",
             device=device.name,

@@ -310,3 +310,17 @@ def test_a_netdev_set_down_is_a_lost_link(
     code, document = rdmadiag_json("counters", "--since", str(base))
     assert code in (1, 2)
     assert "link-went-down" in {each["rule"] for each in document["verdict"]["findings"]}
+
+
+def test_a_link_that_comes_back_is_not_lost_again(
+    rxe_pair: tuple[Rxe, Rxe], rdmadiag_json: Call, run: Run, tmp_path: Path
+) -> None:
+    run(["ip", "link", "set", "veth1", "down"], timeout=30)
+    _, first = rdmadiag_json("counters", "--interval", "0")
+    earlier = tmp_path / "down.json"
+    earlier.write_text(json.dumps(first))
+    run(["ip", "link", "set", "veth1", "up"], timeout=30)
+    _, document = rdmadiag_json("counters", "--since", str(earlier))
+    assert "link-went-down" not in {each["rule"] for each in document["verdict"]["findings"]}
+    back = [each for each in document["changes"] if each["name"] == "carrier_changes"]
+    assert back, "the link came back"

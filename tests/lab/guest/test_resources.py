@@ -2,9 +2,11 @@
 
 import json
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,10 @@ from lab.attempt import until
 from lab.ports import wait_listening
 from lab.resources import queue_pair_states
 from lab.rxe import Rxe
+from rdmadiag.facts import Missing
+from rdmadiag.host.live import LiveHost
+from rdmadiag.sources.nldev import is_gone
+from rdmadiag.sources.nldev_counters import read_device_indexes
 
 Call = Callable[..., tuple[int, Any]]
 Run = Callable[..., Any]
@@ -127,3 +133,56 @@ def test_in_a_pid_namespace_of_its_own_it_says_so(
     _, document = rdmadiag_json("resources", prefix=prefix)
     assert "holders-hidden" in {each["rule"] for each in document["verdict"]["findings"]}
     assert all(each["pid"] not in connected for each in of(document, "rxe0")["holders"])
+
+
+def test_threads_are_one_process_also_when_they_have_ended(
+    rxe_pair: tuple[Rxe, Rxe], rdmadiag_json: Call
+) -> None:
+    argv = [sys.executable, str(Path(__file__).with_name("threads.py"))]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as program:
+        try:
+            assert program.stdout
+            assert program.stdout.readline() == "ready\n"
+            code, document = rdmadiag_json("resources")
+        finally:
+            program.kill()
+    assert (code, document["verdict"]["findings"]) == (0, [])
+    holders = [each for each in of(document, "rxe0")["holders"] if each["kind"] != "kernel"]
+    assert [(each["kind"], each["pid"], each["held"]) for each in holders] == [
+        ("process", program.pid, {"ctx": 1, "pd": 1, "cq": 1})
+    ]
+
+
+def test_what_kept_it_from_looking_is_the_reason(
+    rxe_pair: tuple[Rxe, Rxe], rdmadiag_json: Call
+) -> None:
+    inject = ("strace", "-f", "-o", "/dev/null", "-e", "trace=socket")
+    code, document = rdmadiag_json("resources", prefix=(*inject, "-e", "inject=socket:error=EPERM"))
+    assert code == 3
+    summaries = [each["summary"] for each in document["verdict"]["findings"]]
+    assert any("EPERM" in each for each in summaries), summaries
+    assert not any("no RDMA device" in each for each in summaries), summaries
+
+
+def test_linux_says_of_a_device_that_is_there_no_more_what_is_taken_for_it(
+    rxe_pair: tuple[Rxe, Rxe],
+) -> None:
+    host, soon = LiveHost(), time.monotonic() + 30
+    indexes = read_device_indexes(host, soon)
+    assert not isinstance(indexes, Missing)
+    assert [is_gone(host, index, soon) for index in indexes.values()] == [False, False]
+    assert is_gone(host, max(indexes.values()) + 1, soon)
+
+
+def test_a_device_with_a_colon_in_its_name_can_be_selected(
+    rxe_pair: tuple[Rxe, Rxe], rdmadiag_json: Call, run: Run
+) -> None:
+    for name in ("a:b", "a:1"):
+        run(["rdma", "link", "delete", "rxe1"], timeout=30)
+        run(["rdma", "link", "add", name, "type", "rxe", "netdev", "veth1"], timeout=30)
+        for selector in (name, f"{name}:1", f"{name}/1"):
+            code, document = rdmadiag_json("gids", "--device", selector)
+            assert (code, [row["device"] for row in document["ports"]]) == (0, [name])
+        code, document = rdmadiag_json("counters", "--interval", "0", "--device", f"{name}:1")
+        assert {each["device"] for each in document["sample"]["sets"]} == {name}
+        run(["rdma", "link", "delete", name], timeout=30)

@@ -98,6 +98,10 @@ def cable(do: Callable[..., str]) -> Iterator[None]:
         do("ip link del veth0")
 
 
+def carrier(netdev: str) -> bool:
+    return Path(f"/sys/class/net/{netdev}/carrier").read_text() == "1\n"
+
+
 def over(netdev: str) -> Rxe:
     return Rxe("rxe0", netdev, PAIR[0].ipv4, PAIR[0].ipv6)
 
@@ -136,6 +140,30 @@ class TestOtherNetdevs:
             assert (finding["severity"], finding["device"]) == ("info", "rxe0")
         finally:
             do("ip link del bond7")
+
+    def test_rxe_on_one_leg_of_a_bond_is_no_bond(
+        self, do: Callable[..., str], rdmadiag_json: Call
+    ) -> None:
+        do("modprobe bonding", "ip link add bond7 type bond mode active-backup miimon 100")
+        do("ip link add leg0 type veth peer name leg1", "ip link set leg1 up")
+        try:
+            do("ip link set veth0 down", "ip link set veth0 master bond7")
+            do("ip link set leg0 master bond7", "ip link set bond7 up")
+            do("ip address add 192.0.2.1/24 dev bond7")
+            do("ip address add 2001:db8::1/64 dev bond7 nodad")
+            do("rdma link add rxe0 type rxe netdev veth0")
+            wait_ready(over("veth0"))
+            until(lambda: carrier("leg0"), "leg0 has a carrier")
+            _, document = rdmadiag_json("preflight")
+            summary = the(document, "bonded-ports")["summary"]
+            assert summary.startswith("rxe0 is on veth0, one leg of bond7 (")
+            do("ip link set leg1 down")
+            until(lambda: not carrier("leg0"), "leg0 has none")
+            code, document = rdmadiag_json("preflight")
+            assert code == 1
+            assert the(document, "bond-leg-down")["summary"].endswith("1 of 2 legs down: leg0")
+        finally:
+            do("ip link del bond7", "ip link del leg0")
 
 
 def test_a_vlan_above_the_netdev_has_gids_of_its_own(

@@ -86,6 +86,40 @@ def test_pingpong_refuses_before_anything_is_made(rdmadiag_json: Call) -> None:
     assert document["steps"] == []
 
 
+def test_the_refusal_names_what_connects_instead(rdmadiag: Any) -> None:
+    code, out, _ = rdmadiag("pingpong", "--allow-rtr", "--device", "siw0")
+    assert code == 3
+    assert "rping -s" in out
+    assert "--accept-risk" not in out
+
+
+def test_a_stack_that_connects_by_gid_is_not_well_here(rdmadiag_json: Call) -> None:
+    code, document = rdmadiag_json("preflight", "--stack", "nccl", "--stack", "rdmacm")
+    assert (code, document["verdict"]["status"]) == (2, "critical")
+    critical = [each for each in document["verdict"]["findings"] if each["severity"] == "critical"]
+    assert {(each["rule"], each["device"]) for each in critical} == {
+        ("stack-cannot-use-iwarp", "siw0"),
+        ("stack-cannot-use-iwarp", "siw1"),
+    }
+    code, document = rdmadiag_json("gids", "--stack", "nccl@2.27", "--stack", "rdmacm")
+    for port in document["ports"]:
+        assert {(row["stack"], row["outcome"]) for row in port["stacks"]} == {
+            ("nccl", "unsupported"),
+            ("rdmacm", "address"),
+        }
+
+
+def test_counters_are_those_of_the_netdev_that_rdma_netlink_names(rdmadiag_json: Call) -> None:
+    code, document = rdmadiag_json("counters", "--interval", "0")
+    assert code == 0
+    sets = {
+        (each["device"], each["netdev"])
+        for each in document["sample"]["sets"]
+        if each["source"] == "netdev" and "rx_bytes" in each["values"]
+    }
+    assert sets == {("siw0", "veth0"), ("siw1", "veth1")}
+
+
 def test_what_connects_through_rdma_cm_works(run: Run) -> None:
     command = ["rping", "-a", ADDRESS, "-C", "2", "-v"]
     with subprocess.Popen(

@@ -10,6 +10,7 @@ from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.preflight.judge_counters import compare
 from rdmadiag.preflight.rules.counters import RULES
 from rdmadiag.preflight.thresholds import DEFAULT, Thresholds
+from tests.counter_samples import with_set
 
 PORT, HW, NLDEV = CounterSource.PORT, CounterSource.HW, CounterSource.NLDEV
 NETDEV, PAUSE = CounterSource.NETDEV, CounterSource.PAUSE
@@ -200,10 +201,27 @@ def test_a_second_witness_that_was_not_heard_first_is_not_missed(before, later):
     assert said(later(), first) == []
 
 
-def test_a_full_counter_is_said_of_one_sample_too(later):
-    assert said(later(PORT, {"symbol_error": 65535})) == [("counter-saturated", "warn")]
+def test_a_full_counter_is_news_where_it_filled_up_between_the_samples(before, later):
+    full, note = {"symbol_error": 65535}, ("counter-saturated", "info")
+    assert said(later(PORT, full)) == [note], "one sample dates nothing"
+    assert said(later(PORT, full), with_set(before, PORT, full)) == [note], "it was full before"
+    assert ("counter-saturated", "warn") in said(later(PORT, full), before)
     assert said(later(PORT, {"symbol_error": 65534})) == []
     assert said(later(PORT, {"port_xmit_data": 2**32 - 1})) == [], "says nothing of errors"
+
+
+@pytest.mark.parametrize(
+    ("counts", "times"),
+    [
+        pytest.param({"carrier_changes": 3, "carrier_down_count": 1}, None, id="it came back"),
+        pytest.param({"carrier_changes": 3, "carrier_down_count": 2}, "once", id="it was lost"),
+        pytest.param({"carrier_changes": 6, "carrier_down_count": 3}, "2 times", id="twice"),
+    ],
+)
+def test_a_link_that_comes_back_is_not_lost_again(counts, times, before, later):
+    first = with_set(before, NETDEV, {"carrier_down_count": 1})
+    found = [each.summary for each in compare(later(NETDEV, counts), first).verdict.findings]
+    assert found == ([f"mlx5_0/1 lost its link {times}"] if times else [])
 
 
 def test_values_that_the_kernel_repeats_prove_nothing(before, later):

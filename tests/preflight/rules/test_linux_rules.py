@@ -12,6 +12,7 @@ from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import DriverId, NetnsMode, PortState
 from rdmadiag.facts.system import Ancestor
+from rdmadiag.facts.verbs import VerbsFailure
 from rdmadiag.preflight import rules
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.judge import judge
@@ -41,6 +42,26 @@ PCI = "mlx5_core 0000:08:00.0"
 def findings(subject: Machine | Evidence, *names: str) -> list[Finding]:
     evidence = subject.evidence() if isinstance(subject, Machine) else subject
     return list(judge(evidence, tuple(Selector(name) for name in names)).findings)
+
+
+def bonded(*legs: NetDev, **device: Any) -> Machine:
+    """The RoCE host's netdev and `legs` under bond7, which has the address."""
+    (own,) = roce_host().netdevs
+    bond = replace(own, name="bond7", kind="bond")
+    members = [replace(each, master="bond7", addresses=()) for each in (own, *legs)]
+    rows = roce_rows("bond7", MAC, "192.0.2.10")
+    return roce_host().with_device(**device).with_port(gids=rows).change(netdevs=(bond, *members))
+
+
+def beside(machine: Machine, netdev: str) -> Machine:
+    """The same with a second device, on that netdev."""
+    (first,) = machine.devices
+    port = replace(first.ports[0], netdev=netdev, gids=roce_rows(netdev, "02:00:00:00:00:09"))
+    second = replace(first, name="mlx5_9", ports=(port,), uverbs=9, pci_address="0000:09:00.0")
+    there = machine.netdevs
+    if netdev not in {each.name for each in there}:
+        there = (*there, NetDev(netdev, mac="02:00:00:00:00:09"))
+    return machine.change(devices=(first, second), netdevs=there)
 
 
 def said(subject: Machine | Evidence, *names: str) -> list[tuple[str, str]]:
@@ -304,6 +325,7 @@ ROWS = [
         infiniband_host().with_device(1, firmware="20.31.1014", board_id="MT_0000000999"),
     ),
     ("bonded-ports", "info", roce_host().with_device(name="mlx5_bond_0"), roce_host()),
+    ("bond-leg-down", "warn", bonded(NetDev("eth9", up=False)), roce_host()),
     (
         "iwarp-device",
         "info",
@@ -693,6 +715,54 @@ def test_a_bond_is_known_by_the_kind_of_the_gids_netdev(kind: str) -> None:
     for machine in (above, enslaved):
         assert ("bonded-ports", "info") in said(machine) or kind != "bond"
         assert said(machine) == ([("bonded-ports", "info")] if kind == "bond" else [])
+
+
+@pytest.mark.parametrize(
+    ("machine", "words"),
+    [
+        pytest.param(
+            bonded(NetDev("eth9")),
+            f"mlx5_0 is over bond7 ({NETDEV}, eth9), a bond",
+            id="a NIC's one device for both legs",
+        ),
+        pytest.param(
+            bonded(NetDev("eth9"), driver=DriverId.RXE, parent=NETDEV),
+            f"mlx5_0 is on {NETDEV}, one leg of bond7 ({NETDEV}, eth9)",
+            id="a software device on a leg",
+        ),
+        pytest.param(
+            beside(bonded(NetDev("eth9")), "eth9"),
+            f"mlx5_0 is on {NETDEV}, one leg of bond7 ({NETDEV}, eth9)",
+            id="a device on each leg",
+        ),
+        pytest.param(
+            beside(bonded(NetDev("eth9")), "eth8"),
+            f"mlx5_0 is over bond7 ({NETDEV}, eth9), a bond",
+            id="another device elsewhere",
+        ),
+    ],
+)
+def test_a_device_on_one_leg_is_no_bond_of_ports(machine: Machine, words: str) -> None:
+    found = [each for each in findings(machine) if each.rule == "bonded-ports"]
+    assert found[0].summary.startswith(words)
+
+
+def test_the_legs_that_are_down_are_named() -> None:
+    finding = only(bonded(NetDev("eth9", up=False), NetDev("eth8")), "bond-leg-down")
+    assert finding.summary == "bond7, below mlx5_0, has 1 of 3 legs down: eth9"
+    assert "sudo ip link set dev eth9 up" in finding.remedy
+
+
+def test_a_full_rdma_cgroup_is_named_where_open_says_eagain() -> None:
+    evidence = roce_host().evidence()
+    assert not isinstance(evidence.verbs, Missing)
+    (device,) = evidence.verbs.devices
+    for number, name, expected in ((11, "EAGAIN", True), (16, "EBUSY", False)):
+        failure = VerbsFailure("ibv_open_device", device.name, None, number, name)
+        verbs = replace(evidence.verbs, failures=(failure,))
+        finding = only(replace(evidence, verbs=verbs), "device-open-failed")
+        assert ("rdma cgroup" in finding.summary) is expected
+        assert ("rdma.max" in finding.remedy[0]) is expected
 
 
 # --- speed -------------------------------------------------------------------------------

@@ -1,18 +1,22 @@
 """Every rule: a healthy machine and one change give its finding, and nothing else does."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from lab.machine import V2, Device, GidRow, Machine, NetDev, Port, roce_rows
+from lab.machine import V2, Device, GidRow, Machine, MemoryTree, NetDev, Port, roce_rows
 from lab.samples import infiniband_host, roce_host
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import Missing, UverbsEntry, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import DriverId, LinkLayer, NetnsMode, PhysState, PortState
+from rdmadiag.host.recorded import SnapshotHost
 from rdmadiag.preflight.judge import judge
 from rdmadiag.preflight.rules import CATALOGUE
 from rdmadiag.preflight.verdict import Finding, Severity
+from rdmadiag.sources.run import gather
 from rdmadiag.view.reconcile import devices
 from rdmadiag.view.select import Selector
 
@@ -55,12 +59,29 @@ def test_a_healthy_host_gives_no_finding(machine: Machine) -> None:
 DOWN = {"state": PortState.DOWN, "phys": PhysState.DISABLED}
 UNCABLED = {"state": PortState.DOWN, "phys": PhysState.POLLING}
 UNMANAGED = {"state": PortState.INIT, "lid": 0, "sm_lid": 0}
+NETDEV = "ens1f0np0"
 PLAIN_USER = {"uid": 1000, "capabilities": 0}
 
 
 def down_netdev(machine: Machine) -> Machine:
     netdevs = tuple(replace(each, up=False) for each in machine.netdevs)
     return machine.change(netdevs=netdevs)
+
+
+def bare(machine: Machine, *without: str) -> Evidence:
+    """sysfs alone, and no file of these names in it."""
+    files = {
+        path.removeprefix("/"): content.encode()
+        for path, content in machine.sysfs_files().items()
+        if not path.endswith(without)
+    }
+    return gather(SnapshotHost(MemoryTree(files), "bare"), time.monotonic() + 60)
+
+
+def elsewhere(**netdev: Any) -> Machine:
+    """A port whose netdev is another namespace's, beside a netdev here of the same name."""
+    own = NetDev(NETDEV, addresses=("203.0.113.1/24",), **({"mac": "02:00:00:00:00:01"} | netdev))
+    return roce_host().with_port(netdev=None).change(netdevs=(own,))
 
 
 @pytest.mark.parametrize(
@@ -103,8 +124,33 @@ def down_netdev(machine: Machine) -> Machine:
         ),
         pytest.param(
             roce_host().change(netdevs=()),
+            [("route-netdev-absent", "warn")],
+            id="GIDs whose netdev is in another namespace, where the kernel routes",
+        ),
+        pytest.param(
+            roce_host().change(netdevs=(), netns_mode=None),
             [("route-netdev-absent", "critical")],
-            id="GIDs whose netdev is in another namespace",
+            id="the same on a kernel that does not",
+        ),
+        pytest.param(
+            bare(infiniband_host(), "link_layer", "node_type"),
+            [("link-layer-unreadable", "unknown")] * 2 + [("source-not-collected", "info")],
+            id="a copied tree without what tells InfiniBand from RoCE",
+        ),
+        pytest.param(
+            bare(roce_host().with_device(node_type="4: RNIC"), "link_layer"),
+            [("iwarp-device", "info"), ("source-not-collected", "info")],
+            id="a copied tree of iWARP without its link layer: no LID is missed",
+        ),
+        pytest.param(
+            elsewhere(up=False),
+            [("route-netdev-absent", "warn")],
+            id="a netdev here that is down and has the name of the other",
+        ),
+        pytest.param(
+            elsewhere(mtu=9000),
+            [("route-netdev-absent", "warn")],
+            id="a netdev here that is up and has the name of the other",
         ),
         pytest.param(
             roce_host().with_port(gids={}),
@@ -255,8 +301,8 @@ def test_a_software_device_with_a_default_gid_alone_cannot_send() -> None:
 
 
 def test_hardware_with_a_default_gid_alone_is_not_called_mute() -> None:
-    machine = roce_host().with_port(gids=roce_rows("ens1f0np0", "0c:42:a1:00:00:01"))
-    bare = machine.change(netdevs=(NetDev("ens1f0np0", mac="0c:42:a1:00:00:01"),))
+    machine = roce_host().with_port(gids=roce_rows(NETDEV, "0c:42:a1:00:00:01"))
+    bare = machine.change(netdevs=(NetDev(NETDEV, mac="0c:42:a1:00:00:01"),))
     assert said(bare) == [("gid-link-local-only", "warn")]
 
 
@@ -278,6 +324,15 @@ def no_device(**changes: object) -> Evidence:
     gone = replace(gone, nldev=replace(evidence.nldev, devices=()))
     gone = replace(gone, verbs=replace(evidence.verbs, devices=()))  # type: ignore[type-var]
     return with_process(gone, **changes) if changes else gone
+
+
+UNTOLD = Missing(Why.UNSUPPORTED, "RDMA_NLDEV_SYS_ATTR_NETNS_MODE")
+SERVED = UverbsEntry("uverbs7", "mlx5_7", "231:199", 1)
+
+
+def with_mode(evidence: Evidence, mode: NetnsMode | Missing) -> Evidence:
+    assert not isinstance(evidence.nldev, Missing)
+    return replace(evidence, nldev=replace(evidence.nldev, netns_mode=mode))
 
 
 def function(driver: str | None, **changes: object) -> Evidence:
@@ -341,13 +396,37 @@ def function(driver: str | None, **changes: object) -> Evidence:
             id="modules not readable: no claim that one is missing",
         ),
         pytest.param(
-            no_device(initial_netns=False),
+            with_mode(no_device(modules=()), NetnsMode.SHARED),
+            "none was registered",
+            "sudo dmesg",
+            id="RDMA built into the kernel: no claim that a module is missing",
+        ),
+        pytest.param(
+            with_mode(with_sysfs(no_device(modules=()), candidates=()), NetnsMode.EXCLUSIVE),
+            "exclusive netns mode; another network namespace may have a device",
+            "rdma system show",
+            id="exclusive netns mode, RDMA built into the kernel",
+        ),
+        pytest.param(
+            with_mode(with_sysfs(no_device(), uverbs=(SERVED,)), NetnsMode.EXCLUSIVE),
+            "exclusive netns mode; another network namespace has mlx5_7",
+            "rdma system show",
+            id="exclusive netns mode, and a character device of another namespace's",
+        ),
+        pytest.param(
+            with_mode(no_device(initial_netns=False), NetnsMode.SHARED),
+            "none was registered",
+            "sudo dmesg",
+            id="another network namespace, which sees all devices",
+        ),
+        pytest.param(
+            with_mode(no_device(initial_netns=False), UNTOLD),
             "not in the initial network namespace",
             "sudo nsenter -t 1 -n rdma dev",
             id="another network namespace",
         ),
         pytest.param(
-            with_sysfs(no_device(initial_netns=False), candidates=()),
+            with_mode(with_sysfs(no_device(initial_netns=False), candidates=()), UNTOLD),
             "not in the initial network namespace",
             "sudo nsenter -t 1 -n rdma dev",
             id="another network namespace without PCI",
@@ -367,16 +446,36 @@ def test_no_device_names_the_missing_step(evidence: Evidence, words: str, comman
     assert finding.remedy[0].startswith(command)
 
 
+def test_whether_the_kernel_routes_in_another_namespace_is_unknown_without_nldev() -> None:
+    evidence = roce_host().change(netdevs=()).evidence()
+    verdict = judge(replace(evidence, nldev=Missing(Why.TIMEOUT)))
+    assert ("route-netdev-absent", Severity.UNKNOWN) in {
+        (each.rule, each.severity) for each in verdict.findings
+    }
+    assert verdict.ports[0].reasons == ("route_netdev_unknown",)
+
+
+@pytest.mark.parametrize("machine", [elsewhere(up=False), down_netdev(roce_host())])
+def test_less_evidence_of_namespaces_is_no_graver_finding(machine: Machine) -> None:
+    evidence = machine.evidence()
+    full = {each.rule: each.severity for each in judge(evidence).findings}
+    for lacking in ({"nldev"}, {"netdev"}, {"nldev", "netdev"}, {"nldev", "netdev", "process"}):
+        missing = dict.fromkeys(lacking, Missing(Why.TIMEOUT))
+        for each in judge(replace(evidence, **missing)).findings:
+            graver = each.severity is Severity.CRITICAL
+            assert not graver or full.get(each.rule) is Severity.CRITICAL, (lacking, each.rule)
+
+
 def vlan_host(*here: str) -> Machine:
-    """A port with an address on each of two VLANs, of which `here` exist."""
+    """A port with an address on each of two VLANs, of which `here` are in this namespace."""
     rows = {
-        0: GidRow("fe80::e42:a1ff:fe00:1", V2, "ens1f0np0"),
+        0: GidRow("fe80::e42:a1ff:fe00:1", V2, NETDEV),
         1: GidRow("::ffff:192.0.2.10", V2, "ens1f0np0.43"),
         2: GidRow("::ffff:198.51.100.10", V2, "ens1f0np0.44"),
     }
     base = roce_host()
     return base.with_port(gids=rows).change(
-        netdevs=(*base.netdevs, *(NetDev(name) for name in here))
+        netdevs=(*base.netdevs, *(NetDev(name, kind="vlan", lower=NETDEV) for name in here))
     )
 
 

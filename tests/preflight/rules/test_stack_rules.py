@@ -1,13 +1,19 @@
 """What --stack adds to the verdict: each rule beside a host where it is silent."""
 
+from dataclasses import replace
+
 import pytest
 
 from lab.machine import V1, V2, GidRow, Machine
 from lab.samples import infiniband_host, roce_host
+from rdmadiag.gid.pick import Outcome
 from rdmadiag.gid.registry import chosen
+from rdmadiag.gid.stack import Stack
 from rdmadiag.preflight.judge import judge
 from rdmadiag.preflight.rules.stacks import RULES
 from rdmadiag.preflight.verdict import Finding
+from rdmadiag.view.reconcile import devices
+from rdmadiag.view.stack_picks import made_for, picks
 
 NETDEV = "ens1f0np0"
 LINK_LOCAL = "fe80::e42:a1ff:fe00:1"
@@ -110,3 +116,41 @@ def test_ports_that_are_not_used_are_not_judged() -> None:
 
 def test_infiniband_by_lid_is_well() -> None:
     assert [each.rule for each in findings(infiniband_host(), "nccl", "perftest")] == []
+
+
+IWARP = roce_host().with_device(node_type="4: RNIC", protocol="iw")
+
+
+@pytest.mark.parametrize("stack", ["nccl", "ucx", "brpc", "perftest"])
+def test_a_stack_that_needs_gids_does_not_run_on_iwarp_alone(stack: str) -> None:
+    (finding,) = findings(IWARP, stack)
+    assert (finding.rule, finding.severity) == ("stack-cannot-use-iwarp", "critical")
+    assert finding.remedy[0].startswith("rping")
+
+
+@pytest.mark.parametrize("stack", ["rdmacm", "libfabric-msg"])
+def test_what_connects_by_rdma_cm_runs_on_iwarp(stack: str) -> None:
+    assert findings(IWARP, stack) == []
+    (view,) = devices(IWARP.evidence())
+    (pick,) = picks(view.ports[0], chosen((stack,)), {})
+    assert (pick.outcome, pick.problem) == (Outcome.ADDRESS, None)
+
+
+def test_beside_a_port_that_serves_the_stack_iwarp_is_a_warning() -> None:
+    second = replace(roce_host().devices[0], name="mlx5_1", uverbs=1, pci_address="0000:09:00.0")
+    both = IWARP.change(devices=(IWARP.devices[0], second))
+    (finding,) = [each for each in findings(both, "nccl") if each.rule == "stack-cannot-use-iwarp"]
+    assert (finding.device, finding.severity) == ("mlx5_0", "warn")
+
+
+def test_gids_name_what_serves_iwarp_and_what_does_not() -> None:
+    (view,) = devices(IWARP.evidence())
+    (port,) = view.ports
+    (pick,) = picks(port, chosen(("nccl@2.27",)), {})
+    assert (pick.outcome, pick.index) == (Outcome.UNSUPPORTED, None)
+    assert {stack.name for stack, _ in made_for(chosen(()), port)} == {"rdmacm", "libfabric-msg"}
+
+
+def test_the_index_stands_where_the_option_has_the_word() -> None:
+    stack = Stack("x", "X", "a/b@c d", (), option="X_GID_INDEX=INDEX, or -x INDEX")
+    assert stack.option_with(3) == "X_GID_INDEX=3, or -x 3"

@@ -9,7 +9,7 @@ from rdmadiag.facts.counter_catalogue import Group
 from rdmadiag.facts.counters import CounterFacts, CounterSource
 from rdmadiag.preflight.thresholds import DEFAULT, Thresholds
 from rdmadiag.preflight.verdict import Proof
-from rdmadiag.view.counter_changes import Change
+from rdmadiag.view.counter_changes import Change, Event
 
 ABI: Final = "https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-class-infiniband"
 MLX5: Final = (
@@ -36,6 +36,15 @@ class CounterCase:
     changes: tuple[Change, ...] = ()
     thresholds: Thresholds = DEFAULT
 
+    @property
+    def filled(self) -> frozenset[tuple[str, int | None, str]]:
+        """Device, port and name of the counters that came to their greatest value."""
+        return frozenset(
+            (each.device, each.port, each.name)
+            for each in self.changes
+            if each.event is Event.SATURATED and each.rise
+        )
+
     def risen(self, *groups: Group) -> Iterator[tuple[tuple[str, int | None], list[Change]]]:
         """By device and port: the counters of a group that rose, the greatest rise first."""
         found: dict[tuple[str, int | None], list[Change]] = {}
@@ -55,6 +64,8 @@ def proof(change: Change) -> Proof:
 def subject(
     source: CounterSource, device: str, port: int | None, netdev: str | None, name: str
 ) -> str:
+    if source is CounterSource.NETDEV and name.startswith("carrier_"):
+        return f"/sys/class/net/{netdev}/{name}"
     return _FILES[source].format(device=device, port=port, netdev=netdev, name=name)
 
 

@@ -66,7 +66,8 @@ _RESEAT: Final = "# reseat or change the cable; look at the switch port's log"
     Severity.WARN,
     "A link went down in between",
     "The link of a port was lost and came back, or is still down: link_downed on InfiniBand, "
-    "carrier_changes of the netdev (two for each time), IOLinkActiveCount on a Mac. Connections "
+    "carrier_down_count of the netdev (before Linux 4.16 carrier_changes, two for each time), "
+    "IOLinkActiveCount on a Mac. Connections "
     "over it broke, or waited until their retries ran out. From link_flaps times on it is "
     "critical. A cable that was pulled and an interface that was set down count too.",
     (ABI, "https://github.com/NVIDIA/nccl/issues/905"),
@@ -79,7 +80,7 @@ _RESEAT: Final = "# reseat or change the cable; look at the switch port's log"
 def link_went_down(this: Rule, case: CounterCase) -> Iterator[Finding]:
     """Of several counters of one port the greatest: they count the same event."""
     for (device, port), rises in case.risen(Group.LINK_DOWN):
-        times = max(_times(each) for each in rises)
+        times = max(_times(each, case) for each in rises)
         if times < case.thresholds.link_downed:
             continue
         severe = times >= case.thresholds.link_flaps
@@ -100,8 +101,17 @@ def link_went_down(this: Rule, case: CounterCase) -> Iterator[Finding]:
         )
 
 
-def _times(change: Change) -> int:
-    return (change.rise + 1) // 2 if change.name == "carrier_changes" else change.rise
+def _times(change: Change, case: CounterCase) -> int:
+    if change.name != "carrier_changes":
+        return change.rise
+    # A link that comes back is a change too: where the kernel counts losses, they alone count.
+    exact = any(
+        each.key == (change.source, change.device, change.port)
+        and not isinstance(each.values, Missing)
+        and "carrier_down_count" in each.values
+        for each in case.after.sets
+    )
+    return 0 if exact else (change.rise + 1) // 2
 
 
 _UNNAMED: Final = "INTERFACE"

@@ -17,24 +17,28 @@ from rdmadiag.view.counter_changes import Change, Event, is_another, pairs, satu
     Severity.WARN,
     "A counter is full",
     "A counter of the InfiniBand specification is at its greatest value (15, 255, 65535 or "
-    "4294967295) and stays there: there were that many errors once, and whether there are more "
-    "is not known until it is cleared. Traffic counters of ports without PortCountersExtended "
-    "fill in seconds and are not named here.",
+    "4294967295) and stays there: whether there are more errors is not known until it is "
+    "cleared. A warning where it filled up between the samples; a note where it was full "
+    "before, perhaps since the host started. Traffic counters of ports without "
+    "PortCountersExtended fill in seconds and are not named here.",
     (ABI, "https://linux.die.net/man/8/perfquery"),
     remedy=("sudo perfquery -C {device} -P {port} -R   # sets its counters to 0",),
 )
 def counter_saturated(this: Rule, case: CounterCase) -> Iterator[Finding]:
-    """One finding a port; not of data and packets, nor of waiting, which say nothing of errors."""
-    full: dict[tuple[str, int | None], list[tuple[CounterSet, str]]] = {}
+    """Of a port what is new and what is not; data, packets and waiting say nothing of errors."""
+    full: dict[tuple[str, int | None, bool], list[tuple[CounterSet, str]]] = {}
     for each, name in saturated(case.after):
         if not name.endswith(("_data", "_packets", "_wait")):
-            full.setdefault((each.device, each.port), []).append((each, name))
-    for (device, port), rows in full.items():
+            dated = (each.device, each.port, name) in case.filled
+            full.setdefault((each.device, each.port, dated), []).append((each, name))
+    for (device, port, dated), rows in full.items():
         names = ", ".join(name for _, name in rows)
+        when = "is now" if dated else "was already"
         yield this.finding(
-            f"{place(device, port)}: {names} at the greatest value: more cannot be counted",
+            f"{place(device, port)}: {names} {when} at the greatest value: more cannot be counted",
             device=device,
             port=port,
+            severity=None if dated else Severity.INFO,
             evidence=[
                 Proof(
                     each.source, subject(each.source, device, port, None, name), _value(each, name)

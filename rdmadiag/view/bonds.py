@@ -1,0 +1,75 @@
+"""Which bond a device stands on: as one device for all of its legs, or on one of them."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from rdmadiag.facts import Missing, NetDev, NetDevFacts, known, present
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.view.reconcile import DeviceView
+
+
+@dataclass(frozen=True, slots=True)
+class Bond:
+    """A bond below a device, as far as this network namespace shows it."""
+
+    name: str | None  # the netdev; None where the device's own name alone tells
+    legs: tuple[NetDev, ...]
+    leg: str | None  # the one that the device stands on; None: on the bond as a whole
+
+
+def bond_of(device: DeviceView, evidence: Evidence) -> Bond | None:
+    """The bond of a device that stands on one.
+
+    rxe and siw have one netdev. A NIC with both legs makes one device for them, whose netdev by
+    RDMA netlink is the leg that is active (mlx5); two NICs have a device on each leg.
+    """
+    facts = evidence.netdev
+    if not isinstance(facts, Missing):
+        for below in _below(device, facts):
+            if below.kind == "bond":
+                return Bond(below.name, _legs(below.name, facts), None)
+            master = facts.netdev(str(below.master))
+            if master and master.kind == "bond":
+                legs = _legs(master.name, facts)
+                alone = _is_software(device) or _has_company(device, legs, evidence)
+                on_leg = alone and "bond" not in device.name
+                return Bond(master.name, legs, below.name if on_leg else None)
+    return Bond(None, (), None) if "bond" in device.name else None
+
+
+def _below(device: DeviceView, facts: NetDevFacts) -> Iterator[NetDev]:
+    """The netdevs that a device stands on, below their VLANs."""
+    for name in _own(device):
+        netdev = facts.netdev(name)
+        while netdev and netdev.kind == "vlan" and (lower := facts.netdev(str(netdev.lower))):
+            netdev = lower
+        if netdev:
+            yield netdev
+
+
+def _own(device: DeviceView) -> Iterable[str]:
+    """Its netdevs by RDMA netlink, else the parent of rxe, else those that its GIDs name."""
+    told = [known(port.nldev.netdev) for port in device.ports if port.nldev]
+    parent = known(device.sysfs.parent) if device.sysfs else None
+    named = [name for port in device.ports for name in sorted(port.netdevs_here)]
+    return [each for each in told if each] or ([parent] if parent else named)
+
+
+def _is_software(device: DeviceView) -> bool:
+    return any(port.is_software for port in device.ports)
+
+
+def _has_company(device: DeviceView, legs: Iterable[NetDev], evidence: Evidence) -> bool:
+    """Whether RDMA netlink shows another device on another leg."""
+    nldev = known(evidence.nldev)
+    others = {
+        port.netdev
+        for each in (nldev.devices if nldev else ())
+        if each.name != device.name
+        for port in present(each.ports)
+    }
+    return any(leg.name in others for leg in legs)
+
+
+def _legs(name: str, facts: NetDevFacts) -> tuple[NetDev, ...]:
+    return tuple(each for each in facts.netdevs if each.master == name)

@@ -1,0 +1,103 @@
+"""A GID names a netdev without its namespace: which one it is follows from what else is known."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lab.machine import V2, GidRow, Machine, NetDev
+from lab.samples import roce_host
+from rdmadiag.facts import Missing, Why
+from rdmadiag.gid.netdev import NetDevState
+from rdmadiag.view.reconcile import devices
+
+NAME = "ens1f0np0"
+MAC = "02:00:00:00:00:01"
+DEFAULT = "fe80::ff:fe00:1"  # made of that MAC
+UNREAD = Missing(Why.TIMEOUT)
+ABSENT, DOWN, UP = NetDevState.ABSENT, NetDevState.DOWN, NetDevState.UP
+ELSEWHERE, UNKNOWN = NetDevState.ELSEWHERE, NetDevState.UNKNOWN
+
+
+def machine(gid: str, *netdevs: NetDev, named: str | None = None, **changes: Any) -> Machine:
+    """A port with one GID of NAME; nldev names its netdev `named`."""
+    rows = {0: GidRow(gid, V2, NAME)}
+    return roce_host().with_port(gids=rows, netdev=named).change(netdevs=netdevs, **changes)
+
+
+def netdev(name: str = NAME, address: str = "203.0.113.9/24", **changes: Any) -> NetDev:
+    return NetDev(name, addresses=(address,), **({"mac": MAC} | changes))
+
+
+OTHER = "::ffff:192.0.2.1"
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        pytest.param(machine(OTHER, netdev(), named=NAME), UP, id="RDMA netlink names it"),
+        pytest.param(
+            machine(OTHER, netdev(up=False), named=NAME), DOWN, id="RDMA netlink names it, down"
+        ),
+        pytest.param(machine(OTHER, netdev()), ELSEWHERE, id="the name alone is the same"),
+        pytest.param(machine(OTHER, netdev(up=False)), ELSEWHERE, id="and is down here"),
+        pytest.param(machine(OTHER), ELSEWHERE, id="there is none of that name"),
+        pytest.param(machine(OTHER, netns_mode=None), ABSENT, id="on a kernel without netns mode"),
+        pytest.param(
+            machine(OTHER, netdev(address="192.0.2.1/24")), UP, id="it has the IPv4 address"
+        ),
+        pytest.param(
+            machine("2001:db8::7", netdev(address="2001:db8::7/64")), UP, id="or the IPv6 address"
+        ),
+        pytest.param(machine(DEFAULT, netdev()), UP, id="or the MAC of the default GID"),
+        pytest.param(
+            machine(
+                OTHER,
+                netdev(kind="vlan", lower="eth9"),
+                netdev("eth9", "203.0.113.10/24"),
+                named="eth9",
+            ),
+            UP,
+            id="a VLAN of the port's netdev",
+        ),
+        pytest.param(
+            machine(
+                OTHER,
+                netdev(kind="bond"),
+                netdev("eth9", "203.0.113.10/24", master=NAME),
+                named="eth9",
+            ),
+            UP,
+            id="the bond of the port's netdev",
+        ),
+        pytest.param(
+            machine(OTHER, netdev(), netdev("eth9", "203.0.113.10/24"), named="eth9"),
+            ELSEWHERE,
+            id="beside the port's netdev, and unrelated",
+        ),
+    ],
+)
+def test_a_netdev_is_matched_by_more_than_its_name(host: Machine, expected: NetDevState) -> None:
+    (view,) = devices(host.evidence())
+    assert view.ports[0].netdevs == {NAME: expected}
+
+
+@pytest.mark.parametrize(
+    ("lacking", "expected"),
+    [
+        pytest.param(("nldev",), UNKNOWN, id="without RDMA netlink"),
+        pytest.param(("netdev",), UNKNOWN, id="without rtnetlink"),
+        pytest.param(("nldev", "netdev"), UNKNOWN, id="without either"),
+    ],
+)
+def test_a_name_without_a_second_witness_is_unknown(
+    lacking: tuple[str, ...], expected: NetDevState
+) -> None:
+    evidence = machine(OTHER, netdev(up=False)).evidence()
+    (view,) = devices(replace(evidence, **dict.fromkeys(lacking, UNREAD)))
+    assert view.ports[0].netdevs == {NAME: expected}
+
+
+def test_a_default_gid_of_another_namespaces_netdev_is_not_unassigned() -> None:
+    (view,) = devices(machine("fe80::1:2ff:fe03:4", netdev()).evidence())
+    assert view.ports[0].unassigned == frozenset()
