@@ -171,6 +171,7 @@ def _prefers_ipv6(each: _Chosen) -> bool:
         "# stacks that connect by rdma_cm: librdmacm's, libfabric's verbs MSG",
         "rdmadiag gids --stack {stack}",
     ),
+    needs=("ports", "port state"),
 )
 def stack_cannot_use_iwarp(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding a stack and device."""
