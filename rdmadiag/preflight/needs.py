@@ -89,7 +89,10 @@ def _list_of_devices(evidence: Evidence) -> Missing | None:
 
 
 def _has_no_device(case: Case) -> bool:
-    return not case.devices and _list_of_devices(case.evidence) is None
+    """On Linux, where no other rule than no-rdma-device is about such a host."""
+    if case.devices or case.evidence.is_mac:
+        return False
+    return _list_of_devices(case.evidence) is None
 
 
 def _devices(case: Case) -> Iterator[Where]:
@@ -236,13 +239,22 @@ def _of_devices(value: Callable[[DeviceView], Any]) -> Callable[[Case], Iterator
     return unmet
 
 
-def _rate(port: PortView) -> Missing | None:
-    """Why it is not known how fast the port is, or whether and as what it is active."""
-    known = port.sysfs
-    if isinstance(port.rate, Missing) or known is None:
-        return port.rate if isinstance(port.rate, Missing) else None
-    values = (known.rate_gbps, known.state, known.link_layer) if known else ()
-    return next((each for each in values if isinstance(each, Missing) and each.why in FAILED), None)
+def _rates(case: Case) -> Iterator[Where]:
+    """How fast each port is, and whether and as what it is active, by sysfs, which rules read."""
+    for device, port in case.ports:
+        known = port.sysfs
+        if known is None:
+            unread = device.sysfs.ports if device.sysfs else None
+            missing = unread if isinstance(unread, Missing) else unshown(case.evidence, "port")
+            yield missing, device.name, port.number
+            continue
+        if isinstance(known.rate, Missing):
+            yield known.rate, device.name, port.number
+            continue
+        for value in (known.rate_gbps, known.state, known.link_layer):
+            if isinstance(value, Missing) and value.why in FAILED:
+                yield value, device.name, port.number
+                break
 
 
 def _numa(case: Case) -> Iterator[Where]:
@@ -467,7 +479,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("every port", _ports, (*NO_ANSWER, "device-unreadable")),
         Need("port state", _of_ports(lambda port: port.state), ("port-state-unknown",)),
         Need("physical state", _of_ports(lambda port: port.phys_state)),
-        Need("rate", _of_ports(_rate)),
+        Need("rate", _rates),
         Need("SM LID", _of_ports(lambda port: port.sm_lid, Protocol.INFINIBAND)),
         Need("partition keys", _partition_keys),
         Need("GID table", _of_ports(_gids, Protocol.ROCE, Protocol.THUNDERBOLT), _NO_GIDS),
