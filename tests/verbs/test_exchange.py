@@ -80,9 +80,7 @@ def test_a_message_goes_each_way(wire: tuple[WireEnd, WireEnd], glances: list[in
     assert [end.sends for end in wire] == [0, 0]
 
 
-def test_the_first_turn_is_small_whatever_the_payload(
-    wire: tuple[WireEnd, WireEnd], glances: list[int]
-) -> None:
+def test_the_first_turn_is_small_whatever_the_payload(wire: tuple[WireEnd, WireEnd]) -> None:
     sent: list[int] = []
     for end in wire:
         end.facts.payload_bytes = 1 << 20
