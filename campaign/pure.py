@@ -31,7 +31,7 @@ _MORE: Final[Mapping[str, tuple[Any, ...]]] = {
     "parse_registry": ("AppleThunderboltRDMAInterface",),
     "parse_log": ("1m",),
     "parse_panic": ("x.panic",),
-    "parse_held": ("mr",),
+    "parse_entries": ("mr",),
 }
 
 

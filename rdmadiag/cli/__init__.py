@@ -24,7 +24,7 @@ COMMANDS: Final = {
     "resources": "Who holds queue pairs, memory regions and the rest, and of how many.",
     "explain": "What an errno, a status, a state or a variable means; what failed in a log.",
     "pingpong": "One bounded attempt at a connection; refuses without --allow-rtr.",
-    "exercise": "Every operation of verbs once, bounded and verified; refuses without --allow-rtr.",
+    "exercise": "Every operation of verbs once, verified; refuses without --allow-rtr.",
     "expect": "Write down what a good host is, for preflight --expect.",
     "snapshot": "Record this host, so that every command can be run on the record.",
     "samples": "The recorded machines that come with rdmadiag.",

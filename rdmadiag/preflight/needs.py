@@ -165,7 +165,7 @@ def _gid_netdevs(case: Case) -> Iterator[Where]:
         if unread:
             yield unread[0], port.device, port.number
         elif NetDevState.UNKNOWN in port.netdevs.values():
-            for source in (case.evidence.netdev, case.evidence.process):
+            for source in (case.evidence.netdev, case.evidence.process, case.evidence.nldev):
                 if isinstance(source, Missing):
                     yield source, port.device, port.number
                     break

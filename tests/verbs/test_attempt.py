@@ -309,7 +309,7 @@ def test_an_attempt_that_was_refused_at_the_gate_does_not_block_the_first_real_o
 
 
 def test_a_device_that_is_not_there_is_refused(run: Run) -> None:
-    with pytest.raises(NoSuchDevice, match="there are: mlx5_0"):
+    with pytest.raises(NoSuchDevice, match="did you mean mlx5_0"):
         run(roce_host(), selectors=(Selector("mlx5_7"),))
 
 

@@ -19,7 +19,7 @@ SEND = Wanted(Operation.SEND, "rc", Via.POLL)
 SEND_UC = Wanted(Operation.SEND, "uc", Via.POLL)
 SEND_BY_EVENT = Wanted(Operation.SEND, "rc", Via.CHANNEL)
 SRQ = Wanted(Operation.SEND, "rc", Via.SRQ)
-BOTH = (Candidate(LINUX_END, Protocol.ROCE, (), (), ""),) * 2
+BOTH = (Candidate(LINUX_END, Protocol.ROCE, (), (), "", 0, 0xFFFF),) * 2
 
 Run = Callable[..., tuple[Exercise, list[str], str]]
 

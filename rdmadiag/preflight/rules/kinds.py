@@ -94,7 +94,7 @@ def bonded_ports(this: Rule, case: Case) -> Iterator[Finding]:
         else:
             name = f"{bond.name}{legs}, " if bond.name else ""
             summary = f"{device.name} is over {name}a bond: one queue pair uses one of its ports"
-        proof = Proof("sysfs", "/sys/class/infiniband", device.name)
+        proof = device_attribute(device, "name", device.name)
         if bond.leg:
             proof = Proof("netdev", f"{bond.leg} IFLA_MASTER", f"{bond.name}")
         elif bond.name:
