@@ -12,12 +12,13 @@ def main() -> None:
     # One short run: collecting cycles, and tearing a heap down object by object at the
     # end, would cost a quarter of the time that `gids` takes.
     gc.disable()
+    sys.unraisablehook = _unraisable
     try:
         from rdmadiag.cli import run
 
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # while modules are loaded; click catches it afterwards
-        code = 130
+        code = _INTERRUPTED
     except Exception as error:  # noqa: BLE001  # what is too little to load or to print the rest
         with suppress(OSError):
             os.write(_STDERR, f"rdmadiag: {error!r}\n".encode("ascii", "backslashreplace"))
@@ -27,6 +28,17 @@ def main() -> None:
     os._exit(code)
 
 
+def _unraisable(found: "sys.UnraisableHookArgs") -> None:
+    """A Ctrl-C in a callback of CPython's, as importlib's locks have, ends the command too.
+
+    The interpreter would print "Exception ignored in" and go on.
+    """
+    if issubclass(found.exc_type, KeyboardInterrupt):
+        os._exit(_INTERRUPTED)
+    sys.__unraisablehook__(found)
+
+
+_INTERRUPTED: Final = 130
 _STDERR: Final = 2
 _UNKNOWN: Final = 3  # rdmadiag.cli.exits.UNKNOWN, which may be what could not be loaded
 
