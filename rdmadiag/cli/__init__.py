@@ -1,6 +1,5 @@
 """Commands: one file each, imported when they run. Flags in, exit code out."""
 
-import errno
 import os
 import re
 import sys
@@ -205,22 +204,17 @@ def _is_of_echo(error: OSError) -> bool:
 def _limit(error: BaseException | None) -> str | None:
     """What the system refused this process, where that is what ended it: ulimit -v, -n, -u."""
     while error is not None:
-        # A SyntaxError of a source that has been compiled before is the compiler's.
-        if isinstance(error, MemoryError) or type(error) is SyntaxError:
+        # A SyntaxError of a source that has been compiled before is the compiler's, and no code
+        # of ours raises a SystemError: CPython has no memory for what it would raise.
+        if isinstance(error, MemoryError | SystemError) or type(error) is SyntaxError:
             return "out of memory"
-        if isinstance(error, OSError) and error.errno in _LIMITS:
-            return _LIMITS[error.errno]
+        if isinstance(error, OSError) and error.errno in exits.SHORTAGE:
+            return exits.SHORTAGE[error.errno]
         if isinstance(error, ImportError) and _NOT_MAPPED.search(str(error)):
             return "out of memory"
         error = error.__cause__ or error.__context__
     return None
 
 
-_LIMITS: Final = {
-    errno.ENOMEM: "out of memory",
-    errno.EMFILE: "too many open files",
-    errno.ENFILE: "too many open files",
-    errno.EAGAIN: "no process could be started",
-}
 _NOT_MAPPED: Final = re.compile("failed to map segment|cannot allocate memory", re.IGNORECASE)
 """As the dynamic linker says it of a library of Python's: elf/dl-load.c, dl-map-segments.h."""

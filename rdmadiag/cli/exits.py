@@ -1,5 +1,6 @@
 """Exit codes, and how commands end early."""
 
+import errno
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -61,10 +62,19 @@ PLAIN: Final = Profile("warn", OF_STATUS, None)
 """Without --profile."""
 
 
+SHORTAGE: Final = {
+    errno.ENOMEM: "out of memory",
+    errno.EMFILE: "too many open files",
+    errno.ENFILE: "too many open files",
+    errno.EAGAIN: "no process could be started",
+}
+
+
 class Refused(click.ClickException):
     """Something the user asked for cannot be had: one line on stderr, exit 64.
 
-    77 where it is raised from a PermissionError: the host does not let this user have it.
+    77 where it is raised from a PermissionError: the host does not let this user have it;
+    3 from what this process has too little of.
     """
 
     exit_code = USAGE
@@ -88,5 +98,7 @@ def code_of(error: click.ClickException) -> int:
     while cause is not None:
         if isinstance(cause, PermissionError):
             return NOT_PERMITTED
+        if isinstance(cause, OSError) and cause.errno in SHORTAGE:
+            return UNKNOWN
         cause = cause.__cause__
     return error.exit_code

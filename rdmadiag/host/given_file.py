@@ -16,7 +16,7 @@ from collections.abc import Callable
 from io import FileIO
 from typing import Final, TypeVar
 
-from rdmadiag.facts import Missing
+from rdmadiag.facts import Missing, Why
 from rdmadiag.host.in_turn import Waiting
 
 T = TypeVar("T")
@@ -54,6 +54,8 @@ def understood(
     if isinstance(found, tuple) and isinstance(found[0], error):
         raise found[0] from found[1]
     if isinstance(found, Missing):
+        if found.why is Why.NOT_COLLECTED:  # no child: that says nothing of the file
+            raise BlockingIOError(errno.EAGAIN, found.detail)
         raise error(found.detail)
     return found  # type: ignore[no-any-return]
 

@@ -8,7 +8,6 @@ of his own, where a name is expected. As the kernel's protected_symlinks and pro
 import errno
 import os
 import secrets
-import shutil
 import stat
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -170,16 +169,21 @@ def _filled(folder: int, files: Mapping[str, bytes]) -> Iterator[str]:
     """The name of a new folder with the files; what is still there at the end is removed."""
     temporary = _temporary()
     os.mkdir(temporary, 0o700, dir_fd=folder)
+    made = {temporary}
     try:
-        made = {temporary}
         for name, content in files.items():
             path = f"{temporary}/{name}"
             _make_folders(os.path.dirname(path), folder, made)
             with open(os.open(path, _NEW, 0o600, dir_fd=folder), "wb") as file:
                 file.write(content)
         yield temporary
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True, dir_fd=folder)
+    finally:  # by name: it takes no descriptor, of which there may be none left
+        for name in files:
+            with suppress(OSError):
+                os.unlink(f"{temporary}/{name}", dir_fd=folder)
+        for path in sorted(made, reverse=True):
+            with suppress(OSError):
+                os.rmdir(path, dir_fd=folder)
 
 
 def _make_folders(path: str, folder: int, made: set[str]) -> None:
