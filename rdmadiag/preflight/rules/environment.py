@@ -248,7 +248,7 @@ def env_pkey_index(this: Rule, case: Case) -> Iterator[Finding]:
     "and the program does what it does without. A variable of a newer release may look so; of "
     "more than 1,100 names in NCCL, NVSHMEM, UCX, libfabric, Mooncake and rdma-core none does.",
     ("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",),
-    remedy=("unset {name}", "export {meant}={value}   # if this was meant"),
+    remedy=('export {meant}="${name}"   # if this was meant', "unset {name}"),
     needs=("environment",),
 )
 def env_misspelt(this: Rule, case: Case) -> Iterator[Finding]:
@@ -260,7 +260,7 @@ def env_misspelt(this: Rule, case: Case) -> Iterator[Finding]:
         yield this.finding(
             f"{name} is set, and no such variable is known: did you mean {known}?",
             evidence=[_proof(name, value)],
-            fill={"name": name, "meant": known, "value": value},
+            fill={"name": name, "meant": known},
         )
 
 
