@@ -336,6 +336,8 @@ def _hosts(short: bool, dice: random.Random) -> list[Source]:
     return found
 
 
+_SHORT: Final = 12  # payloads
+
 # --- the campaign --------------------------------------------------------------------------------
 
 
@@ -348,7 +350,8 @@ def run(short: bool, seed: int, folder: Path) -> Result:
     hosts = _hosts(short, dice)
     logs = _Logs(folder)
     counters = _counters(folder)
-    for name, payload in PAYLOADS.items():
+    payloads = dice.sample(sorted(PAYLOADS.items()), _SHORT if short else len(PAYLOADS))
+    for name, payload in payloads:
         for host in dice.sample(hosts, 1 if short else min(_LONG_HOSTS, len(hosts))):
             for chosen in (host.names, host.every):
                 _host(found, name, payload, host, chosen)

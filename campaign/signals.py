@@ -89,7 +89,7 @@ _WAIT: Final = frozenset(
 
 _EOF: Final = f"the caller's pipe ends within {SECONDS:g} s of the signal"
 _CHILD: Final = "no process of the command is left"
-_FILE: Final = "no temporary file is left, and no file that is not whole"
+_FILE: Final = "no temporary file is left but by SIGKILL, and no file that is not whole"
 _TRACE: Final = "no traceback is printed"
 
 
@@ -223,7 +223,7 @@ def _end(case: _Case) -> _Ended:
         left = _left(child, end)
         file = _files(case)
         # A Ctrl-C before `main` runs shows Python's own, which nothing of ours could catch.
-        ours = "Traceback" in errors and ", in main\n" in errors
+        ours = "Traceback" in errors and "rdmadiag/__main__.py" in errors
         trace = errors.strip().rpartition("\n")[2][:160] if ours else ""
         return _Ended(case, pipe, left, file, trace)
     finally:
@@ -285,6 +285,7 @@ def _files(case: _Case) -> str:
     found += [
         f"out/{each.name}"
         for each in (case.folder / "out").iterdir()
+        if not (case.number == signal.SIGKILL and each.name.startswith(".rdmadiag."))
         if each.name not in ("file", "copy", "copy.tar.gz") or not _is_whole(each)
     ]
     return ", ".join(found)

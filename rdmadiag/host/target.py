@@ -8,6 +8,7 @@ of his own, where a name is expected. As the kernel's protected_symlinks and pro
 import errno
 import os
 import secrets
+import signal
 import stat
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -81,12 +82,28 @@ def _require_trusted(folder: os.stat_result, found: os.stat_result) -> None:
         )
 
 
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Signals that would end the command wait until nothing is half done; SIGKILL does not."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+_ENDING: Final = frozenset(
+    {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2}
+    | {signal.SIGABRT, signal.SIGALRM, signal.SIGPIPE, signal.SIGXCPU}
+)
+
+
 def replace_file(path: str, content: bytes, mode: int) -> None:
     """A file that others see before or after, never half; synced. Raises OSError.
 
     One that is replaced keeps its mode, and its owner where we may give it; `mode` is of a new one.
     """
-    with target(path) as there:
+    with _uninterrupted(), target(path) as there:
 
         def write(file: IO[bytes]) -> None:
             file.write(content)
@@ -101,7 +118,7 @@ def replace_file(path: str, content: bytes, mode: int) -> None:
 
 def create_file(path: str, write: Callable[[IO[bytes]], None]) -> None:
     """A new file of mode 0600 with what `write` puts into it; raises OSError."""
-    with target(path) as there:
+    with _uninterrupted(), target(path) as there:
         if there.found is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
         _place(there, write)
@@ -144,7 +161,7 @@ def create_folder(path: str, files: Mapping[str, bytes], last: str) -> None:
 
     It must be new, or empty and this user's: what is in it then comes at the end, `last` last.
     """
-    with target(path) as there:
+    with _uninterrupted(), target(path) as there:
         if there.found is None:
             with _filled(there.folder, files) as temporary:
                 os.rename(temporary, there.name, src_dir_fd=there.folder, dst_dir_fd=there.folder)

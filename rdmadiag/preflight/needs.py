@@ -177,6 +177,13 @@ def _mtus_of_netdevs(case: Case) -> Iterator[Where]:
         yield from _host_wide(each.mtu)
 
 
+def _bonds_of_netdevs(case: Case) -> Iterator[Where]:
+    """What says that a netdev is a bond, and which are its legs."""
+    netdev = case.evidence.netdev
+    for each in () if isinstance(netdev, Missing) else netdev.netdevs:
+        yield from _host_wide(each.kind, each.master, each.lower)
+
+
 def _host_wide(*found: object) -> Iterator[Where]:
     """Those of the values that are there, perhaps, and could not be read."""
     for value in found:
@@ -497,6 +504,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("netdev", _part("netdev")),
         Need("arp_ignore", _part("netdev.arp_ignore")),
         Need("netdevs of GIDs", _gid_netdevs),
+        Need("bonds of netdevs", _bonds_of_netdevs),
         Need("MTU of netdevs", _mtus_of_netdevs),
         Need("address flags", _address_flags),
     ),

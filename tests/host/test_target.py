@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -176,3 +177,13 @@ def test_an_archive_is_never_overwritten(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         WRITERS["archive"](str(tmp_path / "out"))
     assert (tmp_path / "out").read_text() == "old\n"
+
+
+def test_a_signal_waits_until_the_file_is_whole(tmp_path: Path) -> None:
+    came = []
+    before = signal.signal(signal.SIGTERM, lambda *_: came.append(os.listdir(tmp_path)))
+    try:
+        create_file(str(tmp_path / "file"), lambda _: signal.raise_signal(signal.SIGTERM))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert came == [["file"]]

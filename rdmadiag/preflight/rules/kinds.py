@@ -81,7 +81,7 @@ def efa_device(this: Rule, case: Case) -> Iterator[Finding]:
         ),
         "on one leg": ("cat /proc/net/bonding/{bond}",),
     },
-    needs=("ports", "port state", "netdev"),
+    needs=("ports", "port state", "netdev", "bonds of netdevs"),
 )
 def bonded_ports(this: Rule, case: Case) -> Iterator[Finding]:
     """By the device's name, or by the netdev that it stands on; bond-leg-down says more."""
@@ -120,7 +120,7 @@ def bonded_ports(this: Rule, case: Case) -> Iterator[Finding]:
         "sudo ip link set dev {leg} up",
         "# no carrier: check the cable, and the far port",
     ),
-    needs=("ports", "netdev"),
+    needs=("ports", "port state", "netdev", "bonds of netdevs"),
 )
 def bond_leg_down(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding a bond; of a device whose own leg is down link-not-up tells."""

@@ -240,7 +240,7 @@ def lid_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
     "Neither the port's link layer nor the kind of its device could be read: whether it is "
     "InfiniBand, RoCE or iWARP is not known, and nothing that depends on it was looked at.",
     remedy=("cat /sys/class/infiniband/{device}/ports/{port}/link_layer",),
-    needs=("devices",),
+    needs=("ports",),
 )
 def link_layer_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
     """Not on a Mac, where not-a-thunderbolt-port says so."""
