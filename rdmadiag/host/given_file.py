@@ -16,7 +16,7 @@ from collections.abc import Callable
 from io import FileIO
 from typing import Final, TypeVar
 
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import Missing
 from rdmadiag.host.in_turn import Waiting
 
 T = TypeVar("T")
@@ -39,7 +39,8 @@ def understood(
     """What `read` makes of the file at `path`, in a child; raises the `error` that it raises.
 
     `deadline` is absolute on time.monotonic's clock. An `error` too, of one line, for what
-    takes longer than that, or more memory than `isolation.MEMORY`.
+    takes longer than that, or more memory than `isolation.MEMORY`. OSError where no child could
+    be started, which says nothing of the file.
     """
     from rdmadiag.host.isolation import in_one_child
 
@@ -54,8 +55,6 @@ def understood(
     if isinstance(found, tuple) and isinstance(found[0], error):
         raise found[0] from found[1]
     if isinstance(found, Missing):
-        if found.why is Why.NOT_COLLECTED:  # no child: that says nothing of the file
-            raise BlockingIOError(errno.EAGAIN, found.detail)
         raise error(found.detail)
     return found  # type: ignore[no-any-return]
 

@@ -53,6 +53,7 @@ class _Children:
     def __init__(self) -> None:
         self._children: list[_Child] = []
         self._refused: dict[str, Missing] = {}
+        self.not_started: OSError | None = None
 
     def _fork(
         self, tasks: Mapping[str, Callable[[], Any]], deadline: float = inf, memory: int = 0
@@ -61,6 +62,7 @@ class _Children:
             others = [child.pipe for child in self._children]
             pid, pipe = _start(tasks, others, deadline, memory)
         except OSError as error:
+            self.not_started = error
             for name in tasks:
                 what = f"{name}: no process could be started"
                 self._refused[name] = not_started(error, what)
@@ -149,10 +151,16 @@ class InOneChild(_Children):
 def in_one_child(
     name: str, task: Callable[[], Any], deadline: float, waiting_for: Waiting | None = None
 ) -> Any | Missing:
-    """What `task` returns, which is of what a user has named; a Missing as of every child."""
+    """What `task` returns, which is of what a user has named; a Missing as of every child.
+
+    Raises OSError where no child could be started.
+    """
     child = InOneChild()
     child.start(name, task)
-    return child.collect(deadline, waiting_for)[name]
+    found = child.collect(deadline, waiting_for)[name]
+    if child.not_started:
+        raise child.not_started
+    return found
 
 
 def _start(
