@@ -245,7 +245,9 @@ def write_folder(files: Mapping[str, bytes], folder: str) -> None:
 
     For its user alone, and whole or not at all: without meta.json it would be read as a bare tree.
     """
-    os.makedirs(os.path.dirname(os.path.abspath(folder)), exist_ok=True)
+    above = os.path.dirname(os.path.abspath(folder))
+    if not os.path.isdir(above):
+        os.makedirs(above, exist_ok=True)
     create_folder(folder, files, META)
 
 

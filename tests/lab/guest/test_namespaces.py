@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -37,6 +38,9 @@ def hosts(do: Callable[..., str], run: Run) -> Iterator[None]:
             do(f"ip -n {host} address add 192.0.2.{number}/24 dev eth0")
             do(f"ip -n {host} link set eth0 up", f"ip -n {host} link set lo up")
             do(f"ip netns exec {host} rdma link add rxe{number} type rxe netdev eth0")
+        for host in ("h1", "h2"):  # duplicate address detection takes a second
+            tentative = f"ip -n {host} -6 address show tentative"
+            assert until(partial(lambda command: not do(command), tentative), READY_SECONDS)
         yield
     finally:
         for host in ("h1", "h2"):
