@@ -35,7 +35,12 @@ def show(ran: "Ran", to: Console | None = None) -> None:
     ends = f"{run.device}/{run.port}" if run.device else ""
     if run.peer_device and run.peer_device != run.device:
         ends += f" to {run.peer_device}"
-    say(out, Text(word, style=STYLE[style]).append(f"  {ends}  {run.summary}".rstrip()))
+    say(
+        out,
+        Text(word, style=STYLE[style]).append(
+            f"  {ends}{'  ' if ends else ''}{run.summary}".rstrip()
+        ),
+    )
     if not run.touched:
         for line in _next(ran):
             out.print(line, soft_wrap=True)

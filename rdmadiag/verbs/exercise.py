@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from rdmadiag.explain.completions import completion, completion_text
-from rdmadiag.facts import Missing
+from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.attempt import Outcome, Teardown
 from rdmadiag.facts.errnos import Platform, errno_name, errno_text
 from rdmadiag.facts.exercise import Cell, CellState, Exercise, RunOutcome, Wanted
@@ -96,17 +96,24 @@ def _busy(host: Host, chosen: Sequence[Candidate], deadline: float) -> str | Non
     if isinstance(found, Missing):
         return f"cannot tell whether other processes use it: {found}"
     for each in chosen:
-        if count := holders(found, each.end.device, each.end.port):
+        count = holders(found, each.end.device, each.end.port)
+        if isinstance(count, Missing):
+            return f"cannot tell whether other processes use it: {count}"
+        if count:
             pairs = "queue pair" if count == 1 else "queue pairs"
             return f"others hold {count} {pairs} on {each.end.device}/{each.end.port}"
     return None
 
 
-def holders(found: ResourceFacts, device: str, port: int) -> int:
-    """Queue pairs on a port but the kernel's own two."""
+def holders(found: ResourceFacts, device: str, port: int) -> int | Missing:
+    """Queue pairs on a port but the kernel's own two; Missing where others' are not shown."""
     held = found.device(device)
-    if held is None or isinstance(held.queue_pairs, Missing):
-        return 0
+    if held is None:
+        return Missing(Why.ABSENT, f"nldev does not show {device}")
+    if isinstance(held.queue_pairs, Missing):
+        return held.queue_pairs
+    if found.initial_pidns is False:
+        return Missing(Why.DENIED, "a PID namespace of its own hides those of others")
     return sum(
         isinstance(each.port, Missing) or each.port in (port, 0)
         for each in held.queue_pairs

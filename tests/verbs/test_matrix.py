@@ -4,6 +4,9 @@ import pytest
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.exercise import CellState, Operation, Via
+from rdmadiag.facts.ib import KernelQpType, QpState
+from rdmadiag.facts.resources import DeviceResources, Owner, QueuePair, ResourceFacts
+from rdmadiag.verbs.exercise import holders
 from rdmadiag.verbs.matrix import MATRIX, QP_TYPES, unclaimed, wanted
 from rdmadiag.verbs.operation import OPERATIONS
 
@@ -68,3 +71,26 @@ def test_what_a_device_does_not_claim_is_not_tried(field: str, gone: set[Operati
 def test_a_device_that_said_nothing_is_tried() -> None:
     assert tuple(unclaimed(wanted(), Missing(Why.TIMEOUT, "verbs"))) == ()
     assert tuple(unclaimed(wanted(), ABLE)) == ()
+
+
+def held(*types: KernelQpType, initial: bool = True) -> ResourceFacts:
+    """rxe0 with a queue pair of each type on port 1."""
+    pairs = tuple(
+        QueuePair(number, 0, 1, kind, QpState.RTS, Owner(7, None))
+        for number, kind in enumerate(types)
+    )
+    return ResourceFacts((DeviceResources(0, "rxe0", {}, pairs, {}),), {}, initial)
+
+
+def test_the_kernels_own_queue_pairs_are_nobody() -> None:
+    assert holders(held(KernelQpType.GSI, KernelQpType.SMI), "rxe0", 1) == 0
+    assert holders(held(KernelQpType.GSI, KernelQpType.RC), "rxe0", 1) == 1
+    assert holders(held(KernelQpType.RC), "rxe0", 2) == 0
+
+
+def test_what_is_not_shown_is_not_taken_for_nobody() -> None:
+    assert isinstance(holders(held(), "rxe1", 1), Missing)
+    assert isinstance(holders(held(initial=False), "rxe0", 1), Missing)
+    unread = DeviceResources(0, "rxe0", {}, Missing(Why.DENIED, "EPERM"), {})
+    found = ResourceFacts((unread,), {}, True)
+    assert holders(found, "rxe0", 1) == Missing(Why.DENIED, "EPERM")
