@@ -1,7 +1,17 @@
 """The symbols of the verbs library: arguments, result, and how each one says that it failed."""
 
 import ctypes
-from ctypes import POINTER, c_char_p, c_int, c_size_t, c_ssize_t, c_uint8, c_uint32, c_void_p
+from ctypes import (
+    POINTER,
+    c_char_p,
+    c_int,
+    c_size_t,
+    c_ssize_t,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_void_p,
+)
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -55,6 +65,11 @@ SYMBOLS: Final = {
     "ibv_query_device": Symbol((c_void_p, POINTER(IbvDeviceAttr)), c_int, Failure.POSITIVE),
     "ibv_query_port": Symbol((c_void_p, c_uint8, c_void_p), c_int, Failure.POSITIVE),
     "ibv_query_gid": Symbol((c_void_p, c_uint8, c_int, POINTER(IbvGid)), c_int, Failure.MINUS_ONE),
+    "ibv_query_pkey": Symbol(
+        (c_void_p, c_uint8, c_int, POINTER(c_uint16)), c_int, Failure.MINUS_ONE, optional=True
+    ),
+    "ibv_fork_init": Symbol((), c_int, Failure.POSITIVE, optional=True),
+    "ibv_event_type_str": Symbol((c_int,), c_char_p, Failure.NULL, optional=True),
     "ibv_alloc_pd": Symbol((c_void_p,), c_void_p, Failure.NULL, optional=True),
     "ibv_dealloc_pd": Symbol((c_void_p,), c_int, Failure.POSITIVE, optional=True),
     "ibv_reg_mr": Symbol(
@@ -82,6 +97,12 @@ SYMBOLS: Final = {
     "ibv_create_ah_from_wc": Symbol(
         (c_void_p, POINTER(IbvWc), c_void_p, c_uint8), c_void_p, Failure.NULL, optional=True
     ),
+    "ibv_init_ah_from_wc": Symbol(
+        (c_void_p, c_uint8, POINTER(IbvWc), c_void_p, POINTER(IbvAhAttr)),
+        c_int,
+        Failure.POSITIVE,
+        optional=True,
+    ),
     "ibv_destroy_ah": Symbol((c_void_p,), c_int, Failure.POSITIVE, optional=True),
     "ibv_create_comp_channel": Symbol(
         (c_void_p,), POINTER(IbvCompChannel), Failure.NULL, optional=True
@@ -102,6 +123,9 @@ SYMBOLS: Final = {
     ),
     "ibv_modify_srq": Symbol(
         (c_void_p, POINTER(IbvSrqAttr), c_int), c_int, Failure.POSITIVE, optional=True
+    ),
+    "ibv_query_srq": Symbol(
+        (c_void_p, POINTER(IbvSrqAttr)), c_int, Failure.POSITIVE, optional=True
     ),
     "ibv_destroy_srq": Symbol((c_void_p,), c_int, Failure.POSITIVE, optional=True),
     "ibv_get_async_event": Symbol(
