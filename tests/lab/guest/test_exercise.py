@@ -38,11 +38,10 @@ REFUSED = {
 """What it refuses where it is tried all the same."""
 
 CHILD = """
-import sys, time
+import dataclasses, json, sys, time
 from rdmadiag.facts.exercise import Operation, Via, Wanted
 from rdmadiag.host.live import LiveHost
 from rdmadiag.preflight.candidate import Wanted as End, candidates
-from rdmadiag.render.json import write
 from rdmadiag.sources.run import gather
 from rdmadiag.sources.table import Depth
 from rdmadiag.verbs import child
@@ -61,7 +60,8 @@ request = ExerciseRequest(
     ends=tuple(each.end for each in chosen), meet=None, host="", port=0, until=0.0, secret=None,
     cells=cells,
 )
-write(conclude(watch(request, 2.0, module="exercise_child"), chosen, cells, (), "linux"))
+found = conclude(watch(request, 2.0, module="exercise_child"), chosen, cells, (), "linux")
+print(json.dumps(dataclasses.asdict(found)))
 """
 """The child with the cells that the command leaves out."""
 
@@ -238,7 +238,8 @@ class TestRxe:
         self, rdmadiag_json: Call
     ) -> None:
         code, document = rdmadiag_json(
-            *(*ALLOWED, "--only", "send", "--accept-risk", "memlock_too_low"),
+            *(*ALLOWED, "--only", "send", "--qp", "rc,uc,ud"),
+            *("--accept-risk", "memlock_too_low"),
             prefix=["prlimit", "--memlock=4096:4096"],
             user=NOBODY,
             timeout=2 * SECONDS,
