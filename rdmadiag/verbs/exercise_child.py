@@ -24,6 +24,7 @@ from rdmadiag.verbs.objects import Context
 from rdmadiag.verbs.operation import OPERATIONS, BadStatus, Pair, Silent, Wrong
 from rdmadiag.verbs.recorded_caller import RecordedCaller
 from rdmadiag.verbs.records import CellBegan, CellEnded, EndName, ExerciseRequest
+from rdmadiag.verbs.side import Side
 from rdmadiag.verbs.transcript import Transcript
 
 _REQUEST_LIMIT: Final = 1 << 18  # bytes
@@ -113,11 +114,17 @@ class Run:
     @contextmanager
     def _pair(self, cell: Wanted) -> Iterator[Pair]:
         """Two ends, and their end."""
-        made = Pair(cell, self._contexts, self._request.ends, self._callers, self._bounds)
+        one, other = (
+            Side(cell, context, facts, caller, self._bounds)
+            for context, facts, caller in zip(
+                self._contexts, self._request.ends, self._callers, strict=True
+            )
+        )
+        made = Pair(cell, one, other, self._bounds)
         try:
             yield made
         finally:
-            made.stage = Stage.TEARDOWN
+            made.begin(Stage.TEARDOWN)
             with suppress(CallFailed):  # in the transcript
                 made.close()
 
@@ -125,7 +132,7 @@ class Run:
         psns = self._psns.sample(range(1, 1 << 24), 2)
         try:
             pair.open(psns)
-            pair.stage = Stage.DATA
+            pair.begin(Stage.DATA)
             OPERATIONS[cell.operation](pair)
         except CallFailed as failed:
             return CellEnded(
