@@ -44,9 +44,11 @@ SRQ_LIMIT_REACHED: Final = 15  # enum ibv_event_type
 class BadStatus(Exception):
     """A work request that completed with an error."""
 
-    def __init__(self, end: str, completion: Completed) -> None:
+    def __init__(self, side: Side, completion: Completed) -> None:
         what = "receive" if completion.is_receive else "send"
-        super().__init__(f"a {what} of {end} completed with status {completion.status}")
+        device = side.facts.device
+        super().__init__(f"a {what} of {device} completed with status {completion.status}")
+        self.side = side
         self.status = completion.status
 
 
@@ -161,7 +163,7 @@ class Pair:
         found = side.poll()
         for completion in found:
             if completion.status:
-                raise BadStatus(side.facts.device, completion)
+                raise BadStatus(side, completion)
             (side.arrived if completion.is_receive else side.sent).append(completion)
         return bool(found)
 

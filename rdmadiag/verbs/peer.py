@@ -4,6 +4,7 @@ import contextlib
 import os
 import select
 import socket
+import time
 from collections.abc import Generator
 from typing import Any, Final
 
@@ -83,12 +84,20 @@ class Peer:
         except OSError as error:
             raise PeerLost(f"the connection ended: {os.strerror(error.errno or 0)}") from error
 
-    def receive(self, step: str) -> dict[str, Any]:
-        """The message of that step; raises PeerLost, PeerFailed, ProtocolError."""
+    def receive(self, step: str, seconds: float | None = None) -> dict[str, Any]:
+        """The message of that step; raises PeerLost, PeerFailed, ProtocolError.
+
+        A peer that does not send it within `seconds`, or else before the deadline, is lost;
+        with `seconds`, a deadline that comes first is Late.
+        """
+        until = float("inf") if seconds is None else time.monotonic() + seconds
         for _ in (coming := _Coming(self._message(step))):
             try:
-                self._bounds.wait(self.fileno(), "read")
+                if not self._bounds.wait(self.fileno(), "read", until):
+                    raise PeerLost(f"the peer said nothing for {seconds:g} s")
             except Late:
+                if seconds is not None:
+                    raise
                 middle = "" if self._inbox.is_empty else ", in the middle of a message"
                 raise PeerLost(f"the peer fell silent before its {step!r}{middle}") from None
         return coming.message

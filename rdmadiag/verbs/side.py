@@ -39,7 +39,7 @@ from rdmadiag.verbs.objects import (
 )
 from rdmadiag.verbs.protocol import End
 from rdmadiag.verbs.recorded_caller import RecordedCaller
-from rdmadiag.verbs.work import AREA, IN, Completed, Piece, Target, Work
+from rdmadiag.verbs.work import IN, MEMORY, Completed, Piece, Target, Work
 
 DEPTH: Final = 8
 ENTRIES: Final = 32
@@ -94,7 +94,7 @@ class Side:
         cell, context = self._cell, self._context
         access = LOCAL_WRITE | _ACCESS.get(cell.operation, 0)
         self._pd = self._make(context.alloc_pd())
-        self._memory = self._make(self._pd.reg_mr(3 * AREA, access))
+        self._memory = self._make(self._pd.reg_mr(MEMORY, access))
         self._channel: CompletionChannel | None = None
         if self.has_channel:
             self._channel = self._make(context.create_channel())

@@ -1,12 +1,12 @@
 """What one host may have the other's side do in an exercise, as it travels; pure.
 
 A row of VOCABULARY for each method of `Side`: what each argument may be and what comes back,
-all of it bounded. A call is `{"call": NAME, "arguments": {…}}`, its answer `{"value": …}` or
-`{"refused": CALL, "errno": N}`. Nothing outside the row is read.
+all of it bounded. A call is `{"call": NAME, "stage": STAGE, "arguments": {…}}`, its answer
+`{"value": …}` or `{"refused": CALL, "errno": N}`. Nothing outside the row is read.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, Final
@@ -14,9 +14,8 @@ from typing import Any, Final
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.exercise import CellState, Operation, Via, Wanted
 from rdmadiag.facts.ib import QpState
-from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.matrix import LENGTH, QP_TYPES, SGE
-from rdmadiag.verbs.protocol import ProtocolError, queue_pair, shown
+from rdmadiag.verbs.protocol import ProtocolError, shown
 from rdmadiag.verbs.work import (
     AREA,
     AS_INLINE,
@@ -256,6 +255,14 @@ ENDED: Final = _record(
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """A call of the library that failed at the other host; 0: it gave no errno."""
+
+    call: str
+    errno: int
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One call: its arguments by name, and its answer."""
 
@@ -289,7 +296,6 @@ SESSION: Final[Mapping[str, Row]] = {
 """What is said beside the calls of a side: a cell begins, what came of it, no more of them."""
 
 VOCABULARY: Final[Mapping[str, Row]] = {
-    "stage": _row(stage=_STAGE),
     "open": _row(number(2, 0xFFFFFE)),
     "to_init": _row(),
     "to_rtr": _row(remote=_fixed(number(2, 0xFFFFFE), _PSN)),  # the rest is what both agreed on
@@ -324,16 +330,16 @@ VOCABULARY: Final[Mapping[str, Row]] = {
 _ROWS: Final = {**SESSION, **VOCABULARY}
 
 
-def call(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The message of a call, with all of its arguments."""
+def call(name: str, stage: Stage, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The message of a call, with all of its arguments and what it is made for."""
     row = _ROWS[name]
     assert list(arguments) == list(row.arguments), (name, list(arguments))
     plain = {each: field.plain(arguments[each]) for each, field in row.arguments.items()}
-    return {"call": name, "arguments": plain}
+    return {"call": name, "stage": stage.value, "arguments": plain}
 
 
-def read_call(message: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The name of a call and its arguments; raises ProtocolError."""
+def read_call(message: Mapping[str, Any]) -> tuple[str, Stage, dict[str, Any]]:
+    """The name of a call, its stage and its arguments; raises ProtocolError."""
     name, given = message.get("call"), message.get("arguments")
     if not isinstance(name, str) or name not in _ROWS:
         raise ProtocolError(f"the peer wants what no side does: {shown(name)}")
@@ -343,7 +349,7 @@ def read_call(message: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     found = {each: field.read(given[each]) for each, field in row.arguments.items()}
     if not row.fits(found):
         raise ProtocolError(f"the peer's {name} is beyond the memory")
-    return name, found
+    return name, _STAGE.read(message.get("stage")), found
 
 
 def answer(name: str, value: Any) -> dict[str, Any]:
@@ -351,23 +357,24 @@ def answer(name: str, value: Any) -> dict[str, Any]:
     return {"value": _ROWS[name].answer.plain(value)}
 
 
-def refusal(failed: CallFailed) -> dict[str, Any]:
+def refusal(refused: Refused) -> dict[str, Any]:
     """The message that answers one that the library refused."""
-    return {"refused": failed.call, "errno": failed.errno}
+    return {"refused": refused.call, "errno": refused.errno}
 
 
 def read_answer(name: str, message: Mapping[str, Any]) -> Any:
-    """What a call gave; raises PeerCallFailed, ProtocolError."""
+    """What a call gave, or a Refused; raises ProtocolError."""
     if "refused" in message:
-        raise PeerCallFailed(_call(message["refused"]), _ERRNO.read(message.get("errno")))
+        return Refused(_call(message["refused"]), _ERRNO.read(message.get("errno")))
     return _ROWS[name].answer.read(message.get("value"))
 
 
-class PeerCallFailed(CallFailed):
-    """A call that the other host's library refused."""
-
-
 # --- which cells -------------------------------------------------------------------------
+
+
+def cells_message(cells: Iterable[tuple[Wanted, str | None]]) -> list[Any]:
+    """The cells of this end, each with why its device cannot."""
+    return [[WANTED.plain(cell), why and why[:_TEXT]] for cell, why in cells]
 
 
 def read_cells(value: Any) -> dict[Wanted, str | None]:
