@@ -192,8 +192,11 @@ _TARGET: Final = _record(Target, address=_WORD, rkey=number(0, (1 << 32) - 1))
 def _fits(work: Work) -> bool:
     """What a provider that copies inline data, or takes eight bytes, may rely on."""
     length = sum(length for _, length in work.pieces)
-    if work.operands is not None or work.opcode in (CMP_SWAP, FETCH_ADD):
-        return work.operands is not None and work.target is not None and length == _ATOMIC
+    atomic = work.opcode in (CMP_SWAP, FETCH_ADD)
+    if atomic is (work.operands is None):
+        return False
+    if atomic:
+        return work.target is not None and length == _ATOMIC
     return not work.flags & AS_INLINE or length <= LENGTH
 
 
