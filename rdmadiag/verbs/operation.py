@@ -69,6 +69,8 @@ class Pair:
         self.ends = (one, other)
         self.bounds = bounds
         self.stage = Stage.OPEN
+        # RC says that it lost something once it has sent it seven times: bringup.TIMEOUT.
+        self.stall_seconds = 2 * STALL_SECONDS if cell.qp_type == QpType.RC else STALL_SECONDS
         self.numbers = (0, 0)  # of the queue pairs
         self._random = random.SystemRandom()
 
@@ -132,7 +134,7 @@ class Pair:
             side: (len(side.sent) + sends, len(side.arrived) + receives)
             for side, (sends, receives) in needs.items()
         }
-        until = time.monotonic() + STALL_SECONDS
+        until = time.monotonic() + self.stall_seconds
         looked = time.monotonic()
         while waiting := [
             side
@@ -148,7 +150,7 @@ class Pair:
             if now > until:
                 names = ", ".join(side.facts.device for side in waiting)
                 what = "event of a completion" if waiting[0].has_channel else "completion"
-                raise Silent(f"no {what} at {names} within {STALL_SECONDS:g} s")
+                raise Silent(f"no {what} at {names} within {self.stall_seconds:g} s")
 
     def _look(self, side: Side) -> bool:
         if not side.has_channel:

@@ -47,6 +47,9 @@ QKEY: Final = 0x11111111
 INLINE: Final = LENGTH
 WITH_IMM: Final = 2  # enum ibv_wc_flags
 
+_RNR_RETRY: Final = 6
+"""Not for ever: every receive of a cell is posted before the message, one that is not is said."""
+
 _ACCESS: Final = {
     Operation.WRITE: REMOTE_WRITE,
     Operation.WRITE_IMM: REMOTE_WRITE,
@@ -125,7 +128,7 @@ class Side:
 
     def to_rts(self, psn: int) -> None:
         """RTR → RTS; `psn` is what it sends with first."""
-        self._qp.modify(QpState.RTS, rts_attributes(psn))
+        self._qp.modify(QpState.RTS, rts_attributes(psn, _RNR_RETRY))
 
     def end(self, after: QpState) -> None:
         """To ERR or RESET."""

@@ -1,18 +1,21 @@
 """`rdmadiag exercise` between two kernels: every cell, strangers, and a peer that goes."""
 
+import os
 import random
+import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lab.attempt import Attempt, Attempts, until
-from lab.resources import in_the_middle
-from lab.rxe import Rxe
+from lab.attempt import Attempt, Attempts
+from lab.rxe import Rxe, wait_ready
 from lab.two import ALLOWED
+from rdmadiag.verbs.remote_side import SILENT_SECONDS
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -24,6 +27,7 @@ Barrier = Callable[..., None]
 Exchange = Callable[..., Any]
 Start = Callable[..., Attempt]
 Do = Callable[[str], None]
+Netem = Callable[..., AbstractContextManager[None]]
 
 
 @pytest.fixture
@@ -123,20 +127,57 @@ _SAY = (
 
 @pytest.mark.parametrize("killed", ["left", "right"])
 def test_a_peer_that_is_killed_at_any_moment_leaves_nothing_on_either_host(
-    killed: str, role: str, exercise: Start, barrier: Barrier
+    killed: str, role: str, exercise: Start, barrier: Barrier, exchange: Exchange
 ) -> None:
     moments = random.Random(killed)
     for turn in range(3):
         attempt = exercise(deadline=30.0)
         wait = moments.uniform(0.0, 6.0)
         if role == killed:
-            with in_the_middle() if not turn else _nothing():
-                time.sleep(wait)
-            attempt.kill()
-            attempt.end()
+            time.sleep(wait)
+            # The command, whose child sees that, or the child itself.
+            os.kill(attempt.pid if turn % 2 else attempt.child(), signal.SIGKILL)
+            attempt.end(waits=WAITED_SECONDS)
         else:
             ended = attempt.end(waits=WAITED_SECONDS)
             document = ended.document
-            assert document["outcome"] in ("peer_lost", "no_peer", "done", "peer_failed"), document
+            assert document["outcome"] in ("peer_lost", "no_peer", "peer_failed"), document
             assert document["teardown"] in ("clean", "nothing_made")
+            assert ended.code == (2 if document["touched"] else 3)
         barrier(f"turn {turn}")
+
+
+@pytest.mark.needs("u32")
+def test_roce_that_is_lost_fails_each_cell_as_its_transport_has_it(
+    role: str, exercise: Start, netem: Netem, barrier: Barrier
+) -> None:
+    barrier("begin")
+    with netem("loss 100%"):
+        ended = exercise("--only=write", deadline=40.0).end(waits=WAITED_SECONDS)
+        barrier("ended")
+    cells = {each["qp_type"]: each for each in ended.document["cells"]}
+    # RC counts what it sent, UC never knows: its WRITE has left, and is not at the target.
+    assert (cells["rc"]["state"], cells["rc"]["status_name"]) == ("failed", "RETRY_EXC_ERR")
+    assert cells["rc"]["at_peer"] is (role == "left")
+    assert (cells["uc"]["state"], cells["uc"]["status"]) == ("failed", None)
+    assert "did not arrive" in cells["uc"]["cause"]
+    assert (ended.code, ended.document["teardown"]) == (2, "clean")
+
+
+def test_a_link_that_goes_down_in_the_middle_ends_both(
+    role: str, rxe: Rxe, exercise: Start, do: Do, barrier: Barrier
+) -> None:
+    attempt = exercise(deadline=30.0)
+    attempt.child()
+    barrier("running")
+    time.sleep(2.0)
+    if role == "right":
+        do(f"ip link set {rxe.netdev} down")
+        time.sleep(SILENT_SECONDS + 5.0)
+        do(f"ip link set {rxe.netdev} up")
+        do(f"ip address add {rxe.ipv6}/64 dev {rxe.netdev} nodad")  # which went with it
+        wait_ready(rxe)
+    ended = attempt.end(waits=WAITED_SECONDS + SILENT_SECONDS)
+    assert ended.document["outcome"] in ("peer_lost", "late", "peer_failed"), ended.document
+    assert (ended.code, ended.document["teardown"]) == (2, "clean")
+    barrier("ended")
