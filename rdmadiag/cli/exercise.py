@@ -143,6 +143,7 @@ def command(
             start,
             deadline,
             said("exercise", wait),
+            named=operations,
             even_if_busy=even_if_busy,
             meeting=where,
             secret=secret,

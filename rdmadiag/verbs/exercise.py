@@ -5,7 +5,7 @@ whether others use the port, and what its device claims.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -25,8 +25,8 @@ from rdmadiag.sources.sampling import resources
 from rdmadiag.sources.table import Depth
 from rdmadiag.verbs import child, records
 from rdmadiag.verbs.attempt import Meeting
-from rdmadiag.verbs.matrix import LENGTH, unclaimed
-from rdmadiag.verbs.outcome import teardown
+from rdmadiag.verbs.matrix import LENGTH, unclaimed, untried
+from rdmadiag.verbs.outcome import seen_events, teardown
 from rdmadiag.verbs.records import (
     CellBegan,
     CellEnded,
@@ -64,14 +64,15 @@ def run(
     seconds: float,
     noted: Callable[[Record], None],
     *,
+    named: Collection[str] = (),
     even_if_busy: bool = False,
     meeting: Meeting | None = None,
     secret: bytes | None = None,
 ) -> Ran:
     """The whole run, which ends `seconds` after `start` (time.monotonic's clock).
 
-    To that comes what --listen waits for a peer. `noted` gets each record of the child as it
-    comes. Raises NoSuchDevice.
+    To that comes what --listen waits for a peer. `named` are the operations that the user named
+    one by one. `noted` gets each record of the child as it comes. Raises NoSuchDevice.
     """
     platform = host.identity.platform
     evidence = gather(host, start + seconds * _LOOKING_SHARE, None, Depth())
@@ -97,8 +98,17 @@ def run(
     reasons = tuple(dict.fromkeys(reason for each in chosen for reason in each.reasons))
     verbs = evidence.verbs
     answered = None if isinstance(verbs, Missing) else verbs.device(chosen[0].end.device)
-    absent = tuple(unclaimed(cells, answered.attributes)) if answered else ()
+    protocols = {each.protocol for each in chosen}
+    nothing_said = Missing(Why.ABSENT, "the verbs library")
+    attributes = answered.attributes if answered else nothing_said
+    absent = tuple(unclaimed(cells, attributes, protocols))
     skipped = {(each.operation, each.qp_type, each.via) for each in absent}
+    absent += tuple(
+        each
+        for each in untried(cells, named, protocols, two_hosts=meeting is not None)
+        if (each.operation, each.qp_type, each.via) not in skipped
+    )
+    skipped |= {(each.operation, each.qp_type, each.via) for each in absent}
     tried = tuple(each for each in cells if (each.operation, each.qp_type, each.via) not in skipped)
     request = _request(platform, chosen, tried, absent, start + seconds, meeting, secret)
     watched = watch(request, _RESERVED_SECONDS, noted, "exercise_child")
@@ -168,9 +178,8 @@ def _request(
         unclaimed=tuple(
             Unclaimed(Wanted(each.operation, each.qp_type, each.via), each.cause or "")
             for each in absent
-        )
-        if meeting
-        else (),
+            if meeting and each.state is CellState.NOT_CLAIMED
+        ),
     )
 
 
@@ -243,6 +252,7 @@ def conclude(
             isinstance(each, records.Step) and each.call == "ibv_open_device" for each in found
         ),
         seconds=watched.seconds,
+        events=seen_events(found),
         role=role,
         peer=connected.address if connected else None,
         peer_failure=result.peer_failure if result else None,

@@ -23,6 +23,7 @@ from typing import Any, Final, cast
 from rdmadiag.facts.attempt import Outcome, PeerFailure, Stage
 from rdmadiag.facts.exercise import CellState, Wanted
 from rdmadiag.verbs import meeting, records
+from rdmadiag.verbs.async_events import AsyncEvents
 from rdmadiag.verbs.bounds import Bounds
 from rdmadiag.verbs.lib import CallFailed, Library
 from rdmadiag.verbs.objects import Context
@@ -49,6 +50,7 @@ class Run:
         self._bounds = bounds
         self._contexts: list[Context] = []
         self._callers: list[RecordedCaller] = []
+        self._events: list[AsyncEvents] = []
         self._psns = random.SystemRandom()
         self._stage = Stage.CONNECT
         self._peer: Peer | None = None
@@ -158,12 +160,12 @@ class Run:
     def _serve(self) -> None:
         assert self._peer
         assert self._theirs
-        ours, context, caller = self._request.ends[0], self._contexts[0], self._callers[0]
+        ours = self._request.ends[0]
         Served(
             self._peer,
             self._cells,
             (ours, self._theirs),
-            lambda cell: Side(cell, context, ours, caller, self._bounds),
+            lambda cell: self._side(0, cell, ours, acts=False),
             self._transcript.write,
         ).serve()
 
@@ -180,11 +182,13 @@ class Run:
         devices = self._callers[0]("ibv_get_device_list", ends[0].device, byref(count))
         try:
             names = [library.call("ibv_get_device_name", devices[at]) for at in range(count.value)]
-            for caller, end in zip(self._callers, ends, strict=True):
+            for caller, name, end in zip(self._callers, EndName, ends, strict=True):
                 if end.device.encode() not in names:
                     raise CallFailed("ibv_get_device_list", 0)
                 pointer = devices[names.index(end.device.encode())]
-                self._contexts.append(Context(caller, end.device, pointer))
+                context = Context(caller, end.device, pointer)
+                self._contexts.append(context)
+                self._events.append(AsyncEvents(context, name, self._transcript.write))
         finally:
             with suppress(CallFailed):
                 library.call("ibv_free_device_list", devices)
@@ -207,9 +211,22 @@ class Run:
         self._transcript.write(CellBegan(cell=cell))
         with self._pair(cell) as pair:
             ended = self._ended(pair, cell)
+            for each in self._events:
+                each.drain()
             self._transcript.write(ended)
             if self._driver:
                 self._driver.conclude(ended)
+
+    def _side(self, at: int, cell: Wanted, facts: End, *, acts: bool) -> Side:
+        return Side(
+            cell,
+            self._contexts[at],
+            facts,
+            self._callers[at],
+            self._bounds,
+            self._events[at],
+            acts=acts,
+        )
 
     @contextmanager
     def _pair(self, cell: Wanted) -> Iterator[Pair]:
@@ -217,10 +234,7 @@ class Run:
         ends = self._request.ends
         if self._theirs:  # both hosts have it in words: the same must be true on both
             ends = (_of("connecting", ends[0]),)
-        sides = [
-            Side(cell, context, facts, caller, self._bounds)
-            for context, facts, caller in zip(self._contexts, ends, self._callers, strict=True)
-        ]
+        sides = [self._side(at, cell, facts, acts=not at) for at, facts in enumerate(ends)]
         if self._driver and self._theirs:
             there = self._driver.side(cell, _of("listening", self._theirs))
             sides.append(cast("Side", there))

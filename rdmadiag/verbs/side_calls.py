@@ -13,16 +13,20 @@ from typing import Any, Final
 
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.exercise import CellState, Operation, Via, Wanted
-from rdmadiag.facts.ib import QpState
+from rdmadiag.facts.gid import IPV4_MAPPED
+from rdmadiag.facts.ib import GID_BYTES, QpState
 from rdmadiag.verbs.matrix import LENGTH, QP_TYPES, SGE
 from rdmadiag.verbs.protocol import ProtocolError, shown
 from rdmadiag.verbs.work import (
     AREA,
     AS_INLINE,
+    BIND_MW,
     CMP_SWAP,
     FENCE,
     FETCH_ADD,
+    LOCAL_INV,
     MEMORY,
+    MESSAGE_INV,
     SIGNALED,
     SOLICITED,
     WRITE,
@@ -180,17 +184,22 @@ _BOOL: Final = Field(_truth)
 _BYTES: Final = Field(_content, bytes.hex)
 _OFFSET: Final = number(0, MEMORY)
 _WORD: Final = number(0, (1 << 64) - 1)
+_HALF: Final = number(0, (1 << 32) - 1)
 _PSN: Final = number(0, (1 << 24) - 1)
 
 _PIECE: Final = where(_fixed(_OFFSET, _OFFSET), lambda piece: sum(piece) <= MEMORY)
 """Inside the memory of a side."""
 
 _PIECES: Final = many(_PIECE, SGE)
-_TARGET: Final = _record(Target, address=_WORD, rkey=number(0, (1 << 32) - 1))
+_TARGET: Final = _record(Target, address=_WORD, rkey=_HALF)
 
 
 def _fits(work: Work) -> bool:
     """What a provider that copies inline data, or takes eight bytes, may rely on."""
+    if work.opcode == BIND_MW:  # `bind` alone knows the window
+        return False
+    if work.opcode in (LOCAL_INV, MESSAGE_INV) and work.invalidate is None:
+        return False
     length = sum(length for _, length in work.pieces)
     atomic = work.opcode in (CMP_SWAP, FETCH_ADD)
     if atomic is (work.operands is None):
@@ -200,17 +209,26 @@ def _fits(work: Work) -> bool:
     return not work.flags & AS_INLINE or length <= LENGTH
 
 
+def _is_group(raw: bytes) -> bool:
+    """A multicast group as multicast.drawn draws it: of the local scope, of nobody else."""
+    return len(raw) == GID_BYTES and raw.startswith((_LOCAL_IPV4, _TRANSIENT_LINK))
+
+
+_LOCAL_IPV4: Final = IPV4_MAPPED + bytes((239, 255))
+_TRANSIENT_LINK: Final = b"\xff\x12"
 _ATOMIC: Final = 8  # bytes
 
 _WORK: Final = where(
     _record(
         Work,
-        opcode=number(WRITE, FETCH_ADD),
+        opcode=number(WRITE, MESSAGE_INV),
         pieces=_PIECES,
         flags=number(0, FENCE | SIGNALED | SOLICITED | AS_INLINE),
-        immediate=number(0, (1 << 32) - 1),
+        immediate=_HALF,
         target=optional(_TARGET),
         operands=optional(_fixed(_WORD, _WORD)),
+        invalidate=optional(_HALF),
+        srq=_HALF,
     ),
     _fits,
 )
@@ -218,9 +236,10 @@ _COMPLETED: Final = _record(
     Completed,
     is_receive=_BOOL,
     status=number(0, 255),
-    length=number(0, (1 << 32) - 1),
-    immediate=optional(number(0, (1 << 32) - 1)),
+    length=_HALF,
+    immediate=optional(_HALF),
     source=number(0, (1 << 24) - 1),
+    invalidated=optional(_HALF),
 )
 WANTED: Final = _record(
     Wanted,
@@ -243,6 +262,7 @@ class Ended:
     at_peer: bool  # of the end that drives: the failed call or bad completion was at this one
 
 
+_GROUP: Final = where(_BYTES, _is_group)
 _STAGE: Final = _words(Stage)
 _ERRNO: Final = number(0, 4095)
 ENDED: Final = _record(
@@ -317,6 +337,22 @@ VOCABULARY: Final[Mapping[str, Row]] = {
         offset=_OFFSET,
         length=_OFFSET,
     ),
+    "srq_number": _row(_HALF),
+    "drain": _row(),
+    "resume": _row(),
+    "load_path": _row(),
+    "migrate": _row(),
+    "migration": _row(number(0, 255)),
+    "window": _row(kind=number(1, 2)),
+    "bind": Row(
+        {"offset": _OFFSET, "length": _OFFSET},
+        _HALF,
+        fits=lambda given: given["offset"] + given["length"] <= MEMORY,
+    ),
+    "close_window": _row(),
+    "join": _row(group=_GROUP),
+    "leave": _row(),
+    "address_group": _row(group=_GROUP),
     "target": _quiet(_TARGET, offset=_OFFSET),
     "receives": _row(buffers=many(_PIECES, REQUESTS_MOST)),
     "post": _row(works=where(many(_WORK, REQUESTS_MOST), bool)),
