@@ -182,7 +182,7 @@ class Run:
         devices = self._callers[0]("ibv_get_device_list", ends[0].device, byref(count))
         try:
             names = [library.call("ibv_get_device_name", devices[at]) for at in range(count.value)]
-            for caller, name, end in zip(self._callers, EndName, ends, strict=True):
+            for caller, name, end in zip(self._callers, EndName, ends, strict=False):
                 if end.device.encode() not in names:
                     raise CallFailed("ibv_get_device_list", 0)
                 pointer = devices[names.index(end.device.encode())]

@@ -200,7 +200,7 @@ class Pair:
         if not found[0].status:
             raise Wrong(f"not refused: {what}")
         if found[0].status != status:
-            raise BadStatus(self.one.facts.device, found[0])
+            raise BadStatus(self.one, found[0])
 
     def came(self, side: Side, event: AsyncEvent) -> None:
         """This asynchronous event comes to a side; raises Silent."""

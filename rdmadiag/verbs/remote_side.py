@@ -249,6 +249,8 @@ class Served:
         if side:
             side.stage(Stage.TEARDOWN)
             with suppress(CallFailed):
+                side.async_events()  # what nobody waited for is written down
+            with suppress(CallFailed):
                 side.close()
 
 

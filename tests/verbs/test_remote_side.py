@@ -87,6 +87,9 @@ class Stub:
     def arm(self, *, solicited_only: bool = False) -> None:
         self._do("arm", solicited_only)
 
+    def async_events(self) -> tuple[int, ...]:
+        return ()
+
     def event(self, seconds: float) -> bool:
         raise AssertionError
 
