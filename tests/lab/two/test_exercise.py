@@ -192,5 +192,5 @@ def test_a_link_that_goes_down_in_the_middle_ends_both(
 def test_what_must_be_named_is_tried_where_both_ends_name_it(exercise: Start) -> None:
     ended = exercise("--only=sqd,frame_eth").end(waits=WAITED_SECONDS)
     found = {each["operation"]: each["state"] for each in ended.document["cells"]}
-    assert found["sqd"] in ("verified", "failed"), ended.document
+    assert found["sqd"] == "verified"
     assert found["frame_eth"] == "not_claimed"
