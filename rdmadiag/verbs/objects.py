@@ -98,6 +98,7 @@ class Context(_Made):
         self._post_srq_recv = _operation(_POST_SRQ_RECV, self.ops.post_srq_recv)
         self._req_notify_cq = _operation(_REQ_NOTIFY_CQ, self.ops.req_notify_cq)
         self.async_fd: int = ctypes.cast(self.handle, POINTER(IbvContext)).contents.async_fd
+        self.vectors: int = ctypes.cast(self.handle, POINTER(IbvContext)).contents.num_comp_vectors
 
     def alloc_pd(self) -> "ProtectionDomain":
         """A protection domain."""
@@ -197,9 +198,9 @@ class ProtectionDomain(_Made):
         """Registered memory of `size` bytes, page-aligned."""
         return MemoryRegion(self._call, self, size, access)
 
-    def reg_buffer(self, buffer: "mmap.mmap | bytearray", access: int) -> "MemoryRegion":
+    def reg_buffer(self, buffer: memoryview, access: int) -> "MemoryRegion":
         """Somebody's writable buffer, which cannot be resized or closed as long as it is held."""
-        return MemoryRegion(self._call, self, len(buffer), access, buffer)
+        return MemoryRegion(self._call, self, buffer.nbytes, access, buffer)
 
     def create_srq(self, depth: int, sge: int = 1) -> "SharedReceiveQueue":
         """A receive queue for several queue pairs."""
@@ -235,9 +236,9 @@ class MemoryRegion(_Made):
         pd: ProtectionDomain,
         size: int,
         access: int,
-        memory: "mmap.mmap | bytearray | None" = None,
+        memory: memoryview | None = None,
     ) -> None:
-        self._memory = mmap.mmap(-1, size) if memory is None else memory
+        self._memory = memoryview(mmap.mmap(-1, size)) if memory is None else memory
         # Keeps the mapping where it is for as long as the library knows its address.
         self._pin = (c_char * size).from_buffer(self._memory)
         self.address = ctypes.addressof(self._pin)
@@ -319,7 +320,6 @@ class CompletionQueue(_Made):
 
     def poll(self) -> tuple[Completion, ...]:
         """What has completed since the last look, perhaps nothing; raises CallFailed."""
-        count = self.context.poll_cq(self.handle, self._entries)
         return tuple(
             Completion(
                 entry.wr_id,
@@ -329,8 +329,14 @@ class CompletionQueue(_Made):
                 entry.byte_len,
                 IbvWc.from_buffer_copy(entry),
             )
-            for entry in self._entries[:count]
+            for entry in self.take()
         )
+
+    def take(self, limit: int | None = None) -> list[IbvWc]:
+        """As `poll`, at most `limit`: the entries as they are until the next look."""
+        whole = limit is None or limit >= len(self._entries)
+        entries = self._entries if whole else (IbvWc * max(0, limit or 0))()
+        return entries[: self.context.poll_cq(self.handle, entries)]
 
     def notify(self, *, solicited_only: bool = False) -> None:
         """The next completion makes an event on the channel; raises CallFailed."""
