@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from rdmadiag.explain import events
 from rdmadiag.facts.ib import MTU_BYTES
 
 
@@ -19,6 +20,7 @@ class Constant:
     of: str  # "enum ibv_event_type"
     number: int | None
     meaning: str
+    effect: str | None = None  # of an event, on what it is of
 
 
 _ASYNC: Final = "enum ibv_event_type"
@@ -28,38 +30,14 @@ _REJECTED: Final = (
     "listens; 28 the peer's program refused; of iWARP an errno below 0."
 )
 
-EVENTS: Final = tuple(
-    Constant(f"{prefix}{name}", kind, number, meaning)
-    for prefix, kind, rows in (
-        (
-            "IBV_EVENT_",
-            _ASYNC,
-            (
-                ("CQ_ERR", "A completion queue has an error: it ran over, most often."),
-                ("QP_FATAL", "A queue pair failed in a way that no completion could report."),
-                ("QP_REQ_ERR", "A request on a queue pair was malformed."),
-                ("QP_ACCESS_ERR", "A peer's request violated the rights of a memory region."),
-                ("COMM_EST", "The first message arrived before RTS. No failure."),
-                ("SQ_DRAINED", "The send queue has drained, as was asked for. No failure."),
-                ("PATH_MIG", "The connection has moved to its alternate path. No failure."),
-                ("PATH_MIG_ERR", "The connection could not move to its alternate path."),
-                ("DEVICE_FATAL", "The device has an error that it does not recover from."),
-                ("PORT_ACTIVE", "A port became ACTIVE: its link is back. No failure."),
-                ("PORT_ERR", "A port is ACTIVE no more: its link was lost."),
-                ("LID_CHANGE", "The subnet manager gave the port another LID."),
-                ("PKEY_CHANGE", "The subnet manager changed the port's partition keys."),
-                ("SM_CHANGE", "Another subnet manager has taken over."),
-                ("SRQ_ERR", "A shared receive queue has an error."),
-                ("SRQ_LIMIT_REACHED", "A shared receive queue is to be refilled. No failure."),
-                ("QP_LAST_WQE_REACHED", "A queue pair takes nothing more from its SRQ."),
-                ("CLIENT_REREGISTER", "The subnet manager asks clients to register anew."),
-                ("GID_CHANGE", "The port's GID table changed: an address came or went."),
-                ("WQ_FATAL", "A work queue failed."),
-            ),
-        ),
-        (
-            "RDMA_CM_EVENT_",
-            _CM,
+EVENTS: Final = (
+    *(
+        Constant(event.constant, _ASYNC, event.number, row.meaning, row.effect)
+        for event, row in events.EVENTS.items()
+    ),
+    *(
+        Constant(f"RDMA_CM_EVENT_{name}", _CM, number, meaning)
+        for number, (name, meaning) in enumerate(
             (
                 ("ADDR_RESOLVED", "The peer's address is resolved. No failure."),
                 ("ADDR_ERROR", "The peer's address could not be resolved to a device and a peer."),
@@ -77,10 +55,9 @@ EVENTS: Final = tuple(
                 ("MULTICAST_ERROR", "The multicast group could not be joined, or was lost."),
                 ("ADDR_CHANGE", "The address moved to another device: a bond failed over."),
                 ("TIMEWAIT_EXIT", "The queue pair's number may be used again. No failure."),
-            ),
-        ),
-    )
-    for number, (name, meaning) in enumerate(rows)
+            )
+        )
+    ),
 )
 
 _KINDS: Final = (

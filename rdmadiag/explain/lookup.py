@@ -255,6 +255,7 @@ def _constant(
             each.of,
             each.number,
             each.meaning,
+            each.effect,
             sign.causes if sign else (),
             fill(sign.look(platform), _PLACES) if sign else (),
         )

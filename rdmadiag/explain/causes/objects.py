@@ -109,6 +109,11 @@ ROWS: Final = (
         linux=(DMESG_OF_RDMA,),
     ),
     Cause(
+        "receive-queue-failed",
+        "the device can take no receive from the queue: its memory is gone, or firmware failed",
+        linux=(DMESG_OF_RDMA,),
+    ),
+    Cause(
         "cq-too-large",
         "more entries than the device allows (max_cqe)",
         linux=("ibv_devinfo -v -d {device} | grep max_cqe", DMESG),

@@ -170,6 +170,11 @@ ROWS: Final = (
         ),
     ),
     # --- links and ports -----------------------------------------------------------------
+    Cause(
+        "alternate-path-unusable",
+        "the alternate path does not carry: its port is down, or its LID or partition is wrong",
+        linux=("rdma link show", "ibv_devinfo -v -d {device} | grep -E 'lid|AUTO_PATH_MIG'"),
+    ),
     Cause("fabric-changed", "the subnet manager configured the fabric anew"),
     Cause(
         "link-flaps",
