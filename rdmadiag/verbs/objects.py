@@ -238,9 +238,9 @@ class MemoryRegion(_Made):
         access: int,
         memory: memoryview | None = None,
     ) -> None:
-        self._memory = memoryview(mmap.mmap(-1, size)) if memory is None else memory
+        self.memory = memoryview(mmap.mmap(-1, size)) if memory is None else memory
         # Keeps the mapping where it is for as long as the library knows its address.
-        self._pin = (c_char * size).from_buffer(self._memory)
+        self._pin = (c_char * size).from_buffer(self.memory)
         self.address = ctypes.addressof(self._pin)
         self.size = size
         handle = call("ibv_reg_mr", pd.device, pd.handle, self.address, size, access)
@@ -250,11 +250,11 @@ class MemoryRegion(_Made):
 
     def write(self, offset: int, content: bytes) -> None:
         """Put `content` at `offset`."""
-        self._memory[offset : offset + len(content)] = content
+        self.memory[offset : offset + len(content)] = content
 
     def read(self, offset: int, length: int) -> bytes:
         """What stands at `offset`."""
-        return bytes(self._memory[offset : offset + length])
+        return bytes(self.memory[offset : offset + length])
 
 
 @dataclass(frozen=True, slots=True)

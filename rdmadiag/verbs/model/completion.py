@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 from socket import ntohl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.completions import completion, completion_text
 from rdmadiag.verbs.abi import IbvWc
@@ -14,6 +14,9 @@ from rdmadiag.verbs.objects import CompletionChannel, CompletionQueue, Context
 
 if TYPE_CHECKING:
     from rdmadiag.verbs.model.device import OpenDevice
+
+
+_OPCODES: Final = {each.value: each for each in WCOpcode}
 
 
 class CompletionError(VerbsError):
@@ -49,9 +52,8 @@ class WorkCompletion:
         if entry.status:
             return cls(entry.wr_id, entry.status, entry.vendor_err, entry.qp_num)
         flags = WCFlags(entry.wc_flags)
-        opcode: WCOpcode | int = entry.opcode
-        if opcode in WCOpcode:
-            opcode = WCOpcode(opcode)
+        number: int = entry.opcode
+        opcode = _OPCODES.get(number, number)
         word = ntohl(entry.imm_data)
         return cls(
             entry.wr_id,
@@ -77,7 +79,7 @@ class WorkCompletion:
 
     @property
     def status_name(self) -> str:
-        """"RETRY_EXC_ERR", or the number where the enum has no such status."""
+        """ "RETRY_EXC_ERR", or the number where the enum has no such status."""
         found = completion(self.status)
         return found.name if found else str(self.status)
 
@@ -113,9 +115,7 @@ class CompChannel(Held[CompletionChannel]):
 
     kind = "completion channel"
 
-    def __init__(
-        self, session: Session, made: CompletionChannel, device: "OpenDevice"
-    ) -> None:
+    def __init__(self, session: Session, made: CompletionChannel, device: "OpenDevice") -> None:
         super().__init__(session, made, device)
         self._waiting = 0
 

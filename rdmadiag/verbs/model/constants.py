@@ -3,6 +3,7 @@
 from enum import IntEnum, IntFlag
 from typing import Final
 
+from rdmadiag.facts.events import AsyncEvent
 from rdmadiag.facts.ib import QpState, QpType
 
 
@@ -104,30 +105,8 @@ class WCFlags(IntFlag):
     WITH_INV = 1 << 3
 
 
-class EventType(IntEnum):
-    """enum ibv_event_type."""
-
-    CQ_ERR = 0
-    QP_FATAL = 1
-    QP_REQ_ERR = 2
-    QP_ACCESS_ERR = 3
-    COMM_EST = 4
-    SQ_DRAINED = 5
-    PATH_MIG = 6
-    PATH_MIG_ERR = 7
-    DEVICE_FATAL = 8
-    PORT_ACTIVE = 9
-    PORT_ERR = 10
-    LID_CHANGE = 11
-    PKEY_CHANGE = 12
-    SM_CHANGE = 13
-    SRQ_ERR = 14
-    SRQ_LIMIT_REACHED = 15
-    QP_LAST_WQE_REACHED = 16
-    CLIENT_REREGISTER = 17
-    GID_CHANGE = 18
-    WQ_FATAL = 19
-
+EventType = AsyncEvent
+"""enum ibv_event_type."""
 
 _TARGETED: Final = (Opcode.WRITE, Opcode.WRITE_WITH_IMM, Opcode.READ)
 _ATOMIC: Final = (Opcode.ATOMIC_CMP_AND_SWP, Opcode.ATOMIC_FETCH_AND_ADD)

@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from ctypes import byref, c_int, c_uint16
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
-from rdmadiag.facts.capability import DeviceCap, RawPacketCap
+from rdmadiag.facts.capability import RawPacketCap
+from rdmadiag.facts.events import Element
 from rdmadiag.facts.gid import Gid
 from rdmadiag.verbs import extended
 from rdmadiag.verbs.abi import (
@@ -22,28 +23,15 @@ from rdmadiag.verbs.abi import (
     IbvPortAttr,
 )
 from rdmadiag.verbs.child import LIBRARY
-from rdmadiag.verbs.lib import CallFailed, Library
+from rdmadiag.verbs.lib import Library
+from rdmadiag.verbs.model.capability import AnyCap
 from rdmadiag.verbs.model.completion import CQ, CompChannel
 from rdmadiag.verbs.model.constants import EventType
 from rdmadiag.verbs.model.domain import PD
-from rdmadiag.verbs.model.lifetime import Held, InUse, Session, VerbsError, destroy
+from rdmadiag.verbs.model.lifetime import Held, Session, VerbsError, destroy
 from rdmadiag.verbs.model.waiting import readable
 from rdmadiag.verbs.node import try_node
 from rdmadiag.verbs.objects import Context, Objects
-
-Capability = DeviceCap | RawPacketCap
-
-_PORT_EVENTS: Final = frozenset(
-    (
-        EventType.PORT_ACTIVE,
-        EventType.PORT_ERR,
-        EventType.LID_CHANGE,
-        EventType.PKEY_CHANGE,
-        EventType.SM_CHANGE,
-        EventType.CLIENT_REREGISTER,
-        EventType.GID_CHANGE,
-    )
-)
 
 
 class NoDevice(VerbsError):
@@ -51,7 +39,7 @@ class NoDevice(VerbsError):
 
 
 @dataclass(frozen=True, slots=True)
-class AsyncEvent:
+class Event:
     """What a device says unasked: ibv_get_async_event, acknowledged."""
 
     type: EventType | int  # a number that this version does not know stays one
@@ -80,7 +68,7 @@ class Device:
                 try_node(os.fsdecode(pointer.contents.dev_name))
             return OpenDevice(session, Context(session.call, self.name, pointer), self)
 
-    def has(self, capability: Capability) -> bool:
+    def has(self, capability: AnyCap) -> bool:
         """As OpenDevice.has; opens the device for it."""
         with self.open() as opened:
             return opened.has(capability)
@@ -208,7 +196,7 @@ class OpenDevice(Held[Context]):
             )
         return int.from_bytes(bytes(found), "big")
 
-    def has(self, capability: Capability) -> bool:
+    def has(self, capability: AnyCap) -> bool:
         """hascapability of InfinibandVerbs.jl: whether the device claims it.
 
         False too where it cannot be known: a flag above bit 31, or of raw packets, of a
@@ -246,7 +234,7 @@ class OpenDevice(Held[Context]):
 
     # --- what it says unasked ----------------------------------------------------------
 
-    def async_event(self, seconds: float = 0.0) -> AsyncEvent | None:
+    def async_event(self, seconds: float = 0.0) -> Event | None:
         """The next asynchronous event, waited for so long; None where none came.
 
         It is acknowledged before it is given. Raises CallFailed.
@@ -261,13 +249,11 @@ class OpenDevice(Held[Context]):
             if not readable(descriptor, until):
                 return None
 
-    def _event(self, number: int, element: int) -> AsyncEvent:
-        kind: EventType | int
-        try:
-            kind = EventType(number)
-        except ValueError:
-            return AsyncEvent(number, None, None)
-        if kind in _PORT_EVENTS:
-            return AsyncEvent(kind, None, element & 0xFFFFFFFF)  # an int in the union
+    def _event(self, number: int, element: int) -> Event:
+        kind = EventType.from_number(number)
+        if kind is None:
+            return Event(number, None, None)
+        if kind.of is Element.PORT:
+            return Event(kind, None, element & 0xFFFFFFFF)  # an int in the union
         owner = next((each for each in self.session.open.values() if each.address == element), None)
-        return AsyncEvent(kind, owner, None)
+        return Event(kind, owner, None)

@@ -71,10 +71,10 @@ class Held(Generic[T]):
         self.session = session
         self._made: T | None = made
         self._stands_on = stands_on
-        self._users: dict[int, Held[Any]] = {}
+        self.used_by: dict[int, Held[Any]] = {}
         session.open[id(self)] = self
         for each in stands_on:
-            each._users[id(self)] = self
+            each.used_by[id(self)] = self
 
     def __repr__(self) -> str:
         return f"<{self.kind}{self._label()}{' (closed)' if self.closed else ''}>"
@@ -116,15 +116,15 @@ class Held(Generic[T]):
     @property
     def users(self) -> "tuple[Held[Any], ...]":
         """What was made with it and is still open."""
-        return tuple(self._users.values())
+        return tuple(self.used_by.values())
 
     def close(self) -> None:
         """Destroy it, once; raises InUse and CallFailed. In a forked child it does nothing."""
         with self.session.lock:
             if self._made is None:
                 return
-            if self._users and self.session.is_ours:
-                names = ", ".join(sorted(repr(each) for each in self._users.values()))
+            if self.used_by and self.session.is_ours:
+                names = ", ".join(sorted(repr(each) for each in self.used_by.values()))
                 raise InUse(f"{self!r} is in use by {names}: close that first")
             if not self.session.is_ours:
                 self.let_go()
@@ -142,7 +142,7 @@ class Held(Generic[T]):
         self._made = None
         self.session.open.pop(id(self), None)
         for each in self._stands_on:
-            each._users.pop(id(self), None)
+            each.used_by.pop(id(self), None)
         return made
 
 

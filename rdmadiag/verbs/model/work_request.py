@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from socket import htonl
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rdmadiag.verbs.abi import IbvRecvWr, IbvSendWr, IbvSge
 from rdmadiag.verbs.lib import CallFailed
@@ -69,7 +69,7 @@ class SendWR:
 
 W = TypeVar("W", RecvWR, SendWR)
 
-LONGEST = 1 << 16
+LONGEST: Final = 1 << 16
 """Work requests of one list; no queue holds more."""
 
 
@@ -113,9 +113,9 @@ def _elements(wrs: Sequence[RecvWR] | Sequence[SendWR]) -> "ctypes.Array[IbvSge]
 
 
 def _place(
-    requests: "ctypes.Array[IbvSendWr] | ctypes.Array[IbvRecvWr]",
+    requests: Any,
     elements: "ctypes.Array[IbvSge]",
-    wrs: Sequence[RecvWR] | Sequence[SendWR],
+    wrs: Sequence[Any],
 ) -> None:
     """Numbers, elements and links, which both kinds have."""
     before = 0
