@@ -118,6 +118,7 @@ def command(
             start,
             deadline,
             lambda record: None,
+            named=operations,
             even_if_busy=even_if_busy,
         )
     except RtrUnsafe as error:

@@ -93,6 +93,20 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class SeenEvent:
+    """An asynchronous event that came while an attempt ran: struct ibv_async_event."""
+
+    end: str  # "local"; "remote" where both ends are on this host
+    device: str
+    number: int
+    name: str | None  # "IBV_EVENT_PORT_ERR"; None: newer than our table
+    port: int | None  # that it is of
+    queue_pair: int | None
+    seconds: float  # since the child began
+    meaning: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class BadCompletion:
     """A work request that completed with an error: struct ibv_wc."""
 
@@ -171,3 +185,4 @@ class Attempt:
     port_after: PortState | Missing | None = None  # of a failure; None: not looked at
     rounds: int | None = None  # round trips of the timed loop that were done
     pid: int | None = None  # of a child that SIGKILL did not end
+    events: tuple[SeenEvent, ...] = ()  # asynchronous ones that came while it ran

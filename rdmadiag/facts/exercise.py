@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rdmadiag.facts.attempt import Stage, Teardown
+from rdmadiag.facts.attempt import SeenEvent, Stage, Teardown
 from rdmadiag.facts.errnos import Platform
 
 
@@ -28,6 +28,16 @@ class Operation(StrEnum):
     RESIZE_CQ = "resize_cq"
     FLUSH = "flush"  # to ERR: what was posted completes as flushed
     RESET = "reset"  # to RESET and up again, and a message
+    MW_TYPE_1 = "mw_type_1"  # a WRITE through a memory window, refused once it is unbound
+    MW_TYPE_2 = "mw_type_2"  # the same by work requests: BIND_MW and LOCAL_INV
+    SEND_INV = "send_inv"  # a SEND that invalidates a window of its receiver
+    MULTICAST = "multicast"  # attached to a group, a message, detached
+    SQD = "sqd"  # the send queue drains, waits, and goes on
+    ALT_PATH = "alt_path"  # loaded, armed, migrated to
+    FRAME_ETH = "frame_eth"  # a raw frame, and the rule that steers it: MAC and EtherType
+    FRAME_IPV4 = "frame_ipv4"  # and IPv4 addresses
+    FRAME_TCP = "frame_tcp"  # and TCP ports
+    FRAME_UDP = "frame_udp"
 
 
 class Via(StrEnum):
@@ -53,7 +63,7 @@ class Wanted:
     """One cell to try."""
 
     operation: Operation
-    qp_type: str  # "rc", "uc", "ud"
+    qp_type: str  # "rc", "uc", "ud", "xrc", "raw_packet"
     via: Via
 
 
@@ -103,3 +113,4 @@ class Exercise:
     teardown: Teardown
     touched: bool  # whether any call was made on a device
     seconds: float
+    events: tuple[SeenEvent, ...] = ()  # asynchronous ones that came while it ran

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rich.console import Console
 
-from rdmadiag.facts.exercise import Cell, CellState, Operation, RunOutcome
+from rdmadiag.facts.exercise import Cell, CellState, Operation, RunOutcome, Via
+from rdmadiag.render.async_events import event_lines
 from rdmadiag.render.console import STYLE, Text, console, say
 from rdmadiag.render.grid import Grid
 from rdmadiag.render.plain import printable
@@ -55,6 +56,8 @@ def show(ran: "Ran", to: Console | None = None) -> None:
         names = ", ".join(f"{each.operation} {each.qp_type} {each.via}" for each in group[:_NAMED])
         more = f" and {len(group) - _NAMED} more" if len(group) > _NAMED else ""
         say(out, f"{names}{more}: {state.replace('_', ' ')}: {printable(cause)}")
+    for line in event_lines(run.events):
+        say(out, line)
     say(out, f"teardown {run.teardown}, {run.seconds:.1f} s")
 
 
@@ -86,9 +89,12 @@ def _table(cells: tuple[Cell, ...]) -> Grid:
     table = Grid()
     table.add_column("OPERATION", no_wrap=True)
     found = {(each.operation, each.qp_type, each.via): each for each in cells}
-    columns = [place for place in MATRIX if any((kind, via) == place for _, kind, via in found)]
+    # Of a column of which nothing was tried, the reason stands below: 80 columns are few.
+    tried = [each for each in cells if each.state not in _LEFT_OUT] or cells
+    places = {(each.qp_type, each.via) for each in tried}
+    columns = [place for place in MATRIX if place in places]
     for kind, via in columns:
-        table.add_column(f"{kind.upper()}\n{via}", no_wrap=True)
+        table.add_column(_SHORT_TYPE.get(kind, kind.upper()) + _SHORT_VIA[via], no_wrap=True)
     for operation in Operation:
         row = [found.get((operation, kind, via)) for kind, via in columns]
         if any(row):
@@ -102,6 +108,9 @@ def _text(cell: Cell | None) -> Text:
     return Text(_SHORT[cell.state], style=_STYLES.get(cell.state, "dim"))
 
 
+_LEFT_OUT: Final = (CellState.NOT_CLAIMED, CellState.NOT_TRIED)
+_SHORT_TYPE: Final = {"raw_packet": "RAW"}
+_SHORT_VIA: Final = {Via.POLL: "", Via.CHANNEL: " event", Via.SRQ: " SRQ"}
 _SHORT: Final = {
     CellState.VERIFIED: "yes",
     CellState.NOT_CLAIMED: "-",

@@ -13,6 +13,7 @@ from rdmadiag.facts.ib import PKEY_BASE, PKEY_FULL, LinkLayer
 from rdmadiag.preflight.candidate import Candidate
 from rdmadiag.preflight.safety import INSTEAD_OF_RTR, REASON_TEXT
 from rdmadiag.quoting import shell_word
+from rdmadiag.render.async_events import event_lines
 from rdmadiag.render.console import Text, console, say, verbatim
 from rdmadiag.render.grid import Grid
 from rdmadiag.render.json import members
@@ -93,6 +94,8 @@ def show(result: Result, host: Identity, to: Console | None = None) -> None:
     for each in result.chosen[: 2 if result.meeting is None else 1] if attempt.local else ():
         if not isinstance(each.pkey, Missing):
             say(out, f"P_Key   {_name(each)}: {_partition(each.pkey)} at index {each.pkey_index}")
+    for line in event_lines(attempt.events):
+        say(out, line)
     _advise(out, _advice(result))
     if attempt.latency:
         _times(out, attempt.latency)

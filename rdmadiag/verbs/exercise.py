@@ -1,7 +1,7 @@
 """One run of `exercise` from beginning to end: preflight, ports, the child, what came of it."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -20,8 +20,8 @@ from rdmadiag.sources.run import gather
 from rdmadiag.sources.sampling import resources
 from rdmadiag.sources.table import Depth
 from rdmadiag.verbs import child, records
-from rdmadiag.verbs.matrix import LENGTH, unclaimed
-from rdmadiag.verbs.outcome import teardown
+from rdmadiag.verbs.matrix import LENGTH, unclaimed, untried
+from rdmadiag.verbs.outcome import seen_events, teardown
 from rdmadiag.verbs.records import CellBegan, CellEnded, ExerciseRequest, Record
 from rdmadiag.verbs.watchdog import Watched, watch
 from rdmadiag.view.reconcile import Protocol
@@ -51,11 +51,13 @@ def run(
     seconds: float,
     noted: Callable[[Record], None],
     *,
+    named: Collection[str] = (),
     even_if_busy: bool = False,
 ) -> Ran:
     """The whole run, which ends `seconds` after `start` (time.monotonic's clock).
 
-    `noted` gets each record of the child as it comes. Raises NoSuchDevice.
+    `named` are the operations that the user named one by one. `noted` gets each record of
+    the child as it comes. Raises NoSuchDevice.
     """
     platform = host.identity.platform
     evidence = gather(host, start + seconds * _LOOKING_SHARE, None, Depth())
@@ -80,8 +82,17 @@ def run(
     reasons = tuple(dict.fromkeys(reason for each in chosen for reason in each.reasons))
     verbs = evidence.verbs
     answered = None if isinstance(verbs, Missing) else verbs.device(chosen[0].end.device)
-    absent = tuple(unclaimed(cells, answered.attributes)) if answered else ()
+    protocols = {each.protocol for each in chosen}
+    nothing_said = Missing(Why.ABSENT, "the verbs library")
+    attributes = answered.attributes if answered else nothing_said
+    absent = tuple(unclaimed(cells, attributes, protocols))
     skipped = {(each.operation, each.qp_type, each.via) for each in absent}
+    absent += tuple(
+        each
+        for each in untried(cells, named, protocols)
+        if (each.operation, each.qp_type, each.via) not in skipped
+    )
+    skipped |= {(each.operation, each.qp_type, each.via) for each in absent}
     tried = tuple(each for each in cells if (each.operation, each.qp_type, each.via) not in skipped)
     watched = _watch(platform, chosen, tried, start + seconds, noted)
     if isinstance(watched, Missing):
@@ -197,6 +208,7 @@ def conclude(
             isinstance(each, records.Step) and each.call == "ibv_open_device" for each in found
         ),
         seconds=watched.seconds,
+        events=seen_events(found),
     )
     return replace(exercise, summary=_summary(exercise, result, watched))
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 from rdmadiag.facts.attempt import Outcome, Stage
 from rdmadiag.facts.exercise import CellState, Wanted
 from rdmadiag.verbs import records
+from rdmadiag.verbs.async_events import AsyncEvents
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
 from rdmadiag.verbs.lib import CallFailed, Library
 from rdmadiag.verbs.objects import Context
@@ -39,6 +40,7 @@ class Run:
         self._bounds = bounds
         self._contexts: list[Context] = []
         self._callers: list[RecordedCaller] = []
+        self._events: list[AsyncEvents] = []
         self._psns = random.SystemRandom()
 
     def run(self) -> None:
@@ -82,11 +84,13 @@ class Run:
         devices = self._callers[0]("ibv_get_device_list", ends[0].device, byref(count))
         try:
             names = [library.call("ibv_get_device_name", devices[at]) for at in range(count.value)]
-            for caller, end in zip(self._callers, ends, strict=True):
+            for caller, name, end in zip(self._callers, EndName, ends, strict=True):
                 if end.device.encode() not in names:
                     raise CallFailed("ibv_get_device_list", 0)
                 pointer = devices[names.index(end.device.encode())]
-                self._contexts.append(Context(caller, end.device, pointer))
+                context = Context(caller, end.device, pointer)
+                self._contexts.append(context)
+                self._events.append(AsyncEvents(context, name, self._transcript.write))
         finally:
             with suppress(CallFailed):
                 library.call("ibv_free_device_list", devices)
@@ -109,15 +113,22 @@ class Run:
         self._transcript.write(CellBegan(cell=cell))
         with self._pair(cell) as pair:
             ended = self._ended(pair, cell)
+            for each in self._events:
+                each.drain()
             self._transcript.write(ended)
 
     @contextmanager
     def _pair(self, cell: Wanted) -> Iterator[Pair]:
         """Two ends, and their end."""
         one, other = (
-            Side(cell, context, facts, caller, self._bounds)
-            for context, facts, caller in zip(
-                self._contexts, self._request.ends, self._callers, strict=True
+            Side(cell, context, facts, caller, self._bounds, events, acts=acts)
+            for context, facts, caller, events, acts in zip(
+                self._contexts,
+                self._request.ends,
+                self._callers,
+                self._events,
+                (True, False),
+                strict=True,
             )
         )
         made = Pair(cell, one, other, self._bounds)

@@ -9,7 +9,7 @@ import ctypes
 import mmap
 import os
 from collections.abc import Callable
-from ctypes import CFUNCTYPE, POINTER, byref, c_char, c_int, c_void_p
+from ctypes import CFUNCTYPE, POINTER, byref, c_char, c_int, c_uint32, c_void_p
 from dataclasses import dataclass
 from errno import EAGAIN
 from typing import Any, Final, Protocol, TypeVar
@@ -19,16 +19,23 @@ from rdmadiag.verbs.abi import (
     IbvAhAttr,
     IbvAsyncEvent,
     IbvContext,
+    IbvGid,
+    IbvMwBind,
+    IbvMwBindInfo,
     IbvQpAttr,
     IbvQpCap,
     IbvQpInitAttr,
+    IbvQpInitAttrEx,
     IbvRecvWr,
     IbvSendWr,
     IbvSge,
     IbvSrqAttr,
     IbvSrqInitAttr,
+    IbvSrqInitAttrEx,
     IbvWc,
+    IbvXrcdInitAttr,
 )
+from rdmadiag.verbs.frames import Rule
 from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.loop import RECEIVE
 from rdmadiag.verbs.transitions import Attribute, transition
@@ -40,6 +47,9 @@ REMOTE_WRITE: Final = 2
 REMOTE_READ: Final = 4
 REMOTE_ATOMIC: Final = 8
 """IBV_ACCESS_REMOTE_*: what RDMA by the other end needs."""
+
+MW_BIND: Final = 16
+"""IBV_ACCESS_MW_BIND: what a region needs that windows are bound to."""
 
 WR_SEND: Final = 2
 """IBV_WR_SEND."""
@@ -103,6 +113,14 @@ class Context(_Made):
     def alloc_pd(self) -> "ProtectionDomain":
         """A protection domain."""
         return ProtectionDomain(self._call, self)
+
+    def open_xrcd(self) -> "XrcDomain":
+        """An XRC domain of this process alone."""
+        return XrcDomain(self._call, self)
+
+    def create_xrc_receiver(self, xrcd: "XrcDomain") -> "XrcReceiver":
+        """The receiving end of an XRC connection, in RESET."""
+        return XrcReceiver(self._call, self, xrcd)
 
     def create_channel(self) -> "CompletionChannel":
         """Where completion queues say that something has completed."""
@@ -205,6 +223,14 @@ class ProtectionDomain(_Made):
     def create_srq(self, depth: int, sge: int = 1) -> "SharedReceiveQueue":
         """A receive queue for several queue pairs."""
         return SharedReceiveQueue(self._call, self, depth, sge)
+
+    def create_xrc_srq(self, xrcd: "XrcDomain", cq: "CompletionQueue", depth: int) -> "XrcQueue":
+        """A receive queue that senders of an XRC domain name by its number."""
+        return XrcQueue(self._call, self, xrcd, cq, depth)
+
+    def alloc_mw(self, kind: int) -> "MemoryWindow":
+        """A memory window of type 1 or 2, bound to nothing."""
+        return MemoryWindow(self._call, self, kind)
 
     def create_ah(self, attributes: IbvAhAttr) -> "AddressHandle":
         """The way to a peer, for UD."""
@@ -382,6 +408,89 @@ class SharedReceiveQueue(_Made):
         return found
 
 
+class XrcDomain(_Made):
+    """ibv_open_xrcd, without a file: nobody else can open it."""
+
+    def __init__(self, call: Caller, context: Context) -> None:
+        wanted = IbvXrcdInitAttr(comp_mask=_XRCD_FD | _XRCD_OFLAGS, fd=-1, oflags=os.O_CREAT)
+        handle = call("ibv_open_xrcd", context.device, context.handle, byref(wanted))
+        super().__init__(call, context.device, "ibv_close_xrcd", handle)
+
+
+_XRCD_FD, _XRCD_OFLAGS = 1, 2  # enum ibv_xrcd_init_attr_mask
+_SRQ_OF_XRC: Final = 1  # IBV_SRQT_XRC
+_SRQ_ATTRIBUTES: Final = 0b1111  # enum ibv_srq_init_attr_mask: type, PD, XRC domain and CQ
+_QP_XRCD: Final = 2  # IBV_QP_INIT_ATTR_XRCD
+
+
+class XrcQueue(SharedReceiveQueue):
+    """ibv_create_srq_ex of type XRC; its completions come to the queue `cq`."""
+
+    def __init__(
+        self, call: Caller, pd: ProtectionDomain, xrcd: XrcDomain, cq: CompletionQueue, depth: int
+    ) -> None:
+        context = pd.context
+        wanted = IbvSrqInitAttrEx(
+            attr=IbvSrqAttr(max_wr=depth, max_sge=1),
+            comp_mask=_SRQ_ATTRIBUTES,
+            srq_type=_SRQ_OF_XRC,
+            pd=pd.handle,
+            xrcd=xrcd.handle,
+            cq=cq.handle,
+        )
+        handle = call("ibv_create_srq_ex", pd.device, context.handle, byref(wanted))
+        _Made.__init__(self, call, pd.device, "ibv_destroy_srq", handle)
+        self._context = context
+
+    def number(self) -> int:
+        """ibv_get_srq_num: what a sender writes into its work requests; raises CallFailed."""
+        number = c_uint32()
+        self._call("ibv_get_srq_num", self.device, self.handle, byref(number))
+        return number.value
+
+
+class MemoryWindow(_Made):
+    """ibv_alloc_mw."""
+
+    def __init__(self, call: Caller, pd: ProtectionDomain, kind: int) -> None:
+        handle = call("ibv_alloc_mw", pd.device, pd.handle, kind)
+        super().__init__(call, pd.device, "ibv_dealloc_mw", handle)
+        self.kind = kind
+
+    @property
+    def rkey(self) -> int:
+        """Of what it is bound to."""
+        found: int = self.handle.contents.rkey
+        return found
+
+    @rkey.setter
+    def rkey(self, rkey: int) -> None:
+        """The application's to keep, of type 2: ibv_alloc_mw(3)."""
+        self.handle.contents.rkey = rkey
+
+    def next_rkey(self) -> int:
+        """ibv_inc_rkey: the next key of this window."""
+        return self.rkey & ~0xFF | (self.rkey + 1) & 0xFF
+
+    def bind(
+        self, qp: "QueuePair", number: int, region: MemoryRegion, offset: int, length: int
+    ) -> None:
+        """ibv_bind_mw, for type 1: a work request of `qp`; a length of 0 unbinds it."""
+        info = window_of(region, offset, length)
+        wanted = IbvMwBind(wr_id=number, send_flags=SEND_SIGNALED, bind_info=info)
+        self._call("ibv_bind_mw", self.device, qp.handle, self.handle, byref(wanted))
+
+
+def window_of(region: MemoryRegion, offset: int, length: int) -> IbvMwBindInfo:
+    """Part of a region that may be written to from far."""
+    return IbvMwBindInfo(
+        mr=ctypes.cast(region.handle, c_void_p).value,
+        addr=region.address + offset,
+        length=length,
+        mw_access_flags=REMOTE_WRITE,
+    )
+
+
 class AddressHandle(_Made):
     """ibv_create_ah."""
 
@@ -469,7 +578,48 @@ class QueuePair(_Made):
         self.context.post_recv(self.handle, request.request)
 
 
+class XrcReceiver(QueuePair):
+    """ibv_create_qp_ex of type XRC_RECV: it has no queues, XrcQueue has what arrives."""
+
+    def __init__(self, call: Caller, context: Context, xrcd: XrcDomain) -> None:
+        kind = QpType.XRC_RECV
+        wanted = IbvQpInitAttrEx(qp_type=kind.number, comp_mask=_QP_XRCD, xrcd=xrcd.handle)
+        handle = call("ibv_create_qp_ex", context.device, context.handle, byref(wanted))
+        _Made.__init__(self, call, context.device, "ibv_destroy_qp", handle)
+        self.kind = kind
+        self.context = context
+        self.number = handle.contents.qp_num
+
+
+class GroupMember(_Made):
+    """ibv_attach_mcast: a UD queue pair that gets what is sent to a multicast group."""
+
+    def __init__(self, call: Caller, qp: QueuePair, group: bytes) -> None:
+        self._group = IbvGid(*group)
+        super().__init__(call, qp.device, "ibv_detach_mcast", qp.handle)
+        self._open = False
+        call("ibv_attach_mcast", qp.device, qp.handle, byref(self._group), 0)
+        self._open = True
+
+    def close(self) -> None:
+        """ibv_detach_mcast; raises CallFailed."""
+        if self._open:
+            self._open = False
+            self._call(self._destroyer, self.device, self.handle, byref(self._group), 0)
+
+
+class FlowRule(_Made):
+    """ibv_create_flow: frames that this rule steers to a queue pair."""
+
+    def __init__(self, call: Caller, qp: QueuePair, rule: Rule) -> None:
+        handle = call("ibv_create_flow", qp.device, qp.handle, rule.attributes)
+        super().__init__(call, qp.device, "ibv_destroy_flow", handle)
+
+
 TEARDOWN_ORDER: Final[tuple[type[_Made], ...]] = (
+    FlowRule,
+    GroupMember,
+    MemoryWindow,
     QueuePair,
     SharedReceiveQueue,
     AddressHandle,
@@ -477,6 +627,7 @@ TEARDOWN_ORDER: Final[tuple[type[_Made], ...]] = (
     CompletionQueue,
     CompletionChannel,
     ProtectionDomain,
+    XrcDomain,
     Context,
 )
 """First to last. Thunderbolt wants memory regions gone before completion queues (llama.cpp's
@@ -503,13 +654,17 @@ class Objects:
         """
         refused: CallFailed | None = None
         newest_first = reversed(self._made)
-        for made in sorted(newest_first, key=lambda each: TEARDOWN_ORDER.index(type(each))):
+        for made in sorted(newest_first, key=_turn):
             try:
                 made.close()
             except CallFailed as failed:
                 refused = refused or failed
         if refused:
             raise refused
+
+
+def _turn(made: _Made) -> int:
+    return next(at for at, kind in enumerate(TEARDOWN_ORDER) if isinstance(made, kind))
 
 
 class SendRequest:

@@ -3,12 +3,15 @@
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
 from rdmadiag.facts.attempt import Stage
+from rdmadiag.facts.events import AsyncEvent
 from rdmadiag.facts.exercise import Operation, Wanted
-from rdmadiag.facts.ib import QpState, QpType
+from rdmadiag.facts.ib import MigrationState, QpState, QpType
+from rdmadiag.verbs import frames, multicast
 from rdmadiag.verbs.bounds import Bounds
 from rdmadiag.verbs.bringup import RemoteQueuePair
 from rdmadiag.verbs.lib import CallFailed
@@ -22,7 +25,9 @@ from rdmadiag.verbs.work import (
     FETCH_ADD,
     GRH,
     IN,
+    LOCAL_INV,
     MESSAGE_IMM,
+    MESSAGE_INV,
     OUT,
     READ,
     SIGNALED,
@@ -36,9 +41,8 @@ from rdmadiag.verbs.work import (
 )
 
 STALL_SECONDS: Final = 4.0  # without a completion that must come
-UNSOLICITED_SECONDS: Final = 0.1  # in which an event that must not come would have
-FLUSHED: Final = 5  # IBV_WC_WR_FLUSH_ERR
-SRQ_LIMIT_REACHED: Final = 15  # enum ibv_event_type
+UNSOLICITED_SECONDS: Final = 0.1  # in which what must not come would have
+FLUSHED, REMOTE_ACCESS = 5, 10  # IBV_WC_WR_FLUSH_ERR, IBV_WC_REM_ACCESS_ERR
 
 
 class BadStatus(Exception):
@@ -68,7 +72,8 @@ class Pair:
         self.bounds = bounds
         self.stage = Stage.OPEN
         self.numbers = (0, 0)  # of the queue pairs
-        self._random = random.SystemRandom()
+        self.random = random.SystemRandom()
+        self._srq = 0  # of XRC: the number of the other end's receive queue
 
     def begin(self, stage: Stage) -> None:
         """What the calls that follow are made for."""
@@ -91,6 +96,8 @@ class Pair:
         """Make everything, and bring both queue pairs up; raises CallFailed."""
         self.begin(Stage.CREATE_QP)
         self.numbers = (self.one.open(), self.other.open())
+        if self.cell.qp_type == "xrc":
+            self._srq = self.other.srq_number()
         self.bring_up(psns)
 
     def bring_up(self, psns: Sequence[int]) -> None:
@@ -119,7 +126,11 @@ class Pair:
 
     def pattern(self, length: int = LENGTH) -> bytes:
         """What nobody has sent before."""
-        return self._random.randbytes(length)
+        return self.random.randbytes(length)
+
+    def post(self, *works: Work) -> None:
+        """The first end's; raises CallFailed."""
+        self.one.post(*(replace(each, srq=self._srq) for each in works))
 
     def collect(self, needs: Mapping[Side, tuple[int, int]]) -> None:
         """Until each side has so many sends and receives more; raises Silent and BadStatus.
@@ -165,6 +176,32 @@ class Pair:
             (side.arrived if completion.is_receive else side.sent).append(completion)
         return bool(found)
 
+    def nothing(self, what: str) -> None:
+        """Nothing arrives at the other end for a moment; raises Wrong."""
+        time.sleep(UNSOLICITED_SECONDS)
+        before = len(self.other.arrived)
+        self.take(self.other)
+        if len(self.other.arrived) > before:
+            raise Wrong(f"a message arrived {what}")
+
+    def refused(self, status: int, what: str) -> None:
+        """What the first end posted last completes with this status; raises Wrong, Silent."""
+        found: list[Completed] = []
+
+        def came() -> bool:
+            found.extend(self.one.poll())
+            return bool(found)
+
+        self.eventually(came, "no completion")
+        if not found[0].status:
+            raise Wrong(f"not refused: {what}")
+        if found[0].status != status:
+            raise BadStatus(self.one.facts.device, found[0])
+
+    def came(self, side: Side, event: AsyncEvent) -> None:
+        """This asynchronous event comes to a side; raises Silent."""
+        self.eventually(lambda: event.number in side.async_events(), f"no {event.constant}")
+
     def arm(self) -> None:
         """Both ends."""
         for end in self.ends:
@@ -207,7 +244,7 @@ def _message(pair: Pair, work: Work = _SEND) -> None:
     pair.arm()
     other.receives(pair.room())
     one.write(OUT, content)
-    one.post(work)
+    pair.post(work)
     pair.collect({one: (1, 0), other: (0, 1)})
     _arrived(pair, other, content)
 
@@ -239,7 +276,7 @@ def _send_inline(pair: Pair) -> None:
     content = pair.pattern()
     other.receives(pair.room())
     one.write(OUT, content)
-    one.post(Work(flags=SIGNALED | AS_INLINE))
+    pair.post(Work(flags=SIGNALED | AS_INLINE))
     one.write(OUT, bytes(LENGTH))  # it is free again: what arrives was copied
     pair.collect({one: (1, 0), other: (0, 1)})
     _arrived(pair, other, content)
@@ -252,13 +289,13 @@ def _send_solicited(pair: Pair) -> None:
     plain, marked = pair.pattern(), pair.pattern()
     one.write(OUT, plain)
     one.arm()
-    one.post(Work())
+    pair.post(Work())
     pair.collect({one: (1, 0)})
     if other.event(UNSOLICITED_SECONDS):
         raise Wrong("a message that was not solicited made an event")
     one.write(OUT, marked)
     one.arm()
-    one.post(Work(flags=SIGNALED | SOLICITED))
+    pair.post(Work(flags=SIGNALED | SOLICITED))
     if not other.event(STALL_SECONDS):
         raise Silent(f"no event of a solicited message within {STALL_SECONDS:g} s")
     pair.take(other)
@@ -273,7 +310,7 @@ def _write(pair: Pair) -> None:
     one, other = pair.ends
     content = pair.pattern()
     one.write(OUT, content)
-    one.post(Work(WRITE, target=other.target()))
+    pair.post(Work(WRITE, target=other.target()))
     pair.collect({one: (1, 0)})
     # Of UC a completed WRITE has left, no more.
     pair.eventually(lambda: other.read(IN, LENGTH) == content, "the WRITE did not arrive")
@@ -285,7 +322,7 @@ def _write_imm(pair: Pair) -> None:
     pair.arm()
     other.receives([])
     one.write(OUT, content)
-    one.post(Work(WRITE_IMM, immediate=word, target=other.target()))
+    pair.post(Work(WRITE_IMM, immediate=word, target=other.target()))
     pair.collect({one: (1, 0), other: (0, 1)})
     _immediate(pair, word)
     _same(other.read(IN, LENGTH), content, "in the target of the WRITE")
@@ -296,7 +333,7 @@ def _read(pair: Pair) -> None:
     content = pair.pattern()
     other.write(IN, content)
     one.arm()
-    one.post(Work(READ, target=other.target()))
+    pair.post(Work(READ, target=other.target()))
     pair.collect({one: (1, 0)})
     _same(one.read(OUT, LENGTH), content, "in what READ brought")
 
@@ -307,7 +344,7 @@ _WORD: Final = 8  # bytes of an atomic
 def _atomic(pair: Pair, opcode: int, operands: tuple[int, int], before: int, after: int) -> None:
     """One atomic: the old value comes back, the new one stands there."""
     one, other = pair.ends
-    one.post(Work(opcode, ((OUT, _WORD),), target=other.target(), operands=operands))
+    pair.post(Work(opcode, ((OUT, _WORD),), target=other.target(), operands=operands))
     pair.collect({one: (1, 0)})
     for side, offset, expected, where in (
         (one, OUT, before, "came back"),
@@ -346,7 +383,7 @@ def _sge_list(pair: Pair) -> None:
         pieces.append((place, end - start))
     half = LENGTH // 2
     other.receives([*pair.room(length=half), (THIRD, LENGTH - half)])
-    one.post(Work(pieces=tuple(pieces)))
+    pair.post(Work(pieces=tuple(pieces)))
     pair.collect({one: (1, 0), other: (0, 1)})
     got = other.read(IN + pair.grh, half) + other.read(THIRD, LENGTH - half)
     _same(got, content, "over the buffers")
@@ -361,7 +398,7 @@ def _three(pair: Pair, flags: Sequence[int], sends: int, *, linked: bool) -> Non
         one.write(OUT + at * LENGTH, content)
         works.append(Work(pieces=((OUT + at * LENGTH, LENGTH),), flags=flag))
     for each in [works] if linked else [[work] for work in works]:
-        one.post(*each)
+        pair.post(*each)
     pair.collect({one: (sends, 0), other: (0, len(flags))})
     for at, content in enumerate(contents):
         got = other.read(IN + at * 512 + pair.grh, LENGTH)
@@ -384,7 +421,7 @@ def _fence(pair: Pair) -> None:
     other.write(IN, content)
     other.receives(pair.room(THIRD))
     # Without the fence it may send what stood there before the READ came back.
-    one.post(Work(READ, target=other.target()), Work(flags=SIGNALED | FENCE))
+    pair.post(Work(READ, target=other.target()), Work(flags=SIGNALED | FENCE))
     pair.collect({one: (2, 0), other: (0, 1)})
     _arrived(pair, other, content, THIRD)
 
@@ -409,11 +446,9 @@ def _srq_limit(pair: Pair) -> None:
     other.receives(*(pair.room(IN + at * 512) for at in range(3)))
     other.limit_srq(2)
     for _ in range(2):
-        one.post(Work())
+        pair.post(Work())
         pair.collect({one: (1, 0), other: (0, 1)})
-    pair.eventually(
-        lambda: SRQ_LIMIT_REACHED in other.async_events(), "no IBV_EVENT_SRQ_LIMIT_REACHED"
-    )
+    pair.came(other, AsyncEvent.SRQ_LIMIT_REACHED)
 
 
 def _resize_cq(pair: Pair) -> None:
@@ -445,6 +480,114 @@ def _reset(pair: Pair) -> None:
     _send(pair)
 
 
+def _window(pair: Pair, kind: int, shut: Callable[[int], None]) -> None:
+    """A WRITE through a window, and one that is refused after it was shut."""
+    one, other = pair.ends
+    other.window(kind)
+    rkey = other.bind(IN, LENGTH)
+    pair.collect({other: (1, 0)})
+    target = replace(other.target(), rkey=rkey)
+    content = pair.pattern()
+    one.write(OUT, content)
+    pair.post(Work(WRITE, target=target))
+    pair.collect({one: (1, 0)})
+    _same(other.read(IN, LENGTH), content, "in the window")
+    shut(rkey)
+    before = other.read(IN, LENGTH)
+    one.write(OUT, pair.pattern())
+    pair.post(Work(WRITE, target=target))
+    pair.refused(REMOTE_ACCESS, "a WRITE through a window that was shut")
+    _same(other.read(IN, LENGTH), before, "behind a window that was shut")
+
+
+def _mw_type_1(pair: Pair) -> None:
+    def shut(_rkey: int) -> None:
+        pair.other.bind(IN, 0)
+        pair.collect({pair.other: (1, 0)})
+
+    _window(pair, 1, shut)
+
+
+def _mw_type_2(pair: Pair) -> None:
+    def shut(rkey: int) -> None:
+        pair.other.post(Work(LOCAL_INV, (), invalidate=rkey))
+        pair.collect({pair.other: (1, 0)})
+
+    _window(pair, 2, shut)
+
+
+def _send_inv(pair: Pair) -> None:
+    def shut(rkey: int) -> None:
+        _message(pair, Work(MESSAGE_INV, invalidate=rkey))
+        found = pair.other.arrived[-1].invalidated
+        if found != rkey:
+            said = "no rkey" if found is None else f"rkey {found:#x}"
+            raise Wrong(f"the completion says that {said} was invalidated, it was {rkey:#x}")
+
+    _window(pair, 2, shut)
+
+
+def _multicast(pair: Pair) -> None:
+    one, other = pair.ends
+    assert other.facts.gid
+    group = multicast.drawn(other.facts.gid, pair.random)
+    other.join(group)
+    one.address_group(group)
+    _send(pair)
+    other.leave()
+    other.receives(pair.room())
+    pair.post(Work())
+    pair.collect({one: (1, 0)})
+    pair.nothing("after it had left the group")
+
+
+def _sqd(pair: Pair) -> None:
+    one, other = pair.ends
+    _send(pair)
+    one.drain()
+    pair.came(one, AsyncEvent.SQ_DRAINED)
+    content = pair.pattern()
+    other.receives(pair.room())
+    one.write(OUT, content)
+    pair.post(Work())
+    pair.nothing("out of a send queue that was drained")
+    one.resume()
+    pair.collect({one: (1, 0), other: (0, 1)})
+    _arrived(pair, other, content)
+
+
+def _alt_path(pair: Pair) -> None:
+    one, other = pair.ends
+    _send(pair)
+    for end in pair.ends:
+        end.load_path()
+    _send(pair)
+    armed = MigrationState.ARMED.number
+    pair.eventually(lambda: one.migration() == armed, "the alternate path was not armed")
+    one.migrate()
+    _send(pair)
+    pair.came(other, AsyncEvent.PATH_MIG)
+
+
+def _frame(pair: Pair) -> None:
+    one, other = pair.ends
+    frame = frames.drawn(pair.cell.operation, pair.random)
+    content = frames.content(frame, pair.pattern())
+    other.steer(frame)
+    room = pair.room(length=len(content))
+    work = Work(pieces=((OUT, len(content)),))
+    other.receives(room)
+    one.write(OUT, content)
+    pair.post(work)
+    pair.collect({one: (1, 0), other: (0, 1)})
+    _arrived(pair, other, content)
+    other.unsteer()
+    other.receives(room)
+    pair.post(work)
+    pair.collect({one: (1, 0)})
+    pair.nothing("after its rule was destroyed")
+
+
 OPERATIONS: Final[dict[Operation, Callable[[Pair], None]]] = {
     Operation.SEND: _send,
     Operation.SEND_IMM: _send_imm,
@@ -464,5 +607,15 @@ OPERATIONS: Final[dict[Operation, Callable[[Pair], None]]] = {
     Operation.RESIZE_CQ: _resize_cq,
     Operation.FLUSH: _flush,
     Operation.RESET: _reset,
+    Operation.MW_TYPE_1: _mw_type_1,
+    Operation.MW_TYPE_2: _mw_type_2,
+    Operation.SEND_INV: _send_inv,
+    Operation.MULTICAST: _multicast,
+    Operation.SQD: _sqd,
+    Operation.ALT_PATH: _alt_path,
+    Operation.FRAME_ETH: _frame,
+    Operation.FRAME_IPV4: _frame,
+    Operation.FRAME_TCP: _frame,
+    Operation.FRAME_UDP: _frame,
 }
 """Each raises CallFailed, BadStatus, Silent or Wrong."""

@@ -19,6 +19,7 @@ from typing import Any, Final
 from rdmadiag.facts.attempt import BadCompletion, Latency, Outcome, PeerFailure, Problem, Stage
 from rdmadiag.facts.ib import QpState
 from rdmadiag.verbs import latency, loop, meeting, open_end, peer, records
+from rdmadiag.verbs.async_events import AsyncEvents
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
 from rdmadiag.verbs.bringup import RemoteQueuePair
 from rdmadiag.verbs.exchange import (
@@ -49,6 +50,7 @@ class Attempt:
         self._bounds = bounds
         self._stage = Stage.CONNECT
         self._ends: list[OpenEnd] = []
+        self._events: list[AsyncEvents] = []
         self._peer: peer.Peer | None = None
         self._compiled = loop.compiled()
         self._times_ns: list[int] = []
@@ -100,12 +102,18 @@ class Attempt:
         self._exchange(remotes)
 
     def _begin(self, stage: Stage) -> None:
+        self._take_events()
         self._stage = stage
         self._transcript.write(records.StageBegan(stage=stage))
 
     def _reached(self, name: EndName, state: QpState) -> None:
         self._transcript.write(records.StateReached(end=name, state=state))
         self._bounds.check()
+
+    def _take_events(self) -> None:
+        """The asynchronous events go to the transcript."""
+        for each in self._events:
+            each.drain()
 
     # --- the peer ------------------------------------------------------------------------
 
@@ -177,6 +185,7 @@ class Attempt:
                 recorded = RecordedCaller(library, self._transcript, name)
                 end = OpenEnd(recorded, pointer, facts, psn)
                 self._ends.append(end)
+                self._events.append(AsyncEvents(end.context, name, self._transcript.write))
                 number = end.queue_pair.number
                 self._transcript.write(records.QueuePairMade(end=name, queue_pair=number, psn=psn))
                 self._bounds.check()
@@ -250,6 +259,7 @@ class Attempt:
 
     def _glance(self) -> None:
         self._bounds.glance()
+        self._take_events()
         if self._peer:
             self._peer.glance()
 
@@ -369,6 +379,7 @@ class Attempt:
 
     def _tear_down(self) -> None:
         """The end that was opened last first; what refuses is in the transcript."""
+        self._take_events()
         self._transcript.write(records.StageBegan(stage=Stage.TEARDOWN))
         for end in reversed(self._ends):
             with suppress(Failed):

@@ -58,6 +58,7 @@ class Kind(StrEnum):
     LATENCY = "latency"
     CELL = "cell"
     CELL_ENDED = "cell_ended"
+    ASYNC_EVENT = "async_event"
     DONE = "done"
     ENDED = "ended"
 
@@ -230,6 +231,18 @@ class Agreed(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AsyncEventCame(Record):
+    """An asynchronous event of a device that this child has open."""
+
+    kind = Kind.ASYNC_EVENT
+    end: EndName
+    device: str
+    number: int  # enum ibv_event_type
+    port: int | None  # that it is of
+    queue_pair: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePairMade(Record):
     """A queue pair of this host."""
 
@@ -344,6 +357,7 @@ _CLASSES: Final[dict[Kind, type[Record]]] = {
         ExerciseRequest,
         CellBegan,
         CellEnded,
+        AsyncEventCame,
         Library,
         Unloadable,
         Call,

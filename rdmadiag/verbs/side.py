@@ -6,46 +6,65 @@ Every action takes and returns plain data, so that the other end can be on anoth
 import ctypes
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from socket import htonl, ntohl
 from typing import Final
 
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.exercise import Operation, Via, Wanted
-from rdmadiag.facts.ib import QpState, QpType
-from rdmadiag.verbs.abi import IbvRecvWr, IbvSendWr, IbvSge
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import MigrationState, QpState, QpType
+from rdmadiag.verbs import multicast
+from rdmadiag.verbs.abi import IbvQpAttr, IbvRecvWr, IbvSendWr, IbvSge
+from rdmadiag.verbs.async_events import AsyncEvents
 from rdmadiag.verbs.bounds import Bounds
 from rdmadiag.verbs.bringup import (
+    TIMEOUT,
     RemoteQueuePair,
     address_vector,
     init_attributes,
     rtr_attributes,
     rts_attributes,
 )
+from rdmadiag.verbs.frames import Frame, Rule
 from rdmadiag.verbs.loop import RECEIVE, SEND
 from rdmadiag.verbs.matrix import LENGTH, SGE
 from rdmadiag.verbs.objects import (
     LOCAL_WRITE,
+    MW_BIND,
     REMOTE_ATOMIC,
     REMOTE_READ,
     REMOTE_WRITE,
+    SEND_SIGNALED,
     AddressHandle,
     Completion,
     CompletionChannel,
     Context,
+    FlowRule,
+    GroupMember,
     M,
+    MemoryWindow,
     Objects,
+    QueuePair,
     Shape,
+    SharedReceiveQueue,
+    XrcQueue,
+    window_of,
 )
 from rdmadiag.verbs.protocol import End
 from rdmadiag.verbs.recorded_caller import RecordedCaller
-from rdmadiag.verbs.work import AREA, IN, Completed, Piece, Target, Work
+from rdmadiag.verbs.transitions import Attribute
+from rdmadiag.verbs.work import AREA, BIND_MW, IN, Completed, Piece, Target, Work
 
 DEPTH: Final = 8
 ENTRIES: Final = 32
 QKEY: Final = 0x11111111
 INLINE: Final = LENGTH
 WITH_IMM: Final = 2  # enum ibv_wc_flags
+WITH_INV: Final = 8 | 4
+"""IBV_WC_WITH_INV, and the kernel's number of it, which soft RoCE hands to programs; to verbs
+that is IBV_WC_IP_CSUM_OK, which nothing that we compare with carries."""
 
 _ACCESS: Final = {
     Operation.WRITE: REMOTE_WRITE,
@@ -54,16 +73,31 @@ _ACCESS: Final = {
     Operation.FENCE: REMOTE_READ,
     Operation.CMP_SWAP: REMOTE_ATOMIC,
     Operation.FETCH_ADD: REMOTE_ATOMIC,
+    Operation.MW_TYPE_1: REMOTE_WRITE,
+    Operation.MW_TYPE_2: REMOTE_WRITE,
+    Operation.SEND_INV: REMOTE_WRITE,
 }
-"""What the target's memory and queue pair allow, beside a local write."""
+"""What the target's queue pair allows, and its memory beside a local write."""
+
+_WINDOWS: Final = (Operation.MW_TYPE_1, Operation.MW_TYPE_2, Operation.SEND_INV)
+"""Of these the memory itself allows nothing: the window does."""
 
 
 class Side:
     """One end; every call raises CallFailed."""
 
     def __init__(
-        self, cell: Wanted, context: Context, facts: End, caller: RecordedCaller, bounds: Bounds
+        self,
+        cell: Wanted,
+        context: Context,
+        facts: End,
+        caller: RecordedCaller,
+        bounds: Bounds,
+        events: AsyncEvents,
+        *,
+        acts: bool,
     ) -> None:
+        """`acts`: it sends first; the other end is its target."""
         self.facts = facts
         self.sent: list[Completed] = []  # what poll gave; the operation keeps them
         self.arrived: list[Completed] = []
@@ -72,10 +106,17 @@ class Side:
         self._context = context
         self._caller = caller
         self._bounds = bounds
+        self._events = events
+        self._acts = acts
         self._objects = Objects()
         self._is_ud = cell.qp_type == QpType.UD
         self._ah: AddressHandle | None = None
         self._remote: RemoteQueuePair | None = None
+        self._far_queue_pair = 0  # of UD
+        self._window: MemoryWindow | None = None
+        self._member: GroupMember | None = None
+        self._interest: multicast.Interest | None = None
+        self._rule: FlowRule | None = None
         self._last: Completion | None = None  # that is a receive
         self._kept: list[object] = []  # what the library may still read
 
@@ -92,14 +133,19 @@ class Side:
     def open(self) -> int:
         """Everything up to a queue pair in RESET, whose number it returns."""
         cell, context = self._cell, self._context
-        access = LOCAL_WRITE | _ACCESS.get(cell.operation, 0)
+        rights = MW_BIND if cell.operation in _WINDOWS else _ACCESS.get(cell.operation, 0)
         self._pd = self._make(context.alloc_pd())
-        self._memory = self._make(self._pd.reg_mr(3 * AREA, access))
+        self._memory = self._make(self._pd.reg_mr(3 * AREA, LOCAL_WRITE | rights))
         self._channel: CompletionChannel | None = None
         if self.has_channel:
             self._channel = self._make(context.create_channel())
         self._cq = self._make(context.create_cq(ENTRIES, self._channel))
-        self._srq = self._make(self._pd.create_srq(DEPTH)) if cell.via is Via.SRQ else None
+        self._srq: SharedReceiveQueue | None = None
+        if cell.qp_type == "xrc":
+            self._qp = self._open_xrc()
+            return self._qp.number
+        if cell.via is Via.SRQ:
+            self._srq = self._make(self._pd.create_srq(DEPTH))
         shape = Shape(
             sge=SGE if cell.operation is Operation.SGE_LIST else 1,
             inline=INLINE if cell.operation is Operation.SEND_INLINE else 0,
@@ -110,6 +156,18 @@ class Side:
         self._qp = self._make(self._pd.create_qp(self._cq, kind, DEPTH, shape))
         return self._qp.number
 
+    def _open_xrc(self) -> QueuePair:
+        if self._acts:
+            return self._make(self._pd.create_qp(self._cq, QpType.XRC_SEND, DEPTH))
+        domain = self._make(self._context.open_xrcd())
+        self._srq = self._make(self._pd.create_xrc_srq(domain, self._cq, DEPTH))
+        return self._make(self._context.create_xrc_receiver(domain))
+
+    def srq_number(self) -> int:
+        """XRC: what names the receive queue of this end."""
+        assert isinstance(self._srq, XrcQueue)
+        return self._srq.number()
+
     def to_init(self) -> None:
         """RESET → INIT."""
         access = _ACCESS.get(self._cell.operation, 0)
@@ -118,7 +176,7 @@ class Side:
 
     def to_rtr(self, remote: RemoteQueuePair) -> None:
         """INIT → RTR; UD gets an address handle."""
-        self._remote = remote
+        self._remote, self._far_queue_pair = remote, remote.queue_pair
         self._qp.modify(QpState.RTR, rtr_attributes(self.facts, remote))
         if self._is_ud and not self._ah:
             self._ah = self._make(self._pd.create_ah(address_vector(self.facts, remote)))
@@ -133,7 +191,44 @@ class Side:
 
     def close(self) -> None:
         """Destroy everything."""
-        self._objects.close()
+        try:
+            self._objects.close()
+        finally:
+            if self._interest:
+                self._interest.close()
+
+    # --- a queue pair that is at work ----------------------------------------------------
+
+    def drain(self) -> None:
+        """RTS → SQD, with an event once the send queue has drained."""
+        attributes = IbvQpAttr(qp_state=QpState.SQD.number, en_sqd_async_notify=1)
+        self._qp.modify_by(attributes, Attribute.STATE | Attribute.EN_SQD_ASYNC_NOTIFY)
+
+    def resume(self) -> None:
+        """SQD → RTS."""
+        self._qp.modify_by(IbvQpAttr(qp_state=QpState.RTS.number), Attribute.STATE)
+
+    def load_path(self) -> None:
+        """RTS: the path that it has as its alternate one, too, to be armed."""
+        assert self._remote
+        attributes = IbvQpAttr(
+            path_mig_state=MigrationState.REARM.number,
+            alt_ah_attr=address_vector(self.facts, self._remote),
+            alt_port_num=self.facts.port,
+            alt_timeout=TIMEOUT,
+        )
+        self._qp.modify_by(attributes, Attribute.ALT_PATH | Attribute.PATH_MIG_STATE)
+
+    def migrate(self) -> None:
+        """RTS: go by the alternate path from now on."""
+        attributes = IbvQpAttr(path_mig_state=MigrationState.MIGRATED.number)
+        self._qp.modify_by(attributes, Attribute.PATH_MIG_STATE)
+
+    def migration(self) -> int:
+        """enum ibv_mig_state, as the device has it."""
+        attributes, _ = self._qp.query(Attribute.PATH_MIG_STATE)
+        found: int = attributes.path_mig_state
+        return found
 
     # --- memory --------------------------------------------------------------------------
 
@@ -186,7 +281,8 @@ class Side:
             num_sge=len(work.pieces),
             opcode=work.opcode,
             send_flags=work.flags,
-            imm_data=htonl(work.immediate),
+            imm_data=htonl(work.immediate) if work.invalidate is None else work.invalidate,
+            qp_type=work.srq,
         )
         request.sg_list = self._elements(work.pieces)
         target = work.target
@@ -198,7 +294,7 @@ class Side:
             request.wr.rdma.remote_addr, request.wr.rdma.rkey = target.address, target.rkey
         elif self._is_ud and self._remote:
             request.wr.ud.ah = self._ah.handle if self._ah else None
-            request.wr.ud.remote_qpn, request.wr.ud.remote_qkey = self._remote.queue_pair, QKEY
+            request.wr.ud.remote_qpn, request.wr.ud.remote_qkey = self._far_queue_pair, QKEY
         return request
 
     def answer(self, grh: int = IN) -> None:
@@ -209,6 +305,69 @@ class Side:
                 self._last.entry, self._memory.address + grh, self.facts.port
             )
         )
+
+    # --- memory windows ------------------------------------------------------------------
+
+    def window(self, kind: int) -> None:
+        """A window of type 1 or 2 on the memory of this end, bound to nothing."""
+        self._window = self._make(self._pd.alloc_mw(kind))
+
+    def bind(self, offset: int, length: int) -> int:
+        """Post what binds the window there, for writing; its rkey once that has completed.
+
+        Of type 1 a length of 0 unbinds it.
+        """
+        window = self._window
+        assert window
+        if window.kind == 1:
+            window.bind(self._qp, SEND, self._memory, offset, length)
+            return window.rkey
+        request = IbvSendWr(wr_id=SEND, opcode=BIND_MW, send_flags=SEND_SIGNALED)
+        request.bind_mw.mw = ctypes.cast(window.handle, ctypes.c_void_p).value
+        request.bind_mw.rkey = window.next_rkey()
+        request.bind_mw.bind_info = window_of(self._memory, offset, length)
+        self._kept.append(request)
+        self._context.post_send(self._qp.handle, request)
+        window.rkey = request.bind_mw.rkey
+        return window.rkey
+
+    def close_window(self) -> None:
+        """Destroy it."""
+        assert self._window
+        self._window.close()
+
+    # --- multicast -----------------------------------------------------------------------
+
+    def join(self, group: bytes) -> None:
+        """Get what is sent to this group; of the IP layer's part only what it can do."""
+        with suppress(OSError):  # hardware does without
+            at = self.facts.device, self.facts.port, self.facts.gid_index or 0
+            self._interest = multicast.Interest(multicast.netdev_of(*at), group)
+        self._member = self._make(GroupMember(self._caller, self._qp, group))
+
+    def leave(self) -> None:
+        """Get it no more."""
+        assert self._member
+        self._member.close()
+        if self._interest:
+            self._interest.close()
+
+    def address_group(self, group: bytes) -> None:
+        """What follows goes to this group."""
+        remote = RemoteQueuePair(multicast.QUEUE_PAIR, 0, 0, Gid(group), 0)
+        self._ah = self._make(self._pd.create_ah(address_vector(self.facts, remote)))
+        self._far_queue_pair = multicast.QUEUE_PAIR
+
+    # --- raw frames ----------------------------------------------------------------------
+
+    def steer(self, frame: Frame) -> None:
+        """A rule by which frames of this kind come here."""
+        self._rule = self._make(FlowRule(self._caller, self._qp, Rule(frame, self.facts.port)))
+
+    def unsteer(self) -> None:
+        """Destroy it."""
+        assert self._rule
+        self._rule.close()
 
     # --- what has happened ---------------------------------------------------------------
 
@@ -233,7 +392,7 @@ class Side:
 
     def async_events(self) -> tuple[int, ...]:
         """enum ibv_event_type of those since the last look, perhaps none."""
-        return tuple(iter(self._context.async_event, None))
+        return self._events.take()
 
     # --- its queues ----------------------------------------------------------------------
 
@@ -252,4 +411,5 @@ def _completed(found: Completion) -> Completed:
         return Completed(found.is_receive, found.status)
     entry = found.entry
     immediate = ntohl(entry.imm_data) if entry.wc_flags & WITH_IMM else None
-    return Completed(found.is_receive, 0, found.byte_length, immediate, entry.src_qp)
+    invalidated = entry.imm_data if entry.wc_flags & WITH_INV else None
+    return Completed(found.is_receive, 0, found.byte_length, immediate, entry.src_qp, invalidated)

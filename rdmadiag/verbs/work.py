@@ -10,6 +10,7 @@ OUT, IN, THIRD = 0, AREA, 2 * AREA
 GRH: Final = 40  # bytes before a UD message, infiniband/verbs.h: struct ibv_grh
 
 WRITE, WRITE_IMM, MESSAGE, MESSAGE_IMM, READ, CMP_SWAP, FETCH_ADD = range(7)
+LOCAL_INV, BIND_MW, MESSAGE_INV = range(7, 10)
 """enum ibv_wr_opcode."""
 FENCE, SIGNALED, SOLICITED, AS_INLINE = 1, 2, 4, 8
 """enum ibv_send_flags."""
@@ -36,6 +37,8 @@ class Work:
     immediate: int = 0
     target: Target | None = None
     operands: tuple[int, int] | None = None  # of an atomic one: compare_add and swap
+    invalidate: int | None = None  # rkey of a window, of MESSAGE_INV and LOCAL_INV
+    srq: int = 0  # of XRC: the number of the receive queue at the other end
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +50,4 @@ class Completed:
     length: int = 0  # of a receive; of UD with the GRH
     immediate: int | None = None
     source: int = 0  # the queue pair that a UD message came from
+    invalidated: int | None = None  # the rkey of a window, by MESSAGE_INV
