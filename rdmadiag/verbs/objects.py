@@ -35,7 +35,6 @@ from rdmadiag.verbs.abi import (
     IbvWc,
     IbvXrcdInitAttr,
 )
-from rdmadiag.verbs.frames import Rule
 from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.loop import RECEIVE
 from rdmadiag.verbs.transitions import Attribute, transition
@@ -608,10 +607,16 @@ class GroupMember(_Made):
             self._call(self._destroyer, self.device, self.handle, byref(self._group), 0)
 
 
+class Steering(Protocol):
+    """Which frames: a pointer to struct ibv_flow_attr with its specs behind it."""
+
+    attributes: Any
+
+
 class FlowRule(_Made):
     """ibv_create_flow: frames that this rule steers to a queue pair."""
 
-    def __init__(self, call: Caller, qp: QueuePair, rule: Rule) -> None:
+    def __init__(self, call: Caller, qp: QueuePair, rule: Steering) -> None:
         handle = call("ibv_create_flow", qp.device, qp.handle, rule.attributes)
         super().__init__(call, qp.device, "ibv_destroy_flow", handle)
 

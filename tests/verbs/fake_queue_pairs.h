@@ -1147,6 +1147,8 @@ static int send_one(struct fake_device *device, struct fake_qp *qp, const struct
         struct ibv_wc wc = outcome(qp, wr->wr_id, status);
         if (!status)
             wc.opcode = opcodes[wr->opcode];
+        for (int i = 0; !status && wr->opcode >= WR_READ && i < wr->num_sge; i++)
+            wc.byte_len += wr->sg_list[i].length;
         complete(qp, qp->qp.send_cq, wc, qp->unsignaled, 0);
         qp->unsignaled = 0;
     }

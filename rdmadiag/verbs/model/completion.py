@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 _OPCODES: Final = {each.value: each for each in WCOpcode}
+_WITHOUT_LENGTH: Final = (WCOpcode.SEND, WCOpcode.RDMA_WRITE)
+"""ibv_poll_cq(3): byte_len is of what arrived here."""
 
 
 class CompletionError(VerbsError):
@@ -61,7 +63,7 @@ class WorkCompletion:
             entry.vendor_err,
             entry.qp_num,
             opcode,
-            entry.byte_len,
+            entry.byte_len if number not in _WITHOUT_LENGTH else None,
             word if flags & WCFlags.WITH_IMM else None,
             entry.imm_data if flags & WCFlags.WITH_INV else None,
             entry.src_qp,
