@@ -4,7 +4,7 @@
  *
  * RC and UC queue pairs, and on Darwin UC alone; SEND and RECEIVE, and on Linux WRITE, READ,
  * atomics, immediate and inline data (at most 512 bytes), and completion channels. None of
- * shared receive queues, alternate paths, and the states SQD and SQE.
+ * shared receive queues but XRC's, and the states SQD and SQE.
  * ibv_modify_qp wants the attributes that the kernel's qp_state_table wants. As on a Mac, the
  * Darwin layout takes memory that begins with a page, and paths by a GID but not the first.
  * What a closed context had is still counted, for the limits and in the end.
@@ -201,10 +201,13 @@ _Static_assert(sizeof(struct ibv_wc) == 48, "struct ibv_wc");
 /* The numbers of infiniband/verbs.h. */
 
 enum { PORT_ACTIVE = 4, LINK_ETHERNET = 2 };
-enum { RC = 2, UC = 3 };
+enum { RC = 2, UC = 3, RAW_PACKET = 8, XRC_SEND = 9, XRC_RECV = 10 };
+enum { AUTO_PATH_MIG = 1 << 4, XRC = 1 << 20, FLOW_STEERING = 1 << 29 }; /* device_cap_flags */
+enum { MIGRATED, REARM, ARMED, PATH_MIG_EVENT = 6 };
 enum { RESET, INIT, RTR, RTS, SQD, SQE, ERR, ANY_STATE = -1 };
 enum { LOCAL_WRITE = 1 << 0, REMOTE_WRITE = 1 << 1, REMOTE_READ = 1 << 2, REMOTE_ATOMIC = 1 << 3 };
 enum { SEND_FENCE = 1 << 0, SEND_SIGNALED = 1 << 1, SEND_SOLICITED = 1 << 2, SEND_INLINE = 1 << 3 };
+enum { SEND_IP_CSUM = 1 << 4 };
 enum { WR_WRITE, WR_WRITE_IMM, WR_SEND, WR_SEND_IMM, WR_READ, WR_CMP_SWAP, WR_FETCH_ADD };
 enum { WC_SEND, WC_WRITE, WC_READ, WC_CMP_SWAP, WC_FETCH_ADD, WC_RECV = 1 << 7, WC_RECV_IMM };
 enum { WC_WITH_IMM = 1 << 1 };
@@ -222,9 +225,11 @@ enum { /* attributes of ibv_modify_qp */
     RNR_RETRY = 1 << 11,
     RQ_PSN = 1 << 12,
     MAX_QP_RD_ATOMIC = 1 << 13,
+    ALT_PATH = 1 << 14,
     MIN_RNR_TIMER = 1 << 15,
     SQ_PSN = 1 << 16,
     MAX_DEST_RD_ATOMIC = 1 << 17,
+    PATH_MIG_STATE = 1 << 18,
     DEST_QPN = 1 << 20,
 };
 
@@ -266,7 +271,7 @@ enum { WRONG_TYPE = 95, TOO_MANY_QPS = 12, EMPTY_GID = 61, GID_ZERO = 0 };
 
 /* Objects. */
 
-enum { MAX_SGE = 32, MAX_INLINE = 512, MAX_EVENTS = 64 };
+enum { MAX_SGE = 32, MAX_INLINE = 512, MAX_CQ_EVENTS = 64 };
 
 struct fake_mr {
     struct ibv_mr mr;
@@ -292,7 +297,7 @@ struct fake_cq {
 struct fake_channel {
     struct ibv_comp_channel channel;
     int in; /* a byte for each event goes in here, and comes out of fd */
-    struct ibv_cq *events[MAX_EVENTS];
+    struct ibv_cq *events[MAX_CQ_EVENTS];
     int event_count;
 };
 
@@ -312,7 +317,28 @@ struct fake_qp {
     uint32_t unsignaled;    /* of these, without a completion yet */
     uint32_t receive_count;
     struct receive *receives;
+    struct ibv_xrcd *xrcd; /* of XRC_RECV, which has neither pd nor cqs */
 };
+
+struct message {
+    size_t size;
+    uint8_t bytes[];
+};
+
+static struct receive *append_receive(struct receive **last, const struct ibv_recv_wr *wr);
+static int deliver(struct fake_qp *receiver, const struct message *message,
+                   const struct ibv_send_wr *wr);
+static int scatter(const struct fake_qp *qp, const struct receive *receive,
+                   const struct message *message);
+#ifndef DARWIN
+static int has_flow(const void *qp);
+static int uses(const struct handle *handle, const void *object);
+static void transmit_raw(const struct message *message, const struct ibv_send_wr *wr);
+static int transmit_xrc(struct fake_qp *sender, struct fake_qp *receiver,
+                        const struct message *message, const struct ibv_send_wr *wr);
+#endif
+static void no_event_left(const void *object, const char *call);
+static void queue_event(const struct ibv_context *context, int type, void *object, int port);
 
 /* No two objects share a number, so that one taken for another is noticed. */
 static uint32_t next_number(void)
@@ -352,6 +378,10 @@ static int in_use(const void *object)
         const struct ibv_qp *qp = handle->memory;
         if (!handle->live)
             continue;
+#ifndef DARWIN
+        if (uses(handle, object))
+            return 1;
+#endif
         if (handle->kind == MR && mr->pd == object)
             return 1;
         if (handle->kind == QP &&
@@ -526,7 +556,7 @@ int ibv_resize_cq(struct ibv_cq *cq, int size)
 static void make_event(struct fake_cq *cq)
 {
     struct fake_channel *channel = (struct fake_channel *)cq->cq.channel;
-    if (!channel || channel->event_count == MAX_EVENTS || write(channel->in, "", 1) != 1)
+    if (!channel || channel->event_count == MAX_CQ_EVENTS || write(channel->in, "", 1) != 1)
         abort();
     channel->events[channel->event_count++] = &cq->cq;
     cq->armed = UNARMED;
@@ -629,7 +659,8 @@ static struct ibv_wc take_first(struct fake_cq *cq)
     struct completion *first = cq->first;
     struct ibv_wc wc = first->wc;
     cq->first = first->next;
-    first->qp->sends -= first->sends;
+    if (first->qp) /* NULL: of a shared receive queue */
+        first->qp->sends -= first->sends;
     free(first);
     return wc;
 }
@@ -637,7 +668,7 @@ static struct ibv_wc take_first(struct fake_cq *cq)
 static void forget_completions(struct ibv_cq *cq, const struct fake_qp *qp)
 {
     struct completion **place = &((struct fake_cq *)cq)->first;
-    while (*place) {
+    while (cq && *place) {
         struct completion *completion = *place;
         if (completion->qp != qp) {
             place = &completion->next;
@@ -689,7 +720,10 @@ static int objection_to_creation(const struct ibv_device_attr *limits,
 #else
     uint32_t most_inline = MAX_INLINE;
 #endif
-    if (wish->qp_type != UC && wish->qp_type != RC)
+    uint32_t flags = limits->device_cap_flags;
+    if (wish->qp_type != UC && wish->qp_type != RC &&
+        !(wish->qp_type == XRC_SEND && flags & XRC) &&
+        !(wish->qp_type == RAW_PACKET && flags & FLOW_STEERING))
         return WRONG_TYPE;
     if (wish->srq || cap->max_inline_data > most_inline)
         return EINVAL;
@@ -761,6 +795,11 @@ static void enter_error(struct fake_qp *qp)
 int ibv_destroy_qp(struct ibv_qp *qp)
 {
     int refused = refusal(__func__, owner(QP, qp, __func__));
+    no_event_left(qp, __func__);
+#ifndef DARWIN
+    if (!refused && has_flow(qp))
+        refused = EBUSY;
+#endif
     if (refused)
         return refused;
     reset((struct fake_qp *)qp);
@@ -796,7 +835,7 @@ static const struct transition {
      PKEY_INDEX | ACCESS_FLAGS, 0},
     {RTR, RTS, SQ_PSN, TIMEOUT | RETRY_CNT | RNR_RETRY | MAX_QP_RD_ATOMIC,
      CUR_STATE | ACCESS_FLAGS, MIN_RNR_TIMER},
-    {RTS, RTS, 0, 0, CUR_STATE | ACCESS_FLAGS, MIN_RNR_TIMER},
+    {RTS, RTS, 0, 0, CUR_STATE | ACCESS_FLAGS, MIN_RNR_TIMER | ALT_PATH | PATH_MIG_STATE},
     {INIT, ERR, 0, 0, 0, 0},
     {RTR, ERR, 0, 0, 0, 0},
     {RTS, ERR, 0, 0, 0, 0},
@@ -830,6 +869,8 @@ static const struct {
     ATTRIBUTE(SQ_PSN, sq_psn),
     ATTRIBUTE(MAX_DEST_RD_ATOMIC, max_dest_rd_atomic),
     ATTRIBUTE(DEST_QPN, dest_qp_num),
+    ATTRIBUTE(ALT_PATH, alt_ah_attr),
+    ATTRIBUTE(PATH_MIG_STATE, path_mig_state),
 };
 
 static const struct transition *find_transition(int from, int to)
@@ -880,6 +921,15 @@ static int objection_to_values(struct fake_device *device, const struct fake_qp 
         return EINVAL;
     if (mask & MAX_QP_RD_ATOMIC && exceeds(attr->max_rd_atomic, limits->max_qp_init_rd_atom))
         return EINVAL;
+    if (mask & (ALT_PATH | PATH_MIG_STATE)) {
+        /* verbs.c of the kernel: "Today the core code can only handle alternate paths and APM
+         * for IB". */
+        if (!(limits->device_cap_flags & AUTO_PATH_MIG) || qp->port->attr.link_layer == LINK_ETHERNET)
+            return EINVAL;
+        if (mask & PATH_MIG_STATE && attr->path_mig_state == MIGRATED &&
+            qp->attr.path_mig_state != ARMED)
+            return EINVAL;
+    }
     return mask & AV ? objection_to_path(device, &attr->ah_attr) : 0;
 }
 
@@ -888,8 +938,14 @@ static int objection_to_mask(const struct fake_qp *qp, int to, int mask)
     const struct transition *found = find_transition(qp->qp.state, to);
     if (!found)
         return EINVAL;
-    int rc = qp->qp.qp_type == RC;
-    int needs = found->needs | (rc ? found->needs_for_rc : 0);
+    int type = qp->qp.qp_type, rc = type == RC, needs = found->needs;
+    const int of_sender = TIMEOUT | RETRY_CNT | RNR_RETRY | MAX_QP_RD_ATOMIC;
+    const int of_receiver = MAX_DEST_RD_ATOMIC | MIN_RNR_TIMER | TIMEOUT;
+    if (type == RAW_PACKET)
+        needs &= to == INIT ? PORT : 0;
+    else if (type != UC)
+        needs |= found->needs_for_rc &
+                 (type == XRC_SEND ? of_sender : type == XRC_RECV ? of_receiver : ~0);
     int allows = found->allows | (rc ? found->allows_for_rc : 0) | needs | STATE;
     return needs & ~mask || mask & ~allows ? EINVAL : 0;
 }
@@ -930,11 +986,6 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 /* Messages. */
 
-struct message {
-    size_t size;
-    uint8_t bytes[];
-};
-
 static int is_address_of(const struct fake_port *port, const struct ibv_ah_attr *path)
 {
     if (!path->is_global)
@@ -949,7 +1000,8 @@ static int hears(const struct fake_qp *receiver, const struct fake_qp *sender)
 {
     const struct ibv_qp *to = &receiver->qp, *from = &sender->qp;
     return to->qp_num == sender->attr.dest_qp_num && from->qp_num == receiver->attr.dest_qp_num &&
-           (to->state == RTR || to->state == RTS) && to->qp_type == from->qp_type &&
+           (to->state == RTR || to->state == RTS) &&
+           to->qp_type == (from->qp_type == XRC_SEND ? XRC_RECV : from->qp_type) &&
            receiver->attr.path_mtu == sender->attr.path_mtu &&
            (to->qp_type == UC || receiver->attr.rq_psn == sender->attr.sq_psn) &&
            receiver->port->attr.state == PORT_ACTIVE && sender->port->attr.state == PORT_ACTIVE &&
@@ -1062,7 +1114,7 @@ static int write_there(struct fake_qp *receiver, const struct ibv_send_wr *wr,
 }
 
 /* READ and atomics: what stands at the receiver comes back, in the buffers of the request. */
-static int fetch(struct fake_qp *receiver, const struct fake_qp *qp, const struct ibv_send_wr *wr,
+static int bring_back(struct fake_qp *receiver, const struct fake_qp *qp, const struct ibv_send_wr *wr,
                  struct message *message)
 {
     int is_read = wr->opcode == WR_READ;
@@ -1094,7 +1146,19 @@ static int move_bytes(struct fake_qp *receiver, const struct fake_qp *qp,
     case WR_SEND_IMM: return deliver(receiver, message, wr);
     case WR_WRITE:
     case WR_WRITE_IMM: return write_there(receiver, wr, message);
-    default: return fetch(receiver, qp, wr, message);
+    default: return bring_back(receiver, qp, wr, message);
+    }
+}
+
+/* Two ends that have loaded a path are armed by a message; one follows when the other migrates. */
+static void follow_migration(struct fake_qp *sender, struct fake_qp *receiver)
+{
+    int *from = &sender->attr.path_mig_state, *to = &receiver->attr.path_mig_state;
+    if (*from == REARM && *to == REARM)
+        *from = *to = ARMED;
+    else if (*from == MIGRATED && *to == ARMED) {
+        *to = MIGRATED;
+        queue_event(receiver->qp.context, PATH_MIG_EVENT, &receiver->qp, 0);
     }
 }
 
@@ -1106,29 +1170,46 @@ static int transmit(struct fake_device *device, struct fake_qp *qp, const struct
     int corrupt = !!change(CORRUPT, device), drop = !!change(DROP, device);
     if (corrupt && message->size)
         message->bytes[message->size - 1] ^= 0xff;
-    int status = move_bytes(drop ? NULL : find_receiver(qp), qp, wr, message);
+    struct fake_qp *receiver = drop || qp->qp.qp_type == RAW_PACKET ? NULL : find_receiver(qp);
+    int status = SUCCESS;
+#ifndef DARWIN
+    if (qp->qp.qp_type == RAW_PACKET) {
+        if (!drop)
+            transmit_raw(message, wr);
+    } else if (qp->qp.qp_type == XRC_SEND)
+        status = transmit_xrc(qp, receiver, message, wr);
+    else
+#endif
+        status = move_bytes(receiver, qp, wr, message);
+    if (receiver)
+        follow_migration(qp, receiver);
     free(message);
-    return qp->qp.qp_type == RC ? status : SUCCESS;
+    return qp->qp.qp_type == RC || qp->qp.qp_type == XRC_SEND ? status : SUCCESS;
 }
 
 static int objection_to_send(const struct fake_qp *qp, const struct ibv_send_wr *wr)
 {
     if (qp->qp.state != RTS && qp->qp.state != ERR)
         return EINVAL;
-    int last = qp->qp.qp_type == RC ? WR_FETCH_ADD : WR_SEND_IMM;
+    int reads = qp->qp.qp_type == RC || qp->qp.qp_type == XRC_SEND;
+    int is_raw = qp->qp.qp_type == RAW_PACKET;
+    int first = is_raw ? WR_SEND : WR_WRITE;
+    int last = is_raw ? WR_SEND : reads ? WR_FETCH_ADD : WR_SEND_IMM;
+    uint32_t flags = SEND_FENCE | SEND_SIGNALED | SEND_SOLICITED | SEND_INLINE;
 #ifdef DARWIN
     if (wr->opcode != WR_SEND || wr->send_flags & SEND_INLINE)
         return EINVAL;
 #endif
-    if (wr->opcode < WR_WRITE || wr->opcode > last ||
-        wr->send_flags & ~(SEND_FENCE | SEND_SIGNALED | SEND_SOLICITED | SEND_INLINE))
+    if (wr->opcode < first || wr->opcode > last ||
+        wr->send_flags & ~(flags | (is_raw ? SEND_IP_CSUM : 0)))
         return EINVAL;
     if (wr->num_sge < 0 || wr->num_sge > (int)qp->init.cap.max_send_sge)
         return EINVAL;
     size_t size = 0;
     for (int i = 0; i < wr->num_sge; i++)
         size += wr->sg_list[i].length;
-    if (wr->send_flags & SEND_INLINE && (size > qp->init.cap.max_inline_data || wr->opcode >= WR_READ))
+    if (wr->send_flags & SEND_INLINE &&
+        (size > qp->init.cap.max_inline_data || wr->opcode >= WR_READ))
         return EINVAL;
     return qp->sends >= qp->init.cap.max_send_wr ? ENOMEM : 0;
 }
@@ -1178,12 +1259,9 @@ static int objection_to_receive(const struct fake_qp *qp, const struct ibv_recv_
     return qp->receive_count >= qp->init.cap.max_recv_wr ? ENOMEM : 0;
 }
 
-static int receive_one(struct fake_qp *qp, const struct ibv_recv_wr *wr)
+static struct receive *append_receive(struct receive **last, const struct ibv_recv_wr *wr)
 {
-    int objection = objection_to_receive(qp, wr);
-    if (objection)
-        return objection;
-    struct receive *made = calloc(1, sizeof *made), **last = &qp->receives;
+    struct receive *made = calloc(1, sizeof *made);
     if (!made)
         abort();
     made->wr_id = wr->wr_id;
@@ -1192,7 +1270,15 @@ static int receive_one(struct fake_qp *qp, const struct ibv_recv_wr *wr)
         memcpy(made->sges, wr->sg_list, (size_t)wr->num_sge * sizeof *made->sges);
     while (*last)
         last = &(*last)->next;
-    *last = made;
+    return *last = made;
+}
+
+static int receive_one(struct fake_qp *qp, const struct ibv_recv_wr *wr)
+{
+    int objection = objection_to_receive(qp, wr);
+    if (objection)
+        return objection;
+    append_receive(&qp->receives, wr);
     qp->receive_count++;
     if (qp->qp.state == ERR)
         enter_error(qp);
@@ -1209,3 +1295,5 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
         *bad_wr = wr;
     return error;
 }
+
+#include "fake_rare.h"
