@@ -14,7 +14,7 @@ from rdmadiag.preflight.candidate import Candidate
 from rdmadiag.preflight.safety import INSTEAD_OF_RTR, REASON_TEXT
 from rdmadiag.quoting import shell_word
 from rdmadiag.render.async_events import event_lines
-from rdmadiag.render.console import Text, console, say, verbatim
+from rdmadiag.render.console import Text, console, say, steps
 from rdmadiag.render.grid import Grid
 from rdmadiag.render.json import members
 from rdmadiag.render.plain import counted, printable
@@ -140,8 +140,7 @@ def _advise(out: Console, found: Advice) -> None:
     if found.remedy:
         out.print()
         say(out, "Next:")
-        for line in found.remedy:
-            verbatim(out, f"    {printable(line)}")
+        steps(out, found.remedy)
 
 
 def _answer(attempt: Attempt, host: Identity) -> Text:
