@@ -599,6 +599,30 @@ class IbvFlowSpecIpv4(Struct):
     )
 
 
+class IbvFlowIpv4ExtFilter(Struct):
+    """struct ibv_flow_ipv4_ext_filter."""
+
+    _fields_ = (
+        ("src_ip", c_uint32),  # big-endian
+        ("dst_ip", c_uint32),  # big-endian
+        ("proto", c_uint8),
+        ("tos", c_uint8),
+        ("ttl", c_uint8),
+        ("flags", c_uint8),
+    )
+
+
+class IbvFlowSpecIpv4Ext(Struct):
+    """struct ibv_flow_spec_ipv4_ext."""
+
+    _fields_ = (
+        ("type", c_int32),
+        ("size", c_uint16),
+        ("val", IbvFlowIpv4ExtFilter),
+        ("mask", IbvFlowIpv4ExtFilter),
+    )
+
+
 class IbvFlowTcpUdpFilter(Struct):
     """struct ibv_flow_tcp_udp_filter."""
 

@@ -35,7 +35,6 @@ from rdmadiag.verbs.abi import (
     IbvWc,
     IbvXrcdInitAttr,
 )
-from rdmadiag.verbs.frames import Rule
 from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.loop import RECEIVE
 from rdmadiag.verbs.transitions import Attribute, transition
@@ -108,6 +107,7 @@ class Context(_Made):
         self._post_srq_recv = _operation(_POST_SRQ_RECV, self.ops.post_srq_recv)
         self._req_notify_cq = _operation(_REQ_NOTIFY_CQ, self.ops.req_notify_cq)
         self.async_fd: int = ctypes.cast(self.handle, POINTER(IbvContext)).contents.async_fd
+        self.vectors: int = ctypes.cast(self.handle, POINTER(IbvContext)).contents.num_comp_vectors
 
     def alloc_pd(self) -> "ProtectionDomain":
         """A protection domain."""
@@ -215,9 +215,9 @@ class ProtectionDomain(_Made):
         """Registered memory of `size` bytes, page-aligned."""
         return MemoryRegion(self._call, self, size, access)
 
-    def reg_buffer(self, buffer: "mmap.mmap | bytearray", access: int) -> "MemoryRegion":
+    def reg_buffer(self, buffer: memoryview, access: int) -> "MemoryRegion":
         """Somebody's writable buffer, which cannot be resized or closed as long as it is held."""
-        return MemoryRegion(self._call, self, len(buffer), access, buffer)
+        return MemoryRegion(self._call, self, buffer.nbytes, access, buffer)
 
     def create_srq(self, depth: int, sge: int = 1) -> "SharedReceiveQueue":
         """A receive queue for several queue pairs."""
@@ -261,11 +261,11 @@ class MemoryRegion(_Made):
         pd: ProtectionDomain,
         size: int,
         access: int,
-        memory: "mmap.mmap | bytearray | None" = None,
+        memory: memoryview | None = None,
     ) -> None:
-        self._memory = mmap.mmap(-1, size) if memory is None else memory
+        self.memory = memoryview(mmap.mmap(-1, size)) if memory is None else memory
         # Keeps the mapping where it is for as long as the library knows its address.
-        self._pin = (c_char * size).from_buffer(self._memory)
+        self._pin = (c_char * size).from_buffer(self.memory)
         self.address = ctypes.addressof(self._pin)
         self.size = size
         handle = call("ibv_reg_mr", pd.device, pd.handle, self.address, size, access)
@@ -275,11 +275,11 @@ class MemoryRegion(_Made):
 
     def write(self, offset: int, content: bytes) -> None:
         """Put `content` at `offset`."""
-        self._memory[offset : offset + len(content)] = content
+        self.memory[offset : offset + len(content)] = content
 
     def read(self, offset: int, length: int) -> bytes:
         """What stands at `offset`."""
-        return bytes(self._memory[offset : offset + length])
+        return bytes(self.memory[offset : offset + length])
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +345,6 @@ class CompletionQueue(_Made):
 
     def poll(self) -> tuple[Completion, ...]:
         """What has completed since the last look, perhaps nothing; raises CallFailed."""
-        count = self.context.poll_cq(self.handle, self._entries)
         return tuple(
             Completion(
                 entry.wr_id,
@@ -355,8 +354,14 @@ class CompletionQueue(_Made):
                 entry.byte_len,
                 IbvWc.from_buffer_copy(entry),
             )
-            for entry in self._entries[:count]
+            for entry in self.take()
         )
+
+    def take(self, limit: int | None = None) -> list[IbvWc]:
+        """As `poll`, at most `limit`: the entries as they are until the next look."""
+        whole = limit is None or limit >= len(self._entries)
+        entries = self._entries if whole else (IbvWc * max(0, limit or 0))()
+        return entries[: self.context.poll_cq(self.handle, entries)]
 
     def notify(self, *, solicited_only: bool = False) -> None:
         """The next completion makes an event on the channel; raises CallFailed."""
@@ -602,10 +607,16 @@ class GroupMember(_Made):
             self._call(self._destroyer, self.device, self.handle, byref(self._group), 0)
 
 
+class Steering(Protocol):
+    """Which frames: a pointer to struct ibv_flow_attr with its specs behind it."""
+
+    attributes: Any
+
+
 class FlowRule(_Made):
     """ibv_create_flow: frames that this rule steers to a queue pair."""
 
-    def __init__(self, call: Caller, qp: QueuePair, rule: Rule) -> None:
+    def __init__(self, call: Caller, qp: QueuePair, rule: Steering) -> None:
         handle = call("ibv_create_flow", qp.device, qp.handle, rule.attributes)
         super().__init__(call, qp.device, "ibv_destroy_flow", handle)
 

@@ -2,8 +2,9 @@
  * What fake_verbs.c has above a device: protection domains, memory regions, completion queues
  * and queue pairs.
  *
- * RC and UC queue pairs, and on Darwin UC alone; SEND and RECEIVE. None of inline data, shared
- * receive queues but XRC's, completion channels, and the states SQD and SQE.
+ * RC and UC queue pairs, and on Darwin UC alone; SEND and RECEIVE, and on Linux WRITE, READ,
+ * atomics, immediate and inline data (at most 512 bytes), and completion channels. None of
+ * shared receive queues but XRC's, and the states SQD and SQE.
  * ibv_modify_qp wants the attributes that the kernel's qp_state_table wants. As on a Mac, the
  * Darwin layout takes memory that begins with a page, and paths by a GID but not the first.
  * What a closed context had is still counted, for the limits and in the end.
@@ -16,7 +17,8 @@
  * learns of nothing. A queue pair of which something failed is in ERR, and its receives flush.
  *
  * Of a completion that failed, only what ibv_poll_cq(3) calls valid is there: the rest is 0xa5.
- * A completion queue that overflows aborts.
+ * A completion queue that overflows aborts, and so does the end of one with events that were
+ * taken and not acknowledged: the real library waits for that for ever.
  */
 
 /* The layout. */
@@ -36,9 +38,15 @@ struct ibv_mr {
     uint32_t rkey;
 };
 
+struct ibv_comp_channel {
+    struct ibv_context *context;
+    int fd;
+    int refcnt;
+};
+
 struct ibv_cq {
     struct ibv_context *context;
-    void *channel;
+    struct ibv_comp_channel *channel;
     void *cq_context;
     uint32_t handle;
     int32_t cqe;
@@ -139,7 +147,17 @@ struct ibv_send_wr {
     int32_t opcode;
     uint32_t send_flags;
     uint32_t imm_data;
-    uint64_t wr[4];
+    union {
+        struct {
+            uint64_t remote_addr;
+            uint32_t rkey;
+        } rdma;
+        struct {
+            uint64_t remote_addr, compare_add, swap;
+            uint32_t rkey;
+        } atomic;
+        uint64_t whole[4];
+    } wr;
     uint32_t qp_type;
     uint64_t bind_mw[6];
 };
@@ -187,9 +205,12 @@ enum { RC = 2, UC = 3, RAW_PACKET = 8, XRC_SEND = 9, XRC_RECV = 10 };
 enum { AUTO_PATH_MIG = 1 << 4, XRC = 1 << 20, FLOW_STEERING = 1 << 29 }; /* device_cap_flags */
 enum { MIGRATED, REARM, ARMED, PATH_MIG_EVENT = 6 };
 enum { RESET, INIT, RTR, RTS, SQD, SQE, ERR, ANY_STATE = -1 };
-enum { LOCAL_WRITE = 1 << 0, REMOTE_WRITE = 1 << 1, REMOTE_ATOMIC = 1 << 3 };
-enum { SEND_FENCE = 1 << 0, SEND_SIGNALED = 1 << 1, SEND_SOLICITED = 1 << 2 };
-enum { WR_SEND = 2, WC_SEND = 0, WC_RECV = 1 << 7 };
+enum { LOCAL_WRITE = 1 << 0, REMOTE_WRITE = 1 << 1, REMOTE_READ = 1 << 2, REMOTE_ATOMIC = 1 << 3 };
+enum { SEND_FENCE = 1 << 0, SEND_SIGNALED = 1 << 1, SEND_SOLICITED = 1 << 2, SEND_INLINE = 1 << 3 };
+enum { SEND_IP_CSUM = 1 << 4 };
+enum { WR_WRITE, WR_WRITE_IMM, WR_SEND, WR_SEND_IMM, WR_READ, WR_CMP_SWAP, WR_FETCH_ADD };
+enum { WC_SEND, WC_WRITE, WC_READ, WC_CMP_SWAP, WC_FETCH_ADD, WC_RECV = 1 << 7, WC_RECV_IMM };
+enum { WC_WITH_IMM = 1 << 1 };
 
 enum { /* attributes of ibv_modify_qp */
     STATE = 1 << 0,
@@ -250,7 +271,7 @@ enum { WRONG_TYPE = 95, TOO_MANY_QPS = 12, EMPTY_GID = 61, GID_ZERO = 0 };
 
 /* Objects. */
 
-enum { MAX_SGE = 32 };
+enum { MAX_SGE = 32, MAX_INLINE = 512, MAX_CQ_EVENTS = 64 };
 
 struct fake_mr {
     struct ibv_mr mr;
@@ -264,9 +285,20 @@ struct completion {
     struct completion *next;
 };
 
+enum { UNARMED, SOLICITED, ANY };
+
 struct fake_cq {
     struct ibv_cq cq;
     struct completion *first;
+    int armed;
+    uint32_t unacknowledged; /* events that were taken */
+};
+
+struct fake_channel {
+    struct ibv_comp_channel channel;
+    int in; /* a byte for each event goes in here, and comes out of fd */
+    struct ibv_cq *events[MAX_CQ_EVENTS];
+    int event_count;
 };
 
 struct receive {
@@ -294,13 +326,14 @@ struct message {
 };
 
 static struct receive *append_receive(struct receive **last, const struct ibv_recv_wr *wr);
-static int deliver(struct fake_qp *receiver, const struct message *message);
+static int deliver(struct fake_qp *receiver, const struct message *message,
+                   const struct ibv_send_wr *wr);
 static int scatter(const struct fake_qp *qp, const struct receive *receive,
                    const struct message *message);
 #ifndef DARWIN
 static int has_flow(const void *qp);
 static int uses(const struct handle *handle, const void *object);
-static void transmit_raw(const struct message *message);
+static void transmit_raw(const struct message *message, const struct ibv_send_wr *wr);
 static int transmit_xrc(struct fake_qp *sender, struct fake_qp *receiver,
                         const struct message *message, const struct ibv_send_wr *wr);
 #endif
@@ -353,6 +386,8 @@ static int in_use(const void *object)
             return 1;
         if (handle->kind == QP &&
             (qp->pd == object || qp->send_cq == object || qp->recv_cq == object))
+            return 1;
+        if (handle->kind == CQ && ((const struct ibv_cq *)handle->memory)->channel == object)
             return 1;
     }
     return 0;
@@ -445,15 +480,116 @@ static int may_touch(const struct fake_qp *qp, const struct ibv_sge *sge, int ac
     return 0;
 }
 
-/* Completion queues. */
+/* Completion channels. */
 
-struct ibv_cq *ibv_create_cq(struct ibv_context *context, int size, void *cq_context, void *channel,
-                             int vector)
+#ifndef DARWIN
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
     struct fake_device *device = opened(context, __func__);
+    int ends[2];
+    if (refusal(__func__, device) || pipe2(ends, O_CLOEXEC))
+        return NULL;
+    struct fake_channel *made = create(CHANNEL, sizeof *made, context, 0, 0);
+    made->channel.fd = ends[0];
+    made->in = ends[1];
+    return &made->channel;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+    int fd = channel->fd, in = ((struct fake_channel *)channel)->in;
+    int refused = destroy(CHANNEL, channel, __func__);
+    if (!refused) {
+        close(fd);
+        close(in);
+    }
+    return refused;
+}
+
+static struct ibv_cq *take_event(struct fake_channel *channel, int at)
+{
+    struct ibv_cq *cq = channel->events[at];
+    channel->event_count--;
+    memmove(channel->events + at, channel->events + at + 1,
+            (size_t)(channel->event_count - at) * sizeof cq);
+    return cq;
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+    char byte;
+    if (refusal(__func__, owner(CHANNEL, channel, __func__)) || read(channel->fd, &byte, 1) != 1)
+        return -1;
+    *cq = take_event((struct fake_channel *)channel, 0);
+    *cq_context = (*cq)->cq_context;
+    ((struct fake_cq *)*cq)->unacknowledged++;
+    return 0;
+}
+
+void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int count)
+{
+    refusal(__func__, owner(CQ, cq, __func__));
+    if (count > ((struct fake_cq *)cq)->unacknowledged)
+        misuse(__func__, "more events than were taken from the channel of a ", kinds[CQ]);
+    ((struct fake_cq *)cq)->unacknowledged -= count;
+}
+
+static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
+{
+    int refused = refusal(__func__, owner(CQ, cq, __func__));
+    if (!refused)
+        ((struct fake_cq *)cq)->armed = solicited_only ? SOLICITED : ANY;
+    return refused;
+}
+
+int ibv_resize_cq(struct ibv_cq *cq, int size)
+{
+    int refused = refusal(__func__, owner(CQ, cq, __func__)), count = 0;
+    for (struct completion *each = ((struct fake_cq *)cq)->first; each; each = each->next)
+        count++;
+    if (refused || size < 1 || size < count)
+        return refused ? refused : EINVAL;
+    cq->cqe = size;
+    return 0;
+}
+
+static void make_event(struct fake_cq *cq)
+{
+    struct fake_channel *channel = (struct fake_channel *)cq->cq.channel;
+    if (!channel || channel->event_count == MAX_CQ_EVENTS || write(channel->in, "", 1) != 1)
+        abort();
+    channel->events[channel->event_count++] = &cq->cq;
+    cq->armed = UNARMED;
+}
+
+/* Those that nobody took go with their queue. */
+static void end_events(struct fake_cq *cq)
+{
+    struct fake_channel *channel = (struct fake_channel *)cq->cq.channel;
+    char byte;
+    if (cq->unacknowledged)
+        misuse("ibv_destroy_cq", "would wait for ever for acknowledgements of events of a ",
+               kinds[CQ]);
+    for (int at = channel ? channel->event_count - 1 : -1; at >= 0; at--)
+        if (channel->events[at] == &cq->cq && read(channel->channel.fd, &byte, 1) == 1)
+            take_event(channel, at);
+}
+#endif
+
+/* Completion queues. */
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *context, int size, void *cq_context,
+                             struct ibv_comp_channel *channel, int vector)
+{
+    struct fake_device *device = opened(context, __func__);
+#ifdef DARWIN
+    int has_channel = !channel;
+#else
+    int has_channel = !channel || owner(CHANNEL, channel, __func__) == device;
+#endif
     if (refusal(__func__, device))
         return NULL;
-    if (size < 1 || exceeds(size, device->attr.max_cqe) || channel || vector < 0 ||
+    if (size < 1 || exceeds(size, device->attr.max_cqe) || !has_channel || vector < 0 ||
         vector >= context->num_comp_vectors) {
         errno = EINVAL;
         return NULL;
@@ -462,6 +598,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int size, void *cq_con
     if (!made)
         return NULL;
     made->cq.cq_context = cq_context;
+    made->cq.channel = channel;
     made->cq.handle = next_number();
     made->cq.cqe = size;
     return &made->cq;
@@ -469,6 +606,11 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int size, void *cq_con
 
 int ibv_destroy_cq(struct ibv_cq *cq)
 {
+#ifndef DARWIN
+    granted(CQ, cq, __func__);
+    if (!in_use(cq))
+        end_events((struct fake_cq *)cq);
+#endif
     return destroy(CQ, cq, __func__);
 }
 
@@ -490,7 +632,8 @@ static struct ibv_wc outcome(const struct fake_qp *qp, uint64_t wr_id, int statu
     return (struct ibv_wc){.wr_id = wr_id, .qp_num = qp->qp.qp_num};
 }
 
-static void complete(struct fake_qp *qp, struct ibv_cq *cq, struct ibv_wc wc, uint32_t sends)
+static void complete(struct fake_qp *qp, struct ibv_cq *cq, struct ibv_wc wc, uint32_t sends,
+                     int solicited)
 {
     struct completion *made = malloc(sizeof *made), **last = &((struct fake_cq *)cq)->first;
     int count = 0;
@@ -502,6 +645,13 @@ static void complete(struct fake_qp *qp, struct ibv_cq *cq, struct ibv_wc wc, ui
         abort();
     *made = (struct completion){wc, qp, sends, NULL};
     *last = made;
+#ifndef DARWIN
+    int armed = ((struct fake_cq *)cq)->armed;
+    if (armed == ANY || (armed == SOLICITED && (solicited || wc.status)))
+        make_event((struct fake_cq *)cq);
+#else
+    (void)solicited;
+#endif
 }
 
 static struct ibv_wc take_first(struct fake_cq *cq)
@@ -566,13 +716,16 @@ static int objection_to_creation(const struct ibv_device_attr *limits,
 #ifdef DARWIN
     if (wish->qp_type != UC)
         return WRONG_TYPE;
+    uint32_t most_inline = 0;
+#else
+    uint32_t most_inline = MAX_INLINE;
 #endif
     uint32_t flags = limits->device_cap_flags;
     if (wish->qp_type != UC && wish->qp_type != RC &&
         !(wish->qp_type == XRC_SEND && flags & XRC) &&
         !(wish->qp_type == RAW_PACKET && flags & FLOW_STEERING))
         return WRONG_TYPE;
-    if (wish->srq || cap->max_inline_data)
+    if (wish->srq || cap->max_inline_data > most_inline)
         return EINVAL;
     if (exceeds(cap->max_send_wr, limits->max_qp_wr) ||
         exceeds(cap->max_recv_wr, limits->max_qp_wr))
@@ -634,7 +787,7 @@ static void enter_error(struct fake_qp *qp)
     qp->qp.state = ERR;
     while (qp->receives) {
         struct receive *receive = take_receive(qp);
-        complete(qp, qp->qp.recv_cq, outcome(qp, receive->wr_id, WR_FLUSH), 0);
+        complete(qp, qp->qp.recv_cq, outcome(qp, receive->wr_id, WR_FLUSH), 0, 0);
         free(receive);
     }
 }
@@ -867,7 +1020,7 @@ static struct message *gather(const struct fake_qp *qp, const struct ibv_send_wr
 {
     size_t size = 0;
     for (int i = 0; i < wr->num_sge; i++) {
-        if (!may_touch(qp, &wr->sg_list[i], 0))
+        if (!(wr->send_flags & SEND_INLINE) && !may_touch(qp, &wr->sg_list[i], 0))
             return NULL;
         size += wr->sg_list[i].length;
     }
@@ -899,24 +1052,102 @@ static int scatter(const struct fake_qp *qp, const struct receive *receive,
 }
 
 /* What the sender would hear of it over a reliable connection. */
-static int deliver(struct fake_qp *receiver, const struct message *message)
+static int deliver(struct fake_qp *receiver, const struct message *message,
+                   const struct ibv_send_wr *wr)
 {
+    int has_immediate = wr->opcode == WR_SEND_IMM || wr->opcode == WR_WRITE_IMM;
     if (!receiver)
         return RETRY_EXC;
     if (!receiver->receives)
         return RNR_RETRY_EXC;
     struct receive *receive = take_receive(receiver);
-    int status = scatter(receiver, receive, message);
+    int status = wr->opcode == WR_WRITE_IMM ? SUCCESS : scatter(receiver, receive, message);
     struct ibv_wc wc = outcome(receiver, receive->wr_id, status);
     free(receive);
     if (!status) {
-        wc.opcode = WC_RECV;
+        wc.opcode = wr->opcode == WR_WRITE_IMM ? WC_RECV_IMM : WC_RECV;
         wc.byte_len = (uint32_t)message->size;
+        wc.wc_flags = has_immediate ? WC_WITH_IMM : 0;
+        wc.imm_data = has_immediate ? wr->imm_data : 0;
     }
-    complete(receiver, receiver->qp.recv_cq, wc, 0);
+    complete(receiver, receiver->qp.recv_cq, wc, 0, wr->send_flags & SEND_SOLICITED);
     if (status)
         enter_error(receiver);
     return status == LOC_LEN ? REM_INV_REQ : status == LOC_PROT ? REM_OP : SUCCESS;
+}
+
+/* Memory that the receiver lets the sender have; NULL: none. */
+static void *reach(const struct fake_qp *receiver, uint64_t address, uint32_t rkey, size_t size,
+                   int access)
+{
+    const struct ibv_sge whole = {address, (uint32_t)size, 0};
+    if (!(receiver->attr.qp_access_flags & (uint32_t)access))
+        return NULL;
+    for (const struct handle *handle = handles; handle; handle = handle->next) {
+        const struct fake_mr *made = handle->memory;
+        if (handle->live && handle->kind == MR && made->mr.rkey == rkey)
+            return made->mr.pd == receiver->qp.pd && covers(made, &whole) && made->access & access
+                       ? (void *)(uintptr_t)address
+                       : NULL;
+    }
+    return NULL;
+}
+
+static int refuse_access(struct fake_qp *receiver)
+{
+    enter_error(receiver);
+    return REM_ACCESS;
+}
+
+static int write_there(struct fake_qp *receiver, const struct ibv_send_wr *wr,
+                       const struct message *message)
+{
+    void *place = receiver ? reach(receiver, wr->wr.rdma.remote_addr, wr->wr.rdma.rkey,
+                                   message->size, REMOTE_WRITE)
+                           : NULL;
+    if (!receiver)
+        return RETRY_EXC;
+    if (!place)
+        return refuse_access(receiver);
+    memcpy(place, message->bytes, message->size);
+    return wr->opcode == WR_WRITE_IMM ? deliver(receiver, message, wr) : SUCCESS;
+}
+
+/* READ and atomics: what stands at the receiver comes back, in the buffers of the request. */
+static int bring_back(struct fake_qp *receiver, const struct fake_qp *qp, const struct ibv_send_wr *wr,
+                 struct message *message)
+{
+    int is_read = wr->opcode == WR_READ;
+    uint64_t address = is_read ? wr->wr.rdma.remote_addr : wr->wr.atomic.remote_addr;
+    uint32_t rkey = is_read ? wr->wr.rdma.rkey : wr->wr.atomic.rkey;
+    struct receive back = {.sge_count = wr->num_sge};
+    if (!receiver)
+        return RETRY_EXC;
+    if (!is_read && (address % sizeof(uint64_t) || message->size != sizeof(uint64_t)))
+        return REM_INV_REQ;
+    uint64_t *place =
+        reach(receiver, address, rkey, message->size, is_read ? REMOTE_READ : REMOTE_ATOMIC);
+    if (!place)
+        return refuse_access(receiver);
+    memcpy(message->bytes, place, message->size);
+    memcpy(back.sges, wr->sg_list, (size_t)wr->num_sge * sizeof *back.sges);
+    if (wr->opcode == WR_FETCH_ADD)
+        *place += wr->wr.atomic.compare_add;
+    if (wr->opcode == WR_CMP_SWAP && *place == wr->wr.atomic.compare_add)
+        *place = wr->wr.atomic.swap;
+    return scatter(qp, &back, message);
+}
+
+static int move_bytes(struct fake_qp *receiver, const struct fake_qp *qp,
+                      const struct ibv_send_wr *wr, struct message *message)
+{
+    switch (wr->opcode) {
+    case WR_SEND:
+    case WR_SEND_IMM: return deliver(receiver, message, wr);
+    case WR_WRITE:
+    case WR_WRITE_IMM: return write_there(receiver, wr, message);
+    default: return bring_back(receiver, qp, wr, message);
+    }
 }
 
 /* Two ends that have loaded a path are armed by a message; one follows when the other migrates. */
@@ -944,12 +1175,12 @@ static int transmit(struct fake_device *device, struct fake_qp *qp, const struct
 #ifndef DARWIN
     if (qp->qp.qp_type == RAW_PACKET) {
         if (!drop)
-            transmit_raw(message);
+            transmit_raw(message, wr);
     } else if (qp->qp.qp_type == XRC_SEND)
         status = transmit_xrc(qp, receiver, message, wr);
     else
 #endif
-        status = deliver(receiver, message);
+        status = move_bytes(receiver, qp, wr, message);
     if (receiver)
         follow_migration(qp, receiver);
     free(message);
@@ -960,11 +1191,25 @@ static int objection_to_send(const struct fake_qp *qp, const struct ibv_send_wr 
 {
     if (qp->qp.state != RTS && qp->qp.state != ERR)
         return EINVAL;
-    int last = qp->qp.qp_type == XRC_SEND ? 6 : WR_SEND; /* fetch and add */
-    int first = qp->qp.qp_type == XRC_SEND ? 0 : WR_SEND;
-    if (wr->opcode < first || wr->opcode > last || wr->send_flags & ~(SEND_FENCE | SEND_SIGNALED | SEND_SOLICITED))
+    int reads = qp->qp.qp_type == RC || qp->qp.qp_type == XRC_SEND;
+    int is_raw = qp->qp.qp_type == RAW_PACKET;
+    int first = is_raw ? WR_SEND : WR_WRITE;
+    int last = is_raw ? WR_SEND : reads ? WR_FETCH_ADD : WR_SEND_IMM;
+    uint32_t flags = SEND_FENCE | SEND_SIGNALED | SEND_SOLICITED | SEND_INLINE;
+#ifdef DARWIN
+    if (wr->opcode != WR_SEND || wr->send_flags & SEND_INLINE)
+        return EINVAL;
+#endif
+    if (wr->opcode < first || wr->opcode > last ||
+        wr->send_flags & ~(flags | (is_raw ? SEND_IP_CSUM : 0)))
         return EINVAL;
     if (wr->num_sge < 0 || wr->num_sge > (int)qp->init.cap.max_send_sge)
+        return EINVAL;
+    size_t size = 0;
+    for (int i = 0; i < wr->num_sge; i++)
+        size += wr->sg_list[i].length;
+    if (wr->send_flags & SEND_INLINE &&
+        (size > qp->init.cap.max_inline_data || wr->opcode >= WR_READ))
         return EINVAL;
     return qp->sends >= qp->init.cap.max_send_wr ? ENOMEM : 0;
 }
@@ -978,7 +1223,14 @@ static int send_one(struct fake_device *device, struct fake_qp *qp, const struct
     qp->unsignaled++;
     int status = qp->qp.state == ERR ? WR_FLUSH : transmit(device, qp, wr);
     if (status || qp->init.sq_sig_all || wr->send_flags & SEND_SIGNALED) {
-        complete(qp, qp->qp.send_cq, outcome(qp, wr->wr_id, status), qp->unsignaled);
+        static const int opcodes[] = {WC_WRITE, WC_WRITE,    WC_SEND,     WC_SEND,
+                                      WC_READ,  WC_CMP_SWAP, WC_FETCH_ADD};
+        struct ibv_wc wc = outcome(qp, wr->wr_id, status);
+        if (!status)
+            wc.opcode = opcodes[wr->opcode];
+        for (int i = 0; !status && wr->opcode >= WR_READ && i < wr->num_sge; i++)
+            wc.byte_len += wr->sg_list[i].length;
+        complete(qp, qp->qp.send_cq, wc, qp->unsignaled, 0);
         qp->unsignaled = 0;
     }
     if (status)

@@ -175,8 +175,6 @@ struct fake_srq {
 };
 
 enum { SRQ_OF_XRC = 1, SRQ_INIT_ALL = 15, QP_INIT_XRCD = 2 };
-enum { WR_WRITE, WR_WRITE_IMM, WR_SEND_IMM = 3, WR_READ, WR_CMP_SWP, WR_FETCH_ADD };
-enum { REMOTE_READ = 1 << 2, WC_WITH_IMM = 1 << 1, WC_RECV_WITH_IMM = 129 };
 
 static struct ibv_xrcd *open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *wish)
 {
@@ -318,12 +316,12 @@ static int receive_by(struct fake_qp *receiver, struct fake_srq *srq, const stru
     struct ibv_wc wc = outcome(receiver, receive->wr_id, status);
     free(receive);
     if (!status) {
-        wc.opcode = written ? WC_RECV_WITH_IMM : WC_RECV;
+        wc.opcode = written ? WC_RECV_IMM : WC_RECV;
         wc.byte_len = (uint32_t)message->size;
         wc.wc_flags = with_imm ? WC_WITH_IMM : 0;
         wc.imm_data = with_imm ? wr->imm_data : 0;
     }
-    complete(NULL, srq->cq, wc, 0);
+    complete(NULL, srq->cq, wc, 0, wr->send_flags & SEND_SOLICITED);
     return status ? REM_INV_REQ : SUCCESS;
 }
 
@@ -341,9 +339,9 @@ static int atomic(const struct fake_qp *sender, const struct ibv_send_wr *wr, ch
     memcpy(&before, place, sizeof before);
     int status = fetch(sender, wr, place);
     if (wr->opcode == WR_FETCH_ADD)
-        after = before + wr->wr[1];
+        after = before + wr->wr.whole[1];
     else
-        after = before == wr->wr[1] ? wr->wr[2] : before;
+        after = before == wr->wr.whole[1] ? wr->wr.whole[2] : before;
     memcpy(place, &after, sizeof after);
     return status;
 }
@@ -352,17 +350,17 @@ static int transmit_xrc(struct fake_qp *sender, struct fake_qp *receiver,
                         const struct message *message, const struct ibv_send_wr *wr)
 {
     struct fake_srq *srq = receiver ? srq_of(receiver, wr->qp_type) : NULL;
-    int is_atomic = wr->opcode == WR_CMP_SWP || wr->opcode == WR_FETCH_ADD;
+    int is_atomic = wr->opcode == WR_CMP_SWAP || wr->opcode == WR_FETCH_ADD;
     if (!receiver)
         return RETRY_EXC;
     if (!srq)
         return REM_INV_REQ;
     if (wr->opcode == WR_SEND || wr->opcode == WR_SEND_IMM)
         return receive_by(receiver, srq, message, wr);
-    uint32_t rkey = (uint32_t)wr->wr[is_atomic ? 3 : 1];
+    uint32_t rkey = (uint32_t)wr->wr.whole[is_atomic ? 3 : 1];
     int access = is_atomic ? REMOTE_ATOMIC : wr->opcode == WR_READ ? REMOTE_READ : REMOTE_WRITE;
     size_t size = is_atomic ? 8 : message->size;
-    char *place = far_memory(receiver, srq, wr->wr[0], size, rkey, access);
+    char *place = far_memory(receiver, srq, wr->wr.whole[0], size, rkey, access);
     if (!place)
         return REM_ACCESS;
     if (is_atomic)
@@ -485,7 +483,7 @@ static int flows_to(const struct fake_flow *flow, const struct message *message)
     return message->size >= 42 && frame[23] == flow->protocol && !memcmp(frame + 34, ports, 4);
 }
 
-static void transmit_raw(const struct message *message)
+static void transmit_raw(const struct message *message, const struct ibv_send_wr *wr)
 {
     for (struct handle *handle = handles; handle; handle = handle->next) {
         struct fake_flow *flow = handle->memory;
@@ -493,7 +491,7 @@ static void transmit_raw(const struct message *message)
             continue;
         struct fake_qp *to = flow->qp;
         if (to->qp.state == RTR || to->qp.state == RTS)
-            deliver(to, message);
+            deliver(to, message, wr);
         return;
     }
 }

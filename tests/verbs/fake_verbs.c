@@ -42,6 +42,10 @@
  * Calls come from one thread at a time.
  */
 
+#ifdef __linux__
+#define _GNU_SOURCE /* pipe2 */
+#endif
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -117,6 +121,9 @@ enum { PORT_ATTR_WRITTEN = 48, MUTEX_SIZE = 40 }; /* ibv_query_port as it was in
     _(ibv_alloc_pd, GIVES_NULL) _(ibv_dealloc_pd, GIVES_ERRNO)                               \
     _(ibv_reg_mr, GIVES_NULL) _(ibv_dereg_mr, GIVES_ERRNO)                                   \
     _(ibv_create_cq, GIVES_NULL) _(ibv_destroy_cq, GIVES_ERRNO)                              \
+    _(ibv_create_comp_channel, GIVES_NULL) _(ibv_destroy_comp_channel, GIVES_ERRNO)          \
+    _(ibv_get_cq_event, GIVES_MINUS_ONE) _(ibv_ack_cq_events, CANNOT_FAIL)                   \
+    _(ibv_resize_cq, GIVES_ERRNO) _(req_notify_cq, GIVES_ERRNO)                              \
     _(ibv_create_qp, GIVES_NULL) _(ibv_destroy_qp, GIVES_ERRNO)                              \
     _(ibv_query_qp, GIVES_ERRNO) _(ibv_modify_qp, GIVES_ERRNO)                               \
     _(modify_qp_to_reset, GIVES_ERRNO) _(modify_qp_to_init, GIVES_ERRNO)                     \
@@ -159,7 +166,8 @@ struct ibv_wc;
 struct ibv_context_ops {
     void *first[11];
     int (*poll_cq)(struct ibv_cq *cq, int count, struct ibv_wc *wc);
-    void *next[8];
+    int (*req_notify_cq)(struct ibv_cq *cq, int solicited_only);
+    void *next[7];
     int (*post_srq_recv)(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
     void *more[4];
     int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
@@ -779,10 +787,10 @@ static int refusal(const char *call, const struct fake_device *device)
  * reads through it faults, and it is never mistaken for a newer one.
  */
 
-enum kind { DEVICE_LIST, CONTEXT, PD, MR, CQ, QP, XRCD, SRQ, FLOW };
+enum kind { DEVICE_LIST, CONTEXT, PD, MR, CQ, QP, XRCD, SRQ, FLOW, CHANNEL };
 
-static const char *const kinds[] = {"device list", "context", "pd",  "mr",  "cq",
-                                    "qp",          "xrcd",    "srq", "flow"};
+static const char *const kinds[] = {"device list", "context", "pd",  "mr",   "cq",
+                                    "qp",          "xrcd",    "srq", "flow", "completion channel"};
 
 struct handle {
     enum kind kind;
@@ -872,6 +880,8 @@ __attribute__((destructor)) static void tell_what_is_open(void)
     if (pds || mrs || cqs || qps || contexts)
         fprintf(stderr, "fake_verbs: %d pds, %d mrs, %d cqs, %d qps, %d contexts open\n", pds, mrs,
                 cqs, qps, contexts);
+    if (live(CHANNEL, NULL))
+        fprintf(stderr, "fake_verbs: %d completion channels open\n", live(CHANNEL, NULL));
 }
 
 #include "fake_queue_pairs.h"
@@ -952,6 +962,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
         open_events(context);
     context->num_comp_vectors = 1;
 #ifndef DARWIN
+    context->ops.req_notify_cq = req_notify_cq;
     if (fake->is_extended)
         extend(context, fake->sz);
 #endif
