@@ -515,6 +515,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("device node's access", _node_open),
         Need("device node's number", _node_number),
         Need("libraries", _library),
+        Need("names of providers to load", _part("process.library.configured", (Why.ABSENT,))),
         Need("locked-memory limit", _part("process.memlock"), ("memlock-too-low",)),
         Need("capabilities", _capabilities),
         Need("environment", _part("process.environment")),
