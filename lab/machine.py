@@ -17,6 +17,7 @@ from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
 from lab import counted
+from lab.hardware import ANSWERS, Answers
 from lab.nldev_msg import nldev_msg
 from lab.transcript import Gids, Stop, TranscribedDevice, TranscribedPort, transcript
 from rdmadiag.facts import Identity, Missing, Why
@@ -122,6 +123,7 @@ class Device:
     parent: str | None = None  # the netdev of a software device, which has no PCI function
     held: tuple[counted.Held, ...] | None = None  # tracked objects; None: nobody asked
     index: int | None = None  # DEV_INDEX; None: its place in the list
+    answers: Answers | None = None  # of the verbs library; None: those of its hca_type
 
 
 @dataclass(frozen=True)
@@ -272,7 +274,17 @@ class Machine:
                 ports = tuple(map(self._transcribed_port, device.ports))
                 kind = NodeType.from_number(int(device.node_type.partition(":")[0]))
                 assert kind
-                yield TranscribedDevice(device.name, ports, device.node_guid, device.firmware, kind)
+                known = device.answers or ANSWERS.get(device.hca_type)
+                yield TranscribedDevice(
+                    device.name,
+                    ports,
+                    device.node_guid,
+                    device.firmware,
+                    kind,
+                    limits=known.attributes if known else {},
+                    extended=known.extended if known else None,
+                    unread=known is None,
+                )
 
     def _is_listed(self, device: Device) -> bool:
         """libibverbs lists what has a node, whether or not it may be opened."""

@@ -3,9 +3,8 @@
 The steps and their order are those of rdma-core's libibverbs (init.c, ibdev_nl.c, device.c):
 
     nldev or sysfs names the device > its character device > the node in /dev/infiniband >
-    the kernel's ABI > the provider by driver id, modalias or name > /etc/libibverbs.d names
-    it > its library > the driver's ABI > the list > the node's number and mode >
-    ibv_open_device
+    the kernel's ABI > the provider by driver id, modalias or name > its library, and what has
+    it loaded > the driver's ABI > the list > the node's number and mode > ibv_open_device
 
 A node that may not be opened comes late: libibverbs lists such a device, and fails to open it.
 """
@@ -54,8 +53,7 @@ class Stage(StrEnum):
     KERNEL_ABI = "kernel_abi"
     LIBRARY = "library"  # libibverbs.so.1
     PROVIDER = "provider"  # which provider takes it
-    PROVIDER_NAMED = "provider_named"  # /etc/libibverbs.d or RDMAV_DRIVERS has it loaded
-    PROVIDER_LIBRARY = "provider_library"
+    PROVIDER_LIBRARY = "provider_library"  # it is there, and something has libibverbs load it
     DRIVER_ABI = "driver_abi"
     LISTED = "listed"  # ibv_get_device_list
     NODE_NUMBER = "node_number"  # the node is this device's
@@ -269,19 +267,6 @@ def _provider(device: DeviceView, evidence: Evidence) -> Step:
     )
 
 
-def _provider_named(device: DeviceView, evidence: Evidence) -> Step:
-    subject = f"{PROVIDER_FOLDER}/*.driver"
-    if device.verbs or abi_refusal(device, evidence):
-        return Step(Stage.PROVIDER_NAMED, True, subject, "loaded")
-    found = named(device, evidence)
-    if library(device, evidence) is Library.NO_PROVIDER:
-        reason = Missing(Why.ABSENT, "its library is not there")  # one package has both
-        return Step(Stage.PROVIDER_NAMED, reason, subject, found.by)
-    if isinstance(found.is_named, Missing):
-        return Step(Stage.PROVIDER_NAMED, found.is_named, subject, str(found.is_named))
-    return Step(Stage.PROVIDER_NAMED, found.is_named, subject, found.by)
-
-
 def _provider_library(device: DeviceView, evidence: Evidence) -> Step:
     name = f"lib{provider_of(device.provider)}" if device.provider else "lib*"
     subject = f"{name}-rdmav*.so"
@@ -291,6 +276,9 @@ def _provider_library(device: DeviceView, evidence: Evidence) -> Step:
         return Step(Stage.PROVIDER_LIBRARY, False, subject, line)
     found = library(device, evidence)
     if found is Library.FOUND:
+        who = named(device, evidence)
+        if who.is_named is False:
+            return Step(Stage.PROVIDER_LIBRARY, False, f"{PROVIDER_FOLDER}/*.driver", who.by)
         assert not isinstance(evidence.process, Missing)
         assert not isinstance(evidence.process.library, Missing)
         path = evidence.process.library.providers[provider_of(device.provider or "")]
@@ -383,7 +371,6 @@ _STEPS: Final = (
     _kernel_abi,
     _library,
     _provider,
-    _provider_named,
     _provider_library,
     _driver_abi,
     _listed,

@@ -347,7 +347,7 @@ def test_a_device_not_seen_somewhere_is_explained_above_the_table() -> None:
     assert lines[0].endswith("not seen everywhere: mlx5_0")
     assert "mlx5_0: no character device: udev has not made /dev/infiniband/uverbs0" in lines
     assert (
-        "mlx5_0: verbs gets no further than step 3 of 13, node: /dev/infiniband/uverbs0: not there"
+        "mlx5_0: verbs gets no further than step 3 of 12, node: /dev/infiniband/uverbs0: not there"
         in lines
     )
     assert lines[-1].split()[-2:] == ["verbs", "/dev"]

@@ -155,6 +155,7 @@ def test_what_a_mac_does_not_have_is_unsupported_there() -> None:
         "board_id",
         "driver",
         "firmware",
+        "index",
         "netdev_index",
         "numa_node",
         "pci",

@@ -83,7 +83,7 @@ class TestNamed:
         assert ("rxe0" in listed(**environ)) is lists
         for name, value in environ.items():
             monkeypatch.setenv(name, value)
-        failed_at = None if lists else "provider_named"
+        failed_at = None if lists else "provider_library"
         assert path_of(rdmadiag_json, "rxe0")["fails_at"] == failed_at
 
     @pytest.mark.usefixtures("rxe_pair")
@@ -97,7 +97,7 @@ class TestNamed:
         monkeypatch.setenv("SYSFS_PATH", "/nowhere")
         found = path_of(rdmadiag_json, "rxe0")
         assert found["fails_at"] is None
-        (named,) = [step for step in found["steps"] if step["stage"] == "provider_named"]
+        (named,) = [step for step in found["steps"] if step["stage"] == "provider_library"]
         assert named["passed"] is True
 
     @pytest.mark.usefixtures("rxe_pair")
