@@ -134,3 +134,13 @@ def uuars(value: str) -> str | None:
     if number is None or not 1 <= number <= 512:
         return f"{value!r} is not between 1 and 512: the device does not open"
     return None
+
+
+_ALLOCATIONS: Final = ("ANON", "HUGE", "CONTIG", "PREFER_HUGE", "PREFER_CONTIG", "ALL")
+
+
+def allocation(value: str) -> str | None:
+    """MLX_QP_ALLOC_TYPE, in capitals or not."""
+    if value.upper() in _ALLOCATIONS:
+        return None
+    return f"{value!r} is none of {' '.join(_ALLOCATIONS)}: the default holds"

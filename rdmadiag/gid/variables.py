@@ -569,6 +569,24 @@ VARIABLES: Final = (
     Variable(
         "MLX5_RWQ_SIGNATURE", "libmlx5", "Any value, 0 too: those of receive work queues are."
     ),
+    *(
+        Variable(
+            f"MLX_{what}_ALLOC_TYPE",
+            "libmlx5",
+            f"Where the memory of {of} comes from: ANON (default), HUGE, CONTIG, PREFER_HUGE, "
+            "PREFER_CONTIG or ALL.",
+            pitfalls=("HUGE or CONTIG where there is none of it: creation fails with ENOMEM",),
+            judge=values.allocation,
+            reported=True,
+        )
+        for what, of in (
+            ("QP", "queue pairs"),
+            ("CQ", "completion queues"),
+            ("SRQ", "shared receive queues"),
+            ("RWQ", "receive work queues"),
+            ("MR", "regions without an address"),
+        )
+    ),
     Variable(
         "MLX5_*", "libmlx5", "Named as a setting or constant of the mlx5 provider.", reported=True
     ),
