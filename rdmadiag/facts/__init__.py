@@ -196,6 +196,9 @@ class SysfsPort(WithNumbers):
     has_smi: bool | Missing
     pkeys: dict[int, int] | Missing  # pkeys/I, the non-zero ones
     gids: GidTable | Missing
+    # DEVICE/tc/N/traffic_class, DEVICE/ttl/N/ttl: lines, of mlx5 as NVIDIA delivers it
+    traffic_class: tuple[str, ...] | Missing = NOT_IN_RECORD
+    ttl: tuple[str, ...] | Missing = NOT_IN_RECORD
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,6 +412,8 @@ class VerbsLibrary:
     searched: tuple[str, ...]  # folders
     libibverbs: tuple[str, ...]  # paths of libibverbs.so.1
     providers: dict[str, str]  # provider name → path of lib<name>-rdmav<abi>.so
+    # provider name → the file of /etc/libibverbs.d whose "driver" line has it
+    configured: dict[str, str] | Missing = NOT_IN_RECORD
 
 
 @dataclass(frozen=True, slots=True)
