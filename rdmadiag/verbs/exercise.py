@@ -13,6 +13,7 @@ from rdmadiag.explain.completions import completion, completion_text
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.attempt import Outcome, Teardown
 from rdmadiag.facts.errnos import Platform, errno_name, errno_text
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.exercise import Cell, CellState, Exercise, RunOutcome, Wanted
 from rdmadiag.facts.ib import KernelQpType
 from rdmadiag.facts.resources import ResourceFacts
@@ -23,7 +24,7 @@ from rdmadiag.preflight.safety import Reason
 from rdmadiag.sources.run import gather
 from rdmadiag.sources.sampling import resources
 from rdmadiag.sources.table import Depth
-from rdmadiag.verbs import child, records
+from rdmadiag.verbs import child, records, rtr_record
 from rdmadiag.verbs.attempt import Meeting
 from rdmadiag.verbs.matrix import LENGTH, unclaimed, untried
 from rdmadiag.verbs.outcome import seen_events, teardown
@@ -36,10 +37,12 @@ from rdmadiag.verbs.records import (
     Unclaimed,
 )
 from rdmadiag.verbs.watchdog import Watched, watch
-from rdmadiag.view.reconcile import Protocol
+from rdmadiag.view.mac_resources import in_use
+from rdmadiag.view.reconcile import Protocol, devices
 from rdmadiag.view.select import Selector
 
 _LOOKING_SHARE: Final = 0.5  # of the deadline: at most this goes to the preflight
+_BOOT_ID_SECONDS: Final = 1.0
 _RESERVED_SECONDS: Final = 2.0  # before the deadline, from which the child puts everything back
 _WAITING_SHARE: Final = 0.5  # of what is left then: at most this goes to a peer's listener
 _OWN_TYPES: Final = (KernelQpType.SMI, KernelQpType.GSI)
@@ -75,11 +78,17 @@ def run(
     one by one. `noted` gets each record of the child as it comes. Raises NoSuchDevice.
     """
     platform = host.identity.platform
+    if meeting is None and platform == "darwin" and len(set(selectors)) < 2:
+        # All RDMA ports of a Mac are Thunderbolt's. No provider is loaded before this.
+        return Ran(_unattempted(RunOutcome.NOT_SAFE, _ITSELF, platform, cells), (), ())
     evidence = gather(host, start + seconds * _LOOKING_SHARE, None, Depth())
     wanted = WantedEnd(payload_bytes=LENGTH, iterations=1, accepted=accepted)
     near = meeting.near if meeting else None
-    groups = [candidates(evidence, wanted, [each], near=near) for each in selectors] or [
-        candidates(evidence, wanted, near=near)
+    boot = rtr_record.boot_id(host, time.monotonic() + _BOOT_ID_SECONDS)
+    against = [Reason.PRIOR_RTR_FAILURE] if rtr_record.failed_since_start(boot) else []
+    groups = [
+        candidates(evidence, wanted, each, near=near, against=against)
+        for each in ([[one] for one in selectors] or [[]])
     ]
     if not all(groups):
         return Ran(_unattempted(RunOutcome.NOT_SAFE, "no RDMA port", platform, cells), (), ())
@@ -90,10 +99,10 @@ def run(
         if each.blocking:
             text = f"the preflight forbids RTR on {each.end.device}/{each.end.port}"
             return Ran(_unattempted(RunOutcome.NOT_SAFE, text, platform, cells), group, ())
-    if any(each.protocol is Protocol.THUNDERBOLT for each in chosen):
-        text = "Thunderbolt is not exercised: pingpong tries what TN3205 allows there"
-        return Ran(_unattempted(RunOutcome.NOT_SAFE, text, platform, cells), chosen, ())
-    if not even_if_busy and (busy := _busy(host, chosen, start + seconds)):
+    if meeting is None and _are_one_thunderbolt_port(chosen):
+        return Ran(_unattempted(RunOutcome.NOT_SAFE, _ITSELF, platform, cells), chosen, ())
+    busy = None if even_if_busy else _busy(host, evidence, chosen, start + seconds)
+    if busy:
         return Ran(_unattempted(RunOutcome.BUSY, busy, platform, cells), chosen, ())
     reasons = tuple(dict.fromkeys(reason for each in chosen for reason in each.reasons))
     verbs = evidence.verbs
@@ -111,7 +120,13 @@ def run(
     skipped |= {(each.operation, each.qp_type, each.via) for each in absent}
     tried = tuple(each for each in cells if (each.operation, each.qp_type, each.via) not in skipped)
     request = _request(platform, chosen, tried, absent, start + seconds, meeting, secret)
-    watched = watch(request, _RESERVED_SECONDS, noted, "exercise_child")
+    remembered = rtr_record.Remembered(chosen[0].end, boot)
+
+    def seen(record: Record) -> None:
+        noted(record)
+        remembered.note(record)
+
+    watched = watch(request, _RESERVED_SECONDS, seen, "exercise_child")
     if isinstance(watched, Missing):
         text = f"no process could be started: {watched}"
         return Ran(_unattempted(RunOutcome.NOT_SAFE, text, platform, cells), chosen, ())
@@ -119,13 +134,31 @@ def run(
     return Ran(conclude(watched, chosen, tried, absent, platform, role), chosen, reasons)
 
 
-def _busy(host: Host, chosen: Sequence[Candidate], deadline: float) -> str | None:
+_ITSELF: Final = (
+    "a Thunderbolt port cannot be both ends: name a peer, "
+    "or two ports (--device, twice) that a cable joins"
+)
+
+
+def _are_one_thunderbolt_port(chosen: Sequence[Candidate]) -> bool:
+    """RTR takes the other end of its cable as its destination: no port is a peer of its own."""
+    names = {(each.end.device, each.end.port) for each in chosen}
+    return len(names) == 1 and chosen[0].protocol is Protocol.THUNDERBOLT
+
+
+def _busy(
+    host: Host, evidence: Evidence, chosen: Sequence[Candidate], deadline: float
+) -> str | None:
     """Why nothing is tried: somebody works on a port, or nobody can tell."""
-    found = resources(host, deadline)
-    if isinstance(found, Missing):
+    is_mac = host.identity.platform == "darwin"
+    found = Missing(Why.UNSUPPORTED, "a Mac") if is_mac else resources(host, deadline)
+    if isinstance(found, Missing) and not is_mac:
         return f"cannot tell whether other processes use it: {found}"
     for each in chosen:
-        count = holders(found, each.end.device, each.end.port)
+        if isinstance(found, Missing):
+            count = held_on_mac(evidence, each.end.device)
+        else:
+            count = holders(found, each.end.device, each.end.port)
         if isinstance(count, Missing):
             return f"cannot tell whether other processes use it: {count}"
         if count:
@@ -147,6 +180,17 @@ def holders(found: ResourceFacts, device: str, port: int) -> int | Missing:
         isinstance(each.port, Missing) or each.port in (port, 0)
         for each in held.queue_pairs
         if each.type not in _OWN_TYPES
+    )
+
+
+def held_on_mac(evidence: Evidence, device: str) -> int | Missing:
+    """Queue pairs of a device in the registry of a Mac, where nothing keeps any of its own."""
+    view = next((each for each in devices(evidence) if each.name == device), None)
+    if view is None:
+        return Missing(Why.ABSENT, f"nothing shows {device}")
+    uses = in_use(view, evidence)
+    return (
+        uses if isinstance(uses, Missing) else sum(each.count for each in uses if each.kind == "qp")
     )
 
 
