@@ -11,7 +11,8 @@ from rdmadiag.verbs.model.constants import Access, QPState, QPType, SendFlags
 from rdmadiag.verbs.model.device import Device, OpenDevice, open_device
 from rdmadiag.verbs.model.lifetime import VerbsError
 from rdmadiag.verbs.model.memory import MR, SGE, create_sges
-from rdmadiag.verbs.model.queue_pair import QP, QPCapacity, RCConnParams
+from rdmadiag.verbs.model.queue_pair import QP
+from rdmadiag.verbs.model.states import QPCapacity, RCConnParams
 from rdmadiag.verbs.model.work_request import RecvWR, SendWR, link
 
 

@@ -28,7 +28,7 @@ from rdmadiag.verbs.model.capability import AnyCap
 from rdmadiag.verbs.model.completion import CQ, CompChannel
 from rdmadiag.verbs.model.constants import EventType
 from rdmadiag.verbs.model.domain import PD
-from rdmadiag.verbs.model.lifetime import Held, Session, VerbsError, destroy
+from rdmadiag.verbs.model.lifetime import Held, InUse, Session, VerbsError, destroy
 from rdmadiag.verbs.model.waiting import readable
 from rdmadiag.verbs.node import try_node
 from rdmadiag.verbs.objects import Context, Objects
@@ -127,6 +127,7 @@ class OpenDevice(Held[Context]):
         super().__init__(session, made)
         self.device = device
         self.name = device.name
+        self._waiting = 0
 
     def _label(self) -> str:
         return f" {self.name}"
@@ -136,6 +137,11 @@ class OpenDevice(Held[Context]):
             return
         warnings.warn(f"{self!r} was never closed", ResourceWarning, stacklevel=2, source=self)
         self.close()
+
+    def settle(self) -> None:
+        """Raises InUse where a thread waits for an event of it."""
+        if self._waiting:
+            raise InUse(f"{self!r}: {self._waiting} threads wait for an event of it")
 
     def close(self) -> None:
         """Destroy everything of it in objects.TEARDOWN_ORDER; raises InUse and CallFailed.
@@ -242,12 +248,16 @@ class OpenDevice(Held[Context]):
         until = time.monotonic() + seconds
         while True:
             with self.session.lock:
-                found = self.made.async_event_of()
+                if found := self.made.async_event_of():
+                    return self._event(*found)
                 descriptor = self.made.async_fd
-            if found:
-                return self._event(*found)
-            if not readable(descriptor, until):
-                return None
+                self._waiting += 1
+            try:
+                if not readable(descriptor, until):
+                    return None
+            finally:
+                with self.session.lock:
+                    self._waiting -= 1
 
     def _event(self, number: int, element: int) -> Event:
         kind = EventType.from_number(number)
