@@ -74,6 +74,14 @@ class Device:
             return opened.has(capability)
 
 
+def _path(library: str | None) -> str:
+    """What to load; raises OSError where there is no verbs library."""
+    found = library or LIBRARY.get(sys.platform)
+    if found is None:
+        raise OSError(f"no verbs library is known for {sys.platform}")
+    return found
+
+
 @cache
 def _library(path: str) -> Library:
     return Library(path)
@@ -96,7 +104,7 @@ def device_list(library: str | None = None) -> list[Device]:
 
     Raises CallFailed, and OSError where there is no library.
     """
-    path = library or LIBRARY[sys.platform]
+    path = _path(library)
     with _listed(_library(path)) as found:
         return [
             Device(name, row.contents.node_type, row.contents.transport_type, path)
@@ -106,7 +114,7 @@ def device_list(library: str | None = None) -> list[Device]:
 
 def open_device(name: str, library: str | None = None) -> "OpenDevice":
     """The device of that name, open; raises NoDevice and CallFailed."""
-    return Device(name, 0, 0, library or LIBRARY[sys.platform]).open()
+    return Device(name, 0, 0, _path(library)).open()
 
 
 def fork_init(library: str | None = None) -> None:
@@ -115,7 +123,7 @@ def fork_init(library: str | None = None) -> None:
     With it a child made by fork() does not take registered pages away from its parent. The
     objects stay the parent's alone.
     """
-    _library(library or LIBRARY[sys.platform]).call("ibv_fork_init")
+    _library(_path(library)).call("ibv_fork_init")
 
 
 class OpenDevice(Held[Context]):

@@ -89,6 +89,8 @@ def create_flow(
         specs.append(_ipv4(sip, dip, (proto, tos, ttl, flags)))
     if sport or dport:
         specs.append(_ports(sport, dport, _TCP if tcpudp == "tcp" else _UDP))
+    if flow_type not in _TYPES:
+        raise ValueError(f"a flow rule of type {flow_type}: one of {', '.join(_TYPES)}")
     attributes = IbvFlowAttr(
         type=_TYPES[flow_type],
         priority=within(priority, 16, "priority"),

@@ -34,6 +34,31 @@ QKEY = 0x11111111
 GRH = 40
 ALL = Access.LOCAL_WRITE | Access.REMOTE_WRITE | Access.REMOTE_READ | Access.REMOTE_ATOMIC
 
+FORK = """
+import os
+from rdmadiag import verbs
+from rdmadiag.verbs import Access, Opcode, QPType, RCConnParams, SendWR
+
+verbs.fork_init()
+with verbs.Context("rxe0", qp_type=QPType.RC, access=Access.REMOTE_READ) as ctx:
+    gid = ctx.context.query_gid(1, 1)
+    ctx.connect(RCConnParams(ctx.qp.qp_num, 1, 1, dest_gid=gid, sgid_index=1))
+    mr = ctx.pd.reg_mr_buffer(4096, Access.LOCAL_WRITE | Access.REMOTE_READ)
+    if not (child := os.fork()):
+        try:
+            ctx.send_cq.poll()
+        except verbs.Forked:
+            print("Forked", flush=True)
+        mr, ctx = None, None
+        os._exit(0)
+    os.waitpid(child, 0)
+    mr.bytes[:6] = b"parent"
+    read = SendWR([mr.sge(100, 6)], opcode=Opcode.READ, remote_addr=mr.addr, rkey=mr.rkey)
+    ctx.qp.post_send(read)
+    ctx.wait(30, sends=True)[0].check()
+    print(bytes(mr.bytes[100:106]))
+"""
+
 
 def started(program: str, *arguments: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
@@ -274,6 +299,9 @@ class TestRxe:
             one.qp.post_send(SendWR([one.pd.reg_mr(bytearray(8)).sge()]))
             assert other.recv_comp_channel.get_event(SECONDS) is other.recv_cq
             # Not acknowledged: ibv_destroy_cq would wait for it.
+
+    def test_a_fork_takes_no_pages_away_and_the_child_cannot_use_the_device(self) -> None:
+        assert printed(started(FORK)) == ["Forked", "b'parent'"]
 
     def test_what_rxe_has_not_is_refused_by_name(self) -> None:
         with verbs.open_device("rxe0") as device:
