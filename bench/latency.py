@@ -13,7 +13,7 @@ from pathlib import Path
 from bench.child import CouldNotRun
 from bench.pairs import median, ratio
 from bench.table import Section, code, limit, spread
-from rdmadiag.cli.pingpong import TCP_PORT
+from rdmadiag.cli.meeting import TCP_PORT
 
 BYTES = "64"
 ITERATIONS = "1000"

@@ -2,39 +2,40 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from rdmadiag.cli import exits
-from rdmadiag.cli.addresses import host_and_port, is_unspecified, source_towards
 from rdmadiag.cli.exits import Refused
-from rdmadiag.cli.options import Given, Seconds, format_option, json_option
-from rdmadiag.cli.output import note, printing
+from rdmadiag.cli.meeting import (
+    accepted,
+    listen_option,
+    meeting,
+    said,
+    secret_of,
+    secret_option,
+    wait_option,
+)
+from rdmadiag.cli.options import Seconds, format_option, json_option
+from rdmadiag.cli.output import printing
 from rdmadiag.cli.page import Page
 from rdmadiag.cli.selectors import selectors
 from rdmadiag.facts import Identity
 from rdmadiag.facts.attempt import Outcome
 from rdmadiag.facts.ib import MTU_BYTES, QpType
-from rdmadiag.nearest import instead
-from rdmadiag.preflight.safety import Reason
 from rdmadiag.preflight.x_rdma import RtrUnsafe, require_rtr_attempt_allowed
-from rdmadiag.verbs.secret import made, parse
+from rdmadiag.verbs.secret import made
 from rdmadiag.view.select import Selector
 
 if TYPE_CHECKING:
-    from rdmadiag.verbs.attempt import Meeting, Result
-    from rdmadiag.verbs.records import Record
+    from rdmadiag.verbs.attempt import Result
 
-TCP_PORT: Final = 18519
 DEADLINE: Final = 15.0
 DEADLINE_MAX: Final = 60.0
-WAIT: Final = 30.0
-WAIT_MAX: Final = 3600.0
 BYTES_MAX: Final = 1 << 20
 ITERATIONS_MAX: Final = 10_000
-SECRET_LIMIT: Final = 64 * 1024  # bytes
 
 
 @click.command(
@@ -60,15 +61,8 @@ SECRET_LIMIT: Final = 64 * 1024  # bytes
     allow_from_autoenv=False,  # to be passed, each time
     help="Attempt it: once, INIT → RTR → RTS.",
 )
-@click.option("--listen", metavar="ADDRESS[:PORT]", help="Wait for one peer at this address.")
-@click.option(
-    "--wait",
-    type=Seconds(0, WAIT_MAX, min_open=True),
-    default=WAIT,
-    show_default=True,
-    metavar="SECONDS",
-    help="For how long to wait for the peer; not part of --deadline.",
-)
+@listen_option
+@wait_option
 @click.option(
     "--device",
     metavar="DEV[:PORT]",
@@ -123,12 +117,7 @@ SECRET_LIMIT: Final = 64 * 1024  # bytes
     metavar="SECONDS",
     help=f"For the whole run, preflight and all, at most {DEADLINE_MAX:.0f}.",
 )
-@click.option(
-    "--secret-file",
-    type=Given(),
-    metavar="FILE",
-    help="Both ends prove with every message that they know it; it is never sent.",
-)
+@secret_option
 @click.option(
     "--new-secret",
     type=click.Path(),
@@ -183,8 +172,8 @@ def command(
     if new_secret is not None:
         _new_secret(new_secret)
         return exits.OK
-    meeting = _meeting(peer, listen, wait)
-    if len(device) > (1 if meeting else 2):
+    where = meeting(peer, listen, wait)
+    if len(device) > (1 if where else 2):
         raise click.UsageError("--device: one, or two where there is no peer")
     wanted = Wanted(
         payload_bytes=payload,
@@ -196,47 +185,20 @@ def command(
         accepted=accepted(accept_risk),
     )
     chosen = _with_port(selectors(device), port)
-    secret = None if secret_file is None else _secret(secret_file, start + deadline)
+    secret = None if secret_file is None else secret_of(secret_file, start + deadline)
     host = LiveHost()
     form = "json" if as_json else format
     try:
         require_rtr_attempt_allowed(allow_rtr)
-        result = attempt.run(host, wanted, chosen, meeting, secret, start, deadline, _say(wait))
+        result = attempt.run(
+            host, wanted, chosen, where, secret, start, deadline, said("pingpong", wait)
+        )
     except RtrUnsafe as error:
         refused = attempt.not_allowed(str(error), host.identity.platform)
         result = attempt.Result(refused, (), ())
     except NoSuchDevice as error:
         raise Refused(str(error)) from error
     return _show(result, host.identity, form)
-
-
-def _meeting(peer: str | None, listen: str | None, wait: float) -> "Meeting | None":
-    from rdmadiag.verbs.attempt import Meeting
-
-    if "" in (peer, listen):  # a variable of the caller's that is not set
-        raise click.UsageError("the address is empty")
-    if peer and listen:
-        raise click.UsageError("--listen and a PEER exclude each other")
-    if listen:
-        host, port = host_and_port(listen, TCP_PORT)
-        if is_unspecified(host):
-            raise click.UsageError("--listen: one address of this host, never all of them")
-        return Meeting("listen", host, port, wait, near=host)
-    if peer:
-        host, port = host_and_port(peer, TCP_PORT)
-        return Meeting("connect", host, port, wait, near=source_towards(host))
-    return None
-
-
-def accepted(codes: Sequence[str]) -> frozenset[Reason]:
-    """The reasons that --accept-risk names; raises Refused."""
-    known = {reason.value: reason for reason in Reason}
-    for code in codes:
-        if code not in known:
-            raise Refused(
-                f"--accept-risk {code!r} is no reason of preflight; {instead(code, known)}"
-            )
-    return frozenset(known[code] for code in codes)
 
 
 def _with_port(chosen: Sequence[Selector], port: int | None) -> tuple[Selector, ...]:
@@ -251,30 +213,6 @@ def _with_port(chosen: Sequence[Selector], port: int | None) -> tuple[Selector, 
     return tuple(Selector(each.device, port) for each in chosen)
 
 
-def _secret(path: str, deadline: float) -> bytes:
-    """What both ends know; white space around it is an editor's."""
-    from rdmadiag.host.given_file import read_given, understood
-    from rdmadiag.host.trust import not_secret
-
-    def read() -> bytes:
-        try:
-            if why := not_secret(path):
-                raise Refused(f"--secret-file {path}: no secret: {why}")
-            return read_given(path, SECRET_LIMIT, deadline)
-        except OSError as error:
-            raise Refused(f"--secret-file {path}: {error.strerror}") from error
-
-    content = understood(path, read, Refused, deadline)
-    if len(content) > SECRET_LIMIT:
-        raise Refused(f"--secret-file {path} has more than {SECRET_LIMIT} bytes")
-    try:
-        return parse(content)
-    except ValueError as error:
-        raise Refused(
-            f"--secret-file {path}: {error}; make one: rdmadiag pingpong --new-secret FILE"
-        ) from error
-
-
 def _new_secret(path: str) -> None:
     """A file that its owner alone may read, and that was not there before."""
     try:
@@ -285,29 +223,6 @@ def _new_secret(path: str) -> None:
         raise Refused(f"--new-secret {path}: {error.strerror}") from error
     with printing():
         click.echo(f"{path}: copy it to the other host, and give both ends --secret-file")
-
-
-def _say(wait: float) -> "Callable[[Record], None]":
-    """What there is to know while a peer is waited for, on stderr."""
-    from rdmadiag.verbs.records import Listening, TurnedAway, Waiting
-
-    def say(record: "Record") -> None:
-        line = None
-        if isinstance(record, Listening):
-            host = record.address.removesuffix(f":{TCP_PORT}")
-            line = (
-                f"waiting {wait:g} s on {record.address}; on the other host: "
-                f"rdmadiag pingpong --allow-rtr {host}"
-            )
-        elif isinstance(record, TurnedAway):
-            line = f"turned away {record.address}: {record.text}"
-        elif isinstance(record, Waiting):
-            ours = ", an address of this host itself" if record.is_this_host else ""
-            line = f"nobody listens yet at {record.address}{ours}: waiting"
-        if line:
-            note(line)
-
-    return say
 
 
 def _show(result: "Result", host: Identity, form: str) -> int:

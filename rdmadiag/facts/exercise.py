@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
-from rdmadiag.facts.attempt import SeenEvent, Stage, Teardown
+from rdmadiag.facts.attempt import PeerFailure, Problem, SeenEvent, Stage, Teardown
 from rdmadiag.facts.errnos import Platform
 
 
@@ -82,6 +83,7 @@ class Cell:
     status_name: str | None = None
     stage: Stage | None = None
     cause: str | None = None  # a sentence
+    at_peer: bool = False  # the call or the completion was at the other host
 
 
 class RunOutcome(StrEnum):
@@ -91,6 +93,11 @@ class RunOutcome(StrEnum):
     NOT_ALLOWED = "not_allowed"
     NOT_SAFE = "not_safe"
     BUSY = "busy"  # another process holds queue pairs on the device
+    NO_PEER = "no_peer"  # nobody came, or nobody was there
+    PEER_REFUSED = "peer_refused"  # another protocol, version or secret
+    MISMATCH = "mismatch"  # the two ends' facts do not fit
+    PEER_FAILED = "peer_failed"  # it said so
+    PEER_LOST = "peer_lost"  # its connection ended, or it fell silent
     CALL_FAILED = "call_failed"  # before any cell
     LATE = "late"
     INTERRUPTED = "interrupted"
@@ -107,10 +114,14 @@ class Exercise:
     platform: Platform  # whose errnos these are
     device: str | None
     port: int | None
-    peer_device: str | None  # the other end, on this host
+    peer_device: str | None  # the other end: on this host, or where `role` is not None the peer's
     gid_index: int | None
     cells: tuple[Cell, ...]
     teardown: Teardown
     touched: bool  # whether any call was made on a device
     seconds: float
     events: tuple[SeenEvent, ...] = ()  # asynchronous ones that came while it ran
+    role: Literal["listen", "connect"] | None = None  # None: both ends are on this host
+    peer: str | None = None  # ADDRESS:PORT of the connection to it
+    peer_failure: PeerFailure | None = None  # what it said of its own
+    problems: tuple[Problem, ...] = ()  # why the two ends do not fit

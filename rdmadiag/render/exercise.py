@@ -19,11 +19,7 @@ _STYLES: Final = {
     CellState.REFUSED: STYLE["critical"],
     CellState.FAILED: STYLE["critical"],
 }
-_WORDS: Final = {
-    RunOutcome.NOT_ALLOWED: "NOT ATTEMPTED",
-    RunOutcome.NOT_SAFE: "NOT ATTEMPTED",
-    RunOutcome.BUSY: "NOT ATTEMPTED",
-}
+_ENDED_BADLY: Final = (RunOutcome.CALL_FAILED, RunOutcome.DIED, RunOutcome.WATCHDOG)
 
 
 def show(ran: "Ran", to: Console | None = None) -> None:
@@ -31,10 +27,15 @@ def show(ran: "Ran", to: Console | None = None) -> None:
     out, run = to or console(), ran.exercise
     bad = any(each.state in (CellState.REFUSED, CellState.FAILED) for each in run.cells)
     done = run.outcome is RunOutcome.DONE
-    word = _WORDS.get(run.outcome, "VERIFIED" if done and not bad else "FAILED")
+    word = "VERIFIED" if done and not bad else "FAILED"
+    if not run.touched and run.outcome not in _ENDED_BADLY:
+        word = "NOT ATTEMPTED"
     style = {"VERIFIED": "ok", "FAILED": "critical"}.get(word, "unknown")
     ends = f"{run.device}/{run.port}" if run.device else ""
-    if run.peer_device and run.peer_device != run.device:
+    if run.role and run.peer_device:
+        way = "to" if run.role == "connect" else "for"
+        ends += f" {way} {printable(run.peer_device)} at {run.peer}"
+    elif run.peer_device and run.peer_device != run.device:
         ends += f" to {run.peer_device}"
     say(
         out,
@@ -48,7 +49,8 @@ def show(ran: "Ran", to: Console | None = None) -> None:
         return
     out.print()
     out.print(_table(run.cells))
-    say(out, "yes: verified at the target   -: not claimed   ?: not tried")
+    target = "the peer compared it" if run.role == "listen" else "verified at the target"
+    say(out, f"yes: {target}   -: not claimed   ?: not tried")
     notes = [each for each in run.cells if each.cause]
     if notes:
         out.print()
@@ -81,8 +83,16 @@ def _next(ran: "Ran") -> list[str]:
             "    rdmadiag resources                             # who holds them",
             "    rdmadiag exercise --allow-rtr --even-if-busy   # beside them",
         ]
+    if outcome is RunOutcome.NO_PEER:
+        return ["    rdmadiag exercise --allow-rtr --listen ADDRESS   # first, on the other host"]
+    if outcome in _SAID:
+        return [f"    {printable(each.text)}" for each in ran.exercise.problems[1:]]
     reasons = [f"    {reason}" for each in ran.chosen for reason in each.blocking]
     return [*dict.fromkeys(reasons), "    rdmadiag preflight"]
+
+
+_SAID: Final = (RunOutcome.MISMATCH, RunOutcome.PEER_REFUSED, RunOutcome.PEER_LOST)
+"""What the summary says already."""
 
 
 def _table(cells: tuple[Cell, ...]) -> Grid:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from signal import Signals
 from typing import Final, Literal
@@ -11,7 +10,7 @@ from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.attempt import Attempt, Outcome, Stage, Teardown
 from rdmadiag.facts.errnos import Platform
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.facts.ib import LinkLayer, PortState, QpType
+from rdmadiag.facts.ib import PortState, QpType
 from rdmadiag.host import Host
 from rdmadiag.preflight.candidate import Candidate, Wanted, candidates
 from rdmadiag.preflight.safety import Reason, assess
@@ -21,7 +20,7 @@ from rdmadiag.sources.table import Depth
 from rdmadiag.verbs import child, rtr_record
 from rdmadiag.verbs.outcome import Nonsense, conclude
 from rdmadiag.verbs.protocol import End
-from rdmadiag.verbs.records import Record, Request, StageBegan
+from rdmadiag.verbs.records import Record, Request
 from rdmadiag.verbs.watchdog import Watched, watch
 from rdmadiag.view.reconcile import Protocol, devices
 from rdmadiag.view.select import NoSuchDevice, Selector, select
@@ -208,32 +207,13 @@ def _watch(
         secret=None if secret is None else secret.hex(),
         pkey_index=wanted.pkey_index,
     )
-    remembered = _Remembered(chosen[0].end, boot)
+    remembered = rtr_record.Remembered(chosen[0].end, boot)
 
     def seen(record: Record) -> None:
         noted(record)
         remembered.note(record)
 
     return watch(request, reserved, seen)
-
-
-class _Remembered:
-    """Keeps rtr_record true to what the child does, on Thunderbolt."""
-
-    def __init__(self, end: End, boot: str | None) -> None:
-        self._end = end
-        self._boot = boot
-
-    def note(self, record: Record) -> None:
-        """Before RTR it is written down; once RTR has succeeded it is taken back."""
-        if self._end.link_layer is not LinkLayer.THUNDERBOLT or not isinstance(record, StageBegan):
-            return
-        # A folder that cannot be written must not keep anybody from the attempt.
-        with suppress(OSError):
-            if record.stage is Stage.RTR:
-                rtr_record.remember(self._boot, self._end.device, self._end.port)
-            elif record.stage is Stage.RTS:
-                rtr_record.forget(self._boot, self._end.device, self._end.port)
 
 
 def _concluded(

@@ -52,8 +52,10 @@ QP_TYPES: Final = tuple(dict.fromkeys(kind for kind, _ in MATRIX))
 NAMED_ALONE: Final = frozenset({O.SQD, O.ALT_PATH, *_FRAMES})
 """Never tried but by name: they change paths and steering."""
 
-ONE_HOST_ALONE: Final = frozenset({O.MW_TYPE_1, O.MW_TYPE_2, O.SEND_INV, O.MULTICAST, *NAMED_ALONE})
-"""Their two ends are on one host, and so are those of XRC."""
+ONE_HOST_ALONE: Final = dict.fromkeys(
+    _FRAMES, "both ends on one host alone: a frame of any content is not sent for a peer"
+)
+"""Cells that two hosts do not try, and why."""
 
 _ON_THUNDERBOLT: Final = frozenset({Wanted(O.SEND, "uc", Via.POLL)})
 """TN3205: queue pairs of type UC, SEND and RECEIVE."""
@@ -94,12 +96,18 @@ def wanted(only: Collection[str] = (), kinds: Collection[str] = ()) -> tuple[Wan
 
 
 def untried(
-    cells: Iterable[Wanted], only: Collection[str], protocols: Collection[Protocol]
+    cells: Iterable[Wanted],
+    only: Collection[str],
+    protocols: Collection[Protocol],
+    *,
+    two_hosts: bool = False,
 ) -> Iterator[Cell]:
     """The cells that are left alone, and why."""
     for cell in cells:
-        why = None
-        if cell.operation in NAMED_ALONE and cell.operation not in only:
+        why = ONE_HOST_ALONE.get(cell.operation) if two_hosts else None
+        if why:
+            pass
+        elif cell.operation in NAMED_ALONE and cell.operation not in only:
             why = "only where --only names it"
         elif cell.operation is O.MULTICAST and Protocol.INFINIBAND in protocols:
             why = "its group would have to be created at the subnet manager"

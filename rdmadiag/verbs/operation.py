@@ -48,9 +48,11 @@ FLUSHED, REMOTE_ACCESS = 5, 10  # IBV_WC_WR_FLUSH_ERR, IBV_WC_REM_ACCESS_ERR
 class BadStatus(Exception):
     """A work request that completed with an error."""
 
-    def __init__(self, end: str, completion: Completed) -> None:
+    def __init__(self, side: Side, completion: Completed) -> None:
         what = "receive" if completion.is_receive else "send"
-        super().__init__(f"a {what} of {end} completed with status {completion.status}")
+        device = side.facts.device
+        super().__init__(f"a {what} of {device} completed with status {completion.status}")
+        self.side = side
         self.status = completion.status
 
 
@@ -71,6 +73,8 @@ class Pair:
         self.ends = (one, other)
         self.bounds = bounds
         self.stage = Stage.OPEN
+        # RC says that it lost something once it has sent it seven times: bringup.TIMEOUT.
+        self.stall_seconds = 2 * STALL_SECONDS if cell.qp_type == QpType.RC else STALL_SECONDS
         self.numbers = (0, 0)  # of the queue pairs
         self.random = random.SystemRandom()
         self._srq = 0  # of XRC: the number of the other end's receive queue
@@ -141,7 +145,7 @@ class Pair:
             side: (len(side.sent) + sends, len(side.arrived) + receives)
             for side, (sends, receives) in needs.items()
         }
-        until = time.monotonic() + STALL_SECONDS
+        until = time.monotonic() + self.stall_seconds
         looked = time.monotonic()
         while waiting := [
             side
@@ -157,7 +161,7 @@ class Pair:
             if now > until:
                 names = ", ".join(side.facts.device for side in waiting)
                 what = "event of a completion" if waiting[0].has_channel else "completion"
-                raise Silent(f"no {what} at {names} within {STALL_SECONDS:g} s")
+                raise Silent(f"no {what} at {names} within {self.stall_seconds:g} s")
 
     def _look(self, side: Side) -> bool:
         if not side.has_channel:
@@ -172,7 +176,7 @@ class Pair:
         found = side.poll()
         for completion in found:
             if completion.status:
-                raise BadStatus(side.facts.device, completion)
+                raise BadStatus(side, completion)
             (side.arrived if completion.is_receive else side.sent).append(completion)
         return bool(found)
 
@@ -196,7 +200,7 @@ class Pair:
         if not found[0].status:
             raise Wrong(f"not refused: {what}")
         if found[0].status != status:
-            raise BadStatus(self.one.facts.device, found[0])
+            raise BadStatus(self.one, found[0])
 
     def came(self, side: Side, event: AsyncEvent) -> None:
         """This asynchronous event comes to a side; raises Silent."""

@@ -16,7 +16,7 @@ from ctypes import byref, c_int
 from dataclasses import replace
 from typing import Any, Final
 
-from rdmadiag.facts.attempt import BadCompletion, Latency, Outcome, PeerFailure, Problem, Stage
+from rdmadiag.facts.attempt import BadCompletion, Latency, Outcome, PeerFailure, Stage
 from rdmadiag.facts.ib import QpState
 from rdmadiag.verbs import latency, loop, meeting, open_end, peer, records
 from rdmadiag.verbs.async_events import AsyncEvents
@@ -33,6 +33,7 @@ from rdmadiag.verbs.exchange import (
 )
 from rdmadiag.verbs.lib import CallFailed, Library
 from rdmadiag.verbs.open_end import DEPTH, Failed, OpenEnd
+from rdmadiag.verbs.parting import ended_by
 from rdmadiag.verbs.protocol import End, ProtocolError, mismatches, path_mtu
 from rdmadiag.verbs.recorded_caller import RecordedCaller
 from rdmadiag.verbs.records import EndName, Malformed, Request, Result
@@ -317,35 +318,10 @@ class Attempt:
                 self._glance()
             except (peer.PeerFailed, peer.PeerLost, ProtocolError, Interrupted, Late) as better:
                 return self._outcome(better)
-        if found := self._of_peer(error):
-            return found
         for kind, outcome in _OUTCOMES.items():
             if isinstance(error, kind):
                 return Result(outcome=outcome, stage=self._stage, text=str(error))
-        return None
-
-    def _of_peer(self, error: BaseException) -> Result | None:
-        if isinstance(error, peer.PeerFailed):
-            return Result(
-                outcome=Outcome.PEER_FAILED,
-                stage=self._stage,
-                text=error.failure.text,
-                peer_failure=error.failure,
-            )
-        if isinstance(error, meeting.NoPeer):
-            return Result(
-                outcome=Outcome.NO_PEER,
-                stage=self._stage,
-                text=str(error),
-                errno=error.errno,
-                is_this_host=error.is_this_host,
-            )
-        if isinstance(error, peer.Mismatched):
-            problems = tuple(Problem(each.code, each.text) for each in error.ours or error.theirs)
-            return Result(
-                outcome=Outcome.MISMATCH, stage=self._stage, text=str(error), problems=problems
-            )
-        return None
+        return ended_by(error, self._stage)
 
     def _stopped(self, error: loop.Stopped) -> Result:
         if error.cause is loop.Cause.CALL_FAILED:
@@ -387,12 +363,8 @@ class Attempt:
 
 
 _OUTCOMES: Final[dict[type[BaseException], Outcome]] = {
-    ProtocolError: Outcome.PEER_REFUSED,
-    peer.PeerLost: Outcome.PEER_LOST,
     Differs: Outcome.DATA_MISMATCH,
     Stalled: Outcome.NO_DATA,
-    Late: Outcome.LATE,
-    Interrupted: Outcome.INTERRUPTED,
 }
 
 

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from ipaddress import ip_address
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from rdmadiag.facts import GidEntry, Missing, Why
 from rdmadiag.facts.gid import Gid
@@ -24,7 +24,10 @@ from rdmadiag.facts.ib import MTU_BYTES, GidType, LinkLayer, PortState, QpType
 from rdmadiag.gid import reach
 from rdmadiag.gid.reach import Mismatch
 
-PROTOCOL: Final = "rdmadiag-pingpong"
+Command = Literal["pingpong", "exercise"]
+"""What both ends run: each has a protocol of its own name, so that a MAC of one is none of the
+other."""
+
 VERSION: Final = 2
 MESSAGE_LIMIT: Final = 64 * 1024
 NONCE_BYTES: Final = 32
@@ -45,11 +48,16 @@ class Seal:
     """The MACs of one direction of one connection; each is of the next message."""
 
     def __init__(
-        self, secret: bytes, sender: Role, connecting_nonce: bytes, listening_nonce: bytes
+        self,
+        secret: bytes,
+        sender: Role,
+        connecting_nonce: bytes,
+        listening_nonce: bytes,
+        command: Command = "pingpong",
     ) -> None:
         self._secret = secret
         self._head = (
-            f"{PROTOCOL} {VERSION} {sender:7}".encode() + connecting_nonce + listening_nonce
+            f"{_name(command)} {VERSION} {sender:7}".encode() + connecting_nonce + listening_nonce
         )
         self._count = 0
 
@@ -124,24 +132,35 @@ def _message(body: bytes) -> dict[str, Any]:
 # --- who is there ----------------------------------------------------------------------------
 
 
-def hello(nonce: bytes, *, with_secret: bool) -> dict[str, Any]:
+def _name(command: Command) -> str:
+    return f"rdmadiag-{command}"
+
+
+def hello(nonce: bytes, *, with_secret: bool, command: Command = "pingpong") -> dict[str, Any]:
     """The first message of each end."""
     return {
-        "protocol": PROTOCOL,
+        "protocol": _name(command),
         "version": VERSION,
         "nonce": nonce.hex(),
         "with_secret": with_secret,
     }
 
 
-def read_hello(message: Mapping[str, Any], *, with_secret: bool) -> bytes:
+def is_ours(message: Mapping[str, Any]) -> bool:
+    """Whether a hello is of any command of ours, so that it can be told why not."""
+    return message.get("protocol") in [_name(each) for each in get_args(Command)]
+
+
+def read_hello(
+    message: Mapping[str, Any], *, with_secret: bool, command: Command = "pingpong"
+) -> bytes:
     """The peer's nonce; raises ProtocolError where the two ends do not fit."""
-    if message.get("protocol") != PROTOCOL:
-        raise ProtocolError("the peer is no rdmadiag pingpong")
+    if message.get("protocol") != _name(command):
+        raise ProtocolError(f"the peer is no rdmadiag {command}")
     version = message.get("version")
     if version != VERSION:
         raise ProtocolError(
-            f"the peer's rdmadiag has version {shown(version)} of the pingpong protocol, "
+            f"the peer's rdmadiag has version {shown(version)} of the {command} protocol, "
             f"this one {VERSION}: install the same on both hosts"
         )
     theirs = message.get("with_secret") is True

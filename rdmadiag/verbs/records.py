@@ -96,12 +96,21 @@ class Request(Record):
     pkey_index: int = 0  # of every end here
 
 
+@dataclass(frozen=True, slots=True)
+class Unclaimed:
+    """A cell that the device of this host does not claim."""
+
+    cell: Wanted
+    why: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExerciseRequest(Request):
-    """One run of `exercise`, both of whose ends are on this host."""
+    """One run of `exercise`: both of its ends are on this host, or one is the peer's."""
 
     kind = Kind.EXERCISE
     cells: tuple[Wanted, ...]
+    unclaimed: tuple[Unclaimed, ...] = ()  # that this host's device cannot, for the peer to know
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +132,7 @@ class CellEnded(Record):
     call: str | None = None
     errno: int = 0
     status: int | None = None
+    end: EndName = EndName.LOCAL  # whose call failed or whose completion was bad
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,7 +55,7 @@ from rdmadiag.verbs.objects import (
 from rdmadiag.verbs.protocol import End
 from rdmadiag.verbs.recorded_caller import RecordedCaller
 from rdmadiag.verbs.transitions import Attribute
-from rdmadiag.verbs.work import AREA, BIND_MW, IN, Completed, Piece, Target, Work
+from rdmadiag.verbs.work import BIND_MW, IN, MEMORY, Completed, Piece, Target, Work
 
 DEPTH: Final = 8
 ENTRIES: Final = 32
@@ -65,6 +65,9 @@ WITH_IMM: Final = 2  # enum ibv_wc_flags
 WITH_INV: Final = 8 | 4
 """IBV_WC_WITH_INV, and the kernel's number of it, which soft RoCE hands to programs; to verbs
 that is IBV_WC_IP_CSUM_OK, which nothing that we compare with carries."""
+
+_RNR_RETRY: Final = 6
+"""Not for ever: every receive of a cell is posted before the message, one that is not is said."""
 
 _ACCESS: Final = {
     Operation.WRITE: REMOTE_WRITE,
@@ -135,7 +138,7 @@ class Side:
         cell, context = self._cell, self._context
         rights = MW_BIND if cell.operation in _WINDOWS else _ACCESS.get(cell.operation, 0)
         self._pd = self._make(context.alloc_pd())
-        self._memory = self._make(self._pd.reg_mr(3 * AREA, LOCAL_WRITE | rights))
+        self._memory = self._make(self._pd.reg_mr(MEMORY, LOCAL_WRITE | rights))
         self._channel: CompletionChannel | None = None
         if self.has_channel:
             self._channel = self._make(context.create_channel())
@@ -183,7 +186,7 @@ class Side:
 
     def to_rts(self, psn: int) -> None:
         """RTR → RTS; `psn` is what it sends with first."""
-        self._qp.modify(QpState.RTS, rts_attributes(psn))
+        self._qp.modify(QpState.RTS, rts_attributes(psn, _RNR_RETRY))
 
     def end(self, after: QpState) -> None:
         """To ERR or RESET."""

@@ -7,6 +7,7 @@ from rdmadiag.verbs.matrix import LENGTH
 
 AREA: Final = 4096  # bytes from one part of an end's memory to the next
 OUT, IN, THIRD = 0, AREA, 2 * AREA
+MEMORY: Final = 3 * AREA  # bytes of an end
 GRH: Final = 40  # bytes before a UD message, infiniband/verbs.h: struct ibv_grh
 
 WRITE, WRITE_IMM, MESSAGE, MESSAGE_IMM, READ, CMP_SWAP, FETCH_ADD = range(7)
