@@ -49,18 +49,25 @@ if TYPE_CHECKING:
     from rdmadiag.verbs.model.flow import Flow, create_flow, destroy_flow
     from rdmadiag.verbs.model.lifetime import Closed, Forked, InUse, Mismatch, VerbsError
     from rdmadiag.verbs.model.memory import MR, SGE, create_sges, packets
-    from rdmadiag.verbs.model.queue_pair import QP, QPCapacity, RCConnParams, WrongAttributes
+    from rdmadiag.verbs.model.multicast import Membership, attach_mcast
+    from rdmadiag.verbs.model.queue_pair import QP
     from rdmadiag.verbs.model.repost import repost_loop
+    from rdmadiag.verbs.model.states import QPCapacity, RCConnParams, WrongAttributes
+    from rdmadiag.verbs.model.window import MW, MWType, alloc_mw
     from rdmadiag.verbs.model.work_request import PostFailed, RecvWR, SendWR, link
+    from rdmadiag.verbs.model.xrc import XRCD, XRCSRQ, XRCRecvQP, open_xrcd
 
 __all__ = [
     "AH",
     "CQ",
     "MR",
+    "MW",
     "PD",
     "QP",
     "SGE",
     "SRQ",
+    "XRCD",
+    "XRCSRQ",
     "AHAttr",
     "Access",
     "CallFailed",
@@ -77,6 +84,8 @@ __all__ = [
     "Forked",
     "Gid",
     "InUse",
+    "MWType",
+    "Membership",
     "Mismatch",
     "NoDevice",
     "Opcode",
@@ -96,6 +105,9 @@ __all__ = [
     "WCOpcode",
     "WorkCompletion",
     "WrongAttributes",
+    "XRCRecvQP",
+    "alloc_mw",
+    "attach_mcast",
     "create_flow",
     "create_recv_wrs",
     "create_send_wrs",
@@ -106,6 +118,7 @@ __all__ = [
     "hascapability",
     "link",
     "open_device",
+    "open_xrcd",
     "packets",
     "post_wrs",
     "repost_loop",
@@ -131,9 +144,13 @@ _WHERE: Final = {
     "rdmadiag.verbs.model.flow": "Flow create_flow destroy_flow",
     "rdmadiag.verbs.model.lifetime": "Closed Forked InUse Mismatch VerbsError",
     "rdmadiag.verbs.model.memory": "MR SGE create_sges packets",
-    "rdmadiag.verbs.model.queue_pair": "QP QPCapacity RCConnParams WrongAttributes",
+    "rdmadiag.verbs.model.multicast": "Membership attach_mcast",
+    "rdmadiag.verbs.model.queue_pair": "QP",
     "rdmadiag.verbs.model.repost": "repost_loop",
+    "rdmadiag.verbs.model.states": "QPCapacity RCConnParams WrongAttributes",
+    "rdmadiag.verbs.model.window": "MW MWType alloc_mw",
     "rdmadiag.verbs.model.work_request": "PostFailed RecvWR SendWR link",
+    "rdmadiag.verbs.model.xrc": "XRCD XRCRecvQP XRCSRQ open_xrcd",
 }
 
 

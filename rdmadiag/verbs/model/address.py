@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from rdmadiag.facts.gid import Gid
-from rdmadiag.verbs.abi import IbvAhAttr, IbvGid
+from rdmadiag.verbs.abi import IbvAhAttr, IbvGid, IbvGlobalRoute
 from rdmadiag.verbs.bringup import ROCE_HOPS
+from rdmadiag.verbs.model.numbers import fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,14 @@ class AHAttr:
     sl: int = 0
     src_path_bits: int = 0
     static_rate: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where a number does not fit its field."""
+        for name, *_ in IbvAhAttr._fields_:
+            if name not in ("grh", "is_global"):
+                fits(IbvAhAttr, name, getattr(self, name))
+        for name in ("sgid_index", "hop_limit", "traffic_class", "flow_label"):
+            fits(IbvGlobalRoute, name, getattr(self, name))
 
     def struct(self) -> IbvAhAttr:
         """As the library reads it; with a GRH where it has a GID."""

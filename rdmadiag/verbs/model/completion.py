@@ -9,12 +9,16 @@ from rdmadiag.explain.completions import completion, completion_text
 from rdmadiag.verbs.abi import IbvWc
 from rdmadiag.verbs.model.constants import WCFlags, WCOpcode
 from rdmadiag.verbs.model.lifetime import Held, InUse, Mismatch, Session, VerbsError, same
+from rdmadiag.verbs.model.numbers import within
 from rdmadiag.verbs.model.waiting import readable
 from rdmadiag.verbs.objects import CompletionChannel, CompletionQueue, Context
 
 if TYPE_CHECKING:
     from rdmadiag.verbs.model.device import OpenDevice
 
+
+_NAP_SECONDS: Final = 0.00001
+"""Between two polls: in it another thread can have the device."""
 
 _OPCODES: Final = {each.value: each for each in WCOpcode}
 _WITHOUT_LENGTH: Final = (WCOpcode.SEND, WCOpcode.RDMA_WRITE)
@@ -187,6 +191,7 @@ class CQ(Held[CompletionQueue]):
         vector: int,
     ) -> "CQ":
         """As OpenDevice.create_cq."""
+        _sized(cqe)
         with device.session.lock:
             if channel:
                 same(device, channel, "the completion channel")
@@ -224,6 +229,7 @@ class CQ(Held[CompletionQueue]):
 
     def resize(self, cqe: int) -> None:
         """ibv_resize_cq; raises CallFailed."""
+        _sized(cqe)
         with self.session.lock:
             self.made.resize(cqe)
             self.cqe = cqe
@@ -243,5 +249,13 @@ class CQ(Held[CompletionQueue]):
                     continue
                 if queue := self.channel.get_event(until - time.monotonic()):
                     queue.ack()
+            else:
+                time.sleep(_NAP_SECONDS)
             found += self.poll()
         return found
+
+
+def _sized(cqe: int) -> None:
+    """Raises ValueError for a number that is no size, or no int of C."""
+    if not within(cqe, 31, "cqe") > 0:
+        raise ValueError("a completion queue of no entries")

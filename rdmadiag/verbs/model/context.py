@@ -6,12 +6,13 @@ from typing import Any, Self, overload
 
 from rdmadiag.facts.ib import PortState
 from rdmadiag.verbs.model.capability import AnyCap
-from rdmadiag.verbs.model.completion import CQ, CompChannel, WorkCompletion
+from rdmadiag.verbs.model.completion import CQ, WorkCompletion
 from rdmadiag.verbs.model.constants import Access, QPState, QPType, SendFlags
 from rdmadiag.verbs.model.device import Device, OpenDevice, open_device
 from rdmadiag.verbs.model.lifetime import VerbsError
 from rdmadiag.verbs.model.memory import MR, SGE, create_sges
-from rdmadiag.verbs.model.queue_pair import QP, QPCapacity, RCConnParams
+from rdmadiag.verbs.model.queue_pair import QP
+from rdmadiag.verbs.model.states import QPCapacity, RCConnParams
 from rdmadiag.verbs.model.work_request import RecvWR, SendWR, link
 
 
@@ -56,15 +57,17 @@ class Context:
         self.send_cqe, self.recv_cqe = send_cqe, recv_cqe
         self.solicited_only_send = solicited_only_send
         self.solicited_only_recv = solicited_only_recv
-        self.req_notify_send = req_notify_send
-        self.req_notify_recv = req_notify_recv
         self.remote: RCConnParams | None = None
         try:
             if not force:
                 _check_active(opened, port_num)
             self.pd = opened.alloc_pd()
-            self.send_comp_channel = opened.create_comp_channel()
-            self.recv_comp_channel = opened.create_comp_channel()
+            # Apple's librdma may have no channels: then completions are polled.
+            makes = opened.session.library.has("ibv_create_comp_channel")
+            self.send_comp_channel = opened.create_comp_channel() if makes else None
+            self.recv_comp_channel = opened.create_comp_channel() if makes else None
+            self.req_notify_send = req_notify_send and makes
+            self.req_notify_recv = req_notify_recv and makes
             self.send_cq = opened.create_cq(
                 send_cqe, self.send_comp_channel, comp_vector=comp_vector
             )
@@ -79,10 +82,9 @@ class Context:
                     max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline_data
                 ),
             )
-            if req_notify_send:
-                self.send_cq.req_notify(solicited_only=solicited_only_send)
-            if req_notify_recv:
-                self.recv_cq.req_notify(solicited_only=solicited_only_recv)
+            for sends in (True, False):
+                if self.notifies(sends=sends):
+                    self.arm(sends=sends)
             self.qp.modify_to_init(port_num, access, pkey_index=pkey_index, qkey=qkey)
         except BaseException:
             opened.close()
@@ -107,11 +109,13 @@ class Context:
         """Whether the device claims it: hascapability."""
         return self.context.has(capability)
 
-    def channel(self, *, sends: bool) -> tuple[CQ, CompChannel]:
-        """The completion queue of one direction, and its channel."""
-        if sends:
-            return self.send_cq, self.send_comp_channel
-        return self.recv_cq, self.recv_comp_channel
+    def notifies(self, *, sends: bool) -> bool:
+        """Whether completions of one direction make events."""
+        return self.req_notify_send if sends else self.req_notify_recv
+
+    def queue(self, *, sends: bool) -> CQ:
+        """The completion queue of one direction."""
+        return self.send_cq if sends else self.recv_cq
 
     def arm(self, *, sends: bool) -> None:
         """Ask for the next event of one direction, as it was made to; raises CallFailed."""
@@ -128,7 +132,7 @@ class Context:
 
     def wait(self, seconds: float, *, sends: bool = False, count: int = 1) -> list[WorkCompletion]:
         """Completions of one direction: CQ.wait."""
-        return self.channel(sends=sends)[0].wait(seconds, count)
+        return self.queue(sends=sends).wait(seconds, count)
 
 
 def hascapability(context: Context | OpenDevice | Device, capability: AnyCap) -> bool:

@@ -28,7 +28,7 @@ from rdmadiag.verbs.model.capability import AnyCap
 from rdmadiag.verbs.model.completion import CQ, CompChannel
 from rdmadiag.verbs.model.constants import EventType
 from rdmadiag.verbs.model.domain import PD
-from rdmadiag.verbs.model.lifetime import Held, Session, VerbsError, destroy
+from rdmadiag.verbs.model.lifetime import Held, InUse, Session, VerbsError, destroy
 from rdmadiag.verbs.model.waiting import readable
 from rdmadiag.verbs.node import try_node
 from rdmadiag.verbs.objects import Context, Objects
@@ -74,6 +74,14 @@ class Device:
             return opened.has(capability)
 
 
+def _path(library: str | None) -> str:
+    """What to load; raises OSError where there is no verbs library."""
+    found = library or LIBRARY.get(sys.platform)
+    if found is None:
+        raise OSError(f"no verbs library is known for {sys.platform}")
+    return found
+
+
 @cache
 def _library(path: str) -> Library:
     return Library(path)
@@ -96,7 +104,7 @@ def device_list(library: str | None = None) -> list[Device]:
 
     Raises CallFailed, and OSError where there is no library.
     """
-    path = library or LIBRARY[sys.platform]
+    path = _path(library)
     with _listed(_library(path)) as found:
         return [
             Device(name, row.contents.node_type, row.contents.transport_type, path)
@@ -106,7 +114,7 @@ def device_list(library: str | None = None) -> list[Device]:
 
 def open_device(name: str, library: str | None = None) -> "OpenDevice":
     """The device of that name, open; raises NoDevice and CallFailed."""
-    return Device(name, 0, 0, library or LIBRARY[sys.platform]).open()
+    return Device(name, 0, 0, _path(library)).open()
 
 
 def fork_init(library: str | None = None) -> None:
@@ -115,7 +123,7 @@ def fork_init(library: str | None = None) -> None:
     With it a child made by fork() does not take registered pages away from its parent. The
     objects stay the parent's alone.
     """
-    _library(library or LIBRARY[sys.platform]).call("ibv_fork_init")
+    _library(_path(library)).call("ibv_fork_init")
 
 
 class OpenDevice(Held[Context]):
@@ -127,6 +135,7 @@ class OpenDevice(Held[Context]):
         super().__init__(session, made)
         self.device = device
         self.name = device.name
+        self._waiting = 0
 
     def _label(self) -> str:
         return f" {self.name}"
@@ -136,6 +145,11 @@ class OpenDevice(Held[Context]):
             return
         warnings.warn(f"{self!r} was never closed", ResourceWarning, stacklevel=2, source=self)
         self.close()
+
+    def settle(self) -> None:
+        """Raises InUse where a thread waits for an event of it."""
+        if self._waiting:
+            raise InUse(f"{self!r}: {self._waiting} threads wait for an event of it")
 
     def close(self) -> None:
         """Destroy everything of it in objects.TEARDOWN_ORDER; raises InUse and CallFailed.
@@ -242,12 +256,16 @@ class OpenDevice(Held[Context]):
         until = time.monotonic() + seconds
         while True:
             with self.session.lock:
-                found = self.made.async_event_of()
+                if found := self.made.async_event_of():
+                    return self._event(*found)
                 descriptor = self.made.async_fd
-            if found:
-                return self._event(*found)
-            if not readable(descriptor, until):
-                return None
+                self._waiting += 1
+            try:
+                if not readable(descriptor, until):
+                    return None
+            finally:
+                with self.session.lock:
+                    self._waiting -= 1
 
     def _event(self, number: int, element: int) -> Event:
         kind = EventType.from_number(number)

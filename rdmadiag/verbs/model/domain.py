@@ -10,7 +10,9 @@ from rdmadiag.verbs.model.completion import CQ, WorkCompletion
 from rdmadiag.verbs.model.constants import GRH_BYTES, Access, QPType
 from rdmadiag.verbs.model.lifetime import Held, Mismatch, Session
 from rdmadiag.verbs.model.memory import MR, SGE, flat
-from rdmadiag.verbs.model.queue_pair import QP, QPCapacity
+from rdmadiag.verbs.model.numbers import within
+from rdmadiag.verbs.model.queue_pair import QP
+from rdmadiag.verbs.model.states import QPCapacity
 from rdmadiag.verbs.model.work_request import RecvWR, linked, receives, refused
 from rdmadiag.verbs.objects import (
     AddressHandle,
@@ -38,8 +40,15 @@ class SRQ(Held[SharedReceiveQueue]):
 
     kind = "shared receive queue"
 
-    def __init__(self, session: Session, made: SharedReceiveQueue, pd: "PD", max_sge: int) -> None:
-        super().__init__(session, made, pd)
+    def __init__(
+        self,
+        session: Session,
+        made: SharedReceiveQueue,
+        pd: "PD",
+        max_sge: int,
+        *stands_on: Held[Any],
+    ) -> None:
+        super().__init__(session, made, pd, *stands_on)
         self.pd = pd
         self.max_sge = max_sge
 
@@ -63,9 +72,9 @@ class SRQ(Held[SharedReceiveQueue]):
         """
         with self.session.lock:
             if max_wr is not None:
-                self.made.resize(max_wr)
+                self.made.resize(within(max_wr, 32, "max_wr"))
             if srq_limit is not None:
-                self.made.limit(srq_limit)
+                self.made.limit(within(srq_limit, 32, "srq_limit"))
 
     def query(self) -> IbvSrqAttr:
         """ibv_query_srq; raises CallFailed."""
@@ -103,7 +112,10 @@ class PD(Held[ProtectionDomain]):
     def create_srq(self, max_wr: int, max_sge: int = 1) -> SRQ:
         """ibv_create_srq; raises CallFailed."""
         with self.session.lock:
-            return SRQ(self.session, self.made.create_srq(max_wr, max_sge), self, max_sge)
+            made = self.made.create_srq(
+                within(max_wr, 32, "max_wr"), within(max_sge, 32, "max_sge")
+            )
+            return SRQ(self.session, made, self, max_sge)
 
     def create_ah(self, attributes: AHAttr) -> AH:
         """ibv_create_ah; raises CallFailed."""

@@ -19,6 +19,7 @@ from rdmadiag.verbs.abi import (
     IbvFlowSpecTcpUdp,
 )
 from rdmadiag.verbs.model.lifetime import Held
+from rdmadiag.verbs.model.numbers import within
 from rdmadiag.verbs.objects import FlowRule
 
 if TYPE_CHECKING:
@@ -88,10 +89,12 @@ def create_flow(
         specs.append(_ipv4(sip, dip, (proto, tos, ttl, flags)))
     if sport or dport:
         specs.append(_ports(sport, dport, _TCP if tcpudp == "tcp" else _UDP))
+    if flow_type not in _TYPES:
+        raise ValueError(f"a flow rule of type {flow_type}: one of {', '.join(_TYPES)}")
     attributes = IbvFlowAttr(
         type=_TYPES[flow_type],
-        priority=_within(priority, 16, "priority"),
-        port=_within(port, 8, "port"),
+        priority=within(priority, 16, "priority"),
+        port=within(port, 8, "port"),
         flags=flow_flags,
     )
     with qp.session.lock:
@@ -114,13 +117,6 @@ def _ends(target: "QP | Context", port: int | None) -> "tuple[QP, int]":
     return target.qp, target.port_num if port is None else port
 
 
-def _within(number: int, bits: int, name: str) -> int:
-    """Raises ValueError where it does not fit."""
-    if not 0 <= number < 1 << bits:
-        raise ValueError(f"{name} {number} has more than {bits} bits")
-    return number
-
-
 def _mac(given: Mac | None) -> bytes:
     if given is None:
         return bytes(6)
@@ -141,8 +137,8 @@ def _ethernet(dmac: Mac | None, smac: Mac | None, ethtype: int, vlan: int) -> Ib
     for field, given in (("dst_mac", dmac), ("src_mac", smac)):
         getattr(spec.val, field)[:] = list(_mac(given))
         getattr(spec.mask, field)[:] = [0xFF if given is not None else 0] * 6
-    _put(spec, "ether_type", htons(_within(ethtype, 16, "ethtype")), 0xFFFF)
-    _put(spec, "vlan_tag", htons(_within(vlan, 16, "vlan")), 0xFFFF)
+    _put(spec, "ether_type", htons(within(ethtype, 16, "ethtype")), 0xFFFF)
+    _put(spec, "vlan_tag", htons(within(vlan, 16, "vlan")), 0xFFFF)
     return spec
 
 
@@ -156,12 +152,12 @@ def _ipv4(
         _put(spec, field, htonl(int(IPv4Address(address))), 0xFFFFFFFF)
     for field, number in zip(("proto", "tos", "ttl", "flags"), rest, strict=True):
         if any(rest):
-            _put(spec, field, _within(number, 8, field), 0xFF)
+            _put(spec, field, within(number, 8, field), 0xFF)
     return spec
 
 
 def _ports(sport: int, dport: int, kind: int) -> IbvFlowSpecTcpUdp:
     spec = IbvFlowSpecTcpUdp(type=kind, size=ctypes.sizeof(IbvFlowSpecTcpUdp))
-    _put(spec, "src_port", htons(_within(sport, 16, "sport")), 0xFFFF)
-    _put(spec, "dst_port", htons(_within(dport, 16, "dport")), 0xFFFF)
+    _put(spec, "src_port", htons(within(sport, 16, "sport")), 0xFFFF)
+    _put(spec, "dst_port", htons(within(dport, 16, "dport")), 0xFFFF)
     return spec

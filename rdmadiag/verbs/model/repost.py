@@ -58,10 +58,9 @@ def _completed(
     context: Context, until: float, most: int | None, sends: bool
 ) -> list[WorkCompletion]:
     """At least one completion, or none at `until`."""
-    queue, channel = context.channel(sends=sends)
-    notifies = context.req_notify_send if sends else context.req_notify_recv
+    queue = context.queue(sends=sends)
     while not (found := queue.poll(most)):
-        if not notifies:
+        if queue.channel is None or not context.notifies(sends=sends):
             if time.monotonic() >= until:
                 break
             time.sleep(_NAP_SECONDS)
@@ -69,7 +68,7 @@ def _completed(
         context.arm(sends=sends)
         if found := queue.poll(most):  # what came before it was armed makes no event
             break
-        event = channel.get_event(until - time.monotonic())
+        event = queue.channel.get_event(until - time.monotonic())
         if event is None:
             break
         event.ack()

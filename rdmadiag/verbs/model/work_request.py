@@ -12,6 +12,7 @@ from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.model.constants import ATOMIC, WITH_IMM, Opcode, SendFlags
 from rdmadiag.verbs.model.lifetime import Held
 from rdmadiag.verbs.model.memory import SGE
+from rdmadiag.verbs.model.numbers import within
 from rdmadiag.verbs.objects import AddressHandle
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class SendWR:
     ah: "AH | None" = None  # of UD
     remote_qpn: int = 0
     remote_qkey: int = 0
+    remote_srqn: int = 0  # of XRC: XRCSRQ.srq_num of the receive queue
     next: "SendWR | None" = None
 
     @property
@@ -121,7 +123,7 @@ def _place(
     before = 0
     for at, wr in enumerate(wrs):
         request = requests[at]
-        request.wr_id = wr.wr_id
+        request.wr_id = within(wr.wr_id, 64, "wr_id")
         request.num_sge = len(wr.sg_list)
         if wr.sg_list:
             request.sg_list = ctypes.pointer(elements[before])
@@ -145,17 +147,21 @@ def sends(wrs: Sequence[SendWR]) -> "ctypes.Array[IbvSendWr]":
         request = made[at]
         request.opcode = wr.opcode
         request.send_flags = wr.send_flags
+        request.qp_type = within(wr.remote_srqn, 24, "remote_srqn")  # a union: xrc.remote_srqn
         if wr.opcode in WITH_IMM:
-            request.imm_data = htonl(wr.imm_data or 0)
+            request.imm_data = htonl(within(wr.imm_data or 0, 32, "imm_data"))
         if wr.ah:
             ah: Held[AddressHandle] = wr.ah
             request.wr.ud.ah = ah.address
-            request.wr.ud.remote_qpn, request.wr.ud.remote_qkey = wr.remote_qpn, wr.remote_qkey
-        elif wr.opcode in ATOMIC:
-            request.wr.atomic.remote_addr, request.wr.atomic.rkey = wr.remote_addr, wr.rkey
-            request.wr.atomic.compare_add, request.wr.atomic.swap = wr.compare_add, wr.swap
-        else:
-            request.wr.rdma.remote_addr, request.wr.rdma.rkey = wr.remote_addr, wr.rkey
+            request.wr.ud.remote_qpn = within(wr.remote_qpn, 24, "remote_qpn")
+            request.wr.ud.remote_qkey = within(wr.remote_qkey, 32, "remote_qkey")
+            continue
+        there = request.wr.atomic if wr.opcode in ATOMIC else request.wr.rdma
+        there.remote_addr = within(wr.remote_addr, 64, "remote_addr")
+        there.rkey = within(wr.rkey, 32, "rkey")
+        if wr.opcode in ATOMIC:
+            there.compare_add = within(wr.compare_add, 64, "compare_add")
+            there.swap = within(wr.swap, 64, "swap")
     return made
 
 

@@ -1,5 +1,7 @@
 """The object model of verbs on soft RoCE: the examples of docs/verbs.md, UD, SRQ, and pitfalls."""
 
+import gc
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,12 +26,38 @@ from rdmadiag.verbs import (
     RecvWR,
     SendWR,
 )
+from rdmadiag.verbs.multicast import Interest, drawn
 from tests.verbs.model.programs import CHAIN, MANUAL, PACKETS, PRINTED, programs
 
 SECONDS = 60
 QKEY = 0x11111111
 GRH = 40
 ALL = Access.LOCAL_WRITE | Access.REMOTE_WRITE | Access.REMOTE_READ | Access.REMOTE_ATOMIC
+
+FORK = """
+import os
+from rdmadiag import verbs
+from rdmadiag.verbs import Access, Opcode, QPType, RCConnParams, SendWR
+
+verbs.fork_init()
+with verbs.Context("rxe0", qp_type=QPType.RC, access=Access.REMOTE_READ) as ctx:
+    gid = ctx.context.query_gid(1, 1)
+    ctx.connect(RCConnParams(ctx.qp.qp_num, 1, 1, dest_gid=gid, sgid_index=1))
+    mr = ctx.pd.reg_mr_buffer(4096, Access.LOCAL_WRITE | Access.REMOTE_READ)
+    if not (child := os.fork()):
+        try:
+            ctx.send_cq.poll()
+        except verbs.Forked:
+            print("Forked", flush=True)
+        mr, ctx = None, None
+        os._exit(0)
+    os.waitpid(child, 0)
+    mr.bytes[:6] = b"parent"
+    read = SendWR([mr.sge(100, 6)], opcode=Opcode.READ, remote_addr=mr.addr, rkey=mr.rkey)
+    ctx.qp.post_send(read)
+    ctx.wait(30, sends=True)[0].check()
+    print(bytes(mr.bytes[100:106]))
+"""
 
 
 def started(program: str, *arguments: str) -> "subprocess.Popen[str]":
@@ -199,6 +227,67 @@ class TestRxe:
             assert room <= refused.value.posted < room + 5
             assert refused.value.refused.wr_id == refused.value.posted
 
+    @pytest.mark.parametrize("mw_type", verbs.MWType)
+    def test_a_memory_window_opens_part_of_a_region(self, mw_type: verbs.MWType) -> None:
+        with opened(QPType.RC) as one, opened(QPType.RC) as other:
+            connect(one, other)
+            mine = one.pd.reg_mr(bytearray(64))
+            theirs = other.pd.reg_mr(bytearray(4096), ALL | Access.MW_BIND)
+            window = verbs.alloc_mw(other.pd, mw_type)
+            rkey = window.bind(other.qp, theirs, 1024, 64, wr_id=9)
+            (wc,) = other.wait(SECONDS, sends=True)
+            assert (wc.check().wr_id, window.rkey) == (9, rkey)
+            with pytest.raises(verbs.InUse):
+                theirs.close()
+            mine.bytes[:] = b"w" * 64
+
+            def written(address: int) -> str:
+                write = SendWR([mine.sge()], opcode=Opcode.WRITE, remote_addr=address, rkey=rkey)
+                one.qp.post_send(write)
+                return one.wait(SECONDS, sends=True)[0].status_name
+
+            assert written(theirs.addr + 1024) == "SUCCESS"
+            assert bytes(theirs.bytes[1020:1092]) == bytes(4) + b"w" * 64 + bytes(4)
+            window.close()
+            theirs.bytes[:] = bytes(4096)
+            assert written(theirs.addr + 1024) == "REM_ACCESS_ERR"
+            assert not any(theirs.bytes)
+            theirs.close()
+
+    def test_a_multicast_message_comes_to_a_member(self) -> None:
+        with opened(QPType.UD, qkey=QKEY) as one, opened(QPType.UD, qkey=QKEY) as other:
+            for end in (one, other):
+                end.qp.modify_to_rtr()
+                end.qp.modify_to_rts()
+            group = drawn(one.context.query_gid(1, 1), random.Random(5))
+            interest = Interest("veth0", group)
+            membership = verbs.attach_mcast(other.qp, verbs.Gid(group))
+            mine, theirs = one.pd.reg_mr_buffer(4096), other.pd.reg_mr_buffer(4096)
+            other.qp.post_recv(RecvWR([theirs.sge(0, 200)]))
+            ah = one.pd.create_ah(AHAttr(dgid=verbs.Gid(group), sgid_index=1))
+            mine.bytes[:4] = b"many"
+            send = SendWR([mine.sge(0, 4)], ah=ah, remote_qpn=0xFFFFFF, remote_qkey=QKEY)
+            one.qp.post_send(send)
+            (wc,) = other.wait(SECONDS)
+            assert wc.check().src_qp == one.qp.qp_num
+            assert bytes(theirs.bytes[GRH : GRH + 4]) == b"many"
+            with pytest.raises(verbs.InUse):
+                other.qp.close()
+            membership.close()
+            interest.close()
+
+    def test_a_dropped_buffer_is_written_to_where_it_was(self) -> None:
+        with opened(QPType.RC) as one, opened(QPType.RC) as other:
+            connect(one, other)
+            mine = one.pd.reg_mr(bytearray(b"kept" * 16))
+            other.qp.post_recv(RecvWR([other.pd.reg_mr(bytearray(64)).sge()]))
+            gc.collect()
+            others = [bytearray(b"x" * 64) for _ in range(1000)]
+            one.qp.post_send(SendWR([mine.sge()]))
+            (wc,) = other.wait(SECONDS)
+            assert wc.check().byte_len == 64
+            assert all(each == b"x" * 64 for each in others)
+
     def test_what_stands_on_others_goes_first_and_all_goes_with_the_device(self) -> None:
         with ExitStack() as stack:
             one, other = (stack.enter_context(opened(QPType.RC)) for _ in range(2))
@@ -210,6 +299,9 @@ class TestRxe:
             one.qp.post_send(SendWR([one.pd.reg_mr(bytearray(8)).sge()]))
             assert other.recv_comp_channel.get_event(SECONDS) is other.recv_cq
             # Not acknowledged: ibv_destroy_cq would wait for it.
+
+    def test_a_fork_takes_no_pages_away_and_the_child_cannot_use_the_device(self) -> None:
+        assert printed(started(FORK)) == ["Forked", "b'parent'"]
 
     def test_what_rxe_has_not_is_refused_by_name(self) -> None:
         with verbs.open_device("rxe0") as device:

@@ -80,8 +80,8 @@ Model = Callable[..., Ran]
 def run_program(fake_verbs: Any) -> Callable[..., Any]:
     """`run_program(text, rules="", devices=DEVICES)`: the process, and the fake library."""
 
-    def ran(text: str, rules: str = "", devices: str = DEVICES) -> Any:
-        fake = fake_verbs(devices + rules)
+    def ran(text: str, rules: str = "", devices: str = DEVICES, layout: str = "linux") -> Any:
+        fake = fake_verbs(devices + rules, layout)
         done = subprocess.run(
             [sys.executable, "-X", "dev", "-c", PRELUDE + text, str(fake.library)],
             env={**os.environ, **fake.environ, "PYTHONPATH": str(CHECKOUT)},
@@ -99,8 +99,8 @@ def run_program(fake_verbs: Any) -> Callable[..., Any]:
 def model(run_program: Callable[..., Any]) -> Model:
     """`model(program, rules="")`: what it said, one value or a list of them; it must not crash."""
 
-    def ran(program: str, rules: str = "", devices: str = DEVICES) -> Ran:
-        done, fake = run_program(TOOLS + program, rules, devices)
+    def ran(program: str, rules: str = "", devices: str = DEVICES, layout: str = "linux") -> Ran:
+        done, fake = run_program(TOOLS + program, rules, devices, layout)
         assert done.returncode == 0, done.stderr
         values = [json.loads(line) for line in done.stdout.splitlines()]
         return Ran(values[0] if len(values) == 1 else values, fake.calls, done.stderr)

@@ -116,4 +116,5 @@ def test_a_queue_is_resized(model: Model) -> None:
         "with open_device('rxe0') as device:\n    cq = device.create_cq(4)\n    cq.resize(32)\n"
         "    say(cq.cqe, refused(cq.resize, 0)[0], cq.cqe)"
     )
-    assert found.said == [32, "CallFailed", 32]
+    assert found.said == [32, "ValueError", 32]
+    assert found.calls.count("ibv_resize_cq rxe0") == 1

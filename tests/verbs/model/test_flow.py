@@ -124,6 +124,7 @@ def test_layers_follow_each_other_and_the_size_is_of_all(rule: Any) -> None:
         {"proto": 256},
         {"sip": "192.0.2"},
         {"priority": 65536},
+        {"flow_type": "everything"},
     ],
     ids=str,
 )

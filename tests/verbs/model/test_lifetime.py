@@ -247,3 +247,47 @@ say(refused(program)[0])
     )
     assert found.said == "LookupError"
     assert found.calls[-1] == "ibv_close_device rxe0"
+
+
+def test_threads_share_a_device_and_one_of_them_may_close_it(model: Model) -> None:
+    found = model(
+        f"""{OPEN}
+import threading
+seen = []
+def polls():
+    try:
+        while True:
+            cq.poll()
+    except Exception as error:
+        seen.append(type(error).__name__)
+threads = [threading.Thread(target=polls) for _ in range(4)]
+for each in threads: each.start()
+for _ in range(50):
+    pd.reg_mr(bytearray(8)).close()
+device.close()
+for each in threads: each.join()
+say(seen)
+"""
+    )
+    assert found.said == ["Closed"] * 4
+
+
+def test_a_window_that_is_bound_closes_with_its_device_in_any_order(model: Model) -> None:
+    found = model(
+        """
+from rdmadiag.verbs.model.window import MW
+with open_device("rxe0") as device:
+    one, other = pair(device)
+    say(refused(alloc_mw, one[0])[0])
+    window = MW(object(), one[0], MWType.TYPE_1)
+    window.mr = one[3]
+    one[3].used_by[id(window)] = window
+    say(refused(one[3].close)[0])
+    mr = one[3]
+    made = mr.let_go()
+    window.let_go()
+    made.close()
+    say(mr.users, window.mr)
+"""
+    )
+    assert found.said == ["CallFailed", "InUse", [[], None]]

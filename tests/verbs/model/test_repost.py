@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.verbs.model.conftest import Model
+from tests.verbs.model.conftest import DEVICES, Model
 from tests.verbs.model.test_context import PAIR
 
 MET = f"""{PAIR}
@@ -160,3 +160,17 @@ say(repost_loop(callback, rx, recv_wrs, 50, seconds=20))
 {END}"""
     )
     assert found.said == 1
+
+
+def test_a_library_without_channels_is_polled(model: Model) -> None:
+    found = model(
+        f"""{MET}
+say(rx.recv_comp_channel, rx.notifies(sends=False))
+send(0, 3)
+say(repost_loop(lambda wcs, num, wrs: num, rx, recv_wrs, 1000, seconds=20, count=3))
+{END}""",
+        devices=DEVICES.replace("port rxe0 1", "port rxe0 1 lid=1").replace("node_type=1", ""),
+        layout="darwin",
+    )
+    assert found.said == [[None, False], 3]
+    assert not any("channel" in each or "notify" in each for each in found.calls)
