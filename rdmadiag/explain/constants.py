@@ -10,6 +10,7 @@ from typing import Final
 
 from rdmadiag.explain import events
 from rdmadiag.facts.ib import MTU_BYTES
+from rdmadiag.facts.mlx5_commands import COMMANDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,5 +108,6 @@ def constants(word: str) -> Iterator[Constant]:
             yield Constant(name, "enum ibv_mtu", number, f"A path MTU of {size} bytes.")
     for prefix, kind, meaning in _KINDS:
         if name.startswith(prefix) and name != prefix and name.isidentifier():
-            yield Constant(name, kind, None, meaning)
+            opcode = COMMANDS.get(name.removeprefix("MLX5_CMD_OP_"))
+            yield Constant(name, kind, opcode, meaning)
             return

@@ -406,14 +406,21 @@ class DeviceNode:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedProvider:
+    """A "driver" line in a file of /etc/libibverbs.d: libibverbs loads the provider."""
+
+    name: str  # "mlx5", or a path without -rdmavN.so
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
 class VerbsLibrary:
     """Shared objects found where the dynamic linker looks; none is loaded."""
 
     searched: tuple[str, ...]  # folders
     libibverbs: tuple[str, ...]  # paths of libibverbs.so.1
     providers: dict[str, str]  # provider name → path of lib<name>-rdmav<abi>.so
-    # provider name → the file of /etc/libibverbs.d whose "driver" line has it
-    configured: dict[str, str] | Missing = NOT_IN_RECORD
+    configured: tuple[NamedProvider, ...] | Missing = NOT_IN_RECORD
 
 
 @dataclass(frozen=True, slots=True)

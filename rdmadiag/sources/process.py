@@ -12,7 +12,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Literal, TypeVar
 
-from rdmadiag.facts import Address, DeviceNode, Limit, Missing, ProcessFacts, VerbsLibrary, Why
+from rdmadiag.facts import (
+    Address,
+    DeviceNode,
+    Limit,
+    Missing,
+    NamedProvider,
+    ProcessFacts,
+    VerbsLibrary,
+    Why,
+)
 from rdmadiag.facts.address import tentative_and_duplicate
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.rdma_drivers import PROVIDER_FOLDER, RDMA_MODULES
@@ -310,11 +319,11 @@ def _library(host: Host) -> VerbsLibrary | Missing:
     )
 
 
-def _configured_providers(host: Host) -> dict[str, str] | Missing:
+def _configured_providers(host: Host) -> tuple[NamedProvider, ...] | Missing:
     names = host.list(PROVIDER_FOLDER)
     if isinstance(names, Missing):
         return names
-    found: dict[str, str] = {}
+    found: list[NamedProvider] = []
     for name in names[:_PROVIDER_FILES]:
         # Every regular file in it counts, whatever its name.
         raw = host.read(f"{PROVIDER_FOLDER}/{name}")
@@ -322,9 +331,10 @@ def _configured_providers(host: Host) -> dict[str, str] | Missing:
             if raw.why in (Why.ABSENT, Why.UNSUPPORTED):
                 continue
             return raw
-        for provider in parse_configured(raw):
-            found.setdefault(provider, f"{PROVIDER_FOLDER}/{name}")
-    return dict(sorted(found.items()))
+        found += (
+            NamedProvider(each, f"{PROVIDER_FOLDER}/{name}") for each in parse_configured(raw)
+        )
+    return tuple(found)
 
 
 def _configured(host: Host, path: str, depth: int, seen: set[str]) -> tuple[str, ...]:

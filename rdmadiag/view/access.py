@@ -232,16 +232,17 @@ def _by_folder(name: str, process: ProcessFacts, found: VerbsLibrary, evidence: 
     configured = found.configured
     if isinstance(configured, Missing):
         if configured.why is Why.ABSENT and stderr_of(evidence, _NO_FOLDER):
-            return Named(f"{PROVIDER_FOLDER}: not there", is_named=False)
+            return Named("no such folder", is_named=False)
         return Named(PROVIDER_FOLDER, Missing(Why.NOT_COLLECTED, str(configured)))
-    if name in configured:
-        return Named(configured[name], is_named=True)
+    files = {each.name.rpartition("/lib")[2]: each.file for each in configured}
+    if name in files:
+        return Named(files[name], is_named=True)
     if not all(path.startswith(_SYSTEM) for path in found.libibverbs):
         return Named(PROVIDER_FOLDER, Missing(Why.NOT_COLLECTED, "libibverbs of another prefix"))
     if isinstance(process.environment, Missing):
         return Named("RDMAV_DRIVERS", process.environment)
-    files = len(set(configured.values()))
-    return Named(f"{PROVIDER_FOLDER}: {name} in none of {files} files", is_named=False)
+    count = len(set(files.values()))
+    return Named(f"{name} is in none of {count} files", is_named=False)
 
 
 def is_unnamed(device: DeviceView, evidence: Evidence) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmadiag.facts import Address, DeviceNode, Limit, Missing, Why
+from rdmadiag.facts import Address, DeviceNode, Limit, Missing, NamedProvider, Why
 from rdmadiag.host.answers import NodeStat
 from rdmadiag.host.live import LiveHost
 from rdmadiag.sources import process
@@ -478,7 +478,7 @@ def test_any_bytes_name_providers_without_blanks(raw: bytes) -> None:
 
 def test_providers_are_named_by_any_file_of_the_folder(roce, host_in_memory):
     machine = roce.change(configured=("mlx5", "rxe"))
-    assert read_process(host_in_memory(machine.recording())).library.configured == {
-        "mlx5": "/etc/libibverbs.d/mlx5.driver",
-        "rxe": "/etc/libibverbs.d/rxe.driver",
-    }
+    assert read_process(host_in_memory(machine.recording())).library.configured == (
+        NamedProvider("mlx5", "/etc/libibverbs.d/mlx5.driver"),
+        NamedProvider("rxe", "/etc/libibverbs.d/rxe.driver"),
+    )

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from lab.hardware import ANSWERS, Answers
+from lab.hardware import but
 from lab.machine import Machine
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Missing, Why
@@ -24,8 +24,7 @@ CODE = "stack-lacks-capability"
 
 def without(machine: Machine, **numbers: int) -> Machine:
     """The machine, but for what its first device says of itself."""
-    known = ANSWERS[machine.devices[0].hca_type]
-    return machine.with_device(answers=Answers(dict(known.attributes) | numbers, known.extended))
+    return machine.with_device(answers=but(machine.devices[0].hca_type, **numbers))
 
 
 def verdict(subject: Machine | Evidence, *stacks: str) -> Verdict:
