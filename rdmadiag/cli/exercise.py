@@ -22,7 +22,7 @@ from rdmadiag.cli.page import Page
 from rdmadiag.cli.selectors import selectors
 from rdmadiag.facts.exercise import CellState, Operation, RunOutcome
 from rdmadiag.preflight.x_rdma import RtrUnsafe, require_rtr_attempt_allowed
-from rdmadiag.verbs.matrix import QP_TYPES, wanted
+from rdmadiag.verbs.matrix import NAMED_ALONE, QP_TYPES, wanted
 
 if TYPE_CHECKING:
     from rdmadiag.facts import Identity
@@ -67,7 +67,12 @@ DEADLINE_MAX: Final = 120.0
     multiple=True,
     help="The port to use; without a peer, as both ends. Twice: from one to the other.",
 )
-@click.option("--only", metavar="OPERATION,…", help="These operations: send,write,read.")
+@click.option(
+    "--only",
+    metavar="OPERATION,…",
+    help="These operations: send,write,read. Tried only so: "
+    f"{', '.join(each for each in Operation if each in NAMED_ALONE)}.",
+)
 @click.option("--qp", metavar="TYPE,…", help=f"These queue pair types: {','.join(QP_TYPES)}.")
 @click.option(
     "--even-if-busy",

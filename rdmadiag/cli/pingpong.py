@@ -24,8 +24,10 @@ from rdmadiag.cli.page import Page
 from rdmadiag.cli.selectors import selectors
 from rdmadiag.facts import Identity
 from rdmadiag.facts.attempt import Outcome
-from rdmadiag.facts.ib import MTU_BYTES, QpType
+from rdmadiag.facts.ib import MTU_BYTES, DataOp, QpType
 from rdmadiag.preflight.x_rdma import RtrUnsafe, require_rtr_attempt_allowed
+from rdmadiag.verbs.protocol import BANDWIDTH_BYTES_MAX, BANDWIDTH_SECONDS_MAX
+from rdmadiag.verbs.records import DEFAULT_SIZES, Sizes
 from rdmadiag.verbs.secret import made
 from rdmadiag.view.select import Selector
 
@@ -36,6 +38,9 @@ DEADLINE: Final = 15.0
 DEADLINE_MAX: Final = 60.0
 BYTES_MAX: Final = 1 << 20
 ITERATIONS_MAX: Final = 10_000
+DEPTH_MAX: Final = 4096
+SGE_MAX: Final = 32
+INLINE_MAX: Final = 1024
 
 
 @click.command(
@@ -48,6 +53,10 @@ ITERATIONS_MAX: Final = 10_000
             "rdmadiag pingpong --allow-rtr --listen 192.0.2.1",
         ),
         ("then on the other", "rdmadiag pingpong --allow-rtr 192.0.2.1"),
+        (
+            "one-sided, and how much passes in two seconds",
+            "rdmadiag pingpong --allow-rtr --op write --bandwidth 2 --bytes 1048576",
+        ),
         (
             "from one port to another, with more data",
             "rdmadiag pingpong --allow-rtr --device mlx5_0 --device mlx5_1 --bytes 65536",
@@ -105,6 +114,61 @@ ITERATIONS_MAX: Final = 10_000
     "--qp", type=click.Choice(("rc", "uc")), help="Queue pair type.  [default: rc; Thunderbolt: uc]"
 )
 @click.option(
+    "--op",
+    type=click.Choice([each.value for each in DataOp]),
+    default=DataOp.SEND.value,
+    show_default=True,
+    help="What moves the data: RDMA WRITE and READ have no receiver.",
+)
+@click.option(
+    "--events", is_flag=True, help="Wait on a completion channel, not by polling; not for WRITE."
+)
+@click.option(
+    "--bandwidth",
+    type=Seconds(0, BANDWIDTH_SECONDS_MAX, min_open=True),
+    metavar="SECONDS",
+    help="Also a window of WRITEs or READs, as fast as they go: for so long, at most "
+    f"{BANDWIDTH_SECONDS_MAX:.0f}, and at most {BANDWIDTH_BYTES_MAX >> 30} GiB.",
+)
+@click.option(
+    "--sq-depth",
+    type=click.IntRange(1, DEPTH_MAX),
+    default=DEFAULT_SIZES.sq_depth,
+    show_default=True,
+    metavar="N",
+    help="Work requests of the send queue; the window of --bandwidth.",
+)
+@click.option(
+    "--rq-depth",
+    type=click.IntRange(1, DEPTH_MAX),
+    default=DEFAULT_SIZES.rq_depth,
+    show_default=True,
+    metavar="N",
+    help="Work requests of the receive queue.",
+)
+@click.option(
+    "--cq-depth",
+    type=click.IntRange(2, 2 * DEPTH_MAX),
+    metavar="N",
+    help="Entries of the completion queue.  [default: those of both queues]",
+)
+@click.option(
+    "--sge",
+    type=click.IntRange(1, SGE_MAX),
+    default=DEFAULT_SIZES.sge,
+    show_default=True,
+    metavar="N",
+    help="Buffers that a message is gathered from, and scattered over.",
+)
+@click.option(
+    "--inline",
+    type=click.IntRange(0, INLINE_MAX),
+    default=DEFAULT_SIZES.inline,
+    show_default=True,
+    metavar="N",
+    help="Bytes up to which a message is put into the work request itself.",
+)
+@click.option(
     "--mtu",
     type=click.Choice([str(size) for size in MTU_BYTES.values()]),
     help="Of the path, in bytes.  [default: the smaller of both ports' active MTU]",
@@ -146,6 +210,14 @@ def command(
     payload: int,
     iterations: int,
     qp: str | None,
+    op: str,
+    events: bool,
+    bandwidth: float | None,
+    sq_depth: int,
+    rq_depth: int,
+    cq_depth: int | None,
+    sge: int,
+    inline: int,
     mtu: str | None,
     deadline: float,
     secret_file: str | None,
@@ -183,7 +255,11 @@ def command(
         qp_type=QpType[qp.upper()] if qp else None,
         mtu=int(mtu) if mtu else None,
         accepted=accepted(accept_risk),
+        op=_op(op, qp, bandwidth, events=events),
+        bandwidth_seconds=bandwidth or 0.0,
     )
+    sizes = Sizes(sq_depth, rq_depth, sge, inline, cq_depth or sq_depth + rq_depth)
+    how = attempt.How(sizes, events)
     chosen = _with_port(selectors(device), port)
     secret = None if secret_file is None else secret_of(secret_file, start + deadline)
     host = LiveHost()
@@ -191,7 +267,7 @@ def command(
     try:
         require_rtr_attempt_allowed(allow_rtr)
         result = attempt.run(
-            host, wanted, chosen, where, secret, start, deadline, said("pingpong", wait)
+            host, wanted, chosen, where, secret, start, deadline, said("pingpong", wait), how
         )
     except RtrUnsafe as error:
         refused = attempt.not_allowed(str(error), host.identity.platform)
@@ -199,6 +275,18 @@ def command(
     except NoSuchDevice as error:
         raise Refused(str(error)) from error
     return _show(result, host.identity, form)
+
+
+def _op(op: str, qp: str | None, bandwidth: float | None, *, events: bool) -> DataOp:
+    """What moves the data, if that can be so; raises UsageError."""
+    found = DataOp(op)
+    if found is DataOp.READ and qp == "uc":
+        raise click.UsageError("--op read: UC has no READ")
+    if found is DataOp.WRITE and events:
+        raise click.UsageError("--events: a WRITE makes no completion where it arrives")
+    if found is DataOp.SEND and bandwidth:
+        raise click.UsageError("--bandwidth: of --op write or read")
+    return found
 
 
 def _with_port(chosen: Sequence[Selector], port: int | None) -> tuple[Selector, ...]:

@@ -146,6 +146,14 @@ class KernelQpType(Numbered):
     DRIVER = "driver", 255
 
 
+class DataOp(StrEnum):
+    """What an end of a pingpong moves its data by."""
+
+    SEND = "send"
+    WRITE = "write"
+    READ = "read"
+
+
 class QpState(Numbered):
     """enum ibv_qp_state, infiniband/verbs.h."""
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, byref, c_char, c_int, c_uint32, c_void_p
 from dataclasses import dataclass
 from errno import EAGAIN
+from itertools import pairwise
 from typing import Any, Final, Protocol, TypeVar
 
 from rdmadiag.facts.ib import QpState, QpType
@@ -673,31 +674,58 @@ def _turn(made: _Made) -> int:
 
 
 class SendRequest:
-    """struct ibv_send_wr for one SEND out of a memory region, made once and posted often."""
+    """struct ibv_send_wr for what goes out of a memory region, made once and posted often."""
 
-    def __init__(self, number: int, region: MemoryRegion, offset: int, length: int) -> None:
-        self._element = _element(region, offset, length)
-        self.request = IbvSendWr(wr_id=number, num_sge=1, opcode=WR_SEND, send_flags=SEND_SIGNALED)
-        self.request.sg_list = ctypes.pointer(self._element)
+    def __init__(
+        self,
+        number: int,
+        region: MemoryRegion,
+        offset: int,
+        length: int,
+        *,
+        opcode: int = WR_SEND,
+        flags: int = SEND_SIGNALED,
+        sge: int = 1,
+    ) -> None:
+        """`sge` buffers, one after the other; of READ they are where the data comes to."""
+        self._region, self._offset, self._sge = region, offset, sge
+        self.request = IbvSendWr(wr_id=number, opcode=opcode, send_flags=flags)
+        self.length = length
+
+    def aim(self, address: int, rkey: int) -> None:
+        """At this memory of the other end."""
+        self.request.wr.rdma.remote_addr, self.request.wr.rdma.rkey = address, rkey
 
     @property
     def length(self) -> int:
-        """Bytes that it sends."""
-        found: int = self._element.length
-        return found
+        """Bytes that it moves."""
+        return self._length
 
     @length.setter
     def length(self, length: int) -> None:
-        self._element.length = length
+        self._length = length
+        self._elements = _elements(self._region, self._offset, length, self._sge)
+        self.request.num_sge = len(self._elements)
+        self.request.sg_list = self._elements
 
 
 class ReceiveRequest:
     """struct ibv_recv_wr into a memory region, made once and posted often."""
 
-    def __init__(self, number: int, region: MemoryRegion, offset: int, length: int) -> None:
-        self._element = _element(region, offset, length)
-        self.request = IbvRecvWr(wr_id=number, num_sge=1)
-        self.request.sg_list = ctypes.pointer(self._element)
+    def __init__(
+        self, number: int, region: MemoryRegion, offset: int, length: int, sge: int = 1
+    ) -> None:
+        self._elements = _elements(region, offset, length, sge)
+        self.request = IbvRecvWr(wr_id=number, num_sge=len(self._elements))
+        self.request.sg_list = self._elements
+
+
+def _elements(region: MemoryRegion, offset: int, length: int, sge: int) -> "ctypes.Array[IbvSge]":
+    """The bytes in so many buffers, as equal as can be; none of them is empty."""
+    count = max(1, min(sge, length))
+    cuts = [length * at // count for at in range(count + 1)]
+    pieces = [_element(region, offset + start, end - start) for start, end in pairwise(cuts)]
+    return (IbvSge * count)(*pieces)
 
 
 def _element(region: MemoryRegion, offset: int, length: int) -> IbvSge:

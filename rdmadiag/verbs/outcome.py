@@ -70,6 +70,7 @@ def conclude(
     stage = _last_stage(found)
     rounds = _last(found, records.Rounds)
     timed = _last(found, records.Timed)
+    streamed = _last(found, records.Streamed)
     connected = _last(found, records.Connected)
     attempt = Attempt(
         outcome=Outcome.VERIFIED,
@@ -88,6 +89,7 @@ def conclude(
         teardown=_teardown(steps, killed=returncode is None or returncode < 0),
         steps=steps,
         touched=any(step.call == "ibv_open_device" for step in steps),
+        bandwidth=streamed.bandwidth if streamed else None,
         rounds=rounds.rounds if rounds else None,
         pid=pid if unkillable else None,
         role=role,

@@ -197,6 +197,10 @@ class Peer:
         self.send("queue_pair", number=number, psn=psn)
         return protocol.queue_pair(self.receive("queue_pair"))
 
+    def swap_memory(self, address: int, rkey: int) -> tuple[int, int]:
+        """Where the peer's memory is, for ours."""
+        return protocol.memory(self.barrier("memory", address=address, rkey=rkey))
+
     def barrier(self, step: str, **content: Any) -> dict[str, Any]:
         """The peer's message of that step, once both ends have come this far."""
         self.send(step, **content)

@@ -16,8 +16,8 @@ from ctypes import byref, c_int
 from dataclasses import replace
 from typing import Any, Final
 
-from rdmadiag.facts.attempt import BadCompletion, Latency, Outcome, PeerFailure, Stage
-from rdmadiag.facts.ib import QpState
+from rdmadiag.facts.attempt import BadCompletion, Bandwidth, Latency, Outcome, PeerFailure, Stage
+from rdmadiag.facts.ib import DataOp, QpState
 from rdmadiag.verbs import latency, loop, meeting, open_end, peer, records
 from rdmadiag.verbs.async_events import AsyncEvents
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
@@ -27,12 +27,15 @@ from rdmadiag.verbs.exchange import (
     STALL_SECONDS,
     Differs,
     Stalled,
+    content,
+    stands,
+    streamed,
     timed,
     untimed,
     verified,
 )
 from rdmadiag.verbs.lib import CallFailed, Library
-from rdmadiag.verbs.open_end import DEPTH, Failed, OpenEnd
+from rdmadiag.verbs.open_end import Failed, OpenEnd
 from rdmadiag.verbs.parting import ended_by
 from rdmadiag.verbs.protocol import End, ProtocolError, mismatches, path_mtu
 from rdmadiag.verbs.recorded_caller import RecordedCaller
@@ -40,6 +43,7 @@ from rdmadiag.verbs.records import EndName, Malformed, Request, Result
 from rdmadiag.verbs.transcript import Transcript
 
 _REQUEST_LIMIT: Final = 1 << 18  # bytes
+_WINDOW_TURN: Final = 3  # of exchange.content: what no message before had
 
 
 class Attempt:
@@ -79,8 +83,11 @@ class Attempt:
 
     def _latency(self) -> Latency:
         end = self._request.ends[0]
+        # The whole of a READ is its time: the summary is of halves.
+        times_ns = [2 * each if end.op is DataOp.READ else each for each in self._times_ns]
         return Latency(
-            **latency.summary(self._times_ns),
+            **latency.summary(times_ns),
+            op=end.op,
             iterations=end.iterations,
             bytes=end.payload_bytes,
             loop="compiled",
@@ -162,7 +169,17 @@ class Attempt:
             mtu = path_mtu(local, remote)
             remotes.append(RemoteQueuePair(number, psn, remote.lid, remote.gid, mtu))
             self._transcript.write(records.Path(queue_pair=number, psn=psn, mtu=mtu))
+        self._aim()
         return remotes
+
+    def _aim(self) -> None:
+        """Each end at the memory of the other one."""
+        if self._request.ends[0].op is DataOp.SEND:
+            return
+        exposed = [end.exposed for end in self._ends]
+        theirs = [self._peer.swap_memory(*exposed[0])] if self._peer else exposed[::-1]
+        for end, at in zip(self._ends, theirs, strict=True):
+            end.aim(*at)
 
     # --- the device ----------------------------------------------------------------------
 
@@ -184,7 +201,14 @@ class Attempt:
                     raise Failed(Stage.OPEN, "ibv_get_device_list", facts.device, 0)
                 pointer = devices[names.index(facts.device.encode())]
                 recorded = RecordedCaller(library, self._transcript, name)
-                end = OpenEnd(recorded, pointer, facts, psn)
+                end = OpenEnd(
+                    recorded,
+                    pointer,
+                    facts,
+                    psn,
+                    self._request.sizes,
+                    events=self._request.events,
+                )
                 self._ends.append(end)
                 self._events.append(AsyncEvents(end.context, name, self._transcript.write))
                 number = end.queue_pair.number
@@ -218,6 +242,7 @@ class Attempt:
         self._begin(Stage.DATA)
         # After RTS (llama.cpp on Thunderbolt), and before the peer may send.
         for end in self._ends:
+            end.ask()
             end.expect()
         self._barrier("ready")
         # The end that connects, or the local one of two on one host, sends first.
@@ -226,21 +251,26 @@ class Attempt:
         seed = sum(end.psn for end in self._ends)
         seed += remotes[0].psn if self._peer else 0
         if self._request.ends[0].payload_bytes > SMALL_BYTES:
-            verified(ends, seed, 0, self._glance)
+            verified(ends, seed, 0, self._glance, self._barrier)
             self._transcript.write(records.Verified(verified=0))
-        verified(ends, seed, 1, self._glance)
+        verified(ends, seed, 1, self._glance, self._barrier)
+        for end in self._ends:
+            end.forget()
         self._transcript.write(records.Verified(verified=1))
         # What the peer sends next must find this end in its loop, not still polling here.
         self._barrier("verified")
         times_ns = self._loop(ends, seed)
         # A peer without a compiled loop answers late: what was timed is not the path's.
         answer = self._barrier("timed", compiled=self._compiled is not None)
-        verified(ends, seed, 2, self._glance)
+        bandwidth = self._stream(ends, seed)
+        verified(ends, seed, 2, self._glance, self._barrier)
         self._transcript.write(records.Verified(verified=2))
         self._barrier("done")
         self._transcript.write(Result(outcome=Outcome.VERIFIED, stage=Stage.DONE))
         if answer.get("compiled") is not False:
             self._times_ns = times_ns
+        if bandwidth:
+            self._transcript.write(records.Streamed(bandwidth=bandwidth))
 
     def _loop(self, ends: list[tuple[OpenEnd, bool]], seed: int) -> list[int]:
         """Round trips in ns; none where they were not timed here."""
@@ -248,12 +278,47 @@ class Attempt:
         if self._compiled is None:
             untimed(ends, seed, iterations, self._glance, self._progress)
             return []
-        timed_ends = [end.timed(starts=starts) for end, starts in ends]
-        made = loop.Loop(self._compiled, timed_ends, iterations, DEPTH)
+        reads = self._request.ends[0].op is DataOp.READ
+        timed_ends = [end.timed(starts=starts) for end, starts in ends if starts or not reads]
+        if not timed_ends:
+            return []  # it is read from, and has nothing to do
+        made = loop.Loop(self._compiled, timed_ends, iterations, self._request.sizes.sq_depth)
         stall_seconds = STALL_SECONDS[self._request.ends[0].qp_type]
         timed(made, stall_seconds, self._glance, self._progress)
         self._progress(made.rounds)
         return made.times_ns
+
+    def _stream(self, ends: list[tuple[OpenEnd, bool]], seed: int) -> Bandwidth | None:
+        """A window of WRITEs or READs from the end that starts, where it is asked for."""
+        facts = self._request.ends[0]
+        if not facts.bandwidth_seconds:
+            return None
+        is_write = facts.op is DataOp.WRITE
+        for end, starts in ends:
+            end.offer(content(seed, _WINDOW_TURN, starts, facts.payload_bytes))
+        self._barrier("window")
+        found = None
+        window = min(self._request.sizes.sq_depth, self._request.sizes.cq_depth)
+        for end, starts in ends:
+            if starts:
+                found = streamed(end, window, facts.bandwidth_seconds, self._glance)
+        self._barrier("moved")
+        for end, starts in ends:
+            if starts is not is_write:  # where the data came to
+                stands(end, seed, _WINDOW_TURN, from_first=not starts)
+        self._barrier("compared")
+        if found is None:
+            return None
+        messages, seconds = found
+        return Bandwidth(
+            op=facts.op,
+            bytes=facts.payload_bytes,
+            messages=messages,
+            seconds=round(seconds, 6),
+            gbps=round(messages * facts.payload_bytes * 8 / max(seconds, 1e-9) / 1e9, 3),
+            link_gbps=None,
+            data_verified=True,
+        )
 
     def _barrier(self, step: str, **content: Any) -> dict[str, Any]:
         return self._peer.barrier(step, **content) if self._peer else {}

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, get_args
 
 from rdmadiag.facts import GidEntry, Missing, Why
 from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.ib import MTU_BYTES, GidType, LinkLayer, PortState, QpType
+from rdmadiag.facts.ib import MTU_BYTES, DataOp, GidType, LinkLayer, PortState, QpType
 from rdmadiag.gid import reach
 from rdmadiag.gid.reach import Mismatch
 
@@ -30,6 +30,9 @@ other."""
 
 VERSION: Final = 2
 MESSAGE_LIMIT: Final = 64 * 1024
+BANDWIDTH_SECONDS_MAX: Final = 5.0
+BANDWIDTH_BYTES_MAX: Final = 32 << 30
+"""That a window moves in all, however fast the path is."""
 NONCE_BYTES: Final = 32
 
 _LENGTH: Final = struct.Struct(">I")
@@ -211,6 +214,8 @@ class End:
     payload_bytes: int
     iterations: int
     permitted: bool  # by its own preflight, or by --accept-risk
+    op: DataOp = DataOp.SEND
+    bandwidth_seconds: float = 0.0  # of the window of WRITEs or READs; 0: none
 
     def message(self) -> dict[str, Any]:
         """As it travels."""
@@ -223,6 +228,7 @@ _WORDS: Final[dict[str, Any]] = {
     "state": PortState,
     "gid_type": GidType,
     "qp_type": QpType,
+    "op": DataOp,
 }
 _RANGES: Final = {
     "port": (1, 255),
@@ -233,6 +239,9 @@ _RANGES: Final = {
     "iterations": (1, 10_000),
 }
 _MTUS: Final = frozenset(MTU_BYTES.values())
+_DEFAULTS: Final = {"op": "send", "bandwidth_seconds": 0.0}
+"""Of an end that has only ever sent messages: its version of the protocol says nothing of them."""
+
 _MAY_BE_NONE: Final = ("active_mtu", "gid_index", "gid", "gid_type", "prefix_length")
 
 
@@ -243,12 +252,15 @@ def read_end(message: Mapping[str, Any]) -> End:
 
 
 def _field(name: str, message: Mapping[str, Any]) -> Any:
-    value = message.get(name)
+    value = message.get(name, _DEFAULTS.get(name))
     if value is None and name in _MAY_BE_NONE:
         return None
     if name in _RANGES:
         low, high = _RANGES[name]
         fits = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+    elif name == "bandwidth_seconds":
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        fits = number and 0 <= value <= BANDWIDTH_SECONDS_MAX
     elif name in ("mtu", "active_mtu"):
         fits = isinstance(value, int) and value in _MTUS
     elif name in _WORDS:
@@ -324,6 +336,8 @@ def _agreement(local: End, remote: End) -> Iterator[Mismatch]:
         ("qp_type", "queue pair type"),
         ("payload_bytes", "payload"),
         ("iterations", "number of iterations"),
+        ("op", "operation"),
+        ("bandwidth_seconds", "--bandwidth"),
     ):
         ours, theirs = getattr(local, name), getattr(remote, name)
         if ours != theirs:
@@ -358,6 +372,15 @@ def queue_pair(message: Mapping[str, Any]) -> tuple[int, int]:
             found = f"number {shown(number)}, PSN {shown(psn)}"
             raise ProtocolError(f"the peer's queue pair makes no sense: {found}")
     return number, psn  # type: ignore[return-value]  # both are integers
+
+
+def memory(message: Mapping[str, Any]) -> tuple[int, int]:
+    """Address and rkey of the peer's memory, for one-sided operations; raises ProtocolError."""
+    address, rkey = message.get("address"), message.get("rkey")
+    for value, bits in ((address, 64), (rkey, 32)):
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << bits:
+            raise ProtocolError("the peer's memory makes no sense")
+    return address, rkey  # type: ignore[return-value]  # both are integers
 
 
 # 24 bits each; 0 and 1 are the two of management, and the highest means multicast.

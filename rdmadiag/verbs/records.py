@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final, Literal, Union, get_args, get_origin, g
 
 from rdmadiag.facts.attempt import (
     BadCompletion,
+    Bandwidth,
     Latency,
     Outcome,
     PeerFailure,
@@ -56,6 +57,7 @@ class Kind(StrEnum):
     RESULT = "result"
     FAREWELL = "farewell"
     LATENCY = "latency"
+    BANDWIDTH = "bandwidth"
     CELL = "cell"
     CELL_ENDED = "cell_ended"
     ASYNC_EVENT = "async_event"
@@ -78,6 +80,20 @@ class Record:
     at: float = 0.0  # seconds since the start that the parent gave
 
 
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Of the queues of each end here, and of what a work request holds."""
+
+    sq_depth: int = 16  # one receive is ever posted, and without --bandwidth few sends
+    rq_depth: int = 16
+    sge: int = 1
+    inline: int = 0  # bytes
+    cq_depth: int = 32
+
+
+DEFAULT_SIZES: Final = Sizes()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request(Record):
     """One attempt, as its child is to make it."""
@@ -94,6 +110,8 @@ class Request(Record):
     until: float  # a peer that has not come by then does not come
     secret: str | None  # hexadecimal
     pkey_index: int = 0  # of every end here
+    sizes: Sizes = DEFAULT_SIZES
+    events: bool = False  # a completion channel in place of polling
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +352,14 @@ class Timed(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Streamed(Record):
+    """What a window of WRITEs or READs came to."""
+
+    kind = Kind.BANDWIDTH
+    bandwidth: Bandwidth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Done(Record):
     """The child has nothing more to do."""
 
@@ -388,6 +414,7 @@ _CLASSES: Final[dict[Kind, type[Record]]] = {
         Result,
         Farewell,
         Timed,
+        Streamed,
         Done,
         Ended,
     )

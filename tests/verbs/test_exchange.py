@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmadiag.facts.ib import QpType
+from rdmadiag.facts.ib import DataOp, QpType
 from rdmadiag.verbs import exchange
 from rdmadiag.verbs.exchange import Differs, Stalled, content, timed, untimed, verified
 
@@ -38,7 +38,8 @@ class WireEnd:
     """An end of a wire in memory: a message arrives when it is looked for `late` times."""
 
     def __init__(self, out: deque[bytes], into: deque[bytes], late: int = 3) -> None:
-        self.facts = SimpleNamespace(payload_bytes=64, qp_type=QpType.RC)
+        self.facts = SimpleNamespace(payload_bytes=64, qp_type=QpType.RC, op=DataOp.SEND)
+        self.channel = None
         self.sends = 0
         self._out, self._in, self._late = out, into, late
 

@@ -588,7 +588,7 @@ LAYOUT = "const uint32_t rdmadiag_loop_layout[]"
 @pytest.mark.parametrize(
     ("written", "instead"),
     [
-        ("LAYOUT_REVISION = 1", "LAYOUT_REVISION = 2"),
+        ("LAYOUT_REVISION = 2", "LAYOUT_REVISION = 1"),
         ("MAX_ENDS = 2", "MAX_ENDS = 3"),
         ("BATCH = 4", "BATCH = 8"),
         (LAYOUT, LAYOUT.replace("rdmadiag_", "")),
