@@ -235,7 +235,7 @@ def test_without_options_the_documented_defaults_are_used(rdmadiag: Rdmadiag, ra
     assert rdmadiag(*ALLOWED).code == 0
     assert ran.wanted == Wanted(payload_bytes=64, iterations=100)
     assert (ran.selectors, ran.meeting, ran.secret) == ((), None, None)
-    host, *_, start, seconds, _ = ran.asked[0]
+    host, *_, start, seconds, _, _ = ran.asked[0]
     assert host.identity.hostname == os.uname().nodename
     assert (seconds, start > 0) == (15.0, True)
 
@@ -560,6 +560,7 @@ def test_the_json_of_a_success(rdmadiag: Rdmadiag, ran: Ran) -> None:
         "loop": "compiled",
         "overhead": 0.2,
         "histogram": [[2, 99], [5, 1]],
+        "op": "send",
     }
     assert document["local"] == {
         "device": "mlx5_0",
