@@ -44,6 +44,9 @@ _DO: Final = "do"
 _DONE: Final = "did"
 
 
+_TRANSITIONS: Final = ("to_init", "to_rtr", "to_rts")
+
+
 class PeerCallFailed(CallFailed):
     """A call that the other host's library refused."""
 
@@ -235,6 +238,10 @@ class Served:
             arguments = {"remote": self._remote(*arguments["remote"])}
         try:
             return _spread(getattr(side, name), arguments)
+        except CallFailed:
+            if name in _TRANSITIONS:
+                self._expects = "close"  # no peer has it tried again
+            raise
         except AssertionError as error:
             raise ProtocolError(f"the peer's {name!r} is none of such a cell") from error
 

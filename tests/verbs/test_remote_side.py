@@ -288,6 +288,22 @@ def test_after_what_could_not_be_made_only_its_end_is_taken(bounds: Bounds) -> N
     assert [(each.told, each.closed) for each in host.sides] == [([("open",)], 1)]
 
 
+@pytest.mark.parametrize("name", ["to_init", "to_rts"])
+def test_a_transition_that_failed_is_not_tried_again_for_a_peer(name: str, bounds: Bounds) -> None:
+    more = {"psn": 5} if name == "to_rts" else {}
+
+    def drive(peer: Peer) -> None:
+        do(peer, "begin", cell=CELL)
+        do(peer, "open")
+        do(peer, name, **more)
+        do(peer, name, **more)
+
+    host, served, _ = run(bounds, drive, refuses={name: 110})
+    assert isinstance(served, ProtocolError)
+    (side,) = host.sides
+    assert ([each[0] for each in side.told].count(name), side.closed) == (1, 1)
+
+
 @settings(max_examples=25, deadline=None)
 @given(sent=st.integers(0, 12), cut=st.integers(1, 40), says=st.booleans())
 def test_a_peer_that_goes_at_any_moment_leaves_nothing(
