@@ -125,14 +125,15 @@ def _turn(end: OpenEnd, seed: int, turn: int, *, starts: bool) -> Iterator[None]
 def _write_turn(end: OpenEnd, seed: int, turn: int, *, starts: bool) -> Iterator[None]:
     length = _length(end, turn)
     mine, theirs = (content(seed, turn, who, length) for who in (starts, not starts))
-    before, half = end.received(length), time.monotonic() + _patience(end)
+    half = time.monotonic() + _patience(end)
     if starts:
         end.send(mine)
     while (got := end.received(length)) != theirs:
-        if got != before and time.monotonic() > half:
+        if any(got) and time.monotonic() > half:
             raise Differs(end, _difference(got, theirs))
         end.poll()
         yield
+    end.clear()  # the other end writes again only after an answer
     if not starts:
         end.send(mine)
     while end.sends:
@@ -155,7 +156,7 @@ _TURNS: Final = {DataOp.SEND: _turn, DataOp.WRITE: _write_turn, DataOp.READ: _re
 
 
 def _patience(end: OpenEnd) -> float:
-    """For the rest of a WRITE of which a part has come."""
+    """For the rest of a WRITE of which a part has come, to memory that was all zeros."""
     return STALL_SECONDS[end.facts.qp_type] / 2
 
 
@@ -286,6 +287,7 @@ def stands(end: OpenEnd, seed: int, turn: int, *, from_first: bool) -> None:
         if time.monotonic() > until:
             raise Differs(end, _difference(got, theirs))
         time.sleep(_SLICE_SECONDS)
+    end.clear()
 
 
 _LEFT_SECONDS: Final = 1.0  # UC: a WRITE that has completed has left, no more

@@ -232,9 +232,9 @@ class OpenEnd:
         """Of WRITE: the last byte of what is sent."""
         self.memory.write(self.facts.payload_bytes - 1, last)
 
-    def forget(self) -> None:
-        """Of WRITE: the last byte that arrived, which is to count rounds, counts none."""
-        self.memory.write(self._area + self.facts.payload_bytes - 1, b"\0")
+    def clear(self) -> None:
+        """Zeros where messages arrive: whatever comes next can be seen, and no round is counted."""
+        self.memory.write(self._area, bytes(self.facts.payload_bytes))
 
     def send(self, content: bytes) -> None:
         """Post one message of `payload` bytes or fewer; the one before must have completed."""

@@ -254,12 +254,12 @@ class Attempt:
             verified(ends, seed, 0, self._glance, self._barrier)
             self._transcript.write(records.Verified(verified=0))
         verified(ends, seed, 1, self._glance, self._barrier)
-        for end in self._ends:
-            end.forget()
         self._transcript.write(records.Verified(verified=1))
         # What the peer sends next must find this end in its loop, not still polling here.
         self._barrier("verified")
         times_ns = self._loop(ends, seed)
+        for end in self._ends:
+            end.clear()
         # A peer without a compiled loop answers late: what was timed is not the path's.
         answer = self._barrier("timed", compiled=self._compiled is not None)
         bandwidth = self._stream(ends, seed)

@@ -44,6 +44,12 @@ struct ibv_comp_channel {
     int refcnt;
 };
 
+struct ibv_ah {
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    uint32_t handle;
+};
+
 struct ibv_cq {
     struct ibv_context *context;
     struct ibv_comp_channel *channel;
@@ -388,6 +394,8 @@ static int in_use(const void *object)
             (qp->pd == object || qp->send_cq == object || qp->recv_cq == object))
             return 1;
         if (handle->kind == CQ && ((const struct ibv_cq *)handle->memory)->channel == object)
+            return 1;
+        if (handle->kind == AH && ((const struct ibv_ah *)handle->memory)->pd == object)
             return 1;
     }
     return 0;
@@ -902,6 +910,65 @@ static int objection_to_path(struct fake_device *device, const struct ibv_ah_att
     const struct fake_gid *source = find_gid(port, path->sgid_index);
     return source && memcmp(&source->entry.gid, &empty, sizeof empty) ? 0 : EMPTY_GID;
 }
+
+#ifndef DARWIN
+/* Address handles: made and ended; there is no UD to use them. */
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+    struct fake_device *device = owner(PD, pd, __func__);
+    if (refusal(__func__, device))
+        return NULL;
+    int objection = objection_to_path(device, attr);
+    if (objection) {
+        errno = objection;
+        return NULL;
+    }
+    struct ibv_ah *made = create(AH, sizeof *made, pd->context, device->attr.max_ah, ENOMEM);
+    if (made)
+        made->pd = pd;
+    return made;
+}
+
+int ibv_destroy_ah(struct ibv_ah *ah)
+{
+    return destroy(AH, ah, __func__);
+}
+
+/* Back to the source of a GRH: version, length and hops in 8 bytes, its GID, the GID it went to. */
+int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_number, const struct ibv_wc *wc,
+                        const uint8_t *grh, struct ibv_ah_attr *attr)
+{
+    struct fake_device *device = opened(context, __func__);
+    const struct fake_port *port = find_port(device, port_number);
+    int refused = refusal(__func__, device);
+    if (refused || !port || wc->status || !(wc->wc_flags & 1))
+        return refused ? refused : EINVAL;
+    memset(attr, 0, sizeof *attr);
+    memcpy(&attr->dgid, grh + 8, sizeof attr->dgid);
+    for (const struct fake_gid *gid = port->gids; gid; gid = gid->next)
+        if (!memcmp(&gid->entry.gid, grh + 24, sizeof attr->dgid))
+            attr->sgid_index = (uint8_t)gid->entry.gid_index;
+    attr->is_global = 1;
+    attr->hop_limit = 0xff;
+    attr->dlid = wc->slid;
+    attr->sl = wc->sl;
+    attr->port_num = port_number;
+    return 0;
+}
+
+struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, const struct ibv_wc *wc, const uint8_t *grh,
+                                     uint8_t port_number)
+{
+    struct ibv_ah_attr attr;
+    int refused = ibv_init_ah_from_wc(pd->context, port_number, wc, grh, &attr);
+    if (refused) {
+        errno = refused;
+        return NULL;
+    }
+    return ibv_create_ah(pd, &attr);
+}
+#endif
 
 static int objection_to_values(struct fake_device *device, const struct fake_qp *qp,
                                const struct ibv_qp_attr *attr, int mask)

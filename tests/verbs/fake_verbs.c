@@ -123,6 +123,8 @@ enum { PORT_ATTR_WRITTEN = 48, MUTEX_SIZE = 40 }; /* ibv_query_port as it was in
     _(ibv_create_cq, GIVES_NULL) _(ibv_destroy_cq, GIVES_ERRNO)                              \
     _(ibv_create_comp_channel, GIVES_NULL) _(ibv_destroy_comp_channel, GIVES_ERRNO)          \
     _(ibv_get_cq_event, GIVES_MINUS_ONE) _(ibv_ack_cq_events, CANNOT_FAIL)                   \
+    _(ibv_create_ah, GIVES_NULL) _(ibv_destroy_ah, GIVES_ERRNO)                              \
+    _(ibv_init_ah_from_wc, GIVES_ERRNO)                                                      \
     _(ibv_resize_cq, GIVES_ERRNO) _(req_notify_cq, GIVES_ERRNO)                              \
     _(ibv_create_qp, GIVES_NULL) _(ibv_destroy_qp, GIVES_ERRNO)                              \
     _(ibv_query_qp, GIVES_ERRNO) _(ibv_modify_qp, GIVES_ERRNO)                               \
@@ -787,10 +789,11 @@ static int refusal(const char *call, const struct fake_device *device)
  * reads through it faults, and it is never mistaken for a newer one.
  */
 
-enum kind { DEVICE_LIST, CONTEXT, PD, MR, CQ, QP, XRCD, SRQ, FLOW, CHANNEL };
+enum kind { DEVICE_LIST, CONTEXT, PD, MR, CQ, QP, XRCD, SRQ, FLOW, CHANNEL, AH };
 
 static const char *const kinds[] = {"device list", "context", "pd",  "mr",   "cq",
-                                    "qp",          "xrcd",    "srq", "flow", "completion channel"};
+                                    "qp",          "xrcd",    "srq", "flow", "completion channel",
+                                    "address handle"};
 
 struct handle {
     enum kind kind;

@@ -9,12 +9,19 @@ from typing import Any
 import pytest
 
 from lab.mac import Mac
+from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.attempt import Teardown
 from rdmadiag.facts.exercise import CellState, RunOutcome, Wanted
+from rdmadiag.host.recorded import open_snapshot
+from rdmadiag.preflight.candidate import Wanted as End
+from rdmadiag.preflight.candidate import candidates
 from rdmadiag.preflight.safety import Reason
+from rdmadiag.sources.run import gather
+from rdmadiag.sources.table import Depth
 from rdmadiag.verbs import exercise as subject
 from rdmadiag.verbs.exercise import Ran
-from rdmadiag.verbs.matrix import wanted
+from rdmadiag.verbs.matrix import LENGTH, unclaimed, wanted
+from rdmadiag.view.reconcile import Protocol
 from rdmadiag.view.select import Selector
 from tests.verbs.test_attempt import BOOT, PORTS, cabled_mac, prepare, record  # noqa: F401
 
@@ -115,3 +122,18 @@ def test_an_rtr_that_succeeded_is_not_held_against_the_host(
 ) -> None:
     for _ in range(2):
         assert run(cabled_mac())[0].exercise.outcome is RunOutcome.DONE
+
+
+RECORDED = sorted((Path(__file__).parents[1] / "fixtures").glob("mac-*"))
+
+
+@pytest.mark.parametrize("folder", RECORDED, ids=lambda folder: folder.name)
+def test_of_every_recorded_mac_one_cell_is_left_to_try(folder: Path) -> None:
+    deadline = time.monotonic() + 20
+    evidence = gather(open_snapshot(str(folder)), deadline, None, Depth())
+    ports = candidates(evidence, End(payload_bytes=LENGTH, iterations=1))
+    protocols = {each.protocol for each in ports}
+    assert protocols <= {Protocol.THUNDERBOLT}  # a Mac whose RDMA is off shows no port
+    absent = tuple(unclaimed(wanted(), Missing(Why.ABSENT, ""), {Protocol.THUNDERBOLT}))
+    assert {each.state for each in absent} == {CellState.NOT_CLAIMED}
+    assert len(absent) == len(wanted()) - 1

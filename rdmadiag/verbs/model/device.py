@@ -156,18 +156,20 @@ class OpenDevice(Held[Context]):
 
         InUse where a thread waits for an event. What refuses does not keep the rest.
         """
+        if not self.session.is_ours:
+            for each in list(self.session.open.values()):
+                each.let_go()
+            return
         with self.session.lock:
             if self.closed:
                 return
             everything = list(self.session.open.values())
+            for each in everything:
+                each.settle()
             objects = Objects()
-            if self.session.is_ours:
-                for each in everything:
-                    each.settle()
             for each in everything:
                 objects.add(each.let_go())
-            if self.session.is_ours:
-                destroy(objects)
+            destroy(objects)
 
     # --- what it says of itself --------------------------------------------------------
 

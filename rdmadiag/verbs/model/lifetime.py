@@ -39,6 +39,27 @@ _NEVER_FREED: Final[list[object]] = []
 """Memory whose deregistration failed: the device may still write there."""
 
 
+class _ProcessLock:
+    """A lock of one process: in a forked child it may be held by a thread that is not there."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._process = os.getpid()
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process made it."""
+        return os.getpid() == self._process
+
+    def __enter__(self) -> None:
+        if not self.is_ours:
+            raise Forked("the device was opened by the parent process")
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
 class Session:
     """A loaded library and an open device's lock, shared by all that is made on it.
 
@@ -47,14 +68,13 @@ class Session:
 
     def __init__(self, library: Library) -> None:
         self.library = library
-        self.lock = RLock()
+        self.lock = _ProcessLock()
         self.open: dict[int, Held[Any]] = {}  # in the order in which they were made
-        self._process = os.getpid()
 
     @property
     def is_ours(self) -> bool:
         """Whether this process opened the device."""
-        return os.getpid() == self._process
+        return self.lock.is_ours
 
     def call(self, name: str, device: str, *arguments: Any) -> Any:
         """A call by name, on behalf of a device; raises CallFailed."""
@@ -120,15 +140,16 @@ class Held(Generic[T]):
 
     def close(self) -> None:
         """Destroy it, once; raises InUse and CallFailed. In a forked child it does nothing."""
+        if not self.session.is_ours:
+            if self._made is not None:
+                self.let_go()
+            return
         with self.session.lock:
             if self._made is None:
                 return
-            if self.used_by and self.session.is_ours:
+            if self.used_by:
                 names = ", ".join(sorted(repr(each) for each in self.used_by.values()))
                 raise InUse(f"{self!r} is in use by {names}: close that first")
-            if not self.session.is_ours:
-                self.let_go()
-                return
             self.settle()
             destroy(self.let_go())
 

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ Run = Callable[..., Any]
 SECONDS = 60
 ALLOWED = ("exercise", "--allow-rtr", "--deadline", str(SECONDS))
 NOBODY = 65534
+IS_6_1 = os.uname().release.startswith("6.1.")
 
 
 NOT_CLAIMED = {
@@ -121,12 +123,11 @@ class TestRxe:
             assert causes[place]["cause"] == f"ibv_query_device: device_cap_flags has no {flag}"
         assert {each["operation"] for each in cells["not_tried"]} == {"sqd", "alt_path"}
         assert (code, document["outcome"], document["teardown"]) == (0, "done", "clean")
-        # A receive queue that ran low, and three windows that were shut.
+        # A receive queue that ran low; windows that were shut, of which 6.1 says nothing.
         names = [each["name"] for each in document["events"]]
-        assert sorted(names) == [
-            *["IBV_EVENT_QP_ACCESS_ERR"] * 3,
-            "IBV_EVENT_SRQ_LIMIT_REACHED",
-        ]
+        assert names.count("IBV_EVENT_SRQ_LIMIT_REACHED") == 1
+        assert names.count("IBV_EVENT_QP_ACCESS_ERR") == (0 if IS_6_1 else 3)
+        assert len(names) == (1 if IS_6_1 else 4)
         assert counts(run) == before
 
     def test_a_send_queue_drains_where_it_is_asked_for_by_name(
@@ -136,7 +137,11 @@ class TestRxe:
         code, document = rdmadiag_json(*ALLOWED, "--only", "sqd", timeout=2 * SECONDS)
         (cell,) = document["cells"]
         (event,) = document["events"]
-        assert (code, cell["state"], event["name"]) == (0, "verified", "IBV_EVENT_SQ_DRAINED")
+        assert event["name"] == "IBV_EVENT_SQ_DRAINED"
+        # rxe of 6.1 drains, and what was posted meanwhile never leaves.
+        stuck = "what was posted in SQD did not leave in RTS"
+        found = code, cell["state"], cell["cause"]
+        assert found == ((2, "failed", stuck) if IS_6_1 else (0, "verified", None))
         assert (event["end"], event["device"]) == ("local", "rxe0")
         assert counts(run) == before
 

@@ -91,6 +91,53 @@ def test_capabilities_have_the_names_of_both_tables() -> None:
         _ = verbs.Capability.DELAY_DROP
 
 
+EVENTS = """
+import time
+with open_device("rxe0") as device:
+    one, other = pair(device)
+    say(device.async_event(), device.async_event(0.1))
+    one[-1].post_send(SendWR([one[3].sge(0, 8)]))
+    event = device.async_event(5)
+    say(str(event.type), event.port, event.element in (one[-1], other[-1]))
+    say(device.async_event())
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (9, ["port_active", 1, False]),
+        (6, ["path_mig", None, True]),
+        (77, ["77", None, False]),
+    ],
+    ids=["of a port", "of a queue pair", "of no table"],
+)
+def test_an_event_names_what_it_is_of_and_is_acknowledged(
+    number: int, said: list[object], model: Model
+) -> None:
+    found = model(EVENTS, f"on post_send times=1 event={number}\n")
+    assert found.said == [[None, None], said, None]
+    assert found.calls.count("ibv_ack_async_event") == 1
+
+
+def test_a_device_that_a_thread_waits_on_is_not_closed(model: Model) -> None:
+    found = model(
+        """
+import threading, time
+device = open_device("rxe0")
+waits = threading.Thread(target=device.async_event, args=(1.0,))
+waits.start()
+while not device._waiting:
+    time.sleep(0.01)
+say(refused(device.close)[0], device.closed)
+waits.join()
+device.close()
+""",
+        "on post_send event=9\n",
+    )
+    assert found.said == ["InUse", False]
+
+
 LIGHT = """
 import json, sys
 before = set(sys.modules)

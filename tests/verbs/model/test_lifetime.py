@@ -188,6 +188,29 @@ device.close()
     assert found.calls.count("ibv_destroy_qp rxe0") == 1
 
 
+def test_a_forked_child_does_not_wait_for_a_thread_that_it_has_not(model: Model) -> None:
+    found = model(
+        f"""{OPEN}
+import os, threading
+holds, ends = threading.Event(), threading.Event()
+def busy():
+    with device.session.lock:
+        holds.set(); ends.wait(60)
+thread = threading.Thread(target=busy)
+thread.start(); holds.wait(60)
+if not (child_pid := os.fork()):
+    say(refused(cq.poll)[0], refused(device.query_device)[0])
+    cq.close(); device.close()
+    say(qp.closed)
+    sys.stdout.flush(); os._exit(0)
+os.waitpid(child_pid, 0)
+ends.set(); thread.join()
+device.close()
+"""
+    )
+    assert found.said == [["Forked", "Forked"], True]
+
+
 def test_a_device_that_was_forgotten_is_closed_with_a_warning(model: Model) -> None:
     found = model(f"{OPEN}import gc\ndel device, pd, channel, cq, mr, qp\ngc.collect()\nsay(1)")
     assert "ResourceWarning: <device rxe0> was never closed" in found.stderr

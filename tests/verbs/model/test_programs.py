@@ -1,12 +1,14 @@
 """The programs of docs/verbs.md on the fake library; tests/lab runs them on soft RoCE."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from rdmadiag import verbs
 from tests.verbs.model.conftest import DEVICES
-from tests.verbs.model.programs import PRINTED, RAW, programs
+from tests.verbs.model.programs import PAGE, PRINTED, RAW, programs
 
 # What soft RoCE has not: raw packets, their checksums, flow steering.
 STEERING = f"""
@@ -39,3 +41,34 @@ def test_an_example_prints_what_it_should_and_destroys_what_it_made(
 
 def test_every_example_of_the_page_is_run() -> None:
     assert set(programs()) == set(PRINTED)
+
+
+def test_every_name_of_the_pages_table_is_there() -> None:
+    table = PAGE.read_text().partition("## Names")[2].partition("\n\nNumbers")[0]
+    rows = [line.split("|")[4] for line in table.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 20
+    of_instances = {"XRCSRQ.srq_num", "device.has"}
+    for cell in rows:
+        holder = ""
+        for name in re.findall(r"`([A-Za-z_.]+)", cell):
+            first, _, rest = name.partition(".")
+            holder = first if rest else holder
+            whole = name if rest or hasattr(verbs, first) else f"{holder}.{name}"
+            kind, _, attribute = whole.partition(".")
+            assert whole in of_instances or hasattr(verbs, kind), whole
+            if attribute and whole not in of_instances:
+                found = getattr(verbs, kind)
+                fields = getattr(found, "__dataclass_fields__", ())
+                member = next(iter(found)) if kind == "EventType" else found
+                assert hasattr(member, attribute) or attribute in fields, whole
+
+
+def test_every_exception_of_the_page_is_there() -> None:
+    table = PAGE.read_text().partition("| what | exception |")[2].partition("\n\n")[0]
+    named = set(re.findall(r"`([A-Z]\w+)`", table)) - {"ValueError", "BufferError"}
+    assert named == {
+        *("Closed", "InUse", "Mismatch", "WrongAttributes"),
+        *("Forked", "CallFailed", "PostFailed"),
+    }
+    for name in named:
+        assert issubclass(getattr(verbs, name), Exception)
