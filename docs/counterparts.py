@@ -33,6 +33,7 @@ class Row:
     name: str
     here: str  # of one that does not work: why not
     tests: tuple[str, ...]  # keys
+    refusals: tuple[str, ...]  # keys of tests that show how a live kernel refuses it
     state: State
 
 
@@ -68,7 +69,9 @@ def _data() -> dict[str, Any]:
 
 
 def _row(name: str, here: str, keys: str, state: str = State.WORKS) -> Row:
-    return Row(name, here, tuple(keys.split()), State(state))
+    shown = tuple(key for key in keys.split() if not key.startswith("!"))
+    refused = tuple(key[1:] for key in keys.split() if key.startswith("!"))
+    return Row(name, here, shown, refused, State(state))
 
 
 def kind(node: str) -> Kind:
@@ -95,8 +98,8 @@ Five documents stand behind this program: Apple's RDMA policy in Go (x/rdma), tw
 devices. Each function, type, constant, behaviour and concept of theirs is a row: what stands for it
 here, and the tests that show it, by the names in the list at the end. **live** is a kernel with
 soft RoCE, soft iWARP or an emulated fabric (lab/README.md); **fake library** is the verbs library
-of tests/verbs/fake_verbs.c, which counts alone only for what soft RoCE refuses; **data** are
-descriptions, records and the headers of rdma-core.
+of tests/verbs/fake_verbs.c; **data** are descriptions, records and the headers of rdma-core;
+**refused live** shows how soft RoCE refuses what the fake library does.
 """
 
 
@@ -127,7 +130,9 @@ def _shown(row: Row, known: dict[str, str]) -> str:
     by_kind: dict[Kind, list[str]] = {}
     for key in row.tests:
         by_kind.setdefault(kind(known[key]), []).append(key)
-    shown = "; ".join(f"{each}: {', '.join(by_kind[each])}" for each in Kind if each in by_kind)
+    parts = [f"{each}: {', '.join(by_kind[each])}" for each in Kind if each in by_kind]
+    parts += [f"refused live: {', '.join(row.refusals)}"] if row.refusals else []
+    shown = "; ".join(parts)
     if row.state is State.DELIBERATE:
         return f"**deliberately not**; {shown}" if shown else "**deliberately not**"
     return shown
@@ -163,4 +168,4 @@ def _used(found: tuple[Document, ...]) -> Iterator[str]:
     for document in found:
         for row in document.rows:
             if row.state is not State.OPEN:
-                yield from row.tests
+                yield from (*row.tests, *row.refusals)
