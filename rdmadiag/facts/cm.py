@@ -12,7 +12,7 @@ from rdmadiag.facts.ib import Numbered
 
 
 class CmEvent(Numbered):
-    """enum rdma_cm_event_type, rdma/rdma_cma.h; those from 16 on since rdma-core 58."""
+    """enum rdma_cm_event_type, rdma/rdma_cma.h; newer ones have those from 16 on."""
 
     ADDR_RESOLVED = "addr_resolved", 0
     ADDR_ERROR = "addr_error", 1

@@ -108,6 +108,7 @@ first is the answer."""
 
 _OF_OTHER_COMMANDS: Final = (
     "rdmadiag.preflight.rules.counters",
+    "rdmadiag.preflight.rules.peer_route",
     "rdmadiag.preflight.rules.resources",
 )
 """Their rules are in `CATALOGUE`, and are given cases of other commands."""
