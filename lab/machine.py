@@ -62,6 +62,7 @@ _PHYS_WORD = {
     PhysState.DISABLED: "Disabled",
     PhysState.LINK_UP: "LinkUp",
 }
+_INFINIBAND = 32  # ARPHRD_INFINIBAND
 _MTU = {size: number for number, size in MTU_BYTES.items()}
 _GID_TYPE = {V1: GidType.ROCE_V1, V2: GidType.ROCE_V2}
 _LAYER_WORD = {LinkLayer.INFINIBAND: "InfiniBand", LinkLayer.ETHERNET: "Ethernet"}
@@ -142,6 +143,7 @@ class NetDev:
     carrier_changes: int = 2
     carrier_down_count: int = 1
     arp_ignore: int = 0
+    rp_filter: int = 0
     stats: Mapping[str, int] | None = None  # IFLA_STATS64
     pause: tuple[int, int] | None = None  # frames sent and received
 
@@ -382,6 +384,7 @@ class Machine:
             "/proc/cmdline": f"{self.command_line}\n",
             "/proc/sys/kernel/osrelease": f"{self.kernel}\n",
             "/proc/sys/net/ipv4/conf/all/arp_ignore": f"{self.arp_ignore}\n",
+            "/proc/sys/net/ipv4/conf/all/rp_filter": f"{self.rp_filter}\n",
             "/proc/self/uid_map": "         0          0 4294967295\n",
             "/proc/modules": "".join(f"{name} 16384 0 - Live 0x0\n" for name in self.modules),
             "/proc/self/net/dev": "Inter-|   Receive  |  Transmit\n face |bytes    |bytes\n" + dev,
@@ -563,6 +566,8 @@ class Machine:
             index = self._ifindex(netdev.name)
             message = ifinfmsg()
             message["index"] = index
+            if netdev.mac.count(":") == 19:
+                message["ifi_type"] = _INFINIBAND
             message["flags"] = 0x11043 if netdev.up else 0x1002
             message["attrs"] = [
                 ("IFLA_IFNAME", netdev.name),
@@ -571,8 +576,10 @@ class Machine:
                 ("IFLA_CARRIER", int(netdev.up)),
                 ("IFLA_CARRIER_CHANGES", netdev.carrier_changes),
                 ("IFLA_CARRIER_DOWN_COUNT", netdev.carrier_down_count),
-                ("IFLA_ADDRESS", netdev.mac),
             ]
+            octets = bytes.fromhex(netdev.mac.replace(":", ""))
+            if len(octets) == 6:
+                message["attrs"].append(("IFLA_ADDRESS", netdev.mac))
             if netdev.kind:
                 message["attrs"].append(
                     ("IFLA_LINKINFO", {"attrs": [("IFLA_INFO_KIND", netdev.kind)]})
@@ -580,7 +587,10 @@ class Machine:
             for attribute, name in (("MASTER", netdev.master), ("LINK", netdev.lower)):
                 if name:
                     message["attrs"].append((f"IFLA_{attribute}", self._ifindex(name)))
-            link = _with_arp_ignore(_encoded(message, 16), netdev.arp_ignore)
+            link = _with_inet_conf(_encoded(message, 16), netdev)
+            if len(octets) != 6:  # pyroute2 encodes Ethernet's alone
+                link += netlink.attribute(1, octets)
+                link = struct.pack("=I", len(link)) + link[4:]
             links += link if netdev.stats is None else counted.with_stats64(link, netdev.stats)
             for text in netdev.addresses:
                 address, _, length = text.partition("/")
@@ -718,10 +728,10 @@ def _configuration(redirects: bool) -> bytes:
     return (bytes(0x100) + aer + acs).ljust(4096, b"\0")
 
 
-def _with_arp_ignore(link: bytes, value: int) -> bytes:
+def _with_inet_conf(link: bytes, netdev: NetDev) -> bytes:
     """A link message with IFLA_AF_SPEC, whose array pyroute2 does not encode as the kernel does."""
     values = [0] * 33
-    values[18] = value
+    values[7], values[18] = netdev.rp_filter, netdev.arp_ignore
     conf = struct.pack("=HH33I", 4 + 4 * 33, 1, *values)
     inet = struct.pack("=HH", 4 + len(conf), 2) + conf
     whole = link + struct.pack("=HH", 4 + len(inet), 26) + inet

@@ -69,7 +69,7 @@ class Obstacle(StrEnum):
     OTHER_NETDEV = "other_netdev"  # a device has the address, by another netdev
     NO_GID = "no_gid"  # the netdev's device has no GID of the address
     OTHER_TYPE = "other_type"  # it has, and not of the default type
-    LOOPBACK_ADDRESS = "loopback_address"  # 127.0.0.1 over RoCE
+    LOOPBACK_ADDRESS = "loopback_address"  # 127.0.0.1, but over InfiniBand
 
 
 class Call(StrEnum):
@@ -451,8 +451,11 @@ def _port(devices: Sequence[DeviceView], taken: Taken) -> PortView:
 
 
 def _to_itself(found: PeerRoute, devices: Sequence[DeviceView]) -> PeerRoute:
-    """cma_bind_loopback: the first port that is active, else the first there is. Over RoCE the
-    id has no netdev then, and rdma_resolve_route fails (cma_iboe_set_path_rec_l2_fields)."""
+    """cma_bind_loopback: the first port that is active, else the first there is.
+
+    It asks for a partition key, which iWARP has none of; over RoCE the id has no netdev then,
+    and rdma_resolve_route fails (cma_iboe_set_path_rec_l2_fields).
+    """
     every = list(_ports(devices))
     port = next((each for each in every if each.is_active), next(iter(every), None))
     found = replace(found, loopback=True, source=found.destination)
@@ -463,6 +466,8 @@ def _to_itself(found: PeerRoute, devices: Sequence[DeviceView]) -> PeerRoute:
     )
     if port.protocol is Protocol.ROCE:
         found = _stopped(found, Obstacle.LOOPBACK_ADDRESS, Call.RESOLVE_ROUTE, _ENODEV)
+    if port.protocol is Protocol.IWARP:
+        found = _stopped(found, Obstacle.LOOPBACK_ADDRESS, Call.RESOLVE_ADDR, _EINVAL)
     return replace(found, taken=taken, witness=Witness.TABLES)
 
 
@@ -490,6 +495,8 @@ def _way(
         local = RouteKind.LOCAL in (ours.kind, theirs.kind)
         differ = not local and not names & {each.netdev for each in theirs.hops}
         return theirs, Witness.KERNEL, min(names) if differ else None
+    if theirs is NoWay.NO_ROUTE and ours is NoWay.UNREACHABLE:
+        return ours, Witness.KERNEL, None  # EHOSTUNREACH and ENETUNREACH are one reason
     return theirs, Witness.KERNEL, None
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from rdmadiag.facts import Address, Missing, Why
-from rdmadiag.facts.address import packed_ipv4, packed_ipv6
+from rdmadiag.facts.address import packed_ipv4, packed_ipv6, printed
 from rdmadiag.facts.routing import (
     Hop,
     Route,
@@ -226,6 +226,17 @@ _REFUSED: Final = {
     RouteKind.PROHIBIT: NoWay.PROHIBIT,
     RouteKind.BLACKHOLE: NoWay.BLACKHOLE,
 }
+
+
+def a_peer_of(address: str, length: int) -> str | None:
+    """Another address of the subnet, which need not be anybody's; None in one of two or less."""
+    if ":" in address or not 0 < length < 31:
+        return None
+    number, bits = _packed(address)
+    first = number >> (bits - length) << (bits - length)
+    last = first | (1 << (bits - length)) - 1
+    found = last - 1 if last - 1 != number else first + 1
+    return printed(found.to_bytes(4))
 
 
 def preferred_source(

@@ -96,6 +96,7 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("stacks", _stacks),
     ("environment", _variables),
     ("netdevs", _netdevs),
+    ("connection_manager", _netdevs),
     ("speed", _linux_devices),
     ("gpu", _gpus),
     ("kinds", _linux_devices),

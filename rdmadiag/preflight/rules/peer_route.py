@@ -11,6 +11,7 @@ from rdmadiag.preflight.proofs import seen
 from rdmadiag.preflight.rules.rule import RECORD_ANEW, Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.peer_route import Obstacle, PeerRoute, Stop, Witness
+from rdmadiag.view.reconcile import Protocol
 from rdmadiag.view.routing import NoWay
 
 _CMA: Final = "https://github.com/torvalds/linux/blob/v6.1/drivers/infiniband/core/cma.c"
@@ -18,6 +19,7 @@ _ADDR: Final = "https://github.com/torvalds/linux/blob/v6.1/drivers/infiniband/c
 _MANUAL: Final = (
     "https://github.com/linux-rdma/rdma-core/blob/master/librdmacm/man/rdma_resolve_addr.3"
 )
+_NAMES: Final = {Protocol.ROCE: "RoCE", Protocol.IWARP: "iWARP"}
 _WAYS: Final = ("ip route get {peer}", "ip rule", "ip -brief address")
 
 
@@ -187,10 +189,10 @@ def cm_no_gid(this: Rule, case: PeerCase) -> Iterator[Finding]:
 @rule(
     "cm-loopback-address",
     Severity.CRITICAL,
-    "RoCE cannot use 127.0.0.1",
-    "For a loopback address rdma_cm takes the first device with an active port, and then has no "
-    "netdev to make a RoCE path of: rdma_resolve_route fails with ENODEV. iWARP and InfiniBand "
-    "can.",
+    "RoCE and iWARP cannot use 127.0.0.1",
+    "For a loopback address rdma_cm takes the first device with an active port. It then has no "
+    "netdev to make a RoCE path of, and rdma_resolve_route fails with ENODEV; iWARP has no "
+    "partition key, and rdma_resolve_addr fails with EINVAL. InfiniBand can.",
     (_CMA,),
     remedy=("ip -brief address   # an address of this host's RDMA netdev reaches it too",),
 )
@@ -199,7 +201,8 @@ def cm_loopback_address(this: Rule, case: PeerCase) -> Iterator[Finding]:
     taken = case.route.taken
     if (stop := _stopped(case, Obstacle.LOOPBACK_ADDRESS)) and taken:
         yield this.finding(
-            f"{case.route.destination} over RoCE ({taken.device}/{taken.port}): {_sees(stop)}",
+            f"{case.route.destination} over {_NAMES[taken.protocol]} "
+            f"({taken.device}/{taken.port}): {_sees(stop)}",
             device=taken.device,
             port=taken.port,
             evidence=[Proof("routing", "cma_any_addr", case.route.destination)],

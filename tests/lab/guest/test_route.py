@@ -10,7 +10,7 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +46,6 @@ class Topology:
     server: str | None = None  # the address that the peer listens on, where it is not `peer`
     gids: tuple[tuple[str, str], ...] = ()  # device and address that is to be in its table
     listens: tuple[str, ...] = FAR
-    late: tuple[str, ...] = ()  # commands once the devices are ready
-    tags: tuple[str, ...] = field(default=())
 
 
 def cable(number: int, near: str, far: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -172,6 +170,29 @@ CONNECTED = (
         gids=(("rxe0", "2001:db8::1"), ("rxe9", "2001:db8::2")),
     ),
     Topology(
+        "IPv6 on one link",
+        "fe80::9%near0",
+        (*ONE[0], "ip address add fe80::8/64 dev near0 nodad", RXE0),
+        (*ONE[1], "ip address add fe80::9/64 dev far0 nodad", RXE9),
+        server="fe80::9%far0",
+        gids=(("rxe0", "fe80::8"), ("rxe9", "fe80::9")),
+    ),
+    Topology(
+        "a rule for UDP, which rdma_cm's own look at the routes is not",
+        "203.0.113.2",
+        (
+            *ONE[0],
+            *TWO[0],
+            "ip route add 203.0.113.0/24 dev near0",
+            "ip route add 203.0.113.0/24 dev near1 table 77",
+            "ip rule add to 203.0.113.0/24 ipproto udp table 77 priority 100",
+            RXE0,
+            RXE1,
+        ),
+        (*ONE[1], *TWO[1], "ip address add 203.0.113.2/32 dev far0", RXE9, RXE8),
+        gids=(("rxe9", "203.0.113.2"),),
+    ),
+    Topology(
         "this host itself", "192.0.2.1", (*ONE[0], RXE0), ONE[1], server="192.0.2.1", listens=()
     ),
     Topology(
@@ -201,8 +222,6 @@ def built(topology: Topology) -> Iterator[None]:
         for command in topology.far:
             do(command, *FAR)
         assert until(lambda: ready(topology), SECONDS), topology.name
-        for command in topology.late:
-            do(command)
         yield
     finally:
         devices = os.listdir("/sys/class/infiniband")
@@ -322,3 +341,179 @@ def test_route_says_what_rping_uses(
         said = Used(taken["device"], taken["port"], document["route"]["source"], taken["gid_index"])
         assert said == really
         assert code in (0, 1), document["verdict"]
+
+
+@pytest.mark.parametrize(
+    "name", ["the other of two by its source", "a policy rule for the destination", "a VLAN"]
+)
+def test_a_record_says_the_same_by_its_tables(
+    name: str, rdmadiag: Any, rdmadiag_json: Call, tmp_path: Path
+) -> None:
+    topology = next(each for each in CONNECTED if each.name == name)
+    options = ("--source", topology.source) if topology.source else ()
+    record = str(tmp_path / "record")
+    with built(topology):
+        _, live = rdmadiag_json("route", topology.peer, *options)
+        assert rdmadiag("snapshot", record)[0] == 0
+    _, recorded = rdmadiag_json("route", topology.peer, *options, "--from", record)
+    witnesses = (live["route"]["witness"], recorded["route"]["witness"])
+    assert witnesses == ("kernel", "tables")
+    for name in ("netdev", "source", "taken", "vlan_id", "path_mtu"):
+        assert live["route"][name] == recorded["route"][name], name
+    assert live["route"]["tables_netdev"] is None
+
+
+# --- what stops rdma_cm -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A peer that rping comes to no connection with, and what it prints."""
+
+    name: str
+    peer: str
+    printed: str
+    rule: str
+    call: str
+    errno: str
+    near: tuple[str, ...] = ()
+    source: str | None = None
+
+
+REFUSED = (
+    Refused(
+        "no device",
+        "198.18.0.2",
+        "RDMA_CM_EVENT_ADDR_ERROR, error -19",
+        "cm-no-device",
+        "RDMA_CM_EVENT_ADDR_ERROR",
+        "ENODEV",
+        (
+            "ip link add below type dummy",
+            "ip address add 198.18.0.1/24 dev below",
+            "ip link set below up",
+        ),
+    ),
+    Refused(
+        "no route",
+        "203.0.113.9",
+        "rdma_resolve_addr: Network is unreachable",
+        "cm-no-way",
+        "rdma_resolve_addr",
+        "ENETUNREACH",
+    ),
+    *(
+        Refused(
+            kind,
+            "203.0.113.9",
+            f"rdma_resolve_addr: {text}",
+            "cm-no-way",
+            "rdma_resolve_addr",
+            errno,
+            (f"ip route add {kind} 203.0.113.0/24",),
+        )
+        for kind, text, errno in (
+            ("prohibit", "Permission denied", "EACCES"),
+            ("blackhole", "Invalid argument", "EINVAL"),
+            ("unreachable", "No route to host", "EHOSTUNREACH"),
+        )
+    ),
+    Refused(
+        "a source of no netdev",
+        "192.0.2.2",
+        "rdma_resolve_addr: Cannot assign requested address",
+        "cm-source-unfit",
+        "rdma_bind_addr",
+        "EADDRNOTAVAIL",
+        source="192.0.2.77",
+    ),
+    Refused(
+        "a loopback address",
+        "127.0.0.1",
+        "rdma_resolve_route: No such device",
+        "cm-loopback-address",
+        "rdma_resolve_route",
+        "ENODEV",
+    ),
+)
+
+
+@pytest.fixture(scope="class")
+def refusing() -> Iterator[None]:
+    """One host with rxe0 on near0, and its peer."""
+    with built(Topology("refusals", "", (*ONE[0], RXE0), (*ONE[1], RXE9))):
+        yield
+
+
+@pytest.mark.usefixtures("refusing")
+class TestRefused:
+    @pytest.mark.parametrize("case", REFUSED, ids=lambda each: each.name)
+    def test_route_says_what_rping_prints(
+        self, case: Refused, rdmadiag_json: Call, tmp_path: Path
+    ) -> None:
+        options = ("--source", case.source) if case.source else ()
+        bound = ("-I", case.source) if case.source else ()
+        for command in case.near:
+            do(command)
+        try:
+            code, document = rdmadiag_json("route", case.peer, *options)
+            argv = ["timeout", "60", "rping", "-c", "-a", case.peer, "-p", PORT, "-C", "1", *bound]
+            done = run_command(argv, timeout=SECONDS + 30)
+        finally:
+            for command in reversed(case.near):
+                if "route add" in command:
+                    do(command.replace("route add", "route del"))
+                if "link add" in command:
+                    do("ip link del below")
+        printed = done.stdout + done.stderr
+        assert case.printed in printed
+        stop = document["route"]["stop"]
+        assert (stop["call"], stop["name"]) == (case.call, case.errno)
+        found = document["verdict"]["findings"]
+        assert (code, found[0]["rule"]) == (2, case.rule)
+
+    def test_a_peer_that_does_not_answer_is_a_neighbour_that_failed(
+        self, rdmadiag_json: Call
+    ) -> None:
+        peer = "192.0.2.200"
+        argv = ["timeout", "60", "rping", "-c", "-a", peer, "-p", PORT, "-C", "1"]
+        done = run_command(argv, timeout=SECONDS + 30)
+        assert "RDMA_CM_EVENT_ADDR_ERROR, error -110" in done.stdout + done.stderr
+        code, document = rdmadiag_json("route", peer)
+        assert (code, document["verdict"]["status"]) == (1, "warn")
+        (found,) = document["verdict"]["findings"]
+        assert found["rule"] == "cm-neighbour-failed"
+        assert document["route"]["next_hop"]["entry"]["state"] in ("failed", "incomplete")
+
+    def test_another_device_than_the_one_asked_for_is_said(self, rdmadiag_json: Call) -> None:
+        code, document = rdmadiag_json("route", "192.0.2.2", "--device", "rxe9")
+        assert code == 2
+        assert "cm-other-device" in [each["rule"] for each in document["verdict"]["findings"]]
+        code, document = rdmadiag_json("route", "192.0.2.2", "--device", "rxe0")
+        assert document["route"]["taken"]["device"] == "rxe0"
+        assert code in (0, 1)
+
+    def test_a_mode_that_was_set_is_read_where_its_folder_is(self, rdmadiag_json: Call) -> None:
+        _, document = rdmadiag_json("route", "192.0.2.2")
+        assert document["route"]["roce_mode"]["why"] == "absent"
+        do("mount -t configfs none /sys/kernel/config")
+        folder = Path("/sys/kernel/config/rdma_cm/rxe0")
+        folder.mkdir()
+        try:
+            _, document = rdmadiag_json("route", "192.0.2.2")
+            assert document["route"]["roce_mode"] == "roce_v2"
+        finally:
+            folder.rmdir()
+            do("umount /sys/kernel/config")
+
+
+def test_a_loopback_address_is_refused_over_soft_iwarp(rdmadiag_json: Call) -> None:
+    """cma_bind_loopback asks for a partition key, which iWARP has none of."""
+    siw = "rdma link add siw0 type siw netdev near0"
+    with built(Topology("loopback", "", (*ONE[0], siw), ONE[1])):
+        code, document = rdmadiag_json("route", "127.0.0.1")
+        argv = ["timeout", "60", "rping", "-c", "-a", "127.0.0.1", "-p", PORT, "-C", "1"]
+        done = run_command(argv, timeout=SECONDS + 30)
+    assert "rdma_resolve_addr: Invalid argument" in done.stdout + done.stderr
+    stop = document["route"]["stop"]
+    assert (code, stop["call"], stop["name"]) == (2, "rdma_resolve_addr", "EINVAL")
