@@ -517,3 +517,69 @@ def test_a_loopback_address_is_refused_over_soft_iwarp(rdmadiag_json: Call) -> N
     assert "rdma_resolve_addr: Invalid argument" in done.stdout + done.stderr
     stop = document["route"]["stop"]
     assert (code, stop["call"], stop["name"]) == (2, "rdma_resolve_addr", "EINVAL")
+
+
+# --- rules of preflight ---------------------------------------------------------------------------
+
+
+def rules_of(document: Any) -> dict[str, str | None]:
+    return {each["rule"]: each["device"] for each in document["verdict"]["findings"]}
+
+
+def test_strict_rp_filter_drops_what_preflight_says_it_does(rdmadiag_json: Call) -> None:
+    topology = next(each for each in CONNECTED if each.name == "two netdevs in one subnet")
+    knobs = [f"net.ipv4.conf.{name}.rp_filter" for name in ("all", "near0", "near1")]
+    ping = [*FAR, "ping", "-c", "1", "-W", "5", "192.0.2.3"]
+    with built(topology):
+        try:
+            do(f"sysctl -qw {' '.join(f'{knob}=0' for knob in knobs)}")
+            _, loose = rdmadiag_json("preflight")
+            assert run_command(ping, timeout=SECONDS).returncode == 0
+            do("sysctl -qw net.ipv4.conf.all.rp_filter=1")
+            _, strict = rdmadiag_json("preflight")
+            assert run_command(ping, timeout=SECONDS).returncode == 1
+            do("ip route add 192.0.2.0/24 dev near1 src 192.0.2.3 table 77")
+            do("ip rule add from 192.0.2.3 table 77 priority 100")
+            _, mended = rdmadiag_json("preflight")
+            assert run_command(ping, timeout=SECONDS).returncode == 0
+        finally:
+            do("sysctl -qw net.ipv4.conf.all.rp_filter=0")
+    assert rules_of(loose).get("no-rule-for-this-nic") == "rxe1"
+    assert "reverse-path-filter" not in rules_of(loose)
+    assert rules_of(strict).get("reverse-path-filter") == "rxe1"
+    assert not {"reverse-path-filter", "no-rule-for-this-nic"} & set(rules_of(mended))
+
+
+def test_a_node_that_is_closed_is_said_and_rping_fails(rdmadiag_json: Call) -> None:
+    node = "/dev/infiniband/rdma_cm"
+    siw = "rdma link add siw0 type siw netdev near0"
+    before = os.stat(node).st_mode & 0o777
+    become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    rping_ = [*become, "timeout", "60", "rping", "-c", "-a", "192.0.2.2", "-C", "1"]
+    with built(Topology("closed", "", (*ONE[0], siw), ONE[1])):
+        try:
+            os.chmod(node, 0o666)
+            _, opened = rdmadiag_json("preflight", user=65534)
+            os.chmod(node, 0o600)
+            _, closed = rdmadiag_json("preflight", user=65534)
+            done = run_command(rping_, timeout=SECONDS + 30)
+        finally:
+            os.chmod(node, before)
+    assert "rdma-cm-node" not in rules_of(opened)
+    assert "rdma-cm-node" in rules_of(closed)
+    assert "iwarp-port-mapper-absent" not in rules_of(closed)  # soft iWARP needs none
+    assert "rdma_create_event_channel: Permission denied" in done.stdout + done.stderr
+
+
+def test_a_port_mapper_that_runs_is_seen(rdmadiag_json: Call) -> None:
+    siw = "rdma link add siw0 type siw netdev near0"
+    with built(Topology("mapper", "", (*ONE[0], siw), ONE[1])):
+        _, without = rdmadiag_json("preflight")
+        with subprocess.Popen(["iwpmd", "-n"], stdin=subprocess.DEVNULL) as mapper:
+            try:
+                assert until(lambda: ":0F5F " in Path("/proc/net/udp").read_text(), SECONDS)
+                _, beside = rdmadiag_json("preflight")
+            finally:
+                mapper.kill()
+    assert without["evidence"]["routing"]["port_mapper"] is False
+    assert beside["evidence"]["routing"]["port_mapper"] is True
