@@ -39,6 +39,22 @@ class CmEvent(Numbered):
         return f"RDMA_CM_EVENT_{self.name}"
 
 
+class CmState(Numbered):
+    """enum rdma_cm_state, include/rdma/rdma_cm.h: what nldev shows of an id."""
+
+    IDLE = "idle", 0
+    ADDR_QUERY = "addr_query", 1
+    ADDR_RESOLVED = "addr_resolved", 2
+    ROUTE_QUERY = "route_query", 3
+    ROUTE_RESOLVED = "route_resolved", 4
+    CONNECT = "connect", 5
+    DISCONNECT = "disconnect", 6
+    ADDR_BOUND = "addr_bound", 7
+    LISTEN = "listen", 8
+    DEVICE_REMOVAL = "device_removal", 9
+    DESTROYING = "destroying", 10
+
+
 class RejectReason(Numbered):
     """enum ib_cm_rej_reason, include/rdma/ib_cm.h: IBA 12.6.7.2, status of REJECTED on IB, RoCE.
 

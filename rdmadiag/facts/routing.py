@@ -139,7 +139,6 @@ class RoutingFacts:
     # is not there says nothing: the mode stays what it was set to when the folder is removed.
     roce_modes: dict[str, GidType | Missing] | Missing
     port_mapper: bool | Missing  # a UDP socket on port 3935 in /proc/self/net/udp: iwpmd
-    local_ports: tuple[int, int] | Missing  # /proc/sys/net/ipv4/ip_local_port_range
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,6 @@ _UDP: Final = "/proc/self/net/udp"
 _PORT_MAPPER: Final = 3935  # IWARP_PM_PORT, iwpmd/iwarp_pm.h of rdma-core
 _UDP_ROW: Final = re.compile(r"^ *\d+: [0-9A-F]{8}(?:[0-9A-F]{24})?:([0-9A-F]{4}) ", re.MULTILINE)
 _UDP_LIMIT: Final = 4 * 1024 * 1024
-_RANGE: Final = "/proc/sys/net/ipv4/ip_local_port_range"
 
 GET_LINKS: Final = netlink.request(netlink.RTM_GETLINK, netlink.NLM_F_DUMP, bytes(16))
 _GET_NEIGHBOURS: Final = netlink.request(netlink.RTM_GETNEIGH, netlink.NLM_F_DUMP, bytes(12))
@@ -306,14 +305,6 @@ def parse_port_mapper(raw: bytes) -> bool | Missing:
     return any(int(found, 16) == _PORT_MAPPER for found in _UDP_ROW.findall(text))
 
 
-def parse_port_range(raw: bytes) -> tuple[int, int] | Missing:
-    """ip_local_port_range: "32768 60999"."""
-    words = raw.decode("latin-1").split()
-    if len(words) != 2 or not all(re.fullmatch(r"[0-9]{1,5}", each) for each in words):
-        return malformed(raw, "two port numbers")
-    return int(words[0]), int(words[1])
-
-
 # --- reading -----------------------------------------------------------------------------
 
 
@@ -334,7 +325,6 @@ def read_routing(host: Host, deadline: float) -> RoutingFacts | Missing:
         rules=_ask(host, "route-getrule", _GET_RULES, parse_rules, deadline),
         roce_modes=_roce_modes(host),
         port_mapper=_port_mapper(host),
-        local_ports=attribute(host, _RANGE, parse_port_range),
     )
 
 

@@ -28,7 +28,6 @@ from rdmadiag.sources.routing import (
     parse_links,
     parse_neighbours,
     parse_port_mapper,
-    parse_port_range,
     parse_roce_mode,
     parse_routes,
     parse_rules,
@@ -260,12 +259,6 @@ def test_the_port_mapper_is_known_by_its_port(row: str, found: bool) -> None:
 
 def test_a_host_says_whether_a_port_mapper_runs() -> None:
     assert (facts(port_mapper=True).port_mapper, facts().port_mapper) == (True, False)
-    assert facts().local_ports == (32768, 60999)
-
-
-@pytest.mark.parametrize("raw", [b"", b"1", b"a b", b"1 2 3", b"32768 609999999"])
-def test_other_text_is_no_range_of_ports(raw: bytes) -> None:
-    assert isinstance(parse_port_range(raw), Missing)
 
 
 def test_hosts_of_etc_hosts_have_their_addresses() -> None:
@@ -319,6 +312,5 @@ def test_any_bytes_are_rows_or_missing(data, name, parse):  # type: ignore[no-un
 @given(raw=st.binary(max_size=200))
 def test_any_bytes_of_files_are_values_or_missing(raw: bytes) -> None:
     assert isinstance(parse_port_mapper(raw), bool | Missing)
-    assert isinstance(parse_port_range(raw), tuple | Missing)
     assert isinstance(parse_roce_mode(raw), GidType | Missing)
     assert isinstance(parse_hosts(raw), dict)

@@ -183,9 +183,9 @@ def test_an_action_that_is_not_known_gives_no_answer() -> None:
 
 def test_without_rules_there_is_no_answer() -> None:
     missing = Missing(Why.DENIED, "no")
-    facts = RoutingFacts((), (), missing, missing, missing, missing)
+    facts = RoutingFacts((), (), missing, missing, missing)
     assert lookup(facts, Flow(PEER)) == missing
-    facts = RoutingFacts((), missing, (), missing, missing, missing)
+    facts = RoutingFacts((), missing, (), missing, missing)
     assert lookup(facts, Flow(PEER)) == missing
 
 

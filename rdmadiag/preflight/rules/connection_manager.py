@@ -223,9 +223,10 @@ def _needs_rdma_cm(case: Case) -> str | None:
     Severity.WARN,
     "Programs cannot use rdma_cm here",
     "There is no /dev/infiniband/rdma_cm, or this user may not open it: rdma_create_event_channel "
-    "fails, in rping, libfabric's verbs provider, UCX's rdmacm and every iWARP program. The node "
-    "is rdma_ucm's; nothing here loads it. Critical where a device is iWARP. Looked at where a "
-    "device is iWARP, or a stack that was asked for connects by rdma_cm; a closed node always.",
+    "fails, with ENOENT for both, in rping, libfabric's verbs provider, UCX's rdmacm and every "
+    "iWARP program. The node is rdma_ucm's; nothing here loads it. Critical where a device is "
+    "iWARP. Looked at where a device is iWARP, or a stack that was asked for connects by rdma_cm; "
+    "a closed node always.",
     ("https://github.com/linux-rdma/rdma-core/blob/master/librdmacm/cma.c",),
     remedy={
         "in a container": (
