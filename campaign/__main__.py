@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,10 @@ from campaign.apart import apart
 from campaign.result import Result, table
 
 SHORT_SECONDS: Final = 180.0
-LONG_SECONDS: Final = 4 * 3600.0
+LONG_HOURS: Final = 3.0
+_GRACE_SECONDS: Final = (
+    1200.0  # after the last input was begun: one that has not ended then is ended
+)
 _SHOWN: Final = 100
 
 
@@ -32,6 +36,10 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of: {', '.join(names)}")
     parser.add_argument("--short", action="store_true", help="a sample of the inputs: what CI runs")
     parser.add_argument("--seed", type=int, metavar="N", help="default: another one each time")
+    parser.add_argument(
+        "--hours", type=float, default=LONG_HOURS, help="of the long form: no input is begun later"
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="campaigns that run side by side")
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep what broke a property there")
     parser.add_argument("--table", type=Path, metavar="FILE", help="write the table there, too")
     options = parser.parse_args()
@@ -40,14 +48,19 @@ def main() -> int:
         return 64
     seed = random.SystemRandom().randrange(2**31) if options.seed is None else options.seed
     out = options.out or Path(tempfile.mkdtemp(prefix="rdmadiag-campaign-"))
-    results = []
-    for name in options.names or names:
+    seconds = SHORT_SECONDS if options.short else options.hours * 3600
+
+    def one(name: str) -> Result:
         folder = out / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        deadline = SHORT_SECONDS if options.short else LONG_SECONDS
-        results.append(apart(name, options.short, seed, folder.absolute(), deadline))
-        _show(results[-1])
+        grace = 0 if options.short else _GRACE_SECONDS
+        result = apart(name, options.short, seed, folder.absolute(), seconds, grace)
+        _show(result)
+        return result
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        results = list(pool.map(one, options.names or names))
     text = _document(results, seed, short=options.short)
     if options.table:
         options.table.write_text(text, encoding="utf-8")

@@ -266,7 +266,7 @@ def _forms(verdict: Verdict) -> Iterator[tuple[str, str]]:
 # --- the campaign ---------------------------------------------------------------------------------
 
 
-def run(short: bool, seed: int, folder: Path) -> Result:
+def run(short: bool, seed: int, folder: Path, seconds: float) -> Result:
     """Each host, without each subset of its sources and each value, for each reason."""
     began = time.monotonic()
     chance = random.Random(seed)

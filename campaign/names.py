@@ -341,7 +341,7 @@ _SHORT: Final = 12  # payloads
 # --- the campaign --------------------------------------------------------------------------------
 
 
-def run(short: bool, seed: int, folder: Path) -> Result:
+def run(short: bool, seed: int, folder: Path, seconds: float) -> Result:
     """See campaign/README.md."""
     began = time.monotonic()
     dice = random.Random(seed)

@@ -26,7 +26,6 @@ from rdmadiag.facts import Missing
 
 SHORT: Final = 2_000  # inputs of each parser
 LONG: Final = 120_000
-_LONGEST: Final = 3 * 3600.0  # seconds: after that no further block of inputs
 _BLOCK: Final = 1_000
 
 SECONDS: Final = 0.5  # of processor time, for an input of at most some 100 KiB
@@ -60,7 +59,7 @@ class _Block(NamedTuple):
     inputs: int
 
 
-def run(short: bool, seed: int, folder: Path) -> Result:
+def run(short: bool, seed: int, folder: Path, seconds: float) -> Result:
     """See campaign.result; what broke a parser is a file in `folder`."""
     began = time.monotonic()
     each = SHORT if short else LONG
@@ -75,7 +74,7 @@ def run(short: bool, seed: int, folder: Path) -> Result:
     kinds: dict[tuple[str, str], int] = {}
     workers = len(os.sched_getaffinity(0))
     with ProcessPoolExecutor(workers, get_context("fork"), _bound) as pool:
-        for block, found in pool.map(_within(began + _LONGEST), blocks, chunksize=4):
+        for block, found in pool.map(_within(began + seconds), blocks, chunksize=4):
             inputs += found.inputs
             texts += found.texts
             for what, kind, line, content in found.broken:

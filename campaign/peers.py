@@ -493,7 +493,7 @@ class Tally:
         return Held(self.property, self.tried, self.violations)
 
 
-def run(short: bool, seed: int, folder: Path) -> Result:
+def run(short: bool, seed: int, folder: Path, seconds: float) -> Result:
     """Every lie in every role, with a secret and without; then the strangers."""
     began = time.monotonic()
     chosen = random.Random(seed)

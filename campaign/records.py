@@ -29,7 +29,6 @@ from campaign.result import Held, Result
 
 SHORT: Final = 300
 LONG: Final = 10_000
-_LONGEST: Final = 3 * 3600.0  # seconds: after that nothing more is made
 
 TIMEOUT: Final = 4.0
 """Seconds of --timeout: what a command may wait for its record, and think about it."""
@@ -118,7 +117,7 @@ class _Ran:
     left: str
 
 
-def run(short: bool, seed: int, folder: Path) -> Result:
+def run(short: bool, seed: int, folder: Path, seconds: float) -> Result:
     """See campaign.result."""
     began = time.monotonic()
     base = folder / "base"
@@ -133,7 +132,7 @@ def run(short: bool, seed: int, folder: Path) -> Result:
     violations: dict[str, list[str]] = {what: [] for what in _PROPERTIES}
     done = 0
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn"), _load) as pool:
-        for broken in pool.map(_within(began + _LONGEST), cases, chunksize=8):
+        for broken in pool.map(_within(began + seconds), cases, chunksize=8):
             if broken is None:
                 continue
             done += 1

@@ -33,7 +33,6 @@ SIGNALS: Final = (
 
 MOMENTS: Final = 100
 _SHORT: Final = 2  # moments of the first three signals
-_LONGEST: Final = 3 * 3600.0
 SECONDS: Final = 15.0  # until the pipe ends and no child is left; on an idle machine 0.1
 
 _PR_SET_CHILD_SUBREAPER: Final = 36  # linux/prctl.h: whoever loses its parent becomes our child
@@ -110,7 +109,7 @@ class _Ended:
     trace: str = ""
 
 
-def run(short: bool, seed: int, folder: Path) -> Result:
+def run(short: bool, seed: int, folder: Path, seconds: float) -> Result:
     """See campaign.result."""
     began = time.monotonic()
     random = Random(seed)
@@ -126,7 +125,7 @@ def run(short: bool, seed: int, folder: Path) -> Result:
     cases = [case._replace(folder=folder / f"case-{at}") for at, case in enumerate(cases)]
     random.shuffle(cases)
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn"), _adopt) as pool:
-        limit = began + _LONGEST
+        limit = began + seconds
         ended = [each for each in pool.map(_within(limit), cases, chunksize=4) if each]
     held = [
         Held(_EOF, len(ended), [_line(each, each.pipe) for each in ended if each.pipe]),

@@ -111,7 +111,7 @@ class Ended(NamedTuple):
     entries: int = 0  # that are left on the disk
 
 
-def run(short: bool, seed: int, folder: Path) -> Result:
+def run(short: bool, seed: int, folder: Path, seconds: float) -> Result:
     """See campaign/README.md."""
     began = time.monotonic()
     dice = random.Random(seed)

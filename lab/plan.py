@@ -27,6 +27,7 @@ class Shard:
 
     name: str
     tests: tuple[str, ...]
+    short: bool = True
 
 
 def parts() -> list[Part]:
@@ -36,7 +37,7 @@ def parts() -> list[Part]:
 
 def shards() -> list[Shard]:
     """In the order in which they start."""
-    return [Shard(row["name"], tuple(row["tests"])) for row in _plan()["shard"]]
+    return [Shard(**row | {"tests": tuple(row["tests"])}) for row in _plan()["shard"]]
 
 
 def _plan() -> dict[str, list[dict[str, Any]]]:

@@ -29,7 +29,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, line in MODULES.items():
         (package / f"{name}.py").write_text(
             "import os, time\nfrom campaign.result import Held, Result\n\n\n"
-            f"def run(short, seed, folder):\n    {line}\n"
+            f"def run(short, seed, folder, seconds):\n    {line}\n"
         )
     return tmp_path
 
@@ -63,7 +63,7 @@ def test_all_held_is_exit_code_0_and_a_table(written: Path) -> None:
 
 
 def test_a_violation_is_exit_code_1_and_shown(written: Path) -> None:
-    ran = run(written, "breaks", "holds", "--out", "kept")
+    ran = run(written, "breaks", "holds", "--jobs", "2", "--out", "kept")
     assert ran.code == 1
     assert "breaks: 7 inputs, 1 violations" in ran.err
     assert "it holds: input 3" in ran.err

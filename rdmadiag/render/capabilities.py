@@ -7,7 +7,7 @@ from rich.console import Console
 
 from rdmadiag.facts import Identity, Missing
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.render.console import Text, console, say
+from rdmadiag.render.console import Text, console, say, steps
 from rdmadiag.render.findings import record
 from rdmadiag.render.grid import Grid
 from rdmadiag.render.plain import counted, printable, shown
@@ -67,7 +67,7 @@ def show(
         _ports(out, rows[0])
     if not everything and stack is None and devices:
         out.print()
-        say(out, "rdmadiag capabilities --all   # limits and single operations too")
+        steps(out, ["rdmadiag capabilities --all   # limits and single operations too"])
 
 
 def _alike(devices: Sequence[DeviceCapabilities]) -> list[list[DeviceCapabilities]]:

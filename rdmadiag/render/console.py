@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any, Final, Self
 
@@ -80,6 +80,26 @@ def say(out: Console, line: Text | str) -> None:
 def verbatim(out: Console, line: Text | str) -> None:
     """A line to paste or to search for: never wrapped."""
     out.print(line, soft_wrap=True)
+
+
+def steps(out: Console, lines: Iterable[str]) -> None:
+    """What to do next: each command alone on its line, below what is said of it.
+
+    zsh, the shell of macOS, knows no comments at its prompt (zshoptions(1),
+    INTERACTIVE_COMMENTS): behind a command they would be arguments, and an apostrophe in one
+    would swallow the lines that follow.
+    """
+    said = ""
+    for line in lines:
+        command, _, comment = line.partition("   # ")
+        if comment and comment != said:
+            verbatim(out, f"    # {_typographic(comment)}")
+        said = comment
+        verbatim(out, f"    {_typographic(command) if command.startswith('#') else command}")
+
+
+def _typographic(comment: str) -> str:
+    return comment.replace("'", "\N{RIGHT SINGLE QUOTATION MARK}")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from rich.console import Console
 from rdmadiag.facts import Identity, Missing, PciFunction, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.render.alike import alike, form
-from rdmadiag.render.console import Text, console, say
+from rdmadiag.render.console import Text, console, say, steps
 from rdmadiag.render.findings import record
 from rdmadiag.render.grid import Grid
 from rdmadiag.render.plain import counted, link, printable, shown, speed
@@ -35,7 +35,7 @@ def show(
             if missing.why in FAILED and f"{name} {missing}" != reason:
                 say(out, f"{name} could not be read: {missing}")
         _functions(out, without)
-        out.print("    rdmadiag preflight   # which step is missing")
+        steps(out, ["rdmadiag preflight   # which step is missing"])
         return
     say(out, Text(_answer(devices)).append_text(record(host)))
     if quiet:

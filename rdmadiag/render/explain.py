@@ -18,7 +18,7 @@ from rdmadiag.explain.answers import (
 from rdmadiag.explain.log.account import Account, Failure, LikelyCause
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.facts import Identity
-from rdmadiag.render.console import Text, console, say, verbatim
+from rdmadiag.render.console import Text, console, say, steps, verbatim
 from rdmadiag.render.json import members
 from rdmadiag.render.plain import counted, printable
 
@@ -199,8 +199,7 @@ def _steps(out: Console, lines: tuple[str, ...]) -> None:
         return
     out.print()
     say(out, "Next:")
-    for line in lines:
-        verbatim(out, f"    {printable(line)}")
+    steps(out, lines)
 
 
 def _followed(out: Console, account: Account, first: Failure | None) -> None:
@@ -343,8 +342,7 @@ def _rule(out: Console, answer: RuleAnswer) -> None:
     say(out, answer.meaning)
     if answer.remedy:
         out.print()
-        for each in answer.remedy:
-            verbatim(out, f"    {each}")
+        steps(out, answer.remedy)
         out.print()
     for each in answer.references:
         verbatim(out, f"    {each}")

@@ -8,7 +8,7 @@ from rich.console import Console
 from rdmadiag.facts import Identity
 from rdmadiag.preflight.verdict import Finding
 from rdmadiag.render.alike import alike, form
-from rdmadiag.render.console import STYLE, Text, say, verbatim, word
+from rdmadiag.render.console import STYLE, Text, say, steps, verbatim, word
 from rdmadiag.render.plain import printable
 
 
@@ -108,8 +108,7 @@ def _remedy(out: Console, finding: Finding, others: Sequence[Finding], *, whole:
     left_out = any(set(each.remedy) - lines.keys() for each in others)
     if lines:
         say(out, Text("  remedy:", "dim"))
-    for line in lines:
-        verbatim(out, f"    {printable(line)}")
+    steps(out, lines)
     if left_out:
         rest = len(others) + 1 - len(shown)
         verbatim(out, f"    # the same for the other {rest}: --verbose has their lines")

@@ -9,7 +9,7 @@ from rdmadiag.facts import GidEntry, GidTable, Identity, Missing
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import GidType
 from rdmadiag.gid.netdev import NOT_HERE, NetDevState, netdev_state
-from rdmadiag.render.console import Text, console, say
+from rdmadiag.render.console import Text, console, say, steps
 from rdmadiag.render.findings import record
 from rdmadiag.render.grid import Grid
 from rdmadiag.render.plain import shown
@@ -39,12 +39,12 @@ def show(
     for device, reason in unread.items():
         say(out, f"{device}  {reason}")
     if unread:
-        out.print("    rdmadiag preflight   # what that means")
+        steps(out, ["rdmadiag preflight   # what that means"])
     elif not tables:
         unknown = why_unknown(evidence)
         answer = f"no GID table: {unknown}" if unknown else "no RDMA device on this host"
         say(out, Text(answer).append_text(whole))
-        out.print("    rdmadiag preflight   # which step is missing")
+        steps(out, ["rdmadiag preflight   # which step is missing"])
     for name, missing in unread_sources(evidence).items():
         if missing.why in FAILED and (tables or unread):
             say(out, f"{name} could not be read: {missing}")

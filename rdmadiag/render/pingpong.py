@@ -13,7 +13,7 @@ from rdmadiag.facts.ib import PKEY_BASE, PKEY_FULL, LinkLayer
 from rdmadiag.preflight.candidate import Candidate
 from rdmadiag.preflight.safety import INSTEAD_OF_RTR, REASON_TEXT
 from rdmadiag.quoting import shell_word
-from rdmadiag.render.console import Text, console, say, verbatim
+from rdmadiag.render.console import Text, console, say, steps
 from rdmadiag.render.grid import Grid
 from rdmadiag.render.json import members
 from rdmadiag.render.plain import counted, printable
@@ -137,8 +137,7 @@ def _advise(out: Console, found: Advice) -> None:
     if found.remedy:
         out.print()
         say(out, "Next:")
-        for line in found.remedy:
-            verbatim(out, f"    {printable(line)}")
+        steps(out, found.remedy)
 
 
 def _answer(attempt: Attempt, host: Identity) -> Text:

@@ -97,7 +97,7 @@ def test_findings_of_one_rule_are_told_once_and_then_listed() -> None:
     text = preflight(infiniband_host().with_port(0, 0, **unmanaged).with_port(1, 0, **unmanaged))
     assert text.count("sudo systemctl enable --now opensm") == 1
     assert "\n  also: mlx5_1/1\n" in text, "it differs in its name alone"
-    assert "    sudo sminfo -C mlx5_1 -P 1 " in text, "a remedy of its own is not lost"
+    assert "    sudo sminfo -C mlx5_1 -P 1\n" in text, "a remedy of its own is not lost"
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -1,0 +1,35 @@
+"""Lines to paste, as they stand in the terminal."""
+
+import io
+import shutil
+import subprocess
+
+import pytest
+
+from rdmadiag.render.console import console, steps
+
+
+def shown(*lines: str) -> str:
+    out = io.StringIO()
+    steps(console(out), lines)
+    return out.getvalue()
+
+
+def test_a_command_stands_alone_below_what_is_said_of_it() -> None:
+    assert shown("ip link   # who's up?", "rdma link") == (
+        "    # who\N{RIGHT SINGLE QUOTATION MARK}s up?\n    ip link\n    rdma link\n"
+    )
+
+
+def test_what_is_said_of_two_commands_is_said_once() -> None:
+    assert shown("sminfo -P 1   # it answers", "sminfo -P 2   # it answers") == (
+        "    # it answers\n    sminfo -P 1\n    sminfo -P 2\n"
+    )
+
+
+@pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh")
+def test_all_commands_run_when_pasted_into_a_zsh_that_knows_no_comments() -> None:
+    pasted = shown("echo one   # isn't (that) so?", "# don't; do", "echo two   # then: *")
+    zsh = ["zsh", "-f", "-i", "-s", "+o", "interactive_comments", "+o", "zle"]
+    ran = subprocess.run(zsh, input=pasted, capture_output=True, text=True, timeout=30, check=False)
+    assert ran.stdout.split() == ["one", "two"]
