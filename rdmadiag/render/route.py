@@ -11,8 +11,9 @@ from rdmadiag.facts.ib import GidType
 from rdmadiag.facts.routing import Neighbour
 from rdmadiag.gid.pick import Outcome
 from rdmadiag.preflight.judge_route import RouteVerdict
-from rdmadiag.render.console import Text, console, in_view, say
-from rdmadiag.render.findings import answer, show_findings
+from rdmadiag.preflight.verdict import Status
+from rdmadiag.render.console import Text, console, in_view, say, word
+from rdmadiag.render.findings import answer, show_findings, whose
 from rdmadiag.render.grid import Grid, Indented
 from rdmadiag.render.plain import shown
 from rdmadiag.render.stacks import folded_names
@@ -43,6 +44,9 @@ def show(
     """Print it: the answer alone if `quiet`, evidence and remedy of notes too if `verbose`."""
     out = to or console()
     line = answer(verdict.status, verdict.findings, _answer(route), host)
+    if verdict.status == Status.WARN:  # it has a device all the same
+        said = f"  {_answer(route)}; {verdict.findings[0].summary}"
+        line = word(verdict.status).append(said).append_text(whose(host))
     if quiet:
         say(out, line)
         return
@@ -95,8 +99,11 @@ def _rows(route: PeerRoute) -> Iterator[tuple[str, str]]:
     yield from _way(route)
     if taken and taken.protocol == "roce":
         mode = route.roce_mode
-        said = f"not known ({mode})" if isinstance(mode, Missing) else _TYPE[mode]
-        yield "RoCE mode", f"{said}; RoCE v2 is assumed" if isinstance(mode, Missing) else said
+        if isinstance(mode, Missing):
+            kind = _TYPE[taken.gid_type] if taken.gid_type else "the default"
+            yield "RoCE mode", f"{kind} is assumed; default_roce_mode: {mode.why}"
+        else:
+            yield "RoCE mode", _TYPE[mode]
     if route.stop:
         yield "a program sees", f"{route.stop.call}: {route.stop.name}"
 
@@ -117,7 +124,7 @@ def _way(route: PeerRoute) -> Iterator[tuple[str, str]]:
         known = (
             f"{shown(entry.state)}{f', {entry.mac}' if entry.mac else ''}"
             if isinstance(entry, Neighbour)
-            else str(entry)
+            else entry.detail or str(entry)
         )
         yield "next hop", f"{hop.address}{', a gateway' if hop.is_gateway else ''}: {known}"
     for each in route.choices:

@@ -35,6 +35,17 @@ def test_the_first_line_is_the_answer(record: str, rdmadiag: Rdmadiag) -> None:
     assert max(map(len, lines[1:])) <= 80
 
 
+def test_a_warning_says_the_device_too(tmp_path: Path, rdmadiag: Rdmadiag) -> None:
+    machine = host(neighbours={("eth0", "192.0.2.9"): 0x20})
+    machine.write(str(tmp_path / "host"), "A peer that does not answer.")
+    code, out, _ = rdmadiag("route", "192.0.2.9", "--from", str(tmp_path / "host"))
+    assert code == 1
+    assert out.splitlines()[0] == (
+        "WARN  mlx5_0/1, GID 3 (::ffff:192.0.2.1, RoCE v2) on eth0 towards 192.0.2.9; "
+        "the peer 192.0.2.9 has not answered on eth0: failed  [host, recorded]"
+    )
+
+
 def test_what_stops_it_is_the_answer_too(record: str, rdmadiag: Rdmadiag) -> None:
     code, out, _ = rdmadiag("route", "10.0.0.9", "--from", record)
     assert code == 2
