@@ -129,15 +129,22 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class RoceMode(WithNumbers):
+    """/sys/kernel/config/rdma_cm/DEVICE/ports/N/default_roce_mode, where its folder is there."""
+
+    port: str  # "mlx5_0/1"
+    type: GidType | Missing
+
+
+@dataclass(frozen=True, slots=True)
 class RoutingFacts:
     """The tables of this network namespace, and what rdma_cm was set to."""
 
     links: tuple[Link, ...]
     routes: tuple[Route, ...] | Missing  # of all tables, without broadcast, multicast, anycast
     rules: tuple[Rule, ...] | Missing
-    # /sys/kernel/config/rdma_cm/DEVICE/ports/N/default_roce_mode, by "mlx5_0/1"; a folder that
-    # is not there says nothing: the mode stays what it was set to when the folder is removed.
-    roce_modes: dict[str, GidType | Missing] | Missing
+    # A folder that is not there says nothing: the mode stays when the folder is removed.
+    roce_modes: tuple[RoceMode, ...] | Missing
     port_mapper: bool | Missing  # a UDP socket on port 3935 in /proc/self/net/udp: iwpmd
 
 

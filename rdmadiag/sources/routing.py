@@ -25,6 +25,7 @@ from rdmadiag.facts.routing import (
     Link,
     Neighbour,
     NeighbourState,
+    RoceMode,
     Route,
     RouteKind,
     RoutingFacts,
@@ -355,18 +356,18 @@ def _ask(
     return reply if isinstance(reply, Missing) else parse(reply)
 
 
-def _roce_modes(host: Host) -> dict[str, GidType | Missing] | Missing:
+def _roce_modes(host: Host) -> tuple[RoceMode, ...] | Missing:
     """Of the folders that are there: to make one is a change of the host."""
     devices = host.list(_CONFIGFS)
     if isinstance(devices, Missing):
         return devices
-    found = {}
+    found = []
     for device in filter(is_device_name, devices):
         ports = host.list(f"{_CONFIGFS}/{device}/ports")
         for port in () if isinstance(ports, Missing) else ports:
             path = f"{_CONFIGFS}/{device}/ports/{port}/default_roce_mode"
-            found[f"{device}/{port}"] = attribute(host, path, parse_roce_mode)
-    return found
+            found.append(RoceMode(f"{device}/{port}", attribute(host, path, parse_roce_mode)))
+    return tuple(found)
 
 
 def _port_mapper(host: Host) -> bool | Missing:

@@ -231,7 +231,8 @@ def _mode(port: PortView, routing: RoutingFacts) -> GidType | Missing:
     modes = routing.roce_modes
     if isinstance(modes, Missing):
         return modes
-    return modes.get(port.name, Missing(Why.ABSENT, "no folder of the device in configfs"))
+    found = (each.type for each in modes if each.port == port.name)
+    return next(found, Missing(Why.ABSENT, "no folder of the device in configfs"))
 
 
 def _default_type(port: PortView, routing: RoutingFacts) -> GidType:

@@ -15,6 +15,7 @@ from rdmadiag.facts.routing import (
     Hop,
     KernelAnswer,
     NeighbourState,
+    RoceMode,
     Route,
     RouteKind,
     RoutingFacts,
@@ -236,7 +237,9 @@ def test_a_question_is_a_read_for_one_destination(asked: Asked) -> None:
 
 
 def test_the_mode_of_rdma_cm_is_read_where_its_folder_is() -> None:
-    assert facts(roce_modes={"mlx5_0/1": "IB/RoCE v1"}).roce_modes == {"mlx5_0/1": GidType.ROCE_V1}
+    assert facts(roce_modes={"mlx5_0/1": "IB/RoCE v1"}).roce_modes == (
+        RoceMode("mlx5_0/1", GidType.ROCE_V1),
+    )
     absent = facts().roce_modes
     assert isinstance(absent, Missing)
     assert absent.why is Why.ABSENT

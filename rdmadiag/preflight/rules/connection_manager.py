@@ -5,12 +5,12 @@ from ipaddress import ip_interface
 from typing import Final
 
 from rdmadiag.facts import DeviceNode, Missing, NetDev, or_else
-from rdmadiag.facts.routing import RoutingFacts
-from rdmadiag.gid.netdev import NetDevState
+from rdmadiag.facts.routing import MAIN_TABLE, RoutingFacts
+from rdmadiag.gid.netdev import NOT_HERE, NetDevState, netdev_state
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.view.peer_route import Obstacle, Stop, take
+from rdmadiag.view.peer_route import Obstacle, Stop, as_gid, take
 from rdmadiag.view.reconcile import PortView, Protocol
 from rdmadiag.view.routing import Flow, Way, a_peer_of, lookup
 
@@ -45,6 +45,18 @@ def _addresses(netdev: NetDev) -> Iterator[str]:
             yield each.address
 
 
+def _has_family(port: PortView, address: str) -> bool:
+    """Whether the table has a routable row, here, of another such address."""
+    gid, wide = as_gid(address), ":" in address
+    return any(
+        each.gid.raw != gid.raw
+        and each.is_ipv4 != wide
+        and not each.is_link_local_10
+        and netdev_state(each, port.netdevs) not in NOT_HERE
+        for each in port.entries
+    )
+
+
 def _unserved(case: Case, *obstacles: Obstacle) -> Iterator[tuple[PortView, NetDev, str, Stop]]:
     """Addresses of RDMA netdevs that rdma_cm finds no device for."""
     routing = case.evidence.routing
@@ -54,6 +66,8 @@ def _unserved(case: Case, *obstacles: Obstacle) -> Iterator[tuple[PortView, NetD
         if not port.entries:
             continue  # no-usable-gid has it
         for address in _addresses(netdev):
+            if not _has_family(port, address):
+                continue  # a family that the table lacks is a finding of its own
             found = take(case.devices, case.evidence, routing, address, netdev.name)
             if isinstance(found, Stop) and found.obstacle in obstacles:
                 yield port, netdev, address, found
@@ -117,8 +131,8 @@ def address_of_other_netdev(this: Rule, case: Case) -> Iterator[Finding]:
 
 def _answered_elsewhere(
     case: Case, routing: RoutingFacts
-) -> Iterator[tuple[PortView, NetDev, str, str, str]]:
-    """Port, netdev, its address, a peer of the subnet, and the netdev that it is answered by."""
+) -> Iterator[tuple[PortView, NetDev, str, str, Way]]:
+    """Port, netdev, its address, a peer of the subnet, and the way that it is answered by."""
     for port, netdev in _netdevs(case):
         for each in netdev.addresses:
             if each.scope != "global" or ":" in each.address:
@@ -128,7 +142,7 @@ def _answered_elsewhere(
             if isinstance(way, Way):
                 names = {hop.netdev for hop in way.hops}
                 if names and netdev.name not in names:
-                    yield port, netdev, each.address, str(peer), min(names)
+                    yield port, netdev, each.address, str(peer), way
 
 
 @rule(
@@ -151,9 +165,10 @@ def reverse_path_filter(this: Rule, case: Case) -> Iterator[Finding]:
     facts, routing = case.evidence.netdev, case.evidence.routing
     if isinstance(facts, Missing) or isinstance(routing, Missing):
         return
-    for port, netdev, address, peer, other in _answered_elsewhere(case, routing):
+    for port, netdev, address, peer, way in _answered_elsewhere(case, routing):
         values = [each for each in (facts.rp_filter, netdev.rp_filter) if isinstance(each, int)]
         if len(values) == 2 and max(values) == _STRICT:
+            other = min(hop.netdev for hop in way.hops)
             yield this.finding(
                 f"{netdev.name} has {address}, its answers leave by {other}, and rp_filter is 1",
                 device=port.device,
@@ -175,12 +190,13 @@ def _fill(netdev: NetDev, address: str) -> dict[str, str]:
 
 @rule(
     "no-rule-for-this-nic",
-    Severity.INFO,
+    Severity.WARN,
     "What an RDMA netdev's address answers leaves by another netdev",
-    "Two netdevs are in one subnet, or a rule leads elsewhere, and no routing rule keeps packets "
-    "from this address on its netdev. rdma_cm and RoCE bind to the netdev; TCP and soft iWARP from "
-    "this address do not, and a rail's traffic may share another's cable. With rp_filter at 1 they "
-    "are dropped: reverse-path-filter. A warning where soft iWARP is the device.",
+    "A routing rule leads packets from this address to a table that sends them by another netdev; "
+    "or the device is soft iWARP, whose sockets are routed as any others, and no rule keeps them "
+    "on its netdev. rdma_cm and RoCE bind to the netdev; TCP and soft iWARP do not. Two RoCE "
+    "netdevs in one subnet without any rule are arp-flux, and with rp_filter at 1 "
+    "reverse-path-filter.",
     ("https://github.com/NVIDIA/nccl/issues/1269",),
     remedy=(
         "sudo ip route add {subnet} dev {netdev} src {address} table N   # a table of its own",
@@ -193,15 +209,15 @@ def no_rule_for_this_nic(this: Rule, case: Case) -> Iterator[Finding]:
     facts, routing = case.evidence.netdev, case.evidence.routing
     if isinstance(facts, Missing) or isinstance(routing, Missing):
         return
-    for port, netdev, address, peer, other in _answered_elsewhere(case, routing):
+    for port, netdev, address, peer, way in _answered_elsewhere(case, routing):
         values = [each for each in (facts.rp_filter, netdev.rp_filter) if isinstance(each, int)]
-        if len(values) == 2 and max(values) != _STRICT:
-            soft = port.is_software and port.protocol is Protocol.IWARP
+        soft = port.is_software and port.protocol is Protocol.IWARP
+        if len(values) == 2 and max(values) != _STRICT and (soft or way.table != MAIN_TABLE):
+            other = min(hop.netdev for hop in way.hops)
             yield this.finding(
                 f"{netdev.name} has {address}, and what it answers leaves by {other}",
                 device=port.device,
                 port=port.number,
-                severity=Severity.WARN if soft else None,
                 evidence=[Proof("routing", f"from {address} to {peer}", f"dev {other}")],
                 fill=_fill(netdev, address),
             )
