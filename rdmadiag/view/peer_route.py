@@ -579,6 +579,8 @@ def _unbound(
         return None
     if isinstance(way, NoWay):
         return way
+    if way.kind is RouteKind.LOCAL:
+        return None  # the other end of a cable of this host: nothing of it leaves unbound
     names = {each.netdev for each in way.hops}
     return found.netdev if found.netdev in names else min(names, default=None)
 

@@ -112,8 +112,9 @@ def test_another_device_than_asked_for_fails(record: str, rdmadiag: Rdmadiag) ->
     assert rdmadiag(*argv, "mlx5_9").code == 64
 
 
-def test_an_older_record_gives_unknown(rdmadiag: Rdmadiag) -> None:
-    code, out, _ = rdmadiag("route", "192.0.2.9", "--sample", "roce-healthy", "--quiet")
+def test_an_older_record_gives_unknown(tmp_path: Path, rdmadiag: Rdmadiag) -> None:
+    host(rules=None).write(str(tmp_path / "old"), "Nobody asked for routes.")
+    code, out, _ = rdmadiag("route", "192.0.2.9", "--from", str(tmp_path / "old"), "--quiet")
     assert code == 3
     assert out.startswith("UNKNOWN  which way to 192.0.2.9 is not known")
 

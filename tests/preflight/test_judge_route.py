@@ -343,6 +343,13 @@ def test_what_is_not_bound_may_leave_by_another_netdev(looked: Looked) -> None:
     assert (route.unbound_netdev, rules(verdict)) == ("eth1", [])
 
 
+def test_the_other_end_of_a_cable_of_this_host_is_no_other_way(looked: Looked) -> None:
+    both = host(("192.0.2.1/24",), ("192.0.2.3/24",))
+    route, verdict = looked(both, "192.0.2.3", "192.0.2.1")
+    assert (route.netdev, route.loopback, route.unbound_netdev) == ("eth0", False, None)
+    assert verdict.status == "ok"
+
+
 def test_what_is_not_bound_may_find_no_way(looked: Looked) -> None:
     route, _ = looked(host(), "203.0.113.9", "192.0.2.1")
     assert (route.assumed_on_link, route.unbound_netdev) == (True, NoWay.NO_ROUTE)
