@@ -96,7 +96,7 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("stacks", _stacks),
     ("environment", _variables),
     ("netdevs", _netdevs),
-    ("connection_manager", _netdevs),
+    ("connection_manager", _linux_devices),
     ("speed", _linux_devices),
     ("gpu", _gpus),
     ("kinds", _linux_devices),
