@@ -324,7 +324,7 @@ def _configured_providers(host: Host) -> tuple[NamedProvider, ...] | Missing:
     if isinstance(names, Missing):
         return names
     found: list[NamedProvider] = []
-    for name in names[:_PROVIDER_FILES]:
+    for name in sorted(names)[:_PROVIDER_FILES]:
         # Every regular file in it counts, whatever its name.
         raw = host.read(f"{PROVIDER_FOLDER}/{name}")
         if isinstance(raw, Missing):
