@@ -93,7 +93,7 @@ SIGNS: Final = (
         "path-migration-failed",
         Kind.FAILURE,
         Stage.DATA,
-        r"IBV_EVENT_PATH_MIG_ERR|path migration request error",
+        r"IBV_EVENT_PATH_MIG_ERR|path migration (?:request error|error|failed)",
         ("alternate-path-unusable",),
     ),
     sign(
