@@ -595,3 +595,40 @@ def test_a_port_mapper_that_runs_is_seen(rdmadiag_json: Call) -> None:
                 mapper.kill()
     assert without["evidence"]["routing"]["port_mapper"] is False
     assert beside["evidence"]["routing"]["port_mapper"] is True
+
+
+def test_local_ports_that_are_used_up_are_said_and_no_id_gets_one(
+    rdmadiag_json: Call, tmp_path: Path
+) -> None:
+    knob = "net.ipv4.ip_local_port_range"
+    before = run_command(["sysctl", "-n", knob], timeout=SECONDS).stdout.split()
+    client = ["rping", "-c", "-a", "192.0.2.2", "-p", PORT, "-C", "100000000"]
+    server = [*FAR, "rping", "-s", "-P", "-a", "192.0.2.2", "-p", PORT]
+    with (
+        built(Topology("ports", "", (*ONE[0], RXE0), (*ONE[1], RXE9))),
+        rping(server, tmp_path / "server"),
+    ):
+        try:
+            assert until(lambda: bool(cm_ids("LISTEN")), SECONDS)
+            done = run_command(["sysctl", "-qw", f"{knob}=40000 40001"], timeout=SECONDS)
+            assert done.returncode == 0
+            with rping(client, tmp_path / "one"), rping(client, tmp_path / "two"):
+
+                def given() -> set[str]:
+                    rows = [row for row in cm_ids("CONNECT") if row["ifname"] == "rxe0"]
+                    return {row["src-addr"].rpartition(":")[2] for row in rows}
+
+                assert until(lambda: given() == {"40000", "40001"}, SECONDS)
+                code, document = rdmadiag_json("resources")
+                third = run_command(["timeout", "60", *client], timeout=SECONDS + 30)
+        finally:
+            run_command(["sysctl", "-qw", f"{knob}={' '.join(before)}"], timeout=SECONDS)
+    found = {each["rule"]: each["severity"] for each in document["verdict"]["findings"]}
+    assert (code, found.get("cm-ports-near-limit")) == (2, "critical")
+    assert "Cannot assign requested address" in third.stdout + third.stderr
+    ids = [
+        row for each in document["devices"] if each["device"] == "rxe0" for row in each["cm_ids"]
+    ]
+    assert [(row["count"], row["command"]) for row in ids if row["state"] == "connect"] == [
+        (1, "rping")
+    ] * 2
