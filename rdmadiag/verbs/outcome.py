@@ -5,9 +5,20 @@ from dataclasses import replace
 from typing import Final, Literal, TypeVar
 
 from rdmadiag.explain.completions import completion_text
+from rdmadiag.explain.events import EVENTS
 from rdmadiag.explain.lost_data import counted, is_lost_data
-from rdmadiag.facts.attempt import Arrived, Attempt, EndFacts, Outcome, Stage, Step, Teardown
+from rdmadiag.facts.attempt import (
+    Arrived,
+    Attempt,
+    EndFacts,
+    Outcome,
+    SeenEvent,
+    Stage,
+    Step,
+    Teardown,
+)
 from rdmadiag.facts.errnos import Platform, errno_text
+from rdmadiag.facts.events import AsyncEvent
 from rdmadiag.verbs import records
 from rdmadiag.verbs.protocol import End
 from rdmadiag.verbs.records import EndName, Record
@@ -24,6 +35,12 @@ _DESTROYERS: Final = {
     "ibv_create_ah": "ibv_destroy_ah",
     "ibv_create_ah_from_wc": "ibv_destroy_ah",
     "ibv_create_comp_channel": "ibv_destroy_comp_channel",
+    "ibv_open_xrcd": "ibv_close_xrcd",
+    "ibv_create_srq_ex": "ibv_destroy_srq",
+    "ibv_create_qp_ex": "ibv_destroy_qp",
+    "ibv_alloc_mw": "ibv_dealloc_mw",
+    "ibv_attach_mcast": "ibv_detach_mcast",
+    "ibv_create_flow": "ibv_destroy_flow",
 }
 
 
@@ -53,6 +70,7 @@ def conclude(
     stage = _last_stage(found)
     rounds = _last(found, records.Rounds)
     timed = _last(found, records.Timed)
+    streamed = _last(found, records.Streamed)
     connected = _last(found, records.Connected)
     attempt = Attempt(
         outcome=Outcome.VERIFIED,
@@ -71,9 +89,11 @@ def conclude(
         teardown=_teardown(steps, killed=returncode is None or returncode < 0),
         steps=steps,
         touched=any(step.call == "ibv_open_device" for step in steps),
+        bandwidth=streamed.bandwidth if streamed else None,
         rounds=rounds.rounds if rounds else None,
         pid=pid if unkillable else None,
         role=role,
+        events=seen_events(found),
         peer_is_this_host=(connected is not None and connected.is_this_host)
         or (result is not None and result.is_this_host),
     )
@@ -182,6 +202,25 @@ def _reached(found: Sequence[Record], ends: Sequence[End], name: EndName) -> End
         queue_pair=made.queue_pair if made else None,
         psn=made.psn if made else None,
         qp_state=states[-1] if states else None,
+    )
+
+
+def seen_events(found: Sequence[Record]) -> tuple[SeenEvent, ...]:
+    """The asynchronous events that came while it ran."""
+    return tuple(_event(each) for each in _all(found, records.AsyncEventCame))
+
+
+def _event(came: records.AsyncEventCame) -> SeenEvent:
+    known = AsyncEvent.from_number(came.number)
+    return SeenEvent(
+        end=came.end.value,
+        device=came.device,
+        number=came.number,
+        name=known.constant if known else None,
+        port=came.port,
+        queue_pair=came.queue_pair,
+        seconds=round(came.at, 6),
+        meaning=EVENTS[known].meaning if known else None,
     )
 
 

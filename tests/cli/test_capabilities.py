@@ -14,7 +14,7 @@ def test_the_first_line_is_the_answer_and_devices_alike_share_a_table(rdmadiag: 
     code, out, err = rdmadiag("capabilities", "--sample", "roce-healthy")
     assert (code, err) == (0, "")
     first, _, rest = out.partition("\n")
-    assert first.startswith("rxe0, rxe1: atomics, shared receive queues, fast registration, on-d")
+    assert first.startswith("rxe0, rxe1: atomics, shared receive queues, fast registration")
     assert "; no XRC" in first
     assert rest.count("CAPABILITY") == 1
     assert "max_qp " not in out
@@ -32,20 +32,15 @@ def test_the_document_names_stacks_and_where_each_claim_stands(rdmadiag: Rdmadia
 
 
 @pytest.mark.parametrize(
-    ("sample", "stack", "code", "answer"),
+    ("stack", "code", "answer"),
     [
-        ("roce-healthy", "nvshmem", 0, "has what nvshmem cannot do without"),
-        (
-            "infiniband-two-hca",
-            "dpdk",
-            3,
-            "not known whether it has what dpdk cannot do without: rss_qp_types",
-        ),
+        ("nvshmem", 0, "has what nvshmem cannot do without"),
+        ("dpdk", 2, "lacks what dpdk cannot do without: rss_qp_types"),
     ],
-    ids=["all of it", "not asked in this record"],
+    ids=["all of it", "not all of it"],
 )
-def test_a_stack(sample: str, stack: str, code: int, answer: str, rdmadiag: Rdmadiag) -> None:
-    found = rdmadiag("capabilities", "--sample", sample, "--stack", stack)
+def test_a_stack(stack: str, code: int, answer: str, rdmadiag: Rdmadiag) -> None:
+    found = rdmadiag("capabilities", "--sample", "roce-healthy", "--stack", stack)
     assert found.code == code
     assert answer in found.out.splitlines()[0]
 

@@ -93,6 +93,7 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("thunderbolt_address", _mac),
     ("thunderbolt_resources", _mac),
     ("gids", _always),
+    ("stack_capabilities", _stacks),
     ("stacks", _stacks),
     ("environment", _variables),
     ("netdevs", _netdevs),
