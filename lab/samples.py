@@ -136,7 +136,7 @@ Recorded in the lab (lab/README.md). Library folders beyond the distribution's w
 """
 
 _FOREIGN = re.compile(r"cuda|fakeroot|/usr/local|\.dockerenv")
-_STARTED = re.compile(rb"command line|virtme", re.IGNORECASE)
+_STARTED = re.compile(rb"command line|virtme|mconsole", re.IGNORECASE)
 
 
 def trim(folder: Path) -> dict[str, bytes]:

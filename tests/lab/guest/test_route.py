@@ -11,8 +11,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -595,3 +596,51 @@ def test_a_port_mapper_that_runs_is_seen(rdmadiag_json: Call) -> None:
                 mapper.kill()
     assert without["evidence"]["routing"]["port_mapper"] is False
     assert beside["evidence"]["routing"]["port_mapper"] is True
+
+
+def ended_or_more(end: subprocess.Popen[bytes], given: Callable[[], set[str]], held: int) -> bool:
+    return end.poll() is not None or len(given()) > held
+
+
+def test_local_ports_that_are_used_up_are_said_and_no_id_gets_one(
+    rdmadiag_json: Call, tmp_path: Path
+) -> None:
+    knob = "net.ipv4.ip_local_port_range"
+    before = run_command(["sysctl", "-n", knob], timeout=SECONDS).stdout.split()
+    client = ["rping", "-c", "-a", "192.0.2.2", "-p", PORT, "-C", "100000000"]
+    server = [*FAR, "rping", "-s", "-P", "-a", "192.0.2.2", "-p", PORT]
+
+    def given() -> set[str]:
+        rows = [row for row in cm_ids("CONNECT") if row["ifname"] == "rxe0"]
+        return {row["src-addr"].rpartition(":")[2] for row in rows}
+
+    with (
+        built(Topology("ports", "", (*ONE[0], RXE0), (*ONE[1], RXE9))),
+        rping(server, tmp_path / "server"),
+    ):
+        try:
+            assert until(lambda: bool(cm_ids("LISTEN")), SECONDS), (tmp_path / "server").read_text()
+            assert not run_command(["sysctl", "-qw", f"{knob}=40000 40003"], timeout=9).returncode
+            with ExitStack() as clients:
+                # One may be left: cma_alloc_any_port does not give the port that it gave last.
+                refused = tmp_path / "client"
+                for number in range(5):
+                    refused = tmp_path / f"client{number}"
+                    held = len(given())
+                    end = clients.enter_context(rping(client, refused))
+                    ended = partial(ended_or_more, end, given, held)
+                    assert until(ended, SECONDS)
+                    if end.poll() is not None:
+                        break
+                printed = refused.read_text()
+                options = ("--threshold", "limit_share=0.5", "--timeout", "30")
+                _, document = rdmadiag_json("resources", *options)
+        finally:
+            run_command(["sysctl", "-qw", f"{knob}={' '.join(before)}"], timeout=SECONDS)
+    assert "Cannot assign requested address" in printed
+    assert "cm-ports-near-limit" in rules_of(document)
+    ids = [
+        row for each in document["devices"] if each["device"] == "rxe0" for row in each["cm_ids"]
+    ]
+    connected = [row["command"] for row in ids if row["state"] == "connect"]
+    assert connected in (["rping"] * 3, ["rping"] * 4)
