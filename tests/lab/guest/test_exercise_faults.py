@@ -45,7 +45,7 @@ def counts(run: Run) -> Any:
     return json.loads(run(["rdma", "-j", "res"], timeout=30).stdout)
 
 
-ACCESS = ("--only=write,read,cmp_swap",)
+ACCESS = ("--only=write,read,cmp_swap", "--qp=rc,uc")
 DENIED = {
     ("write", "rc", "poll"): ("failed", "REM_ACCESS_ERR"),
     ("read", "rc", "poll"): ("failed", "REM_ACCESS_ERR"),
