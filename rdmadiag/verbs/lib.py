@@ -1,6 +1,7 @@
 """The symbols of the verbs library: arguments, result, and how each one says that it failed."""
 
 import ctypes
+from collections.abc import Mapping
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_ssize_t, c_uint8, c_uint32, c_void_p
 from dataclasses import dataclass
 from enum import Enum
@@ -128,13 +129,14 @@ class CallFailed(Exception):
 
 
 class Library:
-    """A loaded verbs library."""
+    """A loaded library: libibverbs, or another with a table of symbols."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, symbols: Mapping[str, Symbol] = SYMBOLS) -> None:
         """Raises OSError where it cannot be loaded, AttributeError where a symbol is missing."""
         loaded = ctypes.CDLL(path, use_errno=True)
+        self._symbols = symbols
         self._functions: dict[str, Any] = {}
-        for name, symbol in SYMBOLS.items():
+        for name, symbol in symbols.items():
             if symbol.optional and not hasattr(loaded, name):
                 continue
             function = getattr(loaded, name)
@@ -157,7 +159,7 @@ class Library:
             raise CallFailed(name, 0)
         ctypes.set_errno(0)
         result = self._functions[name](*arguments)
-        failure = SYMBOLS[name].failure
+        failure = self._symbols[name].failure
         if failure is Failure.NULL and not result:
             raise CallFailed(name, ctypes.get_errno())
         if failure is Failure.POSITIVE and result:

@@ -84,6 +84,10 @@ class Context(_Made):
 
     def __init__(self, call: Caller, device: str, pointer: Any) -> None:
         super().__init__(call, device, "ibv_close_device", call("ibv_open_device", device, pointer))
+        self._operate()
+
+    def _operate(self) -> None:
+        """The calls that have no symbol, out of the context."""
         self.ops = ctypes.cast(self.handle, POINTER(IbvContext)).contents.ops
         self._post_send = _operation(_POST_SEND, self.ops.post_send)
         self._post_recv = _operation(_POST_RECV, self.ops.post_recv)
@@ -403,6 +407,10 @@ RDMA transport), and verbs leaves those two free: they do not depend on each oth
 M = TypeVar("M", bound=_Made)
 
 
+def _turn(made: _Made) -> int:
+    return next(at for at, kind in enumerate(TEARDOWN_ORDER) if isinstance(made, kind))
+
+
 class Objects:
     """What was made on one device, in whatever order."""
 
@@ -421,7 +429,7 @@ class Objects:
         """
         refused: CallFailed | None = None
         newest_first = reversed(self._made)
-        for made in sorted(newest_first, key=lambda each: TEARDOWN_ORDER.index(type(each))):
+        for made in sorted(newest_first, key=_turn):
             try:
                 made.close()
             except CallFailed as failed:

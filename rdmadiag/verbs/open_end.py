@@ -74,6 +74,8 @@ class BadCompletion(Exception):
 class OpenEnd:
     """The objects of one end, each made by the step of its name."""
 
+    LEAST_RECEIVE = 0  # bytes that a receive takes, however small the payload is
+
     def __init__(self, call: StagedCaller, pointer: Any, facts: End, psn: int) -> None:
         """Opens the device that `pointer` names, and makes everything up to the queue pair.
 
@@ -84,26 +86,29 @@ class OpenEnd:
         self.facts = facts
         self.psn = psn
         try:
-            self.context: Context = self._make(
-                Stage.OPEN, lambda: Context(call, facts.device, pointer)
-            )
+            self.context: Context = self._make(Stage.OPEN, lambda: self._context(pointer))
             pd = self._make(Stage.ALLOC_PD, self.context.alloc_pd)
             self.memory: MemoryRegion = self._make(Stage.REG_MR, lambda: self._register(pd))
             self.completions: CompletionQueue = self._make(
                 Stage.CREATE_CQ, lambda: self.context.create_cq(2 * DEPTH)
             )
-            self.queue_pair: QueuePair = self._make(
-                Stage.CREATE_QP, lambda: pd.create_qp(self.completions, facts.qp_type, DEPTH)
-            )
+            self.queue_pair: QueuePair = self._make(Stage.CREATE_QP, lambda: self._queue_pair(pd))
         except Failed:
             with suppress(Failed):  # what went wrong first matters more
                 self.close()
             raise
         self._send = SendRequest(SEND, self.memory, 0, facts.payload_bytes)
-        self._receive = ReceiveRequest(RECEIVE, self.memory, self._area, facts.payload_bytes)
+        most = max(facts.payload_bytes, self.LEAST_RECEIVE)
+        self._receive = ReceiveRequest(RECEIVE, self.memory, self._area, most)
         self._arrived: list[Completion] = []
         self.arrivals = 0  # messages, apart from those of the timed loop
         self.sends = 0  # that have not completed
+
+    def _context(self, pointer: Any) -> Context:
+        return Context(self._call, self.facts.device, pointer)
+
+    def _queue_pair(self, pd: ProtectionDomain) -> QueuePair:
+        return pd.create_qp(self.completions, self.facts.qp_type, DEPTH)
 
     @property
     def _area(self) -> int:
