@@ -524,8 +524,10 @@ class Machine:
                 ("IFLA_CARRIER", int(netdev.up)),
                 ("IFLA_CARRIER_CHANGES", netdev.carrier_changes),
                 ("IFLA_CARRIER_DOWN_COUNT", netdev.carrier_down_count),
-                ("IFLA_ADDRESS", netdev.mac),
             ]
+            hardware = bytes.fromhex(netdev.mac.replace(":", ""))
+            if len(hardware) == _MAC_BYTES:
+                message["attrs"].append(("IFLA_ADDRESS", netdev.mac))
             if netdev.kind:
                 message["attrs"].append(
                     ("IFLA_LINKINFO", {"attrs": [("IFLA_INFO_KIND", netdev.kind)]})
@@ -534,6 +536,8 @@ class Machine:
                 if name:
                     message["attrs"].append((f"IFLA_{attribute}", self._ifindex(name)))
             link = _with_arp_ignore(_encoded(message, 16), netdev.arp_ignore)
+            if len(hardware) != _MAC_BYTES:
+                link = _with_hardware_address(link, hardware)
             links += link if netdev.stats is None else counted.with_stats64(link, netdev.stats)
             for text in netdev.addresses:
                 address, _, length = text.partition("/")
@@ -556,6 +560,15 @@ def _configuration(redirects: bool) -> bytes:
     aer = struct.pack("<I", 0x1480_0000 | 0x1_0001).ljust(0x48, b"\0")
     acs = struct.pack("<IHH", 0x1_000D, 0x5F, 0x1D if redirects else 0)
     return (bytes(0x100) + aer + acs).ljust(4096, b"\0")
+
+
+_MAC_BYTES = 6
+
+
+def _with_hardware_address(link: bytes, address: bytes) -> bytes:
+    """A link message with the 20 bytes of IPoIB, which pyroute2 does not encode."""
+    whole = link + struct.pack("=HH", 4 + len(address), 1) + address
+    return struct.pack("=I", len(whole)) + whole[4:]
 
 
 def _with_arp_ignore(link: bytes, value: int) -> bytes:

@@ -51,6 +51,7 @@ SECRET_LIMIT: Final = 64 * 1024  # bytes
             "from one port to another, with more data",
             "rdmadiag pingpong --allow-rtr --device mlx5_0 --device mlx5_1 --bytes 65536",
         ),
+        ("by the connection manager, as iWARP needs it", "rdmadiag pingpong --cm --allow-rtr"),
     ),
 )
 @click.argument("peer", required=False, metavar="[PEER[:PORT]]")
@@ -59,6 +60,11 @@ SECRET_LIMIT: Final = 64 * 1024  # bytes
     is_flag=True,
     allow_from_autoenv=False,  # to be passed, each time
     help="Attempt it: once, INIT → RTR → RTS.",
+)
+@click.option(
+    "--cm",
+    is_flag=True,
+    help="By the connection manager (librdmacm), which chooses GID, MTU and PSN; iWARP's only way.",
 )
 @click.option("--listen", metavar="ADDRESS[:PORT]", help="Wait for one peer at this address.")
 @click.option(
@@ -148,6 +154,7 @@ SECRET_LIMIT: Final = 64 * 1024  # bytes
 def command(
     peer: str | None,
     allow_rtr: bool,
+    cm: bool,
     listen: str | None,
     wait: float,
     device: tuple[str, ...],
@@ -166,6 +173,9 @@ def command(
     as_json: bool,
 ) -> int:
     """One bounded attempt at a connection: INIT → RTR → RTS and verified data, once.
+
+    With --cm the connection manager makes the steps: address, route, connection, and each
+    that fails is named with its event. The other end is then one of --cm too.
 
     Without a peer both ends are on this host; a Mac then needs two --device, since no
     Thunderbolt port can be both. Refuses without --allow-rtr, and where the preflight
@@ -186,6 +196,8 @@ def command(
     meeting = _meeting(peer, listen, wait)
     if len(device) > (1 if meeting else 2):
         raise click.UsageError("--device: one, or two where there is no peer")
+    if cm:
+        _only_by_hand(gid_index=gid_index, pkey_index=pkey_index or None, mtu=mtu, qp=qp)
     wanted = Wanted(
         payload_bytes=payload,
         iterations=iterations,
@@ -194,6 +206,7 @@ def command(
         qp_type=QpType[qp.upper()] if qp else None,
         mtu=int(mtu) if mtu else None,
         accepted=accepted(accept_risk),
+        by_cm=cm,
     )
     chosen = _with_port(selectors(device), port)
     secret = None if secret_file is None else _secret(secret_file, start + deadline)
@@ -201,7 +214,9 @@ def command(
     form = "json" if as_json else format
     try:
         require_rtr_attempt_allowed(allow_rtr)
-        result = attempt.run(host, wanted, chosen, meeting, secret, start, deadline, _say(wait))
+        result = attempt.run(
+            host, wanted, chosen, meeting, secret, start, deadline, _say(wait, cm=cm)
+        )
     except RtrUnsafe as error:
         refused = attempt.not_allowed(str(error), host.identity.platform)
         result = attempt.Result(refused, (), ())
@@ -287,7 +302,17 @@ def _new_secret(path: str) -> None:
         click.echo(f"{path}: copy it to the other host, and give both ends --secret-file")
 
 
-def _say(wait: float) -> "Callable[[Record], None]":
+def _only_by_hand(*, qp: str | None, **options: object) -> None:
+    """What the connection manager chooses cannot be given."""
+    if qp == "uc":
+        raise click.UsageError("--cm connects RC queue pairs: leave --qp out")
+    for name, value in options.items():
+        if value is not None:
+            option = name.replace("_", "-")
+            raise click.UsageError(f"--cm: the connection manager chooses what --{option} names")
+
+
+def _say(wait: float, *, cm: bool) -> "Callable[[Record], None]":
     """What there is to know while a peer is waited for, on stderr."""
     from rdmadiag.verbs.records import Listening, TurnedAway, Waiting
 
@@ -297,7 +322,7 @@ def _say(wait: float) -> "Callable[[Record], None]":
             host = record.address.removesuffix(f":{TCP_PORT}")
             line = (
                 f"waiting {wait:g} s on {record.address}; on the other host: "
-                f"rdmadiag pingpong --allow-rtr {host}"
+                f"rdmadiag pingpong --allow-rtr {'--cm ' if cm else ''}{host}"
             )
         elif isinstance(record, TurnedAway):
             line = f"turned away {record.address}: {record.text}"

@@ -7,9 +7,9 @@ from rich.console import Console
 from rdmadiag.explain.attempt import NOTHING, Advice, advice
 from rdmadiag.explain.completions import completion
 from rdmadiag.facts import Identity, Missing
-from rdmadiag.facts.attempt import Attempt, EndFacts, Latency, Outcome, Teardown
+from rdmadiag.facts.attempt import Attempt, Connection, EndFacts, Latency, Outcome, Teardown
 from rdmadiag.facts.errnos import errno_name
-from rdmadiag.facts.ib import PKEY_BASE, PKEY_FULL, LinkLayer
+from rdmadiag.facts.ib import NO_LID, PKEY_BASE, PKEY_FULL, LinkLayer
 from rdmadiag.preflight.candidate import Candidate
 from rdmadiag.preflight.safety import INSTEAD_OF_RTR, REASON_TEXT
 from rdmadiag.quoting import shell_word
@@ -35,6 +35,10 @@ _TEARDOWN: Final = {
 _NOT_TIMED: Final = (
     "Half round trip: not measured. It takes the loop that a C compiler makes of "
     "rdmadiag/verbs/_loop.c when rdmadiag is installed, at both ends."
+)
+_NOT_TIMED_BY_CM: Final = (
+    "Half round trip: not measured. Between two hosts --cm has no second connection, by which "
+    "both ends could agree when to begin."
 )
 _BAR_WIDTH: Final = 40
 
@@ -89,16 +93,19 @@ def show(result: Result, host: Identity, to: Console | None = None) -> None:
     _of_peer(out, attempt)
     if attempt.local and attempt.outcome not in (Outcome.NO_PEER, Outcome.PEER_REFUSED):
         out.print()
-        _ends(out, attempt.local, attempt.remote)
+        _ends(out, attempt)
     for each in result.chosen[: 2 if result.meeting is None else 1] if attempt.local else ():
         if not isinstance(each.pkey, Missing):
             say(out, f"P_Key   {_name(each)}: {_partition(each.pkey)} at index {each.pkey_index}")
+    if attempt.connection:
+        _events(out, attempt.connection)
     _advise(out, _advice(result))
     if attempt.latency:
         _times(out, attempt.latency)
     elif _should_be_timed(attempt):
         out.print()
-        say(out, _NOT_TIMED)
+        by_cm = attempt.connection is not None and attempt.role is not None
+        say(out, _NOT_TIMED_BY_CM if by_cm else _NOT_TIMED)
     if attempt.touched:
         out.print()
         say(out, f"Teardown: {_TEARDOWN[attempt.teardown]}.")
@@ -173,7 +180,7 @@ def _port(end: EndFacts) -> str:
 
 
 def _path(local: EndFacts, remote: EndFacts) -> str:
-    there = remote.gid.ipv4 or str(remote.gid) if remote.gid else f"LID {remote.lid}"
+    there = remote.gid.ipv4 or str(remote.gid) if remote.gid else _address(remote)
     return f"{_port(local)} - {_port(remote)} ({there})"
 
 
@@ -233,8 +240,27 @@ def _whom(result: Result) -> str:
     return f" --listen {address}" if result.meeting.role == "listen" else f" {address}"
 
 
-def _ends(out: Console, local: EndFacts, remote: EndFacts | None) -> None:
+def _events(out: Console, connection: Connection) -> None:
+    """A line for each event of the connection manager."""
+    if not connection.steps:
+        return
+    out.print()
+    table = Grid()
+    for name in ("Step", "End", "Event", "Status", "After"):
+        table.add_column(name, no_wrap=True)
+    for each in connection.steps:
+        event = each.event.name if each.event else "another"
+        if each.seconds is None:
+            event = f"no {each.awaited.name}"
+        after = "" if each.seconds is None else f"{each.seconds * 1000:.3g} ms"
+        table.add_row(each.stage, each.end, event, str(each.status), after)
+    out.print(table)
+
+
+def _ends(out: Console, attempt: Attempt) -> None:
     """Two lines an end: one table of all this is wider than a terminal."""
+    local, remote, connection = attempt.local, attempt.remote, attempt.connection
+    addresses = (connection.address, connection.peer) if connection else (None, None)
     table = Grid(show_header=False)
     for _ in range(4):
         table.add_column(no_wrap=True)
@@ -248,18 +274,22 @@ def _ends(out: Console, local: EndFacts, remote: EndFacts | None) -> None:
             f"{end.qp_type.upper()} {end.qp_state or 'not made'}",
         )
     out.print(table)
-    for name, end in (("local", local), ("remote", remote)):
+    for (name, end), address in zip((("local", local), ("remote", remote)), addresses, strict=True):
         if end is not None:
             numbers = "" if end.mtu is None else f", MTU {end.mtu}"
             if end.queue_pair is not None:
-                numbers += f", QPN {end.queue_pair}, PSN {end.psn}"
-            say(out, f"{name:<6}  {_address(end)}{numbers}")
+                numbers += f", QPN {end.queue_pair}"
+            if end.psn is not None:
+                numbers += f", PSN {end.psn}"
+            at = f"{printable(address)}, " if address else ""
+            say(out, f"{name:<6}  {at}{_address(end)}{numbers}")
 
 
 def _address(end: EndFacts) -> str:
     """What the other end's address vector names."""
     if end.gid is None or end.gid_index is None:
-        return f"LID {end.lid}"
+        is_iwarp = end.link_layer is LinkLayer.ETHERNET and end.lid in NO_LID
+        return "iWARP" if is_iwarp else f"LID {end.lid}"
     kind = f", {end.gid_type}" if end.gid_type else ""
     lid = "" if end.link_layer is LinkLayer.ETHERNET else f", LID {end.lid}"
     return f"GID {end.gid_index}: {end.gid}{kind}{lid}"

@@ -3,7 +3,8 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from ipaddress import ip_address
 from signal import Signals
 from typing import Final, Literal
 
@@ -21,7 +22,7 @@ from rdmadiag.sources.table import Depth
 from rdmadiag.verbs import child, rtr_record
 from rdmadiag.verbs.outcome import Nonsense, conclude
 from rdmadiag.verbs.protocol import End
-from rdmadiag.verbs.records import Record, Request, StageBegan
+from rdmadiag.verbs.records import CmRequest, Record, Request, StageBegan
 from rdmadiag.verbs.watchdog import Watched, watch
 from rdmadiag.view.reconcile import Protocol, devices
 from rdmadiag.view.select import NoSuchDevice, Selector, select
@@ -85,9 +86,8 @@ def run(
     """
     deadline = start + seconds
     platform = host.identity.platform
-    if meeting is None and platform == "darwin" and len(set(selectors)) < 2:
-        # All RDMA ports of a Mac are Thunderbolt's. No provider is loaded before this.
-        return Result(_towards_itself(platform), (), ())
+    if platform == "darwin" and (never := _never_on_mac(wanted, selectors, meeting)):
+        return Result(never, (), ())
     looking = start + seconds * _LOOKING_SHARE
     evidence = gather(host, looking, None, Depth())
     boot = rtr_record.boot_id(host, time.monotonic() + _BOOT_ID_SECONDS)
@@ -114,7 +114,7 @@ def run(
     refused = next((each for each in chosen if each.blocking), None)
     if refused:
         name = f"{refused.end.device}/{refused.end.port}"
-        text = f"the preflight forbids RTR on {name}"
+        text = f"the preflight forbids {'a connection' if wanted.by_cm else 'RTR'} on {name}"
         attempt = _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
         return Result(attempt, groups[chosen.index(refused)], (), meeting)
     if any(map(_is_rc_on_thunderbolt, chosen)):
@@ -124,6 +124,16 @@ def run(
     watched = _watch(host, wanted, chosen, meeting, secret, start, deadline, boot, noted)
     attempt = _looked_again(_concluded(watched, chosen, meeting, platform), host, chosen[0].end)
     return Result(attempt, chosen, accepted, meeting)
+
+
+def _never_on_mac(
+    wanted: Wanted, selectors: Sequence[Selector], meeting: Meeting | None
+) -> Attempt | None:
+    """All RDMA ports of a Mac are Thunderbolt's. No provider is loaded before this."""
+    if wanted.by_cm:
+        text = "macOS has no connection manager of RDMA: leave --cm out"
+        return _unattempted(Outcome.NOT_SAFE, Stage.GATE, text, "darwin")
+    return _towards_itself("darwin") if meeting is None and len(set(selectors)) < 2 else None
 
 
 def _unread(evidence: Evidence, platform: Platform) -> Missing | None:
@@ -208,13 +218,43 @@ def _watch(
         secret=None if secret is None else secret.hex(),
         pkey_index=wanted.pkey_index,
     )
+    module = "pingpong_child"
+    if wanted.by_cm:
+        request, module = _by_cm(request, chosen, meeting), "cm_child"
     remembered = _Remembered(chosen[0].end, boot)
 
     def seen(record: Record) -> None:
         noted(record)
         remembered.note(record)
 
-    return watch(request, reserved, seen)
+    return watch(request, reserved, seen, module)
+
+
+def _by_cm(request: Request, chosen: tuple[Candidate, ...], meeting: Meeting | None) -> CmRequest:
+    """The same by the connection manager, which is given an address of each end."""
+    given = {each.name: getattr(request, each.name) for each in fields(request)}
+    return CmRequest(
+        **given,
+        cm_library=child.CM_LIBRARY,
+        node=child.CM_NODE,
+        addresses=tuple(_source(each, meeting) for each in chosen),
+    )
+
+
+def _source(candidate: Candidate, meeting: Meeting | None) -> str:
+    """What the identifier is bound to; "" where the kernel chooses so, or knows no way."""
+    addresses = candidate.addresses or ("",)
+    if meeting is None:
+        return addresses[0]
+    if meeting.near in addresses or (meeting.near is None and _is_numeric(meeting.host)):
+        return ""
+    return addresses[0]
+
+
+def _is_numeric(host: str) -> bool:
+    with suppress(ValueError):
+        return bool(ip_address(host))
+    return False
 
 
 class _Remembered:

@@ -259,7 +259,7 @@ def test_a_refusal_that_can_only_fail_is_not_offered_to_be_overridden() -> None:
     shown = text(ended(Outcome.NOT_SAFE, touched=False, local=None), refused(machine))
     assert "iwarp_needs_rdma_cm" in shown
     assert "--accept-risk" not in shown
-    assert "\n    rping -s\n" in shown
+    assert "\n    rdmadiag pingpong --cm --allow-rtr\n" in shown
 
 
 def test_what_was_accepted_is_no_reason_any_more() -> None:
