@@ -16,6 +16,7 @@ from lab.warm import Warm
 
 BEYOND_DEADLINE = 2.0  # seconds that a run may take beyond its own deadline
 CHILD = "rdmadiag.verbs.pingpong_child"  # in the command line of the process that has the device
+CM_CHILD = "rdmadiag.verbs.cm_child"  # the same with --cm
 CHILD_SECONDS = 30.0  # from a start to the child, and to its listening
 
 
@@ -152,7 +153,8 @@ def children() -> list[int]:
     for name in os.listdir("/proc"):
         if name.isdigit():
             with suppress(OSError), open(f"/proc/{name}/cmdline", "rb") as file:
-                if CHILD.encode() in file.read():
+                line = file.read()
+                if any(each.encode() in line for each in (CHILD, CM_CHILD)):
                     found.append(int(name))
     return found
 
