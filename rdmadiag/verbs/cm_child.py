@@ -18,6 +18,7 @@ from rdmadiag.facts.attempt import BadCompletion, Latency, Outcome, Problem, Sta
 from rdmadiag.facts.cm import CmEvent
 from rdmadiag.facts.ib import MTU_BYTES, QpState, QpType
 from rdmadiag.verbs import cm_protocol, latency, loop, open_end, records
+from rdmadiag.verbs.abi import IbvQpAttr
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
 from rdmadiag.verbs.cm_end import CmEnd
 from rdmadiag.verbs.cm_events import EventFailed, Events, NoEvent
@@ -262,7 +263,7 @@ class Attempt:
         self._await(remote, Stage.ESTABLISH, CmEvent.ESTABLISHED, ESTABLISH_SECONDS, both[:1])
         self._seed = cm_protocol.seed(hello, nonce)
         for each in self._sides:
-            self._show(each)
+            self._show(each, self._attributes(each))
 
     def _requested(self, listening: Side, hello: Hello, other: Identifier) -> Side:
         """The request of our own other end; whoever else comes is rejected."""
@@ -285,7 +286,7 @@ class Attempt:
         self._begin(Stage.ESTABLISH)
         self._do(Stage.ESTABLISH, lambda: side.identifier.connect(hello.encode()))
         came = self._await(side, Stage.ESTABLISH, CmEvent.ESTABLISHED, ESTABLISH_SECONDS)
-        self._show(side)
+        self._show(side, self._attributes(side))
         self._transcript.write(records.Connected(address=side.identifier.peer))
         nonce = cm_protocol.read_answer(came.private_data, hello)
         self._begin(Stage.AGREE)
@@ -311,7 +312,7 @@ class Attempt:
         self._sides.append(met.side)
         self._bounds.start(request.deadline + met.waited)
         self._transcript.write(records.Connected(address=met.side.identifier.peer))
-        self._show(met.side)
+        self._show(met.side, met.attributes)
         self._begin(Stage.AGREE)
         self._agreed(met.endpoint)
         assert met.side.end
@@ -328,11 +329,15 @@ class Attempt:
             raise ProtocolError("the peer's endpoint is no object")
         self._transcript.write(records.Agreed(remote=read_end(endpoint)))
 
-    def _show(self, side: Side) -> None:
+    def _attributes(self, side: Side) -> IbvQpAttr:
+        assert side.end
+        found: IbvQpAttr = self._do(Stage.ESTABLISH, side.end.attributes)
+        return found
+
+    def _show(self, side: Side, attributes: IbvQpAttr) -> None:
         """What the connection manager has made of this end."""
         end = side.end
         assert end
-        attributes = self._do(Stage.ESTABLISH, end.attributes)
         path = attributes.ah_attr
         self._transcript.write(
             records.ConnectionMade(

@@ -14,6 +14,7 @@ from typing import Any, Final
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.cm import CmEvent
 from rdmadiag.verbs import cm_protocol
+from rdmadiag.verbs.abi import IbvQpAttr
 from rdmadiag.verbs.bounds import Bounds
 from rdmadiag.verbs.cm_end import CmEnd
 from rdmadiag.verbs.cm_events import EventFailed, Events
@@ -90,6 +91,7 @@ class Met:
     side: Side
     talk: Talk
     endpoint: object
+    attributes: IbvQpAttr  # of its queue pair once it was established
     seed: int
     waited: float  # seconds
 
@@ -102,6 +104,7 @@ class _Visitor:
     nonce: bytes
     until: float
     talk: Talk | None = None
+    attributes: IbvQpAttr = field(default_factory=IbvQpAttr)
 
 
 @dataclass(slots=True)
@@ -192,7 +195,7 @@ class Listening:
         except ProtocolError as error:
             self.refused = visitor.side.identifier.peer, str(error)
             self._turn_away(visitor, str(error))
-        except (Failed, BadCompletion) as error:
+        except (Failed, CallFailed, BadCompletion) as error:
             self._turn_away(visitor, str(error))
         else:
             if visitor.until <= time.monotonic():
@@ -206,6 +209,8 @@ class Listening:
             self._turn_away(visitor, f"ESTABLISHED, and {_NOT_OURS}")
             return True
         assert visitor.side.end
+        # At once: the first message moves the PSN that is expected.
+        visitor.attributes = visitor.side.end.attributes()
         talk = Talk(visitor.side.end, self.bounds, _nothing, self.events.fd)
         talk.prove(self.secret, "listen", visitor.hello, visitor.nonce)
         visitor.talk = talk
@@ -216,7 +221,8 @@ class Listening:
             visitor.transcript.release()
         assert visitor.hello
         seed = cm_protocol.seed(visitor.hello, visitor.nonce)
-        return Met(visitor.side, talk, talk.taken.get("endpoint"), seed, 0.0)
+        endpoint = talk.taken.get("endpoint")
+        return Met(visitor.side, talk, endpoint, visitor.attributes, seed, 0.0)
 
     def _turn_away(self, visitor: _Visitor, why: str) -> None:
         if visitor in self.visitors:

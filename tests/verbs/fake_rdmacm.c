@@ -314,6 +314,8 @@ int rdma_destroy_id(struct rdma_cm_id *id)
         bad("an id with a queue pair");
     *at = fake->next;
     fake->channel->ids--;
+    if (fake->other && fake->is_connected) /* as the kernel does: cm_destroy_id, core/cm.c */
+        give(fake->other, NULL, RDMA_CM_EVENT_DISCONNECTED, 0, NULL, 0, 0);
     if (fake->other)
         fake->other->other = NULL;
     free(fake);

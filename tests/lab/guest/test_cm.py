@@ -78,6 +78,7 @@ MAKERS = {"rxe": rxe, "siw": siw}
 @pytest.fixture(scope="module", params=["rxe", pytest.param("siw", marks=pytest.mark.needs("siw"))])
 def kept(request: pytest.FixtureRequest, run: Run) -> Iterator[Port]:
     """One port for all tests that leave it as it was."""
+    run(["modprobe", "rdma_ucm"], timeout=READY_SECONDS)  # which User Mode Linux has built in
     with MAKERS[request.param](run) as made:
         yield made
 
