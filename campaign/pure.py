@@ -27,6 +27,8 @@ _ROOMS: Final = ("rdmadiag.sources", "rdmadiag.view")
 
 _MORE: Final[Mapping[str, tuple[Any, ...]]] = {
     "parse_netdevs": ({},),
+    "parse_routes": ({},),
+    "parse_neighbours": ({},),
     "parse_gid_type": (Missing("absent", ""),),  # type: ignore[arg-type]
     "parse_registry": ("AppleThunderboltRDMAInterface",),
     "parse_log": ("1m",),

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from rdmadiag.facts.cm import CmState
 from rdmadiag.facts.ib import KernelQpType, QpState
 from rdmadiag.host import netlink
 from rdmadiag.sources.netdev_counters import STATS64
@@ -59,6 +60,8 @@ class Held:
     length: int = 0  # bytes, of each memory region
     context: int | None = None  # RES_CTXN
     pd: int | None = None  # RES_PDN
+    cm_state: CmState = CmState.CONNECT
+    local_port: int | None = None  # of the first CM id; the others follow
 
 
 KERNEL_OWN = (
@@ -143,6 +146,10 @@ def _object(each: Held, at: int) -> bytes:
         owner += _u32("RES_PDN", each.pd)
     if each.kind == "mr":
         return _u64("RES_MRLEN", each.length) + owner
+    if each.kind == "cm_id":
+        port = 0 if each.local_port is None else each.local_port + at
+        address = struct.pack("=H", 2) + struct.pack(">H", port) + bytes([192, 0, 2, 1]) + bytes(8)
+        return owner + _u8("RES_STATE", each.cm_state.number) + _bytes("RES_SRC_ADDR", address)
     if each.kind != "qp":
         return owner
     peer = b""
@@ -182,6 +189,10 @@ def pause(ifindex: int, sent: int, received: int) -> bytes:
 
 def _nest(name: str, content: bytes) -> bytes:
     return netlink.attribute(0x8000 | NUMBER[name], content)
+
+
+def _bytes(name: str, content: bytes) -> bytes:
+    return netlink.attribute(NUMBER[name], content)
 
 
 def _u8(name: str, value: int) -> bytes:

@@ -11,10 +11,14 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from errno import EACCES
+from ipaddress import ip_interface
 from typing import Any, Self
 
+from pyroute2.netlink.rtnl.fibmsg import fibmsg
 from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+from pyroute2.netlink.rtnl.ndmsg import ndmsg
+from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from lab import counted
 from lab.nldev_msg import nldev_msg
@@ -58,6 +62,7 @@ _PHYS_WORD = {
     PhysState.DISABLED: "Disabled",
     PhysState.LINK_UP: "LinkUp",
 }
+_INFINIBAND = 32  # ARPHRD_INFINIBAND
 _MTU = {size: number for number, size in MTU_BYTES.items()}
 _GID_TYPE = {V1: GidType.ROCE_V1, V2: GidType.ROCE_V2}
 _LAYER_WORD = {LinkLayer.INFINIBAND: "InfiniBand", LinkLayer.ETHERNET: "Ethernet"}
@@ -138,8 +143,45 @@ class NetDev:
     carrier_changes: int = 2
     carrier_down_count: int = 1
     arp_ignore: int = 0
+    rp_filter: int = 0
     stats: Mapping[str, int] | None = None  # IFLA_STATS64
     pause: tuple[int, int] | None = None  # frames sent and received
+
+
+@dataclass(frozen=True)
+class Way:
+    """A row of a routing table: `ip route add DESTINATION via GATEWAY dev NETDEV table TABLE`."""
+
+    destination: str  # "192.0.2.0/24"
+    netdev: str | None = None
+    gateway: str | None = None
+    source: str | None = None
+    table: int = 254
+    kind: int = 1  # RTN_UNICAST
+    metric: int = 0
+    hops: tuple[tuple[str, str | None], ...] = ()  # netdev, gateway: several of one row
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`ip rule add priority PRIORITY from SOURCE table TABLE`."""
+
+    priority: int
+    table: int = 254
+    source: str | None = None
+    destination: str | None = None
+    action: int = 1  # FR_ACT_TO_TBL
+    mark: int | None = None
+    input: str | None = None
+    output: str | None = None
+    suppressed_length: int | None = None
+    target: int | None = None
+    flags: int = 0
+    ip_proto: int | None = None
+    version: int = 4
+
+
+DEFAULT_RULES = (Rule(0, 255), Rule(32766, 254), Rule(32767, 253))
 
 
 @dataclass(frozen=True)
@@ -176,6 +218,12 @@ class Machine:
     kernel: str = "6.1.0"
     gpu: Gpu | None = None
     arp_ignore: int = 0  # of conf/all
+    rp_filter: int = 0  # of conf/all
+    ways: tuple[Way, ...] = ()  # beside those of the addresses
+    rules: tuple[Rule, ...] | None = DEFAULT_RULES  # None: nobody asked for rules and routes
+    neighbours: Mapping[tuple[str, str], int] = field(default_factory=dict)  # netdev, address
+    roce_modes: Mapping[str, str] = field(default_factory=dict)  # "mlx5_0/1": "RoCE v2"
+    port_mapper: bool = False
     netns_mode: int | None = 1  # None: a kernel that does not tell it
     kernel_log: tuple[str, ...] | Missing = ()  # messages; a second apart
     verbs_stderr: str = ""
@@ -242,6 +290,7 @@ class Machine:
         self._nodes(recording)
         recording.environ |= kept(self.environ, REPORTED)
         recording.netlink |= self._nldev() | self._route()
+        self._routing(recording)
         self._log(recording)
         self._gpu(recording)
         self._counted(recording)
@@ -335,6 +384,7 @@ class Machine:
             "/proc/cmdline": f"{self.command_line}\n",
             "/proc/sys/kernel/osrelease": f"{self.kernel}\n",
             "/proc/sys/net/ipv4/conf/all/arp_ignore": f"{self.arp_ignore}\n",
+            "/proc/sys/net/ipv4/conf/all/rp_filter": f"{self.rp_filter}\n",
             "/proc/self/uid_map": "         0          0 4294967295\n",
             "/proc/modules": "".join(f"{name} 16384 0 - Live 0x0\n" for name in self.modules),
             "/proc/self/net/dev": "Inter-|   Receive  |  Transmit\n face |bytes    |bytes\n" + dev,
@@ -516,6 +566,8 @@ class Machine:
             index = self._ifindex(netdev.name)
             message = ifinfmsg()
             message["index"] = index
+            if netdev.mac.count(":") == 19:
+                message["ifi_type"] = _INFINIBAND
             message["flags"] = 0x11043 if netdev.up else 0x1002
             message["attrs"] = [
                 ("IFLA_IFNAME", netdev.name),
@@ -525,8 +577,8 @@ class Machine:
                 ("IFLA_CARRIER_CHANGES", netdev.carrier_changes),
                 ("IFLA_CARRIER_DOWN_COUNT", netdev.carrier_down_count),
             ]
-            hardware = bytes.fromhex(netdev.mac.replace(":", ""))
-            if len(hardware) == _MAC_BYTES:
+            octets = bytes.fromhex(netdev.mac.replace(":", ""))
+            if len(octets) == 6:
                 message["attrs"].append(("IFLA_ADDRESS", netdev.mac))
             if netdev.kind:
                 message["attrs"].append(
@@ -535,9 +587,10 @@ class Machine:
             for attribute, name in (("MASTER", netdev.master), ("LINK", netdev.lower)):
                 if name:
                     message["attrs"].append((f"IFLA_{attribute}", self._ifindex(name)))
-            link = _with_arp_ignore(_encoded(message, 16), netdev.arp_ignore)
-            if len(hardware) != _MAC_BYTES:
-                link = _with_hardware_address(link, hardware)
+            link = _with_inet_conf(_encoded(message, 16), netdev)
+            if len(octets) != 6:  # pyroute2 encodes Ethernet's alone
+                link += netlink.attribute(1, octets)
+                link = struct.pack("=I", len(link)) + link[4:]
             links += link if netdev.stats is None else counted.with_stats64(link, netdev.stats)
             for text in netdev.addresses:
                 address, _, length = text.partition("/")
@@ -551,6 +604,119 @@ class Machine:
                 addresses += _encoded(row, 20)
         return {"route-getlink": links, "route-getaddr": addresses}
 
+    def _routing(self, recording: Recording) -> None:
+        """Rules, routes of addresses and others, neighbours, and what rdma_cm was set to."""
+        if self.rules is None:
+            return
+        rows = [*self.ways, *self._own_ways()]
+        for version in (4, 6):
+            of_version = [each for each in rows if (":" in each.destination) == (version == 6)]
+            recording.netlink[f"route-getroute-{version}"] = b"".join(
+                map(self._encoded_way, of_version)
+            )
+        rules = [*self.rules, *(replace(each, version=6) for each in DEFAULT_RULES[:2])]
+        recording.netlink["route-getrule"] = b"".join(map(_encoded_rule, rules))
+        recording.netlink["route-getneigh"] = b"".join(
+            self._encoded_neighbour(netdev, address, state)
+            for (netdev, address), state in self.neighbours.items()
+        )
+        folder = "/sys/kernel/config/rdma_cm"
+        for port, mode in self.roce_modes.items():
+            device, _, number = port.partition("/")
+            path = f"{folder}/{device}/ports/{number}/default_roce_mode"
+            recording.files[path] = f"{mode}\n".encode()
+            recording.listings[folder] = (*recording.listings.get(folder, ()), device)
+            recording.listings[f"{folder}/{device}/ports"] = (number,)
+        if not self.roce_modes:
+            recording.refuse("list", folder, Missing(Why.ABSENT, f"{folder}: ENOENT"))
+        row = "   1: 00000000:0F5F 00000000:0000 07\n" if self.port_mapper else ""
+        recording.files["/proc/self/net/udp"] = f"  sl  local_address rem_address\n{row}".encode()
+        recording.files["/proc/sys/net/ipv4/ip_local_port_range"] = b"32768\t60999\n"
+
+    def _own_ways(self) -> Iterator[Way]:
+        """What the kernel adds with an address of a netdev that is up."""
+        for netdev in self.netdevs:
+            for text in netdev.addresses if netdev.up else ():
+                address, _, _ = text.partition("/")
+                network = ip_interface(text).network
+                wide = ":" in address
+                yield Way(f"{network}", netdev.name, source=None if wide else address)
+                yield Way(
+                    f"{address}/{128 if wide else 32}",
+                    netdev.name,
+                    source=None if wide else address,
+                    table=255,
+                    kind=2,
+                )
+
+    def _encoded_way(self, way: Way) -> bytes:
+        destination, _, length = way.destination.partition("/")
+        message = rtmsg()
+        wide = ":" in destination
+        message["family"] = 10 if wide else 2
+        message["dst_len"] = int(length)
+        message["table"] = min(way.table, 255)
+        message["type"] = way.kind
+        attributes: list[tuple[str, Any]] = [("RTA_TABLE", way.table)]
+        if int(length):
+            attributes.append(("RTA_DST", destination))
+        if way.netdev:
+            attributes.append(("RTA_OIF", self._ifindex(way.netdev)))
+        if way.gateway:
+            attributes.append(("RTA_GATEWAY", way.gateway))
+        if way.source:
+            attributes.append(("RTA_PREFSRC", way.source))
+        if way.metric:
+            attributes.append(("RTA_PRIORITY", way.metric))
+        if way.hops:
+            hops = []
+            for netdev, gateway in way.hops:
+                own = [("RTA_GATEWAY", gateway)] if gateway else []
+                hops.append({"hops": 0, "oif": self._ifindex(netdev), "attrs": own})
+            attributes.append(("RTA_MULTIPATH", hops))
+        message["attrs"] = attributes
+        return _encoded(message, 24)
+
+    def _encoded_neighbour(self, netdev: str, address: str, state: int) -> bytes:
+        message = ndmsg()
+        message["family"] = 10 if ":" in address else 2
+        message["ifindex"] = self._ifindex(netdev)
+        message["state"] = state
+        message["attrs"] = [("NDA_DST", address), ("NDA_LLADDR", "0c:42:a1:00:00:99")]
+        return _encoded(message, 28)
+
+
+def _encoded_rule(rule: Rule) -> bytes:
+    message = fibmsg()
+    message["family"] = 10 if rule.version == 6 else 2
+    message["table"] = min(rule.table, 255)
+    message["action"] = rule.action
+    message["flags"] = rule.flags
+    attributes: list[tuple[str, Any]] = [
+        ("FRA_TABLE", rule.table),
+        ("FRA_PRIORITY", rule.priority),
+        (
+            "FRA_SUPPRESS_PREFIXLEN",
+            0xFFFFFFFF if rule.suppressed_length is None else rule.suppressed_length,
+        ),
+    ]
+    for name, text in (("src", rule.source), ("dst", rule.destination)):
+        if text:
+            address, _, length = text.partition("/")
+            message[f"{name}_len"] = int(length)
+            attributes.append((f"FRA_{name.upper()}", address))
+    for name, value in (
+        ("FWMARK", rule.mark),
+        ("IIFNAME", rule.input),
+        ("OIFNAME", rule.output),
+        ("GOTO", rule.target),
+        ("IP_PROTO", rule.ip_proto),
+    ):
+        if value is not None:
+            attributes.append((f"FRA_{name}", value))
+    message["attrs"] = attributes
+    return _encoded(message, 32)
+
 
 _PARENT = 1200  # the process above the one that looks
 
@@ -562,19 +728,10 @@ def _configuration(redirects: bool) -> bytes:
     return (bytes(0x100) + aer + acs).ljust(4096, b"\0")
 
 
-_MAC_BYTES = 6
-
-
-def _with_hardware_address(link: bytes, address: bytes) -> bytes:
-    """A link message with the 20 bytes of IPoIB, which pyroute2 does not encode."""
-    whole = link + struct.pack("=HH", 4 + len(address), 1) + address
-    return struct.pack("=I", len(whole)) + whole[4:]
-
-
-def _with_arp_ignore(link: bytes, value: int) -> bytes:
+def _with_inet_conf(link: bytes, netdev: NetDev) -> bytes:
     """A link message with IFLA_AF_SPEC, whose array pyroute2 does not encode as the kernel does."""
     values = [0] * 33
-    values[18] = value
+    values[7], values[18] = netdev.rp_filter, netdev.arp_ignore
     conf = struct.pack("=HH33I", 4 + 4 * 33, 1, *values)
     inet = struct.pack("=HH", 4 + len(conf), 2) + conf
     whole = link + struct.pack("=HH", 4 + len(inet), 26) + inet

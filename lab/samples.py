@@ -130,7 +130,7 @@ def samples() -> dict[str, tuple[Machine, str]]:
 
 
 RECORDED = """\
-Soft RoCE on both ends of a veth cable, Debian's kernel 6.1: two devices, healthy.
+Soft RoCE on both ends of a veth cable, Linux 7.2: two devices, healthy.
 
 Recorded in the lab (lab/README.md). Library folders beyond the distribution's were left out.
 """

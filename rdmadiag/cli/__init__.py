@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "preflight": "The report on this host and the verdict.",
     "gids": "GID tables, the route GID of each port, and why.",
     "devices": "Devices and ports, where each is seen, and why one is not.",
+    "route": "Which device, port and GID rdma_cm would take towards a peer, and why none.",
     "capabilities": "What each device says it can do, and which stack needs it.",
     "counters": "How far error counters rose, and what a rise means.",
     "resources": "Who holds queue pairs, memory regions and the rest, and of how many.",

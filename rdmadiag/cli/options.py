@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
     from rdmadiag.facts.resources import ResourceFacts
+    from rdmadiag.facts.routing import Asked, TowardsFacts
     from rdmadiag.host.saved_sample import Saved
     from rdmadiag.report import Report
     from rdmadiag.sources.table import Depth
@@ -101,6 +102,23 @@ class Reading:
         deadline = max(self.deadline, start + least)
         with progress(start, deadline, quiet=self.quiet) as waiting:
             return resources(self.source, deadline, waiting)
+
+    def towards(self, least: float, asked: "tuple[Asked, ...]") -> "TowardsFacts | Missing":
+        """The kernel's answers to what is asked, and the neighbours; the time as above."""
+        if not _is_host(self.source):
+            return Missing(Why.NOT_COLLECTED, "a report of preflight knows no peer")
+        from rdmadiag.sources.sampling import towards
+
+        deadline = max(self.deadline, time.monotonic() + least)
+        return towards(self.source, deadline, asked)
+
+    def addresses_of(self, name: str) -> "tuple[str, ...] | Missing":
+        """Those that /etc/hosts of the host has for a name."""
+        if not _is_host(self.source):
+            return Missing(Why.NOT_COLLECTED, "a report of preflight has no /etc/hosts")
+        from rdmadiag.sources.hosts import addresses_of
+
+        return addresses_of(self.source, name)
 
 
 def _account(evidence: Evidence, seconds: float) -> None:

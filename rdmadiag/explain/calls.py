@@ -160,8 +160,8 @@ _CAUSES: Final[dict[tuple[str, str, int], Labels]] = {
     ("linux", Stage.RESOLVE_ADDRESS, 113): ("no-route", "peer-unreachable"),
     # cma_resolve_iboe_route and cma_query_handler: core/cma.c
     ("linux", Stage.RESOLVE_ROUTE, 19): ("gid-without-netdev", "device-removed"),
-    ("linux", Stage.RESOLVE_ROUTE, 22): ("path-record-missing",),
-    ("linux", Stage.RESOLVE_ROUTE, 110): ("no-subnet-manager", "path-record-missing"),
+    ("linux", Stage.RESOLVE_ROUTE, 22): ("no-path",),
+    ("linux", Stage.RESOLVE_ROUTE, 110): ("no-subnet-manager", "no-path"),
     # siw_cm_upcall, sw/siw/siw_cm.c; cma_ib_handler and cma_iw_handler: core/cma.c
     ("linux", Stage.ESTABLISH, 104): ("peer-refused", "peer-gone"),
     ("linux", Stage.ESTABLISH, 110): ("cm-datagrams-lost", "peer-host-down"),

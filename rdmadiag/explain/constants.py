@@ -1,6 +1,7 @@
 """Constants of the headers: events one by one, the others by what they begin with.
 
-Of infiniband/verbs.h and rdma/rdma_cma.h of rdma-core, and of mlx5's firmware interface.
+Of infiniband/verbs.h and rdma/rdma_cma.h of rdma-core, the kernel's rdma/ib_cm.h, and of mlx5's
+firmware interface.
 What an event has been traced to is said by the sign that its name is in a log.
 """
 
@@ -8,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from rdmadiag.explain import connection
+from rdmadiag.facts.cm import RejectReason, SidrStatus
 from rdmadiag.facts.ib import MTU_BYTES
 
 
@@ -23,12 +26,13 @@ class Constant:
 
 _ASYNC: Final = "enum ibv_event_type"
 _CM: Final = "enum rdma_cm_event_type"
-_REJECTED: Final = (
-    "The peer refuses. The status is a reason of the CM and no errno: 8 invalid service id, nobody "
-    "listens; 28 the peer's program refused; of iWARP an errno below 0."
-)
-
-EVENTS: Final = tuple(
+_REASON: Final = "enum ib_cm_rej_reason"
+_SIDR: Final = "enum ib_cm_sidr_status"
+_BEFORE: Final = {
+    RejectReason: "Status of RDMA_CM_EVENT_REJECTED",
+    SidrStatus: "Status of RDMA_CM_EVENT_UNREACHABLE, of a UD id",
+}
+_ASYNC_EVENTS: Final = tuple(
     Constant(f"{prefix}{name}", kind, number, meaning)
     for prefix, kind, rows in (
         (
@@ -57,31 +61,26 @@ EVENTS: Final = tuple(
                 ("WQ_FATAL", "A work queue failed."),
             ),
         ),
-        (
-            "RDMA_CM_EVENT_",
-            _CM,
-            (
-                ("ADDR_RESOLVED", "The peer's address is resolved. No failure."),
-                ("ADDR_ERROR", "The peer's address could not be resolved to a device and a peer."),
-                ("ROUTE_RESOLVED", "The route to the peer is known. No failure."),
-                ("ROUTE_ERROR", "No route to the peer; on InfiniBand the subnet manager says so."),
-                ("CONNECT_REQUEST", "A peer wants to connect. No failure."),
-                ("CONNECT_RESPONSE", "The peer accepts. No failure."),
-                ("CONNECT_ERROR", "The connection failed while it was made."),
-                ("UNREACHABLE", "The peer does not answer, or cannot be reached."),
-                ("REJECTED", _REJECTED),
-                ("ESTABLISHED", "The connection is there. No failure."),
-                ("DISCONNECTED", "The connection has ended: by itself no failure."),
-                ("DEVICE_REMOVAL", "The device is being removed."),
-                ("MULTICAST_JOIN", "The multicast group is joined. No failure."),
-                ("MULTICAST_ERROR", "The multicast group could not be joined, or was lost."),
-                ("ADDR_CHANGE", "The address moved to another device: a bond failed over."),
-                ("TIMEWAIT_EXIT", "The queue pair's number may be used again. No failure."),
-            ),
-        ),
     )
     for number, (name, meaning) in enumerate(rows)
 )
+_CM_EVENTS: Final = tuple(
+    Constant(row.event.constant, _CM, row.event.number, row.meaning) for row in connection.EVENTS
+)
+EVENTS: Final = (*_ASYNC_EVENTS, *_CM_EVENTS)
+STATUSES: Final = {
+    row.status.constant: (
+        Constant(
+            row.status.constant,
+            _REASON if isinstance(row.status, RejectReason) else _SIDR,
+            row.status.number,
+            f"{_BEFORE[type(row.status)]}: {row.meaning}. No errno.",
+        ),
+        row,
+    )
+    for row in (*connection.REASONS, *connection.SIDR)
+}
+"""Statuses of the connection manager, each with its row."""
 
 _KINDS: Final = (
     ("IBV_QPT_", "enum ibv_qp_type", "A type of queue pair."),
@@ -109,7 +108,10 @@ _KINDS: Final = (
 )
 
 
-_COMPLETE: Final = ("IBV_EVENT_", "RDMA_CM_EVENT_", "IBV_QPS_", "IBV_MTU_")
+_COMPLETE: Final = (
+    *("IBV_EVENT_", "RDMA_CM_EVENT_", "IBV_QPS_", "IBV_MTU_"),
+    *("IB_CM_REJ_", "IB_SIDR_"),
+)
 """What begins so is known here in full."""
 
 
@@ -125,6 +127,9 @@ def constants(word: str) -> Iterator[Constant]:
         if name == event.name:
             yield event
             return
+    if name in STATUSES:
+        yield STATUSES[name][0]
+        return
     for number, size in MTU_BYTES.items():
         if name == f"IBV_MTU_{size}":
             yield Constant(name, "enum ibv_mtu", number, f"A path MTU of {size} bytes.")

@@ -23,7 +23,7 @@ from rdmadiag.explain.answers import (
     VariableAnswer,
 )
 from rdmadiag.explain.calls import ANY, after_call, causes, hanging, known
-from rdmadiag.explain.causes import Known, stated
+from rdmadiag.explain.causes import Known, all_stated, remedy, stated
 from rdmadiag.explain.completions import (
     CompletionStatus,
     after_completion,
@@ -31,24 +31,26 @@ from rdmadiag.explain.completions import (
     statuses,
     vendor,
 )
-from rdmadiag.explain.constants import EVENTS, constants, is_constant
+from rdmadiag.explain.connection import StatusRow
+from rdmadiag.explain.constants import EVENTS, STATUSES, Constant, constants, is_constant
 from rdmadiag.explain.remedies import fill
 from rdmadiag.explain.states import MEANINGS, StateMeaning, state_meanings
 from rdmadiag.facts.attempt import Stage
+from rdmadiag.facts.cm import RejectReason
 from rdmadiag.facts.errnos import ERRNOS, Platform, errno_name
 from rdmadiag.gid.misspelt import meant
 from rdmadiag.gid.variables import Variable, said_of, variable
 
-SUBJECTS: Final = ("errno", "wc", "state", "env", "rule", "cause")
+SUBJECTS: Final = ("errno", "wc", "state", "env", "reject", "rule", "cause")
 STAGES: Final = tuple(
     str(stage)
     for stage in Stage
     if stage not in (Stage.GATE, Stage.PREFLIGHT, Stage.AGREE, Stage.DONE)
 )
 UNDERSTOOD: Final = (
-    "errno NUMBER|NAME, wc STATUS|NAME, state NUMBER|WORD, env NAME[=VALUE], a constant "
-    "(IBV_EVENT_…, RDMA_CM_EVENT_…), a rule's code (docs/rules.md), a reason against RTR, "
-    "a cause's label, or --log FILE"
+    "errno NUMBER|NAME, wc STATUS|NAME, state NUMBER|WORD, env NAME[=VALUE], reject NUMBER|NAME, "
+    "a constant (IBV_EVENT_…, RDMA_CM_EVENT_…, IB_CM_REJ_…), a rule's code (docs/rules.md), "
+    "a reason against RTR, a cause's label, or --log FILE"
 )
 
 
@@ -247,6 +249,9 @@ def _constant(
 ) -> Iterator[Answer]:
     from rdmadiag.explain.log.signs import sign_of
 
+    if row := STATUSES.get(word.strip().upper()):
+        yield _of_status(*row, platform)
+        return
     for each in constants(word) if not _is_one(variable(word)) else ():
         sign = sign_of(each.name, "linux") if each in EVENTS else None
         yield ConstantAnswer(
@@ -258,6 +263,33 @@ def _constant(
             sign.causes if sign else (),
             fill(sign.look(platform), _PLACES) if sign else (),
         )
+
+
+def _of_status(constant: Constant, row: StatusRow, platform: Platform) -> ConstantAnswer:
+    causes = all_stated(row.labels, str(row.status), Stage.CONNECT)
+    look = remedy(row.labels[0], platform) or remedy(row.labels[0], "linux")
+    return ConstantAnswer(
+        "constant",
+        constant.name,
+        constant.of,
+        constant.number,
+        constant.meaning,
+        causes,
+        fill(look, _PLACES),
+    )
+
+
+def _reject(
+    word: str, platform: Platform, stage: str | None, vendor_error: int | None
+) -> Iterator[Answer]:
+    """A reason of RDMA_CM_EVENT_REJECTED, by its number or its name."""
+    text = word.strip().upper().removeprefix("IB_CM_REJ_").replace(" ", "_").replace("-", "_")
+    for constant, row in STATUSES.values():
+        if isinstance(row.status, RejectReason) and text in (
+            str(row.status.number),
+            row.status.name,
+        ):
+            yield _of_status(constant, row, platform)
 
 
 # --- rules and reasons -------------------------------------------------------------------
@@ -353,6 +385,7 @@ _OF_SUBJECT: Final = {
     "state": _state,
     "env": _env,
     "constant": _constant,
+    "reject": _reject,
     "rule": _rule,
     "reason": _rule,
     "code": _rule,
@@ -364,6 +397,7 @@ _NAMES: Final = {
     "status": "completion status",
     "state": "state",
     "constant": "constant",
+    "reject": "reason to reject",
     "env": "variable that is known",
     "rule": "rule",
     "reason": "reason",
@@ -423,7 +457,7 @@ def _all_names() -> dict[str, str]:
     names += [row.name for row in statuses()]
     names += [str(row.state) for row in MEANINGS]
     names += [row.name for row in VARIABLES if not row.name.endswith("*")]
-    names += [each.name for each in EVENTS]
+    names += [*(each.name for each in EVENTS), *STATUSES]
     names += [*CATALOGUE, *map(str, REASON_TEXT)]
     names += [cause.label for cause, _ in all_causes()]
     return {name.lower(): name for name in names}

@@ -365,6 +365,7 @@ class NetDev:
     lower: str | Missing  # IFLA_LINK in this namespace
     addresses: tuple[Address, ...]
     arp_ignore: int | Missing = NOT_IN_RECORD  # IFLA_INET_CONF in AF_INET in IFLA_AF_SPEC
+    rp_filter: int | Missing = NOT_IN_RECORD  # the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,6 +374,7 @@ class NetDevFacts:
 
     netdevs: tuple[NetDev, ...]
     arp_ignore: int | Missing = NOT_IN_RECORD  # /proc/sys/net/ipv4/conf/all/arp_ignore
+    rp_filter: int | Missing = NOT_IN_RECORD  # /proc/sys/net/ipv4/conf/all/rp_filter
 
     def netdev(self, name: str) -> NetDev | None:
         """The netdev of this name, if the namespace has it."""

@@ -12,7 +12,7 @@ from rdmadiag.facts.ib import Numbered
 
 
 class CmEvent(Numbered):
-    """enum rdma_cm_event_type, rdma/rdma_cma.h; those from 16 on since rdma-core 58."""
+    """enum rdma_cm_event_type, rdma/rdma_cma.h; newer ones have those from 16 on."""
 
     ADDR_RESOLVED = "addr_resolved", 0
     ADDR_ERROR = "addr_error", 1
@@ -37,6 +37,22 @@ class CmEvent(Numbered):
     @property
     def constant(self) -> str:
         return f"RDMA_CM_EVENT_{self.name}"
+
+
+class CmState(Numbered):
+    """enum rdma_cm_state, include/rdma/rdma_cm.h: what nldev shows of an id."""
+
+    IDLE = "idle", 0
+    ADDR_QUERY = "addr_query", 1
+    ADDR_RESOLVED = "addr_resolved", 2
+    ROUTE_QUERY = "route_query", 3
+    ROUTE_RESOLVED = "route_resolved", 4
+    CONNECT = "connect", 5
+    DISCONNECT = "disconnect", 6
+    ADDR_BOUND = "addr_bound", 7
+    LISTEN = "listen", 8
+    DEVICE_REMOVAL = "device_removal", 9
+    DESTROYING = "destroying", 10
 
 
 class RejectReason(Numbered):

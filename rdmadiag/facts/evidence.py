@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rdmadiag.facts import (
+    NOT_IN_RECORD,
     Missing,
     NetDevFacts,
     NldevFacts,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:  # Linux commands that need neither do not pay for their class
         RegistryFacts,
         ThunderboltFacts,
     )
+    from rdmadiag.facts.routing import RoutingFacts
     from rdmadiag.facts.system import SystemFacts
     from rdmadiag.facts.verbs import VerbsFacts
 
@@ -41,6 +43,7 @@ class Evidence:
     system: "SystemFacts | Missing" = NOT_COLLECTED
     verbs: "VerbsFacts | Missing" = NOT_COLLECTED
     kernel_log: "KernelLogFacts | Missing" = NOT_COLLECTED
+    routing: "RoutingFacts | Missing" = NOT_IN_RECORD
     macos: "MacosFacts | Missing" = MACOS_ONLY
     ioreg: "RegistryFacts | Missing" = MACOS_ONLY
     thunderbolt: "ThunderboltFacts | Missing" = MACOS_ONLY
@@ -50,9 +53,9 @@ class Evidence:
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
         """Imports what the annotations name: where a report is read back, and described."""
-        from rdmadiag.facts import kernel_log, macos, system, verbs
+        from rdmadiag.facts import kernel_log, macos, routing, system, verbs
 
-        for module in (kernel_log, macos, system, verbs):
+        for module in (kernel_log, macos, routing, system, verbs):
             names = (name for name in vars(module) if name.endswith("Facts"))
             globals().update((name, vars(module)[name]) for name in names)
         return handler(source)
@@ -81,6 +84,7 @@ LINUX_SOURCES: Final = (
     "system",
     "verbs",
     "kernel_log",
+    "routing",
 )
 MACOS_SOURCES: Final = ("macos", "ioreg", "thunderbolt", "mac_network", "verbs", "mac_log")
 """The sources that each system has, in the order that reports show them."""

@@ -150,6 +150,17 @@ class QpState(Numbered):
 MTU_BYTES = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
 """enum ibv_mtu, infiniband/verbs.h → bytes."""
 
+ROCE_HEADERS = 96
+"""Bytes that the kernel takes off a netdev's MTU: GRH, UDP, BTH, extensions, ICRC
+(include/rdma/ib_addr.h, iboe_get_mtu)."""
+
+
+def roce_mtu(netdev_mtu: int) -> int | None:
+    """The RoCE MTU that fits a netdev's; None for one that is too small for any."""
+    fitting = (size for size in MTU_BYTES.values() if size + ROCE_HEADERS <= netdev_mtu)
+    return max(fitting, default=None)
+
+
 THUNDERBOLT_TRANSPORT = 100
 """ibv_device.transport_type of Apple's library."""
 

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from rdmadiag.facts import Missing, ResourceCount
+from rdmadiag.facts import NOT_IN_RECORD, Missing, ResourceCount
+from rdmadiag.facts.cm import CmState
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import KernelQpType, QpState
 
@@ -33,6 +34,15 @@ class QueuePair(WithNumbers):
 
 
 @dataclass(frozen=True, slots=True)
+class CmId(WithNumbers):
+    """One entry of RES_CM_ID_GET."""
+
+    state: CmState | Missing  # RES_STATE
+    local_port: int | Missing  # of RES_SRC_ADDR
+    owner: Owner
+
+
+@dataclass(frozen=True, slots=True)
 class Held:
     """How many objects of a kind an owner has on a device."""
 
@@ -50,6 +60,7 @@ class DeviceResources:
     counts: dict[str, ResourceCount] | Missing  # RES_GET; of this PID namespace alone
     queue_pairs: tuple[QueuePair, ...] | Missing
     held: dict[str, tuple[Held, ...] | Missing]  # by kind, but for queue pairs
+    cm_ids: tuple[CmId, ...] | Missing = NOT_IN_RECORD
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,9 @@ class ResourceFacts:
     # /proc/self/ns/pid. In another one the kernel neither counts nor shows what is not of it
     # (rdma_is_visible_in_pid_ns).
     initial_pidns: bool | Missing
+    # /proc/sys/net/ipv4/ip_local_port_range: from these rdma_cm gives an id its port
+    # (cma_alloc_any_port).
+    local_ports: tuple[int, int] | Missing = NOT_IN_RECORD
 
     def device(self, name: str) -> DeviceResources | None:
         """The device of this name."""

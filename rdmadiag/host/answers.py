@@ -14,6 +14,8 @@ _WHY: Final = {
     errno.ENOTDIR: Why.ABSENT,
     errno.ENODEV: Why.ABSENT,
     errno.ENXIO: Why.ABSENT,
+    errno.ENETUNREACH: Why.ABSENT,  # of RTM_GETROUTE: there is no route
+    errno.EHOSTUNREACH: Why.ABSENT,
     errno.EACCES: Why.DENIED,
     errno.EPERM: Why.DENIED,
     errno.EINVAL: Why.UNSUPPORTED,

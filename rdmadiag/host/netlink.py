@@ -19,6 +19,9 @@ NETLINK_RDMA: Final = 20
 
 RTM_GETLINK: Final = 18  # linux/rtnetlink.h
 RTM_GETADDR: Final = 22
+RTM_GETROUTE: Final = 26
+RTM_GETNEIGH: Final = 30
+RTM_GETRULE: Final = 34
 
 NLM_F_REQUEST: Final = 0x01
 NLM_F_MULTI: Final = 0x02
@@ -38,7 +41,7 @@ ETHTOOL_GENL_NAME: Final = "ethtool"
 ETHTOOL_MSG_PAUSE_GET: Final = 21  # linux/ethtool_netlink.h
 
 READ_ONLY: Final[dict[int, frozenset[int]]] = {
-    NETLINK_ROUTE: frozenset({RTM_GETLINK, RTM_GETADDR}),
+    NETLINK_ROUTE: frozenset({RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH, RTM_GETRULE}),
     # RDMA_NLDEV_CMD_*: GET, PORT_GET, SYS_GET, RES_GET and its kinds, GET_CHARDEV,
     # STAT_GET, RES_CTX_GET, RES_SRQ_GET, STAT_GET_STATUS
     NETLINK_RDMA: frozenset(

@@ -177,6 +177,21 @@ def _mtus_of_netdevs(case: Case) -> Iterator[Where]:
         yield from _host_wide(each.mtu)
 
 
+def _rp_filters(case: Case) -> Iterator[Where]:
+    """That of every netdev, and of each one's own."""
+    yield from _part("netdev.rp_filter")(case)
+    netdev = case.evidence.netdev
+    for each in () if isinstance(netdev, Missing) else netdev.netdevs:
+        yield from _host_wide(each.rp_filter)
+
+
+def _tables(case: Case) -> Iterator[Where]:
+    """Rules and routes."""
+    yield from _part("routing.rules")(case)
+    if not isinstance(case.evidence.routing, Missing):
+        yield from _part("routing.routes")(case)
+
+
 def _bonds_of_netdevs(case: Case) -> Iterator[Where]:
     """What says that a netdev is a bond, and which are its legs."""
     netdev = case.evidence.netdev
@@ -503,6 +518,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
     "netdev": (
         Need("netdev", _part("netdev")),
         Need("arp_ignore", _part("netdev.arp_ignore")),
+        Need("rp_filter", _rp_filters),
         Need("netdevs of GIDs", _gid_netdevs),
         Need("bonds of netdevs", _bonds_of_netdevs),
         Need("MTU of netdevs", _mtus_of_netdevs),
@@ -511,6 +527,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
     "process": (
         Need("process", _part("process")),
         Need("addresses of GIDs", _gid_addresses),
+        Need("nodes of /dev/infiniband", _part("process.nodes", (Why.ABSENT,))),
         Need("device node", _node),
         Need("device node's access", _node_open),
         Need("device node's number", _node_number),
@@ -537,6 +554,11 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
     ),
     "kernel_log": (
         Need("kernel log", _part("kernel_log.lines"), ("kernel-log-unreadable",), for_root=True),
+    ),
+    "routing": (
+        Need("routing", _part("routing")),
+        Need("routing tables", _tables),
+        Need("port mapper", _part("routing.port_mapper")),
     ),
     "macos": (
         Need("macos", _part("macos")),

@@ -30,6 +30,7 @@ class Thresholds:
     pause_frames_per_second: float = 100
     error_queue_pairs: float = 4  # queue pairs of one holder in ERR
     rtr_queue_pairs: float = 16  # queue pairs of one holder in RTR
+    ended_connections: float = 64  # CM ids of one holder whose connection has ended
     limit_share: float = 0.9  # of a device's limit: how much may be in use
 
     @classmethod

@@ -17,6 +17,7 @@ from rdmadiag.facts.exercise import Exercise
 from rdmadiag.facts.ib import DriverId
 from rdmadiag.preflight.judge_counters import CounterVerdict
 from rdmadiag.preflight.judge_resources import ResourceVerdict
+from rdmadiag.preflight.judge_route import RouteVerdict
 from rdmadiag.preflight.verdict import Status
 from rdmadiag.render.gid_documents import Table
 from rdmadiag.render.judged import PreflightDocument
@@ -26,6 +27,8 @@ from rdmadiag.view.capabilities import DeviceCapabilities, Difference
 from rdmadiag.view.counter_changes import Change
 from rdmadiag.view.discovery_path import FunctionPath
 from rdmadiag.view.inventory import DeviceRow
+from rdmadiag.view.peer_route import PeerRoute
+from rdmadiag.view.peer_stacks import StackWay
 from rdmadiag.view.resource_usage import Usage
 
 _MISSING: Final = "Sources that could not be read, or not whole: what they show is not here."
@@ -61,6 +64,24 @@ class ResourcesDocument(HostDocument):
 
     verdict: ResourceVerdict
     devices: tuple[Usage, ...]
+
+
+class AskedPeer(BaseModel):
+    """Which peer was asked for, and what it was taken for."""
+
+    asked: str
+    address: str
+    port: int | None
+    scope: str | None = Field(description="The netdev of a link-local address.")
+
+
+class RouteDocument(HostDocument):
+    """`rdmadiag route PEER --json`."""
+
+    peer: AskedPeer
+    verdict: RouteVerdict
+    route: PeerRoute
+    stacks: tuple[StackWay, ...]
 
 
 def _with_driver(row: DeviceRow) -> DeviceRow:
@@ -238,6 +259,7 @@ DOCUMENTS: Final[dict[str, type[Document]]] = {
     "capability-pairs": CapabilityPairsDocument,
     "counters": CountersDocument,
     "resources": ResourcesDocument,
+    "route": RouteDocument,
     "expect": ExpectDocument,
     "explain": ExplainDocument,
     "explain-log": ExplainLogDocument,

@@ -11,10 +11,11 @@ from rdmadiag.sources.text import attribute, parse_number
 
 _IFF_UP: Final = 1
 _ARP_IGNORE: Final = "/proc/sys/net/ipv4/conf/all/arp_ignore"
+_RP_FILTER: Final = "/proc/sys/net/ipv4/conf/all/rp_filter"
 
 _AF_INET: Final = 2
 _INET_CONF: Final = 1  # IFLA_INET_CONF: an array of u32
-_INET_CONF_ARP_IGNORE: Final = 18  # IPV4_DEVCONF_ARP_IGNORE counts from 1
+_INET_CONF_RP_FILTER, _INET_CONF_ARP_IGNORE = 7, 18  # IPV4_DEVCONF_* count from 1
 _SCOPES: Final = {0: "global", 200: "site", 253: "link", 254: "host", 255: "nowhere"}
 
 # Behind the header an empty struct ifinfomsg, and an empty struct ifaddrmsg.
@@ -45,13 +46,20 @@ def _mac(message: Any) -> str | Missing:
 
 
 def parse_arp_ignore(af_spec: bytes) -> int | Missing:
-    """IFLA_AF_SPEC → arp_ignore of the netdev's own IPv4 configuration.
+    """IFLA_AF_SPEC → arp_ignore of the netdev's own IPv4 configuration."""
+    return _inet_conf(af_spec, _INET_CONF_ARP_IGNORE)
 
-    By hand: pyroute2 takes a tenth of a millisecond for each netdev's.
-    """
+
+def parse_rp_filter(af_spec: bytes) -> int | Missing:
+    """IFLA_AF_SPEC → rp_filter of the same: 0 off, 1 strict, 2 loose (RFC 3704)."""
+    return _inet_conf(af_spec, _INET_CONF_RP_FILTER)
+
+
+def _inet_conf(af_spec: bytes, index: int) -> int | Missing:
+    """By hand: pyroute2 takes a tenth of a millisecond for each netdev's."""
     for family, inet in netlink.attributes(af_spec):
         for kind, values in netlink.attributes(inet) if family == _AF_INET else ():
-            at = 4 * _INET_CONF_ARP_IGNORE
+            at = 4 * index
             if kind == _INET_CONF and len(values) >= at + 4:
                 return int(struct.unpack_from("=i", values, at)[0])
     return Missing(Why.ABSENT, "IFLA_INET_CONF")
@@ -122,6 +130,7 @@ def _netdev(
         lower=_lower(message, names),
         addresses=addresses.get(message["index"], ()),
         arp_ignore=parse_arp_ignore(raw(message, "IFLA_AF_SPEC") or b""),
+        rp_filter=parse_rp_filter(raw(message, "IFLA_AF_SPEC") or b""),
     )
 
 
@@ -151,7 +160,11 @@ def read_netdevs(host: Host, deadline: float) -> NetDevFacts | Missing:
     netdevs = parse_netdevs(links, known)
     if isinstance(netdevs, Missing):
         return netdevs
-    return NetDevFacts(netdevs, attribute(host, _ARP_IGNORE, parse_number))
+    return NetDevFacts(
+        netdevs,
+        attribute(host, _ARP_IGNORE, parse_number),
+        attribute(host, _RP_FILTER, parse_number),
+    )
 
 
 def _read(host: Host, name: str, request: bytes, deadline: float) -> bytes | Missing:

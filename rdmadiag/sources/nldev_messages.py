@@ -48,6 +48,7 @@ ATTRIBUTES: Final = (
     (29, "RDMA_NLDEV_ATTR_RES_KERN_NAME", "asciiz"),
     (30, "RDMA_NLDEV_ATTR_RES_CM_ID", "nest"),
     (31, "RDMA_NLDEV_ATTR_RES_CM_ID_ENTRY", "nest"),
+    (33, "RDMA_NLDEV_ATTR_RES_SRC_ADDR", "none"),
     (35, "RDMA_NLDEV_ATTR_RES_CQ", "nest"),
     (36, "RDMA_NLDEV_ATTR_RES_CQ_ENTRY", "nest"),
     (40, "RDMA_NLDEV_ATTR_RES_MR", "nest"),

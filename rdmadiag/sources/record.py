@@ -8,7 +8,7 @@ from rdmadiag.host import Host
 from rdmadiag.host.in_turn import Waiting
 from rdmadiag.host.recording import Recording, RecordingHost
 from rdmadiag.sources.run import read, run, sources_of
-from rdmadiag.sources.sampling import sampled
+from rdmadiag.sources.sampling import of_peers, sampled
 from rdmadiag.sources.sysfs import CLASS
 from rdmadiag.sources.table import Depth
 
@@ -24,7 +24,7 @@ def record(
     Of `excluded` devices no counter is read. `deadline` is absolute on `time.monotonic`'s clock.
     """
     platform = host.identity.platform
-    names = (*sources_of(platform), *sampled(platform))
+    names = (*sources_of(platform), *sampled(platform), *of_peers(platform))
     depth = Depth(wanted=Wanted(excluded=tuple(excluded)))
     whole, late = Recording(), {}
     answers = run(host, names, deadline, depth, waiting_for, through=_recorded)

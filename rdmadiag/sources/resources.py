@@ -15,8 +15,10 @@ from functools import cache, partial
 from typing import Final, TypeVar
 
 from rdmadiag.facts import Missing, Why, or_else
+from rdmadiag.facts.cm import CmState
 from rdmadiag.facts.ib import KernelQpType, Numbered, QpState
 from rdmadiag.facts.resources import (
+    CmId,
     DeviceResources,
     Held,
     Owner,
@@ -57,6 +59,8 @@ _RQPN: Final = NUMBER["RES_RQPN"]
 _TYPE: Final = NUMBER["RES_TYPE"]
 _STATE: Final = NUMBER["RES_STATE"]
 _LENGTH: Final = NUMBER["RES_MRLEN"]
+_SRC_ADDR: Final = NUMBER["RES_SRC_ADDR"]
+_RANGE: Final = "/proc/sys/net/ipv4/ip_local_port_range"
 
 _TGID: Final = re.compile(rb"^Tgid:\s+([1-9][0-9]{0,9})$", re.MULTILINE)
 _INITIAL_PIDNS: Final = "pid:[4026531836]"  # PROC_PID_INIT_INO, include/linux/proc_ns.h
@@ -143,6 +147,17 @@ def queue_pair(entry: Attributes, makers: Makers) -> QueuePair:
     )
 
 
+def cm_id(entry: Attributes, makers: Makers) -> CmId:
+    """One entry of RES_CM_ID_GET; its addresses are struct sockaddr, the port behind the family."""
+    address = entry.get(_SRC_ADDR, b"")
+    port = int.from_bytes(address[2:4]) if len(address) >= 4 else 0
+    return CmId(
+        state=_member(entry, _STATE, CmState),
+        local_port=port or Missing(Why.ABSENT, "RDMA_NLDEV_ATTR_RES_SRC_ADDR"),
+        owner=makers.owner(entry),
+    )
+
+
 def _number(entry: Attributes, kind: int, name: str) -> int | Missing:
     value = netlink.number(entry.get(kind))
     return Missing(Why.ABSENT, f"RDMA_NLDEV_ATTR_{name}") if value is None else value
@@ -175,6 +190,7 @@ def read_resources(host: Host, deadline: float) -> ResourceFacts | Missing:
         devices,
         {pid: _command(host, pid) for pid in _pids(devices)},
         namespace if isinstance(namespace, Missing) else namespace == _INITIAL_PIDNS,
+        attribute(host, _RANGE, parse_port_range),
     )
 
 
@@ -190,7 +206,7 @@ def _device(host: Host, name: str, index: int, deadline: float) -> DeviceResourc
         for kind, reply in replies.items()
     }
     makers = Makers(every, partial(_group, host))
-    pairs = every.pop("qp")
+    pairs, ids = every.pop("qp"), every["cm_id"]
     return DeviceResources(
         index=index,
         name=name,
@@ -202,7 +218,16 @@ def _device(host: Host, name: str, index: int, deadline: float) -> DeviceResourc
             kind: entries if isinstance(entries, Missing) else held(entries, kind, makers)
             for kind, entries in every.items()
         },
+        cm_ids=ids if isinstance(ids, Missing) else tuple(cm_id(entry, makers) for entry in ids),
     )
+
+
+def parse_port_range(raw: bytes) -> tuple[int, int] | Missing:
+    """ip_local_port_range: "32768 60999"."""
+    words = raw.decode("latin-1").split()
+    if len(words) != 2 or not all(re.fullmatch(r"[0-9]{1,5}", each) for each in words):
+        return malformed(raw, "two port numbers")
+    return int(words[0]), int(words[1])
 
 
 def parse_thread_group(raw: bytes) -> int | Missing:

@@ -1,4 +1,4 @@
-"""What `counters` and `resources` read: its price is paid by no other command."""
+"""What `counters`, `resources` and `route` read: its price is paid by no other command."""
 
 from dataclasses import replace
 from typing import Final
@@ -7,6 +7,7 @@ from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.counters import ALL, NOTHING, CounterFacts, Spared, Wanted
 from rdmadiag.facts.evidence import LINUX_ONLY
 from rdmadiag.facts.resources import ResourceFacts
+from rdmadiag.facts.routing import Asked, TowardsFacts
 from rdmadiag.host import Host
 from rdmadiag.host.in_turn import Waiting
 from rdmadiag.sources.run import run
@@ -63,3 +64,26 @@ def resources(
 def sampled(platform: str) -> tuple[str, ...]:
     """Those of `SAMPLED` that a system has."""
     return tuple(name for name in SAMPLED if (platform, name) in BY_NAME)
+
+
+_TOWARDS: Final = "towards"
+
+
+def of_peers(platform: str) -> tuple[str, ...]:
+    """The sources of `route`, that a system has."""
+    return (_TOWARDS,) if (platform, _TOWARDS) in BY_NAME else ()
+
+
+def towards(
+    host: Host,
+    deadline: float,
+    asked: tuple[Asked, ...],
+    waiting_for: Waiting | None = None,
+) -> TowardsFacts | Missing:
+    """The kernel's answers to what is asked, and the neighbours; the others as above."""
+    if not of_peers(host.identity.platform):
+        return LINUX_ONLY
+    answers = run(host, (_TOWARDS,), deadline, Depth(asked=asked), waiting_for)
+    facts = answers[_TOWARDS]
+    assert isinstance(facts, TowardsFacts | Missing)
+    return facts

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from rdmadiag.facts.counters import Spared, Wanted
+    from rdmadiag.facts.routing import Asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,7 @@ class Depth:
     gid_rows: int | None = None  # of each port, where each one costs a call of the library
     wanted: "Wanted | None" = None  # whose counters are read
     spared: "Spared | None" = None  # counters that an earlier sample was refused
+    asked: "tuple[Asked, ...] | None" = None  # ways that the kernel is asked for
 
 
 DEFAULT: Final = Depth()
@@ -50,6 +52,7 @@ SOURCES: Final = (
         ("deadline", "log_last", "log_lines"),
         surrounds=True,
     ),
+    Source("routing", "linux", "routing:read_routing", ("deadline",), surrounds=True),
     Source("macos", "darwin", "macos:read_macos", ("deadline",)),
     Source("ioreg", "darwin", "ioreg:read_ioreg", ("deadline",)),
     Source("thunderbolt", "darwin", "thunderbolt:read_thunderbolt", ("deadline",)),
@@ -74,6 +77,8 @@ SOURCES: Final = (
         before_fork=True,
     ),
     Source("resources", "linux", "resources:read_resources", ("deadline",)),
+    # Of `route` and `snapshot` alone.
+    Source("towards", "linux", "routing:read_towards", ("deadline", "asked")),
     Source("counters", "darwin", "mac_counters:read_mac_counters", ("deadline", "wanted")),
 )
 

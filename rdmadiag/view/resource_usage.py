@@ -1,16 +1,18 @@
 """Objects in use beside the device's limits, and who holds them: one table, whatever the system."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from rdmadiag.facts import Missing, Why, present
+from rdmadiag.facts import NOT_IN_RECORD, Missing, Why, present
+from rdmadiag.facts.cm import CmState
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import KernelQpType, QpState
 from rdmadiag.facts.macos import RdmaInterface
-from rdmadiag.facts.resources import KINDS, DeviceResources, Owner, QueuePair, ResourceFacts
+from rdmadiag.facts.resources import KINDS, CmId, DeviceResources, Owner, QueuePair, ResourceFacts
 from rdmadiag.facts.verbs import DeviceLimits
 from rdmadiag.view.mac_resources import in_use
 from rdmadiag.view.reconcile import DeviceView
@@ -77,6 +79,17 @@ class QueuePairs(WithNumbers):
 
 
 @dataclass(frozen=True, slots=True)
+class CmIds(WithNumbers):
+    """Ids of the connection manager in one state that one holder has."""
+
+    state: CmState | Missing
+    count: int
+    holder: HolderKind
+    pid: int | None
+    command: str | Missing
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """One device."""
 
@@ -85,6 +98,7 @@ class Usage:
     holders: tuple[Holder, ...] | Missing  # the one with the most queue pairs first
     queue_pairs: tuple[QueuePairs, ...] | Missing
     unread: dict[str, Missing] = field(default_factory=dict)  # kinds whose owners are not known
+    cm_ids: tuple[CmIds, ...] | Missing = NOT_IN_RECORD
 
 
 _NUMBERS_SHOWN: Final = 8
@@ -115,6 +129,9 @@ def _on_linux(device: DeviceView, facts: ResourceFacts | Missing, evidence: Evid
             queue_pairs=found.queue_pairs
             if isinstance(found.queue_pairs, Missing)
             else tuple(_queue_pairs(found.queue_pairs, facts)),
+            cm_ids=found.cm_ids
+            if isinstance(found.cm_ids, Missing)
+            else tuple(_cm_ids(found.cm_ids, facts)),
             unread={
                 kind: rows
                 for kind, rows in {"qp": found.queue_pairs, **found.held}.items()
@@ -204,6 +221,26 @@ def _queue_pairs(pairs: Sequence[QueuePair], facts: ResourceFacts) -> Iterator[Q
         kind, pid, command = _named(owner, facts)
         numbers = tuple(row.number for row in rows[:_NUMBERS_SHOWN])
         yield QueuePairs(rows[0].type, rows[0].state, len(rows), kind, pid, command, numbers)
+
+
+def _cm_ids(ids: Sequence[CmId], facts: ResourceFacts) -> Iterator[CmIds]:
+    groups = Counter((each.owner, each.state) for each in ids)
+    for (owner, state), count in groups.most_common():
+        yield CmIds(state, count, *_named(owner, facts))
+
+
+def local_ports(facts: ResourceFacts) -> tuple[int, int] | Missing:
+    """How many ports rdma_cm has given to ids, and of how many: those of all devices are one."""
+    if isinstance(facts.local_ports, Missing):
+        return facts.local_ports
+    first, last = facts.local_ports
+    given = {
+        each.local_port
+        for device in facts.devices
+        for each in present(device.cm_ids)
+        if isinstance(each.local_port, int) and first <= each.local_port <= last
+    }
+    return len(given), last - first + 1
 
 
 # --- macOS ---------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ ARGUMENTS = {
     "counters": ("--sample", "infiniband-two-hca"),
     "resources": ("--sample", "infiniband-two-hca"),
     "capabilities": ("--sample", "infiniband-two-hca"),
+    "route": ("192.0.2.2", "--sample", "infiniband-two-hca"),
     "deploy": (),
     "exercise": (),
     "explain": ("errno", "110"),

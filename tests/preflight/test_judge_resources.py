@@ -9,6 +9,7 @@ from lab.counted import Held
 from lab.mac import macs
 from lab.machine import with_counters
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.cm import CmState
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import KernelQpType, QpState
 from rdmadiag.facts.resources import KINDS
@@ -234,4 +235,39 @@ def test_a_mac_is_judged_by_what_its_registry_counts(name, rules, soon):
 
 def test_the_codes_of_rules_are_distinct_and_say_what_they_mean():
     codes = [rule.code for rule in RULES]
-    assert len(codes) == len(set(codes)) == 6
+    assert len(codes) == len(set(codes)) == 8
+
+
+# --- ids of the connection manager -----------------------------------------------------------
+
+
+def test_ids_whose_connection_has_ended_are_a_warning(host, soon):
+    ended = {"pid": 4711, "cm_state": CmState.DISCONNECT}
+    (usage, _), verdict = looked(host(Held("cm_id", 64, **ended)), soon)
+    assert said(verdict) == [("connections-not-destroyed", "warn")]
+    assert "kill 4711" in verdict.findings[0].remedy[1]
+    assert [(each.state, each.count) for each in usage.cm_ids] == [(CmState.DISCONNECT, 64)]
+    assert said(looked(host(Held("cm_id", 63, **ended)), soon)[1]) == []
+    assert said(looked(host(Held("cm_id", 64, 4711)), soon)[1]) == []  # they are connected
+    few = Thresholds(ended_connections=3)
+    assert said(looked(host(Held("cm_id", 3, **ended)), soon, few)[1])
+
+
+@pytest.mark.parametrize(
+    ("count", "severity"), [(8, None), (9, "warn"), (10, "critical"), (20, "critical")]
+)
+def test_local_ports_that_are_nearly_used_up_are_said(count, severity, host, soon):
+    def of_ten(facts):
+        return replace(facts, local_ports=(40000, 40009))
+
+    ids = Held("cm_id", count, 4711, local_port=40000)
+    _, verdict = looked(host(ids), soon, change=of_ten)
+    assert said(verdict) == ([("cm-ports-near-limit", severity)] if severity else [])
+
+
+def test_ports_that_a_program_chose_itself_are_not_counted(host, soon):
+    ids = Held("cm_id", 20, 4711, local_port=7000)
+    _, verdict = looked(
+        host(ids), soon, change=lambda facts: replace(facts, local_ports=(40000, 40009))
+    )
+    assert said(verdict) == []

@@ -58,6 +58,7 @@ def kind_of(document: Any) -> str | None:
         ("gid-pairs", "pairs"),
         ("capabilities", "unanswered"),
         ("capability-pairs", "differences"),
+        ("route", "route"),
         ("resources", "verdict"),
         ("gids", "unread"),
         ("devices", "functions_without_device"),

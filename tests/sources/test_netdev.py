@@ -130,6 +130,7 @@ def test_an_ethernet_link_is_told_whole():
         lower=Missing(Why.ABSENT, "IFLA_LINK"),
         addresses=addresses[7],
         arp_ignore=Missing(Why.ABSENT, "IFLA_INET_CONF"),
+        rp_filter=Missing(Why.ABSENT, "IFLA_INET_CONF"),
     )
 
 
@@ -328,7 +329,7 @@ def test_a_dump_that_is_whole_is_asked_for_once(memory_host, soon):
 
 def test_an_empty_namespace_has_no_netdevs(memory_host, soon):
     memory_host.recording.netlink |= {"route-getlink": b"", "route-getaddr": b""}
-    assert read_netdevs(memory_host, soon) == NetDevFacts((), 0)
+    assert read_netdevs(memory_host, soon) == NetDevFacts((), 0, 0)
 
 
 def inet_conf(*values, family=2, kind=1):
@@ -363,6 +364,8 @@ def test_this_machine_is_told_as_sysfs_tells_it(soon):
     for netdev in found.netdevs:
         with open(f"/proc/sys/net/ipv4/conf/{netdev.name}/arp_ignore") as file:
             assert netdev.arp_ignore == int(file.read())
+        with open(f"/proc/sys/net/ipv4/conf/{netdev.name}/rp_filter") as file:
+            assert netdev.rp_filter == int(file.read())
     assert {netdev.name for netdev in found.netdevs} == set(os.listdir("/sys/class/net"))
     loopback = found.netdev("lo")
     with open("/sys/class/net/lo/address") as file:

@@ -9,14 +9,16 @@ from lab.counted import Held as Made
 from lab.machine import with_counters
 from lab.nldev_msg import decoded
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.cm import CmState
 from rdmadiag.facts.ib import KernelQpType, QpState
-from rdmadiag.facts.resources import Held, Owner, QueuePair
+from rdmadiag.facts.resources import CmId, Held, Owner, QueuePair
 from rdmadiag.host import netlink
 from rdmadiag.sources import resources
 from rdmadiag.sources.nldev import parse_resources
 from rdmadiag.sources.resources import (
     Makers,
     held,
+    parse_port_range,
     parse_thread_group,
     queue_pair,
     read_resources,
@@ -226,3 +228,30 @@ def test_any_bytes_are_objects_or_missing(kind, data):
         assert sum(each.count for each in held(found, kind, makers)) == len(found)
         assert all(isinstance(queue_pair(each, makers), QueuePair) for each in found)
     assert isinstance(parse_resources(cut), dict | Missing)
+
+
+# --- ids of the connection manager -----------------------------------------------------------
+
+
+def test_an_id_has_its_state_its_port_and_its_owner(roce, host_in_memory, soon):
+    ids = (
+        Made("cm_id", 2, 4711, cm_state=CmState.DISCONNECT, local_port=40000),
+        Made("cm_id", 1, kernel="nvmet_rdma", cm_state=CmState.LISTEN, local_port=4420),
+        Made("cm_id", 1, 4711, cm_state=CmState.IDLE),
+    )
+    machine = with_counters(roce).with_device(0, held=(*counted.KERNEL_OWN, *ids))
+    facts = read_resources(host_in_memory(machine.recording()), soon)
+    found = facts.device("mlx5_0").cm_ids
+    assert [(each.state, each.local_port, each.owner) for each in found] == [
+        (CmState.DISCONNECT, 40000, Owner(4711, None)),
+        (CmState.DISCONNECT, 40001, Owner(4711, None)),
+        (CmState.LISTEN, 4420, Owner(None, "nvmet_rdma")),
+        (CmState.IDLE, Missing(Why.ABSENT, "RDMA_NLDEV_ATTR_RES_SRC_ADDR"), Owner(4711, None)),
+    ]
+    assert isinstance(found[0], CmId)
+    assert facts.local_ports == (32768, 60999)
+
+
+@pytest.mark.parametrize("raw", [b"", b"1", b"a b", b"1 2 3", b"32768 609999999"])
+def test_other_text_is_no_range_of_ports(raw: bytes) -> None:
+    assert isinstance(parse_port_range(raw), Missing)

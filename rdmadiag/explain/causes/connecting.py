@@ -3,7 +3,7 @@
 from typing import Final
 
 from rdmadiag.explain.causes.cause import Cause
-from rdmadiag.explain.remedies import AT_PEER, DMESG
+from rdmadiag.explain.remedies import AT_PEER
 
 CM_NODE: Final = "ls -l /dev/infiniband/rdma_cm"
 CM_IDS: Final = "rdma resource show cm_id   # who listens, at which address and port"
@@ -37,15 +37,5 @@ ROWS: Final = (
         "cm-datagrams-lost",
         "the connection manager's datagrams do not get through: a firewall, a VLAN or a switch",
         linux=("sudo nft list ruleset   # RoCE v2 is UDP port 4791; iWARP is TCP", AT_PEER),
-    ),
-    Cause(
-        "stale-connection",
-        "one end still knows a connection of these numbers that the other has forgotten",
-        linux=("rdma resource show cm_id", "# again in a minute: timewait is over by then"),
-    ),
-    Cause(
-        "path-record-missing",
-        "the subnet manager, or the address's device, gave no path to that address",
-        linux=("rdmadiag gids{on}", DMESG),
     ),
 )

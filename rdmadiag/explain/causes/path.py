@@ -125,6 +125,21 @@ ROWS: Final = (
         stages=PATH,
     ),
     Cause(
+        "alternate-path-lost",
+        "the connection's alternate path is not loaded, or its port is down",
+        linux=("ibstat", "sudo ibtracert -C {hca} -P {port} {lid} {to_lid}", DEVICES),
+    ),
+    Cause(
+        "multicast-refused",
+        "the subnet manager, or the netdev, did not take the join: P_Key, rate or MTU of the "
+        "group do not fit, or the interface knows no such group",
+        linux=(
+            "sudo saquery -g   # the groups of the subnet",
+            "ip maddress show",
+            "rdma link show",
+        ),
+    ),
+    Cause(
         "no-path",
         "no path between the ends: other subnet, VLAN or rail, or a switch that drops it",
         {"arp-flux": "no path between the ends: several RDMA interfaces answer ARP for each other"},
@@ -206,6 +221,7 @@ ROWS: Final = (
         confirmed_by=("mtu-below-netdev",),
         named_by=("mtu-differs-in-subnet",),
         stages=PATH,
+        linux=("rdmadiag route PEER   # the path MTU of this end; and the same at the peer",),
     ),
     Cause(
         "mtu-too-large",

@@ -16,6 +16,12 @@ from rdmadiag.explain.remedies import (
 
 ROWS: Final = (
     Cause(
+        "connection-stale",
+        "the peer still has a connection of the same queue pair number, perhaps in timewait: a "
+        "later attempt, or another queue pair, passes",
+        linux=("rdma resource show cm_id   # at the peer", AT_PEER),
+    ),
+    Cause(
         "flushed",
         "an earlier request failed, here or at the peer: its status is the one to look for",
         linux=(ASK_PEER, DMESG, AT_ONCE, *PATH["linux"]),
@@ -53,6 +59,11 @@ ROWS: Final = (
     ),
     Cause("peer-not-ready", "the peer was not ready to process requests"),
     Cause("peer-not-there", "the peer is not up yet, or its address is another one"),
+    Cause(
+        "peer-out-of-resources",
+        "the peer has no queue pair, memory or outstanding READs left for one more connection",
+        linux=("rdmadiag resources   # at the peer", AT_PEER),
+    ),
     Cause(
         "peer-posts-no-receives",
         "the peer posts no receives, or too few, or too late",

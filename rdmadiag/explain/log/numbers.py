@@ -41,6 +41,10 @@ _NUMBERS: Final = {
 
 _REJECTED: Final = re.compile(r"RDMA_CM_EVENT_REJECTED|\bconnect rejected\b", re.IGNORECASE)
 """Its number is a reason of the CM, enum ib_cm_rej_reason; of iWARP an errno below 0."""
+_OF_UD: Final = re.compile(
+    r"RDMA_CM_EVENT_UNREACHABLE\b.*?\b(?:status|err(?:or)?)[ =:(]+[1-5]\b", re.IGNORECASE
+)
+"""A status of service id resolution, enum ib_cm_sidr_status."""
 _NEGATIVE: Final = re.compile(r"\b(?:status|err(?:or)?)[ =:(]+-(\d{1,3})\b", re.IGNORECASE)
 _OF_EFA: Final = re.compile(r":efa:.*\b(?:err: \d|prov_err)|\bNET/OFI .*\bRC: \d")
 """EFA's own numbers: enum efa_io_comp_status, and texts that take them for errnos."""
@@ -54,6 +58,8 @@ def is_of_efa(text: str) -> bool:
 def errno_of(text: str, after: str, platform: Platform, call: str | None) -> int | None:
     """By number, name or text, whichever the tool gives; 0 is no failure."""
     if is_of_efa(text):
+        return None
+    if _OF_UD.search(text):
         return None
     if _REJECTED.search(text):
         found = _NEGATIVE.search(text)

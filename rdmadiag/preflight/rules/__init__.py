@@ -96,6 +96,7 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("stacks", _stacks),
     ("environment", _variables),
     ("netdevs", _netdevs),
+    ("connection_manager", _netdevs),
     ("speed", _linux_devices),
     ("gpu", _gpus),
     ("kinds", _linux_devices),
@@ -108,6 +109,7 @@ first is the answer."""
 
 _OF_OTHER_COMMANDS: Final = (
     "rdmadiag.preflight.rules.counters",
+    "rdmadiag.preflight.rules.peer_route",
     "rdmadiag.preflight.rules.resources",
 )
 """Their rules are in `CATALOGUE`, and are given cases of other commands."""

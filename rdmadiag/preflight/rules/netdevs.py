@@ -7,6 +7,7 @@ from typing import Final
 from rdmadiag.facts import Missing, NetDev, NetDevFacts
 from rdmadiag.facts.address import packed_ipv4, packed_ipv6, printed
 from rdmadiag.facts.gid import Family
+from rdmadiag.facts.ib import MTU_BYTES, roce_mtu
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.kernel_lines import flapping
 from rdmadiag.preflight.proofs import seen, verbs_answer
@@ -14,20 +15,9 @@ from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.reconcile import PortView, Protocol
 
-HEADERS: Final = 96
-"""Bytes that the kernel takes off a netdev's MTU: GRH, UDP, BTH, extensions, ICRC
-(include/rdma/ib_addr.h, iboe_get_mtu)."""
-
-MTUS: Final = (4096, 2048, 1024, 512, 256)
-
 CHANGES: Final = 20
 """Of the carrier since the netdev was made; a start, a switch's restart and a new cable
 together make fewer."""
-
-
-def roce_mtu(netdev_mtu: int) -> int | None:
-    """The RoCE MTU that fits a netdev's; None for one that is too small for any."""
-    return next((size for size in MTUS if size + HEADERS <= netdev_mtu), None)
 
 
 def _ports(case: Case) -> Iterator[tuple[PortView, NetDev]]:
@@ -154,7 +144,7 @@ def jumbo_not_used(this: Rule, case: Case) -> Iterator[Finding]:
         if active is None or port.is_software or isinstance(netdev.mtu, Missing):
             continue
         most = port.verbs.max_mtu if port.verbs else 0
-        if most == MTUS[0] and active == roce_mtu(netdev.mtu) and active < most:
+        if most == max(MTU_BYTES.values()) and active == roce_mtu(netdev.mtu) and active < most:
             small.append((port, netdev))
     if not small:
         return

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.facts import Missing, Why, present
+from rdmadiag.facts.cm import CmState
 from rdmadiag.facts.evidence import LINUX_ONLY
 from rdmadiag.facts.ib import KernelQpType, QpState
 from rdmadiag.facts.resources import ResourceFacts
 from rdmadiag.preflight.rules.rule import RECORD_ANEW, Rule, rule
 from rdmadiag.preflight.thresholds import DEFAULT, Thresholds
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.view.resource_usage import HolderKind, QueuePairs, Usage
+from rdmadiag.view.resource_usage import HolderKind, QueuePairs, Usage, local_ports
 
 _NLDEV: Final = "https://github.com/iproute2/iproute2/blob/main/man/man8/rdma-resource.8"
 _WORD: Final = {
@@ -282,12 +283,73 @@ def holders_hidden(this: Rule, case: ResourceCase) -> Iterator[Finding]:
             )
 
 
+@rule(
+    "cm-ports-near-limit",
+    Severity.WARN,
+    "The ports of the connection manager are used up, or nearly",
+    "Each id that is bound without a port of its own gets one of ip_local_port_range, and keeps "
+    "it until it is destroyed. limit_share of them are given (warn), or all (critical): "
+    "rdma_resolve_addr, rdma_bind_addr and rdma_connect then fail with EADDRNOTAVAIL.",
+    ("https://github.com/torvalds/linux/blob/v6.1/drivers/infiniband/core/cma.c",),
+    remedy=(
+        "rdma resource show cm_id",
+        "# end what does not destroy its ids",
+        "sudo sysctl -w net.ipv4.ip_local_port_range='1024 65535'",
+    ),
+)
+def cm_ports_near_limit(this: Rule, case: ResourceCase) -> Iterator[Finding]:
+    """One finding for the network namespace."""
+    found = case.facts if isinstance(case.facts, Missing) else local_ports(case.facts)
+    if isinstance(found, Missing):
+        return
+    given, every = found
+    if given and given >= every * case.thresholds.limit_share:
+        yield this.finding(
+            f"{given} of {every} local ports are given to ids of rdma_cm",
+            severity=Severity.CRITICAL if given >= every else None,
+            evidence=[
+                Proof("nldev", "RDMA_NLDEV_ATTR_RES_SRC_ADDR", f"{given} ports"),
+                Proof("process", "/proc/sys/net/ipv4/ip_local_port_range", f"{every} ports"),
+            ],
+        )
+
+
+@rule(
+    "connections-not-destroyed",
+    Severity.WARN,
+    "Ids of connections that have ended",
+    "A holder has ended_connections or more CM ids whose connection was disconnected: it does not "
+    "destroy them. Each keeps its queue pair and its port, and on InfiniBand and RoCE its numbers "
+    "go through timewait only after that: a new connection of such a queue pair number is "
+    "rejected with 10, stale connection.",
+    ("https://github.com/linux-rdma/rdma-core/blob/master/librdmacm/man/rdma_destroy_id.3",),
+    remedy={"where the holder is known": _END, "elsewhere": _FIND},
+)
+def connections_not_destroyed(this: Rule, case: ResourceCase) -> Iterator[Finding]:
+    """Per holder."""
+    for usage in case.usages:
+        for row in present(usage.cm_ids):
+            ended = row.state is CmState.DISCONNECT
+            if not ended or row.count < case.thresholds.ended_connections:
+                continue
+            yield this.finding(
+                f"{usage.device}: {_name(row.pid, row.command)} has {row.count} CM ids of "
+                "connections that have ended",
+                device=usage.device,
+                evidence=[Proof("nldev", "RDMA_NLDEV_ATTR_RES_STATE", f"6: {row.state}")],
+                when="where the holder is known" if row.pid else "elsewhere",
+                fill={"pid": row.pid} if row.pid else {},
+            )
+
+
 RULES: Final[tuple[Rule, ...]] = (
     no_resources,
     limit_reached,
     limits_unknown,
     queue_pairs_in_error,
     queue_pairs_stay_in_rtr,
+    cm_ports_near_limit,
+    connections_not_destroyed,
     holders_hidden,
 )
 """Lowest cause first."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from typing import Final
 
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import NOT_IN_RECORD, Missing, Why
 from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, Evidence
 from rdmadiag.preflight.case import Case, Lack
 from rdmadiag.preflight.proofs import seen
@@ -202,6 +202,7 @@ def source_not_collected(this: Rule, case: Case) -> Iterator[Finding]:
         name
         for name in case.evidence.missing
         if getattr(getattr(case.evidence, name), "why", None) is Why.NOT_COLLECTED
+        and getattr(case.evidence, name) != NOT_IN_RECORD  # of a version that had no such source
     ]
     blind = {"sysfs", "nldev", "verbs"} <= set(names)
     if names:

@@ -40,11 +40,13 @@ SENDS = re.compile(r"\bsend\w*\((\d+),.*nlmsg_type=")
 # get lists of families and ETHTOOL_MSG_PAUSE_GET alone is what rdmadiag's own netlink module
 # refuses to send otherwise.
 RTM_NEWLINK, RTM_GETLINK, RTM_GETADDR = 16, 18, 22
+RTM_GETROUTE, RTM_GETNEIGH, RTM_GETRULE = 26, 30, 34
 GENERIC = range(16, 64)
 NAMED = {"RTM_NEWLINK": RTM_NEWLINK, "RTM_GETLINK": RTM_GETLINK, "RTM_GETADDR": RTM_GETADDR}
+NAMED |= {"RTM_GETROUTE": RTM_GETROUTE, "RTM_GETNEIGH": RTM_GETNEIGH, "RTM_GETRULE": RTM_GETRULE}
 NAMED |= {"nlctrl": 16, "ethtool": 17}
 NETLINK_READS = {
-    "NETLINK_ROUTE": {RTM_GETLINK, RTM_GETADDR},
+    "NETLINK_ROUTE": {RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH, RTM_GETRULE},
     "NETLINK_RDMA": {(5 << 10) + op for op in (1, 5, 6, *range(9, 16), 17, 22, 23, 24)},
     "NETLINK_GENERIC": set(GENERIC),
 }
@@ -57,15 +59,24 @@ READING = {
     "counters": ["counters", "--json", "--interval", "1", "--timeout", "30"],
     "resources": ["resources", "--json", "--timeout", "30"],
     "expect": ["expect", "--json", "--timeout", "30"],
+    # The other end of the cable is in this namespace too: the way to it leads back here.
+    "route": ["route", "192.0.2.2", "--source", "192.0.2.1", "--json", "--timeout", "30"],
     "textfile": ["preflight", "-o", "prometheus", "--output", "OUT/x.prom", "--timeout", "30"],
 }
 # On a busy machine a traced command may not be done within the 30 s that it allows itself: that
 # shows nothing, and it is run again.
 ATTEMPTS, UNKNOWN = 4, 3
 LOGGED = ("preflight", "snapshot", "expect", "textfile")  # these look at the kernel's log
-ASKING = [command for command in READING if command not in ("gids", "counters")]
-SILENT = ("gids", "counters")  # these ask no library
+SILENT = ("gids", "counters", "route")  # these ask no library
+ASKING = [command for command in READING if command not in SILENT]
 ROUTE = [command for command in READING if command not in ("gids", "resources")]
+TABLES = {RTM_GETROUTE, RTM_GETRULE}
+OF_ROUTE = {
+    "counters": {RTM_GETLINK},
+    "devices": {RTM_GETLINK, RTM_GETADDR},
+    "snapshot": {RTM_GETLINK, RTM_GETADDR, RTM_GETNEIGH, *TABLES},
+    "route": {RTM_GETLINK, RTM_GETADDR, RTM_GETNEIGH, *TABLES},
+}
 
 
 # --- who opens one ---------------------------------------------------------------------
@@ -183,7 +194,9 @@ class TestSystemCalls:
     ) -> None:
         assert traced[command].sent == []
 
-    @pytest.mark.parametrize("command", ["preflight", "gids", "devices", "resources", "expect"])
+    @pytest.mark.parametrize(
+        "command", ["preflight", "gids", "devices", "resources", "expect", "route"]
+    )
     def test_counters_are_opened_by_those_alone_that_count(
         self, command: str, traced: dict[str, Traced]
     ) -> None:
@@ -233,8 +246,8 @@ class TestSystemCalls:
         sends = [line for line in lines if re.search(r"\bsend\w*\(", line)]
         assert all("nlmsg_type" in line or "sun_path" in line for line in sends)
         if command in ROUTE:
-            expected = {RTM_GETLINK} if command == "counters" else {RTM_GETLINK, RTM_GETADDR}
-            assert {kind for family, kind in sent if family == "NETLINK_ROUTE"} == expected
+            kinds = {kind for family, kind in sent if family == "NETLINK_ROUTE"}
+            assert kinds == OF_ROUTE.get(command, {RTM_GETLINK, RTM_GETADDR, *TABLES})
         if command != "gids":
             assert any(family == "NETLINK_RDMA" for family, _ in sent), "nldev was not asked"
 

@@ -21,7 +21,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture(scope="module", autouse=True)
 def pair(run: Run) -> Iterator[None]:
-    """siw0 on veth0 (192.0.2.1) and siw1 on veth1."""
+    """siw0 on veth0 (192.0.2.1) and siw1 on veth1, in a subnet of its own."""
 
     def do(command: str) -> None:
         done = run(command.split(), timeout=READY_SECONDS)
@@ -29,8 +29,8 @@ def pair(run: Run) -> Iterator[None]:
 
     do("ip link add veth0 type veth peer name veth1")
     try:
-        for number in (0, 1):
-            do(f"ip address add 192.0.2.{number + 1}/24 dev veth{number}")
+        for number, address in enumerate((ADDRESS, "198.51.100.1")):
+            do(f"ip address add {address}/24 dev veth{number}")
             do(f"ip link set veth{number} up")
         for number in (0, 1):
             do(f"rdma link add siw{number} type siw netdev veth{number}")

@@ -6,7 +6,6 @@ address vector that a program hands over: perftest, UCX, librdmacm and libfabric
 
 import os
 import re
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +19,6 @@ from lab.attempt import until
 from lab.ports import listeners
 from lab.resources import cm_listeners
 from lab.rxe import PAIR, Rxe, add_pair, remove_pair
-from rdmadiag.verbs.abi import IbvAhAttr, IbvGlobalRoute, IbvQpAttr
 
 Call = Callable[..., tuple[int, Any]]
 SECONDS: Final = 60.0
@@ -61,24 +59,6 @@ TABLES: Final = {
         holes=True,
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def preload(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The library that writes indexes down."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    assert compiler, "a C compiler"
-    made = tmp_path_factory.mktemp("sgid") / "sgid_log.so"
-    offsets = {
-        "AH_ATTR": IbvQpAttr.ah_attr.offset,
-        "SGID_INDEX": IbvAhAttr.grh.offset + IbvGlobalRoute.sgid_index.offset,
-        "IS_GLOBAL": IbvAhAttr.is_global.offset,
-    }
-    defines = [f"-D{name}={offset}" for name, offset in offsets.items()]
-    source = Path(__file__).with_name("sgid_log.c")
-    argv = [compiler, "-shared", "-fPIC", "-O1", *defines, str(source), "-o", str(made), "-ldl"]
-    subprocess.run(argv, check=True, timeout=180)
-    return str(made)
 
 
 @dataclass(frozen=True)

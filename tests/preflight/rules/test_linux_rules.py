@@ -329,7 +329,9 @@ ROWS = [
     (
         "iwarp-device",
         "info",
-        roce_host().with_device(node_type="4: RNIC", protocol="iw"),
+        roce_host()
+        .with_device(node_type="4: RNIC", protocol="iw")
+        .change(nodes={"uverbs0": 0o666, "rdma_cm": 0o666}, port_mapper=True),
         roce_host(),
     ),
     (

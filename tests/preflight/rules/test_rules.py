@@ -475,7 +475,10 @@ def vlan_host(*here: str) -> Machine:
     }
     base = roce_host()
     return base.with_port(gids=rows).change(
-        netdevs=(*base.netdevs, *(NetDev(name, kind="vlan", lower=NETDEV) for name in here))
+        netdevs=(
+            replace(base.netdevs[0], addresses=()),
+            *(NetDev(name, kind="vlan", lower=NETDEV) for name in here),
+        )
     )
 
 
@@ -717,6 +720,7 @@ def test_findings_carry_evidence_and_a_remedy_to_paste() -> None:
 
 def test_an_iwarp_port_that_is_active_is_a_healthy_port() -> None:
     machine = roce_host().with_device(node_type="4: RNIC", protocol="iw")
+    machine = machine.change(nodes={"uverbs0": 0o666, "rdma_cm": 0o666}, port_mapper=True)
     assert said(machine) == [("iwarp-device", "info")]
 
 

@@ -1,53 +1,60 @@
 """How a connection is made by rdma_cm, and what its end looks like."""
 
+from collections.abc import Iterator
 from typing import Final
 
+from rdmadiag.explain.connection import EVENTS, REASONS, SIDR, StatusRow, groups
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.signs.sign import Errno, sign
+from rdmadiag.explain.log.signs.sign import Errno, Sign, sign
 from rdmadiag.explain.remedies import AT_PEER, DEVICES, DMESG_OF_RDMA
 from rdmadiag.facts.attempt import Stage
+from rdmadiag.facts.cm import CmEvent
+
+_LABELS: Final = {row.event: row.labels for row in EVENTS}
+_NUMBER: Final = r"\b(?:status|error|reason)[ =:(]{1,4}"
+
+
+def _by_status(word: str, event: str, rows: tuple[StatusRow, ...]) -> Iterator[Sign]:
+    """One sign for the statuses of the same causes."""
+    for labels, numbers in groups(rows):
+        several = "|".join(map(str, numbers))
+        pattern = rf"(?:{event}).*?{_NUMBER}(?:{several})(?![\w.])"
+        yield sign(word, Kind.FAILURE, Stage.CONNECT, pattern, labels)
+
 
 MAKING: Final = (
     sign(
         "address-error",
         Kind.FAILURE,
         Stage.CONNECT,
-        r"RDMA_CM_EVENT_ADDR_ERROR|\baddr[_ ]error\b",
-        ("no-rdma-at-address", "peer-unreachable"),
+        r"RDMA_CM_EVENT_ADDR(?:INFO)?_ERROR|\baddr[_ ]error\b",
+        _LABELS[CmEvent.ADDR_ERROR],
     ),
     sign(
         "route-error",
         Kind.FAILURE,
         Stage.CONNECT,
         r"RDMA_CM_EVENT_ROUTE_ERROR",
-        # RoCE resolves no route: on InfiniBand the subnet manager knew of none, or was silent.
-        ("no-path", "no-subnet-manager", "no-route"),
+        _LABELS[CmEvent.ROUTE_ERROR],
         errno=Errno.LAST,
     ),
+    *_by_status("unreachable", "RDMA_CM_EVENT_UNREACHABLE", SIDR),
     sign(
         "unreachable",
         Kind.FAILURE,
         Stage.CONNECT,
         r"RDMA_CM_EVENT_UNREACHABLE|rdma\w*\b.{0,60}\bunreachable",
-        ("peer-unreachable", "no-path", "peer-not-listening"),
+        _LABELS[CmEvent.UNREACHABLE],
         ("ip route get PEER", "ip neigh", AT_PEER),
     ),
-    sign(
-        "rejected",
-        Kind.FAILURE,
-        Stage.CONNECT,
-        # Another reason than 8, invalid service id: enum ib_cm_rej_reason.
-        r"(?:RDMA_CM_EVENT_REJECTED|\bconnect rejected\b).*?\b(?:status|error|reason)[ =:(]{1,4}"
-        r"(?!8\b)[1-9]\d{0,2}\b",
-        ("peer-refused",),
-    ),
+    *_by_status("rejected", r"RDMA_CM_EVENT_REJECTED|\bconnect rejected\b", REASONS),
     sign(
         "rejected",
         Kind.FAILURE,
         Stage.CONNECT,
         r"RDMA_CM_EVENT_(?:REJECTED|CONNECT_ERROR)|\bconnect rejected: status"
         r"|\brejected: (?:no listener|invalid service)",
-        ("peer-not-listening", "peer-gone"),
+        _LABELS[CmEvent.REJECTED],
         errno=Errno.LAST,
     ),
     sign(
@@ -55,8 +62,23 @@ MAKING: Final = (
         Kind.FAILURE,
         Stage.CONNECT,
         r"RDMA_CM_EVENT_DEVICE_REMOVAL|cma detected device removal",
-        ("device-removed",),
+        _LABELS[CmEvent.DEVICE_REMOVAL],
         (DMESG_OF_RDMA, DEVICES),
+    ),
+    sign(
+        "multicast-error",
+        Kind.FAILURE,
+        Stage.CONNECT,
+        r"RDMA_CM_EVENT_MULTICAST_ERROR|\brdma_join_multicast\b.{0,30}\bfail",
+        _LABELS[CmEvent.MULTICAST_ERROR],
+        errno=Errno.LAST,
+    ),
+    sign(
+        "path-migration-error",
+        Kind.FAILURE,
+        Stage.DATA,
+        r"IBV_EVENT_PATH_MIG_ERR|path migration (?:error|failed)",
+        ("alternate-path-lost",),
     ),
     sign(
         "disconnected",

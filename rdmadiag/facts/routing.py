@@ -1,0 +1,173 @@
+"""What the IP stack knows of ways to peers: routes, rules, neighbours, one answer of the kernel.
+
+rdma_cm asks the same tables (addr4_resolve, addr6_resolve of drivers/infiniband/core/addr.c).
+"""
+
+from dataclasses import dataclass
+
+from rdmadiag.facts import Missing
+from rdmadiag.facts.dumped import WithNumbers
+from rdmadiag.facts.ib import GidType, Numbered
+
+MAIN_TABLE = 254  # RT_TABLE_MAIN, linux/rtnetlink.h
+
+
+class RouteKind(Numbered):
+    """RTN_*, linux/rtnetlink.h."""
+
+    UNSPECIFIED = "unspecified", 0
+    UNICAST = "unicast", 1
+    LOCAL = "local", 2
+    BROADCAST = "broadcast", 3
+    ANYCAST = "anycast", 4
+    MULTICAST = "multicast", 5
+    BLACKHOLE = "blackhole", 6
+    UNREACHABLE = "unreachable", 7
+    PROHIBIT = "prohibit", 8
+    THROW = "throw", 9
+    NAT = "nat", 10
+
+
+class RuleAction(Numbered):
+    """FR_ACT_*, linux/fib_rules.h."""
+
+    TO_TABLE = "to_table", 1
+    GOTO = "goto", 2
+    NOTHING = "nothing", 3
+    BLACKHOLE = "blackhole", 6
+    UNREACHABLE = "unreachable", 7
+    PROHIBIT = "prohibit", 8
+
+
+class NeighbourState(Numbered):
+    """NUD_*, linux/neighbour.h."""
+
+    NONE = "none", 0x00
+    INCOMPLETE = "incomplete", 0x01
+    REACHABLE = "reachable", 0x02
+    STALE = "stale", 0x04
+    DELAY = "delay", 0x08
+    PROBE = "probe", 0x10
+    FAILED = "failed", 0x20
+    NOARP = "noarp", 0x40
+    PERMANENT = "permanent", 0x80
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the kernel uses the MAC in it: NUD_VALID, include/net/neighbour.h."""
+        return bool(self.number & 0xDE)
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One way of a route."""
+
+    netdev: str  # RTA_OIF, rtnh_ifindex; "#7" where no netdev of that number was shown
+    gateway: str | None = None  # RTA_GATEWAY, RTA_VIA
+    weight: int = 1  # rtnh_hops + 1
+    dead: bool = False  # RTNH_F_DEAD, RTNH_F_LINKDOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Route(WithNumbers):
+    """RTM_GETROUTE: a row of a table, or the kernel's answer for one destination."""
+
+    destination: str  # "192.0.2.0/24"
+    table: int  # RTA_TABLE
+    kind: RouteKind | Missing  # rtm_type
+    hops: tuple[Hop, ...]
+    metric: int = 0  # RTA_PRIORITY
+    source: str | None = None  # RTA_PREFSRC
+    from_prefix: str | None = None  # RTA_SRC: IPv6 rows for some sources alone
+    tos: int = 0  # rtm_tos
+    mtu: int | None = None  # RTAX_MTU
+    has_nexthop_object: bool = False  # RTA_NH_ID
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(WithNumbers):
+    """RTM_GETRULE."""
+
+    version: int  # 4, 6
+    priority: int  # FRA_PRIORITY
+    action: RuleAction | Missing
+    table: int  # FRA_TABLE
+    inverted: bool = False  # FIB_RULE_INVERT
+    source: str | None = None  # FRA_SRC
+    destination: str | None = None  # FRA_DST
+    input: str | None = None  # FRA_IIFNAME
+    output: str | None = None  # FRA_OIFNAME
+    mark: tuple[int, int] | None = None  # FRA_FWMARK, FRA_FWMASK
+    users: tuple[int, int] | None = None  # FRA_UID_RANGE
+    tos: int = 0
+    target: int | None = None  # FRA_GOTO
+    suppressed_length: int | None = None  # FRA_SUPPRESS_PREFIXLEN; None: nothing is suppressed
+    other: tuple[str, ...] = ()  # conditions that depend on a packet: "sport"
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour(WithNumbers):
+    """RTM_GETNEIGH."""
+
+    address: str  # NDA_DST
+    netdev: str
+    state: NeighbourState | Missing  # ndm_state
+    mac: str | None  # NDA_LLADDR
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """RTM_GETLINK: as much of each netdev as a way depends on."""
+
+    name: str
+    ifindex: int
+    loopback: bool  # IFF_LOOPBACK
+    no_arp: bool  # IFF_NOARP
+    vrf: bool  # IFLA_INFO_KIND
+    type: int  # ifi_type: 1 Ethernet, 32 InfiniBand, 772 loopback
+    master: str | None = None  # IFLA_MASTER: a bond, a bridge, a VRF
+
+
+@dataclass(frozen=True, slots=True)
+class RoceMode(WithNumbers):
+    """/sys/kernel/config/rdma_cm/DEVICE/ports/N/default_roce_mode, where its folder is there."""
+
+    port: str  # "mlx5_0/1"
+    type: GidType | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingFacts:
+    """The tables of this network namespace, and what rdma_cm was set to."""
+
+    links: tuple[Link, ...]
+    routes: tuple[Route, ...] | Missing  # of all tables, without broadcast, multicast, anycast
+    rules: tuple[Rule, ...] | Missing
+    # A folder that is not there says nothing: the mode stays when the folder is removed.
+    roce_modes: tuple[RoceMode, ...] | Missing
+    port_mapper: bool | Missing  # a UDP socket on port 3935 in /proc/self/net/udp: iwpmd
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question to the kernel: RTM_GETROUTE, with what rdma_cm itself puts into it."""
+
+    destination: str
+    source: str | None = None
+    ifindex: int | None = None  # of the netdev that rdma_cm has bound the id to
+
+
+@dataclass(frozen=True, slots=True)
+class KernelAnswer:
+    """What it said; absent: there is no route (ENETUNREACH, EHOSTUNREACH)."""
+
+    asked: Asked
+    route: Route | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class TowardsFacts:
+    """What concerns one peer, and is in no report of the host."""
+
+    answers: tuple[KernelAnswer, ...]
+    neighbours: tuple[Neighbour, ...] | Missing

@@ -1,0 +1,323 @@
+"""What rdma_cm, and the sockets beside it, need: addresses, routing, a node, a port mapper."""
+
+from collections.abc import Iterator
+from ipaddress import ip_interface
+from typing import Final
+
+from rdmadiag.facts import DeviceNode, Missing, NetDev, or_else
+from rdmadiag.facts.routing import MAIN_TABLE, RoutingFacts
+from rdmadiag.gid.netdev import NOT_HERE, NetDevState, netdev_state
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.rules.rule import Rule, rule
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.peer_route import Obstacle, Stop, as_gid, take
+from rdmadiag.view.reconcile import PortView, Protocol
+from rdmadiag.view.routing import Flow, Way, a_peer_of, lookup
+
+_CMA: Final = "https://github.com/torvalds/linux/blob/v6.1/drivers/infiniband/core/cma.c"
+_RP_FILTER: Final = "https://docs.kernel.org/networking/ip-sysctl.html"
+_NODE: Final = "rdma_cm"
+_STRICT: Final = 1
+_PROTOCOLS: Final = (Protocol.ROCE, Protocol.IWARP)
+
+
+def _netdevs(case: Case) -> Iterator[tuple[PortView, NetDev]]:
+    """Netdevs of active ports that are here and up, each once."""
+    facts = case.evidence.netdev
+    if isinstance(facts, Missing):
+        return
+    done = set()
+    for _, port in case.ports:
+        if port.protocol not in _PROTOCOLS or not port.is_active:
+            continue
+        for name in (*port.netdevs, port.netdev):
+            found = None if isinstance(name, Missing) else facts.netdev(name)
+            up = port.netdevs.get(str(name), NetDevState.UP) is NetDevState.UP
+            if found and found.admin_up and up and found.name not in done:
+                done.add(found.name)
+                yield port, found
+
+
+def _addresses(netdev: NetDev) -> Iterator[str]:
+    """Those that a program may send from to another host."""
+    for each in netdev.addresses:
+        if each.scope == "global" and True not in (each.tentative, each.duplicate):
+            yield each.address
+
+
+def _has_family(port: PortView, address: str) -> bool:
+    """Whether the table has a routable row, here, of another such address."""
+    gid, wide = as_gid(address), ":" in address
+    return any(
+        each.gid.raw != gid.raw
+        and each.is_ipv4 != wide
+        and not each.is_link_local_10
+        and netdev_state(each, port.netdevs) not in NOT_HERE
+        for each in port.entries
+    )
+
+
+def _unserved(case: Case, *obstacles: Obstacle) -> Iterator[tuple[PortView, NetDev, str, Stop]]:
+    """Addresses of RDMA netdevs that rdma_cm finds no device for."""
+    routing = case.evidence.routing
+    if isinstance(routing, Missing):
+        return
+    for port, netdev in _netdevs(case):
+        if not port.entries:
+            continue  # no-usable-gid has it
+        for address in _addresses(netdev):
+            if not _has_family(port, address):
+                continue  # a family that the table lacks is a finding of its own
+            found = take(case.devices, case.evidence, routing, address, netdev.name)
+            if isinstance(found, Stop) and found.obstacle in obstacles:
+                yield port, netdev, address, found
+
+
+_OF_ADDRESSES: Final = ("ports", "port state", "GID table", "netdevs of GIDs", "netdev", "routing")
+
+
+@rule(
+    "address-without-gid",
+    Severity.WARN,
+    "No RDMA device for an address of an RDMA netdev",
+    "The netdev of an active RoCE port has the address, and the port's GID table has no row of it "
+    "on that netdev, of the type that rdma_cm uses. Programs that name the address (rping -a or "
+    "-I, NFS/RDMA, NVMe-oF, iSER) get RDMA_CM_EVENT_ADDR_ERROR with ENODEV; those that choose a "
+    "GID index are not concerned.",
+    (_CMA,),
+    remedy=(
+        "rdmadiag gids --device {device}:{port}",
+        "ip address show dev {netdev}",
+        "# remove {address} and add it again: the kernel then makes the GID anew",
+    ),
+    needs=_OF_ADDRESSES,
+)
+def address_without_gid(this: Rule, case: Case) -> Iterator[Finding]:
+    """As cma_validate_port looks for it."""
+    unfit = (Obstacle.NO_GID, Obstacle.OTHER_TYPE, Obstacle.NO_DEVICE)
+    for port, netdev, address, stop in _unserved(case, *unfit):
+        kind = " of the default type" if stop.obstacle is Obstacle.OTHER_TYPE else ""
+        yield this.finding(
+            f"{port.name}: no GID{kind} for {address} of {netdev.name}",
+            device=port.device,
+            port=port.number,
+            evidence=[Proof("netdev", f"RTM_GETADDR {netdev.name}", address)],
+            fill={"address": address, "netdev": netdev.name},
+        )
+
+
+@rule(
+    "address-of-other-netdev",
+    Severity.WARN,
+    "The GID of an address names another netdev",
+    "A netdev of an RDMA port has the address, and the only GID of it names another netdev: the "
+    "address is on both, or has moved and the table has not followed. rdma_cm wants both to be the "
+    "same, and finds no device (ENODEV).",
+    (_CMA,),
+    remedy=("rdmadiag gids", "ip -brief address   # one netdev alone should have {address}"),
+    needs=_OF_ADDRESSES,
+)
+def address_of_other_netdev(this: Rule, case: Case) -> Iterator[Finding]:
+    """By the row's netdev."""
+    for port, netdev, address, _ in _unserved(case, Obstacle.OTHER_NETDEV):
+        yield this.finding(
+            f"{netdev.name} has {address}, and its GID is another netdev's",
+            device=port.device,
+            port=port.number,
+            evidence=[Proof("netdev", f"RTM_GETADDR {netdev.name}", address)],
+            fill={"address": address},
+        )
+
+
+def _answered_elsewhere(
+    case: Case, routing: RoutingFacts
+) -> Iterator[tuple[PortView, NetDev, str, str, Way]]:
+    """Port, netdev, its address, a peer of the subnet, and the way that it is answered by."""
+    for port, netdev in _netdevs(case):
+        for each in netdev.addresses:
+            if each.scope != "global" or ":" in each.address:
+                continue
+            peer = a_peer_of(each.address, each.prefix_length)
+            way = lookup(routing, Flow(peer, each.address)) if peer else None
+            if isinstance(way, Way):
+                names = {hop.netdev for hop in way.hops}
+                if names and netdev.name not in names:
+                    yield port, netdev, each.address, str(peer), way
+
+
+@rule(
+    "reverse-path-filter",
+    Severity.WARN,
+    "rp_filter drops what arrives at an RDMA netdev",
+    "rp_filter is 1 (strict) for the netdev, and its answers to its own subnet leave by another "
+    "netdev: the kernel drops IP packets that arrive there. ping, TCP (what programs exchange "
+    "addresses over), soft RoCE and soft iWARP fail at this port; RoCE of a NIC's own passes it.",
+    (_RP_FILTER, "https://github.com/NVIDIA/nccl/issues/1269"),
+    remedy=(
+        "sudo ip route add {subnet} dev {netdev} src {address} table N   # a table of its own",
+        "sudo ip rule add from {address} table N",
+        "sudo sysctl -w net.ipv4.conf.all.rp_filter=2 net.ipv4.conf.{netdev}.rp_filter=2",
+    ),
+    needs=("ports", "port state", "netdevs of GIDs", "netdev", "rp_filter", "routing tables"),
+)
+def reverse_path_filter(this: Rule, case: Case) -> Iterator[Finding]:
+    """fib_validate_source; the larger of conf/all and the netdev's own counts."""
+    facts, routing = case.evidence.netdev, case.evidence.routing
+    if isinstance(facts, Missing) or isinstance(routing, Missing):
+        return
+    for port, netdev, address, peer, way in _answered_elsewhere(case, routing):
+        values = [each for each in (facts.rp_filter, netdev.rp_filter) if isinstance(each, int)]
+        if len(values) == 2 and max(values) == _STRICT:
+            other = min(hop.netdev for hop in way.hops)
+            yield this.finding(
+                f"{netdev.name} has {address}, its answers leave by {other}, and rp_filter is 1",
+                device=port.device,
+                port=port.number,
+                evidence=[
+                    Proof("netdev", f"{netdev.name} IPV4_DEVCONF_RP_FILTER", str(netdev.rp_filter)),
+                    Proof("netdev", "/proc/sys/net/ipv4/conf/all/rp_filter", str(facts.rp_filter)),
+                    Proof("routing", f"from {address} to {peer}", f"dev {other}"),
+                ],
+                fill=_fill(netdev, address),
+            )
+
+
+def _fill(netdev: NetDev, address: str) -> dict[str, str]:
+    length = next(each.prefix_length for each in netdev.addresses if each.address == address)
+    subnet = str(ip_interface(f"{address}/{length}").network)
+    return {"netdev": netdev.name, "address": address, "subnet": subnet}
+
+
+@rule(
+    "no-rule-for-this-nic",
+    Severity.WARN,
+    "What an RDMA netdev's address answers leaves by another netdev",
+    "A routing rule leads packets from this address to a table that sends them by another netdev; "
+    "or the device is soft iWARP, whose sockets are routed as any others, and no rule keeps them "
+    "on its netdev. rdma_cm and RoCE bind to the netdev; TCP and soft iWARP do not. Two RoCE "
+    "netdevs in one subnet without any rule are arp-flux, and with rp_filter at 1 "
+    "reverse-path-filter.",
+    ("https://github.com/NVIDIA/nccl/issues/1269",),
+    remedy=(
+        "sudo ip route add {subnet} dev {netdev} src {address} table N   # a table of its own",
+        "sudo ip rule add from {address} table N",
+    ),
+    needs=("ports", "port state", "netdevs of GIDs", "netdev", "rp_filter", "routing tables"),
+)
+def no_rule_for_this_nic(this: Rule, case: Case) -> Iterator[Finding]:
+    """The same without strict rp_filter."""
+    facts, routing = case.evidence.netdev, case.evidence.routing
+    if isinstance(facts, Missing) or isinstance(routing, Missing):
+        return
+    for port, netdev, address, peer, way in _answered_elsewhere(case, routing):
+        values = [each for each in (facts.rp_filter, netdev.rp_filter) if isinstance(each, int)]
+        soft = port.is_software and port.protocol is Protocol.IWARP
+        if len(values) == 2 and max(values) != _STRICT and (soft or way.table != MAIN_TABLE):
+            other = min(hop.netdev for hop in way.hops)
+            yield this.finding(
+                f"{netdev.name} has {address}, and what it answers leaves by {other}",
+                device=port.device,
+                port=port.number,
+                evidence=[Proof("routing", f"from {address} to {peer}", f"dev {other}")],
+                fill=_fill(netdev, address),
+            )
+
+
+def _needs_rdma_cm(case: Case) -> str | None:
+    """Who cannot do without /dev/infiniband/rdma_cm."""
+    for _, port in case.ports:
+        if port.protocol is Protocol.IWARP:
+            return f"{port.device} is iWARP, which rdma_cm alone connects"
+    for stack, _ in case.stacks:
+        if stack.by_rdma_cm:
+            return f"{stack.title} connects by rdma_cm"
+    return None
+
+
+@rule(
+    "rdma-cm-node",
+    Severity.WARN,
+    "Programs cannot use rdma_cm here",
+    "There is no /dev/infiniband/rdma_cm, or this user may not open it: rdma_create_event_channel "
+    "fails, with ENOENT for both, in rping, libfabric's verbs provider, UCX's rdmacm and every "
+    "iWARP program. The node is rdma_ucm's; nothing here loads it. Critical where a device is "
+    "iWARP. Looked at where a device is iWARP, or a stack that was asked for connects by rdma_cm; "
+    "a closed node always.",
+    ("https://github.com/linux-rdma/rdma-core/blob/master/librdmacm/cma.c",),
+    remedy={
+        "in a container": (
+            "docker run --device=/dev/infiniband/rdma_cm --device=/dev/infiniband/uverbs0 IMAGE",
+        ),
+        "where rdma_ucm is not loaded": ("sudo modprobe rdma_ucm",),
+        "where it may not be opened": (
+            "ls -l /dev/infiniband/rdma_cm",
+            "# rdma-core's udev rules make it 0666; or a rule of your own, for a group",
+        ),
+    },
+    needs=("devices", "nodes of /dev/infiniband"),
+)
+def rdma_cm_node(this: Rule, case: Case) -> Iterator[Finding]:
+    """By the list of nodes, and access(2)."""
+    process = case.evidence.process
+    if isinstance(process, Missing):
+        return
+    nodes = or_else(process.nodes, ())  # absent: there is no such folder
+    node = next((each for each in nodes if each.name == _NODE), None)
+    who = _needs_rdma_cm(case)
+    iwarp = any(port.protocol is Protocol.IWARP for _, port in case.ports)
+    if node is None and who:
+        yield this.finding(
+            f"/dev/infiniband/rdma_cm does not exist: {who}",
+            severity=Severity.CRITICAL if iwarp else None,
+            evidence=[Proof("process", "/dev/infiniband", _listed(nodes))],
+            when="in a container" if process.container else "where rdma_ucm is not loaded",
+        )
+    if node and node.openable is False:
+        yield this.finding(
+            f"/dev/infiniband/rdma_cm may not be opened by this user ({node.mode})",
+            severity=Severity.CRITICAL if iwarp else None,
+            evidence=[Proof("process", "/dev/infiniband/rdma_cm", node.mode)],
+            when="where it may not be opened",
+        )
+
+
+def _listed(nodes: tuple[DeviceNode, ...]) -> str:
+    return ", ".join(each.name for each in nodes) or "no node"
+
+
+@rule(
+    "iwarp-port-mapper-absent",
+    Severity.WARN,
+    "No iWARP port mapper",
+    "A NIC's iWARP shares its address with the host's TCP, and iwpmd keeps their ports apart. "
+    "Without it rdma_cm uses the port as it is: a connection of a program on the same port can be "
+    "taken for the other's, and a peer that runs iwpmd asks in vain and then waits for each "
+    "connection. soft iWARP needs none.",
+    ("https://github.com/linux-rdma/rdma-core/blob/master/Documentation/iwpmd.md",),
+    remedy=("sudo systemctl enable --now iwpmd   # rdma-core",),
+    needs=("ports", "software device", "port mapper"),
+)
+def iwarp_port_mapper_absent(this: Rule, case: Case) -> Iterator[Finding]:
+    """IW_F_NO_PORT_MAP is siw's alone (include/rdma/iw_cm.h); iwpmd has UDP port 3935."""
+    routing = case.evidence.routing
+    if isinstance(routing, Missing) or routing.port_mapper is not False:
+        return
+    for device in case.devices:
+        ports = [each for each in device.ports if each.protocol is Protocol.IWARP]
+        if ports and not ports[0].is_software:
+            yield this.finding(
+                f"{device.name} is iWARP, and no port mapper runs (iwpmd)",
+                device=device.name,
+                evidence=[Proof("routing", "/proc/self/net/udp, port 3935", "no socket")],
+            )
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    rdma_cm_node,
+    address_of_other_netdev,
+    address_without_gid,
+    reverse_path_filter,
+    no_rule_for_this_nic,
+    iwarp_port_mapper_absent,
+)
+"""Lowest cause first."""

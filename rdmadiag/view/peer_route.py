@@ -1,0 +1,589 @@
+"""Which device, port and GID rdma_cm takes towards a peer, and what stops it.
+
+rdma_resolve_addr looks up the way as any program's packet is routed, or binds to the netdev of
+the source address first (rdma_bind_addr), and then takes the first device, in the order in which
+devices were registered, that has a GID of the source address on that netdev, of the port's default
+type (cma_acquire_dev_by_src_ip, cma_validate_port: drivers/infiniband/core/cma.c).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+from rdmadiag.facts import Address, GidEntry, Missing, NetDev, Why, known
+from rdmadiag.facts.address import packed_ipv4, packed_ipv6
+from rdmadiag.facts.dumped import WithNumbers
+from rdmadiag.facts.errnos import errno_name
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.gid import IPV4_MAPPED, Gid
+from rdmadiag.facts.ib import GidType, roce_mtu
+from rdmadiag.facts.routing import (
+    Asked,
+    Hop,
+    Link,
+    Neighbour,
+    Route,
+    RouteKind,
+    RoutingFacts,
+    TowardsFacts,
+)
+from rdmadiag.gid.netdev import NOT_HERE, netdev_state
+from rdmadiag.view.reconcile import DeviceView, PortView, Protocol
+from rdmadiag.view.routing import (
+    ERRNO,
+    Flow,
+    NoWay,
+    Way,
+    holds,
+    length_of,
+    lookup,
+    preferred_source,
+)
+from rdmadiag.view.unshown import why_unknown
+
+_INFINIBAND: Final = 32  # ARPHRD_INFINIBAND
+_GID_IN_ADDRESS: Final = 4  # of IPoIB's 20 bytes (rdma_addr_gid_offset)
+_LOCAL_TABLE: Final = 255  # RT_TABLE_LOCAL
+_LOOPBACK: Final = ("127.0.0.0/8", "0.0.0.0/8", "::1/128", "::/128")  # cma_any_addr
+_LINK_LOCAL: Final = "fe80::/10"
+
+
+class Witness(StrEnum):
+    """What told the way."""
+
+    KERNEL = "kernel"  # RTM_GETROUTE with the destination
+    TABLES = "tables"  # rules and routes, looked up here
+
+
+class Obstacle(StrEnum):
+    """What stops rdma_cm on this side of the network."""
+
+    NO_ROUTE = "no_route"
+    ROUTE_REFUSED = "route_refused"  # unreachable, prohibit, blackhole
+    SOURCE_NOT_HERE = "source_not_here"
+    FAMILIES_DIFFER = "families_differ"
+    NO_SCOPE = "no_scope"  # fe80:: without %netdev
+    NO_SOURCE = "no_source"  # the netdev has no address of the family
+    NO_DEVICE = "no_device"  # the netdev is below no RDMA device
+    OTHER_NETDEV = "other_netdev"  # a device has the address, by another netdev
+    NO_GID = "no_gid"  # the netdev's device has no GID of the address
+    OTHER_TYPE = "other_type"  # it has, and not of the default type
+    LOOPBACK_ADDRESS = "loopback_address"  # 127.0.0.1, but over InfiniBand
+
+
+class Call(StrEnum):
+    """Where a program sees it."""
+
+    BIND_ADDR = "rdma_bind_addr"
+    RESOLVE_ADDR = "rdma_resolve_addr"
+    ADDR_ERROR = "RDMA_CM_EVENT_ADDR_ERROR"
+    RESOLVE_ROUTE = "rdma_resolve_route"
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """What a program of this host sees instead of a connection."""
+
+    obstacle: Obstacle
+    call: Call
+    errno: int
+    name: str  # "ENODEV"
+
+
+@dataclass(frozen=True, slots=True)
+class Taken(WithNumbers):
+    """The port and the row that it sends from."""
+
+    device: str
+    port: int
+    protocol: Protocol
+    active: bool
+    gid_index: int | None  # None: iWARP uses none
+    gid: str | None
+    gid_type: GidType | None
+
+
+@dataclass(frozen=True, slots=True)
+class NextHop:
+    """Who gets the packets, and what the neighbour table has of it."""
+
+    address: str
+    is_gateway: bool
+    entry: Neighbour | Missing  # absent: no entry, the kernel asks when it is needed
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRoute(WithNumbers):
+    """The answer."""
+
+    destination: str
+    asked_source: str | None
+    witness: Witness | None = None  # None: it came to no way
+    netdev: str | None = None
+    source: str | None = None
+    prefix: str | None = None  # the row of the table, "192.0.2.0/24"; None: the kernel's answer
+    table: int | None = None
+    rule: int | None = None  # its priority
+    loopback: bool = False  # the peer is this host
+    assumed_on_link: bool = False
+    choices: tuple[Hop, ...] = ()  # several hops, between which the kernel chooses by a hash
+    next_hop: NextHop | None = None  # None: none is needed, or known
+    vlan_id: int | None = None
+    mtu: int | None = None  # bytes, of the netdev
+    path_mtu: int | None = None  # of RoCE: what fits the netdev's
+    roce_mode: GidType | Missing = field(default=Missing(Why.NOT_COLLECTED))
+    taken: Taken | None = None
+    stop: Stop | None = None
+    unknown: Missing | None = None  # why it could not be told
+    # The netdev by which packets from the source to the peer leave where nobody has bound them:
+    # TCP's, ARP's, those of rxe, and what a listener here compares (validate_ipv4_net_dev).
+    unbound_netdev: str | NoWay | None = None
+    tables_netdev: str | None = None  # where the tables say another than the kernel
+
+
+_ENODEV, _EINVAL, _EADDRNOTAVAIL = 19, 22, 99
+
+
+def _stop(obstacle: Obstacle, call: Call, errno: int) -> Stop:
+    return Stop(obstacle, call, errno, errno_name(errno, "linux"))
+
+
+# --- addresses and netdevs -------------------------------------------------------------------
+
+
+def is_loopback(address: str) -> bool:
+    """What rdma_cm takes for this host without a look at any table."""
+    return any(holds(prefix, address) for prefix in _LOOPBACK)
+
+
+def owner(facts: RoutingFacts, address: str) -> str | None:
+    """The netdev that has an address, by the rows of the local table."""
+    if isinstance(facts.routes, Missing):
+        return None
+    order = {each.name: each.ifindex for each in facts.links}
+    found = [
+        hop.netdev
+        for row in facts.routes
+        if row.kind is RouteKind.LOCAL
+        and row.table == _LOCAL_TABLE
+        and length_of(row.destination) == (128 if ":" in row.destination else 32)
+        and holds(row.destination, address)
+        for hop in row.hops
+    ]
+    return min(found, key=lambda name: order.get(name, 0), default=None)
+
+
+def bound_to(facts: RoutingFacts, source: str | None, scope: str | None) -> str | None:
+    """The netdev that rdma_cm looks on alone: of the source address, or of the scope."""
+    return scope or (owner(facts, source) if source else None)
+
+
+def questions(
+    evidence: Evidence, destination: str, source: str | None, scope: str | None
+) -> tuple[Asked, ...]:
+    """What the kernel is to be asked: as rdma_cm looks it up, and as a packet is routed."""
+    routing = evidence.routing
+    if isinstance(routing, Missing) or is_loopback(destination):
+        return ()
+    bound = bound_to(routing, source, scope)
+    link = _link(routing, bound)
+    first = Asked(destination, source, link.ifindex if link else None)
+    return (first, Asked(destination, source)) if source and link else (first,)
+
+
+def _link(facts: RoutingFacts, name: str | None) -> Link | None:
+    return next((each for each in facts.links if each.name == name), None)
+
+
+def _netdev(evidence: Evidence, name: str) -> NetDev | None:
+    facts = known(evidence.netdev)
+    return facts.netdev(name) if facts else None
+
+
+def _addresses(evidence: Evidence, name: str) -> tuple[Address, ...]:
+    found = _netdev(evidence, name)
+    return found.addresses if found else ()
+
+
+def as_gid(address: str) -> Gid:
+    """rdma_ip2gid: ::ffff:a.b.c.d of an IPv4 address."""
+    if ":" in address:
+        return Gid(packed_ipv6(address))
+    return Gid(IPV4_MAPPED + packed_ipv4(address))
+
+
+# --- the device ------------------------------------------------------------------------------
+
+
+def registered(devices: Sequence[DeviceView]) -> tuple[DeviceView, ...]:
+    """In the order of cma.c's list: DEV_INDEX grows with each device that is registered."""
+    return tuple(sorted(devices, key=lambda each: each.nldev.index if each.nldev else 0))
+
+
+def _ports(devices: Sequence[DeviceView]) -> Iterator[PortView]:
+    for device in registered(devices):
+        yield from device.ports
+
+
+def _mode(port: PortView, routing: RoutingFacts) -> GidType | Missing:
+    """Of configfs; else the default: RoCE v2 where the port has it (cma_add_one)."""
+    modes = routing.roce_modes
+    if isinstance(modes, Missing):
+        return modes
+    found = (each.type for each in modes if each.port == port.name)
+    return next(found, Missing(Why.ABSENT, "no folder of the device in configfs"))
+
+
+def _default_type(port: PortView, routing: RoutingFacts) -> GidType:
+    mode = _mode(port, routing)
+    if not isinstance(mode, Missing):
+        return mode
+    return GidType.ROCE_V2 if any(each.is_v2 for each in port.entries) else GidType.ROCE_V1
+
+
+def _hardware_gid(evidence: Evidence, name: str) -> bytes | None:
+    """The port GID in IPoIB's hardware address."""
+    found = _netdev(evidence, name)
+    mac = None if found is None or isinstance(found.mac, Missing) else found.mac
+    octets = bytes.fromhex(mac.replace(":", "")) if mac else b""
+    return octets[_GID_IN_ADDRESS:] if len(octets) == 20 else None
+
+
+def rows(
+    port: PortView, evidence: Evidence, routing: RoutingFacts, source: str, netdev: str
+) -> tuple[GidEntry, ...]:
+    """The rows that fit, as cma_validate_port looks for them; the lowest is taken."""
+    link = _link(routing, netdev)
+    if port.protocol is Protocol.INFINIBAND:
+        wanted = _hardware_gid(evidence, netdev) if link and link.type == _INFINIBAND else None
+        return tuple(each for each in port.entries if each.gid.raw == wanted)
+    if port.protocol is not Protocol.ROCE or (link and link.type == _INFINIBAND):
+        return ()
+    kind, gid = _default_type(port, routing), as_gid(source)
+    return tuple(
+        each
+        for each in port.entries
+        if each.gid.raw == gid.raw
+        and each.netdev_name == netdev
+        and netdev_state(each, port.netdevs) not in NOT_HERE  # another namespace's of that name
+        and each.known_type in (None, kind)
+    )
+
+
+def _serves_iwarp(port: PortView, evidence: Evidence, netdev: str) -> bool:
+    """Whether an iWARP device's one netdev is this; by its MAC where nothing names it."""
+    own = port.netdev
+    if not isinstance(own, Missing):
+        return own == netdev
+    found = _netdev(evidence, netdev)
+    mac = None if found is None or isinstance(found.mac, Missing) else found.mac
+    octets = bytes.fromhex(mac.replace(":", "")) if mac else b""
+    return bool(octets) and any(each.gid.raw.startswith(octets) for each in port.entries)
+
+
+def take(
+    devices: Sequence[DeviceView],
+    evidence: Evidence,
+    routing: RoutingFacts,
+    source: str,
+    netdev: str,
+) -> Taken | Stop:
+    """The first port that fits, or what is wrong with those that nearly do."""
+    for port in _ports(devices):
+        if port.protocol is Protocol.IWARP and _serves_iwarp(port, evidence, netdev):
+            return _taken(port, None)
+        for entry in rows(port, evidence, routing, source, netdev)[:1]:
+            return _taken(port, entry)
+    return _stop(_why_none(devices, source, netdev), Call.ADDR_ERROR, _ENODEV)
+
+
+def _unread(devices: Sequence[DeviceView], evidence: Evidence) -> Missing | None:
+    """Why there may be a device, a port or a row that nobody could look at."""
+    for source in (evidence.sysfs, evidence.netdev):
+        if isinstance(source, Missing):
+            return source
+    if unknown := why_unknown(evidence):
+        return Missing(Why.NOT_COLLECTED, unknown)
+    for port in _ports(devices):
+        gids = port.gids
+        unread = [gids] if isinstance(gids, Missing) else [*gids.unreadable.values()]
+        if unread and port.protocol is not Protocol.IWARP:
+            return unread[0]
+    return None
+
+
+def _taken(port: PortView, entry: GidEntry | None) -> Taken:
+    return Taken(
+        port.device,
+        port.number,
+        port.protocol,
+        port.is_active,
+        entry.index if entry else None,
+        str(entry.gid) if entry else None,
+        entry.known_type if entry else None,
+    )
+
+
+def _why_none(devices: Sequence[DeviceView], source: str, netdev: str) -> Obstacle:
+    gid = as_gid(source).raw
+    roce = [port for port in _ports(devices) if port.protocol is Protocol.ROCE]
+    with_address = [each for port in roce for each in port.entries if each.gid.raw == gid]
+    if any(each.netdev_name == netdev for each in with_address):
+        return Obstacle.OTHER_TYPE
+    if with_address:
+        return Obstacle.OTHER_NETDEV
+    if any(netdev in (*port.netdevs, port.netdev) for port in roce):
+        return Obstacle.NO_GID
+    return Obstacle.NO_DEVICE
+
+
+# --- the way ---------------------------------------------------------------------------------
+
+
+def peer_route(
+    evidence: Evidence,
+    devices: Sequence[DeviceView],
+    destination: str,
+    source: str | None = None,
+    scope: str | None = None,
+    towards: TowardsFacts | Missing = Missing(Why.NOT_COLLECTED),  # noqa: B008  # frozen
+) -> PeerRoute:
+    """What rdma_cm takes towards `destination`, an address; `scope` is a netdev's name."""
+    found = PeerRoute(destination, source)
+    routing = evidence.routing
+    if isinstance(routing, Missing):
+        return replace(found, unknown=routing)
+    if source and (":" in source) != (":" in destination):
+        return _stopped(found, Obstacle.FAMILIES_DIFFER, Call.RESOLVE_ADDR, _EINVAL)
+    if is_loopback(destination):
+        return _to_itself(found, devices)
+    if holds(_LINK_LOCAL, destination) and not scope and ":" in destination:
+        return _stopped(found, Obstacle.NO_SCOPE, Call.RESOLVE_ADDR, _EINVAL)
+    bound = bound_to(routing, source, scope)
+    if source and bound is None:
+        if isinstance(routing.routes, Missing):
+            return replace(found, unknown=routing.routes)
+        return _stopped(found, Obstacle.SOURCE_NOT_HERE, Call.BIND_ADDR, _EADDRNOTAVAIL)
+    way, witness, other = _way(routing, Flow(destination, source, bound), towards)
+    if isinstance(way, Missing):
+        return replace(found, unknown=way)
+    if isinstance(way, NoWay):
+        obstacle = Obstacle.NO_ROUTE if way is NoWay.NO_ROUTE else Obstacle.ROUTE_REFUSED
+        return _stopped(found, obstacle, Call.RESOLVE_ADDR, ERRNO[way])
+    found = replace(
+        found,
+        witness=witness,
+        prefix=way.prefix if witness is Witness.TABLES else None,
+        table=way.table,
+        rule=way.rule,
+        assumed_on_link=way.assumed_on_link,
+        tables_netdev=other,
+    )
+    return _by(found, evidence, devices, routing, way, towards)
+
+
+def _by(
+    found: PeerRoute,
+    evidence: Evidence,
+    devices: Sequence[DeviceView],
+    routing: RoutingFacts,
+    way: Way,
+    towards: TowardsFacts | Missing,
+) -> PeerRoute:
+    destination = found.destination
+    hop = way.hops[0] if way.hops else None
+    loopback = way.kind is RouteKind.LOCAL
+    # A way by lo leads to the netdev that has the address (rdma_set_src_addr_rcu).
+    netdev = owner(routing, destination) if loopback else hop.netdev if hop else None
+    if netdev is None:
+        missing = Missing(Why.ABSENT, f"no netdev has {destination}")
+        return replace(found, unknown=missing, loopback=loopback)
+    if len({each.netdev for each in way.hops}) > 1:
+        missing = Missing(Why.UNSUPPORTED, "one of several netdevs, by a hash of the kernel's")
+        return replace(found, unknown=missing, choices=way.hops)
+    gateway = None if loopback or hop is None else hop.gateway
+    addresses = _addresses(evidence, netdev)
+    source = way.source or (
+        destination if loopback else preferred_source(addresses, destination, gateway)
+    )
+    below = _netdev(evidence, netdev)
+    mtu = known(below.mtu) if below else None
+    found = replace(
+        found,
+        netdev=netdev,
+        source=source,
+        loopback=loopback,
+        choices=way.hops if len(way.hops) > 1 else (),
+        vlan_id=known(below.vlan_id) if below else None,
+        mtu=mtu,
+    )
+    if source is None:
+        obstacle = Obstacle.NO_SOURCE if below else Obstacle.NO_DEVICE
+        return _stopped(found, obstacle, Call.ADDR_ERROR, _ENODEV)
+    # An id that was bound has its device by its own netdev and address.
+    place = owner(routing, source) if found.asked_source else netdev
+    taken = take(devices, evidence, routing, source, place or netdev)
+    if isinstance(taken, Stop):
+        call = Call.BIND_ADDR if found.asked_source else taken.call
+        found = replace(found, stop=Stop(taken.obstacle, call, taken.errno, taken.name))
+        if unread := _unread(devices, evidence):
+            found = replace(found, stop=None, unknown=unread)
+    else:
+        port = _port(devices, taken)
+        is_roce = taken.protocol is Protocol.ROCE
+        found = replace(
+            found,
+            taken=taken,
+            path_mtu=roce_mtu(mtu) if is_roce and mtu is not None else None,
+            roce_mode=_mode(port, routing) if is_roce else found.roce_mode,
+        )
+    return replace(
+        found,
+        next_hop=_next_hop(routing, found, gateway, towards),
+        unbound_netdev=_unbound(routing, found, towards),
+    )
+
+
+def _port(devices: Sequence[DeviceView], taken: Taken) -> PortView:
+    return next(
+        port for port in _ports(devices) if (port.device, port.number) == (taken.device, taken.port)
+    )
+
+
+def _to_itself(found: PeerRoute, devices: Sequence[DeviceView]) -> PeerRoute:
+    """cma_bind_loopback: the first port that is active, else the first there is.
+
+    It asks for a partition key, which iWARP has none of; over RoCE the id has no netdev then,
+    and rdma_resolve_route fails (cma_iboe_set_path_rec_l2_fields).
+    """
+    every = list(_ports(devices))
+    port = next((each for each in every if each.is_active), next(iter(every), None))
+    found = replace(found, loopback=True, source=found.destination)
+    if port is None:
+        return _stopped(found, Obstacle.NO_DEVICE, Call.RESOLVE_ADDR, _ENODEV)
+    taken = _taken(
+        port, next(iter(port.entries), None) if port.protocol is not Protocol.IWARP else None
+    )
+    if port.protocol is Protocol.ROCE:
+        found = _stopped(found, Obstacle.LOOPBACK_ADDRESS, Call.RESOLVE_ROUTE, _ENODEV)
+    if port.protocol is Protocol.IWARP:
+        found = _stopped(found, Obstacle.LOOPBACK_ADDRESS, Call.RESOLVE_ADDR, _EINVAL)
+    return replace(found, taken=taken, witness=Witness.TABLES)
+
+
+def _way(
+    routing: RoutingFacts, flow: Flow, towards: TowardsFacts | Missing
+) -> tuple[Way | NoWay | Missing, Witness, str | None]:
+    """The kernel's answer where it was asked, and the netdev of the tables where that differs."""
+    ours = lookup(routing, flow)
+    link = _link(routing, flow.netdev)
+    asked = Asked(flow.destination, flow.source, link.ifindex if link else None)
+    theirs = _answered(towards, asked)
+    if theirs is None or (not isinstance(ours, Missing) and _asks_for_protocol(routing)):
+        return ours, Witness.TABLES, None
+    if isinstance(theirs, Way) and isinstance(ours, Way):
+        theirs = Way(
+            theirs.kind,
+            theirs.hops,
+            theirs.source,
+            theirs.prefix,
+            theirs.table,
+            ours.rule if ours.table == theirs.table else None,
+            ours.assumed_on_link,
+        )
+        names = {each.netdev for each in ours.hops}
+        local = RouteKind.LOCAL in (ours.kind, theirs.kind)
+        differ = not local and not names & {each.netdev for each in theirs.hops}
+        return theirs, Witness.KERNEL, min(names) if differ else None
+    if theirs is NoWay.NO_ROUTE and ours is NoWay.UNREACHABLE:
+        return ours, Witness.KERNEL, None  # EHOSTUNREACH and ENETUNREACH are one reason
+    return theirs, Witness.KERNEL, None
+
+
+def _asks_for_protocol(routing: RoutingFacts) -> bool:
+    """Whether rules look at the protocol: RTM_GETROUTE asks for UDP's way, rdma_cm for none's."""
+    rules = () if isinstance(routing.rules, Missing) else routing.rules
+    return any("protocol" in each.other for each in rules)
+
+
+def _answered(towards: TowardsFacts | Missing, asked: Asked) -> Way | NoWay | Missing | None:
+    """None where the kernel was not asked, or did not say."""
+    if isinstance(towards, Missing):
+        return None
+    route = next((each.route for each in towards.answers if each.asked == asked), None)
+    if route is None:
+        return None
+    if isinstance(route, Missing):
+        return _NO_WAYS.get(route.why)
+    if isinstance(route.kind, Missing):
+        return route.kind
+    return _way_of(route, asked)
+
+
+_NO_WAYS: Final = {
+    Why.ABSENT: NoWay.NO_ROUTE,
+    Why.DENIED: NoWay.PROHIBIT,
+    Why.UNSUPPORTED: NoWay.BLACKHOLE,
+}
+"""ENETUNREACH and EHOSTUNREACH, EACCES, EINVAL."""
+
+
+def _way_of(route: Route, asked: Asked) -> Way | NoWay:
+    refused = {
+        RouteKind.UNREACHABLE: NoWay.UNREACHABLE,
+        RouteKind.PROHIBIT: NoWay.PROHIBIT,
+        RouteKind.BLACKHOLE: NoWay.BLACKHOLE,
+    }
+    assert not isinstance(route.kind, Missing)
+    if route.kind in refused:
+        return refused[route.kind]
+    source = asked.source or route.source
+    return Way(route.kind, route.hops, source, route.destination, route.table, None)
+
+
+def _next_hop(
+    routing: RoutingFacts, found: PeerRoute, gateway: str | None, towards: TowardsFacts | Missing
+) -> NextHop | None:
+    """None for this host itself, and for a netdev that asks for no MAC."""
+    link = _link(routing, found.netdev)
+    if found.loopback or link is None or link.no_arp:
+        return None
+    address = gateway or found.destination
+    entry: Neighbour | Missing
+    if isinstance(towards, Missing):
+        entry = towards
+    elif isinstance(towards.neighbours, Missing):
+        entry = towards.neighbours
+    else:
+        entry = next(
+            (
+                each
+                for each in towards.neighbours
+                if each.netdev == found.netdev and each.address == address
+            ),
+            Missing(Why.ABSENT, "not in the neighbour table"),
+        )
+    return NextHop(address, gateway is not None, entry)
+
+
+def _unbound(
+    routing: RoutingFacts, found: PeerRoute, towards: TowardsFacts | Missing
+) -> str | NoWay | None:
+    if found.source is None or found.loopback:
+        return None
+    flow = Flow(found.destination, found.source)
+    answered = _answered(towards, Asked(found.destination, found.source))
+    way = lookup(routing, flow) if answered is None else answered
+    if isinstance(way, Missing):
+        return None
+    if isinstance(way, NoWay):
+        return way
+    if way.kind is RouteKind.LOCAL:
+        return None  # the other end of a cable of this host: nothing of it leaves unbound
+    names = {each.netdev for each in way.hops}
+    return found.netdev if found.netdev in names else min(names, default=None)
+
+
+def _stopped(found: PeerRoute, obstacle: Obstacle, call: Call, errno: int) -> PeerRoute:
+    return replace(found, stop=_stop(obstacle, call, errno))

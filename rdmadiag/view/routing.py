@@ -1,0 +1,272 @@
+"""The kernel's choice of a way, repeated on its rules and tables: what fib_rules_lookup,
+fib_table_lookup and fib6_table_lookup do for a flow of rdma_cm.
+
+Such a flow has user 0, mark 0, no protocol and no ports (addr4_resolve and addr6_resolve of
+drivers/infiniband/core/addr.c): rules with one of these conditions do not apply to it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final
+
+from rdmadiag.facts import Address, Missing, Why
+from rdmadiag.facts.address import packed_ipv4, packed_ipv6, printed
+from rdmadiag.facts.routing import (
+    Hop,
+    Route,
+    RouteKind,
+    RoutingFacts,
+    Rule,
+    RuleAction,
+)
+
+
+class NoWay(StrEnum):
+    """Why there is none, and the errno that rdma_resolve_addr gives for it."""
+
+    NO_ROUTE = "no_route"  # ENETUNREACH
+    UNREACHABLE = "unreachable"  # EHOSTUNREACH
+    PROHIBIT = "prohibit"  # EACCES
+    BLACKHOLE = "blackhole"  # EINVAL
+
+
+ERRNO: Final = {
+    NoWay.NO_ROUTE: 101,
+    NoWay.UNREACHABLE: 113,
+    NoWay.PROHIBIT: 13,
+    NoWay.BLACKHOLE: 22,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What a way is looked for."""
+
+    destination: str
+    source: str | None = None
+    netdev: str | None = None  # that rdma_cm has bound the id to: of the source, or a scope
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """By which row a flow leaves; several hops are chosen between by a hash."""
+
+    kind: RouteKind
+    hops: tuple[Hop, ...]
+    source: str | None  # what the row prefers, else the flow's own
+    prefix: str
+    table: int
+    rule: int | None  # the priority of the rule that led to the table
+    assumed_on_link: bool = False  # no row: the netdev is given, and IPv4 takes that for enough
+
+
+@lru_cache(maxsize=1024)
+def _packed(address: str) -> tuple[int, int]:
+    """The address as a number, and its bits."""
+    raw = packed_ipv6(address) if ":" in address else packed_ipv4(address)
+    return int.from_bytes(raw), 8 * len(raw)
+
+
+def holds(prefix: str, address: str) -> bool:
+    """Whether "192.0.2.0/24" holds an address."""
+    base, _, length = prefix.partition("/")
+    number, bits = _packed(address)
+    own, own_bits = _packed(base)
+    return bits == own_bits and (number ^ own) >> (bits - int(length)) == 0
+
+
+def length_of(prefix: str) -> int:
+    """24 of "192.0.2.0/24"."""
+    return int(prefix.partition("/")[2])
+
+
+def lookup(facts: RoutingFacts, flow: Flow) -> Way | NoWay | Missing:
+    """By which row the flow leaves, why by none, or why the tables do not tell."""
+    if isinstance(facts.rules, Missing):
+        return facts.rules
+    if isinstance(facts.routes, Missing):
+        return facts.routes
+    version = 6 if ":" in flow.destination else 4
+    rules = (each for each in facts.rules if each.version == version)
+    tables = _by_table(facts.routes, version)
+    found = _by_rules(sorted(rules, key=lambda each: each.priority), tables, flow, facts)
+    if found is not None:
+        return found
+    if version == 4 and flow.netdev is not None:
+        # ip_route_output_key_hash_rcu: with a netdev the destination is taken to be on its link.
+        hop = (Hop(flow.netdev),)
+        return Way(RouteKind.UNICAST, hop, flow.source, "0.0.0.0/0", 0, None, assumed_on_link=True)
+    return NoWay.NO_ROUTE
+
+
+def _by_rules(
+    rules: Iterable[Rule], tables: Mapping[int, tuple[Route, ...]], flow: Flow, facts: RoutingFacts
+) -> Way | NoWay | Missing | None:
+    """fib_rules_lookup; None where no rule leads to a row."""
+    skip_to = -1
+    for rule in rules:
+        if rule.priority < skip_to or not _applies(rule, flow):
+            continue
+        if isinstance(rule.action, Missing):
+            return rule.action
+        if rule.action in _BY_ACTION:
+            return _BY_ACTION[rule.action]
+        if rule.action is RuleAction.GOTO and rule.target is not None:
+            skip_to = rule.target
+        if rule.action is RuleAction.TO_TABLE:
+            found: Way | NoWay | Missing | None = _unsure(rule, flow, facts)
+            if found is None and "VRF" not in rule.other:
+                found = _in_table(tables.get(rule.table, ()), flow, rule)
+            if found is not None:
+                return found
+    return None
+
+
+_BY_ACTION: Final = {
+    RuleAction.UNREACHABLE: NoWay.UNREACHABLE,
+    RuleAction.PROHIBIT: NoWay.PROHIBIT,
+    RuleAction.BLACKHOLE: NoWay.BLACKHOLE,
+}
+
+
+def _unsure(rule: Rule, flow: Flow, facts: RoutingFacts) -> Missing | None:
+    """Of a rule that applies, what its table does not show."""
+    vrfs = {each.name for each in facts.links if each.vrf}
+    masters = {each.name: each.master for each in facts.links}
+    if "VRF" in rule.other and flow.netdev and masters.get(flow.netdev) in vrfs:
+        return Missing(Why.UNSUPPORTED, f"{flow.netdev} is in a VRF: the kernel alone can tell")
+    if "suppressed group" in rule.other:
+        return Missing(Why.UNSUPPORTED, "a rule depends on netdev groups")
+    return None
+
+
+def _by_table(routes: Iterable[Route], version: int) -> Mapping[int, tuple[Route, ...]]:
+    found: dict[int, list[Route]] = {}
+    for route in routes:
+        if (":" in route.destination) == (version == 6):
+            found.setdefault(route.table, []).append(route)
+    return {table: tuple(rows) for table, rows in found.items()}
+
+
+def _applies(rule: Rule, flow: Flow) -> bool:
+    """fib_rule_match: what the rule asks of a packet."""
+    return _matches(rule, flow) != rule.inverted
+
+
+def _matches(rule: Rule, flow: Flow) -> bool:
+    if rule.input not in (None, "lo") or rule.output not in (None, flow.netdev) or rule.tos:
+        return False
+    if rule.mark is not None and rule.mark[0] & rule.mark[1]:
+        return False
+    if rule.users is not None and rule.users[0] > 0:
+        return False
+    if set(rule.other) - {"suppressed group", "VRF"}:
+        return False
+    if rule.source is not None and not (flow.source and holds(rule.source, flow.source)):
+        return False
+    return rule.destination is None or holds(rule.destination, flow.destination)
+
+
+def _in_table(rows: Iterable[Route], flow: Flow, rule: Rule) -> Way | NoWay | Missing | None:
+    """The longest prefix, then the lowest metric; None where the next rule is to be asked."""
+    fitting = [each for each in rows if _fits(each, flow)]
+    for row in sorted(fitting, key=lambda each: (-length_of(each.destination), each.metric)):
+        if isinstance(row.kind, Missing):
+            return row.kind
+        if row.kind is RouteKind.THROW:
+            return None
+        if row.kind in _REFUSED:
+            return _REFUSED[row.kind]
+        hops = tuple(_hops(row, fitting, flow))
+        if not hops:
+            continue
+        least = rule.suppressed_length
+        if least is not None and length_of(row.destination) <= least:
+            return None
+        return Way(
+            row.kind,
+            hops,
+            flow.source or row.source,
+            row.destination,
+            row.table,
+            rule.priority,
+        )
+    return None
+
+
+def _fits(row: Route, flow: Flow) -> bool:
+    if row.tos or not holds(row.destination, flow.destination):
+        return False
+    return row.from_prefix is None or bool(flow.source and holds(row.from_prefix, flow.source))
+
+
+def _hops(row: Route, rows: Iterable[Route], flow: Flow) -> Iterator[Hop]:
+    """Those of the row that are in use; IPv6 shows siblings of one metric as rows of their own."""
+    same = [row]
+    if ":" in row.destination and row.hops and row.hops[0].gateway:
+        key = (row.destination, row.metric, row.kind, row.from_prefix)
+        same += [
+            each
+            for each in rows
+            if each is not row
+            and (each.destination, each.metric, each.kind, each.from_prefix) == key
+            and each.hops
+            and each.hops[0].gateway
+        ]
+    for each in same:
+        for hop in each.hops:
+            if not hop.dead and flow.netdev in (None, hop.netdev):
+                yield hop
+
+
+_REFUSED: Final = {
+    RouteKind.UNREACHABLE: NoWay.UNREACHABLE,
+    RouteKind.PROHIBIT: NoWay.PROHIBIT,
+    RouteKind.BLACKHOLE: NoWay.BLACKHOLE,
+}
+
+
+def a_peer_of(address: str, length: int) -> str | None:
+    """Another address of the subnet, which need not be anybody's; None in one of two or less."""
+    if ":" in address or not 0 < length < 31:
+        return None
+    number, bits = _packed(address)
+    first = number >> (bits - length) << (bits - length)
+    last = first | (1 << (bits - length)) - 1
+    found = last - 1 if last - 1 != number else first + 1
+    return printed(found.to_bytes(4))
+
+
+def preferred_source(
+    addresses: Iterable[Address], destination: str, gateway: str | None
+) -> str | None:
+    """The address that a netdev's flow gets where no row prefers one.
+
+    IPv4: the first that is of the gateway's subnet, else the first (inet_select_addr). IPv6: of
+    the destination's scope, with the longest prefix in common (RFC 6724, rules 2 and 8).
+    """
+    wide = ":" in destination
+    own = [
+        each
+        for each in addresses
+        if (":" in each.address) == wide
+        and each.scope not in ("host", "nowhere")
+        and True not in (each.tentative, each.duplicate)
+    ]
+    if not wide:
+        near = (
+            each.address
+            for each in own
+            if gateway and holds(f"{each.address}/{each.prefix_length}", gateway)
+        )
+        local = next((each.address for each in own if each.scope != "link"), None)
+        return next(near, local or next((each.address for each in own), None))
+    linked = holds("fe80::/10", destination)
+    fitting = [each for each in own if (each.scope == "link") == linked] or own
+    return max(
+        (each.address for each in fitting),
+        key=lambda each: 128 - (_packed(each)[0] ^ _packed(destination)[0]).bit_length(),
+        default=None,
+    )
