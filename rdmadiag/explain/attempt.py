@@ -139,7 +139,7 @@ def _known(attempt: Attempt) -> tuple[Known, ...]:
         codes = (each.code for each in attempt.problems if each.code in _MISMATCHES)
         return all_stated((_MISMATCHES[code] for code in codes), outcome)
     if outcome is Outcome.WATCHDOG:
-        return hanging(platform)
+        return connecting.hanging(attempt) or hanging(platform)
     if outcome is Outcome.NO_PEER:
         return no_peer.causes(attempt)
     if outcome in (Outcome.CM_EVENT, Outcome.NO_EVENT):

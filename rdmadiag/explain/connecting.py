@@ -37,6 +37,12 @@ def causes(attempt: Attempt) -> tuple[Known, ...]:
     return by_step or by_event
 
 
+def hanging(attempt: Attempt) -> tuple[Known, ...]:
+    """Of a call that never returned: on iWARP the kernel's TCP connects within rdma_connect."""
+    labels = _LOST[:2] if attempt.call == "rdma_connect" else ()
+    return all_stated(labels, attempt.outcome)
+
+
 def after(attempt: Attempt) -> Lines:
     """Templates of what to look at."""
     lines = [line for each in causes(attempt) for line in remedy(each.label, attempt.platform)]

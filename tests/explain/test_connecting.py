@@ -72,6 +72,14 @@ def test_an_event_that_did_not_come_has_a_cause(stage: Stage, awaited: CmEvent, 
     assert found.causes[0] in {CAUSES[label].text, *CAUSES[label].where.values()}
 
 
+def test_a_connect_that_never_returns_is_no_firmware_that_is_silent() -> None:
+    """siw connects TCP within rdma_connect: siw_connect, sw/siw/siw_cm.c."""
+    hung = replace(VERIFIED, outcome=Outcome.WATCHDOG, stage=Stage.ESTABLISH, call="rdma_connect")
+    found = advice(hung)
+    assert found.causes[0] == CAUSES["cm-datagrams-lost"].text
+    assert not any("firmware" in each for each in found.causes)
+
+
 def test_the_reasons_of_infiniband_are_no_errnos() -> None:
     """28 is ENOSPC and 12 ENOMEM: neither is what these two mean."""
     for status in (12, 28):
