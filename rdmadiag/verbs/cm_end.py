@@ -7,7 +7,7 @@ from rdmadiag.facts.attempt import Stage
 from rdmadiag.verbs.cm_objects import IdContext, Identifier, IdQueuePair
 from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.objects import Context, ProtectionDomain, QueuePair
-from rdmadiag.verbs.open_end import DEPTH, Failed, OpenEnd, StagedCaller
+from rdmadiag.verbs.open_end import DEPTH, BadCompletion, Failed, OpenEnd, StagedCaller
 from rdmadiag.verbs.protocol import End
 
 CONTROL_BYTES = 4096
@@ -39,6 +39,17 @@ class CmEnd(OpenEnd):
         made = IdQueuePair(self._call, pd, self.completions, self.identifier, kind, DEPTH)
         self.attributes = made.attributes
         return made
+
+    def last(self) -> bytes | None:
+        """The message that has arrived, without room for another: the other end may have gone.
+
+        What was still posted then completes with an error, behind that message.
+        """
+        with suppress(BadCompletion):
+            self.poll()
+        if not self._arrived:
+            return None
+        return self.memory.read(self._area, self._arrived[0].byte_length)
 
     def disconnect(self) -> None:
         """rdma_disconnect; raises Failed."""

@@ -317,10 +317,5 @@ class IdQueuePair(QueuePair):
 
 
 _SHOWN: Final = (
-    Attribute.STATE
-    | Attribute.AV
-    | Attribute.PATH_MTU
-    | Attribute.DEST_QPN
-    | Attribute.RQ_PSN
-    | Attribute.SQ_PSN
+    Attribute.STATE | Attribute.AV | Attribute.PATH_MTU | Attribute.DEST_QPN | Attribute.SQ_PSN
 )

@@ -62,6 +62,11 @@ class Talk:
         content = self._end.arrived()
         if content is None:
             return False
+        self.read(content, step)
+        return True
+
+    def read(self, content: bytes, step: str) -> None:
+        """Take a message that has arrived; raises ProtocolError."""
         self._inbox.add(content)
         message = self._inbox.take()
         if message is None or not self._inbox.is_empty:
@@ -70,7 +75,6 @@ class Talk:
             said = protocol.shown(message.get("step"))
             raise ProtocolError(f"the peer sent {said}, not {step!r}")
         self.taken = message
-        return True
 
     def _wait(self, true: Callable[[], Any]) -> None:
         until = time.monotonic() + STALL_SECONDS[self._end.facts.qp_type]

@@ -219,7 +219,7 @@ def _connected(found: Sequence[Record], name: EndName) -> records.ConnectionMade
         end=name,
         state=None,
         queue_pair=ours.remote_queue_pair,
-        psn=ours.remote_psn,
+        psn=None,
         gid_index=None,
     )
 

@@ -150,9 +150,8 @@ class ConnectionMade(Record):
     state: QpState | None
     mtu: int | None  # bytes; None: a number that no table has
     queue_pair: int
-    psn: int
+    psn: int | None  # that it sends with first; of the peer only its own end knows
     remote_queue_pair: int
-    remote_psn: int
     gid_index: int | None  # None: no GRH
 
 

