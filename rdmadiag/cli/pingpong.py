@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -222,7 +223,7 @@ def command(
         result = attempt.Result(refused, (), ())
     except NoSuchDevice as error:
         raise Refused(str(error)) from error
-    return _show(result, host.identity, form)
+    return _show(replace(result, by_cm=cm), host.identity, form)
 
 
 def _meeting(peer: str | None, listen: str | None, wait: float) -> "Meeting | None":

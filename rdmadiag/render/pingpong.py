@@ -209,7 +209,7 @@ def _advice(result: Result) -> Advice:
     """The next step where nothing was attempted is the preflight; else what explain knows."""
     attempt = result.attempt
     if attempt.outcome is Outcome.NOT_ALLOWED:
-        return Advice((), ("rdmadiag preflight", "rdmadiag pingpong --allow-rtr"))
+        return Advice((), ("rdmadiag preflight", _command(result)))
     if attempt.outcome is Outcome.NOT_SAFE:
         best = result.chosen[0] if result.chosen else None
         if best is None:
@@ -227,10 +227,14 @@ def _advice(result: Result) -> Advice:
             (
                 preflight,
                 "# to attempt it all the same, naming what you take on:",
-                f"rdmadiag pingpong --allow-rtr --device {device} {risks}{_whom(result)}",
+                f"{_command(result)} --device {device} {risks}{_whom(result)}",
             ),
         )
     return advice(attempt)
+
+
+def _command(result: Result) -> str:
+    return f"rdmadiag pingpong {'--cm ' if result.by_cm else ''}--allow-rtr"
 
 
 def _whom(result: Result) -> str:

@@ -58,6 +58,7 @@ class Result:
     accepted: tuple[Reason, ...]  # that the user took on
     meeting: Meeting | None = None
     of_host: tuple[Reason, ...] = ()  # why no port was chosen, where there is none
+    by_cm: bool = False
 
 
 class BrokenChild(Exception):

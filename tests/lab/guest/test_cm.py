@@ -57,6 +57,7 @@ def siw(run: Run) -> Iterator[Port]:
         for number in (0, 1):
             do(f"ip address add 192.0.2.{number + 1}/24 dev veth{number}")
             do(f"ip link set veth{number} up")
+        for number in (0, 1):  # whose port is ACTIVE where its netdev has a carrier by now
             do(f"rdma link add siw{number} type siw netdev veth{number}")
         yield Port("siw0", "veth0", "192.0.2.1", "siw")
     finally:
