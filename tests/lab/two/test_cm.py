@@ -200,13 +200,18 @@ def down(rxe: Rxe, do: Do) -> Iterator[None]:
         do(f"ip link set {rxe.netdev} up")
         do(f"ip address replace {rxe.ipv6}/64 dev {rxe.netdev} nodad")
         if os.path.exists(f"/sys/class/infiniband/{rxe.name}"):
+            # Of kernel 7.2 nothing of the connection manager reaches a device after that.
+            do(f"rdma link del {rxe.name}")
+            do(f"rdma link add {rxe.name} type rxe netdev {rxe.netdev}")
             wait_ready(rxe)
 
 
 def test_a_link_that_goes_down_before_the_connection(
     role: str, rxe: Rxe, peer: Rxe, device: str, attempts: Attempts, do: Do, exchange: Exchange
 ) -> None:
-    """The other host's link; the neighbour is known or not, and never answers."""
+    """The other host's link; the neighbour never answers, whatever the device is."""
+    if device == "siw0":
+        pytest.skip("the same as on soft RoCE: the kernel's own resolution of addresses")
     if role == "left":
         exchange("down", None)
         # No message of the two hosts passes now: the other one has its own time.
@@ -243,7 +248,9 @@ def test_a_link_that_goes_down_after_it(
 def test_a_device_that_is_removed(
     role: str, rxe: Rxe, device: str, start: Start, do: Do, barrier: Barrier
 ) -> None:
-    """These two kernels wait until its user has gone before they give DEVICE_REMOVAL."""
+    """The kernel waits until its user has gone, and gives no DEVICE_REMOVAL before."""
+    if device == "siw0":
+        pytest.skip("the same as on soft RoCE: ib_uverbs waits")
     attempt = start(*LONG, deadline=25.0)
     in_data(attempt, device)
     barrier("data")
