@@ -337,7 +337,7 @@ def test_what_cannot_be_destroyed_is_said(run: Run, call: str, made: bool) -> No
 # --- a listener --------------------------------------------------------------------------
 
 
-def listening(seconds: float = 1.0, **changes: Any) -> dict[str, Any]:
+def listening(seconds: float = 3.0, **changes: Any) -> dict[str, Any]:
     import time
 
     return {
@@ -407,7 +407,7 @@ def test_who_says_hello_and_nothing_more_is_turned_away(run: Run, leaves: str) -
 
 
 def test_many_strangers_are_served_and_few_of_them_named(run: Run) -> None:
-    came = run("silent\n" + f"request {hello()}\n" * 30, **listening(2.0))
+    came = run("silent\n" + f"request {hello()}\n" * 30, **listening())
     assert came.ended == (Outcome.NO_PEER, Stage.LISTEN, Teardown.CLEAN)
     assert len(came.turned_away) == 20
     assert came.calls.count("rdma_accept") == 30

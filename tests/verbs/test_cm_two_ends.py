@@ -60,7 +60,7 @@ def run(fake_cm: Any, tmp_path: Path) -> Run:
         secrets: tuple[str | None, str | None] = (None, None),
         cm_rules: str = "",
         rules: str = "",
-        wait: float = 3.0,
+        wait: float = 5.0,
     ) -> tuple[Came, Came]:
         fake = fake_cm(LINUX_SCRIPT + rules, f"address {ADDRESS} mlx5_0 1\n{cm_rules}")
         node = tmp_path / "node"
@@ -135,7 +135,7 @@ def test_both_verify_and_know_each_other(run: Run, secrets: Any, payload: int) -
 
 
 def test_another_secret_is_turned_away_and_gets_no_proof(run: Run) -> None:
-    here, there = run(secrets=(SECRET, OTHER), wait=2.0)
+    here, there = run(secrets=(SECRET, OTHER), wait=4.0)
     assert here.ended == (Outcome.PEER_REFUSED, Stage.LISTEN, Teardown.CLEAN)
     assert "another secret" in here.of(TurnedAway)[0].text
     assert there.ended[0] in (Outcome.CM_EVENT, Outcome.COMPLETION_ERROR)
@@ -155,7 +155,7 @@ def test_another_secret_is_turned_away_and_gets_no_proof(run: Run) -> None:
 def test_what_does_not_fit_is_said_at_both_ends(
     run: Run, far: Any, secrets: Any, why: Refusal, outcome: Outcome
 ) -> None:
-    here, there = run(LINUX_END, replace(LINUX_END, **far), secrets, wait=2.0)
+    here, there = run(LINUX_END, replace(LINUX_END, **far), secrets, wait=4.0)
     assert here.ended == (Outcome.PEER_REFUSED, Stage.LISTEN, Teardown.CLEAN)
     assert REFUSAL_TEXT[why] in here.attempt.summary
     assert there.ended == (outcome, Stage.ESTABLISH, Teardown.CLEAN)
