@@ -11,7 +11,7 @@ from bench.pairs import ratio
 from bench.peers import INTERPRETER, OURS, PEERS, WALLS
 from bench.table import Section, code, factor, spread
 
-DEADLINE_SECONDS = 1800.0  # boot, measurements, power off
+DEADLINE_SECONDS = 3600.0  # boot, measurements, power off
 
 
 def emulated(rounds: int) -> tuple[Section, Section]:

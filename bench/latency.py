@@ -1,4 +1,4 @@
-"""Half round trips of 64 bytes over RC on one device: ours beside the peers', on the guest.
+"""Half round trips, READs and windows over RC on one device: ours beside the peers', on the guest.
 
 `measure` runs inside the emulated host, `section` makes the table of what it found.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from bench.child import CouldNotRun
 from bench.pairs import median, ratio
 from bench.table import Section, code, limit, spread
-from rdmadiag.cli.pingpong import TCP_PORT
+from rdmadiag.cli.meeting import TCP_PORT
 
 BYTES = "64"
 ITERATIONS = "1000"
@@ -25,7 +25,29 @@ ONE = "rdmadiag pingpong, both ends in one process"
 SEND_LAT = "ib_send_lat -s 64"
 RC_PINGPONG = "ibv_rc_pingpong -e -s 64"
 
-LIMITS = {(TWO, SEND_LAT): 1.3, (TWO, RC_PINGPONG): 1.0}
+WRITE_LAT = "ib_write_lat -s 64"
+READ_LAT = "ib_read_lat -s 64"
+WRITE_BW = "ib_write_bw -s 1048576"
+BY_WRITE = "rdmadiag pingpong --op write"
+BY_READ = "rdmadiag pingpong --op read"
+WINDOW = "rdmadiag pingpong --op write --bandwidth"
+
+LIMITS = {
+    (TWO, SEND_LAT): 1.3,
+    (TWO, RC_PINGPONG): 1.0,
+    (ONE, SEND_LAT): None,
+    (ONE, RC_PINGPONG): None,
+    (BY_WRITE, WRITE_LAT): 1.2,
+    (BY_READ, READ_LAT): 1.2,
+    (WINDOW, WRITE_BW): 1.11,  # of the time of a buffer: 0.9 of the bandwidth
+}
+"""What stands beside what, and the most that it may be."""
+
+INLINE = "64"  # of both: perftest puts other sizes inline for each program
+DEPTH = "64"
+MIB = 1 << 20
+BUFFERS = "100"  # of a MiB
+WINDOW_SECONDS = "2"
 
 Figures = dict[str, list[float]]
 
@@ -37,6 +59,12 @@ def measure(rounds: int) -> tuple[Figures, list[str]]:
         TWO: _two,
         RC_PINGPONG: _rc_pingpong,
         ONE: _one,
+        WRITE_LAT: lambda: _lat("ib_write_lat", "-I", INLINE),
+        BY_WRITE: lambda: _between("--op", "write", "--inline", INLINE),
+        READ_LAT: lambda: _lat("ib_read_lat"),
+        BY_READ: lambda: _between("--op", "read"),
+        WRITE_BW: _write_bw,
+        WINDOW: _window,
     }
     figures: Figures = {name: [] for name in programs}
     failures: list[str] = []
@@ -57,20 +85,19 @@ def section(figures: Mapping[str, Sequence[float]], failures: Sequence[str]) -> 
         f"On the same emulated host: {BYTES} bytes, RC, both ends on one soft RoCE device, "
         f"{ITERATIONS} iterations. Medians of each program's own figures; `ibv_rc_pingpong` prints "
         "a mean alone. The peers run as two processes on two CPUs, as ours does with `--listen`; "
-        "without a peer both of our ends share a thread, so that nothing overlaps.",
+        "without a peer both of our ends share a thread, so that nothing overlaps. A READ is timed "
+        f"whole. Of a window it is the time of a buffer of 1 MiB, with a queue of {DEPTH}.",
         ("program", "beside", "ratio", "limit", "holds", "µs", "µs beside"),
     )
     made.failures += failures
-    for ours in (TWO, ONE):
-        for theirs in (SEND_LAT, RC_PINGPONG):
-            if not figures.get(ours) or not figures.get(theirs):
-                continue
-            found = ratio(figures[ours], figures[theirs])
-            most = LIMITS.get((ours, theirs))
-            mine, other = (f"{median(figures[name]):.1f}" for name in (ours, theirs))
-            made.rows.append(
-                (ours, code(theirs), spread(found), *limit(found.median, most), mine, other)
-            )
+    for (ours, theirs), most in LIMITS.items():
+        if not figures.get(ours) or not figures.get(theirs):
+            continue
+        found = ratio(figures[ours], figures[theirs])
+        mine, other = (f"{median(figures[name]):.1f}" for name in (ours, theirs))
+        made.rows.append(
+            (ours, code(theirs), spread(found), *limit(found.median, most), mine, other)
+        )
     return made
 
 
@@ -78,13 +105,35 @@ def section(figures: Mapping[str, Sequence[float]], failures: Sequence[str]) -> 
 
 
 def _send_lat() -> float:
+    return _lat("ib_send_lat")
+
+
+def _lat(program: str, *more: str) -> float:
     """t_typical, the median."""
-    argv = ["ib_send_lat", "-d", "rxe0", "-x", "1", "-s", BYTES, "-n", ITERATIONS, "-F"]
+    return float(_perftest(program, "-s", BYTES, "-n", ITERATIONS, *more)[4])
+
+
+def _write_bw() -> float:
+    """µs of a buffer, by the average."""
+    more = ("-n", BUFFERS, "-t", DEPTH, "--report_gbits")
+    return _per_buffer(float(_perftest("ib_write_bw", "-s", str(MIB), *more)[3]))
+
+
+def _per_buffer(gbps: float) -> float:
+    if gbps <= 0:
+        raise CouldNotRun("no bandwidth")
+    return MIB * 8 / gbps / 1e3
+
+
+def _perftest(program: str, *more: str) -> list[str]:
+    """The columns of its result."""
+    argv = [program, "-d", "rxe0", "-x", "1", "-F", *more]
     printed = _pair(argv, [*argv, "127.0.0.1"], PEERS_PORT)
-    rows = [line.split() for line in printed.splitlines() if line.strip().startswith(BYTES)]
+    size = more[more.index("-s") + 1]
+    rows = [line.split() for line in printed.splitlines() if line.strip().startswith(size)]
     if not rows:
         raise CouldNotRun("no line of results")
-    return float(rows[-1][4])
+    return rows[-1]
 
 
 def _rc_pingpong() -> float:
@@ -96,14 +145,33 @@ def _rc_pingpong() -> float:
     return float(found[1]) / 2
 
 
-def _ours(*rest: str) -> list[str]:
+def _ours(*rest: str, size: str = BYTES, iterations: str = ITERATIONS) -> list[str]:
     program = str(Path(sys.executable).parent / "rdmadiag")
-    argv = [program, "pingpong", "--allow-rtr", "--device", "rxe0", "--bytes", BYTES]
-    return [*argv, "--iterations", ITERATIONS, "--deadline", "60", "--json", *rest]
+    argv = [program, "pingpong", "--allow-rtr", "--device", "rxe0", "--bytes", size]
+    return [*argv, "--iterations", iterations, "--deadline", "60", "--json", *rest]
 
 
 def _two() -> float:
-    return _median(_pair(_ours("--listen", "127.0.0.1"), _ours("127.0.0.1"), TCP_PORT))
+    return _between()
+
+
+def _between(*options: str) -> float:
+    server, client = _ours("--listen", "127.0.0.1", *options), _ours("127.0.0.1", *options)
+    return _median(_pair(server, client, TCP_PORT))
+
+
+def _window() -> float:
+    """µs of a buffer."""
+    options = ("--op", "write", "--bandwidth", WINDOW_SECONDS, "--sq-depth", DEPTH)
+    server, client = (
+        _ours(*where, *options, size=str(MIB), iterations="1")
+        for where in (("--listen", "127.0.0.1"), ("127.0.0.1",))
+    )
+    document = json.loads(_pair(server, client, TCP_PORT) or "{}")
+    found = document.get("bandwidth")
+    if not found:
+        raise CouldNotRun(document.get("summary", "it printed nothing"))
+    return _per_buffer(found["gbps"])
 
 
 def _one() -> float:

@@ -19,9 +19,12 @@ from typing import Any, Final
 
 from campaign.corpus import logs
 from rdmadiag.facts import Missing
+from rdmadiag.facts.attempt import Stage
+from rdmadiag.facts.exercise import Operation, Via, Wanted
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpType
-from rdmadiag.verbs import protocol
+from rdmadiag.verbs import protocol, side_calls
+from rdmadiag.verbs.work import Work
 
 _ROOMS: Final = ("rdmadiag.sources", "rdmadiag.view")
 
@@ -106,6 +109,9 @@ def _handshake() -> Iterator[Parser]:
         protocol.hello(_NONCE, with_secret=True),
         protocol.hello(_NONCE, with_secret=False),
         {"number": 17, "psn": 99},
+        side_calls.call("write", Stage.DATA, {"offset": 8, "content": b"abc"}),
+        side_calls.call("post", Stage.DATA, {"works": (Work(),)}),
+        {"cells": side_calls.cells_message([(_CELL, None)])},
         _LOCAL.message(),
     )
     frames = tuple(protocol.frame(each) for each in messages)
@@ -118,6 +124,7 @@ def _handshake() -> Iterator[Parser]:
     yield Parser("verbs.records.parse", records.parse)
 
 
+_CELL: Final = Wanted(Operation.SEND, "rc", Via.POLL)
 _CANARY: Final = b"canary"
 _NONCE: Final = bytes(range(32))
 _LOCAL: Final = protocol.End(
@@ -146,7 +153,7 @@ def _received(raw: bytes, seal: protocol.Seal | None = None) -> None:
     for start, end in pairwise((0, 1, 4, 5, 40, len(raw))):
         inbox.add(raw[start:end])
         while (message := inbox.take()) is not None:
-            for read in (_with_secret, _without_secret, protocol.queue_pair, _end):
+            for read in (_with_secret, _without_secret, protocol.queue_pair, _end, _side):
                 with suppress(protocol.ProtocolError):
                     read(message)
 
@@ -170,6 +177,12 @@ def _with_secret(message: dict[str, Any]) -> None:
 
 def _without_secret(message: dict[str, Any]) -> None:
     protocol.read_hello(message, with_secret=False)
+
+
+def _side(message: dict[str, Any]) -> None:
+    side_calls.read_cells(message.get("cells", []))
+    name, _, _ = side_calls.read_call(message)
+    side_calls.read_answer(name, message)
 
 
 def _end(message: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from docs.commands import commands_page
+from docs.counterparts import counterparts_page
 from docs.deployed import FOLDER as DEPLOYED
 from docs.deployed import deployed
 from docs.exit_codes import exit_codes_page
@@ -25,6 +26,7 @@ PAGES = {
     "stacks.md": stacks_page,
     "expectations.md": expectations_page,
     "exit_codes.md": exit_codes_page,
+    "counterparts.md": counterparts_page,
 }
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`rdmadiag pingpong` as a test has it: started, looked at, signalled, and ended in time."""
+"""`rdmadiag pingpong` and `exercise` as a test has them: started, looked at, signalled, ended."""
 
 import itertools
 import json
@@ -15,8 +15,12 @@ from lab.ports import listening
 from lab.warm import Warm
 
 BEYOND_DEADLINE = 2.0  # seconds that a run may take beyond its own deadline
-CHILD = "rdmadiag.verbs.pingpong_child"  # in the command line of the process that has the device
-CM_CHILD = "rdmadiag.verbs.cm_child"  # the same with --cm
+CHILDREN = (
+    "rdmadiag.verbs.pingpong_child",
+    "rdmadiag.verbs.cm_child",
+    "rdmadiag.verbs.exercise_child",
+)
+"""In the command line of the process that has the device."""
 CHILD_SECONDS = 30.0  # from a start to the child, and to its listening
 
 
@@ -39,11 +43,13 @@ class Ended:
 class Attempt:
     """One run. It starts without the program's imports, so its time is all its own."""
 
-    def __init__(self, warm: Warm, arguments: tuple[str, ...], deadline: float) -> None:
+    def __init__(
+        self, warm: Warm, arguments: tuple[str, ...], deadline: float, command: str
+    ) -> None:
         self.deadline = deadline
         self._streams = ExitStack()
         self._out, self._err = self._stream("out"), self._stream("err")
-        argv = ["pingpong", "--json", f"--deadline={deadline:g}", *arguments]
+        argv = [command, "--json", f"--deadline={deadline:g}", *arguments]
         self._began = time.monotonic()
         self._fork = warm.start(argv, self._out.fileno(), self._err.fileno())
         self.pid = self._fork.pid
@@ -62,7 +68,7 @@ class Attempt:
                 if _parent(pid) == self.pid:
                     return pid
             time.sleep(0.05)
-        raise LabFailure(f"no {CHILD} after {CHILD_SECONDS:g} s", EX_LATE)
+        raise LabFailure(f"no child after {CHILD_SECONDS:g} s", EX_LATE)
 
     def kill(self, number: int = signal.SIGKILL) -> None:
         """Send a signal to the command itself."""
@@ -115,18 +121,18 @@ class Attempts:
         self._warm = warm
         self._all: list[Attempt] = []
 
-    def start(self, *arguments: str, deadline: float = 40.0) -> Attempt:
-        """`rdmadiag pingpong --json --deadline=DEADLINE ARGUMENTS…`."""
-        self._all.append(Attempt(self._warm, arguments, deadline))
+    def start(self, *arguments: str, deadline: float = 40.0, command: str = "pingpong") -> Attempt:
+        """`rdmadiag COMMAND --json --deadline=DEADLINE ARGUMENTS…`."""
+        self._all.append(Attempt(self._warm, arguments, deadline, command))
         return self._all[-1]
 
     def listen(
-        self, address: str, *arguments: str, deadline: float = 40.0
+        self, address: str, *arguments: str, deadline: float = 40.0, command: str = "pingpong"
     ) -> "tuple[Attempt, int]":
         """The same with --listen at a port that is free, and the port; it listens already."""
         port = free_port()
         where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-        attempt = self.start(f"--listen={where}", *arguments, deadline=deadline)
+        attempt = self.start(f"--listen={where}", *arguments, deadline=deadline, command=command)
         if not until(lambda: listening(port) or attempt.has_ended(), CHILD_SECONDS):
             raise LabFailure(f"nothing listens on port {port}", EX_LATE)
         if attempt.has_ended():
@@ -148,13 +154,13 @@ def free_port() -> int:
 
 
 def children() -> list[int]:
-    """Every process that has a device for a pingpong; one that is only not reaped has none."""
+    """Every process that has a device for a run; one that is only not reaped has none."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             with suppress(OSError), open(f"/proc/{name}/cmdline", "rb") as file:
                 line = file.read()
-                if any(each.encode() in line for each in (CHILD, CM_CHILD)):
+                if any(each.encode() in line for each in CHILDREN):
                     found.append(int(name))
     return found
 

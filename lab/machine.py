@@ -21,6 +21,7 @@ from pyroute2.netlink.rtnl.ndmsg import ndmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from lab import counted
+from lab.hardware import ANSWERS, Answers
 from lab.nldev_msg import nldev_msg
 from lab.transcript import Gids, Stop, TranscribedDevice, TranscribedPort, transcript
 from rdmadiag.facts import Identity, Missing, Why
@@ -36,6 +37,7 @@ from rdmadiag.facts.ib import (
     PhysState,
     PortState,
 )
+from rdmadiag.facts.rdma_drivers import PROVIDER_FOLDER
 from rdmadiag.gid.variables import REPORTED
 from rdmadiag.host import netlink
 from rdmadiag.host.answers import NodeStat
@@ -48,6 +50,7 @@ from rdmadiag.sources.run import read
 
 EMPTY_ROW = "0000:0000:0000:0000:0000:0000:0000:0000\n"
 PAGE = 4096
+_PROVIDERS = ("bnxt_re", "mlx4", "mlx5", "irdma", "rxe", "siw", "efa", "hfi1verbs")
 V1, V2 = "IB/RoCE v1", "RoCE v2"
 
 _STATE_WORD = {
@@ -125,6 +128,7 @@ class Device:
     parent: str | None = None  # the netdev of a software device, which has no PCI function
     held: tuple[counted.Held, ...] | None = None  # tracked objects; None: nobody asked
     index: int | None = None  # DEV_INDEX; None: its place in the list
+    answers: Answers | None = None  # of the verbs library; None: those of its hca_type
 
 
 @dataclass(frozen=True)
@@ -209,6 +213,7 @@ class Machine:
     nodes: Mapping[str, int] | None = None  # name → mode; None: one 0666 node a uverbs entry
     openable: bool = True
     libraries: bool = True
+    configured: tuple[str, ...] | None = None  # of /etc/libibverbs.d; None: each that is there
     environ: Mapping[str, str] = field(default_factory=dict)
     ancestors: tuple[tuple[str, str], ...] = (("bash", "unlimited"), ("systemd", "8388608"))
     cpus_allowed: str = "0-31"
@@ -285,6 +290,10 @@ class Machine:
         recording = Recording()
         recording.files |= {path: content.encode() for path, content in self.sysfs_files().items()}
         recording.files |= {path: content.encode() for path, content in self._proc().items()}
+        recording.files |= {
+            f"{PROVIDER_FOLDER}/{name}.driver": f"driver {name}\n".encode()
+            for name in self._configured()
+        }
         self._links(recording)
         self._lists(recording)
         self._nodes(recording)
@@ -314,7 +323,17 @@ class Machine:
                 ports = tuple(map(self._transcribed_port, device.ports))
                 kind = NodeType.from_number(int(device.node_type.partition(":")[0]))
                 assert kind
-                yield TranscribedDevice(device.name, ports, device.node_guid, device.firmware, kind)
+                known = device.answers or ANSWERS.get(device.hca_type)
+                yield TranscribedDevice(
+                    device.name,
+                    ports,
+                    device.node_guid,
+                    device.firmware,
+                    kind,
+                    limits=known.attributes if known else {},
+                    extended=known.extended if known else None,
+                    unread=known is None,
+                )
 
     def _is_listed(self, device: Device) -> bool:
         """libibverbs lists what has a node, whether or not it may be opened."""
@@ -496,11 +515,16 @@ class Machine:
         lists["/etc/ld.so.conf.d"] = ("x86_64-linux-gnu.conf",)
         folder = "/usr/lib/x86_64-linux-gnu"
         if self.libraries:
-            providers = ("bnxt_re", "mlx4", "mlx5", "irdma", "rxe", "siw", "efa", "hfi1verbs")
-            lists[f"{folder}/libibverbs"] = tuple(f"lib{name}-rdmav34.so" for name in providers)
+            lists[f"{folder}/libibverbs"] = tuple(f"lib{name}-rdmav34.so" for name in _PROVIDERS)
+            lists[PROVIDER_FOLDER] = tuple(f"{name}.driver" for name in self._configured())
             recording.nodes[f"{folder}/libibverbs.so.1"] = NodeStat(
                 stat.S_IFREG | 0o644, 0, 0, None
             )
+
+    def _configured(self) -> tuple[str, ...]:
+        if self.configured is not None:
+            return self.configured
+        return _PROVIDERS if self.libraries else ()
 
     def _nodes(self, recording: Recording) -> None:
         nodes = self.nodes

@@ -10,6 +10,7 @@ from typing import Any
 
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GidType, LinkLayer, NodeType, PhysState, PortState
+from rdmadiag.facts.verbs import DeviceLimits
 from rdmadiag.gid.scan import route_gid_scan_limit
 from rdmadiag.verbs.abi import IbvDeviceAttr, IbvPortAttr
 
@@ -78,14 +79,29 @@ class TranscribedDevice:
     node_type: NodeType = NodeType.CA
     transport: int = 0
     limits: Mapping[str, int] = field(default_factory=dict)
+    extended: Mapping[str, int] | None = None  # ibv_query_device_ex; None: it was not called
+    unread: bool = False  # but for limits, nothing is known of struct ibv_device_attr
 
     def numbers(self) -> dict[str, int]:
         """The integer fields of struct ibv_device_attr, but for the GUIDs."""
         known = {"max_qp": 1024, "max_pd": 1024, "max_cq": 1024, "max_mr": 1024, "max_sge": 16}
+        if self.unread:
+            known |= {"max_srq": 1024, "max_ah": 1024}
         known |= dict(self.limits) | {"phys_port_cnt": len(self.ports)}
         skipped = ("fw_ver", "node_guid", "sys_image_guid")
         names = (name for name, *_ in IbvDeviceAttr._fields_ if name not in skipped)
         return {name: known.get(name, 0) for name in names}
+
+    def written(self) -> dict[str, int]:
+        """What a record of it holds."""
+        every = self.numbers()
+        if not self.unread:
+            return every
+        read = {*DeviceLimits.__dataclass_fields__, *_ALWAYS, *self.limits}
+        return {name: value for name, value in every.items() if name in read}
+
+
+_ALWAYS = ("vendor_id", "vendor_part_id", "hw_ver", "phys_port_cnt")
 
 
 @dataclass(frozen=True)
@@ -161,9 +177,11 @@ def _talk(out: _Writer, devices: tuple[TranscribedDevice, ...], *, table: bool) 
         if not out.step("ibv_open_device", True, device.name):
             continue
         guid = device.guid.replace(":", "")
-        attributes = device.numbers() | {"fw_ver": device.firmware}
+        attributes = device.written() | {"fw_ver": device.firmware}
         attributes |= {"node_guid": guid, "sys_image_guid": guid}
         out.step("ibv_query_device", attributes, device.name)
+        if device.extended is not None:
+            out.step("ibv_query_device_ex", dict(device.extended), device.name)
         asked = [
             number
             for number, port in enumerate(device.ports, 1)

@@ -21,7 +21,8 @@ MODULES = (
     *("rdmadiag.host.command", "rdmadiag.host.netlink", "rdmadiag.verbs.child"),
     *("rdmadiag.sources.netdev", "rdmadiag.sources.nldev", "rdmadiag.sources.process"),
     *("rdmadiag.sources.sysfs", "rdmadiag.sources.verbs"),
-    *("rdmadiag.render.json", "rdmadiag.render.pingpong"),
+    *("rdmadiag.render.json", "rdmadiag.render.pingpong", "rdmadiag.render.exercise"),
+    *("rdmadiag.cli.exercise", "rdmadiag.verbs.exercise"),
 )
 START_SECONDS = 60.0  # for the imports
 SERVER_SECONDS = 30.0  # for the process to end

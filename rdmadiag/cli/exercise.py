@@ -7,14 +7,22 @@ import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import Refused
+from rdmadiag.cli.meeting import (
+    accepted,
+    listen_option,
+    meeting,
+    said,
+    secret_of,
+    secret_option,
+    wait_option,
+)
 from rdmadiag.cli.options import Seconds, format_option, json_option
 from rdmadiag.cli.output import printing
 from rdmadiag.cli.page import Page
-from rdmadiag.cli.pingpong import accepted
 from rdmadiag.cli.selectors import selectors
 from rdmadiag.facts.exercise import CellState, Operation, RunOutcome
 from rdmadiag.preflight.x_rdma import RtrUnsafe, require_rtr_attempt_allowed
-from rdmadiag.verbs.matrix import QP_TYPES, wanted
+from rdmadiag.verbs.matrix import NAMED_ALONE, QP_TYPES, wanted
 
 if TYPE_CHECKING:
     from rdmadiag.facts import Identity
@@ -34,24 +42,37 @@ DEADLINE_MAX: Final = 120.0
             "rdmadiag exercise --allow-rtr --only read --device mlx5_0 --device mlx5_1",
         ),
         (
+            "two hosts: first on one of them, by its own address",
+            "rdmadiag exercise --allow-rtr --listen 192.0.2.1",
+        ),
+        ("then on the other", "rdmadiag exercise --allow-rtr 192.0.2.1"),
+        (
             "kept for `rdmadiag capabilities --exercised run.json`",
             "rdmadiag exercise --allow-rtr --json > run.json",
         ),
     ),
 )
+@click.argument("peer", required=False, metavar="[PEER[:PORT]]")
 @click.option(
     "--allow-rtr",
     is_flag=True,
     allow_from_autoenv=False,  # to be passed, each time
     help="Try it: queue pairs are made, connected, used and destroyed.",
 )
+@listen_option
+@wait_option
 @click.option(
     "--device",
     metavar="DEV[:PORT]",
     multiple=True,
-    help="The port to use as both ends. Twice: from one to the other.",
+    help="The port to use; without a peer, as both ends. Twice: from one to the other.",
 )
-@click.option("--only", metavar="OPERATION,…", help="These operations: send,write,read.")
+@click.option(
+    "--only",
+    metavar="OPERATION,…",
+    help="These operations: send,write,read. Tried only so: "
+    f"{', '.join(each for each in Operation if each in NAMED_ALONE)}.",
+)
 @click.option("--qp", metavar="TYPE,…", help=f"These queue pair types: {','.join(QP_TYPES)}.")
 @click.option(
     "--even-if-busy",
@@ -66,6 +87,7 @@ DEADLINE_MAX: Final = 120.0
     metavar="SECONDS",
     help=f"For the whole run, preflight and all, at most {DEADLINE_MAX:.0f}.",
 )
+@secret_option
 @click.option(
     "--accept-risk",
     metavar="CODE",
@@ -76,21 +98,27 @@ DEADLINE_MAX: Final = 120.0
 @format_option()
 @json_option
 def command(
+    peer: str | None,
     allow_rtr: bool,
+    listen: str | None,
+    wait: float,
     device: tuple[str, ...],
     only: str | None,
     qp: str | None,
     even_if_busy: bool,
     deadline: float,
+    secret_file: str | None,
     accept_risk: tuple[str, ...],
     format: str,  # noqa: A002  # so that its variable is RDMADIAG_EXERCISE_FORMAT
     as_json: bool,
 ) -> int:
     """Every operation of verbs once, on each kind of queue pair, bounded and verified.
 
-    Both ends are on this host. Refuses without --allow-rtr, where the preflight forbids RTR,
-    and where others use the port. Each cell is verified by comparing what arrived at the
-    target, or says what the device does not claim, who refused, or what failed.
+    Without a peer both ends are on this host. Refuses without --allow-rtr, where the
+    preflight forbids RTR, and where others use the port. Each cell is verified by comparing
+    what arrived at the target, or says what the device does not claim, who refused, or what
+    failed. Both hosts: --listen ADDRESS on one, then ADDRESS on the other; what both name by
+    --only and --qp is tried, and each looks after its own preflight and port.
 
     Exits 0 all that was tried is verified, 2 a cell was refused or failed, 3 nothing was
     tried, 124 a call never returned and the watchdog ended it.
@@ -100,13 +128,15 @@ def command(
     from rdmadiag.view.select import NoSuchDevice
 
     start = time.monotonic()
-    if len(device) > 2:
-        raise click.UsageError("--device: one, or two")
+    where = meeting(peer, listen, wait)
+    if len(device) > (1 if where else 2):
+        raise click.UsageError("--device: one, or two where there is no peer")
     operations = _named(only, [each.value for each in Operation], "--only")
     kinds = _named(qp, QP_TYPES, "--qp")
     cells = wanted(operations, kinds)
     if not cells:
         raise click.UsageError(f"--qp {qp} has none of --only {only}")
+    secret = None if secret_file is None else secret_of(secret_file, start + deadline)
     host = LiveHost()
     try:
         require_rtr_attempt_allowed(allow_rtr)
@@ -117,8 +147,11 @@ def command(
             accepted(accept_risk),
             start,
             deadline,
-            lambda record: None,
+            said("exercise", wait),
+            named=operations,
             even_if_busy=even_if_busy,
+            meeting=where,
+            secret=secret,
         )
     except RtrUnsafe as error:
         ran = exercise.not_allowed(str(error), host.identity.platform)

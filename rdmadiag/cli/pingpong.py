@@ -2,40 +2,46 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from rdmadiag.cli import exits
-from rdmadiag.cli.addresses import host_and_port, is_unspecified, source_towards
 from rdmadiag.cli.exits import Refused
-from rdmadiag.cli.options import Given, Seconds, format_option, json_option
-from rdmadiag.cli.output import note, printing
+from rdmadiag.cli.meeting import (
+    accepted,
+    listen_option,
+    meeting,
+    said,
+    secret_of,
+    secret_option,
+    wait_option,
+)
+from rdmadiag.cli.options import Seconds, format_option, json_option
+from rdmadiag.cli.output import printing
 from rdmadiag.cli.page import Page
 from rdmadiag.cli.selectors import selectors
 from rdmadiag.facts import Identity
 from rdmadiag.facts.attempt import Outcome
-from rdmadiag.facts.ib import MTU_BYTES, QpType
-from rdmadiag.nearest import instead
-from rdmadiag.preflight.safety import Reason
+from rdmadiag.facts.ib import MTU_BYTES, DataOp, QpType
 from rdmadiag.preflight.x_rdma import RtrUnsafe, require_rtr_attempt_allowed
-from rdmadiag.verbs.secret import made, parse
+from rdmadiag.verbs.protocol import BANDWIDTH_BYTES_MAX, BANDWIDTH_SECONDS_MAX
+from rdmadiag.verbs.records import DEFAULT_SIZES, Sizes
+from rdmadiag.verbs.secret import made
 from rdmadiag.view.select import Selector
 
 if TYPE_CHECKING:
-    from rdmadiag.verbs.attempt import Meeting, Result
-    from rdmadiag.verbs.records import Record
+    from rdmadiag.verbs.attempt import Result
 
-TCP_PORT: Final = 18519
 DEADLINE: Final = 15.0
 DEADLINE_MAX: Final = 60.0
-WAIT: Final = 30.0
-WAIT_MAX: Final = 3600.0
 BYTES_MAX: Final = 1 << 20
 ITERATIONS_MAX: Final = 10_000
-SECRET_LIMIT: Final = 64 * 1024  # bytes
+DEPTH_MAX: Final = 4096
+SGE_MAX: Final = 32
+INLINE_MAX: Final = 1024
 
 
 @click.command(
@@ -48,6 +54,10 @@ SECRET_LIMIT: Final = 64 * 1024  # bytes
             "rdmadiag pingpong --allow-rtr --listen 192.0.2.1",
         ),
         ("then on the other", "rdmadiag pingpong --allow-rtr 192.0.2.1"),
+        (
+            "one-sided, and how much passes in two seconds",
+            "rdmadiag pingpong --allow-rtr --op write --bandwidth 2 --bytes 1048576",
+        ),
         (
             "from one port to another, with more data",
             "rdmadiag pingpong --allow-rtr --device mlx5_0 --device mlx5_1 --bytes 65536",
@@ -67,15 +77,8 @@ SECRET_LIMIT: Final = 64 * 1024  # bytes
     is_flag=True,
     help="By the connection manager (librdmacm), which chooses GID, MTU and PSN; iWARP's only way.",
 )
-@click.option("--listen", metavar="ADDRESS[:PORT]", help="Wait for one peer at this address.")
-@click.option(
-    "--wait",
-    type=Seconds(0, WAIT_MAX, min_open=True),
-    default=WAIT,
-    show_default=True,
-    metavar="SECONDS",
-    help="For how long to wait for the peer; not part of --deadline.",
-)
+@listen_option
+@wait_option
 @click.option(
     "--device",
     metavar="DEV[:PORT]",
@@ -118,6 +121,61 @@ SECRET_LIMIT: Final = 64 * 1024  # bytes
     "--qp", type=click.Choice(("rc", "uc")), help="Queue pair type.  [default: rc; Thunderbolt: uc]"
 )
 @click.option(
+    "--op",
+    type=click.Choice([each.value for each in DataOp]),
+    default=DataOp.SEND.value,
+    show_default=True,
+    help="What moves the data: RDMA WRITE and READ have no receiver.",
+)
+@click.option(
+    "--events", is_flag=True, help="Wait on a completion channel, not by polling; not for WRITE."
+)
+@click.option(
+    "--bandwidth",
+    type=Seconds(0, BANDWIDTH_SECONDS_MAX, min_open=True),
+    metavar="SECONDS",
+    help="Also a window of WRITEs or READs, as fast as they go: for so long, at most "
+    f"{BANDWIDTH_SECONDS_MAX:.0f}, and at most {BANDWIDTH_BYTES_MAX >> 30} GiB.",
+)
+@click.option(
+    "--sq-depth",
+    type=click.IntRange(1, DEPTH_MAX),
+    default=DEFAULT_SIZES.sq_depth,
+    show_default=True,
+    metavar="N",
+    help="Work requests of the send queue; the window of --bandwidth.",
+)
+@click.option(
+    "--rq-depth",
+    type=click.IntRange(1, DEPTH_MAX),
+    default=DEFAULT_SIZES.rq_depth,
+    show_default=True,
+    metavar="N",
+    help="Work requests of the receive queue.",
+)
+@click.option(
+    "--cq-depth",
+    type=click.IntRange(2, 2 * DEPTH_MAX),
+    metavar="N",
+    help="Entries of the completion queue.  [default: those of both queues]",
+)
+@click.option(
+    "--sge",
+    type=click.IntRange(1, SGE_MAX),
+    default=DEFAULT_SIZES.sge,
+    show_default=True,
+    metavar="N",
+    help="Buffers that a message is gathered from, and scattered over.",
+)
+@click.option(
+    "--inline",
+    type=click.IntRange(0, INLINE_MAX),
+    default=DEFAULT_SIZES.inline,
+    show_default=True,
+    metavar="N",
+    help="Bytes up to which a message is put into the work request itself.",
+)
+@click.option(
     "--mtu",
     type=click.Choice([str(size) for size in MTU_BYTES.values()]),
     help="Of the path, in bytes.  [default: the smaller of both ports' active MTU]",
@@ -130,12 +188,7 @@ SECRET_LIMIT: Final = 64 * 1024  # bytes
     metavar="SECONDS",
     help=f"For the whole run, preflight and all, at most {DEADLINE_MAX:.0f}.",
 )
-@click.option(
-    "--secret-file",
-    type=Given(),
-    metavar="FILE",
-    help="Both ends prove with every message that they know it; it is never sent.",
-)
+@secret_option
 @click.option(
     "--new-secret",
     type=click.Path(),
@@ -165,6 +218,14 @@ def command(
     payload: int,
     iterations: int,
     qp: str | None,
+    op: str,
+    events: bool,
+    bandwidth: float | None,
+    sq_depth: int,
+    rq_depth: int,
+    cq_depth: int | None,
+    sge: int,
+    inline: int,
     mtu: str | None,
     deadline: float,
     secret_file: str | None,
@@ -194,11 +255,20 @@ def command(
     if new_secret is not None:
         _new_secret(new_secret)
         return exits.OK
-    meeting = _meeting(peer, listen, wait)
-    if len(device) > (1 if meeting else 2):
+    where = meeting(peer, listen, wait)
+    if len(device) > (1 if where else 2):
         raise click.UsageError("--device: one, or two where there is no peer")
     if cm:
-        _only_by_hand(gid_index=gid_index, pkey_index=pkey_index or None, mtu=mtu, qp=qp)
+        _only_by_hand(
+            gid_index=gid_index,
+            pkey_index=pkey_index or None,
+            mtu=mtu,
+            qp=qp,
+            op=op if op != DataOp.SEND else None,
+            bandwidth=bandwidth,
+            events=events or None,
+        )
+    name = "pingpong --cm" if cm else "pingpong"
     wanted = Wanted(
         payload_bytes=payload,
         iterations=iterations,
@@ -208,15 +278,19 @@ def command(
         mtu=int(mtu) if mtu else None,
         accepted=accepted(accept_risk),
         by_cm=cm,
+        op=_op(op, qp, bandwidth, events=events),
+        bandwidth_seconds=bandwidth or 0.0,
     )
+    sizes = Sizes(sq_depth, rq_depth, sge, inline, cq_depth or sq_depth + rq_depth)
+    how = attempt.How(sizes, events)
     chosen = _with_port(selectors(device), port)
-    secret = None if secret_file is None else _secret(secret_file, start + deadline)
+    secret = None if secret_file is None else secret_of(secret_file, start + deadline)
     host = LiveHost()
     form = "json" if as_json else format
     try:
         require_rtr_attempt_allowed(allow_rtr)
         result = attempt.run(
-            host, wanted, chosen, meeting, secret, start, deadline, _say(wait, cm=cm)
+            host, wanted, chosen, where, secret, start, deadline, said(name, wait), how
         )
     except RtrUnsafe as error:
         refused = attempt.not_allowed(str(error), host.identity.platform)
@@ -226,33 +300,16 @@ def command(
     return _show(replace(result, by_cm=cm), host.identity, form)
 
 
-def _meeting(peer: str | None, listen: str | None, wait: float) -> "Meeting | None":
-    from rdmadiag.verbs.attempt import Meeting
-
-    if "" in (peer, listen):  # a variable of the caller's that is not set
-        raise click.UsageError("the address is empty")
-    if peer and listen:
-        raise click.UsageError("--listen and a PEER exclude each other")
-    if listen:
-        host, port = host_and_port(listen, TCP_PORT)
-        if is_unspecified(host):
-            raise click.UsageError("--listen: one address of this host, never all of them")
-        return Meeting("listen", host, port, wait, near=host)
-    if peer:
-        host, port = host_and_port(peer, TCP_PORT)
-        return Meeting("connect", host, port, wait, near=source_towards(host))
-    return None
-
-
-def accepted(codes: Sequence[str]) -> frozenset[Reason]:
-    """The reasons that --accept-risk names; raises Refused."""
-    known = {reason.value: reason for reason in Reason}
-    for code in codes:
-        if code not in known:
-            raise Refused(
-                f"--accept-risk {code!r} is no reason of preflight; {instead(code, known)}"
-            )
-    return frozenset(known[code] for code in codes)
+def _op(op: str, qp: str | None, bandwidth: float | None, *, events: bool) -> DataOp:
+    """What moves the data, if that can be so; raises UsageError."""
+    found = DataOp(op)
+    if found is DataOp.READ and qp == "uc":
+        raise click.UsageError("--op read: UC has no READ")
+    if found is DataOp.WRITE and events:
+        raise click.UsageError("--events: a WRITE makes no completion where it arrives")
+    if found is DataOp.SEND and bandwidth:
+        raise click.UsageError("--bandwidth: of --op write or read")
+    return found
 
 
 def _with_port(chosen: Sequence[Selector], port: int | None) -> tuple[Selector, ...]:
@@ -265,30 +322,6 @@ def _with_port(chosen: Sequence[Selector], port: int | None) -> tuple[Selector, 
         if each.port not in (None, port):
             raise click.UsageError(f"--device {each.device}:{each.port} and --port {port}")
     return tuple(Selector(each.device, port) for each in chosen)
-
-
-def _secret(path: str, deadline: float) -> bytes:
-    """What both ends know; white space around it is an editor's."""
-    from rdmadiag.host.given_file import read_given, understood
-    from rdmadiag.host.trust import not_secret
-
-    def read() -> bytes:
-        try:
-            if why := not_secret(path):
-                raise Refused(f"--secret-file {path}: no secret: {why}")
-            return read_given(path, SECRET_LIMIT, deadline)
-        except OSError as error:
-            raise Refused(f"--secret-file {path}: {error.strerror}") from error
-
-    content = understood(path, read, Refused, deadline)
-    if len(content) > SECRET_LIMIT:
-        raise Refused(f"--secret-file {path} has more than {SECRET_LIMIT} bytes")
-    try:
-        return parse(content)
-    except ValueError as error:
-        raise Refused(
-            f"--secret-file {path}: {error}; make one: rdmadiag pingpong --new-secret FILE"
-        ) from error
 
 
 def _new_secret(path: str) -> None:
@@ -310,30 +343,7 @@ def _only_by_hand(*, qp: str | None, **options: object) -> None:
     for name, value in options.items():
         if value is not None:
             option = name.replace("_", "-")
-            raise click.UsageError(f"--cm: the connection manager chooses what --{option} names")
-
-
-def _say(wait: float, *, cm: bool) -> "Callable[[Record], None]":
-    """What there is to know while a peer is waited for, on stderr."""
-    from rdmadiag.verbs.records import Listening, TurnedAway, Waiting
-
-    def say(record: "Record") -> None:
-        line = None
-        if isinstance(record, Listening):
-            host = record.address.removesuffix(f":{TCP_PORT}")
-            line = (
-                f"waiting {wait:g} s on {record.address}; on the other host: "
-                f"rdmadiag pingpong --allow-rtr {'--cm ' if cm else ''}{host}"
-            )
-        elif isinstance(record, TurnedAway):
-            line = f"turned away {record.address}: {record.text}"
-        elif isinstance(record, Waiting):
-            ours = ", an address of this host itself" if record.is_this_host else ""
-            line = f"nobody listens yet at {record.address}{ours}: waiting"
-        if line:
-            note(line)
-
-    return say
+            raise click.UsageError(f"--cm: not with --{option}")
 
 
 def _show(result: "Result", host: Identity, form: str) -> int:

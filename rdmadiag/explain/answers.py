@@ -53,6 +53,7 @@ class ConstantAnswer:
     of: str  # "enum ibv_event_type"
     number: int | None  # None: not on record here
     meaning: str
+    effect: str | None  # of an event: on the queue pair, the port or what else it is of
     causes: tuple[Known, ...]
     next: tuple[str, ...]
 

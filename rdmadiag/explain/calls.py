@@ -79,7 +79,7 @@ _CAUSES: Final[dict[tuple[str, str, int], Labels]] = {
     # deepseek-ai/DeepEP#55, NVIDIA/nccl#1939: of GPU memory; else ib_umem_get, core/umem.c
     ("linux", Stage.REG_MR, 14): ("memory-not-mapped", "gdr-off"),
     # ib_check_mr_access, include/rdma/ib_verbs.h
-    ("linux", Stage.REG_MR, 22): ("access-flags",),
+    ("linux", Stage.REG_MR, 22): ("access-flags", "device-lacks-capability"),
     ("linux", Stage.REG_MR, 95): ("memory-kind",),
     # openucx/ucx#7930: the queue itself is locked memory
     ("linux", Stage.CREATE_CQ, 12): ("memlock", "cq-exhausted"),

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.explain import connection
+from rdmadiag.explain import connection, events
 from rdmadiag.facts.cm import RejectReason, SidrStatus
 from rdmadiag.facts.ib import MTU_BYTES
+from rdmadiag.facts.mlx5_commands import COMMANDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class Constant:
     of: str  # "enum ibv_event_type"
     number: int | None
     meaning: str
+    effect: str | None = None  # of an event, on what it is of
 
 
 _ASYNC: Final = "enum ibv_event_type"
@@ -33,36 +35,8 @@ _BEFORE: Final = {
     SidrStatus: "Status of RDMA_CM_EVENT_UNREACHABLE, of a UD id",
 }
 _ASYNC_EVENTS: Final = tuple(
-    Constant(f"{prefix}{name}", kind, number, meaning)
-    for prefix, kind, rows in (
-        (
-            "IBV_EVENT_",
-            _ASYNC,
-            (
-                ("CQ_ERR", "A completion queue has an error: it ran over, most often."),
-                ("QP_FATAL", "A queue pair failed in a way that no completion could report."),
-                ("QP_REQ_ERR", "A request on a queue pair was malformed."),
-                ("QP_ACCESS_ERR", "A peer's request violated the rights of a memory region."),
-                ("COMM_EST", "The first message arrived before RTS. No failure."),
-                ("SQ_DRAINED", "The send queue has drained, as was asked for. No failure."),
-                ("PATH_MIG", "The connection has moved to its alternate path. No failure."),
-                ("PATH_MIG_ERR", "The connection could not move to its alternate path."),
-                ("DEVICE_FATAL", "The device has an error that it does not recover from."),
-                ("PORT_ACTIVE", "A port became ACTIVE: its link is back. No failure."),
-                ("PORT_ERR", "A port is ACTIVE no more: its link was lost."),
-                ("LID_CHANGE", "The subnet manager gave the port another LID."),
-                ("PKEY_CHANGE", "The subnet manager changed the port's partition keys."),
-                ("SM_CHANGE", "Another subnet manager has taken over."),
-                ("SRQ_ERR", "A shared receive queue has an error."),
-                ("SRQ_LIMIT_REACHED", "A shared receive queue is to be refilled. No failure."),
-                ("QP_LAST_WQE_REACHED", "A queue pair takes nothing more from its SRQ."),
-                ("CLIENT_REREGISTER", "The subnet manager asks clients to register anew."),
-                ("GID_CHANGE", "The port's GID table changed: an address came or went."),
-                ("WQ_FATAL", "A work queue failed."),
-            ),
-        ),
-    )
-    for number, (name, meaning) in enumerate(rows)
+    Constant(event.constant, _ASYNC, event.number, row.meaning, row.effect)
+    for event, row in events.EVENTS.items()
 )
 _CM_EVENTS: Final = tuple(
     Constant(row.event.constant, _CM, row.event.number, row.meaning) for row in connection.EVENTS
@@ -135,5 +109,6 @@ def constants(word: str) -> Iterator[Constant]:
             yield Constant(name, "enum ibv_mtu", number, f"A path MTU of {size} bytes.")
     for prefix, kind, meaning in _KINDS:
         if name.startswith(prefix) and name != prefix and name.isidentifier():
-            yield Constant(name, kind, None, meaning)
+            opcode = COMMANDS.get(name.removeprefix("MLX5_CMD_OP_"))
+            yield Constant(name, kind, opcode, meaning)
             return

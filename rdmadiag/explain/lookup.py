@@ -260,6 +260,7 @@ def _constant(
             each.of,
             each.number,
             each.meaning,
+            each.effect,
             sign.causes if sign else (),
             fill(sign.look(platform), _PLACES) if sign else (),
         )
@@ -274,6 +275,7 @@ def _of_status(constant: Constant, row: StatusRow, platform: Platform) -> Consta
         constant.of,
         constant.number,
         constant.meaning,
+        constant.effect,
         causes,
         fill(look, _PLACES),
     )

@@ -196,6 +196,9 @@ class SysfsPort(WithNumbers):
     has_smi: bool | Missing
     pkeys: dict[int, int] | Missing  # pkeys/I, the non-zero ones
     gids: GidTable | Missing
+    # DEVICE/tc/N/traffic_class, DEVICE/ttl/N/ttl: lines, of mlx5 as NVIDIA delivers it
+    traffic_class: tuple[str, ...] | Missing = NOT_IN_RECORD
+    ttl: tuple[str, ...] | Missing = NOT_IN_RECORD
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,12 +408,21 @@ class DeviceNode:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedProvider:
+    """A "driver" line in a file of /etc/libibverbs.d: libibverbs loads the provider."""
+
+    name: str  # "mlx5", or a path without -rdmavN.so
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
 class VerbsLibrary:
     """Shared objects found where the dynamic linker looks; none is loaded."""
 
     searched: tuple[str, ...]  # folders
     libibverbs: tuple[str, ...]  # paths of libibverbs.so.1
     providers: dict[str, str]  # provider name → path of lib<name>-rdmav<abi>.so
+    configured: tuple[NamedProvider, ...] | Missing = NOT_IN_RECORD
 
 
 @dataclass(frozen=True, slots=True)

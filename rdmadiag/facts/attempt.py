@@ -9,7 +9,7 @@ from rdmadiag.facts.cm import CmEvent, RejectReason
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.errnos import Platform
 from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
+from rdmadiag.facts.ib import DataOp, GidType, LinkLayer, PortState, QpState, QpType
 
 
 class Stage(StrEnum):
@@ -128,6 +128,20 @@ class Connection(WithNumbers):
 
 
 @dataclass(frozen=True, slots=True)
+class SeenEvent:
+    """An asynchronous event that came while an attempt ran: struct ibv_async_event."""
+
+    end: str  # "local"; "remote" where both ends are on this host
+    device: str
+    number: int
+    name: str | None  # "IBV_EVENT_PORT_ERR"; None: newer than our table
+    port: int | None  # that it is of
+    queue_pair: int | None
+    seconds: float  # since the child began
+    meaning: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class BadCompletion:
     """A work request that completed with an error: struct ibv_wc."""
 
@@ -167,7 +181,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Half round trips; microseconds."""
+    """Half round trips, of READ whole ones; microseconds."""
 
     min: float
     median: float
@@ -178,6 +192,20 @@ class Latency:
     loop: str  # "compiled"; in older documents also "python"
     overhead: float  # of the loop itself, a half round trip, measured in this run
     histogram: tuple[tuple[float, int], ...]  # (upper bound, how many), in order
+    op: DataOp = DataOp.SEND  # of READ the times are of the whole of it
+
+
+@dataclass(frozen=True, slots=True)
+class Bandwidth:
+    """A window of WRITEs or READs, as fast as they completed."""
+
+    op: DataOp
+    bytes: int  # of each
+    messages: int
+    seconds: float  # from the first post to the last completion
+    gbps: float
+    link_gbps: float | None  # the rate of this host's port; None: not known
+    data_verified: bool  # the buffer as the last one left it
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +232,8 @@ class Attempt:
     arrived: Arrived | None = None  # None: both ends on this host, or never came to data
     peer_is_this_host: bool = False  # the address that was connected to
     port_after: PortState | Missing | None = None  # of a failure; None: not looked at
+    bandwidth: Bandwidth | None = None
     rounds: int | None = None  # round trips of the timed loop that were done
     pid: int | None = None  # of a child that SIGKILL did not end
+    events: tuple[SeenEvent, ...] = ()  # asynchronous ones that came while it ran
     connection: Connection | None = None  # by the connection manager; None: not by it

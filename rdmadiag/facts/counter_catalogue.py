@@ -30,6 +30,7 @@ class Group(StrEnum):
     IGNORED = "ignored"  # congestion notifications that had no effect
     WAIT = "wait"  # ready to send, and no credit to
     PAUSE = "pause"  # Ethernet pause frames
+    CM_RETRIES = "cm_retries"  # the connection manager sent or got a message again
     GAUGE = "gauge"  # goes up and down
     OTHER = "other"  # not known here
 
@@ -166,6 +167,11 @@ def meaning(source: CounterSource, name: str, driver: str | None, *, extended: b
     """
     if source is CounterSource.PORT:
         return _of_port(name, extended=extended)
+    if source is CounterSource.CM:  # drivers/infiniband/core/cm.c, cm_counter_groups
+        again = name.startswith(("cm_tx_retries/", "cm_rx_duplicates/"))
+        return Meaning(Group.CM_RETRIES if again else Group.TRAFFIC, Unit.EVENTS)
+    if source is CounterSource.DRIVER:
+        return _of_driver(name)
     if name.startswith(_GAUGES):
         return Meaning(Group.GAUGE, Unit.OBJECTS)
     plain = name.removeprefix("vport_")
@@ -183,6 +189,12 @@ def _of_port(name: str, *, extended: bool) -> Meaning:
         group, unit, bits = _SATURATING[name]
         return Meaning(group, unit, bits=bits, saturates=True)
     return Meaning(_GROUP.get(name, Group.OTHER), _unit(name))
+
+
+def _of_driver(name: str) -> Meaning:
+    if name.rpartition("/")[2] in ("miss", "drops", "time_sa_mad"):
+        return Meaning(Group.OTHER, Unit.EVENTS)
+    return Meaning(Group.GAUGE, Unit.OBJECTS)
 
 
 _NARROW_TOO: Final = frozenset(

@@ -17,6 +17,8 @@ class CounterSource(StrEnum):
     PORT = "port"  # ports/N/counters: PortCounters and PortCountersExtended of the IB spec
     HW = "hw"  # ports/N/hw_counters: the driver's own
     DEVICE_HW = "device_hw"  # DEVICE/hw_counters
+    CM = "cm"  # ports/N/cm_*: messages of the connection manager, of InfiniBand and RoCE
+    DRIVER = "driver"  # DEVICE/{fw_pages,reg_pages,mr_cache,mad_sa_cc}, where a driver has them
     NLDEV = "nldev"  # RDMA_NLDEV_CMD_STAT_GET: the second witness of hw_counters
     NETDEV = "netdev"  # struct rtnl_link_stats64, by RTM_GETLINK or statistics/ in sysfs
     PAUSE = "pause"  # ETHTOOL_MSG_PAUSE_GET with ETHTOOL_FLAG_STATS

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
-from rdmadiag.facts.attempt import Stage, Teardown
+from rdmadiag.facts.attempt import PeerFailure, Problem, SeenEvent, Stage, Teardown
 from rdmadiag.facts.errnos import Platform
 
 
@@ -28,6 +29,16 @@ class Operation(StrEnum):
     RESIZE_CQ = "resize_cq"
     FLUSH = "flush"  # to ERR: what was posted completes as flushed
     RESET = "reset"  # to RESET and up again, and a message
+    MW_TYPE_1 = "mw_type_1"  # a WRITE through a memory window, refused once it is unbound
+    MW_TYPE_2 = "mw_type_2"  # the same by work requests: BIND_MW and LOCAL_INV
+    SEND_INV = "send_inv"  # a SEND that invalidates a window of its receiver
+    MULTICAST = "multicast"  # attached to a group, a message, detached
+    SQD = "sqd"  # the send queue drains, waits, and goes on
+    ALT_PATH = "alt_path"  # loaded, armed, migrated to
+    FRAME_ETH = "frame_eth"  # a raw frame, and the rule that steers it: MAC and EtherType
+    FRAME_IPV4 = "frame_ipv4"  # and IPv4 addresses
+    FRAME_TCP = "frame_tcp"  # and TCP ports
+    FRAME_UDP = "frame_udp"
 
 
 class Via(StrEnum):
@@ -53,7 +64,7 @@ class Wanted:
     """One cell to try."""
 
     operation: Operation
-    qp_type: str  # "rc", "uc", "ud"
+    qp_type: str  # "rc", "uc", "ud", "xrc", "raw_packet"
     via: Via
 
 
@@ -72,6 +83,7 @@ class Cell:
     status_name: str | None = None
     stage: Stage | None = None
     cause: str | None = None  # a sentence
+    at_peer: bool = False  # the call or the completion was at the other host
 
 
 class RunOutcome(StrEnum):
@@ -81,6 +93,11 @@ class RunOutcome(StrEnum):
     NOT_ALLOWED = "not_allowed"
     NOT_SAFE = "not_safe"
     BUSY = "busy"  # another process holds queue pairs on the device
+    NO_PEER = "no_peer"  # nobody came, or nobody was there
+    PEER_REFUSED = "peer_refused"  # another protocol, version or secret
+    MISMATCH = "mismatch"  # the two ends' facts do not fit
+    PEER_FAILED = "peer_failed"  # it said so
+    PEER_LOST = "peer_lost"  # its connection ended, or it fell silent
     CALL_FAILED = "call_failed"  # before any cell
     LATE = "late"
     INTERRUPTED = "interrupted"
@@ -97,9 +114,14 @@ class Exercise:
     platform: Platform  # whose errnos these are
     device: str | None
     port: int | None
-    peer_device: str | None  # the other end, on this host
+    peer_device: str | None  # the other end: on this host, or where `role` is not None the peer's
     gid_index: int | None
     cells: tuple[Cell, ...]
     teardown: Teardown
     touched: bool  # whether any call was made on a device
     seconds: float
+    events: tuple[SeenEvent, ...] = ()  # asynchronous ones that came while it ran
+    role: Literal["listen", "connect"] | None = None  # None: both ends are on this host
+    peer: str | None = None  # ADDRESS:PORT of the connection to it
+    peer_failure: PeerFailure | None = None  # what it said of its own
+    problems: tuple[Problem, ...] = ()  # why the two ends do not fit

@@ -117,6 +117,17 @@ class QpType(Numbered):
     RC = "rc", 2
     UC = "uc", 3
     UD = "ud", 4
+    RAW_PACKET = "raw_packet", 8
+    XRC_SEND = "xrc_send", 9
+    XRC_RECV = "xrc_recv", 10
+
+
+class MigrationState(Numbered):
+    """enum ibv_mig_state, infiniband/verbs.h."""
+
+    MIGRATED = "migrated", 0
+    REARM = "rearm", 1
+    ARMED = "armed", 2
 
 
 class KernelQpType(Numbered):
@@ -133,6 +144,14 @@ class KernelQpType(Numbered):
     XRC_INI = "xrc_ini", 9
     XRC_TGT = "xrc_tgt", 10
     DRIVER = "driver", 255
+
+
+class DataOp(StrEnum):
+    """What an end of a pingpong moves its data by."""
+
+    SEND = "send"
+    WRITE = "write"
+    READ = "read"
 
 
 class QpState(Numbered):

@@ -83,3 +83,7 @@ PROVIDER_LIBRARY: Final = {
 def provider_of(driver: str) -> str:
     """The provider library's name for a kernel or uverbs driver."""
     return PROVIDER_LIBRARY.get(driver, driver)
+
+
+PROVIDER_FOLDER: Final = "/etc/libibverbs.d"
+"""IBV_CONFIG_DIR of rdma-core: its files name the providers that libibverbs loads."""

@@ -89,3 +89,58 @@ def ucx_devices(value: str) -> str | None:
 def nvshmem_range(value: str) -> str | None:
     """NVSHMEM_IB_ADDR_RANGE."""
     return None if "/" in value else f"{value!r} has no /BITS: NVSHMEM crashes"
+
+
+def not_zero(value: str) -> str | None:
+    """check_env of rdma-core: set, and not exactly "0"."""
+    return "0: as if it were not set" if value == "0" else "on: only 0 is off"
+
+
+def provider_names(value: str) -> str | None:
+    """RDMAV_DRIVERS: lib<name>-rdmavN.so is loaded, or <path>-rdmavN.so."""
+    for name in re.split(r"[:;]", value):
+        if name.endswith(".so") or ".so." in name or re.match(r"lib[^/]+$", name):
+            return f"{name!r} is a file's name: mlx5 is meant by libmlx5-rdmav34.so"
+    return None
+
+
+def sysfs_path(value: str) -> str | None:
+    """SYSFS_PATH: trailing slashes do not count."""
+    path = value.rstrip("/")
+    return None if path == "/sys" else f"{path or '/'}: libibverbs does not look in /sys"
+
+
+_LOG_LEVELS: Final = ("nothing", "errors", "warnings", "information", "debugging")
+
+
+def log_level(value: str) -> str | None:
+    """VERBS_LOG_LEVEL, as strtol reads it."""
+    number = _number(value)
+    if number is None:
+        return f"{value!r} is no number: nothing is written"
+    if number >= len(_LOG_LEVELS):
+        return "debugging, and all before"
+    return _LOG_LEVELS[max(number, 0)] + (", and all before" if number > 1 else "")
+
+
+def cqe_size(value: str) -> str | None:
+    """MLX5_CQE_SIZE."""
+    return None if _number(value) in (64, 128) else f"{value!r} is neither 64 nor 128: EINVAL"
+
+
+def uuars(value: str) -> str | None:
+    """MLX5_TOTAL_UUARS: at most MLX5_MAX_BFREGS."""
+    number = _number(value)
+    if number is None or not 1 <= number <= 512:
+        return f"{value!r} is not between 1 and 512: the device does not open"
+    return None
+
+
+_ALLOCATIONS: Final = ("ANON", "HUGE", "CONTIG", "PREFER_HUGE", "PREFER_CONTIG", "ALL")
+
+
+def allocation(value: str) -> str | None:
+    """MLX_QP_ALLOC_TYPE, in capitals or not."""
+    if value.upper() in _ALLOCATIONS:
+        return None
+    return f"{value!r} is none of {' '.join(_ALLOCATIONS)}: the default holds"

@@ -66,6 +66,7 @@ def choice(environment: Mapping[str, str], name: str | None) -> Choice | None:
 
 _GIDS: Final = ("rdmadiag gids   # which rows there are, and which is the one to use",)
 _DEVICES: Final = ("rdmadiag devices",)
+_PROVIDERS: Final = ("cat /etc/libibverbs.d/*.driver", "IBV_SHOW_WARNINGS=1 ibv_devices")
 _PIN: Final = (
     "the right row differs between hosts, NICs and containers: 1, 3, 5, 7 and 9 have been right",
     "rows move when an address comes or goes: a pinned index is then another GID",
@@ -373,22 +374,90 @@ VARIABLES: Final = (
     ),
     Variable("MC_IB_PORT", "Mooncake", "The port of each device. Default 1."),
     Variable("MC_*", "Mooncake", "Named as a setting of Mooncake's Transfer Engine."),
-    # rdma-core
+    # linux-rdma/rdma-core, libibverbs: init, memory, sysfs, dynamic_driver
     Variable(
         "RDMAV_FORK_SAFE",
         "libibverbs",
-        "Any value: memory that is registered is kept out of children of fork. IBV_FORK_SAFE is "
-        "the same.",
+        "Anything but 0: memory that is registered is kept out of children of fork. IBV_FORK_SAFE "
+        "is the same.",
         pitfalls=(
             "without it, a fork can leave the parent with memory that the NIC no longer reaches",
             "kernels since 5.12 with rdma-core since 35 need it no more",
         ),
+        judge=values.not_zero,
     ),
-    Variable("IBV_FORK_SAFE", "libibverbs", "The same as RDMAV_FORK_SAFE."),
+    Variable("IBV_FORK_SAFE", "libibverbs", "The same as RDMAV_FORK_SAFE.", judge=values.not_zero),
     Variable(
         "RDMAV_HUGEPAGES_SAFE",
         "libibverbs",
-        "With RDMAV_FORK_SAFE: huge pages are taken as such. Costs at each registration.",
+        "Any value, with RDMAV_FORK_SAFE: huge pages are taken as such. Costs at each "
+        "registration.",
+    ),
+    Variable(
+        "RDMAV_DRIVERS",
+        "libibverbs",
+        "Provider libraries to load before those that /etc/libibverbs.d names, parted by : or ;. "
+        "A name such as mlx5, or an absolute path without -rdmavN.so. It adds, it leaves none "
+        "out; a setuid program does not read it.",
+        pitfalls=(
+            "a name with lib or .so in it is not found: a warning on stderr, and no device of it",
+            "one that is also named in /etc/libibverbs.d is the same library, loaded once",
+        ),
+        next=_PROVIDERS,
+        judge=values.provider_names,
+    ),
+    Variable(
+        "IBV_DRIVERS",
+        "libibverbs",
+        "The older name of RDMAV_DRIVERS: read only where that is not set.",
+        next=_PROVIDERS,
+        judge=values.provider_names,
+    ),
+    Variable(
+        "SYSFS_PATH",
+        "libibverbs",
+        "Where libibverbs looks for sysfs. Default /sys. The list of devices comes by netlink "
+        "since rdma-core 26; where that does not answer it is read from sysfs, and so is "
+        "modalias. A setuid program does not read it.",
+        pitfalls=(
+            "another folder without netlink: libibverbs lists no device at all (ENOSYS)",
+            "it is read once, at the first call",
+        ),
+        next=("unset SYSFS_PATH", *_DEVICES),
+        judge=values.sysfs_path,
+        reported=True,
+    ),
+    Variable(
+        "VERBS_LOG_LEVEL",
+        "libibverbs",
+        "How much library and providers write to VERBS_LOG_FILE: 0 nothing (default), 1 errors, "
+        "2 warnings, 3 information, 4 debugging.",
+        pitfalls=("without VERBS_LOG_FILE nothing is written, but by a build for debugging",),
+        judge=values.log_level,
+        reported=True,
+    ),
+    Variable(
+        "VERBS_LOG_FILE",
+        "libibverbs",
+        "The file that VERBS_LOG_LEVEL writes to; lines are appended.",
+        pitfalls=(
+            "without VERBS_LOG_LEVEL, or where it cannot be opened, nothing is written: silently",
+        ),
+        next=("VERBS_LOG_LEVEL=4 VERBS_LOG_FILE=/tmp/verbs.log ibv_devinfo",),
+        reported=True,
+    ),
+    Variable(
+        "RDMAV_ALLOW_DISASSOC_DESTROY",
+        "libibverbs",
+        "Anything but 0: destroying an object of a device that was removed succeeds, where it "
+        "would fail with EIO (5).",
+        judge=values.not_zero,
+    ),
+    Variable(
+        "MLX4_DEVICE_FATAL_CLEANUP",
+        "libibverbs",
+        "The older name of RDMAV_ALLOW_DISASSOC_DESTROY.",
+        judge=values.not_zero,
     ),
     Variable(
         "IBV_SHOW_WARNINGS",
@@ -398,11 +467,126 @@ VARIABLES: Final = (
     ),
     Variable("IBV_*", "libibverbs", "Named as a setting or constant of libibverbs.", reported=True),
     Variable("RDMAV_*", "libibverbs", "Named as a setting of libibverbs.", reported=True),
+    # linux-rdma/rdma-core, providers/mlx5
     Variable(
-        "MLX5_SINGLE_THREADED", "libmlx5", "1: no locks; wrong in a program with several threads."
+        "MLX5_SINGLE_THREADED",
+        "libmlx5",
+        "1: no locks; wrong in a program with several threads.",
+        judge=values.flag,
     ),
-    Variable("MLX5_CQE_SIZE", "libmlx5", "64 or 128: bytes of a completion entry."),
-    Variable("MLX5_SCATTER_TO_CQE", "libmlx5", "0: small receives are not put into completions."),
+    Variable(
+        "MLX5_CQE_SIZE",
+        "libmlx5",
+        "64 (default) or 128: bytes of a completion entry.",
+        pitfalls=("any other number: ibv_create_cq fails with EINVAL (22)",),
+        judge=values.cqe_size,
+    ),
+    Variable(
+        "MLX5_SCATTER_TO_CQE",
+        "libmlx5",
+        "0: small receives are not put into completions. Default 1.",
+        judge=values.flag,
+    ),
+    Variable(
+        "MLX5_TOTAL_UUARS",
+        "libmlx5",
+        "How many doorbell registers a context has, which its queue pairs share. Default 16.",
+        pitfalls=(
+            "0 or less, or more than 512: ibv_open_device fails",
+            "few of them and many threads: threads wait for each other at the doorbell",
+        ),
+        next=_DEVICES,
+        judge=values.uuars,
+    ),
+    Variable(
+        "MLX5_NUM_LOW_LAT_UUARS",
+        "libmlx5",
+        "How many of them belong to one queue pair each and need no lock. Default 4.",
+        pitfalls=("below 0, or more than there are but one: ibv_open_device fails",),
+    ),
+    Variable(
+        "MLX5_SHUT_UP_BF",
+        "libmlx5",
+        "Anything but 0: no BlueFlame, doorbells alone; higher latency.",
+        judge=values.not_zero,
+    ),
+    Variable(
+        "MLX5_POST_SEND_PREFER_BF",
+        "libmlx5",
+        "0: BlueFlame for inline data alone. Default 1: for each single small request.",
+        judge=values.flag,
+    ),
+    Variable(
+        "MLX5_STALL_CQ_POLL",
+        "libmlx5",
+        "0: polling never waits. Anything else: it waits between empty polls. Unset: on Sandy "
+        "Bridge CPUs far from the NIC alone.",
+        judge=values.flag,
+    ),
+    Variable(
+        "MLX5_STALL_NUM_LOOP",
+        "libmlx5",
+        "How long such a wait is, in turns of a loop. Default 60; below 0 it adapts.",
+    ),
+    Variable("MLX5_STALL_CQ_POLL_MIN", "libmlx5", "An adaptive wait's least cycles. Default 60."),
+    Variable(
+        "MLX5_STALL_CQ_POLL_MAX", "libmlx5", "An adaptive wait's most cycles. Default 100000."
+    ),
+    Variable(
+        "MLX5_STALL_CQ_INC_STEP", "libmlx5", "By how much an adaptive wait grows. Default 100."
+    ),
+    Variable(
+        "MLX5_STALL_CQ_DEC_STEP", "libmlx5", "By how much an adaptive wait shrinks. Default 10."
+    ),
+    Variable(
+        "MLX5_LOCAL_CPUS",
+        "libmlx5",
+        "A mask of the CPUs near the NIC, instead of sysfs's local_cpus; for MLX5_STALL_CQ_POLL.",
+    ),
+    Variable(
+        "MLX5_FREEZE_ON_ERROR_CQE",
+        "libmlx5",
+        "Not 0: the process stops for ever at the first completion with an error.",
+        pitfalls=("left over from debugging, it looks like a hang of the job",),
+    ),
+    Variable(
+        "MLX5_DEBUG_MASK",
+        "libmlx5",
+        "Bits of what a build for debugging writes: 1 queue pairs, 2 completion queues, 4 sends, "
+        "8 failed sends, 16 completions, 32 memory, 64 steering.",
+    ),
+    Variable(
+        "MLX5_DEBUG_FILE",
+        "libmlx5",
+        "Where it writes what went wrong: failed completions, and MLX5_DEBUG_MASK.",
+    ),
+    Variable(
+        "MLX5_QP_SIGNATURE", "libmlx5", "Any value, 0 too: work requests of queue pairs are signed."
+    ),
+    Variable(
+        "MLX5_SRQ_SIGNATURE", "libmlx5", "Any value, 0 too: those of shared receive queues are."
+    ),
+    Variable(
+        "MLX5_RWQ_SIGNATURE", "libmlx5", "Any value, 0 too: those of receive work queues are."
+    ),
+    *(
+        Variable(
+            f"MLX_{what}_ALLOC_TYPE",
+            "libmlx5",
+            f"Where the memory of {of} comes from: ANON (default), HUGE, CONTIG, PREFER_HUGE, "
+            "PREFER_CONTIG or ALL.",
+            pitfalls=("HUGE or CONTIG where there is none of it: creation fails with ENOMEM",),
+            judge=values.allocation,
+            reported=True,
+        )
+        for what, of in (
+            ("QP", "queue pairs"),
+            ("CQ", "completion queues"),
+            ("SRQ", "shared receive queues"),
+            ("RWQ", "receive work queues"),
+            ("MR", "regions without an address"),
+        )
+    ),
     Variable(
         "MLX5_*", "libmlx5", "Named as a setting or constant of the mlx5 provider.", reported=True
     ),

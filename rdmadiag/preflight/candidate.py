@@ -8,7 +8,7 @@ from typing import Final
 from rdmadiag.facts import Missing, or_else
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.ib import GID_BYTES, LinkLayer, PortState, QpType
+from rdmadiag.facts.ib import GID_BYTES, DataOp, LinkLayer, PortState, QpType
 from rdmadiag.gid.route import Route
 from rdmadiag.preflight.safety import (
     Reason,
@@ -33,6 +33,8 @@ class Wanted:
     mtu: int | None = None
     pkey_index: int = 0
     accepted: frozenset[Reason] = frozenset()
+    op: DataOp = DataOp.SEND
+    bandwidth_seconds: float = 0.0
     by_cm: bool = False  # the connection manager connects
 
 
@@ -47,6 +49,7 @@ class Candidate:
     route_reason: str
     pkey_index: int  # of the partition key that its queue pair uses
     pkey: int | Missing  # what stands there; InfiniBand alone
+    link_gbps: float | None = None  # by the port's rate; None: not known
     addresses: tuple[str, ...] = ()  # IP, of its netdevs: the best for rdma_cm first
 
 
@@ -112,6 +115,7 @@ def _candidate(
         route_reason=port.route.reason,
         pkey_index=port.pkey_index,
         pkey=port.pkey,
+        link_gbps=None if isinstance(port.rate_gbps, Missing) else port.rate_gbps,
         addresses=addresses,
     )
 
@@ -163,6 +167,8 @@ def _end(port: PortView, evidence: Evidence, wanted: Wanted) -> End:
         payload_bytes=wanted.payload_bytes,
         iterations=wanted.iterations,
         permitted=True,
+        op=wanted.op,
+        bandwidth_seconds=wanted.bandwidth_seconds,
     )
 
 

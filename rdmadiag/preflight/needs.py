@@ -387,6 +387,23 @@ def _provider(case: Case) -> Iterator[Where]:
 _WITHOUT_ANSWER: Final = (Provider.UNKNOWN, Provider.LATE, Provider.WEDGED, Provider.DIED)
 
 
+def _capabilities_of_devices(case: Case) -> Iterator[Where]:
+    """What the stacks that were asked for cannot do without, of each device."""
+    if not case.stacks:
+        return
+    from rdmadiag.view.capabilities import device_capabilities, required, unanswered
+
+    for device in case.devices:
+        if missing := unanswered(case.evidence.verbs, device.name):
+            yield missing, device.name, None
+            continue
+        found = device_capabilities(case.evidence.verbs, device.name)
+        for name in {stack.name for stack, _ in case.stacks}:
+            for row in required(found, name, there=None):
+                if isinstance(row.claimed, Missing):
+                    yield row.claimed, device.name, None
+
+
 def _witnesses(case: Case) -> Iterator[Where]:
     for name in ("sysfs", "nldev", "verbs"):
         value = getattr(case.evidence, name)
@@ -532,6 +549,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("device node's access", _node_open),
         Need("device node's number", _node_number),
         Need("libraries", _library),
+        Need("names of providers to load", _part("process.library.configured", (Why.ABSENT,))),
         Need("locked-memory limit", _part("process.memlock"), ("memlock-too-low",)),
         Need("capabilities", _capabilities),
         Need("environment", _part("process.environment")),
@@ -550,6 +568,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
     "verbs": (
         Need("verbs", _part("verbs")),
         Need("provider", _provider, NO_ANSWER),
+        Need("what devices can do", _capabilities_of_devices, NO_ANSWER),
         Need("active MTU", _active_mtus, NO_ANSWER),
     ),
     "kernel_log": (

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rich.console import Console
 
-from rdmadiag.facts.exercise import Cell, CellState, Operation, RunOutcome
+from rdmadiag.facts.exercise import Cell, CellState, Operation, RunOutcome, Via
+from rdmadiag.render.async_events import event_lines
 from rdmadiag.render.console import STYLE, Text, console, say
 from rdmadiag.render.grid import Grid
 from rdmadiag.render.plain import printable
@@ -18,11 +19,7 @@ _STYLES: Final = {
     CellState.REFUSED: STYLE["critical"],
     CellState.FAILED: STYLE["critical"],
 }
-_WORDS: Final = {
-    RunOutcome.NOT_ALLOWED: "NOT ATTEMPTED",
-    RunOutcome.NOT_SAFE: "NOT ATTEMPTED",
-    RunOutcome.BUSY: "NOT ATTEMPTED",
-}
+_ENDED_BADLY: Final = (RunOutcome.CALL_FAILED, RunOutcome.DIED, RunOutcome.WATCHDOG)
 
 
 def show(ran: "Ran", to: Console | None = None) -> None:
@@ -30,10 +27,15 @@ def show(ran: "Ran", to: Console | None = None) -> None:
     out, run = to or console(), ran.exercise
     bad = any(each.state in (CellState.REFUSED, CellState.FAILED) for each in run.cells)
     done = run.outcome is RunOutcome.DONE
-    word = _WORDS.get(run.outcome, "VERIFIED" if done and not bad else "FAILED")
+    word = "VERIFIED" if done and not bad else "FAILED"
+    if not run.touched and run.outcome not in _ENDED_BADLY:
+        word = "NOT ATTEMPTED"
     style = {"VERIFIED": "ok", "FAILED": "critical"}.get(word, "unknown")
     ends = f"{run.device}/{run.port}" if run.device else ""
-    if run.peer_device and run.peer_device != run.device:
+    if run.role and run.peer_device:
+        way = "to" if run.role == "connect" else "for"
+        ends += f" {way} {printable(run.peer_device)} at {run.peer}"
+    elif run.peer_device and run.peer_device != run.device:
         ends += f" to {run.peer_device}"
     say(
         out,
@@ -47,7 +49,8 @@ def show(ran: "Ran", to: Console | None = None) -> None:
         return
     out.print()
     out.print(_table(run.cells))
-    say(out, "yes: verified at the target   -: not claimed   ?: not tried")
+    target = "the peer compared it" if run.role == "listen" else "verified at the target"
+    say(out, f"yes: {target}   -: not claimed   ?: not tried")
     notes = [each for each in run.cells if each.cause]
     if notes:
         out.print()
@@ -55,6 +58,8 @@ def show(ran: "Ran", to: Console | None = None) -> None:
         names = ", ".join(f"{each.operation} {each.qp_type} {each.via}" for each in group[:_NAMED])
         more = f" and {len(group) - _NAMED} more" if len(group) > _NAMED else ""
         say(out, f"{names}{more}: {state.replace('_', ' ')}: {printable(cause)}")
+    for line in event_lines(run.events):
+        say(out, line)
     say(out, f"teardown {run.teardown}, {run.seconds:.1f} s")
 
 
@@ -78,17 +83,28 @@ def _next(ran: "Ran") -> list[str]:
             "    rdmadiag resources                             # who holds them",
             "    rdmadiag exercise --allow-rtr --even-if-busy   # beside them",
         ]
+    if outcome is RunOutcome.NO_PEER:
+        return ["    rdmadiag exercise --allow-rtr --listen ADDRESS   # first, on the other host"]
+    if outcome in _SAID:
+        return [f"    {printable(each.text)}" for each in ran.exercise.problems[1:]]
     reasons = [f"    {reason}" for each in ran.chosen for reason in each.blocking]
     return [*dict.fromkeys(reasons), "    rdmadiag preflight"]
+
+
+_SAID: Final = (RunOutcome.MISMATCH, RunOutcome.PEER_REFUSED, RunOutcome.PEER_LOST)
+"""What the summary says already."""
 
 
 def _table(cells: tuple[Cell, ...]) -> Grid:
     table = Grid()
     table.add_column("OPERATION", no_wrap=True)
     found = {(each.operation, each.qp_type, each.via): each for each in cells}
-    columns = [place for place in MATRIX if any((kind, via) == place for _, kind, via in found)]
+    # Of a column of which nothing was tried, the reason stands below: 80 columns are few.
+    tried = [each for each in cells if each.state not in _LEFT_OUT] or cells
+    places = {(each.qp_type, each.via) for each in tried}
+    columns = [place for place in MATRIX if place in places]
     for kind, via in columns:
-        table.add_column(f"{kind.upper()}\n{via}", no_wrap=True)
+        table.add_column(_SHORT_TYPE.get(kind, kind.upper()) + _SHORT_VIA[via], no_wrap=True)
     for operation in Operation:
         row = [found.get((operation, kind, via)) for kind, via in columns]
         if any(row):
@@ -102,6 +118,9 @@ def _text(cell: Cell | None) -> Text:
     return Text(_SHORT[cell.state], style=_STYLES.get(cell.state, "dim"))
 
 
+_LEFT_OUT: Final = (CellState.NOT_CLAIMED, CellState.NOT_TRIED)
+_SHORT_TYPE: Final = {"raw_packet": "RAW"}
+_SHORT_VIA: Final = {Via.POLL: "", Via.CHANNEL: " event", Via.SRQ: " SRQ"}
 _SHORT: Final = {
     CellState.VERIFIED: "yes",
     CellState.NOT_CLAIMED: "-",

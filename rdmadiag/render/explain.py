@@ -314,6 +314,8 @@ def _constant(out: Console, answer: ConstantAnswer) -> None:
     number = "" if answer.number is None else f" {answer.number}"
     _head(out, answer.name, f"({answer.of}{number})")
     say(out, answer.meaning)
+    if answer.effect:
+        say(out, answer.effect)
     _known_causes(out, answer)
 
 

@@ -7,12 +7,21 @@ from rich.console import Console
 from rdmadiag.explain.attempt import NOTHING, Advice, advice
 from rdmadiag.explain.completions import completion
 from rdmadiag.facts import Identity, Missing
-from rdmadiag.facts.attempt import Attempt, Connection, EndFacts, Latency, Outcome, Teardown
+from rdmadiag.facts.attempt import (
+    Attempt,
+    Bandwidth,
+    Connection,
+    EndFacts,
+    Latency,
+    Outcome,
+    Teardown,
+)
 from rdmadiag.facts.errnos import errno_name
-from rdmadiag.facts.ib import NO_LID, PKEY_BASE, PKEY_FULL, LinkLayer
+from rdmadiag.facts.ib import NO_LID, PKEY_BASE, PKEY_FULL, DataOp, LinkLayer
 from rdmadiag.preflight.candidate import Candidate
 from rdmadiag.preflight.safety import INSTEAD_OF_RTR, REASON_TEXT
 from rdmadiag.quoting import shell_word
+from rdmadiag.render.async_events import event_lines
 from rdmadiag.render.console import Text, console, say, steps
 from rdmadiag.render.grid import Grid
 from rdmadiag.render.json import members
@@ -94,23 +103,35 @@ def show(result: Result, host: Identity, to: Console | None = None) -> None:
     if attempt.local and attempt.outcome not in (Outcome.NO_PEER, Outcome.PEER_REFUSED):
         out.print()
         _ends(out, attempt)
-    for each in result.chosen[: 2 if result.meeting is None else 1] if attempt.local else ():
-        if not isinstance(each.pkey, Missing):
-            say(out, f"P_Key   {_name(each)}: {_partition(each.pkey)} at index {each.pkey_index}")
+    _partitions(out, result)
     if attempt.connection:
         _events(out, attempt.connection)
+    for line in event_lines(attempt.events):
+        say(out, line)
     _advise(out, _advice(result))
     if attempt.latency:
         _times(out, attempt.latency)
     elif _should_be_timed(attempt):
         out.print()
-        by_cm = attempt.connection is not None and attempt.role is not None
-        say(out, _NOT_TIMED_BY_CM if by_cm else _NOT_TIMED)
+        say(out, _not_timed(attempt))
+    if attempt.bandwidth:
+        _bandwidth(out, attempt.bandwidth)
     if attempt.touched:
         out.print()
         say(out, f"Teardown: {_TEARDOWN[attempt.teardown]}.")
     if result.accepted:
         say(out, f"Accepted risks: {', '.join(result.accepted)}.")
+
+
+def _not_timed(attempt: Attempt) -> str:
+    by_cm = attempt.connection is not None and attempt.role is not None
+    return _NOT_TIMED_BY_CM if by_cm else _NOT_TIMED
+
+
+def _partitions(out: Console, result: Result) -> None:
+    for each in result.chosen[: 2 if result.meeting is None else 1] if result.attempt.local else ():
+        if not isinstance(each.pkey, Missing):
+            say(out, f"P_Key   {_name(each)}: {_partition(each.pkey)} at index {each.pkey_index}")
 
 
 def _partition(pkey: int) -> str:
@@ -299,12 +320,30 @@ def _address(end: EndFacts) -> str:
     return f"GID {end.gid_index}: {end.gid}{kind}{lid}"
 
 
+def _bandwidth(out: Console, found: Bandwidth) -> None:
+    link = "unknown" if found.link_gbps is None else f"{found.link_gbps:g} Gb/s"
+    say(
+        out,
+        f"Bandwidth: {found.gbps:g} Gb/s by {found.op.upper()} of "
+        f"{counted(found.bytes, 'byte')} (port: {link}; "
+        f"{counted(found.messages, 'message')} in {found.seconds:.2f} s; "
+        "the last buffer compared; not a benchmark)",
+    )
+
+
+_TIMED: Final = {
+    DataOp.SEND: "Half round trip",
+    DataOp.WRITE: "Half round trip of WRITEs",
+    DataOp.READ: "READ",
+}
+
+
 def _times(out: Console, latency: Latency) -> None:
     out.print()
     say(
         out,
-        f"Half round trip: min {latency.min:g}, median {latency.median:g}, p99 {latency.p99:g}, "
-        f"max {latency.max:g} µs ({counted(latency.iterations, 'iteration')}; "
+        f"{_TIMED[latency.op]}: min {latency.min:g}, median {latency.median:g}, "
+        f"p99 {latency.p99:g}, max {latency.max:g} µs ({counted(latency.iterations, 'iteration')}; "
         f"{latency.loop} loop, {latency.overhead:g} µs of it its own; not a benchmark)",
     )
     most = max((count for _, count in latency.histogram), default=0)

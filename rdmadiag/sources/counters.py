@@ -3,6 +3,8 @@
     mlx5_0/ports/1/counters/symbol_error              0
     mlx5_0/ports/1/hw_counters/out_of_sequence        17
     mlx5_0/hw_counters/…                              of the device as a whole
+    mlx5_0/ports/1/cm_tx_retries/req                  0
+    mlx5_0/mr_cache/12/miss                           3, of a driver that has it
 
 Reading has a price: on some hardware each read runs a firmware command, and one that is
 rejected floods the kernel log (prometheus/node_exporter#3434). So nothing of an excluded
@@ -11,7 +13,7 @@ device is read, and what was refused once is not read again (`Spared`).
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -39,6 +41,10 @@ _DIGITS: Final = 20  # of 2^64
 _SECONDS: Final = re.compile(rb"([0-9]{1,12}\.[0-9]{2}) ")
 _PORT: Final = re.compile(r"[1-9][0-9]{0,2}")
 _ROWS: Final = 4  # of a GID table whose first one may be empty
+_CM: Final = ("cm_rx_duplicates", "cm_rx_msgs", "cm_tx_msgs", "cm_tx_retries")
+_PAGES: Final = ("fw_pages", "reg_pages")  # of mlx4 and mlx5
+_ROWED: Final = ("mr_cache", "mad_sa_cc")  # of mlx5 and ib_mad as NVIDIA delivers them
+_MOST_ROWS: Final = 64
 _FOLDERS: Final = ((CounterSource.PORT, "counters"), (CounterSource.HW, "hw_counters"))
 
 
@@ -184,10 +190,43 @@ class _Reader:
             yield self._statistics(
                 self._empty(CounterSource.NLDEV, device.name, port.number, index)
             )
+            empty = self._empty(CounterSource.CM, device.name, port.number, index)
+            yield from _there(self._several(empty, folder, _CM))
+        folder = f"{CLASS}/{device.name}"
         empty = self._empty(CounterSource.DEVICE_HW, device.name, None, index)
-        found = self._folder(empty, f"{CLASS}/{device.name}/hw_counters")
-        if not (isinstance(found.values, Missing) and found.values.why is Why.ABSENT):
-            yield found
+        yield from _there(self._folder(empty, f"{folder}/hw_counters"))
+        empty = self._empty(CounterSource.DRIVER, device.name, None, index)
+        rows = (f"{name}/{row}" for name in _ROWED for row in self._rows(f"{folder}/{name}"))
+        yield from _there(self._several(empty, folder, tuple(rows), _PAGES))
+
+    def _rows(self, folder: str) -> tuple[str, ...]:
+        names = present(self._host.list(folder))
+        return tuple(sorted(filter(_PORT.fullmatch, names), key=int))[:_MOST_ROWS]
+
+    def _several(
+        self, empty: CounterSet, folder: str, parts: Sequence[str], files: Sequence[str] = ()
+    ) -> CounterSet:
+        """Several folders, and files beside them, as one set: "cm_tx_retries/req"."""
+        key = (empty.key, empty.identity)
+        if key in self._spared.sets:
+            return replace(empty, values=self._spared.sets[key])
+        spared = self._spared.counters.get(key, {})
+        read: dict[str, bytes | Missing] = {
+            name: raw
+            for name in files
+            if name not in spared and not _is_absent(raw := self._host.read(f"{folder}/{name}"))
+        }
+        missing: Missing | None = None
+        for part in parts:
+            of_part = {name.rpartition("/")[2] for name in spared if name.startswith(f"{part}/")}
+            found = self._host.attributes(f"{folder}/{part}", of_part)
+            if isinstance(found, Missing):
+                missing = missing or found
+            else:
+                read |= {f"{part}/{name}": raw for name, raw in found.items()}
+        if not read and not spared:
+            return replace(empty, values=missing or Missing(Why.ABSENT, f"{folder}: none"))
+        return _counted(empty, read, dict(spared), folder)
 
     def _empty(
         self, source: CounterSource, device: str, port: int | None, index: int | None
@@ -202,17 +241,7 @@ class _Reader:
         found = self._host.attributes(folder, refused)
         if isinstance(found, Missing):
             return replace(empty, values=found)
-        values = {}
-        for name, raw in found.items():
-            value = raw if isinstance(raw, Missing) else parse_count(raw)
-            if isinstance(value, int):
-                values[name] = value
-            else:
-                where = value.detail if value is raw else f"{folder}/{name}: {value.detail}"
-                refused[name] = Missing(value.why, where)
-        lifespan = values.pop(_LIFESPAN, None)
-        refused.pop(_LIFESPAN, None)
-        return replace(empty, values=values, refused=refused, lifespan_ms=lifespan)
+        return _counted(empty, found, refused, folder)
 
     def _statistics(self, empty: CounterSet) -> CounterSet:
         key = (empty.key, empty.identity)
@@ -225,3 +254,32 @@ class _Reader:
             if key in self._spared.sets
             else read_statistics(self._host, empty.identity, empty.port, self._deadline),
         )
+
+
+def _counted(
+    empty: CounterSet,
+    found: Mapping[str, bytes | Missing],
+    refused: dict[str, Missing],
+    folder: str,
+) -> CounterSet:
+    values = {}
+    for name, raw in found.items():
+        value = raw if isinstance(raw, Missing) else parse_count(raw)
+        if isinstance(value, int):
+            values[name] = value
+        else:
+            where = value.detail if value is raw else f"{folder}/{name}: {value.detail}"
+            refused[name] = Missing(value.why, where)
+    lifespan = values.pop(_LIFESPAN, None)
+    refused.pop(_LIFESPAN, None)
+    return replace(empty, values=values, refused=refused, lifespan_ms=lifespan)
+
+
+def _is_absent(value: object) -> bool:
+    return isinstance(value, Missing) and value.why is Why.ABSENT
+
+
+def _there(found: CounterSet) -> Iterator[CounterSet]:
+    """The set, if the driver has it."""
+    if not _is_absent(found.values):
+        yield found

@@ -12,10 +12,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Literal, TypeVar
 
-from rdmadiag.facts import Address, DeviceNode, Limit, Missing, ProcessFacts, VerbsLibrary, Why
+from rdmadiag.facts import (
+    Address,
+    DeviceNode,
+    Limit,
+    Missing,
+    NamedProvider,
+    ProcessFacts,
+    VerbsLibrary,
+    Why,
+)
 from rdmadiag.facts.address import tentative_and_duplicate
 from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.rdma_drivers import RDMA_MODULES
+from rdmadiag.facts.rdma_drivers import PROVIDER_FOLDER, RDMA_MODULES
 from rdmadiag.gid.variables import REPORTED
 from rdmadiag.host import Host
 from rdmadiag.sources.text import attribute, malformed
@@ -36,6 +45,7 @@ CAPABILITIES: Final = {
 }
 """linux/capability.h: the ones that decide something about RDMA."""
 
+_PROVIDER_FILES: Final = 256
 _LIBRARY_FOLDERS: Final = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
 _LD_CONF: Final = "/etc/ld.so.conf"
 _LD_CONF_DEPTH: Final = 4
@@ -178,6 +188,16 @@ def parse_provider(name: str) -> str | None:
     return match[1] if match else None
 
 
+def parse_configured(raw: bytes) -> tuple[str, ...]:
+    """A file of /etc/libibverbs.d → the providers of its "driver NAME" lines.
+
+    As read_config_file of rdma-core has it: blanks before and between, "#" at the start, what
+    follows the name is not read; any other line is ignored, with a warning.
+    """
+    words = (line.split() for line in raw.decode("utf-8", "replace").split("\n"))
+    return tuple(dict.fromkeys(line[1] for line in words if len(line) > 1 and line[0] == "driver"))
+
+
 def read_process(host: Host) -> ProcessFacts:
     """Everything above, of the process that calls."""
     status = partial(_of_status, host.read(STATUS))
@@ -295,7 +315,26 @@ def _library(host: Host) -> VerbsLibrary | Missing:
         searched=tuple(searched),
         libibverbs=tuple(libraries),
         providers=dict(sorted(providers.items())),
+        configured=_configured_providers(host),
     )
+
+
+def _configured_providers(host: Host) -> tuple[NamedProvider, ...] | Missing:
+    names = host.list(PROVIDER_FOLDER)
+    if isinstance(names, Missing):
+        return names
+    found: list[NamedProvider] = []
+    for name in sorted(names)[:_PROVIDER_FILES]:
+        # Every regular file in it counts, whatever its name.
+        raw = host.read(f"{PROVIDER_FOLDER}/{name}")
+        if isinstance(raw, Missing):
+            if raw.why in (Why.ABSENT, Why.UNSUPPORTED):
+                continue
+            return raw
+        found += (
+            NamedProvider(each, f"{PROVIDER_FOLDER}/{name}") for each in parse_configured(raw)
+        )
+    return tuple(found)
 
 
 def _configured(host: Host, path: str, depth: int, seen: set[str]) -> tuple[str, ...]:

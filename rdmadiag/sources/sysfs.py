@@ -38,6 +38,7 @@ NET_CLASS: Final = "/sys/class/net"
 PCI_DEVICES: Final = "/sys/bus/pci/devices"
 
 _EMPTY_SLOT: Final = b"0000:0000:0000:0000:0000:0000:0000:0000"
+_MOST_SETTINGS: Final = 256
 _MOST_GIDS: Final = 4096
 """Rows: InfiniBand's PortInfo has room for 255 blocks of eight, rxe has 1024."""
 
@@ -128,6 +129,18 @@ def parse_boolean(raw: bytes) -> bool | Missing:
     return number if isinstance(number, Missing) else bool(number)
 
 
+def parse_settings(raw: bytes) -> tuple[str, ...] | Missing:
+    """tc/N/traffic_class of NVIDIA's mlx5: "Global tclass=106", then a line for each filter.
+
+    No line: nothing is set.
+    """
+    text = raw.decode("utf-8", "replace")
+    lines = tuple(line.strip() for line in text.split("\n") if line.strip())
+    if len(lines) > _MOST_SETTINGS or not all(map(str.isprintable, lines)):
+        return malformed(raw, "a few lines of settings")
+    return lines
+
+
 def parse_pci_address(raw: bytes) -> str | Missing:
     """The address in a PCI function's uevent: "PCI_SLOT_NAME=0000:43:00.0"."""
     match = _SLOT_NAME.search(raw.decode("latin-1"))
@@ -169,7 +182,7 @@ def _device(host: Host, name: str) -> SysfsDevice:
         node_desc=attribute(host, f"{folder}/node_desc", parse_text),
         parent=attribute(host, f"{folder}/parent", parse_text),
         pci=_pci_behind(host, f"{folder}/device"),
-        ports=_ports(host, f"{folder}/ports"),
+        ports=_ports(host, folder),
     )
 
 
@@ -178,13 +191,14 @@ def _numbers(names: Iterable[str]) -> list[int]:
 
 
 def _ports(host: Host, folder: str) -> tuple[SysfsPort, ...] | Missing:
-    names = host.list(folder)
+    names = host.list(f"{folder}/ports")
     if isinstance(names, Missing):
         return names
-    return tuple(_port(host, f"{folder}/{number}", number) for number in _numbers(names))
+    return tuple(_port(host, folder, number) for number in _numbers(names))
 
 
-def _port(host: Host, folder: str, number: int) -> SysfsPort:
+def _port(host: Host, device: str, number: int) -> SysfsPort:
+    folder = f"{device}/ports/{number}"
     link_layer = attribute(host, f"{folder}/link_layer", parse_link_layer)
     rate = attribute(host, f"{folder}/rate", parse_text)
     return SysfsPort(
@@ -202,6 +216,8 @@ def _port(host: Host, folder: str, number: int) -> SysfsPort:
         has_smi=attribute(host, f"{folder}/has_smi", parse_boolean),
         pkeys=_pkeys(host, f"{folder}/pkeys"),
         gids=_gids(host, folder, link_layer),
+        traffic_class=attribute(host, f"{device}/tc/{number}/traffic_class", parse_settings),
+        ttl=attribute(host, f"{device}/ttl/{number}/ttl", parse_settings),
     )
 
 

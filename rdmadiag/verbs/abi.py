@@ -467,6 +467,199 @@ class IbvSrqInitAttr(Struct):
     _fields_ = (("srq_context", c_void_p), ("attr", IbvSrqAttr))
 
 
+class IbvTmCap(Struct):
+    """struct ibv_tm_cap."""
+
+    _fields_ = (("max_num_tags", c_uint32), ("max_ops", c_uint32))
+
+
+class IbvSrqInitAttrEx(Struct):
+    """struct ibv_srq_init_attr_ex."""
+
+    _fields_ = (
+        ("srq_context", c_void_p),
+        ("attr", IbvSrqAttr),
+        ("comp_mask", c_uint32),
+        ("srq_type", c_int32),
+        ("pd", c_void_p),
+        ("xrcd", c_void_p),
+        ("cq", c_void_p),
+        ("tm_cap", IbvTmCap),
+    )
+
+
+class IbvXrcdInitAttr(Struct):
+    """struct ibv_xrcd_init_attr."""
+
+    _fields_ = (("comp_mask", c_uint32), ("fd", c_int32), ("oflags", c_int32))
+
+
+class IbvRxHashConf(Struct):
+    """struct ibv_rx_hash_conf."""
+
+    _fields_ = (
+        ("rx_hash_function", c_uint8),
+        ("rx_hash_key_len", c_uint8),
+        ("rx_hash_key", c_void_p),
+        ("rx_hash_fields_mask", c_uint64),
+    )
+
+
+class IbvQpInitAttrEx(Struct):
+    """struct ibv_qp_init_attr_ex; what stands before comp_mask is struct ibv_qp_init_attr."""
+
+    _fields_ = (
+        ("qp_context", c_void_p),
+        ("send_cq", c_void_p),
+        ("recv_cq", c_void_p),
+        ("srq", c_void_p),
+        ("cap", IbvQpCap),
+        ("qp_type", c_int32),
+        ("sq_sig_all", c_int32),
+        ("comp_mask", c_uint32),
+        ("pd", c_void_p),
+        ("xrcd", c_void_p),
+        ("create_flags", c_uint32),
+        ("max_tso_header", c_uint16),
+        ("rwq_ind_tbl", c_void_p),
+        ("rx_hash_conf", IbvRxHashConf),
+        ("source_qpn", c_uint32),
+        ("send_ops_flags", c_uint64),
+    )
+
+
+class IbvMw(Struct):
+    """struct ibv_mw; allocated by the library."""
+
+    _fields_ = (
+        ("context", c_void_p),
+        ("pd", c_void_p),
+        ("rkey", c_uint32),
+        ("handle", c_uint32),
+        ("type", c_int32),
+    )
+
+
+class IbvMwBindInfo(Struct):
+    """struct ibv_mw_bind_info."""
+
+    _fields_ = (
+        ("mr", c_void_p),
+        ("addr", c_uint64),
+        ("length", c_uint64),
+        ("mw_access_flags", c_uint32),
+    )
+
+
+class IbvMwBind(Struct):
+    """struct ibv_mw_bind."""
+
+    _fields_ = (("wr_id", c_uint64), ("send_flags", c_uint32), ("bind_info", IbvMwBindInfo))
+
+
+_Mac: Final = c_uint8 * 6
+
+
+class IbvFlowEthFilter(Struct):
+    """struct ibv_flow_eth_filter."""
+
+    _fields_ = (
+        ("dst_mac", _Mac),
+        ("src_mac", _Mac),
+        ("ether_type", c_uint16),  # big-endian
+        ("vlan_tag", c_uint16),  # big-endian
+    )
+
+
+class IbvFlowSpecEth(Struct):
+    """struct ibv_flow_spec_eth."""
+
+    _fields_ = (
+        ("type", c_int32),
+        ("size", c_uint16),
+        ("val", IbvFlowEthFilter),
+        ("mask", IbvFlowEthFilter),
+    )
+
+
+class IbvFlowIpv4Filter(Struct):
+    """struct ibv_flow_ipv4_filter."""
+
+    _fields_ = (("src_ip", c_uint32), ("dst_ip", c_uint32))  # big-endian
+
+
+class IbvFlowSpecIpv4(Struct):
+    """struct ibv_flow_spec_ipv4."""
+
+    _fields_ = (
+        ("type", c_int32),
+        ("size", c_uint16),
+        ("val", IbvFlowIpv4Filter),
+        ("mask", IbvFlowIpv4Filter),
+    )
+
+
+class IbvFlowIpv4ExtFilter(Struct):
+    """struct ibv_flow_ipv4_ext_filter."""
+
+    _fields_ = (
+        ("src_ip", c_uint32),  # big-endian
+        ("dst_ip", c_uint32),  # big-endian
+        ("proto", c_uint8),
+        ("tos", c_uint8),
+        ("ttl", c_uint8),
+        ("flags", c_uint8),
+    )
+
+
+class IbvFlowSpecIpv4Ext(Struct):
+    """struct ibv_flow_spec_ipv4_ext."""
+
+    _fields_ = (
+        ("type", c_int32),
+        ("size", c_uint16),
+        ("val", IbvFlowIpv4ExtFilter),
+        ("mask", IbvFlowIpv4ExtFilter),
+    )
+
+
+class IbvFlowTcpUdpFilter(Struct):
+    """struct ibv_flow_tcp_udp_filter."""
+
+    _fields_ = (("dst_port", c_uint16), ("src_port", c_uint16))  # big-endian
+
+
+class IbvFlowSpecTcpUdp(Struct):
+    """struct ibv_flow_spec_tcp_udp."""
+
+    _fields_ = (
+        ("type", c_int32),
+        ("size", c_uint16),
+        ("val", IbvFlowTcpUdpFilter),
+        ("mask", IbvFlowTcpUdpFilter),
+    )
+
+
+class IbvFlowAttr(Struct):
+    """struct ibv_flow_attr; its specs follow it in memory."""
+
+    _fields_ = (
+        ("comp_mask", c_uint32),
+        ("type", c_int32),
+        ("size", c_uint16),  # with the specs
+        ("priority", c_uint16),
+        ("num_of_specs", c_uint8),
+        ("port", c_uint8),
+        ("flags", c_uint32),
+    )
+
+
+class IbvFlow(Struct):
+    """struct ibv_flow; allocated by the library."""
+
+    _fields_ = (("comp_mask", c_uint32), ("context", c_void_p), ("handle", c_uint32))
+
+
 class IbvAsyncEvent(Struct):
     """struct ibv_async_event."""
 
@@ -504,8 +697,12 @@ class _Wr(ctypes.Union):
     _fields_ = (("rdma", _Rdma), ("atomic", _Atomic), ("ud", _Ud))
 
 
+class _BindMw(ctypes.Structure):
+    _fields_ = (("mw", c_void_p), ("rkey", c_uint32), ("bind_info", IbvMwBindInfo))
+
+
 class IbvSendWr(Struct):
-    """struct ibv_send_wr; the end of its unions is opaque."""
+    """struct ibv_send_wr."""
 
     _fields_ = (
         ("wr_id", c_uint64),
@@ -514,10 +711,10 @@ class IbvSendWr(Struct):
         ("num_sge", c_int32),
         ("opcode", c_int32),
         ("send_flags", c_uint32),
-        ("imm_data", c_uint32),  # big-endian
+        ("imm_data", c_uint32),  # big-endian; of *_INV invalidate_rkey, which is not
         ("wr", _Wr),
-        ("qp_type", c_uint32),  # xrc
-        ("bind_mw", c_uint64 * 6),  # or tso
+        ("qp_type", c_uint32),  # xrc.remote_srqn
+        ("bind_mw", _BindMw),  # or tso
     )
 
 

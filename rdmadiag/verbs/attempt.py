@@ -12,7 +12,7 @@ from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.attempt import Attempt, Outcome, Stage, Teardown
 from rdmadiag.facts.errnos import Platform
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.facts.ib import LinkLayer, PortState, QpType
+from rdmadiag.facts.ib import DataOp, PortState, QpType
 from rdmadiag.host import Host
 from rdmadiag.preflight.candidate import Candidate, Wanted, candidates
 from rdmadiag.preflight.safety import Reason, assess
@@ -22,7 +22,7 @@ from rdmadiag.sources.table import Depth
 from rdmadiag.verbs import child, rtr_record
 from rdmadiag.verbs.outcome import Nonsense, conclude
 from rdmadiag.verbs.protocol import End
-from rdmadiag.verbs.records import CmRequest, Record, Request, StageBegan
+from rdmadiag.verbs.records import DEFAULT_SIZES, CmRequest, Record, Request, Sizes
 from rdmadiag.verbs.watchdog import Watched, watch
 from rdmadiag.view.reconcile import Protocol, devices
 from rdmadiag.view.select import NoSuchDevice, Selector, select
@@ -47,6 +47,17 @@ class Meeting:
     port: int
     wait: float  # seconds, for the peer to come
     near: str | None  # this host's address on that connection, where it is known
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How the ends of this host are made and waited for; the peer's need not be so."""
+
+    sizes: Sizes = DEFAULT_SIZES
+    events: bool = False
+
+
+DEFAULT_HOW: Final = How()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +90,7 @@ def run(
     start: float,
     seconds: float,
     noted: Callable[[Record], None],
+    how: How = DEFAULT_HOW,
 ) -> Result:
     """The whole run, which ends `seconds` after `start` (time.monotonic's clock).
 
@@ -118,11 +130,12 @@ def run(
         text = f"the preflight forbids {'a connection' if wanted.by_cm else 'RTR'} on {name}"
         attempt = _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
         return Result(attempt, groups[chosen.index(refused)], (), meeting)
-    if any(map(_is_rc_on_thunderbolt, chosen)):
-        text = "Thunderbolt has UC queue pairs alone: leave --qp out"
-        return Result(_unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform), chosen, ())
+    lacking = next(filter(None, map(_not_on_thunderbolt, chosen)), None)
+    if lacking:
+        attempt = _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, lacking, platform)
+        return Result(attempt, chosen, ())
     accepted = tuple(dict.fromkeys(reason for each in chosen for reason in each.reasons))
-    watched = _watch(host, wanted, chosen, meeting, secret, start, deadline, boot, noted)
+    watched = _watch(host, wanted, chosen, meeting, secret, start, deadline, boot, noted, how)
     attempt = _looked_again(_concluded(watched, chosen, meeting, platform), host, chosen[0].end)
     return Result(attempt, chosen, accepted, meeting)
 
@@ -184,8 +197,15 @@ def _are_one_thunderbolt_port(chosen: Sequence[Candidate]) -> bool:
     return len(names) == 1 and chosen[0].protocol is Protocol.THUNDERBOLT
 
 
-def _is_rc_on_thunderbolt(candidate: Candidate) -> bool:
-    return candidate.protocol is Protocol.THUNDERBOLT and candidate.end.qp_type is QpType.RC
+def _not_on_thunderbolt(candidate: Candidate) -> str | None:
+    """What TN3205 does not have."""
+    if candidate.protocol is not Protocol.THUNDERBOLT:
+        return None
+    if candidate.end.qp_type is QpType.RC:
+        return "Thunderbolt has UC queue pairs alone: leave --qp out"
+    if candidate.end.op is not DataOp.SEND:
+        return "Thunderbolt has SEND and RECEIVE alone: leave --op out"
+    return None
 
 
 def _watch(
@@ -198,6 +218,7 @@ def _watch(
     deadline: float,
     boot: str | None,
     noted: Callable[[Record], None],
+    how: How,
 ) -> Watched | Missing:
     platform = host.identity.platform
     seconds = deadline - start
@@ -218,11 +239,13 @@ def _watch(
         until=until,
         secret=None if secret is None else secret.hex(),
         pkey_index=wanted.pkey_index,
+        sizes=how.sizes,
+        events=how.events,
     )
     module = "pingpong_child"
     if wanted.by_cm:
         request, module = _by_cm(request, chosen, meeting), "cm_child"
-    remembered = _Remembered(chosen[0].end, boot)
+    remembered = rtr_record.Remembered(chosen[0].end, boot)
 
     def seen(record: Record) -> None:
         noted(record)
@@ -258,25 +281,6 @@ def _is_numeric(host: str) -> bool:
     return False
 
 
-class _Remembered:
-    """Keeps rtr_record true to what the child does, on Thunderbolt."""
-
-    def __init__(self, end: End, boot: str | None) -> None:
-        self._end = end
-        self._boot = boot
-
-    def note(self, record: Record) -> None:
-        """Before RTR it is written down; once RTR has succeeded it is taken back."""
-        if self._end.link_layer is not LinkLayer.THUNDERBOLT or not isinstance(record, StageBegan):
-            return
-        # A folder that cannot be written must not keep anybody from the attempt.
-        with suppress(OSError):
-            if record.stage is Stage.RTR:
-                rtr_record.remember(self._boot, self._end.device, self._end.port)
-            elif record.stage is Stage.RTS:
-                rtr_record.forget(self._boot, self._end.device, self._end.port)
-
-
 def _concluded(
     watched: Watched | Missing,
     chosen: tuple[Candidate, ...],
@@ -287,7 +291,7 @@ def _concluded(
         text = f"no process could be started: {watched}"
         return _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
     try:
-        return conclude(
+        attempt = conclude(
             watched.records,
             platform=platform,
             ends=[each.end for each in chosen],
@@ -300,6 +304,9 @@ def _concluded(
         )
     except Nonsense as error:
         raise BrokenChild(f"{error}: {watched.stderr.strip()[-500:]}") from error
+    if attempt.bandwidth is None:
+        return attempt
+    return replace(attempt, bandwidth=replace(attempt.bandwidth, link_gbps=chosen[0].link_gbps))
 
 
 def _unattempted(outcome: Outcome, stage: Stage, summary: str, platform: Platform) -> Attempt:

@@ -61,12 +61,12 @@ def rtr_attributes(facts: End, remote: RemoteQueuePair) -> IbvQpAttr:
     )
 
 
-def rts_attributes(psn: int) -> IbvQpAttr:
+def rts_attributes(psn: int, rnr_retry: int = RNR_RETRY) -> IbvQpAttr:
     """RTR → RTS; `psn` is what this end sends with first."""
     return IbvQpAttr(
         sq_psn=psn,
         timeout=TIMEOUT,
         retry_cnt=RETRY_COUNT,
-        rnr_retry=RNR_RETRY,
+        rnr_retry=rnr_retry,
         max_rd_atomic=MAX_RD_ATOMIC,
     )

@@ -38,7 +38,7 @@ from rdmadiag.verbs.exchange import (
     verified,
 )
 from rdmadiag.verbs.lib import CallFailed
-from rdmadiag.verbs.open_end import DEPTH, Failed
+from rdmadiag.verbs.open_end import Failed
 from rdmadiag.verbs.protocol import NONCE_BYTES, ProtocolError, read_end
 from rdmadiag.verbs.recorded_caller import RecordedCaller
 from rdmadiag.verbs.records import CmRequest, EndName, Malformed, Result
@@ -418,7 +418,7 @@ class Attempt:
             untimed(ends, self._seed, iterations, self._glance, self._progress)
             return
         timed_ends = [end.timed(starts=starts) for end, starts in ends]
-        made = loop.Loop(self._compiled, timed_ends, iterations, DEPTH)
+        made = loop.Loop(self._compiled, timed_ends, iterations, self._request.sizes.sq_depth)
         timed(made, STALL_SECONDS[QpType.RC], self._glance, self._progress)
         self._progress(made.rounds)
         self._times_ns = made.times_ns

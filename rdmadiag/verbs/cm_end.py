@@ -7,7 +7,7 @@ from rdmadiag.facts.attempt import Stage
 from rdmadiag.verbs.cm_objects import IdContext, Identifier, IdQueuePair
 from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.objects import Context, ProtectionDomain, QueuePair
-from rdmadiag.verbs.open_end import DEPTH, BadCompletion, Failed, OpenEnd, StagedCaller
+from rdmadiag.verbs.open_end import BadCompletion, Failed, OpenEnd, StagedCaller
 from rdmadiag.verbs.protocol import End
 
 CONTROL_BYTES = 4096
@@ -36,7 +36,8 @@ class CmEnd(OpenEnd):
 
     def _queue_pair(self, pd: ProtectionDomain) -> QueuePair:
         kind = self.facts.qp_type
-        made = IdQueuePair(self._call, pd, self.completions, self.identifier, kind, DEPTH)
+        depth = self._sizes.sq_depth
+        made = IdQueuePair(self._call, pd, self.completions, self.identifier, kind, depth)
         self.attributes = made.attributes
         return made
 

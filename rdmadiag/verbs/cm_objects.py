@@ -301,6 +301,7 @@ class IdQueuePair(QueuePair):
         self.kind = kind
         self.context = pd.context
         self.number = handle.contents.qp_num
+        self.granted = wanted.cap
 
     def close(self) -> None:
         """Destroy it, by its identifier; raises CallFailed, and does not try again."""

@@ -1,14 +1,19 @@
-"""One run of `exercise` from beginning to end: preflight, ports, the child, what came of it."""
+"""One run of `exercise` from beginning to end: preflight, ports, the child, what came of it.
+
+With a peer this host has one end, the peer the other, and each looks after its own: preflight,
+whether others use the port, and what its device claims.
+"""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
 from rdmadiag.explain.completions import completion, completion_text
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.attempt import Outcome, Teardown
 from rdmadiag.facts.errnos import Platform, errno_name, errno_text
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.exercise import Cell, CellState, Exercise, RunOutcome, Wanted
 from rdmadiag.facts.ib import KernelQpType
 from rdmadiag.facts.resources import ResourceFacts
@@ -19,16 +24,27 @@ from rdmadiag.preflight.safety import Reason
 from rdmadiag.sources.run import gather
 from rdmadiag.sources.sampling import resources
 from rdmadiag.sources.table import Depth
-from rdmadiag.verbs import child, records
-from rdmadiag.verbs.matrix import LENGTH, unclaimed
-from rdmadiag.verbs.outcome import teardown
-from rdmadiag.verbs.records import CellBegan, CellEnded, ExerciseRequest, Record
+from rdmadiag.verbs import child, records, rtr_record
+from rdmadiag.verbs.attempt import Meeting
+from rdmadiag.verbs.matrix import LENGTH, unclaimed, untried
+from rdmadiag.verbs.outcome import seen_events, teardown
+from rdmadiag.verbs.records import (
+    CellBegan,
+    CellEnded,
+    EndName,
+    ExerciseRequest,
+    Record,
+    Unclaimed,
+)
 from rdmadiag.verbs.watchdog import Watched, watch
-from rdmadiag.view.reconcile import Protocol
+from rdmadiag.view.mac_resources import in_use
+from rdmadiag.view.reconcile import Protocol, devices
 from rdmadiag.view.select import Selector
 
 _LOOKING_SHARE: Final = 0.5  # of the deadline: at most this goes to the preflight
+_BOOT_ID_SECONDS: Final = 1.0
 _RESERVED_SECONDS: Final = 2.0  # before the deadline, from which the child puts everything back
+_WAITING_SHARE: Final = 0.5  # of what is left then: at most this goes to a peer's listener
 _OWN_TYPES: Final = (KernelQpType.SMI, KernelQpType.GSI)
 """Queue pairs that the kernel keeps on every port."""
 
@@ -51,52 +67,98 @@ def run(
     seconds: float,
     noted: Callable[[Record], None],
     *,
+    named: Collection[str] = (),
     even_if_busy: bool = False,
+    meeting: Meeting | None = None,
+    secret: bytes | None = None,
 ) -> Ran:
     """The whole run, which ends `seconds` after `start` (time.monotonic's clock).
 
-    `noted` gets each record of the child as it comes. Raises NoSuchDevice.
+    To that comes what --listen waits for a peer. `named` are the operations that the user named
+    one by one. `noted` gets each record of the child as it comes. Raises NoSuchDevice.
     """
     platform = host.identity.platform
+    if meeting is None and platform == "darwin" and len(set(selectors)) < 2:
+        # All RDMA ports of a Mac are Thunderbolt's. No provider is loaded before this.
+        return Ran(_unattempted(RunOutcome.NOT_SAFE, _ITSELF, platform, cells), (), ())
     evidence = gather(host, start + seconds * _LOOKING_SHARE, None, Depth())
     wanted = WantedEnd(payload_bytes=LENGTH, iterations=1, accepted=accepted)
-    groups = [candidates(evidence, wanted, [each]) for each in selectors] or [
-        candidates(evidence, wanted)
+    near = meeting.near if meeting else None
+    boot = rtr_record.boot_id(host, time.monotonic() + _BOOT_ID_SECONDS)
+    against = [Reason.PRIOR_RTR_FAILURE] if rtr_record.failed_since_start(boot) else []
+    groups = [
+        candidates(evidence, wanted, each, near=near, against=against)
+        for each in ([[one] for one in selectors] or [[]])
     ]
     if not all(groups):
         return Ran(_unattempted(RunOutcome.NOT_SAFE, "no RDMA port", platform, cells), (), ())
     chosen = tuple(group[0] for group in groups)
-    if len(chosen) == 1:
+    if meeting is None and len(chosen) == 1:
         chosen = (chosen[0], chosen[0])
     for group, each in zip(groups, chosen, strict=False):
         if each.blocking:
             text = f"the preflight forbids RTR on {each.end.device}/{each.end.port}"
             return Ran(_unattempted(RunOutcome.NOT_SAFE, text, platform, cells), group, ())
-    if any(each.protocol is Protocol.THUNDERBOLT for each in chosen):
-        text = "Thunderbolt is not exercised: pingpong tries what TN3205 allows there"
-        return Ran(_unattempted(RunOutcome.NOT_SAFE, text, platform, cells), chosen, ())
-    if not even_if_busy and (busy := _busy(host, chosen, start + seconds)):
+    if meeting is None and _are_one_thunderbolt_port(chosen):
+        return Ran(_unattempted(RunOutcome.NOT_SAFE, _ITSELF, platform, cells), chosen, ())
+    busy = None if even_if_busy else _busy(host, evidence, chosen, start + seconds)
+    if busy:
         return Ran(_unattempted(RunOutcome.BUSY, busy, platform, cells), chosen, ())
     reasons = tuple(dict.fromkeys(reason for each in chosen for reason in each.reasons))
     verbs = evidence.verbs
     answered = None if isinstance(verbs, Missing) else verbs.device(chosen[0].end.device)
-    absent = tuple(unclaimed(cells, answered.attributes)) if answered else ()
+    protocols = {each.protocol for each in chosen}
+    nothing_said = Missing(Why.ABSENT, "the verbs library")
+    attributes = answered.attributes if answered else nothing_said
+    absent = tuple(unclaimed(cells, attributes, protocols))
     skipped = {(each.operation, each.qp_type, each.via) for each in absent}
+    absent += tuple(
+        each
+        for each in untried(cells, named, protocols, two_hosts=meeting is not None)
+        if (each.operation, each.qp_type, each.via) not in skipped
+    )
+    skipped |= {(each.operation, each.qp_type, each.via) for each in absent}
     tried = tuple(each for each in cells if (each.operation, each.qp_type, each.via) not in skipped)
-    watched = _watch(platform, chosen, tried, start + seconds, noted)
+    request = _request(platform, chosen, tried, absent, start + seconds, meeting, secret)
+    remembered = rtr_record.Remembered(chosen[0].end, boot)
+
+    def seen(record: Record) -> None:
+        noted(record)
+        remembered.note(record)
+
+    watched = watch(request, _RESERVED_SECONDS, seen, "exercise_child")
     if isinstance(watched, Missing):
         text = f"no process could be started: {watched}"
         return Ran(_unattempted(RunOutcome.NOT_SAFE, text, platform, cells), chosen, ())
-    return Ran(conclude(watched, chosen, tried, absent, platform), chosen, reasons)
+    role = meeting.role if meeting else None
+    return Ran(conclude(watched, chosen, tried, absent, platform, role), chosen, reasons)
 
 
-def _busy(host: Host, chosen: Sequence[Candidate], deadline: float) -> str | None:
+_ITSELF: Final = (
+    "a Thunderbolt port cannot be both ends: name a peer, "
+    "or two ports (--device, twice) that a cable joins"
+)
+
+
+def _are_one_thunderbolt_port(chosen: Sequence[Candidate]) -> bool:
+    """RTR takes the other end of its cable as its destination: no port is a peer of its own."""
+    names = {(each.end.device, each.end.port) for each in chosen}
+    return len(names) == 1 and chosen[0].protocol is Protocol.THUNDERBOLT
+
+
+def _busy(
+    host: Host, evidence: Evidence, chosen: Sequence[Candidate], deadline: float
+) -> str | None:
     """Why nothing is tried: somebody works on a port, or nobody can tell."""
-    found = resources(host, deadline)
-    if isinstance(found, Missing):
+    is_mac = host.identity.platform == "darwin"
+    found = Missing(Why.UNSUPPORTED, "a Mac") if is_mac else resources(host, deadline)
+    if isinstance(found, Missing) and not is_mac:
         return f"cannot tell whether other processes use it: {found}"
     for each in chosen:
-        count = holders(found, each.end.device, each.end.port)
+        if isinstance(found, Missing):
+            count = held_on_mac(evidence, each.end.device)
+        else:
+            count = holders(found, each.end.device, each.end.port)
         if isinstance(count, Missing):
             return f"cannot tell whether other processes use it: {count}"
         if count:
@@ -121,27 +183,48 @@ def holders(found: ResourceFacts, device: str, port: int) -> int | Missing:
     )
 
 
-def _watch(
+def held_on_mac(evidence: Evidence, device: str) -> int | Missing:
+    """Queue pairs of a device in the registry of a Mac, where nothing keeps any of its own."""
+    view = next((each for each in devices(evidence) if each.name == device), None)
+    if view is None:
+        return Missing(Why.ABSENT, f"nothing shows {device}")
+    uses = in_use(view, evidence)
+    return (
+        uses if isinstance(uses, Missing) else sum(each.count for each in uses if each.kind == "qp")
+    )
+
+
+def _request(
     platform: Platform,
     chosen: Sequence[Candidate],
     cells: tuple[Wanted, ...],
+    absent: Sequence[Cell],
     deadline: float,
-    noted: Callable[[Record], None],
-) -> Watched | Missing:
-    request = ExerciseRequest(
+    meeting: Meeting | None,
+    secret: bytes | None,
+) -> ExerciseRequest:
+    now = time.monotonic()
+    until = now + (deadline - _RESERVED_SECONDS - now) * _WAITING_SHARE
+    if meeting and meeting.role == "listen":
+        until = now + meeting.wait
+    return ExerciseRequest(
         platform=platform,
         library=child.LIBRARY[platform],
-        start=time.monotonic(),
+        start=now,
         deadline=deadline - _RESERVED_SECONDS,
         ends=tuple(each.end for each in chosen),
-        meet=None,
-        host="",
-        port=0,
-        until=0.0,
-        secret=None,
+        meet=meeting.role if meeting else None,
+        host=meeting.host if meeting else "",
+        port=meeting.port if meeting else 0,
+        until=until,
+        secret=None if secret is None else secret.hex(),
         cells=cells,
+        unclaimed=tuple(
+            Unclaimed(Wanted(each.operation, each.qp_type, each.via), each.cause or "")
+            for each in absent
+            if meeting and each.state is CellState.NOT_CLAIMED
+        ),
     )
-    return watch(request, _RESERVED_SECONDS, noted, "exercise_child")
 
 
 # --- what came of it ---------------------------------------------------------------------
@@ -151,7 +234,19 @@ _OUTCOMES: Final = {
     Outcome.LATE: RunOutcome.LATE,
     Outcome.INTERRUPTED: RunOutcome.INTERRUPTED,
     Outcome.CALL_FAILED: RunOutcome.CALL_FAILED,
+    Outcome.NO_PEER: RunOutcome.NO_PEER,
+    Outcome.PEER_REFUSED: RunOutcome.PEER_REFUSED,
+    Outcome.MISMATCH: RunOutcome.MISMATCH,
+    Outcome.PEER_FAILED: RunOutcome.PEER_FAILED,
+    Outcome.PEER_LOST: RunOutcome.PEER_LOST,
 }
+_BY_PEER: Final = (
+    RunOutcome.NO_PEER,
+    RunOutcome.PEER_REFUSED,
+    RunOutcome.MISMATCH,
+    RunOutcome.PEER_FAILED,
+    RunOutcome.PEER_LOST,
+)
 
 
 def conclude(
@@ -160,6 +255,7 @@ def conclude(
     tried: Sequence[Wanted],
     absent: Sequence[Cell],
     platform: Platform,
+    role: Literal["listen", "connect"] | None = None,
 ) -> Exercise:
     """What the child's records say, and how it ended."""
     found = watched.records
@@ -169,7 +265,7 @@ def conclude(
     outcome = _OUTCOMES[result.outcome] if result else RunOutcome.DIED
     if killed and result is None:
         outcome = RunOutcome.INTERRUPTED if watched.signal else RunOutcome.WATCHDOG
-    cells = list(_cells(found, platform, killed=killed))
+    cells = list(_cells(found, platform, _why(outcome, result), killed=killed))
     known = {(each.operation, each.qp_type, each.via) for each in cells}
     left = (each for each in tried if (each.operation, each.qp_type, each.via) not in known)
     cells += [
@@ -182,14 +278,17 @@ def conclude(
         )
         for each in left
     ]
-    local, remote = chosen[0].end, chosen[1].end
+    agreed = next((each for each in found if isinstance(each, records.Agreed)), None)
+    connected = next((each for each in found if isinstance(each, records.Connected)), None)
+    local = chosen[0].end
+    remote = chosen[1].end if role is None else agreed and agreed.remote
     exercise = Exercise(
         outcome=outcome,
         summary="",
         platform=platform,
         device=local.device,
         port=local.port,
-        peer_device=remote.device,
+        peer_device=remote.device if remote else None,
         gid_index=local.gid_index,
         cells=(*cells, *absent),
         teardown=teardown(found, killed=killed or died),
@@ -197,11 +296,25 @@ def conclude(
             isinstance(each, records.Step) and each.call == "ibv_open_device" for each in found
         ),
         seconds=watched.seconds,
+        events=seen_events(found),
+        role=role,
+        peer=connected.address if connected else None,
+        peer_failure=result.peer_failure if result else None,
+        problems=result.problems if result else (),
     )
     return replace(exercise, summary=_summary(exercise, result, watched))
 
 
-def _cells(found: Sequence[Record], platform: Platform, *, killed: bool) -> Iterator[Cell]:
+def _why(outcome: RunOutcome, result: records.Result | None) -> str:
+    """Why a cell that had begun did not end."""
+    if result is None:
+        return "the process ended in it"
+    return f"the run ended in it: {result.text or outcome.replace('_', ' ')}"
+
+
+def _cells(
+    found: Sequence[Record], platform: Platform, why: str, *, killed: bool
+) -> Iterator[Cell]:
     began: Wanted | None = None
     call = None
     for each in found:
@@ -213,7 +326,7 @@ def _cells(found: Sequence[Record], platform: Platform, *, killed: bool) -> Iter
             yield _cell(began, each, platform)
             began = None
     if began:
-        text = f"{call or 'it'} never returned" if killed else "the process ended in it"
+        text = f"{call or 'it'} never returned" if killed else why
         yield Cell(
             began.operation, began.qp_type, began.via, CellState.FAILED, call=call, cause=text
         )
@@ -223,13 +336,20 @@ def _cell(cell: Wanted, ended: CellEnded, platform: Platform) -> Cell:
     made = Cell(cell.operation, cell.qp_type, cell.via, ended.state)
     if ended.state is CellState.VERIFIED:
         return made
-    made = replace(made, stage=ended.stage, cause=ended.text or None)
+    there = ended.end is EndName.REMOTE
+    where = "at the peer: " if there else ""
+    cause = f"{where}{ended.text}" if ended.text else None
+    made = replace(made, stage=ended.stage, cause=cause, at_peer=there)
     if ended.call is not None:
         errno = ended.errno
         said = errno_text(errno, platform) if errno else "no errno, or no such call here"
         name = errno_name(errno, platform) if errno else None
         made = replace(
-            made, call=ended.call, errno=errno, errno_name=name, cause=f"{ended.call}: {said}"
+            made,
+            call=ended.call,
+            errno=errno,
+            errno_name=name,
+            cause=f"{where}{ended.call}: {said}",
         )
     if ended.status is not None:
         known = completion(ended.status)
@@ -237,7 +357,7 @@ def _cell(cell: Wanted, ended: CellEnded, platform: Platform) -> Cell:
             made,
             status=ended.status,
             status_name=known.name if known else None,
-            cause=f"{ended.text}: {completion_text(ended.status, 0)}",
+            cause=f"{cause}: {completion_text(ended.status, 0)}",
         )
     return made
 
@@ -249,7 +369,13 @@ def _summary(exercise: Exercise, result: records.Result | None, watched: Watched
     if exercise.outcome is RunOutcome.DONE:
         return text
     why = exercise.outcome.replace("_", " ")
-    if result is not None and result.call:
+    if result is not None and exercise.outcome in _BY_PEER:
+        why = result.text
+        if exercise.outcome is RunOutcome.PEER_FAILED:
+            why = f"the peer failed: {why}"
+        if not exercise.touched:
+            return why
+    elif result is not None and result.call:
         said = errno_text(result.errno, exercise.platform) if result.errno else "no errno"
         why = f"{result.call} failed: {said}"
     elif exercise.outcome is RunOutcome.DIED:

@@ -5,25 +5,37 @@
 A records.ExerciseRequest stands on stdin, which stays open for as long as the parent lives.
 Every cell has objects of its own, two queue pairs and what they need, destroyed before the
 next one; the devices are opened once. Nothing is tried twice.
+
+With a peer one end of each cell is there: the child that connects drives, the one that listens
+serves its side, and no device is opened before both ends fit.
 """
 
 import os
 import random
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from ctypes import byref, c_int
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, cast
 
-from rdmadiag.facts.attempt import Outcome, Stage
+from rdmadiag.facts.attempt import Outcome, PeerFailure, Stage
 from rdmadiag.facts.exercise import CellState, Wanted
-from rdmadiag.verbs import records
-from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
+from rdmadiag.verbs import meeting, records
+from rdmadiag.verbs.async_events import AsyncEvents
+from rdmadiag.verbs.bounds import Bounds
 from rdmadiag.verbs.lib import CallFailed, Library
 from rdmadiag.verbs.objects import Context
 from rdmadiag.verbs.operation import OPERATIONS, BadStatus, Pair, Silent, Wrong
+from rdmadiag.verbs.parting import ended_by
+from rdmadiag.verbs.peer import Peer, PeerFailed, PeerLost
+from rdmadiag.verbs.protocol import End
 from rdmadiag.verbs.recorded_caller import RecordedCaller
 from rdmadiag.verbs.records import CellBegan, CellEnded, EndName, ExerciseRequest
+from rdmadiag.verbs.remote_side import Driver, PeerCallFailed, Served
+from rdmadiag.verbs.side import Side
+from rdmadiag.verbs.side_calls import cells_message, read_cells
 from rdmadiag.verbs.transcript import Transcript
 
 _REQUEST_LIMIT: Final = 1 << 18  # bytes
@@ -38,54 +50,145 @@ class Run:
         self._bounds = bounds
         self._contexts: list[Context] = []
         self._callers: list[RecordedCaller] = []
+        self._events: list[AsyncEvents] = []
         self._psns = random.SystemRandom()
+        self._stage = Stage.CONNECT
+        self._peer: Peer | None = None
+        self._driver: Driver | None = None
+        self._theirs: End | None = None  # the peer's end
+        self._cells = request.cells
 
     def run(self) -> None:
         """All cells; how it ended is the records.Result that it writes."""
-        self._bounds.start(self._request.deadline)
-        outcome, text, failed = Outcome.VERIFIED, "", CallFailed("", 0)
+        result = records.Result(outcome=Outcome.VERIFIED, stage=Stage.DONE)
         try:
-            self._open()
-            for cell in self._request.cells:
-                self._bounds.check()
-                self._try(cell)
-        except Late:
-            outcome = Outcome.LATE
-        except Interrupted as error:
-            outcome, text = Outcome.INTERRUPTED, str(error)
-        except CallFailed as error:
-            outcome, failed = Outcome.CALL_FAILED, error
+            self._exercise()
+        except Exception as error:
+            ended = self._result(error)
+            if ended is None:
+                raise
+            result = ended
+            if self._peer and not isinstance(error, PeerLost | PeerFailed):
+                self._peer.send_failure(_failure(result))
         finally:
-            self._transcript.write(records.StageBegan(stage=Stage.TEARDOWN))
-            for context, caller in zip(self._contexts, self._callers, strict=False):
-                caller.stage = Stage.TEARDOWN
-                with suppress(CallFailed):
-                    context.close()
-        self._transcript.write(
-            records.Result(
-                outcome=outcome,
-                stage=Stage.DONE,
-                text=text,
-                call=failed.call or None,
-                errno=failed.errno,
+            self._close()
+        self._transcript.write(result)
+
+    def _exercise(self) -> None:
+        if self._request.meet is None:
+            self._bounds.start(self._request.deadline)
+        else:
+            self._meet()
+        self._stage = Stage.OPEN
+        self._open()
+        if self._peer:
+            self._peer.barrier("ready")
+        self._stage = Stage.DATA
+        if self._request.meet == "listen":
+            self._serve()
+            return
+        for cell in self._cells:
+            self._bounds.check()
+            self._try(cell)
+        if self._driver:
+            self._driver.over()
+
+    def _result(self, error: Exception) -> records.Result | None:
+        """What this error is of a run; None for a bug of ours."""
+        if isinstance(error, CallFailed):
+            return records.Result(
+                outcome=Outcome.CALL_FAILED,
+                stage=self._stage,
+                call=error.call or None,
+                errno=error.errno,
             )
-        )
+        return ended_by(error, self._stage)
+
+    def _close(self) -> None:
+        self._transcript.write(records.StageBegan(stage=Stage.TEARDOWN))
+        for context, caller in zip(self._contexts, self._callers, strict=False):
+            caller.stage = Stage.TEARDOWN
+            with suppress(CallFailed):
+                context.close()
+        if self._peer:
+            self._peer.close()
+
+    # --- the peer ------------------------------------------------------------------------
+
+    def _meet(self) -> None:
+        """Which cells both ends want and can, once the ends fit."""
+        request, bounds, write = self._request, self._bounds, self._transcript.write
+        write(records.StageBegan(stage=Stage.CONNECT))
+        secret = None if request.secret is None else bytes.fromhex(request.secret)
+        remote = None
+        if request.meet == "listen":
+            began = time.monotonic()
+            self._peer, remote = meeting.listen(
+                request.host, request.port, request.until, bounds, write, secret, "exercise"
+            )
+            bounds.start(request.deadline + time.monotonic() - began)
+        else:
+            bounds.start(request.deadline)
+            self._peer = meeting.connect(
+                request.host, request.port, request.until, bounds, write, "exercise"
+            )
+            self._peer.introduce(secret)
+        self._stage = Stage.AGREE
+        write(records.StageBegan(stage=Stage.AGREE))
+        self._theirs = self._peer.agree(request.ends[0], remote)
+        write(records.Agreed(remote=self._theirs))
+        self._cells = tuple(self._agreed(self._peer))
+        if request.meet == "connect":
+            self._driver = Driver(self._peer)
+
+    def _agreed(self, peer: Peer) -> Iterator[Wanted]:
+        """The cells of both ends; of each other one of ours, why it is not tried."""
+        ours = [(each, None) for each in self._request.cells]
+        absent = [(each.cell, each.why) for each in self._request.unclaimed]
+        answer = peer.barrier("cells", cells=cells_message([*ours, *absent]))
+        theirs = read_cells(answer.get("cells"))
+        for cell, _ in ours:
+            why, state, where = theirs.get(cell), CellState.NOT_CLAIMED, EndName.REMOTE
+            if cell not in theirs:
+                why, state, where = _NOT_THERE, CellState.NOT_TRIED, EndName.LOCAL
+            if why is None:
+                yield cell
+                continue
+            self._transcript.write(CellBegan(cell=cell))
+            self._transcript.write(CellEnded(state=state, stage=Stage.AGREE, text=why, end=where))
+
+    def _serve(self) -> None:
+        assert self._peer
+        assert self._theirs
+        ours = self._request.ends[0]
+        Served(
+            self._peer,
+            self._cells,
+            (ours, self._theirs),
+            lambda cell: self._side(0, cell, ours, acts=False),
+            self._transcript.write,
+        ).serve()
 
     # --- the devices ---------------------------------------------------------------------
 
     def _open(self) -> None:
         library = self._load()
         ends = self._request.ends
-        self._callers = [RecordedCaller(library, self._transcript, name) for name in EndName]
+        self._callers = [
+            RecordedCaller(library, self._transcript, name)
+            for name, _ in zip(EndName, ends, strict=False)
+        ]
         count = c_int(0)
         devices = self._callers[0]("ibv_get_device_list", ends[0].device, byref(count))
         try:
             names = [library.call("ibv_get_device_name", devices[at]) for at in range(count.value)]
-            for caller, end in zip(self._callers, ends, strict=True):
+            for caller, name, end in zip(self._callers, EndName, ends, strict=False):
                 if end.device.encode() not in names:
                     raise CallFailed("ibv_get_device_list", 0)
                 pointer = devices[names.index(end.device.encode())]
-                self._contexts.append(Context(caller, end.device, pointer))
+                context = Context(caller, end.device, pointer)
+                self._contexts.append(context)
+                self._events.append(AsyncEvents(context, name, self._transcript.write))
         finally:
             with suppress(CallFailed):
                 library.call("ibv_free_device_list", devices)
@@ -108,16 +211,38 @@ class Run:
         self._transcript.write(CellBegan(cell=cell))
         with self._pair(cell) as pair:
             ended = self._ended(pair, cell)
+            for each in self._events:
+                each.drain()
             self._transcript.write(ended)
+            if self._driver:
+                self._driver.conclude(ended)
+
+    def _side(self, at: int, cell: Wanted, facts: End, *, acts: bool) -> Side:
+        return Side(
+            cell,
+            self._contexts[at],
+            facts,
+            self._callers[at],
+            self._bounds,
+            self._events[at],
+            acts=acts,
+        )
 
     @contextmanager
     def _pair(self, cell: Wanted) -> Iterator[Pair]:
         """Two ends, and their end."""
-        made = Pair(cell, self._contexts, self._request.ends, self._callers, self._bounds)
+        ends = self._request.ends
+        if self._theirs:  # both hosts have it in words: the same must be true on both
+            ends = (_of("connecting", ends[0]),)
+        sides = [self._side(at, cell, facts, acts=not at) for at, facts in enumerate(ends)]
+        if self._driver and self._theirs:
+            there = self._driver.side(cell, _of("listening", self._theirs))
+            sides.append(cast("Side", there))
+        made = Pair(cell, sides[0], sides[1], self._bounds)
         try:
             yield made
         finally:
-            made.stage = Stage.TEARDOWN
+            made.begin(Stage.TEARDOWN)
             with suppress(CallFailed):  # in the transcript
                 made.close()
 
@@ -125,19 +250,43 @@ class Run:
         psns = self._psns.sample(range(1, 1 << 24), 2)
         try:
             pair.open(psns)
-            pair.stage = Stage.DATA
+            pair.begin(Stage.DATA)
             OPERATIONS[cell.operation](pair)
         except CallFailed as failed:
             return CellEnded(
-                state=CellState.REFUSED, stage=pair.stage, call=failed.call, errno=failed.errno
+                state=CellState.REFUSED,
+                stage=pair.stage,
+                call=failed.call,
+                errno=failed.errno,
+                end=EndName.REMOTE if isinstance(failed, PeerCallFailed) else EndName.LOCAL,
             )
         except BadStatus as bad:
             return CellEnded(
-                state=CellState.FAILED, stage=pair.stage, text=str(bad), status=bad.status
+                state=CellState.FAILED,
+                stage=pair.stage,
+                text=str(bad),
+                status=bad.status,
+                end=EndName.LOCAL if bad.side is pair.one else EndName.REMOTE,
             )
         except (Silent, Wrong) as error:
             return CellEnded(state=CellState.FAILED, stage=pair.stage, text=str(error))
         return CellEnded(state=CellState.VERIFIED, stage=Stage.DATA)
+
+
+_NOT_THERE: Final = "the peer was not started for it"
+
+
+def _of(role: str, end: End) -> End:
+    """Named by its host, too."""
+    return replace(end, device=f"{end.device} of the {role} host")
+
+
+def _failure(result: records.Result) -> PeerFailure:
+    """As the peer is told of it."""
+    text = result.text or result.outcome.replace("_", " ")
+    if result.call:
+        text = f"{result.call} failed with errno {result.errno}"
+    return PeerFailure(result.stage, text, result.outcome)
 
 
 def main() -> None:

@@ -9,15 +9,14 @@ from ctypes import byref, c_char_p, c_int, c_size_t, c_uint8, c_void_p
 from typing import Final
 
 from rdmadiag.verbs.abi import (
-    ABI_IS_EXTENDED,
     PORT_ATTR_BUFFER,
-    IbvContext,
     IbvContextOps,
     IbvDeviceAttrEx,
     IbvPortAttr,
     Struct,
     VerbsContext,
 )
+from rdmadiag.verbs.context_calls import in_ops, in_verbs_context
 from rdmadiag.verbs.lib import CallFailed
 
 _UNSUPPORTED: Final = (38, 95)  # ENOSYS, EOPNOTSUPP: then verbs.h itself goes without it
@@ -43,24 +42,12 @@ def _names(structure: type[Struct]) -> list[str]:
     return [name for name, kind, *_ in structure._fields_ if kind is c_void_p and name[0] != "_"]
 
 
-def _function(context: int, name: str) -> int:
-    """verbs_get_ctx_op of verbs.h: the address of a function of struct verbs_context, or 0."""
-    if IbvContext.from_address(context).abi_compat != ABI_IS_EXTENDED:
-        return 0
-    base = context - ctypes.sizeof(VerbsContext)
-    size = c_size_t.from_address(base + VerbsContext.sz.offset).value
-    offset = getattr(VerbsContext, name).offset
-    if size < ctypes.sizeof(VerbsContext) + ctypes.sizeof(IbvContext) - offset:
-        return 0
-    return c_void_p.from_address(base + offset).value or 0
-
-
 def query_device_ex(context: int) -> dict[str, int]:
     """The numbers of struct ibv_device_attr_ex; none where the provider has no such call.
 
     Raises CallFailed.
     """
-    address = _function(context, "query_device_ex")
+    address = in_verbs_context(context, "query_device_ex")
     if not address:
         return {}
     attributes = IbvDeviceAttrEx()
@@ -78,7 +65,7 @@ def query_port(context: int, port: int) -> dict[str, int] | None:
 
     Raises CallFailed.
     """
-    address = _function(context, "query_port")
+    address = in_verbs_context(context, "query_port")
     if not address:
         return None
     buffer = ctypes.create_string_buffer(PORT_ATTR_BUFFER)
@@ -97,13 +84,11 @@ def operations(context: int, library: int) -> dict[str, str | None]:
     process = ctypes.CDLL(None)
     if not hasattr(process, "dladdr"):  # glibc before 2.34 has it in libdl
         return {}
-    base = context + IbvContext.ops.offset
-    found = {
-        name: c_void_p.from_address(base + getattr(IbvContextOps, name).offset).value or 0
-        for name in _names(IbvContextOps)
-    }
+    found = {name: in_ops(context, name) for name in _names(IbvContextOps)}
     found |= {
-        name: _function(context, name) for name in _names(VerbsContext) if name not in _LIBRARYS_OWN
+        name: in_verbs_context(context, name)
+        for name in _names(VerbsContext)
+        if name not in _LIBRARYS_OWN
     }
     own, _ = _owner(process, library)
     return {name: _provider(process, address, own) for name, address in sorted(found.items())}

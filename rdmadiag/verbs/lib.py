@@ -1,10 +1,21 @@
 """The symbols of the verbs library: arguments, result, and how each one says that it failed."""
 
 import ctypes
-from collections.abc import Mapping
-from ctypes import POINTER, c_char_p, c_int, c_size_t, c_ssize_t, c_uint8, c_uint32, c_void_p
+from collections.abc import Callable, Mapping
+from ctypes import (
+    POINTER,
+    c_char_p,
+    c_int,
+    c_size_t,
+    c_ssize_t,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_void_p,
+)
 from dataclasses import dataclass
 from enum import Enum
+from errno import EOPNOTSUPP
 from typing import Any, Final
 
 from rdmadiag.verbs.abi import (
@@ -13,16 +24,24 @@ from rdmadiag.verbs.abi import (
     IbvCompChannel,
     IbvDevice,
     IbvDeviceAttr,
+    IbvFlow,
+    IbvFlowAttr,
     IbvGid,
     IbvGidEntry,
     IbvMr,
+    IbvMw,
+    IbvMwBind,
     IbvQp,
     IbvQpAttr,
     IbvQpInitAttr,
+    IbvQpInitAttrEx,
     IbvSrqAttr,
     IbvSrqInitAttr,
+    IbvSrqInitAttrEx,
     IbvWc,
+    IbvXrcdInitAttr,
 )
+from rdmadiag.verbs.context_calls import in_ops, in_verbs_context
 
 
 class Failure(Enum):
@@ -56,6 +75,11 @@ SYMBOLS: Final = {
     "ibv_query_device": Symbol((c_void_p, POINTER(IbvDeviceAttr)), c_int, Failure.POSITIVE),
     "ibv_query_port": Symbol((c_void_p, c_uint8, c_void_p), c_int, Failure.POSITIVE),
     "ibv_query_gid": Symbol((c_void_p, c_uint8, c_int, POINTER(IbvGid)), c_int, Failure.MINUS_ONE),
+    "ibv_query_pkey": Symbol(
+        (c_void_p, c_uint8, c_int, POINTER(c_uint16)), c_int, Failure.MINUS_ONE, optional=True
+    ),
+    "ibv_fork_init": Symbol((), c_int, Failure.POSITIVE, optional=True),
+    "ibv_event_type_str": Symbol((c_int,), c_char_p, Failure.NULL, optional=True),
     "ibv_alloc_pd": Symbol((c_void_p,), c_void_p, Failure.NULL, optional=True),
     "ibv_dealloc_pd": Symbol((c_void_p,), c_int, Failure.POSITIVE, optional=True),
     "ibv_reg_mr": Symbol(
@@ -83,6 +107,12 @@ SYMBOLS: Final = {
     "ibv_create_ah_from_wc": Symbol(
         (c_void_p, POINTER(IbvWc), c_void_p, c_uint8), c_void_p, Failure.NULL, optional=True
     ),
+    "ibv_init_ah_from_wc": Symbol(
+        (c_void_p, c_uint8, POINTER(IbvWc), c_void_p, POINTER(IbvAhAttr)),
+        c_int,
+        Failure.POSITIVE,
+        optional=True,
+    ),
     "ibv_destroy_ah": Symbol((c_void_p,), c_int, Failure.POSITIVE, optional=True),
     "ibv_create_comp_channel": Symbol(
         (c_void_p,), POINTER(IbvCompChannel), Failure.NULL, optional=True
@@ -104,11 +134,20 @@ SYMBOLS: Final = {
     "ibv_modify_srq": Symbol(
         (c_void_p, POINTER(IbvSrqAttr), c_int), c_int, Failure.POSITIVE, optional=True
     ),
+    "ibv_query_srq": Symbol(
+        (c_void_p, POINTER(IbvSrqAttr)), c_int, Failure.POSITIVE, optional=True
+    ),
     "ibv_destroy_srq": Symbol((c_void_p,), c_int, Failure.POSITIVE, optional=True),
     "ibv_get_async_event": Symbol(
         (c_void_p, POINTER(IbvAsyncEvent)), c_int, Failure.MINUS_ONE, optional=True
     ),
     "ibv_ack_async_event": Symbol((POINTER(IbvAsyncEvent),), None, Failure.NEVER, optional=True),
+    "ibv_attach_mcast": Symbol(
+        (POINTER(IbvQp), POINTER(IbvGid), c_uint16), c_int, Failure.POSITIVE, optional=True
+    ),
+    "ibv_detach_mcast": Symbol(
+        (POINTER(IbvQp), POINTER(IbvGid), c_uint16), c_int, Failure.POSITIVE, optional=True
+    ),
     "_ibv_query_gid_table": Symbol(
         (c_void_p, POINTER(IbvGidEntry), c_size_t, c_uint32, c_size_t),
         c_ssize_t,
@@ -117,6 +156,63 @@ SYMBOLS: Final = {
     ),
 }
 """Name → what the header declares."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """A function of infiniband/verbs.h that calls one of the context of its first argument."""
+
+    find: Callable[[int, str], int]
+    member: str
+    symbol: Symbol
+    context_at: int | None = 0  # in what the argument points to; None: it is the context
+
+
+def _of_ops(member: str, *given: Any) -> Inline:
+    return Inline(in_ops, member, Symbol(*given))
+
+
+def _of_context(member: str, arguments: tuple[Any, ...], result: Any, failure: Failure) -> Inline:
+    return Inline(in_verbs_context, member, Symbol(arguments, result, failure), None)
+
+
+def _of_object(member: str, arguments: tuple[Any, ...], result: Any, failure: Failure) -> Inline:
+    return Inline(in_verbs_context, member, Symbol(arguments, result, failure))
+
+
+INLINE: Final = {
+    "ibv_alloc_mw": _of_ops("alloc_mw", (c_void_p, c_int), POINTER(IbvMw), Failure.NULL),
+    "ibv_bind_mw": _of_ops(
+        "bind_mw",
+        (POINTER(IbvQp), POINTER(IbvMw), POINTER(IbvMwBind)),
+        c_int,
+        Failure.POSITIVE,
+    ),
+    "ibv_dealloc_mw": _of_ops("dealloc_mw", (POINTER(IbvMw),), c_int, Failure.POSITIVE),
+    "ibv_open_xrcd": _of_context(
+        "open_xrcd", (c_void_p, POINTER(IbvXrcdInitAttr)), c_void_p, Failure.NULL
+    ),
+    "ibv_close_xrcd": _of_object("close_xrcd", (c_void_p,), c_int, Failure.POSITIVE),
+    "ibv_create_srq_ex": _of_context(
+        "create_srq_ex", (c_void_p, POINTER(IbvSrqInitAttrEx)), c_void_p, Failure.NULL
+    ),
+    "ibv_get_srq_num": _of_object(
+        "get_srq_num", (c_void_p, POINTER(c_uint32)), c_int, Failure.POSITIVE
+    ),
+    "ibv_create_qp_ex": _of_context(
+        "create_qp_ex", (c_void_p, POINTER(IbvQpInitAttrEx)), POINTER(IbvQp), Failure.NULL
+    ),
+    "ibv_create_flow": _of_object(
+        "ibv_create_flow", (POINTER(IbvQp), POINTER(IbvFlowAttr)), POINTER(IbvFlow), Failure.NULL
+    ),
+    "ibv_destroy_flow": Inline(
+        in_verbs_context,
+        "ibv_destroy_flow",
+        Symbol((POINTER(IbvFlow),), c_int, Failure.POSITIVE),
+        IbvFlow.context.offset,
+    ),
+}
+"""Name → what the header defines."""
 
 
 class CallFailed(Exception):
@@ -155,11 +251,13 @@ class Library:
 
     def call(self, name: str, *arguments: Any) -> Any:
         """The result; raises CallFailed, without an errno where the library has no such call."""
-        if name not in self._functions:
-            raise CallFailed(name, 0)
+        inline = INLINE.get(name)
+        function = _function(inline, arguments[0]) if inline else self._functions.get(name)
+        if function is None:
+            raise CallFailed(name, EOPNOTSUPP if inline else 0)  # as verbs.h itself says
         ctypes.set_errno(0)
-        result = self._functions[name](*arguments)
-        failure = self._symbols[name].failure
+        result = function(*arguments)
+        failure = (inline.symbol if inline else self._symbols[name]).failure
         if failure is Failure.NULL and not result:
             raise CallFailed(name, ctypes.get_errno())
         if failure is Failure.POSITIVE and result:
@@ -170,3 +268,14 @@ class Library:
         if failure is Failure.NEGATIVE and result < 0:
             raise CallFailed(name, -result)
         return result
+
+
+def _function(inline: Inline, argument: Any) -> Any:
+    """What the context has, None where it has none."""
+    context = ctypes.cast(argument, c_void_p).value or 0
+    if inline.context_at is not None:
+        context = c_void_p.from_address(context + inline.context_at).value or 0
+    address = inline.find(context, inline.member)
+    symbol = inline.symbol
+    made = ctypes.CFUNCTYPE(symbol.result, *symbol.arguments, use_errno=True)
+    return made(address) if address else None

@@ -13,11 +13,12 @@ import ctypes
 import os
 import time
 from collections.abc import Sequence
-from ctypes import byref, c_int64, c_uint32, c_uint64, c_void_p
+from ctypes import byref, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from rdmadiag.facts.ib import DataOp
 from rdmadiag.verbs.abi import IbvWc
 from rdmadiag.verbs.lib import CallFailed
 
@@ -35,6 +36,17 @@ BATCH: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
+class TimedChannel:
+    """The completion channel of an end, whose next event was asked for; as addresses."""
+
+    handle: int
+    fd: int  # that does not block
+    get_cq_event: int
+    ack_cq_events: int
+    req_notify_cq: int  # of struct ibv_context_ops
+
+
+@dataclass(frozen=True, slots=True)
 class TimedEnd:
     """One queue pair, as addresses; both of its queues complete into one completion queue."""
 
@@ -48,6 +60,10 @@ class TimedEnd:
     receive_request: int  # struct ibv_recv_wr: wr_id RECEIVE
     starts: bool  # sends first, and takes the times
     payload: int  # bytes of every message
+    op: DataOp = DataOp.SEND
+    stamp: int = 0  # of WRITE: the last byte of what it writes
+    watch: int = 0  # and of what the other end writes here
+    channel: "TimedChannel | None" = None  # None: it polls
 
 
 class Cause(StrEnum):
@@ -77,7 +93,7 @@ class Stopped(Exception):
         """Its place among the ends."""
         self.device = device
         self.call = call
-        """post_send, post_recv or poll_cq, where the cause is CALL_FAILED."""
+        """Of _CALLS, where the cause is CALL_FAILED."""
         self.errno = errno
         self.status: int | None = None
         """Of the completion that stopped it; None where it was a call."""
@@ -99,7 +115,7 @@ class Stopped(Exception):
 # --- what _loop.c takes --------------------------------------------------------------------
 
 _MAX_ENDS: Final = 2
-_LAYOUT_REVISION: Final = 1
+_LAYOUT_REVISION: Final = 2
 _DONE: Final = 0
 _AGAIN: Final = 1
 _CAUSES: Final = {
@@ -108,7 +124,15 @@ _CAUSES: Final = {
     4: Cause.UNEXPECTED,
     5: Cause.WRONG_LENGTH,
 }
-_CALLS: Final = ("post_send", "post_recv", "poll_cq")
+_CALLS: Final = ("post_send", "post_recv", "poll_cq", "req_notify_cq")
+_WAYS: Final = (DataOp.SEND, DataOp.WRITE, DataOp.READ)
+
+
+_SAME: Final = (
+    *("qp", "cq", "post_send", "post_recv", "poll_cq", "send_request", "receive_request"),
+    *("payload", "stamp", "watch"),
+)
+"""Of a TimedEnd and of _End."""
 
 
 class _End(ctypes.Structure):
@@ -122,12 +146,20 @@ class _End(ctypes.Structure):
         ("poll_cq", c_void_p),
         ("send_request", c_void_p),
         ("receive_request", c_void_p),
+        ("channel", c_void_p),
+        ("get_cq_event", c_void_p),
+        ("ack_cq_events", c_void_p),
+        ("req_notify_cq", c_void_p),
+        ("stamp", c_void_p),
+        ("watch", c_void_p),
         ("last", c_uint64),
         ("rounds", c_uint64),
         ("payload", c_uint32),
         ("starts", c_uint32),
         ("owed", c_uint32),
         ("outstanding", c_uint32),
+        ("way", c_uint32),
+        ("event_fd", c_int32),
     )
 
 
@@ -162,6 +194,10 @@ class Loop:
             raise ValueError(f"{len(ends)} ends, {iterations} iterations, depth {depth}")
         if len(ends) == _MAX_ENDS and ends[0].starts == ends[1].starts:
             raise ValueError("of two ends, one starts")
+        if any((each.op is DataOp.WRITE) != bool(each.stamp and each.watch) for each in ends):
+            raise ValueError("what is written counts its rounds")
+        if any(each.op is DataOp.READ for each in ends) and (len(ends) > 1 or not ends[0].starts):
+            raise ValueError("only the end that starts reads")
         if not all(each.post_send and each.post_recv and each.poll_cq for each in ends):
             raise CallFailed("ibv_context_ops", 0)
         self._run = run
@@ -177,9 +213,16 @@ class Loop:
             end_count=len(ends),
         )
         for made, end in zip(self._loop.ends, ends, strict=False):
-            for name in ("qp", "cq", *_CALLS, "send_request", "receive_request", "payload"):
+            for name in _SAME:
                 setattr(made, name, getattr(end, name))
             made.starts = made.owed = end.starts
+            made.way = _WAYS.index(end.op)
+            made.event_fd = -1
+            if end.channel:
+                made.channel, made.event_fd = end.channel.handle, end.channel.fd
+                made.get_cq_event = end.channel.get_cq_event
+                made.ack_cq_events = end.channel.ack_cq_events
+                made.req_notify_cq = end.channel.req_notify_cq
 
     def run(self, until: float) -> bool:
         """Go on until it is done (True), or until that time of time.monotonic (False).

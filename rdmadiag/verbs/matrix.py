@@ -4,33 +4,79 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from rdmadiag.facts import Missing
+from rdmadiag.facts.capability import DeviceCap
 from rdmadiag.facts.exercise import Cell, CellState, Operation, Via, Wanted
 from rdmadiag.facts.verbs import Numbers
+from rdmadiag.view.reconcile import Protocol
 
 O = Operation  # noqa: E741
 
 _MESSAGES: Final = (O.SEND, O.SEND_IMM, O.SEND_INLINE, O.SGE_LIST, O.WR_LIST, O.UNSIGNALED)
 _RC: Final = (*_MESSAGES, O.WRITE, O.WRITE_IMM, O.READ, O.CMP_SWAP, O.FETCH_ADD, O.FENCE)
 
+_FRAMES: Final = (O.FRAME_ETH, O.FRAME_IPV4, O.FRAME_TCP, O.FRAME_UDP)
+
 MATRIX: Final[dict[tuple[str, Via], tuple[Operation, ...]]] = {
-    ("rc", Via.POLL): (*_RC, O.RESIZE_CQ, O.FLUSH, O.RESET),
+    ("rc", Via.POLL): (
+        *_RC,
+        O.RESIZE_CQ,
+        O.FLUSH,
+        O.RESET,
+        O.MW_TYPE_1,
+        O.MW_TYPE_2,
+        O.SEND_INV,
+        O.SQD,
+        O.ALT_PATH,
+    ),
     ("rc", Via.CHANNEL): (O.SEND, O.SEND_SOLICITED, O.WRITE_IMM, O.READ),
     ("rc", Via.SRQ): (O.SEND, O.SEND_IMM, O.WRITE_IMM, O.SRQ_LIMIT),
     ("uc", Via.POLL): (*_MESSAGES, O.WRITE, O.WRITE_IMM, O.FLUSH),
     ("uc", Via.CHANNEL): (O.SEND, O.WRITE_IMM),
-    ("ud", Via.POLL): (*_MESSAGES, O.REPLY, O.FLUSH),
+    ("ud", Via.POLL): (*_MESSAGES, O.REPLY, O.FLUSH, O.MULTICAST),
     ("ud", Via.CHANNEL): (O.SEND, O.SEND_SOLICITED),
+    ("xrc", Via.SRQ): (
+        O.SEND,
+        O.SEND_IMM,
+        O.WRITE,
+        O.WRITE_IMM,
+        O.READ,
+        O.CMP_SWAP,
+        O.FETCH_ADD,
+    ),
+    ("raw_packet", Via.POLL): _FRAMES,
 }
-"""What each type can do by the InfiniBand specification, 10.3 and table 10-1."""
+"""What each type can do by the InfiniBand specification, 10.3, table 10-1 and annex A14."""
 
 QP_TYPES: Final = tuple(dict.fromkeys(kind for kind, _ in MATRIX))
+
+NAMED_ALONE: Final = frozenset({O.SQD, O.ALT_PATH, *_FRAMES})
+"""Never tried but by name: they change paths and steering."""
+
+ONE_HOST_ALONE: Final = dict.fromkeys(
+    _FRAMES, "both ends on one host alone: a frame of any content is not sent for a peer"
+)
+"""Cells that two hosts do not try, and why."""
+
+_ON_THUNDERBOLT: Final = frozenset({Wanted(O.SEND, "uc", Via.POLL)})
+"""TN3205: queue pairs of type UC, SEND and RECEIVE."""
 
 _NEEDS: Final = {
     O.CMP_SWAP: "atomic_cap",
     O.FETCH_ADD: "atomic_cap",
     O.SRQ_LIMIT: "max_srq",
+    O.MULTICAST: "max_mcast_grp",
 }
 """Field of ibv_device_attr that is 0 where the device cannot."""
+
+_WINDOWS_2: Final = DeviceCap.MEM_WINDOW_TYPE_2A, DeviceCap.MEM_WINDOW_TYPE_2B
+_FLAGS: Final = {
+    O.MW_TYPE_1: (DeviceCap.MEM_WINDOW,),
+    O.MW_TYPE_2: _WINDOWS_2,
+    O.SEND_INV: _WINDOWS_2,
+    O.ALT_PATH: (DeviceCap.AUTO_PATH_MIG,),
+    **dict.fromkeys(_FRAMES, (DeviceCap.MANAGED_FLOW_STEERING,)),
+}
+"""Of device_cap_flags, of which one is set where the device can."""
 
 LENGTH: Final = 256
 """Bytes of a message; fits the smallest MTU."""
@@ -49,16 +95,53 @@ def wanted(only: Collection[str] = (), kinds: Collection[str] = ()) -> tuple[Wan
     )
 
 
-def unclaimed(cells: Iterable[Wanted], attributes: Numbers | Missing) -> Iterator[Cell]:
-    """The cells that the device says it cannot; where it said nothing, none."""
-    if isinstance(attributes, Missing):
-        return
+def untried(
+    cells: Iterable[Wanted],
+    only: Collection[str],
+    protocols: Collection[Protocol],
+    *,
+    two_hosts: bool = False,
+) -> Iterator[Cell]:
+    """The cells that are left alone, and why."""
     for cell in cells:
-        field = "max_srq" if cell.via is Via.SRQ else _NEEDS.get(cell.operation)
+        why = ONE_HOST_ALONE.get(cell.operation) if two_hosts else None
+        if why:
+            pass
+        elif cell.operation in NAMED_ALONE and cell.operation not in only:
+            why = "only where --only names it"
+        elif cell.operation is O.MULTICAST and Protocol.INFINIBAND in protocols:
+            why = "its group would have to be created at the subnet manager"
+        if why:
+            yield Cell(cell.operation, cell.qp_type, cell.via, CellState.NOT_TRIED, cause=why)
+
+
+def unclaimed(
+    cells: Iterable[Wanted],
+    attributes: Numbers | Missing,
+    protocols: Collection[Protocol] = (),
+) -> Iterator[Cell]:
+    """The cells that a device says it cannot; where it said nothing, those of Thunderbolt."""
+    for cell in cells:
         why = None
-        if field and attributes.get(field) == 0:
-            why = f"ibv_query_device: {field} is 0"
-        elif cell.operation is O.SGE_LIST and attributes.get("max_sge", SGE) < SGE:
-            why = f"ibv_query_device: max_sge is {attributes['max_sge']}"
+        if Protocol.THUNDERBOLT in protocols:
+            why = None if cell in _ON_THUNDERBOLT else "TN3205: UC, SEND and RECEIVE alone"
+        elif not isinstance(attributes, Missing):
+            why = _lacking(cell, attributes)
         if why:
             yield Cell(cell.operation, cell.qp_type, cell.via, CellState.NOT_CLAIMED, cause=why)
+
+
+def _lacking(cell: Wanted, attributes: Numbers) -> str | None:
+    flags = _FLAGS.get(cell.operation, ())
+    if cell.qp_type == "xrc":
+        flags = (DeviceCap.XRC,)
+    field = "max_srq" if cell.via is Via.SRQ else _NEEDS.get(cell.operation)
+    if field and attributes.get(field) == 0:
+        return f"ibv_query_device: {field} is 0"
+    if cell.operation is O.SGE_LIST and attributes.get("max_sge", SGE) < SGE:
+        return f"ibv_query_device: max_sge is {attributes['max_sge']}"
+    has = attributes.get("device_cap_flags")
+    if flags and has is not None and not any(has & each.number for each in flags):
+        names = " or ".join(each.name for each in flags)
+        return f"ibv_query_device: device_cap_flags has no {names}"
+    return None

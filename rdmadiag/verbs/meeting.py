@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 from rdmadiag.verbs.bounds import Bounds, Late
 from rdmadiag.verbs.peer import Peer, PeerFailed, PeerLost
-from rdmadiag.verbs.protocol import End, ProtocolError
+from rdmadiag.verbs.protocol import Command, End, ProtocolError
 from rdmadiag.verbs.records import Connected, Listening, Record, TurnedAway, Waiting
 
 AGAIN_SECONDS: Final = 0.25  # between two looks for a listener that was not there
@@ -39,7 +39,13 @@ class NoPeer(Exception):
 
 
 def listen(
-    host: str, port: int, until: float, bounds: Bounds, write: Write, secret: bytes | None
+    host: str,
+    port: int,
+    until: float,
+    bounds: Bounds,
+    write: Write,
+    secret: bytes | None,
+    command: Command = "pingpong",
 ) -> tuple[Peer, End]:
     """The first peer of ours that comes before `until`, and its facts.
 
@@ -60,7 +66,7 @@ def listen(
             raise NoPeer(text, error.errno or 0) from error
         write(Listening(address=_where(server.getsockname())))
         server.setblocking(False)
-        with _Visitors(bounds, write, secret) as visitors:
+        with _Visitors(bounds, write, secret, command) as visitors:
             while time.monotonic() < until:
                 waiting = [server.fileno(), *visitors.descriptors()]
                 ready = bounds.ready(waiting, min(until, visitors.patience()))
@@ -84,10 +90,13 @@ class _Visitor:
 class _Visitors:
     """All of them; each says who it is at its own pace."""
 
-    def __init__(self, bounds: Bounds, write: Write, secret: bytes | None) -> None:
+    def __init__(
+        self, bounds: Bounds, write: Write, secret: bytes | None, command: Command
+    ) -> None:
         self._bounds = bounds
         self._write = write
         self._secret = secret
+        self._command: Command = command
         self._waiting: list[_Visitor] = []
         self._count = 0
         self._refused: tuple[str, str] | None = None  # the last that spoke: who, and why not
@@ -117,7 +126,7 @@ class _Visitors:
             if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                 self._bounds.ready([], time.monotonic() + AGAIN_SECONDS)
             return  # or it went away again before it was taken
-        peer = Peer(connection, self._bounds)
+        peer = Peer(connection, self._bounds, self._command)
         until = time.monotonic() + GREETING_SECONDS
         visitor = _Visitor(peer, _where(source), until, peer.answer(self._secret))
         self._waiting.append(visitor)
@@ -169,7 +178,14 @@ class _Visitors:
 # --- the end that goes there -------------------------------------------------------------
 
 
-def connect(host: str, port: int, until: float, bounds: Bounds, write: Write) -> Peer:
+def connect(
+    host: str,
+    port: int,
+    until: float,
+    bounds: Bounds,
+    write: Write,
+    command: Command = "pingpong",
+) -> Peer:
     """The peer that listens there; raises NoPeer. No second address is tried.
 
     A listener that is not there yet is waited for until `until`: what is refused is TCP,
@@ -182,7 +198,7 @@ def connect(host: str, port: int, until: float, bounds: Bounds, write: Write) ->
         connection, number = _knock(family, address, until, bounds)
         if connection:
             write(Connected(address=where, is_this_host=ours))
-            return Peer(connection, bounds)
+            return Peer(connection, bounds, command)
         if number != errno.ECONNREFUSED or time.monotonic() + AGAIN_SECONDS >= until:
             why = os.strerror(number) if number else "no answer"
             raise NoPeer(f"cannot connect to {where}: {why}", number, is_this_host=ours)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final, Literal, TypeVar
 
 from rdmadiag.explain.completions import completion_text
+from rdmadiag.explain.events import EVENTS
 from rdmadiag.explain.lost_data import counted, is_lost_data
 from rdmadiag.facts.attempt import (
     Arrived,
@@ -14,12 +15,14 @@ from rdmadiag.facts.attempt import (
     EndFacts,
     Outcome,
     Problem,
+    SeenEvent,
     Stage,
     Step,
     Teardown,
 )
 from rdmadiag.facts.cm import CmEvent, RejectReason
 from rdmadiag.facts.errnos import Platform, errno_text
+from rdmadiag.facts.events import AsyncEvent
 from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.verbs import cm_protocol, records
 from rdmadiag.verbs.protocol import End
@@ -42,6 +45,12 @@ _DESTROYERS: Final = {
     "rdma_get_cm_event": "rdma_destroy_id",  # of a CONNECT_REQUEST: its new identifier
     "rdma_getaddrinfo": "rdma_freeaddrinfo",
     "rdma_create_qp": "rdma_destroy_qp",
+    "ibv_open_xrcd": "ibv_close_xrcd",
+    "ibv_create_srq_ex": "ibv_destroy_srq",
+    "ibv_create_qp_ex": "ibv_destroy_qp",
+    "ibv_alloc_mw": "ibv_dealloc_mw",
+    "ibv_attach_mcast": "ibv_detach_mcast",
+    "ibv_create_flow": "ibv_destroy_flow",
 }
 _TOUCHING: Final = frozenset({"ibv_open_device", "rdma_resolve_addr", "ibv_alloc_pd"})
 
@@ -72,6 +81,7 @@ def conclude(
     stage = _last_stage(found)
     rounds = _last(found, records.Rounds)
     timed = _last(found, records.Timed)
+    streamed = _last(found, records.Streamed)
     connected = _last(found, records.Connected)
     attempt = Attempt(
         outcome=Outcome.VERIFIED,
@@ -90,9 +100,11 @@ def conclude(
         teardown=_teardown(steps, killed=returncode is None or returncode < 0),
         steps=steps,
         touched=any(step.call in _TOUCHING for step in steps),
+        bandwidth=streamed.bandwidth if streamed else None,
         rounds=rounds.rounds if rounds else None,
         pid=pid if unkillable else None,
         role=role,
+        events=seen_events(found),
         peer_is_this_host=(connected is not None and connected.is_this_host)
         or (result is not None and result.is_this_host),
         connection=_connection(found),
@@ -280,6 +292,25 @@ def _cm_step(began: records.EventAwaited, came: records.EventCame | None) -> CmS
         event=CmEvent.from_number(came.number) if came else None,
         status=came.status if came else 0,
         seconds=round(came.at - began.at, 6) if came else None,
+    )
+
+
+def seen_events(found: Sequence[Record]) -> tuple[SeenEvent, ...]:
+    """The asynchronous events that came while it ran."""
+    return tuple(_event(each) for each in _all(found, records.AsyncEventCame))
+
+
+def _event(came: records.AsyncEventCame) -> SeenEvent:
+    known = AsyncEvent.from_number(came.number)
+    return SeenEvent(
+        end=came.end.value,
+        device=came.device,
+        number=came.number,
+        name=known.constant if known else None,
+        port=came.port,
+        queue_pair=came.queue_pair,
+        seconds=round(came.at, 6),
+        meaning=EVENTS[known].meaning if known else None,
     )
 
 

@@ -4,6 +4,7 @@ import contextlib
 import os
 import select
 import socket
+import time
 from collections.abc import Generator
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from rdmadiag.facts.attempt import Outcome, PeerFailure
 from rdmadiag.gid.reach import Mismatch
 from rdmadiag.verbs import protocol
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
-from rdmadiag.verbs.protocol import End, Inbox, ProtocolError, Role, Seal
+from rdmadiag.verbs.protocol import Command, End, Inbox, ProtocolError, Role, Seal
 
 _CHUNK: Final = 16 * 1024
 _GOODBYE_SECONDS: Final = 1.0  # to send the peer what failed, and to hear how it is there
@@ -41,12 +42,15 @@ class Mismatched(Exception):
 class Peer:
     """An open connection."""
 
-    def __init__(self, connection: socket.socket, bounds: Bounds) -> None:
+    def __init__(
+        self, connection: socket.socket, bounds: Bounds, command: Command = "pingpong"
+    ) -> None:
         connection.setblocking(False)
         with contextlib.suppress(OSError):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = connection
         self._bounds = bounds
+        self._command: Command = command
         self._inbox = Inbox()
         self._seal: Seal | None = None  # of what is sent
         self._next: dict[str, Any] | None = None
@@ -80,12 +84,20 @@ class Peer:
         except OSError as error:
             raise PeerLost(f"the connection ended: {os.strerror(error.errno or 0)}") from error
 
-    def receive(self, step: str) -> dict[str, Any]:
-        """The message of that step; raises PeerLost, PeerFailed, ProtocolError."""
+    def receive(self, step: str, seconds: float | None = None) -> dict[str, Any]:
+        """The message of that step; raises PeerLost, PeerFailed, ProtocolError.
+
+        A peer that does not send it within `seconds`, or else before the deadline, is lost;
+        with `seconds`, a deadline that comes first is Late.
+        """
+        until = float("inf") if seconds is None else time.monotonic() + seconds
         for _ in (coming := _Coming(self._message(step))):
             try:
-                self._bounds.wait(self.fileno(), "read")
+                if not self._bounds.wait(self.fileno(), "read", until):
+                    raise PeerLost(f"the peer said nothing for {seconds:g} s")
             except Late:
+                if seconds is not None:
+                    raise
                 middle = "" if self._inbox.is_empty else ", in the middle of a message"
                 raise PeerLost(f"the peer fell silent before its {step!r}{middle}") from None
         return coming.message
@@ -132,9 +144,9 @@ class Peer:
     def introduce(self, secret: bytes | None) -> None:
         """Hello, as the end that connects; raises ProtocolError."""
         nonce = os.urandom(protocol.NONCE_BYTES)
-        with_secret = secret is not None
-        self.send("hello", **protocol.hello(nonce, with_secret=with_secret))
-        theirs = protocol.read_hello(self.receive("hello"), with_secret=with_secret)
+        how: Any = {"with_secret": secret is not None, "command": self._command}
+        self.send("hello", **protocol.hello(nonce, **how))
+        theirs = protocol.read_hello(self.receive("hello"), **how)
         if theirs == nonce:
             raise ProtocolError("the peer sends back what it gets: no peer of ours")
         self._prove(secret, "connect", nonce, theirs)
@@ -145,14 +157,14 @@ class Peer:
         Yields when there is more to read, and never waits. Raises PeerLost, ProtocolError.
         """
         nonce = os.urandom(protocol.NONCE_BYTES)
-        with_secret = secret is not None
+        how: Any = {"with_secret": secret is not None, "command": self._command}
         message = yield from self._message("hello")
-        if message.get("protocol") == protocol.PROTOCOL:
+        if protocol.is_ours(message):
             # Before it is judged, so that an end of another version or secret can say so too.
-            hello = protocol.hello(nonce, with_secret=with_secret)
+            hello = protocol.hello(nonce, **how)
             if self._push(self._framed("hello", hello)):
                 raise PeerLost("it takes nothing")
-        theirs = protocol.read_hello(message, with_secret=with_secret)
+        theirs = protocol.read_hello(message, **how)
         self._prove(secret, "listen", theirs, nonce)
         return _endpoint((yield from self._message("endpoint")))
 
@@ -162,8 +174,9 @@ class Peer:
         """From here on every message is proven, in both directions."""
         if secret is not None:
             other: Role = "connect" if role == "listen" else "listen"
-            self._seal = Seal(secret, role, connecting_nonce, listening_nonce)
-            self._inbox.seal = Seal(secret, other, connecting_nonce, listening_nonce)
+            nonces = connecting_nonce, listening_nonce
+            self._seal = Seal(secret, role, *nonces, self._command)
+            self._inbox.seal = Seal(secret, other, *nonces, self._command)
 
     def agree(self, local: End, remote: End | None = None) -> End:
         """The peer's facts, once both ends have found them fit; raises Mismatched.
@@ -183,6 +196,10 @@ class Peer:
         """The peer's queue pair number and first PSN, for ours."""
         self.send("queue_pair", number=number, psn=psn)
         return protocol.queue_pair(self.receive("queue_pair"))
+
+    def swap_memory(self, address: int, rkey: int) -> tuple[int, int]:
+        """Where the peer's memory is, for ours."""
+        return protocol.memory(self.barrier("memory", address=address, rkey=rkey))
 
     def barrier(self, step: str, **content: Any) -> dict[str, Any]:
         """The peer's message of that step, once both ends have come this far."""

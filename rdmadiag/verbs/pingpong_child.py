@@ -16,9 +16,10 @@ from ctypes import byref, c_int
 from dataclasses import replace
 from typing import Any, Final
 
-from rdmadiag.facts.attempt import BadCompletion, Latency, Outcome, PeerFailure, Problem, Stage
-from rdmadiag.facts.ib import QpState
+from rdmadiag.facts.attempt import BadCompletion, Bandwidth, Latency, Outcome, PeerFailure, Stage
+from rdmadiag.facts.ib import DataOp, QpState
 from rdmadiag.verbs import latency, loop, meeting, open_end, peer, records
+from rdmadiag.verbs.async_events import AsyncEvents
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
 from rdmadiag.verbs.bringup import RemoteQueuePair
 from rdmadiag.verbs.exchange import (
@@ -26,18 +27,23 @@ from rdmadiag.verbs.exchange import (
     STALL_SECONDS,
     Differs,
     Stalled,
+    content,
+    stands,
+    streamed,
     timed,
     untimed,
     verified,
 )
 from rdmadiag.verbs.lib import CallFailed, Library
-from rdmadiag.verbs.open_end import DEPTH, Failed, OpenEnd
+from rdmadiag.verbs.open_end import Failed, OpenEnd
+from rdmadiag.verbs.parting import ended_by
 from rdmadiag.verbs.protocol import End, ProtocolError, mismatches, path_mtu
 from rdmadiag.verbs.recorded_caller import RecordedCaller
 from rdmadiag.verbs.records import EndName, Malformed, Request, Result
 from rdmadiag.verbs.transcript import Transcript
 
 _REQUEST_LIMIT: Final = 1 << 18  # bytes
+_WINDOW_TURN: Final = 3  # of exchange.content: what no message before had
 
 
 class Attempt:
@@ -49,6 +55,7 @@ class Attempt:
         self._bounds = bounds
         self._stage = Stage.CONNECT
         self._ends: list[OpenEnd] = []
+        self._events: list[AsyncEvents] = []
         self._peer: peer.Peer | None = None
         self._compiled = loop.compiled()
         self._times_ns: list[int] = []
@@ -76,8 +83,11 @@ class Attempt:
 
     def _latency(self) -> Latency:
         end = self._request.ends[0]
+        # The whole of a READ is its time: the summary is of halves.
+        times_ns = [2 * each if end.op is DataOp.READ else each for each in self._times_ns]
         return Latency(
-            **latency.summary(self._times_ns),
+            **latency.summary(times_ns),
+            op=end.op,
             iterations=end.iterations,
             bytes=end.payload_bytes,
             loop="compiled",
@@ -100,12 +110,18 @@ class Attempt:
         self._exchange(remotes)
 
     def _begin(self, stage: Stage) -> None:
+        self._take_events()
         self._stage = stage
         self._transcript.write(records.StageBegan(stage=stage))
 
     def _reached(self, name: EndName, state: QpState) -> None:
         self._transcript.write(records.StateReached(end=name, state=state))
         self._bounds.check()
+
+    def _take_events(self) -> None:
+        """The asynchronous events go to the transcript."""
+        for each in self._events:
+            each.drain()
 
     # --- the peer ------------------------------------------------------------------------
 
@@ -153,7 +169,17 @@ class Attempt:
             mtu = path_mtu(local, remote)
             remotes.append(RemoteQueuePair(number, psn, remote.lid, remote.gid, mtu))
             self._transcript.write(records.Path(queue_pair=number, psn=psn, mtu=mtu))
+        self._aim()
         return remotes
+
+    def _aim(self) -> None:
+        """Each end at the memory of the other one."""
+        if self._request.ends[0].op is DataOp.SEND:
+            return
+        exposed = [end.exposed for end in self._ends]
+        theirs = [self._peer.swap_memory(*exposed[0])] if self._peer else exposed[::-1]
+        for end, at in zip(self._ends, theirs, strict=True):
+            end.aim(*at)
 
     # --- the device ----------------------------------------------------------------------
 
@@ -175,8 +201,16 @@ class Attempt:
                     raise Failed(Stage.OPEN, "ibv_get_device_list", facts.device, 0)
                 pointer = devices[names.index(facts.device.encode())]
                 recorded = RecordedCaller(library, self._transcript, name)
-                end = OpenEnd(recorded, pointer, facts, psn)
+                end = OpenEnd(
+                    recorded,
+                    pointer,
+                    facts,
+                    psn,
+                    self._request.sizes,
+                    events=self._request.events,
+                )
                 self._ends.append(end)
+                self._events.append(AsyncEvents(end.context, name, self._transcript.write))
                 number = end.queue_pair.number
                 self._transcript.write(records.QueuePairMade(end=name, queue_pair=number, psn=psn))
                 self._bounds.check()
@@ -208,6 +242,7 @@ class Attempt:
         self._begin(Stage.DATA)
         # After RTS (llama.cpp on Thunderbolt), and before the peer may send.
         for end in self._ends:
+            end.ask()
             end.expect()
         self._barrier("ready")
         # The end that connects, or the local one of two on one host, sends first.
@@ -216,21 +251,26 @@ class Attempt:
         seed = sum(end.psn for end in self._ends)
         seed += remotes[0].psn if self._peer else 0
         if self._request.ends[0].payload_bytes > SMALL_BYTES:
-            verified(ends, seed, 0, self._glance)
+            verified(ends, seed, 0, self._glance, self._barrier)
             self._transcript.write(records.Verified(verified=0))
-        verified(ends, seed, 1, self._glance)
+        verified(ends, seed, 1, self._glance, self._barrier)
         self._transcript.write(records.Verified(verified=1))
         # What the peer sends next must find this end in its loop, not still polling here.
         self._barrier("verified")
         times_ns = self._loop(ends, seed)
+        for end in self._ends:
+            end.clear()
         # A peer without a compiled loop answers late: what was timed is not the path's.
         answer = self._barrier("timed", compiled=self._compiled is not None)
-        verified(ends, seed, 2, self._glance)
+        bandwidth = self._stream(ends, seed)
+        verified(ends, seed, 2, self._glance, self._barrier)
         self._transcript.write(records.Verified(verified=2))
         self._barrier("done")
         self._transcript.write(Result(outcome=Outcome.VERIFIED, stage=Stage.DONE))
         if answer.get("compiled") is not False:
             self._times_ns = times_ns
+        if bandwidth:
+            self._transcript.write(records.Streamed(bandwidth=bandwidth))
 
     def _loop(self, ends: list[tuple[OpenEnd, bool]], seed: int) -> list[int]:
         """Round trips in ns; none where they were not timed here."""
@@ -238,18 +278,54 @@ class Attempt:
         if self._compiled is None:
             untimed(ends, seed, iterations, self._glance, self._progress)
             return []
-        timed_ends = [end.timed(starts=starts) for end, starts in ends]
-        made = loop.Loop(self._compiled, timed_ends, iterations, DEPTH)
+        reads = self._request.ends[0].op is DataOp.READ
+        timed_ends = [end.timed(starts=starts) for end, starts in ends if starts or not reads]
+        if not timed_ends:
+            return []  # it is read from, and has nothing to do
+        made = loop.Loop(self._compiled, timed_ends, iterations, self._request.sizes.sq_depth)
         stall_seconds = STALL_SECONDS[self._request.ends[0].qp_type]
         timed(made, stall_seconds, self._glance, self._progress)
         self._progress(made.rounds)
         return made.times_ns
+
+    def _stream(self, ends: list[tuple[OpenEnd, bool]], seed: int) -> Bandwidth | None:
+        """A window of WRITEs or READs from the end that starts, where it is asked for."""
+        facts = self._request.ends[0]
+        if not facts.bandwidth_seconds:
+            return None
+        is_write = facts.op is DataOp.WRITE
+        for end, starts in ends:
+            end.offer(content(seed, _WINDOW_TURN, starts, facts.payload_bytes))
+        self._barrier("window")
+        found = None
+        window = min(self._request.sizes.sq_depth, self._request.sizes.cq_depth)
+        for end, starts in ends:
+            if starts:
+                found = streamed(end, window, facts.bandwidth_seconds, self._glance)
+        self._barrier("moved")
+        for end, starts in ends:
+            if starts is not is_write:  # where the data came to
+                stands(end, seed, _WINDOW_TURN, from_first=not starts)
+        self._barrier("compared")
+        if found is None:
+            return None
+        messages, seconds = found
+        return Bandwidth(
+            op=facts.op,
+            bytes=facts.payload_bytes,
+            messages=messages,
+            seconds=round(seconds, 6),
+            gbps=round(messages * facts.payload_bytes * 8 / max(seconds, 1e-9) / 1e9, 3),
+            link_gbps=None,
+            data_verified=True,
+        )
 
     def _barrier(self, step: str, **content: Any) -> dict[str, Any]:
         return self._peer.barrier(step, **content) if self._peer else {}
 
     def _glance(self) -> None:
         self._bounds.glance()
+        self._take_events()
         if self._peer:
             self._peer.glance()
 
@@ -307,35 +383,10 @@ class Attempt:
                 self._glance()
             except (peer.PeerFailed, peer.PeerLost, ProtocolError, Interrupted, Late) as better:
                 return self._outcome(better)
-        if found := self._of_peer(error):
-            return found
         for kind, outcome in _OUTCOMES.items():
             if isinstance(error, kind):
                 return Result(outcome=outcome, stage=self._stage, text=str(error))
-        return None
-
-    def _of_peer(self, error: BaseException) -> Result | None:
-        if isinstance(error, peer.PeerFailed):
-            return Result(
-                outcome=Outcome.PEER_FAILED,
-                stage=self._stage,
-                text=error.failure.text,
-                peer_failure=error.failure,
-            )
-        if isinstance(error, meeting.NoPeer):
-            return Result(
-                outcome=Outcome.NO_PEER,
-                stage=self._stage,
-                text=str(error),
-                errno=error.errno,
-                is_this_host=error.is_this_host,
-            )
-        if isinstance(error, peer.Mismatched):
-            problems = tuple(Problem(each.code, each.text) for each in error.ours or error.theirs)
-            return Result(
-                outcome=Outcome.MISMATCH, stage=self._stage, text=str(error), problems=problems
-            )
-        return None
+        return ended_by(error, self._stage)
 
     def _stopped(self, error: loop.Stopped) -> Result:
         if error.cause is loop.Cause.CALL_FAILED:
@@ -369,6 +420,7 @@ class Attempt:
 
     def _tear_down(self) -> None:
         """The end that was opened last first; what refuses is in the transcript."""
+        self._take_events()
         self._transcript.write(records.StageBegan(stage=Stage.TEARDOWN))
         for end in reversed(self._ends):
             with suppress(Failed):
@@ -376,12 +428,8 @@ class Attempt:
 
 
 _OUTCOMES: Final[dict[type[BaseException], Outcome]] = {
-    ProtocolError: Outcome.PEER_REFUSED,
-    peer.PeerLost: Outcome.PEER_LOST,
     Differs: Outcome.DATA_MISMATCH,
     Stalled: Outcome.NO_DATA,
-    Late: Outcome.LATE,
-    Interrupted: Outcome.INTERRUPTED,
 }
 
 

@@ -16,17 +16,23 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from ipaddress import ip_address
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from rdmadiag.facts import GidEntry, Missing, Why
 from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.ib import MTU_BYTES, GidType, LinkLayer, PortState, QpType
+from rdmadiag.facts.ib import MTU_BYTES, DataOp, GidType, LinkLayer, PortState, QpType
 from rdmadiag.gid import reach
 from rdmadiag.gid.reach import Mismatch
 
-PROTOCOL: Final = "rdmadiag-pingpong"
+Command = Literal["pingpong", "exercise"]
+"""What both ends run: each has a protocol of its own name, so that a MAC of one is none of the
+other."""
+
 VERSION: Final = 2
 MESSAGE_LIMIT: Final = 64 * 1024
+BANDWIDTH_SECONDS_MAX: Final = 5.0
+BANDWIDTH_BYTES_MAX: Final = 32 << 30
+"""That a window moves in all, however fast the path is."""
 NONCE_BYTES: Final = 32
 
 _LENGTH: Final = struct.Struct(">I")
@@ -45,11 +51,16 @@ class Seal:
     """The MACs of one direction of one connection; each is of the next message."""
 
     def __init__(
-        self, secret: bytes, sender: Role, connecting_nonce: bytes, listening_nonce: bytes
+        self,
+        secret: bytes,
+        sender: Role,
+        connecting_nonce: bytes,
+        listening_nonce: bytes,
+        command: Command = "pingpong",
     ) -> None:
         self._secret = secret
         self._head = (
-            f"{PROTOCOL} {VERSION} {sender:7}".encode() + connecting_nonce + listening_nonce
+            f"{_name(command)} {VERSION} {sender:7}".encode() + connecting_nonce + listening_nonce
         )
         self._count = 0
 
@@ -124,24 +135,35 @@ def _message(body: bytes) -> dict[str, Any]:
 # --- who is there ----------------------------------------------------------------------------
 
 
-def hello(nonce: bytes, *, with_secret: bool) -> dict[str, Any]:
+def _name(command: Command) -> str:
+    return f"rdmadiag-{command}"
+
+
+def hello(nonce: bytes, *, with_secret: bool, command: Command = "pingpong") -> dict[str, Any]:
     """The first message of each end."""
     return {
-        "protocol": PROTOCOL,
+        "protocol": _name(command),
         "version": VERSION,
         "nonce": nonce.hex(),
         "with_secret": with_secret,
     }
 
 
-def read_hello(message: Mapping[str, Any], *, with_secret: bool) -> bytes:
+def is_ours(message: Mapping[str, Any]) -> bool:
+    """Whether a hello is of any command of ours, so that it can be told why not."""
+    return message.get("protocol") in [_name(each) for each in get_args(Command)]
+
+
+def read_hello(
+    message: Mapping[str, Any], *, with_secret: bool, command: Command = "pingpong"
+) -> bytes:
     """The peer's nonce; raises ProtocolError where the two ends do not fit."""
-    if message.get("protocol") != PROTOCOL:
-        raise ProtocolError("the peer is no rdmadiag pingpong")
+    if message.get("protocol") != _name(command):
+        raise ProtocolError(f"the peer is no rdmadiag {command}")
     version = message.get("version")
     if version != VERSION:
         raise ProtocolError(
-            f"the peer's rdmadiag has version {shown(version)} of the pingpong protocol, "
+            f"the peer's rdmadiag has version {shown(version)} of the {command} protocol, "
             f"this one {VERSION}: install the same on both hosts"
         )
     theirs = message.get("with_secret") is True
@@ -192,6 +214,8 @@ class End:
     payload_bytes: int
     iterations: int
     permitted: bool  # by its own preflight, or by --accept-risk
+    op: DataOp = DataOp.SEND
+    bandwidth_seconds: float = 0.0  # of the window of WRITEs or READs; 0: none
 
     def message(self) -> dict[str, Any]:
         """As it travels."""
@@ -204,6 +228,7 @@ _WORDS: Final[dict[str, Any]] = {
     "state": PortState,
     "gid_type": GidType,
     "qp_type": QpType,
+    "op": DataOp,
 }
 _RANGES: Final = {
     "port": (1, 255),
@@ -214,6 +239,9 @@ _RANGES: Final = {
     "iterations": (1, 10_000),
 }
 _MTUS: Final = frozenset(MTU_BYTES.values())
+_DEFAULTS: Final = {"op": "send", "bandwidth_seconds": 0.0}
+"""Of an end that has only ever sent messages: its version of the protocol says nothing of them."""
+
 _MAY_BE_NONE: Final = ("active_mtu", "gid_index", "gid", "gid_type", "prefix_length")
 
 
@@ -224,12 +252,15 @@ def read_end(message: Mapping[str, Any]) -> End:
 
 
 def _field(name: str, message: Mapping[str, Any]) -> Any:
-    value = message.get(name)
+    value = message.get(name, _DEFAULTS.get(name))
     if value is None and name in _MAY_BE_NONE:
         return None
     if name in _RANGES:
         low, high = _RANGES[name]
         fits = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+    elif name == "bandwidth_seconds":
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        fits = number and 0 <= value <= BANDWIDTH_SECONDS_MAX
     elif name in ("mtu", "active_mtu"):
         fits = isinstance(value, int) and value in _MTUS
     elif name in _WORDS:
@@ -305,6 +336,8 @@ def _agreement(local: End, remote: End) -> Iterator[Mismatch]:
         ("qp_type", "queue pair type"),
         ("payload_bytes", "payload"),
         ("iterations", "number of iterations"),
+        ("op", "operation"),
+        ("bandwidth_seconds", "--bandwidth"),
     ):
         ours, theirs = getattr(local, name), getattr(remote, name)
         if ours != theirs:
@@ -339,6 +372,15 @@ def queue_pair(message: Mapping[str, Any]) -> tuple[int, int]:
             found = f"number {shown(number)}, PSN {shown(psn)}"
             raise ProtocolError(f"the peer's queue pair makes no sense: {found}")
     return number, psn  # type: ignore[return-value]  # both are integers
+
+
+def memory(message: Mapping[str, Any]) -> tuple[int, int]:
+    """Address and rkey of the peer's memory, for one-sided operations; raises ProtocolError."""
+    address, rkey = message.get("address"), message.get("rkey")
+    for value, bits in ((address, 64), (rkey, 32)):
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << bits:
+            raise ProtocolError("the peer's memory makes no sense")
+    return address, rkey  # type: ignore[return-value]  # both are integers
 
 
 # 24 bits each; 0 and 1 are the two of management, and the highest means multicast.

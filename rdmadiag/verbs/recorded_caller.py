@@ -21,6 +21,10 @@ class RecordedCaller:
         self._transcript = transcript
         self._end = end
 
+    def address(self, name: str) -> int:
+        """Of a call that is not made through this."""
+        return self._library.address(name)
+
     def __call__(self, name: str, device: str, *arguments: Any) -> Any:
         write = self._transcript.write
         write(records.Step(call=name, stage=self.stage, end=self._end, device=device))

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final, Literal, Union, get_args, get_origin, g
 
 from rdmadiag.facts.attempt import (
     BadCompletion,
+    Bandwidth,
     Latency,
     Outcome,
     PeerFailure,
@@ -61,8 +62,10 @@ class Kind(StrEnum):
     AWAITED = "awaited"
     EVENT = "event"
     CONNECTION = "connection"
+    BANDWIDTH = "bandwidth"
     CELL = "cell"
     CELL_ENDED = "cell_ended"
+    ASYNC_EVENT = "async_event"
     DONE = "done"
     ENDED = "ended"
 
@@ -82,6 +85,20 @@ class Record:
     at: float = 0.0  # seconds since the start that the parent gave
 
 
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Of the queues of each end here, and of what a work request holds."""
+
+    sq_depth: int = 16  # one receive is ever posted, and without --bandwidth few sends
+    rq_depth: int = 16
+    sge: int = 1
+    inline: int = 0  # bytes
+    cq_depth: int = 32
+
+
+DEFAULT_SIZES: Final = Sizes()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request(Record):
     """One attempt, as its child is to make it."""
@@ -98,14 +115,25 @@ class Request(Record):
     until: float  # a peer that has not come by then does not come
     secret: str | None  # hexadecimal
     pkey_index: int = 0  # of every end here
+    sizes: Sizes = DEFAULT_SIZES
+    events: bool = False  # a completion channel in place of polling
+
+
+@dataclass(frozen=True, slots=True)
+class Unclaimed:
+    """A cell that the device of this host does not claim."""
+
+    cell: Wanted
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExerciseRequest(Request):
-    """One run of `exercise`, both of whose ends are on this host."""
+    """One run of `exercise`: both of its ends are on this host, or one is the peer's."""
 
     kind = Kind.EXERCISE
     cells: tuple[Wanted, ...]
+    unclaimed: tuple[Unclaimed, ...] = ()  # that this host's device cannot, for the peer to know
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +202,7 @@ class CellEnded(Record):
     call: str | None = None
     errno: int = 0
     status: int | None = None
+    end: EndName = EndName.LOCAL  # whose call failed or whose completion was bad
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,6 +311,18 @@ class Agreed(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AsyncEventCame(Record):
+    """An asynchronous event of a device that this child has open."""
+
+    kind = Kind.ASYNC_EVENT
+    end: EndName
+    device: str
+    number: int  # enum ibv_event_type
+    port: int | None  # that it is of
+    queue_pair: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePairMade(Record):
     """A queue pair of this host."""
 
@@ -363,6 +404,14 @@ class Timed(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Streamed(Record):
+    """What a window of WRITEs or READs came to."""
+
+    kind = Kind.BANDWIDTH
+    bandwidth: Bandwidth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Done(Record):
     """The child has nothing more to do."""
 
@@ -400,6 +449,7 @@ _CLASSES: Final[dict[Kind, type[Record]]] = {
         ConnectionMade,
         CellBegan,
         CellEnded,
+        AsyncEventCame,
         Library,
         Unloadable,
         Call,
@@ -420,6 +470,7 @@ _CLASSES: Final[dict[Kind, type[Record]]] = {
         Result,
         Farewell,
         Timed,
+        Streamed,
         Done,
         Ended,
     )

@@ -13,8 +13,12 @@ from contextlib import suppress
 from typing import Any, Final
 
 from rdmadiag.facts import Missing
+from rdmadiag.facts.attempt import Stage
+from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.host import Host
 from rdmadiag.host.given_file import read_given
+from rdmadiag.verbs.protocol import End
+from rdmadiag.verbs.records import Record, StageBegan, Step
 
 _NAME: Final = "failed_rtr.json"
 _LIMIT: Final = 64 * 1024  # bytes
@@ -54,6 +58,29 @@ def forget(boot: str | None, device: str, port: int) -> None:
     """A success on that port takes back what was recorded of it; raises OSError."""
     entry = _entry(boot, device, port)
     _write([each for each in _read() if each != entry])
+
+
+class Remembered:
+    """Keeps the record true to what a child does on Thunderbolt."""
+
+    def __init__(self, end: End, boot: str | None) -> None:
+        self._end = end
+        self._boot = boot
+        self._stage: Stage | None = None
+
+    def note(self, record: Record) -> None:
+        """Before RTR it is written down; once RTR has succeeded it is taken back."""
+        if self._end.link_layer is not LinkLayer.THUNDERBOLT:
+            return
+        if not isinstance(record, StageBegan | Step) or record.stage is self._stage:
+            return
+        self._stage = record.stage
+        # A folder that cannot be written must not keep anybody from the attempt.
+        with suppress(OSError):
+            if record.stage is Stage.RTR:
+                remember(self._boot, self._end.device, self._end.port)
+            elif record.stage is Stage.RTS:
+                forget(self._boot, self._end.device, self._end.port)
 
 
 def _entry(boot: str | None, device: str, port: int) -> dict[str, Any]:

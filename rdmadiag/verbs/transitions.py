@@ -94,6 +94,36 @@ BRINGUP: Final[dict[QpType, tuple[Transition, Transition, Transition]]] = {
         _step(QpState.INIT, QpState.RTR, NONE, A.PKEY_INDEX | A.QKEY),
         _step(QpState.RTR, QpState.RTS, A.SQ_PSN, A.CUR_STATE | A.QKEY),
     ),
+    QpType.XRC_SEND: (
+        _step(QpState.RESET, QpState.INIT, _OPENING | A.ACCESS_FLAGS),
+        _step(QpState.INIT, QpState.RTR, _PATH, _CHANGEABLE | A.PKEY_INDEX),
+        _step(
+            QpState.RTR,
+            QpState.RTS,
+            A.SQ_PSN | A.TIMEOUT | A.RETRY_CNT | A.RNR_RETRY | A.MAX_QP_RD_ATOMIC,
+            A.CUR_STATE | _CHANGEABLE | A.PATH_MIG_STATE,
+        ),
+    ),
+    QpType.XRC_RECV: (
+        _step(QpState.RESET, QpState.INIT, _OPENING | A.ACCESS_FLAGS),
+        _step(
+            QpState.INIT,
+            QpState.RTR,
+            _PATH | A.MAX_DEST_RD_ATOMIC | A.MIN_RNR_TIMER,
+            _CHANGEABLE | A.PKEY_INDEX,
+        ),
+        _step(
+            QpState.RTR,
+            QpState.RTS,
+            A.SQ_PSN | A.TIMEOUT,
+            A.CUR_STATE | _CHANGEABLE | A.MIN_RNR_TIMER | A.PATH_MIG_STATE,
+        ),
+    ),
+    QpType.RAW_PACKET: (
+        _step(QpState.RESET, QpState.INIT, A.PORT),
+        _step(QpState.INIT, QpState.RTR, NONE),
+        _step(QpState.RTR, QpState.RTS, NONE),
+    ),
 }
 """The three steps from RESET to RTS of each type."""
 

@@ -1,5 +1,6 @@
 """What stands between this process and a device: node, libraries, locked memory, provider."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -10,12 +11,13 @@ from rdmadiag.facts import (
     Missing,
     ProcessFacts,
     UverbsEntry,
+    VerbsLibrary,
     Why,
     present,
 )
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import NetnsMode
-from rdmadiag.facts.rdma_drivers import provider_of
+from rdmadiag.facts.rdma_drivers import PROVIDER_FOLDER, provider_of
 from rdmadiag.view.reconcile import DeviceView, no_nldev
 
 MEMLOCK_CRITICAL: Final = 64 * 1024
@@ -186,6 +188,83 @@ def library(device: DeviceView, evidence: Evidence) -> Library:
         return Library.UNKNOWN
     known = provider_of(device.provider) in process.library.providers
     return Library.FOUND if known else Library.NO_PROVIDER
+
+
+_SYSTEM: Final = ("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/")
+_NO_FOLDER: Final = "couldn't open config directory"
+_NOT_LOADED: Final = "couldn't load driver"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Who makes libibverbs load a provider: load_drivers of rdma-core."""
+
+    by: str  # the file or the variable; else where it is not named
+    is_named: bool | Missing
+
+
+def named(device: DeviceView, evidence: Evidence) -> Named:
+    """Whether anything has libibverbs load the provider of a device.
+
+    It loads no provider that it merely finds: /etc/libibverbs.d has to name it, or
+    RDMAV_DRIVERS, or where that is not set IBV_DRIVERS.
+    """
+    process = evidence.process
+    found = process if isinstance(process, Missing) else process.library
+    if device.provider is None or isinstance(process, Missing) or isinstance(found, Missing):
+        reason = found if isinstance(found, Missing) else Missing(Why.ABSENT, "no driver is known")
+        return Named(PROVIDER_FOLDER, reason)
+    name = provider_of(device.provider)
+    return _by_variable(name, process.environment) or _by_folder(name, process, found, evidence)
+
+
+def _by_variable(name: str, environment: dict[str, str] | Missing) -> Named | None:
+    variables = {} if isinstance(environment, Missing) else environment
+    for variable in ("RDMAV_DRIVERS", "IBV_DRIVERS"):
+        value = variables.get(variable)
+        if value is not None:
+            names = (each.rpartition("/lib")[2] for each in re.split("[:;]", value))
+            return Named(f"{variable}={value}", is_named=True) if name in names else None
+    return None
+
+
+def _by_folder(name: str, process: ProcessFacts, found: VerbsLibrary, evidence: Evidence) -> Named:
+    configured = found.configured
+    if isinstance(configured, Missing):
+        if configured.why is Why.ABSENT and stderr_of(evidence, _NO_FOLDER):
+            return Named("no such folder", is_named=False)
+        return Named(PROVIDER_FOLDER, Missing(Why.NOT_COLLECTED, str(configured)))
+    files = {each.name.rpartition("/lib")[2]: each.file for each in configured}
+    if name in files:
+        return Named(files[name], is_named=True)
+    if not all(path.startswith(_SYSTEM) for path in found.libibverbs):
+        return Named(PROVIDER_FOLDER, Missing(Why.NOT_COLLECTED, "libibverbs of another prefix"))
+    if isinstance(process.environment, Missing):
+        return Named("RDMAV_DRIVERS", process.environment)
+    count = len(set(files.values()))
+    return Named(f"{name} is in none of {count} files", is_named=False)
+
+
+def is_unnamed(device: DeviceView, evidence: Evidence) -> bool:
+    """Whether that is why libibverbs does not list a device whose provider's library is there."""
+    return (
+        provider(device, evidence) is Provider.NOT_LISTED
+        and library(device, evidence) is Library.FOUND
+        and named(device, evidence).is_named is False
+    )
+
+
+def not_loaded(device: DeviceView, evidence: Evidence) -> str | None:
+    """What libibverbs wrote where the dynamic linker refused the provider's library."""
+    name = provider_of(device.provider) if device.provider else None
+    lines = stderr_of(evidence, _NOT_LOADED)
+    return next((line for line in lines if name and f"lib{name}-rdmav" in line), None)
+
+
+def stderr_of(evidence: Evidence, words: str) -> tuple[str, ...]:
+    """The lines of libibverbs on stderr that have these words."""
+    verbs = evidence.verbs
+    return () if isinstance(verbs, Missing) else tuple(w for w in verbs.warnings if words in w)
 
 
 def library_need(device: DeviceView, evidence: Evidence) -> Missing | None:

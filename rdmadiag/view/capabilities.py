@@ -58,6 +58,13 @@ class Capability:
             return None
         return bool(self.claimed) and self.claimed != AtomicCap.NONE
 
+    @property
+    def said(self) -> str:
+        """The claim as a proof has it."""
+        if isinstance(self.claimed, tuple):
+            return " ".join(self.claimed) or "none"
+        return str(self.claimed).lower() if isinstance(self.claimed, bool) else str(self.claimed)
+
 
 @dataclass(frozen=True, slots=True)
 class PortCapabilities:

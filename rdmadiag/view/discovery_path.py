@@ -3,8 +3,8 @@
 The steps and their order are those of rdma-core's libibverbs (init.c, ibdev_nl.c, device.c):
 
     nldev or sysfs names the device > its character device > the node in /dev/infiniband >
-    the kernel's ABI > the provider by driver id, modalias or name > its library > the
-    driver's ABI > the list > the node's number and mode > ibv_open_device
+    the kernel's ABI > the provider by driver id, modalias or name > its library, and what has
+    it loaded > the driver's ABI > the list > the node's number and mode > ibv_open_device
 
 A node that may not be opened comes late: libibverbs lists such a device, and fails to open it.
 """
@@ -20,6 +20,7 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.rdma_drivers import (
     ALWAYS_RDMA,
     ALWAYS_RDMA_VENDORS,
+    PROVIDER_FOLDER,
     RDMA_MODULE_OF_PCI_DRIVER,
     provider_of,
 )
@@ -28,8 +29,10 @@ from rdmadiag.view.access import (
     Provider,
     in_other_netns,
     library,
+    named,
     node_access,
     node_number,
+    not_loaded,
     provider,
     uverbs_entry,
 )
@@ -50,7 +53,7 @@ class Stage(StrEnum):
     KERNEL_ABI = "kernel_abi"
     LIBRARY = "library"  # libibverbs.so.1
     PROVIDER = "provider"  # which provider takes it
-    PROVIDER_LIBRARY = "provider_library"
+    PROVIDER_LIBRARY = "provider_library"  # it is there, and something has libibverbs load it
     DRIVER_ABI = "driver_abi"
     LISTED = "listed"  # ibv_get_device_list
     NODE_NUMBER = "node_number"  # the node is this device's
@@ -169,11 +172,22 @@ def _kernel(device: DeviceView, evidence: Evidence) -> Step:
         mode = f"netns mode {nldev.netns_mode}" if in_other_netns(device, evidence) else ""
         value = ", ".join(filter(None, (f"{device.name} is not in the reply", mode, shown)))
         return Step(Stage.KERNEL, False, "RDMA_NLDEV_CMD_GET", value)
-    # Without RDMA netlink libibverbs reads sysfs.
+    # Without RDMA netlink libibverbs reads sysfs, which SYSFS_PATH can have it look for elsewhere.
+    if elsewhere := _sysfs_path(evidence):
+        why = Missing(Why.NOT_COLLECTED, f"libibverbs looks in {elsewhere}, and not in /sys")
+        return Step(Stage.KERNEL, why, "SYSFS_PATH", elsewhere)
     if device.sysfs:
         return Step(Stage.KERNEL, True, "/sys/class/infiniband", device.name)
     reason = nldev if isinstance(nldev, Missing) else nldev.unreadable[0]
     return Step(Stage.KERNEL, reason, "RDMA_NLDEV_CMD_GET", str(reason))
+
+
+def _sysfs_path(evidence: Evidence) -> str | None:
+    """What SYSFS_PATH has libibverbs look in, if that is not /sys."""
+    process = evidence.process
+    environment = process if isinstance(process, Missing) else process.environment
+    path = None if isinstance(environment, Missing) else environment.get("SYSFS_PATH")
+    return None if path is None or path.rstrip("/") == "/sys" else path.rstrip("/") or "/"
 
 
 def _char_device(device: DeviceView, evidence: Evidence) -> Step:
@@ -258,8 +272,13 @@ def _provider_library(device: DeviceView, evidence: Evidence) -> Step:
     subject = f"{name}-rdmav*.so"
     if device.verbs or abi_refusal(device, evidence):
         return Step(Stage.PROVIDER_LIBRARY, True, subject, "loaded")
+    if line := not_loaded(device, evidence):
+        return Step(Stage.PROVIDER_LIBRARY, False, subject, line)
     found = library(device, evidence)
     if found is Library.FOUND:
+        who = named(device, evidence)
+        if who.is_named is False:
+            return Step(Stage.PROVIDER_LIBRARY, False, f"{PROVIDER_FOLDER}/*.driver", who.by)
         assert not isinstance(evidence.process, Missing)
         assert not isinstance(evidence.process.library, Missing)
         path = evidence.process.library.providers[provider_of(device.provider or "")]

@@ -61,6 +61,9 @@ class DeviceRow(WithNumbers):
     numa_node: int | Missing
     pci: PciFunction | Missing
     uverbs: str | None
+    # With `uverbs`, what libibverbs compares when it looks again: while both stay, a program that
+    # runs keeps the device, by its old name even (same_sysfs_dev of rdma-core, init.c).
+    index: int | Missing  # RDMA_NLDEV_ATTR_DEV_INDEX; without it the time that sysfs was made
     ports: tuple[PortRow, ...]
     discovery: DiscoveryPath | None  # step by step until verbs can use it; Linux
 
@@ -92,6 +95,7 @@ def _row(device: DeviceView, evidence: Evidence) -> DeviceRow:
         numa_node=pci if isinstance(pci, Missing) else pci.numa_node,
         pci=pci,
         uverbs=device.uverbs,
+        index=device.nldev.index if device.nldev else no_nldev(evidence),
         ports=tuple(_port(port, evidence) for port in device.ports),
         discovery=walk(device, evidence),
     )

@@ -157,8 +157,14 @@ def is_loopback(address: str) -> bool:
     return any(holds(prefix, address) for prefix in _LOOPBACK)
 
 
-def owner(facts: RoutingFacts, address: str) -> str | None:
-    """The netdev that has an address, by the rows of the local table."""
+def owner(evidence: Evidence, facts: RoutingFacts, address: str) -> str | None:
+    """The netdev that has an address: of RDMA's by rtnetlink, of the others by the local table,
+    where older kernels have lo for IPv6.
+    """
+    netdevs = known(evidence.netdev)
+    for each in netdevs.netdevs if netdevs else ():
+        if any(holds(f"{own.address}/{_whole(address)}", address) for own in each.addresses):
+            return each.name
     if isinstance(facts.routes, Missing):
         return None
     order = {each.name: each.ifindex for each in facts.links}
@@ -167,16 +173,23 @@ def owner(facts: RoutingFacts, address: str) -> str | None:
         for row in facts.routes
         if row.kind is RouteKind.LOCAL
         and row.table == _LOCAL_TABLE
-        and length_of(row.destination) == (128 if ":" in row.destination else 32)
+        and length_of(row.destination) == _whole(row.destination)
         and holds(row.destination, address)
         for hop in row.hops
     ]
     return min(found, key=lambda name: order.get(name, 0), default=None)
 
 
-def bound_to(facts: RoutingFacts, source: str | None, scope: str | None) -> str | None:
+def _whole(address: str) -> int:
+    """The length of a prefix that is one address."""
+    return 128 if ":" in address else 32
+
+
+def bound_to(
+    evidence: Evidence, facts: RoutingFacts, source: str | None, scope: str | None
+) -> str | None:
     """The netdev that rdma_cm looks on alone: of the source address, or of the scope."""
-    return scope or (owner(facts, source) if source else None)
+    return scope or (owner(evidence, facts, source) if source else None)
 
 
 def questions(
@@ -186,7 +199,7 @@ def questions(
     routing = evidence.routing
     if isinstance(routing, Missing) or is_loopback(destination):
         return ()
-    bound = bound_to(routing, source, scope)
+    bound = bound_to(evidence, routing, source, scope)
     link = _link(routing, bound)
     first = Asked(destination, source, link.ifindex if link else None)
     return (first, Asked(destination, source)) if source and link else (first,)
@@ -208,9 +221,12 @@ def _addresses(evidence: Evidence, name: str) -> tuple[Address, ...]:
 
 def as_gid(address: str) -> Gid:
     """rdma_ip2gid: ::ffff:a.b.c.d of an IPv4 address."""
-    if ":" in address:
-        return Gid(packed_ipv6(address))
-    return Gid(IPV4_MAPPED + packed_ipv4(address))
+    try:
+        if ":" in address:
+            return Gid(packed_ipv6(address))
+        return Gid(IPV4_MAPPED + packed_ipv4(address))
+    except (OSError, ValueError):
+        return Gid.ZERO  # of an edited report: no row is of that
 
 
 # --- the device ------------------------------------------------------------------------------
@@ -242,11 +258,19 @@ def _default_type(port: PortView, routing: RoutingFacts) -> GidType:
     return GidType.ROCE_V2 if any(each.is_v2 for each in port.entries) else GidType.ROCE_V1
 
 
+def _octets(evidence: Evidence, name: str) -> bytes:
+    """The hardware address; nothing where there is none."""
+    found = _netdev(evidence, name)
+    mac = known(found.mac) if found else None
+    try:
+        return bytes.fromhex((mac or "").replace(":", ""))
+    except ValueError:
+        return b""
+
+
 def _hardware_gid(evidence: Evidence, name: str) -> bytes | None:
     """The port GID in IPoIB's hardware address."""
-    found = _netdev(evidence, name)
-    mac = None if found is None or isinstance(found.mac, Missing) else found.mac
-    octets = bytes.fromhex(mac.replace(":", "")) if mac else b""
+    octets = _octets(evidence, name)
     return octets[_GID_IN_ADDRESS:] if len(octets) == 20 else None
 
 
@@ -276,9 +300,7 @@ def _serves_iwarp(port: PortView, evidence: Evidence, netdev: str) -> bool:
     own = port.netdev
     if not isinstance(own, Missing):
         return own == netdev
-    found = _netdev(evidence, netdev)
-    mac = None if found is None or isinstance(found.mac, Missing) else found.mac
-    octets = bytes.fromhex(mac.replace(":", "")) if mac else b""
+    octets = _octets(evidence, netdev)
     return bool(octets) and any(each.gid.raw.startswith(octets) for each in port.entries)
 
 
@@ -360,7 +382,7 @@ def peer_route(
         return _to_itself(found, devices)
     if holds(_LINK_LOCAL, destination) and not scope and ":" in destination:
         return _stopped(found, Obstacle.NO_SCOPE, Call.RESOLVE_ADDR, _EINVAL)
-    bound = bound_to(routing, source, scope)
+    bound = bound_to(evidence, routing, source, scope)
     if source and bound is None:
         if isinstance(routing.routes, Missing):
             return replace(found, unknown=routing.routes)
@@ -395,7 +417,7 @@ def _by(
     hop = way.hops[0] if way.hops else None
     loopback = way.kind is RouteKind.LOCAL
     # A way by lo leads to the netdev that has the address (rdma_set_src_addr_rcu).
-    netdev = owner(routing, destination) if loopback else hop.netdev if hop else None
+    netdev = owner(evidence, routing, destination) if loopback else hop.netdev if hop else None
     if netdev is None:
         missing = Missing(Why.ABSENT, f"no netdev has {destination}")
         return replace(found, unknown=missing, loopback=loopback)
@@ -422,7 +444,7 @@ def _by(
         obstacle = Obstacle.NO_SOURCE if below else Obstacle.NO_DEVICE
         return _stopped(found, obstacle, Call.ADDR_ERROR, _ENODEV)
     # An id that was bound has its device by its own netdev and address.
-    place = owner(routing, source) if found.asked_source else netdev
+    place = owner(evidence, routing, source) if found.asked_source else netdev
     taken = take(devices, evidence, routing, source, place or netdev)
     if isinstance(taken, Stop):
         call = Call.BIND_ADDR if found.asked_source else taken.call

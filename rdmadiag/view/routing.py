@@ -5,6 +5,7 @@ Such a flow has user 0, mark 0, no protocol and no ports (addr4_resolve and addr
 drivers/infiniband/core/addr.c): rules with one of these conditions do not apply to it.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -64,22 +65,27 @@ class Way:
 
 @lru_cache(maxsize=1024)
 def _packed(address: str) -> tuple[int, int]:
-    """The address as a number, and its bits."""
-    raw = packed_ipv6(address) if ":" in address else packed_ipv4(address)
+    """The address as a number, and its bits; 0 bits of what is no address, in an edited report."""
+    try:
+        raw = packed_ipv6(address) if ":" in address else packed_ipv4(address)
+    except (OSError, ValueError):
+        return 0, 0
     return int.from_bytes(raw), 8 * len(raw)
 
 
 def holds(prefix: str, address: str) -> bool:
     """Whether "192.0.2.0/24" holds an address."""
-    base, _, length = prefix.partition("/")
     number, bits = _packed(address)
-    own, own_bits = _packed(base)
-    return bits == own_bits and (number ^ own) >> (bits - int(length)) == 0
+    own, own_bits = _packed(prefix.partition("/")[0])
+    length = length_of(prefix)
+    fits = bits == own_bits > 0 and 0 <= length <= bits
+    return fits and (number ^ own) >> (bits - length) == 0
 
 
 def length_of(prefix: str) -> int:
-    """24 of "192.0.2.0/24"."""
-    return int(prefix.partition("/")[2])
+    """24 of "192.0.2.0/24"; -1 of what is no prefix."""
+    text = prefix.partition("/")[2]
+    return int(text) if re.fullmatch("[0-9]{1,3}", text) else -1
 
 
 def lookup(facts: RoutingFacts, flow: Flow) -> Way | NoWay | Missing:
@@ -233,6 +239,8 @@ def a_peer_of(address: str, length: int) -> str | None:
     if ":" in address or not 0 < length < 31:
         return None
     number, bits = _packed(address)
+    if not bits:
+        return None
     first = number >> (bits - length) << (bits - length)
     last = first | (1 << (bits - length)) - 1
     found = last - 1 if last - 1 != number else first + 1

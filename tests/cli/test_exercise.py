@@ -35,8 +35,24 @@ def test_leave_is_not_taken_from_a_variable(
         (["--only", "read", "--qp", "ud"], "read"),
         (["--device", "a", "--device", "b", "--device", "c"], "--device"),
         (["--accept-risk", "nonsense"], "nonsense"),
+        (["--listen", "192.0.2.1", "192.0.2.2"], "--listen"),
+        (["--listen", "0.0.0.0"], "never all of them"),
+        (["--device", "a", "--device", "b", "192.0.2.2"], "--device"),
+        (["--secret-file", "/nonexistent/secret", "192.0.2.2"], "/nonexistent/secret"),
+        ([""], "empty"),
     ],
-    ids=["an operation", "a type", "no cell at all", "three devices", "a risk"],
+    ids=[
+        "an operation",
+        "a type",
+        "no cell at all",
+        "three devices",
+        "a risk",
+        "both ways to meet",
+        "every address",
+        "two devices and a peer",
+        "a secret that is not there",
+        "no address",
+    ],
 )
 def test_what_makes_no_sense_is_one_line(argv: list[str], word: str, rdmadiag: Rdmadiag) -> None:
     code, _, err = rdmadiag("exercise", "--allow-rtr", *argv)

@@ -15,18 +15,19 @@ from rdmadiag.cli.addresses import host_and_port
 from rdmadiag.facts.attempt import (
     Attempt,
     BadCompletion,
+    Bandwidth,
     Latency,
     Outcome,
     PeerFailure,
     Problem,
     Stage,
 )
-from rdmadiag.facts.ib import QpType
+from rdmadiag.facts.ib import DataOp, QpType
 from rdmadiag.preflight.candidate import Wanted
 from rdmadiag.preflight.safety import Reason
 from rdmadiag.preflight.x_rdma import RTR_ATTEMPT_WARNING
-from rdmadiag.verbs.attempt import BrokenChild, Meeting, Result
-from rdmadiag.verbs.records import Listening, TurnedAway, Waiting
+from rdmadiag.verbs.attempt import BrokenChild, How, Meeting, Result
+from rdmadiag.verbs.records import Listening, Sizes, TurnedAway, Waiting
 from rdmadiag.view.select import NoSuchDevice, Selector
 from tests.verbs.attempts import VERIFIED
 
@@ -70,12 +71,16 @@ class Ran:
     def secret(self) -> bytes | None:
         return self.asked[-1][4]
 
+    @property
+    def how(self) -> How:
+        return self.asked[-1][8]
+
     def __call__(self, *asked: Any) -> Result:
         self.asked.append(asked)
         if self.listening:
-            asked[-1](Listening(address=self.listening))
+            asked[7](Listening(address=self.listening))
         if self.noted:
-            asked[-1](self.noted)
+            asked[7](self.noted)
         if isinstance(self.answer, Exception):
             raise self.answer
         return Result(self.answer, (), ())
@@ -172,6 +177,16 @@ MISTAKES = [
     pytest.param(["--iterations", "10001"], "--iterations", id="too many iterations"),
     pytest.param(["--qp", "ud"], "'rc', 'uc'", id="UD"),
     pytest.param(["--mtu", "1500"], "4096", id="an MTU of Ethernet"),
+    pytest.param(["--op", "atomic"], "'send', 'write', 'read'", id="an operation of exercise"),
+    pytest.param(["--op", "read", "--qp", "uc"], "UC has no READ", id="a READ of UC"),
+    pytest.param(["--op", "write", "--events"], "no completion", id="an event of a WRITE"),
+    pytest.param(["--bandwidth", "1"], "write or read", id="a window of SENDs"),
+    pytest.param(["--op", "write", "--bandwidth", "5.1"], "--bandwidth", id="too long a window"),
+    pytest.param(["--op", "write", "--bandwidth", "0"], "--bandwidth", id="no window"),
+    pytest.param(["--sq-depth", "0"], "--sq-depth", id="no send queue"),
+    pytest.param(["--cq-depth", "1"], "--cq-depth", id="a completion queue of one entry"),
+    pytest.param(["--sge", "33"], "--sge", id="too many buffers"),
+    pytest.param(["--inline", "1025"], "--inline", id="too much inline"),
     pytest.param(["--deadline", "0.9"], "--deadline", id="hardly any time"),
     pytest.param(["--deadline", "60.1"], "--deadline", id="too much time"),
     pytest.param(["--deadline", "nan"], "--deadline", id="no number of seconds"),
@@ -220,7 +235,7 @@ def test_without_options_the_documented_defaults_are_used(rdmadiag: Rdmadiag, ra
     assert rdmadiag(*ALLOWED).code == 0
     assert ran.wanted == Wanted(payload_bytes=64, iterations=100)
     assert (ran.selectors, ran.meeting, ran.secret) == ((), None, None)
-    host, *_, start, seconds, _ = ran.asked[0]
+    host, *_, start, seconds, _, _ = ran.asked[0]
     assert host.identity.hostname == os.uname().nodename
     assert (seconds, start > 0) == (15.0, True)
 
@@ -266,6 +281,50 @@ def test_devices_and_ports(
 ) -> None:
     assert rdmadiag(*ALLOWED, *argv).code == 0
     assert list(ran.selectors) == selectors
+
+
+@pytest.mark.parametrize(
+    ("argv", "how"),
+    [
+        ([], How()),
+        (["--events", "--op", "read"], How(events=True)),
+        (["--sq-depth", "64"], How(Sizes(64, 16, 1, 0, 80))),
+        (
+            ["--sq-depth=4", "--rq-depth=8", "--cq-depth=32", "--sge=3", "--inline=64"],
+            How(Sizes(4, 8, 3, 64, 32)),
+        ),
+    ],
+    ids=["as ever", "a channel", "a completion queue for both", "each its own"],
+)
+def test_sizes_and_how_it_waits(argv: list[str], how: How, rdmadiag: Rdmadiag, ran: Ran) -> None:
+    assert rdmadiag(*ALLOWED, *argv).code == 0
+    assert ran.how == how
+
+
+def test_what_moves_the_data_is_for_both_ends(rdmadiag: Rdmadiag, ran: Ran) -> None:
+    assert rdmadiag(*ALLOWED, "--op", "write", "--bandwidth", "1.5").code == 0
+    assert (ran.wanted.op, ran.wanted.bandwidth_seconds) == (DataOp.WRITE, 1.5)
+    assert rdmadiag(*ALLOWED).code == 0
+    assert (ran.wanted.op, ran.wanted.bandwidth_seconds) == (DataOp.SEND, 0.0)
+
+
+def test_a_window_has_the_rate_of_the_port_beside_it(rdmadiag: Rdmadiag, ran: Ran) -> None:
+    found = Bandwidth(DataOp.WRITE, 1 << 20, 200, 2.0, 0.839, 100.0, data_verified=True)
+    ran.answer = replace(TIMED, bandwidth=found)
+    _, out, _ = rdmadiag(*ALLOWED)
+    assert "0.839 Gb/s by WRITE of 1048576 bytes (port: 100 Gb/s; 200 messages in 2.00 s" in out
+    assert "last buffer compared" in out
+    assert rdmadiag(*ALLOWED, "--json").document["bandwidth"]["gbps"] == 0.839
+    ran.answer = replace(TIMED, bandwidth=replace(found, link_gbps=None))
+    assert "(port: unknown; " in rdmadiag(*ALLOWED).out
+
+
+def test_a_read_is_timed_whole(rdmadiag: Rdmadiag, ran: Ran) -> None:
+    assert TIMED.latency
+    ran.answer = replace(TIMED, latency=replace(TIMED.latency, op=DataOp.READ))
+    out = rdmadiag(*ALLOWED).out
+    assert "READ: min 1.5" in out
+    assert "Half round trip" not in out
 
 
 @pytest.mark.parametrize(
@@ -501,6 +560,7 @@ def test_the_json_of_a_success(rdmadiag: Rdmadiag, ran: Ran) -> None:
         "loop": "compiled",
         "overhead": 0.2,
         "histogram": [[2, 99], [5, 1]],
+        "op": "send",
     }
     assert document["local"] == {
         "device": "mlx5_0",

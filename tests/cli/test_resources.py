@@ -33,7 +33,7 @@ def test_the_answer_the_counts_the_holders_and_the_queue_pairs(
         *("mlx5_0", "4711", "python3", "1", "1", "2", "8", "4", "4", "GiB"),
     ]
     assert any(line.split()[:4] == ["mlx5_0", "rc", "err", "20"] for line in lines)
-    assert any(line.split()[:2] == ["mlx5_0", "1"] and "29/1024" in line for line in lines)
+    assert any(line.split()[:2] == ["mlx5_0", "1"] and "29/131072" in line for line in lines)
 
 
 def test_verbose_has_the_remedy_of_notes(host: str, rdmadiag: Rdmadiag) -> None:

@@ -70,17 +70,6 @@ def test_the_counterpart_and_its_test_are_there(here: str, test: str) -> None:
     assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
-def test_what_no_test_runs_is_named_as_missing_and_not_in_the_table() -> None:
-    missing = re.search(
-        r"^Without a counterpart(.+?)\n\n", CHAIN.read_text(), re.DOTALL | re.MULTILINE
-    )
-    assert missing
-    absent = set(re.findall(r"`(\w+)`", missing[1]))
-    assert absent == {"create_sges", "post_wrs", "repost_loop", "create_flow"}
-    claimed = {name for row in rows(CHAIN) for name in re.findall(r"`(\w+)`", " ".join(row[:3]))}
-    assert not absent & claimed
-
-
 def test_the_examples_hold() -> None:
     results = doctest.testfile(str(PAGE), module_relative=False, encoding="utf-8")
     assert results.attempted > 8

@@ -154,7 +154,7 @@ def test_an_unreachable_service_has_the_status_of_its_resolution(row) -> None:  
             "multicast-error",
             "multicast-refused",
         ),
-        ("async event: IBV_EVENT_PATH_MIG_ERR", "path-migration-error", "alternate-path-lost"),
+        ("async event: IBV_EVENT_PATH_MIG_ERR", "path-migration-failed", "alternate-path-unusable"),
     ],
 )
 def test_these_events_are_understood(line: str, what: str, label: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 from rdmadiag.explain.answers import ConstantAnswer, StateAnswer, VariableAnswer
 from rdmadiag.explain.constants import EVENTS, constants, is_constant
 from rdmadiag.explain.lookup import NotUnderstood, lookup
+from rdmadiag.facts.mlx5_commands import COMMANDS
 from rdmadiag.gid.variables import VARIABLES
 
 HEADERS = {
@@ -41,6 +42,28 @@ def test_a_constant_is_no_setting(word: str) -> None:
     assert isinstance(answer, ConstantAnswer)
     assert answer.name == word
     assert "setting" not in answer.meaning
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("MLX5_CMD_OP_QUERY_HCA_CAP", 0x100),
+        ("MLX5_CMD_OP_CREATE_QP", 0x500),
+        ("MLX5_CMD_OP_2ERR_QP", 0x507),
+        ("MLX5_CMD_OP_ACCESS_REG", 0x805),
+        ("MLX5_CMD_OP_ALLOW_OTHER_VHCA_ACCESS", 0xB16),
+        ("MLX5_CMD_OP_OF_A_NEWER_DRIVER", None),
+        ("MLX5_CQE_REQ_ERR", None),
+    ],
+)
+def test_a_command_of_mlx5_has_its_opcode(name: str, number: int | None) -> None:
+    (answer,) = lookup([name], "linux")
+    assert isinstance(answer, ConstantAnswer)
+    assert answer.number == number
+
+
+def test_no_two_commands_of_mlx5_have_one_opcode() -> None:
+    assert len(set(COMMANDS.values())) == len(COMMANDS) == 198
 
 
 def test_a_path_mtu_is_said_in_bytes() -> None:

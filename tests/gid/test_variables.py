@@ -147,3 +147,31 @@ def test_a_list_and_its_exclusion_divide_the_ports(names: list[str]) -> None:
 def test_a_variable_that_is_not_set_chooses_nothing() -> None:
     assert choice({}, "NCCL_IB_HCA") is None
     assert choice({"NCCL_IB_HCA": "mlx5"}, None) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("RDMAV_FORK_SAFE", "0", "as if it were not set"),
+        ("RDMAV_FORK_SAFE", "no", "only 0 is off"),
+        ("RDMAV_DRIVERS", "mlx5:/opt/lib/libmlx5", None),
+        ("RDMAV_DRIVERS", "rxe;libmlx5-rdmav34.so", "a file's name"),
+        ("IBV_DRIVERS", "libmlx5", "a file's name"),
+        ("SYSFS_PATH", "/sys/", None),
+        ("SYSFS_PATH", "/mnt", "does not look in /sys"),
+        ("VERBS_LOG_LEVEL", "0", "nothing"),
+        ("VERBS_LOG_LEVEL", "2", "warnings, and all before"),
+        ("VERBS_LOG_LEVEL", "99", "debugging, and all before"),
+        ("VERBS_LOG_LEVEL", "high", "no number"),
+        ("MLX5_CQE_SIZE", "128", None),
+        ("MLX5_CQE_SIZE", "96", "EINVAL"),
+        ("MLX5_TOTAL_UUARS", "512", None),
+        ("MLX5_TOTAL_UUARS", "513", "does not open"),
+        ("MLX5_STALL_CQ_POLL", "0", None),
+        ("MLX_QP_ALLOC_TYPE", "prefer_huge", None),
+        ("MLX_QP_ALLOC_TYPE", "LARGE", "the default holds"),
+    ],
+)
+def test_what_a_value_of_rdma_core_means(name: str, value: str, said: str | None) -> None:
+    found = said_of(BY_NAME[name], value)
+    assert found is None if said is None else found is not None and said in found

@@ -6,6 +6,7 @@ import pytest
 
 from lab import counted
 from lab.counted import Held
+from lab.hardware import but
 from lab.mac import macs
 from lab.machine import with_counters
 from rdmadiag.facts import Missing, Why
@@ -41,7 +42,8 @@ def said(verdict):
 def host(roce):
     def made(*held, **changes):
         machine = with_counters(roce).change(commands={4711: "python3", 4712: "nccl"}, **changes)
-        return machine.with_device(0, held=(*counted.KERNEL_OWN, *held))
+        few = but("MT4125", max_qp=1024, max_mr=1024)
+        return machine.with_device(0, held=(*counted.KERNEL_OWN, *held), answers=few)
 
     return made
 

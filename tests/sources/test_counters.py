@@ -13,6 +13,7 @@ from lab.mac import macs
 from lab.machine import with_counters
 from lab.nldev_msg import decoded
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.counter_catalogue import Group, meaning
 from rdmadiag.facts.counters import CounterSource, Spared, Wanted, narrowed, remembered
 from rdmadiag.host import netlink
 from rdmadiag.host.live import LiveHost
@@ -128,6 +129,74 @@ def test_counters_of_the_device_itself_are_a_set_without_a_port(host, soon):
     assert found(read_counters(host, soon), CounterSource.DEVICE_HW, port=None).values == {
         "resets": 4
     }
+
+
+def add(host, folder, **files):
+    host.recording.listings[folder] = tuple(files)
+    for name, value in files.items():
+        host.recording.files[f"{folder}/{name}"] = f"{value}\n".encode()
+
+
+def test_messages_of_the_connection_manager_are_a_set_by_their_paths(host, soon):
+    add(host, f"{FOLDER}/cm_tx_msgs", req=7, rtu=5)
+    add(host, f"{FOLDER}/cm_tx_retries", req=2, rtu=0)
+    one = found(read_counters(host, soon), CounterSource.CM)
+    assert one.values == {
+        "cm_tx_msgs/req": 7,
+        "cm_tx_msgs/rtu": 5,
+        "cm_tx_retries/req": 2,
+        "cm_tx_retries/rtu": 0,
+    }
+    groups = {
+        name: meaning(CounterSource.CM, name, None, extended=True).group for name in one.values
+    }
+    assert groups["cm_tx_msgs/req"] is Group.TRAFFIC
+    assert groups["cm_tx_retries/req"] is Group.CM_RETRIES
+
+
+def test_numbers_of_a_driver_are_a_set_of_the_device(host, soon):
+    device = "/sys/class/infiniband/mlx5_0"
+    host.recording.files |= {f"{device}/fw_pages": b"1824\n", f"{device}/reg_pages": b"0\n"}
+    host.recording.listings[f"{device}/mr_cache"] = ("12", "2", "rel_imm", "rel_timeout")
+    add(host, f"{device}/mr_cache/2", cur=4, limit=8, miss=1, size=4)
+    add(host, f"{device}/mr_cache/12", cur=0, limit=0, miss=3, size=0)
+    host.recording.listings[f"{device}/mad_sa_cc"] = ("1",)
+    add(host, f"{device}/mad_sa_cc/1", drops=0, queue_size=16)
+    one = found(read_counters(host, soon), CounterSource.DRIVER, port=None)
+    assert one.values == {
+        "fw_pages": 1824,
+        "reg_pages": 0,
+        "mr_cache/2/cur": 4,
+        "mr_cache/2/limit": 8,
+        "mr_cache/2/miss": 1,
+        "mr_cache/2/size": 4,
+        "mr_cache/12/cur": 0,
+        "mr_cache/12/limit": 0,
+        "mr_cache/12/miss": 3,
+        "mr_cache/12/size": 0,
+        "mad_sa_cc/1/drops": 0,
+        "mad_sa_cc/1/queue_size": 16,
+    }
+    groups = {
+        name: meaning(CounterSource.DRIVER, name, "mlx5_core", extended=True).group
+        for name in one.values
+    }
+    assert {name for name, group in groups.items() if group is not Group.GAUGE} == {
+        *("mr_cache/2/miss", "mr_cache/12/miss", "mad_sa_cc/1/drops")
+    }
+
+
+def test_what_was_refused_of_several_folders_is_not_read_again(host, soon):
+    add(host, f"{FOLDER}/cm_tx_msgs", req=7, rtu=5)
+    refused = Missing(Why.DENIED, f"{FOLDER}/cm_tx_msgs/rtu: EACCES")
+    host.recording.refuse("read", f"{FOLDER}/cm_tx_msgs/rtu", refused)
+    first = read_counters(host, soon)
+    one = found(first, CounterSource.CM)
+    assert (one.values, one.refused) == ({"cm_tx_msgs/req": 7}, {"cm_tx_msgs/rtu": refused})
+    host.asked.clear()
+    again = found(read_counters(host, soon, spared=remembered(first)), CounterSource.CM)
+    assert (again.values, again.refused) == (one.values, one.refused)
+    assert asked(host, "read", "cm_tx_msgs/rtu") == []
 
 
 # --- reading has a price -------------------------------------------------------------------

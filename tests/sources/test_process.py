@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmadiag.facts import Address, DeviceNode, Limit, Missing, Why
+from rdmadiag.facts import Address, DeviceNode, Limit, Missing, NamedProvider, Why
 from rdmadiag.host.answers import NodeStat
 from rdmadiag.host.live import LiveHost
 from rdmadiag.sources import process
-from rdmadiag.sources.process import read_process
+from rdmadiag.sources.process import parse_configured, read_process
 
 LIMITS = b"""Limit                     Soft Limit           Hard Limit           Units
 Max cpu time              unlimited            unlimited            seconds
@@ -452,3 +452,33 @@ def test_this_process_is_told_as_it_is():
     assert "lo" in found.netdevs
     assert isinstance(found.memlock, Limit)
     assert isinstance(found.cpus_allowed, str)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("driver mlx5\n", ("mlx5",)),
+        ("\t driver\t/opt/lib/libmlx5 # of ours\n", ("/opt/lib/libmlx5",)),
+        ("# driver mlx4\n\ndriver rxe\ndriver rxe\ndriver siw", ("rxe", "siw")),
+        ("drivers mlx5\nmlx5\ndriver\n", ()),
+        ("", ()),
+    ],
+    ids=["one", "blanks and a path", "a remark, and twice", "what libibverbs ignores", "empty"],
+)
+def test_a_file_of_providers_is_read_as_libibverbs_reads_it(
+    text: str, names: tuple[str, ...]
+) -> None:
+    assert parse_configured(text.encode()) == names
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_name_providers_without_blanks(raw: bytes) -> None:
+    assert all(name.split() == [name] for name in parse_configured(raw))
+
+
+def test_providers_are_named_by_any_file_of_the_folder(roce, host_in_memory):
+    machine = roce.change(configured=("mlx5", "rxe"))
+    assert read_process(host_in_memory(machine.recording())).library.configured == (
+        NamedProvider("mlx5", "/etc/libibverbs.d/mlx5.driver"),
+        NamedProvider("rxe", "/etc/libibverbs.d/rxe.driver"),
+    )

@@ -22,6 +22,7 @@ PARSERS = {
     "gid": (sysfs.parse_gid, Gid),
     "gid_type": (lambda raw: sysfs.parse_gid_type(raw, LinkLayer.ETHERNET), GidType),
     "boolean": (sysfs.parse_boolean, bool),
+    "settings": (sysfs.parse_settings, tuple),
     "pci_address": (sysfs.parse_pci_address, str),
 }
 REAL = st.sampled_from(
@@ -241,6 +242,22 @@ def test_a_healthy_machine_is_told_whole(memory_host):
     assert found.uverbs_abi == 6
     assert found.netdevs == (SysfsNetDev("eth0", 2, "up", 1500, "0c:42:a1:00:00:01"),)
     assert [each.address for each in found.candidates] == ["0000:08:00.0", "0000:09:00.0"]
+
+
+def test_settings_of_a_driver_that_has_them_are_lines(memory_host):
+    device = "/sys/class/infiniband/mlx5_0"
+    lines = b"Global tclass=106\ntclass=160 dst_ip=192.0.2.0/24\n"
+    memory_host.recording.files |= {
+        f"{device}/tc/1/traffic_class": lines,
+        f"{device}/ttl/1/ttl": b"64\n",
+    }
+    found = read_sysfs(memory_host)
+    port = found.device("mlx5_0").port(1)
+    assert port.traffic_class == ("Global tclass=106", "tclass=160 dst_ip=192.0.2.0/24")
+    assert port.ttl == ("64",)
+    other = found.device("mlx5_1").port(1)
+    assert (other.traffic_class.why, other.ttl.why) == (Why.ABSENT, Why.ABSENT)
+    assert sysfs.parse_settings(b"\n") == ()
 
 
 def test_no_counter_and_no_device_node_is_read(memory_host):

@@ -2,8 +2,9 @@
  * What fake_verbs.c has above a device: protection domains, memory regions, completion queues
  * and queue pairs.
  *
- * RC and UC queue pairs, and on Darwin UC alone; SEND and RECEIVE. None of inline data, shared
- * receive queues, completion channels, alternate paths, and the states SQD and SQE.
+ * RC and UC queue pairs, and on Darwin UC alone; SEND and RECEIVE, and on Linux WRITE, READ,
+ * atomics, immediate and inline data (at most 512 bytes), and completion channels. None of
+ * shared receive queues but XRC's, and the states SQD and SQE.
  * ibv_modify_qp wants the attributes that the kernel's qp_state_table wants. As on a Mac, the
  * Darwin layout takes memory that begins with a page, and paths by a GID but not the first.
  * What a closed context had is still counted, for the limits and in the end.
@@ -16,7 +17,8 @@
  * learns of nothing. A queue pair of which something failed is in ERR, and its receives flush.
  *
  * Of a completion that failed, only what ibv_poll_cq(3) calls valid is there: the rest is 0xa5.
- * A completion queue that overflows aborts.
+ * A completion queue that overflows aborts, and so does the end of one with events that were
+ * taken and not acknowledged: the real library waits for that for ever.
  */
 
 /* The layout. */
@@ -36,9 +38,21 @@ struct ibv_mr {
     uint32_t rkey;
 };
 
+struct ibv_comp_channel {
+    struct ibv_context *context;
+    int fd;
+    int refcnt;
+};
+
+struct ibv_ah {
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    uint32_t handle;
+};
+
 struct ibv_cq {
     struct ibv_context *context;
-    void *channel;
+    struct ibv_comp_channel *channel;
     void *cq_context;
     uint32_t handle;
     int32_t cqe;
@@ -139,7 +153,17 @@ struct ibv_send_wr {
     int32_t opcode;
     uint32_t send_flags;
     uint32_t imm_data;
-    uint64_t wr[4];
+    union {
+        struct {
+            uint64_t remote_addr;
+            uint32_t rkey;
+        } rdma;
+        struct {
+            uint64_t remote_addr, compare_add, swap;
+            uint32_t rkey;
+        } atomic;
+        uint64_t whole[4];
+    } wr;
     uint32_t qp_type;
     uint64_t bind_mw[6];
 };
@@ -183,11 +207,16 @@ _Static_assert(sizeof(struct ibv_wc) == 48, "struct ibv_wc");
 /* The numbers of infiniband/verbs.h. */
 
 enum { PORT_ACTIVE = 4, LINK_ETHERNET = 2 };
-enum { RC = 2, UC = 3 };
+enum { RC = 2, UC = 3, RAW_PACKET = 8, XRC_SEND = 9, XRC_RECV = 10 };
+enum { AUTO_PATH_MIG = 1 << 4, XRC = 1 << 20, FLOW_STEERING = 1 << 29 }; /* device_cap_flags */
+enum { MIGRATED, REARM, ARMED, PATH_MIG_EVENT = 6 };
 enum { RESET, INIT, RTR, RTS, SQD, SQE, ERR, ANY_STATE = -1 };
-enum { LOCAL_WRITE = 1 << 0, REMOTE_WRITE = 1 << 1, REMOTE_ATOMIC = 1 << 3 };
-enum { SEND_FENCE = 1 << 0, SEND_SIGNALED = 1 << 1, SEND_SOLICITED = 1 << 2 };
-enum { WR_SEND = 2, WC_SEND = 0, WC_RECV = 1 << 7 };
+enum { LOCAL_WRITE = 1 << 0, REMOTE_WRITE = 1 << 1, REMOTE_READ = 1 << 2, REMOTE_ATOMIC = 1 << 3 };
+enum { SEND_FENCE = 1 << 0, SEND_SIGNALED = 1 << 1, SEND_SOLICITED = 1 << 2, SEND_INLINE = 1 << 3 };
+enum { SEND_IP_CSUM = 1 << 4 };
+enum { WR_WRITE, WR_WRITE_IMM, WR_SEND, WR_SEND_IMM, WR_READ, WR_CMP_SWAP, WR_FETCH_ADD };
+enum { WC_SEND, WC_WRITE, WC_READ, WC_CMP_SWAP, WC_FETCH_ADD, WC_RECV = 1 << 7, WC_RECV_IMM };
+enum { WC_WITH_IMM = 1 << 1 };
 
 enum { /* attributes of ibv_modify_qp */
     STATE = 1 << 0,
@@ -202,9 +231,11 @@ enum { /* attributes of ibv_modify_qp */
     RNR_RETRY = 1 << 11,
     RQ_PSN = 1 << 12,
     MAX_QP_RD_ATOMIC = 1 << 13,
+    ALT_PATH = 1 << 14,
     MIN_RNR_TIMER = 1 << 15,
     SQ_PSN = 1 << 16,
     MAX_DEST_RD_ATOMIC = 1 << 17,
+    PATH_MIG_STATE = 1 << 18,
     DEST_QPN = 1 << 20,
 };
 
@@ -246,7 +277,7 @@ enum { WRONG_TYPE = 95, TOO_MANY_QPS = 12, EMPTY_GID = 61, GID_ZERO = 0 };
 
 /* Objects. */
 
-enum { MAX_SGE = 32 };
+enum { MAX_SGE = 32, MAX_INLINE = 512, MAX_CQ_EVENTS = 64 };
 
 struct fake_mr {
     struct ibv_mr mr;
@@ -260,9 +291,20 @@ struct completion {
     struct completion *next;
 };
 
+enum { UNARMED, SOLICITED, ANY };
+
 struct fake_cq {
     struct ibv_cq cq;
     struct completion *first;
+    int armed;
+    uint32_t unacknowledged; /* events that were taken */
+};
+
+struct fake_channel {
+    struct ibv_comp_channel channel;
+    int in; /* a byte for each event goes in here, and comes out of fd */
+    struct ibv_cq *events[MAX_CQ_EVENTS];
+    int event_count;
 };
 
 struct receive {
@@ -281,7 +323,28 @@ struct fake_qp {
     uint32_t unsignaled;    /* of these, without a completion yet */
     uint32_t receive_count;
     struct receive *receives;
+    struct ibv_xrcd *xrcd; /* of XRC_RECV, which has neither pd nor cqs */
 };
+
+struct message {
+    size_t size;
+    uint8_t bytes[];
+};
+
+static struct receive *append_receive(struct receive **last, const struct ibv_recv_wr *wr);
+static int deliver(struct fake_qp *receiver, const struct message *message,
+                   const struct ibv_send_wr *wr);
+static int scatter(const struct fake_qp *qp, const struct receive *receive,
+                   const struct message *message);
+#ifndef DARWIN
+static int has_flow(const void *qp);
+static int uses(const struct handle *handle, const void *object);
+static void transmit_raw(const struct message *message, const struct ibv_send_wr *wr);
+static int transmit_xrc(struct fake_qp *sender, struct fake_qp *receiver,
+                        const struct message *message, const struct ibv_send_wr *wr);
+#endif
+static void no_event_left(const void *object, const char *call);
+static void queue_event(const struct ibv_context *context, int type, void *object, int port);
 
 /* No two objects share a number, so that one taken for another is noticed. */
 static uint32_t next_number(void)
@@ -321,10 +384,18 @@ static int in_use(const void *object)
         const struct ibv_qp *qp = handle->memory;
         if (!handle->live)
             continue;
+#ifndef DARWIN
+        if (uses(handle, object))
+            return 1;
+#endif
         if (handle->kind == MR && mr->pd == object)
             return 1;
         if (handle->kind == QP &&
             (qp->pd == object || qp->send_cq == object || qp->recv_cq == object))
+            return 1;
+        if (handle->kind == CQ && ((const struct ibv_cq *)handle->memory)->channel == object)
+            return 1;
+        if (handle->kind == AH && ((const struct ibv_ah *)handle->memory)->pd == object)
             return 1;
     }
     return 0;
@@ -417,15 +488,116 @@ static int may_touch(const struct fake_qp *qp, const struct ibv_sge *sge, int ac
     return 0;
 }
 
-/* Completion queues. */
+/* Completion channels. */
 
-struct ibv_cq *ibv_create_cq(struct ibv_context *context, int size, void *cq_context, void *channel,
-                             int vector)
+#ifndef DARWIN
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
     struct fake_device *device = opened(context, __func__);
+    int ends[2];
+    if (refusal(__func__, device) || pipe2(ends, O_CLOEXEC))
+        return NULL;
+    struct fake_channel *made = create(CHANNEL, sizeof *made, context, 0, 0);
+    made->channel.fd = ends[0];
+    made->in = ends[1];
+    return &made->channel;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+    int fd = channel->fd, in = ((struct fake_channel *)channel)->in;
+    int refused = destroy(CHANNEL, channel, __func__);
+    if (!refused) {
+        close(fd);
+        close(in);
+    }
+    return refused;
+}
+
+static struct ibv_cq *take_event(struct fake_channel *channel, int at)
+{
+    struct ibv_cq *cq = channel->events[at];
+    channel->event_count--;
+    memmove(channel->events + at, channel->events + at + 1,
+            (size_t)(channel->event_count - at) * sizeof cq);
+    return cq;
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+    char byte;
+    if (refusal(__func__, owner(CHANNEL, channel, __func__)) || read(channel->fd, &byte, 1) != 1)
+        return -1;
+    *cq = take_event((struct fake_channel *)channel, 0);
+    *cq_context = (*cq)->cq_context;
+    ((struct fake_cq *)*cq)->unacknowledged++;
+    return 0;
+}
+
+void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int count)
+{
+    refusal(__func__, owner(CQ, cq, __func__));
+    if (count > ((struct fake_cq *)cq)->unacknowledged)
+        misuse(__func__, "more events than were taken from the channel of a ", kinds[CQ]);
+    ((struct fake_cq *)cq)->unacknowledged -= count;
+}
+
+static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
+{
+    int refused = refusal(__func__, owner(CQ, cq, __func__));
+    if (!refused)
+        ((struct fake_cq *)cq)->armed = solicited_only ? SOLICITED : ANY;
+    return refused;
+}
+
+int ibv_resize_cq(struct ibv_cq *cq, int size)
+{
+    int refused = refusal(__func__, owner(CQ, cq, __func__)), count = 0;
+    for (struct completion *each = ((struct fake_cq *)cq)->first; each; each = each->next)
+        count++;
+    if (refused || size < 1 || size < count)
+        return refused ? refused : EINVAL;
+    cq->cqe = size;
+    return 0;
+}
+
+static void make_event(struct fake_cq *cq)
+{
+    struct fake_channel *channel = (struct fake_channel *)cq->cq.channel;
+    if (!channel || channel->event_count == MAX_CQ_EVENTS || write(channel->in, "", 1) != 1)
+        abort();
+    channel->events[channel->event_count++] = &cq->cq;
+    cq->armed = UNARMED;
+}
+
+/* Those that nobody took go with their queue. */
+static void end_events(struct fake_cq *cq)
+{
+    struct fake_channel *channel = (struct fake_channel *)cq->cq.channel;
+    char byte;
+    if (cq->unacknowledged)
+        misuse("ibv_destroy_cq", "would wait for ever for acknowledgements of events of a ",
+               kinds[CQ]);
+    for (int at = channel ? channel->event_count - 1 : -1; at >= 0; at--)
+        if (channel->events[at] == &cq->cq && read(channel->channel.fd, &byte, 1) == 1)
+            take_event(channel, at);
+}
+#endif
+
+/* Completion queues. */
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *context, int size, void *cq_context,
+                             struct ibv_comp_channel *channel, int vector)
+{
+    struct fake_device *device = opened(context, __func__);
+#ifdef DARWIN
+    int has_channel = !channel;
+#else
+    int has_channel = !channel || owner(CHANNEL, channel, __func__) == device;
+#endif
     if (refusal(__func__, device))
         return NULL;
-    if (size < 1 || exceeds(size, device->attr.max_cqe) || channel || vector < 0 ||
+    if (size < 1 || exceeds(size, device->attr.max_cqe) || !has_channel || vector < 0 ||
         vector >= context->num_comp_vectors) {
         errno = EINVAL;
         return NULL;
@@ -434,6 +606,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int size, void *cq_con
     if (!made)
         return NULL;
     made->cq.cq_context = cq_context;
+    made->cq.channel = channel;
     made->cq.handle = next_number();
     made->cq.cqe = size;
     return &made->cq;
@@ -441,6 +614,11 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int size, void *cq_con
 
 int ibv_destroy_cq(struct ibv_cq *cq)
 {
+#ifndef DARWIN
+    granted(CQ, cq, __func__);
+    if (!in_use(cq))
+        end_events((struct fake_cq *)cq);
+#endif
     return destroy(CQ, cq, __func__);
 }
 
@@ -462,7 +640,8 @@ static struct ibv_wc outcome(const struct fake_qp *qp, uint64_t wr_id, int statu
     return (struct ibv_wc){.wr_id = wr_id, .qp_num = qp->qp.qp_num};
 }
 
-static void complete(struct fake_qp *qp, struct ibv_cq *cq, struct ibv_wc wc, uint32_t sends)
+static void complete(struct fake_qp *qp, struct ibv_cq *cq, struct ibv_wc wc, uint32_t sends,
+                     int solicited)
 {
     struct completion *made = malloc(sizeof *made), **last = &((struct fake_cq *)cq)->first;
     int count = 0;
@@ -474,6 +653,13 @@ static void complete(struct fake_qp *qp, struct ibv_cq *cq, struct ibv_wc wc, ui
         abort();
     *made = (struct completion){wc, qp, sends, NULL};
     *last = made;
+#ifndef DARWIN
+    int armed = ((struct fake_cq *)cq)->armed;
+    if (armed == ANY || (armed == SOLICITED && (solicited || wc.status)))
+        make_event((struct fake_cq *)cq);
+#else
+    (void)solicited;
+#endif
 }
 
 static struct ibv_wc take_first(struct fake_cq *cq)
@@ -481,7 +667,8 @@ static struct ibv_wc take_first(struct fake_cq *cq)
     struct completion *first = cq->first;
     struct ibv_wc wc = first->wc;
     cq->first = first->next;
-    first->qp->sends -= first->sends;
+    if (first->qp) /* NULL: of a shared receive queue */
+        first->qp->sends -= first->sends;
     free(first);
     return wc;
 }
@@ -489,7 +676,7 @@ static struct ibv_wc take_first(struct fake_cq *cq)
 static void forget_completions(struct ibv_cq *cq, const struct fake_qp *qp)
 {
     struct completion **place = &((struct fake_cq *)cq)->first;
-    while (*place) {
+    while (cq && *place) {
         struct completion *completion = *place;
         if (completion->qp != qp) {
             place = &completion->next;
@@ -537,10 +724,16 @@ static int objection_to_creation(const struct ibv_device_attr *limits,
 #ifdef DARWIN
     if (wish->qp_type != UC)
         return WRONG_TYPE;
+    uint32_t most_inline = 0;
+#else
+    uint32_t most_inline = MAX_INLINE;
 #endif
-    if (wish->qp_type != UC && wish->qp_type != RC)
+    uint32_t flags = limits->device_cap_flags;
+    if (wish->qp_type != UC && wish->qp_type != RC &&
+        !(wish->qp_type == XRC_SEND && flags & XRC) &&
+        !(wish->qp_type == RAW_PACKET && flags & FLOW_STEERING))
         return WRONG_TYPE;
-    if (wish->srq || cap->max_inline_data)
+    if (wish->srq || cap->max_inline_data > most_inline)
         return EINVAL;
     if (exceeds(cap->max_send_wr, limits->max_qp_wr) ||
         exceeds(cap->max_recv_wr, limits->max_qp_wr))
@@ -602,7 +795,7 @@ static void enter_error(struct fake_qp *qp)
     qp->qp.state = ERR;
     while (qp->receives) {
         struct receive *receive = take_receive(qp);
-        complete(qp, qp->qp.recv_cq, outcome(qp, receive->wr_id, WR_FLUSH), 0);
+        complete(qp, qp->qp.recv_cq, outcome(qp, receive->wr_id, WR_FLUSH), 0, 0);
         free(receive);
     }
 }
@@ -610,6 +803,11 @@ static void enter_error(struct fake_qp *qp)
 int ibv_destroy_qp(struct ibv_qp *qp)
 {
     int refused = refusal(__func__, owner(QP, qp, __func__));
+    no_event_left(qp, __func__);
+#ifndef DARWIN
+    if (!refused && has_flow(qp))
+        refused = EBUSY;
+#endif
     if (refused)
         return refused;
     reset((struct fake_qp *)qp);
@@ -645,7 +843,7 @@ static const struct transition {
      PKEY_INDEX | ACCESS_FLAGS, 0},
     {RTR, RTS, SQ_PSN, TIMEOUT | RETRY_CNT | RNR_RETRY | MAX_QP_RD_ATOMIC,
      CUR_STATE | ACCESS_FLAGS, MIN_RNR_TIMER},
-    {RTS, RTS, 0, 0, CUR_STATE | ACCESS_FLAGS, MIN_RNR_TIMER},
+    {RTS, RTS, 0, 0, CUR_STATE | ACCESS_FLAGS, MIN_RNR_TIMER | ALT_PATH | PATH_MIG_STATE},
     {INIT, ERR, 0, 0, 0, 0},
     {RTR, ERR, 0, 0, 0, 0},
     {RTS, ERR, 0, 0, 0, 0},
@@ -679,6 +877,8 @@ static const struct {
     ATTRIBUTE(SQ_PSN, sq_psn),
     ATTRIBUTE(MAX_DEST_RD_ATOMIC, max_dest_rd_atomic),
     ATTRIBUTE(DEST_QPN, dest_qp_num),
+    ATTRIBUTE(ALT_PATH, alt_ah_attr),
+    ATTRIBUTE(PATH_MIG_STATE, path_mig_state),
 };
 
 static const struct transition *find_transition(int from, int to)
@@ -711,6 +911,65 @@ static int objection_to_path(struct fake_device *device, const struct ibv_ah_att
     return source && memcmp(&source->entry.gid, &empty, sizeof empty) ? 0 : EMPTY_GID;
 }
 
+#ifndef DARWIN
+/* Address handles: made and ended; there is no UD to use them. */
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+    struct fake_device *device = owner(PD, pd, __func__);
+    if (refusal(__func__, device))
+        return NULL;
+    int objection = objection_to_path(device, attr);
+    if (objection) {
+        errno = objection;
+        return NULL;
+    }
+    struct ibv_ah *made = create(AH, sizeof *made, pd->context, device->attr.max_ah, ENOMEM);
+    if (made)
+        made->pd = pd;
+    return made;
+}
+
+int ibv_destroy_ah(struct ibv_ah *ah)
+{
+    return destroy(AH, ah, __func__);
+}
+
+/* Back to the source of a GRH: version, length and hops in 8 bytes, its GID, the GID it went to. */
+int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_number, const struct ibv_wc *wc,
+                        const uint8_t *grh, struct ibv_ah_attr *attr)
+{
+    struct fake_device *device = opened(context, __func__);
+    const struct fake_port *port = find_port(device, port_number);
+    int refused = refusal(__func__, device);
+    if (refused || !port || wc->status || !(wc->wc_flags & 1))
+        return refused ? refused : EINVAL;
+    memset(attr, 0, sizeof *attr);
+    memcpy(&attr->dgid, grh + 8, sizeof attr->dgid);
+    for (const struct fake_gid *gid = port->gids; gid; gid = gid->next)
+        if (!memcmp(&gid->entry.gid, grh + 24, sizeof attr->dgid))
+            attr->sgid_index = (uint8_t)gid->entry.gid_index;
+    attr->is_global = 1;
+    attr->hop_limit = 0xff;
+    attr->dlid = wc->slid;
+    attr->sl = wc->sl;
+    attr->port_num = port_number;
+    return 0;
+}
+
+struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, const struct ibv_wc *wc, const uint8_t *grh,
+                                     uint8_t port_number)
+{
+    struct ibv_ah_attr attr;
+    int refused = ibv_init_ah_from_wc(pd->context, port_number, wc, grh, &attr);
+    if (refused) {
+        errno = refused;
+        return NULL;
+    }
+    return ibv_create_ah(pd, &attr);
+}
+#endif
+
 static int objection_to_values(struct fake_device *device, const struct fake_qp *qp,
                                const struct ibv_qp_attr *attr, int mask)
 {
@@ -729,6 +988,15 @@ static int objection_to_values(struct fake_device *device, const struct fake_qp 
         return EINVAL;
     if (mask & MAX_QP_RD_ATOMIC && exceeds(attr->max_rd_atomic, limits->max_qp_init_rd_atom))
         return EINVAL;
+    if (mask & (ALT_PATH | PATH_MIG_STATE)) {
+        /* verbs.c of the kernel: "Today the core code can only handle alternate paths and APM
+         * for IB". */
+        if (!(limits->device_cap_flags & AUTO_PATH_MIG) || qp->port->attr.link_layer == LINK_ETHERNET)
+            return EINVAL;
+        if (mask & PATH_MIG_STATE && attr->path_mig_state == MIGRATED &&
+            qp->attr.path_mig_state != ARMED)
+            return EINVAL;
+    }
     return mask & AV ? objection_to_path(device, &attr->ah_attr) : 0;
 }
 
@@ -737,8 +1005,14 @@ static int objection_to_mask(const struct fake_qp *qp, int to, int mask)
     const struct transition *found = find_transition(qp->qp.state, to);
     if (!found)
         return EINVAL;
-    int rc = qp->qp.qp_type == RC;
-    int needs = found->needs | (rc ? found->needs_for_rc : 0);
+    int type = qp->qp.qp_type, rc = type == RC, needs = found->needs;
+    const int of_sender = TIMEOUT | RETRY_CNT | RNR_RETRY | MAX_QP_RD_ATOMIC;
+    const int of_receiver = MAX_DEST_RD_ATOMIC | MIN_RNR_TIMER | TIMEOUT;
+    if (type == RAW_PACKET)
+        needs &= to == INIT ? PORT : 0;
+    else if (type != UC)
+        needs |= found->needs_for_rc &
+                 (type == XRC_SEND ? of_sender : type == XRC_RECV ? of_receiver : ~0);
     int allows = found->allows | (rc ? found->allows_for_rc : 0) | needs | STATE;
     return needs & ~mask || mask & ~allows ? EINVAL : 0;
 }
@@ -779,11 +1053,6 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 /* Messages. */
 
-struct message {
-    size_t size;
-    uint8_t bytes[];
-};
-
 static int is_address_of(const struct fake_port *port, const struct ibv_ah_attr *path)
 {
     if (!path->is_global)
@@ -798,7 +1067,8 @@ static int hears(const struct fake_qp *receiver, const struct fake_qp *sender)
 {
     const struct ibv_qp *to = &receiver->qp, *from = &sender->qp;
     return to->qp_num == sender->attr.dest_qp_num && from->qp_num == receiver->attr.dest_qp_num &&
-           (to->state == RTR || to->state == RTS) && to->qp_type == from->qp_type &&
+           (to->state == RTR || to->state == RTS) &&
+           to->qp_type == (from->qp_type == XRC_SEND ? XRC_RECV : from->qp_type) &&
            receiver->attr.path_mtu == sender->attr.path_mtu &&
            (to->qp_type == UC || receiver->attr.rq_psn == sender->attr.sq_psn) &&
            receiver->port->attr.state == PORT_ACTIVE && sender->port->attr.state == PORT_ACTIVE &&
@@ -817,7 +1087,7 @@ static struct message *gather(const struct fake_qp *qp, const struct ibv_send_wr
 {
     size_t size = 0;
     for (int i = 0; i < wr->num_sge; i++) {
-        if (!may_touch(qp, &wr->sg_list[i], 0))
+        if (!(wr->send_flags & SEND_INLINE) && !may_touch(qp, &wr->sg_list[i], 0))
             return NULL;
         size += wr->sg_list[i].length;
     }
@@ -849,24 +1119,114 @@ static int scatter(const struct fake_qp *qp, const struct receive *receive,
 }
 
 /* What the sender would hear of it over a reliable connection. */
-static int deliver(struct fake_qp *receiver, const struct message *message)
+static int deliver(struct fake_qp *receiver, const struct message *message,
+                   const struct ibv_send_wr *wr)
 {
+    int has_immediate = wr->opcode == WR_SEND_IMM || wr->opcode == WR_WRITE_IMM;
     if (!receiver)
         return RETRY_EXC;
     if (!receiver->receives)
         return RNR_RETRY_EXC;
     struct receive *receive = take_receive(receiver);
-    int status = scatter(receiver, receive, message);
+    int status = wr->opcode == WR_WRITE_IMM ? SUCCESS : scatter(receiver, receive, message);
     struct ibv_wc wc = outcome(receiver, receive->wr_id, status);
     free(receive);
     if (!status) {
-        wc.opcode = WC_RECV;
+        wc.opcode = wr->opcode == WR_WRITE_IMM ? WC_RECV_IMM : WC_RECV;
         wc.byte_len = (uint32_t)message->size;
+        wc.wc_flags = has_immediate ? WC_WITH_IMM : 0;
+        wc.imm_data = has_immediate ? wr->imm_data : 0;
     }
-    complete(receiver, receiver->qp.recv_cq, wc, 0);
+    complete(receiver, receiver->qp.recv_cq, wc, 0, wr->send_flags & SEND_SOLICITED);
     if (status)
         enter_error(receiver);
     return status == LOC_LEN ? REM_INV_REQ : status == LOC_PROT ? REM_OP : SUCCESS;
+}
+
+/* Memory that the receiver lets the sender have; NULL: none. */
+static void *reach(const struct fake_qp *receiver, uint64_t address, uint32_t rkey, size_t size,
+                   int access)
+{
+    const struct ibv_sge whole = {address, (uint32_t)size, 0};
+    if (!(receiver->attr.qp_access_flags & (uint32_t)access))
+        return NULL;
+    for (const struct handle *handle = handles; handle; handle = handle->next) {
+        const struct fake_mr *made = handle->memory;
+        if (handle->live && handle->kind == MR && made->mr.rkey == rkey)
+            return made->mr.pd == receiver->qp.pd && covers(made, &whole) && made->access & access
+                       ? (void *)(uintptr_t)address
+                       : NULL;
+    }
+    return NULL;
+}
+
+static int refuse_access(struct fake_qp *receiver)
+{
+    enter_error(receiver);
+    return REM_ACCESS;
+}
+
+static int write_there(struct fake_qp *receiver, const struct ibv_send_wr *wr,
+                       const struct message *message)
+{
+    void *place = receiver ? reach(receiver, wr->wr.rdma.remote_addr, wr->wr.rdma.rkey,
+                                   message->size, REMOTE_WRITE)
+                           : NULL;
+    if (!receiver)
+        return RETRY_EXC;
+    if (!place)
+        return refuse_access(receiver);
+    memcpy(place, message->bytes, message->size);
+    return wr->opcode == WR_WRITE_IMM ? deliver(receiver, message, wr) : SUCCESS;
+}
+
+/* READ and atomics: what stands at the receiver comes back, in the buffers of the request. */
+static int bring_back(struct fake_qp *receiver, const struct fake_qp *qp, const struct ibv_send_wr *wr,
+                 struct message *message)
+{
+    int is_read = wr->opcode == WR_READ;
+    uint64_t address = is_read ? wr->wr.rdma.remote_addr : wr->wr.atomic.remote_addr;
+    uint32_t rkey = is_read ? wr->wr.rdma.rkey : wr->wr.atomic.rkey;
+    struct receive back = {.sge_count = wr->num_sge};
+    if (!receiver)
+        return RETRY_EXC;
+    if (!is_read && (address % sizeof(uint64_t) || message->size != sizeof(uint64_t)))
+        return REM_INV_REQ;
+    uint64_t *place =
+        reach(receiver, address, rkey, message->size, is_read ? REMOTE_READ : REMOTE_ATOMIC);
+    if (!place)
+        return refuse_access(receiver);
+    memcpy(message->bytes, place, message->size);
+    memcpy(back.sges, wr->sg_list, (size_t)wr->num_sge * sizeof *back.sges);
+    if (wr->opcode == WR_FETCH_ADD)
+        *place += wr->wr.atomic.compare_add;
+    if (wr->opcode == WR_CMP_SWAP && *place == wr->wr.atomic.compare_add)
+        *place = wr->wr.atomic.swap;
+    return scatter(qp, &back, message);
+}
+
+static int move_bytes(struct fake_qp *receiver, const struct fake_qp *qp,
+                      const struct ibv_send_wr *wr, struct message *message)
+{
+    switch (wr->opcode) {
+    case WR_SEND:
+    case WR_SEND_IMM: return deliver(receiver, message, wr);
+    case WR_WRITE:
+    case WR_WRITE_IMM: return write_there(receiver, wr, message);
+    default: return bring_back(receiver, qp, wr, message);
+    }
+}
+
+/* Two ends that have loaded a path are armed by a message; one follows when the other migrates. */
+static void follow_migration(struct fake_qp *sender, struct fake_qp *receiver)
+{
+    int *from = &sender->attr.path_mig_state, *to = &receiver->attr.path_mig_state;
+    if (*from == REARM && *to == REARM)
+        *from = *to = ARMED;
+    else if (*from == MIGRATED && *to == ARMED) {
+        *to = MIGRATED;
+        queue_event(receiver->qp.context, PATH_MIG_EVENT, &receiver->qp, 0);
+    }
 }
 
 static int transmit(struct fake_device *device, struct fake_qp *qp, const struct ibv_send_wr *wr)
@@ -877,18 +1237,46 @@ static int transmit(struct fake_device *device, struct fake_qp *qp, const struct
     int corrupt = !!change(CORRUPT, device), drop = !!change(DROP, device);
     if (corrupt && message->size)
         message->bytes[message->size - 1] ^= 0xff;
-    int status = deliver(drop ? NULL : find_receiver(qp), message);
+    struct fake_qp *receiver = drop || qp->qp.qp_type == RAW_PACKET ? NULL : find_receiver(qp);
+    int status = SUCCESS;
+#ifndef DARWIN
+    if (qp->qp.qp_type == RAW_PACKET) {
+        if (!drop)
+            transmit_raw(message, wr);
+    } else if (qp->qp.qp_type == XRC_SEND)
+        status = transmit_xrc(qp, receiver, message, wr);
+    else
+#endif
+        status = move_bytes(receiver, qp, wr, message);
+    if (receiver)
+        follow_migration(qp, receiver);
     free(message);
-    return qp->qp.qp_type == RC ? status : SUCCESS;
+    return qp->qp.qp_type == RC || qp->qp.qp_type == XRC_SEND ? status : SUCCESS;
 }
 
 static int objection_to_send(const struct fake_qp *qp, const struct ibv_send_wr *wr)
 {
     if (qp->qp.state != RTS && qp->qp.state != ERR)
         return EINVAL;
-    if (wr->opcode != WR_SEND || wr->send_flags & ~(SEND_FENCE | SEND_SIGNALED | SEND_SOLICITED))
+    int reads = qp->qp.qp_type == RC || qp->qp.qp_type == XRC_SEND;
+    int is_raw = qp->qp.qp_type == RAW_PACKET;
+    int first = is_raw ? WR_SEND : WR_WRITE;
+    int last = is_raw ? WR_SEND : reads ? WR_FETCH_ADD : WR_SEND_IMM;
+    uint32_t flags = SEND_FENCE | SEND_SIGNALED | SEND_SOLICITED | SEND_INLINE;
+#ifdef DARWIN
+    if (wr->opcode != WR_SEND || wr->send_flags & SEND_INLINE)
+        return EINVAL;
+#endif
+    if (wr->opcode < first || wr->opcode > last ||
+        wr->send_flags & ~(flags | (is_raw ? SEND_IP_CSUM : 0)))
         return EINVAL;
     if (wr->num_sge < 0 || wr->num_sge > (int)qp->init.cap.max_send_sge)
+        return EINVAL;
+    size_t size = 0;
+    for (int i = 0; i < wr->num_sge; i++)
+        size += wr->sg_list[i].length;
+    if (wr->send_flags & SEND_INLINE &&
+        (size > qp->init.cap.max_inline_data || wr->opcode >= WR_READ))
         return EINVAL;
     return qp->sends >= qp->init.cap.max_send_wr ? ENOMEM : 0;
 }
@@ -902,7 +1290,14 @@ static int send_one(struct fake_device *device, struct fake_qp *qp, const struct
     qp->unsignaled++;
     int status = qp->qp.state == ERR ? WR_FLUSH : transmit(device, qp, wr);
     if (status || qp->init.sq_sig_all || wr->send_flags & SEND_SIGNALED) {
-        complete(qp, qp->qp.send_cq, outcome(qp, wr->wr_id, status), qp->unsignaled);
+        static const int opcodes[] = {WC_WRITE, WC_WRITE,    WC_SEND,     WC_SEND,
+                                      WC_READ,  WC_CMP_SWAP, WC_FETCH_ADD};
+        struct ibv_wc wc = outcome(qp, wr->wr_id, status);
+        if (!status)
+            wc.opcode = opcodes[wr->opcode];
+        for (int i = 0; !status && wr->opcode >= WR_READ && i < wr->num_sge; i++)
+            wc.byte_len += wr->sg_list[i].length;
+        complete(qp, qp->qp.send_cq, wc, qp->unsignaled, 0);
         qp->unsignaled = 0;
     }
     if (status)
@@ -931,12 +1326,9 @@ static int objection_to_receive(const struct fake_qp *qp, const struct ibv_recv_
     return qp->receive_count >= qp->init.cap.max_recv_wr ? ENOMEM : 0;
 }
 
-static int receive_one(struct fake_qp *qp, const struct ibv_recv_wr *wr)
+static struct receive *append_receive(struct receive **last, const struct ibv_recv_wr *wr)
 {
-    int objection = objection_to_receive(qp, wr);
-    if (objection)
-        return objection;
-    struct receive *made = calloc(1, sizeof *made), **last = &qp->receives;
+    struct receive *made = calloc(1, sizeof *made);
     if (!made)
         abort();
     made->wr_id = wr->wr_id;
@@ -945,7 +1337,15 @@ static int receive_one(struct fake_qp *qp, const struct ibv_recv_wr *wr)
         memcpy(made->sges, wr->sg_list, (size_t)wr->num_sge * sizeof *made->sges);
     while (*last)
         last = &(*last)->next;
-    *last = made;
+    return *last = made;
+}
+
+static int receive_one(struct fake_qp *qp, const struct ibv_recv_wr *wr)
+{
+    int objection = objection_to_receive(qp, wr);
+    if (objection)
+        return objection;
+    append_receive(&qp->receives, wr);
     qp->receive_count++;
     if (qp->qp.state == ERR)
         enter_error(qp);
@@ -962,3 +1362,5 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
         *bad_wr = wr;
     return error;
 }
+
+#include "fake_rare.h"

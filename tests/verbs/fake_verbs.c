@@ -1,7 +1,7 @@
 /*
  * A verbs library without hardware: libibverbs of Linux, or with -DDARWIN Apple's librdma.
  * -DNO_GID_TABLE leaves out what libibverbs got in rdma-core 32. Here are devices and the
- * script; fake_queue_pairs.h has what a message needs.
+ * script; fake_queue_pairs.h has what a message needs, fake_rare.h what soft RoCE refuses.
  *
  * It answers from a script, the file that FAKE_VERBS names, read once at the first call.
  * No such file: no devices. A number that the script does not give is 0. A line that makes
@@ -26,6 +26,7 @@
  *   wc=STATUS[,VENDOR]   of poll_cq: completions carry this status, whatever happened
  *   corrupt              of post_send: the last byte of a message is inverted on its way
  *   drop                 of post_send: a message is lost on its way
+ *   event=N              an asynchronous event comes, of port 1 or the newest queue pair
  *
  * CALL is the name of the function. The calls without a symbol are post_send, post_recv and
  * poll_cq; within ibv_modify_qp, modify_qp_to_init, _rtr, _rts, _err and _reset are calls too.
@@ -40,6 +41,10 @@
  *
  * Calls come from one thread at a time.
  */
+
+#ifdef __linux__
+#define _GNU_SOURCE /* pipe2 */
+#endif
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -116,12 +121,23 @@ enum { PORT_ATTR_WRITTEN = 48, MUTEX_SIZE = 40 }; /* ibv_query_port as it was in
     _(ibv_alloc_pd, GIVES_NULL) _(ibv_dealloc_pd, GIVES_ERRNO)                               \
     _(ibv_reg_mr, GIVES_NULL) _(ibv_dereg_mr, GIVES_ERRNO)                                   \
     _(ibv_create_cq, GIVES_NULL) _(ibv_destroy_cq, GIVES_ERRNO)                              \
+    _(ibv_create_comp_channel, GIVES_NULL) _(ibv_destroy_comp_channel, GIVES_ERRNO)          \
+    _(ibv_get_cq_event, GIVES_MINUS_ONE) _(ibv_ack_cq_events, CANNOT_FAIL)                   \
+    _(ibv_create_ah, GIVES_NULL) _(ibv_destroy_ah, GIVES_ERRNO)                              \
+    _(ibv_init_ah_from_wc, GIVES_ERRNO)                                                      \
+    _(ibv_resize_cq, GIVES_ERRNO) _(req_notify_cq, GIVES_ERRNO)                              \
     _(ibv_create_qp, GIVES_NULL) _(ibv_destroy_qp, GIVES_ERRNO)                              \
     _(ibv_query_qp, GIVES_ERRNO) _(ibv_modify_qp, GIVES_ERRNO)                               \
     _(modify_qp_to_reset, GIVES_ERRNO) _(modify_qp_to_init, GIVES_ERRNO)                     \
     _(modify_qp_to_rtr, GIVES_ERRNO) _(modify_qp_to_rts, GIVES_ERRNO)                        \
     _(modify_qp_to_err, GIVES_ERRNO)                                                         \
     _(post_send, GIVES_ERRNO) _(post_recv, GIVES_ERRNO) _(poll_cq, GIVES_MINUS_ERRNO)        \
+    _(ibv_open_xrcd, GIVES_NULL) _(ibv_close_xrcd, GIVES_ERRNO)                              \
+    _(ibv_create_srq_ex, GIVES_NULL) _(ibv_get_srq_num, GIVES_ERRNO)                         \
+    _(ibv_destroy_srq, GIVES_ERRNO) _(ibv_create_qp_ex, GIVES_NULL)                          \
+    _(post_srq_recv, GIVES_ERRNO)                                                            \
+    _(ibv_create_flow, GIVES_NULL) _(ibv_destroy_flow, GIVES_ERRNO)                          \
+    _(ibv_get_async_event, GIVES_MINUS_ONE) _(ibv_ack_async_event, CANNOT_FAIL)              \
     _(ibv_wc_status_str, GIVES_NULL)
 
 #define MEMBER(type, name) type name;
@@ -136,8 +152,15 @@ struct ibv_device {
     char ibdev_path[256];
 };
 
+struct fake_flow;
+struct flow_attr;
 struct ibv_cq;
 struct ibv_qp;
+struct ibv_qp_init_attr_ex;
+struct ibv_srq;
+struct ibv_srq_init_attr_ex;
+struct ibv_xrcd;
+struct ibv_xrcd_init_attr;
 struct ibv_recv_wr;
 struct ibv_send_wr;
 struct ibv_wc;
@@ -145,7 +168,10 @@ struct ibv_wc;
 struct ibv_context_ops {
     void *first[11];
     int (*poll_cq)(struct ibv_cq *cq, int count, struct ibv_wc *wc);
-    void *next[13];
+    int (*req_notify_cq)(struct ibv_cq *cq, int solicited_only);
+    void *next[7];
+    int (*post_srq_recv)(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+    void *more[4];
     int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
     int (*post_recv)(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
     void *last[5];
@@ -184,7 +210,17 @@ struct verbs_context {
     void *before_query_device_ex[26];
     int (*query_device_ex)(struct ibv_context *context, const void *input,
                            struct ibv_device_attr_ex *attr, size_t size);
-    void *after_query_device_ex[11];
+    int (*destroy_flow)(struct fake_flow *flow);
+    void *placeholder2;
+    struct fake_flow *(*create_flow)(struct ibv_qp *qp, struct flow_attr *attr);
+    void *placeholder1, *open_qp;
+    struct ibv_qp *(*create_qp_ex)(struct ibv_context *context, struct ibv_qp_init_attr_ex *wish);
+    int (*get_srq_num)(struct ibv_srq *srq, uint32_t *number);
+    struct ibv_srq *(*create_srq_ex)(struct ibv_context *context,
+                                     struct ibv_srq_init_attr_ex *wish);
+    struct ibv_xrcd *(*open_xrcd)(struct ibv_context *context, struct ibv_xrcd_init_attr *wish);
+    int (*close_xrcd)(struct ibv_xrcd *xrcd);
+    void *placeholder3;
     size_t sz;
     struct ibv_context context;
 };
@@ -264,6 +300,7 @@ enum action {
     CRASH,
     WARN,
     SLOW,
+    EVENT,
     COMPLETE_AS, /* this and what follows leave the call alone */
     CORRUPT,
     DROP,
@@ -524,6 +561,7 @@ static const struct {
     {"crash", CRASH, 0, NULL},
     {"warn", WARN, 1, NULL},
     {"slow", SLOW, 1, NULL},
+    {"event", EVENT, 1, NULL},
     {"wc", COMPLETE_AS, 1, "poll_cq"},
     {"corrupt", CORRUPT, 0, "post_send"},
     {"drop", DROP, 0, "post_send"},
@@ -692,7 +730,9 @@ static _Noreturn void spin(void)
         ;
 }
 
-static void perform(const struct rule *rule)
+static void event_by_rule(const struct fake_device *device, int type);
+
+static void perform(const struct rule *rule, const struct fake_device *device)
 {
     switch (rule->action) {
     case HANG: hang();
@@ -700,6 +740,7 @@ static void perform(const struct rule *rule)
     case CRASH: raise(SIGSEGV); break;
     case WARN: warn(rule->text); break;
     case SLOW: wait_milliseconds(rule->number); break;
+    case EVENT: event_by_rule(device, (int)rule->number); break;
     default: break;
     }
 }
@@ -733,7 +774,7 @@ static int refusal(const char *call, const struct fake_device *device)
     for (struct rule *rule = rules; rule < rules + rule_count; rule++) {
         if (rule->action >= COMPLETE_AS || !applies(rule, call, device) || refused)
             continue;
-        perform(rule);
+        perform(rule, device);
         errno = before;
         if (rule->action == GIVE_NULL)
             refused = -1;
@@ -748,9 +789,11 @@ static int refusal(const char *call, const struct fake_device *device)
  * reads through it faults, and it is never mistaken for a newer one.
  */
 
-enum kind { DEVICE_LIST, CONTEXT, PD, MR, CQ, QP };
+enum kind { DEVICE_LIST, CONTEXT, PD, MR, CQ, QP, XRCD, SRQ, FLOW, CHANNEL, AH };
 
-static const char *const kinds[] = {"device list", "context", "pd", "mr", "cq", "qp"};
+static const char *const kinds[] = {"device list", "context", "pd",  "mr",   "cq",
+                                    "qp",          "xrcd",    "srq", "flow", "completion channel",
+                                    "address handle"};
 
 struct handle {
     enum kind kind;
@@ -834,12 +877,25 @@ __attribute__((destructor)) static void tell_what_is_open(void)
 {
     int pds = live(PD, NULL), mrs = live(MR, NULL), cqs = live(CQ, NULL), qps = live(QP, NULL);
     int contexts = live(CONTEXT, NULL);
+    for (enum kind kind = XRCD; kind <= FLOW; kind++)
+        if (live(kind, NULL))
+            fprintf(stderr, "fake_verbs: %d of %s open\n", live(kind, NULL), kinds[kind]);
     if (pds || mrs || cqs || qps || contexts)
         fprintf(stderr, "fake_verbs: %d pds, %d mrs, %d cqs, %d qps, %d contexts open\n", pds, mrs,
                 cqs, qps, contexts);
+    if (live(CHANNEL, NULL))
+        fprintf(stderr, "fake_verbs: %d completion channels open\n", live(CHANNEL, NULL));
 }
 
 #include "fake_queue_pairs.h"
+
+static int has_events(const struct fake_device *device)
+{
+    int count = 0;
+    for (const struct rule *rule = rules; rule < rules + rule_count; rule++)
+        count += rule->action == EVENT;
+    return count || device->attr.device_cap_flags & AUTO_PATH_MIG;
+}
 
 /* Devices and contexts. */
 
@@ -888,6 +944,7 @@ static void extend(struct ibv_context *context, uint64_t sz)
         (struct verbs_context *)((char *)context - offsetof(struct verbs_context, context));
     whole->query_port = query_port;
     whole->query_device_ex = query_device_ex;
+    extend_rare(whole, (const struct fake_device *)context->device);
     whole->sz = sz;
     context->abi_compat = (void *)UINTPTR_MAX;
 }
@@ -904,8 +961,11 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
     context->ops.post_send = post_send;
     context->ops.post_recv = post_recv;
     context->cmd_fd = context->async_fd = -1;
+    if (has_events(fake))
+        open_events(context);
     context->num_comp_vectors = 1;
 #ifndef DARWIN
+    context->ops.req_notify_cq = req_notify_cq;
     if (fake->is_extended)
         extend(context, fake->sz);
 #endif
@@ -915,8 +975,10 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 int ibv_close_device(struct ibv_context *context)
 {
     int refused = refusal(__func__, opened(context, __func__));
-    if (!refused)
+    if (!refused) {
+        close_events(context);
         retire(CONTEXT, context, __func__);
+    }
     return refused;
 }
 

@@ -1,5 +1,6 @@
 """What two ends send each other: payloads that nobody else makes, and a loop that may stall."""
 
+import time
 from collections import deque
 from types import SimpleNamespace
 from typing import Any
@@ -8,9 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmadiag.facts.ib import QpType
+from rdmadiag.facts.ib import DataOp, QpType
 from rdmadiag.verbs import exchange
-from rdmadiag.verbs.exchange import Differs, Stalled, content, timed, untimed, verified
+from rdmadiag.verbs.exchange import (
+    Differs,
+    Stalled,
+    content,
+    stands,
+    streamed,
+    timed,
+    untimed,
+    verified,
+)
 
 turns = st.tuples(st.integers(0, 1 << 25), st.integers(1, 9), st.booleans())
 
@@ -38,7 +48,8 @@ class WireEnd:
     """An end of a wire in memory: a message arrives when it is looked for `late` times."""
 
     def __init__(self, out: deque[bytes], into: deque[bytes], late: int = 3) -> None:
-        self.facts = SimpleNamespace(payload_bytes=64, qp_type=QpType.RC)
+        self.facts = SimpleNamespace(payload_bytes=64, qp_type=QpType.RC, op=DataOp.SEND)
+        self.channel = None
         self.sends = 0
         self._out, self._in, self._late = out, into, late
 
@@ -136,6 +147,164 @@ def test_what_a_look_at_the_peer_finds_ends_the_wait(
 
     with pytest.raises(InterruptedError):
         verified(pairs(wire)[:1], 7, 1, glance)
+
+
+# --- by WRITE and READ -------------------------------------------------------------------
+
+
+class MemoryEnd:
+    """An end whose memory the other one writes and reads; work completes at the next poll."""
+
+    def __init__(self, op: DataOp, length: int = 64) -> None:
+        self.facts = SimpleNamespace(payload_bytes=length, qp_type=QpType.RC, op=op)
+        self.channel = None
+        self.sends = 0
+        self.out, self.into = bytearray(length), bytearray(length)
+        self.other: MemoryEnd = self
+        self.moved: list[bytes] = []
+        self.loses = False
+        self.spoils = False
+        self._due: list[int] = []
+
+    def offer(self, message: bytes) -> None:
+        self.out[: len(message)] = message
+
+    def send(self, message: bytes) -> None:
+        self.offer(message)
+        self.post(len(message))
+
+    def count(self, last: bytes) -> None:
+        self.out[-1:] = last
+
+    def post(self, length: int) -> None:
+        self.sends += 1
+        self._due.append(length)
+
+    def received(self, length: int) -> bytes:
+        return bytes(self.into[:length])
+
+    def clear(self) -> None:
+        self.into[:] = bytes(len(self.into))
+
+    def poll(self) -> None:
+        while self._due:
+            length = self._due.pop(0)
+            self.sends -= 1
+            writes = self.facts.op is DataOp.WRITE
+            source = self.out if writes else self.other.out
+            target = self.other.into if writes else self.into
+            if not self.loses:
+                target[:length] = source[:length]
+                self.moved.append(bytes(source[:length]))
+            if self.spoils:
+                target[3] ^= 1
+
+
+def memories(op: DataOp) -> tuple[MemoryEnd, MemoryEnd]:
+    one, other = MemoryEnd(op), MemoryEnd(op)
+    one.other, other.other = other, one
+    return one, other
+
+
+ONE_SIDED = pytest.mark.parametrize("op", [DataOp.WRITE, DataOp.READ])
+
+
+@ONE_SIDED
+def test_what_stands_in_memory_is_compared_at_both_ends(op: DataOp, glances: list[int]) -> None:
+    ends, steps = memories(op), list[str]()
+    for turn in (0, 1, 2):
+        verified(pairs(ends), 7, turn, lambda: None, steps.append)
+    assert [len(end.moved) for end in ends] == [3, 3]
+    assert content(7, 2, True, 64) in ends[0 if op is DataOp.WRITE else 1].moved
+    # Nobody reads what the other end has not offered yet, or offers the next before it is read.
+    expected = [f"{word}{turn}" for turn in (0, 1, 2) for word in ("offered", "fetched")]
+    assert steps == (expected if op is DataOp.READ else [])
+
+
+@ONE_SIDED
+def test_one_byte_that_differs_is_found(op: DataOp, glances: list[int]) -> None:
+    ends = memories(op)
+    ends[0].spoils = True
+    with pytest.raises(Differs, match=r"^1 of 64 bytes differ, the first at offset 3$") as caught:
+        verified(pairs(ends), 7, 1, lambda: None)
+    assert caught.value.end is ends[1 if op is DataOp.WRITE else 0]
+
+
+def test_a_write_that_never_comes_stalls(glances: list[int]) -> None:
+    ends = memories(DataOp.WRITE)
+    ends[0].loses = True
+    with pytest.raises(Stalled):
+        verified(pairs(ends), 7, 1, lambda: None)
+
+
+def test_a_read_that_brings_nothing_differs_though_it_completed(glances: list[int]) -> None:
+    ends = memories(DataOp.READ)
+    ends[0].loses = True
+    with pytest.raises(Differs, match="bytes differ"):
+        verified(pairs(ends), 7, 1, lambda: None)
+
+
+def test_without_a_compiled_loop_what_is_written_counts_its_rounds(glances: list[int]) -> None:
+    ends = memories(DataOp.WRITE)
+    untimed(pairs(ends), 7, 300, lambda: None, lambda done: None)
+    counts = [[message[-1] for message in end.moved] for end in ends]
+    assert counts == [[at & 0xFF for at in range(1, 301)]] * 2
+
+
+def test_without_a_compiled_loop_the_end_that_starts_reads(glances: list[int]) -> None:
+    ends = memories(DataOp.READ)
+    untimed(pairs(ends), 7, 5, lambda: None, lambda done: None)
+    assert [len(end.moved) for end in ends] == [5, 0]
+
+
+# --- a window ----------------------------------------------------------------------------
+
+
+class Window(MemoryEnd):
+    """Notes how many are under way."""
+
+    def __init__(self, op: DataOp, length: int = 64) -> None:
+        super().__init__(op, length)
+        self.most = 0
+
+    def post(self, length: int) -> None:
+        super().post(length)
+        self.most = max(self.most, self.sends)
+
+
+def test_a_window_is_never_wider_and_ends_when_its_time_is_over() -> None:
+    end = Window(DataOp.WRITE)
+    began = time.monotonic()
+    messages, seconds = streamed(end, 5, 0.1, lambda: None)  # type: ignore[arg-type]
+    assert (end.most, end.sends, len(end.moved)) == (5, 0, messages)
+    assert messages > 5
+    assert 0.05 < seconds <= time.monotonic() - began < 10
+
+
+def test_a_window_moves_no_more_than_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "BANDWIDTH_BYTES_MAX", 640)
+    messages, _ = streamed(Window(DataOp.READ), 4, 5.0, lambda: None)  # type: ignore[arg-type]
+    assert messages == 10
+
+
+def test_a_window_of_which_nothing_completes_stalls(glances: list[int]) -> None:
+    end: Any = Window(DataOp.WRITE)
+    end.poll = lambda: None
+    with pytest.raises(Stalled):
+        streamed(end, 4, 0.01, lambda: glances.append(1))
+    assert glances
+
+
+def test_the_last_buffer_of_a_window_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "_LEFT_SECONDS", 0.05)
+    one, other = memories(DataOp.WRITE)
+    one.offer(content(7, 3, True, 64))
+    streamed(one, 4, 0.01, lambda: None)  # type: ignore[arg-type]
+    stands(other, 7, 3, from_first=True)  # type: ignore[arg-type]
+    other.into[:] = content(7, 3, True, 64)
+    other.into[5] ^= 1
+    with pytest.raises(Differs, match=r"^1 of 64 bytes differ, the first at offset 5$"):
+        stands(other, 7, 3, from_first=True)  # type: ignore[arg-type]
 
 
 # --- the timed loop ----------------------------------------------------------------------

@@ -170,7 +170,7 @@ def test_what_failed_has_done_nothing(fake_verbs: Callable[..., Any]) -> None:
 
 def test_the_request_that_failed_is_named(fake_verbs: Callable[..., Any]) -> None:
     program = """
-first, second = IbvSendWr(1, opcode=2), IbvSendWr(2, opcode=0)
+first, second = IbvSendWr(1, opcode=2), IbvSendWr(2, opcode=9)
 first.next = ctypes.addressof(second)
 bad = POINTER(IbvSendWr)()
 a = End(0, RC).connect()
@@ -428,18 +428,20 @@ CANNOT = {
         "v.ibv_create_cq(a.context, 17, None, None, 0)": 22,
         "v.ibv_create_cq(a.context, 0, None, None, 0)": 22,
         "v.ibv_create_cq(a.context, 1, None, None, 1)": 22,
-        "v.ibv_create_cq(a.context, 1, None, a.address, 0)": 22,
         "v.ibv_reg_mr(a.pd, a.address, 65537, 1)": 22,
         "v.ibv_reg_mr(a.pd, a.address, 0, 1)": 22,
         "v.ibv_reg_mr(a.pd, a.address, 1, 2)": 22,
         "v.ibv_reg_mr(a.pd, a.address + 8, 1, 4)": 0,
         "a.another_qp(max_send_wr=5)": 22,
         "a.another_qp(max_recv_sge=3)": 22,
-        "a.another_qp(max_inline_data=1)": 22,
+        "a.another_qp(max_inline_data=512)": 0,
+        "a.another_qp(max_inline_data=513)": 22,
     },
     "darwin": {
         "v.ibv_reg_mr(a.pd, a.address + 8, 1, 4)": 22,
         "v.ibv_reg_mr(a.pd, a.address, 1, 7)": 0,
+        "v.ibv_create_cq(a.context, 1, None, a.address, 0)": 22,
+        "a.another_qp(max_inline_data=1)": 22,
     },
 }
 
@@ -734,7 +736,7 @@ REFUSED = {
     "a.send(b'x'), a.receive(1)": [22, 22],
     "a.move(INIT), a.send(b'x'), a.receive(1)": [0, 22, 0],
     "a.move(INIT), a.move(RTR), a.send(b'x'), a.receive(1)": [0, 0, 22, 0],
-    "a.connect().send(b'x', opcode=0), a.send(b'x', flags=8)": [22, 22],
+    "a.connect().send(b'x', opcode=9), a.send(b'x', flags=8)": [22, 22],
     "a.connect().send(b'x', b'y', b'z'), a.receive(1, 1, 1)": [22, 22],
     "a.move(INIT), [a.receive(1) for _ in range(5)]": [0, [0, 0, 0, 0, 12]],
 }

@@ -7,7 +7,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from ctypes import CFUNCTYPE, POINTER, addressof, c_int, c_void_p, memset
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rdmadiag.facts.ib import DataOp
 from rdmadiag.verbs import loop as module
 from rdmadiag.verbs.abi import IbvWc
 from rdmadiag.verbs.lib import CallFailed
@@ -24,6 +27,7 @@ from rdmadiag.verbs.loop import (
     Cause,
     Loop,
     Stopped,
+    TimedChannel,
     TimedEnd,
     compiled,
     overhead_us,
@@ -493,6 +497,151 @@ def both_ends(fake_verbs: Any, compiled_path: str) -> Iterator[Callable[..., dic
     return ran
 
 
+# --- by WRITE and READ, and asleep ----------------------------------------------------------
+
+
+class Memory(Device):
+    """An end that writes: a send takes the stamp, and `answers` puts a byte where it watches."""
+
+    def __init__(self, *polls: Poll, answers: Sequence[int] = ()) -> None:
+        super().__init__(*polls)
+        self.stamps: list[int] = []
+        self._answers = list(answers)
+        self.bytes = (ctypes.c_uint8 * 2)()
+
+    def _post(self, kind: str) -> int:
+        self.stamps.append(self.bytes[0])
+        if self._answers:
+            self.bytes[1] = self._answers.pop(0)
+        return super()._post(kind)
+
+    def end(self, *, starts: bool) -> TimedEnd:
+        stamp = addressof(self.bytes)
+        return replace(super().end(starts=starts), op=DataOp.WRITE, stamp=stamp, watch=stamp + 1)
+
+
+ROUNDS = [at & 0xFF for at in range(1, 601)]
+
+
+def test_what_is_written_counts_its_rounds_and_no_receive_is_posted(library: Any) -> None:
+    device = Memory(*[[SENT]] * 700, answers=ROUNDS)
+    loop = opened(device, library, starts=True, iterations=600)
+    assert finish(loop, device)
+    assert (device.stamps, loop.rounds, len(loop.times_ns)) == (ROUNDS, 600, 600)
+    assert "receive" not in device.calls
+
+
+def test_the_end_that_is_written_to_answers_with_the_same_count(library: Any) -> None:
+    device = Memory(NOTHING, NOTHING, [SENT], [SENT], answers=[2])
+    loop = opened(device, library, starts=False, iterations=2)
+    assert not loop.run(0.0)
+    assert device.stamps == []  # nothing has come
+    device.bytes[1] = 1
+    assert finish(loop, device)
+    assert (device.stamps, loop.rounds, loop.times_ns) == ([1, 2], 2, [])
+
+
+@pytest.mark.parametrize("byte", [0, 2, 255])
+def test_another_byte_than_the_next_is_no_message(library: Any, byte: int) -> None:
+    device = Memory([SENT], NOTHING, NOTHING, answers=[byte])
+    loop = opened(device, library, starts=True, iterations=2)
+    assert not finish(loop, device)
+    assert loop.rounds == 0
+
+
+def test_a_receive_that_nobody_posted_stops_a_loop_that_writes(library: Any) -> None:
+    loop = opened(device := Memory([RECEIVED]), library, starts=True)
+    with pytest.raises(Stopped) as caught:
+        finish(loop, device)
+    assert caught.value.cause is Cause.UNEXPECTED
+
+
+def test_each_read_that_completes_is_a_round(library: Any) -> None:
+    device = Device([SENT], NOTHING, [SENT], [SENT])
+    end = replace(device.end(starts=True), op=DataOp.READ)
+    loop = Loop(library, [end], 3, 16)
+    assert finish(loop, device)
+    assert (loop.rounds, len(loop.times_ns), device.calls.count("send")) == (3, 3, 3)
+    assert "receive" not in device.calls
+
+
+def test_only_the_end_that_starts_reads_and_what_is_written_is_counted(library: Any) -> None:
+    device = Device()
+    for end in (
+        replace(device.end(starts=False), op=DataOp.READ),
+        replace(device.end(starts=True), op=DataOp.WRITE),
+        replace(device.end(starts=True), stamp=1, watch=2),
+    ):
+        with pytest.raises(ValueError, match=r"reads|rounds"):
+            Loop(library, [end], 1, 1)
+
+
+GET = CFUNCTYPE(c_int, c_void_p, POINTER(c_void_p), POINTER(c_void_p))
+ACK = CFUNCTYPE(None, c_void_p, ctypes.c_uint)
+NOTIFY = CFUNCTYPE(c_int, c_void_p, c_int)
+
+
+class Sleeper(Device):
+    """An end with a completion channel: what it polls is there once an event has come."""
+
+    def __init__(self, *polls: Poll, refuses: int = 0) -> None:
+        super().__init__(*polls)
+        self.reading, self.writing = os.pipe()
+        os.set_blocking(self.reading, False)
+        self._refuses = refuses
+        self.get, self.ack = GET(self._get), ACK(lambda cq, count: self.calls.append("ack"))
+        self.notify = NOTIFY(self._notify)
+
+    def close(self) -> None:
+        os.close(self.reading)
+        os.close(self.writing)
+
+    def _get(self, *_: Any) -> int:
+        self.calls.append("get")
+        os.read(self.reading, 1)
+        return 0
+
+    def _notify(self, *_: Any) -> int:
+        self.calls.append("notify")
+        return self._refuses
+
+    def end(self, *, starts: bool) -> TimedEnd:
+        get, ack, notify = (
+            ctypes.cast(each, c_void_p).value or 0 for each in (self.get, self.ack, self.notify)
+        )
+        return replace(
+            super().end(starts=starts), channel=TimedChannel(9, self.reading, get, ack, notify)
+        )
+
+
+def test_an_end_with_a_channel_sleeps_until_an_event_and_asks_for_the_next(library: Any) -> None:
+    with closing(Sleeper(NOTHING, [RECEIVED, SENT])) as device:
+        loop = opened(device, library, starts=True, iterations=1)
+        os.write(device.writing, b".")
+        assert loop.run(time.monotonic() + 5)
+        # Asked for before it polls: what completes in between makes an event.
+        assert device.calls == ["send", "poll", "get", "ack", "notify", "poll", "receive"]
+
+
+def test_an_end_that_sleeps_polls_now_and_then_and_returns_in_time(library: Any) -> None:
+    with closing(Sleeper()) as device:
+        loop = opened(device, library, starts=False)
+        began = time.process_time()
+        assert not loop.run(time.monotonic() + 0.2)
+        assert 2 < device.calls.count("poll") <= 400
+        assert "get" not in device.calls
+        assert time.process_time() - began < 0.15
+
+
+def test_an_event_that_cannot_be_asked_for_stops_it(library: Any) -> None:
+    with closing(Sleeper(NOTHING, refuses=5)) as device:
+        loop = opened(device, library, starts=False)
+        os.write(device.writing, b".")
+        with pytest.raises(Stopped) as caught:
+            loop.run(time.monotonic() + 5)
+    assert (caught.value.call, caught.value.errno) == ("req_notify_cq", 5)
+
+
 RC, UC = 2, 3
 FLUSHED, NO_RECEIVE = 5, 13
 """Statuses: of a receive when its queue pair fails, of a send that finds none."""
@@ -588,7 +737,7 @@ LAYOUT = "const uint32_t rdmadiag_loop_layout[]"
 @pytest.mark.parametrize(
     ("written", "instead"),
     [
-        ("LAYOUT_REVISION = 1", "LAYOUT_REVISION = 2"),
+        ("LAYOUT_REVISION = 2", "LAYOUT_REVISION = 1"),
         ("MAX_ENDS = 2", "MAX_ENDS = 3"),
         ("BATCH = 4", "BATCH = 8"),
         (LAYOUT, LAYOUT.replace("rdmadiag_", "")),

@@ -17,6 +17,18 @@ RELIABLE = {
     QpState.RTR: "MAX_DEST_RD_ATOMIC MIN_RNR_TIMER",
     QpState.RTS: "TIMEOUT RETRY_CNT RNR_RETRY MAX_QP_RD_ATOMIC",
 }
+# The kernel's qp_state_table: one end of an XRC connection sends, the other one answers.
+SENDING = {
+    QpState.INIT: "",
+    QpState.RTR: "",
+    QpState.RTS: "TIMEOUT RETRY_CNT RNR_RETRY MAX_QP_RD_ATOMIC",
+}
+ANSWERING = {
+    QpState.INIT: "",
+    QpState.RTR: "MAX_DEST_RD_ATOMIC MIN_RNR_TIMER",
+    QpState.RTS: "TIMEOUT",
+}
+RAW = {QpState.INIT: "STATE PORT", QpState.RTR: "STATE", QpState.RTS: "STATE"}
 DATAGRAM = {
     QpState.INIT: "STATE PKEY_INDEX PORT QKEY",
     QpState.RTR: "STATE",
@@ -36,6 +48,9 @@ def test_what_each_step_requires(state: QpState) -> None:
     assert transition(QpType.UC, state).required == mask(CONNECTED[state])
     assert transition(QpType.RC, state).required == mask(CONNECTED[state], RELIABLE[state])
     assert transition(QpType.UD, state).required == mask(DATAGRAM[state])
+    assert transition(QpType.XRC_SEND, state).required == mask(CONNECTED[state], SENDING[state])
+    assert transition(QpType.XRC_RECV, state).required == mask(CONNECTED[state], ANSWERING[state])
+    assert transition(QpType.RAW_PACKET, state).required == mask(RAW[state])
 
 
 @pytest.mark.parametrize("kind", list(QpType))
@@ -49,6 +64,8 @@ def test_the_steps_follow_each_other_from_reset_to_rts(kind: QpType) -> None:
 def test_numbers_are_those_of_the_header() -> None:
     assert [state.number for state in QpState] == list(range(7))
     assert (QpType.RC.number, QpType.UC.number, QpType.UD.number) == (2, 3, 4)
+    assert QpType.RAW_PACKET.number == 8
+    assert (QpType.XRC_SEND.number, QpType.XRC_RECV.number) == (9, 10)
     assert (Attribute.STATE, Attribute.AV, Attribute.DEST_QPN) == (1, 128, 1 << 20)
 
 

@@ -219,3 +219,23 @@ def test_what_exercise_proved(states: list[CellState], proven: bool | None) -> N
     found = {row.name: row.proven for row in with_proof(device, cells).capabilities}
     assert found["atomic_cap"] is proven
     assert found["max_srq"] is None
+
+
+def test_a_cell_of_xrc_says_nothing_of_what_others_do_without_it() -> None:
+    (device,) = of_library(library(atomic_cap=1, device_cap_flags=DeviceCap.XRC.number))
+    cells = [Cell(Operation.CMP_SWAP, "xrc", Via.SRQ, CellState.REFUSED)]
+    found = {row.name: row.proven for row in with_proof(device, cells).capabilities}
+    assert found["xrc"] is False
+    assert (found["atomic_cap"], found["max_srq"]) == (None, None)
+
+
+def test_a_claim_that_the_kernel_refuses_is_not_proven() -> None:
+    """Soft RoCE sets IBV_DEVICE_AUTO_PATH_MIG, and the kernel bans it on RoCE."""
+    flags = DeviceCap.AUTO_PATH_MIG.number | DeviceCap.MEM_WINDOW.number
+    (device,) = of_library(library(device_cap_flags=flags))
+    cells = [
+        Cell(Operation.ALT_PATH, "rc", Via.POLL, CellState.REFUSED),
+        Cell(Operation.MW_TYPE_1, "rc", Via.POLL, CellState.VERIFIED),
+    ]
+    found = {row.name: row.proven for row in with_proof(device, cells).capabilities}
+    assert (found["auto_path_mig"], found["mem_window"]) == (False, True)

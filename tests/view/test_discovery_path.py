@@ -15,6 +15,7 @@ from rdmadiag.facts.ib import DriverId, NetnsMode
 from rdmadiag.facts.verbs import KILLED, Unanswered
 from rdmadiag.host.recorded import SnapshotHost
 from rdmadiag.sources.run import gather
+from rdmadiag.view.access import named
 from rdmadiag.view.discovery_path import (
     DiscoveryPath,
     Stage,
@@ -64,6 +65,12 @@ def stale_node() -> Evidence:
     return with_source("process", nodes=tuple(replace(node, dev="231:199") for node in nodes))  # type: ignore[union-attr]
 
 
+def unnamed(configured: object, stderr: str = "") -> Evidence:
+    evidence = roce_host().change(rejected=("mlx5_0",), verbs_stderr=stderr).evidence()
+    library = replace(evidence.process.library, configured=configured)  # type: ignore[union-attr,type-var,arg-type]
+    return replace(evidence, process=replace(evidence.process, library=library))  # type: ignore[type-var,arg-type]
+
+
 def test_every_step_of_a_healthy_device_passes() -> None:
     found = path(roce_host())
     assert found.fails_at is None
@@ -72,6 +79,11 @@ def test_every_step_of_a_healthy_device_passes() -> None:
     assert all(each.subject and each.value for each in found.steps)
 
 
+NO_FOLDER = "libibverbs: Warning: couldn't open config directory '/etc/libibverbs.d'."
+NOT_LOADED = (
+    "libibverbs: Warning: couldn't load driver 'libmlx5-rdmav34.so': "
+    "libnl-3.so.200: cannot open shared object file"
+)
 REJECTED = roce_host().change(rejected=("mlx5_0",))
 
 
@@ -115,6 +127,34 @@ REJECTED = roce_host().change(rejected=("mlx5_0",))
         ),
         pytest.param(
             without_library(), Stage.LIBRARY, "libibverbs.so.1", "in none of", id="no libibverbs"
+        ),
+        pytest.param(
+            REJECTED.change(configured=("rxe", "siw")),
+            Stage.PROVIDER_LIBRARY,
+            "/etc/libibverbs.d/*.driver",
+            "mlx5 is in none of 2 files",
+            id="no file of /etc/libibverbs.d names the provider",
+        ),
+        pytest.param(
+            unnamed(Missing(Why.ABSENT, "ENOENT"), NO_FOLDER),
+            Stage.PROVIDER_LIBRARY,
+            "/etc/libibverbs.d/*.driver",
+            "no such folder",
+            id="no folder /etc/libibverbs.d, and libibverbs says so",
+        ),
+        pytest.param(
+            REJECTED.change(configured=(), environ={"RDMAV_DRIVERS": "rxe", "IBV_DRIVERS": "mlx5"}),
+            Stage.PROVIDER_LIBRARY,
+            "/etc/libibverbs.d/*.driver",
+            "mlx5 is in none of 0 files",
+            id="IBV_DRIVERS is not read where RDMAV_DRIVERS is set",
+        ),
+        pytest.param(
+            REJECTED.change(verbs_stderr=NOT_LOADED),
+            Stage.PROVIDER_LIBRARY,
+            "libmlx5-rdmav*.so",
+            "libnl-3.so.200",
+            id="the provider's library cannot be loaded",
         ),
         pytest.param(
             REJECTED.with_device(driver=DriverId.ERDMA),
@@ -168,6 +208,52 @@ def test_a_device_that_is_listed_and_cannot_be_opened_fails_at_the_last_step() -
     assert found.fails_at is Stage.OPENED
     assert found.failure is not None
     assert found.failure.value == "13 EACCES"
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"RDMAV_DRIVERS": "rxe;mlx5"},
+        {"RDMAV_DRIVERS": "siw:/opt/rdma/libmlx5"},
+        {"IBV_DRIVERS": "mlx5"},
+    ],
+    ids=["RDMAV_DRIVERS", "an absolute path", "IBV_DRIVERS"],
+)
+def test_a_variable_names_the_provider_as_a_file_does(environ: dict[str, str]) -> None:
+    found = step(REJECTED.change(configured=(), environ=environ), Stage.PROVIDER_LIBRARY)
+    assert found.passed is True
+
+
+@pytest.mark.parametrize(
+    "configured", [Missing(Why.ABSENT, "ENOENT"), Missing(Why.DENIED, "EACCES"), NOT_ASKED]
+)
+def test_a_folder_that_was_not_seen_names_nothing_and_leaves_nothing_out(
+    configured: Missing,
+) -> None:
+    evidence = unnamed(configured)
+    (device,) = devices(evidence)
+    assert isinstance(named(device, evidence).is_named, Missing)
+    assert step(evidence, Stage.PROVIDER_LIBRARY).passed is True  # it is there
+
+
+def test_a_library_of_another_prefix_has_a_folder_that_is_not_known() -> None:
+    evidence = REJECTED.change(configured=()).evidence()
+    library = replace(evidence.process.library, libibverbs=("/opt/rdma/lib/libibverbs.so.1",))  # type: ignore[union-attr,type-var]
+    moved = replace(evidence, process=replace(evidence.process, library=library))  # type: ignore[type-var]
+    (device,) = devices(moved)
+    assert isinstance(named(device, moved).is_named, Missing)
+
+
+@pytest.mark.parametrize(
+    ("path", "passed"), [("/sys/", True), ("/mnt/sys", Missing(Why.NOT_COLLECTED))]
+)
+def test_without_netlink_libibverbs_reads_the_sysfs_of_its_variable(
+    path: str, passed: bool | Missing
+) -> None:
+    evidence = roce_host().change(environ={"SYSFS_PATH": path}).evidence()
+    found = step(replace(evidence, nldev=Missing(Why.ABSENT, "no RDMA netlink")), Stage.KERNEL)
+    assert type(found.passed) is type(passed)
+    assert step(evidence, Stage.KERNEL).passed is True
 
 
 def test_what_was_not_looked_at_has_not_failed() -> None:

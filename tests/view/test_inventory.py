@@ -33,6 +33,13 @@ def test_a_device_seen_everywhere_needs_no_explanation() -> None:
     assert (port.netdev, port.netdev_index, port.rate_gbps) == ("ens1f0np0", 2, 100.0)
 
 
+def test_the_index_of_nldev_is_a_devices_identity() -> None:
+    (row,) = rows(roce_host())
+    assert (row.uverbs, row.index) == ("uverbs0", 0)
+    (row,) = rows(replace(roce_host().evidence(), nldev=Missing(Why.TIMEOUT, "late")))
+    assert row.index == Missing(Why.TIMEOUT, "late")
+
+
 def test_verbs_that_were_not_queried_are_missing() -> None:
     (row,) = rows(replace(roce_host().evidence(), verbs=Missing(Why.NOT_COLLECTED)))
     assert isinstance(row.seen_by.verbs, Missing)
@@ -148,6 +155,7 @@ def test_what_a_mac_does_not_have_is_unsupported_there() -> None:
         "board_id",
         "driver",
         "firmware",
+        "index",
         "netdev_index",
         "numa_node",
         "pci",

@@ -4,15 +4,21 @@ Expected values are those that ip-route(8) and ip-rule(8) promise.
 """
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lab.machine import DEFAULT_RULES, Machine, NetDev, Rule, Way
 from rdmadiag.facts import Address, Missing, Why
-from rdmadiag.facts.routing import Hop, RouteKind, RoutingFacts
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.routing import Hop, Route, RouteKind, RoutingFacts, RuleAction
+from rdmadiag.facts.routing import Rule as TableRule
 from rdmadiag.sources.routing import read_routing
-from rdmadiag.view.routing import Flow, NoWay, holds, lookup, preferred_source
+from rdmadiag.view.peer_route import as_gid, peer_route
+from rdmadiag.view.routing import Flow, NoWay, a_peer_of, holds, lookup, preferred_source
 from rdmadiag.view.routing import Way as Found
 
 NETDEVS = (
@@ -236,3 +242,26 @@ def test_the_source_is_chosen_as_the_kernel_does(
 
 def test_a_netdev_without_an_address_has_no_source() -> None:
     assert preferred_source((), "8.8.8.8", None) is None
+
+
+# --- an edited report ----------------------------------------------------------------------------
+
+TEXT = st.text(max_size=12) | st.sampled_from(["192.0.2.0/99", "::/-1", "1.2.3.4", "fe80::/", ""])
+
+
+@given(st.lists(TEXT, min_size=7, max_size=7), st.integers(-9, 999))
+def test_whatever_text_the_tables_hold_no_look_fails(texts: list[str], length: int) -> None:
+    one, two, three, four, five, six, seven = texts
+    row = Route(one, 254, RouteKind.UNICAST, (Hop(two, three),), source=four, from_prefix=five)
+    rule = TableRule(4, 0, RuleAction.TO_TABLE, 254, source=six, destination=seven)
+    plain = replace(rule, source=None, destination=None)
+    missing = Missing(Why.ABSENT, "")
+    facts = RoutingFacts((), (row,), (rule, plain), missing, missing)
+    for flow in (Flow("192.0.2.1"), Flow("192.0.2.1", "192.0.2.2", two), Flow("::1")):
+        lookup(facts, flow)
+    preferred_source((Address(one, length, two),), "192.0.2.1", three)
+    a_peer_of(one, length)
+    evidence = Evidence(routing=facts, sysfs=missing, netdev=missing)
+    peer_route(evidence, (), "192.0.2.1", None, two)
+    peer_route(evidence, (), "192.0.2.1", "192.0.2.2")
+    as_gid(one)

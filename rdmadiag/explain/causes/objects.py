@@ -109,6 +109,17 @@ ROWS: Final = (
         linux=(DMESG_OF_RDMA,),
     ),
     Cause(
+        "device-lacks-capability",
+        "perhaps the device does not have what is asked of it: remote atomics, on-demand paging",
+        linux=("rdmadiag capabilities{on}   # what it says it can do, and who needs it",),
+        confirmed_by=("stack-lacks-capability",),
+    ),
+    Cause(
+        "receive-queue-failed",
+        "the device can take no receive from the queue: its memory is gone, or firmware failed",
+        linux=(DMESG_OF_RDMA,),
+    ),
+    Cause(
         "cq-too-large",
         "more entries than the device allows (max_cqe)",
         linux=("ibv_devinfo -v -d {device} | grep max_cqe", DMESG),

@@ -125,11 +125,6 @@ ROWS: Final = (
         stages=PATH,
     ),
     Cause(
-        "alternate-path-lost",
-        "the connection's alternate path is not loaded, or its port is down",
-        linux=("ibstat", "sudo ibtracert -C {hca} -P {port} {lid} {to_lid}", DEVICES),
-    ),
-    Cause(
         "multicast-refused",
         "the subnet manager, or the netdev, did not take the join: P_Key, rate or MTU of the "
         "group do not fit, or the interface knows no such group",
@@ -185,6 +180,11 @@ ROWS: Final = (
         ),
     ),
     # --- links and ports -----------------------------------------------------------------
+    Cause(
+        "alternate-path-unusable",
+        "the alternate path does not carry: its port is down, or its LID or partition is wrong",
+        linux=("rdma link show", "ibv_devinfo -v -d {device} | grep -E 'lid|AUTO_PATH_MIG'"),
+    ),
     Cause("fabric-changed", "the subnet manager configured the fabric anew"),
     Cause(
         "link-flaps",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from rdmadiag.facts import DeviceNode, Limit, Missing, present
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.facts.rdma_drivers import provider_of
+from rdmadiag.facts.rdma_drivers import PROVIDER_FOLDER, provider_of
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import seen
 from rdmadiag.preflight.rules.rule import Rule, rule
@@ -17,8 +17,10 @@ from rdmadiag.view.access import (
     carries,
     has_stale_node,
     ignores_memlock,
+    is_unnamed,
     library,
     memlock,
+    named,
     node_access,
     node_number,
 )
@@ -239,6 +241,38 @@ def _providers(evidence: Evidence, device: DeviceView) -> str:
 
 
 @rule(
+    "provider-not-named",
+    Severity.CRITICAL,
+    "Nothing has libibverbs load a provider",
+    "The provider library for this device's driver is there, and libibverbs does not load what it "
+    "merely finds: a file of /etc/libibverbs.d has to name it, or RDMAV_DRIVERS. It drops the "
+    "device silently. An image into which the libraries were copied, and not that folder, is so.",
+    ("https://github.com/linux-rdma/rdma-core/blob/master/libibverbs/dynamic_driver.c",),
+    remedy=(
+        "export RDMAV_DRIVERS={provider}   # for one program",
+        "echo 'driver {provider}' | sudo tee /etc/libibverbs.d/{provider}.driver",
+        "IBV_SHOW_WARNINGS=1 ibv_devices",
+    ),
+    needs=("devices", "libraries", "names of providers to load", "environment", "provider"),
+)
+def provider_not_named(this: Rule, case: Case) -> Iterator[Finding]:
+    """Of devices that libibverbs does not list, and whose library is there."""
+    for device in case.devices:
+        if not is_unnamed(device, case.evidence):
+            continue
+        name = provider_of(device.provider or "")
+        yield this.finding(
+            f"{device.name}: lib{name}-rdmav*.so is there, and nothing has libibverbs load it",
+            device=device.name,
+            evidence=[
+                Proof("process", "libibverbs providers", _providers(case.evidence, device)),
+                Proof("process", PROVIDER_FOLDER, named(device, case.evidence).by),
+            ],
+            fill={"provider": name},
+        )
+
+
+@rule(
     "memlock-too-low",
     Severity.WARN,
     "Locked-memory limit too low",
@@ -426,6 +460,7 @@ RULES: Final[tuple[Rule, ...]] = (
     uverbs_node_not_openable,
     verbs_library_missing,
     provider_library_missing,
+    provider_not_named,
     memlock_too_low,
     launcher_memlock_too_low,
 )

@@ -14,6 +14,7 @@ from rdmadiag.view.access import (
     Library,
     Provider,
     has_stale_node,
+    is_unnamed,
     library,
     node_access,
     provider,
@@ -282,7 +283,7 @@ def device_not_in_verbs(this: Rule, case: Case) -> Iterator[Finding]:
             continue  # no node, or another namespace's: rules of their own
         if library(device, case.evidence) in (Library.NO_LIBIBVERBS, Library.NO_PROVIDER):
             continue
-        if abi_refusal(device, case.evidence):
+        if abi_refusal(device, case.evidence) or is_unnamed(device, case.evidence):
             continue
         path = None if registered else walk(device, case.evidence)
         step = path.failure if path else None

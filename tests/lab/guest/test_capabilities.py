@@ -95,6 +95,13 @@ class TestRxe:
         assert code == 2
         assert "lacks what dpdk cannot do without: rss_qp_types" in out
 
+    def test_preflight_of_a_stack_finds_nothing_lacking(self, rdmadiag_json: Call) -> None:
+        _, document = rdmadiag_json("preflight", "--stack", "nvshmem", "--stack", "ucx")
+        verdict = document["verdict"]
+        assert "stack-lacks-capability" in verdict["rules_asked"]
+        assert "stack-lacks-capability" not in {each["rule"] for each in verdict["findings"]}
+        assert "stack-lacks-capability" not in {each["rule"] for each in verdict["skipped"]}
+
     def test_a_snapshot_says_the_same(
         self, rdmadiag: Rdmadiag, rdmadiag_json: Call, tmp_path: Path
     ) -> None:

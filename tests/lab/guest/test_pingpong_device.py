@@ -41,12 +41,15 @@ def do(run: Run, command: str) -> None:
 # What the live kernel answers: a queue pair whose packets have no route goes to ERR.
 @pytest.mark.parametrize("kind", ["rc", "uc"])
 @pytest.mark.parametrize(
-    "change",
-    ["ip link set veth0 down", "ip address del 192.0.2.1/24 dev veth0"],
+    ("change", "event"),
+    [
+        ("ip link set veth0 down", "IBV_EVENT_PORT_ERR"),
+        ("ip address del 192.0.2.1/24 dev veth0", "IBV_EVENT_GID_CHANGE"),
+    ],
     ids=["down", "address"],
 )
 def test_without_a_route_a_send_completes_with_an_error(
-    change: str, kind: str, rxe_pair: Pair, attempts: Attempts, run: Run
+    change: str, event: str, kind: str, rxe_pair: Pair, attempts: Attempts, run: Run
 ) -> None:
     with unchanged():
         attempt = running(attempts, f"--qp={kind}", *LONG)
@@ -56,6 +59,7 @@ def test_without_a_route_a_send_completes_with_an_error(
     assert ended.told() == (2, "completion_error", "data")
     assert ended.document["completion"]["name"] == NO_ROUTE
     assert ended.document["rounds"] > 0
+    assert event in {each["name"] for each in ended.document["events"]}
     assert ended.document["teardown"] == "clean"
     assert ended.seconds - changed < 2.0
 
@@ -93,6 +97,8 @@ def test_a_cable_that_is_cut_is_nothing_to_two_ends_on_one_host(
         do(run, "ip link set veth1 down")
         ended = attempt.end()
     assert ended.told() == (0, "verified", "done")
+    lost = [each for each in ended.document["events"] if each["name"] == "IBV_EVENT_PORT_ERR"]
+    assert {(each["end"], each["port"]) for each in lost} == {("local", 1), ("remote", 1)}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -102,15 +102,16 @@ def do(run: Callable[..., Any]) -> Callable[[str], None]:
 def start(
     role: str, rxe: Rxe, peer: Rxe, attempts: Attempts, exchange: Callable[..., Any]
 ) -> Callable[..., Attempt]:
-    """`start(*options, deadline=…)`: this host's end; the left one listens."""
+    """`start(*options, deadline=…, command=…)`: this host's end; the left one listens."""
 
-    def call(*options: str, deadline: float = 40.0) -> Attempt:
+    def call(*options: str, deadline: float = 40.0, command: str = "pingpong") -> Attempt:
+        how: Any = {"deadline": deadline, "command": command}
         if role == "left":
-            attempt, port = attempts.listen(rxe.ipv4, *ALLOWED, *options, deadline=deadline)
+            attempt, port = attempts.listen(rxe.ipv4, *ALLOWED, *options, **how)
             exchange("listening", port)
             return attempt
         port = exchange("listening", None)
-        return attempts.start(*ALLOWED, *options, f"{peer.ipv4}:{port}", deadline=deadline)
+        return attempts.start(*ALLOWED, *options, f"{peer.ipv4}:{port}", **how)
 
     return call
 

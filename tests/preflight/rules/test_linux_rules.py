@@ -213,6 +213,12 @@ ROWS = [
         roce_host().change(rejected=("mlx5_0",)),
         roce_host(),
     ),
+    (
+        "provider-not-named",
+        "critical",
+        roce_host().change(rejected=("mlx5_0",), configured=("rxe",)),
+        roce_host().change(configured=("mlx5",)),
+    ),
     ("uverbs-node-stale", "critical", stale(roce_host().evidence()), roce_host()),
     # --- GIDs -----------------------------------------------------------------------------
     ("gid-link-local-only", "warn", with_table(), with_table("192.0.2.10")),

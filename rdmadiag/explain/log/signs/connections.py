@@ -74,13 +74,6 @@ MAKING: Final = (
         errno=Errno.LAST,
     ),
     sign(
-        "path-migration-error",
-        Kind.FAILURE,
-        Stage.DATA,
-        r"IBV_EVENT_PATH_MIG_ERR|path migration (?:error|failed)",
-        ("alternate-path-lost",),
-    ),
-    sign(
         "disconnected",
         Kind.CONSEQUENCE,
         Stage.CONNECT,

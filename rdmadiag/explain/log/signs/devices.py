@@ -6,8 +6,30 @@ from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.signs.sign import sign
 from rdmadiag.explain.remedies import AT_PEER, DEVICES, DMESG_OF_RDMA
 from rdmadiag.facts.attempt import Stage
+from rdmadiag.facts.events import AsyncEvent
 
 _EVENT: Final = r"event|NET/IB|ibv|rdma|ucx|hca|mlx"
+
+_HARMLESS: Final = tuple(
+    sign(
+        event.text.lower().replace(" ", "-"),
+        Kind.NOTE,
+        Stage.DATA,
+        rf"{event.constant}\b|\b{event.text}\b",
+        (),
+        look,
+        only=r"event",
+    )
+    for event, look in (
+        (AsyncEvent.COMM_EST, ()),
+        (AsyncEvent.SQ_DRAINED, ()),
+        (AsyncEvent.PATH_MIG, (DMESG_OF_RDMA, "# rearm: load an alternate path again")),
+        (AsyncEvent.PORT_ACTIVE, (DMESG_OF_RDMA,)),
+        (AsyncEvent.SRQ_LIMIT_REACHED, ("# post receives, and arm the limit again",)),
+        (AsyncEvent.QP_LAST_WQE_REACHED, ()),
+        (AsyncEvent.DEVICE_SPEED_CHANGE, ("rdmadiag devices   # the rate of each port",)),
+    )
+)
 
 SIGNS: Final = (
     sign(
@@ -47,17 +69,42 @@ SIGNS: Final = (
         "cq-event",
         Kind.FAILURE,
         Stage.DATA,
-        r"IBV_EVENT_(?:CQ|SRQ)_ERR|\bS?R?CQ (?:catastrophic )?error\b",
+        r"IBV_EVENT_CQ_ERR|\bCQ error\b",
         ("cq-overrun",),
         only=r"event",
+    ),
+    sign(
+        "srq-event",
+        Kind.FAILURE,
+        Stage.DATA,
+        r"IBV_EVENT_SRQ_ERR|\bSRQ (?:catastrophic )?error\b",
+        ("receive-queue-failed",),
+        only=r"event",
+    ),
+    sign(
+        "work-queue-event",
+        Kind.FAILURE,
+        Stage.DATA,
+        r"IBV_EVENT_WQ_FATAL|\bWQ fatal\b",
+        ("receive-queue-failed",),
+        only=r"event",
+    ),
+    sign(
+        "path-migration-failed",
+        Kind.FAILURE,
+        Stage.DATA,
+        r"IBV_EVENT_PATH_MIG_ERR|path migration (?:request error|error|failed)",
+        ("alternate-path-unusable",),
     ),
     sign(
         "fabric-event",
         Kind.NOTE,
         Stage.DATA,
-        r"IBV_EVENT_(?:LID|PKEY|SM)_CHANGE|IBV_EVENT_CLIENT_REREGISTER|\b(?:LID|SM|P_Key) change\b",
+        r"IBV_EVENT_(?:LID|PKEY|SM)_CHANGE|IBV_EVENT_CLIENT_REREGISTER|\b(?:LID|SM|P_Key) change\b"
+        r"|\bclient reregistration\b",
         ("fabric-changed",),
     ),
+    *_HARMLESS,
     # Before all others: its line quotes what each transport said.
     sign(
         "transport-not-usable",

@@ -20,6 +20,8 @@ _FILES: Final = {
     CounterSource.PORT: "/sys/class/infiniband/{device}/ports/{port}/counters/{name}",
     CounterSource.HW: "/sys/class/infiniband/{device}/ports/{port}/hw_counters/{name}",
     CounterSource.DEVICE_HW: "/sys/class/infiniband/{device}/hw_counters/{name}",
+    CounterSource.CM: "/sys/class/infiniband/{device}/ports/{port}/{name}",
+    CounterSource.DRIVER: "/sys/class/infiniband/{device}/{name}",
     CounterSource.NLDEV: "RDMA_NLDEV_CMD_STAT_GET {device}/{port}: {name}",
     CounterSource.NETDEV: "/sys/class/net/{netdev}/statistics/{name}",
     CounterSource.PAUSE: "ethtool --include-statistics --show-pause {netdev}: {name}",
