@@ -15,7 +15,11 @@ from lab.ports import listening
 from lab.warm import Warm
 
 BEYOND_DEADLINE = 2.0  # seconds that a run may take beyond its own deadline
-CHILDREN = ("rdmadiag.verbs.pingpong_child", "rdmadiag.verbs.exercise_child")
+CHILDREN = (
+    "rdmadiag.verbs.pingpong_child",
+    "rdmadiag.verbs.cm_child",
+    "rdmadiag.verbs.exercise_child",
+)
 """In the command line of the process that has the device."""
 CHILD_SECONDS = 30.0  # from a start to the child, and to its listening
 

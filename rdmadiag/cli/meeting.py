@@ -15,7 +15,6 @@ from rdmadiag.verbs.secret import parse
 
 if TYPE_CHECKING:
     from rdmadiag.verbs.attempt import Meeting
-    from rdmadiag.verbs.protocol import Command
     from rdmadiag.verbs.records import Record
 
 TCP_PORT: Final = 18519
@@ -96,7 +95,7 @@ def secret_of(path: str, deadline: float) -> bytes:
         ) from error
 
 
-def said(command: "Command", wait: float) -> "Callable[[Record], None]":
+def said(command: str, wait: float) -> "Callable[[Record], None]":
     """What there is to know while a peer is waited for, on stderr."""
     from rdmadiag.verbs.records import Listening, TurnedAway, Waiting
 

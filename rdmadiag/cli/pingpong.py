@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -61,6 +62,7 @@ INLINE_MAX: Final = 1024
             "from one port to another, with more data",
             "rdmadiag pingpong --allow-rtr --device mlx5_0 --device mlx5_1 --bytes 65536",
         ),
+        ("by the connection manager, as iWARP needs it", "rdmadiag pingpong --cm --allow-rtr"),
     ),
 )
 @click.argument("peer", required=False, metavar="[PEER[:PORT]]")
@@ -69,6 +71,11 @@ INLINE_MAX: Final = 1024
     is_flag=True,
     allow_from_autoenv=False,  # to be passed, each time
     help="Attempt it: once, INIT → RTR → RTS.",
+)
+@click.option(
+    "--cm",
+    is_flag=True,
+    help="By the connection manager (librdmacm), which chooses GID, MTU and PSN; iWARP's only way.",
 )
 @listen_option
 @wait_option
@@ -201,6 +208,7 @@ INLINE_MAX: Final = 1024
 def command(
     peer: str | None,
     allow_rtr: bool,
+    cm: bool,
     listen: str | None,
     wait: float,
     device: tuple[str, ...],
@@ -228,6 +236,9 @@ def command(
 ) -> int:
     """One bounded attempt at a connection: INIT → RTR → RTS and verified data, once.
 
+    With --cm the connection manager makes the steps: address, route, connection, and each
+    that fails is named with its event. The other end is then one of --cm too.
+
     Without a peer both ends are on this host; a Mac then needs two --device, since no
     Thunderbolt port can be both. Refuses without --allow-rtr, and where the preflight
     forbids it. Both hosts: --listen ADDRESS on one, then ADDRESS on the other.
@@ -247,6 +258,17 @@ def command(
     where = meeting(peer, listen, wait)
     if len(device) > (1 if where else 2):
         raise click.UsageError("--device: one, or two where there is no peer")
+    if cm:
+        _only_by_hand(
+            gid_index=gid_index,
+            pkey_index=pkey_index or None,
+            mtu=mtu,
+            qp=qp,
+            op=op if op != DataOp.SEND else None,
+            bandwidth=bandwidth,
+            events=events or None,
+        )
+    name = "pingpong --cm" if cm else "pingpong"
     wanted = Wanted(
         payload_bytes=payload,
         iterations=iterations,
@@ -255,6 +277,7 @@ def command(
         qp_type=QpType[qp.upper()] if qp else None,
         mtu=int(mtu) if mtu else None,
         accepted=accepted(accept_risk),
+        by_cm=cm,
         op=_op(op, qp, bandwidth, events=events),
         bandwidth_seconds=bandwidth or 0.0,
     )
@@ -267,14 +290,14 @@ def command(
     try:
         require_rtr_attempt_allowed(allow_rtr)
         result = attempt.run(
-            host, wanted, chosen, where, secret, start, deadline, said("pingpong", wait), how
+            host, wanted, chosen, where, secret, start, deadline, said(name, wait), how
         )
     except RtrUnsafe as error:
         refused = attempt.not_allowed(str(error), host.identity.platform)
         result = attempt.Result(refused, (), ())
     except NoSuchDevice as error:
         raise Refused(str(error)) from error
-    return _show(result, host.identity, form)
+    return _show(replace(result, by_cm=cm), host.identity, form)
 
 
 def _op(op: str, qp: str | None, bandwidth: float | None, *, events: bool) -> DataOp:
@@ -311,6 +334,16 @@ def _new_secret(path: str) -> None:
         raise Refused(f"--new-secret {path}: {error.strerror}") from error
     with printing():
         click.echo(f"{path}: copy it to the other host, and give both ends --secret-file")
+
+
+def _only_by_hand(*, qp: str | None, **options: object) -> None:
+    """What the connection manager chooses cannot be given."""
+    if qp == "uc":
+        raise click.UsageError("--cm connects RC queue pairs: leave --qp out")
+    for name, value in options.items():
+        if value is not None:
+            option = name.replace("_", "-")
+            raise click.UsageError(f"--cm: not with --{option}")
 
 
 def _show(result: "Result", host: Identity, form: str) -> int:

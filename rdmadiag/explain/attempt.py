@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.explain import lost_data, no_peer
+from rdmadiag.explain import connecting, lost_data, no_peer
 from rdmadiag.explain.calls import after_call, causes, hanging
 from rdmadiag.explain.causes import Known, Labels, all_stated, possible, remedy, stated
 from rdmadiag.explain.causes.cause import Used
@@ -139,9 +139,11 @@ def _known(attempt: Attempt) -> tuple[Known, ...]:
         codes = (each.code for each in attempt.problems if each.code in _MISMATCHES)
         return all_stated((_MISMATCHES[code] for code in codes), outcome)
     if outcome is Outcome.WATCHDOG:
-        return hanging(platform)
+        return connecting.hanging(attempt) or hanging(platform)
     if outcome is Outcome.NO_PEER:
         return no_peer.causes(attempt)
+    if outcome in (Outcome.CM_EVENT, Outcome.NO_EVENT):
+        return connecting.causes(attempt)
     if outcome is Outcome.DIED and (platform, attempt.stage) in _CRASHES:
         return all_stated(_CRASHES[platform, attempt.stage], "provider-crash")
     return all_stated(_of_outcome(attempt), outcome)
@@ -178,6 +180,7 @@ _MISMATCHES: Final = {
     "qp_type_mismatch": "qp-types-differ",
     "payload_bytes_mismatch": "payloads-differ",
     "iterations_mismatch": "iterations-differ",
+    "another_device": "no-rdma-at-address",
 }
 """Codes of verbs.protocol.mismatches."""
 
@@ -209,6 +212,7 @@ def stated_of_outcomes() -> Iterable[tuple[Known, Outcome]]:
     yield stated("only-teardown"), Outcome.TEARDOWN_FAILED
     yield from ((each, Outcome.NO_PEER) for each in no_peer.all_known())
     yield from ((each, Outcome.NO_DATA) for each in lost_data.all_known())
+    yield from connecting.all_known()
     for labels, outcome, contexts in (
         (("cq-overrun", "device-removed"), Outcome.CALL_FAILED, (_POLL_CQ,)),
         (_MISMATCHES.values(), Outcome.MISMATCH, ()),
@@ -332,6 +336,8 @@ def _usual(attempt: Attempt) -> Lines:
         return lost_data.remedy(attempt)
     if outcome is Outcome.NO_PEER:
         return no_peer.remedy(attempt)
+    if outcome in (Outcome.CM_EVENT, Outcome.NO_EVENT):
+        return connecting.after(attempt)
     if outcome is Outcome.COMPLETION_ERROR:
         return after_completion(attempt.completion.status if attempt.completion else 0, platform)
     if outcome is Outcome.CALL_FAILED:

@@ -139,6 +139,33 @@ _CAUSES: Final[dict[tuple[str, str, int], Labels]] = {
     ("linux", ANY, 5): ("device-removed", "firmware-failed"),
     ("linux", ANY, 19): ("device-removed",),
     ("linux", ANY, 110): ("firmware-silent",),  # wait_func, mlx5 cmd.c
+    # --- Linux: the connection manager of this host ---------------------------------------
+    # ucma_open, core/ucma.c; a node that is there without its module gives ENXIO or ENODEV
+    ("linux", Stage.EVENT_CHANNEL, 0): ("rdmacm-library-missing",),
+    ("linux", Stage.EVENT_CHANNEL, 1): ("container-without-device",),
+    ("linux", Stage.EVENT_CHANNEL, 2): ("rdma-ucm-not-loaded",),
+    ("linux", Stage.EVENT_CHANNEL, 6): ("rdma-ucm-not-loaded",),
+    ("linux", Stage.EVENT_CHANNEL, 13): ("rdma-cm-node-not-openable",),
+    ("linux", Stage.EVENT_CHANNEL, 19): ("rdma-ucm-not-loaded",),
+    # rdma_bind_addr, rdma_listen: core/cma.c; cma_acquire_dev_by_src_ip
+    ("linux", Stage.BIND, 19): ("no-rdma-at-address", "no-rdma-device"),
+    ("linux", Stage.BIND, 98): ("cm-port-taken",),
+    ("linux", Stage.BIND, 99): ("not-this-hosts-address",),
+    ("linux", Stage.LISTEN, 98): ("cm-port-taken",),
+    # rdma_resolve_ip and what it calls: core/addr.c
+    ("linux", Stage.RESOLVE_ADDRESS, 19): ("no-rdma-at-address",),
+    ("linux", Stage.RESOLVE_ADDRESS, 99): ("no-rdma-at-address", "peer-is-this-host"),
+    ("linux", Stage.RESOLVE_ADDRESS, 101): ("no-route",),
+    ("linux", Stage.RESOLVE_ADDRESS, 110): ("peer-unreachable", "peer-interface-down"),
+    ("linux", Stage.RESOLVE_ADDRESS, 113): ("no-route", "peer-unreachable"),
+    # cma_resolve_iboe_route and cma_query_handler: core/cma.c
+    ("linux", Stage.RESOLVE_ROUTE, 19): ("gid-without-netdev", "device-removed"),
+    ("linux", Stage.RESOLVE_ROUTE, 22): ("no-path",),
+    ("linux", Stage.RESOLVE_ROUTE, 110): ("no-subnet-manager", "no-path"),
+    # siw_cm_upcall, sw/siw/siw_cm.c; cma_ib_handler and cma_iw_handler: core/cma.c
+    ("linux", Stage.ESTABLISH, 104): ("peer-refused", "peer-gone"),
+    ("linux", Stage.ESTABLISH, 110): ("cm-datagrams-lost", "peer-host-down"),
+    ("linux", Stage.ESTABLISH, 111): ("peer-not-listening",),
     # --- rdma_cm, and TCP between the ends: no call on the device yet --------------------
     ("linux", Stage.CONNECT, 19): ("no-rdma-at-address", "no-rdma-device"),
     ("linux", Stage.CONNECT, 99): ("no-rdma-at-address",),

@@ -14,6 +14,9 @@ _LISTENING: Final = {
         "netstat -an -p tcp | grep LISTEN   # at the listening end: which address and TCP port?"
     ),
 }
+_LISTENING_BY_CM: Final = (
+    "rdma resource show cm_id   # at the listening end: is it there, and at which address and port?"
+)
 _FIREWALL: Final = "sudo nft list ruleset   # does a firewall drop that TCP port?"
 _ADDRESSES: Final = {"linux": "ip -brief address", "darwin": "ifconfig | grep 'inet'"}
 _ROUTE: Final = {"linux": "ip route get PEER", "darwin": "route -n get PEER"}
@@ -65,7 +68,7 @@ def remedy(attempt: Attempt) -> Lines:
     platform, labels = attempt.platform, _labels(attempt)
     lines: list[str] = []
     if {"peer-not-listening", "peer-not-started", "firewall", "tcp-port-taken"} & {*labels}:
-        lines.append(_LISTENING[platform])
+        lines.append(_LISTENING_BY_CM if attempt.connection else _LISTENING[platform])
     if {"no-route", "peer-unreachable"} & {*labels}:
         lines += [_ROUTE[platform], _NEIGHBOUR[platform]]
     if platform == "linux" and {"firewall", "firewall-rejects"} & {*labels}:

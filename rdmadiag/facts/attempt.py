@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Literal
 
 from rdmadiag.facts import Missing
+from rdmadiag.facts.cm import CmEvent, RejectReason
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.errnos import Platform
 from rdmadiag.facts.gid import Gid
@@ -19,6 +20,11 @@ class Stage(StrEnum):
     CONNECT = "connect"  # TCP, hello, proof
     AGREE = "agree"  # both ends' facts
     OPEN = "open"
+    EVENT_CHANNEL = "event_channel"  # these five: the connection manager alone
+    BIND = "bind"
+    LISTEN = "listen"
+    RESOLVE_ADDRESS = "resolve_address"
+    RESOLVE_ROUTE = "resolve_route"
     ALLOC_PD = "alloc_pd"
     REG_MR = "reg_mr"
     CREATE_CQ = "create_cq"
@@ -26,7 +32,9 @@ class Stage(StrEnum):
     INIT = "init"
     RTR = "rtr"
     RTS = "rts"
+    ESTABLISH = "establish"  # rdma_connect or rdma_accept, up to ESTABLISHED
     DATA = "data"
+    DISCONNECT = "disconnect"
     TEARDOWN = "teardown"
     DONE = "done"
 
@@ -41,6 +49,8 @@ class Outcome(StrEnum):
     PEER_REFUSED = "peer_refused"  # another protocol, version or secret, or its preflight
     MISMATCH = "mismatch"  # the two ends' facts do not fit
     CALL_FAILED = "call_failed"
+    CM_EVENT = "cm_event"  # an event of the connection manager that ends an attempt
+    NO_EVENT = "no_event"  # the connection manager gave none in a step's time
     COMPLETION_ERROR = "completion_error"
     DATA_MISMATCH = "data_mismatch"
     NO_DATA = "no_data"  # nothing arrived any more, and no error said why
@@ -90,6 +100,31 @@ class Step:
     call: str
     seconds: float | None  # None: it never returned
     errno: int | None  # None: it did not fail
+
+
+@dataclass(frozen=True, slots=True)
+class CmStep(WithNumbers):
+    """One wait for an event of the connection manager."""
+
+    end: str  # as of Step
+    stage: Stage
+    awaited: CmEvent
+    event: CmEvent | None  # that came; None: none did, or one of no table
+    status: int  # with it: 0, an errno below 0, or a reason to reject
+    seconds: float | None  # None: none came
+
+
+@dataclass(frozen=True, slots=True)
+class Connection(WithNumbers):
+    """What the connection manager gave, and which event of it ended the attempt."""
+
+    steps: tuple[CmStep, ...]
+    address: str | None  # ADDRESS:PORT of the end that connects here, or that listens
+    peer: str | None  # of the other end
+    event: CmEvent | None = None  # that ended it; None: none did
+    status: int = 0  # with that event
+    reject_reason: RejectReason | None = None  # of REJECTED on InfiniBand and RoCE
+    private_data: str | None = None  # hexadecimal: what came with that event
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,3 +236,4 @@ class Attempt:
     rounds: int | None = None  # round trips of the timed loop that were done
     pid: int | None = None  # of a child that SIGKILL did not end
     events: tuple[SeenEvent, ...] = ()  # asynchronous ones that came while it ran
+    connection: Connection | None = None  # by the connection manager; None: not by it

@@ -35,6 +35,7 @@ class Wanted:
     accepted: frozenset[Reason] = frozenset()
     op: DataOp = DataOp.SEND
     bandwidth_seconds: float = 0.0
+    by_cm: bool = False  # the connection manager connects
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class Candidate:
     pkey_index: int  # of the partition key that its queue pair uses
     pkey: int | Missing  # what stands there; InfiniBand alone
     link_gbps: float | None = None  # by the port's rate; None: not known
+    addresses: tuple[str, ...] = ()  # IP, of its netdevs: the best for rdma_cm first
 
 
 def candidates(
@@ -64,7 +66,7 @@ def candidates(
     `against` holds for Thunderbolt ports. Raises NoSuchDevice as `select` does.
     """
     chosen = select(devices(evidence, wanted.gid_index, wanted.pkey_index), selectors)
-    safety = assess(chosen, evidence)
+    safety = assess(chosen, evidence, by_cm=wanted.by_cm)
     ports = [port for port, _ in safety.ports]
     every = [
         _candidate(port, evidence, wanted, reasons, tuple(against))
@@ -72,7 +74,7 @@ def candidates(
     ]
     order = {id(each): at for at, each in enumerate(every)}
     is_near = {
-        id(each): near is not None and _has(port, near)
+        id(each): near is not None and (_has(port, near) or near in each.addresses)
         for each, port in zip(every, ports, strict=True)
     }
     return tuple(
@@ -101,6 +103,9 @@ def _candidate(
         found.append(Reason.NO_ROUTE_GID)  # InfiniBand needs none, unless one is asked for
     if port.protocol is Protocol.THUNDERBOLT:
         found += on_thunderbolt
+    addresses = _addresses(port, evidence)
+    if wanted.by_cm and not addresses and not isinstance(evidence.netdev, Missing):
+        found.append(Reason.NO_IP_ADDRESS)
     every = tuple(dict.fromkeys(found))
     return Candidate(
         end=_end(port, evidence, wanted),
@@ -111,7 +116,32 @@ def _candidate(
         pkey_index=port.pkey_index,
         pkey=port.pkey,
         link_gbps=None if isinstance(port.rate_gbps, Missing) else port.rate_gbps,
+        addresses=addresses,
     )
+
+
+def _addresses(port: PortView, evidence: Evidence) -> tuple[str, ...]:
+    """IP addresses that lead to this port: the route GID's, then IPv4, global, link-local."""
+    if isinstance(evidence.netdev, Missing):
+        return ()
+    names = set(port.netdevs_here)
+    if isinstance(port.netdev, str):
+        names.add(port.netdev)
+    if port.protocol is Protocol.INFINIBAND:
+        # IPoIB, RFC 4391, 9.1.1: the last 16 of its 20 bytes are the port's GID.
+        gids = {entry.gid.raw.hex(":") for entry in port.entries}
+        names |= {each.name for each in evidence.netdev.netdevs if str(each.mac)[-47:] in gids}
+    route = port.route.gid if isinstance(port.route, Route) else None
+    found: dict[str, tuple[bool, bool, bool]] = {}
+    for name in sorted(names):
+        netdev = evidence.netdev.netdev(name)
+        for each in netdev.addresses if netdev else ():
+            address = ipaddress.ip_address(each.address)
+            own = route is not None and each.address == (route.ipv4 or str(route))
+            scoped = address.is_link_local and address.version == 6
+            text = f"{each.address}%{name}" if scoped else each.address
+            found[text] = (not own, address.is_link_local, address.version != 4)
+    return tuple(sorted(found, key=found.__getitem__))
 
 
 def _end(port: PortView, evidence: Evidence, wanted: Wanted) -> End:

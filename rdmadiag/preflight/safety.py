@@ -50,6 +50,7 @@ class Reason(StrEnum):
     NO_LID = "no_lid"
     NO_PKEY = "no_pkey"
     IWARP_NEEDS_RDMA_CM = "iwarp_needs_rdma_cm"
+    NO_IP_ADDRESS = "no_ip_address"
     EFA_HAS_NO_RC = "efa_has_no_rc"
     USNIC_HAS_NO_RC = "usnic_has_no_rc"
     DEVICE_IN_OTHER_NETNS = "device_in_other_netns"
@@ -100,6 +101,7 @@ REASON_TEXT: Final[dict[Reason, str]] = {
     Reason.NO_LID: "the port has no LID",
     Reason.NO_PKEY: "the port has no partition key at the index that is used",
     Reason.IWARP_NEEDS_RDMA_CM: "iWARP connects by rdma_cm, never by a manual RTR",
+    Reason.NO_IP_ADDRESS: "the port's netdev has no IP address, by which rdma_cm finds a device",
     Reason.EFA_HAS_NO_RC: "EFA connects by address handle (SRD, UD): no RC, no UC",
     Reason.USNIC_HAS_NO_RC: "usNIC has UD queue pairs only",
     Reason.DEVICE_IN_OTHER_NETNS: "netns mode is exclusive, and another namespace has the device",
@@ -166,7 +168,7 @@ _UNSEEN: Final = frozenset({Reason.PORTS_UNKNOWN, Reason.STATE_UNKNOWN})
 _OF_OTHERS: Final = (Reason.ANOTHER_PORT_HAS_NO_ROUTE,)
 _NO_ACTIVE: Final = (Reason.NO_ACTIVE_THUNDERBOLT_DEVICE,)
 INSTEAD_OF_RTR: Final = {
-    Reason.IWARP_NEEDS_RDMA_CM: "rping -s   # here; at the peer: rping -c -a ADDRESS -C 3 -v",
+    Reason.IWARP_NEEDS_RDMA_CM: "rdmadiag pingpong --cm --allow-rtr",
     Reason.EFA_HAS_NO_RC: "fi_pingpong -p efa   # here; at the peer: fi_pingpong -p efa ADDRESS",
     Reason.USNIC_HAS_NO_RC: "fi_pingpong -p usnic   # at the peer with this host's address",
 }
@@ -187,8 +189,11 @@ class Safety:
     host: tuple[Reason, ...]  # READ_ONLY_PREFLIGHT where a port is permitted, else why none is
 
 
-def assess(devices: Iterable[DeviceView], evidence: Evidence) -> Safety:
-    """The reasons against an attempt on each port of `devices`, and those of the host."""
+def assess(devices: Iterable[DeviceView], evidence: Evidence, *, by_cm: bool = False) -> Safety:
+    """The reasons against an attempt on each port of `devices`, and those of the host.
+
+    With `by_cm` it is one by the connection manager, which is iWARP's only way.
+    """
     chosen = tuple(devices)
     pairs = [(device, port) for device in chosen for port in device.ports]
     own = [port for _, port in pairs if port.protocol is Protocol.THUNDERBOLT]
@@ -197,7 +202,7 @@ def assess(devices: Iterable[DeviceView], evidence: Evidence) -> Safety:
     # As in x/rdma one ACTIVE port that cannot route forbids those that are judged with it.
     forbidden = any(reason for index in indexes for reason in _route_index(index))
     ports = tuple(
-        (port, _reasons(port, device, evidence, around) or _of_others(port, forbidden))
+        (port, _reasons(port, device, evidence, around, by_cm) or _of_others(port, forbidden))
         for device, port in pairs
     )
     if any(not reasons for _, reasons in ports):
@@ -233,8 +238,14 @@ def _without_port(devices: Sequence[DeviceView], evidence: Evidence) -> Iterator
 
 
 def _reasons(
-    port: PortView, device: DeviceView, evidence: Evidence, around: tuple[Reason, ...]
+    port: PortView,
+    device: DeviceView,
+    evidence: Evidence,
+    around: tuple[Reason, ...],
+    by_cm: bool,
 ) -> tuple[Reason, ...]:
+    if by_cm and port.protocol is Protocol.IWARP:
+        return (*_link(port), *_access(device, evidence))
     if port.protocol in _NO_MANUAL_RTR:
         return (_NO_MANUAL_RTR[port.protocol],)
     if port.protocol is not Protocol.THUNDERBOLT:

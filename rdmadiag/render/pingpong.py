@@ -7,9 +7,17 @@ from rich.console import Console
 from rdmadiag.explain.attempt import NOTHING, Advice, advice
 from rdmadiag.explain.completions import completion
 from rdmadiag.facts import Identity, Missing
-from rdmadiag.facts.attempt import Attempt, Bandwidth, EndFacts, Latency, Outcome, Teardown
+from rdmadiag.facts.attempt import (
+    Attempt,
+    Bandwidth,
+    Connection,
+    EndFacts,
+    Latency,
+    Outcome,
+    Teardown,
+)
 from rdmadiag.facts.errnos import errno_name
-from rdmadiag.facts.ib import PKEY_BASE, PKEY_FULL, DataOp, LinkLayer
+from rdmadiag.facts.ib import NO_LID, PKEY_BASE, PKEY_FULL, DataOp, LinkLayer
 from rdmadiag.preflight.candidate import Candidate
 from rdmadiag.preflight.safety import INSTEAD_OF_RTR, REASON_TEXT
 from rdmadiag.quoting import shell_word
@@ -36,6 +44,10 @@ _TEARDOWN: Final = {
 _NOT_TIMED: Final = (
     "Half round trip: not measured. It takes the loop that a C compiler makes of "
     "rdmadiag/verbs/_loop.c when rdmadiag is installed, at both ends."
+)
+_NOT_TIMED_BY_CM: Final = (
+    "Half round trip: not measured. Between two hosts --cm has no second connection, by which "
+    "both ends could agree when to begin."
 )
 _BAR_WIDTH: Final = 40
 
@@ -90,10 +102,10 @@ def show(result: Result, host: Identity, to: Console | None = None) -> None:
     _of_peer(out, attempt)
     if attempt.local and attempt.outcome not in (Outcome.NO_PEER, Outcome.PEER_REFUSED):
         out.print()
-        _ends(out, attempt.local, attempt.remote)
-    for each in result.chosen[: 2 if result.meeting is None else 1] if attempt.local else ():
-        if not isinstance(each.pkey, Missing):
-            say(out, f"P_Key   {_name(each)}: {_partition(each.pkey)} at index {each.pkey_index}")
+        _ends(out, attempt)
+    _partitions(out, result)
+    if attempt.connection:
+        _events(out, attempt.connection)
     for line in event_lines(attempt.events):
         say(out, line)
     _advise(out, _advice(result))
@@ -101,7 +113,7 @@ def show(result: Result, host: Identity, to: Console | None = None) -> None:
         _times(out, attempt.latency)
     elif _should_be_timed(attempt):
         out.print()
-        say(out, _NOT_TIMED)
+        say(out, _not_timed(attempt))
     if attempt.bandwidth:
         _bandwidth(out, attempt.bandwidth)
     if attempt.touched:
@@ -109,6 +121,17 @@ def show(result: Result, host: Identity, to: Console | None = None) -> None:
         say(out, f"Teardown: {_TEARDOWN[attempt.teardown]}.")
     if result.accepted:
         say(out, f"Accepted risks: {', '.join(result.accepted)}.")
+
+
+def _not_timed(attempt: Attempt) -> str:
+    by_cm = attempt.connection is not None and attempt.role is not None
+    return _NOT_TIMED_BY_CM if by_cm else _NOT_TIMED
+
+
+def _partitions(out: Console, result: Result) -> None:
+    for each in result.chosen[: 2 if result.meeting is None else 1] if result.attempt.local else ():
+        if not isinstance(each.pkey, Missing):
+            say(out, f"P_Key   {_name(each)}: {_partition(each.pkey)} at index {each.pkey_index}")
 
 
 def _partition(pkey: int) -> str:
@@ -178,7 +201,7 @@ def _port(end: EndFacts) -> str:
 
 
 def _path(local: EndFacts, remote: EndFacts) -> str:
-    there = remote.gid.ipv4 or str(remote.gid) if remote.gid else f"LID {remote.lid}"
+    there = remote.gid.ipv4 or str(remote.gid) if remote.gid else _address(remote)
     return f"{_port(local)} - {_port(remote)} ({there})"
 
 
@@ -207,7 +230,7 @@ def _advice(result: Result) -> Advice:
     """The next step where nothing was attempted is the preflight; else what explain knows."""
     attempt = result.attempt
     if attempt.outcome is Outcome.NOT_ALLOWED:
-        return Advice((), ("rdmadiag preflight", "rdmadiag pingpong --allow-rtr"))
+        return Advice((), ("rdmadiag preflight", _command(result)))
     if attempt.outcome is Outcome.NOT_SAFE:
         best = result.chosen[0] if result.chosen else None
         if best is None:
@@ -225,10 +248,14 @@ def _advice(result: Result) -> Advice:
             (
                 preflight,
                 "# to attempt it all the same, naming what you take on:",
-                f"rdmadiag pingpong --allow-rtr --device {device} {risks}{_whom(result)}",
+                f"{_command(result)} --device {device} {risks}{_whom(result)}",
             ),
         )
     return advice(attempt)
+
+
+def _command(result: Result) -> str:
+    return f"rdmadiag pingpong {'--cm ' if result.by_cm else ''}--allow-rtr"
 
 
 def _whom(result: Result) -> str:
@@ -238,8 +265,27 @@ def _whom(result: Result) -> str:
     return f" --listen {address}" if result.meeting.role == "listen" else f" {address}"
 
 
-def _ends(out: Console, local: EndFacts, remote: EndFacts | None) -> None:
+def _events(out: Console, connection: Connection) -> None:
+    """A line for each event of the connection manager."""
+    if not connection.steps:
+        return
+    out.print()
+    table = Grid()
+    for name in ("Step", "End", "Event", "Status", "After"):
+        table.add_column(name, no_wrap=True)
+    for each in connection.steps:
+        event = each.event.name if each.event else "another"
+        if each.seconds is None:
+            event = f"no {each.awaited.name}"
+        after = "" if each.seconds is None else f"{each.seconds * 1000:.3g} ms"
+        table.add_row(each.stage, each.end, event, str(each.status), after)
+    out.print(table)
+
+
+def _ends(out: Console, attempt: Attempt) -> None:
     """Two lines an end: one table of all this is wider than a terminal."""
+    local, remote, connection = attempt.local, attempt.remote, attempt.connection
+    addresses = (connection.address, connection.peer) if connection else (None, None)
     table = Grid(show_header=False)
     for _ in range(4):
         table.add_column(no_wrap=True)
@@ -253,18 +299,22 @@ def _ends(out: Console, local: EndFacts, remote: EndFacts | None) -> None:
             f"{end.qp_type.upper()} {end.qp_state or 'not made'}",
         )
     out.print(table)
-    for name, end in (("local", local), ("remote", remote)):
+    for (name, end), address in zip((("local", local), ("remote", remote)), addresses, strict=True):
         if end is not None:
             numbers = "" if end.mtu is None else f", MTU {end.mtu}"
             if end.queue_pair is not None:
-                numbers += f", QPN {end.queue_pair}, PSN {end.psn}"
-            say(out, f"{name:<6}  {_address(end)}{numbers}")
+                numbers += f", QPN {end.queue_pair}"
+            if end.psn is not None:
+                numbers += f", PSN {end.psn}"
+            at = f"{printable(address)}, " if address else ""
+            say(out, f"{name:<6}  {at}{_address(end)}{numbers}")
 
 
 def _address(end: EndFacts) -> str:
     """What the other end's address vector names."""
     if end.gid is None or end.gid_index is None:
-        return f"LID {end.lid}"
+        is_iwarp = end.link_layer is LinkLayer.ETHERNET and end.lid in NO_LID
+        return "iWARP" if is_iwarp else f"LID {end.lid}"
     kind = f", {end.gid_type}" if end.gid_type else ""
     lid = "" if end.link_layer is LinkLayer.ETHERNET else f", LID {end.lid}"
     return f"GID {end.gid_index}: {end.gid}{kind}{lid}"

@@ -156,8 +156,11 @@ def _of_other_systems(own: Collection[str]) -> dict[str, Missing]:
     return foreign
 
 
+_IPOIB_ADDRESS: Final = 59  # characters of 20 bytes: RFC 4391, 9.1.1
+
+
 def _named(netdevs: NetDevFacts | Missing, answers: dict[str, Any]) -> NetDevFacts | Missing:
-    """The netdevs that RDMA devices refer to, those above and below, and all legs of a bond."""
+    """The netdevs that RDMA devices refer to, those above and below, all legs of a bond, IPoIB."""
     if isinstance(netdevs, Missing):
         return netdevs
     names = set()
@@ -166,6 +169,7 @@ def _named(netdevs: NetDevFacts | Missing, answers: dict[str, Any]) -> NetDevFac
         names |= {str(device.parent) for device in present(sysfs.devices)}
     if not isinstance(nldev := answers.get("nldev", NOT_COLLECTED), Missing):
         names |= {str(port.netdev) for device in nldev.devices for port in present(device.ports)}
+    names |= {each.name for each in netdevs.netdevs if len(str(each.mac)) == _IPOIB_ADDRESS}
     for netdev in netdevs.netdevs:
         if netdev.name in names:
             names |= {str(netdev.master), str(netdev.lower)}

@@ -2,7 +2,9 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from ipaddress import ip_address
 from signal import Signals
 from typing import Final, Literal
 
@@ -20,7 +22,7 @@ from rdmadiag.sources.table import Depth
 from rdmadiag.verbs import child, rtr_record
 from rdmadiag.verbs.outcome import Nonsense, conclude
 from rdmadiag.verbs.protocol import End
-from rdmadiag.verbs.records import DEFAULT_SIZES, Record, Request, Sizes
+from rdmadiag.verbs.records import DEFAULT_SIZES, CmRequest, Record, Request, Sizes
 from rdmadiag.verbs.watchdog import Watched, watch
 from rdmadiag.view.reconcile import Protocol, devices
 from rdmadiag.view.select import NoSuchDevice, Selector, select
@@ -67,6 +69,7 @@ class Result:
     accepted: tuple[Reason, ...]  # that the user took on
     meeting: Meeting | None = None
     of_host: tuple[Reason, ...] = ()  # why no port was chosen, where there is none
+    by_cm: bool = False
 
 
 class BrokenChild(Exception):
@@ -96,9 +99,8 @@ def run(
     """
     deadline = start + seconds
     platform = host.identity.platform
-    if meeting is None and platform == "darwin" and len(set(selectors)) < 2:
-        # All RDMA ports of a Mac are Thunderbolt's. No provider is loaded before this.
-        return Result(_towards_itself(platform), (), ())
+    if platform == "darwin" and (never := _never_on_mac(wanted, selectors, meeting)):
+        return Result(never, (), ())
     looking = start + seconds * _LOOKING_SHARE
     evidence = gather(host, looking, None, Depth())
     boot = rtr_record.boot_id(host, time.monotonic() + _BOOT_ID_SECONDS)
@@ -125,7 +127,7 @@ def run(
     refused = next((each for each in chosen if each.blocking), None)
     if refused:
         name = f"{refused.end.device}/{refused.end.port}"
-        text = f"the preflight forbids RTR on {name}"
+        text = f"the preflight forbids {'a connection' if wanted.by_cm else 'RTR'} on {name}"
         attempt = _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
         return Result(attempt, groups[chosen.index(refused)], (), meeting)
     lacking = next(filter(None, map(_not_on_thunderbolt, chosen)), None)
@@ -136,6 +138,16 @@ def run(
     watched = _watch(host, wanted, chosen, meeting, secret, start, deadline, boot, noted, how)
     attempt = _looked_again(_concluded(watched, chosen, meeting, platform), host, chosen[0].end)
     return Result(attempt, chosen, accepted, meeting)
+
+
+def _never_on_mac(
+    wanted: Wanted, selectors: Sequence[Selector], meeting: Meeting | None
+) -> Attempt | None:
+    """All RDMA ports of a Mac are Thunderbolt's. No provider is loaded before this."""
+    if wanted.by_cm:
+        text = "macOS has no connection manager of RDMA: leave --cm out"
+        return _unattempted(Outcome.NOT_SAFE, Stage.GATE, text, "darwin")
+    return _towards_itself("darwin") if meeting is None and len(set(selectors)) < 2 else None
 
 
 def _unread(evidence: Evidence, platform: Platform) -> Missing | None:
@@ -230,13 +242,43 @@ def _watch(
         sizes=how.sizes,
         events=how.events,
     )
+    module = "pingpong_child"
+    if wanted.by_cm:
+        request, module = _by_cm(request, chosen, meeting), "cm_child"
     remembered = rtr_record.Remembered(chosen[0].end, boot)
 
     def seen(record: Record) -> None:
         noted(record)
         remembered.note(record)
 
-    return watch(request, reserved, seen)
+    return watch(request, reserved, seen, module)
+
+
+def _by_cm(request: Request, chosen: tuple[Candidate, ...], meeting: Meeting | None) -> CmRequest:
+    """The same by the connection manager, which is given an address of each end."""
+    given = {each.name: getattr(request, each.name) for each in fields(request)}
+    return CmRequest(
+        **given,
+        cm_library=child.CM_LIBRARY,
+        node=child.CM_NODE,
+        addresses=tuple(_source(each, meeting) for each in chosen),
+    )
+
+
+def _source(candidate: Candidate, meeting: Meeting | None) -> str:
+    """What the identifier is bound to; "" where the kernel chooses so, or knows no way."""
+    addresses = candidate.addresses or ("",)
+    if meeting is None:
+        return addresses[0]
+    if meeting.near in addresses or (meeting.near is None and _is_numeric(meeting.host)):
+        return ""
+    return addresses[0]
+
+
+def _is_numeric(host: str) -> bool:
+    with suppress(ValueError):
+        return bool(ip_address(host))
+    return False
 
 
 def _concluded(

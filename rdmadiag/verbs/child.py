@@ -16,6 +16,10 @@ LIBRARY: Final = {
 }
 """By platform: what its loader finds the library by."""
 
+CM_LIBRARY: Final = "librdmacm.so.1"
+CM_NODE: Final = "/dev/infiniband/rdma_cm"
+"""What librdmacm opens; Linux alone."""
+
 _ROOT: Final = str(Path(__file__).parent.parent.parent)
 _WARNINGS: Final = 4096  # bytes kept of what the library writes on stderr
 

@@ -1,7 +1,7 @@
 """The symbols of the verbs library: arguments, result, and how each one says that it failed."""
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from ctypes import (
     POINTER,
     c_char_p,
@@ -225,13 +225,14 @@ class CallFailed(Exception):
 
 
 class Library:
-    """A loaded verbs library."""
+    """A loaded library: libibverbs, or another with a table of symbols."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, symbols: Mapping[str, Symbol] = SYMBOLS) -> None:
         """Raises OSError where it cannot be loaded, AttributeError where a symbol is missing."""
         loaded = ctypes.CDLL(path, use_errno=True)
+        self._symbols = symbols
         self._functions: dict[str, Any] = {}
-        for name, symbol in SYMBOLS.items():
+        for name, symbol in symbols.items():
             if symbol.optional and not hasattr(loaded, name):
                 continue
             function = getattr(loaded, name)
@@ -256,7 +257,7 @@ class Library:
             raise CallFailed(name, EOPNOTSUPP if inline else 0)  # as verbs.h itself says
         ctypes.set_errno(0)
         result = function(*arguments)
-        failure = (inline.symbol if inline else SYMBOLS[name]).failure
+        failure = (inline.symbol if inline else self._symbols[name]).failure
         if failure is Failure.NULL and not result:
             raise CallFailed(name, ctypes.get_errno())
         if failure is Failure.POSITIVE and result:

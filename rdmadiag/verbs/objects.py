@@ -101,6 +101,10 @@ class Context(_Made):
 
     def __init__(self, call: Caller, device: str, pointer: Any) -> None:
         super().__init__(call, device, "ibv_close_device", call("ibv_open_device", device, pointer))
+        self._operate()
+
+    def _operate(self) -> None:
+        """The calls that have no symbol, out of the context."""
         self.ops = ctypes.cast(self.handle, POINTER(IbvContext)).contents.ops
         self._post_send = _operation(_POST_SEND, self.ops.post_send)
         self._post_recv = _operation(_POST_RECV, self.ops.post_recv)

@@ -88,6 +88,8 @@ class BadCompletion(Exception):
 class OpenEnd:
     """The objects of one end, each made by the step of its name."""
 
+    LEAST_RECEIVE = 0  # bytes that a receive takes, however small the payload is
+
     def __init__(
         self,
         call: StagedCaller,
@@ -109,9 +111,7 @@ class OpenEnd:
         self.facts = facts
         self.psn = psn
         try:
-            self.context: Context = self._make(
-                Stage.OPEN, lambda: Context(call, facts.device, pointer)
-            )
+            self.context: Context = self._make(Stage.OPEN, lambda: self._context(pointer))
             pd = self._make(Stage.ALLOC_PD, self.context.alloc_pd)
             self.memory: MemoryRegion = self._make(Stage.REG_MR, lambda: self._register(pd))
             if events:
@@ -119,11 +119,7 @@ class OpenEnd:
             self.completions: CompletionQueue = self._make(
                 Stage.CREATE_CQ, lambda: self.context.create_cq(sizes.cq_depth, self.channel)
             )
-            shape = Shape(sge=sizes.sge, inline=sizes.inline, receive_depth=sizes.rq_depth)
-            self.queue_pair: QueuePair = self._make(
-                Stage.CREATE_QP,
-                lambda: pd.create_qp(self.completions, facts.qp_type, sizes.sq_depth, shape),
-            )
+            self.queue_pair: QueuePair = self._make(Stage.CREATE_QP, lambda: self._queue_pair(pd))
         except Failed:
             with suppress(Failed):  # what went wrong first matters more
                 self.close()
@@ -138,12 +134,19 @@ class OpenEnd:
             flags=SEND_SIGNALED | (SEND_INLINE if inline else 0),
             sge=sizes.sge,
         )
-        self._receive = ReceiveRequest(
-            RECEIVE, self.memory, self._area, facts.payload_bytes, sizes.sge
-        )
+        most = max(facts.payload_bytes, self.LEAST_RECEIVE)
+        self._receive = ReceiveRequest(RECEIVE, self.memory, self._area, most, sizes.sge)
         self._arrived: list[Completion] = []
         self.arrivals = 0  # messages, apart from those of the timed loop
         self.sends = 0  # that have not completed
+
+    def _context(self, pointer: Any) -> Context:
+        return Context(self._call, self.facts.device, pointer)
+
+    def _queue_pair(self, pd: ProtectionDomain) -> QueuePair:
+        sizes = self._sizes
+        shape = Shape(sge=sizes.sge, inline=sizes.inline, receive_depth=sizes.rq_depth)
+        return pd.create_qp(self.completions, self.facts.qp_type, sizes.sq_depth, shape)
 
     @property
     def _area(self) -> int:

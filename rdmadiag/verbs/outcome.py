@@ -10,16 +10,21 @@ from rdmadiag.explain.lost_data import counted, is_lost_data
 from rdmadiag.facts.attempt import (
     Arrived,
     Attempt,
+    CmStep,
+    Connection,
     EndFacts,
     Outcome,
+    Problem,
     SeenEvent,
     Stage,
     Step,
     Teardown,
 )
+from rdmadiag.facts.cm import CmEvent, RejectReason
 from rdmadiag.facts.errnos import Platform, errno_text
 from rdmadiag.facts.events import AsyncEvent
-from rdmadiag.verbs import records
+from rdmadiag.facts.ib import LinkLayer
+from rdmadiag.verbs import cm_protocol, records
 from rdmadiag.verbs.protocol import End
 from rdmadiag.verbs.records import EndName, Record
 
@@ -35,6 +40,11 @@ _DESTROYERS: Final = {
     "ibv_create_ah": "ibv_destroy_ah",
     "ibv_create_ah_from_wc": "ibv_destroy_ah",
     "ibv_create_comp_channel": "ibv_destroy_comp_channel",
+    "rdma_create_event_channel": "rdma_destroy_event_channel",
+    "rdma_create_id": "rdma_destroy_id",
+    "rdma_get_cm_event": "rdma_destroy_id",  # of a CONNECT_REQUEST: its new identifier
+    "rdma_getaddrinfo": "rdma_freeaddrinfo",
+    "rdma_create_qp": "rdma_destroy_qp",
     "ibv_open_xrcd": "ibv_close_xrcd",
     "ibv_create_srq_ex": "ibv_destroy_srq",
     "ibv_create_qp_ex": "ibv_destroy_qp",
@@ -42,6 +52,7 @@ _DESTROYERS: Final = {
     "ibv_attach_mcast": "ibv_detach_mcast",
     "ibv_create_flow": "ibv_destroy_flow",
 }
+_TOUCHING: Final = frozenset({"ibv_open_device", "rdma_resolve_addr", "ibv_alloc_pd"})
 
 
 class Nonsense(ValueError):
@@ -88,7 +99,7 @@ def conclude(
         latency=timed.latency if timed else None,
         teardown=_teardown(steps, killed=returncode is None or returncode < 0),
         steps=steps,
-        touched=any(step.call == "ibv_open_device" for step in steps),
+        touched=any(step.call in _TOUCHING for step in steps),
         bandwidth=streamed.bandwidth if streamed else None,
         rounds=rounds.rounds if rounds else None,
         pid=pid if unkillable else None,
@@ -96,20 +107,22 @@ def conclude(
         events=seen_events(found),
         peer_is_this_host=(connected is not None and connected.is_this_host)
         or (result is not None and result.is_this_host),
+        connection=_connection(found),
     )
     attempt = _with_arrivals(attempt, found, result)
+    event = _last(found, records.EventCame)
     hanging = next((step for step in reversed(steps) if step.seconds is None), None)
     if returncode is not None and returncode < 0 and signal is None:
         return _died(attempt, hanging, -returncode)
     unfinished = result is None or attempt.teardown is Teardown.ABANDONED
     if returncode is None and (hanging or unfinished):
-        before = _resulting(attempt, result) if result else None
+        before = _resulting(attempt, result, event) if result else None
         return _killed(attempt, hanging, signal, before)
     if result is None:
         if signal is None:
             raise Nonsense(f"no result, exit code {returncode}")
         return replace(attempt, outcome=Outcome.INTERRUPTED, summary=signal)
-    return _torn_down(_resulting(attempt, result))
+    return _torn_down(_resulting(attempt, result, event))
 
 
 _TURNS: Final = 2  # messages each way that are compared, before and after the timed loop
@@ -188,6 +201,8 @@ def _reached(found: Sequence[Record], ends: Sequence[End], name: EndName) -> End
     if name is EndName.REMOTE and len(ends) == 1:
         made = path
     states = [each.state for each in _all(found, records.StateReached) if each.end is name]
+    if connected := _connected(found, name):
+        return _by_cm(end, connected, is_here=at < len(ends))
     return EndFacts(
         device=end.device,
         port=end.port,
@@ -202,6 +217,81 @@ def _reached(found: Sequence[Record], ends: Sequence[End], name: EndName) -> End
         queue_pair=made.queue_pair if made else None,
         psn=made.psn if made else None,
         qp_state=states[-1] if states else None,
+    )
+
+
+def _connected(found: Sequence[Record], name: EndName) -> records.ConnectionMade | None:
+    """What the connection manager made of one end; of a peer, as this one sees it."""
+    every = {each.end: each for each in _all(found, records.ConnectionMade)}
+    if name in every or EndName.LOCAL not in every:
+        return every.get(name)
+    ours = every[EndName.LOCAL]
+    return replace(
+        ours,
+        end=name,
+        state=None,
+        queue_pair=ours.remote_queue_pair,
+        psn=None,
+        gid_index=None,
+    )
+
+
+def _by_cm(end: End, made: records.ConnectionMade, *, is_here: bool) -> EndFacts:
+    """On iWARP no end has a PSN, and none knows the other's queue pair."""
+    iwarp = end.link_layer is LinkLayer.ETHERNET and end.gid is None
+    return EndFacts(
+        device=end.device,
+        port=end.port,
+        link_layer=end.link_layer,
+        state=end.state,
+        gid_index=end.gid_index if made.gid_index is None else made.gid_index,
+        gid=end.gid,
+        gid_type=end.gid_type,
+        lid=end.lid,
+        qp_type=end.qp_type,
+        mtu=made.mtu,
+        queue_pair=made.queue_pair if is_here or not iwarp else None,
+        psn=None if iwarp else made.psn,
+        qp_state=made.state,
+    )
+
+
+def _connection(found: Sequence[Record]) -> Connection | None:
+    """What the connection manager gave; None where it was not asked."""
+    steps = tuple(_cm_steps(found))
+    listening, made = _last(found, records.Listening), _connected(found, EndName.LOCAL)
+    called = any(each.call.startswith("rdma_") for each in _all(found, records.Step))
+    if not called:
+        return None
+    return Connection(
+        steps=steps,
+        address=made.address if made else listening.address if listening else None,
+        peer=made.peer if made else None,
+    )
+
+
+def _cm_steps(found: Sequence[Record]) -> Iterator[CmStep]:
+    began: records.EventAwaited | None = None
+    for each in found:
+        if isinstance(each, records.EventAwaited):
+            if began:
+                yield _cm_step(began, None)
+            began = each
+        elif began and isinstance(each, records.EventCame):
+            yield _cm_step(began, each)
+            began = None
+    if began:
+        yield _cm_step(began, None)
+
+
+def _cm_step(began: records.EventAwaited, came: records.EventCame | None) -> CmStep:
+    return CmStep(
+        end=(came or began).end.value,
+        stage=began.stage,
+        awaited=began.event,
+        event=CmEvent.from_number(came.number) if came else None,
+        status=came.status if came else 0,
+        seconds=round(came.at - began.at, 6) if came else None,
     )
 
 
@@ -278,7 +368,9 @@ def _killed(
     )
 
 
-def _resulting(attempt: Attempt, result: records.Result) -> Attempt:
+def _resulting(
+    attempt: Attempt, result: records.Result, event: records.EventCame | None
+) -> Attempt:
     if result.outcome is Outcome.VERIFIED:
         text = "both payloads arrived as they were sent"
         return replace(attempt, outcome=result.outcome, stage=Stage.DONE, summary=text)
@@ -292,6 +384,8 @@ def _resulting(attempt: Attempt, result: records.Result) -> Attempt:
     )
     more = _MORE.get(result.outcome)
     found = more(found, result) if more else found
+    if result.outcome is Outcome.CM_EVENT:
+        found = _ended_by(found, event)
     if found.arrived and is_lost_data(found):
         return replace(found, summary=f"{found.summary} ({counted(found.arrived)})")
     return found
@@ -350,11 +444,78 @@ def _late(attempt: Attempt, _: records.Result) -> Attempt:
 
 def _no_peer(attempt: Attempt, result: records.Result) -> Attempt:
     ours = ", an address of this host itself" if attempt.peer_is_this_host else ""
-    return replace(attempt, errno=result.errno or None, summary=f"{attempt.summary}{ours}")
+    text = f"{attempt.summary}{ours}"
+    # What strangers made a listener touch is no attempt.
+    touched = attempt.touched and attempt.connection is None
+    return replace(attempt, errno=result.errno or None, summary=text, touched=touched)
+
+
+def _ended_by(attempt: Attempt, came: records.EventCame | None) -> Attempt:
+    """The event that ended it, and what came with it."""
+    if came is None or attempt.connection is None:
+        raise Nonsense("an event that is not in the records")
+    event = CmEvent.from_number(came.number)
+    reason = None
+    if event is CmEvent.REJECTED and came.status > 0:
+        reason = RejectReason.from_number(came.status)
+    name = event.name if event else f"event {came.number}"
+    text = f"the connection manager gave {name}: {_status(attempt, came, reason)}"
+    errno = -came.status if came.status < 0 else None
+    connection = replace(
+        attempt.connection,
+        event=event,
+        status=came.status,
+        reject_reason=reason,
+        private_data=came.private_data or None,
+    )
+    found = replace(attempt, connection=connection, errno=errno, summary=text)
+    refusal = cm_protocol.read_rejection(_bytes(came.private_data))
+    return _refused(found, refusal) if event is CmEvent.REJECTED and refusal else found
+
+
+def _bytes(hexadecimal: str) -> bytes:
+    try:
+        return bytes.fromhex(hexadecimal)
+    except ValueError:
+        return b""
+
+
+def _refused(attempt: Attempt, why: cm_protocol.Refusal) -> Attempt:
+    """By a peer of ours, which says why."""
+    text = cm_protocol.REFUSAL_TEXT[why]
+    if code := _DIFFERENT.get(why):
+        problems = (Problem(code, text),)
+        return replace(
+            attempt, outcome=Outcome.MISMATCH, errno=None, summary=text, problems=problems
+        )
+    return replace(attempt, outcome=Outcome.PEER_REFUSED, errno=None, summary=text)
+
+
+_DIFFERENT: Final = {
+    cm_protocol.Refusal.OTHER_QP_TYPE: "qp_type_mismatch",
+    cm_protocol.Refusal.OTHER_PAYLOAD: "payload_bytes_mismatch",
+    cm_protocol.Refusal.OTHER_ITERATIONS: "iterations_mismatch",
+}
+
+
+def _status(attempt: Attempt, came: records.EventCame, reason: RejectReason | None) -> str:
+    if came.status < 0:
+        return errno_text(-came.status, attempt.platform)
+    if reason:
+        return f"reason {came.status} ({reason.name})"
+    return f"status {came.status}"
+
+
+def _no_event(attempt: Attempt, _: records.Result) -> Attempt:
+    steps = attempt.connection.steps if attempt.connection else ()
+    if not steps:
+        raise Nonsense("no event, and none awaited")
+    return replace(attempt, summary=f"no {steps[-1].awaited.name} came in time")
 
 
 _MORE: Final[dict[Outcome, Callable[[Attempt, records.Result], Attempt]]] = {
     Outcome.NO_PEER: _no_peer,
+    Outcome.NO_EVENT: _no_event,
     Outcome.CALL_FAILED: _call_failed,
     Outcome.COMPLETION_ERROR: _completion_error,
     Outcome.PEER_FAILED: _peer_failed,

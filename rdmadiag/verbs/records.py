@@ -27,6 +27,7 @@ from rdmadiag.facts.attempt import (
     Problem,
     Stage,
 )
+from rdmadiag.facts.cm import CmEvent
 from rdmadiag.facts.exercise import CellState, Wanted
 from rdmadiag.facts.ib import QpState
 from rdmadiag.verbs.protocol import End, ProtocolError, read_end
@@ -37,6 +38,7 @@ class Kind(StrEnum):
 
     REQUEST = "request"
     EXERCISE = "exercise"
+    BY_CM = "by_cm"
     LIBRARY = "library"
     UNLOADABLE = "unloadable"
     CALL = "call"
@@ -57,6 +59,9 @@ class Kind(StrEnum):
     RESULT = "result"
     FAREWELL = "farewell"
     LATENCY = "latency"
+    AWAITED = "awaited"
+    EVENT = "event"
+    CONNECTION = "connection"
     BANDWIDTH = "bandwidth"
     CELL = "cell"
     CELL_ENDED = "cell_ended"
@@ -129,6 +134,53 @@ class ExerciseRequest(Request):
     kind = Kind.EXERCISE
     cells: tuple[Wanted, ...]
     unclaimed: tuple[Unclaimed, ...] = ()  # that this host's device cannot, for the peer to know
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CmRequest(Request):
+    """One attempt by the connection manager."""
+
+    kind = Kind.BY_CM
+    cm_library: str
+    node: str  # librdmacm is not loaded where it cannot be opened
+    addresses: tuple[str, ...]  # of each end here, which names its device; "": the kernel's choice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventAwaited(Record):
+    """The connection manager is to give this event next."""
+
+    kind = Kind.AWAITED
+    end: EndName
+    stage: Stage
+    event: CmEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventCame(Record):
+    """What came in its place, or it."""
+
+    kind = Kind.EVENT
+    end: EndName
+    number: int
+    status: int
+    private_data: str = ""  # hexadecimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionMade(Record):
+    """One end as the connection manager has set it, by rdma_cm_id and ibv_query_qp."""
+
+    kind = Kind.CONNECTION
+    end: EndName
+    address: str
+    peer: str
+    state: QpState | None
+    mtu: int | None  # bytes; None: a number that no table has
+    queue_pair: int
+    psn: int | None  # that it sends with first; of the peer only its own end knows
+    remote_queue_pair: int
+    gid_index: int | None  # None: no GRH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -391,6 +443,10 @@ _CLASSES: Final[dict[Kind, type[Record]]] = {
     for each in (
         Request,
         ExerciseRequest,
+        CmRequest,
+        EventAwaited,
+        EventCame,
+        ConnectionMade,
         CellBegan,
         CellEnded,
         AsyncEventCame,

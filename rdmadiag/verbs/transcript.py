@@ -21,10 +21,16 @@ class Transcript:
 
     def write(self, record: Record) -> None:
         """One line, at once: what is buffered when a call hangs would be lost."""
-        stamped = replace(record, at=round(time.monotonic() - self._start, 6))
+        self._put(encode(replace(record, at=round(time.monotonic() - self._start, 6))))
+
+    def _put(self, line: bytes) -> None:
         # Where the parent is gone nobody reads, and what was made must still be destroyed.
         with suppress(BrokenPipeError):
-            os.write(self._descriptor, encode(stamped))
+            os.write(self._descriptor, line)
+
+    def held(self) -> "Held":
+        """One whose lines are kept back."""
+        return Held(self._descriptor, self._start)
 
     def step(
         self, call: str, make: Callable[[], Any], device: str | None = None, port: int | None = None
@@ -38,3 +44,23 @@ class Transcript:
             return None
         self.write(Returned(answer=answer))
         return answer
+
+
+class Held(Transcript):
+    """Lines that are kept back until it is known whether they matter."""
+
+    def __init__(self, descriptor: int, start: float) -> None:
+        super().__init__(descriptor, start)
+        self._lines: list[bytes] | None = []
+
+    def _put(self, line: bytes) -> None:
+        if self._lines is None:
+            super()._put(line)
+        else:
+            self._lines.append(line)
+
+    def release(self) -> None:
+        """Write what was kept back, and from now on at once."""
+        lines, self._lines = self._lines, None
+        for line in lines or ():
+            self._put(line)

@@ -254,12 +254,22 @@ def test_a_refusal_can_be_overridden_by_what_can_be_pasted() -> None:
     )
 
 
+def test_what_can_be_pasted_goes_the_same_way() -> None:
+    machine = roce_host().change(nodes={})
+    attempt = ended(Outcome.NOT_SAFE, touched=False, local=None)
+    out = StringIO()
+    to = Console(file=out, width=120, color_system=None, highlight=False, markup=False)
+    show(Result(attempt, refused(machine), (), by_cm=True), HOST, to)
+    shown = out.getvalue()
+    assert "\n    rdmadiag pingpong --cm --allow-rtr --device mlx5_0:1 " in shown
+
+
 def test_a_refusal_that_can_only_fail_is_not_offered_to_be_overridden() -> None:
     machine = roce_host().with_device(node_type="4: RNIC", protocol="iw")
     shown = text(ended(Outcome.NOT_SAFE, touched=False, local=None), refused(machine))
     assert "iwarp_needs_rdma_cm" in shown
     assert "--accept-risk" not in shown
-    assert "\n    rping -s\n" in shown
+    assert "\n    rdmadiag pingpong --cm --allow-rtr\n" in shown
 
 
 def test_what_was_accepted_is_no_reason_any_more() -> None:

@@ -15,6 +15,7 @@ import pytest
 from rdmadiag.verbs.bounds import Bounds
 
 SOURCE = Path(__file__).with_name("fake_verbs.c")
+CM_SOURCE = Path(__file__).with_name("fake_rdmacm.c")
 LAYOUTS = {"linux": (), "darwin": ("DARWIN",)}
 
 
@@ -84,6 +85,16 @@ def verbs_headers(compile_c: Callable[..., Path], tmp_path_factory: pytest.TempP
 
 
 @pytest.fixture(scope="session")
+def cm_headers(verbs_headers: None, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The machine has rdma/rdma_cma.h too (Debian: librdmacm-dev), or a skip."""
+    probe = tmp_path_factory.mktemp("probe") / "probe.c"
+    probe.write_text("#if !__has_include(<rdma/rdma_cma.h>)\n#error none\n#endif\n")
+    ran = subprocess.run(["cc", "-fsyntax-only", probe], capture_output=True, check=False)
+    if ran.returncode:
+        lacking("no rdma/rdma_cma.h: librdmacm-dev", "RDMADIAG_REQUIRE_VERBS_HEADERS")
+
+
+@pytest.fixture(scope="session")
 def compile_verbs(compile_c: Callable[..., Path]) -> Callable[..., Path]:
     """`compile_verbs("linux" | "darwin", *defines)` → the library, compiled once a session."""
 
@@ -109,5 +120,55 @@ def fake_verbs(
             "FAKE_VERBS_TRACE": str(folder / "trace"),
         }
         return FakeVerbs(compile_verbs(layout, *defines), environ, folder / "trace")
+
+    return scripted
+
+
+@dataclass(frozen=True)
+class FakeCm:
+    """A fake librdmacm over a fake verbs library."""
+
+    verbs: FakeVerbs
+    library: Path
+    environ: dict[str, str]
+    """What to add to the environment of the process that loads both."""
+    trace: Path
+
+    @property
+    def calls(self) -> list[str]:
+        """Of librdmacm, in order."""
+        return self.trace.read_text().splitlines() if self.trace.exists() else []
+
+
+@pytest.fixture(scope="session")
+def compile_cm(
+    compile_c: Callable[..., Path], compile_verbs: Callable[..., Path], cm_headers: None
+) -> Callable[[], Path]:
+    """The library, compiled once a session."""
+
+    @cache
+    def compiled() -> Path:
+        return compile_c(CM_SOURCE, "-shared", "-fPIC", compile_verbs("linux"))
+
+    return compiled
+
+
+@pytest.fixture
+def fake_cm(
+    fake_verbs: Callable[..., FakeVerbs],
+    compile_cm: Callable[[], Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[..., FakeCm]:
+    """`fake_cm(script, cm_script)`; fake_rdmacm.c says what the second is."""
+
+    def scripted(script: str, cm_script: str) -> FakeCm:
+        verbs = fake_verbs(script)
+        folder = tmp_path_factory.mktemp("rdmacm")
+        (folder / "script").write_text(cm_script)
+        environ = {
+            "FAKE_RDMACM": str(folder / "script"),
+            "FAKE_RDMACM_TRACE": str(folder / "trace"),
+        }
+        return FakeCm(verbs, compile_cm(), verbs.environ | environ, folder / "trace")
 
     return scripted

@@ -10,7 +10,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.explain.causes import objects, opening, path, peer, pingpong, thunderbolt
+from rdmadiag.explain.causes import (
+    connecting,
+    objects,
+    opening,
+    path,
+    peer,
+    pingpong,
+    thunderbolt,
+)
 from rdmadiag.explain.causes.cause import Cause, Used
 from rdmadiag.explain.remedies import Lines
 
@@ -21,6 +29,7 @@ ROWS: Final = (
     *peer.ROWS,
     *thunderbolt.ROWS,
     *pingpong.ROWS,
+    *connecting.ROWS,
 )
 CAUSES: Final[dict[str, Cause]] = {row.label: row for row in ROWS}
 

@@ -89,7 +89,7 @@ def test_pingpong_refuses_before_anything_is_made(rdmadiag_json: Call) -> None:
 def test_the_refusal_names_what_connects_instead(rdmadiag: Any) -> None:
     code, out, _ = rdmadiag("pingpong", "--allow-rtr", "--device", "siw0")
     assert code == 3
-    assert "rping -s" in out
+    assert "\n    rdmadiag pingpong --cm --allow-rtr\n" in out
     assert "--accept-risk" not in out
 
 

@@ -1,0 +1,312 @@
+"""`pingpong --cm`: connections by librdmacm, both ends on one host; soft RoCE and soft iWARP."""
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from lab.attempt import Attempts, Ended, until
+from lab.resources import cm_listeners, unchanged
+from lab.rxe import add_pair, remove_pair
+
+READY_SECONDS = 60.0
+WAIT = 90.0  # seconds; nobody waits so long where all goes well
+EVENTS = [
+    ("local", "resolve_address", "addr_resolved"),
+    ("local", "resolve_route", "route_resolved"),
+    ("remote", "establish", "connect_request"),
+    ("local", "establish", "established"),
+    ("remote", "establish", "established"),
+    ("remote", "disconnect", "disconnected"),
+    ("local", "disconnect", "disconnected"),
+]
+
+Run = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Port:
+    """A device with an address."""
+
+    device: str
+    netdev: str
+    address: str
+    kind: str
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return ("--cm", "--allow-rtr", f"--device={self.device}")
+
+
+@contextmanager
+def siw(run: Run) -> Iterator[Port]:
+    """siw0 on veth0, 192.0.2.1, and siw1 on the other end of its cable."""
+
+    def do(command: str) -> None:
+        done = run(command.split(), timeout=READY_SECONDS)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+
+    do("ip link add veth0 type veth peer name veth1")
+    try:
+        for number in (0, 1):
+            do(f"ip address add 192.0.2.{number + 1}/24 dev veth{number}")
+            do(f"ip link set veth{number} up")
+        for number in (0, 1):  # whose port is ACTIVE where its netdev has a carrier by now
+            do(f"rdma link add siw{number} type siw netdev veth{number}")
+        yield Port("siw0", "veth0", "192.0.2.1", "siw")
+    finally:
+        do("ip link del veth0")
+
+
+@contextmanager
+def rxe(run: Run) -> Iterator[Port]:
+    try:
+        made, _ = add_pair()
+        yield Port(made.name, made.netdev, made.ipv4, "rxe")
+    finally:
+        remove_pair()
+
+
+MAKERS = {"rxe": rxe, "siw": siw}
+
+
+@pytest.fixture(scope="module", params=["rxe", pytest.param("siw", marks=pytest.mark.needs("siw"))])
+def kept(request: pytest.FixtureRequest, run: Run) -> Iterator[Port]:
+    """One port for all tests that leave it as it was."""
+    run(["modprobe", "rdma_ucm"], timeout=READY_SECONDS)  # which User Mode Linux has built in
+    with MAKERS[request.param](run) as made:
+        yield made
+
+
+@pytest.fixture
+def port(kept: Port) -> Iterator[Port]:
+    """After the test the kernel counts what it counted before, and no process has a device."""
+    with unchanged():
+        yield kept
+
+
+def listen(attempts: Attempts, port: Port, number: int, *more: str) -> Any:
+    """An end that listens already."""
+    before = cm_listeners()
+    where = f"--listen={port.address}:{number}"
+    started = attempts.start(*port.options, where, f"--wait={WAIT:g}", *more)
+    assert until(lambda: cm_listeners() > before or started.has_ended(), READY_SECONDS)
+    return started
+
+
+def events(ended: Ended) -> list[tuple[str, str, str]]:
+    steps = ended.document["connection"]["steps"]
+    return [(each["end"], each["stage"], each["event"]) for each in steps]
+
+
+# --- what works --------------------------------------------------------------------------
+
+
+def test_a_connection_is_made_and_its_data_verified(
+    port: Port, attempts: Attempts, run: Run
+) -> None:
+    ended = attempts.start(*port.options, "--bytes=20000").end()
+    assert ended.told() == (0, "verified", "done")
+    assert ended.document["data_verified"]
+    assert ended.document["teardown"] == "clean"
+    assert events(ended) == EVENTS
+    own = ended.document["local"]
+    assert (own["device"], own["qp_state"]) == (port.device, "rts")
+    address = ended.document["connection"]["address"]
+    assert address.rpartition(":")[0] == port.address
+    if port.kind == "rxe":
+        assert own["gid"] == f"::ffff:{port.address}"
+        path = f"/sys/class/infiniband/{port.device}/ports/1/gids/{own['gid_index']}"
+        with open(path, encoding="ascii") as file:
+            assert file.read().strip().endswith("ffff:c000:0201")
+
+
+def test_rping_passes_where_ours_does(port: Port, run: Run) -> None:
+    command = ["rping", "-a", port.address, "-C", "2", "-v"]
+    with subprocess.Popen(
+        ["timeout", "60", *command, "-s"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as server:
+        assert until(lambda: cm_listeners() == 1, READY_SECONDS)
+        client = run([*command, "-c"], timeout=60.0)
+        server.kill()
+    assert (client.returncode, client.stdout.count("ping data")) == (0, 2), client.stderr
+
+
+def test_a_listener_and_its_peer_of_one_host_meet(port: Port, attempts: Attempts) -> None:
+    one = listen(attempts, port, 4711)
+    other = attempts.start(*port.options, f"{port.address}:4711").end(WAIT)
+    assert other.told() == (0, "verified", "done")
+    assert one.end(WAIT).told() == (0, "verified", "done")
+
+
+def test_a_secret_is_proven(port: Port, attempts: Attempts, tmp_path: Any) -> None:
+    files = []
+    for number in (0, 1):
+        path = tmp_path / str(number)
+        path.write_text(bytes(range(number, number + 32)).hex())
+        path.chmod(0o600)
+        files.append(f"--secret-file={path}")
+    one = listen(attempts, port, 4712, files[0])
+    where = f"{port.address}:4712"
+    wrong = attempts.start(*port.options, where, files[1]).end(WAIT)
+    assert wrong.code == 2
+    assert wrong.document["outcome"] in ("cm_event", "completion_error")
+    assert not wrong.document["data_verified"]
+    none = attempts.start(*port.options, where).end(WAIT)
+    assert none.told() == (2, "peer_refused", "establish")
+    assert none.document["connection"]["event"] == "rejected"
+    right = attempts.start(*port.options, where, files[0]).end(WAIT)
+    assert right.told() == (0, "verified", "done")
+    assert one.end(WAIT).told() == (0, "verified", "done")
+
+
+# --- other programs ----------------------------------------------------------------------
+
+
+def test_rping_that_comes_is_connected_and_the_peer_after_it_met(
+    port: Port, attempts: Attempts, run: Run
+) -> None:
+    one = listen(attempts, port, 4713)
+    rping = ["timeout", "30", "rping", "-c", "-a", port.address, "-p", "4713", "-C", "1"]
+    client = run(rping, timeout=40.0)
+    assert "DISCONNECT" in client.stderr + client.stdout
+    other = attempts.start(*port.options, f"{port.address}:4713").end(WAIT)
+    assert other.told() == (0, "verified", "done")
+    ended = one.end(WAIT)
+    assert ended.told() == (0, "verified", "done")
+    assert "ESTABLISHED, and no rdmadiag pingpong" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "program", ["rping -s -a {address} -p 4714", "ucmatose -b {address} -p 4724"]
+)
+def test_another_programs_listener_is_reached_up_to_established(
+    port: Port, attempts: Attempts, program: str
+) -> None:
+    command = program.format(address=port.address).split()
+    with subprocess.Popen(
+        ["timeout", "90", *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as server:
+        assert until(lambda: cm_listeners() == 1, READY_SECONDS)
+        ended = attempts.start(*port.options, f"{port.address}:{command[-1]}").end()
+        server.terminate()
+        server.communicate()
+    assert ended.told() == (2, "peer_refused", "establish")
+    assert events(ended)[-1] == ("local", "establish", "established")
+    assert ended.document["teardown"] == "clean"
+
+
+# --- faults ------------------------------------------------------------------------------
+
+
+def test_no_listener(port: Port, attempts: Attempts) -> None:
+    ended = attempts.start(*port.options, f"{port.address}:4799").end()
+    document = ended.document
+    if port.kind == "siw":  # the TCP connection of one host is refused within the call
+        assert ended.told() == (2, "call_failed", "establish")
+        assert (document["call"], document["errno"]["name"]) == ("rdma_connect", "ECONNREFUSED")
+    else:
+        assert ended.told() == (2, "cm_event", "establish")
+        assert document["connection"]["reject_reason"] == "invalid_service_id"
+        assert document["errno"] is None
+    assert any("nobody listens there" in each for each in document["causes"])
+
+
+def test_rejected_with_private_data(port: Port, attempts: Attempts) -> None:
+    one = listen(attempts, port, 4715)
+    ended = attempts.start(*port.options, f"{port.address}:4715", "--bytes=65").end(WAIT)
+    assert ended.told() == (2, "mismatch", "establish")
+    assert ended.document["problems"][0]["code"] == "payload_bytes_mismatch"
+    connection = ended.document["connection"]
+    assert connection["event"] == "rejected"
+    assert bytes.fromhex(connection["private_data"]).startswith(b"rdmadiag")
+    one.kill(signal.SIGINT)
+    assert one.end(WAIT).document["outcome"] == "interrupted"
+
+
+def test_a_neighbour_that_does_not_answer(port: Port, attempts: Attempts) -> None:
+    ended = attempts.start(*port.options, "192.0.2.77:4711").end()
+    assert ended.told() == (2, "cm_event", "resolve_address")
+    assert ended.document["connection"]["event"] == "addr_error"
+    assert ended.document["errno"]["name"] in ("ETIMEDOUT", "EHOSTUNREACH")
+
+
+def test_no_route(port: Port, attempts: Attempts) -> None:
+    ended = attempts.start(*port.options, "203.0.113.9:4711").end()
+    assert (ended.code, ended.document["stage"]) == (2, "resolve_address")
+    assert ended.document["errno"]["name"] == "ENETUNREACH"
+    assert any("no route" in each for each in ended.document["causes"])
+
+
+def test_an_address_that_is_not_this_hosts_is_not_listened_at(
+    port: Port, attempts: Attempts
+) -> None:
+    ended = attempts.start(*port.options, "--listen=203.0.113.9").end()
+    assert ended.told() == (2, "call_failed", "bind")
+    assert ended.document["errno"]["name"] == "EADDRNOTAVAIL"
+
+
+def test_a_port_that_is_taken(port: Port, attempts: Attempts) -> None:
+    one = listen(attempts, port, 4716)
+    ended = attempts.start(*port.options, f"--listen={port.address}:4716").end(WAIT)
+    assert ended.document["outcome"] == "call_failed"
+    assert ended.document["errno"]["name"] == "EADDRINUSE"
+    one.kill(signal.SIGINT)
+    one.end(WAIT)
+
+
+@pytest.mark.parametrize("fault", ["mode", "absent"])
+def test_the_node_of_the_connection_manager_is_closed_or_gone(
+    port: Port, rdmadiag_json: Any, fault: str
+) -> None:
+    node = "/dev/infiniband/rdma_cm"
+    mode = os.stat(node).st_mode & 0o777
+    if fault == "mode":
+        os.chmod(node, 0o600)
+    else:
+        os.rename(node, f"{node}.away")
+    try:
+        code, document = rdmadiag_json("pingpong", *port.options, user=65534)
+    finally:
+        if fault == "mode":
+            os.chmod(node, mode)
+        else:
+            os.rename(f"{node}.away", node)
+    assert (code, document["outcome"], document["stage"]) == (2, "call_failed", "event_channel")
+    assert document["errno"]["name"] == {"mode": "EACCES", "absent": "ENOENT"}[fault]
+    assert [each["call"] for each in document["steps"]] == [f"open {node}"]
+
+
+def test_the_module_of_the_connection_manager_is_never_asked_for(
+    port: Port, rdmadiag: Any, tmp_path: Any
+) -> None:
+    """Neither node nor netlink is opened where the node is not there: both load modules."""
+    node = "/dev/infiniband/rdma_cm"
+    os.rename(node, f"{node}.away")
+    try:
+        log = tmp_path / "strace"
+        calls = "trace=open,openat,execve,init_module,finit_module"
+        prefix = ("strace", "-f", "--seccomp-bpf", "-qq", "-e", calls, "-o", str(log))
+        rdmadiag("pingpong", *port.options, prefix=prefix, timeout=300.0)
+        traced = log.read_text()
+    finally:
+        os.rename(f"{node}.away", node)
+    opened = [line for line in traced.splitlines() if "rdma_cm" in line]
+    assert opened
+    assert all("ENOENT" in line for line in opened)
+    assert "librdmacm" not in traced
+    assert not re.search(r"modprobe|init_module", traced)
+
+
+def test_killed_in_the_middle_it_leaves_nothing(port: Port, attempts: Attempts) -> None:
+    started = attempts.start(*port.options, "--iterations=10000", "--bytes=100000")
+    child = started.child()
+    assert until(lambda: cm_listeners() > 0, READY_SECONDS)
+    started.kill()
+    os.kill(child, signal.SIGKILL)
