@@ -28,7 +28,7 @@ def _of_protocol(case: Case, protocol: Protocol) -> Iterator[DeviceView]:
     "hand. Programs that bring queue pairs up themselves (NCCL, UCX's ib transports, "
     "ibv_rc_pingpong) do not work with it.",
     ("https://github.com/ggml-org/llama.cpp/pull/28494",),
-    remedy=("rping -s   # here; there: rping -c -a ADDRESS of {device}",),
+    remedy=("rdmadiag pingpong --cm --allow-rtr --device {device}",),
     needs=("ports",),
 )
 def iwarp_device(this: Rule, case: Case) -> Iterator[Finding]:

@@ -167,7 +167,7 @@ def _prefers_ipv6(each: _Chosen) -> bool:
     "host has another port that serves it.",
     ("https://github.com/NVIDIA/nccl/issues/622",),
     remedy=(
-        "rping -s   # here; there: rping -c -a ADDRESS of {device}: what does connect",
+        "rdmadiag pingpong --cm --allow-rtr --device {device}   # what does connect",
         "# stacks that connect by rdma_cm: librdmacm's, libfabric's verbs MSG",
         "rdmadiag gids --stack {stack}",
     ),

@@ -200,7 +200,7 @@ def down(rxe: Rxe, do: Do) -> Iterator[None]:
         do(f"ip link set {rxe.netdev} up")
         do(f"ip address replace {rxe.ipv6}/64 dev {rxe.netdev} nodad")
         if os.path.exists(f"/sys/class/infiniband/{rxe.name}"):
-            # Of kernel 7.2 nothing of the connection manager reaches a device after that.
+            # Seen on 7.2: after that the device sends nothing of the connection manager.
             do(f"rdma link del {rxe.name}")
             do(f"rdma link add {rxe.name} type rxe netdev {rxe.netdev}")
             wait_ready(rxe)

@@ -125,7 +125,7 @@ IWARP = roce_host().with_device(node_type="4: RNIC", protocol="iw")
 def test_a_stack_that_needs_gids_does_not_run_on_iwarp_alone(stack: str) -> None:
     (finding,) = findings(IWARP, stack)
     assert (finding.rule, finding.severity) == ("stack-cannot-use-iwarp", "critical")
-    assert finding.remedy[0].startswith("rping")
+    assert finding.remedy[0].startswith("rdmadiag pingpong --cm")
 
 
 @pytest.mark.parametrize("stack", ["rdmacm", "libfabric-msg"])
