@@ -158,6 +158,7 @@ def test_the_source_is_bound_where_the_kernel_would_take_another(
     assert sent[0].addresses == (address,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rules", "outcome"),
     [

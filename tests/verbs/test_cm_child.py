@@ -202,6 +202,7 @@ def test_so_is_one_of_the_verbs_library(run: Run, call: str) -> None:
     assert came.stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["rdma_bind_addr", "rdma_resolve_addr", "rdma_connect"])
 def test_a_call_that_hangs_is_named_and_its_process_killed(run: Run, call: str) -> None:
     came = run(f"on {call} hang\n", seconds=1.0)
@@ -300,6 +301,7 @@ def test_an_event_that_never_comes_is_named_at_the_deadline(
     assert (last.awaited, last.event, last.seconds) == (CmEvent[event], None, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("event", ["ADDR_RESOLVED", "ROUTE_RESOLVED"])
 def test_an_event_that_says_nothing_of_the_step_is_no_answer(run: Run, event: str) -> None:
     assert run(f"instead {event} TIMEWAIT_EXIT 0\n", seconds=1.0).ended[0] is Outcome.NO_EVENT
@@ -371,6 +373,7 @@ def test_a_stranger_is_connected_and_disconnected_and_ends_nothing(run: Run) -> 
     assert came.stderr == ""
 
 
+@pytest.mark.slow
 def test_with_a_secret_nothing_is_made_for_a_stranger(run: Run) -> None:
     came = run("request -\n", **listening(secret="00" * 32))
     assert came.ended[0] is Outcome.NO_PEER
@@ -378,6 +381,7 @@ def test_with_a_secret_nothing_is_made_for_a_stranger(run: Run) -> None:
     assert "rdma_create_qp" not in came.calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sent", "secret", "why"),
     [
@@ -399,6 +403,7 @@ def test_who_does_not_fit_is_rejected_with_the_reason(
     assert "rdma_create_qp" not in came.calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leaves", ["leaves", "silent"])
 def test_who_says_hello_and_nothing_more_is_turned_away(run: Run, leaves: str) -> None:
     came = run(f"{leaves}\nrequest {hello()}\n", **listening())
@@ -406,6 +411,7 @@ def test_who_says_hello_and_nothing_more_is_turned_away(run: Run, leaves: str) -
     assert len(came.turned_away) == 1
 
 
+@pytest.mark.slow
 def test_many_strangers_are_served_and_few_of_them_named(run: Run) -> None:
     came = run("silent\n" + f"request {hello()}\n" * 30, **listening())
     assert came.ended == (Outcome.NO_PEER, Stage.LISTEN, Teardown.CLEAN)

@@ -134,6 +134,7 @@ def test_both_verify_and_know_each_other(run: Run, secrets: Any, payload: int) -
     ]
 
 
+@pytest.mark.slow
 def test_another_secret_is_turned_away_and_gets_no_proof(run: Run) -> None:
     here, there = run(secrets=(SECRET, OTHER), wait=4.0)
     assert here.ended == (Outcome.PEER_REFUSED, Stage.LISTEN, Teardown.CLEAN)
@@ -143,6 +144,7 @@ def test_another_secret_is_turned_away_and_gets_no_proof(run: Run) -> None:
     assert there.of(Agreed) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("far", "secrets", "why", "outcome"),
     [
