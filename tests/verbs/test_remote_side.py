@@ -104,6 +104,7 @@ class Host:
         self.sides: list[Stub] = []
         self.records: list[Record] = []
         self.refuses: dict[str, int] = {}
+        self._peer = peer
         self.served = Served(peer, cells, (HERE, THERE), self._make, self.records.append)
 
     def _make(self, cell: Wanted) -> Any:
@@ -112,7 +113,8 @@ class Host:
         return self.sides[-1]
 
     def serve(self) -> None:
-        self.served.serve()
+        with closing(self._peer):  # else the one that drives waits for an answer
+            self.served.serve()
 
 
 @contextmanager
