@@ -1,6 +1,7 @@
 """The asynchronous events of an open device, read while an attempt runs and written down."""
 
 import select
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from ctypes import POINTER, cast
@@ -50,16 +51,20 @@ class AsyncEvents:
             queue_pair=pair.qp_num if pair else None,
         )
 
-    def drain(self) -> None:
-        """Those that nobody waits for; a library that cannot say has none."""
+    def drain(self, seconds: float = 0.0) -> None:
+        """Those that nobody waits for, and that come within `seconds`; a library that cannot say
+        has none."""
+        until = time.monotonic() + seconds
         with suppress(CallFailed):
             self.take()
+            while self._left and self._is_ready(until - time.monotonic()):
+                self.take()
 
-    def _is_ready(self) -> bool:
+    def _is_ready(self, seconds: float = 0.0) -> bool:
         """Without a call of the library, which would be written down each time."""
         descriptor = self._context.async_fd
         if descriptor < 0:
             return False
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
-        return any(what & select.POLLIN for _, what in poll.poll(0))
+        return any(what & select.POLLIN for _, what in poll.poll(max(0.0, seconds) * 1000))

@@ -44,6 +44,8 @@ from rdmadiag.verbs.transcript import Transcript
 
 _REQUEST_LIMIT: Final = 1 << 18  # bytes
 _WINDOW_TURN: Final = 3  # of exchange.content: what no message before had
+_EVENTS_SECONDS: Final = 0.3  # the kernel hands out a port's event by a work queue: after the
+# completion that failed because of it
 
 
 class Attempt:
@@ -118,10 +120,10 @@ class Attempt:
         self._transcript.write(records.StateReached(end=name, state=state))
         self._bounds.check()
 
-    def _take_events(self) -> None:
-        """The asynchronous events go to the transcript."""
+    def _take_events(self, seconds: float = 0.0) -> None:
+        """The asynchronous events go to the transcript; `seconds` are those of all ends."""
         for each in self._events:
-            each.drain()
+            each.drain(seconds / len(self._events))
 
     # --- the peer ------------------------------------------------------------------------
 
@@ -412,6 +414,7 @@ class Attempt:
             with suppress(CallFailed):
                 state = end.queue_pair.state()
                 self._transcript.write(records.StateReached(end=name, state=state))
+        self._take_events(_EVENTS_SECONDS)
         return Result(
             outcome=Outcome.COMPLETION_ERROR,
             stage=Stage.DATA,
