@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -147,6 +148,7 @@ def test_what_others_connect_passes_where_ours_does(
             said += done.stdout + done.stderr
             if done.returncode == 0:
                 break
+            time.sleep(1.0)
         assert done
         out = said
         codes = exchange("code", done.returncode)
