@@ -282,7 +282,7 @@ def _of(role: str, end: End) -> End:
 
 
 def _failure(result: records.Result) -> PeerFailure:
-    """As the peer is told of it."""
+    """What the peer gets of it."""
     text = result.text or result.outcome.replace("_", " ")
     if result.call:
         text = f"{result.call} failed with errno {result.errno}"
