@@ -164,4 +164,4 @@ def _parts(body: bytes) -> tuple[bytes, Message]:
 
 
 class _Over(Exception):
-    """It was told to end."""
+    """Its end was asked for."""

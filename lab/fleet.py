@@ -4,7 +4,7 @@
     namespace h2: eth0 198.51.100.2/24, rxe2  ├ bridge fleet0 in the first namespace
     …                                         ┘
 
-The mode is shared: every host sees every device, and is told its own by name.
+The mode is shared: every host sees every device, and gets its own by name.
 """
 
 from collections.abc import Iterator

@@ -81,6 +81,7 @@ class Cell:
     errno_name: str | None = None
     status: int | None = None  # of the completion
     status_name: str | None = None
+    vendor_error: int | None = None  # of the same completion
     stage: Stage | None = None
     cause: str | None = None  # a sentence
     at_peer: bool = False  # the call or the completion was at the other host

@@ -5,7 +5,7 @@ rdma_cm asks the same tables (addr4_resolve, addr6_resolve of drivers/infiniband
 
 from dataclasses import dataclass
 
-from rdmadiag.facts import Missing
+from rdmadiag.facts import NOT_IN_RECORD, Missing
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import GidType, Numbered
 
@@ -171,3 +171,5 @@ class TowardsFacts:
 
     answers: tuple[KernelAnswer, ...]
     neighbours: tuple[Neighbour, ...] | Missing
+    # /proc/sys/net/ipv4/fib_multipath_hash_policy: 0 addresses alone, 1 ports and protocol, too
+    ipv4_hash_policy: int | Missing = NOT_IN_RECORD

@@ -126,7 +126,7 @@ def _is_of(kind: object, name: str) -> bool:
 
 
 def _parse_text(raw: bytes, name: str) -> Registry:
-    """Below an object that was found any class is printed, and is told by its name alone."""
+    """Below an object that was found any class is printed: the name alone identifies it."""
     found = {
         match[3]: {
             _TEXT_FORM: True,

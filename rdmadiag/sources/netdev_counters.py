@@ -204,7 +204,7 @@ class _Reader:
         """
         version = _KERNEL.match(self._host.identity.kernel)
         if version and (int(version[1]), int(version[2])) < _SINCE:
-            return Missing(Why.UNSUPPORTED, "pause frames are told by Linux 5.10 and newer")
+            return Missing(Why.UNSUPPORTED, "pause frames are counted by Linux 5.10 and newer")
         payload = netlink.GENERIC_HEADER.pack(netlink.CTRL_CMD_GETFAMILY, 1, 0)
         request = netlink.request(netlink.GENL_ID_CTRL, netlink.NLM_F_DUMP, payload)
         reply = self._host.netlink(_FAMILIES, netlink.NETLINK_GENERIC, request, self._deadline)

@@ -34,7 +34,7 @@ from rdmadiag.facts.routing import (
     TowardsFacts,
 )
 from rdmadiag.host import Host, netlink
-from rdmadiag.sources.text import attribute, malformed
+from rdmadiag.sources.text import attribute, malformed, parse_number
 
 T = TypeVar("T")
 N = TypeVar("N", bound=Numbered)
@@ -79,6 +79,7 @@ _NDA_DST, _NDA_LLADDR = 1, 2
 
 _CONFIGFS: Final = "/sys/kernel/config/rdma_cm"
 _MODES: Final = {"IB/RoCE v1": GidType.ROCE_V1, "RoCE v2": GidType.ROCE_V2}
+_HASH_POLICY: Final = "/proc/sys/net/ipv4/fib_multipath_hash_policy"
 _UDP: Final = "/proc/self/net/udp"
 _PORT_MAPPER: Final = 3935  # IWARP_PM_PORT, iwpmd/iwarp_pm.h of rdma-core
 _UDP_ROW: Final = re.compile(r"^ *\d+: [0-9A-F]{8}(?:[0-9A-F]{24})?:([0-9A-F]{4}) ", re.MULTILINE)
@@ -387,6 +388,7 @@ def read_towards(
     return TowardsFacts(
         tuple(KernelAnswer(each, _answer(host, each, names, deadline)) for each in asked),
         _ask(host, "route-getneigh", _GET_NEIGHBOURS, parse, deadline),
+        attribute(host, _HASH_POLICY, parse_number),
     )
 
 

@@ -12,7 +12,7 @@ MAX_RD_ATOMIC: Final = 1
 MIN_RNR_TIMER: Final = 12  # 0.64 ms, InfiniBand spec 9.7.5.2.8
 TIMEOUT: Final = 17  # 4.096 us * 2**17: 537 ms; with the count below, 3.8 s of delay are no loss
 RETRY_COUNT: Final = 6  # not 7, which soft RoCE never counts down: rxe_completer, rxe_comp.c
-RNR_RETRY: Final = 7  # for ever: a receive is posted before the peer is told that it may send
+RNR_RETRY: Final = 7  # for ever: a receive is posted before the peer learns that it may send
 ROCE_HOPS: Final = 64
 THUNDERBOLT_HOPS: Final = 1  # TN3205
 

@@ -24,7 +24,7 @@ transmissions, TIMEOUT each at least, are 3.8 s); UC never says that it lost any
 
 SMALL_BYTES: Final = 64
 """What larger payloads send first: less than the smallest MTU, so that a path that loses
-large frames alone can be told from one that loses all."""
+large frames alone can be distinguished from one that loses all."""
 
 _SLICE_SECONDS: Final = 0.02  # between two looks at the peer, the signals and the deadline
 

@@ -357,7 +357,8 @@ def _cell(cell: Wanted, ended: CellEnded, platform: Platform) -> Cell:
             made,
             status=ended.status,
             status_name=known.name if known else None,
-            cause=f"{cause}: {completion_text(ended.status, 0)}",
+            vendor_error=ended.vendor_error,
+            cause=f"{cause} completed with {completion_text(ended.status, ended.vendor_error)}",
         )
     return made
 

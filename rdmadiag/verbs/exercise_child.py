@@ -266,6 +266,7 @@ class Run:
                 stage=pair.stage,
                 text=str(bad),
                 status=bad.status,
+                vendor_error=bad.vendor_error,
                 end=EndName.LOCAL if bad.side is pair.one else EndName.REMOTE,
             )
         except (Silent, Wrong) as error:

@@ -47,14 +47,15 @@ REMOTE_ACCESS: Final = 10  # IBV_WC_REM_ACCESS_ERR
 
 
 class BadStatus(Exception):
-    """A work request that completed with an error."""
+    """A work request that completed with an error; its text names the request."""
 
     def __init__(self, side: Side, completion: Completed) -> None:
         what = "receive" if completion.is_receive else "send"
         device = side.facts.device
-        super().__init__(f"a {what} of {device} completed with status {completion.status}")
+        super().__init__(f"a {what} of {device}")
         self.side = side
         self.status = completion.status
+        self.vendor_error = completion.vendor_error
 
 
 class Silent(Exception):
@@ -213,7 +214,7 @@ class Pair:
             end.arm()
 
     def eventually(self, holds: Callable[[], bool], what: str) -> None:
-        """Until something holds that no completion tells of; raises Silent."""
+        """Until something holds that no completion reports; raises Silent."""
         until = time.monotonic() + STALL_SECONDS
         while not holds():
             self.bounds.check()

@@ -150,7 +150,7 @@ def hello(nonce: bytes, *, with_secret: bool, command: Command = "pingpong") -> 
 
 
 def is_ours(message: Mapping[str, Any]) -> bool:
-    """Whether a hello is of any command of ours, so that it can be told why not."""
+    """Whether a hello is of any command of ours, so that the answer can say why not."""
     return message.get("protocol") in [_name(each) for each in get_args(Command)]
 
 

@@ -202,6 +202,7 @@ class CellEnded(Record):
     call: str | None = None
     errno: int = 0
     status: int | None = None
+    vendor_error: int = 0  # of the completion that had the status
     end: EndName = EndName.LOCAL  # whose call failed or whose completion was bad
 
 

@@ -73,6 +73,7 @@ class Driver:
             ended.call,
             ended.errno,
             ended.status,
+            ended.vendor_error,
             at_peer=ended.end is EndName.REMOTE,
         )
         self.do(CONCLUDE, ended.stage, ended=found)
@@ -211,6 +212,7 @@ class Served:
                 call=ended.call,
                 errno=ended.errno,
                 status=ended.status,
+                vendor_error=ended.vendor_error,
                 # What is there for the one that drives is here.
                 end=EndName.LOCAL if ended.at_peer else EndName.REMOTE,
             )

@@ -411,7 +411,7 @@ class Side:
 
 def _completed(found: Completion) -> Completed:
     if found.status:
-        return Completed(found.is_receive, found.status)
+        return Completed(found.is_receive, found.status, vendor_error=found.vendor_error)
     entry = found.entry
     immediate = ntohl(entry.imm_data) if entry.wc_flags & WITH_IMM else None
     invalidated = entry.imm_data if entry.wc_flags & WITH_INV else None

@@ -240,6 +240,7 @@ _COMPLETED: Final = _record(
     immediate=optional(_HALF),
     source=number(0, (1 << 24) - 1),
     invalidated=optional(_HALF),
+    vendor_error=_HALF,
 )
 WANTED: Final = _record(
     Wanted,
@@ -259,6 +260,7 @@ class Ended:
     call: str | None
     errno: int
     status: int | None
+    vendor_error: int
     at_peer: bool  # of the end that drives: the failed call or bad completion was at this one
 
 
@@ -273,6 +275,7 @@ ENDED: Final = _record(
     call=optional(Field(_call)),
     errno=_ERRNO,
     status=optional(number(0, 255)),
+    vendor_error=_HALF,
     at_peer=_BOOL,
 )
 

@@ -44,7 +44,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A work request that has completed; where `status` is not 0 the rest is not known."""
+    """A work request that has completed; of a failure only `vendor_error` is known beside it."""
 
     is_receive: bool
     status: int
@@ -52,3 +52,4 @@ class Completed:
     immediate: int | None = None
     source: int = 0  # the queue pair that a UD message came from
     invalidated: int | None = None  # the rkey of a window, by MESSAGE_INV
+    vendor_error: int = 0  # of a failure: what the provider adds

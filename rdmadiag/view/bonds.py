@@ -12,7 +12,7 @@ from rdmadiag.view.reconcile import DeviceView
 class Bond:
     """A bond below a device, as far as this network namespace shows it."""
 
-    name: str | None  # the netdev; None where the device's own name alone tells
+    name: str | None  # the netdev; None where only the device's own name shows it
     legs: tuple[NetDev, ...]
     leg: str | None  # the one that the device stands on; None: on the bond as a whole
 

@@ -50,7 +50,7 @@ _LINK_LOCAL: Final = "fe80::/10"
 
 
 class Witness(StrEnum):
-    """What told the way."""
+    """Where the route is from."""
 
     KERNEL = "kernel"  # RTM_GETROUTE with the destination
     TABLES = "tables"  # rules and routes, looked up here
@@ -127,7 +127,8 @@ class PeerRoute(WithNumbers):
     rule: int | None = None  # its priority
     loopback: bool = False  # the peer is this host
     assumed_on_link: bool = False
-    choices: tuple[Hop, ...] = ()  # several hops, between which the kernel chooses by a hash
+    # Several hops by the tables, between which the kernel chooses by a hash.
+    choices: tuple[Hop, ...] = ()
     next_hop: NextHop | None = None  # None: none is needed, or known
     vlan_id: int | None = None
     mtu: int | None = None  # bytes, of the netdev
@@ -135,7 +136,7 @@ class PeerRoute(WithNumbers):
     roce_mode: GidType | Missing = field(default=Missing(Why.NOT_COLLECTED))
     taken: Taken | None = None
     stop: Stop | None = None
-    unknown: Missing | None = None  # why it could not be told
+    unknown: Missing | None = None  # why it is not known
     # The netdev by which packets from the source to the peer leave where nobody has bound them:
     # TCP's, ARP's, those of rxe, and what a listener here compares (validate_ipv4_net_dev).
     unbound_netdev: str | NoWay | None = None
@@ -387,7 +388,11 @@ def peer_route(
         if isinstance(routing.routes, Missing):
             return replace(found, unknown=routing.routes)
         return _stopped(found, Obstacle.SOURCE_NOT_HERE, Call.BIND_ADDR, _EADDRNOTAVAIL)
-    way, witness, other = _way(routing, Flow(destination, source, bound), towards)
+    flow = Flow(destination, source, bound)
+    ours = lookup(routing, flow)
+    if isinstance(ours, Way) and len(ours.hops) > 1:
+        found = replace(found, choices=ours.hops)
+    way, witness, other = _way(routing, flow, ours, towards)
     if isinstance(way, Missing):
         return replace(found, unknown=way)
     if isinstance(way, NoWay):
@@ -423,7 +428,7 @@ def _by(
         return replace(found, unknown=missing, loopback=loopback)
     if len({each.netdev for each in way.hops}) > 1:
         missing = Missing(Why.UNSUPPORTED, "one of several netdevs, by a hash of the kernel's")
-        return replace(found, unknown=missing, choices=way.hops)
+        return replace(found, unknown=missing)
     gateway = None if loopback or hop is None else hop.gateway
     addresses = _addresses(evidence, netdev)
     source = way.source or (
@@ -436,7 +441,6 @@ def _by(
         netdev=netdev,
         source=source,
         loopback=loopback,
-        choices=way.hops if len(way.hops) > 1 else (),
         vlan_id=known(below.vlan_id) if below else None,
         mtu=mtu,
     )
@@ -495,14 +499,15 @@ def _to_itself(found: PeerRoute, devices: Sequence[DeviceView]) -> PeerRoute:
 
 
 def _way(
-    routing: RoutingFacts, flow: Flow, towards: TowardsFacts | Missing
+    routing: RoutingFacts, flow: Flow, ours: Way | NoWay | Missing, towards: TowardsFacts | Missing
 ) -> tuple[Way | NoWay | Missing, Witness, str | None]:
     """The kernel's answer where it was asked, and the netdev of the tables where that differs."""
-    ours = lookup(routing, flow)
     link = _link(routing, flow.netdev)
     asked = Asked(flow.destination, flow.source, link.ifindex if link else None)
     theirs = _answered(towards, asked)
     if theirs is None or (not isinstance(ours, Missing) and _asks_for_protocol(routing)):
+        return ours, Witness.TABLES, None
+    if _hashed_otherwise(ours, towards):
         return ours, Witness.TABLES, None
     if isinstance(theirs, Way) and isinstance(ours, Way):
         theirs = Way(
@@ -527,6 +532,27 @@ def _asks_for_protocol(routing: RoutingFacts) -> bool:
     """Whether rules look at the protocol: RTM_GETROUTE asks for UDP's way, rdma_cm for none's."""
     rules = () if isinstance(routing.rules, Missing) else routing.rules
     return any("protocol" in each.other for each in rules)
+
+
+def _hashed_otherwise(ours: Way | NoWay | Missing, towards: TowardsFacts | Missing) -> bool:
+    """Whether the kernel's answer is for a flow that may have another of several hops.
+
+    IPv4: fib_multipath_hash takes the protocol in for every policy but 0, and RTM_GETROUTE has
+    that of UDP. IPv6: every lookup takes the next one in turn where no neighbour entry is there
+    (rt6_check_neigh without CONFIG_IPV6_ROUTER_PREF), or one that failed.
+    """
+    if not isinstance(ours, Way) or isinstance(towards, Missing):
+        return False
+    if len({each.netdev for each in ours.hops}) < 2:
+        return False
+    if ":" not in ours.prefix:
+        return towards.ipv4_hash_policy != 0
+    valid = {
+        (each.netdev, each.address)
+        for each in known(towards.neighbours) or ()
+        if not isinstance(each.state, Missing) and each.state.is_valid
+    }
+    return any(each.gateway and (each.netdev, each.gateway) not in valid for each in ours.hops)
 
 
 def _answered(towards: TowardsFacts | Missing, asked: Asked) -> Way | NoWay | Missing | None:
@@ -595,8 +621,9 @@ def _unbound(
     if found.source is None or found.loopback:
         return None
     flow = Flow(found.destination, found.source)
+    ours = lookup(routing, flow)
     answered = _answered(towards, Asked(found.destination, found.source))
-    way = lookup(routing, flow) if answered is None else answered
+    way = ours if answered is None or _hashed_otherwise(ours, towards) else answered
     if isinstance(way, Missing):
         return None
     if isinstance(way, NoWay):

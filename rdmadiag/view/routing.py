@@ -185,6 +185,9 @@ def _in_table(rows: Iterable[Route], flow: Flow, rule: Rule) -> Way | NoWay | Mi
             return None
         if row.kind in _REFUSED:
             return _REFUSED[row.kind]
+        if row.has_nexthop_object and not row.hops:
+            # With net.ipv4.nexthop_compat_mode 0 a row names the object, and no netdev.
+            return Missing(Why.UNSUPPORTED, "a route by a nexthop object, which is not read")
         hops = tuple(_hops(row, fitting, flow))
         if not hops:
             continue

@@ -1,4 +1,4 @@
-"""Constants are told from variables; their numbers are those of the headers."""
+"""Constants are distinguished from variables; their numbers are those of the headers."""
 
 import re
 from pathlib import Path

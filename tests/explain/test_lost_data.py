@@ -43,7 +43,7 @@ def lost(
 
 
 def heard(outcome: Outcome, status: int | None = None, arrived: int = 0, **more: Any) -> Attempt:
-    """The same, at the end that is told so by the other."""
+    """The same, at the end that has it from the other."""
     failure = PeerFailure("data", "words", outcome, status, arrived)
     return lost(outcome=Outcome.PEER_FAILED, completion=None, peer_failure=failure, **more)
 

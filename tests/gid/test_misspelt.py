@@ -1,4 +1,4 @@
-"""A slip of the hand is told from a variable that is not known here, on real names."""
+"""A slip of the hand is distinguished from a variable that is not known here, on real names."""
 
 import re
 import shutil

@@ -25,7 +25,16 @@ from lab.machine import (
 from lab.samples import infiniband_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.ib import DriverId, GidType, PortState
-from rdmadiag.facts.routing import Asked, Hop, KernelAnswer, Route, RouteKind, TowardsFacts
+from rdmadiag.facts.routing import (
+    Asked,
+    Hop,
+    KernelAnswer,
+    Neighbour,
+    NeighbourState,
+    Route,
+    RouteKind,
+    TowardsFacts,
+)
 from rdmadiag.preflight.judge_route import RouteVerdict, judge
 from rdmadiag.preflight.rules.peer_route import RULES
 from rdmadiag.sources.run import read
@@ -366,7 +375,7 @@ def test_another_device_than_was_asked_for_is_critical(looked: Looked) -> None:
 
 
 def answered(route: Route | Missing, *more: object, **asked: Any) -> TowardsFacts:
-    return TowardsFacts((KernelAnswer(Asked("192.0.2.9", **asked), route),), ())
+    return TowardsFacts((KernelAnswer(Asked("192.0.2.9", **asked), route),), (), 0)
 
 
 def test_the_kernels_word_counts_where_the_tables_say_otherwise(looked: Looked) -> None:
@@ -398,6 +407,66 @@ def test_a_refusal_of_the_kernel_is_no_way(why: Why, errno: str, looked: Looked)
 def test_a_kernel_that_did_not_answer_leaves_the_tables(looked: Looked) -> None:
     route, verdict = looked(host(), "192.0.2.9", towards=answered(Missing(Why.TIMEOUT, "late")))
     assert (route.witness, verdict.status) == (Witness.TABLES, "ok")
+
+
+SEVERAL = (Way("192.0.2.8/29", hops=(("eth0", None), ("eth1", None))),)
+
+
+def test_of_several_hops_the_kernels_choice_counts(looked: Looked) -> None:
+    said = Route("192.0.2.9/32", 254, RouteKind.UNICAST, (Hop("eth1"),), source="198.51.100.1")
+    route, verdict = looked(host(ways=SEVERAL), "192.0.2.9", towards=answered(said))
+    assert (route.witness, route.netdev, verdict.status) == (Witness.KERNEL, "eth1", "ok")
+    assert [each.netdev for each in route.choices] == ["eth0", "eth1"]
+
+
+@pytest.mark.parametrize("policy", [1, 2, 3, Missing(Why.DENIED, "EACCES")])
+def test_of_several_hops_by_ports_and_protocol_the_choice_is_another_flows(
+    policy: int | Missing, looked: Looked
+) -> None:
+    said = Route("192.0.2.9/32", 254, RouteKind.UNICAST, (Hop("eth1"),), source="198.51.100.1")
+    towards = replace(answered(said), ipv4_hash_policy=policy)
+    route, verdict = looked(host(ways=SEVERAL), "192.0.2.9", towards=towards)
+    assert (route.netdev, route.taken) == (None, None)
+    assert rules(verdict) == [("cm-way-unknown", "unknown")]
+
+
+@pytest.mark.parametrize(
+    ("states", "known"),
+    [
+        ((NeighbourState.REACHABLE, NeighbourState.STALE), True),
+        ((NeighbourState.REACHABLE, NeighbourState.FAILED), False),
+        ((NeighbourState.REACHABLE,), False),
+    ],
+    ids=["both answer", "one failed", "one without an entry"],
+)
+def test_several_ipv6_hops_are_taken_in_turn_where_a_neighbour_is_not_known(
+    states: tuple[NeighbourState, ...], known: bool, looked: Looked
+) -> None:
+    hops = (("eth0", "2001:db8:1::9"), ("eth1", "2001:db8:2::9"))
+    machine = host(ways=(Way("2001:db8:9::/64", hops=hops),))
+    hop = Hop("eth1", "2001:db8:2::9")
+    said = Route("2001:db8:9::2/128", 254, RouteKind.UNICAST, (hop,), source="2001:db8:2::1")
+    entries = tuple(
+        Neighbour(str(gateway), netdev, state, None)
+        for (netdev, gateway), state in zip(hops, states, strict=False)
+    )
+    asked = KernelAnswer(Asked("2001:db8:9::2"), said)
+    route, _ = looked(machine, "2001:db8:9::2", towards=TowardsFacts((asked,), entries))
+    assert (route.netdev, route.unknown is None) == (("eth1", True) if known else (None, False))
+
+
+def test_the_way_of_several_hops_that_is_not_known_is_no_other_netdevs(looked: Looked) -> None:
+    machine = host(ways=SEVERAL)
+    said = Route("192.0.2.9/32", 254, RouteKind.UNICAST, (Hop("eth0"),))
+    other = Route("192.0.2.9/32", 254, RouteKind.UNICAST, (Hop("eth1"),))
+    asked = (Asked("192.0.2.9", "192.0.2.1", 2), Asked("192.0.2.9", "192.0.2.1"))
+    answers = tuple(map(KernelAnswer, asked, (said, other)))
+    found = [
+        looked(machine, "192.0.2.9", "192.0.2.1", towards=TowardsFacts(answers, (), policy))
+        for policy in (0, 1)
+    ]
+    assert [route.netdev for route, _ in found] == ["eth0", "eth0"]
+    assert [route.unbound_netdev for route, _ in found] == ["eth1", "eth0"]
 
 
 def test_a_rule_for_a_protocol_is_not_for_rdma_cm(looked: Looked) -> None:

@@ -338,7 +338,7 @@ def test_a_list_that_holds_an_object_many_times_over_is_walked_once(mac_host):
     ],
     ids=["as a string", "as a number", "as zero", "as a signed number", "as data"],
 )
-def test_a_guid_is_told_like_those_of_verbs(mac_host, guid, told):
+def test_a_guid_is_printed_like_those_of_verbs(mac_host, guid, told):
     assert read_interface(mac_host, interface(node_guid=guid)).node_guid == told
 
 

@@ -291,7 +291,7 @@ def test_a_gid_type_that_no_table_knows_is_malformed():
         ("f09c1571e751ac05", "f09c:1571:e751:ac05"),
     ],
 )
-def test_a_guid_is_told_as_sysfs_prints_it(guid, told):
+def test_a_guid_is_printed_as_sysfs_prints_it(guid, told):
     found = parse_verbs(changed(of_mac(), "ibv_query_device", node_guid=guid))
     assert found.device("rdma_en1").node_guid == told
 

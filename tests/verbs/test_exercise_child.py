@@ -111,10 +111,15 @@ def only(found: Exercise) -> Cell:
 
 
 def test_a_completion_with_an_error_is_a_failed_cell_with_its_status(run: Run) -> None:
-    cell = only(run("on poll_cq wc=12\n", SEND)[0])
-    assert (cell.state, cell.status) == (CellState.FAILED, 12)
+    cell = only(run("on poll_cq wc=12,129\n", SEND)[0])
+    assert (cell.state, cell.status, cell.vendor_error) == (CellState.FAILED, 12, 129)
     assert cell.status_name == "RETRY_EXC_ERR"
-    assert "status 12" in (cell.cause or "")
+    assert cell.cause
+    assert cell.cause.partition(" of ")[0] in ("a send", "a receive")
+    assert cell.cause.endswith(
+        " completed with status 12 (IBV_WC_RETRY_EXC_ERR: transport retry counter exceeded), "
+        "vendor error 129"
+    )
 
 
 def test_other_bytes_than_were_sent_are_a_failed_cell(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""A closed node is told at once."""
+"""A closed node is reported at once."""
 
 from errno import EISDIR
 from pathlib import Path

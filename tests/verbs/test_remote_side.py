@@ -227,7 +227,7 @@ Close: tuple[str, dict[str, Any]] = ("close", {})
 Poll: tuple[str, dict[str, Any]] = ("poll", {})
 Conclude = (
     "conclude",
-    {"ended": remote_side.Ended(CellState.VERIFIED, Stage.DATA, "", None, 0, None, False)},
+    {"ended": remote_side.Ended(CellState.VERIFIED, Stage.DATA, "", None, 0, None, 0, False)},
 )
 
 

@@ -39,7 +39,7 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("begin", {"cell": CELL}),
     (
         "conclude",
-        {"ended": Ended(CellState.REFUSED, Stage.RTR, "x", "ibv_modify_qp", 22, None, True)},
+        {"ended": Ended(CellState.REFUSED, Stage.RTR, "x", "ibv_modify_qp", 22, None, 0, True)},
     ),
     ("over", {}),
     ("open", {}),
@@ -77,7 +77,7 @@ def test_a_call_is_read_as_it_was_made(name: str, arguments: dict[str, Any]) -> 
         ("open", 17),
         ("read", bytes(MEMORY)),
         ("target", TARGET),
-        ("poll", (Completed(True, 0, 296, 5, 17, 9), Completed(False, 12))),
+        ("poll", (Completed(True, 0, 296, 5, 17, 9), Completed(False, 12, vendor_error=0x81))),
         ("event", False),
         ("async_events", (15,)),
         ("close", None),

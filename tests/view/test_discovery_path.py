@@ -1,4 +1,4 @@
-"""The way to a usable device: which step fails first, and that it is told with its evidence."""
+"""The way to a usable device: which step fails first, and that it is reported with its evidence."""
 
 import time
 from dataclasses import replace

@@ -105,6 +105,21 @@ def test_several_hops_are_all_said() -> None:
     assert [hop.netdev for hop in found.hops] == ["eth0", "eth1"]
 
 
+def test_a_nexthop_object_that_no_netdev_stands_with_is_not_known() -> None:
+    """As with net.ipv4.nexthop_compat_mode 0."""
+    machine = Machine("host", netdevs=NETDEVS).change(ways=(Way("0.0.0.0/0", "eth1"),))
+    facts = read_routing(machine.host(), time.monotonic() + 5)
+    assert isinstance(facts, RoutingFacts)
+    assert not isinstance(facts.routes, Missing)
+    row = Route(NET, 254, RouteKind.UNICAST, (), has_nexthop_object=True)
+    found = lookup(replace(facts, routes=(*facts.routes, row)), Flow(PEER))
+    assert isinstance(found, Missing)
+    with_hop = replace(row, hops=(Hop("eth0"),))
+    known = lookup(replace(facts, routes=(*facts.routes, with_hop)), Flow(PEER))
+    assert isinstance(known, Found)
+    assert [hop.netdev for hop in known.hops] == ["eth0"]
+
+
 # --- a netdev that the id is bound to ----------------------------------------------------------
 
 

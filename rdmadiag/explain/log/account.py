@@ -249,7 +249,7 @@ def _sameness(group: _Group) -> Key:
 
 
 def _merged(groups: list[_Group]) -> list[_Group]:
-    """What failed without a number tells the less if the same failed with one.
+    """What failed without a number says less if the same failed with one.
 
     A call is the same if its stage is, an event if it is the same event.
     """

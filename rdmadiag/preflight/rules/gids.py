@@ -243,7 +243,7 @@ def route_netdev_down(this: Rule, case: Case) -> Iterator[Finding]:
     Severity.WARN,
     "Netdev of the route GID is in another namespace",
     "The GID table names netdevs that this network namespace does not have. From Linux 5.2 on "
-    "(RDMA netlink tells the netns mode) the kernel routes where the netdev is: queue pairs that "
+    "(RDMA netlink has the netns mode) the kernel routes where the netdev is: queue pairs that "
     "are connected by GID work, and what looks for the address here does not: rdma_cm, and the "
     "sockets that programs exchange their queue pairs over. Critical on older kernels, where RTR "
     "fails with ENODEV or ENODATA; unknown where RDMA netlink was not read.",

@@ -123,7 +123,7 @@ def bonded_ports(this: Rule, case: Case) -> Iterator[Finding]:
     needs=("ports", "port state", "netdev", "bonds of netdevs"),
 )
 def bond_leg_down(this: Rule, case: Case) -> Iterator[Finding]:
-    """One finding a bond; of a device whose own leg is down link-not-up tells."""
+    """One finding a bond; of a device whose own leg is down link-not-up says so."""
     done = set()
     for device, bond in _bonds(case):
         down = _down(bond)

@@ -136,7 +136,7 @@ def provider_died(this: Rule, case: Case) -> Iterator[Finding]:
     "The verbs query was not finished",
     "The deadline came while calls were still being answered: a slow or busy host, or many "
     "devices. What was not queried is unknown.",
-    remedy=("rdmadiag preflight   # with the default time a slow call is told from a hang",),
+    remedy=("rdmadiag preflight   # the default time distinguishes a slow call from a hang",),
     needs=("verbs",),
 )
 def provider_late(this: Rule, case: Case) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""An exchange that runs when its device changes, or when it is told to end."""
+"""An exchange that runs when its device changes, or when a signal ends it."""
 
 import os
 import signal

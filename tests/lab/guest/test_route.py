@@ -3,16 +3,21 @@
 The peer is a network namespace of this kernel; both ends are Debian's rping. Device, port and
 addresses are those of `rdma res show cm_id`; the GID index is that of the address vector that
 rping hands to ibv_modify_qp (sgid_log.c).
+
+Where the kernel has no devices in namespaces the peer has addresses and none of them: rping then
+waits for an answer to its request, of a device and an address that are chosen, and of no GID.
 """
 
 import errno
 import json
 import os
+import re
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +34,8 @@ SECONDS = 60.0
 FAR = ("ip", "netns", "exec", "far")
 PORT = "7471"
 
-pytestmark = pytest.mark.needs("rxe in namespaces")
+IN_NAMESPACES = os.uname().release.startswith("7.")
+"""Whether the peer can have a device."""
 
 
 def do(command: str, *prefix: str) -> None:
@@ -118,6 +124,35 @@ CONNECTED = (
         "203.0.113.2",
         (*ONE[0], "ip route add 203.0.113.0/24 via 192.0.2.2", RXE0),
         (*ONE[1], "ip address add 203.0.113.2/32 dev far0", RXE9),
+        gids=(("rxe9", "203.0.113.2"),),
+    ),
+    Topology(
+        "a gateway of another subnet, on the link",
+        "203.0.113.2",
+        (*ONE[0], "ip route add 203.0.113.0/24 via 198.51.100.2 dev near0 onlink", RXE0),
+        (
+            *ONE[1],
+            "ip address add 198.51.100.2/32 dev far0",
+            "ip address add 203.0.113.2/32 dev far0",
+            RXE9,
+        ),
+        gids=(("rxe9", "203.0.113.2"),),
+    ),
+    Topology(
+        "an IPv6 gateway of an IPv4 route",
+        "203.0.113.2",
+        (
+            *ONE[0],
+            "ip address add fe80::8/64 dev near0 nodad",
+            "ip route add 203.0.113.0/24 via inet6 fe80::9 dev near0",
+            RXE0,
+        ),
+        (
+            *ONE[1],
+            "ip address add fe80::9/64 dev far0 nodad",
+            "ip address add 203.0.113.2/32 dev far0",
+            RXE9,
+        ),
         gids=(("rxe9", "203.0.113.2"),),
     ),
     Topology(
@@ -223,7 +258,8 @@ def built(topology: Topology) -> Iterator[None]:
         for command in topology.near:
             do(command)
         for command in topology.far:
-            do(command, *FAR)
+            if IN_NAMESPACES or not command.startswith("rdma "):
+                do(command, *FAR)
         assert until(lambda: ready(topology), SECONDS), topology.name
         yield
     finally:
@@ -244,13 +280,20 @@ def ready(topology: Topology) -> bool:
     folder = Path("/sys/class/infiniband")
     states = [each.read_text() for each in folder.glob("*/ports/1/state")]
     return all("ACTIVE" in state for state in states) and all(
-        packed(address) in gids(device) for device, address in topology.gids
+        packed(address) in gids(device)
+        for device, address in topology.gids
+        if (folder / device).exists()
     )
 
 
 def gids(device: str) -> list[str]:
-    rows = Path(f"/sys/class/infiniband/{device}/ports/1/gids").iterdir()
-    return [row.read_text().strip().replace(":", "") for row in rows]
+    rows = sorted(os.listdir(f"/sys/class/infiniband/{device}/ports/1/gids"), key=int)
+    return [gid_at(device, int(row)) for row in rows]
+
+
+def gid_at(device: str, index: int) -> str:
+    row = Path(f"/sys/class/infiniband/{device}/ports/1/gids/{index}")
+    return row.read_text().strip().replace(":", "")
 
 
 def packed(address: str) -> str:
@@ -303,10 +346,10 @@ def used(topology: Topology, preload: str, folder: Path) -> Used:
     server = ["rping", "-s", "-a", topology.server or topology.peer, "-p", PORT]
     client = ["rping", "-c", "-a", topology.peer, "-p", PORT, "-C", "100000000"]
     client += ["-I", topology.source] if topology.source else []
-    said = folder / "client"
+    log_of_client = folder / "client"
     with rping([*topology.listens, *server], folder / "server"):
         assert until(lambda: cm_ids("LISTEN"), SECONDS), (folder / "server").read_text()
-        with rping(client, said, LD_PRELOAD=preload, SGID_LOG=str(log)) as end:
+        with rping(client, log_of_client, LD_PRELOAD=preload, SGID_LOG=str(log)) as end:
 
             def mine() -> list[dict[str, Any]]:
                 return [row for row in cm_ids("CONNECT") if row["dst-addr"].endswith(f":{PORT}")]
@@ -318,7 +361,7 @@ def used(topology: Topology, preload: str, folder: Path) -> Used:
 
             assert until(connected, SECONDS)
             found = mine()
-            assert found, said.read_text()
+            assert found, log_of_client.read_text()
     (row,) = found[:1]
     vectors = [line.split() for line in log.read_text().splitlines()]
     indexes = {int(each[2]) for each in vectors if each[1] == "1"}
@@ -326,9 +369,44 @@ def used(topology: Topology, preload: str, folder: Path) -> Used:
     return Used(
         row["ifname"],
         row["port"],
-        row["src-addr"].rpartition(":")[0].strip("[]"),
+        _host(row["src-addr"]),
         min(indexes, default=None),
     )
+
+
+def chosen(peer: str, source: str | None, folder: Path) -> Used:
+    """What a client chose that waits for a peer without a device; no GID index yet."""
+    client = ["rping", "-c", "-a", peer, "-p", PORT, "-C", "1"]
+    client += ["-I", source] if source else []
+    said = folder / "client"
+    # Soft iWARP connects by TCP first, to one that accepts and then says nothing.
+    silent = [*FAR, sys.executable, "-S", "-c", SILENT, PORT]
+    with rping(silent, folder / "silent"), rping(client, said) as end:
+        assert until(lambda: bool(cm_ids("CONNECT")) or end.poll() is not None, SECONDS)
+        found = cm_ids("CONNECT")
+    assert found, said.read_text()
+    (row,) = found
+    return Used(row["ifname"], row["port"], _host(row["src-addr"]), None)
+
+
+def _host(address: str) -> str:
+    return address.rpartition(":")[0].strip("[]")
+
+
+SILENT = """
+import socket, sys, time
+one = socket.socket(socket.AF_INET6)
+one.bind(("::", int(sys.argv[1])))
+one.listen()
+time.sleep(600)
+"""
+
+
+def said(document: Any) -> Used:
+    route = document["route"]
+    taken = route["taken"]
+    assert taken, document["verdict"]
+    return Used(taken["device"], taken["port"], route["source"], taken["gid_index"])
 
 
 @pytest.mark.parametrize("topology", CONNECTED, ids=lambda each: each.name)
@@ -338,12 +416,113 @@ def test_route_says_what_rping_uses(
     options = ("--source", topology.source) if topology.source else ()
     with built(topology):
         code, document = rdmadiag_json("route", topology.peer, *options)
-        really = used(topology, preload, tmp_path)
-        taken = document["route"]["taken"]
-        assert taken, document["verdict"]
-        said = Used(taken["device"], taken["port"], document["route"]["source"], taken["gid_index"])
-        assert said == really
+        found = said(document)
+        if IN_NAMESPACES or not topology.listens:
+            assert found == used(topology, preload, tmp_path)
+        else:
+            assert replace(found, index=None) == chosen(topology.peer, topology.source, tmp_path)
+            if found.index is not None:
+                assert gid_at(found.device, found.index) == packed(found.source)
         assert code in (0, 1), document["verdict"]
+
+
+# --- several hops ---------------------------------------------------------------------------------
+
+ADD_6 = "ip -6 route add 2001:db8:9::/64 nexthop via 2001:db8:1::2 nexthop via 2001:db8:2::2"
+ADD_4 = "ip route add 203.0.113.0/24 nexthop via 192.0.2.2 nexthop via 198.51.100.2"
+HOPS_6 = Topology(
+    "several IPv6 hops",
+    "",
+    (
+        *ONE[0],
+        *TWO[0],
+        "ip address add 2001:db8:1::1/64 dev near0 nodad",
+        "ip address add 2001:db8:2::1/64 dev near1 nodad",
+        RXE0,
+        RXE1,
+    ),
+    (
+        *ONE[1],
+        *TWO[1],
+        "ip address add 2001:db8:1::2/64 dev far0 nodad",
+        "ip address add 2001:db8:2::2/64 dev far1 nodad",
+        *(f"ip address add 2001:db8:9::{number}/128 dev lo" for number in range(1, 7)),
+    ),
+    gids=(("rxe0", "2001:db8:1::1"), ("rxe1", "2001:db8:2::1")),
+)
+HOPS_4 = Topology(
+    "several IPv4 hops",
+    "",
+    (
+        *ONE[0],
+        *TWO[0],
+        RXE0,
+        RXE1,
+    ),
+    (
+        *ONE[1],
+        *TWO[1],
+        *(f"ip address add 203.0.113.{number}/32 dev lo" for number in range(1, 7)),
+    ),
+)
+
+
+def resolve(address: str) -> None:
+    """A neighbour entry for it."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as one:
+        one.sendto(b"", (address, 9))
+    show = ["ip", "neigh", "show", address]
+    assert until(lambda: "lladdr" in run_command(show, timeout=SECONDS).stdout, SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("topology", "route", "peers"),
+    [
+        (HOPS_6, ADD_6, [f"2001:db8:9::{number}" for number in range(1, 7)]),
+        pytest.param(
+            *(HOPS_4, ADD_4, [f"203.0.113.{number}" for number in range(1, 7)]),
+            marks=pytest.mark.needs("IPv4 multipath"),
+        ),
+    ],
+    ids=lambda value: value.name if isinstance(value, Topology) else "",
+)
+def test_of_several_hops_the_kernels_choice_is_known_and_a_records_is_not(
+    topology: Topology,
+    route: str,
+    peers: list[str],
+    rdmadiag: Any,
+    rdmadiag_json: Call,
+    tmp_path: Path,
+) -> None:
+    record = str(tmp_path / "record")
+    with built(topology):
+        for gateway in re.findall("via ([^ ]+)", route):
+            resolve(gateway)
+        do(route)
+        assert rdmadiag("snapshot", record, "--timeout", "30")[0] == 0
+        devices = set()
+        for peer in peers:
+            code, document = rdmadiag_json("route", peer)
+            found = replace(said(document), index=None)
+            assert found == chosen(peer, None, tmp_path), peer
+            assert {each["netdev"] for each in document["route"]["choices"]} == {"near0", "near1"}
+            devices.add(found.device)
+        if route == ADD_6:
+            do("ip -6 neigh flush all")
+            code, unknown = rdmadiag_json("route", peers[0])
+            assert (code, unknown["route"]["taken"]) == (3, None)
+        else:
+            do("sysctl -qw net.ipv4.fib_multipath_hash_policy=1")
+            try:
+                code, unknown = rdmadiag_json("route", peers[0])
+            finally:
+                do("sysctl -qw net.ipv4.fib_multipath_hash_policy=0")
+            assert (code, unknown["route"]["taken"]) == (3, None)
+    assert devices == {"rxe0", "rxe1"}, "the addresses are too few"
+    code, recorded = rdmadiag_json("route", peers[0], "--from", record)
+    assert (code, recorded["route"]["taken"]) == (3, None)
+    assert {each["netdev"] for each in recorded["route"]["choices"]} == {"near0", "near1"}
 
 
 @pytest.mark.parametrize(
@@ -357,7 +536,7 @@ def test_a_record_says_the_same_by_its_tables(
     record = str(tmp_path / "record")
     with built(topology):
         _, live = rdmadiag_json("route", topology.peer, *options)
-        assert rdmadiag("snapshot", record)[0] == 0
+        assert rdmadiag("snapshot", record, "--timeout", "30")[0] == 0
     _, recorded = rdmadiag_json("route", topology.peer, *options, "--from", record)
     witnesses = (live["route"]["witness"], recorded["route"]["witness"])
     assert witnesses == ("kernel", "tables")
@@ -488,6 +667,7 @@ class TestRefused:
         assert found["rule"] == "cm-neighbour-failed"
         assert document["route"]["next_hop"]["entry"]["state"] in ("failed", "incomplete")
 
+    @pytest.mark.needs("rxe in namespaces")
     def test_another_device_than_the_one_asked_for_is_said(self, rdmadiag_json: Call) -> None:
         code, document = rdmadiag_json("route", "192.0.2.2", "--device", "rxe9")
         assert code == 2
@@ -602,6 +782,7 @@ def ended_or_more(end: subprocess.Popen[bytes], given: Callable[[], set[str]], h
     return end.poll() is not None or len(given()) > held
 
 
+@pytest.mark.needs("rxe in namespaces")
 def test_local_ports_that_are_used_up_are_said_and_no_id_gets_one(
     rdmadiag_json: Call, tmp_path: Path
 ) -> None:

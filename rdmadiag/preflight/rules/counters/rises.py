@@ -300,7 +300,7 @@ congestion_ignored: Final = rule(
     "congestion",
     Severity.INFO,
     "The path is congested",
-    "Packets were marked by a switch, or this end was told to send slower (ECN, CNP), or waited "
+    "Packets were marked by a switch, or this end was asked to send slower (ECN, CNP), or waited "
     "for credits (port_xmit_wait, in ticks that the device does not name). That is congestion "
     "control at work: worth knowing where something is slower than it should be.",
     (ABI, MLX5),

@@ -1,0 +1,63 @@
+"""Hundreds of runs, and dozens that are killed: what the kernel counts is what it was before."""
+
+import os
+import random
+import signal
+import time
+from contextlib import closing, suppress
+
+import pytest
+
+from lab.attempt import Attempt, Attempts, children
+from lab.resources import counts, unchanged
+
+RUNS = 200
+KILLED = 50
+LEAST_IN_THE_MIDDLE = 20  # of KILLED: the others' child had not begun, or had ended
+ALLOWED = ("--allow-rtr", "--device=rxe0")
+SECONDS = 120.0  # for one run, on a busy machine
+
+COMMANDS = pytest.mark.parametrize(
+    ("command", "options"),
+    [("exercise", ()), ("pingpong", ()), ("pingpong", ("--cm",))],
+    ids=["exercise", "pingpong", "pingpong --cm"],
+)
+
+
+def start(attempts: Attempts, command: str, options: tuple[str, ...]) -> Attempt:
+    return attempts.start(*ALLOWED, *options, command=command, deadline=SECONDS)
+
+
+@pytest.mark.usefixtures("rxe_pair")
+class TestAtLength:
+    @COMMANDS
+    def test_each_of_200_runs_leaves_what_there_was(
+        self, command: str, options: tuple[str, ...], attempts: Attempts
+    ) -> None:
+        before = counts()
+        for number in range(RUNS):
+            with closing(start(attempts, command, options)) as attempt:
+                ended = attempt.end()
+            assert (ended.code, ended.document["teardown"]) == (0, "clean"), ended.document
+            assert counts() == before, f"after run {number + 1}"
+
+    @COMMANDS
+    def test_each_of_50_that_are_killed_at_any_moment_leaves_what_there_was(
+        self, command: str, options: tuple[str, ...], attempts: Attempts
+    ) -> None:
+        with closing(start(attempts, command, options)) as whole:
+            ended = whole.end()
+        assert ended.code == 0, ended.document
+        moments = random.Random(f"{command} {options}")
+        in_the_middle = 0
+        for number in range(KILLED):
+            with unchanged(), closing(start(attempts, command, options)) as one:
+                time.sleep(moments.uniform(0.0, ended.seconds))
+                with_device = children()
+                # The command, whose child sees that, or the child itself.
+                itself = number % 2 == 0 or not with_device
+                with suppress(ProcessLookupError):
+                    os.kill(one.pid if itself else with_device[0], signal.SIGKILL)
+                one.end()
+                in_the_middle += bool(with_device)
+        assert in_the_middle >= LEAST_IN_THE_MIDDLE
