@@ -17,17 +17,19 @@ from typing import Any, Final
 
 from rdmadiag.facts.attempt import BadCompletion, Latency, Outcome, Problem, Stage
 from rdmadiag.facts.cm import CmEvent
+from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import MTU_BYTES, QpState, QpType
-from rdmadiag.verbs import cm_protocol, latency, loop, open_end, records
+from rdmadiag.verbs import cm_protocol, latency, loop, open_end, protocol, records
 from rdmadiag.verbs.abi import IbvQpAttr
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
 from rdmadiag.verbs.cm_end import CmEnd
 from rdmadiag.verbs.cm_events import EventFailed, Events, NoEvent
 from rdmadiag.verbs.cm_lib import Libraries
 from rdmadiag.verbs.cm_meeting import AnotherDevice, Listening, Nobody, Side
-from rdmadiag.verbs.cm_objects import AddressInfo, EventChannel, Identifier
+from rdmadiag.verbs.cm_objects import AddressInfo, Datagrams, EventChannel, Identifier
 from rdmadiag.verbs.cm_protocol import Hello, Refusal
 from rdmadiag.verbs.cm_talk import Talk
+from rdmadiag.verbs.cm_ud import Member, Sender, UdEnd, end_of
 from rdmadiag.verbs.exchange import (
     SMALL_BYTES,
     STALL_SECONDS,
@@ -57,10 +59,21 @@ ESTABLISH_SECONDS: Final = 20.0
 """From a request to ESTABLISHED: each datagram of the connection manager that is lost costs 4.3 s
 (CMA_CM_RESPONSE_TIMEOUT, core/cma.c)."""
 
+JOIN_SECONDS: Final = 10.0
+"""For a subnet manager to answer; RoCE asks nobody."""
+
 DISCONNECT_SECONDS: Final = 5.0
 
 _BACKLOG: Final = 8
 _SLICE_SECONDS: Final = 0.002  # between two looks at the queues
+
+
+class OtherGroup(Exception):
+    """The two ends were started with different multicast groups."""
+
+    def __init__(self, ours: str | None, theirs: object) -> None:
+        said = "no --multicast" if theirs is None else f"--multicast {protocol.shown(theirs)}"
+        super().__init__(f"the peer has {said}, this end {ours or 'none'}")
 
 
 class Attempt:
@@ -72,6 +85,7 @@ class Attempt:
         self._bounds = bounds
         self._stage = Stage.EVENT_CHANNEL
         self._sides: list[Side] = []
+        self._members: list[Side] = []  # of the multicast group, by which data then goes
         self._channel: EventChannel | None = None
         self._listener: Identifier | None = None
         self._compiled = loop.compiled()
@@ -105,7 +119,9 @@ class Attempt:
         if self._request.meet != "listen":
             self._bounds.start(self._request.deadline)
         self._open()
-        if self._request.meet is None:
+        if self._request.meet is None and self._request.group:
+            self._one_group(self._request.group)
+        elif self._request.meet is None:
             self._one_host()
         elif self._request.meet == "listen":
             self._wait_for_peer()
@@ -195,14 +211,33 @@ class Attempt:
 
     def _resolve(self, caller: RecordedCaller, host: str, port: int) -> Side:
         """This end up to its queue pair: source, address, route."""
-        end = self._request.ends[0]
+        own = self._request.addresses[0]
+        side = self._resolve_address(caller, EndName.LOCAL, host, port, own, self._sides)
+        identifier, end = side.identifier, self._request.ends[0]
+        self._begin(Stage.RESOLVE_ROUTE)
+        self._do(Stage.RESOLVE_ROUTE, lambda: identifier.resolve_route(RESOLVE_MILLISECONDS))
+        self._await(side, Stage.RESOLVE_ROUTE, CmEvent.ROUTE_RESOLVED, RESOLVE_SECONDS)
+        side.end = end_of(end.qp_type)(caller, identifier, end)
+        return side
+
+    def _resolve_address(
+        self,
+        caller: RecordedCaller,
+        name: EndName,
+        host: str,
+        port: int,
+        own: str,
+        among: list[Side],
+    ) -> Side:
+        """An identifier with a device, by which it would send there; `own` is its source."""
+        end = self._request.ends[list(EndName).index(name)]
         kind = end.qp_type
         self._begin(Stage.RESOLVE_ADDRESS)
         identifier = self._do(
             Stage.RESOLVE_ADDRESS, lambda: Identifier.create(caller, self._open_channel, kind)
         )
-        side = Side(EndName.LOCAL, identifier)
-        self._sides.append(side)
+        side = Side(name, identifier)
+        among.append(side)
         infos: list[AddressInfo] = []
 
         def address(*arguments: Any, **more: Any) -> AddressInfo:
@@ -211,7 +246,7 @@ class Attempt:
 
         try:
             source = None
-            if own := self._request.addresses[0]:
+            if own:
                 source = self._do(
                     Stage.RESOLVE_ADDRESS, lambda: address(own, 0, kind, passive=True)
                 )
@@ -227,10 +262,6 @@ class Attempt:
                 each.close()
         self._await(side, Stage.RESOLVE_ADDRESS, CmEvent.ADDR_RESOLVED, RESOLVE_SECONDS)
         Side.check(identifier, end)
-        self._begin(Stage.RESOLVE_ROUTE)
-        self._do(Stage.RESOLVE_ROUTE, lambda: identifier.resolve_route(RESOLVE_MILLISECONDS))
-        self._await(side, Stage.RESOLVE_ROUTE, CmEvent.ROUTE_RESOLVED, RESOLVE_SECONDS)
-        side.end = CmEnd(caller, identifier, end)
         return side
 
     def _await(
@@ -255,7 +286,8 @@ class Attempt:
         remote = self._requested(waiting, hello, local.identifier)
         self._sides.append(remote)
         Side.check(remote.identifier, self._request.ends[1])
-        remote.end = CmEnd(self._remote, remote.identifier, self._request.ends[1])
+        kind = hello.kind
+        remote.end = end_of(kind)(self._remote, remote.identifier, self._request.ends[1])
         self._begin(Stage.ESTABLISH)
         answer = cm_protocol.answer(nonce, with_secret=hello.with_secret)
         self._do(Stage.ESTABLISH, lambda: remote.identifier.accept(answer))
@@ -263,7 +295,10 @@ class Attempt:
         came = self._await(local, Stage.ESTABLISH, CmEvent.ESTABLISHED, ESTABLISH_SECONDS, both[1:])
         if cm_protocol.read_answer(came.private_data, hello) != nonce:
             raise ProtocolError("the private data of the answer did not arrive as it was sent")
-        self._await(remote, Stage.ESTABLISH, CmEvent.ESTABLISHED, ESTABLISH_SECONDS, both[:1])
+        if isinstance(local.end, UdEnd) and isinstance(remote.end, UdEnd):
+            self._greet(local.end, remote.end, came.datagrams)
+        else:
+            self._await(remote, Stage.ESTABLISH, CmEvent.ESTABLISHED, ESTABLISH_SECONDS, both[:1])
         self._seed = cm_protocol.seed(hello, nonce)
         for each in self._sides:
             self._show(each, self._attributes(each))
@@ -289,6 +324,9 @@ class Attempt:
         self._begin(Stage.ESTABLISH)
         self._do(Stage.ESTABLISH, lambda: side.identifier.connect(hello.encode()))
         came = self._await(side, Stage.ESTABLISH, CmEvent.ESTABLISHED, ESTABLISH_SECONDS)
+        if isinstance(side.end, UdEnd):
+            side.end.address(came.datagrams)
+            side.end.hear(came.datagrams)
         self._show(side, self._attributes(side))
         self._transcript.write(records.Connected(address=side.identifier.peer))
         nonce = cm_protocol.read_answer(came.private_data, hello)
@@ -296,9 +334,12 @@ class Attempt:
         talk = Talk(side.end, self._bounds, self._glance, self._events.fd)
         talk.prove(self._secret, "connect", hello, nonce)
         self._talk = talk
-        talk.send("endpoint", endpoint=side.end.facts.message())
-        self._agreed(talk.receive("endpoint").get("endpoint"))
+        group = request.group
+        talk.send("endpoint", endpoint=side.end.facts.message(), group=group)
+        answer = talk.receive("endpoint")
+        self._agreed(answer.get("endpoint"))
         self._seed = cm_protocol.seed(hello, nonce)
+        self._meet_in_group(talk, answer.get("group"))
 
     def _wait_for_peer(self) -> None:
         request = self._request
@@ -322,8 +363,73 @@ class Attempt:
         self._agreed(met.endpoint)
         assert met.side.end
         met.talk.glance = self._glance
-        met.talk.send("endpoint", endpoint=met.side.end.facts.message())
+        group = request.group
+        theirs = met.talk.taken.get("group")
+        met.talk.send("endpoint", endpoint=met.side.end.facts.message(), group=group)
         self._seed = met.seed
+        self._meet_in_group(met.talk, theirs)
+
+    # --- datagrams, and multicast --------------------------------------------------------
+
+    def _greet(self, local: UdEnd, remote: UdEnd, found: Datagrams) -> None:
+        """The end that accepted learns by the first message whom it is to answer."""
+        local.address(found)
+        local.hear(found)
+        ends = (local, remote)
+        first, second = (Talk(each, self._bounds, self._glance, self._events.fd) for each in ends)
+        first.send("greeting")
+        second.receive("greeting")
+
+    def _one_group(self, group: str) -> None:
+        """Both ends are members, and none connects to the other."""
+        local = self._join(self._local, EndName.LOCAL, group)
+        remote = self._join(self._remote, EndName.REMOTE, group)
+        self._seed = int.from_bytes(os.urandom(8), "big")
+        for one, other in ((local, remote), (remote, local)):
+            peer = other.identifier
+            self._knows(one, other.queue_pair.number, peer.gid, peer.own)
+
+    def _meet_in_group(self, talk: Talk, theirs: object) -> None:
+        """Where both ends want a group: join it, and say which queue pair is in it."""
+        group = self._request.group
+        if theirs != group:
+            raise OtherGroup(group, theirs)
+        if group is None:
+            return
+        member = self._join(self._local, EndName.LOCAL, group)
+        content = {"queue_pair": member.queue_pair.number, "gid": str(member.identifier.gid)}
+        if self._request.meet == "connect":
+            talk.send("joined", **content)
+            said = talk.receive("joined")
+        else:
+            said = talk.receive("joined")
+            talk.send("joined", **content)
+        self._knows(member, *protocol.member(said), self._sides[0].identifier.peer)
+
+    def _join(self, caller: RecordedCaller, name: EndName, group: str) -> Member:
+        """A member of the group, on this end's device."""
+        at = list(EndName).index(name)
+        own, facts = self._request.members[at], self._request.ends[at]
+        side = self._resolve_address(caller, name, group, 0, own, self._members)
+        side.end = member = Member(caller, side.identifier, facts)
+        self._begin(Stage.JOIN)
+        info = self._do(Stage.JOIN, lambda: AddressInfo(caller, group, 0, facts.qp_type))
+        try:
+            member.join(info)
+        finally:
+            info.close()
+        came = self._await(side, Stage.JOIN, CmEvent.MULTICAST_JOIN, JOIN_SECONDS)
+        member.address(came.datagrams)
+        self._transcript.write(records.GroupJoined(end=name, group=group))
+        return member
+
+    def _knows(self, member: Member, queue_pair: int, gid: Gid, peer: str) -> None:
+        """Whom a member gets its messages from: its own, and strangers', are left out."""
+        member.sender = Sender(queue_pair, gid)
+        side = next(each for each in self._members if each.end is member)
+        attributes = self._attributes(side)
+        attributes.dest_qp_num = queue_pair
+        self._show(side, attributes, peer)
 
     @property
     def _secret(self) -> bytes | None:
@@ -339,7 +445,7 @@ class Attempt:
         found: IbvQpAttr = self._do(Stage.ESTABLISH, side.end.attributes)
         return found
 
-    def _show(self, side: Side, attributes: IbvQpAttr) -> None:
+    def _show(self, side: Side, attributes: IbvQpAttr, peer: str | None = None) -> None:
         """What the connection manager has made of this end."""
         end = side.end
         assert end
@@ -348,7 +454,7 @@ class Attempt:
             records.ConnectionMade(
                 end=side.name,
                 address=side.identifier.own,
-                peer=side.identifier.peer,
+                peer=peer or side.identifier.peer,
                 state=QpState.from_number(attributes.qp_state),
                 mtu=MTU_BYTES.get(attributes.path_mtu),
                 queue_pair=end.queue_pair.number,
@@ -366,7 +472,7 @@ class Attempt:
         starting = [self._request.meet != "listen", False]
         ends = [
             (side.end, starts)
-            for side, starts in zip(self._sides, starting, strict=False)
+            for side, starts in zip(self._members or self._sides, starting, strict=False)
             if side.end
         ]
         end = self._request.ends[0]
@@ -393,7 +499,8 @@ class Attempt:
                 verified(ends, self._seed, 2, self._bounds.glance)
             except open_end.BadCompletion as error:
                 flushed = error
-            self._await_done(self._talk, ends[0][0], flushed)
+            assert self._sides[0].end
+            self._await_done(self._talk, self._sides[0].end, flushed)
 
     def _await_done(self, talk: Talk, end: CmEnd, flushed: open_end.BadCompletion | None) -> None:
         """Raises `flushed` where the other end went without a word."""
@@ -413,19 +520,20 @@ class Attempt:
     def _rounds_of(self, ends: list[tuple[CmEnd, bool]]) -> None:
         """Timed where both ends are here: between two hosts nothing keeps what one sends next
         from coming while the other still waits for its own last send."""
-        iterations = self._request.ends[0].iterations
-        if self._compiled is None or self._request.meet is not None:
-            untimed(ends, self._seed, iterations, self._glance, self._progress)
+        end = self._request.ends[0]
+        by_loop = self._request.meet is None and end.qp_type is not QpType.UD
+        if self._compiled is None or not by_loop:
+            untimed(ends, self._seed, end.iterations, self._glance, self._progress)
             return
-        timed_ends = [end.timed(starts=starts) for end, starts in ends]
-        made = loop.Loop(self._compiled, timed_ends, iterations, self._request.sizes.sq_depth)
+        timed_ends = [each.timed(starts=starts) for each, starts in ends]
+        made = loop.Loop(self._compiled, timed_ends, end.iterations, self._request.sizes.sq_depth)
         timed(made, STALL_SECONDS[QpType.RC], self._glance, self._progress)
         self._progress(made.rounds)
         self._times_ns = made.times_ns
 
     def _glance(self) -> None:
         self._bounds.glance()
-        for side in self._sides:
+        for side in (*self._sides, *self._members):
             self._events.glance(self._stage, side.name, [side.identifier])
 
     def _progress(self, rounds: int) -> None:
@@ -435,7 +543,12 @@ class Attempt:
     # --- the end -------------------------------------------------------------------------
 
     def _disconnect(self) -> None:
-        """The end that connected goes first; each waits for its DISCONNECTED."""
+        """The end that connected goes first; each waits for its DISCONNECTED.
+
+        Datagrams have no connection, and no event says that the other end has gone.
+        """
+        if self._request.ends[0].qp_type is QpType.UD:
+            return
         self._begin(Stage.DISCONNECT)
         sides = self._sides if self._request.meet != "listen" else self._sides[::-1]
         first = sides[0]
@@ -454,7 +567,7 @@ class Attempt:
     def _tear_down(self) -> None:
         """What was made last first; what refuses is in the transcript."""
         self._transcript.write(records.StageBegan(stage=Stage.TEARDOWN))
-        for side in reversed(self._sides):
+        for side in reversed((*self._sides, *self._members)):
             with suppress(Failed, CallFailed):
                 side.close()
         for made in (self._listener, self._channel):
@@ -468,7 +581,8 @@ class Attempt:
         found = self._outcome(error)
         if found is None or self._request.meet is None or self._stage is not Stage.DATA:
             return found
-        arrivals = [side.end.arrivals for side in self._sides if side.end]
+        moving = self._members or self._sides
+        arrivals = [side.end.arrivals for side in moving if side.end]
         return replace(found, arrived=arrivals[0] if arrivals else None)
 
     def _outcome(self, error: BaseException) -> Result | None:
@@ -489,8 +603,8 @@ class Attempt:
             return self._completion(error)
         if isinstance(error, loop.Stopped):
             return self._stopped(error)
-        if isinstance(error, AnotherDevice):
-            problem = Problem("another_device", str(error))
+        if code := _PROBLEMS.get(type(error)):
+            problem = Problem(code, str(error))
             return Result(outcome=Outcome.MISMATCH, stage=self._stage, problems=(problem,))
         for kind, outcome in _OUTCOMES.items():
             if isinstance(error, kind):
@@ -499,8 +613,9 @@ class Attempt:
 
     def _completion(self, error: open_end.BadCompletion) -> Result:
         bad = error.completion
-        at = next(at for at, each in enumerate(self._sides) if each.end is error.end)
-        return self._unless_event(at, bad.status, bad.vendor_error, receive=bad.is_receive)
+        every = (*self._sides, *self._members)
+        name = next(each.name for each in every if each.end is error.end)
+        return self._unless_event(name, bad.status, bad.vendor_error, receive=bad.is_receive)
 
     def _stopped(self, error: loop.Stopped) -> Result:
         if error.cause is loop.Cause.CALL_FAILED:
@@ -508,12 +623,15 @@ class Attempt:
             return Result(outcome=Outcome.CALL_FAILED, stage=Stage.DATA, call=call, errno=number)
         if error.cause is loop.Cause.BAD_COMPLETION and error.status is not None:
             return self._unless_event(
-                error.end, error.status, error.vendor_error, receive=error.is_receive
+                self._sides[error.end].name,
+                error.status,
+                error.vendor_error,
+                receive=error.is_receive,
             )
         text = "a message arrived that was not sent"
         return Result(outcome=Outcome.DATA_MISMATCH, stage=Stage.DATA, text=text)
 
-    def _unless_event(self, at: int, status: int, vendor: int, *, receive: bool) -> Result:
+    def _unless_event(self, end: EndName, status: int, vendor: int, *, receive: bool) -> Result:
         """A flushed request is what a disconnection leaves: where there is one, it says more."""
         with suppress(Interrupted, Late):
             try:
@@ -523,10 +641,14 @@ class Attempt:
         return Result(
             outcome=Outcome.COMPLETION_ERROR,
             stage=self._stage,
-            completion=BadCompletion(self._sides[at].name, status, vendor, receive),
+            completion=BadCompletion(end, status, vendor, receive),
         )
 
 
+_PROBLEMS: Final[dict[type[BaseException], str]] = {
+    AnotherDevice: "another_device",
+    OtherGroup: "multicast_group_mismatch",
+}
 _OUTCOMES: Final[dict[type[BaseException], Outcome]] = {
     Nobody: Outcome.NO_PEER,
     ProtocolError: Outcome.PEER_REFUSED,

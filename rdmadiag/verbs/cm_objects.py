@@ -13,8 +13,10 @@ from errno import EAGAIN
 from ipaddress import ip_address
 from typing import Any, Final
 
+from rdmadiag.facts.cm import CmEvent
+from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import QpType
-from rdmadiag.verbs.abi import IbvContext, IbvDevice, IbvQpAttr, IbvQpInitAttr
+from rdmadiag.verbs.abi import IbvAhAttr, IbvContext, IbvDevice, IbvQpAttr, IbvQpInitAttr
 from rdmadiag.verbs.cm_abi import (
     PS_TCP,
     PS_UDP,
@@ -25,6 +27,7 @@ from rdmadiag.verbs.cm_abi import (
     RdmaConnEvent,
     RdmaConnParam,
     RdmaEventChannel,
+    RdmaUdEvent,
 )
 from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.objects import (
@@ -52,6 +55,15 @@ _PS: Final = {QpType.RC: PS_TCP, QpType.UD: PS_UDP}
 
 
 @dataclass(frozen=True, slots=True)
+class Datagrams:
+    """Where datagrams go to: of struct rdma_ud_param."""
+
+    way: IbvAhAttr
+    queue_pair: int
+    qkey: int
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """struct rdma_cm_event, copied and acknowledged."""
 
@@ -60,6 +72,7 @@ class Event:
     number: int  # CmEvent, where the table has it
     status: int
     private_data: bytes  # padded with zeros on InfiniBand and RoCE
+    datagrams: Datagrams | None = None  # of a UD identifier: the peer, or the group
 
 
 class EventChannel(Made):
@@ -88,10 +101,25 @@ class EventChannel(Made):
         if event.conn.private_data and event.conn.private_data_len:
             data = ctypes.string_at(event.conn.private_data, event.conn.private_data_len)
         copied = Event(
-            _address(event.id), _address(event.listen_id), event.event, event.status, data
+            _address(event.id),
+            _address(event.listen_id),
+            event.event,
+            event.status,
+            data,
+            _datagrams(found),
         )
         get("rdma_ack_cm_event", found)
         return copied
+
+
+def _datagrams(event: Any) -> Datagrams | None:
+    found = ctypes.cast(event, POINTER(RdmaUdEvent)).contents
+    if found.event not in _WITH_DATAGRAMS or found.id.contents.ps != PS_UDP:
+        return None
+    return Datagrams(IbvAhAttr.from_buffer_copy(found.ud.ah_attr), found.ud.qp_num, found.ud.qkey)
+
+
+_WITH_DATAGRAMS: Final = (CmEvent.ESTABLISHED.number, CmEvent.MULTICAST_JOIN.number)
 
 
 def _address(pointer: Any) -> int:
@@ -140,6 +168,12 @@ class AddressInfo(Made):
         """Of a struct sockaddr."""
         address: int = self._found.ai_dst_addr
         return address
+
+    def copied_destination(self) -> Any:
+        """It, for as long as the copy is held."""
+        return ctypes.create_string_buffer(
+            ctypes.string_at(self._found.ai_dst_addr, self._found.ai_dst_len)
+        )
 
 
 def _is_numeric(host: str) -> bool:
@@ -195,6 +229,11 @@ class Identifier(Made):
         return number
 
     @property
+    def gid(self) -> Gid:
+        """Of this end, once an address has named a device."""
+        return Gid(bytes(self.handle.contents.route.addr.addr.sgid))
+
+    @property
     def peer(self) -> str:
         """The other end's ADDRESS:PORT."""
         return _where(bytes(self.handle.contents.route.addr.dst_storage))
@@ -238,6 +277,23 @@ class Identifier(Made):
     def disconnect(self) -> None:
         """rdma_disconnect: the queue pair goes to ERR; raises CallFailed."""
         self._do("rdma_disconnect")
+
+
+class Membership(Made):
+    """rdma_join_multicast: of a UD queue pair, in a group."""
+
+    def __init__(self, call: Caller, identifier: Identifier, group: AddressInfo) -> None:
+        """Raises CallFailed. At MULTICAST_JOIN librdmacm attaches the queue pair."""
+        device = identifier.device_name or ""
+        call("rdma_join_multicast", device, identifier.handle, group.destination, None)
+        super().__init__(call, device, "rdma_leave_multicast", identifier.handle)
+        self._group = group.copied_destination()
+
+    def close(self) -> None:
+        """rdma_leave_multicast: it is detached, too; raises CallFailed."""
+        if self._open:
+            self._open = False
+            self._call(self._destroyer, self.device, self.handle, self._group)
 
 
 def _parameters(private_data: bytes) -> RdmaConnParam:

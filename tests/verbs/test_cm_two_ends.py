@@ -60,7 +60,8 @@ def run(fake_cm: Any, tmp_path: Path) -> Run:
         secrets: tuple[str | None, str | None] = (None, None),
         cm_rules: str = "",
         rules: str = "",
-        wait: float = 5.0,
+        wait: float = 20.0,
+        groups: tuple[str | None, str | None] = (None, None),
     ) -> tuple[Came, Came]:
         fake = fake_cm(LINUX_SCRIPT + rules, f"address {ADDRESS} mlx5_0 1\n{cm_rules}")
         node = tmp_path / "node"
@@ -71,7 +72,7 @@ def run(fake_cm: Any, tmp_path: Path) -> Run:
                 platform="linux",
                 library=str(fake.verbs.library),
                 start=now,
-                deadline=now + 10.0,
+                deadline=now + 30.0,
                 ends=(end,),
                 meet=meet,  # type: ignore[arg-type]
                 host=ADDRESS,
@@ -81,8 +82,12 @@ def run(fake_cm: Any, tmp_path: Path) -> Run:
                 cm_library=str(fake.library),
                 node=str(node),
                 addresses=("",),
+                group=group,
+                members=(ADDRESS,),
             )
-            for end, meet, secret in zip((here, there), ("listen", "connect"), secrets, strict=True)
+            for end, meet, secret, group in zip(
+                (here, there), ("listen", "connect"), secrets, groups, strict=True
+            )
         ]
         files = [tmp_path / "here", tmp_path / "there"]
         ran = subprocess.run(
