@@ -259,22 +259,7 @@ def command(
     if len(device) > (1 if where else 2):
         raise click.UsageError("--device: one, or two where there is no peer")
     if cm:
-        given = {"sq_depth": sq_depth, "rq_depth": rq_depth, "sge": sge, "inline": inline}
-        _only_by_hand(
-            gid_index=gid_index,
-            pkey_index=pkey_index or None,
-            mtu=mtu,
-            qp=qp,
-            op=op if op != DataOp.SEND else None,
-            bandwidth=bandwidth,
-            events=events or None,
-            cq_depth=cq_depth,
-            **{
-                size: value
-                for size, value in given.items()
-                if value != getattr(DEFAULT_SIZES, size)
-            },
-        )
+        _only_by_hand(gid_index=gid_index, pkey_index=pkey_index or None, mtu=mtu, qp=qp)
     name = "pingpong --cm" if cm else "pingpong"
     wanted = Wanted(
         payload_bytes=payload,
@@ -344,7 +329,7 @@ def _new_secret(path: str) -> None:
 
 
 def _only_by_hand(*, qp: str | None, **options: object) -> None:
-    """What the connection manager chooses, and what is not tried through it, cannot be given."""
+    """What the connection manager chooses cannot be given."""
     if qp == "uc":
         raise click.UsageError("--cm connects RC queue pairs: leave --qp out")
     for name, value in options.items():
