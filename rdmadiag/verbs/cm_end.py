@@ -12,7 +12,6 @@ from rdmadiag.verbs.objects import (
     REMOTE_WRITE,
     CompletionQueue,
     Context,
-    MemoryRegion,
     ProtectionDomain,
     QueuePair,
     ReceiveRequest,
@@ -37,6 +36,7 @@ class CmEnd(OpenEnd):
     """
 
     LEAST_RECEIVE = CONTROL_BYTES
+    MESSAGES = 2 * CONTROL_BYTES
 
     def __init__(
         self,
@@ -50,10 +50,11 @@ class CmEnd(OpenEnd):
         """Everything up to the queue pair, with one receive posted; raises Failed."""
         self.identifier = identifier
         super().__init__(call, identifier, facts, psn=0, sizes=sizes, events=events)
-        self._message = SendRequest(SEND, self._messages, 0, 1)
+        self._out = 2 * self._area
+        self._in = self._out + CONTROL_BYTES if self._inbox else self._area
+        self._message = SendRequest(SEND, self.memory, self._out, 1)
         if self._inbox:
-            at = CONTROL_BYTES
-            self._receive = ReceiveRequest(RECEIVE, self._messages, at, CONTROL_BYTES)
+            self._receive = ReceiveRequest(RECEIVE, self.memory, self._in, CONTROL_BYTES)
         try:
             # Before the other end may send: iWARP has no RNR, and ends the connection.
             self.expect()
@@ -73,7 +74,6 @@ class CmEnd(OpenEnd):
 
     def _queue_pair(self, pd: ProtectionDomain) -> QueuePair:
         sizes, facts = self._sizes, self.facts
-        self._messages: MemoryRegion = self._made.add(pd.reg_mr(2 * CONTROL_BYTES))
         self._inbox: CompletionQueue | None = None
         if facts.op is not DataOp.SEND:
             self._inbox = self._made.add(self.context.create_cq(_MESSAGES))
@@ -100,7 +100,7 @@ class CmEnd(OpenEnd):
 
     def tell(self, message: bytes) -> None:
         """Post a message that is no payload; the send before must have completed."""
-        self._messages.write(0, message)
+        self.memory.write(self._out, message)
         self._message.length = len(message)
         self._do(Stage.DATA, lambda: self.queue_pair.post_send(self._message))
         self.sends += 1
@@ -112,14 +112,9 @@ class CmEnd(OpenEnd):
             self._take(self._inbox)
         if not self._arrived:
             return None
-        content = self._landed(self._arrived.pop(0).byte_length)
+        content = self.memory.read(self._in, self._arrived.pop(0).byte_length)
         self.expect()
         return content
-
-    def _landed(self, length: int) -> bytes:
-        if self._inbox:
-            return self._messages.read(CONTROL_BYTES, length)
-        return self.memory.read(self._area, length)
 
     def last(self) -> bytes | None:
         """The message that has arrived, without room for another: the other end may have gone.
@@ -129,7 +124,9 @@ class CmEnd(OpenEnd):
         for queue in filter(None, (self.completions, self._inbox)):
             with suppress(BadCompletion):
                 self._take(queue)
-        return self._landed(self._arrived[0].byte_length) if self._arrived else None
+        if not self._arrived:
+            return None
+        return self.memory.read(self._in, self._arrived[0].byte_length)
 
     def disconnect(self) -> None:
         """rdma_disconnect; raises Failed."""

@@ -2,11 +2,12 @@
 
 The end that connects says hello in the private data of its request: version, whether it has a
 secret, queue pair type, payload, iterations, a nonce, operation, the time of its window. The end
-that listens answers in that of its acceptance, or rejects with a code. Then messages of rdmadiag.verbs.protocol go over the queue pair, strictly in
-turns, the first from the end that connects: iWARP wants it so (RFC 5044, 7.1), and with a secret
-its MAC, whose key covers the private data of both, is the first that anybody gets. A rejection is
-not proven, and a stranger that says hello holds a queue pair until it has failed to prove itself.
-Payloads carry no MAC, and nothing is encrypted.
+that listens answers in that of its acceptance, or rejects with a code. Then messages of
+rdmadiag.verbs.protocol go over the queue pair, strictly in turns, the first from the end that
+connects: iWARP wants it so (RFC 5044, 7.1), and with a secret its MAC, whose key covers the
+private data of both, is the first that anybody gets. A rejection is not proven, and a stranger
+that says hello holds a queue pair until it has failed to prove itself. Payloads carry no MAC, and
+nothing is encrypted.
 """
 
 import hmac

@@ -89,6 +89,7 @@ class OpenEnd:
     """The objects of one end, each made by the step of its name."""
 
     LEAST_RECEIVE = 0  # bytes that a receive takes, however small the payload is
+    MESSAGES = 0  # bytes of memory behind the payloads
 
     def __init__(
         self,
@@ -169,7 +170,7 @@ class OpenEnd:
         return _ACCESS[self.facts.op]
 
     def _register(self, pd: ProtectionDomain) -> MemoryRegion:
-        size = 2 * self._area
+        size = 2 * self._area + self.MESSAGES
         try:
             return pd.reg_mr(size, LOCAL_WRITE | self._rights)
         except CallFailed:

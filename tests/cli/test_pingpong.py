@@ -189,9 +189,7 @@ MISTAKES = [
     pytest.param(["--inline", "1025"], "--inline", id="too much inline"),
     *(
         pytest.param(["--cm", *option], f"not with {option[0]} ", id=f"--cm and {option[0]}")
-        for option in (
-            *(("--gid-index", "3"), ("--mtu", "1024"), ("--pkey-index", "1")),
-        )
+        for option in (*(("--gid-index", "3"), ("--mtu", "1024"), ("--pkey-index", "1")),)
     ),
     pytest.param(["--deadline", "0.9"], "--deadline", id="hardly any time"),
     pytest.param(["--deadline", "60.1"], "--deadline", id="too much time"),
