@@ -273,22 +273,7 @@ def command(
     if len(device) > (1 if where else 2):
         raise click.UsageError("--device: one, or two where there is no peer")
     if cm:
-        given = {"sq_depth": sq_depth, "rq_depth": rq_depth, "sge": sge, "inline": inline}
-        _only_by_hand(
-            gid_index=gid_index,
-            pkey_index=pkey_index or None,
-            mtu=mtu,
-            qp=qp,
-            op=op if op != DataOp.SEND else None,
-            bandwidth=bandwidth,
-            events=events or None,
-            cq_depth=cq_depth,
-            **{
-                size: value
-                for size, value in given.items()
-                if value != getattr(DEFAULT_SIZES, size)
-            },
-        )
+        _only_by_hand(gid_index=gid_index, pkey_index=pkey_index or None, mtu=mtu, qp=qp)
     kind = _kind(qp, multicast, cm=cm)
     name = "pingpong --cm" if cm else "pingpong"
     wanted = Wanted(
@@ -301,7 +286,7 @@ def command(
         accepted=accepted(accept_risk),
         by_cm=cm,
         group=multicast,
-        op=_op(op, qp, bandwidth, events=events),
+        op=_op(op, kind, bandwidth, events=events),
         bandwidth_seconds=bandwidth or 0.0,
     )
     sizes = Sizes(sq_depth, rq_depth, sge, inline, cq_depth or sq_depth + rq_depth)
@@ -323,10 +308,12 @@ def command(
     return _show(replace(result, by_cm=cm), host.identity, form)
 
 
-def _op(op: str, qp: str | None, bandwidth: float | None, *, events: bool) -> DataOp:
+def _op(op: str, kind: QpType | None, bandwidth: float | None, *, events: bool) -> DataOp:
     """What moves the data, if that can be so; raises UsageError."""
     found = DataOp(op)
-    if found is DataOp.READ and qp == "uc":
+    if found is not DataOp.SEND and kind is QpType.UD:
+        raise click.UsageError(f"--op {op}: UD has SEND alone")
+    if found is DataOp.READ and kind is QpType.UC:
         raise click.UsageError("--op read: UC has no READ")
     if found is DataOp.WRITE and events:
         raise click.UsageError("--events: a WRITE makes no completion where it arrives")
@@ -380,7 +367,7 @@ def _new_secret(path: str) -> None:
 
 
 def _only_by_hand(*, qp: str | None, **options: object) -> None:
-    """What the connection manager chooses, and what is not tried through it, cannot be given."""
+    """What the connection manager chooses cannot be given."""
     if qp == "uc":
         raise click.UsageError("--cm has RC and UD queue pairs: leave --qp out")
     for name, value in options.items():

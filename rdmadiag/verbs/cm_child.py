@@ -10,16 +10,16 @@ it answers.
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from rdmadiag.facts.attempt import BadCompletion, Latency, Outcome, Problem, Stage
+from rdmadiag.facts.attempt import BadCompletion, Outcome, Problem, Stage
 from rdmadiag.facts.cm import CmEvent
 from rdmadiag.facts.gid import Gid
-from rdmadiag.facts.ib import MTU_BYTES, QpState, QpType
-from rdmadiag.verbs import cm_protocol, latency, loop, open_end, protocol, records
+from rdmadiag.facts.ib import MTU_BYTES, DataOp, QpState, QpType
+from rdmadiag.verbs import cm_protocol, loop, open_end, protocol, records
 from rdmadiag.verbs.abi import IbvQpAttr
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
 from rdmadiag.verbs.cm_end import CmEnd
@@ -30,20 +30,14 @@ from rdmadiag.verbs.cm_objects import AddressInfo, Datagrams, EventChannel, Iden
 from rdmadiag.verbs.cm_protocol import Hello, Refusal
 from rdmadiag.verbs.cm_talk import Talk
 from rdmadiag.verbs.cm_ud import Member, Sender, UdEnd, end_of
-from rdmadiag.verbs.exchange import (
-    SMALL_BYTES,
-    STALL_SECONDS,
-    Differs,
-    Stalled,
-    timed,
-    untimed,
-    verified,
-)
+from rdmadiag.verbs.exchange import STALL_SECONDS, Differs, Stalled
 from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.open_end import Failed
-from rdmadiag.verbs.protocol import NONCE_BYTES, ProtocolError, read_end
+from rdmadiag.verbs.payloads import Payloads
+from rdmadiag.verbs.protocol import NONCE_BYTES, End, ProtocolError, read_end
+from rdmadiag.verbs.protocol import memory as read_memory
 from rdmadiag.verbs.recorded_caller import RecordedCaller
-from rdmadiag.verbs.records import CmRequest, EndName, Malformed, Result
+from rdmadiag.verbs.records import CmRequest, EndName, Malformed, Record, Result
 from rdmadiag.verbs.transcript import Transcript
 
 _REQUEST_LIMIT: Final = 1 << 18  # bytes
@@ -88,10 +82,9 @@ class Attempt:
         self._members: list[Side] = []  # of the multicast group, by which data then goes
         self._channel: EventChannel | None = None
         self._listener: Identifier | None = None
-        self._compiled = loop.compiled()
-        self._times_ns: list[int] = []
         self._talk: Talk | None = None  # None: both ends are here
-        self._rounds = 0
+        self._payloads: Payloads | None = None
+        self._figures: Iterable[Record] = ()
 
     def run(self) -> None:
         """The whole attempt; what came of it is the records.Result that it writes."""
@@ -104,16 +97,8 @@ class Attempt:
             self._transcript.write(result)
         finally:
             self._tear_down()
-        if self._times_ns:
-            end = self._request.ends[0]
-            figures = Latency(
-                **latency.summary(self._times_ns),
-                iterations=end.iterations,
-                bytes=end.payload_bytes,
-                loop="compiled",
-                overhead=round(loop.overhead_us(self._compiled), 3),
-            )
-            self._transcript.write(records.Timed(latency=figures))
+        for each in self._figures:
+            self._transcript.write(each)
 
     def _attempt(self) -> None:
         if self._request.meet != "listen":
@@ -130,6 +115,8 @@ class Attempt:
         self._exchange()
         self._disconnect()
         self._transcript.write(Result(outcome=Outcome.VERIFIED, stage=Stage.DONE))
+        if self._payloads:
+            self._figures = self._payloads.figures()
 
     def _begin(self, stage: Stage) -> None:
         self._stage = stage
@@ -181,10 +168,8 @@ class Attempt:
     # --- the way to ESTABLISHED ----------------------------------------------------------
 
     def _hello(self) -> Hello:
-        end = self._request.ends[0]
         with_secret = self._request.secret is not None
-        nonce = os.urandom(NONCE_BYTES)
-        return Hello(with_secret, end.qp_type, end.payload_bytes, end.iterations, nonce)
+        return Hello.of(self._request.ends[0], os.urandom(NONCE_BYTES), with_secret=with_secret)
 
     def _bind(self, caller: RecordedCaller, name: EndName, address: str, port: int) -> Identifier:
         """What listens at that address."""
@@ -217,7 +202,7 @@ class Attempt:
         self._begin(Stage.RESOLVE_ROUTE)
         self._do(Stage.RESOLVE_ROUTE, lambda: identifier.resolve_route(RESOLVE_MILLISECONDS))
         self._await(side, Stage.RESOLVE_ROUTE, CmEvent.ROUTE_RESOLVED, RESOLVE_SECONDS)
-        side.end = end_of(end.qp_type)(caller, identifier, end)
+        side.end = self._end(caller, identifier, end)
         return side
 
     def _resolve_address(
@@ -264,6 +249,11 @@ class Attempt:
         Side.check(identifier, end)
         return side
 
+    def _end(self, caller: RecordedCaller, identifier: Identifier, facts: End) -> CmEnd:
+        request = self._request
+        made = end_of(facts.qp_type)
+        return made(caller, identifier, facts, request.sizes, events=request.events)
+
     def _await(
         self,
         side: Side,
@@ -286,8 +276,7 @@ class Attempt:
         remote = self._requested(waiting, hello, local.identifier)
         self._sides.append(remote)
         Side.check(remote.identifier, self._request.ends[1])
-        kind = hello.kind
-        remote.end = end_of(kind)(self._remote, remote.identifier, self._request.ends[1])
+        remote.end = self._end(self._remote, remote.identifier, self._request.ends[1])
         self._begin(Stage.ESTABLISH)
         answer = cm_protocol.answer(nonce, with_secret=hello.with_secret)
         self._do(Stage.ESTABLISH, lambda: remote.identifier.accept(answer))
@@ -296,12 +285,16 @@ class Attempt:
         if cm_protocol.read_answer(came.private_data, hello) != nonce:
             raise ProtocolError("the private data of the answer did not arrive as it was sent")
         if isinstance(local.end, UdEnd) and isinstance(remote.end, UdEnd):
-            self._greet(local.end, remote.end, came.datagrams)
+            self._introduce(local.end, remote.end, came.datagrams)
         else:
             self._await(remote, Stage.ESTABLISH, CmEvent.ESTABLISHED, ESTABLISH_SECONDS, both[:1])
         self._seed = cm_protocol.seed(hello, nonce)
-        for each in self._sides:
-            self._show(each, self._attributes(each))
+        assert local.end
+        if local.end.facts.op is not DataOp.SEND:
+            local.end.aim(*remote.end.exposed)
+            remote.end.aim(*local.end.exposed)
+        for side in self._sides:
+            self._show(side, self._attributes(side))
 
     def _requested(self, listening: Side, hello: Hello, other: Identifier) -> Side:
         """The request of our own other end; whoever else comes is rejected."""
@@ -331,13 +324,12 @@ class Attempt:
         self._transcript.write(records.Connected(address=side.identifier.peer))
         nonce = cm_protocol.read_answer(came.private_data, hello)
         self._begin(Stage.AGREE)
-        talk = Talk(side.end, self._bounds, self._glance, self._events.fd)
-        talk.prove(self._secret, "connect", hello, nonce)
+        talk = Talk(side.end, self._bounds, self._glance, self._events.fd, "connect")
+        talk.prove(self._secret, hello, nonce)
         self._talk = talk
-        group = request.group
-        talk.send("endpoint", endpoint=side.end.facts.message(), group=group)
+        talk.send("endpoint", group=request.group, **_endpoint(side.end))
         answer = talk.receive("endpoint")
-        self._agreed(answer.get("endpoint"))
+        self._agreed(side.end, answer)
         self._seed = cm_protocol.seed(hello, nonce)
         self._meet_in_group(talk, answer.get("group"))
 
@@ -360,25 +352,23 @@ class Attempt:
         self._transcript.write(records.Connected(address=met.side.identifier.peer))
         self._show(met.side, met.attributes)
         self._begin(Stage.AGREE)
-        self._agreed(met.endpoint)
         assert met.side.end
+        self._agreed(met.side.end, met.endpoint)
         met.talk.glance = self._glance
-        group = request.group
-        theirs = met.talk.taken.get("group")
-        met.talk.send("endpoint", endpoint=met.side.end.facts.message(), group=group)
+        theirs = met.endpoint.get("group")
+        met.talk.send("endpoint", group=request.group, **_endpoint(met.side.end))
         self._seed = met.seed
         self._meet_in_group(met.talk, theirs)
 
     # --- datagrams, and multicast --------------------------------------------------------
 
-    def _greet(self, local: UdEnd, remote: UdEnd, found: Datagrams) -> None:
+    def _introduce(self, local: UdEnd, remote: UdEnd, found: Datagrams) -> None:
         """The end that accepted learns by the first message whom it is to answer."""
         local.address(found)
         local.hear(found)
-        ends = (local, remote)
-        first, second = (Talk(each, self._bounds, self._glance, self._events.fd) for each in ends)
-        first.send("greeting")
-        second.receive("greeting")
+        parts = self._bounds, self._glance, self._events.fd
+        Talk(local, *parts, "connect").send("introduction")
+        Talk(remote, *parts, "listen").receive("introduction")
 
     def _one_group(self, group: str) -> None:
         """Both ends are members, and none connects to the other."""
@@ -398,12 +388,7 @@ class Attempt:
             return
         member = self._join(self._local, EndName.LOCAL, group)
         content = {"queue_pair": member.queue_pair.number, "gid": str(member.identifier.gid)}
-        if self._request.meet == "connect":
-            talk.send("joined", **content)
-            said = talk.receive("joined")
-        else:
-            said = talk.receive("joined")
-            talk.send("joined", **content)
+        said = talk.barrier("joined", **content)
         self._knows(member, *protocol.member(said), self._sides[0].identifier.peer)
 
     def _join(self, caller: RecordedCaller, name: EndName, group: str) -> Member:
@@ -411,7 +396,9 @@ class Attempt:
         at = list(EndName).index(name)
         own, facts = self._request.members[at], self._request.ends[at]
         side = self._resolve_address(caller, name, group, 0, own, self._members)
-        side.end = member = Member(caller, side.identifier, facts)
+        request = self._request
+        member = Member(caller, side.identifier, facts, request.sizes, events=request.events)
+        side.end = member
         self._begin(Stage.JOIN)
         info = self._do(Stage.JOIN, lambda: AddressInfo(caller, group, 0, facts.qp_type))
         try:
@@ -435,10 +422,14 @@ class Attempt:
     def _secret(self) -> bytes | None:
         return None if self._request.secret is None else bytes.fromhex(self._request.secret)
 
-    def _agreed(self, endpoint: object) -> None:
-        if not isinstance(endpoint, dict):
+    def _agreed(self, end: CmEnd, message: dict[str, Any]) -> None:
+        facts = message.get("endpoint")
+        if not isinstance(facts, dict):
             raise ProtocolError("the peer's endpoint is no object")
-        self._transcript.write(records.Agreed(remote=read_end(endpoint)))
+        self._transcript.write(records.Agreed(remote=read_end(facts)))
+        if end.facts.op is not DataOp.SEND:
+            memory = message.get("memory")
+            end.aim(*read_memory(memory if isinstance(memory, dict) else {}))
 
     def _attributes(self, side: Side) -> IbvQpAttr:
         assert side.end
@@ -469,38 +460,64 @@ class Attempt:
     def _exchange(self) -> None:
         """Verified, again and again, and verified at the end: each message compared."""
         self._begin(Stage.DATA)
+        # The end that connects, or the local one of two on one host, sends first.
         starting = [self._request.meet != "listen", False]
         ends = [
             (side.end, starts)
             for side, starts in zip(self._members or self._sides, starting, strict=False)
             if side.end
         ]
-        end = self._request.ends[0]
-        write = self._transcript.write
-        if end.payload_bytes > SMALL_BYTES:
-            verified(ends, self._seed, 0, self._glance)
-            write(records.Verified(verified=0))
-        verified(ends, self._seed, 1, self._glance)
-        write(records.Verified(verified=1))
-        self._rounds_of(ends)
-        self._last(ends)
-        write(records.Verified(verified=2))
-
-    def _last(self, ends: list[tuple[CmEnd, bool]]) -> None:
-        """Verified once more; the end that connects says that it is, and may go at once."""
+        for end, _ in ends:
+            end.ask()
+        is_send = self._request.ends[0].op is DataOp.SEND
+        is_ud = self._request.ends[0].qp_type is QpType.UD
+        if self._talk is None and not is_send:
+            self._greet(ends[0][0], ends[1][0])
+        barrier = self._talk.barrier if self._talk and not is_send else _none
+        self._payloads = payloads = Payloads(
+            ends,
+            self._seed,
+            self._request.sizes,
+            self._transcript.write,
+            self._glance,
+            barrier,
+            # Between two hosts nothing keeps what one SENDs next from coming while the other
+            # still waits for its own last send.
+            is_timed=(self._talk is None and not is_ud) or not is_send,
+        )
+        payloads.move()
         if self._talk is None:
-            verified(ends, self._seed, 2, self._glance)
+            payloads.move_last()
         elif self._request.meet == "connect":
-            verified(ends, self._seed, 2, self._glance)
+            payloads.move_last()
             self._talk.send("done")
         else:
-            flushed: open_end.BadCompletion | None = None
-            try:
-                verified(ends, self._seed, 2, self._bounds.glance)
-            except open_end.BadCompletion as error:
-                flushed = error
             assert self._sides[0].end
-            self._await_done(self._talk, self._sides[0].end, flushed)
+            self._move_last_of_listener(payloads, self._talk, self._sides[0].end)
+
+    def _greet(self, local: CmEnd, remote: CmEnd) -> None:
+        """iWARP: nothing comes from the end that accepted before it got something: RFC 5044, 7."""
+        local.tell(_GREETING)
+        until = time.monotonic() + STALL_SECONDS[QpType.RC]
+        got = None
+        while got is None or local.sends:
+            got = got or remote.heard()
+            local.poll()
+            self._glance()
+            if time.monotonic() > until:
+                raise Stalled
+        if got != _GREETING:
+            raise ProtocolError("the first message did not arrive as it was sent")
+
+    def _move_last_of_listener(self, payloads: Payloads, talk: Talk, end: CmEnd) -> None:
+        """The end that connects says that it is done, and may go at once."""
+        talk.glance = self._bounds.glance
+        flushed: open_end.BadCompletion | None = None
+        try:
+            payloads.move_last(self._bounds.glance)
+        except open_end.BadCompletion as error:
+            flushed = error
+        self._await_done(talk, end, flushed)
 
     def _await_done(self, talk: Talk, end: CmEnd, flushed: open_end.BadCompletion | None) -> None:
         """Raises `flushed` where the other end went without a word."""
@@ -517,28 +534,10 @@ class Attempt:
             self._events.take()
         talk.read(content, "done")
 
-    def _rounds_of(self, ends: list[tuple[CmEnd, bool]]) -> None:
-        """Timed where both ends are here: between two hosts nothing keeps what one sends next
-        from coming while the other still waits for its own last send."""
-        end = self._request.ends[0]
-        by_loop = self._request.meet is None and end.qp_type is not QpType.UD
-        if self._compiled is None or not by_loop:
-            untimed(ends, self._seed, end.iterations, self._glance, self._progress)
-            return
-        timed_ends = [each.timed(starts=starts) for each, starts in ends]
-        made = loop.Loop(self._compiled, timed_ends, end.iterations, self._request.sizes.sq_depth)
-        timed(made, STALL_SECONDS[QpType.RC], self._glance, self._progress)
-        self._progress(made.rounds)
-        self._times_ns = made.times_ns
-
     def _glance(self) -> None:
         self._bounds.glance()
         for side in (*self._sides, *self._members):
             self._events.glance(self._stage, side.name, [side.identifier])
-
-    def _progress(self, rounds: int) -> None:
-        self._rounds = rounds
-        self._transcript.write(records.Rounds(rounds=rounds))
 
     # --- the end -------------------------------------------------------------------------
 
@@ -629,6 +628,9 @@ class Attempt:
                 receive=error.is_receive,
             )
         text = "a message arrived that was not sent"
+        if error.wrong_length is not None:
+            expected = self._request.ends[0].payload_bytes
+            text = f"{error.wrong_length} bytes arrived, {expected} were sent"
         return Result(outcome=Outcome.DATA_MISMATCH, stage=Stage.DATA, text=text)
 
     def _unless_event(self, end: EndName, status: int, vendor: int, *, receive: bool) -> Result:
@@ -657,6 +659,22 @@ _OUTCOMES: Final[dict[type[BaseException], Outcome]] = {
     Late: Outcome.LATE,
     Interrupted: Outcome.INTERRUPTED,
 }
+
+
+_GREETING: Final = b"rdmadiag"
+
+
+def _none(step: str, **content: Any) -> dict[str, Any]:
+    """Of SEND, which is strictly in turns, and of two ends on one host."""
+    return {}
+
+
+def _endpoint(end: CmEnd) -> dict[str, Any]:
+    """What the other end must know of this one."""
+    found: dict[str, Any] = {"endpoint": end.facts.message()}
+    if end.facts.op is not DataOp.SEND:
+        found["memory"] = dict(zip(("address", "rkey"), end.exposed, strict=True))
+    return found
 
 
 def main() -> None:

@@ -91,7 +91,7 @@ class Met:
 
     side: Side
     talk: Talk
-    endpoint: object
+    endpoint: dict[str, Any]  # its message of that step
     attributes: IbvQpAttr  # of its queue pair once it was established
     seed: int
     waited: float  # seconds
@@ -164,8 +164,11 @@ class Listening:
             self._turn_away(self.visitors[0], "others came meanwhile")
         try:
             Side.check(side.identifier, self.request.ends[0])
-            facts = self.request.ends[0]
-            side.end = end_of(facts.qp_type)(caller, side.identifier, facts)
+            request = self.request
+            facts = request.ends[0]
+            side.end = end_of(facts.qp_type)(
+                caller, side.identifier, facts, request.sizes, events=request.events
+            )
             caller.stage = Stage.ESTABLISH
             answer = cm_protocol.answer(nonce, with_secret=self.secret is not None)
             side.identifier.accept(answer)
@@ -218,8 +221,8 @@ class Listening:
         assert visitor.side.end
         # At once: the first message moves the PSN that is expected.
         visitor.attributes = visitor.side.end.attributes()
-        talk = Talk(visitor.side.end, self.bounds, _nothing, self.events.fd)
-        talk.prove(self.secret, "listen", visitor.hello, visitor.nonce)
+        talk = Talk(visitor.side.end, self.bounds, _nothing, self.events.fd, "listen")
+        talk.prove(self.secret, visitor.hello, visitor.nonce)
         visitor.talk = talk
         return False
 
@@ -228,8 +231,7 @@ class Listening:
             visitor.transcript.release()
         assert visitor.hello
         seed = cm_protocol.seed(visitor.hello, visitor.nonce)
-        endpoint = talk.taken.get("endpoint")
-        return Met(visitor.side, talk, endpoint, visitor.attributes, seed, 0.0)
+        return Met(visitor.side, talk, talk.taken, visitor.attributes, seed, 0.0)
 
     def _turn_away(self, visitor: _Visitor, why: str) -> None:
         if visitor in self.visitors:

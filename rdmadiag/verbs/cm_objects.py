@@ -36,6 +36,8 @@ from rdmadiag.verbs.objects import (
     Context,
     ProtectionDomain,
     QueuePair,
+    Shape,
+    initial,
 )
 from rdmadiag.verbs.objects import _Made as Made
 from rdmadiag.verbs.transitions import Attribute
@@ -218,6 +220,16 @@ class Identifier(Made):
         return os.fsdecode(name)
 
     @property
+    def is_iwarp(self) -> bool:
+        """By the transport of its device; False before an address has named one."""
+        context = self.context
+        if not context:
+            return False
+        device = ctypes.cast(context, POINTER(IbvContext)).contents.device
+        transport: int = ctypes.cast(device, POINTER(IbvDevice)).contents.transport_type
+        return transport == _TRANSPORT_IWARP
+
+    @property
     def context(self) -> int:
         """Of its device, which librdmacm has opened; 0 before that."""
         return _address(self.handle.contents.verbs)
@@ -321,6 +333,9 @@ def _where(sockaddr: bytes) -> str:
     return ""
 
 
+_TRANSPORT_IWARP: Final = 1
+"""enum ibv_transport_type, infiniband/verbs.h."""
+
 _AF_INET: Final = 2
 _AF_INET6: Final = 10
 
@@ -345,11 +360,9 @@ class IdQueuePair(QueuePair):
         identifier: Identifier,
         kind: QpType,
         depth: int,
+        shape: Shape,
     ) -> None:
-        wanted = IbvQpInitAttr(send_cq=cq.handle, recv_cq=cq.handle, qp_type=kind.number)
-        wanted.sq_sig_all = 1
-        wanted.cap.max_send_wr = wanted.cap.max_recv_wr = depth
-        wanted.cap.max_send_sge = wanted.cap.max_recv_sge = 1
+        wanted = initial(cq, kind, depth, shape)
         call("rdma_create_qp", pd.device, identifier.handle, pd.handle, byref(wanted))
         handle = identifier.handle.contents.qp
         Made.__init__(self, call, pd.device, "rdma_destroy_qp", handle)
@@ -367,9 +380,9 @@ class IdQueuePair(QueuePair):
 
     def attributes(self) -> IbvQpAttr:
         """ibv_query_qp: what the connection manager has set; raises CallFailed."""
-        found, initial = IbvQpAttr(), IbvQpInitAttr()
+        found, created = IbvQpAttr(), IbvQpInitAttr()
         mask = int(_SHOWN)
-        self._call("ibv_query_qp", self.device, self.handle, byref(found), mask, byref(initial))
+        self._call("ibv_query_qp", self.device, self.handle, byref(found), mask, byref(created))
         return found
 
 

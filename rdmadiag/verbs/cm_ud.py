@@ -28,7 +28,7 @@ QKEY: Final = 0x01234567
 """RDMA_UDP_QKEY, rdma/rdma_cma.h: of all of RDMA_PS_UDP."""
 
 RECEIVES: Final = 8
-"""That are always posted: nobody says when a datagram finds none, and strangers' take some."""
+"""That are always posted, where the queues have room: nobody says when a datagram finds none."""
 
 WITH_GRH: Final = 1  # enum ibv_wc_flags
 
@@ -60,7 +60,9 @@ class UdEnd(CmEnd):
     _taken = 0
 
     def _register(self, pd: ProtectionDomain) -> MemoryRegion:
-        return pd.reg_mr(self._area + RECEIVES * _SLOT)
+        sizes = self._sizes
+        self._receives = min(RECEIVES, sizes.rq_depth, sizes.cq_depth - 1)
+        return pd.reg_mr(max(self._area + self._receives * _SLOT, 2 * self._area + self.MESSAGES))
 
     def _queue_pair(self, pd: ProtectionDomain) -> QueuePair:
         self._pd = pd
@@ -106,18 +108,27 @@ class UdEnd(CmEnd):
             )
         super().send(content)
 
+    def tell(self, message: bytes) -> None:
+        """As a payload is sent."""
+        self.send(message)
+
+    def heard(self) -> bytes | None:
+        """As `arrived`."""
+        return self.arrived()
+
     def expect(self) -> None:
         """Post as many receives as are to be there; they complete in order."""
-        while self._posted - self._taken < RECEIVES:
+        while self._posted - self._taken < self._receives:
             self._do(Stage.DATA, self._post_next)
             self._posted += 1
 
     def _post_next(self) -> None:
         at = self._slot(self._posted)
-        self.queue_pair.post_recv(ReceiveRequest(RECEIVE, self.memory, at, _SLOT))
+        request = ReceiveRequest(RECEIVE, self.memory, at, _SLOT, self._sizes.sge)
+        self.queue_pair.post_recv(request)
 
     def _slot(self, number: int) -> int:
-        return self._area + number % RECEIVES * _SLOT
+        return self._area + number % self._receives * _SLOT
 
     def arrived(self) -> bytes | None:
         """The next message of the sender, without its GRH."""

@@ -499,6 +499,8 @@ _DIFFERENT: Final = {
     cm_protocol.Refusal.OTHER_QP_TYPE: "qp_type_mismatch",
     cm_protocol.Refusal.OTHER_PAYLOAD: "payload_bytes_mismatch",
     cm_protocol.Refusal.OTHER_ITERATIONS: "iterations_mismatch",
+    cm_protocol.Refusal.OTHER_OP: "op_mismatch",
+    cm_protocol.Refusal.OTHER_BANDWIDTH: "bandwidth_seconds_mismatch",
 }
 
 

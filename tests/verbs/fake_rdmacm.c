@@ -546,6 +546,8 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
             errno = ibv_modify_qp(id->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
         return errno ? -1 : 0;
     }
+    attr.qp_access_flags = /* cm_init_qp_init_attr, core/cm.c */
+        IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     errno = ibv_modify_qp(id->qp, &attr,
                           IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
     return errno ? -1 : 0;

@@ -13,6 +13,7 @@ import pytest
 
 from rdmadiag.facts.attempt import Attempt, Outcome, Stage, Teardown
 from rdmadiag.facts.cm import CmEvent
+from rdmadiag.facts.ib import DataOp
 from rdmadiag.verbs.cm_protocol import REFUSAL_TEXT, Refusal
 from rdmadiag.verbs.outcome import conclude
 from rdmadiag.verbs.protocol import End
@@ -139,6 +140,22 @@ def test_both_verify_and_know_each_other(run: Run, secrets: Any, payload: int) -
     ]
 
 
+@pytest.mark.parametrize("window", [0.0, 0.05])
+@pytest.mark.parametrize("op", [DataOp.WRITE, DataOp.READ])
+def test_one_sided_operations_are_verified_and_timed_by_the_end_that_connects(
+    run: Run, op: DataOp, window: float
+) -> None:
+    end = replace(LINUX_END, payload_bytes=5000, op=op, bandwidth_seconds=window)
+    here, there = run(end, end, (SECRET, SECRET))
+    for came in (here, there):
+        assert came.ended == (Outcome.VERIFIED, Stage.DONE, Teardown.CLEAN)
+    assert here.attempt.latency is None
+    figures = there.attempt.latency
+    assert figures is None or (figures.op, figures.iterations) == (op, 10)
+    assert here.attempt.bandwidth is None
+    assert (there.attempt.bandwidth is not None) is bool(window)
+
+
 @pytest.mark.slow
 def test_another_secret_is_turned_away_and_gets_no_proof(run: Run) -> None:
     here, there = run(secrets=(SECRET, OTHER), wait=4.0)
@@ -155,6 +172,7 @@ def test_another_secret_is_turned_away_and_gets_no_proof(run: Run) -> None:
     [
         ({"payload_bytes": 65}, (None, None), Refusal.OTHER_PAYLOAD, Outcome.MISMATCH),
         ({"iterations": 9}, (None, None), Refusal.OTHER_ITERATIONS, Outcome.MISMATCH),
+        ({"op": DataOp.READ}, (None, None), Refusal.OTHER_OP, Outcome.MISMATCH),
         ({}, (SECRET, None), Refusal.WANTS_SECRET, Outcome.PEER_REFUSED),
         ({}, (None, SECRET), Refusal.WANTS_NO_SECRET, Outcome.PEER_REFUSED),
     ],
