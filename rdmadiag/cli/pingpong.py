@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -63,6 +64,10 @@ INLINE_MAX: Final = 1024
             "rdmadiag pingpong --allow-rtr --device mlx5_0 --device mlx5_1 --bytes 65536",
         ),
         ("by the connection manager, as iWARP needs it", "rdmadiag pingpong --cm --allow-rtr"),
+        (
+            "datagrams to a multicast group",
+            "rdmadiag pingpong --cm --allow-rtr --multicast 239.255.7.7",
+        ),
     ),
 )
 @click.argument("peer", required=False, metavar="[PEER[:PORT]]")
@@ -118,7 +123,14 @@ INLINE_MAX: Final = 1024
     help=f"Round trips that are timed, at most {ITERATIONS_MAX}.",
 )
 @click.option(
-    "--qp", type=click.Choice(("rc", "uc")), help="Queue pair type.  [default: rc; Thunderbolt: uc]"
+    "--qp",
+    type=click.Choice(("rc", "uc", "ud")),
+    help="Queue pair type; UD with --cm alone.  [default: rc; Thunderbolt: uc]",
+)
+@click.option(
+    "--multicast",
+    metavar="GROUP",
+    help="With --cm: UD data goes to this multicast group, an IP address that both ends join.",
 )
 @click.option(
     "--op",
@@ -218,6 +230,7 @@ def command(
     payload: int,
     iterations: int,
     qp: str | None,
+    multicast: str | None,
     op: str,
     events: bool,
     bandwidth: float | None,
@@ -237,7 +250,8 @@ def command(
     """One bounded attempt at a connection: INIT → RTR → RTS and verified data, once.
 
     With --cm the connection manager makes the steps: address, route, connection, and each
-    that fails is named with its event. The other end is then one of --cm too.
+    that fails is named with its event. The other end is then one of --cm too. With --qp ud it
+    is asked for by SIDR, and each message is one datagram.
 
     Without a peer both ends are on this host; a Mac then needs two --device, since no
     Thunderbolt port can be both. Refuses without --allow-rtr, and where the preflight
@@ -259,33 +273,20 @@ def command(
     if len(device) > (1 if where else 2):
         raise click.UsageError("--device: one, or two where there is no peer")
     if cm:
-        given = {"sq_depth": sq_depth, "rq_depth": rq_depth, "sge": sge, "inline": inline}
-        _only_by_hand(
-            gid_index=gid_index,
-            pkey_index=pkey_index or None,
-            mtu=mtu,
-            qp=qp,
-            op=op if op != DataOp.SEND else None,
-            bandwidth=bandwidth,
-            events=events or None,
-            cq_depth=cq_depth,
-            **{
-                size: value
-                for size, value in given.items()
-                if value != getattr(DEFAULT_SIZES, size)
-            },
-        )
+        _only_by_hand(gid_index=gid_index, pkey_index=pkey_index or None, mtu=mtu, qp=qp)
+    kind = _kind(qp, multicast, cm=cm)
     name = "pingpong --cm" if cm else "pingpong"
     wanted = Wanted(
         payload_bytes=payload,
         iterations=iterations,
         gid_index=gid_index,
         pkey_index=pkey_index,
-        qp_type=QpType[qp.upper()] if qp else None,
+        qp_type=kind,
         mtu=int(mtu) if mtu else None,
         accepted=accepted(accept_risk),
         by_cm=cm,
-        op=_op(op, qp, bandwidth, events=events),
+        group=multicast,
+        op=_op(op, kind, bandwidth, events=events),
         bandwidth_seconds=bandwidth or 0.0,
     )
     sizes = Sizes(sq_depth, rq_depth, sge, inline, cq_depth or sq_depth + rq_depth)
@@ -307,16 +308,38 @@ def command(
     return _show(replace(result, by_cm=cm), host.identity, form)
 
 
-def _op(op: str, qp: str | None, bandwidth: float | None, *, events: bool) -> DataOp:
+def _op(op: str, kind: QpType | None, bandwidth: float | None, *, events: bool) -> DataOp:
     """What moves the data, if that can be so; raises UsageError."""
     found = DataOp(op)
-    if found is DataOp.READ and qp == "uc":
+    if found is not DataOp.SEND and kind is QpType.UD:
+        raise click.UsageError(f"--op {op}: UD has SEND alone")
+    if found is DataOp.READ and kind is QpType.UC:
         raise click.UsageError("--op read: UC has no READ")
     if found is DataOp.WRITE and events:
         raise click.UsageError("--events: a WRITE makes no completion where it arrives")
     if found is DataOp.SEND and bandwidth:
         raise click.UsageError("--bandwidth: of --op write or read")
     return found
+
+
+def _kind(qp: str | None, multicast: str | None, *, cm: bool) -> QpType | None:
+    """The queue pair type, None for the port's own; raises UsageError."""
+    if (qp == "ud" or multicast is not None) and not cm:
+        option = "--qp ud" if multicast is None else "--multicast"
+        raise click.UsageError(f"{option}: with --cm, which knows the way of a datagram")
+    if multicast is None:
+        return QpType[qp.upper()] if qp else None
+    if qp not in (None, "ud"):
+        raise click.UsageError(f"--multicast: of UD queue pairs, not with --qp {qp}")
+    try:
+        is_group = ip_address(multicast).is_multicast
+    except ValueError:
+        is_group = False
+    if not is_group:
+        raise click.UsageError(
+            f"--multicast {multicast!r}: no multicast address (224.0.0.0/4, or ff00::/8)"
+        )
+    return QpType.UD
 
 
 def _with_port(chosen: Sequence[Selector], port: int | None) -> tuple[Selector, ...]:
@@ -344,9 +367,9 @@ def _new_secret(path: str) -> None:
 
 
 def _only_by_hand(*, qp: str | None, **options: object) -> None:
-    """What the connection manager chooses, and what is not tried through it, cannot be given."""
+    """What the connection manager chooses cannot be given."""
     if qp == "uc":
-        raise click.UsageError("--cm connects RC queue pairs: leave --qp out")
+        raise click.UsageError("--cm has RC and UD queue pairs: leave --qp out")
     for name, value in options.items():
         if value is not None:
             option = name.replace("_", "-")

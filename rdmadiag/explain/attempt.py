@@ -152,8 +152,7 @@ def _known(attempt: Attempt) -> tuple[Known, ...]:
 def _of_outcome(attempt: Attempt) -> Labels:
     outcome = attempt.outcome
     if outcome is Outcome.NO_DATA:
-        unreliable = attempt.local is not None and attempt.local.qp_type is QpType.UC
-        labels = _NO_DATA_UC if unreliable else _NO_DATA_RC
+        labels = lost_data.silent(attempt) or _NO_DATA_RC
         return (*labels, *_NO_DATA.get(attempt.platform, ()))
     if outcome is Outcome.PEER_FAILED and _is_late_at_peer(attempt):
         outcome = Outcome.LATE
@@ -181,10 +180,10 @@ _MISMATCHES: Final = {
     "payload_bytes_mismatch": "payloads-differ",
     "iterations_mismatch": "iterations-differ",
     "another_device": "no-rdma-at-address",
+    "multicast_group_mismatch": "groups-differ",
 }
 """Codes of verbs.protocol.mismatches."""
 
-_NO_DATA_UC: Final = ("uc-reports-no-loss",)
 _NO_DATA_RC: Final = ("peer-posts-no-receives", "peer-gone")
 _NO_DATA: Final[dict[str, Labels]] = {
     "darwin": ("link-lost", "cables-mixed-up", "mtu-mismatch"),
@@ -216,7 +215,7 @@ def stated_of_outcomes() -> Iterable[tuple[Known, Outcome]]:
     for labels, outcome, contexts in (
         (("cq-overrun", "device-removed"), Outcome.CALL_FAILED, (_POLL_CQ,)),
         (_MISMATCHES.values(), Outcome.MISMATCH, ()),
-        *((labels, Outcome.NO_DATA, ()) for labels in (_NO_DATA_UC, _NO_DATA_RC)),
+        (_NO_DATA_RC, Outcome.NO_DATA, ()),
         *((labels, Outcome.NO_DATA, ()) for labels in _NO_DATA.values()),
         *((labels, Outcome.DIED, ("provider-crash",)) for labels in _CRASHES.values()),
         *((labels, outcome, ()) for outcome, labels in _BY_OUTCOME.items()),

@@ -166,6 +166,9 @@ _CAUSES: Final[dict[tuple[str, str, int], Labels]] = {
     ("linux", Stage.ESTABLISH, 104): ("peer-refused", "peer-gone"),
     ("linux", Stage.ESTABLISH, 110): ("cm-datagrams-lost", "peer-host-down"),
     ("linux", Stage.ESTABLISH, 111): ("peer-not-listening",),
+    # rdma_join_multicast and cma_ib_mc_handler, core/cma.c; mcast_work_handler, core/multicast.c
+    ("linux", Stage.JOIN, 19): ("gid-without-netdev", "device-removed"),
+    ("linux", Stage.JOIN, 110): ("no-subnet-manager",),
     # --- rdma_cm, and TCP between the ends: no call on the device yet --------------------
     ("linux", Stage.CONNECT, 19): ("no-rdma-at-address", "no-rdma-device"),
     ("linux", Stage.CONNECT, 99): ("no-rdma-at-address",),

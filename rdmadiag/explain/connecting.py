@@ -19,6 +19,7 @@ _NO_EVENT: Final[dict[Stage, Labels]] = {
     Stage.RESOLVE_ADDRESS: ("peer-unreachable",),
     Stage.RESOLVE_ROUTE: ("no-path", "no-subnet-manager"),
     Stage.ESTABLISH: _LOST,
+    Stage.JOIN: ("no-subnet-manager", "multicast-refused"),
     Stage.DISCONNECT: ("peer-gone", "cm-datagrams-lost"),
 }
 _ENDED_EARLY: Final = ("peer-gone",)

@@ -74,10 +74,22 @@ def _on_the_way(attempt: Attempt) -> Iterable[str]:
         yield "mtu-too-large"
     elif _is_roce_v2(attempt) and _direction(attempt):
         yield "roce-port-dropped"
-    if attempt.local and attempt.local.qp_type is QpType.UC:
-        yield "uc-reports-no-loss"
+    yield from silent(attempt)
     yield from _MAC if attempt.platform == "darwin" else _LINUX
 
+
+def silent(attempt: Attempt) -> Labels:
+    """What a queue pair of this type does not say."""
+    if attempt.connection and attempt.connection.group:
+        return _OF_GROUP
+    return _SILENT.get(attempt.local.qp_type, ()) if attempt.local else ()
+
+
+_SILENT: Final[dict[QpType, Labels]] = {
+    QpType.UC: ("uc-reports-no-loss",),
+    QpType.UD: ("ud-reports-no-loss",),
+}
+_OF_GROUP: Final[Labels] = ("multicast-not-forwarded", *_SILENT[QpType.UD])
 
 _LINUX: Final[Labels] = ("no-path", "peer-gone", "link-flaps")
 _MAC: Final[Labels] = ("link-lost", "cables-mixed-up", "mtu-mismatch", "peer-gone")
@@ -133,4 +145,4 @@ def all_known() -> Iterable[Known]:
     yield stated("mtu-too-large", "only small")
     for direction in _DIRECTIONS:
         yield stated("roce-port-dropped", direction)
-    yield from all_stated((*_LINUX, *_MAC, "uc-reports-no-loss"), Outcome.NO_DATA)
+    yield from all_stated((*_LINUX, *_MAC, *_SILENT[QpType.UC], *_OF_GROUP), Outcome.NO_DATA)

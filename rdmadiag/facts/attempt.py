@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Literal
 
 from rdmadiag.facts import Missing
-from rdmadiag.facts.cm import CmEvent, RejectReason
+from rdmadiag.facts.cm import CmEvent, RejectReason, SidrStatus
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.errnos import Platform
 from rdmadiag.facts.gid import Gid
@@ -33,6 +33,7 @@ class Stage(StrEnum):
     RTR = "rtr"
     RTS = "rts"
     ESTABLISH = "establish"  # rdma_connect or rdma_accept, up to ESTABLISHED
+    JOIN = "join"  # of a multicast group
     DATA = "data"
     DISCONNECT = "disconnect"
     TEARDOWN = "teardown"
@@ -124,7 +125,9 @@ class Connection(WithNumbers):
     event: CmEvent | None = None  # that ended it; None: none did
     status: int = 0  # with that event
     reject_reason: RejectReason | None = None  # of REJECTED on InfiniBand and RoCE
+    sidr_status: SidrStatus | None = None  # of UNREACHABLE, of a UD queue pair
     private_data: str | None = None  # hexadecimal: what came with that event
+    group: str | None = None  # the multicast address that was joined
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ class Wanted:
     op: DataOp = DataOp.SEND
     bandwidth_seconds: float = 0.0
     by_cm: bool = False  # the connection manager connects
+    group: str | None = None  # the IP address of a multicast group, which UD joins by it
 
 
 @dataclass(frozen=True, slots=True)

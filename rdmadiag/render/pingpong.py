@@ -17,7 +17,7 @@ from rdmadiag.facts.attempt import (
     Teardown,
 )
 from rdmadiag.facts.errnos import errno_name
-from rdmadiag.facts.ib import NO_LID, PKEY_BASE, PKEY_FULL, DataOp, LinkLayer
+from rdmadiag.facts.ib import NO_LID, PKEY_BASE, PKEY_FULL, DataOp, LinkLayer, QpType
 from rdmadiag.preflight.candidate import Candidate
 from rdmadiag.preflight.safety import INSTEAD_OF_RTR, REASON_TEXT
 from rdmadiag.quoting import shell_word
@@ -48,6 +48,10 @@ _NOT_TIMED: Final = (
 _NOT_TIMED_BY_CM: Final = (
     "Half round trip: not measured. Between two hosts --cm has no second connection, by which "
     "both ends could agree when to begin."
+)
+_NOT_TIMED_BY_UD: Final = (
+    "Half round trip: not measured. Datagrams are looked at one by one, whom each is from and "
+    "what it holds."
 )
 _BAR_WIDTH: Final = 40
 
@@ -124,6 +128,8 @@ def show(result: Result, host: Identity, to: Console | None = None) -> None:
 
 
 def _not_timed(attempt: Attempt) -> str:
+    if attempt.local and attempt.local.qp_type is QpType.UD:
+        return _NOT_TIMED_BY_UD
     by_cm = attempt.connection is not None and attempt.role is not None
     return _NOT_TIMED_BY_CM if by_cm else _NOT_TIMED
 
@@ -177,6 +183,8 @@ def _answer(attempt: Attempt, host: Identity) -> Text:
     if attempt.outcome is Outcome.VERIFIED and attempt.local and attempt.remote:
         line.append(f"  {_path(attempt.local, attempt.remote)}", style="")
         line.append(f": data verified both ways, {attempt.local.qp_type.upper()}", style="")
+        if attempt.connection and attempt.connection.group:
+            line.append(f", multicast {printable(attempt.connection.group)}", style="")
         if attempt.latency:
             line.append(f", {attempt.latency.bytes} bytes", style="")
     elif _is_failure(attempt):

@@ -130,7 +130,7 @@ def run(
         text = f"the preflight forbids {'a connection' if wanted.by_cm else 'RTR'} on {name}"
         attempt = _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
         return Result(attempt, groups[chosen.index(refused)], (), meeting)
-    lacking = next(filter(None, map(_not_on_thunderbolt, chosen)), None)
+    lacking = next(filter(None, (_lacking(each, wanted.group) for each in chosen)), None)
     if lacking:
         attempt = _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, lacking, platform)
         return Result(attempt, chosen, ())
@@ -208,6 +208,29 @@ def _not_on_thunderbolt(candidate: Candidate) -> str | None:
     return None
 
 
+def _lacking(candidate: Candidate, group: str | None) -> str | None:
+    """What this kind of port has not got."""
+    return _not_on_thunderbolt(candidate) or _no_datagram(candidate, group)
+
+
+def _no_datagram(candidate: Candidate, group: str | None) -> str | None:
+    """What a UD queue pair cannot do there."""
+    end = candidate.end
+    if end.qp_type is not QpType.UD:
+        return None
+    if candidate.protocol is Protocol.IWARP:
+        return "iWARP has RC queue pairs alone, and no multicast: leave --qp and --multicast out"
+    if end.payload_bytes > end.mtu:
+        return (
+            f"a UD message is one datagram: with the MTU of {end.device}/{end.port} "
+            f"--bytes {end.mtu} is the most"
+        )
+    if group and _of_family(candidate, group) is None:
+        family = f"IPv{ip_address(group).version}"
+        return f"no {family} address leads to {end.device}/{end.port}, and the group is of {family}"
+    return None
+
+
 def _watch(
     host: Host,
     wanted: Wanted,
@@ -244,7 +267,7 @@ def _watch(
     )
     module = "pingpong_child"
     if wanted.by_cm:
-        request, module = _by_cm(request, chosen, meeting), "cm_child"
+        request, module = _by_cm(request, chosen, meeting, wanted.group), "cm_child"
     remembered = rtr_record.Remembered(chosen[0].end, boot)
 
     def seen(record: Record) -> None:
@@ -254,7 +277,9 @@ def _watch(
     return watch(request, reserved, seen, module)
 
 
-def _by_cm(request: Request, chosen: tuple[Candidate, ...], meeting: Meeting | None) -> CmRequest:
+def _by_cm(
+    request: Request, chosen: tuple[Candidate, ...], meeting: Meeting | None, group: str | None
+) -> CmRequest:
     """The same by the connection manager, which is given an address of each end."""
     given = {each.name: getattr(request, each.name) for each in fields(request)}
     return CmRequest(
@@ -262,7 +287,16 @@ def _by_cm(request: Request, chosen: tuple[Candidate, ...], meeting: Meeting | N
         cm_library=child.CM_LIBRARY,
         node=child.CM_NODE,
         addresses=tuple(_source(each, meeting) for each in chosen),
+        group=group,
+        members=tuple(_of_family(each, group) or "" for each in chosen if group),
     )
+
+
+def _of_family(candidate: Candidate, group: str) -> str | None:
+    """The port's best address that can send to the group; None: it has none."""
+    version = ip_address(group).version
+    of_family = (each for each in candidate.addresses if ip_address(each).version == version)
+    return next(of_family, None)
 
 
 def _source(candidate: Candidate, meeting: Meeting | None) -> str:

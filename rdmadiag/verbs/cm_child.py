@@ -10,38 +10,34 @@ it answers.
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from rdmadiag.facts.attempt import BadCompletion, Latency, Outcome, Problem, Stage
+from rdmadiag.facts.attempt import BadCompletion, Outcome, Problem, Stage
 from rdmadiag.facts.cm import CmEvent
-from rdmadiag.facts.ib import MTU_BYTES, QpState, QpType
-from rdmadiag.verbs import cm_protocol, latency, loop, open_end, records
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import MTU_BYTES, DataOp, QpState, QpType
+from rdmadiag.verbs import cm_protocol, loop, open_end, protocol, records
 from rdmadiag.verbs.abi import FLUSHED, IbvQpAttr
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
 from rdmadiag.verbs.cm_end import CmEnd
 from rdmadiag.verbs.cm_events import EventFailed, Events, NoEvent
 from rdmadiag.verbs.cm_lib import Libraries
 from rdmadiag.verbs.cm_meeting import AnotherDevice, Listening, Nobody, Side
-from rdmadiag.verbs.cm_objects import AddressInfo, EventChannel, Identifier
+from rdmadiag.verbs.cm_objects import AddressInfo, Datagrams, EventChannel, Identifier
 from rdmadiag.verbs.cm_protocol import Hello, Refusal
 from rdmadiag.verbs.cm_talk import Talk
-from rdmadiag.verbs.exchange import (
-    SMALL_BYTES,
-    STALL_SECONDS,
-    Differs,
-    Stalled,
-    timed,
-    untimed,
-    verified,
-)
+from rdmadiag.verbs.cm_ud import Member, Sender, UdEnd, end_of
+from rdmadiag.verbs.exchange import STALL_SECONDS, Differs, Stalled
 from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.open_end import Failed
-from rdmadiag.verbs.protocol import NONCE_BYTES, ProtocolError, read_end
+from rdmadiag.verbs.payloads import Payloads
+from rdmadiag.verbs.protocol import NONCE_BYTES, End, ProtocolError, read_end
+from rdmadiag.verbs.protocol import memory as read_memory
 from rdmadiag.verbs.recorded_caller import RecordedCaller
-from rdmadiag.verbs.records import CmRequest, EndName, Malformed, Result
+from rdmadiag.verbs.records import CmRequest, EndName, Malformed, Record, Result
 from rdmadiag.verbs.transcript import Transcript
 
 _REQUEST_LIMIT: Final = 1 << 18  # bytes
@@ -57,11 +53,22 @@ ESTABLISH_SECONDS: Final = 20.0
 """From a request to ESTABLISHED: each datagram of the connection manager that is lost costs 4.3 s
 (CMA_CM_RESPONSE_TIMEOUT, core/cma.c)."""
 
+JOIN_SECONDS: Final = 10.0
+"""For a subnet manager to answer; RoCE asks nobody."""
+
 DISCONNECT_SECONDS: Final = 5.0
 
 _BACKLOG: Final = 8
 _EVENT_SECONDS: Final = 0.3  # for the event of what has flushed the requests
 _SLICE_SECONDS: Final = 0.002  # between two looks at the queues
+
+
+class OtherGroup(Exception):
+    """The two ends were started with different multicast groups."""
+
+    def __init__(self, ours: str | None, theirs: object) -> None:
+        said = "no --multicast" if theirs is None else f"--multicast {protocol.shown(theirs)}"
+        super().__init__(f"the peer has {said}, this end {ours or 'none'}")
 
 
 class Attempt:
@@ -73,12 +80,12 @@ class Attempt:
         self._bounds = bounds
         self._stage = Stage.EVENT_CHANNEL
         self._sides: list[Side] = []
+        self._members: list[Side] = []  # of the multicast group, by which data then goes
         self._channel: EventChannel | None = None
         self._listener: Identifier | None = None
-        self._compiled = loop.compiled()
-        self._times_ns: list[int] = []
         self._talk: Talk | None = None  # None: both ends are here
-        self._rounds = 0
+        self._payloads: Payloads | None = None
+        self._figures: Iterable[Record] = ()
 
     def run(self) -> None:
         """The whole attempt; what came of it is the records.Result that it writes."""
@@ -91,22 +98,16 @@ class Attempt:
             self._transcript.write(result)
         finally:
             self._tear_down()
-        if self._times_ns:
-            end = self._request.ends[0]
-            figures = Latency(
-                **latency.summary(self._times_ns),
-                iterations=end.iterations,
-                bytes=end.payload_bytes,
-                loop="compiled",
-                overhead=round(loop.overhead_us(self._compiled), 3),
-            )
-            self._transcript.write(records.Timed(latency=figures))
+        for each in self._figures:
+            self._transcript.write(each)
 
     def _attempt(self) -> None:
         if self._request.meet != "listen":
             self._bounds.start(self._request.deadline)
         self._open()
-        if self._request.meet is None:
+        if self._request.meet is None and self._request.group:
+            self._one_group(self._request.group)
+        elif self._request.meet is None:
             self._one_host()
         elif self._request.meet == "listen":
             self._wait_for_peer()
@@ -115,6 +116,8 @@ class Attempt:
         self._exchange()
         self._disconnect()
         self._transcript.write(Result(outcome=Outcome.VERIFIED, stage=Stage.DONE))
+        if self._payloads:
+            self._figures = self._payloads.figures()
 
     def _begin(self, stage: Stage) -> None:
         self._stage = stage
@@ -166,10 +169,8 @@ class Attempt:
     # --- the way to ESTABLISHED ----------------------------------------------------------
 
     def _hello(self) -> Hello:
-        end = self._request.ends[0]
         with_secret = self._request.secret is not None
-        nonce = os.urandom(NONCE_BYTES)
-        return Hello(with_secret, end.qp_type, end.payload_bytes, end.iterations, nonce)
+        return Hello.of(self._request.ends[0], os.urandom(NONCE_BYTES), with_secret=with_secret)
 
     def _bind(self, caller: RecordedCaller, name: EndName, address: str, port: int) -> Identifier:
         """What listens at that address."""
@@ -196,14 +197,33 @@ class Attempt:
 
     def _resolve(self, caller: RecordedCaller, host: str, port: int) -> Side:
         """This end up to its queue pair: source, address, route."""
-        end = self._request.ends[0]
+        own = self._request.addresses[0]
+        side = self._resolve_address(caller, EndName.LOCAL, host, port, own, self._sides)
+        identifier, end = side.identifier, self._request.ends[0]
+        self._begin(Stage.RESOLVE_ROUTE)
+        self._do(Stage.RESOLVE_ROUTE, lambda: identifier.resolve_route(RESOLVE_MILLISECONDS))
+        self._await(side, Stage.RESOLVE_ROUTE, CmEvent.ROUTE_RESOLVED, RESOLVE_SECONDS)
+        side.end = self._end(caller, identifier, end)
+        return side
+
+    def _resolve_address(
+        self,
+        caller: RecordedCaller,
+        name: EndName,
+        host: str,
+        port: int,
+        own: str,
+        among: list[Side],
+    ) -> Side:
+        """An identifier with a device, by which it would send there; `own` is its source."""
+        end = self._request.ends[list(EndName).index(name)]
         kind = end.qp_type
         self._begin(Stage.RESOLVE_ADDRESS)
         identifier = self._do(
             Stage.RESOLVE_ADDRESS, lambda: Identifier.create(caller, self._open_channel, kind)
         )
-        side = Side(EndName.LOCAL, identifier)
-        self._sides.append(side)
+        side = Side(name, identifier)
+        among.append(side)
         infos: list[AddressInfo] = []
 
         def address(*arguments: Any, **more: Any) -> AddressInfo:
@@ -212,7 +232,7 @@ class Attempt:
 
         try:
             source = None
-            if own := self._request.addresses[0]:
+            if own:
                 source = self._do(
                     Stage.RESOLVE_ADDRESS, lambda: address(own, 0, kind, passive=True)
                 )
@@ -228,11 +248,12 @@ class Attempt:
                 each.close()
         self._await(side, Stage.RESOLVE_ADDRESS, CmEvent.ADDR_RESOLVED, RESOLVE_SECONDS)
         Side.check(identifier, end)
-        self._begin(Stage.RESOLVE_ROUTE)
-        self._do(Stage.RESOLVE_ROUTE, lambda: identifier.resolve_route(RESOLVE_MILLISECONDS))
-        self._await(side, Stage.RESOLVE_ROUTE, CmEvent.ROUTE_RESOLVED, RESOLVE_SECONDS)
-        side.end = CmEnd(caller, identifier, end)
         return side
+
+    def _end(self, caller: RecordedCaller, identifier: Identifier, facts: End) -> CmEnd:
+        request = self._request
+        made = end_of(facts.qp_type)
+        return made(caller, identifier, facts, request.sizes, events=request.events)
 
     def _await(
         self,
@@ -256,7 +277,7 @@ class Attempt:
         remote = self._requested(waiting, hello, local.identifier)
         self._sides.append(remote)
         Side.check(remote.identifier, self._request.ends[1])
-        remote.end = CmEnd(self._remote, remote.identifier, self._request.ends[1])
+        remote.end = self._end(self._remote, remote.identifier, self._request.ends[1])
         self._begin(Stage.ESTABLISH)
         answer = cm_protocol.answer(nonce, with_secret=hello.with_secret)
         self._do(Stage.ESTABLISH, lambda: remote.identifier.accept(answer))
@@ -264,10 +285,17 @@ class Attempt:
         came = self._await(local, Stage.ESTABLISH, CmEvent.ESTABLISHED, ESTABLISH_SECONDS, both[1:])
         if cm_protocol.read_answer(came.private_data, hello) != nonce:
             raise ProtocolError("the private data of the answer did not arrive as it was sent")
-        self._await(remote, Stage.ESTABLISH, CmEvent.ESTABLISHED, ESTABLISH_SECONDS, both[:1])
+        if isinstance(local.end, UdEnd) and isinstance(remote.end, UdEnd):
+            self._introduce(local.end, remote.end, came.datagrams)
+        else:
+            self._await(remote, Stage.ESTABLISH, CmEvent.ESTABLISHED, ESTABLISH_SECONDS, both[:1])
         self._seed = cm_protocol.seed(hello, nonce)
-        for each in self._sides:
-            self._show(each, self._attributes(each))
+        assert local.end
+        if local.end.facts.op is not DataOp.SEND:
+            local.end.aim(*remote.end.exposed)
+            remote.end.aim(*local.end.exposed)
+        for side in self._sides:
+            self._show(side, self._attributes(side))
 
     def _requested(self, listening: Side, hello: Hello, other: Identifier) -> Side:
         """The request of our own other end; whoever else comes is rejected."""
@@ -290,16 +318,21 @@ class Attempt:
         self._begin(Stage.ESTABLISH)
         self._do(Stage.ESTABLISH, lambda: side.identifier.connect(hello.encode()))
         came = self._await(side, Stage.ESTABLISH, CmEvent.ESTABLISHED, ESTABLISH_SECONDS)
+        if isinstance(side.end, UdEnd):
+            side.end.address(came.datagrams)
+            side.end.hear(came.datagrams)
         self._show(side, self._attributes(side))
         self._transcript.write(records.Connected(address=side.identifier.peer))
         nonce = cm_protocol.read_answer(came.private_data, hello)
         self._begin(Stage.AGREE)
-        talk = Talk(side.end, self._bounds, self._glance, self._events.fd)
-        talk.prove(self._secret, "connect", hello, nonce)
+        talk = Talk(side.end, self._bounds, self._glance, self._events.fd, "connect")
+        talk.prove(self._secret, hello, nonce)
         self._talk = talk
-        talk.send("endpoint", endpoint=side.end.facts.message())
-        self._agreed(talk.receive("endpoint").get("endpoint"))
+        talk.send("endpoint", group=request.group, **_endpoint(side.end))
+        answer = talk.receive("endpoint")
+        self._agreed(side.end, answer)
         self._seed = cm_protocol.seed(hello, nonce)
+        self._meet_in_group(talk, answer.get("group"))
 
     def _wait_for_peer(self) -> None:
         request = self._request
@@ -320,27 +353,91 @@ class Attempt:
         self._transcript.write(records.Connected(address=met.side.identifier.peer))
         self._show(met.side, met.attributes)
         self._begin(Stage.AGREE)
-        self._agreed(met.endpoint)
         assert met.side.end
+        self._agreed(met.side.end, met.endpoint)
         met.talk.glance = self._glance
-        met.talk.send("endpoint", endpoint=met.side.end.facts.message())
+        theirs = met.endpoint.get("group")
+        met.talk.send("endpoint", group=request.group, **_endpoint(met.side.end))
         self._seed = met.seed
+        self._meet_in_group(met.talk, theirs)
+
+    # --- datagrams, and multicast --------------------------------------------------------
+
+    def _introduce(self, local: UdEnd, remote: UdEnd, found: Datagrams) -> None:
+        """The end that accepted learns by the first message whom it is to answer."""
+        local.address(found)
+        local.hear(found)
+        parts = self._bounds, self._glance, self._events.fd
+        Talk(local, *parts, "connect").send("introduction")
+        Talk(remote, *parts, "listen").receive("introduction")
+
+    def _one_group(self, group: str) -> None:
+        """Both ends are members, and none connects to the other."""
+        local = self._join(self._local, EndName.LOCAL, group)
+        remote = self._join(self._remote, EndName.REMOTE, group)
+        self._seed = int.from_bytes(os.urandom(8), "big")
+        for one, other in ((local, remote), (remote, local)):
+            peer = other.identifier
+            self._knows(one, other.queue_pair.number, peer.gid, peer.own)
+
+    def _meet_in_group(self, talk: Talk, theirs: object) -> None:
+        """Where both ends want a group: join it, and say which queue pair is in it."""
+        group = self._request.group
+        if theirs != group:
+            raise OtherGroup(group, theirs)
+        if group is None:
+            return
+        member = self._join(self._local, EndName.LOCAL, group)
+        content = {"queue_pair": member.queue_pair.number, "gid": str(member.identifier.gid)}
+        said = talk.barrier("joined", **content)
+        self._knows(member, *protocol.member(said), self._sides[0].identifier.peer)
+
+    def _join(self, caller: RecordedCaller, name: EndName, group: str) -> Member:
+        """A member of the group, on this end's device."""
+        at = list(EndName).index(name)
+        own, facts = self._request.members[at], self._request.ends[at]
+        side = self._resolve_address(caller, name, group, 0, own, self._members)
+        request = self._request
+        member = Member(caller, side.identifier, facts, request.sizes, events=request.events)
+        side.end = member
+        self._begin(Stage.JOIN)
+        info = self._do(Stage.JOIN, lambda: AddressInfo(caller, group, 0, facts.qp_type))
+        try:
+            member.join(info)
+        finally:
+            info.close()
+        came = self._await(side, Stage.JOIN, CmEvent.MULTICAST_JOIN, JOIN_SECONDS)
+        member.address(came.datagrams)
+        self._transcript.write(records.GroupJoined(end=name, group=group))
+        return member
+
+    def _knows(self, member: Member, queue_pair: int, gid: Gid, peer: str) -> None:
+        """Whom a member gets its messages from: its own, and strangers', are left out."""
+        member.sender = Sender(queue_pair, gid)
+        side = next(each for each in self._members if each.end is member)
+        attributes = self._attributes(side)
+        attributes.dest_qp_num = queue_pair
+        self._show(side, attributes, peer)
 
     @property
     def _secret(self) -> bytes | None:
         return None if self._request.secret is None else bytes.fromhex(self._request.secret)
 
-    def _agreed(self, endpoint: object) -> None:
-        if not isinstance(endpoint, dict):
+    def _agreed(self, end: CmEnd, message: dict[str, Any]) -> None:
+        facts = message.get("endpoint")
+        if not isinstance(facts, dict):
             raise ProtocolError("the peer's endpoint is no object")
-        self._transcript.write(records.Agreed(remote=read_end(endpoint)))
+        self._transcript.write(records.Agreed(remote=read_end(facts)))
+        if end.facts.op is not DataOp.SEND:
+            memory = message.get("memory")
+            end.aim(*read_memory(memory if isinstance(memory, dict) else {}))
 
     def _attributes(self, side: Side) -> IbvQpAttr:
         assert side.end
         found: IbvQpAttr = self._do(Stage.ESTABLISH, side.end.attributes)
         return found
 
-    def _show(self, side: Side, attributes: IbvQpAttr) -> None:
+    def _show(self, side: Side, attributes: IbvQpAttr, peer: str | None = None) -> None:
         """What the connection manager has made of this end."""
         end = side.end
         assert end
@@ -352,7 +449,7 @@ class Attempt:
             records.ConnectionMade(
                 end=side.name,
                 address=side.identifier.own,
-                peer=side.identifier.peer,
+                peer=peer or side.identifier.peer,
                 state=state,
                 mtu=MTU_BYTES.get(attributes.path_mtu),
                 queue_pair=end.queue_pair.number,
@@ -367,37 +464,64 @@ class Attempt:
     def _exchange(self) -> None:
         """Verified, again and again, and verified at the end: each message compared."""
         self._begin(Stage.DATA)
+        # The end that connects, or the local one of two on one host, sends first.
         starting = [self._request.meet != "listen", False]
         ends = [
             (side.end, starts)
-            for side, starts in zip(self._sides, starting, strict=False)
+            for side, starts in zip(self._members or self._sides, starting, strict=False)
             if side.end
         ]
-        end = self._request.ends[0]
-        write = self._transcript.write
-        if end.payload_bytes > SMALL_BYTES:
-            verified(ends, self._seed, 0, self._glance)
-            write(records.Verified(verified=0))
-        verified(ends, self._seed, 1, self._glance)
-        write(records.Verified(verified=1))
-        self._rounds_of(ends)
-        self._last(ends)
-        write(records.Verified(verified=2))
-
-    def _last(self, ends: list[tuple[CmEnd, bool]]) -> None:
-        """Verified once more; the end that connects says that it is, and may go at once."""
+        for end, _ in ends:
+            end.ask()
+        is_send = self._request.ends[0].op is DataOp.SEND
+        is_ud = self._request.ends[0].qp_type is QpType.UD
+        if self._talk is None and not is_send:
+            self._greet(ends[0][0], ends[1][0])
+        barrier = self._talk.barrier if self._talk and not is_send else _none
+        self._payloads = payloads = Payloads(
+            ends,
+            self._seed,
+            self._request.sizes,
+            self._transcript.write,
+            self._glance,
+            barrier,
+            # Between two hosts nothing keeps what one SENDs next from coming while the other
+            # still waits for its own last send.
+            is_timed=(self._talk is None and not is_ud) or not is_send,
+        )
+        payloads.move()
         if self._talk is None:
-            verified(ends, self._seed, 2, self._glance)
+            payloads.move_last()
         elif self._request.meet == "connect":
-            verified(ends, self._seed, 2, self._glance)
+            payloads.move_last()
             self._talk.send("done")
         else:
-            flushed: open_end.BadCompletion | None = None
-            try:
-                verified(ends, self._seed, 2, self._bounds.glance)
-            except open_end.BadCompletion as error:
-                flushed = error
-            self._await_done(self._talk, ends[0][0], flushed)
+            assert self._sides[0].end
+            self._move_last_of_listener(payloads, self._talk, self._sides[0].end)
+
+    def _greet(self, local: CmEnd, remote: CmEnd) -> None:
+        """iWARP: nothing comes from the end that accepted before it got something: RFC 5044, 7."""
+        local.tell(_GREETING)
+        until = time.monotonic() + STALL_SECONDS[QpType.RC]
+        got = None
+        while got is None or local.sends:
+            got = got or remote.heard()
+            local.poll()
+            self._glance()
+            if time.monotonic() > until:
+                raise Stalled
+        if got != _GREETING:
+            raise ProtocolError("the first message did not arrive as it was sent")
+
+    def _move_last_of_listener(self, payloads: Payloads, talk: Talk, end: CmEnd) -> None:
+        """The end that connects says that it is done, and may go at once."""
+        talk.glance = self._bounds.glance
+        flushed: open_end.BadCompletion | None = None
+        try:
+            payloads.move_last(self._bounds.glance)
+        except open_end.BadCompletion as error:
+            flushed = error
+        self._await_done(talk, end, flushed)
 
     def _await_done(self, talk: Talk, end: CmEnd, flushed: open_end.BadCompletion | None) -> None:
         """Raises `flushed` where the other end went without a word."""
@@ -414,32 +538,20 @@ class Attempt:
             self._events.take()
         talk.read(content, "done")
 
-    def _rounds_of(self, ends: list[tuple[CmEnd, bool]]) -> None:
-        """Timed where both ends are here: between two hosts nothing keeps what one sends next
-        from coming while the other still waits for its own last send."""
-        iterations = self._request.ends[0].iterations
-        if self._compiled is None or self._request.meet is not None:
-            untimed(ends, self._seed, iterations, self._glance, self._progress)
-            return
-        timed_ends = [end.timed(starts=starts) for end, starts in ends]
-        made = loop.Loop(self._compiled, timed_ends, iterations, self._request.sizes.sq_depth)
-        timed(made, STALL_SECONDS[QpType.RC], self._glance, self._progress)
-        self._progress(made.rounds)
-        self._times_ns = made.times_ns
-
     def _glance(self) -> None:
         self._bounds.glance()
-        for side in self._sides:
+        for side in (*self._sides, *self._members):
             self._events.glance(self._stage, side.name, [side.identifier])
-
-    def _progress(self, rounds: int) -> None:
-        self._rounds = rounds
-        self._transcript.write(records.Rounds(rounds=rounds))
 
     # --- the end -------------------------------------------------------------------------
 
     def _disconnect(self) -> None:
-        """The end that connected goes first; each waits for its DISCONNECTED."""
+        """The end that connected goes first; each waits for its DISCONNECTED.
+
+        Datagrams have no connection, and no event says that the other end has gone.
+        """
+        if self._request.ends[0].qp_type is QpType.UD:
+            return
         self._begin(Stage.DISCONNECT)
         sides = self._sides if self._request.meet != "listen" else self._sides[::-1]
         first = sides[0]
@@ -458,7 +570,7 @@ class Attempt:
     def _tear_down(self) -> None:
         """What was made last first; what refuses is in the transcript."""
         self._transcript.write(records.StageBegan(stage=Stage.TEARDOWN))
-        for side in reversed(self._sides):
+        for side in reversed((*self._sides, *self._members)):
             with suppress(Failed, CallFailed):
                 side.close()
         for made in (self._listener, self._channel):
@@ -472,7 +584,8 @@ class Attempt:
         found = self._outcome(error)
         if found is None or self._request.meet is None or self._stage is not Stage.DATA:
             return found
-        arrivals = [side.end.arrivals for side in self._sides if side.end]
+        moving = self._members or self._sides
+        arrivals = [side.end.arrivals for side in moving if side.end]
         return replace(found, arrived=arrivals[0] if arrivals else None)
 
     def _outcome(self, error: BaseException) -> Result | None:
@@ -493,8 +606,8 @@ class Attempt:
             return self._completion(error)
         if isinstance(error, loop.Stopped):
             return self._stopped(error)
-        if isinstance(error, AnotherDevice):
-            problem = Problem("another_device", str(error))
+        if code := _PROBLEMS.get(type(error)):
+            problem = Problem(code, str(error))
             return Result(outcome=Outcome.MISMATCH, stage=self._stage, problems=(problem,))
         for kind, outcome in _OUTCOMES.items():
             if isinstance(error, kind):
@@ -503,8 +616,9 @@ class Attempt:
 
     def _completion(self, error: open_end.BadCompletion) -> Result:
         bad = error.completion
-        at = next(at for at, each in enumerate(self._sides) if each.end is error.end)
-        return self._unless_event(at, bad.status, bad.vendor_error, receive=bad.is_receive)
+        every = (*self._sides, *self._members)
+        name = next(each.name for each in every if each.end is error.end)
+        return self._unless_event(name, bad.status, bad.vendor_error, receive=bad.is_receive)
 
     def _stopped(self, error: loop.Stopped) -> Result:
         if error.cause is loop.Cause.CALL_FAILED:
@@ -512,12 +626,18 @@ class Attempt:
             return Result(outcome=Outcome.CALL_FAILED, stage=Stage.DATA, call=call, errno=number)
         if error.cause is loop.Cause.BAD_COMPLETION and error.status is not None:
             return self._unless_event(
-                error.end, error.status, error.vendor_error, receive=error.is_receive
+                self._sides[error.end].name,
+                error.status,
+                error.vendor_error,
+                receive=error.is_receive,
             )
         text = "a message arrived that was not sent"
+        if error.wrong_length is not None:
+            expected = self._request.ends[0].payload_bytes
+            text = f"{error.wrong_length} bytes arrived, {expected} were sent"
         return Result(outcome=Outcome.DATA_MISMATCH, stage=Stage.DATA, text=text)
 
-    def _unless_event(self, at: int, status: int, vendor: int, *, receive: bool) -> Result:
+    def _unless_event(self, end: EndName, status: int, vendor: int, *, receive: bool) -> Result:
         """A flushed request is what a disconnection leaves: where there is one, it says more.
 
         The kernel hands the event out by a work queue, a moment after the flush
@@ -535,10 +655,14 @@ class Attempt:
         return Result(
             outcome=Outcome.COMPLETION_ERROR,
             stage=self._stage,
-            completion=BadCompletion(self._sides[at].name, status, vendor, receive),
+            completion=BadCompletion(end, status, vendor, receive),
         )
 
 
+_PROBLEMS: Final[dict[type[BaseException], str]] = {
+    AnotherDevice: "another_device",
+    OtherGroup: "multicast_group_mismatch",
+}
 _OUTCOMES: Final[dict[type[BaseException], Outcome]] = {
     Nobody: Outcome.NO_PEER,
     ProtocolError: Outcome.PEER_REFUSED,
@@ -547,6 +671,22 @@ _OUTCOMES: Final[dict[type[BaseException], Outcome]] = {
     Late: Outcome.LATE,
     Interrupted: Outcome.INTERRUPTED,
 }
+
+
+_GREETING: Final = b"rdmadiag"
+
+
+def _none(step: str, **content: Any) -> dict[str, Any]:
+    """Of SEND, which is strictly in turns, and of two ends on one host."""
+    return {}
+
+
+def _endpoint(end: CmEnd) -> dict[str, Any]:
+    """What the other end must know of this one."""
+    found: dict[str, Any] = {"endpoint": end.facts.message()}
+    if end.facts.op is not DataOp.SEND:
+        found["memory"] = dict(zip(("address", "rkey"), end.exposed, strict=True))
+    return found
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ from rdmadiag.verbs.cm_events import EventFailed, Events
 from rdmadiag.verbs.cm_objects import Event, Identifier
 from rdmadiag.verbs.cm_protocol import REFUSAL_TEXT, Hello, Refusal
 from rdmadiag.verbs.cm_talk import Talk
+from rdmadiag.verbs.cm_ud import UdEnd, end_of
 from rdmadiag.verbs.lib import CallFailed, Library
 from rdmadiag.verbs.open_end import BadCompletion, Failed
 from rdmadiag.verbs.protocol import NONCE_BYTES, End, ProtocolError
@@ -90,7 +91,7 @@ class Met:
 
     side: Side
     talk: Talk
-    endpoint: object
+    endpoint: dict[str, Any]  # its message of that step
     attributes: IbvQpAttr  # of its queue pair once it was established
     seed: int
     waited: float  # seconds
@@ -163,7 +164,11 @@ class Listening:
             self._turn_away(self.visitors[0], "others came meanwhile")
         try:
             Side.check(side.identifier, self.request.ends[0])
-            side.end = CmEnd(caller, side.identifier, self.request.ends[0])
+            request = self.request
+            facts = request.ends[0]
+            side.end = end_of(facts.qp_type)(
+                caller, side.identifier, facts, request.sizes, events=request.events
+            )
             caller.stage = Stage.ESTABLISH
             answer = cm_protocol.answer(nonce, with_secret=self.secret is not None)
             side.identifier.accept(answer)
@@ -171,6 +176,8 @@ class Listening:
             self._turn_away(visitor, str(error))
             return
         self.visitors.append(visitor)
+        if isinstance(side.end, UdEnd):
+            self._established(visitor)  # no event follows an answer of SIDR's
 
     def _reject(self, visitor: _Visitor, why: Refusal) -> None:
         with suppress(CallFailed):
@@ -191,6 +198,8 @@ class Listening:
                 if self._established(visitor):
                     return None
             if visitor.talk and visitor.talk.take("endpoint"):
+                if isinstance(visitor.side.end, UdEnd):  # which knows only now whom it answers
+                    visitor.attributes = visitor.side.end.attributes()
                 return self._met(visitor, visitor.talk)
         except ProtocolError as error:
             self.refused = visitor.side.identifier.peer, str(error)
@@ -206,13 +215,14 @@ class Listening:
     def _established(self, visitor: _Visitor) -> bool:
         """Whether that was all."""
         if visitor.hello is None:
-            self._turn_away(visitor, f"ESTABLISHED, and {_NOT_OURS}")
+            by_sidr = isinstance(visitor.side.end, UdEnd)
+            self._turn_away(visitor, _NOT_OURS_BY_SIDR if by_sidr else _NOT_OURS)
             return True
         assert visitor.side.end
         # At once: the first message moves the PSN that is expected.
         visitor.attributes = visitor.side.end.attributes()
-        talk = Talk(visitor.side.end, self.bounds, _nothing, self.events.fd)
-        talk.prove(self.secret, "listen", visitor.hello, visitor.nonce)
+        talk = Talk(visitor.side.end, self.bounds, _nothing, self.events.fd, "listen")
+        talk.prove(self.secret, visitor.hello, visitor.nonce)
         visitor.talk = talk
         return False
 
@@ -221,8 +231,7 @@ class Listening:
             visitor.transcript.release()
         assert visitor.hello
         seed = cm_protocol.seed(visitor.hello, visitor.nonce)
-        endpoint = talk.taken.get("endpoint")
-        return Met(visitor.side, talk, endpoint, visitor.attributes, seed, 0.0)
+        return Met(visitor.side, talk, talk.taken, visitor.attributes, seed, 0.0)
 
     def _turn_away(self, visitor: _Visitor, why: str) -> None:
         if visitor in self.visitors:
@@ -246,7 +255,8 @@ class Listening:
         return Nobody(f"nobody came to {where}{came}")
 
 
-_NOT_OURS: Final = "no rdmadiag pingpong: disconnected"
+_NOT_OURS: Final = "ESTABLISHED, and no rdmadiag pingpong: disconnected"
+_NOT_OURS_BY_SIDR: Final = "answered by SIDR, and no rdmadiag pingpong"
 
 
 def _nothing() -> None:

@@ -13,8 +13,10 @@ from errno import EAGAIN
 from ipaddress import ip_address
 from typing import Any, Final
 
+from rdmadiag.facts.cm import CmEvent
+from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import QpType
-from rdmadiag.verbs.abi import IbvContext, IbvDevice, IbvQpAttr, IbvQpInitAttr
+from rdmadiag.verbs.abi import IbvAhAttr, IbvContext, IbvDevice, IbvQpAttr, IbvQpInitAttr
 from rdmadiag.verbs.cm_abi import (
     PS_TCP,
     PS_UDP,
@@ -25,6 +27,7 @@ from rdmadiag.verbs.cm_abi import (
     RdmaConnEvent,
     RdmaConnParam,
     RdmaEventChannel,
+    RdmaUdEvent,
 )
 from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.objects import (
@@ -33,6 +36,8 @@ from rdmadiag.verbs.objects import (
     Context,
     ProtectionDomain,
     QueuePair,
+    Shape,
+    initial,
 )
 from rdmadiag.verbs.objects import _Made as Made
 from rdmadiag.verbs.transitions import Attribute
@@ -52,6 +57,15 @@ _PS: Final = {QpType.RC: PS_TCP, QpType.UD: PS_UDP}
 
 
 @dataclass(frozen=True, slots=True)
+class Datagrams:
+    """Where datagrams go to: of struct rdma_ud_param."""
+
+    way: IbvAhAttr
+    queue_pair: int
+    qkey: int
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """struct rdma_cm_event, copied and acknowledged."""
 
@@ -60,6 +74,7 @@ class Event:
     number: int  # CmEvent, where the table has it
     status: int
     private_data: bytes  # padded with zeros on InfiniBand and RoCE
+    datagrams: Datagrams | None = None  # of a UD identifier: the peer, or the group
 
 
 class EventChannel(Made):
@@ -88,10 +103,25 @@ class EventChannel(Made):
         if event.conn.private_data and event.conn.private_data_len:
             data = ctypes.string_at(event.conn.private_data, event.conn.private_data_len)
         copied = Event(
-            _address(event.id), _address(event.listen_id), event.event, event.status, data
+            _address(event.id),
+            _address(event.listen_id),
+            event.event,
+            event.status,
+            data,
+            _datagrams(found),
         )
         get("rdma_ack_cm_event", found)
         return copied
+
+
+def _datagrams(event: Any) -> Datagrams | None:
+    found = ctypes.cast(event, POINTER(RdmaUdEvent)).contents
+    if found.event not in _WITH_DATAGRAMS or found.id.contents.ps != PS_UDP:
+        return None
+    return Datagrams(IbvAhAttr.from_buffer_copy(found.ud.ah_attr), found.ud.qp_num, found.ud.qkey)
+
+
+_WITH_DATAGRAMS: Final = (CmEvent.ESTABLISHED.number, CmEvent.MULTICAST_JOIN.number)
 
 
 def _address(pointer: Any) -> int:
@@ -141,6 +171,12 @@ class AddressInfo(Made):
         address: int = self._found.ai_dst_addr
         return address
 
+    def copied_destination(self) -> Any:
+        """It, for as long as the copy is held."""
+        return ctypes.create_string_buffer(
+            ctypes.string_at(self._found.ai_dst_addr, self._found.ai_dst_len)
+        )
+
 
 def _is_numeric(host: str) -> bool:
     try:
@@ -184,6 +220,16 @@ class Identifier(Made):
         return os.fsdecode(name)
 
     @property
+    def is_iwarp(self) -> bool:
+        """By the transport of its device; False before an address has named one."""
+        context = self.context
+        if not context:
+            return False
+        device = ctypes.cast(context, POINTER(IbvContext)).contents.device
+        transport: int = ctypes.cast(device, POINTER(IbvDevice)).contents.transport_type
+        return transport == _TRANSPORT_IWARP
+
+    @property
     def context(self) -> int:
         """Of its device, which librdmacm has opened; 0 before that."""
         return _address(self.handle.contents.verbs)
@@ -193,6 +239,11 @@ class Identifier(Made):
         """Of the device; 0: none yet, or any."""
         number: int = self.handle.contents.port_num
         return number
+
+    @property
+    def gid(self) -> Gid:
+        """Of this end, once an address has named a device."""
+        return Gid(bytes(self.handle.contents.route.addr.addr.sgid))
 
     @property
     def peer(self) -> str:
@@ -240,6 +291,23 @@ class Identifier(Made):
         self._do("rdma_disconnect")
 
 
+class Membership(Made):
+    """rdma_join_multicast: of a UD queue pair, in a group."""
+
+    def __init__(self, call: Caller, identifier: Identifier, group: AddressInfo) -> None:
+        """Raises CallFailed. At MULTICAST_JOIN librdmacm attaches the queue pair."""
+        device = identifier.device_name or ""
+        call("rdma_join_multicast", device, identifier.handle, group.destination, None)
+        super().__init__(call, device, "rdma_leave_multicast", identifier.handle)
+        self._group = group.copied_destination()
+
+    def close(self) -> None:
+        """rdma_leave_multicast: it is detached, too; raises CallFailed."""
+        if self._open:
+            self._open = False
+            self._call(self._destroyer, self.device, self.handle, self._group)
+
+
 def _parameters(private_data: bytes) -> RdmaConnParam:
     made = RdmaConnParam(
         private_data_len=len(private_data),
@@ -265,6 +333,9 @@ def _where(sockaddr: bytes) -> str:
     return ""
 
 
+_TRANSPORT_IWARP: Final = 1
+"""enum ibv_transport_type, infiniband/verbs.h."""
+
 _AF_INET: Final = 2
 _AF_INET6: Final = 10
 
@@ -289,11 +360,9 @@ class IdQueuePair(QueuePair):
         identifier: Identifier,
         kind: QpType,
         depth: int,
+        shape: Shape,
     ) -> None:
-        wanted = IbvQpInitAttr(send_cq=cq.handle, recv_cq=cq.handle, qp_type=kind.number)
-        wanted.sq_sig_all = 1
-        wanted.cap.max_send_wr = wanted.cap.max_recv_wr = depth
-        wanted.cap.max_send_sge = wanted.cap.max_recv_sge = 1
+        wanted = initial(cq, kind, depth, shape)
         call("rdma_create_qp", pd.device, identifier.handle, pd.handle, byref(wanted))
         handle = identifier.handle.contents.qp
         Made.__init__(self, call, pd.device, "rdma_destroy_qp", handle)
@@ -311,9 +380,9 @@ class IdQueuePair(QueuePair):
 
     def attributes(self) -> IbvQpAttr:
         """ibv_query_qp: what the connection manager has set; raises CallFailed."""
-        found, initial = IbvQpAttr(), IbvQpInitAttr()
+        found, created = IbvQpAttr(), IbvQpInitAttr()
         mask = int(_SHOWN)
-        self._call("ibv_query_qp", self.device, self.handle, byref(found), mask, byref(initial))
+        self._call("ibv_query_qp", self.device, self.handle, byref(found), mask, byref(created))
         return found
 
 

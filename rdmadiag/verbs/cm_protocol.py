@@ -1,28 +1,32 @@
 """What two ends put into private data, and how they speak over the queue pair; pure.
 
 The end that connects says hello in the private data of its request: version, whether it has a
-secret, payload, iterations, a nonce. The end that listens answers in that of its acceptance, or
-rejects with a code. Then messages of rdmadiag.verbs.protocol go over the queue pair, strictly in
-turns, the first from the end that connects: iWARP wants it so (RFC 5044, 7.1), and with a secret
-its MAC, whose key covers the private data of both, is the first that anybody gets. A rejection is
-not proven, and a stranger that says hello holds a queue pair until it has failed to prove itself.
-Payloads carry no MAC, and nothing is encrypted.
+secret, queue pair type, payload, iterations, a nonce, operation, the time of its window. The end
+that listens answers in that of its acceptance, or rejects with a code. Then messages of
+rdmadiag.verbs.protocol go over the queue pair, strictly in turns, the first from the end that
+connects: iWARP wants it so (RFC 5044, 7.1), and with a secret its MAC, whose key covers the
+private data of both, is the first that anybody gets. A rejection is not proven, and a stranger
+that says hello holds a queue pair until it has failed to prove itself. Payloads carry no MAC, and
+nothing is encrypted.
 """
 
 import hmac
+import math
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
-from rdmadiag.facts.ib import QpType
-from rdmadiag.verbs.protocol import NONCE_BYTES, ProtocolError
+from rdmadiag.facts.ib import DataOp, QpType
+from rdmadiag.verbs.protocol import NONCE_BYTES, End, ProtocolError
 
 VERSION: Final = 1
 
 _MAGIC: Final = b"rdmadiag"
 _HEAD: Final = struct.Struct(">8sB")
-_HELLO: Final = struct.Struct(">BBIH32s")  # with a secret, type, payload, iterations, nonce
+_HELLO: Final = struct.Struct(">BBIH32sBH")
+"""With a secret, type, payload, iterations, nonce; operation, and milliseconds of its window."""
+_OPS: Final = (DataOp.SEND, DataOp.WRITE, DataOp.READ)
 _ANSWER: Final = struct.Struct(">B32s")
 _CODE: Final = struct.Struct(">B")
 
@@ -38,6 +42,8 @@ class Refusal(IntEnum):
     OTHER_ITERATIONS = 6
     NO_HELLO = 7
     NO_QUEUE_PAIR = 8
+    OTHER_OP = 9
+    OTHER_BANDWIDTH = 10
 
 
 REFUSAL_TEXT: Final = {
@@ -48,6 +54,8 @@ REFUSAL_TEXT: Final = {
     Refusal.OTHER_QP_TYPE: "the two ends were started with different queue pair types",
     Refusal.OTHER_PAYLOAD: "the two ends were started with different --bytes",
     Refusal.OTHER_ITERATIONS: "the two ends were started with different --iterations",
+    Refusal.OTHER_OP: "the two ends were started with different --op",
+    Refusal.OTHER_BANDWIDTH: "the two ends were started with different --bandwidth",
     Refusal.NO_HELLO: "the request is none of an rdmadiag pingpong",
     Refusal.NO_QUEUE_PAIR: "the end that listens could not make a queue pair",
 }
@@ -63,11 +71,26 @@ class Hello:
     payload_bytes: int
     iterations: int
     nonce: bytes
+    op: DataOp = DataOp.SEND
+    window_ms: int = 0
+
+    @classmethod
+    def of(cls, end: End, nonce: bytes, *, with_secret: bool) -> "Hello":
+        """What this end says of itself."""
+        window_ms = math.ceil(1000 * end.bandwidth_seconds)
+        facts = end.qp_type, end.payload_bytes, end.iterations
+        return cls(with_secret, *facts, nonce, end.op, window_ms)
 
     def encode(self) -> bytes:
         """As it travels."""
         body = _HELLO.pack(
-            self.with_secret, self.kind.number, self.payload_bytes, self.iterations, self.nonce
+            self.with_secret,
+            self.kind.number,
+            self.payload_bytes,
+            self.iterations,
+            self.nonce,
+            _OPS.index(self.op),
+            self.window_ms,
         )
         return _HEAD.pack(_MAGIC, VERSION) + body
 
@@ -92,7 +115,9 @@ def refusal_of(private_data: bytes, wanted: Hello) -> Refusal | None:
         return Refusal.OTHER_PAYLOAD
     if theirs.iterations != wanted.iterations:
         return Refusal.OTHER_ITERATIONS
-    return None
+    if theirs.op is not wanted.op:
+        return Refusal.OTHER_OP
+    return Refusal.OTHER_BANDWIDTH if theirs.window_ms != wanted.window_ms else None
 
 
 def read_hello(private_data: bytes) -> Hello | None:
@@ -100,11 +125,11 @@ def read_hello(private_data: bytes) -> Hello | None:
     body = _body(private_data, _HELLO)
     if body is None:
         return None
-    with_secret, number, payload, iterations, nonce = body
+    with_secret, number, payload, iterations, nonce, op, window_ms = body
     kind = QpType.from_number(number)
-    if with_secret not in (0, 1) or kind is None:
+    if with_secret not in (0, 1) or kind is None or op >= len(_OPS):
         return None
-    return Hello(bool(with_secret), kind, payload, iterations, nonce)
+    return Hello(bool(with_secret), kind, payload, iterations, nonce, _OPS[op], window_ms)
 
 
 def answer(nonce: bytes, *, with_secret: bool) -> bytes:
@@ -166,4 +191,4 @@ def _body(private_data: bytes, of: struct.Struct) -> tuple[Any, ...] | None:
 
 
 HELLO_BYTES: Final = _HEAD.size + _HELLO.size
-assert _HELLO.size - 8 == NONCE_BYTES
+assert _HELLO.size - 11 == NONCE_BYTES

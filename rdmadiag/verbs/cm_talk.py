@@ -21,9 +21,12 @@ _SLICE_SECONDS: Final = 0.002  # between two looks at the queues
 class Talk:
     """One end's part."""
 
-    def __init__(self, end: CmEnd, bounds: Bounds, glance: Callable[[], None], fd: int) -> None:
+    def __init__(
+        self, end: CmEnd, bounds: Bounds, glance: Callable[[], None], fd: int, role: Role
+    ) -> None:
         """`glance` raises for whatever ends it; `fd` wakes a wait, where `glance` should look."""
         self._end = end
+        self._role: Role = role
         self._bounds = bounds
         self.glance = glance
         self._fd = fd
@@ -32,12 +35,12 @@ class Talk:
         self.taken: dict[str, Any] = {}
         """The last message that arrived."""
 
-    def prove(self, secret: bytes | None, role: Role, hello: Hello, nonce: bytes) -> None:
+    def prove(self, secret: bytes | None, hello: Hello, nonce: bytes) -> None:
         """From here on each message has a MAC, where there is a secret."""
         if secret is not None:
-            other: Role = "connect" if role == "listen" else "listen"
+            other: Role = "connect" if self._role == "listen" else "listen"
             key = cm_protocol.key(secret, hello, nonce)
-            self._seal = Seal(key, role, hello.nonce, nonce)
+            self._seal = Seal(key, self._role, hello.nonce, nonce)
             self._inbox.seal = Seal(key, other, hello.nonce, nonce)
 
     def send(self, step: str, **content: Any) -> None:
@@ -45,7 +48,7 @@ class Talk:
         message = protocol.frame({"step": step} | content, self._seal)
         if len(message) > CONTROL_BYTES:
             raise ValueError(f"a message of {len(message)} bytes")
-        self._end.send(message)
+        self._end.tell(message)
         self._wait(self._is_sent)
 
     def _is_sent(self) -> bool:
@@ -57,9 +60,18 @@ class Talk:
         self._wait(lambda: self.take(step))
         return self.taken
 
+    def barrier(self, step: str, **content: Any) -> dict[str, Any]:
+        """The other end's message of the step, once both have come this far."""
+        if self._role == "connect":
+            self.send(step, **content)
+            return self.receive(step)
+        theirs = self.receive(step)
+        self.send(step, **content)
+        return theirs
+
     def take(self, step: str) -> bool:
         """Whether it has arrived, and is `taken`; never waits."""
-        content = self._end.arrived()
+        content = self._end.heard()
         if content is None:
             return False
         self.read(content, step)

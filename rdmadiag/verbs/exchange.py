@@ -18,9 +18,9 @@ from rdmadiag.verbs.loop import Loop
 from rdmadiag.verbs.open_end import OpenEnd
 from rdmadiag.verbs.protocol import BANDWIDTH_BYTES_MAX
 
-STALL_SECONDS: Final = {QpType.RC: 8.0, QpType.UC: 4.0}
+STALL_SECONDS: Final = {QpType.RC: 8.0, QpType.UC: 4.0, QpType.UD: 4.0}
 """Without anything arriving: RC with our retry limits has mostly given up before that (7
-transmissions, TIMEOUT each at least, are 3.8 s); UC never says that it lost anything."""
+transmissions, TIMEOUT each at least, are 3.8 s); UC and UD never say that they lost anything."""
 
 SMALL_BYTES: Final = 64
 """What larger payloads send first: less than the smallest MTU, so that a path that loses

@@ -515,6 +515,21 @@ class Shape:
     receive_sge: int | None = None  # None: as many as of a send
 
 
+def initial(cq: CompletionQueue, kind: QpType, depth: int, shape: Shape) -> IbvQpInitAttr:
+    """What a queue pair of that shape is created with; `depth` is of the send queue."""
+    receives = shape.receive_cq or cq
+    wanted = IbvQpInitAttr(send_cq=cq.handle, recv_cq=receives.handle, qp_type=kind.number)
+    wanted.sq_sig_all = int(shape.all_signaled)
+    wanted.srq = shape.srq.handle if shape.srq else None
+    wanted.cap.max_send_wr = depth
+    receive_depth = depth if shape.receive_depth is None else shape.receive_depth
+    wanted.cap.max_recv_wr = 0 if shape.srq else receive_depth
+    wanted.cap.max_send_sge = shape.sge
+    wanted.cap.max_recv_sge = shape.sge if shape.receive_sge is None else shape.receive_sge
+    wanted.cap.max_inline_data = shape.inline
+    return wanted
+
+
 class QueuePair(_Made):
     """ibv_create_qp, and the steps that make it usable."""
 
@@ -527,16 +542,7 @@ class QueuePair(_Made):
         depth: int,
         shape: Shape,
     ) -> None:
-        receives = shape.receive_cq or cq
-        wanted = IbvQpInitAttr(send_cq=cq.handle, recv_cq=receives.handle, qp_type=kind.number)
-        wanted.sq_sig_all = int(shape.all_signaled)
-        wanted.srq = shape.srq.handle if shape.srq else None
-        wanted.cap.max_send_wr = depth
-        receive_depth = depth if shape.receive_depth is None else shape.receive_depth
-        wanted.cap.max_recv_wr = 0 if shape.srq else receive_depth
-        wanted.cap.max_send_sge = shape.sge
-        wanted.cap.max_recv_sge = shape.sge if shape.receive_sge is None else shape.receive_sge
-        wanted.cap.max_inline_data = shape.inline
+        wanted = initial(cq, kind, depth, shape)
         handle = call("ibv_create_qp", pd.device, pd.handle, byref(wanted))
         super().__init__(call, pd.device, "ibv_destroy_qp", handle)
         self.kind = kind

@@ -89,6 +89,7 @@ class OpenEnd:
     """The objects of one end, each made by the step of its name."""
 
     LEAST_RECEIVE = 0  # bytes that a receive takes, however small the payload is
+    MESSAGES = 0  # bytes of memory behind the payloads
 
     def __init__(
         self,
@@ -163,10 +164,15 @@ class OpenEnd:
         except CallFailed as failed:
             raise Failed(stage, failed.call, self.facts.device, failed.errno) from failed
 
+    @property
+    def _rights(self) -> int:
+        """Of the memory, beside a local write."""
+        return _ACCESS[self.facts.op]
+
     def _register(self, pd: ProtectionDomain) -> MemoryRegion:
-        size = 2 * self._area
+        size = 2 * self._area + self.MESSAGES
         try:
-            return pd.reg_mr(size, LOCAL_WRITE | _ACCESS[self.facts.op])
+            return pd.reg_mr(size, LOCAL_WRITE | self._rights)
         except CallFailed:
             if self.facts.link_layer is not LinkLayer.THUNDERBOLT:
                 raise
@@ -262,7 +268,10 @@ class OpenEnd:
 
     def poll(self) -> None:
         """Take what has completed; raises BadCompletion for a status that is not 0."""
-        for completion in self._do(Stage.DATA, self.completions.poll):
+        self._take(self.completions)
+
+    def _take(self, queue: CompletionQueue) -> None:
+        for completion in self._do(Stage.DATA, queue.poll):
             if completion.status:
                 raise BadCompletion(self, completion)
             if completion.is_receive:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final, Literal, TypeVar
 
 from rdmadiag.explain.completions import completion_text
+from rdmadiag.explain.connection import reason_of
 from rdmadiag.explain.events import EVENTS
 from rdmadiag.explain.lost_data import counted, is_lost_data
 from rdmadiag.facts.attempt import (
@@ -20,7 +21,7 @@ from rdmadiag.facts.attempt import (
     Step,
     Teardown,
 )
-from rdmadiag.facts.cm import CmEvent, RejectReason
+from rdmadiag.facts.cm import CmEvent, RejectReason, SidrStatus
 from rdmadiag.facts.errnos import Platform, errno_text
 from rdmadiag.facts.events import AsyncEvent
 from rdmadiag.facts.ib import LinkLayer
@@ -45,6 +46,7 @@ _DESTROYERS: Final = {
     "rdma_get_cm_event": "rdma_destroy_id",  # of a CONNECT_REQUEST: its new identifier
     "rdma_getaddrinfo": "rdma_freeaddrinfo",
     "rdma_create_qp": "rdma_destroy_qp",
+    "rdma_join_multicast": "rdma_leave_multicast",
     "ibv_open_xrcd": "ibv_close_xrcd",
     "ibv_create_srq_ex": "ibv_destroy_srq",
     "ibv_create_qp_ex": "ibv_destroy_qp",
@@ -260,6 +262,7 @@ def _connection(found: Sequence[Record]) -> Connection | None:
     """What the connection manager gave; None where it was not asked."""
     steps = tuple(_cm_steps(found))
     listening, made = _last(found, records.Listening), _connected(found, EndName.LOCAL)
+    joined = _last(found, records.GroupJoined)
     called = any(each.call.startswith("rdma_") for each in _all(found, records.Step))
     if not called:
         return None
@@ -267,6 +270,7 @@ def _connection(found: Sequence[Record]) -> Connection | None:
         steps=steps,
         address=made.address if made else listening.address if listening else None,
         peer=made.peer if made else None,
+        group=joined.group if joined else None,
     )
 
 
@@ -455,9 +459,7 @@ def _ended_by(attempt: Attempt, came: records.EventCame | None) -> Attempt:
     if came is None or attempt.connection is None:
         raise Nonsense("an event that is not in the records")
     event = CmEvent.from_number(came.number)
-    reason = None
-    if event is CmEvent.REJECTED and came.status > 0:
-        reason = RejectReason.from_number(came.status)
+    reason = reason_of(event, came.status) if event and came.status > 0 else None
     name = event.name if event else f"event {came.number}"
     text = f"the connection manager gave {name}: {_status(attempt, came, reason)}"
     errno = -came.status if came.status < 0 else None
@@ -465,12 +467,14 @@ def _ended_by(attempt: Attempt, came: records.EventCame | None) -> Attempt:
         attempt.connection,
         event=event,
         status=came.status,
-        reject_reason=reason,
+        reject_reason=reason if isinstance(reason, RejectReason) else None,
+        sidr_status=reason if isinstance(reason, SidrStatus) else None,
         private_data=came.private_data or None,
     )
     found = replace(attempt, connection=connection, errno=errno, summary=text)
     refusal = cm_protocol.read_rejection(_bytes(came.private_data))
-    return _refused(found, refusal) if event is CmEvent.REJECTED and refusal else found
+    by_peer = event is CmEvent.REJECTED or reason is SidrStatus.REJECT
+    return _refused(found, refusal) if by_peer and refusal else found
 
 
 def _bytes(hexadecimal: str) -> bytes:
@@ -495,14 +499,19 @@ _DIFFERENT: Final = {
     cm_protocol.Refusal.OTHER_QP_TYPE: "qp_type_mismatch",
     cm_protocol.Refusal.OTHER_PAYLOAD: "payload_bytes_mismatch",
     cm_protocol.Refusal.OTHER_ITERATIONS: "iterations_mismatch",
+    cm_protocol.Refusal.OTHER_OP: "op_mismatch",
+    cm_protocol.Refusal.OTHER_BANDWIDTH: "bandwidth_seconds_mismatch",
 }
 
 
-def _status(attempt: Attempt, came: records.EventCame, reason: RejectReason | None) -> str:
+def _status(
+    attempt: Attempt, came: records.EventCame, reason: RejectReason | SidrStatus | None
+) -> str:
     if came.status < 0:
         return errno_text(-came.status, attempt.platform)
     if reason:
-        return f"reason {came.status} ({reason.name})"
+        word = "reason" if isinstance(reason, RejectReason) else "status"
+        return f"{word} {came.status} ({reason.name})"
     return f"status {came.status}"
 
 

@@ -11,39 +11,29 @@ import os
 import random
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from ctypes import byref, c_int
 from dataclasses import replace
 from typing import Any, Final
 
-from rdmadiag.facts.attempt import BadCompletion, Bandwidth, Latency, Outcome, PeerFailure, Stage
+from rdmadiag.facts.attempt import BadCompletion, Outcome, PeerFailure, Stage
 from rdmadiag.facts.ib import DataOp, QpState
-from rdmadiag.verbs import latency, loop, meeting, open_end, peer, records
+from rdmadiag.verbs import loop, meeting, open_end, peer, records
 from rdmadiag.verbs.async_events import AsyncEvents
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
 from rdmadiag.verbs.bringup import RemoteQueuePair
-from rdmadiag.verbs.exchange import (
-    SMALL_BYTES,
-    STALL_SECONDS,
-    Differs,
-    Stalled,
-    content,
-    stands,
-    streamed,
-    timed,
-    untimed,
-    verified,
-)
+from rdmadiag.verbs.exchange import Differs, Stalled
 from rdmadiag.verbs.lib import CallFailed, Library
 from rdmadiag.verbs.open_end import Failed, OpenEnd
 from rdmadiag.verbs.parting import ended_by
+from rdmadiag.verbs.payloads import Payloads
 from rdmadiag.verbs.protocol import End, ProtocolError, mismatches, path_mtu
 from rdmadiag.verbs.recorded_caller import RecordedCaller
-from rdmadiag.verbs.records import EndName, Malformed, Request, Result
+from rdmadiag.verbs.records import EndName, Malformed, Record, Request, Result
 from rdmadiag.verbs.transcript import Transcript
 
 _REQUEST_LIMIT: Final = 1 << 18  # bytes
-_WINDOW_TURN: Final = 3  # of exchange.content: what no message before had
 _EVENTS_SECONDS: Final = 0.3  # the kernel hands out a port's event by a work queue: after the
 # completion that failed because of it
 
@@ -59,9 +49,8 @@ class Attempt:
         self._ends: list[OpenEnd] = []
         self._events: list[AsyncEvents] = []
         self._peer: peer.Peer | None = None
-        self._compiled = loop.compiled()
-        self._times_ns: list[int] = []
-        self._rounds = 0  # of the timed loop
+        self._payloads: Payloads | None = None
+        self._figures: Iterable[Record] = ()
         psns = random.SystemRandom().sample(range(1, 1 << 24), 2)
         self._psns = psns[: len(request.ends)]
 
@@ -80,21 +69,8 @@ class Attempt:
             self._tear_down()
             if self._peer:
                 self._peer.close()
-        if self._times_ns:
-            self._transcript.write(records.Timed(latency=self._latency()))
-
-    def _latency(self) -> Latency:
-        end = self._request.ends[0]
-        # The whole of a READ is its time: the summary is of halves.
-        times_ns = [2 * each if end.op is DataOp.READ else each for each in self._times_ns]
-        return Latency(
-            **latency.summary(times_ns),
-            op=end.op,
-            iterations=end.iterations,
-            bytes=end.payload_bytes,
-            loop="compiled",
-            overhead=round(loop.overhead_us(self._compiled), 3),
-        )
+        for each in self._figures:
+            self._transcript.write(each)
 
     def _attempt(self) -> None:
         remote_ends = self._meet()
@@ -252,75 +228,14 @@ class Attempt:
         ends = list(zip(self._ends, starting, strict=True))
         seed = sum(end.psn for end in self._ends)
         seed += remotes[0].psn if self._peer else 0
-        if self._request.ends[0].payload_bytes > SMALL_BYTES:
-            verified(ends, seed, 0, self._glance, self._barrier)
-            self._transcript.write(records.Verified(verified=0))
-        verified(ends, seed, 1, self._glance, self._barrier)
-        self._transcript.write(records.Verified(verified=1))
-        # What the peer sends next must find this end in its loop, not still polling here.
-        self._barrier("verified")
-        times_ns = self._loop(ends, seed)
-        for end in self._ends:
-            end.clear()
-        # A peer without a compiled loop answers late: what was timed is not the path's.
-        answer = self._barrier("timed", compiled=self._compiled is not None)
-        bandwidth = self._stream(ends, seed)
-        verified(ends, seed, 2, self._glance, self._barrier)
-        self._transcript.write(records.Verified(verified=2))
+        self._payloads = payloads = Payloads(
+            ends, seed, self._request.sizes, self._transcript.write, self._glance, self._barrier
+        )
+        payloads.move()
+        payloads.move_last()
         self._barrier("done")
         self._transcript.write(Result(outcome=Outcome.VERIFIED, stage=Stage.DONE))
-        if answer.get("compiled") is not False:
-            self._times_ns = times_ns
-        if bandwidth:
-            self._transcript.write(records.Streamed(bandwidth=bandwidth))
-
-    def _loop(self, ends: list[tuple[OpenEnd, bool]], seed: int) -> list[int]:
-        """Round trips in ns; none where they were not timed here."""
-        iterations = self._request.ends[0].iterations
-        if self._compiled is None:
-            untimed(ends, seed, iterations, self._glance, self._progress)
-            return []
-        reads = self._request.ends[0].op is DataOp.READ
-        timed_ends = [end.timed(starts=starts) for end, starts in ends if starts or not reads]
-        if not timed_ends:
-            return []  # it is read from, and has nothing to do
-        made = loop.Loop(self._compiled, timed_ends, iterations, self._request.sizes.sq_depth)
-        stall_seconds = STALL_SECONDS[self._request.ends[0].qp_type]
-        timed(made, stall_seconds, self._glance, self._progress)
-        self._progress(made.rounds)
-        return made.times_ns
-
-    def _stream(self, ends: list[tuple[OpenEnd, bool]], seed: int) -> Bandwidth | None:
-        """A window of WRITEs or READs from the end that starts, where it is asked for."""
-        facts = self._request.ends[0]
-        if not facts.bandwidth_seconds:
-            return None
-        is_write = facts.op is DataOp.WRITE
-        for end, starts in ends:
-            end.offer(content(seed, _WINDOW_TURN, starts, facts.payload_bytes))
-        self._barrier("window")
-        found = None
-        window = min(self._request.sizes.sq_depth, self._request.sizes.cq_depth)
-        for end, starts in ends:
-            if starts:
-                found = streamed(end, window, facts.bandwidth_seconds, self._glance)
-        self._barrier("moved")
-        for end, starts in ends:
-            if starts is not is_write:  # where the data came to
-                stands(end, seed, _WINDOW_TURN, from_first=not starts)
-        self._barrier("compared")
-        if found is None:
-            return None
-        messages, seconds = found
-        return Bandwidth(
-            op=facts.op,
-            bytes=facts.payload_bytes,
-            messages=messages,
-            seconds=round(seconds, 6),
-            gbps=round(messages * facts.payload_bytes * 8 / max(seconds, 1e-9) / 1e9, 3),
-            link_gbps=None,
-            data_verified=True,
-        )
+        self._figures = payloads.figures()
 
     def _barrier(self, step: str, **content: Any) -> dict[str, Any]:
         return self._peer.barrier(step, **content) if self._peer else {}
@@ -330,10 +245,6 @@ class Attempt:
         self._take_events()
         if self._peer:
             self._peer.glance()
-
-    def _progress(self, rounds: int) -> None:
-        self._rounds = rounds
-        self._transcript.write(records.Rounds(rounds=rounds))
 
     # --- the end -------------------------------------------------------------------------
 
@@ -356,7 +267,7 @@ class Attempt:
         """Messages of the peer."""
         if self._peer is None or self._stage is not Stage.DATA:
             return None
-        return self._ends[0].arrivals + self._rounds
+        return self._ends[0].arrivals + (self._payloads.rounds if self._payloads else 0)
 
     def _result(self, error: BaseException) -> Result | None:
         """What this error is of an attempt; None for a bug of ours."""

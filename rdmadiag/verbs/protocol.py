@@ -383,6 +383,12 @@ def memory(message: Mapping[str, Any]) -> tuple[int, int]:
     return address, rkey  # type: ignore[return-value]  # both are integers
 
 
+def member(message: Mapping[str, Any]) -> tuple[int, Gid]:
+    """The peer's queue pair in a multicast group and its GID; raises ProtocolError."""
+    number, _ = queue_pair({"number": message.get("queue_pair"), "psn": 0})
+    return number, _gid(message.get("gid"))
+
+
 # 24 bits each; 0 and 1 are the two of management, and the highest means multicast.
 _QUEUE_PAIRS: Final = (2, 0xFFFFFE)
 _PSNS: Final = (0, 0xFFFFFF)

@@ -62,6 +62,7 @@ class Kind(StrEnum):
     AWAITED = "awaited"
     EVENT = "event"
     CONNECTION = "connection"
+    JOINED = "joined"
     BANDWIDTH = "bandwidth"
     CELL = "cell"
     CELL_ENDED = "cell_ended"
@@ -144,6 +145,8 @@ class CmRequest(Request):
     cm_library: str
     node: str  # librdmacm is not loaded where it cannot be opened
     addresses: tuple[str, ...]  # of each end here, which names its device; "": the kernel's choice
+    group: str | None = None  # the IP address of a multicast group that both ends join
+    members: tuple[str, ...] = ()  # of each end here: an address of the group's family
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +184,15 @@ class ConnectionMade(Record):
     psn: int | None  # that it sends with first; of the peer only its own end knows
     remote_queue_pair: int
     gid_index: int | None  # None: no GRH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupJoined(Record):
+    """One end is a member of this multicast group."""
+
+    kind = Kind.JOINED
+    end: EndName
+    group: str  # IP address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -448,6 +460,7 @@ _CLASSES: Final[dict[Kind, type[Record]]] = {
         EventAwaited,
         EventCame,
         ConnectionMade,
+        GroupJoined,
         CellBegan,
         CellEnded,
         AsyncEventCame,

@@ -175,7 +175,16 @@ MISTAKES = [
     pytest.param(["--bytes", "1048577"], "--bytes", id="too many bytes"),
     pytest.param(["--iterations", "0"], "--iterations", id="no iterations"),
     pytest.param(["--iterations", "10001"], "--iterations", id="too many iterations"),
-    pytest.param(["--qp", "ud"], "'rc', 'uc'", id="UD"),
+    pytest.param(["--qp", "xrc"], "'rc', 'uc', 'ud'", id="XRC"),
+    pytest.param(["--qp", "ud"], "with --cm", id="UD by hand"),
+    pytest.param(["--multicast", "239.255.7.7"], "with --cm", id="a group by hand"),
+    pytest.param(
+        ["--cm", "--multicast", "192.0.2.1"], "no multicast address", id="an address of one host"
+    ),
+    pytest.param(["--cm", "--multicast", "all"], "no multicast address", id="no group"),
+    pytest.param(
+        ["--cm", "--multicast", "ff12::7", "--qp", "rc"], "not with --qp rc", id="a group of RC"
+    ),
     pytest.param(["--mtu", "1500"], "4096", id="an MTU of Ethernet"),
     pytest.param(["--op", "atomic"], "'send', 'write', 'read'", id="an operation of exercise"),
     pytest.param(["--op", "read", "--qp", "uc"], "UC has no READ", id="a READ of UC"),
@@ -189,12 +198,7 @@ MISTAKES = [
     pytest.param(["--inline", "1025"], "--inline", id="too much inline"),
     *(
         pytest.param(["--cm", *option], f"not with {option[0]} ", id=f"--cm and {option[0]}")
-        for option in (
-            *(("--gid-index", "3"), ("--mtu", "1024"), ("--pkey-index", "1")),
-            *(("--op", "write"), ("--bandwidth", "1", "--op", "send"), ("--events",)),
-            *(("--sq-depth", "8"), ("--rq-depth", "8"), ("--cq-depth", "8")),
-            *(("--sge", "2"), ("--inline", "8")),
-        )
+        for option in (*(("--gid-index", "3"), ("--mtu", "1024"), ("--pkey-index", "1")),)
     ),
     pytest.param(["--deadline", "0.9"], "--deadline", id="hardly any time"),
     pytest.param(["--deadline", "60.1"], "--deadline", id="too much time"),

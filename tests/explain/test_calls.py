@@ -17,7 +17,7 @@ DEVICE_STAGES = (
 
 CM_STAGES = (
     *(Stage.EVENT_CHANNEL, Stage.BIND, Stage.LISTEN),
-    *(Stage.RESOLVE_ADDRESS, Stage.RESOLVE_ROUTE, Stage.ESTABLISH),
+    *(Stage.RESOLVE_ADDRESS, Stage.RESOLVE_ROUTE, Stage.ESTABLISH, Stage.JOIN),
 )
 """Of the connection manager."""
 

@@ -12,6 +12,7 @@ from rdmadiag.facts.attempt import (
     Arrived,
     Attempt,
     BadCompletion,
+    Connection,
     Outcome,
     PeerFailure,
     Stage,
@@ -124,6 +125,16 @@ def test_uc_never_says_that_it_lost_anything() -> None:
     )
     assert "UDP port 4791" in advice(attempt).causes[0]
     assert advice(attempt).causes[1].startswith("UC gives no error for a lost message")
+
+
+def test_nor_does_ud_and_of_a_group_a_switch_may_be_why() -> None:
+    ours = replace(HERE_FACTS, qp_type=QpType.UD)
+    alone = lost(outcome=Outcome.NO_DATA, completion=None, local=ours)
+    assert advice(alone).causes[1].startswith("UD gives no error for a lost datagram")
+    joined = Connection((), None, None, group="239.255.7.7")
+    found = advice(replace(alone, connection=joined)).causes
+    assert "does not forward the group" in found[1]
+    assert found[2].startswith("UD gives no error for a lost datagram")
 
 
 # --- large frames, and the port afterwards -----------------------------------------------

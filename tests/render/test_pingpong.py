@@ -351,6 +351,15 @@ def test_half_round_trips_are_shown_with_what_is_the_loops_own() -> None:
     assert "1 iteration;" in text(replace(VERIFIED, latency=replace(LATENCY, iterations=1)))
 
 
+def test_datagrams_are_not_timed_and_a_group_is_named() -> None:
+    end = replace(LOCAL, qp_type=QpType.UD)
+    by_sidr = replace(VERIFIED, latency=None, local=end, connection=Connection((), None, None))
+    assert "data verified both ways, UD  [host1]" in first(by_sidr)
+    assert "Half round trip: not measured. Datagrams are" in text(by_sidr)
+    grouped = replace(by_sidr, connection=Connection((), None, None, group="239.255.7.7"))
+    assert "data verified both ways, UD, multicast 239.255.7.7  [host1]" in first(grouped)
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

@@ -3,7 +3,8 @@
  * and queue pairs.
  *
  * RC and UC queue pairs, and on Darwin UC alone; SEND and RECEIVE, and on Linux WRITE, READ,
- * atomics, immediate and inline data (at most 512 bytes), and completion channels. None of
+ * atomics, immediate and inline data (at most 512 bytes), completion channels, and what
+ * fake_datagrams.h has. None of
  * shared receive queues but XRC's, and the states SQD and SQE.
  * ibv_modify_qp wants the attributes that the kernel's qp_state_table wants. As on a Mac, the
  * Darwin layout takes memory that begins with a page, and paths by a GID but not the first.
@@ -162,6 +163,10 @@ struct ibv_send_wr {
             uint64_t remote_addr, compare_add, swap;
             uint32_t rkey;
         } atomic;
+        struct {
+            uint64_t ah;
+            uint32_t remote_qpn, remote_qkey;
+        } ud;
         uint64_t whole[4];
     } wr;
     uint32_t qp_type;
@@ -207,7 +212,7 @@ _Static_assert(sizeof(struct ibv_wc) == 48, "struct ibv_wc");
 /* The numbers of infiniband/verbs.h. */
 
 enum { PORT_ACTIVE = 4, LINK_ETHERNET = 2 };
-enum { RC = 2, UC = 3, RAW_PACKET = 8, XRC_SEND = 9, XRC_RECV = 10 };
+enum { RC = 2, UC = 3, UD = 4, RAW_PACKET = 8, XRC_SEND = 9, XRC_RECV = 10 };
 enum { AUTO_PATH_MIG = 1 << 4, XRC = 1 << 20, FLOW_STEERING = 1 << 29 }; /* device_cap_flags */
 enum { MIGRATED, REARM, ARMED, PATH_MIG_EVENT = 6 };
 enum { RESET, INIT, RTR, RTS, SQD, SQE, ERR, ANY_STATE = -1 };
@@ -224,6 +229,7 @@ enum { /* attributes of ibv_modify_qp */
     ACCESS_FLAGS = 1 << 3,
     PKEY_INDEX = 1 << 4,
     PORT = 1 << 5,
+    QKEY = 1 << 6,
     AV = 1 << 7,
     PATH_MTU = 1 << 8,
     TIMEOUT = 1 << 9,
@@ -278,6 +284,11 @@ enum { WRONG_TYPE = 95, TOO_MANY_QPS = 12, EMPTY_GID = 61, GID_ZERO = 0 };
 /* Objects. */
 
 enum { MAX_SGE = 32, MAX_INLINE = 512, MAX_CQ_EVENTS = 64 };
+
+struct fake_ah {
+    struct ibv_ah ah;
+    struct ibv_ah_attr attr;
+};
 
 struct fake_mr {
     struct ibv_mr mr;
@@ -338,6 +349,9 @@ static int scatter(const struct fake_qp *qp, const struct receive *receive,
                    const struct message *message);
 #ifndef DARWIN
 static int has_flow(const void *qp);
+static int is_member(const struct fake_qp *qp, const union ibv_gid *group);
+static void transmit_datagram(struct fake_qp *from, const struct message *message,
+                              const struct ibv_send_wr *wr);
 static int uses(const struct handle *handle, const void *object);
 static void transmit_raw(const struct message *message, const struct ibv_send_wr *wr);
 static int transmit_xrc(struct fake_qp *sender, struct fake_qp *receiver,
@@ -730,6 +744,7 @@ static int objection_to_creation(const struct ibv_device_attr *limits,
 #endif
     uint32_t flags = limits->device_cap_flags;
     if (wish->qp_type != UC && wish->qp_type != RC &&
+        !(wish->qp_type == UD && limits->max_mcast_grp) &&
         !(wish->qp_type == XRC_SEND && flags & XRC) &&
         !(wish->qp_type == RAW_PACKET && flags & FLOW_STEERING))
         return WRONG_TYPE;
@@ -805,7 +820,7 @@ int ibv_destroy_qp(struct ibv_qp *qp)
     int refused = refusal(__func__, owner(QP, qp, __func__));
     no_event_left(qp, __func__);
 #ifndef DARWIN
-    if (!refused && has_flow(qp))
+    if (!refused && (has_flow(qp) || is_member((struct fake_qp *)qp, NULL)))
         refused = EBUSY;
 #endif
     if (refused)
@@ -866,6 +881,7 @@ static const struct {
     ATTRIBUTE(ACCESS_FLAGS, qp_access_flags),
     ATTRIBUTE(PKEY_INDEX, pkey_index),
     ATTRIBUTE(PORT, port_num),
+    ATTRIBUTE(QKEY, qkey),
     ATTRIBUTE(AV, ah_attr),
     ATTRIBUTE(PATH_MTU, path_mtu),
     ATTRIBUTE(TIMEOUT, timeout),
@@ -912,7 +928,7 @@ static int objection_to_path(struct fake_device *device, const struct ibv_ah_att
 }
 
 #ifndef DARWIN
-/* Address handles: made and ended; there is no UD to use them. */
+/* Address handles. */
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
@@ -924,10 +940,12 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
         errno = objection;
         return NULL;
     }
-    struct ibv_ah *made = create(AH, sizeof *made, pd->context, device->attr.max_ah, ENOMEM);
-    if (made)
-        made->pd = pd;
-    return made;
+    struct fake_ah *made = create(AH, sizeof *made, pd->context, device->attr.max_ah, ENOMEM);
+    if (!made)
+        return NULL;
+    made->ah.pd = pd;
+    made->attr = *attr;
+    return &made->ah;
 }
 
 int ibv_destroy_ah(struct ibv_ah *ah)
@@ -935,22 +953,35 @@ int ibv_destroy_ah(struct ibv_ah *ah)
     return destroy(AH, ah, __func__);
 }
 
-/* Back to the source of a GRH: version, length and hops in 8 bytes, its GID, the GID it went to. */
+/*
+ * Back to the source of a GRH: version, length and hops in 8 bytes, its GID, the GID it went to;
+ * or of an IPv4 header in its last 20 bytes. InfiniBand does without.
+ */
 int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_number, const struct ibv_wc *wc,
                         const uint8_t *grh, struct ibv_ah_attr *attr)
 {
     struct fake_device *device = opened(context, __func__);
     const struct fake_port *port = find_port(device, port_number);
     int refused = refusal(__func__, device);
-    if (refused || !port || wc->status || !(wc->wc_flags & 1))
+    int is_global = wc->wc_flags & 1;
+    if (refused || !port || wc->status ||
+        (!is_global && port->attr.link_layer == LINK_ETHERNET))
         return refused ? refused : EINVAL;
     memset(attr, 0, sizeof *attr);
-    memcpy(&attr->dgid, grh + 8, sizeof attr->dgid);
-    for (const struct fake_gid *gid = port->gids; gid; gid = gid->next)
-        if (!memcmp(&gid->entry.gid, grh + 24, sizeof attr->dgid))
-            attr->sgid_index = (uint8_t)gid->entry.gid_index;
-    attr->is_global = 1;
-    attr->hop_limit = 0xff;
+    uint8_t gids[2][16] = {{[10] = 0xff, [11] = 0xff}, {[10] = 0xff, [11] = 0xff}};
+    if (grh[0] >> 4 != 6 && grh[20] == 0x45) {
+        memcpy(gids[0] + 12, grh + 32, 4);
+        memcpy(gids[1] + 12, grh + 36, 4);
+    } else
+        memcpy(gids, grh + 8, sizeof gids);
+    if (is_global) {
+        memcpy(&attr->dgid, gids[0], sizeof attr->dgid);
+        for (const struct fake_gid *gid = port->gids; gid; gid = gid->next)
+            if (!memcmp(&gid->entry.gid, gids[1], sizeof attr->dgid))
+                attr->sgid_index = (uint8_t)gid->entry.gid_index;
+        attr->is_global = 1;
+        attr->hop_limit = 0xff;
+    }
     attr->dlid = wc->slid;
     attr->sl = wc->sl;
     attr->port_num = port_number;
@@ -1010,6 +1041,8 @@ static int objection_to_mask(const struct fake_qp *qp, int to, int mask)
     const int of_receiver = MAX_DEST_RD_ATOMIC | MIN_RNR_TIMER | TIMEOUT;
     if (type == RAW_PACKET)
         needs &= to == INIT ? PORT : 0;
+    else if (type == UD)
+        needs = to == INIT ? PKEY_INDEX | PORT | QKEY : to == RTS ? SQ_PSN : 0;
     else if (type != UC)
         needs |= found->needs_for_rc &
                  (type == XRC_SEND ? of_sender : type == XRC_RECV ? of_receiver : ~0);
@@ -1237,12 +1270,16 @@ static int transmit(struct fake_device *device, struct fake_qp *qp, const struct
     int corrupt = !!change(CORRUPT, device), drop = !!change(DROP, device);
     if (corrupt && message->size)
         message->bytes[message->size - 1] ^= 0xff;
-    struct fake_qp *receiver = drop || qp->qp.qp_type == RAW_PACKET ? NULL : find_receiver(qp);
+    int has_peer = qp->qp.qp_type != RAW_PACKET && qp->qp.qp_type != UD;
+    struct fake_qp *receiver = drop || !has_peer ? NULL : find_receiver(qp);
     int status = SUCCESS;
 #ifndef DARWIN
     if (qp->qp.qp_type == RAW_PACKET) {
         if (!drop)
             transmit_raw(message, wr);
+    } else if (qp->qp.qp_type == UD) {
+        if (!drop)
+            transmit_datagram(qp, message, wr);
     } else if (qp->qp.qp_type == XRC_SEND)
         status = transmit_xrc(qp, receiver, message, wr);
     else
@@ -1260,7 +1297,8 @@ static int objection_to_send(const struct fake_qp *qp, const struct ibv_send_wr 
         return EINVAL;
     int reads = qp->qp.qp_type == RC || qp->qp.qp_type == XRC_SEND;
     int is_raw = qp->qp.qp_type == RAW_PACKET;
-    int first = is_raw ? WR_SEND : WR_WRITE;
+    int is_ud = qp->qp.qp_type == UD;
+    int first = is_raw || is_ud ? WR_SEND : WR_WRITE;
     int last = is_raw ? WR_SEND : reads ? WR_FETCH_ADD : WR_SEND_IMM;
     uint32_t flags = SEND_FENCE | SEND_SIGNALED | SEND_SOLICITED | SEND_INLINE;
 #ifdef DARWIN
@@ -1275,6 +1313,8 @@ static int objection_to_send(const struct fake_qp *qp, const struct ibv_send_wr 
     size_t size = 0;
     for (int i = 0; i < wr->num_sge; i++)
         size += wr->sg_list[i].length;
+    if (is_ud && size > 128u << qp->port->attr.active_mtu)
+        return EINVAL;
     if (wr->send_flags & SEND_INLINE &&
         (size > qp->init.cap.max_inline_data || wr->opcode >= WR_READ))
         return EINVAL;
@@ -1363,4 +1403,7 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
     return error;
 }
 
+#ifndef DARWIN
+#include "fake_datagrams.h"
+#endif
 #include "fake_rare.h"

@@ -14,6 +14,8 @@
  *   exact                            private data arrives without padding, as on iWARP
  *   gone EVENT                       DEVICE_REMOVAL follows that event
  *
+ * UD queue pairs find each other as by SIDR, and join groups (MULTICAST_JOIN attaches them).
+ *
  * The file that FAKE_RDMACM_TRACE names gets a line for every call. A misuse aborts: an id or a
  * channel destroyed twice, or with something left on it, an event not acknowledged.
  */
@@ -32,6 +34,7 @@
 #include <unistd.h>
 
 enum { MAX = 32, REQUEST_BYTES = 56, ANSWER_BYTES = 196, REJECT_BYTES = 148, DATA = 256 };
+enum { SIDR_BYTES = 136, SIDR_UNSUPPORTED = 1, SIDR_REJECT = 2 }; /* include/rdma/ib_cm.h */
 
 struct queued {
     struct rdma_cm_event event;
@@ -50,6 +53,8 @@ struct fake_id {
     struct fake_channel *channel;
     struct fake_id *other; /* of a connection; NULL: a stranger's, or none */
     int listens, is_connected;
+    union ibv_gid group; /* that it is in */
+    int is_member;
     struct fake_id *next;
 };
 
@@ -189,6 +194,9 @@ static uint8_t from_hex(const char *two)
     return (uint8_t)byte;
 }
 
+/* What the next event of a UD id carries. */
+static struct rdma_ud_param next_way;
+
 static void put(struct fake_channel *channel, struct fake_id *id, struct fake_id *listener, int event,
                 int status, const void *data, size_t size, size_t padded)
 {
@@ -202,6 +210,13 @@ static void put(struct fake_channel *channel, struct fake_id *id, struct fake_id
     if (size || padded)
         made->event.param.conn.private_data = made->data;
     made->event.param.conn.private_data_len = (uint8_t)(is_exact ? size : padded);
+    if (event == RDMA_CM_EVENT_ESTABLISHED || event == RDMA_CM_EVENT_MULTICAST_JOIN) {
+        if (id->id.ps == RDMA_PS_UDP) {
+            made->event.param.ud.ah_attr = next_way.ah_attr;
+            made->event.param.ud.qp_num = next_way.qp_num;
+            made->event.param.ud.qkey = next_way.qkey;
+        }
+    }
     while (*last)
         last = &(*last)->next;
     *last = made;
@@ -310,8 +325,8 @@ int rdma_destroy_id(struct rdma_cm_id *id)
         at = &(*at)->next;
     if (!*at)
         bad("an id that is none");
-    if (id->qp)
-        bad("an id with a queue pair");
+    if (id->qp || fake->is_member)
+        bad("an id with a queue pair, or in a group");
     *at = fake->next;
     fake->channel->ids--;
     if (fake->other && fake->is_connected) /* as the kernel does: cm_destroy_id, core/cm.c */
@@ -352,6 +367,18 @@ __attribute__((destructor)) static void close_contexts(void)
         ibv_close_device(contexts[i].context);
 }
 
+static int is_ethernet(const struct rdma_cm_id *id)
+{
+    struct ibv_port_attr port;
+    ibv_query_port(id->verbs, id->port_num, (void *)&port);
+    return port.link_layer == IBV_LINK_LAYER_ETHERNET;
+}
+
+static void set_gid(struct rdma_cm_id *id)
+{
+    ibv_query_gid(id->verbs, id->port_num, is_ethernet(id), &id->route.addr.addr.ibaddr.sgid);
+}
+
 static int attach(struct fake_id *id, const struct sockaddr *address)
 {
     char text[64];
@@ -362,6 +389,7 @@ static int attach(struct fake_id *id, const struct sockaddr *address)
         if (!strcmp(addresses[i].address, text)) {
             id->id.verbs = context_of(addresses[i].device);
             id->id.port_num = (uint8_t)addresses[i].port;
+            set_gid(&id->id);
             return 0;
         }
     return ENODEV;
@@ -402,6 +430,7 @@ static struct fake_id *requested(struct fake_id *listener, struct fake_id *from,
     struct fake_id *made = make(listener->channel, listener->id.ps);
     made->id.verbs = listener->id.verbs;
     made->id.port_num = listener->id.port_num;
+    made->id.route.addr.addr.ibaddr.sgid = listener->id.route.addr.addr.ibaddr.sgid;
     made->id.route.addr.src_storage = listener->id.route.addr.src_storage;
     if (from)
         made->id.route.addr.dst_storage = from->id.route.addr.src_storage;
@@ -505,6 +534,20 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
     if (!(id->qp = ibv_create_qp(pd, wanted)))
         return -1;
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = id->port_num};
+    if (id->ps == RDMA_PS_UDP) {
+        attr.qkey = RDMA_UDP_QKEY;
+        errno = ibv_modify_qp(id->qp, &attr,
+                              IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+        attr.qp_state = IBV_QPS_RTR;
+        if (!errno)
+            errno = ibv_modify_qp(id->qp, &attr, IBV_QP_STATE);
+        attr.qp_state = IBV_QPS_RTS;
+        if (!errno)
+            errno = ibv_modify_qp(id->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+        return errno ? -1 : 0;
+    }
+    attr.qp_access_flags = /* cm_init_qp_init_attr, core/cm.c */
+        IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     errno = ibv_modify_qp(id->qp, &attr,
                           IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
     return errno ? -1 : 0;
@@ -561,13 +604,35 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *wanted)
         return -1;
     }
     for (struct fake_id *each = ids; each; each = each->next)
-        if (each->listens && same_port(&each->id, id)) {
+        if (each->listens && each->id.ps == id->ps && same_port(&each->id, id)) {
             struct fake_id *own = (struct fake_id *)id;
             own->other = requested(each, own, wanted->private_data, wanted->private_data_len);
             return 0;
         }
-    give((struct fake_id *)id, NULL, RDMA_CM_EVENT_REJECTED, 8, NULL, 0, REJECT_BYTES);
+    if (id->ps == RDMA_PS_UDP)
+        give((struct fake_id *)id, NULL, RDMA_CM_EVENT_UNREACHABLE, SIDR_UNSUPPORTED, NULL, 0,
+             SIDR_BYTES);
+    else
+        give((struct fake_id *)id, NULL, RDMA_CM_EVENT_REJECTED, 8, NULL, 0, REJECT_BYTES);
     return 0;
+}
+
+/* The way from one UD id to another, or to a group. */
+static void set_way(const struct rdma_cm_id *from, const struct rdma_cm_id *to,
+                    const union ibv_gid *group)
+{
+    struct ibv_port_attr port;
+    ibv_query_port(from->verbs, from->port_num, (void *)&port);
+    next_way = (struct rdma_ud_param){.qkey = RDMA_UDP_QKEY};
+    next_way.ah_attr.port_num = from->port_num;
+    next_way.qp_num = to ? to->qp->qp_num : 0xffffff;
+    if (group || is_ethernet(from)) {
+        next_way.ah_attr.is_global = 1;
+        next_way.ah_attr.grh.sgid_index = (uint8_t)is_ethernet(from);
+        next_way.ah_attr.grh.dgid = group ? *group : to->route.addr.addr.ibaddr.sgid;
+    }
+    if (!is_ethernet(from))
+        next_way.ah_attr.dlid = group ? 0xc000 : port.lid;
 }
 
 int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *wanted)
@@ -575,6 +640,14 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *wanted)
     struct fake_id *own = (struct fake_id *)id, *other = own->other;
     if (refused(__func__))
         return -1;
+    if (id->ps == RDMA_PS_UDP) {
+        if (other) {
+            set_way(&other->id, id, NULL);
+            give(other, NULL, RDMA_CM_EVENT_ESTABLISHED, 0, wanted->private_data,
+                 wanted->private_data_len, SIDR_BYTES);
+        }
+        return 0;
+    }
     ready(id, other ? &other->id : NULL);
     own->is_connected = 1;
     if (other) {
@@ -594,7 +667,9 @@ int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t size)
     struct fake_id *other = ((struct fake_id *)id)->other;
     if (refused(__func__))
         return -1;
-    if (other)
+    if (other && id->ps == RDMA_PS_UDP)
+        give(other, NULL, RDMA_CM_EVENT_UNREACHABLE, SIDR_REJECT, data, size, SIDR_BYTES);
+    else if (other)
         give(other, NULL, RDMA_CM_EVENT_REJECTED, 28, data, size, REJECT_BYTES);
     return 0;
 }
@@ -604,6 +679,10 @@ int rdma_disconnect(struct rdma_cm_id *id)
     struct fake_id *own = (struct fake_id *)id, *other = own->other;
     if (refused(__func__))
         return -1;
+    if (id->ps == RDMA_PS_UDP) {
+        errno = EINVAL;
+        return -1;
+    }
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
     if (id->qp)
         ibv_modify_qp(id->qp, &attr, IBV_QP_STATE);
@@ -622,17 +701,51 @@ int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, siz
     return refused(__func__);
 }
 
+static union ibv_gid group_of(const struct sockaddr *address)
+{
+    union ibv_gid group = {.raw = {[10] = 0xff, [11] = 0xff}};
+    if (address->sa_family == AF_INET)
+        memcpy(group.raw + 12, &((const struct sockaddr_in *)address)->sin_addr, 4);
+    else
+        memcpy(group.raw, &((const struct sockaddr_in6 *)address)->sin6_addr, 16);
+    return group;
+}
+
 int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *address, void *context)
 {
-    (void)address, (void)context;
+    struct fake_id *own = (struct fake_id *)id;
+    (void)context;
     if (refused(__func__))
         return -1;
-    give((struct fake_id *)id, NULL, RDMA_CM_EVENT_MULTICAST_JOIN, 0, NULL, 0, 0);
+    if (id->ps != RDMA_PS_UDP || !id->verbs || own->is_member) {
+        errno = EINVAL;
+        return -1;
+    }
+    own->group = group_of(address);
+    own->is_member = 1;
+    if ((errno = ibv_attach_mcast(id->qp, &own->group, 0)))
+        return -1;
+    set_way(id, NULL, &own->group);
+    give(own, NULL, RDMA_CM_EVENT_MULTICAST_JOIN, 0, NULL, 0, 0);
     return 0;
 }
 
 int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *address)
 {
-    (void)id, (void)address;
-    return refused(__func__);
+    struct fake_id *own = (struct fake_id *)id;
+    union ibv_gid group = group_of(address);
+    if (refused(__func__)) {
+        int refusal = errno;
+        own->is_member = 0; /* it goes with its id, as in the kernel */
+        ibv_detach_mcast(id->qp, &group, 0);
+        errno = refusal;
+        return -1;
+    }
+    if (!own->is_member || memcmp(&group, &own->group, sizeof group)) {
+        errno = EADDRNOTAVAIL;
+        return -1;
+    }
+    own->is_member = 0;
+    errno = ibv_detach_mcast(id->qp, &group, 0);
+    return errno ? -1 : 0;
 }

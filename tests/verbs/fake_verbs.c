@@ -1,7 +1,8 @@
 /*
  * A verbs library without hardware: libibverbs of Linux, or with -DDARWIN Apple's librdma.
  * -DNO_GID_TABLE leaves out what libibverbs got in rdma-core 32. Here are devices and the
- * script; fake_queue_pairs.h has what a message needs, fake_rare.h what soft RoCE refuses.
+ * script; fake_queue_pairs.h has what a message needs, fake_datagrams.h those of UD,
+ * fake_rare.h what soft RoCE refuses.
  *
  * It answers from a script, the file that FAKE_VERBS names, read once at the first call.
  * No such file: no devices. A number that the script does not give is 0. A line that makes

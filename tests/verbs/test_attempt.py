@@ -33,15 +33,16 @@ from rdmadiag.preflight.safety import Reason
 from rdmadiag.render.json import text
 from rdmadiag.render.pingpong import document
 from rdmadiag.verbs import attempt as subject
-from rdmadiag.verbs import child, pingpong_child, protocol, records, rtr_record, watchdog
+from rdmadiag.verbs import child, payloads, pingpong_child, protocol, records, rtr_record, watchdog
 from rdmadiag.verbs.abi import IbvWc
 from rdmadiag.verbs.attempt import BrokenChild, Meeting, Result
 from rdmadiag.verbs.bounds import Interrupted, Late
 from rdmadiag.verbs.exchange import Stalled
 from rdmadiag.verbs.loop import Cause, Stopped
+from rdmadiag.verbs.payloads import Payloads
 from rdmadiag.verbs.peer import PeerFailed, PeerLost
 from rdmadiag.verbs.protocol import ProtocolError
-from rdmadiag.verbs.records import Listening, Record
+from rdmadiag.verbs.records import DEFAULT_SIZES, Listening, Record
 from rdmadiag.verbs.transcript import Transcript
 from rdmadiag.view.select import NoSuchDevice, Selector
 from tests.verbs.attempts import LINUX_END, VERIFIED, request
@@ -730,19 +731,17 @@ def test_without_a_compiled_loop_data_is_verified_and_nothing_is_timed(
 def test_times_are_kept_unless_the_peer_has_no_compiled_loop(
     monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any], times: list[int]
 ) -> None:
-    made = an_attempt()
-    made._ends = []
     sent: list[Any] = []
 
     def barrier(step: str, **content: Any) -> dict[str, Any]:
         sent.append((step, content))
         return answer if step == "timed" else {}
 
-    made._peer = SimpleNamespace(barrier=barrier)  # type: ignore[assignment]
-    made._transcript = SimpleNamespace(write=lambda record: None)  # type: ignore[assignment]
-    monkeypatch.setattr(pingpong_child, "verified", lambda *_: None)
-    monkeypatch.setattr(made, "_loop", lambda *_: [9])
-    made._exchange([SimpleNamespace(psn=1)])  # type: ignore[list-item]
+    end: Any = SimpleNamespace(facts=LINUX_END)
+    made = Payloads([(end, True)], 0, DEFAULT_SIZES, lambda _: None, lambda: None, barrier)
+    monkeypatch.setattr(payloads, "verified", lambda *_: None)
+    monkeypatch.setattr(made, "_loop", lambda: [9])
+    made.move()
     assert made._times_ns == times
     assert ("timed", {"compiled": made._compiled is not None}) in sent
 

@@ -185,3 +185,52 @@ def test_two_ports_of_one_host_may_be_the_two_ends(run: Run) -> None:
     machine = replace(infiniband_host(), netdevs=(IPOIB,))
     came = run(machine, selectors=(Selector("mlx5_0"), Selector("mlx5_1")))
     assert came.ended == (Outcome.NOT_SAFE, Stage.PREFLIGHT)  # the second has no address
+
+
+# --- datagrams ---------------------------------------------------------------------------
+
+UD = {"qp_type": QpType.UD}
+GROUP = "239.255.7.7"
+
+
+@pytest.mark.parametrize(
+    ("machine", "wanted", "said"),
+    [
+        pytest.param(IWARP, UD, "iWARP has RC queue pairs alone", id="iWARP"),
+        pytest.param(
+            IWARP, UD | {"group": GROUP}, "iWARP has RC queue pairs alone", id="a group of iWARP"
+        ),
+        pytest.param(
+            roce_host(), UD | {"payload_bytes": 4097}, "--bytes 4096 is the most", id="too long"
+        ),
+        pytest.param(
+            infiniband_host().change(netdevs=(IPOIB,)),
+            UD | {"group": "ff12::7"},
+            "no IPv6 address leads to mlx5_0/1, and the group is of IPv6",
+            id="a group of another family",
+        ),
+    ],
+)
+def test_what_no_datagram_can_do_is_refused_before_anything_is_made(
+    run: Run, machine: Machine, wanted: dict[str, Any], said: str
+) -> None:
+    came = run(machine, selectors=(Selector("mlx5_0"),), **wanted)
+    assert came.ended == (Outcome.NOT_SAFE, Stage.PREFLIGHT)
+    assert said in came.result.attempt.summary
+    assert came.calls == []
+
+
+def test_members_are_given_an_address_of_the_groups_family(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[Any] = []
+    watch = subject.watch
+
+    def noting(request: Any, *more: Any) -> Any:
+        sent.append(request)
+        return watch(request, *more)
+
+    monkeypatch.setattr(subject, "watch", noting)
+    run(roce_host(), selectors=(Selector("mlx5_0"),), group=GROUP, **UD)
+    assert sent[0].group == GROUP
+    assert sent[0].members == ("192.0.2.10", "192.0.2.10")

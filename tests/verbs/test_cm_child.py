@@ -9,11 +9,11 @@ import pytest
 
 from rdmadiag.facts.attempt import Attempt, Outcome, Stage, Teardown
 from rdmadiag.facts.cm import CmEvent, RejectReason
-from rdmadiag.facts.ib import LinkLayer, QpState, QpType
+from rdmadiag.facts.ib import DataOp, LinkLayer, QpState, QpType
 from rdmadiag.verbs import cm_protocol
 from rdmadiag.verbs.cm_protocol import Hello, Refusal
 from rdmadiag.verbs.protocol import End
-from rdmadiag.verbs.records import CmRequest, Listening, Record, TurnedAway
+from rdmadiag.verbs.records import CmRequest, Listening, Record, Sizes, TurnedAway
 from rdmadiag.verbs.watchdog import Watched, watch
 from tests.verbs.attempts import LINUX_END, LINUX_SCRIPT, concluded, request
 
@@ -147,6 +147,38 @@ def test_data_is_verified_both_ways_and_nothing_is_left(run: Run, payload: int) 
     assert found == STEPS
     assert [each.awaited for each in attempt.connection.steps] == [event for _, _, event in STEPS]
     assert all(each.status == 0 for each in attempt.connection.steps)
+
+
+@pytest.mark.parametrize("events", [False, True])
+@pytest.mark.parametrize("op", DataOp)
+def test_each_operation_is_verified_and_timed_alike(run: Run, op: DataOp, events: bool) -> None:
+    if op is DataOp.WRITE and events:
+        return  # a WRITE makes no completion where it arrives
+    came = run(end=replace(LINUX_END, payload_bytes=5000, op=op), events=events)
+    assert came.ended == (Outcome.VERIFIED, Stage.DONE, Teardown.CLEAN)
+    assert came.stderr == ""
+    figures = came.attempt.latency
+    if figures:
+        assert (figures.op, figures.iterations, figures.bytes) == (op, 10, 5000)
+    assert any(each.startswith("ibv_create_comp_channel") for each in came.verbs_calls) is events
+
+
+def test_nothing_comes_from_the_end_that_accepted_before_it_got_something(run: Run) -> None:
+    """RFC 5044, 7: so a READ of both ends waits for a message of the end that connects."""
+    came = run(end=replace(LINUX_END, op=DataOp.READ))
+    calls = [each.split()[0] for each in came.verbs_calls]
+    first_send = calls.index("post_send")
+    assert "poll_cq" in calls[first_send + 1 : calls.index("post_send", first_send + 1)]
+
+
+@pytest.mark.parametrize("op", [DataOp.WRITE, DataOp.READ])
+def test_a_window_moves_and_its_data_is_compared(run: Run, op: DataOp) -> None:
+    end = replace(LINUX_END, payload_bytes=4096, op=op, bandwidth_seconds=0.05)
+    came = run(end=end, sizes=Sizes(sq_depth=8, rq_depth=1, sge=2, inline=0, cq_depth=16))
+    assert came.ended == (Outcome.VERIFIED, Stage.DONE, Teardown.CLEAN)
+    assert came.attempt.bandwidth
+    assert came.attempt.bandwidth.op is op
+    assert came.attempt.bandwidth.messages >= 8
 
 
 def test_on_infiniband_the_path_has_no_grh(run: Run) -> None:
@@ -352,8 +384,7 @@ def listening(seconds: float = 3.0, **changes: Any) -> dict[str, Any]:
 
 
 def hello(end: End = LINUX_END, *, with_secret: bool = False) -> str:
-    made = Hello(with_secret, end.qp_type, end.payload_bytes, end.iterations, bytes(range(32)))
-    return made.encode().hex()
+    return Hello.of(end, bytes(range(32)), with_secret=with_secret).encode().hex()
 
 
 def test_a_listener_says_where_and_ends_when_nobody_comes(run: Run) -> None:
@@ -389,6 +420,8 @@ def test_with_a_secret_nothing_is_made_for_a_stranger(run: Run) -> None:
         (hello(replace(LINUX_END, payload_bytes=65)), None, Refusal.OTHER_PAYLOAD),
         (hello(replace(LINUX_END, iterations=11)), None, Refusal.OTHER_ITERATIONS),
         (hello(replace(LINUX_END, qp_type=QpType.UD)), None, Refusal.OTHER_QP_TYPE),
+        (hello(replace(LINUX_END, op=DataOp.READ)), None, Refusal.OTHER_OP),
+        (hello(replace(LINUX_END, bandwidth_seconds=1.0)), None, Refusal.OTHER_BANDWIDTH),
         (hello(with_secret=True), None, Refusal.WANTS_NO_SECRET),
         (hello(), "00" * 32, Refusal.WANTS_SECRET),
         (b"rdmadiag\x09".hex(), None, Refusal.OTHER_VERSION),

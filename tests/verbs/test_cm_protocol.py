@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmadiag.facts.ib import QpType
+from rdmadiag.facts.ib import DataOp, QpType
 from rdmadiag.verbs.cm_objects import REJECT_BYTES, REQUEST_BYTES
 from rdmadiag.verbs.cm_protocol import (
     REFUSAL_TEXT,
@@ -34,7 +34,9 @@ NONCE = bytes(range(32, 64))
 
 def test_a_hello_is_laid_out_as_the_documentation_says() -> None:
     expected = b"rdmadiag\x01" + b"\x00\x02" + b"\x00\x00\x00\x40" + b"\x00\x64" + bytes(range(32))
-    assert HELLO.encode() == expected
+    assert HELLO.encode() == expected + b"\0\0\0"
+    windowed = replace(HELLO, op=DataOp.READ, window_ms=1500)
+    assert windowed.encode() == expected + b"\x02\x05\xdc"
 
 
 def test_the_longest_fits_into_what_every_transport_carries() -> None:
@@ -58,6 +60,8 @@ def test_what_is_sent_is_what_is_read(padding: bytes) -> None:
         ({"iterations": 1}, Refusal.OTHER_ITERATIONS),
         ({"kind": QpType.UD}, Refusal.OTHER_QP_TYPE),
         ({"with_secret": True}, Refusal.WANTS_NO_SECRET),
+        ({"op": DataOp.WRITE}, Refusal.OTHER_OP),
+        ({"window_ms": 1}, Refusal.OTHER_BANDWIDTH),
         ({"nonce": NONCE}, None),
     ],
 )

@@ -13,6 +13,7 @@ import pytest
 
 from rdmadiag.facts.attempt import Attempt, Outcome, Stage, Teardown
 from rdmadiag.facts.cm import CmEvent
+from rdmadiag.facts.ib import DataOp
 from rdmadiag.verbs.cm_protocol import REFUSAL_TEXT, Refusal
 from rdmadiag.verbs.outcome import conclude
 from rdmadiag.verbs.protocol import End
@@ -60,7 +61,8 @@ def run(fake_cm: Any, tmp_path: Path) -> Run:
         secrets: tuple[str | None, str | None] = (None, None),
         cm_rules: str = "",
         rules: str = "",
-        wait: float = 5.0,
+        wait: float = 20.0,
+        groups: tuple[str | None, str | None] = (None, None),
     ) -> tuple[Came, Came]:
         fake = fake_cm(LINUX_SCRIPT + rules, f"address {ADDRESS} mlx5_0 1\n{cm_rules}")
         node = tmp_path / "node"
@@ -71,7 +73,7 @@ def run(fake_cm: Any, tmp_path: Path) -> Run:
                 platform="linux",
                 library=str(fake.verbs.library),
                 start=now,
-                deadline=now + 10.0,
+                deadline=now + 30.0,
                 ends=(end,),
                 meet=meet,  # type: ignore[arg-type]
                 host=ADDRESS,
@@ -81,8 +83,12 @@ def run(fake_cm: Any, tmp_path: Path) -> Run:
                 cm_library=str(fake.library),
                 node=str(node),
                 addresses=("",),
+                group=group,
+                members=(ADDRESS,),
             )
-            for end, meet, secret in zip((here, there), ("listen", "connect"), secrets, strict=True)
+            for end, meet, secret, group in zip(
+                (here, there), ("listen", "connect"), secrets, groups, strict=True
+            )
         ]
         files = [tmp_path / "here", tmp_path / "there"]
         ran = subprocess.run(
@@ -134,6 +140,22 @@ def test_both_verify_and_know_each_other(run: Run, secrets: Any, payload: int) -
     ]
 
 
+@pytest.mark.parametrize("window", [0.0, 0.05])
+@pytest.mark.parametrize("op", [DataOp.WRITE, DataOp.READ])
+def test_one_sided_operations_are_verified_and_timed_by_the_end_that_connects(
+    run: Run, op: DataOp, window: float
+) -> None:
+    end = replace(LINUX_END, payload_bytes=5000, op=op, bandwidth_seconds=window)
+    here, there = run(end, end, (SECRET, SECRET))
+    for came in (here, there):
+        assert came.ended == (Outcome.VERIFIED, Stage.DONE, Teardown.CLEAN)
+    assert here.attempt.latency is None
+    figures = there.attempt.latency
+    assert figures is None or (figures.op, figures.iterations) == (op, 10)
+    assert here.attempt.bandwidth is None
+    assert (there.attempt.bandwidth is not None) is bool(window)
+
+
 @pytest.mark.slow
 def test_another_secret_is_turned_away_and_gets_no_proof(run: Run) -> None:
     here, there = run(secrets=(SECRET, OTHER), wait=4.0)
@@ -150,6 +172,7 @@ def test_another_secret_is_turned_away_and_gets_no_proof(run: Run) -> None:
     [
         ({"payload_bytes": 65}, (None, None), Refusal.OTHER_PAYLOAD, Outcome.MISMATCH),
         ({"iterations": 9}, (None, None), Refusal.OTHER_ITERATIONS, Outcome.MISMATCH),
+        ({"op": DataOp.READ}, (None, None), Refusal.OTHER_OP, Outcome.MISMATCH),
         ({}, (SECRET, None), Refusal.WANTS_SECRET, Outcome.PEER_REFUSED),
         ({}, (None, SECRET), Refusal.WANTS_NO_SECRET, Outcome.PEER_REFUSED),
     ],

@@ -36,10 +36,21 @@ ROWS: Final = (
     Cause("qp-types-differ", "the ends were started with different queue pair types"),
     Cause("payloads-differ", "the ends were started with different payloads"),
     Cause("iterations-differ", "the ends were started with different numbers of iterations"),
+    Cause("groups-differ", "the ends were started with different multicast groups"),
     # --- data ----------------------------------------------------------------------------
     Cause(
         "uc-reports-no-loss",
         "UC gives no error for a lost message: the path drops frames, or the peer has stopped",
+    ),
+    Cause(
+        "ud-reports-no-loss",
+        "UD gives no error for a lost datagram: the path drops frames, or the peer has stopped",
+    ),
+    Cause(
+        "multicast-not-forwarded",
+        "a switch on the way does not forward the group: IGMP or MLD snooping without a querier, "
+        "or the ends are in different subnets",
+        linux=("ip maddress show", "# the switch: its groups, and a querier in the VLAN"),
     ),
     # Soft RoCE and NICs alike: IANA's port of RoCE v2, IBTA Annex A17
     Cause(

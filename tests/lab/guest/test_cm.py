@@ -129,6 +129,43 @@ def test_a_connection_is_made_and_its_data_verified(
             assert file.read().strip().endswith("ffff:c000:0201")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--op=write", "--bytes=4097", "--iterations=600"),
+        ("--op=read", "--bytes=65536"),
+        ("--op=read", "--events"),
+        ("--events", "--sge=4", "--inline=64", "--sq-depth=64", "--rq-depth=8", "--cq-depth=100"),
+        ("--op=write", "--bandwidth=0.5", "--bytes=65536"),
+        ("--op=read", "--bandwidth=0.5", "--bytes=65536"),
+    ],
+    ids=" ".join,
+)
+def test_each_operation_is_verified_and_timed(
+    port: Port, attempts: Attempts, options: tuple[str, ...]
+) -> None:
+    document = (ended := attempts.start(*port.options, *options).end(WAIT)).document
+    assert ended.told() == (0, "verified", "done"), document
+    assert document["data_verified"]
+    named = {each.partition("=")[0]: each.partition("=")[2] for each in options}
+    assert document["latency_us"]["op"] == named.get("--op", "send")
+    if "--bandwidth" in named:
+        assert document["bandwidth"]["data_verified"]
+        assert document["bandwidth"]["messages"] > 0
+
+
+@pytest.mark.parametrize("op", ["write", "read"])
+def test_a_one_sided_operation_of_two_processes_is_timed_by_the_one_that_connects(
+    port: Port, attempts: Attempts, op: str
+) -> None:
+    one = listen(attempts, port, 4717, f"--op={op}", "--bandwidth=0.2")
+    where = f"{port.address}:4717"
+    other = attempts.start(*port.options, where, f"--op={op}", "--bandwidth=0.2").end(WAIT)
+    assert other.told() == (0, "verified", "done")
+    assert (other.document["latency_us"]["op"], other.document["bandwidth"]["op"]) == (op, op)
+    assert one.end(WAIT).told() == (0, "verified", "done")
+
+
 def test_rping_passes_where_ours_does(port: Port, run: Run) -> None:
     command = ["rping", "-a", port.address, "-C", "2", "-v"]
     with subprocess.Popen(
