@@ -59,7 +59,7 @@ class Pfc:
 
 
 @dataclass(frozen=True, slots=True)
-class Ets:
+class Ets(WithNumbers):
     """struct ieee_ets: which traffic class each priority is in, and how classes share the link."""
 
     willing: bool
@@ -89,7 +89,7 @@ class Buffers:
 
 
 @dataclass(frozen=True, slots=True)
-class Ieee:
+class Ieee(WithNumbers):
     """DCB_ATTR_IEEE and DCB_ATTR_DCBX; unsupported: the driver does not give it."""
 
     pfc: Pfc | Missing  # DCB_ATTR_IEEE_PFC

@@ -46,7 +46,7 @@ class Cell(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Chain(WithNumbers):
+class Chain:
     """One stack on one netdev."""
 
     stack: str
