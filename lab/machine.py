@@ -81,6 +81,60 @@ class GidRow:
 
 
 @dataclass(frozen=True)
+class Dcb:
+    """What a driver answers to DCB_CMD_IEEE_GET; None: it leaves it out."""
+
+    pfc: tuple[int, ...] | None = ()
+    apps: tuple[tuple[int, int, int], ...] = ()  # selector, protocol, priority
+    trust: tuple[int, ...] | None = None  # selectors
+    class_of: tuple[int, ...] | None = (0,) * 8
+    buffer_of: tuple[int, ...] | None = None
+    buffer_bytes: tuple[int, ...] = (0,) * 8
+    dcbx: int | None = 0x09  # host, IEEE
+    peer_pfc: tuple[int, ...] | None = None
+    peer_apps: tuple[tuple[int, int, int], ...] | None = None
+
+    def reply(self, netdev: str) -> bytes:
+        """The message: linux/dcbnl.h, and dcbnl_ieee_fill of net/dcb/dcbnl.c."""
+        parts = [(1, _ets(self.class_of)), (2, _pfc(self.pfc)), (10, self._buffers())]
+        parts += [(3, _apps(self.apps)), (5, _pfc(self.peer_pfc))]
+        if self.trust is not None:
+            parts.append((11, b"".join(netlink.attribute(1, bytes([n])) for n in self.trust)))
+        if self.peer_apps is not None:
+            parts.append((6, _apps(self.peer_apps)))
+        ieee = b"".join(netlink.attribute(kind, raw) for kind, raw in parts if raw is not None)
+        body = netlink.attribute(1, f"{netdev}\0".encode()) + netlink.attribute(13, ieee)
+        if self.dcbx is not None:
+            body += netlink.attribute(14, bytes([self.dcbx]))
+        head = netlink.DCB_HEADER.pack(0, netlink.DCB_CMD_IEEE_GET)
+        return netlink.request(netlink.RTM_GETDCB, 0, head + body)
+
+    def _buffers(self) -> bytes | None:
+        if self.buffer_of is None:
+            return None
+        return struct.pack("=8B8II", *self.buffer_of, *self.buffer_bytes, sum(self.buffer_bytes))
+
+
+def _pfc(enabled: tuple[int, ...] | None) -> bytes | None:
+    """struct ieee_pfc, its statistics at 0."""
+    if enabled is None:
+        return None
+    return struct.pack("=BBBxHxx128x", 8, sum(1 << each for each in enabled), 0, 0)
+
+
+def _ets(class_of: tuple[int, ...] | None) -> bytes | None:
+    """struct ieee_ets, all classes strict."""
+    return None if class_of is None else struct.pack("=BBB24x8B24x", 0, 8, 0, *class_of)
+
+
+def _apps(entries: tuple[tuple[int, int, int], ...]) -> bytes:
+    return b"".join(
+        netlink.attribute(2 if selector == 255 else 1, struct.pack("=BBH", selector, prio, number))
+        for selector, number, prio in entries
+    )
+
+
+@dataclass(frozen=True)
 class Port:
     """A port; without a netdev it has no nldev NDEV attributes."""
 
@@ -228,6 +282,8 @@ class Machine:
     rules: tuple[Rule, ...] | None = DEFAULT_RULES  # None: nobody asked for rules and routes
     neighbours: Mapping[tuple[str, str], int] = field(default_factory=dict)  # netdev, address
     roce_modes: Mapping[str, str] = field(default_factory=dict)  # "mlx5_0/1": "RoCE v2"
+    roce_tos: Mapping[str, int] = field(default_factory=dict)  # "mlx5_0/1": 104
+    dcb: Mapping[str, Dcb | Missing] | None = None  # by netdev; None: nobody asked
     port_mapper: bool = False
     netns_mode: int | None = 1  # None: a kernel that does not tell it
     kernel_log: tuple[str, ...] | Missing = ()  # messages; a second apart
@@ -300,6 +356,7 @@ class Machine:
         recording.environ |= kept(self.environ, REPORTED)
         recording.netlink |= self._nldev() | self._route()
         self._routing(recording)
+        self._dcb(recording)
         self._log(recording)
         self._gpu(recording)
         self._counted(recording)
@@ -647,8 +704,10 @@ class Machine:
         folder = "/sys/kernel/config/rdma_cm"
         for port, mode in self.roce_modes.items():
             device, _, number = port.partition("/")
-            path = f"{folder}/{device}/ports/{number}/default_roce_mode"
-            recording.files[path] = f"{mode}\n".encode()
+            path = f"{folder}/{device}/ports/{number}"
+            recording.files[f"{path}/default_roce_mode"] = f"{mode}\n".encode()
+            if port in self.roce_tos:
+                recording.files[f"{path}/default_roce_tos"] = f"{self.roce_tos[port]}\n".encode()
             recording.listings[folder] = (*recording.listings.get(folder, ()), device)
             recording.listings[f"{folder}/{device}/ports"] = (number,)
         if not self.roce_modes:
@@ -656,6 +715,16 @@ class Machine:
         row = "   1: 00000000:0F5F 00000000:0000 07\n" if self.port_mapper else ""
         recording.files["/proc/self/net/udp"] = f"  sl  local_address rem_address\n{row}".encode()
         recording.files["/proc/sys/net/ipv4/ip_local_port_range"] = b"32768\t60999\n"
+
+    def _dcb(self, recording: Recording) -> None:
+        """Each netdev's answer, or its refusal."""
+        for netdev in self.netdevs if self.dcb is not None else ():
+            name = f"dcb-ieee-get-{self._ifindex(netdev.name)}"
+            answer = (self.dcb or {}).get(netdev.name, Missing(Why.UNSUPPORTED, "EOPNOTSUPP"))
+            if isinstance(answer, Missing):
+                recording.refuse("netlink", name, answer)
+            else:
+                recording.netlink[name] = answer.reply(netdev.name)
 
     def _own_ways(self) -> Iterator[Way]:
         """What the kernel adds with an address of a netdev that is up."""

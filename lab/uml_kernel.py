@@ -32,6 +32,7 @@ class Row:
     file: str
     sha256: str
     preload: str = ""
+    source: str = ""  # the version of the package that `file` was built from
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def _found(row: Row) -> Path | None:
     if hashlib.sha256(packed.read_bytes()).hexdigest() != row.sha256:
         print(f"{packed} is not the kernel that lab/kernels.toml records: not used")
         return None
-    return _keep(kept, ["xz", "-dc", str(packed)], APT_SECONDS)
+    return keep(kept, ["xz", "-dc", str(packed)], APT_SECONDS)
 
 
 def _built(row: Row) -> Path | None:
@@ -87,7 +88,7 @@ def _built(row: Row) -> Path | None:
         return None
     print(f"building kernel {row.version} from {row.package}: about 10 minutes", flush=True)
     prepare_build()
-    return _keep(kept, [str(script), row.package, str(fragment)], BUILD_SECONDS)
+    return keep(kept, [str(script), row.package, str(fragment)], BUILD_SECONDS)
 
 
 def _library(source: Path) -> Path:
@@ -96,7 +97,7 @@ def _library(source: Path) -> Path:
     if not kept.exists():
         prepare_build()
         compiler = ["cc", "-shared", "-fPIC", "-O1", "-o", "/dev/stdout", str(source), "-ldl"]
-        _keep(kept, compiler, APT_SECONDS)
+        keep(kept, compiler, APT_SECONDS)
     return kept
 
 
@@ -105,7 +106,7 @@ def _known_to_apt(package: str) -> bool:
     return listed.returncode == 0
 
 
-def _keep(kept: Path, argv: list[str], timeout: float) -> Path:
+def keep(kept: Path, argv: list[str], timeout: float) -> Path:
     """What the command writes to its standard output, executable, in the cache in one step."""
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=kept.parent) as scratch:

@@ -130,10 +130,11 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class RoceMode(WithNumbers):
-    """/sys/kernel/config/rdma_cm/DEVICE/ports/N/default_roce_mode, where its folder is there."""
+    """/sys/kernel/config/rdma_cm/DEVICE/ports/N, where it is there."""
 
     port: str  # "mlx5_0/1"
-    type: GidType | Missing
+    type: GidType | Missing  # default_roce_mode
+    tos: int | Missing = NOT_IN_RECORD  # default_roce_tos: the traffic class, DSCP x 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,7 @@ def choice(environment: Mapping[str, str], name: str | None) -> Choice | None:
 
 _GIDS: Final = ("rdmadiag gids   # which rows there are, and which is the one to use",)
 _DEVICES: Final = ("rdmadiag devices",)
+_CHAIN: Final = ("rdmadiag lossless   # class → DSCP → priority → PFC of each port",)
 _PROVIDERS: Final = ("cat /etc/libibverbs.d/*.driver", "IBV_SHOW_WARNINGS=1 ibv_devices")
 _PIN: Final = (
     "the right row differs between hosts, NICs and containers: 1, 3, 5, 7 and 9 have been right",
@@ -157,9 +158,14 @@ VARIABLES: Final = (
         pitfalls=(
             "106 is DSCP 26: what many RoCE guides set; a class that no switch knows is lossy",
         ),
-        next=("sudo mlnx_qos -i INTERFACE   # which DSCP is lossless?",),
+        next=_CHAIN,
     ),
-    Variable("NCCL_IB_SL", "NCCL, RCCL", "Service level, on InfiniBand. Default 0."),
+    Variable(
+        "NCCL_IB_SL",
+        "NCCL, RCCL",
+        "Service level; on RoCE the priority where a NIC trusts PCP and not DSCP. Default 0.",
+        next=_CHAIN,
+    ),
     Variable(
         "NCCL_IB_PKEY",
         "NCCL, RCCL",
@@ -258,6 +264,14 @@ VARIABLES: Final = (
         next=_GIDS,
         judge=values.nvshmem_range,
     ),
+    Variable(
+        "NVSHMEM_IB_TRAFFIC_CLASS",
+        "NVSHMEM",
+        "Traffic class of RoCE v2 packets: DSCP x 4. Default 0.",
+        pitfalls=("NCCL_IB_TC is not read",),
+        next=_CHAIN,
+    ),
+    Variable("NVSHMEM_IB_SL", "NVSHMEM", "Service level. Default 0.", next=_CHAIN),
     Variable("NVSHMEM_IB_ROCE_VERSION_NUM", "NVSHMEM", "1 or 2: the RoCE version. Default 2."),
     Variable(
         "NVSHMEM_HCA_LIST",
@@ -332,7 +346,13 @@ VARIABLES: Final = (
         next=_GIDS,
         judge=values.flag,
     ),
-    Variable("UCX_IB_TRAFFIC_CLASS", "UCX", "Traffic class of RoCE v2 packets: DSCP x 4."),
+    Variable(
+        "UCX_IB_TRAFFIC_CLASS",
+        "UCX",
+        "Traffic class of RoCE v2 packets: DSCP x 4. Default auto, which is 106 (DSCP 26).",
+        next=_CHAIN,
+    ),
+    Variable("UCX_IB_SL", "UCX", "Service level. Default auto, which is 0 on RoCE.", next=_CHAIN),
     Variable("UCX_IB_PKEY", "UCX", "The partition key (not its row), without the membership bit."),
     Variable("UCX_RC_TIMEOUT", "UCX", "How long to wait for an acknowledgement, as 1000000us."),
     Variable(
@@ -371,6 +391,16 @@ VARIABLES: Final = (
         "Path MTU: 512, 1024, 2048 or 4096; at most the port's.",
         pitfalls=("larger than the port's active MTU: RTR fails with errno 22",),
         next=("ibv_devinfo | grep mtu",),
+    ),
+    Variable(
+        "MC_IB_TC",
+        "Mooncake",
+        "Traffic class, 0 to 255: on RoCE v2, DSCP x 4. Default 0.",
+        next=_CHAIN,
+        reported=True,
+    ),
+    Variable(
+        "MC_IB_SL", "Mooncake", "Service level, 0 to 15. Default 0.", next=_CHAIN, reported=True
     ),
     Variable("MC_IB_PORT", "Mooncake", "The port of each device. Default 1."),
     Variable("MC_*", "Mooncake", "Named as a setting of Mooncake's Transfer Engine."),

@@ -22,6 +22,7 @@ RTM_GETADDR: Final = 22
 RTM_GETROUTE: Final = 26
 RTM_GETNEIGH: Final = 30
 RTM_GETRULE: Final = 34
+RTM_GETDCB: Final = 78
 
 NLM_F_REQUEST: Final = 0x01
 NLM_F_MULTI: Final = 0x02
@@ -52,6 +53,9 @@ READ_ONLY: Final[dict[int, frozenset[int]]] = {
 
 _ethtool_families: Final[set[int]] = set()
 """Types that the kernel itself has named as ethtool's: they are numbered as it starts."""
+
+DCB_HEADER: Final = struct.Struct("=BBxx")  # struct dcbmsg: family, command
+DCB_CMD_IEEE_GET: Final = 21  # linux/dcbnl.h
 
 _HEADER: Final = struct.Struct("=IHHII")
 _ATTRIBUTE: Final = struct.Struct("=HH")
@@ -102,6 +106,8 @@ def require_read_only(protocol: int, request: bytes) -> None:
     for message in messages(request):
         if protocol == NETLINK_GENERIC and _is_generic_read(request, message):
             continue
+        if protocol == NETLINK_ROUTE and _is_dcb_read(request, message):
+            continue
         if message.type not in allowed:
             raise NotARead(
                 f"netlink protocol {protocol}: message type {message.type} is not a read"
@@ -116,6 +122,15 @@ def _is_generic_read(request: bytes, message: Message) -> bool:
     if message.type == GENL_ID_CTRL:
         return bool(command == CTRL_CMD_GETFAMILY)
     return message.type in _ethtool_families and command == ETHTOOL_MSG_PAUSE_GET
+
+
+def _is_dcb_read(request: bytes, message: Message) -> bool:
+    """The command decides, whatever the type says: dcb_doit of net/dcb/dcbnl.c executes a set in
+    a message of the type RTM_GETDCB too."""
+    if message.type != RTM_GETDCB or message.length < _HEADER.size + DCB_HEADER.size:
+        return False
+    _, command = DCB_HEADER.unpack_from(request, message.offset + _HEADER.size)
+    return bool(command == DCB_CMD_IEEE_GET)
 
 
 def ethtool_family(replies: bytes) -> int | None:

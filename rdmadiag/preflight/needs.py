@@ -15,6 +15,7 @@ from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.preflight.case import Case, Lack
 from rdmadiag.view.access import Provider, library_need, node_access, node_number, provider
 from rdmadiag.view.cabling import Generation, generation, thunderbolt_ports
+from rdmadiag.view.lossless import lossless_ports
 from rdmadiag.view.mac_resources import in_use
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, unshown
 from rdmadiag.view.unshown import FAILED
@@ -190,6 +191,13 @@ def _tables(case: Case) -> Iterator[Where]:
     yield from _part("routing.rules")(case)
     if not isinstance(case.evidence.routing, Missing):
         yield from _part("routing.routes")(case)
+
+
+def _dcb(case: Case) -> Iterator[Where]:
+    """PFC of the netdev of each active RoCE port; the rest of the chain says what it lacks."""
+    for port in lossless_ports(case.devices, case.evidence, {}, ()):
+        if isinstance(port.pfc, Missing):
+            yield port.pfc, port.device, port.port
 
 
 def _bonds_of_netdevs(case: Case) -> Iterator[Where]:
@@ -579,6 +587,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("routing tables", _tables),
         Need("port mapper", _part("routing.port_mapper")),
     ),
+    "dcb": (Need("DCB settings", _dcb),),
     "macos": (
         Need("macos", _part("macos")),
         Need(

@@ -44,11 +44,16 @@ def status_of(severity: Severity) -> Status:
     return _STATUS_OF[severity]
 
 
+def worse(first: Status, second: Status) -> Status:
+    """Of two."""
+    return max(first, second, key=_ORDER.index)
+
+
 @dataclass(frozen=True, slots=True)
 class Proof:
     """One piece of evidence: where it was seen, and what stood there."""
 
-    source: str  # "sysfs", "nldev", "netdev", "process", "system", "verbs", "kernel_log"
+    source: str  # "sysfs", "nldev", "netdev", "process", "system", "verbs", "kernel_log", "dcb"
     subject: str  # the file, netlink attribute or command
     value: str  # as found
 

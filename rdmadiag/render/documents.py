@@ -16,6 +16,7 @@ from rdmadiag.facts.counters import CounterFacts
 from rdmadiag.facts.exercise import Exercise
 from rdmadiag.facts.ib import DriverId
 from rdmadiag.preflight.judge_counters import CounterVerdict
+from rdmadiag.preflight.judge_lossless import LosslessVerdict
 from rdmadiag.preflight.judge_resources import ResourceVerdict
 from rdmadiag.preflight.judge_route import RouteVerdict
 from rdmadiag.preflight.verdict import Status
@@ -27,6 +28,7 @@ from rdmadiag.view.capabilities import DeviceCapabilities, Difference
 from rdmadiag.view.counter_changes import Change
 from rdmadiag.view.discovery_path import FunctionPath
 from rdmadiag.view.inventory import DeviceRow
+from rdmadiag.view.lossless import EndsDiffer, LosslessPort
 from rdmadiag.view.peer_route import PeerRoute
 from rdmadiag.view.peer_stacks import StackWay
 from rdmadiag.view.resource_usage import Usage
@@ -82,6 +84,24 @@ class RouteDocument(HostDocument):
     verdict: RouteVerdict
     route: PeerRoute
     stacks: tuple[StackWay, ...]
+
+
+class LosslessPeer(BaseModel):
+    """The other end."""
+
+    host: Identity
+    verdict: LosslessVerdict
+    ports: tuple[LosslessPort, ...]
+    differences: tuple[EndsDiffer, ...]
+
+
+class LosslessDocument(HostDocument):
+    """`rdmadiag lossless --json`."""
+
+    stacks: tuple[str, ...] = Field(description="That were looked at.")
+    verdict: LosslessVerdict
+    ports: tuple[LosslessPort, ...]
+    peer: LosslessPeer | None
 
 
 def _with_driver(row: DeviceRow) -> DeviceRow:
@@ -260,6 +280,7 @@ DOCUMENTS: Final[dict[str, type[Document]]] = {
     "counters": CountersDocument,
     "resources": ResourcesDocument,
     "route": RouteDocument,
+    "lossless": LosslessDocument,
     "expect": ExpectDocument,
     "explain": ExplainDocument,
     "explain-log": ExplainLogDocument,

@@ -366,8 +366,14 @@ def _roce_modes(host: Host) -> tuple[RoceMode, ...] | Missing:
     for device in filter(is_device_name, devices):
         ports = host.list(f"{_CONFIGFS}/{device}/ports")
         for port in () if isinstance(ports, Missing) else ports:
-            path = f"{_CONFIGFS}/{device}/ports/{port}/default_roce_mode"
-            found.append(RoceMode(f"{device}/{port}", attribute(host, path, parse_roce_mode)))
+            folder = f"{_CONFIGFS}/{device}/ports/{port}"
+            found.append(
+                RoceMode(
+                    f"{device}/{port}",
+                    attribute(host, f"{folder}/default_roce_mode", parse_roce_mode),
+                    attribute(host, f"{folder}/default_roce_tos", parse_number),
+                )
+            )
     return tuple(found)
 
 

@@ -53,6 +53,7 @@ SOURCES: Final = (
         surrounds=True,
     ),
     Source("routing", "linux", "routing:read_routing", ("deadline",), surrounds=True),
+    Source("dcb", "linux", "dcb:read_dcb", ("deadline",), surrounds=True),
     Source("macos", "darwin", "macos:read_macos", ("deadline",)),
     Source("ioreg", "darwin", "ioreg:read_ioreg", ("deadline",)),
     Source("thunderbolt", "darwin", "thunderbolt:read_thunderbolt", ("deadline",)),

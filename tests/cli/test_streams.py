@@ -24,6 +24,7 @@ ARGUMENTS = {
     "resources": ("--sample", "infiniband-two-hca"),
     "capabilities": ("--sample", "infiniband-two-hca"),
     "route": ("192.0.2.2", "--sample", "infiniband-two-hca"),
+    "lossless": ("--sample", "roce-healthy"),
     "deploy": (),
     "exercise": (),
     "explain": ("errno", "110"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from lab import dcb_module
 from lab.attempt import Attempts
 from lab.warm import Warm
 from tests.schema.described import assert_described
@@ -37,6 +38,7 @@ def has(machine: str) -> set[str]:
     """What this guest has of what tests need."""
     settings = gzip.decompress(CONFIG.read_bytes()).decode() if CONFIG.exists() else ""
     later = {"rxe in namespaces"} if os.uname().release.startswith("7.") else set[str]()
+    later |= {"dcbtest"} if os.environ.get(dcb_module.VARIABLE) else set()
     return (
         HAS[machine] | later | {what for what, line in BUILT.items() if f"\n{line}\n" in settings}
     )

@@ -59,6 +59,7 @@ def kind_of(document: Any) -> str | None:
         ("capabilities", "unanswered"),
         ("capability-pairs", "differences"),
         ("route", "route"),
+        ("lossless", "stacks"),
         ("resources", "verdict"),
         ("gids", "unread"),
         ("devices", "functions_without_device"),

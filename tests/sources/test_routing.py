@@ -237,9 +237,10 @@ def test_a_question_is_a_read_for_one_destination(asked: Asked) -> None:
 
 
 def test_the_mode_of_rdma_cm_is_read_where_its_folder_is() -> None:
-    assert facts(roce_modes={"mlx5_0/1": "IB/RoCE v1"}).roce_modes == (
-        RoceMode("mlx5_0/1", GidType.ROCE_V1),
-    )
+    found = facts(roce_modes={"mlx5_0/1": "IB/RoCE v1"}, roce_tos={"mlx5_0/1": 104}).roce_modes
+    assert found == (RoceMode("mlx5_0/1", GidType.ROCE_V1, 104),)
+    (without,) = facts(roce_modes={"mlx5_0/1": "IB/RoCE v1"}).roce_modes
+    assert isinstance(without.tos, Missing)
     absent = facts().roce_modes
     assert isinstance(absent, Missing)
     assert absent.why is Why.ABSENT

@@ -64,6 +64,17 @@ def _stacks(case: Case) -> bool:
     return bool(case.stacks)
 
 
+def _classes(case: Case) -> bool:
+    """Whether something chose a traffic class, or a stack was asked for."""
+    if not any(port.protocol is Protocol.ROCE for _, port in case.ports):
+        return False
+    if case.stacks:
+        return True
+    from rdmadiag.preflight.rules.lossless import chains
+
+    return any(port.chains for port in chains(case))
+
+
 def _gpus(case: Case) -> bool:
     system = case.evidence.system
     if isinstance(system, Missing):
@@ -97,6 +108,7 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("stacks", _stacks),
     ("environment", _variables),
     ("netdevs", _netdevs),
+    ("lossless", _classes),
     ("connection_manager", _linux_devices),
     ("speed", _linux_devices),
     ("gpu", _gpus),
@@ -110,6 +122,7 @@ first is the answer."""
 
 _OF_OTHER_COMMANDS: Final = (
     "rdmadiag.preflight.rules.counters",
+    "rdmadiag.preflight.rules.lossless_unknown",
     "rdmadiag.preflight.rules.peer_route",
     "rdmadiag.preflight.rules.resources",
 )

@@ -40,13 +40,16 @@ SENDS = re.compile(r"\bsend\w*\((\d+),.*nlmsg_type=")
 # get lists of families and ETHTOOL_MSG_PAUSE_GET alone is what rdmadiag's own netlink module
 # refuses to send otherwise.
 RTM_NEWLINK, RTM_GETLINK, RTM_GETADDR = 16, 18, 22
-RTM_GETROUTE, RTM_GETNEIGH, RTM_GETRULE = 26, 30, 34
+RTM_GETROUTE, RTM_GETNEIGH, RTM_GETRULE, RTM_GETDCB = 26, 30, 34, 78
 GENERIC = range(16, 64)
 NAMED = {"RTM_NEWLINK": RTM_NEWLINK, "RTM_GETLINK": RTM_GETLINK, "RTM_GETADDR": RTM_GETADDR}
 NAMED |= {"RTM_GETROUTE": RTM_GETROUTE, "RTM_GETNEIGH": RTM_GETNEIGH, "RTM_GETRULE": RTM_GETRULE}
+NAMED |= {"RTM_GETDCB": RTM_GETDCB}
 NAMED |= {"nlctrl": 16, "ethtool": 17}
 NETLINK_READS = {
-    "NETLINK_ROUTE": {RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH, RTM_GETRULE},
+    "NETLINK_ROUTE": {
+        *(RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH, RTM_GETRULE, RTM_GETDCB),
+    },
     "NETLINK_RDMA": {(5 << 10) + op for op in (1, 5, 6, *range(9, 16), 17, 22, 23, 24)},
     "NETLINK_GENERIC": set(GENERIC),
 }
@@ -61,20 +64,22 @@ READING = {
     "expect": ["expect", "--json", "--timeout", "30"],
     # The other end of the cable is in this namespace too: the way to it leads back here.
     "route": ["route", "192.0.2.2", "--source", "192.0.2.1", "--json", "--timeout", "30"],
+    # veth has no DCB: the answer is "unknown".
+    "lossless": ["lossless", "--json", "--exit-zero", "--timeout", "30"],
     "textfile": ["preflight", "-o", "prometheus", "--output", "OUT/x.prom", "--timeout", "30"],
 }
 # On a busy machine a traced command may not be done within the 30 s that it allows itself: that
 # shows nothing, and it is run again.
 ATTEMPTS, UNKNOWN = 4, 3
 LOGGED = ("preflight", "snapshot", "expect", "textfile")  # these look at the kernel's log
-SILENT = ("gids", "counters", "route")  # these ask no library
+SILENT = ("gids", "counters", "route", "lossless")  # these ask no library
 ASKING = [command for command in READING if command not in SILENT]
 ROUTE = [command for command in READING if command not in ("gids", "resources")]
 TABLES = {RTM_GETROUTE, RTM_GETRULE}
 OF_ROUTE = {
     "counters": {RTM_GETLINK},
     "devices": {RTM_GETLINK, RTM_GETADDR},
-    "snapshot": {RTM_GETLINK, RTM_GETADDR, RTM_GETNEIGH, *TABLES},
+    "snapshot": {RTM_GETLINK, RTM_GETADDR, RTM_GETNEIGH, RTM_GETDCB, *TABLES},
     "route": {RTM_GETLINK, RTM_GETADDR, RTM_GETNEIGH, *TABLES},
 }
 
@@ -195,7 +200,7 @@ class TestSystemCalls:
         assert traced[command].sent == []
 
     @pytest.mark.parametrize(
-        "command", ["preflight", "gids", "devices", "resources", "expect", "route"]
+        "command", ["preflight", "gids", "devices", "resources", "expect", "route", "lossless"]
     )
     def test_counters_are_opened_by_those_alone_that_count(
         self, command: str, traced: dict[str, Traced]
@@ -247,7 +252,7 @@ class TestSystemCalls:
         assert all("nlmsg_type" in line or "sun_path" in line for line in sends)
         if command in ROUTE:
             kinds = {kind for family, kind in sent if family == "NETLINK_ROUTE"}
-            assert kinds == OF_ROUTE.get(command, {RTM_GETLINK, RTM_GETADDR, *TABLES})
+            assert kinds == OF_ROUTE.get(command, {RTM_GETLINK, RTM_GETADDR, RTM_GETDCB, *TABLES})
         if command != "gids":
             assert any(family == "NETLINK_RDMA" for family, _ in sent), "nldev was not asked"
 

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A netdev whose Data Center Bridging is all memory: soft RoCE runs on it, and what a DCB-capable
+ * NIC would answer is set on it.
+ *
+ *     ip link add dcb0 type dcbtest
+ *     dcb pfc set dev dcb0 prio-pfc 3:on
+ *     echo 'pfc buffer' > /sys/class/net/dcb0/dcbtest/refused    # as a driver that has neither
+ *     echo '8 8' > /sys/class/net/dcb0/dcbtest/peer_pfc          # pfc_cap, pfc_en of the peer
+ *     echo '5:26:3 1:35093:3' > .../dcbtest/peer_app             # selector:protocol:priority
+ *     echo '0 0 0 1 0 0 0 0  40 60 0 0 0 0 0 0' > .../peer_ets   # prio_tc, then tc_tx_bw
+ *
+ * What is sent on it is dropped; a queue pair reaches others on the same netdev, since rxe loops
+ * back what it sends to its own address.
+ */
+#include <linux/etherdevice.h>
+#include <linux/module.h>
+#include <linux/netdevice.h>
+#include <linux/rtnetlink.h>
+#include <linux/version.h>
+#include <net/dcbnl.h>
+#include <net/rtnetlink.h>
+
+#define MOST 64
+
+enum { ETS, PFC, BUFFER, TRUST, DCBX, FEATURES };
+static const char *const feature_names[FEATURES] = { "ets", "pfc", "buffer", "trust", "dcbx" };
+
+struct dcbtest {
+	unsigned long refused; /* bits of the enum */
+	struct ieee_ets ets, peer_ets;
+	struct ieee_pfc pfc, peer_pfc;
+	struct dcbnl_buffer buffer;
+	struct dcb_app peer_app[MOST];
+	u16 peer_apps;
+	bool has_peer_ets, has_peer_pfc, has_peer_app;
+	u8 dcbx;
+	u8 trust[MOST];
+	int trusted;
+};
+
+#define REFUSED(dev, what) test_bit(what, &((struct dcbtest *)netdev_priv(dev))->refused)
+
+#define ACCESSORS(name, type, what)                                       \
+	static int get_##name(struct net_device *dev, type *value)        \
+	{                                                                 \
+		if (REFUSED(dev, what))                                   \
+			return -EOPNOTSUPP;                               \
+		*value = ((struct dcbtest *)netdev_priv(dev))->name;      \
+		return 0;                                                 \
+	}                                                                 \
+	static int set_##name(struct net_device *dev, type *value)        \
+	{                                                                 \
+		if (REFUSED(dev, what))                                   \
+			return -EOPNOTSUPP;                               \
+		((struct dcbtest *)netdev_priv(dev))->name = *value;      \
+		return 0;                                                 \
+	}
+
+ACCESSORS(ets, struct ieee_ets, ETS)
+ACCESSORS(pfc, struct ieee_pfc, PFC)
+ACCESSORS(buffer, struct dcbnl_buffer, BUFFER)
+
+static int peer_getets(struct net_device *dev, struct ieee_ets *ets)
+{
+	struct dcbtest *own = netdev_priv(dev);
+
+	*ets = own->peer_ets;
+	return own->has_peer_ets ? 0 : -EOPNOTSUPP;
+}
+
+static int peer_getpfc(struct net_device *dev, struct ieee_pfc *pfc)
+{
+	struct dcbtest *own = netdev_priv(dev);
+
+	*pfc = own->peer_pfc;
+	return own->has_peer_pfc ? 0 : -EOPNOTSUPP;
+}
+
+static int peer_getappinfo(struct net_device *dev, struct dcb_peer_app_info *info, u16 *count)
+{
+	struct dcbtest *own = netdev_priv(dev);
+
+	memset(info, 0, sizeof(*info));
+	*count = own->peer_apps;
+	return own->has_peer_app ? 0 : -EOPNOTSUPP;
+}
+
+static int peer_getapptable(struct net_device *dev, struct dcb_app *table)
+{
+	struct dcbtest *own = netdev_priv(dev);
+
+	memcpy(table, own->peer_app, own->peer_apps * sizeof(*table));
+	return 0;
+}
+
+static u8 get_dcbx(struct net_device *dev)
+{
+	return ((struct dcbtest *)netdev_priv(dev))->dcbx;
+}
+
+static u8 set_dcbx(struct net_device *dev, u8 mode)
+{
+	if (REFUSED(dev, DCBX))
+		return 1;
+	((struct dcbtest *)netdev_priv(dev))->dcbx = mode;
+	return 0;
+}
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 2, 0)
+static int get_trust(struct net_device *dev, u8 *selectors, int *count)
+{
+	struct dcbtest *own = netdev_priv(dev);
+
+	if (REFUSED(dev, TRUST) || own->trusted < 0)
+		return -EOPNOTSUPP;
+	memcpy(selectors, own->trust, own->trusted);
+	*count = own->trusted;
+	return 0;
+}
+
+static int set_trust(struct net_device *dev, u8 *selectors, int count)
+{
+	struct dcbtest *own = netdev_priv(dev);
+
+	if (REFUSED(dev, TRUST) || count > MOST)
+		return -EOPNOTSUPP;
+	memcpy(own->trust, selectors, count);
+	own->trusted = count;
+	return 0;
+}
+#endif
+
+static const struct dcbnl_rtnl_ops dcb_ops = {
+	.ieee_getets = get_ets,
+	.ieee_setets = set_ets,
+	.ieee_getpfc = get_pfc,
+	.ieee_setpfc = set_pfc,
+	.ieee_peer_getets = peer_getets,
+	.ieee_peer_getpfc = peer_getpfc,
+	.peer_getappinfo = peer_getappinfo,
+	.peer_getapptable = peer_getapptable,
+	.dcbnl_getbuffer = get_buffer,
+	.dcbnl_setbuffer = set_buffer,
+	.getdcbx = get_dcbx,
+	.setdcbx = set_dcbx,
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 2, 0)
+	.dcbnl_getapptrust = get_trust,
+	.dcbnl_setapptrust = set_trust,
+#endif
+};
+
+/* --- what no tool can set ------------------------------------------------------------------ */
+
+static int numbers(const char *text, u8 *into, int most)
+{
+	int count = 0, taken, value;
+
+	while (count < most && sscanf(text, "%i%n", &value, &taken) == 1) {
+		into[count++] = value;
+		text += taken;
+	}
+	return count;
+}
+
+static ssize_t refused_store(struct device *device, struct device_attribute *attribute,
+			     const char *text, size_t size)
+{
+	struct dcbtest *own = netdev_priv(to_net_dev(device));
+	int each;
+
+	own->refused = 0;
+	for (each = 0; each < FEATURES; each++)
+		if (strstr(text, feature_names[each]))
+			set_bit(each, &own->refused);
+	return size;
+}
+
+static ssize_t peer_pfc_store(struct device *device, struct device_attribute *attribute,
+			      const char *text, size_t size)
+{
+	struct dcbtest *own = netdev_priv(to_net_dev(device));
+	u8 found[2];
+
+	own->has_peer_pfc = numbers(text, found, 2) == 2;
+	if (own->has_peer_pfc) {
+		own->peer_pfc.pfc_cap = found[0];
+		own->peer_pfc.pfc_en = found[1];
+	}
+	return size;
+}
+
+static ssize_t peer_ets_store(struct device *device, struct device_attribute *attribute,
+			      const char *text, size_t size)
+{
+	struct dcbtest *own = netdev_priv(to_net_dev(device));
+	u8 found[2 * IEEE_8021QAZ_MAX_TCS];
+
+	own->has_peer_ets = numbers(text, found, sizeof(found)) == sizeof(found);
+	if (own->has_peer_ets) {
+		memset(&own->peer_ets, 0, sizeof(own->peer_ets));
+		own->peer_ets.ets_cap = IEEE_8021QAZ_MAX_TCS;
+		memcpy(own->peer_ets.prio_tc, found, IEEE_8021QAZ_MAX_TCS);
+		memcpy(own->peer_ets.tc_tx_bw, found + IEEE_8021QAZ_MAX_TCS, IEEE_8021QAZ_MAX_TCS);
+	}
+	return size;
+}
+
+static ssize_t peer_app_store(struct device *device, struct device_attribute *attribute,
+			      const char *text, size_t size)
+{
+	struct dcbtest *own = netdev_priv(to_net_dev(device));
+	int selector, protocol, priority, taken;
+
+	own->peer_apps = 0;
+	while (own->peer_apps < MOST &&
+	       sscanf(text, " %i:%i:%i%n", &selector, &protocol, &priority, &taken) == 3) {
+		own->peer_app[own->peer_apps++] = (struct dcb_app){
+			.selector = selector,
+			.priority = priority,
+			.protocol = protocol,
+		};
+		text += taken;
+	}
+	own->has_peer_app = own->peer_apps > 0;
+	return size;
+}
+
+static DEVICE_ATTR_WO(refused);
+static DEVICE_ATTR_WO(peer_pfc);
+static DEVICE_ATTR_WO(peer_ets);
+static DEVICE_ATTR_WO(peer_app);
+
+static struct attribute *attributes[] = {
+	&dev_attr_refused.attr,
+	&dev_attr_peer_pfc.attr,
+	&dev_attr_peer_ets.attr,
+	&dev_attr_peer_app.attr,
+	NULL,
+};
+
+static const struct attribute_group settings = { .name = "dcbtest", .attrs = attributes };
+
+/* --- the netdev ---------------------------------------------------------------------------- */
+
+static netdev_tx_t drop(struct sk_buff *skb, struct net_device *dev)
+{
+	dev_kfree_skb(skb);
+	return NETDEV_TX_OK;
+}
+
+static const struct net_device_ops net_ops = {
+	.ndo_start_xmit = drop,
+	.ndo_set_mac_address = eth_mac_addr,
+	.ndo_validate_addr = eth_validate_addr,
+};
+
+static void setup(struct net_device *dev)
+{
+	struct dcbtest *own = netdev_priv(dev);
+
+	ether_setup(dev);
+	dev->netdev_ops = &net_ops;
+	dev->dcbnl_ops = &dcb_ops;
+	dev->sysfs_groups[0] = &settings;
+	dev->needs_free_netdev = true;
+	dev->priv_flags |= IFF_LIVE_ADDR_CHANGE | IFF_NO_QUEUE;
+	dev->max_mtu = 9978;
+	eth_hw_addr_random(dev);
+	own->trusted = -1; /* none until one is set, as most drivers */
+	own->dcbx = DCB_CAP_DCBX_HOST | DCB_CAP_DCBX_VER_IEEE;
+	own->ets.ets_cap = IEEE_8021QAZ_MAX_TCS;
+	own->pfc.pfc_cap = IEEE_8021QAZ_MAX_TCS;
+}
+
+static struct rtnl_link_ops link_ops = {
+	.kind = "dcbtest",
+	.priv_size = sizeof(struct dcbtest),
+	.setup = setup,
+};
+
+static int __init dcbtest_init(void)
+{
+	return rtnl_link_register(&link_ops);
+}
+
+static void __exit dcbtest_exit(void)
+{
+	rtnl_link_unregister(&link_ops);
+}
+
+module_init(dcbtest_init);
+module_exit(dcbtest_exit);
+MODULE_DESCRIPTION("a netdev with settable Data Center Bridging, for tests");
+MODULE_LICENSE("GPL");
