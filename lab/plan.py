@@ -19,6 +19,7 @@ class Part:
     kernel: str = ""
     only: str = ""
     short: bool = False
+    beside: str = ""
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Shard:
 
 
 def parts() -> list[Part]:
-    """In the order in which they run: replay reads what guest wrote."""
+    """In the order in which they run: replay reads what guest wrote, witnesses what all did."""
     return [Part(**row) for row in _plan()["part"]]
 
 
