@@ -1,6 +1,7 @@
 """rdmadiag exercise."""
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -46,6 +47,7 @@ DEADLINE_MAX: Final = 120.0
             "rdmadiag exercise --allow-rtr --listen 192.0.2.1",
         ),
         ("then on the other", "rdmadiag exercise --allow-rtr 192.0.2.1"),
+        ("by the connection manager, as iWARP needs it", "rdmadiag exercise --cm --allow-rtr"),
         (
             "kept for `rdmadiag capabilities --exercised run.json`",
             "rdmadiag exercise --allow-rtr --json > run.json",
@@ -58,6 +60,11 @@ DEADLINE_MAX: Final = 120.0
     is_flag=True,
     allow_from_autoenv=False,  # to be passed, each time
     help="Try it: queue pairs are made, connected, used and destroyed.",
+)
+@click.option(
+    "--cm",
+    is_flag=True,
+    help="RC alone, connected by the connection manager (librdmacm): iWARP's only way.",
 )
 @listen_option
 @wait_option
@@ -100,6 +107,7 @@ DEADLINE_MAX: Final = 120.0
 def command(
     peer: str | None,
     allow_rtr: bool,
+    cm: bool,
     listen: str | None,
     wait: float,
     device: tuple[str, ...],
@@ -119,6 +127,8 @@ def command(
     what arrived at the target, or says what the device does not claim, who refused, or what
     failed. Both hosts: --listen ADDRESS on one, then ADDRESS on the other; what both name by
     --only and --qp is tried, and each looks after its own preflight and port.
+
+    With --cm every RC queue pair is made and connected by librdmacm, of both ends.
 
     Exits 0 all that was tried is verified, 2 a cell was refused or failed, 3 nothing was
     tried, 124 a call never returned and the watchdog ended it.
@@ -147,16 +157,18 @@ def command(
             accepted(accept_risk),
             start,
             deadline,
-            said("exercise", wait),
+            said("exercise --cm" if cm else "exercise", wait),
             named=operations,
             even_if_busy=even_if_busy,
             meeting=where,
             secret=secret,
+            by_cm=cm,
         )
     except RtrUnsafe as error:
         ran = exercise.not_allowed(str(error), host.identity.platform)
     except NoSuchDevice as error:
         raise Refused(str(error)) from error
+    ran = replace(ran, exercise=replace(ran.exercise, by_cm=cm))
     _show(ran, host.identity, "json" if as_json else format)
     return _code(ran)
 

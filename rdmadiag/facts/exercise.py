@@ -126,3 +126,4 @@ class Exercise:
     peer: str | None = None  # ADDRESS:PORT of the connection to it
     peer_failure: PeerFailure | None = None  # what it said of its own
     problems: tuple[Problem, ...] = ()  # why the two ends do not fit
+    by_cm: bool = False  # the connection manager connected each queue pair

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rich.console import Console
 
 from rdmadiag.facts.exercise import Cell, CellState, Operation, RunOutcome, Via
+from rdmadiag.preflight.safety import REASON_TEXT, Reason
 from rdmadiag.render.async_events import event_lines
 from rdmadiag.render.console import STYLE, Text, console, say
 from rdmadiag.render.grid import Grid
@@ -76,15 +77,19 @@ def _by_cause(cells: list[Cell]) -> dict[tuple[str, str], list[Cell]]:
 def _next(ran: "Ran") -> list[str]:
     """What to do about it."""
     outcome = ran.exercise.outcome
+    command = f"rdmadiag exercise{' --cm' if ran.exercise.by_cm else ''} --allow-rtr"
     if outcome is RunOutcome.NOT_ALLOWED:
-        return ["    rdmadiag exercise --allow-rtr"]
+        return [f"    {command}"]
+    if any(Reason.IWARP_NEEDS_RDMA_CM in each.blocking for each in ran.chosen):
+        text = REASON_TEXT[Reason.IWARP_NEEDS_RDMA_CM]
+        return [f"    rdmadiag exercise --cm --allow-rtr   # {text}"]
     if outcome is RunOutcome.BUSY:
         return [
-            "    rdmadiag resources                             # who holds them",
-            "    rdmadiag exercise --allow-rtr --even-if-busy   # beside them",
+            f"    {'rdmadiag resources':{len(command) + 15}}   # who holds them",
+            f"    {command} --even-if-busy   # beside them",
         ]
     if outcome is RunOutcome.NO_PEER:
-        return ["    rdmadiag exercise --allow-rtr --listen ADDRESS   # first, on the other host"]
+        return [f"    {command} --listen ADDRESS   # first, on the other host"]
     if outcome in _SAID:
         return [f"    {printable(each.text)}" for each in ran.exercise.problems[1:]]
     reasons = [f"    {reason}" for each in ran.chosen for reason in each.blocking]

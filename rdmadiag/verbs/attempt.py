@@ -58,6 +58,7 @@ class How:
 
 
 DEFAULT_HOW: Final = How()
+NO_CM_ON_MAC: Final = "macOS has no connection manager of RDMA: leave --cm out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +146,7 @@ def _never_on_mac(
 ) -> Attempt | None:
     """All RDMA ports of a Mac are Thunderbolt's. No provider is loaded before this."""
     if wanted.by_cm:
-        text = "macOS has no connection manager of RDMA: leave --cm out"
-        return _unattempted(Outcome.NOT_SAFE, Stage.GATE, text, "darwin")
+        return _unattempted(Outcome.NOT_SAFE, Stage.GATE, NO_CM_ON_MAC, "darwin")
     return _towards_itself("darwin") if meeting is None and len(set(selectors)) < 2 else None
 
 

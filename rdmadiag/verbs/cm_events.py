@@ -113,6 +113,11 @@ class Events:
         waiting = self._pending.get(identifier.address)
         return waiting.popleft() if waiting else None
 
+    def forget(self, identifier: Identifier) -> None:
+        """What has come for one that is about to be destroyed: another may get its address."""
+        self.take()
+        self._pending.pop(identifier.address, None)
+
     def fatal(self, identifier: Identifier) -> Event | None:
         """An event that ends it, if one has come."""
         waiting = self._pending.get(identifier.address, deque())

@@ -6,7 +6,8 @@ the event channel is ever waited on; its descriptor does not block.
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from ctypes import POINTER, byref, c_char_p, c_void_p
 from dataclasses import dataclass
 from errno import EAGAIN
@@ -266,6 +267,18 @@ class Identifier(Made):
         """rdma_listen; raises CallFailed."""
         self._do("rdma_listen", backlog)
 
+    def bind_to(self, address: str, port: int) -> None:
+        """rdma_getaddrinfo and rdma_bind_addr; raises CallFailed."""
+        with _addresses(self._call) as of:
+            self.bind(of(address, port, passive=True))
+
+    def resolve_to(self, own: str, host: str, port: int, milliseconds: int) -> None:
+        """rdma_getaddrinfo, from `own` where it is not "", and rdma_resolve_addr; raises
+        CallFailed."""
+        with _addresses(self._call) as of:
+            source = of(own, 0, passive=True) if own else None
+            self.resolve_address(of(host, port, source=source), milliseconds)
+
     def resolve_address(self, info: AddressInfo, milliseconds: int) -> None:
         """rdma_resolve_addr; raises CallFailed. ADDR_RESOLVED follows."""
         self._do("rdma_resolve_addr", info.source, info.destination, milliseconds)
@@ -289,6 +302,22 @@ class Identifier(Made):
     def disconnect(self) -> None:
         """rdma_disconnect: the queue pair goes to ERR; raises CallFailed."""
         self._do("rdma_disconnect")
+
+
+@contextmanager
+def _addresses(call: Caller) -> Iterator[Callable[..., AddressInfo]]:
+    """Makes some, and frees them."""
+    infos: list[AddressInfo] = []
+
+    def make(host: str, port: int, **how: Any) -> AddressInfo:
+        infos.append(AddressInfo(call, host, port, QpType.RC, **how))
+        return infos[-1]
+
+    try:
+        yield make
+    finally:
+        for each in infos:
+            each.close()
 
 
 class Membership(Made):

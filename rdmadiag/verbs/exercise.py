@@ -25,9 +25,9 @@ from rdmadiag.sources.run import gather
 from rdmadiag.sources.sampling import resources
 from rdmadiag.sources.table import Depth
 from rdmadiag.verbs import child, records, rtr_record
-from rdmadiag.verbs.attempt import Meeting
+from rdmadiag.verbs.attempt import NO_CM_ON_MAC, Meeting
 from rdmadiag.verbs.matrix import LENGTH, unclaimed, untried
-from rdmadiag.verbs.outcome import seen_events, teardown
+from rdmadiag.verbs.outcome import TOUCHING, seen_events, teardown
 from rdmadiag.verbs.records import (
     CellBegan,
     CellEnded,
@@ -71,6 +71,7 @@ def run(
     even_if_busy: bool = False,
     meeting: Meeting | None = None,
     secret: bytes | None = None,
+    by_cm: bool = False,
 ) -> Ran:
     """The whole run, which ends `seconds` after `start` (time.monotonic's clock).
 
@@ -78,11 +79,10 @@ def run(
     one by one. `noted` gets each record of the child as it comes. Raises NoSuchDevice.
     """
     platform = host.identity.platform
-    if meeting is None and platform == "darwin" and len(set(selectors)) < 2:
-        # All RDMA ports of a Mac are Thunderbolt's. No provider is loaded before this.
-        return Ran(_unattempted(RunOutcome.NOT_SAFE, _ITSELF, platform, cells), (), ())
+    if platform == "darwin" and (never := _never_on_mac(selectors, meeting, by_cm=by_cm)):
+        return Ran(_unattempted(RunOutcome.NOT_SAFE, never, platform, cells), (), ())
     evidence = gather(host, start + seconds * _LOOKING_SHARE, None, Depth())
-    wanted = WantedEnd(payload_bytes=LENGTH, iterations=1, accepted=accepted)
+    wanted = WantedEnd(payload_bytes=LENGTH, iterations=1, accepted=accepted, by_cm=by_cm)
     near = meeting.near if meeting else None
     boot = rtr_record.boot_id(host, time.monotonic() + _BOOT_ID_SECONDS)
     against = [Reason.PRIOR_RTR_FAILURE] if rtr_record.failed_since_start(boot) else []
@@ -97,7 +97,8 @@ def run(
         chosen = (chosen[0], chosen[0])
     for group, each in zip(groups, chosen, strict=False):
         if each.blocking:
-            text = f"the preflight forbids RTR on {each.end.device}/{each.end.port}"
+            what = "a connection" if by_cm else "RTR"
+            text = f"the preflight forbids {what} on {each.end.device}/{each.end.port}"
             return Ran(_unattempted(RunOutcome.NOT_SAFE, text, platform, cells), group, ())
     if meeting is None and _are_one_thunderbolt_port(chosen):
         return Ran(_unattempted(RunOutcome.NOT_SAFE, _ITSELF, platform, cells), chosen, ())
@@ -110,16 +111,12 @@ def run(
     protocols = {each.protocol for each in chosen}
     nothing_said = Missing(Why.ABSENT, "the verbs library")
     attributes = answered.attributes if answered else nothing_said
-    absent = tuple(unclaimed(cells, attributes, protocols))
+    left = untried(cells, named, protocols, two_hosts=meeting is not None, by_cm=by_cm)
+    absent = _once((*unclaimed(cells, attributes, protocols), *left))
     skipped = {(each.operation, each.qp_type, each.via) for each in absent}
-    absent += tuple(
-        each
-        for each in untried(cells, named, protocols, two_hosts=meeting is not None)
-        if (each.operation, each.qp_type, each.via) not in skipped
-    )
-    skipped |= {(each.operation, each.qp_type, each.via) for each in absent}
     tried = tuple(each for each in cells if (each.operation, each.qp_type, each.via) not in skipped)
     request = _request(platform, chosen, tried, absent, start + seconds, meeting, secret)
+    request = _by_cm(request, chosen, near) if by_cm else request
     remembered = rtr_record.Remembered(chosen[0].end, boot)
 
     def seen(record: Record) -> None:
@@ -132,6 +129,23 @@ def run(
         return Ran(_unattempted(RunOutcome.NOT_SAFE, text, platform, cells), chosen, ())
     role = meeting.role if meeting else None
     return Ran(conclude(watched, chosen, tried, absent, platform, role), chosen, reasons)
+
+
+def _never_on_mac(
+    selectors: Sequence[Selector], meeting: Meeting | None, *, by_cm: bool
+) -> str | None:
+    """All RDMA ports of a Mac are Thunderbolt's. No provider is loaded before this."""
+    if by_cm:
+        return NO_CM_ON_MAC
+    return _ITSELF if meeting is None and len(set(selectors)) < 2 else None
+
+
+def _once(cells: Sequence[Cell]) -> tuple[Cell, ...]:
+    """Of each the first reason."""
+    found: dict[tuple[str, str, str], Cell] = {}
+    for each in cells:
+        found.setdefault((each.operation, each.qp_type, each.via), each)
+    return tuple(found.values())
 
 
 _ITSELF: Final = (
@@ -227,6 +241,22 @@ def _request(
     )
 
 
+def _by_cm(
+    request: ExerciseRequest, chosen: Sequence[Candidate], near: str | None
+) -> ExerciseRequest:
+    """The same by the connection manager, which is given addresses of each end."""
+    return replace(
+        request,
+        cm_library=child.CM_LIBRARY,
+        node=child.CM_NODE,
+        # The address that the peer was to come to, then those without a scope: a peer has none.
+        addresses=tuple(
+            tuple(sorted(each.addresses, key=lambda one: (one != near, "%" in one)))
+            for each in chosen
+        ),
+    )
+
+
 # --- what came of it ---------------------------------------------------------------------
 
 _OUTCOMES: Final = {
@@ -292,9 +322,7 @@ def conclude(
         gid_index=local.gid_index,
         cells=(*cells, *absent),
         teardown=teardown(found, killed=killed or died),
-        touched=any(
-            isinstance(each, records.Step) and each.call == "ibv_open_device" for each in found
-        ),
+        touched=any(isinstance(each, records.Step) and each.call in TOUCHING for each in found),
         seconds=watched.seconds,
         events=seen_events(found),
         role=role,

@@ -20,23 +20,34 @@ from ctypes import byref, c_int
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from rdmadiag.facts.attempt import Outcome, PeerFailure, Stage
+from rdmadiag.facts.attempt import Outcome, PeerFailure, Problem, Stage
 from rdmadiag.facts.exercise import CellState, Wanted
+from rdmadiag.gid.reach import Mismatch
 from rdmadiag.verbs import meeting, records
 from rdmadiag.verbs.async_events import AsyncEvents
 from rdmadiag.verbs.bounds import Bounds
+from rdmadiag.verbs.cm_load import loaded
+from rdmadiag.verbs.cm_meeting import AnotherDevice
+from rdmadiag.verbs.cm_side import CmPair, CmSide, Manager
 from rdmadiag.verbs.lib import CallFailed, Library
 from rdmadiag.verbs.objects import Context
 from rdmadiag.verbs.operation import OPERATIONS, BadStatus, Pair, Silent, Wrong
 from rdmadiag.verbs.parting import ended_by
-from rdmadiag.verbs.peer import Peer, PeerFailed, PeerLost
+from rdmadiag.verbs.peer import Mismatched, Peer, PeerFailed, PeerLost
 from rdmadiag.verbs.protocol import End
 from rdmadiag.verbs.recorded_caller import RecordedCaller
 from rdmadiag.verbs.records import CellBegan, CellEnded, EndName, ExerciseRequest
-from rdmadiag.verbs.remote_side import Driver, PeerCallFailed, Served
+from rdmadiag.verbs.remote_side import Driver, PeerCallFailed, PeerNotConnected, Served
 from rdmadiag.verbs.side import Side
-from rdmadiag.verbs.side_calls import cells_message, read_cells
+from rdmadiag.verbs.side_calls import (
+    RUN_BYTES,
+    Managed,
+    cells_message,
+    read_cells,
+    read_managed,
+)
 from rdmadiag.verbs.transcript import Transcript
+from rdmadiag.verbs.work import NotConnected
 
 _REQUEST_LIMIT: Final = 1 << 18  # bytes
 
@@ -57,6 +68,7 @@ class Run:
         self._driver: Driver | None = None
         self._theirs: End | None = None  # the peer's end
         self._cells = request.cells
+        self._manager: Manager | None = None  # None: each queue pair is brought up by hand
 
     def run(self) -> None:
         """All cells; how it ended is the records.Result that it writes."""
@@ -80,7 +92,10 @@ class Run:
         else:
             self._meet()
         self._stage = Stage.OPEN
-        self._open()
+        if self._request.cm_library:
+            self._open_manager()
+        else:
+            self._open()
         if self._peer:
             self._peer.barrier("ready")
         self._stage = Stage.DATA
@@ -102,6 +117,11 @@ class Run:
                 call=error.call or None,
                 errno=error.errno,
             )
+        if isinstance(error, AnotherDevice):
+            problem = Problem("another_device", str(error))
+            return records.Result(
+                outcome=Outcome.MISMATCH, stage=self._stage, text=str(error), problems=(problem,)
+            )
         return ended_by(error, self._stage)
 
     def _close(self) -> None:
@@ -110,6 +130,9 @@ class Run:
             caller.stage = Stage.TEARDOWN
             with suppress(CallFailed):
                 context.close()
+        if self._manager:
+            with suppress(CallFailed):
+                self._manager.close()
         if self._peer:
             self._peer.close()
 
@@ -135,7 +158,8 @@ class Run:
             self._peer.introduce(secret)
         self._stage = Stage.AGREE
         write(records.StageBegan(stage=Stage.AGREE))
-        self._theirs = self._peer.agree(request.ends[0], remote)
+        by_cm = bool(request.cm_library)
+        self._theirs = self._peer.agree(request.ends[0], remote, by_cm=by_cm)
         write(records.Agreed(remote=self._theirs))
         self._cells = tuple(self._agreed(self._peer))
         if request.meet == "connect":
@@ -145,7 +169,12 @@ class Run:
         """The cells of both ends; of each other one of ours, why it is not tried."""
         ours = [(each, None) for each in self._request.cells]
         absent = [(each.cell, each.why) for each in self._request.unclaimed]
-        answer = peer.barrier("cells", cells=cells_message([*ours, *absent]))
+        answer = peer.barrier(
+            "cells", cells=cells_message([*ours, *absent]), by_cm=bool(self._request.cm_library)
+        )
+        if (answer.get("by_cm") is True) is not bool(self._request.cm_library):
+            text = "one of the two ends was started with --cm, the other without"
+            raise Mismatched((Mismatch("cm_mismatch", text),), ())
         theirs = read_cells(answer.get("cells"))
         for cell, _ in ours:
             why, state, where = theirs.get(cell), CellState.NOT_CLAIMED, EndName.REMOTE
@@ -167,6 +196,7 @@ class Run:
             (ours, self._theirs),
             lambda cell: self._side(0, cell, ours, acts=False),
             self._transcript.write,
+            by_cm=self._manager is not None,
         ).serve()
 
     # --- the devices ---------------------------------------------------------------------
@@ -188,7 +218,7 @@ class Run:
                 pointer = devices[names.index(end.device.encode())]
                 context = Context(caller, end.device, pointer)
                 self._contexts.append(context)
-                self._events.append(AsyncEvents(context, name, self._transcript.write))
+                self._events_of(context, name)
         finally:
             with suppress(CallFailed):
                 library.call("ibv_free_device_list", devices)
@@ -205,10 +235,37 @@ class Run:
         write(records.Returned())
         return library
 
+    def _open_manager(self) -> None:
+        """librdmacm, which opens the devices itself, and where one end waits for the other."""
+        request, transcript = self._request, self._transcript
+        transcript.write(records.StageBegan(stage=Stage.EVENT_CHANNEL))
+        self._stage = Stage.EVENT_CHANNEL
+        library = loaded(request.library, request.cm_library, request.node, transcript)
+        callers = [RecordedCaller(library, transcript, name) for name in EndName]
+        self._callers = callers[: len(request.ends)]
+        callers[0].stage = Stage.EVENT_CHANNEL
+        self._manager = manager = Manager(library, callers[0], transcript, self._bounds)
+        self._stage = Stage.LISTEN
+        ours = Managed(run=os.urandom(RUN_BYTES))
+        if request.meet != "connect":
+            manager.listen(self._callers[-1], request.addresses[-1][0], request.ends[-1])
+            ours = Managed(ours.run, *manager.place)
+        manager.run, manager.sources = ours.run, request.addresses[0]
+        if self._peer:
+            listens = request.meet == "connect"
+            answer = self._peer.barrier("manager", **ours.message())
+            theirs = read_managed(answer, listens=listens)
+            if listens:
+                manager.place = theirs.address, theirs.port
+            else:
+                manager.run = theirs.run
+
     # --- one cell ------------------------------------------------------------------------
 
     def _try(self, cell: Wanted) -> None:
         self._transcript.write(CellBegan(cell=cell))
+        if self._manager:
+            self._events.clear()
         with self._pair(cell) as pair:
             ended = self._ended(pair, cell)
             for each in self._events:
@@ -217,7 +274,24 @@ class Run:
             if self._driver:
                 self._driver.conclude(ended)
 
+    def _events_of(self, context: Context, name: EndName) -> AsyncEvents:
+        """Of one end, which the run looks at too."""
+        self._events.append(AsyncEvents(context, name, self._transcript.write))
+        return self._events[-1]
+
     def _side(self, at: int, cell: Wanted, facts: End, *, acts: bool) -> Side:
+        if self._manager:
+            return CmSide(
+                cell,
+                self._manager,
+                facts,
+                self._request.ends[at],
+                self._callers[at],
+                self._bounds,
+                list(EndName)[at],
+                self._events_of,
+                acts=acts,
+            )
         return Side(
             cell,
             self._contexts[at],
@@ -238,7 +312,8 @@ class Run:
         if self._driver and self._theirs:
             there = self._driver.side(cell, _of("listening", self._theirs))
             sides.append(cast("Side", there))
-        made = Pair(cell, sides[0], sides[1], self._bounds)
+        pair = CmPair if self._manager else Pair
+        made = pair(cell, sides[0], sides[1], self._bounds)
         try:
             yield made
         finally:
@@ -268,6 +343,13 @@ class Run:
                 status=bad.status,
                 vendor_error=bad.vendor_error,
                 end=EndName.LOCAL if bad.side is pair.one else EndName.REMOTE,
+            )
+        except NotConnected as error:
+            return CellEnded(
+                state=CellState.FAILED,
+                stage=pair.stage,
+                text=str(error),
+                end=EndName.REMOTE if isinstance(error, PeerNotConnected) else EndName.LOCAL,
             )
         except (Silent, Wrong) as error:
             return CellEnded(state=CellState.FAILED, stage=pair.stage, text=str(error))

@@ -57,6 +57,18 @@ ONE_HOST_ALONE: Final = dict.fromkeys(
 )
 """Cells that two hosts do not try, and why."""
 
+BY_HAND_ALONE: Final = {
+    O.RESET: "a queue pair of the connection manager is connected once",
+    O.ALT_PATH: "librdmacm loads no alternate path",
+}
+"""Operations that are not tried where the connection manager connects, and why."""
+
+_NOT_IN_IWARP: Final = {
+    **dict.fromkeys((O.SEND_IMM, O.WRITE_IMM), "RFC 5040 has no immediate data"),
+    **dict.fromkeys((O.CMP_SWAP, O.FETCH_ADD), "RFC 5040 has no atomics"),
+}
+_IWARP_TYPES: Final = "RFC 5040 has reliable connections alone"
+
 _ON_THUNDERBOLT: Final = frozenset({Wanted(O.SEND, "uc", Via.POLL)})
 """TN3205: queue pairs of type UC, SEND and RECEIVE."""
 
@@ -101,10 +113,16 @@ def untried(
     protocols: Collection[Protocol],
     *,
     two_hosts: bool = False,
+    by_cm: bool = False,
 ) -> Iterator[Cell]:
     """The cells that are left alone, and why."""
     for cell in cells:
         why = ONE_HOST_ALONE.get(cell.operation) if two_hosts else None
+        if by_cm:
+            why = BY_HAND_ALONE.get(cell.operation)
+            if cell.qp_type != "rc":
+                kind = cell.qp_type.replace("_", " ").upper()
+                why = f"--cm connects RC alone: {kind} without it"
         if why:
             pass
         elif cell.operation in NAMED_ALONE and cell.operation not in only:
@@ -125,10 +143,16 @@ def unclaimed(
         why = None
         if Protocol.THUNDERBOLT in protocols:
             why = None if cell in _ON_THUNDERBOLT else "TN3205: UC, SEND and RECEIVE alone"
+        elif Protocol.IWARP in protocols and (not_there := _not_in_iwarp(cell)):
+            why = not_there
         elif not isinstance(attributes, Missing):
             why = _lacking(cell, attributes)
         if why:
             yield Cell(cell.operation, cell.qp_type, cell.via, CellState.NOT_CLAIMED, cause=why)
+
+
+def _not_in_iwarp(cell: Wanted) -> str | None:
+    return _IWARP_TYPES if cell.qp_type != "rc" else _NOT_IN_IWARP.get(cell.operation)
 
 
 def _lacking(cell: Wanted, attributes: Numbers) -> str | None:

@@ -18,7 +18,7 @@ from rdmadiag.verbs.bringup import RemoteQueuePair
 from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.matrix import LENGTH
 from rdmadiag.verbs.protocol import path_mtu
-from rdmadiag.verbs.side import ENTRIES, Side
+from rdmadiag.verbs.side import ENTRIES, INLINE, Side
 from rdmadiag.verbs.work import (
     AS_INLINE,
     CMP_SWAP,
@@ -279,11 +279,11 @@ def _send_imm(pair: Pair) -> None:
 
 def _send_inline(pair: Pair) -> None:
     one, other = pair.ends
-    content = pair.pattern()
+    content = pair.pattern(INLINE)
     other.receives(pair.room())
     one.write(OUT, content)
-    pair.post(Work(flags=SIGNALED | AS_INLINE))
-    one.write(OUT, bytes(LENGTH))  # it is free again: what arrives was copied
+    pair.post(Work(pieces=((OUT, INLINE),), flags=SIGNALED | AS_INLINE))
+    one.write(OUT, bytes(INLINE))  # it is free again: what arrives was copied
     pair.collect({one: (1, 0), other: (0, 1)})
     _arrived(pair, other, content)
 

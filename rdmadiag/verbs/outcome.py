@@ -54,7 +54,7 @@ _DESTROYERS: Final = {
     "ibv_attach_mcast": "ibv_detach_mcast",
     "ibv_create_flow": "ibv_destroy_flow",
 }
-_TOUCHING: Final = frozenset({"ibv_open_device", "rdma_resolve_addr", "ibv_alloc_pd"})
+TOUCHING: Final = frozenset({"ibv_open_device", "rdma_resolve_addr", "ibv_alloc_pd"})
 
 
 class Nonsense(ValueError):
@@ -101,7 +101,7 @@ def conclude(
         latency=timed.latency if timed else None,
         teardown=_teardown(steps, killed=returncode is None or returncode < 0),
         steps=steps,
-        touched=any(step.call in _TOUCHING for step in steps),
+        touched=any(step.call in TOUCHING for step in steps),
         bandwidth=streamed.bandwidth if streamed else None,
         rounds=rounds.rounds if rounds else None,
         pid=pid if unkillable else None,

@@ -178,14 +178,18 @@ class Peer:
             self._seal = Seal(secret, role, *nonces, self._command)
             self._inbox.seal = Seal(secret, other, *nonces, self._command)
 
-    def agree(self, local: End, remote: End | None = None) -> End:
+    def agree(self, local: End, remote: End | None = None, *, by_cm: bool = False) -> End:
         """The peer's facts, once both ends have found them fit; raises Mismatched.
 
-        `remote` are those that `answer` gave.
+        `remote` are those that `answer` gave; with `by_cm` the path is not made of them.
         """
         self.send("endpoint", endpoint=local.message())
         remote = remote or _endpoint(self.receive("endpoint"))
-        ours = (*protocol.mismatches(local, remote), *protocol.unusable(remote))
+        ours = (
+            protocol.mismatches(local, remote, by_cm=True)
+            if by_cm
+            else (*protocol.mismatches(local, remote), *protocol.unusable(remote))
+        )
         self.send("agree", problems=[[each.code, each.text] for each in ours])
         theirs = _problems(self.receive("agree").get("problems"))
         if ours or theirs:

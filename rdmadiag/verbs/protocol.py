@@ -288,11 +288,14 @@ def _gid(value: Any) -> Gid:
 # --- whether the two fit ---------------------------------------------------------------------
 
 
-def mismatches(local: End, remote: End) -> tuple[Mismatch, ...]:
-    """Everything that would make RTR or the exchange fail, seen from `local`."""
+def mismatches(local: End, remote: End, *, by_cm: bool = False) -> tuple[Mismatch, ...]:
+    """Everything that would make RTR or the exchange fail, seen from `local`.
+
+    With `by_cm` the connection manager finds the way, whatever GID each end says.
+    """
     return (
         tuple(_link(local, remote))
-        + tuple(_addresses(local, remote))
+        + (() if by_cm else tuple(_addresses(local, remote)))
         + tuple(_agreement(local, remote))
     )
 

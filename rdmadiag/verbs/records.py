@@ -135,6 +135,9 @@ class ExerciseRequest(Request):
     kind = Kind.EXERCISE
     cells: tuple[Wanted, ...]
     unclaimed: tuple[Unclaimed, ...] = ()  # that this host's device cannot, for the peer to know
+    cm_library: str = ""  # of the connection manager, which connects; "": no
+    node: str = ""  # as of CmRequest
+    addresses: tuple[tuple[str, ...], ...] = ()  # of each end here, the best first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,8 @@ from rdmadiag.verbs.records import CellBegan, CellEnded, EndName, Record
 from rdmadiag.verbs.side import Side
 from rdmadiag.verbs.side_calls import (
     BEGIN,
+    BY_HAND,
+    CM_VOCABULARY,
     CONCLUDE,
     OVER,
     VOCABULARY,
@@ -31,8 +33,9 @@ from rdmadiag.verbs.side_calls import (
     read_answer,
     read_call,
     refusal,
+    unconnected,
 )
-from rdmadiag.verbs.work import Completed
+from rdmadiag.verbs.work import Completed, NotConnected
 
 SILENT_SECONDS: Final = 15.0
 """In which the peer says nothing, after which it is lost: more than any call or wait of a cell."""
@@ -44,11 +47,17 @@ _DO: Final = "do"
 _DONE: Final = "did"
 
 
-_TRANSITIONS: Final = ("to_init", "to_rtr", "to_rts")
+_TRANSITIONS: Final = ("to_init", "to_rtr", "to_rts", "accept", "established")
+_BEFORE: Final = {"requested": "open", "open": "more"}
+"""What comes first, and what then."""
 
 
 class PeerCallFailed(CallFailed):
     """A call that the other host's library refused."""
+
+
+class PeerNotConnected(NotConnected):
+    """An event that did not come at the other host."""
 
 
 class Driver:
@@ -83,12 +92,19 @@ class Driver:
         self.do(OVER, Stage.TEARDOWN)
 
     def do(self, name: str, stage: Stage, **arguments: Any) -> Any:
-        """The answer of the peer; raises PeerCallFailed, PeerLost, PeerFailed, ProtocolError."""
+        """The answer of the peer.
+
+        Raises PeerCallFailed, PeerNotConnected, PeerLost, PeerFailed, ProtocolError.
+        """
         there, self.is_there = self.is_there, False
         if not there:
             raise PeerLost("the peer did not answer before")
         self._peer.send(_DO, **call(name, stage, arguments))
-        found = read_answer(name, self._peer.receive(_DONE, SILENT_SECONDS))
+        try:
+            found = read_answer(name, self._peer.receive(_DONE, SILENT_SECONDS))
+        except NotConnected as error:
+            self.is_there = True
+            raise PeerNotConnected(*error.args) from error
         self.is_there = True
         if isinstance(found, Refused):
             raise PeerCallFailed(found.call, found.errno)
@@ -121,6 +137,8 @@ class RemoteSide:
                 self._driver.do("close", self._stage)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name in CM_VOCABULARY:
+            return lambda: self._driver.do(name, self._stage)
         if name not in VOCABULARY:
             raise AttributeError(name)
         signature = inspect.signature(getattr(Side, name))
@@ -145,15 +163,19 @@ class Served:
         ends: tuple[End, End],
         make: Callable[[Wanted], Side],
         write: Callable[[Record], None],
+        *,
+        by_cm: bool = False,
     ) -> None:
         """`cells` are those that both ends want, `ends` this host's and the peer's."""
+        self._first = "requested" if by_cm else "open"
+        self._never = BY_HAND if by_cm else CM_VOCABULARY.keys()
         self._peer = peer
         self._left = set(cells)
         self._ends = ends
         self._make = make
         self._write = write
         self._side: Side | None = None
-        self._expects = "open"
+        self._expects = self._first
         self._concluded = True
         self._recorded = 0
         self._over = False
@@ -176,7 +198,7 @@ class Served:
             CONCLUDE: self._conclude,
             OVER: self._end,
         }
-        row = VOCABULARY.get(name)
+        row = VOCABULARY.get(name) or CM_VOCABULARY.get(name)
         if row is None or row.recorded:
             self._recorded += 1
             if self._recorded > RECORDED_MOST:
@@ -188,6 +210,8 @@ class Served:
             return answer(name, self._call(name, stage, arguments))
         except CallFailed as failed:
             return refusal(Refused(failed.call, failed.errno))
+        except NotConnected as error:
+            return unconnected(str(error))
 
     # --- one cell ------------------------------------------------------------------------
 
@@ -198,7 +222,7 @@ class Served:
             raise ProtocolError("the peer began a cell that was not agreed on")
         self._left.remove(cell)
         self._write(CellBegan(cell=cell))
-        self._side, self._expects, self._concluded = self._make(cell), "open", False
+        self._side, self._expects, self._concluded = self._make(cell), self._first, False
 
     def _conclude(self, ended: Ended) -> None:
         if self._concluded:
@@ -228,19 +252,19 @@ class Served:
         if name == "close":
             self._close()
             return None
-        if self._expects != (name if name == "open" else "more"):
+        if name in self._never or self._expects != (name if name in _BEFORE else "more"):
             raise ProtocolError(f"the peer's {name!r} came at the wrong time")
         side.stage(stage)
-        if name == "open":
+        if name in _BEFORE:
             self._expects = "close"  # as long as it has not succeeded
-            number = side.open()
-            self._expects = "more"
-            return number
+            given = getattr(side, name)()
+            self._expects = _BEFORE[name]
+            return given
         if name == "to_rtr":
             arguments = {"remote": self._remote(*arguments["remote"])}
         try:
             return _spread(getattr(side, name), arguments)
-        except CallFailed:
+        except (CallFailed, NotConnected):
             if name in _TRANSITIONS:
                 self._expects = "close"  # no peer has it tried again
             raise

@@ -29,7 +29,7 @@ from rdmadiag.verbs.bringup import (
 )
 from rdmadiag.verbs.frames import Frame, Rule
 from rdmadiag.verbs.loop import RECEIVE, SEND
-from rdmadiag.verbs.matrix import LENGTH, SGE
+from rdmadiag.verbs.matrix import SGE
 from rdmadiag.verbs.objects import (
     LOCAL_WRITE,
     MW_BIND,
@@ -60,7 +60,8 @@ from rdmadiag.verbs.work import BIND_MW, IN, MEMORY, Completed, Piece, Target, W
 DEPTH: Final = 8
 ENTRIES: Final = 32
 QKEY: Final = 0x11111111
-INLINE: Final = LENGTH
+INLINE: Final = 64
+"""Bytes; soft iWARP has 80 (SIW_MAX_INLINE, sw/siw/siw.h)."""
 WITH_IMM: Final = 2  # enum ibv_wc_flags
 WITH_INV: Final = 8 | 4
 """IBV_WC_WITH_INV, and the kernel's number of it, which soft RoCE hands to programs; to verbs
@@ -92,24 +93,27 @@ class Side:
     def __init__(
         self,
         cell: Wanted,
-        context: Context,
+        context: Context | None,
         facts: End,
         caller: RecordedCaller,
         bounds: Bounds,
-        events: AsyncEvents,
+        events: AsyncEvents | None,
         *,
         acts: bool,
     ) -> None:
-        """`acts`: it sends first; the other end is its target."""
+        """`acts`: it sends first; the other end is its target.
+
+        A subclass whose `open` finds the device gives none.
+        """
         self.facts = facts
         self.sent: list[Completed] = []  # what poll gave; the operation keeps them
         self.arrived: list[Completed] = []
         self.has_channel = cell.via is Via.CHANNEL
         self._cell = cell
-        self._context = context
+        if context and events:
+            self._context, self._events = context, events
         self._caller = caller
         self._bounds = bounds
-        self._events = events
         self._acts = acts
         self._objects = Objects()
         self._is_ud = cell.qp_type == QpType.UD
@@ -136,9 +140,8 @@ class Side:
     def open(self) -> int:
         """Everything up to a queue pair in RESET, whose number it returns."""
         cell, context = self._cell, self._context
-        rights = MW_BIND if cell.operation in _WINDOWS else _ACCESS.get(cell.operation, 0)
         self._pd = self._make(context.alloc_pd())
-        self._memory = self._make(self._pd.reg_mr(MEMORY, LOCAL_WRITE | rights))
+        self._memory = self._make(self._pd.reg_mr(MEMORY, LOCAL_WRITE | self._rights()))
         self._channel: CompletionChannel | None = None
         if self.has_channel:
             self._channel = self._make(context.create_channel())
@@ -155,9 +158,16 @@ class Side:
             all_signaled=cell.operation is not Operation.UNSIGNALED,
             srq=self._srq,
         )
-        kind = QpType[cell.qp_type.upper()]
-        self._qp = self._make(self._pd.create_qp(self._cq, kind, DEPTH, shape))
+        self._qp = self._make(self._queue_pair(QpType[cell.qp_type.upper()], shape))
         return self._qp.number
+
+    def _rights(self) -> int:
+        """Of its memory, beside a local write."""
+        operation = self._cell.operation
+        return MW_BIND if operation in _WINDOWS else _ACCESS.get(operation, 0)
+
+    def _queue_pair(self, kind: QpType, shape: Shape) -> QueuePair:
+        return self._pd.create_qp(self._cq, kind, DEPTH, shape)
 
     def _open_xrc(self) -> QueuePair:
         if self._acts:

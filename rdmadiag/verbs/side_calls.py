@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
+from ipaddress import ip_address
 from typing import Any, Final
 
 from rdmadiag.facts.attempt import Stage
@@ -31,6 +32,7 @@ from rdmadiag.verbs.work import (
     SOLICITED,
     WRITE,
     Completed,
+    NotConnected,
     Target,
     Work,
 )
@@ -369,7 +371,17 @@ VOCABULARY: Final[Mapping[str, Row]] = {
 }
 """By the name of the method of Side."""
 
-_ROWS: Final = {**SESSION, **VOCABULARY}
+CM_VOCABULARY: Final[Mapping[str, Row]] = {
+    "requested": _row(),
+    "accept": _row(),
+    "established": _row(),
+}
+"""Of CmSide beside those, in place of BY_HAND."""
+
+BY_HAND: Final = frozenset(("to_init", "to_rtr", "to_rts", "load_path", "migrate", "migration"))
+"""What the connection manager does itself."""
+
+_ROWS: Final = {**SESSION, **VOCABULARY, **CM_VOCABULARY}
 
 
 def call(name: str, stage: Stage, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -404,8 +416,15 @@ def refusal(refused: Refused) -> dict[str, Any]:
     return {"refused": refused.call, "errno": refused.errno}
 
 
+def unconnected(text: str) -> dict[str, Any]:
+    """The message that answers one for which the connection manager gave another event."""
+    return {"unconnected": text[:_TEXT]}
+
+
 def read_answer(name: str, message: Mapping[str, Any]) -> Any:
-    """What a call gave, or a Refused; raises ProtocolError."""
+    """What a call gave, or a Refused; raises ProtocolError and NotConnected."""
+    if "unconnected" in message:
+        raise NotConnected(_text(message["unconnected"]))
     if "refused" in message:
         return Refused(_call(message["refused"]), _ERRNO.read(message.get("errno")))
     return _ROWS[name].answer.read(message.get("value"))
@@ -436,3 +455,37 @@ def read_cells(value: Any) -> dict[Wanted, str | None]:
             continue
         found[cell] = optional(Field(_text)).read(row[1])
     return found
+
+
+# --- by the connection manager -----------------------------------------------------------
+
+RUN_BYTES: Final = 16
+_RUN: Final = where(_BYTES, lambda found: len(found) == RUN_BYTES)
+_PORT: Final = number(1, 65535)
+
+
+@dataclass(frozen=True, slots=True)
+class Managed:
+    """What an end says of the connection manager in a run."""
+
+    run: bytes = b""  # of the end that connects: what its requests are known by
+    address: str = ""  # of the one that listens
+    port: int = 0
+
+    def message(self) -> dict[str, Any]:
+        """As it travels."""
+        return {"run": _RUN.plain(self.run), "address": self.address, "port": self.port}
+
+
+def read_managed(value: Mapping[str, Any], *, listens: bool) -> Managed:
+    """Of the other end, which `listens` or does not; raises ProtocolError."""
+    if not listens:
+        return Managed(run=_RUN.read(value.get("run")))
+    address = _text(value.get("address"))
+    try:
+        found = ip_address(address)
+    except ValueError as error:
+        raise _refused(address) from error
+    if found.is_unspecified or found.is_multicast:
+        raise _refused(address)
+    return Managed(address=str(found), port=_PORT.read(value.get("port")))

@@ -20,6 +20,10 @@ Piece = tuple[int, int]
 """Offset in an end's memory, and bytes."""
 
 
+class NotConnected(Exception):
+    """The connection manager gave another event than was to come, or none; one line."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """Memory of the other end."""

@@ -30,6 +30,29 @@ FRAMES = {
 }
 
 
+def test_iwarp_has_what_rfc_5040_has() -> None:
+    cells = wanted(kinds=["rc", "ud"])
+    absent = tuple(unclaimed(cells, ABLE, {Protocol.IWARP}))
+    assert {each.operation for each in absent if each.qp_type == "rc"} == {
+        *(Operation.SEND_IMM, Operation.WRITE_IMM, Operation.CMP_SWAP, Operation.FETCH_ADD)
+    }
+    left = {each.qp_type for each in cells} - {"ud"}
+    assert {each.qp_type for each in absent if each.cause == "RFC 5040 has no atomics"} == left
+    assert {each.operation for each in absent if each.qp_type == "ud"} == {
+        each.operation for each in cells if each.qp_type == "ud"
+    }
+
+
+def test_by_the_connection_manager_what_it_does_not_connect_is_not_tried_and_says_why() -> None:
+    left = tuple(untried(wanted(), ["sqd", "alt_path"], {Protocol.ROCE}, by_cm=True))
+    assert {each.qp_type for each in left if "connects RC alone" in (each.cause or "")} == {
+        *QP_TYPES[1:]
+    }
+    of_rc = {each.operation for each in left if each.qp_type == "rc"}
+    assert of_rc == {Operation.RESET, Operation.ALT_PATH}
+    assert all(each.state is CellState.NOT_TRIED for each in left)
+
+
 def test_every_operation_can_be_made_and_has_a_cell() -> None:
     assert set(OPERATIONS) == set(Operation)
     assert {operation for cells in MATRIX.values() for operation in cells} == set(Operation)

@@ -12,14 +12,18 @@ from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.exercise import CellState, Operation, Via, Wanted
 from rdmadiag.facts.ib import QpState
 from rdmadiag.verbs import side_calls
+from rdmadiag.verbs.cm_side import CmSide
 from rdmadiag.verbs.matrix import wanted
 from rdmadiag.verbs.protocol import MESSAGE_LIMIT, ProtocolError, frame
 from rdmadiag.verbs.side import Side
 from rdmadiag.verbs.side_calls import (
+    BY_HAND,
     CELLS_MOST,
+    CM_VOCABULARY,
     SESSION,
     VOCABULARY,
     Ended,
+    Managed,
     Refused,
     answer,
     call,
@@ -27,9 +31,11 @@ from rdmadiag.verbs.side_calls import (
     read_answer,
     read_call,
     read_cells,
+    read_managed,
     refusal,
+    unconnected,
 )
-from rdmadiag.verbs.work import AREA, MEMORY, Completed, Target, Work
+from rdmadiag.verbs.work import AREA, MEMORY, Completed, NotConnected, Target, Work
 
 CELL = Wanted(Operation.WRITE, "rc", Via.POLL)
 TARGET = Target((1 << 64) - 1, (1 << 32) - 1)
@@ -63,6 +69,45 @@ def test_there_is_a_row_for_each_public_method_of_a_side_and_for_nothing_else() 
     }
     assert {name: list(row.arguments) for name, row in VOCABULARY.items()} == methods
     assert not VOCABULARY.keys() & SESSION.keys()
+
+
+def test_and_one_for_what_the_end_that_listens_does_to_be_connected() -> None:
+    driven = {"requested", "accept", "established"}
+    assert set(CM_VOCABULARY) == driven
+    assert all(inspect.isfunction(getattr(CmSide, each)) for each in driven)
+    assert VOCABULARY.keys() > BY_HAND
+
+
+@pytest.mark.parametrize(
+    ("value", "listens"),
+    [
+        ({}, True),
+        ({}, False),
+        ({"run": "00" * 15}, False),
+        ({"run": ["00" * 16]}, False),
+        ({"address": "192.0.2.1", "port": 0}, True),
+        ({"address": "192.0.2.1", "port": True}, True),
+        ({"address": "host.example", "port": 1}, True),
+        ({"address": "0.0.0.0", "port": 1}, True),  # which is what it refuses
+        ({"address": "ff02::1", "port": 1}, True),
+        ({"address": 7, "port": 1}, True),
+    ],
+)
+def test_what_a_peer_says_of_its_manager_is_within_bounds(value: Any, listens: bool) -> None:
+    with pytest.raises(ProtocolError):
+        read_managed(value, listens=listens)
+
+
+def test_what_each_end_says_of_its_manager_is_read_as_it_was_said() -> None:
+    said = Managed(bytes(range(16)), "192.0.2.1", 40001)
+    message = json.loads(json.dumps(said.message()))
+    assert read_managed(message, listens=True) == Managed(b"", "192.0.2.1", 40001)
+    assert read_managed(message, listens=False) == Managed(bytes(range(16)))
+
+
+def test_an_event_that_did_not_come_is_no_answer() -> None:
+    with pytest.raises(NotConnected, match="no RDMA_CM_EVENT_ESTABLISHED"):
+        read_answer("established", unconnected("no RDMA_CM_EVENT_ESTABLISHED came"))
 
 
 @pytest.mark.parametrize(("name", "arguments"), EXAMPLES, ids=[name for name, _ in EXAMPLES])
