@@ -150,7 +150,7 @@ def values(found: Any, path: Path_ = ()) -> Iterator[Path_]:
 
 _NAMES: Final = {
     name: value
-    for module in (facts, kernel_log, macos, routing, system, verbs)
+    for module in (dcb, facts, kernel_log, macos, routing, system, verbs)
     for name, value in vars(module).items()
 }
 _KNOWN: Final[dict[type, dict[str, Any]]] = {}

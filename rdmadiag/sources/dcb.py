@@ -183,9 +183,9 @@ def parse_trust(raw: bytes) -> Trust | Missing:
 def read_dcb(host: Host, deadline: float) -> DcbFacts | Missing:
     """Each netdev of a port, where it is in this namespace; `deadline` as in Host.netlink."""
     devices = host.list(CLASS)
-    if isinstance(devices, Missing):
+    if isinstance(devices, Missing) and devices.why is not Why.ABSENT:
         return devices
-    if not devices:
+    if isinstance(devices, Missing) or not devices:  # without ib_core there is no such folder
         return DcbFacts(())
     reply = host.netlink("route-getlink", netlink.NETLINK_ROUTE, GET_LINKS, deadline)
     links = reply if isinstance(reply, Missing) else parse_links(reply)

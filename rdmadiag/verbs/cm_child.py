@@ -361,7 +361,8 @@ class Attempt:
         self._seed = int.from_bytes(os.urandom(8), "big")
         for one, other in ((local, remote), (remote, local)):
             peer = other.identifier
-            self._knows(one, other.queue_pair.number, peer.gid, peer.own)
+            addresses = one.identifier.own, peer.own
+            self._knows(one, other.queue_pair.number, peer.gid, addresses)
 
     def _meet_in_group(self, talk: Talk, theirs: object) -> None:
         """Where both ends want a group: join it, and say which queue pair is in it."""
@@ -372,8 +373,10 @@ class Attempt:
             return
         member = self._join(self._local, EndName.LOCAL, group)
         content = {"queue_pair": member.queue_pair.number, "gid": str(member.identifier.gid)}
+        talk.patience += RESOLVE_SECONDS + JOIN_SECONDS  # which the other end may take
         said = talk.barrier("joined", **content)
-        self._knows(member, *protocol.member(said), self._sides[0].identifier.peer)
+        met = self._sides[0].identifier
+        self._knows(member, *protocol.member(said), (met.own, met.peer))
 
     def _join(self, caller: RecordedCaller, name: EndName, group: str) -> Member:
         """A member of the group, on this end's device."""
@@ -394,13 +397,16 @@ class Attempt:
         self._transcript.write(records.GroupJoined(end=name, group=group))
         return member
 
-    def _knows(self, member: Member, queue_pair: int, gid: Gid, peer: str) -> None:
-        """Whom a member gets its messages from: its own, and strangers', are left out."""
+    def _knows(self, member: Member, queue_pair: int, gid: Gid, addresses: tuple[str, str]) -> None:
+        """Whom a member gets its messages from: its own, and strangers', are left out.
+
+        `addresses` are those of this end and of the other, as the connection shows them.
+        """
         member.sender = Sender(queue_pair, gid)
         side = next(each for each in self._members if each.end is member)
         attributes = self._attributes(side)
         attributes.dest_qp_num = queue_pair
-        self._show(side, attributes, peer)
+        self._show(side, attributes, addresses)
 
     @property
     def _secret(self) -> bytes | None:
@@ -420,19 +426,22 @@ class Attempt:
         found: IbvQpAttr = self._do(Stage.ESTABLISH, side.end.attributes)
         return found
 
-    def _show(self, side: Side, attributes: IbvQpAttr, peer: str | None = None) -> None:
+    def _show(
+        self, side: Side, attributes: IbvQpAttr, addresses: tuple[str, str] | None = None
+    ) -> None:
         """What the connection manager has made of this end."""
         end = side.end
         assert end
         path = attributes.ah_attr
+        own, peer = addresses or (side.identifier.own, side.identifier.peer)
         state = QpState.from_number(attributes.qp_state)
         if state is QpState.RESET:
             state = None  # ESTABLISHED: a provider that leaves it out, as siw of Linux 6.1
         self._transcript.write(
             records.ConnectionMade(
                 end=side.name,
-                address=side.identifier.own,
-                peer=peer or side.identifier.peer,
+                address=own,
+                peer=peer,
                 state=state,
                 mtu=MTU_BYTES.get(attributes.path_mtu),
                 queue_pair=end.queue_pair.number,

@@ -32,6 +32,8 @@ class Talk:
         self._fd = fd
         self._seal: Seal | None = None
         self._inbox = Inbox()
+        self.patience = STALL_SECONDS[end.facts.qp_type]
+        """Seconds that a step may take."""
         self.taken: dict[str, Any] = {}
         """The last message that arrived."""
 
@@ -89,7 +91,7 @@ class Talk:
         self.taken = message
 
     def _wait(self, true: Callable[[], Any]) -> None:
-        until = time.monotonic() + STALL_SECONDS[self._end.facts.qp_type]
+        until = time.monotonic() + self.patience
         while not true():
             self.glance()
             now = time.monotonic()

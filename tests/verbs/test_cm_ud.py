@@ -302,6 +302,6 @@ def test_an_end_of_rc_is_refused_by_one_of_ud(two: Run) -> None:
 
 @pytest.mark.slow
 def test_another_secret_gets_no_answer(two: Run) -> None:
-    here, there = two(secrets=(SECRET, bytes(32).hex()), wait=4.0)
+    here, there = two(secrets=(SECRET, bytes(32).hex()), wait=15.0)
     assert here.ended == (Outcome.PEER_REFUSED, Stage.LISTEN, Teardown.CLEAN)
     assert there.ended == (Outcome.NO_DATA, Stage.AGREE, Teardown.CLEAN)
