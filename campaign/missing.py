@@ -21,7 +21,7 @@ from campaign.result import Held, Result
 from lab.mac import Mac
 from lab.machine import Machine
 from rdmadiag import facts
-from rdmadiag.facts import Identity, Missing, Why, kernel_log, macos, routing, system, verbs
+from rdmadiag.facts import Identity, Missing, Why, dcb, kernel_log, macos, routing, system, verbs
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.host.recorded import open_snapshot
 from rdmadiag.preflight.judge import judge

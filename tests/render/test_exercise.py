@@ -107,7 +107,6 @@ def test_what_was_refused_at_the_other_host_is_said_so() -> None:
     ],
     ids=[
         "nobody there",
-        "nobody there of the manager",
         "busy",
         "another secret",
         "ends that do not fit",
