@@ -8,7 +8,7 @@ import pytest
 
 from rdmadiag.facts.exercise import Operation, Via, Wanted
 from rdmadiag.verbs.bringup import RemoteQueuePair
-from rdmadiag.verbs.objects import MemoryWindow, XrcReceiver
+from rdmadiag.verbs.objects import MemoryWindow
 from rdmadiag.verbs.side import Side
 from rdmadiag.verbs.work import Target, Work
 from tests.verbs.attempts import HERE, THERE
@@ -26,7 +26,6 @@ def context() -> Any:
     pd = made.alloc_pd.return_value
     pd.reg_mr.return_value.configure_mock(address=0x10000, lkey=1, rkey=2)
     pd.create_ah.return_value.handle = HANDLE
-    made.create_xrc_receiver.return_value = MagicMock(spec=XrcReceiver, number=17)
     pd.alloc_mw.side_effect = lambda kind: MemoryWindow(MagicMock(), MagicMock(), kind)
     return made
 
