@@ -203,4 +203,7 @@ def _code(ran: "Ran") -> int:
     if not run.touched:
         return exits.CRITICAL if run.outcome is RunOutcome.CALL_FAILED else exits.NOT_ATTEMPTED
     bad = any(each.state in (CellState.REFUSED, CellState.FAILED) for each in run.cells)
-    return exits.CRITICAL if bad or run.outcome is not RunOutcome.DONE else exits.OK
+    if bad or run.outcome is not RunOutcome.DONE:
+        return exits.CRITICAL
+    tried = any(each.state is CellState.VERIFIED for each in run.cells)
+    return exits.OK if tried else exits.NOT_ATTEMPTED

@@ -590,6 +590,14 @@ class Attempt:
                 call=error.call,
                 errno=error.errno,
             )
+        if isinstance(error, CallFailed):  # rdma_get_cm_event, which is nobody's step
+            return Result(
+                outcome=Outcome.CALL_FAILED,
+                stage=self._stage,
+                text=str(error),
+                call=error.call,
+                errno=error.errno,
+            )
         if isinstance(error, EventFailed):
             return Result(outcome=Outcome.CM_EVENT, stage=error.stage)
         if isinstance(error, NoEvent):

@@ -242,6 +242,7 @@ class Listening:
         peer = visitor.side.identifier.peer
         with suppress(Failed, CallFailed):
             visitor.side.close()
+        self.events.forget(visitor.side.identifier)
         if not isinstance(visitor.transcript, Held):
             self.transcript.write(TurnedAway(address=peer, text=why))
 

@@ -295,7 +295,8 @@ def conclude(
     outcome = _OUTCOMES[result.outcome] if result else RunOutcome.DIED
     if killed and result is None:
         outcome = RunOutcome.INTERRUPTED if watched.signal else RunOutcome.WATCHDOG
-    cells = list(_cells(found, platform, _why(outcome, result), killed=killed))
+    why, two_hosts = _why(outcome, result), role is not None
+    cells = list(_cells(found, platform, why, killed=killed, two_hosts=two_hosts))
     known = {(each.operation, each.qp_type, each.via) for each in cells}
     left = (each for each in tried if (each.operation, each.qp_type, each.via) not in known)
     cells += [
@@ -341,7 +342,7 @@ def _why(outcome: RunOutcome, result: records.Result | None) -> str:
 
 
 def _cells(
-    found: Sequence[Record], platform: Platform, why: str, *, killed: bool
+    found: Sequence[Record], platform: Platform, why: str, *, killed: bool, two_hosts: bool
 ) -> Iterator[Cell]:
     began: Wanted | None = None
     call = None
@@ -351,7 +352,7 @@ def _cells(
         elif isinstance(each, records.Step):
             call = each.call
         elif isinstance(each, CellEnded) and began:
-            yield _cell(began, each, platform)
+            yield _cell(began, each, platform, two_hosts=two_hosts)
             began = None
     if began:
         text = f"{call or 'it'} never returned" if killed else why
@@ -360,11 +361,11 @@ def _cells(
         )
 
 
-def _cell(cell: Wanted, ended: CellEnded, platform: Platform) -> Cell:
+def _cell(cell: Wanted, ended: CellEnded, platform: Platform, *, two_hosts: bool) -> Cell:
     made = Cell(cell.operation, cell.qp_type, cell.via, ended.state)
     if ended.state is CellState.VERIFIED:
         return made
-    there = ended.end is EndName.REMOTE
+    there = two_hosts and ended.end is EndName.REMOTE
     where = "at the peer: " if there else ""
     cause = f"{where}{ended.text}" if ended.text else None
     made = replace(made, stage=ended.stage, cause=cause, at_peer=there)

@@ -130,6 +130,13 @@ class RemoteSide:
         """INIT → RTR: where this host is, both ends have agreed on before."""
         self._driver.do("to_rtr", self._stage, remote=(remote.queue_pair, remote.psn))
 
+    def read(self, offset: int, length: int) -> bytes:
+        """What stands there; raises ProtocolError for more or less than that."""
+        found: bytes = self._driver.do("read", self._stage, offset=offset, length=length)
+        if len(found) != length:
+            raise ProtocolError(f"the peer gave {len(found)} bytes of its memory, not {length}")
+        return found
+
     def close(self) -> None:
         """Have everything destroyed; a peer that is gone, or is not waited for, does so itself."""
         if self._driver.is_there:
@@ -191,6 +198,8 @@ class Served:
                 self._peer.send(_DONE, **self._answered(*read_call(message)))
         finally:
             self._close()
+        if self._left or not self._concluded:
+            raise ProtocolError("the peer ended it before all cells that were agreed on")
 
     def _answered(self, name: str, stage: Stage, arguments: dict[str, Any]) -> dict[str, Any]:
         session: dict[str, Callable[..., None]] = {
@@ -228,6 +237,9 @@ class Served:
         if self._concluded:
             raise ProtocolError("the peer concluded a cell that it had not begun")
         self._concluded = True
+        # What is there for the one that drives is here. What is wrong without a call or a
+        # completion is of neither end.
+        is_theirs = not ended.at_peer and (ended.call is not None or ended.status is not None)
         self._write(
             CellEnded(
                 state=ended.state,
@@ -237,8 +249,7 @@ class Served:
                 errno=ended.errno,
                 status=ended.status,
                 vendor_error=ended.vendor_error,
-                # What is there for the one that drives is here.
-                end=EndName.LOCAL if ended.at_peer else EndName.REMOTE,
+                end=EndName.REMOTE if is_theirs else EndName.LOCAL,
             )
         )
 

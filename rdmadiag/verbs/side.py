@@ -275,6 +275,7 @@ class Side:
 
     def post(self, *works: Work) -> None:
         """Post them with one call, linked."""
+        self._must_send()
         requests = [self._request(each) for each in works]
         for one, following in pairwise(requests):
             one.next = ctypes.addressof(following)
@@ -288,7 +289,15 @@ class Side:
         self._kept.append(made)
         return made
 
+    def _must_send(self) -> None:
+        """A peer may ask for anything; providers take a send queue for granted."""
+        if self._cell.qp_type == "xrc" and not self._acts:
+            raise AssertionError("the receiving end of XRC has no send queue")
+
     def _request(self, work: Work) -> IbvSendWr:
+        if self._is_ud and (work.target or not self._ah):
+            # struct ibv_send_wr has target and address handle, a pointer, in the same place.
+            raise AssertionError("a UD message goes to an address handle, and to no memory")
         request = IbvSendWr(
             wr_id=SEND,
             num_sge=len(work.pieces),
@@ -305,8 +314,8 @@ class Side:
             atomic.compare_add, atomic.swap = work.operands
         elif target:
             request.wr.rdma.remote_addr, request.wr.rdma.rkey = target.address, target.rkey
-        elif self._is_ud and self._remote:
-            request.wr.ud.ah = self._ah.handle if self._ah else None
+        elif self._ah:
+            request.wr.ud.ah = self._ah.handle
             request.wr.ud.remote_qpn, request.wr.ud.remote_qkey = self._far_queue_pair, QKEY
         return request
 
@@ -330,8 +339,10 @@ class Side:
 
         Of type 1 a length of 0 unbinds it.
         """
+        self._must_send()
         window = self._window
-        assert window
+        if window is None or not window.is_open:  # else its handle is freed memory
+            raise AssertionError("no window")
         if window.kind == 1:
             window.bind(self._qp, SEND, self._memory, offset, length)
             return window.rkey

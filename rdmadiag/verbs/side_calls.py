@@ -359,7 +359,7 @@ VOCABULARY: Final[Mapping[str, Row]] = {
     "leave": _row(),
     "address_group": _row(group=_GROUP),
     "target": _quiet(_TARGET, offset=_OFFSET),
-    "receives": _row(buffers=many(_PIECES, REQUESTS_MOST)),
+    "receives": _row(buffers=where(many(_PIECES, REQUESTS_MOST), bool)),
     "post": _row(works=where(many(_WORK, REQUESTS_MOST), bool)),
     "answer": _row(grh=number(0, MEMORY - AREA)),
     "poll": _quiet(many(_COMPLETED, ENTRIES_MOST)),

@@ -190,7 +190,10 @@ def bound_to(
     evidence: Evidence, facts: RoutingFacts, source: str | None, scope: str | None
 ) -> str | None:
     """The netdev that rdma_cm looks on alone: of the source address, or of the scope."""
-    return scope or (owner(evidence, facts, source) if source else None)
+    if scope:  # a name or an index: getaddrinfo(3)
+        named = (each.name for each in facts.links if scope in (each.name, str(each.ifindex)))
+        return next(named, None)
+    return owner(evidence, facts, source) if source else None
 
 
 def questions(
@@ -372,7 +375,7 @@ def peer_route(
     scope: str | None = None,
     towards: TowardsFacts | Missing = Missing(Why.NOT_COLLECTED),  # noqa: B008  # frozen
 ) -> PeerRoute:
-    """What rdma_cm takes towards `destination`, an address; `scope` is a netdev's name."""
+    """What rdma_cm takes towards `destination`, an address; `scope` a netdev's name or index."""
     found = PeerRoute(destination, source)
     routing = evidence.routing
     if isinstance(routing, Missing):
@@ -384,6 +387,8 @@ def peer_route(
     if holds(_LINK_LOCAL, destination) and not scope and ":" in destination:
         return _stopped(found, Obstacle.NO_SCOPE, Call.RESOLVE_ADDR, _EINVAL)
     bound = bound_to(evidence, routing, source, scope)
+    if scope and bound is None:
+        return replace(found, unknown=Missing(Why.ABSENT, f"no netdev is {scope!a}"))
     if source and bound is None:
         if isinstance(routing.routes, Missing):
             return replace(found, unknown=routing.routes)

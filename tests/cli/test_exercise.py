@@ -4,6 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
+from rdmadiag.cli.exercise import _code
+from rdmadiag.facts.attempt import Teardown
+from rdmadiag.facts.exercise import Cell, CellState, Exercise, Operation, RunOutcome, Via
+from rdmadiag.verbs.exercise import Ran
+
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 
 
@@ -58,3 +63,32 @@ def test_what_makes_no_sense_is_one_line(argv: list[str], word: str, rdmadiag: R
     code, _, err = rdmadiag("exercise", "--allow-rtr", *argv)
     assert (code, err.count("\n")) == (64, 1)
     assert word in err
+
+
+@pytest.mark.parametrize(
+    ("states", "code"),
+    [
+        ((), 3),
+        ((CellState.NOT_CLAIMED, CellState.NOT_TRIED), 3),
+        ((CellState.VERIFIED, CellState.NOT_CLAIMED), 0),
+        ((CellState.VERIFIED, CellState.REFUSED), 2),
+        ((CellState.FAILED,), 2),
+    ],
+)
+def test_a_run_that_tried_nothing_is_not_one_that_verified_all(
+    states: tuple[CellState, ...], code: int
+) -> None:
+    run = Exercise(
+        outcome=RunOutcome.DONE,
+        summary="",
+        platform="linux",
+        device="mlx5_0",
+        port=1,
+        peer_device=None,
+        gid_index=1,
+        cells=tuple(Cell(Operation.SEND, "rc", Via.POLL, each) for each in states),
+        teardown=Teardown.CLEAN,
+        touched=True,
+        seconds=1.0,
+    )
+    assert _code(Ran(run, (), ())) == code

@@ -523,3 +523,22 @@ def test_every_rule_is_shown_above() -> None:
         *("cm-port-not-active", "cm-neighbour-failed", "cm-leaves-by-other-netdev"),
         "cm-ways-differ",
     }
+
+
+@pytest.mark.parametrize("scope", ["eth9", "0", "4294967296"])
+def test_a_scope_that_is_no_netdev_is_no_way_by_another(scope: str, looked: Looked) -> None:
+    machine = host(("192.0.2.1/24", "fe80::1/64"))
+    route, verdict = looked(machine, "fe80::9", scope=scope)
+    assert (route.netdev, route.taken, route.stop) == (None, None, None)
+    assert isinstance(route.unknown, Missing)
+    assert verdict.status == "unknown"
+
+
+def test_a_scope_may_be_the_index_of_a_netdev(looked: Looked) -> None:
+    machine = host(("192.0.2.1/24", "fe80::1/64"))
+    routing = machine.evidence().routing
+    assert not isinstance(routing, Missing)
+    index = next(each.ifindex for each in routing.links if each.name == "eth0")
+    by_index, _ = looked(machine, "fe80::9", scope=str(index))
+    assert by_index == looked(machine, "fe80::9", scope="eth0")[0]
+    assert by_index.netdev == "eth0"

@@ -9,8 +9,8 @@ import pytest
 from rdmadiag.facts.attempt import Stage, Teardown
 from rdmadiag.facts.exercise import Cell, CellState, Exercise, Operation, RunOutcome, Via, Wanted
 from rdmadiag.preflight.candidate import Candidate
-from rdmadiag.verbs.exercise import conclude
-from rdmadiag.verbs.records import ExerciseRequest, encode, parse
+from rdmadiag.verbs.exercise import _cell, conclude
+from rdmadiag.verbs.records import CellEnded, EndName, ExerciseRequest, encode, parse
 from rdmadiag.verbs.watchdog import Watched, watch
 from rdmadiag.view.reconcile import Protocol
 from tests.verbs.attempts import LINUX_END, LINUX_SCRIPT
@@ -172,3 +172,13 @@ def test_a_provider_that_crashes_is_said(run: Run) -> None:
     found, _, _ = run("on ibv_create_qp crash\n")
     assert found.outcome is RunOutcome.DIED
     assert states(found) == [CellState.FAILED, CellState.NOT_TRIED]
+
+
+@pytest.mark.parametrize("two_hosts", [True, False])
+def test_the_other_device_of_one_host_is_no_peer(two_hosts: bool) -> None:
+    ended = CellEnded(
+        state=CellState.FAILED, stage=Stage.DATA, text="bad", status=12, end=EndName.REMOTE
+    )
+    cell = _cell(SEND, ended, "linux", two_hosts=two_hosts)
+    assert cell.at_peer is two_hosts
+    assert (cell.cause or "").startswith("at the peer: ") is two_hosts

@@ -69,7 +69,7 @@ class Stub:
 
     def read(self, offset: int, length: int) -> bytes:
         self._do("read", offset, length)
-        return bytes(length)
+        return bytes(length + self.refuses.get("as much as was read", 0))
 
     def target(self, offset: int = 4096) -> Target:
         self._do("target", offset)
@@ -185,7 +185,7 @@ def test_what_is_asked_is_done_there_and_what_it_gave_comes_back(bounds: Bounds)
         driver.over()
         return found
 
-    host, served, found = run(bounds, drive)
+    host, served, found = run(bounds, drive, cells=(CELL,))
     assert served is None
     completed = Completed(is_receive=True, status=0, length=256)
     assert found == ((completed,), bytes(4), Target(4096, 5), Target(8, 5))
@@ -262,9 +262,9 @@ def test_a_call_that_the_library_refuses_there_is_one_of_the_peer(bounds: Bounds
             side.close()
             driver.over()
 
-    host, served, failed = run(bounds, drive, refuses={"open": 12})
+    host, _, failed = run(bounds, drive, refuses={"open": 12})
     assert isinstance(failed, PeerCallFailed)
-    assert (failed.call, failed.errno, served) == ("ibv_open", 12, None)
+    assert (failed.call, failed.errno) == ("ibv_open", 12)
     assert [each.closed for each in host.sides] == [1]
 
 
@@ -306,6 +306,56 @@ def test_one_cell_after_another_has_a_side_of_its_own(bounds: Bounds) -> None:
     host, served, drove = run(bounds, drive)
     assert (served, drove) == (None, None)
     assert [(each.cell, each.closed) for each in host.sides] == [(CELL, 1), (OTHER, 1)]
+
+
+@pytest.mark.parametrize("more", [-256, -1, 1])
+def test_another_length_than_was_read_is_no_answer(more: int, bounds: Bounds) -> None:
+    def drive(peer: Peer) -> None:
+        a_cell(Driver(peer)).read(4096, 256)
+
+    _, _, failed = run(bounds, drive, refuses={"as much as was read": more})
+    assert isinstance(failed, ProtocolError)
+
+
+def test_a_peer_that_ends_it_before_the_last_cell_has_not_tried_them_all(bounds: Bounds) -> None:
+    def drive(peer: Peer) -> None:
+        driver = Driver(peer)
+        side = a_cell(driver)
+        driver.conclude(VERIFIED)
+        side.close()
+        driver.over()
+
+    host, served, _ = run(bounds, drive)
+    assert isinstance(served, ProtocolError)
+    assert [each.closed for each in host.sides] == [1]
+    assert run(bounds, drive, cells=(CELL,))[1] is None
+
+
+@pytest.mark.parametrize(
+    ("ended", "end"),
+    [
+        (CellEnded(state=CellState.FAILED, stage=Stage.DATA, text="silent"), EndName.LOCAL),
+        (CellEnded(state=CellState.FAILED, stage=Stage.DATA, status=12), EndName.REMOTE),
+        (
+            CellEnded(state=CellState.FAILED, stage=Stage.DATA, status=12, end=EndName.REMOTE),
+            EndName.LOCAL,
+        ),
+        (CellEnded(state=CellState.REFUSED, stage=Stage.RTR, call="ibv_modify_qp"), EndName.REMOTE),
+    ],
+    ids=["nobody's", "the driver's completion", "a completion here", "the driver's call"],
+)
+def test_what_failed_is_at_the_end_that_it_failed_at(
+    ended: CellEnded, end: EndName, bounds: Bounds
+) -> None:
+    def drive(peer: Peer) -> None:
+        driver = Driver(peer)
+        side = a_cell(driver)
+        driver.conclude(ended)
+        side.close()
+        driver.over()
+
+    host, _, _ = run(bounds, drive, cells=(CELL,))
+    assert host.records == [CellBegan(cell=CELL), replace(ended, end=end)]
 
 
 def do(peer: Peer, name: str, **arguments: Any) -> None:

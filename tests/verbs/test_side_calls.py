@@ -176,6 +176,7 @@ PIECE = [[0, 256]]
         message("receives", buffers=[[[0, 8, 8]]]),
         message("receives", buffers=[[[0, 8]] * 9]),
         message("receives", buffers=[[]] * 1000),
+        message("receives", buffers=[]),
         message("post", works=[]),
         message("post", works=[[2, PIECE, 2, 0, None]]),
         message("post", works=[[10, PIECE, 2, 0, None, None, None, 0]]),
