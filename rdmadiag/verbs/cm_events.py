@@ -131,10 +131,6 @@ class Events:
         waiting = self._pending.get(identifier.address, deque())
         return next((each for each in waiting if CmEvent.from_number(each.number) in FATAL), None)
 
-    def forget(self, identifier: Identifier) -> None:
-        """One that was destroyed: the next may be at the same address."""
-        self._pending.pop(identifier.address, None)
-
     def glance(self, stage: Stage, end: EndName, identifiers: Sequence[Identifier]) -> None:
         """Raises EventFailed where one has come that ends one of these; never waits."""
         self.take()

@@ -228,7 +228,7 @@ def test_by_the_connection_manager_the_other_end_waits_makes_accepts_and_is_esta
         side.close()
         driver.over()
 
-    host, served, drove = run(bounds, drive, by_cm=True)
+    host, served, drove = run(bounds, drive, cells=(CELL,), by_cm=True)
     assert (served, drove) == (None, None)
     names = [name for (name,) in host.sides[0].told]
     assert names == ["requested", "open", "accept", "established"]
@@ -247,7 +247,9 @@ def test_an_event_that_did_not_come_there_is_one_of_the_peer_and_ends_the_cell_a
         driver.over()
         return str(caught.value)
 
-    found = run(bounds, drive, by_cm=True, unconnected="no RDMA_CM_EVENT_ESTABLISHED came")
+    found = run(
+        bounds, drive, cells=(CELL,), by_cm=True, unconnected="no RDMA_CM_EVENT_ESTABLISHED came"
+    )
     assert found[1:] == (None, "no RDMA_CM_EVENT_ESTABLISHED came")
     assert [each.closed for each in found[0].sides] == [1]
 
