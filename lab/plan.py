@@ -31,7 +31,7 @@ class Shard:
 
 
 def parts() -> list[Part]:
-    """In the order in which they run: replay reads what guest wrote."""
+    """In the order in which they run: replay reads what guest wrote, witnesses what all did."""
     return [Part(**row) for row in _plan()["part"]]
 
 

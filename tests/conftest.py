@@ -26,6 +26,12 @@ settings.register_profile("large", deadline=None, max_examples=100, **_REPEATED)
 settings.register_profile("longest", deadline=None, max_examples=1500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "small"))
 
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """`-n auto`: two workers a processor, since many tests wait for a deadline or a process."""
+    return 2 * (os.cpu_count() or 1)
+
+
 MAC = "0c:42:a1:00:00:01"
 ROCE = Machine(
     hostname="roce",

@@ -17,7 +17,9 @@ def test_each_file_of_guest_is_in_one_shard() -> None:
 
 def test_each_lab_is_in_the_short_form() -> None:
     folders = {path.name for path in LABS.iterdir() if list(path.glob("test_*.py"))}
-    assert {part.lab for part in parts() if part.short} == folders
+    after_all = {"witnesses"}  # which judges what every part ran
+    assert {part.lab for part in parts() if part.short} == folders - after_all
+    assert parts()[-1].lab in after_all
 
 
 def test_each_kernel_of_the_plan_is_one_that_is_recorded() -> None:

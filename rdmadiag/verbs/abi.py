@@ -216,6 +216,9 @@ class IbvPortAttr(Struct):
     )
 
 
+FLUSHED: Final = 5
+"""IBV_WC_WR_FLUSH_ERR."""
+
 PORT_ATTR_BUFFER: Final = 128
 """Bytes to hand to ibv_query_port: more than any library's struct ibv_port_attr has."""
 

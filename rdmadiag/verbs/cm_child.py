@@ -19,7 +19,7 @@ from rdmadiag.facts.attempt import BadCompletion, Latency, Outcome, Problem, Sta
 from rdmadiag.facts.cm import CmEvent
 from rdmadiag.facts.ib import MTU_BYTES, QpState, QpType
 from rdmadiag.verbs import cm_protocol, latency, loop, open_end, records
-from rdmadiag.verbs.abi import IbvQpAttr
+from rdmadiag.verbs.abi import FLUSHED, IbvQpAttr
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
 from rdmadiag.verbs.cm_end import CmEnd
 from rdmadiag.verbs.cm_events import EventFailed, Events, NoEvent
@@ -60,6 +60,7 @@ ESTABLISH_SECONDS: Final = 20.0
 DISCONNECT_SECONDS: Final = 5.0
 
 _BACKLOG: Final = 8
+_EVENT_SECONDS: Final = 0.3  # for the event of what has flushed the requests
 _SLICE_SECONDS: Final = 0.002  # between two looks at the queues
 
 
@@ -514,10 +515,18 @@ class Attempt:
         return Result(outcome=Outcome.DATA_MISMATCH, stage=Stage.DATA, text=text)
 
     def _unless_event(self, at: int, status: int, vendor: int, *, receive: bool) -> Result:
-        """A flushed request is what a disconnection leaves: where there is one, it says more."""
+        """A flushed request is what a disconnection leaves: where there is one, it says more.
+
+        The kernel hands the event out by a work queue, a moment after the flush
+        (cm_close_handler, drivers/infiniband/core/iwcm.c).
+        """
+        until = time.monotonic() + (_EVENT_SECONDS if status == FLUSHED else 0.0)
         with suppress(Interrupted, Late):
             try:
                 self._glance()
+                while time.monotonic() < until:
+                    self._bounds.ready([self._events.fd], until)
+                    self._glance()
             except EventFailed as better:
                 return Result(outcome=Outcome.CM_EVENT, stage=better.stage)
         return Result(

@@ -12,6 +12,7 @@ from rdmadiag.facts.events import AsyncEvent
 from rdmadiag.facts.exercise import Operation, Wanted
 from rdmadiag.facts.ib import MigrationState, QpState, QpType
 from rdmadiag.verbs import frames, multicast
+from rdmadiag.verbs.abi import FLUSHED
 from rdmadiag.verbs.bounds import Bounds
 from rdmadiag.verbs.bringup import RemoteQueuePair
 from rdmadiag.verbs.lib import CallFailed
@@ -42,7 +43,7 @@ from rdmadiag.verbs.work import (
 
 STALL_SECONDS: Final = 4.0  # without a completion that must come
 UNSOLICITED_SECONDS: Final = 0.1  # in which what must not come would have
-FLUSHED, REMOTE_ACCESS = 5, 10  # IBV_WC_WR_FLUSH_ERR, IBV_WC_REM_ACCESS_ERR
+REMOTE_ACCESS: Final = 10  # IBV_WC_REM_ACCESS_ERR
 
 
 class BadStatus(Exception):
