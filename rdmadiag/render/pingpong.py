@@ -286,6 +286,8 @@ def _ends(out: Console, attempt: Attempt) -> None:
     """Two lines an end: one table of all this is wider than a terminal."""
     local, remote, connection = attempt.local, attempt.remote, attempt.connection
     addresses = (connection.address, connection.peer) if connection else (None, None)
+    # Of a connection's queue pair the state is not known where it is another host's.
+    unknown = "" if connection and connection.peer else " not made"
     table = Grid(show_header=False)
     for _ in range(4):
         table.add_column(no_wrap=True)
@@ -296,7 +298,7 @@ def _ends(out: Console, attempt: Attempt) -> None:
             name,
             _port(end),
             f"{end.link_layer}, {end.state}",
-            f"{end.qp_type.upper()} {end.qp_state or 'not made'}",
+            f"{end.qp_type.upper()}{f' {end.qp_state}' if end.qp_state else unknown}",
         )
     out.print(table)
     for (name, end), address in zip((("local", local), ("remote", remote)), addresses, strict=True):

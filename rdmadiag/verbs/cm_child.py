@@ -345,12 +345,15 @@ class Attempt:
         end = side.end
         assert end
         path = attributes.ah_attr
+        state = QpState.from_number(attributes.qp_state)
+        if state is QpState.RESET:
+            state = None  # ESTABLISHED: a provider that leaves it out, as siw of Linux 6.1
         self._transcript.write(
             records.ConnectionMade(
                 end=side.name,
                 address=side.identifier.own,
                 peer=side.identifier.peer,
-                state=QpState.from_number(attributes.qp_state),
+                state=state,
                 mtu=MTU_BYTES.get(attributes.path_mtu),
                 queue_pair=end.queue_pair.number,
                 psn=attributes.sq_psn,

@@ -13,6 +13,7 @@ from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import Identity
 from rdmadiag.facts.attempt import (
     Attempt,
+    Connection,
     EndFacts,
     Latency,
     Outcome,
@@ -208,6 +209,14 @@ def test_an_end_that_came_to_nothing_says_so() -> None:
     assert "RC not made local GID 3" in about(shown, "local")
     assert "QPN" not in shown
     assert "remote" not in shown
+
+
+def test_the_queue_pair_of_a_connections_other_end_is_not_called_not_made() -> None:
+    other = replace(LOCAL, device="siw0", qp_state=None)
+    connection = Connection((), "192.0.2.1:20000", "192.0.2.2:30000")
+    shown = text(replace(VERIFIED, remote=other, connection=connection))
+    assert "not made" not in shown
+    assert about(shown, "remote").startswith("remote siw0/1 ethernet, active RC remote")
 
 
 @pytest.mark.parametrize("outcome", [Outcome.NO_PEER, Outcome.PEER_REFUSED])

@@ -97,6 +97,7 @@ def listen(attempts: Attempts, port: Port, number: int, *more: str) -> Any:
     where = f"--listen={port.address}:{number}"
     started = attempts.start(*port.options, where, f"--wait={WAIT:g}", *more)
     assert until(lambda: cm_listeners() > before or started.has_ended(), READY_SECONDS)
+    assert not started.has_ended(), started.end()
     return started
 
 
@@ -117,7 +118,8 @@ def test_a_connection_is_made_and_its_data_verified(
     assert ended.document["teardown"] == "clean"
     assert events(ended) == EVENTS
     own = ended.document["local"]
-    assert (own["device"], own["qp_state"]) == (port.device, "rts")
+    left_out = port.kind == "siw" and os.uname().release.startswith("6.1.")
+    assert (own["device"], own["qp_state"]) == (port.device, None if left_out else "rts")
     address = ended.document["connection"]["address"]
     assert address.rpartition(":")[0] == port.address
     if port.kind == "rxe":

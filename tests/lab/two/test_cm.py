@@ -57,7 +57,7 @@ def start(
         if role == "left":
             port = free_port()
             where = f"--listen={rxe.ipv4}:{port}"
-            attempt = attempts.start(*own, where, deadline=deadline)
+            attempt = attempts.start(*own, where, f"--wait={WAITED_SECONDS:g}", deadline=deadline)
             assert until(lambda: cm_listeners() > 0 or attempt.has_ended(), READY_SECONDS)
             exchange("listening", port)
             return attempt
