@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import NoReturn
 
@@ -125,21 +126,41 @@ def _several(wanted: Sequence[Part]) -> int:
     for part in wanted:
         steps[part.name] = partial(_run, part, [], DEADLINE_SECONDS)
     rows: list[tuple[str, int, float]] = []
-    for name, start in steps.items():
-        print(f"== {name}", flush=True)
-        began = time.monotonic()
-        try:
-            code = start()
-        except LabFailure as failure:
-            print(f"lab: {name}: {failure}", file=sys.stderr)
-            code = failure.exit_code
-        rows.append((name, code, time.monotonic() - began))
-        if name == "prepare" and code != 0:
-            break
+    with ExitStack() as begun:
+        for name, start in steps.items():
+            print(f"== {name}", flush=True)
+            began = time.monotonic()
+            for part in wanted:
+                if part.beside == name:
+                    steps[part.name] = begun.enter_context(_begun(part)).wait
+            try:
+                code = start()
+            except LabFailure as failure:
+                print(f"lab: {name}: {failure}", file=sys.stderr)
+                code = failure.exit_code
+            rows.append((name, code, time.monotonic() - began))
+            if name == "prepare" and code != 0:
+                break
     print(f"{'part':10} {'exit':>4} {'seconds':>8}   load average {os.getloadavg()[1]:.1f}")
     for name, code, seconds in rows:
         print(f"{name:10} {code:4} {seconds:8.1f}")
     return max(code for _, code, _ in rows)
+
+
+@contextmanager
+def _begun(part: Part) -> Iterator["subprocess.Popen[bytes]"]:
+    """The part in a process of its own, which ends by itself at the part's deadline."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", "lab", part.name], cwd=CHECKOUT, stdin=subprocess.DEVNULL
+    )
+    try:
+        yield child
+    finally:
+        child.terminate()  # its own handler ends its guests
+        try:
+            child.wait(60.0)
+        except subprocess.TimeoutExpired:
+            child.kill()
 
 
 if __name__ == "__main__":

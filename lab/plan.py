@@ -19,6 +19,7 @@ class Part:
     kernel: str = ""
     only: str = ""
     short: bool = False
+    beside: str = ""
 
 
 @dataclass(frozen=True)

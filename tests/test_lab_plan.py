@@ -25,3 +25,11 @@ def test_each_lab_is_in_the_short_form() -> None:
 def test_each_kernel_of_the_plan_is_one_that_is_recorded() -> None:
     known = {row.version for row in rows()}
     assert {part.kernel for part in parts() if part.machine == "uml"} == known
+
+
+def test_a_part_beside_another_stands_after_it_and_in_every_form_that_has_it() -> None:
+    before: dict[str, bool] = {}
+    for part in parts():
+        if part.beside:
+            assert before[part.beside] or not part.short
+        before[part.name] = part.short

@@ -3,7 +3,7 @@
 import click
 
 from rdmadiag.cli import exits
-from rdmadiag.cli.options import Reading, reading
+from rdmadiag.cli.options import Given, Reading, reading
 from rdmadiag.cli.output import note, printing
 from rdmadiag.cli.page import Page
 
@@ -20,7 +20,7 @@ from rdmadiag.cli.page import Page
 @reading
 @click.option(
     "--output",
-    type=click.Path(readable=False),
+    type=Given(),
     metavar="FILE",
     help="Write there instead of to stdout: whole or not at all. A new file has mode 0644; one "
     "that is replaced keeps its own.",

@@ -6,6 +6,7 @@ import stat
 from typing import Final
 
 from rdmadiag.cli.exits import NotWritten, Refused
+from rdmadiag.cli.writing import look, write
 from rdmadiag.host.target import replace_file, target
 
 OWN: Final = 0o600
@@ -23,6 +24,23 @@ def check_output(path: str) -> None:
         raise Refused("--output: names no file")
     if os.path.abspath(path).startswith(_DESCRIPTORS):  # a log that is open would be replaced
         raise Refused(f"--output {path}: is what is open already; stdout needs no --output")
+    look(f"--output {path}", lambda: _check(path))
+
+
+def write_output(path: str, text: str, mode: int = OWN) -> None:
+    """Replace the file, or make a new one of this mode."""
+    content = text.encode("utf-8", "backslashreplace")
+
+    def replace() -> None:
+        try:
+            replace_file(path, content, mode)
+        except OSError as error:
+            raise NotWritten(f"--output {path}: {error.strerror}") from error
+
+    write(f"--output {path}", replace)
+
+
+def _check(path: str) -> None:
     folder = os.path.dirname(os.path.realpath(path))
     try:
         with target(path) as there:
@@ -37,11 +55,3 @@ def check_output(path: str) -> None:
         raise Refused(f"--output {path}: there is no folder {folder}") from error
     except OSError as error:  # a link to itself, a name that is too long
         raise Refused(f"--output {path}: {error.strerror}") from error
-
-
-def write_output(path: str, text: str, mode: int = OWN) -> None:
-    """Replace the file, or make a new one of this mode."""
-    try:
-        replace_file(path, text.encode("utf-8", "backslashreplace"), mode)
-    except OSError as error:
-        raise NotWritten(f"--output {path}: {error.strerror}") from error

@@ -50,7 +50,7 @@ def _window(context: click.Context, option: click.Parameter, value: str | None) 
 @functools.partial(reading, formats=PREFLIGHT_FORMATS)
 @click.option(
     "--output",
-    type=click.Path(readable=False),
+    type=Given(),
     metavar="FILE",
     help="Write there instead of to stdout: whole or not at all. A new file has mode 0600, for "
     "prometheus 0644; one that is replaced keeps its own.",

@@ -12,6 +12,7 @@ from rdmadiag.cli.exits import NotWritten, Refused
 from rdmadiag.cli.options import LEAST, host_of, started, timeout_option
 from rdmadiag.cli.output import note, printing
 from rdmadiag.cli.page import Page
+from rdmadiag.cli.writing import look, write
 from rdmadiag.quoting import printable, shell_word
 
 
@@ -62,22 +63,30 @@ def command(
 
     archive = target.endswith((".tar.gz", ".tgz"))
     # Before anything is read: a name that cannot be written to should not cost a minute.
-    if os.path.lexists(target) and (archive or not os.path.isdir(target) or os.listdir(target)):
-        raise Refused(f"{target} is there already; a snapshot never overwrites")
+    look(target, lambda: _require_new(target, archive=archive))
     host = host_of(snapshot, sample, deadline)
     with progress(start, deadline) as waiting:
         recording, late = record(host, deadline, exclude_device, waiting)
     with budget(max(LEAST, deadline - time.monotonic())) if snapshot else nullcontext():
         files = documents(recording, host.identity, late)
-    try:
-        (write_archive if archive else write_folder)(files, target)
-    except FileExistsError as error:
-        raise Refused(f"{target}: {error.strerror}") from error
-    except OSError as error:
-        raise NotWritten(f"{target}: {error.strerror}") from error
+
+    def create() -> None:
+        try:
+            (write_archive if archive else write_folder)(files, target)
+        except FileExistsError as error:
+            raise Refused(f"{target}: {error.strerror}") from error
+        except OSError as error:
+            raise NotWritten(f"{target}: {error.strerror}") from error
+
+    write(target, create)
     with printing():
         how = f"rdmadiag preflight --from {shell_word(target)}"
         click.echo(f"{printable(target)}: {len(files)} files. Read it with: {how}")
     for missing in late.values():
         note(str(missing))
     return exits.UNKNOWN if late else exits.OK
+
+
+def _require_new(target: str, *, archive: bool) -> None:
+    if os.path.lexists(target) and (archive or not os.path.isdir(target) or os.listdir(target)):
+        raise Refused(f"{target} is there already; a snapshot never overwrites")

@@ -83,7 +83,7 @@ def _require_trusted(folder: os.stat_result, found: os.stat_result) -> None:
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
+def uninterrupted() -> Iterator[None]:
     """Signals that would end the command wait until nothing is half done; SIGKILL does not."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
@@ -103,7 +103,7 @@ def replace_file(path: str, content: bytes, mode: int) -> None:
 
     One that is replaced keeps its mode, and its owner where we may give it; `mode` is of a new one.
     """
-    with _uninterrupted(), target(path) as there:
+    with uninterrupted(), target(path) as there:
 
         def write(file: IO[bytes]) -> None:
             file.write(content)
@@ -118,7 +118,7 @@ def replace_file(path: str, content: bytes, mode: int) -> None:
 
 def create_file(path: str, write: Callable[[IO[bytes]], None]) -> None:
     """A new file of mode 0600 with what `write` puts into it; raises OSError."""
-    with _uninterrupted(), target(path) as there:
+    with uninterrupted(), target(path) as there:
         if there.found is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
         _place(there, write)
@@ -161,7 +161,7 @@ def create_folder(path: str, files: Mapping[str, bytes], last: str) -> None:
 
     It must be new, or empty and this user's: what is in it then comes at the end, `last` last.
     """
-    with _uninterrupted(), target(path) as there:
+    with uninterrupted(), target(path) as there:
         if there.found is None:
             with _filled(there.folder, files) as temporary:
                 os.rename(temporary, there.name, src_dir_fd=there.folder, dst_dir_fd=there.folder)

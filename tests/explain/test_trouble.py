@@ -57,6 +57,8 @@ def test_whatever_of_rdma_is_named_with_trouble_is_shown(name: str) -> None:
         "mckey: event: RDMA_CM_EVENT_MULTICAST_ERROR, error: -22",
         "async event: IBV_EVENT_PATH_MIG_ERR",
         "INFO worker: [stderr] ERROR mlx5_0 could not be used",
+        " Parser function exited with Error",
+        "[  476.320742] bnxt_en 0000:19:00.0: QPLIB: cmdq[0x4b9]=0x15 status 0x5",
     ],
 )
 def test_trouble(line: str) -> None:
@@ -100,6 +102,7 @@ def test_trouble(line: str) -> None:
         "Dear Mr Smith, an error was made",
         "chown: invalid group, gid 1000",
         "the RDMA transfer was retried and succeeded after an error",
+        "bnxt_en 0000:19:00.0: QPLIB: cmdq[0x4b9]=0x15 status 0x0",
     ],
 )
 def test_no_trouble(line: str) -> None:

@@ -67,6 +67,8 @@ _STRONG: Final = re.compile(
     r"|_(?:ERR|ERROR|FAULT|FATAL|UNREACHABLE|REJECTED|REMOVAL|FAILED)\b|[a-z](?:Error|Failure)\b(?!\()"
     r"|\b[a-z]\w*_(?:err|error|fail|failed|failure): (?!\d+\s*$)"
     # the kernel's own: rpcrdma's end of a connection, and its warnings
+    # and a status of bnxt_re's command queue (bnxt_qplib_process_qp_event, qplib_rcfw.c)
+    r"|\bcmdq\[0x[\da-f]+\]=0x[\da-f]+ status 0x0*[1-9a-f]"
     r"|\bclosed \(-\d+\)|\bBUG: |IBV_WC_SUCCESS\. [1-9]|\bWARNING: CPU: \d+ PID: \d+ at "
     r"|\bE(?:INVAL|IO|NOMEM|TIMEDOUT|NODEV|FAULT|ACCES|PERM|BUSY)\b",
 )
@@ -123,7 +125,7 @@ _SUCCEEDED: Final = re.compile(
 
 def is_trouble(text: str) -> bool:
     """Whether the line itself says that something of RDMA is in trouble."""
-    if text in _BARE:
+    if text.strip() in _BARE:
         return True
     severe = _SEVERE.search(text) is not None
     if not severe and _MILD.search(text):
@@ -140,5 +142,10 @@ def is_trouble(text: str) -> bool:
     return severe or _CLOCK.search(text) is not None or _PROSE.search(text) is None
 
 
-_BARE: Final = ("Failed to open device", "Couldn't read/write remote address")
-"""All that ibv_devinfo and the pingpongs of rdma-core say of it."""
+_BARE: Final = (
+    "Failed to open device",
+    "Couldn't read/write remote address",
+    "Parser function exited with Error",
+    "CUDA DMA-BUF cannot be used without CUDA",
+)
+"""All that ibv_devinfo, the pingpongs of rdma-core and perftest say of it."""

@@ -77,7 +77,8 @@ BOTH: Final = (
     "retry exceeded", "async event", "rem_op_err", "local qp operation", "vend_err",
     "connect rejected: status", "init the socket connection", "times addr_error",
     "data mismatch!", "cma detected", "fw stall", "infiniband_pkey", "failed to open device",
-    "couldn't connect to ", "couldn't read/write remote",
+    "couldn't connect to ", "couldn't read/write remote", "parser function exited with error",
+    "cuda dma-buf cannot", "qplib: cmdq[",
 )
 """Of RDMA and of trouble at once."""
 

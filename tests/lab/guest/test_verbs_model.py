@@ -9,6 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from lab.attempt import until
 from lab.ports import wait_listening
 from lab.resources import unchanged
 from rdmadiag import verbs
@@ -206,6 +207,8 @@ class TestRxe:
             connect(one, other)
             one.qp.modify(QPState.SQD, en_sqd_async_notify=1)
             assert one.qp.state is QPState.SQD
+            # rxe_qp_chk_attr, rxe_qp.c: EINVAL until its task has seen the empty queue.
+            assert until(lambda: not one.qp.query()[0].sq_draining, SECONDS)
             one.qp.modify(QPState.RTS)
             one.qp.modify(QPState.RTS, min_rnr_timer=5)
             assert (one.qp.state, one.qp.query()[0].min_rnr_timer) == (QPState.RTS, 5)
