@@ -26,7 +26,8 @@ INTERACTIVE = "python -m lab.rxe && exec bash --norc -i"
 def guest(part: Part, pytest_args: Sequence[str], seconds: float) -> int:
     """Run the part; the highest exit code of its guests. Results are in lab/out/<part>.
 
-    Without arguments of pytest the shards of lab/plan.toml run, and with some of them one guest.
+    Without arguments of pytest the part's own tests or the shards of lab/plan.toml run, and with
+    some of them one guest.
     `seconds` is for all of it: boot, tests, power off.
     """
     out = claim(part.name)
@@ -37,8 +38,8 @@ def guest(part: Part, pytest_args: Sequence[str], seconds: float) -> int:
         return watch([start], deadline, side_by_side=1)[0].exit_code()
     kernel = uml_kernel(part.kernel)
     uml.compile_checkout()
-    if pytest_args:
-        argv = pytest_argv(part, pytest_args)
+    if pytest_args or part.tests:
+        argv = pytest_argv(part, pytest_args or _files(part.tests))
         start = partial(uml.start, Guest(part.name, out), kernel, Job(argv, ENV))
         return watch([start], deadline, side_by_side=1)[0].exit_code()
     starts: list[Callable[[], Boot]] = [
@@ -96,7 +97,11 @@ def _sharded(shard: Shard, out: Path) -> Guest:
 
 
 def _shard_argv(part: Part, shard: Shard) -> list[str]:
-    return pytest_argv(part, [f"tests/lab/guest/{name}" for name in shard.tests])
+    return pytest_argv(part, _files(shard.tests))
+
+
+def _files(names: Sequence[str]) -> list[str]:
+    return [f"tests/lab/guest/{name}" for name in names]
 
 
 def _gather(source: Path, target: Path) -> None:

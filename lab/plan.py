@@ -20,6 +20,7 @@ class Part:
     only: str = ""
     short: bool = False
     beside: str = ""
+    tests: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Shard:
 
 def parts() -> list[Part]:
     """In the order in which they run: replay reads what guest wrote, witnesses what all did."""
-    return [Part(**row) for row in _plan()["part"]]
+    return [Part(**row | {"tests": tuple(row.get("tests", ()))}) for row in _plan()["part"]]
 
 
 def shards() -> list[Shard]:
