@@ -467,6 +467,9 @@ HOPS_4 = Topology(
 )
 
 
+LONGEST = ("--timeout", "30")  # for a busy machine
+
+
 def resolve(address: str) -> None:
     """A neighbour entry for it."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -500,22 +503,22 @@ def test_of_several_hops_the_kernels_choice_is_known_and_a_records_is_not(
         for gateway in re.findall("via ([^ ]+)", route):
             resolve(gateway)
         do(route)
-        assert rdmadiag("snapshot", record, "--timeout", "30")[0] == 0
+        rdmadiag("snapshot", record, *LONGEST)
         devices = set()
         for peer in peers:
-            code, document = rdmadiag_json("route", peer)
+            code, document = rdmadiag_json("route", peer, *LONGEST)
             found = replace(said(document), index=None)
             assert found == chosen(peer, None, tmp_path), peer
             assert {each["netdev"] for each in document["route"]["choices"]} == {"near0", "near1"}
             devices.add(found.device)
         if route == ADD_6:
             do("ip -6 neigh flush all")
-            code, unknown = rdmadiag_json("route", peers[0])
+            code, unknown = rdmadiag_json("route", peers[0], *LONGEST)
             assert (code, unknown["route"]["taken"]) == (3, None)
         else:
             do("sysctl -qw net.ipv4.fib_multipath_hash_policy=1")
             try:
-                code, unknown = rdmadiag_json("route", peers[0])
+                code, unknown = rdmadiag_json("route", peers[0], *LONGEST)
             finally:
                 do("sysctl -qw net.ipv4.fib_multipath_hash_policy=0")
             assert (code, unknown["route"]["taken"]) == (3, None)
@@ -536,7 +539,7 @@ def test_a_record_says_the_same_by_its_tables(
     record = str(tmp_path / "record")
     with built(topology):
         _, live = rdmadiag_json("route", topology.peer, *options)
-        assert rdmadiag("snapshot", record, "--timeout", "30")[0] == 0
+        assert rdmadiag("snapshot", record, *LONGEST)[0] == 0
     _, recorded = rdmadiag_json("route", topology.peer, *options, "--from", record)
     witnesses = (live["route"]["witness"], recorded["route"]["witness"])
     assert witnesses == ("kernel", "tables")
