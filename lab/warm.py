@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn, Self
 
+from lab.failure import EX_LATE, LabFailure
+
 MODULES = (
     *("rdmadiag.cli.pingpong", "rdmadiag.cli.output", "rdmadiag.verbs.attempt", "rdmadiag.host"),
     *("rdmadiag.host.command", "rdmadiag.host.netlink", "rdmadiag.verbs.child"),
@@ -33,7 +35,10 @@ class Fork:
 
     def __init__(self, report: int) -> None:
         self._report = os.fdopen(report, "rb", buffering=0)
-        self.pid = int(self._line(START_SECONDS) or 0)
+        line = self._line(START_SECONDS)
+        if not line:  # a pid of 0 would be, to kill(2), the group of who tests
+            raise LabFailure(f"no run began within {START_SECONDS:g} s", EX_LATE)
+        self.pid = int(line)
 
     def wait(self, timeout: float) -> tuple[int, int] | None:
         """Exit code (negative: a signal's number) and its peak of memory in KiB; None if late.

@@ -10,6 +10,7 @@ from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import GidType, Numbered
 
 MAIN_TABLE = 254  # RT_TABLE_MAIN, linux/rtnetlink.h
+LOCAL_TABLE = 255  # RT_TABLE_LOCAL
 
 
 class RouteKind(Numbered):

@@ -115,8 +115,9 @@ def _way(route: PeerRoute) -> Iterator[tuple[str, str]]:
         yield "way", f"as the kernel answers{table}{rule}"
     elif route.witness is Witness.TABLES and route.prefix:
         how = "assumed on the link" if route.assumed_on_link else f"{route.prefix} of table"
-        table = "" if route.assumed_on_link else f" {route.table}, rule {route.rule}"
-        yield "way", f"{how}{table}, by the tables as they were read"
+        table = "" if route.assumed_on_link else f" {route.table}"
+        rule = "" if route.rule is None else f", rule {route.rule}"
+        yield "way", f"{how}{table}{rule}, by the tables as they were read"
     if route.loopback:
         yield "peer", "this host itself"
     if hop := route.next_hop:

@@ -19,6 +19,7 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.gid import IPV4_MAPPED, Gid
 from rdmadiag.facts.ib import GidType, roce_mtu
 from rdmadiag.facts.routing import (
+    LOCAL_TABLE,
     Asked,
     Hop,
     Link,
@@ -44,7 +45,6 @@ from rdmadiag.view.unshown import why_unknown
 
 _INFINIBAND: Final = 32  # ARPHRD_INFINIBAND
 _GID_IN_ADDRESS: Final = 4  # of IPoIB's 20 bytes (rdma_addr_gid_offset)
-_LOCAL_TABLE: Final = 255  # RT_TABLE_LOCAL
 _LOOPBACK: Final = ("127.0.0.0/8", "0.0.0.0/8", "::1/128", "::/128")  # cma_any_addr
 _LINK_LOCAL: Final = "fe80::/10"
 
@@ -173,7 +173,7 @@ def owner(evidence: Evidence, facts: RoutingFacts, address: str) -> str | None:
         hop.netdev
         for row in facts.routes
         if row.kind is RouteKind.LOCAL
-        and row.table == _LOCAL_TABLE
+        and row.table == LOCAL_TABLE
         and length_of(row.destination) == _whole(row.destination)
         and holds(row.destination, address)
         for hop in row.hops

@@ -15,6 +15,8 @@ from typing import Final
 from rdmadiag.facts import Address, Missing, Why
 from rdmadiag.facts.address import packed_ipv4, packed_ipv6, printed
 from rdmadiag.facts.routing import (
+    LOCAL_TABLE,
+    MAIN_TABLE,
     Hop,
     Route,
     RouteKind,
@@ -59,7 +61,7 @@ class Way:
     source: str | None  # what the row prefers, else the flow's own
     prefix: str
     table: int
-    rule: int | None  # the priority of the rule that led to the table
+    rule: int | None  # the priority of the rule that led to the table; None: there are no rules
     assumed_on_link: bool = False  # no row: the netdev is given, and IPv4 takes that for enough
 
 
@@ -95,9 +97,14 @@ def lookup(facts: RoutingFacts, flow: Flow) -> Way | NoWay | Missing:
     if isinstance(facts.routes, Missing):
         return facts.routes
     version = 6 if ":" in flow.destination else 4
-    rules = (each for each in facts.rules if each.version == version)
+    rules = [each for each in facts.rules if each.version == version]
     tables = _by_table(facts.routes, version)
-    found = _by_rules(sorted(rules, key=lambda each: each.priority), tables, flow, facts)
+    found: Way | NoWay | Missing | None
+    if version == 6 and not rules and LOCAL_TABLE not in tables:
+        # Without CONFIG_IPV6_MULTIPLE_TABLES there is this table, local rows and all, and no rule.
+        found = _in_table(tables.get(MAIN_TABLE, ()), flow, None)
+    else:
+        found = _by_rules(sorted(rules, key=lambda each: each.priority), tables, flow, facts)
     if found is not None:
         return found
     if version == 4 and flow.netdev is not None:
@@ -175,7 +182,7 @@ def _matches(rule: Rule, flow: Flow) -> bool:
     return rule.destination is None or holds(rule.destination, flow.destination)
 
 
-def _in_table(rows: Iterable[Route], flow: Flow, rule: Rule) -> Way | NoWay | Missing | None:
+def _in_table(rows: Iterable[Route], flow: Flow, rule: Rule | None) -> Way | NoWay | Missing | None:
     """The longest prefix, then the lowest metric; None where the next rule is to be asked."""
     fitting = [each for each in rows if _fits(each, flow)]
     for row in sorted(fitting, key=lambda each: (-length_of(each.destination), each.metric)):
@@ -191,7 +198,7 @@ def _in_table(rows: Iterable[Route], flow: Flow, rule: Rule) -> Way | NoWay | Mi
         hops = tuple(_hops(row, fitting, flow))
         if not hops:
             continue
-        least = rule.suppressed_length
+        least = rule.suppressed_length if rule else None
         if least is not None and length_of(row.destination) <= least:
             return None
         return Way(
@@ -200,7 +207,7 @@ def _in_table(rows: Iterable[Route], flow: Flow, rule: Rule) -> Way | NoWay | Mi
             flow.source or row.source,
             row.destination,
             row.table,
-            rule.priority,
+            rule.priority if rule else None,
         )
     return None
 

@@ -21,11 +21,11 @@ LABS = Path(__file__).parent
 
 # What a guest of each machine has and one of the other has not: see lab/README.md.
 HAS = {
-    "qemu": {"modules", "kprobes", "u32", "cable without loss", "IPv4 multipath", "VRF"},
+    "qemu": {"modules", "kprobes", "u32", "cable without loss"},
     "uml": {"siw", "netdevsim"},
 }
 # By a setting of its kernel, which User Mode Linux shows.
-BUILT = {"u32": "CONFIG_NET_CLS_U32=y", "IPv4 multipath": "CONFIG_IP_ROUTE_MULTIPATH=y"}
+BUILT = {"u32": "CONFIG_NET_CLS_U32=y"}
 CONFIG = Path("/proc/config.gz")
 
 

@@ -202,6 +202,26 @@ def test_an_action_that_is_not_known_gives_no_answer() -> None:
     assert isinstance(found, Missing)
 
 
+def test_a_kernel_without_rules_for_ipv6_has_one_table() -> None:
+    """CONFIG_IPV6_MULTIPLE_TABLES; with it there is a local table, also where no rule is left."""
+    ways = (Way("2001:db8:9::/64", "eth1"), Way("2001:db8::1/128", "eth0", kind=2))
+    machine = Machine("host", netdevs=NETDEVS).change(ways=ways)
+    facts = read_routing(machine.host(), time.monotonic() + 5)
+    assert isinstance(facts, RoutingFacts)
+    assert not isinstance(facts.routes, Missing)
+    rows = tuple(row for row in facts.routes if row.table != 255)
+    alone = replace(facts, routes=rows, rules=())
+    found = lookup(alone, Flow("2001:db8:9::2"))
+    assert isinstance(found, Found)
+    assert ([hop.netdev for hop in found.hops], found.rule) == (["eth1"], None)
+    own = lookup(alone, Flow("2001:db8::1"))
+    assert isinstance(own, Found)
+    assert own.kind is RouteKind.LOCAL
+    local = Route("::1/128", 255, RouteKind.LOCAL, (Hop("lo"),))
+    flushed = replace(alone, routes=(*alone.routes, local))
+    assert lookup(flushed, Flow("2001:db8:9::2")) is NoWay.NO_ROUTE
+
+
 def test_without_rules_there_is_no_answer() -> None:
     missing = Missing(Why.DENIED, "no")
     facts = RoutingFacts((), (), missing, missing, missing)
