@@ -23,8 +23,14 @@ from rdmadiag.verbs import cm_protocol, loop, open_end, protocol, records
 from rdmadiag.verbs.abi import FLUSHED, IbvQpAttr
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
 from rdmadiag.verbs.cm_end import CmEnd
-from rdmadiag.verbs.cm_events import EventFailed, Events, NoEvent
-from rdmadiag.verbs.cm_lib import Libraries
+from rdmadiag.verbs.cm_events import (
+    RESOLVE_MILLISECONDS,
+    RESOLVE_SECONDS,
+    EventFailed,
+    Events,
+    NoEvent,
+)
+from rdmadiag.verbs.cm_load import loaded
 from rdmadiag.verbs.cm_meeting import AnotherDevice, Listening, Nobody, Side
 from rdmadiag.verbs.cm_objects import AddressInfo, Datagrams, EventChannel, Identifier
 from rdmadiag.verbs.cm_protocol import Hello, Refusal
@@ -41,13 +47,6 @@ from rdmadiag.verbs.records import CmRequest, EndName, Malformed, Record, Result
 from rdmadiag.verbs.transcript import Transcript
 
 _REQUEST_LIMIT: Final = 1 << 18  # bytes
-
-RESOLVE_MILLISECONDS: Final = 3000
-"""That librdmacm is given for an address, and for a route."""
-
-RESOLVE_SECONDS: Final = 8.0
-"""For the event: the kernel looks at its own limit when a neighbour has not answered, and that
-takes 3 s more."""
 
 ESTABLISH_SECONDS: Final = 20.0
 """From a request to ESTABLISHED: each datagram of the connection manager that is lost costs 4.3 s
@@ -130,34 +129,18 @@ class Attempt:
         """Both libraries and the event channel."""
         write = self._transcript.write
         write(records.StageBegan(stage=Stage.EVENT_CHANNEL))
-        self._try_node()
-        write(records.Step(call="dlopen", stage=Stage.EVENT_CHANNEL, end=EndName.LOCAL))
+        asked = self._request
         try:
-            library = Libraries(self._request.library, self._request.cm_library)
-        except (OSError, AttributeError) as error:
-            write(records.Failed(errno=0))
-            raise Failed(Stage.EVENT_CHANNEL, "dlopen", "", 0, str(error)) from error
-        write(records.Returned())
+            library = loaded(asked.library, asked.cm_library, asked.node, self._transcript)
+        except CallFailed as failed:
+            text = str(failed.__cause__ or "")
+            raise Failed(Stage.EVENT_CHANNEL, failed.call, "", failed.errno, text) from failed
         self._library = library
         self._local = RecordedCaller(library, self._transcript, EndName.LOCAL)
         self._remote = RecordedCaller(library, self._transcript, EndName.REMOTE)
         self._local.stage = Stage.EVENT_CHANNEL
         self._channel = self._do(Stage.EVENT_CHANNEL, lambda: EventChannel(self._local))
         self._events = Events(self._channel, library.call, self._bounds, write)
-
-    def _try_node(self) -> None:
-        """librdmacm asks the kernel for this node in a way that loads rdma_ucm: never let it."""
-        call = f"open {self._request.node}"
-        self._transcript.write(
-            records.Step(call=call, stage=Stage.EVENT_CHANNEL, end=EndName.LOCAL)
-        )
-        try:
-            os.close(os.open(self._request.node, os.O_RDWR | os.O_CLOEXEC))
-        except OSError as error:
-            number = error.errno or 0
-            self._transcript.write(records.Failed(errno=number))
-            raise Failed(Stage.EVENT_CHANNEL, call, "", number) from error
-        self._transcript.write(records.Returned())
 
     def _do(self, stage: Stage, make: Any) -> Any:
         try:

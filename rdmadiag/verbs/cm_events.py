@@ -28,6 +28,14 @@ _PASSING: Final = frozenset({CmEvent.TIMEWAIT_EXIT, CmEvent.ADDR_CHANGE})
 """Neither what is waited for nor a failure."""
 
 
+RESOLVE_MILLISECONDS: Final = 3000
+"""That librdmacm is given for an address, and for a route."""
+
+RESOLVE_SECONDS: Final = 8.0
+"""For the event: the kernel looks at its own limit when a neighbour has not answered, and that
+takes 3 s more."""
+
+
 class EventFailed(Exception):
     """An event came that ends the attempt."""
 

@@ -19,7 +19,13 @@ from rdmadiag.facts.ib import QpType
 from rdmadiag.verbs import cm_meeting
 from rdmadiag.verbs.async_events import AsyncEvents
 from rdmadiag.verbs.bounds import Bounds
-from rdmadiag.verbs.cm_events import EventFailed, Events, NoEvent
+from rdmadiag.verbs.cm_events import (
+    RESOLVE_MILLISECONDS,
+    RESOLVE_SECONDS,
+    EventFailed,
+    Events,
+    NoEvent,
+)
 from rdmadiag.verbs.cm_objects import Event, EventChannel, IdContext, Identifier, IdQueuePair
 from rdmadiag.verbs.lib import CallFailed, Library
 from rdmadiag.verbs.objects import REMOTE_WRITE, Context, QueuePair, Shape
@@ -31,8 +37,6 @@ from rdmadiag.verbs.side import DEPTH, Side
 from rdmadiag.verbs.transcript import Transcript
 from rdmadiag.verbs.work import NotConnected
 
-RESOLVE_MILLISECONDS: Final = 3000
-RESOLVE_SECONDS: Final = 8.0
 ESTABLISH_SECONDS: Final = 12.0
 """Less than remote_side.SILENT_SECONDS, in which the other host must answer."""
 

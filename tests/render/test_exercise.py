@@ -9,8 +9,12 @@ from rich.console import Console
 
 from rdmadiag.facts.attempt import Problem, Stage, Teardown
 from rdmadiag.facts.exercise import Cell, CellState, Exercise, Operation, RunOutcome, Via
+from rdmadiag.preflight.candidate import Candidate
+from rdmadiag.preflight.safety import Reason
 from rdmadiag.render.exercise import document, show
 from rdmadiag.verbs.exercise import Ran
+from rdmadiag.view.reconcile import Protocol
+from tests.verbs.attempts import LINUX_END
 
 SEND = Cell(Operation.SEND, "rc", Via.POLL, CellState.VERIFIED)
 REFUSED = Cell(
@@ -79,6 +83,14 @@ def test_what_was_refused_at_the_other_host_is_said_so() -> None:
             ["    rdmadiag exercise --allow-rtr --listen ADDRESS   # first, on the other host"],
         ),
         (
+            {"outcome": RunOutcome.BUSY, "summary": "others hold it", "by_cm": True},
+            "NOT ATTEMPTED  mlx5_0/1  others hold it",
+            [
+                "    rdmadiag resources                                  # who holds them",
+                "    rdmadiag exercise --cm --allow-rtr --even-if-busy   # beside them",
+            ],
+        ),
+        (
             {"outcome": RunOutcome.PEER_REFUSED, "summary": "the peer wants a secret"},
             "NOT ATTEMPTED  mlx5_0/1  the peer wants a secret",
             [],
@@ -93,10 +105,25 @@ def test_what_was_refused_at_the_other_host_is_said_so() -> None:
             [r"    the other\x1b[31m"],
         ),
     ],
-    ids=["nobody there", "another secret", "ends that do not fit"],
+    ids=[
+        "nobody there",
+        "nobody there of the manager",
+        "busy",
+        "another secret",
+        "ends that do not fit",
+    ],
 )
 def test_a_peer_that_is_not_met_leaves_the_device_alone_and_says_why(
     changes: dict[str, Any], first: str, then: list[str]
 ) -> None:
     said = lines(**changes, touched=False, cells=(), peer_device=None, peer=None)
     assert said == [first, *then]
+
+
+def test_on_iwarp_what_can_be_tried_there_is_named() -> None:
+    reason = Reason.IWARP_NEEDS_RDMA_CM
+    port = Candidate(LINUX_END, Protocol.IWARP, (reason,), (reason,), "", 0, 0xFFFF)
+    run = replace(RUN, outcome=RunOutcome.NOT_SAFE, touched=False, cells=(), role=None)
+    out = io.StringIO()
+    show(Ran(run, (port,), ()), Console(file=out, width=80))
+    assert "    rdmadiag exercise --cm --allow-rtr   # iWARP connects by rdma_cm" in out.getvalue()

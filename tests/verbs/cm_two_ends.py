@@ -1,5 +1,6 @@
-"""Both ends of `pingpong --cm` in one process over the fake libraries: `cm_two_ends.py OUT…`.
+"""Both ends of `pingpong --cm` or `exercise --cm` in one process over the fake libraries.
 
+`cm_two_ends.py OUT…`:
 Stdin has the two requests, first that of the end that listens; the files OUT get their records.
 Calls of the fake libraries come from one thread at a time: ctypes keeps the interpreter's lock.
 """
@@ -17,7 +18,8 @@ from rdmadiag.verbs import lib, objects
 from rdmadiag.verbs.abi import IbvRecvWr, IbvSendWr, IbvWc
 from rdmadiag.verbs.bounds import Bounds, Late
 from rdmadiag.verbs.cm_child import Attempt
-from rdmadiag.verbs.records import CmRequest, Done, parse
+from rdmadiag.verbs.exercise_child import Run
+from rdmadiag.verbs.records import CmRequest, Done, ExerciseRequest, parse
 from rdmadiag.verbs.transcript import Transcript
 
 _c_int, _pointer, _POINTER = ctypes.c_int, ctypes.c_void_p, ctypes.POINTER
@@ -57,9 +59,12 @@ class ThreadBounds(Bounds):
         return {*found[0], *found[1]}
 
 
-def run(request: CmRequest, descriptor: int) -> None:
+def run(request: CmRequest | ExerciseRequest, descriptor: int) -> None:
     transcript = Transcript(descriptor, request.start)
-    Attempt(request, transcript, ThreadBounds()).run()
+    if isinstance(request, ExerciseRequest):
+        Run(request, transcript, ThreadBounds()).run()
+    else:
+        Attempt(request, transcript, ThreadBounds()).run()
     transcript.write(Done())
 
 

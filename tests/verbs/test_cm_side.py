@@ -1,5 +1,8 @@
 """Cells of `exercise` that the connection manager connects, on the fake librdmacm."""
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -7,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from lab.attempt import free_port
 from rdmadiag.facts.attempt import Stage, Teardown
 from rdmadiag.facts.exercise import CellState, Exercise, Operation, RunOutcome, Via, Wanted
 from rdmadiag.verbs.exercise import conclude
 from rdmadiag.verbs.matrix import MATRIX
-from rdmadiag.verbs.records import ExerciseRequest
+from rdmadiag.verbs.records import ExerciseRequest, Malformed, Record, encode, parse
 from rdmadiag.verbs.watchdog import Watched, watch
 from tests.verbs.attempts import LINUX_END, LINUX_SCRIPT
 from tests.verbs.test_exercise_child import BOTH, states
@@ -20,7 +24,10 @@ ADDRESS = "192.0.2.1"
 ADDRESSES = f"address {ADDRESS} mlx5_0 1\naddress 198.51.100.1 mlx5_0 2\n"
 SEND = Wanted(Operation.SEND, "rc", Via.POLL)
 READ = Wanted(Operation.READ, "rc", Via.CHANNEL)
+POLLED_READ = Wanted(Operation.READ, "rc", Via.POLL)
 FLUSH = Wanted(Operation.FLUSH, "rc", Via.POLL)
+
+PROGRAM = Path(__file__).with_name("cm_two_ends.py")
 
 Run = Callable[..., tuple[Exercise, Any, str]]
 
@@ -165,3 +172,94 @@ def test_an_event_that_never_comes_is_a_failed_cell(run: Run) -> None:
         "no RDMA_CM_EVENT_ROUTE_RESOLVED came",
     )
     assert stderr == ""
+
+
+# --- between two -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two(fake_cm: Any, tmp_path: Path) -> Callable[..., tuple[list[Record], list[Record]]]:
+    """Both ends in one process, over the fake libraries: their records."""
+
+    def run(
+        cells: tuple[Wanted, ...] = (SEND, POLLED_READ),
+        *,
+        managed: tuple[bool, bool] = (True, True),
+        secrets: tuple[str | None, str | None] = (None, None),
+        cm_rules: str = "",
+    ) -> tuple[list[Record], list[Record]]:
+        fake = fake_cm(LINUX_SCRIPT, ADDRESSES + cm_rules)
+        node = tmp_path / "node"
+        node.touch()
+        number, now = free_port(), time.monotonic()
+        requests = [
+            ExerciseRequest(
+                platform="linux",
+                library=str(fake.verbs.library),
+                start=now,
+                deadline=now + 40.0,
+                ends=(LINUX_END,),
+                meet=meet,  # type: ignore[arg-type]
+                host="127.0.0.1",
+                port=number,
+                until=now + 20.0,
+                secret=secret,
+                cells=cells,
+                cm_library=str(fake.library) if by_cm else "",
+                node=str(node),
+                addresses=((ADDRESS,),),
+            )
+            for meet, by_cm, secret in zip(("listen", "connect"), managed, secrets, strict=True)
+        ]
+        files = [tmp_path / "here", tmp_path / "there"]
+        ran = subprocess.run(
+            [sys.executable, PROGRAM, *files],
+            input=b"".join(map(encode, requests)),
+            env=os.environ | fake.environ | {"PYTHONPATH": str(PROGRAM.parents[2])},
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+        assert (ran.returncode, ran.stderr) == (0, b"")
+        found = [[parse(line) for line in file.read_bytes().splitlines()] for file in files]
+        assert not any(isinstance(each, Malformed) for records in found for each in records)
+        return found[0], found[1]  # type: ignore[return-value]
+
+    return run
+
+
+def of(found: list[Record], role: Any, cells: tuple[Wanted, ...]) -> Exercise:
+    how: Any = {"unkillable": False, "signal": None, "pid": 1, "seconds": 1.0, "stderr": ""}
+    watched = Watched(tuple(found), 0, **how)
+    return conclude(watched, BOTH[:1], cells, (), "linux", role)
+
+
+@pytest.mark.parametrize("secret", [None, bytes(range(32)).hex()], ids=["none", "secret"])
+def test_two_hosts_connect_each_cell_and_both_say_what_came_of_it(
+    two: Any, secret: str | None
+) -> None:
+    cells = (SEND, POLLED_READ)
+    for role, records in zip(
+        ("listen", "connect"), two(cells, secrets=(secret, secret)), strict=True
+    ):
+        found = of(records, role, cells)
+        assert (found.outcome, states(found)) == (RunOutcome.DONE, [CellState.VERIFIED] * 2)
+        assert (found.teardown, found.touched) == (Teardown.CLEAN, True)
+
+
+def test_strangers_at_the_manager_of_the_end_that_listens_end_nothing(two: Any) -> None:
+    here, there = two(cm_rules="request -\nrequest 00ff\n")
+    for role, records in (("listen", here), ("connect", there)):
+        found = of(records, role, (SEND, POLLED_READ))
+        assert states(found) == [CellState.VERIFIED] * 2
+        assert found.teardown is Teardown.CLEAN
+
+
+@pytest.mark.parametrize("managed", [(True, False), (False, True)])
+def test_an_end_by_hand_and_one_by_the_manager_do_not_fit(
+    two: Any, managed: tuple[bool, bool]
+) -> None:
+    for role, records in zip(("listen", "connect"), two(managed=managed), strict=True):
+        found = of(records, role, (SEND, POLLED_READ))
+        assert (found.outcome, found.touched) == (RunOutcome.MISMATCH, False)
+        assert [each.code for each in found.problems] == ["cm_mismatch"]

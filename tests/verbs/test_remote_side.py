@@ -20,9 +20,9 @@ from rdmadiag.verbs.lib import CallFailed
 from rdmadiag.verbs.peer import Peer, PeerFailed, PeerLost
 from rdmadiag.verbs.protocol import ProtocolError
 from rdmadiag.verbs.records import CellBegan, CellEnded, EndName, Record
-from rdmadiag.verbs.remote_side import Driver, PeerCallFailed, RemoteSide, Served
+from rdmadiag.verbs.remote_side import Driver, PeerCallFailed, PeerNotConnected, RemoteSide, Served
 from rdmadiag.verbs.side_calls import call
-from rdmadiag.verbs.work import Completed, Target, Work
+from rdmadiag.verbs.work import Completed, NotConnected, Target, Work
 from tests.verbs.attempts import HERE, THERE, deadline, together
 
 CELL = Wanted(Operation.WRITE, "rc", Via.POLL)
@@ -38,6 +38,7 @@ class Stub:
         self.told: list[Any] = []
         self.closed = 0
         self.refuses: dict[str, int] = {}
+        self.unconnected = ""
 
     def _do(self, name: str, *given: Any) -> None:
         self.told.append((name, *given))
@@ -96,20 +97,41 @@ class Stub:
     def end(self, after: QpState) -> None:
         self._do("end", after)
 
+    def requested(self) -> None:
+        self._do("requested")
+
+    def accept(self) -> None:
+        self._do("accept")
+
+    def established(self) -> None:
+        self._do("established")
+        if self.unconnected:
+            raise NotConnected(self.unconnected)
+
 
 class Host:
     """The one that listens."""
 
-    def __init__(self, peer: Peer, cells: tuple[Wanted, ...] = (CELL, OTHER)) -> None:
+    def __init__(
+        self,
+        peer: Peer,
+        cells: tuple[Wanted, ...] = (CELL, OTHER),
+        *,
+        by_cm: bool = False,
+        unconnected: str = "",
+    ) -> None:
+        self.unconnected = unconnected
         self.sides: list[Stub] = []
         self.records: list[Record] = []
         self.refuses: dict[str, int] = {}
         self._peer = peer
-        self.served = Served(peer, cells, (HERE, THERE), self._make, self.records.append)
+        ends = (HERE, THERE)
+        self.served = Served(peer, cells, ends, self._make, self.records.append, by_cm=by_cm)
 
     def _make(self, cell: Wanted) -> Any:
         self.sides.append(Stub(cell))
         self.sides[-1].refuses = self.refuses
+        self.sides[-1].unconnected = self.unconnected
         return self.sides[-1]
 
     def serve(self) -> None:
@@ -118,16 +140,17 @@ class Host:
 
 
 @contextmanager
-def both(bounds: Bounds) -> Iterator[tuple[Peer, Host]]:
+def both(bounds: Bounds, **how: Any) -> Iterator[tuple[Peer, Host]]:
     one, other = (Peer(each, bounds, "exercise") for each in socket.socketpair())
     with closing(one), closing(other), deadline(bounds, 20):
-        yield one, Host(other)
+        yield one, Host(other, **how)
 
 
 def run(bounds: Bounds, drive: Callable[[Peer], Any], **how: Any) -> tuple[Host, Any, Any]:
     """The host that listens, what became of it, and of the one that drives."""
-    with both(bounds) as (peer, host):
-        host.refuses = how.get("refuses", {})
+    refuses = how.pop("refuses", {})
+    with both(bounds, **how) as (peer, host):
+        host.refuses = refuses
 
         def drives() -> Any:
             with closing(peer):
@@ -186,6 +209,49 @@ def test_what_is_asked_is_done_there_and_what_it_gave_comes_back(bounds: Bounds)
     assert host.records == [CellBegan(cell=CELL), VERIFIED]
 
 
+def a_connected_cell(driver: Driver) -> RemoteSide:
+    side = driver.side(CELL, THERE)
+    side.requested()
+    assert side.open() == 17
+    side.accept()
+    return side
+
+
+def test_by_the_connection_manager_the_other_end_waits_makes_accepts_and_is_established(
+    bounds: Bounds,
+) -> None:
+    def drive(peer: Peer) -> None:
+        driver = Driver(peer)
+        side = a_connected_cell(driver)
+        side.established()
+        driver.conclude(VERIFIED)
+        side.close()
+        driver.over()
+
+    host, served, drove = run(bounds, drive, by_cm=True)
+    assert (served, drove) == (None, None)
+    names = [name for (name,) in host.sides[0].told]
+    assert names == ["requested", "open", "accept", "established"]
+
+
+def test_an_event_that_did_not_come_there_is_one_of_the_peer_and_ends_the_cell_alone(
+    bounds: Bounds,
+) -> None:
+    def drive(peer: Peer) -> Any:
+        driver = Driver(peer)
+        side = a_connected_cell(driver)
+        with pytest.raises(PeerNotConnected) as caught:
+            side.established()
+        driver.conclude(VERIFIED)
+        side.close()
+        driver.over()
+        return str(caught.value)
+
+    found = run(bounds, drive, by_cm=True, unconnected="no RDMA_CM_EVENT_ESTABLISHED came")
+    assert found[1:] == (None, "no RDMA_CM_EVENT_ESTABLISHED came")
+    assert [each.closed for each in found[0].sides] == [1]
+
+
 def test_a_call_that_the_library_refuses_there_is_one_of_the_peer(bounds: Bounds) -> None:
     def drive(peer: Peer) -> None:
         driver = Driver(peer)
@@ -200,6 +266,32 @@ def test_a_call_that_the_library_refuses_there_is_one_of_the_peer(bounds: Bounds
     assert isinstance(failed, PeerCallFailed)
     assert (failed.call, failed.errno, served) == ("ibv_open", 12, None)
     assert [each.closed for each in host.sides] == [1]
+
+
+@pytest.mark.parametrize(
+    ("by_cm", "steps"),
+    [
+        (True, ["open"]),
+        (True, ["accept"]),
+        (True, ["requested", "requested"]),
+        (True, ["requested", "open", "to_init"]),
+        (True, ["requested", "open", "open"]),
+        (False, ["requested"]),
+        (False, ["open", "accept"]),
+        (False, ["open", "established"]),
+    ],
+)
+def test_neither_way_takes_a_step_of_the_other_or_out_of_its_turn(
+    bounds: Bounds, by_cm: bool, steps: list[str]
+) -> None:
+    def drive(peer: Peer) -> None:
+        for name, arguments in [Begin, *((each, {}) for each in steps)]:
+            do(peer, name, **arguments)
+
+    host, served, _ = run(bounds, drive, by_cm=by_cm)
+    assert isinstance(served, ProtocolError)
+    assert [each.closed for each in host.sides] == [1]
+    assert len(host.sides[0].told) == len(steps) - 1
 
 
 def test_one_cell_after_another_has_a_side_of_its_own(bounds: Bounds) -> None:
