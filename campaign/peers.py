@@ -214,7 +214,9 @@ class Lie:
             return {"endpoint": self._changed(content["endpoint"])}
         return self._changed(content) if self.name else {}
 
-    def _changed(self, fields: dict[str, Any]) -> dict[str, Any]:
+    def _changed(self, fields: Any) -> Any:
+        if not isinstance(fields, dict):  # another lie has taken its place
+            return fields
         kept = {name: value for name, value in fields.items() if name != self.name}
         return kept if self.value is ABSENT else kept | {self.name: self.value}
 

@@ -82,9 +82,10 @@ def command(
     with printing():
         how = f"rdmadiag preflight --from {shell_word(target)}"
         click.echo(f"{printable(target)}: {len(files)} files. Read it with: {how}")
-    for missing in late.values():
+    lost = [*late.values(), *recording.timed_out()]
+    for missing in lost:
         note(str(missing))
-    return exits.UNKNOWN if late else exits.OK
+    return exits.UNKNOWN if lost else exits.OK
 
 
 def _require_new(target: str, *, archive: bool) -> None:

@@ -12,7 +12,7 @@ from posixpath import normpath
 from typing import IO, Any, Final
 
 from rdmadiag import __version__
-from rdmadiag.facts import Identity, Missing
+from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.host import READ_LIMIT, Attributes, Host
 from rdmadiag.host.answers import NodeStat, Ran
 from rdmadiag.host.layout import (
@@ -63,6 +63,11 @@ class Recording:
     def refuse(self, question: str, subject: str, answer: Missing) -> None:
         """Note that `question` ("read", "list", …) about `subject` was not answered."""
         self.refused.setdefault(question, {})[subject] = answer
+
+    def timed_out(self) -> list[Missing]:
+        """Refusals that another try may not meet: they are the moment's, not the host's."""
+        refused = [each for answers in self.refused.values() for each in answers.values()]
+        return [each for each in refused if each.why is Why.TIMEOUT]
 
     def add(self, other: "Recording") -> None:
         """Take in what another source's recording holds."""

@@ -13,6 +13,7 @@ from lab.machine import Machine
 from lab.samples import infiniband_host, roce_host
 from rdmadiag import SCHEMA_VERSION, __version__
 from rdmadiag.cli import COMMANDS
+from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import LINUX_SOURCES, MACOS_SOURCES
 from rdmadiag.samples import samples
 
@@ -287,6 +288,19 @@ def test_a_snapshot_of_a_sample_says_what_the_sample_says(
         assert original["host"].pop("sample") == sample
         assert copied["host"].pop("sample") is None, "a copy may be changed"
         assert copied | {"generated_at": ""} == original | {"generated_at": ""}
+
+
+def test_a_snapshot_says_what_was_not_answered_in_time(
+    rdmadiag: Rdmadiag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record says so too; but another one may hold what this one lacks."""
+    host = roce_host().host()
+    late = Missing(Why.TIMEOUT, "the verbs query did not end within 5 s")
+    monkeypatch.setattr(host, "verbs", lambda rows, deadline: late)
+    monkeypatch.setattr("rdmadiag.cli.options.LiveHost", lambda: host)
+    code, _, err = rdmadiag("snapshot", str(tmp_path / "taken"))
+    assert code == 3
+    assert "the verbs query did not end within 5 s" in err
 
 
 def test_a_snapshot_never_overwrites(rdmadiag: Rdmadiag, tmp_path: Path) -> None:
