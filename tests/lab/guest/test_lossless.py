@@ -267,7 +267,7 @@ class TestChain:
         folder = str(tmp_path / "record")
         assert rdmadiag("snapshot", folder)[0] == 0
         live, recorded = (
-            rdmadiag_json("lossless", "--stack", "ucx", *options)[1]
+            rdmadiag_json("lossless", "--stack", "ucx", "--timeout", "30", *options)[1]
             for options in ((), ("--from", folder))
         )
         assert live["ports"] == recorded["ports"]
@@ -300,8 +300,22 @@ class TestReadsOnly:
         before = nic.all_shown(), Path("/proc/modules").read_text()
         log = tmp_path / "strace"
         calls = "trace=socket,sendto,sendmsg,sendmmsg,init_module,finit_module,delete_module,mkdir"
-        strace = ("strace", "-f", "-qq", "-v", "-s", "256", "-e", calls, "-o", str(log))
-        code, out, err = rdmadiag("lossless", "--exit-zero", prefix=strace)
+        strace = (
+            "strace",
+            "-f",
+            "--seccomp-bpf",
+            "-qq",
+            "-v",
+            "-s",
+            "256",
+            "-e",
+            calls,
+            "-o",
+            str(log),
+        )
+        code, out, err = rdmadiag(
+            "lossless", "--exit-zero", "--timeout", "30", prefix=strace, timeout=300
+        )
         assert code == 0, err or out
         lines = log.read_text().splitlines()
         dcb = [line for line in lines if re.search(r"nlmsg_type=(RTM_GETDCB|0x4e)\b", line)]
@@ -321,7 +335,7 @@ class TestReadsOnly:
             netlink.require_read_only(netlink.NETLINK_ROUTE, request)
 
     def test_an_ordinary_user_may_look(self, nic: Nic, rdmadiag_json: Call) -> None:
-        _, document = rdmadiag_json("lossless", "--exit-zero", user=65534)
+        _, document = rdmadiag_json("lossless", "--exit-zero", "--timeout", "30", user=65534)
         assert document["ports"][0]["netdev"] == NETDEV
         assert isinstance(document["ports"][0]["pfc"], list)
 
