@@ -29,6 +29,11 @@ SOFT_ROCE = {
     "rxe-launcher-limited": "The parent of the one who looks may lock 64 KiB, he himself all.",
     "rxe-node-closed": "uverbs0 has mode 0000, and the one who looks is an ordinary user.",
 }
+DCB = {
+    "dcb-class-not-lossless": "PFC is on for priority 3 and DSCP 26 leads to it; NCCL_IB_TC=96 is "
+    "DSCP 24.",
+    "dcb-lossless": "PFC is on for priority 3, DSCP 26 leads to it, and NCCL_IB_TC=106 is DSCP 26.",
+}
 SIMULATED = {
     "ibsim-no-subnet-manager": "A host of a simulated InfiniBand fabric before any sweep.",
     "ibsim-after-sweep": "A host of a simulated InfiniBand fabric after opensm's sweep.",
@@ -55,6 +60,11 @@ def main() -> None:
         live = json.loads((RECORDED / f"{name}.preflight.json").read_text())["document"]
         files = trim(RECORDED / name)
         files["ABOUT"] = f"{about}\n\nSoft RoCE, Debian kernel 6.1, recorded in the lab.\n".encode()
+        _write(name, files, answer(live["verdict"]))
+    for name, about in DCB.items():
+        live = json.loads((RECORDED / f"{name}.preflight.json").read_text())
+        files = trim(RECORDED / name)
+        files["ABOUT"] = f"{about}\n\nSoft RoCE on lab/dcbtest, recorded in the lab.\n".encode()
         _write(name, files, answer(live["verdict"]))
     for name, (mac, about) in macs().items():
         built = mac.snapshot() | {"ABOUT": f"{about}\n".encode()}

@@ -31,9 +31,7 @@ END
 fi
 dpkg-deb -x ./*.deb unpacked
 mkdir tree
-# What the headers of a kernel do not need is most of it.
-tar -C tree --strip-components=1 -xf unpacked/usr/src/linux-source-*.tar.xz \
-    --exclude='*/Documentation/*/*' --exclude='*/drivers/gpu/*.[ch]' --exclude='*/sound/*.[ch]'
+tar -C tree --strip-components=1 -xf unpacked/usr/src/linux-source-*.tar.xz
 rm -rf unpacked ./*.deb
 cp -r "$module" module
 cd tree

@@ -1,12 +1,12 @@
 """DCB of a live kernel: lab/dcbtest gives a netdev whose answers are set by iproute2's dcb."""
 
-import errno
 import json
 import os
 import random
 import re
 import socket
 import struct
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,11 @@ import pytest
 from lab.attempt import until
 from lab.dcb_module import VARIABLE
 from lab.rxe import Rxe, add, wait_ready
+from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.dcb import App, AppSelector, Buffers, DcbFacts, Ets, Ieee, Pfc
 from rdmadiag.host import netlink
+from rdmadiag.host.live import LiveHost
+from rdmadiag.sources.dcb import read_dcb
 
 pytestmark = pytest.mark.needs("dcbtest")
 
@@ -76,11 +80,14 @@ def nic(module: None, run: Run) -> Iterator[Nic]:
         assert until(lambda: not Path("/sys/class/infiniband/rxe0").exists(), SECONDS)
 
 
-def ieee(rdmadiag_json: Call) -> Any:
-    _, document = rdmadiag_json("preflight", "--timeout", "30")
-    (netdev,) = document["evidence"]["dcb"]["netdevs"]
-    assert netdev["netdev"] == NETDEV
-    return netdev["ieee"]
+def ieee() -> Ieee:
+    """What the source reads of the netdev, here: a command would take seconds each time."""
+    found = read_dcb(LiveHost(), time.monotonic() + SECONDS)
+    assert isinstance(found, DcbFacts)
+    (netdev,) = found.netdevs
+    assert netdev.netdev == NETDEV
+    assert isinstance(netdev.ieee, Ieee)
+    return netdev.ieee
 
 
 def sent(kind: int, command: int, content: bytes) -> int:
@@ -108,9 +115,7 @@ class TestAgreement:
     """Field by field with `dcb -j`."""
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_what_iproute2_shows_is_what_is_reported(
-        self, seed: int, nic: Nic, rdmadiag_json: Call
-    ) -> None:
+    def test_what_iproute2_shows_is_what_is_reported(self, seed: int, nic: Nic) -> None:
         dice = random.Random(seed)
         on = [dice.random() < 0.5 for _ in range(8)]
         of, classes = dice.randrange(8), [dice.randrange(8) for _ in range(8)]
@@ -133,37 +138,47 @@ class TestAgreement:
                 dice.randrange(1536, most) if kind.startswith("eth") else dice.randrange(most)
             )
             nic.set("app", "add", "dev", NETDEV, kind, f"{protocol}:{dice.randrange(8)}")
-        shown, found = nic.all_shown(), ieee(rdmadiag_json)
+        shown, found = nic.all_shown(), ieee()
 
-        assert [each in found["pfc"]["enabled"] for each in range(8)] == shown["pfc"]["prio_pfc"]
-        for ours, theirs in (("capability", "pfc_cap"), ("delay", "delay")):
-            assert found["pfc"][ours] == shown["pfc"][theirs]
-        assert found["pfc"]["macsec_bypass"] == shown["pfc"]["macsec_bypass"]
-        for ours, theirs in (
-            ("willing", "willing"),
-            ("capability", "ets_cap"),
-            ("credit_shaper", "cbs"),
-            ("class_of", "prio_tc"),
-            ("bandwidth_percent", "tc_bw"),
-            ("transmission", "tc_tsa"),
-        ):
-            assert found["ets"][ours] == shown["ets"][theirs], ours
-        for ours, theirs in (
-            ("buffer_of", "prio_buffer"),
-            ("bytes", "buffer_size"),
-            ("total_bytes", "total_size"),
-        ):
-            assert found["buffers"][ours] == shown["buffer"][theirs], ours
+        pfc, ets, buffers = found.pfc, found.ets, found.buffers
+        assert isinstance(pfc, Pfc)
+        assert isinstance(ets, Ets)
+        assert isinstance(buffers, Buffers)
+        assert {
+            "pfc_cap": pfc.capability,
+            "macsec_bypass": pfc.macsec_bypass,
+            "delay": pfc.delay,
+            "prio_pfc": [each in pfc.enabled for each in range(8)],
+        } == {
+            name: shown["pfc"][name] for name in ("pfc_cap", "macsec_bypass", "delay", "prio_pfc")
+        }
+        assert {
+            "willing": ets.willing,
+            "ets_cap": ets.capability,
+            "cbs": ets.credit_shaper,
+            "prio_tc": list(ets.class_of),
+            "tc_bw": list(ets.bandwidth_percent),
+            "tc_tsa": list(ets.transmission),
+        }.items() <= shown["ets"].items()
+        assert shown["buffer"] == {
+            "prio_buffer": list(buffers.buffer_of),
+            "buffer_size": list(buffers.bytes),
+            "total_size": buffers.total_bytes,
+        }
+        assert not isinstance(found.apps, Missing)
         names = {
             "dscp": "dscp_prio",
             "datagram_port": "dgram_port_prio",
             "ethertype": "ethtype_prio",
         }
-        apps = sorted((names[e["selector"]], e["protocol"], e["priority"]) for e in found["apps"])
+        apps = sorted((names[str(e.selector)], e.protocol, e.priority) for e in found.apps)
         assert apps == sorted(
             (kind, *entry) for kind, entries in shown["app"].items() for entry in entries
         )
-        assert found["dcbx"] == [name for name in ("host", "ieee") if shown["dcbx"].get(name)]
+        assert not isinstance(found.dcbx, Missing)
+        assert [str(each) for each in found.dcbx] == [
+            name for name in ("host", "ieee") if shown["dcbx"].get(name)
+        ]
 
 
 class TestChain:
@@ -171,7 +186,13 @@ class TestChain:
 
     def asked(self, rdmadiag_json: Call, *options: str) -> tuple[int, Any]:
         code, document = rdmadiag_json(
-            "lossless", "--stack", "ucx", *options, prefix=("env", "UCX_IB_TRAFFIC_CLASS=106")
+            "lossless",
+            "--stack",
+            "ucx",
+            "--timeout",
+            "30",
+            *options,
+            prefix=("env", "UCX_IB_TRAFFIC_CLASS=106"),
         )
         (port,) = document["ports"]
         (chain,) = port["chains"]
@@ -199,16 +220,19 @@ class TestChain:
             trust(DSCP)
             assert self.asked(rdmadiag_json) == (0, (3, True, None))
 
-    def test_the_peers_side_is_read(self, nic: Nic, rdmadiag_json: Call) -> None:
+    def test_the_peers_side_is_read(self, nic: Nic) -> None:
         (SETTINGS / "peer_pfc").write_text("4 8")
         (SETTINGS / "peer_app").write_text("5:26:3 1:35093:3")
         (SETTINGS / "peer_ets").write_text("0 0 0 1 0 0 0 0  40 60 0 0 0 0 0 0")
-        found = ieee(rdmadiag_json)
-        assert (found["peer_pfc"]["capability"], found["peer_pfc"]["enabled"]) == (4, [3])
-        apps = [(each["selector"], each["protocol"]) for each in found["peer_apps"]]
-        assert apps == [("dscp", 26), ("ethertype", 0x8915)]
-        assert found["peer_ets"]["class_of"] == [0, 0, 0, 1, 0, 0, 0, 0]
-        assert found["peer_ets"]["bandwidth_percent"][:2] == [40, 60]
+        found = ieee()
+        assert found.peer_pfc == Pfc(4, (3,), 0, macsec_bypass=False)
+        assert found.peer_apps == (
+            App(AppSelector.DSCP, 26, 3),
+            App(AppSelector.ETHERTYPE, 0x8915, 3),
+        )
+        assert isinstance(found.peer_ets, Ets)
+        assert found.peer_ets.class_of == (0, 0, 0, 1, 0, 0, 0, 0)
+        assert found.peer_ets.bandwidth_percent[:2] == (40, 60)
 
     def test_a_driver_that_has_no_pfc_is_not_one_whose_pfc_is_off(
         self, nic: Nic, rdmadiag_json: Call
@@ -216,10 +240,14 @@ class TestChain:
         (SETTINGS / "refused").write_text("pfc buffer ets")
         code, chain = self.asked(rdmadiag_json)
         assert (code, chain[1:]) == (3, (None, "pfc"))
-        found = ieee(rdmadiag_json)
-        assert {found[name]["why"] for name in ("pfc", "buffers", "ets")} == {"unsupported"}
+        found = ieee()
+        for part in (found.pfc, found.buffers, found.ets):
+            assert isinstance(part, Missing)
+            assert part.why is Why.UNSUPPORTED
         (SETTINGS / "refused").write_text("\n")
-        assert ieee(rdmadiag_json)["pfc"]["enabled"] == [3]
+        again = ieee().pfc
+        assert isinstance(again, Pfc)
+        assert again.enabled == (3,)
 
     def test_preflight_speaks_of_a_class_that_is_set_alone(
         self, nic: Nic, rdmadiag_json: Call
@@ -239,11 +267,25 @@ class TestChain:
         folder = str(tmp_path / "record")
         assert rdmadiag("snapshot", folder)[0] == 0
         live, recorded = (
-            rdmadiag_json("lossless", "--stack", "ucx", *options)[1]
+            rdmadiag_json("lossless", "--stack", "ucx", "--timeout", "30", *options)[1]
             for options in ((), ("--from", folder))
         )
         assert live["ports"] == recorded["ports"]
         assert live["verdict"] == recorded["verdict"]
+
+    @pytest.mark.parametrize(
+        ("name", "traffic_class"), [("dcb-class-not-lossless", "96"), ("dcb-lossless", "106")]
+    )
+    def test_both_are_recorded_for_the_fixtures(
+        self, name: str, traffic_class: str, nic: Nic, rdmadiag: Callable[..., Any]
+    ) -> None:
+        """What lab/fixtures.py takes; tests/test_fixtures.py holds the records to their answer."""
+        folder = Path(os.environ["RDMADIAG_LAB_OUT"], "recorded")
+        folder.mkdir(exist_ok=True)
+        set_to = ("env", f"NCCL_IB_TC={traffic_class}")
+        assert rdmadiag("snapshot", str(folder / name), prefix=set_to)[0] == 0
+        _, document, _ = rdmadiag("preflight", "--json", prefix=set_to)
+        (folder / f"{name}.preflight.json").write_text(document)
 
     def test_soft_roce_runs_on_it(self, nic: Nic, rdmadiag_json: Call) -> None:
         code, document = rdmadiag_json("pingpong", "--allow-rtr", "--device", "rxe0")
@@ -258,8 +300,22 @@ class TestReadsOnly:
         before = nic.all_shown(), Path("/proc/modules").read_text()
         log = tmp_path / "strace"
         calls = "trace=socket,sendto,sendmsg,sendmmsg,init_module,finit_module,delete_module,mkdir"
-        strace = ("strace", "-f", "-qq", "-v", "-s", "256", "-e", calls, "-o", str(log))
-        code, out, err = rdmadiag("lossless", "--exit-zero", prefix=strace)
+        strace = (
+            "strace",
+            "-f",
+            "--seccomp-bpf",
+            "-qq",
+            "-v",
+            "-s",
+            "256",
+            "-e",
+            calls,
+            "-o",
+            str(log),
+        )
+        code, out, err = rdmadiag(
+            "lossless", "--exit-zero", "--timeout", "30", prefix=strace, timeout=300
+        )
         assert code == 0, err or out
         lines = log.read_text().splitlines()
         dcb = [line for line in lines if re.search(r"nlmsg_type=(RTM_GETDCB|0x4e)\b", line)]
@@ -279,13 +335,12 @@ class TestReadsOnly:
             netlink.require_read_only(netlink.NETLINK_ROUTE, request)
 
     def test_an_ordinary_user_may_look(self, nic: Nic, rdmadiag_json: Call) -> None:
-        _, document = rdmadiag_json("lossless", "--exit-zero", user=65534)
+        _, document = rdmadiag_json("lossless", "--exit-zero", "--timeout", "30", user=65534)
         assert document["ports"][0]["netdev"] == NETDEV
         assert isinstance(document["ports"][0]["pfc"], list)
 
 
 def test_a_netdev_without_dcb_refuses(module: None, run: Run) -> None:
     """What every driver without dcbnl answers: EOPNOTSUPP."""
-    assert errno.EOPNOTSUPP == 95
     done = run(["dcb", "pfc", "show", "dev", "lo"], timeout=SECONDS)
     assert "not supported" in done.stderr.lower()
