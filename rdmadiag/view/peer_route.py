@@ -387,12 +387,8 @@ def peer_route(
     if holds(_LINK_LOCAL, destination) and not scope and ":" in destination:
         return _stopped(found, Obstacle.NO_SCOPE, Call.RESOLVE_ADDR, _EINVAL)
     bound = bound_to(evidence, routing, source, scope)
-    if scope and bound is None:
-        return replace(found, unknown=Missing(Why.ABSENT, f"no netdev is {scope!a}"))
-    if source and bound is None:
-        if isinstance(routing.routes, Missing):
-            return replace(found, unknown=routing.routes)
-        return _stopped(found, Obstacle.SOURCE_NOT_HERE, Call.BIND_ADDR, _EADDRNOTAVAIL)
+    if (scope or source) and bound is None:
+        return _unbound(found, routing, scope)
     flow = Flow(destination, source, bound)
     ours = lookup(routing, flow)
     if isinstance(ours, Way) and len(ours.hops) > 1:
@@ -413,6 +409,15 @@ def peer_route(
         tables_netdev=other,
     )
     return _by(found, evidence, devices, routing, way, towards)
+
+
+def _unbound(found: PeerRoute, routing: RoutingFacts, scope: str | None) -> PeerRoute:
+    """Where no netdev is the scope, or has the source's address."""
+    if scope:
+        return replace(found, unknown=Missing(Why.ABSENT, f"no netdev is {scope!a}"))
+    if isinstance(routing.routes, Missing):
+        return replace(found, unknown=routing.routes)
+    return _stopped(found, Obstacle.SOURCE_NOT_HERE, Call.BIND_ADDR, _EADDRNOTAVAIL)
 
 
 def _by(
