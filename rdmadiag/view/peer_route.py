@@ -388,7 +388,7 @@ def peer_route(
         return _stopped(found, Obstacle.NO_SCOPE, Call.RESOLVE_ADDR, _EINVAL)
     bound = bound_to(evidence, routing, source, scope)
     if (scope or source) and bound is None:
-        return _unbound(found, routing, scope)
+        return _not_bound(found, routing, scope)
     flow = Flow(destination, source, bound)
     ours = lookup(routing, flow)
     if isinstance(ours, Way) and len(ours.hops) > 1:
@@ -411,7 +411,7 @@ def peer_route(
     return _by(found, evidence, devices, routing, way, towards)
 
 
-def _unbound(found: PeerRoute, routing: RoutingFacts, scope: str | None) -> PeerRoute:
+def _not_bound(found: PeerRoute, routing: RoutingFacts, scope: str | None) -> PeerRoute:
     """Where no netdev is the scope, or has the source's address."""
     if scope:
         return replace(found, unknown=Missing(Why.ABSENT, f"no netdev is {scope!a}"))
