@@ -58,6 +58,10 @@ JOIN_SECONDS: Final = 10.0
 DISCONNECT_SECONDS: Final = 5.0
 
 _BACKLOG: Final = 8
+_ATTACH_SECONDS: Final = 0.1
+"""Until the end that accepts reads its socket: siw_accept (drivers/infiniband/sw/siw/siw_cm.c)
+attaches the queue pair after its reply has left, and what arrives between wakes nobody."""
+
 _EVENT_SECONDS: Final = 0.3  # for the event of what has flushed the requests
 _SLICE_SECONDS: Final = 0.002  # between two looks at the queues
 
@@ -311,6 +315,8 @@ class Attempt:
         talk = Talk(side.end, self._bounds, self._glance, self._events.fd, "connect")
         talk.prove(self._secret, hello, nonce)
         self._talk = talk
+        if side.identifier.is_iwarp:
+            self._bounds.ready([], time.monotonic() + _ATTACH_SECONDS)
         talk.send("endpoint", group=request.group, **_endpoint(side.end))
         answer = talk.receive("endpoint")
         self._agreed(side.end, answer)

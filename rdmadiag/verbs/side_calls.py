@@ -324,7 +324,7 @@ SESSION: Final[Mapping[str, Row]] = {
 """What is said beside the calls of a side: a cell begins, what came of it, no more of them."""
 
 VOCABULARY: Final[Mapping[str, Row]] = {
-    "open": _row(number(2, 0xFFFFFE)),
+    "open": _row(number(1, 0xFFFFFE)),
     "to_init": _row(),
     "to_rtr": _row(remote=_fixed(number(2, 0xFFFFFE), _PSN)),  # the rest is what both agreed on
     "to_rts": _row(psn=_PSN),

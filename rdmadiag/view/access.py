@@ -84,7 +84,9 @@ def _unnamed(device: DeviceView, evidence: Evidence) -> Missing | None:
     chardev = device.nldev.chardev if device.nldev else None
     if isinstance(chardev, Missing) and chardev.why is Why.ABSENT:
         return None
-    listed = evidence.sysfs if isinstance(evidence.sysfs, Missing) else evidence.sysfs.uverbs
+    if isinstance(evidence.sysfs, Missing):
+        return evidence.sysfs
+    listed = evidence.sysfs.uverbs
     return listed if isinstance(listed, Missing) and listed.why is not Why.ABSENT else None
 
 

@@ -65,10 +65,10 @@ def _stacks(case: Case) -> bool:
 
 
 def _classes(case: Case) -> bool:
-    """Whether something chose a traffic class, or a stack was asked for."""
+    """Whether something chose a traffic class, or may have, or a stack was asked for."""
     if not any(port.protocol is Protocol.ROCE for _, port in case.ports):
         return False
-    if case.stacks:
+    if case.stacks or any(NEEDS["environment, where it is recorded"].lacks(case)):
         return True
     from rdmadiag.preflight.rules.lossless import chains
 

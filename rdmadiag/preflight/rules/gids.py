@@ -15,6 +15,7 @@ from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.access import in_other_netns
 from rdmadiag.view.reconcile import PortView, Protocol
+from rdmadiag.view.unshown import FAILED
 
 
 def _roce_ports(case: Case) -> Iterator[PortView]:
@@ -277,7 +278,10 @@ def route_netdev_absent(this: Rule, case: Case) -> Iterator[Finding]:
 def _severity_elsewhere(port: PortView, case: Case) -> Severity | None:
     if port.route_netdev_state is NetDevState.ELSEWHERE:
         return None
-    return Severity.UNKNOWN if port.nldev is None else Severity.CRITICAL
+    nldev = case.evidence.nldev
+    mode = None if isinstance(nldev, Missing) else nldev.netns_mode
+    unread = isinstance(mode, Missing) and mode.why in FAILED  # a kernel before 5.2 has none
+    return Severity.UNKNOWN if port.nldev is None or unread else Severity.CRITICAL
 
 
 @rule(
