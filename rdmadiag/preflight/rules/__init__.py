@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rdmadiag.facts import Missing
+from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY
 from rdmadiag.preflight.case import Case, Lack
 from rdmadiag.preflight.needs import EVERY_PORT, NEEDS, NO_ANSWER
@@ -64,11 +64,20 @@ def _stacks(case: Case) -> bool:
     return bool(case.stacks)
 
 
+def _lacks(need: str, case: Case) -> Iterable[Lack]:
+    return NEEDS[need].lacks(case)
+
+
 def _classes(case: Case) -> bool:
     """Whether something chose a traffic class, or may have, or a stack was asked for."""
     if not any(port.protocol is Protocol.ROCE for _, port in case.ports):
         return False
-    if case.stacks or any(NEEDS["environment, where it is recorded"].lacks(case)):
+    if case.stacks:
+        return True
+    recorded = all(
+        each.missing.why is not Why.NOT_COLLECTED for each in _lacks("DCB settings", case)
+    )
+    if recorded and any(_lacks("environment, where it is recorded", case)):
         return True
     from rdmadiag.preflight.rules.lossless import chains
 
