@@ -73,6 +73,7 @@ def command(
     from rdmadiag.preflight.judge_lossless import judge
     from rdmadiag.preflight.verdict import worse
     from rdmadiag.view.lossless import differences
+    from rdmadiag.view.unshown import unread_sources
 
     stacks = _stacks(names)
     evidence = _evidence(reading, env_from)
@@ -84,6 +85,7 @@ def command(
         theirs, their_ports = _side(there, _evidence(there, env_from), stacks)
         other = there.identity, judge(theirs), their_ports
     differ = tuple(differences(own, other[2])) if other else ()
+    missing = unread_sources(evidence)
     with printing():
         if reading.form == "json":
             from rdmadiag.render.json import write
@@ -94,7 +96,7 @@ def command(
                 else None
             )
             parts = {"stacks": stacks, "verdict": verdict, "ports": own, "peer": beside}
-            write({"host": reading.identity} | parts)
+            write({"host": reading.identity} | parts | {"missing": missing})
         else:
             from rdmadiag.render.lossless import show
 
@@ -104,6 +106,7 @@ def command(
                 reading.identity,
                 other,
                 differ,
+                missing,
                 quiet=reading.quiet,
                 verbose=reading.verbose,
             )

@@ -102,6 +102,7 @@ class LosslessDocument(HostDocument):
     verdict: LosslessVerdict
     ports: tuple[LosslessPort, ...]
     peer: LosslessPeer | None
+    missing: dict[str, Missing] = Field(description=_MISSING)
 
 
 def _with_driver(row: DeviceRow) -> DeviceRow:

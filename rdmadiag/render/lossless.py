@@ -1,6 +1,7 @@
 """The chains of each port as text: the answer, then a table for each port, here and at the peer."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from rich.console import Console
@@ -28,6 +29,7 @@ def show(
     host: Identity,
     peer: Peer | None = None,
     differences: Sequence[EndsDiffer] = (),
+    missing: Mapping[str, Missing] = MappingProxyType({}),
     to: Console | None = None,
     *,
     quiet: bool = False,
@@ -35,7 +37,7 @@ def show(
 ) -> None:
     """Print them: the answer alone if `quiet`, evidence and remedy of notes too if `verbose`."""
     out = to or console()
-    line = _line(ports, verdict, host)
+    line = _line(ports, verdict, host, missing)
     if quiet:
         say(out, line)
         return
@@ -51,9 +53,16 @@ def show(
             show_findings(out, peer[1].findings, notes=verbose)
 
 
-def _line(ports: Sequence[LosslessPort], verdict: LosslessVerdict, host: Identity) -> Text:
+def _line(
+    ports: Sequence[LosslessPort],
+    verdict: LosslessVerdict,
+    host: Identity,
+    missing: Mapping[str, Missing],
+) -> Text:
     if not ports:
-        return word(Status.UNKNOWN).append(f"  {_NONE}").append_text(whose(host))
+        lost = (f"{name} could not be read: {why}" for name, why in missing.items())
+        why = printable(next(lost, _NONE))
+        return word(Status.UNKNOWN).append(f"  {why}").append_text(whose(host))
     return answer(verdict.status, verdict.findings, _answer(ports), host)
 
 

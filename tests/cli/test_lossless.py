@@ -10,6 +10,8 @@ import pytest
 
 from lab.machine import Dcb, Machine
 from lab.samples import roce_host
+from rdmadiag.facts import Missing, Why
+from rdmadiag.sources.sysfs import CLASS
 
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 
@@ -105,3 +107,24 @@ def test_variables_of_a_file_are_taken(
     )
     assert code == 0
     assert "NCCL_IB_TC=106" in out
+
+
+def test_where_the_list_of_devices_was_not_read_nothing_is_said_of_ports(
+    rdmadiag: Rdmadiag, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = roce_host().host()
+    answered, replied = host.list, host.netlink
+    late = Missing(Why.TIMEOUT, "no answer before the deadline")
+
+    def netlink(name: str, *request: Any) -> bytes | Missing:
+        return late if name.startswith("nldev") else replied(name, *request)
+
+    monkeypatch.setattr(host, "list", lambda path: late if path == CLASS else answered(path))
+    monkeypatch.setattr(host, "netlink", netlink)
+    monkeypatch.setattr("rdmadiag.cli.options.LiveHost", lambda: host)
+    code, out, _ = rdmadiag("lossless")
+    assert code == 3
+    assert out.startswith("UNKNOWN  ")
+    assert "could not be read: timeout" in out.splitlines()[0]
+    document = json.loads(rdmadiag("lossless", "--json").out)
+    assert document["missing"]["dcb"]["why"] == "timeout"
