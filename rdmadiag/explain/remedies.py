@@ -44,7 +44,7 @@ CAUSE_AT_PEER: Final = "# the cause is at the peer: look at what it printed, and
 AT_PEER: Final = "# at the peer: look at what it printed, and at its kernel log"
 ONLY_TCP: Final = "# this is TCP between the ends, not RDMA yet"
 LOCAL_NETWORK: Final = (
-    "# No route to host? Settings > Privacy & Security > Local Network: allow the terminal"
+    "# No route to host? Settings, Privacy and Security, Local Network: allow the terminal"
 )
 
 NODES: Final = "ls -l /dev/infiniband/"

@@ -99,7 +99,11 @@ def steps(out: Console, lines: Iterable[str]) -> None:
 
 
 def _typographic(comment: str) -> str:
-    return comment.replace("'", "\N{RIGHT SINGLE QUOTATION MARK}")
+    """Of words alone: what is quoted is a host's own name, and zsh would run what is in it."""
+    return _APOSTROPHE.sub("\N{RIGHT SINGLE QUOTATION MARK}", comment)
+
+
+_APOSTROPHE: Final = re.compile(r"(?<=[A-Za-z])'(?=[a-z])")
 
 
 @contextmanager

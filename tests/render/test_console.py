@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from rdmadiag.quoting import shell_word
 from rdmadiag.render.console import console, steps
 
 
@@ -24,6 +25,15 @@ def test_a_command_stands_alone_below_what_is_said_of_it() -> None:
 def test_what_is_said_of_two_commands_is_said_once() -> None:
     assert shown("sminfo -P 1   # it answers", "sminfo -P 2   # it answers") == (
         "    # it answers\n    sminfo -P 1\n    sminfo -P 2\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["$(touch ran)", "it's$(touch ran)", "a;touch ran", "s' $(id)"])
+def test_a_name_in_a_comment_stays_quoted(name: str) -> None:
+    """At zsh's prompt `#` is a command, and what follows are its arguments."""
+    quoted = shell_word(name)
+    assert shown(f"# the host's {quoted} is gone") == (
+        f"    # the host\N{RIGHT SINGLE QUOTATION MARK}s {quoted} is gone\n"
     )
 
 

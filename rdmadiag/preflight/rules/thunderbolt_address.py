@@ -48,7 +48,7 @@ def _has_ipv4_gid(port: PortView) -> bool:
         "https://github.com/ml-explore/mlx/issues/3207",
     ),
     remedy=(
-        "# Settings > Network > Thunderbolt Bridge > Make Inactive; or, until a reboot:",
+        "# Settings, Network, Thunderbolt Bridge: Make Inactive; or, until a reboot:",
         "sudo ifconfig {bridge} deletem {netdev}",
         "# logged in over {bridge}? Either ends your session: use another network",
         "# never destroy {bridge}: a Mac without a screen is then out of reach",
