@@ -66,14 +66,14 @@ def wait_ready(device: Rxe, timeout: float = READY_SECONDS) -> None:
     late = time.monotonic() + timeout
     while True:
         gids = [_read(f"{port}/gids/{index}").replace(":", "").strip("0") for index in range(3)]
-        if _read(f"{port}/state") == "4: ACTIVE" and all(gids) and not _tentative(device.netdev):
+        if _read(f"{port}/state") == "4: ACTIVE" and all(gids) and not is_tentative(device.netdev):
             return
         if time.monotonic() > late:
             raise LabFailure(f"{device.name} was not ready within {timeout:g} s", EX_LATE)
         time.sleep(0.05)
 
 
-def _tentative(netdev: str) -> bool:
+def is_tentative(netdev: str) -> bool:
     """Whether an IPv6 address of it still is: IFA_F_TENTATIVE, 0x40, in /proc/net/if_inet6."""
     rows = [line.split() for line in _read("/proc/net/if_inet6").splitlines()]
     return any(row[5] == netdev and int(row[4], 16) & 0x40 for row in rows)

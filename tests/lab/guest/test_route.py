@@ -26,6 +26,7 @@ import pytest
 from lab.attempt import until
 from lab.command import run as run_command
 from lab.resources import queue_pair_states
+from lab.rxe import is_tentative
 
 Call = Callable[..., tuple[int, Any]]
 
@@ -260,6 +261,8 @@ def built(topology: Topology) -> Iterator[None]:
             if IN_NAMESPACES or not command.startswith("rdma "):
                 do(command, *FAR)
         assert until(lambda: ready(topology), SECONDS), topology.name
+        # Duplicate address detection ends, where it has begun: a source is chosen among the others.
+        until(lambda: not any(map(is_tentative, os.listdir("/sys/class/net"))), 5.0)
         yield
     finally:
         devices = os.listdir("/sys/class/infiniband")
