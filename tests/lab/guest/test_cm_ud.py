@@ -168,6 +168,17 @@ def test_members_of_a_group_verify_each_others_data(
     assert ended.document["connection"]["group"] == group
 
 
+def test_a_group_of_ipv6_is_refused_on_roce_and_named(port: Port, attempts: Attempts) -> None:
+    """cma_iboe_join_multicast, drivers/infiniband/core/cma.c: RoCE v2 joins IPv4 groups alone."""
+    ended = attempts.start(*port.options, "--multicast=ff12::7:1").end()
+    assert ended.told() == (2, "call_failed", "join")
+    assert (ended.document["call"], ended.document["errno"]["name"]) == (
+        "rdma_join_multicast",
+        "ENOTSUPP",
+    )
+    assert ended.document["teardown"] == "clean"
+
+
 def test_what_mckey_sends_to_the_group_is_left_out(port: Port, attempts: Attempts) -> None:
     member = f"mckey -m 239.255.7.3 -b {port.address} -s -C 200"
     with running("sh", "-c", f"while {member}; do :; done") as sender:
