@@ -17,6 +17,7 @@ from rdmadiag.host.recording import write_folder
 
 FIXTURES = CHECKOUT / "tests" / "fixtures"
 RECORDED = CHECKOUT / "lab" / "out" / "guest" / "recorded"
+OF_DCB = CHECKOUT / "lab" / "out" / "guest" / "lossless" / "dcb"  # the shard's own
 
 SOFT_ROCE = {
     "rxe-netdev-down": "veth0, below rxe0, was set down; veth1 lost its carrier with it.",
@@ -62,8 +63,8 @@ def main() -> None:
         files["ABOUT"] = f"{about}\n\nSoft RoCE, Debian kernel 6.1, recorded in the lab.\n".encode()
         _write(name, files, answer(live["verdict"]))
     for name, about in DCB.items():
-        live = json.loads((RECORDED / f"{name}.preflight.json").read_text())
-        files = trim(RECORDED / name)
+        live = json.loads((OF_DCB / f"{name}.preflight.json").read_text())
+        files = trim(OF_DCB / name)
         files["ABOUT"] = f"{about}\n\nSoft RoCE on lab/dcbtest, recorded in the lab.\n".encode()
         _write(name, files, answer(live["verdict"]))
     for name, (mac, about) in macs().items():

@@ -280,7 +280,7 @@ class TestChain:
         self, name: str, traffic_class: str, nic: Nic, rdmadiag: Callable[..., Any]
     ) -> None:
         """What lab/fixtures.py takes; tests/test_fixtures.py holds the records to their answer."""
-        folder = Path(os.environ["RDMADIAG_LAB_OUT"], "recorded")
+        folder = Path(os.environ["RDMADIAG_LAB_OUT"], "dcb")
         folder.mkdir(exist_ok=True)
         set_to = ("env", f"NCCL_IB_TC={traffic_class}")
         assert rdmadiag("snapshot", str(folder / name), prefix=set_to)[0] == 0
