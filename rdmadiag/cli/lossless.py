@@ -66,7 +66,7 @@ def command(
     the driver's, rdma_cm's), the priority that the NIC gives it, whether that priority has
     priority flow control (PFC), and its buffer; the cell that breaks the chain is named. Read by
     DCB netlink: nothing is set. Switches between the hosts are not seen, but for what one of them
-    tells by DCBX.
+    says by DCBX.
     Exits 0 ok, 1 warn (a stack's packets can be dropped), 3 unknown (a driver without DCB), or no
     active RoCE port.
     """

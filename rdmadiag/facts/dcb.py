@@ -98,7 +98,7 @@ class Ieee(WithNumbers):
     trust: tuple[AppSelector | Missing, ...] | Missing  # DCB_ATTR_DCB_APP_TRUST_TABLE, first wins
     buffers: Buffers | Missing  # DCB_ATTR_DCB_BUFFER
     dcbx: tuple[Dcbx, ...] | Missing  # DCB_ATTR_DCBX
-    peer_pfc: Pfc | Missing  # DCB_ATTR_IEEE_PEER_PFC: what the switch told by DCBX
+    peer_pfc: Pfc | Missing  # DCB_ATTR_IEEE_PEER_PFC: what the switch says by DCBX
     peer_ets: Ets | Missing  # DCB_ATTR_IEEE_PEER_ETS
     peer_apps: tuple[App, ...] | Missing  # DCB_ATTR_IEEE_PEER_APP
 

@@ -42,7 +42,7 @@ class Cell(StrEnum):
     PRIORITY = "priority"
     PFC = "pfc"
     BUFFER = "buffer"
-    SWITCH = "switch"  # it told by DCBX that its port has no PFC for the priority
+    SWITCH = "switch"  # it says by DCBX that its port has no PFC for the priority
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class LosslessPort(WithNumbers):
     trust_from: str
     pfc: tuple[int, ...] | Missing  # priorities that have it
     dcbx: tuple[Dcbx, ...] | Missing
-    peer_pfc: tuple[int, ...] | Missing  # as the switch told by DCBX
+    peer_pfc: tuple[int, ...] | Missing  # as the switch says by DCBX
     transmission: tuple[Transmission | Missing, ...] | Missing
     chains: tuple[Chain, ...]
 

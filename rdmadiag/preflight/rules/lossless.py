@@ -38,7 +38,7 @@ _MAP: Final = (
     "A stack's packets are in no lossless priority",
     "The traffic class that a stack sends with (its variable, its default, the driver's own, "
     "rdma_cm's default_roce_tos) comes to a priority without priority flow control on this NIC "
-    "or, as it told by DCBX, on the switch, or to a buffer of no size: under congestion its "
+    "or, as it says by DCBX, on the switch, or to a buffer of no size: under congestion its "
     "packets are dropped, and RoCE slows down by much at little loss. The chain is class, DSCP, "
     "what the NIC trusts, priority, PFC, buffer; the finding names the cell that breaks it. "
     "`preflight` judges stacks that a variable of this process, the driver or default_roce_tos "
@@ -137,7 +137,7 @@ def text_of(chain: Chain, port: LosslessPort) -> str:
     if chain.cell is Cell.BUFFER:
         return f"{leads}: its buffer {chain.buffer} has no room"
     if chain.cell is Cell.SWITCH:
-        return f"{leads}, for which the switch told by DCBX that it has no PFC"
+        return f"{leads}, for which the switch has no PFC, as it says by DCBX"
     return f"{leads}, PFC on {on}"
 
 
