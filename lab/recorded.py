@@ -5,6 +5,8 @@ import re
 from typing import Any
 
 VARIES = ("generated_at", "host")
+BEFORE_PID = ('"pid": ', "/proc/", " (", "--pid ", "status ")
+PROCESS = "|".join(f"(?<={re.escape(before)})" for before in BEFORE_PID)
 
 
 def comparable(document: Any) -> Any:
@@ -15,7 +17,8 @@ def comparable(document: Any) -> Any:
     text = json.dumps({name: each for name, each in document.items() if name not in VARIES})
     for place, parent in enumerate(parents):
         if parent["pid"] != 1:  # every run is another process, and names it in what it says
-            text = re.sub(rf"\b{parent['pid']}\b", f"-{place}", text)
+            # Only where it is a process: a time in the log may begin with the same digits.
+            text = re.sub(rf"(?:{PROCESS}){parent['pid']}\b", f"-{place}", text)
     found = json.loads(text)
     # A query is another process each time; one that was never started has none.
     found.get("evidence", {}).get("verbs", {}).pop("pid", None)

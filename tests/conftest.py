@@ -27,6 +27,7 @@ settings.register_profile("longest", deadline=None, max_examples=1500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "small"))
 
 
+@pytest.hookimpl(optionalhook=True)  # unknown where a run goes without xdist
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """`-n auto`: two workers a processor, since many tests wait for a deadline or a process."""
     return 2 * (os.cpu_count() or 1)
