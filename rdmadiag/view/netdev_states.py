@@ -76,11 +76,7 @@ class NetDevStates:
 
     def of(self, gids: GidTable, port: NldevPort | None) -> dict[str, NetDevState]:
         """The state of each netdev that rows of a port's table name; `port` as nldev shows it."""
-        named: dict[str, list[GidEntry]] = {}
-        for entry in gids.entries:
-            if not isinstance(entry.netdev, Missing):
-                named.setdefault(entry.netdev, []).append(entry)
-        return {name: self._state(name, named[name], port) for name in sorted(named)}
+        return {name: self._state(name, rows, port) for name, rows in _by_netdev(gids).items()}
 
     def _state(self, name: str, rows: Iterable[GidEntry], port: NldevPort | None) -> NetDevState:
         if self._mac is not None:
@@ -135,19 +131,28 @@ class NetDevStates:
         keys = ((entry, (entry.netdev, _text(entry))) for entry in gids.entries)
         return {entry.index: self._unusable[key] for entry, key in keys if key in self._unusable}
 
-    def unassigned(self, gids: GidTable, states: dict[str, NetDevState]) -> frozenset[int]:
+    def unassigned(self, gids: GidTable, port: NldevPort | None) -> frozenset[int]:
         """Rows with an fe80:: address that their netdev, which is ours, lacks."""
         if self._ipv6 is None:
             return frozenset()
         return frozenset(
             entry.index
-            for entry in gids.entries
+            for name, rows in _by_netdev(gids).items()
+            if not self._is_absent(name) and self._is_ours(name, rows, port)
+            for entry in rows
             if entry.gid.scope is Scope.LINK_LOCAL
             and entry.gid.family is Family.IPV6
-            and not isinstance(entry.netdev, Missing)
-            and states.get(entry.netdev) in (NetDevState.UP, NetDevState.DOWN)
-            and str(entry.gid) not in self._ipv6.get(entry.netdev, ())
+            and str(entry.gid) not in self._ipv6.get(name, ())
         )
+
+
+def _by_netdev(gids: GidTable) -> dict[str, list[GidEntry]]:
+    """The rows of each netdev that is named, in the netdevs' order."""
+    named: dict[str, list[GidEntry]] = {}
+    for entry in gids.entries:
+        if not isinstance(entry.netdev, Missing):
+            named.setdefault(entry.netdev, []).append(entry)
+    return dict(sorted(named.items()))
 
 
 def _default_gid(mac: str | Missing) -> str:

@@ -349,7 +349,7 @@ def _port(
         route = NoRoute(f"the GID table could not be read ({gids})")
     else:
         netdevs = states.of(gids, nldev)
-        unassigned = states.unassigned(gids, netdevs)
+        unassigned = states.unassigned(gids, nldev)
         unusable = states.unusable(gids)
         layer = LinkLayer.UNSPECIFIED if isinstance(link_layer, Missing) else link_layer
         route = (

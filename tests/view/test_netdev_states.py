@@ -101,3 +101,13 @@ def test_a_name_without_a_second_witness_is_unknown(
 def test_a_default_gid_of_another_namespaces_netdev_is_not_unassigned() -> None:
     (view,) = devices(machine("fe80::1:2ff:fe03:4", netdev()).evidence())
     assert view.ports[0].unassigned == frozenset()
+
+
+def test_an_address_that_our_netdev_lacks_is_unassigned_whatever_its_operstate() -> None:
+    evidence = machine(DEFAULT, netdev(), named=NAME).evidence()
+    (view,) = devices(evidence)
+    assert view.ports[0].unassigned == {0}
+    netdevs = tuple(replace(each, operstate=UNREAD) for each in evidence.netdev.netdevs)
+    (view,) = devices(replace(evidence, netdev=replace(evidence.netdev, netdevs=netdevs)))
+    assert view.ports[0].netdevs == {NAME: UNKNOWN}
+    assert view.ports[0].unassigned == {0}
