@@ -28,6 +28,7 @@ from rdmadiag.facts.dcb import (
 from rdmadiag.facts.routing import Link
 from rdmadiag.host import Host, netlink
 from rdmadiag.sources.counters import read_ports
+from rdmadiag.sources.dump import dump
 from rdmadiag.sources.nldev_counters import PortNetdevs, read_device_indexes
 from rdmadiag.sources.routing import GET_LINKS, parse_links
 from rdmadiag.sources.sysfs import CLASS, NET_CLASS
@@ -187,7 +188,7 @@ def read_dcb(host: Host, deadline: float) -> DcbFacts | Missing:
         return devices
     if isinstance(devices, Missing) or not devices:  # without ib_core there is no such folder
         return DcbFacts(())
-    reply = host.netlink("route-getlink", netlink.NETLINK_ROUTE, GET_LINKS, deadline)
+    reply = dump(host, "route-getlink", netlink.NETLINK_ROUTE, GET_LINKS, deadline)
     links = reply if isinstance(reply, Missing) else parse_links(reply)
     if isinstance(links, Missing):
         return links

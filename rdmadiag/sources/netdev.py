@@ -6,6 +6,7 @@ from typing import Any, Final
 from rdmadiag.facts import Address, Missing, NetDev, NetDevFacts, Why
 from rdmadiag.facts.address import tentative_and_duplicate
 from rdmadiag.host import Host, netlink
+from rdmadiag.sources.dump import dump
 from rdmadiag.sources.pyroute2_messages import decode, ifaddrmsg, ifinfmsg, raw
 from rdmadiag.sources.text import attribute, parse_number
 
@@ -150,8 +151,8 @@ def _lower(message: Any, names: dict[int, Any]) -> str | Missing:
 
 def read_netdevs(host: Host, deadline: float) -> NetDevFacts | Missing:
     """Every netdev of this network namespace; `deadline` as in Host.netlink."""
-    addresses = _read(host, "route-getaddr", _GET_ADDRESSES, deadline)
-    links = _read(host, "route-getlink", GET_LINKS, deadline)
+    addresses = dump(host, "route-getaddr", netlink.NETLINK_ROUTE, _GET_ADDRESSES, deadline)
+    links = dump(host, "route-getlink", netlink.NETLINK_ROUTE, GET_LINKS, deadline)
     if isinstance(links, Missing):
         return links
     known = addresses if isinstance(addresses, Missing) else parse_addresses(addresses)
@@ -164,18 +165,4 @@ def read_netdevs(host: Host, deadline: float) -> NetDevFacts | Missing:
         netdevs,
         attribute(host, _ARP_IGNORE, parse_number),
         attribute(host, _RP_FILTER, parse_number),
-    )
-
-
-def _read(host: Host, name: str, request: bytes, deadline: float) -> bytes | Missing:
-    """One dump, and once more where the kernel says that it was interrupted by a change."""
-    reply = host.netlink(name, netlink.NETLINK_ROUTE, request, deadline)
-    if isinstance(reply, Missing):
-        return reply
-    try:
-        again = netlink.interrupted(reply)
-    except ValueError as error:
-        return Missing(Why.MALFORMED, f"netlink {name}: {error}")
-    return (
-        host.netlink(f"{name}-again", netlink.NETLINK_ROUTE, request, deadline) if again else reply
     )

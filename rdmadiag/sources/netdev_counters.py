@@ -15,6 +15,7 @@ from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.counters import ALL, NOTHING, CounterSet, CounterSource, Spared, Wanted
 from rdmadiag.host import Host, netlink
 from rdmadiag.sources.counters import clock_of, parse_count, read_ports
+from rdmadiag.sources.dump import dump
 from rdmadiag.sources.netdev import GET_LINKS, ifname
 from rdmadiag.sources.nldev_counters import PortNetdevs, read_device_indexes
 from rdmadiag.sources.pyroute2_messages import decode, ifinfmsg, raw
@@ -139,7 +140,7 @@ class _Reader:
     def _read_links(self) -> dict[str, Link] | Missing:
         # As sources.netdev requests them, so that one record serves both.
         name, protocol = "route-getlink", netlink.NETLINK_ROUTE
-        reply = self._host.netlink(name, protocol, GET_LINKS, self._deadline)
+        reply = dump(self._host, name, protocol, GET_LINKS, self._deadline)
         return reply if isinstance(reply, Missing) else parse_links(reply)
 
     def sets(self, device: str, port: int, netdev: str) -> Iterator[CounterSet]:
@@ -207,7 +208,7 @@ class _Reader:
             return Missing(Why.UNSUPPORTED, "pause frames are counted by Linux 5.10 and newer")
         payload = netlink.GENERIC_HEADER.pack(netlink.CTRL_CMD_GETFAMILY, 1, 0)
         request = netlink.request(netlink.GENL_ID_CTRL, netlink.NLM_F_DUMP, payload)
-        reply = self._host.netlink(_FAMILIES, netlink.NETLINK_GENERIC, request, self._deadline)
+        reply = dump(self._host, _FAMILIES, netlink.NETLINK_GENERIC, request, self._deadline)
         if isinstance(reply, Missing):
             return reply
         try:

@@ -18,6 +18,7 @@ from rdmadiag.facts import (
 )
 from rdmadiag.facts.ib import DriverId, NetnsMode, NodeType, Numbered, PhysState, PortState
 from rdmadiag.host import Host, netlink
+from rdmadiag.sources.dump import dump
 from rdmadiag.sources.nldev_messages import (
     GET,
     GET_CHARDEV,
@@ -175,9 +176,8 @@ def read_nldev(host: Host, deadline: float) -> NldevFacts | Missing:
         return Missing(
             Why.ABSENT, "ib_core is not loaded; nldev was not opened, since that would load it"
         )
-    reply = host.netlink(
-        "nldev-get", netlink.NETLINK_RDMA, request(GET, netlink.NLM_F_DUMP), deadline
-    )
+    asked = request(GET, netlink.NLM_F_DUMP)
+    reply = dump(host, "nldev-get", netlink.NETLINK_RDMA, asked, deadline)
     indexes = reply if isinstance(reply, Missing) else parse_indexes(reply)
     if isinstance(indexes, Missing):
         return indexes

@@ -9,6 +9,7 @@ from typing import Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host import Host, netlink
+from rdmadiag.sources.dump import dump
 from rdmadiag.sources.nldev import ask, parse_netns_mode, parse_port
 from rdmadiag.sources.nldev_messages import (
     GET,
@@ -63,8 +64,8 @@ def parse_statistics(reply: bytes) -> dict[str, int] | Missing:
 
 def read_device_indexes(host: Host, deadline: float) -> Mapping[str, int] | Missing:
     """DEV_INDEX by name. Only for a host with devices: ib_core is loaded there."""
-    dump = request(GET, netlink.NLM_F_DUMP)
-    reply = host.netlink("nldev-get", netlink.NETLINK_RDMA, dump, deadline)
+    asked = request(GET, netlink.NLM_F_DUMP)
+    reply = dump(host, "nldev-get", netlink.NETLINK_RDMA, asked, deadline)
     return reply if isinstance(reply, Missing) else parse_device_indexes(reply)
 
 

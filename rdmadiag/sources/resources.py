@@ -26,6 +26,7 @@ from rdmadiag.facts.resources import (
     ResourceFacts,
 )
 from rdmadiag.host import Host, netlink
+from rdmadiag.sources.dump import dump
 from rdmadiag.sources.nldev import gone, is_gone, parse_resources
 from rdmadiag.sources.nldev_counters import read_device_indexes
 from rdmadiag.sources.nldev_messages import (
@@ -196,7 +197,8 @@ def read_resources(host: Host, deadline: float) -> ResourceFacts | Missing:
 
 def _device(host: Host, name: str, index: int, deadline: float) -> DeviceResources:
     replies = {kind: _dump(host, index, kind, deadline) for kind in _DUMPS}
-    summary = _ask(host, f"nldev-res-get-{index}", RES_GET, 0, index, deadline)
+    asked = request(RES_GET, 0, (("DEV_INDEX", index),))
+    summary = host.netlink(f"nldev-res-get-{index}", netlink.NETLINK_RDMA, asked, deadline)
     # EINVAL: of an older kernel, or of a device that is there no more.
     refused = isinstance(summary, Missing) and summary.why is Why.UNSUPPORTED
     if refused and is_gone(host, index, deadline):
@@ -242,25 +244,9 @@ def _group(host: Host, thread: int) -> int | None:
 
 
 def _dump(host: Host, index: int, kind: str, deadline: float) -> bytes | Missing:
-    """One dump, and once more where the kernel says that something changed meanwhile."""
     name, op = f"nldev-res-{kind.replace('_', '-')}-get-{index}", _DUMPS[kind][0]
-    reply = _ask(host, name, op, netlink.NLM_F_DUMP, index, deadline)
-    if isinstance(reply, Missing):
-        return reply
-    try:
-        again = netlink.interrupted(reply)
-    except ValueError as error:
-        return Missing(Why.MALFORMED, f"{name}: {error}")
-    if again:
-        return _ask(host, f"{name}-again", op, netlink.NLM_F_DUMP, index, deadline)
-    return reply
-
-
-def _ask(
-    host: Host, name: str, op: int, flags: int, index: int, deadline: float
-) -> bytes | Missing:
-    asked = request(op, flags, (("DEV_INDEX", index),))
-    return host.netlink(name, netlink.NETLINK_RDMA, asked, deadline)
+    asked = request(op, netlink.NLM_F_DUMP, (("DEV_INDEX", index),))
+    return dump(host, name, netlink.NETLINK_RDMA, asked, deadline)
 
 
 def _pids(devices: tuple[DeviceResources, ...]) -> Iterator[int]:

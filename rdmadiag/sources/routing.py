@@ -34,6 +34,7 @@ from rdmadiag.facts.routing import (
     TowardsFacts,
 )
 from rdmadiag.host import Host, netlink
+from rdmadiag.sources.dump import dump
 from rdmadiag.sources.text import attribute, malformed, parse_number
 
 T = TypeVar("T")
@@ -344,16 +345,7 @@ def _joined(
 def _ask(
     host: Host, name: str, request: bytes, parse: Callable[[bytes], T | Missing], deadline: float
 ) -> T | Missing:
-    """One dump, and once more where the kernel says that it was interrupted by a change."""
-    reply = host.netlink(name, netlink.NETLINK_ROUTE, request, deadline)
-    if isinstance(reply, Missing):
-        return reply
-    try:
-        again = netlink.interrupted(reply)
-    except ValueError as error:
-        return Missing(Why.MALFORMED, f"netlink {name}: {error}")
-    if again:
-        reply = host.netlink(f"{name}-again", netlink.NETLINK_ROUTE, request, deadline)
+    reply = dump(host, name, netlink.NETLINK_ROUTE, request, deadline)
     return reply if isinstance(reply, Missing) else parse(reply)
 
 
