@@ -36,6 +36,9 @@ RESOLVE_SECONDS: Final = 8.0
 takes 3 s more."""
 
 
+_AT_ONCE: Final = 64  # events
+
+
 class EventFailed(Exception):
     """An event came that ends the attempt."""
 
@@ -107,8 +110,11 @@ class Events:
         self._write(EventCame(end=end, number=event.number, status=event.status, private_data=data))
 
     def take(self) -> None:
-        """What has come, without waiting."""
-        while event := self._channel.event(self._get):
+        """What has come, without waiting; of a flood the first, and the channel stays readable."""
+        for _ in range(_AT_ONCE):
+            event = self._channel.event(self._get)
+            if not event:
+                return
             if CmEvent.from_number(event.number) not in _PASSING:
                 self._pending.setdefault(event.listener or event.id, deque()).append(event)
 

@@ -128,16 +128,20 @@ class Listening:
         began, until = time.monotonic(), self.request.until
         try:
             while time.monotonic() < until:
-                while event := self.events.next(listener):
+                pause = _SLICE_SECONDS if self.visitors else until - time.monotonic()
+                for _ in range(AT_ONCE):  # then the others: a flood of requests has no end
+                    event = self.events.next(listener)
+                    if not event:
+                        break
                     if event.number != CmEvent.CONNECT_REQUEST.number:
                         raise EventFailed(Stage.LISTEN, event)
                     self._come(event)
+                    pause = 0.0
                 for each in tuple(self.visitors):
                     if met := self._serve(each):
                         self.visitors.remove(each)
                         met.waited = time.monotonic() - began
                         return met
-                pause = _SLICE_SECONDS if self.visitors else until - time.monotonic()
                 self.bounds.ready([self.events.fd], min(until, time.monotonic() + pause))
         finally:
             for each in tuple(self.visitors):
@@ -240,8 +244,11 @@ class Listening:
             with suppress(Failed):
                 visitor.side.end.disconnect()
         peer = visitor.side.identifier.peer
-        with suppress(Failed, CallFailed):
+        try:
             visitor.side.close()
+        except (Failed, CallFailed):
+            if isinstance(visitor.transcript, Held):
+                visitor.transcript.release()  # what is left on the device is never unseen
         self.events.forget(visitor.side.identifier)
         if not isinstance(visitor.transcript, Held):
             self.transcript.write(TurnedAway(address=peer, text=why))

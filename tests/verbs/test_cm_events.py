@@ -37,3 +37,12 @@ def test_a_channel_that_fails_is_a_call_that_failed() -> None:
     assert found
     assert (found.outcome, found.stage) == (Outcome.CALL_FAILED, Stage.ESTABLISH)
     assert (found.call, found.errno) == ("rdma_get_cm_event", 5)
+
+
+def test_a_flood_of_events_ends_neither_a_look_nor_the_deadline() -> None:
+    channel: Any = SimpleNamespace(
+        fd=0, event=lambda get: Event(1, ADDRESS, CmEvent.CONNECT_REQUEST.number, 0, b"")
+    )
+    none: Any = None
+    found = Events(channel, none, none, none)
+    assert found.next(SimpleNamespace(address=ADDRESS))  # type: ignore[arg-type]
