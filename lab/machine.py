@@ -186,6 +186,47 @@ class Device:
 
 
 @dataclass(frozen=True)
+class BondData:
+    """IFLA_INFO_DATA of a bond; numbers of linux/if_bonding.h."""
+
+    mode: int = 4  # 802.3ad
+    hash_policy: int = 1  # layer3+4
+    aggregator: int | None = 1
+    partner_mac: str = "02:00:00:00:00:fe"
+
+    def info(self) -> bytes:
+        """IFLA_LINKINFO, as bond_fill_info of drivers/net/bonding/bond_netlink.c."""
+        data = netlink.attribute(1, bytes([self.mode]))
+        data += netlink.attribute(14, bytes([self.hash_policy]))
+        if self.mode == 4 and self.aggregator is not None:
+            active = netlink.attribute(1, struct.pack("=H", self.aggregator))
+            active += netlink.attribute(5, bytes.fromhex(self.partner_mac.replace(":", "")))
+            data += netlink.attribute(23, active)
+        return netlink.attribute(1, b"bond\0") + netlink.attribute(2, data)
+
+
+@dataclass(frozen=True)
+class LegData:
+    """IFLA_INFO_SLAVE_DATA of a leg."""
+
+    state: int = 0  # active
+    mii: int = 0  # up
+    aggregator: int | None = 1
+    churn: tuple[int, int] | None = None  # the actor's and the partner's, of newer kernels
+
+    def info(self) -> bytes:
+        """IFLA_LINKINFO, as bond_fill_slave_info."""
+        data = netlink.attribute(1, bytes([self.state])) + netlink.attribute(2, bytes([self.mii]))
+        data += netlink.attribute(3, struct.pack("=I", 1))
+        if self.aggregator is not None:
+            data += netlink.attribute(6, struct.pack("=H", self.aggregator))
+            data += netlink.attribute(7, b"\x3d") + netlink.attribute(8, struct.pack("=H", 0x3D))
+        for kind, churn in zip((11, 12), self.churn or (), strict=False):
+            data += netlink.attribute(kind, bytes([churn]))
+        return netlink.attribute(4, b"bond\0") + netlink.attribute(5, data)
+
+
+@dataclass(frozen=True)
 class NetDev:
     """A netdev of the process's network namespace."""
 
@@ -202,6 +243,8 @@ class NetDev:
     carrier_down_count: int = 1
     arp_ignore: int = 0
     rp_filter: int = 0
+    bond: BondData | None = None  # of one of kind "bond"
+    leg: LegData | None = None  # of one whose master is a bond
     stats: Mapping[str, int] | None = None  # IFLA_STATS64
     pause: tuple[int, int] | None = None  # frames sent and received
 
@@ -661,7 +704,7 @@ class Machine:
             octets = bytes.fromhex(netdev.mac.replace(":", ""))
             if len(octets) == 6:
                 message["attrs"].append(("IFLA_ADDRESS", netdev.mac))
-            if netdev.kind:
+            if netdev.kind and netdev.bond is None:
                 message["attrs"].append(
                     ("IFLA_LINKINFO", {"attrs": [("IFLA_INFO_KIND", netdev.kind)]})
                 )
@@ -669,9 +712,10 @@ class Machine:
                 if name:
                     message["attrs"].append((f"IFLA_{attribute}", self._ifindex(name)))
             link = _with_inet_conf(_encoded(message, 16), netdev)
+            for part in (netdev.bond, netdev.leg):
+                link = _with_attribute(link, 18, part.info()) if part else link
             if len(octets) != 6:  # pyroute2 encodes Ethernet's alone
-                link += netlink.attribute(1, octets)
-                link = struct.pack("=I", len(link)) + link[4:]
+                link = _with_attribute(link, 1, octets)
             links += link if netdev.stats is None else counted.with_stats64(link, netdev.stats)
             for text in netdev.addresses:
                 address, _, length = text.partition("/")
@@ -828,6 +872,12 @@ def _with_inet_conf(link: bytes, netdev: NetDev) -> bytes:
     conf = struct.pack("=HH33I", 4 + 4 * 33, 1, *values)
     inet = struct.pack("=HH", 4 + len(conf), 2) + conf
     whole = link + struct.pack("=HH", 4 + len(inet), 26) + inet
+    return struct.pack("=I", len(whole)) + whole[4:]
+
+
+def _with_attribute(link: bytes, kind: int, content: bytes) -> bytes:
+    """A message with one more attribute."""
+    whole = link + netlink.attribute(kind, content)
     return struct.pack("=I", len(whole)) + whole[4:]
 
 

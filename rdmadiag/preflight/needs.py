@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, NOT_ON_MACOS, Evidence
 from rdmadiag.facts.gid import Family, Scope
 from rdmadiag.gid.netdev import NetDevState
@@ -205,6 +205,15 @@ def _bonds_of_netdevs(case: Case) -> Iterator[Where]:
     netdev = case.evidence.netdev
     for each in () if isinstance(netdev, Missing) else netdev.netdevs:
         yield from _host_wide(each.kind, each.master, each.lower)
+
+
+def _bonding(case: Case) -> Iterator[Where]:
+    """Mode of each bond, and whether it uses each leg."""
+    yield from _part("netdev.bonds")(case)
+    netdev = case.evidence.netdev
+    for bond in () if isinstance(netdev, Missing) else present(netdev.bonds):
+        legs = (value for leg in bond.legs for value in (leg.state, leg.mii, leg.aggregator))
+        yield from _host_wide(bond.mode, bond.hash_policy, bond.aggregator, *legs)
 
 
 def _host_wide(*found: object) -> Iterator[Where]:
@@ -546,6 +555,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("rp_filter", _rp_filters),
         Need("netdevs of GIDs", _gid_netdevs),
         Need("bonds of netdevs", _bonds_of_netdevs),
+        Need("bonding driver", _bonding),
         Need("MTU of netdevs", _mtus_of_netdevs),
         Need("address flags", _address_flags),
     ),

@@ -6,9 +6,21 @@ from typing import Any
 import pytest
 
 from lab.mac import Mac, macs
-from lab.machine import V1, V2, Device, GidRow, Gpu, Machine, NetDev, Port, roce_rows
+from lab.machine import (
+    V1,
+    V2,
+    BondData,
+    Device,
+    GidRow,
+    Gpu,
+    LegData,
+    Machine,
+    NetDev,
+    Port,
+    roce_rows,
+)
 from lab.samples import infiniband_host, roce_host
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import NOT_IN_RECORD, Missing, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import DriverId, NetnsMode, PortState
 from rdmadiag.facts.system import Ancestor
@@ -20,6 +32,7 @@ from rdmadiag.preflight.rules import (
     _FAMILIES,
     CATALOGUE,
     _rules,
+    bonds,
     check,
     environment,
     gpu,
@@ -51,6 +64,20 @@ def bonded(*legs: NetDev, **device: Any) -> Machine:
     members = [replace(each, master="bond7", addresses=()) for each in (own, *legs)]
     rows = roce_rows("bond7", MAC, "192.0.2.10")
     return roce_host().with_device(**device).with_port(gids=rows).change(netdevs=(bond, *members))
+
+
+def driven(data: BondData, *legs: LegData) -> Machine:
+    """The same with what the bonding driver says; no finding but those on it."""
+    machine = bonded(*(NetDev(f"eth{number}") for number in range(9, 8 + len(legs))))
+    bond, *members = machine.netdevs
+    rows = zip(members, legs, strict=True)
+    return machine.change(
+        netdevs=(replace(bond, bond=data), *(replace(each, leg=leg) for each, leg in rows))
+    )
+
+
+def bond_findings(machine: Machine) -> list[tuple[str, str]]:
+    return [each for each in said(machine) if each[0] != "bonded-ports"]
 
 
 def beside(machine: Machine, netdev: str) -> Machine:
@@ -332,6 +359,7 @@ ROWS = [
     ),
     ("bonded-ports", "info", roce_host().with_device(name="mlx5_bond_0"), roce_host()),
     ("bond-leg-down", "warn", bonded(NetDev("eth9", up=False)), roce_host()),
+    ("bond-leg-lost", "warn", driven(BondData(), LegData(), LegData(1, 0, 2)), roce_host()),
     (
         "iwarp-device",
         "info",
@@ -413,9 +441,12 @@ def test_its_healthy_neighbour_is_not_spoken_of(rule: str, healthy: Machine) -> 
     assert said(healthy) == []
 
 
+_BESIDE_OTHERS = {"bond-hash-one-leg"}  # stands beside bonded-ports: below
+
+
 def test_each_rule_has_a_row() -> None:
-    families = (environment, gpu, kernel_log, kinds, netdevs, speed)
-    codes = {rule.code for family in families for rule in family.RULES}
+    families = (bonds, environment, gpu, kernel_log, kinds, netdevs, speed)
+    codes = {rule.code for family in families for rule in family.RULES} - _BESIDE_OTHERS
     assert codes <= {row[0] for row in ROWS} <= set(CATALOGUE)
 
 
@@ -759,6 +790,83 @@ def test_the_legs_that_are_down_are_named() -> None:
     finding = only(bonded(NetDev("eth9", up=False), NetDev("eth8")), "bond-leg-down")
     assert finding.summary == "bond7, below mlx5_0, has 1 of 3 legs down: eth9"
     assert "sudo ip link set dev eth9 up" in finding.remedy
+
+
+LACP, NOBODY = BondData(), BondData(partner_mac="00:00:00:00:00:00")
+USED, UNUSED, ELSEWHERE = LegData(), LegData(state=1), LegData(1, 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("data", "legs", "words"),
+    [
+        (LACP, (USED, USED), None),
+        (LACP, (USED, ELSEWHERE), "does not use 1 of 2 legs that have a link: eth9 (in another"),
+        (LACP, (USED, UNUSED), "eth9 (LACP has not agreed)"),
+        (NOBODY, (USED, ELSEWHERE), "eth9 (no LACP partner)"),
+        (NOBODY, (USED,), None),
+        (LACP, (USED, LegData(mii=3)), None),
+        (LACP, (USED, LegData(1, 2, 2)), "eth9 (down for the bond's own monitor)"),
+        (BondData(mode=1), (USED, UNUSED), None),
+        (BondData(mode=1), (USED, LegData(1, 2)), "eth9 (down for the bond's own monitor)"),
+        (BondData(mode=0), (USED, USED, LegData(0, 2)), "1 of 3 legs that have a link: eth10"),
+        (BondData(aggregator=None), (USED, LegData(aggregator=None)), None),
+    ],
+    ids=[
+        "both are used",
+        "in another aggregator",
+        "in the aggregator, and not agreed",
+        "nobody answers LACP",
+        "nobody answers, and there is one leg",
+        "its updelay has not passed",
+        "LACP, down for the monitor",
+        "a backup is meant to wait",
+        "a backup that would not do",
+        "round robin",
+        "aggregators that are not known",
+    ],
+)
+def test_a_leg_with_a_link_that_its_bond_does_not_use(
+    data: BondData, legs: tuple[LegData, ...], words: str | None
+) -> None:
+    machine = driven(data, *legs)
+    assert bond_findings(machine) == ([("bond-leg-lost", "warn")] if words else [])
+    assert (("bonded-ports", "info") in said(machine)) is (words is None)
+    if words:
+        assert words in only(machine, "bond-leg-lost").summary
+
+
+def test_a_leg_without_carrier_is_not_said_twice() -> None:
+    machine = driven(LACP, USED, LegData(1, 2, 2))
+    bond, own, other = machine.netdevs
+    down = machine.change(netdevs=(bond, own, replace(other, up=False)))
+    assert bond_findings(down) == [("bond-leg-down", "warn")]
+
+
+@pytest.mark.parametrize("policy", range(6))
+@pytest.mark.parametrize("mode", range(7))
+def test_a_policy_without_ports_sends_by_one_leg_where_the_mode_has_a_policy(
+    mode: int, policy: int
+) -> None:
+    """layer2, layer2+3, encap2+3 and vlan+srcmac; of balance-xor and 802.3ad."""
+    found = bond_findings(driven(BondData(mode=mode, hash_policy=policy), USED, USED))
+    one_leg = mode in (2, 4) and policy in (0, 2, 3, 5)
+    assert found == ([("bond-hash-one-leg", "info")] if one_leg else [])
+
+
+def test_a_device_on_one_leg_of_a_bond_has_no_policy() -> None:
+    machine = driven(BondData(hash_policy=0), USED, USED).with_device(
+        driver=DriverId.RXE, parent=NETDEV
+    )
+    assert bond_findings(machine) == []
+
+
+def test_an_older_record_says_nothing_of_the_driver() -> None:
+    evidence = driven(LACP, USED, ELSEWHERE).evidence()
+    assert not isinstance(evidence.netdev, Missing)
+    old = replace(evidence.netdev, bonds=NOT_IN_RECORD)
+    assert said(replace(evidence, netdev=old)) == [("bonded-ports", "info")]
+    unread = replace(evidence.netdev, bonds=Missing(Why.MALFORMED, "torn"))
+    assert "bond-leg-lost" not in dict(said(replace(evidence, netdev=unread)))
 
 
 def test_a_full_rdma_cgroup_is_named_where_open_says_eagain() -> None:
