@@ -155,6 +155,37 @@ class Port:
 
 
 @dataclass(frozen=True)
+class Vf:
+    """A virtual function, as rtnl_fill_vfinfo of net/core/rtnetlink.c says it; linux/if_link.h."""
+
+    address: str = "0000:08:00.2"
+    guid: int | None = 0x0C42A10300000099  # of node and port; None: the driver has none
+    link: int = 0  # auto
+    trust: int = 0xFFFFFFFF  # -1: the driver does not say
+    vlan: int = 0
+
+    def info(self, number: int) -> bytes:
+        """IFLA_VF_INFO."""
+        mac = bytes.fromhex("0200000000") + bytes([number & 0xFF])
+        rows = [
+            (1, struct.pack("=I32s", number, mac)),
+            (2, struct.pack("=3I", number, self.vlan, 0)),
+        ]
+        rows += [(4, struct.pack("=2I", number, 1)), (5, struct.pack("=2I", number, self.link))]
+        rows.append((9, struct.pack("=2I", number, self.trust)))
+        for kind in (10, 11) if self.guid is not None else ():
+            rows.append((kind, struct.pack("=I4xQ", number, self.guid or 0)))
+        return netlink.attribute(1, b"".join(netlink.attribute(*row) for row in rows))
+
+
+def vf_reply(netdev: str, vfs: Iterable[Vf]) -> bytes:
+    """RTM_NEWLINK of one netdev with IFLA_VFINFO_LIST."""
+    rows = b"".join(each.info(number) for number, each in enumerate(vfs))
+    named = netlink.attribute(3, f"{netdev}\0".encode())
+    return netlink.request(16, 0, bytes(16) + named + netlink.attribute(22, rows))
+
+
+@dataclass(frozen=True)
 class Device:
     """An RDMA device behind a PCI function."""
 
@@ -182,6 +213,8 @@ class Device:
     parent: str | None = None  # the netdev of a software device, which has no PCI function
     held: tuple[counted.Held, ...] | None = None  # tracked objects; None: nobody asked
     index: int | None = None  # DEV_INDEX; None: its place in the list
+    vfs: tuple[Vf, ...] | Missing = ()  # of a physical function; Missing: what it answers
+    physfn: str | None = None  # the physical function of a virtual one
     answers: Answers | None = None  # of the verbs library; None: those of its hca_type
 
 
@@ -400,6 +433,7 @@ class Machine:
         recording.netlink |= self._nldev() | self._route()
         self._routing(recording)
         self._dcb(recording)
+        self._vfs(recording)
         self._log(recording)
         self._gpu(recording)
         self._counted(recording)
@@ -769,6 +803,25 @@ class Machine:
                 recording.refuse("netlink", name, answer)
             else:
                 recording.netlink[name] = answer.reply(netdev.name)
+
+    def _vfs(self, recording: Recording) -> None:
+        """The physical functions' answers, and the links between them and the virtual ones."""
+        for device in self.devices:
+            folder = f"/sys/class/infiniband/{device.name}/device"
+            if device.physfn:
+                recording.links[f"{folder}/physfn"] = f"../{device.physfn}"
+            if device.vfs == ():
+                continue
+            netdev = device.ports[0].netdev or ""
+            recording.listings[f"{folder}/net"] = (netdev,)
+            name = f"route-getlink-vf-{self._ifindex(netdev)}"
+            recording.files[f"{folder}/sriov_numvfs"] = b"1\n"
+            if isinstance(device.vfs, Missing):
+                recording.refuse("netlink", name, device.vfs)
+                continue
+            recording.netlink[name] = vf_reply(netdev, device.vfs)
+            for number, each in enumerate(device.vfs):
+                recording.links[f"{folder}/virtfn{number}"] = f"../{each.address}"
 
     def _own_ways(self) -> Iterator[Way]:
         """What the kernel adds with an address of a netdev that is up."""

@@ -17,6 +17,7 @@ from lab.machine import (
     Machine,
     NetDev,
     Port,
+    Vf,
     roce_rows,
 )
 from lab.samples import infiniband_host, roce_host
@@ -40,6 +41,7 @@ from rdmadiag.preflight.rules import (
     kinds,
     netdevs,
     speed,
+    vfs,
 )
 from rdmadiag.preflight.verdict import Finding
 from rdmadiag.sources.run import gather
@@ -49,6 +51,7 @@ from rdmadiag.view.select import Selector
 MAC = "0c:42:a1:00:00:01"
 NETDEV = "ens1f0np0"
 V6 = "2001:db8::10"
+NO_GUID = "0000:0000:0000:0000"
 PCI = "mlx5_core 0000:08:00.0"
 
 
@@ -350,6 +353,13 @@ ROWS = [
     ),
     # --- kinds ----------------------------------------------------------------------------
     ("function-without-device", "info", lost_function(roce_host().evidence()), roce_host()),
+    ("vf-without-guid", "warn", roce_host().with_device(node_guid=NO_GUID), roce_host()),
+    (
+        "vf-link-policy-down",
+        "info",
+        roce_host().with_device(vfs=(Vf(link=2),)),
+        roce_host().with_device(vfs=(Vf(),)),
+    ),
     ("netns-exclusive", "info", exclusive(roce_host()), roce_host()),
     (
         "firmware-differs",
@@ -445,7 +455,7 @@ _BESIDE_OTHERS = {"bond-hash-one-leg"}  # stands beside bonded-ports: below
 
 
 def test_each_rule_has_a_row() -> None:
-    families = (bonds, environment, gpu, kernel_log, kinds, netdevs, speed)
+    families = (bonds, environment, gpu, kernel_log, kinds, netdevs, speed, vfs)
     codes = {rule.code for family in families for rule in family.RULES} - _BESIDE_OTHERS
     assert codes <= {row[0] for row in ROWS} <= set(CATALOGUE)
 
@@ -790,6 +800,74 @@ def test_the_legs_that_are_down_are_named() -> None:
     finding = only(bonded(NetDev("eth9", up=False), NetDev("eth8")), "bond-leg-down")
     assert finding.summary == "bond7, below mlx5_0, has 1 of 3 legs down: eth9"
     assert "sudo ip link set dev eth9 up" in finding.remedy
+
+
+# --- virtual functions -------------------------------------------------------------------
+
+VF = "0000:af:00.0"
+
+
+def with_vf(guid: str = "0c42:a103:0000:0099", link: int = 0) -> Machine:
+    """Two adapters, of which the second is a virtual function of the first."""
+    machine = two_roce("198.51.100.11", physfn="0000:08:00.0")
+    machine = machine.with_device(1, node_guid=guid)
+    first, second = machine.devices
+    vf = Vf(second.pci_address, guid=int(guid.replace(":", ""), 16), link=link)
+    return machine.change(devices=(replace(first, vfs=(Vf(), vf)), second))
+
+
+def test_a_virtual_function_without_a_guid_names_what_gives_it_one() -> None:
+    finding = only(with_vf(guid=NO_GUID), "vf-without-guid")
+    assert (finding.device, finding.severity) == ("mlx5_1", "warn")
+    assert finding.summary == "mlx5_1 has no GUID: a virtual function was given none"
+    assert finding.remedy == (
+        f"sudo ip link set dev {NETDEV} vf 1 node_guid GUID   # 8 bytes, no other's",
+        f"sudo ip link set dev {NETDEV} vf 1 port_guid GUID",
+        f"echo {VF} | sudo tee /sys/bus/pci/drivers/mlx5_core/unbind",
+        f"echo {VF} | sudo tee /sys/bus/pci/drivers/mlx5_core/bind",
+    )
+
+
+def test_in_a_virtual_machine_the_lines_are_for_its_host() -> None:
+    finding = only(roce_host().with_device(node_guid=NO_GUID), "vf-without-guid")
+    assert finding.summary == "mlx5_0 has no GUID: its function was given none"
+    assert finding.remedy[0].startswith("# on the host that has the physical function")
+
+
+def test_an_infiniband_port_that_is_down_for_want_of_a_guid_is_critical() -> None:
+    machine = infiniband_host().change(devices=infiniband_host().devices[:1])
+    down = machine.with_device(node_guid=NO_GUID).with_port(state=PortState.DOWN)
+    assert only(down, "vf-without-guid").severity == "critical"
+
+
+@pytest.mark.parametrize(
+    ("vfs", "expected"),
+    [
+        ((Vf(), Vf()), []),
+        ((Vf(guid=None),), []),
+        ((Vf(), Vf(guid=0)), [("vf-without-guid", "info")]),
+        ((Vf(link=2), Vf(link=1)), [("vf-link-policy-down", "info")]),
+        (Missing(Why.UNSUPPORTED, "none"), []),
+        (Missing(Why.DENIED, "none"), [("source-failed", "unknown")]),
+    ],
+    ids=["well", "the driver has no GUIDs", "no GUID", "link down", "no list", "refused"],
+)
+def test_functions_that_nothing_here_uses_are_a_note(
+    vfs: tuple[Vf, ...] | Missing, expected: list[tuple[str, str]]
+) -> None:
+    found = said(roce_host().with_device(vfs=vfs))
+    assert [each[1] for each in found] == [each[1] for each in expected]
+    assert not expected or expected[0][1] == "unknown" or found == expected
+
+
+def test_a_link_that_is_set_to_down_below_a_device_here_is_a_warning() -> None:
+    assert said(with_vf()) == []
+    assert said(with_vf(link=2)) == [("vf-link-policy-down", "warn")]
+    finding = only(with_vf(link=2), "vf-link-policy-down")
+    assert (finding.device, finding.remedy) == (
+        "mlx5_1",
+        (f"sudo ip link set dev {NETDEV} vf 1 state auto",),
+    )
 
 
 LACP, NOBODY = BondData(), BondData(partner_mac="00:00:00:00:00:00")
