@@ -155,6 +155,37 @@ class Port:
 
 
 @dataclass(frozen=True)
+class Vf:
+    """A virtual function, as rtnl_fill_vfinfo of net/core/rtnetlink.c says it; linux/if_link.h."""
+
+    address: str = "0000:08:00.2"
+    guid: int | None = 0x0C42A10300000099  # of node and port; None: the driver has none
+    link: int = 0  # auto
+    trust: int = 0xFFFFFFFF  # -1: the driver does not say
+    vlan: int = 0
+
+    def info(self, number: int) -> bytes:
+        """IFLA_VF_INFO."""
+        mac = bytes.fromhex("0200000000") + bytes([number & 0xFF])
+        rows = [
+            (1, struct.pack("=I32s", number, mac)),
+            (2, struct.pack("=3I", number, self.vlan, 0)),
+        ]
+        rows += [(4, struct.pack("=2I", number, 1)), (5, struct.pack("=2I", number, self.link))]
+        rows.append((9, struct.pack("=2I", number, self.trust)))
+        for kind in (10, 11) if self.guid is not None else ():
+            rows.append((kind, struct.pack("=I4xQ", number, self.guid or 0)))
+        return netlink.attribute(1, b"".join(netlink.attribute(*row) for row in rows))
+
+
+def vf_reply(netdev: str, vfs: Iterable[Vf]) -> bytes:
+    """RTM_NEWLINK of one netdev with IFLA_VFINFO_LIST."""
+    rows = b"".join(each.info(number) for number, each in enumerate(vfs))
+    named = netlink.attribute(3, f"{netdev}\0".encode())
+    return netlink.request(16, 0, bytes(16) + named + netlink.attribute(22, rows))
+
+
+@dataclass(frozen=True)
 class Device:
     """An RDMA device behind a PCI function."""
 
@@ -182,7 +213,50 @@ class Device:
     parent: str | None = None  # the netdev of a software device, which has no PCI function
     held: tuple[counted.Held, ...] | None = None  # tracked objects; None: nobody asked
     index: int | None = None  # DEV_INDEX; None: its place in the list
+    vfs: tuple[Vf, ...] | Missing = ()  # of a physical function; Missing: what it answers
+    physfn: str | None = None  # the physical function of a virtual one
     answers: Answers | None = None  # of the verbs library; None: those of its hca_type
+
+
+@dataclass(frozen=True)
+class BondData:
+    """IFLA_INFO_DATA of a bond; numbers of linux/if_bonding.h."""
+
+    mode: int = 4  # 802.3ad
+    hash_policy: int = 1  # layer3+4
+    aggregator: int | None = 1
+    partner_mac: str = "02:00:00:00:00:fe"
+
+    def info(self) -> bytes:
+        """IFLA_LINKINFO, as bond_fill_info of drivers/net/bonding/bond_netlink.c."""
+        data = netlink.attribute(1, bytes([self.mode]))
+        data += netlink.attribute(14, bytes([self.hash_policy]))
+        if self.mode == 4 and self.aggregator is not None:
+            active = netlink.attribute(1, struct.pack("=H", self.aggregator))
+            active += netlink.attribute(5, bytes.fromhex(self.partner_mac.replace(":", "")))
+            data += netlink.attribute(23, active)
+        return netlink.attribute(1, b"bond\0") + netlink.attribute(2, data)
+
+
+@dataclass(frozen=True)
+class LegData:
+    """IFLA_INFO_SLAVE_DATA of a leg."""
+
+    state: int = 0  # active
+    mii: int = 0  # up
+    aggregator: int | None = 1
+    churn: tuple[int, int] | None = None  # the actor's and the partner's, of newer kernels
+
+    def info(self) -> bytes:
+        """IFLA_LINKINFO, as bond_fill_slave_info."""
+        data = netlink.attribute(1, bytes([self.state])) + netlink.attribute(2, bytes([self.mii]))
+        data += netlink.attribute(3, struct.pack("=I", 1))
+        if self.aggregator is not None:
+            data += netlink.attribute(6, struct.pack("=H", self.aggregator))
+            data += netlink.attribute(7, b"\x3d") + netlink.attribute(8, struct.pack("=H", 0x3D))
+        for kind, churn in zip((11, 12), self.churn or (), strict=False):
+            data += netlink.attribute(kind, bytes([churn]))
+        return netlink.attribute(4, b"bond\0") + netlink.attribute(5, data)
 
 
 @dataclass(frozen=True)
@@ -202,6 +276,8 @@ class NetDev:
     carrier_down_count: int = 1
     arp_ignore: int = 0
     rp_filter: int = 0
+    bond: BondData | None = None  # of one of kind "bond"
+    leg: LegData | None = None  # of one whose master is a bond
     stats: Mapping[str, int] | None = None  # IFLA_STATS64
     pause: tuple[int, int] | None = None  # frames sent and received
 
@@ -357,6 +433,7 @@ class Machine:
         recording.netlink |= self._nldev() | self._route()
         self._routing(recording)
         self._dcb(recording)
+        self._vfs(recording)
         self._log(recording)
         self._gpu(recording)
         self._counted(recording)
@@ -661,7 +738,7 @@ class Machine:
             octets = bytes.fromhex(netdev.mac.replace(":", ""))
             if len(octets) == 6:
                 message["attrs"].append(("IFLA_ADDRESS", netdev.mac))
-            if netdev.kind:
+            if netdev.kind and netdev.bond is None:
                 message["attrs"].append(
                     ("IFLA_LINKINFO", {"attrs": [("IFLA_INFO_KIND", netdev.kind)]})
                 )
@@ -669,9 +746,10 @@ class Machine:
                 if name:
                     message["attrs"].append((f"IFLA_{attribute}", self._ifindex(name)))
             link = _with_inet_conf(_encoded(message, 16), netdev)
+            for part in (netdev.bond, netdev.leg):
+                link = _with_attribute(link, 18, part.info()) if part else link
             if len(octets) != 6:  # pyroute2 encodes Ethernet's alone
-                link += netlink.attribute(1, octets)
-                link = struct.pack("=I", len(link)) + link[4:]
+                link = _with_attribute(link, 1, octets)
             links += link if netdev.stats is None else counted.with_stats64(link, netdev.stats)
             for text in netdev.addresses:
                 address, _, length = text.partition("/")
@@ -725,6 +803,25 @@ class Machine:
                 recording.refuse("netlink", name, answer)
             else:
                 recording.netlink[name] = answer.reply(netdev.name)
+
+    def _vfs(self, recording: Recording) -> None:
+        """The physical functions' answers, and the links between them and the virtual ones."""
+        for device in self.devices:
+            folder = f"/sys/class/infiniband/{device.name}/device"
+            if device.physfn:
+                recording.links[f"{folder}/physfn"] = f"../{device.physfn}"
+            if device.vfs == ():
+                continue
+            netdev = device.ports[0].netdev or ""
+            recording.listings[f"{folder}/net"] = (netdev,)
+            name = f"route-getlink-vf-{self._ifindex(netdev)}"
+            recording.files[f"{folder}/sriov_numvfs"] = b"1\n"
+            if isinstance(device.vfs, Missing):
+                recording.refuse("netlink", name, device.vfs)
+                continue
+            recording.netlink[name] = vf_reply(netdev, device.vfs)
+            for number, each in enumerate(device.vfs):
+                recording.links[f"{folder}/virtfn{number}"] = f"../{each.address}"
 
     def _own_ways(self) -> Iterator[Way]:
         """What the kernel adds with an address of a netdev that is up."""
@@ -828,6 +925,12 @@ def _with_inet_conf(link: bytes, netdev: NetDev) -> bytes:
     conf = struct.pack("=HH33I", 4 + 4 * 33, 1, *values)
     inet = struct.pack("=HH", 4 + len(conf), 2) + conf
     whole = link + struct.pack("=HH", 4 + len(inet), 26) + inet
+    return struct.pack("=I", len(whole)) + whole[4:]
+
+
+def _with_attribute(link: bytes, kind: int, content: bytes) -> bytes:
+    """A message with one more attribute."""
+    whole = link + netlink.attribute(kind, content)
     return struct.pack("=I", len(whole)) + whole[4:]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from typing import Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.gid import IPV4_MAPPED, IPV4_MULTICAST, Family, Gid, Scope
@@ -22,6 +22,9 @@ from rdmadiag.facts.ib import (
     PhysState,
     PortState,
 )
+
+if TYPE_CHECKING:  # hosts without a bond do not pay for its classes
+    from rdmadiag.facts.bonding import Bonding
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -378,6 +381,15 @@ class NetDevFacts:
     netdevs: tuple[NetDev, ...]
     arp_ignore: int | Missing = NOT_IN_RECORD  # /proc/sys/net/ipv4/conf/all/arp_ignore
     rp_filter: int | Missing = NOT_IN_RECORD  # /proc/sys/net/ipv4/conf/all/rp_filter
+    bonds: "tuple[Bonding, ...] | Missing" = NOT_IN_RECORD  # of those netdevs
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """Imports what the annotations name: where a report is read back, and described."""
+        from rdmadiag.facts.bonding import Bonding
+
+        globals()["Bonding"] = Bonding
+        return handler(source)
 
     def netdev(self, name: str) -> NetDev | None:
         """The netdev of this name, if the namespace has it."""

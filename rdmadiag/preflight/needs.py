@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, NOT_ON_MACOS, Evidence
 from rdmadiag.facts.gid import Family, Scope
 from rdmadiag.gid.netdev import NetDevState
@@ -200,11 +200,28 @@ def _dcb(case: Case) -> Iterator[Where]:
             yield port.pfc, port.device, port.port
 
 
+def _virtual_functions(case: Case) -> Iterator[Where]:
+    """What each physical function's driver has of its virtual ones; some give nothing."""
+    yield from _part("vfs")(case)
+    vfs = case.evidence.vfs
+    for each in () if isinstance(vfs, Missing) else vfs.physical:
+        yield from _host_wide(each.functions)
+
+
 def _bonds_of_netdevs(case: Case) -> Iterator[Where]:
     """What says that a netdev is a bond, and which are its legs."""
     netdev = case.evidence.netdev
     for each in () if isinstance(netdev, Missing) else netdev.netdevs:
         yield from _host_wide(each.kind, each.master, each.lower)
+
+
+def _bonding(case: Case) -> Iterator[Where]:
+    """Mode of each bond, and whether it uses each leg."""
+    yield from _part("netdev.bonds")(case)
+    netdev = case.evidence.netdev
+    for bond in () if isinstance(netdev, Missing) else present(netdev.bonds):
+        legs = (value for leg in bond.legs for value in (leg.state, leg.mii, leg.aggregator))
+        yield from _host_wide(bond.mode, bond.hash_policy, bond.aggregator, *legs)
 
 
 def _host_wide(*found: object) -> Iterator[Where]:
@@ -307,6 +324,13 @@ def _board(device: DeviceView) -> Missing | None:
     known = device.sysfs
     values = (known.hca_type, known.board_id, known.firmware) if known else ()
     return next((each for each in values if isinstance(each, Missing) and each.why in FAILED), None)
+
+
+def _node_guid(device: DeviceView) -> Missing | None:
+    """As any witness shows it."""
+    values = [each.node_guid for each in (device.sysfs, device.nldev, device.verbs) if each]
+    known = [each for each in values if not isinstance(each, Missing)]
+    return None if known else next((each for each in values if isinstance(each, Missing)), None)
 
 
 def _pci(device: DeviceView) -> Missing | None:
@@ -532,6 +556,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("GID table", _of_ports(_gids, Protocol.ROCE, Protocol.THUNDERBOLT), _NO_GIDS),
         Need("software device", _software),
         Need("board", _of_devices(_board)),
+        Need("node GUID", _of_devices(_node_guid)),
         Need("PCI function", _of_devices(_pci)),
         Need("PCI link", _of_devices(_pci_link)),
         Need("PCI functions", _part("sysfs.candidates")),
@@ -546,6 +571,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("rp_filter", _rp_filters),
         Need("netdevs of GIDs", _gid_netdevs),
         Need("bonds of netdevs", _bonds_of_netdevs),
+        Need("bonding driver", _bonding),
         Need("MTU of netdevs", _mtus_of_netdevs),
         Need("address flags", _address_flags),
     ),
@@ -588,6 +614,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("port mapper", _part("routing.port_mapper")),
     ),
     "dcb": (Need("DCB settings", _dcb),),
+    "vfs": (Need("virtual functions", _virtual_functions),),
     "macos": (
         Need("macos", _part("macos")),
         Need(

@@ -6,6 +6,7 @@ from typing import Any, Final
 from rdmadiag.facts import Address, Missing, NetDev, NetDevFacts, Why
 from rdmadiag.facts.address import tentative_and_duplicate
 from rdmadiag.host import Host, netlink
+from rdmadiag.sources.bonding import read_bonds
 from rdmadiag.sources.dump import dump
 from rdmadiag.sources.pyroute2_messages import decode, ifaddrmsg, ifinfmsg, raw
 from rdmadiag.sources.text import attribute, parse_number
@@ -165,4 +166,5 @@ def read_netdevs(host: Host, deadline: float) -> NetDevFacts | Missing:
         netdevs,
         attribute(host, _ARP_IGNORE, parse_number),
         attribute(host, _RP_FILTER, parse_number),
+        read_bonds(host, links),
     )

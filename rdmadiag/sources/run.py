@@ -174,9 +174,15 @@ def _named(netdevs: NetDevFacts | Missing, answers: dict[str, Any]) -> NetDevFac
         if netdev.name in names:
             names |= {str(netdev.master), str(netdev.lower)}
     bonds = {each.name for each in netdevs.netdevs if each.kind == "bond"} & names
+    known = netdevs.bonds
     return replace(
         netdevs,
         netdevs=tuple(
             each for each in netdevs.netdevs if each.name in names or each.master in bonds
+        ),
+        bonds=(
+            known
+            if isinstance(known, Missing)
+            else tuple(each for each in known if each.netdev in bonds)
         ),
     )

@@ -1,9 +1,13 @@
-"""Which bond a device stands on: as one device for all of its legs, or on one of them."""
+"""Which bond a device stands on, as one device for all of its legs or on one of them, and which
+legs the bond does not use."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
 
 from rdmadiag.facts import Missing, NetDev, NetDevFacts, known, present
+from rdmadiag.facts.bonding import Bonding, BondMode, Leg, LegState, MiiStatus
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.view.reconcile import DeviceView
 
@@ -73,3 +77,49 @@ def _has_company(device: DeviceView, legs: Iterable[NetDev], evidence: Evidence)
 
 def _legs(name: str, facts: NetDevFacts) -> tuple[NetDev, ...]:
     return tuple(each for each in facts.netdevs if each.master == name)
+
+
+# --- what the bonding driver does with the legs ------------------------------------------------
+
+
+class Lost(Enum):
+    """Why the driver sends nothing by a leg."""
+
+    MONITOR = auto()  # its MII or ARP monitor says down
+    NO_PARTNER = auto()  # nobody answers LACP: one leg alone is used
+    AGGREGATOR = auto()  # LACP put it into another aggregator than the one in use
+    NOT_AGREED = auto()  # in the one in use, and not collecting or distributing
+
+
+def driver_of(bond: Bond, evidence: Evidence) -> Bonding | None:
+    """What the driver says of this bond, where it is known."""
+    facts = evidence.netdev
+    bonds = () if isinstance(facts, Missing) else present(facts.bonds)
+    return next((each for each in bonds if each.netdev == bond.name), None)
+
+
+def lost_legs(bond: Bonding) -> tuple[tuple[Leg, Lost], ...]:
+    """The legs that it does not use, though it is meant to, and why.
+
+    Not a backup of active-backup, nor a leg whose `updelay` or `downdelay` has not passed.
+    """
+    found = ((leg, _why_lost(bond, leg)) for leg in bond.legs)
+    return tuple((leg, why) for leg, why in found if why)
+
+
+def _why_lost(bond: Bonding, leg: Leg) -> Lost | None:
+    if leg.mii is MiiStatus.DOWN:
+        return Lost.MONITOR
+    if bond.mode is not BondMode.LACP or leg.mii is not MiiStatus.UP:
+        return None
+    elsewhere = leg.aggregator != bond.aggregator
+    if leg.state is not LegState.BACKUP and not elsewhere:
+        return None
+    if isinstance(leg.aggregator, Missing) or isinstance(bond.aggregator, Missing):
+        return Lost.NOT_AGREED if leg.state is LegState.BACKUP else None
+    if bond.partner_mac == _NOBODY:
+        return Lost.NO_PARTNER
+    return Lost.AGGREGATOR if elsewhere else Lost.NOT_AGREED
+
+
+_NOBODY: Final = "00:00:00:00:00:00"

@@ -329,7 +329,7 @@ def test_a_dump_that_is_whole_is_asked_for_once(memory_host, soon):
 
 def test_an_empty_namespace_has_no_netdevs(memory_host, soon):
     memory_host.recording.netlink |= {"route-getlink": b"", "route-getaddr": b""}
-    assert read_netdevs(memory_host, soon) == NetDevFacts((), 0, 0)
+    assert read_netdevs(memory_host, soon) == NetDevFacts((), 0, 0, bonds=())
 
 
 def inet_conf(*values, family=2, kind=1):

@@ -202,4 +202,4 @@ def test_netdevs_above_and_below_a_named_one_and_all_legs_of_a_bond_are_kept(mem
 
 def test_without_any_source_that_names_netdevs_none_is_kept(memory_host, soon):
     found = gather(memory_host, soon, ("netdev",))
-    assert found.netdev == NetDevFacts((), 0, 0)
+    assert found.netdev == NetDevFacts((), 0, 0, bonds=())

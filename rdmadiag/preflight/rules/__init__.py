@@ -121,6 +121,8 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("connection_manager", _linux_devices),
     ("speed", _linux_devices),
     ("gpu", _gpus),
+    ("vfs", _linux_devices),
+    ("bonds", _linux_devices),
     ("kinds", _linux_devices),
     ("expected", _expected),
     ("witnesses", _always),

@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from typing import Final
 
-from rdmadiag.facts import Missing, NetDev, Why, present
+from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.ib import NetnsMode
 from rdmadiag.preflight.case import Case
-from rdmadiag.preflight.proofs import device_attribute, netdev_text, seen
+from rdmadiag.preflight.proofs import device_attribute, seen
 from rdmadiag.preflight.rules.discovery import SHARE_NETNS
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.view.bonds import Bond, bond_of
 from rdmadiag.view.reconcile import DeviceView, Protocol
 
 
@@ -63,96 +62,6 @@ def efa_device(this: Rule, case: Case) -> Iterator[Finding]:
             device=device.name,
             evidence=[device_attribute(device, "driver", seen(device.driver))],
         )
-
-
-@rule(
-    "bonded-ports",
-    Severity.INFO,
-    "A bond of ports",
-    "One RDMA device stands for the ports of a bond, or on one leg of it. A queue pair uses one "
-    "port: a program with few queue pairs may reach half of the bandwidth, and more of them "
-    "spread over all, perhaps evenly. A device on one leg is down when that leg is, whatever the "
-    "others do.",
-    ("https://github.com/openucx/ucx/issues/10430",),
-    remedy={
-        "": (
-            "cat /proc/net/bonding/*",
-            "export NCCL_IB_QPS_PER_CONNECTION=4   # NCCL's default is 1",
-        ),
-        "on one leg": ("cat /proc/net/bonding/{bond}",),
-    },
-    needs=("ports", "port state", "netdev", "bonds of netdevs"),
-)
-def bonded_ports(this: Rule, case: Case) -> Iterator[Finding]:
-    """By the device's name, or by the netdev that it stands on; bond-leg-down says more."""
-    for device, bond in _bonds(case):
-        if _down(bond):
-            continue
-        legs = f" ({', '.join(leg.name for leg in bond.legs)})" if bond.legs else ""
-        if bond.leg:
-            summary = f"{device.name} is on {bond.leg}, one leg of {bond.name}{legs}"
-        else:
-            name = f"{bond.name}{legs}, " if bond.name else ""
-            summary = f"{device.name} is over {name}a bond: one queue pair uses one of its ports"
-        proof = device_attribute(device, "name", device.name)
-        if bond.leg:
-            proof = Proof("netdev", f"{bond.leg} IFLA_MASTER", f"{bond.name}")
-        elif bond.name:
-            proof = Proof("netdev", f"{bond.name} IFLA_INFO_KIND", "bond")
-        yield this.finding(
-            summary,
-            device=device.name,
-            evidence=[proof],
-            when="on one leg" if bond.leg else "",
-            fill={"bond": bond.name},
-        )
-
-
-@rule(
-    "bond-leg-down",
-    Severity.WARN,
-    "A leg of a bond is down",
-    "The bond below a device works on with the legs that are left: at a part of its bandwidth, "
-    "and perhaps without a spare.",
-    ("https://docs.kernel.org/networking/bonding.html",),
-    remedy=(
-        "cat /proc/net/bonding/{bond}",
-        "sudo ip link set dev {leg} up",
-        "# no carrier: check the cable, and the far port",
-    ),
-    needs=("ports", "port state", "netdev", "bonds of netdevs"),
-)
-def bond_leg_down(this: Rule, case: Case) -> Iterator[Finding]:
-    """One finding a bond; of a device whose own leg is down link-not-up says so."""
-    done = set()
-    for device, bond in _bonds(case):
-        down = _down(bond)
-        if not down or bond.name in done:
-            continue
-        done.add(bond.name)
-        names = ", ".join(leg.name for leg in down)
-        yield this.finding(
-            f"{bond.name}, below {device.name}, has {len(down)} of {len(bond.legs)} legs down: "
-            f"{names}",
-            device=device.name,
-            evidence=[
-                Proof("netdev", f"{leg.name} IFLA_OPERSTATE", netdev_text(leg)) for leg in down
-            ],
-            fill={"bond": bond.name, "leg": tuple(leg.name for leg in down)},
-        )
-
-
-def _down(bond: Bond) -> tuple[NetDev, ...]:
-    return tuple(leg for leg in bond.legs if not leg.admin_up or leg.carrier is False)
-
-
-def _bonds(case: Case) -> Iterator[tuple[DeviceView, Bond]]:
-    """Devices with an active port, over a bond."""
-    for device in case.devices:
-        if any(port.is_active for port in device.ports):
-            bond = bond_of(device, case.evidence)
-            if bond:
-                yield device, bond
 
 
 @rule(
@@ -260,8 +169,6 @@ RULES: Final[tuple[Rule, ...]] = (
     function_without_device,
     netns_exclusive,
     firmware_differs,
-    bond_leg_down,
-    bonded_ports,
     iwarp_device,
     efa_device,
 )

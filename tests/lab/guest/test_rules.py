@@ -1,5 +1,6 @@
 """What goes wrong on Linux hosts, made for real: netdevs of all kinds, addresses, limits, modes."""
 
+import json
 import os
 import stat
 import subprocess
@@ -11,6 +12,10 @@ from typing import Any
 import pytest
 
 from lab.rxe import PAIR, Rxe, wait_ready
+from rdmadiag.facts import Missing
+from rdmadiag.facts.bonding import Bonding
+from rdmadiag.host.live import LiveHost
+from rdmadiag.sources.netdev import read_netdevs
 
 NOBODY = 65534
 Call = Callable[..., tuple[int, Any]]
@@ -164,6 +169,103 @@ class TestOtherNetdevs:
             assert the(document, "bond-leg-down")["summary"].endswith("1 of 2 legs down: leg0")
         finally:
             do("ip link del bond7", "ip link del leg0")
+
+
+LACP = "mode 802.3ad miimon 100 lacp_rate fast xmit_hash_policy layer2+3"
+
+
+@pytest.fixture
+def lacp(do: Callable[..., str]) -> Iterator[None]:
+    """rxe0 on bond7 of leg0 and leg1, which end in bond8 as a switch would have them."""
+    do("modprobe rdma_rxe", "modprobe bonding")
+    for name in ("bond7", "bond8"):
+        do(f"ip link add {name} type bond {LACP}")
+    try:
+        for number in (0, 1):
+            do(f"ip link add leg{number} type veth peer name far{number}")
+            do(f"ip link set leg{number} master bond7", f"ip link set far{number} master bond8")
+        do("ip link set bond7 up", "ip link set bond8 up")
+        do("ip address add 192.0.2.1/24 dev bond7", "ip address add 2001:db8::1/64 dev bond7 nodad")
+        do("rdma link add rxe0 type rxe netdev bond7")
+        wait_ready(over("bond7"))
+        yield
+    finally:
+        do("ip link del bond7", "ip link del bond8", "ip link del leg0", "ip link del leg1")
+
+
+def bonds() -> dict[str, Bonding]:
+    """What the source reads, here: a command would take seconds each time."""
+    facts = read_netdevs(LiveHost(), time.monotonic() + READY_SECONDS)
+    assert not isinstance(facts, Missing)
+    assert not isinstance(facts.bonds, Missing)
+    return {each.netdev: each for each in facts.bonds}
+
+
+@pytest.mark.usefixtures("lacp")
+class TestLacp:
+    """Two bonds that speak LACP to each other."""
+
+    def states(self) -> dict[str, str]:
+        return {leg.netdev: str(leg.state) for leg in bonds()["bond7"].legs}
+
+    def agrees(self, do: Callable[..., str]) -> None:
+        """Every field that `ip -j -d link` has, between two equal readings: LACP moves on."""
+        read, links = bonds(), json.loads(do("ip -j -d link"))
+        while bonds() != read:
+            read, links = bonds(), json.loads(do("ip -j -d link"))
+        shown = {each["ifname"]: each.get("linkinfo", {}) for each in links}
+        for bond in (read["bond7"], read["bond8"]):
+            data = shown[bond.netdev]["info_data"]
+            assert bond.mode == data["mode"]
+            assert bond.hash_policy == data["xmit_hash_policy"]
+            assert bond.aggregator == data["ad_info"]["aggregator"]
+            assert bond.partner_mac == data["ad_info"]["partner_mac"]
+            legs = {each["ifname"] for each in links if each.get("master") == bond.netdev}
+            assert {leg.netdev for leg in bond.legs} == legs
+            for leg in bond.legs:
+                data = shown[leg.netdev]["info_slave_data"]
+                assert str(leg.state) == data["state"].lower()
+                assert str(leg.mii) == data["mii_status"].lower()
+                assert leg.failures == data["link_failure_count"]
+                assert leg.aggregator == data["ad_aggregator_id"]
+                assert leg.actor_state == data["ad_actor_oper_port_state"]
+                assert leg.partner_state == data["ad_partner_oper_port_state"]
+
+    def churns(self) -> None:
+        """What the driver's own file says, read in the test's own way."""
+        text = Path("/proc/net/bonding/bond7").read_text()
+        for leg in bonds()["bond7"].legs:
+            part = text.partition(f"Slave Interface: {leg.netdev}\n")[2].partition("Slave Int")[0]
+            assert f"Actor Churn State: {leg.actor_churn}\n" in part
+            assert f"Partner Churn State: {leg.partner_churn}\n" in part
+            assert f"    system mac address: {leg.partner_mac}\n" in part
+
+    def test_a_leg_whose_far_end_leaves_the_port_channel_is_lost(
+        self, do: Callable[..., str], rdmadiag_json: Call
+    ) -> None:
+        used = {"leg0": "active", "leg1": "active"}
+        until(lambda: self.states() == used, "LACP agrees on both legs")
+        self.agrees(do)
+        self.churns()
+        code, document = rdmadiag_json("preflight")
+        assert (code, serious(document)) == (0, {}), document["verdict"]["findings"]
+        assert the(document, "bond-hash-one-leg")["severity"] == "info"
+        do(the(document, "bond-hash-one-leg")["remedy"][0].removeprefix("sudo "))
+
+        do("ip link set far1 nomaster", "ip link set far1 up")
+        until(lambda: self.states() == used | {"leg1": "backup"}, "leg1 is out")
+        self.agrees(do)
+        code, document = rdmadiag_json("preflight")
+        assert code == 1
+        assert "bond-hash-one-leg" not in found(document)
+        finding = the(document, "bond-leg-lost")
+        assert "does not use 1 of 2 legs that have a link: leg1 (" in finding["summary"]
+        assert serious(document) == {"bond-leg-lost": {"warn"}}
+
+        do("ip link set far1 down")
+        until(lambda: not carrier("leg1"), "leg1 has no carrier")
+        _, document = rdmadiag_json("preflight")
+        assert serious(document) == {"bond-leg-down": {"warn"}}
 
 
 def test_a_vlan_above_the_netdev_has_gids_of_its_own(

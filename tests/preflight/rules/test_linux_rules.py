@@ -6,9 +6,22 @@ from typing import Any
 import pytest
 
 from lab.mac import Mac, macs
-from lab.machine import V1, V2, Device, GidRow, Gpu, Machine, NetDev, Port, roce_rows
+from lab.machine import (
+    V1,
+    V2,
+    BondData,
+    Device,
+    GidRow,
+    Gpu,
+    LegData,
+    Machine,
+    NetDev,
+    Port,
+    Vf,
+    roce_rows,
+)
 from lab.samples import infiniband_host, roce_host
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import NOT_IN_RECORD, Missing, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import DriverId, NetnsMode, PortState
 from rdmadiag.facts.system import Ancestor
@@ -20,6 +33,7 @@ from rdmadiag.preflight.rules import (
     _FAMILIES,
     CATALOGUE,
     _rules,
+    bonds,
     check,
     environment,
     gpu,
@@ -27,6 +41,7 @@ from rdmadiag.preflight.rules import (
     kinds,
     netdevs,
     speed,
+    vfs,
 )
 from rdmadiag.preflight.verdict import Finding
 from rdmadiag.sources.run import gather
@@ -36,6 +51,7 @@ from rdmadiag.view.select import Selector
 MAC = "0c:42:a1:00:00:01"
 NETDEV = "ens1f0np0"
 V6 = "2001:db8::10"
+NO_GUID = "0000:0000:0000:0000"
 PCI = "mlx5_core 0000:08:00.0"
 
 
@@ -51,6 +67,20 @@ def bonded(*legs: NetDev, **device: Any) -> Machine:
     members = [replace(each, master="bond7", addresses=()) for each in (own, *legs)]
     rows = roce_rows("bond7", MAC, "192.0.2.10")
     return roce_host().with_device(**device).with_port(gids=rows).change(netdevs=(bond, *members))
+
+
+def driven(data: BondData, *legs: LegData) -> Machine:
+    """The same with what the bonding driver says; no finding but those on it."""
+    machine = bonded(*(NetDev(f"eth{number}") for number in range(9, 8 + len(legs))))
+    bond, *members = machine.netdevs
+    rows = zip(members, legs, strict=True)
+    return machine.change(
+        netdevs=(replace(bond, bond=data), *(replace(each, leg=leg) for each, leg in rows))
+    )
+
+
+def bond_findings(machine: Machine) -> list[tuple[str, str]]:
+    return [each for each in said(machine) if each[0] != "bonded-ports"]
 
 
 def beside(machine: Machine, netdev: str) -> Machine:
@@ -323,6 +353,13 @@ ROWS = [
     ),
     # --- kinds ----------------------------------------------------------------------------
     ("function-without-device", "info", lost_function(roce_host().evidence()), roce_host()),
+    ("vf-without-guid", "warn", roce_host().with_device(node_guid=NO_GUID), roce_host()),
+    (
+        "vf-link-policy-down",
+        "info",
+        roce_host().with_device(vfs=(Vf(link=2),)),
+        roce_host().with_device(vfs=(Vf(),)),
+    ),
     ("netns-exclusive", "info", exclusive(roce_host()), roce_host()),
     (
         "firmware-differs",
@@ -332,6 +369,7 @@ ROWS = [
     ),
     ("bonded-ports", "info", roce_host().with_device(name="mlx5_bond_0"), roce_host()),
     ("bond-leg-down", "warn", bonded(NetDev("eth9", up=False)), roce_host()),
+    ("bond-leg-lost", "warn", driven(BondData(), LegData(), LegData(1, 0, 2)), roce_host()),
     (
         "iwarp-device",
         "info",
@@ -413,9 +451,12 @@ def test_its_healthy_neighbour_is_not_spoken_of(rule: str, healthy: Machine) -> 
     assert said(healthy) == []
 
 
+_BESIDE_OTHERS = {"bond-hash-one-leg"}  # stands beside bonded-ports: below
+
+
 def test_each_rule_has_a_row() -> None:
-    families = (environment, gpu, kernel_log, kinds, netdevs, speed)
-    codes = {rule.code for family in families for rule in family.RULES}
+    families = (bonds, environment, gpu, kernel_log, kinds, netdevs, speed, vfs)
+    codes = {rule.code for family in families for rule in family.RULES} - _BESIDE_OTHERS
     assert codes <= {row[0] for row in ROWS} <= set(CATALOGUE)
 
 
@@ -759,6 +800,151 @@ def test_the_legs_that_are_down_are_named() -> None:
     finding = only(bonded(NetDev("eth9", up=False), NetDev("eth8")), "bond-leg-down")
     assert finding.summary == "bond7, below mlx5_0, has 1 of 3 legs down: eth9"
     assert "sudo ip link set dev eth9 up" in finding.remedy
+
+
+# --- virtual functions -------------------------------------------------------------------
+
+VF = "0000:af:00.0"
+
+
+def with_vf(guid: str = "0c42:a103:0000:0099", link: int = 0) -> Machine:
+    """Two adapters, of which the second is a virtual function of the first."""
+    machine = two_roce("198.51.100.11", physfn="0000:08:00.0")
+    machine = machine.with_device(1, node_guid=guid)
+    first, second = machine.devices
+    vf = Vf(second.pci_address, guid=int(guid.replace(":", ""), 16), link=link)
+    return machine.change(devices=(replace(first, vfs=(Vf(), vf)), second))
+
+
+def test_a_virtual_function_without_a_guid_names_what_gives_it_one() -> None:
+    finding = only(with_vf(guid=NO_GUID), "vf-without-guid")
+    assert (finding.device, finding.severity) == ("mlx5_1", "warn")
+    assert finding.summary == "mlx5_1 has no GUID: a virtual function was given none"
+    assert finding.remedy == (
+        f"sudo ip link set dev {NETDEV} vf 1 node_guid GUID   # 8 bytes, no other's",
+        f"sudo ip link set dev {NETDEV} vf 1 port_guid GUID",
+        f"echo {VF} | sudo tee /sys/bus/pci/drivers/mlx5_core/unbind",
+        f"echo {VF} | sudo tee /sys/bus/pci/drivers/mlx5_core/bind",
+    )
+
+
+def test_in_a_virtual_machine_the_lines_are_for_its_host() -> None:
+    finding = only(roce_host().with_device(node_guid=NO_GUID), "vf-without-guid")
+    assert finding.summary == "mlx5_0 has no GUID: its function was given none"
+    assert finding.remedy[0].startswith("# on the host that has the physical function")
+
+
+def test_an_infiniband_port_that_is_down_for_want_of_a_guid_is_critical() -> None:
+    machine = infiniband_host().change(devices=infiniband_host().devices[:1])
+    down = machine.with_device(node_guid=NO_GUID).with_port(state=PortState.DOWN)
+    assert only(down, "vf-without-guid").severity == "critical"
+
+
+@pytest.mark.parametrize(
+    ("vfs", "expected"),
+    [
+        ((Vf(), Vf()), []),
+        ((Vf(guid=None),), []),
+        ((Vf(), Vf(guid=0)), [("vf-without-guid", "info")]),
+        ((Vf(link=2), Vf(link=1)), [("vf-link-policy-down", "info")]),
+        (Missing(Why.UNSUPPORTED, "none"), []),
+        (Missing(Why.DENIED, "none"), [("source-failed", "unknown")]),
+    ],
+    ids=["well", "the driver has no GUIDs", "no GUID", "link down", "no list", "refused"],
+)
+def test_functions_that_nothing_here_uses_are_a_note(
+    vfs: tuple[Vf, ...] | Missing, expected: list[tuple[str, str]]
+) -> None:
+    found = said(roce_host().with_device(vfs=vfs))
+    assert [each[1] for each in found] == [each[1] for each in expected]
+    assert not expected or expected[0][1] == "unknown" or found == expected
+
+
+def test_a_link_that_is_set_to_down_below_a_device_here_is_a_warning() -> None:
+    assert said(with_vf()) == []
+    assert said(with_vf(link=2)) == [("vf-link-policy-down", "warn")]
+    finding = only(with_vf(link=2), "vf-link-policy-down")
+    assert (finding.device, finding.remedy) == (
+        "mlx5_1",
+        (f"sudo ip link set dev {NETDEV} vf 1 state auto",),
+    )
+
+
+LACP, NOBODY = BondData(), BondData(partner_mac="00:00:00:00:00:00")
+USED, UNUSED, ELSEWHERE = LegData(), LegData(state=1), LegData(1, 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("data", "legs", "words"),
+    [
+        (LACP, (USED, USED), None),
+        (LACP, (USED, ELSEWHERE), "does not use 1 of 2 legs that have a link: eth9 (in another"),
+        (LACP, (USED, UNUSED), "eth9 (LACP has not agreed)"),
+        (NOBODY, (USED, ELSEWHERE), "eth9 (no LACP partner)"),
+        (NOBODY, (USED,), None),
+        (LACP, (USED, LegData(mii=3)), None),
+        (LACP, (USED, LegData(1, 2, 2)), "eth9 (down for the bond's own monitor)"),
+        (BondData(mode=1), (USED, UNUSED), None),
+        (BondData(mode=1), (USED, LegData(1, 2)), "eth9 (down for the bond's own monitor)"),
+        (BondData(mode=0), (USED, USED, LegData(0, 2)), "1 of 3 legs that have a link: eth10"),
+        (BondData(aggregator=None), (USED, LegData(aggregator=None)), None),
+    ],
+    ids=[
+        "both are used",
+        "in another aggregator",
+        "in the aggregator, and not agreed",
+        "nobody answers LACP",
+        "nobody answers, and there is one leg",
+        "its updelay has not passed",
+        "LACP, down for the monitor",
+        "a backup is meant to wait",
+        "a backup that would not do",
+        "round robin",
+        "aggregators that are not known",
+    ],
+)
+def test_a_leg_with_a_link_that_its_bond_does_not_use(
+    data: BondData, legs: tuple[LegData, ...], words: str | None
+) -> None:
+    machine = driven(data, *legs)
+    assert bond_findings(machine) == ([("bond-leg-lost", "warn")] if words else [])
+    assert (("bonded-ports", "info") in said(machine)) is (words is None)
+    if words:
+        assert words in only(machine, "bond-leg-lost").summary
+
+
+def test_a_leg_without_carrier_is_not_said_twice() -> None:
+    machine = driven(LACP, USED, LegData(1, 2, 2))
+    bond, own, other = machine.netdevs
+    down = machine.change(netdevs=(bond, own, replace(other, up=False)))
+    assert bond_findings(down) == [("bond-leg-down", "warn")]
+
+
+@pytest.mark.parametrize("policy", range(6))
+@pytest.mark.parametrize("mode", range(7))
+def test_a_policy_without_ports_sends_by_one_leg_where_the_mode_has_a_policy(
+    mode: int, policy: int
+) -> None:
+    """layer2, layer2+3, encap2+3 and vlan+srcmac; of balance-xor and 802.3ad."""
+    found = bond_findings(driven(BondData(mode=mode, hash_policy=policy), USED, USED))
+    one_leg = mode in (2, 4) and policy in (0, 2, 3, 5)
+    assert found == ([("bond-hash-one-leg", "info")] if one_leg else [])
+
+
+def test_a_device_on_one_leg_of_a_bond_has_no_policy() -> None:
+    machine = driven(BondData(hash_policy=0), USED, USED).with_device(
+        driver=DriverId.RXE, parent=NETDEV
+    )
+    assert bond_findings(machine) == []
+
+
+def test_an_older_record_says_nothing_of_the_driver() -> None:
+    evidence = driven(LACP, USED, ELSEWHERE).evidence()
+    assert not isinstance(evidence.netdev, Missing)
+    old = replace(evidence.netdev, bonds=NOT_IN_RECORD)
+    assert said(replace(evidence, netdev=old)) == [("bonded-ports", "info")]
+    unread = replace(evidence.netdev, bonds=Missing(Why.MALFORMED, "torn"))
+    assert "bond-leg-lost" not in dict(said(replace(evidence, netdev=unread)))
 
 
 def test_a_full_rdma_cgroup_is_named_where_open_says_eagain() -> None:
