@@ -166,8 +166,29 @@ def mooncake_by_tcp(value: str) -> Off | None:
 
 _UCX_RDMA: Final = re.compile(r"(all|ib|(rc|ud|dc|gga|srd)(_[a-z0-9]+)?)")
 _UCX_OTHERS: Final = frozenset(
-    "tcp self sm shm mm posix sysv xpmem cma knem cuda cuda_copy cuda_ipc gdr_copy rocm rocm_copy "
-    "rocm_ipc rocm_gdr ze_copy ze_ipc ze_gdr".split()
+    (
+        "tcp",
+        "self",
+        "sm",
+        "shm",
+        "mm",
+        "posix",
+        "sysv",
+        "xpmem",
+        "cma",
+        "knem",
+        "cuda",
+        "cuda_copy",
+        "cuda_ipc",
+        "gdr_copy",
+        "rocm",
+        "rocm_copy",
+        "rocm_ipc",
+        "rocm_gdr",
+        "ze_copy",
+        "ze_ipc",
+        "ze_gdr",
+    )
 )
 
 
@@ -185,9 +206,37 @@ def ucx_without_rdma(value: str) -> Off | None:
     return _lacks("none of rc, dc, ud, ib, all", carriers, _UCX_OTHERS)
 
 
-_FI_RDMA: Final = frozenset("verbs efa cxi opx psm psm2 psm3 usnic gni bgq mlx ucx".split())
+_FI_RDMA: Final = frozenset(
+    (
+        "verbs",
+        "efa",
+        "cxi",
+        "opx",
+        "psm",
+        "psm2",
+        "psm3",
+        "usnic",
+        "gni",
+        "bgq",
+        "mlx",
+        "ucx",
+    )
+)
 _FI_OTHERS: Final = frozenset(
-    "tcp sockets udp net shm sm2 rstream ofi_rxm ofi_rxd ofi_mrail coll lnx".split()
+    (
+        "tcp",
+        "sockets",
+        "udp",
+        "net",
+        "shm",
+        "sm2",
+        "rstream",
+        "ofi_rxm",
+        "ofi_rxd",
+        "ofi_mrail",
+        "coll",
+        "lnx",
+    )
 )
 
 
