@@ -203,7 +203,10 @@ class Device:
     numa_node: int = 0
     link: tuple[str, str] = ("16.0 GT/s PCIe", "16")
     slot: tuple[str, str] = ("16.0 GT/s PCIe", "16")  # what the bridge above it can do
+    root: str = "pci0000:00"
     bridge: str = "0000:00:01.0"
+    switch: tuple[str, ...] = ()  # between that bridge and the function
+    sys_image_guid: str | None = None  # None: the node GUID
     redirects: bool = False  # ACS of that bridge
     local_cpus: str = "0-15"
     iommu_domain: str | None = "identity"
@@ -329,6 +332,20 @@ class Gpu:
 
 
 @dataclass(frozen=True)
+class Card:
+    """A GPU's PCI function."""
+
+    address: str
+    ids: tuple[str, str, str] = ("0x10de", "0x2330", "0x030200")
+    numa_node: int = 0
+    root: str = "pci0000:00"
+    bridges: tuple[str, ...] = ()
+    link: tuple[str, str] = ("32.0 GT/s PCIe", "16")
+    is_suspended: bool = False
+    physical: str | None = None  # physfn of a virtual function
+
+
+@dataclass(frozen=True)
 class Machine:
     """A whole host."""
 
@@ -352,6 +369,7 @@ class Machine:
     command_line: str = "BOOT_IMAGE=/boot/vmlinuz root=/dev/vda1 ro quiet"
     kernel: str = "6.1.0"
     gpu: Gpu | None = None
+    cards: tuple[Card, ...] = ()
     arp_ignore: int = 0  # of conf/all
     rp_filter: int = 0  # of conf/all
     ways: tuple[Way, ...] = ()  # beside those of the addresses
@@ -503,6 +521,8 @@ class Machine:
             files |= _device_files(device)
         if any(device.uverbs is not None for device in self.devices):
             files["/sys/class/infiniband_verbs/abi_version"] = "6\n"
+        for card in self.cards:
+            files |= _card_files(card)
         for netdev in self.netdevs:
             folder = f"/sys/class/net/{netdev.name}"
             files |= {
@@ -619,11 +639,23 @@ class Machine:
                 continue
             folder = f"/sys/class/infiniband/{device.name}/device"
             recording.links[folder] = f"../../../{device.pci_address}"
-            recording.links[f"/sys/bus/pci/devices/{device.pci_address}"] = (
-                f"../../../devices/pci0000:00/{device.bridge}/{device.pci_address}"
+            recording.links[f"/sys/bus/pci/devices/{device.pci_address}"] = "/".join(
+                (
+                    f"../../../devices/{device.root}",
+                    device.bridge,
+                    *device.switch,
+                    device.pci_address,
+                )
             )
             for path in (folder, f"/sys/bus/pci/devices/{device.pci_address}"):
                 recording.links[f"{path}/driver"] = f"../../../bus/pci/drivers/{device.pci_driver}"
+        for card in self.cards:
+            folder = f"/sys/bus/pci/devices/{card.address}"
+            above = "".join(f"{each}/" for each in card.bridges)
+            recording.links[folder] = f"../../../devices/{card.root}/{above}{card.address}"
+            recording.links[f"{folder}/driver"] = "../../../bus/pci/drivers/nvidia"
+            if card.physical:
+                recording.links[f"{folder}/physfn"] = f"../{card.physical}"
 
     def _lists(self, recording: Recording) -> None:
         lists = recording.listings
@@ -644,6 +676,7 @@ class Machine:
             ports = tuple(str(number) for number in range(1, len(device.ports) + 1))
             lists[f"/sys/class/infiniband/{device.name}/ports"] = ports
         functions = {d.pci_address for d in self.devices if not d.parent}
+        functions |= {card.address for card in self.cards}
         lists["/sys/bus/pci/devices"] = tuple(sorted(functions))
         lists["/sys/module/ib_core"] = ()
         lists["/etc/ld.so.conf.d"] = ("x86_64-linux-gnu.conf",)
@@ -970,7 +1003,7 @@ def _device_files(device: Device) -> dict[str, str]:
     files = {
         f"{folder}/node_type": f"{device.node_type}\n",
         f"{folder}/node_guid": f"{device.node_guid}\n",
-        f"{folder}/sys_image_guid": f"{device.node_guid}\n",
+        f"{folder}/sys_image_guid": f"{device.sys_image_guid or device.node_guid}\n",
         f"{folder}/fw_ver": f"{device.firmware}\n",
         f"{folder}/hca_type": f"{device.hca_type}\n",
         f"{folder}/board_id": f"{device.board_id}\n",
@@ -1001,6 +1034,22 @@ def _device_files(device: Device) -> dict[str, str]:
     files[f"{bridge}/max_link_speed"] = f"{device.slot[0]}\n"
     files[f"{bridge}/max_link_width"] = f"{device.slot[1]}\n"
     return files | _verbs_files(device) | _ports_files(device)
+
+
+def _card_files(card: Card) -> dict[str, str]:
+    folder = f"/sys/bus/pci/devices/{card.address}"
+    vendor, number, pci_class = card.ids
+    return {
+        f"{folder}/vendor": f"{vendor}\n",
+        f"{folder}/device": f"{number}\n",
+        f"{folder}/class": f"{pci_class}\n",
+        f"{folder}/numa_node": f"{card.numa_node}\n",
+        f"{folder}/power/runtime_status": "suspended\n" if card.is_suspended else "active\n",
+        f"{folder}/current_link_speed": f"{card.link[0]}\n",
+        f"{folder}/current_link_width": f"{card.link[1]}\n",
+        f"{folder}/max_link_speed": "32.0 GT/s PCIe\n",
+        f"{folder}/max_link_width": "16\n",
+    }
 
 
 def _verbs_files(device: Device) -> dict[str, str]:

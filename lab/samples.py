@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lab import counted
 from lab.mac import Mac, macs
-from lab.machine import Device, GidRow, Machine, NetDev, Port, roce_rows, with_counters
+from lab.machine import Card, Device, GidRow, Machine, NetDev, Port, Way, roce_rows, with_counters
 from rdmadiag.facts.ib import LinkLayer, PhysState, PortState
 from rdmadiag.host.recording import KEPT_WORDS, pared, write_folder
 
@@ -89,6 +89,84 @@ def roce_host(address: str = "192.0.2.10") -> Machine:
     return Machine("roce", (Device("mlx5_0", (port,)),), (netdev,))
 
 
+_RAILS = ((0x16, 0), (0x40, 0), (0x94, 1), (0xBA, 1))
+"""Buses of host bridges with a switch each, and their NUMA nodes."""
+
+
+def gpu_host() -> Machine:
+    """Four GPUs, each below a switch with an adapter, and one more adapter for management."""
+    devices, netdevs, cards = [], [], []
+    for at, (bus, node) in enumerate(_RAILS):
+        root = f"pci0000:{bus:02x}"
+        port, upstream = f"0000:{bus:02x}:01.0", f"0000:{bus + 1:02x}:00.0"
+        mac, address = f"0c:42:a1:00:01:{at:02x}", f"198.18.{at}.10"
+        netdev = NetDev(f"rail{at}", mac=mac, mtu=9000, addresses=(f"{address}/24",))
+        netdevs.append(netdev)
+        rows = roce_rows(netdev.name, mac, address)
+        devices.append(
+            Device(
+                f"mlx5_{at}",
+                (Port(rate="400 Gb/sec (4X NDR)", gids=rows, netdev=netdev.name),),
+                pci_address=f"0000:{bus + 3:02x}:00.0",
+                pci_ids=("0x15b3", "0x1021", "0x020000"),
+                hca_type="MT4129",
+                board_id="MT_0000000838",
+                firmware="28.43.1014",
+                node_guid=f"0c42:a103:0001:{at:04x}",
+                numa_node=node,
+                local_cpus="16-31" if node else "0-15",
+                root=root,
+                bridge=port,
+                switch=(upstream, f"0000:{bus + 2:02x}:00.0"),
+                uverbs=at,
+            )
+        )
+        cards.append(
+            Card(
+                f"0000:{bus + 5:02x}:00.0",
+                numa_node=node,
+                root=root,
+                bridges=(port, upstream, f"0000:{bus + 2:02x}:01.0"),
+            )
+        )
+    uplink = NetDev("eno1np0", mac="0c:42:a1:00:02:00", mtu=9000, addresses=("192.0.2.10/24",))
+    rows = roce_rows(uplink.name, uplink.mac, "192.0.2.10")
+    own = Port(rate="25 Gb/sec (1X EDR)", gids=rows, netdev=uplink.name)
+    management = Device("mlx5_4", (own,), node_guid="0c42:a103:0002:0000", uverbs=4)
+    return Machine(
+        "gpu-four-rails",
+        (*devices, management),
+        (*netdevs, uplink),
+        cards=tuple(cards),
+        ways=(Way("0.0.0.0/0", uplink.name, "192.0.2.1"),),
+        arp_ignore=2,
+    )
+
+
+def spark_host() -> Machine:
+    """One cable, which an adapter on two host bridges shows as two devices."""
+    machine = roce_host("198.18.0.10")
+    first = machine.devices[0]
+    (netdev,) = machine.netdevs
+    second = replace(netdev, name="enP2p1s0f0np0", mac="0c:42:a1:00:00:02")
+    second = replace(second, addresses=("198.18.1.10/24",))
+    rows = roce_rows(second.name, second.mac, "198.18.1.10")
+    twin = replace(
+        first,
+        name="roceP2p1s0f0",
+        ports=(replace(first.ports[0], netdev=second.name, gids=rows),),
+        pci_address="0002:01:00.0",
+        root="pci0002:00",
+        bridge="0002:00:00.0",
+        node_guid="0c42:a103:0000:0002",
+        sys_image_guid=first.node_guid,
+        uverbs=1,
+    )
+    return machine.change(
+        hostname="spark", devices=(first, twin), netdevs=(netdev, second), arp_ignore=2
+    )
+
+
 def samples() -> dict[str, tuple[Machine, str]]:
     """Name → machine and ABOUT."""
     infiniband = infiniband_host()
@@ -113,6 +191,10 @@ def samples() -> dict[str, tuple[Machine, str]]:
         "infiniband-two-hca": (
             working,
             f"Two InfiniBand HCAs, both active; on each a job has a rank.\n\n{BUILT}",
+        ),
+        "gpu-four-rails": (
+            gpu_host(),
+            f"Four GPUs, each with an adapter below one switch; one for management.\n\n{BUILT}",
         ),
         "infiniband-no-subnet-manager": (
             no_manager,

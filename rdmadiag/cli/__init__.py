@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "devices": "Devices and ports, where each is seen, and why one is not.",
     "route": "Which device, port and GID rdma_cm would take towards a peer, and why none.",
     "lossless": "Whether the NIC keeps each stack's packets from loss, and what breaks it.",
+    "topology": "Which adapter is near which GPU, and the lines to export.",
     "capabilities": "What each device says it can do, and which stack needs it.",
     "counters": "How far error counters rose, and what a rise means.",
     "resources": "Who holds queue pairs, memory regions and the rest, and of how many.",

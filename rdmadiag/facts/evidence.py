@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # Linux commands that need neither do not pay for their class
     )
     from rdmadiag.facts.routing import RoutingFacts
     from rdmadiag.facts.system import SystemFacts
+    from rdmadiag.facts.topology import TopologyFacts
     from rdmadiag.facts.verbs import VerbsFacts
     from rdmadiag.facts.vfs import VfFacts
 
@@ -48,6 +49,7 @@ class Evidence:
     routing: "RoutingFacts | Missing" = NOT_IN_RECORD
     dcb: "DcbFacts | Missing" = NOT_IN_RECORD
     vfs: "VfFacts | Missing" = NOT_IN_RECORD
+    topology: "TopologyFacts | Missing" = NOT_IN_RECORD
     macos: "MacosFacts | Missing" = MACOS_ONLY
     ioreg: "RegistryFacts | Missing" = MACOS_ONLY
     thunderbolt: "ThunderboltFacts | Missing" = MACOS_ONLY
@@ -57,9 +59,9 @@ class Evidence:
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
         """Imports what the annotations name: where a report is read back, and described."""
-        from rdmadiag.facts import dcb, kernel_log, macos, routing, system, verbs, vfs
+        from rdmadiag.facts import dcb, kernel_log, macos, routing, system, topology, verbs, vfs
 
-        for module in (dcb, kernel_log, macos, routing, system, verbs, vfs):
+        for module in (dcb, kernel_log, macos, routing, system, topology, verbs, vfs):
             names = (name for name in vars(module) if name.endswith("Facts"))
             globals().update((name, vars(module)[name]) for name in names)
         return handler(source)
@@ -91,6 +93,7 @@ LINUX_SOURCES: Final = (
     "routing",
     "dcb",
     "vfs",
+    "topology",
 )
 MACOS_SOURCES: Final = ("macos", "ioreg", "thunderbolt", "mac_network", "verbs", "mac_log")
 """The sources that each system has, in the order that reports show them."""

@@ -1,7 +1,10 @@
 """What a variable's value means, or what is wrong with it; None where nothing is to be said."""
 
 import re
-from typing import Final
+from collections.abc import Collection
+from typing import Final, NamedTuple
+
+from rdmadiag.gid.c_number import strtol
 
 
 def _number(value: str) -> int | None:
@@ -47,13 +50,6 @@ def flag(value: str) -> str | None:
     if value.lower() in _FLAGS:
         return None
     return f"{value!r} is neither 0 nor 1"
-
-
-def disable(value: str) -> str | None:
-    """NCCL_IB_DISABLE."""
-    if value == "1":
-        return "1: no InfiniBand and no RoCE at all, TCP alone"
-    return flag(value)
 
 
 def family(value: str) -> str | None:
@@ -144,3 +140,120 @@ def allocation(value: str) -> str | None:
     if value.upper() in _ALLOCATIONS:
         return None
     return f"{value!r} is none of {' '.join(_ALLOCATIONS)}: the default holds"
+
+
+class Off(NamedTuple):
+    """A value that keeps a stack from RDMA."""
+
+    words: str
+    certain: bool = True  # False: a name in it is not known here
+
+
+def nccl_disabled(value: str) -> Off | None:
+    """NCCL_IB_DISABLE: ncclLoadParam reads a number, and any but 0 counts."""
+    return Off("no InfiniBand and no RoCE at all, TCP alone") if strtol(value) else None
+
+
+def nccl_by_socket(value: str) -> Off | None:
+    """NCCL_NET: compared without regard to capitals."""
+    return Off("TCP alone") if value.lower() == "socket" else None
+
+
+def mooncake_by_tcp(value: str) -> Off | None:
+    """MC_FORCE_TCP: its value is not read (TransferEngineImpl::init)."""
+    return Off("set at all, it is TCP alone")
+
+
+_UCX_RDMA: Final = re.compile(r"(all|ib|(rc|ud|dc|gga|srd)(_[a-z0-9]+)?)")
+_UCX_OTHERS: Final = frozenset(
+    (
+        "tcp",
+        "self",
+        "sm",
+        "shm",
+        "mm",
+        "posix",
+        "sysv",
+        "xpmem",
+        "cma",
+        "knem",
+        "cuda",
+        "cuda_copy",
+        "cuda_ipc",
+        "gdr_copy",
+        "rocm",
+        "rocm_copy",
+        "rocm_ipc",
+        "rocm_gdr",
+        "ze_copy",
+        "ze_ipc",
+        "ze_gdr",
+    )
+)
+
+
+def ucx_without_rdma(value: str) -> Off | None:
+    """UCX_TLS: names and aliases of ucp_context.c; NAME:aux carries no data."""
+    text = value.strip()
+    names = _names(text.removeprefix("^"), ",")
+    if text.startswith("^"):
+        if "ib" in names or {"rc", "ud", "dc"} <= set(names):
+            return Off("leaves out every transport of RDMA")
+        return None
+    carriers = [name.removeprefix("\\") for name in names if not name.endswith(":aux")]
+    if not carriers or any(map(_UCX_RDMA.fullmatch, carriers)):
+        return None
+    return _lacks("none of rc, dc, ud, ib, all", carriers, _UCX_OTHERS)
+
+
+_FI_RDMA: Final = frozenset(
+    (
+        "verbs",
+        "efa",
+        "cxi",
+        "opx",
+        "psm",
+        "psm2",
+        "psm3",
+        "usnic",
+        "gni",
+        "bgq",
+        "mlx",
+        "ucx",
+    )
+)
+_FI_OTHERS: Final = frozenset(
+    (
+        "tcp",
+        "sockets",
+        "udp",
+        "net",
+        "shm",
+        "sm2",
+        "rstream",
+        "ofi_rxm",
+        "ofi_rxd",
+        "ofi_mrail",
+        "coll",
+        "lnx",
+    )
+)
+
+
+def libfabric_without_rdma(value: str) -> Off | None:
+    """FI_PROVIDER: names, and layers as in tcp;ofi_rxm (fi_provider(7))."""
+    text = value.strip()
+    names = _names(text.removeprefix("^").lower(), ",;")
+    if text.startswith("^"):
+        return Off("leaves out verbs", certain=False) if "verbs" in names else None
+    if not names or _FI_RDMA.intersection(names):
+        return None
+    return _lacks("no provider of RDMA", names, _FI_OTHERS)
+
+
+def _names(text: str, separators: str) -> list[str]:
+    return [name.strip() for name in re.split(f"[{separators}]", text) if name.strip()]
+
+
+def _lacks(words: str, names: Collection[str], known: Collection[str]) -> Off:
+    return Off(words, certain=all(name in known for name in names))

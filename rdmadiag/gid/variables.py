@@ -26,6 +26,7 @@ class Variable(NamedTuple):
     )
     devices: Callable[[str, str], Choice | None] | None = None  # (name, value) → those it names
     gid_index: Callable[[str], int | None] | None = None  # a value → the row of a GID table
+    rdma_off: Callable[[str], values.Off | None] | None = None  # a value → how it keeps RDMA out
     ports: str | None = None  # the variable that chooses the ports that this one is for
     exact_sign: str = ""  # before a list of devices that is to hold names, not prefixes
     unset: str | None = None  # what the stack does without it, where that is the better way
@@ -45,7 +46,9 @@ def variable(name: str) -> Variable | None:
 
 def said_of(row: Variable, value: str) -> str | None:
     """What the value means, or what is wrong with it."""
-    return row.judge(value.strip().strip("'\"")) if row.judge else None
+    text = value.strip().strip("'\"")
+    off = row.rdma_off(text) if row.rdma_off else None
+    return off.words if off else row.judge(text) if row.judge else None
 
 
 def set_indexes(environment: Mapping[str, str]) -> Iterator[tuple[Variable, int]]:
@@ -179,7 +182,8 @@ VARIABLES: Final = (
         "NCCL, RCCL",
         "1: neither InfiniBand nor RoCE; everything by TCP.",
         pitfalls=("left over from a test, it makes a job slow without a word",),
-        judge=values.disable,
+        judge=values.flag,
+        rdma_off=values.nccl_disabled,
     ),
     Variable(
         "NCCL_IB_QPS_PER_CONNECTION",
@@ -225,6 +229,9 @@ VARIABLES: Final = (
         "NCCL, RCCL",
         "The network to use: IB, Socket, or a plugin's name. Fails if it "
         "is not there, where NCCL would silently take another.",
+        pitfalls=("Socket is TCP alone: left over from a test, it is slow without a word",),
+        rdma_off=values.nccl_by_socket,
+        reported=True,
     ),
     Variable(
         "NCCL_NET_PLUGIN", "NCCL", "The plugin to load: libnccl-net-NAME.so; none for the built-in."
@@ -319,6 +326,7 @@ VARIABLES: Final = (
             "a list without tcp fails where RDMA does; one with it is slow there without a word",
         ),
         next=("ucx_info -d | grep Transport",),
+        rdma_off=values.ucx_without_rdma,
     ),
     Variable(
         "UCX_IB_GID_INDEX",
@@ -403,6 +411,14 @@ VARIABLES: Final = (
         "MC_IB_SL", "Mooncake", "Service level, 0 to 15. Default 0.", next=_CHAIN, reported=True
     ),
     Variable("MC_IB_PORT", "Mooncake", "The port of each device. Default 1."),
+    Variable(
+        "MC_FORCE_TCP",
+        "Mooncake",
+        "Any value, 0 and none too: the Transfer Engine installs its TCP transport alone.",
+        pitfalls=("0 does not turn it off: it must not be set",),
+        rdma_off=values.mooncake_by_tcp,
+        reported=True,
+    ),
     Variable("MC_*", "Mooncake", "Named as a setting of Mooncake's Transfer Engine."),
     # linux-rdma/rdma-core, libibverbs: init, memory, sysfs, dynamic_driver
     Variable(
@@ -630,6 +646,8 @@ VARIABLES: Final = (
         "The providers to use; ^NAME leaves one out.",
         pitfalls=("a name that nothing fits: fi_getinfo returns -61",),
         next=("fi_info -l",),
+        rdma_off=values.libfabric_without_rdma,
+        reported=True,
     ),
     Variable(
         "FI_VERBS_IFACE", "libfabric", "The interface whose address the verbs provider takes."
@@ -749,6 +767,9 @@ VARIABLES: Final = (
 )
 
 BY_NAME: Final = {row.name: row for row in VARIABLES}
+
+RDMA_OFF: Final = tuple(row for row in VARIABLES if row.rdma_off)
+"""The variables of which a value keeps a stack from RDMA."""
 
 DEVICE_LISTS: Final = tuple(row for row in VARIABLES if row.devices)
 """The variables that name devices."""

@@ -489,6 +489,17 @@ def _link_speeds(case: Case) -> Iterator[Where]:
         yield from _host_wide(bus.speed_gbps)
 
 
+def _topology(case: Case) -> Iterator[Where]:
+    """Where GPUs and adapters stand; a host without PCI has no GPU."""
+    yield from _part("topology")(case)
+    facts = case.evidence.topology
+    if isinstance(facts, Missing):
+        return
+    for value in (facts.gpus, facts.adapters):
+        if isinstance(value, Missing) and value.why is not Why.ABSENT:
+            yield value, None, None
+
+
 def _receptacles(case: Case) -> Iterator[Where]:
     """Which interface and which bus each one has."""
     yield from _part("mac_network.hardware_ports")(case)
@@ -615,6 +626,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
     ),
     "dcb": (Need("DCB settings", _dcb),),
     "vfs": (Need("virtual functions", _virtual_functions),),
+    "topology": (Need("PCI topology", _topology),),
     "macos": (
         Need("macos", _part("macos")),
         Need(

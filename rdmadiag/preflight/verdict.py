@@ -53,7 +53,7 @@ def worse(first: Status, second: Status) -> Status:
 class Proof:
     """One piece of evidence: where it was seen, and what stood there."""
 
-    source: str  # "sysfs", "nldev", "netdev", "process", "system", "verbs", "kernel_log", "dcb"
+    source: str  # "sysfs", "nldev", "netdev", "process", "system", "verbs", "kernel_log", …
     subject: str  # the file, netlink attribute or command
     value: str  # as found
 

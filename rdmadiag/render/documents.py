@@ -19,6 +19,7 @@ from rdmadiag.preflight.judge_counters import CounterVerdict
 from rdmadiag.preflight.judge_lossless import LosslessVerdict
 from rdmadiag.preflight.judge_resources import ResourceVerdict
 from rdmadiag.preflight.judge_route import RouteVerdict
+from rdmadiag.preflight.judge_topology import TopologyVerdict
 from rdmadiag.preflight.verdict import Status
 from rdmadiag.render.gid_documents import Table
 from rdmadiag.render.judged import PreflightDocument
@@ -32,6 +33,7 @@ from rdmadiag.view.lossless import EndsDiffer, LosslessPort
 from rdmadiag.view.peer_route import PeerRoute
 from rdmadiag.view.peer_stacks import StackWay
 from rdmadiag.view.resource_usage import Usage
+from rdmadiag.view.topology import Export, GpuView, Nic
 
 _MISSING: Final = "Sources that could not be read, or not whole: what they show is not here."
 
@@ -102,6 +104,16 @@ class LosslessDocument(HostDocument):
     verdict: LosslessVerdict
     ports: tuple[LosslessPort, ...]
     peer: LosslessPeer | None
+    missing: dict[str, Missing] = Field(description=_MISSING)
+
+
+class TopologyDocument(HostDocument):
+    """`rdmadiag topology --json`."""
+
+    verdict: TopologyVerdict
+    gpus: tuple[GpuView, ...]
+    nics: tuple[Nic, ...]
+    exports: tuple[Export, ...]
     missing: dict[str, Missing] = Field(description=_MISSING)
 
 
@@ -282,6 +294,7 @@ DOCUMENTS: Final[dict[str, type[Document]]] = {
     "resources": ResourcesDocument,
     "route": RouteDocument,
     "lossless": LosslessDocument,
+    "topology": TopologyDocument,
     "expect": ExpectDocument,
     "explain": ExplainDocument,
     "explain-log": ExplainLogDocument,

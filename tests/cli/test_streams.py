@@ -25,6 +25,7 @@ ARGUMENTS = {
     "capabilities": ("--sample", "infiniband-two-hca"),
     "route": ("192.0.2.2", "--sample", "infiniband-two-hca"),
     "lossless": ("--sample", "roce-healthy"),
+    "topology": ("--sample", "infiniband-two-hca"),
     "deploy": (),
     "exercise": (),
     "explain": ("errno", "110"),

@@ -60,6 +60,7 @@ def kind_of(document: Any) -> str | None:
         ("capability-pairs", "differences"),
         ("route", "route"),
         ("lossless", "stacks"),
+        ("topology", "exports"),
         ("resources", "verdict"),
         ("gids", "unread"),
         ("devices", "functions_without_device"),

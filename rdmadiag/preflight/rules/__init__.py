@@ -91,6 +91,14 @@ def _gpus(case: Case) -> bool:
     return bool(system.gpus.functions) or any(NEEDS["GPUs"].lacks(case))
 
 
+def _adapters(case: Case) -> bool:
+    """Whether there is something to choose between: a GPU, or several adapters."""
+    facts = case.evidence.topology
+    if isinstance(facts, Missing):
+        return facts != LINUX_ONLY
+    return len(case.devices) > 1 or bool(facts.gpus) or any(_lacks("PCI topology", case))
+
+
 def _log(case: Case) -> bool:
     log = case.evidence.kernel_log
     found = log if isinstance(log, Missing) else log.lines
@@ -123,6 +131,7 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("gpu", _gpus),
     ("vfs", _linux_devices),
     ("bonds", _linux_devices),
+    ("topology", _adapters),
     ("kinds", _linux_devices),
     ("expected", _expected),
     ("witnesses", _always),

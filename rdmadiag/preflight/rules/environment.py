@@ -11,7 +11,7 @@ from rdmadiag.gid.device_lists import Choice
 from rdmadiag.gid.gid_index import lenient_index
 from rdmadiag.gid.misspelt import meant
 from rdmadiag.gid.route import Route
-from rdmadiag.gid.variables import BY_NAME, DEVICE_LISTS, Variable, choice, set_indexes
+from rdmadiag.gid.variables import BY_NAME, DEVICE_LISTS, RDMA_OFF, Variable, choice, set_indexes
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import port_attribute
 from rdmadiag.preflight.remedy import Verbatim
@@ -93,6 +93,77 @@ def _active_devices(row: Variable, chosen: Choice, case: Case) -> str:
         if port.is_active and is_device_name(port.device)
     ]
     return row.exact_sign + (",".join(dict.fromkeys(names)) or "DEVICE")
+
+
+@rule(
+    "env-turns-rdma-off",
+    Severity.WARN,
+    "A variable keeps a stack from RDMA",
+    "A port is active here, and a variable of the environment keeps the stack that reads it from "
+    "using any: it names TCP alone (NCCL_NET=Socket, UCX_TLS, FI_PROVIDER), it says no "
+    "(NCCL_IB_DISABLE, MC_FORCE_TCP), or its list of devices leaves out every active port, as "
+    "UCX_NET_DEVICES=eth0 does. The stack then uses TCP, mostly without a word, or fails to "
+    "connect. A note where the value has a name that is not known here. Meant so in a test, and "
+    "often left over from one.",
+    (
+        "https://github.com/NVIDIA/nccl/issues/958",
+        "https://github.com/ai-dynamo/nixl/issues/909",
+        "https://github.com/openucx/ucx/issues/9908",
+    ),
+    remedy=(
+        "unset {variable:NCCL_IB_DISABLE}",
+        "export {list:UCX_NET_DEVICES}={devices:'mlx5_0:1'}   # or those that are active here",
+    ),
+    needs=("every port", "port state", "environment", "netdevs of this namespace"),
+)
+def env_turns_rdma_off(this: Rule, case: Case) -> Iterator[Finding]:
+    """One finding a variable; of lists of devices not with --device, which hides the others."""
+    environment = _environment(case)
+    active = [port for _, port in case.ports if port.is_active]
+    if not active:
+        return
+    proofs = [port_attribute(port, "state", port.state) for port in active[:2]]
+    where = active[0].name if len(active) == 1 else f"{len(active)} ports"
+    be = "is" if len(active) == 1 else "are"
+    for row in RDMA_OFF:
+        value = environment.get(row.name)
+        off = row.rdma_off(value) if row.rdma_off and value is not None else None
+        if off and value is not None:
+            yield this.finding(
+                f"{row.name}={value}: {off.words}; {where} {be} active, and {row.stack} uses none",
+                severity=None if off.certain else Severity.INFO,
+                evidence=[_proof(row.name, value), *proofs],
+                fill={"variable": row.name, "list": (), "devices": ()},
+            )
+    for row in () if case.selected else DEVICE_LISTS:
+        chosen = choice(environment, row.name)
+        words = chosen and _leaves_out(chosen, case, active)
+        if chosen and words:
+            yield this.finding(
+                f"{row.name}={chosen.value}: {words}; {row.stack} uses none of the active ports",
+                evidence=[_proof(row.name, chosen.value), *proofs],
+                fill={
+                    "variable": row.name,
+                    "list": (row.name,),
+                    "devices": _active_devices(row, chosen, case),
+                },
+            )
+
+
+def _leaves_out(chosen: Choice, case: Case, active: list[PortView]) -> str | None:
+    """How the list does so; None where it does not, or where nothing that it names is there."""
+    if any(chosen.has(port.device, port.number) for port in active):
+        return None
+    if chosen.excludes:
+        return "leaves out every active port"
+    ports = [(port.device, port.number) for _, port in case.ports]
+    process = case.evidence.process
+    netdevs = () if isinstance(process, Missing) else tuple(present(process.netdevs))
+    if not chosen.unmatched(ports, ()):
+        return "names no active port"
+    if len(chosen.unmatched(ports, netdevs)) == len(chosen.parts):
+        return None
+    return "names netdevs alone" if chosen.takes_netdevs else "names no active port"
 
 
 _NCCL: Final = BY_NAME["NCCL_IB_GID_INDEX"]
@@ -266,6 +337,7 @@ def env_misspelt(this: Rule, case: Case) -> Iterator[Finding]:
 
 RULES: Final[tuple[Rule, ...]] = (
     env_names_absent_device,
+    env_turns_rdma_off,
     env_gid_index,
     env_pkey_index,
     env_misspelt,

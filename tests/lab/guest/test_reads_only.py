@@ -66,13 +66,15 @@ READING = {
     "route": ["route", "192.0.2.2", "--source", "192.0.2.1", "--json", "--timeout", "30"],
     # veth has no DCB: the answer is "unknown".
     "lossless": ["lossless", "--json", "--exit-zero", "--timeout", "30"],
+    # This kernel has soft devices alone, and perhaps no PCI: nothing is proposed.
+    "topology": ["topology", "--json", "--exit-zero", "--timeout", "30"],
     "textfile": ["preflight", "-o", "prometheus", "--output", "OUT/x.prom", "--timeout", "30"],
 }
 # On a busy machine a traced command may not be done within the 30 s that it allows itself: that
 # shows nothing, and it is run again.
 ATTEMPTS, UNKNOWN = 4, 3
 LOGGED = ("preflight", "snapshot", "expect", "textfile")  # these look at the kernel's log
-SILENT = ("gids", "counters", "route", "lossless")  # these ask no library
+SILENT = ("gids", "counters", "route", "lossless", "topology")  # these ask no library
 ASKING = [command for command in READING if command not in SILENT]
 ROUTE = [command for command in READING if command not in ("gids", "resources")]
 TABLES = {RTM_GETROUTE, RTM_GETRULE}

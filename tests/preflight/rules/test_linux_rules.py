@@ -287,6 +287,7 @@ ROWS = [
         with_env(with_pkeys(0xFFFF, 0x8001, 0), NCCL_IB_PKEY="2", NCCL_IB_HCA="=mlx5_0"),
         with_env(with_pkeys(0xFFFF, 0x8001, 0), NCCL_IB_PKEY="1", NCCL_IB_HCA="=mlx5_0"),
     ),
+    ("env-turns-rdma-off", "warn", with_env(NCCL_IB_DISABLE="1"), with_env(NCCL_IB_DISABLE="0")),
     ("env-misspelt", "warn", with_env(NCCL_IB_GID_INDX="3"), with_env(NCCL_IB_AR_THRESHOLD="3")),
     # --- netdevs --------------------------------------------------------------------------
     (
@@ -617,7 +618,6 @@ def test_init_alone_is_no_launcher() -> None:
         ({"NCCL_IB_HCA": "mlx5_0:2"}, "critical"),
         ({"NCCL_IB_HCA": "=mlx5_0,mlx5_1"}, "warn"),
         ({"NCCL_IB_HCA": "^mlx5_3"}, "info"),
-        ({"NCCL_IB_HCA": "^mlx5_0"}, None),
         ({"NCCL_IB_HCA": ""}, None),
         ({"UCX_NET_DEVICES": "all"}, None),
         ({"UCX_NET_DEVICES": "mlx5_0:1"}, None),
@@ -650,6 +650,63 @@ def test_the_variable_is_given_back_in_its_own_form() -> None:
 def test_with_a_device_selected_the_others_are_not_called_absent() -> None:
     machine = with_env(two_roce("198.51.100.11"), NCCL_IB_HCA="=mlx5_0,mlx5_1")
     assert said(machine, "mlx5_0") == []
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "expected", "words"),
+    [
+        ("NCCL_IB_DISABLE", "1", "warn", "TCP alone"),
+        ("NCCL_IB_DISABLE", "0x2", "warn", "TCP alone"),
+        ("NCCL_IB_DISABLE", "yes", None, ""),  # strtoll of a word is 0
+        ("NCCL_NET", "Socket", "warn", "TCP alone"),
+        ("NCCL_NET", "SOCKET", "warn", "TCP alone"),
+        ("NCCL_NET", "IB", None, ""),
+        ("UCX_TLS", "tcp", "warn", "none of rc"),
+        ("UCX_TLS", "self,sm,cuda_copy,tcp", "warn", "none of rc"),
+        ("UCX_TLS", "tcp,ud:aux", "warn", "none of rc"),
+        ("UCX_TLS", "tcp,rc_x,self", None, ""),
+        ("UCX_TLS", "rc_mlx5,cuda", None, ""),
+        ("UCX_TLS", "dc,sm", None, ""),
+        ("UCX_TLS", "ib", None, ""),
+        ("UCX_TLS", "all", None, ""),
+        ("UCX_TLS", "^tcp", None, ""),
+        ("UCX_TLS", "^ib", "warn", "leaves out"),
+        ("UCX_TLS", "^rc,ud,dc", "warn", "leaves out"),
+        ("UCX_TLS", "^ud", None, ""),
+        ("UCX_TLS", "tcp,warp", "info", "none of rc"),
+        ("UCX_TLS", "", None, ""),
+        ("UCX_NET_DEVICES", NETDEV, "warn", "names netdevs alone"),
+        ("UCX_NET_DEVICES", "^mlx5_0:1", "warn", "leaves out every active port"),
+        ("NCCL_IB_HCA", "^mlx5", "warn", "leaves out every active port"),
+        ("FI_PROVIDER", "tcp", "warn", "no provider of RDMA"),
+        ("FI_PROVIDER", "tcp;ofi_rxm", "warn", "no provider of RDMA"),
+        ("FI_PROVIDER", "verbs;ofi_rxm", None, ""),
+        ("FI_PROVIDER", "efa,tcp", None, ""),
+        ("FI_PROVIDER", "^tcp", None, ""),
+        ("FI_PROVIDER", "^verbs", "info", "leaves out verbs"),
+        ("FI_PROVIDER", "quartz", "info", "no provider of RDMA"),
+        ("MC_FORCE_TCP", "0", "warn", "TCP alone"),
+        ("MC_FORCE_TCP", "", "warn", "TCP alone"),
+    ],
+)
+def test_a_value_that_keeps_a_stack_from_rdma(
+    variable: str, value: str, expected: str | None, words: str
+) -> None:
+    found = findings(with_env(**{variable: value}))
+    rows = [("env-turns-rdma-off", expected)] if expected else []
+    assert [(each.rule, each.severity.value) for each in found] == rows
+    assert all(words in each.summary for each in found)
+    assert all(each.remedy[0] == f"unset {variable}" for each in found)
+    down = with_env(roce_host().with_port(state=PortState.DOWN), **{variable: value})
+    assert "env-turns-rdma-off" not in dict(said(down))
+
+
+def test_a_list_that_names_a_port_that_is_down_beside_an_active_one() -> None:
+    machine = two_roce("198.51.100.11").with_port(1, 0, state=PortState.DOWN)
+    finding = only(with_env(machine, NCCL_IB_HCA="=mlx5_1"), "env-turns-rdma-off")
+    assert "names no active port" in finding.summary
+    assert finding.remedy[1].startswith("export NCCL_IB_HCA='=mlx5_0' ")
+    assert "env-turns-rdma-off" not in dict(said(with_env(machine, NCCL_IB_HCA="=mlx5_0")))
 
 
 @pytest.mark.parametrize(
