@@ -21,7 +21,18 @@ from campaign.result import Held, Result
 from lab.mac import Mac
 from lab.machine import Machine
 from rdmadiag import facts
-from rdmadiag.facts import Identity, Missing, Why, dcb, kernel_log, macos, routing, system, verbs
+from rdmadiag.facts import (
+    Identity,
+    Missing,
+    Why,
+    dcb,
+    ethtool,
+    kernel_log,
+    macos,
+    routing,
+    system,
+    verbs,
+)
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.host.recorded import open_snapshot
 from rdmadiag.preflight.judge import judge
@@ -150,7 +161,7 @@ def values(found: Any, path: Path_ = ()) -> Iterator[Path_]:
 
 _NAMES: Final = {
     name: value
-    for module in (dcb, facts, kernel_log, macos, routing, system, verbs)
+    for module in (dcb, ethtool, facts, kernel_log, macos, routing, system, verbs)
     for name, value in vars(module).items()
 }
 _KNOWN: Final[dict[type, dict[str, Any]]] = {}

@@ -207,7 +207,7 @@ def _netlink() -> Iterator[Parser]:
                 for _ in netlink.attributes(content):
                     pass
         netlink.interrupted(raw)
-        netlink.ethtool_family(raw)
+        netlink.families(raw)
 
     yield Parser("host.netlink.messages", walk, (ValueError,))
     yield Parser("host.netlink.take", netlink.take, (ValueError, OSError))

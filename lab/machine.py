@@ -22,6 +22,7 @@ from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from lab import counted
 from lab.hardware import ANSWERS, Answers
+from lab.linked import Ethtool
 from lab.nldev_msg import nldev_msg
 from lab.transcript import Gids, Stop, TranscribedDevice, TranscribedPort, transcript
 from rdmadiag.facts import Identity, Missing, Why
@@ -51,6 +52,7 @@ from rdmadiag.sources.run import read
 EMPTY_ROW = "0000:0000:0000:0000:0000:0000:0000:0000\n"
 PAGE = 4096
 _PROVIDERS = ("bnxt_re", "mlx4", "mlx5", "irdma", "rxe", "siw", "efa", "hfi1verbs")
+UNSUPPORTED = Missing(Why.UNSUPPORTED, "EOPNOTSUPP")
 V1, V2 = "IB/RoCE v1", "RoCE v2"
 
 _STATE_WORD = {
@@ -378,6 +380,7 @@ class Machine:
     roce_modes: Mapping[str, str] = field(default_factory=dict)  # "mlx5_0/1": "RoCE v2"
     roce_tos: Mapping[str, int] = field(default_factory=dict)  # "mlx5_0/1": 104
     dcb: Mapping[str, Dcb | Missing] | None = None  # by netdev; None: nobody asked
+    ethtool: Mapping[str, Ethtool | Missing] | None = None  # the same
     port_mapper: bool = False
     netns_mode: int | None = 1  # None: a kernel that does not tell it
     kernel_log: tuple[str, ...] | Missing = ()  # messages; a second apart
@@ -452,6 +455,7 @@ class Machine:
         self._routing(recording)
         self._dcb(recording)
         self._vfs(recording)
+        self._ethtool(recording)
         self._log(recording)
         self._gpu(recording)
         self._counted(recording)
@@ -831,7 +835,7 @@ class Machine:
         """Each netdev's answer, or its refusal."""
         for netdev in self.netdevs if self.dcb is not None else ():
             name = f"dcb-ieee-get-{self._ifindex(netdev.name)}"
-            answer = (self.dcb or {}).get(netdev.name, Missing(Why.UNSUPPORTED, "EOPNOTSUPP"))
+            answer = (self.dcb or {}).get(netdev.name, UNSUPPORTED)
             if isinstance(answer, Missing):
                 recording.refuse("netlink", name, answer)
             else:
@@ -855,6 +859,21 @@ class Machine:
             recording.netlink[name] = vf_reply(netdev, device.vfs)
             for number, each in enumerate(device.vfs):
                 recording.links[f"{folder}/virtfn{number}"] = f"../{each.address}"
+
+    def _ethtool(self, recording: Recording) -> None:
+        """Each netdev's answers, or its driver's refusals."""
+        if self.ethtool is None:
+            return
+        recording.netlink["genl-families"] = counted.families()
+        for netdev in self.netdevs:
+            answer = self.ethtool.get(netdev.name, UNSUPPORTED)
+            refused = answer if isinstance(answer, Missing) else UNSUPPORTED
+            described = Ethtool() if isinstance(answer, Missing) else answer
+            for name, reply in described.replies(self._ifindex(netdev.name)):
+                if isinstance(answer, Missing) or reply is None:
+                    recording.refuse("netlink", name, refused)
+                else:
+                    recording.netlink[name] = reply
 
     def _own_ways(self) -> Iterator[Way]:
         """What the kernel adds with an address of a netdev that is up."""

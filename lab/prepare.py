@@ -12,6 +12,7 @@ INSTALL_SECONDS = 900.0
 
 PACKAGES = (
     "busybox-static",  # the guest's first programs
+    "ethtool",
     "file",  # how virtme-ng reads a kernel's version
     "fish",  # completion
     "ibsim-utils",

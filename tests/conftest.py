@@ -58,6 +58,7 @@ ROCE = Machine(
     netdevs=(NetDev("eth0", mac=MAC, addresses=("192.0.2.1/24", "2001:db8::1/64", "fe80::1/64")),),
     environ={"UCX_TLS": "rc", "HOME": "/root"},
     dcb={},
+    ethtool={},
 )
 
 

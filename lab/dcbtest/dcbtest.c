@@ -10,10 +10,20 @@
  *     echo '5:26:3 1:35093:3' > .../dcbtest/peer_app             # selector:protocol:priority
  *     echo '0 0 0 1 0 0 0 0  40 60 0 0 0 0 0 0' > .../peer_ets   # prio_tc, then tc_tx_bw
  *
+ * And what ethtool shows of a link: pause and FEC are set by ethtool -A and --set-fec, the carrier
+ * by ip link set dev dcb0 carrier off.
+ *
+ *     echo '4' > .../down_because          # ETHTOOL_LINK_EXT_STATE_*, and perhaps a substate
+ *     echo '36,31' > .../supported         # ETHTOOL_LINK_MODE_*_BIT; advertised, peer_modes alike
+ *     echo '25000 1' > .../speed           # Mb/s, lanes
+ *     echo '100 0' > .../fec_stats         # blocks corrected, and not
+ *
  * What is sent on it is dropped; a queue pair reaches others on the same netdev, since rxe loops
  * back what it sends to its own address.
  */
 #include <linux/etherdevice.h>
+#include <linux/ethtool.h>
+#include <linux/linkmode.h>
 #include <linux/module.h>
 #include <linux/netdevice.h>
 #include <linux/rtnetlink.h>
@@ -37,6 +47,15 @@ struct dcbtest {
 	u8 dcbx;
 	u8 trust[MOST];
 	int trusted;
+	u8 down_because[2];
+	int down_because_given; /* how many of the two */
+	__ETHTOOL_DECLARE_LINK_MODE_MASK(supported);
+	__ETHTOOL_DECLARE_LINK_MODE_MASK(advertised);
+	__ETHTOOL_DECLARE_LINK_MODE_MASK(peer_modes);
+	u32 speed, lanes;
+	u32 fec;
+	u64 fec_corrected, fec_uncorrectable;
+	bool pause_rx, pause_tx;
 };
 
 #define REFUSED(dev, what) test_bit(what, &((struct dcbtest *)netdev_priv(dev))->refused)
@@ -150,6 +169,90 @@ static const struct dcbnl_rtnl_ops dcb_ops = {
 #endif
 };
 
+/* --- what ethtool shows -------------------------------------------------------------------- */
+
+static int link_ext_state(struct net_device *dev, struct ethtool_link_ext_state_info *info)
+{
+	struct dcbtest *own = netdev_priv(dev);
+
+	if (!own->down_because_given)
+		return -ENODATA;
+	info->link_ext_state = own->down_because[0];
+	if (own->down_because_given > 1)
+		info->__link_ext_substate = own->down_because[1];
+	return 0;
+}
+
+static int link_modes(struct net_device *dev, struct ethtool_link_ksettings *into)
+{
+	struct dcbtest *own = netdev_priv(dev);
+
+	if (linkmode_empty(own->supported))
+		return -EOPNOTSUPP;
+	linkmode_copy(into->link_modes.supported, own->supported);
+	linkmode_copy(into->link_modes.advertising, own->advertised);
+	linkmode_copy(into->link_modes.lp_advertising, own->peer_modes);
+	into->base.speed = netif_carrier_ok(dev) ? own->speed : SPEED_UNKNOWN;
+	into->base.duplex = netif_carrier_ok(dev) ? DUPLEX_FULL : DUPLEX_UNKNOWN;
+	into->base.autoneg = AUTONEG_ENABLE;
+	into->lanes = own->lanes;
+	return 0;
+}
+
+static void get_pause(struct net_device *dev, struct ethtool_pauseparam *pause)
+{
+	struct dcbtest *own = netdev_priv(dev);
+
+	pause->rx_pause = own->pause_rx;
+	pause->tx_pause = own->pause_tx;
+}
+
+static int set_pause(struct net_device *dev, struct ethtool_pauseparam *pause)
+{
+	struct dcbtest *own = netdev_priv(dev);
+
+	own->pause_rx = pause->rx_pause;
+	own->pause_tx = pause->tx_pause;
+	return 0;
+}
+
+static int get_fec(struct net_device *dev, struct ethtool_fecparam *fec)
+{
+	fec->fec = fec->active_fec = ((struct dcbtest *)netdev_priv(dev))->fec;
+	return fec->fec ? 0 : -EOPNOTSUPP;
+}
+
+static int set_fec(struct net_device *dev, struct ethtool_fecparam *fec)
+{
+	((struct dcbtest *)netdev_priv(dev))->fec = fec->fec;
+	return 0;
+}
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0)
+static void fec_stats(struct net_device *dev, struct ethtool_fec_stats *stats,
+		      struct ethtool_fec_hist *hist)
+#else
+static void fec_stats(struct net_device *dev, struct ethtool_fec_stats *stats)
+#endif
+{
+	struct dcbtest *own = netdev_priv(dev);
+
+	stats->corrected_blocks.total = own->fec_corrected;
+	stats->uncorrectable_blocks.total = own->fec_uncorrectable;
+}
+
+static const struct ethtool_ops ethtool_ops = {
+	.cap_link_lanes_supported = true,
+	.get_link = ethtool_op_get_link,
+	.get_link_ext_state = link_ext_state,
+	.get_link_ksettings = link_modes,
+	.get_pauseparam = get_pause,
+	.set_pauseparam = set_pause,
+	.get_fecparam = get_fec,
+	.set_fecparam = set_fec,
+	.get_fec_stats = fec_stats,
+};
+
 /* --- what no tool can set ------------------------------------------------------------------ */
 
 static int numbers(const char *text, u8 *into, int most)
@@ -226,6 +329,50 @@ static ssize_t peer_app_store(struct device *device, struct device_attribute *at
 	return size;
 }
 
+static ssize_t down_because_store(struct device *device, struct device_attribute *attribute,
+				  const char *text, size_t size)
+{
+	struct dcbtest *own = netdev_priv(to_net_dev(device));
+
+	own->down_because_given = numbers(text, own->down_because, 2);
+	return size;
+}
+
+#define MODES(name)                                                                           \
+	static ssize_t name##_store(struct device *device, struct device_attribute *attribute, \
+				    const char *text, size_t size)                             \
+	{                                                                                      \
+		struct dcbtest *own = netdev_priv(to_net_dev(device));                         \
+		int error = bitmap_parselist(text, own->name, __ETHTOOL_LINK_MODE_MASK_NBITS); \
+                                                                                               \
+		return error ? error : size;                                                   \
+	}                                                                                      \
+	static DEVICE_ATTR_WO(name)
+
+MODES(supported);
+MODES(advertised);
+MODES(peer_modes);
+
+static ssize_t speed_store(struct device *device, struct device_attribute *attribute,
+			   const char *text, size_t size)
+{
+	struct dcbtest *own = netdev_priv(to_net_dev(device));
+
+	return sscanf(text, "%u %u", &own->speed, &own->lanes) == 2 ? size : -EINVAL;
+}
+
+static ssize_t fec_stats_store(struct device *device, struct device_attribute *attribute,
+			       const char *text, size_t size)
+{
+	struct dcbtest *own = netdev_priv(to_net_dev(device));
+
+	return sscanf(text, "%llu %llu", &own->fec_corrected, &own->fec_uncorrectable) == 2 ?
+		       size : -EINVAL;
+}
+
+static DEVICE_ATTR_WO(down_because);
+static DEVICE_ATTR_WO(speed);
+static DEVICE_ATTR_WO(fec_stats);
 static DEVICE_ATTR_WO(refused);
 static DEVICE_ATTR_WO(peer_pfc);
 static DEVICE_ATTR_WO(peer_ets);
@@ -236,6 +383,12 @@ static struct attribute *attributes[] = {
 	&dev_attr_peer_pfc.attr,
 	&dev_attr_peer_ets.attr,
 	&dev_attr_peer_app.attr,
+	&dev_attr_down_because.attr,
+	&dev_attr_supported.attr,
+	&dev_attr_advertised.attr,
+	&dev_attr_peer_modes.attr,
+	&dev_attr_speed.attr,
+	&dev_attr_fec_stats.attr,
 	NULL,
 };
 
@@ -249,8 +402,18 @@ static netdev_tx_t drop(struct sk_buff *skb, struct net_device *dev)
 	return NETDEV_TX_OK;
 }
 
+static int change_carrier(struct net_device *dev, bool on)
+{
+	if (on)
+		netif_carrier_on(dev);
+	else
+		netif_carrier_off(dev);
+	return 0;
+}
+
 static const struct net_device_ops net_ops = {
 	.ndo_start_xmit = drop,
+	.ndo_change_carrier = change_carrier,
 	.ndo_set_mac_address = eth_mac_addr,
 	.ndo_validate_addr = eth_validate_addr,
 };
@@ -262,6 +425,7 @@ static void setup(struct net_device *dev)
 	ether_setup(dev);
 	dev->netdev_ops = &net_ops;
 	dev->dcbnl_ops = &dcb_ops;
+	dev->ethtool_ops = &ethtool_ops;
 	dev->sysfs_groups[0] = &settings;
 	dev->needs_free_netdev = true;
 	dev->priv_flags |= IFF_LIVE_ADDR_CHANGE | IFF_NO_QUEUE;

@@ -15,6 +15,7 @@ from rdmadiag.facts import (
 
 if TYPE_CHECKING:  # Linux commands that need neither do not pay for their classes
     from rdmadiag.facts.dcb import DcbFacts
+    from rdmadiag.facts.ethtool import EthtoolFacts
     from rdmadiag.facts.kernel_log import KernelLogFacts
     from rdmadiag.facts.macos import (
         LogFacts,
@@ -50,6 +51,7 @@ class Evidence:
     dcb: "DcbFacts | Missing" = NOT_IN_RECORD
     vfs: "VfFacts | Missing" = NOT_IN_RECORD
     topology: "TopologyFacts | Missing" = NOT_IN_RECORD
+    ethtool: "EthtoolFacts | Missing" = NOT_IN_RECORD
     macos: "MacosFacts | Missing" = MACOS_ONLY
     ioreg: "RegistryFacts | Missing" = MACOS_ONLY
     thunderbolt: "ThunderboltFacts | Missing" = MACOS_ONLY
@@ -59,9 +61,19 @@ class Evidence:
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
         """Imports what the annotations name: where a report is read back, and described."""
-        from rdmadiag.facts import dcb, kernel_log, macos, routing, system, topology, verbs, vfs
+        from rdmadiag.facts import (
+            dcb,
+            ethtool,
+            kernel_log,
+            macos,
+            routing,
+            system,
+            topology,
+            verbs,
+            vfs,
+        )
 
-        for module in (dcb, kernel_log, macos, routing, system, topology, verbs, vfs):
+        for module in (dcb, ethtool, kernel_log, macos, routing, system, topology, verbs, vfs):
             names = (name for name in vars(module) if name.endswith("Facts"))
             globals().update((name, vars(module)[name]) for name in names)
         return handler(source)
@@ -94,6 +106,7 @@ LINUX_SOURCES: Final = (
     "dcb",
     "vfs",
     "topology",
+    "ethtool",
 )
 MACOS_SOURCES: Final = ("macos", "ioreg", "thunderbolt", "mac_network", "verbs", "mac_log")
 """The sources that each system has, in the order that reports show them."""

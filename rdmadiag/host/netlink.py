@@ -39,7 +39,11 @@ CTRL_CMD_GETFAMILY: Final = 3
 CTRL_ATTR_FAMILY_ID: Final = 1
 CTRL_ATTR_FAMILY_NAME: Final = 2
 ETHTOOL_GENL_NAME: Final = "ethtool"
-ETHTOOL_MSG_PAUSE_GET: Final = 21  # linux/ethtool_netlink.h
+ETHTOOL_MSG_LINKMODES_GET: Final = 4  # linux/ethtool_netlink.h
+ETHTOOL_MSG_LINKSTATE_GET: Final = 6
+ETHTOOL_MSG_RINGS_GET: Final = 15
+ETHTOOL_MSG_PAUSE_GET: Final = 21
+ETHTOOL_MSG_FEC_GET: Final = 29
 
 READ_ONLY: Final[dict[int, frozenset[int]]] = {
     NETLINK_ROUTE: frozenset({RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH, RTM_GETRULE}),
@@ -51,8 +55,21 @@ READ_ONLY: Final[dict[int, frozenset[int]]] = {
 }
 """Message types by protocol that are sent; every other one is refused."""
 
-_ethtool_families: Final[set[int]] = set()
-"""Types that the kernel itself has named as ethtool's: they are numbered as it starts."""
+GENERIC_READS: Final[dict[str, frozenset[int]]] = {
+    ETHTOOL_GENL_NAME: frozenset(
+        {
+            ETHTOOL_MSG_LINKMODES_GET,
+            ETHTOOL_MSG_LINKSTATE_GET,
+            ETHTOOL_MSG_RINGS_GET,
+            ETHTOOL_MSG_PAUSE_GET,
+            ETHTOOL_MSG_FEC_GET,
+        }
+    ),
+}
+"""Commands by family of generic netlink that are sent."""
+
+_families: Final[dict[int, str]] = {}
+"""Types that the kernel itself has named as a family's: they are numbered as it starts."""
 
 DCB_HEADER: Final = struct.Struct("=BBxx")  # struct dcbmsg: family, command
 DCB_CMD_IEEE_GET: Final = 21  # linux/dcbnl.h
@@ -115,13 +132,13 @@ def require_read_only(protocol: int, request: bytes) -> None:
 
 
 def _is_generic_read(request: bytes, message: Message) -> bool:
-    """A list of families, or the pause state of a type that the kernel has named as ethtool's."""
+    """A list of families, or a GET to a family that the kernel has named."""
     if message.length < _HEADER.size + GENERIC_HEADER.size:
         return False
     command, _, _ = GENERIC_HEADER.unpack_from(request, message.offset + _HEADER.size)
     if message.type == GENL_ID_CTRL:
         return bool(command == CTRL_CMD_GETFAMILY)
-    return message.type in _ethtool_families and command == ETHTOOL_MSG_PAUSE_GET
+    return command in GENERIC_READS.get(_families.get(message.type, ""), ())
 
 
 def _is_dcb_read(request: bytes, message: Message) -> bool:
@@ -133,15 +150,17 @@ def _is_dcb_read(request: bytes, message: Message) -> bool:
     return bool(command == DCB_CMD_IEEE_GET)
 
 
-def ethtool_family(replies: bytes) -> int | None:
-    """The type of ethtool's messages in a list of families; raises ValueError for a torn one."""
+def families(replies: bytes) -> dict[str, int]:
+    """Name → type of messages, in a list of families; raises ValueError for a torn one."""
+    listed = {}
     for message in messages(replies):
         if message.type != GENL_ID_CTRL:
             continue
         found = dict(attributes(body(replies, message, GENERIC_HEADER.size)))
-        if text(found.get(CTRL_ATTR_FAMILY_NAME)) == ETHTOOL_GENL_NAME:
-            return number(found.get(CTRL_ATTR_FAMILY_ID))
-    return None
+        name, kind = text(found.get(CTRL_ATTR_FAMILY_NAME)), number(found.get(CTRL_ATTR_FAMILY_ID))
+        if name and kind is not None:
+            listed[name] = kind
+    return listed
 
 
 def request(kind: int, flags: int, payload: bytes = b"") -> bytes:
@@ -211,8 +230,10 @@ def exchange(protocol: int, request: bytes, deadline: float) -> bytes:
             if complete:
                 break
     whole = bytes(replies)
-    if protocol == NETLINK_GENERIC and (family := ethtool_family(whole)) is not None:
-        _ethtool_families.add(family)
+    if protocol == NETLINK_GENERIC:
+        _families.update(
+            (kind, name) for name, kind in families(whole).items() if name in GENERIC_READS
+        )
     return whole
 
 

@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from rdmadiag.facts import Missing, Why, present
+from rdmadiag.facts.ethtool import NetdevEthtool
 from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, NOT_ON_MACOS, Evidence
 from rdmadiag.facts.gid import Family, Scope
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.preflight.case import Case, Lack
 from rdmadiag.view.access import Provider, library_need, node_access, node_number, provider
 from rdmadiag.view.cabling import Generation, generation, thunderbolt_ports
+from rdmadiag.view.ethernet import links_below
 from rdmadiag.view.lossless import lossless_ports
 from rdmadiag.view.mac_resources import in_use
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, unshown
@@ -206,6 +208,29 @@ def _virtual_functions(case: Case) -> Iterator[Where]:
     vfs = case.evidence.vfs
     for each in () if isinstance(vfs, Missing) else vfs.physical:
         yield from _host_wide(each.functions)
+
+
+def _link_states(case: Case) -> Iterator[Where]:
+    """That of the netdevs of each port that is down."""
+    return _of_links(case, lambda link: link.link, active=False)
+
+
+def _link_modes(case: Case) -> Iterator[Where]:
+    """Those of the netdevs of each active port."""
+    return _of_links(case, lambda link: link.modes, active=True)
+
+
+def _of_links(
+    case: Case, part: Callable[[NetdevEthtool], object], *, active: bool
+) -> Iterator[Where]:
+    for device in case.devices:
+        for port in device.ports:
+            if port.is_active is not active:
+                continue
+            for link in links_below(device, port, case.evidence):
+                found = link if isinstance(link, Missing) else part(link)
+                if isinstance(found, Missing):
+                    yield found, port.device, port.number
 
 
 def _bonds_of_netdevs(case: Case) -> Iterator[Where]:
@@ -627,6 +652,10 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
     "dcb": (Need("DCB settings", _dcb),),
     "vfs": (Need("virtual functions", _virtual_functions),),
     "topology": (Need("PCI topology", _topology),),
+    "ethtool": (
+        Need("link state", _link_states),
+        Need("link modes", _link_modes),
+    ),
     "macos": (
         Need("macos", _part("macos")),
         Need(

@@ -7,7 +7,7 @@ a driver cannot say it leaves out, and one without DCB refuses the message with 
 """
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -27,16 +27,12 @@ from rdmadiag.facts.dcb import (
 )
 from rdmadiag.facts.routing import Link
 from rdmadiag.host import Host, netlink
-from rdmadiag.sources.counters import read_ports
-from rdmadiag.sources.dump import dump
-from rdmadiag.sources.nldev_counters import PortNetdevs, read_device_indexes
-from rdmadiag.sources.routing import GET_LINKS, parse_links
-from rdmadiag.sources.sysfs import CLASS, NET_CLASS
+from rdmadiag.sources.port_netdevs import read_links_of_ports
+from rdmadiag.sources.sysfs import NET_CLASS
 from rdmadiag.sources.text import attribute, malformed
 
 T = TypeVar("T")
 
-_MOST: Final = 1024  # netdevs
 _MOST_APPS: Final = 4096
 
 _IFNAME, _IEEE, _DCBX = 1, 13, 14  # DCB_ATTR_*
@@ -183,39 +179,10 @@ def parse_trust(raw: bytes) -> Trust | Missing:
 
 def read_dcb(host: Host, deadline: float) -> DcbFacts | Missing:
     """Each netdev of a port, where it is in this namespace; `deadline` as in Host.netlink."""
-    devices = host.list(CLASS)
-    if isinstance(devices, Missing) and devices.why is not Why.ABSENT:
-        return devices
-    if isinstance(devices, Missing) or not devices:  # without ib_core there is no such folder
-        return DcbFacts(())
-    reply = dump(host, "route-getlink", netlink.NETLINK_ROUTE, GET_LINKS, deadline)
-    links = reply if isinstance(reply, Missing) else parse_links(reply)
+    links = read_links_of_ports(host, deadline)
     if isinstance(links, Missing):
         return links
-    netdevs = PortNetdevs(host, read_device_indexes(host, deadline), deadline)
-    named: set[str] = set()
-    for device in devices:
-        ports = read_ports(host, device, netdevs)
-        if isinstance(ports, Missing):
-            return ports
-        named |= {port.netdev for port in ports if not isinstance(port.netdev, Missing)}
-    wanted = list(_with_legs(host, named, links))
-    if len(wanted) > _MOST:
-        return Missing(Why.UNSUPPORTED, f"more than {_MOST} netdevs")
-    return DcbFacts(tuple(_netdev(host, link, deadline) for link in wanted))
-
-
-def _with_legs(host: Host, named: set[str], links: tuple[Link, ...]) -> Iterator[Link]:
-    """Those of the names, and the legs of bonds that they are or are in."""
-    masters = {link.master for link in links if link.name in named and link.master}
-    bonds = named | {
-        each
-        for each in masters
-        if "/" not in each and not isinstance(host.list(f"{NET_CLASS}/{each}/bonding"), Missing)
-    }
-    for link in links:
-        if (link.name in named or link.master in bonds) and not link.loopback:
-            yield link
+    return DcbFacts(tuple(_netdev(host, link, deadline) for link in links))
 
 
 def _netdev(host: Host, link: Link, deadline: float) -> NetdevDcb:

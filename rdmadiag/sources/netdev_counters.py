@@ -16,6 +16,7 @@ from rdmadiag.facts.counters import ALL, NOTHING, CounterSet, CounterSource, Spa
 from rdmadiag.host import Host, netlink
 from rdmadiag.sources.counters import clock_of, parse_count, read_ports
 from rdmadiag.sources.dump import dump
+from rdmadiag.sources.generic import ethtool_request, generic_attributes, read_family
 from rdmadiag.sources.netdev import GET_LINKS, ifname
 from rdmadiag.sources.nldev_counters import PortNetdevs, read_device_indexes
 from rdmadiag.sources.pyroute2_messages import decode, ifinfmsg, raw
@@ -32,15 +33,8 @@ STATS64: Final = (
 )  # fmt: skip
 """struct rtnl_link_stats64, linux/if_link.h; older kernels stop earlier."""
 
-_FAMILIES: Final = "genl-families"
-_PAUSE_HEADER: Final = 1  # ETHTOOL_A_PAUSE_HEADER
 _PAUSE_STATS: Final = 5  # ETHTOOL_A_PAUSE_STATS
 _PAUSE_COUNTERS: Final = {2: "tx_pause_frames", 3: "rx_pause_frames"}  # ETHTOOL_A_PAUSE_STAT_*
-_HEADER_DEV_INDEX: Final = 1  # ETHTOOL_A_HEADER_DEV_INDEX
-_HEADER_FLAGS: Final = 3
-_FLAG_STATS: Final = 4  # ETHTOOL_FLAG_STATS
-_NESTED: Final = 0x8000  # NLA_F_NESTED
-_U32: Final = struct.Struct("=I")
 _KERNEL: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})")
 _SINCE: Final = (5, 10)  # ETHTOOL_A_PAUSE_STATS
 
@@ -81,14 +75,10 @@ def _counters(message: Any) -> dict[str, int]:
 
 def parse_pause(reply: bytes) -> dict[str, int] | Missing:
     """The reply to ETHTOOL_MSG_PAUSE_GET: pause frames, where the driver counts them."""
-    try:
-        message = next(netlink.messages(reply), None)
-    except ValueError as error:
-        return Missing(Why.MALFORMED, str(error))
-    if message is None:
-        return Missing(Why.ABSENT, "empty ethtool reply")
-    raw = netlink.body(reply, message, netlink.GENERIC_HEADER.size)
-    stats = dict(netlink.attributes(raw)).get(_PAUSE_STATS, b"")
+    found = generic_attributes(reply)
+    if isinstance(found, Missing):
+        return found
+    stats = found.get(_PAUSE_STATS, b"")
     values = {}
     for kind, content in netlink.attributes(stats):
         value = netlink.number(content)
@@ -184,35 +174,19 @@ class _Reader:
         if isinstance(self._family, Missing):
             return replace(empty, values=self._family)
         assert empty.identity is not None
-        header = netlink.attribute(_HEADER_DEV_INDEX, _U32.pack(empty.identity))
-        header += netlink.attribute(_HEADER_FLAGS, _U32.pack(_FLAG_STATS))
-        payload = netlink.GENERIC_HEADER.pack(netlink.ETHTOOL_MSG_PAUSE_GET, 1, 0)
-        payload += netlink.attribute(_NESTED | _PAUSE_HEADER, header)
-        name = f"ethtool-pause-get-{empty.identity}"
         reply = self._host.netlink(
-            name,
+            f"ethtool-pause-get-{empty.identity}",
             netlink.NETLINK_GENERIC,
-            netlink.request(self._family, 0, payload),
+            ethtool_request(
+                self._family, netlink.ETHTOOL_MSG_PAUSE_GET, empty.identity, statistics=True
+            ),
             self._deadline,
         )
         found = reply if isinstance(reply, Missing) else parse_pause(reply)
         return replace(empty, values=found)
 
     def _ethtool(self) -> int | Missing:
-        """The type of ethtool's messages, from the list of all families.
-
-        Looked up by name, a family that is not there would make the kernel look for a module.
-        """
         version = _KERNEL.match(self._host.identity.kernel)
         if version and (int(version[1]), int(version[2])) < _SINCE:
             return Missing(Why.UNSUPPORTED, "pause frames are counted by Linux 5.10 and newer")
-        payload = netlink.GENERIC_HEADER.pack(netlink.CTRL_CMD_GETFAMILY, 1, 0)
-        request = netlink.request(netlink.GENL_ID_CTRL, netlink.NLM_F_DUMP, payload)
-        reply = dump(self._host, _FAMILIES, netlink.NETLINK_GENERIC, request, self._deadline)
-        if isinstance(reply, Missing):
-            return reply
-        try:
-            family = netlink.ethtool_family(reply)
-        except ValueError as error:
-            return Missing(Why.MALFORMED, f"{_FAMILIES}: {error}")
-        return Missing(Why.UNSUPPORTED, "no ethtool netlink") if family is None else family
+        return read_family(self._host, netlink.ETHTOOL_GENL_NAME, self._deadline)

@@ -9,7 +9,9 @@ from typing import Final
 from rdmadiag.facts import Missing, NetDev, NetDevFacts, known, present
 from rdmadiag.facts.bonding import Bonding, BondMode, Leg, LegState, MiiStatus
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.view.reconcile import DeviceView
+from rdmadiag.view.reconcile import DeviceView, PortView
+
+_MOST_BELOW: Final = 4  # VLANs on VLANs
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,24 @@ def bond_of(device: DeviceView, evidence: Evidence) -> Bond | None:
                 on_leg = alone and "bond" not in device.name
                 return Bond(master.name, legs, below.name if on_leg else None)
     return Bond(None, (), None) if "bond" in device.name else None
+
+
+def netdevs_below(
+    device: DeviceView, port: PortView, evidence: Evidence
+) -> Iterator[str | Missing]:
+    """What the port stands on, below its VLANs; of a bond that is one device, each leg."""
+    bond = bond_of(device, evidence)
+    if bond and bond.leg is None and bond.legs:
+        yield from (leg.name for leg in bond.legs)
+        return
+    name = port.netdev
+    facts = evidence.netdev
+    for _ in range(_MOST_BELOW):
+        found = None if isinstance(facts, Missing) else facts.netdev(str(name))
+        if found is None or found.kind != "vlan" or isinstance(found.lower, Missing):
+            break
+        name = found.lower
+    yield name
 
 
 def _below(device: DeviceView, facts: NetDevFacts) -> Iterator[NetDev]:

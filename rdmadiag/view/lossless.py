@@ -25,12 +25,11 @@ from rdmadiag.facts.dcb import (
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.gid.traffic_class import SENDERS, Sender, Sent, service_level, traffic_class
-from rdmadiag.view.bonds import bond_of
+from rdmadiag.view.bonds import netdevs_below
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol
 
 _ROCE_V1_ETHERTYPE: Final = 0x8915
 _ROCE_V2_PORT: Final = 4791
-_MOST_BELOW: Final = 4  # VLANs on VLANs
 _GLOBAL: Final = "Global tclass="
 
 
@@ -102,24 +101,8 @@ def lossless_ports(
         for device in devices
         for port in device.ports
         if port.protocol is Protocol.ROCE and port.is_active
-        for name in _netdevs(device, port, evidence)
+        for name in netdevs_below(device, port, evidence)
     )
-
-
-def _netdevs(device: DeviceView, port: PortView, evidence: Evidence) -> Iterator[str | Missing]:
-    """What the port stands on, below its VLANs; of a bond that is one device, each leg."""
-    bond = bond_of(device, evidence)
-    if bond and bond.leg is None and bond.legs:
-        yield from (leg.name for leg in bond.legs)
-        return
-    name = port.netdev
-    facts = evidence.netdev
-    for _ in range(_MOST_BELOW):
-        found = None if isinstance(facts, Missing) else facts.netdev(str(name))
-        if found is None or found.kind != "vlan" or isinstance(found.lower, Missing):
-            break
-        name = found.lower
-    yield name
 
 
 def _of(netdev: str | Missing, dcb: DcbFacts | Missing) -> NetdevDcb | Missing:

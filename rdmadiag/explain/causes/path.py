@@ -205,7 +205,7 @@ ROWS: Final = (
             "# reseat or replace cable and transceiver; look at the switch port's log",
         ),
         confirmed_by=("link-was-lost",),
-        named_by=("link-not-up", "link-flaps-in-log"),
+        named_by=("link-not-up", "link-down-because", "link-flaps-in-log"),
         stages=PATH,
     ),
     Cause(
@@ -252,7 +252,12 @@ ROWS: Final = (
             "mismatch": "a port has no link, or waits for its subnet manager",
         },
         linux=(DEVICES, "rdma link show", "ibstat"),
-        confirmed_by=("link-not-up", "no-subnet-manager", "thunderbolt-port-down"),
+        confirmed_by=(
+            "link-not-up",
+            "link-down-because",
+            "no-subnet-manager",
+            "thunderbolt-port-down",
+        ),
         contradicted_by=(Shown.PORT_ACTIVE,),
         excluded_by=(Used.PORT_ACTIVE,),
         named_by=("port-not-active",),

@@ -117,6 +117,7 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("mac_log", _mac),
     ("kernel_log", _log),
     ("ports", _always),
+    ("ethernet", _netdevs),
     ("thunderbolt_link", _mac),
     ("thunderbolt_address", _mac),
     ("thunderbolt_resources", _mac),

@@ -10,10 +10,12 @@ from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import netdev_text, port_attribute, seen
 from rdmadiag.preflight.rules.rule import Rule, idle_or_broken, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.ethernet import down_because
 from rdmadiag.view.reconcile import PortView, Protocol
 
 
-def _is_down(port: PortView) -> bool:
+def is_down(port: PortView) -> bool:
+    """Whether its state is known, and is not ACTIVE."""
     if port.protocol is Protocol.THUNDERBOLT:
         return False  # a family of its own: there the cable and the peer tell the cause
     states = set(port.states.values())
@@ -50,9 +52,11 @@ def _is_down(port: PortView) -> bool:
     needs=("ports", "port state", "physical state"),
 )
 def link_not_up(this: Rule, case: Case) -> Iterator[Finding]:
-    """Ports that are down and whose physical state is known."""
-    for _, port in case.ports:
-        if not _is_down(port) or not _has_no_link(port):
+    """Ports that are down and whose physical state is known, where link-down-because is silent."""
+    for device, port in case.ports:
+        if not is_down(port) or not has_no_link(port):
+            continue
+        if down_because(device, port, case.evidence):
             continue
         netdevs = _netdevs(port, case.evidence)
         cause = _link_cause(port, netdevs)
@@ -141,13 +145,14 @@ def _waits_for_subnet_manager(port: PortView) -> bool:
     return (
         port.protocol is Protocol.INFINIBAND
         and port.state is PortState.INIT
-        and _is_down(port)
+        and is_down(port)
         and port.sm_lid in NO_LID
-        and not _has_no_link(port)
+        and not has_no_link(port)
     )
 
 
-def _has_no_link(port: PortView) -> bool:
+def has_no_link(port: PortView) -> bool:
+    """Whether its physical state is known, and is not LinkUp."""
     known = not isinstance(port.phys_state, Missing)
     return known and port.phys_state is not PhysState.LINK_UP
 
@@ -169,7 +174,7 @@ def _has_no_link(port: PortView) -> bool:
 def port_not_active(this: Rule, case: Case) -> Iterator[Finding]:
     """What neither the link nor a missing subnet manager explains."""
     for _, port in case.ports:
-        if not _is_down(port) or _has_no_link(port) or _waits_for_subnet_manager(port):
+        if not is_down(port) or has_no_link(port) or _waits_for_subnet_manager(port):
             continue
         infiniband = port.protocol is Protocol.INFINIBAND
         managed = f" (subnet manager at LID {port.sm_lid})" if infiniband and port.sm_lid else ""

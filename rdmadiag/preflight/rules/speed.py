@@ -25,9 +25,8 @@ _Kind = tuple[str, str, str]  # hca_type, board_id, link layer
     "A port slower than its siblings",
     "An active port has a lower rate than another active port of the same board on this host. "
     "A cable, a transceiver, the far port's setting or forward error correction may be the "
-    "reason; it may also be meant so. Ports are compared with each other "
-    "alone: what the adapter can do (ethtool's link modes on Ethernet) is not read, so a host "
-    "whose ports are all slow alike is not found.",
+    "reason; it may also be meant so. Ports are compared with each other alone: a host whose ports "
+    "are all slow alike is found by below-what-both-can, on Ethernet.",
     ("https://github.com/NVIDIA/nccl/issues/1412",),
     remedy=(
         "rdma link show {device}/{port}",

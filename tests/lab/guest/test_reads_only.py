@@ -37,7 +37,7 @@ SOCKET = re.compile(r" socket\(AF_NETLINK, [A-Z_|]+, (NETLINK_\w+)")
 OPENED = re.compile(r"\bsocket(?:\(AF_NETLINK.*| resumed>)\)\s+= (\d+)$")
 SENDS = re.compile(r"\bsend\w*\((\d+),.*nlmsg_type=")
 # linux/rtnetlink.h, rdma/rdma_netlink.h. That generic netlink's families, numbered from 16 on,
-# get lists of families and ETHTOOL_MSG_PAUSE_GET alone is what rdmadiag's own netlink module
+# get lists of families and the GETs of GENERIC_READS alone is what rdmadiag's own netlink module
 # refuses to send otherwise.
 RTM_NEWLINK, RTM_GETLINK, RTM_GETADDR = 16, 18, 22
 RTM_GETROUTE, RTM_GETNEIGH, RTM_GETRULE, RTM_GETDCB = 26, 30, 34, 78

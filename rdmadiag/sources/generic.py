@@ -1,0 +1,60 @@
+"""Generic netlink: the number of a family, and requests to it."""
+
+import struct
+from typing import Final
+
+from rdmadiag.facts import Missing, Why
+from rdmadiag.host import Host, netlink
+from rdmadiag.sources.dump import dump
+
+_FAMILIES: Final = "genl-families"
+_LIST: Final = netlink.request(
+    netlink.GENL_ID_CTRL,
+    netlink.NLM_F_DUMP,
+    netlink.GENERIC_HEADER.pack(netlink.CTRL_CMD_GETFAMILY, 1, 0),
+)
+
+_NESTED: Final = 0x8000  # NLA_F_NESTED
+_HEADER: Final = 1  # ETHTOOL_A_*_HEADER, the same in each message
+_DEV_INDEX, _FLAGS = 1, 3  # ETHTOOL_A_HEADER_*
+_FLAG_STATS: Final = 4  # ETHTOOL_FLAG_STATS
+_U32: Final = struct.Struct("=I")
+
+
+def read_family(host: Host, name: str, deadline: float) -> int | Missing:
+    """The type of a family's messages, from the list of all families.
+
+    Looked up by name, a family that is not there would make the kernel look for a module.
+    """
+    reply = dump(host, _FAMILIES, netlink.NETLINK_GENERIC, _LIST, deadline)
+    if isinstance(reply, Missing):
+        return reply
+    try:
+        families = netlink.families(reply)
+    except ValueError as error:
+        return Missing(Why.MALFORMED, f"{_FAMILIES}: {error}")
+    return families.get(name, Missing(Why.UNSUPPORTED, f"no {name} netlink"))
+
+
+def generic_request(family: int, command: int, payload: bytes, flags: int = 0) -> bytes:
+    """A message of a family: its command, and attributes."""
+    return netlink.request(family, flags, netlink.GENERIC_HEADER.pack(command, 1, 0) + payload)
+
+
+def ethtool_request(family: int, command: int, ifindex: int, *, statistics: bool = False) -> bytes:
+    """An ETHTOOL_MSG_*_GET for one netdev; statistics are counted by firmware on some NICs."""
+    header = netlink.attribute(_DEV_INDEX, _U32.pack(ifindex))
+    if statistics:
+        header += netlink.attribute(_FLAGS, _U32.pack(_FLAG_STATS))
+    return generic_request(family, command, netlink.attribute(_NESTED | _HEADER, header))
+
+
+def generic_attributes(reply: bytes) -> dict[int, bytes] | Missing:
+    """Those of the one message of a reply."""
+    try:
+        message = next(netlink.messages(reply), None)
+    except ValueError as error:
+        return Missing(Why.MALFORMED, str(error))
+    if message is None:
+        return Missing(Why.ABSENT, "empty reply")
+    return dict(netlink.attributes(netlink.body(reply, message, netlink.GENERIC_HEADER.size)))

@@ -1,0 +1,191 @@
+"""Links of a live kernel: netdevsim's pause, FEC and rings, dcbtest's state and modes."""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.attempt import until
+from lab.dcb_module import VARIABLE
+from lab.rxe import Rxe, add, wait_ready
+
+Call = Callable[..., tuple[int, Any]]
+Run = Callable[..., Any]
+
+BUS = Path("/sys/bus/netdevsim")
+NUMBER = 11
+NETDEV = "dcb0"
+SETTINGS = Path(f"/sys/class/net/{NETDEV}/dcbtest")
+SECONDS = 30.0
+NO_CABLE, BAD_SIGNAL, LOSS_OF_SIGNAL = 4, 3, 4
+
+# Of the text: of rings there is no JSON, and in that of pause frames ethtool 6.1 has true for all.
+FLAG = re.compile(r"^(Autonegotiate|[RT]X):\s+(on|off)", re.MULTILINE)
+RING = re.compile(r"^([RT]X):\s+(\d+)", re.MULTILINE)
+
+
+def shown(run: Run, *words: str) -> dict[str, Any]:
+    """`ethtool --json` of one netdev."""
+    done = run(["ethtool", "--json", *words], timeout=SECONDS)
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)
+    return dict(found)
+
+
+def carrier(run: Run, state: str) -> int:
+    """Exit code of setting it "on" or "off"."""
+    words = ["ip", "link", "set", "dev", NETDEV, "carrier", state]
+    return int(run(words, timeout=SECONDS).returncode)
+
+
+def netdev_of(document: Any) -> dict[str, Any]:
+    """What the report of preflight has of the one netdev."""
+    (netdev,) = document["evidence"]["ethtool"]["netdevs"]
+    return dict(netdev)
+
+
+def findings(document: Any) -> dict[str, Any]:
+    return {each["rule"]: each for each in document["verdict"]["findings"]}
+
+
+@pytest.fixture(scope="class")
+def simulated() -> Iterator[Rxe]:
+    """rxe0 on a port of netdevsim."""
+    (BUS / "new_device").write_text(f"{NUMBER} 1\n")
+    ports = BUS / "devices" / f"netdevsim{NUMBER}" / "net"
+    try:
+        assert until(lambda: ports.exists() and len(os.listdir(ports)) == 1, SECONDS)
+        device = Rxe("rxe0", os.listdir(ports)[0], "192.0.2.1", "2001:db8::1")
+        add(device)
+        wait_ready(device)
+        yield device
+    finally:
+        (BUS / "del_device").write_text(f"{NUMBER}\n")
+
+
+@pytest.fixture(scope="class")
+def settable(request: pytest.FixtureRequest) -> Iterator[Rxe]:
+    """rxe0 on a new dcb0."""
+    run: Run = request.getfixturevalue("run")
+    assert run(["insmod", os.environ[VARIABLE]], timeout=SECONDS).returncode == 0
+    assert run(["ip", "link", "add", NETDEV, "type", "dcbtest"], timeout=SECONDS).returncode == 0
+    try:
+        device = Rxe("rxe0", NETDEV, "192.0.2.1", "2001:db8::1")
+        add(device)
+        wait_ready(device)
+        yield device
+    finally:
+        run(["ip", "link", "del", NETDEV], timeout=SECONDS)
+        assert until(lambda: not Path("/sys/class/infiniband/rxe0").exists(), SECONDS)
+        run(["rmmod", "dcbtest"], timeout=SECONDS)
+
+
+@pytest.mark.needs("netdevsim")
+class TestSimulated:
+    """Soft RoCE on a port of netdevsim, set by ethtool."""
+
+    def test_pause_fec_and_rings_are_what_ethtool_shows(
+        self, simulated: Rxe, run: Run, rdmadiag_json: Call
+    ) -> None:
+        for words in (
+            ("--pause", simulated.netdev, "rx", "on", "tx", "off"),
+            ("--set-fec", simulated.netdev, "encoding", "rs"),
+            ("--set-ring", simulated.netdev, "rx", "100", "tx", "200"),
+        ):
+            done = run(["ethtool", *words], timeout=SECONDS)
+            assert done.returncode == 0, done.stderr
+        code, document = rdmadiag_json("preflight")
+        assert (code, document["verdict"]["status"]) == (0, "ok"), document["verdict"]["findings"]
+        found = netdev_of(document)
+        assert found["netdev"] == simulated.netdev
+        pause = run(["ethtool", "--show-pause", simulated.netdev], timeout=SECONDS).stdout
+        fec = shown(run, "--show-fec", simulated.netdev)
+        rings = run(["ethtool", "--show-ring", simulated.netdev], timeout=SECONDS).stdout
+        assert dict(FLAG.findall(pause)) == {"Autonegotiate": "off", "RX": "on", "TX": "off"}
+        assert found["pause"] == {"autoneg": False, "rx": True, "tx": False}
+        assert [each.upper() for each in found["fec"]["modes"]] == fec["config"]
+        assert [found["fec"]["active"].upper()] == fec["active"]
+        most, now = (dict(RING.findall(part)) for part in rings.split("Current hardware"))
+        assert (found["rings"]["rx"], found["rings"]["tx"]) == (100, 200)
+        assert (now["RX"], now["TX"]) == ("100", "200")
+        assert [str(found["rings"][name]) for name in ("rx_max", "tx_max")] == [
+            most["RX"],
+            most["TX"],
+        ]
+        assert found["link"]["up"]["why"] == "unsupported", "netdevsim has no state of its link"
+        assert found["modes"]["why"] == "unsupported", "netdevsim has no link modes"
+
+
+@pytest.mark.needs("dcbtest")
+class TestSettable:
+    """Soft RoCE on lab/dcbtest, whose link is what a test says."""
+
+    def test_modes_are_what_ethtool_shows_and_a_slow_link_is_found(
+        self, settable: Rxe, run: Run, rdmadiag_json: Call
+    ) -> None:
+        autoneg, of_25, of_100 = 6, 31, 38  # ETHTOOL_LINK_MODE_*_BIT
+        for name, bits in {
+            "supported": (autoneg, of_25, of_100),
+            "advertised": (autoneg, of_25),
+            "peer_modes": (autoneg, of_25, of_100),
+        }.items():
+            (SETTINGS / name).write_text(",".join(map(str, bits)))
+        (SETTINGS / "speed").write_text("25000 1")
+        code, document = rdmadiag_json("preflight")
+        assert code == 1
+        finding = findings(document)["below-what-both-can"]
+        assert "runs at 25 Gb/s; it and its link partner can do 100 Gb/s" in finding["summary"]
+        modes, text = netdev_of(document)["modes"], run(["ethtool", NETDEV], timeout=SECONDS).stdout
+        assert modes["supported"] == ["Autoneg", "25000baseCR/Full", "100000baseCR4/Full"]
+        assert modes["advertised"] == ["Autoneg", "25000baseCR/Full"]
+        assert modes["peer"] == modes["supported"]
+        assert (modes["speed_mbps"], modes["duplex"], modes["lanes"]) == (25000, "full", 1)
+        for line in ("Speed: 25000Mb/s", "Lanes: 1", "Duplex: Full", "Auto-negotiation: on"):
+            assert line in text
+        supported, rest = text.split("Supported link modes:")[1].split("Supported pause", 1)
+        advertised = rest.split("Advertised link modes:")[1].split("Advertised pause", 1)[0]
+        assert supported.split() == ["25000baseCR/Full", "100000baseCR4/Full"]
+        assert advertised.split() == ["25000baseCR/Full"]
+        (SETTINGS / "speed").write_text("100000 4")
+        assert "below-what-both-can" not in findings(rdmadiag_json("preflight")[1])
+
+    def test_a_link_that_is_down_is_told_by_its_cause(
+        self, settable: Rxe, run: Run, rdmadiag_json: Call
+    ) -> None:
+        assert carrier(run, "off") == 0
+        state = Path("/sys/class/infiniband/rxe0/ports/1/state")
+        assert until(lambda: "DOWN" in state.read_text(), SECONDS)
+        assert "link-not-up" in findings(rdmadiag_json("preflight")[1])
+        for because, words, line in (
+            (f"{NO_CABLE}", "no cable", "No cable"),
+            (
+                f"{BAD_SIGNAL} {LOSS_OF_SIGNAL}",
+                "the signal is bad (serdes alos)",
+                "Bad signal integrity, Serdes ALOS",
+            ),
+        ):
+            (SETTINGS / "down_because").write_text(because)
+            code, document = rdmadiag_json("preflight")
+            finding = findings(document)["link-down-because"]
+            assert (code, finding["severity"]) == (2, "critical")
+            assert words in finding["summary"]
+            assert "link-not-up" not in findings(document)
+            assert line in run(["ethtool", NETDEV], timeout=SECONDS).stdout
+        (SETTINGS / "down_because").write_text("\n")
+        assert "link-not-up" in findings(rdmadiag_json("preflight")[1])
+        assert carrier(run, "on") == 0
+
+    def test_a_record_says_what_the_host_says(
+        self, settable: Rxe, rdmadiag_json: Call, rdmadiag: Callable[..., Any], tmp_path: Path
+    ) -> None:
+        folder = str(tmp_path / "record")
+        assert rdmadiag("snapshot", folder)[0] == 0
+        live, recorded = (
+            netdev_of(rdmadiag_json("preflight", *options)[1])
+            for options in ((), ("--from", folder))
+        )
+        assert live == recorded
