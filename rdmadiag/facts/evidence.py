@@ -15,6 +15,7 @@ from rdmadiag.facts import (
 
 if TYPE_CHECKING:  # Linux commands that need neither do not pay for their classes
     from rdmadiag.facts.dcb import DcbFacts
+    from rdmadiag.facts.devlink import DevlinkFacts
     from rdmadiag.facts.ethtool import EthtoolFacts
     from rdmadiag.facts.kernel_log import KernelLogFacts
     from rdmadiag.facts.macos import (
@@ -48,6 +49,7 @@ class Evidence:
     routing: "RoutingFacts | Missing" = NOT_IN_RECORD
     dcb: "DcbFacts | Missing" = NOT_IN_RECORD
     ethtool: "EthtoolFacts | Missing" = NOT_IN_RECORD
+    devlink: "DevlinkFacts | Missing" = NOT_IN_RECORD
     macos: "MacosFacts | Missing" = MACOS_ONLY
     ioreg: "RegistryFacts | Missing" = MACOS_ONLY
     thunderbolt: "ThunderboltFacts | Missing" = MACOS_ONLY
@@ -57,9 +59,9 @@ class Evidence:
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
         """Imports what the annotations name: where a report is read back, and described."""
-        from rdmadiag.facts import dcb, ethtool, kernel_log, macos, routing, system, verbs
+        from rdmadiag.facts import dcb, devlink, ethtool, kernel_log, macos, routing, system, verbs
 
-        for module in (dcb, ethtool, kernel_log, macos, routing, system, verbs):
+        for module in (dcb, devlink, ethtool, kernel_log, macos, routing, system, verbs):
             names = (name for name in vars(module) if name.endswith("Facts"))
             globals().update((name, vars(module)[name]) for name in names)
         return handler(source)
@@ -91,6 +93,7 @@ LINUX_SOURCES: Final = (
     "routing",
     "dcb",
     "ethtool",
+    "devlink",
 )
 MACOS_SOURCES: Final = ("macos", "ioreg", "thunderbolt", "mac_network", "verbs", "mac_log")
 """The sources that each system has, in the order that reports show them."""

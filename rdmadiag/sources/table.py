@@ -55,6 +55,7 @@ SOURCES: Final = (
     Source("routing", "linux", "routing:read_routing", ("deadline",), surrounds=True),
     Source("dcb", "linux", "dcb:read_dcb", ("deadline",), surrounds=True),
     Source("ethtool", "linux", "ethtool:read_ethtool", ("deadline",), surrounds=True),
+    Source("devlink", "linux", "devlink:read_devlink", ("deadline",), surrounds=True),
     Source("macos", "darwin", "macos:read_macos", ("deadline",)),
     Source("ioreg", "darwin", "ioreg:read_ioreg", ("deadline",)),
     Source("thunderbolt", "darwin", "thunderbolt:read_thunderbolt", ("deadline",)),
