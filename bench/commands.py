@@ -34,7 +34,9 @@ def preflight(*arguments: str, ports: int | None, name: str | None = None) -> Co
 def unjudged(*arguments: str, ports: int | None) -> Command:
     """The same report from the same program, whose rules say nothing and are not imported."""
     code = (
-        "import sys, rdmadiag.preflight.judge as judge; judge.findings = lambda case: (); "
+        "import sys, rdmadiag.preflight.judge as judge; "
+        "judge.check; judge.check = lambda case: judge.check.none; "  # by the name that it calls
+        "from rdmadiag.preflight.rules import Checked; judge.check.none = Checked((), (), ()); "
         "from rdmadiag.__main__ import main; sys.exit(main())"
     )
     argv = (sys.executable, "-c", code, "preflight", "--json", *arguments)

@@ -1,7 +1,7 @@
 """rdmadiag route."""
 
 import ipaddress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -120,14 +120,33 @@ def _address(host: str, reading: Reading, *, resolve: bool) -> tuple[str, str | 
         return found[0], None
     if not resolve:
         raise Refused(f"{host!r} is no address, and {found.detail}; --resolve asks the resolver")
-    import socket
-
-    try:
-        answers = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise Refused(f"{host!r}: {error}") from error
+    answers = _resolved(host, reading.left / 2)
     text, _, scope = str(answers[0][4][0]).partition("%")
     return text, scope or None
+
+
+def _resolved(host: str, seconds: float) -> "Sequence[tuple[Any, ...]]":
+    """getaddrinfo's answers; Refused where there are none in time (resolv.conf's own is 10 s)."""
+    import socket
+    from queue import Empty, SimpleQueue
+    from threading import Thread
+
+    came: SimpleQueue[Sequence[tuple[Any, ...]] | Exception] = SimpleQueue()
+
+    def ask() -> None:
+        try:
+            came.put(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as error:
+            came.put(error)
+
+    Thread(target=ask, daemon=True).start()  # left behind where the resolver hangs
+    try:
+        found = came.get(timeout=seconds)
+    except Empty:
+        raise Refused(f"{host!r}: the resolver gave no answer within {seconds:.1f} s") from None
+    if isinstance(found, Exception):
+        raise Refused(f"{host!r}: {found}") from found
+    return found
 
 
 def _source(text: str | None) -> str | None:

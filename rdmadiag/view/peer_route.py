@@ -278,27 +278,6 @@ def _hardware_gid(evidence: Evidence, name: str) -> bytes | None:
     return octets[_GID_IN_ADDRESS:] if len(octets) == 20 else None
 
 
-def rows(
-    port: PortView, evidence: Evidence, routing: RoutingFacts, source: str, netdev: str
-) -> tuple[GidEntry, ...]:
-    """The rows that fit, as cma_validate_port looks for them; the lowest is taken."""
-    link = _link(routing, netdev)
-    if port.protocol is Protocol.INFINIBAND:
-        wanted = _hardware_gid(evidence, netdev) if link and link.type == _INFINIBAND else None
-        return tuple(each for each in port.entries if each.gid.raw == wanted)
-    if port.protocol is not Protocol.ROCE or (link and link.type == _INFINIBAND):
-        return ()
-    kind, gid = _default_type(port, routing), as_gid(source)
-    return tuple(
-        each
-        for each in port.entries
-        if each.gid.raw == gid.raw
-        and each.netdev_name == netdev
-        and netdev_state(each, port.netdevs) not in NOT_HERE  # another namespace's of that name
-        and each.known_type in (None, kind)
-    )
-
-
 def _serves_iwarp(port: PortView, evidence: Evidence, netdev: str) -> bool:
     """Whether an iWARP device's one netdev is this; by its MAC where nothing names it."""
     own = port.netdev
@@ -308,20 +287,68 @@ def _serves_iwarp(port: PortView, evidence: Evidence, netdev: str) -> bool:
     return bool(octets) and any(each.gid.raw.startswith(octets) for each in port.entries)
 
 
-def take(
-    devices: Sequence[DeviceView],
-    evidence: Evidence,
-    routing: RoutingFacts,
-    source: str,
-    netdev: str,
-) -> Taken | Stop:
-    """The first port that fits, or what is wrong with those that nearly do."""
-    for port in _ports(devices):
-        if port.protocol is Protocol.IWARP and _serves_iwarp(port, evidence, netdev):
-            return _taken(port, None)
-        for entry in rows(port, evidence, routing, source, netdev)[:1]:
-            return _taken(port, entry)
-    return _stop(_why_none(devices, source, netdev), Call.ADDR_ERROR, _ENODEV)
+class PortFinder:
+    """The port that rdma_cm takes for an address of a netdev (cma_validate_port), for as many
+    addresses as there are: each port may have 256, and so have their netdevs.
+    """
+
+    def __init__(
+        self, devices: Sequence[DeviceView], evidence: Evidence, routing: RoutingFacts
+    ) -> None:
+        self._ports = tuple(_ports(devices))
+        self._evidence = evidence
+        self._links = {each.name: each for each in reversed(routing.links)}
+        self._types = {
+            place: _default_type(port, routing)
+            for place, port in enumerate(self._ports)
+            if port.protocol is Protocol.ROCE
+        }
+        self._iwarp: list[int] = []
+        self._rows: dict[tuple[Protocol, bytes], list[tuple[int, GidEntry]]] = {}
+        for place, port in enumerate(self._ports):
+            if port.protocol is Protocol.IWARP:
+                self._iwarp.append(place)
+                continue
+            for entry in port.entries:
+                self._rows.setdefault((port.protocol, entry.gid.raw), []).append((place, entry))
+
+    def take(self, source: str, netdev: str) -> Taken | Stop:
+        """The first port that fits, or what is wrong with those that nearly do."""
+        found = [
+            (place, None)
+            for place in self._iwarp
+            if _serves_iwarp(self._ports[place], self._evidence, netdev)
+        ][:1] + self._fitting(source, netdev)[:1]
+        if found:
+            place, entry = min(found, key=lambda each: each[0])
+            return _taken(self._ports[place], entry)
+        return _stop(self._why_none(source, netdev), Call.ADDR_ERROR, _ENODEV)
+
+    def _fitting(self, source: str, netdev: str) -> list[tuple[int, GidEntry | None]]:
+        """The rows that fit, in the order of the ports; the lowest of a table is taken."""
+        link = self._links.get(netdev)
+        if link and link.type == _INFINIBAND:
+            wanted = _hardware_gid(self._evidence, netdev)
+            return [*self._rows.get((Protocol.INFINIBAND, wanted), ())] if wanted else []
+        return [
+            (place, entry)
+            for place, entry in self._rows.get((Protocol.ROCE, as_gid(source).raw), ())
+            if entry.netdev_name == netdev
+            # Another namespace's netdev may have this name.
+            and netdev_state(entry, self._ports[place].netdevs) not in NOT_HERE
+            and entry.known_type in (None, self._types[place])
+        ]
+
+    def _why_none(self, source: str, netdev: str) -> Obstacle:
+        with_address = self._rows.get((Protocol.ROCE, as_gid(source).raw), ())
+        if any(entry.netdev_name == netdev for _, entry in with_address):
+            return Obstacle.OTHER_TYPE
+        if with_address:
+            return Obstacle.OTHER_NETDEV
+        roce = (self._ports[place] for place in self._types)
+        if any(netdev in (*port.netdevs, port.netdev) for port in roce):
+            return Obstacle.NO_GID
+        return Obstacle.NO_DEVICE
 
 
 def _unread(devices: Sequence[DeviceView], evidence: Evidence) -> Missing | None:
@@ -349,19 +376,6 @@ def _taken(port: PortView, entry: GidEntry | None) -> Taken:
         str(entry.gid) if entry else None,
         entry.known_type if entry else None,
     )
-
-
-def _why_none(devices: Sequence[DeviceView], source: str, netdev: str) -> Obstacle:
-    gid = as_gid(source).raw
-    roce = [port for port in _ports(devices) if port.protocol is Protocol.ROCE]
-    with_address = [each for port in roce for each in port.entries if each.gid.raw == gid]
-    if any(each.netdev_name == netdev for each in with_address):
-        return Obstacle.OTHER_TYPE
-    if with_address:
-        return Obstacle.OTHER_NETDEV
-    if any(netdev in (*port.netdevs, port.netdev) for port in roce):
-        return Obstacle.NO_GID
-    return Obstacle.NO_DEVICE
 
 
 # --- the way ---------------------------------------------------------------------------------
@@ -459,7 +473,7 @@ def _by(
         return _stopped(found, obstacle, Call.ADDR_ERROR, _ENODEV)
     # An id that was bound has its device by its own netdev and address.
     place = owner(evidence, routing, source) if found.asked_source else netdev
-    taken = take(devices, evidence, routing, source, place or netdev)
+    taken = PortFinder(devices, evidence, routing).take(source, place or netdev)
     if isinstance(taken, Stop):
         call = Call.BIND_ADDR if found.asked_source else taken.call
         found = replace(found, stop=Stop(taken.obstacle, call, taken.errno, taken.name))

@@ -6,13 +6,13 @@ drivers/infiniband/core/addr.c): rules with one of these conditions do not apply
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
-from rdmadiag.facts import Address, Missing, Why
+from rdmadiag.facts import Address, Missing, Why, known
 from rdmadiag.facts.address import packed_ipv4, packed_ipv6, printed
 from rdmadiag.facts.routing import (
     LOCAL_TABLE,
@@ -90,51 +90,103 @@ def length_of(prefix: str) -> int:
     return int(text) if re.fullmatch("[0-9]{1,3}", text) else -1
 
 
+class _Table:
+    """The rows of a table, found by prefix: a host may have a row for each of its addresses."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[int, int], list[Route]] = {}  # by length and leading bits
+        self._lengths: set[int] = set()
+
+    def add(self, row: Route) -> None:
+        own, bits = _packed(row.destination.partition("/")[0])
+        length = length_of(row.destination)
+        if 0 <= length <= bits and bits:  # else of an edited report: it holds nothing
+            self._lengths.add(length)
+            self._rows.setdefault((length, own >> (bits - length)), []).append(row)
+
+    def fitting(self, flow: Flow) -> list[Route]:
+        """The rows of the flow, the longest prefix first, then the lowest metric."""
+        number, bits = _packed(flow.destination)
+        return [
+            row
+            for length in sorted(self._lengths, reverse=True)
+            if length <= bits
+            for row in sorted(
+                self._rows.get((length, number >> (bits - length)), ()),
+                key=lambda each: each.metric,
+            )
+            if _fits(row, flow)
+        ]
+
+
+class RouteTables:
+    """The rules and tables of a host, for as many flows as there are."""
+
+    def __init__(self, facts: RoutingFacts) -> None:
+        self._facts = facts
+        self._rules = sorted(known(facts.rules) or (), key=lambda each: each.priority)
+        self._tables: dict[tuple[int, int], _Table] = {}
+        for route in known(facts.routes) or ():
+            key = _version(route.destination), route.table
+            self._tables.setdefault(key, _Table()).add(route)
+
+    def lookup(self, flow: Flow) -> Way | NoWay | Missing:
+        """By which row the flow leaves, why by none, or why the tables do not tell."""
+        for read in (self._facts.rules, self._facts.routes):
+            if isinstance(read, Missing):
+                return read
+        version = _version(flow.destination)
+        rules = [each for each in self._rules if each.version == version]
+        found: Way | NoWay | Missing | None
+        if version == 6 and not rules and (6, LOCAL_TABLE) not in self._tables:
+            # Without CONFIG_IPV6_MULTIPLE_TABLES there is this table, local rows and all, and no
+            # rule.
+            found = _in_table(self._table(6, MAIN_TABLE), flow, None)
+        else:
+            found = self._by_rules(rules, flow)
+        if found is not None:
+            return found
+        if version == 4 and flow.netdev is not None:
+            # ip_route_output_key_hash_rcu: with a netdev the destination is taken to be on its
+            # link.
+            hop = (Hop(flow.netdev),)
+            prefix = "0.0.0.0/0"
+            return Way(RouteKind.UNICAST, hop, flow.source, prefix, 0, None, assumed_on_link=True)
+        return NoWay.NO_ROUTE
+
+    def _table(self, version: int, number: int) -> _Table:
+        return self._tables.get((version, number)) or _Table()
+
+    def _by_rules(self, rules: Iterable[Rule], flow: Flow) -> Way | NoWay | Missing | None:
+        """fib_rules_lookup; None where no rule leads to a row."""
+        skip_to = -1
+        for rule in rules:
+            if rule.priority < skip_to or not _applies(rule, flow):
+                continue
+            if isinstance(rule.action, Missing):
+                return rule.action
+            if rule.action in _BY_ACTION:
+                return _BY_ACTION[rule.action]
+            if rule.action is RuleAction.GOTO and rule.target is not None:
+                skip_to = rule.target
+            if rule.action is RuleAction.TO_TABLE:
+                found: Way | NoWay | Missing | None = _unsure(rule, flow, self._facts)
+                if found is None and "VRF" not in rule.other:
+                    found = _in_table(
+                        self._table(_version(flow.destination), rule.table), flow, rule
+                    )
+                if found is not None:
+                    return found
+        return None
+
+
 def lookup(facts: RoutingFacts, flow: Flow) -> Way | NoWay | Missing:
-    """By which row the flow leaves, why by none, or why the tables do not tell."""
-    if isinstance(facts.rules, Missing):
-        return facts.rules
-    if isinstance(facts.routes, Missing):
-        return facts.routes
-    version = 6 if ":" in flow.destination else 4
-    rules = [each for each in facts.rules if each.version == version]
-    tables = _by_table(facts.routes, version)
-    found: Way | NoWay | Missing | None
-    if version == 6 and not rules and LOCAL_TABLE not in tables:
-        # Without CONFIG_IPV6_MULTIPLE_TABLES there is this table, local rows and all, and no rule.
-        found = _in_table(tables.get(MAIN_TABLE, ()), flow, None)
-    else:
-        found = _by_rules(sorted(rules, key=lambda each: each.priority), tables, flow, facts)
-    if found is not None:
-        return found
-    if version == 4 and flow.netdev is not None:
-        # ip_route_output_key_hash_rcu: with a netdev the destination is taken to be on its link.
-        hop = (Hop(flow.netdev),)
-        return Way(RouteKind.UNICAST, hop, flow.source, "0.0.0.0/0", 0, None, assumed_on_link=True)
-    return NoWay.NO_ROUTE
+    """Of one flow; see RouteTables."""
+    return RouteTables(facts).lookup(flow)
 
 
-def _by_rules(
-    rules: Iterable[Rule], tables: Mapping[int, tuple[Route, ...]], flow: Flow, facts: RoutingFacts
-) -> Way | NoWay | Missing | None:
-    """fib_rules_lookup; None where no rule leads to a row."""
-    skip_to = -1
-    for rule in rules:
-        if rule.priority < skip_to or not _applies(rule, flow):
-            continue
-        if isinstance(rule.action, Missing):
-            return rule.action
-        if rule.action in _BY_ACTION:
-            return _BY_ACTION[rule.action]
-        if rule.action is RuleAction.GOTO and rule.target is not None:
-            skip_to = rule.target
-        if rule.action is RuleAction.TO_TABLE:
-            found: Way | NoWay | Missing | None = _unsure(rule, flow, facts)
-            if found is None and "VRF" not in rule.other:
-                found = _in_table(tables.get(rule.table, ()), flow, rule)
-            if found is not None:
-                return found
-    return None
+def _version(address: str) -> int:
+    return 6 if ":" in address else 4
 
 
 _BY_ACTION: Final = {
@@ -146,21 +198,15 @@ _BY_ACTION: Final = {
 
 def _unsure(rule: Rule, flow: Flow, facts: RoutingFacts) -> Missing | None:
     """Of a rule that applies, what its table does not show."""
-    vrfs = {each.name for each in facts.links if each.vrf}
-    masters = {each.name: each.master for each in facts.links}
-    if "VRF" in rule.other and flow.netdev and masters.get(flow.netdev) in vrfs:
-        return Missing(Why.UNSUPPORTED, f"{flow.netdev} is in a VRF: the kernel alone can tell")
+    if "VRF" in rule.other and flow.netdev:
+        vrfs = {each.name for each in facts.links if each.vrf}
+        masters = {each.name: each.master for each in facts.links}
+        if masters.get(flow.netdev) in vrfs:
+            why = f"{flow.netdev} is in a VRF: the kernel alone can tell"
+            return Missing(Why.UNSUPPORTED, why)
     if "suppressed group" in rule.other:
         return Missing(Why.UNSUPPORTED, "a rule depends on netdev groups")
     return None
-
-
-def _by_table(routes: Iterable[Route], version: int) -> Mapping[int, tuple[Route, ...]]:
-    found: dict[int, list[Route]] = {}
-    for route in routes:
-        if (":" in route.destination) == (version == 6):
-            found.setdefault(route.table, []).append(route)
-    return {table: tuple(rows) for table, rows in found.items()}
 
 
 def _applies(rule: Rule, flow: Flow) -> bool:
@@ -182,10 +228,10 @@ def _matches(rule: Rule, flow: Flow) -> bool:
     return rule.destination is None or holds(rule.destination, flow.destination)
 
 
-def _in_table(rows: Iterable[Route], flow: Flow, rule: Rule | None) -> Way | NoWay | Missing | None:
+def _in_table(table: _Table, flow: Flow, rule: Rule | None) -> Way | NoWay | Missing | None:
     """The longest prefix, then the lowest metric; None where the next rule is to be asked."""
-    fitting = [each for each in rows if _fits(each, flow)]
-    for row in sorted(fitting, key=lambda each: (-length_of(each.destination), each.metric)):
+    fitting = table.fitting(flow)
+    for row in fitting:
         if isinstance(row.kind, Missing):
             return row.kind
         if row.kind is RouteKind.THROW:
@@ -213,7 +259,8 @@ def _in_table(rows: Iterable[Route], flow: Flow, rule: Rule | None) -> Way | NoW
 
 
 def _fits(row: Route, flow: Flow) -> bool:
-    if row.tos or not holds(row.destination, flow.destination):
+    """Of one whose prefix holds the destination."""
+    if row.tos:
         return False
     return row.from_prefix is None or bool(flow.source and holds(row.from_prefix, flow.source))
 

@@ -1,7 +1,10 @@
 """rdmadiag route, end to end on recorded hosts."""
 
+import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,6 +105,28 @@ def test_what_is_no_peer_is_one_line_and_64(
     code, out, err = rdmadiag("route", *argv, "--from", record)
     assert (code, out, err.count("\n")) == (64, "", 1)
     assert words in err
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        pytest.param(30, "no answer within 0.5 s", id="it hangs"),
+        pytest.param(0, "not known", id="it has no such name"),
+    ],
+)
+def test_a_resolver_without_an_answer_is_one_line_in_time(
+    seconds: float, words: str, record: str, rdmadiag: Rdmadiag, monkeypatch: Any
+) -> None:
+    def getaddrinfo(*_: object, **__: object) -> object:
+        time.sleep(seconds)
+        raise socket.gaierror(socket.EAI_NONAME, "not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    began = time.monotonic()
+    code, out, err = rdmadiag("route", "node2", "--resolve", "--from", record, "--timeout", "1")
+    assert (code, out, err.count("\n")) == (64, "", 1)
+    assert words in err
+    assert time.monotonic() - began < 15
 
 
 def test_another_device_than_asked_for_fails(record: str, rdmadiag: Rdmadiag) -> None:

@@ -10,9 +10,9 @@ from rdmadiag.gid.netdev import NOT_HERE, NetDevState, netdev_state
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.view.peer_route import Obstacle, Stop, as_gid, take
+from rdmadiag.view.peer_route import Obstacle, PortFinder, Stop, as_gid
 from rdmadiag.view.reconcile import PortView, Protocol
-from rdmadiag.view.routing import Flow, Way, a_peer_of, lookup
+from rdmadiag.view.routing import Flow, RouteTables, Way, a_peer_of
 
 _CMA: Final = "https://github.com/torvalds/linux/blob/v6.1/drivers/infiniband/core/cma.c"
 _RP_FILTER: Final = "https://docs.kernel.org/networking/ip-sysctl.html"
@@ -62,13 +62,14 @@ def _unserved(case: Case, *obstacles: Obstacle) -> Iterator[tuple[PortView, NetD
     routing = case.evidence.routing
     if isinstance(routing, Missing):
         return
+    finder = PortFinder(case.devices, case.evidence, routing)
     for port, netdev in _netdevs(case):
         if not port.entries:
             continue  # no-usable-gid has it
         for address in _addresses(netdev):
             if not _has_family(port, address):
                 continue  # a family that the table lacks is a finding of its own
-            found = take(case.devices, case.evidence, routing, address, netdev.name)
+            found = finder.take(address, netdev.name)
             if isinstance(found, Stop) and found.obstacle in obstacles:
                 yield port, netdev, address, found
 
@@ -133,12 +134,13 @@ def _answered_elsewhere(
     case: Case, routing: RoutingFacts
 ) -> Iterator[tuple[PortView, NetDev, str, str, Way]]:
     """Port, netdev, its address, a peer of the subnet, and the way that it is answered by."""
+    tables = RouteTables(routing)
     for port, netdev in _netdevs(case):
         for each in netdev.addresses:
             if each.scope != "global" or ":" in each.address:
                 continue
             peer = a_peer_of(each.address, each.prefix_length)
-            way = lookup(routing, Flow(peer, each.address)) if peer else None
+            way = tables.lookup(Flow(peer, each.address)) if peer else None
             if isinstance(way, Way):
                 names = {hop.netdev for hop in way.hops}
                 if names and netdev.name not in names:
