@@ -26,6 +26,7 @@ from rdmadiag.facts import (
     Missing,
     Why,
     dcb,
+    devlink,
     ethtool,
     kernel_log,
     macos,
@@ -161,7 +162,7 @@ def values(found: Any, path: Path_ = ()) -> Iterator[Path_]:
 
 _NAMES: Final = {
     name: value
-    for module in (dcb, ethtool, facts, kernel_log, macos, routing, system, verbs)
+    for module in (dcb, devlink, ethtool, facts, kernel_log, macos, routing, system, verbs)
     for name, value in vars(module).items()
 }
 _KNOWN: Final[dict[type, dict[str, Any]]] = {}

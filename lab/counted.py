@@ -16,6 +16,7 @@ from rdmadiag.sources.nldev_messages import NUMBER
 
 BOOT_ID = "8d2f2d2e-5a1c-4a9b-9c64-0f0d7d6b1a10"
 ETHTOOL_FAMILY = 21
+DEVLINK_FAMILY = 22
 
 PORT_COUNTERS = dict.fromkeys(
     (
@@ -167,9 +168,10 @@ def with_stats64(link: bytes, stats: Mapping[str, int]) -> bytes:
 
 
 def families() -> bytes:
-    """The reply to a dump of generic netlink's families: nlctrl and ethtool."""
+    """The reply to a dump of generic netlink's families."""
     replies = b""
-    for number, name in ((netlink.GENL_ID_CTRL, "nlctrl"), (ETHTOOL_FAMILY, "ethtool")):
+    known = {"nlctrl": netlink.GENL_ID_CTRL, "ethtool": ETHTOOL_FAMILY, "devlink": DEVLINK_FAMILY}
+    for name, number in known.items():
         body = netlink.GENERIC_HEADER.pack(1, 2, 0)
         body += netlink.attribute(netlink.CTRL_ATTR_FAMILY_NAME, f"{name}\0".encode())
         body += netlink.attribute(netlink.CTRL_ATTR_FAMILY_ID, struct.pack("=H", number))

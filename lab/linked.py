@@ -1,11 +1,14 @@
-"""What a described netdev's driver answers to ethtool: linux/ethtool_netlink.h."""
+"""What a described driver answers to ethtool and devlink.
+
+linux/ethtool_netlink.h, linux/devlink.h.
+"""
 
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from lab.counted import ETHTOOL_FAMILY
+from lab.counted import DEVLINK_FAMILY, ETHTOOL_FAMILY
 from rdmadiag.host import netlink
 
 MODES: Final = {
@@ -84,6 +87,67 @@ class Ethtool:
         return b"".join(map(_u32, (6, 9, 2, 5), self.rings))
 
 
+@dataclass(frozen=True)
+class Devlink:
+    """One PCI function; None: the driver refuses the message."""
+
+    reporters: tuple[tuple[str, int, int, int], ...] = (("fw", 0, 0, 0), ("fw_fatal", 0, 0, 0))
+    """Name, state, errors, recoveries."""
+    running: tuple[tuple[str, str], ...] = (("fw.version", "22.31.1014"), ("fw", "22.31.1014"))
+    stored: tuple[tuple[str, str], ...] = (("fw.version", "22.31.1014"), ("fw", "22.31.1014"))
+    fixed: tuple[tuple[str, str], ...] = (("fw.psid", "MT_0000000359"),)
+    roce: bool | None = True
+    iwarp: bool | None = None
+    eswitch: int | None = 0
+
+    def listed(self, address: str) -> bytes:
+        """Its part of the dump of reporters."""
+        replies = b""
+        for name, state, errors, recoveries in self.reporters:
+            reporter = _text(115, name) + _u8(116, state) + _u64(117, errors)
+            reporter += _u64(118, recoveries)
+            row = _handle(address) + netlink.attribute(_NESTED | 114, reporter)
+            replies += _message(52, row, netlink.NLM_F_MULTI)
+        return replies
+
+    def replies(self, address: str) -> Iterator[tuple[str, bytes | None]]:
+        """Name in a record → reply; None: EOPNOTSUPP."""
+        at = f"pci-{address}"
+        versions = b"".join(
+            netlink.attribute(_NESTED | kind, _text(103, name) + _text(104, value))
+            for kind, each in ((100, self.fixed), (101, self.running), (102, self.stored))
+            for name, value in each
+        )
+        driver = _text(98, "mlx5_core")
+        yield f"devlink-info-{at}", _message(51, _handle(address) + driver + versions)
+        yield f"devlink-enable_roce-{at}", _param(address, "enable_roce", self.roce)
+        yield f"devlink-enable_iwarp-{at}", _param(address, "enable_iwarp", self.iwarp)
+        mode = None if self.eswitch is None else struct.pack("=H", self.eswitch)
+        yield (
+            f"devlink-eswitch-{at}",
+            None if mode is None else _message(29, _handle(address) + netlink.attribute(25, mode)),
+        )
+
+
+def _param(address: str, name: str, on: bool | None) -> bytes | None:
+    if on is None:
+        return None
+    value = (netlink.attribute(86, b"") if on else b"") + _u8(87, 1)
+    values = netlink.attribute(_NESTED | 84, netlink.attribute(_NESTED | 85, value))
+    param = _text(81, name) + netlink.attribute(82, b"") + _u8(83, 6) + values
+    return _message(38, _handle(address) + netlink.attribute(_NESTED | 80, param))
+
+
+def _handle(address: str) -> bytes:
+    return _text(1, "pci") + _text(2, address)
+
+
+def _message(command: int, content: bytes, flags: int = 0) -> bytes:
+    head = netlink.GENERIC_HEADER.pack(command, 1, 0)
+    message = netlink.request(DEVLINK_FAMILY, flags, head + content)
+    return message + bytes(-len(message) % 4)
+
+
 def _reply(command: int, ifindex: int, content: bytes | None) -> bytes | None:
     if content is None:
         return None
@@ -115,3 +179,11 @@ def _u8(kind: int, value: int) -> bytes:
 
 def _u32(kind: int, value: int) -> bytes:
     return netlink.attribute(kind, struct.pack("=I", value))
+
+
+def _u64(kind: int, value: int) -> bytes:
+    return netlink.attribute(kind, struct.pack("=Q", value))
+
+
+def _text(kind: int, value: str) -> bytes:
+    return netlink.attribute(kind, f"{value}\0".encode())

@@ -22,7 +22,7 @@ from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from lab import counted
 from lab.hardware import ANSWERS, Answers
-from lab.linked import Ethtool
+from lab.linked import Devlink, Ethtool
 from lab.nldev_msg import nldev_msg
 from lab.transcript import Gids, Stop, TranscribedDevice, TranscribedPort, transcript
 from rdmadiag.facts import Identity, Missing, Why
@@ -381,6 +381,7 @@ class Machine:
     roce_tos: Mapping[str, int] = field(default_factory=dict)  # "mlx5_0/1": 104
     dcb: Mapping[str, Dcb | Missing] | None = None  # by netdev; None: nobody asked
     ethtool: Mapping[str, Ethtool | Missing] | None = None  # the same
+    devlink: Mapping[str, Devlink | Missing] | None = None  # by PCI address
     port_mapper: bool = False
     netns_mode: int | None = 1  # None: a kernel that does not tell it
     kernel_log: tuple[str, ...] | Missing = ()  # messages; a second apart
@@ -456,6 +457,7 @@ class Machine:
         self._dcb(recording)
         self._vfs(recording)
         self._ethtool(recording)
+        self._devlink(recording)
         self._log(recording)
         self._gpu(recording)
         self._counted(recording)
@@ -874,6 +876,25 @@ class Machine:
                     recording.refuse("netlink", name, refused)
                 else:
                     recording.netlink[name] = reply
+
+    def _devlink(self, recording: Recording) -> None:
+        """Each PCI function's answers, or its driver's refusals."""
+        if self.devlink is None:
+            return
+        recording.netlink["genl-families"] = counted.families()
+        reporters = b""
+        for address in dict.fromkeys(each.pci_address for each in self.devices if not each.parent):
+            answer = self.devlink.get(address, UNSUPPORTED)
+            refused = answer if isinstance(answer, Missing) else UNSUPPORTED
+            described = Devlink() if isinstance(answer, Missing) else answer
+            if not isinstance(answer, Missing):
+                reporters += answer.listed(address)
+            for name, reply in described.replies(address):
+                if isinstance(answer, Missing) or reply is None:
+                    recording.refuse("netlink", name, refused)
+                else:
+                    recording.netlink[name] = reply
+        recording.netlink["devlink-health-reporters"] = reporters
 
     def _own_ways(self) -> Iterator[Way]:
         """What the kernel adds with an address of a netdev that is up."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from lab.linked import Devlink, Ethtool
 from lab.machine import Device, Machine, NetDev, Port, roce_rows
 from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.facts.environment import kept
@@ -58,7 +59,8 @@ ROCE = Machine(
     netdevs=(NetDev("eth0", mac=MAC, addresses=("192.0.2.1/24", "2001:db8::1/64", "fe80::1/64")),),
     environ={"UCX_TLS": "rc", "HOME": "/root"},
     dcb={},
-    ethtool={},
+    ethtool={"eth0": Ethtool()},
+    devlink={"0000:08:00.0": Devlink(), "0000:09:00.0": Devlink()},
 )
 
 

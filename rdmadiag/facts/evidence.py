@@ -15,6 +15,7 @@ from rdmadiag.facts import (
 
 if TYPE_CHECKING:  # Linux commands that need neither do not pay for their classes
     from rdmadiag.facts.dcb import DcbFacts
+    from rdmadiag.facts.devlink import DevlinkFacts
     from rdmadiag.facts.ethtool import EthtoolFacts
     from rdmadiag.facts.kernel_log import KernelLogFacts
     from rdmadiag.facts.macos import (
@@ -52,6 +53,7 @@ class Evidence:
     vfs: "VfFacts | Missing" = NOT_IN_RECORD
     topology: "TopologyFacts | Missing" = NOT_IN_RECORD
     ethtool: "EthtoolFacts | Missing" = NOT_IN_RECORD
+    devlink: "DevlinkFacts | Missing" = NOT_IN_RECORD
     macos: "MacosFacts | Missing" = MACOS_ONLY
     ioreg: "RegistryFacts | Missing" = MACOS_ONLY
     thunderbolt: "ThunderboltFacts | Missing" = MACOS_ONLY
@@ -63,6 +65,7 @@ class Evidence:
         """Imports what the annotations name: where a report is read back, and described."""
         from rdmadiag.facts import (
             dcb,
+            devlink,
             ethtool,
             kernel_log,
             macos,
@@ -73,7 +76,8 @@ class Evidence:
             vfs,
         )
 
-        for module in (dcb, ethtool, kernel_log, macos, routing, system, topology, verbs, vfs):
+        modules = (dcb, devlink, ethtool, kernel_log, macos, routing, system, topology, verbs, vfs)
+        for module in modules:
             names = (name for name in vars(module) if name.endswith("Facts"))
             globals().update((name, vars(module)[name]) for name in names)
         return handler(source)
@@ -107,6 +111,7 @@ LINUX_SOURCES: Final = (
     "vfs",
     "topology",
     "ethtool",
+    "devlink",
 )
 MACOS_SOURCES: Final = ("macos", "ioreg", "thunderbolt", "mac_network", "verbs", "mac_log")
 """The sources that each system has, in the order that reports show them."""

@@ -44,6 +44,11 @@ ETHTOOL_MSG_LINKSTATE_GET: Final = 6
 ETHTOOL_MSG_RINGS_GET: Final = 15
 ETHTOOL_MSG_PAUSE_GET: Final = 21
 ETHTOOL_MSG_FEC_GET: Final = 29
+DEVLINK_GENL_NAME: Final = "devlink"
+DEVLINK_CMD_ESWITCH_GET: Final = 29  # linux/devlink.h
+DEVLINK_CMD_PARAM_GET: Final = 38
+DEVLINK_CMD_INFO_GET: Final = 51
+DEVLINK_CMD_HEALTH_REPORTER_GET: Final = 52
 
 READ_ONLY: Final[dict[int, frozenset[int]]] = {
     NETLINK_ROUTE: frozenset({RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH, RTM_GETRULE}),
@@ -63,6 +68,14 @@ GENERIC_READS: Final[dict[str, frozenset[int]]] = {
             ETHTOOL_MSG_RINGS_GET,
             ETHTOOL_MSG_PAUSE_GET,
             ETHTOOL_MSG_FEC_GET,
+        }
+    ),
+    DEVLINK_GENL_NAME: frozenset(
+        {
+            DEVLINK_CMD_ESWITCH_GET,
+            DEVLINK_CMD_PARAM_GET,
+            DEVLINK_CMD_INFO_GET,
+            DEVLINK_CMD_HEALTH_REPORTER_GET,
         }
     ),
 }

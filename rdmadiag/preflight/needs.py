@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from rdmadiag.facts import Missing, Why, present
+from rdmadiag.facts.devlink import DevlinkDevice
 from rdmadiag.facts.ethtool import NetdevEthtool
 from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, NOT_ON_MACOS, Evidence
 from rdmadiag.facts.gid import Family, Scope
@@ -231,6 +232,28 @@ def _of_links(
                 found = link if isinstance(link, Missing) else part(link)
                 if isinstance(found, Missing):
                     yield found, port.device, port.number
+
+
+def _reporters(case: Case) -> Iterator[Where]:
+    """Those of what each device stands on."""
+    return _of_devlink(case, lambda below: below.reporters)
+
+
+def _firmware_versions(case: Case) -> Iterator[Where]:
+    """Running and stored."""
+    return _of_devlink(case, lambda below: below.info)
+
+
+def _of_devlink(case: Case, part: Callable[[DevlinkDevice], object]) -> Iterator[Where]:
+    facts = case.evidence.devlink
+    if isinstance(facts, Missing):
+        yield facts, None, None
+        return
+    for device in case.devices:
+        below = facts.below(device.name)
+        found = part(below) if below else None
+        if isinstance(found, Missing):
+            yield found, device.name, None
 
 
 def _bonds_of_netdevs(case: Case) -> Iterator[Where]:
@@ -655,6 +678,10 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
     "ethtool": (
         Need("link state", _link_states),
         Need("link modes", _link_modes),
+    ),
+    "devlink": (
+        Need("health reporters", _reporters),
+        Need("firmware versions", _firmware_versions),
     ),
     "macos": (
         Need("macos", _part("macos")),

@@ -57,6 +57,7 @@ SOURCES: Final = (
     Source("vfs", "linux", "vfs:read_vfs", ("deadline",), surrounds=True),
     Source("topology", "linux", "topology:read_topology", surrounds=True),
     Source("ethtool", "linux", "ethtool:read_ethtool", ("deadline",), surrounds=True),
+    Source("devlink", "linux", "devlink:read_devlink", ("deadline",), surrounds=True),
     Source("macos", "darwin", "macos:read_macos", ("deadline",)),
     Source("ioreg", "darwin", "ioreg:read_ioreg", ("deadline",)),
     Source("thunderbolt", "darwin", "thunderbolt:read_thunderbolt", ("deadline",)),

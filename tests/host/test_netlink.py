@@ -297,8 +297,12 @@ def test_families_may_be_listed_and_not_made(no_family):
 
 ETHTOOL_READS = (4, 6, 15, PAUSE_GET, 29)  # LINKMODES, LINKSTATE, RINGS, PAUSE, FEC
 
+DEVLINK_READS = (29, 38, 51, 52)  # ESWITCH, PARAM, INFO, HEALTH_REPORTER
 
-@pytest.mark.parametrize(("name", "reads"), [("ethtool", ETHTOOL_READS)])
+
+@pytest.mark.parametrize(
+    ("name", "reads"), [("ethtool", ETHTOOL_READS), ("devlink", DEVLINK_READS)]
+)
 def test_a_family_that_the_kernel_has_named_is_sent_its_gets_alone(no_family, name, reads):
     for command in range(256):
         with pytest.raises(NotARead):

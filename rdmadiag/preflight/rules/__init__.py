@@ -16,7 +16,9 @@ from rdmadiag.preflight.case import Case, Lack
 from rdmadiag.preflight.needs import EVERY_PORT, NEEDS, NO_ANSWER
 from rdmadiag.preflight.rules.rule import Rule
 from rdmadiag.preflight.verdict import Finding, Severity, Skipped
+from rdmadiag.view.ethernet import links_below
 from rdmadiag.view.reconcile import Protocol
+from rdmadiag.view.unshown import FAILED
 
 if TYPE_CHECKING:
     CATALOGUE: dict[str, Rule]
@@ -84,6 +86,30 @@ def _classes(case: Case) -> bool:
     return any(port.chains for port in chains(case))
 
 
+def _ethernet(case: Case) -> bool:
+    """Whether a driver describes its link to ethtool, or could not be asked."""
+    links = (
+        link for device, port in case.ports for link in links_below(device, port, case.evidence)
+    )
+    return any(
+        _answered(part)
+        for link in links
+        for part in ((link,) if isinstance(link, Missing) else (link.link, link.modes))
+    )
+
+
+def _devlink(case: Case) -> bool:
+    """Whether a device has something in devlink, or it could not be asked."""
+    facts = case.evidence.devlink
+    if isinstance(facts, Missing):
+        return _answered(facts)
+    return any(_answered(part) for each in facts.devices for part in (each.reporters, each.info))
+
+
+def _answered(found: object) -> bool:
+    return not isinstance(found, Missing) or found.why in FAILED
+
+
 def _gpus(case: Case) -> bool:
     system = case.evidence.system
     if isinstance(system, Missing):
@@ -117,7 +143,8 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("mac_log", _mac),
     ("kernel_log", _log),
     ("ports", _always),
-    ("ethernet", _netdevs),
+    ("ethernet", _ethernet),
+    ("device_health", _devlink),
     ("thunderbolt_link", _mac),
     ("thunderbolt_address", _mac),
     ("thunderbolt_resources", _mac),

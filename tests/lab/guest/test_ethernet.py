@@ -98,7 +98,7 @@ class TestSimulated:
         ):
             done = run(["ethtool", *words], timeout=SECONDS)
             assert done.returncode == 0, done.stderr
-        code, document = rdmadiag_json("preflight")
+        code, document = rdmadiag_json("preflight", "--timeout", "30")
         assert (code, document["verdict"]["status"]) == (0, "ok"), document["verdict"]["findings"]
         found = netdev_of(document)
         assert found["netdev"] == simulated.netdev
@@ -135,7 +135,7 @@ class TestSettable:
         }.items():
             (SETTINGS / name).write_text(",".join(map(str, bits)))
         (SETTINGS / "speed").write_text("25000 1")
-        code, document = rdmadiag_json("preflight")
+        code, document = rdmadiag_json("preflight", "--timeout", "30")
         assert code == 1
         finding = findings(document)["below-what-both-can"]
         assert "runs at 25 Gb/s; it and its link partner can do 100 Gb/s" in finding["summary"]
@@ -151,7 +151,9 @@ class TestSettable:
         assert supported.split() == ["25000baseCR/Full", "100000baseCR4/Full"]
         assert advertised.split() == ["25000baseCR/Full"]
         (SETTINGS / "speed").write_text("100000 4")
-        assert "below-what-both-can" not in findings(rdmadiag_json("preflight")[1])
+        assert "below-what-both-can" not in findings(
+            rdmadiag_json("preflight", "--timeout", "30")[1]
+        )
 
     def test_a_link_that_is_down_is_told_by_its_cause(
         self, settable: Rxe, run: Run, rdmadiag_json: Call
@@ -159,7 +161,7 @@ class TestSettable:
         assert carrier(run, "off") == 0
         state = Path("/sys/class/infiniband/rxe0/ports/1/state")
         assert until(lambda: "DOWN" in state.read_text(), SECONDS)
-        assert "link-not-up" in findings(rdmadiag_json("preflight")[1])
+        assert "link-not-up" in findings(rdmadiag_json("preflight", "--timeout", "30")[1])
         for because, words, line in (
             (f"{NO_CABLE}", "no cable", "No cable"),
             (
@@ -169,14 +171,14 @@ class TestSettable:
             ),
         ):
             (SETTINGS / "down_because").write_text(because)
-            code, document = rdmadiag_json("preflight")
+            code, document = rdmadiag_json("preflight", "--timeout", "30")
             finding = findings(document)["link-down-because"]
             assert (code, finding["severity"]) == (2, "critical")
             assert words in finding["summary"]
             assert "link-not-up" not in findings(document)
             assert line in run(["ethtool", NETDEV], timeout=SECONDS).stdout
         (SETTINGS / "down_because").write_text("\n")
-        assert "link-not-up" in findings(rdmadiag_json("preflight")[1])
+        assert "link-not-up" in findings(rdmadiag_json("preflight", "--timeout", "30")[1])
         assert carrier(run, "on") == 0
 
     def test_a_record_says_what_the_host_says(
@@ -185,7 +187,7 @@ class TestSettable:
         folder = str(tmp_path / "record")
         assert rdmadiag("snapshot", folder)[0] == 0
         live, recorded = (
-            netdev_of(rdmadiag_json("preflight", *options)[1])
+            netdev_of(rdmadiag_json("preflight", "--timeout", "30", *options)[1])
             for options in ((), ("--from", folder))
         )
         assert live == recorded

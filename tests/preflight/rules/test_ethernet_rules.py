@@ -143,6 +143,13 @@ def test_each_leg_of_a_bond_is_judged() -> None:
     assert "ens1f1np1 runs at 25 Gb/s" in finding.summary
 
 
+def test_where_no_driver_says_anything_the_rules_are_left_out() -> None:
+    """A record of an older version, soft RoCE on a netdev without ethtool."""
+    for machine in (host(None), host(Missing(Why.UNSUPPORTED, "EOPNOTSUPP"))):
+        said = verdict(machine)
+        assert SLOW not in {*said.rules_asked, *(each.rule for each in said.skipped)}
+
+
 def test_a_driver_that_cannot_say_skips_the_rule_and_changes_no_verdict() -> None:
     said = verdict(host(Ethtool(supported=None)))
     assert [each.why for each in said.skipped if each.rule == SLOW] == [Why.UNSUPPORTED]
