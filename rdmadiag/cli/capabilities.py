@@ -100,12 +100,12 @@ def _proven(
     chosen: "list[DeviceCapabilities]", path: str, reading: Reading
 ) -> "list[DeviceCapabilities]":
     """With what a saved run says of the device that it was made on."""
-    from rdmadiag.render.exercise import ExerciseError, read_exercise
+    from rdmadiag.render.saved_run import SavedRunError, read_exercise
     from rdmadiag.view.proven import with_proof
 
     try:
         saved = read_exercise(path, reading.deadline)
-    except ExerciseError as error:
+    except SavedRunError as error:
         raise Refused(f"--exercised {error}") from error
     if saved.hostname != reading.identity.hostname:
         raise Refused(f"--exercised {path} is of another host: {saved.hostname!r}")

@@ -119,6 +119,19 @@ def _window(context: click.Context, option: click.Parameter, value: str | None) 
     metavar="PID|FILE",
     help="Its variables instead of this process's: a running job's, or NAME=VALUE lines.",
 )
+@click.option(
+    "--ladder",
+    is_flag=True,
+    help="Of each port how far it gets: seen, opened, link, addressed, routable, lossless, "
+    "permitted, proven; and what the next rung takes.",
+)
+@click.option(
+    "--proven",
+    type=Given(),
+    metavar="FILE",
+    multiple=True,
+    help="With --ladder: what `pingpong --json` printed on this host. Can be repeated.",
+)
 @click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdict.")
 def command(
     reading: Reading,
@@ -136,6 +149,8 @@ def command(
     names: tuple[str, ...],
     fleet_size: int | None,
     env_from: str | None,
+    ladder: bool,
+    proven: tuple[str, ...],
     exit_zero: bool,
 ) -> int:
     """The report on this host and the verdict.
@@ -152,6 +167,8 @@ def command(
         raise click.UsageError("--log-last is for a live host: a record has its own log")
     if pid and reading.identity.recorded:
         raise click.UsageError("--pid is for a live host: a record has its own processes")
+    if proven and not ladder:
+        raise click.UsageError("--proven is for --ladder")
     from rdmadiag.cli.environment import with_environment
     from rdmadiag.cli.stacks import chosen_stacks
 
@@ -165,6 +182,7 @@ def command(
     expectations = _expectations(expect, options, reading.deadline)
     codes = exits.PROFILES[profile] if profile else exits.PLAIN
     form = reading.form or codes.form
+    ports = _proven(proven, reading)
     evidence = reading.evidence(
         depth=Depth(log_last, log_lines, pid, gid_scan_limit),
         # Beside the sources, which run in children.
@@ -176,6 +194,11 @@ def command(
         verdict = judge(evidence, wanted, stacks, expectations, fleet_size)
     except NoSuchDevice as error:
         raise not_there(error, evidence) from error
+    if ladder:
+        from rdmadiag.preflight.ladder import with_ladders
+        from rdmadiag.view.reconcile import devices
+
+        verdict = with_ladders(verdict, devices(evidence), evidence, ports)
     counts = exits.FAILS_ON[fail_on or codes.fail_on]
     shown = _Shown(reading, verdict, evidence, wanted, counts, datetime.now(UTC))
     code = exits.OK if exit_zero else codes.code(verdict.status, fail_on)
@@ -203,6 +226,24 @@ _OPTION_OF = {
     "active_ports": "--expect-active",
     "rate": "--expect-rate",
 }
+
+
+def _proven(paths: "Sequence[str]", reading: Reading) -> "frozenset[tuple[str, int]]":
+    """The ports of this host that saved outcomes have verified."""
+    if not paths:
+        return frozenset()
+    from rdmadiag.render.saved_run import SavedRunError, read_pingpong
+
+    found: set[tuple[str, int]] = set()
+    for path in paths:
+        try:
+            saved = read_pingpong(path, reading.deadline)
+        except SavedRunError as error:
+            raise Refused(f"--proven {error}") from error
+        if saved.hostname != reading.identity.hostname:
+            raise Refused(f"--proven {path} is of another host: {saved.hostname!r}")
+        found.update(saved.verified)
+    return frozenset(found)
 
 
 def _expectations(

@@ -74,6 +74,40 @@ class Finding:
     actual: str | None = None  # None beside `expected`: it could not be looked at
 
 
+class Rung(StrEnum):
+    """From the lowest to the highest."""
+
+    SEEN = "seen"  # a source shows the port
+    OPENED = "opened"  # the verbs library opens the device
+    LINK = "link"  # the port is ACTIVE
+    ADDRESSED = "addressed"  # a LID and a partition key, or a GID to send from
+    ROUTABLE = "routable"  # the GID's netdev is up, here, and answers by itself
+    LOSSLESS = "lossless"  # some priority has PFC, and no class that is set misses it
+    PERMITTED = "permitted"  # one bounded RTR attempt
+    PROVEN = "proven"  # a pingpong has verified its data
+
+
+class Footing(StrEnum):
+    """How a port stands on a rung."""
+
+    REACHED = "reached"
+    NOT_NEEDED = "not_needed"
+    STOPPED = "stopped"
+    UNKNOWN = "unknown"
+    NOT_TRIED = "not_tried"
+
+
+@dataclass(frozen=True, slots=True)
+class LadderStep:
+    """One rung of one port."""
+
+    rung: Rung
+    footing: Footing
+    why: str | None = None  # a reason against RTR, or a rule, by its code
+    text: str = ""  # one line
+    remedy: tuple[str, ...] = ()  # shell lines to paste
+
+
 @dataclass(frozen=True, slots=True)
 class PortVerdict(WithNumbers):
     """One port, and whether one bounded RTR attempt on it is permitted."""
@@ -92,6 +126,7 @@ class PortVerdict(WithNumbers):
     reasons: tuple[Reason, ...]
     pkey_index: int | None = None  # of the partition key that an attempt uses; InfiniBand
     pkey: str | None = None  # "0xffff"; None: not read
+    ladder: tuple[LadderStep, ...] = ()  # with --ladder: the lowest rung first
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The matrix of `exercise`: a row an operation, a column a kind of queue pair."""
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 
@@ -133,41 +133,6 @@ _SHORT: Final = {
     CellState.FAILED: "FAILED",
     CellState.NOT_TRIED: "?",
 }
-
-
-class ExerciseError(Exception):
-    """A saved run that cannot be used; the message is one line."""
-
-
-class SavedExercise(NamedTuple):
-    """What of a document is read back."""
-
-    hostname: str
-    device: str | None
-    cells: tuple[Cell, ...]
-
-
-_MOST_BYTES: Final = 1 << 20
-
-
-def read_exercise(path: str, deadline: float) -> SavedExercise:
-    """What `exercise --json` printed into a file; raises ExerciseError."""
-    from pydantic import ValidationError
-
-    from rdmadiag.host.given_file import read_given
-    from rdmadiag.render.documents import ExerciseDocument
-
-    try:
-        content = read_given(path, _MOST_BYTES, deadline)
-        if len(content) > _MOST_BYTES:
-            raise ExerciseError(f"{path}: longer than {_MOST_BYTES // 1024} KiB")
-        found: Any = ExerciseDocument.model_validate_json(content)
-    except OSError as error:
-        raise ExerciseError(f"{path}: {error.strerror}") from error
-    except ValidationError as error:
-        what = error.errors()[0]["msg"]
-        raise ExerciseError(f"{path}: not a document of exercise --json: {what}") from error
-    return SavedExercise(found.host.hostname, found.device, found.cells)
 
 
 def document(ran: "Ran") -> dict[str, Any]:

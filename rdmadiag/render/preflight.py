@@ -54,6 +54,10 @@ def _report(out: Console, verdict: Verdict, *, verbose: bool) -> None:
             f"RTR: one bounded attempt is permitted on {safe} of "
             f"{counted(len(verdict.ports), 'port')} ({CAVEAT}).",
         )
+        if any(port.ladder for port in verdict.ports):
+            from rdmadiag.render.ladder import show_ladders
+
+            show_ladders(out, verdict.ports)
     elif verdict.reasons:
         out.print()
         say(out, f"RTR: no attempt is permitted: {', '.join(verdict.reasons)}.")

@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 
 import pytest
 
-from lab.attempt import Attempt, Attempts, children
+from lab.attempt import Attempt, Attempts, children, until
 from lab.resources import counts, unchanged
 
 RUNS = 200
@@ -48,13 +48,20 @@ class TestAtLength:
         self, command: str, options: tuple[str, ...], attempts: Attempts
     ) -> None:
         with closing(start(attempts, command, options)) as whole:
+            assert until(lambda: bool(children()), SECONDS[command])
+            began = time.monotonic()
             ended = whole.end()
+            with_a_child = time.monotonic() - began
         assert ended.document["outcome"] == ENDS[command], ended.document
         moments = random.Random(f"{command} {options}")
         in_the_middle = 0
         for number in range(KILLED):
             with unchanged(), closing(start(attempts, command, options)) as one:
-                time.sleep(moments.uniform(0.0, ended.seconds))
+                if number % 4 < 2:  # while it has the device; the others at any moment
+                    until(lambda: bool(children()), SECONDS[command])
+                    time.sleep(moments.uniform(0.0, with_a_child))
+                else:
+                    time.sleep(moments.uniform(0.0, ended.seconds))
                 with_device = children()
                 # The command, whose child sees that, or the child itself.
                 itself = number % 2 == 0 or not with_device

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -205,6 +206,22 @@ def test_a_secret_is_proven(port: Port, attempts: Attempts, tmp_path: Any) -> No
     assert one.end(WAIT).told() == (0, "verified", "done")
 
 
+def test_fi_pingpong_passes_where_ours_does(port: Port, run: Run) -> None:
+    command = ["timeout", "60", "fi_pingpong", "-p", "verbs", "-e", "msg", "-I", "10"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as server:
+        client = None
+        for _ in range(10):  # it has no sign of its own that it listens
+            client = run([*command, port.address], timeout=70.0)
+            if client.returncode == 0 or server.poll() is not None:
+                break
+            time.sleep(0.5)
+        server.kill()
+        server.communicate()
+    assert client
+    assert client.returncode == 0, client
+    assert "64" in client.stdout
+
+
 # --- other programs ----------------------------------------------------------------------
 
 
@@ -216,6 +233,20 @@ def test_rping_that_comes_is_connected_and_the_peer_after_it_met(
     client = run(rping, timeout=40.0)
     assert "DISCONNECT" in client.stderr + client.stdout
     other = attempts.start(*port.options, f"{port.address}:4713").end(WAIT)
+    assert other.told() == (0, "verified", "done")
+    ended = one.end(WAIT)
+    assert ended.told() == (0, "verified", "done")
+    assert "ESTABLISHED, and no rdmadiag pingpong" in ended.stderr
+
+
+def test_ucmatose_that_comes_is_connected_and_the_peer_after_it_met(
+    port: Port, attempts: Attempts, run: Run
+) -> None:
+    one = listen(attempts, port, 4725)
+    ucmatose = ["timeout", "30", "ucmatose", "-s", port.address, "-p", "4725", "-C", "0"]
+    client = run(ucmatose, timeout=40.0)
+    assert client.returncode == 0, client.stdout  # with messages to send it waits for ever
+    other = attempts.start(*port.options, f"{port.address}:4725").end(WAIT)
     assert other.told() == (0, "verified", "done")
     ended = one.end(WAIT)
     assert ended.told() == (0, "verified", "done")

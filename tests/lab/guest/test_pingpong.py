@@ -1,5 +1,6 @@
 """One bounded attempt on real soft RoCE: data verified, and refusals that make nothing."""
 
+import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -72,6 +73,23 @@ class TestLoopback:
         assert local["qp_type"] == remote["qp_type"] == kind
         assert local["queue_pair"] != remote["queue_pair"]
         assert local["mtu"] == remote["mtu"] == 1024
+
+    def test_what_it_verified_is_the_last_rung_of_the_ladder(
+        self, attempts: Attempts, tmp_path: Path, rdmadiag_json: Call
+    ) -> None:
+        ended = attempts.start(*ALLOWED, "--iterations=10").end()
+        assert ended.told() == (0, "verified", "done")
+        outcome = tmp_path / "outcome.json"
+        outcome.write_text(json.dumps(ended.document))
+        _, before = rdmadiag_json("preflight", "--ladder", "--device=rxe0")
+        _, after = rdmadiag_json("preflight", "--ladder", "--device=rxe0", f"--proven={outcome}")
+        steps = [
+            {each["rung"]: each["footing"] for each in found["verdict"]["ports"][0]["ladder"]}
+            for found in (before, after)
+        ]
+        assert (steps[0].pop("proven"), steps[1].pop("proven")) == ("not_tried", "reached")
+        assert steps[0] == steps[1]
+        assert set(steps[0].values()) == {"reached", "not_needed"}
 
     @pytest.mark.parametrize("kind", ["rc", "uc"])
     def test_an_ipv6_gid_serves_as_well(self, kind: str, attempts: Attempts) -> None:

@@ -1,0 +1,63 @@
+"""What `exercise --json` and `pingpong --json` printed into a file, read back."""
+
+from typing import Any, Final, NamedTuple
+
+from rdmadiag.facts.exercise import Cell
+
+_MOST_BYTES: Final = 1 << 20
+
+
+class SavedRunError(Exception):
+    """A saved run that cannot be used; the message is one line."""
+
+
+class SavedExercise(NamedTuple):
+    """What of a matrix is read back."""
+
+    hostname: str
+    device: str | None
+    cells: tuple[Cell, ...]
+
+
+class SavedPingpong(NamedTuple):
+    """What of an outcome is read back."""
+
+    hostname: str
+    verified: tuple[tuple[str, int], ...]  # devices and ports of that host
+
+
+def read_exercise(path: str, deadline: float) -> SavedExercise:
+    """What `exercise --json` printed into a file; raises SavedRunError."""
+    from rdmadiag.render.documents import ExerciseDocument
+
+    found = _read(path, "exercise", ExerciseDocument, deadline)
+    return SavedExercise(found.host.hostname, found.device, found.cells)
+
+
+def read_pingpong(path: str, deadline: float) -> SavedPingpong:
+    """What `pingpong --json` printed into a file; raises SavedRunError."""
+    from rdmadiag.facts.attempt import Outcome
+    from rdmadiag.render.documents import PingpongDocument
+
+    found = _read(path, "pingpong", PingpongDocument, deadline)
+    is_verified = found.outcome is Outcome.VERIFIED and found.data_verified
+    ours = (found.local, found.remote) if found.role is None else (found.local,)
+    ports = tuple((each.device, each.port) for each in ours if each) if is_verified else ()
+    return SavedPingpong(found.host.hostname, ports)
+
+
+def _read(path: str, command: str, model: Any, deadline: float) -> Any:
+    from pydantic import ValidationError
+
+    from rdmadiag.host.given_file import read_given
+
+    try:
+        content = read_given(path, _MOST_BYTES, deadline)
+        if len(content) > _MOST_BYTES:
+            raise SavedRunError(f"{path}: longer than {_MOST_BYTES // 1024} KiB")
+        return model.model_validate_json(content)
+    except OSError as error:
+        raise SavedRunError(f"{path}: {error.strerror}") from error
+    except ValidationError as error:
+        what = error.errors()[0]["msg"]
+        raise SavedRunError(f"{path}: not a document of {command} --json: {what}") from error
