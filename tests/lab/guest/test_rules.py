@@ -340,32 +340,6 @@ def test_two_netdevs_in_one_subnet_are_a_note_until_arp_ignore_is_set(
 TABLE = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
 
 
-def test_a_fleets_size_is_held_against_the_limits_and_the_remedy_makes_room(
-    rxe_pair: Pair, do: Callable[..., str], rdmadiag_json: Call
-) -> None:
-    do("ip address add 10.0.0.1/8 dev veth0")
-    before = TABLE.read_text().strip()
-
-    def too_small(*options: str) -> dict[str, Any]:
-        """First words → finding."""
-        _, document = rdmadiag_json("preflight", "--timeout", "30", *options)
-        rule = "too-small-for-this-fleet"
-        every = [each for each in document["verdict"]["findings"] if each["rule"] == rule]
-        return {each["summary"].partition(":")[0]: each for each in every}
-
-    try:
-        # The guest's soft limit on files is a note beside it; its subnet of IPv6 is a /64.
-        do("sysctl -w net.ipv4.neigh.default.gc_thresh3=600")
-        assert too_small() == {}
-        finding = too_small("--fleet-size", "1000")["ipv4"]
-        assert finding["summary"].startswith("ipv4: 1253 neighbours of 1000 hosts, and the table")
-        for line in finding["remedy"][:2]:
-            do(line.removeprefix("sudo "))
-        assert "ipv4" not in too_small("--fleet-size", "1000")
-    finally:
-        do(f"sysctl -w net.ipv4.neigh.default.gc_thresh3={before}")
-
-
 def test_a_neighbour_table_that_was_full_is_said(
     rxe_pair: Pair, do: Callable[..., str], run: Run, rdmadiag_json: Call
 ) -> None:
