@@ -324,6 +324,34 @@ DEFAULT_RULES = (Rule(0, 255), Rule(32766, 254), Rule(32767, 253))
 
 
 @dataclass(frozen=True)
+class Limits:
+    """What a fleet's size is held against."""
+
+    neighbours: int = 1024  # gc_thresh3, of IPv4 and IPv6
+    overflows: int = 0  # table_fulls of IPv4, on the second of two CPUs
+    ports: str = "32768\t60999"
+    files: tuple[str, str] = ("1048576", "1048576")
+    cgroup: str = "0::/job7"
+    rdma: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # folder → max, current
+
+    def files_of(self) -> dict[str, str]:
+        """As proc(5) and Documentation/admin-guide/cgroup-v2.rst have them."""
+        head = "entries  allocs   table_fulls\n"
+        found = {
+            f"/proc/sys/net/{version}/neigh/default/gc_thresh3": f"{self.neighbours}\n"
+            for version in ("ipv4", "ipv6")
+        }
+        rows = f"00000003 00000010 00000000\n00000003 00000000 {self.overflows:08x}\n"
+        found["/proc/self/net/stat/arp_cache"] = head + rows
+        found["/proc/self/net/stat/ndisc_cache"] = f"{head}00000003 00000010 00000000\n"
+        found["/proc/sys/net/ipv4/ip_local_port_range"] = f"{self.ports}\n"
+        found["/proc/self/cgroup"] = f"{self.cgroup}\n"
+        for folder, (most, current) in self.rdma.items():
+            found |= {f"{folder}/rdma.max": most, f"{folder}/rdma.current": current}
+        return found
+
+
+@dataclass(frozen=True)
 class Gpu:
     """NVIDIA GPUs, and what lets a NIC reach their memory."""
 
@@ -389,6 +417,7 @@ class Machine:
     rejected: tuple[str, ...] = ()  # devices that libibverbs does not list
     boot_id: str | None = None  # None: nobody asked for counters
     uptime: float = 1000.0
+    limits: Limits | None = None  # None: nobody read them
     commands: Mapping[int, str] = field(default_factory=dict)  # /proc/PID/comm
 
     def change(self, **changes: Any) -> Self:
@@ -554,12 +583,15 @@ class Machine:
             if ":" in address
         )
         limit = f"{self.memlock:<21}"
+        more = {} if self.limits is None else self.limits.files_of()
+        soft, hard = ("", "") if self.limits is None else self.limits.files
+        files = f"Max open files            {soft:<21}{hard:<21}files     \n" if soft else ""
         return {
             "/proc/self/status": f"Name:\tpython3\nPPid:\t{_PARENT}\n"
             f"Uid:\t{self.uid}\t{self.uid}\t{self.uid}\t"
             f"{self.uid}\nCapEff:\t{self.capabilities:016x}\n"
             f"Cpus_allowed_list:\t{self.cpus_allowed}\nMems_allowed_list:\t{self.mems_allowed}\n",
-            "/proc/self/limits": f"Max locked memory         {limit}{limit}bytes     \n",
+            "/proc/self/limits": f"{files}Max locked memory         {limit}{limit}bytes     \n",
             "/proc/cmdline": f"{self.command_line}\n",
             "/proc/sys/kernel/osrelease": f"{self.kernel}\n",
             "/proc/sys/net/ipv4/conf/all/arp_ignore": f"{self.arp_ignore}\n",
@@ -570,7 +602,7 @@ class Machine:
             "/proc/self/net/if_inet6": inet6,
             "/etc/ld.so.conf": "include /etc/ld.so.conf.d/*.conf\n",
             "/etc/ld.so.conf.d/x86_64-linux-gnu.conf": "/usr/lib/x86_64-linux-gnu\n",
-        } | self._ancestors()
+        } | (self._ancestors() | more)
 
     def _ancestors(self) -> dict[str, str]:
         """The parent has pid 1200, its parent 1199, and so on; the last one is init."""
@@ -831,7 +863,7 @@ class Machine:
             recording.refuse("list", folder, Missing(Why.ABSENT, f"{folder}: ENOENT"))
         row = "   1: 00000000:0F5F 00000000:0000 07\n" if self.port_mapper else ""
         recording.files["/proc/self/net/udp"] = f"  sl  local_address rem_address\n{row}".encode()
-        recording.files["/proc/sys/net/ipv4/ip_local_port_range"] = b"32768\t60999\n"
+        recording.files.setdefault("/proc/sys/net/ipv4/ip_local_port_range", b"32768\t60999\n")
 
     def _dcb(self, recording: Recording) -> None:
         """Each netdev's answer, or its refusal."""

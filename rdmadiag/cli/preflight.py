@@ -109,6 +109,12 @@ def _window(context: click.Context, option: click.Parameter, value: str | None) 
     help="Judge what this stack would pick, too: nccl, ucx@1.18. Can be repeated.",
 )
 @click.option(
+    "--fleet-size",
+    type=click.IntRange(2, 10**6),
+    metavar="N",
+    help="Are this host's limits enough for N hosts: neighbours, ports, files, rdma cgroup?",
+)
+@click.option(
     "--env-from",
     metavar="PID|FILE",
     help="Its variables instead of this process's: a running job's, or NAME=VALUE lines.",
@@ -141,6 +147,7 @@ def command(
     log_lines: int | None,
     pid: int | None,
     names: tuple[str, ...],
+    fleet_size: int | None,
     env_from: str | None,
     ladder: bool,
     proven: tuple[str, ...],
@@ -184,7 +191,7 @@ def command(
     if env_from is not None:
         evidence = with_environment(evidence, env_from, reading.deadline)
     try:
-        verdict = judge(evidence, wanted, stacks, expectations)
+        verdict = judge(evidence, wanted, stacks, expectations, fleet_size)
     except NoSuchDevice as error:
         raise not_there(error, evidence) from error
     if ladder:

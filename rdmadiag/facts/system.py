@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from rdmadiag.facts import Limit, Missing
+from rdmadiag.facts import NOT_IN_RECORD, Limit, Missing
+from rdmadiag.facts.limits import HostLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +57,4 @@ class SystemFacts:
     gpus: Gpus
     ancestors: tuple[Ancestor, ...] | Missing  # the parent first, init last
     asked_pid: int | None  # --pid: `ancestors` begins with it
+    limits: HostLimits | Missing = NOT_IN_RECORD

@@ -38,6 +38,7 @@ class Case:
     selected: bool = False  # the user named devices; an unused port is then no longer plausible
     stacks: "tuple[Chosen, ...]" = ()  # those that the user named
     expected: tuple["Compared", ...] = ()  # what was asked of this host, and whether it is so
+    fleet_size: int | None = None  # hosts that this one is to work with, itself among them
     unread: tuple[Lack, ...] = ()  # what kept the rules before from their work, and failed
 
     @property

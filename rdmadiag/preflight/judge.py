@@ -23,10 +23,12 @@ def judge(
     selectors: Sequence[Selector] = (),
     stacks: "Sequence[Chosen]" = (),
     expectations: "Expectations | None" = None,
+    fleet_size: int | None = None,
 ) -> Verdict:
     """The verdict on the selected ports. Raises NoSuchDevice as `select` does.
 
-    `stacks` are those whose choice of a GID is judged as well.
+    `stacks` are those whose choice of a GID is judged as well; `fleet_size` is the number of
+    hosts that the limits of this one are held against.
     """
     every = devices(evidence)
     chosen = select(every, selectors)
@@ -35,7 +37,14 @@ def judge(
         from rdmadiag.preflight.expectations.compare import compare
 
         compared = compare(expectations, every, chosen, evidence)
-    case = Case(evidence, chosen, selected=bool(selectors), stacks=tuple(stacks), expected=compared)
+    case = Case(
+        evidence,
+        chosen,
+        selected=bool(selectors),
+        stacks=tuple(stacks),
+        expected=compared,
+        fleet_size=fleet_size,
+    )
     safety = assess(chosen, evidence)
     checked = check(case)
     return conclude(

@@ -513,6 +513,17 @@ def _gpus(case: Case) -> Iterator[Where]:
         yield unread, None, None
 
 
+def _limits(case: Case) -> Iterator[Where]:
+    """Of neighbours, ports, files and the rdma cgroup; a table is not in every namespace."""
+    yield from _part("system.limits")(case)
+    system = case.evidence.system
+    limits = system if isinstance(system, Missing) else system.limits
+    if not isinstance(limits, Missing):
+        tables = (limits.ipv4_neighbours, limits.ipv6_neighbours)
+        rest = (limits.local_ports, limits.open_files, limits.rdma_cgroups)
+        yield from _host_wide(*(each.most for each in tables), *rest)
+
+
 def _bridges(case: Case) -> Iterator[Where]:
     """ACS of the bridges above adapters, on a host with a GPU."""
     yield from _gpus(case)
@@ -656,6 +667,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("way to the root complex", _part("system.paths", (Why.ABSENT,))),
         Need("parent processes", _part("system.ancestors")),
         Need("GPUs", _gpus),
+        Need("limits of this host", _limits),
         Need("PCI bridges", _bridges, for_root=True),
     ),
     "verbs": (

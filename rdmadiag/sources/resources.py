@@ -27,6 +27,7 @@ from rdmadiag.facts.resources import (
 )
 from rdmadiag.host import Host, netlink
 from rdmadiag.sources.dump import dump
+from rdmadiag.sources.limits import parse_port_range
 from rdmadiag.sources.nldev import gone, is_gone, parse_resources
 from rdmadiag.sources.nldev_counters import read_device_indexes
 from rdmadiag.sources.nldev_messages import (
@@ -222,14 +223,6 @@ def _device(host: Host, name: str, index: int, deadline: float) -> DeviceResourc
         },
         cm_ids=ids if isinstance(ids, Missing) else tuple(cm_id(entry, makers) for entry in ids),
     )
-
-
-def parse_port_range(raw: bytes) -> tuple[int, int] | Missing:
-    """ip_local_port_range: "32768 60999"."""
-    words = raw.decode("latin-1").split()
-    if len(words) != 2 or not all(re.fullmatch(r"[0-9]{1,5}", each) for each in words):
-        return malformed(raw, "two port numbers")
-    return int(words[0]), int(words[1])
 
 
 def parse_thread_group(raw: bytes) -> int | Missing:

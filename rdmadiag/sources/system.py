@@ -17,6 +17,7 @@ from typing import Final
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.system import Ancestor, Bridge, Gpus, PciPath, SystemFacts
 from rdmadiag.host import Host
+from rdmadiag.sources.limits import read_limits
 from rdmadiag.sources.process import STATUS, parse_memlock
 from rdmadiag.sources.text import attribute, malformed, parse_number, parse_text
 
@@ -109,6 +110,7 @@ def read_system(host: Host, pid: int | None = None) -> SystemFacts:
         gpus=gpus,
         ancestors=first if isinstance(first, Missing) else tuple(_ancestors(host, first)),
         asked_pid=pid,
+        limits=read_limits(host, pid),
     )
 
 

@@ -110,6 +110,16 @@ def _answered(found: object) -> bool:
     return not isinstance(found, Missing) or found.why in FAILED
 
 
+def _crowded(case: Case) -> bool:
+    """A fleet was named, or a table of neighbours was full once."""
+    system = case.evidence.system
+    limits = system if isinstance(system, Missing) else system.limits
+    if case.fleet_size is not None or isinstance(limits, Missing):
+        return case.fleet_size is not None
+    tables = (limits.ipv4_neighbours, limits.ipv6_neighbours)
+    return any(not isinstance(each.overflows, Missing) and each.overflows for each in tables)
+
+
 def _gpus(case: Case) -> bool:
     system = case.evidence.system
     if isinstance(system, Missing):
@@ -156,6 +166,7 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("lossless", _classes),
     ("connection_manager", _linux_devices),
     ("speed", _linux_devices),
+    ("fleet_size", _crowded),
     ("gpu", _gpus),
     ("vfs", _linux_devices),
     ("bonds", _linux_devices),
