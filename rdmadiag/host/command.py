@@ -14,6 +14,7 @@ from rdmadiag.facts import Missing, Why
 from rdmadiag.host import child_process
 from rdmadiag.host.answers import OUTPUT_LIMIT, Ran, not_started
 
+_DRAIN_SECONDS: Final = 0.5  # for the output of a command that has ended, past its deadline
 _REAP_SECONDS: Final = 0.05  # for a killed child to end; one that does not is left to init
 
 
@@ -67,7 +68,9 @@ def finish(argv: Sequence[str], deadline: float) -> Ended | Missing:
     try:
         # Not subprocess.run(timeout=): it waits without end for a child stuck in the kernel.
         returncode: int | None = child.wait(timeout=max(0.0, deadline - time.monotonic()))
-        held = not (out.finish(deadline) and err.finish(deadline))
+        # What it wrote is in the pipe, however late it is: cut off, it would be another answer.
+        drained_by = max(deadline, time.monotonic() + _DRAIN_SECONDS)
+        held = not (out.finish(drained_by) and err.finish(drained_by))
         if held:
             abandon(child)
     except subprocess.TimeoutExpired:

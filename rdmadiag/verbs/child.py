@@ -46,9 +46,12 @@ def ask(platform: str, library: str, gid_rows: int, deadline: float) -> bytes | 
     ended = command.finish(argv, deadline)
     if isinstance(ended, Missing):
         return ended
+    # Of a child that ended well, and was not read to its end, the last call says nothing: neither
+    # that it crashed nor for how long it ran.
+    unread = ended.output_held and ended.returncode == 0
     end = Ended(
-        at=round(time.monotonic() - start, 6),
-        end=ended.returncode,
+        at=0.0 if unread else round(time.monotonic() - start, 6),
+        end=None if unread else ended.returncode,
         pid=ended.pid,
         unkillable=not ended.reaped,
         stderr=ended.stderr[:_WARNINGS].decode("utf-8", "backslashreplace"),

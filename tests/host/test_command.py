@@ -77,6 +77,18 @@ def test_a_late_one_takes_its_children_with_it(tmp_path):
     assert gone(int((tmp_path / "pid").read_text()))
 
 
+def test_what_one_has_written_by_its_deadline_is_read_after_it(monkeypatch):
+    drain = command._Capped._drain
+
+    def slow(self):
+        time.sleep(0.3)  # a thread that a busy machine does not let run
+        drain(self)
+
+    monkeypatch.setattr(command._Capped, "_drain", slow)
+    ended = finish(["echo", "whole"], time.monotonic() + 0.2)
+    assert (ended.stdout, ended.returncode, ended.output_held) == (b"whole\n", 0, False)
+
+
 def test_a_grandchild_that_holds_the_output_open_is_not_waited_for():
     began = time.monotonic()
     found = run(["sh", "-c", "sleep 63 & echo early"], began + 0.4)

@@ -26,6 +26,7 @@ from rdmadiag.facts.ib import GidType, LinkLayer, NodeType, PhysState, PortState
 from rdmadiag.facts.verbs import NOT_RECORDED, VerbsFacts, VerbsFailure
 from rdmadiag.sources.verbs import parse_verbs
 from rdmadiag.verbs import child
+from rdmadiag.view.access import WEDGED_AFTER
 
 MAC = (
     TranscribedDevice(
@@ -243,6 +244,26 @@ def test_devices_are_queried_one_after_the_other_while_the_list_is_held(
         f"{kind} {device.name}" for device in devices for kind in kinds
     ]
     assert (made[0], made[-1]) == ("ibv_get_device_list", "ibv_free_device_list")
+
+
+def test_a_query_that_was_not_read_to_its_end_is_late_and_no_crash(
+    ask: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy host the child can have ended well, and its lines still be in the pipe."""
+    whole = child.command.finish
+
+    def unread(argv: list[str], deadline: float) -> Any:
+        ended = whole(argv, deadline)
+        assert not isinstance(ended, Missing)
+        lines = ended.stdout.splitlines(keepends=True)
+        at = next(at for at, line in enumerate(lines) if b"ibv_query_port" in line)
+        return replace(ended, stdout=b"".join(lines[: at + 1]), output_held=True)
+
+    monkeypatch.setattr(child.command, "finish", unread)
+    stopped = facts(ask(ONE)).unanswered
+    assert stopped
+    assert (stopped.call, stopped.was_killed) == ("ibv_query_port", True)
+    assert stopped.seconds < WEDGED_AFTER
 
 
 @pytest.mark.parametrize(
