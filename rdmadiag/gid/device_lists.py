@@ -92,6 +92,18 @@ def nccl_devices(variable: str, value: str) -> Choice | None:
     return Choice(variable, value, parts, excludes, _exact if exact else _prefix) if parts else None
 
 
+def nccl_interfaces(variable: str, value: str) -> Choice | None:
+    """NCCL_SOCKET_IFNAME: as NCCL_IB_HCA, of netdevs."""
+    chosen = nccl_devices(variable, value)
+    return chosen._replace(takes_netdevs=True) if chosen else None
+
+
+def exact_interfaces(variable: str, value: str) -> Choice | None:
+    """GLOO_SOCKET_IFNAME and its like: names as they are; not subnets, which Open MPI takes too."""
+    chosen = exact_devices(variable, value) if "/" not in value else None
+    return chosen._replace(takes_netdevs=True) if chosen else None
+
+
 def ucx_devices(variable: str, value: str) -> Choice | None:
     """UCX_NET_DEVICES: ports and netdevs by pattern; "all" chooses nothing."""
     text = value.strip()

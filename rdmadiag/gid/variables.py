@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from rdmadiag.gid import variable_values as values
-from rdmadiag.gid.device_lists import Choice, exact_devices, nccl_devices, ucx_devices
+from rdmadiag.gid.device_lists import (
+    Choice,
+    exact_devices,
+    exact_interfaces,
+    nccl_devices,
+    nccl_interfaces,
+    ucx_devices,
+)
 from rdmadiag.gid.gid_index import checked_index, lenient_index
 
 
@@ -25,6 +32,7 @@ class Variable(NamedTuple):
         None  # a value → what it means, or what is wrong with it
     )
     devices: Callable[[str, str], Choice | None] | None = None  # (name, value) → those it names
+    interfaces: Callable[[str, str], Choice | None] | None = None  # the same, of netdevs for TCP
     gid_index: Callable[[str], int | None] | None = None  # a value → the row of a GID table
     rdma_off: Callable[[str], values.Off | None] | None = None  # a value → how it keeps RDMA out
     ports: str | None = None  # the variable that chooses the ports that this one is for
@@ -219,7 +227,19 @@ VARIABLES: Final = (
         "The interface for TCP: bootstrap, and data where there is no RDMA. Names are prefixes; "
         '"=" is exact, "^" leaves out.',
         pitfalls=("an interface that peers cannot reach hangs at the start, before any RDMA",),
+        interfaces=nccl_interfaces,
         reported=True,
+    ),
+    *(
+        Variable(
+            f"{who}_SOCKET_IFNAME",
+            stack,
+            "The interface for TCP, by which processes meet: exact names.",
+            pitfalls=("NCCL_SOCKET_IFNAME is not read",),
+            interfaces=exact_interfaces,
+            reported=True,
+        )
+        for who, stack in (("GLOO", "Gloo"), ("TP", "TensorPipe"))
     ),
     Variable(
         "NCCL_SOCKET_FAMILY", "NCCL, RCCL", "AF_INET or AF_INET6, for TCP.", judge=values.family
@@ -717,6 +737,16 @@ VARIABLES: Final = (
         next=_DEVICES,
         devices=exact_devices,
     ),
+    *(
+        Variable(
+            f"OMPI_MCA_{what}_tcp_if_include",
+            "Open MPI",
+            "The interfaces for TCP, as names or ADDRESS/BITS.",
+            interfaces=exact_interfaces,
+            reported=True,
+        )
+        for what in ("btl", "oob")
+    ),
     Variable("OMPI_MCA_btl_openib_*", "Open MPI", _OMPI, reported=True),
     Variable("OMPI_MCA_*", "Open MPI", _OMPI),
     # libfabric psm3
@@ -767,6 +797,9 @@ VARIABLES: Final = (
 )
 
 BY_NAME: Final = {row.name: row for row in VARIABLES}
+
+INTERFACES: Final = tuple(row for row in VARIABLES if row.interfaces)
+"""The variables that name netdevs for TCP."""
 
 RDMA_OFF: Final = tuple(row for row in VARIABLES if row.rdma_off)
 """The variables of which a value keeps a stack from RDMA."""

@@ -25,6 +25,7 @@ STATUS_OF_SAMPLE = {
     "mac-ready": ("ok", 0),
     "mac-wedged": ("critical", 2),
     "roce-healthy": ("ok", 0),
+    "gpu-four-rails": ("ok", 0),
     "infiniband-two-hca": ("ok", 0),
     "infiniband-no-subnet-manager": ("critical", 2),
     "container-without-uverbs": ("critical", 2),

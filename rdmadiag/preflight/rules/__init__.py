@@ -162,6 +162,7 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("stack_capabilities", _stacks),
     ("stacks", _stacks),
     ("environment", _variables),
+    ("bootstrap", _variables),
     ("netdevs", _netdevs),
     ("lossless", _classes),
     ("connection_manager", _linux_devices),

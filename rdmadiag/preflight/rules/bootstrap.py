@@ -1,0 +1,129 @@
+"""The interface by which processes meet over TCP, before any RDMA."""
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from ipaddress import ip_address
+from typing import Final
+
+from rdmadiag.facts import Missing, NetDev
+from rdmadiag.facts.routing import LOCAL_TABLE, RouteKind, RoutingFacts
+from rdmadiag.gid.device_lists import Choice
+from rdmadiag.gid.variables import INTERFACES
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.rules.rule import Rule, rule
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.stack_picks import variables
+
+_OF_CONTAINERS: Final = ("docker", "veth", "virbr", "cni", "cali", "flannel", "br-")
+_FEW: Final = 8
+
+
+class _Unfit(StrEnum):
+    """What is wrong with a netdev, in the words of the finding."""
+
+    LOOPBACK = "loopback: no other host is reached by it"
+    CONTAINERS = "by its name for containers or virtual machines of this host"
+    DOWN = "down"
+    LINK_LOCAL = "without an address but a link-local one"
+    NO_ADDRESS = "without an address"
+
+
+@rule(
+    "bootstrap-interface-unfit",
+    Severity.WARN,
+    "A variable names an interface that peers do not reach",
+    "Processes meet over TCP before any RDMA, and a variable names the interface: it is the "
+    "loopback, down, without an address that peers reach, or by its name one for containers of "
+    "this host. The job then hangs or fails at its start. Critical where the netdevs that it "
+    "names are not there at all. A list that only excludes is not judged, nor are subnets.",
+    (
+        "https://github.com/NVIDIA/nccl/issues/914",
+        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+    ),
+    remedy=(
+        "ip -brief address   # which interface has an address that peers reach",
+        "export {variable:NCCL_SOCKET_IFNAME}={netdevs:INTERFACE}",
+        "unset {variable:NCCL_SOCKET_IFNAME}   # where the stack's own choice will do",
+    ),
+    needs=("routing", "netdev", "environment", "netdevs of this namespace"),
+)
+def bootstrap_interface_unfit(this: Rule, case: Case) -> Iterator[Finding]:
+    """One finding a variable."""
+    environment = variables(case.evidence)
+    process, routing = case.evidence.process, case.evidence.routing
+    if isinstance(environment, Missing) or isinstance(routing, Missing):
+        return
+    if isinstance(process, Missing) or isinstance(process.netdevs, Missing):
+        return
+    for row in INTERFACES:
+        value = environment.get(row.name)
+        chosen = row.interfaces(row.name, value) if row.interfaces and value else None
+        if chosen is None or chosen.excludes:
+            continue
+        named = _named(chosen, process.netdevs)
+        bad = {name: why for name in named if (why := _unfit(name, case, routing))}
+        if named and len(bad) < len(named):
+            continue  # one of them will do
+        words = "; ".join(f"{name} is {why}" for name, why in list(bad.items())[:_FEW])
+        guessed = bool(bad) and all(why is _Unfit.CONTAINERS for why in bad.values())
+        absent = " ".join(map(str, chosen.parts[:_FEW]))
+        yield this.finding(
+            f"{row.name}={value}: {words}" if bad else f"{row.name} names {absent}: not there",
+            severity=Severity.INFO if guessed else None if bad else Severity.CRITICAL,
+            evidence=[
+                Proof("process", f"environment: {row.name}", chosen.value),
+                Proof("process", "/proc/self/net/dev", " ".join(process.netdevs[:_FEW])),
+                Proof("routing", "table local", _addresses_of(named, routing)),
+            ],
+            fill={"variable": row.name, "netdevs": "INTERFACE"},
+        )
+
+
+def _named(chosen: Choice, netdevs: Sequence[str]) -> list[str]:
+    return [
+        name for name in netdevs if any(chosen.matches(part.name, name) for part in chosen.parts)
+    ]
+
+
+def _unfit(name: str, case: Case, routing: RoutingFacts) -> _Unfit | None:
+    """None for nothing, or nothing that is known."""
+    link = next((each for each in routing.links if each.name == name), None)
+    if name == "lo" or (link and link.loopback):
+        return _Unfit.LOOPBACK
+    netdev = _netdev(name, case)
+    if netdev and not netdev.admin_up:
+        return _Unfit.DOWN
+    addresses = _addresses(name, routing)
+    if addresses is not None and not addresses:
+        return _Unfit.NO_ADDRESS
+    if addresses and all(ip_address(each).is_link_local for each in addresses):
+        return _Unfit.LINK_LOCAL
+    return _Unfit.CONTAINERS if name.startswith(_OF_CONTAINERS) else None
+
+
+def _netdev(name: str, case: Case) -> NetDev | None:
+    facts = case.evidence.netdev
+    return None if isinstance(facts, Missing) else facts.netdev(name)
+
+
+def _addresses(name: str, routing: RoutingFacts) -> list[str] | None:
+    """Those that the kernel takes packets for on the netdev; None where that was not read."""
+    if isinstance(routing.routes, Missing):
+        return None
+    return [
+        row.destination.partition("/")[0]
+        for row in routing.routes
+        if row.table == LOCAL_TABLE
+        and row.kind is RouteKind.LOCAL
+        and any(hop.netdev == name for hop in row.hops)
+    ]
+
+
+def _addresses_of(names: Sequence[str], routing: RoutingFacts) -> str:
+    found = [
+        f"{name} {each}" for name in names[:_FEW] for each in (_addresses(name, routing) or ())
+    ]
+    return ", ".join(found[:_FEW]) or "none of theirs"
+
+
+RULES: Final[tuple[Rule, ...]] = (bootstrap_interface_unfit,)
