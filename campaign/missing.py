@@ -25,14 +25,18 @@ from rdmadiag.facts import (
     Identity,
     Missing,
     Why,
+    bonding,
     dcb,
     devlink,
     ethtool,
     kernel_log,
+    limits,
     macos,
     routing,
     system,
+    topology,
     verbs,
+    vfs,
 )
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.host.recorded import open_snapshot
@@ -162,7 +166,10 @@ def values(found: Any, path: Path_ = ()) -> Iterator[Path_]:
 
 _NAMES: Final = {
     name: value
-    for module in (dcb, devlink, ethtool, facts, kernel_log, macos, routing, system, verbs)
+    for module in (
+        *(bonding, dcb, devlink, ethtool, facts, kernel_log),
+        *(limits, macos, routing, system, topology, verbs, vfs),
+    )
     for name, value in vars(module).items()
 }
 _KNOWN: Final[dict[type, dict[str, Any]]] = {}

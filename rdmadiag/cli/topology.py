@@ -24,10 +24,7 @@ _SOURCES: Final = ("sysfs", "nldev", "netdev", "process", "routing", "topology")
     examples=(
         ("which adapter is near which GPU, and the lines to export", "rdmadiag topology"),
         ("of a recorded host", "rdmadiag topology --from host.tar.gz"),
-        (
-            "the lines alone, for a job's script",
-            "rdmadiag topology --json | jq -r '.exports[] | \"\\(.of) \\(.variable)=\\(.value)\"'",
-        ),
+        ("of a recorded host, for a program", "rdmadiag topology --json --from HOST.tar.gz"),
     ),
 )
 @reading
