@@ -11,8 +11,8 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, Final
 
@@ -24,6 +24,26 @@ _STREAMS: Final = 3  # stdin, stdout, stderr
 
 running: Final[set[int]] = set()
 """Process groups of the commands that this process has started and that have not ended."""
+
+
+class _Start:
+    """Of a command: it is not in `running` before it has been started."""
+
+    under_way = False
+    owed: Callable[[], None] | None = None
+
+
+@contextmanager
+def starting() -> Iterator[None]:
+    """Around what starts a command and adds it to `running`: in between nothing ends this child,
+    which would leave the command behind."""
+    _Start.under_way = True
+    try:
+        yield
+    finally:
+        _Start.under_way = False
+        if _Start.owed:
+            _Start.owed()
 
 
 def prepare() -> None:
@@ -109,6 +129,9 @@ def _signalled_by(pipe: int) -> None:
     def end(*_: object) -> None:
         if not any(events & _GONE for _, events in other_end.poll(0)):
             return  # the parent has read, and there is room to write
+        if _Start.under_way:
+            _Start.owed = end
+            return
         for group in running:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGKILL)

@@ -50,19 +50,20 @@ def finish(argv: Sequence[str], deadline: float) -> Ended | Missing:
     """As `run`, and of a command that was killed what it had printed."""
     if time.monotonic() >= deadline:
         return Missing(Why.TIMEOUT, f"{argv[0]}: the deadline had passed before it was started")
-    try:
-        child = subprocess.Popen(  # noqa: S603  # argv is a constant of ours, never a shell line
-            list(argv),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "LC_ALL": "C"},
-            start_new_session=True,
-            preexec_fn=child_process.before_exec(),  # noqa: PLW1509  # takes no lock
-        )
-    except OSError as error:
-        return not_started(error, argv[0])
-    child_process.running.add(child.pid)
+    with child_process.starting():
+        try:
+            child = subprocess.Popen(  # noqa: S603  # argv is a constant of ours, never a shell line
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, "LC_ALL": "C"},
+                start_new_session=True,
+                preexec_fn=child_process.before_exec(),  # noqa: PLW1509  # takes no lock
+            )
+        except OSError as error:
+            return not_started(error, argv[0])
+        child_process.running.add(child.pid)
     out, err = _Capped(child.stdout), _Capped(child.stderr)
     held, reaped = False, True
     try:

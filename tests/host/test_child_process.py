@@ -109,11 +109,18 @@ def test_a_parent_that_is_killed_leaves_no_child_and_no_open_stream(
 
 
 LATE = """
-import os, sys, time
+import os, subprocess, sys, time
 from rdmadiag.host import command, isolation
 from rdmadiag.host.isolation import SideBySide
 
 folder, sys.platform = sys.argv[1:3]
+
+class Slow(subprocess.Popen):
+    def __init__(self, *args, **how):  # the command runs before whoever starts it goes on
+        super().__init__(*args, **how)
+        time.sleep(float(sys.argv[3]))
+
+command.subprocess.Popen = Slow
 isolation._ENDS_ITSELF_SECONDS = 20.0  # on a machine that is busy
 
 def start():
@@ -128,12 +135,13 @@ print(running.collect(time.monotonic())["start"])
 """
 
 
+@pytest.mark.parametrize("slow", [0.0, 0.5], ids=["at once", "while it is started"])
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
 def test_a_child_that_is_killed_at_its_deadline_leaves_no_command(
-    tmp_path: Path, platform: str
+    tmp_path: Path, platform: str, slow: float
 ) -> None:
     ran = subprocess.run(
-        [sys.executable, "-c", LATE, str(tmp_path), platform],
+        [sys.executable, "-c", LATE, str(tmp_path), platform, str(slow)],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},

@@ -1,7 +1,6 @@
 """Limits of this host against the size of the fleet that it is to work in."""
 
 from collections.abc import Iterator
-from ipaddress import ip_address
 from typing import Final
 
 from rdmadiag.facts import Limit, Missing, NetDev, known, present
@@ -118,11 +117,18 @@ def neighbours_of(netdev: NetDev, version: int, others: int) -> int:
     """
     bits = 32 if version == 4 else 128
     rooms = [
-        2 ** (bits - each.prefix_length) - 1
+        _room(bits - each.prefix_length, version)
         for each in netdev.addresses
-        if ip_address(each.address).version == version and each.scope == "global"
+        if (":" in each.address) == (version == 6) and each.scope == "global"
     ]
     return min(others, max(rooms, default=0))
+
+
+def _room(host_bits: int, version: int) -> int:
+    """Other hosts of a subnet; IPv4 keeps its first and last address, but of two (RFC 3021)."""
+    if host_bits < 1:
+        return 0
+    return (1 << host_bits) - (3 if version == 4 and host_bits > 1 else 1)
 
 
 def _ports(this: Rule, case: Case, limits: HostLimits, others: int) -> Iterator[Finding]:

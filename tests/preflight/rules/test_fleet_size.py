@@ -1,6 +1,7 @@
 """Limits against a fleet's size: each number beside the one that is just enough."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from lab.machine import Limits, Machine
 from lab.samples import roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.preflight.judge import judge
+from rdmadiag.preflight.rules.fleet_size import neighbours_of
 from rdmadiag.preflight.verdict import Finding
 
 WIDE = "10.0.0.1/8"
@@ -112,3 +114,22 @@ def test_what_could_not_be_read_is_not_enough_and_not_too_little() -> None:
     assert "too-small-for-this-fleet" not in {each.rule for each in verdict.findings}
     assert "too-small-for-this-fleet" in {each.rule for each in verdict.skipped}
     assert verdict.status == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("address", "length", "version", "expected"),
+    [
+        pytest.param("192.0.2.1", 24, 4, 253, id="a /24 holds 254 hosts, this one of them"),
+        pytest.param("192.0.2.1", 31, 4, 1, id="RFC 3021"),
+        pytest.param("192.0.2.1", 32, 4, 0, id="an address alone"),
+        pytest.param("192.0.2.1", 40, 4, 0, id="no prefix at all"),
+        pytest.param("not an address", 24, 6, 0, id="of an edited report"),
+        pytest.param("2001:db8::1", 64, 6, 9999, id="an IPv6 subnet has room for all"),
+    ],
+)
+def test_a_subnet_has_room_for_so_many_others(
+    address: str, length: int, version: int, expected: int
+) -> None:
+    row = SimpleNamespace(address=address, prefix_length=length, scope="global")
+    netdev = SimpleNamespace(addresses=[row])
+    assert neighbours_of(netdev, version, 9999) == expected  # type: ignore[arg-type]
