@@ -166,6 +166,8 @@ def _trust(dcb: NetdevDcb | Missing) -> tuple[Trust | Missing, str]:
         return dcb.ieee.apps, "nothing"
     if any(each.selector is AppSelector.DSCP for each in dcb.ieee.apps):
         return Trust.DSCP, "APP table, which has DSCPs"
+    if isinstance(read := _entries(dcb.ieee.apps), Missing):
+        return read, "nothing"
     return Trust.PCP, "APP table, which has no DSCP"
 
 
@@ -251,6 +253,8 @@ class _Nic:
             if mapped is not None:
                 return mapped, f"DSCP {dscp} in the APP table"
             return _default(apps), f"no entry for DSCP {dscp}"
+        if isinstance(apps, Missing) and apps.why is not Why.UNSUPPORTED:
+            return apps, "not known"  # it may have an entry of RoCE's own
         known = () if isinstance(apps, Missing) else apps
         own = (
             _highest(known, (AppSelector.DATAGRAM, AppSelector.ANY), _ROCE_V2_PORT)
@@ -269,7 +273,7 @@ class _Nic:
 
     @property
     def _apps(self) -> tuple[App, ...] | Missing:
-        return self._ieee if isinstance(self._ieee, Missing) else self._ieee.apps
+        return self._ieee if isinstance(self._ieee, Missing) else _entries(self._ieee.apps)
 
     def _pfc_of(self, priority: int | Missing) -> bool | Missing:
         if isinstance(self.pfc, Missing):
@@ -335,6 +339,13 @@ class _Nic:
         if self._trust is Trust.PCP and self._v2:
             return Cell.TRUST if dscp else Cell.CLASS
         return Cell.PRIORITY if dscp else Cell.CLASS
+
+
+def _entries(apps: tuple[App, ...] | Missing) -> tuple[App, ...] | Missing:
+    """The table, unless it is not known of an entry what it is for: it may be for any packet."""
+    if isinstance(apps, Missing):
+        return apps
+    return next((each.selector for each in apps if isinstance(each.selector, Missing)), apps)
 
 
 def _highest(apps: Sequence[App], selectors: Sequence[AppSelector], protocol: int) -> int | None:

@@ -261,3 +261,20 @@ def test_two_ends_that_differ() -> None:
 def test_what_is_not_known_at_one_end_is_no_difference() -> None:
     assert tuple(differences([port(GOOD)], [port(Dcb(pfc=None, apps=((DSCP, 26, 3),)))])) == ()
     assert tuple(differences([port(GOOD)], [])) == ()
+
+
+@pytest.mark.parametrize("trust", [None, Trust.DSCP, Trust.PCP], ids=["by table", "dscp", "pcp"])
+def test_an_entry_that_is_not_known_may_be_for_any_packet(trust: Trust | None) -> None:
+    host = roce_host().change(dcb={NETDEV: GOOD}, environ={"NCCL_IB_TC": "106"})
+    evidence = host.evidence()
+    assert not isinstance(evidence.dcb, Missing)
+    (netdev,) = evidence.dcb.netdevs
+    assert not isinstance(netdev.ieee, Missing)
+    assert not isinstance(netdev.ieee.apps, Missing)
+    unread = Missing(Why.DENIED)
+    apps = tuple(replace(each, selector=unread) for each in netdev.ieee.apps)
+    known = {"trust": trust} if trust else {}
+    less = replace(netdev, ieee=replace(netdev.ieee, apps=apps), **known)
+    found = replace(evidence, dcb=replace(evidence.dcb, netdevs=(less,)))
+    (one,) = lossless_ports(devices(found), found, variables(found), ("nccl",))
+    assert [(each.priority, each.lossless) for each in one.chains] == [(unread, None)]
