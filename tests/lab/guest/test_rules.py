@@ -335,34 +335,6 @@ def test_two_netdevs_in_one_subnet_are_a_note_until_arp_ignore_is_set(
         do(f"sysctl -w net.ipv4.conf.all.arp_ignore={before.strip()}")
 
 
-# --- the size of a fleet -----------------------------------------------------------------------
-
-TABLE = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
-
-
-def test_a_neighbour_table_that_was_full_is_said(
-    rxe_pair: Pair, do: Callable[..., str], run: Run, rdmadiag_json: Call
-) -> None:
-    before = TABLE.read_text().strip()
-    _, document = rdmadiag_json("preflight")
-    assert "neighbour-table-overflowed" not in found(document)
-    try:
-        do("sysctl -w net.ipv4.neigh.default.gc_thresh3=8")
-        for number in range(50, 70):  # stale ones: the kernel keeps them for 5 s even when full
-            words = f"192.0.2.{number} lladdr 02:00:00:00:00:{number} nud stale dev veth0"
-            run(["ip", "neigh", "replace", *words.split()], timeout=60)
-        _, document = rdmadiag_json("preflight")
-        finding = the(document, "neighbour-table-overflowed")
-        rows = Path("/proc/net/stat/arp_cache").read_text().splitlines()
-        at = rows[0].split().index("table_fulls")
-        fulls = sum(int(row.split()[at], 16) for row in rows[1:])
-        assert fulls > 0
-        assert f"was full {fulls} times since boot" in finding["summary"]
-    finally:
-        do(f"sysctl -w net.ipv4.neigh.default.gc_thresh3={before}")
-        do("ip neigh flush dev veth0")
-
-
 # --- namespaces --------------------------------------------------------------------------------
 
 
