@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from ipaddress import ip_address
 from typing import Final
 
 from rdmadiag.facts import Missing, NetDev
@@ -12,6 +11,7 @@ from rdmadiag.gid.variables import INTERFACES
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.routing import holds
 from rdmadiag.view.stack_picks import variables
 
 _OF_CONTAINERS: Final = ("docker", "veth", "virbr", "cni", "cali", "flannel", "br-")
@@ -85,6 +85,9 @@ def _named(chosen: Choice, netdevs: Sequence[str]) -> list[str]:
     ]
 
 
+_LINK_LOCAL: Final = ("169.254.0.0/16", "fe80::/10")
+
+
 def _unfit(name: str, case: Case, routing: RoutingFacts) -> _Unfit | None:
     """None for nothing, or nothing that is known."""
     link = next((each for each in routing.links if each.name == name), None)
@@ -96,7 +99,7 @@ def _unfit(name: str, case: Case, routing: RoutingFacts) -> _Unfit | None:
     addresses = _addresses(name, routing)
     if addresses is not None and not addresses:
         return _Unfit.NO_ADDRESS
-    if addresses and all(ip_address(each).is_link_local for each in addresses):
+    if addresses and all(any(holds(net, each) for net in _LINK_LOCAL) for each in addresses):
         return _Unfit.LINK_LOCAL
     return _Unfit.CONTAINERS if name.startswith(_OF_CONTAINERS) else None
 
