@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lab.recorded import comparable
+from lab.recorded import comparable, differences
 
 
 def document(pid: int, seconds: float) -> dict[str, Any]:
@@ -25,3 +25,21 @@ def test_a_time_that_begins_with_a_process_number_is_left_as_it_is() -> None:
 
 def test_a_time_that_moved_is_a_difference() -> None:
     assert comparable(document(387, 387.12)) != comparable(document(387, 388.12))
+
+
+def test_neighbours_come_and_go_between_two_runs() -> None:
+    def limits(entries: int, most: int = 1024) -> dict[str, Any]:
+        table = {"most": most, "entries": entries, "overflows": 0}
+        return {"evidence": {"system": {"limits": {"ipv6_neighbours": table}}}}
+
+    assert comparable(limits(1)) == comparable(limits(2))
+    assert comparable(limits(1)) != comparable(limits(1, most=512))
+
+
+def test_a_difference_is_a_field_with_both_its_values() -> None:
+    found = {"a": [{"b": 1}, {"b": 2}], "c": None}
+    wanted = {"a": [{"b": 1}, {"b": 3}], "c": None, "d": [1]}
+    assert differences(found, wanted) == [
+        ".a[1].b: 2 instead of 3",
+        ".d: None instead of [1]",
+    ]

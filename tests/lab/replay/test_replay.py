@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lab.places import CHECKOUT
-from lab.recorded import comparable
+from lab.recorded import comparable, differences
 
 RECORDED = CHECKOUT / "lab" / "out" / "guest" / "recorded"
 NAMES = sorted({path.name.split(".")[0] for path in RECORDED.glob("*.json")})
@@ -35,4 +35,4 @@ def test_a_replay_prints_what_the_host_printed(
     document = json.loads(out)
     assert code == live["exit_code"]
     assert document["host"]["hostname"] == live["document"]["host"]["hostname"]
-    assert comparable(document) == comparable(live["document"])
+    assert differences(comparable(document), comparable(live["document"])) == []
