@@ -15,7 +15,7 @@ _LOCAL: Final = frozenset(
 )
 """Types whose data are in memory or on a disk of this host."""
 
-_ESCAPED: Final = re.compile(rb"\\([0-7]{3})")  # blanks and backslashes of a mount point
+_ESCAPED: Final = rb"\\([0-7]{3})"  # blanks and backslashes of a mount point
 
 
 def parse_mountinfo(raw: bytes) -> dict[bytes, str]:
@@ -25,7 +25,9 @@ def parse_mountinfo(raw: bytes) -> dict[bytes, str]:
         fields, separator, source = line.partition(b" - ")
         point, kind = fields.split(b" ")[4:5], source.split(b" ")[0]
         if separator and point and kind:
-            name = _ESCAPED.sub(lambda each: bytes([int(each[1], 8) & 0xFF]), point[0])
+            name = point[0]
+            if b"\\" in name:
+                name = re.sub(_ESCAPED, lambda each: bytes([int(each[1], 8) & 0xFF]), name)
             found[name] = kind.decode("ascii", "replace")
     return found
 
