@@ -94,7 +94,9 @@ def _worst_lane(case: CounterCase, device: str, port: int | None) -> str:
     key = (CounterSource.FEC, device, port)
     own = [each for each in case.changes if (each.source, each.device, each.port) == key]
     counted = next((each.values for each in case.after.sets if each.key == key), {})
-    for name in _LANES if not isinstance(counted, Missing) else ():
+    if isinstance(counted, Missing):
+        return ""
+    for name in _LANES:
         if sum(each.startswith(f"{name}/") for each in counted) < 2:
             continue
         lanes = {each.name: each.rise for each in own if each.name.startswith(f"{name}/")}
