@@ -221,6 +221,11 @@ def _link_modes(case: Case) -> Iterator[Where]:
     return _of_links(case, lambda link: link.modes, active=True)
 
 
+def _pause_settings(case: Case) -> Iterator[Where]:
+    """Those of the netdevs of each active port."""
+    return _of_links(case, lambda link: link.pause, active=True)
+
+
 def _of_links(
     case: Case, part: Callable[[NetdevEthtool], object], *, active: bool
 ) -> Iterator[Where]:
@@ -690,6 +695,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
     "ethtool": (
         Need("link state", _link_states),
         Need("link modes", _link_modes),
+        Need("pause settings", _pause_settings),
     ),
     "devlink": (
         Need("health reporters", _reporters),
