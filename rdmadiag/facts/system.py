@@ -1,9 +1,12 @@
 """What surrounds the devices: PCI, CPUs, the IOMMU, GPUs, and who started this process."""
 
 from dataclasses import dataclass
+from typing import Final
 
-from rdmadiag.facts import NOT_IN_RECORD, Limit, Missing
+from rdmadiag.facts import NOT_IN_RECORD, Limit, Missing, Why
 from rdmadiag.facts.limits import HostLimits
+
+IN_PCI: Final = Missing(Why.NOT_COLLECTED, "the source pci has it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,7 +14,7 @@ class Bridge:
     """A PCI bridge between a device and the root complex."""
 
     address: str
-    redirects: bool | Missing  # ACS Control, P2P Request Redirect; root alone can read it
+    redirects: bool | Missing  # of older reports; now `acs` of PciConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,56 +115,6 @@ def _open(gpus: Gpus) -> str:
 
 
 @rule(
-    "acs-redirects",
-    Severity.WARN,
-    "PCI bridges send peer traffic up to the root",
-    "On the way of an adapter there are bridges whose Access Control Services redirect "
-    "peer-to-peer requests: what goes between GPU and adapter then passes through the root "
-    "complex, which is slow, and on some hosts fails (completion status 4, vendor error 81) or "
-    "hangs. Meant so where virtual machines own devices. Seen by root alone, and only of bridges "
-    "above adapters; the GPUs' own are not read.",
-    (
-        "https://github.com/NVIDIA/nccl/issues/304",
-        "https://github.com/NVIDIA/nccl/issues/2079",
-        "https://github.com/linux-rdma/rdma-core/blob/master/kernel-boot/rdma_topo",
-    ),
-    remedy=(
-        "sudo rdma_topo check   # of rdma-core since 2025-10: the bits that are wrong on this host",
-        "sudo lspci -s {bridge} -vvv | grep -i acsctl",
-        "# do not clear all of ACS: with Grace or ConnectX-8 some bits must stay on;",
-        "# the BIOS has a setting. Not where virtual machines own devices",
-    ),
-    needs=("devices", "PCI bridges", "PCI function"),
-)
-def acs_redirects(this: Rule, case: Case) -> Iterator[Finding]:
-    """One finding for the host."""
-    system = _system(case)
-    if system is None:
-        return
-    found: dict[str, list[str]] = {}
-    for path in _paths(case, system):
-        for bridge in present(path.bridges):
-            if bridge.redirects is True:
-                found.setdefault(bridge.address, []).append(path.device)
-    if not found:
-        return
-    bridges = list(found)
-    yield this.finding(
-        f"ACS redirects peer-to-peer requests on {len(found)} bridges above the adapters: GPU "
-        "Direct may be slow or fail",
-        evidence=[
-            Proof(
-                "system",
-                f"/sys/bus/pci/devices/{address}/config: ACS Control",
-                f"P2P Request Redirect, above {' '.join(found[address])}",
-            )
-            for address in bridges[:8]
-        ],
-        fill={"bridge": tuple(bridges[:8])},
-    )
-
-
-@rule(
     "iommu-translates",
     Severity.INFO,
     "The IOMMU translates the adapters' addresses",
@@ -209,4 +159,4 @@ def iommu_translates(this: Rule, case: Case) -> Iterator[Finding]:
     )
 
 
-RULES: Final[tuple[Rule, ...]] = (acs_redirects, gpu_memory_unreachable, iommu_translates)
+RULES: Final[tuple[Rule, ...]] = (gpu_memory_unreachable, iommu_translates)

@@ -335,12 +335,6 @@ ROWS = [
     ("numa-remote", "warn", bound("16-31"), bound("8-23")),
     # --- GPUs -----------------------------------------------------------------------------
     (
-        "acs-redirects",
-        "warn",
-        with_gpu(roce_host().with_device(redirects=True)),
-        with_gpu(roce_host().with_device(redirects=False)),
-    ),
-    (
         "gpu-memory-unreachable",
         "warn",
         with_gpu(peermem=None, memory_peers=None, open_driver=False),
@@ -1120,16 +1114,6 @@ def test_a_gpus_memory(
 
 def test_gpus_beside_software_devices_are_no_finding() -> None:
     assert said(soft(VETHS[0], gpu=Gpu(peermem=None, memory_peers=None, open_driver=False))) == []
-
-
-def test_a_bridge_above_two_adapters_is_named_once() -> None:
-    machine = two_roce("198.51.100.11", redirects=True)
-    shared = with_gpu(machine.with_device(0, redirects=True, bridge="0000:ae:00.0"))
-    finding = only(shared, "acs-redirects")
-    (proof,) = finding.evidence
-    assert proof.value.endswith("above mlx5_0 mlx5_1")
-    assert finding.remedy[1] == "sudo lspci -s 0000:ae:00.0 -vvv | grep -i acsctl"
-    assert not any("setpci" in line for line in finding.remedy), "Grace needs some of its bits"
 
 
 def test_the_link_modes_of_a_slow_port_are_looked_at_by_ethtool() -> None:
