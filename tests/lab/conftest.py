@@ -21,7 +21,7 @@ LABS = Path(__file__).parent
 
 # What a guest of each machine has and one of the other has not: see lab/README.md.
 HAS = {
-    "qemu": {"modules", "kprobes", "u32", "cable without loss"},
+    "qemu": {"modules", "kprobes", "u32", "cable without loss", "PCI Express"},
     "uml": {"siw", "netdevsim"},
 }
 # By a setting of its kernel, which User Mode Linux shows.
