@@ -693,12 +693,16 @@ class Machine:
         recording.files |= contents(self.pci or {})
         for address in self.pci or ():
             folder = f"/sys/bus/pci/devices/{address}"
-            group = f"../../../kernel/iommu_groups/{self.groups.get(address, address)}"
-            recording.links[f"{folder}/iommu_group"] = group
+            self._group(recording, address)
             path = f"{folder}/power/runtime_status"
             recording.files.setdefault(path, b"active\n")
             for name, content in self._ids(address):
                 recording.files.setdefault(f"{folder}/{name}", f"{content}\n".encode())
+
+    def _group(self, recording: Recording, address: str) -> None:
+        group = self.groups.get(address, address)
+        path = f"/sys/bus/pci/devices/{address}/iommu_group"
+        recording.links[path] = f"../../../kernel/iommu_groups/{group}"
 
     def _ids(self, address: str) -> Iterator[tuple[str, str]]:
         """Those of a bridge; functions have theirs."""
@@ -723,6 +727,8 @@ class Machine:
                     device.pci_address,
                 )
             )
+            if device.iommu_domain:
+                self._group(recording, device.pci_address)
             for path in (folder, f"/sys/bus/pci/devices/{device.pci_address}"):
                 recording.links[f"{path}/driver"] = f"../../../bus/pci/drivers/{device.pci_driver}"
         for card in self.cards:

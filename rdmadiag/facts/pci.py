@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from rdmadiag.facts import Missing
+from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import Numbered
 from rdmadiag.facts.topology import Place
 
@@ -77,7 +78,7 @@ ACS_BITS: Final = tuple(AcsBit)
 
 
 @dataclass(frozen=True, slots=True)
-class Express:
+class Express(WithNumbers):
     """PCI Express capability: Device Capabilities and Device Control; sizes are in bytes."""
 
     kind: PortKind | Missing
