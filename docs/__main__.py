@@ -12,6 +12,7 @@ from docs.explain import explain_page
 from docs.man import man_pages
 from docs.readme import readme
 from docs.rules import rules_page
+from docs.shown import shown_page
 from docs.stacks import stacks_page
 
 FOLDER = Path(__file__).parent
@@ -21,6 +22,7 @@ MAN = FOLDER.parent / "man"
 
 PAGES = {
     "rules.md": rules_page,
+    "shown.md": shown_page,
     "commands.md": commands_page,
     "explain.md": explain_page,
     "stacks.md": stacks_page,

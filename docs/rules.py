@@ -36,6 +36,8 @@ So with less evidence
 It is how the host is, and no failure, that something is absent or unsupported, that nobody was
 to look (a record of sysfs alone), and that the kernel's log, PCI bridges or panic reports are not
 for an ordinary user: that is counted too, and leaves the verdict alone.
+
+On what each rule was seen to have a finding, live, recorded or built, is in [shown.md](shown.md).
 """
 
 

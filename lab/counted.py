@@ -189,6 +189,32 @@ def pause(ifindex: int, sent: int, received: int) -> bytes:
     return netlink.request(ETHTOOL_FAMILY, 0, body)
 
 
+def fec(ifindex: int, **counts: tuple[int, ...]) -> bytes:
+    """The reply to ETHTOOL_MSG_FEC_GET with statistics: a total of each, then lanes; RS."""
+    stats = b"".join(
+        netlink.attribute(kind, struct.pack(f"={len(values)}Q", *values))
+        for kind, name in enumerate(
+            ("corrected_blocks", "uncorrectable_blocks", "corrected_bits"), 2
+        )
+        for values in (counts.get(name, ()),)
+    )
+    header = netlink.attribute(1, struct.pack("=I", ifindex))
+    body = netlink.GENERIC_HEADER.pack(30, 1, 0) + netlink.attribute(0x8000 | 1, header)
+    body += netlink.attribute(4, struct.pack("=I", 50)) + netlink.attribute(0x8000 | 5, stats)
+    return netlink.request(ETHTOOL_FAMILY, 0, body)
+
+
+def phy(ifindex: int, symbol_errors: int | None) -> bytes:
+    """The reply to ETHTOOL_MSG_STATS_GET of eth-phy; None: the driver does not count."""
+    group = netlink.attribute(2, struct.pack("=I", 0)) + netlink.attribute(3, struct.pack("=I", 17))
+    if symbol_errors is not None:
+        value = netlink.attribute(0, struct.pack("=Q", symbol_errors))
+        group += netlink.attribute(0x8000 | 4, value)
+    header = netlink.attribute(1, struct.pack("=I", ifindex))
+    body = netlink.GENERIC_HEADER.pack(33, 1, 0) + netlink.attribute(0x8000 | 2, header)
+    return netlink.request(ETHTOOL_FAMILY, 0, body + netlink.attribute(0x8000 | 4, group))
+
+
 def _nest(name: str, content: bytes) -> bytes:
     return netlink.attribute(0x8000 | NUMBER[name], content)
 

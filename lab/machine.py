@@ -286,6 +286,8 @@ class NetDev:
     leg: LegData | None = None  # of one whose master is a bond
     stats: Mapping[str, int] | None = None  # IFLA_STATS64
     pause: tuple[int, int] | None = None  # frames sent and received
+    fec: Mapping[str, tuple[int, ...]] | None = None  # "corrected_bits" and others, then by lane
+    symbol_errors: int | None = None  # of eth-phy
 
 
 @dataclass(frozen=True)
@@ -647,6 +649,20 @@ class Machine:
             for at, message in enumerate(self.kernel_log)
         )
 
+    def _counted_by_ethtool(self, recording: Recording) -> None:
+        for netdev in self.netdevs:
+            index = self._ifindex(netdev.name)
+            if (netdev.pause, netdev.fec, netdev.symbol_errors) != (None, None, None):
+                recording.netlink["genl-families"] = counted.families()
+            if netdev.pause is not None:
+                recording.netlink[f"ethtool-pause-get-{index}"] = counted.pause(
+                    index, *netdev.pause
+                )
+            if netdev.fec is not None:
+                recording.netlink[f"ethtool-fec-stats-{index}"] = counted.fec(index, **netdev.fec)
+            if netdev.symbol_errors is not None:
+                recording.netlink[f"ethtool-phy-{index}"] = counted.phy(index, netdev.symbol_errors)
+
     def _counted(self, recording: Recording) -> None:
         """What `counters` and `resources` read beside the files of ports and devices."""
         if self.boot_id is not None:
@@ -655,13 +671,7 @@ class Machine:
         recording.links["/proc/self/ns/pid"] = "pid:[4026531836]"
         for pid, command in self.commands.items():
             recording.files[f"/proc/{pid}/comm"] = f"{command}\n".encode()
-        for netdev in self.netdevs:
-            if netdev.pause is not None:
-                index = self._ifindex(netdev.name)
-                recording.netlink["genl-families"] = counted.families()
-                recording.netlink[f"ethtool-pause-get-{index}"] = counted.pause(
-                    index, *netdev.pause
-                )
+        self._counted_by_ethtool(recording)
         for at, device in enumerate(self.devices):
             index = at if device.index is None else device.index
             if device.held is not None:

@@ -2,8 +2,11 @@
 
 import os
 import time
+import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -32,6 +35,37 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "small"))
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """`-n auto`: two workers a processor, since many tests wait for a deadline or a process."""
     return 2 * (os.cpu_count() or 1)
+
+
+@pytest.fixture(autouse=True)
+def shown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A test that docs/shown.toml names for a rule fails where the rule has no finding in it."""
+    wanted = _shown_by().get(request.node.nodeid)
+    if wanted is None:
+        yield
+        return
+    from rdmadiag.preflight.rules.rule import Rule
+
+    found = set()
+    finding = Rule.finding
+
+    def noted(rule: Rule, *args: Any, **values: Any) -> Any:
+        found.add(rule.code)
+        return finding(rule, *args, **values)
+
+    monkeypatch.setattr(Rule, "finding", noted)
+    yield
+    assert wanted <= found, f"docs/shown.toml: no finding of {sorted(wanted - found)}"
+
+
+@cache
+def _shown_by() -> dict[str, set[str]]:
+    """Node id → the rules that it shows."""
+    rows = tomllib.loads((Path(__file__).parents[1] / "docs" / "shown.toml").read_text())
+    found: dict[str, set[str]] = {}
+    for rule, node in rows["built"].items():
+        found.setdefault(node, set()).add(rule)
+    return found
 
 
 MAC = "0c:42:a1:00:00:01"

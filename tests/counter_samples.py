@@ -21,7 +21,17 @@ AT_REST: Mapping[CounterSource, dict[str, int]] = {
     CounterSource.NLDEV: {"out_of_sequence": 10, "np_cnp_sent": 3, "rx_write_requests": 50},
     CounterSource.NETDEV: {"rx_bytes": 10**6, "carrier_changes": 2, "rx_missed_errors": 0},
     CounterSource.PAUSE: {"rx_pause_frames": 0, "tx_pause_frames": 0},
+    CounterSource.FEC: {
+        "corrected_blocks": 10**9,
+        "uncorrectable_blocks": 3,
+        "corrected_bits": 10**9,
+        "corrected_bits/lane0": 10**8,
+        "corrected_bits/lane1": 9 * 10**8,
+    },
+    CounterSource.PHY: {"SymbolErrorDuringCarrier": 0},
 }
+
+OF_NETDEVS = (CounterSource.NETDEV, CounterSource.PAUSE, CounterSource.FEC, CounterSource.PHY)
 
 
 def at_rest(seconds: float = 100.0) -> CounterFacts:
@@ -31,11 +41,12 @@ def at_rest(seconds: float = 100.0) -> CounterFacts:
             source,
             "mlx5_0",
             1,
-            "eth0" if source in (CounterSource.NETDEV, CounterSource.PAUSE) else None,
+            "eth0" if source in OF_NETDEVS else None,
             3,
             seconds,
             dict(values),
             {},
+            speed_mbps=100_000 if source is CounterSource.FEC else None,
         )
         for source, values in AT_REST.items()
     )

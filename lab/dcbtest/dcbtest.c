@@ -16,13 +16,21 @@
  *     echo '4' > .../down_because          # ETHTOOL_LINK_EXT_STATE_*, and perhaps a substate
  *     echo '36,31' > .../supported         # ETHTOOL_LINK_MODE_*_BIT; advertised, peer_modes alike
  *     echo '25000 1' > .../speed           # Mb/s, lanes
- *     echo '100 0' > .../fec_stats         # blocks corrected, and not
+ *     echo '100 0 160' > .../fec_stats     # blocks corrected, and not; perhaps bits corrected
+ *     echo '10 0 150 0' > .../fec_lanes    # bits corrected, by lane; none: not counted by lane
+ *     echo '7' > .../symbol_errors         # SymbolErrorDuringCarrier; -: not counted
+ *     echo '0x50 0 0 1106' > .../eeprom    # I2C address, page, offset, bytes; -: no module
  *
  * What is sent on it is dropped; a queue pair reaches others on the same netdev, since rxe loops
  * back what it sends to its own address.
  */
 #include <linux/etherdevice.h>
 #include <linux/ethtool.h>
+#if __has_include(<linux/hex.h>)
+#include <linux/hex.h>
+#else
+#include <linux/kernel.h>
+#endif
 #include <linux/linkmode.h>
 #include <linux/module.h>
 #include <linux/netdevice.h>
@@ -32,6 +40,7 @@
 #include <net/rtnetlink.h>
 
 #define MOST 64
+#define PAGES 48
 
 enum { ETS, PFC, BUFFER, TRUST, DCBX, FEATURES };
 static const char *const feature_names[FEATURES] = { "ets", "pfc", "buffer", "trust", "dcbx" };
@@ -54,7 +63,13 @@ struct dcbtest {
 	__ETHTOOL_DECLARE_LINK_MODE_MASK(peer_modes);
 	u32 speed, lanes;
 	u32 fec;
-	u64 fec_corrected, fec_uncorrectable;
+	u64 fec_corrected, fec_uncorrectable, fec_bits;
+	u64 fec_lanes[ETHTOOL_MAX_LANES];
+	int fec_counted, fec_lanes_counted; /* how many of the numbers are given */
+	u64 symbol_errors;
+	bool has_symbol_errors;
+	bool has_module;
+	u8 eeprom[2][PAGES][256]; /* 0x50 and 0x51; the lower half of each page is that of page 0 */
 	bool pause_rx, pause_tx;
 };
 
@@ -219,7 +234,7 @@ static int set_pause(struct net_device *dev, struct ethtool_pauseparam *pause)
 static int get_fec(struct net_device *dev, struct ethtool_fecparam *fec)
 {
 	fec->fec = fec->active_fec = ((struct dcbtest *)netdev_priv(dev))->fec;
-	return fec->fec ? 0 : -EOPNOTSUPP;
+	return 0;
 }
 
 static int set_fec(struct net_device *dev, struct ethtool_fecparam *fec)
@@ -237,8 +252,37 @@ static void fec_stats(struct net_device *dev, struct ethtool_fec_stats *stats)
 {
 	struct dcbtest *own = netdev_priv(dev);
 
+	if (!own->fec_counted)
+		return;
 	stats->corrected_blocks.total = own->fec_corrected;
 	stats->uncorrectable_blocks.total = own->fec_uncorrectable;
+	if (own->fec_counted > 2)
+		stats->corrected_bits.total = own->fec_bits;
+	memcpy(stats->corrected_bits.lanes, own->fec_lanes,
+	       own->fec_lanes_counted * sizeof(*own->fec_lanes));
+}
+
+static void eth_phy_stats(struct net_device *dev, struct ethtool_eth_phy_stats *stats)
+{
+	struct dcbtest *own = netdev_priv(dev);
+
+	if (own->has_symbol_errors)
+		stats->SymbolErrorDuringCarrier = own->symbol_errors;
+}
+
+static int module_eeprom(struct net_device *dev, const struct ethtool_module_eeprom *wanted,
+			 struct netlink_ext_ack *extack)
+{
+	struct dcbtest *own = netdev_priv(dev);
+	u8(*pages)[256] = own->eeprom[wanted->i2c_address == 0x51];
+
+	if (!own->has_module)
+		return -ENODEV;
+	if (wanted->bank || wanted->page >= PAGES || wanted->offset + wanted->length > 256)
+		return -EINVAL;
+	memcpy(wanted->data, pages[wanted->offset < 128 ? 0 : wanted->page] + wanted->offset,
+	       wanted->length);
+	return wanted->length;
 }
 
 static const struct ethtool_ops ethtool_ops = {
@@ -251,6 +295,8 @@ static const struct ethtool_ops ethtool_ops = {
 	.get_fecparam = get_fec,
 	.set_fecparam = set_fec,
 	.get_fec_stats = fec_stats,
+	.get_eth_phy_stats = eth_phy_stats,
+	.get_module_eeprom_by_page = module_eeprom,
 };
 
 /* --- what no tool can set ------------------------------------------------------------------ */
@@ -366,13 +412,64 @@ static ssize_t fec_stats_store(struct device *device, struct device_attribute *a
 {
 	struct dcbtest *own = netdev_priv(to_net_dev(device));
 
-	return sscanf(text, "%llu %llu", &own->fec_corrected, &own->fec_uncorrectable) == 2 ?
-		       size : -EINVAL;
+	own->fec_counted = sscanf(text, "%llu %llu %llu", &own->fec_corrected,
+				  &own->fec_uncorrectable, &own->fec_bits);
+	return own->fec_counted >= 2 ? size : -EINVAL;
+}
+
+static ssize_t fec_lanes_store(struct device *device, struct device_attribute *attribute,
+			       const char *text, size_t size)
+{
+	struct dcbtest *own = netdev_priv(to_net_dev(device));
+	int taken;
+
+	own->fec_lanes_counted = 0;
+	while (own->fec_lanes_counted < ETHTOOL_MAX_LANES &&
+	       sscanf(text, "%llu%n", &own->fec_lanes[own->fec_lanes_counted], &taken) == 1) {
+		own->fec_lanes_counted++;
+		text += taken;
+	}
+	return size;
+}
+
+static ssize_t symbol_errors_store(struct device *device, struct device_attribute *attribute,
+				   const char *text, size_t size)
+{
+	struct dcbtest *own = netdev_priv(to_net_dev(device));
+
+	own->has_symbol_errors = sscanf(text, "%llu", &own->symbol_errors) == 1;
+	return size;
+}
+
+static ssize_t eeprom_store(struct device *device, struct device_attribute *attribute,
+			    const char *text, size_t size)
+{
+	struct dcbtest *own = netdev_priv(to_net_dev(device));
+	const char *end = text + strcspn(text, "\n");
+	int address, page, offset, taken;
+
+	if (*text == '-') {
+		own->has_module = false;
+		memset(own->eeprom, 0, sizeof(own->eeprom));
+		return size;
+	}
+	if (sscanf(text, "%i %i %i %n", &address, &page, &offset, &taken) != 3)
+		return -EINVAL;
+	if (page < 0 || page >= PAGES || offset < 0 || offset + (end - text - taken) / 2 > 256)
+		return -EINVAL;
+	if (hex2bin(own->eeprom[address == 0x51][page] + offset, text + taken,
+		    (end - text - taken) / 2))
+		return -EINVAL;
+	own->has_module = true;
+	return size;
 }
 
 static DEVICE_ATTR_WO(down_because);
 static DEVICE_ATTR_WO(speed);
 static DEVICE_ATTR_WO(fec_stats);
+static DEVICE_ATTR_WO(fec_lanes);
+static DEVICE_ATTR_WO(symbol_errors);
+static DEVICE_ATTR_WO(eeprom);
 static DEVICE_ATTR_WO(refused);
 static DEVICE_ATTR_WO(peer_pfc);
 static DEVICE_ATTR_WO(peer_ets);
@@ -389,6 +486,9 @@ static struct attribute *attributes[] = {
 	&dev_attr_peer_modes.attr,
 	&dev_attr_speed.attr,
 	&dev_attr_fec_stats.attr,
+	&dev_attr_fec_lanes.attr,
+	&dev_attr_symbol_errors.attr,
+	&dev_attr_eeprom.attr,
 	NULL,
 };
 
@@ -432,6 +532,7 @@ static void setup(struct net_device *dev)
 	dev->max_mtu = 9978;
 	eth_hw_addr_random(dev);
 	own->trusted = -1; /* none until one is set, as most drivers */
+	own->fec = ETHTOOL_FEC_OFF;
 	own->dcbx = DCB_CAP_DCBX_HOST | DCB_CAP_DCBX_VER_IEEE;
 	own->ets.ets_cap = IEEE_8021QAZ_MAX_TCS;
 	own->pfc.pfc_cap = IEEE_8021QAZ_MAX_TCS;

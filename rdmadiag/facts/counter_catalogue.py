@@ -21,6 +21,8 @@ class Group(StrEnum):
     LINK_DOWN = "link_down"  # the link went down
     LINK_RECOVERY = "link_recovery"  # it trained anew
     PHYSICAL = "physical"  # damaged on the wire
+    CORRECTED = "corrected"  # damaged on the wire, and corrected by FEC
+    UNCORRECTABLE = "uncorrectable"  # more than FEC could correct
     DISCARD = "discard"  # dropped by this end
     RECEIVER = "receiver"  # nothing was posted to receive into
     RETRANSMISSION = "retransmission"  # lost or out of order, and sent again
@@ -43,6 +45,8 @@ class Unit(StrEnum):
     EVENTS = "events"
     TICKS = "ticks"  # of a clock of unknown rate
     OBJECTS = "objects"
+    BITS = "bits"
+    BLOCKS = "blocks"  # codewords of FEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,12 @@ _WIDE: Final[dict[str, tuple[Unit, int]]] = {  # 64 bits in PortCountersExtended
 ONLY_EXTENDED: Final = frozenset({"unicast_xmit_packets", "unicast_rcv_packets"})
 """Their presence says that the port has PortCountersExtended."""
 
+_FEC: Final[dict[str, tuple[Group, Unit]]] = {  # as ethtool --include-statistics names them
+    "corrected_blocks": (_G.CORRECTED, _U.BLOCKS),
+    "uncorrectable_blocks": (_G.UNCORRECTABLE, _U.BLOCKS),
+    "corrected_bits": (_G.CORRECTED, _U.BITS),
+}
+
 # fmt: off
 _DRIVERS: Final[dict[Group, tuple[str, ...]]] = {
     Group.LINK_DOWN: (
@@ -95,7 +105,7 @@ _DRIVERS: Final[dict[Group, tuple[str, ...]]] = {
     ),
     Group.PHYSICAL: (
         "rx_icrc_encapsulated", "rx_crc_errors", "rx_frame_errors", "rx_length_errors",
-        "rcv_icrc_errs", "rx_invalid_icrc_cnt",
+        "rcv_icrc_errs", "rx_invalid_icrc_cnt", "SymbolErrorDuringCarrier",
     ),
     Group.DISCARD: (
         "rx_roce_discards", "tx_roce_discards", "rx_drops", "rx_missed_errors",
@@ -172,6 +182,8 @@ def meaning(source: CounterSource, name: str, driver: str | None, *, extended: b
         return Meaning(Group.CM_RETRIES if again else Group.TRAFFIC, Unit.EVENTS)
     if source is CounterSource.DRIVER:
         return _of_driver(name)
+    if source is CounterSource.FEC:
+        return _of_fec(name)
     if name.startswith(_GAUGES):
         return Meaning(Group.GAUGE, Unit.OBJECTS)
     plain = name.removeprefix("vport_")
@@ -189,6 +201,13 @@ def _of_port(name: str, *, extended: bool) -> Meaning:
         group, unit, bits = _SATURATING[name]
         return Meaning(group, unit, bits=bits, saturates=True)
     return Meaning(_GROUP.get(name, Group.OTHER), _unit(name))
+
+
+def _of_fec(name: str) -> Meaning:
+    """ "corrected_bits", or of one lane "corrected_bits/lane0", which the total has in it."""
+    what, _, lane = name.partition("/")
+    group, unit = _FEC.get(what, (Group.OTHER, Unit.EVENTS))
+    return Meaning(Group.OTHER if lane else group, unit)
 
 
 def _of_driver(name: str) -> Meaning:

@@ -22,6 +22,8 @@ class CounterSource(StrEnum):
     NLDEV = "nldev"  # RDMA_NLDEV_CMD_STAT_GET: the second witness of hw_counters
     NETDEV = "netdev"  # struct rtnl_link_stats64, by RTM_GETLINK or statistics/ in sysfs
     PAUSE = "pause"  # ETHTOOL_MSG_PAUSE_GET with ETHTOOL_FLAG_STATS
+    FEC = "fec"  # ETHTOOL_MSG_FEC_GET with ETHTOOL_FLAG_STATS
+    PHY = "phy"  # ETHTOOL_MSG_STATS_GET, group eth-phy
     REGISTRY = "registry"  # ioreg: AppleThunderboltIPPort
 
 
@@ -32,12 +34,13 @@ class CounterSet:
     source: CounterSource
     device: str
     port: int | None  # None: of the device as a whole
-    netdev: str | None  # whose they are, for netdev and pause
+    netdev: str | None  # whose they are, for netdev, pause, fec and phy
     identity: int | None  # DEV_INDEX, or the netdev's ifindex: another one is another object
     seconds: float | Missing  # since the host started, when the first of them was read
     values: dict[str, int] | Missing
     refused: dict[str, Missing]  # counters that are there and cannot be read
     lifespan_ms: int | None = None  # hw_counters/lifespan: for how long the kernel repeats a value
+    speed_mbps: int | Missing | None = None  # of fec: ETHTOOL_A_LINKMODES_SPEED
 
     @property
     def key(self) -> tuple[CounterSource, str, int | None]:

@@ -44,6 +44,7 @@ ETHTOOL_MSG_LINKSTATE_GET: Final = 6
 ETHTOOL_MSG_RINGS_GET: Final = 15
 ETHTOOL_MSG_PAUSE_GET: Final = 21
 ETHTOOL_MSG_FEC_GET: Final = 29
+ETHTOOL_MSG_STATS_GET: Final = 32
 DEVLINK_GENL_NAME: Final = "devlink"
 DEVLINK_CMD_ESWITCH_GET: Final = 29  # linux/devlink.h
 DEVLINK_CMD_PARAM_GET: Final = 38
@@ -68,6 +69,7 @@ GENERIC_READS: Final[dict[str, frozenset[int]]] = {
             ETHTOOL_MSG_RINGS_GET,
             ETHTOOL_MSG_PAUSE_GET,
             ETHTOOL_MSG_FEC_GET,
+            ETHTOOL_MSG_STATS_GET,
         }
     ),
     DEVLINK_GENL_NAME: frozenset(

@@ -223,6 +223,11 @@ def _link_modes(case: Case) -> Iterator[Where]:
     return _of_links(case, lambda link: link.modes, active=True)
 
 
+def _pause_settings(case: Case) -> Iterator[Where]:
+    """Those of the netdevs of each active port."""
+    return _of_links(case, lambda link: link.pause, active=True)
+
+
 def _of_links(
     case: Case, part: Callable[[NetdevEthtool], object], *, active: bool
 ) -> Iterator[Where]:
@@ -703,6 +708,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
     "ethtool": (
         Need("link state", _link_states),
         Need("link modes", _link_modes),
+        Need("pause settings", _pause_settings),
     ),
     "devlink": (
         Need("health reporters", _reporters),
@@ -720,6 +726,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("macOS release", _part("macos.version")),
         Need("sleep setting", _part("macos.sleep_minutes")),
         Need("time of boot", _part("macos.boot_seconds")),
+        Need("record of attempts", _part("macos.rtr_failed")),
         Need("panic reports", _part("macos.panics"), for_root=True),
     ),
     "ioreg": (

@@ -19,6 +19,8 @@ class Thresholds:
     link_flaps: float = 3  # of those, from which on it is critical: gpud calls 3 a flap
     link_recoveries: float = 1  # link_error_recovery
     physical_errors: float = 10  # damaged symbols and packets; ibqueryerrors' own limit is 10
+    uncorrectable_blocks: float = 1  # that forward error correction could not mend
+    bit_error_rate: float = 1e-5  # before FEC; RS(528,514) is made for up to some 5e-5
     discards: float = 1  # packets that a NIC or a port dropped
     receiver_not_ready: float = 10  # messages for which no receive was posted
     retransmissions: float = 10  # packets that were lost, and sent anew

@@ -27,9 +27,8 @@ from rdmadiag.facts.ethtool import (
 from rdmadiag.facts.ib import Numbered
 from rdmadiag.facts.routing import Link
 from rdmadiag.host import Host, netlink
-from rdmadiag.sources.generic import ethtool_request, generic_attributes, read_family
+from rdmadiag.sources.generic import asleep, ethtool_request, generic_attributes, read_family
 from rdmadiag.sources.port_netdevs import read_links_of_ports
-from rdmadiag.sources.sysfs import NET_CLASS
 
 T = TypeVar("T")
 N = TypeVar("N", bound=Numbered)
@@ -206,9 +205,8 @@ class _Reader:
 
     def netdev(self, link: Link) -> NetdevEthtool:
         """All of one netdev."""
-        asleep = self._asleep(link.name)
-        if asleep:
-            return NetdevEthtool(link.name, asleep, asleep, asleep, asleep, asleep)
+        if suspended := asleep(self.host, link.name):
+            return NetdevEthtool(link.name, *[suspended] * 5)
         return NetdevEthtool(
             link.name,
             self._get(link, "linkstate", netlink.ETHTOOL_MSG_LINKSTATE_GET, parse_link_state),
@@ -217,12 +215,6 @@ class _Reader:
             self._get(link, "fec", netlink.ETHTOOL_MSG_FEC_GET, parse_fec),
             self._get(link, "rings", netlink.ETHTOOL_MSG_RINGS_GET, parse_rings),
         )
-
-    def _asleep(self, name: str) -> Missing | None:
-        path = f"{NET_CLASS}/{name}/device/power/runtime_status"
-        if "/" in name or self.host.read(path) != b"suspended\n":
-            return None
-        return Missing(Why.NOT_COLLECTED, f"{path}: suspended, and would be woken")
 
     def _get(
         self, link: Link, what: str, command: int, parse: Callable[[bytes], T | Missing]

@@ -6,6 +6,7 @@ from typing import Final
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host import Host, netlink
 from rdmadiag.sources.dump import dump
+from rdmadiag.sources.sysfs import NET_CLASS
 
 _FAMILIES: Final = "genl-families"
 _LIST: Final = netlink.request(
@@ -14,8 +15,8 @@ _LIST: Final = netlink.request(
     netlink.GENERIC_HEADER.pack(netlink.CTRL_CMD_GETFAMILY, 1, 0),
 )
 
-_NESTED: Final = 0x8000  # NLA_F_NESTED
-_HEADER: Final = 1  # ETHTOOL_A_*_HEADER, the same in each message
+NESTED: Final = 0x8000  # NLA_F_NESTED
+_HEADER: Final = 1  # ETHTOOL_A_*_HEADER, of all messages but those whose first one pads
 _DEV_INDEX, _FLAGS = 1, 3  # ETHTOOL_A_HEADER_*
 _FLAG_STATS: Final = 4  # ETHTOOL_FLAG_STATS
 _U32: Final = struct.Struct("=I")
@@ -41,12 +42,34 @@ def generic_request(family: int, command: int, payload: bytes, flags: int = 0) -
     return netlink.request(family, flags, netlink.GENERIC_HEADER.pack(command, 1, 0) + payload)
 
 
-def ethtool_request(family: int, command: int, ifindex: int, *, statistics: bool = False) -> bytes:
-    """An ETHTOOL_MSG_*_GET for one netdev; statistics are counted by firmware on some NICs."""
-    header = netlink.attribute(_DEV_INDEX, _U32.pack(ifindex))
+def ethtool_request(
+    family: int,
+    command: int,
+    ifindex: int,
+    *,
+    statistics: bool = False,
+    header: int = _HEADER,
+    more: bytes = b"",
+) -> bytes:
+    """An ETHTOOL_MSG_*_GET for one netdev; statistics are counted by firmware on some NICs.
+
+    `header` is the number of its ETHTOOL_A_*_HEADER; `more` are attributes after it.
+    """
+    of = netlink.attribute(_DEV_INDEX, _U32.pack(ifindex))
     if statistics:
-        header += netlink.attribute(_FLAGS, _U32.pack(_FLAG_STATS))
-    return generic_request(family, command, netlink.attribute(_NESTED | _HEADER, header))
+        of += netlink.attribute(_FLAGS, _U32.pack(_FLAG_STATS))
+    return generic_request(family, command, netlink.attribute(NESTED | header, of) + more)
+
+
+def asleep(host: Host, netdev: str) -> Missing | None:
+    """Why a driver's answer is not asked for: the kernel would wake a PCI function for it.
+
+    ethnl_ops_begin of net/ethtool/netlink.c.
+    """
+    path = f"{NET_CLASS}/{netdev}/device/power/runtime_status"
+    if "/" in netdev or host.read(path) != b"suspended\n":
+        return None
+    return Missing(Why.NOT_COLLECTED, f"{path}: suspended, and would be woken")
 
 
 def generic_attributes(reply: bytes) -> dict[int, bytes] | Missing:

@@ -1,22 +1,24 @@
-"""Counters of the netdevs below RDMA ports: rtnetlink, sysfs, and pause frames by ethtool.
+"""Counters of the netdevs below RDMA ports: rtnetlink, sysfs, and ethtool's standard statistics.
 
 IFLA_STATS64 of RTM_GETLINK has what /sys/class/net/NAME/statistics shows; the files are read
-where there is no netlink (a copied tree). Pause frames are ETHTOOL_MSG_PAUSE_GET's, which is
-requested for each netdev by itself: a dump would read those of excluded devices too.
+where there is no netlink (a copied tree). Pause frames, FEC and the physical layer are ethtool
+netlink's, requested for each netdev by itself: a dump would read those of excluded devices too.
 """
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.counters import ALL, NOTHING, CounterSet, CounterSource, Spared, Wanted
 from rdmadiag.host import Host, netlink
 from rdmadiag.sources.counters import clock_of, parse_count, read_ports
 from rdmadiag.sources.dump import dump
-from rdmadiag.sources.generic import ethtool_request, generic_attributes, read_family
+from rdmadiag.sources.ethtool import parse_link_modes
+from rdmadiag.sources.fec_counters import parse_fec_counters, parse_phy_counters, phy_request
+from rdmadiag.sources.generic import asleep, ethtool_request, generic_attributes, read_family
 from rdmadiag.sources.netdev import GET_LINKS, ifname
 from rdmadiag.sources.nldev_counters import PortNetdevs, read_device_indexes
 from rdmadiag.sources.pyroute2_messages import decode, ifinfmsg, raw
@@ -36,7 +38,9 @@ STATS64: Final = (
 _PAUSE_STATS: Final = 5  # ETHTOOL_A_PAUSE_STATS
 _PAUSE_COUNTERS: Final = {2: "tx_pause_frames", 3: "rx_pause_frames"}  # ETHTOOL_A_PAUSE_STAT_*
 _KERNEL: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})")
-_SINCE: Final = (5, 10)  # ETHTOOL_A_PAUSE_STATS
+_SINCE: Final = (5, 10)  # ETHTOOL_A_PAUSE_STATS; those of FEC and eth-phy came later
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +152,10 @@ class _Reader:
         if link:
             counters = link.counters or Missing(Why.UNSUPPORTED, f"{netdev}: no IFLA_STATS64")
             yield replace(empty, values=counters)
-            yield self._pause(replace(empty, source=CounterSource.PAUSE, seconds=self._clock()))
+            suspended = asleep(self._host, netdev)
+            for source in (CounterSource.PAUSE, CounterSource.FEC, CounterSource.PHY):
+                of_it = replace(empty, source=source, seconds=self._clock())
+                yield replace(of_it, values=suspended) if suspended else self._ethtool(of_it)
             return
         yield self._files(empty, f"{NET_CLASS}/{netdev}/statistics")
 
@@ -165,28 +172,47 @@ class _Reader:
             refused={name: value for name, value in read.items() if isinstance(value, Missing)},
         )
 
-    def _pause(self, empty: CounterSet) -> CounterSet:
+    def _ethtool(self, empty: CounterSet) -> CounterSet:
         key = (empty.key, empty.identity)
         if key in self._spared.sets:
             return replace(empty, values=self._spared.sets[key])
         if self._family is None:
-            self._family = self._ethtool()
+            self._family = self._read_family()
         if isinstance(self._family, Missing):
             return replace(empty, values=self._family)
         assert empty.identity is not None
-        reply = self._host.netlink(
-            f"ethtool-pause-get-{empty.identity}",
-            netlink.NETLINK_GENERIC,
-            ethtool_request(
-                self._family, netlink.ETHTOOL_MSG_PAUSE_GET, empty.identity, statistics=True
-            ),
-            self._deadline,
-        )
-        found = reply if isinstance(reply, Missing) else parse_pause(reply)
-        return replace(empty, values=found)
+        found = self._statistics(empty.source, self._family, empty.identity)
+        if empty.source is not CounterSource.FEC or isinstance(found, Missing):
+            return replace(empty, values=found)
+        return replace(empty, values=found, speed_mbps=self._speed(self._family, empty.identity))
 
-    def _ethtool(self) -> int | Missing:
+    def _statistics(
+        self, source: CounterSource, family: int, ifindex: int
+    ) -> dict[str, int] | Missing:
+        if source is CounterSource.PHY:
+            name, request = f"ethtool-phy-{ifindex}", phy_request(family, ifindex)
+            return self._answer(name, request, parse_phy_counters)
+        if source is CounterSource.FEC:
+            command, name, parse = netlink.ETHTOOL_MSG_FEC_GET, "fec-stats", parse_fec_counters
+        else:
+            command, name, parse = netlink.ETHTOOL_MSG_PAUSE_GET, "pause-get", parse_pause
+        request = ethtool_request(family, command, ifindex, statistics=True)
+        return self._answer(f"ethtool-{name}-{ifindex}", request, parse)
+
+    def _speed(self, family: int, ifindex: int) -> int | Missing:
+        # As sources.ethtool requests them, so that one record serves both.
+        request = ethtool_request(family, netlink.ETHTOOL_MSG_LINKMODES_GET, ifindex)
+        modes = self._answer(f"ethtool-linkmodes-{ifindex}", request, parse_link_modes)
+        return modes if isinstance(modes, Missing) else modes.speed_mbps
+
+    def _answer(
+        self, name: str, request: bytes, parse: Callable[[bytes], T | Missing]
+    ) -> T | Missing:
+        reply = self._host.netlink(name, netlink.NETLINK_GENERIC, request, self._deadline)
+        return reply if isinstance(reply, Missing) else parse(reply)
+
+    def _read_family(self) -> int | Missing:
         version = _KERNEL.match(self._host.identity.kernel)
         if version and (int(version[1]), int(version[2])) < _SINCE:
-            return Missing(Why.UNSUPPORTED, "pause frames are counted by Linux 5.10 and newer")
+            return Missing(Why.UNSUPPORTED, "ethtool netlink counts in Linux 5.10 and newer")
         return read_family(self._host, netlink.ETHTOOL_GENL_NAME, self._deadline)

@@ -57,7 +57,7 @@ def test_sets_of_both_tasks_are_in_one_sample(host, soon):
     facts = sampling.sample(host, soon)
     assert {each.source for each in facts.sets} == {
         *(CounterSource.PORT, CounterSource.HW, CounterSource.NLDEV),
-        *(CounterSource.NETDEV, CounterSource.PAUSE),
+        *(CounterSource.NETDEV, CounterSource.PAUSE, CounterSource.FEC, CounterSource.PHY),
     }
     assert facts.failed == ()
 

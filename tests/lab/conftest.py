@@ -15,6 +15,7 @@ import pytest
 from lab import dcb_module
 from lab.attempt import Attempts
 from lab.warm import Warm
+from tests.lab.outcomes import FOUND
 from tests.schema.described import assert_described
 
 LABS = Path(__file__).parent
@@ -114,9 +115,23 @@ def rdmadiag_json(
         except json.JSONDecodeError:
             pytest.fail(f"no JSON from rdmadiag {' '.join(args)} (exit {code}): {stderr or stdout}")
         assert_described(document)
+        _note_findings(document)
         return code, document
 
     return call
+
+
+def _note_findings(document: Any) -> None:
+    """Which rules have findings in which test, for tests/lab/witnesses."""
+    verdict = document.get("verdict") if isinstance(document, dict) else None
+    found = verdict.get("findings") if isinstance(verdict, dict) else None
+    folder = os.environ.get("RDMADIAG_LAB_OUT")
+    if not found or not folder:
+        return
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+    rules = sorted({each["rule"] for each in found})
+    with (Path(folder) / FOUND).open("a") as file:
+        file.write(json.dumps({"test": test, "rules": rules}) + "\n")
 
 
 @pytest.fixture(scope="session")

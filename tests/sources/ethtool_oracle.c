@@ -133,5 +133,39 @@ int main(void)
 	u32(ETHTOOL_A_RINGS_RX, 1024);
 	u32(ETHTOOL_A_RINGS_TX, 512);
 	done();
+
+	begin(ETHTOOL_MSG_FEC_GET_REPLY, ETHTOOL_A_FEC_HEADER);
+	u32(ETHTOOL_A_FEC_ACTIVE, ETHTOOL_LINK_MODE_FEC_RS_BIT);
+	outer = nest(ETHTOOL_A_FEC_STATS);
+	put(ETHTOOL_A_FEC_STAT_CORRECTED, (__u64[]){ 100 }, sizeof(__u64));
+	put(ETHTOOL_A_FEC_STAT_UNCORR, NULL, 0);
+	put(ETHTOOL_A_FEC_STAT_CORR_BITS, (__u64[]){ 1ULL << 40, 1ULL << 40, 0 }, 3 * sizeof(__u64));
+	end(outer);
+	done();
+
+	begin(ETHTOOL_MSG_STATS_GET_REPLY, ETHTOOL_A_STATS_HEADER);
+	outer = nest(ETHTOOL_A_STATS_GRP);
+	u32(ETHTOOL_A_STATS_GRP_ID, ETHTOOL_STATS_ETH_PHY);
+	u32(ETHTOOL_A_STATS_GRP_SS_ID, ETH_SS_STATS_ETH_PHY);
+	inner = nest(ETHTOOL_A_STATS_GRP_STAT);
+	put(ETHTOOL_A_STATS_ETH_PHY_5_SYM_ERR, (__u64[]){ 7 }, sizeof(__u64));
+	end(inner);
+	end(outer);
+	done();
+
+	/* The request for them: no reply, but the kernel's numbers all the same. */
+	begin(ETHTOOL_MSG_STATS_GET, ETHTOOL_A_STATS_HEADER);
+	outer = nest(ETHTOOL_A_STATS_GROUPS);
+	put(ETHTOOL_A_BITSET_NOMASK, NULL, 0);
+	inner = nest(ETHTOOL_A_BITSET_BITS);
+	{
+		size_t one = nest(ETHTOOL_A_BITSET_BITS_BIT);
+
+		u32(ETHTOOL_A_BITSET_BIT_INDEX, ETHTOOL_STATS_ETH_PHY);
+		end(one);
+	}
+	end(inner);
+	end(outer);
+	done();
 	return 0;
 }

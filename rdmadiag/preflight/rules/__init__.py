@@ -99,6 +99,15 @@ def _ethernet(case: Case) -> bool:
     )
 
 
+def _flow_control(case: Case) -> bool:
+    """Whether a port has PFC, or it could not be looked at."""
+    if not any(port.protocol is Protocol.ROCE for _, port in case.ports):
+        return False
+    from rdmadiag.preflight.rules.flow_control import with_pfc
+
+    return any(_answered(port.pfc) for port in with_pfc(case))
+
+
 def _devlink(case: Case) -> bool:
     """Whether a device has something in devlink, or it could not be asked."""
     facts = case.evidence.devlink
@@ -184,6 +193,7 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("bootstrap", _variables),
     ("netdevs", _netdevs),
     ("lossless", _classes),
+    ("flow_control", _flow_control),
     ("connection_manager", _linux_devices),
     ("speed", _linux_devices),
     ("fleet_size", _crowded),

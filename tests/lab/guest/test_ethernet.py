@@ -48,6 +48,22 @@ def netdev_of(document: Any) -> dict[str, Any]:
     return dict(netdev)
 
 
+def counted(document: Any, source: str) -> Any:
+    """The set of one source, of the sample that `counters` took."""
+    (found,) = [each for each in document["sample"]["sets"] if each["source"] == source]
+    return found
+
+
+def totals(fec: Any) -> dict[str, int]:
+    """The statistics of `ethtool --json --include-statistics --show-fec`, named as ours."""
+    found = {}
+    for name, each in fec["statistics"].items():
+        found[name] = each["total"]
+        lanes = enumerate(each.get("lanes", ()))
+        found |= {f"{name}/lane{at}": value for at, value in lanes}
+    return found
+
+
 def findings(document: Any) -> dict[str, Any]:
     return {each["rule"]: each for each in document["verdict"]["findings"]}
 
@@ -119,6 +135,17 @@ class TestSimulated:
         assert found["link"]["up"]["why"] == "unsupported", "netdevsim has no state of its link"
         assert found["modes"]["why"] == "unsupported", "netdevsim has no link modes"
 
+    def test_fec_counters_are_what_ethtool_shows(
+        self, simulated: Rxe, run: Run, rdmadiag_json: Call
+    ) -> None:
+        code, document = rdmadiag_json("counters", "--interval", "0")
+        assert (code, document["verdict"]["findings"]) == (0, [])
+        fec = shown(run, "--include-statistics", "--show-fec", simulated.netdev)
+        if "statistics" not in fec:
+            assert counted(document, "fec")["values"]["why"] == "unsupported"
+            pytest.skip("this kernel's netdevsim counts nothing of FEC")
+        assert counted(document, "fec")["values"] == totals(fec)
+
 
 @pytest.mark.needs("dcbtest")
 class TestSettable:
@@ -181,6 +208,63 @@ class TestSettable:
         assert "link-not-up" in findings(rdmadiag_json("preflight", "--timeout", "30")[1])
         assert carrier(run, "on") == 0
 
+    def test_bit_errors_are_what_ethtool_shows_and_a_rise_is_found(
+        self, settable: Rxe, run: Run, rdmadiag_json: Call, tmp_path: Path
+    ) -> None:
+        def sample(*options: str) -> tuple[int, Any]:
+            return rdmadiag_json("counters", *(options or ("--interval", "0")))
+
+        assert counted(sample()[1], "fec")["values"]["why"] == "unsupported"
+        assert counted(sample()[1], "phy")["values"]["why"] == "unsupported"
+        done = run(["ethtool", "--set-fec", NETDEV, "encoding", "rs"], timeout=SECONDS)
+        assert done.returncode == 0, done.stderr
+        for name, text in {
+            "supported": "38",
+            "speed": "100000 4",
+            "fec_stats": "100 1",
+            "fec_lanes": "10 0 150 0",
+            "symbol_errors": "7",
+        }.items():
+            (SETTINGS / name).write_text(text)
+        code, document = sample()
+        assert (code, document["verdict"]["findings"]) == (0, []), "one sample dates nothing"
+        fec = counted(document, "fec")
+        assert fec["values"] == totals(shown(run, "-I", "--show-fec", NETDEV))
+        assert (fec["values"]["corrected_bits"], fec["speed_mbps"]) == (160, 100_000)
+        phy = shown(run, "-S", NETDEV, "--groups", "eth-phy")["eth-phy"]
+        assert counted(document, "phy")["values"] == phy == {"SymbolErrorDuringCarrier": 7}
+        earlier = tmp_path / "earlier.json"
+        earlier.write_text(json.dumps(document))
+        assert sample("--since", str(earlier))[0] == 0, "nothing rose"
+        (SETTINGS / "fec_lanes").write_text("10 0 10000000000000 0")
+        code, document = sample("--since", str(earlier))
+        finding = findings(document)["bit-errors-before-fec"]
+        assert code == 1
+        assert "before FEC, most on lane 2" in finding["summary"]
+        (SETTINGS / "fec_stats").write_text("100 3")
+        finding = findings(sample("--since", str(earlier))[1])["bit-errors-before-fec"]
+        assert "could not correct: 2 blocks, most on lane 2" in finding["summary"]
+
+    def test_pause_beside_pfc_is_found_and_either_alone_is_well(
+        self, settable: Rxe, run: Run, rdmadiag_json: Call
+    ) -> None:
+        def set_to(*words: str) -> Any:
+            done = run(words, timeout=SECONDS)
+            assert done.returncode == 0, done.stderr
+            return findings(rdmadiag_json("preflight", "--timeout", "30")[1])
+
+        pfc = ("dcb", "pfc", "set", "dev", NETDEV, "prio-pfc")
+        pause = ("ethtool", "--pause", NETDEV)
+        assert "pause-beside-pfc" not in set_to(*pause, "rx", "on", "tx", "on")
+        finding = set_to(*pfc, "3:on")["pause-beside-pfc"]
+        assert finding["summary"].endswith(
+            "dcb0 has PFC for 3, and pause frames received and sent for the whole link"
+        )
+        remedy = finding["remedy"][0].partition("#")[0].split()
+        assert remedy[:3] == ["sudo", "ethtool", "--pause"]
+        assert "pause-beside-pfc" not in set_to(*pause, "rx", "off", "tx", "off")
+        set_to(*pfc, "all:off")
+
     def test_a_record_says_what_the_host_says(
         self, settable: Rxe, rdmadiag_json: Call, rdmadiag: Callable[..., Any], tmp_path: Path
     ) -> None:
@@ -191,3 +275,9 @@ class TestSettable:
             for options in ((), ("--from", folder))
         )
         assert live == recorded
+        for source in ("fec", "phy"):
+            live, recorded = (
+                counted(rdmadiag_json("counters", *options)[1], source)
+                for options in (("--interval", "0"), ("--from", folder))
+            )
+            assert live["values"] == recorded["values"]

@@ -92,7 +92,7 @@ def test_every_key_has_a_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "row"), list(enumerate(ROWS)), ids=lambda each: each[0] if each is tuple else None
+    ("number", "row"), list(enumerate(ROWS)), ids=[f"{row[0]} is {row[3]}" for row in ROWS]
 )
 def test_a_key_is_met_by_one_value_and_unmet_by_another(number: int, row: Any) -> None:
     key, machine, holds, fails, actual = row

@@ -14,6 +14,7 @@ from tests.counter_samples import with_set
 
 PORT, HW, NLDEV = CounterSource.PORT, CounterSource.HW, CounterSource.NLDEV
 NETDEV, PAUSE = CounterSource.NETDEV, CounterSource.PAUSE
+FEC, PHY = CounterSource.FEC, CounterSource.PHY
 ABSENT = Missing(Why.ABSENT, "not there")
 
 
@@ -27,7 +28,7 @@ def test_of_a_host_at_rest_nothing_is_said(before, later):
     assert compared.verdict.status == "ok"
     assert compared.verdict.findings == ()
     assert compared.changes == ()
-    assert compared.still == 3 + 3 + 3 + 2, "nldev's are sysfs's"
+    assert compared.still == 3 + 3 + 3 + 2 + 5 + 1, "nldev's are sysfs's"
     assert compared.seconds == 10.0
 
 
@@ -44,6 +45,19 @@ RISES = {
     "congestion": (HW, {"np_cnp_sent": 4}, ("congestion", "info")),
     "a storm of pauses": (PAUSE, {"rx_pause_frames": 1000}, ("pause-frames", "warn")),
     "a few pauses": (PAUSE, {"rx_pause_frames": 999}, None),
+    "a block that FEC could not correct": (
+        FEC,
+        {"uncorrectable_blocks": 4},
+        ("bit-errors-before-fec", "warn"),
+    ),
+    "one bit of 1e5 wrong, for 10 s at 100 Gb/s": (
+        FEC,
+        {"corrected_bits": 10**9 + 10**7},
+        ("bit-errors-before-fec", "warn"),
+    ),
+    "what PAM4 has at all times": (FEC, {"corrected_bits": 10**9 + 10**7 - 1}, None),
+    "damaged symbols": (PHY, {"SymbolErrorDuringCarrier": 10}, ("damaged-on-the-wire", "warn")),
+    "a few damaged symbols": (PHY, {"SymbolErrorDuringCarrier": 9}, None),
     "traffic": (HW, {"rx_write_requests": 10**6}, None),
 }
 
@@ -106,6 +120,68 @@ def test_a_finding_names_the_file_both_values_and_something_to_paste(before, lat
     assert finding.remedy[0] == "ip -statistics link show eth0"
 
 
+# --- bit errors ----------------------------------------------------------------------------
+
+
+def errors(after, before):
+    """The finding on bit errors."""
+    (finding,) = compare(after, before).verdict.findings
+    assert finding.rule == "bit-errors-before-fec"
+    return finding
+
+
+def test_the_rate_of_bit_errors_is_their_share_of_the_bits_of_the_link(before, later):
+    """3e8 in 10 s at 25 Gb/s: 3e8 / 2.5e11."""
+    after = later(FEC, {"corrected_bits": 10**9 + 3 * 10**8}, speed_mbps=25_000)
+    assert "a bit error rate of 1.2e-03 before FEC" in errors(after, before).summary
+    finding = errors(after, before)
+    assert finding.evidence[-1].value == "25000 Mb/s"
+    assert finding.remedy[0] == "ethtool --include-statistics --show-fec eth0"
+
+
+@pytest.mark.parametrize("speed", [None, Missing(Why.ABSENT, "the speed is not known")])
+def test_without_the_speed_there_is_no_rate_and_what_is_lost_is_lost(speed, before, later):
+    assert said(later(FEC, {"corrected_bits": 10**12}, speed_mbps=speed), before) == []
+    lost = later(FEC, {"uncorrectable_blocks": 15}, speed_mbps=speed)
+    assert "could not correct: 12 blocks" in errors(lost, before).summary
+
+
+def test_a_driver_that_counts_blocks_alone_gives_the_least_rate(before, later):
+    blocks = {"corrected_blocks": 10**9}
+    first = replace(
+        before,
+        sets=tuple(replace(s, values=blocks) if s.source is FEC else s for s in before.sets),
+    )
+    last = replace(
+        later(),
+        sets=tuple(
+            replace(s, values={"corrected_blocks": 10**9 + 10**8}) if s.source is FEC else s
+            for s in later().sets
+        ),
+    )
+    assert "at least 1.0e-04" in errors(last, first).summary
+
+
+@pytest.mark.parametrize(
+    ("lanes", "expected"),
+    [
+        ({"corrected_bits/lane1": 10**9}, ", most on lane 1"),
+        ({"corrected_bits/lane0": 10**9}, ", most on lane 0"),
+        ({"corrected_bits/lane0": 2 * 10**8, "corrected_bits/lane1": 10**9}, ""),
+        ({}, ""),
+    ],
+    ids=["the second", "the first", "both alike", "no lane"],
+)
+def test_the_lane_that_has_most_of_it_is_named(lanes, expected, before, later):
+    finding = errors(later(FEC, {"uncorrectable_blocks": 4, **lanes}), before)
+    assert finding.summary.endswith(f"could not correct: 1 block{expected}")
+
+
+def test_a_rate_that_a_site_takes_is_a_threshold(before, later):
+    lenient = Thresholds().change([("bit_error_rate", 1e-4)])
+    assert said(later(FEC, {"corrected_bits": 10**9 + 10**7}), before, lenient) == []
+
+
 # --- the counters themselves ---------------------------------------------------------------
 
 
@@ -157,8 +233,11 @@ def test_what_the_first_sample_lacks_is_unknown_and_not_ok(sets, before, later):
     assert said(later(), first) == [("first-sample-lacks", "unknown")]
 
 
+LATE = (NLDEV, PAUSE, FEC, PHY)
+
+
 def test_a_second_witness_that_came_late_changes_nothing(before, later):
-    first = replace(before, sets=tuple(s for s in before.sets if s.source not in (NLDEV, PAUSE)))
+    first = replace(before, sets=tuple(s for s in before.sets if s.source not in LATE))
     assert said(later(), first) == []
 
 
@@ -182,7 +261,7 @@ def test_without_a_first_sample_no_rise_is_known(change, before, later):
     assert said(later(), replace(before, **change)) == [("first-sample-lacks", "unknown")]
 
 
-@pytest.mark.parametrize("source", [PORT, HW, NETDEV, PAUSE])
+@pytest.mark.parametrize("source", [PORT, HW, NETDEV, PAUSE, FEC, PHY])
 @pytest.mark.parametrize("values", [Missing(Why.TIMEOUT, "late"), {}], ids=["late", "empty"])
 def test_a_set_that_the_first_sample_lacks_is_named(source, values, before, later):
     first = replace(
@@ -310,7 +389,7 @@ def test_every_finding_has_evidence_and_a_remedy(before, later):
 
 def test_the_codes_of_rules_are_distinct():
     codes = [rule.code for rule in RULES]
-    assert len(codes) == len(set(codes)) == 20
+    assert len(codes) == len(set(codes)) == 21
 
 
 @pytest.mark.parametrize(

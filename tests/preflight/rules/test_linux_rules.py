@@ -429,7 +429,9 @@ ROWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("rule", "severity", "broken"), [row[:3] for row in ROWS], ids=str)
+@pytest.mark.parametrize(
+    ("rule", "severity", "broken"), [row[:3] for row in ROWS], ids=[row[0] for row in ROWS]
+)
 def test_one_change_gives_one_finding(rule: str, severity: str, broken: Machine | Evidence) -> None:
     assert said(broken) == [(rule, severity)]
     (finding,) = findings(broken)
@@ -441,7 +443,9 @@ def test_one_change_gives_one_finding(rule: str, severity: str, broken: Machine 
     assert not [line for line in lines if "\n" in line]
 
 
-@pytest.mark.parametrize(("rule", "healthy"), [(row[0], row[3]) for row in ROWS], ids=str)
+@pytest.mark.parametrize(
+    ("rule", "healthy"), [(row[0], row[3]) for row in ROWS], ids=[row[0] for row in ROWS]
+)
 def test_its_healthy_neighbour_is_not_spoken_of(rule: str, healthy: Machine) -> None:
     assert said(healthy) == []
 

@@ -55,7 +55,9 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("code", "severity", "machine", "stack", "remedy"), ROWS)
+@pytest.mark.parametrize(
+    ("code", "severity", "machine", "stack", "remedy"), ROWS, ids=[f"{r[0]} {r[3]}" for r in ROWS]
+)
 def test_a_choice_that_will_hurt_is_one_finding_with_the_variable_to_set(
     code: str, severity: str, machine: Machine, stack: str, remedy: str
 ) -> None:

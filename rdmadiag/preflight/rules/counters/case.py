@@ -25,6 +25,8 @@ _FILES: Final = {
     CounterSource.NLDEV: "RDMA_NLDEV_CMD_STAT_GET {device}/{port}: {name}",
     CounterSource.NETDEV: "/sys/class/net/{netdev}/statistics/{name}",
     CounterSource.PAUSE: "ethtool --include-statistics --show-pause {netdev}: {name}",
+    CounterSource.FEC: "ethtool --include-statistics --show-fec {netdev}: {name}",
+    CounterSource.PHY: "ethtool --statistics {netdev} --groups eth-phy: {name}",
     CounterSource.REGISTRY: "ioreg -r -l -c AppleThunderboltIPPort: {netdev}: {name}",
 }
 

@@ -138,6 +138,9 @@ def first_sample_lacks(this: Rule, case: CounterCase) -> Iterator[Finding]:
         )
 
 
+_OF_ETHTOOL: Final = (CounterSource.PAUSE, CounterSource.FEC, CounterSource.PHY)
+
+
 def _lacking(before: CounterFacts, after: CounterFacts) -> Iterator[tuple[CounterSet, str]]:
     """The sets of the later sample with nothing to compare with, and why; a second witness's
     not where there is a first."""
@@ -153,7 +156,7 @@ def _lacking(before: CounterFacts, after: CounterFacts) -> Iterator[tuple[Counte
         if each.source is CounterSource.NLDEV and (each.device, each.port) in sysfs:
             continue
         first = earlier.get(each.key)
-        if first is None and each.source is CounterSource.PAUSE:
+        if first is None and each.source in _OF_ETHTOOL:
             continue  # with its netdev's set, which is what the first sample lacks
         if first is None:
             left_out = each.device in before.excluded
