@@ -27,6 +27,7 @@ from rdmadiag.preflight.rules import access_control, pci
 from rdmadiag.preflight.verdict import Finding
 from rdmadiag.sources.pci import parse_acs, parse_ats, parse_express, read_pci
 from rdmadiag.sources.run import read
+from tests.lab.outcomes import note
 
 pytestmark = [pytest.mark.needs("PCI Express"), pytest.mark.smoke]
 
@@ -76,7 +77,9 @@ def evidence() -> Evidence:
 
 
 def findings() -> list[Finding]:
-    return [each for each in judge(evidence()).findings if each.rule in CODES]
+    made = [each for each in judge(evidence()).findings if each.rule in CODES]
+    note(each.rule for each in made)
+    return made
 
 
 def found(address: str) -> PciConfig:
