@@ -362,6 +362,8 @@ class Gpu:
     peermem: str | None = "580.65.06"
     memory_peers: tuple[str, ...] | None = ("nv_mem",)
     open_driver: bool = True
+    parameters: str | None = 'EnableStreamMemOPs: 0\nRegistryDwords: ""\n'  # None: not recorded
+    gdrdrv: bool = False
 
 
 @dataclass(frozen=True)
@@ -695,6 +697,10 @@ class Machine:
             recording.refuse("list", peers, Missing(Why.ABSENT, f"{peers}: ENOENT"))
         else:
             recording.listings[peers] = self.gpu.memory_peers
+        if self.gpu.parameters is not None:
+            recording.files["/proc/driver/nvidia/params"] = self.gpu.parameters.encode()
+        if self.gpu.gdrdrv:
+            recording.listings["/sys/module/gdrdrv"] = ("version",)
         kind = "Open Kernel Module" if self.gpu.open_driver else "Kernel Module"
         recording.files["/proc/driver/nvidia/version"] = f"NVIDIA UNIX {kind}  580.65\n".encode()
 

@@ -1,7 +1,9 @@
 """What QEMU's guests have on PCI Express, and how its functions pass for an adapter and a GPU.
 
 An emulated host has neither: over the real bus, with its real configuration space, are laid a
-folder /sys/class/infiniband, and the ids of one function. Registers are those of QEMU's functions.
+folder /sys/class/infiniband, and the ids of one function. Registers are those of QEMU's functions;
+QEMU keeps Device Control at zero (pcie_cap_v1_fill of hw/pci/pcie.c), so that other values need
+`settable`.
 
     root port ─ switch ┬ port ─ Ethernet, the adapter
                        └ port ─ Ethernet, the GPU
@@ -71,6 +73,16 @@ def laid_over(machine: Machine, adapter: str, gpu: str, folder: Path) -> Iterato
             file = folder / f"gpu-{attribute}"
             file.write_text(f"{value}\n")
             mount(file, DEVICES / gpu / attribute, undo)
+        yield
+
+
+@contextmanager
+def settable(address: str, folder: Path) -> Iterator[None]:
+    """Over the function's configuration space lies a file with its bytes, which setpci writes."""
+    file = folder / "config"
+    file.write_bytes((DEVICES / address / "config").read_bytes())
+    with ExitStack() as undo:
+        mount(file, DEVICES / address / "config", undo)
         yield
 
 

@@ -31,6 +31,14 @@ class PciPath:
 
 
 @dataclass(frozen=True, slots=True)
+class NvidiaParameters:
+    """/proc/driver/nvidia/params."""
+
+    stream_mem_ops: bool | Missing  # EnableStreamMemOPs
+    peer_mapping: bool | Missing  # PeerMappingOverride=1 in RegistryDwords
+
+
+@dataclass(frozen=True, slots=True)
 class Gpus:
     """NVIDIA GPUs, and what lets a NIC reach their memory."""
 
@@ -38,6 +46,8 @@ class Gpus:
     peermem: str | Missing  # /sys/module/{nvidia_peermem,nv_peer_mem}/version
     memory_peers: tuple[str, ...] | Missing  # /sys/kernel/mm/memory_peers, registered clients
     open_driver: bool | Missing  # /proc/driver/nvidia/version: "Open Kernel Module"
+    parameters: NvidiaParameters | Missing = NOT_IN_RECORD
+    gdrdrv: bool | Missing = NOT_IN_RECORD  # /sys/module/gdrdrv: the driver of GDRCopy
 
 
 @dataclass(frozen=True, slots=True)

@@ -331,7 +331,16 @@ VARIABLES: Final = (
         "NVSHMEM",
         "1: the GPU posts work requests itself (IBGDA).",
         pitfalls=("needs a driver that lets the GPU map the NIC's doorbells",),
+        next=("grep -e StreamMemOPs -e RegistryDwords: /proc/driver/nvidia/params",),
         judge=values.flag,
+    ),
+    Variable(
+        "NVSHMEM_IBGDA_NIC_HANDLER",
+        "NVSHMEM",
+        "Who rings the NIC's doorbell: gpu, cpu (by GDRCopy), cpu_host_memory, or auto (default): "
+        "the GPU where it can, else the processor.",
+        pitfalls=("cpu needs the module gdrdrv",),
+        reported=True,
     ),
     Variable("NVSHMEM_*", "NVSHMEM", "Named as a setting of NVSHMEM."),
     Variable("NVSHMEM_HCA_*", "NVSHMEM", "Named as a setting of NVSHMEM.", reported=True),

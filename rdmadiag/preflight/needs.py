@@ -520,6 +520,18 @@ def _gpus(case: Case) -> Iterator[Where]:
         yield unread, None, None
 
 
+def _gpu_parameters(case: Case) -> Iterator[Where]:
+    """What NVIDIA's driver was loaded with, and whether GDRCopy's is."""
+    yield from _gpus(case)
+    system = case.evidence.system
+    if isinstance(system, Missing) or not system.gpus.functions:
+        return
+    for value in (system.gpus.parameters, system.gpus.gdrdrv):
+        if isinstance(value, Missing):
+            yield value, None, None
+            return
+
+
 def _limits(case: Case) -> Iterator[Where]:
     """Of neighbours, ports, files and the rdma cgroup; a table is not in every namespace."""
     yield from _part("system.limits")(case)
@@ -686,6 +698,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("way to the root complex", _part("system.paths", (Why.ABSENT,))),
         Need("parent processes", _part("system.ancestors")),
         Need("GPUs", _gpus),
+        Need("parameters of the GPUs' driver", _gpu_parameters),
         Need("limits of this host", _limits),
     ),
     "verbs": (

@@ -13,7 +13,15 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rdmadiag.facts import Missing, Why
-from rdmadiag.facts.system import IN_PCI, Ancestor, Bridge, Gpus, PciPath, SystemFacts
+from rdmadiag.facts.system import (
+    IN_PCI,
+    Ancestor,
+    Bridge,
+    Gpus,
+    NvidiaParameters,
+    PciPath,
+    SystemFacts,
+)
 from rdmadiag.host import Host
 from rdmadiag.sources.limits import read_limits
 from rdmadiag.sources.process import STATUS, parse_memlock
@@ -22,9 +30,13 @@ from rdmadiag.sources.text import attribute, malformed, parse_number, parse_text
 _CLASS: Final = "/sys/class/infiniband"
 _PCI: Final = "/sys/bus/pci/devices"
 _NVIDIA: Final = "/sys/bus/pci/drivers/nvidia"
+_GDRDRV: Final = "/sys/module/gdrdrv"
 _PEERMEM: Final = ("nvidia_peermem", "nv_peer_mem")
 _ADDRESS: Final = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 _CPU_LIST: Final = re.compile(r"[0-9]{1,6}(-[0-9]{1,6})?(,[0-9]{1,6}(-[0-9]{1,6})?)*")
+
+_PARAMETER: Final = re.compile(r"^(\w{1,64}): (.{0,4096})$", re.MULTILINE)
+_PEER_MAPPING: Final = re.compile(r'(?:^"?|;)\s*PeerMappingOverride\s*=\s*(?:0x)?0*1\s*(?:;|"?$)')
 
 _PARENT: Final = re.compile(r"^PPid:\s+([0-9]{1,10})$", re.MULTILINE)
 _NAME: Final = re.compile(r"^Name:\t(.*)$", re.MULTILINE)
@@ -70,6 +82,19 @@ def parse_open_driver(raw: bytes) -> bool | Missing:
     if "NVIDIA" not in text:
         return malformed(raw, "the version of NVIDIA's driver")
     return "Open Kernel Module" in text
+
+
+def parse_nvidia_parameters(raw: bytes) -> NvidiaParameters | Missing:
+    """/proc/driver/nvidia/params: what the module was loaded with."""
+    rows = dict(_PARAMETER.findall(raw.decode("utf-8", "replace")))
+    if "RegistryDwords" not in rows and "EnableStreamMemOPs" not in rows:
+        return malformed(raw, "parameters of NVIDIA's driver")
+    older = Missing(Why.ABSENT, "this driver has no such parameter")
+    words, stream = rows.get("RegistryDwords"), rows.get("EnableStreamMemOPs")
+    return NvidiaParameters(
+        stream_mem_ops=older if stream is None else stream == "1",
+        peer_mapping=older if words is None else _PEER_MAPPING.search(words) is not None,
+    )
 
 
 def read_system(host: Host, pid: int | None = None) -> SystemFacts:
@@ -151,7 +176,8 @@ def _gpus(host: Host) -> Gpus:
         none = Missing(Why.NOT_COLLECTED, "no NVIDIA GPU")
         if isinstance(names, Missing) and names.why is not Why.ABSENT:
             none = names
-        return Gpus((), none, none, none)
+        return Gpus((), none, none, none, none, none)
+    parameters = attribute(host, "/proc/driver/nvidia/params", parse_nvidia_parameters)
     return Gpus(
         functions=bound,
         peermem=_first(
@@ -159,7 +185,17 @@ def _gpus(host: Host) -> Gpus:
         ),
         memory_peers=host.list("/sys/kernel/mm/memory_peers"),
         open_driver=attribute(host, "/proc/driver/nvidia/version", parse_open_driver),
+        parameters=parameters,
+        # Every NVIDIA driver has the file before: an older record has neither.
+        gdrdrv=parameters if isinstance(parameters, Missing) else _is_there(host, _GDRDRV),
     )
+
+
+def _is_there(host: Host, folder: str) -> bool | Missing:
+    found = host.list(folder)
+    if isinstance(found, Missing):
+        return False if found.why is Why.ABSENT else found
+    return True
 
 
 def _first(answers: Iterable[str | Missing]) -> str | Missing:

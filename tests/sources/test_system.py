@@ -48,6 +48,40 @@ def test_the_open_driver_says_so(raw, expected):
     assert system.parse_open_driver(raw) is expected
 
 
+@pytest.mark.parametrize(
+    ("raw", "stream", "mapping"),
+    [
+        ('EnableStreamMemOPs: 1\nRegistryDwords: "PeerMappingOverride=1;"\n', True, True),
+        ('EnableStreamMemOPs: 0\nRegistryDwords: ""\nRegistryDwordsPerDevice: ""\n', False, False),
+        ('RegistryDwords: "RMx=2;PeerMappingOverride=0x1"\n', Why.ABSENT, True),
+        ('RegistryDwords: "PeerMappingOverride=10;"\n', Why.ABSENT, False),
+        ('RegistryDwords: "NoPeerMappingOverride=1;"\n', Why.ABSENT, False),
+        ("EnableStreamMemOPs: 1\n", True, Why.ABSENT),
+    ],
+)
+def test_what_nvidias_driver_was_loaded_with(raw, stream, mapping):
+    found = system.parse_nvidia_parameters(f"ResmanDebugLevel: 4294967295\n{raw}".encode())
+    values = (found.stream_mem_ops, found.peer_mapping)
+    assert tuple(each.why if isinstance(each, Missing) else each for each in values) == (
+        stream,
+        mapping,
+    )
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_parameters_or_malformed(raw):
+    found = system.parse_nvidia_parameters(raw)
+    assert isinstance(found, system.NvidiaParameters | Missing)
+
+
+def test_gdrcopys_driver_and_parameters_are_read_where_there_is_a_gpu(roce, host_in_memory):
+    found = read_system(host_in_memory(roce.change(gpu=Gpu(gdrdrv=True)).recording())).gpus
+    assert (found.gdrdrv, found.parameters.peer_mapping) == (True, False)
+    older = Gpu(parameters=None)
+    found = read_system(host_in_memory(roce.change(gpu=older).recording())).gpus
+    assert isinstance(found.gdrdrv, Missing)
+
+
 def test_a_healthy_machine_is_told_whole(memory_host):
     found = read_system(memory_host)
     first, second = found.paths

@@ -276,7 +276,7 @@ class TestConfigurationSpace:
         strace = ("strace", "-f", "-qq", "-y", "-e", f"trace=pread64,pwrite64,{CALLS}", "-o")
         with pci_bus.laid_over(roce_host(), adapter, gpu, tmp_path):
             before = registers(adapter)
-            rdmadiag("preflight", "--timeout", "60", prefix=(*strace, str(log)), timeout=300)
+            rdmadiag("preflight", "--timeout", "30", prefix=(*strace, str(log)), timeout=300)
             assert registers(adapter) == before
         lines = log.read_text().splitlines()
         opened = [line for line in lines if re.search(r'open\w*\(.*/config"', line)]

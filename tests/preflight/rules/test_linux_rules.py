@@ -53,6 +53,8 @@ NETDEV = "ens1f0np0"
 V6 = "2001:db8::10"
 NO_GUID = "0000:0000:0000:0000"
 PCI = "mlx5_core 0000:08:00.0"
+IBGDA = {"NVSHMEM_IB_ENABLE_IBGDA": "1"}
+PEER_MAPPING = 'EnableStreamMemOPs: 1\nRegistryDwords: "PeerMappingOverride=1;"\n'
 
 
 def findings(subject: Machine | Evidence, *names: str) -> list[Finding]:
@@ -334,6 +336,34 @@ ROWS = [
     ),
     ("numa-remote", "warn", bound("16-31"), bound("8-23")),
     # --- GPUs -----------------------------------------------------------------------------
+    (
+        "ibgda-not-possible",
+        "warn",
+        with_gpu().change(environ=IBGDA | {"NVSHMEM_IBGDA_NIC_HANDLER": "gpu"}),
+        with_gpu(parameters=PEER_MAPPING).change(
+            environ=IBGDA | {"NVSHMEM_IBGDA_NIC_HANDLER": "gpu"}
+        ),
+    ),
+    (
+        "ibgda-not-possible",
+        "warn",
+        with_gpu().change(environ=IBGDA | {"NVSHMEM_IBGDA_NIC_HANDLER": "cpu"}),
+        with_gpu(gdrdrv=True).change(environ=IBGDA | {"NVSHMEM_IBGDA_NIC_HANDLER": "cpu"}),
+    ),
+    (
+        "ibgda-not-possible",
+        "info",
+        with_gpu().change(environ=IBGDA),
+        with_gpu().change(environ={"NVSHMEM_IB_ENABLE_IBGDA": "0"}),
+    ),
+    (
+        "ibgda-not-possible",
+        "warn",
+        with_gpu(roce_host().with_device(pci_driver="erdma"), parameters=PEER_MAPPING).change(
+            environ=IBGDA
+        ),
+        with_gpu(parameters=PEER_MAPPING).change(environ=IBGDA),
+    ),
     (
         "gpu-memory-unreachable",
         "warn",
