@@ -5,6 +5,7 @@ healthy base, and for benchmarks of large hosts. Formats: Documentation/ABI/stab
 sysfs-class-infiniband, rdma/rdma_netlink.h, linux/rtnetlink.h, proc(5).
 """
 
+import re
 import stat
 import struct
 import time
@@ -24,6 +25,7 @@ from lab import counted
 from lab.hardware import ANSWERS, Answers
 from lab.linked import Devlink, Ethtool
 from lab.nldev_msg import nldev_msg
+from lab.pci import Space, bridge, contents, gpu
 from lab.transcript import Gids, Stop, TranscribedDevice, TranscribedPort, transcript
 from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.facts.environment import kept
@@ -209,7 +211,6 @@ class Device:
     bridge: str = "0000:00:01.0"
     switch: tuple[str, ...] = ()  # between that bridge and the function
     sys_image_guid: str | None = None  # None: the node GUID
-    redirects: bool = False  # ACS of that bridge
     local_cpus: str = "0-15"
     iommu_domain: str | None = "identity"
     protocol: str = "roce"
@@ -361,6 +362,8 @@ class Gpu:
     peermem: str | None = "580.65.06"
     memory_peers: tuple[str, ...] | None = ("nv_mem",)
     open_driver: bool = True
+    parameters: str | None = 'EnableStreamMemOPs: 0\nRegistryDwords: ""\n'  # None: not recorded
+    gdrdrv: bool = False
 
 
 @dataclass(frozen=True)
@@ -412,6 +415,9 @@ class Machine:
     dcb: Mapping[str, Dcb | Missing] | None = None  # by netdev; None: nobody asked
     ethtool: Mapping[str, Ethtool | Missing] | None = None  # the same
     devlink: Mapping[str, Devlink | Missing] | None = None  # by PCI address
+    pci: Mapping[str, Space | bytes] | None = None  # by address, see with_pci; None: nobody read it
+    groups: Mapping[str, str] = field(default_factory=dict)  # IOMMU groups; of others the address
+    cpu: str = "cpu:type:x86,ven0000fam0006mod008F:feature:,0000"  # Sapphire Rapids
     port_mapper: bool = False
     netns_mode: int | None = 1  # None: a kernel that does not tell it
     kernel_log: tuple[str, ...] | Missing = ()  # messages; a second apart
@@ -433,6 +439,23 @@ class Machine:
         ports[port] = replace(ports[port], **changes)
         devices[device] = replace(devices[device], ports=tuple(ports))
         return replace(self, devices=tuple(devices))
+
+    def with_pci(self, **changes: Space | bytes) -> Self:
+        """The same machine, all of whose functions and bridges have configuration space.
+
+        `changes` are by "adapter", "gpu", "bridge", or by address with "_" for ":" and ".".
+        """
+        kinds: dict[str, Space | bytes] = {"adapter": Space(), "gpu": gpu(), "bridge": bridge()}
+        kinds |= changes
+        found: dict[str, Space | bytes] = {}
+        for device in self.devices:
+            above = (device.bridge, *device.switch)
+            found |= dict.fromkeys(above, kinds["bridge"]) | {device.pci_address: kinds["adapter"]}
+        for card in self.cards:
+            found |= dict.fromkeys(card.bridges, kinds["bridge"]) | {card.address: kinds["gpu"]}
+        for address in found:
+            found[address] = kinds.get("_" + re.sub("[:.]", "_", address), found[address])
+        return replace(self, pci=found)
 
     def with_device(self, device: int = 0, **changes: Any) -> Self:
         """The same machine, one device changed."""
@@ -491,6 +514,7 @@ class Machine:
         self._devlink(recording)
         self._log(recording)
         self._gpu(recording)
+        self._pci(recording)
         self._counted(recording)
         if self.devices:
             unloadable = "libibverbs.so.1: cannot open shared object file"
@@ -673,11 +697,35 @@ class Machine:
             recording.refuse("list", peers, Missing(Why.ABSENT, f"{peers}: ENOENT"))
         else:
             recording.listings[peers] = self.gpu.memory_peers
+        if self.gpu.parameters is not None:
+            recording.files["/proc/driver/nvidia/params"] = self.gpu.parameters.encode()
+        if self.gpu.gdrdrv:
+            recording.listings["/sys/module/gdrdrv"] = ("version",)
         kind = "Open Kernel Module" if self.gpu.open_driver else "Kernel Module"
         recording.files["/proc/driver/nvidia/version"] = f"NVIDIA UNIX {kind}  580.65\n".encode()
-        for device in self.devices:
-            path = f"/sys/bus/pci/devices/{device.bridge}/config"
-            recording.files[path] = _configuration(device.redirects)
+
+    def _pci(self, recording: Recording) -> None:
+        recording.files["/sys/devices/system/cpu/modalias"] = f"{self.cpu}\n".encode()
+        recording.files |= contents(self.pci or {})
+        for address in self.pci or ():
+            folder = f"/sys/bus/pci/devices/{address}"
+            self._group(recording, address)
+            path = f"{folder}/power/runtime_status"
+            recording.files.setdefault(path, b"active\n")
+            for name, content in self._ids(address):
+                recording.files.setdefault(f"{folder}/{name}", f"{content}\n".encode())
+
+    def _group(self, recording: Recording, address: str) -> None:
+        group = self.groups.get(address, address)
+        path = f"/sys/bus/pci/devices/{address}/iommu_group"
+        recording.links[path] = f"../../../kernel/iommu_groups/{group}"
+
+    def _ids(self, address: str) -> Iterator[tuple[str, str]]:
+        """Those of a bridge; functions have theirs."""
+        space = (self.pci or {})[address]
+        raw = space if isinstance(space, bytes) else space.content()
+        vendor, number = struct.unpack_from("<HH", raw.ljust(4, b"\0"))
+        yield from (("vendor", f"{vendor:#06x}"), ("device", f"{number:#06x}"))
 
     def _links(self, recording: Recording) -> None:
         recording.links["/proc/self/ns/net"] = "net:[4026531840]"
@@ -695,6 +743,8 @@ class Machine:
                     device.pci_address,
                 )
             )
+            if device.iommu_domain:
+                self._group(recording, device.pci_address)
             for path in (folder, f"/sys/bus/pci/devices/{device.pci_address}"):
                 recording.links[f"{path}/driver"] = f"../../../bus/pci/drivers/{device.pci_driver}"
         for card in self.cards:
@@ -1024,13 +1074,6 @@ def _encoded_rule(rule: Rule) -> bytes:
 
 
 _PARENT = 1200  # the process above the one that looks
-
-
-def _configuration(redirects: bool) -> bytes:
-    """Configuration space with an AER capability at 0x100, and ACS behind it."""
-    aer = struct.pack("<I", 0x1480_0000 | 0x1_0001).ljust(0x48, b"\0")
-    acs = struct.pack("<IHH", 0x1_000D, 0x5F, 0x1D if redirects else 0)
-    return (bytes(0x100) + aer + acs).ljust(4096, b"\0")
 
 
 def _with_inet_conf(link: bytes, netdev: NetDev) -> bytes:

@@ -24,6 +24,7 @@ PACKAGES = (
     "kmod",
     "libfabric-bin",
     "opensm",
+    "pciutils",  # lspci, setpci
     "perftest",
     "procps",
     "qemu-system-x86",

@@ -10,6 +10,7 @@ from lab.boot import Boot, Guest, Job
 from lab.failure import LabFailure
 from lab.image import Image
 from lab.kernel import Kernel
+from lab.pci_bus import APPEND, OPTIONS
 
 
 def start(guest: Guest, kernel: Kernel, image: Image, job: Job, options: str = "") -> Boot:
@@ -30,7 +31,7 @@ def vng(guest: Guest, kernel: Kernel, options: str = "") -> list[str]:
         "--disable-kvm",  # nested /dev/kvm may exist and hang
         "--force-9p",
         *("--cpus", str(guest.cpus), "--memory", "2G", f"--rwdir={guest.out}"),
-        *([f"--qemu-opts={options}"] if options else []),
+        *(f"--qemu-opts={OPTIONS} {options}".rstrip(), "--append", APPEND),
     ]
 
 

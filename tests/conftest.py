@@ -135,6 +135,9 @@ class MemoryHost:
             return names
         return {name: self.read(f"{path}/{name}") for name in names if name not in spared}
 
+    def pci_config(self, path: str) -> bytes | Missing:
+        return self._answer("pci_config", self.recording.files, path)
+
     def readlink(self, path: str) -> str | Missing:
         return self._answer("readlink", self.recording.links, path)
 

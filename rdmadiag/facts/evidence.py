@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # Linux commands that need neither do not pay for their class
         RegistryFacts,
         ThunderboltFacts,
     )
+    from rdmadiag.facts.pci import PciFacts
     from rdmadiag.facts.routing import RoutingFacts
     from rdmadiag.facts.system import SystemFacts
     from rdmadiag.facts.topology import TopologyFacts
@@ -54,6 +55,7 @@ class Evidence:
     topology: "TopologyFacts | Missing" = NOT_IN_RECORD
     ethtool: "EthtoolFacts | Missing" = NOT_IN_RECORD
     devlink: "DevlinkFacts | Missing" = NOT_IN_RECORD
+    pci: "PciFacts | Missing" = NOT_IN_RECORD
     macos: "MacosFacts | Missing" = MACOS_ONLY
     ioreg: "RegistryFacts | Missing" = MACOS_ONLY
     thunderbolt: "ThunderboltFacts | Missing" = MACOS_ONLY
@@ -69,6 +71,7 @@ class Evidence:
             ethtool,
             kernel_log,
             macos,
+            pci,
             routing,
             system,
             topology,
@@ -76,7 +79,10 @@ class Evidence:
             vfs,
         )
 
-        modules = (dcb, devlink, ethtool, kernel_log, macos, routing, system, topology, verbs, vfs)
+        modules = (
+            *(dcb, devlink, ethtool, kernel_log, macos, pci, routing, system),
+            *(topology, verbs, vfs),
+        )
         for module in modules:
             names = (name for name in vars(module) if name.endswith("Facts"))
             globals().update((name, vars(module)[name]) for name in names)
@@ -112,6 +118,7 @@ LINUX_SOURCES: Final = (
     "topology",
     "ethtool",
     "devlink",
+    "pci",
 )
 MACOS_SOURCES: Final = ("macos", "ioreg", "thunderbolt", "mac_network", "verbs", "mac_log")
 """The sources that each system has, in the order that reports show them."""

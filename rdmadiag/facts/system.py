@@ -1,9 +1,12 @@
 """What surrounds the devices: PCI, CPUs, the IOMMU, GPUs, and who started this process."""
 
 from dataclasses import dataclass
+from typing import Final
 
-from rdmadiag.facts import NOT_IN_RECORD, Limit, Missing
+from rdmadiag.facts import NOT_IN_RECORD, Limit, Missing, Why
 from rdmadiag.facts.limits import HostLimits
+
+IN_PCI: Final = Missing(Why.NOT_COLLECTED, "the source pci has it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,7 +14,7 @@ class Bridge:
     """A PCI bridge between a device and the root complex."""
 
     address: str
-    redirects: bool | Missing  # ACS Control, P2P Request Redirect; root alone can read it
+    redirects: bool | Missing  # of older reports; now `acs` of PciConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,14 @@ class PciPath:
 
 
 @dataclass(frozen=True, slots=True)
+class NvidiaParameters:
+    """/proc/driver/nvidia/params."""
+
+    stream_mem_ops: bool | Missing  # EnableStreamMemOPs
+    peer_mapping: bool | Missing  # PeerMappingOverride=1 in RegistryDwords
+
+
+@dataclass(frozen=True, slots=True)
 class Gpus:
     """NVIDIA GPUs, and what lets a NIC reach their memory."""
 
@@ -35,6 +46,8 @@ class Gpus:
     peermem: str | Missing  # /sys/module/{nvidia_peermem,nv_peer_mem}/version
     memory_peers: tuple[str, ...] | Missing  # /sys/kernel/mm/memory_peers, registered clients
     open_driver: bool | Missing  # /proc/driver/nvidia/version: "Open Kernel Module"
+    parameters: NvidiaParameters | Missing = NOT_IN_RECORD
+    gdrdrv: bool | Missing = NOT_IN_RECORD  # /sys/module/gdrdrv: the driver of GDRCopy
 
 
 @dataclass(frozen=True, slots=True)

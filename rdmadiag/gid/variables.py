@@ -35,6 +35,7 @@ class Variable(NamedTuple):
     interfaces: Callable[[str, str], Choice | None] | None = None  # the same, of netdevs for TCP
     gid_index: Callable[[str], int | None] | None = None  # a value → the row of a GID table
     rdma_off: Callable[[str], values.Off | None] | None = None  # a value → how it keeps RDMA out
+    relaxed_ordering: tuple[str, ...] = ()  # values by which it asks for that of PCI Express
     ports: str | None = None  # the variable that chooses the ports that this one is for
     exact_sign: str = ""  # before a list of devices that is to hold names, not prefixes
     unset: str | None = None  # what the stack does without it, where that is the better way
@@ -79,6 +80,8 @@ _GIDS: Final = ("rdmadiag gids   # which rows there are, and which is the one to
 _DEVICES: Final = ("rdmadiag devices",)
 _CHAIN: Final = ("rdmadiag lossless   # class → DSCP → priority → PFC of each port",)
 _PROVIDERS: Final = ("cat /etc/libibverbs.d/*.driver", "IBV_SHOW_WARNINGS=1 ibv_devices")
+_RELAXED: Final = ("sudo lspci -vv | grep RlxdOrd   # of the adapter: + is on",)
+
 _PIN: Final = (
     "the right row differs between hosts, NICs and containers: 1, 3, 5, 7 and 9 have been right",
     "rows move when an address comes or goes: a pinned index is then another GID",
@@ -202,6 +205,15 @@ VARIABLES: Final = (
         "NCCL_IB_CUDA_SUPPORT", "NCCL", "Older name of NCCL_NET_GDR_LEVEL: 0 is off, 1 is on."
     ),
     Variable(
+        "NCCL_IB_PCI_RELAXED_ORDERING",
+        "NCCL, RCCL",
+        "Relaxed ordering of PCI Express: 0 no, 1 yes, 2 (default) where the library has it.",
+        pitfalls=("without effect where the adapter's own register forbids it",),
+        next=_RELAXED,
+        relaxed_ordering=("1",),
+        reported=True,
+    ),
+    Variable(
         "NCCL_NET_GDR_LEVEL",
         "NCCL, RCCL",
         "How far a GPU may be from the NIC that reads its memory: LOC, PIX, PXB, PHB, SYS.",
@@ -319,7 +331,16 @@ VARIABLES: Final = (
         "NVSHMEM",
         "1: the GPU posts work requests itself (IBGDA).",
         pitfalls=("needs a driver that lets the GPU map the NIC's doorbells",),
+        next=("grep -e StreamMemOPs -e RegistryDwords: /proc/driver/nvidia/params",),
         judge=values.flag,
+    ),
+    Variable(
+        "NVSHMEM_IBGDA_NIC_HANDLER",
+        "NVSHMEM",
+        "Who rings the NIC's doorbell: gpu, cpu (by GDRCopy), cpu_host_memory, or auto (default): "
+        "the GPU where it can, else the processor.",
+        pitfalls=("cpu needs the module gdrdrv",),
+        reported=True,
     ),
     Variable("NVSHMEM_*", "NVSHMEM", "Named as a setting of NVSHMEM."),
     Variable("NVSHMEM_HCA_*", "NVSHMEM", "Named as a setting of NVSHMEM.", reported=True),
@@ -380,6 +401,16 @@ VARIABLES: Final = (
         "Traffic class of RoCE v2 packets: DSCP x 4. Default auto, which is 106 (DSCP 26).",
         next=_CHAIN,
     ),
+    Variable(
+        "UCX_IB_PCI_RELAXED_ORDERING",
+        "UCX",
+        "Relaxed ordering of PCI Express: no, yes (fails without), try, or auto (default), which "
+        "is by the processor.",
+        pitfalls=("without effect where the adapter's own register forbids it",),
+        next=_RELAXED,
+        relaxed_ordering=("y", "yes", "on", "1", "try"),
+        reported=True,
+    ),
     Variable("UCX_IB_SL", "UCX", "Service level. Default auto, which is 0 on RoCE.", next=_CHAIN),
     Variable("UCX_IB_PKEY", "UCX", "The partition key (not its row), without the membership bit."),
     Variable("UCX_RC_TIMEOUT", "UCX", "How long to wait for an acknowledgement, as 1000000us."),
@@ -429,6 +460,16 @@ VARIABLES: Final = (
     ),
     Variable(
         "MC_IB_SL", "Mooncake", "Service level, 0 to 15. Default 0.", next=_CHAIN, reported=True
+    ),
+    Variable(
+        "MC_IB_PCI_RELAXED_ORDERING",
+        "Mooncake",
+        "Relaxed ordering of PCI Express: 0 no, 1 where the library has it, 2 auto. Default 0, "
+        "and 1 since July 2026.",
+        pitfalls=("without effect where the adapter's own register forbids it",),
+        next=_RELAXED,
+        relaxed_ordering=("1",),
+        reported=True,
     ),
     Variable("MC_IB_PORT", "Mooncake", "The port of each device. Default 1."),
     Variable(
@@ -803,6 +844,9 @@ INTERFACES: Final = tuple(row for row in VARIABLES if row.interfaces)
 
 RDMA_OFF: Final = tuple(row for row in VARIABLES if row.rdma_off)
 """The variables of which a value keeps a stack from RDMA."""
+
+RELAXED_ORDERING: Final = tuple(row for row in VARIABLES if row.relaxed_ordering)
+"""The variables by which a stack asks for relaxed ordering."""
 
 DEVICE_LISTS: Final = tuple(row for row in VARIABLES if row.devices)
 """The variables that name devices."""

@@ -56,6 +56,12 @@ class Host(Protocol):
         Content up to a page, in one read: as sysfs gives it.
         """
 
+    def pci_config(self, path: str) -> bytes | Missing:
+        """Configuration space of a PCI function: see rdmadiag.host.pci_config.
+
+        What is read stands at its own offset, with zeros between; a record may hold all of it.
+        """
+
     def readlink(self, path: str) -> str | Missing:
         """The target of a symbolic link, as written."""
 

@@ -67,6 +67,11 @@ class LiveHost:
         finally:
             os.close(folder)
 
+    def pci_config(self, path: str) -> bytes | Missing:
+        from rdmadiag.host import pci_config
+
+        return pci_config.read(path)
+
     def readlink(self, path: str) -> str | Missing:
         try:
             return utf8(os.readlink(path))

@@ -26,6 +26,7 @@ from rdmadiag.host.layout import (
     command_name,
 )
 from rdmadiag.host.meta import Meta, read_meta
+from rdmadiag.host.pci_config import SPACE_BYTES
 from rdmadiag.host.tree import FolderTree, SnapshotError, Tree
 
 T = TypeVar("T")
@@ -196,6 +197,9 @@ class SnapshotHost:
         if isinstance(names, Missing):
             return names
         return {name: self.read(f"{path}/{name}") for name in names if name not in spared}
+
+    def pci_config(self, path: str) -> bytes | Missing:
+        return self.read(path, SPACE_BYTES)
 
     def readlink(self, path: str) -> str | Missing:
         refused = self._meta.refused("readlink", path)

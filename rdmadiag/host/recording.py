@@ -138,6 +138,11 @@ class RecordingHost:
             return names
         return {name: self.read(f"{path}/{name}") for name in names if name not in spared}
 
+    def pci_config(self, path: str) -> bytes | Missing:
+        answer = self._host.pci_config(path)
+        self._note("read", self.recording.files, path, answer)
+        return answer
+
     def readlink(self, path: str) -> str | Missing:
         answer = self._host.readlink(path)
         self._note("readlink", self.recording.links, path, answer)

@@ -13,6 +13,7 @@ from rdmadiag.facts.devlink import DevlinkDevice
 from rdmadiag.facts.ethtool import NetdevEthtool
 from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, NOT_ON_MACOS, Evidence
 from rdmadiag.facts.gid import Family, Scope
+from rdmadiag.facts.pci import Role
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.preflight.case import Case, Lack
 from rdmadiag.view.access import Provider, library_need, node_access, node_number, provider
@@ -20,6 +21,7 @@ from rdmadiag.view.cabling import Generation, generation, thunderbolt_ports
 from rdmadiag.view.ethernet import links_below
 from rdmadiag.view.lossless import lossless_ports
 from rdmadiag.view.mac_resources import in_use
+from rdmadiag.view.pci import function_of
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, unshown
 from rdmadiag.view.unshown import FAILED
 
@@ -518,6 +520,18 @@ def _gpus(case: Case) -> Iterator[Where]:
         yield unread, None, None
 
 
+def _gpu_parameters(case: Case) -> Iterator[Where]:
+    """What NVIDIA's driver was loaded with, and whether GDRCopy's is."""
+    yield from _gpus(case)
+    system = case.evidence.system
+    if isinstance(system, Missing) or not system.gpus.functions:
+        return
+    for value in (system.gpus.parameters, system.gpus.gdrdrv):
+        if isinstance(value, Missing):
+            yield value, None, None
+            return
+
+
 def _limits(case: Case) -> Iterator[Where]:
     """Of neighbours, ports, files and the rdma cgroup; a table is not in every namespace."""
     yield from _part("system.limits")(case)
@@ -529,22 +543,34 @@ def _limits(case: Case) -> Iterator[Where]:
         yield from _host_wide(*(each.most for each in tables), *rest)
 
 
-def _bridges(case: Case) -> Iterator[Where]:
-    """ACS of the bridges above adapters, on a host with a GPU."""
-    yield from _gpus(case)
-    system = case.evidence.system
-    if isinstance(system, Missing) or not system.gpus.functions:
+def _pci_config(case: Case) -> Iterator[Where]:
+    """Configuration space of each device's function."""
+    for device in case.devices:
+        function = function_of(device, case.evidence)
+        if isinstance(function, Missing):
+            yield function, device.name, None
+        elif function is not None and (missing := _unread_config(function.express)):
+            yield missing, device.name, None
+
+
+def _access_control(case: Case) -> Iterator[Where]:
+    """Of the bridges above GPUs and adapters."""
+    yield from _part("pci.functions", (Why.ABSENT,))(case)
+    facts = case.evidence.pci
+    functions = () if isinstance(facts, Missing) else tuple(present(facts.functions))
+    if not any(each.role is Role.GPU for each in functions):
         return
-    yield from _part("system.paths")(case)
-    for path in () if isinstance(system.paths, Missing) else system.paths:
-        if isinstance(path.bridges, Missing):
-            yield path.bridges, path.device, None
-            continue
-        values = [each.redirects for each in path.bridges]
-        unread = [each for each in values if isinstance(each, Missing)]
-        for each in unread[:1]:
-            if each.why not in (Why.ABSENT, Why.NOT_COLLECTED):
-                yield each, path.device, None
+    for each in functions:
+        if each.role is Role.BRIDGE and (missing := _unread_config(each.acs)):
+            yield missing, None, None
+            return
+
+
+def _unread_config(capability: object) -> Missing | None:
+    """Why it is not known what `capability` is; that a function has none is known."""
+    if isinstance(capability, Missing) and capability.why is not Why.ABSENT:
+        return capability
+    return None
 
 
 def _link_speeds(case: Case) -> Iterator[Where]:
@@ -672,8 +698,8 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("way to the root complex", _part("system.paths", (Why.ABSENT,))),
         Need("parent processes", _part("system.ancestors")),
         Need("GPUs", _gpus),
+        Need("parameters of the GPUs' driver", _gpu_parameters),
         Need("limits of this host", _limits),
-        Need("PCI bridges", _bridges, for_root=True),
     ),
     "verbs": (
         Need("verbs", _part("verbs")),
@@ -700,6 +726,10 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
     "devlink": (
         Need("health reporters", _reporters),
         Need("firmware versions", _firmware_versions),
+    ),
+    "pci": (
+        Need("PCI configuration", _pci_config, for_root=True),
+        Need("PCI access control", _access_control, in_part=True, for_root=True),
     ),
     "macos": (
         Need("macos", _part("macos")),

@@ -5,17 +5,23 @@
     /sys/bus/pci/devices/0000:08:00.0/iommu_group/type    identity
     /proc/1200/limits    Max locked memory         8388608              8388608              bytes
 
-A few small files for each device, and nothing for each GID. Configuration space is read of
-bridges above an RDMA device alone, which are awake, and only on a host with a GPU.
+A few small files for each device, and nothing for each GID.
 """
 
 import re
-import struct
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rdmadiag.facts import Missing, Why
-from rdmadiag.facts.system import Ancestor, Bridge, Gpus, PciPath, SystemFacts
+from rdmadiag.facts.system import (
+    IN_PCI,
+    Ancestor,
+    Bridge,
+    Gpus,
+    NvidiaParameters,
+    PciPath,
+    SystemFacts,
+)
 from rdmadiag.host import Host
 from rdmadiag.sources.limits import read_limits
 from rdmadiag.sources.process import STATUS, parse_memlock
@@ -24,43 +30,23 @@ from rdmadiag.sources.text import attribute, malformed, parse_number, parse_text
 _CLASS: Final = "/sys/class/infiniband"
 _PCI: Final = "/sys/bus/pci/devices"
 _NVIDIA: Final = "/sys/bus/pci/drivers/nvidia"
+_GDRDRV: Final = "/sys/module/gdrdrv"
 _PEERMEM: Final = ("nvidia_peermem", "nv_peer_mem")
 _ADDRESS: Final = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 _CPU_LIST: Final = re.compile(r"[0-9]{1,6}(-[0-9]{1,6})?(,[0-9]{1,6}(-[0-9]{1,6})?)*")
 
+_PARAMETER: Final = re.compile(r"^(\w{1,64}): (.{0,4096})$", re.MULTILINE)
+_PEER_MAPPING: Final = re.compile(r'(?:^"?|;)\s*PeerMappingOverride\s*=\s*(?:0x)?0*1\s*(?:;|"?$)')
+
 _PARENT: Final = re.compile(r"^PPid:\s+([0-9]{1,10})$", re.MULTILINE)
 _NAME: Final = re.compile(r"^Name:\t(.*)$", re.MULTILINE)
 _ANCESTORS: Final = 32  # a chain of parents is rarely longer than ten
-
-_CONFIG_BYTES: Final = 4096
-_FIRST_EXTENDED: Final = 0x100  # PCI Express: extended capabilities begin here
-_ACS: Final = 0x000D
-_ACS_CONTROL: Final = 6
-_REDIRECT: Final = 0x4  # ACS Control: P2P Request Redirect Enable
 
 
 def parse_pci_path(target: str) -> tuple[str, ...] | Missing:
     """The link of a function in /sys/bus/pci/devices → the addresses from the root to it."""
     found = tuple(part.lower() for part in target.split("/") if _ADDRESS.fullmatch(part))
     return found or malformed(target.encode("utf-8", "replace"), "the path of a PCI function")
-
-
-def parse_acs_redirect(config: bytes) -> bool | Missing:
-    """Configuration space of a bridge → whether ACS sends peer-to-peer requests up.
-
-    An ordinary user gets the first 64 bytes alone, which say nothing of it.
-    """
-    at, steps = _FIRST_EXTENDED, 0
-    if len(config) <= _FIRST_EXTENDED:
-        return Missing(Why.DENIED, "extended configuration space is for root")
-    while at >= _FIRST_EXTENDED and at + 8 <= len(config) and steps < _CONFIG_BYTES // 8:
-        steps += 1
-        (header,) = struct.unpack_from("<I", config, at)
-        if header & 0xFFFF == _ACS:
-            (control,) = struct.unpack_from("<H", config, at + _ACS_CONTROL)
-            return bool(control & _REDIRECT)
-        at = header >> 20
-    return Missing(Why.ABSENT, "no ACS capability")
 
 
 def parse_cpu_list(raw: bytes) -> str | Missing:
@@ -98,16 +84,28 @@ def parse_open_driver(raw: bytes) -> bool | Missing:
     return "Open Kernel Module" in text
 
 
+def parse_nvidia_parameters(raw: bytes) -> NvidiaParameters | Missing:
+    """/proc/driver/nvidia/params: what the module was loaded with."""
+    rows = dict(_PARAMETER.findall(raw.decode("utf-8", "replace")))
+    if "RegistryDwords" not in rows and "EnableStreamMemOPs" not in rows:
+        return malformed(raw, "parameters of NVIDIA's driver")
+    older = Missing(Why.ABSENT, "this driver has no such parameter")
+    words, stream = rows.get("RegistryDwords"), rows.get("EnableStreamMemOPs")
+    return NvidiaParameters(
+        stream_mem_ops=older if stream is None else stream == "1",
+        peer_mapping=older if words is None else _PEER_MAPPING.search(words) is not None,
+    )
+
+
 def read_system(host: Host, pid: int | None = None) -> SystemFacts:
     """Everything above; the parents of the process that calls, or `pid` and its own."""
-    gpus = _gpus(host)
     first = attribute(host, STATUS, parse_parent) if pid is None else pid
     return SystemFacts(
-        paths=_paths(host, bool(gpus.functions)),
+        paths=_paths(host),
         cpus_online=attribute(host, "/sys/devices/system/cpu/online", parse_cpu_list),
         iommu_options=attribute(host, "/proc/cmdline", parse_iommu_options),
         kernel=attribute(host, "/proc/sys/kernel/osrelease", parse_text),
-        gpus=gpus,
+        gpus=_gpus(host),
         ancestors=first if isinstance(first, Missing) else tuple(_ancestors(host, first)),
         asked_pid=pid,
         limits=read_limits(host, pid),
@@ -132,23 +130,20 @@ def _ancestors(host: Host, first: int) -> Iterator[Ancestor]:
         pid = status if isinstance(status, Missing) else parse_parent(status)
 
 
-def _paths(host: Host, with_acs: bool) -> tuple[PciPath, ...] | Missing:
+def _paths(host: Host) -> tuple[PciPath, ...] | Missing:
     names = host.list(_CLASS)
     if isinstance(names, Missing):
         return names
-    bridges: dict[str, Bridge] = {}  # each is above many devices, and read once
     found = []
     for name in names:
         target = host.readlink(f"{_CLASS}/{name}/device")
         address = "" if isinstance(target, Missing) else target.rstrip("/").rpartition("/")[2]
         if _ADDRESS.fullmatch(address):
-            found.append(_path(host, name, address.lower(), bridges, with_acs))
+            found.append(_path(host, name, address.lower()))
     return tuple(found)
 
 
-def _path(
-    host: Host, device: str, address: str, bridges: dict[str, Bridge], with_acs: bool
-) -> PciPath:
+def _path(host: Host, device: str, address: str) -> PciPath:
     folder = f"{_PCI}/{address}"
     target = host.readlink(folder)
     chain = target if isinstance(target, Missing) else parse_pci_path(target)
@@ -156,7 +151,7 @@ def _path(
     if isinstance(chain, Missing):
         above, slot = chain, None
     else:
-        above = tuple(_bridge(host, each, bridges, with_acs) for each in chain[:-1])
+        above = tuple(Bridge(each, IN_PCI) for each in chain[:-1])
         slot = f"{_PCI}/{chain[-2]}" if len(chain) > 1 else None
     unknown = Missing(Why.ABSENT, "no bridge above the function")
     return PciPath(
@@ -174,17 +169,6 @@ def _path(
     )
 
 
-def _bridge(host: Host, address: str, known: dict[str, Bridge], with_acs: bool) -> Bridge:
-    if address not in known:
-        redirects: bool | Missing = Missing(Why.NOT_COLLECTED, "no GPU: nothing goes peer to peer")
-        if with_acs:
-            path = f"{_PCI}/{address}/config"
-            config = host.read(path, _CONFIG_BYTES)
-            redirects = config if isinstance(config, Missing) else parse_acs_redirect(config)
-        known[address] = Bridge(address, redirects)
-    return known[address]
-
-
 def _gpus(host: Host) -> Gpus:
     names = host.list(_NVIDIA)
     bound = () if isinstance(names, Missing) else tuple(filter(_ADDRESS.fullmatch, names))
@@ -192,7 +176,8 @@ def _gpus(host: Host) -> Gpus:
         none = Missing(Why.NOT_COLLECTED, "no NVIDIA GPU")
         if isinstance(names, Missing) and names.why is not Why.ABSENT:
             none = names
-        return Gpus((), none, none, none)
+        return Gpus((), none, none, none, none, none)
+    parameters = attribute(host, "/proc/driver/nvidia/params", parse_nvidia_parameters)
     return Gpus(
         functions=bound,
         peermem=_first(
@@ -200,7 +185,17 @@ def _gpus(host: Host) -> Gpus:
         ),
         memory_peers=host.list("/sys/kernel/mm/memory_peers"),
         open_driver=attribute(host, "/proc/driver/nvidia/version", parse_open_driver),
+        parameters=parameters,
+        # Every NVIDIA driver has the file before: an older record has neither.
+        gdrdrv=parameters if isinstance(parameters, Missing) else _is_there(host, _GDRDRV),
     )
+
+
+def _is_there(host: Host, folder: str) -> bool | Missing:
+    found = host.list(folder)
+    if isinstance(found, Missing):
+        return False if found.why is Why.ABSENT else found
+    return True
 
 
 def _first(answers: Iterable[str | Missing]) -> str | Missing:

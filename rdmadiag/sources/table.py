@@ -58,6 +58,7 @@ SOURCES: Final = (
     Source("topology", "linux", "topology:read_topology", surrounds=True),
     Source("ethtool", "linux", "ethtool:read_ethtool", ("deadline",), surrounds=True),
     Source("devlink", "linux", "devlink:read_devlink", ("deadline",), surrounds=True),
+    Source("pci", "linux", "pci:read_pci", surrounds=True),
     Source("macos", "darwin", "macos:read_macos", ("deadline",)),
     Source("ioreg", "darwin", "ioreg:read_ioreg", ("deadline",)),
     Source("thunderbolt", "darwin", "thunderbolt:read_thunderbolt", ("deadline",)),

@@ -1,7 +1,10 @@
 """What the tests of all parts came to, as they left it in lab/out."""
 
 import json
+import os
 from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
 
@@ -10,6 +13,16 @@ from lab.places import CHECKOUT
 OUT: Final = CHECKOUT / "lab" / "out"
 FOUND: Final = "found.jsonl"
 """In the out folder of a guest: a line for each document with findings, its test and the rules."""
+
+
+def note(rules: Iterable[str]) -> None:
+    """Write down that these rules have findings in the test that runs."""
+    folder = os.environ.get("RDMADIAG_LAB_OUT")
+    if not folder or not (found := sorted(rules)):
+        return
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+    with (Path(folder) / FOUND).open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"test": test, "rules": found}) + "\n")
 
 
 def ran() -> dict[tuple[str, str], list[bool]]:

@@ -1,7 +1,6 @@
 """What surrounds the devices: PCI, CPUs, the IOMMU, GPUs."""
 
 import os
-import struct
 
 import pytest
 from hypothesis import given
@@ -14,53 +13,6 @@ from rdmadiag.sources import system
 from rdmadiag.sources.system import read_system
 
 PATH = "../../../devices/pci0000:00/0000:00:01.0/0000:02:00.0/0000:08:00.0"
-
-
-def configuration(*capabilities):
-    """Configuration space with these extended capabilities: (offset, id, bytes behind)."""
-    space = bytearray(4096)
-    following = [at for at, *_ in capabilities[1:]] + [0]
-    for (at, number, behind), after in zip(capabilities, following, strict=True):
-        struct.pack_into("<I", space, at, number | 1 << 16 | after << 20)
-        space[at + 4 : at + 4 + len(behind)] = behind
-    return bytes(space)
-
-
-def acs(control):
-    return struct.pack("<HH", 0x5F, control)
-
-
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        pytest.param(configuration((0x100, 0xD, acs(0x1D))), True, id="redirects"),
-        pytest.param(configuration((0x100, 0xD, acs(0x00))), False, id="does not"),
-        pytest.param(configuration((0x100, 0xD, acs(0x01))), False, id="validates alone"),
-        pytest.param(
-            configuration((0x100, 1, b""), (0x148, 0x19, b""), (0x2A0, 0xD, acs(4))),
-            True,
-            id="behind other capabilities",
-        ),
-        pytest.param(configuration((0x100, 1, b"")), Why.ABSENT, id="no such capability"),
-        pytest.param(bytes(64), Why.DENIED, id="what an ordinary user gets"),
-        pytest.param(bytes(256), Why.DENIED, id="conventional PCI"),
-        pytest.param(bytes(4096), Why.ABSENT, id="nothing but zeros"),
-    ],
-)
-def test_access_control_of_a_bridge(config, expected):
-    found = system.parse_acs_redirect(config)
-    assert (found.why if isinstance(found, Missing) else found) == expected
-
-
-def test_capabilities_in_a_circle_end():
-    circle = configuration((0x100, 1, b""), (0x148, 2, b""))
-    circle = circle[:0x148] + struct.pack("<I", 2 | 1 << 16 | 0x100 << 20) + circle[0x14C:]
-    assert system.parse_acs_redirect(circle).why is Why.ABSENT
-
-
-@given(st.binary(max_size=600) | st.binary(max_size=64).map(lambda raw: (raw * 64)[:4096]))
-def test_any_configuration_space_is_an_answer(raw):
-    assert isinstance(system.parse_acs_redirect(raw), bool | Missing)
 
 
 @given(st.text())
@@ -96,6 +48,40 @@ def test_the_open_driver_says_so(raw, expected):
     assert system.parse_open_driver(raw) is expected
 
 
+@pytest.mark.parametrize(
+    ("raw", "stream", "mapping"),
+    [
+        ('EnableStreamMemOPs: 1\nRegistryDwords: "PeerMappingOverride=1;"\n', True, True),
+        ('EnableStreamMemOPs: 0\nRegistryDwords: ""\nRegistryDwordsPerDevice: ""\n', False, False),
+        ('RegistryDwords: "RMx=2;PeerMappingOverride=0x1"\n', Why.ABSENT, True),
+        ('RegistryDwords: "PeerMappingOverride=10;"\n', Why.ABSENT, False),
+        ('RegistryDwords: "NoPeerMappingOverride=1;"\n', Why.ABSENT, False),
+        ("EnableStreamMemOPs: 1\n", True, Why.ABSENT),
+    ],
+)
+def test_what_nvidias_driver_was_loaded_with(raw, stream, mapping):
+    found = system.parse_nvidia_parameters(f"ResmanDebugLevel: 4294967295\n{raw}".encode())
+    values = (found.stream_mem_ops, found.peer_mapping)
+    assert tuple(each.why if isinstance(each, Missing) else each for each in values) == (
+        stream,
+        mapping,
+    )
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_parameters_or_malformed(raw):
+    found = system.parse_nvidia_parameters(raw)
+    assert isinstance(found, system.NvidiaParameters | Missing)
+
+
+def test_gdrcopys_driver_and_parameters_are_read_where_there_is_a_gpu(roce, host_in_memory):
+    found = read_system(host_in_memory(roce.change(gpu=Gpu(gdrdrv=True)).recording())).gpus
+    assert (found.gdrdrv, found.parameters.peer_mapping) == (True, False)
+    older = Gpu(parameters=None)
+    found = read_system(host_in_memory(roce.change(gpu=older).recording())).gpus
+    assert isinstance(found.gdrdrv, Missing)
+
+
 def test_a_healthy_machine_is_told_whole(memory_host):
     found = read_system(memory_host)
     first, second = found.paths
@@ -108,17 +94,12 @@ def test_a_healthy_machine_is_told_whole(memory_host):
     assert found.gpus.functions == ()
 
 
-def test_without_a_gpu_no_configuration_space_is_read(memory_host):
-    read_system(memory_host)
-    assert not [path for _, path in memory_host.asked if path.endswith("/config")]
-
-
-def test_with_a_gpu_each_bridge_is_read_once(roce, host_in_memory):
+def test_no_configuration_space_is_read_which_the_source_pci_has(roce, host_in_memory):
     host = host_in_memory(roce.change(gpu=Gpu()).recording())
     found = read_system(host)
-    assert [bridge.redirects for path in found.paths for bridge in path.bridges] == [False, False]
-    read = [path for question, path in host.asked if path.endswith("/config")]
-    assert read == ["/sys/bus/pci/devices/0000:00:01.0/config"]
+    redirects = [bridge.redirects.why for path in found.paths for bridge in path.bridges]
+    assert redirects == [Why.NOT_COLLECTED, Why.NOT_COLLECTED]
+    assert not [path for _, path in host.asked if path.endswith("/config")]
 
 
 def test_peer_memory_is_looked_for_where_there_is_a_gpu(roce, host_in_memory):

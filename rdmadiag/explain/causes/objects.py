@@ -48,7 +48,7 @@ ROWS: Final = (
             "cat /proc/cmdline   # iommu=pt?",
             "sudo lspci -vvv | grep -i acsctl   # ReqRedir+ on a bridge: ACS redirects",
         ),
-        confirmed_by=("acs-redirects", "iommu-translates"),
+        confirmed_by=("acs-for-this-topology", "iommu-translates"),
     ),
     Cause(
         "gdr-off",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY
+from rdmadiag.facts.pci import Role
 from rdmadiag.preflight.case import Case, Lack
 from rdmadiag.preflight.needs import EVERY_PORT, NEEDS, NO_ANSWER
 from rdmadiag.preflight.rules.rule import Rule
@@ -136,6 +137,24 @@ def _gpus(case: Case) -> bool:
     return bool(system.gpus.functions) or any(NEEDS["GPUs"].lacks(case))
 
 
+def _on_pci(case: Case) -> bool:
+    """Whether a device is on the bus, or it could not be looked at."""
+    facts = case.evidence.pci
+    if isinstance(facts, Missing):
+        return facts != LINUX_ONLY and any(
+            not isinstance(each.pci, Missing) for each in case.devices
+        )
+    return isinstance(facts.functions, Missing) or bool(facts.functions)
+
+
+def _peers(case: Case) -> bool:
+    """Whether a GPU and an adapter are on the bus."""
+    facts = case.evidence.pci
+    if isinstance(facts, Missing) or isinstance(facts.functions, Missing):
+        return _on_pci(case) and _adapters(case)
+    return any(each.role is Role.GPU for each in facts.functions)
+
+
 def _adapters(case: Case) -> bool:
     """Whether there is something to choose between: a GPU, or several adapters."""
     facts = case.evidence.topology
@@ -178,6 +197,8 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("connection_manager", _linux_devices),
     ("speed", _linux_devices),
     ("fleet_size", _crowded),
+    ("pci", _on_pci),
+    ("access_control", _peers),
     ("gpu", _gpus),
     ("vfs", _linux_devices),
     ("bonds", _linux_devices),

@@ -10,6 +10,7 @@ from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import seen
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.stack_picks import variables
 
 DMABUF_SINCE: Final = (5, 12)
 """The kernel's version from which verbs can register a DMA-BUF (ibv_reg_dmabuf_mr)."""
@@ -115,56 +116,6 @@ def _open(gpus: Gpus) -> str:
 
 
 @rule(
-    "acs-redirects",
-    Severity.WARN,
-    "PCI bridges send peer traffic up to the root",
-    "On the way of an adapter there are bridges whose Access Control Services redirect "
-    "peer-to-peer requests: what goes between GPU and adapter then passes through the root "
-    "complex, which is slow, and on some hosts fails (completion status 4, vendor error 81) or "
-    "hangs. Meant so where virtual machines own devices. Seen by root alone, and only of bridges "
-    "above adapters; the GPUs' own are not read.",
-    (
-        "https://github.com/NVIDIA/nccl/issues/304",
-        "https://github.com/NVIDIA/nccl/issues/2079",
-        "https://github.com/linux-rdma/rdma-core/blob/master/kernel-boot/rdma_topo",
-    ),
-    remedy=(
-        "sudo rdma_topo check   # of rdma-core since 2025-10: the bits that are wrong on this host",
-        "sudo lspci -s {bridge} -vvv | grep -i acsctl",
-        "# do not clear all of ACS: with Grace or ConnectX-8 some bits must stay on;",
-        "# the BIOS has a setting. Not where virtual machines own devices",
-    ),
-    needs=("devices", "PCI bridges", "PCI function"),
-)
-def acs_redirects(this: Rule, case: Case) -> Iterator[Finding]:
-    """One finding for the host."""
-    system = _system(case)
-    if system is None:
-        return
-    found: dict[str, list[str]] = {}
-    for path in _paths(case, system):
-        for bridge in present(path.bridges):
-            if bridge.redirects is True:
-                found.setdefault(bridge.address, []).append(path.device)
-    if not found:
-        return
-    bridges = list(found)
-    yield this.finding(
-        f"ACS redirects peer-to-peer requests on {len(found)} bridges above the adapters: GPU "
-        "Direct may be slow or fail",
-        evidence=[
-            Proof(
-                "system",
-                f"/sys/bus/pci/devices/{address}/config: ACS Control",
-                f"P2P Request Redirect, above {' '.join(found[address])}",
-            )
-            for address in bridges[:8]
-        ],
-        fill={"bridge": tuple(bridges[:8])},
-    )
-
-
-@rule(
     "iommu-translates",
     Severity.INFO,
     "The IOMMU translates the adapters' addresses",
@@ -209,4 +160,72 @@ def iommu_translates(this: Rule, case: Case) -> Iterator[Finding]:
     )
 
 
-RULES: Final[tuple[Rule, ...]] = (acs_redirects, gpu_memory_unreachable, iommu_translates)
+_FALSE: Final = ("", "0", "n", "no", "f", "false", "off")
+_OPTIONS: Final = 'NVreg_EnableStreamMemOPs=1 NVreg_RegistryDwords="PeerMappingOverride=1;"'
+
+
+@rule(
+    "ibgda-not-possible",
+    Severity.WARN,
+    "NVSHMEM is told that GPUs post work themselves, and they cannot",
+    "NVSHMEM_IB_ENABLE_IBGDA is set: GPUs are to write the adapter's queues and doorbells (IBGDA). "
+    "For that the adapters' driver must be mlx5, and NVIDIA's driver be loaded with "
+    "PeerMappingOverride=1, or else NVSHMEM_IBGDA_NIC_HANDLER=cpu and GDRCopy's driver gdrdrv, by "
+    "which the processor rings the doorbell. Without one of the two, initialisation fails. A note "
+    "where the handler is auto, which newer releases of NVSHMEM then take for the processor: that "
+    "works, and is slower.",
+    (
+        "https://github.com/deepseek-ai/DeepEP/issues/36",
+        "https://github.com/deepseek-ai/DeepEP/issues/202",
+        "https://github.com/sgl-project/sglang/issues/12533",
+    ),
+    remedy={
+        "where the GPU cannot ring the doorbell": (
+            f"echo 'options nvidia {_OPTIONS}' | sudo tee /etc/modprobe.d/nvidia-ibgda.conf",
+            "# then update the initial RAM disk (sudo update-initramfs -u), and boot anew",
+        ),
+        "where GDRCopy's driver is not loaded": (
+            "sudo modprobe gdrdrv   # of GDRCopy: https://github.com/NVIDIA/gdrcopy",
+        ),
+        "where no adapter is driven by mlx5": ("unset NVSHMEM_IB_ENABLE_IBGDA",),
+    },
+    needs=("devices", "parameters of the GPUs' driver", "PCI function", "environment"),
+)
+def ibgda_not_possible(this: Rule, case: Case) -> Iterator[Finding]:
+    """One finding for the host; of the first reason."""
+    system, values = _system(case), variables(case.evidence)
+    if system is None or isinstance(values, Missing):
+        return
+    asked = values.get("NVSHMEM_IB_ENABLE_IBGDA", "")
+    if asked.lower() in _FALSE:
+        return
+    handler = values.get("NVSHMEM_IBGDA_NIC_HANDLER", "auto").lower()
+    parameters, gdrdrv = system.gpus.parameters, system.gpus.gdrdrv
+    mapping = parameters if isinstance(parameters, Missing) else parameters.peer_mapping
+    drivers = {each.pci.driver for each in case.devices if not isinstance(each.pci, Missing)}
+    known = not any(isinstance(each, Missing) for each in drivers)
+    severity = None
+    if known and not case.selected and "mlx5_core" not in drivers:
+        when, why = "where no adapter is driven by mlx5", "no adapter is driven by mlx5"
+    elif handler == "cpu" and gdrdrv is False:
+        when, why = "where GDRCopy's driver is not loaded", "gdrdrv is not loaded"
+    elif handler in ("auto", "gpu") and mapping is False:
+        when = "where the GPU cannot ring the doorbell"
+        why = "PeerMappingOverride is not set, so the GPU cannot ring the adapter's doorbell"
+        severity = Severity.INFO if handler == "auto" else None
+    else:
+        return
+    yield this.finding(
+        f"NVSHMEM_IB_ENABLE_IBGDA={asked}: {why}",
+        severity=severity,
+        when=when,
+        evidence=[
+            Proof("process", "environment: NVSHMEM_IB_ENABLE_IBGDA", asked),
+            Proof("process", "environment: NVSHMEM_IBGDA_NIC_HANDLER", handler),
+            Proof("system", "/proc/driver/nvidia/params: PeerMappingOverride=1", seen(mapping)),
+            Proof("system", "/sys/module/gdrdrv", seen(gdrdrv)),
+        ],
+    )
+
+
+RULES: Final[tuple[Rule, ...]] = (gpu_memory_unreachable, ibgda_not_possible, iommu_translates)

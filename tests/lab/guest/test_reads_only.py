@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from lab import pci_bus
 from lab.device_requests import Sent, available, probes
 from lab.rxe import Rxe
+from lab.samples import roce_host
 
 Rdmadiag = Callable[..., tuple[int, str, str]]
 Run = Callable[..., Any]
@@ -258,6 +260,42 @@ class TestSystemCalls:
             assert kinds == OF_ROUTE.get(command, {RTM_GETLINK, RTM_GETADDR, RTM_GETDCB, *TABLES})
         if command != "gids":
             assert any(family == "NETLINK_RDMA" for family, _ in sent), "nldev was not asked"
+
+
+class TestConfigurationSpace:
+    """Of a bus that has some, which soft devices have not: see lab.pci_bus."""
+
+    @pytest.mark.needs("PCI Express")
+    @pytest.mark.smoke
+    def test_it_is_opened_for_reading_of_adapters_gpus_and_bridges_and_where_capabilities_are(
+        self, rdmadiag: Rdmadiag, run: Run, tmp_path: Path
+    ) -> None:
+        assert run(["modprobe", "ib_core"], timeout=60).returncode == 0
+        adapter, gpu = pci_bus.functions(*pci_bus.ETHERNET)
+        log = tmp_path / "strace"
+        strace = ("strace", "-f", "-qq", "-y", "-e", f"trace=pread64,pwrite64,{CALLS}", "-o")
+        with pci_bus.laid_over(roce_host(), adapter, gpu, tmp_path):
+            before = registers(adapter)
+            rdmadiag("preflight", "--timeout", "30", prefix=(*strace, str(log)), timeout=300)
+            assert registers(adapter) == before
+        lines = log.read_text().splitlines()
+        opened = [line for line in lines if re.search(r'open\w*\(.*/config"', line)]
+        bridges = {*pci_bus.above(adapter), *pci_bus.above(gpu)}
+        assert {re.findall(r'devices/([^/"]+)/config"', line)[0] for line in opened} == {
+            *(adapter, gpu, *bridges)
+        }
+        assert len(opened) == len(bridges) + 2
+        assert [line for line in opened if WRITES.search(line)] == []
+        assert [line for line in lines if " pwrite64(" in line] == []
+        reads = [line for line in lines if " pread64(" in line and "/config>" in line]
+        sizes = {int(re.findall(r", (\d+), 0?x?[0-9a-f]+\) ", line)[0]) for line in reads}
+        assert sizes == {64, 2, 10, 4, 8}
+        assert [line for line in lines if '/vpd"' in line] == []
+
+
+def registers(address: str) -> bytes:
+    """The first 256 bytes: header and capabilities."""
+    return (pci_bus.DEVICES / address / "config").read_bytes()[:256]
 
 
 def netlink_sent(lines: list[str]) -> list[tuple[str, int]]:

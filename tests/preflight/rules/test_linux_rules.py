@@ -53,6 +53,8 @@ NETDEV = "ens1f0np0"
 V6 = "2001:db8::10"
 NO_GUID = "0000:0000:0000:0000"
 PCI = "mlx5_core 0000:08:00.0"
+IBGDA = {"NVSHMEM_IB_ENABLE_IBGDA": "1"}
+PEER_MAPPING = 'EnableStreamMemOPs: 1\nRegistryDwords: "PeerMappingOverride=1;"\n'
 
 
 def findings(subject: Machine | Evidence, *names: str) -> list[Finding]:
@@ -335,10 +337,32 @@ ROWS = [
     ("numa-remote", "warn", bound("16-31"), bound("8-23")),
     # --- GPUs -----------------------------------------------------------------------------
     (
-        "acs-redirects",
+        "ibgda-not-possible",
         "warn",
-        with_gpu(roce_host().with_device(redirects=True)),
-        with_gpu(roce_host().with_device(redirects=False)),
+        with_gpu().change(environ=IBGDA | {"NVSHMEM_IBGDA_NIC_HANDLER": "gpu"}),
+        with_gpu(parameters=PEER_MAPPING).change(
+            environ=IBGDA | {"NVSHMEM_IBGDA_NIC_HANDLER": "gpu"}
+        ),
+    ),
+    (
+        "ibgda-not-possible",
+        "warn",
+        with_gpu().change(environ=IBGDA | {"NVSHMEM_IBGDA_NIC_HANDLER": "cpu"}),
+        with_gpu(gdrdrv=True).change(environ=IBGDA | {"NVSHMEM_IBGDA_NIC_HANDLER": "cpu"}),
+    ),
+    (
+        "ibgda-not-possible",
+        "info",
+        with_gpu().change(environ=IBGDA),
+        with_gpu().change(environ={"NVSHMEM_IB_ENABLE_IBGDA": "0"}),
+    ),
+    (
+        "ibgda-not-possible",
+        "warn",
+        with_gpu(roce_host().with_device(pci_driver="erdma"), parameters=PEER_MAPPING).change(
+            environ=IBGDA
+        ),
+        with_gpu(parameters=PEER_MAPPING).change(environ=IBGDA),
     ),
     (
         "gpu-memory-unreachable",
@@ -1124,16 +1148,6 @@ def test_a_gpus_memory(
 
 def test_gpus_beside_software_devices_are_no_finding() -> None:
     assert said(soft(VETHS[0], gpu=Gpu(peermem=None, memory_peers=None, open_driver=False))) == []
-
-
-def test_a_bridge_above_two_adapters_is_named_once() -> None:
-    machine = two_roce("198.51.100.11", redirects=True)
-    shared = with_gpu(machine.with_device(0, redirects=True, bridge="0000:ae:00.0"))
-    finding = only(shared, "acs-redirects")
-    (proof,) = finding.evidence
-    assert proof.value.endswith("above mlx5_0 mlx5_1")
-    assert finding.remedy[1] == "sudo lspci -s 0000:ae:00.0 -vvv | grep -i acsctl"
-    assert not any("setpci" in line for line in finding.remedy), "Grace needs some of its bits"
 
 
 def test_the_link_modes_of_a_slow_port_are_looked_at_by_ethtool() -> None:
