@@ -7,7 +7,7 @@ import json
 import plistlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from lab.machine import MemoryTree
 from lab.transcript import APPLE_LIMITS, Gids, Stop, TranscribedDevice, TranscribedPort, transcript
@@ -17,7 +17,7 @@ from rdmadiag.host.answers import Ran
 from rdmadiag.host.layout import TRANSCRIPT, command_name
 from rdmadiag.host.recorded import SnapshotHost
 from rdmadiag.host.recording import Recording, documents, write_folder
-from rdmadiag.sources import ioreg, mac_log, mac_network, macos, thunderbolt
+from rdmadiag.sources import ioreg, mac_log, mac_network, macos, rtr_record, thunderbolt
 
 LIBRARY = "/usr/lib/librdma.dylib"
 RDMA_PROTOCOL = 64087
@@ -71,6 +71,9 @@ class Cable:
         """What ibv_query_port says."""
         up = self.peer is not None and self.peer.rdma and self.peer.is_host
         return self.state or (PortState.ACTIVE if up else PortState.DOWN)
+
+
+_HOME: Final = "/Users/user"
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,9 @@ class Mac:
         settings = "System-wide power settings:\nCurrently in use:\n standby              0\n"
         self._ran(recording, macos.PMSET, f"{settings} sleep                {self.sleep}\n")
         self._ran(recording, macos.BOOT_TIME, f"{{ sec = {BOOTED}, usec = 0 }} Thu May 21\n")
+        recording.environ["HOME"] = _HOME
+        attempts = f"{_HOME}/.local/state/rdmadiag/{rtr_record.FILE}"
+        recording.refuse("read", attempts, Missing(Why.ABSENT, f"{attempts}: ENOENT"))
         recording.listings[macos.PANICS] = tuple(sorted(self.panics))
         for name, content in self.panics.items():
             recording.files[f"{macos.PANICS}/{name}"] = content.encode()

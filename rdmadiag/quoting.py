@@ -25,8 +25,11 @@ def shell_word(text: str) -> str:
     shown = printable(text)
     if _PLAIN.fullmatch(shown):
         return shown
-    return "".join(f"'{run}'" if run else rf"\{mark}" for run, mark in _RUNS.findall(shown)) or "''"
+    return (
+        "".join(f"'{run}'" if run else rf"\{mark}" for run, mark in re.findall(_RUNS, shown))
+        or "''"
+    )
 
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+:,./-][A-Za-z0-9_@%+=:,./-]*")  # zsh has =COMMAND
-_RUNS: Final = re.compile(r"([^'\\!]+)|(['\\!])")
+_RUNS: Final = r"([^'\\!]+)|(['\\!])"  # of few words: it is compiled where one comes

@@ -126,8 +126,7 @@ def rdmadiag(context: click.Context, debug: bool) -> int | None:
         return None
     from rdmadiag.cli.config import config_path, defaults, read_config
 
-    path = config_path(os.environ)
-    file = read_config(path, COMMANDS) if os.path.lexists(path) else None
+    file = read_config(config_path(os.environ), COMMANDS)
     if file is not None:
         assert line.command is not None
         line.defaults = defaults(file, line.command, name)

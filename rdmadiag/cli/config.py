@@ -11,6 +11,7 @@ command runs.
 """
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,9 +36,36 @@ def config_path(environment: Mapping[str, str]) -> str:
     return os.path.join(home, "rdmadiag", "config.toml")
 
 
+def is_there(path: str) -> bool:
+    """Whether a file is at `path`; raises Refused where its file system does not answer.
+
+    A home folder on a server that has gone would hold every command, unkillable.
+    """
+    from rdmadiag.host.mounts import on_local_disk
+
+    if on_local_disk(path):
+        return os.path.lexists(path)
+    from rdmadiag.facts import Missing
+    from rdmadiag.host.isolation import in_one_child
+
+    try:
+        found = in_one_child(path, lambda: os.path.lexists(path), time.monotonic() + _WAIT)
+    except OSError:  # no child to be had
+        return os.path.lexists(path)
+    if isinstance(found, Missing):
+        raise Refused(
+            f"{path}: its file system gave no answer within {_WAIT:g} s; "
+            "XDG_CONFIG_HOME=/nonexistent goes on without that file"
+        )
+    return bool(found)
+
+
+_WAIT: Final = 3.0  # seconds
+
+
 def read_config(path: str, commands: Mapping[str, object]) -> "TomlFile | None":
     """The file, whose tables are commands; None where there is none. Raises Refused."""
-    if not os.path.lexists(path):
+    if not is_there(path):
         return None
     from rdmadiag.facts.toml_file import TomlFileError
     from rdmadiag.host.toml_file import read_toml

@@ -7,7 +7,7 @@ differently is a Missing, not an error.
 from dataclasses import dataclass
 from typing import Final
 
-from rdmadiag.facts import Address, Missing, present
+from rdmadiag.facts import NOT_IN_RECORD, Address, Missing, present
 
 MASK: Final = "255.255.255.252"
 """Of the subnet of one cable, which has two ends."""
@@ -210,3 +210,4 @@ class MacosFacts:
     sleep_minutes: int | Missing  # pmset -g: sleep; 0 is never
     boot_seconds: float | Missing  # sysctl kern.boottime, since the epoch
     panics: tuple[Panic, ...] | Missing
+    rtr_failed: bool | Missing = NOT_IN_RECORD  # failed_rtr.json of this boot: an RTR of ours

@@ -709,6 +709,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("macOS release", _part("macos.version")),
         Need("sleep setting", _part("macos.sleep_minutes")),
         Need("time of boot", _part("macos.boot_seconds")),
+        Need("record of attempts", _part("macos.rtr_failed")),
         Need("panic reports", _part("macos.panics"), for_root=True),
     ),
     "ioreg": (

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import NOT_IN_RECORD, Missing, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import NO_LID, PKEY_BASE, LinkLayer, PortState
 from rdmadiag.facts.macos import LogFacts, failed_rtr_log_line
@@ -119,7 +119,8 @@ REASON_TEXT: Final[dict[Reason, str]] = {
     Reason.NO_XDOMAIN_SERVICE: "the registry has no IOThunderboltXDomainService",
     Reason.NO_RECENT_LOG: "the log can be read and has no recent line of the RDMA driver",
     Reason.RECENT_RTR_FAILURE: "the recent log has a failed INIT→RTR",
-    Reason.PRIOR_RTR_FAILURE: "an attempt of ours failed at RTR since this host started",
+    Reason.PRIOR_RTR_FAILURE: "an attempt of ours failed at RTR since this host started, or "
+    "the record of attempts cannot be read",
     Reason.RESOURCES_EXHAUSTED: "the device has no protection domain or queue pair left",
     Reason.RDMA_DISABLED: "RDMA is switched off on this Mac",
     Reason.HARDWARE_CANNOT: "this Mac's hardware cannot do RDMA",
@@ -270,8 +271,12 @@ def _mac_host(evidence: Evidence) -> Iterator[Reason]:
     """What keeps a Mac from RDMA as such, and what of it could not be looked at."""
     if generation(evidence) is Generation.OLDER:
         yield Reason.HARDWARE_CANNOT
-    if not isinstance(evidence.macos, Missing) and evidence.macos.rdma_enabled is False:
-        yield Reason.RDMA_DISABLED
+    if not isinstance(evidence.macos, Missing):
+        if evidence.macos.rdma_enabled is False:
+            yield Reason.RDMA_DISABLED
+        # A record that cannot be read may be of a failure, as in an attempt.
+        if evidence.macos.rtr_failed not in (False, NOT_IN_RECORD):
+            yield Reason.PRIOR_RTR_FAILURE
     around = (evidence.macos, evidence.thunderbolt, evidence.mac_network)
     if any(isinstance(source, Missing) for source in around):
         yield Reason.SURROUNDINGS_UNKNOWN

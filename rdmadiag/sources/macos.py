@@ -16,6 +16,7 @@ from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.macos import MacosFacts, Panic
 from rdmadiag.host import Host
 from rdmadiag.sources.output import parsed
+from rdmadiag.sources.rtr_record import read_rtr_failed
 from rdmadiag.sources.text import malformed
 
 T = TypeVar("T")
@@ -59,6 +60,7 @@ def read_macos(host: Host, deadline: float) -> MacosFacts | Missing:
         sleep_minutes=answer(PMSET, parse_pmset),
         boot_seconds=answer(BOOT_TIME, parse_boot_time),
         panics=_panics(host),
+        rtr_failed=read_rtr_failed(host, min(deadline, time.monotonic() + SECONDS)),
     )
 
 

@@ -17,19 +17,16 @@ from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.host import Host
 from rdmadiag.host.given_file import read_given
+from rdmadiag.sources import rtr_record as source
 from rdmadiag.verbs.protocol import End
 from rdmadiag.verbs.records import Record, StageBegan, Step
 
-_NAME: Final = "failed_rtr.json"
-_LIMIT: Final = 64 * 1024  # bytes
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 
 
 def folder() -> str:
-    """Where states of ours are kept: the XDG base directory specification."""
-    home = os.environ.get("XDG_STATE_HOME", "")
-    base = home if os.path.isabs(home) else os.path.expanduser("~/.local/state")
-    return os.path.join(base, "rdmadiag")
+    """Where states of ours are kept, of a user without HOME by the list of users."""
+    return source.folder(os.environ) or os.path.expanduser("~/.local/state/rdmadiag")
 
 
 def boot_id(host: Host, deadline: float) -> str | None:
@@ -45,7 +42,7 @@ def boot_id(host: Host, deadline: float) -> str | None:
 
 def failed_since_start(boot: str | None) -> bool:
     """Whether an RTR was recorded in this boot; of a boot that is not known, any counts."""
-    return any(boot is None or each.get("boot_id") in (boot, None) for each in _read())
+    return source.in_this_boot(_read(), boot)
 
 
 def remember(boot: str | None, device: str, port: int) -> None:
@@ -90,25 +87,23 @@ def _entry(boot: str | None, device: str, port: int) -> dict[str, Any]:
 def _read() -> list[dict[str, Any]]:
     """What is recorded; a record that cannot be read counts as one of no known boot."""
     try:
-        content = read_given(os.path.join(folder(), _NAME), _LIMIT, time.monotonic())
-        rows = json.loads(content)
+        content = read_given(os.path.join(folder(), source.FILE), source.LIMIT, time.monotonic())
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, RecursionError):
+    except OSError:
         return [{"boot_id": None}]
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        return [{"boot_id": None}]
-    return rows
+    rows = source.parse_failed_rtr(content)
+    return [{"boot_id": None}] if isinstance(rows, Missing) else rows
 
 
 def _write(rows: list[dict[str, Any]]) -> None:
     where = folder()
     os.makedirs(where, mode=0o700, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f"{_NAME}.", dir=where)
+    handle, name = tempfile.mkstemp(prefix=f"{source.FILE}.", dir=where)
     try:
         with open(handle, "w", encoding="utf-8") as file:
             json.dump(rows, file)
-        os.replace(name, os.path.join(where, _NAME))
+        os.replace(name, os.path.join(where, source.FILE))
     except OSError:
         with suppress(OSError):
             os.unlink(name)

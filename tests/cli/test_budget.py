@@ -161,3 +161,18 @@ def test_a_source_that_is_stuck_in_the_kernel_keeps_nothing_of_the_caller(
     command = (sys.executable, "-m", "rdmadiag", "preflight", "--json", "--timeout", "8")
     ran = with_gone("/proc/sys/net", "sh", "-c", shell, "sh", *command)
     assert "cannot be killed" in ran.stdout  # it was stuck, as it was meant to be
+
+
+@pytest.mark.slow
+def test_a_home_folder_that_has_gone_holds_no_command_either(
+    tmp_path: Path, with_gone: Callable[..., "subprocess.CompletedProcess[str]"]
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = (sys.executable, "-m", "rdmadiag", "gids", "--sample", "roce-healthy")
+    ran = with_gone(gone, "env", f"XDG_CONFIG_HOME={gone}", *command)
+    assert ran.returncode == 64
+    assert ran.stderr.count("\n") == 1
+    assert "gave no answer within 3 s" in ran.stderr
+    assert "XDG_CONFIG_HOME=/nonexistent" in ran.stderr
+    assert with_gone(gone, "env", "XDG_CONFIG_HOME=/nonexistent", *command).returncode == 0

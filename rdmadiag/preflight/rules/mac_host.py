@@ -98,6 +98,31 @@ def macos_too_old(this: Rule, case: Case) -> Iterator[Finding]:
 
 
 @rule(
+    "rtr-failed-before",
+    Severity.CRITICAL,
+    "An RTR of ours failed since this Mac started",
+    "pingpong and exercise write down each RTR on Thunderbolt before they try it, and take that "
+    "back when it has succeeded. One that was not taken back failed, or was killed: the driver may "
+    "be wedged by it, and a second one can wedge it for good. The log forgets sooner.",
+    (
+        "https://github.com/exo-explore/exo/issues/1711",
+        "https://github.com/exo-explore/exo/issues/1847",
+    ),
+    remedy=("sudo shutdown -r now   # it counts until this Mac starts again",),
+    needs=("record of attempts",),
+)
+def rtr_failed_before(this: Rule, case: Case) -> Iterator[Finding]:
+    """By the record of the user who looks."""
+    macos = known(case.evidence.macos)
+    if macos is None or macos.rtr_failed is not True:
+        return
+    yield this.finding(
+        "an attempt of ours failed at RTR since this Mac started",
+        evidence=[Proof("macos", "rdmadiag/failed_rtr.json and kern.bootsessionuuid", "this boot")],
+    )
+
+
+@rule(
     "rdma-disabled",
     Severity.CRITICAL,
     "RDMA is switched off",
@@ -253,6 +278,7 @@ RULES: Final[tuple[Rule, ...]] = (
     thunderbolt_4,
     macos_too_old,
     rdma_disabled,
+    rtr_failed_before,
     rdma_switch_unreadable,
     mac_studio_ethernet_port,
     sleep_enabled,

@@ -115,7 +115,9 @@ def source_incomplete(this: Rule, case: Case) -> Iterator[Finding]:
             continue
         for part in fields(facts):
             missing = getattr(facts, part.name)
-            if not isinstance(missing, Missing) or part.name == "rdma_enabled":
+            if not isinstance(missing, Missing) or missing == NOT_IN_RECORD:
+                continue
+            if part.name == "rdma_enabled":
                 continue  # the switch has a rule of its own
             yield this.finding(
                 f"{name}: {part.name} could not be read: {missing}",

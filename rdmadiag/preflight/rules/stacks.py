@@ -88,6 +88,15 @@ def _proofs(each: _Chosen) -> tuple[Proof, ...]:
     return tuple(proofs)
 
 
+_OF_PICKS: Final = (
+    "ports",
+    "port state",
+    "GID table",
+    "netdevs of GIDs",
+    "environment, where it is recorded",
+)
+"""What has to be read for a stack's pick to be known."""
+
 _SHOW: Final = "rdmadiag gids --stack {stack} --device {device}:{port}"
 
 
@@ -206,13 +215,7 @@ def stack_cannot_use_iwarp(this: Rule, case: Case) -> Iterator[Finding]:
     "elsewhere. What counts is type, family and scope at both ends, not the number of the row.",
     ("https://github.com/NVIDIA/nccl/issues/426",),
     remedy=("{setting:export NCCL_IB_GID_INDEX=INDEX}", _SHOW),
-    needs=(
-        "ports",
-        "port state",
-        "GID table",
-        "netdevs of GIDs",
-        "environment, where it is recorded",
-    ),
+    needs=_OF_PICKS,
 )
 def stack_gid_unfit(this: Rule, case: Case) -> Iterator[Finding]:
     """Picks of a row with a problem that no other rule here names."""
@@ -233,13 +236,7 @@ def stack_gid_unfit(this: Rule, case: Case) -> Iterator[Finding]:
     "Many take row 0 without a look where they find nothing better.",
     ("https://github.com/NVIDIA/nccl/issues/1573",),
     remedy=("{setting:export NCCL_IB_GID_INDEX=INDEX}", _SHOW),
-    needs=(
-        "ports",
-        "port state",
-        "GID table",
-        "netdevs of GIDs",
-        "environment, where it is recorded",
-    ),
+    needs=_OF_PICKS,
 )
 def stack_uses_empty_gid(this: Rule, case: Case) -> Iterator[Finding]:
     """Picks of an empty row, or of one that the table does not have."""
@@ -262,13 +259,7 @@ def stack_uses_empty_gid(this: Rule, case: Case) -> Iterator[Finding]:
     "out a port without a RoCE v2 row that this network namespace has the address of.",
     ("https://github.com/openucx/ucx/issues/10939",),
     remedy=("{setting:export UCX_IB_GID_INDEX=INDEX}", _SHOW),
-    needs=(
-        "ports",
-        "port state",
-        "GID table",
-        "netdevs of GIDs",
-        "environment, where it is recorded",
-    ),
+    needs=_OF_PICKS,
 )
 def stack_drops_port(this: Rule, case: Case) -> Iterator[Finding]:
     """Picks whose outcome is that the stack leaves the port out."""
@@ -287,13 +278,7 @@ def stack_drops_port(this: Rule, case: Case) -> Iterator[Finding]:
     "is none they stay at row 0 without a word: link-local, RoCE v1 or empty.",
     ("https://github.com/uccl-project/uccl/issues/803",),
     remedy=("{setting:export NCCL_IB_ADDR_FAMILY=AF_INET6}", _SHOW),
-    needs=(
-        "ports",
-        "port state",
-        "GID table",
-        "netdevs of GIDs",
-        "environment, where it is recorded",
-    ),
+    needs=_OF_PICKS,
 )
 def stack_wants_ipv4(this: Rule, case: Case) -> Iterator[Finding]:
     """Picks by NCCL's scan that are not the route, on ports without an IPv4 GID."""
@@ -315,13 +300,7 @@ def stack_wants_ipv4(this: Rule, case: Case) -> Iterator[Finding]:
     "sense. ibv_rc_pingpong without -g is one on every RoCE port.",
     ("https://github.com/kvcache-ai/Mooncake/issues/1593",),
     remedy=("{setting:export MC_GID_INDEX=INDEX}", _SHOW),
-    needs=(
-        "ports",
-        "port state",
-        "GID table",
-        "netdevs of GIDs",
-        "environment, where it is recorded",
-    ),
+    needs=_OF_PICKS,
 )
 def stack_finds_no_gid(this: Rule, case: Case) -> Iterator[Finding]:
     """Picks whose outcome is that the stack fails."""
@@ -341,13 +320,7 @@ def stack_finds_no_gid(this: Rule, case: Case) -> Iterator[Finding]:
     "addresses, or other stacks beside it, then use another family.",
     ("https://github.com/kvcache-ai/Mooncake/issues/2729",),
     remedy=("{setting:export MC_GID_INDEX=INDEX}", _SHOW),
-    needs=(
-        "ports",
-        "port state",
-        "GID table",
-        "netdevs of GIDs",
-        "environment, where it is recorded",
-    ),
+    needs=_OF_PICKS,
 )
 def mooncake_prefers_ipv6(this: Rule, case: Case) -> Iterator[Finding]:
     """Mooncake's picks of IPv6 on ports that route by IPv4."""
@@ -369,13 +342,7 @@ def mooncake_prefers_ipv6(this: Rule, case: Case) -> Iterator[Finding]:
     "address was removed, low rows are often empty: the device fails, though GIDs stand behind.",
     ("https://github.com/kvcache-ai/Mooncake/issues/1592",),
     remedy=("{setting:export MC_GID_INDEX=INDEX}", _SHOW),
-    needs=(
-        "ports",
-        "port state",
-        "GID table",
-        "netdevs of GIDs",
-        "environment, where it is recorded",
-    ),
+    needs=_OF_PICKS,
 )
 def mooncake_stops_at_empty_row(this: Rule, case: Case) -> Iterator[Finding]:
     """Mooncake's picks that an empty row kept from the rows behind it."""
@@ -395,13 +362,7 @@ def mooncake_stops_at_empty_row(this: Rule, case: Case) -> Iterator[Finding]:
     "NCCL_IB_GID_INDEX where MC_GID_INDEX is not set.",
     ("https://github.com/kvcache-ai/Mooncake/issues/1593",),
     remedy=("{setting:export UCX_IB_GID_INDEX=INDEX}", _SHOW),
-    needs=(
-        "ports",
-        "port state",
-        "GID table",
-        "netdevs of GIDs",
-        "environment, where it is recorded",
-    ),
+    needs=_OF_PICKS,
 )
 def pin_for_one_stack(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding for each variable that is set, of the stacks with a variable of their own."""
@@ -439,13 +400,7 @@ def pin_for_one_stack(this: Rule, case: Case) -> Iterator[Finding]:
     "same: which one runs decides. Name it: --stack NAME@VERSION.",
     ("https://github.com/NVIDIA/nccl/issues/1131",),
     remedy=("rdmadiag gids --stack {stack:NAME}@VERSION",),
-    needs=(
-        "ports",
-        "port state",
-        "GID table",
-        "netdevs of GIDs",
-        "environment, where it is recorded",
-    ),
+    needs=_OF_PICKS,
 )
 def stack_version_matters(this: Rule, case: Case) -> Iterator[Finding]:
     """Stacks whose versions differ in outcome or index on a port."""
@@ -481,13 +436,7 @@ def _choice(pick: Pick) -> str:
     "that succeeds: what is said of UCX here assumes it.",
     ("https://github.com/openucx/ucx/issues/10939",),
     remedy=("UCX_LOG_LEVEL=debug ucx_info -d 2>&1 | grep gid_index",),
-    needs=(
-        "ports",
-        "port state",
-        "GID table",
-        "netdevs of GIDs",
-        "environment, where it is recorded",
-    ),
+    needs=_OF_PICKS,
 )
 def ucx_probe_assumed(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding a host, of the first pick of UCX that depends on the probe."""

@@ -9,7 +9,7 @@ import pytest
 
 from lab.mac import QUIET_LOG, Cable, Mac, Peer, macs, ready_mac
 from lab.transcript import Stop
-from rdmadiag.facts import Address, Missing, Why
+from rdmadiag.facts import NOT_IN_RECORD, Address, Missing, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import LinkLayer, PortState
 from rdmadiag.facts.macos import MacosFacts
@@ -639,6 +639,28 @@ def test_the_reasons_of_the_host(mac: Mac, reasons: set[str]) -> None:
     verdict = verdict_of(mac)
     assert set(verdict.reasons) == reasons
     assert verdict.safe_to_attempt_rtr is (reasons == {"read_only_preflight"})
+
+
+@pytest.mark.parametrize(
+    ("rtr_failed", "reasons", "status"),
+    [
+        (False, ("read_only_preflight",), "ok"),
+        (NOT_IN_RECORD, ("read_only_preflight",), "ok"),
+        (True, ("prior_rtr_failure", "port_not_active"), "critical"),
+        (Missing(Why.DENIED, "EACCES"), ("prior_rtr_failure", "port_not_active"), "unknown"),
+    ],
+    ids=["none is recorded", "an older report", "one is recorded", "the record is not readable"],
+)
+def test_an_rtr_of_ours_that_failed_forbids_another_here_as_in_an_attempt(
+    rtr_failed: bool | Missing, reasons: tuple[str, ...], status: str
+) -> None:
+    evidence = evidence_of(READY)
+    assert isinstance(evidence.macos, MacosFacts)
+    verdict = verdict_of(replace(evidence, macos=replace(evidence.macos, rtr_failed=rtr_failed)))
+    assert (verdict.status, verdict.reasons) == (status, reasons)
+    assert verdict.safe_to_attempt_rtr is (reasons == ("read_only_preflight",))
+    found = {each.rule for each in verdict.findings}
+    assert ("rtr-failed-before" in found) is (rtr_failed is True)
 
 
 def as_x_rdma(evidence: Evidence) -> PreflightReport:
