@@ -755,6 +755,21 @@ VARIABLES: Final = (
         "UCCL",
         "InfiniBand: the row that may hold a FLID. Default 1.",
     ),
+    Variable(
+        "UCCL_IB_HCA",
+        "UCCL",
+        "The devices that UCCL-EP uses, as NCCL_IB_HCA, which it reads without this one.",
+        next=_DEVICES,
+        devices=nccl_devices,
+    ),
+    Variable(
+        "UCCL_IB_TC",
+        "UCCL",
+        "Traffic class of UCCL-EP's RoCE v2 packets: DSCP x 4. Default 104.",
+        pitfalls=("NCCL_IB_TC is not read",),
+        next=_CHAIN,
+    ),
+    Variable("UCCL_IB_SL", "UCCL", "Service level of UCCL-EP. Default 3.", next=_CHAIN),
     Variable("UCCL_*", "UCCL", "Named as a setting of UCCL.", reported=True),
     # microsoft/mscclpp
     Variable(
