@@ -15,6 +15,7 @@ from typing import Final
 from rdmadiag.gid.variables import VARIABLES
 
 NAMES: Final = tuple(row.name for row in VARIABLES if not row.name.endswith("*"))
+_OWNERS: Final = {name.partition("_")[0] for name in NAMES}  # "NCCL", "UCCL": no slips of others
 _WORD: Final = 4  # letters of the shorter of two words that differ by a slip
 _LONG: Final = 64  # no variable has a longer name
 
@@ -41,6 +42,8 @@ def _is_slip(name: str, known: str) -> bool:
     if len(unlike) != 1:
         return False
     ours, theirs = unlike[0]
+    if unlike[0] == (words[0][0], words[1][0]) and ours in _OWNERS:
+        return False
     if min(len(ours), len(theirs)) < _WORD or not (ours + theirs).isalpha():
         return False
     return _differ_by_a_letter(ours, theirs)

@@ -79,9 +79,11 @@ def _named(text: str) -> Iterable[Chosen]:
 
 
 _ALIASES: Final = {
+    "gdaki": "gin",
     "ib-send-lat": "perftest",
     "ib-write-bw": "perftest",
     "ibv-rc-pingpong": "rc-pingpong",
+    "llama.cpp": "llama-rpc",
     "mlx": "jaccl",
     "ompi": "openmpi",
     "open-mpi": "openmpi",

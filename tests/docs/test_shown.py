@@ -1,10 +1,12 @@
 """docs/shown.md: the tests that it names are there, and every rule has one."""
 
+import ast
+
 import pytest
 
 from docs.shown import built, live, recorded
 from rdmadiag.preflight.rules import CATALOGUE
-from tests.docs.test_counterparts import defined
+from tests.docs.test_counterparts import CHECKOUT, defined
 
 
 @pytest.mark.parametrize("rule", sorted(live()))
@@ -12,7 +14,8 @@ def test_a_test_of_the_lab_that_is_named_exists_and_names_the_rule(rule: str) ->
     path, _, name = live()[rule].partition("::")
     assert path.startswith("tests/lab/")
     assert name in defined(path)
-    marks = [*map(str, defined(path)[name].decorator_list)]
+    assert f'"{rule}"' in (CHECKOUT / path).read_text(encoding="utf-8")
+    marks = map(ast.unparse, defined(path)[name].decorator_list)
     assert not [mark for mark in marks if mark.startswith("pytest.mark.skip(")]
 
 

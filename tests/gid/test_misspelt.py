@@ -40,8 +40,17 @@ RDMA_CORE = (
 
 
 @pytest.mark.parametrize(
+    "name",
+    ["UCCL_SOCKET_IFNAME", "UCCL_IB_TIMEOUT", "UCCL_IB_PCI_RELAXED_ORDERING", "NCCL_P2P_RDMA_DEV"],
+)
+def test_what_begins_as_another_stacks_variables_do_is_that_stacks(name: str) -> None:
+    assert meant(name) is None
+
+
+@pytest.mark.parametrize(
     ("name", "known"),
     [
+        ("NCLC_IB_HCA", "NCCL_IB_HCA"),
         ("NCCL_IB_GID_INDX", "NCCL_IB_GID_INDEX"),
         ("UCX_NET_DEVICE", "UCX_NET_DEVICES"),
         ("NCCL_IB_TIMOUT", "NCCL_IB_TIMEOUT"),

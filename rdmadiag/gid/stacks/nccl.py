@@ -101,7 +101,7 @@ def scan(
     """ncclUpdateGidIndex over the table."""
     rows, families = table.rows, table.families
     current, held = 0, table.at(0)
-    number, valid = _number(held), _is_valid(held)
+    number, valid = roce_version(held), is_valid(held)
     unknown = False
     for index in range(1, len(rows)):
         if families[index] is not family:
@@ -110,25 +110,26 @@ def scan(
         if within is not None and not within.has(entry.gid):
             continue
         if families[current] is family:
-            if not _is_valid(entry):
+            if not is_valid(entry):
                 continue
             if empty_type_is_fatal and held.is_empty:
                 return fails(f"the type of row {current}, which is empty, cannot be read: EINVAL")
-            own = _number(entry)
+            own = roce_version(entry)
             unknown |= own is None or (number is None and not held.is_empty)
             if own != roce or (number == own and valid):
                 continue
         current, held = index, entry
-        number, valid = _number(entry), _is_valid(entry)
+        number, valid = roce_version(entry), is_valid(entry)
     assumed = ("types that are not known are taken for other ones",) if unknown else ()
     return Answer(current, _why(table, current, family, roce, within), assumed=assumed)
 
 
-def _is_valid(entry: GidEntry) -> bool:
+def is_valid(entry: GidEntry) -> bool:
+    """validGid."""
     return not entry.is_empty and not entry.is_link_local_64
 
 
-def _number(entry: GidEntry) -> int | None:
+def roce_version(entry: GidEntry) -> int | None:
     """The RoCE version, as NCCL reads it from gid_attrs/types; None where it is not known."""
     if entry.is_v2:
         return 2
@@ -145,7 +146,7 @@ def _why(
         return f"row {chosen} is empty, which counts as IPv6"
     if entry.is_empty or entry.family_or_multicast is not family:
         return f"no {word} entry{inside}, so index 0"
-    if chosen and _number(entry) == roce and _is_valid(entry):
+    if chosen and roce_version(entry) == roce and is_valid(entry):
         return f"first {word} entry{inside} that is RoCE v{roce}"
     return f"no {word} entry{inside} that is RoCE v{roce}, so index {chosen}"
 

@@ -55,6 +55,15 @@ DROP = "drops_port"
             (5, "9 empty", "fails", 1, "fails", "fails", "fails"),
         ),
         ("mori", "MORI_IB_GID_INDEX", (5, "9 empty", "99 outside", 1, 0, 3, 0)),
+        ("llama-rpc", "GGML_RDMA_GID", (5, "9 empty", "99 outside", 1, 0, 3, 0)),
+        ("uccl-ep@with-fallback", "UCCL_IB_GID_INDEX", (5, "9 empty", "99 outside", 1, 0, 3, 0)),
+        (
+            "uccl-p2p",
+            "UCCL_P2P_RDMA_GID_INDEX",
+            (5, "9 empty", "99 outside", 1, 0, "-1 outside", 0),
+        ),
+        ("uccl-collective", "NCCL_IB_GID_INDEX", (5, "9 empty", "99 outside", 1, 0, 3, 3)),
+        ("gin@gdaki", "NCCL_IB_GID_INDEX", (5, "9 empty", "99 outside", 1, 0, 3, 3)),
         ("mscclpp", "MSCCLPP_IB_GID_INDEX", (5, "9 empty", "99 outside", 1, 0, "-1 outside", 0)),
     ],
 )

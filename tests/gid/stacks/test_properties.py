@@ -95,5 +95,5 @@ def test_without_variables_only_a_constant_leaves_the_table(table: PortTable) ->
     for stack, version in every():
         found = pick(stack, version, table, {})
         if found.outcome is Outcome.OUTSIDE:
-            assert found.index in (0, 1)
+            assert found.index in (0, 1, 3)
             assert table.length <= found.index

@@ -1,5 +1,7 @@
 """Every cell of the table of worked examples: what each stack picks with no variable set."""
 
+from dataclasses import replace
+
 import pytest
 
 from rdmadiag.gid.pick import Outcome
@@ -15,12 +17,17 @@ from tests.gid.stacks.tables import (
     C2,
     D1,
     D2,
+    FE80,
     FLID,
     FLID_OPENIB,
+    IPV6,
+    V1,
+    V2,
     V2_ONLY,
     B,
     cell,
     picked,
+    table,
 )
 
 COLUMNS = {"A1": A1, "A2": A2, "A3": A3, "A4": A4, "B": B, "C1": C1, "C2": C2}
@@ -61,6 +68,18 @@ ROWS: dict[str, tuple[int | str, ...]] = {
     "brpc": (5, 5, 3, 5, 0, 3, 3),
     "mori": (3, 3, 3, 5, 0, 3, 3),
     "x-rdma": (2, 2, 1, 4, 0, 3, 3),
+    "ds4": (2, 2, "fails", 4, "fails", 3, "fails"),
+    "llama-rpc": (3, 3, 3, 5, "fails", 3, 3),
+    "monarch": (3, 3, 3, 5, "fails", 3, "fails"),
+    "monarch@0.5": (3, 3, 3, 3, "lid", 3, 3),
+    "ydb@since-2025-12": (3, 3, 3, 5, "fails", 3, 3),
+    "ydb@to-2025-11": (2, 2, 2, 4, "fails", 3, 3),
+    "uccl-collective": (3, 3, 0, 5, 0, 3, E0),
+    "uccl-ep@with-fallback": (3, 3, 3, 5, 0, 3, E0),
+    "uccl-ep@without-fallback": (3, 3, 0, 5, 0, 3, E0),
+    "uccl-p2p": (3, 3, 1, 5, 0, 3, 3),
+    "gin@gdaki": (3, 3, 0, 5, 0, 3, E0),
+    "gin@proxy": (3, 3, 0, 5, 0, 3, E0),
 }
 
 
@@ -102,6 +121,34 @@ def test_x_rdma_on_thunderbolt() -> None:
     assert cell("x-rdma", D2) == "fails"
 
 
+def test_ds4_on_thunderbolt() -> None:
+    assert cell("ds4", D1) == 1
+    assert cell("ds4", D2) == "fails"
+
+
+def test_gdaki_has_the_first_port_of_a_device_alone() -> None:
+    second = replace(A1, port=2)
+    assert cell("gin@gdaki", second) == "fails"
+    assert cell("gin@proxy", second) == cell("nccl", second) == 3
+
+
+def test_uccl_ep_falls_back_to_v1_where_no_other_row_is_routable() -> None:
+    """NCCL stays on row 0, which is link-local."""
+    v1_alone = table((0, FE80, V1), (1, FE80, V2), (2, IPV6, V1))
+    assert (cell("nccl", v1_alone), cell("uccl-ep@without-fallback", v1_alone)) == (0, 0)
+    assert cell("uccl-ep@with-fallback", v1_alone) == 2
+
+
+def test_monarch_weighs_the_address_in_an_ipv4_row() -> None:
+    for address in ("::ffff:169.254.1.1", "::ffff:127.0.0.1", "fec0::1", "::1"):
+        assert cell("monarch", table((0, address, V2))) == "fails"
+        assert cell("monarch", table((0, address, V2), (1, "fd00::1", V2))) == 1
+
+
+def test_a_row_whose_lower_half_is_zero_is_not_in_ydbs_table() -> None:
+    assert cell("ydb", table((0, "2001:db8::", V2))) == "fails"
+
+
 def test_stacks_of_linux_are_not_made_for_thunderbolt_nor_jaccl_for_ethernet() -> None:
     assert picked("nccl", D1).outcome is Outcome.UNSUPPORTED
     assert picked("jaccl", A1).outcome is Outcome.UNSUPPORTED
@@ -111,7 +158,8 @@ AUTOMATIC = (
     *("nccl", "rccl", "deepep@main", "deepep@hybrid-ep", "nvshmem", "ucx@1.21", "ucx@1.20"),
     *("perftest@26.04.17", "perftest@4.5", "rdmacm", "psm3", "mooncake@0.3.12"),
     *("mooncake@0.3.11", "mooncake@0.3.9", "mooncake-tent", "mooncake-ep", "brpc", "mori"),
-    "x-rdma",
+    *("x-rdma", "ds4", "llama-rpc", "monarch", "ydb@since-2025-12", "ydb@to-2025-11"),
+    *("uccl-collective", "uccl-ep@with-fallback", "uccl-p2p", "gin@gdaki", "gin@proxy"),
 )
 
 
