@@ -415,7 +415,7 @@ class Machine:
     dcb: Mapping[str, Dcb | Missing] | None = None  # by netdev; None: nobody asked
     ethtool: Mapping[str, Ethtool | Missing] | None = None  # the same
     devlink: Mapping[str, Devlink | Missing] | None = None  # by PCI address
-    pci: Mapping[str, Space | bytes] | None = None  # by address, see with_pci; None: nobody read it
+    pci: Mapping[str, Space | bytes] | None = None  # by address; None: that of `with_pci`
     groups: Mapping[str, str] = field(default_factory=dict)  # IOMMU groups; of others the address
     cpu: str = "cpu:type:x86,ven0000fam0006mod008F:feature:,0000"  # Sapphire Rapids
     port_mapper: bool = False
@@ -449,6 +449,8 @@ class Machine:
         kinds |= changes
         found: dict[str, Space | bytes] = {}
         for device in self.devices:
+            if device.parent:
+                continue
             above = (device.bridge, *device.switch)
             found |= dict.fromkeys(above, kinds["bridge"]) | {device.pci_address: kinds["adapter"]}
         for card in self.cards:
@@ -706,26 +708,20 @@ class Machine:
 
     def _pci(self, recording: Recording) -> None:
         recording.files["/sys/devices/system/cpu/modalias"] = f"{self.cpu}\n".encode()
-        recording.files |= contents(self.pci or {})
-        for address in self.pci or ():
+        spaces = self.with_pci().pci if self.pci is None else self.pci
+        recording.files |= contents(spaces or {})
+        for address, space in (spaces or {}).items():
             folder = f"/sys/bus/pci/devices/{address}"
             self._group(recording, address)
             path = f"{folder}/power/runtime_status"
             recording.files.setdefault(path, b"active\n")
-            for name, content in self._ids(address):
+            for name, content in _ids(space):
                 recording.files.setdefault(f"{folder}/{name}", f"{content}\n".encode())
 
     def _group(self, recording: Recording, address: str) -> None:
         group = self.groups.get(address, address)
         path = f"/sys/bus/pci/devices/{address}/iommu_group"
         recording.links[path] = f"../../../kernel/iommu_groups/{group}"
-
-    def _ids(self, address: str) -> Iterator[tuple[str, str]]:
-        """Those of a bridge; functions have theirs."""
-        space = (self.pci or {})[address]
-        raw = space if isinstance(space, bytes) else space.content()
-        vendor, number = struct.unpack_from("<HH", raw.ljust(4, b"\0"))
-        yield from (("vendor", f"{vendor:#06x}"), ("device", f"{number:#06x}"))
 
     def _links(self, recording: Recording) -> None:
         recording.links["/proc/self/ns/net"] = "net:[4026531840]"
@@ -1074,6 +1070,13 @@ def _encoded_rule(rule: Rule) -> bytes:
 
 
 _PARENT = 1200  # the process above the one that looks
+
+
+def _ids(space: Space | bytes) -> Iterator[tuple[str, str]]:
+    """Files of a bridge; functions have theirs."""
+    raw = space if isinstance(space, bytes) else space.content()
+    vendor, number = struct.unpack_from("<HH", raw.ljust(4, b"\0"))
+    yield from (("vendor", f"{vendor:#06x}"), ("device", f"{number:#06x}"))
 
 
 def _with_inet_conf(link: bytes, netdev: NetDev) -> bytes:

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rdmadiag.host.pci_config import gathered
+
 ENDPOINT, ROOT_PORT, UPSTREAM, DOWNSTREAM = 0x0, 0x4, 0x5, 0x6
 ISOLATED = 0x1D
 """What the kernel enables of ACS where there is an IOMMU: SV, RR, CR, UF (pci_std_enable_acs)."""
@@ -69,10 +71,14 @@ def gpu(**changes: Any) -> Space:
 
 
 def contents(spaces: Mapping[str, Space | bytes]) -> dict[str, bytes]:
-    """By path of the file."""
+    """By path of the file; of a description what a live host's record has of it."""
     return {
         f"/sys/bus/pci/devices/{address}/config": each
         if isinstance(each, bytes)
-        else each.content()
+        else _recorded(each.content())
         for address, each in spaces.items()
     }
+
+
+def _recorded(space: bytes) -> bytes:
+    return gathered(lambda count, at: space[at : at + count])

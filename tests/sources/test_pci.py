@@ -248,7 +248,7 @@ def test_a_user_is_given_the_header_alone_which_is_not_off() -> None:
 
 
 def test_an_older_record_has_not_collected_it() -> None:
-    found = by_address(roce_host())[AT]
+    found = by_address(roce_host().change(pci={}))[AT]
     assert (found.express.why, found.acs.why) == (Why.NOT_COLLECTED,) * 2
 
 
@@ -299,3 +299,8 @@ def test_data_direct_is_looked_for_below_the_root_ports_of_grace() -> None:
 def test_this_machine_can_be_read() -> None:
     found = read_pci(LiveHost())
     assert isinstance(found.functions, tuple | Missing)
+
+
+def test_a_record_says_what_the_host_said(save) -> None:
+    machine = data_direct()
+    assert read_pci(save(machine.snapshot())) == read_pci(machine.host())
