@@ -20,7 +20,7 @@ from bench.explain import explain
 from bench.growth import growth
 from bench.memory import memory
 from bench.results import document
-from bench.rules import rules
+from bench.rules import rules, sources
 from bench.stacks import stacks
 from bench.startup import startup
 from bench.table import Section
@@ -64,6 +64,7 @@ def main() -> int:
             ratios.append(Section("Growth and memory", "", (), failures=[str(failure)]))
         else:
             ratios.append(rules(folder, options.rounds))
+            ratios.append(sources(folder, options.rounds))
             ratios.append(growth(folder, options.rounds))
             ratios.append(stacks(folder, options.rounds))
             peaks.append(memory(folder))

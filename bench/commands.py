@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 
 from bench.child import Command
 
@@ -42,6 +43,21 @@ def unjudged(*arguments: str, ports: int | None) -> Command:
     argv = (sys.executable, "-c", code, "preflight", "--json", *arguments)
     count = 0 if ports is None else ports
     return Command("the report alone", argv, ANY_STATUS, VERDICT_KEY if count else b"", count)
+
+
+def without_sources(names: Sequence[str], *arguments: str, ports: int | None) -> Command:
+    """The same program without these sources, as if their rows of the table were gone."""
+    code = (
+        "import sys, rdmadiag.sources.table as table; "
+        f"names = {tuple(names)}; "
+        "table.SOURCES = tuple(each for each in table.SOURCES if each.name not in names); "
+        "table.BY_NAME = {(each.platform, each.name): each for each in table.SOURCES}; "
+        "from rdmadiag.__main__ import main; sys.exit(main())"
+    )
+    argv = (sys.executable, "-c", code, "preflight", "--json", *arguments)
+    count = 0 if ports is None else ports
+    key = VERDICT_KEY if count else b""
+    return Command("without these sources", argv, ANY_STATUS, key, count)
 
 
 def textfile(*arguments: str, ports: int) -> Command:
