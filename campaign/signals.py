@@ -165,9 +165,11 @@ def _rdmadiag(*arguments: str) -> None:
 def _adopt() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # A shell's background job, as this may be, ignores these two, and so would what it starts.
+    # A shell's background job, as this may be, ignores the first two, and what nohup(1) starts
+    # the third: so would all that it starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def _lasts(name: str, folder: Path, record: Path) -> float:

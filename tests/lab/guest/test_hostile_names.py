@@ -32,15 +32,27 @@ def do(*argv: str) -> None:
     subprocess.run(argv, check=True, timeout=30, capture_output=True)
 
 
+def rename(netdev: str, name: str) -> None:
+    """Kernels before 6.2 rename no interface that is up: dev_change_name gives EBUSY."""
+    try:
+        do("ip", "link", "set", "dev", netdev, "name", name)
+    except subprocess.CalledProcessError:
+        do("ip", "link", "set", "dev", netdev, "down")
+        do("ip", "link", "set", "dev", netdev, "name", name)
+        do("ip", "link", "set", "dev", name, "up")
+
+
 @pytest.fixture(scope="class", params=NAMES.values(), ids=list(NAMES))
 def name(request: pytest.FixtureRequest, rxe_pair: tuple[Rxe, Rxe]) -> Iterator[str]:
     """rxe0 under another name, on an interface under another name."""
     do("rdma", "dev", "set", "rxe0", "name", request.param)
-    do("ip", "link", "set", "dev", "veth0", "name", NETDEV)
     try:
-        yield request.param
+        rename("veth0", NETDEV)
+        try:
+            yield request.param
+        finally:
+            rename(NETDEV, "veth0")
     finally:
-        do("ip", "link", "set", "dev", NETDEV, "name", "veth0")
         do("rdma", "dev", "set", request.param, "name", "rxe0")
 
 

@@ -255,11 +255,14 @@ def built(topology: Topology) -> Iterator[None]:
     try:
         do("ip netns add far")
         do("ip -n far link set lo up")
-        for command in topology.near:
-            do(command)
-        for command in topology.far:
-            if IN_NAMESPACES or not command.startswith("rdma "):
-                do(command, *FAR)
+        # Devices last: soft iWARP of 6.1 stays DOWN where the carrier comes after it.
+        for of_rdma in (False, True):
+            for command in topology.near:
+                if command.startswith("rdma ") is of_rdma:
+                    do(command)
+            for command in topology.far:
+                if command.startswith("rdma ") is of_rdma and (IN_NAMESPACES or not of_rdma):
+                    do(command, *FAR)
         assert until(lambda: ready(topology), SECONDS), topology.name
         # Duplicate address detection ends, where it has begun: a source is chosen among the others.
         until(lambda: not any(map(is_tentative, os.listdir("/sys/class/net"))), 5.0)
@@ -465,7 +468,7 @@ def resolve(address: str) -> None:
 def test_of_several_hops_the_kernels_choice_is_known_and_a_records_is_not(
     rdmadiag: Any, rdmadiag_json: Call, tmp_path: Path
 ) -> None:
-    peers = [f"2001:db8:9::{number}" for number in range(1, 7)]
+    peers = [f"2001:db8:9::{number}" for number in range(1, 41)]
     record = str(tmp_path / "record")
     with built(HOPS):
         for gateway in GATEWAYS:
@@ -473,8 +476,10 @@ def test_of_several_hops_the_kernels_choice_is_known_and_a_records_is_not(
         hops = " ".join(f"nexthop via {each}" for each in GATEWAYS)
         do(f"ip -6 route add 2001:db8:9::/64 {hops}")
         rdmadiag("snapshot", record, *LONGEST)
-        devices = set()
-        for peer in peers:
+        devices: set[str] = set()
+        for tried, peer in enumerate(peers):
+            if tried >= 6 and len(devices) == 2:  # the hash is the kernel's: at most 40
+                break
             code, document = rdmadiag_json("route", peer, *LONGEST)
             found = replace(said(document), index=None)
             assert found == chosen(peer, None, tmp_path), peer
@@ -644,6 +649,8 @@ class TestRefused:
     def test_a_mode_that_was_set_is_read_where_its_folder_is(self, rdmadiag_json: Call) -> None:
         _, document = rdmadiag_json("route", "192.0.2.2")
         assert document["route"]["roce_mode"]["why"] == "absent"
+        if not Path("/sys/kernel/config").exists():
+            pytest.skip("this kernel has no configfs")
         do("mount -t configfs none /sys/kernel/config")
         folder = Path("/sys/kernel/config/rdma_cm/rxe0")
         folder.mkdir()
