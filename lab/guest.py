@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from lab import dcb_module, qemu, uml
+from lab import dcb_module, pci_bus, qemu, uml
 from lab.boot import GUEST_OUT, Boot, Guest, Job, watch
 from lab.failure import LabFailure
 from lab.image import image
@@ -34,7 +34,9 @@ def guest(part: Part, pytest_args: Sequence[str], seconds: float) -> int:
     deadline = time.monotonic() + seconds
     if part.machine == "qemu":
         argv = pytest_argv(part, pytest_args)
-        start = partial(qemu.start, Guest(part.name, out), stock_kernel(), image(), Job(argv, ENV))
+        bus = {"options": pci_bus.OPTIONS, "append": pci_bus.APPEND} if part.pci else {}
+        who, job = Guest(part.name, out), Job(argv, ENV)
+        start = partial(qemu.start, who, stock_kernel(), image(), job, **bus)
         return watch([start], deadline, side_by_side=1)[0].exit_code()
     kernel = uml_kernel(part.kernel)
     uml.compile_checkout()

@@ -20,6 +20,7 @@ class Part:
     only: str = ""
     short: bool = False
     beside: str = ""
+    pci: bool = False
     tests: tuple[str, ...] = ()
 
 

@@ -10,16 +10,18 @@ from lab.boot import Boot, Guest, Job
 from lab.failure import LabFailure
 from lab.image import Image
 from lab.kernel import Kernel
-from lab.pci_bus import APPEND, OPTIONS
 
 
-def start(guest: Guest, kernel: Kernel, image: Image, job: Job, options: str = "") -> Boot:
-    """`options` are more of QEMU's own."""
+def start(
+    guest: Guest, kernel: Kernel, image: Image, job: Job, options: str = "", append: str = ""
+) -> Boot:
+    """`options` are more of QEMU's own, `append` of the kernel's."""
     script = write_job(guest, image, job)
-    return Boot(guest, [*vng(guest, kernel, options), "--exec", f"bash {shlex.quote(str(script))}"])
+    run = ("--exec", f"bash {shlex.quote(str(script))}")
+    return Boot(guest, [*vng(guest, kernel, options, append), *run])
 
 
-def vng(guest: Guest, kernel: Kernel, options: str = "") -> list[str]:
+def vng(guest: Guest, kernel: Kernel, options: str = "", append: str = "") -> list[str]:
     """virtme-ng's command line, without what the guest shall run."""
     program = Path(sys.executable).parent / "vng"
     if not program.exists():
@@ -31,7 +33,8 @@ def vng(guest: Guest, kernel: Kernel, options: str = "") -> list[str]:
         "--disable-kvm",  # nested /dev/kvm may exist and hang
         "--force-9p",
         *("--cpus", str(guest.cpus), "--memory", "2G", f"--rwdir={guest.out}"),
-        *(f"--qemu-opts={OPTIONS} {options}".rstrip(), "--append", APPEND),
+        *([f"--qemu-opts={options}"] if options else []),
+        *(["--append", append] if append else []),
     ]
 
 
