@@ -119,10 +119,9 @@ STARTS = ("subprocess.Popen", "os.fork", "os.posix_spawn", "os.system", "ctypes.
 def watch(event, arguments):
     if event in STARTS or event in ("socket.bind", "os.listdir", "os.scandir"):
         seen.append((event, str(arguments)))
-    if str(arguments[0]) == "/proc/self/mountinfo":  # where config.toml would be
-        return
     if event == "open" and str(arguments[0]).startswith(("/sys", "/proc", "/dev")):
-        seen.append((event, str(arguments[0])))
+        if arguments[0] != "/proc/self/mountinfo":  # where config.toml would be
+            seen.append((event, str(arguments[0])))
 
 import importlib, platform
 for name in ("verbs.attempt", "render.pingpong", "render.json", "cli.pingpong", "host.live"):
