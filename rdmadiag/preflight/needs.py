@@ -158,7 +158,7 @@ def _gids(port: PortView) -> Missing | None:
 
 def _gid_netdevs(case: Case) -> Iterator[Where]:
     """The netdevs that GIDs name, and whether they are here, and up."""
-    for _, port in case.ports:
+    for device, port in case.ports:
         if port.protocol is not Protocol.ROCE:
             continue
         named = [each.netdev for each in port.entries]
@@ -171,7 +171,8 @@ def _gid_netdevs(case: Case) -> Iterator[Where]:
         if unread:
             yield unread[0], port.device, port.number
         elif NetDevState.UNKNOWN in port.netdevs.values():
-            for source in (case.evidence.netdev, case.evidence.process, case.evidence.nldev):
+            own = device.nldev.ports if device.nldev else None
+            for source in (case.evidence.netdev, case.evidence.process, case.evidence.nldev, own):
                 if isinstance(source, Missing):
                     yield source, port.device, port.number
                     break

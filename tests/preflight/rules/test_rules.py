@@ -446,6 +446,18 @@ def test_no_device_names_the_missing_step(evidence: Evidence, words: str, comman
     assert finding.remedy[0].startswith(command)
 
 
+def test_whose_a_netdev_of_that_name_is_cannot_be_known_without_nldevs_ports() -> None:
+    evidence = elsewhere(mtu=9000).evidence()
+    assert not isinstance(evidence.nldev, Missing)
+    late = replace(evidence.nldev.devices[0], ports=Missing(Why.TIMEOUT, "late"))
+    nldev = replace(evidence.nldev, devices=(late, *evidence.nldev.devices[1:]))
+    verdict = judge(replace(evidence, nldev=nldev))
+    assert ("route-netdev-absent", "netdevs of GIDs") in {
+        (each.rule, each.need) for each in verdict.skipped
+    }
+    assert verdict.status == "unknown"
+
+
 def test_whether_the_kernel_routes_in_another_namespace_is_unknown_without_nldev() -> None:
     evidence = roce_host().change(netdevs=()).evidence()
     verdict = judge(replace(evidence, nldev=Missing(Why.TIMEOUT)))
