@@ -31,7 +31,7 @@ from rdmadiag.sources.pci import parse_acs, parse_ats, parse_express, read_pci
 from rdmadiag.sources.run import read
 from tests.lab.outcomes import note
 
-pytestmark = [pytest.mark.needs("PCI Express"), pytest.mark.smoke]
+pytestmark = pytest.mark.needs("PCI Express")
 
 Run = Callable[..., Any]
 SECONDS = 30.0

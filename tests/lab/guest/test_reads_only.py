@@ -266,7 +266,6 @@ class TestConfigurationSpace:
     """Of a bus that has some, which soft devices have not: see lab.pci_bus."""
 
     @pytest.mark.needs("PCI Express")
-    @pytest.mark.smoke
     def test_it_is_opened_for_reading_of_adapters_gpus_and_bridges_and_where_capabilities_are(
         self, rdmadiag: Rdmadiag, run: Run, tmp_path: Path
     ) -> None:
