@@ -68,10 +68,12 @@ def laid_over(machine: Machine, adapter: str, gpu: str, folder: Path) -> Iterato
     subprocess.run(["rm", "-rf", str(own)], check=True, timeout=30)
     own.symlink_to(os.path.relpath(os.path.realpath(DEVICES / adapter), CLASS / name))
     with ExitStack() as undo:
+        subprocess.run(["chmod", "-R", "a+rX", str(shown)], check=True, timeout=30)
         mount(shown, CLASS, undo)
         for attribute, value in (("vendor", "0x10de"), ("class", "0x030200")):
             file = folder / f"gpu-{attribute}"
             file.write_text(f"{value}\n")
+            file.chmod(0o644)
             mount(file, DEVICES / gpu / attribute, undo)
         yield
 
