@@ -95,7 +95,7 @@ class Express(WithNumbers):
 
         Of a virtual function all of these bits are reserved, and read as zero (Single Root I/O
         Virtualization, Device Control Register): those of the physical function count. In a
-        virtual machine that is how one is told from a physical function, which has some of them
+        virtual machine that distinguishes one from a physical function, which has some of them
         set after reset.
         """
         smallest = 128

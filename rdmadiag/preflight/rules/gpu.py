@@ -167,7 +167,7 @@ _OPTIONS: Final = 'NVreg_EnableStreamMemOPs=1 NVreg_RegistryDwords="PeerMappingO
 @rule(
     "ibgda-not-possible",
     Severity.WARN,
-    "NVSHMEM is told that GPUs post work themselves, and they cannot",
+    "NVSHMEM is set to have GPUs post work themselves, and they cannot",
     "NVSHMEM_IB_ENABLE_IBGDA is set: GPUs are to write the adapter's queues and doorbells (IBGDA). "
     "For that the adapters' driver must be mlx5, and NVIDIA's driver be loaded with "
     "PeerMappingOverride=1, or else NVSHMEM_IBGDA_NIC_HANDLER=cpu and GDRCopy's driver gdrdrv, by "
