@@ -65,13 +65,15 @@ def main() -> int:
     if options.table:
         options.table.write_text(text, encoding="utf-8")
     print(text, end="")
-    broken = any(result.violations for result in results)
+    broken = [result for result in results if result.violations]
+    for result in broken:  # once more: a log of CI may be read from its end
+        _show(result)
     if options.out is None:
         if broken:
             print(f"what broke them: {out}", file=sys.stderr)
         else:
             shutil.rmtree(out)
-    return int(broken)
+    return int(bool(broken))
 
 
 def campaigns() -> list[str]:

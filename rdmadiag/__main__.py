@@ -13,6 +13,7 @@ def main() -> None:
     # end, would cost a quarter of the time that `gids` takes.
     gc.disable()
     sys.unraisablehook = _unraisable
+    code = _UNKNOWN
     try:
         from rdmadiag.cli import run
 
@@ -22,10 +23,14 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001  # what is too little to load or to print the rest
         with suppress(OSError):
             os.write(_STDERR, f"rdmadiag: {error!r}\n".encode("ascii", "backslashreplace"))
-        code = _UNKNOWN
-    with suppress(OSError, ValueError):
-        sys.stderr.flush()
-    os._exit(code)
+    finally:
+        # Whatever comes of this: 1, the interpreter's own code where it has no memory left for
+        # an exception, would be a milder verdict.
+        try:
+            with suppress(OSError, ValueError):
+                sys.stderr.flush()
+        finally:
+            os._exit(code)
 
 
 def _unraisable(found: "sys.UnraisableHookArgs") -> None:

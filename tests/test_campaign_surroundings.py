@@ -32,6 +32,11 @@ def broken(row: Row, ended: Ended, folder: Path) -> list[str]:
         ({"memory": "80"}, Ended(0, b"OK\n", b""), "the documented exit code"),
         ({"stdout": "full"}, Ended(2, None, b""), "the documented exit code"),
         ({}, Ended(70, b"", b"Traceback (most recent call last):\n"), "no traceback"),
+        (
+            {},
+            Ended(2, b"CRITICAL  x\n", b"ERROR:root:code for hash md5\nTraceback"),
+            "no traceback",
+        ),
         ({"asked": "a mistake"}, Ended(64, b"", b"rdmadiag: a\nb\n"), "a failure is one line"),
         ({}, Ended(2, b"CRITICAL  x\nend", b""), "a document is whole"),
         ({"asked": "JSON"}, Ended(2, b'{"a":\n', b""), "a document is whole"),

@@ -214,9 +214,14 @@ def _limit(error: BaseException | None) -> str | None:
             return exits.SHORTAGE[error.errno]
         if isinstance(error, ImportError) and _NOT_MAPPED.search(str(error)):
             return "out of memory"
+        if type(error) is ValueError and _NOT_COMPILED.fullmatch(str(error)):
+            return "out of memory"
         error = error.__cause__ or error.__context__
     return None
 
 
 _NOT_MAPPED: Final = re.compile("failed to map segment|cannot allocate memory", re.IGNORECASE)
 """As the dynamic linker says it of a library of Python's: elf/dl-load.c, dl-map-segments.h."""
+
+_NOT_COMPILED: Final = re.compile(r"field '\w+' is required for \w+")
+"""CPython's parser, of a node that it had no memory for: Python/Python-ast.c."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -33,13 +33,16 @@ def failed(line: CommandLine, message: str, code: int) -> int:
     """Prints the failure in the form that the command line wants; the exit code."""
     message = printable(message)
     note(message)
-    form, profile = _form_and_profile(line)
+    try:
+        form, profile = _form_and_profile(line)
+    except _SHORTAGE:
+        form, profile = exits.PLAIN.form, _named(line.arguments)
     if profile is exits.PLAIN and form == "nagios":
         # Whoever reads that form takes every code but its four for a broken plugin.
         profile = exits.PROFILES["nagios"]
     if profile.failed is not None:
         code = profile.failed
-    with suppress(exits.NotWritten), printing():
+    with suppress(exits.NotWritten, *_SHORTAGE), printing():
         if form == "json":
             from rdmadiag.render.json import write
 
@@ -58,7 +61,7 @@ def failed(line: CommandLine, message: str, code: int) -> int:
 def _form_and_profile(line: CommandLine) -> tuple[str, exits.Profile]:
     """As click reads them where it passes over whatever is wrong with the command line."""
     if line.command is None:
-        return exits.PLAIN.form, exits.PROFILES.get(_named(line.arguments), exits.PLAIN)
+        return exits.PLAIN.form, _named(line.arguments)
     from rdmadiag.cli.options import nearer
 
     context = line.command.make_context(
@@ -78,11 +81,16 @@ def _form_and_profile(line: CommandLine) -> tuple[str, exits.Profile]:
     return form or profile.form, profile
 
 
-def _named(arguments: Sequence[str]) -> str:
+def _named(arguments: Sequence[str]) -> exits.Profile:
     """The profile of a command that there was too little memory to load."""
+    name = os.environ.get("RDMADIAG_PREFLIGHT_PROFILE", "")
     for word, after in zip(arguments, (*arguments[1:], ""), strict=True):
         if word == "--profile":
-            return after
+            name = after
         if word.startswith("--profile="):
-            return word.partition("=")[2]
-    return os.environ.get("RDMADIAG_PREFLIGHT_PROFILE", "")
+            name = word.partition("=")[2]
+    return exits.PROFILES.get(name, exits.PLAIN)
+
+
+_SHORTAGE: Final = (MemoryError, SystemError, ImportError, OSError)
+"""What there is too little memory for, which the line on stderr has said by then."""

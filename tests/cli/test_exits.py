@@ -81,6 +81,28 @@ def raising(error: Exception) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        SystemError("error return without exception set"),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        ValueError("field 'target' is required for AnnAssign"),  # of CPython's own parser
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("also", ["", "_form_and_profile", "printing"], ids="and {}".format)
+def test_too_little_memory_keeps_the_profile_s_code_whatever_fails_of_it_next(
+    error: Exception, also: str, rdmadiag: Rdmadiag, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rdmadiag.preflight.judge.judge", raising(error))
+    if also:
+        monkeypatch.setattr(f"rdmadiag.cli.failure.{also}", raising(MemoryError()))
+    outcome = rdmadiag("preflight", "--sample", "roce-healthy", "--profile", "k8s")
+    assert outcome.code == TABLE["k8s"][CASES.index("memory")]
+    assert outcome.err == "rdmadiag: out of memory: this process may have no more of it\n"
+
+
+@pytest.mark.parametrize(
     ("profile", "fail_on", "status", "code"),
     [
         ("slurm", "warn", "warn", 1),
