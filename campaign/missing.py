@@ -32,6 +32,7 @@ from rdmadiag.facts import (
     kernel_log,
     limits,
     macos,
+    modules,
     pci,
     routing,
     system,
@@ -169,7 +170,7 @@ _NAMES: Final = {
     name: value
     for module in (
         *(bonding, dcb, devlink, ethtool, facts, kernel_log),
-        *(limits, macos, pci, routing, system, topology, verbs, vfs),
+        *(limits, macos, modules, pci, routing, system, topology, verbs, vfs),
     )
     for name, value in vars(module).items()
 }

@@ -36,8 +36,9 @@ def collect(
 
     `from_` is a snapshot's folder or .tar.gz, any folder with sys/class/infiniband in it, or the
     .json of a saved report, which is read back as it was. `sources` are names of fields of
-    Evidence, all that the system has by default. After `timeout` seconds in all, what has
-    not answered stands in the report as a Missing. Nothing on the host is changed.
+    Evidence; by default all that the system has but "modules", which is slow to read. After
+    `timeout` seconds in all, what has not answered stands in the report as a Missing. Nothing
+    on the host is changed.
 
     Raises ValueError where both `from_` and `sample` are given, and for a sample or a source
     that there is not; SnapshotError (rdmadiag.host.tree) and ReportError (rdmadiag.report)
@@ -51,10 +52,10 @@ def collect(
     path = None if from_ is None else os.fspath(from_)
     if path is not None and path.endswith(".json"):
         return read_report(path, deadline)
-    from rdmadiag.sources.run import gather, sources_of
+    from rdmadiag.sources.run import gather, with_modules
 
     host = _host(path, sample, deadline)
-    known = sources_of(host.identity.platform)
+    known = with_modules(host.identity.platform)
     for name in sources or ():
         if name not in known:
             raise ValueError(f"no source {name!r} of {host.identity.platform}: {', '.join(known)}")

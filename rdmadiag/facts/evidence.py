@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # Linux commands that need neither do not pay for their class
         RegistryFacts,
         ThunderboltFacts,
     )
+    from rdmadiag.facts.modules import ModuleFacts
     from rdmadiag.facts.pci import PciFacts
     from rdmadiag.facts.routing import RoutingFacts
     from rdmadiag.facts.system import SystemFacts
@@ -36,6 +37,8 @@ NOT_COLLECTED: Final = Missing(Why.NOT_COLLECTED, "not asked for")
 LINUX_ONLY: Final = Missing(Why.UNSUPPORTED, "Linux only")
 NOT_ON_MACOS: Final = Missing(Why.UNSUPPORTED, "on macOS")
 MACOS_ONLY: Final = Missing(Why.UNSUPPORTED, "macOS only")
+NOT_ASKED_FOR: Final = Missing(Why.NOT_COLLECTED, "--modules was not given")
+"""Of modules, which are slow to read on some firmware: nobody looked, and nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +59,7 @@ class Evidence:
     ethtool: "EthtoolFacts | Missing" = NOT_IN_RECORD
     devlink: "DevlinkFacts | Missing" = NOT_IN_RECORD
     pci: "PciFacts | Missing" = NOT_IN_RECORD
+    modules: "ModuleFacts | Missing" = NOT_ASKED_FOR
     macos: "MacosFacts | Missing" = MACOS_ONLY
     ioreg: "RegistryFacts | Missing" = MACOS_ONLY
     thunderbolt: "ThunderboltFacts | Missing" = MACOS_ONLY
@@ -71,6 +75,7 @@ class Evidence:
             ethtool,
             kernel_log,
             macos,
+            modules,
             pci,
             routing,
             system,
@@ -79,11 +84,11 @@ class Evidence:
             vfs,
         )
 
-        modules = (
+        rooms = (
             *(dcb, devlink, ethtool, kernel_log, macos, pci, routing, system),
-            *(topology, verbs, vfs),
+            *(modules, topology, verbs, vfs),
         )
-        for module in modules:
+        for module in rooms:
             names = (name for name in vars(module) if name.endswith("Facts"))
             globals().update((name, vars(module)[name]) for name in names)
         return handler(source)
@@ -120,5 +125,7 @@ LINUX_SOURCES: Final = (
     "devlink",
     "pci",
 )
+ON_REQUEST: Final = ("modules",)
+"""Those of Linux that are read where a command is told to."""
 MACOS_SOURCES: Final = ("macos", "ioreg", "thunderbolt", "mac_network", "verbs", "mac_log")
 """The sources that each system has, in the order that reports show them."""

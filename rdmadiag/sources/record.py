@@ -7,7 +7,7 @@ from rdmadiag.facts.counters import Wanted
 from rdmadiag.host import Host
 from rdmadiag.host.in_turn import Waiting
 from rdmadiag.host.recording import Recording, RecordingHost
-from rdmadiag.sources.run import read, run, sources_of
+from rdmadiag.sources.run import read, run, sources_of, with_modules
 from rdmadiag.sources.sampling import of_peers, sampled
 from rdmadiag.sources.sysfs import CLASS
 from rdmadiag.sources.table import Depth
@@ -18,13 +18,17 @@ def record(
     deadline: float,
     excluded: Sequence[str] = (),
     waiting_for: Waiting | None = None,
+    *,
+    modules: bool = False,
 ) -> tuple[Recording, dict[str, Missing]]:
     """What `host` answers to every source of its system, and the ones that gave nothing.
 
-    Of `excluded` devices no counter is read. `deadline` is absolute on `time.monotonic`'s clock.
+    Of `excluded` devices no counter is read; transceivers with `modules` alone. `deadline` is
+    absolute on `time.monotonic`'s clock.
     """
     platform = host.identity.platform
-    names = (*sources_of(platform), *sampled(platform), *of_peers(platform))
+    own = with_modules(platform) if modules else sources_of(platform)
+    names = (*own, *sampled(platform), *of_peers(platform))
     depth = Depth(wanted=Wanted(excluded=tuple(excluded)))
     whole, late = Recording(), {}
     answers = run(host, names, deadline, depth, waiting_for, through=_recorded)

@@ -15,6 +15,7 @@ from rdmadiag.facts.evidence import (
     MACOS_ONLY,
     MACOS_SOURCES,
     NOT_COLLECTED,
+    ON_REQUEST,
     Evidence,
 )
 from rdmadiag.host import Host
@@ -25,6 +26,11 @@ from rdmadiag.sources.table import BY_NAME, DEFAULT, Depth, Source
 def sources_of(platform: str) -> tuple[str, ...]:
     """The sources of evidence that a system has."""
     return MACOS_SOURCES if platform == "darwin" else LINUX_SOURCES
+
+
+def with_modules(platform: str) -> tuple[str, ...]:
+    """The same, and those that are read on request."""
+    return (*sources_of(platform), *(each for each in ON_REQUEST if (platform, each) in BY_NAME))
 
 
 def cheap_sources(platform: str) -> tuple[str, ...]:
@@ -99,9 +105,10 @@ def gather(
     waiting_for: Waiting | None = None,
     meanwhile: Callable[[], object] | None = None,
 ) -> Evidence:
-    """The evidence of `sources`, all that the host's system has by default; else as `run`."""
+    """The evidence of `sources`, those of `sources_of` by default; else as `run`."""
     own = sources_of(host.identity.platform)
-    wanted = [name for name in own if sources is None or name in sources]
+    known = with_modules(host.identity.platform)
+    wanted = own if sources is None else [name for name in known if name in sources]
     answers = run(host, wanted, deadline, depth, waiting_for, meanwhile)
     if "netdev" in answers:
         answers["netdev"] = _named(answers["netdev"], answers)

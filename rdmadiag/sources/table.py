@@ -83,6 +83,8 @@ SOURCES: Final = (
         before_fork=True,
     ),
     Source("resources", "linux", "resources:read_resources", ("deadline",)),
+    # With --modules alone: slow on some firmware.
+    Source("modules", "linux", "modules:read_modules", ("deadline",), surrounds=True),
     # Of `route` and `snapshot` alone.
     Source("towards", "linux", "routing:read_towards", ("deadline", "asked")),
     Source("counters", "darwin", "mac_counters:read_mac_counters", ("deadline", "wanted")),

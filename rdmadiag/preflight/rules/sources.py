@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Final
 
 from rdmadiag.facts import NOT_IN_RECORD, Missing, Why
-from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, Evidence
+from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, NOT_ASKED_FOR, Evidence
 from rdmadiag.preflight.case import Case, Lack
 from rdmadiag.preflight.proofs import seen
 from rdmadiag.preflight.rules.rule import Rule, rule
@@ -204,7 +204,8 @@ def source_not_collected(this: Rule, case: Case) -> Iterator[Finding]:
         name
         for name in case.evidence.missing
         if getattr(getattr(case.evidence, name), "why", None) is Why.NOT_COLLECTED
-        and getattr(case.evidence, name) != NOT_IN_RECORD  # of a version that had no such source
+        # Of a version that had no such source; of one that is read on request.
+        and getattr(case.evidence, name) not in (NOT_IN_RECORD, NOT_ASKED_FOR)
     ]
     blind = {"sysfs", "nldev", "verbs"} <= set(names)
     if names:
