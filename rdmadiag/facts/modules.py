@@ -16,47 +16,47 @@ from rdmadiag.facts.ib import Numbered
 class Identifier(Numbered):
     """SFF-8024, table 4-1: what is plugged in."""
 
-    SFP = "SFP", 0x03  # and SFP+, SFP28
-    DWDM_SFP = "DWDM-SFP", 0x0B
-    QSFP = "QSFP", 0x0C
-    QSFP_PLUS = "QSFP+", 0x0D
-    QSFP28 = "QSFP28", 0x11
-    QSFP_DD = "QSFP-DD", 0x18
-    OSFP = "OSFP", 0x19
-    SFP_DD = "SFP-DD", 0x1A
-    DSFP = "DSFP", 0x1B
-    QSFP_CMIS = "QSFP with CMIS", 0x1E  # QSFP112 among them
-    SFP_DD_CMIS = "SFP-DD with CMIS", 0x1F
-    SFP_CMIS = "SFP with CMIS", 0x20
+    SFP = "sfp", 0x03  # and SFP+, SFP28
+    DWDM_SFP = "dwdm_sfp", 0x0B
+    QSFP = "qsfp", 0x0C
+    QSFP_PLUS = "qsfp_plus", 0x0D
+    QSFP28 = "qsfp28", 0x11
+    QSFP_DD = "qsfp_dd", 0x18
+    OSFP = "osfp", 0x19
+    SFP_DD = "sfp_dd", 0x1A
+    DSFP = "dsfp", 0x1B
+    QSFP_CMIS = "qsfp_cmis", 0x1E  # QSFP112 among them
+    SFP_DD_CMIS = "sfp_dd_cmis", 0x1F
+    SFP_CMIS = "sfp_cmis", 0x20
 
 
 class Connector(Numbered):
     """SFF-8024, table 4-3."""
 
-    SC = "SC", 0x01
-    LC = "LC", 0x07
-    MT_RJ = "MT-RJ", 0x08
-    PIGTAIL = "optical pigtail", 0x0B
-    MPO_12 = "MPO-12", 0x0C
-    MPO_24 = "MPO-2x16", 0x0D
-    COPPER_PIGTAIL = "copper pigtail", 0x21
-    RJ45 = "RJ45", 0x22
-    NONE = "no separable connector", 0x23
-    MXC_2X16 = "MXC 2x16", 0x24
-    CS = "CS", 0x25
-    SN = "SN", 0x26
-    MPO_2X12 = "MPO-2x12", 0x27
-    MPO_1X16 = "MPO-1x16", 0x28
+    SC = "sc", 0x01
+    LC = "lc", 0x07
+    MT_RJ = "mt_rj", 0x08
+    PIGTAIL = "optical_pigtail", 0x0B
+    MPO_1X12 = "mpo_1x12", 0x0C
+    MPO_2X16 = "mpo_2x16", 0x0D
+    COPPER_PIGTAIL = "copper_pigtail", 0x21
+    RJ45 = "rj45", 0x22
+    NONE = "no_separable_connector", 0x23
+    MXC_2X16 = "mxc_2x16", 0x24
+    CS = "cs", 0x25
+    SN = "sn", 0x26
+    MPO_2X12 = "mpo_2x12", 0x27
+    MPO_1X16 = "mpo_1x16", 0x28
 
 
 class Cable(StrEnum):
     """What carries the signal."""
 
-    PASSIVE_COPPER = "passive copper"  # without monitors
-    ACTIVE_COPPER = "active copper"
-    ACTIVE_OPTICAL = "active optical"  # a cable whose fibre cannot be unplugged
+    PASSIVE_COPPER = "passive_copper"  # without monitors
+    ACTIVE_COPPER = "active_copper"
+    ACTIVE_OPTICAL = "active_optical"  # a cable whose fibre cannot be unplugged
     OPTIC = "optic"  # a transceiver with a socket for fibre
-    TWISTED_PAIR = "twisted pair"
+    TWISTED_PAIR = "twisted_pair"
 
 
 class ModuleState(Numbered):

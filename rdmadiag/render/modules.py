@@ -1,11 +1,12 @@
 """Transceivers as text: what each is, what it measures, and each lane's light."""
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from rich.console import Console
 
 from rdmadiag.facts import Missing
-from rdmadiag.facts.modules import Module, NetdevModule
+from rdmadiag.facts.modules import Connector, Identifier, Module, NetdevModule
 from rdmadiag.render.console import Text, say
 from rdmadiag.render.grid import Grid, Indented
 from rdmadiag.render.plain import printable
@@ -29,9 +30,9 @@ def show_modules(out: Console, modules: Sequence[NetdevModule]) -> None:
 
 
 def _what(module: Module) -> Iterator[str]:
-    yield str(module.identifier)
+    yield _IDENTIFIERS.get(module.identifier) or _capitals(module.identifier)
     if not isinstance(module.cable, Missing):
-        yield str(module.cable)
+        yield module.cable.replace("_", " ")
     if not isinstance(module.length_m, Missing):
         yield f"{module.length_m:g} m"
     if module.reach_m:
@@ -39,10 +40,28 @@ def _what(module: Module) -> Iterator[str]:
             f"{metres} m of {name.upper()}" for name, metres in module.reach_m.items()
         )
     if not isinstance(module.connector, Missing):
-        yield str(module.connector)
+        yield _CONNECTORS.get(module.connector) or _capitals(module.connector)
     names = (module.vendor, module.part, module.revision)
     if known := [name for name in names if not isinstance(name, Missing)]:
         yield " ".join(known)
+
+
+def _capitals(word: str) -> str:
+    """ "QSFP-DD", "MPO-1X12"."""
+    return word.upper().replace("_", "-")
+
+
+_IDENTIFIERS: Final = {
+    Identifier.QSFP_PLUS: "QSFP+",
+    Identifier.QSFP_CMIS: "QSFP with CMIS",
+    Identifier.SFP_DD_CMIS: "SFP-DD with CMIS",
+    Identifier.SFP_CMIS: "SFP with CMIS",
+}
+_CONNECTORS: Final = {
+    Connector.PIGTAIL: "optical pigtail",
+    Connector.COPPER_PIGTAIL: "copper pigtail",
+    Connector.NONE: "no separable connector",
+}
 
 
 def _state(each: NetdevModule) -> Iterator[str]:

@@ -83,8 +83,9 @@ SOURCES: Final = (
         before_fork=True,
     ),
     Source("resources", "linux", "resources:read_resources", ("deadline",)),
-    # With --modules alone: slow on some firmware.
-    Source("modules", "linux", "modules:read_modules", ("deadline",), surrounds=True),
+    # With --modules alone: I2C is slow on some firmware, and the kernel holds the lock of all
+    # netlink about links meanwhile (ethnl_default_doit of net/ethtool/netlink.c).
+    Source("modules", "linux", "modules:read_modules", ("deadline",), last=True, surrounds=True),
     # Of `route` and `snapshot` alone.
     Source("towards", "linux", "routing:read_towards", ("deadline", "asked")),
     Source("counters", "darwin", "mac_counters:read_mac_counters", ("deadline", "wanted")),
