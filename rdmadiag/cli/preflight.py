@@ -99,7 +99,8 @@ def _window(context: click.Context, option: click.Parameter, value: str | None) 
     type=click.IntRange(1, 2**22),
     metavar="PID",
     help="Whose limit on locked memory to look at, with its parents': the daemon that starts "
-    "your jobs, such as slurmd or kubelet.  [default: the parents of this process]",
+    "your jobs, such as slurmd or kubelet.  [default: the parents of this process]  Of a job's "
+    "own process, also which NCCL it has mapped.",
 )
 @click.option(
     "--stack",

@@ -102,10 +102,17 @@ def gather(
     """The evidence of `sources`, all that the host's system has by default; else as `run`."""
     own = sources_of(host.identity.platform)
     wanted = [name for name in own if sources is None or name in sources]
+    wanted += _by_option(host.identity.platform, depth)
     answers = run(host, wanted, deadline, depth, waiting_for, meanwhile)
     if "netdev" in answers:
         answers["netdev"] = _named(answers["netdev"], answers)
     return Evidence(**_of_other_systems(own) | answers)
+
+
+def _by_option(platform: str, depth: Depth) -> Iterator[str]:
+    for (system, name), row in BY_NAME.items():
+        if system == platform and row.only_with and getattr(depth, row.only_with) is not None:
+            yield name
 
 
 def _tasks(host: Host) -> Tasks:

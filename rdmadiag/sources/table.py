@@ -36,6 +36,7 @@ class Source:
     last: bool = False  # after the others: see `run.in_order`
     surrounds: bool = False  # what is around devices: rules want it, a list of devices does not
     cheap: bool = False  # enough for GID tables
+    only_with: str | None = None  # the field of Depth, an option's, without which it is not read
 
 
 SOURCES: Final = (
@@ -59,6 +60,9 @@ SOURCES: Final = (
     Source("ethtool", "linux", "ethtool:read_ethtool", ("deadline",), surrounds=True),
     Source("devlink", "linux", "devlink:read_devlink", ("deadline",), surrounds=True),
     Source("pci", "linux", "pci:read_pci", surrounds=True),
+    Source(
+        "libraries", "linux", "libraries:read_libraries", ("pid",), surrounds=True, only_with="pid"
+    ),
     Source("macos", "darwin", "macos:read_macos", ("deadline",)),
     Source("ioreg", "darwin", "ioreg:read_ioreg", ("deadline",)),
     Source("thunderbolt", "darwin", "thunderbolt:read_thunderbolt", ("deadline",)),

@@ -35,6 +35,10 @@ OF_THE_LOG: Final = (Why.DENIED, Why.ABSENT, Why.UNSUPPORTED)
 """Of an ordinary user, of a container, and of a system without one."""
 
 
+_NOTES: Final = {"kernel_log": OF_THE_LOG, "libraries": (Why.DENIED, Why.ABSENT)}
+"""Sources that are not for everybody, and a host is no less healthy for it."""
+
+
 def _when(missing: Missing, evidence: Evidence) -> str:
     """Which of those lines."""
     if missing.why is Why.DENIED:
@@ -62,8 +66,7 @@ def source_failed(this: Rule, case: Case) -> Iterator[Finding]:
             continue
         yield this.finding(
             f"{name} could not be read: {missing}",
-            # A note: the kernel's log is not for everybody, and a host is no less healthy for it.
-            severity=Severity.INFO if name == "kernel_log" and missing.why in OF_THE_LOG else None,
+            severity=Severity.INFO if missing.why in _NOTES.get(name, ()) else None,
             evidence=[Proof(name, name, seen(missing))],
             when=_when(missing, case.evidence),
         )
