@@ -1,6 +1,7 @@
 """Looking changes nothing: each reading command, watched by strace and by probes in the kernel."""
 
 import json
+import os
 import re
 import shutil
 import struct
