@@ -58,7 +58,7 @@ NETLINK_READS = {
 }
 
 READING = {
-    "preflight": ["preflight", "--json", "--timeout", "30", "--pid", str(os.getpid())],
+    "preflight": ["preflight", "--json", "--exit-zero", "--timeout", "30", "--pid", str(os.getpid())],
     "gids": ["gids", "--json", "--timeout", "30"],
     "devices": ["devices", "--json", "--timeout", "30"],
     "snapshot": ["snapshot", "OUT", "--timeout", "30"],
