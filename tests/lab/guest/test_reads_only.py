@@ -57,8 +57,17 @@ NETLINK_READS = {
     "NETLINK_GENERIC": set(GENERIC),
 }
 
+OWN = str(os.getpid())
 READING = {
-    "preflight": ["preflight", "--json", "--exit-zero", "--timeout", "30", "--pid", str(os.getpid())],
+    "preflight": [
+        "preflight",
+        "--json",
+        "--exit-zero",
+        "--timeout",
+        "30",
+        "--pid",
+        str(os.getpid()),
+    ],
     "gids": ["gids", "--json", "--timeout", "30"],
     "devices": ["devices", "--json", "--timeout", "30"],
     "snapshot": ["snapshot", "OUT", "--timeout", "30"],
