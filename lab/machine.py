@@ -30,7 +30,7 @@ from lab.transceivers import Fitted
 from lab.transcript import Gids, Stop, TranscribedDevice, TranscribedPort, transcript
 from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.facts.environment import kept
-from rdmadiag.facts.evidence import LINUX_SOURCES, ON_REQUEST, Evidence
+from rdmadiag.facts.evidence import LINUX_SOURCES, Evidence
 from rdmadiag.facts.gid import Family, Gid
 from rdmadiag.facts.ib import (
     MTU_BYTES,
@@ -493,7 +493,7 @@ class Machine:
     def evidence(self) -> Evidence:
         """What every source finds on the machine, read in this process."""
         host, deadline = self.host(), time.monotonic() + 10
-        names = LINUX_SOURCES if self.fitted is None else (*LINUX_SOURCES, *ON_REQUEST)
+        names = LINUX_SOURCES if self.fitted is None else (*LINUX_SOURCES, "modules")
         return Evidence(**{name: read(name, host, deadline) for name in names})
 
     # --- what each source reads --------------------------------------------------------

@@ -101,7 +101,8 @@ def _window(context: click.Context, option: click.Parameter, value: str | None) 
     type=click.IntRange(1, 2**22),
     metavar="PID",
     help="Whose limit on locked memory to look at, with its parents': the daemon that starts "
-    "your jobs, such as slurmd or kubelet.  [default: the parents of this process]",
+    "your jobs, such as slurmd or kubelet.  [default: the parents of this process]  Of a job's "
+    "own process, also which NCCL it has mapped.",
 )
 @click.option(
     "--stack",
@@ -193,8 +194,7 @@ def command(
     form = reading.form or codes.form
     ports = _proven(proven, reading)
     evidence = reading.evidence(
-        _with_modules(reading.identity.platform) if modules else None,
-        depth=Depth(log_last, log_lines, pid, gid_scan_limit),
+        depth=Depth(log_last, log_lines, pid, gid_scan_limit, modules=modules or None),
         # Beside the sources, which run in children.
         meanwhile=functools.partial(importlib.import_module, _RENDERERS[form]),
     )
@@ -220,12 +220,6 @@ def command(
         # What runs this knows its codes alone, and one of them is of this verdict.
         note(error.message)
     return code
-
-
-def _with_modules(platform: str) -> tuple[str, ...]:
-    from rdmadiag.sources.run import with_modules
-
-    return with_modules(platform)
 
 
 _RENDERERS = {

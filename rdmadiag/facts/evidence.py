@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # Linux commands that need neither do not pay for their class
     from rdmadiag.facts.devlink import DevlinkFacts
     from rdmadiag.facts.ethtool import EthtoolFacts
     from rdmadiag.facts.kernel_log import KernelLogFacts
+    from rdmadiag.facts.libraries import LibrariesFacts
     from rdmadiag.facts.macos import (
         LogFacts,
         MacNetworkFacts,
@@ -34,11 +35,10 @@ if TYPE_CHECKING:  # Linux commands that need neither do not pay for their class
     from rdmadiag.facts.vfs import VfFacts
 
 NOT_COLLECTED: Final = Missing(Why.NOT_COLLECTED, "not asked for")
+NO_OPTION: Final = Missing(Why.NOT_COLLECTED, "no option asks for it")
 LINUX_ONLY: Final = Missing(Why.UNSUPPORTED, "Linux only")
 NOT_ON_MACOS: Final = Missing(Why.UNSUPPORTED, "on macOS")
 MACOS_ONLY: Final = Missing(Why.UNSUPPORTED, "macOS only")
-NOT_ASKED_FOR: Final = Missing(Why.NOT_COLLECTED, "--modules was not given")
-"""Of modules, which are slow to read on some firmware: nobody looked, and nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,8 @@ class Evidence:
     ethtool: "EthtoolFacts | Missing" = NOT_IN_RECORD
     devlink: "DevlinkFacts | Missing" = NOT_IN_RECORD
     pci: "PciFacts | Missing" = NOT_IN_RECORD
-    modules: "ModuleFacts | Missing" = NOT_ASKED_FOR
+    libraries: "LibrariesFacts | Missing" = NO_OPTION
+    modules: "ModuleFacts | Missing" = NO_OPTION
     macos: "MacosFacts | Missing" = MACOS_ONLY
     ioreg: "RegistryFacts | Missing" = MACOS_ONLY
     thunderbolt: "ThunderboltFacts | Missing" = MACOS_ONLY
@@ -74,6 +75,7 @@ class Evidence:
             devlink,
             ethtool,
             kernel_log,
+            libraries,
             macos,
             modules,
             pci,
@@ -85,8 +87,8 @@ class Evidence:
         )
 
         rooms = (
-            *(dcb, devlink, ethtool, kernel_log, macos, pci, routing, system),
-            *(modules, topology, verbs, vfs),
+            *(dcb, devlink, ethtool, kernel_log, libraries, macos, modules, pci),
+            *(routing, system, topology, verbs, vfs),
         )
         for module in rooms:
             names = (name for name in vars(module) if name.endswith("Facts"))
@@ -96,9 +98,10 @@ class Evidence:
     @property
     def missing(self) -> "dict[str, Missing]":
         """The sources that gave nothing, each with the reason; sysfs also where no list of
-        devices could be read.
+        devices could be read. Without those that only an option asks for, and none did.
         """
         found = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        found = {name: value for name, value in found.items() if value != NO_OPTION}
         if not isinstance(self.sysfs, Missing) and isinstance(self.sysfs.devices, Missing):
             found["sysfs"] = self.sysfs.devices
         return {name: value for name, value in found.items() if isinstance(value, Missing)}
@@ -125,7 +128,6 @@ LINUX_SOURCES: Final = (
     "devlink",
     "pci",
 )
-ON_REQUEST: Final = ("modules",)
-"""Those of Linux that are read where a command is told to."""
 MACOS_SOURCES: Final = ("macos", "ioreg", "thunderbolt", "mac_network", "verbs", "mac_log")
-"""The sources that each system has, in the order that reports show them."""
+"""The sources that each system has, in the order that reports show them; without those that only
+an option asks for."""

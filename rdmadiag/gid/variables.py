@@ -254,6 +254,24 @@ VARIABLES: Final = (
         for who, stack in (("GLOO", "Gloo"), ("TP", "TensorPipe"))
     ),
     Variable(
+        "MASTER_ADDR",
+        "PyTorch",
+        "The host where the processes of a job meet first (TCPStore of torch.distributed): its "
+        "address or name, the same one for every process.",
+        pitfalls=("a name that /etc/hosts has as 127.0.1.1 leads each host to itself",),
+        next=('getent ahosts "$MASTER_ADDR"   # on each host: never 127.0.0.1 or 127.0.1.1',),
+        reported=True,
+    ),
+    Variable(
+        "WORLD_SIZE", "PyTorch", "How many processes the job has, on all hosts.", reported=True
+    ),
+    Variable(
+        "LOCAL_WORLD_SIZE",
+        "PyTorch",
+        "How many of the job's processes are on this host: torchrun sets it.",
+        reported=True,
+    ),
+    Variable(
         "NCCL_SOCKET_FAMILY", "NCCL, RCCL", "AF_INET or AF_INET6, for TCP.", judge=values.family
     ),
     Variable(

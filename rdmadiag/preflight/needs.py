@@ -538,6 +538,17 @@ def _gpus(case: Case) -> Iterator[Where]:
         yield unread, None, None
 
 
+def _gpu_memory(case: Case) -> Iterator[Where]:
+    """Which clients ib_core has for peer memory, and what DMA-BUF needs."""
+    system = case.evidence.system
+    if isinstance(system, Missing) or not system.gpus.functions:
+        return
+    gpus = system.gpus
+    if isinstance(gpus.memory_peers, Missing) and gpus.memory_peers.why is not Why.ABSENT:
+        yield gpus.memory_peers, None, None
+    yield from _host_wide(gpus.open_driver, system.kernel)
+
+
 def _gpu_parameters(case: Case) -> Iterator[Where]:
     """What NVIDIA's driver was loaded with, and whether GDRCopy's is."""
     yield from _gpus(case)
@@ -548,6 +559,18 @@ def _gpu_parameters(case: Case) -> Iterator[Where]:
         if isinstance(value, Missing):
             yield value, None, None
             return
+
+
+def _mapped(case: Case) -> Iterator[Where]:
+    """Those of the process that was asked for, and their versions."""
+    found = case.evidence.libraries
+    if isinstance(found, Missing):
+        if found.why is not Why.NOT_COLLECTED:
+            yield found, None, None
+        return
+    for each in found.mapped:
+        if isinstance(each.version, Missing):
+            yield each.version, None, None
 
 
 def _limits(case: Case) -> Iterator[Where]:
@@ -716,9 +739,11 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("way to the root complex", _part("system.paths", (Why.ABSENT,))),
         Need("parent processes", _part("system.ancestors")),
         Need("GPUs", _gpus),
+        Need("ways to GPU memory", _gpu_memory),
         Need("parameters of the GPUs' driver", _gpu_parameters),
         Need("limits of this host", _limits),
     ),
+    "libraries": (Need("libraries of the process of --pid", _mapped, in_part=True, for_root=True),),
     "verbs": (
         Need("verbs", _part("verbs")),
         Need("provider", _provider, NO_ANSWER),

@@ -1,16 +1,19 @@
 """Runs every source on a recording host and joins what they saw."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.counters import Wanted
 from rdmadiag.host import Host
 from rdmadiag.host.in_turn import Waiting
 from rdmadiag.host.recording import Recording, RecordingHost
-from rdmadiag.sources.run import read, run, sources_of, with_modules
+from rdmadiag.sources.run import read, run, sources_of
 from rdmadiag.sources.sampling import of_peers, sampled
 from rdmadiag.sources.sysfs import CLASS
-from rdmadiag.sources.table import Depth
+from rdmadiag.sources.table import BY_NAME, Depth
+
+_MODULES: Final = "modules"
 
 
 def record(
@@ -27,8 +30,9 @@ def record(
     absolute on `time.monotonic`'s clock.
     """
     platform = host.identity.platform
-    own = with_modules(platform) if modules else sources_of(platform)
-    names = (*own, *sampled(platform), *of_peers(platform))
+    names = (*sources_of(platform), *sampled(platform), *of_peers(platform))
+    if modules and (platform, _MODULES) in BY_NAME:
+        names += (_MODULES,)
     depth = Depth(wanted=Wanted(excluded=tuple(excluded)))
     whole, late = Recording(), {}
     answers = run(host, names, deadline, depth, waiting_for, through=_recorded)

@@ -15,7 +15,6 @@ from rdmadiag.facts.evidence import (
     MACOS_ONLY,
     MACOS_SOURCES,
     NOT_COLLECTED,
-    ON_REQUEST,
     Evidence,
 )
 from rdmadiag.host import Host
@@ -26,11 +25,6 @@ from rdmadiag.sources.table import BY_NAME, DEFAULT, Depth, Source
 def sources_of(platform: str) -> tuple[str, ...]:
     """The sources of evidence that a system has."""
     return MACOS_SOURCES if platform == "darwin" else LINUX_SOURCES
-
-
-def with_modules(platform: str) -> tuple[str, ...]:
-    """The same, and those that are read on request."""
-    return (*sources_of(platform), *(each for each in ON_REQUEST if (platform, each) in BY_NAME))
 
 
 def cheap_sources(platform: str) -> tuple[str, ...]:
@@ -105,14 +99,20 @@ def gather(
     waiting_for: Waiting | None = None,
     meanwhile: Callable[[], object] | None = None,
 ) -> Evidence:
-    """The evidence of `sources`, those of `sources_of` by default; else as `run`."""
+    """The evidence of `sources`, all that the host's system has by default; else as `run`."""
     own = sources_of(host.identity.platform)
-    known = with_modules(host.identity.platform)
-    wanted = own if sources is None else [name for name in known if name in sources]
+    wanted = [name for name in own if sources is None or name in sources]
+    wanted += _by_option(host.identity.platform, depth)
     answers = run(host, wanted, deadline, depth, waiting_for, meanwhile)
     if "netdev" in answers:
         answers["netdev"] = _named(answers["netdev"], answers)
     return Evidence(**_of_other_systems(own) | answers)
+
+
+def _by_option(platform: str, depth: Depth) -> Iterator[str]:
+    for (system, name), row in BY_NAME.items():
+        if system == platform and row.only_with and getattr(depth, row.only_with) is not None:
+            yield name
 
 
 def _tasks(host: Host) -> Tasks:

@@ -19,6 +19,7 @@ class Depth:
     wanted: "Wanted | None" = None  # whose counters are read
     spared: "Spared | None" = None  # counters that an earlier sample was refused
     asked: "tuple[Asked, ...] | None" = None  # ways that the kernel is asked for
+    modules: bool | None = None  # whether transceivers are read
 
 
 DEFAULT: Final = Depth()
@@ -36,6 +37,7 @@ class Source:
     last: bool = False  # after the others: see `run.in_order`
     surrounds: bool = False  # what is around devices: rules want it, a list of devices does not
     cheap: bool = False  # enough for GID tables
+    only_with: str | None = None  # the field of Depth, an option's, without which it is not read
 
 
 SOURCES: Final = (
@@ -59,6 +61,20 @@ SOURCES: Final = (
     Source("ethtool", "linux", "ethtool:read_ethtool", ("deadline",), surrounds=True),
     Source("devlink", "linux", "devlink:read_devlink", ("deadline",), surrounds=True),
     Source("pci", "linux", "pci:read_pci", surrounds=True),
+    Source(
+        "libraries", "linux", "libraries:read_libraries", ("pid",), surrounds=True, only_with="pid"
+    ),
+    # I2C is slow on some firmware, and the kernel holds the lock of all netlink about links
+    # meanwhile (ethnl_default_doit of net/ethtool/netlink.c).
+    Source(
+        "modules",
+        "linux",
+        "modules:read_modules",
+        ("deadline",),
+        last=True,
+        surrounds=True,
+        only_with="modules",
+    ),
     Source("macos", "darwin", "macos:read_macos", ("deadline",)),
     Source("ioreg", "darwin", "ioreg:read_ioreg", ("deadline",)),
     Source("thunderbolt", "darwin", "thunderbolt:read_thunderbolt", ("deadline",)),
@@ -83,9 +99,6 @@ SOURCES: Final = (
         before_fork=True,
     ),
     Source("resources", "linux", "resources:read_resources", ("deadline",)),
-    # With --modules alone: I2C is slow on some firmware, and the kernel holds the lock of all
-    # netlink about links meanwhile (ethnl_default_doit of net/ethtool/netlink.c).
-    Source("modules", "linux", "modules:read_modules", ("deadline",), last=True, surrounds=True),
     # Of `route` and `snapshot` alone.
     Source("towards", "linux", "routing:read_towards", ("deadline", "asked")),
     Source("counters", "darwin", "mac_counters:read_mac_counters", ("deadline", "wanted")),

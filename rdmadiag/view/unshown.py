@@ -4,13 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from rdmadiag.facts import NOT_IN_RECORD, Missing, Why
-from rdmadiag.facts.evidence import (
-    LINUX_ONLY,
-    MACOS_ONLY,
-    NOT_ASKED_FOR,
-    NOT_COLLECTED,
-    Evidence,
-)
+from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, NOT_COLLECTED, Evidence
 from rdmadiag.view.reconcile import DeviceView
 
 
@@ -31,7 +25,7 @@ def unread_sources(evidence: Evidence) -> dict[str, Missing]:
 
     Not those that the command does not read.
     """
-    foreign = (LINUX_ONLY, MACOS_ONLY, NOT_ASKED_FOR, NOT_COLLECTED, NOT_IN_RECORD)
+    foreign = (LINUX_ONLY, MACOS_ONLY, NOT_COLLECTED, NOT_IN_RECORD)
     found = {name: why for name, why in evidence.missing.items() if why not in foreign}
     if not isinstance(evidence.verbs, Missing) and (stopped := evidence.verbs.unanswered):
         why = Why.TIMEOUT if stopped.was_killed else Why.MALFORMED

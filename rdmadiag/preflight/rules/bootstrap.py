@@ -1,5 +1,6 @@
 """The interface by which processes meet over TCP, before any RDMA."""
 
+import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Final
@@ -11,7 +12,7 @@ from rdmadiag.gid.variables import INTERFACES
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
-from rdmadiag.view.routing import holds
+from rdmadiag.view.routing import Flow, NoWay, holds, lookup
 from rdmadiag.view.stack_picks import variables
 
 _OF_CONTAINERS: Final = ("docker", "veth", "virbr", "cni", "cali", "flannel", "br-")
@@ -129,4 +130,79 @@ def _addresses_of(names: Sequence[str], routing: RoutingFacts) -> str:
     return ", ".join(found[:_FEW]) or "none of theirs"
 
 
-RULES: Final[tuple[Rule, ...]] = (bootstrap_interface_unfit,)
+@rule(
+    "master-address-unfit",
+    Severity.CRITICAL,
+    "MASTER_ADDR is not reached from this host",
+    "The processes of a job meet first at MASTER_ADDR, over TCP. This host's rules and routing "
+    "tables have no way to that address, so that the job hangs or fails at its start. A warning "
+    "where it is a loopback address, and WORLD_SIZE is more than LOCAL_WORLD_SIZE: each host then "
+    "reaches itself. A name is not looked up; `rdmadiag route` does that.",
+    (
+        "https://docs.pytorch.org/docs/stable/distributed.html",
+        "https://man7.org/linux/man-pages/man8/ip-route.8.html",
+    ),
+    remedy={
+        "where there is no way": (
+            "ip route get {address}",
+            "# give this host a route to it, or set MASTER_ADDR to an address that all reach",
+        ),
+        "of a loopback": (
+            "ip -brief address   # of the first host: which address do the others reach",
+            "export MASTER_ADDR=ADDRESS",
+        ),
+    },
+    needs=("environment", "routing", "routing tables"),
+)
+def master_address_unfit(this: Rule, case: Case) -> Iterator[Finding]:
+    """By the address alone, and the ways that processes of any user have."""
+    environment, routing = variables(case.evidence), case.evidence.routing
+    if isinstance(environment, Missing) or isinstance(routing, Missing):
+        return
+    address = environment.get(MASTER, "")
+    proof = Proof("process", f"environment: {MASTER}", address)
+    if address == "localhost" or any(holds(net, address) for net in _LOOPBACK):
+        whole, here = (environment.get(name, "") for name in (WORLD, LOCAL_WORLD))
+        if _COUNT.fullmatch(whole) and _COUNT.fullmatch(here) and int(whole) > int(here):
+            yield this.finding(
+                f"{MASTER}={address} is each host's own loopback, and only {here} of the "
+                f"{whole} processes are here",
+                severity=Severity.WARN,
+                evidence=[
+                    proof,
+                    Proof("process", f"environment: {WORLD}", whole),
+                    Proof("process", f"environment: {LOCAL_WORLD}", here),
+                ],
+                when="of a loopback",
+            )
+        return
+    # A condition on a packet, or on its user, may lead it by another table.
+    rules = routing.rules
+    if not _is_address(address) or isinstance(rules, Missing) or any(r.other for r in rules):
+        return
+    way = lookup(routing, Flow(address))
+    if isinstance(way, NoWay):
+        yield this.finding(
+            f"{MASTER}={address}: this host has no way there ({_NO_WAY[way]})",
+            evidence=[proof, Proof("routing", "rules and routing tables", way.value)],
+            when="where there is no way",
+            fill={"address": address},
+        )
+
+
+MASTER, WORLD, LOCAL_WORLD = "MASTER_ADDR", "WORLD_SIZE", "LOCAL_WORLD_SIZE"
+_LOOPBACK: Final = ("127.0.0.0/8", "::1/128")
+_COUNT: Final = re.compile(r"[0-9]{1,7}")
+_NO_WAY: Final = {
+    NoWay.NO_ROUTE: "no route",
+    NoWay.UNREACHABLE: "its route is unreachable",
+    NoWay.PROHIBIT: "its route is prohibited",
+    NoWay.BLACKHOLE: "its route is a blackhole",
+}
+
+
+def _is_address(text: str) -> bool:
+    return any(holds(net, text) for net in ("0.0.0.0/0", "::/0"))
+
+
+RULES: Final[tuple[Rule, ...]] = (bootstrap_interface_unfit, master_address_unfit)

@@ -71,7 +71,7 @@ _LOOK: Final = "NCCL_DEBUG=INFO PROGRAM 2>&1 | grep -e GDR -e DMABUF -e peermem 
             _LOOK,
         ),
     },
-    needs=("devices", "GPUs", "PCI function"),
+    needs=("devices", "GPUs", "PCI function", "ways to GPU memory"),
 )
 def gpu_memory_unreachable(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding for the host."""
@@ -113,6 +113,83 @@ def _listed(gpus: Gpus) -> str:
 
 def _open(gpus: Gpus) -> str:
     return {True: "yes", False: "no"}.get(gpus.open_driver, seen(gpus.open_driver))  # type: ignore[arg-type]
+
+
+PEERMEM_SINCE: Final = (2, 23)
+"""NCCL's version from which /sys/module/nvidia_peermem counts: src/transport/net_ib.cc."""
+
+_NCCL_DMABUF_SINCE: Final = (2, 13)
+"""Of NCCL_DMABUF_ENABLE: NVIDIA's page of NCCL's environment variables."""
+
+
+@rule(
+    "gdr-version-gap",
+    Severity.WARN,
+    "This version of NCCL does not see nvidia_peermem",
+    "nvidia_peermem is loaded, and this NCCL looks for it in a folder that kernels from 5.6 on do "
+    "not have (/sys/kernel/mm/memory_peers): before 2.23 it does not look at "
+    "/sys/module/nvidia_peermem. It says GPU Direct RDMA Disabled, and data goes through main "
+    "memory, at a tenth of the rate. A note where DMA-BUF may serve instead. The version is that "
+    "of --stack nccl@VERSION, or of the library that the process of --pid has mapped.",
+    (
+        "https://github.com/NVIDIA/nccl/issues/1676",
+        "https://github.com/NVIDIA/nccl/issues/1939",
+        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+    ),
+    remedy=(
+        "# run NCCL 2.23 or newer: pip install -U nvidia-nccl-cu12, or a newer container",
+        _LOOK,
+    ),
+    needs=(
+        *("devices", "GPUs", "PCI function", "ways to GPU memory"),
+        "libraries of the process of --pid",
+    ),
+)
+def gdr_version_gap(this: Rule, case: Case) -> Iterator[Finding]:
+    """One finding for the host: the oldest version that is too old."""
+    system = _system(case)
+    if system is None or isinstance(system.gpus.peermem, Missing):
+        return
+    peers = system.gpus.memory_peers
+    if isinstance(peers, Missing) and peers.why is not Why.ABSENT:
+        return
+    if any(name.startswith("nv_mem") for name in present(peers)):
+        return
+    old = sorted(_old_nccl(case))
+    if not old:
+        return
+    numbers, named, proof = old[0]
+    dmabuf = has_dmabuf(system) and numbers >= _NCCL_DMABUF_SINCE
+    result = (
+        "DMA-BUF may serve instead" if dmabuf else "GPU Direct RDMA stays off, data goes by memory"
+    )
+    yield this.finding(
+        f"NCCL {named} does not see nvidia_peermem, which is loaded: {result}",
+        severity=Severity.INFO if dmabuf else None,
+        evidence=[
+            proof,
+            Proof("system", "/sys/module/nvidia_peermem/version", seen(system.gpus.peermem)),
+            Proof("system", "/sys/kernel/mm/memory_peers", _listed(system.gpus)),
+            Proof("system", "/proc/driver/nvidia/version: open kernel module", _open(system.gpus)),
+            Proof("system", "/proc/sys/kernel/osrelease", seen(system.kernel)),
+        ],
+    )
+
+
+def _old_nccl(case: Case) -> Iterator[tuple[tuple[int, ...], str, Proof]]:
+    """Versions before PEERMEM_SINCE that are known to be used: numbers, name, where from."""
+    found = case.evidence.libraries
+    for library in () if isinstance(found, Missing) else found.mapped:
+        if library.name != "nccl" or isinstance(library.version, Missing):
+            continue
+        numbers = tuple(int(each) for each in library.version.split("."))
+        if numbers < PEERMEM_SINCE:
+            assert not isinstance(found, Missing)
+            proof = Proof("libraries", f"/proc/{found.pid}/maps", library.path)
+            yield numbers, library.version, proof
+    for stack, version in case.stacks:
+        if stack.name == "nccl" and version.until is not None and version.until <= PEERMEM_SINCE:
+            yield version.since, version.name, Proof("stack", "--stack", f"nccl@{version.name}")
 
 
 @rule(
@@ -228,4 +305,9 @@ def ibgda_not_possible(this: Rule, case: Case) -> Iterator[Finding]:
     )
 
 
-RULES: Final[tuple[Rule, ...]] = (gpu_memory_unreachable, ibgda_not_possible, iommu_translates)
+RULES: Final[tuple[Rule, ...]] = (
+    gpu_memory_unreachable,
+    gdr_version_gap,
+    ibgda_not_possible,
+    iommu_translates,
+)

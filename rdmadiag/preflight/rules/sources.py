@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Final
 
 from rdmadiag.facts import NOT_IN_RECORD, Missing, Why
-from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, NOT_ASKED_FOR, Evidence
+from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, Evidence
 from rdmadiag.preflight.case import Case, Lack
 from rdmadiag.preflight.proofs import seen
 from rdmadiag.preflight.rules.rule import Rule, rule
@@ -35,6 +35,10 @@ OF_THE_LOG: Final = (Why.DENIED, Why.ABSENT, Why.UNSUPPORTED)
 """Of an ordinary user, of a container, and of a system without one."""
 
 
+_NOTES: Final = {"kernel_log": OF_THE_LOG, "libraries": (Why.DENIED, Why.ABSENT)}
+"""Sources that are not for everybody, and a host is no less healthy for it."""
+
+
 def _when(missing: Missing, evidence: Evidence) -> str:
     """Which of those lines."""
     if missing.why is Why.DENIED:
@@ -62,8 +66,7 @@ def source_failed(this: Rule, case: Case) -> Iterator[Finding]:
             continue
         yield this.finding(
             f"{name} could not be read: {missing}",
-            # A note: the kernel's log is not for everybody, and a host is no less healthy for it.
-            severity=Severity.INFO if name == "kernel_log" and missing.why in OF_THE_LOG else None,
+            severity=Severity.INFO if missing.why in _NOTES.get(name, ()) else None,
             evidence=[Proof(name, name, seen(missing))],
             when=_when(missing, case.evidence),
         )
@@ -204,8 +207,7 @@ def source_not_collected(this: Rule, case: Case) -> Iterator[Finding]:
         name
         for name in case.evidence.missing
         if getattr(getattr(case.evidence, name), "why", None) is Why.NOT_COLLECTED
-        # Of a version that had no such source; of one that is read on request.
-        and getattr(case.evidence, name) not in (NOT_IN_RECORD, NOT_ASKED_FOR)
+        and getattr(case.evidence, name) != NOT_IN_RECORD  # of a version that had no such source
     ]
     blind = {"sysfs", "nldev", "verbs"} <= set(names)
     if names:

@@ -29,7 +29,6 @@ from rdmadiag.host.netlink import (
 from rdmadiag.sources.generic import read_family
 from rdmadiag.sources.module_memory import A0
 from rdmadiag.sources.modules import read_modules
-from rdmadiag.sources.run import with_modules
 from tests.lab.guest.test_ethernet import (
     NETDEV,
     SECONDS,
@@ -125,7 +124,7 @@ def generic_sent(lines: list[str]) -> list[tuple[int, int]]:
 
 def severity() -> str | None:
     """That of the finding on this host, now."""
-    verdict = judge(collect(sources=with_modules("linux"), timeout=SECONDS))
+    verdict = judge(collect(modules=True, timeout=SECONDS))
     return next((each.severity for each in verdict.findings if each.rule == RULE), None)
 
 
@@ -276,11 +275,11 @@ class TestModules:
         plug(FS_QSFP28_IR4)
         whole = str(tmp_path / "whole")
         assert rdmadiag("snapshot", "--modules", whole)[0] == 0
-        recorded = collect(from_=whole, sources=with_modules("linux")).evidence.modules
+        recorded = collect(from_=whole, modules=True).evidence.modules
         assert recorded == read_modules(LiveHost(), time.monotonic() + SECONDS)
         assert isinstance(recorded, ModuleFacts)
         unasked = rdmadiag_json("preflight", "--from", whole)[1]["evidence"]["modules"]
-        assert unasked == {"why": "not_collected", "detail": "--modules was not given"}
+        assert unasked == {"why": "not_collected", "detail": "no option asks for it"}
 
     def test_gets_alone_are_sent_and_none_to_modules_unless_asked(
         self,

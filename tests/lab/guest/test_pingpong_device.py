@@ -93,7 +93,7 @@ def test_a_cable_that_is_cut_is_nothing_to_two_ends_on_one_host(
     rxe_pair: Pair, attempts: Attempts, run: Run
 ) -> None:
     with unchanged():
-        attempt = running(attempts, "--bytes=1048576", "--iterations=100")
+        attempt = running(attempts, "--bytes=1048576", "--iterations=400")
         do(run, "ip link set veth1 down")
         ended = attempt.end()
     assert ended.told() == (0, "verified", "done")

@@ -1,6 +1,7 @@
 """Looking changes nothing: each reading command, watched by strace and by probes in the kernel."""
 
 import json
+import os
 import re
 import shutil
 import struct
@@ -56,8 +57,17 @@ NETLINK_READS = {
     "NETLINK_GENERIC": set(GENERIC),
 }
 
+OWN = str(os.getpid())
 READING = {
-    "preflight": ["preflight", "--json", "--timeout", "30"],
+    "preflight": [
+        "preflight",
+        "--json",
+        "--exit-zero",
+        "--timeout",
+        "30",
+        "--pid",
+        str(os.getpid()),
+    ],
     "gids": ["gids", "--json", "--timeout", "30"],
     "devices": ["devices", "--json", "--timeout", "30"],
     "snapshot": ["snapshot", "OUT", "--timeout", "30"],

@@ -714,6 +714,31 @@ def test_strict_rp_filter_drops_what_preflight_says_it_does(rdmadiag_json: Call)
     assert not {"reverse-path-filter", "no-rule-for-this-nic"} & set(rules_of(mended))
 
 
+@pytest.mark.parametrize(
+    ("way", "leads"),
+    [
+        ("", False),
+        ("ip route add 198.18.0.0/24 dev near0", True),
+        ("ip route add unreachable 198.18.0.1/32", False),
+        ("ip route add prohibit 198.18.0.0/16", False),
+    ],
+)
+def test_a_master_address_without_a_way_is_one_that_ip_finds_no_way_to(
+    way: str, leads: bool, rdmadiag_json: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MASTER_ADDR", "198.18.0.1")
+    with built(next(each for each in CONNECTED if each.name == "two netdevs in one subnet")):
+        try:
+            if way:
+                do(way)
+            found = run_command(["ip", "route", "get", "198.18.0.1"], timeout=SECONDS)
+            _, document = rdmadiag_json("preflight")
+        finally:
+            run_command(["ip", "route", "flush", "root", "198.18.0.0/16"], timeout=SECONDS)
+    assert (found.returncode == 0) is leads
+    assert ("master-address-unfit" not in rules_of(document)) is leads
+
+
 def test_a_node_that_is_closed_is_said_and_rping_fails(rdmadiag_json: Call) -> None:
     node = "/dev/infiniband/rdma_cm"
     siw = "rdma link add siw0 type siw netdev near0"

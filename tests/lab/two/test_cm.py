@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lab.attempt import Attempt, Attempts, Ended, free_port, until
-from lab.resources import cm_listeners, queue_pair_states, unchanged
+from lab.resources import cm_listeners, is_connected, unchanged
 from lab.rxe import Rxe, wait_ready
 
 READY_SECONDS = 60.0
@@ -82,11 +82,8 @@ def last_event(ended: Ended) -> str | None:
 def in_data(attempt: Attempt, device: str) -> None:
     """Return when it is in the middle of its exchange."""
 
-    def there() -> bool:
-        return attempt.has_ended() or "RTS" in queue_pair_states(device)
-
-    assert until(there, READY_SECONDS)
-    until(attempt.has_ended, 1.0)  # through what both ends agree on once they are connected
+    assert until(lambda: attempt.has_ended() or is_connected(device), READY_SECONDS)
+    until(attempt.has_ended, 3.0)  # through what both ends agree on once they are connected
     if attempt.has_ended():
         ended = attempt.end(WAITED_SECONDS)
         found = ended.document or {}

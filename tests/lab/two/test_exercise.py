@@ -21,6 +21,7 @@ from rdmadiag.verbs.remote_side import SILENT_SECONDS
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 SECONDS = 60.0
+IS_6_1 = os.uname().release.startswith("6.1.")
 WAITED_SECONDS = 25.0  # more than any listener waits for the other end
 SECRETS = {"left": bytes(range(32)).hex(), "right": bytes(range(1, 33)).hex()}
 
@@ -192,5 +193,6 @@ def test_a_link_that_goes_down_in_the_middle_ends_both(
 def test_what_must_be_named_is_tried_where_both_ends_name_it(exercise: Start) -> None:
     ended = exercise("--only=sqd,frame_eth").end(waits=WAITED_SECONDS)
     found = {each["operation"]: each["state"] for each in ended.document["cells"]}
-    assert found["sqd"] == "verified"
+    # rxe of 6.1 drains, and what was posted meanwhile never leaves.
+    assert found["sqd"] == ("failed" if IS_6_1 else "verified")
     assert found["frame_eth"] == "not_claimed"

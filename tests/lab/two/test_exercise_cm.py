@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lab.attempt import Attempt, Attempts, until
-from lab.resources import queue_pair_states, unchanged
+from lab.resources import is_connected, unchanged
 from lab.rxe import Rxe
 from tests.lab.two.test_cm import device  # noqa: F401  # a fixture
 from tests.lab.two.test_exercise import secret, states
@@ -93,9 +93,7 @@ def test_a_peer_that_is_killed_is_lost_and_nothing_is_left(
 ) -> None:
     started = exercise("--cm", "--qp=rc")
     if role == "left":
-        assert until(
-            lambda: started.has_ended() or "RTS" in queue_pair_states(device), READY_SECONDS
-        )
+        assert until(lambda: started.has_ended() or is_connected(device), READY_SECONDS)
         child = started.child()
         started.kill(signal.SIGKILL)
         exchange("killed", child)

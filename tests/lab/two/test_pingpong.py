@@ -259,7 +259,7 @@ def test_an_end_that_is_killed_in_the_middle(
 
 
 def test_an_end_that_stops_in_the_middle(role: str, start: Start, barrier: Barrier) -> None:
-    attempt = start(*LONG, deadline=15.0)
+    attempt = start(*LONG, deadline=25.0)
     in_the_middle(attempt, "rxe0")
     barrier("running")
     if role == "right":

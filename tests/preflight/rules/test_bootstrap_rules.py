@@ -8,7 +8,6 @@ from lab.machine import NetDev
 from lab.samples import roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.preflight.judge import judge
-from rdmadiag.preflight.rules import bootstrap
 
 NETDEV = "ens1f0np0"
 OTHERS = (
@@ -25,9 +24,8 @@ def evidence(**variables: str):
     return base.change(netdevs=(*base.netdevs, *OTHERS), environ=variables).evidence()
 
 
-def said(found) -> list[tuple[str, str]]:
-    (rule,) = bootstrap.RULES
-    findings = [each for each in judge(found).findings if each.rule == rule.code]
+def said(found, code: str = "bootstrap-interface-unfit") -> list[tuple[str, str]]:
+    findings = [each for each in judge(found).findings if each.rule == code]
     assert all(each.evidence and each.remedy and each.references for each in findings)
     return [(each.severity.value, each.summary) for each in findings]
 
@@ -65,3 +63,45 @@ def test_without_routes_it_is_not_judged() -> None:
         evidence(NCCL_SOCKET_IFNAME="lo"), routing=Missing(Why.NOT_COLLECTED, "not in this record")
     )
     assert said(blind) == []
+
+
+TWO_HOSTS = {"WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "severity", "words"),
+    [
+        ({"MASTER_ADDR": "203.0.113.9"}, None, ""),  # on the link of eth0
+        ({"MASTER_ADDR": "203.0.113.7"}, None, ""),  # eth0's own
+        ({"MASTER_ADDR": "198.51.100.200"}, "critical", "no route"),
+        ({"MASTER_ADDR": "2001:db8:77::1"}, "critical", "no route"),
+        ({"MASTER_ADDR": "node0"}, None, ""),  # a name: not looked up
+        ({"MASTER_ADDR": "127.0.1.1"}, None, ""),
+        ({"MASTER_ADDR": "127.0.1.1", **TWO_HOSTS}, "warn", "8 of the 16 processes"),
+        ({"MASTER_ADDR": "::1", **TWO_HOSTS}, "warn", "loopback"),
+        ({"MASTER_ADDR": "localhost", **TWO_HOSTS}, "warn", "loopback"),
+        ({"MASTER_ADDR": "localhost", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "8"}, None, ""),
+        ({"MASTER_ADDR": "203.0.113.9", **TWO_HOSTS}, None, ""),
+        ({"MASTER_ADDR": ""}, None, ""),
+        ({"MASTER_ADDR": "1.2.3"}, None, ""),
+        ({"MASTER_ADDR": "127.0.0.1", "WORLD_SIZE": "9" * 40, "LOCAL_WORLD_SIZE": "²"}, None, ""),
+    ],
+    ids=str,
+)
+def test_the_address_where_processes_meet(
+    variables: dict[str, str], severity: str | None, words: str
+) -> None:
+    found = said(evidence(**variables), "master-address-unfit")
+    assert [each for each, _ in found] == ([severity] if severity else [])
+    assert all(words in summary for _, summary in found)
+
+
+def test_a_rule_for_some_packets_leaves_the_way_unknown() -> None:
+    whole = evidence(MASTER_ADDR="198.51.100.200")
+    routing = whole.routing
+    assert not isinstance(routing, Missing)
+    assert not isinstance(routing.rules, Missing)
+    one, *rest = routing.rules
+    rules = (replace(one, other=("uid_range",)), *rest)
+    found = replace(whole, routing=replace(routing, rules=rules))
+    assert said(found, "master-address-unfit") == []

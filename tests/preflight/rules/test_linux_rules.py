@@ -24,8 +24,10 @@ from lab.samples import infiniband_host, roce_host
 from rdmadiag.facts import NOT_IN_RECORD, Missing, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import DriverId, NetnsMode, PortState
+from rdmadiag.facts.libraries import LibrariesFacts, MappedLibrary
 from rdmadiag.facts.system import Ancestor
 from rdmadiag.facts.verbs import VerbsFailure
+from rdmadiag.gid.registry import chosen
 from rdmadiag.preflight import rules
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.judge import judge
@@ -214,6 +216,16 @@ def with_gpu(machine: Machine | None = None, **changes: Any) -> Machine:
     return (machine or roce_host()).change(gpu=replace(Gpu(), **changes))
 
 
+NO_FOLDER: dict[str, Any] = {"memory_peers": None, "open_driver": False}
+"""nvidia_peermem of a kernel without /sys/kernel/mm/memory_peers, under the closed driver."""
+
+
+def mapping(version: str | Missing, machine: Machine) -> Evidence:
+    """The machine, and a process that has mapped an NCCL."""
+    library = MappedLibrary("nccl", "/usr/lib/libnccl.so.2", version)
+    return replace(machine.evidence(), libraries=LibrariesFacts(4711, (library,)))
+
+
 def lost_function(evidence: Evidence) -> Evidence:
     sysfs = evidence.sysfs
     assert not isinstance(sysfs, Missing)
@@ -369,6 +381,12 @@ ROWS = [
         "warn",
         with_gpu(peermem=None, memory_peers=None, open_driver=False),
         with_gpu(),
+    ),
+    (
+        "gdr-version-gap",
+        "warn",
+        mapping("2.22.3", with_gpu(**NO_FOLDER)),
+        mapping("2.23.4", with_gpu(**NO_FOLDER)),
     ),
     (
         "iommu-translates",
@@ -1144,6 +1162,67 @@ def test_a_gpus_memory(
     expected = [("gpu-memory-unreachable", severity)] if severity else []
     assert [(each.rule, each.severity.value) for each in found] == expected
     assert all(words in each.summary for each in found)
+
+
+def judged_gdr(evidence: Evidence, stack: str = "") -> list[tuple[str, str]]:
+    found = judge(evidence, (), chosen([stack]) if stack else ()).findings
+    return [(each.rule, each.severity.value) for each in found if each.rule == "gdr-version-gap"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "version", "severity"),
+    [
+        (NO_FOLDER, "2.22.3", "warn"),
+        (NO_FOLDER, "2.23.4", None),
+        (NO_FOLDER, Missing(Why.ABSENT, "the name has no version"), None),
+        ({"memory_peers": ("amd",), "open_driver": False}, "2.21.5", "warn"),
+        ({"memory_peers": ("nv_mem_nc",), "open_driver": False}, "2.21.5", None),
+        ({**NO_FOLDER, "peermem": None}, "2.21.5", None),  # gpu-memory-unreachable's
+        ({**NO_FOLDER, "open_driver": True}, "2.21.5", "info"),
+        ({**NO_FOLDER, "open_driver": True}, "2.12.12", "warn"),  # DMA-BUF since 2.13
+        ({**NO_FOLDER, "functions": ()}, "2.21.5", None),
+    ],
+    ids=str,
+)
+def test_a_version_of_nccl_that_does_not_see_nvidia_peermem(
+    changes: dict[str, Any], version: str | Missing, severity: str | None
+) -> None:
+    expected = [("gdr-version-gap", severity)] if severity else []
+    assert judged_gdr(mapping(version, with_gpu(**changes).change(kernel="6.8.0"))) == expected
+
+
+@pytest.mark.parametrize(
+    ("stack", "severity"),
+    [
+        ("nccl@2.21.5", "warn"),
+        ("nccl@2.18", "warn"),
+        ("nccl@2.22.3", None),  # the range of one policy, which reaches to 2.26.1
+        ("nccl@2.27", None),
+        ("ucx@1.15", None),
+    ],
+)
+def test_the_version_of_stack_counts_where_it_is_certainly_older(
+    stack: str, severity: str | None
+) -> None:
+    expected = [("gdr-version-gap", severity)] if severity else []
+    machine = with_gpu(**NO_FOLDER).change(kernel="6.8.0")
+    assert judged_gdr(machine.evidence(), stack) == expected
+
+
+def test_without_a_version_nothing_is_said_of_it() -> None:
+    assert judged_gdr(with_gpu(**NO_FOLDER).evidence()) == []
+
+
+@pytest.mark.parametrize(
+    ("why", "status"), [(Why.TIMEOUT, "unknown"), (Why.DENIED, "ok"), (Why.ABSENT, "ok")]
+)
+def test_mappings_that_could_not_be_read_are_unknown_but_for_an_ordinary_user(
+    why: Why, status: str
+) -> None:
+    evidence = replace(with_gpu().evidence(), libraries=Missing(why, "/proc/4711/maps"))
+    verdict = judge(evidence)
+    assert {each.rule for each in verdict.findings} <= {"source-failed"}
+    assert verdict.status == status
 
 
 def test_gpus_beside_software_devices_are_no_finding() -> None:
