@@ -219,7 +219,7 @@ class TestModules:
         rdmadiag: Callable[..., Any],
     ) -> None:
         plug(FS_QSFP28_IR4)
-        exit_code, text, err = rdmadiag(*ASKED[:2])
+        exit_code, text, err = rdmadiag(*ASKED)
         assert (exit_code, err) == (0, "")
         assert text.startswith("OK  1 port")
         block = text[text.index("module of dcb0") :].splitlines()
