@@ -30,6 +30,8 @@ EVENTS = [
 
 Run = Callable[..., Any]
 
+IS_6_1 = os.uname().release.startswith("6.1.")
+
 
 @dataclass(frozen=True)
 class Port:
@@ -119,7 +121,7 @@ def test_a_connection_is_made_and_its_data_verified(
     assert ended.document["teardown"] == "clean"
     assert events(ended) == EVENTS
     own = ended.document["local"]
-    left_out = port.kind == "siw" and os.uname().release.startswith("6.1.")
+    left_out = port.kind == "siw" and IS_6_1
     assert (own["device"], own["qp_state"]) == (port.device, None if left_out else "rts")
     address = ended.document["connection"]["address"]
     assert address.rpartition(":")[0] == port.address
@@ -206,16 +208,15 @@ def test_a_secret_is_proven(port: Port, attempts: Attempts, tmp_path: Any) -> No
     assert one.end(WAIT).told() == (0, "verified", "done")
 
 
-TIMED_OUT = 124  # timeout(1)
-
-
 def test_fi_pingpong_passes_where_ours_does(port: Port, run: Run) -> None:
+    if port.kind == "siw" and IS_6_1:
+        pytest.skip("it stays in the kernel for ever, where no signal reaches it")
     command = ["timeout", "60", "fi_pingpong", "-p", "verbs", "-e", "msg", "-I", "10"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as server:
         client = None
         for _ in range(10):  # it has no sign of its own that it listens
             client = run([*command, port.address], timeout=70.0)
-            if client.returncode in (0, TIMED_OUT) or server.poll() is not None:
+            if client.returncode == 0 or server.poll() is not None:
                 break
             time.sleep(0.5)
         server.kill()
