@@ -33,6 +33,7 @@ from rdmadiag.facts import (
     libraries,
     limits,
     macos,
+    modules,
     pci,
     routing,
     system,
@@ -170,7 +171,7 @@ _NAMES: Final = {
     name: value
     for module in (
         *(bonding, dcb, devlink, ethtool, facts, kernel_log),
-        *(libraries, limits, macos, pci, routing, system, topology, verbs, vfs),
+        *(libraries, limits, macos, modules, pci, routing, system, topology, verbs, vfs),
     )
     for name, value in vars(module).items()
 }

@@ -18,11 +18,13 @@ from types import ModuleType
 from typing import Any, Final
 
 from campaign.corpus import logs
+from lab.transceivers import SPANS
 from rdmadiag.facts import Missing
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.exercise import Operation, Via, Wanted
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpType
+from rdmadiag.sources.module_memory import Memory, Span
 from rdmadiag.verbs import protocol, side_calls
 from rdmadiag.verbs.work import Work
 
@@ -88,7 +90,14 @@ def _lines(function: Callable[..., Any], values: tuple[Any, ...], raw: bytes) ->
     return function(raw.decode("utf-8", "replace").splitlines(), *values)
 
 
-_TAKES: Final = {bytes: _bytes, str: _text}
+def _memory(function: Callable[..., Any], values: tuple[Any, ...], raw: bytes) -> Any:
+    spans: dict[Span, bytes | Missing] = {}
+    for span in SPANS:
+        spans[span], raw = raw[: span.length], raw[span.length :]
+    return function(Memory(spans), *values)
+
+
+_TAKES: Final = {bytes: _bytes, str: _text, Memory: _memory}
 
 
 def _others() -> Iterator[Parser]:

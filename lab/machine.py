@@ -26,6 +26,7 @@ from lab.hardware import ANSWERS, Answers
 from lab.linked import Devlink, Ethtool
 from lab.nldev_msg import nldev_msg
 from lab.pci import Space, bridge, contents, gpu
+from lab.transceivers import Fitted
 from lab.transcript import Gids, Stop, TranscribedDevice, TranscribedPort, transcript
 from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.facts.environment import kept
@@ -414,6 +415,7 @@ class Machine:
     roce_tos: Mapping[str, int] = field(default_factory=dict)  # "mlx5_0/1": 104
     dcb: Mapping[str, Dcb | Missing] | None = None  # by netdev; None: nobody asked
     ethtool: Mapping[str, Ethtool | Missing] | None = None  # the same
+    fitted: Mapping[str, Fitted] | None = None  # the transceivers: the same
     devlink: Mapping[str, Devlink | Missing] | None = None  # by PCI address
     pci: Mapping[str, Space | bytes] | None = None  # by address; None: that of `with_pci`
     groups: Mapping[str, str] = field(default_factory=dict)  # IOMMU groups; of others the address
@@ -491,7 +493,8 @@ class Machine:
     def evidence(self) -> Evidence:
         """What every source finds on the machine, read in this process."""
         host, deadline = self.host(), time.monotonic() + 10
-        return Evidence(**{name: read(name, host, deadline) for name in LINUX_SOURCES})
+        names = LINUX_SOURCES if self.fitted is None else (*LINUX_SOURCES, "modules")
+        return Evidence(**{name: read(name, host, deadline) for name in names})
 
     # --- what each source reads --------------------------------------------------------
 
@@ -514,6 +517,10 @@ class Machine:
         self._vfs(recording)
         self._ethtool(recording)
         self._devlink(recording)
+        for netdev in self.netdevs if self.fitted else ():
+            if fitted := (self.fitted or {}).get(netdev.name):
+                recording.netlink["genl-families"] = counted.families()
+                fitted.recorded(self._ifindex(netdev.name), recording)
         self._log(recording)
         self._gpu(recording)
         self._pci(recording)

@@ -30,14 +30,16 @@ def collect(
     *,
     sample: str | None = None,
     sources: Collection[str] | None = None,
+    modules: bool = False,
     timeout: float = TIMEOUT,
 ) -> Report:
     """The report of this host, of a recorded one, or of a sample that comes with rdmadiag.
 
     `from_` is a snapshot's folder or .tar.gz, any folder with sys/class/infiniband in it, or the
     .json of a saved report, which is read back as it was. `sources` are names of fields of
-    Evidence, all that the system has by default. After `timeout` seconds in all, what has
-    not answered stands in the report as a Missing. Nothing on the host is changed.
+    Evidence, all that the system has by default; with `modules` also what transceivers say of
+    themselves, which is slow on some firmware. After `timeout` seconds in all, what has not
+    answered stands in the report as a Missing. Nothing on the host is changed.
 
     Raises ValueError where both `from_` and `sample` are given, and for a sample or a source
     that there is not; SnapshotError (rdmadiag.host.tree) and ReportError (rdmadiag.report)
@@ -52,6 +54,7 @@ def collect(
     if path is not None and path.endswith(".json"):
         return read_report(path, deadline)
     from rdmadiag.sources.run import gather, sources_of
+    from rdmadiag.sources.table import Depth
 
     host = _host(path, sample, deadline)
     known = sources_of(host.identity.platform)
@@ -59,7 +62,8 @@ def collect(
         if name not in known:
             raise ValueError(f"no source {name!r} of {host.identity.platform}: {', '.join(known)}")
     identity = replace(host.identity, sample=sample)
-    return Report.of(host=identity, evidence=gather(host, deadline, sources))
+    depth = Depth(modules=modules or None)
+    return Report.of(host=identity, evidence=gather(host, deadline, sources, depth))
 
 
 def _host(path: str | None, sample: str | None, deadline: float) -> Host:

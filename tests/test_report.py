@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 import rdmadiag
 from lab.machine import Machine
-from lab.samples import samples
+from lab.samples import roce_host, samples
+from lab.transceivers import JUNIPER_OSFP_DR4, Fitted
 from rdmadiag.preflight.judge import judge
 from rdmadiag.render.json import write_model
 from rdmadiag.render.judged import PreflightDocument
@@ -20,6 +21,9 @@ from rdmadiag.report import Report, ReportError, read_report
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
 MACHINES = {name: machine for name, (machine, _) in samples().items()}
+MACHINES["with a transceiver"] = roce_host().change(
+    fitted={"ens1f0np0": Fitted(JUNIPER_OSFP_DR4, policy=2, mode=2)}
+)
 OF_1_0 = sorted((Path(__file__).parent / "schema" / "saved").glob("preflight-1.0-*.json"))
 
 

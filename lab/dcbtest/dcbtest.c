@@ -20,6 +20,7 @@
  *     echo '10 0 150 0' > .../fec_lanes    # bits corrected, by lane; none: not counted by lane
  *     echo '7' > .../symbol_errors         # SymbolErrorDuringCarrier; -: not counted
  *     echo '0x50 0 0 1106' > .../eeprom    # I2C address, page, offset, bytes; -: no module
+ *     echo '2 1' > .../power_mode          # ETHTOOL_MODULE_POWER_MODE_POLICY_*, _MODE_*; -: neither
  *
  * What is sent on it is dropped; a queue pair reaches others on the same netdev, since rxe loops
  * back what it sends to its own address.
@@ -70,6 +71,8 @@ struct dcbtest {
 	bool has_symbol_errors;
 	bool has_module;
 	u8 eeprom[2][PAGES][256]; /* 0x50 and 0x51; the lower half of each page is that of page 0 */
+	u8 power_mode[2];
+	bool has_power_mode;
 	bool pause_rx, pause_tx;
 };
 
@@ -285,6 +288,18 @@ static int module_eeprom(struct net_device *dev, const struct ethtool_module_eep
 	return wanted->length;
 }
 
+static int module_power_mode(struct net_device *dev, struct ethtool_module_power_mode_params *into,
+			     struct netlink_ext_ack *extack)
+{
+	struct dcbtest *own = netdev_priv(dev);
+
+	if (!own->has_power_mode)
+		return -EOPNOTSUPP;
+	into->policy = own->power_mode[0];
+	into->mode = own->power_mode[1];
+	return 0;
+}
+
 static const struct ethtool_ops ethtool_ops = {
 	.cap_link_lanes_supported = true,
 	.get_link = ethtool_op_get_link,
@@ -297,6 +312,7 @@ static const struct ethtool_ops ethtool_ops = {
 	.get_fec_stats = fec_stats,
 	.get_eth_phy_stats = eth_phy_stats,
 	.get_module_eeprom_by_page = module_eeprom,
+	.get_module_power_mode = module_power_mode,
 };
 
 /* --- what no tool can set ------------------------------------------------------------------ */
@@ -464,12 +480,22 @@ static ssize_t eeprom_store(struct device *device, struct device_attribute *attr
 	return size;
 }
 
+static ssize_t power_mode_store(struct device *device, struct device_attribute *attribute,
+				const char *text, size_t size)
+{
+	struct dcbtest *own = netdev_priv(to_net_dev(device));
+
+	own->has_power_mode = numbers(text, own->power_mode, 2) == 2;
+	return size;
+}
+
 static DEVICE_ATTR_WO(down_because);
 static DEVICE_ATTR_WO(speed);
 static DEVICE_ATTR_WO(fec_stats);
 static DEVICE_ATTR_WO(fec_lanes);
 static DEVICE_ATTR_WO(symbol_errors);
 static DEVICE_ATTR_WO(eeprom);
+static DEVICE_ATTR_WO(power_mode);
 static DEVICE_ATTR_WO(refused);
 static DEVICE_ATTR_WO(peer_pfc);
 static DEVICE_ATTR_WO(peer_ets);
@@ -489,6 +515,7 @@ static struct attribute *attributes[] = {
 	&dev_attr_fec_lanes.attr,
 	&dev_attr_symbol_errors.attr,
 	&dev_attr_eeprom.attr,
+	&dev_attr_power_mode.attr,
 	NULL,
 };
 

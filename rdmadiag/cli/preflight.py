@@ -13,12 +13,14 @@ from rdmadiag.cli.options import PREFLIGHT_FORMATS, Given, Reading, gid_scan_opt
 from rdmadiag.cli.output import in_utf8, note, printing
 from rdmadiag.cli.page import Page
 from rdmadiag.cli.selectors import not_there, selectors
+from rdmadiag.facts import Missing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
     from rdmadiag.facts.evidence import Evidence
+    from rdmadiag.facts.modules import NetdevModule
     from rdmadiag.preflight.expectations import Expectations
     from rdmadiag.preflight.verdict import Verdict
     from rdmadiag.view.select import Selector
@@ -116,6 +118,12 @@ def _window(context: click.Context, option: click.Parameter, value: str | None) 
     help="Are this host's limits enough for N hosts: neighbours, ports, files, rdma cgroup?",
 )
 @click.option(
+    "--modules",
+    is_flag=True,
+    help="Read transceivers and cables, too: type, temperature, light, and their own thresholds. "
+    "Needs CAP_NET_ADMIN; slow on some firmware.",
+)
+@click.option(
     "--env-from",
     metavar="PID|FILE",
     help="Its variables instead of this process's: a running job's, or NAME=VALUE lines.",
@@ -149,6 +157,7 @@ def command(
     pid: int | None,
     names: tuple[str, ...],
     fleet_size: int | None,
+    modules: bool,
     env_from: str | None,
     ladder: bool,
     proven: tuple[str, ...],
@@ -185,7 +194,7 @@ def command(
     form = reading.form or codes.form
     ports = _proven(proven, reading)
     evidence = reading.evidence(
-        depth=Depth(log_last, log_lines, pid, gid_scan_limit),
+        depth=Depth(log_last, log_lines, pid, gid_scan_limit, modules=modules or None),
         # Beside the sources, which run in children.
         meanwhile=functools.partial(importlib.import_module, _RENDERERS[form]),
     )
@@ -309,6 +318,16 @@ class _Shown:
         with printing():
             self._to(form, None if form == "text" else sys.stdout)
 
+    def _modules(self) -> "tuple[NetdevModule, ...]":
+        """Those of the selected ports, where they were read."""
+        if isinstance(self.evidence.modules, Missing):
+            return ()
+        from rdmadiag.view.modules import selected_modules
+        from rdmadiag.view.reconcile import devices
+        from rdmadiag.view.select import select
+
+        return selected_modules(select(devices(self.evidence), self.wanted), self.evidence)
+
     def _to(self, form: str, out: Any) -> None:
         host = self.reading.identity
         if form == "text":
@@ -316,7 +335,8 @@ class _Shown:
             from rdmadiag.render.preflight import show
 
             to = console(out)
-            show(self.verdict, host, to, quiet=self.reading.quiet, verbose=self.reading.verbose)
+            quiet, verbose = self.reading.quiet, self.reading.verbose
+            show(self.verdict, host, to, self._modules(), quiet=quiet, verbose=verbose)
         elif form == "json":
             from rdmadiag.render.json import write_model
             from rdmadiag.render.judged import PreflightDocument

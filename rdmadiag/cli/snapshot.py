@@ -40,12 +40,18 @@ from rdmadiag.quoting import printable, shell_word
     multiple=True,
     help="Read no counter of this device. Can be repeated.",
 )
+@click.option(
+    "--modules",
+    is_flag=True,
+    help="Record what transceivers and cables say of themselves, too; slow on some firmware.",
+)
 @timeout_option
 def command(
     target: str,
     snapshot: str | None,
     sample: str | None,
     exclude_device: tuple[str, ...],
+    modules: bool,
     timeout: float,
 ) -> int:
     """Record this host, so that every command can be run on the record.
@@ -66,7 +72,7 @@ def command(
     look(target, lambda: _require_new(target, archive=archive))
     host = host_of(snapshot, sample, deadline)
     with progress(start, deadline) as waiting:
-        recording, late = record(host, deadline, exclude_device, waiting)
+        recording, late = record(host, deadline, exclude_device, waiting, modules=modules)
     with budget(max(LEAST, deadline - time.monotonic())) if snapshot else nullcontext():
         files = documents(recording, host.identity, late)
 

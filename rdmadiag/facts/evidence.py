@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # Linux commands that need neither do not pay for their class
         RegistryFacts,
         ThunderboltFacts,
     )
+    from rdmadiag.facts.modules import ModuleFacts
     from rdmadiag.facts.pci import PciFacts
     from rdmadiag.facts.routing import RoutingFacts
     from rdmadiag.facts.system import SystemFacts
@@ -59,6 +60,7 @@ class Evidence:
     devlink: "DevlinkFacts | Missing" = NOT_IN_RECORD
     pci: "PciFacts | Missing" = NOT_IN_RECORD
     libraries: "LibrariesFacts | Missing" = NO_OPTION
+    modules: "ModuleFacts | Missing" = NO_OPTION
     macos: "MacosFacts | Missing" = MACOS_ONLY
     ioreg: "RegistryFacts | Missing" = MACOS_ONLY
     thunderbolt: "ThunderboltFacts | Missing" = MACOS_ONLY
@@ -75,6 +77,7 @@ class Evidence:
             kernel_log,
             libraries,
             macos,
+            modules,
             pci,
             routing,
             system,
@@ -83,11 +86,11 @@ class Evidence:
             vfs,
         )
 
-        modules = (
-            *(dcb, devlink, ethtool, kernel_log, libraries, macos, pci),
+        rooms = (
+            *(dcb, devlink, ethtool, kernel_log, libraries, macos, modules, pci),
             *(routing, system, topology, verbs, vfs),
         )
-        for module in modules:
+        for module in rooms:
             names = (name for name in vars(module) if name.endswith("Facts"))
             globals().update((name, vars(module)[name]) for name in names)
         return handler(source)

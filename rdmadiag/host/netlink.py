@@ -44,7 +44,9 @@ ETHTOOL_MSG_LINKSTATE_GET: Final = 6
 ETHTOOL_MSG_RINGS_GET: Final = 15
 ETHTOOL_MSG_PAUSE_GET: Final = 21
 ETHTOOL_MSG_FEC_GET: Final = 29
+ETHTOOL_MSG_MODULE_EEPROM_GET: Final = 31
 ETHTOOL_MSG_STATS_GET: Final = 32
+ETHTOOL_MSG_MODULE_GET: Final = 34
 DEVLINK_GENL_NAME: Final = "devlink"
 DEVLINK_CMD_ESWITCH_GET: Final = 29  # linux/devlink.h
 DEVLINK_CMD_PARAM_GET: Final = 38
@@ -69,7 +71,9 @@ GENERIC_READS: Final[dict[str, frozenset[int]]] = {
             ETHTOOL_MSG_RINGS_GET,
             ETHTOOL_MSG_PAUSE_GET,
             ETHTOOL_MSG_FEC_GET,
+            ETHTOOL_MSG_MODULE_EEPROM_GET,
             ETHTOOL_MSG_STATS_GET,
+            ETHTOOL_MSG_MODULE_GET,
         }
     ),
     DEVLINK_GENL_NAME: frozenset(

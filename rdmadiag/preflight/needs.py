@@ -21,6 +21,7 @@ from rdmadiag.view.cabling import Generation, generation, thunderbolt_ports
 from rdmadiag.view.ethernet import links_below
 from rdmadiag.view.lossless import lossless_ports
 from rdmadiag.view.mac_resources import in_use
+from rdmadiag.view.modules import modules_below
 from rdmadiag.view.pci import function_of
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, unshown
 from rdmadiag.view.unshown import FAILED
@@ -240,6 +241,22 @@ def _of_links(
                 found = link if isinstance(link, Missing) else part(link)
                 if isinstance(found, Missing):
                     yield found, port.device, port.number
+
+
+def _modules(case: Case) -> Iterator[Where]:
+    """What the module of each port says of itself; that a port has none is an answer.
+
+    Drivers have no errno of their own for that: where the link is down, EIO may be one.
+    """
+    for device in case.devices:
+        for port in device.ports:
+            for each in modules_below(device, port, case.evidence):
+                found = each if isinstance(each, Missing) else each.module
+                if not isinstance(found, Missing) or found.why is Why.ABSENT:
+                    continue
+                empty = found.why is Why.MALFORMED and not port.is_active
+                why = Why.ABSENT if empty else found.why
+                yield replace(found, why=why), port.device, port.number
 
 
 def _reporters(case: Case) -> Iterator[Where]:
@@ -749,6 +766,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("link modes", _link_modes),
         Need("pause settings", _pause_settings),
     ),
+    "modules": (Need("modules", _modules, in_part=True),),
     "devlink": (
         Need("health reporters", _reporters),
         Need("firmware versions", _firmware_versions),

@@ -1,6 +1,7 @@
 """The verdict as text: the answer first, then each finding with its remedy, then the ports."""
 
-from typing import Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
@@ -13,11 +14,15 @@ from rdmadiag.render.findings import show_findings, whose
 from rdmadiag.render.grid import Grid
 from rdmadiag.render.plain import counted, link, printable, shown, speed
 
+if TYPE_CHECKING:  # loaded with --modules alone
+    from rdmadiag.facts.modules import NetdevModule
+
 
 def show(
     verdict: Verdict,
     host: Identity,
     to: Console | None = None,
+    modules: "Sequence[NetdevModule]" = (),
     *,
     quiet: bool = False,
     verbose: bool = False,
@@ -31,6 +36,10 @@ def show(
     with in_view(out, line):
         say(out, line)
         _report(out, verdict, verbose=verbose)
+        if modules:
+            from rdmadiag.render.modules import show_modules
+
+            show_modules(out, modules)
 
 
 def _report(out: Console, verdict: Verdict, *, verbose: bool) -> None:

@@ -1,6 +1,7 @@
 """Runs every source on a recording host and joins what they saw."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.counters import Wanted
@@ -10,7 +11,9 @@ from rdmadiag.host.recording import Recording, RecordingHost
 from rdmadiag.sources.run import read, run, sources_of
 from rdmadiag.sources.sampling import of_peers, sampled
 from rdmadiag.sources.sysfs import CLASS
-from rdmadiag.sources.table import Depth
+from rdmadiag.sources.table import BY_NAME, Depth
+
+_MODULES: Final = "modules"
 
 
 def record(
@@ -18,13 +21,18 @@ def record(
     deadline: float,
     excluded: Sequence[str] = (),
     waiting_for: Waiting | None = None,
+    *,
+    modules: bool = False,
 ) -> tuple[Recording, dict[str, Missing]]:
     """What `host` answers to every source of its system, and the ones that gave nothing.
 
-    Of `excluded` devices no counter is read. `deadline` is absolute on `time.monotonic`'s clock.
+    Of `excluded` devices no counter is read; transceivers with `modules` alone. `deadline` is
+    absolute on `time.monotonic`'s clock.
     """
     platform = host.identity.platform
     names = (*sources_of(platform), *sampled(platform), *of_peers(platform))
+    if modules and (platform, _MODULES) in BY_NAME:
+        names += (_MODULES,)
     depth = Depth(wanted=Wanted(excluded=tuple(excluded)))
     whole, late = Recording(), {}
     answers = run(host, names, deadline, depth, waiting_for, through=_recorded)

@@ -19,6 +19,7 @@ class Depth:
     wanted: "Wanted | None" = None  # whose counters are read
     spared: "Spared | None" = None  # counters that an earlier sample was refused
     asked: "tuple[Asked, ...] | None" = None  # ways that the kernel is asked for
+    modules: bool | None = None  # whether transceivers are read
 
 
 DEFAULT: Final = Depth()
@@ -62,6 +63,17 @@ SOURCES: Final = (
     Source("pci", "linux", "pci:read_pci", surrounds=True),
     Source(
         "libraries", "linux", "libraries:read_libraries", ("pid",), surrounds=True, only_with="pid"
+    ),
+    # I2C is slow on some firmware, and the kernel holds the lock of all netlink about links
+    # meanwhile (ethnl_default_doit of net/ethtool/netlink.c).
+    Source(
+        "modules",
+        "linux",
+        "modules:read_modules",
+        ("deadline",),
+        last=True,
+        surrounds=True,
+        only_with="modules",
     ),
     Source("macos", "darwin", "macos:read_macos", ("deadline",)),
     Source("ioreg", "darwin", "ioreg:read_ioreg", ("deadline",)),

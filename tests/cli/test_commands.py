@@ -69,7 +69,7 @@ def test_preflight_of_a_sample(name: str, rdmadiag: Rdmadiag) -> None:
     assert document["tool"] == {"name": "rdmadiag", "version": __version__}
     assert document["verdict"]["status"] == status
     assert document["host"]["recorded"] is True
-    assert set(document["evidence"]) == {*LINUX_SOURCES, *MACOS_SOURCES, "libraries"}
+    assert set(document["evidence"]) == {*LINUX_SOURCES, *MACOS_SOURCES, "libraries", "modules"}
     text = rdmadiag("preflight", "--sample", name)
     assert (text.code, text.err) == (code, "")
     assert text.out.startswith(f"{status.upper()}  ")

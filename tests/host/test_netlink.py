@@ -295,7 +295,8 @@ def test_families_may_be_listed_and_not_made(no_family):
             netlink.require_read_only(NETLINK_GENERIC, generic(GENL_ID_CTRL, command))
 
 
-ETHTOOL_READS = (4, 6, 15, PAUSE_GET, 29, 32)  # LINKMODES, LINKSTATE, RINGS, PAUSE, FEC, STATS
+# LINKMODES, LINKSTATE, RINGS, PAUSE, FEC, MODULE_EEPROM, STATS, MODULE
+ETHTOOL_READS = (4, 6, 15, PAUSE_GET, 29, 31, 32, 34)
 
 DEVLINK_READS = (29, 38, 51, 52)  # ESWITCH, PARAM, INFO, HEALTH_REPORTER
 

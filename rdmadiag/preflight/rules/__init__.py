@@ -99,6 +99,11 @@ def _ethernet(case: Case) -> bool:
     )
 
 
+def _modules(case: Case) -> bool:
+    """Whether they were asked for, of a host that has netdevs below its ports."""
+    return not isinstance(case.evidence.modules, Missing) or _answered(case.evidence.modules)
+
+
 def _flow_control(case: Case) -> bool:
     """Whether a port has PFC, or it could not be looked at."""
     if not any(port.protocol is Protocol.ROCE for _, port in case.ports):
@@ -182,6 +187,7 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("kernel_log", _log),
     ("ports", _always),
     ("ethernet", _ethernet),
+    ("optics", _modules),
     ("device_health", _devlink),
     ("thunderbolt_link", _mac),
     ("thunderbolt_address", _mac),

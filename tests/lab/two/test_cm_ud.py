@@ -101,6 +101,24 @@ def test_udaddy_passes_where_ours_does(
     assert (code, exchange("code", code)) == (0, 0), out
 
 
+def test_mckey_passes_where_ours_does(
+    role: str, rxe: Rxe, exchange: Exchange, run: Callable[..., Any]
+) -> None:
+    member = ["timeout", "60", "stdbuf", "-oL", "mckey", "-m", "239.255.8.9", "-b", rxe.ipv4]
+    if role == "left":
+        with subprocess.Popen([*member, "-C", "10"], stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert any("joined dgid" in line for line in process.stdout)
+            exchange("joined", None)
+            process.communicate()
+            code = process.returncode
+    else:
+        exchange("joined", None)
+        # Many more than the other end waits for: datagrams of a group may be lost.
+        code = run([*member, "-s", "-C", "2000"], timeout=70.0).returncode
+    assert (code, exchange("code", code)) == (0, 0)
+
+
 # --- faults ------------------------------------------------------------------------------
 
 
