@@ -1,5 +1,6 @@
 """The program that runs the campaigns: what breaks, hangs or dies there is counted."""
 
+import re
 import sys
 import types
 from pathlib import Path
@@ -52,6 +53,12 @@ def test_every_module_with_a_run_is_a_campaign(written: Path) -> None:
     ran = run(written, "no-such")
     assert ran.code == 64
     assert ran.out.endswith("there are: breaks, dies, hangs, holds, raises\n")
+
+
+def test_the_readme_has_a_row_for_each_campaign() -> None:
+    folder = Path(program.__file__).parent
+    rows = re.findall(r"^\| `(\w+)` \|", (folder / "README.md").read_text(), re.MULTILINE)
+    assert sorted(rows) == sorted(program.campaigns())
 
 
 def test_all_held_is_exit_code_0_and_a_table(written: Path) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from lab.samples import roce_host
+
 PROGRAM = """
 import time
 from rdmadiag.cli.progress import progress
@@ -106,6 +108,25 @@ def test_the_pause_between_two_samples_is_waited_for_in_sight(tmp_path: Path) ->
     assert "waiting for the second sample: 1 of 2.5 s" in shown
     assert shown.endswith("\r\x1b[K")
     assert shown_by([sys.executable, "-c", program.replace("False", "True")]) == ""
+
+
+OPENING = """
+import os, sys, time
+from rdmadiag.cli import run
+from rdmadiag.host import recorded
+opened = recorded.open_snapshot
+recorded.open_snapshot = lambda path: time.sleep(2.5) or opened(path)
+os.chdir(sys.argv[1])
+sys.exit(run(["gids", "--from", "record"]))
+"""
+
+
+@pytest.mark.slow
+def test_a_record_that_takes_long_to_open_is_waited_for_in_sight(tmp_path: Path) -> None:
+    roce_host().write(str(tmp_path / "record"), "A healthy host.")
+    shown = shown_by([sys.executable, "-c", OPENING, str(tmp_path)])
+    assert "waiting for record: " in shown
+    assert shown.endswith("\r\x1b[K")
 
 
 def test_a_wait_that_fails_leaves_no_line_and_no_thread() -> None:

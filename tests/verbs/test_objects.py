@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from rdmadiag.verbs import objects
+
 CHECKOUT = Path(__file__).parents[2]
 
 # Makes the objects of the letters, in that order, after a device; then closes them all.
@@ -96,3 +98,43 @@ def test_what_refuses_is_raised_once_everything_was_tried_and_nothing_is_tried_a
         "ibv_dealloc_pd",
         "ibv_close_device",
     ]
+
+
+STANDS_ON = {
+    # What its ibv_create_, ibv_reg_, ibv_alloc_, ibv_attach_ names.
+    objects.GroupMember: {objects.QueuePair},
+    objects.FlowRule: {objects.QueuePair},
+    objects.QueuePair: {
+        objects.CompletionQueue,
+        objects.SharedReceiveQueue,
+        objects.ProtectionDomain,
+        objects.XrcDomain,
+        objects.MemoryRegion,  # its requests name it
+    },
+    objects.MemoryWindow: {objects.MemoryRegion, objects.ProtectionDomain},
+    objects.SharedReceiveQueue: {
+        objects.MemoryRegion,
+        objects.CompletionQueue,
+        objects.ProtectionDomain,
+        objects.XrcDomain,
+    },
+    objects.AddressHandle: {objects.ProtectionDomain},
+    objects.MemoryRegion: {objects.CompletionQueue, objects.ProtectionDomain},  # as on Thunderbolt
+    objects.CompletionQueue: {objects.CompletionChannel},
+    objects.CompletionChannel: {objects.Context},
+    objects.ProtectionDomain: {objects.Context},
+    objects.XrcDomain: {objects.Context},
+}
+
+
+def kinds(of: type) -> set[type]:
+    return {each for made in of.__subclasses__() for each in (made, *kinds(made))}
+
+
+def test_every_kind_of_object_has_its_place_before_what_it_stands_on() -> None:
+    order = objects.TEARDOWN_ORDER
+    made = {each for each in kinds(objects._Made) if each.__module__ == objects.__name__}
+    assert {each for each in made if not issubclass(each, order)} == set()
+    assert set(order) == {*STANDS_ON, objects.Context}
+    for kind, below in STANDS_ON.items():
+        assert {each for each in below if order.index(each) < order.index(kind)} == set()
