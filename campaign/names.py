@@ -352,6 +352,8 @@ def run(short: bool, seed: int, folder: Path, seconds: float) -> Result:
     counters = _counters(folder)
     payloads = dice.sample(sorted(PAYLOADS.items()), _SHORT if short else len(PAYLOADS))
     for name, payload in payloads:
+        if time.monotonic() > began + seconds:
+            break  # the lines that were printed are run all the same
         for host in dice.sample(hosts, 1 if short else min(_LONG_HOSTS, len(hosts))):
             for chosen in (host.names, host.every):
                 _host(found, name, payload, host, chosen)

@@ -510,7 +510,10 @@ def run(short: bool, seed: int, folder: Path, seconds: float) -> Result:
     pairs = (chosen.sample(every, 2) for _ in range(0 if short else 50_000))
     told += [(one, other) for one, other in pairs if _are_apart(one, other)]
     tried = 0
+    limit = began + seconds
     for lies in told:
+        if time.monotonic() > limit:
+            break
         for role in ROLES:
             for secret in (None, SECRET):
                 liar = Liar(secret, lies)
@@ -522,6 +525,8 @@ def run(short: bool, seed: int, folder: Path, seconds: float) -> Result:
                 unsent.count(what, leaked and "it was")
                 tried += 1
     for strangers in _crowds(chosen, 40 if short else 2000):
+        if time.monotonic() > limit:
+            break
         secret = chosen.choice((None, SECRET))
         came = converse("listen", secret, Crowd(strangers, secret))
         what = f"{'with' if secret else 'no'} secret, {', '.join(strangers)}"

@@ -130,6 +130,8 @@ def run(short: bool, seed: int, folder: Path, seconds: float) -> Result:
     inputs = 0
     for _ in range(1 if short else _ROUNDS):
         for row in _pairs(bench.factors(), dice):
+            if time.monotonic() > began + seconds:
+                break
             inputs += 1
             ended = bench.run(row)
             if row.memory and ended.code in (1, 120) and bench.is_interpreters(row, ended):

@@ -1,6 +1,7 @@
 """The program that runs the campaigns: what breaks, hangs or dies there is counted."""
 
 import re
+import importlib
 import sys
 import types
 from pathlib import Path
@@ -47,6 +48,13 @@ def run(written: Path, *arguments: str) -> "types.SimpleNamespace":
         check=False,
     )
     return types.SimpleNamespace(code=ran.returncode, out=ran.stdout, err=ran.stderr)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["missing", "peers"])
+def test_nothing_is_begun_after_the_limit(name: str, tmp_path: Path) -> None:
+    found = importlib.import_module(f"campaign.{name}").run(True, 1, tmp_path, 0.0)
+    assert (found.inputs, found.violations) == (0, [])
 
 
 def test_every_module_with_a_run_is_a_campaign(written: Path) -> None:
