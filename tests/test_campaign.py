@@ -1,7 +1,7 @@
 """The program that runs the campaigns: what breaks, hangs or dies there is counted."""
 
-import re
 import importlib
+import re
 import sys
 import types
 from pathlib import Path
