@@ -10,7 +10,7 @@ from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.environment import kept
 from rdmadiag.facts.evidence import LINUX_SOURCES
 from rdmadiag.host import READ_LIMIT, Attributes
-from rdmadiag.host.answers import NodeStat, Ran, utf8
+from rdmadiag.host.answers import NodeStat, Ran, refusal, utf8
 from rdmadiag.host.given_file import understood
 from rdmadiag.host.in_turn import Waiting
 from rdmadiag.host.layout import (
@@ -39,14 +39,19 @@ _BARE: Final = Missing(Why.NOT_COLLECTED, "the snapshot holds sysfs files alone"
 
 
 def open_snapshot(path: str) -> "SnapshotHost":
-    """The recorded host in a folder or .tar.gz file; raises SnapshotError."""
+    """The recorded host in a folder or .tar.gz file; raises SnapshotError.
+
+    OSError where this process may have no more memory or files, which says nothing of the record.
+    """
     try:  # what may not be looked at would not be there, or hold nothing
         is_folder = stat.S_ISDIR(os.stat(path).st_mode)
         if is_folder:
             os.scandir(path).close()
     except PermissionError as error:
         raise SnapshotError(f"{path}: {error.strerror}") from error
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        if refusal(error, path).why is Why.EXHAUSTED:
+            raise
         raise SnapshotError(f"{path}: no such snapshot") from None
     if is_folder:
         return SnapshotHost(FolderTree(path), path)

@@ -19,7 +19,7 @@ def samples() -> dict[str, str]:
         try:
             with open(f"{FOLDER}/{name}/ABOUT", encoding="utf-8") as about:
                 found[name] = about.read().strip()
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
     return found
 

@@ -1,5 +1,6 @@
 """Reading a recorded host back: links that lead out, damaged files, and nothing of this machine."""
 
+import errno
 import json
 import os
 import re
@@ -101,6 +102,19 @@ def test_a_snapshot_is_known_by_its_meta_json(folder):
 )
 def test_a_platform_is_one_of_those_that_are_known(folder, platform, known):
     assert open_snapshot(str(folder(identity={"platform": platform}))).identity.platform == known
+
+
+@pytest.mark.parametrize("number", [errno.ENOMEM, errno.EMFILE, errno.ENFILE])
+def test_a_folder_that_there_is_too_little_to_open_is_not_one_that_is_not_there(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: str) -> None:
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr("rdmadiag.host.recorded.os.scandir", refused)
+    with pytest.raises(OSError, match=r"Cannot allocate|Too many open") as raised:
+        open_snapshot(str(tmp_path))
+    assert raised.value.errno == number
 
 
 def one_line(path):
