@@ -106,9 +106,9 @@ def test_a_platform_is_one_of_those_that_are_known(folder, platform, known):
 
 @pytest.mark.parametrize("number", [errno.ENOMEM, errno.EMFILE, errno.ENFILE])
 def test_a_folder_that_there_is_too_little_to_open_is_not_one_that_is_not_there(
-    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(path: str) -> None:
+    number, tmp_path, monkeypatch
+):
+    def refused(path):
         raise OSError(number, os.strerror(number), path)
 
     monkeypatch.setattr("rdmadiag.host.recorded.os.scandir", refused)
