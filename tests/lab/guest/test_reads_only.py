@@ -57,7 +57,7 @@ NETLINK_READS = {
     "NETLINK_GENERIC": set(GENERIC),
 }
 
-OWN = str(os.getpid())
+WATCHED = str(os.getpid())
 READING = {
     "preflight": [
         "preflight",
