@@ -10,6 +10,7 @@ import pytest
 from campaign.missing import Removed, broken, without
 from lab.rxe import Rxe, wait_ready
 from rdmadiag.facts import Why
+from rdmadiag.facts.evidence import MACOS_ONLY, NO_OPTION
 from rdmadiag.preflight.judge import judge
 from rdmadiag.report import Report
 from rdmadiag.sources.run import sources_of
@@ -21,12 +22,13 @@ NODES = Path("/dev/infiniband")
 
 
 def whys(document: Any) -> dict[str, str]:
-    """Sources that gave nothing, and why; not those of Macs."""
+    """Sources that gave nothing, and why; not those of Macs, or of an option."""
     evidence = document["evidence"]
     return {
         name: each["why"]
         for name, each in evidence.items()
-        if set(each) == {"why", "detail"} and each["detail"] != "macOS only"
+        if set(each) == {"why", "detail"}
+        and each["detail"] not in (MACOS_ONLY.detail, NO_OPTION.detail)
     }
 
 
