@@ -144,6 +144,18 @@ NO_LIGHT: Final = Missing(Why.UNSUPPORTED, "copper: there is no light to measure
 HAS_LIGHT: Final = (Cable.OPTIC, Cable.ACTIVE_OPTICAL)
 
 
+def cable_length(memory: Memory, offset: int, medium: Cable | Missing) -> float | Missing:
+    """Metres of a cable that is one with its ends, as the SFP and QSFP forms have it."""
+    metres = memory.byte(0, offset)
+    if isinstance(medium, Missing):  # the byte has another meaning for an optic
+        return medium
+    if isinstance(metres, Missing):
+        return metres
+    if medium is Cable.OPTIC or not metres:
+        return Missing(Why.ABSENT, "it names no length of cable")
+    return float(metres)
+
+
 def without_monitors(medium: Cable | Missing) -> Missing | None:
     """Why a module of this kind measures no temperature and no voltage."""
     return NO_MONITORS if medium is Cable.PASSIVE_COPPER else None

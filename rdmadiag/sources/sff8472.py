@@ -15,6 +15,7 @@ from rdmadiag.sources.module_memory import (
     A2,
     Memory,
     Span,
+    cable_length,
     celsius,
     connector,
     identifier,
@@ -86,7 +87,7 @@ def parse_sff8472(memory: Memory) -> Module | Missing:
         revision=memory.text(0, *_REVISION),
         connector=connector(memory.byte(0, _CONNECTOR)),
         cable=medium,
-        length_m=_length(memory, medium),
+        length_m=cable_length(memory, _COPPER_LENGTH, medium),
         reach_m=_reach(memory) if medium is Cable.OPTIC else {},
         state=Missing(Why.UNSUPPORTED, "SFF-8472 has no module state"),
         low_power=Missing(Why.UNSUPPORTED, "SFF-8472 has no low power mode"),
@@ -125,17 +126,6 @@ def _cable(memory: Memory) -> Cable | Missing:
     if not socket:
         return Missing(Why.ABSENT, "it does not say what it is")
     return Cable.OPTIC
-
-
-def _length(memory: Memory, medium: Cable | Missing) -> float | Missing:
-    metres = memory.byte(0, _COPPER_LENGTH)
-    if isinstance(medium, Missing):  # the byte has another meaning for an optic
-        return medium
-    if isinstance(metres, Missing):
-        return metres
-    if medium is Cable.OPTIC or not metres:
-        return Missing(Why.ABSENT, "it names no length of cable")
-    return float(metres)
 
 
 def _reach(memory: Memory) -> dict[str, int]:

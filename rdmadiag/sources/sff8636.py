@@ -12,6 +12,7 @@ from rdmadiag.sources.module_memory import (
     Memory,
     Span,
     cable,
+    cable_length,
     celsius,
     connector,
     identifier,
@@ -72,7 +73,7 @@ def parse_sff8636(memory: Memory) -> Module | Missing:
         revision=memory.text(0, *_REVISION),
         connector=connector(memory.byte(0, _CONNECTOR)),
         cable=medium,
-        length_m=_length(memory, medium),
+        length_m=cable_length(memory, _LENGTH, medium),
         reach_m=_reach(memory) if medium is Cable.OPTIC else {},
         state=Missing(Why.UNSUPPORTED, "SFF-8636 has no module state"),
         low_power=_low_power(memory),
@@ -92,17 +93,6 @@ def _cable(memory: Memory) -> Cable | Missing:
     if socket == Connector.RJ45.number:
         return Cable.TWISTED_PAIR
     return cable(technology >> 4, socket)
-
-
-def _length(memory: Memory, medium: Cable | Missing) -> float | Missing:
-    metres = memory.byte(0, _LENGTH)
-    if isinstance(medium, Missing):  # the byte has another meaning for an optic
-        return medium
-    if isinstance(metres, Missing):
-        return metres
-    if medium is Cable.OPTIC or not metres:
-        return Missing(Why.ABSENT, "it names no length of cable")
-    return float(metres)
 
 
 def _reach(memory: Memory) -> dict[str, int]:
