@@ -11,7 +11,6 @@ Both are read back by the same class and judged again, elsewhere and by a newer 
 """
 
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -28,6 +27,7 @@ from pydantic import (
 from rdmadiag import SCHEMA_VERSION, __version__
 from rdmadiag.facts import Identity
 from rdmadiag.facts.evidence import Evidence
+from rdmadiag.frozen import dataclass
 from rdmadiag.host.given_file import WAIT, read_given, understood
 
 MOST_BYTES: Final = 64 * 1024 * 1024  # of 64 adapters with full tables some 30 MiB

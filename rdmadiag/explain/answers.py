@@ -1,9 +1,8 @@
 """What a looked-up word means, by its subject."""
 
-from dataclasses import dataclass
-
 from rdmadiag.explain.causes import Known
 from rdmadiag.facts.errnos import Platform
+from rdmadiag.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """From a finished pingpong attempt to its likely causes and what to check next; pure."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.explain import connecting, lost_data, no_peer
@@ -29,6 +28,7 @@ from rdmadiag.explain.remedies import (
 from rdmadiag.facts.attempt import Attempt, EndFacts, Outcome, Stage, Teardown
 from rdmadiag.facts.gid import Gid, Scope
 from rdmadiag.facts.ib import NO_LID, GidType, LinkLayer, PortState, QpType
+from rdmadiag.frozen import dataclass
 from rdmadiag.quoting import shell_word
 
 CAUSES: Final = 5

@@ -7,12 +7,12 @@ and vendor_err of the completion are valid (man ibv_poll_cq).
 'status 12 (IBV_WC_RETRY_EXC_ERR: transport retry counter exceeded), vendor error 129'
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.explain.causes import Known, Labels, all_stated, remedy
 from rdmadiag.explain.remedies import LOG, Lines
 from rdmadiag.facts.errnos import Platform
+from rdmadiag.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

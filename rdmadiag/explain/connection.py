@@ -9,7 +9,6 @@ False
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.explain.calls import known
@@ -17,6 +16,7 @@ from rdmadiag.explain.causes import Known, Labels, all_stated
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.cm import CmEvent, IwarpStatus, RejectReason, SidrStatus
 from rdmadiag.facts.errnos import errno_text
+from rdmadiag.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ What an event has been traced to is said by the sign that its name is in a log.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.explain import connection, events
 from rdmadiag.facts.cm import RejectReason, SidrStatus
 from rdmadiag.facts.ib import MTU_BYTES
 from rdmadiag.facts.mlx5_commands import COMMANDS
+from rdmadiag.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

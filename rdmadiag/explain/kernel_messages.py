@@ -11,9 +11,10 @@ By structure (the driver's verb and what it says of it), not by whole sentences.
 """
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from rdmadiag.frozen import dataclass
 
 
 class Kind(StrEnum):

@@ -3,10 +3,10 @@
 The words are those of rdmadiag.facts.ib, with what ibstat, ibv_devinfo and `rdma link` print.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.facts.ib import PhysState, PortState, QpState
+from rdmadiag.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

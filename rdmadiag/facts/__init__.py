@@ -6,7 +6,7 @@ comment names the file, attribute or command that the value came from.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
@@ -22,6 +22,7 @@ from rdmadiag.facts.ib import (
     PhysState,
     PortState,
 )
+from rdmadiag.frozen import dataclass
 
 if TYPE_CHECKING:  # hosts without a bond do not pay for its classes
     from rdmadiag.facts.bonding import Bonding

@@ -1,6 +1,5 @@
 """What one pingpong attempt came to: plain data, nothing of it judged."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
@@ -10,6 +9,7 @@ from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.errnos import Platform
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import DataOp, GidType, LinkLayer, PortState, QpState, QpType
+from rdmadiag.frozen import dataclass
 
 
 class Stage(StrEnum):

@@ -3,11 +3,10 @@
 The words of modes, policies and states are those of `ip -d link`.
 """
 
-from dataclasses import dataclass
-
 from rdmadiag.facts import Missing
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import Numbered
+from rdmadiag.frozen import dataclass
 
 
 class BondMode(Numbered):

@@ -6,12 +6,12 @@ drivers/infiniband/core/sysfs.c, PORT_PMA_ATTR(name, counter, width, offset); th
 their greatest value (InfiniBand Architecture Specification, vol. 1, PortCounters).
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from typing import Final
 
 from rdmadiag.facts.counters import CounterSource
+from rdmadiag.frozen import dataclass
 
 
 class Group(StrEnum):

@@ -1,7 +1,7 @@
 """What counters say at one moment: raw values by where they were read."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -9,6 +9,7 @@ from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.device_port import among
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import LinkLayer
+from rdmadiag.frozen import dataclass
 
 
 class CounterSource(StrEnum):
@@ -41,11 +42,12 @@ class CounterSet:
     refused: dict[str, Missing]  # counters that are there and cannot be read
     lifespan_ms: int | None = None  # hw_counters/lifespan: for how long the kernel repeats a value
     speed_mbps: int | Missing | None = None  # of fec: ETHTOOL_A_LINKMODES_SPEED
+    leg: bool = False  # the netdev is one leg of the bond that the port is on as a whole
 
     @property
-    def key(self) -> tuple[CounterSource, str, int | None]:
+    def key(self) -> "Key":
         """What identifies this set within a sample."""
-        return self.source, self.device, self.port
+        return self.source, self.device, self.port, self.netdev if self.leg else None
 
     @property
     def place(self) -> str:
@@ -155,7 +157,8 @@ def narrowed(facts: CounterFacts, wanted: Wanted) -> CounterFacts:
     )
 
 
-Key = tuple[CounterSource, str, int | None]
+Key = tuple[CounterSource, str, int | None, str | None]
+"""Source, device, port, and the netdev of a leg."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,10 @@ linux/dcbnl.h: RTM_GETDCB with DCB_CMD_IEEE_GET. Eight priorities, eight traffic
 buffers; a tuple of eight has one number for each, in order.
 """
 
-from dataclasses import dataclass
-
 from rdmadiag.facts import Missing
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import Numbered
+from rdmadiag.frozen import dataclass
 
 
 class AppSelector(Numbered):

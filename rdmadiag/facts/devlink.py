@@ -1,10 +1,9 @@
 """What devlink shows of the device below an RDMA device: linux/devlink.h."""
 
-from dataclasses import dataclass
-
 from rdmadiag.facts import Missing
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import Numbered
+from rdmadiag.frozen import dataclass
 
 
 class ReporterState(Numbered):

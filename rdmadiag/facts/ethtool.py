@@ -4,12 +4,12 @@ What a driver leaves out of a message is a Missing, and a message that it refuse
 whole: unsupported is never "off".
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.facts import Missing
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import Numbered
+from rdmadiag.frozen import dataclass
 
 
 class ExtendedState(Numbered):

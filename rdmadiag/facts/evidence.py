@@ -1,6 +1,5 @@
 """What was found, by source. Nothing here is derived."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rdmadiag.facts import (
@@ -12,6 +11,7 @@ from rdmadiag.facts import (
     SysfsFacts,
     Why,
 )
+from rdmadiag.frozen import dataclass
 
 if TYPE_CHECKING:  # Linux commands that need neither do not pay for their classes
     from rdmadiag.facts.dcb import DcbFacts

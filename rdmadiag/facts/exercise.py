@@ -1,11 +1,11 @@
 """What one run of `exercise` came to: a cell for each operation on each kind of queue pair."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
 from rdmadiag.facts.attempt import PeerFailure, Problem, SeenEvent, Stage, Teardown
 from rdmadiag.facts.errnos import Platform
+from rdmadiag.frozen import dataclass
 
 
 class Operation(StrEnum):

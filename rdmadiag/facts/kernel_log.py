@@ -1,8 +1,7 @@
 """What the kernel logged lately: /dev/kmsg."""
 
-from dataclasses import dataclass
-
 from rdmadiag.facts import Missing
+from rdmadiag.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

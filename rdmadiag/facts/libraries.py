@@ -1,8 +1,7 @@
 """Libraries that a process has mapped, and their versions."""
 
-from dataclasses import dataclass
-
 from rdmadiag.facts import Missing
+from rdmadiag.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

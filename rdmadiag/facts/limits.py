@@ -1,8 +1,7 @@
 """Limits of a host and of a process that a large fleet runs into."""
 
-from dataclasses import dataclass
-
 from rdmadiag.facts import Limit, Missing
+from rdmadiag.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ Shapes from Apple's TN3205 and public captures; a value that a newer macOS write
 differently is a Missing, not an error.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.facts import NOT_IN_RECORD, Address, Missing, present
+from rdmadiag.frozen import dataclass
 
 MASK: Final = "255.255.255.252"
 """Of the subnet of one cable, which has two ends."""

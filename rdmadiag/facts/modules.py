@@ -5,12 +5,12 @@ Serial numbers and dates are not read, as no other source reads any, nor are the
 module latches: reading those clears them.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from rdmadiag.facts import Missing
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import Numbered
+from rdmadiag.frozen import dataclass
 
 
 class Identifier(Numbered):

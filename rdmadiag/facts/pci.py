@@ -1,6 +1,5 @@
 """Configuration space of what data passes on its way between adapters, GPUs and memory."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -8,6 +7,7 @@ from rdmadiag.facts import Missing
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import Numbered
 from rdmadiag.facts.topology import Place
+from rdmadiag.frozen import dataclass
 
 
 class Role(StrEnum):

@@ -1,11 +1,10 @@
 """What programs and the kernel hold of RDMA devices: objects and their owners."""
 
-from dataclasses import dataclass
-
 from rdmadiag.facts import NOT_IN_RECORD, Missing, ResourceCount
 from rdmadiag.facts.cm import CmState
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import KernelQpType, QpState
+from rdmadiag.frozen import dataclass
 
 KINDS = ("ctx", "pd", "cq", "qp", "srq", "mr", "cm_id")
 """The kernel's words for resources, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME."""

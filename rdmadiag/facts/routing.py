@@ -3,11 +3,10 @@
 rdma_cm asks the same tables (addr4_resolve, addr6_resolve of drivers/infiniband/core/addr.c).
 """
 
-from dataclasses import dataclass
-
 from rdmadiag.facts import NOT_IN_RECORD, Missing
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import GidType, Numbered
+from rdmadiag.frozen import dataclass
 
 MAIN_TABLE = 254  # RT_TABLE_MAIN, linux/rtnetlink.h
 LOCAL_TABLE = 255  # RT_TABLE_LOCAL

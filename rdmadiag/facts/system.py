@@ -1,10 +1,10 @@
 """What surrounds the devices: PCI, CPUs, the IOMMU, GPUs, and who started this process."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.facts import NOT_IN_RECORD, Limit, Missing, Why
 from rdmadiag.facts.limits import HostLimits
+from rdmadiag.frozen import dataclass
 
 IN_PCI: Final = Missing(Why.NOT_COLLECTED, "the source pci has it")
 

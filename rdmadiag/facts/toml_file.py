@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
+from rdmadiag.frozen import dataclass
 from rdmadiag.nearest import instead
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")

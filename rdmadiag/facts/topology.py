@@ -1,9 +1,9 @@
 """Where GPUs, accelerators and RDMA devices stand on the PCI bus."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from rdmadiag.facts import Missing
+from rdmadiag.frozen import dataclass
 
 
 class GpuKind(StrEnum):

@@ -1,12 +1,12 @@
 """What libibverbs or librdma answers, called in a child process."""
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import LANE_RATES, LANES, GidType, LinkLayer, NodeType, PhysState, PortState
+from rdmadiag.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

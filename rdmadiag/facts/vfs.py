@@ -1,10 +1,9 @@
 """Virtual functions (SR-IOV) of RDMA devices: what the physical function's driver has of each."""
 
-from dataclasses import dataclass
-
 from rdmadiag.facts import Missing
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import Numbered
+from rdmadiag.frozen import dataclass
 
 
 class LinkPolicy(Numbered):

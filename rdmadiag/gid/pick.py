@@ -1,9 +1,9 @@
 """The answer of one stack's rule for one port."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from rdmadiag.facts import GidEntry
+from rdmadiag.frozen import dataclass
 
 
 class Outcome(StrEnum):

@@ -1,11 +1,11 @@
 """Whether one address reaches another, as far as the two GIDs show."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from rdmadiag.facts import GidEntry
 from rdmadiag.facts.gid import Gid, Scope
 from rdmadiag.facts.ib import GidType
+from rdmadiag.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,12 @@ The same of rows as `rdmadiag gids --json` prints them, here on Thunderbolt:
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from rdmadiag.facts import GidEntry, Missing, Why
 from rdmadiag.facts.gid import Family, Gid, Scope
 from rdmadiag.facts.ib import GidType, LinkLayer
+from rdmadiag.frozen import dataclass
 from rdmadiag.gid.netdev import NOT_HERE, NetDevState, Unusable, netdev_state
 from rdmadiag.gid.stacks import x_rdma
 

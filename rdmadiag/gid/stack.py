@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.facts import GidEntry
 from rdmadiag.facts.gid import Scope
 from rdmadiag.facts.ib import LinkLayer
+from rdmadiag.frozen import dataclass
 from rdmadiag.gid.c_number import to_int
 from rdmadiag.gid.netdev import NetDevState, Unusable
 from rdmadiag.gid.pick import Outcome, Pick

@@ -4,11 +4,11 @@ On RoCE v2 the traffic class is the ToS byte of the IP header: DSCP x 4, and two
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.environment import WITHHELD
+from rdmadiag.frozen import dataclass
 from rdmadiag.gid.c_number import strtol
 
 

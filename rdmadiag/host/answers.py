@@ -1,10 +1,10 @@
 """What a host answers beside content: why it refused, what a file is, how a command ended."""
 
 import errno
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.facts import Missing, Why
+from rdmadiag.frozen import dataclass
 
 OUTPUT_LIMIT: Final = 4 * 1024 * 1024
 """Bytes kept of what a command prints; the rest is read and dropped."""

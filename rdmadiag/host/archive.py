@@ -3,10 +3,10 @@
 import gzip
 import io
 import tarfile
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.facts import Missing, Why
+from rdmadiag.frozen import dataclass
 from rdmadiag.host.layout import MAX_BYTES, MAX_ENTRIES
 from rdmadiag.host.tree import Kind, SnapshotError
 

@@ -7,10 +7,10 @@ import subprocess
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.facts import Missing, Why
+from rdmadiag.frozen import dataclass
 from rdmadiag.host import child_process
 from rdmadiag.host.answers import OUTPUT_LIMIT, Ran, not_started
 

@@ -2,13 +2,13 @@
 
 import ipaddress
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.facts import Missing, or_else
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import GID_BYTES, DataOp, LinkLayer, PortState, QpType
+from rdmadiag.frozen import dataclass
 from rdmadiag.gid.route import Route
 from rdmadiag.preflight.safety import (
     Reason,

@@ -1,11 +1,11 @@
 """What the rules of preflight are given."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rdmadiag.facts import Missing
 from rdmadiag.facts.evidence import Evidence
+from rdmadiag.frozen import dataclass
 from rdmadiag.view.reconcile import DeviceView, PortView
 
 if TYPE_CHECKING:  # imported where `--stack` or `--expect` asks for one

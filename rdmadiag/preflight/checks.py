@@ -1,9 +1,9 @@
 """A verdict as a list of checks, for those that count cases: each rule at each place."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from rdmadiag.facts import Why
+from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.verdict import Finding, Severity, Skipped, Status, Verdict, status_of
 
 

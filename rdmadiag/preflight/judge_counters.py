@@ -1,11 +1,11 @@
 """From samples to a verdict: pure, so that saved ones can be judged as well."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.counters import CounterFacts, CounterSource
+from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.rules.counters import RULES
 from rdmadiag.preflight.rules.counters.case import CounterCase
 from rdmadiag.preflight.thresholds import DEFAULT, Thresholds
@@ -65,8 +65,8 @@ def _counters(before: CounterFacts, after: CounterFacts) -> int:
     """Of both samples; those that two witnesses show, once."""
     found = {later.key: old.keys() & new.keys() for _, old, later, new in pairs(before, after)}
     twice = sum(
-        len(names & found.get((CounterSource.HW, device, port), set()))
-        for (source, device, port), names in found.items()
+        len(names & found.get((CounterSource.HW, device, port, None), set()))
+        for (source, device, port, _), names in found.items()
         if source is CounterSource.NLDEV
     )
     return sum(map(len, found.values())) - twice

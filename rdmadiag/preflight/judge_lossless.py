@@ -1,7 +1,6 @@
 """From the chains of each port to a verdict: pure, so that a record can be judged as well."""
 
-from dataclasses import dataclass
-
+from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.rules import lossless, lossless_unknown
 from rdmadiag.preflight.verdict import Finding, Status, weighed

@@ -1,11 +1,11 @@
 """From what is held to a verdict: pure, so that a record can be judged as well."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rdmadiag.facts import Missing
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.resources import ResourceFacts
+from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.rules.resources import RULES, ResourceCase
 from rdmadiag.preflight.thresholds import DEFAULT, Thresholds
 from rdmadiag.preflight.verdict import Finding, Status, weighed

@@ -1,8 +1,8 @@
 """From a way to a peer to a verdict: pure, so that a record can be judged as well."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.rules.peer_route import RULES, PeerCase
 from rdmadiag.preflight.verdict import Finding, Status, weighed
 from rdmadiag.view.peer_route import PeerRoute

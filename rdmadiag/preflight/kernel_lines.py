@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.kernel_messages import Kind, kind_of
 from rdmadiag.facts import Missing, present
+from rdmadiag.frozen import dataclass
 from rdmadiag.view.reconcile import PortView
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ host: it can then neither find what is not there nor pass what it did not see.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from rdmadiag.facts import Missing, Why, present
@@ -14,6 +14,7 @@ from rdmadiag.facts.ethtool import NetdevEthtool
 from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, NOT_ON_MACOS, Evidence
 from rdmadiag.facts.gid import Family, Scope
 from rdmadiag.facts.pci import Role
+from rdmadiag.frozen import dataclass
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.preflight.case import Case, Lack
 from rdmadiag.view.access import Provider, library_need, node_access, node_number, provider

@@ -7,7 +7,6 @@ On Thunderbolt it is the policy of x/rdma, which `preflight.x_rdma` gives on pla
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -15,6 +14,7 @@ from rdmadiag.facts import NOT_IN_RECORD, Missing, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import NO_LID, PKEY_BASE, LinkLayer, PortState
 from rdmadiag.facts.macos import LogFacts, failed_rtr_log_line
+from rdmadiag.frozen import dataclass
 from rdmadiag.gid.netdev import NetDevState, Unusable
 from rdmadiag.gid.route import Route
 from rdmadiag.view.access import (

@@ -1,9 +1,10 @@
 """The least numbers for which `counters` and `resources` have findings; set by their names."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Final, Self
 
+from rdmadiag.frozen import dataclass
 from rdmadiag.nearest import instead
 
 

@@ -1,12 +1,12 @@
 """Findings of rules, and the verdict that they add up to."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import LinkLayer, PortState
+from rdmadiag.frozen import dataclass
 from rdmadiag.gid.route import Route
 from rdmadiag.preflight.safety import Reason
 from rdmadiag.view.reconcile import PortView, Protocol

@@ -18,7 +18,6 @@ rdmadiag.preflight.x_rdma.RtrUnsafe: an attempt changes state on the device, ...
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.facts import GidEntry, Missing
@@ -26,6 +25,7 @@ from rdmadiag.facts.errnos import errno_name, errno_text
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import LinkLayer, PortState
 from rdmadiag.facts.macos import PEER_INTERFACE, XDOMAIN_SERVICE, failed_rtr_log_line
+from rdmadiag.frozen import dataclass
 from rdmadiag.gid.route import NoRoute, Route, select_route_gid, select_route_gid_info
 from rdmadiag.gid.scan import MAX_ROUTE_GID_SCAN, preflight_gid_scan_limit, route_gid_scan_limit
 from rdmadiag.preflight.safety import REASON_TEXT, Reason, host_reasons, surroundings

@@ -203,6 +203,9 @@ def _values(compared: Compared, *, show_all: bool) -> Grid:
 # --- a watch -------------------------------------------------------------------------------
 
 
+_Row = tuple[str, str, str | None, str]
+
+
 class Watch:
     """The same table, drawn anew at each sample; in a pipe, one table below the other."""
 
@@ -221,9 +224,9 @@ class Watch:
         self._show_all = show_all
         self._out = to or console()
         self._live = Live(console=self._out, auto_refresh=False) if self._out.is_terminal else None
-        self._last: dict[tuple[str, str, str], Change] = {}
-        self._totals: dict[tuple[str, str, str], int] = {}
-        self._most: dict[tuple[str, str, str], float] = {}
+        self._last: dict[_Row, Change] = {}
+        self._totals: dict[_Row, int] = {}
+        self._most: dict[_Row, float] = {}
 
     def __enter__(self) -> Self:
         if self._live:
@@ -289,8 +292,8 @@ class Watch:
         return not self._out.encoding.startswith("utf")
 
 
-def _key(change: Change) -> tuple[str, str, str]:
-    return change.place, change.source, change.name
+def _key(change: Change) -> _Row:
+    return change.place, change.source, change.netdev, change.name
 
 
 def _at_rest(change: Change) -> Change:

@@ -19,7 +19,7 @@ from rdmadiag.render.plain import printable
 from rdmadiag.view.reconcile import DeviceView, PortView
 
 NUMBER_OF_STATUS: Final = {"ok": 0, "warn": 1, "critical": 2, "unknown": 3}
-_STATUS_HELP: Final = "0 ok, 1 warn, 2 critical, 3 unknown."
+STATUS_HELP: Final = "0 ok, 1 warn, 2 critical, 3 unknown."
 _PORT: Final = ("device", "port")
 _BYTES_OF_GBPS: Final = 1e9 / 8
 _ESCAPED: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
@@ -31,7 +31,7 @@ def text(verdict: Verdict, devices: Iterable[DeviceView], when: datetime) -> str
     return "".join((*_of_verdict(verdict, when), *_of_devices(tuple(devices))))
 
 
-def _family(
+def family(
     name: str,
     help_text: str,
     labels: Sequence[str],
@@ -64,15 +64,15 @@ def number(value: float) -> str:
 
 
 def _of_verdict(verdict: Verdict, when: datetime) -> Iterable[str]:
-    yield _family("build_info", "The version that wrote this.", ("version",), [((__version__,), 1)])
-    yield _family(
+    yield family("build_info", "The version that wrote this.", ("version",), [((__version__,), 1)])
+    yield family(
         "last_run_timestamp_seconds", "When this was written.", (), [((), when.timestamp())]
     )
     status = NUMBER_OF_STATUS[verdict.status]
-    yield _family("status", f"The verdict: {_STATUS_HELP}", (), [((), status)])
-    yield _family(
+    yield family("status", f"The verdict: {STATUS_HELP}", (), [((), status)])
+    yield family(
         "check_status",
-        f"Each rule, where it spoke: {_STATUS_HELP}",
+        f"Each rule, where it spoke: {STATUS_HELP}",
         ("check", *_PORT),
         (
             (
@@ -83,19 +83,19 @@ def _of_verdict(verdict: Verdict, when: datetime) -> Iterable[str]:
             if not check.lacks
         ),
     )
-    yield _family(
+    yield family(
         "checks_skipped",
         "Rules that could not be checked, or not everywhere, by why what they need was not read.",
         ("why",),
         (((str(why),), number) for why, number in skipped_by_why(verdict).items()),
     )
-    yield _family(
+    yield family(
         "port_safe_to_attempt_rtr",
         "Whether one bounded RTR attempt is permitted: necessary, not sufficient.",
         _PORT,
         (((port.device, str(port.port)), port.safe_to_attempt_rtr) for port in verdict.ports),
     )
-    yield _family(
+    yield family(
         "port_route_gid_index",
         "The index of the GID that a queue pair should use.",
         _PORT,
@@ -104,7 +104,7 @@ def _of_verdict(verdict: Verdict, when: datetime) -> Iterable[str]:
     if count := verdict.expectations:
         unmet = count.compared - count.met - count.unknown
         results = {"met": count.met, "unmet": unmet, "unknown": count.unknown}
-        yield _family(
+        yield family(
             "expectations",
             "Comparisons with the expectations, by their result.",
             ("result",),
@@ -128,20 +128,20 @@ def _drift(verdict: Verdict) -> str:
             index, expected = port.route_gid_index, finding.expected
             drift = None if index is None or expected is None else index - int(expected)
         rows.append(((port.device, str(port.port)), drift))
-    return _family(
+    return family(
         "gid_index_drift", "The route GID's index less the one that was expected.", _PORT, rows
     )
 
 
 def _of_devices(devices: tuple[DeviceView, ...]) -> Iterable[str]:
     ports = [port for device in devices for port in device.ports]
-    yield _family(
+    yield family(
         "device_info",
         "What each device is.",
         ("device", "board_id", "driver", "firmware", "hca_type", "node_guid", "pci_address"),
         ((_device_labels(device), 1) for device in devices),
     )
-    yield _family(
+    yield family(
         "port_info",
         "What each port is.",
         (*_PORT, "link_layer", "netdev", "protocol"),
@@ -154,13 +154,13 @@ def _of_devices(devices: tuple[DeviceView, ...]) -> Iterable[str]:
         ("state", "enum ib_port_state: 4 is active.", "state"),
         ("physical_state", "enum ib_port_phys_state: 5 is link up.", "phys_state"),
     ):
-        yield _family(
+        yield family(
             f"port_{name}_id",
             help_text,
             _PORT,
             ((_place(port), getattr(getattr(port, attribute), "number", None)) for port in ports),
         )
-    yield _family(
+    yield family(
         "port_rate_bytes_per_second",
         "The rate of the link.",
         _PORT,

@@ -26,8 +26,9 @@ from ctypes import (
     c_uint64,
     c_void_p,
 )
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
+
+from rdmadiag.frozen import dataclass
 
 COMPILED: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_sieve.so")
 """What hatch_build.py makes of _sieve.c, where there is a compiler."""

@@ -9,12 +9,13 @@ IFLA_LINKINFO has IFLA_INFO_DATA of a bond (bond_fill_info) and IFLA_INFO_SLAVE_
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.bonding import Bonding, BondMode, Churn, HashPolicy, Leg, LegState, MiiStatus
 from rdmadiag.facts.ib import Numbered
+from rdmadiag.frozen import dataclass
 from rdmadiag.host import Host, netlink
 from rdmadiag.sources.text import malformed
 

@@ -6,7 +6,6 @@ of each device by itself, since a dump would ask the drivers of all others too.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from rdmadiag.facts import Missing, Why
@@ -22,6 +21,7 @@ from rdmadiag.facts.devlink import (
     Version,
 )
 from rdmadiag.facts.ib import Numbered
+from rdmadiag.frozen import dataclass
 from rdmadiag.host import Host, netlink
 from rdmadiag.sources.dump import dump
 from rdmadiag.sources.generic import generic_attributes, generic_request, read_family

@@ -6,7 +6,6 @@ net/ethtool/netlink.c): such a netdev is not looked at.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeVar
 
@@ -26,6 +25,7 @@ from rdmadiag.facts.ethtool import (
 )
 from rdmadiag.facts.ib import Numbered
 from rdmadiag.facts.routing import Link
+from rdmadiag.frozen import dataclass
 from rdmadiag.host import Host, netlink
 from rdmadiag.sources.generic import asleep, ethtool_request, generic_attributes, read_family
 from rdmadiag.sources.port_netdevs import read_links_of_ports

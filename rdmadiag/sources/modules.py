@@ -9,7 +9,6 @@ The kernel lets those read it that have CAP_NET_ADMIN.
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.facts import Missing, Why
@@ -23,6 +22,7 @@ from rdmadiag.facts.modules import (
     PowerPolicy,
 )
 from rdmadiag.facts.routing import Link
+from rdmadiag.frozen import dataclass
 from rdmadiag.host import Host, netlink
 from rdmadiag.sources import cmis, sff8472, sff8636
 from rdmadiag.sources.fec_counters import parse_fec_counters

@@ -3,17 +3,22 @@
 IFLA_STATS64 of RTM_GETLINK has what /sys/class/net/NAME/statistics shows; the files are read
 where there is no netlink (a copied tree). Pause frames, FEC and the physical layer are ethtool
 netlink's, requested for each netdev by itself: a dump would read those of excluded devices too.
+A bond has none of these three (bond_ethtool_ops of drivers/net/bonding/bond_main.c): they are
+those of its legs.
 """
 
 import re
 import struct
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from rdmadiag.facts import Missing, Why, present
+from rdmadiag.facts.bonding import Bonding
 from rdmadiag.facts.counters import ALL, NOTHING, CounterSet, CounterSource, Spared, Wanted
+from rdmadiag.frozen import dataclass
 from rdmadiag.host import Host, netlink
+from rdmadiag.sources.bonding import parse_bonds
 from rdmadiag.sources.counters import clock_of, parse_count, read_ports
 from rdmadiag.sources.dump import dump
 from rdmadiag.sources.ethtool import parse_link_modes
@@ -101,7 +106,7 @@ def read_netdev_counters(
     ports = tuple(_netdevs(host, deadline, wanted))
     if not ports:
         return ()
-    reader = _Reader(host, deadline, spared)
+    reader = _Reader(host, deadline, wanted, spared)
     return tuple(
         each for device, port, netdev in ports for each in reader.sets(device, port, netdev)
     )
@@ -120,22 +125,22 @@ def _netdevs(host: Host, deadline: float, wanted: Wanted) -> Iterator[tuple[str,
 
 
 class _Reader:
-    """One dump of all links, and a question about pause frames for each netdev."""
+    """One dump of all links, and what ethtool netlink counts of each netdev by itself."""
 
-    def __init__(self, host: Host, deadline: float, spared: Spared) -> None:
+    def __init__(self, host: Host, deadline: float, wanted: Wanted, spared: Spared) -> None:
         self._host = host
         self._deadline = deadline
+        self._wanted = wanted
         self._spared = spared
         self._clock = clock_of(host)
-        self._links = self._read_links()
-        self._seconds = self._clock()
-        self._family: int | Missing | None = None
-
-    def _read_links(self) -> dict[str, Link] | Missing:
         # As sources.netdev requests them, so that one record serves both.
         name, protocol = "route-getlink", netlink.NETLINK_ROUTE
         reply = dump(self._host, name, protocol, GET_LINKS, self._deadline)
-        return reply if isinstance(reply, Missing) else parse_links(reply)
+        self._links = reply if isinstance(reply, Missing) else parse_links(reply)
+        bonds = () if isinstance(reply, Missing) else parse_bonds(reply)
+        self._bonds: tuple[Bonding, ...] = () if isinstance(bonds, Missing) else bonds
+        self._seconds = self._clock()
+        self._family: int | Missing | None = None
 
     def sets(self, device: str, port: int, netdev: str) -> Iterator[CounterSet]:
         link = None if isinstance(self._links, Missing) else self._links.get(netdev)
@@ -152,12 +157,40 @@ class _Reader:
         if link:
             counters = link.counters or Missing(Why.UNSUPPORTED, f"{netdev}: no IFLA_STATS64")
             yield replace(empty, values=counters)
-            suspended = asleep(self._host, netdev)
-            for source in (CounterSource.PAUSE, CounterSource.FEC, CounterSource.PHY):
-                of_it = replace(empty, source=source, seconds=self._clock())
-                yield replace(of_it, values=suspended) if suspended else self._ethtool(of_it)
+            legs = tuple(self._legs(device, netdev))
+            for each in legs or (link,):
+                of_it = replace(empty, netdev=each.name, identity=each.ifindex, leg=bool(legs))
+                yield from self._ethtool_sets(of_it)
             return
         yield self._files(empty, f"{NET_CLASS}/{netdev}/statistics")
+
+    def _legs(self, device: str, netdev: str) -> Iterator[Link]:
+        """Those of the bond that the device is on as a whole; its netdev may be the active one."""
+        links = {} if isinstance(self._links, Missing) else self._links
+        for bond in self._bonds:
+            legs = [each.netdev for each in bond.legs]
+            if netdev == bond.netdev or (netdev in legs and self._is_on_all(device, legs)):
+                yield from (links[name] for name in legs if name in links)
+                return
+
+    def _is_on_all(self, device: str, legs: Collection[str]) -> bool:
+        """Whether no other device is on another leg; not where some may not be looked at."""
+        if "bond" in device:  # mlx5_bond_0
+            return True
+        # One without hardware, such as rxe, has the netdev that it was made on.
+        if isinstance(self._host.readlink(f"{CLASS}/{device}/device"), Missing):
+            return False
+        every = Wanted(excluded=self._wanted.excluded)
+        found = _netdevs(self._host, self._deadline, every)
+        others = {name for other, _, name in found if other != device}
+        return not self._wanted.excluded and others.isdisjoint(legs)
+
+    def _ethtool_sets(self, empty: CounterSet) -> Iterator[CounterSet]:
+        assert empty.netdev is not None
+        suspended = asleep(self._host, empty.netdev)
+        for source in (CounterSource.PAUSE, CounterSource.FEC, CounterSource.PHY):
+            of_it = replace(empty, source=source, seconds=self._clock())
+            yield replace(of_it, values=suspended) if suspended else self._ethtool(of_it)
 
     def _files(self, empty: CounterSet, folder: str) -> CounterSet:
         names = self._host.list(folder)

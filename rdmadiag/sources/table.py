@@ -1,7 +1,8 @@
 """Every source, one row each: on which system, what reads it, and what the reader needs."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from rdmadiag.frozen import dataclass
 
 if TYPE_CHECKING:
     from rdmadiag.facts.counters import Spared, Wanted
@@ -33,7 +34,7 @@ class Source:
     platform: str  # "linux", "darwin"
     reader: str  # module:function below rdmadiag.sources, called with a host and `takes`
     takes: tuple[str, ...] = ()  # keyword arguments: "deadline", fields of Depth
-    before_fork: bool = False  # its imports cost more than its work: paid once, not in each child
+    before_fork: bool = False  # its imports are those of others too: paid once, not in each child
     last: bool = False  # after the others: see `run.in_order`
     surrounds: bool = False  # what is around devices: rules want it, a list of devices does not
     cheap: bool = False  # enough for GID tables
@@ -41,11 +42,11 @@ class Source:
 
 
 SOURCES: Final = (
-    Source("sysfs", "linux", "sysfs:read_sysfs", cheap=True),
-    Source("nldev", "linux", "nldev:read_nldev", ("deadline",)),
+    Source("sysfs", "linux", "sysfs:read_sysfs", before_fork=True, cheap=True),
+    Source("nldev", "linux", "nldev:read_nldev", ("deadline",), before_fork=True),
     Source("netdev", "linux", "netdev:read_netdevs", ("deadline",)),
-    Source("process", "linux", "process:read_process", cheap=True),
-    Source("system", "linux", "system:read_system", ("pid",), surrounds=True),
+    Source("process", "linux", "process:read_process", before_fork=True, cheap=True),
+    Source("system", "linux", "system:read_system", ("pid",), before_fork=True, surrounds=True),
     Source("verbs", "linux", "verbs:read_verbs", ("deadline", "gid_rows")),
     Source(
         "kernel_log",
@@ -54,13 +55,19 @@ SOURCES: Final = (
         ("deadline", "log_last", "log_lines"),
         surrounds=True,
     ),
-    Source("routing", "linux", "routing:read_routing", ("deadline",), surrounds=True),
-    Source("dcb", "linux", "dcb:read_dcb", ("deadline",), surrounds=True),
-    Source("vfs", "linux", "vfs:read_vfs", ("deadline",), surrounds=True),
-    Source("topology", "linux", "topology:read_topology", surrounds=True),
-    Source("ethtool", "linux", "ethtool:read_ethtool", ("deadline",), surrounds=True),
-    Source("devlink", "linux", "devlink:read_devlink", ("deadline",), surrounds=True),
-    Source("pci", "linux", "pci:read_pci", surrounds=True),
+    Source(
+        "routing", "linux", "routing:read_routing", ("deadline",), before_fork=True, surrounds=True
+    ),
+    Source("dcb", "linux", "dcb:read_dcb", ("deadline",), before_fork=True, surrounds=True),
+    Source("vfs", "linux", "vfs:read_vfs", ("deadline",), before_fork=True, surrounds=True),
+    Source("topology", "linux", "topology:read_topology", before_fork=True, surrounds=True),
+    Source(
+        "ethtool", "linux", "ethtool:read_ethtool", ("deadline",), before_fork=True, surrounds=True
+    ),
+    Source(
+        "devlink", "linux", "devlink:read_devlink", ("deadline",), before_fork=True, surrounds=True
+    ),
+    Source("pci", "linux", "pci:read_pci", before_fork=True, surrounds=True),
     Source(
         "libraries", "linux", "libraries:read_libraries", ("pid",), surrounds=True, only_with="pid"
     ),

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from ipaddress import ip_address
 from signal import Signals
 from typing import Final, Literal
@@ -13,6 +13,7 @@ from rdmadiag.facts.attempt import Attempt, Outcome, Stage, Teardown
 from rdmadiag.facts.errnos import Platform
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import DataOp, PortState, QpType
+from rdmadiag.frozen import dataclass
 from rdmadiag.host import Host
 from rdmadiag.preflight.candidate import Candidate, Wanted, candidates
 from rdmadiag.preflight.safety import Reason, assess

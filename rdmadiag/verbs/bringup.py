@@ -1,10 +1,10 @@
 """What ibv_modify_qp is given on the way from RESET to RTS."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import MTU_BYTES, LinkLayer
+from rdmadiag.frozen import dataclass
 from rdmadiag.verbs.abi import IbvAhAttr, IbvGid, IbvQpAttr
 from rdmadiag.verbs.protocol import End
 

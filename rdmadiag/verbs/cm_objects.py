@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import POINTER, byref, c_char_p, c_void_p
-from dataclasses import dataclass
 from errno import EAGAIN
 from ipaddress import ip_address
 from typing import Any, Final
@@ -17,6 +16,7 @@ from typing import Any, Final
 from rdmadiag.facts.cm import CmEvent
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import QpType
+from rdmadiag.frozen import dataclass
 from rdmadiag.verbs.abi import IbvAhAttr, IbvContext, IbvDevice, IbvQpAttr, IbvQpInitAttr
 from rdmadiag.verbs.cm_abi import (
     PS_TCP,

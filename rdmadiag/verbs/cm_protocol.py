@@ -13,11 +13,11 @@ nothing is encrypted.
 import hmac
 import math
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
 from rdmadiag.facts.ib import DataOp, QpType
+from rdmadiag.frozen import dataclass
 from rdmadiag.verbs.protocol import NONCE_BYTES, End, ProtocolError
 
 VERSION: Final = 1

@@ -3,12 +3,12 @@
 Whither it sends is what SIDR's answer or a join has given, or where the first message came from.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import MTU_BYTES, QpType
+from rdmadiag.frozen import dataclass
 from rdmadiag.verbs.abi import IbvAhAttr, IbvQpAttr
 from rdmadiag.verbs.cm_end import CmEnd
 from rdmadiag.verbs.cm_objects import AddressInfo, Datagrams, Membership

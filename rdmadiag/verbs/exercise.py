@@ -6,7 +6,7 @@ whether others use the port, and what its device claims.
 
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal
 
 from rdmadiag.explain.completions import completion, completion_text
@@ -17,6 +17,7 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.exercise import Cell, CellState, Exercise, RunOutcome, Wanted
 from rdmadiag.facts.ib import KernelQpType
 from rdmadiag.facts.resources import ResourceFacts
+from rdmadiag.frozen import dataclass
 from rdmadiag.host import Host
 from rdmadiag.preflight.candidate import Candidate, candidates
 from rdmadiag.preflight.candidate import Wanted as WantedEnd

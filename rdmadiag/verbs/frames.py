@@ -9,11 +9,11 @@ import ctypes
 import random
 import struct
 from ctypes import POINTER
-from dataclasses import dataclass
 from socket import htonl, htons
 from typing import Any, Final
 
 from rdmadiag.facts.exercise import Operation
+from rdmadiag.frozen import dataclass
 from rdmadiag.verbs.abi import (
     IbvFlowAttr,
     IbvFlowEthFilter,

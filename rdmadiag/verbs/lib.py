@@ -13,11 +13,11 @@ from ctypes import (
     c_uint32,
     c_void_p,
 )
-from dataclasses import dataclass
 from enum import Enum
 from errno import EOPNOTSUPP
 from typing import Any, Final
 
+from rdmadiag.frozen import dataclass
 from rdmadiag.verbs.abi import (
     IbvAhAttr,
     IbvAsyncEvent,

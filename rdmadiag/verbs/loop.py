@@ -14,11 +14,11 @@ import os
 import time
 from collections.abc import Sequence
 from ctypes import byref, c_int32, c_int64, c_uint32, c_uint64, c_void_p
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 from rdmadiag.facts.ib import DataOp
+from rdmadiag.frozen import dataclass
 from rdmadiag.verbs.abi import IbvWc
 from rdmadiag.verbs.lib import CallFailed
 

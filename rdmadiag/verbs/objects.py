@@ -10,12 +10,12 @@ import mmap
 import os
 from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, byref, c_char, c_int, c_uint32, c_void_p
-from dataclasses import dataclass
 from errno import EAGAIN
 from itertools import pairwise
 from typing import Any, Final, Protocol, TypeVar
 
 from rdmadiag.facts.ib import QpState, QpType
+from rdmadiag.frozen import dataclass
 from rdmadiag.verbs.abi import (
     IbvAhAttr,
     IbvAsyncEvent,

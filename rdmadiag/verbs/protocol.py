@@ -14,13 +14,14 @@ import hmac
 import json
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from ipaddress import ip_address
 from typing import Any, Final, Literal, get_args
 
 from rdmadiag.facts import GidEntry, Missing, Why
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import MTU_BYTES, DataOp, GidType, LinkLayer, PortState, QpType
+from rdmadiag.frozen import dataclass
 from rdmadiag.gid import reach
 from rdmadiag.gid.reach import Mismatch
 

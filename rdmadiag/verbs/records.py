@@ -12,7 +12,7 @@ the field that theirs alone have.
 """
 
 import json
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum, StrEnum
 from functools import cache
 from types import NoneType, UnionType
@@ -30,6 +30,7 @@ from rdmadiag.facts.attempt import (
 from rdmadiag.facts.cm import CmEvent
 from rdmadiag.facts.exercise import CellState, Wanted
 from rdmadiag.facts.ib import QpState
+from rdmadiag.frozen import dataclass
 from rdmadiag.verbs.protocol import End, ProtocolError, read_end
 
 

@@ -7,7 +7,7 @@ all of it bounded. A call is `{"call": NAME, "stage": STAGE, "arguments": {…}}
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import Enum
 from ipaddress import ip_address
 from typing import Any, Final
@@ -16,6 +16,7 @@ from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.exercise import CellState, Operation, Via, Wanted
 from rdmadiag.facts.gid import IPV4_MAPPED
 from rdmadiag.facts.ib import GID_BYTES, QpState
+from rdmadiag.frozen import dataclass
 from rdmadiag.verbs.matrix import LENGTH, QP_TYPES, SGE
 from rdmadiag.verbs.protocol import ProtocolError, shown
 from rdmadiag.verbs.work import (

@@ -4,11 +4,11 @@ From the RDMA Aware manual, 4.5 "Queue Pair Bringup", and the kernel's qp_state_
 (drivers/infiniband/core/verbs.c), which refuses with EINVAL what is not listed.
 """
 
-from dataclasses import dataclass
 from enum import IntFlag
 from typing import Final
 
 from rdmadiag.facts.ib import QpState, QpType
+from rdmadiag.frozen import dataclass
 
 
 class Attribute(IntFlag):

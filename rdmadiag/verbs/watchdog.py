@@ -7,11 +7,11 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from types import FrameType
 from typing import IO, Final
 
 from rdmadiag.facts import Missing
+from rdmadiag.frozen import dataclass
 from rdmadiag.host.answers import refusal
 from rdmadiag.host.command import abandon
 from rdmadiag.verbs.child import program

@@ -1,8 +1,8 @@
 """What an operation hands to a side and gets back: numbers and bytes, no pointer; pure."""
 
-from dataclasses import dataclass
 from typing import Final
 
+from rdmadiag.frozen import dataclass
 from rdmadiag.verbs.matrix import LENGTH
 
 AREA: Final = 4096  # bytes from one part of an end's memory to the next

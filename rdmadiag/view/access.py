@@ -1,7 +1,6 @@
 """What stands between this process and a device: node, libraries, locked memory, provider."""
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -18,6 +17,7 @@ from rdmadiag.facts import (
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import NetnsMode
 from rdmadiag.facts.rdma_drivers import PROVIDER_FOLDER, provider_of
+from rdmadiag.frozen import dataclass
 from rdmadiag.view.reconcile import DeviceView, no_nldev
 
 MEMLOCK_CRITICAL: Final = 64 * 1024

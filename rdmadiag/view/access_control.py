@@ -7,12 +7,12 @@ directly, and the sender translates, they are not.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Final
 
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.pci import ACS_BITS, AcsBit, Part, PciConfig, PciFacts, Role
+from rdmadiag.frozen import dataclass
 
 
 class Layout(StrEnum):

@@ -2,13 +2,13 @@
 legs the bond does not use."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
 from rdmadiag.facts import Missing, NetDev, NetDevFacts, known, present
 from rdmadiag.facts.bonding import Bonding, BondMode, Leg, LegState, MiiStatus
 from rdmadiag.facts.evidence import Evidence
+from rdmadiag.frozen import dataclass
 from rdmadiag.view.reconcile import DeviceView, PortView
 
 _MOST_BELOW: Final = 4  # VLANs on VLANs

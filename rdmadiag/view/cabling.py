@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from ipaddress import IPv4Network
 from typing import Final
@@ -19,6 +18,7 @@ from rdmadiag.facts.macos import (
     ThunderboltPeer,
     subnet_of,
 )
+from rdmadiag.frozen import dataclass
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, devices, netdev_of
 from rdmadiag.view.unshown import FAILED
 

@@ -1,7 +1,7 @@
 """What a device says that it can do: ibv_query_device and ibv_query_device_ex in words."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
@@ -20,6 +20,7 @@ from rdmadiag.facts.capability import (
 )
 from rdmadiag.facts.ib import Numbered
 from rdmadiag.facts.verbs import Numbers, VerbsDevice, VerbsFacts, VerbsPort
+from rdmadiag.frozen import dataclass
 from rdmadiag.view.capability_needs import NEEDS, Need
 
 Claim = bool | int | str | tuple[str, ...] | Missing

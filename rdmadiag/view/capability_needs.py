@@ -1,7 +1,8 @@
 """Which stack needs what of a device, and what for; one row each, read in its source."""
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from rdmadiag.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.counter_catalogue import ONLY_EXTENDED, Group, Meaning, Unit, meaning
 from rdmadiag.facts.counters import CounterFacts, CounterSet, CounterSource
+from rdmadiag.frozen import dataclass
 
 
 class Event(StrEnum):

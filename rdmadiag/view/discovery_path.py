@@ -11,7 +11,6 @@ A node that may not be opened comes late: libibverbs lists such a device, and fa
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -24,6 +23,7 @@ from rdmadiag.facts.rdma_drivers import (
     RDMA_MODULE_OF_PCI_DRIVER,
     provider_of,
 )
+from rdmadiag.frozen import dataclass
 from rdmadiag.view.access import (
     Library,
     Provider,

@@ -1,10 +1,10 @@
 """Each port with what stacks would pick from its GID table."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from rdmadiag.facts import Missing
 from rdmadiag.facts.ib import LinkLayer
+from rdmadiag.frozen import dataclass
 from rdmadiag.gid.netdev import NetDevState
 from rdmadiag.gid.pick import Pick
 from rdmadiag.gid.route import Route

@@ -1,13 +1,13 @@
 """Devices and ports by witness: who sees each one, and why another does not."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from rdmadiag.facts import Missing, PciFunction, Why, first_known, known
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.evidence import NOT_ON_MACOS, Evidence
 from rdmadiag.facts.ib import DriverId, LinkLayer, NetnsMode, NodeType, PhysState, PortState
+from rdmadiag.frozen import dataclass
 from rdmadiag.view.access import Provider, node_access, provider
 from rdmadiag.view.discovery_path import DiscoveryPath, walk
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, no_nldev, unshown

@@ -7,7 +7,7 @@ the priority (mlx5_set_path: eth_prio), but where the APP table names RoCE's own
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
@@ -24,6 +24,7 @@ from rdmadiag.facts.dcb import (
 )
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.evidence import Evidence
+from rdmadiag.frozen import dataclass
 from rdmadiag.gid.traffic_class import SENDERS, Sender, Sent, service_level, traffic_class
 from rdmadiag.view.bonds import netdevs_below
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol

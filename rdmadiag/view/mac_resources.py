@@ -1,12 +1,12 @@
 """How many protection domains and queue pairs of a Thunderbolt device are in use, and may be."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.macos import RdmaInterface
+from rdmadiag.frozen import dataclass
 from rdmadiag.view.reconcile import DeviceView
 
 

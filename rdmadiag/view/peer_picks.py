@@ -1,13 +1,14 @@
 """What each stack would pick at both ends, and whether those two can talk. No traffic."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from ipaddress import ip_address
 from typing import Final
 
 from rdmadiag.facts import GidEntry, Missing, NetDev, Why, present
 from rdmadiag.facts.evidence import Evidence
+from rdmadiag.frozen import dataclass
 from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.reach import Address, mismatches, same_subnet
 from rdmadiag.gid.registry import Chosen

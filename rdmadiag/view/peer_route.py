@@ -7,7 +7,7 @@ type (cma_acquire_dev_by_src_ip, cma_validate_port: drivers/infiniband/core/cma.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -29,6 +29,7 @@ from rdmadiag.facts.routing import (
     RoutingFacts,
     TowardsFacts,
 )
+from rdmadiag.frozen import dataclass
 from rdmadiag.gid.netdev import NOT_HERE, netdev_state
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol
 from rdmadiag.view.routing import (

@@ -1,11 +1,11 @@
 """What each stack of the advisor takes towards a peer, beside what rdma_cm takes."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from rdmadiag.facts import Missing
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import GidType
+from rdmadiag.frozen import dataclass
 from rdmadiag.gid.pick import Outcome
 from rdmadiag.gid.registry import Chosen
 from rdmadiag.view.peer_route import Taken

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -29,6 +29,7 @@ from rdmadiag.facts.ib import (
     PhysState,
     PortState,
 )
+from rdmadiag.frozen import dataclass
 from rdmadiag.gid.netdev import NOT_HERE, NetDevState, Unusable, netdev_state
 from rdmadiag.gid.route import NoRoute, Route, select_route_gid
 from rdmadiag.gid.scan import route_gid_scan_limit

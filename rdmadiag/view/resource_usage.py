@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final
 
@@ -14,6 +14,7 @@ from rdmadiag.facts.ib import KernelQpType, QpState
 from rdmadiag.facts.macos import RdmaInterface
 from rdmadiag.facts.resources import KINDS, CmId, DeviceResources, Owner, QueuePair, ResourceFacts
 from rdmadiag.facts.verbs import DeviceLimits
+from rdmadiag.frozen import dataclass
 from rdmadiag.view.mac_resources import in_use
 from rdmadiag.view.reconcile import DeviceView
 

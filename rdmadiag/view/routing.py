@@ -7,7 +7,6 @@ drivers/infiniband/core/addr.c): rules with one of these conditions do not apply
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
@@ -24,6 +23,7 @@ from rdmadiag.facts.routing import (
     Rule,
     RuleAction,
 )
+from rdmadiag.frozen import dataclass
 
 
 class NoWay(StrEnum):

@@ -1,10 +1,11 @@
 """Which devices and ports the user means."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 from rdmadiag.facts.device_port import among, split
+from rdmadiag.frozen import dataclass
 from rdmadiag.nearest import instead
 from rdmadiag.view.reconcile import DeviceView
 

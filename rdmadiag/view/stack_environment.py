@@ -1,9 +1,9 @@
 """The variables that make a stack use the route GID of every port, as lines for a shell."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from rdmadiag.facts.ib import is_device_name
+from rdmadiag.frozen import dataclass
 from rdmadiag.gid.pick import Pick
 from rdmadiag.gid.registry import Chosen
 from rdmadiag.gid.route import Route

@@ -5,7 +5,7 @@ between the two decides, as far as links of sysfs and NUMA nodes show it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
@@ -14,6 +14,7 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import is_device_name
 from rdmadiag.facts.routing import RouteKind, RoutingFacts
 from rdmadiag.facts.topology import Adapter, GpuFunction, GpuKind, Place, TopologyFacts
+from rdmadiag.frozen import dataclass
 from rdmadiag.view.reconcile import DeviceView, PortView, natural
 
 BLUEFIELD: Final = ("0xa2d2", "0xa2d6", "0xa2dc")

@@ -7,7 +7,6 @@
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.explain.causes import (
@@ -21,6 +20,7 @@ from rdmadiag.explain.causes import (
 )
 from rdmadiag.explain.causes.cause import Cause, Used
 from rdmadiag.explain.remedies import Lines
+from rdmadiag.frozen import dataclass
 
 ROWS: Final = (
     *opening.ROWS,

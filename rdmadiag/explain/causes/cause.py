@@ -1,12 +1,13 @@
 """One cause of a failure: a row of the registry."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final
 
 from rdmadiag.explain.remedies import Lines
 from rdmadiag.facts.attempt import Stage
+from rdmadiag.frozen import dataclass
 
 
 class Shown(StrEnum):

@@ -4,8 +4,9 @@ Lines of one device, stage and cause are one group, however many ranks print the
 bounded: so many groups, line numbers and names are kept, and what was dropped is counted.
 """
 
+import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,7 @@ from rdmadiag.explain.log.templates import facts_of
 from rdmadiag.explain.log.trouble import OF_RDMA
 from rdmadiag.explain.remedies import DMESG_OF_RDMA, PREFLIGHT_THERE, fill
 from rdmadiag.facts.errnos import Platform, errno_name, errno_text
+from rdmadiag.frozen import dataclass
 
 if TYPE_CHECKING:
     from rdmadiag.explain.log.recognise import Meaning
@@ -129,7 +131,7 @@ class Account:
         return tuple(each for each in self.unknown if first and each.line < min(first.lines))
 
 
-@dataclass
+@dataclasses.dataclass
 class _Group:
     meaning: "Meaning"
     number: int

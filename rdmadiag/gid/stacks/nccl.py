@@ -17,13 +17,13 @@ NCCL_IB_GID_INDEX, 0 by default, on InfiniBand too; 2.21 chooses on both. Before
 empty row whose type has to be read is a fatal error.
 """
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from rdmadiag.facts import GidEntry, Missing
 from rdmadiag.facts.address import packed_ipv4, packed_ipv6
 from rdmadiag.facts.gid import Family, Gid
+from rdmadiag.frozen import dataclass
 from rdmadiag.gid.c_number import atoi, has_number, strtol, to_int
 from rdmadiag.gid.port_table import PortTable
 from rdmadiag.gid.stack import (

@@ -1,8 +1,9 @@
 """What a host should be: the file that says it, what of it is so, and writing one from a host."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.expectations.keys import Scope, Want
 from rdmadiag.preflight.verdict import Severity
 

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.evidence import NOT_ON_MACOS, Evidence
 from rdmadiag.facts.ib import LinkLayer
+from rdmadiag.frozen import dataclass
 from rdmadiag.gid.route import Route
 from rdmadiag.preflight.expectations.keys import version
 from rdmadiag.preflight.proofs import port_attribute, seen, verbs_answer

@@ -1,13 +1,13 @@
 """What is expected beside what is there."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
 from rdmadiag.facts import Missing
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import PortState
+from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.expectations import Expectations, Expected
 from rdmadiag.preflight.expectations import actual as read
 from rdmadiag.preflight.expectations.actual import Actual

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -10,6 +9,7 @@ from typing import Any, Final
 from rdmadiag.facts.gid import Family
 from rdmadiag.facts.ib import MTU_BYTES, GidType, LinkLayer, NetnsMode, PortState
 from rdmadiag.facts.rdma_drivers import RDMA_MODULES
+from rdmadiag.frozen import dataclass
 from rdmadiag.nearest import instead
 
 PATTERN_LIMIT: Final = 256  # characters

@@ -1,11 +1,11 @@
 """How adapters may use PCI Express: order, and the size of requests and payloads."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.facts import Missing
 from rdmadiag.facts.pci import Cpu, Express, PciConfig
+from rdmadiag.frozen import dataclass
 from rdmadiag.gid.variables import RELAXED_ORDERING
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.proofs import seen

@@ -1,12 +1,12 @@
 """What keeps rdma_cm from a peer, as far as this host shows it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.facts import Why
 from rdmadiag.facts.evidence import LINUX_ONLY
 from rdmadiag.facts.routing import Neighbour, NeighbourState
+from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.proofs import seen
 from rdmadiag.preflight.rules.rule import RECORD_ANEW, Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity

@@ -1,7 +1,6 @@
 """Limits that are near, queue pairs that hang, and owners that cannot be seen."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.facts import Missing, Why, present
@@ -9,6 +8,7 @@ from rdmadiag.facts.cm import CmState
 from rdmadiag.facts.evidence import LINUX_ONLY
 from rdmadiag.facts.ib import KernelQpType, QpState
 from rdmadiag.facts.resources import ResourceFacts
+from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.rules.rule import RECORD_ANEW, Rule, rule
 from rdmadiag.preflight.thresholds import DEFAULT, Thresholds
 from rdmadiag.preflight.verdict import Finding, Proof, Severity

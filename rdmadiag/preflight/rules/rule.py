@@ -1,10 +1,10 @@
 """What a rule is, and how its findings are made."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
+from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.needs import EVERY_PORT
 from rdmadiag.preflight.remedy import documented, filled

@@ -1,13 +1,13 @@
 """What the stacks that were asked for (`--stack`) would do on this host's active ports."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
 from rdmadiag.facts import Missing, or_else
 from rdmadiag.facts.gid import Family
 from rdmadiag.facts.ib import GidType, LinkLayer
+from rdmadiag.frozen import dataclass
 from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.registry import Chosen
 from rdmadiag.gid.route import Route

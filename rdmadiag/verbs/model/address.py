@@ -1,8 +1,7 @@
 """The way to a peer."""
 
-from dataclasses import dataclass
-
 from rdmadiag.facts.gid import Gid
+from rdmadiag.frozen import dataclass
 from rdmadiag.verbs.abi import IbvAhAttr, IbvGid, IbvGlobalRoute
 from rdmadiag.verbs.bringup import ROCE_HOPS
 from rdmadiag.verbs.model.numbers import fits

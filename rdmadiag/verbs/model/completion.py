@@ -1,11 +1,11 @@
 """Completion channels, completion queues, and what they say."""
 
 import time
-from dataclasses import dataclass
 from socket import ntohl
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.completions import completion, completion_text
+from rdmadiag.frozen import dataclass
 from rdmadiag.verbs.abi import IbvWc
 from rdmadiag.verbs.model.constants import WCFlags, WCOpcode
 from rdmadiag.verbs.model.lifetime import Held, InUse, Mismatch, Session, VerbsError, same

@@ -8,13 +8,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from ctypes import byref, c_int, c_uint16
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from rdmadiag.facts.capability import RawPacketCap
 from rdmadiag.facts.events import Element
 from rdmadiag.facts.gid import Gid
+from rdmadiag.frozen import dataclass
 from rdmadiag.verbs import extended
 from rdmadiag.verbs.abi import (
     PORT_ATTR_BUFFER,

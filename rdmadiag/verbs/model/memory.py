@@ -3,9 +3,9 @@
 import ctypes
 import mmap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from rdmadiag.frozen import dataclass
 from rdmadiag.verbs.model.constants import Access
 from rdmadiag.verbs.model.lifetime import Held, Session
 from rdmadiag.verbs.objects import MemoryRegion

@@ -1,11 +1,12 @@
 """The states of a queue pair: what each step takes, and what the kernel has of it."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final, TypeVar
 
 from rdmadiag.facts.gid import Gid
 from rdmadiag.facts.ib import MTU_BYTES, QpState
+from rdmadiag.frozen import dataclass
 from rdmadiag.verbs.abi import IbvQpAttr, IbvQpCap, IbvQpInitAttr
 from rdmadiag.verbs.bringup import (
     MAX_RD_ATOMIC,

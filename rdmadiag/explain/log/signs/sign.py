@@ -1,7 +1,6 @@
 """One sign: a failure that is neither an errno nor a status."""
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -10,6 +9,7 @@ from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.remedies import Lines
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import Platform
+from rdmadiag.frozen import dataclass
 
 
 class Errno(StrEnum):

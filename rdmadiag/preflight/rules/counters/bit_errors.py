@@ -5,7 +5,7 @@ from typing import Final
 
 from rdmadiag.facts import Missing
 from rdmadiag.facts.counter_catalogue import Group, Unit
-from rdmadiag.facts.counters import CounterFacts, CounterSource
+from rdmadiag.facts.counters import CounterFacts, CounterSet, CounterSource
 from rdmadiag.preflight.rules.counters.case import CounterCase, place, proof
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
@@ -41,11 +41,12 @@ _JUNIPER: Final = (
     ),
 )
 def bit_errors_before_fec(this: Rule, case: CounterCase) -> Iterator[Finding]:
-    """One finding a port."""
-    for (device, port), rises in case.risen(Group.UNCORRECTABLE, Group.CORRECTED):
+    """One finding a netdev: a port on a bond has several."""
+    for (device, port), rises in _by_netdev(case):
         lost = sum(each.rise for each in rises if each.group is Group.UNCORRECTABLE)
         corrected = next(iter(_corrected(rises)), None)
-        speed = _speed(case.after, device, port)
+        counted = _counted(case.after, rises[0])
+        speed = counted.speed_mbps if counted else None
         rate = None if corrected is None else _rate(corrected, speed)
         if lost >= case.thresholds.uncorrectable_blocks:
             blocks = "1 block" if lost == 1 else f"{lost} blocks"
@@ -56,8 +57,9 @@ def bit_errors_before_fec(this: Rule, case: CounterCase) -> Iterator[Finding]:
         else:
             continue
         netdev = rises[0].netdev
+        leg = f" ({netdev})" if counted and counted.leg else ""
         yield this.finding(
-            f"{place(device, port)} {says}{_worst_lane(case, device, port)}",
+            f"{place(device, port)}{leg} {says}{_worst_lane(case, counted)}",
             device=device,
             port=port,
             evidence=[*map(proof, rises), *_speed_proof(netdev, speed)],
@@ -71,9 +73,17 @@ def _corrected(rises: Sequence[Change]) -> list[Change]:
     return sorted(found, key=lambda each: each.unit is not Unit.BITS)
 
 
-def _speed(facts: CounterFacts, device: str, port: int | None) -> int | Missing | None:
-    key = (CounterSource.FEC, device, port)
-    return next((each.speed_mbps for each in facts.sets if each.key == key), None)
+def _by_netdev(case: CounterCase) -> Iterator[tuple[tuple[str, int | None], list[Change]]]:
+    for place_of_all, rises in case.risen(Group.UNCORRECTABLE, Group.CORRECTED):
+        for netdev in dict.fromkeys(each.netdev for each in rises):
+            yield place_of_all, [each for each in rises if each.netdev == netdev]
+
+
+def _counted(facts: CounterFacts, change: Change) -> CounterSet | None:
+    """The counters of FEC of this change's netdev."""
+    where = (CounterSource.FEC, change.device, change.port, change.netdev)
+    own = (e for e in facts.sets if (e.source, e.device, e.port, e.netdev) == where)
+    return next(own, None)
 
 
 def _rate(change: Change, speed: int | Missing | None) -> float | None:
@@ -89,15 +99,18 @@ def _speed_proof(netdev: str | None, speed: int | Missing | None) -> Iterator[Pr
         yield Proof("fec", f"ETHTOOL_A_LINKMODES_SPEED of {netdev}", seen)
 
 
-def _worst_lane(case: CounterCase, device: str, port: int | None) -> str:
+def _worst_lane(case: CounterCase, counted: CounterSet | None) -> str:
     """Of several lanes that are counted, the one that has most of it."""
-    key = (CounterSource.FEC, device, port)
-    own = [each for each in case.changes if (each.source, each.device, each.port) == key]
-    counted = next((each.values for each in case.after.sets if each.key == key), {})
-    if isinstance(counted, Missing):
+    if counted is None or isinstance(counted.values, Missing):
         return ""
+    own = [
+        each
+        for each in case.changes
+        if (each.source, each.device, each.port, each.netdev)
+        == (counted.source, counted.device, counted.port, counted.netdev)
+    ]
     for name in _LANES:
-        if sum(each.startswith(f"{name}/") for each in counted) < 2:
+        if sum(each.startswith(f"{name}/") for each in counted.values) < 2:
             continue
         lanes = {each.name: each.rise for each in own if each.name.startswith(f"{name}/")}
         worst = max(lanes, key=lanes.__getitem__, default="")

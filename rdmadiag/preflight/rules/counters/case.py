@@ -1,12 +1,12 @@
 """What the rules of counters are given, and how they point at a counter."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from rdmadiag.facts import Missing
 from rdmadiag.facts.counter_catalogue import Group
 from rdmadiag.facts.counters import CounterFacts, CounterSource
+from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.thresholds import DEFAULT, Thresholds
 from rdmadiag.preflight.verdict import Proof
 from rdmadiag.view.counter_changes import Change, Event

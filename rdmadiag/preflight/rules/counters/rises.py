@@ -106,7 +106,7 @@ def _times(change: Change, case: CounterCase) -> int:
         return change.rise
     # A link that comes back is a change too: where the kernel counts losses, they alone count.
     exact = any(
-        each.key == (change.source, change.device, change.port)
+        (each.source, each.device, each.port) == (change.source, change.device, change.port)
         and not isinstance(each.values, Missing)
         and "carrier_down_count" in each.values
         for each in case.after.sets
