@@ -15,6 +15,7 @@ from lab.image import image
 from lab.kernel import stock_kernel
 from lab.plan import Part, Shard, shards
 from lab.results import claim
+from lab.siw_module import add_siw
 from lab.uml_kernel import uml_kernel
 
 SIDE_BY_SIDE = 2  # kernels at a time, of two CPUs each: the tests wait half of their time
@@ -35,8 +36,10 @@ def guest(part: Part, pytest_args: Sequence[str], seconds: float) -> int:
     if part.machine == "qemu":
         argv = pytest_argv(part, pytest_args)
         bus = {"options": pci_bus.OPTIONS, "append": pci_bus.APPEND} if part.pci else {}
-        who, job = Guest(part.name, out), Job(argv, ENV)
-        start = partial(qemu.start, who, stock_kernel(), image(), job, **bus)
+        who, job, stock = Guest(part.name, out), Job(argv, ENV), stock_kernel()
+        if not part.short:
+            add_siw(stock)
+        start = partial(qemu.start, who, stock, image(), job, **bus)
         return watch([start], deadline, side_by_side=1)[0].exit_code()
     kernel = uml_kernel(part.kernel)
     uml.compile_checkout()

@@ -62,7 +62,7 @@ def _order(match: re.Match[str]) -> tuple[list[int], int]:
 def stock_kernel() -> Kernel:
     """The newest one, from the cache or from APT, with its modules where programs look for them."""
     kernel = _cached() or _download()
-    _link_modules(kernel)
+    link_modules(kernel)
     return kernel
 
 
@@ -97,14 +97,16 @@ def _download() -> Kernel:
         return _unpack(release, Path(scratch), folder)
 
 
-def _link_modules(kernel: Kernel) -> None:
+def link_modules(kernel: Kernel) -> None:
     """Let /lib/modules/RELEASE lead to the cache, unless something usable is there already.
 
     The package of the kernel's headers makes it a folder with links to them alone: what the
     cache has is linked beside those.
     """
     link = MODULES / kernel.release
-    if (link / "modules.dep").exists():
+    known = link / "modules.dep"
+    ours = known.resolve() == (kernel.modules / known.name).resolve()
+    if known.exists() and (link.is_symlink() or not ours):
         return
     link.parent.mkdir(exist_ok=True)
     if link.is_symlink():
