@@ -17,6 +17,7 @@ from bench.child import Command, CouldNotRun, measure
 from bench.counters import counters
 from bench.emulated import emulated
 from bench.explain import explain
+from bench.fleet import fleet
 from bench.growth import growth
 from bench.memory import memory
 from bench.results import document
@@ -72,6 +73,7 @@ def main() -> int:
                 ratios += against(options.against, folder, options.rounds)
         ratios.append(counters(folder, options.rounds))
         ratios.append(explain(folder, options.rounds, options.log_mib))
+        peaks.append(fleet(folder))
     if options.lab:
         ratios += emulated(options.rounds)
     sections = [*ratios, *peaks]

@@ -8,6 +8,7 @@ import click
 
 from rdmadiag import __version__
 from rdmadiag.cli import COMMANDS, rdmadiag
+from rdmadiag.cli.group import Group, find
 from rdmadiag.cli.page import Page
 
 _SEE = ", ".join(f"\\fBrdmadiag\\-{name}\\fR(1)" for name in COMMANDS)
@@ -26,7 +27,7 @@ No colour, where it is set and not empty.
 .TP
 .I $XDG_CONFIG_HOME/rdmadiag/config.toml
 Defaults below flags and variables: options by their long names, those of one
-command in a table of its name.
+command in a table of its name: [preflight], [fleet.merge].
 """
 
 
@@ -34,13 +35,11 @@ def man_pages() -> dict[str, str]:
     """File name → page."""
     group = click.Context(rdmadiag, info_name="rdmadiag", **rdmadiag.context_settings)
     pages = {"rdmadiag.1": _page("rdmadiag", rdmadiag, group, "diagnostics and preflight for RDMA")}
-    for name, line in COMMANDS.items():
-        command = rdmadiag.get_command(group, name)
-        assert command is not None
-        assert isinstance(command, Page)
-        context = click.Context(command, info_name=name, parent=group)
-        title = f"rdmadiag-{name}"
-        pages[f"{title}.1"] = _page(title, command, context, line.rstrip("."))
+    for name, line in rdmadiag.every().items():
+        context = find(rdmadiag, tuple(name.split()))
+        assert isinstance(context.command, Page)
+        title = f"rdmadiag-{name.replace(' ', '-')}"
+        pages[f"{title}.1"] = _page(title, context.command, context, line.rstrip("."))
     return pages
 
 
@@ -53,9 +52,10 @@ def _page(title: str, command: Page, context: click.Context, line: str) -> str:
         f".SH SYNOPSIS\n.B {_text(context.command_path)}\n{_text(usage)}\n",
         f".SH DESCRIPTION\n{_prose(inspect.cleandoc(command.help or ''))}",
     ]
-    if title == "rdmadiag":
+    if isinstance(command, Group):
         parts.append(".SH COMMANDS\n")
-        parts += [f".TP\n.B {_text(name)}\n{_text(told)}\n" for name, told in COMMANDS.items()]
+        rows = command.rows.items()
+        parts += [f".TP\n.B {_text(name)}\n{_text(told)}\n" for name, told in rows]
     parts.append(".SH OPTIONS\n")
     for heading, records in command.sections(context):
         parts.append(f".SS {_text(heading)}\n")

@@ -43,6 +43,8 @@ BUILD_PACKAGES = (  # for a User Mode Linux kernel
     *("bc", "bison", "dpkg-dev", "flex", "gcc", "libc6-dev", "libelf-dev", "make"),
 )
 
+BROWSER_PACKAGES = ("chromium", "fonts-dejavu-core")  # 500 MB on the disk: for one part alone
+
 
 def prepare() -> None:
     """Install what is missing; LabFailure says what cannot be done."""
@@ -53,6 +55,16 @@ def prepare() -> None:
 def prepare_build() -> None:
     """What lab/build-uml.sh needs beyond that."""
     _install(BUILD_PACKAGES)
+
+
+def prepare_browser() -> None:
+    """What lab/chromium.py drives."""
+    _install(BROWSER_PACKAGES)
+
+
+def prepare_headers(release: str) -> None:
+    """What lab/build-siw.sh needs: the compiler of that stock kernel comes with its headers."""
+    _install((f"linux-headers-{release}", "make"))
 
 
 def _require_debian() -> None:

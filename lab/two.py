@@ -15,6 +15,7 @@ from lab.plan import Part
 from lab.ports import wait_listening
 from lab.results import claim
 from lab.rxe import Rxe
+from lab.siw_module import add_siw
 from lab.uml_kernel import uml_kernel
 
 LISTEN_SECONDS = 60.0
@@ -63,6 +64,7 @@ def _uml(part: Part, pytest_args: Sequence[str], folder: Path) -> list[Callable[
 
 def _qemu(part: Part, pytest_args: Sequence[str], folder: Path) -> list[Callable[[], Boot]]:
     kernel, files, port = stock_kernel(), image(), _free_port()
+    add_siw(kernel)
 
     def start(role: str, end: str) -> Boot:
         options = (

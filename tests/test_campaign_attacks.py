@@ -44,6 +44,7 @@ def raises(error: Exception) -> Any:
     return parse
 
 
+@pytest.mark.slow
 def test_a_parser_that_raises_hangs_is_slow_or_gives_half_a_pair_is_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

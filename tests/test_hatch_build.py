@@ -20,6 +20,7 @@ from rdmadiag.deploy import FILES
 CHECKOUT = Path(__file__).parents[1]
 LOOP = "rdmadiag/verbs/_loop.c"
 LIBRARY = "rdmadiag/verbs/_loop.so"
+PAGE = ("css", "html", "js", "py")
 
 
 @pytest.fixture
@@ -199,6 +200,7 @@ def test_a_wheel_has_the_library_and_is_for_this_platform(
     with zipfile.ZipFile(wheel) as archive:
         assert LIBRARY in archive.namelist()
         assert {f"rdmadiag/deploy/{name}" for name in FILES} <= set(archive.namelist())
+        assert {f"rdmadiag/render/fleet_page.{kind}" for kind in PAGE} <= set(archive.namelist())
         metadata = next(name for name in archive.namelist() if name.endswith("/WHEEL"))
         assert f"Tag: {tag}\n" in archive.read(metadata).decode()
         assert "Root-Is-Purelib: false\n" in archive.read(metadata).decode()

@@ -61,6 +61,9 @@ def test_modules_are_found_where_the_headers_have_made_the_folder(
     folder.mkdir(parents=True)
     (folder / "build").symlink_to("/usr/src/linux-headers-6.1.0-1-amd64")
     for _ in range(2):
-        kernel._link_modules(found)
+        kernel.link_modules(found)
         assert (folder / "modules.dep").read_text() == "kernel/x.ko:\n"
         assert {each.name for each in folder.iterdir()} == {"build", "kernel", "modules.dep"}
+    (found.modules / "updates").mkdir()  # of a module that was built since
+    kernel.link_modules(found)
+    assert (folder / "updates").is_dir()

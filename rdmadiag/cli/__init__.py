@@ -10,9 +10,8 @@ import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.failure import CommandLine, failed
+from rdmadiag.cli.group import Group, give_defaults
 from rdmadiag.cli.output import note, prepare_streams, printing
-from rdmadiag.cli.page import Page
-from rdmadiag.nearest import instead
 
 COMMANDS: Final = {
     "preflight": "The report on this host and the verdict.",
@@ -27,6 +26,7 @@ COMMANDS: Final = {
     "explain": "What an errno, a status, a state or a variable means; what failed in a log.",
     "pingpong": "One bounded attempt at a connection; refuses without --allow-rtr.",
     "exercise": "Every operation of verbs once, verified; refuses without --allow-rtr.",
+    "fleet": "Many hosts: what their reports add up to, and which is the odd one.",
     "expect": "Write down what a good host is, for preflight --expect.",
     "snapshot": "Record this host, so that every command can be run on the record.",
     "samples": "The recorded machines that come with rdmadiag.",
@@ -37,67 +37,10 @@ COMMANDS: Final = {
 """Every command and its line in --help; its module is rdmadiag.cli.NAME."""
 
 
-class _Lazy(Page, click.Group):
-    """Imports a command's module only when the command is used."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        from importlib import import_module
-
-        module = import_module(f"rdmadiag.cli.{cmd_name}")
-        command: click.Command = module.command
-        _name_variables(command, cmd_name)
-        return command
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
-        """Names of commands without importing their modules, and the group's own options."""
-        from click.shell_completion import CompletionItem
-
-        named = [
-            CompletionItem(name, help=line)
-            for name, line in COMMANDS.items()
-            if name.startswith(incomplete)
-        ]
-        return named + click.Command.shell_complete(self, ctx, incomplete)
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Commands first: options of the group are few."""
-        self.format_commands(ctx, formatter)
-        Page.format_options(self, ctx, formatter)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Their names and lines, without importing their modules."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            name, command, rest = super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            raise click.UsageError(
-                f"no command {args[0]!r}; {instead(args[0], COMMANDS)}", ctx
-            ) from error
-        line: CommandLine = ctx.obj
-        line.command, line.arguments = command, tuple(rest)
-        return name, command, rest
-
-
-def _name_variables(command: click.Command, name: str) -> None:
-    """RDMADIAG_COMMAND_OPTION by an option's long name, where its argument has another one."""
-    for option in command.params:
-        if isinstance(option, click.Option) and option.allow_from_autoenv:
-            long = next(each for each in option.opts if each.startswith("--")).removeprefix("--")
-            option.envvar = f"RDMADIAG_{name}_{long.replace('-', '_')}".upper()
-
-
 @click.group(
-    cls=_Lazy,
+    cls=Group,
+    rows=COMMANDS,
+    package=__name__,
     examples=(
         ("is this host fit for RDMA jobs?", "rdmadiag preflight"),
         ("the same of a recorded machine", "rdmadiag preflight --sample roce-empty-gid-table"),
@@ -118,19 +61,9 @@ def rdmadiag(context: click.Context, debug: bool) -> int | None:
     74 output that cannot be written, 77 what this user may not do. preflight --profile changes
     them for what runs it.
     """
-    line: CommandLine = context.obj
-    name = context.invoked_subcommand
-    if name is None:
+    if context.invoked_subcommand is None:
         return _without_command(context)
-    if name not in COMMANDS or "--help" in line.arguments or "-h" in line.arguments:
-        return None
-    from rdmadiag.cli.config import config_path, defaults, read_config
-
-    file = read_config(config_path(os.environ), COMMANDS)
-    if file is not None:
-        assert line.command is not None
-        line.defaults = defaults(file, line.command, name)
-        context.default_map = {name: line.defaults}
+    give_defaults(context)
     return None
 
 

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from rdmadiag.cli.progress import meanwhile, progress
 from rdmadiag.facts import present
@@ -15,6 +14,7 @@ from rdmadiag.facts.counters import (
     narrowed,
     remembered,
 )
+from rdmadiag.frozen import dataclass
 from rdmadiag.host import Host
 from rdmadiag.nearest import instead
 from rdmadiag.preflight.judge_counters import Compared, compare

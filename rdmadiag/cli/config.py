@@ -6,6 +6,9 @@
     fail-on = "critical"
     device = ["mlx5_0", "mlx5_1:1"]
 
+    [fleet.merge]
+    expect-hosts = "node[001-512]"
+
 A key is an option's long name. What the file says of a command is looked at when that
 command runs.
 """
@@ -14,12 +17,12 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from rdmadiag.cli.exits import Refused
+from rdmadiag.frozen import dataclass
 
 if TYPE_CHECKING:
     from rdmadiag.facts.toml_file import TomlFile
@@ -99,8 +102,13 @@ def _require_roots(path: str) -> None:
             )
 
 
-def defaults(file: "TomlFile", command: click.Command, name: str) -> dict[str, Any]:
-    """click's default map for one command. Raises Refused for keys and values it cannot have."""
+def defaults(
+    file: "TomlFile", command: click.Command, path: tuple[str, ...], among: Mapping[str, object]
+) -> dict[str, Any]:
+    """click's default map for the command at `path`, one of `among`.
+
+    Raises Refused for keys and values that it cannot have.
+    """
     from rdmadiag.facts.toml_file import TomlFileError
 
     options = {
@@ -111,23 +119,41 @@ def defaults(file: "TomlFile", command: click.Command, name: str) -> dict[str, A
         if each.startswith("--")
     }
     found: dict[str, Any] = {}
-    context = click.Context(command, info_name=name, auto_envvar_prefix=None)
+    context = click.Context(command, info_name=path[-1], auto_envvar_prefix=None)
     try:
+        table = _table(file, path, among)
         _require_once(file, (), file.values)
-        _require_once(file, (name,), file.values.get(name, {}))
+        _require_once(file, path, table)
         for key, value in file.values.items():
             if not isinstance(value, dict) and (option := options.get(key.replace("_", "-"))):
                 found[str(option.name)] = _value(file, (key,), option, value, context)
-        for key, value in file.values.get(name, {}).items():
-            path = (name, key)
+        for key, value in table.items():
+            place = (*path, key)
             option = options.get(key.replace("_", "-"))
             if option is None:
-                file.refuse_name(path, "key", options)
+                file.refuse_name(place, "key", options)
             if not option.allow_from_autoenv:
-                file.refuse(path, "has to be passed on the command line, each time")
-            found[str(option.name)] = _value(file, path, option, value, context)
+                file.refuse(place, "has to be passed on the command line, each time")
+            found[str(option.name)] = _value(file, place, option, value, context)
     except TomlFileError as error:
         raise Refused(str(error)) from error
+    return found
+
+
+def _table(
+    file: "TomlFile", path: tuple[str, ...], among: Mapping[str, object]
+) -> Mapping[str, Any]:
+    """What stands of one command; in the table of a group stand tables of its commands alone."""
+    *groups, last = path
+    table: Mapping[str, Any] = file.values
+    for depth, group in enumerate(groups, 1):
+        table = table.get(group, {})
+        for name, value in table.items():
+            if name not in among:
+                file.refuse_name((*path[:depth], name), "command", among)
+            if not isinstance(value, dict):
+                file.refuse((*path[:depth], name), "expected a table")
+    found: Mapping[str, Any] = table.get(last, {})
     return found
 
 

@@ -2,10 +2,11 @@
 
 import errno
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import click
+
+from rdmadiag.frozen import dataclass
 
 OK: Final = 0
 WARN: Final = 1

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Collection
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isnan
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -17,6 +17,7 @@ from rdmadiag.cli.failure import CommandLine
 from rdmadiag.cli.output import note
 from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.facts.evidence import Evidence
+from rdmadiag.frozen import dataclass
 from rdmadiag.gid.scan import MAX_ROUTE_GID_SCAN
 from rdmadiag.host import Host
 from rdmadiag.host.live import LiveHost

@@ -18,16 +18,16 @@ FOR_OTHERS: Final = 0o644
 _DESCRIPTORS: Final = ("/dev/std", "/dev/fd/", "/proc/")
 
 
-def check_output(path: str) -> None:
+def check_output(path: str, option: str = "--output") -> None:
     """Refuses what could not be written to, before any work is done."""
     if not path:
-        raise Refused("--output: names no file")
+        raise Refused(f"{option}: names no file")
     if os.path.abspath(path).startswith(_DESCRIPTORS):  # a log that is open would be replaced
-        raise Refused(f"--output {path}: is what is open already; stdout needs no --output")
-    look(f"--output {path}", lambda: _check(path))
+        raise Refused(f"{option} {path}: is what is open already; stdout needs no {option}")
+    look(f"{option} {path}", lambda: _check(path, option))
 
 
-def write_output(path: str, text: str, mode: int = OWN) -> None:
+def write_output(path: str, text: str, mode: int = OWN, option: str = "--output") -> None:
     """Replace the file, or make a new one of this mode."""
     content = text.encode("utf-8", "backslashreplace")
 
@@ -35,23 +35,23 @@ def write_output(path: str, text: str, mode: int = OWN) -> None:
         try:
             replace_file(path, content, mode)
         except OSError as error:
-            raise NotWritten(f"--output {path}: {error.strerror}") from error
+            raise NotWritten(f"{option} {path}: {error.strerror}") from error
 
-    write(f"--output {path}", replace)
+    write(f"{option} {path}", replace)
 
 
-def _check(path: str) -> None:
+def _check(path: str, option: str) -> None:
     folder = os.path.dirname(os.path.realpath(path))
     try:
         with target(path) as there:
             if there.found is not None and not stat.S_ISREG(there.found.st_mode):
-                raise Refused(f"--output {path}: is there, and is no regular file")
+                raise Refused(f"{option} {path}: is there, and is no regular file")
             if not os.access(".", os.W_OK | os.X_OK, dir_fd=there.folder, effective_ids=True):
                 read_only = os.fstatvfs(there.folder).f_flag & os.ST_RDONLY
-                raise NotWritten(f"--output {path}: {folder} cannot be written to") from (
+                raise NotWritten(f"{option} {path}: {folder} cannot be written to") from (
                     None if read_only else PermissionError(errno.EACCES, folder)
                 )
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise Refused(f"--output {path}: there is no folder {folder}") from error
+        raise Refused(f"{option} {path}: there is no folder {folder}") from error
     except OSError as error:  # a link to itself, a name that is too long
-        raise Refused(f"--output {path}: {error.strerror}") from error
+        raise Refused(f"{option} {path}: {error.strerror}") from error

@@ -10,6 +10,7 @@ import rich.text
 from rich.console import Console
 
 from rdmadiag.quoting import printable
+from rdmadiag.render.plain import pasted
 
 STYLE: Final = {
     "ok": "bold green",
@@ -83,27 +84,9 @@ def verbatim(out: Console, line: Text | str) -> None:
 
 
 def steps(out: Console, lines: Iterable[str]) -> None:
-    """What to do next: each command alone on its line, below what is said of it.
-
-    zsh, the shell of macOS, knows no comments at its prompt (zshoptions(1),
-    INTERACTIVE_COMMENTS): behind a command they would be arguments, and an apostrophe in one
-    would swallow the lines that follow.
-    """
-    said = ""
-    for line in lines:
-        command, _, comment = line.partition("   # ")
-        if comment and comment != said:
-            verbatim(out, f"    # {_typographic(comment)}")
-        said = comment
-        verbatim(out, f"    {_typographic(command) if command.startswith('#') else command}")
-
-
-def _typographic(comment: str) -> str:
-    """Of words alone: what is quoted is a host's own name, and zsh would run what is in it."""
-    return _APOSTROPHE.sub("\N{RIGHT SINGLE QUOTATION MARK}", comment)
-
-
-_APOSTROPHE: Final = re.compile(r"(?<=[A-Za-z])'(?=[a-z])")
+    """What to do next."""
+    for line in pasted(lines):
+        verbatim(out, f"    {line}")
 
 
 @contextmanager

@@ -15,6 +15,10 @@ from rdmadiag.facts.attempt import Attempt, BadCompletion, Latency
 from rdmadiag.facts.counters import CounterFacts
 from rdmadiag.facts.exercise import Exercise
 from rdmadiag.facts.ib import DriverId
+from rdmadiag.fleet.merged import Merged
+from rdmadiag.fleet.node_answer import Ending
+from rdmadiag.fleet.pair_results import Tournament
+from rdmadiag.fleet.trend import NodeHistory
 from rdmadiag.preflight.judge_counters import CounterVerdict
 from rdmadiag.preflight.judge_lossless import LosslessVerdict
 from rdmadiag.preflight.judge_resources import ResourceVerdict
@@ -270,6 +274,18 @@ ExerciseDocument: type[Document] = create_model(
 )
 
 
+class NodeAnswerDocument(Document):
+    """A line of `rdmadiag fleet run --json`, but for preflight: what one node answered."""
+
+    node: str
+    ending: Ending
+    exit_code: int | None = Field(description="Of the command, or of what launched it there.")
+    why: str | None = Field(description="Why there is no answer.")
+    document: dict[str, Any] | None = Field(description="What the command printed on stdout.")
+    text: str | None = Field(description="The same where it is no JSON.")
+    stderr: str
+
+
 class Failed(BaseModel):
     """Why there is no document."""
 
@@ -281,6 +297,23 @@ class ErrorDocument(Document):
     """Instead of any other, where a command could not be followed."""
 
     error: Failed
+
+
+FleetMergeDocument: type[Document] = create_model(
+    "FleetMergeDocument",
+    __base__=Document,
+    __doc__="`rdmadiag fleet merge --json`.",
+    **_fields(Merged),
+    tournament=(Tournament | None, ...),
+)
+
+
+class FleetHistoryDocument(Document):
+    """`rdmadiag fleet history --json`."""
+
+    status: Status = Field(description="The worst of the nodes' newest; one not known is unknown.")
+    nodes: tuple[NodeHistory, ...]
+    unknown: tuple[str, ...] = Field(description="Nodes that no merge had.")
 
 
 DOCUMENTS: Final[dict[str, type[Document]]] = {
@@ -300,7 +333,10 @@ DOCUMENTS: Final[dict[str, type[Document]]] = {
     "explain-log": ExplainLogDocument,
     "pingpong": PingpongDocument,
     "exercise": ExerciseDocument,
+    "fleet-merge": FleetMergeDocument,
+    "fleet-history": FleetHistoryDocument,
     "samples": SamplesDocument,
+    "node-answer": NodeAnswerDocument,
     "report": Report,
     "error": ErrorDocument,
 }

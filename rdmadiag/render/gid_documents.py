@@ -1,12 +1,12 @@
 """The rows of `gids --json`: what is printed of a GID table and of a pick."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from rdmadiag.facts import GidEntry, Missing
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.gid import Family, Scope
 from rdmadiag.facts.ib import GidType, LinkLayer, PortState
+from rdmadiag.frozen import dataclass
 from rdmadiag.gid import pick as gid_pick
 from rdmadiag.gid.netdev import NetDevState, Unusable, netdev_state
 from rdmadiag.gid.pick import Outcome

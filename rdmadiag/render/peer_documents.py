@@ -1,8 +1,8 @@
 """The rows of `gids --peer --json`: pairs of ports, and each stack at both ends."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from rdmadiag.frozen import dataclass
 from rdmadiag.render.gid_documents import Pick, pick_row
 from rdmadiag.view import peer_picks
 from rdmadiag.view.peer_picks import End, Talks

@@ -74,7 +74,9 @@ def test_a_refusal_is_remembered_through_all_samples(host):
 
     for compared in over(Sampler(host), 0.1, 3, sleep=sleep):
         (found,) = [
-            each for each in compared.sample.sets if each.key == (CounterSource.HW, "mlx5_0", 1)
+            each
+            for each in compared.sample.sets
+            if each.key == (CounterSource.HW, "mlx5_0", 1, None)
         ]
         assert found.refused == {"np_cnp_sent": refused}
         assert "np_cnp_sent" not in found.values

@@ -104,6 +104,39 @@ def test_a_failure_too_has_the_profile_of_the_file(
     assert rdmadiag("gids", "--from", "/nowhere").code == 64
 
 
+def test_a_command_of_a_group_has_its_table_in_the_groups(
+    configure: Callable[[str], Path],
+    rdmadiag: Rdmadiag,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    report = rdmadiag("preflight", "--sample", "infiniband-no-subnet-manager", "--json").out
+    path = tmp_path / "report.json"
+    path.write_text(report)
+    merge = ("fleet", "merge", str(path))
+    assert rdmadiag(*merge).code == 2
+    configure("[fleet.merge]\nexit-zero = true\n")
+    assert rdmadiag(*merge).code == 0
+    monkeypatch.setenv("RDMADIAG_FLEET_MERGE_EXIT_ZERO", "false")
+    assert rdmadiag(*merge).code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[fleet.mrege]\n", "fleet.mrege: no such command; did you mean merge?"),
+        ("[fleet]\nmerge = 1\n", "fleet.merge: expected a table"),
+        ("[fleet.merge]\nfail-of = 1\n", "fleet.merge.fail-of: no such key; did you mean fail-on?"),
+    ],
+)
+def test_a_mistake_in_the_table_of_a_group_is_named(
+    text: str, told: str, configure: Callable[[str], Path], rdmadiag: Rdmadiag
+) -> None:
+    path = configure(text)
+    refused = rdmadiag("fleet", "merge", "x.json")
+    assert (refused.code, refused.err) == (64, f"rdmadiag: {path}: {told}\n")
+
+
 def test_devices_are_a_list(configure: Callable[[str], Path], rdmadiag: Rdmadiag) -> None:
     configure('device = ["mlx5_1"]\n')
     ports = rdmadiag("gids", "--json", "--sample", "infiniband-two-hca").document["ports"]

@@ -11,8 +11,8 @@ import click
 import pytest
 
 from rdmadiag import __version__
-from rdmadiag.cli import COMMANDS
 from rdmadiag.cli import rdmadiag as group
+from rdmadiag.cli.group import Group, find
 from rdmadiag.cli.page import OWN, SECTIONS, Page
 from rdmadiag.samples import samples
 
@@ -20,12 +20,13 @@ Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821 
 
 
 def page(name: str) -> Page:
-    found = group.get_command(click.Context(group, info_name="rdmadiag"), name)
+    found = find(group, tuple(name.split())).command
     assert isinstance(found, Page)
     return found
 
 
-PAGES = {"rdmadiag": group, **{name: page(name) for name in COMMANDS}}
+EVERY = tuple(group.every())
+PAGES = {"rdmadiag": group, **{name: page(name) for name in EVERY}}
 
 
 def test_without_a_command_the_help_is_printed_and_it_is_a_mistake(rdmadiag: Rdmadiag) -> None:
@@ -44,17 +45,28 @@ def test_on_a_host_without_a_device_it_says_where_to_start(rdmadiag: Rdmadiag) -
     assert named in samples()
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", EVERY)
 def test_help_of_a_command_is_the_same_both_ways(name: str, rdmadiag: Rdmadiag) -> None:
-    assert rdmadiag("help", name) == rdmadiag(name, "--help")
+    words = name.split()
+    shown = rdmadiag("help", *words)
+    assert shown == rdmadiag(*words, "--help")
+    assert shown.out.startswith(f"Usage: rdmadiag {name} ")
+
+
+def test_a_group_without_a_command_prints_its_help_and_it_is_a_mistake(rdmadiag: Rdmadiag) -> None:
+    code, out, err = rdmadiag("fleet")
+    assert (code, out) == (64, "")
+    assert err.startswith("Usage: rdmadiag fleet ")
+    assert "\n  merge " in err
 
 
 def test_help_alone_is_that_of_the_program(rdmadiag: Rdmadiag) -> None:
     assert rdmadiag("help") == rdmadiag("--help")
     assert rdmadiag("help", "gidz").err == "rdmadiag: no command 'gidz'; did you mean gids?\n"
+    assert rdmadiag("help", "gids", "x").err == "rdmadiag: rdmadiag gids has no commands\n"
 
 
-@pytest.mark.parametrize("argv", [(), *((name,) for name in COMMANDS)], ids="".join)
+@pytest.mark.parametrize("argv", [(), *(tuple(name.split()) for name in EVERY)], ids=" ".join)
 @pytest.mark.parametrize("option", ["-V", "--version"])
 def test_the_version_is_said_the_same_everywhere(
     argv: tuple[str, ...], option: str, rdmadiag: Rdmadiag
@@ -77,8 +89,9 @@ def test_a_page_has_three_examples_that_fit_a_line_and_are_understood(name: str)
     for purpose, line in examples:
         assert max(len(purpose), len(line)) <= 76
         for words in _command_lines(line):
-            command = page(words[0])
-            command.make_context(words[0], words[1:])  # raises click.UsageError
+            depth = 2 if isinstance(page(words[0]), Group) and words[1:] else 1
+            command = page(" ".join(words[:depth]))
+            command.make_context(words[depth - 1], words[depth:])  # raises click.UsageError
 
 
 def _command_lines(line: str) -> list[list[str]]:
@@ -113,6 +126,8 @@ def test_sections_name_options_that_there_are() -> None:
     ("argv", "meant"),
     [
         pytest.param(("preflihgt",), "preflight", id="a command"),
+        pytest.param(("fleet", "mrege"), "merge", id="a command of a group"),
+        pytest.param(("help", "fleet", "mrege"), "merge", id="the help of one"),
         pytest.param(("gids", "--sample", "roce-helthy"), "roce-healthy", id="a sample"),
         pytest.param(
             ("gids", "--sample", "roce-healthy", "--device", "rxe00"), "rxe0", id="a device"

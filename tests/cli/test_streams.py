@@ -31,6 +31,7 @@ ARGUMENTS = {
     "explain": ("errno", "110"),
     "help": (),
     "pingpong": (),
+    "fleet": ("merge", "-"),
     "expect": ("--sample", "roce-healthy"),
     "snapshot": ("--sample", "roce-healthy"),
     "samples": (),

@@ -13,7 +13,7 @@ from docs.deployed import CHECKOUT, deployed
 from docs.deployed import FOLDER as DEPLOYED
 from docs.man import man_pages
 from docs.readme import readme
-from rdmadiag.cli import COMMANDS
+from rdmadiag.cli import COMMANDS, rdmadiag
 from rdmadiag.deploy import FILES
 from rdmadiag.preflight.rules import CATALOGUE
 
@@ -82,7 +82,8 @@ def test_every_file_of_deploy_is_shown_on_a_page() -> None:
 
 def test_the_man_pages_are_up_to_date() -> None:
     assert {path.name: path.read_text(encoding="utf-8") for path in MAN.iterdir()} == man_pages()
-    assert {f"rdmadiag-{command}.1" for command in COMMANDS} | {"rdmadiag.1"} == set(man_pages())
+    titles = {f"rdmadiag-{name.replace(' ', '-')}.1" for name in rdmadiag.every()}
+    assert titles | {"rdmadiag.1"} == set(man_pages())
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="no groff here")

@@ -28,6 +28,7 @@ HAS = {
 # By a setting of its kernel, which User Mode Linux shows.
 BUILT = {"u32": "CONFIG_NET_CLS_U32=y"}
 CONFIG = Path("/proc/config.gz")
+SIW = Path("/lib/modules", os.uname().release, "updates/siw.ko")  # lab/siw_module.py
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,6 +40,7 @@ def has(machine: str) -> set[str]:
     """What this guest has of what tests need."""
     settings = gzip.decompress(CONFIG.read_bytes()).decode() if CONFIG.exists() else ""
     later = {"rxe in namespaces"} if os.uname().release.startswith("7.") else set[str]()
+    later |= {"siw"} if SIW.exists() else set()
     later |= {"dcbtest"} if os.environ.get(dcb_module.VARIABLE) else set()
     return (
         HAS[machine] | later | {what for what, line in BUILT.items() if f"\n{line}\n" in settings}

@@ -37,3 +37,9 @@ def test_they_differ_in_names_alone(one: str, other: str) -> None:
 )
 def test_they_differ_in_what_they_say(one: str, other: str) -> None:
     assert form(one) != form(other)
+
+
+@pytest.mark.parametrize("unit", ["a", "a.", "ab-", "_", "0000:"])
+def test_a_long_name_takes_no_longer_than_it_is_long(unit: str) -> None:
+    """Half an hour where each split of its letters is tried."""
+    assert form(f"{unit * 50_000}!") == f"{unit * 50_000}!"

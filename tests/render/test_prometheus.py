@@ -19,7 +19,7 @@ from rdmadiag.host.recorded import open_snapshot
 from rdmadiag.preflight.judge import judge
 from rdmadiag.render import prometheus
 from rdmadiag.render.plain import printable
-from rdmadiag.render.prometheus import _family, number
+from rdmadiag.render.prometheus import family, number
 from rdmadiag.samples import folder, samples
 from rdmadiag.sources.run import gather
 from rdmadiag.view.reconcile import devices
@@ -59,15 +59,15 @@ def test_a_family_is_written_as_prometheus_library_writes_it(
     for first, second, value in rows:
         if value is not None:
             theirs.add_metric([printable(first), printable(second)], value)
-    ours = _family("x", "What it is.", labels, [(row[:2], row[2]) for row in rows])
+    ours = family("x", "What it is.", labels, [(row[:2], row[2]) for row in rows])
     assert ours == generate_latest(Registry(theirs)).decode()
 
 
 @given(TEXT)
 def test_a_label_is_read_back_as_it_was_shown(value: str) -> None:
-    text = _family("x", "What it is.", ("device",), [((value,), 1)])
-    (family,) = text_string_to_metric_families(text)
-    (sample,) = family.samples
+    text = family("x", "What it is.", ("device",), [((value,), 1)])
+    (read,) = text_string_to_metric_families(text)
+    (sample,) = read.samples
     assert sample.labels == {"device": printable(value)}
 
 

@@ -53,7 +53,11 @@ def kind_of(document: Any) -> str | None:
         return "report"
     for name, key in (
         ("error", "error"),
+        ("node-answer", "ending"),
         ("preflight", "evidence"),
+        ("fleet-merge", "drift"),
+        ("explain-log", "log"),
+        ("fleet-history", "unknown"),
         ("counters", "sample"),
         ("gid-pairs", "pairs"),
         ("capabilities", "unanswered"),
@@ -65,7 +69,6 @@ def kind_of(document: Any) -> str | None:
         ("gids", "unread"),
         ("devices", "functions_without_device"),
         ("expect", "expectations"),
-        ("explain-log", "log"),
         ("explain", "answers"),
         ("exercise", "cells"),
         ("pingpong", "teardown"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lab import counted
 from lab.mac import macs
-from lab.machine import with_counters
+from lab.machine import BondData, LegData, NetDev, with_counters
 from lab.nldev_msg import decoded
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.counter_catalogue import Group, meaning
@@ -45,7 +45,7 @@ def sample(host, soon):
 
 
 def found(facts, source, device="mlx5_0", port=1):
-    (one,) = [each for each in facts.sets if each.key == (source, device, port)]
+    (one,) = [each for each in facts.sets if each.key == (source, device, port, None)]
     return one
 
 
@@ -63,7 +63,7 @@ def asked(host, question, part):
 def test_each_port_has_both_folders_and_the_second_witness(sample):
     keys = [each.key for each in sample.sets]
     assert keys == [
-        (source, device, 1) for device in ("mlx5_0", "mlx5_1") for source in (PORT, HW, NLDEV)
+        (source, device, 1, None) for device in ("mlx5_0", "mlx5_1") for source in (PORT, HW, NLDEV)
     ]
     assert found(sample, PORT).values == counted.PORT_COUNTERS | {"symbol_error": 12}
     assert found(sample, HW).values == counted.MLX5_COUNTERS | {"out_of_sequence": 17}
@@ -296,7 +296,7 @@ CARRIER = {"carrier_changes": 2, "carrier_down_count": 1}
 
 def test_a_netdevs_counters_are_those_of_rtnetlink_and_ethtool(host, soon):
     stats, pause, *_ = read_netdev_counters(host, soon)
-    assert (stats.key, stats.netdev) == ((CounterSource.NETDEV, "mlx5_0", 1), "eth0")
+    assert (stats.key, stats.netdev) == ((CounterSource.NETDEV, "mlx5_0", 1, None), "eth0")
     assert stats.identity == 2, "its ifindex"
     zero = dict.fromkeys(STATS64, 0)
     assert stats.values == zero | {"rx_bytes": 2**40, "rx_dropped": 3} | CARRIER
@@ -383,7 +383,7 @@ def test_a_kernel_that_cannot_tell_pause_frames_is_not_asked(host, soon):
 
 
 def test_the_netdevs_of_this_machine_are_read_by_hand_as_its_files_say(soon):
-    reader = netdev_counters._Reader(LiveHost(), soon, Spared())
+    reader = netdev_counters._Reader(LiveHost(), soon, Wanted(), Spared())
     if isinstance(reader._links, Missing):
         pytest.skip(f"no rtnetlink here: {reader._links}")
     folder = "/sys/class/net/lo/statistics"
@@ -392,6 +392,67 @@ def test_the_netdevs_of_this_machine_are_read_by_hand_as_its_files_say(soon):
         pytest.skip(f"no {folder}: {files}")
     assert set(files) - set(STATS64) == set()
     assert "rx_packets" in reader._links["lo"].counters
+
+
+# --- legs of a bond ------------------------------------------------------------------------
+
+
+FEC = CounterSource.FEC
+
+
+def on_a_bond(roce, *devices):
+    """bond0 of eth0 and eth1, which count 7 and 9 bits; `devices` are names and their netdevs."""
+    leg, own = LegData(), roce.devices[0]
+    netdevs = (
+        NetDev("bond0", kind="bond", bond=BondData()),
+        *(
+            NetDev(
+                f"eth{at}", master="bond0", leg=leg, pause=(at, at), fec={"corrected_bits": (n,)}
+            )
+            for at, n in enumerate((7, 9))
+        ),
+    )
+    made = (
+        replace(own, name=name, ports=(replace(own.ports[0], netdev=netdev),), pci_address=address)
+        for (name, netdev), address in zip(devices, ("0000:08:00.0", "0000:09:00.0"), strict=False)
+    )
+    return replace(with_counters(roce), netdevs=netdevs, devices=tuple(made))
+
+
+def corrected(host, soon, **wanted):
+    """Device, netdev and corrected bits of each set of FEC, and whether it is of a leg."""
+    return [
+        (each.device, each.netdev, each.values["corrected_bits"], each.leg)
+        for each in read_netdev_counters(host, soon, Wanted(**wanted))
+        if each.source is FEC and not isinstance(each.values, Missing)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("device", "netdev"),
+    [("mlx5_bond_0", "eth0"), ("mlx5_bond_0", "bond0"), ("roceo1", "eth1"), ("rxe0", "bond0")],
+    ids=["the active leg", "the bond", "by a name of the distribution's", "soft RoCE on the bond"],
+)
+def test_a_device_on_a_bond_has_the_counters_of_each_leg(device, netdev, roce, soon):
+    host = on_a_bond(roce, (device, netdev)).host()
+    both = [(device, "eth0", 7, True), (device, "eth1", 9, True)]
+    assert corrected(host, soon) == both
+    facts = read_netdev_counters(host, soon)
+    assert len({each.key for each in facts}) == len(facts) == 1 + 2 * 3
+
+
+def test_two_devices_on_a_leg_each_have_their_own(roce, soon):
+    host = on_a_bond(roce, ("mlx5_0", "eth0"), ("mlx5_1", "eth1")).host()
+    own = [("mlx5_0", "eth0", 7, False), ("mlx5_1", "eth1", 9, False)]
+    assert corrected(host, soon) == own
+    assert corrected(host, soon, devices={"mlx5_0": None}) == own[:1]
+    assert corrected(host, soon, excluded=("mlx5_1",)) == own[:1], "it may not be looked at"
+
+
+def test_soft_roce_on_a_leg_has_that_legs(roce, host_in_memory, soon):
+    host = host_in_memory(on_a_bond(roce, ("rxe0", "eth0")).recording())
+    del host.recording.links["/sys/class/infiniband/rxe0/device"]
+    assert corrected(host, soon) == [("rxe0", "eth0", 7, False)]
 
 
 # --- macOS ---------------------------------------------------------------------------------

@@ -128,6 +128,7 @@ def test_what_a_peer_of_ours_refuses_for_is_said_in_its_words(ud: Run) -> None:
     assert came.attempt.summary == cm_protocol.REFUSAL_TEXT[Refusal.OTHER_PAYLOAD]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("event", "stage"), [("CONNECT_REQUEST", Stage.ESTABLISH), ("ESTABLISHED", Stage.ESTABLISH)]
 )
@@ -158,6 +159,7 @@ def test_an_address_handle_that_cannot_be_made_is_named(ud: Run, call: str) -> N
     assert came.attempt.errno == 12
 
 
+@pytest.mark.slow
 def test_a_stranger_is_answered_and_left_and_ends_nothing(ud: Run) -> None:
     came = ud("request -\nrequest 00\n", **listening(10.0))
     assert came.ended == (Outcome.NO_PEER, Stage.LISTEN, Teardown.CLEAN)
@@ -232,6 +234,7 @@ def test_a_group_that_refuses_is_named_with_its_status(grouped: Run, status: int
     assert came.attempt.errno == -status
 
 
+@pytest.mark.slow
 def test_a_join_that_is_never_answered_is_named(grouped: Run) -> None:
     came = grouped("drop MULTICAST_JOIN\n", seconds=8.0)
     assert came.ended == (Outcome.NO_EVENT, Stage.JOIN, Teardown.CLEAN)

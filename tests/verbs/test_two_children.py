@@ -388,6 +388,7 @@ def test_nobody_comes(host: Callable[..., Host]) -> None:
     assert came.attempt["took"] < 8
 
 
+@pytest.mark.slow
 def test_nobody_is_there(host: Callable[..., Host]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

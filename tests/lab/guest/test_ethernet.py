@@ -147,6 +147,59 @@ class TestSimulated:
         assert counted(document, "fec")["values"] == totals(fec)
 
 
+LEGS = ("dcb0", "dcb1")
+
+
+@pytest.fixture
+def on_legs(run: Run) -> Iterator[None]:
+    """rxe0 on bond7 of two netdevs that count what FEC corrects."""
+    assert run(["insmod", os.environ[VARIABLE]], timeout=SECONDS).returncode == 0
+
+    def do(*lines: str) -> None:
+        for line in lines:
+            done = run(line.split(), timeout=SECONDS)
+            assert done.returncode == 0, f"{line}: {done.stderr}"
+
+    try:
+        do("modprobe bonding", "ip link add bond7 type bond mode active-backup miimon 100")
+        for leg in LEGS:
+            do(f"ip link add {leg} type dcbtest", f"ip link set {leg} master bond7")
+            do(f"ethtool --set-fec {leg} encoding rs")
+        device = Rxe("rxe0", "bond7", "192.0.2.1", "2001:db8::1")
+        add(device)
+        wait_ready(device)
+        yield
+    finally:
+        for netdev in ("bond7", *LEGS):
+            run(["ip", "link", "del", netdev], timeout=SECONDS)
+        assert until(lambda: not Path("/sys/class/infiniband/rxe0").exists(), SECONDS)
+        run(["rmmod", "dcbtest"], timeout=SECONDS)
+
+
+@pytest.mark.needs("dcbtest")
+def test_of_a_bond_each_leg_counts_what_ethtool_shows_and_the_bad_one_is_named(
+    on_legs: None, run: Run, rdmadiag_json: Call, tmp_path: Path
+) -> None:
+    def settings(leg: str, text: str) -> None:
+        (Path("/sys/class/net", leg, "dcbtest") / "fec_stats").write_text(text)
+
+    for leg, text in zip(LEGS, ("100 1", "200 0"), strict=True):
+        settings(leg, text)
+    code, document = rdmadiag_json("counters", "--interval", "0")
+    assert (code, document["verdict"]["findings"]) == (0, [])
+    sets = [each for each in document["sample"]["sets"] if each["source"] == "fec"]
+    assert [(each["netdev"], each["leg"]) for each in sets] == [(leg, True) for leg in LEGS]
+    for each in sets:
+        assert each["values"] == totals(shown(run, "-I", "--show-fec", each["netdev"]))
+    earlier = tmp_path / "earlier.json"
+    earlier.write_text(json.dumps(document))
+    settings(LEGS[1], "200 9")
+    code, document = rdmadiag_json("counters", "--since", str(earlier))
+    finding = findings(document)["bit-errors-before-fec"]
+    assert finding["summary"].startswith(f"rxe0/1 ({LEGS[1]}) receives bit errors that FEC could")
+    assert finding["remedy"][0].endswith(f"--show-fec {LEGS[1]}")
+
+
 @pytest.mark.needs("dcbtest")
 class TestSettable:
     """Soft RoCE on lab/dcbtest, whose link is what a test says."""

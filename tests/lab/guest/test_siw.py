@@ -27,6 +27,8 @@ def pair(run: Run) -> Iterator[None]:
         done = run(command.split(), timeout=READY_SECONDS)
         assert done.returncode == 0, f"{command}: {done.stderr}"
 
+    # Which User Mode Linux has built in; elsewhere the system loads it with the first device.
+    run(["modprobe", "rdma_ucm"], timeout=READY_SECONDS)
     do("ip link add veth0 type veth peer name veth1")
     try:
         for number, address in enumerate((ADDRESS, "198.51.100.1")):

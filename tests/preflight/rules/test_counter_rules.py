@@ -139,6 +139,23 @@ def test_the_rate_of_bit_errors_is_their_share_of_the_bits_of_the_link(before, l
     assert finding.remedy[0] == "ethtool --include-statistics --show-fec eth0"
 
 
+def test_of_a_bond_the_leg_is_named_and_each_has_its_own_rate(before, later):
+    def on(facts, leg):
+        sets = (replace(e, netdev=leg, leg=True) if e.source is FEC else e for e in facts.sets)
+        return replace(facts, sets=tuple(sets))
+
+    first, second = on(before, "eth0"), on(before, "eth1")
+    many = on(later(FEC, {"corrected_bits": 10**9 + 3 * 10**8}, speed_mbps=25_000), "eth1")
+    few = on(later(FEC, {"corrected_bits": 10**9 + 2}, speed_mbps=25_000), "eth0")
+    extra = tuple(each for each in second.sets if each.source is FEC)
+    late = tuple(each for each in many.sets if each.source is FEC)
+    finding = errors(
+        replace(few, sets=(*few.sets, *late)), replace(first, sets=(*first.sets, *extra))
+    )
+    assert finding.summary == "mlx5_0/1 (eth1) has a bit error rate of 1.2e-03 before FEC"
+    assert finding.remedy[0] == "ethtool --include-statistics --show-fec eth1"
+
+
 @pytest.mark.parametrize("speed", [None, Missing(Why.ABSENT, "the speed is not known")])
 def test_without_the_speed_there_is_no_rate_and_what_is_lost_is_lost(speed, before, later):
     assert said(later(FEC, {"corrected_bits": 10**12}, speed_mbps=speed), before) == []

@@ -1,0 +1,165 @@
+"""A real sshd on the loopback, of Debian's openssh-server: unpacked into the cache, not installed.
+
+The package itself would start a server for everybody. This one has keys of its own, lets in who
+has the one that goes with them, and runs one script for every command: it finds the name of the
+node in NODE, and the command in SSH_ORIGINAL_COMMAND.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from lab.command import run, stop
+from lab.failure import EX_LATE, LabFailure
+from lab.places import cache
+
+SECONDS: Final = 300.0
+START_SECONDS: Final = 20.0
+
+_PACKAGES: Final = ("openssh-server", "libwrap0")
+_LIBRARIES: Final = "usr/lib/x86_64-linux-gnu"
+
+_CONFIG: Final = """\
+Port {port}
+ListenAddress 127.0.0.1
+HostKey {folder}/host_key
+AuthorizedKeysFile {folder}/key.pub
+AcceptEnv NODE
+ForceCommand {folder}/node.sh
+UsePAM no
+PasswordAuthentication no
+PermitRootLogin yes
+StrictModes no
+PidFile none
+MaxStartups 500
+"""
+
+_CLIENT: Final = """\
+Host *
+    HostName 127.0.0.1
+    HostKeyAlias the-sshd-of-the-lab
+    User root
+    IdentityFile {folder}/key
+    IdentitiesOnly yes
+    UserKnownHostsFile {folder}/known_hosts
+    StrictHostKeyChecking yes
+    LogLevel ERROR
+"""
+
+# sshd wants a user and a folder of its own, which the package would make.
+_ACCOUNTS: Final = "root:*:0:0:root:/root:/bin/sh\nsshd:*:101:65534::/run/sshd:/usr/sbin/nologin\n"
+_START: Final = (
+    'mount -t tmpfs none /run && mkdir -m 755 /run/sshd && mount --bind "$0" /etc/passwd && '
+    'exec "$@"'
+)
+
+
+class Sshd:
+    """`names`: those it is reached by → None, or a port where something else is, or nothing.
+
+    Use as a context manager; `config` is for `ssh -F`.
+    """
+
+    def __init__(self, script: str, names: Mapping[str, int | None]) -> None:
+        self._script, self._names = script, names
+
+    def __enter__(self) -> Self:
+        root = unpacked()
+        self._folder = Path(tempfile.mkdtemp(prefix="rdmadiag-sshd-"))
+        folder, port = self._folder, free_port()
+        self.config = folder / "config"
+        for name in ("host_key", "key"):
+            _do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name))
+        public = (folder / "host_key.pub").read_text()
+        (folder / "known_hosts").write_text(f"the-sshd-of-the-lab {public}")
+        (folder / "sshd_config").write_text(_CONFIG.format(port=port, folder=folder))
+        (folder / "passwd").write_text(_ACCOUNTS)
+        (folder / "node.sh").write_text(self._script)
+        (folder / "node.sh").chmod(0o755)
+        hosts = (
+            f"Host {name}\n    Port {other or port}\n    SetEnv NODE={name}\n"
+            for name, other in self._names.items()
+        )
+        self.config.write_text("".join(hosts) + _CLIENT.format(folder=folder))
+        sshd = [str(root / "usr/sbin/sshd"), "-D", "-e", "-f", str(folder / "sshd_config")]
+        self._log = (folder / "log").open("wb")
+        self._daemon = subprocess.Popen(
+            ["unshare", "--mount", "sh", "-c", _START, str(folder / "passwd"), *sshd],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            env=dict(os.environ, LD_LIBRARY_PATH=str(root / _LIBRARIES)),
+            start_new_session=True,
+        )
+        try:
+            self._wait(port)
+        except LabFailure:
+            self._close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._close()
+
+    def _wait(self, port: int) -> None:
+        """Until it greets."""
+        until = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                with socket.create_connection(("127.0.0.1", port), timeout=1) as peer:
+                    if peer.recv(4) == b"SSH-":
+                        return
+            except OSError:
+                time.sleep(0.05)
+            said = (self._folder / "log").read_text()[-1000:]
+            if self._daemon.poll() is not None:
+                raise LabFailure(f"sshd ended: {said}")
+            if time.monotonic() > until:
+                raise LabFailure(f"sshd said nothing within {START_SECONDS:g} s: {said}", EX_LATE)
+
+    def _close(self) -> None:
+        stop(self._daemon)
+        self._log.close()
+        shutil.rmtree(self._folder)
+
+
+def free_port() -> int:
+    """One that nothing listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        found: int = server.getsockname()[1]
+        return found
+
+
+def unpacked() -> Path:
+    """The folder with usr/sbin/sshd in it; LabFailure where it cannot be had."""
+    folder = cache() / "openssh-server"
+    if (folder / "usr/sbin/sshd").exists():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=folder.parent))
+    try:
+        _do("sh", "-c", 'cd "$0" && apt-get -qq download "$@"', str(scratch), *_PACKAGES)
+        _do("sh", "-c", 'cd "$0" && for one in *.deb; do dpkg-deb -x "$one" .; done', str(scratch))
+    except LabFailure:
+        shutil.rmtree(scratch)
+        raise
+    scratch.rename(folder)
+    return folder
+
+
+def _do(*argv: str) -> None:
+    done = run(argv, timeout=SECONDS)
+    if done.returncode != 0:
+        raise LabFailure(f"{argv[0]}: {done.stderr.strip()}")

@@ -1,0 +1,169 @@
+"""Reports of many hosts, read and merged in a child: others have written what is in them."""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rdmadiag.cli.exits import CannotTell, Refused
+from rdmadiag.cli.options import started
+from rdmadiag.facts import Missing, Why
+from rdmadiag.fleet.collect import Collected
+from rdmadiag.fleet.compare import Compared, compared
+from rdmadiag.fleet.document import Judge, Judged, Reader
+from rdmadiag.fleet.fact_table import facts_of
+from rdmadiag.fleet.host_report import HostReport
+from rdmadiag.fleet.matrix import judge as judge_pairs
+from rdmadiag.fleet.matrix import status as status_of_pairs
+from rdmadiag.fleet.merge import merge
+from rdmadiag.fleet.merged import Merged
+from rdmadiag.fleet.nodes import Expected
+from rdmadiag.fleet.pair_document import paired
+from rdmadiag.fleet.pair_results import PairResult, Tournament
+from rdmadiag.fleet.streams import file_node, read_lines, read_text
+from rdmadiag.preflight.verdict import worse
+
+if TYPE_CHECKING:
+    from rdmadiag.facts.evidence import Evidence
+
+_AFTERWARDS: Final = 300.0
+"""Seconds for what is thought of all that was read; --judge-again takes most of them."""
+
+
+class AddedUp(NamedTuple):
+    """What all that was read says."""
+
+    merged: Merged
+    tournament: Tournament | None  # of outcomes of pingpong, where there are some
+    not_kept: str | None  # why it could not be added to the history
+
+
+class _NotMerged(Exception):
+    """What was named could not be read within the time and memory that there are."""
+
+
+class _NotThere(_NotMerged):
+    """There is nothing at a path."""
+
+
+def read_named(
+    paths: Sequence[str],
+    expected: Expected | None,
+    timeout: float,
+    *,
+    judge_again: bool,
+    history: str | None,
+    quiet: bool,
+) -> AddedUp:
+    """All that the user named; raises Refused where there is nothing at a path, and CannotTell."""
+    deadline = started() + timeout
+
+    def fill(to: Collected) -> None:
+        for path in paths:
+            _collect(to, path, deadline)
+
+    judge = _judge_again if judge_again else None
+    return added_up(paths[0], fill, expected, deadline, judge=judge, history=history, quiet=quiet)
+
+
+def added_up(
+    name: str,
+    fill: Callable[[Collected], None],
+    expected: Expected | None,
+    deadline: float,
+    *,
+    judge: Judge | None = None,
+    history: str | None = None,
+    quiet: bool,
+) -> AddedUp:
+    """What `fill` collects by `deadline`; in a child, since it is what others have written.
+
+    `name` is what the failure of that child is said of. Raises Refused and CannotTell.
+    """
+    from rdmadiag.cli.progress import progress
+    from rdmadiag.host.given_file import understood
+
+    def task() -> AddedUp:
+        to = Collected(Reader(facts_of, judge), expected)
+        fill(to)
+        return _sum(to, history)
+
+    end = deadline + _AFTERWARDS
+    with nullcontext() if quiet else progress(started(), end, quiet=quiet) as waiting:
+        try:
+            return understood(name, task, _NotMerged, end, waiting)
+        except _NotThere as error:
+            raise Refused(str(error)) from error.__cause__
+        except _NotMerged as error:
+            raise CannotTell(str(error)) from error
+
+
+def _sum(to: Collected, history: str | None) -> AddedUp:
+    reports, unused = to.result()
+    found = compared(reports, lambda report: _evidence(to.wholes.get(report)))
+    merged = merge(reports, unused, to.expected, found)
+    results = paired(to.attempts)
+    tournament = None
+    if results:
+        tournament = judge_pairs(results)
+        merged = replace(merged, status=worse(merged.status, status_of_pairs(tournament)))
+    return AddedUp(merged, tournament, _not_kept(history, reports, merged, found, results))
+
+
+def _collect(to: Collected, path: str, deadline: float) -> None:
+    from rdmadiag.host.many_files import NotRead, texts
+
+    try:
+        for each in texts(path, deadline):
+            if each.content is not None:
+                read_text(to, each.where, each.content, each.names)
+            elif each.chunks is not None:
+                read_lines(to, each.where, each.chunks, each.names)
+            elif each.refused is not None:
+                to.unreadable(file_node(to, each.names), each.where, each.refused)
+    except NotRead as error:
+        raise _NotThere(str(error)) from error.__cause__
+
+
+def _not_kept(
+    path: str | None,
+    reports: Sequence[HostReport],
+    merged: Merged,
+    found: Compared,
+    results: Sequence[PairResult],
+) -> str | None:
+    """Adds it to the history at `path`; why that could not be done."""
+    if path is None:
+        return None
+    from rdmadiag.cli.fleet.store import add_merge
+    from rdmadiag.fleet.history import HistoryError
+    from rdmadiag.fleet.of_merge import figures_of
+
+    try:
+        add_merge(path, reports, merged.unused, found.odd, figures_of(results))
+    except HistoryError as error:
+        return str(error)
+    return None
+
+
+def _evidence(content: bytes | None) -> "Evidence | Missing":
+    """Of a report as it was read."""
+    from pydantic import ValidationError
+
+    from rdmadiag.report import Report
+
+    if content is None:
+        return Missing(Why.NOT_COLLECTED, "of so many kinds of hosts not all are held")
+    try:
+        return Report.model_validate_json(content).evidence
+    except ValidationError as error:
+        return Missing(Why.MALFORMED, f"not as this version has it: {error.errors()[0]['msg']}")
+
+
+def _judge_again(content: bytes) -> Judged:
+    """By this version's rules; raises ValueError for what is no report."""
+    from rdmadiag.preflight.judge import judge
+    from rdmadiag.report import Report
+
+    verdict = judge(Report.model_validate_json(content).evidence)
+    return verdict.status, verdict.safe_to_attempt_rtr, verdict.findings

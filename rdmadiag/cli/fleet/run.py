@@ -1,0 +1,451 @@
+"""rdmadiag fleet run."""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+import click
+from click.core import ParameterSource
+
+from rdmadiag.cli import exits
+from rdmadiag.cli.exits import CannotTell, Refused
+from rdmadiag.cli.fleet.merge import FORMATS, check_files, write
+from rdmadiag.cli.options import Given, Seconds, format_option, json_option, nearer, started
+from rdmadiag.cli.output import note, printing
+from rdmadiag.cli.page import Page
+from rdmadiag.cli.verdicts import code_of, exit_zero_option, fail_on_option
+from rdmadiag.nearest import instead
+
+if TYPE_CHECKING:
+    from rdmadiag.cli.fleet.reading import AddedUp
+    from rdmadiag.fleet.collect import Collected
+    from rdmadiag.fleet.launch import Launch, Seen
+    from rdmadiag.fleet.node_answer import NodeAnswer
+    from rdmadiag.fleet.ways import Way
+    from rdmadiag.preflight.verdict import Status
+
+READING: Final[Mapping[str, tuple[str, ...]]] = {
+    "preflight": ("output",),
+    "gids": (),
+    "devices": (),
+    "counters": ("watch",),
+    "resources": (),
+    "route": (),
+    "lossless": (),
+    "topology": (),
+    "capabilities": (),
+}
+"""Commands that change nothing on a node → their options that write there, or never end."""
+
+HOST_DEADLINE: Final = 60.0
+DEADLINE_MAX: Final = 24 * 3600.0
+_CONNECTING: Final = 10.0  # seconds of a node's that are not for the command
+_SLACK: Final = 5.0  # seconds of the whole that are for starting and ending
+_MERGING: Final = 60.0  # seconds
+_OWN: Final = 20.0  # seconds that a reading command gives itself
+
+
+@dataclass(frozen=True, slots=True)
+class _Inner:
+    """The command for the nodes."""
+
+    name: str
+    words: tuple[str, ...]
+    is_merged: bool  # it prints reports
+
+
+@click.command(
+    "run",
+    cls=Page,
+    context_settings={"allow_interspersed_args": False},
+    examples=(
+        ("which nodes are fit, and why the others are not",
+         "rdmadiag fleet run -w node[001-512] -- preflight"),
+        ("a group of ClusterShell's: Slurm's partitions, an Ansible inventory, genders",
+         "rdmadiag fleet run -w @compute -- preflight --expect /etc/rdmadiag/good.toml"),
+        ("within a job: one srun on all of its nodes", "rdmadiag fleet run -- counters"),
+        ("by another program; nothing need be installed there",
+         'rdmadiag fleet run -w p[1-8] --via "exec:docker exec -i %h" --copy -- gids'),
+    ),
+)  # fmt: skip
+@click.option(
+    "-w", "--nodes", multiple=True, metavar="NODES",
+    help="Which: node[001-512], @group, @source:group. Can be repeated.  [default: within a "
+    "Slurm job all of its nodes]",
+)  # fmt: skip
+@click.option(
+    "-a", "--all", "everything", is_flag=True, help="All nodes of the default source of groups."
+)
+@click.option(
+    "-x", "--exclude", multiple=True, metavar="NODES", help="But not these. Can be repeated."
+)
+@click.option(
+    "--via", metavar="ssh|srun|exec:…",
+    help='How to get there: ssh; srun; or a program for each node, "exec:docker exec %h".  '
+    "[default: within a Slurm job that has the nodes srun, else ssh]",
+)  # fmt: skip
+@click.option(
+    "--ssh-options", metavar="TEXT", default="", show_default=False,
+    help='For ssh, before the node: "-p 2222 -l admin".',
+)  # fmt: skip
+@click.option(
+    "--fanout", type=click.IntRange(1, 4096), default=64, show_default=True, metavar="N",
+    help="So many nodes at once; srun starts all of them.",
+)  # fmt: skip
+@click.option(
+    "--copy", is_flag=True,
+    help="Send rdmadiag there: into a temporary folder that is removed at the end. Needs "
+    "Python 3.11 there, and no pip.",
+)  # fmt: skip
+@click.option(
+    "--wheels", type=Given(), metavar="DIR",
+    help="With --copy: wheels of pydantic-core, for other Pythons and processors than here.",
+)  # fmt: skip
+@click.option(
+    "--python", default="python3", show_default=True, metavar="PROGRAM",
+    help="With --copy: the Python there.",
+)  # fmt: skip
+@click.option(
+    "--program", default="rdmadiag", show_default=True, metavar="PATH",
+    help="rdmadiag there, where it is not in the PATH of a shell without a login.",
+)  # fmt: skip
+@click.option(
+    "--host-deadline", type=Seconds(1, DEADLINE_MAX), default=HOST_DEADLINE, show_default=True,
+    metavar="SECONDS", help="For each node, from its start.",
+)  # fmt: skip
+@click.option(
+    "--deadline", type=Seconds(1, DEADLINE_MAX), metavar="SECONDS",
+    help="For everything together.  [default: what that takes if all nodes take their time]",
+)  # fmt: skip
+@click.option(
+    "--passed", type=Given(), metavar="FILE", help="Write the nodes that are fit, as one set."
+)
+@click.option(
+    "--failed", type=Given(), metavar="FILE",
+    help="Write those that are not, or not known to be, for srun --exclude.",
+)  # fmt: skip
+@click.option(
+    "--html", type=Given(), metavar="FILE",
+    help="Write one page with everything, which needs no network and no other file.",
+)  # fmt: skip
+@fail_on_option
+@exit_zero_option
+@format_option(FORMATS)
+@json_option
+@click.option(
+    "--output", type=Given(), metavar="FILE",
+    help="Write there instead of to stdout: whole or not at all.",
+)  # fmt: skip
+@click.option("-q", "--quiet", is_flag=True, help="The answer alone, and no progress.")
+@click.option("-v", "--verbose", is_flag=True, help="Notes, and all of every list.")
+@click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
+def command(
+    nodes: tuple[str, ...],
+    everything: bool,
+    exclude: tuple[str, ...],
+    via: str | None,
+    ssh_options: str,
+    fanout: int,
+    copy: bool,
+    wheels: str | None,
+    python: str,
+    program: str,
+    host_deadline: float,
+    deadline: float | None,
+    passed: str | None,
+    failed: str | None,
+    html: str | None,
+    fail_on: str,
+    exit_zero: bool,
+    format: str | None,  # noqa: A002  # so that its variable is RDMADIAG_FLEET_RUN_FORMAT
+    as_json: bool,
+    output: str | None,
+    quiet: bool,
+    verbose: bool,
+    words: tuple[str, ...],
+) -> int:
+    """A reading command on many nodes, and what their answers add up to.
+
+    Nothing is changed there, and nothing is drained or cordoned. Exits with the worst verdict;
+    a node that gave no answer is 3.
+    """
+    from rdmadiag.fleet.launch import CannotLaunch, Launch, Stopped, launch
+    from rdmadiag.fleet.node_answer import Ending
+    from rdmadiag.fleet.nodes import NoClusterShell, NotNodes
+
+    form = "json" if as_json and not nearer("format", "as_json") else format or "text"
+    inner = _inner(words, host_deadline, as_json=form == "json")
+    files = {"--output": output, "--passed": passed, "--failed": failed, "--html": html}
+    if not inner.is_merged and (form not in ("text", "json") or any(files.values())):
+        raise click.UsageError(f"of {inner.name} there is no more than -o text and -o json")
+    check_files(files)
+    with _refused(NotNodes, NoClusterShell, CannotLaunch):
+        chosen = _nodes(nodes, exclude, everything=everything)
+        way = _way(via, ssh_options, chosen)
+        whole = deadline or _whole(len(chosen), fanout, host_deadline, way, copy=copy)
+        argv = (inner.name, *inner.words) if copy else (program, inner.name, *inner.words)
+        _check(way, argv)
+        what = Launch(chosen, argv, way, fanout, host_deadline, whole)
+        if not quiet:
+            note(_said(what, copy=copy))
+        try:
+            with _progress(what, quiet=quiet) as seen:
+                if copy:
+                    from rdmadiag.fleet.copy import launch_copied
+
+                    answers = launch_copied(what, python, wheels, seen)
+                else:
+                    answers = launch(what, seen)
+        except Stopped as stopped:
+            note("stopped; all that was started here has been ended")
+            return 128 + stopped.number
+    for line in _stderr(answers):
+        note(line)
+    if inner.is_merged:
+        merged = _merged(what, answers, quiet=quiet)
+        if lost := [each for each in answers.values() if each.ending is Ending.NOT_INSTALLED]:
+            note(_install(lost, what, copy=copy))
+        return write(merged, files, form, fail_on, exit_zero, quiet=quiet, verbose=verbose)
+    from rdmadiag.render import node_answers
+
+    with printing():
+        if form == "json":
+            node_answers.write(answers.values())
+        else:
+            node_answers.show(answers.values(), inner.name, _with_copy() if not copy else "")
+    return code_of(_status(answers.values()), fail_on, exit_zero)
+
+
+def _inner(words: tuple[str, ...], host_deadline: float, *, as_json: bool) -> _Inner:
+    """What the nodes are to run, read as they will; raises click's own exceptions."""
+    name, *arguments = words
+    if name not in READING:
+        known = f"of what changes nothing there; {instead(name, READING)}"
+        raise click.UsageError(f"fleet run starts no {name!r}, but one {known}")
+    if odd := [word for word in arguments if not word.isprintable()]:
+        raise click.UsageError(f"{odd[0]!r} is no argument for a node")
+    from importlib import import_module
+
+    read: click.Command = import_module(f"rdmadiag.cli.{name}").command
+    context = read.make_context(f"rdmadiag {name}", list(arguments))
+    given = {
+        option
+        for option in context.params
+        if context.get_parameter_source(option) is ParameterSource.COMMANDLINE
+    }
+    if refused := given.intersection(READING[name]):
+        raise click.UsageError(f"--{min(refused)} of {name} is not for a fleet")
+    chosen = "json" if context.params["as_json"] else context.params["format"]
+    if not given & {"as_json", "format"} and (as_json or name == "preflight"):
+        arguments.append("--json")
+        chosen = "json"
+    if "timeout" not in given and host_deadline - _CONNECTING < _OWN:
+        arguments.append(f"--timeout={max(1.0, host_deadline / 2):g}")
+    return _Inner(name, tuple(arguments), name == "preflight" and chosen == "json")
+
+
+def _nodes(
+    texts: tuple[str, ...], exclude: tuple[str, ...], *, everything: bool
+) -> tuple[str, ...]:
+    from rdmadiag.fleet.launch import all_nodes, nodes_of
+
+    found: dict[str, None] = {}
+    for text in texts:
+        found |= dict.fromkeys(nodes_of(text))
+    if everything:
+        found |= dict.fromkeys(all_nodes())
+    if not texts and not everything:
+        found = dict.fromkeys(_of_job())
+        if not found:
+            raise click.UsageError("which nodes? -w NODES, -w @group, or -a")
+    for text in exclude:
+        for node in nodes_of(text):
+            found.pop(node, None)
+    if not found:
+        raise click.UsageError("--exclude leaves no node")
+    return tuple(found)
+
+
+def _of_job() -> tuple[str, ...]:
+    """The nodes of the Slurm job that this runs in."""
+    from rdmadiag.fleet.nodes import spread
+
+    text = os.environ.get("SLURM_JOB_NODELIST", "")
+    return spread(text) if os.environ.get("SLURM_JOB_ID") and text else ()
+
+
+def _way(via: str | None, ssh_options: str, nodes: tuple[str, ...]) -> "Way":
+    from rdmadiag.fleet.ways import NoSuchWay, Srun, way_of
+
+    of_job = set(_of_job()) if via in (None, "srun") else set()
+    try:
+        way = way_of(via or ("srun" if of_job.issuperset(nodes) else "ssh"), ssh_options)
+    except NoSuchWay as error:
+        raise click.UsageError(f"--via {error}") from error
+    if isinstance(way, Srun) and not of_job.issuperset(nodes):
+        raise click.UsageError("--via srun: within a job that has these nodes; salloc gives one")
+    if shutil.which(_program(way)) is None:
+        raise Refused(f"{_program(way)}: no such program here")
+    return way
+
+
+def _program(way: "Way") -> str:
+    """Of which there is one for each node, or one in all."""
+    from rdmadiag.fleet.ways import Exec, Srun
+
+    return way.words[0] if isinstance(way, Exec) else "srun" if isinstance(way, Srun) else "ssh"
+
+
+def _check(way: "Way", argv: tuple[str, ...]) -> None:
+    from rdmadiag.fleet.ways import Exec, not_plain
+
+    if isinstance(way, Exec) and (odd := not_plain(argv)):
+        raise click.UsageError(
+            f"--via exec takes plain words alone: a shell may read {odd[0]!r} as something else"
+        )
+
+
+def _whole(count: int, fanout: int, host_deadline: float, way: "Way", *, copy: bool) -> float:
+    """Seconds that all nodes take, if each takes all of its own."""
+    from rdmadiag.fleet.ways import Srun
+
+    turns = 1 if isinstance(way, Srun) else ceil(count / fanout)
+    return min(DEADLINE_MAX, (turns + turns * copy) * host_deadline + _SLACK)
+
+
+def _said(what: "Launch", *, copy: bool) -> str:
+    """How it is done."""
+    from rdmadiag.fleet.launch import gateways
+    from rdmadiag.fleet.ways import Exec, Srun
+
+    count = len(what.nodes)
+    nodes = f"{count} node{'s' if count > 1 else ''}"
+    if isinstance(what.way, Srun):
+        how = f"one srun on {nodes} of job {os.environ['SLURM_JOB_ID']}"
+    elif isinstance(what.way, Exec):
+        how = f"{what.way.words[0]} for each of {nodes}, {min(count, what.fanout)} at once"
+    elif through := gateways():
+        how = f"ssh to {nodes} through {through} of ClusterShell's gateways"
+    else:
+        how = f"ssh to {nodes}, {min(count, what.fanout)} at once"
+    sent = ", with a copy of rdmadiag" if copy else ""
+    return (
+        f"{how}{sent}; at most {what.host_deadline:g} s each and {what.deadline:g} s in all; "
+        "nothing is changed there, drained or cordoned"
+    )
+
+
+@contextmanager
+def _progress(what: "Launch", *, quiet: bool) -> Iterator["Seen | None"]:
+    from heapq import nsmallest
+
+    from rdmadiag.cli.progress import progress
+
+    begun = started()
+    with progress(begun, begun + what.deadline, quiet=quiet) as waiting:
+        if waiting is None:
+            yield None
+            return
+
+        def seen(_ended: int, left: Collection[str]) -> None:
+            first = ", ".join(nsmallest(3, left))
+            more = ", …" if len(left) > 3 else ""
+            waiting((f"{len(left)} of {len(what.nodes)} nodes ({first}{more})",))
+
+        yield seen
+
+
+@contextmanager
+def _refused(*kinds: type[Exception]) -> Iterator[None]:
+    """What cannot be done, as one line: exit 64, or 3 where this machine has too little."""
+    from rdmadiag.fleet.launch import CannotLaunch
+
+    try:
+        yield
+    except kinds as error:
+        kind = CannotTell if isinstance(error, CannotLaunch) else Refused
+        raise kind(str(error)) from error
+
+
+def _merged(what: "Launch", answers: "Mapping[str, NodeAnswer]", *, quiet: bool) -> "AddedUp":
+    """What preflight's documents add up to."""
+    from rdmadiag.cli.fleet.reading import added_up
+    from rdmadiag.fleet.document import NoReport
+    from rdmadiag.fleet.merged import Gap
+    from rdmadiag.fleet.nodes import Expected
+    from rdmadiag.fleet.streams import read_node
+
+    by = _program(what.way)
+
+    def fill(to: "Collected") -> None:
+        for node, answer in answers.items():
+            if answer.stdout.strip():
+                read_node(to, node, by, answer.stdout)
+            elif answer.why is None:
+                said = f"exit code {answer.code} and no report: {answer.said}"
+                to.odd(node, by, NoReport(Gap.FAILED, said))
+            if answer.why is not None:
+                to.odd(node, by, NoReport(Gap.FAILED, answer.why))
+
+    deadline = time.monotonic() + _MERGING
+    expected = Expected(what.nodes)
+    return added_up("the answers", fill, expected, deadline, quiet=quiet)
+
+
+def _install(lost: "list[NodeAnswer]", what: "Launch", *, copy: bool) -> str:
+    from rdmadiag.fleet.nodes import fold
+
+    how = _with_copy()
+    to_do = f"; {how}" if how and not copy else ""
+    return f"no rdmadiag on {fold(each.node for each in lost)}, or not in its PATH{to_do}"
+
+
+def _with_copy() -> str:
+    """The command line that needs no rdmadiag there."""
+    from rdmadiag.quoting import shell_word
+
+    words = sys.argv[1:] if sys.argv[1:3] == ["fleet", "run"] else []
+    return " ".join(["rdmadiag fleet run --copy", *map(shell_word, words[2:])]) if words else ""
+
+
+_STDERR_LINES: Final = 5
+_STDERR_GROUPS: Final = 50
+
+
+def _stderr(answers: "Mapping[str, NodeAnswer]") -> Iterator[str]:
+    """What nodes with an answer wrote on stderr, where equal once; of the others it is the why."""
+    from rdmadiag.fleet.nodes import fold
+
+    alike: dict[bytes, list[str]] = {}
+    for node, answer in answers.items():
+        if answer.stderr.strip() and answer.why is None:
+            alike.setdefault(answer.stderr, []).append(node)
+    for number, (text, nodes) in enumerate(alike.items()):
+        if number == _STDERR_GROUPS:
+            yield f"stderr of {len(alike) - number} more nodes or groups of them is left out"
+            return
+        lines = text.decode("utf-8", "backslashreplace").strip().splitlines()
+        for line in lines[-_STDERR_LINES:]:
+            yield f"{fold(nodes)}: {line}"
+
+
+def _status(answers: "Collection[NodeAnswer]") -> "Status":
+    """The worst of all nodes."""
+    from functools import reduce
+
+    from rdmadiag.preflight.verdict import Status, worse
+
+    of_code = {code: Status(name) for name, code in exits.OF_STATUS.items()}
+    found = (
+        of_code.get(each.code if each.code is not None else exits.UNKNOWN, Status.UNKNOWN)
+        if each.why is None
+        else Status.UNKNOWN
+        for each in answers
+    )
+    return reduce(worse, found, Status.OK)
