@@ -36,7 +36,7 @@ def read(path: str, seconds: float, words: Sequence[str], deadline: float) -> by
     try:
         # printk's clock is not adjusted to the time of day, and over months they drift apart.
         now = time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
-        oldest = int((now - seconds) * _MICROSECONDS)
+        oldest = max(0, int((now - seconds) * _MICROSECONDS))  # a host may be up for less
         kept: deque[bytes] = deque(maxlen=_KEPT)
         wanted = tuple(word.lower().encode() for word in words)
         for record in _records(handle):

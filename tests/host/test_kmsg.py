@@ -60,7 +60,9 @@ def test_a_record_that_was_overwritten_meanwhile_is_passed_over(log, soon):
     assert kmsg.read(log(BrokenPipeError(), new), 600, WORDS, soon) == new
 
 
-def test_records_that_make_no_sense_are_not_kept(log, soon):
+@pytest.mark.parametrize("up", [60, 90_000], ids=["just started", "up for a day"])
+def test_records_that_make_no_sense_are_not_kept(log, soon, monkeypatch, up):
+    monkeypatch.setattr(kmsg.time, "clock_gettime", lambda clock: float(up))
     assert kmsg.read(log(b"mlx5", b"6,1,-;mlx5", b"", b"never"), 600, WORDS, soon) == b""
 
 
