@@ -3,7 +3,9 @@
 import fcntl
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 from lab.failure import LabFailure
 from lab.places import OUT
@@ -25,3 +27,21 @@ def claim(lab: str) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     return folder
+
+
+def failures(lab: str) -> Iterator[str]:
+    """A line for each test of its last run that failed, and for each guest that left no result."""
+    folder = OUT / lab
+    for report in sorted(folder.rglob("junit.xml")):
+        try:
+            cases = ET.parse(report).iter("testcase")  # noqa: S314  # our own
+        except ET.ParseError as error:
+            yield f"{report.relative_to(OUT)}: {error}"
+            continue
+        for case in cases:
+            for found in (*case.iterfind("failure"), *case.iterfind("error")):
+                message = " ".join((found.get("message") or "").split())
+                yield f"{case.get('classname')}::{case.get('name')}: {message[:300]}"
+    for console in sorted(folder.rglob("console.txt")):
+        if not console.with_name("junit.xml").exists():
+            yield f"{console.parent.relative_to(OUT)}: ended without a result"
