@@ -144,9 +144,9 @@ def _several(wanted: Sequence[Part]) -> int:
     print(f"{'part':10} {'exit':>4} {'seconds':>8}   load average {os.getloadavg()[1]:.1f}")
     for name, code, seconds in rows:
         print(f"{name:10} {code:4} {seconds:8.1f}")
-    for name, code, _ in rows:
-        for line in failures(name) if code else ():
-            print(f"{name}: {line}")
+    for name, _, _ in rows:
+        for line in failures(name):
+            print(f"failed: {line}")
     return max(code for _, code, _ in rows)
 
 

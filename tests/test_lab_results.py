@@ -8,7 +8,7 @@ JUNIT = """<testsuites><testsuite>
 <testcase classname="tests.lab.guest.test_cm" name="test_passes"/>
 <testcase classname="tests.lab.guest.test_cm" name="test_breaks">
   <failure message="assert 3 == 0&#10; where 3 = exit code">trace</failure></testcase>
-<testcase classname="tests.lab.guest.test_cm" name="test_has_no_host">
+<testcase classname="tests.lab.guest.test_cm.TestData" name="test_has_no_host">
   <error message="no guest"/></testcase>
 </testsuite></testsuites>"""
 
@@ -25,9 +25,24 @@ def out(tmp_path, monkeypatch):
 def test_each_test_that_failed_is_named_with_its_message(out):
     (out / "junit.xml").write_text(JUNIT)
     assert list(results.failures("guest")) == [
-        "tests.lab.guest.test_cm::test_breaks: assert 3 == 0 where 3 = exit code",
-        "tests.lab.guest.test_cm::test_has_no_host: no guest",
+        "guest/cm: tests/lab/guest/test_cm.py::test_breaks: assert 3 == 0 where 3 = exit code",
+        "guest/cm: tests/lab/guest/test_cm.py::TestData::test_has_no_host: no guest",
     ]
+
+
+def test_what_failed_is_named_as_pytest_takes_it(out):
+    (out / "junit.xml").write_text(JUNIT)
+    assert results.failed(out) == [
+        "tests/lab/guest/test_cm.py::test_breaks",
+        "tests/lab/guest/test_cm.py::TestData::test_has_no_host",
+    ]
+
+
+@pytest.mark.parametrize("content", [None, JUNIT[:100]], ids=["no result", "a half result"])
+def test_of_a_guest_that_died_it_is_not_known_what_failed(out, content):
+    if content is not None:
+        (out / "junit.xml").write_text(content)
+    assert results.failed(out) is None
 
 
 def test_a_guest_that_left_no_result_is_named(out):
