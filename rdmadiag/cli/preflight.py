@@ -224,7 +224,7 @@ def command(
 
 _RENDERERS = {
     "text": "rdmadiag.render.preflight",
-    "json": "rdmadiag.render.judged",
+    "json": "rdmadiag.render.json",
     "nagios": "rdmadiag.render.nagios",
     "prometheus": "rdmadiag.render.prometheus",
     "junit": "rdmadiag.render.junit",
@@ -338,11 +338,10 @@ class _Shown:
             quiet, verbose = self.reading.quiet, self.reading.verbose
             show(self.verdict, host, to, self._modules(), quiet=quiet, verbose=verbose)
         elif form == "json":
-            from rdmadiag.render.json import write_model
-            from rdmadiag.render.judged import PreflightDocument
+            from rdmadiag.render.json import write
 
             parts = {"host": host, "verdict": self.verdict, "evidence": self.evidence}
-            write_model(PreflightDocument.of(self.when, **parts), out)
+            write(parts, self.when, out)
         elif form == "nagios":
             from rdmadiag.render import nagios
 
