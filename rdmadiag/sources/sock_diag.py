@@ -168,6 +168,8 @@ def read_connections(
 
     `foreign`: a process in the network namespace that they are of, where that is not ours.
     """
+    if not inodes:
+        return ()
     if foreign is not None:
         why: Missing | None = Missing(
             Why.NOT_COLLECTED,
