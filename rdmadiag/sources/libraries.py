@@ -101,7 +101,7 @@ def _rdma_library(host: Host, pid: int, path: str) -> MappedLibrary:
     match = _RDMA_FILE.fullmatch(name)
     assert match is not None
     shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    whole = match[2] and "." in match[2]
+    whole = match[2] and "." in match[2] and match[2].strip("0.")  # UCX: libucp.so.0.0.0
     no = Missing(Why.ABSENT, f"the name of {shown!r} has no version")
     return MappedLibrary(match[1], shown, match[2] if whole else no)
 

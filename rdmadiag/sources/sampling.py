@@ -106,6 +106,8 @@ def job(
 
 def job_sample(host: Host, deadline: float, sampled: WantedSample) -> JobSample | Missing:
     """What they and the ports have moved by now; the others as above."""
+    if (host.identity.platform, _JOB[1]) not in BY_NAME:
+        return LINUX_ONLY
     facts = run(host, _JOB[1:], deadline, Depth(sampled=sampled))[_JOB[1]]
     assert isinstance(facts, JobSample | Missing)
     return facts
