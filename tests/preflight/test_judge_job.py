@@ -124,16 +124,16 @@ def job(*processes: JobProcess) -> JobFacts:
             replace(WITHOUT, tcp=(path(moved=LATE),)),
             *(Status.WARN, JobReason.TCP),
             (
-                "it has no queue pair, and 3 TCP connections over eth0 of unknown bytes: the dump is "
-                "late"
+                "it has no queue pair, and 3 TCP connections over eth0 of unknown bytes: "
+                "the dump is late"
             ),
         ),
         (
             replace(WITHOUT, tcp=(path(count=1, moved=900),), transport=transport(0, 900)),
             *(Status.UNKNOWN, JobReason.IDLE),
             (
-                "it has no queue pair, and 1 TCP connection that moved 900 B since they were opened: "
-                "it may not have begun"
+                "it has no queue pair, and 1 TCP connection that moved 900 B since they were "
+                "opened: it may not have begun"
             ),
         ),
         (
@@ -155,8 +155,8 @@ def job(*processes: JobProcess) -> JobFacts:
             replace(HEALTHY, transport=transport(MANY, LATE)),
             *(Status.UNKNOWN, JobReason.TCP_UNKNOWN),
             (
-                "it has 16 queue pairs on mlx5_0/1, by which it moved 1 GB; its bytes by TCP are not "
-                "known: the dump is late"
+                "it has 16 queue pairs on mlx5_0/1, by which it moved 1 GB; its bytes by TCP are "
+                "not known: the dump is late"
             ),
         ),
         (
@@ -196,8 +196,8 @@ def job(*processes: JobProcess) -> JobFacts:
             replace(HEALTHY, transport=transport(MANY, MANY // 100, Bound.AT_MOST)),
             *(Status.UNKNOWN, JobReason.SHARED_PORT),
             (
-                "it has 16 queue pairs on mlx5_0/1, which others use too: at most 99 % of its bytes go "
-                "by RDMA"
+                "it has 16 queue pairs on mlx5_0/1, which others use too: at most 99 % of its "
+                "bytes go by RDMA"
             ),
         ),
     ],

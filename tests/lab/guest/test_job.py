@@ -48,7 +48,14 @@ while True:
 # At a pace, so that neither starves the other; what it sent stands in a file, with the time.
 COPY = f"""
 import socket, sys, time
-peer = socket.create_connection(("{FAR}", {TCP_PORT}), timeout=30)
+late = time.monotonic() + 30
+while True:
+    try:
+        peer = socket.create_connection(("{FAR}", {TCP_PORT}), timeout=30)
+        break
+    except OSError:  # it does not listen yet
+        assert time.monotonic() < late
+        time.sleep(0.2)
 sent, start, data = 0, time.monotonic(), bytes(1 << 15)
 with open(sys.argv[1], "w") as out:
     while True:
@@ -95,7 +102,8 @@ class Launched:
         first = self.start(*argv)
         wait_listening(PERFTEST_PORT, SECONDS)
         second = self.start(*argv, "127.0.0.1", out="perftest")
-        assert until(lambda: queue_pair_states("rxe0").count("RTS") == 2, SECONDS)
+        # What only receives stays in RTR (ctx_connect of perftest).
+        assert until(lambda: sorted(queue_pair_states("rxe0")) == ["RTR", "RTS"], SECONDS)
         assert until(lambda: len(self.rounds()) >= 2, SECONDS), "perftest counted nothing"
         return first, second
 
@@ -104,7 +112,8 @@ class Launched:
         return [int(each) for each in ROW.findall((self.folder / "perftest").read_bytes())]
 
     def copied(self) -> list[tuple[float, int]]:
-        rows = (self.folder / "tcp").read_text().split("\n")[:-1]
+        written = self.folder / "tcp"
+        rows = (written.read_text() if written.exists() else "").split("\n")[:-1]
         return [(float(when), int(sent)) for when, sent in map(str.split, rows)]
 
 
@@ -177,7 +186,7 @@ def test_the_share_is_that_of_perftests_own_bytes_and_of_the_copys(
     assert abs(transport["share_rdma"] - expected) < POINTS, (transport, per_second, tcp_per_second)
     assert document["verdict"]["status"] == ("ok" if transport["share_rdma"] >= 0.9 else "warn")
     assert [(each["device"], each["port"]) for each in document["ports"]] == [("rxe0", 1)]
-    assert document["states"] == {"rts": 2}
+    assert document["states"] == {"rtr": 1, "rts": 1}
     (away,) = [each for each in document["tcp"] if not each["within_host"]]
     assert away["netdev"] == "near0"
     assert abs(away["interval_bytes"] / transport["seconds"] / tcp_per_second - 1) < 0.25
