@@ -10,7 +10,7 @@ from rdmadiag.preflight.judge_job import Because, JobVerdict, bytes_text, percen
 from rdmadiag.render.console import Text, console, in_view, say, steps, word
 from rdmadiag.render.findings import whose
 from rdmadiag.render.grid import Grid, Indented
-from rdmadiag.render.plain import counted, printable, shown
+from rdmadiag.render.plain import printable, shown
 from rdmadiag.view.job import Bound, JobPort, JobView, TcpPath, Transport
 
 _PROCESSES = 8  # that are listed
@@ -59,7 +59,7 @@ def _of(cause: Because, facts: JobFacts) -> str:
         return ""
     if len(cause.pids) == len(facts.processes):
         return ", in all its processes"
-    return f", in {len(cause.pids)} of {counted(len(facts.processes), 'process')}es"
+    return f", in {len(cause.pids)} of {len(facts.processes)} processes"
 
 
 def _section(out: Console, title: str, table: Grid) -> None:
@@ -110,7 +110,9 @@ def _ports(ports: Sequence[JobPort]) -> Grid:
         kinds = ", ".join(f"{row.count} {row.type} {row.state}" for row in each.queue_pairs)
         row = "-" if each.route_gid_index is None else f"{each.route_gid_index} ({each.route_gid})"
         picks = ", ".join(
-            f"{pick.stack} {'-' if pick.index is None else pick.index}" for pick in each.picks
+            dict.fromkeys(
+                f"{pick.stack} {'-' if pick.index is None else pick.index}" for pick in each.picks
+            )
         )
         table.add_row(
             Text(f"{each.device}/{each.port}"),
@@ -128,7 +130,7 @@ def _ports(ports: Sequence[JobPort]) -> Grid:
 
 def _notes(view: JobView) -> Iterator[str]:
     if view.ports:
-        yield f"{_UNSEEN}."
+        yield _UNSEEN
     if any(port.bound is Bound.ESTIMATE for port in view.ports):
         yield "A port that counts packets alone: each is taken as full, so that it is an estimate."
     if view.unused and view.ports:
