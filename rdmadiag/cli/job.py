@@ -79,10 +79,10 @@ def command(
 ) -> int:
     """Is this job on RDMA at all, and why not.
 
-    Its queue pairs by RDMA netlink, the bytes of its TCP connections by sock_diag (where that
-    module is loaded: none is), and the counters of the ports it uses: they are of all that use a
-    port, so that a share is claimed only where no one else has a queue pair there. Nothing is
-    traced, and nothing is changed. --timeout is without the interval.
+    Its queue pairs by RDMA netlink, the bytes of its TCP connections by sock_diag (where tcp_diag
+    is there already: no module is loaded), and the counters of the ports that it uses. These count
+    for all that use a port: a share is claimed only where nobody else has a queue pair there.
+    Nothing is traced. --timeout is without the interval.
     Exits 0 on RDMA, 1 wholly or partly by TCP, 2 with queue pairs in the error state, 3 where
     that cannot be told.
     """

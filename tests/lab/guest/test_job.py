@@ -34,6 +34,7 @@ PERFTEST_PORT = 18515
 TCP_PORT = 5001
 MESSAGE = 65536
 POINTS = 0.05
+OCTETS = Path("/sys/class/infiniband/rxe0/ports/1/counters/port_xmit_data")
 FAR = "198.51.100.2"
 ROW = re.compile(rb"^\s*65536\s+([0-9]+)(?:\s+[0-9.]+){3}\s*$", re.MULTILINE)  # each second
 
@@ -183,7 +184,9 @@ def test_the_share_is_that_of_perftests_own_bytes_and_of_the_copys(
     expected = per_second / (per_second + tcp_per_second)
     transport = document["transport"]
     assert code == 0, document["verdict"]
-    assert transport["rdma_bound"] == "estimate", document["ports"]
+    # rxe counts packets alone, until a kernel gives it port_xmit_data.
+    bound = "counted" if OCTETS.exists() else "estimate"
+    assert transport["rdma_bound"] == bound, json.dumps([document["ports"], transport])
     assert abs(transport["share_rdma"] - expected) < POINTS, (transport, per_second, tcp_per_second)
     assert document["verdict"]["status"] == ("ok" if transport["share_rdma"] >= 0.9 else "warn")
     assert [(each["device"], each["port"]) for each in document["ports"]] == [("rxe0", 1)]
