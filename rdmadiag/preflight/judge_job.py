@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Final
 
-from rdmadiag.facts import Missing, present
-from rdmadiag.facts.job import JobFacts, JobProcess
+from rdmadiag.facts import Missing, Why, present
+from rdmadiag.facts.job import Extent, JobFacts, JobProcess
 from rdmadiag.frozen import dataclass
 from rdmadiag.gid.variables import DEVICE_LISTS, RDMA_OFF, Variable, choice
 from rdmadiag.preflight.verdict import Status
@@ -72,6 +72,7 @@ class JobVerdict:
     status: Status
     reasons: tuple[JobReason, ...]  # the one that decided first
     answer: str  # one sentence
+    next: tuple[str, ...]  # commands that show more
 
 
 def because(facts: JobFacts, view: JobView, devices: Sequence[DeviceView]) -> tuple[Because, ...]:
@@ -86,7 +87,31 @@ def judge(facts: JobFacts, view: JobView, causes: Sequence[Because]) -> JobVerdi
     if JobReason.QUEUE_PAIRS_IN_ERROR not in reasons and status is Status.WARN and causes:
         first = causes[0]
         answer += f", {'because' if first.certain else 'perhaps because'} {first.short}"
-    return JobVerdict(status, reasons, answer)
+    return JobVerdict(status, reasons, answer, tuple(_next(facts, view, status, reasons)))
+
+
+def _next(
+    facts: JobFacts, view: JobView, status: Status, reasons: Sequence[JobReason]
+) -> Iterator[str]:
+    asked = facts.asked
+    extent = "" if asked.extent is Extent.PROCESS else f" --{asked.extent}"
+    again = f"rdmadiag job {asked.pid}{extent}"
+    if status is Status.UNKNOWN and any(map(_is_denied, _evidence(facts, view))):
+        yield f"sudo {again}   # as its user, or as root"
+    if {JobReason.ONE_SAMPLE, JobReason.IDLE, JobReason.SILENT} & set(reasons):
+        yield f"{again} --interval 10"
+    if status is Status.WARN:
+        yield f"rdmadiag preflight --env-from {asked.pid}   # this host, with its variables"
+
+
+def _evidence(facts: JobFacts, view: JobView) -> Iterator[object]:
+    yield from (view.queue_pairs, view.tcp, view.opened)
+    for each in facts.processes:
+        yield from (each.nodes, each.libraries, each.environment)
+
+
+def _is_denied(value: object) -> bool:
+    return isinstance(value, Missing) and value.why is Why.DENIED
 
 
 def _judged(view: JobView) -> tuple[Status, tuple[JobReason, ...], str]:
@@ -341,7 +366,7 @@ def _cause(
         f"{row.name}={value}",
         mapped and sure,
         tuple(each.pid for each in having),
-        (f"rdmadiag explain {row.name}",),
+        (f"rdmadiag explain {row.name}   # what it means, and its pitfalls",),
     )
 
 

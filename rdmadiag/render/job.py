@@ -44,6 +44,7 @@ def show(
             of = _of(each, facts)
             out.print(Indented(f"{sure}because {each.summary}{of}", 2))
             steps(out, each.remedy)
+        steps(out, verdict.next)
         _section(out, "moved", _moved(view.transport))
         _section(out, "queue pairs", _ports(view.ports))
         for text in _notes(view):

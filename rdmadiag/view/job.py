@@ -491,7 +491,10 @@ def _bytes(socket: TcpSocket) -> int | Missing:
 
 
 def _since(socket: TcpSocket, earlier: Mapping[int, TcpSocket] | Missing) -> int | Missing:
-    """What it moved; of a connection that is new, all that it did."""
+    """What it moved; of a connection that is new, all that it did.
+
+    One that was closed meanwhile is not seen: what it moved is in no number.
+    """
     if isinstance(earlier, Missing):
         return earlier
     now = _bytes(socket)

@@ -244,6 +244,18 @@ def test_the_cause_is_in_the_answer_and_one_that_is_not_certain_says_perhaps() -
     assert "because" not in judge(job(), HEALTHY, [cause]).answer
 
 
+def test_what_shows_more_is_said_for_the_same_processes() -> None:
+    children = replace(job(), asked=AskedJob(4711, Extent.CHILDREN))
+    idle = replace(HEALTHY, transport=transport(0, 0))
+    assert judge(children, idle, ()).next == ("rdmadiag job 4711 --children --interval 10",)
+    denied = replace(WITHOUT, tcp=Missing(Why.DENIED, "EACCES"))
+    (line,) = judge(job(), denied, ()).next
+    assert line.startswith("sudo rdmadiag job 4711   # ")
+    assert judge(job(process(environment=Missing(Why.DENIED))), HEALTHY, ()).next == ()
+    (line,) = judge(job(), WITHOUT, ()).next
+    assert line.startswith("rdmadiag preflight --env-from 4711   # ")
+
+
 # --- causes ---------------------------------------------------------------------------------
 
 
