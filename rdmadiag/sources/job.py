@@ -63,7 +63,7 @@ def parse_cgroup(raw: bytes) -> str | Missing:
     own = paths.get("")
     legacy = paths.get("pids", paths.get("memory"))
     found = legacy if own in (None, "/") and legacy else own
-    return found or Missing(Why.ABSENT, "neither a unified control group, nor one of pids")
+    return found or Missing(Why.UNSUPPORTED, "neither a unified control group, nor one of pids")
 
 
 def read_job(host: Host, job: AskedJob) -> JobFacts | Missing:
@@ -71,13 +71,16 @@ def read_job(host: Host, job: AskedJob) -> JobFacts | Missing:
     command = attribute(host, f"/proc/{job.pid}/comm", parse_text)
     if isinstance(command, Missing) and command.why is not Why.MALFORMED:
         return command
-    cgroup = None
+    cgroup: str | Missing | None = None
     pids: tuple[int, ...] | Missing = (job.pid,)
     if job.extent is Extent.CHILDREN:
         pids = _descendants(host, job.pid)
     elif job.extent is Extent.CGROUP:
         cgroup = attribute(host, f"/proc/{job.pid}/cgroup", parse_cgroup)
-        pids = cgroup if isinstance(cgroup, Missing) else _members(host, job.pid, cgroup)
+        if isinstance(cgroup, Missing):  # the process is there: that is not what is absent
+            why = Why.UNSUPPORTED if cgroup.why is Why.ABSENT else cgroup.why
+            return Missing(why, cgroup.detail)
+        pids = _members(host, job.pid, cgroup)
     if isinstance(pids, Missing):
         return pids
     if len(pids) > MOST_PROCESSES:

@@ -85,9 +85,9 @@ def test_the_parent_stands_behind_a_name_that_may_hold_anything(
         (b"12:pids:/slurm/job_1\n4:memory:/slurm/job_1/m\n0::/\n", "/slurm/job_1"),
         (b"4:memory:/slurm/job_1/m\n1:name=systemd:/x\n", "/slurm/job_1/m"),
         (b"0::/\n", "/"),
-        (b"1:name=systemd:/x\n", Why.ABSENT),
+        (b"1:name=systemd:/x\n", Why.UNSUPPORTED),
         (b"nonsense\n", Why.MALFORMED),
-        (b"", Why.ABSENT),
+        (b"", Why.UNSUPPORTED),
     ],
 )
 def test_the_control_group_is_the_unified_one_else_that_of_pids(
@@ -147,6 +147,20 @@ def test_without_a_list_of_processes_nobody_else_is_known(
     refused = together(JOB)
     del refused.listings["/proc"]
     assert isinstance(read_job(host_in_memory(refused), AskedJob(10, extent)), Missing)
+
+
+@pytest.mark.parametrize("kept", [b"", None], ids=["none is mounted", "the kernel has none"])
+def test_a_process_without_a_control_group_is_there_all_the_same(
+    kept: bytes | None, host_in_memory: Hosts
+) -> None:
+    without = together(JOB)
+    if kept is None:
+        del without.files["/proc/10/cgroup"]
+    else:
+        without.files["/proc/10/cgroup"] = kept
+    found = read_job(host_in_memory(without), AskedJob(10, Extent.CGROUP))
+    assert isinstance(found, Missing)
+    assert found.why is Why.UNSUPPORTED
 
 
 def test_too_many_are_refused_and_not_half_of_them(

@@ -84,7 +84,7 @@ READING = {
     # This kernel has soft devices alone, and perhaps no PCI: nothing is proposed.
     "topology": ["topology", "--json", "--exit-zero", "--timeout", "30"],
     # The process that tests: it has no queue pair, and `traced` opens a connection.
-    "job": ["job", WATCHED, "--cgroup", "--json", "--exit-zero", "--timeout", "30"],
+    "job": ["job", WATCHED, "--children", "--json", "--exit-zero", "--timeout", "30"],
     "textfile": ["preflight", "-o", "prometheus", "--output", "OUT/x.prom", "--timeout", "30"],
 }
 # On a busy machine a traced command may not be done within the 30 s that it allows itself: that
