@@ -10,10 +10,12 @@ import re
 import subprocess
 import sys
 import time
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 
 from lab.attempt import until
 from lab.failure import EX_LATE, LabFailure
@@ -49,7 +51,7 @@ with open(out, "w") as said:
     while True:
         peer.sendall(data)
         sent += len(data)
-        said.write(f"{time.monotonic()} {sent}\\n")
+        said.write(f"{time.clock_gettime(time.CLOCK_BOOTTIME)} {sent}\\n")
         said.flush()
         time.sleep(max(0.0, start + sent / rate - time.monotonic()))
 """
@@ -74,7 +76,8 @@ class MixedJob:
 
     process: "subprocess.Popen[str]"
     folder: Path
-    started: list[int]
+    started: list[int] = field(default_factory=list)
+    sent: list[tuple[float, float]] = field(default_factory=list)  # moments, bytes by perftest
 
     @property
     def pid(self) -> int:
@@ -106,22 +109,27 @@ class MixedJob:
     def wait_sending(self, states: Sequence[str]) -> None:
         """Until rxe0 has queue pairs in these states alone, and two seconds have been counted."""
         there = until(lambda: sorted(queue_pair_states("rxe0")) == sorted(states), SECONDS)
-        if not (there and until(lambda: len(self.rounds()) >= 2, SECONDS)):
+        if not (there and until(lambda: len(self.sent) >= 2, SECONDS)):
             written = self.folder / "perftest"
             said = written.read_bytes() if written.exists() else b""
             raise LabFailure(f"ib_send_bw counts nothing: {said.decode()}", EX_LATE)
 
-    def rounds(self) -> list[int]:
-        """Messages of each second so far, as perftest counted them."""
-        written = self.folder / "perftest"
-        raw = written.read_bytes() if written.exists() else b""
-        return [int(each) for each in _ROW.findall(raw)]
+    def watch(self) -> None:
+        """Note when perftest says what it has sent: its rows bear no time."""
+        written, seen = self.folder / "perftest", 0
+        while self.process.poll() is None:
+            raw = written.read_bytes() if written.exists() else b""
+            rounds = [int(each) for each in _ROW.findall(raw)]
+            if len(rounds) > seen:
+                self.sent.append((time.clock_gettime(time.CLOCK_BOOTTIME), sum(rounds) * MESSAGE))
+                seen = len(rounds)
+            time.sleep(0.02)
 
-    def copied(self) -> list[tuple[float, int]]:
-        """Moments of time.monotonic, and the bytes that had been written by then."""
+    def copied(self) -> list[tuple[float, float]]:
+        """Moments, and the bytes that had been written by then."""
         written = self.folder / "tcp"
         rows = written.read_text().split("\n")[:-1] if written.exists() else []
-        return [(float(when), int(sent)) for when, sent in map(str.split, rows)]
+        return [(float(when), float(sent)) for when, sent in map(str.split, rows)]
 
 
 @contextmanager
@@ -135,7 +143,8 @@ def mixed_job(folder: Path, **variables: str) -> Iterator[MixedJob]:
         text=True,
         env=os.environ | variables,
     ) as process:
-        job = MixedJob(process, folder, [])
+        job = MixedJob(process, folder)
+        Thread(target=job.watch, daemon=True).start()
         try:
             yield job
         finally:
@@ -145,8 +154,8 @@ def mixed_job(folder: Path, **variables: str) -> Iterator[MixedJob]:
 
 
 @dataclass(frozen=True)
-class Rates:
-    """What the job's own programs moved each second, in bytes."""
+class Moved:
+    """What the job's own programs moved, in bytes."""
 
     rdma: float
     tcp: float
@@ -157,18 +166,18 @@ class Rates:
         return self.rdma / (self.rdma + self.tcp)
 
 
-def rates(job: MixedJob, first_round: int, start: float, end: float) -> Rates:
-    """Between two moments of time.monotonic; perftest's of whole seconds from then on."""
-    if not until(lambda: len(job.rounds()) > first_round + 4, SECONDS):
+def moved(job: MixedJob, began: float, seconds: float) -> Moved:
+    """Within `seconds` from a moment of CLOCK_BOOTTIME on; between two counts, evenly."""
+    end = began + seconds
+    if not until(lambda: bool(job.sent) and job.sent[-1][0] > end + 1, SECONDS):
         raise LabFailure("ib_send_bw has stopped counting", EX_LATE)
-    rounds = job.rounds()[first_round:]
-    rows = [each for each in job.copied() if start <= each[0] <= end]
-    seconds = rows[-1][0] - rows[0][0]
-    return Rates(
-        sum(rounds) / len(rounds) * MESSAGE, (rows[-1][1] - rows[0][1]) / seconds if seconds else 0
-    )
+    found = ((_at(rows, end) - _at(rows, began)) for rows in (job.sent, job.copied()))
+    return Moved(*found)
 
 
-def now(job: MixedJob) -> tuple[int, float]:
-    """Rounds so far, and the moment."""
-    return len(job.rounds()), time.monotonic()
+def _at(rows: Sequence[tuple[float, float]], moment: float) -> float:
+    after = bisect_left(rows, (moment, 0.0))
+    if not 0 < after < len(rows):
+        raise LabFailure(f"nothing was counted about {moment:.1f} s: {rows[:1]} {rows[-1:]}")
+    (first, low), (second, high) = rows[after - 1 : after + 1]
+    return low + (high - low) * (moment - first) / (second - first)

@@ -91,7 +91,8 @@ class TcpPath:
 class Transport:
     """The bytes of the interval, sent and received; TCP without what stays on the host."""
 
-    seconds: float | Missing
+    began: float | Missing  # the first sample, in seconds since the host started
+    seconds: float | Missing  # from it to the second
     rdma_bytes: int | Missing
     rdma_bound: Bound
     tcp_bytes: int | Missing
@@ -176,7 +177,7 @@ def job_view(
     rdma, bound = _rdma(ports, count, opened, own)
     seconds = moved if isinstance(moved, Missing) else moved.seconds
     return JobView(
-        transport=_transport(seconds, rdma, bound, _tcp_bytes(tcp)),
+        transport=_transport(_began(before), seconds, rdma, bound, _tcp_bytes(tcp)),
         ports=ports,
         unused=tuple(each.name for each in active if (each.device, each.number) not in used),
         tcp=tcp,
@@ -520,8 +521,16 @@ def _tcp_bytes(tcp: tuple[TcpPath, ...] | Missing) -> int | Missing:
     return _sum(each.interval_bytes for each in tcp if not each.within_host)
 
 
+def _began(before: JobSample | Missing) -> float | Missing:
+    return before if isinstance(before, Missing) else before.seconds
+
+
 def _transport(
-    seconds: float | Missing, rdma: int | Missing, bound: Bound, tcp: int | Missing
+    began: float | Missing,
+    seconds: float | Missing,
+    rdma: int | Missing,
+    bound: Bound,
+    tcp: int | Missing,
 ) -> Transport:
     share: float | Missing
     if isinstance(rdma, Missing):
@@ -534,7 +543,7 @@ def _transport(
         share = rdma / (rdma + tcp)
     shared = Missing(Why.UNSUPPORTED, "others use its ports too, or cannot be seen")
     claimed = bound is not Bound.AT_MOST or isinstance(share, Missing)
-    return Transport(seconds, rdma, bound, tcp, share if claimed else shared, share)
+    return Transport(began, seconds, rdma, bound, tcp, share if claimed else shared, share)
 
 
 # --- stacks -----------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def transport(rdma: int | Missing, tcp: int | Missing, bound: Bound = Bound.COUN
     if isinstance(rdma, int) and isinstance(tcp, int):
         share = rdma / (rdma + tcp) if rdma + tcp else NO
     claimed = share if bound is not Bound.AT_MOST else LATE
-    return Transport(1.0, rdma, bound, tcp, claimed, share)
+    return Transport(10.0, 1.0, rdma, bound, tcp, claimed, share)
 
 
 def path(netdev: str = "eth0", count: int = 3, moved: int | Missing = 1000) -> TcpPath:

@@ -136,6 +136,7 @@ def why(value: object) -> Why:
 def test_a_job_alone_on_its_port_has_a_share(evidence: Evidence) -> None:
     found = view(evidence)
     transport = found.transport
+    assert transport.began == 10.0
     assert (transport.seconds, transport.rdma_bytes, transport.tcp_bytes) == (2.0, 9000, 1000)
     assert (transport.rdma_bound, transport.share_rdma) == (Bound.COUNTED, 0.9)
     assert (found.queue_pairs, found.states) == (2, {"rts": 2})

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lab.mixed_job import PERFTEST_PORT, SECONDS, mixed_job, now, rates, sink
+from lab.mixed_job import PERFTEST_PORT, SECONDS, mixed_job, moved, sink
 from lab.ports import wait_listening
 from lab.rxe import Rxe
 
@@ -43,16 +43,18 @@ def test_each_end_says_the_share_that_perftest_and_the_copy_have(
             job.send_bw(peer.ipv4)
             job.wait_sending(["RTS"])
         barrier("sending")
-        before, start = now(job)
         argv = ("job", str(job.pid), "--children", "--interval", INTERVAL, "--exit-zero")
         code, document = rdmadiag_json(*argv)
-        end = time.monotonic()
+        transport = document["transport"]
         barrier("looked")
-        mine = rates(job, before, start, end).share if role == "right" else None
-        theirs = exchange("share", mine)
-    expected = theirs if mine is None else mine
+        here = time.clock_gettime(time.CLOCK_BOOTTIME)
+        there, began, seconds = exchange("window", (here, transport["began"], transport["seconds"]))
+        if role == "right":  # the one that sends counts, for both windows
+            expected = moved(job, transport["began"], transport["seconds"]).share
+            exchange("share", moved(job, began - there + here, seconds).share)
+        else:
+            expected = exchange("share", None)
     assert code == 0
-    transport = document["transport"]
     assert transport["rdma_bound"] in ("counted", "estimate"), document["ports"]
     assert abs(transport["share_rdma"] - expected) < POINTS, (transport, expected)
     assert document["states"] == ({"rtr": 1} if role == "left" else {"rts": 1})
