@@ -1,7 +1,8 @@
 """A job's transport: what it moved by RDMA and by TCP, over which ports and netdevs.
 
-Counters of a port are of all that use it: they are the job's where nothing else has a queue pair
-there, and the most that it can be where something has, or where that cannot be known.
+Counters of a port count what is on the wire, with headers and what is sent again, for all that use
+it: they are the job's where nothing else has a queue pair there, and the most that it can be where
+something has, or where that cannot be known.
 """
 
 from collections import Counter

@@ -1,5 +1,6 @@
 """A job with an end on each of two kernels: what each says beside what its programs counted."""
 
+import json
 import subprocess
 import time
 from collections.abc import Callable
@@ -54,7 +55,7 @@ def test_each_end_says_the_share_that_perftest_and_the_copy_have(
         else:
             expected = exchange("share", None)
     assert transport["rdma_bound"] in ("counted", "estimate"), document["ports"]
-    assert abs(transport["share_rdma"] - expected) < POINTS, (transport, expected)
+    assert abs(transport["share_rdma"] - expected) < POINTS, json.dumps([transport, expected])
     assert document["states"] == ({"rtr": 1} if role == "left" else {"rts": 1})
     (away,) = [each for each in document["tcp"] if not each["within_host"]]
     assert away["netdev"] == rxe.netdev
