@@ -35,6 +35,7 @@ modules=/lib/modules/$(uname -r)
 mkdir -p "$modules"
 printf 'kernel/drivers/%s.ko\n' infiniband/sw/{rxe/rdma_rxe,siw/siw} net/bonding/bonding \
     net/netdevsim/netdevsim >"$modules/modules.builtin"
+printf 'kernel/net/ipv4/%s.ko\n' inet_diag tcp_diag >>"$modules/modules.builtin"
 touch "$modules/modules.order" "$modules/modules.builtin.modinfo"
 depmod
 

@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "capabilities": "What each device says it can do, and which stack needs it.",
     "counters": "How far error counters rose, and what a rise means.",
     "resources": "Who holds queue pairs, memory regions and the rest, and of how many.",
+    "job": "Whether a running job is on RDMA at all, and why not.",
     "explain": "What an errno, a status, a state or a variable means; what failed in a log.",
     "pingpong": "One bounded attempt at a connection; refuses without --allow-rtr.",
     "exercise": "Every operation of verbs once, verified; refuses without --allow-rtr.",

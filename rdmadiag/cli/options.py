@@ -62,6 +62,11 @@ class Reading:
         return replace(self.source.host, recorded=True)
 
     @property
+    def host(self) -> "Host | None":
+        """What answers; None of a saved report, which answers nothing more."""
+        return self.source if _is_host(self.source) else None
+
+    @property
     def left(self) -> float:
         """Seconds for what is thought of a record that the user named."""
         return max(LEAST, self.deadline - time.monotonic())

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 NETLINK_ROUTE: Final = 0
+NETLINK_SOCK_DIAG: Final = 4
 NETLINK_GENERIC: Final = 16
 NETLINK_RDMA: Final = 20
 
@@ -33,6 +34,10 @@ NLMSG_ERROR: Final = 2
 NLMSG_DONE: Final = 3
 
 RDMA_NL_NLDEV: Final = 5
+
+SOCK_DIAG_BY_FAMILY: Final = 20  # linux/sock_diag.h
+TCP_FAMILIES: Final = (2, 10)  # AF_INET, AF_INET6
+IPPROTO_TCP: Final = 6
 
 GENL_ID_CTRL: Final = 16  # linux/genetlink.h
 CTRL_CMD_GETFAMILY: Final = 3
@@ -144,6 +149,8 @@ def require_read_only(protocol: int, request: bytes) -> None:
             continue
         if protocol == NETLINK_ROUTE and _is_dcb_read(request, message):
             continue
+        if protocol == NETLINK_SOCK_DIAG and _is_list_of_tcp(request, message):
+            continue
         if message.type not in allowed:
             raise NotARead(
                 f"netlink protocol {protocol}: message type {message.type} is not a read"
@@ -167,6 +174,14 @@ def _is_dcb_read(request: bytes, message: Message) -> bool:
         return False
     _, command = DCB_HEADER.unpack_from(request, message.offset + _HEADER.size)
     return bool(command == DCB_CMD_IEEE_GET)
+
+
+def _is_list_of_tcp(request: bytes, message: Message) -> bool:
+    """Of TCP alone: for every other protocol the kernel looks for another module (inet_diag.c)."""
+    if message.type != SOCK_DIAG_BY_FAMILY or message.length < _HEADER.size + 2:
+        return False
+    family, protocol = body(request, message)[:2]
+    return family in TCP_FAMILIES and protocol == IPPROTO_TCP
 
 
 def families(replies: bytes) -> dict[str, int]:

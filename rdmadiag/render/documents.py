@@ -15,11 +15,13 @@ from rdmadiag.facts.attempt import Attempt, BadCompletion, Latency
 from rdmadiag.facts.counters import CounterFacts
 from rdmadiag.facts.exercise import Exercise
 from rdmadiag.facts.ib import DriverId
+from rdmadiag.facts.job import JobFacts
 from rdmadiag.fleet.merged import Merged
 from rdmadiag.fleet.node_answer import Ending
 from rdmadiag.fleet.pair_results import Tournament
 from rdmadiag.fleet.trend import NodeHistory
 from rdmadiag.preflight.judge_counters import CounterVerdict
+from rdmadiag.preflight.judge_job import Because, JobVerdict
 from rdmadiag.preflight.judge_lossless import LosslessVerdict
 from rdmadiag.preflight.judge_resources import ResourceVerdict
 from rdmadiag.preflight.judge_route import RouteVerdict
@@ -33,6 +35,7 @@ from rdmadiag.view.capabilities import DeviceCapabilities, Difference
 from rdmadiag.view.counter_changes import Change
 from rdmadiag.view.discovery_path import FunctionPath
 from rdmadiag.view.inventory import DeviceRow
+from rdmadiag.view.job import JobView
 from rdmadiag.view.lossless import EndsDiffer, LosslessPort
 from rdmadiag.view.peer_route import PeerRoute
 from rdmadiag.view.peer_stacks import StackWay
@@ -151,6 +154,14 @@ class CapabilityPairsDocument(HostDocument):
 Written = bool | int | str | list[str]
 
 
+class _JobHead(HostDocument):
+    """`rdmadiag job PID --json`: one interval; with --watch, one document a line."""
+
+    job: JobFacts
+    verdict: JobVerdict
+    because: tuple[Because, ...] = Field(description="What keeps it from RDMA, or would.")
+
+
 class ExpectationTables(BaseModel):
     """What an expectations file has, as JSON."""
 
@@ -260,6 +271,11 @@ PingpongDocument: type[Document] = create_model(
 )
 
 
+JobDocument: type[Document] = create_model(
+    "JobDocument", __base__=_JobHead, __doc__=_JobHead.__doc__, **_fields(JobView)
+)
+
+
 class _ExerciseTail(BaseModel):
     reasons: tuple[Refusal, ...]
     accepted_risks: tuple[str, ...]
@@ -328,6 +344,7 @@ DOCUMENTS: Final[dict[str, type[Document]]] = {
     "route": RouteDocument,
     "lossless": LosslessDocument,
     "topology": TopologyDocument,
+    "job": JobDocument,
     "expect": ExpectDocument,
     "explain": ExplainDocument,
     "explain-log": ExplainLogDocument,

@@ -1,11 +1,12 @@
-"""What `counters`, `resources` and `route` read: its price is paid by no other command."""
+"""What `counters`, `resources`, `route` and `job` read: its price is paid by no other command."""
 
 from dataclasses import replace
 from typing import Final
 
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import Missing, NetDevFacts, Why
 from rdmadiag.facts.counters import ALL, NOTHING, CounterFacts, Spared, Wanted
 from rdmadiag.facts.evidence import LINUX_ONLY
+from rdmadiag.facts.job import AskedJob, JobFacts, JobSample, WantedSample
 from rdmadiag.facts.resources import ResourceFacts
 from rdmadiag.facts.routing import Asked, TowardsFacts
 from rdmadiag.host import Host
@@ -86,4 +87,36 @@ def towards(
     answers = run(host, (_TOWARDS,), deadline, Depth(asked=asked), waiting_for)
     facts = answers[_TOWARDS]
     assert isinstance(facts, TowardsFacts | Missing)
+    return facts
+
+
+_JOB: Final = ("job", "job_sample")
+
+
+def job(
+    host: Host, deadline: float, asked: AskedJob, waiting_for: Waiting | None = None
+) -> JobFacts | Missing:
+    """Its processes; the others as above."""
+    if (host.identity.platform, _JOB[0]) not in BY_NAME:
+        return LINUX_ONLY
+    facts = run(host, _JOB[:1], deadline, Depth(job=asked), waiting_for)[_JOB[0]]
+    assert isinstance(facts, JobFacts | Missing)
+    return facts
+
+
+def job_sample(host: Host, deadline: float, sampled: WantedSample) -> JobSample | Missing:
+    """What they and the ports have moved by now; the others as above."""
+    if (host.identity.platform, _JOB[1]) not in BY_NAME:
+        return LINUX_ONLY
+    facts = run(host, _JOB[1:], deadline, Depth(sampled=sampled))[_JOB[1]]
+    assert isinstance(facts, JobSample | Missing)
+    return facts
+
+
+def netdevs(host: Host, deadline: float) -> NetDevFacts | Missing:
+    """All of this network namespace, those that no RDMA device refers to among them."""
+    if (host.identity.platform, "netdev") not in BY_NAME:
+        return LINUX_ONLY
+    facts = run(host, ("netdev",), deadline)["netdev"]
+    assert isinstance(facts, NetDevFacts | Missing)
     return facts

@@ -6,6 +6,7 @@ from rdmadiag.frozen import dataclass
 
 if TYPE_CHECKING:
     from rdmadiag.facts.counters import Spared, Wanted
+    from rdmadiag.facts.job import AskedJob, WantedSample
     from rdmadiag.facts.routing import Asked
 
 
@@ -21,6 +22,8 @@ class Depth:
     spared: "Spared | None" = None  # counters that an earlier sample was refused
     asked: "tuple[Asked, ...] | None" = None  # ways that the kernel is asked for
     modules: bool | None = None  # whether transceivers are read
+    job: "AskedJob | None" = None  # whose processes are looked at
+    sampled: "WantedSample | None" = None  # whose bytes are counted
 
 
 DEFAULT: Final = Depth()
@@ -108,6 +111,9 @@ SOURCES: Final = (
     Source("resources", "linux", "resources:read_resources", ("deadline",)),
     # Of `route` and `snapshot` alone.
     Source("towards", "linux", "routing:read_towards", ("deadline", "asked")),
+    # Of `job` alone.
+    Source("job", "linux", "job:read_job", ("job",)),
+    Source("job_sample", "linux", "job:read_job_sample", ("deadline", "sampled"), before_fork=True),
     Source("counters", "darwin", "mac_counters:read_mac_counters", ("deadline", "wanted")),
 )
 

@@ -28,6 +28,7 @@ ARGUMENTS = {
     "topology": ("--sample", "infiniband-two-hca"),
     "deploy": (),
     "exercise": (),
+    "job": (str(os.getpid()), "--interval", "0"),
     "explain": ("errno", "110"),
     "help": (),
     "pingpong": (),

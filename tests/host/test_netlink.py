@@ -217,6 +217,26 @@ def test_of_all_rtnetlink_messages_only_reads_are_sent():
     assert passed == {18, 22, 26, 30, 34}
 
 
+@pytest.mark.parametrize("family", [1, 2, 10, 16, 17, 40])
+@pytest.mark.parametrize("protocol", [0, 6, 17, 132, 255])
+def test_of_sockets_those_of_tcp_alone_are_listed(family, protocol):
+    asked = bytes((family, protocol)) + bytes(54)
+    request = message(20, asked, NLM_F_REQUEST)
+    if family in (2, 10) and protocol == 6:
+        assert netlink.require_read_only(netlink.NETLINK_SOCK_DIAG, request) is None
+    else:
+        with pytest.raises(NotARead):
+            netlink.require_read_only(netlink.NETLINK_SOCK_DIAG, request)
+
+
+def test_no_socket_is_destroyed():
+    asked = bytes((2, 6)) + bytes(54)
+    with pytest.raises(NotARead):  # SOCK_DESTROY of linux/sock_diag.h
+        netlink.require_read_only(netlink.NETLINK_SOCK_DIAG, message(21, asked, NLM_F_REQUEST))
+    with pytest.raises(NotARead):
+        netlink.require_read_only(netlink.NETLINK_SOCK_DIAG, message(20, b"", NLM_F_REQUEST))
+
+
 def test_no_other_protocol_is_spoken():
     for protocol in range(1, 32):
         if protocol != NETLINK_RDMA:

@@ -65,6 +65,7 @@ def kind_of(document: Any) -> str | None:
         ("route", "route"),
         ("lossless", "stacks"),
         ("topology", "exports"),
+        ("job", "because"),
         ("resources", "verdict"),
         ("gids", "unread"),
         ("devices", "functions_without_device"),

@@ -3,6 +3,7 @@
 import mmap
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,15 @@ from hypothesis import strategies as st
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.libraries import LibrariesFacts
 from rdmadiag.host.live import LiveHost
-from rdmadiag.sources.libraries import parse_maps, parse_version, parse_wheel, read_libraries
+from rdmadiag.host.recording import Recording
+from rdmadiag.sources.libraries import (
+    parse_maps,
+    parse_rdma_maps,
+    parse_version,
+    parse_wheel,
+    read_libraries,
+    read_rdma_libraries,
+)
 
 ROW = "7f1c5e000000-7f1c60000000 r-xp 0003f000 08:02 1312                       {}\n"
 SYSTEM = "/usr/lib/x86_64-linux-gnu/libnccl.so.2.21.5"
@@ -107,3 +116,44 @@ def test_a_process_that_is_not_there() -> None:
     found = read_libraries(LiveHost(), 2**22)
     assert isinstance(found, Missing)
     assert found.why is Why.ABSENT
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("libibverbs.so.1.14.50.0", ("ibverbs", "1.14.50.0")),
+        ("librdmacm.so.1", ("rdmacm", None)),
+        ("libmlx5-rdmav34.so", ("mlx5", None)),
+        ("librxe-rdmav34.so", ("rxe", None)),
+        ("libmlx5.so.1.24.50.0", ("mlx5", "1.24.50.0")),
+        ("libucp.so.0.0.0", ("ucp", None)),
+        ("libfabric.so.1.21.0", ("fabric", "1.21.0")),
+        ("libnccl-net-ofi.so", ("nccl-net-ofi", None)),
+        ("libnccl.so.2.21.5", ("nccl", "2.21.5")),
+        ("libmpi.so.40.30.5", ("mpi", "40.30.5")),
+        ("libc.so.6", None),
+        ("libibverbs.so.1x", None),
+        ("xlibibverbs.so.1", None),
+    ],
+)
+def test_libraries_of_rdma_and_their_versions(
+    name: str, expected: tuple[str, str | None] | None, host_in_memory: Any
+) -> None:
+    raw = maps(f"/usr/lib/x86_64-linux-gnu/{name}")
+    found = read_rdma_libraries(host_in_memory(Recording(files={"/proc/7/maps": raw})), 7)
+    assert isinstance(found, tuple)
+    shown = [
+        (each.name, None if isinstance(each.version, Missing) else each.version) for each in found
+    ]
+    assert shown == ([] if expected is None else [expected])
+
+
+def test_of_a_process_that_may_not_be_read_they_are_not_known(host_in_memory: Any) -> None:
+    denied = Missing(Why.DENIED, "/proc/7/maps: EACCES")
+    host = host_in_memory(Recording(refused={"read": {"/proc/7/maps": denied}}))
+    assert read_rdma_libraries(host, 7) == denied
+
+
+@given(st.binary(max_size=300))
+def test_no_list_of_mappings_breaks_the_other_parser(raw: bytes) -> None:
+    assert isinstance(parse_rdma_maps(raw), tuple | Missing)

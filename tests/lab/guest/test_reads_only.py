@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import struct
 import sys
 from collections.abc import Callable
@@ -44,10 +45,11 @@ SENDS = re.compile(r"\bsend\w*\((\d+),.*nlmsg_type=")
 # refuses to send otherwise.
 RTM_NEWLINK, RTM_GETLINK, RTM_GETADDR = 16, 18, 22
 RTM_GETROUTE, RTM_GETNEIGH, RTM_GETRULE, RTM_GETDCB = 26, 30, 34, 78
+SOCK_DIAG_BY_FAMILY = 20  # linux/sock_diag.h
 GENERIC = range(16, 64)
 NAMED = {"RTM_NEWLINK": RTM_NEWLINK, "RTM_GETLINK": RTM_GETLINK, "RTM_GETADDR": RTM_GETADDR}
 NAMED |= {"RTM_GETROUTE": RTM_GETROUTE, "RTM_GETNEIGH": RTM_GETNEIGH, "RTM_GETRULE": RTM_GETRULE}
-NAMED |= {"RTM_GETDCB": RTM_GETDCB}
+NAMED |= {"RTM_GETDCB": RTM_GETDCB, "SOCK_DIAG_BY_FAMILY": SOCK_DIAG_BY_FAMILY}
 NAMED |= {"nlctrl": 16, "ethtool": 17}
 NETLINK_READS = {
     "NETLINK_ROUTE": {
@@ -55,6 +57,7 @@ NETLINK_READS = {
     },
     "NETLINK_RDMA": {(5 << 10) + op for op in (1, 5, 6, *range(9, 16), 17, 22, 23, 24)},
     "NETLINK_GENERIC": set(GENERIC),
+    "NETLINK_SOCK_DIAG": {SOCK_DIAG_BY_FAMILY},
 }
 
 WATCHED = str(os.getpid())
@@ -80,13 +83,15 @@ READING = {
     "lossless": ["lossless", "--json", "--exit-zero", "--timeout", "30"],
     # This kernel has soft devices alone, and perhaps no PCI: nothing is proposed.
     "topology": ["topology", "--json", "--exit-zero", "--timeout", "30"],
+    # The process that tests: it has no queue pair, and `traced` opens a connection.
+    "job": ["job", WATCHED, "--children", "--json", "--exit-zero", "--timeout", "30"],
     "textfile": ["preflight", "-o", "prometheus", "--output", "OUT/x.prom", "--timeout", "30"],
 }
 # On a busy machine a traced command may not be done within the 30 s that it allows itself: that
 # shows nothing, and it is run again.
 ATTEMPTS, UNKNOWN = 4, 3
 LOGGED = ("preflight", "snapshot", "expect", "textfile")  # these look at the kernel's log
-SILENT = ("gids", "counters", "route", "lossless", "topology")  # these ask no library
+SILENT = ("gids", "counters", "route", "lossless", "topology", "job")  # these ask no library
 ASKING = [command for command in READING if command not in SILENT]
 ROUTE = [command for command in READING if command not in ("gids", "resources")]
 TABLES = {RTM_GETROUTE, RTM_GETRULE}
@@ -94,6 +99,7 @@ OF_ROUTE = {
     "counters": {RTM_GETLINK},
     "devices": {RTM_GETLINK, RTM_GETADDR},
     "topology": {RTM_GETLINK, RTM_GETADDR, *TABLES},
+    "job": {RTM_GETLINK, RTM_GETADDR},
     "snapshot": {RTM_GETLINK, RTM_GETADDR, RTM_GETNEIGH, RTM_GETDCB, *TABLES},
     "route": {RTM_GETLINK, RTM_GETADDR, RTM_GETNEIGH, *TABLES},
 }
@@ -148,7 +154,11 @@ def traced(
     folder = tmp_path_factory.mktemp("strace")
     before = resources(run)
     traces = {}
-    with probes() if available() else nullcontext(list[Sent]) as taken:
+    with (
+        probes() if available() else nullcontext(list[Sent]) as taken,
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()),
+    ):
         for name, arguments in READING.items():
             out = folder / f"{name}-out"
             argv = [each.replace("OUT", str(out)) for each in arguments]
@@ -215,7 +225,8 @@ class TestSystemCalls:
         assert traced[command].sent == []
 
     @pytest.mark.parametrize(
-        "command", ["preflight", "gids", "devices", "resources", "expect", "route", "lossless"]
+        "command",
+        ["preflight", "gids", "devices", "resources", "expect", "route", "lossless", "job"],
     )
     def test_counters_are_opened_by_those_alone_that_count(
         self, command: str, traced: dict[str, Traced]
@@ -270,6 +281,15 @@ class TestSystemCalls:
             assert kinds == OF_ROUTE.get(command, {RTM_GETLINK, RTM_GETADDR, RTM_GETDCB, *TABLES})
         if command != "gids":
             assert any(family == "NETLINK_RDMA" for family, _ in sent), "nldev was not asked"
+        # Of connections job alone asks, where that loads no module.
+        about_tcp = [each for each in sent if each[0] == "NETLINK_SOCK_DIAG"]
+        assert len(about_tcp) == (4 if command == "job" and has_tcp_diag() else 0)
+
+
+def has_tcp_diag() -> bool:
+    built_in = Path("/lib/modules", os.uname().release, "modules.builtin")
+    there = Path("/sys/module/tcp_diag").exists()
+    return there or (built_in.exists() and "/tcp_diag.ko\n" in built_in.read_text())
 
 
 class TestConfigurationSpace:
