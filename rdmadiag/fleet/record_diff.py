@@ -1,0 +1,323 @@
+"""What changed between two records, in the words of rules; pure, and of any two hosts."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from rdmadiag.facts import NOT_IN_RECORD, Missing, Why
+from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, NO_OPTION, NOT_ON_MACOS
+from rdmadiag.fleet.changed import (
+    Change,
+    ChangeKind,
+    Differences,
+    Folded,
+    NotCompared,
+    Sameness,
+    Statuses,
+    Which,
+)
+from rdmadiag.fleet.fact_names import kind_of_name, place_of
+from rdmadiag.fleet.fact_rows import Kind, Of, source_of
+from rdmadiag.fleet.fact_table import MOST_LETTERS, NONE, Value, value_of
+from rdmadiag.fleet.finding_changes import finding_changes
+from rdmadiag.fleet.record_sides import (
+    Pairing,
+    Side,
+    adapters,
+    gpus,
+    is_listed,
+    known_netdevs,
+    renamed,
+    sameness,
+)
+from rdmadiag.fleet.record_walk import seen
+from rdmadiag.frozen import dataclass
+from rdmadiag.preflight.needs import NEEDS
+from rdmadiag.preflight.verdict import Severity, Verdict
+
+_THERE: Final = "there"
+_GONE: Final = "not there"
+_NOT_ASKED_FOR: Final = (NOT_IN_RECORD, NO_OPTION, LINUX_ONLY, MACOS_ONLY, NOT_ON_MACOS)
+_COULD_BE_READ: Final = (
+    *(Why.TIMEOUT, Why.DENIED, Why.MALFORMED, Why.EXHAUSTED),
+    Why.NOT_COLLECTED,
+)
+_FOLLOWS: Final = frozenset({"expectations.compared", "expectations.met", "expectations.unknown"})
+_BADNESS: Final = {None: 0, Severity.INFO: 1, Severity.WARN: 2, Severity.CRITICAL: 3}
+_RANK: Final = (ChangeKind.WORSE, ChangeKind.BETTER, ChangeKind.CHANGED)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A record: its document, and the verdict on it by this version's rules."""
+
+    side: Side
+    verdict: Verdict
+
+
+def differences(before: Judged, after: Judged, *, same: bool | None = None) -> Differences:
+    """`same`: whether both are of one host, where the caller knows it."""
+    first, second = before.side, after.side
+    hosts = sameness(first, second)
+    if same is not None and same is not hosts.is_same:
+        hosts = Sameness(same, "as was said")
+    pairing = adapters(first, second, same=hosts.is_same)
+    names = renamed(first, second, pairing)
+    told = tuple(_told(first, second, pairing, same=hosts.is_same))
+    found = [
+        _Fact(each.place, each.kind, None, None, each.before, each.after, _source(each.place))
+        for each in seen(first.document, second.document, names, known_netdevs(first))
+    ]
+    sorter = _Sorter(same=hosts.is_same)
+    for fact in (*told, *found):
+        sorter.add(fact)
+    every = list(
+        finding_changes(before.verdict, after.verdict, names, (_names(first), _names(second)))
+    )
+    findings = [each for each in every if isinstance(each, Change)]
+    unknown = [each for each in every if isinstance(each, NotCompared)]
+    changes = sorted(
+        (*findings, *_with_findings(sorter.changes, findings)),
+        key=lambda each: (
+            _RANK.index(each.kind),
+            -_BADNESS.get(each.severity_after, 0) if each.fact is None else 0,
+        ),
+    )
+    return Differences(
+        hosts,
+        Statuses(before.verdict.status, after.verdict.status),
+        tuple(each for each, _ in _grouped(changes)),
+        (*unknown, *sorter.unknown),
+        Folded(**sorter.folded),
+        sorter.equal,
+    )
+
+
+def _names(side: Side) -> frozenset[str]:
+    return frozenset(filter(None, (side.fact(each, "name") for each in side.adapters())))
+
+
+def _source(place: str) -> str:
+    return place.partition(".")[0].partition("[")[0]
+
+
+# --- facts with names -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Fact:
+    """One fact of both records."""
+
+    name: str
+    kind: Kind
+    device: str | None
+    port: int | None
+    before: Value
+    after: Value
+    source: str | None
+
+
+def _told(first: Side, second: Side, pairing: Pairing, *, same: bool) -> Iterator[_Fact]:
+    skipped = set(_FOLLOWS)
+    if is_listed(first) and is_listed(second):
+        skipped.add("adapters")
+    for name in dict.fromkeys((*first.facts, *second.facts)):
+        if name in skipped or name == "gpus" or name.startswith(("adapter[", "gpu[")):
+            continue
+        values = value_of(first.facts, name), value_of(second.facts, name)
+        source = "process" if name.startswith("variable") else source_of(Of.HOST, name)
+        yield _Fact(name, kind_of_name(name), None, None, *values, source)
+    yield from _of_adapters(first, second, pairing)
+    every = gpus(first, second, same=same)
+    for one, other in every.pairs:
+        yield from _members(first, second, f"gpu[{one}].", f"gpu[{other}].", None, None, Of.GPU)
+    for numbers, side, is_first in ((every.gone, first, True), (every.new, second, False)):
+        for number in numbers:
+            text = side.facts.get(f"gpu[{number}].address")
+            values = (_THERE, _GONE) if is_first else (_GONE, _THERE)
+            label = text if isinstance(text, str) else str(number)
+            listing = (second if is_first else first).facts.get("gpus", NONE)
+            if isinstance(listing, Missing):
+                values = (_THERE, listing) if is_first else (listing, _THERE)  # type: ignore[assignment]
+            yield _Fact(f"gpu {label}", Kind.HARDWARE, None, None, *values, "topology")
+
+
+def _of_adapters(first: Side, second: Side, pairing: Pairing) -> Iterator[_Fact]:
+    for one, other in pairing.pairs:
+        device = second.fact(other, "name") or first.fact(one, "name")
+        prefixes = f"adapter[{one}].", f"adapter[{other}]."
+        yield from _members(first, second, *prefixes, device, None, Of.ADAPTER)
+        here, there = first.ports(one), second.ports(other)
+        for port in sorted({*here, *there}):
+            if port in here and port in there:
+                below = [f"{prefix}port[{port}]." for prefix in prefixes]
+                yield from _members(first, second, *below, device, port, Of.PORT)
+                continue
+            # Of an adapter that shows no port at all, it is not known which it has.
+            values: list[Value] = [
+                _THERE if port in every else _GONE if every else _NO_PORT for every in (here, there)
+            ]
+            yield _Fact(
+                f"{prefixes[0]}port[{port}]", Kind.HARDWARE, device, port, *values, "sysfs"
+            )
+    for number in pairing.gone:
+        after = _GONE if is_listed(second) else second.facts["adapters"]
+        yield _Fact("adapter", Kind.HARDWARE, _called(first, number), None, _THERE, after, "sysfs")
+    for number in pairing.new:
+        before = _GONE if is_listed(first) else first.facts["adapters"]
+        device = _called(second, number)
+        yield _Fact("adapter", Kind.HARDWARE, device, None, before, _THERE, "sysfs")
+
+
+_NO_PORT: Final = Missing(Why.NOT_COLLECTED, "no port of the adapter is shown")
+
+
+def _called(side: Side, number: int) -> str:
+    return side.fact(number, "name") or f"adapter[{number}]"
+
+
+def _members(
+    first: Side,
+    second: Side,
+    prefix: str,
+    other: str,
+    device: str | None,
+    port: int | None,
+    of: Of,
+) -> Iterator[_Fact]:
+    rests = [name.removeprefix(prefix) for name in first.facts if name.startswith(prefix)]
+    rests += [name.removeprefix(other) for name in second.facts if name.startswith(other)]
+    for rest in dict.fromkeys(rests):
+        name = prefix + rest
+        if of is Of.ADAPTER and place_of(name)[1] is not None:
+            continue
+        values = value_of(first.facts, name), value_of(second.facts, other + rest)
+        yield _Fact(name, kind_of_name(name), device, port, *values, source_of(of, rest))
+
+
+# --- what a difference means -----------------------------------------------------------------
+
+
+class _Sorter:
+    """Facts that differ, are folded, are unknown on one side, or are equal."""
+
+    def __init__(self, *, same: bool) -> None:
+        self._same = same
+        self.changes: list[tuple[Change, str | None]] = []  # with its source
+        self.unknown: list[NotCompared] = []
+        self.folded = {"noise": 0, "may_differ": 0, "identity": 0}
+        self.equal = 0
+
+    def add(self, fact: _Fact) -> None:
+        before, after = fact.before, fact.after
+        if isinstance(before, Missing) and isinstance(after, Missing):
+            return
+        if before == after and fact.kind is not Kind.NOISE:
+            self.equal += 1
+        elif fact.kind is Kind.NOISE:
+            self.folded["noise"] += 1
+        elif isinstance(before, Missing) or isinstance(after, Missing):
+            self._one_side(fact)
+        elif fact.kind is Kind.MAY_DIFFER:
+            self.folded["may_differ"] += 1
+        elif fact.kind is Kind.IDENTITY and not self._same:
+            self.folded["identity"] += 1
+        else:
+            self.changes.append((_changed(fact), fact.source))
+
+    def _one_side(self, fact: _Fact) -> None:
+        which = Which.BEFORE if isinstance(fact.before, Missing) else Which.AFTER
+        missing, known = (
+            (fact.before, fact.after) if which is Which.BEFORE else (fact.after, fact.before)
+        )
+        assert isinstance(missing, Missing)
+        if fact.kind in (Kind.MAY_DIFFER, Kind.NOISE) or known == NONE:
+            return  # nothing that would be compared is lost
+        if fact.kind is Kind.IDENTITY and not self._same:
+            return
+        counts = missing.why in _COULD_BE_READ and missing not in _NOT_ASKED_FOR
+        self.unknown.append(
+            NotCompared(
+                which,
+                None,
+                fact.name,
+                fact.device,
+                fact.port,
+                str(known),
+                str(missing)[:MOST_LETTERS],
+                counts,
+            )
+        )
+
+
+def _changed(fact: _Fact) -> Change:
+    return Change(
+        ChangeKind.CHANGED,
+        None,
+        fact.name,
+        fact.device,
+        fact.port,
+        str(fact.before),
+        str(fact.after),
+    )
+
+
+# --- facts beside findings ---------------------------------------------------------------
+
+
+def _with_findings(
+    facts: Iterable[tuple[Change, str | None]], findings: Iterable[Change]
+) -> Iterator[Change]:
+    """A fact that changed where a finding did goes with it: with what is newly wrong first.
+
+    At a port or device: all that changed there. Of the host: what is of a source that the rule
+    needs.
+    """
+    ranked = [each for each in findings if each.kind is not ChangeKind.CHANGED]
+    ranked.sort(key=lambda each: (_RANK.index(each.kind), -_BADNESS.get(each.severity_after, 0)))
+    sources = {each.rule: _sources(each.rule) for each in ranked}
+    for fact, source in facts:
+        with_it = next((each for each in ranked if _same_place(fact, each)), None)
+        if with_it is None:
+            with_it = next(
+                (each for each in ranked if fact.device is None and source in sources[each.rule]),
+                None,
+            )
+        if with_it is None:
+            yield fact
+        else:
+            yield replace(fact, kind=with_it.kind, rule=with_it.rule)
+
+
+def _same_place(fact: Change, finding: Change) -> bool:
+    if finding.device is None or fact.device != finding.device:
+        return False
+    return finding.port is None or fact.port == finding.port
+
+
+def _sources(code: str | None) -> frozenset[str]:
+    from rdmadiag.preflight.rules import CATALOGUE
+
+    rule = CATALOGUE.get(code)
+    if rule is None:
+        return frozenset()
+    return frozenset(NEEDS[need].source or "" for need in rule.needs if need in NEEDS)
+
+
+def _grouped(changes: list[Change]) -> Iterator[tuple[Change, int]]:
+    """In their order, with the facts that go with a finding behind it."""
+    placed: set[int] = set()
+    for at, each in enumerate(changes):
+        if at in placed:
+            continue
+        yield each, at
+        if each.fact is None and each.kind is not ChangeKind.CHANGED:
+            for number, other in enumerate(changes):
+                if (
+                    number not in placed
+                    and other.fact is not None
+                    and (other.kind, other.rule) == (each.kind, each.rule)
+                    and (each.device is None or other.device in (None, each.device))
+                ):
+                    placed.add(number)
+                    yield other, number
