@@ -271,7 +271,7 @@ FACTS: Final = (
         Kind.IDENTITY,
         Of.PORT,
         f"""
-        lid {_DEVICE}.ports[].lid
+        lid {_DEVICE}.ports[].lid {_NLDEV}.ports[].lid {_VERBS}.ports[].lid
         route_gid verdict.ports[].route_gid
         netdev.mac evidence.netdev.netdevs[].mac evidence.sysfs.netdevs[].mac
         """,
@@ -299,8 +299,8 @@ FACTS: Final = (
         Kind.IDENTITY,
         """
         host.sample host.recorded evidence.sysfs.devices[].node_desc
-        evidence.sysfs.devices[].ports[].gids.entries[].gid evidence.nldev.devices[].ports[].lid
-        evidence.verbs.devices[].ports[].lid evidence.verbs.devices[].ports[].gids[].gid
+        evidence.sysfs.devices[].ports[].gids.entries[].gid
+        evidence.verbs.devices[].ports[].gids[].gid
         evidence.netdev.netdevs[].addresses evidence.process.ipv6
         evidence.process.ipv6_addresses evidence.routing.routes
         evidence.netdev.bonds[].partner_mac evidence.netdev.bonds[].legs[].partner_mac

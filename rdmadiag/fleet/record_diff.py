@@ -1,6 +1,6 @@
 """What changed between two records, in the words of rules; pure, and of any two hosts."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -18,7 +18,7 @@ from rdmadiag.fleet.changed import (
 )
 from rdmadiag.fleet.fact_names import kind_of_name, place_of
 from rdmadiag.fleet.fact_rows import Kind, Of, source_of
-from rdmadiag.fleet.fact_table import MOST_LETTERS, NONE, Value, value_of
+from rdmadiag.fleet.fact_table import MOST_LETTERS, NONE, VARIABLE, Value, value_of
 from rdmadiag.fleet.finding_changes import finding_changes
 from rdmadiag.fleet.record_sides import (
     Pairing,
@@ -65,7 +65,15 @@ def differences(before: Judged, after: Judged, *, same: bool | None = None) -> D
     names = renamed(first, second, pairing)
     told = tuple(_told(first, second, pairing, same=hosts.is_same))
     found = [
-        _Fact(each.place, each.kind, None, None, each.before, each.after, _source(each.place))
+        _Fact(
+            each.place,
+            each.kind,
+            each.device,
+            each.port,
+            each.before,
+            each.after,
+            None if each.device else _source(each.place),
+        )
         for each in seen(first.document, second.document, names, known_netdevs(first))
     ]
     sorter = _Sorter(same=hosts.is_same)
@@ -77,7 +85,7 @@ def differences(before: Judged, after: Judged, *, same: bool | None = None) -> D
     findings = [each for each in every if isinstance(each, Change)]
     unknown = [each for each in every if isinstance(each, NotCompared)]
     changes = sorted(
-        (*findings, *_with_findings(sorter.changes, findings)),
+        (*findings, *_with_findings(sorter.changes, findings, _texts(before, after))),
         key=lambda each: (
             _RANK.index(each.kind),
             -_BADNESS.get(each.severity_after, 0) if each.fact is None else 0,
@@ -124,42 +132,47 @@ def _told(first: Side, second: Side, pairing: Pairing, *, same: bool) -> Iterato
     for name in dict.fromkeys((*first.facts, *second.facts)):
         if name in skipped or name == "gpus" or name.startswith(("adapter[", "gpu[")):
             continue
-        values = value_of(first.facts, name), value_of(second.facts, name)
-        source = "process" if name.startswith("variable") else source_of(Of.HOST, name)
-        yield _Fact(name, kind_of_name(name), None, None, *values, source)
+        before, after = value_of(first.facts, name), value_of(second.facts, name)
+        source = "process" if name.startswith(VARIABLE) else source_of(Of.HOST, name)
+        yield _Fact(name, kind_of_name(name), None, None, before, after, source)
     yield from _of_adapters(first, second, pairing)
     every = gpus(first, second, same=same)
     for one, other in every.pairs:
         yield from _members(first, second, f"gpu[{one}].", f"gpu[{other}].", None, None, Of.GPU)
-    for numbers, side, is_first in ((every.gone, first, True), (every.new, second, False)):
-        for number in numbers:
-            text = side.facts.get(f"gpu[{number}].address")
-            values = (_THERE, _GONE) if is_first else (_GONE, _THERE)
-            label = text if isinstance(text, str) else str(number)
-            listing = (second if is_first else first).facts.get("gpus", NONE)
-            if isinstance(listing, Missing):
-                values = (_THERE, listing) if is_first else (listing, _THERE)  # type: ignore[assignment]
-            yield _Fact(f"gpu {label}", Kind.HARDWARE, None, None, *values, "topology")
+    for number in every.gone:
+        label = _address(first, number)
+        yield _Fact(label, Kind.HARDWARE, None, None, _THERE, _listed_gpus(second), "topology")
+    for number in every.new:
+        label = _address(second, number)
+        yield _Fact(label, Kind.HARDWARE, None, None, _listed_gpus(first), _THERE, "topology")
+
+
+def _address(side: Side, gpu: int) -> str:
+    text = side.facts.get(f"gpu[{gpu}].address")
+    return f"gpu {text if isinstance(text, str) else gpu}"
+
+
+def _listed_gpus(side: Side) -> Value:
+    """What one that is not listed is."""
+    listed = side.facts.get("gpus", NONE)
+    return listed if isinstance(listed, Missing) else _GONE
 
 
 def _of_adapters(first: Side, second: Side, pairing: Pairing) -> Iterator[_Fact]:
     for one, other in pairing.pairs:
         device = second.fact(other, "name") or first.fact(one, "name")
-        prefixes = f"adapter[{one}].", f"adapter[{other}]."
-        yield from _members(first, second, *prefixes, device, None, Of.ADAPTER)
+        prefix, same = f"adapter[{one}].", f"adapter[{other}]."
+        yield from _members(first, second, prefix, same, device, None, Of.ADAPTER)
         here, there = first.ports(one), second.ports(other)
         for port in sorted({*here, *there}):
+            below = f"port[{port}]"
             if port in here and port in there:
-                below = [f"{prefix}port[{port}]." for prefix in prefixes]
-                yield from _members(first, second, *below, device, port, Of.PORT)
-                continue
-            # Of an adapter that shows no port at all, it is not known which it has.
-            values: list[Value] = [
-                _THERE if port in every else _GONE if every else _NO_PORT for every in (here, there)
-            ]
-            yield _Fact(
-                f"{prefixes[0]}port[{port}]", Kind.HARDWARE, device, port, *values, "sysfs"
-            )
+                one_port, other_port = f"{prefix}{below}.", f"{same}{below}."
+                yield from _members(first, second, one_port, other_port, device, port, Of.PORT)
+            else:
+                before, after = (_listed_port(port, every) for every in (here, there))
+                name = prefix + below
+                yield _Fact(name, Kind.HARDWARE, device, port, before, after, "sysfs")
     for number in pairing.gone:
         after = _GONE if is_listed(second) else second.facts["adapters"]
         yield _Fact("adapter", Kind.HARDWARE, _called(first, number), None, _THERE, after, "sysfs")
@@ -167,6 +180,13 @@ def _of_adapters(first: Side, second: Side, pairing: Pairing) -> Iterator[_Fact]
         before = _GONE if is_listed(first) else first.facts["adapters"]
         device = _called(second, number)
         yield _Fact("adapter", Kind.HARDWARE, device, None, before, _THERE, "sysfs")
+
+
+def _listed_port(port: int, every: tuple[int, ...]) -> Value:
+    """Of an adapter that shows no port at all, it is not known which it has."""
+    if port in every:
+        return _THERE
+    return _GONE if every else _NO_PORT
 
 
 _NO_PORT: Final = Missing(Why.NOT_COLLECTED, "no port of the adapter is shown")
@@ -191,8 +211,8 @@ def _members(
         name = prefix + rest
         if of is Of.ADAPTER and place_of(name)[1] is not None:
             continue
-        values = value_of(first.facts, name), value_of(second.facts, other + rest)
-        yield _Fact(name, kind_of_name(name), device, port, *values, source_of(of, rest))
+        before, after = value_of(first.facts, name), value_of(second.facts, other + rest)
+        yield _Fact(name, kind_of_name(name), device, port, before, after, source_of(of, rest))
 
 
 # --- what a difference means -----------------------------------------------------------------
@@ -266,27 +286,47 @@ def _changed(fact: _Fact) -> Change:
 
 
 def _with_findings(
-    facts: Iterable[tuple[Change, str | None]], findings: Iterable[Change]
+    facts: Iterable[tuple[Change, str | None]],
+    findings: Iterable[Change],
+    texts: Mapping[str, str],
 ) -> Iterator[Change]:
     """A fact that changed where a finding did goes with it: with what is newly wrong first.
 
     At a port or device: all that changed there. Of the host: what is of a source that the rule
-    needs.
+    needs, and is named in what the finding says.
     """
     ranked = [each for each in findings if each.kind is not ChangeKind.CHANGED]
     ranked.sort(key=lambda each: (_RANK.index(each.kind), -_BADNESS.get(each.severity_after, 0)))
     sources = {each.rule: _sources(each.rule) for each in ranked}
     for fact, source in facts:
         with_it = next((each for each in ranked if _same_place(fact, each)), None)
-        if with_it is None:
-            with_it = next(
-                (each for each in ranked if fact.device is None and source in sources[each.rule]),
-                None,
+        if with_it is None and fact.device is None:
+            named = (
+                each
+                for each in ranked
+                if source in sources[each.rule] and _is_in(fact, texts.get(str(each.rule), ""))
             )
+            with_it = next(named, None)
         if with_it is None:
             yield fact
         else:
             yield replace(fact, kind=with_it.kind, rule=with_it.rule)
+
+
+def _texts(before: Judged, after: Judged) -> dict[str, str]:
+    """By rule: its code, and all that its findings say and show."""
+    found: dict[str, list[str]] = {}
+    for each in (*before.verdict.findings, *after.verdict.findings):
+        subjects = (proof.subject for proof in each.evidence)
+        found.setdefault(each.rule, [each.rule]).extend((each.summary, *subjects))
+    return {rule: " ".join(parts).lower() for rule, parts in found.items()}
+
+
+_SHORT: Final = 4  # letters of a word that may stand in any sentence
+
+
+def _is_in(fact: Change, text: str) -> bool:
+    return any(len(part) > _SHORT and part.lower() in text for part in str(fact.fact).split("."))
 
 
 def _same_place(fact: Change, finding: Change) -> bool:
@@ -298,7 +338,7 @@ def _same_place(fact: Change, finding: Change) -> bool:
 def _sources(code: str | None) -> frozenset[str]:
     from rdmadiag.preflight.rules import CATALOGUE
 
-    rule = CATALOGUE.get(code)
+    rule = CATALOGUE.get(str(code))
     if rule is None:
         return frozenset()
     return frozenset(NEEDS[need].source or "" for need in rule.needs if need in NEEDS)

@@ -1,6 +1,6 @@
 """Two records beside each other: are they of one host, and which adapter is which."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from rdmadiag.facts import Missing
@@ -106,26 +106,19 @@ def adapters(before: Side, after: Side, *, same: bool) -> Pairing:
     another slot shifts the buses of all.
     """
     keys = ("node_guid", "pci.address", "name") if same else ("pci.address", "name")
-    return _paired(
-        before.adapters(),
-        after.adapters(),
-        [
-            (
-                lambda number, key=key: before.fact(number, key),
-                lambda number, key=key: after.fact(number, key),
-            )
-            for key in keys
-        ],
-        in_order=not same,
-    )
+    tables = [[_by_adapter(side, key) for side in (before, after)] for key in keys]
+    return _paired(before.adapters(), after.adapters(), tables, in_order=not same)
+
+
+def _by_adapter(side: Side, key: str) -> dict[int, str]:
+    found = {number: side.fact(number, key) for number in side.adapters()}
+    return {number: value for number, value in found.items() if value is not None}
 
 
 def gpus(before: Side, after: Side, *, same: bool) -> Pairing:
     """By PCI address, and of two hosts those that are left in their order."""
     tables = [_by_gpu(side) for side in (before, after)]
-    return _paired(
-        tuple(tables[0]), tuple(tables[1]), [(tables[0].get, tables[1].get)], in_order=not same
-    )
+    return _paired(tuple(tables[0]), tuple(tables[1]), [tables], in_order=not same)
 
 
 def _by_gpu(side: Side) -> dict[int, str]:
@@ -136,13 +129,10 @@ def _by_gpu(side: Side) -> dict[int, str]:
     return found
 
 
-_Key = Callable[[int], str | None]
-
-
 def _paired(
     first: tuple[int, ...],
     second: tuple[int, ...],
-    keys: list[tuple[_Key, _Key]],
+    keys: list[list[dict[int, str]]],
     *,
     in_order: bool,
 ) -> Pairing:
@@ -151,11 +141,11 @@ def _paired(
     for of_first, of_second in keys:
         by_key: dict[str, int] = {}
         for number in right:
-            key = of_second(number)
+            key = of_second.get(number)
             if key is not None:
                 by_key.setdefault(key, number)
         for number in tuple(left):
-            key = of_first(number)
+            key = of_first.get(number)
             if key is not None and key in by_key:
                 other = by_key.pop(key)
                 pairs.append((number, other))

@@ -21,14 +21,23 @@ _DEEPEST: Final = 16
 _KEYS: Final = (
     ("name",),
     ("netdev",),
-    ("device",),
     ("address", "prefix_length"),
     ("address",),
+    ("device",),
     ("number",),
     ("index",),
     ("receptacle",),
 )
 """What items of a list are called by: the first of which each item has one of its own."""
+
+_OWN_KEYS: Final = {"evidence.sysfs.uverbs[]": ("device",)}
+"""Of lists whose items have a name that is another after each boot."""
+
+_DEVICES: Final = (
+    "evidence.sysfs.devices[]",
+    "evidence.nldev.devices[]",
+    "evidence.verbs.devices[]",
+)
 
 _ADAPTERS: Final = frozenset(
     {
@@ -74,7 +83,9 @@ _ABOVE: Final = frozenset(
 class Seen:
     """One value that differs."""
 
-    place: str  # "netdev.netdevs[veth1].mtu"
+    place: str  # "netdev.netdevs[veth1].mtu"; of a device or port, what stands below that
+    device: str | None
+    port: int | None
     kind: Kind
     before: Value
     after: Value
@@ -102,6 +113,9 @@ class _Walk:
         self._renamed, self._netdevs = renamed, netdevs
         self._left = MOST
         self._below_other_netdev = False
+        self._device: str | None = None
+        self._port: int | None = None
+        self._said: set[tuple[object, ...]] = set()  # of ports: each of three sources shows them
 
     def objects(
         self, path: str, place: str, first: dict[str, Any], second: dict[str, Any], depth: int
@@ -117,8 +131,7 @@ class _Walk:
         if one == other or self._left <= 0:
             return
         if kind_of(path) is Kind.NOISE and path not in _ABOVE:
-            self._left -= 1
-            yield Seen(place, Kind.NOISE, NONE, NONE)
+            yield from self._told(place, Kind.NOISE, NONE, NONE)
             return
         if _is_missing(one) or _is_missing(other) or type(one) is not type(other):
             yield from self._leaf(path, place, one, other)
@@ -138,14 +151,24 @@ class _Walk:
         before, after = plain(one), plain(other)
         if type(before) is type(after) and (before == after or isinstance(before, Missing)):
             return
+        yield from self._told(place, kind, before, after)
+
+    def _told(self, place: str, kind: Kind, before: Value, after: Value) -> Iterator[Seen]:
         self._left -= 1
-        yield Seen(place, kind, before, after)
+        if self._port is not None:
+            place = place.replace("gids.entries[", "gids[")
+            key = (self._device, self._port, place, before, after)
+            if key in self._said:
+                return
+            self._said.add(key)
+        yield Seen(place, self._device, self._port, kind, before, after)
 
     def _lists(
         self, path: str, place: str, one: list[Any], other: list[Any], depth: int
     ) -> Iterator[Seen]:
-        key = next((key for key in _KEYS if _fits(key, one) and _fits(key, other)), None)
-        if key is None:
+        fitting = (each for each in _KEYS if _fits(each, one) and _fits(each, other))
+        key = _OWN_KEYS.get(path) or next(fitting, None)
+        if key is None or not (_fits(key, one) and _fits(key, other)):
             yield from self._unnamed(path, place, one, other, depth)
             return
         first = {_called(each, key): each for each in one}
@@ -153,15 +176,30 @@ class _Walk:
         for name in first | second:
             label = f"{place}[{name}]"
             if name in first and name in second:
-                other_netdev = path in _NETDEVS and name not in self._netdevs
-                above, self._below_other_netdev = (
-                    self._below_other_netdev,
-                    self._below_other_netdev or other_netdev,
-                )
-                yield from self._values(path, label, first[name], second[name], depth)
-                self._below_other_netdev = above
+                one_of, other_of = (_without(key, each[name]) for each in (first, second))
+                yield from self._item(path, label, name, one_of, other_of, depth)
             elif path not in _ADAPTERS:
                 yield from self._leaf(path, label, first.get(name), second.get(name))
+
+    def _item(
+        self,
+        path: str,
+        place: str,
+        name: str,
+        one: dict[str, Any],
+        other: dict[str, Any],
+        depth: int,
+    ) -> Iterator[Seen]:
+        """What both have, with what it is known to be of."""
+        held = self._device, self._port, self._below_other_netdev
+        if path in _DEVICES:
+            self._device, place = name, ""
+        elif self._device is not None and path.endswith(".ports[]") and name.isdecimal():
+            self._port, place = int(name), ""
+        elif path in _NETDEVS and name not in self._netdevs:
+            self._below_other_netdev = True
+        yield from self.objects(path, place, one, other, depth)
+        self._device, self._port, self._below_other_netdev = held
 
     def _unnamed(
         self, path: str, place: str, one: list[Any], other: list[Any], depth: int
@@ -175,11 +213,11 @@ class _Walk:
             else:
                 gone.append(each)
         for at in range(max(len(gone), len(left))):
-            pair = [each[at] if at < len(each) else None for each in (gone, left)]
-            if None in pair:
-                yield from self._leaf(path, f"{place}[]", *pair)
+            first, second = (each[at] if at < len(each) else None for each in (gone, left))
+            if first is None or second is None:
+                yield from self._leaf(path, f"{place}[]", first, second)
             else:
-                yield from self._values(path, f"{place}[]", *pair, depth)
+                yield from self._values(path, f"{place}[]", first, second, depth)
 
 
 def _is_missing(value: Any) -> bool:
@@ -197,6 +235,10 @@ def _fits(key: tuple[str, ...], items: list[Any]) -> bool:
 
 def _is_name(value: Any) -> bool:
     return type(value) is str or type(value) is int
+
+
+def _without(key: tuple[str, ...], item: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in item.items() if name not in key}
 
 
 def _called(item: Mapping[str, Any], key: tuple[str, ...]) -> str:

@@ -45,14 +45,19 @@ def write(
 
 def write_model(model: "Document", out: IO[str] | None = None) -> None:
     """Print what a model dumps."""
+    _print(model_text(model), out)
+
+
+def model_text(model: "Document") -> str:
+    """What a model dumps."""
     from pydantic_core import PydanticSerializationError, to_json
 
     try:
         # What model_dump_json gives, without the validators that it would build first.
-        _print(to_json(dict(model)).decode(), out)
+        return to_json(dict(model)).decode()
     except PydanticSerializationError:  # half a surrogate pair, of bytes that were not UTF-8
         when = model.generated_at.strftime(_TIME)
-        _print(text(dict(model) | {"generated_at": when}), out)
+        return text(dict(model) | {"generated_at": when})
 
 
 def _print(line: str, out: IO[str] | None) -> None:
