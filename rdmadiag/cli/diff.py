@@ -129,10 +129,4 @@ def _show(
     else:
         from rdmadiag.render.diff import show
 
-        show(
-            found,
-            (before.path, before.host),
-            (after.path, after.host),
-            quiet=quiet,
-            verbose=verbose,
-        )
+        show(found, before.host, after.host, quiet=quiet, verbose=verbose)

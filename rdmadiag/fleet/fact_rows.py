@@ -301,8 +301,7 @@ FACTS: Final = (
         host.sample host.recorded evidence.sysfs.devices[].node_desc
         evidence.sysfs.devices[].ports[].gids.entries[].gid
         evidence.verbs.devices[].ports[].gids[].gid
-        evidence.netdev.netdevs[].addresses evidence.process.ipv6
-        evidence.process.ipv6_addresses evidence.routing.routes
+        evidence.netdev.netdevs[].addresses evidence.routing.routes
         evidence.netdev.bonds[].partner_mac evidence.netdev.bonds[].legs[].partner_mac
         evidence.mac_network.interfaces[].mac evidence.mac_network.interfaces[].addresses
         evidence.ioreg.interfaces[].node_guid evidence.thunderbolt.buses[].domain_uuid
@@ -317,7 +316,7 @@ FACTS: Final = (
         evidence.nldev.unreadable evidence.verbs evidence.sysfs.netdevs evidence.netdev.netdevs[]
         evidence.routing
         evidence.process evidence.system evidence.libraries evidence.modules evidence.ioreg
-        evidence.macos evidence.topology.adapters[]
+        evidence.macos evidence.topology.adapters[] evidence.devlink.devices[].devices
         """,
     ),
     *_covered(

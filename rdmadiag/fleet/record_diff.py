@@ -18,15 +18,16 @@ from rdmadiag.fleet.changed import (
 )
 from rdmadiag.fleet.fact_names import kind_of_name, place_of
 from rdmadiag.fleet.fact_rows import Kind, Of, source_of
-from rdmadiag.fleet.fact_table import MOST_LETTERS, NONE, VARIABLE, Value, value_of
+from rdmadiag.fleet.fact_table import MOST_LETTERS, NONE, VARIABLE, Value, plain, value_of
 from rdmadiag.fleet.finding_changes import finding_changes
 from rdmadiag.fleet.record_sides import (
     Pairing,
     Side,
     adapters,
+    functions,
     gpus,
     is_listed,
-    known_netdevs,
+    netdevs,
     renamed,
     sameness,
 )
@@ -63,18 +64,21 @@ def differences(before: Judged, after: Judged, *, same: bool | None = None) -> D
         hosts = Sameness(same, "as was said")
     pairing = adapters(first, second, same=hosts.is_same)
     names = renamed(first, second, pairing)
+    back = {own: other for other, own in names.names.items()}
     told = tuple(_told(first, second, pairing, same=hosts.is_same))
     found = [
         _Fact(
             each.place,
             each.kind,
-            each.device,
+            None if each.device is None else back.get(each.device, each.device),
             each.port,
             each.before,
             each.after,
             None if each.device else _source(each.place),
         )
-        for each in seen(first.document, second.document, names, known_netdevs(first))
+        for each in seen(
+            first.document, second.document, names, netdevs(first), functions(first, second)
+        )
     ]
     sorter = _Sorter(same=hosts.is_same)
     for fact in (*told, *found):
@@ -212,7 +216,26 @@ def _members(
         if of is Of.ADAPTER and place_of(name)[1] is not None:
             continue
         before, after = value_of(first.facts, name), value_of(second.facts, other + rest)
-        yield _Fact(name, kind_of_name(name), device, port, before, after, source_of(of, rest))
+        source = source_of(of, rest)
+        if before != after:
+            before, after = _by_one_witness(first, second, source, before, after)
+        yield _Fact(name, kind_of_name(name), device, port, before, after, source)
+
+
+def _by_one_witness(
+    first: Side, second: Side, source: str | None, before: Value, after: Value
+) -> tuple[Value, Value]:
+    """Where one side lacks the source, another has answered, and perhaps in other words."""
+    missing = [plain(_evidence(side).get(source)) for side in (first, second)]
+    unread = [each for each in missing if isinstance(each, Missing)]
+    if len(unread) != 1:
+        return before, after
+    return (unread[0], after) if isinstance(missing[0], Missing) else (before, unread[0])
+
+
+def _evidence(side: Side) -> Mapping[str | None, object]:
+    found = side.document.get("evidence")
+    return found if isinstance(found, dict) else {}
 
 
 # --- what a difference means -----------------------------------------------------------------
@@ -292,19 +315,21 @@ def _with_findings(
 ) -> Iterator[Change]:
     """A fact that changed where a finding did goes with it: with what is newly wrong first.
 
-    At a port or device: all that changed there. Of the host: what is of a source that the rule
-    needs, and is named in what the finding says.
+    At a port or device: all that changed there. Else what is of a source that the rule needs,
+    and is named in what the finding says.
     """
     ranked = [each for each in findings if each.kind is not ChangeKind.CHANGED]
     ranked.sort(key=lambda each: (_RANK.index(each.kind), -_BADNESS.get(each.severity_after, 0)))
     sources = {each.rule: _sources(each.rule) for each in ranked}
     for fact, source in facts:
         with_it = next((each for each in ranked if _same_place(fact, each)), None)
-        if with_it is None and fact.device is None:
+        if with_it is None:
             named = (
                 each
                 for each in ranked
-                if source in sources[each.rule] and _is_in(fact, texts.get(str(each.rule), ""))
+                if (each.device is None or fact.device is None)
+                and source in sources[each.rule]
+                and _is_in(fact, texts.get(str(each.rule), ""))
             )
             with_it = next(named, None)
         if with_it is None:
@@ -326,6 +351,8 @@ _SHORT: Final = 4  # letters of a word that may stand in any sentence
 
 
 def _is_in(fact: Change, text: str) -> bool:
+    if fact.device is not None and fact.device.lower() not in text:
+        return False
     return any(len(part) > _SHORT and part.lower() in text for part in str(fact.fact).split("."))
 
 

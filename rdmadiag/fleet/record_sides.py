@@ -185,11 +185,21 @@ def _netdevs(side: Side, adapter: int) -> Iterator[str]:
         yield f"port[{port}].netdev.name"
 
 
-def known_netdevs(side: Side) -> frozenset[str]:
-    """Those whose facts are told as facts of ports."""
-    found = (
-        side.fact(number, rest) for number in side.adapters() for rest in _netdevs(side, number)
-    )
+def netdevs(side: Side) -> dict[str, tuple[str, int]]:
+    """Of ports, with the device and the port: their facts are told as facts of these."""
+    found = {}
+    for number in side.adapters():
+        device = side.fact(number, "name")
+        for port in side.ports(number):
+            name = side.fact(number, f"port[{port}].netdev.name")
+            if device and name:
+                found[name] = device, port
+    return found
+
+
+def functions(*sides: Side) -> frozenset[str]:
+    """The PCI addresses of the adapters of all."""
+    found = (side.fact(number, "pci.address") for side in sides for number in side.adapters())
     return frozenset(each for each in found if each)
 
 

@@ -33,6 +33,12 @@ _KEYS: Final = (
 _OWN_KEYS: Final = {"evidence.sysfs.uverbs[]": ("device",)}
 """Of lists whose items have a name that is another after each boot."""
 
+_TOLD: Final = frozenset({"evidence.process.environment"})
+"""Of which all is read as facts with names, of which there is no list."""
+
+_FUNCTIONS: Final = "evidence.sysfs.candidates[]"
+"""PCI functions, those of the adapters too, which are told as facts of these."""
+
 _DEVICES: Final = (
     "evidence.sysfs.devices[]",
     "evidence.nldev.devices[]",
@@ -79,6 +85,10 @@ _ABOVE: Final = frozenset(
 """Paths with a row below them that is no noise: what is noise otherwise is looked into there."""
 
 
+Place = tuple[str, int]
+"""A device and its port."""
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """One value that differs."""
@@ -95,10 +105,15 @@ def seen(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
     renamed: Renamed,
-    netdevs: frozenset[str],
+    netdevs: Mapping[str, Place],
+    functions: frozenset[str],
 ) -> Iterator[Seen]:
-    """Of the evidence; `netdevs` are those whose facts have names, as the first record has them."""
-    walk = _Walk(renamed, netdevs)
+    """Of the evidence; all names are those of the first record.
+
+    `netdevs` are those of ports, with these, and `functions` the PCI addresses of adapters: they
+    have facts with names.
+    """
+    walk = _Walk(renamed, netdevs, functions)
     yield from walk.objects(
         "evidence", "", _mapping(before.get("evidence")), _mapping(after.get("evidence")), 0
     )
@@ -109,8 +124,10 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 
 class _Walk:
-    def __init__(self, renamed: Renamed, netdevs: frozenset[str]) -> None:
-        self._renamed, self._netdevs = renamed, netdevs
+    def __init__(
+        self, renamed: Renamed, netdevs: Mapping[str, Place], functions: frozenset[str]
+    ) -> None:
+        self._renamed, self._netdevs, self._functions = renamed, netdevs, functions
         self._left = MOST
         self._below_other_netdev = False
         self._device: str | None = None
@@ -128,7 +145,7 @@ class _Walk:
             yield from self._values(f"{path}.{name}", label, one, other, depth)
 
     def _values(self, path: str, place: str, one: Any, other: Any, depth: int) -> Iterator[Seen]:
-        if one == other or self._left <= 0:
+        if one == other or self._left <= 0 or path in _TOLD:
             return
         if kind_of(path) is Kind.NOISE and path not in _ABOVE:
             yield from self._told(place, Kind.NOISE, NONE, NONE)
@@ -175,6 +192,8 @@ class _Walk:
         second = {self._renamed.of(_called(each, key)): each for each in other}
         for name in first | second:
             label = f"{place}[{name}]"
+            if path == _FUNCTIONS and name in self._functions:
+                continue
             if name in first and name in second:
                 one_of, other_of = (_without(key, each[name]) for each in (first, second))
                 yield from self._item(path, label, name, one_of, other_of, depth)
@@ -196,7 +215,9 @@ class _Walk:
             self._device, place = name, ""
         elif self._device is not None and path.endswith(".ports[]") and name.isdecimal():
             self._port, place = int(name), ""
-        elif path in _NETDEVS and name not in self._netdevs:
+        elif path in _NETDEVS and name in self._netdevs:
+            (self._device, self._port), place = self._netdevs[name], "netdev"
+        elif path in _NETDEVS:
             self._below_other_netdev = True
         yield from self.objects(path, place, one, other, depth)
         self._device, self._port, self._below_other_netdev = held

@@ -8,6 +8,7 @@ from rich.console import Console
 from rdmadiag.facts import Identity
 from rdmadiag.fleet.changed import Change, ChangeKind, Differences, NotCompared, Which
 from rdmadiag.fleet.fact_names import place_of
+from rdmadiag.fleet.fact_table import NONE
 from rdmadiag.render.console import STYLE, Text, console, in_view, say, steps
 from rdmadiag.render.grid import Indented
 from rdmadiag.render.plain import counted, printable
@@ -71,7 +72,8 @@ def _count(found: Differences, kind: ChangeKind) -> int:
     every = found.of_kind(kind)
     if kind is ChangeKind.CHANGED:
         findings = sum(each.fact is None for each in every)
-        return findings + len(_folded([each for each in every if each.fact]))
+        facts = [each for each in every if each.fact]
+        return findings + len(_folded(facts)) + len(_listed(facts, verbose=False))
     return sum(each.fact is None for each in every)
 
 
@@ -92,7 +94,7 @@ def body(found: Differences, out: Console, *, verbose: bool) -> None:
         for finding, facts in _by_finding(every):
             if finding is not None:
                 _finding(out, finding)
-            for line in _folded(facts):
+            for line in (*_folded(facts), *_listed(facts, verbose=verbose)):
                 out.print(Indented(line, 2 if finding is None else 6))
             if finding is not None:
                 steps(out, finding.remedy)
@@ -145,6 +147,8 @@ def _folded(facts: Iterable[Change]) -> list[str]:
     """One line for what changed alike at several places."""
     alike: dict[tuple[str, str, str], list[str]] = {}
     for each in facts:
+        if _is_item(each):
+            continue
         name, place = _name(each)
         alike.setdefault((name, each.before or "", each.after or ""), []).append(place)
     lines = []
@@ -154,6 +158,25 @@ def _folded(facts: Iterable[Change]) -> list[str]:
         head = f"{where}  {name}" if where else name
         lines.append(f"{head}: {' → '.join(_where_they_differ(before, after))}")
     return lines
+
+
+def _listed(facts: Iterable[Change], *, verbose: bool) -> list[str]:
+    """Of items that have no names, such as routes, how many; each if `verbose`."""
+    by_name: dict[str, list[Change]] = {}
+    for each in filter(_is_item, facts):
+        by_name.setdefault(" ".join(reversed(_name(each))).strip(), []).append(each)
+    lines = []
+    for name, held in by_name.items():
+        gone = sum(each.after == NONE for each in held)
+        new = sum(each.before == NONE for each in held)
+        counts = ((gone, "gone"), (new, "new"), (len(held) - gone - new, "other"))
+        lines.append(f"{name}: {', '.join(f'{n} {word}' for n, word in counts if n)}")
+        lines += [f"  {each.before} → {each.after}" for each in held if verbose]
+    return lines
+
+
+def _is_item(change: Change) -> bool:
+    return "[]" in str(change.fact)
 
 
 def _name(change: Change) -> tuple[str, str]:
