@@ -47,6 +47,25 @@ def show(
         body(found, out, verbose=verbose)
 
 
+def show_since(
+    found: Differences,
+    record: str,
+    before: Identity,
+    after: Identity,
+    to: Console,
+    *,
+    verbose: bool,
+) -> None:
+    """A section behind a verdict: what changed since that record."""
+    word, text = answer(found)
+    style = _STYLE.get(word, STYLE["unknown"])
+    to.print()
+    line = Text(f"Since {record}: ", "bold").append(word.upper(), style)
+    line.append(f"  {text}", style="").append(f"  [{_hosts(found, before, after)}]", style="dim")
+    say(to, line)
+    body(found, to, verbose=verbose)
+
+
 def answer(found: Differences) -> tuple[str, str]:
     """The word that the first line begins with, and what follows it."""
     worse = _count(found, ChangeKind.WORSE)

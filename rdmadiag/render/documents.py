@@ -15,6 +15,7 @@ from rdmadiag.facts.attempt import Attempt, BadCompletion, Latency
 from rdmadiag.facts.counters import CounterFacts
 from rdmadiag.facts.exercise import Exercise
 from rdmadiag.facts.ib import DriverId
+from rdmadiag.fleet.changed import Differences
 from rdmadiag.fleet.merged import Merged
 from rdmadiag.fleet.node_answer import Ending
 from rdmadiag.fleet.pair_results import Tournament
@@ -316,8 +317,43 @@ class FleetHistoryDocument(Document):
     unknown: tuple[str, ...] = Field(description="Nodes that no merge had.")
 
 
+class RecordOf(BaseModel):
+    """A record that was compared."""
+
+    host: Identity
+
+
+class _DiffHead(Document):
+    """`rdmadiag diff A B --json`."""
+
+    before: RecordOf = Field(description="A.")
+    after: RecordOf = Field(description="B.")
+
+
+DiffDocument: type[Document] = create_model(
+    "DiffDocument",
+    __base__=_DiffHead,
+    __doc__=_DiffHead.__doc__,
+    **_fields(Differences),
+)
+
+ChangedSince = create_model(
+    "ChangedSince",
+    __doc__="What changed since a record.",
+    before=(RecordOf, ...),
+    **_fields(Differences),
+)
+
+
+class PreflightSinceDocument(PreflightDocument):
+    """`rdmadiag preflight --since RECORD --json`."""
+
+    changed_since: ChangedSince  # type: ignore[valid-type]  # made above
+
+
 DOCUMENTS: Final[dict[str, type[Document]]] = {
     "preflight": PreflightDocument,
+    "preflight-since": PreflightSinceDocument,
     "gids": GidsDocument,
     "gid-pairs": GidPairsDocument,
     "devices": DevicesDocument,
@@ -333,6 +369,7 @@ DOCUMENTS: Final[dict[str, type[Document]]] = {
     "explain-log": ExplainLogDocument,
     "pingpong": PingpongDocument,
     "exercise": ExerciseDocument,
+    "diff": DiffDocument,
     "fleet-merge": FleetMergeDocument,
     "fleet-history": FleetHistoryDocument,
     "samples": SamplesDocument,

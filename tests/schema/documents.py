@@ -54,7 +54,9 @@ def kind_of(document: Any) -> str | None:
     for name, key in (
         ("error", "error"),
         ("node-answer", "ending"),
+        ("preflight-since", "changed_since"),
         ("preflight", "evidence"),
+        ("diff", "folded"),
         ("fleet-merge", "drift"),
         ("explain-log", "log"),
         ("fleet-history", "unknown"),
