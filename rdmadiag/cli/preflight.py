@@ -202,9 +202,7 @@ def command(
     expectations = _expectations(expect, options, reading.deadline)
     codes = exits.PROFILES[profile] if profile else exits.PLAIN
     form = reading.form or codes.form
-    if since is not None and form not in _WITH_CHANGES:
-        raise click.UsageError(f"--since is for -o {' and '.join(_WITH_CHANGES)}")
-    earlier = None if since is None else _earlier(since, reading)
+    earlier = None if since is None else _earlier(since, form, reading)
     ports = _proven(proven, reading)
     evidence = reading.evidence(
         depth=Depth(log_last, log_lines, pid, gid_scan_limit, modules=modules or None),
@@ -223,7 +221,7 @@ def command(
 
         verdict = with_ladders(verdict, devices(evidence), evidence, ports)
     counts = exits.FAILS_ON[fail_on or codes.fail_on]
-    changes = None if earlier is None else _changes(earlier, reading, evidence)
+    changes = _changes(earlier, reading, evidence)
     shown = _Shown(reading, verdict, evidence, wanted, counts, datetime.now(UTC), changes)
     code = exits.OK if exit_zero else codes.code(verdict.status, fail_on)
     try:
@@ -249,9 +247,11 @@ _WITH_CHANGES = ("text", "json")
 """Forms that have room for what changed; the others are read by programs that know a verdict."""
 
 
-def _earlier(path: str, reading: Reading) -> "Record":
+def _earlier(path: str, form: str, reading: Reading) -> "Record":
     from rdmadiag.cli.two_records import read_record
 
+    if form not in _WITH_CHANGES:
+        raise click.UsageError(f"--since is for -o {' and '.join(_WITH_CHANGES)}")
     found = read_record(path, reading.deadline)
     if found.evidence is None:
         raise Refused(f"--since {path}: a sample of counters; `rdmadiag counters --since` takes it")
@@ -259,8 +259,10 @@ def _earlier(path: str, reading: Reading) -> "Record":
 
 
 def _changes(
-    earlier: "Record", reading: Reading, evidence: "Evidence"
-) -> "tuple[Record, Differences]":
+    earlier: "Record | None", reading: Reading, evidence: "Evidence"
+) -> "tuple[Record, Differences] | None":
+    if earlier is None:
+        return None
     from rdmadiag.cli.two_records import Record, compared
 
     now = Record("", reading.identity, evidence, None)

@@ -63,7 +63,7 @@ def show_since(
     line = Text(f"Since {record}: ", "bold").append(word.upper(), style)
     line.append(f"  {text}", style="").append(f"  [{_hosts(found, before, after)}]", style="dim")
     say(to, line)
-    body(found, to, verbose=verbose)
+    body(found, to, verbose=verbose, remedies=False)  # they stand in the verdict
 
 
 def answer(found: Differences) -> tuple[str, str]:
@@ -102,7 +102,7 @@ def _hosts(found: Differences, before: Identity, after: Identity) -> str:
     return f"two hosts, {before.hostname} and {after.hostname}, by {found.hosts.by}"
 
 
-def body(found: Differences, out: Console, *, verbose: bool) -> None:
+def body(found: Differences, out: Console, *, verbose: bool, remedies: bool = True) -> None:
     """All but the answer."""
     for kind in ChangeKind:
         every = found.of_kind(kind)
@@ -115,7 +115,7 @@ def body(found: Differences, out: Console, *, verbose: bool) -> None:
                 _finding(out, finding)
             for line in (*_folded(facts), *_listed(facts, verbose=verbose)):
                 out.print(Indented(line, 2 if finding is None else 6))
-            if finding is not None:
+            if finding is not None and remedies:
                 steps(out, finding.remedy)
     if found.not_compared:
         _not_compared(out, found.not_compared, verbose=verbose)
