@@ -28,13 +28,15 @@ from rdmadiag.preflight.judge_topology import TopologyVerdict
 from rdmadiag.preflight.verdict import Status
 from rdmadiag.render.gid_documents import Table
 from rdmadiag.render.judged import PreflightDocument
-from rdmadiag.render.peer_documents import PortPair
+from rdmadiag.render.peer_documents import PortPair, PortsBeside
 from rdmadiag.report import Document, HostDocument, Report
 from rdmadiag.view.capabilities import DeviceCapabilities, Difference
+from rdmadiag.view.compat import CompatRow
 from rdmadiag.view.counter_changes import Change
 from rdmadiag.view.discovery_path import FunctionPath
 from rdmadiag.view.inventory import DeviceRow
 from rdmadiag.view.lossless import EndsDiffer, LosslessPort
+from rdmadiag.view.peer_picks import Talks
 from rdmadiag.view.peer_route import PeerRoute
 from rdmadiag.view.peer_stacks import StackWay
 from rdmadiag.view.resource_usage import Usage
@@ -351,6 +353,17 @@ class PreflightSinceDocument(PreflightDocument):
     changed_since: ChangedSince
 
 
+class CompatDocument(Document):
+    """`rdmadiag compat A B --json`."""
+
+    here: RecordOf = Field(description="A.")
+    there: RecordOf = Field(description="B.")
+    talks: Talks = Field(description="Of the two ports that do best.")
+    why: str
+    rows: tuple[CompatRow, ...] = Field(description="Of the hosts.")
+    beside: tuple[PortsBeside, ...]
+
+
 DOCUMENTS: Final[dict[str, type[Document]]] = {
     "preflight": PreflightDocument,
     "preflight-since": PreflightSinceDocument,
@@ -370,6 +383,7 @@ DOCUMENTS: Final[dict[str, type[Document]]] = {
     "pingpong": PingpongDocument,
     "exercise": ExerciseDocument,
     "diff": DiffDocument,
+    "compat": CompatDocument,
     "fleet-merge": FleetMergeDocument,
     "fleet-history": FleetHistoryDocument,
     "samples": SamplesDocument,

@@ -57,6 +57,7 @@ def kind_of(document: Any) -> str | None:
         ("preflight-since", "changed_since"),
         ("preflight", "evidence"),
         ("diff", "folded"),
+        ("compat", "beside"),
         ("fleet-merge", "drift"),
         ("explain-log", "log"),
         ("fleet-history", "unknown"),
