@@ -15,12 +15,12 @@ Call = Callable[..., tuple[int, Any]]
 FAULTS = {
     "the link is down": (
         ("link", "set", "veth0", "down"),
-        ("worse", "route-netdev-down", "rxe0", 1),
+        ("worse", "link-not-up", "rxe0", 1),
         {"netdev.admin_up: yes > no", "state: active > down"},
     ),
     "the MTU changed": (
         ("link", "set", "veth0", "mtu", "900"),
-        ("worse", "mtu-mismatch", None, None),
+        ("worse", "mtu-differs-in-subnet", "rxe0", 1),
         {"netdev.mtu: 1500 > 900", "active_mtu: 1024 > 512"},
     ),
     "the address of the route GID was removed": (
