@@ -12,6 +12,9 @@ _ORDER: Final = (Severity.INFO, Severity.WARN, Severity.UNKNOWN, Severity.CRITIC
 _WRONG: Final = (Severity.WARN, Severity.CRITICAL)
 _COUNTS: Final = re.compile(r"[0-9]+")
 
+_LACKS: Final = ("source-not-collected",)
+"""Rules that say which parts of a record are not there: those are not compared, one by one."""
+
 Place = tuple[str, str | None, int | None]  # rule, device, port
 
 
@@ -22,6 +25,8 @@ def finding_changes(
     first = _by_place(before.findings, Renamed({}))
     second = _by_place(after.findings, renamed)
     for place in first | second:
+        if place[0] in _LACKS:
+            continue
         old, new = first.get(place, []), second.get(place, [])
         shown = _shown(place, old, new)
         for one, other in _pairs(old, new):

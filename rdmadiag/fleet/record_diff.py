@@ -136,7 +136,7 @@ def _told(first: Side, second: Side, pairing: Pairing, *, same: bool) -> Iterato
     for name in dict.fromkeys((*first.facts, *second.facts)):
         if name in skipped or name == "gpus" or name.startswith(("adapter[", "gpu[")):
             continue
-        before, after = value_of(first.facts, name), value_of(second.facts, name)
+        before, after = _of_host(first, name), _of_host(second, name)
         source = "process" if name.startswith(VARIABLE) else source_of(Of.HOST, name)
         yield _Fact(name, kind_of_name(name), None, None, before, after, source)
     yield from _of_adapters(first, second, pairing)
@@ -160,6 +160,16 @@ def _listed_gpus(side: Side) -> Value:
     """What one that is not listed is."""
     listed = side.facts.get("gpus", NONE)
     return listed if isinstance(listed, Missing) else _GONE
+
+
+_IDENTITY: Final = frozenset({"hostname", "kernel", "machine", "platform"})
+_NOT_SAID: Final = Missing(Why.NOT_COLLECTED, "the record does not say whose it is")
+
+
+def _of_host(side: Side, name: str) -> Value:
+    if name in _IDENTITY and not side.is_named:
+        return _NOT_SAID
+    return value_of(side.facts, name)
 
 
 def _of_adapters(first: Side, second: Side, pairing: Pairing) -> Iterator[_Fact]:

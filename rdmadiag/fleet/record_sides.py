@@ -32,6 +32,12 @@ class Side:
         name = host.get("hostname") if isinstance(host, dict) else None
         return name if isinstance(name, str) else ""
 
+    @property
+    def is_named(self) -> bool:
+        """Whether the record says whose it is; a bare folder of sysfs is called by its own name."""
+        host = self.document.get("host")
+        return isinstance(host, dict) and bool(host.get("kernel"))
+
     def adapters(self) -> tuple[int, ...]:
         """Their numbers in the names of facts."""
         return tuple(
@@ -65,7 +71,8 @@ def sameness(before: Side, after: Side) -> Sameness:
         if common:
             return Sameness(is_same=True, by=f"{what} {common[0]}")
     names = before.hostname, after.hostname
-    if names[0] not in _NO_NAMES and names[0] == names[1]:
+    both = before.is_named and after.is_named
+    if both and names[0] not in _NO_NAMES and names[0] == names[1]:
         return Sameness(is_same=True, by=f"the name {names[0]}")
     if any(not found(side) for side in (before, after) for found in (_guids,)):
         told = "no GUID of one of them was read" if names[0] in _NO_NAMES else "their names"

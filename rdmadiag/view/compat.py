@@ -249,7 +249,8 @@ def _of_device(device: DeviceView | None, subject: str) -> str | Missing:
     if device is None:
         return _UNSEEN
     if subject == "driver":
-        return _text(device.driver)
+        # nldev names the driver of verbs, by another name than the PCI function's.
+        return _UNSEEN if device.sysfs is None else _text(device.driver)
     for witness in (device.sysfs, device.nldev, device.verbs):
         found = getattr(witness, subject, None)
         if found is not None and not isinstance(found, Missing):
@@ -262,7 +263,7 @@ _UNSEEN: Final = Missing(Why.NOT_COLLECTED, "no source shows it")
 
 def _of_ports(here: Side, local: PortView, there: Side, remote: PortView) -> Iterator[CompatRow]:
     yield _row("link_layer", _text(local.link_layer), _text(remote.link_layer), "")
-    yield _row("rate", _text(local.rate), _text(remote.rate), "the slower one bounds both")
+    yield _row("rate", *_rates(local, remote), "the slower one bounds both")
     yield _row(
         "active_mtu",
         _mtu(local),
@@ -291,6 +292,17 @@ def _of_ports(here: Side, local: PortView, there: Side, remote: PortView) -> Ite
         )
     if local.protocol is Protocol.THUNDERBOLT:
         yield _cable(here, local, there, remote)
+
+
+def _rates(local: PortView, remote: PortView) -> tuple[str | Missing, str | Missing]:
+    """By one witness: the verbs library, which stands in for sysfs, tells another width."""
+    both = local.sysfs is not None and remote.sysfs is not None
+    neither = local.sysfs is None and remote.sysfs is None
+    here, there = (
+        _text(port.rate) if both or neither or port.sysfs is not None else _UNSEEN
+        for port in (local, remote)
+    )
+    return here, there
 
 
 def _partitions(local: PortView, remote: PortView) -> CompatRow:
