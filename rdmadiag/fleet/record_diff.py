@@ -1,6 +1,6 @@
 """What changed between two records, in the words of rules; pure, and of any two hosts."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,8 +16,8 @@ from rdmadiag.fleet.changed import (
     Statuses,
     Which,
 )
-from rdmadiag.fleet.fact_names import kind_of_name, place_of
-from rdmadiag.fleet.fact_rows import Kind, Of, source_of
+from rdmadiag.fleet.fact_names import kind_of_name
+from rdmadiag.fleet.fact_rows import FACTS, Kind, Of, source_of
 from rdmadiag.fleet.fact_table import MOST_LETTERS, NONE, VARIABLE, Value, plain, value_of
 from rdmadiag.fleet.finding_changes import finding_changes
 from rdmadiag.fleet.record_sides import (
@@ -98,7 +98,7 @@ def differences(before: Judged, after: Judged, *, same: bool | None = None) -> D
     return Differences(
         hosts,
         Statuses(before.verdict.status, after.verdict.status),
-        tuple(each for each, _ in _grouped(changes)),
+        tuple(_grouped(changes)),
         (*unknown, *sorter.unknown),
         Folded(**sorter.folded),
         sorter.equal,
@@ -142,7 +142,9 @@ def _told(first: Side, second: Side, pairing: Pairing, *, same: bool) -> Iterato
     yield from _of_adapters(first, second, pairing)
     every = gpus(first, second, same=same)
     for one, other in every.pairs:
-        yield from _members(first, second, f"gpu[{one}].", f"gpu[{other}].", None, None, Of.GPU)
+        rests = [name for name in _OF_GPU if f"gpu[{one}].{name}" in first.facts]
+        ends = f"gpu[{one}].", f"gpu[{other}]."
+        yield from _members(first, second, *ends, rests, None, None, Of.GPU)
     for number in every.gone:
         label = _address(first, number)
         yield _Fact(label, Kind.HARDWARE, None, None, _THERE, _listed_gpus(second), "topology")
@@ -176,13 +178,16 @@ def _of_adapters(first: Side, second: Side, pairing: Pairing) -> Iterator[_Fact]
     for one, other in pairing.pairs:
         device = second.fact(other, "name") or first.fact(one, "name")
         prefix, same = f"adapter[{one}].", f"adapter[{other}]."
-        yield from _members(first, second, prefix, same, device, None, Of.ADAPTER)
+        rests = _rests(first, one, second, other, None)
+        yield from _members(first, second, prefix, same, rests, device, None, Of.ADAPTER)
         here, there = first.ports(one), second.ports(other)
         for port in sorted({*here, *there}):
             below = f"port[{port}]"
             if port in here and port in there:
                 one_port, other_port = f"{prefix}{below}.", f"{same}{below}."
-                yield from _members(first, second, one_port, other_port, device, port, Of.PORT)
+                rests = _rests(first, one, second, other, port)
+                ends = one_port, other_port
+                yield from _members(first, second, *ends, rests, device, port, Of.PORT)
             else:
                 before, after = (_listed_port(port, every) for every in (here, there))
                 name = prefix + below
@@ -210,21 +215,29 @@ def _called(side: Side, number: int) -> str:
     return side.fact(number, "name") or f"adapter[{number}]"
 
 
+_OF_GPU: Final = tuple(fact.name for fact in FACTS if fact.of is Of.GPU and fact.name)
+
+
+def _rests(first: Side, one: int, second: Side, other: int, port: int | None) -> Iterable[str]:
+    """What either says of an adapter, or of a port of it."""
+    here, there = (
+        side.places[number].get(port, []) for side, number in ((first, one), (second, other))
+    )
+    return dict.fromkeys((*here, *there))
+
+
 def _members(
     first: Side,
     second: Side,
     prefix: str,
     other: str,
+    rests: Iterable[str],
     device: str | None,
     port: int | None,
     of: Of,
 ) -> Iterator[_Fact]:
-    rests = [name.removeprefix(prefix) for name in first.facts if name.startswith(prefix)]
-    rests += [name.removeprefix(other) for name in second.facts if name.startswith(other)]
-    for rest in dict.fromkeys(rests):
+    for rest in rests:
         name = prefix + rest
-        if of is Of.ADAPTER and place_of(name)[1] is not None:
-            continue
         before, after = value_of(first.facts, name), value_of(second.facts, other + rest)
         source = source_of(of, rest)
         if before != after:
@@ -236,16 +249,18 @@ def _by_one_witness(
     first: Side, second: Side, source: str | None, before: Value, after: Value
 ) -> tuple[Value, Value]:
     """Where one side lacks the source, another has answered, and perhaps in other words."""
-    missing = [plain(_evidence(side).get(source)) for side in (first, second)]
+    missing = [_whole_source(side, source) for side in (first, second)]
     unread = [each for each in missing if isinstance(each, Missing)]
     if len(unread) != 1:
         return before, after
     return (unread[0], after) if isinstance(missing[0], Missing) else (before, unread[0])
 
 
-def _evidence(side: Side) -> Mapping[str | None, object]:
-    found = side.document.get("evidence")
-    return found if isinstance(found, dict) else {}
+def _whole_source(side: Side, source: str | None) -> Value | None:
+    """A Missing where nothing of it was read."""
+    evidence = side.document.get("evidence")
+    found = evidence.get(source) if isinstance(evidence, dict) else None
+    return plain(found) if isinstance(found, dict) and found.keys() == {"why", "detail"} else None
 
 
 # --- what a difference means -----------------------------------------------------------------
@@ -381,20 +396,22 @@ def _sources(code: str | None) -> frozenset[str]:
     return frozenset(NEEDS[need].source or "" for need in rule.needs if need in NEEDS)
 
 
-def _grouped(changes: list[Change]) -> Iterator[tuple[Change, int]]:
+def _grouped(changes: Sequence[Change]) -> Iterator[Change]:
     """In their order, with the facts that go with a finding behind it."""
-    placed: set[int] = set()
-    for at, each in enumerate(changes):
-        if at in placed:
+    facts: dict[tuple[ChangeKind, str | None], list[Change]] = {}
+    for each in changes:
+        if each.fact is not None and each.rule is not None:
+            facts.setdefault((each.kind, each.rule), []).append(each)
+    for each in changes:
+        if each.fact is not None:
+            if each.rule is None:
+                yield each
             continue
-        yield each, at
-        if each.fact is None and each.kind is not ChangeKind.CHANGED:
-            for number, other in enumerate(changes):
-                if (
-                    number not in placed
-                    and other.fact is not None
-                    and (other.kind, other.rule) == (each.kind, each.rule)
-                    and (each.device is None or other.device in (None, each.device))
-                ):
-                    placed.add(number)
-                    yield other, number
+        yield each
+        held = facts.get((each.kind, each.rule), [])
+        yield from (fact for fact in held if _goes_with(fact, each))
+        facts[each.kind, each.rule] = [fact for fact in held if not _goes_with(fact, each)]
+
+
+def _goes_with(fact: Change, finding: Change) -> bool:
+    return None in (fact.device, finding.device) or _same_place(fact, finding)

@@ -19,11 +19,19 @@ class Side:
 
     document: Mapping[str, Any]
     facts: HostFacts
+    places: Mapping[int, Mapping[int | None, list[str]]]
+    """Adapter → port → what is said of it; None: of the adapter."""
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "Side":
         """Of a document."""
-        return cls(document, facts_of(document))
+        facts = facts_of(document)
+        places: dict[int, dict[int | None, list[str]]] = {}
+        for name in facts:
+            adapter, port, rest = place_of(name)
+            if adapter is not None:
+                places.setdefault(adapter, {}).setdefault(port, []).append(rest)
+        return cls(document, facts, places)
 
     @property
     def hostname(self) -> str:
@@ -40,20 +48,11 @@ class Side:
 
     def adapters(self) -> tuple[int, ...]:
         """Their numbers in the names of facts."""
-        return tuple(
-            dict.fromkeys(
-                number for number, _, _ in map(place_of, self.facts) if number is not None
-            )
-        )
+        return tuple(self.places)
 
     def ports(self, adapter: int) -> tuple[int, ...]:
         """Of one adapter."""
-        places = map(place_of, self.facts)
-        return tuple(
-            dict.fromkeys(
-                port for number, port, _ in places if number == adapter and port is not None
-            )
-        )
+        return tuple(port for port in self.places[adapter] if port is not None)
 
     def fact(self, adapter: int, rest: str) -> str | None:
         """A fact of an adapter that was read, and of which there is one."""

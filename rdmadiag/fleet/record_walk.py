@@ -226,15 +226,19 @@ class _Walk:
         self, path: str, place: str, one: list[Any], other: list[Any], depth: int
     ) -> Iterator[Seen]:
         """Items that nothing tells apart: those that both have are left out, in any order."""
-        left = list(other)
+        left: dict[str, list[Any]] = {}
+        for each in other:
+            left.setdefault(_text(each), []).append(each)
         gone = []
         for each in one:
-            if each in left:
-                left.remove(each)
+            alike = left.get(_text(each))
+            if alike:
+                alike.pop()
             else:
                 gone.append(each)
-        for at in range(max(len(gone), len(left))):
-            first, second = (each[at] if at < len(each) else None for each in (gone, left))
+        new = [each for alike in left.values() for each in alike]
+        for at in range(max(len(gone), len(new))):
+            first, second = (each[at] if at < len(each) else None for each in (gone, new))
             if first is None or second is None:
                 yield from self._leaf(path, f"{place}[]", first, second)
             else:
@@ -256,6 +260,12 @@ def _fits(key: tuple[str, ...], items: list[Any]) -> bool:
 
 def _is_name(value: Any) -> bool:
     return type(value) is str or type(value) is int
+
+
+def _text(item: Any) -> str:
+    from json import dumps
+
+    return dumps(item, sort_keys=True)
 
 
 def _without(key: tuple[str, ...], item: dict[str, Any]) -> dict[str, Any]:
