@@ -366,7 +366,6 @@ class CompatDocument(Document):
 
 DOCUMENTS: Final[dict[str, type[Document]]] = {
     "preflight": PreflightDocument,
-    "preflight-since": PreflightSinceDocument,
     "gids": GidsDocument,
     "gid-pairs": GidPairsDocument,
     "devices": DevicesDocument,
@@ -382,6 +381,7 @@ DOCUMENTS: Final[dict[str, type[Document]]] = {
     "explain-log": ExplainLogDocument,
     "pingpong": PingpongDocument,
     "exercise": ExerciseDocument,
+    "preflight-since": PreflightSinceDocument,
     "diff": DiffDocument,
     "compat": CompatDocument,
     "fleet-merge": FleetMergeDocument,

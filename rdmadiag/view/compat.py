@@ -284,12 +284,9 @@ def _of_ports(here: Side, local: PortView, there: Side, remote: PortView) -> Ite
     )
     if not all(isinstance(port.gids, Missing) for port in (local, remote)):
         yield _row("gids", _families(local), _families(remote), "not every row has one to talk to")
-        yield _row(
-            "subnets",
-            _subnets(here, local),
-            _subnets(there, remote),
-            "a router is needed where none is common",
-        )
+        first, second = _subnets(here, local), _subnets(there, remote)
+        why = "one is common" if _share(first, second) else "none is common: a router is needed"
+        yield _row("subnets", first, second, why)
     if local.protocol is Protocol.THUNDERBOLT:
         yield _cable(here, local, there, remote)
 
@@ -400,6 +397,12 @@ def _subnets(side: Side, port: PortView) -> str | Missing:
     if not found and unknown:
         return Missing(Why.NOT_COLLECTED, "no prefix length is known")
     return ", ".join(found) or "(none)"
+
+
+def _share(here: str | Missing, there: str | Missing) -> bool:
+    if isinstance(here, Missing) or isinstance(there, Missing):
+        return False
+    return not {*here.split(", ")}.isdisjoint(there.split(", "))
 
 
 def _cable(here: Side, local: PortView, there: Side, remote: PortView) -> CompatRow:
