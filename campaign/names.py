@@ -264,9 +264,7 @@ FORMS: Final[Sequence[tuple[str, tuple[str, ...], Grammar]]] = (
 
 PAIRED: Final[Sequence[tuple[str, tuple[str, ...], Grammar]]] = (
     ("text", ("diff", "--hosts", "same", "--verbose"), _plain),
-    ("JSON", ("diff", "--json"), _json),
     ("text", ("compat", "--verbose"), _plain),
-    ("JSON", ("compat", "--json"), _json),
 )
 """Of two records."""
 

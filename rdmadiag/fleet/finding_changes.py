@@ -21,7 +21,8 @@ Place = tuple[str, str | None, int | None]  # rule, device, port
 def finding_changes(
     before: Verdict, after: Verdict, renamed: Renamed, devices: tuple[frozenset[str], ...]
 ) -> Iterator[Change | NotCompared]:
-    """`devices` are those of each record; of one that has gone nothing is mended."""
+    """`devices` are those of each record, as the first names them; of one that has gone nothing
+    is mended."""
     first = _by_place(before.findings, Renamed({}))
     second = _by_place(after.findings, renamed)
     for place in first | second:

@@ -83,9 +83,8 @@ def differences(before: Judged, after: Judged, *, same: bool | None = None) -> D
     sorter = _Sorter(same=hosts.is_same)
     for fact in (*told, *found):
         sorter.add(fact)
-    every = list(
-        finding_changes(before.verdict, after.verdict, names, (_names(first), _names(second)))
-    )
+    devices = _names(first), frozenset(map(names.of, _names(second)))
+    every = list(finding_changes(before.verdict, after.verdict, names, devices))
     findings = [each for each in every if isinstance(each, Change)]
     unknown = [each for each in every if isinstance(each, NotCompared)]
     changes = sorted(
@@ -133,6 +132,7 @@ def _told(first: Side, second: Side, pairing: Pairing, *, same: bool) -> Iterato
     skipped = set(_FOLLOWS)
     if is_listed(first) and is_listed(second):
         skipped.add("adapters")
+    # Adapters are told one by one where both have a list of them.
     for name in dict.fromkeys((*first.facts, *second.facts)):
         if name in skipped or name == "gpus" or name.startswith(("adapter[", "gpu[")):
             continue

@@ -69,14 +69,14 @@ def sameness(before: Side, after: Side) -> Sameness:
         common = sorted(found(before) & found(after))
         if common:
             return Sameness(is_same=True, by=f"{what} {common[0]}")
-    names = before.hostname, after.hostname
-    both = before.is_named and after.is_named
-    if both and names[0] not in _NO_NAMES and names[0] == names[1]:
-        return Sameness(is_same=True, by=f"the name {names[0]}")
-    if any(not found(side) for side in (before, after) for found in (_guids,)):
-        told = "no GUID of one of them was read" if names[0] in _NO_NAMES else "their names"
-        return Sameness(is_same=False, by=told)
-    return Sameness(is_same=False, by="their node GUIDs")
+    name = before.hostname if before.is_named and after.is_named else ""
+    if name not in _NO_NAMES and name == after.hostname:
+        return Sameness(is_same=True, by=f"the name {name}")
+    if _guids(before) and _guids(after):
+        return Sameness(is_same=False, by="their node GUIDs")
+    if name in _NO_NAMES or after.hostname in _NO_NAMES:
+        return Sameness(is_same=False, by="nothing that both have in common")
+    return Sameness(is_same=False, by="their names")
 
 
 def _guids(side: Side) -> set[str]:

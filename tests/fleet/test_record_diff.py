@@ -585,6 +585,29 @@ def test_a_finding_on_a_device_that_is_gone_is_not_mended() -> None:
     assert (change.kind, change.after) == (ChangeKind.CHANGED, "mlx5_1 is not there")
 
 
+def test_on_a_device_that_has_another_name_now_it_is() -> None:
+    base = port(1, **PULLED)(BASES["ib"])
+    found = between(base, device(1, name="ibp175s0")(BASES["ib"]))
+    assert "link-not-up" in said(found, ChangeKind.BETTER)
+
+
+@pytest.mark.parametrize(
+    ("names", "guids", "wanted"),
+    [
+        (("a", "a"), False, Sameness(True, "the name a")),
+        (("a", "b"), False, Sameness(False, "their names")),
+        (("localhost", "localhost"), False, Sameness(False, "nothing that both have in common")),
+        (("a", "b"), True, Sameness(True, "node GUID 0c42:a103:0000:0001")),
+    ],
+    ids=["one name", "two names", "no name", "two names and one GUID"],
+)
+def test_what_tells_one_host_from_two(
+    names: tuple[str, str], guids: bool, wanted: Sameness
+) -> None:
+    bare = roce_host() if guids else Machine("bare")
+    assert between(*(bare.change(hostname=each) for each in names)).hosts == wanted
+
+
 def test_what_is_newly_wrong_says_what_to_do() -> None:
     found = between(BASES["ib"], port(1, **PULLED)(BASES["ib"]))
     first = found.changes[0]
