@@ -262,6 +262,14 @@ FORMS: Final[Sequence[tuple[str, tuple[str, ...], Grammar]]] = (
     ("JSON", ("expect", "--json"), _json),
 )
 
+PAIRED: Final[Sequence[tuple[str, tuple[str, ...], Grammar]]] = (
+    ("text", ("diff", "--hosts", "same", "--verbose"), _plain),
+    ("text", ("compat", "--verbose"), _plain),
+)
+"""Of two records."""
+
+_HEALTHY: Final = str(Path(__file__).parent.parent / "rdmadiag" / "samples" / "roce-healthy")
+
 # --- hosts ---------------------------------------------------------------------------------------
 
 
@@ -399,6 +407,8 @@ def _host(found: Campaign, name: str, payload: str, host: Source, chosen: Free) 
             _whole(found, ended, document)
         if form[1] == ("expect",) and ended.out:
             _form(found, ("TOML", ("expect",), _toml), "--from", path)
+    for form in PAIRED:
+        _form(found, form, _HEALTHY, path)
     for stack in ("nccl", "ucx", "mooncake"):
         ended = found.call("gids", "--env", stack, "--from", path)
         found.lines[name] |= dict.fromkeys(ended.out.splitlines())

@@ -58,6 +58,12 @@ _COMMANDS: Final = (
     "expect --from R",
     "snapshot --from R OUT",
     "gids --sample roce-healthy --peer R",
+    "diff R R",
+    "diff SAMPLE R",
+    "diff --json R SAMPLE",
+    "preflight --sample roce-healthy --since R",
+    "compat SAMPLE R",
+    "compat --json R R",
     "explain --log L --from R",
     "gids --env nccl --from R",
 )
@@ -73,11 +79,15 @@ _REPORT: Final = (
     "preflight -o junit --from R.json",
     "explain --log L --from R.json",
     "gids --sample roce-healthy --peer R.json",
+    "diff SAMPLE R.json",
+    "diff --json R.json SAMPLE",
+    "compat SAMPLE R.json",
 )
 _SAMPLE: Final = (
     "counters --from R.json",
     "counters --json --from R.json",
     "counters --sample roce-healthy --since R.json",
+    "diff --json R.json R.json",
 )
 _LOG: Final = ("explain --log L", "explain --json --log L", "explain --log L --sample roce-healthy")
 
@@ -221,6 +231,7 @@ def _made(random: Random, case: _Case) -> list[str]:
     places = {
         "R": str(record),
         "R.json": f"{record}.json",
+        "SAMPLE": str(CHECKOUT / "rdmadiag" / "samples" / "roce-healthy"),
         "L": str(case.folder / "log"),
         "OUT": str(case.folder / random.choice(("copy", "copy.tar.gz"))),
     }

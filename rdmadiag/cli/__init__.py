@@ -27,6 +27,8 @@ COMMANDS: Final = {
     "explain": "What an errno, a status, a state or a variable means; what failed in a log.",
     "pingpong": "One bounded attempt at a connection; refuses without --allow-rtr.",
     "exercise": "Every operation of verbs once, verified; refuses without --allow-rtr.",
+    "diff": "What changed between two records: newly wrong, mended, or harmless.",
+    "compat": "Whether two recorded hosts can talk, and what differs between them.",
     "fleet": "Many hosts: what their reports add up to, and which is the odd one.",
     "expect": "Write down what a good host is, for preflight --expect.",
     "snapshot": "Record this host, so that every command can be run on the record.",

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from rdmadiag.cli.two_records import Record
     from rdmadiag.facts.evidence import Evidence
     from rdmadiag.facts.modules import NetdevModule
+    from rdmadiag.fleet.changed import Differences
     from rdmadiag.preflight.expectations import Expectations
     from rdmadiag.preflight.verdict import Verdict
     from rdmadiag.view.select import Selector
@@ -141,6 +143,13 @@ def _window(context: click.Context, option: click.Parameter, value: str | None) 
     multiple=True,
     help="With --ladder: what `pingpong --json` printed on this host. Can be repeated.",
 )
+@click.option(
+    "--since",
+    type=Given(),
+    metavar="RECORD",
+    help="What changed since this record of the host, as `rdmadiag diff` says it. The verdict and "
+    "the exit code are of now alone.",
+)
 @click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdict.")
 def command(
     reading: Reading,
@@ -161,6 +170,7 @@ def command(
     env_from: str | None,
     ladder: bool,
     proven: tuple[str, ...],
+    since: str | None,
     exit_zero: bool,
 ) -> int:
     """The report on this host and the verdict.
@@ -192,6 +202,7 @@ def command(
     expectations = _expectations(expect, options, reading.deadline)
     codes = exits.PROFILES[profile] if profile else exits.PLAIN
     form = reading.form or codes.form
+    earlier = None if since is None else _earlier(since, form, reading)
     ports = _proven(proven, reading)
     evidence = reading.evidence(
         depth=Depth(log_last, log_lines, pid, gid_scan_limit, modules=modules or None),
@@ -210,7 +221,8 @@ def command(
 
         verdict = with_ladders(verdict, devices(evidence), evidence, ports)
     counts = exits.FAILS_ON[fail_on or codes.fail_on]
-    shown = _Shown(reading, verdict, evidence, wanted, counts, datetime.now(UTC))
+    changes = _changes(earlier, reading, evidence)
+    shown = _Shown(reading, verdict, evidence, wanted, counts, datetime.now(UTC), changes)
     code = exits.OK if exit_zero else codes.code(verdict.status, fail_on)
     try:
         shown.write(form, output)
@@ -230,6 +242,32 @@ _RENDERERS = {
     "junit": "rdmadiag.render.junit",
     "github": "rdmadiag.render.github",
 }
+
+_WITH_CHANGES = ("text", "json")
+"""Forms that have room for what changed; the others are read by programs that know a verdict."""
+
+
+def _earlier(path: str, form: str, reading: Reading) -> "Record":
+    from rdmadiag.cli.two_records import read_record
+
+    if form not in _WITH_CHANGES:
+        raise click.UsageError(f"--since is for -o {' and '.join(_WITH_CHANGES)}")
+    found = read_record(path, reading.deadline)
+    if found.evidence is None:
+        raise Refused(f"--since {path}: a sample of counters; `rdmadiag counters --since` takes it")
+    return found
+
+
+def _changes(
+    earlier: "Record | None", reading: Reading, evidence: "Evidence"
+) -> "tuple[Record, Differences] | None":
+    if earlier is None:
+        return None
+    from rdmadiag.cli.two_records import Record, compared
+
+    now = Record("", reading.identity, evidence, None)
+    return earlier, compared(earlier, now, None)
+
 
 _OPTION_OF = {
     "devices": "--expect-devices",
@@ -296,8 +334,10 @@ class _Shown:
         wanted: "Sequence[Selector]",
         counts: "frozenset[str]",
         when: "datetime",
+        changes: "tuple[Record, Differences] | None" = None,
     ) -> None:
         self.reading, self.verdict, self.evidence = reading, verdict, evidence
+        self.changes = changes
         self.wanted, self.counts, self.when = wanted, counts, when
 
     def write(self, form: str, output: str | None) -> None:
@@ -337,10 +377,20 @@ class _Shown:
             to = console(out)
             quiet, verbose = self.reading.quiet, self.reading.verbose
             show(self.verdict, host, to, self._modules(), quiet=quiet, verbose=verbose)
+            if self.changes is not None and not quiet:
+                from rdmadiag.render.diff import show_since
+
+                earlier, found = self.changes
+                show_since(found, earlier.path, earlier.host, host, to, verbose=verbose)
         elif form == "json":
             from rdmadiag.render.json import write
 
             parts = {"host": host, "verdict": self.verdict, "evidence": self.evidence}
+            if self.changes is not None:
+                from rdmadiag.render.json import members
+
+                earlier, found = self.changes
+                parts["changed_since"] = {"before": {"host": earlier.host}} | members(found)
             write(parts, self.when, out)
         elif form == "nagios":
             from rdmadiag.render import nagios

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from rdmadiag.facts import NOT_IN_RECORD, Missing, Why
+from rdmadiag.facts import Missing, Why
 from rdmadiag.fleet.classes import HostClass
 from rdmadiag.fleet.fact_names import folded, kind_of_name
 from rdmadiag.fleet.fact_rows import Kind
-from rdmadiag.fleet.fact_table import NOT_SET, VARIABLE, VARIABLES, Value, named_values
+from rdmadiag.fleet.fact_table import Value, named_values, value_of
 from rdmadiag.fleet.host_report import HostReport
 from rdmadiag.fleet.merged import Drift, Odd
 from rdmadiag.fleet.nodes import fold
@@ -133,7 +133,7 @@ def _columns(reports: Sequence[HostReport]) -> Iterator[tuple[str, Sequence[Valu
         return
     for name in dict.fromkeys(name for names in {names for names, _ in rows} for name in names):
         if kind_of_name(name) is Kind.EQUAL:
-            values = [_value(each, name) for each in reports]
+            values = [value_of(each.facts, name) for each in reports]
             if values.count(values[0]) < len(values):
                 yield name, values
 
@@ -157,14 +157,3 @@ def _by_stacks(parted: Mapping[str, _Parted | None]) -> dict[str, _Parted | None
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         found[f"{port}{PICK}{', '.join(names[:_NAMED])}{more}"] = each
     return found
-
-
-def _value(report: HostReport, name: str) -> Value:
-    """A variable that a host does not have is not set there, if its variables were read."""
-    facts = report.facts
-    if name in facts:
-        return facts[name]
-    if not name.startswith(VARIABLE):
-        return NOT_IN_RECORD
-    unread = facts.get(VARIABLES)
-    return unread if isinstance(unread, Missing) else NOT_SET

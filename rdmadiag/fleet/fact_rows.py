@@ -271,7 +271,7 @@ FACTS: Final = (
         Kind.IDENTITY,
         Of.PORT,
         f"""
-        lid {_DEVICE}.ports[].lid
+        lid {_DEVICE}.ports[].lid {_NLDEV}.ports[].lid {_VERBS}.ports[].lid
         route_gid verdict.ports[].route_gid
         netdev.mac evidence.netdev.netdevs[].mac evidence.sysfs.netdevs[].mac
         """,
@@ -292,17 +292,16 @@ FACTS: Final = (
         evidence.system.paths[] evidence.thunderbolt.buses[]
         evidence.mac_network.interfaces[] evidence.mac_network.hardware_ports
         evidence.routing.rules evidence.nldev.devices[].port_count
-        evidence.verbs.devices[].port_count
+        evidence.verbs.devices[].port_count evidence.modules.netdevs[].module
         """,
     ),
     *_covered(
         Kind.IDENTITY,
         """
         host.sample host.recorded evidence.sysfs.devices[].node_desc
-        evidence.sysfs.devices[].ports[].gids.entries[].gid evidence.nldev.devices[].ports[].lid
-        evidence.verbs.devices[].ports[].lid evidence.verbs.devices[].ports[].gids[].gid
-        evidence.netdev.netdevs[].addresses evidence.process.ipv6
-        evidence.process.ipv6_addresses evidence.routing.routes
+        evidence.sysfs.devices[].ports[].gids.entries[].gid
+        evidence.verbs.devices[].ports[].gids[].gid
+        evidence.netdev.netdevs[].addresses evidence.routing.routes
         evidence.netdev.bonds[].partner_mac evidence.netdev.bonds[].legs[].partner_mac
         evidence.mac_network.interfaces[].mac evidence.mac_network.interfaces[].addresses
         evidence.ioreg.interfaces[].node_guid evidence.thunderbolt.buses[].domain_uuid
@@ -317,7 +316,7 @@ FACTS: Final = (
         evidence.nldev.unreadable evidence.verbs evidence.sysfs.netdevs evidence.netdev.netdevs[]
         evidence.routing
         evidence.process evidence.system evidence.libraries evidence.modules evidence.ioreg
-        evidence.macos evidence.topology.adapters[]
+        evidence.macos evidence.topology.adapters[] evidence.devlink.devices[].devices
         """,
     ),
     *_covered(
@@ -347,12 +346,27 @@ FACTS: Final = (
 
 def kind_of(path: str) -> Kind | None:
     """Of a field by its path, by the row with the longest path that covers it."""
+    row = _covering(path)
+    return None if row is None else _BY_PATH[row]
+
+
+def is_named(path: str) -> bool:
+    """Whether a row with a name reads the field: rdmadiag.fleet.fact_table has its value."""
+    return _covering(path) in _NAMED
+
+
+def _covering(path: str) -> str | None:
     while path:
         if path in _BY_PATH:
-            return _BY_PATH[path]
+            return path
         cut = max(path.rfind("."), path.rfind("[]"), path.rfind("{}"))
         path = path[: max(cut, 0)]
     return None
+
+
+def source_of(of: Of, name: str) -> str | None:
+    """The source whose word a fact is in the first place: "sysfs"; None of what is no evidence."""
+    return _SOURCES.get((of, name))
 
 
 _BY_PATH: Final = {
@@ -363,3 +377,21 @@ _BY_PATH: Final = {
     if (fact.name is not None) is named
 }
 """A row without a name before one with it, which may read a part alone: networks of addresses."""
+
+_NAMED: Final = frozenset(path for fact in FACTS if fact.name for path in fact.paths) - frozenset(
+    path for fact in FACTS if not fact.name for path in fact.paths
+)
+
+_EVIDENCE: Final = "evidence."
+_SOURCES: Final = {
+    (fact.of, fact.name): next(
+        (
+            path.removeprefix(_EVIDENCE).partition(".")[0]
+            for path in fact.paths
+            if path.startswith(_EVIDENCE)
+        ),
+        None,
+    )
+    for fact in FACTS
+    if fact.name
+}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from sys import intern
 from typing import Any, Final, NamedTuple
 
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import NOT_IN_RECORD, Missing, Why
 from rdmadiag.facts.address import packed_ipv4, packed_ipv6
 from rdmadiag.facts.environment import WITHHELD
 from rdmadiag.fleet.fact_rows import FACTS, Of
@@ -78,6 +78,16 @@ def named_values(facts: Mapping[str, Value]) -> tuple[tuple[str, ...], tuple[Val
     if isinstance(facts, HostFacts):
         return facts.names, facts.texts
     return tuple(facts), tuple(facts.values())
+
+
+def value_of(facts: Mapping[str, Value], name: str) -> Value:
+    """A variable that a host does not have is not set there, if its variables were read."""
+    if name in facts:
+        return facts[name]
+    if not name.startswith(VARIABLE):
+        return NOT_IN_RECORD
+    unread = facts.get(VARIABLES)
+    return unread if isinstance(unread, Missing) else NOT_SET
 
 
 def facts_of(document: Mapping[str, Any]) -> HostFacts:
@@ -183,6 +193,11 @@ def _joined(value: Any, depth: int) -> str:
     if kind is bool:
         return "yes" if value else "no"
     return NONE if value is None else _number(value)
+
+
+def plain(value: Any) -> Value:
+    """A value of a document as one short text; a Missing of what could not be looked at."""
+    return _text(value)
 
 
 # --- rows -------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from rdmadiag.facts.counters import CounterFacts
 from rdmadiag.facts.exercise import Exercise
 from rdmadiag.facts.ib import DriverId
 from rdmadiag.facts.job import JobFacts
+from rdmadiag.fleet.changed import Differences
 from rdmadiag.fleet.merged import Merged
 from rdmadiag.fleet.node_answer import Ending
 from rdmadiag.fleet.pair_results import Tournament
@@ -29,14 +30,16 @@ from rdmadiag.preflight.judge_topology import TopologyVerdict
 from rdmadiag.preflight.verdict import Status
 from rdmadiag.render.gid_documents import Table
 from rdmadiag.render.judged import PreflightDocument
-from rdmadiag.render.peer_documents import PortPair
+from rdmadiag.render.peer_documents import PortPair, PortsBeside
 from rdmadiag.report import Document, HostDocument, Report
 from rdmadiag.view.capabilities import DeviceCapabilities, Difference
+from rdmadiag.view.compat import CompatRow
 from rdmadiag.view.counter_changes import Change
 from rdmadiag.view.discovery_path import FunctionPath
 from rdmadiag.view.inventory import DeviceRow
 from rdmadiag.view.job import JobView
 from rdmadiag.view.lossless import EndsDiffer, LosslessPort
+from rdmadiag.view.peer_picks import Talks
 from rdmadiag.view.peer_route import PeerRoute
 from rdmadiag.view.peer_stacks import StackWay
 from rdmadiag.view.resource_usage import Usage
@@ -346,6 +349,51 @@ class FleetHistoryDocument(Document):
     unknown: tuple[str, ...] = Field(description="Nodes that no merge had.")
 
 
+class RecordOf(BaseModel):
+    """A record that was compared."""
+
+    host: Identity
+
+
+class _DiffHead(Document):
+    """`rdmadiag diff A B --json`."""
+
+    before: RecordOf = Field(description="A.")
+    after: RecordOf = Field(description="B.")
+
+
+DiffDocument: type[Document] = create_model(
+    "DiffDocument",
+    __base__=_DiffHead,
+    __doc__=_DiffHead.__doc__,
+    **_fields(Differences),
+)
+
+ChangedSince = create_model(
+    "ChangedSince",
+    __doc__="What changed since a record.",
+    before=(RecordOf, ...),
+    **_fields(Differences),
+)
+
+
+class PreflightSinceDocument(PreflightDocument):
+    """`rdmadiag preflight --since RECORD --json`."""
+
+    changed_since: ChangedSince
+
+
+class CompatDocument(Document):
+    """`rdmadiag compat A B --json`."""
+
+    here: RecordOf = Field(description="A.")
+    there: RecordOf = Field(description="B.")
+    talks: Talks = Field(description="Of the two ports that do best.")
+    why: str
+    rows: tuple[CompatRow, ...] = Field(description="Of the hosts.")
+    beside: tuple[PortsBeside, ...]
+
+
 DOCUMENTS: Final[dict[str, type[Document]]] = {
     "preflight": PreflightDocument,
     "gids": GidsDocument,
@@ -364,6 +412,9 @@ DOCUMENTS: Final[dict[str, type[Document]]] = {
     "explain-log": ExplainLogDocument,
     "pingpong": PingpongDocument,
     "exercise": ExerciseDocument,
+    "preflight-since": PreflightSinceDocument,
+    "diff": DiffDocument,
+    "compat": CompatDocument,
     "fleet-merge": FleetMergeDocument,
     "fleet-pairs": FleetPairsDocument,
     "fleet-history": FleetHistoryDocument,

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from rdmadiag.frozen import dataclass
 from rdmadiag.render.gid_documents import Pick, pick_row
-from rdmadiag.view import peer_picks
+from rdmadiag.view import compat, peer_picks
+from rdmadiag.view.compat import CompatRow
 from rdmadiag.view.peer_picks import End, Talks
 from rdmadiag.view.reconcile import Protocol
 
@@ -31,24 +32,51 @@ class PortPair:
     stacks: tuple[StackPair, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class PortsBeside:
+    """A port of A and one of B, all that was held against each other, and each stack at both."""
+
+    here: End
+    there: End
+    protocol: Protocol
+    talks: Talks
+    why: str
+    rows: tuple[CompatRow, ...]
+    stacks: tuple[StackPair, ...]
+
+
+def beside(every: Iterable[compat.PortsBeside]) -> tuple[PortsBeside, ...]:
+    """`.beside` of the document of `compat`."""
+    return tuple(
+        PortsBeside(
+            each.here,
+            each.there,
+            each.protocol,
+            each.talks,
+            each.why,
+            each.rows,
+            _stacks(each.stacks),
+        )
+        for each in every
+    )
+
+
 def pairs(every: Iterable[peer_picks.PortPair]) -> tuple[PortPair, ...]:
     """`.pairs` of the document."""
     return tuple(
-        PortPair(
-            pair.local,
-            pair.remote,
-            pair.protocol,
-            tuple(
-                StackPair(
-                    each.stack,
-                    each.version,
-                    pick_row(each.local),
-                    pick_row(each.remote),
-                    each.talks,
-                    each.why,
-                )
-                for each in pair.stacks
-            ),
+        PortPair(pair.local, pair.remote, pair.protocol, _stacks(pair.stacks)) for pair in every
+    )
+
+
+def _stacks(every: Iterable[peer_picks.StackPair]) -> tuple[StackPair, ...]:
+    return tuple(
+        StackPair(
+            each.stack,
+            each.version,
+            pick_row(each.local),
+            pick_row(each.remote),
+            each.talks,
+            each.why,
         )
-        for pair in every
+        for each in every
     )

@@ -66,9 +66,14 @@ def _pair(out: Console, pair: PortPair) -> None:
     ends = (f"{end.device}/{end.port}" for end in (pair.local, pair.remote))
     out.print()
     say(out, Text(" - ".join(ends), "bold"))
+    stack_lines(out, pair.stacks)
+
+
+def stack_lines(out: Console, stacks: Sequence[StackPair]) -> None:
+    """Stacks that stand alike in one line each, those that cannot talk first."""
     for talks in _WORD:
         groups: dict[tuple[str, str], list[StackPair]] = {}
-        for each in pair.stacks:
+        for each in stacks:
             if each.talks is talks:
                 groups.setdefault((_indexes(each), each.why), []).append(each)
         for (indexes, why), group in groups.items():

@@ -70,7 +70,7 @@ class Side:
 def pairs(here: Side, there: Side, stacks: Sequence[Chosen]) -> tuple[PortPair, ...]:
     """Ports of one name at both ends; where the peer has no such port, with each of its own."""
     mine, theirs = _Picks(here, stacks), _Picks(there, stacks)
-    opposite = _talking(there)
+    others = _talking(there)
     return tuple(
         PortPair(
             End(local.device, local.number),
@@ -79,7 +79,7 @@ def pairs(here: Side, there: Side, stacks: Sequence[Chosen]) -> tuple[PortPair, 
             tuple(_stacks(mine, local, theirs, remote)),
         )
         for local in _talking(here)
-        for remote in _opposite(local, opposite)
+        for remote in opposite(local, others)
     )
 
 
@@ -91,7 +91,8 @@ def _talking(side: Side) -> tuple[PortView, ...]:
     )
 
 
-def _opposite(local: PortView, ports: Sequence[PortView]) -> Iterator[PortView]:
+def opposite(local: PortView, ports: Sequence[PortView]) -> Iterator[PortView]:
+    """Those of its protocol: that of its name, else each."""
     fitting = [port for port in ports if port.protocol is local.protocol]
     same = [port for port in fitting if port.name == local.name]
     yield from same or fitting
@@ -104,7 +105,7 @@ class _Picks:
         self._side = side
         self._stacks = stacks
         self._made: dict[str, tuple[Pick, ...]] = {}
-        self.addresses = _Addresses(side.evidence)
+        self.addresses = Addresses(side.evidence)
 
     def of(self, port: PortView) -> tuple[Pick, ...]:
         if port.name not in self._made:
@@ -123,17 +124,17 @@ def _stacks(mine: _Picks, local: PortView, theirs: _Picks, remote: PortView) -> 
 
 def _talk(
     ours: Pick,
-    mine: "_Addresses",
+    mine: "Addresses",
     local: PortView,
     other: Pick,
-    theirs: "_Addresses",
+    theirs: "Addresses",
     remote: PortView,
 ) -> tuple[Talks, str]:
     for pick, where in ((ours, "here"), (other, "at the peer")):
         if pick.outcome not in (Outcome.ENTRY, Outcome.LID):
             return Talks.NO, f"{where}: {pick.problem or pick.why}"
     if local.protocol is Protocol.INFINIBAND:
-        return _by_lid(local, remote)
+        return by_lid(local, remote)
     near, far = mine.address(local, ours.entry), theirs.address(remote, other.entry)
     if near is None or far is None:
         return Talks.UNKNOWN, "a row is not known"
@@ -148,7 +149,8 @@ def _talk(
     return Talks.YES, "same type, family and subnet"
 
 
-def _by_lid(local: PortView, remote: PortView) -> tuple[Talks, str]:
+def by_lid(local: PortView, remote: PortView) -> tuple[Talks, str]:
+    """Of two InfiniBand ports, by their subnet prefixes."""
     prefixes = [
         next((entry.gid.raw[:8] for entry in port.gids.entries if entry.index == 0), None)
         for port in (local, remote)
@@ -164,7 +166,7 @@ def _by_lid(local: PortView, remote: PortView) -> tuple[Talks, str]:
 _NO_TYPE: Final = Missing(Why.UNSUPPORTED, "Thunderbolt has no GID types")
 
 
-class _Addresses:
+class Addresses:
     """Prefix lengths and VLANs of the addresses in GIDs."""
 
     def __init__(self, evidence: Evidence) -> None:

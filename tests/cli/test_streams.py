@@ -32,6 +32,8 @@ ARGUMENTS = {
     "explain": ("errno", "110"),
     "help": (),
     "pingpong": (),
+    "diff": ("rdmadiag/samples/roce-healthy", "rdmadiag/samples/roce-empty-gid-table"),
+    "compat": ("rdmadiag/samples/roce-healthy", "rdmadiag/samples/roce-empty-gid-table"),
     "fleet": ("merge", "-"),
     "expect": ("--sample", "roce-healthy"),
     "snapshot": ("--sample", "roce-healthy"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rdmadiag.fleet.fact_rows import FACTS, Kind, kind_of
+from rdmadiag.fleet.fact_rows import FACTS, Kind, Of, is_named, kind_of, source_of
 from rdmadiag.render.judged import PreflightDocument
 
 SCHEMA = PreflightDocument.model_json_schema()
@@ -76,3 +76,18 @@ def test_a_fact_has_one_name_and_a_path_one_kind() -> None:
 )
 def test_what_a_difference_means(path: str, kind: Kind | None) -> None:
     assert kind_of(path) is kind
+
+
+def test_what_a_named_row_reads_is_told_by_its_name() -> None:
+    assert is_named("evidence.sysfs.devices[].firmware")
+    assert is_named("evidence.sysfs.devices[].ports[].gids.entries[].type")
+    assert not is_named("evidence.sysfs.devices[].ports[].gids.entries[].gid")
+    assert not is_named("evidence.netdev.netdevs[].addresses[].address")
+    assert not is_named("nowhere.at.all")
+
+
+def test_a_fact_is_of_the_source_that_it_is_looked_up_in_first() -> None:
+    assert source_of(Of.ADAPTER, "firmware") == "sysfs"
+    assert source_of(Of.HOST, "kernel") == "system"
+    assert source_of(Of.PORT, "active_mtu") == "verbs"
+    assert source_of(Of.HOST, "platform") is None

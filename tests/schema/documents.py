@@ -54,7 +54,10 @@ def kind_of(document: Any) -> str | None:
     for name, key in (
         ("error", "error"),
         ("node-answer", "ending"),
+        ("preflight-since", "changed_since"),
         ("preflight", "evidence"),
+        ("diff", "folded"),
+        ("compat", "beside"),
         ("fleet-merge", "drift"),
         ("fleet-pairs", "matrix"),
         ("explain-log", "log"),

@@ -1,0 +1,134 @@
+"""rdmadiag compat."""
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from rdmadiag.cli import exits
+from rdmadiag.cli.budget import budget
+from rdmadiag.cli.exits import Refused
+from rdmadiag.cli.options import (
+    LEAST,
+    Given,
+    format_option,
+    json_option,
+    nearer,
+    started,
+    timeout_option,
+)
+from rdmadiag.cli.output import printing
+from rdmadiag.cli.page import Page
+from rdmadiag.cli.verdicts import exit_zero_option
+
+if TYPE_CHECKING:
+    from rdmadiag.cli.two_records import Record
+    from rdmadiag.view.compat import Compat
+    from rdmadiag.view.peer_picks import Side
+
+
+@click.command(
+    "compat",
+    cls=Page,
+    examples=(
+        ("can these two talk, and why not", "rdmadiag compat node1.json node2.json"),
+        ("would NCCL do?", "rdmadiag compat node1/ node2.tar.gz --stack nccl"),
+        ("all that was held against each other", "rdmadiag compat a.json b.json --verbose"),
+    ),
+)
+@click.argument("here", type=Given(), metavar="A")
+@click.argument("there", type=Given(), metavar="B")
+@click.option(
+    "--stack",
+    "names",
+    metavar="NAME[@VERSION]",
+    multiple=True,
+    help="Only this one beside the ports: nccl, ucx@1.18. Can be repeated; one that cannot talk "
+    "on any pair of ports decides.",
+)
+@exit_zero_option
+@format_option()
+@json_option
+@timeout_option
+@click.option("-q", "--quiet", is_flag=True, help="The answer alone.")
+@click.option("-v", "--verbose", is_flag=True, help="What is the same at both ends, too.")
+def command(
+    here: str,
+    there: str,
+    names: tuple[str, ...],
+    exit_zero: bool,
+    format: str,  # noqa: A002  # so that its variable is RDMADIAG_COMPAT_FORMAT
+    as_json: bool,
+    timeout: float,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """Can these two ends talk: ports, partitions, GIDs, subnets, MTUs, cables, stacks.
+
+    A and B are snapshots or reports of `preflight --json`, of two hosts. Each active port of A is
+    held against that of its name at B, else against each of its kind. No packet is sent.
+
+    Exits 0 they can, by a router too; 1 they cannot; 3 that is not known, or a side could not be
+    read.
+    """
+    from rdmadiag.cli.stacks import chosen_stacks
+    from rdmadiag.cli.two_records import read_record
+    from rdmadiag.view.compat import compat
+
+    if as_json and not nearer("format", "as_json"):
+        format = "json"  # noqa: A001
+    stacks = chosen_stacks(names)
+    deadline = started() + timeout
+    with budget(max(LEAST, deadline - time.monotonic())):
+        first, second = (read_record(path, deadline) for path in (here, there))
+        found = compat(_side(first), _side(second), stacks)
+        with printing():
+            _show(found, first, second, format, quiet=quiet, verbose=verbose)
+    return exits.OK if exit_zero else code_of(found, named=bool(names))
+
+
+def code_of(found: "Compat", *, named: bool) -> int:
+    """0 they can talk, 1 they cannot, 3 where that is not known."""
+    from rdmadiag.view.compat import stack_cannot
+    from rdmadiag.view.peer_picks import Talks
+
+    if found.talks is Talks.NO or (named and stack_cannot(found)):
+        return exits.WARN
+    return exits.UNKNOWN if found.talks is Talks.UNKNOWN else exits.OK
+
+
+def _side(record: "Record") -> "Side":
+    from rdmadiag.facts.evidence import LINUX_ONLY
+    from rdmadiag.view.peer_picks import Side
+    from rdmadiag.view.reconcile import devices, ports
+    from rdmadiag.view.stack_picks import variables
+
+    evidence = record.evidence
+    if evidence is None:
+        raise Refused(f"{record.path}: a sample of counters says nothing of ports")
+    found = variables(evidence)
+    # No stack of a Mac reads a variable for its GID.
+    environment = {} if found == LINUX_ONLY else found
+    return Side(tuple(ports(devices(evidence))), evidence, environment)
+
+
+def _show(
+    found: "Compat",
+    first: "Record",
+    second: "Record",
+    form: str,
+    *,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    if form == "json":
+        from rdmadiag.render.json import write
+        from rdmadiag.render.peer_documents import beside
+
+        ends = {"here": {"host": first.host}, "there": {"host": second.host}}
+        answer = {"talks": found.talks, "why": found.why, "rows": found.rows}
+        write(ends | answer | {"beside": beside(found.ports)})
+    else:
+        from rdmadiag.render.compat import show
+
+        show(found, first.host, second.host, quiet=quiet, verbose=verbose)

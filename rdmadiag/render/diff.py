@@ -1,0 +1,245 @@
+"""Two records as text: what is newly wrong, what is mended, what else changed."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from rich.console import Console
+
+from rdmadiag.facts import Identity
+from rdmadiag.fleet.changed import Change, ChangeKind, Differences, NotCompared, Which
+from rdmadiag.fleet.fact_names import place_of
+from rdmadiag.fleet.fact_table import NONE
+from rdmadiag.render.console import STYLE, Text, console, in_view, say, steps
+from rdmadiag.render.grid import Indented
+from rdmadiag.render.plain import counted, printable
+
+_FEW: Final = 3
+_VALUE: Final = 100  # letters
+_BEFORE: Final = 20  # letters of it before what differs
+_HEAD: Final = {
+    ChangeKind.WORSE: "Newly wrong:",
+    ChangeKind.BETTER: "Mended:",
+    ChangeKind.CHANGED: "Changed, and no rule says that it is wrong:",
+}
+_STYLE: Final = {"worse": "bold red", "changed": "bold yellow", "same": "bold green"}
+
+
+def show(
+    found: Differences,
+    before: Identity,
+    after: Identity,
+    to: Console | None = None,
+    *,
+    quiet: bool = False,
+    verbose: bool = False,
+) -> None:
+    """Print it: the answer alone if `quiet`."""
+    out = to or console()
+    word, text = answer(found)
+    style = _STYLE.get(word, STYLE["unknown"])
+    line = Text(word.upper(), style).append(f"  {text}", style="")
+    line.append(f"  [{_hosts(found, before, after)}]", style="dim")
+    if quiet:
+        say(out, line)
+        return
+    with in_view(out, line):
+        say(out, line)
+        body(found, out, verbose=verbose)
+
+
+def show_since(
+    found: Differences,
+    record: str,
+    before: Identity,
+    after: Identity,
+    to: Console,
+    *,
+    verbose: bool,
+) -> None:
+    """A section behind a verdict: what changed since that record."""
+    word, text = answer(found)
+    style = _STYLE.get(word, STYLE["unknown"])
+    to.print()
+    line = Text(f"Since {record}: ", "bold").append(word.upper(), style)
+    line.append(f"  {text}", style="").append(f"  [{_hosts(found, before, after)}]", style="dim")
+    say(to, line)
+    body(found, to, verbose=verbose, remedies=False)  # they stand in the verdict
+
+
+def answer(found: Differences) -> tuple[str, str]:
+    """The word that the first line begins with, and what follows it."""
+    worse = _count(found, ChangeKind.WORSE)
+    better = _count(found, ChangeKind.BETTER)
+    changed = _count(found, ChangeKind.CHANGED)
+    lacking = sum(each.counts for each in found.not_compared)
+    lost = f"; {counted(lacking, 'thing')} not known on one side" if lacking else ""
+    if worse or better or changed:
+        parts = (
+            f"{worse} newly wrong",
+            f"{better} mended",
+            f"{changed} changed and harmless",
+        )
+        word = "worse" if worse else "changed"
+        return word, f"{', '.join(parts)}{lost}"
+    if lacking:
+        return "unknown", f"nothing differs of what both have{lost}"
+    return "same", f"{counted(found.equal, 'fact')} alike, and the same findings"
+
+
+def _count(found: Differences, kind: ChangeKind) -> int:
+    """Findings; of what no finding goes with, facts."""
+    every = found.of_kind(kind)
+    if kind is ChangeKind.CHANGED:
+        findings = sum(each.fact is None for each in every)
+        facts = [each for each in every if each.fact]
+        return findings + len(_folded(facts)) + len(_listed(facts, verbose=False))
+    return sum(each.fact is None for each in every)
+
+
+def _hosts(found: Differences, before: Identity, after: Identity) -> str:
+    if found.hosts.is_same:
+        return f"{after.hostname} at two times, by {found.hosts.by}"
+    return f"two hosts, {before.hostname} and {after.hostname}, by {found.hosts.by}"
+
+
+def body(found: Differences, out: Console, *, verbose: bool, remedies: bool = True) -> None:
+    """All but the answer."""
+    for kind in ChangeKind:
+        every = found.of_kind(kind)
+        if not every:
+            continue
+        out.print()
+        say(out, Text(_HEAD[kind], "bold"))
+        for finding, facts in _by_finding(every):
+            if finding is not None:
+                _finding(out, finding)
+            for line in (*_folded(facts), *_listed(facts, verbose=verbose)):
+                out.print(Indented(line, 2 if finding is None else 6))
+            if finding is not None and remedies:
+                steps(out, finding.remedy)
+    if found.not_compared:
+        _not_compared(out, found.not_compared, verbose=verbose)
+    folded = found.folded
+    parts = [
+        (folded.identity, "names, GUIDs and addresses of their own"),
+        (folded.may_differ, "that may differ"),
+        (folded.noise, "that differ at each look"),
+    ]
+    said = [f"{number} {what}" for number, what in parts if number]
+    if said:
+        out.print()
+        say(out, Text(f"Not shown: {', '.join(said)}.", "dim"))
+
+
+def _by_finding(every: Sequence[Change]) -> list[tuple[Change | None, list[Change]]]:
+    """Each finding with the facts that follow it; facts of none by themselves."""
+    found: list[tuple[Change | None, list[Change]]] = []
+    alone: list[Change] = []
+    for each in every:
+        if each.fact is None:
+            found.append((each, []))
+        elif each.kind is ChangeKind.CHANGED or not found:
+            alone.append(each)
+        else:
+            found[-1][1].append(each)
+    return [*found, (None, alone)] if alone else found
+
+
+def _finding(out: Console, change: Change) -> None:
+    severity = change.severity_after or change.severity_before
+    if change.kind is ChangeKind.BETTER or change.severity_after is None:
+        style = STYLE["ok" if change.kind is ChangeKind.BETTER else "info"]
+        line = Text(f"  was {change.severity_before:<8}  ", style)
+        summary = change.before
+    else:
+        line = Text(f"  {severity:<8}  ", STYLE[str(severity)])
+        summary = change.after or change.before
+    line.append(str(change.rule), style="bold").append(f"  {summary}", style="")
+    say(out, line)
+    if change.before and change.after and change.before != change.after:
+        other = change.before if change.kind is not ChangeKind.BETTER else change.after
+        word = "before" if change.kind is not ChangeKind.BETTER else "now"
+        out.print(Indented(f"{word}: {other}", 6))
+
+
+def _folded(facts: Iterable[Change]) -> list[str]:
+    """One line for what changed alike at several places."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for each in facts:
+        if _is_item(each):
+            continue
+        name, place = _name(each)
+        alike.setdefault((name, each.before or "", each.after or ""), []).append(place)
+    lines = []
+    for (name, before, after), places in alike.items():
+        more = f" and {len(places) - _FEW} more" if len(places) > _FEW else ""
+        where = ", ".join(places[:_FEW]) + more
+        head = f"{where}  {name}" if where else name
+        lines.append(f"{head}: {' → '.join(_where_they_differ(before, after))}")
+    return lines
+
+
+def _listed(facts: Iterable[Change], *, verbose: bool) -> list[str]:
+    """Of items that have no names, such as routes, how many; each if `verbose`."""
+    by_name: dict[str, list[Change]] = {}
+    for each in filter(_is_item, facts):
+        by_name.setdefault(" ".join(reversed(_name(each))).strip(), []).append(each)
+    lines = []
+    for name, held in by_name.items():
+        gone = sum(each.after == NONE for each in held)
+        new = sum(each.before == NONE for each in held)
+        counts = ((gone, "gone"), (new, "new"), (len(held) - gone - new, "other"))
+        lines.append(f"{name}: {', '.join(f'{n} {word}' for n, word in counts if n)}")
+        lines += [f"  {each.before} → {each.after}" for each in held if verbose]
+    return lines
+
+
+def _is_item(change: Change) -> bool:
+    return "[]" in str(change.fact)
+
+
+def _name(change: Change) -> tuple[str, str]:
+    """A fact without the number of its adapter, and the place that it is of."""
+    fact = str(change.fact)
+    if change.device is None:
+        return fact, ""
+    place = change.device if change.port is None else f"{change.device}/{change.port}"
+    return place_of(fact)[2], place
+
+
+def _where_they_differ(before: str, after: str) -> tuple[str, str]:
+    """Of two long values the part around what differs first."""
+    start = 0
+    if max(len(before), len(after)) > _VALUE:
+        pairs = enumerate(zip(before, after, strict=False))
+        first = next((at for at, (one, other) in pairs if one != other), 0)
+        start = max(0, first - _BEFORE)
+    sign = "…" if start else ""
+    return sign + _cut(before[start:]), sign + _cut(after[start:])
+
+
+def _cut(text: str) -> str:
+    return printable(text if len(text) <= _VALUE else f"{text[:_VALUE]}…")
+
+
+_WHERE: Final = {Which.BEFORE: "the first record", Which.AFTER: "the second record"}
+
+
+def _not_compared(out: Console, every: Sequence[NotCompared], *, verbose: bool) -> None:
+    out.print()
+    say(out, Text("Not known on one side, so that nothing is said of a change:", "bold"))
+    by_why: dict[tuple[Which, str], list[NotCompared]] = {}
+    for each in every:
+        by_why.setdefault((each.unknown_in, each.why), []).append(each)
+    for (which, why), held in by_why.items():
+        rules = sorted({str(each.rule) for each in held if each.fact is None})
+        facts = sum(each.fact is not None for each in held)
+        parts = [*rules[:_FEW], *([counted(facts, "fact")] if facts else [])]
+        if len(rules) > _FEW:
+            parts.insert(_FEW, f"{len(rules) - _FEW} more rules")
+        out.print(Indented(f"in {_WHERE[which]}: {', '.join(parts)}: {why}", 2))
+        if verbose:
+            for each in held:
+                place = "" if each.device is None else f"{each.device} "
+                what = each.fact or each.rule
+                out.print(Indented(f"{place}{what}: {_cut(each.known)}", 6))

@@ -1,0 +1,75 @@
+"""What differs between two records as a JUnit report: one suite, one case a change.
+
+What one side could not look at is skipped, never passed.
+"""
+
+from datetime import datetime
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from rdmadiag.facts import Identity
+from rdmadiag.fleet.changed import Change, ChangeKind, Differences
+from rdmadiag.render.diff import answer
+from rdmadiag.render.plain import printable
+
+
+def text(found: Differences, host: Identity, when: datetime, *, only_worse: bool) -> str:
+    """The document; with `only_worse` nothing else than what is newly wrong fails."""
+    skipped = [each for each in found.not_compared if each.counts]
+    failing = [each for each in found.changes if each.kind is ChangeKind.WORSE or not only_worse]
+    whole = not found.changes and not skipped
+    numbers = {
+        "tests": str(len(found.changes) + len(skipped) + whole),
+        "failures": str(len(failing)),
+        "errors": "0",
+    }
+    root = Element("testsuites", numbers | {"name": "rdmadiag", "time": "0"})
+    more = {
+        "name": "diff",
+        "skipped": str(len(skipped)),
+        "time": "0",
+        "timestamp": when.strftime("%Y-%m-%dT%H:%M:%S"),
+        "hostname": printable(host.hostname),
+    }
+    suite = SubElement(root, "testsuite", numbers | more)
+    for change in found.changes:
+        case = _case(suite, _name(change))
+        told = f"{_shown(change.before)} → {_shown(change.after)}"
+        if change in failing:
+            attributes = {"message": printable(told), "type": str(change.kind)}
+            SubElement(case, "failure", attributes).text = "\n".join(
+                map(printable, (told, *change.remedy))
+            )
+        else:
+            SubElement(case, "system-out").text = printable(told)
+    for each in skipped:
+        place = _place(each.device, each.port)
+        case = _case(suite, f"unknown {each.fact or each.rule} {place}".strip())
+        message = f"not known in {each.unknown_in}: {each.why}"
+        SubElement(case, "skipped", {"message": printable(message)})
+    if whole:
+        _case(suite, "same")
+    word, said = answer(found)
+    SubElement(suite, "system-out").text = printable(f"{word.upper()}  {said}")
+    indent(root)
+    # In ASCII: the same bytes whatever the locale, and in UTF-8.
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root).decode()}\n'
+
+
+def _case(suite: Element, name: str) -> Element:
+    attributes = {"classname": "rdmadiag.diff", "name": printable(name), "time": "0"}
+    return SubElement(suite, "testcase", attributes)
+
+
+def _name(change: Change) -> str:
+    what = change.fact if change.fact is not None else str(change.rule)
+    return f"{change.kind} {what} {_place(change.device, change.port)}".strip()
+
+
+def _place(device: str | None, port: int | None) -> str:
+    if device is None:
+        return ""
+    return device if port is None else f"{device}/{port}"
+
+
+def _shown(value: str | None) -> str:
+    return "nothing found" if value is None else value

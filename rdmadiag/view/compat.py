@@ -1,0 +1,450 @@
+"""Two ends beside each other: can they talk, and what differs between them. No packet is sent."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+from rdmadiag.facts import Missing, Why, known, present
+from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, NOT_ON_MACOS
+from rdmadiag.facts.gid import Scope
+from rdmadiag.frozen import dataclass
+from rdmadiag.gid.reach import Address, mismatches, same_subnet
+from rdmadiag.gid.registry import Chosen
+from rdmadiag.view.cabling import cabling
+from rdmadiag.view.peer_picks import (
+    Addresses,
+    End,
+    Side,
+    StackPair,
+    Talks,
+    by_lid,
+    opposite,
+    pairs,
+)
+from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, devices
+from rdmadiag.view.unshown import why_unknown
+
+
+class Agreement(StrEnum):
+    """How a row stands at both ends."""
+
+    SAME = "same"
+    DIFFERS = "differs"  # and the two can talk all the same
+    STOPS = "stops"  # the two cannot talk for it
+    UNKNOWN = "unknown"  # one end was not looked at
+
+
+@dataclass(frozen=True, slots=True)
+class CompatRow:
+    """One thing at both ends."""
+
+    subject: str  # "active_mtu"
+    here: str | Missing
+    there: str | Missing
+    agreement: Agreement
+    why: str = ""  # what follows; "" where they are the same
+
+
+@dataclass(frozen=True, slots=True)
+class PortsBeside:
+    """A port of A and one of B, both active and of one protocol."""
+
+    here: End
+    there: End
+    protocol: Protocol
+    talks: Talks
+    why: str
+    rows: tuple[CompatRow, ...]
+    stacks: tuple[StackPair, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compat:
+    """The answer, and what it comes from."""
+
+    talks: Talks  # of the ports that do best
+    why: str
+    rows: tuple[CompatRow, ...]  # of the hosts
+    ports: tuple[PortsBeside, ...]
+
+
+MOST_ROWS: Final = 128
+"""Of a GID table that are held against another's."""
+
+_ORDER: Final = (Talks.YES, Talks.ROUTED, Talks.UNKNOWN, Talks.NO)
+
+
+def compat(here: Side, there: Side, stacks: Sequence[Chosen]) -> Compat:
+    """Every active port of A with that of its name at B; without one, with each of its kind."""
+    by_stack = {(each.local, each.remote): each.stacks for each in pairs(here, there, stacks)}
+    theirs = [port for port in there.ports if port.is_active]
+    beside = tuple(
+        _beside(here, local, there, remote, by_stack)
+        for local in here.ports
+        if local.is_active
+        for remote in _opposite(local, theirs)
+    )
+    rows = tuple(_hosts(here, there))
+    if not beside:
+        talks, why = _none(here, there)
+        return Compat(talks, why, rows, ())
+    best = min(beside, key=lambda each: _ORDER.index(each.talks))
+    ends = f"{best.here.device}/{best.here.port} - {best.there.device}/{best.there.port}"
+    return Compat(best.talks, f"{ends}: {best.why}", rows, beside)
+
+
+def _opposite(local: PortView, theirs: Sequence[PortView]) -> Iterable[PortView]:
+    """A cable between two Macs may be in receptacles of different numbers."""
+    if local.protocol is Protocol.THUNDERBOLT:
+        return [port for port in theirs if port.protocol is local.protocol]
+    return opposite(local, theirs)
+
+
+def _none(here: Side, there: Side) -> tuple[Talks, str]:
+    """Why no two ports can be held against each other."""
+    for side, name in ((here, "A"), (there, "B")):
+        unread = why_unknown(side.evidence)
+        if unread is not None:
+            return Talks.UNKNOWN, f"the ports of {name} are not known: {unread}"
+        if not side.ports:
+            return Talks.NO, f"{name} has no RDMA port"
+        if not any(port.is_active for port in side.ports):
+            if any(isinstance(port.state, Missing) for port in side.ports):
+                return Talks.UNKNOWN, f"whether a port of {name} is active is not known"
+            states = ", ".join(f"{port.name} {_text(port.state)}" for port in side.ports[:4])
+            return Talks.NO, f"{name} has no active port: {states}"
+    kinds = [
+        " and ".join(sorted({port.protocol for port in side.ports if port.is_active}))
+        for side in (here, there)
+    ]
+    if any(Protocol.UNKNOWN in kind for kind in kinds):
+        return Talks.UNKNOWN, "what protocol a port is of is not known"
+    return Talks.NO, f"no active ports of one protocol: A has {kinds[0]}, B {kinds[1]}"
+
+
+# --- of hosts ---------------------------------------------------------------------------
+
+
+def _hosts(here: Side, there: Side) -> Iterator[CompatRow]:
+    for subject, value in _HOST:
+        first, second = (value(side) for side in (here, there))
+        if first in _FOREIGN or second in _FOREIGN:
+            continue
+        if isinstance(first, Missing) and isinstance(second, Missing):
+            continue
+        yield _row(subject, first, second, "")
+
+
+_FOREIGN: Final = (LINUX_ONLY, MACOS_ONLY, NOT_ON_MACOS)
+
+
+def _macos(name: str) -> Callable[[Side], str | Missing]:
+    def value(side: Side) -> str | Missing:
+        found = side.evidence.macos
+        return _text(found if isinstance(found, Missing) else getattr(found, name))
+
+    return value
+
+
+def _kernel(side: Side) -> str | Missing:
+    system = side.evidence.system
+    return _text(system if isinstance(system, Missing) else system.kernel)
+
+
+def _library(side: Side) -> str | Missing:
+    verbs = side.evidence.verbs
+    return _text(verbs if isinstance(verbs, Missing) else verbs.library)
+
+
+_HOST: Final[tuple[tuple[str, Callable[[Side], str | Missing]], ...]] = (
+    ("kernel", _kernel),
+    ("macos_version", _macos("version")),
+    ("macos_build", _macos("build")),
+    ("macos_rdma", _macos("rdma_enabled")),
+    ("verbs_library", _library),
+)
+
+
+# --- of ports ---------------------------------------------------------------------------
+
+
+def _beside(
+    here: Side,
+    local: PortView,
+    there: Side,
+    remote: PortView,
+    by_stack: dict[tuple[End, End], tuple[StackPair, ...]],
+) -> PortsBeside:
+    ends = End(local.device, local.number), End(remote.device, remote.number)
+    talks, why = _by_address(here, local, there, remote)
+    rows = (
+        *_of_devices(here, local, there, remote),
+        *_of_ports(here, local, there, remote),
+    )
+    for row in rows:
+        if row.agreement is Agreement.STOPS:
+            talks, why = Talks.NO, row.why
+            break
+        if row.agreement is Agreement.UNKNOWN and row.subject in _DECIDES and talks is not Talks.NO:
+            talks, why = Talks.UNKNOWN, f"{row.subject} is not known at both ends"
+    return PortsBeside(*ends, local.protocol, talks, why, rows, by_stack.get(ends, ()))
+
+
+_DECIDES: Final = ("pkeys", "cable")
+"""Without which it is not known whether two ports can talk."""
+
+
+def _by_address(here: Side, local: PortView, there: Side, remote: PortView) -> tuple[Talks, str]:
+    """The best two rows of both tables; of InfiniBand by LID."""
+    if local.protocol is Protocol.INFINIBAND:
+        return by_lid(local, remote)
+    if local.protocol not in (Protocol.ROCE, Protocol.THUNDERBOLT):
+        return Talks.UNKNOWN, f"{local.protocol} connects by other means than GIDs"
+    for port, name in ((local, "A"), (remote, "B")):
+        if isinstance(port.gids, Missing):
+            return Talks.UNKNOWN, f"the GID table of {name} is not known: {port.gids}"
+    by_cable = local.protocol is Protocol.THUNDERBOLT  # whose ends are on one link
+    every = [
+        _reached(one, other, by_cable=by_cable)
+        for one in _rows_of(here, local)
+        for other in _rows_of(there, remote)
+    ]
+    nothing = Talks.NO, "one of them has no GID"
+    return min(every, key=lambda each: _ORDER.index(each[0]), default=nothing)
+
+
+def _rows_of(side: Side, port: PortView) -> list[Address]:
+    addresses = Addresses(side.evidence)
+    found = (addresses.address(port, each) for each in port.entries[:MOST_ROWS])
+    return [each for each in found if each is not None]
+
+
+def _reached(here: Address, there: Address, *, by_cable: bool) -> tuple[Talks, str]:
+    wrong = next(mismatches(here, there), None)
+    if wrong is not None:
+        return Talks.NO, wrong.text
+    subnet, ends = same_subnet(here, there), f"{here.gid} and {there.gid}"
+    if here.gid.scope is Scope.LINK_LOCAL and not by_cable:
+        return Talks.UNKNOWN, f"{ends} are link-local: whether they are on one link is not known"
+    if subnet is None:
+        return Talks.UNKNOWN, f"{ends}: the prefix length is not known"
+    if subnet:
+        return Talks.YES, f"{ends} are in one subnet"
+    return Talks.ROUTED, f"{ends} are in different subnets: a router must pass RoCE v2 (UDP 4791)"
+
+
+def _of_devices(here: Side, local: PortView, there: Side, remote: PortView) -> Iterator[CompatRow]:
+    first, second = _device(here, local), _device(there, remote)
+    for subject in ("driver", "hca_type", "firmware"):
+        one, other = _of_device(first, subject), _of_device(second, subject)
+        if not (isinstance(one, Missing) and isinstance(other, Missing)):
+            yield _row(subject, one, other, "")
+
+
+def _device(side: Side, port: PortView) -> DeviceView | None:
+    return next((each for each in devices(side.evidence) if each.name == port.device), None)
+
+
+def _of_device(device: DeviceView | None, subject: str) -> str | Missing:
+    if device is None:
+        return _UNSEEN
+    if subject == "driver":
+        # nldev names the driver of verbs, by another name than the PCI function's.
+        return _UNSEEN if device.sysfs is None else _text(device.driver)
+    for witness in (device.sysfs, device.nldev, device.verbs):
+        found = getattr(witness, subject, None)
+        if found is not None and not isinstance(found, Missing):
+            return _text(found)
+    return _UNSEEN
+
+
+_UNSEEN: Final = Missing(Why.NOT_COLLECTED, "no source shows it")
+
+
+def _of_ports(here: Side, local: PortView, there: Side, remote: PortView) -> Iterator[CompatRow]:
+    yield _row("link_layer", _text(local.link_layer), _text(remote.link_layer), "")
+    yield _row("rate", *_rates(local, remote), "the slower one bounds both")
+    yield _row(
+        "active_mtu",
+        _mtu(local),
+        _mtu(remote),
+        "a queue pair must take the smaller one: who takes more has its packets dropped",
+    )
+    if local.protocol is Protocol.INFINIBAND:
+        yield _partitions(local, remote)
+        yield _row(
+            "subnet_prefix", _prefix(local), _prefix(remote), "an InfiniBand router is needed"
+        )
+        return
+    yield _row(
+        "netdev_mtu",
+        _netdev_mtu(here, local),
+        _netdev_mtu(there, remote),
+        "packets above the smaller one are dropped where the way does not say so",
+    )
+    if not all(isinstance(port.gids, Missing) for port in (local, remote)):
+        yield _row("gids", _families(local), _families(remote), "not every row has one to talk to")
+        first, second = _subnets(here, local), _subnets(there, remote)
+        why = "one is common" if _share(first, second) else "none is common: a router is needed"
+        yield _row("subnets", first, second, why)
+    if local.protocol is Protocol.THUNDERBOLT:
+        yield _cable(here, local, there, remote)
+
+
+def _rates(local: PortView, remote: PortView) -> tuple[str | Missing, str | Missing]:
+    """By one witness: the verbs library, which stands in for sysfs, tells another width."""
+    both = local.sysfs is not None and remote.sysfs is not None
+    neither = local.sysfs is None and remote.sysfs is None
+    here, there = (
+        _text(port.rate) if both or neither or port.sysfs is not None else _UNSEEN
+        for port in (local, remote)
+    )
+    return here, there
+
+
+def _partitions(local: PortView, remote: PortView) -> CompatRow:
+    """Two ports exchange packets in a partition that both are in, one of them as a full member."""
+    here, there = (port.sysfs.pkeys if port.sysfs else _MISSING_KEYS for port in (local, remote))
+    first, second = _keys(here), _keys(there)
+    if isinstance(here, Missing) or isinstance(there, Missing):
+        return CompatRow("pkeys", first, second, Agreement.UNKNOWN, "not read at both ends")
+    fit = any(
+        one & 0x7FFF == other & 0x7FFF and (one | other) & 0x8000 and one & 0x7FFF
+        for one in here.values()
+        for other in there.values()
+    )
+    if not fit:
+        why = "no partition has both, one of them as a full member (bit 15)"
+        return CompatRow("pkeys", first, second, Agreement.STOPS, why)
+    return _row("pkeys", first, second, "they share one partition")
+
+
+_MISSING_KEYS: Final = Missing(Why.NOT_COLLECTED, "sysfs does not show the port")
+
+
+def _keys(keys: dict[int, int] | Missing) -> str | Missing:
+    if isinstance(keys, Missing):
+        return keys
+    return ", ".join(f"{each:#06x}" for each in keys.values()) or "(none)"
+
+
+def _prefix(port: PortView) -> str | Missing:
+    first = next((each for each in port.entries if each.index == 0), None)
+    return _NO_GID if first is None else first.gid.raw[:8].hex(":", 2)
+
+
+_NO_GID: Final = Missing(Why.ABSENT, "no GID at index 0")
+
+
+def _mtu(port: PortView) -> str | Missing:
+    return _text(port.verbs.active_mtu if port.verbs else _NO_VERBS)
+
+
+_NO_VERBS: Final = Missing(Why.NOT_COLLECTED, "the verbs library does not show the port")
+
+
+def _netdev_mtu(side: Side, port: PortView) -> str | Missing:
+    name = port.netdev
+    if isinstance(name, Missing):
+        return name
+    for source, items in (("netdev", "netdevs"), ("mac_network", "interfaces")):
+        found = getattr(side.evidence, source)
+        for each in () if isinstance(found, Missing) else present(getattr(found, items)):
+            if each.name == name:
+                return _text(each.mtu)
+    return _UNSEEN
+
+
+def _families(port: PortView) -> str | Missing:
+    """ "roce_v2 IPv4, roce_v2 IPv6 link-local": the kinds of rows, each once."""
+    if isinstance(port.gids, Missing):
+        return port.gids
+    found = dict.fromkeys(
+        " ".join(
+            filter(
+                None,
+                (
+                    str(each.known_type or ""),
+                    str(each.gid.family),
+                    "link-local" if each.gid.scope is Scope.LINK_LOCAL else "",
+                ),
+            )
+        )
+        for each in port.entries[:MOST_ROWS]
+    )
+    return ", ".join(sorted(found)) or "(none)"
+
+
+def _subnets(side: Side, port: PortView) -> str | Missing:
+    """Of the addresses in its GIDs, but link-local ones."""
+    from ipaddress import ip_interface
+
+    addresses = Addresses(side.evidence)
+    found: dict[str, None] = {}
+    unknown = False
+    for entry in port.entries[:MOST_ROWS]:
+        address = addresses.address(port, entry)
+        if address is None or entry.gid.scope is Scope.LINK_LOCAL:
+            continue
+        if address.prefix_length is None:
+            unknown = True
+            continue
+        text = f"{entry.gid.ipv4 or entry.gid}/{address.prefix_length}"
+        try:
+            found[str(ip_interface(text).network)] = None
+        except ValueError:  # a saved report that somebody has edited
+            unknown = True
+    if not found and unknown:
+        return Missing(Why.NOT_COLLECTED, "no prefix length is known")
+    return ", ".join(found) or "(none)"
+
+
+def _share(here: str | Missing, there: str | Missing) -> bool:
+    if isinstance(here, Missing) or isinstance(there, Missing):
+        return False
+    return not {*here.split(", ")}.isdisjoint(there.split(", "))
+
+
+def _cable(here: Side, local: PortView, there: Side, remote: PortView) -> CompatRow:
+    """Whether the cable of one leads to the other, by the domains that both name."""
+    ends = cabling(local.device, here.evidence), cabling(remote.device, there.evidence)
+    seen = [{str(known(peer.domain_uuid)) for peer in each.hosts} - {"None"} for each in ends]
+    own = [
+        str(each.bus.domain_uuid) if each.bus and known(each.bus.domain_uuid) else None
+        for each in ends
+    ]
+    texts = [", ".join(sorted(each)) or _NO_CABLE for each in seen]
+    if own[1] in seen[0] or own[0] in seen[1]:
+        return CompatRow("cable", texts[0], texts[1], Agreement.SAME)
+    if (seen[0] and own[1]) or (seen[1] and own[0]):
+        why = f"the cable of {local.device} leads to another computer than the peer"
+        return CompatRow("cable", texts[0], texts[1], Agreement.STOPS, why)
+    return CompatRow("cable", texts[0], texts[1], Agreement.UNKNOWN, "no end names the other")
+
+
+_NO_CABLE: Final = Missing(Why.ABSENT, "no computer is seen on it")
+
+
+def _text(value: Any) -> str | Missing:
+    if isinstance(value, Missing):
+        return value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def _row(subject: str, here: str | Missing, there: str | Missing, why: str) -> CompatRow:
+    if isinstance(here, Missing) or isinstance(there, Missing):
+        return CompatRow(subject, here, there, Agreement.UNKNOWN)
+    if here == there:
+        return CompatRow(subject, here, there, Agreement.SAME)
+    return CompatRow(subject, here, there, Agreement.DIFFERS, why)
+
+
+def stack_cannot(found: Compat) -> bool:
+    """Whether a stack of those that were looked at cannot talk on any pair of ports."""
+    said: dict[tuple[str, str], list[Talks]] = {}
+    for pair in found.ports:
+        for each in pair.stacks:
+            said.setdefault((each.stack, each.version), []).append(each.talks)
+    return any(all(talks is Talks.NO for talks in every) for every in said.values())

@@ -1,0 +1,110 @@
+"""What changed, as text."""
+
+import io
+
+import pytest
+
+from rdmadiag.facts import Identity
+from rdmadiag.fleet.changed import (
+    Change,
+    ChangeKind,
+    Differences,
+    Folded,
+    NotCompared,
+    Sameness,
+    Statuses,
+    Which,
+)
+from rdmadiag.preflight.verdict import Severity, Status
+from rdmadiag.render.console import console
+from rdmadiag.render.diff import answer, show
+
+HOST = Identity("n1", "linux", "6.1.0")
+
+
+def found(*changes: Change, unknown: tuple[NotCompared, ...] = ()) -> Differences:
+    statuses = Statuses(Status.OK, Status.OK)
+    hosts = Sameness(is_same=True, by="the name n1")
+    return Differences(hosts, statuses, changes, unknown, Folded(), 3)
+
+
+def finding(kind: ChangeKind, before: Severity | None, after: Severity | None) -> Change:
+    summaries = (None if each is None else f"it is {each}" for each in (before, after))
+    return Change(kind, "a-rule", None, "mlx5_0", 1, *summaries, before, after)
+
+
+def fact(name: str, before: str, after: str, device: str | None = None) -> Change:
+    return Change(ChangeKind.CHANGED, None, name, device, None, before, after)
+
+
+def lines(differences: Differences, *, verbose: bool = False) -> list[str]:
+    out = io.StringIO()
+    show(differences, HOST, HOST, console(out), verbose=verbose)
+    return out.getvalue().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after", "wanted"),
+    [
+        (ChangeKind.WORSE, None, Severity.WARN, ["  warn      a-rule  it is warn"]),
+        (
+            ChangeKind.WORSE,
+            Severity.WARN,
+            Severity.CRITICAL,
+            ["  critical  a-rule  it is critical", "      before: it is warn"],
+        ),
+        (ChangeKind.BETTER, Severity.WARN, None, ["  was warn      a-rule  it is warn"]),
+        (
+            ChangeKind.BETTER,
+            Severity.CRITICAL,
+            Severity.WARN,
+            ["  was critical  a-rule  it is critical", "      now: it is warn"],
+        ),
+        (ChangeKind.CHANGED, Severity.INFO, None, ["  was info      a-rule  it is info"]),
+        (ChangeKind.CHANGED, None, Severity.INFO, ["  info      a-rule  it is info"]),
+    ],
+    ids=["new", "worse than it was", "gone", "milder", "a note that went", "a new note"],
+)
+def test_a_finding_says_what_it_was_and_is(
+    kind: ChangeKind, before: Severity | None, after: Severity | None, wanted: list[str]
+) -> None:
+    assert lines(found(finding(kind, before, after)))[3:] == wanted
+
+
+def test_of_long_values_the_part_that_differs_is_shown() -> None:
+    common = "x" * 300
+    (line,) = lines(found(fact("modules", f"{common}one", f"{common}two")))[3:]
+    assert line == f"  modules: …{'x' * 20}one → …{'x' * 20}two"
+
+
+def test_items_without_names_are_counted_and_shown_if_asked_for() -> None:
+    routes = [
+        fact("routing.routes[]", "{a}", "(none)"),
+        fact("routing.routes[]", "{b}", "(none)"),
+        fact("routing.routes[]", "(none)", "{c}"),
+        fact("routing.routes[].source", "d", "e"),
+    ]
+    short = lines(found(*routes))
+    assert short[3:] == ["  routing.routes[]: 2 gone, 1 new", "  routing.routes[].source: 1 other"]
+    assert "    {a} → (none)" in lines(found(*routes), verbose=True)
+    assert answer(found(*routes))[1] == "0 newly wrong, 0 mended, 2 changed and harmless"
+
+
+def test_four_places_are_three_and_one_more() -> None:
+    every = [fact("adapter[0].firmware", "1", "2", f"mlx5_{at}") for at in range(4)]
+    assert lines(found(*every))[3:] == ["  mlx5_0, mlx5_1, mlx5_2 and 1 more  firmware: 1 → 2"]
+
+
+def test_what_is_not_known_is_told_by_its_reason() -> None:
+    def lost(rule: str | None, name: str | None) -> NotCompared:
+        why = "timeout: no answer"
+        return NotCompared(Which.BEFORE, rule, name, "mlx5_0", None, "there", why, counts=True)
+
+    every = (*(lost(f"rule-{at}", None) for at in range(5)), lost(None, "adapter[0].firmware"))
+    differences = found(unknown=every)
+    said = lines(differences)
+    assert said[0].startswith("UNKNOWN  nothing differs of what both have; 6 things not known")
+    assert said[3] == (
+        "  in the first record: rule-0, rule-1, rule-2, 2 more rules, 1 fact: timeout: no answer"
+    )
+    assert "      mlx5_0 adapter[0].firmware: there" in lines(differences, verbose=True)

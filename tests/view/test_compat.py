@@ -1,0 +1,219 @@
+"""Two ends beside each other: what lets them talk, and what stops them."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from lab.mac import ready_mac
+from lab.machine import GidRow, Machine, roce_rows
+from lab.samples import infiniband_host, roce_host
+from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.ib import PhysState, PortState
+from rdmadiag.gid.registry import chosen
+from rdmadiag.sources.run import gather
+from rdmadiag.view.compat import Agreement, Compat, compat, stack_cannot
+from rdmadiag.view.peer_picks import Side, Talks
+from rdmadiag.view.reconcile import devices, ports
+
+Planted = Callable[[Machine], Machine]
+PEER = roce_host("192.0.2.11")
+STACKS = chosen(("ucx", "nccl@2.27"))
+
+
+def side(evidence: Evidence) -> Side:
+    return Side(tuple(ports(devices(evidence))), evidence, {})
+
+
+def between(here: Machine, there: Machine) -> Compat:
+    return compat(side(here.evidence()), side(there.evidence()), STACKS)
+
+
+def mac() -> Evidence:
+    return gather(ready_mac().host(), time.monotonic() + 60.0)
+
+
+def other_subnet(host: Machine) -> Machine:
+    netdev = replace(host.netdevs[0], addresses=("198.51.100.9/24",))
+    rows = roce_rows(netdev.name, netdev.mac, "198.51.100.9")
+    return host.change(netdevs=(netdev,)).with_port(gids=rows)
+
+
+def link_local_alone(host: Machine) -> Machine:
+    netdev = replace(host.netdevs[0], addresses=("fe80::e42:a1ff:fe00:1/64",))
+    rows = {0: GidRow("fe80::e42:a1ff:fe00:1", "RoCE v2", netdev.name)}
+    return host.change(netdevs=(netdev,)).with_port(gids=rows)
+
+
+def v1_alone(host: Machine) -> Machine:
+    rows = host.devices[0].ports[0].gids
+    return host.with_port(gids={at: row for at, row in rows.items() if "v1" in row.kind})
+
+
+def v2_alone(host: Machine) -> Machine:
+    rows = host.devices[0].ports[0].gids
+    return host.with_port(gids={at: row for at, row in rows.items() if "v2" in row.kind})
+
+
+def pkeys(*keys: int) -> Planted:
+    return lambda host: host.with_port(0, pkeys=keys).with_port(1, pkeys=keys)
+
+
+def prefix(host: Machine) -> Machine:
+    rows = {0: GidRow("fec0::c42:a103:0:1", "IB/RoCE v1")}
+    return host.with_port(0, gids=rows).with_port(1, gids=rows)
+
+
+def down(host: Machine) -> Machine:
+    return host.with_port(state=PortState.DOWN, phys=PhysState.POLLING)
+
+
+ROCE, IB = roce_host(), infiniband_host()
+CASES: dict[str, tuple[Machine, Machine, Talks, str]] = {
+    "two RoCE hosts": (ROCE, PEER, Talks.YES, "are in one subnet"),
+    "two subnets": (ROCE, other_subnet(PEER), Talks.ROUTED, "a router must pass RoCE v2"),
+    "link-local alone": (
+        ROCE,
+        link_local_alone(PEER),
+        Talks.UNKNOWN,
+        "whether they are on one link is not known",
+    ),
+    "RoCE v1 and v2": (v1_alone(ROCE), v2_alone(PEER), Talks.NO, "roce_v1"),
+    "no GID": (ROCE, PEER.with_port(gids={}), Talks.NO, "one of them has no GID"),
+    "no link": (ROCE, down(PEER), Talks.NO, "B has no active port: mlx5_0/1 down"),
+    "RoCE and InfiniBand": (
+        ROCE,
+        IB,
+        Talks.NO,
+        "no active ports of one protocol: A has roce, B infiniband",
+    ),
+    "two InfiniBand hosts": (IB, IB, Talks.YES, "one subnet prefix, by LID"),
+    "two subnet prefixes": (IB, prefix(IB), Talks.ROUTED, "an InfiniBand router must join them"),
+    "two partitions": (
+        pkeys(0x8001)(IB),
+        pkeys(0x8002)(IB),
+        Talks.NO,
+        "no partition has both, one of them as a full member",
+    ),
+    "two limited members": (pkeys(0x7FFF)(IB), pkeys(0x7FFF)(IB), Talks.NO, "no partition"),
+    "a limited member and a full one": (
+        pkeys(0x7FFF)(IB),
+        IB,
+        Talks.YES,
+        "one subnet prefix, by LID",
+    ),
+    "no device": (ROCE, Machine("bare"), Talks.NO, "B has no RDMA port"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_answer(name: str) -> None:
+    here, there, talks, why = CASES[name]
+    found = between(here, there)
+    assert found.talks is talks
+    assert why in found.why
+
+
+def rows(found: Compat, agreement: Agreement) -> set[str]:
+    every = (*found.rows, *(row for pair in found.ports for row in pair.rows))
+    return {each.subject for each in every if each.agreement is agreement}
+
+
+DIFFERS: dict[str, tuple[Planted, set[str]]] = {
+    "nothing": (lambda host: host, set()),
+    "MTU": (lambda host: host.with_port(active_mtu=1024), {"active_mtu"}),
+    "netdev's MTU": (
+        lambda host: host.change(netdevs=(replace(host.netdevs[0], mtu=1500),)),
+        {"netdev_mtu"},
+    ),
+    "rate": (lambda host: host.with_port(rate="25 Gb/sec (1X EDR)"), {"rate"}),
+    "firmware": (lambda host: host.with_device(firmware="22.43.1"), {"firmware"}),
+    "adapter": (lambda host: host.with_device(hca_type="MT4129"), {"hca_type"}),
+    "kernel": (lambda host: host.change(kernel="6.12.0"), {"kernel"}),
+    "subnet": (other_subnet, {"subnets"}),
+    "families": (v2_alone, {"gids"}),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERS)
+def test_what_differs_and_stops_nobody(name: str) -> None:
+    plant, wanted = DIFFERS[name]
+    found = between(ROCE, plant(PEER))
+    assert found.talks in (Talks.YES, Talks.ROUTED)
+    assert rows(found, Agreement.DIFFERS) == wanted
+    assert rows(found, Agreement.STOPS) == set()
+
+
+def test_stacks_stand_beside_the_ports() -> None:
+    (pair,) = between(ROCE, PEER).ports
+    assert {each.stack for each in pair.stacks} == {"ucx", "nccl"}
+    assert {each.talks for each in pair.stacks} == {Talks.YES}
+    assert not stack_cannot(between(ROCE, PEER))
+    assert stack_cannot(between(ROCE, PEER.with_port(gids={})))
+
+
+@pytest.mark.parametrize("source", ["sysfs", "verbs", "netdev", "nldev"])
+def test_less_evidence_is_not_known_or_what_it_was(source: str) -> None:
+    late = Missing(Why.TIMEOUT, "no answer before the deadline")
+    blind = replace(IB.evidence(), **{source: late})
+    found = compat(side(IB.evidence()), side(blind), STACKS)
+    assert found.talks in (Talks.YES, Talks.UNKNOWN)
+    assert rows(found, Agreement.STOPS) == rows(found, Agreement.DIFFERS) == set()
+
+
+def test_partition_keys_that_were_not_read_are_not_known() -> None:
+    late = Missing(Why.TIMEOUT, "no answer before the deadline")
+    found = compat(side(IB.evidence()), side(replace(IB.evidence(), sysfs=late)), STACKS)
+    assert (found.talks, "pkeys" in rows(found, Agreement.UNKNOWN)) == (Talks.UNKNOWN, True)
+
+
+def test_a_host_of_which_no_source_answered_is_not_known() -> None:
+    late = Missing(Why.TIMEOUT, "no answer before the deadline")
+    nothing = replace(ROCE.evidence(), sysfs=late, nldev=late, verbs=late)
+    found = compat(side(ROCE.evidence()), side(nothing), STACKS)
+    assert found.talks is Talks.UNKNOWN
+    assert found.why.startswith("the ports of B are not known: sysfs timeout")
+
+
+# --- Macs -----------------------------------------------------------------------------------------
+
+
+def test_a_cable_to_another_mac_stops_them() -> None:
+    one = side(mac())
+    found = compat(one, one, chosen(("jaccl",)))
+    assert found.talks is Talks.NO
+    assert found.why.endswith("the cable of rdma_en1 leads to another computer than the peer")
+    assert "cable" in rows(found, Agreement.STOPS)
+
+
+def test_a_cable_between_the_two_lets_link_local_addresses_talk() -> None:
+    here = mac()
+    assert not isinstance(here.thunderbolt, Missing)
+    (peer,) = {each.domain_uuid for bus in here.thunderbolt.buses for each in bus.peers}
+    buses = tuple(replace(bus, domain_uuid=peer) for bus in here.thunderbolt.buses)
+    there = replace(here, thunderbolt=replace(here.thunderbolt, buses=buses))
+    found = compat(side(here), side(there), chosen(("jaccl",)))
+    assert found.talks is Talks.YES
+    assert "cable" in rows(found, Agreement.SAME)
+
+
+def test_cables_that_name_no_computer_are_not_known() -> None:
+    here = mac()
+    assert not isinstance(here.thunderbolt, Missing)
+    buses = tuple(replace(bus, peers=()) for bus in here.thunderbolt.buses)
+    alone = replace(here, thunderbolt=replace(here.thunderbolt, buses=buses))
+    found = compat(side(alone), side(alone), chosen(("jaccl",)))
+    assert (found.talks, found.why.rpartition(": ")[2]) == (
+        Talks.UNKNOWN,
+        "cable is not known at both ends",
+    )
+
+
+def test_macos_releases_are_rows() -> None:
+    here = mac()
+    assert not isinstance(here.macos, Missing)
+    there = replace(here, macos=replace(here.macos, build="26A1"))
+    found = compat(side(here), side(there), chosen(("jaccl",)))
+    assert "macos_build" in rows(found, Agreement.DIFFERS)
