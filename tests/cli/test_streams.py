@@ -34,6 +34,7 @@ ARGUMENTS = {
     "fleet": ("merge", "-"),
     "expect": ("--sample", "roce-healthy"),
     "snapshot": ("--sample", "roce-healthy"),
+    "redact": (str(SAVED),),
     "samples": (),
     "schema": ("gids",),
 }
