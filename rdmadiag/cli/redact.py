@@ -80,9 +80,7 @@ def _snapshot(record: str, output: str | None, key_file: str | None, deadline: f
     with budget(max(LEAST, deadline - time.monotonic())):
         redacted = redact_record(recording, host.identity, late, key)
         manifest = redacted.manifest()
-        files = documents(
-            redacted.recording, redacted.identity, redacted.late, redacted=manifest
-        )
+        files = documents(redacted.recording, redacted.identity, redacted.late, redacted=manifest)
 
     def create() -> None:
         try:

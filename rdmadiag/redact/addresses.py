@@ -1,9 +1,9 @@
 """Addresses of every kind, as bytes in network order: what derives from one another still does.
 
-    0c:42:a1:24:3f:0e           MAC
-    0e42:a1ff:fe24:3f0e         its modified EUI-64 (RFC 4291, appendix A), in fe80:: and in GIDs
-    0c42:a103:0024:3f0e         the GUID that a firmware makes of it
-    fe80::e42:a1ff:fe24:3f0e    a GID: subnet prefix and GUID, or an address of the netdev
+0c:42:a1:24:3f:0e           MAC
+0e42:a1ff:fe24:3f0e         its modified EUI-64 (RFC 4291, appendix A), in fe80:: and in GIDs
+0c42:a103:0024:3f0e         the GUID that a firmware makes of it
+fe80::e42:a1ff:fe24:3f0e    a GID: subnet prefix and GUID, or an address of the netdev
 """
 
 import ipaddress
@@ -145,7 +145,7 @@ class Addresses:
 
     def learn4(self, raw: bytes, length: int) -> None:
         """That there is a network of this length with this address in it."""
-        if 8 <= length <= 30:  # noqa: PLR2004  # of a longer one both ends may be hosts
+        if 8 <= length <= 30:  # of a longer one both ends may be hosts
             value = int.from_bytes(raw, "big") & ~_hosts(length)
             self.seen.networks.add((value, length))
 
@@ -160,7 +160,7 @@ class Addresses:
             return raw[:12] + self.ipv4(raw[12:])
         if not any(raw[6:]) and raw[:6] in self._known.macs:
             return self.mac(raw[:6]) + raw[6:]  # of an iWARP device
-        if raw[0] == 0xFF:  # noqa: PLR2004
+        if raw[0] == 0xFF:
             return self._group(raw)
         if raw[:8] == _LINK_LOCAL and not any(raw[8:]):
             return raw
@@ -173,9 +173,9 @@ class Addresses:
         value = int.from_bytes(raw, "big")
         if value & mask or not value:
             return self.ipv6(raw)
-        if raw[0] == 0xFF and length <= 16:  # noqa: PLR2004
+        if raw[0] == 0xFF and length <= 16:
             return raw
-        if length <= 10 and raw[:8] == _LINK_LOCAL:  # noqa: PLR2004
+        if length <= 10 and raw[:8] == _LINK_LOCAL:
             return raw
         return (int.from_bytes(self.ipv6(raw), "big") & ~mask).to_bytes(16, "big")
 
@@ -183,7 +183,7 @@ class Addresses:
         """The first 64 bits; InfiniBand's own subnet prefix is that of link-local addresses."""
         if raw == _LINK_LOCAL or not any(raw):
             return raw
-        if raw[0] == 0xFE:  # noqa: PLR2004
+        if raw[0] == 0xFE:
             self.seen.prefixes.add(raw)
         value = self._pseudonyms.number("ipv6", int.from_bytes(raw, "big"), 64, _mixed6)
         return value.to_bytes(8, "big")
@@ -232,7 +232,9 @@ class Addresses:
         if not any(raw[6:]):
             return self._permuted(raw[:6]) + raw[6:]
         made = self._permuted(raw[:3] + raw[5:])
-        between = self._pseudonyms.number(f"mid{raw[:3].hex()}", int.from_bytes(raw[3:5], "big"), 16)
+        between = self._pseudonyms.number(
+            f"mid{raw[:3].hex()}", int.from_bytes(raw[3:5], "big"), 16
+        )
         return made[:3] + between.to_bytes(2, "big") + made[3:]
 
     def mac(self, raw: bytes) -> bytes:
@@ -243,7 +245,7 @@ class Addresses:
             value = self._pseudonyms.number("group mac", int.from_bytes(raw[3:], "big"), 24)
             return raw if not any(raw[3:5]) else raw[:3] + (value & 0x7FFFFF).to_bytes(3, "big")
         if raw[:2] == _GROUP_MAC:
-            return raw[:3] + self._low24(raw[3:]) if raw[2] == 0xFF else raw  # noqa: PLR2004
+            return raw[:3] + self._low24(raw[3:]) if raw[2] == 0xFF else raw
         if raw[:2] == b"\x01\x80":  # bridges, LLDP
             return raw
         self.seen.macs.add(raw)
@@ -262,7 +264,7 @@ class Addresses:
         of = {4: self.ipv4, 6: self.mac, 8: self.guid, 16: self.ipv6}.get(len(raw))
         if of:
             return of(raw)
-        if len(raw) == 20:  # noqa: PLR2004  # RFC 4391, 9.1.1
+        if len(raw) == 20:  # RFC 4391, 9.1.1
             return raw[:4] + self.ipv6(raw[4:])
         return bytes(len(raw))
 
@@ -281,5 +283,3 @@ class Seen:
 
 def _hosts(length: int) -> int:
     return (1 << (32 - length)) - 1
-
-

@@ -54,14 +54,22 @@ _LINK_WITHOUT_VLAN: Final = {**_LINK, 18: _raw(1, 4)}
 _ADDRESS: Final = {1: ADDRESS, 2: ADDRESS, 3: TEXT, 4: ADDRESS, 5: ADDRESS, **_raw(6, 8, 9, 11)}
 _ROUTE: Final = {
     **_raw(3, 4, 6, 8, 12, 15, 16, 20, 25, 26, 30),
-    **{1: NETWORK, 2: SOURCE_NETWORK, 5: ADDRESS, 7: ADDRESS, 9: HOPS, 18: VIA},
+    1: NETWORK,
+    2: SOURCE_NETWORK,
+    5: ADDRESS,
+    7: ADDRESS,
+    9: HOPS,
+    18: VIA,
 }
 _NEIGHBOUR: Final = {1: ADDRESS, 2: HARDWARE, **_raw(3, 4, 8, 9)}
 _RULE: Final = {
     **_raw(4, 6, 10, 12, 13, 14, 15, 16, 19, 20, 21, 22, 23, 24, 25, 26),
-    **{1: NETWORK, 2: SOURCE_NETWORK, 3: TEXT, 17: TEXT},
+    1: NETWORK,
+    2: SOURCE_NETWORK,
+    3: TEXT,
+    17: TEXT,
 }
-_ETHTOOL: Final = {number: RAW for number in range(2, 64)} | {1: {1: RAW, 2: TEXT, 3: RAW}}
+_ETHTOOL: Final = dict.fromkeys(range(2, 64), RAW) | {1: {1: RAW, 2: TEXT, 3: RAW}}
 _FAMILIES: Final = _raw(1, 2, 3, 4, 5, 6)
 _DEVLINK: Final = {
     **_raw(3, 25, 26, 62, 80, 98, 100, 101, 102),
@@ -149,44 +157,58 @@ class Messages:
         return bytes(made)
 
     def _made(self, how: str, raw: bytes, head: bytes) -> bytes:
-        addresses = self._addresses
-        if how is TEXT:
-            return self._text(raw.rstrip(b"\0").decode("utf-8", "replace")).encode() + b"\0"
-        if how is ADDRESS:
-            if len(raw) == 4 and len(head) == 8:  # noqa: PLR2004  # struct ifaddrmsg
-                addresses.learn4(raw, head[1])
-            return self._ip(raw)
-        if how is HARDWARE:
-            return addresses.hardware(raw)
-        if how is GUID:
-            return _swapped(addresses.guid(_swapped(raw))) if len(raw) == 8 else bytes(len(raw))  # noqa: PLR2004
-        if how is PREFIX:
-            return _swapped(addresses.prefix(_swapped(raw))) if len(raw) == 8 else bytes(len(raw))  # noqa: PLR2004
-        if how in (NETWORK, SOURCE_NETWORK):
-            return self._network(raw, head[1 if how is NETWORK else 2])
-        if how is SOCKADDR:
-            return self._sockaddr(raw)
-        if how is MEMORY:
-            return raw[: self._span]
-        if how is VIA:
-            return raw[:2] + self._ip(raw[2:])
+        of_length: dict[str, Callable[[bytes], bytes]] = {
+            TEXT: self._string,
+            ADDRESS: self._ip,
+            HARDWARE: self._addresses.hardware,
+            GUID: self._guid,
+            PREFIX: self._prefix,
+            SOCKADDR: self._sockaddr,
+            MEMORY: lambda raw: raw[: self._span],
+            VIA: lambda raw: raw[:2] + self._ip(raw[2:]),
+            VF_MAC: self._vf_mac,
+            VF_GUID: self._vf_guid,
+        }
+        if how is ADDRESS and len(raw) == 4 and len(head) == 8:  # struct ifaddrmsg
+            self._addresses.learn4(raw, head[1])
         if how is HOPS:
             return self._hops(raw, head)
-        if how is VF_MAC:  # struct ifla_vf_mac
-            return raw[:4] + addresses.mac(raw[4:10]) + bytes(max(0, len(raw) - 10))
-        if len(raw) == 16:  # noqa: PLR2004  # struct ifla_vf_guid: a number, padding, a GUID
-            return raw[:4] + bytes(4) + _swapped(addresses.guid(_swapped(raw[8:])))
-        return bytes(len(raw))
+        if how in (NETWORK, SOURCE_NETWORK):
+            return self._network(raw, head[1 if how is NETWORK else 2])
+        return of_length[how](raw)
+
+    def _string(self, raw: bytes) -> bytes:
+        return self._text(raw.rstrip(b"\0").decode("utf-8", "replace")).encode() + b"\0"
+
+    def _guid(self, raw: bytes) -> bytes:
+        if len(raw) != 8:
+            return bytes(len(raw))
+        return _swapped(self._addresses.guid(_swapped(raw)))
+
+    def _prefix(self, raw: bytes) -> bytes:
+        if len(raw) != 8:
+            return bytes(len(raw))
+        return _swapped(self._addresses.prefix(_swapped(raw)))
+
+    def _vf_mac(self, raw: bytes) -> bytes:
+        """struct ifla_vf_mac."""
+        if len(raw) < 10:
+            return bytes(len(raw))
+        return raw[:4] + self._addresses.mac(raw[4:10]) + bytes(len(raw) - 10)
+
+    def _vf_guid(self, raw: bytes) -> bytes:
+        """struct ifla_vf_guid: a number, padding, a GUID."""
+        return raw[:4] + bytes(4) + self._guid(raw[8:]) if len(raw) == 16 else bytes(len(raw))
 
     def _ip(self, raw: bytes) -> bytes:
         of = {4: self._addresses.ipv4, 16: self._addresses.ipv6}.get(len(raw))
         return of(raw) if of else bytes(len(raw))
 
     def _network(self, raw: bytes, length: int) -> bytes:
-        if len(raw) == 4:  # noqa: PLR2004
+        if len(raw) == 4:
             self._addresses.learn4(raw, length)
             return self._addresses.network4(raw, length)
-        if len(raw) == 16:  # noqa: PLR2004
+        if len(raw) == 16:
             return self._addresses.network6(raw, min(length, 128))
         return bytes(len(raw))
 
@@ -194,9 +216,9 @@ class Messages:
         """struct sockaddr_storage, its port as it is."""
         family = int.from_bytes(raw[:2], sys.byteorder)
         made = bytearray(len(raw))
-        if family == _INET and len(raw) >= 8:  # noqa: PLR2004
+        if family == _INET and len(raw) >= 8:
             made[:8] = raw[:4] + self._addresses.ipv4(raw[4:8])
-        elif family == _INET6 and len(raw) >= 28:  # noqa: PLR2004
+        elif family == _INET6 and len(raw) >= 28:
             made[:28] = raw[:8] + self._addresses.ipv6(raw[8:24]) + raw[24:28]
         else:
             made[:2] = raw[:2]

@@ -19,7 +19,7 @@ from rdmadiag.host.recording import Recording
 from rdmadiag.redact.addresses import Addresses, Seen
 from rdmadiag.redact.netlink import Messages
 from rdmadiag.redact.pseudonyms import Pseudonyms, new_key
-from rdmadiag.redact.text import REMOVED, Names, Numbers, Text
+from rdmadiag.redact.text import REMOVED, STANDARD_FOLDERS, Names, Numbers, Text
 from rdmadiag.redact.values import Values
 
 LEFT_IN: Final = (
@@ -51,12 +51,13 @@ _NAME_LINE: Final = re.compile(r"^(Name:[ \t]*)(.*)$", re.MULTILINE)
 _UDP_ADDRESS: Final = re.compile(r"\b([0-9A-F]{32}|[0-9A-F]{8})(?=:[0-9A-F]{4}\b)")
 _INET6_ADDRESS: Final = re.compile(r"^[0-9a-f]{32}", re.MULTILINE)
 _CONFIG: Final = re.compile(r"/sys/.*/config")
-_STATUS: Final = re.compile(r"/proc/[^/]+/status")
-_COMM: Final = re.compile(r"/proc/[^/]+/comm")
-_HOSTS: Final = "/etc/hosts"
-_UDP_TABLES: Final = re.compile(r"/proc/[^/]+/net/(?:udp|tcp|raw)6?")
-_IF_INET6: Final = re.compile(r"/proc/[^/]+/net/if_inet6")
-_PANICS: Final = "/Library/Logs/DiagnosticReports"
+_STATUS: Final = re.compile(r"/proc/[^/]+/status$")
+_COMM: Final = re.compile(r"/proc/[^/]+/comm$")
+_HOSTS: Final = re.compile(r"/etc/hosts$")
+_UDP_TABLES: Final = re.compile(r"/proc/[^/]+/net/(?:udp|tcp|raw)6?$")
+_IF_INET6: Final = re.compile(r"/proc/[^/]+/net/if_inet6$")
+_PANICS: Final = re.compile(r"/Library/Logs/DiagnosticReports/")
+_UEVENT: Final = re.compile(r"MODALIAS=[a-z]{1,12}:[\w:,*.-]{0,4000}\n?|PCI_\w+=[\w:.]+\n?")
 _USER: Final = re.compile(r"/(?:home|Users|export/home)/([^/:\s]+)")
 _DEVICES: Final = ("/sys/class/infiniband", "/sys/class/net", "/sys/class/infiniband_verbs")
 _GONE: Final = "left out by redaction: "
@@ -191,7 +192,7 @@ def _names_in(recording: Recording, identity: Identity) -> dict[str, str]:
         _note_users(known, text)
     for name in ("HOME", "XDG_STATE_HOME"):
         for part in recording.environ.get(name, "").split("/"):
-            if len(part) >= _LEAST:
+            if len(part) >= _LEAST and part not in STANDARD_FOLDERS:
                 known.setdefault(part.casefold(), "folder")
     known.pop("", None)
     return known
@@ -307,32 +308,53 @@ class _Run:
         return self._file_text(path, name, text).encode()
 
     def _file_text(self, path: str, name: str, text: str) -> str:
-        if name in ("node_guid", "sys_image_guid", "port_guid"):
-            return self.text.colons(text.strip()) + text[len(text.rstrip()) :]
-        if name == "node_desc":
-            return self.values.node_description(text)
-        if _COMM.fullmatch(path):
-            return self.names.of("prog", text) + "\n"
-        if _STATUS.fullmatch(path):
-            return _NAME_LINE.sub(lambda found: found[1] + self.names.of("prog", found[2]), text)
-        if path == _HOSTS:
-            return "".join(map(self._hosts_line, text.splitlines(keepends=True)))
-        if _UDP_TABLES.fullmatch(path):
-            return _UDP_ADDRESS.sub(self._socket, text)
-        if _IF_INET6.fullmatch(path):
-            return _INET6_ADDRESS.sub(
-                lambda found: self.addresses.ipv6(bytes.fromhex(found[0])).hex(), text
-            )
-        if path.startswith(f"{_PANICS}/"):
-            return self._panic(text)
-        if name == "uevent":
-            return "".join(
-                line if line.startswith(("MODALIAS=", "PCI_")) else self.text(line)
-                for line in text.splitlines(keepends=True)
-            )
+        of_name = {
+            "node_guid": self._colons,
+            "sys_image_guid": self._colons,
+            "node_desc": self.values.node_description,
+            "uevent": self._uevent,
+        }.get(name)
+        if of_name:
+            return of_name(text)
+        for pattern, of_path in (
+            (_COMM, self._comm),
+            (_STATUS, self._process),
+            (_HOSTS, self._hosts),
+            (_UDP_TABLES, self._sockets),
+            (_IF_INET6, self._interface_addresses),
+            (_PANICS, self._panic),
+        ):
+            if pattern.match(path):
+                return of_path(text)
         if text.lstrip()[:1] == "{":
             return json.dumps(self.values.json(json.loads(text)), ensure_ascii=False) + "\n"
         return self.text(text)
+
+    def _colons(self, text: str) -> str:
+        return self.text.colons(text.strip()) + text[len(text.rstrip()) :]
+
+    def _comm(self, text: str) -> str:
+        return self.names.of("prog", text) + "\n"
+
+    def _process(self, text: str) -> str:
+        return _NAME_LINE.sub(lambda found: found[1] + self.names.of("prog", found[2]), text)
+
+    def _hosts(self, text: str) -> str:
+        return "".join(map(self._hosts_line, text.splitlines(keepends=True)))
+
+    def _sockets(self, text: str) -> str:
+        return _UDP_ADDRESS.sub(self._socket, text)
+
+    def _interface_addresses(self, text: str) -> str:
+        return _INET6_ADDRESS.sub(
+            lambda found: self.addresses.ipv6(bytes.fromhex(found[0])).hex(), text
+        )
+
+    def _uevent(self, text: str) -> str:
+        return "".join(
+            line if _UEVENT.fullmatch(line) else self.text(line)
+            for line in text.splitlines(keepends=True)
+        )
 
     def _hosts_line(self, line: str) -> str:
         row = line.partition("#")[0].split()
@@ -345,7 +367,7 @@ class _Run:
         raw = b"".join(
             bytes.fromhex(found[0][at : at + 8])[::-1] for at in range(0, len(found[0]), 8)
         )
-        made = self.addresses.ipv4(raw) if len(raw) == 4 else self.addresses.ipv6(raw)  # noqa: PLR2004
+        made = self.addresses.ipv4(raw) if len(raw) == 4 else self.addresses.ipv6(raw)
         return "".join(made[at : at + 4][::-1].hex().upper() for at in range(0, len(made), 4))
 
     def _panic(self, text: str) -> str:
@@ -376,7 +398,7 @@ class _Run:
 
     def _registry(self, value: Any, key: str, depth: int = 0) -> Any:
         """Numbers and text of the I/O registry; data of which nobody knows what it is are empty."""
-        if depth > 100:  # noqa: PLR2004
+        if depth > 100:
             raise ValueError("nested too deep")
         if isinstance(value, dict):
             return {name: self._registry(each, name, depth + 1) for name, each in value.items()}
@@ -409,7 +431,7 @@ class _Run:
         return any(
             form in content
             for each in (*self._seen.macs, *self._seen.guids, *self._seen.ipv6)
-            if len(set(each)) > 2  # noqa: PLR2004
+            if len(set(each)) > 2
             for form in (each, each[::-1])
         )
 
@@ -424,7 +446,7 @@ def _all(seen: Seen) -> list[bytes]:
 
 
 def _checked(made: Redacted, run: _Run) -> Redacted:
-    """Without replies of a kernel in which an address is still found: such a table is wrong here."""
+    """Without replies of a kernel in which an address is still found: a table here is wrong."""
     recording = made.recording
     for name, content in list(recording.netlink.items()):
         if run.left_in(content, is_text=False):

@@ -1,7 +1,7 @@
 """Names in text: what has the form of an address, a path of a user, or a name that is known.
 
-    mlx5_core 0000:65:00.0 ens1f0np0: Link up, 0c:42:a1:24:3f:0e
-    rdma_cm: fe80::e42:a1ff:fe24:3f0e → 10.20.3.7, Comm: vasp_std, /home/alice/run/in.txt
+mlx5_core 0000:65:00.0 ens1f0np0: Link up, 0c:42:a1:24:3f:0e
+rdma_cm: fe80::e42:a1ff:fe24:3f0e → 10.20.3.7, Comm: vasp_std, /home/alice/run/in.txt
 """
 
 import ipaddress
@@ -15,8 +15,7 @@ from rdmadiag.redact.pseudonyms import Pseudonyms
 REMOVED: Final = "(removed)"
 """What stands for a secret."""
 
-ORDINARY: Final = frozenset(
-    """
+_ORDINARY: Final = """
     (none) localhost localdomain local lan home internal linux darwin mac host user root nobody
     daemon admin operator node none unknown
     init systemd bash sh dash zsh ksh tcsh sshd ssh srun slurmd slurmstepd slurmctld sbatch salloc
@@ -26,17 +25,16 @@ ORDINARY: Final = frozenset(
     cron crond atd login getty agetty tmux screen kthreadd swapper opensm ibacm iwpmd srp_daemon
     nvidia-persistenced nvidia-smi nv-fabricmanager rdmadiag pytest sleep cat make gdb strace
     kernel launchd kernel_task
-    """.split()
-)
-"""Names of hosts, users and commands that are everybody's: they identify nobody, and are left in."""
+"""
+ORDINARY: Final = frozenset(_ORDINARY.split())
+"""Names of hosts, users and commands that are everybody's and identify nobody: left in."""
 
-STANDARD_FOLDERS: Final = frozenset(
-    """
+_STANDARD_FOLDERS: Final = """
     .local .config .cache state share rdmadiag failed_rtr.json lib lib64 lib32 bin sbin etc opt usr
     local var run tmp dev proc sys root Library Logs DiagnosticReports home Users Volumes
     x86_64-linux-gnu aarch64-linux-gnu cuda nccl ucx openmpi libfabric targets
-    """.split()
-)
+"""
+STANDARD_FOLDERS: Final = frozenset(_STANDARD_FOLDERS.split())
 
 _HEX: Final = r"[0-9A-Fa-f]"
 _SECRET: Final = re.compile(
@@ -67,7 +65,8 @@ _COMMAND: Final = re.compile(
 )
 _CREATOR: Final = re.compile(r"(\bpid \d{1,9}, )([^\"<\n]+)")
 _REPORT_FILE: Final = re.compile(
-    r"(?<![\w.-])([\w.+ -]+?)_(\d{4}-\d\d-\d\d-\d{6})_([\w.-]+?)(\.(?:panic|ips|crash|diag|spin|hang))\b"
+    r"(?<![\w.-])([\w.+ -]+?)_"
+    r"(\d{4}-\d\d-\d\d-\d{6})_([\w.-]+?)(\.(?:panic|ips|crash|diag|spin|hang))\b"
 )
 _DOMAIN: Final = re.compile(
     r"(?i)(?<![\w.@/-])(?!com\.apple\.)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
@@ -133,14 +132,12 @@ class Text:
         self.names = names
         self._kinds = known
         words = sorted(
-            (each for each in known if len(each) > 2 and not names.is_kept(each)),  # noqa: PLR2004
+            (each for each in known if len(each) > 2 and not names.is_kept(each)),
             key=len,
             reverse=True,
         )
         self._words = (
-            re.compile(
-                rf"(?i)(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, words))})(?![A-Za-z0-9])"
-            )
+            re.compile(rf"(?i)(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, words))})(?![A-Za-z0-9])")
             if words
             else None
         )
@@ -228,11 +225,11 @@ class Text:
             raw = ipaddress.IPv6Address(address).packed
         except ValueError:
             groups = address.split(":")
-            if len(groups) != 4 or any(len(each) != 4 for each in groups):  # noqa: PLR2004
+            if len(groups) != 4 or any(len(each) != 4 for each in groups):
                 return text
             made = self._addresses.guid(bytes.fromhex("".join(groups))).hex()
             return _as(address, _groups(made)) + slash + length
-        size = int(length) if slash and int(length) <= 128 else 128  # noqa: PLR2004
+        size = int(length) if slash and int(length) <= 128 else 128
         made6 = self._addresses.network6(raw, size)
         if made6 == raw:
             return text
@@ -245,7 +242,7 @@ class Text:
         if not _is_ipv4(address):
             return text
         raw = ipaddress.IPv4Address(address).packed
-        size = int(length) if slash and int(length) <= 32 else 32  # noqa: PLR2004
+        size = int(length) if slash and int(length) <= 32 else 32
         return str(ipaddress.IPv4Address(self._addresses.network4(raw, size))) + slash + length
 
     def _hex(self, text: str) -> str:
@@ -294,7 +291,7 @@ def _printed6(before: str, raw: bytes) -> str:
         return f"{before.rpartition(':')[0]}:{ipaddress.IPv4Address(raw[12:])}"
     if "::" in before:
         return address.compressed
-    if all(len(each) == 4 for each in before.split(":")):  # noqa: PLR2004
+    if all(len(each) == 4 for each in before.split(":")):
         return address.exploded
     return ":".join(f"{int(each, 16):x}" for each in address.exploded.split(":"))
 

@@ -10,17 +10,18 @@ from rdmadiag.gid.variables import BY_NAME, VARIABLES
 from rdmadiag.redact.text import Text
 
 _GUID: Final = re.compile(r"(?:0[xX])?[0-9A-Fa-f]{16}")
-_VERSION_KEYS: Final = frozenset(
-    """
+_VERSION_WORDS: Final = """
     fw_ver firmware driver_version version versions kernel tool_version schema_version build
     micro_version micro_version_key generated_at recorded_at timestamp rule severity
-    """.split()
-)
+"""
+_VERSION_KEYS: Final = frozenset(_VERSION_WORDS.split())
 _VERSION: Final = re.compile(r"[\w.:+ ()~-]{0,80}")
 _HOST_KEYS: Final = frozenset(
-    "hostname node nodes host_name computer_name master_addr localhostname".split()
+    ("hostname", "node", "nodes", "host_name", "computer_name", "master_addr", "localhostname")
 )
-_COMMAND_KEYS: Final = frozenset("comm command commands process_name program holder".split())
+_COMMAND_KEYS: Final = frozenset(
+    ("comm", "command", "commands", "process_name", "program", "holder")
+)
 _SERIAL: Final = re.compile(r"serial|asset_tag|_uid(?:_|$)|owner_name|user_?name")
 _GUID_KEYS: Final = re.compile(r"guid")
 _MOST_DEPTH: Final = 200
@@ -29,6 +30,17 @@ _MODELS: Final = re.compile(
     r"(?i)MacBook(?: Air| Pro)?|Mac mini|Mac Studio|Mac Pro|iMac(?: Pro)?|Mac\d+,\d+|service"
     r"|thunderbolt[\w]*|unknown device|\?"
 )
+
+_SETTINGS: Final = frozenset(
+    """
+    all none auto any try yes no on off true false enable disable info warn error debug trace fatal
+    rc ud dc rc_x ud_x dc_x rc_mlx5 dc_mlx5 ud_mlx5 rc_verbs ud_verbs ib tcp self sm shm mm posix
+    sysv xpmem cma knem cuda cuda_copy cuda_ipc gdr_copy rocm rocm_copy rocm_ipc ze verbs efa psm2
+    psm3 cxi opx udp sockets ofi_rxm ofi_rxd get_zcopy put_zcopy get_ppln put_ppln ipv4 ipv6 inet
+    inet6 socket rdma gdaki cpu gpu
+    """.split()  # noqa: SIM905  # a table to read
+)
+"""Values of the settings of stacks that identify nobody."""
 
 _PATHS: Final = ("HOME", "XDG_STATE_HOME", "LD_LIBRARY_PATH")
 _PART: Final = re.compile(r"[^\s,;|=^@()\[\]]+")
@@ -47,7 +59,7 @@ def _vocabulary() -> frozenset[str]:
         " ".join((row.name, row.stack, row.meaning, *row.pitfalls, *row.next, row.unset or ""))
         for row in VARIABLES
     )
-    return frozenset(word.casefold().strip(".") for word in _WORD.findall(text))
+    return _SETTINGS | {word.casefold().strip(".") for word in _WORD.findall(text)}
 
 
 class Values:
