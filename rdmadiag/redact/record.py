@@ -62,6 +62,7 @@ _USER: Final = re.compile(r"/(?:home|Users|export/home)/([^/:\s]+)")
 _DEVICES: Final = ("/sys/class/infiniband", "/sys/class/net", "/sys/class/infiniband_verbs")
 _GONE: Final = "left out by redaction: "
 _DRAWS: Final = 100
+_ANYWHERE: Final = ("host", "user", "prog")  # words of a setting, and folders, may be any word
 _LEAST: Final = 4  # characters of a name that is looked for at the end
 
 
@@ -124,7 +125,7 @@ def redact_document(document: Any, key: bytes | None) -> RedactedDocument:
     first.values.json(document)
     run = _Run(_drawn(key, first.addresses.seen), kept, first.addresses.seen, first.found, None)
     made = run.values.json(document)
-    if run.left_in(json.dumps(made, ensure_ascii=False).encode("utf-8", "surrogatepass")):
+    if run.text.still_names(json.dumps(made, ensure_ascii=False)):
         raise ValueError("a name could not be replaced in it")
     return RedactedDocument(made, run.addresses.by_chance())
 
@@ -226,8 +227,9 @@ class _Run:
 
     @property
     def found(self) -> dict[str, str]:
-        """Names of this round and of those before it, with their kinds."""
-        return {**self._known, **self.names.seen}
+        """Names of this round and of those before it, with their kinds: to find anywhere."""
+        found = {word: kind for word, kind in self.names.seen.items() if kind in _ANYWHERE}
+        return {**found, **self._known}
 
     # --- parts ---------------------------------------------------------------------------
 
@@ -421,24 +423,14 @@ class _Run:
 
     # --- what is left --------------------------------------------------------------------
 
-    def left_in(self, content: bytes, *, is_text: bool = True) -> bool:
-        """Whether a name that was to be replaced is still in it."""
-        if is_text:
-            text = content.decode("utf-8", "replace")
-            return self.text(text) != text and any(
-                word in text.casefold() for word in self._long_words()
-            )
+    def has_address(self, content: bytes) -> bool:
+        """Whether bytes that were to be replaced are still in it."""
         return any(
             form in content
             for each in (*self._seen.macs, *self._seen.guids, *self._seen.ipv6)
             if len(set(each)) > 2
             for form in (each, each[::-1])
         )
-
-    def _long_words(self) -> list[str]:
-        return [
-            each for each in self._known if len(each) >= _LEAST and not self.names.is_kept(each)
-        ]
 
 
 def _all(seen: Seen) -> list[bytes]:
@@ -449,7 +441,7 @@ def _checked(made: Redacted, run: _Run) -> Redacted:
     """Without replies of a kernel in which an address is still found: a table here is wrong."""
     recording = made.recording
     for name, content in list(recording.netlink.items()):
-        if run.left_in(content, is_text=False):
+        if run.has_address(content):
             del recording.netlink[name]
             run.drop(recording, "netlink", name, "an address was left in it")
     return Redacted(recording, made.identity, made.late, tuple(run.left_out), made.by_chance)

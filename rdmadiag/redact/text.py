@@ -24,10 +24,29 @@ _ORDINARY: Final = """
     kubelet containerd containerd-shim dockerd docker podman runc crun crio conmon tini pause
     cron crond atd login getty agetty tmux screen kthreadd swapper opensm ibacm iwpmd srp_daemon
     nvidia-persistenced nvidia-smi nv-fabricmanager rdmadiag pytest sleep cat make gdb strace
-    kernel launchd kernel_task
+    kernel launchd kernel_task prog domain folder word
 """
 ORDINARY: Final = frozenset(_ORDINARY.split())
 """Names of hosts, users and commands that are everybody's and identify nobody: left in."""
+
+_SYSTEM_WORDS: Final = """
+    rdma rdma_cm infiniband roce iwarp opa omni path ib ipoib eth ethernet net netdev link mlx4 mlx5
+    mlx4_core mlx5_core mlx5_ib bnxt irdma efa hfi1 rxe siw class device devices port ports gid gids
+    guid state address addresses name names type kind index table rate speed width mtu counter
+    counters error errors failed failure fatal warning warn info debug ok up down active init armed
+    polling disabled enabled unknown linux darwin kernel module modules driver firmware version
+    system process processes status limits memory cpu gpu numa pci pcie bus slot node fabric subnet
+    manager switch router cable transceiver thunderbolt apple mac macos verbs uverbs umad libibverbs
+    librdmacm nccl ucx openmpi mpi cuda nvidia amd intel mellanox broadcom server client peer local
+    remote source destination route routes rule rules user users group groups host hosts root home
+    work test tests main data file files folder log logs queue pair pairs send recv read write
+    timeout retry reset event events async completion context domain region shared bridge bond vlan
+    loopback global private scope ipv4 ipv6 true false none null missing absent denied malformed
+    unsupported evidence verdict finding findings severity critical summary remedy references
+    schema_version tool generated_at platform machine hostname environment command commands config
+"""
+SYSTEM_WORDS: Final = frozenset(_SYSTEM_WORDS.split())
+"""A name that is one of these is replaced where names alone stand, and not in other text."""
 
 _STANDARD_FOLDERS: Final = """
     .local .config .cache state share rdmadiag failed_rtr.json lib lib64 lib32 bin sbin etc opt usr
@@ -59,6 +78,7 @@ _HOME: Final = re.compile(
     r"([^\s\"':;,()\[\]<>|]+)"
 )
 _LOGIN: Final = re.compile(r"(?<![\w.@-])([A-Za-z0-9][\w.-]*)@([A-Za-z0-9][\w.-]*\w)")
+_REVISION: Final = re.compile(r"v?[0-9][0-9.x]*|(?=[a-f]*[0-9])[0-9a-f]{7,40}")
 _COMMAND: Final = re.compile(
     r"(\b[Cc]omm: ?|\b[Tt]ask:? (?=\S+:\d)|\bKilled process \d+ \(|\b[Pp]rocess (?=\S+ \(pid))"
     r"([^\s,:)\]\"']+)"
@@ -132,7 +152,11 @@ class Text:
         self.names = names
         self._kinds = known
         words = sorted(
-            (each for each in known if len(each) > 2 and not names.is_kept(each)),
+            (
+                each
+                for each in known
+                if len(each) > 2 and each not in SYSTEM_WORDS and not names.is_kept(each)
+            ),
             key=len,
             reverse=True,
         )
@@ -149,9 +173,7 @@ class Text:
             self._learn(found[1], found[2])
         text = _SECRET.sub(lambda found: found[1] + REMOVED, text)
         text = _HOME.sub(lambda found: found[1] + self._below_home(found[1], found[2]), text)
-        text = _LOGIN.sub(
-            lambda found: f"{self.names.of('user', found[1])}@{self._host(found[2])}", text
-        )
+        text = _LOGIN.sub(self._login, text)
         text = _REPORT_FILE.sub(self._report_file, text)
         text = _COMMAND.sub(lambda found: found[1] + self.names.of("prog", found[2]), text)
         text = _CREATOR.sub(lambda found: found[1] + self.names.of("prog", found[2]), text)
@@ -169,12 +191,22 @@ class Text:
         """A serial number: digits for it, as many."""
         return self._pseudonyms.digits("serial", text)
 
+    def still_names(self, text: str) -> bool:
+        """Whether a known name stands in it."""
+        return self._words is not None and bool(self._words.search(text))
+
     def _known(self, text: str) -> str:
         if self._words is None:
             return text
         return self._words.sub(
             lambda found: self.names.of(self._kinds[found[0].casefold()], found[0]), text
         )
+
+    def _login(self, found: re.Match[str]) -> str:
+        """user@host; not stack@commit, as the pages of our own have it."""
+        if _REVISION.fullmatch(found[2]):
+            return found[0]
+        return f"{self.names.of('user', found[1])}@{self._host(found[2])}"
 
     def _host(self, name: str) -> str:
         return name if _is_ipv4(name) else self.names.host(name)

@@ -19,16 +19,20 @@ _VERSION: Final = re.compile(r"[\w.:+ ()~-]{0,80}")
 _HOST_KEYS: Final = frozenset(
     ("hostname", "node", "nodes", "host_name", "computer_name", "master_addr", "localhostname")
 )
-_COMMAND_KEYS: Final = frozenset(
-    ("comm", "command", "commands", "process_name", "program", "holder")
+_COMMAND_KEYS: Final = frozenset(("comm", "command", "commands", "process_name", "program"))
+_MODULES: Final = re.compile(
+    r"(?:ib|rdma|iw|nvme|nvmet|rds|smc|xprt|svc|mlx[45]|bnxt|irdma|hfi1|qedr|cxgb4|siw|rxe|efa|mad"
+    r"|cma|iser|isert|srp|srpt|rtrs|rnbd|ko2iblnd|ksmbd|cifs)(?:_\w+)?"
 )
+"""Kernel modules that hold RDMA objects of their own."""
+
 _SERIAL: Final = re.compile(r"serial|asset_tag|_uid(?:_|$)|owner_name|user_?name")
 _GUID_KEYS: Final = re.compile(r"guid")
 _MOST_DEPTH: Final = 200
 
 _MODELS: Final = re.compile(
     r"(?i)MacBook(?: Air| Pro)?|Mac mini|Mac Studio|Mac Pro|iMac(?: Pro)?|Mac\d+,\d+|service"
-    r"|thunderbolt[\w]*|unknown device|\?"
+    r"|thunderbolt[\w /-]{0,20}|ethernet[\w /-]{0,20}|usb[\w /.-]{0,20}|wi-fi|unknown device|\?"
 )
 
 _SETTINGS: Final = frozenset(
@@ -159,7 +163,7 @@ class Values:
         if name in _HOST_KEYS:
             return self._names.host(value)
         if name in _COMMAND_KEYS and " " not in value:
-            return self._names.of("prog", value)
+            return value if _MODULES.fullmatch(value) else self._names.of("prog", value)
         if name == "node_desc":
             return self.node_description(value)
         if _GUID_KEYS.search(name) and _GUID.fullmatch(value):

@@ -86,7 +86,8 @@ def octets_in(texts: set[str]) -> set[bytes]:
         for each in found
         if len(each) in (6, 8, 20)
         and len(set(each)) > 2
-        and each != bytes.fromhex("fe80000000000000")
+        and each[:2] != b"\xfe\x80"
+        and each[:3] != b"\x33\x33\0"  # all hosts, all routers and the like of a link
     }
 
 

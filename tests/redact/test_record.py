@@ -89,9 +89,13 @@ def test_a_rich_record_keeps_no_name() -> None:
             "/sys/class/infiniband/mlx5_0/node_desc": b"c4n4ry mlx5_0\n",
             "/sys/class/infiniband/mlx5_0/node_guid": b"0c42:a103:0024:3f0e\n",
             "/sys/class/infiniband/mlx5_0/fw_ver": b"20.8.14.0\n",
-            "/sys/bus/pci/devices/0000:65:00.0/uevent": b"DRIVER=mlx5_core\nMODALIAS=pci:v01\nX=10.20.3.7\n",
+            "/sys/bus/pci/devices/0000:65:00.0/uevent": (
+                b"DRIVER=mlx5_core\nMODALIAS=pci:v01\nX=10.20.3.7\n"
+            ),
             "/sys/bus/pci/devices/0000:65:00.0/config": bytes(256) + b"\x03\0\x01\0" + GUID,
-            "/Users/c4n4ry/.local/state/rdmadiag/failed_rtr.json": b'{"hostname": "c4n4ry", "pid": 3}',
+            "/Users/c4n4ry/.local/state/rdmadiag/failed_rtr.json": (
+                b'{"hostname": "c4n4ry", "pid": 3}'
+            ),
             "/Library/Logs/DiagnosticReports/kernel_2026-05-21-101500_c4n4ry.panic": (
                 b'{"timestamp": "2026-05-21 10:15:00.00 +0000"}\npanic in c4n4ry\n'
                 b"AppleThunderboltRDMA: assert\nlast loaded kext c4n4ry-not-a-word\n"

@@ -9,6 +9,7 @@ import pytest
 
 from rdmadiag.cli import run
 from rdmadiag.preflight.judge import judge
+from rdmadiag.redact.record import redact_document
 from rdmadiag.render.json import text
 from rdmadiag.sources.run import gather
 from tests.redact.records import FEW, RECORDS, host_of, redacted_files, written
@@ -103,3 +104,17 @@ def printed(
     code = run([*command, "--json", "--from", str(path)])
     out = capsys.readouterr().out
     return code, json.loads(out) if out else None
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_nor_does_a_document_lose_its_shape(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, before = printed(command, FEW[0], capsys)
+    made = redact_document(before, b"k" * 32)
+    names: dict[str, str] = {}
+    require_alike(before, made.document, command[0], names)
+    changed = {one: other for one, other in names.items() if one != other}
+    assert is_bijection(changed)
+    assert before["host"]["hostname"] in changed
+    assert before["host"]["hostname"] not in json.dumps(made.document)
