@@ -80,6 +80,7 @@ class Addresses:
         self._pseudonyms = pseudonyms
         self._known = Seen() if seen is None else seen
         self.seen = Seen() if collecting is None else collecting
+        self._lengths = sorted({length for _, length in self._known.networks}, reverse=True)
         self._solicited = {each[13:]: each for each in sorted(self._known.ipv6)}
 
     def by_chance(self) -> int:
@@ -114,14 +115,13 @@ class Addresses:
         What would have taken their place has the one that they would have had.
         """
         found = self._plain4(value)
-        networks = [
-            (network, length)
-            for network, length in self._known.networks
-            if value & ~_hosts(length) == network
-        ]
-        if not networks:
+        lengths = (
+            each for each in self._lengths if (value & ~_hosts(each), each) in self._known.networks
+        )
+        length = next(lengths, None)
+        if length is None:
             return found
-        network, length = max(networks, key=lambda each: each[1])
+        network = value & ~_hosts(length)
         made = self._plain4(network) & ~_hosts(length)
         fixed = {network: made, network | _hosts(length): made | _hosts(length)}
         if value in fixed:

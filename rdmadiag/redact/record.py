@@ -8,6 +8,7 @@ import json
 import plistlib
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from posixpath import normpath
 from typing import Any, Final
 
@@ -271,7 +272,7 @@ class _Run:
         for subject, content in old.items():
             try:
                 made = redact(subject, content)
-            except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
+            except Exception as error:  # noqa: BLE001  # a hostile part may raise anything
                 self.drop(new, question, path(subject), f"not understood ({type(error).__name__})")
             else:
                 getattr(new, store)[path(subject)] = made
@@ -282,9 +283,12 @@ class _Run:
         self.left_out.append(f"{subject}: {why}")
 
     def _identity_of(self, identity: Identity) -> Identity:
-        from dataclasses import replace
-
-        return replace(identity, hostname=self.names.host(identity.hostname))
+        return replace(
+            identity,
+            hostname=self.names.host(identity.hostname),
+            kernel=self.text.words(identity.kernel),
+            machine=self.text.words(identity.machine),
+        )
 
     def _missing(self, missing: Missing) -> Missing:
         return Missing(missing.why, self.text(missing.detail))

@@ -58,7 +58,7 @@ STANDARD_FOLDERS: Final = frozenset(_STANDARD_FOLDERS.split())
 _HEX: Final = r"[0-9A-Fa-f]"
 _SECRET: Final = re.compile(
     r"(?i)((?:pass(?:word|wd|phrase)?|secret|token|api[_-]?key|access[_-]?key|private[_-]?key"
-    r"|credentials?|authorization|bearer)[\w-]*[\"']?\s*(?:[=:]\s*|\s+)(?:bearer\s+|basic\s+)?)"
+    r"|credentials?|authorization|bearer)[\w-]{0,40}[\"']?\s{0,8}(?:[=:]\s{0,8}|\s)(?:(?:bearer|basic)\s)?)"
     r"(\"[^\"]*\"|'[^']*'|[^\s,;\"'&]+)"
 )
 _ADDRESS: Final = re.compile(
@@ -85,16 +85,18 @@ _COMMAND: Final = re.compile(
 )
 _CREATOR: Final = re.compile(r"(\bpid \d{1,9}, )([^\"<\n]+)")
 _REPORT_FILE: Final = re.compile(
-    r"(?<![\w.-])([\w.+ -]+?)_"
-    r"(\d{4}-\d\d-\d\d-\d{6})_([\w.-]+?)(\.(?:panic|ips|crash|diag|spin|hang))\b"
+    r"(?<![\w.-])([\w.+ -]{1,64}?)_"
+    r"(\d{4}-\d\d-\d\d-\d{6})_([\w.-]{1,64}?)(\.(?:panic|ips|crash|diag|spin|hang))\b"
 )
 _DOMAIN: Final = re.compile(
-    r"(?i)(?<![\w.@/-])(?!com\.apple\.)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
-    r"(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*"
+    r"(?i)(?<![\w.@/-])(?!com\.apple\.)[a-z0-9][a-z0-9-]{0,62}"
+    r"(?:\.[a-z0-9][a-z0-9-]{0,62}){0,10}"
     r"\.(?:com|org|net|edu|gov|mil|int|io|local|lan|internal|corp|cluster|localdomain|intra|example"
     r"|test|invalid|de|fr|uk|ch|at|nl|it|es|eu|jp|cn|kr|in|au|ca|us|se|fi|no|dk|pl|cz|br|za)"
     r"(?![\w-]|\.[a-z0-9])"
 )
+_SHORT: Final = 200  # characters
+_MOST_SHORT: Final = 50_000
 _ADDRESS_BYTES4: Final = 8  # hexadecimal digits
 _LONG: Final = 20  # digits of what is no number of a kernel: a container's, a commit's
 
@@ -166,9 +168,20 @@ class Text:
             else None
         )
         self._numbers = numbers or Numbers()
+        self._short: dict[str, str] = {}  # a table has thousands of rows, most of them alike
 
     def __call__(self, text: str) -> str:
         """The same text without them."""
+        if len(text) > _SHORT:
+            return self._made(text)
+        made = self._short.get(text)
+        if made is None:
+            if len(self._short) >= _MOST_SHORT:
+                self._short.clear()
+            made = self._short[text] = self._made(text)
+        return made
+
+    def _made(self, text: str) -> str:
         for found in _NETMASK.finditer(text):
             self._learn(found[1], found[2])
         text = _SECRET.sub(lambda found: found[1] + REMOVED, text)
@@ -179,7 +192,7 @@ class Text:
         text = _CREATOR.sub(lambda found: found[1] + self.names.of("prog", found[2]), text)
         text = _DOMAIN.sub(lambda found: self.names.host(found[0]), text)
         text = _ADDRESS.sub(self._address, text)
-        return self._known(text)
+        return self.words(text)
 
     def guid(self, digits: str) -> str:
         """A GUID of 16 digits, even where they might be a count."""
@@ -195,7 +208,8 @@ class Text:
         """Whether a known name stands in it."""
         return self._words is not None and bool(self._words.search(text))
 
-    def _known(self, text: str) -> str:
+    def words(self, text: str) -> str:
+        """Without known names; what has the form of an address is none."""
         if self._words is None:
             return text
         return self._words.sub(

@@ -159,7 +159,7 @@ class Values:
         """One string of a document, by its key."""
         name = key.casefold()
         if name in _VERSION_KEYS and _VERSION.fullmatch(value):
-            return value
+            return self._text.words(value)
         if name in _HOST_KEYS:
             return self._names.host(value)
         if name in _COMMAND_KEYS and " " not in value:

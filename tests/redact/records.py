@@ -30,7 +30,7 @@ def host_of(path: Path) -> SnapshotHost:
 
 @cache
 def recording_of(path: Path) -> tuple[Recording, dict[str, Any]]:
-    return record(host_of(path), time.monotonic() + 20)
+    return record(host_of(path), time.monotonic() + 20, modules=True)
 
 
 def redacted_files(path: Path, key: bytes | None = None) -> dict[str, bytes]:

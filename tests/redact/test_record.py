@@ -3,6 +3,8 @@
 import json
 import struct
 from dataclasses import replace
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from rdmadiag.host import netlink
 from rdmadiag.host.answers import Ran
 from rdmadiag.host.recording import Recording, documents
 from rdmadiag.redact.record import Redacted, redact_document, redact_record
+from tests.redact.records import FEW, host_of, recording_of
 
 CANARY = "c4n4ry"
 KEY = b"k" * 32
@@ -236,3 +239,40 @@ def test_a_document_keeps_no_name() -> None:
         assert gone not in text
     for kept in ("mlx5_0", "eth0", "6.8.0", "[1, 2.5, true, null]", '"77"'):
         assert kept in text
+
+
+def mutated(content: bytes, random: Random) -> bytes:
+    """Bytes changed, cut out, doubled or torn off."""
+    at = random.randrange(len(content) + 1)
+    made = bytearray(content)
+    match random.randrange(4):
+        case 0:
+            made[at : at + 3] = random.randbytes(3)
+        case 1:
+            del made[at:]
+        case 2:
+            made[at:at] = content[:at][-200:]
+        case _:
+            made[at:at] = b'\xff\x00{["'
+    return bytes(made)
+
+
+@pytest.mark.parametrize("path", FEW[:2], ids=lambda path: path.name)
+def test_no_part_is_too_odd(path: Path) -> None:
+    recording, late = recording_of(path)
+    random = Random(path.name)
+    for _ in range(8):
+        odd = replace(
+            recording,
+            files={name: mutated(each, random) for name, each in recording.files.items()},
+            netlink={name: mutated(each, random) for name, each in recording.netlink.items()},
+            verbs={name: mutated(each, random) for name, each in recording.verbs.items()},
+            logs={name: mutated(each, random) for name, each in recording.logs.items()},
+            commands={
+                name: Ran(each.returncode, mutated(each.stdout, random), each.stderr)
+                for name, each in recording.commands.items()
+            },
+        )
+        made = redact_record(odd, host_of(path).identity, late, KEY)
+        lost = sum(map(len, made.recording.refused.values()))
+        assert lost == sum(map(len, recording.refused.values())) + len(made.left_out)
