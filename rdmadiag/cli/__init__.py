@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "fleet": "Many hosts: what their reports add up to, and which is the odd one.",
     "expect": "Write down what a good host is, for preflight --expect.",
     "snapshot": "Record this host, so that every command can be run on the record.",
+    "redact": "A record without the names of hosts, addresses and people, to share.",
     "samples": "The recorded machines that come with rdmadiag.",
     "deploy": "Files to install: for Slurm, systemd, Kubernetes, Nagios and others.",
     "schema": "The JSON Schema of every document that rdmadiag prints.",

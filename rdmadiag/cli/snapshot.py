@@ -12,6 +12,7 @@ from rdmadiag.cli.exits import NotWritten, Refused
 from rdmadiag.cli.options import LEAST, host_of, started, timeout_option
 from rdmadiag.cli.output import note, printing
 from rdmadiag.cli.page import Page
+from rdmadiag.cli.redaction import key_of, key_option, said
 from rdmadiag.cli.writing import look, write
 from rdmadiag.quoting import printable, shell_word
 
@@ -45,6 +46,12 @@ from rdmadiag.quoting import printable, shell_word
     is_flag=True,
     help="Record what transceivers and cables say of themselves, too; slow on some firmware.",
 )
+@click.option(
+    "--redact",
+    is_flag=True,
+    help="Replace names by pseudonyms as rdmadiag redact does; what is left in is listed.",
+)
+@key_option
 @timeout_option
 def command(
     target: str,
@@ -52,13 +59,15 @@ def command(
     sample: str | None,
     exclude_device: tuple[str, ...],
     modules: bool,
+    redact: bool,
+    key_file: str | None,
     timeout: float,
 ) -> int:
     """Record this host, so that every command can be run on the record.
 
     Writes exactly what the other commands read, refusals included, into a new folder or
     .tar.gz file, for its user alone. It names hosts, addresses and GUIDs: look before you
-    share it.
+    share it, or give --redact.
     Exits 0, or 3 where a source gave nothing.
     """
     start = started()
@@ -67,14 +76,27 @@ def command(
     from rdmadiag.host.recording import documents, write_archive, write_folder
     from rdmadiag.sources.record import record
 
+    if key_file is not None and not redact:
+        raise click.UsageError("--key-file is of --redact")
     archive = target.endswith((".tar.gz", ".tgz"))
     # Before anything is read: a name that cannot be written to should not cost a minute.
-    look(target, lambda: _require_new(target, archive=archive))
+    look(target, lambda: require_new(target, archive=archive))
     host = host_of(snapshot, sample, deadline)
+    key = key_of(key_file)
     with progress(start, deadline) as waiting:
         recording, late = record(host, deadline, exclude_device, waiting, modules=modules)
     with budget(max(LEAST, deadline - time.monotonic())) if snapshot else nullcontext():
-        files = documents(recording, host.identity, late)
+        if redact:
+            from rdmadiag.redact.record import redact_record
+
+            redacted = redact_record(recording, host.identity, late, key)
+            manifest = redacted.manifest()
+            files = documents(
+                redacted.recording, redacted.identity, redacted.late, redacted=manifest
+            )
+        else:
+            manifest = None
+            files = documents(recording, host.identity, late)
 
     def create() -> None:
         try:
@@ -88,12 +110,15 @@ def command(
     with printing():
         how = f"rdmadiag preflight --from {shell_word(target)}"
         click.echo(f"{printable(target)}: {len(files)} files. Read it with: {how}")
+        for line in said(manifest) if manifest else ():
+            click.echo(line)
     lost = [*late.values(), *recording.timed_out()]
     for missing in lost:
         note(str(missing))
-    return exits.UNKNOWN if lost else exits.OK
+    return exits.UNKNOWN if lost or (manifest and manifest["left_out"]) else exits.OK
 
 
-def _require_new(target: str, *, archive: bool) -> None:
+def require_new(target: str, *, archive: bool) -> None:
+    """Raises Refused for what is there already, but for an empty folder."""
     if os.path.lexists(target) and (archive or not os.path.isdir(target) or os.listdir(target)):
         raise Refused(f"{target} is there already; a snapshot never overwrites")

@@ -192,10 +192,12 @@ def documents(
     identity: Identity,
     late: Mapping[str, Missing],
     recorded_at: str | None = None,
+    redacted: Mapping[str, Any] | None = None,
 ) -> dict[str, bytes]:
     """A snapshot's files: path inside the snapshot → content.
 
-    `late` names the sources that gave nothing, so that a replay says the same of them.
+    `late` names the sources that gave nothing, so that a replay says the same of them;
+    `redacted` what was done to it.
     """
     files = {f"{NETLINK}/{name}.bin": content for name, content in recording.netlink.items()}
     files |= {f"{VERBS}/{name}.jsonl": content for name, content in recording.verbs.items()}
@@ -229,6 +231,8 @@ def documents(
         "runs": runs,
         "repeated": repeated,
     }
+    if redacted is not None:
+        meta["redacted"] = redacted
     files[META] = json.dumps(meta, indent=1, ensure_ascii=False).encode() + b"\n"
     return dict(sorted(files.items()))
 

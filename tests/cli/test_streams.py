@@ -15,6 +15,7 @@ import pytest
 from lab.samples import roce_host
 from rdmadiag.cli import COMMANDS
 
+REPORT = Path(__file__).parents[1] / "redact" / "report.json"
 PROGRAM = (sys.executable, "-m", "rdmadiag")
 ARGUMENTS = {
     "preflight": ("--sample", "roce-empty-gid-table"),
@@ -37,6 +38,7 @@ ARGUMENTS = {
     "fleet": ("merge", "-"),
     "expect": ("--sample", "roce-healthy"),
     "snapshot": ("--sample", "roce-healthy"),
+    "redact": (str(REPORT),),
     "samples": (),
     "schema": ("gids",),
 }

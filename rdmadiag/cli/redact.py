@@ -1,0 +1,157 @@
+"""rdmadiag redact."""
+
+import os
+import time
+from typing import Any, Final
+
+import click
+
+from rdmadiag.cli import exits
+from rdmadiag.cli.budget import budget
+from rdmadiag.cli.exits import NotWritten, Refused
+from rdmadiag.cli.options import LEAST, Given, host_of, started, timeout_option
+from rdmadiag.cli.output import note, printing
+from rdmadiag.cli.page import Page
+from rdmadiag.cli.redaction import key_of, key_option, said
+from rdmadiag.cli.snapshot import require_new
+from rdmadiag.cli.writing import look, write
+from rdmadiag.quoting import printable, shell_word
+
+_ARCHIVES: Final = (".tar.gz", ".tgz")
+
+
+@click.command(
+    "redact",
+    cls=Page,
+    examples=(
+        (
+            "a snapshot, into a new file beside it",
+            "rdmadiag redact this-host.tar.gz --output to-share.tar.gz",
+        ),
+        ("what preflight --json printed, to stdout", "rdmadiag redact report.json"),
+        (
+            "records of one site, with the same pseudonyms",
+            "rdmadiag redact node7.tar.gz --key-file ~/site.key",
+        ),
+    ),
+)
+@click.argument("record", metavar="RECORD", type=Given())
+@click.option(
+    "--output",
+    type=Given(),
+    metavar="FILE",
+    help="Write there: of a snapshot a new folder or .tar.gz, RECORD-redacted.tar.gz here by "
+    "default; of a report instead of to stdout. For its user alone, whole or not at all.",
+)
+@key_option
+@timeout_option
+def command(record: str, output: str | None, key_file: str | None, timeout: float) -> int:
+    """Replace names in a record by pseudonyms, so that it can be shared.
+
+    RECORD is a snapshot's folder or .tar.gz, or JSON that rdmadiag printed (.json). Hosts,
+    addresses, GUIDs, serial numbers, users and commands have pseudonyms that keep their
+    structure: networks stay networks, what is equal stays equal, and a GID that derives from a
+    MAC still does, so that every command says the same of it but for names. Of a snapshot only
+    what rdmadiag reads is taken. What is left in is listed, in meta.json too.
+    Exits 0, or 3 where a part was left out.
+    """
+    deadline = started() + timeout
+    if record.endswith(".json"):
+        return _document(record, output, key_of(key_file), deadline)
+    return _snapshot(record, output, key_file, deadline)
+
+
+def _snapshot(record: str, output: str | None, key_file: str | None, deadline: float) -> int:
+    from rdmadiag.cli.progress import progress
+    from rdmadiag.host.recording import documents, write_archive, write_folder
+    from rdmadiag.redact.record import redact_record
+    from rdmadiag.sources.record import record as read
+
+    place = _beside(record) if output is None else output
+    if not place:
+        raise Refused("--output: names no file")
+    archive = place.endswith(_ARCHIVES)
+    look(place, lambda: require_new(place, archive=archive))
+    host = host_of(record, None, deadline)
+    key = key_of(key_file)
+    with progress(started(), deadline) as waiting:
+        recording, late = read(host, deadline, (), waiting, modules=True)
+    late.pop("modules", None)  # most records have none of them
+    with budget(max(LEAST, deadline - time.monotonic())):
+        redacted = redact_record(recording, host.identity, late, key)
+        manifest = redacted.manifest()
+        files = documents(redacted.recording, redacted.identity, redacted.late, redacted=manifest)
+
+    def create() -> None:
+        try:
+            (write_archive if archive else write_folder)(files, place)
+        except FileExistsError as error:
+            raise Refused(f"{place}: {error.strerror}") from error
+        except OSError as error:
+            raise NotWritten(f"{place}: {error.strerror}") from error
+
+    write(place, create)
+    with printing():
+        how = f"rdmadiag preflight --from {shell_word(place)}"
+        click.echo(f"{printable(place)}: {len(files)} files. Read it with: {how}")
+        for line in said(manifest):
+            click.echo(line)
+    lost = [*late.values(), *recording.timed_out()]
+    for missing in lost:
+        note(str(missing))
+    return exits.UNKNOWN if lost or manifest["left_out"] else exits.OK
+
+
+def _beside(record: str) -> str:
+    name = os.path.basename(os.path.normpath(record))
+    for suffix in _ARCHIVES:
+        name = name.removesuffix(suffix)
+    return f"{name}-redacted.tar.gz"
+
+
+def _document(record: str, output: str | None, key: bytes | None, deadline: float) -> int:
+    from rdmadiag.host.given_file import understood
+
+    if output is not None:
+        from rdmadiag.cli.output_file import check_output
+
+        check_output(output)
+    text, manifest = understood(record, lambda: _redacted(record, key, deadline), Refused, deadline)
+    if output is not None:
+        from rdmadiag.cli.output_file import write_output
+
+        write_output(output, text)
+    else:
+        with printing():
+            click.echo(text, nl=False)
+    for line in said(manifest):
+        note(line)
+    return exits.OK
+
+
+def _redacted(record: str, key: bytes | None, deadline: float) -> tuple[str, dict[str, Any]]:
+    """The document without names, and what was left in it; raises Refused."""
+    import json
+
+    from rdmadiag.host.given_file import read_given
+    from rdmadiag.redact.record import redact_document
+    from rdmadiag.report import MOST_BYTES
+
+    try:
+        content = read_given(record, MOST_BYTES, deadline)
+    except OSError as error:
+        raise Refused(f"{record}: {error.strerror}") from error
+    if len(content) > MOST_BYTES:
+        raise Refused(f"{record}: longer than {MOST_BYTES // 1024**2} MiB")
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"{record}: no JSON: {error}"[:200]) from error
+    if not isinstance(document, dict) or "schema_version" not in document:
+        raise Refused(f"{record}: not a document that rdmadiag printed: no schema_version")
+    try:
+        redacted = redact_document(document, key)
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"{record}: {error}") from error
+    whole = {**redacted.document, "redacted": redacted.manifest()}
+    return json.dumps(whole, indent=2) + "\n", redacted.manifest()

@@ -1,0 +1,351 @@
+"""Names in text: what has the form of an address, a path of a user, or a name that is known.
+
+mlx5_core 0000:65:00.0 ens1f0np0: Link up, 0c:42:a1:24:3f:0e
+rdma_cm: fe80::e42:a1ff:fe24:3f0e → 10.20.3.7, Comm: vasp_std, /home/alice/run/in.txt
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from rdmadiag.redact.addresses import Addresses
+from rdmadiag.redact.pseudonyms import Pseudonyms
+
+REMOVED: Final = "(removed)"
+"""What stands for a secret."""
+
+_ORDINARY: Final = """
+    (none) localhost localdomain local lan home internal linux darwin mac host user root nobody
+    daemon admin operator node none unknown
+    init systemd bash sh dash zsh ksh tcsh sshd ssh srun slurmd slurmstepd slurmctld sbatch salloc
+    pbs_mom pbsdsh sge_execd sge_shepherd lsf res lim mpirun mpiexec mpiexec.hydra orterun orted
+    prte prted prun hydra_pmi_proxy hydra_bstrap_pr torchrun python python3 perl java env sudo su
+    kubelet containerd containerd-shim dockerd docker podman runc crun crio conmon tini pause
+    cron crond atd login getty agetty tmux screen kthreadd swapper opensm ibacm iwpmd srp_daemon
+    nvidia-persistenced nvidia-smi nv-fabricmanager rdmadiag pytest sleep cat make gdb strace
+    kernel launchd kernel_task prog domain folder word
+"""
+ORDINARY: Final = frozenset(_ORDINARY.split())
+"""Names of hosts, users and commands that are everybody's and identify nobody: left in."""
+
+_SYSTEM_WORDS: Final = """
+    rdma rdma_cm infiniband roce iwarp opa omni path ib ipoib eth ethernet net netdev link mlx4 mlx5
+    mlx4_core mlx5_core mlx5_ib bnxt irdma efa hfi1 rxe siw class device devices port ports gid gids
+    guid state address addresses name names type kind index table rate speed width mtu counter
+    counters error errors failed failure fatal warning warn info debug ok up down active init armed
+    polling disabled enabled unknown linux darwin kernel module modules driver firmware version
+    system process processes status limits memory cpu gpu numa pci pcie bus slot node fabric subnet
+    manager switch router cable transceiver thunderbolt apple mac macos verbs uverbs umad libibverbs
+    librdmacm nccl ucx openmpi mpi cuda nvidia amd intel mellanox broadcom server client peer local
+    remote source destination route routes rule rules user users group groups host hosts root home
+    work test tests main data file files folder log logs queue pair pairs send recv read write
+    timeout retry reset event events async completion context domain region shared bridge bond vlan
+    loopback global private scope ipv4 ipv6 true false none null missing absent denied malformed
+    unsupported evidence verdict finding findings severity critical summary remedy references
+    schema_version tool generated_at platform machine hostname environment command commands config
+"""
+SYSTEM_WORDS: Final = frozenset(_SYSTEM_WORDS.split())
+"""A name that is one of these is replaced where names alone stand, and not in other text."""
+
+_STANDARD_FOLDERS: Final = """
+    .local .config .cache state share rdmadiag failed_rtr.json lib lib64 lib32 bin sbin etc opt usr
+    local var run tmp dev proc sys root Library Logs DiagnosticReports home Users Volumes
+    x86_64-linux-gnu aarch64-linux-gnu cuda nccl ucx openmpi libfabric targets
+"""
+STANDARD_FOLDERS: Final = frozenset(_STANDARD_FOLDERS.split())
+
+_HEX: Final = r"[0-9A-Fa-f]"
+_SECRET: Final = re.compile(
+    r"(?i)((?:pass(?:word|wd|phrase)?|secret|token|api[_-]?key|access[_-]?key|private[_-]?key"
+    r"|credentials?|authorization|bearer)[\w-]{0,40}[\"']?\s{0,8}(?:[=:]\s{0,8}|\s)(?:(?:bearer|basic)\s)?)"
+    r"(\"[^\"]*\"|'[^']*'|[^\s,;\"'&]+)"
+)
+_ADDRESS: Final = re.compile(
+    # The first that fits is taken: the longest forms first.
+    rf"(?P<uuid>(?<![0-9A-Za-z]){_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}(?![0-9A-Za-z]))"
+    rf"|(?P<octets>(?<![0-9A-Za-z:.-]){_HEX}{{2}}(?:(?::{_HEX}{{2}}){{19}}|(?::{_HEX}{{2}}){{7}}"
+    rf"|(?::{_HEX}{{2}}){{5}}|(?:-{_HEX}{{2}}){{7}}|(?:-{_HEX}{{2}}){{5}})(?![0-9A-Fa-f]|[:-]{_HEX}))"
+    rf"|(?P<cisco>(?<![0-9A-Za-z.]){_HEX}{{4}}\.{_HEX}{{4}}\.{_HEX}{{4}}(?![0-9A-Za-z.]))"
+    rf"|(?P<colons>(?<![0-9A-Za-z:.])(?:{_HEX}{{1,4}})?:(?:{_HEX}{{0,4}}:)+"
+    rf"(?:\d{{1,3}}(?:\.\d{{1,3}}){{3}}|{_HEX}{{1,4}})?(?P<length6>/\d{{1,3}}(?!\d))?(?![0-9A-Za-z:]))"
+    r"|(?P<dotted>(?<![0-9A-Za-z.])\d{1,3}(?:\.\d{1,3}){3}(?P<length4>/\d{1,2}(?![\d.]))?(?!\d|\.\d|[A-Za-z]))"
+    rf"|(?P<hex>(?<![0-9A-Fa-f])(?:0[xX])?{_HEX}{{8,}}(?![0-9A-Fa-f]))"
+)
+_NETMASK: Final = re.compile(r"\binet (\d{1,3}(?:\.\d{1,3}){3}) netmask 0x([0-9a-f]{8})\b")
+_HOME: Final = re.compile(
+    r"(/(?:home|Users|export/home|u|scratch|work|data|mnt|gpfs|lustre|nfs|projects?|Volumes|srv)/)"
+    r"([^\s\"':;,()\[\]<>|]+)"
+)
+_LOGIN: Final = re.compile(r"(?<![\w.@-])([A-Za-z0-9][\w.-]*)@([A-Za-z0-9][\w.-]*\w)")
+_REVISION: Final = re.compile(r"v?[0-9][0-9.x]*|(?=[a-f]*[0-9])[0-9a-f]{7,40}")
+_COMMAND: Final = re.compile(
+    r"(\b[Cc]omm: ?|\b[Tt]ask:? (?=\S+:\d)|\bKilled process \d+ \(|\b[Pp]rocess (?=\S+ \(pid))"
+    r"([^\s,:)\]\"']+)"
+)
+_CREATOR: Final = re.compile(r"(\bpid \d{1,9}, )([^\"<\n]+)")
+_REPORT_FILE: Final = re.compile(
+    r"(?<![\w.-])([\w.+ -]{1,64}?)_"
+    r"(\d{4}-\d\d-\d\d-\d{6})_([\w.-]{1,64}?)(\.(?:panic|ips|crash|diag|spin|hang))\b"
+)
+_DOMAIN: Final = re.compile(
+    r"(?i)(?<![\w.@/-])(?!com\.apple\.)[a-z0-9][a-z0-9-]{0,62}"
+    r"(?:\.[a-z0-9][a-z0-9-]{0,62}){0,10}"
+    r"\.(?:com|org|net|edu|gov|mil|int|io|local|lan|internal|corp|cluster|localdomain|intra|example"
+    r"|test|invalid|de|fr|uk|ch|at|nl|it|es|eu|jp|cn|kr|in|au|ca|us|se|fi|no|dk|pl|cz|br|za)"
+    r"(?![\w-]|\.[a-z0-9])"
+)
+_SHORT: Final = 200  # characters
+_MOST_SHORT: Final = 50_000
+_ADDRESS_BYTES4: Final = 8  # hexadecimal digits
+_LONG: Final = 20  # digits of what is no number of a kernel: a container's, a commit's
+
+
+class Names:
+    """Names of hosts, users, commands and folders: known ones are found wherever they stand."""
+
+    def __init__(self, pseudonyms: Pseudonyms, kept: Iterable[str] = ()) -> None:
+        """`kept` are those of devices, which are nobody's name."""
+        self._pseudonyms = pseudonyms
+        self._kept = frozenset(each.casefold() for each in kept) | ORDINARY
+        self.seen: dict[str, str] = {}  # in small letters → kind
+
+    def is_kept(self, name: str) -> bool:
+        """Whether it identifies nobody."""
+        return not name.strip() or name.strip().casefold() in self._kept
+
+    def of(self, kind: str, name: str) -> str:
+        """The name of a user, a command or a folder."""
+        name = name.strip()
+        if self.is_kept(name) or name.isdecimal():
+            return name
+        kind = self.seen.setdefault(name.casefold(), kind)
+        return self._pseudonyms.word(kind, name)
+
+    def host(self, name: str) -> str:
+        """Of a host: label by label, so that those of one domain stay together."""
+        labels = name.strip().split(".")
+        kinds = ["host"] + ["domain"] * (len(labels) - 1)
+        return ".".join(map(self.of, kinds, labels))
+
+    def folder(self, path: str) -> str:
+        """A path with none but standard folders in it as they are."""
+        parts = path.split("/")
+        return "/".join(
+            each if not each or each in STANDARD_FOLDERS else self.of("folder", each)
+            for each in parts
+        )
+
+
+class Text:
+    """Finds names in text and puts pseudonyms in their place."""
+
+    def __init__(
+        self,
+        pseudonyms: Pseudonyms,
+        addresses: Addresses,
+        names: Names,
+        known: Mapping[str, str],
+        numbers: "Numbers | None" = None,
+    ) -> None:
+        """`known` are names in small letters, with their kind, to find anywhere."""
+        self._pseudonyms = pseudonyms
+        self._addresses = addresses
+        self.names = names
+        self._kinds = known
+        words = sorted(
+            (
+                each
+                for each in known
+                if len(each) > 2 and each not in SYSTEM_WORDS and not names.is_kept(each)
+            ),
+            key=len,
+            reverse=True,
+        )
+        self._words = (
+            re.compile(rf"(?i)(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, words))})(?![A-Za-z0-9])")
+            if words
+            else None
+        )
+        self._numbers = numbers or Numbers()
+        self._short: dict[str, str] = {}  # a table has thousands of rows, most of them alike
+
+    def __call__(self, text: str) -> str:
+        """The same text without them."""
+        if len(text) > _SHORT:
+            return self._made(text)
+        made = self._short.get(text)
+        if made is None:
+            if len(self._short) >= _MOST_SHORT:
+                self._short.clear()
+            made = self._short[text] = self._made(text)
+        return made
+
+    def _made(self, text: str) -> str:
+        for found in _NETMASK.finditer(text):
+            self._learn(found[1], found[2])
+        text = _SECRET.sub(lambda found: found[1] + REMOVED, text)
+        text = _HOME.sub(lambda found: found[1] + self._below_home(found[1], found[2]), text)
+        text = _LOGIN.sub(self._login, text)
+        text = _REPORT_FILE.sub(self._report_file, text)
+        text = _COMMAND.sub(lambda found: found[1] + self.names.of("prog", found[2]), text)
+        text = _CREATOR.sub(lambda found: found[1] + self.names.of("prog", found[2]), text)
+        text = _DOMAIN.sub(lambda found: self.names.host(found[0]), text)
+        text = _ADDRESS.sub(self._address, text)
+        return self.words(text)
+
+    def guid(self, digits: str) -> str:
+        """A GUID of 16 digits, even where they might be a count."""
+        plain = digits[2:] if digits[:2] in ("0x", "0X") else digits
+        made = self._addresses.guid(bytes.fromhex(plain)).hex()
+        return digits[: len(digits) - len(plain)] + _as(plain, made)
+
+    def serial(self, text: str) -> str:
+        """A serial number: digits for it, as many."""
+        return self._pseudonyms.digits("serial", text)
+
+    def still_names(self, text: str) -> bool:
+        """Whether a known name stands in it."""
+        return self._words is not None and bool(self._words.search(text))
+
+    def words(self, text: str) -> str:
+        """Without known names; what has the form of an address is none."""
+        if self._words is None:
+            return text
+        return self._words.sub(
+            lambda found: self.names.of(self._kinds[found[0].casefold()], found[0]), text
+        )
+
+    def _login(self, found: re.Match[str]) -> str:
+        """user@host; not stack@commit, as the pages of our own have it."""
+        if _REVISION.fullmatch(found[2]):
+            return found[0]
+        return f"{self.names.of('user', found[1])}@{self._host(found[2])}"
+
+    def _host(self, name: str) -> str:
+        return name if _is_ipv4(name) else self.names.host(name)
+
+    def _below_home(self, top: str, path: str) -> str:
+        first, slash, rest = path.partition("/")
+        kind = "user" if top in ("/home/", "/Users/", "/export/home/", "/u/") else "folder"
+        return self.names.of(kind, first) + slash + self.names.folder(rest)
+
+    def _report_file(self, found: re.Match[str]) -> str:
+        """Of a Mac: PROGRAM_TIME_HOST.panic; the kernel's own are called kernel, panic-full…"""
+        program = found[1].strip()
+        if not re.fullmatch(r"(?i)kernel|panic[\w-]*", program):
+            program = self.names.of("prog", program)
+        return f"{program}_{found[2]}_{self.names.host(found[3])}{found[4]}"
+
+    def _learn(self, address: str, mask: str) -> None:
+        length = int(mask, 16).bit_count()
+        if _is_ipv4(address):
+            self._addresses.learn4(ipaddress.IPv4Address(address).packed, length)
+
+    def _address(self, found: re.Match[str]) -> str:
+        kind = found.lastgroup
+        text = found[0]
+        for name in ("uuid", "octets", "cisco", "colons", "dotted", "hex"):
+            if found[name] is not None:
+                kind = name
+                break
+        if kind == "uuid":
+            return text if not text.strip("0-") else self._pseudonyms.digits("uuid", text)
+        if kind == "octets":
+            separator = text[2]
+            made = self._addresses.hardware(bytes.fromhex(text.replace(separator, "")))
+            return _as(text, made.hex(separator))
+        if kind == "cisco":
+            digits = self._addresses.mac(bytes.fromhex(text.replace(".", ""))).hex()
+            return _as(text, ".".join(digits[at : at + 4] for at in (0, 4, 8)))
+        if kind == "colons":
+            return self.colons(text)
+        if kind == "dotted":
+            return self._dotted(text)
+        return self._hex(text)
+
+    def colons(self, text: str) -> str:
+        """An IPv6 address, a GID or a GUID with colons; what is none of them stays."""
+        address, slash, length = text.partition("/")
+        try:
+            raw = ipaddress.IPv6Address(address).packed
+        except ValueError:
+            groups = address.split(":")
+            if len(groups) != 4 or any(len(each) != 4 for each in groups):
+                return text
+            made = self._addresses.guid(bytes.fromhex("".join(groups))).hex()
+            return _as(address, _groups(made)) + slash + length
+        size = int(length) if slash and int(length) <= 128 else 128
+        made6 = self._addresses.network6(raw, size)
+        if made6 == raw:
+            return text
+        if "." in address and made6[:12] != raw[:12]:  # of no class that has IPv4 in it
+            return ipaddress.IPv6Address(made6).compressed + slash + length
+        return _as(address, _printed6(address, made6)) + slash + length
+
+    def _dotted(self, text: str) -> str:
+        address, slash, length = text.partition("/")
+        if not _is_ipv4(address):
+            return text
+        raw = ipaddress.IPv4Address(address).packed
+        size = int(length) if slash and int(length) <= 32 else 32
+        return str(ipaddress.IPv4Address(self._addresses.network4(raw, size))) + slash + length
+
+    def _hex(self, text: str) -> str:
+        """Digits without colons: by how many they are, and whether they are known."""
+        digits = text[2:] if text[:2] in ("0x", "0X") else text
+        start = text[: len(text) - len(digits)]
+        if len(digits) == _ADDRESS_BYTES4:
+            raw = bytes.fromhex(digits)
+            if raw in self._numbers.ipv4:
+                return start + _as(digits, self._addresses.ipv4(raw).hex())
+            if raw[::-1] in self._numbers.ipv4:
+                return start + _as(digits, self._addresses.ipv4(raw[::-1])[::-1].hex())
+            return text
+        of = {12: self._addresses.mac, 16: self._addresses.guid, 32: self._addresses.ipv6}.get(
+            len(digits)
+        )
+        if digits.isdecimal() and not start and digits.casefold() not in self._numbers.known:
+            return text  # a count, or a time
+        if of:
+            return start + _as(digits, of(bytes.fromhex(digits)).hex())
+        if len(digits) < _LONG or not digits.strip("0"):
+            return text
+        return start + self._pseudonyms.digits("hex", digits)
+
+
+class Numbers:
+    """Addresses that were seen in a form that says so, to know them where none does."""
+
+    def __init__(self, ipv4: Iterable[bytes] = (), known: Iterable[bytes] = ()) -> None:
+        self.ipv4 = frozenset(ipv4)
+        self.known = frozenset(each.hex() for each in known)
+
+
+def _is_ipv4(text: str) -> bool:
+    try:
+        ipaddress.IPv4Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _printed6(before: str, raw: bytes) -> str:
+    """In the form of the text before: written out, or shortened, or with an IPv4 address."""
+    address = ipaddress.IPv6Address(raw)
+    if "." in before:
+        return f"{before.rpartition(':')[0]}:{ipaddress.IPv4Address(raw[12:])}"
+    if "::" in before:
+        return address.compressed
+    if all(len(each) == 4 for each in before.split(":")):
+        return address.exploded
+    return ":".join(f"{int(each, 16):x}" for each in address.exploded.split(":"))
+
+
+def _groups(digits: str) -> str:
+    return ":".join(digits[at : at + 4] for at in range(0, len(digits), 4))
+
+
+def _as(before: str, after: str) -> str:
+    """In capitals where the text before was."""
+    return after.upper() if before != before.lower() and before == before.upper() else after

@@ -1,0 +1,145 @@
+"""rdmadiag redact, and snapshot --redact."""
+
+import json
+import os
+import stat
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
+
+SAMPLE = str(Path(__file__).parents[2] / "rdmadiag" / "samples" / "mac-ready")
+REPORT = Path(__file__).parents[1] / "redact" / "report.json"
+UUID = "BC5DEC53-7E36-4A9A-8459-456EBAB5E501"
+
+
+def test_a_record_becomes_an_archive_of_its_user_alone(rdmadiag: Rdmadiag, tmp_path: Path) -> None:
+    place = tmp_path / "to-share.tar.gz"
+    done = rdmadiag("redact", SAMPLE, "--output", str(place))
+    assert done.code == 0
+    assert "Left in:" in done.out
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+    with tarfile.open(place) as archive:
+        files = {each.name: archive.extractfile(each).read() for each in archive}  # type: ignore[union-attr]
+    assert UUID.encode() not in b"".join(files.values())
+    manifest = json.loads(files["meta.json"])["redacted"]
+    assert manifest["left_out"] == []
+    assert any("mlx5_0" in line for line in manifest["left_in"])
+    assert all(line in done.out for line in manifest["left_in"])
+    assert rdmadiag("preflight", "--from", str(place)).code == 0
+    again = rdmadiag("redact", SAMPLE, "--output", str(place))
+    assert (again.code, again.err.count("\n")) == (64, 1)
+
+
+def test_without_a_place_it_is_beside_us(
+    rdmadiag: Rdmadiag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert rdmadiag("redact", SAMPLE).code == 0
+    assert os.listdir() == ["mac-ready-redacted.tar.gz"]
+
+
+def test_a_snapshot_can_be_redacted_as_it_is_made(rdmadiag: Rdmadiag, tmp_path: Path) -> None:
+    place = tmp_path / "record"
+    done = rdmadiag("snapshot", "--sample", "mac-ready", "--redact", str(place))
+    assert done.code == 0
+    assert "Left in:" in done.out
+    whole = b"".join(each.read_bytes() for each in place.rglob("*") if each.is_file())
+    assert UUID.encode() not in whole
+    assert b"/Users/user/" in whole, "a user of this name is nobody"
+    assert rdmadiag("snapshot", "--sample", "mac-ready", "--key-file", "k", f"{place}2").code == 64
+
+
+def test_a_key_file_is_made_once_and_gives_the_same_names(
+    rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
+    key = tmp_path / "site.key"
+    made = [rdmadiag("redact", str(REPORT), "--key-file", str(key)).out for _ in range(2)]
+    assert made[0] == made[1]
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert rdmadiag("redact", str(REPORT)).out != made[0]
+    assert json.loads(made[0])["host"]["hostname"].startswith("host-")
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "said"),
+    [
+        ("0" * 64, 0o644, "others than its owner may read it"),
+        ("0" * 62, 0o600, "not 64 hexadecimal digits"),
+        ("no key", 0o600, "not 64 hexadecimal digits"),
+    ],
+)
+def test_what_is_no_key_is_refused(
+    rdmadiag: Rdmadiag, tmp_path: Path, content: str, mode: int, said: str
+) -> None:
+    key = tmp_path / "key"
+    key.write_text(content)
+    key.chmod(mode)
+    done = rdmadiag("redact", str(REPORT), "--key-file", str(key))
+    assert (done.code, done.out) == (64, "")
+    assert said in done.err
+    assert key.read_text() == content
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("redact", "absent.json"), 64, "No such file"),
+        (("redact", "absent"), 64, "no such snapshot"),
+        (("redact", str(REPORT), "--key-file", ""), 64, "names no file"),
+        (("redact", str(REPORT), "--key-file", "/nowhere/key"), 74, "No such file"),
+        (("redact", SAMPLE, "--output", ""), 64, "names no file"),
+        (("redact",), 64, "Missing argument"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    rdmadiag: Rdmadiag, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    done = rdmadiag(*arguments)
+    assert (done.code, done.out) == (code, "")
+    assert said in done.err
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "no JSON"),
+        ("[]", "not a document that rdmadiag printed"),
+        ('{"schema_version": "1.1", "a": ' + "[" * 300 + "]" * 300 + "}", "deep"),
+        ("[" * 100_000, "no JSON"),
+    ],
+)
+def test_a_document_of_others_is_refused(
+    rdmadiag: Rdmadiag, tmp_path: Path, content: str, said: str
+) -> None:
+    (tmp_path / "x.json").write_text(content)
+    done = rdmadiag("redact", str(tmp_path / "x.json"))
+    assert (done.code, done.out) == (64, "")
+    assert said in done.err
+
+
+def test_a_report_without_names_is_still_one(rdmadiag: Rdmadiag, tmp_path: Path) -> None:
+    place = tmp_path / "shared.json"
+    done = rdmadiag("redact", str(REPORT), "--output", str(place))
+    assert (done.code, done.out) == (0, "")
+    assert UUID not in place.read_text()
+    assert json.loads(place.read_text())["redacted"]["left_out"] == []
+    before = rdmadiag("preflight", "--json", "--from", str(REPORT)).document["verdict"]
+    after = rdmadiag("preflight", "--json", "--from", str(place)).document["verdict"]
+    assert [each["rule"] for each in before["findings"]] == [
+        each["rule"] for each in after["findings"]
+    ]
+    assert before["status"] == after["status"]
+
+
+def test_a_part_that_is_not_understood_is_exit_3(rdmadiag: Rdmadiag, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(SAMPLE, tmp_path / "odd")
+    (tmp_path / "odd/cmd/rdma_ctl_status.out").write_bytes(b"\xff\xfe")
+    done = rdmadiag("redact", str(tmp_path / "odd"), "--output", str(tmp_path / "made"))
+    assert done.code == 3
+    assert "rdma_ctl_status: not understood" in done.out

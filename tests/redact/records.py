@@ -1,0 +1,61 @@
+"""Records that come with the tree, and what the redactor makes of them."""
+
+import json
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rdmadiag.host.recorded import SnapshotHost, open_snapshot
+from rdmadiag.host.recording import Recording, documents
+from rdmadiag.redact.record import redact_record
+from rdmadiag.sources.record import record
+
+TREE = Path(__file__).parents[2]
+RECORDS = sorted(
+    path
+    for folder in ("rdmadiag/samples", "tests/fixtures")
+    for path in (TREE / folder).iterdir()
+    if path.is_dir() and path.name != "__pycache__"
+)
+FEW = [
+    TREE / "rdmadiag/samples" / name for name in ("infiniband-two-hca", "mac-ready", "roce-healthy")
+]
+
+
+@cache
+def host_of(path: Path) -> SnapshotHost:
+    return open_snapshot(str(path))
+
+
+@cache
+def recording_of(path: Path) -> tuple[Recording, dict[str, Any]]:
+    return record(host_of(path), time.monotonic() + 20, modules=True)
+
+
+def redacted_files(path: Path, key: bytes | None = None) -> dict[str, bytes]:
+    """A redacted record's files, path → content."""
+    recording, late = recording_of(path)
+    made = redact_record(recording, host_of(path).identity, late, key)
+    assert made.left_out == ()
+    return documents(made.recording, made.identity, made.late, redacted=made.manifest())
+
+
+def written(files: dict[str, bytes], folder: Path) -> SnapshotHost:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return open_snapshot(str(folder))
+
+
+def strings(value: Any) -> set[str]:
+    """Every string of a document, keys among them."""
+    if isinstance(value, dict):
+        return set(value) | {each for part in value.values() for each in strings(part)}
+    if isinstance(value, list):
+        return {each for part in value for each in strings(part)}
+    return {value} if isinstance(value, str) else set()
+
+
+def loaded(path: Path) -> Any:
+    return json.loads(path.read_text())

@@ -1,0 +1,146 @@
+"""Names in text: each form that an address has, and what looks like one."""
+
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rdmadiag.redact.addresses import Addresses, Seen
+from rdmadiag.redact.pseudonyms import Pseudonyms
+from rdmadiag.redact.text import Names, Numbers, Text
+
+KEY: Final = b"k" * 32
+KNOWN: Final = {"node7": "host", "alice": "user", "vasp_std": "prog"}
+
+
+def text(known: dict[str, str] = KNOWN, numbers: Numbers | None = None) -> Text:
+    pseudonyms = Pseudonyms(KEY)
+    names = Names(pseudonyms, ("mlx5_0", "ens1f0np0"))
+    return Text(pseudonyms, Addresses(pseudonyms, Seen()), names, known, numbers)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(
+            "mlx5_core 0000:65:00.0 ens1f0np0: Link up",
+            "12:34:56 up 3 days",
+            "pci0000:64/0000:64:02.0",
+        ),
+        *("cap 0x00010000, took 1234567890123456 ns", "version 28.43.1014", "::", "00:00"),
+        *("rx 0000000000000000", "10-20-30", "std::vector<int>", "com.apple.AppleThunderboltRDMA"),
+        *(
+            "librdmacm.so.1.3",
+            "process 12 (pid)",
+            "MACs and GUIDs",
+            "x86_64-linux-gnu",
+            "1.2.3.4.5",
+        ),
+        *("LID 0x0012 pkey 0xffff qkey 0x80010000", "CPU: 3 PID: 77 Comm: slurmstepd Not tainted"),
+        *("/usr/lib/python3/dist-packages/x.py", "300.400.500.600", "gid ff02::1 joined"),
+    ],
+)
+def test_what_is_no_name_stays(line: str) -> None:
+    assert text()(line) == line
+
+
+@pytest.mark.parametrize(
+    ("line", "gone"),
+    [
+        ("link 0c:42:a1:24:3f:0e up", "0c:42:a1:24:3f:0e"),
+        ("link 0C-42-A1-24-3F-0E up", "0C-42-A1-24-3F-0E"),
+        ("arp 0c42.a124.3f0e", "0c42.a124.3f0e"),
+        ("netdev enx0c42a1243f0e renamed", "0c42a1243f0e"),
+        ("device ibx0c42a10300243f0e", "0c42a10300243f0e"),
+        ("guid 0x0c42a10300243f0e,", "0c42a10300243f0e"),
+        ("guid 0c42:a103:0024:3f0e", "0c42:a103:0024:3f0e"),
+        ("gid fe800000000000000e42a1fffe243f0e", "0e42a1fffe243f0e"),
+        ("gid fe80::e42:a1ff:fe24:3f0e%en0", "e42:a1ff:fe24:3f0e"),
+        ("gid fe80:0000:0000:0000:0e42:a1ff:fe24:3f0e", "0e42:a1ff:fe24:3f0e"),
+        ("hw 80:00:02:08:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:24:3f:0e", "0c:42:a1:03:00:24"),
+        ("to 10.20.3.7:4791", "10.20.3.7"),
+        ("to ::ffff:10.20.3.7", "10.20.3.7"),
+        ("route 10.20.0.0/16 dev x", "10.20.0.0"),
+        ("cable BC5DEC53-7E36-4A9A-8459-456EBAB5E501", "BC5DEC53"),
+        ("cgroup /docker/" + "0123456789abcdef" * 4, "0123456789abcdef"),
+        ("HOME is /home/alice/runs/secret-project", "alice"),
+        ("HOME is /home/alice/runs/secret-project", "secret-project"),
+        ("mail from bob@mail.example.org", "bob"),
+        ("nfs: server store3.cluster.example not responding", "store3"),
+        ("NODE7 is down", "NODE7"),
+        ("CPU: 3 PID: 77 Comm: nwchem Not tainted", "nwchem"),
+        ("task gmx_mpi:4711 blocked", "gmx_mpi"),
+        ('IOUserClientCreator = "pid 123, trainer"', "trainer"),
+        ("password=hunter2 rest", "hunter2"),
+        ("Authorization: Bearer abc.def.ghi", "abc.def.ghi"),
+        ("--api-key sk-12345 --x", "sk-12345"),
+        ("kernel_2026-05-21-101500_Johns-Mac.panic", "Johns-Mac"),
+        ("Mail_2026-05-21-101500_Johns-Mac.ips", "Mail"),
+    ],
+)
+def test_a_name_is_replaced(line: str, gone: str) -> None:
+    made = text()(line)
+    assert gone.casefold() not in made.casefold()
+    assert made == text()(line)
+
+
+def digits(made: str) -> str:
+    return "".join(each for each in made.casefold() if each in "0123456789abcdef")
+
+
+def test_an_address_is_the_same_one_in_every_spelling() -> None:
+    redact = text()
+    forms = ("0c:42:a1:24:3f:0e", "0C-42-A1-24-3F-0E", "0c42.a124.3f0e", "0C42A1243F0E")
+    assert len({digits(redact(each)) for each in forms}) == 1
+    assert redact("0C-42-A1-24-3F-0E") == redact("0c-42-a1-24-3f-0e").upper()
+    long, short = (
+        redact("fe80:0000:0000:0000:0e42:a1ff:fe24:3f0e"),
+        redact("fe80::e42:a1ff:fe24:3f0e"),
+    )
+    assert digits(long) == digits(redact("fe800000000000000e42a1fffe243f0e"))
+    from ipaddress import ip_address
+
+    assert ip_address(long) == ip_address(short)
+    assert redact("::ffff:10.20.3.7") == f"::ffff:{redact('10.20.3.7')}"
+    assert ip_address(redact("::ffff:a14:307")) == ip_address(redact("::ffff:10.20.3.7"))
+
+
+def test_networks_of_a_mac_s_interfaces_are_learnt_from_their_masks() -> None:
+    lines = "inet 10.20.3.7 netmask 0xffffff00 broadcast 10.20.3.255"
+    pseudonyms = Pseudonyms(KEY)
+    first = Addresses(pseudonyms)
+    Text(pseudonyms, first, Names(pseudonyms), {})(lines)
+    second = Addresses(pseudonyms, first.seen)
+    made = Text(pseudonyms, second, Names(pseudonyms), {})(lines)
+    address, broadcast = made.split()[1], made.split()[5]
+    assert broadcast == f"{address.rpartition('.')[0]}.255"
+
+
+def test_bare_digits_are_an_address_where_they_are_known_as_one() -> None:
+    known = Numbers([bytes([10, 20, 3, 7])], [bytes.fromhex("001122334455")])
+    assert "0a140307" not in text(numbers=known)("at 0a140307")
+    assert "0703140a" not in text(numbers=known)("at 0703140a")
+    assert text(numbers=known)("at deadbeef") == "at deadbeef"
+    assert "001122334455" not in text(numbers=known)("mac 001122334455")
+    assert text()("bytes 001122334455") == "bytes 001122334455"
+
+
+def test_hosts_of_a_domain_stay_together_and_ordinary_names_are_left_in() -> None:
+    names = Names(Pseudonyms(KEY), ("mlx5_0",))
+    first, second = names.host("node7.hpc.local"), names.host("node8.hpc.local")
+    assert first != second
+    assert first.partition(".")[2] == second.partition(".")[2]
+    assert first.endswith(".local")
+    assert names.of("prog", "slurmstepd") == "slurmstepd"
+    assert names.of("prog", "mlx5_0") == "mlx5_0"
+    assert names.folder("/home/x/.local/state/rdmadiag") != "/home/x/.local/state/rdmadiag"
+    assert names.folder("/usr/lib") == "/usr/lib"
+
+
+@given(st.text(max_size=200))
+@settings(max_examples=50, deadline=None)
+def test_no_text_is_too_odd(line: str) -> None:
+    redact: Callable[[str], str] = text()
+    assert redact(line) == redact(line)
