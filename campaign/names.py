@@ -24,6 +24,7 @@ from xml.etree import ElementTree as ET
 from campaign import shells
 from campaign.result import Held, Result
 from lab.hostile import Accepts, Document, Free, free, poisoned
+from rdmadiag.report import MOST_BYTES
 
 _RUN: Final = f"touch {shells.RAN}"
 INJECTED: Final = "INJECTED"
@@ -395,7 +396,8 @@ def _host(found: Campaign, name: str, payload: str, host: Source, chosen: Free) 
     path = f"{host.name}-{name.replace(' ', '-')}.json"
     document = poisoned(host.document, chosen, payload)
     Path(path).write_text(json.dumps(document), encoding="utf-8")
-    if _report(document) is None:  # half a surrogate pair, which no document of ours holds
+    # Half a surrogate pair no document of ours holds; one that is too long is refused.
+    if _report(document) is None or Path(path).stat().st_size > MOST_BYTES:
         found.call("preflight", "--from", path)
         return
     for form in FORMS:

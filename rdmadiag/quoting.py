@@ -31,5 +31,18 @@ def shell_word(text: str) -> str:
     )
 
 
+def plain_comment(line: str) -> str:
+    """A line for a shell, without an apostrophe between letters of its comment.
+
+    zsh, the shell of macOS, knows no comments at its prompt (zshoptions(1),
+    INTERACTIVE_COMMENTS): there one would begin a word that swallows the lines that follow. What
+    is quoted stays: it is a host's own name, and zsh would run what is in it.
+    """
+    command, mark, comment = ("", "", line) if line[:1] == "#" else line.partition("   # ")
+    return f"{command}{mark}{_APOSTROPHE.sub(_RIGHT_QUOTE, comment)}"
+
+
+_APOSTROPHE: Final = re.compile(r"(?<=[A-Za-z])'(?=[a-z])")
+_RIGHT_QUOTE: Final = "\N{RIGHT SINGLE QUOTATION MARK}"
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+:,./-][A-Za-z0-9_@%+=:,./-]*")  # zsh has =COMMAND
 _RUNS: Final = r"([^'\\!]+)|(['\\!])"  # of few words: it is compiled where one comes

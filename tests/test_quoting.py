@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rdmadiag.cli.options import complete_devices
 from rdmadiag.facts.ib import is_device_name
-from rdmadiag.quoting import printable, shell_word
+from rdmadiag.quoting import plain_comment, printable, shell_word
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",)), min_size=1))
@@ -86,6 +86,20 @@ def test_every_shell_reads_the_same_word_and_runs_nothing(shell: str, tmp_path: 
 def test_names_that_a_kernel_gives_a_device(name: str, is_one: bool) -> None:
     """uapi/rdma/rdma_netlink.h: IB_DEVICE_NAME_MAX is 64 with the NUL; a folder of sysfs."""
     assert is_device_name(name) is is_one
+
+
+@pytest.mark.parametrize(
+    ("line", "plain"),
+    [
+        ("# the switch port's log", "# the switch port\u2019s log"),
+        ("ls 'a'b   # the host's own", "ls 'a'b   # the host\u2019s own"),
+        ("grep 'x'y z", "grep 'x'y z"),
+        ("# 'a b' is the host's", "# 'a b' is the host\u2019s"),
+        ("", ""),
+    ],
+)
+def test_a_comment_begins_no_word_where_a_shell_knows_none(line: str, plain: str) -> None:
+    assert plain_comment(line) == plain
 
 
 def test_a_name_that_a_shell_would_expand_is_not_completed(monkeypatch: pytest.MonkeyPatch) -> None:

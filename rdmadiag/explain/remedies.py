@@ -8,6 +8,8 @@ serves RoCE, InfiniBand and an attempt that ended before it knew its peer.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from rdmadiag.quoting import plain_comment
+
 Lines = tuple[str, ...]
 
 
@@ -16,7 +18,7 @@ def fill(templates: Iterable[str], facts: Mapping[str, str]) -> Lines:
     lines = []
     for template in templates:
         try:
-            lines.append(template.format_map(facts))
+            lines.append(plain_comment(template.format_map(facts)))
         except KeyError:
             continue
     return tuple(dict.fromkeys(lines))

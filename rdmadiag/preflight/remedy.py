@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from string import Formatter
 from typing import Any
 
-from rdmadiag.quoting import shell_word
+from rdmadiag.quoting import plain_comment, shell_word
 
 
 class Verbatim(str):
@@ -24,9 +24,11 @@ class Verbatim(str):
 
 def documented(template: str) -> str:
     """A template as documentation prints it."""
-    return "".join(
-        text + ("" if name is None else spec or name.upper())
-        for text, name, spec, _ in Formatter().parse(template)
+    return plain_comment(
+        "".join(
+            text + ("" if name is None else spec or name.upper())
+            for text, name, spec, _ in Formatter().parse(template)
+        )
     )
 
 
@@ -41,9 +43,10 @@ def filled(templates: Iterable[str], values: Mapping[str, Any]) -> Iterator[str]
         used = {name: values[name] for _, name, _, _ in parts if name is not None}
         lists = [value for value in used.values() if isinstance(value, tuple)]
         for at in range(min(map(len, lists), default=1)):
-            yield "".join(
+            line = (
                 text + ("" if name is None else _word(used[name], at)) for text, name, _, _ in parts
             )
+            yield plain_comment("".join(line))
 
 
 def _word(value: Any, at: int) -> str:

@@ -1,12 +1,11 @@
 """Plain text, for terminals and for forms that programs read: nothing of rich is loaded for it."""
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rdmadiag.facts import Missing
 from rdmadiag.facts.ib import LinkLayer
-from rdmadiag.quoting import printable
+from rdmadiag.quoting import plain_comment, printable
 
 __all__ = ("counted", "link", "pasted", "printable", "shown", "speed")
 
@@ -39,22 +38,12 @@ def counted(number: int, noun: str) -> str:
 def pasted(lines: Iterable[str]) -> Iterator[str]:
     """Lines for a shell: each command alone on its line, below what is said of it.
 
-    zsh, the shell of macOS, knows no comments at its prompt (zshoptions(1),
-    INTERACTIVE_COMMENTS): behind a command they would be arguments, and an apostrophe in one
-    would swallow the lines that follow.
+    Where a shell knows no comments they would be arguments behind a command.
     """
     said = ""
     for line in lines:
-        command, _, comment = line.partition("   # ")
+        command, _, comment = plain_comment(line).partition("   # ")
         if comment and comment != said:
-            yield f"# {_typographic(comment)}"
+            yield f"# {comment}"
         said = comment
-        yield _typographic(command) if command.startswith("#") else command
-
-
-def _typographic(comment: str) -> str:
-    """Of words alone: what is quoted is a host's own name, and zsh would run what is in it."""
-    return _APOSTROPHE.sub("\N{RIGHT SINGLE QUOTATION MARK}", comment)
-
-
-_APOSTROPHE: Final = re.compile(r"(?<=[A-Za-z])'(?=[a-z])")
+        yield command

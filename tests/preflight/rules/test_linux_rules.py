@@ -924,7 +924,7 @@ def test_a_virtual_function_without_a_guid_names_what_gives_it_one() -> None:
     assert (finding.device, finding.severity) == ("mlx5_1", "warn")
     assert finding.summary == "mlx5_1 has no GUID: a virtual function was given none"
     assert finding.remedy == (
-        f"sudo ip link set dev {NETDEV} vf 1 node_guid GUID   # 8 bytes, no other's",
+        f"sudo ip link set dev {NETDEV} vf 1 node_guid GUID   # 8 bytes, no other\u2019s",
         f"sudo ip link set dev {NETDEV} vf 1 port_guid GUID",
         f"echo {VF} | sudo tee /sys/bus/pci/drivers/mlx5_core/unbind",
         f"echo {VF} | sudo tee /sys/bus/pci/drivers/mlx5_core/bind",
