@@ -1,11 +1,8 @@
 """rdmadiag fleet run."""
 
-import os
-import shutil
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Final
@@ -14,8 +11,22 @@ import click
 from click.core import ParameterSource
 
 from rdmadiag.cli import exits
-from rdmadiag.cli.exits import CannotTell, Refused
 from rdmadiag.cli.fleet.merge import FORMATS, check_files, write
+from rdmadiag.cli.fleet.reaching import (
+    CONNECTING,
+    DEADLINE_MAX,
+    HOST_DEADLINE,
+    SLACK,
+    check_words,
+    chosen_nodes,
+    how_reached,
+    node_options,
+    of_stderr,
+    program_of,
+    refused,
+    waiting_for_nodes,
+    way_to,
+)
 from rdmadiag.cli.options import Given, Seconds, format_option, json_option, nearer, started
 from rdmadiag.cli.output import note, printing
 from rdmadiag.cli.page import Page
@@ -25,7 +36,7 @@ from rdmadiag.nearest import instead
 if TYPE_CHECKING:
     from rdmadiag.cli.fleet.reading import AddedUp
     from rdmadiag.fleet.collect import Collected
-    from rdmadiag.fleet.launch import Launch, Seen
+    from rdmadiag.fleet.launch import Launch
     from rdmadiag.fleet.node_answer import NodeAnswer
     from rdmadiag.fleet.ways import Way
     from rdmadiag.preflight.verdict import Status
@@ -43,10 +54,6 @@ READING: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Commands that change nothing on a node → their options that write there, or never end."""
 
-HOST_DEADLINE: Final = 60.0
-DEADLINE_MAX: Final = 24 * 3600.0
-_CONNECTING: Final = 10.0  # seconds of a node's that are not for the command
-_SLACK: Final = 5.0  # seconds of the whole that are for starting and ending
 _MERGING: Final = 60.0  # seconds
 _OWN: Final = 20.0  # seconds that a reading command gives itself
 
@@ -74,30 +81,7 @@ class _Inner:
          'rdmadiag fleet run -w p[1-8] --via "exec:docker exec -i %h" --copy -- gids'),
     ),
 )  # fmt: skip
-@click.option(
-    "-w", "--nodes", multiple=True, metavar="NODES",
-    help="Which: node[001-512], @group, @source:group. Can be repeated.  [default: within a "
-    "Slurm job all of its nodes]",
-)  # fmt: skip
-@click.option(
-    "-a", "--all", "everything", is_flag=True, help="All nodes of the default source of groups."
-)
-@click.option(
-    "-x", "--exclude", multiple=True, metavar="NODES", help="But not these. Can be repeated."
-)
-@click.option(
-    "--via", metavar="ssh|srun|exec:…",
-    help='How to get there: ssh; srun; or a program for each node, "exec:docker exec %h".  '
-    "[default: within a Slurm job that has the nodes srun, else ssh]",
-)  # fmt: skip
-@click.option(
-    "--ssh-options", metavar="TEXT", default="", show_default=False,
-    help='For ssh, before the node: "-p 2222 -l admin".',
-)  # fmt: skip
-@click.option(
-    "--fanout", type=click.IntRange(1, 4096), default=64, show_default=True, metavar="N",
-    help="So many nodes at once; srun starts all of them.",
-)  # fmt: skip
+@node_options
 @click.option(
     "--copy", is_flag=True,
     help="Send rdmadiag there: into a temporary folder that is removed at the end. Needs "
@@ -185,17 +169,17 @@ def command(
     if not inner.is_merged and (form not in ("text", "json") or any(files.values())):
         raise click.UsageError(f"of {inner.name} there is no more than -o text and -o json")
     check_files(files)
-    with _refused(NotNodes, NoClusterShell, CannotLaunch):
-        chosen = _nodes(nodes, exclude, everything=everything)
-        way = _way(via, ssh_options, chosen)
+    with refused(NotNodes, NoClusterShell, CannotLaunch):
+        chosen = chosen_nodes(nodes, exclude, everything=everything)
+        way = way_to(via, ssh_options, chosen)
         whole = deadline or _whole(len(chosen), fanout, host_deadline, way, copy=copy)
         argv = (inner.name, *inner.words) if copy else (program, inner.name, *inner.words)
-        _check(way, argv)
+        check_words(way, argv)
         what = Launch(chosen, argv, way, fanout, host_deadline, whole)
         if not quiet:
             note(_said(what, copy=copy))
         try:
-            with _progress(what, quiet=quiet) as seen:
+            with waiting_for_nodes(len(chosen), started() + whole, quiet=quiet) as seen:
                 if copy:
                     from rdmadiag.fleet.copy import launch_copied
 
@@ -205,7 +189,7 @@ def command(
         except Stopped as stopped:
             note("stopped; all that was started here has been ended")
             return 128 + stopped.number
-    for line in _stderr(answers):
+    for line in of_stderr(answers):
         note(line)
     if inner.is_merged:
         merged = _merged(what, answers, quiet=quiet)
@@ -245,70 +229,9 @@ def _inner(words: tuple[str, ...], host_deadline: float, *, as_json: bool) -> _I
     if not given & {"as_json", "format"} and (as_json or name == "preflight"):
         arguments.append("--json")
         chosen = "json"
-    if "timeout" not in given and host_deadline - _CONNECTING < _OWN:
+    if "timeout" not in given and host_deadline - CONNECTING < _OWN:
         arguments.append(f"--timeout={max(1.0, host_deadline / 2):g}")
     return _Inner(name, tuple(arguments), name == "preflight" and chosen == "json")
-
-
-def _nodes(
-    texts: tuple[str, ...], exclude: tuple[str, ...], *, everything: bool
-) -> tuple[str, ...]:
-    from rdmadiag.fleet.launch import all_nodes, nodes_of
-
-    found: dict[str, None] = {}
-    for text in texts:
-        found |= dict.fromkeys(nodes_of(text))
-    if everything:
-        found |= dict.fromkeys(all_nodes())
-    if not texts and not everything:
-        found = dict.fromkeys(_of_job())
-        if not found:
-            raise click.UsageError("which nodes? -w NODES, -w @group, or -a")
-    for text in exclude:
-        for node in nodes_of(text):
-            found.pop(node, None)
-    if not found:
-        raise click.UsageError("--exclude leaves no node")
-    return tuple(found)
-
-
-def _of_job() -> tuple[str, ...]:
-    """The nodes of the Slurm job that this runs in."""
-    from rdmadiag.fleet.nodes import spread
-
-    text = os.environ.get("SLURM_JOB_NODELIST", "")
-    return spread(text) if os.environ.get("SLURM_JOB_ID") and text else ()
-
-
-def _way(via: str | None, ssh_options: str, nodes: tuple[str, ...]) -> "Way":
-    from rdmadiag.fleet.ways import NoSuchWay, Srun, way_of
-
-    of_job = set(_of_job()) if via in (None, "srun") else set()
-    try:
-        way = way_of(via or ("srun" if of_job.issuperset(nodes) else "ssh"), ssh_options)
-    except NoSuchWay as error:
-        raise click.UsageError(f"--via {error}") from error
-    if isinstance(way, Srun) and not of_job.issuperset(nodes):
-        raise click.UsageError("--via srun: within a job that has these nodes; salloc gives one")
-    if shutil.which(_program(way)) is None:
-        raise Refused(f"{_program(way)}: no such program here")
-    return way
-
-
-def _program(way: "Way") -> str:
-    """Of which there is one for each node, or one in all."""
-    from rdmadiag.fleet.ways import Exec, Srun
-
-    return way.words[0] if isinstance(way, Exec) else "srun" if isinstance(way, Srun) else "ssh"
-
-
-def _check(way: "Way", argv: tuple[str, ...]) -> None:
-    from rdmadiag.fleet.ways import Exec, not_plain
-
-    if isinstance(way, Exec) and (odd := not_plain(argv)):
-        raise click.UsageError(
-            f"--via exec takes plain words alone: a shell may read {odd[0]!r} as something else"
-        )
 
 
 def _whole(count: int, fanout: int, host_deadline: float, way: "Way", *, copy: bool) -> float:
@@ -316,61 +239,17 @@ def _whole(count: int, fanout: int, host_deadline: float, way: "Way", *, copy: b
     from rdmadiag.fleet.ways import Srun
 
     turns = 1 if isinstance(way, Srun) else ceil(count / fanout)
-    return min(DEADLINE_MAX, (turns + turns * copy) * host_deadline + _SLACK)
+    return min(DEADLINE_MAX, (turns + turns * copy) * host_deadline + SLACK)
 
 
 def _said(what: "Launch", *, copy: bool) -> str:
     """How it is done."""
-    from rdmadiag.fleet.launch import gateways
-    from rdmadiag.fleet.ways import Exec, Srun
-
-    count = len(what.nodes)
-    nodes = f"{count} node{'s' if count > 1 else ''}"
-    if isinstance(what.way, Srun):
-        how = f"one srun on {nodes} of job {os.environ['SLURM_JOB_ID']}"
-    elif isinstance(what.way, Exec):
-        how = f"{what.way.words[0]} for each of {nodes}, {min(count, what.fanout)} at once"
-    elif through := gateways():
-        how = f"ssh to {nodes} through {through} of ClusterShell's gateways"
-    else:
-        how = f"ssh to {nodes}, {min(count, what.fanout)} at once"
     sent = ", with a copy of rdmadiag" if copy else ""
     return (
-        f"{how}{sent}; at most {what.host_deadline:g} s each and {what.deadline:g} s in all; "
+        f"{how_reached(what.way, len(what.nodes), what.fanout)}{sent}; at most "
+        f"{what.host_deadline:g} s each and {what.deadline:g} s in all; "
         "nothing is changed there, drained or cordoned"
     )
-
-
-@contextmanager
-def _progress(what: "Launch", *, quiet: bool) -> Iterator["Seen | None"]:
-    from heapq import nsmallest
-
-    from rdmadiag.cli.progress import progress
-
-    begun = started()
-    with progress(begun, begun + what.deadline, quiet=quiet) as waiting:
-        if waiting is None:
-            yield None
-            return
-
-        def seen(_ended: int, left: Collection[str]) -> None:
-            first = ", ".join(nsmallest(3, left))
-            more = ", …" if len(left) > 3 else ""
-            waiting((f"{len(left)} of {len(what.nodes)} nodes ({first}{more})",))
-
-        yield seen
-
-
-@contextmanager
-def _refused(*kinds: type[Exception]) -> Iterator[None]:
-    """What cannot be done, as one line: exit 64, or 3 where this machine has too little."""
-    from rdmadiag.fleet.launch import CannotLaunch
-
-    try:
-        yield
-    except kinds as error:
-        kind = CannotTell if isinstance(error, CannotLaunch) else Refused
-        raise kind(str(error)) from error
 
 
 def _merged(what: "Launch", answers: "Mapping[str, NodeAnswer]", *, quiet: bool) -> "AddedUp":
@@ -381,7 +260,7 @@ def _merged(what: "Launch", answers: "Mapping[str, NodeAnswer]", *, quiet: bool)
     from rdmadiag.fleet.nodes import Expected
     from rdmadiag.fleet.streams import read_node
 
-    by = _program(what.way)
+    by = program_of(what.way)
 
     def fill(to: "Collected") -> None:
         for node, answer in answers.items():
@@ -412,27 +291,6 @@ def _with_copy() -> str:
 
     words = sys.argv[1:] if sys.argv[1:3] == ["fleet", "run"] else []
     return " ".join(["rdmadiag fleet run --copy", *map(shell_word, words[2:])]) if words else ""
-
-
-_STDERR_LINES: Final = 5
-_STDERR_GROUPS: Final = 50
-
-
-def _stderr(answers: "Mapping[str, NodeAnswer]") -> Iterator[str]:
-    """What nodes with an answer wrote on stderr, where equal once; of the others it is the why."""
-    from rdmadiag.fleet.nodes import fold
-
-    alike: dict[bytes, list[str]] = {}
-    for node, answer in answers.items():
-        if answer.stderr.strip() and answer.why is None:
-            alike.setdefault(answer.stderr, []).append(node)
-    for number, (text, nodes) in enumerate(alike.items()):
-        if number == _STDERR_GROUPS:
-            yield f"stderr of {len(alike) - number} more nodes or groups of them is left out"
-            return
-        lines = text.decode("utf-8", "backslashreplace").strip().splitlines()
-        for line in lines[-_STDERR_LINES:]:
-            yield f"{fold(nodes)}: {line}"
 
 
 def _status(answers: "Collection[NodeAnswer]") -> "Status":
