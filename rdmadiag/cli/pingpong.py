@@ -1,6 +1,7 @@
 """rdmadiag pingpong."""
 
 import os
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,6 +24,7 @@ from rdmadiag.cli.meeting import (
 from rdmadiag.cli.options import Seconds, format_option, json_option
 from rdmadiag.cli.output import printing
 from rdmadiag.cli.page import Page
+from rdmadiag.cli.pair_end import LINE_SECONDS, end_of_pair, end_with, job_option, read_job
 from rdmadiag.cli.selectors import selectors
 from rdmadiag.facts import Identity
 from rdmadiag.facts.attempt import Outcome
@@ -215,6 +217,7 @@ INLINE_MAX: Final = 1024
     multiple=True,
     help="Attempt it in spite of this reason of the preflight. Can be repeated.",
 )
+@job_option
 @format_option()
 @json_option
 def command(
@@ -244,6 +247,7 @@ def command(
     secret_file: str | None,
     new_secret: str | None,
     accept_risk: tuple[str, ...],
+    job: str | None,
     format: str,  # noqa: A002  # so that its variable is RDMADIAG_PINGPONG_FORMAT
     as_json: bool,
 ) -> int:
@@ -269,6 +273,8 @@ def command(
     if new_secret is not None:
         _new_secret(new_secret)
         return exits.OK
+    if job is not None:
+        return _of_job(job, allow_rtr, accept_risk, "json" if as_json else format)
     where = meeting(peer, listen, wait)
     if len(device) > (1 if where else 2):
         raise click.UsageError("--device: one, or two where there is no peer")
@@ -306,6 +312,27 @@ def command(
     except NoSuchDevice as error:
         raise Refused(str(error)) from error
     return _show(replace(result, by_cm=cm), host.identity, form)
+
+
+def _of_job(job: str, allow_rtr: bool, accept_risk: tuple[str, ...], form: str) -> int:
+    """The end of a pair that `fleet pairs` has told of on stdin."""
+    from rdmadiag.host.live import LiveHost
+    from rdmadiag.verbs import attempt
+    from rdmadiag.view.select import NoSuchDevice
+
+    host = LiveHost()
+    stdin = sys.stdin.fileno()
+    try:
+        require_rtr_attempt_allowed(allow_rtr)
+        told = read_job(stdin, time.monotonic() + LINE_SECONDS)
+        end_with(stdin)
+        result = end_of_pair(told, job, accepted(accept_risk))
+    except RtrUnsafe as error:
+        refused = attempt.not_allowed(str(error), host.identity.platform)
+        result = attempt.Result(refused, (), ())
+    except NoSuchDevice as error:
+        raise Refused(str(error)) from error
+    return _show(result, host.identity, form)
 
 
 def _op(op: str, kind: QpType | None, bandwidth: float | None, *, events: bool) -> DataOp:

@@ -62,6 +62,12 @@ class Launch:
     host_deadline: float = 60.0  # seconds of each, from its start
     deadline: float = 600.0  # seconds of the whole
     fed: bytes | None = None  # for stdin, which stays open behind it; None: /dev/null
+    named: bool = False  # a node's name follows its last word, but for srun and gateways
+
+    def command_of(self, node: str) -> tuple[str, ...]:
+        """What is run for that node."""
+        *words, last = self.command
+        return (*words, f"{last}{node}") if self.named else self.command
 
 
 def nodes_of(text: str) -> tuple[str, ...]:
@@ -168,7 +174,7 @@ class _Run:
         """Until every node has ended, or the time is up."""
         workers = _workers()
         task = workers.task()
-        task.set_info("fanout", _at_once(self.what.fanout))
+        task.set_info("fanout", at_once(self.what.fanout))
         task.set_info("connect_timeout", min(10, max(1, int(self.what.host_deadline))))
         if isinstance(self.what.way, Ssh) and self.what.way.options:
             task.set_info("ssh_options", self.what.way.options)
@@ -223,7 +229,11 @@ class _Run:
             nodes = self.what.nodes
             return srun_argv(fold(nodes), len(nodes), self.what.command, fed=fed)
         assert not isinstance(way, Ssh)
-        return way.argv(node, self.what.command)
+        return way.argv(node, self.what.command_of(node))
+
+    def line(self, node: str) -> str:
+        """For ssh."""
+        return for_a_shell(self.what.command_of(node))
 
     def start(self, argv: Sequence[str], node: str, *, gateway: bool) -> "subprocess.Popen[bytes]":
         """A child; raises OSError."""
@@ -346,7 +356,7 @@ def _workers() -> Any:
     return workers
 
 
-def _at_once(fanout: int) -> int:
+def at_once(fanout: int) -> int:
     """So many children, or as many as there may be open files for."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = fanout * _FILES_EACH + _RESERVED_FILES

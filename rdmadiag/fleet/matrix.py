@@ -159,9 +159,9 @@ def judge(
 
 
 def status(found: Tournament) -> Status:
-    """Critical where a part fails, a warning where one is slow, unknown where one is silent."""
+    """Critical where a part fails, a warning where one is slow, unknown where one was not seen."""
     statuses = [Status.CRITICAL if each.slower is None else Status.WARN for each in found.odd]
-    if found.unreported or not found.matrix.cells:
+    if found.unreported or found.left_out or found.unplayed or not found.matrix.cells:
         statuses.append(Status.UNKNOWN)
     return reduce(worse, statuses, Status.OK)
 

@@ -44,6 +44,7 @@ class Job:
     bandwidth: float  # seconds; 0: not measured
     wait: float  # seconds for the partner to come
     deadline: float  # seconds of the attempt
+    busy: bool = False  # ports that programs use are tried, too
 
     def of(self, node: str) -> JobPair | None:
         """The pair of a node; None: it rests."""
@@ -51,7 +52,7 @@ class Job:
 
     def line(self) -> bytes:
         """For stdin."""
-        parts = {name: getattr(self, name) for name in _NUMBERS} | {"secret": self.secret}
+        parts = {name: getattr(self, name) for name in (*_NUMBERS, "secret", "busy")}
         pairs = [[getattr(each, name) for name in _TEXTS] for each in self.pairs]
         return json.dumps({**parts, "pairs": pairs}).encode() + b"\n"
 
@@ -86,12 +87,15 @@ def parse_job(content: bytes) -> Job | Missing:
     secret, pairs = found.get("secret"), found.get("pairs")
     if not isinstance(secret, str) or not isinstance(pairs, list) or len(pairs) > _MOST_PAIRS:
         return Missing(Why.MALFORMED, "no secret, or no pairs")
+    busy = found.get("busy", False)
+    if not isinstance(busy, bool):
+        return Missing(Why.MALFORMED, "busy is neither true nor false")
     made = [_pair(each) for each in pairs]
     if None in made:
         return Missing(Why.MALFORMED, "a pair that is none")
     for name in ("payload", "iterations"):
         numbers[name] = int(numbers[name])
-    return Job(secret, tuple(each for each in made if each), **numbers)
+    return Job(secret, tuple(each for each in made if each), **numbers, busy=busy)
 
 
 def _pair(value: object) -> JobPair | None:

@@ -72,6 +72,15 @@ class Matrix:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """An end that takes no part from some round on."""
+
+    end: str  # "node311:mlx5_0", or a node with all its rails
+    round: int  # after which it does not; that of which it says so where it is busy
+    why: str  # one line
+
+
+@dataclass(frozen=True, slots=True)
 class Tournament:
     """What all rounds say."""
 
@@ -80,3 +89,5 @@ class Tournament:
     matrix: Matrix
     odd: tuple[OddPart, ...]
     unreported: tuple[str, ...]  # ends that never reported: "node311:mlx5_0 in round 2"
+    left_out: tuple[LeftOut, ...] = ()
+    unplayed: int = 0  # rounds that the deadline came before

@@ -37,6 +37,9 @@ class Listener(Protocol):
     def argv(self, node: str) -> list[str]:
         """Of the child for a node, but for ssh."""
 
+    def line(self, node: str) -> str:
+        """What ssh hands to the shell of a node."""
+
     def start(self, argv: Sequence[str], node: str, *, gateway: bool) -> "subprocess.Popen[bytes]":
         """A child; raises OSError."""
 
@@ -177,6 +180,8 @@ class ByArgv(ExecWorker):  # type: ignore[misc]
 class _ClientBySsh(_Client, SshClient):  # type: ignore[misc]
     def _build_cmd(self) -> tuple[list[str], None]:
         *argv, node, command = SshClient._build_cmd(self)[0]  # noqa: SLF001
+        if not isinstance(self.worker.eh, Channel):
+            command = _bound[0].line(str(self.key))
         # A master of ControlMaster=auto would outlive us.
         return [*argv, "-T", "-oControlMaster=no", "--", node, command], None
 

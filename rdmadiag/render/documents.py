@@ -308,6 +308,20 @@ FleetMergeDocument: type[Document] = create_model(
 )
 
 
+class _PairsHead(Document):
+    """`rdmadiag fleet pairs --json`."""
+
+    status: Status
+
+
+FleetPairsDocument: type[Document] = create_model(
+    "FleetPairsDocument",
+    __base__=_PairsHead,
+    __doc__=_PairsHead.__doc__,
+    **_fields(Tournament),
+)
+
+
 class FleetHistoryDocument(Document):
     """`rdmadiag fleet history --json`."""
 
@@ -334,6 +348,7 @@ DOCUMENTS: Final[dict[str, type[Document]]] = {
     "pingpong": PingpongDocument,
     "exercise": ExerciseDocument,
     "fleet-merge": FleetMergeDocument,
+    "fleet-pairs": FleetPairsDocument,
     "fleet-history": FleetHistoryDocument,
     "samples": SamplesDocument,
     "node-answer": NodeAnswerDocument,

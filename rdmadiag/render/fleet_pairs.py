@@ -52,6 +52,7 @@ def show(
             _part(out, part)
         _rest(out, len(found.odd), "odd parts", verbose=verbose)
         _silent(out, found, verbose=verbose)
+        _left_out(out, found, verbose=verbose)
         if found.matrix.cells:
             _map(out, heat_map(found.matrix))
 
@@ -66,6 +67,8 @@ def answer(found: Tournament) -> str:
         said.append(f"and {len(found.odd) - 1} more")
     if found.unreported:
         said.append(f"{counted(len(found.unreported), 'end')} never reported")
+    if found.left_out and not said:
+        said.append(f"{counted(len(found.left_out), 'end')} left out")
     if not number:
         return "no pair was tried"
     return f"{', '.join(said)} ({tried})" if said else f"{tried}: none is odd"
@@ -119,6 +122,18 @@ def _silent(out: Console, found: Tournament, *, verbose: bool) -> None:
     for each in found.unreported if verbose else found.unreported[:_MOST]:
         out.print(Indented(each, 2))
     _rest(out, len(found.unreported), "ends", verbose=verbose)
+
+
+def _left_out(out: Console, found: Tournament, *, verbose: bool) -> None:
+    if found.left_out:
+        out.print()
+        say(out, Text("Took no part in later rounds:", style=STYLE[Status.UNKNOWN]))
+        for each in found.left_out if verbose else found.left_out[:_MOST]:
+            out.print(Indented(f"{each.end} after round {each.round}: {each.why}", 2))
+        _rest(out, len(found.left_out), "ends", verbose=verbose)
+    if found.unplayed:
+        out.print()
+        say(out, f"The deadline came before {counted(found.unplayed, 'more round')}.")
 
 
 def _map(out: Console, whole: HeatMap) -> None:

@@ -80,7 +80,7 @@ class BrokenChild(Exception):
 
 def not_allowed(why: str, platform: Platform) -> Attempt:
     """The attempt that is not made without --allow-rtr."""
-    return _unattempted(Outcome.NOT_ALLOWED, Stage.GATE, why, platform)
+    return unattempted(Outcome.NOT_ALLOWED, Stage.GATE, why, platform)
 
 
 def run(
@@ -130,11 +130,11 @@ def run(
     if refused:
         name = f"{refused.end.device}/{refused.end.port}"
         text = f"the preflight forbids {'a connection' if wanted.by_cm else 'RTR'} on {name}"
-        attempt = _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
+        attempt = unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
         return Result(attempt, groups[chosen.index(refused)], (), meeting)
     lacking = next(filter(None, (_lacking(each, wanted.group) for each in chosen)), None)
     if lacking:
-        attempt = _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, lacking, platform)
+        attempt = unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, lacking, platform)
         return Result(attempt, chosen, ())
     accepted = tuple(dict.fromkeys(reason for each in chosen for reason in each.reasons))
     watched = _watch(host, wanted, chosen, meeting, secret, start, deadline, boot, noted, how)
@@ -147,7 +147,7 @@ def _never_on_mac(
 ) -> Attempt | None:
     """All RDMA ports of a Mac are Thunderbolt's. No provider is loaded before this."""
     if wanted.by_cm:
-        return _unattempted(Outcome.NOT_SAFE, Stage.GATE, NO_CM_ON_MAC, "darwin")
+        return unattempted(Outcome.NOT_SAFE, Stage.GATE, NO_CM_ON_MAC, "darwin")
     return _towards_itself("darwin") if meeting is None and len(set(selectors)) < 2 else None
 
 
@@ -160,9 +160,9 @@ def _unread(evidence: Evidence, platform: Platform) -> Missing | None:
 def _without_port(evidence: Evidence, selectors: Sequence[Selector], platform: Platform) -> Result:
     if unread := _unread(evidence, platform):
         text = f"the preflight could not look for ports: {unread}"
-        return Result(_unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform), (), ())
+        return Result(unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform), (), ())
     text = "this host has no RDMA port" if not selectors else "the device has no port"
-    attempt = _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
+    attempt = unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
     selected = select(devices(evidence), selectors)
     return Result(attempt, (), (), of_host=assess(selected, evidence).host)
 
@@ -173,7 +173,7 @@ def _towards_itself(platform: Platform) -> Attempt:
         "a Thunderbolt port cannot be both ends: name a peer, "
         "or two ports (--device, twice) that a cable joins"
     )
-    return _unattempted(Outcome.NOT_SAFE, Stage.GATE, text, platform)
+    return unattempted(Outcome.NOT_SAFE, Stage.GATE, text, platform)
 
 
 def _looked_again(attempt: Attempt, host: Host, end: End) -> Attempt:
@@ -324,7 +324,7 @@ def _concluded(
 ) -> Attempt:
     if isinstance(watched, Missing):
         text = f"no process could be started: {watched}"
-        return _unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
+        return unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
     try:
         attempt = conclude(
             watched.records,
@@ -344,7 +344,8 @@ def _concluded(
     return replace(attempt, bandwidth=replace(attempt.bandwidth, link_gbps=chosen[0].link_gbps))
 
 
-def _unattempted(outcome: Outcome, stage: Stage, summary: str, platform: Platform) -> Attempt:
+def unattempted(outcome: Outcome, stage: Stage, summary: str, platform: Platform) -> Attempt:
+    """The attempt that is not made; nothing was done on a device."""
     return Attempt(
         outcome=outcome,
         stage=stage,

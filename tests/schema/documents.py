@@ -56,6 +56,7 @@ def kind_of(document: Any) -> str | None:
         ("node-answer", "ending"),
         ("preflight", "evidence"),
         ("fleet-merge", "drift"),
+        ("fleet-pairs", "matrix"),
         ("explain-log", "log"),
         ("fleet-history", "unknown"),
         ("counters", "sample"),

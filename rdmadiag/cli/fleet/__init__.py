@@ -10,6 +10,7 @@ from rdmadiag.cli.group import Group, give_defaults
 SUBCOMMANDS: Final = {
     "merge": "What the reports of many hosts add up to, from any launcher.",
     "run": "A reading command on many nodes: by ssh, one srun, or any other program.",
+    "pairs": "Which node, adapter or path is the odd one; refuses without --allow-rtr.",
     "history": "Since when a node is as it is, and what changed the day before.",
 }
 """Every one and its line in --help; its module is rdmadiag.cli.fleet.NAME."""

@@ -1,7 +1,7 @@
 """rdmadiag fleet merge."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -149,7 +149,7 @@ def write(
     good, bad = fit(merged)
     for option, names in (("--passed", good), ("--failed", bad)):
         if path := files[option]:
-            _write_nodes(path, names, option)
+            write_nodes(path, names, option)
     if html := files["--html"]:
         _write_page(html, found)
     _show(found, form, files["--output"], fail_on, quiet=quiet, verbose=verbose)
@@ -185,11 +185,12 @@ def _expected(text: str | None) -> "Expected | None":
         raise Refused(str(error)) from error
 
 
-def _write_nodes(path: str, names: list[str], option: str) -> None:
+def write_nodes(path: str, names: Iterable[str], option: str) -> None:
     """One set on one line, for a command line; names that are none would be options there."""
     from rdmadiag.cli.output_file import write_output
     from rdmadiag.fleet.nodes import fold, is_name, shown
 
+    names = tuple(names)
     for name in names:
         if not is_name(name):
             note(f"{option} {path}: left out {shown(name)}, which is no name of a node")

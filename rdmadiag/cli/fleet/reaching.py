@@ -1,4 +1,4 @@
-"""How commands get to the nodes of a fleet: which ones, by which program, and what is said of it."""
+"""How commands get to the nodes of a fleet: which ones, by which program, and how that is said."""
 
 import os
 import shutil
