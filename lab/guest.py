@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from lab import dcb_module, pci_bus, qemu, uml
+from lab import dcb_module, pci_bus, qemu, sshd, uml
 from lab.boot import GUEST_OUT, Boot, Guest, Job, watch
 from lab.failure import LabFailure
 from lab.image import image
@@ -44,7 +44,7 @@ def guest(part: Part, pytest_args: Sequence[str], seconds: float) -> int:
         return watch([start], deadline, side_by_side=1)[0].exit_code()
     kernel = uml_kernel(part.kernel)
     uml.compile_checkout()
-    env = ENV | dcb_module.settings(kernel)
+    env = ENV | dcb_module.settings(kernel) | sshd.settings()
     if pytest_args or part.tests:
         argv = pytest_argv(part, pytest_args or _files(part.tests))
         start = partial(uml.start, Guest(part.name, out), kernel, Job(argv, env))

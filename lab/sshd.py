@@ -20,6 +20,9 @@ from lab.command import run, stop
 from lab.failure import EX_LATE, LabFailure
 from lab.places import cache
 
+VARIABLE: Final = "RDMADIAG_LAB_SSHD"
+"""In a guest, which has no packages of its own: where the unpacked one is."""
+
 SECONDS: Final = 300.0
 START_SECONDS: Final = 20.0
 
@@ -142,8 +145,19 @@ def free_port() -> int:
         return found
 
 
+def settings() -> dict[str, str]:
+    """Of a guest's environment; without it, tests that need sshd are skipped there."""
+    try:
+        return {VARIABLE: str(unpacked())}
+    except LabFailure as failure:
+        print(f"no sshd for the guests: {failure}")
+        return {}
+
+
 def unpacked() -> Path:
     """The folder with usr/sbin/sshd in it; LabFailure where it cannot be had."""
+    if given := os.environ.get(VARIABLE):
+        return Path(given)
     folder = cache() / "openssh-server"
     if (folder / "usr/sbin/sshd").exists():
         return folder

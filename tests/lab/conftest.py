@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lab import dcb_module
+from lab import dcb_module, sshd
 from lab.attempt import Attempts
 from lab.warm import Warm
 from tests.lab.outcomes import note
@@ -41,6 +41,7 @@ def has(machine: str) -> set[str]:
     settings = gzip.decompress(CONFIG.read_bytes()).decode() if CONFIG.exists() else ""
     later = {"rxe in namespaces"} if os.uname().release.startswith("7.") else set[str]()
     later |= {"siw"} if SIW.exists() else set()
+    later |= {"sshd"} if os.environ.get(sshd.VARIABLE) else set()
     later |= {"dcbtest"} if os.environ.get(dcb_module.VARIABLE) else set()
     return (
         HAS[machine] | later | {what for what, line in BUILT.items() if f"\n{line}\n" in settings}

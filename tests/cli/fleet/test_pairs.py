@@ -91,7 +91,8 @@ def players(fleet: Fleet) -> Players:
     text = as_json({"host": {"hostname": "x"}} | made)
     (fleet.folder / "document.json").write_text(text)
     (fleet.folder / "player.py").write_text(NODE)
-    fleet.program("player", f'#!/bin/sh\nexec "{sys.executable}" -I -S "$FAKE_FLEET/player.py" "$@"\n')
+    python = f'"{sys.executable}" -I -S'
+    fleet.program("player", f'#!/bin/sh\nexec {python} "$FAKE_FLEET/player.py" "$@"\n')
     return Players(fleet)
 
 

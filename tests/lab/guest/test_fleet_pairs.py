@@ -1,0 +1,135 @@
+"""Sixteen hosts by real ssh, in pairs: a slow link, and a host that goes in the middle of a round.
+
+All of them are in one kernel, each in a network namespace with a device of its own.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.attempt import until
+from lab.fleet import Host, fleet
+from lab.sshd import Sshd
+from tests.schema.described import assert_described
+
+pytestmark = [pytest.mark.needs("rxe in namespaces"), pytest.mark.needs("sshd")]
+
+Rdmadiag = Callable[..., tuple[int, str, str]]
+
+HOSTS = 4
+SLOW, GOING = 2, 4
+DELAY = "300ms"
+ROUNDS = 3
+WAIT, ATTEMPT, HOST = 150, 60, 240  # seconds: so many starts share two emulated processors
+SECONDS = 1500.0
+CHILD = b"rdmadiag.verbs.pingpong_child"
+
+NODE = """\
+#!/bin/sh
+export PATH={bin}:$PATH
+exec nsenter -t 1 -m ip netns exec $NODE sh -c "$SSH_ORIGINAL_COMMAND"
+"""
+"""sshd has a /run of its own, where no namespace has a name."""
+
+
+@pytest.fixture
+def hosts() -> Iterator[list[Host]]:
+    with fleet(HOSTS) as ready:
+        yield ready
+
+
+def pids(host: Host, word: bytes) -> list[int]:
+    """Processes of a host with that in their command line."""
+    own = os.stat(f"/run/netns/{host.namespace}").st_ino
+    found = []
+    for each in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):
+            if os.stat(f"/proc/{each}/ns/net").st_ino != own:
+                continue
+            with open(f"/proc/{each}/cmdline", "rb") as file:
+                if word in file.read():
+                    found.append(int(each))
+    return found
+
+
+class PowerCut(threading.Thread):
+    """Takes a host off the network, and ends all on it, once its second attempt is under way."""
+
+    def __init__(self, host: Host, run: Callable[..., Any]) -> None:
+        super().__init__(daemon=True)
+        self._host, self._run = host, run
+        self.done = False
+        self.ending = threading.Event()
+
+    def run(self) -> None:
+        first = self._next(None)
+        second = self._next(first)
+        if second is not None:
+            for command in (f"ip -n {self._host.namespace} link set eth0 down",):
+                self._run(command.split(), timeout=60)
+            for pid in pids(self._host, b""):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self.done = True
+
+    def _next(self, before: int | None) -> int | None:
+        """Another process that has the device."""
+        while not self.ending.is_set():
+            for pid in pids(self._host, CHILD):
+                if pid != before:
+                    return pid
+            time.sleep(0.1)
+        return None
+
+
+def test_a_slow_link_and_a_host_that_goes_in_mid_round_are_both_named(
+    hosts: list[Host], rdmadiag: Rdmadiag, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    table = tmp_path / "addresses"
+    rows = (f"{host.namespace} {host.rxe.ipv4} {host.rxe.name}\n" for host in hosts)
+    table.write_text("".join(rows))
+    slow, going = hosts[SLOW - 1], hosts[GOING - 1]
+    netem = f"tc qdisc add dev leg{SLOW} root netem delay {DELAY}"
+    assert run(netem.split(), timeout=60).returncode == 0
+    script = NODE.format(bin=Path(sys.executable).parent)
+    cut = PowerCut(going, run)
+    cut.start()
+    begun = time.monotonic()
+    try:
+        with Sshd(script, {host.namespace: None for host in hosts}) as sshd:
+            code, out, err = rdmadiag(
+                *("fleet", "pairs", "--allow-rtr", "--json", "-w", f"h[1-{HOSTS}]"),
+                *("--ssh-options", f"-F {sshd.config}", "--addresses", str(table)),
+                *("--rounds", str(ROUNDS), "--retests", "2", "--iterations", "10"),
+                *("--wait", str(WAIT), "--attempt-deadline", str(ATTEMPT)),
+                *("--host-deadline", str(HOST), "--deadline", str(SECONDS - 100), "--verbose"),
+                timeout=SECONDS,
+            )
+    finally:
+        cut.ending.set()
+        cut.join()
+    kept = Path(os.environ["RDMADIAG_LAB_OUT"])
+    (kept / "fleet_pairs.json").write_text(out)
+    (kept / "fleet_pairs.log").write_text(f"{time.monotonic() - begun:.0f} s, {code}\n{err}")
+    document = json.loads(out)
+    assert_described(document)
+    assert cut.done
+    (out_of,) = [each for each in document["left_out"] if each["end"] == going.namespace]
+    assert out_of["round"] == 2
+    assert any(each.startswith(f"{going.namespace}:") for each in document["unreported"])
+    assert slow.namespace in {
+        name.partition(":")[0] for part in document["odd"] for name in part["names"]
+    }
+    assert document["odd"][0]["kind"] in ("node", "undecided")
+    assert document["rounds"] >= ROUNDS
+    assert code in (1, 3)
+    assert until(lambda: not any(pids(host, CHILD) for host in hosts), 60.0), "nothing is left"
