@@ -67,8 +67,10 @@ def answer(found: Tournament) -> str:
         said.append(f"and {len(found.odd) - 1} more")
     if found.unreported:
         said.append(f"{counted(len(found.unreported), 'end')} never reported")
-    if found.left_out and not said:
+    if found.left_out and not found.unreported:
         said.append(f"{counted(len(found.left_out), 'end')} left out")
+    if found.unplayed:
+        said.append(f"no time for {counted(found.unplayed, 'more round')}")
     if not number:
         return "no pair was tried"
     return f"{', '.join(said)} ({tried})" if said else f"{tried}: none is odd"

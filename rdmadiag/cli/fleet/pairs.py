@@ -29,6 +29,7 @@ from rdmadiag.cli.page import Page
 from rdmadiag.cli.verdicts import code_of, exit_zero_option, fail_on_option
 from rdmadiag.facts import Missing
 from rdmadiag.preflight.x_rdma import RtrUnsafe, require_rtr_attempt_allowed
+from rdmadiag.verbs.protocol import BANDWIDTH_SECONDS_MAX
 
 if TYPE_CHECKING:
     from rdmadiag.fleet.launch import Launch
@@ -125,7 +126,7 @@ class Rounds(click.IntRange):
     help="Round trips that are timed.",
 )  # fmt: skip
 @click.option(
-    "--bandwidth", type=Seconds(0, 10), default=0.0, show_default="not measured",
+    "--bandwidth", type=Seconds(0, BANDWIDTH_SECONDS_MAX), default=0.0, show_default="not measured",
     metavar="SECONDS", help="Also WRITEs as fast as they go, for so long, of each pair.",
 )  # fmt: skip
 @click.option(
