@@ -66,8 +66,10 @@ class Launch:
 
     def command_of(self, node: str) -> tuple[str, ...]:
         """What is run for that node."""
+        if not self.named:
+            return self.command
         *words, last = self.command
-        return (*words, f"{last}{node}") if self.named else self.command
+        return (*words, f"{last}{node}")
 
 
 def nodes_of(text: str) -> tuple[str, ...]:

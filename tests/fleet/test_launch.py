@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from rdmadiag.fleet import launch as launching
 from rdmadiag.fleet.launch import CannotLaunch, Launch, Stopped, all_nodes, launch, nodes_of
 from rdmadiag.fleet.node_answer import Ending, NodeAnswer
 from rdmadiag.fleet.nodes import NotNodes
-from rdmadiag.fleet.ways import Exec, Ssh
+from rdmadiag.fleet.ways import Exec, Ssh, Way
 from tests.fleet.fake_fleet import Fleet
 
 WORD = f"rdmadiag-of-this-test-{os.getpid()}"
@@ -56,6 +57,17 @@ def test_each_answer_is_its_nodes_in_the_order_of_the_nodes() -> None:
         assert answer == NodeAnswer(
             node, Ending.ANSWERED, 3, f"out {node}\n".encode(), f"err {node}\n".encode()
         )
+
+
+@pytest.mark.parametrize("way", [Ssh(), Exec(("sh", "-c", 'shift; exec "$@"', "sh", "%h"))])
+def test_each_node_is_told_its_own_name_where_that_is_wanted(way: Way, fleet: Fleet) -> None:
+    what = Launch(("n1", "n2"), ("echo", "--to="), way, named=True)
+    assert {node: each.stdout for node, each in launch(what).items()} == {
+        "n1": b"--to=n1\n",
+        "n2": b"--to=n2\n",
+    }
+    unnamed = launch(replace(what, named=False))
+    assert {each.stdout for each in unnamed.values()} == {b"--to=\n"}
 
 
 def test_text_without_a_line_end_and_with_carriage_returns_is_kept_whole() -> None:
