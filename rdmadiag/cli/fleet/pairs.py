@@ -73,7 +73,7 @@ class Rounds(click.IntRange):
         ("within a job, bandwidth for two seconds, too",
          "rdmadiag fleet pairs --allow-rtr --bandwidth 2"),
         ("two rails, and every two nodes meet",
-         "rdmadiag fleet pairs -w @io --device ib0 --device ib1 --rounds all --allow-rtr"),
+         "rdmadiag fleet pairs -a --rounds all --device ib0 --device ib1 --allow-rtr"),
         ("a page with the heat map",
          "rdmadiag fleet pairs -w n[1-8] --allow-rtr --html pairs.html"),
     ),

@@ -36,14 +36,21 @@ CHILD = b"rdmadiag.verbs.pingpong_child"
 NODE = """\
 #!/bin/sh
 export PATH={bin}:$PATH
-exec nsenter -t 1 -m ip netns exec $NODE sh -c "$SSH_ORIGINAL_COMMAND"
+exec nsenter -t 1 -m ip netns exec $NODE sh {folder}/debug.sh
 """
 """sshd has a /run of its own, where no namespace has a name."""
 
 
+DEBUG = """\
+echo "$(cut -d. -f1 /proc/uptime) begin $NODE $SSH_ORIGINAL_COMMAND" >>{out}/nodes.log
+sh -c "$SSH_ORIGINAL_COMMAND" 2>>{out}/nodes.log | tee -a {out}/$NODE.json
+echo "$(cut -d. -f1 /proc/uptime) end $NODE" >>{out}/nodes.log
+"""
+
+
 @pytest.fixture
 def hosts() -> Iterator[list[Host]]:
-    with fleet(HOSTS) as ready:
+    with fleet(HOSTS, exclusive=True) as ready:
         yield ready
 
 
@@ -100,7 +107,8 @@ def test_a_slow_link_and_a_host_that_goes_in_mid_round_are_both_named(
     slow, going = hosts[SLOW - 1], hosts[GOING - 1]
     netem = f"tc qdisc add dev leg{SLOW} root netem delay {DELAY}"
     assert run(netem.split(), timeout=60).returncode == 0
-    script = NODE.format(bin=Path(sys.executable).parent)
+    script = NODE.format(bin=Path(sys.executable).parent, folder=tmp_path)
+    (tmp_path / "debug.sh").write_text(DEBUG.format(out=os.environ["RDMADIAG_LAB_OUT"]))
     cut = PowerCut(going, run)
     cut.start()
     begun = time.monotonic()
