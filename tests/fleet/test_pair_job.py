@@ -23,6 +23,7 @@ JOB = st.builds(
     st.floats(0, 60),
     st.floats(1, 3600),
     st.floats(1, 60),
+    st.booleans(),
 )
 GOOD = Job("secret", (JobPair("a", "b", "b-ib", None, "mlx5_0"),), 64, 100, 0.0, 30.0, 15.0)
 
@@ -51,6 +52,7 @@ def test_a_node_finds_its_own_pair() -> None:
         ("wait", -1),
         ("bandwidth", float("nan")),
         ("secret", None),
+        ("busy", 1),
         ("pairs", {}),
         ("pairs", [["a", "b", "c", None]]),
         ("pairs", [["a", "a", "c", None, None]]),
