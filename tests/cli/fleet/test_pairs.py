@@ -379,6 +379,30 @@ def test_ssh_hands_each_node_its_name(players: Players, rdmadiag: Rdmadiag) -> N
 
 
 @linux
+def test_within_a_job_one_srun_a_round_hands_the_line_to_all_and_slurm_the_name(
+    players: Players, rdmadiag: Rdmadiag, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    players.fleet.program("rdmadiag", '#!/bin/sh\nexec player "$SLURMD_NODENAME" "$@"\n')
+    players.fleet.program(
+        "srun",
+        '#!/bin/sh\nprintf "%s\\n" "$*" >> "$FAKE_FLEET/log"\nread -r line\n'
+        'while [ "$1" != -- ]; do shift; done; shift\n'
+        "for task in 0 1 2 3; do\n"
+        "  export SLURMD_NODENAME=n$((task + 1))\n"
+        '  printf "%s\\n" "$line" | "$@" | sed "s/^/$task: /"\n'
+        "done\n",
+    )
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-4]")
+    found = rdmadiag("fleet", "pairs", "--allow-rtr", "--json", "--fanout", "2")
+    assert (found.code, found.document["nodes"]) == (0, 4)
+    assert found.err.startswith("rdmadiag: 3 rounds, in each one srun on 4 nodes of job 17;")
+    assert len(players.fleet.log) == 3
+    assert all("--input=all" in line for line in players.fleet.log)
+    assert {each["argv"][-1] for each in players.asked} == {"--job="}
+
+
+@linux
 def test_a_signal_ends_the_run_with_all_it_started(players: Players) -> None:
     for name in ("n1", "n2"):
         players.does(name, sh=f"echo > $FAKE_FLEET/begun-{name}; sh -c 'sleep 60; : {WORD}'")
