@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 LINE_SECONDS: Final = 30.0
 """For the line to come whole."""
 
-_LOOKING_SECONDS: Final = 10.0  # at who uses the device
+_LOOKING_SHARE: Final = 0.5  # of the wait: at most this goes to a look at who uses the device
 _AGAIN_SECONDS: Final = 0.25
 _CHUNK: Final = 1 << 16
 
@@ -97,6 +97,7 @@ def end_of_pair(job: Job, named: str, accepted: frozenset[Reason]) -> "Result":
     from rdmadiag.host.live import LiveHost
     from rdmadiag.verbs import attempt
 
+    begun = time.monotonic()
     host = LiveHost()
     node, pair = own_pair(job, named)
     try:
@@ -108,12 +109,14 @@ def end_of_pair(job: Job, named: str, accepted: frozenset[Reason]) -> "Result":
     listens = node == pair.receiver
     if why := _loopback(host, pair.address):
         return _unattempted(Outcome.NO_PEER, Stage.CONNECT, why, host)
-    if not job.busy and (why := _in_use(host, {each.device for each in chosen})):
-        return _unattempted(Outcome.NOT_ALLOWED, Stage.GATE, why, host)
+    if not job.busy:
+        looking = begun + job.wait * _LOOKING_SHARE
+        if why := _in_use(host, {each.device for each in chosen}, looking):
+            return _unattempted(Outcome.NOT_ALLOWED, Stage.GATE, why, host)
     if listens:
-        where = meeting(None, pair.address, job.wait)
+        where = meeting(None, pair.address, max(1.0, begun + job.wait - time.monotonic()))
     else:
-        if why := _until_listened(pair.address, time.monotonic() + job.wait):
+        if why := _until_listened(pair.address, begun + job.wait):
             return _unattempted(Outcome.NO_PEER, Stage.CONNECT, why, host)
         where = meeting(pair.address, None, job.wait)
     wanted = Wanted(
@@ -152,14 +155,14 @@ def _loopback(host: "Host", address: str) -> str | None:
     )
 
 
-def _in_use(host: "Host", devices: Collection[str]) -> str | None:
+def _in_use(host: "Host", devices: Collection[str], deadline: float) -> str | None:
     """Why a port is left alone: programs have queue pairs there, or that is not known.
 
-    No `devices`: any. What the kernel itself has there is not counted.
+    No `devices`: any. What the kernel itself has there is not counted. `deadline` is absolute.
     """
     from rdmadiag.sources.sampling import resources
 
-    facts = resources(host, time.monotonic() + _LOOKING_SECONDS)
+    facts = resources(host, deadline)
     if isinstance(facts, Missing):
         if facts.why is Why.UNSUPPORTED:  # a Mac
             return None

@@ -31,7 +31,7 @@ DELAY = "300ms"
 ROUNDS = 3
 WAIT, ATTEMPT, HOST = 90, 60, 170  # seconds: all hosts share two emulated processors
 AT_ONCE = 4
-SECONDS = 1500.0
+SECONDS = 1600.0
 CHILD = b"rdmadiag.verbs.pingpong_child"
 
 NODE = """\
