@@ -122,14 +122,8 @@ def test_a_slow_link_and_a_host_that_goes_in_mid_round_are_both_named(
                 *("fleet", "pairs", "--allow-rtr", "--json", "-w", f"h[1-{HOSTS}]"),
                 *("--ssh-options", f"-F {sshd.config}", "--addresses", str(table)),
                 *("--rounds", str(ROUNDS), "--retests", "1", "--iterations", "10"),
-                *(
-                    "--fanout",
-                    str(AT_ONCE),
-                    "--wait",
-                    str(WAIT),
-                    "--attempt-deadline",
-                    str(ATTEMPT),
-                ),
+                *("--fanout", str(AT_ONCE), "--wait", str(WAIT)),
+                *("--attempt-deadline", str(ATTEMPT)),
                 *("--host-deadline", str(HOST), "--deadline", str(SECONDS - 100), "--verbose"),
                 timeout=SECONDS,
             )
