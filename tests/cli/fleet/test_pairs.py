@@ -389,6 +389,18 @@ def test_ssh_hands_each_node_its_name(players: Players, rdmadiag: Rdmadiag) -> N
     assert sorted(each["argv"][-1] for each in players.asked) == ["--job=n1", "--job=n2"]
 
 
+def test_what_nodes_write_on_stderr_is_said_once_where_it_is_asked_for(
+    players: Players, rdmadiag: Rdmadiag
+) -> None:
+    players.fleet.program(
+        "player",
+        f'#!/bin/sh\necho warning >&2\nexec "{sys.executable}" "$FAKE_FLEET/player.py" "$@"\n',
+    )
+    argv = (*PAIRS, "-w", "n[1-2]", "--json", "--rounds", "1")
+    assert rdmadiag(*argv, "--verbose").err.count("rdmadiag: n[1-2]: warning\n") == 1
+    assert "warning" not in rdmadiag(*argv).err
+
+
 @linux
 def test_within_a_job_one_srun_a_round_hands_the_line_to_all_and_slurm_the_name(
     players: Players, rdmadiag: Rdmadiag, monkeypatch: pytest.MonkeyPatch

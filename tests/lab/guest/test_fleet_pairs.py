@@ -25,8 +25,8 @@ pytestmark = [pytest.mark.needs("rxe in namespaces"), pytest.mark.needs("sshd")]
 
 Rdmadiag = Callable[..., tuple[int, str, str]]
 
-HOSTS = 6
-SLOW, GOING = 2, 5
+HOSTS = 16
+SLOW, GOING = 5, 11
 DELAY = "300ms"
 ROUNDS = 3
 WAIT, ATTEMPT, HOST = 90, 60, 170  # seconds: all hosts share two emulated processors
@@ -43,13 +43,11 @@ exec nsenter -t 1 -m ip netns exec $NODE sh {folder}/host.sh
 
 
 HOST_SCRIPT = """\
-rxe=rxe${{NODE#h}}
+rxe=rxe${NODE#h}
 place=$(readlink -f /sys/class/infiniband/$rxe)
 mount -t tmpfs none /sys/class/infiniband
 ln -s $place /sys/class/infiniband/$rxe
-echo "$(cut -d. -f1 /proc/uptime) begin $NODE" >>{out}/nodes.log
-sh -c "$SSH_ORIGINAL_COMMAND" 2>>{out}/nodes.log | tee -a {out}/$NODE.json
-echo "$(cut -d. -f1 /proc/uptime) end $NODE" >>{out}/nodes.log
+exec sh -c "$SSH_ORIGINAL_COMMAND"
 """
 """In a mount namespace of its own: of sixteen devices in shared mode it looks at its own alone."""
 
@@ -87,8 +85,8 @@ class PowerCut(threading.Thread):
         first = self._next(None)
         second = self._next(first)
         if second is not None:
-            for command in (f"ip -n {self._host.namespace} link set eth0 down",):
-                self._run(command.split(), timeout=60)
+            down = f"ip -n {self._host.namespace} link set eth0 down"
+            self._run(down.split(), timeout=60)
             for pid in pids(self._host, b""):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -114,8 +112,7 @@ def test_a_slow_link_and_a_host_that_goes_in_mid_round_are_both_named(
     netem = f"tc qdisc add dev leg{SLOW} root netem delay {DELAY}"
     assert run(netem.split(), timeout=60).returncode == 0
     script = NODE.format(bin=Path(sys.executable).parent, folder=tmp_path)
-    out = os.environ["RDMADIAG_LAB_OUT"]
-    (tmp_path / "host.sh").write_text(HOST_SCRIPT.format(out=out))
+    (tmp_path / "host.sh").write_text(HOST_SCRIPT)
     cut = PowerCut(going, run)
     cut.start()
     begun = time.monotonic()
@@ -125,8 +122,8 @@ def test_a_slow_link_and_a_host_that_goes_in_mid_round_are_both_named(
                 *("fleet", "pairs", "--allow-rtr", "--json", "-w", f"h[1-{HOSTS}]"),
                 *("--ssh-options", f"-F {sshd.config}", "--addresses", str(table)),
                 *("--rounds", str(ROUNDS), "--retests", "1", "--iterations", "10"),
-                *("--fanout", str(AT_ONCE), "--accept-risk", "provider_late"),
-                *("--wait", str(WAIT), "--attempt-deadline", str(ATTEMPT)),
+                *("--fanout", str(AT_ONCE), "--wait", str(WAIT)),
+                *("--attempt-deadline", str(ATTEMPT)),
                 *("--host-deadline", str(HOST), "--deadline", str(SECONDS - 100), "--verbose"),
                 timeout=SECONDS,
             )
@@ -147,5 +144,5 @@ def test_a_slow_link_and_a_host_that_goes_in_mid_round_are_both_named(
     }
     assert document["odd"][0]["kind"] in ("node", "undecided")
     assert document["rounds"] >= ROUNDS
-    assert code in (1, 3)
+    assert (code, document["unplayed"]) == (3, 0)
     assert until(lambda: not any(pids(host, CHILD) for host in hosts), 60.0), "nothing is left"
