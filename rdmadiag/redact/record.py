@@ -62,7 +62,7 @@ _UEVENT: Final = re.compile(r"MODALIAS=[a-z]{1,12}:[\w:,*.-]{0,4000}\n?|PCI_\w+=
 _USER: Final = re.compile(r"/(?:home|Users|export/home)/([^/:\s]+)")
 _DEVICES: Final = ("/sys/class/infiniband", "/sys/class/net", "/sys/class/infiniband_verbs")
 _GONE: Final = "left out by redaction: "
-_DRAWS: Final = 100
+_DRAWS: Final = 30
 _ANYWHERE: Final = ("host", "user", "prog")  # words of a setting, and folders, may be any word
 _LEAST: Final = 4  # characters of a name that is looked for at the end
 
@@ -128,7 +128,7 @@ def redact_document(document: Any, key: bytes | None) -> RedactedDocument:
     made = run.values.json(document)
     if run.text.still_names(json.dumps(made, ensure_ascii=False)):
         raise ValueError("a name could not be replaced in it")
-    return RedactedDocument(made, run.addresses.by_chance())
+    return RedactedDocument(made, sum(1 for _ in run.addresses.by_chance()))
 
 
 def _drawn(key: bytes | None, seen: Seen) -> bytes:
@@ -138,7 +138,7 @@ def _drawn(key: bytes | None, seen: Seen) -> bytes:
         return key
     for _ in range(_DRAWS):
         key = new_key()
-        if not Addresses(Pseudonyms(key), seen).by_chance():
+        if next(Addresses(Pseudonyms(key), seen).by_chance(), None) is None:
             break
     assert key is not None
     return key
@@ -257,7 +257,7 @@ class _Run:
             self._identity_of(self._identity),
             {name: self._missing(missing) for name, missing in late.items()},
             tuple(self.left_out),
-            self.addresses.by_chance(),
+            sum(1 for _ in self.addresses.by_chance()),
         )
 
     def _each(
