@@ -13,7 +13,7 @@ from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.host import netlink
 from rdmadiag.host.answers import Ran
 from rdmadiag.host.recording import Recording, documents
-from rdmadiag.redact.record import Redacted, redact_document, redact_record
+from rdmadiag.redact.record import COMMON_NAMES, Redacted, redact_document, redact_record
 from tests.redact.records import FEW, host_of, recording_of
 
 CANARY = "c4n4ry"
@@ -276,3 +276,16 @@ def test_no_part_is_too_odd(path: Path) -> None:
         made = redact_record(odd, host_of(path).identity, late, KEY)
         lost = sum(map(len, made.recording.refused.values()))
         assert lost == sum(map(len, recording.refused.values())) + len(made.left_out)
+
+
+@pytest.mark.parametrize(("name", "said"), [("rdma", True), ("n1", True), ("node7", False)])
+def test_a_host_with_a_name_of_the_system_is_one_where_names_stand_alone(
+    name: str, said: bool
+) -> None:
+    line = b"rdma_cm: rdma on n1, node7\n"
+    recording = Recording(logs={"kernel": line}, listings={"/dev/infiniband": ("rdma_cm",)})
+    made = redact_record(recording, replace(HOST, hostname=name), {}, KEY)
+    assert made.identity.hostname.startswith("host-")
+    assert made.recording.listings == {"/dev/infiniband": ("rdma_cm",)}
+    assert (made.recording.logs["kernel"] == line) == said
+    assert (COMMON_NAMES in made.manifest()["left_in"]) == said
