@@ -4,6 +4,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
+from textwrap import wrap
 from typing import Any, Final
 
 import click
@@ -13,6 +14,8 @@ from rdmadiag.cli.options import Given
 from rdmadiag.quoting import printable
 
 _KEY_TEXT: Final = 65  # bytes: 64 hexadecimal digits and a line end
+
+_WIDTH: Final = 68  # with "rdmadiag: " before it still within 80 columns
 
 key_option: Final = click.option(
     "--key-file",
@@ -85,10 +88,16 @@ def _read(path: str) -> bytes:
 def said(manifest: Mapping[str, Any]) -> Iterator[str]:
     """What a person is to know before it is shared."""
     yield "Names are pseudonyms now. Left in:"
-    yield from (f"  {line}" for line in manifest["left_in"])
+    for line in manifest["left_in"]:
+        yield from _wrapped(line)
     if manifest["left_out"]:
         yield "Left out, since it could not be understood:"
-        yield from (f"  {printable(line)}" for line in manifest["left_out"])
+        for line in manifest["left_out"]:
+            yield from _wrapped(printable(line))
     if manifest["by_chance"]:
         yield f"{manifest['by_chance']} pseudonyms are, by chance, addresses of the same record."
     yield "Look at it before you share it: free text may name what has no form of a name."
+
+
+def _wrapped(line: str) -> list[str]:
+    return wrap(line, _WIDTH, initial_indent="- ", subsequent_indent="  ")

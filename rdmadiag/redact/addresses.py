@@ -7,7 +7,7 @@ fe80::e42:a1ff:fe24:3f0e    a GID: subnet prefix and GUID, or an address of the 
 """
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rdmadiag.redact.pseudonyms import Pseudonyms
@@ -83,18 +83,16 @@ class Addresses:
         self._lengths = sorted({length for _, length in self._known.networks}, reverse=True)
         self._solicited = {each[13:]: each for each in sorted(self._known.ipv6)}
 
-    def by_chance(self) -> int:
-        """How many of the known addresses have another known one as their pseudonym."""
+    def by_chance(self) -> Iterator[bytes]:
+        """The known addresses that have another known one as their pseudonym."""
         known = self._known
-        found = 0
         for before, make in (
             (known.ipv4, self.ipv4),
             (known.ipv6, self.ipv6),
             (known.macs, self.mac),
             (known.guids, self.guid),
         ):
-            found += sum(make(each) in before for each in before if each not in _ENDS4)
-        return found
+            yield from (each for each in before if each not in _ENDS4 and make(each) in before)
 
     # --- IPv4 ----------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from typing import Final
 
 KEY_BYTES: Final = 32
 
+_AT_ONCE: Final = 8  # bits: a digest of 256 bits has one for each of the 255 nodes of their tree
 _LETTERS: Final = 8  # 40 bits of a word
 
 
@@ -52,11 +53,16 @@ class Pseudonyms:
         if known is not None:
             return known
         result = 0
+        inversions = b""
         for done in range(bits):
             before = value >> (bits - done)
+            level = done % _AT_ONCE
+            if not level:  # one digest has the inversions below this one, for all that may follow
+                inversions = self._digest(kind, b"%d/%x" % (done, before), 32)
             bit = value >> (bits - done - 1) & 1
             if keeps is None or not keeps(before, done):
-                bit ^= self._digest(kind, b"%d/%x" % (done, before), 1)[0] & 1
+                node = 1 << level | before & ((1 << level) - 1)
+                bit ^= inversions[node >> 3] >> (node & 7) & 1
             result = result << 1 | bit
         self._numbers[kind, value, bits] = result
         return result

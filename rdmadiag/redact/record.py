@@ -38,6 +38,11 @@ LEFT_IN: Final = (
 )
 """What a redacted record still says, one line each."""
 
+COMMON_NAMES: Final = (
+    "in other text, a name of this record that is a word of the system or of one or two letters"
+)
+"""One line more where a host is called "rdma" or "n1": names stand alone in few places."""
+
 _RAW: Final = {
     "fw_ver": re.compile(rb"[\w.:()+ -]{0,64}\n?"),
     "hw_rev": re.compile(rb"\w{0,16}\n?"),
@@ -62,7 +67,7 @@ _UEVENT: Final = re.compile(r"MODALIAS=[a-z]{1,12}:[\w:,*.-]{0,4000}\n?|PCI_\w+=
 _USER: Final = re.compile(r"/(?:home|Users|export/home)/([^/:\s]+)")
 _DEVICES: Final = ("/sys/class/infiniband", "/sys/class/net", "/sys/class/infiniband_verbs")
 _GONE: Final = "left out by redaction: "
-_DRAWS: Final = 100
+_DRAWS: Final = 30
 _ANYWHERE: Final = ("host", "user", "prog")  # words of a setting, and folders, may be any word
 _LEAST: Final = 4  # characters of a name that is looked for at the end
 
@@ -76,11 +81,12 @@ class Redacted:
     late: dict[str, Missing]
     left_out: tuple[str, ...]  # one line each: which part, and why
     by_chance: int  # pseudonyms that are addresses of the same record
+    has_common_names: bool  # see COMMON_NAMES
 
     def manifest(self) -> dict[str, Any]:
         """What the record itself says of it."""
         return {
-            "left_in": list(LEFT_IN),
+            "left_in": [*LEFT_IN, *([COMMON_NAMES] if self.has_common_names else [])],
             "left_out": list(self.left_out),
             "by_chance": self.by_chance,
         }
@@ -92,10 +98,15 @@ class RedactedDocument:
 
     document: Any
     by_chance: int  # pseudonyms that are addresses of the same document
+    has_common_names: bool  # see COMMON_NAMES
 
     def manifest(self) -> dict[str, Any]:
         """What the document itself says of it."""
-        return {"left_in": list(LEFT_IN), "left_out": [], "by_chance": self.by_chance}
+        return {
+            "left_in": [*LEFT_IN, *([COMMON_NAMES] if self.has_common_names else [])],
+            "left_out": [],
+            "by_chance": self.by_chance,
+        }
 
 
 def redact_record(
@@ -128,7 +139,9 @@ def redact_document(document: Any, key: bytes | None) -> RedactedDocument:
     made = run.values.json(document)
     if run.text.still_names(json.dumps(made, ensure_ascii=False)):
         raise ValueError("a name could not be replaced in it")
-    return RedactedDocument(made, run.addresses.by_chance())
+    return RedactedDocument(
+        made, sum(1 for _ in run.addresses.by_chance()), run.text.has_common_names
+    )
 
 
 def _drawn(key: bytes | None, seen: Seen) -> bytes:
@@ -138,7 +151,7 @@ def _drawn(key: bytes | None, seen: Seen) -> bytes:
         return key
     for _ in range(_DRAWS):
         key = new_key()
-        if not Addresses(Pseudonyms(key), seen).by_chance():
+        if next(Addresses(Pseudonyms(key), seen).by_chance(), None) is None:
             break
     assert key is not None
     return key
@@ -257,7 +270,8 @@ class _Run:
             self._identity_of(self._identity),
             {name: self._missing(missing) for name, missing in late.items()},
             tuple(self.left_out),
-            self.addresses.by_chance(),
+            sum(1 for _ in self.addresses.by_chance()),
+            self.text.has_common_names,
         )
 
     def _each(
@@ -448,4 +462,4 @@ def _checked(made: Redacted, run: _Run) -> Redacted:
         if run.has_address(content):
             del recording.netlink[name]
             run.drop(recording, "netlink", name, "an address was left in it")
-    return Redacted(recording, made.identity, made.late, tuple(run.left_out), made.by_chance)
+    return replace(made, left_out=tuple(run.left_out))

@@ -167,6 +167,7 @@ class Text:
             if words
             else None
         )
+        self.has_common_names = len(words) < sum(not names.is_kept(each) for each in known)
         self._numbers = numbers or Numbers()
         self._short: dict[str, str] = {}  # a table has thousands of rows, most of them alike
 

@@ -6,7 +6,7 @@ drivers/infiniband/core/addr.c): rules with one of these conditions do not apply
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
@@ -291,8 +291,11 @@ _REFUSED: Final = {
 }
 
 
-def a_peer_of(address: str, length: int) -> str | None:
-    """Another address of the subnet, which need not be anybody's; None in one of two or less."""
+def a_peer_of(address: str, length: int, own: Collection[str] = ()) -> str | None:
+    """Another address of the subnet, which need not be anybody's, but is none of the host's `own`.
+
+    None in a subnet of two or less, or where there is none left.
+    """
     if ":" in address or not 0 < length < 31:
         return None
     number, bits = _packed(address)
@@ -300,8 +303,9 @@ def a_peer_of(address: str, length: int) -> str | None:
         return None
     first = number >> (bits - length) << (bits - length)
     last = first | (1 << (bits - length)) - 1
-    found = last - 1 if last - 1 != number else first + 1
-    return printed(found.to_bytes(4))
+    ours = {number, *(_packed(each)[0] for each in own if ":" not in each)}
+    found = next((each for each in range(last - 1, first, -1) if each not in ours), None)
+    return None if found is None else printed(found.to_bytes(4))
 
 
 def preferred_source(

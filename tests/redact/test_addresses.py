@@ -201,3 +201,64 @@ def test_ipv4_in_ipv6_is_that_of_ipv4() -> None:
     assert made.ipv6(isatap) == isatap[:12] + made.ipv4(inner)
     assert made.hardware(inner) == made.ipv4(inner)
     assert made.hardware(b"12345") == bytes(5)
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("0.0.0.0", 0),
+        ("127.0.0.0", 8),
+        ("224.0.0.0", 4),
+        ("fe80::", 10),
+        ("fe80::", 64),
+        ("ff00::", 8),
+    ],
+)
+def test_networks_that_are_everybodys_stay(text: str, length: int) -> None:
+    raw = ipaddress.ip_address(text).packed
+    made = of()
+    assert (made.network4 if len(raw) == 4 else made.network6)(raw, length) == raw
+
+
+def test_a_network_of_ipv6_has_no_host_in_it() -> None:
+    made = of()
+    for text, length in (("2001:db8:1:2::", 64), ("fd12:3456::", 48), ("2001:db8::ff00", 120)):
+        raw = ipaddress.IPv6Address(text).packed
+        number = int.from_bytes(made.network6(raw, length), "big")
+        assert number & ((1 << (128 - length)) - 1) == 0
+        assert made.network6(raw, length) != raw
+
+
+@pytest.mark.parametrize(
+    ("before", "stays"),
+    [
+        ("01005e000001", True),  # 224.0.0.1
+        ("01005e7f0a0b", False),
+        ("333300000001", True),
+        ("0180c200000e", True),  # LLDP
+        ("ffffffffffff", True),
+        ("000000000000", True),
+        ("0c42a1243f0e", False),
+    ],
+)
+def test_macs_of_groups_keep_their_kind(before: str, stays: bool) -> None:
+    raw = bytes.fromhex(before)
+    made = of().mac(raw)
+    assert (made == raw) == stays
+    assert made[0] & 3 == raw[0] & 3
+    assert raw[0] & 1 == 0 or made[:3] == raw[:3]
+
+
+def test_groups_of_a_site_and_odd_guids_change_as_well() -> None:
+    made = of()
+    group = ipaddress.IPv6Address("ff35:40:2001:db8:1:2:1234:5678").packed
+    assert made.ipv6(group)[:2] == group[:2]
+    assert made.ipv6(group) != group
+    mac_first = bytes.fromhex("0c42a1243f0e0000")
+    assert made.guid(mac_first) == made.mac(mac_first[:6]) + bytes(2)
+    assert made.guid(bytes(8)) == bytes(8)
+    subnet = bytes.fromhex("fec0000000001234")
+    seen = Seen()
+    first = Addresses(Pseudonyms(A), collecting=seen)
+    gid = first.ipv6(subnet + bytes.fromhex("0c42a10300243f0e"))
+    assert Addresses(Pseudonyms(A), seen).guid(subnet) == gid[:8] != subnet

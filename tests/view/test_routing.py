@@ -46,6 +46,12 @@ def netdev(flow: Flow, *ways: Way, rules: tuple[Rule, ...] = DEFAULT_RULES) -> s
 # --- tables --------------------------------------------------------------------------------
 
 
+def test_a_peer_is_no_address_of_the_host_itself() -> None:
+    own = {"192.0.2.1", "192.0.2.254", "192.0.2.253", "2001:db8::1"}
+    assert a_peer_of("192.0.2.1", 24, own) == "192.0.2.252"
+    assert a_peer_of("192.0.2.1", 30, {"192.0.2.2"}) is None
+
+
 def test_a_peer_of_the_subnet_is_on_its_link() -> None:
     found = way(Flow("198.51.100.2"))
     assert (found.hops, found.source, found.table, found.rule) == (

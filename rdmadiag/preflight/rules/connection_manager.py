@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from ipaddress import ip_interface
 from typing import Final
 
-from rdmadiag.facts import DeviceNode, Missing, NetDev, or_else
+from rdmadiag.facts import DeviceNode, Missing, NetDev, known, or_else
 from rdmadiag.facts.routing import MAIN_TABLE, RoutingFacts
 from rdmadiag.gid.netdev import NOT_HERE, NetDevState, netdev_state
 from rdmadiag.preflight.case import Case
@@ -135,11 +135,13 @@ def _answered_elsewhere(
 ) -> Iterator[tuple[PortView, NetDev, str, str, Way]]:
     """Port, netdev, its address, a peer of the subnet, and the way that it is answered by."""
     tables = RouteTables(routing)
+    facts = known(case.evidence.netdev)
+    own = {each.address for row in (facts.netdevs if facts else ()) for each in row.addresses}
     for port, netdev in _netdevs(case):
         for each in netdev.addresses:
             if each.scope != "global" or ":" in each.address:
                 continue
-            peer = a_peer_of(each.address, each.prefix_length)
+            peer = a_peer_of(each.address, each.prefix_length, own)
             way = tables.lookup(Flow(peer, each.address)) if peer else None
             if isinstance(way, Way):
                 names = {hop.netdev for hop in way.hops}
