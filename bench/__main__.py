@@ -10,7 +10,7 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bench.against import against
 from bench.child import Command, CouldNotRun, measure
@@ -30,6 +30,12 @@ CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROUNDS = 15
 TREES_SECONDS = 300.0
 LOG_MIB = 1024
+OF_TREES = {"rules", "sources", "growth", "stacks", "memory"}
+"""Sections that need large hosts as folders of files."""
+SECTIONS = (
+    *("startup", "rules", "sources", "growth", "stacks", "memory"),
+    *("counters", "explain", "fleet"),
+)
 
 
 def main() -> int:
@@ -53,36 +59,56 @@ def main() -> int:
         help="also beside another checkout, with its .venv, such as the commit before",
     )
     parser.add_argument("--out", metavar="FILE", help="write the tables there, too")
+    parser.add_argument(
+        "sections",
+        nargs="*",
+        choices=[[], *SECTIONS, "lab"],
+        metavar="SECTION",
+        help=f"only these: {', '.join((*SECTIONS, 'lab'))}; default: all but lab",
+    )
     options = parser.parse_args()
     if sys.platform != "linux":
         parser.error("wait4, pidfd and /proc as they are on Linux")
     load = os.getloadavg()[0]
-    ratios, peaks = [startup(options.rounds)], []
+    chosen = options.sections or [*SECTIONS, *(["lab"] if options.lab else [])]
     with tempfile.TemporaryDirectory(prefix="rdmadiag-bench-") as folder, _inside(folder):
-        try:
-            _write_trees(folder)
-        except CouldNotRun as failure:
-            ratios.append(Section("Growth and memory", "", (), failures=[str(failure)]))
-        else:
-            ratios.append(rules(folder, options.rounds))
-            ratios.append(sources(folder, options.rounds))
-            ratios.append(growth(folder, options.rounds))
-            ratios.append(stacks(folder, options.rounds))
-            peaks.append(memory(folder))
-            if options.against:
-                ratios += against(options.against, folder, options.rounds)
-        ratios.append(counters(folder, options.rounds))
-        ratios.append(explain(folder, options.rounds, options.log_mib))
-        peaks.append(fleet(folder))
-    if options.lab:
-        ratios += emulated(options.rounds)
-    sections = [*ratios, *peaks]
-    text = document(sections, options.rounds, load, lab=options.lab)
+        sections = list(_sections(chosen, folder, options))
+    text = document(sections, options.rounds, load, lab=options.lab, only=options.sections)
     if options.out:
         with open(options.out, "w", encoding="utf-8") as file:
             file.write(text)
     print(text, end="")
     return int(any(section.failures for section in sections))
+
+
+def _sections(chosen: Sequence[str], folder: str, options: argparse.Namespace) -> Iterator[Section]:
+    """One after the other; those that need large hosts not where these could not be made."""
+    ready = True
+    if OF_TREES & set(chosen) or options.against:
+        try:
+            _write_trees(folder)
+        except CouldNotRun as failure:
+            ready = False
+            yield Section("Growth and memory", "", (), failures=[str(failure)])
+    rounds = options.rounds
+    run: Mapping[str, Callable[[], Section]] = {
+        "startup": lambda: startup(rounds),
+        "rules": lambda: rules(folder, rounds),
+        "sources": lambda: sources(folder, rounds),
+        "growth": lambda: growth(folder, rounds),
+        "stacks": lambda: stacks(folder, rounds),
+        "memory": lambda: memory(folder),
+        "counters": lambda: counters(folder, rounds),
+        "explain": lambda: explain(folder, rounds, options.log_mib),
+        "fleet": lambda: fleet(folder),
+    }
+    for name in chosen:
+        if name != "lab" and (ready or name not in OF_TREES):
+            yield run[name]()
+    if options.against and ready:
+        yield from against(options.against, folder, rounds)
+    if "lab" in chosen:
+        yield from emulated(rounds)
 
 
 def _positive(text: str) -> int:

@@ -1,4 +1,5 @@
-"""fleet merge on ten thousand reports, as a file, a folder and what srun -l prints, beside jq -s.
+"""fleet merge on ten thousand reports, as a file, a folder and what srun -l prints, beside jq -s;
+and on the outcomes of five rounds of pairs.
 
 Every host has a report of its own, made of recorded ones by planted changes
 (bench/fleet_reports.py).
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 
 from bench.child import Command, CouldNotRun, measure
 from bench.commands import rdmadiag
-from bench.fleet_reports import reports
+from bench.fleet_reports import outcomes, reports
 from bench.table import MB, Section, code, factor, limit, mb
 
 SECONDS = 600.0  # for one run
@@ -18,7 +19,9 @@ FEW, MANY = 1_000, 10_000
 MOST_SECONDS = 10.0
 MOST_MB = 500.0
 MOST_GROWTH = 1.3  # of the time for a report, beside that of a tenth of them
-CRITICAL = frozenset({2})
+CODES = frozenset({0, 2, 3})  # hosts without a report are unknown
+ROUNDS = 5
+OF_PAIRS = "outcomes of pairs"
 PIECE = 1024  # bytes: slurmstepd's MAX_MSG_LEN
 JQ = "map(.verdict.status) | group_by(.) | map({(.[0]): length}) | add"
 
@@ -29,9 +32,10 @@ def fleet(folder: str) -> Section:
         "fleet merge",
         f"{MANY:,} reports of 35 KB (25 at least), of which one in a hundred is critical, two "
         "have another kernel and two another firmware; wall time of one run after one that is "
-        "not counted, peak memory as wait4 has it. Growth is the time for a report beside that "
-        f"with {FEW:,} of them, less what the start takes. `jq -s` reads the same file and "
-        "counts the statuses alone.",
+        "not counted, peak memory as wait4 has it. Growth is the time of one beside that "
+        f"with {FEW:,}, less what the start takes. Of pairs it is {ROUNDS} rounds of as many "
+        "hosts, of which both ends print what came of it. `jq -s` reads the same file as the "
+        "first row and counts the statuses alone.",
         (
             "command",
             "of",
@@ -47,7 +51,7 @@ def fleet(folder: str) -> Section:
         ),
     )
     try:
-        for name in ("a file of lines", "a folder", "srun -l"):
+        for name in ("a file of lines", "a folder", "srun -l", OF_PAIRS):
             section.rows.append(_row(name, folder))
         section.rows.append(_beside(folder))
     except (CouldNotRun, OSError) as failure:
@@ -63,7 +67,7 @@ def _row(name: str, folder: str) -> tuple[str, ...]:
             _write(name, path, number)
             argv = ("fleet", "merge", path, "--json")
             ours = rdmadiag(*argv, name=f"rdmadiag fleet merge, {name}")
-            ours = Command(ours.name, ours.argv, CRITICAL)
+            ours = Command(ours.name, ours.argv, CODES)
             measure(ours, SECONDS)
             costs[number] = measure(ours, SECONDS)
         finally:
@@ -91,6 +95,9 @@ def _write(name: str, path: str, number: int) -> None:
                 file.write(content)
         return
     with open(path, "wb") as file:
+        if name == OF_PAIRS:
+            file.writelines(content + b"\n" for content in outcomes(number, ROUNDS))
+            return
         if name == "srun -l":
             file.writelines(_labelled(reports(number)))
         else:

@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import rdmadiag
+from rdmadiag.facts import Identity
+from rdmadiag.facts.attempt import Attempt, EndFacts, Latency, Outcome, Stage, Teardown
+from rdmadiag.facts.gid import Gid
+from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpState, QpType
+from rdmadiag.fleet.rounds import plan
+from rdmadiag.render.json import document
 from rdmadiag.render.judged import PreflightDocument
+from rdmadiag.render.pingpong import document as pingpong
+from rdmadiag.verbs.attempt import Result
 
 BYTES: Final = 25_000
 """Of a report, at least."""
@@ -33,6 +41,68 @@ def reports(number: int, seed: int = 19) -> Iterator[bytes]:
         if chosen.random() < 0.02:
             text = text.replace('"firmware":"', '"firmware":"9.')
         yield text.encode()
+
+
+def outcomes(number: int, rounds: int, seed: int = 19) -> Iterator[bytes]:
+    """What both ends of each pair print, a line each: round by round, all of them verified."""
+    chosen = random.Random(seed)  # noqa: S311
+    text = _outcome()
+    nodes = [f"node{at:05d}" for at in range(number)]
+    places = {node: at for at, node in enumerate(nodes)}
+    for each in plan(nodes, seed, rounds=rounds):
+        when = f"2026-11-{each.number:02d}T06:00:00Z"
+        for pair in each.pairs:
+            for mine, other, role in ((*pair, "connect"), (*reversed(pair), "listen")):
+                made = text.replace("@HOST@", mine).replace("@ROLE@", role).replace("@WHEN@", when)
+                for word, node in (("198.18.255.1", mine), ("198.18.255.2", other)):
+                    high, low = divmod(places[node], 250)
+                    made = made.replace(f'{word}"', f'198.18.{high}.{low}"')
+                time = chosen.lognormvariate(0.7, 0.05)
+                yield made.replace('"median":2.0', f'"median":{time:.3f}').encode()
+
+
+def _outcome() -> str:
+    here, there = (
+        EndFacts(
+            device="mlx5_0",
+            port=1,
+            link_layer=LinkLayer.ETHERNET,
+            state=PortState.ACTIVE,
+            gid_index=3,
+            gid=Gid.parse(f"::ffff:198.18.255.{number}"),
+            gid_type=GidType.ROCE_V2,
+            lid=0,
+            qp_type=QpType.RC,
+            mtu=1024,
+            queue_pair=17,
+            psn=1,
+            qp_state=QpState.RTS,
+        )
+        for number in (1, 2)
+    )
+    attempt = Attempt(
+        outcome=Outcome.VERIFIED,
+        stage=Stage.DONE,
+        platform="linux",
+        summary="both payloads arrived as they were sent",
+        call=None,
+        errno=None,
+        completion=None,
+        local=here,
+        remote=there,
+        peer_failure=None,
+        problems=(),
+        data_verified=True,
+        latency=Latency(1.5, 2.0, 3, 4.5, 100, 64, "compiled", 0.2, histogram=((2, 90), (5, 10))),
+        teardown=Teardown.CLEAN,
+        steps=(),
+        touched=True,
+        role="connect",
+    )
+    host = Identity("@HOST@", "linux", "6.1.0", "x86_64")
+    made = json.loads(document({"host": host} | pingpong(Result(attempt, (), ()))))
+    made |= {"role": "@ROLE@", "generated_at": "@WHEN@"}
+    return json.dumps(made, separators=(",", ":"))
 
 
 def _document(sample: str) -> str:

@@ -8,13 +8,17 @@ from bench.pairs import LEAST_PAIRS
 from bench.table import Section
 
 
-def document(sections: Sequence[Section], rounds: int, load: float, *, lab: bool) -> str:
+def document(
+    sections: Sequence[Section], rounds: int, load: float, *, lab: bool, only: Sequence[str] = ()
+) -> str:
     """Markdown. `load` is the load average of the last minute before the start."""
-    return "\n\n".join((_head(rounds, load, lab=lab), *(each.text() for each in sections))) + "\n"
+    head = _head(rounds, load, lab=lab, only=only)
+    return "\n\n".join((head, *(each.text() for each in sections))) + "\n"
 
 
-def _head(rounds: int, load: float, *, lab: bool) -> str:
+def _head(rounds: int, load: float, *, lab: bool, only: Sequence[str]) -> str:
     arguments = f" --rounds {rounds}" + (" --lab" if lab else "")
+    arguments += "".join(f" {name}" for name in only)
     cpus = len(os.sched_getaffinity(0))
     taken = (
         f"Taken on {cpus} CPUs, {platform.machine()}, Python {platform.python_version()}, "
@@ -31,6 +35,6 @@ def _head(rounds: int, load: float, *, lab: bool) -> str:
         lines.insert(
             1, f"**A trial: {rounds} rounds are fewer than the {LEAST_PAIRS} that count.**"
         )
-    if not lab:
+    if not lab and not only:
         lines.append("This run was without `--lab`: no comparison with other tools.")
     return "\n\n".join(lines)

@@ -18,7 +18,7 @@ from lab.kernel import stock_kernel
 from lab.places import CHECKOUT
 from lab.plan import Part, parts
 from lab.prepare import prepare
-from lab.results import claim
+from lab.results import claim, failures
 from lab.two import two
 from lab.uml_kernel import uml_kernel
 
@@ -144,6 +144,9 @@ def _several(wanted: Sequence[Part]) -> int:
     print(f"{'part':10} {'exit':>4} {'seconds':>8}   load average {os.getloadavg()[1]:.1f}")
     for name, code, seconds in rows:
         print(f"{name:10} {code:4} {seconds:8.1f}")
+    for name, _, _ in rows:
+        for line in failures(name):
+            print(f"failed: {line}")
     return max(code for _, code, _ in rows)
 
 

@@ -14,7 +14,7 @@ from lab.machine import Machine
 from lab.samples import roce_host, samples
 from lab.transceivers import JUNIPER_OSFP_DR4, Fitted
 from rdmadiag.preflight.judge import judge
-from rdmadiag.render.json import write_model
+from rdmadiag.render.json import write
 from rdmadiag.render.judged import PreflightDocument
 from rdmadiag.report import Report, ReportError, read_report
 
@@ -48,9 +48,10 @@ def test_evidence_comes_back_as_it_was(name: str) -> None:
 def test_what_preflight_prints_is_what_the_model_dumps_and_reads_back(name: str) -> None:
     machine = MACHINES[name]
     evidence = machine.evidence()
-    made = PreflightDocument.of(host=machine.identity(), verdict=judge(evidence), evidence=evidence)
+    parts = {"host": machine.identity(), "verdict": judge(evidence), "evidence": evidence}
+    made = PreflightDocument.of(**parts)
     out = StringIO()
-    write_model(made, out)
+    write(parts, made.generated_at, out)
     assert out.getvalue() == made.model_dump_json() + "\n"
     again = PreflightDocument.model_validate_json(out.getvalue())
     assert again == made

@@ -374,7 +374,7 @@ gid_scan_option: Final = click.option(
 
 def format_option(formats: tuple[str, ...] = FORMATS) -> Callable[[F], F]:
     """-o; a command with a profile decides on the default itself."""
-    plain = formats == FORMATS
+    plain = "nagios" not in formats
     return click.option(
         "-o",
         "--format",

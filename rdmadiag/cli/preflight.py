@@ -236,7 +236,7 @@ def command(
 
 _RENDERERS = {
     "text": "rdmadiag.render.preflight",
-    "json": "rdmadiag.render.judged",
+    "json": "rdmadiag.render.json",
     "nagios": "rdmadiag.render.nagios",
     "prometheus": "rdmadiag.render.prometheus",
     "junit": "rdmadiag.render.junit",
@@ -368,6 +368,15 @@ class _Shown:
 
         return selected_modules(select(devices(self.evidence), self.wanted), self.evidence)
 
+    def _changed_since(self) -> "dict[str, Any]":
+        """A member of the document, with --since."""
+        if self.changes is None:
+            return {}
+        from rdmadiag.render.json import members
+
+        earlier, found = self.changes
+        return {"changed_since": {"before": {"host": earlier.host}} | members(found)}
+
     def _to(self, form: str, out: Any) -> None:
         host = self.reading.identity
         if form == "text":
@@ -383,19 +392,10 @@ class _Shown:
                 earlier, found = self.changes
                 show_since(found, earlier.path, earlier.host, host, to, verbose=verbose)
         elif form == "json":
-            from rdmadiag.render.json import write_model
-            from rdmadiag.render.judged import PreflightDocument
+            from rdmadiag.render.json import write
 
             parts = {"host": host, "verdict": self.verdict, "evidence": self.evidence}
-            if self.changes is None:
-                write_model(PreflightDocument.of(self.when, **parts), out)
-                return
-            from rdmadiag.render.documents import PreflightSinceDocument
-            from rdmadiag.render.json import members
-
-            earlier, found = self.changes
-            since = {"before": {"host": earlier.host}} | members(found)
-            write_model(PreflightSinceDocument.of(self.when, **parts, changed_since=since), out)
+            write(parts | self._changed_since(), self.when, out)
         elif form == "nagios":
             from rdmadiag.render import nagios
 

@@ -61,12 +61,11 @@ def judged(host: Identity, evidence: "Evidence") -> "Judged":
     from rdmadiag.fleet.record_diff import Judged
     from rdmadiag.fleet.record_sides import Side
     from rdmadiag.preflight.judge import judge
-    from rdmadiag.render.json import model_text
-    from rdmadiag.render.judged import PreflightDocument
+    from rdmadiag.render.json import document
 
     verdict = judge(evidence)
-    document = PreflightDocument.of(host=host, evidence=evidence, verdict=verdict)
-    return Judged(Side.of(json.loads(model_text(document))), verdict)
+    printed = document({"host": host, "verdict": verdict, "evidence": evidence})
+    return Judged(Side.of(json.loads(printed)), verdict)
 
 
 def compared(before: Record, after: Record, same: bool | None) -> "Differences":

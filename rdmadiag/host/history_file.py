@@ -18,6 +18,9 @@ _NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 def history_file(path: str, wait: float, *, create: bool) -> Iterator[sqlite3.Connection]:
     """A connection whose transactions are begun by hand; `wait` seconds for other writers.
 
+    Without `create` it is for reading alone, but where a writer died: then its half transaction
+    is undone first, which SQLite does by writing (https://www.sqlite.org/lockingv3.html).
+
     A new file is for its owner alone. Raises OSError: PermissionError for a trap that another
     user has laid in a folder that all may write to, FileNotFoundError where there is no file and
     none is to be created. sqlite3.Error for what SQLite says.
@@ -25,7 +28,8 @@ def history_file(path: str, wait: float, *, create: bool) -> Iterator[sqlite3.Co
     _check(path, create=create)
     _check(path + "-journal", create=False, needed=False)
     place = os.path.realpath(path)
-    mode = "rw" if os.access(place, os.W_OK) else "ro"
+    is_written = create or os.path.exists(place + "-journal")
+    mode = "rw" if is_written and os.access(place, os.W_OK) else "ro"
     uri = f"file:{quote(os.fsencode(place))}?mode={mode}"
     with closing(sqlite3.connect(uri, wait, isolation_level=None, uri=True)) as opened:
         yield opened

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from rdmadiag.fleet.merged import Drift, Gap, Group, HardwareClass, Merged, Unused
 from rdmadiag.fleet.nodes import shown
+from rdmadiag.fleet.odd_stacks import unlike
 from rdmadiag.preflight.verdict import Severity
 from rdmadiag.render.console import STYLE, Text, console, in_view, say, steps, verbatim, word
 from rdmadiag.render.fleet_answer import WORDS, answer, reason
@@ -130,15 +131,15 @@ def _compatibility(out: Console, merged: Merged, *, verbose: bool) -> None:
         left = _cut(merged.unjudged, _LONG, whole=verbose)
         say(out, f"Too many kinds of hosts to hold each against each; left out: {left}")
     alike: dict[tuple[str, bool | None, str], list[str]] = {}
-    for each in merged.compatibility:
-        if verbose or each.works is not True:
-            key = each.stack, each.works, each.why
-            ends = (_cut(end, _SHORT, whole=verbose) for end in (each.one, each.other))
-            alike.setdefault(key, []).append(" with ".join(ends))
+    for each in merged.compatibility if verbose else unlike(merged.compatibility):
+        key = each.stack, each.works, each.why
+        ends = (_cut(end, _SHORT, whole=verbose) for end in (each.one, each.other))
+        alike.setdefault(key, []).append(" with ".join(ends))
     if not alike:
         return
     out.print()
-    say(out, "What stacks would do between hosts, by what they pick:")
+    heading = "What stacks would do between hosts, by what they pick:"
+    say(out, heading if verbose else "Stacks that work elsewhere, but not between these hosts:")
     for (stack, works, why), between in list(alike.items())[: None if verbose else _MOST]:
         result = {True: "works", False: "fails", None: "not known"}[works]
         names = stack if verbose else _few(stack.split(", "))

@@ -1,8 +1,8 @@
 """JSON documents: enums as words with their number beside, one line each.
 
-A report is dumped by its model. Other documents are written from the same facts without their
-models (rdmadiag.render.documents), whose import alone costs more than `gids` does; what is
-written is, byte for byte, what those models dump.
+They are written from the same facts without their models (rdmadiag.render.documents), whose
+import alone costs more than `gids` does; what is written is, byte for byte, what those models
+dump.
 """
 
 import json
@@ -11,14 +11,10 @@ import sys
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from datetime import UTC, datetime
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 from rdmadiag import SCHEMA_VERSION, __version__
 from rdmadiag.facts.dumped import WithNumbers
-
-if TYPE_CHECKING:
-    from rdmadiag.report import Document
-
 
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -41,23 +37,6 @@ def write(
 ) -> None:
     """Print the document of these parts."""
     _print(document(parts, generated_at), out)
-
-
-def write_model(model: "Document", out: IO[str] | None = None) -> None:
-    """Print what a model dumps."""
-    _print(model_text(model), out)
-
-
-def model_text(model: "Document") -> str:
-    """What a model dumps."""
-    from pydantic_core import PydanticSerializationError, to_json
-
-    try:
-        # What model_dump_json gives, without the validators that it would build first.
-        return to_json(dict(model)).decode()
-    except PydanticSerializationError:  # half a surrogate pair, of bytes that were not UTF-8
-        when = model.generated_at.strftime(_TIME)
-        return text(dict(model) | {"generated_at": when})
 
 
 def _print(line: str, out: IO[str] | None) -> None:

@@ -84,6 +84,7 @@ class AccessControl:
     layout: Layout
     bridges: tuple[WrongBridge, ...]
     groups: tuple[WrongGroups, ...]
+    translating: tuple[PciConfig, ...] = ()  # adapters with ATS, which there must have none
 
 
 _SV, _RR, _CR, _UF, _DT = (
@@ -114,8 +115,9 @@ def access_control(facts: PciFacts) -> AccessControl:
         plan: _Plan | None = _below_switches(functions, bridges)
         return AccessControl(layout, tuple(_wrong(plan or {}, bridges)), ())
     groups: tuple[WrongGroups, ...] = ()
+    translating: tuple[PciConfig, ...] = ()
     if layout is Layout.ROOT_PORTS:
-        plan = {}
+        plan, groups, translating = {}, *_root_ports(functions)
     elif layout is Layout.DATA_DIRECT:
         plan, groups = _data_direct(functions, bridges)
     else:
@@ -125,7 +127,7 @@ def access_control(facts: PciFacts) -> AccessControl:
     for address, each in bridges.items():
         if each.part in _OF_LAYOUT:
             plan.setdefault(address, _OPEN if layout is Layout.INLINE else _isolated(each))
-    return AccessControl(layout, tuple(_wrong(plan, bridges)), groups)
+    return AccessControl(layout, tuple(_wrong(plan, bridges)), groups, translating)
 
 
 def _wrong(plan: _Plan, bridges: _Bridges) -> Iterator[WrongBridge]:
@@ -192,6 +194,24 @@ def _data_direct(
         if _groups(direct, gpu) not in (_Groups.ONE, _Groups.UNKNOWN):
             groups.append(WrongGroups((direct, gpu), must_share=True))
     return plan, tuple(groups)
+
+
+def _root_ports(
+    functions: Sequence[PciConfig],
+) -> tuple[tuple[WrongGroups, ...], tuple[PciConfig, ...]]:
+    """Each GPU and adapter in an IOMMU group of its own, and no adapter with ATS."""
+    adapters = [each for each in functions if each.part is Part.CONNECTX]
+    ends = [*adapters, *(each for each in functions if _is_nvidia_gpu(each))]
+    held: dict[str, list[PciConfig]] = {}
+    groups = []
+    for each in ends:
+        if isinstance(each.iommu_group, str):
+            held.setdefault(each.iommu_group, []).append(each)
+        elif _is_absent(each.iommu_group):
+            groups.append(WrongGroups((each,), must_share=False))
+    shared = (tuple(each) for each in held.values() if len(each) > 1)
+    groups += [WrongGroups(each, must_share=False) for each in shared]
+    return tuple(groups), tuple(each for each in adapters if isinstance(each.ats, bool))
 
 
 def _inline(

@@ -11,8 +11,7 @@ from rdmadiag.fleet.fact_names import place_of
 from rdmadiag.fleet.record_diff import Judged, differences
 from rdmadiag.fleet.record_sides import Side
 from rdmadiag.preflight.judge import judge
-from rdmadiag.render.json import model_text
-from rdmadiag.render.judged import PreflightDocument
+from rdmadiag.render.json import document
 
 Planted = Callable[[Machine], Machine]
 
@@ -21,8 +20,8 @@ def judged(machine: Machine, evidence: Evidence | None = None) -> Judged:
     """As `diff` reads a record."""
     found = machine.evidence() if evidence is None else evidence
     verdict = judge(found)
-    document = PreflightDocument.of(host=machine.identity(), evidence=found, verdict=verdict)
-    return Judged(Side.of(json.loads(model_text(document))), verdict)
+    printed = document({"host": machine.identity(), "verdict": verdict, "evidence": found})
+    return Judged(Side.of(json.loads(printed)), verdict)
 
 
 def between(before: Machine, after: Machine, same: bool | None = None) -> Differences:

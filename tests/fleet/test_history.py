@@ -431,10 +431,10 @@ def test_a_writer_that_is_killed_leaves_what_was_there(file: Path) -> None:
 
 def test_a_file_that_another_writes_to_for_long_is_one_line(file: Path) -> None:
     added(file, 0, {"n1": said()})
-    with history_file(str(file), 1, create=False) as other:
+    with history_file(str(file), 1, create=True) as other:
         other.execute("BEGIN IMMEDIATE")
         with (
-            history_file(str(file), 0.2, create=False) as connection,
+            history_file(str(file), 0.2, create=True) as connection,
             pytest.raises(HistoryError, match="locked"),
         ):
             add(connection, START + DAY, {"n1": said(WARN)})

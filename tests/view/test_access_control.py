@@ -245,8 +245,8 @@ def test_with_adapters_of_both_kinds_nothing_is_said() -> None:
 )
 def test_root_ports_are_isolated(ids: tuple[str, str], right: int, text: str) -> None:
     functions = (
-        function("gpu", GPU, "rp", role=Role.GPU),
-        function("nic", NIC, "rp2", role=Role.ADAPTER),
+        function("gpu", GPU, "rp", role=Role.GPU, group="1"),
+        function("nic", NIC, "rp2", role=Role.ADAPTER, group="2"),
         function("rp", ids, control=right),
         function("rp2", ids, control=right),
     )
@@ -258,3 +258,40 @@ def test_a_mask_is_written_as_the_kernel_takes_it() -> None:
     wanted = Wanted(on=(AcsBit.DIRECT_TRANSLATED,), off=(AcsBit.SOURCE_VALIDATION,))
     assert wanted.text == "1xxxxx0"
     assert wanted.value_and_mask == (0x40, 0x41)
+
+
+def below_root_ports(**changes: dict[str, object]) -> tuple[PciConfig, ...]:
+    made = (
+        function("gpu", GPU, "rp", role=Role.GPU, group="1"),
+        function("nic", NIC, "rp2", role=Role.ADAPTER, group="2"),
+        function("rp", GRACE, control=ISOLATED),
+        function("rp2", GRACE, control=ISOLATED),
+    )
+    return tuple(replace(each, **changes.get(each.address, {})) for each in made)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("group", "wrong"), [("1", ["nic", "gpu"]), (NONE, ["nic"])], ids=["shared", "none"]
+)
+def test_below_root_ports_each_is_in_a_group_of_its_own(
+    group: str | Missing, wrong: list[str]
+) -> None:
+    (found,) = judged(*below_root_ports(nic={"iommu_group": group})).groups
+    assert not found.must_share
+    assert [each.address for each in found.functions] == wrong
+
+
+def test_below_root_ports_groups_that_were_not_read_are_not_judged() -> None:
+    unread = {"iommu_group": Missing(Why.DENIED, "")}
+    assert judged(*below_root_ports(nic=unread, gpu=unread)).groups == ()
+
+
+@pytest.mark.parametrize("ats", [True, False], ids=["on", "off"])
+def test_below_root_ports_an_adapter_must_have_no_address_translation(ats: bool) -> None:
+    (found,) = judged(*below_root_ports(nic={"ats": ats})).translating
+    assert found.address == "nic"
+
+
+def test_address_translation_that_was_not_read_is_not_judged() -> None:
+    unread = {"ats": Missing(Why.DENIED, "")}
+    assert judged(*below_root_ports(nic=unread)).translating == ()

@@ -60,11 +60,14 @@ _AT_BOOT: Final = "# Linux 6.11 and later, on the kernel's command line: pci=con
             "sudo rdma_topo check   # of rdma-core since 2025-10",
             "# groups are formed at boot: set the bits there, by pci=config_acs= or in the BIOS",
         ),
+        "where adapters must not translate addresses": (
+            "sudo mlxconfig -d {adapter:0000:01:00.0} set ATS_ENABLED=0   # then power off and on",
+        ),
     },
     needs=("PCI access control",),
 )
 def acs_for_this_topology(this: Rule, case: Case) -> Iterator[Finding]:
-    """One finding for the bits, and one for the groups. Not with --device."""
+    """One finding each for the bits, the groups, and ATS. Not with --device."""
     facts = case.evidence.pci
     if case.selected or isinstance(facts, Missing):
         return
@@ -72,6 +75,7 @@ def acs_for_this_topology(this: Rule, case: Case) -> Iterator[Finding]:
     if found.bridges:
         yield _bits(this, found)
     yield from _groups(this, found)
+    yield from _translating(this, found)
 
 
 def _bits(this: Rule, found: AccessControl) -> Finding:
@@ -112,11 +116,11 @@ def _groups(this: Rule, found: AccessControl) -> Iterator[Finding]:
     if not found.groups:
         return
     first = found.groups[0]
-    names = " and ".join(each.address for each in first.functions)
+    names = " and ".join(each.address for each in first.functions[:_FEW])
     must = (
         "must be in one IOMMU group" if first.must_share else "must be in IOMMU groups of their own"
     )
-    more = f", and {len(found.groups) - 1} more pairs" if len(found.groups) > 1 else ""
+    more = f", and {len(found.groups) - 1} more of these" if len(found.groups) > 1 else ""
     yield this.finding(
         f"{names}{more} {must}, {_WHERE[found.layout]}",
         evidence=[_group(each) for groups in found.groups[:_FEW] for each in groups.functions],
@@ -126,6 +130,23 @@ def _groups(this: Rule, found: AccessControl) -> Iterator[Finding]:
 
 def _group(each: PciConfig) -> Proof:
     return Proof("pci", f"{_PCI}/{each.address}/iommu_group", seen(each.iommu_group))
+
+
+def _translating(this: Rule, found: AccessControl) -> Iterator[Finding]:
+    wrong = found.translating
+    if not wrong:
+        return
+    count = "1 adapter" if len(wrong) == 1 else f"{len(wrong)} adapters"
+    has = "has" if len(wrong) == 1 else "have"
+    yield this.finding(
+        f"{count} {has} address translation (ATS), which must be off {_WHERE[found.layout]}",
+        evidence=[
+            Proof("pci", f"{_PCI}/{each.address}/config: ATS", seen(each.ats))
+            for each in wrong[:_FEW]
+        ],
+        when="where adapters must not translate addresses",
+        fill={"adapter": tuple(each.address for each in wrong)},
+    )
 
 
 RULES: Final[tuple[Rule, ...]] = (acs_for_this_topology,)

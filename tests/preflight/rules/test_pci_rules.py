@@ -1,6 +1,7 @@
 """PCI Express: each rule beside a healthy neighbour, one change away."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,13 +9,15 @@ import pytest
 from lab.machine import Machine
 from lab.pci import ISOLATED, Space, bridge
 from lab.samples import gpu_host, roce_host
-from rdmadiag.facts import Why
+from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.evidence import LINUX_SOURCES, Evidence
+from rdmadiag.facts.pci import PciFacts
 from rdmadiag.preflight.judge import judge
 from rdmadiag.preflight.rules.pci import NO_RELAXED_ORDERING
 from rdmadiag.preflight.verdict import Finding
 from rdmadiag.sources.run import read
 from rdmadiag.view.select import Selector
+from tests.view.test_access_control import below_root_ports
 
 EPYC = "cpu:type:x86,ven0002fam0019mod0001:feature:,0000"
 EMERALD_RAPIDS = "cpu:type:x86,ven0000fam0006mod00CF:feature:,0000"
@@ -147,6 +150,38 @@ def test_ports_of_a_shared_switch_that_redirect_are_found_once() -> None:
     assert len(lines) == 8
     assert "xxx00xx@0000:18:00.0;xxx00xx@0000:18:01.0" in "".join(found.remedy)
     assert said(machine, "mlx5_0") == []  # whether all are seen is not known then
+
+
+@pytest.mark.parametrize(
+    ("change", "summary", "remedy"),
+    [
+        (
+            {"ats": True},
+            (
+                "1 adapter has address translation (ATS), which must be off "
+                "with GPUs below root ports of Grace or Vera"
+            ),
+            "sudo mlxconfig -d nic set ATS_ENABLED=0",
+        ),
+        (
+            {"iommu_group": "1"},
+            (
+                "nic and gpu must be in IOMMU groups of their own, "
+                "with GPUs below root ports of Grace or Vera"
+            ),
+            "sudo rdma_topo check",
+        ),
+    ],
+    ids=["ATS", "a shared group"],
+)
+def test_below_root_ports_of_grace_what_is_wrong_is_found(
+    change: dict[str, object], summary: str, remedy: str
+) -> None:
+    pci = PciFacts(below_root_ports(nic=change), Missing(Why.UNSUPPORTED, ""))
+    verdict = judge(replace(gpu_host().evidence(), pci=pci))
+    (found,) = (each for each in verdict.findings if each.rule == "acs-for-this-topology")
+    assert (found.summary, found.severity.value) == (summary, "warn")
+    assert any(line.startswith(remedy) for line in found.remedy)
 
 
 def test_a_user_is_not_told_that_anything_is_off_and_the_verdict_is_not_unknown_for_it() -> None:
