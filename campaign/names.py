@@ -269,8 +269,6 @@ PAIRED: Final[Sequence[tuple[str, tuple[str, ...], Grammar]]] = (
 )
 """Of two records."""
 
-_HEALTHY: Final = str(Path(__file__).parent.parent / "rdmadiag" / "samples" / "roce-healthy")
-
 # --- hosts ---------------------------------------------------------------------------------------
 
 
@@ -409,8 +407,10 @@ def _host(found: Campaign, name: str, payload: str, host: Source, chosen: Free) 
             _whole(found, ended, document)
         if form[1] == ("expect",) and ended.out:
             _form(found, ("TOML", ("expect",), _toml), "--from", path)
+    plain = f"{host.name}-plain.json"
+    Path(plain).write_text(json.dumps(host.document), encoding="utf-8")
     for form in PAIRED:
-        _form(found, form, _HEALTHY, path)
+        _form(found, form, plain, path)
     for stack in ("nccl", "ucx", "mooncake"):
         ended = found.call("gids", "--env", stack, "--from", path)
         found.lines[name] |= dict.fromkeys(ended.out.splitlines())

@@ -368,6 +368,15 @@ class _Shown:
 
         return selected_modules(select(devices(self.evidence), self.wanted), self.evidence)
 
+    def _changed_since(self) -> "dict[str, Any]":
+        """A member of the document, with --since."""
+        if self.changes is None:
+            return {}
+        from rdmadiag.render.json import members
+
+        earlier, found = self.changes
+        return {"changed_since": {"before": {"host": earlier.host}} | members(found)}
+
     def _to(self, form: str, out: Any) -> None:
         host = self.reading.identity
         if form == "text":
@@ -386,12 +395,7 @@ class _Shown:
             from rdmadiag.render.json import write
 
             parts = {"host": host, "verdict": self.verdict, "evidence": self.evidence}
-            if self.changes is not None:
-                from rdmadiag.render.json import members
-
-                earlier, found = self.changes
-                parts["changed_since"] = {"before": {"host": earlier.host}} | members(found)
-            write(parts, self.when, out)
+            write(parts | self._changed_since(), self.when, out)
         elif form == "nagios":
             from rdmadiag.render import nagios
 

@@ -64,8 +64,8 @@ def judged(host: Identity, evidence: "Evidence") -> "Judged":
     from rdmadiag.render.json import document
 
     verdict = judge(evidence)
-    written = document({"host": host, "verdict": verdict, "evidence": evidence})
-    return Judged(Side.of(json.loads(written)), verdict)
+    printed = document({"host": host, "verdict": verdict, "evidence": evidence})
+    return Judged(Side.of(json.loads(printed)), verdict)
 
 
 def compared(before: Record, after: Record, same: bool | None) -> "Differences":

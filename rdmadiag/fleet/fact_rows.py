@@ -291,8 +291,7 @@ FACTS: Final = (
         evidence.sysfs.uverbs[] evidence.devlink.devices[] evidence.process.nodes[]
         evidence.system.paths[] evidence.thunderbolt.buses[]
         evidence.mac_network.interfaces[] evidence.mac_network.hardware_ports
-        evidence.routing.rules evidence.nldev.devices[].port_count
-        evidence.verbs.devices[].port_count evidence.modules.netdevs[].module
+        evidence.routing.rules evidence.modules.netdevs[].module
         """,
     ),
     *_covered(

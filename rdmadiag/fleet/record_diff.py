@@ -190,8 +190,7 @@ def _of_adapters(first: Side, second: Side, pairing: Pairing) -> Iterator[_Fact]
                 yield from _members(first, second, *ends, rests, device, port, Of.PORT)
             else:
                 before, after = (_listed_port(port, every) for every in (here, there))
-                name = prefix + below
-                yield _Fact(name, Kind.HARDWARE, device, port, before, after, "sysfs")
+                yield _Fact("port", Kind.HARDWARE, device, port, before, after, "sysfs")
     for number in pairing.gone:
         after = _GONE if is_listed(second) else second.facts["adapters"]
         yield _Fact("adapter", Kind.HARDWARE, _called(first, number), None, _THERE, after, "sysfs")

@@ -20,8 +20,8 @@ def judged(machine: Machine, evidence: Evidence | None = None) -> Judged:
     """As `diff` reads a record."""
     found = machine.evidence() if evidence is None else evidence
     verdict = judge(found)
-    parts = {"host": machine.identity(), "verdict": verdict, "evidence": found}
-    return Judged(Side.of(json.loads(document(parts))), verdict)
+    printed = document({"host": machine.identity(), "verdict": verdict, "evidence": found})
+    return Judged(Side.of(json.loads(printed)), verdict)
 
 
 def between(before: Machine, after: Machine, same: bool | None = None) -> Differences:

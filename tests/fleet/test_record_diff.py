@@ -585,6 +585,16 @@ def test_a_finding_on_a_device_that_is_gone_is_not_mended() -> None:
     assert (change.kind, change.after) == (ChangeKind.CHANGED, "mlx5_1 is not there")
 
 
+def test_a_port_or_gpu_that_is_new_is_one_change() -> None:
+    base = BASES["ib"]
+    ports = base.devices[0].ports
+    dual = base.with_device(0, ports=(*ports, replace(ports[0], lid=0x20)))
+    assert said(between(base, dual), ChangeKind.CHANGED) == {"mlx5_0/2 port: not there > there"}
+    one = BASES["gpus"]
+    less = one.change(cards=one.cards[1:])
+    assert said(between(less, one), ChangeKind.CHANGED) == {"gpu 0000:1b:00.0: not there > there"}
+
+
 def test_on_a_device_that_has_another_name_now_it_is() -> None:
     base = port(1, **PULLED)(BASES["ib"])
     found = between(base, device(1, name="ibp175s0")(BASES["ib"]))

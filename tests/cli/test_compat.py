@@ -1,0 +1,108 @@
+"""rdmadiag compat, end to end on described hosts."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.machine import Machine
+from lab.samples import infiniband_host, roce_host
+from rdmadiag.samples import folder
+
+Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
+
+HEALTHY = folder("infiniband-two-hca")
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Callable[[str, Machine], str]:
+    def write(name: str, machine: Machine) -> str:
+        machine.change(hostname=name).write(str(tmp_path / name), "Of a test.")
+        return str(tmp_path / name)
+
+    return write
+
+
+@pytest.fixture
+def pair(written: Callable[[str, Machine], str]) -> tuple[str, str]:
+    peer = roce_host("192.0.2.11").with_device(firmware="22.43.1014")
+    return written("a", roce_host()), written("b", peer)
+
+
+def test_the_first_line_is_the_answer(pair: tuple[str, str], rdmadiag: Rdmadiag) -> None:
+    code, out, err = rdmadiag("compat", *pair, "--stack", "ucx")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == (
+        "CAN TALK  a and b: mlx5_0/1 - mlx5_0/1: ::ffff:192.0.2.10 and ::ffff:192.0.2.11 are in "
+        "one subnet"
+    )
+    assert ["firmware", "22.31.1014", "22.43.1014", "differs"] in [each.split() for each in lines]
+    assert "  can talk  3 → 3  same type, family and subnet" in lines
+    assert lines[-1] == "from both records alone: no packet was sent"
+
+
+def test_quiet_is_the_answer_alone_and_verbose_has_what_is_the_same(
+    pair: tuple[str, str], rdmadiag: Rdmadiag
+) -> None:
+    assert rdmadiag("compat", *pair, "-q").out.count("\n") == 1
+    out = rdmadiag("compat", *pair, "--verbose").out
+    assert ["kernel", "6.1.0", "6.1.0", "same"] in [each.split() for each in out.splitlines()]
+
+
+def test_two_that_cannot_talk_are_1(written: Callable[..., str], rdmadiag: Rdmadiag) -> None:
+    code, out, _ = rdmadiag("compat", HEALTHY, folder("infiniband-no-subnet-manager"))
+    assert code == 1
+    assert out.startswith("CANNOT TALK  ib-two-hca and ib-no-subnet-manager: B has no active port")
+    other = written("other", infiniband_host().with_port(0, pkeys=(0x8003,)))
+    code, out, _ = rdmadiag("compat", HEALTHY, other)
+    assert code == 0, "the second ports can"
+    assert "    pkeys: no partition has both" in out
+    assert rdmadiag("compat", HEALTHY, folder("roce-healthy"), "--exit-zero")[0] == 0
+
+
+def test_a_named_stack_that_cannot_talk_is_1(pair: tuple[str, str], rdmadiag: Rdmadiag) -> None:
+    assert rdmadiag("compat", *pair)[0] == 0
+    assert rdmadiag("compat", *pair, "--stack", "nccl@2.27")[0] == 0
+    assert rdmadiag("compat", *pair, "--stack", "ibv_rc_pingpong")[0] == 1
+
+
+def test_what_is_not_known_is_3(written: Callable[..., str], rdmadiag: Rdmadiag) -> None:
+    rows = roce_host("192.0.2.11").devices[0].ports[0].gids
+    local = roce_host("192.0.2.11").with_port(gids={at: rows[at] for at in (0, 1)})
+    code, out, _ = rdmadiag("compat", written("a", roce_host()), written("b", local))
+    assert code == 3
+    assert out.startswith("NOT KNOWN  a and b: ")
+
+
+def test_the_document(pair: tuple[str, str], rdmadiag: Rdmadiag) -> None:
+    document = rdmadiag("compat", *pair, "--stack", "nccl@2.27", "--json").document
+    assert (document["talks"], document["here"]["host"]["hostname"]) == ("yes", "a")
+    (ports,) = document["beside"]
+    assert (ports["talks"], ports["protocol"]) == ("yes", "roce")
+    rows: dict[str, Any] = {each["subject"]: each for each in ports["rows"]}
+    assert (rows["firmware"]["agreement"], rows["rate"]["agreement"]) == ("differs", "same")
+    assert {each["stack"] for each in ports["stacks"]} == {"nccl"}
+
+
+def test_a_side_that_cannot_be_read_is_3_and_counters_are_refused(
+    rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
+    assert rdmadiag("compat", HEALTHY, str(tmp_path / "nowhere"))[0] == 3
+    (tmp_path / "c.json").write_text(rdmadiag("counters", "--from", HEALTHY, "--json").out)
+    assert json.loads((tmp_path / "c.json").read_text())["sample"]
+    code, _, err = rdmadiag("compat", HEALTHY, str(tmp_path / "c.json"))
+    assert (code, "says nothing of ports" in err) == (64, True)
+
+
+def test_names_of_a_hostile_record_are_shown_and_not_obeyed(
+    written: Callable[..., str], rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
+    odd = infiniband_host().with_device(0, firmware="\x1b]0;x\x07", hca_type="\x1b[2J")
+    record = written("odd", odd)
+    for argv in ((), ("--verbose",)):
+        out = rdmadiag("compat", HEALTHY, record, *argv).out
+        assert "\x1b" not in out
+        assert "\x07" not in out
