@@ -239,12 +239,15 @@ def _to(
         from rdmadiag.render.fleet_merge import show
 
         to = console(out)
-        show(found.merged, to, quiet=quiet, verbose=verbose)
-        if found.tournament and not quiet:
+        of_pairs = bool(found.tournament) and not found.merged.rows and not found.merged.unused
+        if not of_pairs:
+            show(found.merged, to, quiet=quiet, verbose=verbose)
+        if found.tournament and (of_pairs or not quiet):
             from rdmadiag.render.fleet_pairs import show as show_pairs
 
-            to.print()
-            show_pairs(found.tournament, to)
+            if not of_pairs:
+                to.print()
+            show_pairs(found.tournament, to, quiet=quiet, verbose=verbose)
     elif form == "json":
         from rdmadiag.render.json import members
         from rdmadiag.render.json import write as write_json

@@ -106,7 +106,10 @@ def _sum(to: Collected, history: str | None) -> AddedUp:
     tournament = None
     if results:
         tournament = judge_pairs(results)
-        merged = replace(merged, status=worse(merged.status, status_of_pairs(tournament)))
+        of_pairs = status_of_pairs(tournament)
+        # Outcomes of pairs alone, of which no report was to be expected.
+        alone = not merged.rows and not unused
+        merged = replace(merged, status=of_pairs if alone else worse(merged.status, of_pairs))
     return AddedUp(merged, tournament, _not_kept(history, reports, merged, found, results))
 
 

@@ -219,6 +219,21 @@ def test_outcomes_of_pingpong_are_judged_as_pairs_beside_the_reports(
     assert "mlx5_0" in page.read_text()
 
 
+def test_outcomes_of_pairs_alone_are_the_answer_themselves(
+    rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
+    file = tmp_path / "pairs.jsonl"
+    listens = attempt("n3", "n1", "listen", "verified", None)
+    file.write_text("\n".join((attempt("n1", "n3", "connect", "verified", 2.5), listens)))
+    done = rdmadiag("fleet", "merge", str(file))
+    assert (done.code, done.out.splitlines()[0]) == (
+        0,
+        "OK  1 pair of 2 nodes, 1 round: none is odd",
+    )
+    assert rdmadiag("fleet", "merge", str(file), "--quiet").out == done.out.splitlines()[0] + "\n"
+    assert rdmadiag("fleet", "merge", str(file), "--expect-hosts", "n1").code == 3
+
+
 def test_each_merge_is_added_to_a_history(
     reports: Path, rdmadiag: Rdmadiag, tmp_path: Path
 ) -> None:
