@@ -10,6 +10,8 @@ from functools import cache
 from string import Formatter
 from typing import Final
 
+from rdmadiag.quoting import plain_comment
+
 _WORDS: Final = r"[A-Za-z0-9 ,.:/_-]+"
 """In a comment, which some shells run, too."""
 
@@ -27,7 +29,8 @@ def trusted(code: str, lines: Iterable[str]) -> tuple[str, ...]:
     if rule is None:
         return ()
     patterns = _patterns(code)
-    kept = tuple(line for line in lines if any(each.fullmatch(line) for each in patterns))
+    plain = map(plain_comment, lines)  # an older version's may have apostrophes
+    kept = tuple(line for line in plain if any(each.fullmatch(line) for each in patterns))
     return kept or rule.remedy
 
 
@@ -35,7 +38,8 @@ def trusted(code: str, lines: Iterable[str]) -> tuple[str, ...]:
 def _patterns(code: str) -> tuple[re.Pattern[str], ...]:
     from rdmadiag.preflight.rules import CATALOGUE
 
-    templates = [line for each in CATALOGUE[code].remedies.values() for line in each]
+    lines = (line for each in CATALOGUE[code].remedies.values() for line in each)
+    templates = [plain_comment(line) for line in lines]
     return tuple(
         re.compile(
             "".join(
