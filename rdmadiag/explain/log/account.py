@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from rdmadiag.explain.causes import Known
 from rdmadiag.explain.completions import completion, completion_text, vendor
 from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.settings import RDMA_OFF
 from rdmadiag.explain.log.templates import facts_of
 from rdmadiag.explain.log.trouble import OF_RDMA
 from rdmadiag.explain.remedies import DMESG_OF_RDMA, PREFLIGHT_THERE, fill
@@ -154,6 +155,7 @@ class Collector:
         self._aftermath = 0
         self._aftermath_lines: list[int] = []
         self._dropped = 0
+        self._settings: set[str] = set()
 
     def add(self, number: int, meaning: "Meaning") -> None:
         """One line with its number."""
@@ -163,6 +165,8 @@ class Collector:
                 self._aftermath_lines.append(number)
             if meaning.what == OF_RDMA:
                 self._add_unknown(number, meaning, self._unexplained)
+        elif meaning.kind is Kind.SETTING:
+            self._settings.add(meaning.what)
         elif meaning.kind is Kind.UNKNOWN:
             self._add_unknown(number, meaning, self._unknown)
         else:
@@ -207,7 +211,7 @@ class Collector:
 
     def account(self, lines: int, size: int) -> Account:
         """All of it, in order."""
-        groups = _in_time(list(self._groups.values()))
+        groups = _in_time([each for each in self._groups.values() if self._is_meant(each)])
         groups = _merged(groups)
         of = {kind: tuple(_failure(g) for g in groups if g.meaning.kind is kind) for kind in Kind}
         is_explained = of[Kind.FAILURE] or of[Kind.CONSEQUENCE] or self._unknown
@@ -224,6 +228,12 @@ class Collector:
             lines=lines,
             bytes=size,
         )
+
+    def _is_meant(self, group: _Group) -> bool:
+        """NCCL that was told to leave RDMA alone has no device, as it should."""
+        meaning = group.meaning
+        of_nccl = meaning.fields.tool == "nccl" and meaning.what == "no-device"
+        return not (of_nccl and RDMA_OFF in self._settings)
 
 
 def _earlier(one: tuple[str, float], other: tuple[str, float]) -> bool:

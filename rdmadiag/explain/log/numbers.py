@@ -10,12 +10,13 @@ _ENAME: Final = re.compile(r"(?<![\w])(E[A-Z0-9]{3,14})\b")
 _BRACKETED: Final = re.compile(r"^\W{0,2}(?:[\[(]-?(\d{1,3})[\])]|[=:]-?(\d{1,3})\b)")
 _BEFORE: Final = re.compile(r"(?:^|[ (\[=:-])(\d{1,3})[\])]?[ :=,(-]{1,3}$")
 _RETURNED: Final = re.compile(
-    r"\b(?:closed|failed with(?: error| status| code| rc| ret)*|non-zero status:?|os error"
-    r"|ret(?:urn(?:ed|s)?|val)?(?: (?:value|code))?|\brc|\berr(?:or)?(?: code)?|status|result)"
+    r"\b(?:closed|failed \((?=-\d{1,3}\))|failed with(?: error| status| code| rc| ret)*"
+    r"|non-zero status:?|os error|ret(?:urn(?:ed|s)?|val)?(?: (?:value|code))?|\brc"
+    r"|\berr(?:or)?(?: code)?|status|result)"
     r"[ =:(]*-?(\d{1,3})\b",
     re.IGNORECASE,
 )
-_LONE: Final = re.compile(r"[\[(]-?(\d{1,3})[\])]")
+_LONE: Final = re.compile(r"(?<!\d )[\[(]-?(\d{1,3})[\])]")
 
 
 def _texts(platform: str) -> dict[str, int]:

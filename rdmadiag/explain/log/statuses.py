@@ -38,6 +38,7 @@ _WC_TEXTS: Final = tuple(
 )
 _COMPLETION: Final = re.compile(
     r"completion(?! (?:queue|channel|vector))|\bwc\b|\bwc[._]|\bcqe?\b|wr_?id|opcode|vendor[ _]"
+    r"|poll_cq failed, |\bwr id"
     r"|syndrom|work request",
     re.IGNORECASE,
 )
