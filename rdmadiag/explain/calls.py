@@ -81,6 +81,8 @@ _CAUSES: Final[dict[tuple[str, str, int], Labels]] = {
     # ib_check_mr_access, include/rdma/ib_verbs.h
     ("linux", Stage.REG_MR, 22): ("access-flags", "device-lacks-capability", "memory-not-taken"),
     ("linux", Stage.REG_MR, 95): ("memory-kind",),
+    # -EOPNOTSUPP of the kernel alone, which no libc has a name for: dmabuf between GPU and NIC
+    ("linux", Stage.REG_MR, 524): ("gdr-off", "memory-kind"),
     # openucx/ucx#7930: the queue itself is locked memory
     ("linux", Stage.CREATE_CQ, 12): ("memlock", "cq-exhausted"),
     ("linux", Stage.CREATE_CQ, 11): ("rdma-cgroup",),
@@ -172,7 +174,8 @@ _CAUSES: Final[dict[tuple[str, str, int], Labels]] = {
     ("linux", Stage.JOIN, 110): ("no-subnet-manager",),
     # --- rdma_cm, and TCP between the ends: no call on the device yet --------------------
     ("linux", Stage.CONNECT, 19): ("no-rdma-at-address", "no-rdma-device", "provider-missing"),
-    ("linux", Stage.CONNECT, 99): ("no-rdma-at-address",),
+    ("linux", Stage.CONNECT, 98): ("cm-port-taken",),
+    ("linux", Stage.CONNECT, 99): ("no-rdma-at-address", "not-this-hosts-address"),
     ("linux", Stage.CONNECT, 101): ("no-route",),
     ("linux", Stage.CONNECT, 104): ("peer-gone",),
     ("linux", Stage.CONNECT, 110): ("peer-unreachable", "firewall"),

@@ -13,7 +13,7 @@ from rdmadiag.explain.completions import after_completion, completion
 from rdmadiag.explain.log.fields import Fields, cleaned, fields
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.names import printed_ends
-from rdmadiag.explain.log.settings import RDMA_OFF
+from rdmadiag.explain.log.settings import setting_of
 from rdmadiag.explain.log.signs import AFTERMATH, Errno, Sign, sign_of
 from rdmadiag.explain.log.stages import stage_of
 from rdmadiag.explain.log.trouble import OF_RDMA, is_trouble
@@ -41,6 +41,10 @@ class Meaning:
 def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | None:
     """What the line means; `after` is what follows it, `above` what stands before it."""
     text = cleaned(line[:TEXT_LIMIT].decode("utf-8", "replace"))
+    if _FUNCTION.match(text) and (
+        stated_below := _ERROR_BELOW.search(after.decode("utf-8", "replace"))
+    ):
+        text = f"{text} failed: {stated_below[1]}"  # Open MPI's help says it on two lines
     if not is_candidate(text.encode()) or _NOT_OUTPUT.search(text) or _DETAIL.search(text):
         return None
     if _CONNECTS.match(text) and not printed_ends(above.decode("utf-8", "replace")):
@@ -77,6 +81,9 @@ _NOT_OUTPUT: Final = re.compile(
 )
 """Source, patches, history, manuals and command lines: they name failures without any."""
 
+_FUNCTION: Final = re.compile(r"Function: +(?:ibv|rdma)_\w+")
+_ERROR_BELOW: Final = re.compile(r"^ *Error: +(.{1,200})", re.MULTILINE)
+
 _CONNECTS: Final = re.compile(r"couldn't connect to \S+:\d+$", re.IGNORECASE)
 """Any program's words, but below what a pingpong of rdma-core or perftest prints of its ends."""
 
@@ -95,7 +102,8 @@ _FAILED: Final = re.compile(
 )
 _SUCCEEDED: Final = re.compile(
     r"\b0 (?:errors?|failures?)\b|(?:errors?|failures?|(?<!check )failed)[ =:]+0\b|no errors?\b"
-    r"|(?<!failed )success\w*|error correction|errors? (?:counter|rate)|retry_?(?:cnt|count)[ =:]",
+    r"|(?<!failed )(?<!errno says: )success\w*|error correction"
+    r"|errors? (?:counter|rate)|retry_?(?:cnt|count)[ =:]",
     re.IGNORECASE,
 )
 _DEVICE_STAGES: Final = frozenset(
@@ -107,9 +115,8 @@ _DEVICE_STAGES: Final = frozenset(
 
 
 def _of_setting(found: Fields) -> Meaning | None:
-    if found.text.endswith("NCCL_IB_DISABLE set by environment to 1."):
-        return Meaning(Kind.SETTING, RDMA_OFF, found, (), ())
-    return None
+    row = setting_of(found.text)
+    return Meaning(Kind.SETTING, row.word, found, (), ()) if row else None
 
 
 # --- signs -------------------------------------------------------------------------------
@@ -357,11 +364,15 @@ def _without_errno(found: Fields) -> tuple[Known, ...]:
         several.append(stated("no-gid-given"))
     # One cause a number first, then what is left of each.
     usual = _USUAL.get((found.platform, found.stage), ())
+    if found.call == "ibv_open_device" and found.platform == "linux":
+        usual = _USUAL_OF_OPENING
     for column in zip_longest(*(rows[number] for number in usual if number in rows)):
         several += [each for each in column if each is not None]
     return _unique(several)
 
 
+_USUAL_OF_OPENING: Final = (1, 13, 2, 12, 0)
+"""The device was listed: its provider and its node in sysfs are there."""
 _USUAL: Final = {
     ("linux", Stage.OPEN): (0, 2, 13, 12),
     ("linux", Stage.ALLOC_PD): (12,),
@@ -387,9 +398,14 @@ _USUAL: Final = {
 
 def _of_aftermath(found: Fields) -> Meaning | None:
     if AFTERMATH.search(found.text):
-        what = OF_RDMA if is_trouble(found.text) else "aftermath"
+        says = is_trouble(found.text) or _OF_NCCL.search(found.text)
+        what = OF_RDMA if says else "aftermath"
         return Meaning(Kind.AFTERMATH, what, found, (), ())
     return None
+
+
+_OF_NCCL: Final = re.compile(r"\bNCCL (?:failure|error)|\bncclSystemError", re.IGNORECASE)
+"""The last line of a job that failed, often all that its user has."""
 
 
 def _of_nothing_known(found: Fields) -> Meaning | None:

@@ -32,7 +32,8 @@ _NAMED: Final = re.compile(
     # objects
     r"|queue[ -]pair|protection domain|memory region|work request|\bp_?key\b|\b[sd]gid|devx"
     r"|peer_?mem\b|gpu ?direct|gdrcopy|gids?_u?\d|\bqpair|prov_err|smbd_|nvme-fabrics|\bctran"
-    r"|\bmori\b|monarch|rdmaxcel|dma[-_]?buf|transport list|libnccl-net",
+    r"|\blocal_?nic\b|transfer_(?:task|engine)|\bmori\b|monarch|rdmaxcel|dma[-_]?buf"
+    r"|transport list|libnccl-net",
     re.IGNORECASE,
 )
 _IN_CAPITALS: Final = re.compile(r"\b(?:QP|CQ|CQE|SRQ|MR|HCA|RNIC|IB|GID)s?\b")
@@ -58,7 +59,7 @@ _HARMLESS: Final = re.compile(
 _LEFT: Final = r"(?<![\w./=])"
 _RIGHT: Final = r"(?![\w/=]|\.\w|-\w)"
 _STRONG: Final = re.compile(
-    rf"(?i:{_LEFT}(?:fail(?:ed|ures?|s|ing)?|errors?|fatal|abort(?:s|ed|ing)?|timed[ -]out"
+    rf"(?i:{_LEFT}(?:fail(?:ed|ures?|s|ing)?|errors?|fatal|abort(?:s|ed|ing)?|timed[ -]?out"
     r"|time-?outs?|unreachable|refused|denied|reject(?:s|ed)?|unable|cannot|can'?t|could ?n[o']t"
     r"|exhausted|exceeded|invalid|abnormal|incompatible|mismatch\w*|unresponsive|no response"
     r"|not respond\w*|panic|catastrophic|null value|out of memory|fault"
@@ -72,6 +73,7 @@ _STRONG: Final = re.compile(
     # and a status of bnxt_re's command queue (bnxt_qplib_process_qp_event, qplib_rcfw.c)
     r"|\bcmdq\[0x[\da-f]+\]=0x[\da-f]+ status 0x0*[1-9a-f]"
     r"|\bclosed \(-\d+\)|prov_err\w*: *-?[1-9]|_(?:error|fatal)\w*\(\)  ?/|not match transport"
+    r"|\bno RDMA connection\b"
     r"|\bBUG: |IBV_WC_SUCCESS\. [1-9]|\bWARNING: CPU: \d+ PID: \d+ at "
     r"|\bE(?:INVAL|IO|NOMEM|TIMEDOUT|NODEV|FAULT|ACCES|PERM|BUSY)\b",
 )
@@ -124,7 +126,8 @@ _SYSLOG: Final = re.compile(
 )
 """The host's name is none of the line's words."""
 _SUCCEEDED: Final = re.compile(
-    r"(?<!errno 0: )(?<!un)\bsuccess(?:ful(?:ly)?)?\b|\bsucceeded\b|\brecovered\b", re.IGNORECASE
+    r"(?<!errno 0: )(?<!errno says: )(?<!un)\bsuccess(?:ful(?:ly)?)?\b|\bsucceeded\b|\brecovered\b",
+    re.IGNORECASE,
 )
 
 

@@ -41,7 +41,8 @@ CONTEXT: Final = (
     "memoryregion", "nccl-net", "net/plugin", "nccl warn", "nccl failure", "ib devices", "sm/sa",
     "sa_get_handle", "transmit queue", "tx timeout", "tx_timeout", "mori", "monarch", "ibverbs_",
     "mlx5_1.", "libefa", "endpoint timeout", "sockaddr", "event channel", "physical_state", "_gid_",
-    "efa provider", "peermapping", "iomemory", "bind to the sa", "rdmaxcel",
+    "efa provider", "peermapping", "iomemory", "bind to the sa", "rdmaxcel", "local nic",
+    "common_ucx", "pml_ucx", "transfer_task", "transfer_engine", "nvme nvme",
 )
 """Words that a line about RDMA has."""
 
@@ -63,9 +64,10 @@ TROUBLE: Final = (
     "eaddrnotavail", "input/output", "no message", "try again", "not configured", "no route",
     "bad address", "limits", "no resources", "status=", "incorrect", "mismatch", "not register",
     "incompat", "reject", "not respond", "no response", "panic", "abnormal", "n't found",
-    "not loaded", "disagrees", "unknown symbol", "closed by remote", "broken pipe", "not defined",
-    "canceled", "state down", "no hfi", "not insert", "non-zero", "no sm/sa", "fork()",
-    "returned 38", "returned -", "bug: ", "warning: cpu", "_fault", " fault", "didn't", "did not",
+    "not loaded", "timedout", "disagrees", "unknown symbol", "closed by remote", "broken pipe",
+    "not defined", "canceled", "state down", "no hfi", "not insert", "non-zero", "no sm/sa",
+    "fork()", "returned 38", "returned -", "bug: ", "warning: cpu", "_fault", " fault", "didn't",
+    "did not",
 )
 """Words that a line about a failure has."""
 
@@ -84,11 +86,12 @@ BOTH: Final = (
     "init the socket connection", "times addr_error", "data mismatch!", "cma detected", "fw stall",
     "infiniband_pkey", "failed to open device", "couldn't connect to ",
     "couldn't read/write remote", "parser function exited with error", "cuda dma-buf cannot",
-    "qplib: cmdq[", "prov_err", "network gib not", "devices() returned 0", "function:    ibv_",
-    "nccl_ib_disable set by environment to 1", "unresponsive receiver", "invalid receiver queue",
-    "receiver connection aborted", "address handle at remote", "remote memory registration",
-    "(sgl) too short", "peermappingoverride", "involving a call", "fatal: transport error",
-    "connection schemes reported", "ud-capable verbs devices",
+    "qplib: cmdq[", "prov_err", "gid_index set by environment to 0", "gid index       : 0",
+    "has no associated network", "max locked memory    ", "network gib not", "devices() returned 0",
+    "function:    ibv_", "nccl_ib_disable set by environment to 1", "unresponsive receiver",
+    "invalid receiver queue", "receiver connection aborted", "address handle at remote",
+    "remote memory registration", "(sgl) too short", "peermappingoverride", "involving a call",
+    "fatal: transport error", "connection schemes reported", "ud-capable verbs devices",
     "not used by default.  the intent is to use ucx",
 )
 """Of RDMA and of trouble at once."""

@@ -34,7 +34,10 @@ SIGNS: Final = (
         r"|ibv_reg_dmabuf_mr.{0,60}(?:fail|error|invalid|bad address|not supported)"
         rf"|{_GPU}.{{0,40}}(?:ibv_reg_mr|mr_reg).{{0,80}}{_NOT_TAKEN}"
         rf"|(?:ibv_reg_mr|mr_reg).{{0,80}}{_GPU}.{{0,80}}{_NOT_TAKEN}"
-        r"|ibv_reg_mr\(gpu\) failed",
+        r"|ibv_reg_mr\(gpu\) failed"
+        r"|failed to register address 0x[0-9a-f]+ (?:\(|mem_type (?:bit )?)(?:0x[2-9a-f]|cuda|rocm)"
+        r"|cannot allocate buffer on the specified memory type"
+        r"|\bregister\w* .{0,40}(?:cuda|gpu|hmem|device) (?:memory|buffer|pointer).{0,60}fail",
         ("gdr-off", "memory-kind", "acs-or-iommu", "memory-not-mapped"),
     ),
 )

@@ -134,7 +134,7 @@ SIGNS: Final = (
         "port-not-active",
         Kind.FAILURE,
         Stage.OPEN,
-        r"psm\d? ?(?:can't|could not|was unable to) open (?:an? )?(?:hfi unit|endpoint)",
+        r"psm\d? ?(?:can't|could not|was unable to) open (?:an? )?(?:(?:hfi|nic) unit|endpoint)",
         ("port-down", "no-rdma-device", "device-removed"),
         (DEVICES, DMESG_OF_RDMA),
     ),
@@ -153,18 +153,52 @@ SIGNS: Final = (
         "bind-failed",
         Kind.FAILURE,
         Stage.CONNECT,
-        r"\brdma_bind_addr\b.{0,40}fail|(?:unable|fail\w*) to (?:bind|listen).{0,40}rdma"
+        r"\brdma_bind_addr\b.{0,40}fail|\bbinding address to .{1,60}fail"
+        r"|kiblnd_\w+.{0,30}failed to bind .{1,60} to device"
+        r"|(?:unable|fail\w*) to (?:bind|listen).{0,40}rdma"
         r"|rdma_listen.{0,40}fail",
         ("no-rdma-at-address", "not-this-hosts-address", "cm-port-taken"),
         (ADDRESSES, GIDS),
+        errno=Errno.FIRST,
     ),
     sign(
         "route-error",
         Kind.FAILURE,
         Stage.CONNECT,
-        r"kiblnd_\w+.{0,60}route error",
+        r"kiblnd_\w+.{0,60}route error|\brdma route resolution error",
         ("no-path", "no-subnet-manager"),
         errno=Errno.LAST,
+    ),
+    sign(
+        "address-error",
+        Kind.FAILURE,
+        Stage.CONNECT,
+        r"\brdma address resolution error",
+        ("no-rdma-at-address", "no-route", "peer-unreachable"),
+    ),
+    sign(
+        "rejected",
+        Kind.FAILURE,
+        Stage.CONNECT,
+        r"kiblnd_\w+.{0,60}rejected: (?!conn race|stale|no listener)",
+        ("peer-refused", "peer-gone"),
+    ),
+    sign(
+        "bootstrap",
+        Kind.FAILURE,
+        Stage.CONNECT,
+        r"exchange handshake description|nvme nvme\d+: failed to connect queue",
+        ("firewall", "peer-gone", "no-route"),
+        (AT_PEER, ADDRESSES),
+    ),
+    sign(
+        "device-lacks",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"mode is not supported by device|device does not support (?:memory|fast|mem_mgt|local_inv"
+        r"|odp|atomic|srq|frwr|remote inv)",
+        ("device-lacks-capability",),
+        only=r"rdma|iser|ib_|mlx|rxe|siw|verbs",
     ),
     sign(
         "lnet-timeout",
@@ -180,6 +214,7 @@ SIGNS: Final = (
         Stage.CONNECT,
         r"/dev/nvme-fabrics.{0,20}connection (?:refused|reset)",
         ("peer-not-listening", "peer-refused", "peer-gone"),
+        errno=Errno.LAST,
     ),
     sign(
         "peer-gone",
@@ -246,7 +281,7 @@ SIGNS: Final = (
         "gpu-mapping-off",
         Kind.FAILURE,
         Stage.OPEN,
-        r"peermappingoverride|cudahostregister with iomemory failed",
+        r"peermappingoverride|cudahostregister with iomemory failed|gpu cannot map uar",
         ("gpu-peer-mapping-off",),
     ),
 )
