@@ -177,6 +177,7 @@ _CAUSES: Final[dict[tuple[str, str, int], Labels]] = {
     ("linux", Stage.CONNECT, 98): ("cm-port-taken",),
     ("linux", Stage.CONNECT, 99): ("no-rdma-at-address", "not-this-hosts-address"),
     ("linux", Stage.CONNECT, 101): ("no-route",),
+    ("linux", Stage.CONNECT, 103): ("peer-gone", "no-path"),
     ("linux", Stage.CONNECT, 104): ("peer-gone",),
     ("linux", Stage.CONNECT, 110): ("peer-unreachable", "firewall"),
     ("linux", Stage.CONNECT, 111): ("peer-not-listening",),

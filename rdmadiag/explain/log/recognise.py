@@ -326,16 +326,17 @@ _OF_GPUS: Final = frozenset({"nccl", "rccl", "nvshmem", "mooncake", "nixl", "mor
 _EINVAL: Final = 22
 _NOT_OF_HOST_MEMORY: Final = (14, _EINVAL)
 """EFAULT and EINVAL: what the kernel gives for an address that it cannot pin."""
-_GPU: Final = re.compile(r"cuda|\bgpu|dma-?buf|\bhip\b", re.IGNORECASE)
+_GPU: Final = re.compile(r"cuda|\bgpu|dma-?buf|hmem|\bhip\b|NET/OFI", re.IGNORECASE)
 
 
 def _by_memory(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     """These register GPU memory, mostly."""
     if found.stage is not Stage.REG_MR:
         return several
-    if found.tool in _OF_GPUS and found.errno in _NOT_OF_HOST_MEMORY:
+    of_gpus = found.tool in _OF_GPUS or _GPU.search(found.text)
+    if of_gpus and found.errno in _NOT_OF_HOST_MEMORY:
         return _first(_unique([stated("gdr-off"), *several]), "gdr-off")
-    if found.tool in _OF_GPUS or _GPU.search(found.text) or _GPU.search(found.above):
+    if of_gpus or _GPU.search(found.above):
         return _first(several, "gdr-off")
     return several
 

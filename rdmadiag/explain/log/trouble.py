@@ -32,7 +32,7 @@ _NAMED: Final = re.compile(
     # objects
     r"|queue[ -]pair|protection domain|memory region|work request|\bp_?key\b|\b[sd]gid|devx"
     r"|peer_?mem\b|gpu ?direct|gdrcopy|gids?_u?\d|\bqpair|prov_err|smbd_|nvme-fabrics|\bctran"
-    r"|\blocal_?nic\b|transfer_(?:task|engine)|\bmori\b|monarch|rdmaxcel|dma[-_]?buf"
+    r"|smb_?direct|gdrdrv|gdr_open|osm_vendor|\bsiw:|\blocal_?nic\b|transfer_(?:task|engine)|\bmori\b|monarch|rdmaxcel|dma[-_]?buf"
     r"|transport list|libnccl-net",
     re.IGNORECASE,
 )

@@ -42,7 +42,8 @@ CONTEXT: Final = (
     "sa_get_handle", "transmit queue", "tx timeout", "tx_timeout", "mori", "monarch", "ibverbs_",
     "mlx5_1.", "libefa", "endpoint timeout", "sockaddr", "event channel", "physical_state", "_gid_",
     "efa provider", "peermapping", "iomemory", "bind to the sa", "rdmaxcel", "local nic",
-    "common_ucx", "pml_ucx", "transfer_task", "transfer_engine", "nvme nvme",
+    "common_ucx", "siw: ", "smb_direct", "gdrdrv", "gdr_open", "osm_", "doca_rdma",
+    "addrinfo() failed", "pml_ucx", "transfer_task", "transfer_engine", "nvme nvme",
 )
 """Words that a line about RDMA has."""
 
@@ -65,9 +66,9 @@ TROUBLE: Final = (
     "bad address", "limits", "no resources", "status=", "incorrect", "mismatch", "not register",
     "incompat", "reject", "not respond", "no response", "panic", "abnormal", "n't found",
     "not loaded", "timedout", "disagrees", "unknown symbol", "closed by remote", "broken pipe",
-    "not defined", "canceled", "state down", "no hfi", "not insert", "non-zero", "no sm/sa",
-    "fork()", "returned 38", "returned -", "bug: ", "warning: cpu", "_fault", " fault", "didn't",
-    "did not",
+    "not defined", "canceled", "state down", "no hfi", "no nic ", "not insert", "non-zero",
+    "no sm/sa", "fork()", "returned 38", "returned -", "bug: ", "warning: cpu", "_fault", " fault",
+    "didn't", "did not",
 )
 """Words that a line about a failure has."""
 

@@ -25,7 +25,8 @@ SIGNS: Final = (
     _completed(
         "efa-unreachable",
         r"unresponsive (?:receiver|remote|peer)|unreachable remote|reachable by efa device"
-        r"|unresp_remote|unreach_remote",
+        r"|unresp_remote|unreach_remote"
+        r"|net/ofi .{0,80}no route to host",
         *("security-group", "peer-gone"),
     ),
     # 7

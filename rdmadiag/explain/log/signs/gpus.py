@@ -29,7 +29,7 @@ SIGNS: Final = (
         Kind.FAILURE,
         Stage.REG_MR,
         r"(?:fail\w*|unable|could ?n[o']t|cannot) (?:to )?register (?:\w+ ){0,3}?"
-        r"(?:gpu|cuda|device|hip) (?:mr|memory|buffer)"
+        r"(?:gpu|cuda|device|hip|dma-?buf) (?:mr|memory|buffer)"
         r"|(?:buffer|memory|mr) regist\w+ fail.{0,200}dma_?buf"
         r"|ibv_reg_dmabuf_mr.{0,60}(?:fail|error|invalid|bad address|not supported)"
         rf"|{_GPU}.{{0,40}}(?:ibv_reg_mr|mr_reg).{{0,80}}{_NOT_TAKEN}"

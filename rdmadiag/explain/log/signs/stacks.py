@@ -40,6 +40,14 @@ SIGNS: Final = (
         LIBRARIES,
     ),
     sign(
+        "devx-refused",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"devx_general_cmd.{0,60}remote i/o error",
+        ("driver-refused", "device-lacks-capability", "provider-release"),
+        LIBRARIES,
+    ),
+    sign(
         "devx-no-answer",
         Kind.FAILURE,
         Stage.CREATE_QP,
@@ -69,7 +77,8 @@ SIGNS: Final = (
         Kind.FAILURE,
         Stage.DATA,
         r"fatal: transport error: endpoint timeout|ud_(?:ep|iface)\.c.{0,80}(?:endpoint timeout"
-        r"|unhandled timeout|no response|timed? ?out)|\bud endpoint\b.{0,80}unhandled timeout",
+        r"|unhandled timeout|no response|timed? ?out)|\bud endpoint\b.{0,80}(?:unhandled"
+        r"|endpoint) timeout",
         _PATH_LOST,
         (AT_PEER, GIDS, DMESG_OF_RDMA),
     ),
@@ -102,7 +111,8 @@ SIGNS: Final = (
         "no-device",
         Kind.FAILURE,
         Stage.OPEN,
-        r"ib devices? list.{0,20}(?:function not implemented|errno 38)",
+        r"ib devices? list.{0,20}(?:function not implemented|errno 38)"
+        r"|is ib_uverbs loaded",
         ("ib-uverbs-not-loaded", "abi-mismatch", "no-rdma-device"),
     ),
     sign(
@@ -125,7 +135,8 @@ SIGNS: Final = (
         "port-not-active",
         Kind.FAILURE,
         Stage.OPEN,
-        r"no hfi units? (?:are|is) active|no (?:available )?(?:hfi|opa|psm\w?) (?:device|unit|port)"
+        r"no (?:hfi|nic) units? (?:are|is) active"
+        r"|no (?:available )?(?:hfi|opa|psm\w?) (?:device|unit|port)"
         r"|\bstate down physical_state (?:disabled|polling|linkup|sleep)",
         ("port-down", "link-lost", "no-subnet-manager"),
         (DEVICES, DMESG_OF_RDMA),
@@ -250,6 +261,71 @@ SIGNS: Final = (
         r"ucp_ep_create\(.{0,40} failed: destination is unreachable",
         ("transport-unusable", "no-path", "no-usable-gid", "port-down", "no-rdma-device"),
         (DEVICES, GIDS),
+    ),
+    sign(
+        "endpoint-shut-down",
+        Kind.CONSEQUENCE,
+        Stage.DATA,
+        r"\bfi_e?shutdown\b|after transport endpoint shutdown",
+        ("peer-gone",),
+        (AT_PEER,),
+    ),
+    sign(
+        "refused",
+        Kind.FAILURE,
+        Stage.CONNECT,
+        r"endpoint connrefused|doca_error_connection_refused|rdma transport: connection refused",
+        ("peer-not-listening", "peer-refused"),
+    ),
+    sign(
+        "no-provider",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"addrinfo\(\) failed.{0,200}no data available",
+        ("no-provider", "no-rdma-device"),
+        only=r"\bofi\b|fabric",
+    ),
+    sign(
+        "pool-not-registered",
+        Kind.FAILURE,
+        Stage.REG_MR,
+        r"failed to allocate memory pool chunk: input/output error",
+        ("memlock", "mr-exhausted"),
+        only=r"ucx",
+    ),
+    # --- the subnet ------------------------------------------------------------------------
+    sign(
+        "multicast-error",
+        Kind.FAILURE,
+        Stage.CONNECT,
+        r"multicast join failed.{0,80}status -110",
+        ("no-subnet-manager", "no-path"),
+        errno=Errno.LAST,
+    ),
+    sign(
+        "multicast-error",
+        Kind.FAILURE,
+        Stage.CONNECT,
+        r"\bib\w{1,14}: .{0,30}multicast join failed",
+        ("multicast-refused", "no-subnet-manager"),
+        errno=Errno.LAST,
+    ),
+    sign(
+        "datagram-unanswered",
+        Kind.FAILURE,
+        Stage.CONNECT,
+        r"_do_madrpc.{0,40}(?:failed|timed out)",
+        ("no-path", "link-lost", "no-subnet-manager"),
+        (DEVICES, DMESG_OF_RDMA),
+        errno=Errno.LAST,
+    ),
+    sign(
+        "no-device",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"can't open umad port",
+        ("no-rdma-device", "port-down", "uverbs-node-missing"),
+        (DEVICES, DMESG_OF_RDMA),
     ),
     # --- the kernel ---------------------------------------------------------------------------
     sign(
