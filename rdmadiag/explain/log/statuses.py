@@ -27,7 +27,7 @@ _WC_TEXTS: Final = tuple(
         (r"local protection(?: error| on)?\b", 4),
         (r"local length(?: error| on)", 1),
         (r"local qp operation", 2),
-        (r"remote access (?:error|on)", 10),
+        (r"remote (?:memory )?access (?:error|on)", 10),
         (r"(?:remote )?invalid request error|invalid request on", 9),
         (r"remote operation(?:al)? error|remote QP on", 11),
         (r"local access error", 8),

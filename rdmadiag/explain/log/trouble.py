@@ -102,7 +102,7 @@ _OTHER: Final = re.compile(
     r"|^(?:g?make|ninja|CMake|cc1?|ld)(?:\[\d+\])?[ :]|^\[ *\d+ ?%\]|-W[a-z]"
     # packages and repositories
     r"|satisfies the requirement|matching distribution|locate package|unmet dep"
-    r"|^(?:E|Err): |^fatal: |\bconfigure: error|Could NOT find \w+ \(missing"
+    r"|^(?:E|Err): |^fatal: |\brdma-ndd\b|\bconfigure: error|Could NOT find \w+ \(missing"
     # a provider that is not installed, and a socket that was closed before
     r"|ofi_reg_dl_prov\(\).*dlopen|\bsend\(fd=-1\)"
     # scripts, lists of options, and commits

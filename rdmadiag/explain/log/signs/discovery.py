@@ -128,7 +128,7 @@ SIGNS: Final = (
         Kind.FAILURE,
         Stage.OPEN,
         r"fi_getinfo.{0,60}(?:-61|no data|fail|error)",
-        ("no-provider", "no-rdma-device"),
+        ("no-provider", "no-rdma-device", "no-rdma-at-address"),
     ),
 )
 

@@ -153,11 +153,12 @@ SIGNS: Final = (
         "event-channel",
         Kind.FAILURE,
         Stage.CONNECT,
-        r"(?:rdma_create_event_channel|rdma(?:_cm)? event channel).{0,60}(?:fail|error|no such)"
+        r"(?:rdma_create_event_channel|rdma(?:_cm)? event channel)"
+        r".{0,60}(?:fail|error|no such)"
         r"|(?:fail\w*|unable|could ?n[o']t|cannot|could not) (?:to )?create (?:\w+ )?(?:rdma|cm)"
         r" event channel",
         ("rdma-ucm-not-loaded", "no-rdma-device", "rdma-cm-node-not-openable"),
-        errno=Errno.FIRST,
+        errno=Errno.LAST,
     ),
     # --- connecting -------------------------------------------------------------------------------
     sign(
@@ -289,9 +290,10 @@ SIGNS: Final = (
         "pool-not-registered",
         Kind.FAILURE,
         Stage.REG_MR,
-        r"failed to allocate memory pool chunk: input/output error",
-        ("memlock", "mr-exhausted"),
-        only=r"ucx",
+        r"failed to allocate memory pool chunk: input/output error|libfabric error: \(-12\)"
+        r"|failure to post internal receive buffers",
+        ("memlock", "mr-exhausted", "no-memory"),
+        only=r"ucx|libfabric|efa",
     ),
     # --- the subnet ------------------------------------------------------------------------
     sign(
@@ -333,7 +335,9 @@ SIGNS: Final = (
         Kind.FAILURE,
         Stage.OPEN,
         r"\bmodule [\w-]{0,12}(?:rdma|rxe|siw|mlx[45]|ib_|iw_|bnxt_re|irdma|peer_?mem)[\w-]* "
-        r"(?:not found|does not exist)",
+        r"(?:not found|does not exist)"
+        r"|\b(?:mlx|ib_|rdma_|iw_|nvme_rdma|bnxt_re|irdma|qedr)\w*: (?:disagrees about version of"
+        r"|unknown) symbol",
         ("kernel-module-missing",),
     ),
     sign(
