@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.completions import completion, completion_text, vendor
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.settings import BY_WORD, RDMA_OFF
+from rdmadiag.explain.log.settings import RDMA_OFF, Setting
 from rdmadiag.explain.log.templates import facts_of
 from rdmadiag.explain.log.trouble import OF_RDMA
 from rdmadiag.explain.remedies import DMESG_OF_RDMA, PREFLIGHT_THERE, fill
@@ -157,18 +157,18 @@ class Collector:
         self._aftermath = 0
         self._aftermath_lines: list[int] = []
         self._dropped = 0
-        self._settings: set[str] = set()
+        self._settings: dict[str, Setting] = {}
 
     def add(self, number: int, meaning: "Meaning") -> None:
         """One line with its number."""
-        if meaning.kind is Kind.AFTERMATH:
+        if meaning.setting is not None:
+            self._settings[meaning.setting.word] = meaning.setting
+        elif meaning.kind is Kind.AFTERMATH:
             self._aftermath += 1
             if len(self._aftermath_lines) < LINES_KEPT:
                 self._aftermath_lines.append(number)
             if meaning.what == OF_RDMA:
                 self._add_unknown(number, meaning, self._unexplained)
-        elif meaning.kind is Kind.SETTING:
-            self._settings.add(meaning.what)
         elif meaning.kind is Kind.UNKNOWN:
             self._add_unknown(number, meaning, self._unknown)
         else:
@@ -234,7 +234,7 @@ class Collector:
 
     def _weigh(self, groups: Iterable[_Group]) -> None:
         """What was set decides between the causes that are possible."""
-        for row in (BY_WORD[word] for word in self._settings):
+        for row in self._settings.values():
             for group in groups:
                 meaning = group.meaning
                 stage, of_linux = meaning.fields.stage, meaning.fields.platform == "linux"

@@ -10,5 +10,4 @@ class Kind(StrEnum):
     CONSEQUENCE = "consequence"  # of RDMA, and of an earlier failure
     AFTERMATH = "aftermath"  # of whatever failed: a watchdog, an abort
     NOTE = "note"  # no failure by itself
-    SETTING = "setting"  # what a program was told, for the lines around it
     UNKNOWN = "unknown"  # of RDMA and of trouble, and not understood

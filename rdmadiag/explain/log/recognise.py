@@ -13,7 +13,7 @@ from rdmadiag.explain.completions import after_completion, completion
 from rdmadiag.explain.log.fields import Fields, cleaned, fields
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.names import printed_ends
-from rdmadiag.explain.log.settings import setting_of
+from rdmadiag.explain.log.settings import Setting, setting_of
 from rdmadiag.explain.log.signs import AFTERMATH, Errno, Sign, sign_of
 from rdmadiag.explain.log.stages import stage_of
 from rdmadiag.explain.log.trouble import OF_RDMA, is_trouble
@@ -36,6 +36,7 @@ class Meaning:
     fields: Fields
     causes: tuple[Known, ...]
     next: Lines  # templates
+    setting: Setting | None = None  # it is one, and shown nowhere
 
 
 def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | None:
@@ -116,7 +117,7 @@ _DEVICE_STAGES: Final = frozenset(
 
 def _of_setting(found: Fields) -> Meaning | None:
     row = setting_of(found.text)
-    return Meaning(Kind.SETTING, row.word, found, (), ()) if row else None
+    return Meaning(Kind.NOTE, row.word, found, (), (), row) if row else None
 
 
 # --- signs -------------------------------------------------------------------------------

@@ -50,6 +50,3 @@ SETTINGS: Final = (
 def setting_of(text: str) -> Setting | None:
     """The first that the line states."""
     return next((each for each in SETTINGS if each.pattern.search(text)), None)
-
-
-BY_WORD: Final = {each.word: each for each in SETTINGS}
