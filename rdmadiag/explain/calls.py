@@ -79,8 +79,10 @@ _CAUSES: Final[dict[tuple[str, str, int], Labels]] = {
     # deepseek-ai/DeepEP#55, NVIDIA/nccl#1939: of GPU memory; else ib_umem_get, core/umem.c
     ("linux", Stage.REG_MR, 14): ("memory-not-mapped", "gdr-off"),
     # ib_check_mr_access, include/rdma/ib_verbs.h
-    ("linux", Stage.REG_MR, 22): ("access-flags", "device-lacks-capability"),
+    ("linux", Stage.REG_MR, 22): ("access-flags", "device-lacks-capability", "memory-not-taken"),
     ("linux", Stage.REG_MR, 95): ("memory-kind",),
+    # -EOPNOTSUPP of the kernel alone, which no libc has a name for: dmabuf between GPU and NIC
+    ("linux", Stage.REG_MR, 524): ("gdr-off", "memory-kind"),
     # openucx/ucx#7930: the queue itself is locked memory
     ("linux", Stage.CREATE_CQ, 12): ("memlock", "cq-exhausted"),
     ("linux", Stage.CREATE_CQ, 11): ("rdma-cgroup",),
@@ -138,6 +140,7 @@ _CAUSES: Final[dict[tuple[str, str, int], Labels]] = {
     # rdma_lookup_get_uobject, core/rdma_core.c; mlx5 cmd.c: "internal error" is EIO
     ("linux", ANY, 5): ("device-removed", "firmware-failed"),
     ("linux", ANY, 19): ("device-removed",),
+    ("linux", ANY, 24): ("open-files-limit",),  # each context, channel and event channel is one
     ("linux", ANY, 110): ("firmware-silent",),  # wait_func, mlx5 cmd.c
     # --- Linux: the connection manager of this host ---------------------------------------
     # ucma_open, core/ucma.c; a node that is there without its module gives ENXIO or ENODEV
@@ -170,9 +173,11 @@ _CAUSES: Final[dict[tuple[str, str, int], Labels]] = {
     ("linux", Stage.JOIN, 19): ("gid-without-netdev", "device-removed"),
     ("linux", Stage.JOIN, 110): ("no-subnet-manager",),
     # --- rdma_cm, and TCP between the ends: no call on the device yet --------------------
-    ("linux", Stage.CONNECT, 19): ("no-rdma-at-address", "no-rdma-device"),
-    ("linux", Stage.CONNECT, 99): ("no-rdma-at-address",),
+    ("linux", Stage.CONNECT, 19): ("no-rdma-at-address", "no-rdma-device", "provider-missing"),
+    ("linux", Stage.CONNECT, 98): ("cm-port-taken",),
+    ("linux", Stage.CONNECT, 99): ("no-rdma-at-address", "not-this-hosts-address"),
     ("linux", Stage.CONNECT, 101): ("no-route",),
+    ("linux", Stage.CONNECT, 103): ("peer-gone", "no-path"),
     ("linux", Stage.CONNECT, 104): ("peer-gone",),
     ("linux", Stage.CONNECT, 110): ("peer-unreachable", "firewall"),
     ("linux", Stage.CONNECT, 111): ("peer-not-listening",),

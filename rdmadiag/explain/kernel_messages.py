@@ -50,6 +50,12 @@ MESSAGES: Final = (
     Message(r"will cause a leak of a command resource", Kind.UNHEALTHY, "firmware-silent"),
     Message(r"(?:timeout|timed out).{0,20}leak of a command resource", None, "firmware-silent"),
     Message(r"cmd(?:_work|_exec)?\w*.{0,40}timeout|\bfw stall", None, "firmware-silent"),
+    Message(
+        r"(?:cqp|cmdq|hwrm|rcfw|\bmsg \{).{0,60}tim(?:ed ?out|eout)|error \(timeout: \d+\) msg"
+        r"|command 0x[0-9a-f]+ timed out|cqp command timed",
+        None,
+        "firmware-silent",
+    ),
     Message(r"firmware (?:is )?not responding", Kind.UNHEALTHY),
     Message(r"health compromised|firmware (?:is )?fatal", Kind.UNHEALTHY, "firmware-failed"),
     Message(r"handling bad device|health recovery failed", Kind.UNHEALTHY),
@@ -57,7 +63,8 @@ MESSAGES: Final = (
     Message(
         r"health issue|device'?s? health|fw_fatal|fw.{0,12}fatal|assert_var\[0\]|irisc"
         r"|firmware (?:is )?(?:in )?(?:fatal|internal|failed|error|reset)"
-        r"|internal error|hardware error|catastrophic",
+        r"|internal error|hardware error|catastrophic|pre-initializing state|enable hca failed"
+        r"|mlx5_init_one failed|probe_one.{0,40}failed",
         None,
         "firmware-failed",
     ),
@@ -67,7 +74,7 @@ MESSAGES: Final = (
     Message(r"\blink (?:is )?down\b|cable unplugged", Kind.LINK_DOWN, "link-down"),
     Message(
         r"link (?:is |status )?down|cable is unplugged|lost carrier|link.{0,12}not ready"
-        r"|module.{0,20}unplugged",
+        r"|module.{0,20}unplugged|port module event\[error\]",
         None,
         "link-down",
     ),

@@ -58,7 +58,8 @@ def test_on_a_mac_every_cable_is_given_a_subnet_of_its_own() -> None:
     [
         ("Call to ibv_modify_qp failed with error Connection timed out", ("rtr", 110)),
         ("ibv_modify_qp to RTR: ENETUNREACH", ("rtr", 101)),
-        ("modify QP to RTS failed: -22", ("rts", None)),
+        ("modify QP to RTS failed: -22", ("rts", 22)),
+        ("UCX  ERROR modify QP to RTS failed: -22", ("rts", None)),
         ("ibv_reg_mr(addr=0x7f, len=4096) failed, errno=12", ("reg_mr", 12)),
         ("ibv_create_cq failed: Invalid argument (22)", ("create_cq", 22)),
         ("rdma_create_qp: Cannot allocate memory (12)", ("create_qp", 12)),

@@ -163,6 +163,11 @@ ROWS: Final = (
         {"errno 38": "perhaps the driver has no queue pairs of this type"},
         linux=_DEVICE_AND_KIND,
     ),
+    Cause(
+        "open-files-limit",
+        "the limit on open files (ulimit -n) is reached",
+        linux=("ulimit -n", "# for a service: LimitNOFILE= in its unit"),
+    ),
     Cause("queue-full", "the queue is full"),
     Cause(
         "rdma-cgroup",

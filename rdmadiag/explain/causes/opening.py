@@ -86,6 +86,45 @@ ROWS: Final = (
         linux=(LOAD_UVERBS, "ibv_devices", DMESG),
     ),
     Cause(
+        "kernel-module-missing",
+        "the running kernel has no such module: its package of further modules is not installed, "
+        "or the driver was built for another kernel",
+        linux=(
+            "modinfo ib_core rdma_rxe   # which of the modules is there?",
+            "uname -r",
+            "# Ubuntu has some of them in the package linux-modules-extra-$(uname -r)",
+        ),
+    ),
+    # libc or libfabric of the image, where the plugin was mounted or copied in
+    Cause(
+        "network-plugin-unfit",
+        "the network plugin (libnccl-net.so) was built against another libfabric or C library, "
+        "and does not load",
+        linux=(
+            "ldd -v libnccl-net.so   # which versions does it want, and which library has none?",
+            "fi_info --version",
+        ),
+    ),
+    # man fi_efa, ibv_fork_init(3)
+    Cause(
+        "fork-unsafe",
+        "the process forks while memory is registered, without IBV_FORK_SAFE or RDMAV_FORK_SAFE",
+        linux=(
+            "env | grep -E 'FORK_SAFE|RDMAV_HUGEPAGES_SAFE'",
+            "uname -r   # from 5.12 on, memory that is pinned is copied at the fork",
+        ),
+    ),
+    # NVSHMEM's installation guide: IBGDA
+    Cause(
+        "gpu-peer-mapping-off",
+        "the GPU may not ring the NIC's doorbells: PeerMappingOverride=1 of the nvidia module "
+        "is not set",
+        linux=(
+            "grep -i RegistryDwords /proc/driver/nvidia/params",
+            "grep -rs PeerMappingOverride /etc/modprobe.d",
+        ),
+    ),
+    Cause(
         "no-provider",
         "no libfabric provider fits what was asked for: name, device or address",
         linux=("fi_info -l", "fi_info -p verbs", "fi_info -p efa", DEVICES),

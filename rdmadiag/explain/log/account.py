@@ -10,12 +10,14 @@ from dataclasses import field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from rdmadiag.explain.causes import Known
+from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.completions import completion, completion_text, vendor
 from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.settings import RDMA_OFF, Setting
 from rdmadiag.explain.log.templates import facts_of
 from rdmadiag.explain.log.trouble import OF_RDMA
 from rdmadiag.explain.remedies import DMESG_OF_RDMA, PREFLIGHT_THERE, fill
+from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import Platform, errno_name, errno_text
 from rdmadiag.frozen import dataclass
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 MOST_GROUPS: Final = 200  # of failures
 MOST_UNKNOWN: Final = 50  # different ones
+MOST_CAUSES: Final = 5
 LINES_KEPT: Final = 10  # numbers of each group's first lines
 NAMES_KEPT: Final = 8  # ranks, hosts and peers of each group
 TEXT_KEPT: Final = 400  # characters of a line
@@ -154,10 +157,13 @@ class Collector:
         self._aftermath = 0
         self._aftermath_lines: list[int] = []
         self._dropped = 0
+        self._settings: dict[str, Setting] = {}
 
     def add(self, number: int, meaning: "Meaning") -> None:
         """One line with its number."""
-        if meaning.kind is Kind.AFTERMATH:
+        if meaning.setting is not None:
+            self._settings[meaning.setting.word] = meaning.setting
+        elif meaning.kind is Kind.AFTERMATH:
             self._aftermath += 1
             if len(self._aftermath_lines) < LINES_KEPT:
                 self._aftermath_lines.append(number)
@@ -207,8 +213,9 @@ class Collector:
 
     def account(self, lines: int, size: int) -> Account:
         """All of it, in order."""
-        groups = _in_time(list(self._groups.values()))
+        groups = _in_time([each for each in self._groups.values() if self._is_meant(each)])
         groups = _merged(groups)
+        self._weigh(groups)
         of = {kind: tuple(_failure(g) for g in groups if g.meaning.kind is kind) for kind in Kind}
         is_explained = of[Kind.FAILURE] or of[Kind.CONSEQUENCE] or self._unknown
         unknown = self._unknown if is_explained else self._unexplained
@@ -224,6 +231,33 @@ class Collector:
             lines=lines,
             bytes=size,
         )
+
+    def _weigh(self, groups: Iterable[_Group]) -> None:
+        """What was set decides between the causes that are possible."""
+        for row in self._settings.values():
+            for group in groups:
+                meaning = group.meaning
+                stage, of_linux = meaning.fields.stage, meaning.fields.platform == "linux"
+                if (
+                    meaning.kind is Kind.FAILURE
+                    and of_linux
+                    and stage in row.stages
+                    and _fits(row.label, meaning)
+                ):
+                    first = stated(row.label)
+                    rest = [each for each in meaning.causes if each.label != row.label]
+                    group.meaning = replace(meaning, causes=(first, *rest)[:MOST_CAUSES])
+
+    def _is_meant(self, group: _Group) -> bool:
+        """NCCL that was told to leave RDMA alone has no device, as it should."""
+        meaning = group.meaning
+        of_nccl = meaning.fields.tool == "nccl" and meaning.what == "no-device"
+        return not (of_nccl and RDMA_OFF in self._settings)
+
+
+def _fits(label: str, meaning: "Meaning") -> bool:
+    """It is one of those named already; a device that does not open has too many to name."""
+    return meaning.fields.stage is Stage.OPEN or label in {each.label for each in meaning.causes}
 
 
 def _earlier(one: tuple[str, float], other: tuple[str, float]) -> bool:

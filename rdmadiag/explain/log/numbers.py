@@ -10,12 +10,19 @@ _ENAME: Final = re.compile(r"(?<![\w])(E[A-Z0-9]{3,14})\b")
 _BRACKETED: Final = re.compile(r"^\W{0,2}(?:[\[(]-?(\d{1,3})[\])]|[=:]-?(\d{1,3})\b)")
 _BEFORE: Final = re.compile(r"(?:^|[ (\[=:-])(\d{1,3})[\])]?[ :=,(-]{1,3}$")
 _RETURNED: Final = re.compile(
-    r"\b(?:closed|failed with(?: error| status| code| rc| ret)*|non-zero status:?|os error"
-    r"|ret(?:urn(?:ed|s)?|val)?(?: (?:value|code))?|\brc|\berr(?:or)?(?: code)?|status|result)"
+    r"\b(?:closed|failed \((?=-\d{1,3}\))|failed with(?: error| status| code| rc| ret)*"
+    r"|non-zero status:?|os error|ret(?:urn(?:ed|s)?|val)?(?: (?:value|code))?|\brc"
+    r"|\berr(?:or)?(?: code)?|status|result)"
     r"[ =:(]*-?(\d{1,3})\b",
     re.IGNORECASE,
 )
-_LONE: Final = re.compile(r"[\[(]-?(\d{1,3})[\])]")
+_OF_UCX: Final = re.compile(r"\buc[pst]_|\bUCX|\bnixl", re.IGNORECASE)
+"""Its negative numbers are ucs_status_t."""
+_NEGATIVE_LAST: Final = re.compile(
+    r"\b(?:fail\w*|can'?t|cannot|unable|error|device\([^)]*\))[^:]{0,60}[:,]? -(\d{1,3})\b",
+    re.IGNORECASE,
+)
+_LONE: Final = re.compile(r"(?<!\d )[\[(]-?(\d{1,3})[\])]")
 
 
 def _texts(platform: str) -> dict[str, int]:
@@ -64,6 +71,11 @@ def errno_of(text: str, after: str, platform: Platform, call: str | None) -> int
     if _REJECTED.search(text):
         found = _NEGATIVE.search(text)
         return int(found[1]) if found else None
+    return _stated(text, platform, call) or _errno_below(after, platform)
+
+
+def _stated(text: str, platform: Platform, call: str | None) -> int | None:
+    """In the line itself."""
     if found := _ERRNO.search(text):
         return int(found[1]) or None
     for name in _ENAME.findall(text):
@@ -73,9 +85,11 @@ def errno_of(text: str, after: str, platform: Platform, call: str | None) -> int
         return _TEXTS[platform][found[0].lower()]
     if found := _RETURNED.search(text):
         return int(found[1]) or None
+    if not _OF_UCX.search(text) and (found := _NEGATIVE_LAST.search(text)):
+        return int(found[1]) or None
     if call and (lone := _LONE.findall(text)):
         return int(lone[-1]) or None
-    return _errno_below(after, platform)
+    return None
 
 
 _ERRNO_ALONE: Final = re.compile(

@@ -20,6 +20,7 @@ _TOOLS: Final = tuple(
             re.IGNORECASE,
         ),
         ("nixl", r"\bnixl", re.IGNORECASE),
+        ("mori", r"\bmori\b|RegisterRdmaMemoryRegion", re.IGNORECASE),
         (
             "kernel",
             (

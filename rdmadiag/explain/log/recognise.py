@@ -6,18 +6,19 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Final
 
-from rdmadiag.explain.calls import after_call, causes, known
+from rdmadiag.explain.calls import ANY, after_call, causes, known
 from rdmadiag.explain.causes import Known, possible, stated
 from rdmadiag.explain.causes.cause import Used
 from rdmadiag.explain.completions import after_completion, completion
 from rdmadiag.explain.log.fields import Fields, cleaned, fields
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.names import printed_ends
+from rdmadiag.explain.log.settings import Setting, setting_of
 from rdmadiag.explain.log.signs import AFTERMATH, Errno, Sign, sign_of
 from rdmadiag.explain.log.stages import stage_of
 from rdmadiag.explain.log.trouble import OF_RDMA, is_trouble
 from rdmadiag.explain.log.vocabulary import is_candidate
-from rdmadiag.explain.remedies import GIDS, Lines
+from rdmadiag.explain.remedies import DEVICES, DMESG_OF_RDMA, GIDS, Lines
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.gid import Scope
 
@@ -35,11 +36,16 @@ class Meaning:
     fields: Fields
     causes: tuple[Known, ...]
     next: Lines  # templates
+    setting: Setting | None = None  # it is one, and shown nowhere
 
 
 def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | None:
     """What the line means; `after` is what follows it, `above` what stands before it."""
     text = cleaned(line[:TEXT_LIMIT].decode("utf-8", "replace"))
+    if _FUNCTION.match(text) and (
+        stated_below := _ERROR_BELOW.search(after.decode("utf-8", "replace"))
+    ):
+        text = f"{text} failed: {stated_below[1]}"  # Open MPI's help says it on two lines
     if not is_candidate(text.encode()) or _NOT_OUTPUT.search(text) or _DETAIL.search(text):
         return None
     if _CONNECTS.match(text) and not printed_ends(above.decode("utf-8", "replace")):
@@ -50,7 +56,8 @@ def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | 
         above[-TEXT_LIMIT:].decode("utf-8", "replace"),
     )
     return (
-        _of_sign(found)
+        _of_setting(found)
+        or _of_sign(found)
         or _of_completion(found)
         or _of_command(found)
         or _of_call(found)
@@ -75,12 +82,16 @@ _NOT_OUTPUT: Final = re.compile(
 )
 """Source, patches, history, manuals and command lines: they name failures without any."""
 
+_FUNCTION: Final = re.compile(r"Function: +(?:ibv|rdma)_\w+")
+_ERROR_BELOW: Final = re.compile(r"^ *Error: +(.{1,200})", re.MULTILINE)
+
 _CONNECTS: Final = re.compile(r"couldn't connect to \S+:\d+$", re.IGNORECASE)
 """Any program's words, but below what a pingpong of rdma-core or perftest prints of its ends."""
 
 _DETAIL: Final = re.compile(
-    r"\bUCX  ?(?:DEBUG|TRACE|DATA|REQ|FUNC)\b|^libfabric:\S*<(?:debug|trace)>|\bNCCL TRACE\b"
-    r"|\bNCCL INFO dlvsym failed\b"
+    r"\bUCX  ?(?:TRACE|DATA|REQ|FUNC|DEBUG(?!.*error (?:handler|callback) called))\b"
+    r"|^libfabric:\S*<(?:debug|trace)>|\bNCCL TRACE\b"
+    r"|\bNCCL INFO dlvsym failed\b|<info> fi_getinfo: provider \w+ returned"
 )
 """What is tried in vain on healthy hosts too, and said to be a detail."""
 
@@ -91,8 +102,9 @@ _FAILED: Final = re.compile(
     re.IGNORECASE,
 )
 _SUCCEEDED: Final = re.compile(
-    r"\b0 (?:errors?|failures?)\b|(?:errors?|failures?|failed)[ =:]+0\b|no errors?\b"
-    r"|(?<!failed )success\w*|error correction|errors? (?:counter|rate)|retry_?(?:cnt|count)[ =:]",
+    r"\b0 (?:errors?|failures?)\b|(?:errors?|failures?|(?<!check )failed)[ =:]+0\b|no errors?\b"
+    r"|(?<!failed )(?<!errno says: )success\w*|error correction"
+    r"|errors? (?:counter|rate)|retry_?(?:cnt|count)[ =:]",
     re.IGNORECASE,
 )
 _DEVICE_STAGES: Final = frozenset(
@@ -101,6 +113,11 @@ _DEVICE_STAGES: Final = frozenset(
         *(Stage.INIT, Stage.RTR, Stage.RTS, Stage.DATA, Stage.TEARDOWN),
     }
 )
+
+
+def _of_setting(found: Fields) -> Meaning | None:
+    row = setting_of(found.text)
+    return Meaning(Kind.NOTE, row.word, found, (), (), row) if row else None
 
 
 # --- signs -------------------------------------------------------------------------------
@@ -121,13 +138,9 @@ def _of_sign(found: Fields) -> Meaning | None:
         # An empty row can be queried: it is the zero GID.
         row = [stated("gid-index-or-family", "index"), stated("gid-row-empty")]
         ordered = [*(reversed(row) if _EMPTY_ROW.search(found.text) else row), *ordered]
-    return Meaning(
-        sign.kind,
-        sign.word,
-        _staged(found, sign.stage),
-        _unique(ordered),
-        sign.look(found.platform),
-    )
+    found = _staged(found, sign.stage)
+    several = _by_gids(_unique(ordered), found)
+    return Meaning(sign.kind, sign.word, found, several, sign.look(found.platform))
 
 
 def _of_errno_beside(sign: Sign, found: Fields) -> tuple[Known, ...]:
@@ -172,11 +185,17 @@ _RETRIES: Final = 12
 def _by_path(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     """Not the GID's fault where there is none, or where both are plain routable addresses."""
     gids = [gid for gid in (found.local_gid, found.remote_gid) if gid is not None]
+    nics = _NICS.search(found.text)
+    if nics and nics[1] != nics[2]:  # rails are subnets of their own, mostly
+        return _first(several, "no-path")
     if gids:
         fine = all(gid.is_ipv4_mapped and gid.scope is not Scope.LINK_LOCAL for gid in gids)
     else:
         fine = found.link_layer == "ib"
     return _last(several, "gid-does-not-route") if fine else several
+
+
+_NICS: Final = re.compile(r"\blocal_nic: (\w+), peer_nic: [^,]*@(\w+)")
 
 
 def _last(several: tuple[Known, ...], label: str) -> tuple[Known, ...]:
@@ -193,6 +212,7 @@ _COMMAND: Final = re.compile(
     r"\b([A-Za-z0-9_]{3,40})\(0x[0-9a-f]+\)[^,]{0,60}failed, status ([a-z ]+)\(0x([0-9a-f]+)\)",
     re.IGNORECASE,
 )
+_KERNEL_LOG: Final = (DMESG_OF_RDMA, DEVICES)
 _EAGAIN: Final = 11
 _ENOMEM: Final = 12
 _ERRNO_OF: Final = {
@@ -223,7 +243,8 @@ def _of_command(found: Fields) -> Meaning | None:
     stage = stage_of(command[1])
     found = replace(found, errno=errno, call=command[1].upper(), stage=stage, status=None)
     if stage is None:
-        return Meaning(Kind.UNKNOWN, "firmware-command", found, (), ())
+        refused = _unique([stated("driver-refused"), *causes(errno, ANY, "linux")])
+        return Meaning(Kind.FAILURE, "firmware-command", found, refused, _KERNEL_LOG)
     # The firmware knows nothing of a limit on locked memory, nor of a cgroup.
     several = _last(causes(_ENOMEM if errno == _EAGAIN else errno, stage, "linux"), "memlock")
     return _meaning("errno", found, several, after_call(errno, stage, "linux"))
@@ -302,14 +323,21 @@ def _by_size(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     return several
 
 
-_OF_GPUS: Final = frozenset({"nccl", "rccl", "nvshmem", "mooncake", "nixl"})
+_OF_GPUS: Final = frozenset({"nccl", "rccl", "nvshmem", "mooncake", "nixl", "mori"})
 _EINVAL: Final = 22
-_GPU: Final = re.compile(r"cuda|\bgpu|dma-?buf|\bhip\b", re.IGNORECASE)
+_NOT_OF_HOST_MEMORY: Final = (14, _EINVAL)
+"""EFAULT and EINVAL: what the kernel gives for an address that it cannot pin."""
+_GPU: Final = re.compile(r"cuda|\bgpu|dma-?buf|hmem|\bhip\b|NET/OFI", re.IGNORECASE)
 
 
 def _by_memory(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     """These register GPU memory, mostly."""
-    if found.tool in _OF_GPUS or _GPU.search(found.text) or _GPU.search(found.above):
+    if found.stage is not Stage.REG_MR:
+        return several
+    of_gpus = found.tool in _OF_GPUS or _GPU.search(found.text)
+    if of_gpus and found.errno in _NOT_OF_HOST_MEMORY:
+        return _first(_unique([stated("gdr-off"), *several]), "gdr-off")
+    if of_gpus or _GPU.search(found.above):
         return _first(several, "gdr-off")
     return several
 
@@ -338,11 +366,15 @@ def _without_errno(found: Fields) -> tuple[Known, ...]:
         several.append(stated("no-gid-given"))
     # One cause a number first, then what is left of each.
     usual = _USUAL.get((found.platform, found.stage), ())
+    if found.call == "ibv_open_device" and found.platform == "linux":
+        usual = _USUAL_OF_OPENING
     for column in zip_longest(*(rows[number] for number in usual if number in rows)):
         several += [each for each in column if each is not None]
     return _unique(several)
 
 
+_USUAL_OF_OPENING: Final = (1, 13, 2, 12, 0)
+"""The device was listed: its provider and its node in sysfs are there."""
 _USUAL: Final = {
     ("linux", Stage.OPEN): (0, 2, 13, 12),
     ("linux", Stage.ALLOC_PD): (12,),
@@ -368,9 +400,14 @@ _USUAL: Final = {
 
 def _of_aftermath(found: Fields) -> Meaning | None:
     if AFTERMATH.search(found.text):
-        what = OF_RDMA if is_trouble(found.text) else "aftermath"
+        says = is_trouble(found.text) or _OF_NCCL.search(found.text)
+        what = OF_RDMA if says else "aftermath"
         return Meaning(Kind.AFTERMATH, what, found, (), ())
     return None
+
+
+_OF_NCCL: Final = re.compile(r"\bNCCL (?:failure|error)|\bncclSystemError", re.IGNORECASE)
+"""The last line of a job that failed, often all that its user has."""
 
 
 def _of_nothing_known(found: Fields) -> Meaning | None:

@@ -31,6 +31,7 @@ _STAGES: Final = tuple(
                 r"INIT2RTR|INIT ?(?:->|→|to) ?RTR|next state (?:IBV_QPS_)?RTR"
                 r"|(?:to|into) (?:the )?(?:state )?(?:IBV_QPS_)?RTR\b|\bRTR\b.{0,20}(?:fail|error)"
                 r"|ready to receive|QP.{0,30}\bRTR\b|init2rtr"
+                r"|\bconnect on mlx[45]_\w+ failed|devx_qp_modify\(503\)"
             ),
         ),
         (
@@ -59,7 +60,8 @@ _STAGES: Final = tuple(
             (
                 r"ibv_(?:exp_)?(?:reg_\w*mr\w*|advise_mr)|rdma_reg_\w+|fi_mr_reg\w*|CREATE_MKEY"
                 r"|(?:regist\w*|reg) (?:the )?(?:user |gpu |local |host )?(?:memory|MR|buffer)"
-                r"|mem(?:ory)? regist|(?:allocate|create|register) (?:an? )?(?:MR|memory region)"
+                r"|mem(?:ory)?_? ?regist|regist\w*memoryregion"
+                r"|(?:allocate|create|register) (?:an? )?(?:MR|memory region)"
                 r"|reg_mr|\bmr_reg|:mr:"
             ),
         ),
@@ -67,14 +69,15 @@ _STAGES: Final = tuple(
             Stage.CREATE_CQ,
             (
                 r"ibv_create_cq\w*|CREATE_CQ|(?:creat|resiz)\w* (?:an? |the )?(?:CQ\b"
-                r"|completion queue)"
+                r"|completion queue|comp(?:letion)? channel)"
             ),
         ),
         (
             Stage.CREATE_QP,
             (
                 r"(?:ibv|rdma|mlx5dv|efadv)_create_(?:qp|srq|dct)\w*|CREATE_(?:QP|DCT|SRQ|XRC)"
-                r"|creat\w+ (?:an? |the )?(?:\w+ )?(?:QP\b|queue pair)"
+                r"|devx_obj_create\((?:QP|DCT|SRQ|RMP)"
+                r"|creat\w+ (?:an? |the )?(?:\w+ )?(?:QP\b|queue pair|SRQ\b|shared receive queue)"
             ),
         ),
         (
@@ -112,7 +115,8 @@ _STAGES: Final = tuple(
         (
             Stage.DATA,
             (
-                r"ibv_(?:post|poll|req_notify)\w*|\bpost[ _](?:send|recv|receive)"
+                r"ibv_(?:post|poll|req_notify)\w*"
+                r"|(?:\b|_)post(?:ing)?[ _](?:an? )?(?:send|recv|receive)"
                 r"|poll(?:ing)? (?:the )?(?:\w+ )?(?:CQ|completion)|\bcompletion\b|\bCQE\b"
             ),
         ),

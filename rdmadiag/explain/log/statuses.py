@@ -27,7 +27,7 @@ _WC_TEXTS: Final = tuple(
         (r"local protection(?: error| on)?\b", 4),
         (r"local length(?: error| on)", 1),
         (r"local qp operation", 2),
-        (r"remote access (?:error|on)", 10),
+        (r"remote (?:memory )?access (?:error|on)", 10),
         (r"(?:remote )?invalid request error|invalid request on", 9),
         (r"remote operation(?:al)? error|remote QP on", 11),
         (r"local access error", 8),
@@ -38,6 +38,7 @@ _WC_TEXTS: Final = tuple(
 )
 _COMPLETION: Final = re.compile(
     r"completion(?! (?:queue|channel|vector))|\bwc\b|\bwc[._]|\bcqe?\b|wr_?id|opcode|vendor[ _]"
+    r"|poll_cq failed, |\bwr id|\bvend_err"
     r"|syndrom|work request",
     re.IGNORECASE,
 )
@@ -49,6 +50,7 @@ _WC_NUMBER: Final = re.compile(
     r"| number)?[ =:(]*\(?(\d{1,2})\b(?![.:]\d)",
     re.IGNORECASE,
 )
+_OF_LNET: Final = re.compile(r"kiblnd_[rt]x_complete\(\)\)? [RT]x .{1,80} failed: (\d{1,2})\b")
 _IN_BRACKETS: Final = re.compile(r"\((\d{1,2})\) for wr_id")
 _MLX5_SYNDROME: Final = re.compile(
     r"\bsynd(?:rome)? 0x([0-9a-f]{1,2})[ ,]+(?:vend\b|vendor)", re.IGNORECASE
@@ -82,6 +84,8 @@ def status_of(text: str) -> int | None:
     for pattern, number in _WC_TEXTS:
         if pattern.search(text):
             return number
+    if found := _OF_LNET.search(text):
+        return int(found[1])
     if not _COMPLETION.search(text) or _MAKING_A_QUEUE.search(text) or is_of_efa(text):
         return None
     for found in (_IN_BRACKETS.search(text), *_WC_NUMBER.finditer(text)):

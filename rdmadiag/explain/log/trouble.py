@@ -21,16 +21,19 @@ _NAMED: Final = re.compile(
     r"rdma|ibv_|(?<!py)verbs|infiniband|\broce|iwarp|openib|openfabrics|o2ib|kiblnd|net/ib"
     # drivers and devices
     r"|mlx[45]|bnxt_(?:re|en|qplib)|\bi40iw|\bionic|\bqedr|\bhns_|\befa(?:\b|_)|mana_ib|hfi1|\bqib"
-    r"|usnic|cxgb4|\bsiw\d|\brxe|mthca|\bib\d{1,2}:|\b(?:roce|ib)p\d|thunderbolt"
+    r"|usnic|cxgb4|\bsiw\d|\brxe|mthca|\bib\d{1,2}:|\b(?:roce|ib)p\d|thunderbolt(?! \d)"
     # kernel modules, nodes and tools
     r"|\bib_[a-z]|\bib(?:warn|error|panic|netdisc)|\bumad|\biwpm|uverbs|\biser[ _:]|isert|smbdirect"
     r"|subnet manager|opensm|\bu?cmatose|\budaddy|\bmckey|\brping"
     # stacks
     r"|libfabric|\bofi\b|_ofi_|\bofi_|\bfi_[a-z]|\bucx|\buc[tp]_|\bud endpoint|nvshmem|ibgda|ibrc"
-    r"|\bnixl|mooncake|\bjaccl|\bpsm[23x]?[ _:]|libpsm|deepep|\buccl|rsocket|\bxlio|\bvma error"
+    r"|\bnixl|mooncake|\bjaccl|\bpsm[23x]?[ _:]|psm[23x][ _:]|hfi_userinit|libpsm"
+    r"|deepep|\buccl|rsocket|\bxlio|\bvma error"
     # objects
     r"|queue[ -]pair|protection domain|memory region|work request|\bp_?key\b|\b[sd]gid|devx"
-    r"|peer_?mem\b|gpu ?direct|gdrcopy",
+    r"|peer_?mem\b|gpu ?direct|gdrcopy|gids?_u?\d|\bqpair|prov_err|smbd_|nvme-fabrics|\bctran"
+    r"|smb_?direct|gdrdrv|gdr_open|osm_vendor|\bsiw:|\blocal_?nic\b|transfer_(?:task|engine)|\bmori\b|monarch|rdmaxcel|dma[-_]?buf"
+    r"|transport list|libnccl-net",
     re.IGNORECASE,
 )
 _IN_CAPITALS: Final = re.compile(r"\b(?:QP|CQ|CQE|SRQ|MR|HCA|RNIC|IB|GID)s?\b")
@@ -56,7 +59,7 @@ _HARMLESS: Final = re.compile(
 _LEFT: Final = r"(?<![\w./=])"
 _RIGHT: Final = r"(?![\w/=]|\.\w|-\w)"
 _STRONG: Final = re.compile(
-    rf"(?i:{_LEFT}(?:fail(?:ed|ures?|s|ing)?|errors?|fatal|abort(?:s|ed|ing)?|timed[ -]out"
+    rf"(?i:{_LEFT}(?:fail(?:ed|ures?|s|ing)?|errors?|fatal|abort(?:s|ed|ing)?|timed[ -]?out"
     r"|time-?outs?|unreachable|refused|denied|reject(?:s|ed)?|unable|cannot|can'?t|could ?n[o']t"
     r"|exhausted|exceeded|invalid|abnormal|incompatible|mismatch\w*|unresponsive|no response"
     r"|not respond\w*|panic|catastrophic|null value|out of memory|fault"
@@ -69,7 +72,9 @@ _STRONG: Final = re.compile(
     # the kernel's own: rpcrdma's end of a connection, and its warnings
     # and a status of bnxt_re's command queue (bnxt_qplib_process_qp_event, qplib_rcfw.c)
     r"|\bcmdq\[0x[\da-f]+\]=0x[\da-f]+ status 0x0*[1-9a-f]"
-    r"|\bclosed \(-\d+\)|\bBUG: |IBV_WC_SUCCESS\. [1-9]|\bWARNING: CPU: \d+ PID: \d+ at "
+    r"|\bclosed \(-\d+\)|prov_err\w*: *-?[1-9]|_(?:error|fatal)\w*\(\)  ?/|not match transport"
+    r"|\bno RDMA connection\b"
+    r"|\bBUG: |IBV_WC_SUCCESS\. [1-9]|\bWARNING: CPU: \d+ PID: \d+ at "
     r"|\bE(?:INVAL|IO|NOMEM|TIMEDOUT|NODEV|FAULT|ACCES|PERM|BUSY)\b",
 )
 _WEAK: Final = re.compile(
@@ -97,7 +102,9 @@ _OTHER: Final = re.compile(
     r"|^(?:g?make|ninja|CMake|cc1?|ld)(?:\[\d+\])?[ :]|^\[ *\d+ ?%\]|-W[a-z]"
     # packages and repositories
     r"|satisfies the requirement|matching distribution|locate package|unmet dep"
-    r"|^(?:E|Err): |^fatal: "
+    r"|^(?:E|Err): |^fatal: |\brdma-ndd\b|\bconfigure: error|Could NOT find \w+ \(missing"
+    # a provider that is not installed, and a socket that was closed before
+    r"|ofi_reg_dl_prov\(\).*dlopen|\bsend\(fd=-1\)"
     # scripts, lists of options, and commits
     r"|^\s*(?:#|--?\w|export |set -|module load|[A-Z][A-Z0-9_]+=\S*(?: |$))"
     r"|^\s*(?:[-*] )?(?:[\w/.,+-]+: ){0,3}(?:Fix(?:es)?|Add|Avoid|Handle|Remove|Prevent|Correct"
@@ -119,7 +126,8 @@ _SYSLOG: Final = re.compile(
 )
 """The host's name is none of the line's words."""
 _SUCCEEDED: Final = re.compile(
-    r"(?<!errno 0: )(?<!un)\bsuccess(?:ful(?:ly)?)?\b|\bsucceeded\b|\brecovered\b", re.IGNORECASE
+    r"(?<!errno 0: )(?<!errno says: )(?<!un)\bsuccess(?:ful(?:ly)?)?\b|\bsucceeded\b|\brecovered\b",
+    re.IGNORECASE,
 )
 
 

@@ -6,12 +6,25 @@ A sign is recognised by a few words in one line, never by a whole sentence.
 import re
 from typing import Final
 
-from rdmadiag.explain.log.signs import connections, devices, discovery, drivers, libraries, macs
+from rdmadiag.explain.log.signs import (
+    connections,
+    devices,
+    discovery,
+    drivers,
+    efa,
+    gpus,
+    libraries,
+    macs,
+    stacks,
+)
 from rdmadiag.explain.log.signs.sign import Errno, Sign
 
 __all__ = ["AFTERMATH", "SIGNS", "Errno", "Sign", "sign_of"]
 
 SIGNS: Final = (
+    *efa.SIGNS,
+    *gpus.SIGNS,
+    *stacks.SIGNS,
     *devices.SIGNS,
     *connections.MAKING,
     *macs.SIGNS,

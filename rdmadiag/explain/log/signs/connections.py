@@ -92,13 +92,6 @@ ENDING: Final = (
         ("peer-gone",),
     ),
     sign(
-        "efa-unreachable",
-        Kind.FAILURE,
-        Stage.DATA,
-        r"unresponsive (?:receiver|remote|peer)|unreachable remote|reachable by EFA device",
-        ("security-group", "peer-gone"),
-    ),
-    sign(
         "peer-disconnected",
         Kind.CONSEQUENCE,
         Stage.DATA,

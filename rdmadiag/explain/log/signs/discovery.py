@@ -25,7 +25,8 @@ SIGNS: Final = (
         r"|not found|fail|invalid|error)"
         r"|(?:fail\w* to|could ?n[o']t|can't|cannot|unable to) (?:query|get|find|read"
         r"|select).{0,24}\bs?gids?\b|\bgid.{0,30}(?:not found|is (?:empty|zero|null|invalid))"
-        r"|no (?:suitable|valid|usable|matching|available)?.{0,16}\bgids?\b|invalid gid\[",
+        r"|no (?:suitable|valid|usable|matching|available)?.{0,16}\bgids?\b|invalid gid\["
+        r"|\bgid \d+ not available",
         ("no-usable-gid", "netdev-in-other-netns", "ipv6-only"),
         platform="linux",
         errno=Errno.FIRST,
@@ -127,7 +128,7 @@ SIGNS: Final = (
         Kind.FAILURE,
         Stage.OPEN,
         r"fi_getinfo.{0,60}(?:-61|no data|fail|error)",
-        ("no-provider", "no-rdma-device"),
+        ("no-provider", "no-rdma-device", "no-rdma-at-address"),
     ),
 )
 
@@ -144,7 +145,7 @@ NOTES: Final = (
         "openib-not-used",
         Kind.NOTE,
         Stage.OPEN,
-        r"error initializing an OpenFabrics device|no preset parameters|ib port not selected",
+        r"not used by default\.  the intent is to use ucx|ib port not selected",
         ("openib-not-used",),
     ),
 )

@@ -15,7 +15,7 @@ SIGNS: Final = (
         pattern_of("firmware-silent"),
         ("firmware-silent",),
         (DMESG_OF_RDMA,),
-        only=r"mlx5|bnxt|irdma|ionic",
+        only=r"mlx[45]|bnxt|irdma|ionic",
     ),
     sign("access-register", Kind.NOTE, None, pattern_of("access-register"), ("register-refused",)),
     sign("slot-power", Kind.NOTE, None, pattern_of("slot-power"), ("slot-power",)),

@@ -1,0 +1,52 @@
+"""What a log says that a program was told, or has found: what other lines of it then mean.
+
+Not a failure by itself, and never shown; but it decides between the causes of one.
+"""
+
+import re
+from typing import Final
+
+from rdmadiag.facts.attempt import Stage
+from rdmadiag.frozen import dataclass
+
+RDMA_OFF: Final = "rdma-off"
+"""NCCL was told to use no RDMA: that it has no device is as it should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One, and which cause it makes the likeliest of a failure at these stages."""
+
+    word: str
+    pattern: "re.Pattern[str]"
+    stages: frozenset[Stage] = frozenset()
+    label: str = ""
+
+
+SETTINGS: Final = (
+    Setting(RDMA_OFF, re.compile(r"NCCL_IB_DISABLE set by environment to 1\.?$")),
+    Setting(
+        "gid-without-netdev",
+        re.compile(r"GID index \d+ .{0,60}has no associated network device", re.IGNORECASE),
+        frozenset({Stage.OPEN, Stage.RTR}),
+        "gid-without-netdev",
+    ),
+    # Row 0 of a RoCE port is RoCE v1 and link-local; perftest prints the index on Ethernet alone.
+    Setting(
+        "gid-index-0",
+        re.compile(r"_GID_INDEX set by environment to 0\.?$|^\s*GID index\s+: 0$"),
+        frozenset({Stage.DATA, Stage.RTR}),
+        "gid-does-not-route",
+    ),
+    Setting(
+        "memlock-small",
+        re.compile(r"max locked memory\s+\(kbytes, -l\) \d{2,5}$"),
+        frozenset({Stage.REG_MR, Stage.CREATE_CQ, Stage.CREATE_QP}),
+        "memlock",
+    ),
+)
+
+
+def setting_of(text: str) -> Setting | None:
+    """The first that the line states."""
+    return next((each for each in SETTINGS if each.pattern.search(text)), None)

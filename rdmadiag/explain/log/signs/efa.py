@@ -1,0 +1,49 @@
+"""What libfabric's EFA provider says of a completion: enum efa_io_comp_status, in words.
+
+The texts are those of EFA_IO_COMP_STATUSES, prov/efa/src/efa_errno.h of libfabric; NET/OFI and
+MPI print them behind numbers of their own.
+"""
+
+from typing import Final
+
+from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.signs.sign import Sign, sign
+from rdmadiag.explain.remedies import AT_PEER, DMESG_OF_RDMA
+from rdmadiag.facts.attempt import Stage
+
+
+def _completed(word: str, pattern: str, *labels: str, kind: Kind = Kind.FAILURE) -> Sign:
+    return sign(word, kind, Stage.DATA, pattern, labels, (AT_PEER, DMESG_OF_RDMA))
+
+
+SIGNS: Final = (
+    # 9, 8, 4, 14: the peer's endpoint is no longer the one that was known
+    _completed("efa-peer-gone", r"invalid receiver queue pair", "peer-gone", "connection-stale"),
+    _completed("efa-peer-gone", r"receiver connection aborted", "peer-gone"),
+    _completed("efa-peer-gone", r"(?:no valid|invalid) address handle", "peer-gone"),
+    # 13, 15
+    _completed(
+        "efa-unreachable",
+        r"unresponsive (?:receiver|remote|peer)|unreachable remote|reachable by efa device"
+        r"|unresp_remote|unreach_remote"
+        r"|net/ofi .{0,80}no route to host",
+        *("security-group", "peer-gone"),
+    ),
+    # 7
+    _completed(
+        "efa-remote-key",
+        r"remote memory registration is invalid|insufficient access permission",
+        "remote-key-wrong",
+    ),
+    _completed("efa-local-key", r"\(lkey\)", "local-key-wrong"),  # 5
+    _completed(
+        "efa-receiver-not-ready", r"receiver not ready\b(?! retry)", "peer-posts-no-receives"
+    ),  # 10
+    _completed(
+        "efa-receive-short", r"scatter-gather list \(sgl\) too short", "peer-buffer-small"
+    ),  # 11
+    _completed("efa-peer-status", r"unexpected status received from remote", "peer-qp-error"),  # 12
+    _completed(
+        "efa-flushed", r"flushed during queue pair destroy", "flushed", kind=Kind.CONSEQUENCE
+    ),  # 1
+)

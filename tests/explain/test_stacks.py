@@ -1,0 +1,85 @@
+"""What stacks print of their own, and what a log says was set."""
+
+import pytest
+
+from rdmadiag.explain.log.account import Account
+from rdmadiag.explain.log.settings import setting_of
+from tests.explain.score import FOLDER, Excerpt, read, score
+
+
+def explained(*lines: str) -> Account:
+    return score(Excerpt("x", {}, "\n".join((*lines, "")).encode())).account
+
+
+def labels(*lines: str) -> tuple[str, ...]:
+    first = explained(*lines).first
+    return tuple(each.label for each in first.causes) if first else ()
+
+
+LINES = read(FOLDER / "stacks.txt")
+
+
+@pytest.mark.parametrize(
+    "line", [each for each in LINES if each.causes], ids=lambda each: each.name
+)
+def test_a_line_of_a_stack_has_its_first_cause(line: Excerpt) -> None:
+    assert score(line).first
+
+
+@pytest.mark.parametrize(
+    "line", [each for each in LINES if not each.causes], ids=lambda each: each.name
+)
+def test_what_healthy_hosts_print_is_no_trouble(line: Excerpt) -> None:
+    assert not score(line).false
+
+
+def test_no_device_is_as_it_should_be_where_rdma_is_switched_off() -> None:
+    absent = "node1:34:34 [3] NCCL INFO NET/IB : No device found."
+    off = "node1:34:34 [3] NCCL INFO NCCL_IB_DISABLE set by environment to 1."
+    assert explained(absent).first
+    assert explained(absent, off).first is None
+    assert explained(absent, off.replace(" 1.", " 0.")).first
+
+
+def test_the_gid_index_that_was_set_decides_between_causes() -> None:
+    failed = "node1:1:2 [0] NCCL WARN NET/IB: Got completion with error 12, vendor err 129 ib0: 0"
+    index = "node1:1:2 [0] NCCL INFO NCCL_IB_GID_INDEX set by environment to 0."
+    assert labels(failed)[0] == "no-path"
+    assert labels(index, failed)[0] == "gid-does-not-route"
+    assert labels(index) == ()
+
+
+def test_a_setting_names_no_cause_that_was_not_possible() -> None:
+    index = "NCCL INFO NCCL_IB_GID_INDEX set by environment to 0."
+    refused = "NCCL WARN Call to ibv_modify_qp failed with error No such device, next state RTR"
+    assert "gid-does-not-route" not in labels(index, refused)
+    assert setting_of("NCCL_IB_GID_INDEX set by environment to 3.") is None
+
+
+def test_the_index_of_a_gpu_is_no_errno() -> None:
+    found = explained("node1:7:9 [5] ibvwrap.c:130 NCCL WARN Call to ibv_create_qp failed").first
+    assert found
+    assert found.errno is None
+    assert found.causes[0].label == "memlock"
+
+
+def test_nics_of_two_rails_are_no_path() -> None:
+    text = (
+        "Worker: Process failed for slice (local_nic: {}, peer_nic: 192.0.2.1:9@mlx5_4): "
+        "transport retry counter exceeded."
+    )
+    assert labels(text.format("mlx5_7"))[0] == "no-path"
+    assert labels(text.format("mlx5_4"))[0] != "no-path"
+
+
+def test_open_mpi_names_the_function_above_its_error() -> None:
+    found = explained(
+        "  OMPI source: btl_openib.c:190",
+        "  Function:    ibv_create_cq()",
+        "  Error:       Device or resource busy (errno=16)",
+    )
+    assert found.unknown or found.first
+
+
+def test_the_last_line_of_a_failed_job_is_not_ok() -> None:
+    assert explained("node2: Test NCCL failure common.cu:345 'unhandled system error'").unknown

@@ -1,0 +1,84 @@
+"""The score over threads: what counts, and that a guess is never learned from its own thread."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.explain.thread_files import Row, Thread, read
+from tests.explain.thread_score import (
+    Case,
+    cells,
+    commonest,
+    explained,
+    grepped,
+    main,
+    number_of,
+    part_of,
+    table,
+)
+
+REFUSED = "node1:1:2 [0] NCCL WARN Call to ibv_modify_qp failed with error Connection timed out"
+LIMIT = Row("a-1", "memlock", "ibv_reg_mr failed, errno 12", "stated", ("mr-exhausted",))
+
+
+def thread(address: str, *rows: Row, seen: bool = False, held: bool = False) -> Thread:
+    return Thread(Path("a.toml"), address, "ucx", "title", held, rows, seen)
+
+
+@pytest.mark.parametrize(
+    ("lines", "number"),
+    [
+        ("completion with status=12", "status 12"),
+        ("IBV_WC_RETRY_EXC_ERR", "status IBV_WC_RETRY_EXC_ERR"),
+        ("failed, errno 12", "errno 12"),
+        ("ENOMEM from it", "errno ENOMEM"),
+        ("error 22", "status 22"),
+        ("nothing", ""),
+    ],
+)
+def test_a_number_is_taken_as_it_is_written(lines: str, number: str) -> None:
+    assert number_of(lines) == number
+
+
+def test_a_label_that_is_as_true_counts() -> None:
+    case = Case(thread("a", LIMIT), LIMIT, ("no-path", "mr-exhausted"), found=True, false=True)
+    assert (case.named, case.first) == (True, False)
+
+
+def test_the_own_thread_teaches_nothing() -> None:
+    one, other = thread("a", LIMIT), thread("b", LIMIT)
+    rows = [(one, LIMIT), (other, LIMIT)]
+    assert [each.causes for each in commonest(rows, lambda t: t.address)] == [("memlock",)] * 2
+    assert [each.causes for each in commonest(rows, lambda t: t.stack)] == [(), ()]
+
+
+def test_a_row_is_explained_as_a_log_is() -> None:
+    row = Row("a-1", "no-path", REFUSED, "stated")
+    assert explained(thread("a", row), row).found
+    assert grepped(thread("a", row), row).found
+
+
+def test_parts_and_cells() -> None:
+    noise = Row("a-2", "noise", "all is well")
+    held = thread("a", LIMIT, noise, held=True)
+    cases = [
+        Case(held, LIMIT, ("memlock",), found=True, false=True),
+        Case(held, noise, (), found=False, false=False),
+    ]
+    assert part_of(held) == "held apart"
+    assert part_of(thread("b", seen=True, held=True)) == "known before"
+    assert part_of(thread("b")) == "open"
+    assert cells("all", cases)[2:5] == ("1", "1 (100 %)", "1 (100 %)")
+    assert cells("all", cases)[-2:] == ("1", "0 (0 %)")
+    assert table([cells("all", cases)]).count("\n") == 2
+
+
+def test_the_tables_are_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = [each for each in read() if not each.seen][:12]
+    monkeypatch.setattr("tests.explain.thread_score.read", lambda: some)
+    assert main(["open", "rows"]) == 0
+    printed = capsys.readouterr().out
+    assert "explain, open" in printed
+    assert f"| {sum(not each.held for each in some)} " in printed
