@@ -43,6 +43,6 @@ def plain_comment(line: str) -> str:
 
 
 _APOSTROPHE: Final = re.compile(r"(?<=[A-Za-z])'(?=[a-z])")
-_RIGHT_QUOTE: Final = "\N{RIGHT SINGLE QUOTATION MARK}"
+_RIGHT_QUOTE: Final = "\u2019"
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+:,./-][A-Za-z0-9_@%+=:,./-]*")  # zsh has =COMMAND
 _RUNS: Final = r"([^'\\!]+)|(['\\!])"  # of few words: it is compiled where one comes
