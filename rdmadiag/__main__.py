@@ -16,7 +16,9 @@ def main() -> None:
     code = _UNKNOWN
     try:
         from rdmadiag.cli import run
+        from rdmadiag.cli.failure import where_all_fails
 
+        code = where_all_fails(sys.argv[1:])
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # while modules are loaded; click catches it afterwards
         code = _INTERRUPTED

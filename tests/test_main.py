@@ -39,3 +39,26 @@ def test_the_verdict_s_code_or_unknown_and_never_the_interpreter_s_1(
         check=False,
     )
     assert done.returncode == code
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"),
+    [
+        (("preflight", "--profile", "k8s"), 1),
+        (("preflight", "--profile=slurm"), 0),
+        (("preflight", "--profile", "nagios"), 3),
+        (("preflight",), 3),
+        (("gids", "--profile", "k8s"), 3),
+    ],
+)
+def test_where_the_failure_cannot_be_printed_either_the_code_is_the_profile_s(
+    argv: tuple[str, ...], code: int
+) -> None:
+    """docs/exit_codes.md: what a profile has for what is no verdict."""
+    done = subprocess.run(
+        [sys.executable, "-c", CODE.format(ending="raise MemoryError"), *argv],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == code

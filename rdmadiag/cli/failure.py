@@ -81,6 +81,12 @@ def _form_and_profile(line: CommandLine) -> tuple[str, exits.Profile]:
     return form or profile.form, profile
 
 
+def where_all_fails(arguments: Sequence[str]) -> int:
+    """The code of a command that cannot even print its failure; known before it begins."""
+    failed = _named(arguments).failed if "preflight" in arguments else None
+    return exits.UNKNOWN if failed is None else failed
+
+
 def _named(arguments: Sequence[str]) -> exits.Profile:
     """The profile of a command that there was too little memory to load."""
     name = os.environ.get("RDMADIAG_PREFLIGHT_PROFILE", "")

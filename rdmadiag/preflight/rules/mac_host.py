@@ -133,7 +133,7 @@ def rtr_failed_before(this: Rule, case: Case) -> Iterator[Finding]:
         "on Thunderbolt 5": (
             (
                 "# shut down, hold the power button until Recovery's options show, "
-                "open Utilities > Terminal:"
+                "open Terminal from Utilities:"
             ),
             "rdma_ctl enable",
             "reboot",

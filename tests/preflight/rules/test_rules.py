@@ -9,6 +9,7 @@ import pytest
 
 from lab.machine import V2, Device, GidRow, Machine, MemoryTree, NetDev, Port, roce_rows
 from lab.samples import infiniband_host, roce_host
+from rdmadiag.explain.causes import CAUSES
 from rdmadiag.facts import Missing, UverbsEntry, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import DriverId, LinkLayer, NetnsMode, PhysState, PortState
@@ -706,6 +707,17 @@ def test_every_rule_of_the_catalogue_says_what_it_means() -> None:
         assert all(each.startswith("https://") for each in rule.references)
         assert rule.remedy or code in WITHOUT_REMEDY
         assert not [line for line in rule.remedy if "\n" in line]
+
+
+def test_the_comments_of_remedies_write_and_run_nothing_where_a_shell_knows_no_comments() -> None:
+    lines = [
+        line for rule in CATALOGUE.values() for each in rule.remedies.values() for line in each
+    ]
+    lines += [line for cause in CAUSES.values() for line in (*cause.linux, *cause.darwin)]
+    for line in lines:
+        comment = line if line.startswith("#") else line.partition("   # ")[2]
+        assert not set("<>|`&") & set(comment), line
+        assert "$(" not in comment, line
 
 
 def _found() -> set[str]:
