@@ -92,7 +92,7 @@ ROWS: Final = (
         linux=(
             "modinfo ib_core rdma_rxe   # which of the modules is there?",
             "uname -r",
-            "# Ubuntu has some of them in the package linux-modules-extra-$(uname -r)",
+            "sudo apt install linux-modules-extra-$(uname -r)   # Ubuntu has some of them there",
         ),
     ),
     # libc or libfabric of the image, where the plugin was mounted or copied in
