@@ -210,7 +210,11 @@ def _by_address(here: Side, local: PortView, there: Side, remote: PortView) -> t
         for other in _rows_of(there, remote)
     ]
     nothing = Talks.NO, "one of them has no GID"
-    return min(every, key=lambda each: _ORDER.index(each[0]), default=nothing)
+    best = min(every, key=lambda each: _ORDER.index(each[0]), default=nothing)
+    for port, name in ((local, "A"), (remote, "B")):
+        if best[0] is Talks.NO and not isinstance(port.gids, Missing) and port.gids.unreadable:
+            return Talks.UNKNOWN, f"rows of the GID table of {name} could not be read"
+    return best
 
 
 def _rows_of(side: Side, port: PortView) -> list[Address]:
