@@ -1,4 +1,4 @@
-"""One end of a pair of `fleet pairs`: what its node is told on stdin, and what it then does."""
+"""One end of a pair of `fleet pairs`: the job its node reads from stdin, and what it then does."""
 
 import os
 import select
@@ -77,7 +77,7 @@ def end_with(handle: int) -> None:
 
 
 def own_pair(job: Job, named: str) -> tuple[str, JobPair]:
-    """This node's name in the job, and its pair; `named` as it was told, "" where it was not.
+    """This node's name in the job, and its pair; `named` as --job= named it, "" where it did not.
 
     Raises Refused.
     """

@@ -106,6 +106,7 @@ def facts_of(document: Mapping[str, Any]) -> HostFacts:
 _GONE: Final = {"why": "not_collected", "detail": "not in this report"}
 _ABSENT: Final = {"why": "absent", "detail": ""}
 _ODD: Final = {"why": "malformed", "detail": "of another shape"}
+_ROWS_LOST: Final = {"why": "malformed", "detail": "rows of the GID table could not be read"}
 _WHYS: Final = {each.value: each for each in Why}
 
 
@@ -420,7 +421,28 @@ class _Ports:
                 for table, otherwise in self._tables
             )
             name = netdev if type(netdev) is str else ""
-            _add(found, _PORT, f"{adapter}port[{number}].", (*shown, judged, *below), name)
+            prefix = f"{adapter}port[{number}]."
+            _add(found, _PORT, prefix, (*shown, judged, *below), name)
+            if found[f"{prefix}gid_index"] is NONE and (unread := _unread_gids(shown)):
+                for fact in ("gid_index", "route_gid"):
+                    found[intern(prefix + fact)] = unread
+
+
+def _unread_gids(shown: tuple[Any, ...]) -> Missing | None:
+    """Why it tells nothing that no GID was chosen: no witness read the whole table of a port."""
+    in_sysfs, _, in_verbs = shown
+    why: Value = NONE
+    for place, rows, lost in (
+        (_at(in_sysfs, ("gids",)), "entries", "unreadable"),
+        (in_verbs, "gids", "gids_unreadable"),
+    ):
+        table = _at(place, (rows,))
+        if type(table) is list:
+            if not place.get(lost):
+                return None
+            table = _ROWS_LOST
+        why = _text(table) if why is NONE else why
+    return why if isinstance(why, Missing) else None
 
 
 def _gpus(found: dict[str, Value], items: Any) -> None:

@@ -131,6 +131,44 @@ def test_values_that_are_not_there(changes: list, name: str, value: object) -> N
     assert facts_of(changed(document(), *changes))[f"adapter[0].{name}"] == value
 
 
+NO_ROUTE = [("verdict.ports.0.route_gid_index", None), ("verdict.ports.0.route_gid", None)]
+SYSFS_GIDS = DEVICE + "ports.0.gids"
+VERBS_PORT = "evidence.verbs.devices.0.ports.0."
+
+
+@pytest.mark.parametrize(
+    ("changes", "value"),
+    [
+        ([], NONE),
+        ([(SYSFS_GIDS, DENIED)], NONE),
+        ([("evidence.verbs", DENIED)], NONE),
+        ([(SYSFS_GIDS, DENIED), ("evidence.verbs", DENIED)], Missing(Why.DENIED, "/sys/x: EACCES")),
+        (
+            [(SYSFS_GIDS + ".unreadable", {"3": DENIED}), ("evidence.verbs", DENIED)],
+            Missing(Why.MALFORMED, "rows of the GID table could not be read"),
+        ),
+        (
+            [(SYSFS_GIDS, DENIED), (VERBS_PORT + "gids_unreadable", {"3": DENIED})],
+            Missing(Why.DENIED, "/sys/x: EACCES"),
+        ),
+    ],
+    ids=[
+        "the whole table was read and nothing fits",
+        "the library read it",
+        "sysfs has it",
+        "nobody read it",
+        "a row of the only table could not be read",
+        "the library alone answered, and not for all rows",
+    ],
+)
+def test_no_gid_is_chosen_where_the_table_was_read(changes: list, value: object) -> None:
+    facts = facts_of(changed(document("gpu-four-rails"), *NO_ROUTE, *changes))
+    judged = document("gpu-four-rails")["verdict"]["ports"][0]["device"]
+    at = next(name for name, text in facts.items() if name.endswith("].name") and text == judged)
+    prefix = at.removesuffix("name") + "port[1]."
+    assert (facts[prefix + "gid_index"], facts[prefix + "route_gid"]) == (value, value)
+
+
 def test_a_field_that_an_older_version_did_not_write_is_not_read() -> None:
     older = document()
     del older["evidence"]["topology"]

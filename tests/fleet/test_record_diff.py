@@ -557,6 +557,16 @@ def test_what_one_side_could_not_look_at_is_no_change(source: str) -> None:
     assert {each.unknown_in for each in back.not_compared} == {Which.BEFORE}
 
 
+def test_a_gid_that_nobody_could_look_for_is_not_gone() -> None:
+    base = BASES["roce"]
+    late = Missing(Why.TIMEOUT, "no answer before the deadline")
+    found = differences(
+        judged(base), judged(base, replace(base.evidence(), sysfs=late, verbs=late))
+    )
+    assert found.changes == ()
+    assert not found.is_whole
+
+
 def test_a_finding_where_the_other_side_could_not_look_is_not_newly_wrong() -> None:
     base = BASES["ib"]
     down = port(0, state=PortState.DOWN, phys=PhysState.POLLING)(base)

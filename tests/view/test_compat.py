@@ -169,6 +169,22 @@ def test_partition_keys_that_were_not_read_are_not_known() -> None:
     assert (found.talks, "pkeys" in rows(found, Agreement.UNKNOWN)) == (Talks.UNKNOWN, True)
 
 
+@pytest.mark.parametrize("end", [0, 1])
+def test_rows_of_a_gid_table_that_could_not_be_read_might_have_fitted(end: int) -> None:
+    sides = [side(v1_alone(ROCE).evidence()), side(v2_alone(PEER).evidence())]
+    assert compat(sides[0], sides[1], STACKS).talks is Talks.NO
+    denied = {5: Missing(Why.DENIED, "EACCES")}
+    lost = tuple(
+        replace(port, gids=replace(port.gids, unreadable=denied))
+        for port in sides[end].ports
+        if not isinstance(port.gids, Missing)
+    )
+    sides[end] = Side(lost, sides[end].evidence, {})
+    found = compat(sides[0], sides[1], STACKS)
+    assert found.talks is Talks.UNKNOWN
+    assert f"rows of the GID table of {'AB'[end]} could not be read" in found.why
+
+
 def test_a_host_of_which_no_source_answered_is_not_known() -> None:
     late = Missing(Why.TIMEOUT, "no answer before the deadline")
     nothing = replace(ROCE.evidence(), sysfs=late, nldev=late, verbs=late)
