@@ -8,9 +8,10 @@ import importlib.util
 import random
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from types import ModuleType, UnionType
@@ -72,19 +73,25 @@ PROPERTIES: Final = (VERDICT, GRAVER, LOST, PROOF, JUNIT, PROMETHEUS)
 # --- hosts ------------------------------------------------------------------------------------
 
 
-def hosts() -> Iterator[tuple[str, Evidence]]:
-    """All of them, by name."""
+def hosts() -> Iterator[tuple[str, Callable[[], Evidence]]]:
+    """All of them, by name; what is on one is read when it is called."""
     folders = {name: sample_folder(name) for name in samples()}
     folders |= {each.name: str(each) for each in sorted((ROOT / "tests/fixtures").iterdir())}
     for name, path in folders.items():
-        yield name, gather(open_snapshot(path), time.monotonic() + 60)
+        yield name, partial(_recorded, path)
     for module in ("test_linux_rules", "test_mac_rules", "test_rules"):
         for number, subject in enumerate(_subjects(_loaded(module))):
-            name = f"{module.removeprefix('test_')} {number}"
-            if isinstance(subject, Evidence):
-                yield name, subject
-            else:
-                yield name, gather(subject.host(), time.monotonic() + 60)
+            yield f"{module.removeprefix('test_')} {number}", partial(_made, subject)
+
+
+def _recorded(path: str) -> Evidence:
+    return gather(open_snapshot(path), time.monotonic() + 60)
+
+
+def _made(subject: Machine | Mac | Evidence) -> Evidence:
+    if isinstance(subject, Evidence):
+        return subject
+    return gather(subject.host(), time.monotonic() + 60)
 
 
 def _loaded(name: str) -> ModuleType:
@@ -297,9 +304,10 @@ def run(short: bool, seed: int, folder: Path, seconds: float) -> Result:
     every = list(hosts())
     chance.shuffle(every)  # where the time ends first, it is not always the last ones that miss
     limit = began + seconds
-    for name, evidence in every:
+    for name, read in every:
         if time.monotonic() > limit:
             break
+        evidence = read()
         full = judge(evidence)
         for removed, part in _parts(evidence, chance, short=short):
             if time.monotonic() > limit:
