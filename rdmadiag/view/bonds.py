@@ -3,15 +3,24 @@ legs the bond does not use."""
 
 from collections.abc import Iterable, Iterator
 from enum import Enum, auto
-from typing import Final
+from typing import Final, TypeVar
+from typing import Protocol as Shape
 
-from rdmadiag.facts import Missing, NetDev, NetDevFacts, known, present
+from rdmadiag.facts import Missing, NetDev, NetDevFacts, Why, known, present
 from rdmadiag.facts.bonding import Bonding, BondMode, Leg, LegState, MiiStatus
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.frozen import dataclass
-from rdmadiag.view.reconcile import DeviceView, PortView
+from rdmadiag.view.reconcile import DeviceView, PortView, Protocol
 
 _MOST_BELOW: Final = 4  # VLANs on VLANs
+
+Found_co = TypeVar("Found_co", covariant=True)
+
+
+class OfNetdevs(Shape[Found_co]):
+    """Facts of one source, each of a netdev."""
+
+    def netdev(self, name: str) -> Found_co | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,26 @@ def netdevs_below(
             break
         name = found.lower
     yield name
+
+
+def found_below(
+    device: DeviceView,
+    port: PortView,
+    evidence: Evidence,
+    witness: "Missing | OfNetdevs[Found_co]",
+) -> Iterator[Found_co | Missing]:
+    """What the witness says of each netdev that a RoCE or iWARP port stands on."""
+    if port.protocol not in (Protocol.ROCE, Protocol.IWARP):
+        return
+    if isinstance(witness, Missing):
+        yield witness
+        return
+    for name in netdevs_below(device, port, evidence):
+        if isinstance(name, Missing):
+            yield name
+            continue
+        elsewhere = Missing(Why.ABSENT, f"{name} is not in this network namespace")
+        yield witness.netdev(name) or elsewhere
 
 
 def _below(device: DeviceView, facts: NetDevFacts) -> Iterator[NetDev]:

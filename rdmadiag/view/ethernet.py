@@ -4,11 +4,11 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import Missing
 from rdmadiag.facts.ethtool import ExtendedState, NetdevEthtool
 from rdmadiag.facts.evidence import Evidence
-from rdmadiag.view.bonds import netdevs_below
-from rdmadiag.view.reconcile import DeviceView, PortView, Protocol
+from rdmadiag.view.bonds import found_below
+from rdmadiag.view.reconcile import DeviceView, PortView
 
 _SPEED: Final = re.compile(r"([0-9]{1,8})base.*/Full")
 """Of a link mode's name, in Mb/s: "100000baseCR4/Full"."""
@@ -18,17 +18,7 @@ def links_below(
     device: DeviceView, port: PortView, evidence: Evidence
 ) -> Iterator[NetdevEthtool | Missing]:
     """Those of a RoCE or iWARP port; of a bond that is one device, each leg's."""
-    if port.protocol not in (Protocol.ROCE, Protocol.IWARP):
-        return
-    if isinstance(evidence.ethtool, Missing):
-        yield evidence.ethtool
-        return
-    for name in netdevs_below(device, port, evidence):
-        if isinstance(name, Missing):
-            yield name
-            continue
-        elsewhere = Missing(Why.ABSENT, f"{name} is not in this network namespace")
-        yield evidence.ethtool.netdev(name) or elsewhere
+    return found_below(device, port, evidence, evidence.ethtool)
 
 
 class DownBecause(NamedTuple):

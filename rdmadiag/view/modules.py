@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import Missing
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.modules import (
     Cable,
@@ -15,25 +15,15 @@ from rdmadiag.facts.modules import (
     PowerMode,
     Range,
 )
-from rdmadiag.view.bonds import netdevs_below
-from rdmadiag.view.reconcile import DeviceView, PortView, Protocol
+from rdmadiag.view.bonds import found_below
+from rdmadiag.view.reconcile import DeviceView, PortView
 
 
 def modules_below(
     device: DeviceView, port: PortView, evidence: Evidence
 ) -> Iterator[NetdevModule | Missing]:
     """Those of a RoCE or iWARP port; of a bond that is one device, each leg's."""
-    if port.protocol not in (Protocol.ROCE, Protocol.IWARP):
-        return
-    if isinstance(evidence.modules, Missing):
-        yield evidence.modules
-        return
-    for name in netdevs_below(device, port, evidence):
-        if isinstance(name, Missing):
-            yield name
-            continue
-        elsewhere = Missing(Why.ABSENT, f"{name} is not in this network namespace")
-        yield evidence.modules.netdev(name) or elsewhere
+    return found_below(device, port, evidence, evidence.modules)
 
 
 def selected_modules(devices: Iterable[DeviceView], evidence: Evidence) -> tuple[NetdevModule, ...]:
