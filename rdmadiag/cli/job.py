@@ -10,7 +10,7 @@ import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import CannotTell, Refused
-from rdmadiag.cli.options import Reading, Seconds, reading
+from rdmadiag.cli.options import Given, Reading, Seconds, reading
 from rdmadiag.cli.output import note, printing
 from rdmadiag.cli.page import Page
 from rdmadiag.cli.progress import meanwhile
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from rdmadiag.facts.job import AskedJob, JobFacts
     from rdmadiag.host import Host
     from rdmadiag.preflight.judge_job import Because, JobVerdict
+    from rdmadiag.render.saved_run import SavedJob
     from rdmadiag.view.job import JobView
+    from rdmadiag.view.job_peer import JobPeer
     from rdmadiag.view.reconcile import DeviceView
     from rdmadiag.view.select import Selector
 
@@ -46,12 +48,22 @@ _SOURCES: Final = ("sysfs", "nldev", "netdev", "process")
             "all of a Slurm step or a container, anew each second",
             "rdmadiag job 4711 --cgroup --watch",
         ),
+        (
+            "with its other half: what job --json printed on that host",
+            "rdmadiag job 4711 --children --peer node2-job.json",
+        ),
     ),
 )
 @reading
 @click.argument("pid", metavar="PID", type=click.IntRange(1, 2**31 - 1))
 @click.option("--children", is_flag=True, help="With all processes that descend from it.")
 @click.option("--cgroup", is_flag=True, help="With all processes of its control group.")
+@click.option(
+    "--peer",
+    type=Given(),
+    metavar="JOB.json",
+    help="Its part on another host, which `job --json` printed there: do both lead to each other?",
+)
 @click.option(
     "--interval",
     type=Seconds(0, INTERVAL_MAX),
@@ -71,6 +83,7 @@ def command(
     pid: int,
     children: bool,
     cgroup: bool,
+    peer: str | None,
     interval: float,
     watch: bool,
     count: int | None,
@@ -96,6 +109,9 @@ def command(
         raise click.UsageError("--watch takes an interval above 0")
     if reading.identity.recorded and watch:
         raise click.UsageError("a record is one sample: nothing in it moves")
+    if watch and peer:
+        raise click.UsageError("--peer is one sample of another host: --watch has many")
+    other = None if peer is None else _part(peer, reading.deadline)
     wanted = selectors(reading.devices)
     extent = Extent.CHILDREN if children else Extent.CGROUP if cgroup else Extent.PROCESS
     pause = 0.0 if reading.identity.recorded else interval
@@ -103,8 +119,9 @@ def command(
     with printing():
         try:
             for found in _answers(reading, AskedJob(pid, extent), pause, count if watch else 1):
-                _show(reading, found, wanted)
-                code = code_of(found.verdict.status, fail_on, exit_zero)
+                answer = found if other is None else _beside(found, other)
+                _show(reading, answer, wanted)
+                code = code_of(answer.verdict.status, fail_on, exit_zero)
                 worst = max(worst, code, key=_ORDER.index)
         except KeyboardInterrupt:  # how a watch ends
             if not watch:
@@ -125,6 +142,27 @@ class _Answer:
     view: "JobView"
     verdict: "JobVerdict"
     causes: "tuple[Because, ...]"
+    other: "SavedJob | None" = None  # its part on another host
+    both: "JobPeer | None" = None
+
+
+def _part(path: str, deadline: float) -> "SavedJob":
+    """What was saved on the other host."""
+    from rdmadiag.render.saved_run import SavedRunError, read_job
+
+    try:
+        return read_job(path, deadline)
+    except SavedRunError as error:
+        raise Refused(f"--peer {error}") from error
+
+
+def _beside(found: _Answer, other: "SavedJob") -> _Answer:
+    from rdmadiag.preflight.judge_job import judge_both
+    from rdmadiag.view.job_peer import beside
+
+    both = beside(found.facts, found.view, other.facts, other.view)
+    verdict = judge_both(found.verdict, other.verdict, both, other.host.hostname)
+    return replace(found, verdict=verdict, other=other, both=both)
 
 
 def _answers(
@@ -206,6 +244,7 @@ def _show(reading: Reading, found: _Answer, wanted: "Sequence[Selector]") -> Non
                 "job": found.facts,
                 "verdict": found.verdict,
                 "because": found.causes,
+                "peer": _at_peer(found),
             }
             | {name: getattr(view, name) for name in view.__dataclass_fields__}
         )
@@ -219,6 +258,13 @@ def _show(reading: Reading, found: _Answer, wanted: "Sequence[Selector]") -> Non
         found.verdict,
         found.causes if found.verdict.status == "warn" else (),
         reading.identity,
+        (found.other.host, found.other.verdict, found.both) if found.other and found.both else None,
         quiet=reading.quiet,
         verbose=reading.verbose,
     )
+
+
+def _at_peer(found: _Answer) -> "dict[str, object] | None":
+    if found.other is None:
+        return None
+    return {"host": found.other.host, "verdict": found.other.verdict, "both": found.both}

@@ -13,6 +13,7 @@ from rdmadiag.frozen import dataclass
 from rdmadiag.gid.variables import DEVICE_LISTS, RDMA_OFF, Variable, choice
 from rdmadiag.preflight.verdict import Status
 from rdmadiag.view.job import Bound, JobView, TcpPath, mapped_stacks
+from rdmadiag.view.job_peer import BROKEN, JobPeer
 from rdmadiag.view.reconcile import DeviceView, PortView
 
 LEAST_SHARE: Final = 0.9
@@ -40,6 +41,9 @@ class JobReason(StrEnum):
     RDMA_UNKNOWN = "rdma_unknown"
     TCP_UNKNOWN = "tcp_unknown"
     SHARED_PORT = "shared_port"
+    PEER_QUEUE_PAIRS_IN_ERROR = "peer_queue_pairs_in_error"
+    NOT_JOINED = "not_joined"  # no queue pair of one part leads to the other
+    PEER = "peer"  # the part at the peer decided
 
 
 class CauseKind(StrEnum):
@@ -88,6 +92,48 @@ def judge(facts: JobFacts, view: JobView, causes: Sequence[Because]) -> JobVerdi
         first = causes[0]
         answer += f", {'because' if first.certain else 'perhaps because'} {first.short}"
     return JobVerdict(status, reasons, answer, tuple(_next(facts, view, status, reasons)))
+
+
+def judge_both(own: JobVerdict, there: JobVerdict, peer: JobPeer, hostname: str) -> JobVerdict:
+    """The verdict on both parts of a job: what is as bad with this one goes before the other's."""
+
+    def decided(status: Status, reason: JobReason, answer: str) -> JobVerdict:
+        other = () if reason is JobReason.NOT_JOINED else ("rdmadiag preflight   # on the peer",)
+        return JobVerdict(status, (reason, *own.reasons), answer, (*other, *own.next))
+
+    broken = sum(each.there.state in BROKEN for each in peer.halves)
+    if broken and own.status is not Status.CRITICAL:
+        return decided(
+            Status.CRITICAL,
+            JobReason.PEER_QUEUE_PAIRS_IN_ERROR,
+            f"at {hostname} the other ends of {_of_all(broken, peer.connected)} are in the error "
+            "state",
+        )
+    if _WORSE.index(there.status) > _WORSE.index(own.status):
+        return decided(there.status, JobReason.PEER, f"at {hostname} {there.answer}")
+    if own.status is not Status.OK or peer.connected == 0:
+        return own
+    if isinstance(peer.joined, Missing):
+        return decided(
+            Status.UNKNOWN,
+            JobReason.NOT_JOINED,
+            f"{own.answer}; whether its queue pairs lead to {hostname} is not known: "
+            + _said(peer.joined),
+        )
+    if not peer.joined:
+        return decided(
+            Status.UNKNOWN,
+            JobReason.NOT_JOINED,
+            f"{own.answer}, but none of its queue pairs leads to that job of {hostname}",
+        )
+    return own
+
+
+_WORSE: Final = tuple(Status)
+
+
+def _of_all(count: int, total: int | Missing) -> str:
+    return _pairs(count) if isinstance(total, Missing) else f"{count} of its {_pairs(total)}"
 
 
 def _next(

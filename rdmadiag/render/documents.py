@@ -38,6 +38,7 @@ from rdmadiag.view.counter_changes import Change
 from rdmadiag.view.discovery_path import FunctionPath
 from rdmadiag.view.inventory import DeviceRow
 from rdmadiag.view.job import JobView
+from rdmadiag.view.job_peer import JobPeer
 from rdmadiag.view.lossless import EndsDiffer, LosslessPort
 from rdmadiag.view.peer_picks import Talks
 from rdmadiag.view.peer_route import PeerRoute
@@ -157,12 +158,21 @@ class CapabilityPairsDocument(HostDocument):
 Written = bool | int | str | list[str]
 
 
+class JobAtPeer(BaseModel):
+    """A job's part on another host, as `job --json` printed it there, and both parts."""
+
+    host: Identity
+    verdict: JobVerdict
+    both: JobPeer
+
+
 class _JobHead(HostDocument):
     """`rdmadiag job PID --json`: one interval; with --watch, one document a line."""
 
     job: JobFacts
     verdict: JobVerdict
     because: tuple[Because, ...] = Field(description="What keeps it from RDMA, or would.")
+    peer: JobAtPeer | None = Field(None, description="With --peer: its part on another host.")
 
 
 class ExpectationTables(BaseModel):

@@ -12,6 +12,7 @@ from rdmadiag.render.findings import whose
 from rdmadiag.render.grid import Grid, Indented
 from rdmadiag.render.plain import printable, shown
 from rdmadiag.view.job import Bound, JobPort, JobView, TcpPath, Transport
+from rdmadiag.view.job_peer import JobPeer
 
 _PROCESSES = 8  # that are listed
 _UNSEEN = (
@@ -26,6 +27,7 @@ def show(
     verdict: JobVerdict,
     causes: Sequence[Because],
     host: Identity,
+    peer: tuple[Identity, JobVerdict, JobPeer] | None = None,
     to: Console | None = None,
     *,
     quiet: bool = False,
@@ -45,6 +47,8 @@ def show(
             out.print(Indented(f"{sure}because {each.summary}{of}", 2))
             steps(out, each.remedy)
         steps(out, verdict.next)
+        if peer:
+            _section(out, f"at the peer {printable(peer[0].hostname)}", _peer(*peer[1:]))
         _section(out, "moved", _moved(view.transport))
         _section(out, "queue pairs", _ports(view.ports))
         for text in _notes(view):
@@ -100,6 +104,34 @@ def _amount(value: int | Missing, bound: str = "") -> str:
     if isinstance(value, Missing):
         return f"not known: {value.detail or value.why}"
     return f"{bound if value else ''}{bytes_text(value)}"
+
+
+def _peer(verdict: JobVerdict, peer: JobPeer) -> Grid:
+    table = _rows()
+    table.add_row(word(verdict.status), Text(verdict.answer))
+    joined = peer.joined
+    table.add_row(
+        Text("queue pairs", "dim"),
+        Text(
+            f"not known which lead there: {joined.detail or joined.why}"
+            if isinstance(joined, Missing)
+            else f"{joined} of {shown(peer.connected, '?')} connected ones lead there and back"
+        ),
+    )
+    for each in peer.halves:
+        one, other = each.here, each.there
+        table.add_row(
+            Text("half broken", "dim"),
+            Text(
+                f"{one.device} QPN {one.number} is {one.state}; "
+                f"there {other.device} QPN {other.number} is {other.state}"
+            ),
+        )
+    for differing, none in ((peer.variables, "not set"), (peer.libraries, "not mapped")):
+        for row in present(differing):
+            here, there = (", ".join(each) or none for each in (row.here, row.there))
+            table.add_row(Text(row.name, "dim"), Text(f"{here}; there {there}"))
+    return table
 
 
 def _ports(ports: Sequence[JobPort]) -> Grid:

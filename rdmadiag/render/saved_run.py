@@ -1,10 +1,17 @@
-"""What `exercise --json` and `pingpong --json` printed into a file, read back."""
+"""What `exercise --json`, `pingpong --json` and `job --json` printed into a file, read back."""
 
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from rdmadiag.facts import Identity
 from rdmadiag.facts.exercise import Cell
+from rdmadiag.facts.job import JobFacts
+
+if TYPE_CHECKING:
+    from rdmadiag.preflight.judge_job import JobVerdict
+    from rdmadiag.view.job import JobView
 
 _MOST_BYTES: Final = 1 << 20
+_MOST_OF_A_JOB: Final = 16 << 20
 
 
 class SavedRunError(Exception):
@@ -24,6 +31,15 @@ class SavedPingpong(NamedTuple):
 
     hostname: str
     verified: tuple[tuple[str, int], ...]  # devices and ports of that host
+
+
+class SavedJob(NamedTuple):
+    """A job's part on another host."""
+
+    host: Identity
+    facts: JobFacts
+    verdict: "JobVerdict"
+    view: "JobView"
 
 
 def read_exercise(path: str, deadline: float) -> SavedExercise:
@@ -46,15 +62,35 @@ def read_pingpong(path: str, deadline: float) -> SavedPingpong:
     return SavedPingpong(found.host.hostname, ports)
 
 
-def _read(path: str, command: str, model: Any, deadline: float) -> Any:
+def read_job(path: str, deadline: float) -> SavedJob:
+    """What `job --json` printed into a file: with --watch its last line; raises SavedRunError."""
+    from rdmadiag.render.documents import JobDocument
+    from rdmadiag.view.job import JobView
+
+    found: Any = _read(path, "job", JobDocument, deadline, _MOST_OF_A_JOB, last=True)
+    view = JobView(**{name: getattr(found, name) for name in JobView.__dataclass_fields__})
+    return SavedJob(found.host, found.job, found.verdict, view)
+
+
+def _read(
+    path: str,
+    command: str,
+    model: Any,
+    deadline: float,
+    most: int = _MOST_BYTES,
+    *,
+    last: bool = False,
+) -> Any:
     from pydantic import ValidationError
 
     from rdmadiag.host.given_file import read_given
 
     try:
-        content = read_given(path, _MOST_BYTES, deadline)
-        if len(content) > _MOST_BYTES:
-            raise SavedRunError(f"{path}: longer than {_MOST_BYTES // 1024} KiB")
+        content = read_given(path, most, deadline)
+        if len(content) > most:
+            raise SavedRunError(f"{path}: longer than {most // 1024} KiB")
+        if last:
+            content = content.rstrip().rpartition(b"\n")[2]
         return model.model_validate_json(content)
     except OSError as error:
         raise SavedRunError(f"{path}: {error.strerror}") from error

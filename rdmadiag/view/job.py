@@ -11,7 +11,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
-from rdmadiag.facts import Missing, NetDevFacts, Why, present
+from rdmadiag.facts import NOT_IN_RECORD, Missing, NetDevFacts, Why, present
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import KernelQpType, NetnsMode, PortState, QpState
 from rdmadiag.facts.job import (
@@ -47,6 +47,20 @@ class JobQueuePairs:
     type: str  # a word of KernelQpType; "?" where it is not known
     state: str  # a word of QpState
     count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectedPair:
+    """A queue pair of it that leads to another one."""
+
+    device: str
+    number: int  # its own QPN, which is of its device
+    peer: int  # that of the other end
+    state: str  # a word of QpState
+
+
+MOST_PAIRS: Final = 4096
+"""Connected queue pairs that are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +127,7 @@ class JobView:
     states: dict[str, int]  # the same by state
     opened: tuple[str, ...] | Missing  # devices, or nodes, that it has open
     hidden: int  # objects whose maker cannot be seen
+    connected: tuple[ConnectedPair, ...] | Missing = NOT_IN_RECORD  # of RC and UC; at most 4096
 
 
 _NOT_YET: Final = Missing(Why.NOT_COLLECTED, "one sample: nothing is compared")
@@ -186,7 +201,25 @@ def job_view(
         states=dict(Counter(_word(pair.state) for _, pair in own)),
         opened=opened,
         hidden=_hidden(resources),
+        connected=_connected(own, count),
     )
+
+
+def _connected(
+    own: Sequence[tuple[DeviceResources, QueuePair]], count: int | Missing
+) -> tuple[ConnectedPair, ...] | Missing:
+    """Those of a job whose queue pairs can be seen."""
+    if isinstance(count, Missing):
+        return count
+    found = sorted(
+        (device.name, pair.number, pair.peer, _word(pair.state))
+        for device, pair in own
+        if not isinstance(pair.peer, Missing) and pair.peer and pair.state not in _UNCONNECTED
+    )
+    return tuple(ConnectedPair(*each) for each in found[:MOST_PAIRS])
+
+
+_UNCONNECTED: Final = (QpState.RESET, QpState.INIT)
 
 
 def narrowed(view: JobView, names: Collection[str]) -> JobView:

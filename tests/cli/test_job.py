@@ -1,5 +1,6 @@
 """rdmadiag job, end to end: on recorded hosts, on one whose counters rise, and on this process."""
 
+import json
 import os
 import socket
 import sys
@@ -258,6 +259,8 @@ def test_a_watch_is_ended_by_ctrl_c(
         (("1", "--children", "--cgroup"), 64, "--children and --cgroup exclude each other"),
         (("1", "--count", "2"), 64, "--count is for --watch"),
         (("1", "--watch", "--interval", "0"), 64, "--watch takes an interval above 0"),
+        (("1", "--watch", "--peer", "other.json"), 64, "--peer is one sample of another host"),
+        (("1", "--peer", "nowhere.json"), 64, "nowhere.json: "),
         (("0",), 64, "PID"),
         (("99999", "--sample", "roce-healthy"), 3, "job 99999: "),
         (("1", "--watch", "--sample", "roce-healthy"), 64, "a record is one sample"),
@@ -316,3 +319,81 @@ def test_many_processes_are_folded_and_a_variable_of_some_is_counted(
     assert "NCCL_IB_DISABLE  1 (10 of them)" in out
     assert "in 10 of 12 processes" in out
     assert "more (--verbose" not in rdmadiag("job", "4711", "--children", "--verbose").out
+
+
+# --- with its part on another host ---------------------------------------------------------------
+
+
+@pytest.fixture
+def there(
+    live: Callable[..., Recording], rdmadiag: Rdmadiag, tmp_path: Path
+) -> Callable[..., Path]:
+    """What the other host printed, whose queue pairs lead back; with `changes` to the first."""
+
+    def saved(before: str = "", **changes: Any) -> Path:
+        live(99_000_000, 1_000_000)
+        document = rdmadiag("job", "4711", "--json").document
+        document["host"]["hostname"] = "node2"
+        for each in document["connected"]:
+            each["number"], each["peer"] = each["peer"], each["number"]
+        document["connected"][0] |= changes
+        path = tmp_path / "node2.json"
+        path.write_text(before + json.dumps(document) + "\n")
+        return path
+
+    return saved
+
+
+def test_both_parts_lead_to_each_other(
+    there: Callable[..., Path], live: Callable[..., Recording], rdmadiag: Rdmadiag
+) -> None:
+    path = there()
+    live(99_000_000, 1_000_000)
+    code, out, err = rdmadiag("job", "4711", "--peer", str(path))
+    assert (code, err) == (0, "")
+    assert "at the peer node2\nOK           99 % of its bytes go by RDMA over mlx5_0/1\n" in out
+    assert "queue pairs  8 of 8 connected ones lead there and back\n" in out
+
+
+def test_a_queue_pair_that_broke_at_the_peer_alone_is_critical(
+    there: Callable[..., Path], live: Callable[..., Recording], rdmadiag: Rdmadiag
+) -> None:
+    path = there(before='{"an earlier line": "of --watch"}\n', state="err")
+    live(99_000_000, 1_000_000)
+    code, out, _ = rdmadiag("job", "4711", "--peer", str(path))
+    lines = out.splitlines()
+    assert (code, lines[0].split("  [")[0]) == (
+        *(2, "CRITICAL  at node2 the other ends of 1 of its 8 queue pairs are in the error state"),
+    )
+    assert lines[1:3] == ["    # on the peer", "    rdmadiag preflight"]
+    assert "half broken  mlx5_0 QPN 100 is rts; there mlx5_0 QPN 5000 is err" in out
+    live(99_000_000, 1_000_000)
+    document = rdmadiag("job", "4711", "--peer", str(path), "--json").document
+    assert document["verdict"]["reasons"] == ["peer_queue_pairs_in_error", "on_rdma"]
+    assert document["peer"]["host"]["hostname"] == "node2"
+    assert document["peer"]["both"]["joined"] == 8
+
+
+def test_settings_that_differ_stand_beside_each_other(
+    roce: Machine,
+    there: Callable[..., Path],
+    live: Callable[..., Recording],
+    rdmadiag: Rdmadiag,
+) -> None:
+    path = there()
+    live(99_000_000, 1_000_000, described(roce, held=counted.job(4711), environ=b"UCX_TLS=rc\0"))
+    out = rdmadiag("job", "4711", "--peer", str(path)).out
+    assert "NCCL_IB_HCA  not set; there mlx5_0\n" in out
+    assert "UCX_TLS      rc; there not set\n" in out
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"host": 1'])
+def test_a_peer_that_is_no_job_is_one_line(
+    content: str, live: Callable[..., Recording], rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
+    path = tmp_path / "node2.json"
+    path.write_text(content)
+    live(0, 0)
+    found = rdmadiag("job", "4711", "--peer", str(path))
+    assert (found.code, found.out, found.err.count("\n")) == (64, "", 1)
+    assert "not a document of job --json" in found.err

@@ -15,13 +15,16 @@ from rdmadiag.preflight.judge_job import (
     Because,
     CauseKind,
     JobReason,
+    JobVerdict,
     because,
     bytes_text,
     judge,
+    judge_both,
     percent,
 )
 from rdmadiag.preflight.verdict import Status
-from rdmadiag.view.job import Bound, JobPort, JobView, TcpPath, Transport
+from rdmadiag.view.job import Bound, ConnectedPair, JobPort, JobView, TcpPath, Transport
+from rdmadiag.view.job_peer import BothEnds, JobPeer
 from rdmadiag.view.reconcile import DeviceView, devices
 
 LATE = Missing(Why.TIMEOUT, "the dump is late")
@@ -371,3 +374,70 @@ def test_a_share_is_never_rounded_to_all_or_to_nothing(share: float, expected: s
 )
 def test_bytes_have_a_unit(count: int, expected: str) -> None:
     assert bytes_text(count) == expected
+
+
+# --- both parts ---------------------------------------------------------------------------------
+
+OWN = JobVerdict(Status.OK, (JobReason.ON_RDMA,), "all of its bytes go by RDMA", ())
+BOTH = JobPeer(16, (), 16, (), ())
+RTS = ConnectedPair("mlx5_0", 100, 700, "rts")
+BROKEN_THERE = BothEnds(RTS, ConnectedPair("mlx5_4", 700, 100, "err"))
+BROKEN_HERE = BothEnds(replace(RTS, state="err"), ConnectedPair("mlx5_4", 700, 100, "rts"))
+ALL_TCP = JobVerdict(Status.WARN, (JobReason.TCP,), "all its bytes go by TCP over eth0", ())
+IN_ERROR = JobVerdict(
+    *(Status.CRITICAL, (JobReason.QUEUE_PAIRS_IN_ERROR,), "1 of its 1 is in the error state", ())
+)
+
+
+@pytest.mark.parametrize(
+    ("own", "there", "peer", "status", "reason", "answer"),
+    [
+        (OWN, OWN, BOTH, Status.OK, JobReason.ON_RDMA, OWN.answer),
+        (
+            *(OWN, OWN, replace(BOTH, halves=(BROKEN_THERE,)), Status.CRITICAL),
+            JobReason.PEER_QUEUE_PAIRS_IN_ERROR,
+            "at node2 the other ends of 1 of its 16 queue pairs are in the error state",
+        ),
+        (
+            *(IN_ERROR, OWN, replace(BOTH, halves=(BROKEN_HERE,)), Status.CRITICAL),
+            *(JobReason.QUEUE_PAIRS_IN_ERROR, IN_ERROR.answer),
+        ),
+        (
+            *(OWN, ALL_TCP, BOTH, Status.WARN, JobReason.PEER),
+            "at node2 all its bytes go by TCP over eth0",
+        ),
+        (ALL_TCP, OWN, BOTH, Status.WARN, JobReason.TCP, ALL_TCP.answer),
+        (
+            *(OWN, OWN, replace(BOTH, joined=0), Status.UNKNOWN, JobReason.NOT_JOINED),
+            "all of its bytes go by RDMA, but none of its queue pairs leads to that job of node2",
+        ),
+        (
+            *(OWN, OWN, replace(BOTH, joined=LATE), Status.UNKNOWN, JobReason.NOT_JOINED),
+            f"{OWN.answer}; whether its queue pairs lead to node2 is not known: the dump is late",
+        ),
+        (
+            *(OWN, OWN, replace(BOTH, joined=0, connected=0), Status.OK, JobReason.ON_RDMA),
+            OWN.answer,
+        ),
+    ],
+    ids=[
+        "both well",
+        "queue pairs broken there",
+        "broken here goes first",
+        "worse there",
+        "worse here",
+        "they lead to others",
+        "it is not known where they lead",
+        "datagrams alone, which lead nowhere",
+    ],
+)
+def test_both_parts_of_a_job(
+    own: JobVerdict,
+    there: JobVerdict,
+    peer: JobPeer,
+    status: Status,
+    reason: JobReason,
+    answer: str,
+) -> None:
+    found = judge_both(own, there, peer, "node2")
+    assert (found.status, found.reasons[0], found.answer) == (status, reason, answer)

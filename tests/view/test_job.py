@@ -24,6 +24,7 @@ from rdmadiag.facts.libraries import MappedLibrary
 from rdmadiag.facts.resources import DeviceResources, Held, Owner, QueuePair, ResourceFacts
 from rdmadiag.view.job import (
     Bound,
+    ConnectedPair,
     JobView,
     TcpPath,
     foreign,
@@ -148,6 +149,23 @@ def test_a_job_alone_on_its_port_has_a_share(evidence: Evidence) -> None:
     assert found.unused == ("mlx5_1/1",)
     assert found.tcp == (TcpPath("eth0", False, 1, 1000, 2000),)
     assert found.opened == ("mlx5_0", "uverbs0")
+
+
+def test_connected_queue_pairs_are_listed_with_both_numbers(evidence: Evidence) -> None:
+    pairs = (
+        pair(100, peer=700),
+        pair(101, peer=701, state=QpState.ERR),
+        pair(102, peer=0),
+        pair(103, state=QpState.INIT),
+        pair(104, peer=UNKNOWN),
+        pair(105, OTHERS),
+    )
+    found = view(evidence, resources=held(*pairs)).connected
+    assert found == (
+        ConnectedPair("mlx5_0", 100, 700, "rts"),
+        ConnectedPair("mlx5_0", 101, 701, "err"),
+    )
+    assert view(evidence, resources=LATE).connected == LATE
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A job with an end on each of two kernels: what each says beside what its programs counted."""
 
+import json
 import subprocess
 import time
 from collections.abc import Callable
@@ -43,6 +44,9 @@ def test_each_end_says_the_share_that_perftest_and_the_copy_have(
         document = answer(rdmadiag_json, str(job.pid), "--children", "--interval", INTERVAL)
         transport = document["transport"]
         window = transport["began"], transport["seconds"]
+        other = tmp_path / "other.json"
+        other.write_text(json.dumps(exchange("document", document)))
+        both = answer(rdmadiag_json, str(job.pid), "--children", "--peer", str(other))["peer"]
         barrier("looked")
         here = time.clock_gettime(time.CLOCK_BOOTTIME)
         there, began, seconds = exchange("window", (here, *window))
@@ -57,6 +61,7 @@ def test_each_end_says_the_share_that_perftest_and_the_copy_have(
         expected,
         sent_again(),
     )
+    assert (both["both"]["joined"], both["both"]["connected"], both["both"]["halves"]) == (1, 1, [])
     assert document["states"] == ({"rtr": 1} if role == "left" else {"rts": 1})
     (away,) = [each for each in document["tcp"] if not each["within_host"]]
     assert away["netdev"] == rxe.netdev
