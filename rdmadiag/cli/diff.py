@@ -62,7 +62,7 @@ FAILS_ON: Final = ("differs", "worse")
 @json_option
 @timeout_option
 @click.option("-q", "--quiet", is_flag=True, help="The answer alone.")
-@click.option("-v", "--verbose", is_flag=True, help="Every fact that was not compared.")
+@click.option("-v", "--verbose", is_flag=True, help="Every fact that changed, or was not compared.")
 def command(
     before: str,
     after: str,

@@ -1,5 +1,6 @@
 """Two records as text: what is newly wrong, what is mended, what else changed."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -92,7 +93,7 @@ def _count(found: Differences, kind: ChangeKind) -> int:
     if kind is ChangeKind.CHANGED:
         findings = sum(each.fact is None for each in every)
         facts = [each for each in every if each.fact]
-        return findings + len(_folded(facts)) + len(_listed(facts, verbose=False))
+        return findings + len(_facts(facts, verbose=False))
     return sum(each.fact is None for each in every)
 
 
@@ -113,7 +114,7 @@ def body(found: Differences, out: Console, *, verbose: bool, remedies: bool = Tr
         for finding, facts in _by_finding(every):
             if finding is not None:
                 _finding(out, finding)
-            for line in (*_folded(facts), *_listed(facts, verbose=verbose)):
+            for line in _facts(facts, verbose=verbose):
                 out.print(Indented(line, 2 if finding is None else 6))
             if finding is not None and remedies:
                 steps(out, finding.remedy)
@@ -160,6 +161,37 @@ def _finding(out: Console, change: Change) -> None:
         other = change.before if change.kind is not ChangeKind.BETTER else change.after
         word = "before" if change.kind is not ChangeKind.BETTER else "now"
         out.print(Indented(f"{word}: {other}", 6))
+
+
+def _facts(facts: Sequence[Change], *, verbose: bool) -> list[str]:
+    """A line for each, in few lines what is alike; of an adapter of another kind one, if short."""
+    others = {} if verbose else _other_kinds(facts)
+    lines = []
+    if others:
+        held = Counter(each.device for each in facts if each.device in others)
+        lines = [
+            f"{device} is another kind of adapter ({what}): {counted(held[device], 'fact')} that "
+            "changed (--verbose lists them)"
+            for device, what in others.items()
+        ]
+    rest = [each for each in facts if each.device not in others]
+    return [*lines, *_folded(rest), *_listed(rest, verbose=verbose)]
+
+
+_KINDS: Final = ("driver", "hca_type", "device", "vendor")
+"""Facts by which two adapters are of different kinds; the one that says most first."""
+
+
+def _other_kinds(facts: Sequence[Change]) -> dict[str, str]:
+    """Adapters that are not of the kind that they are compared with, and what they are."""
+    found: dict[str, str] = {}
+    for name in _KINDS:
+        for each in facts:
+            fact = place_of(str(each.fact))[2]
+            if each.device and each.port is None and fact == name and NONE != each.after:
+                before, after = _where_they_differ(each.before or NONE, each.after or NONE)
+                found.setdefault(each.device, f"{name}: {before} → {after}")
+    return found
 
 
 def _folded(facts: Iterable[Change]) -> list[str]:

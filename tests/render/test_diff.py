@@ -1,6 +1,7 @@
 """What changed, as text."""
 
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -88,6 +89,22 @@ def test_items_without_names_are_counted_and_shown_if_asked_for() -> None:
     assert short[3:] == ["  routing.routes[]: 2 gone, 1 new", "  routing.routes[].source: 1 other"]
     assert "    {a} → (none)" in lines(found(*routes), verbose=True)
     assert answer(found(*routes))[1] == "0 newly wrong, 0 mended, 2 changed and harmless"
+
+
+def test_an_adapter_of_another_kind_is_one_line_until_all_are_wanted() -> None:
+    every = found(
+        fact("adapter[0].driver", "rxe", "mlx5_core", "mlx5_0"),
+        fact("adapter[0].firmware", "0.0.0", "28.43.1014", "mlx5_0"),
+        replace(fact("adapter[0].port[1].rate", "10", "400", "mlx5_0"), port=1),
+        fact("adapter[1].firmware", "28.42.1000", "28.43.1014", "mlx5_1"),
+    )
+    assert "2 changed and harmless" in answer(every)[1]
+    assert lines(every)[3] == (
+        "  mlx5_0 is another kind of adapter (driver: rxe → mlx5_core): 3 facts that changed "
+        "(--verbose lists them)"
+    )
+    assert "  mlx5_1  firmware: 28.42.1000 → 28.43.1014" in lines(every)
+    assert "  mlx5_0/1  rate: 10 → 400" in lines(every, verbose=True)
 
 
 def test_four_places_are_three_and_one_more() -> None:
