@@ -188,7 +188,7 @@ def _other_kinds(facts: Sequence[Change]) -> dict[str, str]:
     for name in _KINDS:
         for each in facts:
             fact = place_of(str(each.fact))[2]
-            if each.device and each.port is None and fact == name and NONE != each.after:
+            if each.device and each.port is None and fact == name and each.after != NONE:
                 before, after = _where_they_differ(each.before or NONE, each.after or NONE)
                 found.setdefault(each.device, f"{name}: {before} → {after}")
     return found
