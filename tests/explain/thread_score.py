@@ -7,9 +7,10 @@ A row counts
   false         of the rows of noise: something is found
 
 Threads stand in four parts: those that rules were written from, those held apart, those that
-the project knew before, and those of the folder `fresh`, gathered after the rules were written. Two baselines stand beside it: grep for words of trouble, which
-names no cause; and always the commonest causes of the same status or errno, counted over all
-other threads, and over all other stacks.
+the project knew before, and those of the folder `fresh`, gathered after the rules were written.
+Two baselines stand beside it: grep for words of trouble, which names no cause; and always the
+commonest causes of the same status or errno, counted over all other threads, and over all other
+stacks.
 """
 
 import re
