@@ -1,5 +1,6 @@
 """The score over threads: what counts, and that a guess is never learned from its own thread."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,8 @@ def test_parts_and_cells() -> None:
     assert part_of(held) == "held apart"
     assert part_of(thread("b", seen=True, held=True)) == "known before"
     assert part_of(thread("b")) == "open"
+    assert part_of(replace(held, path=Path("fresh/a.toml"))) == "fresh"
+    assert part_of(replace(thread("b", seen=True), path=Path("fresh/a.toml"))) == "known before"
     assert cells("all", cases)[2:5] == ("1", "1 (100 %)", "1 (100 %)")
     assert cells("all", cases)[-2:] == ("1", "0 (0 %)")
     assert table([cells("all", cases)]).count("\n") == 2

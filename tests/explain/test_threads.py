@@ -24,7 +24,9 @@ _PERSONAL = re.compile(
     r"|/home/\w|/Users/\w"  # a person's folder
     r"|(?<![\w:])(?!(?i:02:00:00:00:00:|ff:ff:))(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}(?![\w:])"
 )
-_SIX = re.compile(r"(?i)(?<![\w:])(?:2[0-9a-f]{3}|f[cd][0-9a-f]{2}):[0-9a-f:]*:[0-9a-f:]*")
+_SIX = re.compile(
+    r"(?i)(?<![\w:])(?:2[0-9a-f]{3}|f[cd][0-9a-f]{2}):[0-9a-f:]*:[0-9a-f:]*(?![0-9a-f:(])"
+)
 
 
 def strange(text: str) -> list[str]:
@@ -58,6 +60,7 @@ def test_what_points_at_somebody_is_found(text: str) -> None:
         "GID: fe:80:00:00:00:00:00:00:00:00:00:00:00:00:00:01",
         "gid 2001:db8:1::2, fe80::1",
         "/path/run.sh 02:00:00:00:00:01",
+        "LNet: 2431:0:(o2iblnd_cb.c:3174:kiblnd_check_conns()) Timed out tx",
     ],
 )
 def test_placeholders_pass(text: str) -> None:

@@ -3,7 +3,8 @@
 One file a thread: its address, its stack, and rows of log lines. A row has the label of the cause
 as the thread's own resolution shows it; it was labelled before `explain` was run on it. Hosts,
 addresses, users and paths are replaced; numbers are as they were. `held` is a third of the
-threads, drawn by a hash of the address: nothing is tuned on those.
+threads, drawn by a hash of the address: nothing is tuned on those. The folder `fresh` was
+gathered and labelled after the rules were written: its first score is a first reading.
 """
 
 import tomllib
@@ -15,6 +16,8 @@ from typing import Any, Final
 from rdmadiag.frozen import dataclass
 
 FOLDER: Final = Path(__file__).parent / "threads"
+FRESH: Final = "fresh"
+"""The folder of the threads that no rule was written from."""
 NONE: Final = "none"
 """The cause is none that the registry has, or nobody found it."""
 NOISE: Final = "noise"
@@ -56,6 +59,11 @@ class Thread:
     held: bool  # no rule and no weight was looked for in it
     rows: tuple[Row, ...]
     seen: bool = False  # the project knew it before: it is not unseen
+
+    @property
+    def fresh(self) -> bool:
+        """It was gathered after the rules were written."""
+        return self.path.parent.name == FRESH
 
 
 def drawn(address: str) -> bool:

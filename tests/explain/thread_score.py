@@ -6,10 +6,11 @@ A row counts
   as OK         of all rows that fail: nothing is found, and the command would exit 0
   false         of the rows of noise: something is found
 
-Threads stand in three parts: those that rules were written from, those held apart, and those
-that the project knew before. Two baselines stand beside it: grep for words of trouble, which
-names no cause; and always the commonest causes of the same status or errno, counted over all
-other threads, and over all other stacks.
+Threads stand in four parts: those that rules were written from, those held apart, those that
+the project knew before, and those of the folder `fresh`, gathered after the rules were written.
+Two baselines stand beside it: grep for words of trouble, which names no cause; and always the
+commonest causes of the same status or errno, counted over all other threads, and over all other
+stacks.
 """
 
 import re
@@ -48,13 +49,17 @@ class Case:
 
     @property
     def part(self) -> str:
-        """Which of the three it stands in."""
+        """Which of the four it stands in."""
         return part_of(self.thread)
 
 
 def part_of(thread: Thread) -> str:
-    """Where it stands."""
-    return "known before" if thread.seen else "held apart" if thread.held else "open"
+    """Where it stands: `fresh` goes by the folder, whatever the hash drew."""
+    if thread.seen:
+        return "known before"
+    if thread.fresh:
+        return "fresh"
+    return "held apart" if thread.held else "open"
 
 
 def explained(thread: Thread, row: Row) -> Case:
@@ -156,7 +161,7 @@ def table(lines: Iterable[tuple[str, ...]]) -> str:
     return "\n".join([texts[0], "|" + "|".join("-" * (w + 2) for w in widths) + "|", *texts[1:]])
 
 
-PARTS: Final = ("open", "held apart", "known before")
+PARTS: Final = ("open", "held apart", "known before", "fresh")
 
 
 def by_part(name: str, cases: Sequence[Case]) -> Iterable[tuple[str, ...]]:
@@ -178,7 +183,7 @@ def main(arguments: Sequence[str]) -> int:
     lines += by_part("commonest, other stacks", commonest(rows, lambda each: each.stack))
     print(table(lines))
     stacks = sorted({each.stack for each in threads if not each.seen})
-    for part in ("open", "held apart"):
+    for part in ("open", "held apart", "fresh"):
         chosen = [each for each in cases if each.part == part]
         print(f"\nBy stack, {part}:\n")
         some = ((stack, [e for e in chosen if e.thread.stack == stack]) for stack in stacks)
