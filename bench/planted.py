@@ -19,7 +19,7 @@ from typing import Final
 
 from bench.table import Section
 from rdmadiag.facts.attempt import Outcome
-from rdmadiag.fleet.fit import EFFECT_LEAST, Effect, Sample, Seat, fit
+from rdmadiag.fleet.fit import EFFECT_LEAST, Effect, Fit, Sample, Seat, fit
 from rdmadiag.fleet.matrix import judge
 from rdmadiag.fleet.pair_results import End, OddKind, PairResult
 from rdmadiag.fleet.retest import again
@@ -195,6 +195,7 @@ class Trial:
     is_latency: bool
     random: Random
     samples: list[Sample] = field(default_factory=list)
+    found: Fit | None = None  # of all samples, once nothing is measured again
 
     def healthy(self, sender: int, receiver: int) -> float:
         """The log cost of a pair in order."""
@@ -219,8 +220,10 @@ class Trial:
         """What is measured once more, until all is decided; how many that were."""
         before, number = len(self.samples), self.fleet.pairs[-1][2]
         for stage in range(1, STAGES + 1):
-            wanted = again(self.samples, self.fleet.seats)
+            found = fit(self.samples, self.fleet.seats)
+            wanted = again(self.samples, self.fleet.seats, found=found)
             if not wanted:
+                self.found = found
                 break
             for sender, receiver in wanted:
                 self.measure(sender, receiver, number + stage)
@@ -234,7 +237,7 @@ class Trial:
 
 def ours(trial: Trial) -> list[Named]:
     """What rdmadiag names."""
-    found = fit(trial.samples, trial.fleet.seats)
+    found = trial.found or fit(trial.samples, trial.fleet.seats)
     named = [_named(each) for each in found.effects]
     if found.level - trial.expected() > EFFECT_LEAST:
         named.append(("fleet", frozenset()))

@@ -10,8 +10,8 @@ pairs together are further from their centre than chance makes any part of as ma
 A log value's unit: 0.1 is a tenth more time, or a tenth less bandwidth, nearly.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from math import ceil, sqrt
@@ -168,30 +168,32 @@ class _Fit:
     def _place(self) -> None:
         """The class of each sample, the samples of each group, and which groups can be judged:
         those of no more than half of the samples that they compare with."""
-        seats = self.seats
-        numbers: dict[tuple[int, int], int] = {}
-        places = [numbers.setdefault(seat[1:], len(numbers)) for seat in seats]
-        alike: dict[tuple[int, int], list[int]] = defaultdict(list)
+        rails, leaves = ([seat[field] for seat in self.seats] for field in (1, 2))
+        on_rail: dict[int, list[int]] = defaultdict(list)
+        alike: dict[tuple[bool, int, int], list[int]] = defaultdict(list)
         for index, (sender, receiver, _, _) in enumerate(self.samples):
-            alike[places[sender], places[receiver]].append(index)
+            rail = rails[sender]
+            is_across = rail != rails[receiver]
+            if not is_across:
+                on_rail[rail].append(index)
+            alike[is_across, leaves[sender], leaves[receiver]].append(index)
         self.classes = [0] * len(self.samples)
         self.by_group: dict[Part, list[int]] = defaultdict(list)
         of_class: dict[int, int] = defaultdict(int)
         counted: dict[tuple[Part, int], int] = defaultdict(int)
-        for held in alike.values():
-            sender, receiver, _, _ = self.samples[held[0]]
-            which, groups = _class_and_groups(*seats[sender][1:], *seats[receiver][1:])
+        for (is_across, leaf, other), held in alike.items():
+            which = 2 * is_across + (leaf != other)
             of_class[which] += len(held)
-            for group in groups:
+            for index in held:
+                self.classes[index] = which
+            for group in _groups(leaf, other):
                 self.by_group[group] += held
                 counted[group, which] += len(held)
-            if which:
-                for index in held:
-                    self.classes[index] = which
-        self.sizes: dict[Part, int] = defaultdict(int)
-        for (group, which), number in counted.items():
-            if 2 * number < of_class[which]:
-                self.sizes[group] += number
+        for rail, held in on_rail.items():
+            self.by_group["rail", rail, 0] = held
+            for which, number in Counter([self.classes[index] for index in held]).items():
+                counted[("rail", rail, 0), which] = number
+        self.sizes = _sizes(of_class, counted)
         self.once_of: dict[int, list[int]] = defaultdict(list)
         for index in self.once:
             self.once_of[self.classes[index]].append(index)
@@ -475,20 +477,23 @@ class _Fit:
                 yield from (("end", end, 0) for end in self.ends_of[one])
 
 
+def _sizes(of_class: Mapping[int, int], counted: Mapping[tuple[Part, int], int]) -> dict[Part, int]:
+    """Samples of each group that can be judged by them."""
+    found: dict[Part, int] = defaultdict(int)
+    for (group, which), number in counted.items():
+        if 2 * number < of_class[which]:
+            found[group] += number
+    return found
+
+
 def _pair(one: int, other: int) -> tuple[int, int]:
     return (one, other) if one < other else (other, one)
 
 
 @cache
-def _class_and_groups(
-    rail: int, leaf: int, other_rail: int, other_leaf: int
-) -> tuple[int, tuple[Part, ...]]:
-    is_across, is_between = rail != other_rail, leaf != other_leaf
-    groups: list[Part] = []
-    if not is_across:
-        groups.append(("rail", rail, 0))
-    if leaf >= 0 and other_leaf >= 0:
-        groups.append(("leaves", *_pair(leaf, other_leaf)))
-        if is_between:
-            groups += [("leaf", leaf, 0), ("leaf", other_leaf, 0)]
-    return 2 * is_across + is_between, tuple(groups)
+def _groups(leaf: int, other: int) -> tuple[Part, ...]:
+    """Of pairs between these two leaves, or within one."""
+    if leaf < 0 or other < 0:
+        return ()
+    between: Part = ("leaves", *_pair(leaf, other))
+    return (between,) if leaf == other else (between, ("leaf", leaf, 0), ("leaf", other, 0))

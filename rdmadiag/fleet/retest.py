@@ -37,13 +37,17 @@ Ends = tuple[int, int]
 
 
 def again(
-    samples: Sequence[Sample], seats: Sequence[Seat], barred: Collection[int] = ()
+    samples: Sequence[Sample],
+    seats: Sequence[Seat],
+    barred: Collection[int] = (),
+    found: Fit | None = None,
 ) -> tuple[Ends, ...]:
     """Pairs to measure once more, the most urgent first; empty: all is decided.
 
-    `barred` are ends that take no part any more.
+    `barred` are ends that take no part any more; `found` is the fit of these samples, where it
+    is known already.
     """
-    found = fit(samples, seats)
+    found = fit(samples, seats) if found is None else found
     return tuple(_Planner(samples, seats, found, barred).pairs())
 
 
