@@ -2,20 +2,24 @@
 
 Each trial is a fleet with noise and one fault, measured in the rounds that the planner makes
 and measured again as it asks for. Beside it the rules of two others on the same first rounds.
+With --results what is done is kept: a run that was ended goes on where it was.
 """
 
 import argparse
+import gc
+import json
+import os
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from math import exp, log
 from random import Random
 from typing import Final
 
 from bench.table import Section
 from rdmadiag.facts.attempt import Outcome
-from rdmadiag.fleet.fit import EFFECT_LEAST, Effect, Sample, Seat, fit
+from rdmadiag.fleet.fit import EFFECT_LEAST, Effect, Fit, Sample, Seat, fit
 from rdmadiag.fleet.matrix import judge
 from rdmadiag.fleet.pair_results import End, OddKind, PairResult
 from rdmadiag.fleet.retest import again
@@ -28,7 +32,7 @@ STAGES: Final = 8
 BETWEEN: Final = log(1.3)
 """What another leaf adds to the time of a healthy pair."""
 TUNING: Final = 11
-SCORING: Final = 20261123
+SCORING: Final = 20261125
 """Seeds: all thresholds were chosen on the first; the tables are taken on the second, once."""
 EFFECTS: Final = {
     "bandwidth −12 %": -log(0.88),
@@ -40,6 +44,8 @@ EFFECTS: Final = {
 }
 FAULTS: Final = ("node", "NIC", "cable", "boundary", "whole fleet", "two at once", "missing end")
 LEAVES: Final = {8: 4, 64: 8, 512: 16}
+BLOCK: Final = 10
+"""Trials of one size, kind and effect at a time."""
 
 
 @dataclass(frozen=True)
@@ -189,6 +195,7 @@ class Trial:
     is_latency: bool
     random: Random
     samples: list[Sample] = field(default_factory=list)
+    found: Fit | None = None  # of all samples, once nothing is measured again
 
     def healthy(self, sender: int, receiver: int) -> float:
         """The log cost of a pair in order."""
@@ -213,8 +220,10 @@ class Trial:
         """What is measured once more, until all is decided; how many that were."""
         before, number = len(self.samples), self.fleet.pairs[-1][2]
         for stage in range(1, STAGES + 1):
-            wanted = again(self.samples, self.fleet.seats)
+            found = fit(self.samples, self.fleet.seats)
+            wanted = again(self.samples, self.fleet.seats, found=found)
             if not wanted:
+                self.found = found
                 break
             for sender, receiver in wanted:
                 self.measure(sender, receiver, number + stage)
@@ -228,7 +237,7 @@ class Trial:
 
 def ours(trial: Trial) -> list[Named]:
     """What rdmadiag names."""
-    found = fit(trial.samples, trial.fleet.seats)
+    found = trial.found or fit(trial.samples, trial.fleet.seats)
     named = [_named(each) for each in found.effects]
     if found.level - trial.expected() > EFFECT_LEAST:
         named.append(("fleet", frozenset()))
@@ -315,11 +324,12 @@ RULES: Final[dict[str, Callable[[Trial], list[Named]]]] = {
 
 
 def trials(
-    kind: str, fleet: World, name: str, effect: float, number: int, seed: int
+    kind: str, fleet: World, name: str, numbers: Iterable[int], seed: int
 ) -> dict[str, Score]:
-    """So many trials of one kind and effect."""
+    """Trials of one kind and effect, by their numbers."""
+    effect = EFFECTS[name]
     scores = {who: Score() for who in ("rdmadiag", *RULES)}
-    for index in range(number):
+    for index in numbers:
         random = Random(f"{seed} {kind} {fleet.hosts} {len(fleet.pairs)} {name} {index}")
         is_latency = name.startswith("latency")
         if kind == "missing end":
@@ -342,13 +352,25 @@ def trials(
 
 @dataclass(frozen=True)
 class Row:
-    """What came of all trials of one size, kind and effect."""
+    """What came of some trials of one size, kind and effect."""
 
     hosts: int
     rounds: int
     kind: str
     effect: str
+    first: int  # the number of the first trial
     scores: dict[str, Score]
+
+    @classmethod
+    def of(cls, line: str) -> "Row":
+        """From its line."""
+        held = json.loads(line)
+        scores = {who: Score(**each) for who, each in held.pop("scores").items()}
+        return cls(**held, scores=scores)
+
+    def line(self) -> str:
+        """As JSON."""
+        return json.dumps(asdict(self), ensure_ascii=False) + "\n"
 
 
 def _tables(rows: Sequence[Row]) -> list[Section]:
@@ -380,11 +402,15 @@ def _tables(rows: Sequence[Row]) -> list[Section]:
         "How many matrices have anything named.",
         ("hosts × 8 rails", "K", "measured", "matrices", *("rdmadiag", *RULES)),
     )
+    in_order: dict[tuple[int, int, str], list[Row]] = defaultdict(list)
     for row in rows:
         if row.kind == "healthy":
-            flagged = (str(row.scores[who].flagged) for who in ("rdmadiag", *RULES))
-            first, trials_ = row.effect.split(" ")[0], str(row.scores["rdmadiag"].trials)
-            healthy.rows.append((str(row.hosts), str(row.rounds), first, trials_, *flagged))
+            in_order[row.hosts, row.rounds, row.effect.split(" ")[0]].append(row)
+    for (hosts, rounds, measured), held in in_order.items():
+        sums = {who: _sum(row.scores[who] for row in held) for who in ("rdmadiag", *RULES)}
+        flagged = (str(score.flagged) for score in sums.values())
+        number = str(sums["rdmadiag"].trials)
+        healthy.rows.append((str(hosts), str(rounds), measured, number, *flagged))
     return [by_effect, by_kind, healthy]
 
 
@@ -394,6 +420,27 @@ def _sum(scores: Iterable[Score]) -> Score:
         for each in fields(Score):
             setattr(total, each.name, getattr(total, each.name) + getattr(score, each.name))
     return total
+
+
+def _blocks(options: argparse.Namespace) -> Iterator[tuple[int, str, str, range]]:
+    """K, kind, effect and the numbers of some trials: some of all of them, then more of all."""
+    kinds = options.kind or (*FAULTS, "healthy")
+    for first in range(0, max(options.trials, options.healthy), BLOCK):
+        for rounds in options.rounds or (3, 5):
+            for kind in kinds:
+                effects, number = options.effect or tuple(EFFECTS), options.trials
+                if kind == "healthy":  # one of each metric
+                    effects, number = ("bandwidth −20 %", "latency × 1.2"), options.healthy
+                if numbers := range(first, min(first + BLOCK, number)):
+                    for name in effects:
+                        yield rounds, kind, name, numbers
+
+
+def _rows(path: str) -> list[Row]:
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        return [Row.of(line) for line in file if line.endswith("\n")]
 
 
 def main() -> int:
@@ -406,23 +453,27 @@ def main() -> int:
     parser.add_argument("--kind", action="append", choices=(*FAULTS, "healthy"))
     parser.add_argument("--effect", action="append", choices=tuple(EFFECTS))
     parser.add_argument("--scoring", action="store_true", help="the seeds not used in tuning")
+    parser.add_argument("--results", metavar="FILE", help="keep what is done there, and go on")
+    parser.add_argument("--tables", action="store_true", help="of --results alone: no trial")
     parser.add_argument("--out", metavar="FILE", help="write the tables there, too")
     options = parser.parse_args()
     seed = SCORING if options.scoring else TUNING
-    rows = []
-    for hosts in options.hosts or LEAVES:
-        for rounds in options.rounds or (3, 5):
-            fleet = world(hosts, rounds)
-            for kind in options.kind or (*FAULTS, "healthy"):
-                effects = options.effect or EFFECTS
-                number = options.trials
-                if kind == "healthy":  # one of each metric
-                    effects, number = ("bandwidth −20 %", "latency × 1.2"), options.healthy
-                for name in effects:
-                    scores = trials(kind, fleet, name, EFFECTS[name], number, seed)
-                    rows.append(Row(hosts, rounds, kind, name, scores))
-                    cells = (" / ".join(score.cells()) for score in scores.values())
-                    print(hosts, rounds, kind, name, *cells, sep=" | ", file=sys.stderr, flush=True)
+    rows = _rows(options.results) if options.results else []
+    done = {(row.hosts, row.rounds, row.kind, row.effect, row.first) for row in rows}
+    gc.disable()  # Nothing that a trial leaves refers to itself.
+    for hosts in () if options.tables else options.hosts or LEAVES:
+        fleets = {rounds: world(hosts, rounds) for rounds in options.rounds or (3, 5)}
+        for rounds, kind, name, numbers in _blocks(options):
+            if (hosts, rounds, kind, name, numbers[0]) in done:
+                continue
+            scores = trials(kind, fleets[rounds], name, numbers, seed)
+            rows.append(Row(hosts, rounds, kind, name, numbers[0], scores))
+            if options.results:
+                with open(options.results, "a", encoding="utf-8") as file:
+                    file.write(rows[-1].line())
+            cells = (" / ".join(score.cells()) for score in scores.values())
+            print(hosts, rounds, kind, name, *cells, sep=" | ", file=sys.stderr, flush=True)
+            gc.collect()
     text = "\n\n".join(section.text() for section in _tables(rows)) + "\n"
     print(text)
     if options.out:

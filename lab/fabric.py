@@ -12,13 +12,12 @@ import select
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Self
+from typing import IO
 
 from lab.command import run, stop
+from lab.daemons import Daemons
 from lab.failure import EX_LATE, LabFailure
 from lab.topology import fat_tree
 
@@ -30,53 +29,30 @@ _PROMPT = "sim> "
 _HOLD = "import os, sys; os.listdir('/sys/class/infiniband'); print(flush=True); sys.stdin.read()"
 
 
-class Fabric:
+class Fabric(Daemons):
     """`hcas` hosts named Hca1…, all ports INIT until `sweep`. Use as a context manager."""
+
+    NAME = "ibsim"
 
     def __init__(self, hcas: int = 64) -> None:
         self._topology = fat_tree(hcas)
         self._trees = 0
 
-    def __enter__(self) -> Self:
-        self._folder = Path(tempfile.mkdtemp(prefix="rdmadiag-fabric-"))
+    def begin(self) -> None:
+        """Until its console answers."""
         self._env = dict(
             os.environ,
-            IBSIM_SOCKNAME=self._folder.name,  # abstract sockets: the default name is one a machine
-            TMPDIR=str(self._folder),
-            OSM_TMP_DIR=f"{self._folder}/",
-            OSM_CACHE_DIR=f"{self._folder}/",
+            IBSIM_SOCKNAME=self.folder.name,  # abstract sockets: the default name is one a machine
+            TMPDIR=str(self.folder),
+            OSM_TMP_DIR=f"{self.folder}/",
+            OSM_CACHE_DIR=f"{self.folder}/",
             LC_ALL="C",
         )
-        (self._folder / "net").write_text(self._topology)
-        self._log = self._folder / "ibsim.log"
-        try:
-            with self._log.open("wb") as log:
-                self._ibsim = subprocess.Popen(
-                    ["ibsim", "-s", "net"],
-                    stdin=subprocess.PIPE,  # held open: at end of file its prompt floods the log
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    cwd=self._folder,
-                    env=self._env,
-                    start_new_session=True,
-                )
-        except FileNotFoundError:
-            shutil.rmtree(self._folder)
-            raise LabFailure("ibsim is not installed: python -m lab prepare") from None
-        try:
-            self._wait_for_prompt(0, START_SECONDS)
-        except LabFailure:
-            self._close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._close()
+        (self.folder / "net").write_text(self._topology)
+        # Its stdin is held open: at end of file its prompt floods the log.
+        argv = ["ibsim", "-s", "net"]
+        self._ibsim = self.start(argv, self._env, stdin=subprocess.PIPE, cwd=self.folder)
+        self._wait_for_prompt(0, START_SECONDS)
 
     def hosts(self) -> list[str]:
         """The HCAs' names, in the topology's order."""
@@ -92,13 +68,13 @@ class Fabric:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            cwd=self._folder,
+            cwd=self.folder,
             env=self._env | {"SIM_HOST": name},
             start_new_session=True,
         )
-        live = self._folder / f"sys-{holder.pid}"
+        live = self.folder / f"sys-{holder.pid}"
         self._trees += 1
-        copy = self._folder / "trees" / f"{name}-{self._trees}"
+        copy = self.folder / "trees" / f"{name}-{self._trees}"
         assert holder.stdin is not None
         assert holder.stdout is not None
         try:
@@ -134,7 +110,7 @@ class Fabric:
     def console(self, command: str) -> str:
         """One command on ibsim's own console, and its answer."""
         assert self._ibsim.stdin is not None
-        before = self._log.stat().st_size
+        before = self.log.stat().st_size
         self._ibsim.stdin.write(f"{command}\n".encode())
         self._ibsim.stdin.flush()
         answer = self._wait_for_prompt(before, CONSOLE_SECONDS)
@@ -144,7 +120,7 @@ class Fabric:
 
     def _on(self, name: str, argv: list[str], timeout: float) -> str:
         env = self._env | {"SIM_HOST": name}
-        done = run(["ibsim-run", *argv], timeout=timeout, cwd=self._folder, env=env)
+        done = run(["ibsim-run", *argv], timeout=timeout, cwd=self.folder, env=env)
         if done.returncode != 0:
             last = (done.stderr or done.stdout).strip().splitlines()[-1:]
             raise LabFailure(f"{argv[0]} failed on {name}: {' '.join(last)}")
@@ -154,7 +130,7 @@ class Fabric:
         """What ibsim wrote after byte `start` of its log, once it ends with a prompt."""
         late = time.monotonic() + timeout
         while True:
-            text = self._log.read_bytes()[start:].decode(errors="replace")
+            text = self.log.read_bytes()[start:].decode(errors="replace")
             if text.endswith(_PROMPT):
                 return text.removesuffix(_PROMPT).strip()
             if self._ibsim.poll() is not None:
@@ -162,12 +138,6 @@ class Fabric:
             if time.monotonic() > late:
                 raise LabFailure(f"ibsim did not answer within {timeout:g} s", EX_LATE)
             time.sleep(0.02)
-
-    def _close(self) -> None:
-        assert self._ibsim.stdin is not None
-        stop(self._ibsim)
-        self._ibsim.stdin.close()
-        shutil.rmtree(self._folder)
 
 
 def _read_line(stream: IO[bytes], timeout: float) -> None:

@@ -1,17 +1,11 @@
 """Debian's slurmctld with several slurmd on this machine, none of which needs a service."""
 
 import os
-import shutil
-import subprocess
-import tempfile
-import time
 from collections.abc import Sequence
-from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
-from lab.command import run, stop
-from lab.failure import EX_LATE, LabFailure
+from lab.command import run
+from lab.daemons import Daemons
 from lab.sshd import free_port
 
 START_SECONDS: Final = 90.0
@@ -38,14 +32,17 @@ PartitionName=all Nodes=ALL Default=YES State=UP
 """
 
 
-class Slurm:
+class Slurm(Daemons):
     """A cluster of these nodes; a context manager. `env` is for srun, salloc and the rest."""
+
+    NAME = "slurm"
 
     def __init__(self, nodes: Sequence[str]) -> None:
         self._nodes = nodes
 
-    def __enter__(self) -> Self:
-        self._folder = folder = Path(tempfile.mkdtemp(prefix="rdmadiag-slurm-"))
+    def begin(self) -> None:
+        """Until every node is idle."""
+        folder = self.folder
         (folder / "state").mkdir()
         conf = _CONF.format(port=free_port(), folder=folder)
         for node in self._nodes:
@@ -55,48 +52,12 @@ class Slurm:
         (folder / "slurm.conf").write_text(conf)
         (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         self.env = dict(os.environ, SLURM_CONF=str(folder / "slurm.conf"))
-        slurmd = [["slurmd", "-D", "-N", node] for node in self._nodes]
-        self._daemons = [self._start(argv) for argv in (["slurmctld", "-D", "-i"], *slurmd)]
-        try:
-            self._wait()
-        except LabFailure:
-            self._close()
-            raise
-        return self
+        self.start(["slurmctld", "-D", "-i"], self.env)
+        for node in self._nodes:
+            self.start(["slurmd", "-D", "-N", node], self.env)
+        self.until(self._are_idle, START_SECONDS, "the nodes of Slurm are not idle")
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._close()
-
-    def _start(self, argv: Sequence[str]) -> "subprocess.Popen[bytes]":
-        with (self._folder / "daemons.log").open("ab") as log:
-            return subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=self.env,
-                start_new_session=True,
-            )
-
-    def _wait(self) -> None:
-        """Until every node is idle."""
-        until = time.monotonic() + START_SECONDS
-        while True:
-            argv = ["sinfo", "--noheader", "--Node", "--format=%T"]
-            states = run(argv, timeout=60.0, env=self.env).stdout.split()
-            if states == ["idle"] * len(self._nodes):
-                return
-            if time.monotonic() > until or self._daemons[0].poll() is not None:
-                said = (self._folder / "daemons.log").read_text()[-2000:]
-                raise LabFailure(f"the nodes of Slurm are {states}: {said}", EX_LATE)
-            time.sleep(0.2)
-
-    def _close(self) -> None:
-        for daemon in reversed(self._daemons):
-            stop(daemon)
-        shutil.rmtree(self._folder)
+    def _are_idle(self) -> bool:
+        argv = ["sinfo", "--noheader", "--Node", "--format=%T"]
+        states = run(argv, timeout=60.0, env=self.env).stdout.split()
+        return states == ["idle"] * len(self._nodes)

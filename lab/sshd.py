@@ -8,16 +8,14 @@ node in NODE, and the command in SSH_ORIGINAL_COMMAND.
 import os
 import shutil
 import socket
-import subprocess
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
-from lab.command import run, stop
-from lab.failure import EX_LATE, LabFailure
+from lab.command import run
+from lab.daemons import Daemons
+from lab.failure import LabFailure
 from lab.places import cache
 
 VARIABLE: Final = "RDMADIAG_LAB_SSHD"
@@ -64,19 +62,20 @@ _START: Final = (
 )
 
 
-class Sshd:
+class Sshd(Daemons):
     """`names`: those it is reached by → None, or a port where something else is, or nothing.
 
     Use as a context manager; `config` is for `ssh -F`.
     """
 
+    NAME = "sshd"
+
     def __init__(self, script: str, names: Mapping[str, int | None]) -> None:
         self._script, self._names = script, names
 
-    def __enter__(self) -> Self:
-        root = unpacked()
-        self._folder = Path(tempfile.mkdtemp(prefix="rdmadiag-sshd-"))
-        folder, port = self._folder, free_port()
+    def begin(self) -> None:
+        """Until it greets."""
+        root, folder, port = unpacked(), self.folder, free_port()
         self.config = folder / "config"
         for name in ("host_key", "key"):
             _do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name))
@@ -92,50 +91,19 @@ class Sshd:
         )
         self.config.write_text("".join(hosts) + _CLIENT.format(folder=folder))
         sshd = [str(root / "usr/sbin/sshd"), "-D", "-e", "-f", str(folder / "sshd_config")]
-        self._log = (folder / "log").open("wb")
-        self._daemon = subprocess.Popen(
+        self.start(
             ["unshare", "--mount", "sh", "-c", _START, str(folder / "passwd"), *sshd],
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=self._log,
             env=dict(os.environ, LD_LIBRARY_PATH=str(root / _LIBRARIES)),
-            start_new_session=True,
         )
-        try:
-            self._wait(port)
-        except LabFailure:
-            self._close()
-            raise
-        return self
+        self.until(lambda: _greets(port), START_SECONDS, "sshd")
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._close()
 
-    def _wait(self, port: int) -> None:
-        """Until it greets."""
-        until = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                with socket.create_connection(("127.0.0.1", port), timeout=1) as peer:
-                    if peer.recv(4) == b"SSH-":
-                        return
-            except OSError:
-                time.sleep(0.05)
-            said = (self._folder / "log").read_text()[-1000:]
-            if self._daemon.poll() is not None:
-                raise LabFailure(f"sshd ended: {said}")
-            if time.monotonic() > until:
-                raise LabFailure(f"sshd said nothing within {START_SECONDS:g} s: {said}", EX_LATE)
-
-    def _close(self) -> None:
-        stop(self._daemon)
-        self._log.close()
-        shutil.rmtree(self._folder)
+def _greets(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as peer:
+            return peer.recv(4) == b"SSH-"
+    except OSError:
+        return False
 
 
 def free_port() -> int:

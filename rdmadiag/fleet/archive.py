@@ -16,7 +16,7 @@ import sys
 import sysconfig
 import tarfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -40,6 +40,7 @@ PROBE: Final = (
 
 _LEFT_OUT: Final = ("__pycache__",)
 _OF_OURS: Final = re.compile(r"rdmadiag/samples/[^/]+/")  # recorded machines
+_LOOP: Final = "rdmadiag/verbs/_loop.so"
 _WORD: Final = re.compile(r"[A-Za-z0-9_.-]{0,64}")
 
 
@@ -95,24 +96,36 @@ def python_of(text: bytes) -> Python | None:
 
 
 def archive(python: Python, wheels: str | None) -> Archive:
-    """Of what is installed here; pydantic-core for another Python from the folder `wheels`.
+    """Of what is installed here, with what `compiled` has; raises NoArchive."""
+    return archive_of((compiled(python, wheels),))
 
-    Raises NoArchive.
+
+def archive_of(parts: Iterable[Mapping[str, bytes]], *, timed: bool = False) -> Archive:
+    """One for all the Pythons whose `compiled` these are: the name of each module says whose.
+
+    `timed`: with the loop that attempts are timed by, which runs on this architecture alone.
     """
+    files = dict(_own(timed=timed))
+    for package in PURE:
+        files |= _installed(package)
+    for part in parts:
+        files |= part
+    return Archive(_packed(files))
+
+
+def compiled(python: Python, wheels: str | None) -> Mapping[str, bytes]:
+    """pydantic-core: this Python's own, or out of the folder `wheels`; raises NoArchive."""
     if python.version < LEAST_PYTHON:
         least = ".".join(map(str, LEAST_PYTHON))
         raise NoArchive(f"{python}: rdmadiag needs {least}; --python names another one there")
-    files = dict(_own())
-    for package in PURE:
-        files |= _installed(package)
-    compiled = _installed(COMPILED) if python == this_python() else _from_wheels(python, wheels)
-    return Archive(_packed({**files, **compiled}))
+    return _installed(COMPILED) if python == this_python() else _from_wheels(python, wheels)
 
 
-def _own() -> Iterator[tuple[str, bytes]]:
+def _own(*, timed: bool) -> Iterator[tuple[str, bytes]]:
     for name, data in _installed("rdmadiag").items():
         # The timed loop and the sieve are compiled for speed, which no reading command needs.
-        if not _OF_OURS.match(name) and not name.endswith(".so"):
+        is_left_out = name.endswith(".so") and not (timed and name == _LOOP)
+        if not _OF_OURS.match(name) and not is_left_out:
             yield name, data
 
 

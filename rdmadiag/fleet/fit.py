@@ -10,8 +10,8 @@ pairs together are further from their centre than chance makes any part of as ma
 A log value's unit: 0.1 is a tenth more time, or a tenth less bandwidth, nearly.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from math import ceil, sqrt
@@ -140,58 +140,70 @@ class _Fit:
         self.samples, self.seats = samples, seats
         self.nodes = max((seat.node for seat in seats), default=-1) + 1
         self.rails = [0] * self.nodes
-        self.classes: list[int] = []
-        self.groups: list[tuple[Part, ...]] = []
         self.by_end: tuple[list[list[int]], list[list[int]]] = (
             [[] for _ in seats],
             [[] for _ in seats],
         )
-        by_pair: dict[tuple[int, int], list[int]] = defaultdict(list)
+        sent, received = self.by_end
+        by_pair: dict[tuple[int, int], list[int]] = {}
         for index, (sender, receiver, _, _) in enumerate(samples):
-            self.by_end[0][sender].append(index)
-            self.by_end[1][receiver].append(index)
-            by_pair[_pair(sender, receiver)].append(index)
+            sent[sender].append(index)
+            received[receiver].append(index)
+            pair = (sender, receiver) if sender < receiver else (receiver, sender)
+            if pair in by_pair:
+                by_pair[pair].append(index)
+            else:
+                by_pair[pair] = [index]
         self.by_pair = by_pair
         self.once = [members[0] for members in by_pair.values()]
+        self.more = [(at, held) for at, held in enumerate(by_pair.values()) if len(held) > 1]
         self._place()
         for node, ends in self._by_node().items():
             self.rails[node] = len(ends)
-        self.sizes = self._sizes()
         self.least_score = NormalDist().inv_cdf(1 - BY_CHANCE / max(2, self._parts()))
         self.rest: list[float] = []
         self.centres: dict[int, float] = {}
         self.scale = SCALE_LEAST
 
     def _place(self) -> None:
-        """The class of each sample, and the groups that it is of."""
-        seats = self.seats
-        for sender, receiver, _, _ in self.samples:
-            _, rail, leaf = seats[sender]
-            _, other_rail, other_leaf = seats[receiver]
-            which, groups = _class_and_groups(rail, other_rail, leaf, other_leaf)
-            self.classes.append(which)
-            self.groups.append(groups)
+        """The class of each sample, the samples of each group, and which groups can be judged:
+        those of no more than half of the samples that they compare with."""
+        rails, leaves = ([seat[field] for seat in self.seats] for field in (1, 2))
+        on_rail: dict[int, list[int]] = defaultdict(list)
+        alike: dict[tuple[bool, int, int], list[int]] = defaultdict(list)
+        for index, (sender, receiver, _, _) in enumerate(self.samples):
+            rail = rails[sender]
+            is_across = rail != rails[receiver]
+            if not is_across:
+                on_rail[rail].append(index)
+            alike[is_across, leaves[sender], leaves[receiver]].append(index)
+        self.classes = [0] * len(self.samples)
+        self.by_group: dict[Part, list[int]] = defaultdict(list)
+        of_class: dict[int, int] = defaultdict(int)
+        counted: dict[tuple[Part, int], int] = defaultdict(int)
+        for (is_across, leaf, other), held in alike.items():
+            which = 2 * is_across + (leaf != other)
+            of_class[which] += len(held)
+            for index in held:
+                self.classes[index] = which
+            for group in _groups(leaf, other):
+                self.by_group[group] += held
+                counted[group, which] += len(held)
+        for rail, held in on_rail.items():
+            self.by_group["rail", rail, 0] = held
+            for which, number in Counter([self.classes[index] for index in held]).items():
+                counted[("rail", rail, 0), which] = number
+        self.sizes = _sizes(of_class, counted)
+        self.once_of: dict[int, list[int]] = defaultdict(list)
+        for index in self.once:
+            self.once_of[self.classes[index]].append(index)
 
     def _by_node(self) -> dict[int, list[int]]:
         found: dict[int, list[int]] = defaultdict(list)
-        for end, seat in enumerate(self.seats):
-            if self.by_end[0][end] or self.by_end[1][end]:
+        for end, (seat, sent, received) in enumerate(zip(self.seats, *self.by_end, strict=True)):
+            if sent or received:
                 found[seat.node].append(end)
         self.ends_of = found
-        return found
-
-    def _sizes(self) -> dict[Part, int]:
-        """Groups that can be judged: no more than half of the samples that they compare with."""
-        of_class: dict[int, int] = defaultdict(int)
-        counted: dict[tuple[Part, int], int] = defaultdict(int)
-        for which, groups in zip(self.classes, self.groups, strict=True):
-            of_class[which] += 1
-            for group in groups:
-                counted[group, which] += 1
-        found: dict[Part, int] = defaultdict(int)
-        for (group, which), number in counted.items():
-            if 2 * number < of_class[which]:
-                found[group] += number
         return found
 
     def _parts(self) -> int:
@@ -227,15 +239,14 @@ class _Fit:
             for index in self._members(part):
                 left[index] -= effect
         # One sample of each pair: those that are slow are measured more often.
-        held: dict[int, list[float]] = defaultdict(list)
-        for index in self.once:
-            held[self.classes[index]].append(left[index])
         middle = median if effects else _middle_of_the_fast
-        centres = self.centres = {which: middle(values) for which, values in held.items()}
-        self.rest = [
+        centres = self.centres = {
+            which: middle([left[index] for index in once]) for which, once in self.once_of.items()
+        }
+        rest = self.rest = [
             value - centres[which] for which, value in zip(self.classes, left, strict=True)
         ]
-        spread = median(abs(self.rest[index]) for index in self.once)
+        spread = median([abs(rest[index]) for index in self.once])
         self.scale = max(SCALE_LEAST, spread / _QUARTILE)
 
     def _kept(self, effects: dict[Part, float]) -> dict[Part, float]:
@@ -275,30 +286,43 @@ class _Fit:
         return found
 
     def _beyond_chance(self) -> Iterator[tuple[float, Part]]:
+        yield from self._ends_beyond_chance()
         rest = self.rest
-        nodes = [[0.0, 0.0, 0, 0] for _ in range(self.nodes)]
-        for end, (seat, sent, received) in enumerate(zip(self.seats, *self.by_end, strict=True)):
-            out, into = sum([rest[i] for i in sent]), sum([rest[i] for i in received])
-            of_node = nodes[seat.node]
-            of_node[0] += out
-            of_node[1] += into
-            of_node[2] += len(sent)
-            of_node[3] += len(received)
-            if self.rails[seat.node] > 1:
-                yield from self._in_roles("end", end, out, into, len(sent), len(received))
-        for node, (out, into, out_of, in_of) in enumerate(nodes):
-            yield from self._in_roles("node", node, out, into, int(out_of), int(in_of))
-        for (one, other), members in self.by_pair.items():
-            total = rest[members[0]] if len(members) == 1 else sum([rest[i] for i in members])
-            if score := self._score(total, len(members)):
-                yield score, ("path", one, other)
-        totals: dict[Part, float] = defaultdict(float)
-        for groups, value in zip(self.groups, rest, strict=True):
-            for group in groups:
-                totals[group] += value
+        least = self.least_score * self.scale
+        totals = [rest[index] for index in self.once]
+        for at, members in self.more:
+            totals[at] = sum([rest[i] for i in members])
+        for total, (pair, members) in zip(totals, self.by_pair.items(), strict=True):
+            if total >= least and (score := self._score(total, len(members))):
+                yield score, ("path", *pair)
         for group, number in self.sizes.items():
-            if score := self._score(totals[group], number):
+            total = sum([rest[i] for i in self.by_group[group]])
+            if score := self._score(total, number):
                 yield score, group
+
+    def _ends_beyond_chance(self) -> Iterator[tuple[float, Part]]:
+        """Ends and nodes."""
+        out, into = [0.0] * len(self.seats), [0.0] * len(self.seats)
+        for (sender, receiver, _, _), value in zip(self.samples, self.rest, strict=True):
+            out[sender] += value
+            into[receiver] += value
+        least = self.least_score * self.scale
+        nodes = [[0.0, 0.0] for _ in range(self.nodes)]
+        sent, received = self.by_end
+        for end, (seat, one, other) in enumerate(zip(self.seats, out, into, strict=True)):
+            of_node = nodes[seat.node]
+            of_node[0] += one
+            of_node[1] += other
+            is_clear = one >= least or other >= least or one + other >= least
+            if is_clear and self.rails[seat.node] > 1:
+                numbers = len(sent[end]), len(received[end])
+                yield from self._in_roles("end", end, one, other, *numbers)
+        for node, (one, other) in enumerate(nodes):
+            if one >= least or other >= least or one + other >= least:
+                ends = self.ends_of[node]
+                number_out = sum([len(sent[end]) for end in ends])
+                number_in = sum([len(received[end]) for end in ends])
+                yield from self._in_roles("node", node, one, other, number_out, number_in)
 
     def _score(self, total: float, number: int) -> float:
         """Standard errors; 0 where it may be chance, or is not worth a name."""
@@ -315,9 +339,6 @@ class _Fit:
     def _in_roles(
         self, kind: str, index: int, out: float, into: float, sent: int, received: int
     ) -> Iterator[tuple[float, Part]]:
-        least = self.least_score * self.scale
-        if out < least and into < least and out + into < least:
-            return
         for role, total, number in (  # of one sample alone the path is named
             ("", out + into, sent + received),
             (" sends", out, sent),
@@ -334,7 +355,7 @@ class _Fit:
         if name == "path":
             return self.by_pair[one, other]
         if name not in ("end", "node"):
-            return [index for index, groups in enumerate(self.groups) if part in groups]
+            return sorted(self.by_group[part])
         ends = (one,) if name == "end" else self.ends_of[one]
         sides = {"": (0, 1), "sends": (0,), "receives": (1,)}[role]
         return [index for side in sides for end in ends for index in self.by_end[side][end]]
@@ -379,7 +400,7 @@ class _Fit:
     def _done(self, effects: dict[Part, float]) -> Fit:
         found = [self._effect(part, effect) for part, effect in effects.items()]
         found.sort(key=lambda each: -each.score)
-        level = median(self.rest[i] + self.centres[self.classes[i]] for i in self.once)
+        level = median([self.rest[i] + self.centres[self.classes[i]] for i in self.once])
         return Fit(
             tuple(found), tuple(self.rest), self.centres, level, self.scale, self.least_score
         )
@@ -456,20 +477,23 @@ class _Fit:
                 yield from (("end", end, 0) for end in self.ends_of[one])
 
 
+def _sizes(of_class: Mapping[int, int], counted: Mapping[tuple[Part, int], int]) -> dict[Part, int]:
+    """Samples of each group that can be judged by them."""
+    found: dict[Part, int] = defaultdict(int)
+    for (group, which), number in counted.items():
+        if 2 * number < of_class[which]:
+            found[group] += number
+    return found
+
+
 def _pair(one: int, other: int) -> tuple[int, int]:
     return (one, other) if one < other else (other, one)
 
 
 @cache
-def _class_and_groups(
-    rail: int, other_rail: int, leaf: int, other_leaf: int
-) -> tuple[int, tuple[Part, ...]]:
-    is_across, is_between = rail != other_rail, leaf != other_leaf
-    groups: list[Part] = []
-    if not is_across:
-        groups.append(("rail", rail, 0))
-    if leaf >= 0 and other_leaf >= 0:
-        groups.append(("leaves", *_pair(leaf, other_leaf)))
-        if is_between:
-            groups += [("leaf", leaf, 0), ("leaf", other_leaf, 0)]
-    return 2 * is_across + is_between, tuple(groups)
+def _groups(leaf: int, other: int) -> tuple[Part, ...]:
+    """Of pairs between these two leaves, or within one."""
+    if leaf < 0 or other < 0:
+        return ()
+    between: Part = ("leaves", *_pair(leaf, other))
+    return (between,) if leaf == other else (between, ("leaf", leaf, 0), ("leaf", other, 0))

@@ -8,8 +8,8 @@ from typing import Final
 from rdmadiag.facts.attempt import Outcome
 from rdmadiag.fleet.history import PairFigures, Said
 from rdmadiag.fleet.host_report import HostReport
-from rdmadiag.fleet.merged import Gap, Unused
-from rdmadiag.fleet.pair_results import PairResult
+from rdmadiag.fleet.merged import Gap, NodeRow, Unused
+from rdmadiag.fleet.pair_results import End, PairResult
 from rdmadiag.preflight.verdict import Severity
 
 _NOT_ITS_STATE: Final = (Gap.SECOND, Gap.FOREIGN)
@@ -54,21 +54,34 @@ def time_of(reports: Iterable[HostReport], now: float) -> int:
     return int(min(now, median(times))) if times else int(now)
 
 
+def said_of_pairs(rows: Iterable[NodeRow], results: Iterable[PairResult]) -> dict[str, Said]:
+    """By node, of a tournament: how it stands there, and the figures of its pairs."""
+    figures = figures_of(results)
+    return {
+        row.node: Said(row.status, tuple(sorted(row.reasons)), {}, {}, figures.get(row.node))
+        for row in rows
+    }
+
+
 def figures_of(results: Iterable[PairResult]) -> dict[str, PairFigures]:
-    """By node, of the pairs that it was an end of."""
+    """By node, of the pairs that it was an end of; what both ends say of one is one pair."""
     by_node: dict[str, list[PairResult]] = {}
     for each in results:
         for node in {each.sender.node, each.receiver.node}:
             by_node.setdefault(node, []).append(each)
     return {
         node: PairFigures(
-            tried=len(every),
-            failed=sum(each.outcome is not Outcome.VERIFIED for each in every),
+            tried=len({_pair(each) for each in every}),
+            failed=len({_pair(each) for each in every if each.outcome is not Outcome.VERIFIED}),
             latency_us=_median(each.latency_us for each in every),
             gbps=_median(each.gbps for each in every),
         )
         for node, every in by_node.items()
     }
+
+
+def _pair(of: PairResult) -> tuple[int, End, End]:
+    return of.round, of.sender, of.receiver
 
 
 def _median(values: Iterable[float | None]) -> float | None:

@@ -76,7 +76,7 @@ class LeftOut:
     """An end that takes no part from some round on."""
 
     end: str  # "node311:mlx5_0", or a node with all its rails
-    round: int  # after which it does not; that of which it says so where it is busy
+    round: int  # after which it does not; that of which it says so where it is busy; 0: in none
     why: str  # one line
 
 

@@ -37,13 +37,17 @@ Ends = tuple[int, int]
 
 
 def again(
-    samples: Sequence[Sample], seats: Sequence[Seat], barred: Collection[int] = ()
+    samples: Sequence[Sample],
+    seats: Sequence[Seat],
+    barred: Collection[int] = (),
+    found: Fit | None = None,
 ) -> tuple[Ends, ...]:
     """Pairs to measure once more, the most urgent first; empty: all is decided.
 
-    `barred` are ends that take no part any more.
+    `barred` are ends that take no part any more; `found` is the fit of these samples, where it
+    is known already.
     """
-    found = fit(samples, seats)
+    found = fit(samples, seats) if found is None else found
     return tuple(_Planner(samples, seats, found, barred).pairs())
 
 
@@ -115,17 +119,16 @@ class _Planner:
         self.explained = {i for effect in found.effects for i in effect.samples}
         self.of_pair: dict[Ends, list[int]] = defaultdict(list)
         self.of_end: dict[int, list[int]] = defaultdict(list)
-        self.met: dict[int, set[int]] = defaultdict(set)
         for index, (sender, receiver, _, _) in enumerate(samples):
             self.of_pair[sender, receiver].append(index)
             self.of_end[sender].append(index)
             self.of_end[receiver].append(index)
-            self.met[sender].add(receiver)
-            self.met[receiver].add(sender)
         self.on_rail: dict[int, list[int]] = defaultdict(list)
         for end, seat in enumerate(seats):
             if end not in barred and end in self.of_end:
                 self.on_rail[seat.rail].append(end)
+        self.open_pairs = self._open_pairs()
+        self.open_ends = self._open_ends()
         self.suspected = self._suspected()
 
     def pairs(self) -> Iterator[Ends]:
@@ -147,17 +150,16 @@ class _Planner:
             yield from self._of_effect(effect)
         slow = [
             (-self._mean(members), pair)
-            for pair, members in self.of_pair.items()
-            if self._is_open(members) and members[0] not in self.explained
+            for pair, members in self.open_pairs
+            if members[0] not in self.explained
         ]
         for _, pair in sorted(slow):
             yield pair
             if len(self.of_pair[pair]) > 1:
                 yield from self._apart(pair)
-        for end, members in self.of_end.items():
-            mine = [i for i in members if i not in self.explained]
-            if len(mine) > 1 and end not in self.barred and self._is_open(mine):
-                yield from self._with_passed(end, sends=bool(len(mine) % 2))
+        for end, number in self.open_ends:
+            if end not in self.barred:
+                yield from self._with_passed(end, sends=bool(number % 2))
 
     def _of_effect(self, effect: Effect) -> Iterator[Ends]:
         few = len(effect.samples) < self.most
@@ -196,12 +198,13 @@ class _Planner:
         start = passed.index(end) if end in passed else 0
         # Neither the neighbour, which may share the fault, nor always the same for all.
         start += 1 + len(self.of_end[end]) * 7
+        met = {other for index in self.of_end[end] for other in self.samples[index][:2]}
         known: int | None = None
         for step in range(len(passed)):
             other = passed[(start + step) % len(passed)]
             if self.seats[other].node == seat.node or other in self.suspected:
                 continue
-            if other not in self.met[end]:
+            if other not in met:
                 known = other
                 break
             known = other if known is None else known
@@ -219,14 +222,38 @@ class _Planner:
                     for end in self.samples[index][:2]
                     if effect.part[0] == "path" or self._is_of(end, effect)
                 }
-        for end, members in self.of_end.items():
-            mine = [i for i in members if i not in self.explained]
-            if len(mine) > 1 and self._is_open(mine):
-                found.add(end)
-        for pair, members in self.of_pair.items():
-            if len(members) > 1 and self._is_open(members):
+        found.update(end for end, _ in self.open_ends)
+        for pair, members in self.open_pairs:
+            if len(members) > 1:
                 found |= {*pair}
         return found
+
+    def _open_pairs(self) -> list[tuple[Ends, list[int]]]:
+        """Pairs behind which may still be what is looked for, with their samples."""
+        rest, least = self.found.rest, self.least[1]
+        return [
+            (pair, held)
+            for pair, held in self.of_pair.items()
+            if (
+                rest[held[0]] > least
+                if len(held) == 1
+                else self._is_open(len(held), self._mean(held))
+            )
+        ]
+
+    def _open_ends(self) -> list[tuple[int, int]]:
+        """The same of ends, by their samples that nothing explains; with the number of these."""
+        numbers, totals = [0] * len(self.seats), [0.0] * len(self.seats)
+        for index, (sample, rest) in enumerate(zip(self.samples, self.found.rest, strict=True)):
+            if index not in self.explained:
+                for end in sample[:2]:
+                    numbers[end] += 1
+                    totals[end] += rest
+        return [
+            (end, number)
+            for end in self.of_end
+            if (number := numbers[end]) > 1 and self._is_open(number, totals[end] / number)
+        ]
 
     def _is_of(self, end: int, effect: Effect) -> bool:
         name, one, _ = effect.part
@@ -235,9 +262,6 @@ class _Planner:
     def _mean(self, members: Sequence[int]) -> float:
         return sum([self.found.rest[i] for i in members]) / len(members)
 
-    def _is_open(self, members: Sequence[int]) -> bool:
-        """Whether what is looked for may still be behind it."""
-        number = len(members)
-        if number == 1:
-            return self.found.rest[members[0]] > self.least[1]
-        return number < self.most and self._mean(members) > self.least[number]
+    def _is_open(self, number: int, mean: float) -> bool:
+        """Of more than one sample."""
+        return number < self.most and mean > self.least[number]

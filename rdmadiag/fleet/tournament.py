@@ -104,6 +104,10 @@ class Standing:
             name = f"{end.node}:{end.device or f'rail{end.rail}'}"
             self.left_out.append(LeftOut(name, number, why))
 
+    def leave_out(self, node: str, why: str) -> None:
+        """A node that cannot take part in any round."""
+        self._bar_node(node, 0, why)
+
     def _bar_node(self, node: str, number: int, why: str) -> None:
         """What it is doing to its ports is not known."""
         self._barred.update((node, rail) for rail in range(self.seating.rails))

@@ -2,7 +2,7 @@
 
 `copy.py` sends this file's text as the argument of `python3 -c`; nothing here imports it, and
 it imports nothing but the standard library. It ends with the command, or when stdin does: that
-is the end of ssh.
+is the end of ssh. What is for the command's own stdin comes behind the archive.
 """
 
 import hashlib
@@ -30,17 +30,23 @@ class Failed(Exception):
     """One line."""
 
 
-def whole(size: int, digest: str) -> bytes:
-    """The archive, from stdin, which stays open for as long as there is somebody at its end."""
+def read(size: int) -> bytes:
+    """From stdin, which stays open for as long as there is somebody at its end."""
     data = bytearray()
     while len(data) < size:
         more = os.read(0, size - len(data))
         if not more:
             raise Failed(f"only {len(data)} of {size} bytes arrived (is stdin passed on?)")
         data += more
+    return bytes(data)
+
+
+def whole(size: int, digest: str) -> bytes:
+    """The archive."""
+    data = read(size)
     if hashlib.sha256(data).hexdigest() != digest:
         raise Failed("what arrived is not what was sent")
-    return bytes(data)
+    return data
 
 
 def unpack(data: bytes, folder: str) -> None:
@@ -57,11 +63,20 @@ def unpack(data: bytes, folder: str) -> None:
 class Child:
     """The command; ended when there is nobody to read what it writes."""
 
-    def __init__(self, argv: list[str]) -> None:
+    def __init__(self, argv: list[str], fed: bytes) -> None:
+        stdin = subprocess.PIPE if fed else subprocess.DEVNULL
         self.process = subprocess.Popen(  # noqa: S603  # an argv
-            argv, stdin=subprocess.DEVNULL, start_new_session=True
+            argv, bufsize=0, stdin=stdin, start_new_session=True
         )
+        self._fed = fed
         self._ending = False
+
+    def feed(self) -> None:
+        """What is for its stdin, which stays open behind it."""
+        rest = memoryview(self._fed)
+        with suppress(OSError):
+            while rest and self.process.stdin is not None:
+                rest = rest[self.process.stdin.write(rest) or 0 :]
 
     def end(self, *_: object) -> None:
         """SIGTERM to its group, and SIGKILL where that is not enough."""
@@ -85,26 +100,28 @@ class Child:
         self.end()
 
 
-def run(folder: str, arguments: list[str]) -> int:
+def run(folder: str, arguments: list[str], fed: bytes) -> int:
     """The exit code."""
     # -I -S: neither the user's environment nor site-packages decide what runs.
-    child = Child([sys.executable, "-I", "-S", "-B", "-c", _MAIN, folder, *arguments])
+    child = Child([sys.executable, "-I", "-S", "-B", "-c", _MAIN, folder, *arguments], fed)
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, child.end)
-    threading.Thread(target=child.watch, daemon=True).start()
+    for work in (child.watch, child.feed):
+        threading.Thread(target=work, daemon=True).start()
     code = child.process.wait()
     return code if code >= 0 else 128 - code
 
 
 def main() -> None:
-    """SIZE SHA256 ARGUMENT…"""
+    """SIZE SHA256 BYTES ARGUMENT…: BYTES are for the command's stdin."""
     os.umask(0o077)
     folder = None
     try:
         data = whole(int(sys.argv[1]), sys.argv[2])
+        fed = read(int(sys.argv[3]))
         folder = os.path.realpath(tempfile.mkdtemp(prefix="rdmadiag-copy-"))
         unpack(data, folder)
-        code = run(folder, sys.argv[3:])
+        code = run(folder, sys.argv[4:], fed)
     except (Failed, OSError, tarfile.TarError) as error:
         sys.stderr.write(f"{OURS}{error}\n")
         code = FAILED

@@ -131,7 +131,8 @@ def _left_out(out: Console, found: Tournament, *, verbose: bool) -> None:
         out.print()
         say(out, Text("Took no part in later rounds:", style=STYLE[Status.UNKNOWN]))
         for each in found.left_out if verbose else found.left_out[:_MOST]:
-            out.print(Indented(f"{each.end} after round {each.round}: {each.why}", 2))
+            since = f"after round {each.round}" if each.round else "in any round"
+            out.print(Indented(f"{each.end} {since}: {each.why}", 2))
         _rest(out, len(found.left_out), "ends", verbose=verbose)
     if found.unplayed:
         out.print()

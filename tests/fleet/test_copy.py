@@ -26,7 +26,7 @@ from rdmadiag.fleet.archive import (
     python_of,
     this_python,
 )
-from rdmadiag.fleet.copy import command, launch_copied
+from rdmadiag.fleet.copy import command, copy_for_all, launch_copied
 from rdmadiag.fleet.launch import Launch
 from rdmadiag.fleet.node_answer import Ending
 from rdmadiag.fleet.ways import Ssh
@@ -200,14 +200,8 @@ def test_an_archive_with_a_way_out_of_its_folder_is_not_unpacked(scratch: Path) 
 @pytest.mark.parametrize("how", ["stdin ends", "SIGHUP", "SIGTERM"])
 def test_it_ends_and_its_folder_goes_when_ssh_is_lost(scratch: Path, how: str) -> None:
     word = f"rdmadiag-copied-{os.getpid()}"
-    made = io.BytesIO()
     code = f"import time\ndef main():\n    print(1, flush=True)\n    time.sleep(60)  # {word}\n"
-    with tarfile.open(fileobj=made, mode="w:gz") as members:
-        for name, text in (("rdmadiag/__init__.py", ""), ("rdmadiag/__main__.py", code)):
-            member = tarfile.TarInfo(name)
-            member.size = len(text)
-            members.addfile(member, io.BytesIO(text.encode()))
-    sent = Archive(made.getvalue())
+    sent = packed(code)
     argv = command(sys.executable, sent, (word,))
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin
@@ -226,6 +220,82 @@ def test_it_ends_and_its_folder_goes_when_ssh_is_lost(scratch: Path, how: str) -
         child.wait(timeout=20)
         assert time.monotonic() - begun < 10
     assert running(word) == []
+
+
+def packed(main: str) -> Archive:
+    """An rdmadiag that is this alone."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as members:
+        for name, text in (("rdmadiag/__init__.py", ""), ("rdmadiag/__main__.py", main)):
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            members.addfile(member, io.BytesIO(text.encode()))
+    return Archive(made.getvalue())
+
+
+READS = """\
+import select, sys
+def main():
+    line = sys.stdin.readline()
+    ended = bool(select.select([0], [], [], 0.2)[0])
+    print(sys.argv[1:], len(line), ended)
+"""
+
+
+@pytest.mark.parametrize("length", [1, 1 << 20], ids=["short", "longer than a pipe holds"])
+def test_what_comes_behind_the_archive_is_for_the_command_whose_stdin_stays_open(
+    scratch: Path, length: int
+) -> None:
+    sent = packed(READS)
+    argv = command(sys.executable, sent, ("pingpong", "--job=n1"), length + 1)
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin
+        assert child.stdout
+        child.stdin.write(sent.data + b"x" * length + b"\n")
+        child.stdin.flush()
+        assert child.stdout.read().decode() == f"['pingpong', '--job=n1'] {length + 1} False\n"
+        assert child.wait(timeout=20) == 0
+
+
+def test_where_it_does_not_come_whole_nothing_is_run(scratch: Path) -> None:
+    sent = packed(READS)
+    argv = command(sys.executable, sent, (), 9)
+    done = subprocess.run(argv, input=sent.data + b"line", capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (copy.FAILED, b"")
+    assert done.stderr.startswith(copy.OURS + b"only 4 of 9 bytes arrived")
+
+
+def test_one_copy_for_nodes_of_several_pythons_has_what_each_needs(
+    fleet: Fleet, scratch: Path, tmp_path: Path
+) -> None:
+    from importlib.metadata import version
+
+    name = f"pydantic_core-{version('pydantic-core')}-cp312-cp312-manylinux_2_17_aarch64.whl"
+    module = "pydantic_core/_pydantic_core.cpython-312-aarch64-linux-gnu.so"
+    with zipfile.ZipFile(tmp_path / name, "w") as wheel:
+        wheel.writestr(module, "elf")
+    fleet.program(
+        "python-of-node",
+        "#!/bin/sh\ncase $NODE in\n"
+        "n1) exit 127;;\n"
+        """n2) echo '[[3, 12], "cpython-312-aarch64-linux-gnu", "aarch64", "linux"]';;\n"""
+        """n3) echo '[[3, 13], "cpython-313-aarch64-linux-gnu", "aarch64", "linux"]';;\n"""
+        '*) exec python3 "$@";;\nesac\n',
+    )
+    what = Launch(("n1", "n2", "n3", "n4"), ("gids",), Ssh(), fed=b"line\n", named=True)
+    made, without = copy_for_all(what, "python-of-node", str(tmp_path))
+    assert list(without) == ["n1", "n3"]
+    assert "no python-of-node there" in (without["n1"].why or "")
+    assert "needs pydantic-core" in (without["n3"].why or "")
+    with tarfile.open(fileobj=io.BytesIO(made.sent.data)) as members:
+        names = set(members.getnames())
+    own = f"pydantic_core/_pydantic_core.{this_python().abi}.so"
+    assert {module, own} <= names
+    loop = "rdmadiag/verbs/_loop.so"
+    is_here = (Path(copy.__file__).parents[2] / loop).exists()
+    assert {each for each in names if each.startswith("rdmadiag/") and each.endswith(".so")} == (
+        {loop} if is_here else set()
+    )
 
 
 def test_the_program_that_is_sent_is_one_plain_word_within_quotes() -> None:

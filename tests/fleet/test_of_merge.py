@@ -6,8 +6,8 @@ import pytest
 
 from rdmadiag.facts.attempt import Outcome
 from rdmadiag.fleet.history import PairFigures, Said
-from rdmadiag.fleet.merged import Gap, Unused
-from rdmadiag.fleet.of_merge import figures_of, said_of, time_of
+from rdmadiag.fleet.merged import Gap, NodeRow, Unused
+from rdmadiag.fleet.of_merge import figures_of, said_of, said_of_pairs, time_of
 from rdmadiag.fleet.pair_results import End, PairResult
 from rdmadiag.preflight.verdict import Finding, Severity, Status
 from tests.fleet_documents import host
@@ -75,4 +75,30 @@ def test_figures_are_of_all_pairs_that_a_node_was_an_end_of() -> None:
         "a": PairFigures(2, 0, 3.0, 380.0),
         "b": PairFigures(2, 1, 2.0, 390.0),
         "c": PairFigures(2, 1, 4.0, 370.0),
+    }
+
+
+def test_a_pair_of_which_both_ends_say_something_is_one_pair() -> None:
+    a, b = End("a", 0, "mlx5_0"), End("b", 0, "mlx5_0")
+    said = [
+        PairResult(1, a, b, Outcome.VERIFIED, 2.0, None, by_sender=True),
+        PairResult(1, a, b, Outcome.VERIFIED, None, None, by_sender=False),
+        PairResult(2, b, a, Outcome.VERIFIED, 3.0, None, by_sender=True),
+        PairResult(2, b, a, None, None, None, by_sender=False),
+    ]
+    assert figures_of(said) == dict.fromkeys("ab", PairFigures(2, 1, 2.5, None))
+
+
+def test_of_a_tournament_each_node_has_how_it_stands_and_its_figures() -> None:
+    a, b = End("a", 0, "mlx5_0"), End("b", 0, "mlx5_0")
+    rows = [
+        NodeRow("a", Status.WARN, None, ("nic",), None, None),
+        NodeRow("c", Status.UNKNOWN, None, ("not-tried",), None, None),
+        NodeRow("d", None, None, (), None, None),
+    ]
+    found = said_of_pairs(rows, [PairResult(1, a, b, Outcome.VERIFIED, 2.0, None)])
+    assert found == {
+        "a": Said(Status.WARN, ("nic",), {}, {}, PairFigures(1, 0, 2.0, None)),
+        "c": Said(Status.UNKNOWN, ("not-tried",), {}, {}, None),
+        "d": Said(None, (), {}, {}, None),
     }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from rdmadiag.cli.exits import NotWritten, Refused
+from rdmadiag.cli.fleet.options import file_options, output_option, talk_options
 from rdmadiag.cli.options import Given, Seconds, format_option, json_option, nearer
 from rdmadiag.cli.output import in_utf8, note, printing
 from rdmadiag.cli.page import Page
@@ -50,21 +51,7 @@ _MOST_SECONDS: Final = 86400.0
     help="By this version's rules, from the evidence; slower. Else the verdicts are those that "
     "stand in the reports.",
 )
-@click.option(
-    "--passed", type=Given(), metavar="FILE", help="Write the nodes that are fit, as one set."
-)
-@click.option(
-    "--failed",
-    type=Given(),
-    metavar="FILE",
-    help="Write those that are not, or not known to be, for srun --exclude.",
-)
-@click.option(
-    "--html",
-    type=Given(),
-    metavar="FILE",
-    help="Write one page with everything, which needs no network and no other file.",
-)
+@file_options
 @click.option(
     "--history",
     type=Given(),
@@ -75,12 +62,7 @@ _MOST_SECONDS: Final = 86400.0
 @exit_zero_option
 @format_option(FORMATS)
 @json_option
-@click.option(
-    "--output",
-    type=Given(),
-    metavar="FILE",
-    help="Write there instead of to stdout: whole or not at all.",
-)
+@output_option
 @click.option(
     "--timeout",
     type=Seconds(0, _MOST_SECONDS, min_open=True),
@@ -89,8 +71,7 @@ _MOST_SECONDS: Final = 86400.0
     metavar="SECONDS",
     help="For all that is read. What came by then is judged, and what had not ended is named.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="The answer alone.")
-@click.option("-v", "--verbose", is_flag=True, help="Notes, and all of every list.")
+@talk_options
 def command(
     paths: tuple[str, ...],
     expect_hosts: str | None,

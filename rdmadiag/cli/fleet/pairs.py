@@ -8,8 +8,15 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from rdmadiag.cli.exits import CannotTell, Refused
+from rdmadiag.cli.exits import CannotTell, NotWritten, Refused
 from rdmadiag.cli.fleet.merge import check_files, write_nodes
+from rdmadiag.cli.fleet.options import (
+    file_options,
+    node_options,
+    output_option,
+    program_options,
+    talk_options,
+)
 from rdmadiag.cli.fleet.reaching import (
     CONNECTING,
     DEADLINE_MAX,
@@ -17,7 +24,6 @@ from rdmadiag.cli.fleet.reaching import (
     check_words,
     chosen_nodes,
     how_reached,
-    node_options,
     of_stderr,
     refused,
     waiting_for_nodes,
@@ -29,9 +35,11 @@ from rdmadiag.cli.page import Page
 from rdmadiag.cli.verdicts import code_of, exit_zero_option, fail_on_option
 from rdmadiag.facts import Missing
 from rdmadiag.preflight.x_rdma import RtrUnsafe, require_rtr_attempt_allowed
+from rdmadiag.quoting import printable
 from rdmadiag.verbs.protocol import BANDWIDTH_SECONDS_MAX
 
 if TYPE_CHECKING:
+    from rdmadiag.fleet.copy import Copy
     from rdmadiag.fleet.launch import Launch
     from rdmadiag.fleet.merged import NodeRow
     from rdmadiag.fleet.node_answer import NodeAnswer
@@ -46,6 +54,7 @@ ROUNDS: Final = 3
 RETESTS: Final = 8
 WAIT: Final = 30.0
 ATTEMPT: Final = 15.0
+COPYING: Final = 20.0
 _FILE_LIMIT: Final = 16 << 20
 _FILE_SECONDS: Final = 10.0
 _MEASURED: Final = 1 << 16  # bytes of each message where the bandwidth is asked for
@@ -74,6 +83,8 @@ class Rounds(click.IntRange):
          "rdmadiag fleet pairs --allow-rtr --bandwidth 2"),
         ("two rails, and every two nodes meet",
          "rdmadiag fleet pairs -a --rounds all --device ib0 --device ib1 --allow-rtr"),
+        ("where no rdmadiag is installed",
+         "rdmadiag fleet pairs -w n[1-8] --allow-rtr --copy"),
         ("a page with the heat map",
          "rdmadiag fleet pairs -w n[1-8] --allow-rtr --html pairs.html"),
     ),
@@ -145,10 +156,7 @@ class Rounds(click.IntRange):
     "--accept-risk", metavar="CODE", multiple=True, allow_from_autoenv=False,
     help="Attempt it in spite of this reason of a node's preflight. Can be repeated.",
 )  # fmt: skip
-@click.option(
-    "--program", default="rdmadiag", show_default=True, metavar="PATH",
-    help="rdmadiag there, where it is not in the PATH of a shell without a login.",
-)  # fmt: skip
+@program_options
 @click.option(
     "--wait", type=Seconds(1, 3600), default=WAIT, show_default=True, metavar="SECONDS",
     help="For its partner, at each node: what starting takes longer on one than on another.",
@@ -160,34 +168,25 @@ class Rounds(click.IntRange):
 @click.option(
     "--host-deadline", type=Seconds(1, DEADLINE_MAX), metavar="SECONDS",
     help="For each node in each round, from its start.  [default: --wait, --attempt-deadline "
-    f"and {CONNECTING:g}]",
+    f"and {CONNECTING:g}; with --copy {COPYING:g} more]",
 )  # fmt: skip
 @click.option(
     "--deadline", type=Seconds(1, DEADLINE_MAX), metavar="SECONDS",
     help="For everything: no round begins that could not end by then.  [default: what all "
     "rounds take if all nodes take their time]",
 )  # fmt: skip
+@file_options
 @click.option(
-    "--passed", type=Given(), metavar="FILE",
-    help="Write the nodes that nothing was found against, as one set.",
-)  # fmt: skip
-@click.option(
-    "--failed", type=Given(), metavar="FILE", help="Write all others, for srun --exclude."
-)
-@click.option(
-    "--html", type=Given(), metavar="FILE",
-    help="Write one page with the heat map, which needs no network and no other file.",
+    "--history", type=Given(), metavar="FILE",
+    help="Add how each node stands and what its pairs measured to a history, for `fleet history`: "
+    "one of its own, beside that of merges.",
 )  # fmt: skip
 @fail_on_option
 @exit_zero_option
 @format_option()
 @json_option
-@click.option(
-    "--output", type=Given(), metavar="FILE",
-    help="Write there instead of to stdout: whole or not at all.",
-)  # fmt: skip
-@click.option("-q", "--quiet", is_flag=True, help="The answer alone, and no progress.")
-@click.option("-v", "--verbose", is_flag=True, help="Notes, and all of every list.")
+@output_option
+@talk_options
 def command(
     nodes: tuple[str, ...],
     everything: bool,
@@ -211,6 +210,9 @@ def command(
     expect_bandwidth: float | None,
     busy: bool,
     accept_risk: tuple[str, ...],
+    copy: bool,
+    wheels: str | None,
+    python: str,
     program: str,
     wait: float,
     attempt_deadline: float | None,
@@ -219,6 +221,7 @@ def command(
     passed: str | None,
     failed: str | None,
     html: str | None,
+    history: str | None,
     fail_on: str,
     exit_zero: bool,
     format: str,  # noqa: A002  # so that its variable is RDMADIAG_FLEET_PAIRS_FORMAT
@@ -242,6 +245,7 @@ def command(
     from rdmadiag.fleet.launch import CannotLaunch, Launch, Stopped, at_once
     from rdmadiag.fleet.matrix import Expected
     from rdmadiag.fleet.nodes import NoClusterShell, NotNodes
+    from rdmadiag.fleet.of_pairs import node_rows
     from rdmadiag.fleet.pair_job import Job
     from rdmadiag.fleet.rounds import plan
     from rdmadiag.fleet.tournament import Seating, Standing
@@ -260,7 +264,7 @@ def command(
     if expect_bandwidth and not bandwidth:
         raise click.UsageError("--expect-bandwidth: with --bandwidth, which measures it")
     attempt = attempt_deadline or ATTEMPT + bandwidth
-    each_host = host_deadline or wait + attempt + CONNECTING
+    each_host = host_deadline or wait + attempt + CONNECTING + COPYING * copy
     if each_host < wait + attempt:
         raise click.UsageError("--host-deadline: less than --wait and --attempt-deadline")
     size = payload or (_MEASURED if bandwidth else 64)
@@ -272,7 +276,8 @@ def command(
             raise click.UsageError("a pair needs two nodes")
         way = way_to(via, ssh_options, chosen)
         risks = [word for code in codes for word in ("--accept-risk", code)]
-        argv = (program, "pingpong", "--allow-rtr", "--json", *risks, "--job=")
+        words = ("pingpong", "--allow-rtr", "--json", *risks, "--job=")
+        argv = words if copy else (program, *words)
         check_words(way, argv)
         planned = tuple(
             plan(
@@ -286,16 +291,18 @@ def command(
         )
         together = len(chosen) if isinstance(way, Srun) else at_once(fanout)
         turns = -(-len(chosen) // max(2, together))
-        every = (len(planned) + _RETESTED * retests) * turns
+        every = (len(planned) + _RETESTED * retests + copy) * turns
         whole = deadline or min(DEADLINE_MAX, every * each_host + SLACK)
         job = Job(made(), (), size, iterations, bandwidth, wait, attempt, busy)
         launch = Launch(chosen, argv, way, fanout, each_host, whole, named=True)
         if not quiet:
-            note(_said(launch, len(planned)))
+            note(_said(launch, len(planned), copy=copy))
         played = _Played(
             Standing(seating), job, launch, together, started() + whole, quiet, verbose
         )
         try:
+            if copy:
+                played.send(python, wheels)
             played.all(planned, retests, leaves)
         except Stopped as stopped:
             note("stopped; all that was started here has been ended")
@@ -303,10 +310,12 @@ def command(
     found = played.standing.judged(
         leaves, Expected(expect_latency, expect_bandwidth), played.unplayed
     )
-    return _write(
-        found, chosen, played.standing, targets, form, fail_on, exit_zero,
-        quiet=quiet, verbose=verbose,
-    )  # fmt: skip
+    rows = node_rows(chosen, found, played.standing.results)
+    not_kept = _not_kept(history, rows, played.standing) if history else None
+    code = _write(found, rows, targets, form, fail_on, exit_zero, quiet=quiet, verbose=verbose)
+    if not_kept:
+        raise NotWritten(f"--history {not_kept}")
+    return code
 
 
 @dataclass(slots=True)
@@ -320,8 +329,24 @@ class _Played:
     until: float  # no round begins that could not end by then
     quiet: bool
     verbose: bool
+    copied: "Copy | None" = None
     unplayed: int = 0
     said: set[str] = field(default_factory=set)
+
+    def send(self, python: str, wheels: str | None) -> None:
+        """What runs there comes along in each launch; nodes that cannot run it are left out.
+
+        Raises what `all` raises.
+        """
+        from rdmadiag.fleet.copy import copy_for_all
+
+        nodes = self.launch.nodes
+        what = replace(self.launch, deadline=self.until - time.monotonic())
+        during = " for its Python"
+        with waiting_for_nodes(len(nodes), self.until, during=during, quiet=self.quiet) as seen:
+            self.copied, without = copy_for_all(what, python, wheels, seen)
+        for node, answer in without.items():
+            self.standing.leave_out(node, printable(answer.why or ""))
 
     def all(self, planned: "tuple[Round, ...]", retests: int, leaves: Mapping[str, str]) -> None:
         """Raises Stopped, CannotLaunch and NoClusterShell."""
@@ -356,7 +381,7 @@ class _Played:
         what = replace(self.launch, nodes=nodes, fed=job.line(), deadline=left)
         during = f" in round {each.number}"
         with waiting_for_nodes(len(nodes), self.until, during=during, quiet=self.quiet) as seen:
-            answers = launch(what, seen)
+            answers = self.copied.launch(what, seen) if self.copied else launch(what, seen)
         if self.verbose:
             for line in of_stderr(answers):
                 if line not in self.said:
@@ -365,13 +390,14 @@ class _Played:
         return answers
 
 
-def _said(what: "Launch", rounds: int) -> str:
+def _said(what: "Launch", rounds: int, *, copy: bool) -> str:
     """How it is done."""
+    sent = ", with a copy of rdmadiag" if copy else ""
     how = how_reached(what.way, len(what.nodes), what.fanout)
     number = f"{rounds} round{'s' if rounds > 1 else ''}"
     return (
-        f"{number}, in each {how}; at most {what.host_deadline:g} s each and {what.deadline:g} s "
-        "in all; one RTR a round on each port, nothing is drained or cordoned"
+        f"{number}, in each {how}{sent}; at most {what.host_deadline:g} s each and "
+        f"{what.deadline:g} s in all; one RTR a round on each port, nothing is drained or cordoned"
     )
 
 
@@ -419,8 +445,7 @@ def _read(path: str, option: str, parse: Callable[[bytes], T | Missing]) -> T:
 
 def _write(
     found: "Tournament",
-    nodes: tuple[str, ...],
-    standing: "Standing",
+    rows: "tuple[NodeRow, ...]",
     files: Mapping[str, str | None],
     form: str,
     fail_on: str,
@@ -432,12 +457,11 @@ def _write(
     """All that was asked for; the exit code."""
     from rdmadiag.cli.output_file import write_output
     from rdmadiag.fleet.matrix import status
-    from rdmadiag.fleet.of_pairs import node_rows
     from rdmadiag.fleet.of_pairs import passed as passed_of
 
     when = datetime.now(UTC)
-    rows = node_rows(nodes, found, standing.results)
     good = set(passed_of(rows))
+    nodes = [row.node for row in rows]
     for option, names in (
         ("--passed", [each for each in nodes if each in good]),
         ("--failed", [each for each in nodes if each not in good]),
@@ -456,6 +480,23 @@ def _write(
         with printing():
             _to(None, found, form, when, quiet=quiet, verbose=verbose)
     return code_of(status(found), fail_on, exit_zero)
+
+
+def _not_kept(path: str, rows: "tuple[NodeRow, ...]", standing: "Standing") -> str | None:
+    """Adds it to a history; why that could not be done."""
+    from rdmadiag.cli.fleet.store import WAIT as FOR_OTHERS
+    from rdmadiag.cli.fleet.store import add_said
+    from rdmadiag.fleet.history import HistoryError
+    from rdmadiag.fleet.of_merge import said_of_pairs
+    from rdmadiag.host.given_file import understood
+
+    said = said_of_pairs(rows, standing.results)
+    deadline = time.monotonic() + FOR_OTHERS + _FILE_SECONDS
+    try:
+        understood(path, lambda: add_said(path, int(time.time()), said), HistoryError, deadline)
+    except HistoryError as error:
+        return str(error)
+    return None
 
 
 def _page(found: "Tournament", rows: "tuple[NodeRow, ...]", when: datetime) -> str:

@@ -2,9 +2,9 @@
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -22,43 +22,6 @@ SLACK: Final = 5.0
 HOST_DEADLINE: Final = 60.0
 CONNECTING: Final = 10.0
 """Seconds of a node's that are not for the command."""
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-_NODE_OPTIONS: Final = (
-    click.option(
-        "-w", "--nodes", multiple=True, metavar="NODES",
-        help="Which: node[001-512], @group, @source:group. Can be repeated.  [default: within a "
-        "Slurm job all of its nodes]",
-    ),
-    click.option(
-        "-a", "--all", "everything", is_flag=True, help="All nodes of the default source of groups."
-    ),
-    click.option(
-        "-x", "--exclude", multiple=True, metavar="NODES", help="But not these. Can be repeated."
-    ),
-    click.option(
-        "--via", metavar="ssh|srun|exec:…",
-        help='How to get there: ssh; srun; or a program for each node, "exec:docker exec %h".  '
-        "[default: within a Slurm job that has the nodes srun, else ssh]",
-    ),
-    click.option(
-        "--ssh-options", metavar="TEXT", default="", show_default=False,
-        help='For ssh, before the node: "-p 2222 -l admin".',
-    ),
-    click.option(
-        "--fanout", type=click.IntRange(1, 4096), default=64, show_default=True, metavar="N",
-        help="So many nodes at once; srun starts all of them.",
-    ),
-)  # fmt: skip
-
-
-def node_options(function: F) -> F:
-    """Adds the options that say which nodes, and how they are reached."""
-    for option in reversed(_NODE_OPTIONS):
-        function = option(function)
-    return function
 
 
 def chosen_nodes(

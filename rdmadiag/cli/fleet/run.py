@@ -12,6 +12,13 @@ from click.core import ParameterSource
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.fleet.merge import FORMATS, check_files, write
+from rdmadiag.cli.fleet.options import (
+    file_options,
+    node_options,
+    output_option,
+    program_options,
+    talk_options,
+)
 from rdmadiag.cli.fleet.reaching import (
     CONNECTING,
     DEADLINE_MAX,
@@ -20,14 +27,13 @@ from rdmadiag.cli.fleet.reaching import (
     check_words,
     chosen_nodes,
     how_reached,
-    node_options,
     of_stderr,
     program_of,
     refused,
     waiting_for_nodes,
     way_to,
 )
-from rdmadiag.cli.options import Given, Seconds, format_option, json_option, nearer, started
+from rdmadiag.cli.options import Seconds, format_option, json_option, nearer, started
 from rdmadiag.cli.output import note, printing
 from rdmadiag.cli.page import Page
 from rdmadiag.cli.verdicts import code_of, exit_zero_option, fail_on_option
@@ -82,23 +88,7 @@ class _Inner:
     ),
 )  # fmt: skip
 @node_options
-@click.option(
-    "--copy", is_flag=True,
-    help="Send rdmadiag there: into a temporary folder that is removed at the end. Needs "
-    "Python 3.11 there, and no pip.",
-)  # fmt: skip
-@click.option(
-    "--wheels", type=Given(), metavar="DIR",
-    help="With --copy: wheels of pydantic-core, for other Pythons and processors than here.",
-)  # fmt: skip
-@click.option(
-    "--python", default="python3", show_default=True, metavar="PROGRAM",
-    help="With --copy: the Python there.",
-)  # fmt: skip
-@click.option(
-    "--program", default="rdmadiag", show_default=True, metavar="PATH",
-    help="rdmadiag there, where it is not in the PATH of a shell without a login.",
-)  # fmt: skip
+@program_options
 @click.option(
     "--host-deadline", type=Seconds(1, DEADLINE_MAX), default=HOST_DEADLINE, show_default=True,
     metavar="SECONDS", help="For each node, from its start.",
@@ -107,27 +97,13 @@ class _Inner:
     "--deadline", type=Seconds(1, DEADLINE_MAX), metavar="SECONDS",
     help="For everything together.  [default: what that takes if all nodes take their time]",
 )  # fmt: skip
-@click.option(
-    "--passed", type=Given(), metavar="FILE", help="Write the nodes that are fit, as one set."
-)
-@click.option(
-    "--failed", type=Given(), metavar="FILE",
-    help="Write those that are not, or not known to be, for srun --exclude.",
-)  # fmt: skip
-@click.option(
-    "--html", type=Given(), metavar="FILE",
-    help="Write one page with everything, which needs no network and no other file.",
-)  # fmt: skip
+@file_options
 @fail_on_option
 @exit_zero_option
 @format_option(FORMATS)
 @json_option
-@click.option(
-    "--output", type=Given(), metavar="FILE",
-    help="Write there instead of to stdout: whole or not at all.",
-)  # fmt: skip
-@click.option("-q", "--quiet", is_flag=True, help="The answer alone, and no progress.")
-@click.option("-v", "--verbose", is_flag=True, help="Notes, and all of every list.")
+@output_option
+@talk_options
 @click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def command(
     nodes: tuple[str, ...],

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from rdmadiag.fleet.history import HistoryError, PairFigures, add, past
+from rdmadiag.fleet.history import HistoryError, PairFigures, Said, add, past
 from rdmadiag.fleet.host_report import HostReport
 from rdmadiag.fleet.merged import Unused
 from rdmadiag.fleet.of_merge import said_of, time_of
@@ -28,9 +28,14 @@ def add_merge(
     It waits for other writers, and for the file: to be called in a child.
     """
     said = said_of(reports, unused, odd, pairs)
+    return add_said(path, time_of(reports, time.time()), said)
+
+
+def add_said(path: str, at: int, said: Mapping[str, Said]) -> bool:
+    """As `add_merge`; `at` in seconds since the epoch."""
     try:
         with history_file(path, WAIT, create=True) as connection:
-            return add(connection, time_of(reports, time.time()), said)
+            return add(connection, at, said)
     except (HistoryError, sqlite3.Error, OSError) as error:
         raise _named(path, error) from error
 

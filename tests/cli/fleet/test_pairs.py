@@ -382,6 +382,89 @@ def test_what_cannot_be_is_refused_before_anything_is_started(
     assert players.asked == []
 
 
+COPIED = """\
+import os, sys
+node, python, dash_c, text, *rest = sys.argv[1:]
+if node == "n3":
+    sys.exit(127)
+if not rest:
+    os.execv(sys.executable, [sys.executable, "-c", text])
+size, digest, fed, *words = rest
+left = int(size)
+while left:
+    left -= len(os.read(0, left))
+folder = os.environ["FAKE_FLEET"]
+os.execv(sys.executable, [sys.executable, folder + "/player.py", node, "copied", fed, *words])
+"""
+
+
+def test_a_copy_is_sent_in_each_round_with_its_job_and_who_cannot_run_it_is_left_out(
+    players: Players, rdmadiag: Rdmadiag
+) -> None:
+    (players.fleet.folder / "copied.py").write_text(COPIED)
+    start = f'#!/bin/sh\nexec "{sys.executable}" -I -S "$FAKE_FLEET/copied.py" "$@"\n'
+    players.fleet.program("player", start)
+    found = rdmadiag(*PAIRS, "-w", "n[1-4]", "--copy", "--json", "--rounds", "all")
+    assert "with a copy of rdmadiag; at most 75 s each" in found.err
+    assert (found.code, found.document["status"]) == (3, "unknown")
+    (out,) = found.document["left_out"]
+    assert (out["end"], out["round"]) == ("n3", 0)
+    assert "no python3 there" in out["why"]
+    assert (found.document["odd"], found.document["unreported"]) == ([], [])
+    assert len(players.rounds) == 3, "n1, n2 and n4 meet each other"
+    for each in players.asked:
+        line = len(json.dumps(each["job"])) + 1
+        words = ["pingpong", "--allow-rtr", "--json", f"--job={each['node']}"]
+        assert each["argv"] == ["copied", str(line), *words]
+    text = rdmadiag(*PAIRS, "-w", "n[1-4]", "--copy", "--rounds", "1").out
+    assert "n3 in any round: " in text
+
+
+@pytest.mark.slow
+def test_a_copy_that_runs_says_that_there_is_no_such_device_and_leaves_nothing(
+    players: Players, rdmadiag: Rdmadiag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    players.fleet.program("runs", '#!/bin/sh\nshift\nexec "$@"\n')
+    way = ("--via", "exec:runs %h", "--copy", "--python", sys.executable)
+    argv = ("-w", "n[1-2]", "--json", "--rounds", "1", "--device", "no_such_0", "--busy")
+    found = rdmadiag("fleet", "pairs", "--allow-rtr", *way, *argv, "--wait", "5")
+    assert found.code == 3
+    (out,) = found.document["left_out"]
+    assert out["end"] == "n2", "who listens says it; the other one found nobody"
+    assert out["why"] == "no RDMA device 'no_such_0'; there are: none"
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_history_has_how_each_node_stood_and_what_its_pairs_measured(
+    players: Players, rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
+    players.does("n2", slower=3)
+    path = str(tmp_path / "pairs.db")
+    found = rdmadiag(*PAIRS, "-w", "n[1-6]", "--json", "--history", path)
+    assert found.code == 1
+    past = rdmadiag("fleet", "history", "n[1-6]", "--history", path, "--json")
+    assert past.code == 1
+    nodes = {each["node"]: each for each in past.document["nodes"]}
+    statuses = {node: each["status"] for node, each in nodes.items()}
+    assert statuses == {f"n{each}": "warn" if each == 2 else "ok" for each in range(1, 7)}
+    figures = nodes["n2"]["pairs"][-1]
+    assert (figures["failed"], figures["latency_us"]) == (0, pytest.approx(6.0))
+    assert figures["tried"] == sum(each["node"] == "n2" for each in players.asked)
+
+
+def test_what_cannot_be_kept_is_said_once_the_answer_has_been_given(
+    players: Players, rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
+    path = tmp_path / "no.db"
+    path.write_text("no database")
+    found = rdmadiag(*PAIRS, "-w", "n[1-2]", "--json", "--history", str(path))
+    assert (found.code, found.document["status"]) == (74, "ok")
+    assert found.err.splitlines()[-1].startswith(f"rdmadiag: --history {path}: ")
+
+
 def test_ssh_hands_each_node_its_name(players: Players, rdmadiag: Rdmadiag) -> None:
     players.fleet.program("rdmadiag", '#!/bin/sh\nexec player "$NODE" "$@"\n')
     found = rdmadiag("fleet", "pairs", "--allow-rtr", "-w", "n[1-2]", "--rounds", "1", "--json")

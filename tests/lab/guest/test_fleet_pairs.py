@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.needs("rxe in namespaces"), pytest.mark.needs("sshd")]
 
 Rdmadiag = Callable[..., tuple[int, str, str]]
 
-HOSTS = 16
+HOSTS, FEW = 16, 3
 SLOW, GOING = 5, 11
 DELAY = "300ms"
 ROUNDS = 3
@@ -56,6 +56,21 @@ exec sh -c "$SSH_ORIGINAL_COMMAND"
 def hosts() -> Iterator[list[Host]]:
     with fleet(HOSTS) as ready:
         yield ready
+
+
+@pytest.fixture
+def few() -> Iterator[list[Host]]:
+    with fleet(FEW) as ready:
+        yield ready
+
+
+def reached(hosts: list[Host], folder: Path) -> tuple[str, Path]:
+    """The script of sshd, and the table of addresses."""
+    table = folder / "addresses"
+    rows = (f"{host.namespace} {host.rxe.ipv4} {host.rxe.name}\n" for host in hosts)
+    table.write_text("".join(rows))
+    (folder / "host.sh").write_text(HOST_SCRIPT)
+    return NODE.format(bin=Path(sys.executable).parent, folder=folder), table
 
 
 def pids(host: Host, word: bytes) -> list[int]:
@@ -105,14 +120,10 @@ class PowerCut(threading.Thread):
 def test_a_slow_link_and_a_host_that_goes_in_mid_round_are_both_named(
     hosts: list[Host], rdmadiag: Rdmadiag, run: Callable[..., Any], tmp_path: Path
 ) -> None:
-    table = tmp_path / "addresses"
-    rows = (f"{host.namespace} {host.rxe.ipv4} {host.rxe.name}\n" for host in hosts)
-    table.write_text("".join(rows))
+    script, table = reached(hosts, tmp_path)
     slow, going = hosts[SLOW - 1], hosts[GOING - 1]
     netem = f"tc qdisc add dev leg{SLOW} root netem delay {DELAY}"
     assert run(netem.split(), timeout=60).returncode == 0
-    script = NODE.format(bin=Path(sys.executable).parent, folder=tmp_path)
-    (tmp_path / "host.sh").write_text(HOST_SCRIPT)
     cut = PowerCut(going, run)
     cut.start()
     begun = time.monotonic()
@@ -146,3 +157,37 @@ def test_a_slow_link_and_a_host_that_goes_in_mid_round_are_both_named(
     assert document["rounds"] >= ROUNDS
     assert (code, document["unplayed"]) == (3, 0)
     assert until(lambda: not any(pids(host, CHILD) for host in hosts), 60.0), "nothing is left"
+
+
+def test_hosts_without_rdmadiag_meet_by_a_copy_of_it_and_a_history_has_what_they_measured(
+    few: list[Host], rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
+    script, table = reached(few, tmp_path)
+    scratch, history = tmp_path / "scratch", str(tmp_path / "pairs.db")
+    scratch.mkdir()
+    script = script.replace(f"{Path(sys.executable).parent}:", "")
+    script = script.replace("exec nsenter", f"export TMPDIR={scratch}\nexec nsenter")
+    with Sshd(script, {host.namespace: None for host in few}) as sshd:
+        code, out, err = rdmadiag(
+            *("fleet", "pairs", "--allow-rtr", "--json", "-w", f"h[1-{FEW}]", "--copy"),
+            *("--python", sys.executable, "--history", history),
+            *("--ssh-options", f"-F {sshd.config}", "--addresses", str(table)),
+            *("--rounds", "all", "--retests", "0", "--iterations", "10", "--verbose"),
+            *("--wait", str(WAIT), "--attempt-deadline", str(ATTEMPT)),
+            *("--host-deadline", str(HOST)),
+            timeout=SECONDS,
+        )
+    (Path(os.environ["RDMADIAG_LAB_OUT"]) / "fleet_pairs_copied.json").write_text(out + err)
+    document = json.loads(out)
+    assert_described(document)
+    assert (document["left_out"], document["unreported"]) == ([], []), err
+    cells = document["matrix"]["cells"]
+    assert len(cells) == 3
+    assert all(each["outcome"] == "verified" and each["latency_us"] > 0 for each in cells)
+    assert code in (0, 1), "soft RoCE on a busy machine is as even as it is"
+    assert list(scratch.iterdir()) == []
+    _, past, _ = rdmadiag("fleet", "history", f"h[1-{FEW}]", "--history", history, "--json")
+    nodes = json.loads(past)["nodes"]
+    assert [each["node"] for each in nodes] == [host.namespace for host in few]
+    assert all(each["pairs"][-1]["tried"] == 2 for each in nodes)
+    assert all(each["pairs"][-1]["failed"] == 0 for each in nodes)
