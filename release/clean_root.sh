@@ -7,6 +7,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 suite=$1
+BIN=$(cd "${BIN:-.venv/bin}" && pwd)
 root=${ROOTS:-build/roots}/$suite
 if [ ! -e "$root/ready" ]; then
     mkdir -p "$root"
@@ -22,9 +23,7 @@ if [ "${1-}" != "${IN_NAMESPACE-}" ]; then
 fi
 inside=$(mktemp -d)
 failed=0
-way() {
-    name=$1
-    shift
+open_root() {
     printf '\n=== %s: %s\n' "$suite" "$name"
     mount -t tmpfs -o mode=755 rdmadiag-changes "$inside"
     mkdir "$inside/upper" "$inside/work" "$inside/root"
@@ -40,6 +39,19 @@ way() {
     # Registries behind a proxy of this network's own: its certificates, and its resolver.
     mount --bind /etc/ssl/certs "$inside/root/etc/ssl/certs"
     cp -L /etc/resolv.conf "$inside/root/etc/resolv.conf"
+}
+close_root() {
+    umount -R "$inside/root"
+    umount "$inside"
+}
+wanted() {
+    case $1 in *"${ONLY-}"*) ;; *) return 1 ;; esac
+}
+way() {
+    name=$1
+    shift
+    wanted "$name" || return 0
+    open_root
     if ! env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
         SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt PIP_CERT=/etc/ssl/certs/ca-certificates.crt \
         PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore DEBIAN_FRONTEND=noninteractive \
@@ -47,8 +59,7 @@ way() {
         echo "=== FAILED: $suite: $name"
         failed=1
     fi
-    umount -R "$inside/root"
-    umount "$inside"
+    close_root
 }
 SHOWN='
     rdmadiag --version | head -n 1
@@ -84,7 +95,21 @@ way "uvx" '
     python3 -m venv /opt/tools
     /opt/tools/bin/pip install -q uv
     rdmadiag() { /opt/tools/bin/uvx --quiet --from "$(ls /given/rdmadiag-*-manylinux*.whl)" rdmadiag "$@"; }'"$SHOWN"
-if ls build/deb/rdmadiag_*.deb >/dev/null 2>&1; then
+# What `fleet run --copy` sends: from here into the root, whose Python has neither pip nor modules.
+name="fleet run --copy"
+if wanted "$name"; then
+    open_root
+    version=$(chroot "$inside/root" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    "$BIN/python" -m pip download --quiet --no-deps --only-binary=:all: --python-version "$version" \
+        --dest "$inside/wheels" "pydantic-core==$("$BIN/python" -c 'import pydantic_core as p; print(p.__version__)')"
+    code=0
+    "$BIN/rdmadiag" fleet run --nodes root --via "exec:chroot $inside/%h" --copy --wheels "$inside/wheels" \
+        -- preflight || code=$?
+    echo "exit code: $code (3: no RDMA device there)"
+    [ "$code" = 3 ] || failed=1
+    close_root
+fi
+if [ "$(cat build/deb/suite 2>/dev/null)" = "$suite" ]; then
     way "the Debian package" '
         apt-get update -qq
         apt-get install -qq --no-install-recommends /deb/rdmadiag_*.deb bash-completion >/dev/null

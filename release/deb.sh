@@ -13,4 +13,6 @@ PATH=/usr/bin:/bin:/usr/sbin:/sbin # Debian's Python, and not one of an environm
 dpkg-buildpackage -b -us -uc
 cd ..
 lintian --fail-on error,warning --tag-display-limit 0 -- *.changes
+# shellcheck disable=SC1091 # this Debian's own
+(. /etc/os-release && echo "${VERSION_CODENAME-}") >suite # for release/clean_root.sh
 ls -- *.deb
