@@ -4,6 +4,7 @@
 # release/clean_root.sh SUITE: a Debian with Python and nothing of ours (debootstrap, as root), in
 # which each way of installation is tried; prints what its first command says. Needs dist/, and for
 # the Debian package one in build/deb that was built on that Debian. ROOTS: where roots are kept.
+# ONLY: those ways that have these words in their names.
 set -eu
 cd "$(dirname "$0")/.."
 suite=$1
