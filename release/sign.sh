@@ -2,7 +2,7 @@
 # release/sign.sh KEY [FOLDER]: looks whether each file is what SHA256SUMS says, that none is missing
 # from it, and signs it with a key of ssh; then checks the signature as a user would.
 set -eu
-key=$1
+key=$(realpath -- "$1")
 cd "${2:-$(dirname "$0")/../dist}"
 sha256sum --check --strict --quiet SHA256SUMS
 for name in *; do

@@ -39,8 +39,9 @@ def signed(tmp_path: Path) -> Path:
 
 def _sign(dist: Path) -> "subprocess.CompletedProcess[str]":
     script = str(CHECKOUT / "release" / "sign.sh")
-    argv = ["sh", script, str(dist.parent / "key"), str(dist)]
-    return subprocess.run(argv, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        ["sh", script, "key", "dist"], cwd=dist.parent, capture_output=True, text=True, check=False
+    )
 
 
 def _verify(dist: Path) -> int:
