@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint types contracts unit coverage docs schemas lab lab-all lab-shell campaign campaign-short bench score clean
+.PHONY: run test lint types contracts unit coverage docs schemas lab lab-all lab-shell campaign campaign-short bench score dist sign deb bounds roots image manifests clean
 
 $(VENV)/ready: pyproject.toml hatch_build.py rdmadiag/verbs/_loop.c rdmadiag/sieve/_sieve.c
 	$(PYTHON) -m venv $(VENV)
@@ -72,6 +72,37 @@ campaign-short: $(VENV)/ready
 # Prints the tables; AGAINST=DIR adds another checkout with its .venv, such as the commit before.
 bench: $(VENV)/ready
 	$(BIN)/python -m bench --lab $(if $(AGAINST),--against $(AGAINST))
+
+# A release: CONTRIBUTING.md. Each of these needs a registry; deb, roots and image are of Debian.
+$(VENV)/release: $(VENV)/ready
+	$(BIN)/python -m pip install --quiet --group release
+	touch $@
+
+dist: $(VENV)/release
+	release/dist.sh
+
+# KEY: a private key of ssh.
+sign:
+	release/sign.sh $(KEY)
+
+deb:
+	release/deb.sh
+
+bounds: $(VENV)/release
+	release/bounds.sh
+
+# Each way of installation in a Debian with nothing else: SUITES.
+SUITES ?= bookworm trixie forky
+roots:
+	set -e; for suite in $(SUITES); do release/clean_root.sh $$suite; done
+
+# BASE: a base image, or root:FOLDER.
+image:
+	release/image.sh $(or $(BASE),docker.io/library/python:3.13-slim)
+
+# The manifests by the schemas of the Kubernetes API, and the Containerfile's rules.
+manifests: $(VENV)/release
+	release/manifests.sh
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .coverage* lab/out

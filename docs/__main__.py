@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from docs.commands import commands_page
+from docs.completion import completion_files
 from docs.counterparts import counterparts_page
 from docs.deployed import FOLDER as DEPLOYED
 from docs.deployed import deployed
@@ -19,6 +20,7 @@ FOLDER = Path(__file__).parent
 README = FOLDER.parent / "README.md"
 
 MAN = FOLDER.parent / "man"
+COMPLETION = FOLDER.parent / "completion"
 
 PAGES = {
     "rules.md": rules_page,
@@ -41,3 +43,6 @@ if __name__ == "__main__":
     MAN.mkdir(exist_ok=True)
     for name, text in man_pages().items():
         (MAN / name).write_text(text, encoding="utf-8")
+    COMPLETION.mkdir(exist_ok=True)
+    for name, text in completion_files().items():
+        (COMPLETION / name).write_text(text, encoding="utf-8")

@@ -163,6 +163,44 @@ def test_source_that_does_not_compile_is_done_without(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize(
+    ("environment", "tag"),
+    [
+        pytest.param({}, "macosx_26_0_arm64", id="this machine's own"),
+        pytest.param({"MACOSX_DEPLOYMENT_TARGET": "11.0"}, "macosx_11_0_arm64", id="an older one"),
+        pytest.param({"MACOSX_DEPLOYMENT_TARGET": "14"}, "macosx_14_0_arm64", id="no minor"),
+        pytest.param(
+            {"MACOSX_DEPLOYMENT_TARGET": "10.13", "ARCHFLAGS": "-arch x86_64"},
+            "macosx_10_13_x86_64",
+            id="another processor",
+        ),
+        pytest.param(
+            {"MACOSX_DEPLOYMENT_TARGET": "11.0", "ARCHFLAGS": "-arch arm64 -arch x86_64"},
+            "macosx_11_0_universal2",
+            id="both processors",
+        ),
+    ],
+)
+def test_the_tag_of_a_mac_is_by_configuration(
+    hook: Any, environment: dict[str, str], tag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hook.platform, "mac_ver", lambda: ("26.1", ("", "", ""), "arm64"))
+    monkeypatch.setattr(hook.platform, "machine", lambda: "arm64")
+    assert hook.wheel_platform("darwin", environment) == tag
+
+
+def test_on_a_mac_the_compiler_is_told_the_processors(
+    hook: Any, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "compiler").write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/argv\nexit 1\n')
+    (tmp_path / "compiler").chmod(0o755)
+    monkeypatch.setenv("CC", str(tmp_path / "compiler"))
+    monkeypatch.setenv("ARCHFLAGS", "-arch arm64 -arch x86_64")
+    monkeypatch.setattr(hook.sys, "platform", "darwin")
+    hook.compile_library(root, hook.LOOP)
+    assert (tmp_path / "argv").read_text().startswith("-arch arm64 -arch x86_64 -O3 ")
+
+
 # --- what hatchling makes of it ----------------------------------------------------------
 
 
@@ -173,6 +211,8 @@ def build(tmp_path: Path) -> Callable[[str], Path]:
     copy = tmp_path / "checkout"
     package = shutil.ignore_patterns("__pycache__", "*.so", "samples")
     shutil.copytree(CHECKOUT / "rdmadiag", copy / "rdmadiag", ignore=package)
+    for name in ("completion", "man"):
+        shutil.copytree(CHECKOUT / name, copy / name)
     for name in (".gitignore", "LICENSE", "README.md", "hatch_build.py", "pyproject.toml"):
         shutil.copy(CHECKOUT / name, copy / name)
 

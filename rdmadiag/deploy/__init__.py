@@ -13,6 +13,8 @@ FILES: Final = {
     "github/rdma.yml": "GitHub Actions: a job on runners of your own",
     "kubernetes/Containerfile": "Kubernetes: the image",
     "kubernetes/daemonset.yaml": "Kubernetes: a pod on each node, ready while its RDMA is",
+    "kubernetes/expected.toml": "Kubernetes: what is expected of a node, for kustomization.yaml",
+    "kubernetes/kustomization.yaml": "Kubernetes: the DaemonSet with values of yours",
     "kubernetes/node-problem-detector.json": "Kubernetes: a condition of the node",
     "nagios/nrpe.cfg": "Nagios: the command of NRPE, on each host",
     "nagios/services.cfg": "Nagios: command and service, on the server",
