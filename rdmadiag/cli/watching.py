@@ -110,10 +110,10 @@ class Run:
                 self._ring.append([encode(each) for each in events])
             except OSError as error:
                 self.ring_error = error
-        for each in events:
-            if self._command and self._handed and each.happened.source not in _NOT_HANDED:
-                self._command.hand_over(each.number, self._handed(each))
-            self._show(each)
+        for event in events:
+            if self._command and self._handed and event.happened.source not in _NOT_HANDED:
+                self._command.hand_over(event.number, self._handed(event))
+            self._show(event)
 
     def _of_run(self, action: Action, **details: Value) -> Happened:
         unheard: dict[str, Value] = {

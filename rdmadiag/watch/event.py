@@ -1,6 +1,5 @@
 """Events: what a notification says, when it was read, and their form in a ring and in JSON."""
 
-import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -133,15 +132,18 @@ def parse_time(text: Any) -> float:
     try:
         seconds = float(given)
     except ValueError:
-        when = datetime.fromisoformat(given)
-        when = when if when.tzinfo else when.replace(tzinfo=UTC)
-        try:
-            return when.timestamp()
-        except OverflowError as error:
-            raise ValueError(f"{given!r} is out of range") from error
-    if not math.isfinite(seconds) or not 0 <= seconds < _LAST:
+        seconds = _of_date(given)
+    if not 0 <= seconds < _LAST:  # "nan" is not within it either
         raise ValueError(f"{given[:40]!r} is no time")
     return seconds
+
+
+def _of_date(text: str) -> float:
+    when = datetime.fromisoformat(text)
+    try:
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    except OverflowError as error:
+        raise ValueError(f"{text!r} is out of range") from error
 
 
 _LAST: Final = 253_402_300_800  # the year 10000, which datetime has not got

@@ -29,6 +29,8 @@ _EVENTS: Final[Mapping[int, tuple[Kind, Action]]] = {
     5: (Kind.NETDEV, Action.RENAMED),  # RDMA_NETDEV_RENAME_EVENT
 }
 
+_OTHER: Final = (Kind.DEVICE, Action.NOTIFIED)
+
 ASK: Final = netlink.request((netlink.RDMA_NL_NLDEV << 10) + _SYS_GET, 0)
 """Whether this kernel tells at all: one that does not lets the group be joined, and is silent."""
 
@@ -67,10 +69,8 @@ def _event(found: Mapping[int, bytes]) -> Happened:
     netdev = netlink.text(found.get(_NDEV_NAME))
     details: dict[str, Value] = {"index": index, "port": netlink.number(found.get(_PORT))}
     details["netdev"] = netdev or (None if netdev_index is None else f"#{netdev_index}")
-    if number in _EVENTS:
-        kind, action = _EVENTS[number]
-    else:
-        kind, action = Kind.DEVICE, Action.NOTIFIED
+    kind, action = _EVENTS.get(-1 if number is None else number, _OTHER)
+    if action is Action.NOTIFIED:
         details["type"] = number
     # Of a netdev that was renamed the kernel names no device: fill_mon_netdev_rename.
     subject = device or str(details["netdev"] or "?")

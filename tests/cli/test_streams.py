@@ -40,6 +40,7 @@ ARGUMENTS = {
     "snapshot": ("--sample", "roce-healthy"),
     "redact": (str(REPORT),),
     "samples": (),
+    "watch": ("--for", "0"),
     "schema": ("gids",),
 }
 UNWRITABLE = {

@@ -111,6 +111,5 @@ def test_idle_it_takes_a_hundredth_of_a_processor_at_most(watch: Callable[..., W
 
 def note(name: str, result: dict[str, Any]) -> None:
     """Into the folder of the lab's results."""
-    print(name, json.dumps(result))
     if folder := os.environ.get("RDMADIAG_LAB_OUT"):
         Path(folder, f"watch-{name}.json").write_text(json.dumps(result) + "\n")
