@@ -132,15 +132,16 @@ def command(
             _shown(host.identity, form, lines=lines, quiet=quiet, silent=silent)
         )
         run = _run(host, source, show, tick, kept, command, counters)
-        ended = run.until(end)
-    return _code(run, ended, ring)
+        run.until(end)
+    # Here too where stdout was closed meanwhile, which `printing` ends quietly.
+    return _code(run, ring)
 
 
-def _code(run: "Run", ended: str, ring: str | None) -> int:
+def _code(run: "Run", ring: str | None) -> int:
     if run.ring_error is not None:
         raise NotWritten(f"--ring {ring}: {run.ring_error.strerror}")
     if run.nothing_heard:
-        raise CannotTell(f"nothing can be listened to: {ended}")
+        raise CannotTell(f"nothing can be listened to: {run.why_nothing()}")
     return exits.UNKNOWN if run.lost else exits.OK
 
 

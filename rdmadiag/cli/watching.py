@@ -146,7 +146,7 @@ class Run:
             listener = Listener(joined.sources, (woken.fileno(),))
             try:
                 self._begin(joined)
-                why = self._why_nothing()
+                why = self.why_nothing()
                 if joined.sources:
                     why = self._listen(listener, end, ended_by)
                 self._drain(listener)
@@ -156,10 +156,10 @@ class Run:
             self._finish_command()
             return why
 
-    def _why_nothing(self) -> str:
-        return "; ".join(
-            f"{name}: {why}" for name, why in self._missing.items() if name in self._wanted
-        )
+    def why_nothing(self) -> str:
+        """Why each source that is wanted is not listened to."""
+        missing = self._missing.items()
+        return "; ".join(f"{name}: {why}" for name, why in missing if name in self._wanted)
 
     def _begin(self, joined: Joined) -> None:
         before = last_event(self._ring.last_alive) if self._ring else None

@@ -253,7 +253,9 @@ def show_span(found: Span, name: str, *, quiet: bool = False, to: Console | None
     """What happened before a moment."""
     out = to or console()
     events = [each for each in found.events if is_shown(each)]
-    said = f"{counted(len(events), 'event')} from {utc(found.begin)[:-4]} to {utc(found.end)[:-4]}Z"
+    said = (
+        f"{counted(len(events), 'event')} from {utc(found.begin)[:-4]}Z to {utc(found.end)[:-4]}Z"
+    )
     head = Text("UNKNOWN", STYLE["unknown"]) if found.unknown else Text("OK", STYLE["ok"])
     head.append(f"  {said}, of {name}")
     if quiet:
