@@ -75,10 +75,10 @@ def explain_ring(
 def _moment(at: str | None) -> float | None:
     if at is None:
         return None
-    from rdmadiag.watch.event import parse_time
+    from rdmadiag.watch.event import seconds_of
 
     try:
-        return parse_time(at)
+        return seconds_of(at)
     except ValueError:
         raise click.UsageError(f"--at {at!r}: no time such as 2026-11-23T14:02:03Z") from None
 

@@ -105,7 +105,7 @@ def members(event: Event) -> dict[str, Any]:
     }
 
 
-def parse_members(found: Any) -> Event:
+def event_of(found: Any) -> Event:
     """The event in what JSON gave; raises ValueError for anything else."""
     if not isinstance(found, dict):
         raise ValueError("an event is an object")  # noqa: TRY004  # of what was read
@@ -118,12 +118,12 @@ def parse_members(found: Any) -> Event:
             _values(found["details"]),
             _values(found["before"]),
         )
-        return Event(_number(found["number"]), parse_time(found["time"]), what)
+        return Event(_number(found["number"]), seconds_of(found["time"]), what)
     except KeyError as error:
         raise ValueError(f"an event without {error}") from error
 
 
-def parse_time(text: Any) -> float:
+def seconds_of(text: Any) -> float:
     """Seconds since 1970 of "2026-11-23T14:02:03Z", of a time with its offset, or of a number.
 
     Without an offset it is UTC. Raises ValueError.

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Final
 
-from rdmadiag.watch.event import Event, members, parse_members
+from rdmadiag.watch.event import Event, members, event_of
 
 MARK: Final = b"\x9fRW1"
 """No letter of ASCII is in its first byte: no line can hold it."""
@@ -59,7 +59,7 @@ def last_event(content: bytes) -> Event | None:
 
 def _event(line: bytes) -> Event | Torn:
     try:
-        return parse_members(json.loads(line))
+        return event_of(json.loads(line))
     except (ValueError, RecursionError):
         return Torn.STRANGE
 

@@ -75,7 +75,7 @@ class Links:
         """From the reply to an RTM_GETLINK dump; what cannot be read is left out."""
         try:
             for message in netlink.messages(reply):
-                found = parse_link(netlink.body(reply, message))
+                found = link_of(netlink.body(reply, message))
                 if message.type == _NEWLINK and found is not None:
                     self.set(*found)
         except ValueError:
@@ -130,7 +130,7 @@ def _events(kind: int, message: bytes, links: Links) -> Iterator[Happened]:
         yield from _rule(message, kind == _DELRULE)
 
 
-def parse_link(content: bytes) -> tuple[int, LinkState] | None:
+def link_of(content: bytes) -> tuple[int, LinkState] | None:
     """Index and state in struct ifinfomsg and its attributes; None for a bridge's port.
 
     Raises ValueError for what is cut short or has no name.
@@ -167,7 +167,7 @@ def _raw_name(raw: bytes | None) -> str | None:
 
 
 def _link(content: bytes, removed: bool, links: Links) -> Iterator[Happened]:
-    found = parse_link(content)
+    found = link_of(content)
     if found is None:
         return
     index, state = found
@@ -199,7 +199,7 @@ def _of_link(state: LinkState, links: Links) -> dict[str, Value]:
     return found
 
 
-def parse_address(content: bytes) -> tuple[int, str, dict[str, Value]]:
+def address_of(content: bytes) -> tuple[int, str, dict[str, Value]]:
     """Index, "192.0.2.1/24" and the rest of struct ifaddrmsg; raises ValueError."""
     if len(content) < _IFADDR.size:
         raise ValueError("an address without its header")
@@ -220,7 +220,7 @@ def parse_address(content: bytes) -> tuple[int, str, dict[str, Value]]:
 
 
 def _address(content: bytes, removed: bool, links: Links) -> Iterator[Happened]:
-    index, text, details = parse_address(content)
+    index, text, details = address_of(content)
     details = {"netdev": links.names.get(index, f"#{index}"), **details}
     action = Action.REMOVED if removed else Action.ADDED
     yield Happened(Source.ROUTE, Kind.ADDRESS, action, text, details, NOTHING)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from rdmadiag.frozen import dataclass
-from rdmadiag.watch.event import Action, Event, Kind, Value, parse_time
+from rdmadiag.watch.event import Action, Event, Kind, Value, seconds_of
 from rdmadiag.watch.ring import Torn
 
 LAST_ALIVE: Final = "last_alive"
@@ -138,6 +138,6 @@ def _is(event: Event, action: Action) -> bool:
 
 def _time(value: Value) -> float | None:
     try:
-        return parse_time(value)
+        return seconds_of(value)
     except ValueError:
         return None

@@ -14,8 +14,8 @@ from rdmadiag.watch.event import (
     Kind,
     Source,
     members,
-    parse_members,
-    parse_time,
+    event_of,
+    seconds_of,
     utc,
 )
 from rdmadiag.watch.ring import Torn, decode, encode, last_event
@@ -103,9 +103,9 @@ def test_a_whole_record_of_another_form_is_strange(line):
 def test_an_event_of_other_types_is_none(change):
     event = Event(1, 5.0, Happened(Source.RDMA, Kind.DEVICE, Action.ADDED, "rxe0", {}, {}))
     good = json.loads(json.dumps(members(event)))
-    assert parse_members(good) == event
+    assert event_of(good) == event
     with pytest.raises(ValueError, match=r".+"):
-        parse_members(good | change)
+        event_of(good | change)
 
 
 def test_a_length_beyond_all_is_no_record():
@@ -122,7 +122,7 @@ def test_the_one_event_of_a_file_filled_up_with_zeros():
 
 @given(st.floats(0, 4e9))
 def test_a_time_is_read_back_to_its_microsecond(seconds):
-    assert parse_time(utc(seconds)) == pytest.approx(seconds, abs=2e-6)
+    assert seconds_of(utc(seconds)) == pytest.approx(seconds, abs=2e-6)
 
 
 @pytest.mark.parametrize(
@@ -135,10 +135,10 @@ def test_a_time_is_read_back_to_its_microsecond(seconds):
     ],
 )
 def test_times_that_a_person_writes(text, seconds):
-    assert parse_time(text) == seconds
+    assert seconds_of(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "nan", "inf", "-1", "1e99", "0001-01-01T00:00:00+23:00"])
 def test_times_that_are_none(text):
     with pytest.raises(ValueError, match=r".+"):
-        parse_time(text)
+        seconds_of(text)

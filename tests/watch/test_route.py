@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rdmadiag.host import netlink
 from rdmadiag.sources.netdev import parse_addresses, parse_netdevs
 from rdmadiag.watch.event import Action, Kind, Source
-from rdmadiag.watch.route import Links, parse_address, parse_link, parse_notifications
+from rdmadiag.watch.route import Links, address_of, link_of, parse_notifications
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RECORDED = sorted(FIXTURES.glob("*/netlink/route-getlink.bin"))
@@ -68,7 +68,7 @@ def test_addresses_are_read_as_pyroute2_reads_them(path):
     for each in netlink.messages(reply):
         if each.type != 20:
             continue
-        index, text, details = parse_address(netlink.body(reply, each))
+        index, text, details = address_of(netlink.body(reply, each))
         ours.setdefault(index, []).append((text, details["tentative"], details["duplicate"]))
     theirs = {
         index: [
@@ -213,7 +213,7 @@ def test_any_content_of_a_message_is_events_or_none(kind, head, attributes):
 @given(st.binary(max_size=64))
 def test_a_links_name_may_be_any_bytes(name):
     try:
-        found = parse_link(netlink.body(link(name), next(netlink.messages(link(name)))))
+        found = link_of(netlink.body(link(name), next(netlink.messages(link(name)))))
     except ValueError:
         return
     assert found is not None
