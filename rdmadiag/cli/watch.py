@@ -3,7 +3,7 @@
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from rdmadiag.cli.watching import Run
     from rdmadiag.host.on_change import OnChange
     from rdmadiag.host.ring_file import RingFile
-    from rdmadiag.watch.event import Event
+    from rdmadiag.watch.ring import Told
+
+Show = Callable[["Sequence[Told]"], None]
 
 _DAYS: Final = 366 * 86_400.0
 _RING_SIZE, _RING_MOST = 16, 64  # MiB; of the most, explain reads all within its time
@@ -127,10 +129,8 @@ def command(
         if command:
             closing.callback(command.close)
         form = "json" if as_json else format
-        silent = quiet and kept is not None
-        show, tick = closing.enter_context(
-            _shown(host.identity, form, lines=lines, quiet=quiet, silent=silent)
-        )
+        form = "none" if quiet and kept is not None else form
+        show, tick = closing.enter_context(_shown(host.identity, form, lines=lines, quiet=quiet))
         run = _run(host, source, show, tick, kept, command, counters)
         run.until(end)
     # Here too where stdout was closed meanwhile, which `printing` ends quietly.
@@ -148,7 +148,7 @@ def _code(run: "Run", ring: str | None) -> int:
 def _run(
     host: object,
     source: tuple[str, ...],
-    show: "Callable[[Event], None]",
+    show: "Show",
     tick: Callable[[], float | None],
     ring: "RingFile | None",
     command: "OnChange | None",
@@ -157,6 +157,7 @@ def _run(
     from rdmadiag.cli.traffic import Sampled
     from rdmadiag.cli.watching import Run
     from rdmadiag.host.live import LiveHost
+    from rdmadiag.render.watch import document
     from rdmadiag.watch.event import Source
 
     assert isinstance(host, LiveHost)
@@ -167,7 +168,7 @@ def _run(
         tick,
         ring,
         command,
-        lambda event: f"{_document(host.identity, event)}\n".encode(),
+        lambda told: f"{document(host.identity, told.text)}\n".encode(),
         None if counters is None else Sampled(host, counters),
     )
 
@@ -202,41 +203,34 @@ def _ring(path: str, size: int) -> "Iterator[RingFile]":
 
 @contextmanager
 def _shown(
-    host: Identity, form: str, *, lines: bool, quiet: bool, silent: bool
-) -> "Iterator[tuple[Callable[[Event], None], Callable[[], float | None]]]":
-    """What shows an event, and what is called while nothing comes."""
-    if silent:
+    host: Identity, form: str, *, lines: bool, quiet: bool
+) -> "Iterator[tuple[Show, Callable[[], float | None]]]":
+    """What shows events, and what is called while nothing comes."""
+    if form == "none":
         yield lambda _: None, lambda: None
         return
     if form == "json":
-        yield lambda event: _write(host, event), lambda: None
+        yield lambda told: _write(host, told), lambda: None
         return
     from rdmadiag.render.watch import Lines, Screen, unheard
 
     if lines or quiet or not sys.stdout.isatty():
         plain = Lines(quiet=quiet)
 
-        def show(event: "Event") -> None:
-            plain.show(event)
-            for each in () if quiet else unheard(event):
-                note(each)
+        def show(told: "Sequence[Told]") -> None:
+            plain.show([each.event for each in told])
+            for each in told if not quiet else ():
+                for line in unheard(each.event):
+                    note(line)
 
-        yield show, plain.tick
+        yield show, lambda: None
         return
     with Screen(host) as screen:
-        yield screen.show, screen.tick
+        yield lambda told: screen.show([each.event for each in told]), screen.tick
 
 
-def _document(host: Identity, event: "Event") -> str:
-    from rdmadiag.render.json import document
-    from rdmadiag.watch.event import members
+def _write(host: Identity, told: "Sequence[Told]") -> None:
+    from rdmadiag.render.watch import document
 
-    return document({"host": host, "event": members(event)})
-
-
-def _write(host: Identity, event: "Event") -> None:
-    from rdmadiag.render.json import write
-    from rdmadiag.watch.event import members
-
-    write({"host": host, "event": members(event)})
+    sys.stdout.write("".join(f"{document(host, each.text)}\n" for each in told))
     sys.stdout.flush()

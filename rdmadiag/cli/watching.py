@@ -23,7 +23,7 @@ from rdmadiag.watch.event import (
     Value,
     utc,
 )
-from rdmadiag.watch.ring import encode, last_event
+from rdmadiag.watch.ring import Told, encode, encode_line, last_event, text
 from rdmadiag.watch.span import LAST_ALIVE, UNHEARD
 
 if TYPE_CHECKING:
@@ -34,21 +34,22 @@ if TYPE_CHECKING:
 ALIVE: Final = 10.0  # seconds between signs of life in the ring
 JOIN: Final = 5.0  # seconds for what is asked before listening
 _COMMAND_TICK: Final = 0.05  # seconds; while a command runs, until it is looked at again
-_DRAIN: Final = 1.0  # seconds for what is still there at the end
+_DRAIN: Final = 5.0  # seconds for what is still there at the end
 
 
 class Run:
-    """`show` gets every event; `tick` is called when nothing is there to be read."""
+    """`show` gets the events that came together, each with its JSON; `tick` is called before each
+    wait, and says when it is to be called again."""
 
     def __init__(
         self,
         host: Host,
         wanted: Sequence[Source],
-        show: Callable[[Event], None],
+        show: Callable[[Sequence[Told]], None],
         tick: Callable[[], float | None],
         ring: "RingFile | None" = None,
         command: "OnChange | None" = None,
-        handed: Callable[[Event], bytes] | None = None,
+        handed: Callable[[Told], bytes] | None = None,
         sampled: "Sampled | None" = None,
     ) -> None:
         self._host, self._wanted = host, wanted
@@ -101,19 +102,21 @@ class Run:
         if not happened:
             return
         now = time.time()
-        events = []
+        told = []
         for each in happened:
             self._number += 1
-            events.append(Event(self._number, now, each))
+            event = Event(self._number, now, each)
+            told.append(Told(event, text(event)))
         if self._ring is not None:
             try:
-                self._ring.append([encode(each) for each in events])
+                self._ring.append([encode_line(each.text) for each in told])
             except OSError as error:
                 self.ring_error = error
-        for event in events:
-            if self._command and self._handed and event.happened.source not in _NOT_HANDED:
-                self._command.hand_over(event.number, self._handed(event))
-            self._show(event)
+        if self._command and self._handed:
+            for each in told:
+                if each.event.happened.source not in _NOT_HANDED:
+                    self._command.hand_over(each.event.number, self._handed(each))
+        self._show(told)
 
     def _of_run(self, action: Action, **details: Value) -> Happened:
         unheard: dict[str, Value] = {
@@ -200,18 +203,23 @@ class Run:
         return min(each for each in times if each is not None)
 
     def _take(self, listener: Listener) -> None:
-        for got in listener.take():
-            happened = self._understood(got)
-            self.events += len(happened)
-            self._tell(happened)
-            self._join_later(listener, happened)
+        """All that has come together is written together."""
+        happened = [each for got in listener.take() for each in self._understood(got)]
+        self.events += len(happened)
+        self._tell(happened)
+        self._join_later(listener, happened)
 
     def _drain(self, listener: Listener) -> None:
+        """What is still there at the end; what is more than can be read by then is lost."""
         deadline = time.monotonic() + _DRAIN
-        while time.monotonic() < deadline and listener.wait(0):
+        while listener.wait(0):
             before = self._number
             self._take(listener)
             if self._number == before:
+                return
+            if time.monotonic() >= deadline:
+                self.lost += 1
+                self._tell((_loss(Source.WATCH, "it ended before it had read all that had come"),))
                 return
 
     def _join_later(self, listener: Listener, happened: Sequence[Happened]) -> None:

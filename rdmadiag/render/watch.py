@@ -1,14 +1,17 @@
 """Events as lines, and as a screen that is drawn anew; the answer of `explain --ring`."""
 
+import time
 from collections import deque
 from collections.abc import Iterable, Mapping
-from time import monotonic
+from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 
 from rdmadiag.facts import Identity
+from rdmadiag.render import json
 from rdmadiag.render.console import STYLE, Text, console, in_view, say
 from rdmadiag.render.grid import Grid
 from rdmadiag.render.plain import counted
@@ -116,29 +119,30 @@ def is_shown(event: Event) -> bool:
 
 
 class Lines:
-    """One line an event, as it comes."""
+    """One line an event, as they come."""
 
     def __init__(self, *, quiet: bool = False, to: Console | None = None) -> None:
         self._out = to or console()
         self._quiet = quiet
 
-    def __enter__(self) -> Self:
-        return self
+    def show(self, events: Iterable[Event]) -> None:
+        """Those that came together."""
+        for event in events:
+            hidden = self._quiet and event.happened.source is Source.WATCH
+            if is_shown(event) and not hidden:
+                self._out.print(line(event), soft_wrap=True)
+        self._out.file.flush()
 
-    def __exit__(self, *_: object) -> None:
-        return
 
-    def show(self, event: Event) -> None:
-        """One event."""
-        if self._quiet and event.happened.source is Source.WATCH:
-            return
-        if is_shown(event):
-            self._out.print(line(event), soft_wrap=True)
-            self._out.file.flush()
+def document(host: Identity, event: bytes) -> str:
+    """A line of `watch --json`, of an event that is JSON already: many may come in a second."""
+    return f"{_head(host, time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime()))}{event.decode()}}}"
 
-    def tick(self) -> float | None:
-        """Nothing is drawn later."""
-        return None
+
+@lru_cache(maxsize=2)
+def _head(host: Identity, now: str) -> str:
+    whole = json.document({"host": host, "event": None}, datetime.fromisoformat(now))
+    return whole.removesuffix("null}")
 
 
 class Screen:
@@ -165,8 +169,12 @@ class Screen:
         self._live.update(self.drawing(), refresh=True)
         self._live.stop()
 
-    def show(self, event: Event) -> None:
-        """One more."""
+    def show(self, events: Iterable[Event]) -> None:
+        """Those that came together."""
+        for event in events:
+            self._take(event)
+
+    def _take(self, event: Event) -> None:
         what = event.happened
         self._stale = True
         if what.action is Action.SAMPLED:
@@ -184,7 +192,7 @@ class Screen:
         """Draws what has come, but not too often; when it is to be called again."""
         if not self._stale:
             return None
-        now = monotonic()
+        now = time.monotonic()
         if now - self._drawn < _REDRAW:
             return self._drawn + _REDRAW
         self._live.update(self.drawing(), refresh=True)

@@ -11,9 +11,9 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
-from rdmadiag.watch.event import Event, members, event_of
+from rdmadiag.watch.event import Event, event_of, members
 
 MARK: Final = b"\x9fRW1"
 """No letter of ASCII is in its first byte: no line can hold it."""
@@ -33,14 +33,27 @@ class Torn(Enum):
     STRANGE = "a record of a form that this version does not know"
 
 
+class Told(NamedTuple):
+    """An event, and its JSON: it is written to several places, and encoded once."""
+
+    event: Event
+    text: bytes
+
+
+def text(event: Event) -> bytes:
+    """Its JSON, in ASCII, and nothing in it that a terminal would obey."""
+    made = json.dumps(members(event), ensure_ascii=True, separators=(",", ":"))
+    return made.replace("\x7f", "\\u007f").encode("ascii")
+
+
 def encode(event: Event) -> bytes:
     """One record."""
-    line = json.dumps(members(event), ensure_ascii=True, separators=(",", ":"))
-    return encode_line(line.encode("ascii") + b"\n")
+    return encode_line(text(event))
 
 
 def encode_line(line: bytes) -> bytes:
-    """One record of a line that is ready."""
+    """One record of what is JSON already."""
+    line += b"\n"
     return _HEAD.pack(MARK, len(line), zlib.crc32(line)) + line
 
 

@@ -56,9 +56,9 @@ def documents(out):
 
 def ran(wanted=tuple(notifications.ALL), seconds=0.2, **parts):
     events = []
-    made = Run(LiveHost(), wanted, events.append, lambda: None, **parts)
+    made = Run(LiveHost(), wanted, events.extend, lambda: None, **parts)
     why = made.until(time.monotonic() + seconds)
-    return made, why, [each.happened for each in events]
+    return made, why, [each.event.happened for each in events]
 
 
 def test_events_are_documents_between_a_beginning_and_an_end(wired, capfd):
@@ -139,6 +139,17 @@ def test_each_source_has_its_parser(wired):
         ("rdma", "unreadable"),
         ("uevent", "object"),
     ]
+
+
+def test_an_end_before_all_that_had_come_was_read_is_a_loss(wired, monkeypatch):
+    writers = wired("route")
+    for number in range(200):
+        writers["route"].send(address(number))
+    monkeypatch.setattr(watching, "_DRAIN", 0.0)
+    monkeypatch.setattr("rdmadiag.host.notifications._BATCH", 50)
+    made, _, events = ran(seconds=0.0)
+    assert [each.kind for each in events].count("address") == 100
+    assert (made.lost, events[-2].kind) == (1, "loss")
 
 
 def test_a_module_that_is_loaded_later_is_listened_to_then(wired, monkeypatch):

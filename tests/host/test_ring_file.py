@@ -18,7 +18,8 @@ KIB = 1024
 
 def lines(path):
     with open_ring(str(path)) as ring:
-        return [line for content in ring.files() for line in records(content)]
+        found = [line for content in ring.files() for line in records(content)]
+    return [line and line.rstrip(b"\n") for line in found]
 
 
 def size(path):

@@ -1,12 +1,13 @@
 """Events as lines and on a screen: hostile text, what a person is spared, what moved."""
 
 import io
+import json
 
 import pytest
 from rich.console import Console
 
 from rdmadiag.facts import Identity
-from rdmadiag.render.watch import Lines, Screen, line, show_span, span_members, unheard
+from rdmadiag.render.watch import Lines, Screen, document, line, show_span, span_members, unheard
 from rdmadiag.watch.event import Action, Event, Happened, Kind, Source
 from rdmadiag.watch.span import Span
 
@@ -103,17 +104,15 @@ def test_names_that_a_terminal_would_obey_are_escaped():
 )
 def test_a_person_is_spared_what_says_nothing(hidden, lines):
     out = Console(file=io.StringIO(), width=80)
-    with Lines(to=out) as shown:
-        shown.show(hidden)
-        assert shown.tick() is None
+    Lines(to=out).show([hidden])
     assert out.file.getvalue().count("\n") == lines
 
 
 def test_quiet_lines_are_the_hosts_alone():
     out = Console(file=io.StringIO(), width=80)
     quiet = Lines(quiet=True, to=out)
-    quiet.show(event(Kind.WATCH, Action.BEGAN, "node1", None, heard="route"))
-    quiet.show(event(Kind.LINK, Action.REMOVED))
+    quiet.show([event(Kind.WATCH, Action.BEGAN, "node1", None, heard="route")])
+    quiet.show([event(Kind.LINK, Action.REMOVED)])
     assert "link eth0 removed" in out.file.getvalue()
     assert "watching" not in out.file.getvalue()
 
@@ -126,21 +125,21 @@ def test_what_is_not_listened_to_is_said():
 def test_the_screen_has_the_last_events_and_what_ports_move():
     out = terminal()
     with Screen(HOST, to=out) as screen:
-        screen.show(event(Kind.WATCH, Action.BEGAN, "n", None, heard="route", unheard_rdma="old"))
+        screen.show([event(Kind.WATCH, Action.BEGAN, "n", None, heard="route", unheard_rdma="old")])
         for number in range(40):
-            screen.show(event(Kind.LINK, Action.ADDED, f"eth{number}"))
+            screen.show([event(Kind.LINK, Action.ADDED, f"eth{number}")])
         for seconds, sent in ((0.0, 0), (5.0, 5_000_000_000), (10.0, None)):
             what = Happened(
                 Source.COUNTERS, Kind.TRAFFIC, Action.SAMPLED, "mlx5_0/1",
                 {"unit": "bytes", "sent": sent, "received": 0}, {},
             )  # fmt: skip
-            screen.show(Event(2, seconds, what))
+            screen.show([Event(2, seconds, what)])
             if sent:
                 out.print(screen.drawing())
                 assert "8 Gb/s" in out.file.getvalue()
-        screen.show(event(Kind.LOSS, Action.LOST, "route", None, why="ENOBUFS"))
+        screen.show([event(Kind.LOSS, Action.LOST, "route", None, why="ENOBUFS")])
         assert screen.tick() is None
-        screen.show(event(Kind.LINK, Action.REMOVED, "eth39"))
+        screen.show([event(Kind.LINK, Action.REMOVED, "eth39")])
         assert screen.tick() is not None, "not drawn for each event"
     paper = Console(file=io.StringIO(), width=80)
     paper.print(screen.drawing())
@@ -194,6 +193,19 @@ def test_samples_in_an_answer_are_a_strip():
     assert "rxe0/1  sent" in text
     assert "▄█" in text
     assert "20 /s" in text
+
+
+def test_a_document_is_what_its_model_dumps():
+    from rdmadiag.watch.ring import text
+    from tests.schema.documents import dumped, problems
+
+    line = document(
+        HOST, text(event(Kind.LINK, Action.CHANGED, "eé\x9b\x7f\x1b", {"mtu": 1}, mtu=9))
+    )
+    assert line.isascii()
+    assert line.isprintable()
+    assert problems("watch", json.loads(line)) == []
+    assert json.loads(dumped("watch", line)) == json.loads(line)
 
 
 def test_members_are_what_the_document_has():

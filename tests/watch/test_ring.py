@@ -13,8 +13,8 @@ from rdmadiag.watch.event import (
     Happened,
     Kind,
     Source,
-    members,
     event_of,
+    members,
     seconds_of,
     utc,
 )

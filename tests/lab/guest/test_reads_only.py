@@ -93,7 +93,15 @@ READING = {
 # shows nothing, and it is run again.
 ATTEMPTS, UNKNOWN = 4, 3
 LOGGED = ("preflight", "snapshot", "expect", "textfile", "watch")  # these look at the kernel's log
-SILENT = ("gids", "counters", "route", "lossless", "topology", "job", "watch")  # these ask no library
+SILENT = (
+    "gids",
+    "counters",
+    "route",
+    "lossless",
+    "topology",
+    "job",
+    "watch",
+)  # these ask no library
 ASKING = [command for command in READING if command not in SILENT]
 ROUTE = [command for command in READING if command not in ("gids", "resources")]
 TABLES = {RTM_GETROUTE, RTM_GETRULE}
