@@ -113,9 +113,9 @@ class Run:
             except OSError as error:
                 self.ring_error = error
         if self._command and self._handed:
-            for each in told:
-                if each.event.happened.source not in _NOT_HANDED:
-                    self._command.hand_over(each.event.number, self._handed(each))
+            for one in told:
+                if one.event.happened.source not in _NOT_HANDED:
+                    self._command.hand_over(one.event.number, self._handed(one))
         self._show(told)
 
     def _of_run(self, action: Action, **details: Value) -> Happened:

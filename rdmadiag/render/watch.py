@@ -27,9 +27,9 @@ _HIDDEN: Final = ("path", "action", "seconds", "scope", "hops", "subsystem")
 """Of an event's details, what a line leaves to JSON."""
 
 
-def line(event: Event) -> Text:
-    """One event: time, who said it, what."""
-    text = Text(utc(event.time)[:-4].replace("T", " "), "dim")
+def line(event: Event, *, day: bool = True) -> Text:
+    """One event: time (UTC), who said it, what."""
+    text = Text(utc(event.time)[0 if day else 11 : -4].replace("T", " "), "dim")
     text.append(f"  {event.happened.source:<8} ", "dim")
     return text.append(_sentence(event), _style(event))
 
@@ -204,19 +204,21 @@ class Screen:
         head = Text(f"{self._host.hostname}: {counted(self._count, 'event')}", "bold")
         if self._lost:
             head.append(f", {counted(self._lost, 'loss')}", STYLE["unknown"])
-        parts: list[RenderableType] = [head, *(Text(note, "dim") for note in self._notes)]
+        parts: list[RenderableType] = [head]
+        parts += [_one_row(Text(note, "dim")) for note in self._notes]
         if self._strips:
             parts += [strips(self._strips, self._units)]
         room = self._out.height - _HEAD - len(self._notes) - len(self._strips)
         rows = list(self._rows)[-max(1, room) :]
-        for each in rows:
-            shown = line(each)
-            shown.no_wrap, shown.overflow = True, "ellipsis"
-            parts.append(shown)
-        return Group(*parts)
+        return Group(*parts, *(_one_row(line(each, day=False)) for each in rows))
 
     def _add(self, event: Event) -> None:
         add_sample(event, self._strips, self._units)
+
+
+def _one_row(shown: Text) -> Text:
+    shown.no_wrap, shown.overflow = True, "ellipsis"
+    return shown
 
 
 def add_sample(event: Event, to: dict[tuple[str, str], Strip], units: dict[str, str]) -> None:
