@@ -11,13 +11,14 @@ import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.exits import CannotTell, NotWritten, Refused
-from rdmadiag.cli.options import Given, Seconds, format_option, json_option
+from rdmadiag.cli.options import Given, Seconds, complete_devices, format_option, json_option
 from rdmadiag.cli.output import note, printing
 from rdmadiag.cli.page import Page
 from rdmadiag.facts import Identity
 
 if TYPE_CHECKING:
     from rdmadiag.cli.watching import Run
+    from rdmadiag.host.notifications import Subscription
     from rdmadiag.host.on_change import OnChange
     from rdmadiag.host.ring_file import RingFile
     from rdmadiag.watch.ring import Told
@@ -84,6 +85,13 @@ _SOURCES: Final = ("rdma", "uevent", "route", "devlink", "kernel")
     help="Sample what each port sends and receives this often, and draw it.",
 )
 @click.option(
+    "--async-events",
+    metavar="DEV",
+    multiple=True,
+    shell_complete=complete_devices,
+    help="Open this device, to be told of its asynchronous events too. Can be repeated.",
+)
+@click.option(
     "--for",
     "seconds",
     type=Seconds(0, _DAYS),
@@ -101,6 +109,7 @@ def command(
     on_change: str | None,
     on_change_timeout: float,
     counters: float | None,
+    async_events: tuple[str, ...],
     seconds: float | None,
     lines: bool,
     format: str,  # noqa: A002  # so that its variable is RDMADIAG_WATCH_FORMAT
@@ -111,7 +120,8 @@ def command(
 
     Listens to what the kernel tells: RDMA netlink's monitor (Linux 6.12), uevents, rtnetlink
     (links, addresses, routes, neighbours, rules), devlink's health reporters, the kernel's log.
-    Nothing is asked again and again, no device is opened, nothing is changed. A terminal gets a
+    Nothing is asked again and again, no device is opened (but by --async-events), nothing is
+    changed. A terminal gets a
     screen, a pipe lines, --json one document a line. explain --ring tells what was before.
 
     Exits 0 as it was told to end, 3 where events were lost or nothing can be listened to, 74
@@ -131,7 +141,7 @@ def command(
         form = "json" if as_json else format
         form = "none" if quiet and kept is not None else form
         show, tick = closing.enter_context(_shown(host.identity, form, lines=lines, quiet=quiet))
-        run = _run(host, source, show, tick, kept, command, counters)
+        run = _run(host, source, show, tick, kept, command, counters, async_events)
         run.until(end)
     # Here too where stdout was closed meanwhile, which `printing` ends quietly.
     return _code(run, ring)
@@ -153,6 +163,7 @@ def _run(
     ring: "RingFile | None",
     command: "OnChange | None",
     counters: float | None,
+    async_events: tuple[str, ...],
 ) -> "Run":
     from rdmadiag.cli.traffic import Sampled
     from rdmadiag.cli.watching import Run
@@ -170,7 +181,19 @@ def _run(
         command,
         lambda told: f"{document(host.identity, told.text)}\n".encode(),
         None if counters is None else Sampled(host, counters),
+        (_opened(async_events),) if async_events else (),
     )
+
+
+def _opened(devices: tuple[str, ...]) -> "Subscription":
+    from rdmadiag.facts import Missing
+    from rdmadiag.host.async_events import follow_async_events
+    from rdmadiag.watch.event import Source
+
+    found = follow_async_events(Source.ASYNC, devices)
+    if isinstance(found, Missing):
+        raise CannotTell(f"--async-events: {found}")
+    return found
 
 
 def _command(given: str | None, seconds: float) -> "OnChange | None":

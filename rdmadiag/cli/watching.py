@@ -6,13 +6,14 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.facts import Missing
 from rdmadiag.host import Host
-from rdmadiag.host.notifications import Got, Listener, Lost
+from rdmadiag.host.notifications import Got, Listener, Lost, Subscription
 from rdmadiag.sources.notifications import Joined, listen
-from rdmadiag.watch import devlink, kernel, rdma, route, uevent
+from rdmadiag.watch import asynchronous, devlink, kernel, rdma, route, uevent
 from rdmadiag.watch.event import (
     NOTHING,
     Action,
@@ -51,10 +52,12 @@ class Run:
         command: "OnChange | None" = None,
         handed: Callable[[Told], bytes] | None = None,
         sampled: "Sampled | None" = None,
+        more: Sequence[Subscription] = (),
     ) -> None:
         self._host, self._wanted = host, wanted
         self._show, self._tick = show, tick
         self._ring, self._command, self._handed, self._sampled = ring, command, handed, sampled
+        self._more = tuple(more)
         self._links = route.Links()
         self._number = 0
         self._kernel_number: int | None = None
@@ -81,6 +84,8 @@ class Run:
         if got.source == Source.UEVENT:
             found = uevent.parse_uevent(content)
             return () if found is None else (found,)
+        if got.source == Source.ASYNC:
+            return (asynchronous.parse_async(content),)
         return self._logged(content)
 
     def _logged(self, record: bytes) -> Sequence[Happened]:
@@ -144,6 +149,7 @@ class Run:
         """Listens until `end` of time.monotonic's clock, or SIGINT, SIGTERM; why it ended."""
         with _signals() as (woken, ended_by):
             joined = listen(self._host, self._wanted, self._links, time.monotonic() + JOIN)
+            joined = replace(joined, sources=(*joined.sources, *self._more))
             self._missing = joined.missing
             self.nothing_heard = not joined.sources
             listener = Listener(joined.sources, (woken.fileno(),))

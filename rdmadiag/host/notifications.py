@@ -182,7 +182,7 @@ class Listener:
                     content = source.read()
                 except OSError as error:
                     self._drop(source)
-                    content = Lost(f"it is no longer read: {os.strerror(error.errno or 0)}")
+                    content = Lost(f"it is no longer read: {error.strerror}")
                 if content is None:
                     break
                 yield Got(source.name, content)

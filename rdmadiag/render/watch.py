@@ -41,6 +41,9 @@ def _sentence(event: Event) -> str:
         return str(details.get("line"))
     if what.kind is Kind.WATCH:
         return _of_run(event)
+    if what.kind is Kind.ASYNC_EVENT and what.action is Action.NOTIFIED:
+        name = details.get("event") or f"asynchronous event {details.get('number')}"
+        return f"{name} at {what.subject}: {details.get('meaning')}"
     if what.kind is Kind.OBJECT:
         words = f"{details.get('subsystem')} {what.subject} {details.get('action')}"
     else:

@@ -18,6 +18,7 @@ class Source(StrEnum):
     ROUTE = "route"  # rtnetlink
     DEVLINK = "devlink"  # generic netlink, devlink's group "config"
     KERNEL = "kernel"  # /dev/kmsg
+    ASYNC = "async"  # ibv_get_async_event, of devices that were named
     COUNTERS = "counters"  # sysfs, sampled where that was asked for
     WATCH = "watch"  # rdmadiag itself: that it began, ended, or that something is not known
 
@@ -36,6 +37,7 @@ class Kind(StrEnum):
     HEALTH = "health"  # a devlink health reporter
     FLASH = "flash"  # firmware being written
     LINE = "line"  # of the kernel's log
+    ASYNC_EVENT = "async_event"  # IBV_EVENT_*
     TRAFFIC = "traffic"  # what a port has sent and received
     WATCH = "watch"
     LOSS = "loss"

@@ -73,6 +73,14 @@ def terminal(height=12, width=80):
             id="the beginning",
         ),
         pytest.param(
+            event(
+                Kind.ASYNC_EVENT, Action.NOTIFIED, "a/1", None,
+                event="IBV_EVENT_PORT_ERR", meaning="port error",
+            ),
+            "route    IBV_EVENT_PORT_ERR at a/1: port error",
+            id="an asynchronous event",
+        ),
+        pytest.param(
             event(Kind.WATCH, Action.CHANGED, "node1", None, heard="rdma"),
             "watch    listening to rdma too",
             id="a source that came later",

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host import netlink
+from rdmadiag.watch.asynchronous import parse_async
 from rdmadiag.watch.devlink import parse_devlink, parse_group
 from rdmadiag.watch.event import Kind, Source
 from rdmadiag.watch.kernel import parse_record
@@ -250,3 +251,30 @@ def test_what_ends_a_host_is_kept(line):
 def test_any_bytes_are_a_record_or_none(raw):
     found = parse_record(raw)
     assert found is None or found[0] >= 0
+
+
+# --- asynchronous events -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "subject", "details"),
+    [
+        (b'{"device":"a","event":10,"element":2}', "a/2", {"event": "IBV_EVENT_PORT_ERR"}),
+        (b'{"device":"a","event":8,"element":2}', "a", {"port": None}),
+        (b'{"device":"a","event":99,"element":0}', "a", {"meaning": "newer than rdmadiag"}),
+        (b'{"device":"a","failed":"x"}', "a", {"why": "x"}),
+    ],
+    ids=["of a port", "of the device", "a newer one", "a failure"],
+)
+def test_a_line_of_the_child_is_an_event(line, subject, details):
+    event = parse_async(line)
+    assert event.subject == subject
+    assert details.items() <= event.details.items()
+
+
+@given(
+    st.binary(max_size=80)
+    | st.sampled_from([b"[]", b'{"device":1}', b'{"device":"a","event":"x"}'])
+)
+def test_any_other_line_is_said_to_be_none(line):
+    assert parse_async(line).source is Source.ASYNC

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from lab.attempt import until
+from lab.rxe import Rxe
 from tests.schema.described import assert_described
 
 Run = Callable[..., Any]
@@ -190,6 +191,31 @@ def test_what_was_written_before_a_kill_is_in_the_ring(
     assert kept >= {f"198.51.100.{number}/32" for number in range(20)}
     _, out, _ = rdmadiag("explain", "--ring", ring, "--at", str(time.time() + 60), "--json")
     assert "it was not watched all that time" in json.loads(out)["unknown"]
+
+
+def test_a_device_that_is_named_tells_of_its_port(
+    watch: Callable[..., Watch], rxe_pair: tuple[Rxe, Rxe], run: Run
+) -> None:
+    device = rxe_pair[0]
+    running = watch("--source", "kernel", "--async-events", device.name)
+    held = Path("/sys/class/infiniband_verbs")
+    assert until(
+        lambda: any(_has_open(running.process.pid, each) for each in held.iterdir()), SECONDS
+    )
+    run(["ip", "link", "set", device.netdev, "down"], timeout=SECONDS)
+
+    def told() -> list[Any]:
+        return [each["details"]["event"] for each in running.events() if each["source"] == "async"]
+
+    assert until(lambda: "IBV_EVENT_PORT_ERR" in told(), SECONDS), running.events()
+    assert running.end() == 0
+
+
+def _has_open(pid: int, node: Path) -> bool:
+    """Whether a child of it has the device open."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    links = [each for child in children for each in Path(f"/proc/{child}/fd").iterdir()]
+    return any(os.readlink(each).endswith(f"/{node.name}") for each in links)
 
 
 @pytest.mark.needs("netdevsim")
