@@ -27,8 +27,10 @@ from rdmadiag.facts.ib import GidType, LinkLayer, PortState, QpType
 from rdmadiag.sources.module_memory import Memory, Span
 from rdmadiag.verbs import protocol, side_calls
 from rdmadiag.verbs.work import Work
+from rdmadiag.watch.ring import decode
+from rdmadiag.watch.route import Links
 
-_ROOMS: Final = ("rdmadiag.sources", "rdmadiag.view")
+_ROOMS: Final = ("rdmadiag.sources", "rdmadiag.view", "rdmadiag.watch")
 
 _MORE: Final[Mapping[str, tuple[Any, ...]]] = {
     "parse_netdevs": ({},),
@@ -39,6 +41,7 @@ _MORE: Final[Mapping[str, tuple[Any, ...]]] = {
     "parse_log": ("1m",),
     "parse_panic": ("x.panic",),
     "parse_entries": ("mr",),
+    "parse_notifications": (Links(),),
 }
 
 
@@ -230,6 +233,7 @@ def _netlink() -> Iterator[Parser]:
                     (ValueError,),
                 )
     yield Parser("host.kmsg._microseconds", kmsg._microseconds)  # noqa: SLF001
+    yield Parser("watch.ring.decode", lambda raw: list(decode([raw])))
 
 
 def _decode(decode: Callable[..., Any], kind: type, raw: bytes) -> Any:

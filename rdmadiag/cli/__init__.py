@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "exercise": "Every operation of verbs once, verified; refuses without --allow-rtr.",
     "diff": "What changed between two records: newly wrong, mended, or harmless.",
     "compat": "Whether two recorded hosts can talk, and what differs between them.",
+    "watch": "What happens to devices, links and addresses, as it happens; a ring of it.",
     "fleet": "Many hosts: what their reports add up to, and which is the odd one.",
     "expect": "Write down what a good host is, for preflight --expect.",
     "snapshot": "Record this host, so that every command can be run on the record.",

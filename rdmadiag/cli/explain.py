@@ -14,6 +14,7 @@ from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import Reading, reading
 from rdmadiag.cli.output import printing
 from rdmadiag.cli.page import Page
+from rdmadiag.cli.ring import explain_ring, ring_options
 from rdmadiag.cli.selectors import selectors
 
 if TYPE_CHECKING:
@@ -46,10 +47,15 @@ def _number(context: click.Context, option: click.Parameter, value: str | None) 
             "rdmadiag explain --log job.out --here",
         ),
         ("a rule that preflight named", "rdmadiag explain link-not-up"),
+        (
+            "what happened before a job failed, of the ring that watch keeps",
+            "rdmadiag explain --ring /var/lib/rdmadiag/ring --at 2026-11-23T14:02:03Z",
+        ),
     ),
 )
 @click.argument("what", nargs=-1, metavar="[WHAT]...")
 @click.option("--log", metavar="FILE|-", help="A job's output to explain; - is standard input.")
+@ring_options
 @click.option(
     "--platform",
     type=click.Choice(("linux", "darwin")),
@@ -85,6 +91,9 @@ def command(
     vendor_error: int | None,
     here: bool,
     names: tuple[str, ...],
+    ring: str | None,
+    at: str | None,
+    before: float,
 ) -> int:
     """What an errno, a status, a state, a variable or a rule means; what failed in a log.
 
@@ -104,6 +113,9 @@ def command(
     --from, --sample or --here the causes are ranked by that host's report; without, no host
     is read: a log is rarely of the host that it is looked at on.
 
+    --ring tells what happened before a moment, of the ring that watch writes. Exits 0, and 3 where
+    something may have happened that is not in it.
+
     Of a log it exits 0 nothing of RDMA failed, 2 a failure was found, 3 a line names
     RDMA and trouble and is not understood, or the log is empty; else 0, and 64 for what it does not
     understand.
@@ -111,6 +123,8 @@ def command(
     recorded = reading.identity.recorded
     if here and recorded:
         raise click.UsageError("--here excludes --from and --sample")
+    if ring is not None or at is not None:
+        return explain_ring(reading, ring, at, before, alone=not (what or log or here or recorded))
     stream, name = _stream(log, what, reading.deadline)
     if stream is None:
         if here or recorded:

@@ -24,6 +24,7 @@ FILES: Final = {
     "slurm/rdmadiag.nhc": "Slurm, Torque, LSF: a check for LBNL NHC",
     "systemd/rdmadiag-textfile.service": "systemd: a file for node_exporter",
     "systemd/rdmadiag-textfile.timer": "systemd: every five minutes",
+    "systemd/rdmadiag-watch.service": "systemd: the last events, in a ring on disk",
 }
 """Name → what reads it, and what for."""
 

@@ -45,6 +45,7 @@ from rdmadiag.view.peer_route import PeerRoute
 from rdmadiag.view.peer_stacks import StackWay
 from rdmadiag.view.resource_usage import Usage
 from rdmadiag.view.topology import Export, GpuView, Nic
+from rdmadiag.watch.event import Action, Kind, Source
 
 _MISSING: Final = "Sources that could not be read, or not whole: what they show is not here."
 
@@ -200,6 +201,39 @@ class SamplesDocument(Document):
     """`rdmadiag samples --json`."""
 
     samples: tuple[Sample, ...]
+
+
+Details = dict[str, str | int | bool | None]
+
+
+class WatchedEvent(BaseModel):
+    """What a notification of the kernel says."""
+
+    number: int = Field(description="Counts from 1 in each run of watch.")
+    time: str = Field(description="When it was read; UTC.")
+    source: Source
+    kind: Kind
+    action: Action
+    subject: str = Field(description="A device, a netdev, an address, a prefix, a handle.")
+    details: Details = Field(description="Of something that changed, what it is now.")
+    before: Details = Field(description="The same of what changed, where that is known.")
+
+
+class WatchDocument(HostDocument):
+    """A line of `rdmadiag watch --json`, and what --on-change is given: one event."""
+
+    event: WatchedEvent
+
+
+class RingDocument(Document):
+    """`rdmadiag explain --ring DIR --json`: what happened before a moment."""
+
+    ring: str
+    begin: str = Field(description="UTC.")
+    end: str
+    unknown: tuple[str, ...] = Field(description="Why something may have happened unseen.")
+    unheard: tuple[str, ...] = Field(description="Sources that were not listened to, and why.")
+    events: tuple[WatchedEvent, ...]
 
 
 class ExplainDocument(Document):
@@ -429,6 +463,8 @@ DOCUMENTS: Final[dict[str, type[Document]]] = {
     "fleet-pairs": FleetPairsDocument,
     "fleet-history": FleetHistoryDocument,
     "samples": SamplesDocument,
+    "watch": WatchDocument,
+    "explain-ring": RingDocument,
     "node-answer": NodeAnswerDocument,
     "report": Report,
     "error": ErrorDocument,

@@ -41,6 +41,7 @@ ARGUMENTS = {
     "redact": (str(REPORT),),
     "samples": (),
     "mcp": ("--tools",),
+    "watch": ("--for", "0"),
     "schema": ("gids",),
 }
 UNWRITABLE = {

@@ -330,8 +330,9 @@ def test_a_node_without_rdmadiag_is_not_drained(script: Path, tmp_path: Path) ->
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
-def test_the_service_is_hardened() -> None:
-    unit = str(DEPLOY / "systemd" / "rdmadiag-textfile.service")
+@pytest.mark.parametrize("name", ["rdmadiag-textfile.service", "rdmadiag-watch.service"])
+def test_the_service_is_hardened(name: str) -> None:
+    unit = str(DEPLOY / "systemd" / name)
     done = subprocess.run(
         ["systemd-analyze", "--no-pager", "security", "--offline=yes", "--threshold=30", unit],
         capture_output=True,

@@ -53,6 +53,7 @@ def kind_of(document: Any) -> str | None:
         return "report"
     for name, key in (
         ("error", "error"),
+        ("explain-ring", "ring"),
         ("node-answer", "ending"),
         ("preflight-since", "changed_since"),
         ("preflight", "evidence"),
@@ -78,6 +79,7 @@ def kind_of(document: Any) -> str | None:
         ("exercise", "cells"),
         ("pingpong", "teardown"),
         ("samples", "samples"),
+        ("watch", "event"),
     ):
         if key in document:
             return name

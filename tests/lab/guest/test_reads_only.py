@@ -85,13 +85,23 @@ READING = {
     "topology": ["topology", "--json", "--exit-zero", "--timeout", "30"],
     # The process that tests: it has no queue pair, and `traced` opens a connection.
     "job": ["job", WATCHED, "--children", "--json", "--exit-zero", "--timeout", "30"],
+    # Until its time is over: what it asks before it listens, and the groups that it joins.
+    "watch": ["watch", "--json", "--for", "3", "--counters", "1"],
     "textfile": ["preflight", "-o", "prometheus", "--output", "OUT/x.prom", "--timeout", "30"],
 }
 # On a busy machine a traced command may not be done within the 30 s that it allows itself: that
 # shows nothing, and it is run again.
 ATTEMPTS, UNKNOWN = 4, 3
-LOGGED = ("preflight", "snapshot", "expect", "textfile")  # these look at the kernel's log
-SILENT = ("gids", "counters", "route", "lossless", "topology", "job")  # these ask no library
+LOGGED = ("preflight", "snapshot", "expect", "textfile", "watch")  # these look at the kernel's log
+SILENT = (
+    "gids",
+    "counters",
+    "route",
+    "lossless",
+    "topology",
+    "job",
+    "watch",
+)  # these ask no library
 ASKING = [command for command in READING if command not in SILENT]
 ROUTE = [command for command in READING if command not in ("gids", "resources")]
 TABLES = {RTM_GETROUTE, RTM_GETRULE}
@@ -102,6 +112,7 @@ OF_ROUTE = {
     "job": {RTM_GETLINK, RTM_GETADDR},
     "snapshot": {RTM_GETLINK, RTM_GETADDR, RTM_GETNEIGH, RTM_GETDCB, *TABLES},
     "route": {RTM_GETLINK, RTM_GETADDR, RTM_GETNEIGH, *TABLES},
+    "watch": {RTM_GETLINK},
 }
 
 
