@@ -295,14 +295,14 @@ def _read(heard: Heard, sieve: "Sieve", path: str, hosts: frozenset[str], deadli
         part = Part(path, own, marking(peeked.head))
         try:
             Collecting(part).read(sieve.segments(peeked))
-            problem = None
+            problem = ""
         except OSError as error:
             problem = error.strerror or str(error)
         part.lines, part.bytes = sieve.lines, sieve.bytes
         part.last = _last(stream)
         heard.parts.append(part)
         heard.sources.append(
-            JobSource(path, "log", part.lines, part.bytes, own.rank, own.host, problem)
+            JobSource(path, "log", part.lines, part.bytes, own.rank, own.host, problem or None)
         )
 
 
