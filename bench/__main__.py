@@ -19,6 +19,7 @@ from bench.emulated import emulated
 from bench.explain import explain
 from bench.fleet import fleet
 from bench.growth import growth
+from bench.job import RANKS, job
 from bench.memory import memory
 from bench.results import document
 from bench.rules import rules, sources
@@ -51,6 +52,13 @@ def main() -> int:
         metavar="MIB",
         help="size of the log for explain; default: %(default)s",
     )
+    parser.add_argument(
+        "--job-ranks",
+        type=_positive,
+        default=RANKS,
+        metavar="N",
+        help="logs of 10 MiB for job, which is run where it is named; default: %(default)s",
+    )
     parser.add_argument("--lab", action="store_true", help="also beside the peers, on a guest")
     parser.add_argument(
         "--against",
@@ -62,9 +70,9 @@ def main() -> int:
     parser.add_argument(
         "sections",
         nargs="*",
-        choices=[[], *SECTIONS, "lab"],
+        choices=[[], *SECTIONS, "lab", "job"],
         metavar="SECTION",
-        help=f"only these: {', '.join((*SECTIONS, 'lab'))}; default: all but lab",
+        help=f"only these: {', '.join((*SECTIONS, 'lab', 'job'))}; default: all but the last two",
     )
     options = parser.parse_args()
     if sys.platform != "linux":
@@ -101,6 +109,7 @@ def _sections(chosen: Sequence[str], folder: str, options: argparse.Namespace) -
         "counters": lambda: counters(folder, rounds),
         "explain": lambda: explain(folder, rounds, options.log_mib),
         "fleet": lambda: fleet(folder),
+        "job": lambda: job(folder, min(rounds, 3), options.job_ranks),
     }
     for name in chosen:
         if name != "lab" and (ready or name not in OF_TREES):

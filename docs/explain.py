@@ -47,6 +47,41 @@ and trouble and is not understood, or the log is empty, 64 usage.
 Lines are grouped, and kept to 200 groups, ten line numbers and eight ranks or peers of each: what
 is beyond is counted. Of a line longer than 4 KiB, the part around its words is looked at.
 
+## A job
+
+Several logs (`--log` again, a folder, a pattern in quotes), or one with `--job`, are one story:
+`rdmadiag explain --log 'logs/*' --from reports/ --json` prints one document. Beside logs, files
+are known by what is in them: answers of `ncclras` (text, JSON; of RCCL, too), dumps of PyTorch's
+flight recorder (JSON, or pickles of plain containers: one that would run code is refused), lines
+of NCCL Inspector. `--from` takes a folder with reports of `preflight --json`, documents of
+`counters --json` and snapshots, one a host.
+
+| name | what it is |
+|---|---|
+| `answer` | the first line of the text |
+| `first` | what failed first: `who`, `whom`, `at`, `where`, `line`, `failure` |
+| `first.is_ordered` | whether all clocks compare: else others may have failed before it |
+| `who`, `whom` | `rank`, `host`, `device`, `port`, `gid_index`, `gid`, `address`; null: not known |
+| `common_end` | the host that most of the pairs of the first minute share, or whose port failed |
+| `failed_after` | ranks that failed, or heard of it, after the first |
+| `wavefront[]` | `after_s`, `until_s`, `ranks`, `hosts`, `what`: each rank once |
+| `failures[]`, `consequences[]` | lines of all ranks that say the same: how many, of whom, where |
+| `silent[]` | `host`, `ranks`, `why`: from `no-log` to RAS's `dead`, in words |
+| `behind[]` | `ranks` that did not enter what `waiting` others are in |
+| `ended[]` | what ended a process, or a GPU, and is not RDMA |
+| `clocks[]` | those that were set (`offset_s`, `basis`), or cannot be |
+| `not_understood[]` | lines of RDMA and of trouble |
+| `ranks`, `world_size`, `hosts` | who was heard, and how many there ought to be |
+| `reports[]`, `unused_reports[]`, `sources[]` | what was read, and what was not, with why |
+
+Times are put on one scale by what several clocks saw: operations that end, and communicators
+that begin, at once for all their ranks; lines that name two clocks; and roughly, where nothing
+else sets a clock, both ends of a broken connection. Wall clocks less than two seconds apart are
+taken as they are.
+
+Exit codes: 2 a failure was found, 3 a rank or a host is silent, ranks wait, or a line is not
+understood, and no failure was found, 0 none of these.
+
 ## A word
 
 `rdmadiag explain WHAT --json`: `asked`, and `answers[]`, each with its `subject`: `errno`, `wc`,

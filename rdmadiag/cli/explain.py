@@ -1,17 +1,19 @@
 """rdmadiag explain."""
 
+import functools
 import io
 import os
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.budget import budget
 from rdmadiag.cli.exits import Refused
-from rdmadiag.cli.options import Reading, reading
+from rdmadiag.cli.options import Given, Reading, reading, started
 from rdmadiag.cli.output import printing
 from rdmadiag.cli.page import Page
 from rdmadiag.cli.ring import explain_ring, ring_options
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from rdmadiag.explain.log.account import Account
     from rdmadiag.facts.errnos import Platform
 
+F = TypeVar("F", bound=Callable[..., Any])
 Stream = io.FileIO | io.BytesIO
 
 _STAGES: Final = (
@@ -36,6 +39,24 @@ def _number(context: click.Context, option: click.Parameter, value: str | None) 
         raise click.BadParameter("a number, such as 129 or 0x81") from None
 
 
+def _or_folder(function: F) -> F:
+    """--from of a folder of reports, which is no record of one host, comes as `reports`."""
+
+    @functools.wraps(function)
+    def command(*args: Any, snapshot: str | None, sample: str | None, **rest: Any) -> Any:
+        reports = None
+        if snapshot and not snapshot.endswith(".json"):
+            from rdmadiag.cli.job_logs import is_folder
+
+            if is_folder(snapshot, started() + rest["timeout"]):
+                reports, snapshot = snapshot, None
+        if reports and sample:
+            raise click.UsageError("--from and --sample exclude each other")
+        return function(*args, snapshot=snapshot, sample=sample, reports=reports, **rest)
+
+    return command  # type: ignore[return-value]  # functools.wraps keeps the callable
+
+
 @click.command(
     "explain",
     cls=Page,
@@ -46,6 +67,10 @@ def _number(context: click.Context, option: click.Parameter, value: str | None) 
             "what failed first in a job's output, ranked by what this host shows",
             "rdmadiag explain --log job.out --here",
         ),
+        (
+            "all ranks of a job as one story, with the reports of its hosts",
+            "rdmadiag explain --log 'logs/*' --from reports/",
+        ),
         ("a rule that preflight named", "rdmadiag explain link-not-up"),
         (
             "what happened before a job failed, of the ring that watch keeps",
@@ -54,7 +79,19 @@ def _number(context: click.Context, option: click.Parameter, value: str | None) 
     ),
 )
 @click.argument("what", nargs=-1, metavar="[WHAT]...")
-@click.option("--log", metavar="FILE|-", help="A job's output to explain; - is standard input.")
+@click.option(
+    "--log",
+    type=Given(),
+    multiple=True,
+    metavar="FILE|-",
+    help="A job's output to explain; - is standard input. Several, a folder or a pattern: those "
+    "of one job, as one story.",
+)
+@click.option(
+    "--job",
+    is_flag=True,
+    help="The log is of many ranks, as srun -l or kubectl logs --prefix prints them.",
+)
 @ring_options
 @click.option(
     "--platform",
@@ -81,11 +118,13 @@ def _number(context: click.Context, option: click.Parameter, value: str | None) 
     multiple=True,
     help="With --from or --here: what this stack would pick there counts too. Can be repeated.",
 )
+@_or_folder
 @reading
 def command(
     reading: Reading,
     what: tuple[str, ...],
-    log: str | None,
+    log: tuple[str, ...],
+    job: bool,
     platform: "Platform | None",
     stage: str | None,
     vendor_error: int | None,
@@ -94,6 +133,7 @@ def command(
     ring: str | None,
     at: str | None,
     before: float,
+    reports: str | None = None,
 ) -> int:
     """What an errno, a status, a state, a variable or a rule means; what failed in a log.
 
@@ -113,8 +153,12 @@ def command(
     --from, --sample or --here the causes are ranked by that host's report; without, no host
     is read: a log is rarely of the host that it is looked at on.
 
-    --ring tells what happened before a moment, of the ring that watch writes. Exits 0, and 3 where
+    --ring shows what happened before a moment, of the ring that watch writes. Exits 0, and 3 where
     something may have happened that is not in it.
+
+    Several logs, or one with --job, are read as one story: the first failing pair, what followed,
+    who is silent. Answers of ncclras, dumps of PyTorch's flight recorder and lines of NCCL
+    Inspector count too. --from then takes a folder of reports, snapshots and counters.
 
     Of a log it exits 0 nothing of RDMA failed, 2 a failure was found, 3 a line names
     RDMA and trouble and is not understood, or the log is empty; else 0, and 64 for what it does not
@@ -125,7 +169,12 @@ def command(
         raise click.UsageError("--here excludes --from and --sample")
     if ring is not None or at is not None:
         return explain_ring(reading, ring, at, before, alone=not (what or log or here or recorded))
-    stream, name = _stream(log, what, reading.deadline)
+    if job or reports or len(log) > 1 or _names_many(log, what):
+        return _job(reading, (*log, *what) if log else ("-",), reports, here=here)
+    try:
+        stream, name = _stream(log[0] if log else None, what, reading.deadline)
+    except IsADirectoryError:
+        return _job(reading, log, reports, here=here)
     if stream is None:
         if here or recorded:
             raise click.UsageError("--from, --sample and --here are for --log")
@@ -155,6 +204,46 @@ def command(
 
 def _own_platform() -> "Platform":
     return "darwin" if sys.platform == "darwin" else "linux"
+
+
+# --- a job ------------------------------------------------------------------------------
+
+
+def _names_many(log: tuple[str, ...], what: tuple[str, ...]) -> bool:
+    """A pattern, or what a shell has made of one."""
+    from rdmadiag.cli.job_logs import is_pattern
+
+    if log and what and all(os.sep in each or "." in each for each in what):
+        return True
+    return bool(log) and not what and is_pattern(log[0]) and not os.path.exists(log[0])
+
+
+def _job(reading: Reading, logs: tuple[str, ...], reports: str | None, *, here: bool) -> int:
+    from rdmadiag.cli.job_logs import ranked, read_job, read_reports
+
+    if here or reading.identity.recorded or reading.devices:
+        raise click.UsageError(
+            "of several logs --here, --sample and --device say nothing: --from takes a folder"
+        )
+    known = read_reports(reports, reading.deadline, quiet=reading.quiet) if reports else None
+    tale = read_job(logs, known, reading.deadline, quiet=reading.quiet)
+    if known:
+        tale = ranked(tale, known[0], reading.deadline)
+    with printing():
+        if reading.form == "json":
+            from rdmadiag.render.explain_job import job_document
+            from rdmadiag.render.json import write
+
+            write(job_document(tale))
+        else:
+            from rdmadiag.render.explain_job import show_job
+
+            show_job(tale, quiet=reading.quiet)
+    if tale.first is not None:
+        return exits.CRITICAL
+    unsure = tale.not_understood or tale.is_stuck or tale.silent
+    nothing = not any(each.bytes for each in tale.sources)
+    return exits.UNKNOWN if unsure or nothing else exits.OK
 
 
 # --- which log ---------------------------------------------------------------------------
@@ -213,6 +302,8 @@ def _open(path: str, deadline: float) -> tuple[Stream, str]:
     understood(path, readable, Refused, deadline)
     try:
         return open_log(path, deadline), path
+    except IsADirectoryError:
+        raise
     except OSError as error:
         raise Refused(f"{path}: {error.strerror}") from error
 

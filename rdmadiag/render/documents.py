@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal, get_type_hints
 from pydantic import AfterValidator, BaseModel, Field, create_model
 
 from rdmadiag.explain.answers import Answer
+from rdmadiag.explain.job.tale import Tale
 from rdmadiag.explain.log.account import Account, Failure
 from rdmadiag.facts import Identity, Missing
 from rdmadiag.facts.attempt import Attempt, BadCompletion, Latency
@@ -269,6 +270,12 @@ class _LogHead(Document):
     first: Failure | None
 
 
+class _JobLogsHead(Document):
+    """`rdmadiag explain --log 'logs/*' --json`: several logs, or one with --job."""
+
+    answer: str
+
+
 class Errno(BaseModel):
     """An errno, and whose."""
 
@@ -305,6 +312,13 @@ ExplainLogDocument: type[Document] = create_model(
     __base__=_LogHead,
     __doc__=_LogHead.__doc__,
     **_fields(Account, "lines", "bytes"),
+)
+
+ExplainJobDocument: type[Document] = create_model(
+    "ExplainJobDocument",
+    __base__=_JobLogsHead,
+    __doc__=_JobLogsHead.__doc__,
+    **_fields(Tale),
 )
 
 PingpongDocument: type[Document] = create_model(
@@ -454,6 +468,7 @@ DOCUMENTS: Final[dict[str, type[Document]]] = {
     "expect": ExpectDocument,
     "explain": ExplainDocument,
     "explain-log": ExplainLogDocument,
+    "explain-job": ExplainJobDocument,
     "pingpong": PingpongDocument,
     "exercise": ExerciseDocument,
     "preflight-since": PreflightSinceDocument,

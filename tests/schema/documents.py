@@ -61,6 +61,7 @@ def kind_of(document: Any) -> str | None:
         ("compat", "beside"),
         ("fleet-merge", "drift"),
         ("fleet-pairs", "matrix"),
+        ("explain-job", "wavefront"),
         ("explain-log", "log"),
         ("fleet-history", "unknown"),
         ("counters", "sample"),

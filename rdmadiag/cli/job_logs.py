@@ -1,0 +1,467 @@
+"""All logs of a job and all reports of its hosts, read for one story: `explain --log`."""
+
+import glob
+import os
+import re
+import stat
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from rdmadiag.cli.exits import Refused
+from rdmadiag.explain.job.hosts import KnownHost, newest, places_of
+from rdmadiag.explain.job.part import NEEDLES, Collecting, Part, last_stamp
+from rdmadiag.explain.job.speakers import NOBODY, Speaker, marking, named
+from rdmadiag.explain.job.stamps import Stamp
+from rdmadiag.explain.job.tale import JobSource, Tale
+from rdmadiag.explain.job.tell import Heard, tell
+
+if TYPE_CHECKING:
+    from io import FileIO
+
+    from rdmadiag.explain.log.account import Failure
+    from rdmadiag.sieve.lines import Sieve
+
+HEAD: Final = 64 << 10  # bytes by which a file is known
+TAIL: Final = 256 << 10  # … and that its last time is looked for in
+MOST_FILES: Final = 100_000
+MOST_HELD: Final = 128 << 20  # of a dump, or an answer of RAS
+_PATTERN: Final = frozenset("*?[")
+_SNAPSHOT: Final = ("meta.json", "root", "sys")
+_SECONDS: Final = 120.0  # for the reports of a folder
+
+
+class _NotRead(Exception):
+    """One line."""
+
+
+def is_pattern(path: str) -> bool:
+    """Whether it names several files, where no file is called so."""
+    return not _PATTERN.isdisjoint(path)
+
+
+def files_of(paths: Sequence[str], deadline: float) -> list[str]:
+    """The files that are meant: of a folder all below it, of a pattern all that it matches.
+
+    In a child, which a file system that has gone may hold; raises Refused.
+    """
+    from rdmadiag.host.given_file import understood
+
+    try:
+        found = understood(paths[0], lambda: list(_files(paths)), _NotRead, deadline)
+    except _NotRead as error:
+        raise Refused(str(error)) from error.__cause__
+    if not found:
+        raise Refused(f"{paths[0]}: no file there is called so")
+    return found
+
+
+def _files(paths: Sequence[str]) -> Iterator[str]:
+    from rdmadiag.host.given_file import begin
+
+    count = 0
+    seen: set[str] = set()
+    for path in paths:
+        for each in _below(path):
+            if each in seen:
+                continue
+            seen.add(each)
+            count += 1
+            if count > MOST_FILES:
+                raise _NotRead(f"{path}: more than {MOST_FILES} files")
+            with suppress(OSError):
+                begin(each)
+            yield each
+
+
+def _below(path: str) -> Iterator[str]:
+    try:
+        kind = os.stat(path).st_mode
+    except (OSError, ValueError) as error:
+        if is_pattern(path):
+            matched = sorted(glob.glob(path))
+            for each in matched:
+                yield from _below(each)
+            return
+        raise _NotRead(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    if not stat.S_ISDIR(kind):
+        yield path
+        return
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(each for each in folders if not each.startswith("."))
+        for name in sorted(names):
+            if not name.startswith("."):
+                yield os.path.join(folder, name)
+
+
+def is_folder(path: str, deadline: float) -> bool:
+    """Whether a path of --from is a folder of reports: a folder, and no snapshot."""
+    from rdmadiag.host.given_file import understood
+
+    def look() -> bool:
+        return os.path.isdir(path) and not any(
+            os.path.exists(os.path.join(path, name)) for name in _SNAPSHOT
+        )
+
+    return understood(path, look, Refused, deadline)
+
+
+# --- reports ----------------------------------------------------------------------------------
+
+
+def read_reports(path: str, deadline: float, *, quiet: bool) -> tuple[list[KnownHost], list[str]]:
+    """Each host's, and what of the folder is none; in a child, since others have written it.
+
+    Reports, documents of counters and snapshots are known by what is in them. Raises Refused.
+    """
+    from rdmadiag.cli.progress import progress
+    from rdmadiag.host.given_file import understood
+
+    until = max(deadline, time.monotonic() + _SECONDS)
+    with progress(time.monotonic(), until, quiet=quiet) as waiting:
+        try:
+            return understood(path, lambda: _reports(path, until), _NotRead, until, waiting)
+        except _NotRead as error:
+            raise Refused(str(error)) from error
+
+
+def _reports(path: str, deadline: float) -> tuple[list[KnownHost], list[str]]:
+    from rdmadiag.fleet.document import Reader
+    from rdmadiag.host.many_files import NotRead, texts
+
+    reader = Reader(lambda _: {})
+    hosts: list[KnownHost] = []
+    unused: list[str] = []
+    snapshots = list(_snapshots(path))
+    try:
+        for each in texts(path, deadline):
+            if any(each.where.startswith(f"{folder}/") for folder in snapshots):
+                continue
+            if each.content is None:
+                if each.chunks is not None:
+                    for _ in each.chunks:
+                        pass
+                unused.append(f"{each.where}: {each.refused or 'too long for a report'}")
+                continue
+            _documents(reader, each.where, each.content, hosts, unused)
+    except NotRead as error:
+        raise _NotRead(str(error)) from error
+    for folder in snapshots:
+        found = _of_snapshot(reader, folder, deadline)
+        hosts.extend(found if isinstance(found, list) else ())
+        unused.extend(() if isinstance(found, list) else (found,))
+    return list(newest(hosts).values()), unused
+
+
+def _documents(
+    reader: object, where: str, content: bytes, hosts: list[KnownHost], unused: list[str]
+) -> None:
+    """One document a file, or one a line, with a launcher's labels or without."""
+    from rdmadiag.fleet.document import NotJson, decoded
+    from rdmadiag.fleet.lines import split
+
+    try:
+        documents = [decoded(content)]
+    except NotJson as error:
+        documents = []
+        for line in content.split(b"\n"):
+            begin = split(line)[1] if line[:1] != b"{" else line
+            if begin[:1] == b"{":
+                try:
+                    documents.append(decoded(begin))
+                except NotJson:
+                    continue
+        if not documents:
+            unused.append(f"{where}: {str(error)[:120]}")
+            return
+    for document in documents:
+        found = _known(reader, where, document)
+        if isinstance(found, str):
+            unused.append(f"{where}: {found}")
+        else:
+            hosts.append(found)
+
+
+def _known(reader: object, where: str, document: object) -> KnownHost | str:
+    from rdmadiag.fleet.document import Reader, Said
+
+    assert isinstance(reader, Reader)
+    said = reader.said(document, lambda: b"")
+    if not isinstance(said, Said):
+        return getattr(said, "detail", "an outcome of pingpong")
+    assert isinstance(document, dict)
+    return KnownHost(
+        said.hostname,
+        where,
+        said.generated_at,
+        said.status,
+        said.findings,
+        places_of(said.hostname, document),
+        "evidence" in document,
+    )
+
+
+def _snapshots(path: str) -> Iterator[str]:
+    """Folders and archives of `rdmadiag snapshot`, no deeper than one folder."""
+    try:
+        with os.scandir(path) as found:
+            entries = sorted(found, key=lambda each: each.name)
+    except OSError as error:
+        raise _NotRead(f"{path}: {error.strerror}") from error
+    for each in entries:
+        if (
+            each.is_dir(follow_symlinks=False)
+            and any(os.path.exists(os.path.join(each.path, name)) for name in _SNAPSHOT)
+        ) or each.name.endswith((".tar.gz", ".tgz")):
+            yield each.path
+
+
+def _of_snapshot(reader: object, path: str, deadline: float) -> list[KnownHost] | str:
+    from rdmadiag.host.recorded import open_snapshot
+    from rdmadiag.host.tree import SnapshotError
+    from rdmadiag.preflight.judge import judge
+    from rdmadiag.render.json import document
+    from rdmadiag.sources.run import gather
+    from rdmadiag.sources.table import Depth
+
+    try:
+        host = open_snapshot(path)
+        evidence = gather(host, deadline, None, Depth(), None, None)
+    except SnapshotError as error:
+        return f"{path}: {error}"
+    parts = {"host": host.identity, "verdict": judge(evidence), "evidence": evidence}
+    from rdmadiag.fleet.document import decoded
+
+    found = _known(reader, path, decoded(document(parts).encode()))
+    return f"{path}: {found}" if isinstance(found, str) else [found]
+
+
+# --- logs -------------------------------------------------------------------------------------
+
+
+def read_job(
+    paths: Sequence[str],
+    reports: tuple[list[KnownHost], list[str]] | None,
+    deadline: float,
+    *,
+    quiet: bool,
+) -> Tale:
+    """The story of all that is named. Raises Refused where nothing can be read."""
+    from rdmadiag.cli.progress import meanwhile
+    from rdmadiag.sieve.lines import Sieve
+
+    heard = Heard()
+    if reports is not None:
+        heard.hosts = {each.name: each for each in reports[0]}
+        heard.unused_reports = reports[1]
+    files = ["-"] if tuple(paths) == ("-",) else files_of(paths, deadline)
+    sieve = Sieve(NEEDLES)
+    done = [0, 0]
+
+    def say(seconds: float) -> str:
+        megabytes = (done[1] + sieve.bytes) / 1e6
+        return f"read {done[0]} of {len(files)} files, {megabytes:.0f} MB in {seconds:.0f} s"
+
+    hosts = frozenset(heard.hosts)
+    with meanwhile(say, quiet=quiet):
+        for path in files:
+            _read(heard, sieve, path, hosts, deadline)
+            done[0] += 1
+            done[1] += sieve.bytes
+    if not any(each.bytes for each in heard.sources) and heard.sources:
+        problems = [each for each in heard.sources if each.problem]
+        if len(problems) == len(heard.sources):
+            raise Refused(f"{problems[0].name}: {problems[0].problem}")
+    return tell(heard)
+
+
+def _read(heard: Heard, sieve: "Sieve", path: str, hosts: frozenset[str], deadline: float) -> None:
+    own = NOBODY if path == "-" else named(path, hosts)
+    try:
+        stream = _open(path, deadline)
+    except OSError as error:
+        problem = error.strerror or str(error)
+        heard.sources.append(JobSource(path, "log", 0, 0, own.rank, own.host, problem))
+        return
+    with stream:
+        peeked = Peeked(stream)
+        kind = kind_of(peeked.head)
+        if kind != "log":
+            heard.sources.append(_record(heard, kind, path, own, peeked))
+            return
+        part = Part(path, own, marking(peeked.head))
+        try:
+            Collecting(part).read(sieve.segments(peeked))
+            problem = ""
+        except OSError as error:
+            problem = error.strerror or str(error)
+        part.lines, part.bytes = sieve.lines, sieve.bytes
+        part.last = _last(stream)
+        heard.parts.append(part)
+        heard.sources.append(
+            JobSource(path, "log", part.lines, part.bytes, own.rank, own.host, problem or None)
+        )
+
+
+def _open(path: str, deadline: float) -> "FileIO":
+    if path == "-":
+        if sys.stdin is None:
+            raise Refused("there is no standard input")
+        return open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)
+    from rdmadiag.host.given_file import open_log
+
+    return open_log(path, deadline)
+
+
+def kind_of(head: bytes) -> str:
+    """What a file is, by its beginning: "log" where it is nothing else that is known."""
+    start = head.lstrip()
+    if head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05" and len(head) > 1:
+        return "flight-recorder"
+    if start[:1] == b"{":
+        if b'"inspector_output_format_version"' in head:
+            return "inspector"
+        if b'"communicators"' in head and b'"nccl_version"' in head:
+            return "ras"
+        if b'"pg_config"' in head or b'"pg_status"' in head:
+            return "flight-recorder"
+    if b"Job summary\n===" in head or b"Communicators... (" in head:
+        return "ras"
+    return "log"
+
+
+class Peeked:
+    """A stream whose beginning was looked at, and is read again."""
+
+    def __init__(self, stream: "FileIO") -> None:
+        self.stream = stream
+        self.head = _fill(stream, HEAD)
+        self._at = 0
+
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """As io.RawIOBase has it."""
+        if self._at < len(self.head):
+            taken = self.head[self._at : self._at + len(buffer)]
+            buffer[: len(taken)] = taken
+            self._at += len(taken)
+            return len(taken)
+        return self.stream.readinto(buffer)
+
+    def whole(self, most: int) -> bytes:
+        """All of it, at most so many bytes and one."""
+        return self.head + _fill(self.stream, max(0, most + 1 - len(self.head)))
+
+
+def _fill(stream: "FileIO", size: int) -> bytes:
+    pieces = []
+    while size > 0 and (piece := stream.read(min(size, 1 << 20))):
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
+
+
+def _last(stream: "FileIO") -> Stamp | None:
+    """The last time in a regular file; of a pipe, which is gone, none."""
+    tail = _tail(stream)
+    return last_stamp(tail) if tail else None
+
+
+def _tail(stream: "FileIO") -> bytes:
+    try:
+        found = os.fstat(stream.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            return b""
+        return os.pread(stream.fileno(), TAIL, max(0, found.st_size - TAIL))
+    except OSError:
+        return b""
+
+
+def _record(heard: Heard, kind: str, path: str, own: Speaker, peeked: Peeked) -> JobSource:
+    """What is no log."""
+    from rdmadiag.explain.job.flight_recorder import NotADump
+    from rdmadiag.explain.job.inspector import parse_inspector
+    from rdmadiag.explain.job.ras import NotRas, parse_ras
+
+    size, problem = len(peeked.head), ""
+    rank, host = own.rank, own.host
+    try:
+        if kind == "inspector":
+            content = peeked.head + b"\n" + _tail(peeked.stream)
+            size = len(content)
+            found = parse_inspector(content)
+            heard.progress.extend(found.progress)
+            for each in found.progress[:1]:
+                rank, host = each.rank, each.host
+            for key, seconds in found.meetings.items():
+                speaker = Speaker(rank, host)
+                heard.meetings.setdefault(key, []).append((speaker, Stamp("utc", seconds)))
+        else:
+            content = peeked.whole(MOST_HELD)
+            size = len(content)
+            if size > MOST_HELD:
+                problem = f"longer than {MOST_HELD >> 20} MiB"
+            elif kind == "ras":
+                answer = parse_ras(content)
+                heard.progress.extend(answer.progress)
+                heard.processes.extend(answer.processes)
+            else:
+                rank = _of_dump(heard, path, own, content)
+    except (NotADump, NotRas) as error:
+        problem = str(error)
+    return JobSource(path, kind, content.count(b"\n"), size, rank, host, problem or None)
+
+
+def _of_dump(heard: Heard, path: str, own: Speaker, content: bytes) -> int:
+    from rdmadiag.explain.job.flight_recorder import NotADump, parse_dump
+
+    rank = own.rank
+    if rank is None:  # as torch's own loader takes it
+        found = re.search(r"(\d{1,7})(?:\.\w{1,8}){0,2}$", os.path.basename(path))
+        if found is None:
+            raise NotADump("its name does not end in a rank, and a dump does not say whose it is")
+        rank = int(found[1])
+    dump = parse_dump(content, rank)
+    heard.dumped.add(rank)
+    heard.progress.extend(replace(each, host=own.host) for each in dump.progress)
+    for name, ranks in dump.groups.items():
+        heard.groups.setdefault(name, ranks)
+    for key, seconds in dump.meetings.items():
+        speaker = Speaker(rank, own.host)
+        heard.meetings.setdefault(key, []).append((speaker, Stamp("utc", seconds)))
+    return rank
+
+
+# --- causes -----------------------------------------------------------------------------------
+
+
+def ranked(tale: Tale, reports: Sequence[KnownHost], deadline: float) -> Tale:
+    """The causes of what failed first, in the order that the report of its host gives them."""
+    first = tale.first
+    if first is None or first.who.host is None:
+        return tale
+    host = next((each for each in reports if each.name == first.who.host), None)
+    if host is None or not host.has_evidence:
+        return tale
+    failure = _ranked(first.failure, host.where, deadline)
+    return tale if failure is None else replace(tale, first=replace(first, failure=failure))
+
+
+def _ranked(failure: "Failure", path: str, deadline: float) -> "Failure | None":
+    from rdmadiag.cli.options import recorded
+    from rdmadiag.explain.log.account import Account
+    from rdmadiag.explain.log.rank import ranked as by_report
+    from rdmadiag.preflight.judge import judge
+    from rdmadiag.view.reconcile import devices
+
+    try:
+        reading = recorded(path, deadline)
+    except Refused:  # one of several in a file
+        return None
+    evidence = reading.evidence()
+    alone = Account((failure,), (), (), (), (), 0, (), 0, 0, 0)
+    verdict = judge(evidence)
+    found = by_report(alone, verdict.findings, devices(evidence), reading.identity.platform)
+    return found.failures[0]

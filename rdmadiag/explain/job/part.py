@@ -1,0 +1,325 @@
+"""What one file of a job says: who failed at what, when, towards whom; who is who.
+
+Of each speaker and kind of failure the first line is kept and how many there were, so that a
+storm takes no memory; what lines mean is `explain.log.recognise`'s.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from rdmadiag.explain.job import stamps
+from rdmadiag.explain.job.speakers import (
+    NOBODY,
+    Joined,
+    Speaker,
+    Using,
+    introduction,
+    labelled,
+    speaker_of,
+    unmarked,
+)
+from rdmadiag.explain.job.stamps import Stamp, stamp_of
+from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.names import local_gid_of, peer_of, remote_gid_of
+from rdmadiag.explain.log.recognise import Meaning, recognise
+from rdmadiag.explain.log.scan import Candidate
+from rdmadiag.explain.log.vocabulary import NEEDLES as OF_FAILURES
+from rdmadiag.fleet.lines import Label, Mark
+
+NEEDLES: Final = {
+    **OF_FAILURES,
+    b" - init start": 3,
+    b" - init complete": 3,
+    b"net/ib : using": 3,
+    b"srun: error: ": 3,
+    b"nvrm: xid": 3,
+    b"out of memory: kill": 3,
+    b"----------": 3,
+}
+"""Words that a line is looked at for; those of who is who beside those of failures."""
+
+MOST_SIGHTINGS: Final = 4_000  # of one file
+MOST_SPEAKERS: Final = 100_000
+REMEMBERED: Final = 4_096
+TEXT_KEPT: Final = 400
+_WRAPPED: Final = 1024  # bytes after which srun -l breaks a line (MAX_MSG_LEN)
+
+
+@dataclass(slots=True)
+class Sighting:
+    """Lines of one speaker that say the same; the first of them."""
+
+    where: str  # the file
+    line: int
+    speaker: Speaker
+    stamp: Stamp | None
+    meaning: Meaning
+    local_gid: str | None
+    remote_gid: str | None
+    peer: str | None
+    count: int = 1
+    last_line: int = 0
+
+    @property
+    def text(self) -> str:
+        """The line, cut off."""
+        return self.meaning.fields.text[:TEXT_KEPT]
+
+
+@dataclass(slots=True)
+class Elsewhere:
+    """A line of how a process or a GPU ended, which is nothing of RDMA."""
+
+    where: str
+    line: int
+    speaker: Speaker
+    stamp: Stamp | None
+    text: str
+
+
+@dataclass(slots=True)
+class Part:
+    """What one file says."""
+
+    where: str
+    own: Speaker = NOBODY  # whose it is where its lines do not say
+    mark: Mark = Mark.NONE
+    lines: int = 0
+    bytes: int = 0
+    sightings: list[Sighting] = field(default_factory=list)
+    elsewhere: list[Elsewhere] = field(default_factory=list)
+    joined: dict[Speaker, tuple[int, int]] = field(default_factory=dict)  # → ranks, its rank
+    using: dict[str, Using] = field(default_factory=dict)  # by host
+    meetings: dict[str, list[tuple[Speaker, Stamp]]] = field(default_factory=dict)
+    twice_timed: list[tuple[str, Stamp, Stamp]] = field(default_factory=list)  # (host, …)
+    aftermath: dict[Speaker, int] = field(default_factory=dict)
+    dropped: int = 0
+    last: Stamp | None = None  # of the last line that has one
+
+    @property
+    def speakers(self) -> set[Speaker]:
+        """Everybody who said anything that was kept."""
+        return {
+            *(each.speaker for each in self.sightings),
+            *self.joined,
+            *self.aftermath,
+            *([self.own] if self.own != NOBODY else []),
+        }
+
+
+_ENDED: Final = re.compile(
+    r"^srun: error: (?P<host>[A-Za-z0-9][\w.-]{0,252}): tasks? (?P<task>\d{1,9}): (?P<how>.{1,160})"
+    r"|NVRM: Xid .{1,160}|Out of memory: Killed process .{1,120}"
+)
+_DASHES: Final = re.compile(rb"-{10,200}\r?")
+_VARIES: Final = re.compile(
+    rb"0x[0-9a-fA-F]+|\d{1,2}:\d\d:\d\d(?:[.,]\d+)?|<\d+>|\b(?:wr_id|wqe|len|seq)[ =:\[]*\d+|\d{4,}"
+)
+_SAYS_MORE_BELOW: Final = re.compile(
+    rb"(?:[^\n]*\n)?[ \t]*(?:Local |errno|ERRNO|Requested |Error: )|[^\n]{0,256}\bdgid "
+)
+_ENDS_ABOVE: Final = re.compile(rb"(?:local|remote) address: ")
+_MEETINGS: Final = 64  # of each kind in one file
+_NEVER: Final = object()
+
+
+class Collecting:
+    """Takes the candidates of one file."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self._known: dict[bytes, object] = {}
+        self._kept: dict[tuple[object, ...], Sighting] = {}
+        self._block: Label | None = None  # clush -b: the header that stands above
+
+    def read(self, candidates: Iterable[Candidate]) -> Part:
+        """All of them."""
+        for each in candidates:
+            self._one(each)
+        return self.part
+
+    def _one(self, candidate: Candidate) -> None:
+        if _DASHES.fullmatch(candidate.line):
+            self._header(candidate)
+            return
+        label, line = unmarked(candidate.line, self.part.mark)
+        after = self._of_same(label, candidate.after, line)
+        above = candidate.above
+        if self.part.mark is not Mark.NONE:
+            above = self._stripped(label, candidate.above[candidate.above.find(b"\n") + 1 :])
+            if len(line) >= _WRAPPED:  # the next piece belongs to this line
+                more, _, after = after.partition(b"\n")
+                line += more
+        below = after if _SAYS_MORE_BELOW.match(after) else b""
+        above = above if _ENDS_ABOVE.search(above) else b""
+        meaning = self._meaning(line, below, above)
+        text = ""
+        if meaning is None:
+            text = line[:2048].decode("utf-8", "replace")
+            if self._introduced(label, candidate, text):
+                return
+            self._ended(label, candidate, text)
+            return
+        self._sighted(label, candidate, line, below, above, meaning)
+
+    def _of_same(self, label: Label | None, after: bytes, line: bytes) -> bytes:
+        if self.part.mark is Mark.NONE:
+            return after
+        return self._stripped(label, after)
+
+    def _stripped(self, label: Label | None, lines: bytes) -> bytes:
+        """Of lines those of the same label, without it."""
+        kept = []
+        for each in lines.split(b"\n"):
+            other, rest = unmarked(each, self.part.mark)
+            if other == label:
+                kept.append(rest)
+        return b"\n".join(kept)
+
+    def _header(self, candidate: Candidate) -> None:
+        """The first of three lines that clush -b and dshbak write, or a rule of dashes."""
+        from rdmadiag.fleet.lines import Blocks
+
+        blocks = Blocks()
+        below = candidate.after.split(b"\n")[:2]
+        for each in (candidate.line, *below):
+            blocks.take(each.removesuffix(b"\r"))
+        if blocks.label.mark is Mark.BLOCK:
+            self._block = blocks.label
+
+    def _meaning(self, line: bytes, below: bytes, above: bytes) -> Meaning | None:
+        """Of lines that differ in numbers alone, the first one's."""
+        key = _VARIES.sub(b"#", line + below + above)
+        found = self._known.get(key, _NEVER)
+        if found is _NEVER:
+            found = recognise(line, below, above)
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            self._known[key] = found
+        return found if isinstance(found, Meaning) else None
+
+    def _speaker(self, label: Label | None, text: str) -> Speaker:
+        of_launcher = labelled(label) if label else NOBODY
+        if self._block is not None and self.part.mark is Mark.NONE:
+            of_launcher = labelled(self._block)
+        return speaker_of(text).over(of_launcher).over(self.part.own)
+
+    def _stamp(self, candidate: Candidate, text: str) -> Stamp | None:
+        found = stamp_of(text)
+        if found is None and self.part.mark is not Mark.NONE:  # kubectl logs --timestamps
+            found = stamp_of(candidate.line[: 2 * stamps.LOOKED_AT].decode("utf-8", "replace"))
+        return found
+
+    def _sighted(
+        self,
+        label: Label | None,
+        candidate: Candidate,
+        line: bytes,
+        below: bytes,
+        above: bytes,
+        meaning: Meaning,
+    ) -> None:
+        if meaning.setting is not None:
+            return
+        text = line[:2048].decode("utf-8", "replace")
+        speaker = self._speaker(label, text)
+        if meaning.kind is Kind.AFTERMATH:
+            if speaker in self.part.aftermath or len(self.part.aftermath) < MOST_SPEAKERS:
+                self.part.aftermath[speaker] = self.part.aftermath.get(speaker, 0) + 1
+            return
+        found = meaning.fields
+        remote = remote_gid_of(text) or remote_gid_of(below.decode("utf-8", "replace"))
+        remote = remote or found.remote_gid
+        peer = peer_of(text)
+        key = (
+            speaker,
+            meaning.kind,
+            meaning.what,
+            found.device,
+            found.port,
+            found.stage,
+            found.errno,
+            found.status,
+            remote or peer,
+        )
+        before = self._kept.get(key)
+        if before is not None:
+            before.count += 1
+            before.last_line = candidate.number
+            return
+        if len(self._kept) >= MOST_SIGHTINGS:
+            self.part.dropped += 1
+            return
+        own = recognise(line, below, above) or meaning  # with its own numbers
+        local = local_gid_of(text) or own.fields.local_gid
+        made = Sighting(
+            self.part.where,
+            candidate.number,
+            speaker,
+            self._stamp(candidate, text),
+            own,
+            str(local) if local else None,
+            str(remote) if remote else None,
+            peer,
+            1,
+            candidate.number,
+        )
+        self._kept[key] = made
+        self.part.sightings.append(made)
+        self._timed_twice(speaker, text)
+
+    def _timed_twice(self, speaker: Speaker, text: str) -> None:
+        """A syslog of a kernel has two clocks in a line."""
+        found = list(stamps.stamps_of(text))
+        if len(found) > 1 and speaker.host and len(self.part.twice_timed) < _MEETINGS:
+            self.part.twice_timed.append((speaker.host, found[0], found[1]))
+
+    def _introduced(self, label: Label | None, candidate: Candidate, text: str) -> bool:
+        found = introduction(text)
+        if found is None:
+            return False
+        speaker = self._speaker(label, text)
+        if isinstance(found, Using):
+            if speaker.host and len(self.part.using) < MOST_SPEAKERS:
+                self.part.using[speaker.host] = found
+            return True
+        self._joined(speaker, found, self._stamp(candidate, text))
+        return True
+
+    def _joined(self, speaker: Speaker, found: Joined, stamp: Stamp | None) -> None:
+        before = self.part.joined.get(speaker)
+        if before is None and len(self.part.joined) >= MOST_SPEAKERS:
+            return
+        if before is None or before[0] < found.ranks:  # the largest communicator is the job's
+            self.part.joined[speaker] = found.ranks, found.rank
+        if stamp is not None and found.is_complete:
+            key = f"communicator {found.communicator}"
+            if key in self.part.meetings or len(self.part.meetings) < _MEETINGS:
+                self.part.meetings.setdefault(key, []).append((speaker, stamp))
+
+    def _ended(self, label: Label | None, candidate: Candidate, text: str) -> None:
+        found = _ENDED.search(text)
+        if found is None or len(self.part.elsewhere) >= _MEETINGS:
+            return
+        speaker = self._speaker(label, text)
+        if found["task"]:
+            speaker = Speaker(int(found["task"]), found["host"]).over(speaker)
+        self.part.elsewhere.append(
+            Elsewhere(
+                self.part.where,
+                candidate.number,
+                speaker,
+                self._stamp(candidate, text),
+                text.strip()[:TEXT_KEPT],
+            )
+        )
+
+
+def last_stamp(tail: bytes) -> Stamp | None:
+    """Of the end of a file: the last line that names a time."""
+    for line in reversed(tail.split(b"\n")[-200:]):
+        if found := stamp_of(line[:512].decode("utf-8", "replace")):
+            return found
+    return None

@@ -1,0 +1,180 @@
+"""What the story of a job is made of."""
+
+from enum import StrEnum
+
+from rdmadiag.explain.job.alignment import Setting
+from rdmadiag.explain.job.progress import Behind
+from rdmadiag.explain.log.account import Failure, Named
+from rdmadiag.explain.log.kind import Kind
+from rdmadiag.frozen import dataclass
+from rdmadiag.preflight.verdict import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """One end of what failed."""
+
+    rank: int | None
+    host: str | None
+    device: str | None
+    port: int | None
+    gid_index: int | None
+    gid: str | None
+    address: str | None  # as the line gives it, of the other end
+
+
+@dataclass(frozen=True, slots=True)
+class FirstFailure:
+    """What failed first, who said so of whom, and when."""
+
+    who: JobEnd
+    whom: JobEnd | None  # None: it says nothing of a peer
+    at: str | None  # UTC, or the line's own clock where no clock has a date; None: no clock
+    where: str  # the file
+    line: int
+    is_ordered: bool  # by clocks that compare; else by place in one file, or not at all
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class CommonEnd:
+    """A host that most of the first failing pairs have as one of their ends."""
+
+    host: str
+    devices: tuple[str, ...]
+    pairs: int  # of those that failed in the first minute, those with this host
+    of: int
+    because: tuple[str, ...]
+    findings: tuple[Finding, ...]  # what its report says of it
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How many spoke of failure for the first time within a span after the first failure."""
+
+    after_s: float | None  # None: their clocks cannot be compared
+    until_s: float | None
+    ranks: int
+    hosts: int
+    names: tuple[str, ...]  # the first of the hosts
+    what: str  # what most of them said
+
+
+@dataclass(frozen=True, slots=True)
+class JobGroup:
+    """Lines of many ranks that say the same."""
+
+    kind: Kind
+    what: str
+    stage: str | None
+    errno: Named | None
+    completion: Named | None
+    count: int  # lines
+    ranks: int
+    hosts: int
+    names: tuple[str, ...]  # the first of the hosts
+    after_s: float | None
+    text: str
+    where: str
+    line: int
+    label: str | None  # of the likeliest cause
+    cause: str | None
+
+
+class Silence(StrEnum):
+    """Why a rank or a host is called silent."""
+
+    NO_LOG = "no-log"  # named by others, and none of the files is of it
+    SAYS_NOTHING = "says-nothing"  # in a file of many, no line of trouble is of it
+    ENDED_EARLY = "ended-early"  # its log ends before anything failed
+    EMPTY = "empty"
+    DEAD = "dead"  # RAS
+    UNRESPONSIVE = "unresponsive"  # RAS
+    NO_DUMP = "no-dump"  # of the flight recorder
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """Ranks of one host, or of one that is not known."""
+
+    host: str | None
+    ranks: tuple[int, ...]
+    why: Silence
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A process or a GPU that ended or failed by something else than RDMA."""
+
+    host: str | None
+    rank: int | None
+    at: str | None
+    is_before: bool | None  # before the first failure; None: not known
+    text: str
+    where: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobSource:
+    """One file."""
+
+    name: str
+    kind: str  # "log", "ras", "flight-recorder", "inspector"
+    lines: int
+    bytes: int
+    rank: int | None
+    host: str | None
+    problem: str | None  # why nothing of it, or not all of it, was read
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """One host's report."""
+
+    host: str
+    where: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotUnderstood:
+    """A line of RDMA and of trouble."""
+
+    where: str
+    line: int
+    text: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tale:
+    """The whole."""
+
+    ranks: int  # that said anything
+    world_size: int | None
+    hosts: tuple[str, ...]
+    first: FirstFailure | None
+    failed_after: int  # ranks, or where none is named processes or files
+    common_end: CommonEnd | None
+    wavefront: tuple[Step, ...]
+    failures: tuple[JobGroup, ...]
+    consequences: tuple[JobGroup, ...]
+    aftermath: int
+    silent: tuple[Silent, ...]
+    behind: tuple[Behind, ...]
+    ended: tuple[Ended, ...]
+    clocks: tuple[Setting, ...]
+    not_understood: tuple[NotUnderstood, ...]
+    next: tuple[str, ...]
+    reports: tuple[JobReport, ...]
+    unused_reports: tuple[str, ...]  # files of --from that are no report, and why
+    sources: tuple[JobSource, ...]
+    dropped: int
+
+    @property
+    def is_stuck(self) -> bool:
+        """Something is wrong, of which no line says what."""
+        grave = (Silence.DEAD, Silence.UNRESPONSIVE)
+        return bool(self.behind) or any(each.why in grave for each in self.silent)

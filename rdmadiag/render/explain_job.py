@@ -1,0 +1,389 @@
+"""The story of a job: what failed first, who heard of it, who is silent."""
+
+from typing import Any, Final
+
+from rich.console import Console
+
+from rdmadiag.explain.job.tale import (
+    CommonEnd,
+    FirstFailure,
+    JobEnd,
+    JobGroup,
+    Silence,
+    Silent,
+    Step,
+    Tale,
+)
+from rdmadiag.facts.attempt import Stage
+from rdmadiag.render.console import Text, console, say, steps, verbatim
+from rdmadiag.render.json import members
+from rdmadiag.render.plain import counted, printable
+
+_MOST: Final = 6  # rows of each list that are shown in text
+_NAMES: Final = 6
+
+
+def job_document(tale: Tale) -> dict[str, Any]:
+    """The parts of the JSON document."""
+    return {"answer": answer(tale), **members(tale)}
+
+
+def answer(tale: Tale) -> str:
+    """The first line."""
+    if tale.first is None:
+        return _without_failure(tale)
+    parts = [_first(tale.first)]
+    after = []
+    if tale.failed_after:
+        noun = "rank" if tale.ranks and _has_ranks(tale) else "process"
+        after.append(f"{_many(tale.failed_after, noun)} failed after it")
+    hosts = {each.host for each in tale.silent if each.host}
+    if hosts:
+        after.append(f"{_many(len(hosts), 'host')} {'is' if len(hosts) == 1 else 'are'} silent")
+    elif ranks := sum(len(each.ranks) for each in tale.silent):
+        after.append(f"{_many(ranks, 'rank')} {'is' if ranks == 1 else 'are'} silent")
+    if after:
+        parts.append(", ".join(after))
+    return "; ".join(parts)
+
+
+def _has_ranks(tale: Tale) -> bool:
+    first = tale.first
+    return tale.world_size is not None or (first is not None and first.who.rank is not None)
+
+
+def _many(count: int, noun: str) -> str:
+    plural = "es" if noun.endswith("s") else "s"
+    return f"{count:,} {noun}{'' if count == 1 else plural}"
+
+
+def _first(first: FirstFailure) -> str:
+    who, failure = end(first.who) or "a process", first.failure
+    when = f" at {_short(first.at)}" if first.at else ""
+    if first.whom is not None:
+        whom = end(first.whom) or "its peer"
+        verb = (
+            "lost" if failure.stage == Stage.DATA and not failure.completion else "could not reach"
+        )
+        return f"{who} {verb} {whom}{when}"
+    return f"{who} failed{_at_stage(failure.stage)}: {_what(first)}{when}"
+
+
+def _at_stage(stage: str | None) -> str:
+    return f" at {stage}" if stage else ""
+
+
+def _short(at: str) -> str:
+    """The time of the day; the date stands below."""
+    return at[11:19] if len(at) > 19 and at[10] == "T" else at
+
+
+def end(one: JobEnd) -> str:
+    """ "rank 3 on node2 (mlx5_0, GID 3)"."""
+    host = one.host or one.address or one.gid
+    name = f"rank {one.rank}" if one.rank is not None else ""
+    if host:
+        name = f"{name} on {host}" if name else host
+    inner = []
+    if one.device:
+        inner.append(one.device if one.port in (None, 1) else f"{one.device}/{one.port}")
+    if one.gid_index is not None:
+        inner.append(f"GID {one.gid_index}")
+    return printable(f"{name} ({', '.join(inner)})" if inner else name)
+
+
+def _what(first: FirstFailure) -> str:
+    return printable(_named(first.failure))
+
+
+def _named(group: Any) -> str:
+    if group.completion:
+        text = str(group.completion.text)
+        known = f"completion status {group.completion.number}, {text}"
+        return f"completion {text}" if group.completion.vendor_error else known
+    what = group.what.replace("-", " ")
+    if what in ("errno", "call"):
+        what = getattr(group, "call", None) or "a call"
+    return f"{what}: {group.errno.text}" if group.errno else what
+
+
+def _without_failure(tale: Tale) -> str:
+    if tale.behind:
+        one = tale.behind[0]
+        ranks = ", ".join(map(str, one.ranks[:_NAMES])) or ", ".join(one.hosts[:_NAMES]) or "some"
+        return printable(
+            f"nothing of RDMA is said to have failed; {_many(one.waiting, 'rank')} "
+            f"{'waits' if one.waiting == 1 else 'wait'} in {one.operation or 'an operation'} "
+            f"{one.sequence}, which rank {ranks} did not enter"
+        )
+    if tale.is_stuck or tale.silent:
+        return "nothing of RDMA is said to have failed; " + _silence(tale)
+    if tale.not_understood:
+        count = len(tale.not_understood)
+        what = "a line is" if count == 1 else f"{count} different lines are"
+        return f"RDMA is in trouble here: {what} not understood"
+    if not any(each.bytes for each in tale.sources):
+        return "there is nothing in these files"
+    return "nothing of RDMA failed in these files"
+
+
+def _silence(tale: Tale) -> str:
+    hosts = sorted({each.host for each in tale.silent if each.host})
+    if hosts:
+        shown = ", ".join(hosts[:_NAMES]) + (", …" if len(hosts) > _NAMES else "")
+        verb = "is" if len(hosts) == 1 else "are"
+        return printable(f"{_many(len(hosts), 'host')} {verb} silent: {shown}")
+    ranks = sum(len(each.ranks) for each in tale.silent)
+    return f"{_many(ranks, 'rank')} {'is' if ranks == 1 else 'are'} silent"
+
+
+# --- text -------------------------------------------------------------------------------------
+
+
+def show_job(tale: Tale, to: Console | None = None, *, quiet: bool = False) -> None:
+    """Print it, or the answer alone."""
+    out = to or console()
+    _head(out, tale)
+    if quiet:
+        return
+    if tale.first is not None:
+        _details(out, tale.first)
+    if tale.common_end is not None:
+        _common(out, tale.common_end)
+    _wavefront(out, tale.wavefront)
+    _groups(out, "Failed:" if tale.first is None else "All that failed:", tale.failures)
+    _groups(out, "Consequences, not causes:", tale.consequences)
+    if tale.aftermath:
+        say(out, f"  {counted(tale.aftermath, 'line')} of aborts and watchdogs")
+    _silent(out, tale.silent)
+    _behind(out, tale)
+    _ended(out, tale)
+    _causes(out, tale)
+    _clocks(out, tale)
+    _not_understood(out, tale)
+    _rest(out, tale)
+
+
+def _head(out: Console, tale: Tale) -> None:
+    if tale.first is not None:
+        line = Text("FAILED", style="bold red")
+    elif answer(tale) == "nothing of RDMA failed in these files":
+        line = Text("OK", style="bold green")
+    else:
+        line = Text("UNKNOWN", style="bold magenta")
+    line.append(f"  {answer(tale)}", style="")
+    files = counted(len(tale.sources), "file")
+    lines = sum(each.lines for each in tale.sources)
+    size = sum(each.bytes for each in tale.sources)
+    line.append(f"  [{files}, {lines:,} lines, {size / 1e6:.1f} MB]", style="dim")
+    say(out, line)
+
+
+def _details(out: Console, first: FirstFailure) -> None:
+    out.print()
+    verbatim(out, Text(f"    {printable(first.failure.text)}", style="dim"))
+    told = [f"{first.where}, line {first.line}", _what(first)]
+    if first.at:
+        told.append(first.at)
+    if first.failure.local_gid:
+        told.append(f"local GID {first.failure.local_gid}")
+    if first.failure.remote_gid:
+        told.append(f"remote GID {first.failure.remote_gid}")
+    say(out, f"    {printable('; '.join(told))}")
+    if not first.is_ordered:
+        say(out, "    Not all lines have a clock that compares: others may have failed before it.")
+
+
+def _common(out: Console, common: CommonEnd) -> None:
+    out.print()
+    devices = f" ({', '.join(common.devices)})" if common.devices else ""
+    line = Text(f"Look at {printable(common.host + devices)} first", style="bold")
+    if common.of > 1:
+        line.append(
+            f": it is an end of {common.pairs} of the {common.of} pairs that failed in the "
+            "first minute",
+            style="",
+        )
+    say(out, line)
+    for proof in common.because[:_MOST]:
+        verbatim(out, Text(f"      {printable(proof)}", style="dim"))
+    for finding in common.findings:
+        where = f"{finding.device}: " if finding.device else ""
+        say(out, f"  - {finding.severity}: {printable(where + finding.summary)}  [{finding.rule}]")
+
+
+def _wavefront(out: Console, found: tuple[Step, ...]) -> None:
+    if sum(each.ranks for each in found) < 2:
+        return
+    out.print()
+    say(out, "Who spoke of it, and when for the first time:")
+    for each in found:
+        say(
+            out,
+            f"  {_span(each)}: {each.ranks:,} on {counted(each.hosts, 'host')}"
+            f"{_named_hosts(each.names, each.hosts)}: {printable(each.what)}",
+        )
+
+
+def _span(step: Step) -> str:
+    if step.after_s is None:
+        return "at a time that does not compare"
+    if step.until_s is None:
+        return f"after {step.after_s:g} s"
+    return f"{step.after_s:g} to {step.until_s:g} s"
+
+
+def _named_hosts(names: tuple[str, ...], count: int) -> str:
+    if not names:
+        return ""
+    shown = ", ".join(map(printable, names[:_NAMES]))
+    return f" ({shown}{', …' if count > len(names[:_NAMES]) else ''})"
+
+
+def _groups(out: Console, title: str, groups: tuple[JobGroup, ...]) -> None:
+    if not groups:
+        return
+    out.print()
+    say(out, title)
+    for each in groups[:_MOST]:
+        stage = f"at {each.stage}: " if each.stage else ""
+        say(
+            out,
+            f"  {stage}{printable(_named(each))}: {counted(each.count, 'line')} of "
+            f"{each.ranks:,} on {counted(each.hosts, 'host')}"
+            f"{_named_hosts(each.names, each.hosts)}",
+        )
+    if len(groups) > _MOST:
+        say(out, f"  and {len(groups) - _MOST} more kinds; --json has all of them")
+
+
+_WHY: Final = {
+    Silence.NO_LOG: "no log of it is here",
+    Silence.SAYS_NOTHING: "no line of trouble is of it",
+    Silence.ENDED_EARLY: "its log ends before anything failed",
+    Silence.EMPTY: "its log is empty",
+    Silence.DEAD: "RAS calls it dead",
+    Silence.UNRESPONSIVE: "it did not answer RAS",
+    Silence.NO_DUMP: "its flight recorder left no dump",
+}
+
+
+def _silent(out: Console, found: tuple[Silent, ...]) -> None:
+    if not found:
+        return
+    out.print()
+    say(out, "Silent:")
+    for each in found[: 2 * _MOST]:
+        ranks = _ranks(each.ranks)
+        name = each.host or "host not known"
+        say(out, f"  {printable(name)}{f' ({ranks})' if ranks else ''}: {_WHY[each.why]}")
+    if len(found) > 2 * _MOST:
+        say(out, f"  and {len(found) - 2 * _MOST} more; --json has all of them")
+
+
+def _ranks(ranks: tuple[int, ...]) -> str:
+    if not ranks:
+        return ""
+    runs: list[list[int]] = []
+    for each in ranks:
+        if runs and each == runs[-1][-1] + 1:
+            runs[-1][1:] = [each]
+        else:
+            runs.append([each])
+    shown = ", ".join("-".join(map(str, run)) for run in runs[:_NAMES])
+    more = ", …" if len(runs) > _NAMES else ""
+    return f"rank{'s' if len(ranks) > 1 else ''} {shown}{more}"
+
+
+def _behind(out: Console, tale: Tale) -> None:
+    if not tale.behind:
+        return
+    out.print()
+    say(out, "Not at the same operation:")
+    for each in tale.behind[:_MOST]:
+        who = _ranks(each.ranks) or ", ".join(each.hosts[:_NAMES]) or "some"
+        hosts = _named_hosts(each.hosts, len(each.hosts)) if each.ranks else ""
+        say(
+            out,
+            f"  {printable(each.communicator)}: {printable(who)}{hosts} did not enter "
+            f"{printable(each.operation or 'operation')} {each.sequence}, where {each.waiting:,} "
+            f"{'is' if each.waiting == 1 else 'are'}  [{each.source}]",
+        )
+
+
+def _ended(out: Console, tale: Tale) -> None:
+    if not tale.ended:
+        return
+    out.print()
+    say(out, "Ended, by something else than RDMA:")
+    for each in tale.ended[:_MOST]:
+        before = "before it: " if each.is_before else ""
+        verbatim(out, Text(f"    {before}{printable(each.text)}", style="dim"))
+
+
+def _causes(out: Console, tale: Tale) -> None:
+    first = tale.first
+    if first is None:
+        return
+    if first.failure.causes:
+        out.print()
+        say(out, "Likely causes:" if len(first.failure.causes) > 1 else "Likely cause:")
+        for cause in first.failure.causes:
+            line = Text("  - ")
+            if cause.standing != "possible":
+                line.append("confirmed: " if cause.standing == "confirmed" else "not so: ")
+            line.append(f"{printable(cause.text)}")
+            line.append(f"  [{cause.label}]", style="dim")
+            say(out, line)
+            for proof in cause.evidence:
+                verbatim(out, Text(f"      {printable(proof)}", style="dim"))
+    if tale.next:
+        out.print()
+        say(out, "Next:")
+        steps(out, tale.next)
+
+
+def _clocks(out: Console, tale: Tale) -> None:
+    if not tale.clocks:
+        return
+    out.print()
+    say(out, "Clocks that were set, or could not be:")
+    for each in tale.clocks[:_MOST]:
+        if each.offset_s is None:
+            text = "nothing that it saw was seen by another: its lines are not ordered"
+        else:
+            how = {
+                "meetings": f"by {counted(each.meetings, 'operation')} that others saw end, too",
+                "two-clocks": "by lines that name both",
+                "broken-connection": "roughly, by what both ends said of a broken connection",
+            }.get(each.basis, each.basis)
+            text = f"{each.offset_s:+.1f} s, {how}"
+        say(out, f"  {printable(each.host)} ({each.clock}): {text}")
+    if len(tale.clocks) > _MOST:
+        say(out, f"  and {len(tale.clocks) - _MOST} more; --json has all of them")
+
+
+def _not_understood(out: Console, tale: Tale) -> None:
+    if not tale.not_understood:
+        return
+    out.print()
+    say(out, "Not understood:")
+    for each in tale.not_understood[:_MOST]:
+        times = f"  ({each.count} times)" if each.count > 1 else ""
+        verbatim(out, f"    {printable(f'{each.where}:{each.line}: {each.text}')}{times}")
+    if len(tale.not_understood) > _MOST:
+        say(out, f"    and {len(tale.not_understood) - _MOST} more; --json has them")
+
+
+def _rest(out: Console, tale: Tale) -> None:
+    problems = [f"{each.name}: {each.problem}" for each in tale.sources if each.problem]
+    problems += tale.unused_reports
+    if problems:
+        out.print()
+        say(out, "Not read, or not whole:")
+        for each in problems[:_MOST]:
+            verbatim(out, f"    {printable(each)}")
+        if len(problems) > _MOST:
+            say(out, f"    and {len(problems) - _MOST} more; --json has them")
+    if tale.dropped:
+        say(out, f"{counted(tale.dropped, 'further line')} left out.")

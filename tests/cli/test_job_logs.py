@@ -1,0 +1,141 @@
+"""Several logs, and a folder of reports: one story."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Outcome
+from tests.explain.job.planted import BROKE, Job, shown
+
+
+def test_a_name_with_an_escape_reaches_no_terminal(
+    tmp_path: Path, rdmadiag: Callable[..., Outcome]
+) -> None:
+    Job(8, 2, 1).files(tmp_path)
+    (tmp_path / "\x1b[31mx").write_text("[2026-03-13 11:00:00] \x1b]0;x\x07 mlx5_0 port error\n")
+    outcome = rdmadiag("explain", "--log", str(tmp_path))
+    assert outcome.code == 2
+    assert "\x1b" not in outcome.out + outcome.err
+
+
+def test_the_command_prints_the_story_of_a_pattern(
+    tmp_path: Path, rdmadiag: Callable[..., Outcome]
+) -> None:
+    job = Job()
+    job.files(tmp_path)
+    outcome = rdmadiag("explain", "--log", f"{tmp_path}/*.log")
+    assert outcome.code == 2
+    assert "rank 6 on node1 (mlx5_2) could not reach node2 at 12:01:07" in " ".join(
+        outcome.out.split()
+    )
+    document = rdmadiag("explain", "--log", f"{tmp_path}/*.log", "--json").document
+    assert document["first"]["who"]["rank"] == 6
+    assert document["common_end"]["host"] == "node2"
+    assert document["first"]["at"].startswith("2026-03-13T12:01:07")
+
+
+def test_what_a_shell_makes_of_a_pattern_is_the_same(
+    tmp_path: Path, rdmadiag: Callable[..., Outcome]
+) -> None:
+    Job().files(tmp_path)
+    paths = sorted(map(str, tmp_path.glob("*.log")))
+    document = rdmadiag("explain", "--json", "--log", *paths).document
+    assert document["first"]["who"]["rank"] == 6
+    assert len(document["sources"]) == 16
+
+
+def test_one_stream_of_many_ranks_is_a_job_with_the_flag(
+    tmp_path: Path, rdmadiag: Callable[..., Outcome]
+) -> None:
+    path = tmp_path / "job.out"
+    path.write_text(Job().together("srun"))
+    assert "failures" in rdmadiag("explain", "--log", str(path), "--json").document
+    document = rdmadiag("explain", "--job", "--log", str(path), "--json").document
+    assert document["first"]["who"]["rank"] == 6
+
+
+def test_healthy_logs_are_ok_and_nothing_at_all_is_not_known(
+    tmp_path: Path, rdmadiag: Callable[..., Outcome]
+) -> None:
+    for rank in range(4):
+        text = "".join(f"{line}\n" for at, line in Job(4, 2, 9).stamped(rank) if at < BROKE)
+        (tmp_path / f"rank{rank}").write_text(text)
+    assert rdmadiag("explain", "--log", str(tmp_path)).code == 0
+    for path in tmp_path.iterdir():
+        path.write_text("")
+    assert rdmadiag("explain", "--log", str(tmp_path)).code == 3
+
+
+def test_a_folder_of_reports_is_known_by_its_content(
+    tmp_path: Path, rdmadiag: Callable[..., Outcome]
+) -> None:
+    logs, reports = tmp_path / "logs", tmp_path / "reports"
+    logs.mkdir()
+    reports.mkdir()
+    good = rdmadiag("preflight", "--json", "--sample", "roce-healthy").document
+    bad = rdmadiag("preflight", "--json", "--sample", "roce-empty-gid-table").document
+    good["host"]["hostname"], bad["host"]["hostname"] = "node1", "node2"
+    (reports / "one").write_text(json.dumps(good))
+    (reports / "b.txt").write_text(json.dumps(bad))
+    (reports / "notes").write_text("not a report\n")
+    line = (
+        "[{}] node1:1:2 [0] p2p.cc:688 NCCL WARN NET/IB: Got completion from peer 198.51.100.9<7> "
+        "with status=IBV_WC_RETRY_EXC_ERR(12) opcode=0 vendor_err=129  localGid "
+        "::ffff:192.0.2.1 remoteGids::ffff:198.51.100.9 hca rxe0\n"
+    )
+    (logs / "x").write_text(
+        line.format(shown(0)) + "node2:5:6 [0] NCCL INFO NET/IB : Using "
+        "[0]mlx5_0:1/RoCE [RO]; OOB eth0:198.51.100.9<0>\n"
+    )
+    outcome = rdmadiag("explain", "--log", str(logs), "--from", str(reports), "--json")
+    document = outcome.document
+    assert [each["host"] for each in document["reports"]] == ["node1", "node2"]
+    assert len(document["unused_reports"]) == 1
+    assert document["first"]["whom"]["host"] == "node2"
+    assert document["first"]["who"]["gid_index"] == 1
+    assert document["common_end"]["host"] == "node2"
+    assert document["common_end"]["findings"]
+
+
+def test_a_report_says_whose_an_address_is(
+    tmp_path: Path, rdmadiag: Callable[..., Outcome]
+) -> None:
+    report = rdmadiag("preflight", "--json", "--sample", "roce-healthy").document
+    report["host"]["hostname"] = "node7"
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "r.json").write_text(json.dumps(report))
+    (tmp_path / "log").write_text(
+        f"[{shown(0)}] node1:1:2 [0] ibvwrap.c:262 NCCL WARN Call to ibv_modify_qp failed with 110 "
+        "Connection timed out, on dev mlx5_0:1, curr state INIT, next state RTR, local GID index "
+        "3, local GID ::ffff:192.0.2.77, remote GID ::ffff:192.0.2.1\n"
+    )
+    outcome = rdmadiag(
+        "explain", "--log", str(tmp_path / "log"), "--from", str(tmp_path / "reports")
+    )
+    shown_text = " ".join(outcome.out.split())
+    assert "node1 (mlx5_0, GID 3) could not reach node7 (rxe0, GID 1) at 12:00:00" in shown_text
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        pytest.param(("--here",), id="the report of this host"),
+        pytest.param(("--sample", "roce-healthy"), id="a sample"),
+        pytest.param(("--device", "mlx5_0"), id="a device"),
+    ],
+)
+def test_of_a_job_options_of_one_host_are_refused(
+    argv: tuple[str, ...], tmp_path: Path, rdmadiag: Callable[..., Outcome]
+) -> None:
+    Job(8, 2, 1).files(tmp_path)
+    assert rdmadiag("explain", "--log", str(tmp_path), *argv).code == 64
+
+
+def test_a_pattern_that_matches_nothing_is_refused(
+    tmp_path: Path, rdmadiag: Callable[..., Outcome]
+) -> None:
+    outcome = rdmadiag("explain", "--log", f"{tmp_path}/*.log")
+    assert outcome.code == 64
+    assert "no file there is called so" in outcome.err

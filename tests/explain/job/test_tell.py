@@ -1,0 +1,198 @@
+"""Jobs with a planted first failure: it is named, and the end that was cut."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rdmadiag.explain.job.ras import parse_ras
+from rdmadiag.explain.job.tale import Silence, Tale
+from rdmadiag.explain.job.tell import Heard, tell
+from rdmadiag.render.explain_job import answer
+from tests.explain.job.planted import Job
+from tests.explain.job.telling import part_of, told
+
+
+def of_files(job: Job) -> dict[str, str]:
+    return {
+        f"job-rank{rank}.log": "".join(f"{line}\n" for _, line in job.stamped(rank))
+        for rank in range(job.ranks)
+        if rank not in job.missing
+    }
+
+
+def check(job: Job, tale: Tale) -> None:
+    """The planted pair, whoever printed it."""
+    assert tale.first is not None
+    who, whom = tale.first.who, tale.first.whom
+    assert (who.rank, who.host) == (job.first, f"node{job.host_of(job.first)}")
+    assert who.device == f"mlx5_{job.first % job.per_host}"
+    assert whom is not None
+    assert whom.host == f"node{job.cut}"
+    assert tale.common_end is not None
+    assert tale.common_end.host == f"node{job.cut}"
+    speaking = [each for each in job.speakers if each not in job.missing]
+    assert tale.failed_after == len(speaking) - 1
+
+
+def test_the_first_failing_pair_is_named_with_its_nic_and_time() -> None:
+    job = Job()
+    tale = told(of_files(job))
+    check(job, tale)
+    assert answer(tale) == (
+        "rank 6 on node1 (mlx5_2) could not reach node2 at 12:01:07; "
+        "11 ranks failed after it, 1 host is silent"
+    )
+    assert (tale.world_size, tale.ranks) == (16, 16)
+
+
+@settings(max_examples=30)
+@given(
+    st.sampled_from((8, 16, 64)),
+    st.integers(0, 1000),
+    st.sampled_from(("files", "srun", "kubectl", "clush")),
+    st.data(),
+)
+def test_it_is_named_in_any_form_with_skewed_clocks_and_missing_ranks(
+    ranks: int, cut: int, form: str, data: st.DataObject
+) -> None:
+    per_host = 2 if ranks == 8 else 4
+    job = Job(ranks, per_host, cut % (ranks // per_host))
+    few = st.sets(st.integers(0, ranks - 1), max_size=ranks // 8)
+    job.missing = frozenset(data.draw(few))
+    skewed = data.draw(st.sets(st.integers(0, job.hosts - 1), max_size=(job.hosts - 1) // 2))
+    job.skew = {host: data.draw(st.sampled_from((-3600.0, 45.0, 7200.0))) for host in skewed}
+    check(job, told(of_files(job) if form == "files" else {"job.out": job.together(form)}))
+
+
+def test_clocks_that_are_off_are_set_by_the_communicator_that_all_saw_begin() -> None:
+    job = Job(skew={3: 3600.0})
+    (setting,) = told(of_files(job)).clocks
+    assert (setting.host, setting.clock, setting.basis) == ("node3", "local", "meetings")
+    assert setting.offset_s == pytest.approx(-3600.0)
+
+
+def test_clocks_less_than_two_seconds_apart_stay_as_they_are() -> None:
+    assert told(of_files(Job(skew={3: 1.5}))).clocks == ()
+
+
+def test_two_ends_of_a_broken_connection_set_a_clock_that_nothing_else_sets() -> None:
+    def line(host: str, peer: str, at: str) -> str:
+        return (
+            f"[{at}] {host}:1:2 [0] p2p.cc:688 NCCL WARN NET/IB: Got completion from peer "
+            f"{peer}<7> with status=IBV_WC_RETRY_EXC_ERR(12) vendor_err=129 hca mlx5_0\n"
+        )
+
+    tale = told(
+        {
+            "a.log": line("node1", "node2", "2026-03-13 12:00:00"),
+            "b.log": line("node2", "node1", "2026-03-13 14:00:03"),
+        }
+    )
+    (setting,) = tale.clocks
+    assert (setting.host, setting.basis) == ("node2", "broken-connection")
+    assert tale.wavefront[-1].until_s == 1.0
+
+
+def test_a_syslog_sets_the_clock_of_its_kernel() -> None:
+    job = Job()
+    files = of_files(job)
+    files["dmesg-node2"] = "[ 400.000000] mlx5_core 0000:1c:00.0: Port: 1 Link DOWN\n"
+    files["syslog"] = (
+        "Mar 13 12:00:00 node2 kernel: [ 400.000000] mlx5_core 0000:1b:00.0: Port: 1 Link DOWN\n"
+    )
+    tale = told(files)
+    assert tale.first is not None
+    assert (tale.first.who.host, tale.first.failure.what) == ("node2", "link-down")
+    assert tale.first.at == "2026-03-13T12:00:00.000Z"
+    assert ("node2", "uptime", "two-clocks") in {
+        (each.host, each.clock, each.basis) for each in tale.clocks
+    }
+
+
+def test_of_kernels_seconds_alone_the_first_is_first() -> None:
+    text = (
+        "node1: [ 900.000000] mlx5_core 0000:1b:00.0: Port: 1 Link DOWN\n"
+        "node1: [ 100.000000] mlx5_core 0000:1c:00.0: Port: 1 Link DOWN\n"
+    )
+    tale = told({"dmesg": text})
+    assert tale.first is not None
+    assert (tale.first.who.device, tale.first.at) == ("0000:1c:00.0", "100.000 s")
+
+
+def test_the_host_whose_port_failed_is_looked_at_first() -> None:
+    line = "[{}] {}:1:2 [0] p2p.cc:688 NCCL WARN NET/IB: {}\n"
+    tale = told(
+        {
+            "a": line.format(
+                "2026-03-13 12:00:00",
+                "node1",
+                "Got completion from peer node2<7> with status=IBV_WC_RETRY_EXC_ERR(12) hca mlx5_0",
+            ),
+            "b": line.format(
+                "2026-03-13 12:00:01", "node2", "mlx5_4:1 Got async event : port error"
+            ),
+        }
+    )
+    assert tale.common_end is not None
+    assert (tale.common_end.host, tale.common_end.devices) == ("node2", ("mlx5_4",))
+    assert tale.first is not None
+    assert tale.first.whom is not None
+    assert tale.first.whom.device == "mlx5_4"
+
+
+# --- who is silent ----------------------------------------------------------------------------
+
+
+def test_ranks_without_a_log_are_silent() -> None:
+    job = Job(missing=frozenset({0, 1, 2, 3, 9}))
+    silent = told(of_files(job)).silent
+    found = {rank for each in silent if each.why is Silence.NO_LOG for rank in each.ranks}
+    assert found == {0, 1, 2, 3, 9}
+
+
+def test_a_host_of_which_only_the_address_is_known_is_still_the_common_end() -> None:
+    files = of_files(Job(missing=frozenset(range(8, 12))))
+    tale = told(files)
+    assert tale.common_end is not None
+    assert tale.common_end.host == "10.0.0.2"
+    assert [(each.host, each.ranks) for each in tale.silent] == [(None, (8, 9, 10, 11))]
+
+
+def test_a_log_that_ends_before_is_silent_and_an_empty_one_too() -> None:
+    files = {**of_files(Job()), "job-rank99.log": ""}
+    why = {each.why: each for each in told(files).silent}
+    assert why[Silence.ENDED_EARLY].host == "node2"
+    assert why[Silence.EMPTY].ranks == (99,)
+
+
+def test_a_process_that_was_killed_before_is_told_of() -> None:
+    text = Job().together("srun")
+    killed = "srun: error: node2: task 8: Out Of Memory\n"
+    tale = told({"job.out": killed + text})
+    (ended,) = tale.ended
+    assert (ended.host, ended.rank, ended.is_before) == ("node2", 8, True)
+
+
+def test_an_answer_of_ras_names_the_dead() -> None:
+    heard = Heard()
+    ras = parse_ras(
+        b"Job summary\n===========\n\nErrors\n======\n\nDEAD\n"
+        b"  1 job process is considered dead (unreachable via the RAS network)\n"
+        b"  Process 8008 on node 10.0.0.2 managing GPU 0\n\n"
+    )
+    heard.processes.extend(ras.processes)
+    tale = told(of_files(Job()), heard)
+    (dead,) = (each for each in tale.silent if each.why is Silence.DEAD)
+    assert dead.host == "node2"
+
+
+# --- hostile texts ----------------------------------------------------------------------------
+
+
+@given(st.lists(st.binary(max_size=200), max_size=20), st.binary(max_size=400))
+def test_any_bytes_have_a_story(lines: list[bytes], more: bytes) -> None:
+    job = Job(8, 2, 1)
+    text = job.together("srun").encode().splitlines()
+    mixed = b"\n".join(each for pair in zip(lines, text, strict=False) for each in pair)
+    heard = Heard(parts=[part_of("a", mixed), part_of("b", more)])
+    assert answer(tell(heard))
