@@ -152,6 +152,7 @@ class Collector:
 
     def __init__(self) -> None:
         self._groups: dict[Key, _Group] = {}
+        self._worded: dict[Key, _Group] = {}  # not understood, but for its words
         self._unknown: dict[str, Unknown] = {}
         self._unexplained: dict[str, Unknown] = {}  # aftermath that names RDMA, of what is unseen
         self._aftermath = 0
@@ -171,10 +172,12 @@ class Collector:
                 self._add_unknown(number, meaning, self._unexplained)
         elif meaning.kind is Kind.UNKNOWN:
             self._add_unknown(number, meaning, self._unknown)
+            if meaning.causes:
+                self._add_group(number, meaning, self._worded)
         else:
-            self._add_group(number, meaning)
+            self._add_group(number, meaning, self._groups)
 
-    def _add_group(self, number: int, meaning: "Meaning") -> None:
+    def _add_group(self, number: int, meaning: "Meaning", to: dict[Key, _Group]) -> None:
         found = meaning.fields
         key: Key = (
             meaning.kind,
@@ -185,12 +188,14 @@ class Collector:
             found.errno,
             found.status,
         )
-        group = self._groups.get(key)
+        if meaning.kind is Kind.UNKNOWN:
+            key = (*key, meaning.causes)
+        group = to.get(key)
         if group is None:
-            if len(self._groups) >= MOST_GROUPS:
+            if len(to) >= MOST_GROUPS:
                 self._dropped += 1
                 return
-            group = self._groups[key] = _Group(meaning, number, found.text[:TEXT_KEPT])
+            group = to[key] = _Group(meaning, number, found.text[:TEXT_KEPT])
         group.count += 1
         group.last = number
         if len(group.numbers) < LINES_KEPT and number not in group.numbers[-1:]:
@@ -215,10 +220,16 @@ class Collector:
         """All of it, in order."""
         groups = _in_time([each for each in self._groups.values() if self._is_meant(each)])
         groups = _merged(groups)
+        unknown = self._unknown
+        if all(each.meaning.kind is Kind.NOTE for each in groups) and self._worded:
+            words = _in_time(list(self._worded.values()))
+            shown = {number for each in words for number in each.numbers}
+            unknown = {key: each for key, each in unknown.items() if each.line not in shown}
+            groups += [_as_failure(each) for each in words]
         self._weigh(groups)
         of = {kind: tuple(_failure(g) for g in groups if g.meaning.kind is kind) for kind in Kind}
-        is_explained = of[Kind.FAILURE] or of[Kind.CONSEQUENCE] or self._unknown
-        unknown = self._unknown if is_explained else self._unexplained
+        is_explained = of[Kind.FAILURE] or of[Kind.CONSEQUENCE] or unknown
+        unknown = unknown if is_explained else self._unexplained
         return Account(
             failures=of[Kind.FAILURE],
             consequences=of[Kind.CONSEQUENCE],
@@ -253,6 +264,12 @@ class Collector:
         meaning = group.meaning
         of_nccl = meaning.fields.tool == "nccl" and meaning.what == "no-device"
         return not (of_nccl and RDMA_OFF in self._settings)
+
+
+def _as_failure(group: _Group) -> _Group:
+    """The same, as a failure."""
+    group.meaning = replace(group.meaning, kind=Kind.FAILURE)
+    return group
 
 
 def _fits(label: str, meaning: "Meaning") -> bool:

@@ -7,10 +7,11 @@ from itertools import zip_longest
 from typing import Final
 
 from rdmadiag.explain.calls import ANY, after_call, causes, known
-from rdmadiag.explain.causes import Known, possible, stated
+from rdmadiag.explain.causes import Known, possible, remedy, stated
 from rdmadiag.explain.causes.cause import Used
 from rdmadiag.explain.completions import after_completion, completion
 from rdmadiag.explain.log.fields import Fields, cleaned, fields
+from rdmadiag.explain.log.in_words import IN_WORDS, in_words
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.names import printed_ends
 from rdmadiag.explain.log.settings import Setting, setting_of
@@ -411,4 +412,8 @@ _OF_NCCL: Final = re.compile(r"\bNCCL (?:failure|error)|\bncclSystemError", re.I
 
 
 def _of_nothing_known(found: Fields) -> Meaning | None:
-    return Meaning(Kind.UNKNOWN, "unknown", found, (), ()) if is_trouble(found.text) else None
+    if not is_trouble(found.text):
+        return None
+    several = in_words(found, MOST_CAUSES)
+    look = remedy(several[0].label, found.platform) if several else ()
+    return Meaning(Kind.UNKNOWN, IN_WORDS if several else "unknown", found, several, look)

@@ -33,7 +33,16 @@ _NAMED: Final = re.compile(
     r"|queue[ -]pair|protection domain|memory region|work request|\bp_?key\b|\b[sd]gid|devx"
     r"|peer_?mem\b|gpu ?direct|gdrcopy|gids?_u?\d|\bqpair|prov_err|smbd_|nvme-fabrics|\bctran"
     r"|smb_?direct|gdrdrv|gdr_open|osm_vendor|\bsiw:|\blocal_?nic\b|transfer_(?:task|engine)|\bmori\b|monarch|rdmaxcel|dma[-_]?buf"
-    r"|transport list|libnccl-net",
+    r"|transport list|libnccl-net"
+    # what is named after its hardware or its stack
+    r"|mellanox|connect-?x\b|\bmlnx|\bofed|bluefield|\bdoca_|\bopenibd|\bmst(?:flint)?\b|mlxfw|mlxconfig"
+    r"|sr-?iov|\bnum_?vfs|\bipoib|\bib_?srpt|\bsrpt?[ _:]|\bnvmet|nvmf|\brds[_/]ib|\bsmc[_-][rd]|\brtrs"
+    r"|\brnbd|ibacm|\bacm_|dapl\b|\blibdat\b|mpidi_|mpir_|\bmxm|\bhcoll|\bsharp[_d]|gasnet|oshmem"
+    r"|\bna_ofi|\bxio_|accelio|\bdisni|jucx|jverbs|\bzap_|mscclpp|ib(?:v)?socket|\bmmfs"
+    r"|omni-?path|\bopafm|fm0_|\bipath|\bionic_|\bocrdma|\berdma|pvrdma|\bqede|\bhns3|\biw_?cm"
+    r"|\bmkey|\bq_?key\b|\b[rl]_?keys?\b|\bqpn\b|\bqp_num|\bcm_id\b|\bwqes?\b|\bsrqs?\b|\bcqe\b|wc_status"
+    r"|\blnet(?:_|error|:)|\bhmem|\bgdr[ _]|cu_?file|\bnvfs|\bgds err|rocshmem|gpunetio|\bkvcache"
+    r"|\b(?:btl|mtl|pml|osc)[_:](?:openib|ofi|ucx|psm|mxm|verbs)|endpoint address",
     re.IGNORECASE,
 )
 _IN_CAPITALS: Final = re.compile(r"\b(?:QP|CQ|CQE|SRQ|MR|HCA|RNIC|IB|GID)s?\b")
@@ -64,8 +73,13 @@ _STRONG: Final = re.compile(
     r"|exhausted|exceeded|invalid|abnormal|incompatible|mismatch\w*|unresponsive|no response"
     r"|not respond\w*|panic|catastrophic|null value|out of memory|fault"
     r"|did(?: not|n't) (?:send|respond|answer|arrive|complete|reply)"
-    r"|(?:not|\w+n't) (?:found|loaded)"
-    rf"|bad (?:status|address|state)){_RIGHT})"
+    r"|(?:not|\w+n't) (?:found|loaded|ready|reachable|responding|running|permitted|accept\w*)"
+    r"|stall(?:ed|s)?|hung|stuck|deadlock\w*|corrupt(?:ed|ion)?|overruns?|overflow(?:ed|s)?|illegal"
+    r"|crash(?:ed|es)?|not enough|insufficient (?:memory|resources|space|privileges?)|assertion"
+    r"|assert|exception|segmentation|broken|dropped|no (?:response|route|path|reply|such)"
+    r"|inconsistent|wrong|conflict(?:s|ing)?|connection (?:closed|lost|reset)"
+    r"|bad (?!debt)\w+|lost connection|unexpected(?:ly)?|unhandled|killed|hang"
+    rf"|unavailable){_RIGHT})"
     # a constant or a class is named after what it says
     r"|_(?:ERR|ERROR|FAULT|FATAL|UNREACHABLE|REJECTED|REMOVAL|FAILED)\b|[a-z](?:Error|Failure)\b(?!\()"
     r"|\b[a-z]\w*_(?:err|error|fail|failed|failure): (?!\d+\s*$)"
@@ -78,7 +92,7 @@ _STRONG: Final = re.compile(
     r"|\bE(?:INVAL|IO|NOMEM|TIMEDOUT|NODEV|FAULT|ACCES|PERM|BUSY)\b",
 )
 _WEAK: Final = re.compile(
-    _LEFT + r"(?:not (?:available|supported|registered|permitted|connected|usable)|missing"
+    _LEFT + r"(?:too (?:many|large|big|small|long)|not (?:available|supported|registered|permitted|connected|usable)|missing"
     r"|lost|disconnected|disabled|unavailable|unsupported|does ?n[o']t|no (?:usable|suitable|active"
     r"|such|matching|available|\w+ devices?))" + _RIGHT,
     re.IGNORECASE,
