@@ -5,6 +5,7 @@ bounded: so many groups, line numbers and names are kept, and what was dropped i
 """
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import field, replace
 from enum import StrEnum
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.completions import completion, completion_text, vendor
+from rdmadiag.explain.log.in_words import IN_WORDS, likeliest, weights
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.settings import RDMA_OFF, Setting
+from rdmadiag.explain.log.settings import PORT_ACTIVE, RDMA_OFF, Setting
+from rdmadiag.explain.log.signs.discovery import LISTED_DOWN
 from rdmadiag.explain.log.templates import facts_of
 from rdmadiag.explain.log.trouble import OF_RDMA
 from rdmadiag.explain.remedies import DMESG_OF_RDMA, PREFLIGHT_THERE, fill
@@ -160,6 +163,11 @@ class Collector:
         self._dropped = 0
         self._settings: dict[str, Setting] = {}
 
+    @property
+    def is_explained(self) -> bool:
+        """A line of RDMA was understood, or said itself that it is one of trouble."""
+        return bool(self._groups or self._worded or self._unknown)
+
     def add(self, number: int, meaning: "Meaning") -> None:
         """One line with its number."""
         if meaning.setting is not None:
@@ -227,6 +235,7 @@ class Collector:
             unknown = {key: each for key, each in unknown.items() if each.line not in shown}
             groups += [_as_failure(each) for each in words]
         self._weigh(groups)
+        self._hear(groups)
         of = {kind: tuple(_failure(g) for g in groups if g.meaning.kind is kind) for kind in Kind}
         is_explained = of[Kind.FAILURE] or of[Kind.CONSEQUENCE] or unknown
         unknown = unknown if is_explained else self._unexplained
@@ -259,9 +268,33 @@ class Collector:
                     rest = [each for each in meaning.causes if each.label != row.label]
                     group.meaning = replace(meaning, causes=(first, *rest)[:MOST_CAUSES])
 
+    def _hear(self, groups: Iterable[_Group]) -> None:
+        """What the words of all lines of trouble say, where a line by itself says little."""
+        lines = [(each.text, each.meaning.fields.stage) for each in groups]
+        lines += [(each.text, None) for each in self._unknown.values()]
+        everywhere = weights("\n".join(text for text, _ in lines)) if lines else Counter()
+        for group in groups:
+            meaning = group.meaning
+            if meaning.kind not in (Kind.FAILURE, Kind.CONSEQUENCE):
+                continue
+            own = weights(group.text, meaning.fields.stage)
+            if meaning.what == IN_WORDS:
+                own += own + everywhere
+                group.meaning = replace(meaning, causes=likeliest(own, MOST_CAUSES))
+                continue
+            given = {each.label for each in meaning.causes}
+            own += everywhere
+            rest = [each for each in likeliest(own, 3 * MOST_CAUSES) if each.label not in given]
+            group.meaning = replace(meaning, causes=(*meaning.causes, *rest)[:MOST_CAUSES])
+
     def _is_meant(self, group: _Group) -> bool:
-        """NCCL that was told to leave RDMA alone has no device, as it should."""
+        """NCCL that was told to leave RDMA alone has no device, as it should.
+
+        And of several ports that are listed one may be without a cable.
+        """
         meaning = group.meaning
+        if meaning.what == LISTED_DOWN and PORT_ACTIVE in self._settings:
+            return False
         of_nccl = meaning.fields.tool == "nccl" and meaning.what == "no-device"
         return not (of_nccl and RDMA_OFF in self._settings)
 

@@ -11,7 +11,6 @@ stack prints in words of its own is a sign (explain.log.signs).
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from typing import Final
 
 from rdmadiag.explain.causes import Known, stated
@@ -41,7 +40,7 @@ def _row(pattern: str, **weights: int) -> "tuple[re.Pattern[str], dict[str, int]
 _ROWS: Final = (
     # --- devices, nodes, libraries ---------------------------------------------------------
     _row(
-        rf"\b{_NOT}\b.{{0,40}}\b{_DEVICE}\b|\b{_DEVICE}\b.{{0,40}}\b(?:not (?:found|exist|present"
+        rf"\b{_NOT}\b[^(:=]{{0,40}}\b{_DEVICE}\b(?![=:])|\b{_DEVICE}\b[^(:=]{{0,40}}\b(?:not (?:found|exist|present"
         r"|detected|available|usable)|is missing|no such)|no such device\b",
         no_rdma_device=3,
         provider_missing=2,
@@ -65,7 +64,7 @@ _ROWS: Final = (
     ),
     _row(r"\bplug-?in\b", network_plugin_unfit=2),
     _row(
-        r"\bsymbol\b|\babi\b|version mismatch|incompatible|ioctl|protocol not supported"
+        r"\bsymbols?\b|\babi\b|version mismatch|disagrees about version|incompatible|ioctl|protocol not supported"
         r"|function not implemented|not implemented|comp_mask|\benosys\b|\beproto\w*",
         provider_release=3,
         abi_mismatch=1,
@@ -246,7 +245,7 @@ _ROWS: Final = (
     _row(r"\bsecurity.?group|unresponsive (?:receiver|remote)", security_group=4),
     # --- the device itself -----------------------------------------------------------------
     _row(
-        r"\bfirmware\b|\bfw\b|hardware error|internal error|catastrophic|\bhealth\b|\bsyndrome?\b"
+        r"\bfirmware\b|\bfw\b|hardware error|catastrophic|\bhealth\b|\bsyndrome?\b"
         r"|\bfatal (?:error|event)|adapter (?:failure|error)|device (?:fatal|error)|remote i/o error",
         firmware_failed=3,
         driver_refused=2,
@@ -279,18 +278,24 @@ _OF_STAGE: Final[dict[Stage, dict[str, int]]] = {
 }
 
 
-def in_words(found: Fields, most: int = 5) -> tuple[Known, ...]:
-    """The causes that the line's words speak for, the most spoken for first."""
-    weights: Counter[str] = Counter()
-    text = found.text.lower()
+def weights(text: str, stage: Stage | None = None) -> Counter[str]:
+    """How much the words speak for each cause."""
+    found: Counter[str] = Counter()
+    text = text.lower()
     for pattern, row in _ROWS:
         if pattern.search(text):
-            weights.update(row)
-    if weights and found.stage:
-        weights.update(_OF_STAGE.get(found.stage, {}))
-    chosen = [label for label, weight in weights.most_common() if weight >= LEAST]
-    return _stated(chosen[:most])
+            found.update(row)
+    if found and stage:
+        found.update(_OF_STAGE.get(stage, {}))
+    return found
 
 
-def _stated(labels: Iterable[str]) -> tuple[Known, ...]:
-    return tuple(stated(label) for label in labels)
+def likeliest(found: Counter[str], most: int) -> tuple[Known, ...]:
+    """Those that are spoken for most."""
+    labels = [label for label, weight in found.most_common() if weight >= LEAST]
+    return tuple(stated(label) for label in labels[:most])
+
+
+def in_words(found: Fields, most: int = 5) -> tuple[Known, ...]:
+    """The causes that the line's words speak for, the most spoken for first."""
+    return likeliest(weights(found.text, found.stage), most)

@@ -16,8 +16,9 @@ from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.names import printed_ends
 from rdmadiag.explain.log.settings import Setting, setting_of
 from rdmadiag.explain.log.signs import AFTERMATH, Errno, Sign, sign_of
+from rdmadiag.explain.log.signs.discovery import LISTED_DOWN
 from rdmadiag.explain.log.stages import stage_of
-from rdmadiag.explain.log.trouble import OF_RDMA, is_trouble
+from rdmadiag.explain.log.trouble import OF_RDMA, is_trouble, is_trouble_beside
 from rdmadiag.explain.log.vocabulary import is_candidate
 from rdmadiag.explain.remedies import DEVICES, DMESG_OF_RDMA, GIDS, Lines
 from rdmadiag.facts.attempt import Stage
@@ -131,6 +132,8 @@ def _of_sign(found: Fields) -> Meaning | None:
     sign = sign_of(found.text, found.platform)
     if sign is None or _SUCCEEDED.search(found.text):
         return None
+    if sign.word == LISTED_DOWN and found.text.startswith("State") and "CA '" not in found.above:
+        return None  # no listing of a host's own
     if sign.errno is Errno.REPLACES_SIGN and found.errno and found.stage in _DEVICE_STAGES:
         return None
     of_errno = _of_errno_beside(sign, found)
@@ -417,3 +420,22 @@ def _of_nothing_known(found: Fields) -> Meaning | None:
     several = in_words(found, MOST_CAUSES)
     look = remedy(several[0].label, found.platform) if several else ()
     return Meaning(Kind.UNKNOWN, IN_WORDS if several else "unknown", found, several, look)
+
+
+# --- neighbours --------------------------------------------------------------------------
+
+
+def beside_rdma(line: bytes, after: bytes, above: bytes) -> Meaning | None:
+    """Trouble that does not name RDMA, where the lines around it do."""
+    text = cleaned(line[:TEXT_LIMIT].decode("utf-8", "replace"))
+    around = [*_lines(above)[-_BESIDE:], *_lines(after)[:_BESIDE]]
+    if _NOT_OUTPUT.search(text) or _DETAIL.search(text) or not is_trouble_beside(text, around):
+        return None
+    return Meaning(Kind.AFTERMATH, OF_RDMA, fields(text), (), ())
+
+
+_BESIDE: Final = 4
+
+
+def _lines(text: bytes) -> list[str]:
+    return [cleaned(each) for each in text.decode("utf-8", "replace").splitlines()]

@@ -12,6 +12,7 @@ False
 """
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 OF_RDMA: Final = "aftermath-of-rdma"
@@ -88,7 +89,7 @@ _STRONG: Final = re.compile(
     r"|\bcmdq\[0x[\da-f]+\]=0x[\da-f]+ status 0x0*[1-9a-f]"
     r"|\bclosed \(-\d+\)|prov_err\w*: *-?[1-9]|_(?:error|fatal)\w*\(\)  ?/|not match transport"
     r"|\bno RDMA connection\b"
-    r"|\bBUG: |IBV_WC_SUCCESS\. [1-9]|\bWARNING: CPU: \d+ PID: \d+ at "
+    r"|<signal handler called>|\bcaught signal \d|\bBUG: |IBV_WC_SUCCESS\. [1-9]|\bWARNING: CPU: \d+ PID: \d+ at "
     r"|\bE(?:INVAL|IO|NOMEM|TIMEDOUT|NODEV|FAULT|ACCES|PERM|BUSY)\b",
 )
 _WEAK: Final = re.compile(
@@ -163,6 +164,33 @@ def is_trouble(text: str) -> bool:
         return False
     return severe or _CLOCK.search(text) is not None or _PROSE.search(text) is None
 
+
+def is_trouble_beside(text: str, around: Iterable[str]) -> bool:
+    """Whether the line is of trouble, names no other subject, and stands among lines of RDMA.
+
+    What is only said for information, as the devices that are used, names no subject.
+    """
+    if not _SEVERE.search(text) and _MILD.search(text):
+        return False
+    if not _STRONG.search(_HARMLESS.sub(" ", text)) or _ELSEWHERE.search(text):
+        return False
+    if _OTHER.search(text) or _SUCCEEDED.search(text) or _PROSE.search(text):
+        return False
+    said = " ".join(
+        _HARMLESS.sub(" ", each) for each in around if _SEVERE.search(each) or not _MILD.search(each)
+    )
+    return _NAMED.search(said) is not None or _IN_CAPITALS.search(said) is not None
+
+
+_ELSEWHERE: Final = re.compile(
+    r"\bcuda (?:error|failure|out of)|\bcudaError|\bout ?of ?memory|\bOOM\b|\bHTTP|\bSSL|\bssh\b|\bNVLS"
+    r"|\bno module named|ImportError|KeyError|TypeError|ValueError|AttributeError|IndexError"
+    r"|\bdisk|\bfile system|\bext4|\bxfs|\bUSB\b|\bACPI|\bDNS|\bimage|\bpip\b|\bapt\b|\byum\b|\bdnf\b"
+    r"|\bcmake|\bcompil|\btests?\b|huggingface|\btoken|\bgit\b|\bnpm\b|\bplugin|\bkeyring|\bmodprobe -r"
+    r"|`|\bplease\b|\bnvcc|toolkit|configuration error|\bBAR \d|\bthunderbolt|\bDROM|\bfirmware (?:load|file)|\bdevice link|\bpath starting",
+    re.IGNORECASE,
+)
+"""Trouble whose subject is another, whatever stands beside it."""
 
 _BARE: Final = (
     "Failed to open device",

@@ -58,6 +58,7 @@ CONTEXT: Final = (
     "pcieport", "pci 0000", "pci 0001", "virtual function", " vf ", "shmem",
     "pmix", "btl_", "mtl_", "osc_", "gin ", "gin_", "gda_", "rocshmem", "roc_shmem",
     "xccl", "kvcache", "kv_connector", "disagg", "lmcache", "ep buffer", "internode", "ibgid",
+    "ucxpy", "ucx-py", "ucxx", "ucx://",
 )
 """Words that a line about RDMA has."""
 
@@ -117,9 +118,14 @@ BOTH: Final = (
     "not used by default.  the intent is to use ucx", "no local ports", "fallback fabric",
     "peer closed its memory", "destination resource not", "unsupported operation type",
     "remote feature mismatch", "memory registration is invalid", "no verbs device", "glue library",
+    "state: down", "state: active", "port_active", "state active", "==> ", "0000000000000000",
     "assign_context", "abnormal ae_id", "no active hca", "@o2ib",
 )
 """Of RDMA and of trouble at once."""
+
+NEAR: Final = ("fatal", "failed", "failure", "abort", "unable to", "cannot", "assert", "could not",
+    "signal handler called", "caught signal", "segmentation fault")
+"""Of trouble, and rare: a line that has one is looked at for what stands around it."""
 
 AFTERMATH: Final = (
     "watchdog caught", "ncclremoteerror", "ncclsystemerror", "unhandled system error",
@@ -139,8 +145,8 @@ def _any(words: tuple[str, ...]) -> "re.Pattern[bytes]":
 
 NEEDLES: Final = {
     **{word.encode(): 1 for word in CONTEXT},
-    **{word.encode(): 2 for word in TROUBLE},
-    **{word.encode(): 3 for word in (*BOTH, *AFTERMATH)},
+    **{word.encode(): 2 for word in TROUBLE if word not in NEAR},
+    **{word.encode(): 3 for word in (*BOTH, *AFTERMATH, *NEAR)},
     "init\N{RIGHTWARDS ARROW}rtr".encode(): 3,
 }
 """Word → bits; a line is a candidate once it has both."""
@@ -148,6 +154,12 @@ NEEDLES: Final = {
 _CONTEXT: Final = _any(CONTEXT)
 _TROUBLE: Final = _any(TROUBLE)
 _SUFFICIENT: Final = _any((*BOTH, *AFTERMATH))
+_NEAR: Final = _any(NEAR)
+
+
+def is_near_candidate(line: bytes) -> bool:
+    """Whether it is looked at for what stands around it."""
+    return _NEAR.search(line) is not None
 
 
 def is_candidate(line: bytes) -> bool:
