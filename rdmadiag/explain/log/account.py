@@ -155,6 +155,7 @@ class Collector:
 
     def __init__(self) -> None:
         self._groups: dict[Key, _Group] = {}
+        self._beside: dict[Key, _Group] = {}  # trouble beside lines of RDMA
         self._worded: dict[Key, _Group] = {}  # not understood, but for its words
         self._unknown: dict[str, Unknown] = {}
         self._unexplained: dict[str, Unknown] = {}  # aftermath that names RDMA, of what is unseen
@@ -178,6 +179,9 @@ class Collector:
                 self._aftermath_lines.append(number)
             if meaning.what == OF_RDMA:
                 self._add_unknown(number, meaning, self._unexplained)
+                if meaning.causes:
+                    worded = replace(meaning, kind=Kind.UNKNOWN, what=IN_WORDS)
+                    self._add_group(number, worded, self._beside)
         elif meaning.kind is Kind.UNKNOWN:
             self._add_unknown(number, meaning, self._unknown)
             if meaning.causes:
@@ -228,17 +232,18 @@ class Collector:
         """All of it, in order."""
         groups = _in_time([each for each in self._groups.values() if self._is_meant(each)])
         groups = _merged(groups)
-        unknown = self._unknown
-        if all(each.meaning.kind is Kind.NOTE for each in groups) and self._worded:
-            words = _in_time(list(self._worded.values()))
-            shown = {number for each in words for number in each.numbers}
-            unknown = {key: each for key, each in unknown.items() if each.line not in shown}
-            groups += [_as_failure(each) for each in words]
+        worded = self._worded or (self._beside if not self._unknown else {})
+        if any(each.meaning.kind is not Kind.NOTE for each in groups):
+            worded = {}
+        words = [_as_failure(each) for each in _in_time(list(worded.values()))]
+        groups += words
         self._weigh(groups)
         self._hear(groups)
         of = {kind: tuple(_failure(g) for g in groups if g.meaning.kind is kind) for kind in Kind}
-        is_explained = of[Kind.FAILURE] or of[Kind.CONSEQUENCE] or unknown
-        unknown = unknown if is_explained else self._unexplained
+        is_explained = of[Kind.FAILURE] or of[Kind.CONSEQUENCE] or self._unknown
+        unknown = self._unknown if is_explained else self._unexplained
+        shown = {number for each in words for number in each.numbers}
+        unknown = {key: each for key, each in unknown.items() if each.line not in shown}
         return Account(
             failures=of[Kind.FAILURE],
             consequences=of[Kind.CONSEQUENCE],

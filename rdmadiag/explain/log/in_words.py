@@ -129,6 +129,36 @@ _ROWS: Final = (
         access_flags=1,
     ),
     _row(r"\blkey|local key|local protection|local access", local_key_wrong=3, acs_or_iommu=2),
+    _row(
+        r"user[_ ]pages|\bumem\w*|get_pages|pin\w* pages",
+        memory_not_mapped=2,
+        memory_kind=2,
+        memlock=2,
+        gdr_off=1,
+    ),
+    # --- requests and their completions ------------------------------------------------------
+    _row(
+        r"\b(?:completions?|wc|cqe?s?|request|work request|wr_id|transfer|rma|rdma (?:read|write)|read|write"
+        r"|put|get|opcode|poll\w*)\b.{0,60}(?:error|err\b|fail\w*|status|abort\w*)",
+        peer_gone=2,
+        remote_key_wrong=1,
+        no_path=1,
+        flushed=1,
+    ),
+    _row(
+        r"(?:invalid|bad|unknown|no such|wrong|stale|unrecogni[sz]ed) (?:\w+ ){0,2}"
+        r"(?:qps?|qpn|queue pairs?|address handle|ah|receiver|dest\w*|endpoint|ep|peer|connection|cm_?id)\b",
+        peer_gone=3,
+        connection_stale=2,
+    ),
+    _row(
+        r"invalid argument|\beinval\b|\(-?22\)|= ?-22\b",
+        device_lacks_capability=1,
+        driver_refused=2,
+        gid_index_or_family=1,
+        memory_not_taken=1,
+        access_flags=1,
+    ),
     # --- queues ----------------------------------------------------------------------------
     _row(
         r"\bqps?\b|\bqpairs?\b|queue pairs?|\bsrqs?\b|\bdct\b|\bdci\b",
@@ -179,6 +209,12 @@ _ROWS: Final = (
         port_down=4,
         link_lost=3,
         no_subnet_manager=1,
+    ),
+    _row(
+        r"\bno (?:\w+ ){0,3}(?:active|up|usable|available)\b|\b(?:not|n't|in)[ _-]?active\b|\bdown\b",
+        port_down=3,
+        no_rdma_device=2,
+        link_lost=1,
     ),
     _row(
         r"subnet manager|\bopensm|\bsm[ _](?:lid|is)|\bsa[ _](?:query|request)|path record|\blid 0\b"

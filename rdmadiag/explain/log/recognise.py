@@ -11,7 +11,7 @@ from rdmadiag.explain.causes import Known, possible, remedy, stated
 from rdmadiag.explain.causes.cause import Used
 from rdmadiag.explain.completions import after_completion, completion
 from rdmadiag.explain.log.fields import Fields, cleaned, fields
-from rdmadiag.explain.log.in_words import IN_WORDS, in_words
+from rdmadiag.explain.log.in_words import IN_WORDS, in_words, likeliest, weights
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.names import printed_ends
 from rdmadiag.explain.log.settings import Setting, setting_of
@@ -431,7 +431,10 @@ def beside_rdma(line: bytes, after: bytes, above: bytes) -> Meaning | None:
     around = [*_lines(above)[-_BESIDE:], *_lines(after)[:_BESIDE]]
     if _NOT_OUTPUT.search(text) or _DETAIL.search(text) or not is_trouble_beside(text, around):
         return None
-    return Meaning(Kind.AFTERMATH, OF_RDMA, fields(text), (), ())
+    found = fields(text)
+    several = likeliest(weights(text) + weights("\n".join(around)), MOST_CAUSES)
+    look = remedy(several[0].label, found.platform) if several else ()
+    return Meaning(Kind.AFTERMATH, OF_RDMA, found, several, look)
 
 
 _BESIDE: Final = 4
