@@ -111,9 +111,9 @@ _ROWS: Final = (
         memory_not_mapped=1,
         gdr_off=1,
     ),
-    _row(rf"\b{_GPU}\b.{{0,120}}|\bp2p\b", gdr_off=2, memory_kind=1, acs_or_iommu=1),
+    _row(rf"\b{_GPU}|\bp2p\b", gdr_off=2, memory_kind=1, acs_or_iommu=1),
     _row(
-        rf"(?=.*\b{_GPU}\b)(?=.*(?:{_REGISTER}|bad address|invalid argument|\bmap))",
+        rf"(?=.*\b{_GPU})(?=.*(?:{_REGISTER}|bad address|invalid argument|\bmap))",
         gdr_off=3,
         memory_kind=2,
         acs_or_iommu=1,
@@ -218,7 +218,7 @@ _ROWS: Final = (
     ),
     _row(
         r"subnet manager|\bopensm|\bsm[ _](?:lid|is)|\bsa[ _](?:query|request)|path record|\blid 0\b"
-        r"|port_init\b|initializing|multicast|\bmad\b|\bumad\b",
+        r"|port_init\b|(?:port|state|link).{0,20}initializing|multicast|\bu?mads?(?:\b|_)|\bib(?:warn|panic|error)\b",
         no_subnet_manager=4,
         port_down=1,
         no_path=1,
@@ -249,11 +249,21 @@ _ROWS: Final = (
         link_lost=1,
     ),
     _row(
-        r"unreachable|no route|\behostunreach\b|\benetunreach\b|\(-?(?:101|113)\)",
+        r"(?<!destination is )unreachable|no route|\behostunreach\b|\benetunreach\b|\(-?(?:101|113)\)",
         no_route=3,
         peer_unreachable=3,
         no_path=2,
     ),
+    _row(  # UCX has no transport in common with the peer, or lost the last one
+        r"destination is unreachable|ucs_err_unreachable",
+        transport_unusable=3,
+        port_down=3,
+        no_path=2,
+        peer_gone=2,
+        no_rdma_device=1,
+    ),
+    _row(r"event channel", rdma_ucm_not_loaded=3, no_rdma_device=3, rdma_cm_node_not_openable=1),
+    _row(r"\bqps?\b.{0,20}\berror\b", qp_error=1, remote_key_wrong=1, peer_gone=1, flushed=1),
     _row(
         r"retry (?:count\w*|limit|exceed\w*)|retr(?:y|ies) (?:exceeded|exhausted)"
         r"|transport (?:error|retry)|transmission",
@@ -289,7 +299,7 @@ _ROWS: Final = (
         firmware_silent=1,
     ),
     _row(
-        r"\b(?:command|cmd\w*|mailbox|admin queue|aq|adminq|cqp|hwrm|mbox|wait_func|devx\w*)\b.{0,60}"
+        r"\b(?:command 0x|(?:fw|firmware|admin) command|cmdq?\b|cmd_\w*|mailbox|admin queue|aq|adminq|cqp|hwrm|mbox|wait_func|devx\w*)\b.{0,60}"
         r"(?:tim(?:ed|e) ?-?out|no response|fail|error|cancel)",
         firmware_silent=3,
         firmware_failed=2,

@@ -142,9 +142,15 @@ def _of_sign(found: Fields) -> Meaning | None:
         # An empty row can be queried: it is the zero GID.
         row = [stated("gid-index-or-family", "index"), stated("gid-row-empty")]
         ordered = [*(reversed(row) if _EMPTY_ROW.search(found.text) else row), *ordered]
+    if sign.word == "named-device-absent" and not found.device and not _A_NAME.search(found.text):
+        ordered = [stated("no-rdma-device"), *ordered]
     found = _staged(found, sign.stage)
     several = _by_gids(_unique(ordered), found)
     return Meaning(sign.kind, sign.word, found, several, sign.look(found.platform))
+
+
+_A_NAME: Final = re.compile(r"(?:device|hca|nic|adapter|port)s?:? ['\"]?[A-Za-z]\w*\d|['\"][\w:,]+['\"]", re.I)
+"""Of a device, in whatever way: it was asked for by its name."""
 
 
 def _of_errno_beside(sign: Sign, found: Fields) -> tuple[Known, ...]:
@@ -297,7 +303,7 @@ def _of_call(found: Fields) -> Meaning | None:
         return None
     several = _by_size(_without_errno(found), found)
     if found.tool != "rc_pingpong":
-        several = _by_gids(several, found)
+        several = _by_memory(_by_gids(several, found), found)
     return _meaning("call", found, several, look)
 
 

@@ -84,6 +84,8 @@ _STRONG: Final = re.compile(
     # a constant or a class is named after what it says
     r"|_(?:ERR|ERROR|FAULT|FATAL|UNREACHABLE|REJECTED|REMOVAL|FAILED)\b|[a-z](?:Error|Failure)\b(?!\()"
     r"|\b[a-z]\w*_(?:err|error|fail|failed|failure): (?!\d+\s*$)"
+    r"|(?i:\bno (?:\w+ ){1,3}(?:active|usable|detected|available)\b)|\berr(?:no)?=-?[1-9]\d*\b"
+    r"|disagrees about version|\b[Uu]nknown symbol|unrecogni[sz]ed status"
     # the kernel's own: rpcrdma's end of a connection, and its warnings
     # and a status of bnxt_re's command queue (bnxt_qplib_process_qp_event, qplib_rcfw.c)
     r"|\bcmdq\[0x[\da-f]+\]=0x[\da-f]+ status 0x0*[1-9a-f]"
