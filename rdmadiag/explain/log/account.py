@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.completions import completion, completion_text, vendor
-from rdmadiag.explain.log.in_words import IN_WORDS, likeliest, weights
+from rdmadiag.explain.log.in_words import IN_WORDS, likeliest, of_a_mac, weights
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.settings import PORT_ACTIVE, RDMA_OFF, Setting
 from rdmadiag.explain.log.signs.discovery import LISTED_DOWN
@@ -36,6 +36,9 @@ TEXT_KEPT: Final = 400  # characters of a line
 REMEDY: Final = 6
 
 Key = tuple[object, ...]
+
+_EXACT: Final = frozenset({"rejected", "unreachable"})
+"""Their status says what it was: no words add to it."""
 
 _AFTER_UNKNOWN: Final = (
     PREFLIGHT_THERE,
@@ -283,12 +286,16 @@ class Collector:
             if meaning.kind not in (Kind.FAILURE, Kind.CONSEQUENCE):
                 continue
             own = weights(group.text, meaning.fields.stage)
+            own += own if meaning.what == IN_WORDS else Counter()
+            own += everywhere
+            if meaning.fields.platform == "darwin":
+                own = of_a_mac(own, meaning.fields.stage)
             if meaning.what == IN_WORDS:
-                own += own + everywhere
                 group.meaning = replace(meaning, causes=likeliest(own, MOST_CAUSES))
                 continue
+            if meaning.what in _EXACT:
+                continue
             given = {each.label for each in meaning.causes}
-            own += everywhere
             rest = [each for each in likeliest(own, 3 * MOST_CAUSES) if each.label not in given]
             group.meaning = replace(meaning, causes=(*meaning.causes, *rest)[:MOST_CAUSES])
 

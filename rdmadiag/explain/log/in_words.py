@@ -324,6 +324,31 @@ _OF_STAGE: Final[dict[Stage, dict[str, int]]] = {
 }
 
 
+_OF_A_MAC: Final[dict[Stage | None, dict[str, int]]] = {
+    Stage.OPEN: {"rdma-disabled": 3, "thunderbolt-4": 2, "device-renamed": 1},
+    Stage.ALLOC_PD: {"pd-exhausted": 3, "thunderbolt-4": 2, "port-down": 1},
+    Stage.REG_MR: {"mr-exhausted": 3, "memory-not-taken": 2, "thunderbolt-4": 2},
+    Stage.CREATE_QP: {"qp-exhausted": 3, "stale-queue-pairs": 2, "rc-on-thunderbolt": 1},
+    Stage.RTR: {
+        **{"no-ipv4-gid": 5, "port-in-bridge": 4, "driver-wedged": 3},
+        **{"gid-row-empty": 2, "shared-subnet": 2, "stale-queue-pairs": 1},
+    },
+    Stage.CONNECT: {"peer-gone": 3, "peer-not-there": 2, "local-network-privacy": 2},
+    Stage.DATA: {"driver-wedged": 3, "link-lost": 2, "peer-gone": 2},
+}
+_ON_A_MAC: Final = frozenset(
+    {"peer-gone", "link-lost", "port-down", "no-route", "peer-not-listening", "shared-subnet"}
+)
+"""What words may say of a Mac as well."""
+
+
+def of_a_mac(found: Counter[str], stage: Stage | None) -> Counter[str]:
+    """What holds of Thunderbolt, and the causes that only it has."""
+    kept = Counter({label: weight for label, weight in found.items() if label in _ON_A_MAC})
+    kept.update(_OF_A_MAC.get(stage, {}))
+    return kept
+
+
 def weights(text: str, stage: Stage | None = None) -> Counter[str]:
     """How much the words speak for each cause."""
     found: Counter[str] = Counter()
@@ -344,4 +369,7 @@ def likeliest(found: Counter[str], most: int) -> tuple[Known, ...]:
 
 def in_words(found: Fields, most: int = 5) -> tuple[Known, ...]:
     """The causes that the line's words speak for, the most spoken for first."""
-    return likeliest(weights(found.text, found.stage), most)
+    several = weights(found.text, found.stage)
+    if found.platform == "darwin":
+        several = of_a_mac(several, found.stage)
+    return likeliest(several, most)

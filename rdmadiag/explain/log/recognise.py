@@ -13,7 +13,7 @@ from rdmadiag.explain.completions import after_completion, completion
 from rdmadiag.explain.log.fields import Fields, cleaned, fields
 from rdmadiag.explain.log.in_words import IN_WORDS, in_words, likeliest, weights
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.names import printed_ends
+from rdmadiag.explain.log.names import devices_of, printed_ends
 from rdmadiag.explain.log.settings import Setting, setting_of
 from rdmadiag.explain.log.signs import AFTERMATH, Errno, Sign, sign_of
 from rdmadiag.explain.log.signs.discovery import LISTED_DOWN
@@ -48,6 +48,8 @@ def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | 
         stated_below := _ERROR_BELOW.search(after.decode("utf-8", "replace"))
     ):
         text = f"{text} failed: {stated_below[1]}"  # Open MPI's help says it on two lines
+    if is_cut_off(line) and not _NOT_OUTPUT.search(text):
+        text = _with_rest(text, after)
     if not is_candidate(text.encode()) or _NOT_OUTPUT.search(text) or _DETAIL.search(text):
         return None
     if _CONNECTS.match(text) and not printed_ends(above.decode("utf-8", "replace")):
@@ -83,6 +85,29 @@ _NOT_OUTPUT: Final = re.compile(
     r"|^\s*(?:\$|#|>>>|\+\+?) ?\w*(?:export|env|docker|mpirun|srun|torchrun|python|grep|git)\b"
 )
 """Source, patches, history, manuals and command lines: they name failures without any."""
+
+_CUT_OFF: Final = re.compile(
+    rb"(?:\bwith|\berr(?:or|no)?|\bfailed|\bstatus|,|\blocal|\bremote|\bgid|\bindex|\bstate|\bnext"
+    rb"|\bvendor|\bopcode|\blen|\bdev|\bconnection|\bnetwork is|\bno such|\bcannot(?: allocate)?"
+    rb"|\binvalid|\btransport|\bretry(?: counter)?|\boperation not|\bbad|\bpermission|\bno route to"
+    rb"|\bprotocol not|\bno data|\bcompletion)\s*$",
+    re.IGNORECASE,
+)
+_BEGINS: Final = re.compile(
+    r"^\s*(?:\[|\w[\w.-]*:\d+:\d+|\d{4}-|\d\d:\d\d|[IWEF]\d{4}|[A-Z]\w* *[:\[]|\w+\(|at |File )"
+)
+_REST: Final = 240
+
+
+def is_cut_off(line: bytes) -> bool:
+    """Whether it ends where no sentence does: a page or a terminal wrapped it."""
+    return _CUT_OFF.search(line[-64:]) is not None
+
+
+def _with_rest(text: str, after: bytes) -> str:
+    rest = after[:_REST].decode("utf-8", "replace").partition("\n")[0]
+    return text if not rest.strip() or _BEGINS.match(rest) else f"{text} {cleaned(rest)}"
+
 
 _FUNCTION: Final = re.compile(r"Function: +(?:ibv|rdma)_\w+")
 _ERROR_BELOW: Final = re.compile(r"^ *Error: +(.{1,200})", re.MULTILINE)
@@ -195,17 +220,13 @@ _RETRIES: Final = 12
 def _by_path(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     """Not the GID's fault where there is none, or where both are plain routable addresses."""
     gids = [gid for gid in (found.local_gid, found.remote_gid) if gid is not None]
-    nics = _NICS.search(found.text)
-    if nics and nics[1] != nics[2]:  # rails are subnets of their own, mostly
+    if len(devices_of(found.text)) > 1:  # rails are subnets of their own, mostly
         return _first(several, "no-path")
     if gids:
         fine = all(gid.is_ipv4_mapped and gid.scope is not Scope.LINK_LOCAL for gid in gids)
     else:
         fine = found.link_layer == "ib"
     return _last(several, "gid-does-not-route") if fine else several
-
-
-_NICS: Final = re.compile(r"\blocal_nic: (\w+), peer_nic: [^,]*@(\w+)")
 
 
 def _last(several: tuple[Known, ...], label: str) -> tuple[Known, ...]:
@@ -359,6 +380,8 @@ def _by_gids(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     here, there = found.local_gid, found.remote_gid
     if here is not None and here.is_zero:
         return _first(_unique([stated("gid-row-empty"), *several]), "gid-row-empty")
+    if there is not None and there.is_zero:
+        return _first(_unique([stated("gid-row-empty", "peer"), *several]), "gid-row-empty")
     if here is not None and there is not None and here.family is not there.family:
         families = stated("gid-index-or-family", "family")
         return _unique([families, *several]) if found.errno in (None, _EINVAL) else several
@@ -374,6 +397,9 @@ def _without_errno(found: Fields) -> tuple[Known, ...]:
     if found.stage is Stage.RTR and found.tool == "rc_pingpong" and not given:
         # A GRH is needed on RoCE: rc_pingpong and its kin send none without an index.
         several.append(stated("no-gid-given"))
+    if found.stage is Stage.RTR and found.gid_index is not None:
+        several += [stated("gid-index-or-family", "index"), stated("gid-row-empty")]
+        several += [stated("gid-does-not-route")] if found.gid_index == 0 else []
     # One cause a number first, then what is left of each.
     usual = _USUAL.get((found.platform, found.stage), ())
     if found.call == "ibv_open_device" and found.platform == "linux":

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from rdmadiag.explain.log.account import Collector
-from rdmadiag.explain.log.recognise import Meaning, beside_rdma, recognise
+from rdmadiag.explain.log.recognise import Meaning, beside_rdma, is_cut_off, recognise
 from rdmadiag.explain.log.vocabulary import is_near_candidate
 
 
@@ -53,7 +53,8 @@ def collect(candidates: Iterable[Candidate]) -> Collector:
     alike = _Memory()
     tries = NEIGHBOURS
     for each in candidates:
-        below = each.after if _SAYS_MORE_BELOW.match(each.after) else b""
+        more = _SAYS_MORE_BELOW.match(each.after) or is_cut_off(each.line)
+        below = each.after if more else b""
         counts = _LISTS.match(each.line) or _ENDS_ABOVE.search(each.above) or (
             _REGISTERS.search(each.line) and _GPU_ABOVE.search(each.above)
         )

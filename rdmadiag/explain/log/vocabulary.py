@@ -118,7 +118,7 @@ BOTH: Final = (
     "not used by default.  the intent is to use ucx", "no local ports", "fallback fabric",
     "peer closed its memory", "destination resource not", "unsupported operation type",
     "remote feature mismatch", "memory registration is invalid", "no verbs device", "glue library",
-    "state: down", "state: active", "port_active", "state active", "==> ", "0000000000000000",
+    " -g 0", " -x 0", "gid-idx", "gid-index", "state: down", "state: active", "port_active", "state active", "==> ", "0000000000000000",
     "assign_context", "abnormal ae_id", "no active hca", "@o2ib",
 )
 """Of RDMA and of trouble at once."""
