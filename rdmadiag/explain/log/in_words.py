@@ -23,10 +23,13 @@ LEAST: Final = 2
 """A sum below it says nothing."""
 
 _NOT: Final = (
-    r"(?:no|not|n't|0|zero|none|never|without|missing|empty|unable|cannot|fail\w*|invalid|lost|lack\w*)"
+    r"(?:no|not|n't|0|zero|none|never|without|missing|empty|unable|cannot|fail\w*"
+    r"|invalid|lost|lack\w*)"
 )
 _DEVICE: Final = r"(?:devices?|hcas?|nics?|rnics?|adapters?|hfis?|units?|ca|interfaces?|dev)"
-_REGISTER: Final = r"(?:regist\w*|reg_?mr\w*|\bmr\b|mr_reg\w*|pin\w*|memory region|mkey|umem|memhandle|\bmem_?map)"
+_REGISTER: Final = (
+    r"(?:regist\w*|reg_?mr\w*|\bmr\b|mr_reg\w*|pin\w*|memory region|mkey|umem|memhandle|\bmem_?map)"
+)
 _GPU: Final = (
     r"(?:gpus?|cuda|cumem\w*|hip|rocm|hmem|dma-?_?bufs?|nv_?peer_?mem\w*|nvidia[-_]peermem"
     r"|peer_?mem\w*|gpu ?direct|gdr(?:copy|drv)?|device memory|vram|p2pdma)"
@@ -40,7 +43,8 @@ def _row(pattern: str, **weights: int) -> "tuple[re.Pattern[str], dict[str, int]
 _ROWS: Final = (
     # --- devices, nodes, libraries ---------------------------------------------------------
     _row(
-        rf"\b{_NOT}\b[^(:=]{{0,40}}\b{_DEVICE}\b(?![=:])|\b{_DEVICE}\b[^(:=]{{0,40}}\b(?:not (?:found|exist|present"
+        rf"\b{_NOT}\b[^(:=]{{0,40}}\b{_DEVICE}\b(?![=:])"
+        rf"|\b{_DEVICE}\b[^(:=]{{0,40}}\b(?:not (?:found|exist|present"
         r"|detected|available|usable)|is missing|no such)|no such device\b",
         no_rdma_device=3,
         provider_missing=2,
@@ -64,7 +68,8 @@ _ROWS: Final = (
     ),
     _row(r"\bplug-?in\b", network_plugin_unfit=2),
     _row(
-        r"\bsymbols?\b|\babi\b|version mismatch|disagrees about version|incompatible|ioctl|protocol not supported"
+        r"\bsymbols?\b|\babi\b|version mismatch|disagrees about version|incompatible|ioctl"
+        r"|protocol not supported"
         r"|function not implemented|not implemented|comp_mask|\benosys\b|\beproto\w*",
         provider_release=3,
         abi_mismatch=1,
@@ -89,7 +94,9 @@ _ROWS: Final = (
         no_provider=2,
         provider_missing=1,
     ),
-    _row(r"\b(?:ofi|libfabric|fabric)\b.{0,80}no data available|fi_getinfo.{0,40}-61", no_provider=3),
+    _row(
+        r"\b(?:ofi|libfabric|fabric)\b.{0,80}no data available|fi_getinfo.{0,40}-61", no_provider=3
+    ),
     _row(r"\bnetns\b|namespace", device_in_other_netns=2, netdev_in_other_netns=2),
     _row(r"\bfork\w*\b", fork_unsafe=3),
     _row(r"too many open files|\bemfile\b", open_files_limit=4),
@@ -138,7 +145,8 @@ _ROWS: Final = (
     ),
     # --- requests and their completions ------------------------------------------------------
     _row(
-        r"\b(?:completions?|wc|cqe?s?|request|work request|wr_id|transfer|rma|rdma (?:read|write)|read|write"
+        r"\b(?:completions?|wc|cqe?s?|request|work request|wr_id|transfer|rma|rdma (?:read"
+        r"|write)|read|write"
         r"|put|get|opcode|poll\w*)\b.{0,60}(?:error|err\b|fail\w*|status|abort\w*)",
         peer_gone=2,
         remote_key_wrong=1,
@@ -147,7 +155,8 @@ _ROWS: Final = (
     ),
     _row(
         r"(?:invalid|bad|unknown|no such|wrong|stale|unrecogni[sz]ed) (?:\w+ ){0,2}"
-        r"(?:qps?|qpn|queue pairs?|address handle|ah|receiver|dest\w*|endpoint|ep|peer|connection|cm_?id)\b",
+        r"(?:qps?|qpn|queue pairs?|address handle|ah|receiver|dest\w*|endpoint|ep|peer"
+        r"|connection|cm_?id)\b",
         peer_gone=3,
         connection_stale=2,
     ),
@@ -190,7 +199,9 @@ _ROWS: Final = (
         peer_qp_error=1,
         flushed=1,
     ),
-    _row(r"\brnr\b|receiver not ready|no (?:posted )?recv|no receives?\b", peer_posts_no_receives=4),
+    _row(
+        r"\brnr\b|receiver not ready|no (?:posted )?recv|no receives?\b", peer_posts_no_receives=4
+    ),
     _row(r"\bflush\w*\b", flushed=4),
     _row(
         r"not support\w*|unsupported|does(?:n't| not) support|lacks?\b|capabilit\w+"
@@ -201,7 +212,12 @@ _ROWS: Final = (
     ),
     _row(r"\bpkey|\bp_key|partition", pkey_index=4),
     # --- the path --------------------------------------------------------------------------
-    _row(r"\bgids?\b|\bgid_?(?:index|idx|tbl|table)|\bsgid|\bdgid", no_usable_gid=3, gid_index_or_family=2, gid_row_empty=2),
+    _row(
+        r"\bgids?\b|\bgid_?(?:index|idx|tbl|table)|\bsgid|\bdgid",
+        no_usable_gid=3,
+        gid_index_or_family=2,
+        gid_row_empty=2,
+    ),
     _row(r"\bmtu\b", mtu_above_port=3, mtu_mismatch=3, mtu_too_large=1),
     _row(
         r"(?:link|port|carrier|interface).{0,30}\b(?:down|not (?:in )?active|inactive|disabled"
@@ -211,14 +227,17 @@ _ROWS: Final = (
         no_subnet_manager=1,
     ),
     _row(
-        r"\bno (?:\w+ ){0,3}(?:active|up|usable|available)\b|\b(?:not|n't|in)[ _-]?active\b|\bdown\b",
+        r"\bno (?:\w+ ){0,3}(?:active|up|usable|available)\b|\b(?:not|n't|in)[ _-]?active\b"
+        r"|\bdown\b",
         port_down=3,
         no_rdma_device=2,
         link_lost=1,
     ),
     _row(
-        r"subnet manager|\bopensm|\bsm[ _](?:lid|is)|\bsa[ _](?:query|request)|path record|\blid 0\b"
-        r"|port_init\b|(?:port|state|link).{0,20}initializing|multicast|\bu?mads?(?:\b|_)|\bib(?:warn|panic|error)\b",
+        r"subnet manager|\bopensm|\bsm[ _](?:lid|is)|\bsa[ _](?:query|request)|path record"
+        r"|\blid 0\b"
+        r"|port_init\b|(?:port|state|link).{0,20}initializing|multicast|\bu?mads?(?:\b|_)"
+        r"|\bib(?:warn|panic|error)\b",
         no_subnet_manager=4,
         port_down=1,
         no_path=1,
@@ -232,7 +251,8 @@ _ROWS: Final = (
     _row(r"\breject\w*", peer_refused=4, peer_not_listening=2, connection_stale=1),
     _row(
         r"connection (?:was |is |has been )?(?:reset|closed|lost|aborted|broken|terminated|dropped)"
-        r"|broken pipe|disconnect\w*|peer (?:is )?(?:gone|dead|lost|down|fail\w*)|remote (?:end|side|peer)"
+        r"|broken pipe|disconnect\w*|peer (?:is )?(?:gone|dead|lost|down|fail\w*)"
+        r"|remote (?:end|side|peer)"
         r".{0,40}(?:clos|gone|exit|fail|dead)|\beconnreset\b|\beconnaborted\b|\bepipe\b|shut ?down"
         r"|not connected|keep.?alive|heartbeat",
         peer_gone=4,
@@ -249,7 +269,8 @@ _ROWS: Final = (
         link_lost=1,
     ),
     _row(
-        r"(?<!destination is )unreachable|no route|\behostunreach\b|\benetunreach\b|\(-?(?:101|113)\)",
+        r"(?<!destination is )unreachable|no route|\behostunreach\b|\benetunreach\b"
+        r"|\(-?(?:101|113)\)",
         no_route=3,
         peer_unreachable=3,
         no_path=2,
@@ -279,7 +300,12 @@ _ROWS: Final = (
         no_route=2,
         peer_unreachable=2,
     ),
-    _row(r"\bbind\b|\blisten\w*|\brdma_bind", no_rdma_at_address=2, not_this_hosts_address=2, cm_port_taken=1),
+    _row(
+        r"\bbind\b|\blisten\w*|\brdma_bind",
+        no_rdma_at_address=2,
+        not_this_hosts_address=2,
+        cm_port_taken=1,
+    ),
     _row(r"address already in use|\beaddrinuse\b", cm_port_taken=4),
     _row(
         r"cannot assign requested address|\beaddrnotavail\b|address not (?:valid|available)",
@@ -287,27 +313,42 @@ _ROWS: Final = (
         not_this_hosts_address=3,
     ),
     _row(r"\bno such device\b|\benodev\b|\(-?19\)", no_rdma_at_address=2, netdev_in_other_netns=1),
-    _row(r"\bconnect\w*\b|\baccept\w*|handshake|wireup|rendezvous", peer_not_listening=1, peer_gone=1, no_path=1, firewall=1),
+    _row(
+        r"\bconnect\w*\b|\baccept\w*|handshake|wireup|rendezvous",
+        peer_not_listening=1,
+        peer_gone=1,
+        no_path=1,
+        firewall=1,
+    ),
     _row(r"\bsecurity.?group|unresponsive (?:receiver|remote)", security_group=4),
     # --- the device itself -----------------------------------------------------------------
     _row(
         r"\bfirmware\b|\bfw\b|hardware error|catastrophic|\bhealth\b|\bsyndrome?\b"
-        r"|\bfatal (?:error|event)|adapter (?:failure|error)|device (?:fatal|error)|remote i/o error",
+        r"|\bfatal (?:error|event)|adapter (?:failure|error)|device (?:fatal|error)"
+        r"|remote i/o error",
         firmware_failed=3,
         driver_refused=2,
         device_resetting=1,
         firmware_silent=1,
     ),
     _row(
-        r"\b(?:command 0x|(?:fw|firmware|admin) command|cmdq?\b|cmd_\w*|mailbox|admin queue|aq|adminq|cqp|hwrm|mbox|wait_func|devx\w*)\b.{0,60}"
+        r"\b(?:command 0x|(?:fw|firmware|admin) command|cmdq?\b|cmd_\w*|mailbox|admin queue"
+        r"|aq|adminq|cqp|hwrm|mbox|wait_func|devx\w*)\b.{0,60}"
         r"(?:tim(?:ed|e) ?-?out|no response|fail|error|cancel)",
         firmware_silent=3,
         firmware_failed=2,
         driver_refused=1,
     ),
-    _row(r"\baer\b|\bpcie?\b.{0,40}(?:error|fail|recover|reset|slot)|bus error|surprise", pcie_error=4),
+    _row(
+        r"\baer\b|\bpcie?\b.{0,40}(?:error|fail|recover|reset|slot)|bus error|surprise",
+        pcie_error=4,
+    ),
     _row(r"\breset\w*\b|\bre-?init\w*", device_resetting=1, firmware_failed=1),
-    _row(r"hot.?(?:un)?plug|device (?:is )?(?:removed|removal|gone)|\beio\b|input/output error", device_removed=3, firmware_failed=2),
+    _row(
+        r"hot.?(?:un)?plug|device (?:is )?(?:removed|removal|gone)|\beio\b|input/output error",
+        device_removed=3,
+        firmware_failed=2,
+    ),
     _row(r"\bcgroup", rdma_cgroup=4),
 )
 
@@ -330,8 +371,12 @@ _OF_A_MAC: Final[dict[Stage | None, dict[str, int]]] = {
     Stage.REG_MR: {"mr-exhausted": 3, "memory-not-taken": 2, "thunderbolt-4": 2},
     Stage.CREATE_QP: {"qp-exhausted": 3, "stale-queue-pairs": 2, "rc-on-thunderbolt": 1},
     Stage.RTR: {
-        **{"no-ipv4-gid": 5, "port-in-bridge": 4, "driver-wedged": 3},
-        **{"gid-row-empty": 2, "shared-subnet": 2, "stale-queue-pairs": 1},
+        "no-ipv4-gid": 5,
+        "port-in-bridge": 4,
+        "driver-wedged": 3,
+        "gid-row-empty": 2,
+        "shared-subnet": 2,
+        "stale-queue-pairs": 1,
     },
     Stage.CONNECT: {"peer-gone": 3, "peer-not-there": 2, "local-network-privacy": 2},
     Stage.DATA: {"driver-wedged": 3, "link-lost": 2, "peer-gone": 2},

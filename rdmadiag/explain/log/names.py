@@ -23,7 +23,9 @@ _PCI: Final = re.compile(
     r"\b(?:mlx[45]_core|bnxt_en|irdma|ice|ionic|hns3) ([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d)"
 )
 _NOT_NAMES: Final = frozenset({"not", "found", "error", "failed", "is", "no", "for", "with", "was"})
-_NO_NAMES: Final = frozenset({"spec", "list", "name", "names", "attributes", "context", "and", "or"})
+_NO_NAMES: Final = frozenset(
+    {"spec", "list", "name", "names", "attributes", "context", "and", "or"}
+)
 
 
 def device_of(text: str, after: str) -> tuple[str | None, int | None]:

@@ -174,7 +174,9 @@ def _of_sign(found: Fields) -> Meaning | None:
     return Meaning(sign.kind, sign.word, found, several, sign.look(found.platform))
 
 
-_A_NAME: Final = re.compile(r"(?:device|hca|nic|adapter|port)s?:? ['\"]?[A-Za-z]\w*\d|['\"][\w:,]+['\"]", re.I)
+_A_NAME: Final = re.compile(
+    r"(?:device|hca|nic|adapter|port)s?:? ['\"]?[A-Za-z]\w*\d|['\"][\w:,]+['\"]", re.IGNORECASE
+)
 """Of a device, in whatever way: it was asked for by its name."""
 
 

@@ -55,8 +55,10 @@ def collect(candidates: Iterable[Candidate]) -> Collector:
     for each in candidates:
         more = _SAYS_MORE_BELOW.match(each.after) or is_cut_off(each.line)
         below = each.after if more else b""
-        counts = _LISTS.match(each.line) or _ENDS_ABOVE.search(each.above) or (
-            _REGISTERS.search(each.line) and _GPU_ABOVE.search(each.above)
+        counts = (
+            _LISTS.match(each.line)
+            or _ENDS_ABOVE.search(each.above)
+            or (_REGISTERS.search(each.line) and _GPU_ABOVE.search(each.above))
         )
         above = each.above if counts else b""
         line = each.line + below + above

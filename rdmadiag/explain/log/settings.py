@@ -46,8 +46,10 @@ SETTINGS: Final = (
     # Row 0 of a RoCE port is RoCE v1 and link-local; perftest prints the index on Ethernet alone.
     Setting(
         "gid-index-0",
-        re.compile(r"_GID_INDEX set by environment to 0\.?$|^\s*GID index\s+: 0$"
-            r"|\bib(?:_|v_)\w+ [^|;]{0,200}(?:-g|-x|--gid-(?:idx|index))[ =]0\b"),
+        re.compile(
+            r"_GID_INDEX set by environment to 0\.?$|^\s*GID index\s+: 0$"
+            r"|\bib(?:_|v_)\w+ [^|;]{0,200}(?:-g|-x|--gid-(?:idx|index))[ =]0\b"
+        ),
         frozenset({Stage.DATA, Stage.RTR}),
         "gid-does-not-route",
     ),

@@ -61,7 +61,11 @@ SIGNS: Final = (
     _completed(
         "efa-receive-short", r"scatter-gather list (?:\(sgl\) )?too short", "peer-buffer-small"
     ),  # 11
-    _completed("efa-peer-status", r"unexpected status (?:received from remote|returned by responder)", "peer-qp-error"),  # 12
+    _completed(
+        "efa-peer-status",
+        r"unexpected status (?:received from remote|returned by responder)",
+        "peer-qp-error",
+    ),  # 12
     _completed(
         "efa-flushed", r"flushed during queue pair destroy", "flushed", kind=Kind.CONSEQUENCE
     ),  # 1

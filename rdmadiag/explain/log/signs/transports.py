@@ -37,12 +37,18 @@ def _none_found(pattern: str, *labels: str, only: str | None = None) -> Sign:
 
 def _lost(word: str, pattern: str, only: str | None = None) -> Sign:
     return sign(
-        word, Kind.FAILURE, Stage.DATA, pattern, _PATH_LOST, (AT_PEER, GIDS, DMESG_OF_RDMA), only=only
+        word,
+        Kind.FAILURE,
+        Stage.DATA,
+        pattern,
+        _PATH_LOST,
+        (AT_PEER, GIDS, DMESG_OF_RDMA),
+        only=only,
     )
 
 
 SIGNS: Final = (
-    # --- UCX -----------------------------------------------------------------------------------
+    # --- UCX ---------------------------------------------------------------------------------
     sign(
         "gpu-direct-refused",
         Kind.FAILURE,
@@ -86,13 +92,14 @@ SIGNS: Final = (
         Kind.CONSEQUENCE,
         Stage.DATA,
         r"ucs_err_(?:unreachable|endpoint_timeout|connection_reset|rejected|not_connected|io_error)"
-        r"|(?:error|err) '(?:destination is unreachable|endpoint timeout|connection reset by remote peer)'"
+        r"|(?:error|err) '(?:destination is unreachable|endpoint timeout"
+        r"|connection reset by remote peer)'"
         r"|ucx.{0,120}(?:endpoint is not connected|keepalive.{0,40}(?:fail|timeout|error))"
         r"|endpoint 0x[0-9a-f]+ (?:has been|was) (?:closed|reset)",
         ("peer-gone", "no-path", "link-lost", "transport-unusable"),
         (AT_PEER, DMESG_OF_RDMA),
     ),
-    # --- NVSHMEM and DeepEP --------------------------------------------------------------------
+    # --- NVSHMEM and DeepEP ------------------------------------------------------------------
     sign(
         "gpu-memory-not-registered",
         Kind.FAILURE,
@@ -123,7 +130,7 @@ SIGNS: Final = (
         (DEVICES, *LIBRARIES),
         only=r"nvshmem|shmem|ibgda|ibrc",
     ),
-    # --- libfabric and its users ------------------------------------------------------------------
+    # --- libfabric and its users -------------------------------------------------------------
     sign(
         "gpu-memory-not-registered",
         Kind.FAILURE,
@@ -155,7 +162,7 @@ SIGNS: Final = (
         errno=Errno.LAST,
         only=r"net/ofi|\bofi\b|fabric|efa",
     ),
-    # --- PSM2 and PSM3: hfp_verbs, psm_error.c, opa_service.c ---------------------------------------
+    # --- PSM2 and PSM3: hfp_verbs, psm_error.c, opa_service.c --------------------------------
     sign(
         "contexts-used-up",
         Kind.FAILURE,
@@ -170,7 +177,8 @@ SIGNS: Final = (
         Kind.FAILURE,
         Stage.OPEN,
         r"(?:hfi|nic|selected) unit \d+ is not active|port state is not (?:active|up|running)"
-        r"|could not detect network connectivity|network is down.{0,40}psm|psm.{0,60}network is down",
+        r"|could not detect network connectivity|network is down.{0,40}psm"
+        r"|psm.{0,60}network is down",
         ("port-down", "no-subnet-manager", "link-lost"),
         (DEVICES, DMESG_OF_RDMA),
     ),
@@ -180,20 +188,22 @@ SIGNS: Final = (
         r"psm\w? ?(?:ep )?connect\w*.{0,60}(?:timeout|timed out|unreachable|could not|fail)"
         r"|endpoint(?:s)? could not be reached",
     ),
-    # --- MPI --------------------------------------------------------------------------------------------
+    # --- MPI ---------------------------------------------------------------------------------
     _none_found(
         r"no active hcas? found|rdma_(?:open|find_active)\w*.{0,80}(?:fail|no |not )"
-        r"|could ?n[o']t open (?:any )?(?:hca|ib device)|ibv_get_device_list.{0,40}(?:null|fail|empty)",
+        r"|could ?n[o']t open (?:any )?(?:hca|ib device)|ibv_get_device_list.{0,40}(?:null"
+        r"|fail|empty)",
     ),
     _none_found(
-        r"\bdapl\b.{0,80}(?:fail|not found|could not|cannot|no )|dat_(?:ia_open|registry)\w*.{0,60}fail"
+        r"\bdapl\b.{0,80}(?:fail|not found|could not|cannot|no )|dat_(?:ia_open"
+        r"|registry)\w*.{0,60}fail"
         r"|cannot open dynamic library lib(?:dat|dapl|psm|fabric|ibverbs)\w*\.so",
         "verbs-library-missing",
         "no-rdma-device",
         "provider-missing",
         "no-provider",
     ),
-    # --- DPDK -----------------------------------------------------------------------------------------
+    # --- DPDK --------------------------------------------------------------------------------
     _none_found(
         r"no verbs device matches|verbs device not found|are kernel drivers loaded",
         "no-rdma-device",
@@ -209,9 +219,10 @@ SIGNS: Final = (
         ("verbs-library-missing", "provider-missing", "provider-release"),
         LIBRARIES,
     ),
-    # --- SPDK, NVMe over RDMA, SRP, iSER ------------------------------------------------------------------
+    # --- SPDK, NVMe over RDMA, SRP, iSER -----------------------------------------------------
     _none_found(
-        r"rdma device array was empty|rdma_get_devices\w* failed|no rdma devices? (?:found|available)"
+        r"rdma device array was empty|rdma_get_devices\w* failed|no rdma devices? (?:found"
+        r"|available)"
         r"|unable to find a corresponding device",
         "no-rdma-device",
         "no-rdma-at-address",
@@ -239,7 +250,7 @@ SIGNS: Final = (
         "request-unanswered",
         r"cq transport error -?6|(?:isert|iser|srpt?).{0,80}(?:timed? ?out|timeout)",
     ),
-    # --- Lustre and NFS ------------------------------------------------------------------------------------
+    # --- Lustre and NFS ----------------------------------------------------------------------
     sign(
         "address-error",
         Kind.FAILURE,
@@ -254,13 +265,15 @@ SIGNS: Final = (
         r"\b[\w.]+@o2ib\d* .{0,60}(?:unreachable|timed out|is dead|down|went away)"
         r"|kiblnd_\w+.{0,80}(?:conn\[\d+\]|closing conn|error -\d+)",
     ),
-    # --- Mooncake --------------------------------------------------------------------------------------------
+    # --- Mooncake ----------------------------------------------------------------------------
     sign(
         "peer-handshake",
         Kind.FAILURE,
         Stage.CONNECT,
-        r"(?:active|passive) handshake rpc failed|failed to (?:receive|send|complete).{0,30}handshake"
-        r"|reject(?:ed|ing)? (?:the )?handshake|handshake.{0,40}(?:refused|reject|timed? ?out|mismatch)"
+        r"(?:active|passive) handshake rpc failed|failed to (?:receive|send"
+        r"|complete).{0,30}handshake"
+        r"|reject(?:ed|ing)? (?:the )?handshake|handshake.{0,40}(?:refused|reject|timed? ?out"
+        r"|mismatch)"
         r"|(?:invalid|inconsistent) argument.{0,60}peer nic|cannot find.{0,30}peer.{0,10}nic"
         r"|failed to (?:get|find|retrieve) segment desc",
         ("peer-gone", "firewall", "peer-not-listening", "peer-refused", "no-path"),
@@ -271,12 +284,13 @@ SIGNS: Final = (
         "key-of-address",
         Kind.FAILURE,
         Stage.DATA,
-        r"(?:address|memory) (?:0x[0-9a-f]+ )?(?:is )?not registered(?: by any)?|cannot select device for"
+        r"(?:address|memory) (?:0x[0-9a-f]+ )?(?:is )?not registered(?: by any)?"
+        r"|cannot select device for"
         r"|selectdevice failed",
         ("remote-key-wrong", "local-key-wrong", "mr-exhausted"),
         only=r"transfer|rdma|mooncake|efa|device|transport",
     ),
-    # --- diagnostics and the subnet manager ---------------------------------------------------------------------
+    # --- diagnostics and the subnet manager --------------------------------------------------
     _none_found(
         r"no local ports detected|osm_vendor_\w+.{0,80}(?:unable|fail|no )"
         r"|ib(?:panic|error|warn).{0,60}(?:can'?t|could not|failed to) (?:resolve|open|find)",
@@ -289,14 +303,16 @@ SIGNS: Final = (
         "datagram-unanswered",
         Kind.FAILURE,
         Stage.CONNECT,
-        r"(?:\bmads?\b|\bsmps?\b|path record|sa query|perfquery|ibping|sminfo).{0,40}(?:timed? ?out|timeout"
+        r"(?:\bmads?\b|\bsmps?\b|path record|sa query|perfquery|ibping"
+        r"|sminfo).{0,40}(?:timed? ?out|timeout"
         r"|no response|completed with error|failed)",
         ("no-subnet-manager", "no-path", "link-lost", "port-down"),
         (DEVICES, DMESG_OF_RDMA),
-        only=r"\bmad|smp|umad|opensm|osm_|\bsa\b|ib_sa|path record|lid|ibwarn|iberror|ibpanic|perfquery|sminfo",
+        only=r"\bmad|smp|umad|opensm|osm_|\bsa\b|ib_sa|path record|lid|ibwarn|iberror|ibpanic"
+        r"|perfquery|sminfo",
         errno=Errno.LAST,
     ),
-    # --- Kubernetes ---------------------------------------------------------------------------------------------
+    # --- Kubernetes --------------------------------------------------------------------------
     sign(
         "device-not-moved",
         Kind.FAILURE,
@@ -308,20 +324,22 @@ SIGNS: Final = (
         only=r"fail|error|unable|cannot|could not|not supported|busy",
     ),
     _none_found(
-        r"(?:no|cannot find|failed to (?:get|find)|unable to find) (?:any )?rdma (?:devices?|resources?|cdev|char)"
+        r"(?:no|cannot find|failed to (?:get|find)|unable to find) (?:any )?rdma (?:devices?"
+        r"|resources?|cdev|char)"
         r"|missing rdma device spec",
         "no-rdma-device",
         "uverbs-node-missing",
         "container-without-device",
         "device-in-other-netns",
     ),
-    # --- drivers ---------------------------------------------------------------------------------------------------
+    # --- drivers -----------------------------------------------------------------------------
     _lost("asynchronous-event", r"abnormal ae_id|irdma.{0,60}\bae_id\b"),
     sign(
         "driver-refused",
         Kind.FAILURE,
         None,
-        r"cmdq\[0x[\da-f]+\]=0x[\da-f]+ status 0x0*[1-9a-f]|failed to process command|comp_status \d"
+        r"cmdq\[0x[\da-f]+\]=0x[\da-f]+ status 0x0*[1-9a-f]|failed to process command"
+        r"|comp_status \d"
         r"|failed to (?:modify qp to hw|create hw (?:cq|qp)|register (?:user )?mr)"
         r"|syndrome \(?0x[0-9a-f]{4,8}",
         ("driver-refused", "firmware-failed", "device-lacks-capability"),
@@ -333,7 +351,8 @@ SIGNS: Final = (
         Kind.FAILURE,
         None,
         r"mfw (?:is )?not respons|mfw failed to respond|driver didn't receive (?:a )?msi"
-        r"|wait for completion \(?(?:polling|interrupt)?\)?.{0,10}timeout|cmdq? (?:move tail|wait).{0,60}timeout"
+        r"|wait for completion \(?(?:polling|interrupt)?\)?.{0,10}timeout|cmdq? (?:move tail"
+        r"|wait).{0,60}timeout"
         r"|mailbox.{0,40}(?:timeout|timed out)|admin ?q\w*.{0,40}(?:timeout|timed out|no response)",
         ("firmware-silent", "firmware-failed", "pcie-error"),
         (DMESG_OF_RDMA, DEVICES),
