@@ -42,6 +42,7 @@ _CAUSES: Final[dict[tuple[str, str, int], Labels]] = {
     ("darwin", Stage.ALLOC_PD, 12): _NULL_PD,
     ("darwin", Stage.REG_MR, 0): _NULL_MR,
     ("darwin", Stage.REG_MR, 12): _NULL_MR,
+    ("darwin", Stage.REG_MR, 14): _NULL_MR,
     ("darwin", Stage.REG_MR, 22): _NULL_MR,
     # ibv_devinfo -v of one pair of machines: max_cq 11
     ("darwin", Stage.CREATE_CQ, 0): ("cq-exhausted",),

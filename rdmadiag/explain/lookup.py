@@ -352,6 +352,7 @@ def all_causes() -> Iterator[tuple[Known, str]]:
     from rdmadiag.explain.log.signs import SIGNS
 
     yield stated("no-gid-given"), "linux: no errno at rtr, of rc_pingpong"
+    yield stated("gid-row-empty", "peer"), "linux: an empty GID of the peer at rtr"
     yield from _causes_of_errnos((*(each for each in Stage if each != Stage.CONNECT), ANY))
     for row in statuses():
         for cause in row.causes:

@@ -384,8 +384,9 @@ def test_a_connection_that_ended_is_no_failure() -> None:
     ],
 )
 def test_numbers_of_efa_are_neither_errnos_nor_statuses(line: str) -> None:
-    found = explained(line)
-    assert (found.first, len(found.unknown)) == (None, 1)
+    first = explained(line).first
+    assert first
+    assert (first.what, first.errno, first.completion) == ("words", None, None)
 
 
 def test_the_errno_of_the_next_failure_is_not_this_ones() -> None:

@@ -191,6 +191,15 @@ ROWS: Final = (
         },
         linux=_GONE,
     ),
+    # mlx5_ib: a virtual function without a GUID gets no LID, and rdma_cm takes it for no device
+    Cause(
+        "guid-zero",
+        "a virtual function has no GUID: nobody gave it one, or it was not bound anew since",
+        linux=(
+            "ibv_devices   # which have a node GUID of zeros?",
+            "ip link set PF vf N node_guid GUID port_guid GUID   # then bind its driver anew",
+        ),
+    ),
     Cause(
         "device-renamed",
         "the device has another name since the last reboot",

@@ -76,7 +76,10 @@ ROWS: Final = (
     Cause(
         "gid-row-empty",
         "the row of the GID table at this index is empty",
-        {"darwin": "there is no entry at the GID index that was used"},
+        {
+            "darwin": "there is no entry at the GID index that was used",
+            "peer": "the peer gave an empty GID (::): the row of its GID table is empty",
+        },
         linux=(GIDS, "# choose a row that is not empty: --gid-index", ADDRESSES),
         confirmed_by=("stack-finds-no-gid", "mooncake-stops-at-empty-row", Shown.ROW_EMPTY),
         contradicted_by=(Shown.ROW_FILLED,),

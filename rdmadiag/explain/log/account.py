@@ -5,6 +5,7 @@ bounded: so many groups, line numbers and names are kept, and what was dropped i
 """
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import field, replace
 from enum import StrEnum
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.completions import completion, completion_text, vendor
+from rdmadiag.explain.log.in_words import IN_WORDS, likeliest, of_a_mac, weights
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.settings import RDMA_OFF, Setting
+from rdmadiag.explain.log.settings import PORT_ACTIVE, RDMA_OFF, Setting
+from rdmadiag.explain.log.signs.discovery import LISTED_DOWN
 from rdmadiag.explain.log.templates import facts_of
 from rdmadiag.explain.log.trouble import OF_RDMA
 from rdmadiag.explain.remedies import DMESG_OF_RDMA, PREFLIGHT_THERE, fill
@@ -33,6 +36,9 @@ TEXT_KEPT: Final = 400  # characters of a line
 REMEDY: Final = 6
 
 Key = tuple[object, ...]
+
+_EXACT: Final = frozenset({"rejected", "unreachable"})
+"""Their status says what it was: no words add to it."""
 
 _AFTER_UNKNOWN: Final = (
     PREFLIGHT_THERE,
@@ -152,12 +158,19 @@ class Collector:
 
     def __init__(self) -> None:
         self._groups: dict[Key, _Group] = {}
+        self._beside: dict[Key, _Group] = {}  # trouble beside lines of RDMA
+        self._worded: dict[Key, _Group] = {}  # not understood, but for its words
         self._unknown: dict[str, Unknown] = {}
         self._unexplained: dict[str, Unknown] = {}  # aftermath that names RDMA, of what is unseen
         self._aftermath = 0
         self._aftermath_lines: list[int] = []
         self._dropped = 0
         self._settings: dict[str, Setting] = {}
+
+    @property
+    def is_explained(self) -> bool:
+        """A line of RDMA was understood, or said itself that it is one of trouble."""
+        return bool(self._groups or self._worded or self._unknown)
 
     def add(self, number: int, meaning: "Meaning") -> None:
         """One line with its number."""
@@ -169,12 +182,17 @@ class Collector:
                 self._aftermath_lines.append(number)
             if meaning.what == OF_RDMA:
                 self._add_unknown(number, meaning, self._unexplained)
+                if meaning.causes:
+                    worded = replace(meaning, kind=Kind.UNKNOWN, what=IN_WORDS)
+                    self._add_group(number, worded, self._beside)
         elif meaning.kind is Kind.UNKNOWN:
             self._add_unknown(number, meaning, self._unknown)
+            if meaning.causes:
+                self._add_group(number, meaning, self._worded)
         else:
-            self._add_group(number, meaning)
+            self._add_group(number, meaning, self._groups)
 
-    def _add_group(self, number: int, meaning: "Meaning") -> None:
+    def _add_group(self, number: int, meaning: "Meaning", to: dict[Key, _Group]) -> None:
         found = meaning.fields
         key: Key = (
             meaning.kind,
@@ -185,12 +203,14 @@ class Collector:
             found.errno,
             found.status,
         )
-        group = self._groups.get(key)
+        if meaning.kind is Kind.UNKNOWN:
+            key = (*key, meaning.causes)
+        group = to.get(key)
         if group is None:
-            if len(self._groups) >= MOST_GROUPS:
+            if len(to) >= MOST_GROUPS:
                 self._dropped += 1
                 return
-            group = self._groups[key] = _Group(meaning, number, found.text[:TEXT_KEPT])
+            group = to[key] = _Group(meaning, number, found.text[:TEXT_KEPT])
         group.count += 1
         group.last = number
         if len(group.numbers) < LINES_KEPT and number not in group.numbers[-1:]:
@@ -215,10 +235,18 @@ class Collector:
         """All of it, in order."""
         groups = _in_time([each for each in self._groups.values() if self._is_meant(each)])
         groups = _merged(groups)
+        worded = self._worded or (self._beside if not self._unknown else {})
+        if any(each.meaning.kind is not Kind.NOTE for each in groups):
+            worded = {}
+        words = [_as_failure(each) for each in _in_time(list(worded.values()))]
+        groups += words
         self._weigh(groups)
+        self._hear(groups)
         of = {kind: tuple(_failure(g) for g in groups if g.meaning.kind is kind) for kind in Kind}
         is_explained = of[Kind.FAILURE] or of[Kind.CONSEQUENCE] or self._unknown
         unknown = self._unknown if is_explained else self._unexplained
+        shown = {number for each in words for number in each.numbers}
+        unknown = {key: each for key, each in unknown.items() if each.line not in shown}
         return Account(
             failures=of[Kind.FAILURE],
             consequences=of[Kind.CONSEQUENCE],
@@ -248,11 +276,45 @@ class Collector:
                     rest = [each for each in meaning.causes if each.label != row.label]
                     group.meaning = replace(meaning, causes=(first, *rest)[:MOST_CAUSES])
 
+    def _hear(self, groups: Iterable[_Group]) -> None:
+        """What the words of all lines of trouble say, where a line by itself says little."""
+        lines = [(each.text, each.meaning.fields.stage) for each in groups]
+        lines += [(each.text, None) for each in self._unknown.values()]
+        everywhere = weights("\n".join(text for text, _ in lines)) if lines else Counter()
+        for group in groups:
+            meaning = group.meaning
+            if meaning.kind not in (Kind.FAILURE, Kind.CONSEQUENCE):
+                continue
+            own = weights(group.text, meaning.fields.stage)
+            own += own if meaning.what == IN_WORDS else Counter()
+            own += everywhere
+            if meaning.fields.platform == "darwin":
+                own = of_a_mac(own, meaning.fields.stage)
+            if meaning.what == IN_WORDS:
+                group.meaning = replace(meaning, causes=likeliest(own, MOST_CAUSES))
+                continue
+            if meaning.what in _EXACT:
+                continue
+            given = {each.label for each in meaning.causes}
+            rest = [each for each in likeliest(own, 3 * MOST_CAUSES) if each.label not in given]
+            group.meaning = replace(meaning, causes=(*meaning.causes, *rest)[:MOST_CAUSES])
+
     def _is_meant(self, group: _Group) -> bool:
-        """NCCL that was told to leave RDMA alone has no device, as it should."""
+        """NCCL that was told to leave RDMA alone has no device, as it should.
+
+        And of several ports that are listed one may be without a cable.
+        """
         meaning = group.meaning
+        if meaning.what == LISTED_DOWN and PORT_ACTIVE in self._settings:
+            return False
         of_nccl = meaning.fields.tool == "nccl" and meaning.what == "no-device"
         return not (of_nccl and RDMA_OFF in self._settings)
+
+
+def _as_failure(group: _Group) -> _Group:
+    """The same, as a failure."""
+    group.meaning = replace(group.meaning, kind=Kind.FAILURE)
+    return group
 
 
 def _fits(label: str, meaning: "Meaning") -> bool:

@@ -23,6 +23,9 @@ _PCI: Final = re.compile(
     r"\b(?:mlx[45]_core|bnxt_en|irdma|ice|ionic|hns3) ([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d)"
 )
 _NOT_NAMES: Final = frozenset({"not", "found", "error", "failed", "is", "no", "for", "with", "was"})
+_NO_NAMES: Final = frozenset(
+    {"spec", "list", "name", "names", "attributes", "context", "and", "or"}
+)
 
 
 def device_of(text: str, after: str) -> tuple[str | None, int | None]:
@@ -33,9 +36,14 @@ def device_of(text: str, after: str) -> tuple[str | None, int | None]:
     if found := _PCI.search(text):
         return found[1], None
     found = _NAMED.search(text) or _BELOW.match(after)
-    if found and found[1].lower() not in _NOT_NAMES:
+    if found and found[1].lower() not in _NOT_NAMES | _NO_NAMES:
         return found[1], int(found[2]) if found[2] else None
     return None, None
+
+
+def devices_of(text: str) -> frozenset[str]:
+    """All names of devices in it: this end's, and the peer's where the tool prints it."""
+    return frozenset(found[1] for found in _DEVICE.finditer(text))
 
 
 _GID_INDEX: Final = re.compile(

@@ -7,16 +7,18 @@ from itertools import zip_longest
 from typing import Final
 
 from rdmadiag.explain.calls import ANY, after_call, causes, known
-from rdmadiag.explain.causes import Known, possible, stated
+from rdmadiag.explain.causes import Known, possible, remedy, stated
 from rdmadiag.explain.causes.cause import Used
 from rdmadiag.explain.completions import after_completion, completion
 from rdmadiag.explain.log.fields import Fields, cleaned, fields
+from rdmadiag.explain.log.in_words import IN_WORDS, in_words, likeliest, weights
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.names import printed_ends
+from rdmadiag.explain.log.names import devices_of, printed_ends
 from rdmadiag.explain.log.settings import Setting, setting_of
 from rdmadiag.explain.log.signs import AFTERMATH, Errno, Sign, sign_of
+from rdmadiag.explain.log.signs.discovery import LISTED_DOWN
 from rdmadiag.explain.log.stages import stage_of
-from rdmadiag.explain.log.trouble import OF_RDMA, is_trouble
+from rdmadiag.explain.log.trouble import OF_RDMA, is_trouble, is_trouble_beside
 from rdmadiag.explain.log.vocabulary import is_candidate
 from rdmadiag.explain.remedies import DEVICES, DMESG_OF_RDMA, GIDS, Lines
 from rdmadiag.facts.attempt import Stage
@@ -46,6 +48,8 @@ def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | 
         stated_below := _ERROR_BELOW.search(after.decode("utf-8", "replace"))
     ):
         text = f"{text} failed: {stated_below[1]}"  # Open MPI's help says it on two lines
+    if is_cut_off(line) and not _NOT_OUTPUT.search(text):
+        text = _with_rest(text, after)
     if not is_candidate(text.encode()) or _NOT_OUTPUT.search(text) or _DETAIL.search(text):
         return None
     if _CONNECTS.match(text) and not printed_ends(above.decode("utf-8", "replace")):
@@ -81,6 +85,29 @@ _NOT_OUTPUT: Final = re.compile(
     r"|^\s*(?:\$|#|>>>|\+\+?) ?\w*(?:export|env|docker|mpirun|srun|torchrun|python|grep|git)\b"
 )
 """Source, patches, history, manuals and command lines: they name failures without any."""
+
+_CUT_OFF: Final = re.compile(
+    rb"(?:\bwith|\berr(?:or|no)?|\bfailed|\bstatus|,|\blocal|\bremote|\bgid|\bindex|\bstate|\bnext"
+    rb"|\bvendor|\bopcode|\blen|\bdev|\bconnection|\bnetwork is|\bno such|\bcannot(?: allocate)?"
+    rb"|\binvalid|\btransport|\bretry(?: counter)?|\boperation not|\bbad|\bpermission|\bno route to"
+    rb"|\bprotocol not|\bno data|\bcompletion)\s*$",
+    re.IGNORECASE,
+)
+_BEGINS: Final = re.compile(
+    r"^\s*(?:\[|\w[\w.-]*:\d+:\d+|\d{4}-|\d\d:\d\d|[IWEF]\d{4}|[A-Z]\w* *[:\[]|\w+\(|at |File )"
+)
+_REST: Final = 240
+
+
+def is_cut_off(line: bytes) -> bool:
+    """Whether it ends where no sentence does: a page or a terminal wrapped it."""
+    return _CUT_OFF.search(line[-64:]) is not None
+
+
+def _with_rest(text: str, after: bytes) -> str:
+    rest = after[:_REST].decode("utf-8", "replace").partition("\n")[0]
+    return text if not rest.strip() or _BEGINS.match(rest) else f"{text} {cleaned(rest)}"
+
 
 _FUNCTION: Final = re.compile(r"Function: +(?:ibv|rdma)_\w+")
 _ERROR_BELOW: Final = re.compile(r"^ *Error: +(.{1,200})", re.MULTILINE)
@@ -130,6 +157,8 @@ def _of_sign(found: Fields) -> Meaning | None:
     sign = sign_of(found.text, found.platform)
     if sign is None or _SUCCEEDED.search(found.text):
         return None
+    if sign.word == LISTED_DOWN and found.text.startswith("State") and "CA '" not in found.above:
+        return None  # no listing of a host's own
     if sign.errno is Errno.REPLACES_SIGN and found.errno and found.stage in _DEVICE_STAGES:
         return None
     of_errno = _of_errno_beside(sign, found)
@@ -138,9 +167,17 @@ def _of_sign(found: Fields) -> Meaning | None:
         # An empty row can be queried: it is the zero GID.
         row = [stated("gid-index-or-family", "index"), stated("gid-row-empty")]
         ordered = [*(reversed(row) if _EMPTY_ROW.search(found.text) else row), *ordered]
+    if sign.word == "named-device-absent" and not found.device and not _A_NAME.search(found.text):
+        ordered = [stated("no-rdma-device"), *ordered]
     found = _staged(found, sign.stage)
     several = _by_gids(_unique(ordered), found)
     return Meaning(sign.kind, sign.word, found, several, sign.look(found.platform))
+
+
+_A_NAME: Final = re.compile(
+    r"(?:device|hca|nic|adapter|port)s?:? ['\"]?[A-Za-z]\w*\d|['\"][\w:,]+['\"]", re.IGNORECASE
+)
+"""Of a device, in whatever way: it was asked for by its name."""
 
 
 def _of_errno_beside(sign: Sign, found: Fields) -> tuple[Known, ...]:
@@ -185,17 +222,13 @@ _RETRIES: Final = 12
 def _by_path(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     """Not the GID's fault where there is none, or where both are plain routable addresses."""
     gids = [gid for gid in (found.local_gid, found.remote_gid) if gid is not None]
-    nics = _NICS.search(found.text)
-    if nics and nics[1] != nics[2]:  # rails are subnets of their own, mostly
+    if len(devices_of(found.text)) > 1:  # rails are subnets of their own, mostly
         return _first(several, "no-path")
     if gids:
         fine = all(gid.is_ipv4_mapped and gid.scope is not Scope.LINK_LOCAL for gid in gids)
     else:
         fine = found.link_layer == "ib"
     return _last(several, "gid-does-not-route") if fine else several
-
-
-_NICS: Final = re.compile(r"\blocal_nic: (\w+), peer_nic: [^,]*@(\w+)")
 
 
 def _last(several: tuple[Known, ...], label: str) -> tuple[Known, ...]:
@@ -293,7 +326,7 @@ def _of_call(found: Fields) -> Meaning | None:
         return None
     several = _by_size(_without_errno(found), found)
     if found.tool != "rc_pingpong":
-        several = _by_gids(several, found)
+        several = _by_memory(_by_gids(several, found), found)
     return _meaning("call", found, several, look)
 
 
@@ -349,6 +382,8 @@ def _by_gids(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     here, there = found.local_gid, found.remote_gid
     if here is not None and here.is_zero:
         return _first(_unique([stated("gid-row-empty"), *several]), "gid-row-empty")
+    if there is not None and there.is_zero:
+        return _first(_unique([stated("gid-row-empty", "peer"), *several]), "gid-row-empty")
     if here is not None and there is not None and here.family is not there.family:
         families = stated("gid-index-or-family", "family")
         return _unique([families, *several]) if found.errno in (None, _EINVAL) else several
@@ -364,6 +399,9 @@ def _without_errno(found: Fields) -> tuple[Known, ...]:
     if found.stage is Stage.RTR and found.tool == "rc_pingpong" and not given:
         # A GRH is needed on RoCE: rc_pingpong and its kin send none without an index.
         several.append(stated("no-gid-given"))
+    if found.stage is Stage.RTR and found.gid_index is not None:
+        several += [stated("gid-index-or-family", "index"), stated("gid-row-empty")]
+        several += [stated("gid-does-not-route")] if found.gid_index == 0 else []
     # One cause a number first, then what is left of each.
     usual = _USUAL.get((found.platform, found.stage), ())
     if found.call == "ibv_open_device" and found.platform == "linux":
@@ -411,4 +449,30 @@ _OF_NCCL: Final = re.compile(r"\bNCCL (?:failure|error)|\bncclSystemError", re.I
 
 
 def _of_nothing_known(found: Fields) -> Meaning | None:
-    return Meaning(Kind.UNKNOWN, "unknown", found, (), ()) if is_trouble(found.text) else None
+    if not is_trouble(found.text):
+        return None
+    several = in_words(found, MOST_CAUSES)
+    look = remedy(several[0].label, found.platform) if several else ()
+    return Meaning(Kind.UNKNOWN, IN_WORDS if several else "unknown", found, several, look)
+
+
+# --- neighbours --------------------------------------------------------------------------
+
+
+def beside_rdma(line: bytes, after: bytes, above: bytes) -> Meaning | None:
+    """Trouble that does not name RDMA, where the lines around it do."""
+    text = cleaned(line[:TEXT_LIMIT].decode("utf-8", "replace"))
+    around = [*_lines(above)[-_BESIDE:], *_lines(after)[:_BESIDE]]
+    if _NOT_OUTPUT.search(text) or _DETAIL.search(text) or not is_trouble_beside(text, around):
+        return None
+    found = fields(text)
+    several = likeliest(weights(text) + weights("\n".join(around)), MOST_CAUSES)
+    look = remedy(several[0].label, found.platform) if several else ()
+    return Meaning(Kind.AFTERMATH, OF_RDMA, found, several, look)
+
+
+_BESIDE: Final = 4
+
+
+def _lines(text: bytes) -> list[str]:
+    return [cleaned(each) for each in text.decode("utf-8", "replace").splitlines()]

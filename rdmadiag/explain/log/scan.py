@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from rdmadiag.explain.log.account import Collector
-from rdmadiag.explain.log.recognise import Meaning, recognise
+from rdmadiag.explain.log.recognise import Meaning, beside_rdma, is_cut_off, recognise
+from rdmadiag.explain.log.vocabulary import is_near_candidate
 
 
 class Candidate(Protocol):
@@ -29,6 +30,7 @@ class Candidate(Protocol):
 
 
 REMEMBERED: Final = 2048  # lines; a storm has few kinds of them
+NEIGHBOURS: Final = 4096  # lines of trouble that are looked around, where nothing is explained
 _VARIES: Final = re.compile(
     rb"0x[0-9a-fA-F]+|\d{1,2}:\d\d:\d\d(?:[.,]\d+)?|<\d+>|\b(?:wr_id|wqe|len|seq)[ =:\[]*\d+|\d{4,}"
 )
@@ -38,6 +40,8 @@ _SAYS_MORE_BELOW: Final = re.compile(
 )
 _ENDS_ABOVE: Final = re.compile(rb"(?:local|remote) address: ")
 """Both ends, as perftest and the pingpongs of rdma-core print them before they connect."""
+_LISTS: Final = re.compile(rb"\s*State: ")
+"""A port of ibstat: its device stands above it."""
 _REGISTERS: Final = re.compile(rb"\bMR\b|regist", re.IGNORECASE)
 _GPU_ABOVE: Final = re.compile(rb"CUDA|GPU")
 
@@ -47,10 +51,14 @@ def collect(candidates: Iterable[Candidate]) -> Collector:
     collector = Collector()
     same = _Memory()
     alike = _Memory()
+    tries = NEIGHBOURS
     for each in candidates:
-        below = each.after if _SAYS_MORE_BELOW.match(each.after) else b""
-        counts = _ENDS_ABOVE.search(each.above) or (
-            _REGISTERS.search(each.line) and _GPU_ABOVE.search(each.above)
+        more = _SAYS_MORE_BELOW.match(each.after) or is_cut_off(each.line)
+        below = each.after if more else b""
+        counts = (
+            _LISTS.match(each.line)
+            or _ENDS_ABOVE.search(each.above)
+            or (_REGISTERS.search(each.line) and _GPU_ABOVE.search(each.above))
         )
         above = each.above if counts else b""
         line = each.line + below + above
@@ -64,6 +72,10 @@ def collect(candidates: Iterable[Candidate]) -> Collector:
             same.keep(line, meaning)
         if isinstance(meaning, Meaning):
             collector.add(each.number, meaning)
+        elif tries and not collector.is_explained and is_near_candidate(each.line):
+            tries -= 1
+            if near := beside_rdma(each.line, each.after, each.above):
+                collector.add(each.number, near)
     return collector
 
 

@@ -13,6 +13,10 @@ RDMA_OFF: Final = "rdma-off"
 """NCCL was told to use no RDMA: that it has no device is as it should be."""
 
 
+PORT_ACTIVE: Final = "port-active"
+"""A listing of ports has one that is active: of two ports one is often without a cable."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One, and which cause it makes the likeliest of a failure at these stages."""
@@ -26,6 +30,14 @@ class Setting:
 SETTINGS: Final = (
     Setting(RDMA_OFF, re.compile(r"NCCL_IB_DISABLE set by environment to 1\.?$")),
     Setting(
+        PORT_ACTIVE,
+        re.compile(
+            r"^\s*state: +(?:\d: )?(?:PORT_)?active\b|^link \S+ .{0,120}state ACTIVE"
+            r"|^\S+ port \d+ ==> \S+ \(up\)",
+            re.IGNORECASE,
+        ),
+    ),
+    Setting(
         "gid-without-netdev",
         re.compile(r"GID index \d+ .{0,60}has no associated network device", re.IGNORECASE),
         frozenset({Stage.OPEN, Stage.RTR}),
@@ -34,7 +46,10 @@ SETTINGS: Final = (
     # Row 0 of a RoCE port is RoCE v1 and link-local; perftest prints the index on Ethernet alone.
     Setting(
         "gid-index-0",
-        re.compile(r"_GID_INDEX set by environment to 0\.?$|^\s*GID index\s+: 0$"),
+        re.compile(
+            r"_GID_INDEX set by environment to 0\.?$|^\s*GID index\s+: 0$"
+            r"|\bib(?:_|v_)\w+ [^|;]{0,200}(?:-g|-x|--gid-(?:idx|index))[ =]0\b"
+        ),
         frozenset({Stage.DATA, Stage.RTR}),
         "gid-does-not-route",
     ),

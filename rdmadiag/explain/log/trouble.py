@@ -12,6 +12,7 @@ False
 """
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 OF_RDMA: Final = "aftermath-of-rdma"
@@ -32,8 +33,21 @@ _NAMED: Final = re.compile(
     # objects
     r"|queue[ -]pair|protection domain|memory region|work request|\bp_?key\b|\b[sd]gid|devx"
     r"|peer_?mem\b|gpu ?direct|gdrcopy|gids?_u?\d|\bqpair|prov_err|smbd_|nvme-fabrics|\bctran"
-    r"|smb_?direct|gdrdrv|gdr_open|osm_vendor|\bsiw:|\blocal_?nic\b|transfer_(?:task|engine)|\bmori\b|monarch|rdmaxcel|dma[-_]?buf"
-    r"|transport list|libnccl-net",
+    r"|smb_?direct|gdrdrv|gdr_open|osm_vendor|\bsiw:|\blocal_?nic\b|transfer_(?:task|engine)"
+    r"|\bmori\b|monarch|rdmaxcel|dma[-_]?buf"
+    r"|transport list|libnccl-net"
+    # what is named after its hardware or its stack
+    r"|mellanox|connect-?x\b|\bmlnx|\bofed|bluefield|\bdoca_|\bopenibd|\bmst(?:flint)?\b"
+    r"|mlxfw|mlxconfig"
+    r"|sr-?iov|\bnum_?vfs|\bipoib|\bib_?srpt|\bsrpt?[ _:]|\bnvmet|nvmf|\brds[_/]ib"
+    r"|\bsmc[_-][rd]|\brtrs"
+    r"|\brnbd|ibacm|\bacm_|dapl\b|\blibdat\b|mpidi_|mpir_|\bmxm|\bhcoll|\bsharp[_d]|gasnet|oshmem"
+    r"|\bna_ofi|\bxio_|accelio|\bdisni|jucx|jverbs|\bzap_|mscclpp|ib(?:v)?socket|\bmmfs"
+    r"|omni-?path|\bopafm|fm0_|\bipath|\bionic_|\bocrdma|\berdma|pvrdma|\bqede|\bhns3|\biw_?cm"
+    r"|\bmkey|\bq_?key\b|\b[rl]_?keys?\b|\bqpn\b|\bqp_num|\bcm_id\b|\bwqes?\b|\bsrqs?\b"
+    r"|\bcqe\b|wc_status"
+    r"|\blnet(?:_|error|:)|\bhmem|\bgdr[ _]|cu_?file|\bnvfs|\bgds err|rocshmem|gpunetio|\bkvcache"
+    r"|\b(?:btl|mtl|pml|osc)[_:](?:openib|ofi|ucx|psm|mxm|verbs)|endpoint address",
     re.IGNORECASE,
 )
 _IN_CAPITALS: Final = re.compile(r"\b(?:QP|CQ|CQE|SRQ|MR|HCA|RNIC|IB|GID)s?\b")
@@ -64,21 +78,31 @@ _STRONG: Final = re.compile(
     r"|exhausted|exceeded|invalid|abnormal|incompatible|mismatch\w*|unresponsive|no response"
     r"|not respond\w*|panic|catastrophic|null value|out of memory|fault"
     r"|did(?: not|n't) (?:send|respond|answer|arrive|complete|reply)"
-    r"|(?:not|\w+n't) (?:found|loaded)"
-    rf"|bad (?:status|address|state)){_RIGHT})"
+    r"|(?:not|\w+n't) (?:found|loaded|ready|reachable|responding|running|permitted|accept\w*)"
+    r"|stall(?:ed|s)?|hung|stuck|deadlock\w*|corrupt(?:ed|ion)?|overruns?|overflow(?:ed|s)?|illegal"
+    r"|crash(?:ed|es)?|not enough|insufficient (?:memory|resources|space|privileges?)|assertion"
+    r"|assert|exception|segmentation|broken|dropped|no (?:response|route|path|reply|such)"
+    r"|inconsistent|wrong|conflict(?:s|ing)?|connection (?:closed|lost|reset)"
+    r"|bad (?!debt)\w+|lost connection|unexpected(?:ly)?|unhandled|killed|hang"
+    rf"|unavailable){_RIGHT})"
     # a constant or a class is named after what it says
-    r"|_(?:ERR|ERROR|FAULT|FATAL|UNREACHABLE|REJECTED|REMOVAL|FAILED)\b|[a-z](?:Error|Failure)\b(?!\()"
+    r"|_(?:ERR|ERROR|FAULT|FATAL|UNREACHABLE|REJECTED|REMOVAL|FAILED)\b|[a-z](?:Error"
+    r"|Failure)\b(?!\()"
     r"|\b[a-z]\w*_(?:err|error|fail|failed|failure): (?!\d+\s*$)"
+    r"|(?i:\bno (?:\w+ ){1,3}(?:active|usable|detected|available)\b)|\berr(?:no)?=-?[1-9]\d*\b"
+    r"|disagrees about version|\b[Uu]nknown symbol|unrecogni[sz]ed status"
     # the kernel's own: rpcrdma's end of a connection, and its warnings
     # and a status of bnxt_re's command queue (bnxt_qplib_process_qp_event, qplib_rcfw.c)
     r"|\bcmdq\[0x[\da-f]+\]=0x[\da-f]+ status 0x0*[1-9a-f]"
     r"|\bclosed \(-\d+\)|prov_err\w*: *-?[1-9]|_(?:error|fatal)\w*\(\)  ?/|not match transport"
     r"|\bno RDMA connection\b"
-    r"|\bBUG: |IBV_WC_SUCCESS\. [1-9]|\bWARNING: CPU: \d+ PID: \d+ at "
+    r"|<signal handler called>|\bcaught signal \d|\bBUG: |IBV_WC_SUCCESS\. [1-9]"
+    r"|\bWARNING: CPU: \d+ PID: \d+ at "
     r"|\bE(?:INVAL|IO|NOMEM|TIMEDOUT|NODEV|FAULT|ACCES|PERM|BUSY)\b",
 )
 _WEAK: Final = re.compile(
-    _LEFT + r"(?:not (?:available|supported|registered|permitted|connected|usable)|missing"
+    _LEFT + r"(?:too (?:many|large|big|small|long)|not (?:available|supported|registered|permitted"
+    r"|connected|usable)|missing"
     r"|lost|disconnected|disabled|unavailable|unsupported|does ?n[o']t|no (?:usable|suitable|active"
     r"|such|matching|available|\w+ devices?))" + _RIGHT,
     re.IGNORECASE,
@@ -149,6 +173,39 @@ def is_trouble(text: str) -> bool:
         return False
     return severe or _CLOCK.search(text) is not None or _PROSE.search(text) is None
 
+
+def is_trouble_beside(text: str, around: Iterable[str]) -> bool:
+    """Whether the line is of trouble, names no other subject, and stands among lines of RDMA.
+
+    What is only said for information, as the devices that are used, names no subject.
+    """
+    if not _SEVERE.search(text) and _MILD.search(text):
+        return False
+    if not _STRONG.search(_HARMLESS.sub(" ", text)) or _ELSEWHERE.search(text):
+        return False
+    if _OTHER.search(text) or _SUCCEEDED.search(text) or _PROSE.search(text):
+        return False
+    said = " ".join(
+        _HARMLESS.sub(" ", each)
+        for each in around
+        if _SEVERE.search(each) or not _MILD.search(each)
+    )
+    return _NAMED.search(said) is not None or _IN_CAPITALS.search(said) is not None
+
+
+_ELSEWHERE: Final = re.compile(
+    r"\bcuda (?:error|failure|out of)|\bcudaError|\bout ?of ?memory|\bOOM\b|\bHTTP|\bSSL"
+    r"|\bssh\b|\bNVLS"
+    r"|\bno module named|ImportError|KeyError|TypeError|ValueError|AttributeError|IndexError"
+    r"|\bdisk|\bfile system|\bext4|\bxfs|\bUSB\b|\bACPI|\bDNS|\bimage|\bpip\b|\bapt\b|\byum\b"
+    r"|\bdnf\b"
+    r"|\bcmake|\bcompil|\btests?\b|huggingface|\btoken|\bgit\b|\bnpm\b|\bplugin|\bkeyring"
+    r"|\bmodprobe -r"
+    r"|`|\bplease\b|\bnvcc|toolkit|configuration error|\bBAR \d|\bthunderbolt|\bDROM"
+    r"|\bfirmware (?:load|file)|\bdevice link|\bpath starting",
+    re.IGNORECASE,
+)
+"""Trouble whose subject is another, whatever stands beside it."""
 
 _BARE: Final = (
     "Failed to open device",

@@ -44,6 +44,25 @@ CONTEXT: Final = (
     "efa provider", "peermapping", "iomemory", "bind to the sa", "rdmaxcel", "local nic",
     "common_ucx", "siw: ", "smb_direct", "gdrdrv", "gdr_open", "osm_", "doca_rdma",
     "addrinfo() failed", "pml_ucx", "transfer_task", "transfer_engine", "nvme nvme",
+    # stacks and drivers whose names say that they are of RDMA
+    "dapl", "libdat", "mpidi_", "_ofi", "mxm_", "mxm:", "hcoll", "sharp_", "sharpd", "srpt",
+    "nvmet",
+    "rds/ib", "rds_ib", "smc_", "smc-r", "rtrs", "rnbd", "ibacm", "acm_", "fm0_", "gasnet",
+    "oshmem",
+    "na_ofi", "daos", "ibsocket", "ibvsocket", "mmfs", "accelio", "xio_", "disni", "jucx",
+    "jverbs", "zap_", "mscclpp", "sriov", "sr-iov", "numvfs", "mstflint", "mlxfw", "mlxconfig",
+    "mlnx", "mellanox", "connectx", "openibd", "ofed", "bluefield", "doca", "qpn ", "qpn:",
+    "qpn=", "rkey", "lkey",
+    "mkey", "srq ", "wqe ", "cqe ", "gpunetio", "cufile", "nvfs", "ipath", "iwcm", "iw_cm", "ucma",
+    "hns3", "hns ", "qede", "ipoib", "opafm", "omni-path", "opa ", "hmem", "gdr ", "gdr_",
+    "local_id",
+    "transport layer", "aws-ofi", "scsi target", "lnet", "lustre", "ksock", "ceph",
+    "beegfs", "gluster", "spdk", "nvmf", "nvme_", "intel mpi", "mvapich", "mpich", "pscom", " ib_",
+    "rdmap", "rdma_en", "cm_id", "cm id", "qp_num", "local port", "local ports", "ca '", "port 1:",
+    "pcieport", "pci 0000", "pci 0001", "virtual function", " vf ", "shmem",
+    "pmix", "btl_", "mtl_", "osc_", "gin ", "gin_", "gda_", "rocshmem", "roc_shmem",
+    "xccl", "kvcache", "kv_connector", "disagg", "lmcache", "ep buffer", "internode", "ibgid",
+    "ucxpy", "ucx-py", "ucxx", "ucx://",
 )
 """Words that a line about RDMA has."""
 
@@ -68,7 +87,13 @@ TROUBLE: Final = (
     "not loaded", "timedout", "disagrees", "unknown symbol", "closed by remote", "broken pipe",
     "not defined", "canceled", "state down", "no hfi", "no nic ", "not insert", "non-zero",
     "no sm/sa", "fork()", "returned 38", "returned -", "bug: ", "warning: cpu", "_fault", " fault",
-    "didn't", "did not",
+    "didn't", "did not", "stall", "hung", "stuck", "corrupt", "overrun", "overflow", "truncat",
+    "illegal", "crash", "unexpected", "unhandled", "exception", "assert", "too many", "too large",
+    "too small", "too long", "not enough", "wrong", "bad ", "dropped", "broken", "killed",
+    "backtrace", "not ready", "not enabled", "not implemented", "not valid", "not connected",
+    "not installed", "not present", "not reachable", "not running", "not responding", "not accept",
+    "no path", "no free", "retries", "unknown", "closed", "unavailable", "lacks ",
+    "dead", "hang", "expired", "undefined", "conflict", "inconsistent", "no space", "does n",
 )
 """Words that a line about a failure has."""
 
@@ -94,9 +119,18 @@ BOTH: Final = (
     "receiver connection aborted", "address handle at remote", "remote memory registration",
     "(sgl) too short", "peermappingoverride", "involving a call", "fatal: transport error",
     "connection schemes reported", "ud-capable verbs devices",
-    "not used by default.  the intent is to use ucx",
+    "not used by default.  the intent is to use ucx", "no local ports", "fallback fabric",
+    "peer closed its memory", "destination resource not", "unsupported operation type",
+    "remote feature mismatch", "memory registration is invalid", "no verbs device", "glue library",
+    " -g 0", " -x 0", "gid-idx", "gid-index", "state: down", "state: active", "port_active",
+    "state active", "==> ", "0000000000000000",
+    "assign_context", "abnormal ae_id", "no active hca", "@o2ib",
 )
 """Of RDMA and of trouble at once."""
+
+NEAR: Final = ("fatal", "failed", "failure", "abort", "unable to", "cannot", "assert", "could not",
+    "signal handler called", "caught signal", "segmentation fault")
+"""Of trouble, and rare: a line that has one is looked at for what stands around it."""
 
 AFTERMATH: Final = (
     "watchdog caught", "ncclremoteerror", "ncclsystemerror", "unhandled system error",
@@ -116,8 +150,8 @@ def _any(words: tuple[str, ...]) -> "re.Pattern[bytes]":
 
 NEEDLES: Final = {
     **{word.encode(): 1 for word in CONTEXT},
-    **{word.encode(): 2 for word in TROUBLE},
-    **{word.encode(): 3 for word in (*BOTH, *AFTERMATH)},
+    **{word.encode(): 2 for word in TROUBLE if word not in NEAR},
+    **{word.encode(): 3 for word in (*BOTH, *AFTERMATH, *NEAR)},
     "init\N{RIGHTWARDS ARROW}rtr".encode(): 3,
 }
 """Word → bits; a line is a candidate once it has both."""
@@ -125,6 +159,12 @@ NEEDLES: Final = {
 _CONTEXT: Final = _any(CONTEXT)
 _TROUBLE: Final = _any(TROUBLE)
 _SUFFICIENT: Final = _any((*BOTH, *AFTERMATH))
+_NEAR: Final = _any(NEAR)
+
+
+def is_near_candidate(line: bytes) -> bool:
+    """Whether it is looked at for what stands around it."""
+    return _NEAR.search(line) is not None
 
 
 def is_candidate(line: bytes) -> bool:

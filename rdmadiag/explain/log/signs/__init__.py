@@ -16,6 +16,7 @@ from rdmadiag.explain.log.signs import (
     libraries,
     macs,
     stacks,
+    transports,
 )
 from rdmadiag.explain.log.signs.sign import Errno, Sign
 
@@ -25,6 +26,7 @@ SIGNS: Final = (
     *efa.SIGNS,
     *gpus.SIGNS,
     *stacks.SIGNS,
+    *transports.SIGNS,
     *devices.SIGNS,
     *connections.MAKING,
     *macs.SIGNS,

@@ -15,7 +15,25 @@ from rdmadiag.explain.remedies import (
 )
 from rdmadiag.facts.attempt import Stage
 
+LISTED_DOWN: Final = "port-listed-down"
+"""ibstat, ibdev2netdev: perhaps one of several ports."""
+
 SIGNS: Final = (
+    sign(
+        LISTED_DOWN,
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"^\s*state: +down$|^\w+ port \d+ ==> \w+ \(down\)$",
+        ("port-down", "link-lost", "no-subnet-manager"),
+        (DEVICES, "ibstat   # the physical state: Polling has no link, Disabled was switched off"),
+    ),
+    sign(
+        "guid-zero",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"^\s*mlx[45]_\w+\s+0{16}$",
+        ("guid-zero", "no-subnet-manager", "port-down"),
+    ),
     sign(
         "gid-query-failed",
         Kind.FAILURE,
@@ -92,7 +110,7 @@ SIGNS: Final = (
         Kind.FAILURE,
         Stage.OPEN,
         r"(?:port|link).{0,60}\b(?:state(?: is|:) ?(?:2: ?)?INIT\b|Initializing(?! port)|PORT_INIT)"
-        r"|no subnet manager|SM lid 0\b|sm_lid:? 0\b",
+        r"|no subnet manager|SM lid 0\b|sm_lid:? 0\b(?!.*state down)",
         ("no-subnet-manager",),
         only=OF_RDMA + "|port",
     ),

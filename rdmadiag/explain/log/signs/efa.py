@@ -19,7 +19,13 @@ def _completed(word: str, pattern: str, *labels: str, kind: Kind = Kind.FAILURE)
 SIGNS: Final = (
     # 9, 8, 4, 14: the peer's endpoint is no longer the one that was known
     _completed("efa-peer-gone", r"invalid receiver queue pair", "peer-gone", "connection-stale"),
-    _completed("efa-peer-gone", r"receiver connection aborted", "peer-gone"),
+    _completed(
+        "efa-peer-gone",
+        r"receiver connection aborted|peer closed its memory registration"
+        r"|reset by remote peer \(8\)|bad queue pair \(qp\) number",
+        "peer-gone",
+        "connection-stale",
+    ),
     _completed("efa-peer-gone", r"(?:no valid|invalid) address handle", "peer-gone"),
     # 13, 15
     _completed(
@@ -35,14 +41,31 @@ SIGNS: Final = (
         r"remote memory registration is invalid|insufficient access permission",
         "remote-key-wrong",
     ),
-    _completed("efa-local-key", r"\(lkey\)", "local-key-wrong"),  # 5
     _completed(
-        "efa-receiver-not-ready", r"receiver not ready\b(?! retry)", "peer-posts-no-receives"
+        "efa-local-key",
+        r"\(lkey\)|local memory registration is invalid",
+        "local-key-wrong",
+    ),  # 5
+    # 3, 18
+    _completed(
+        "efa-lacks",
+        r"unsupported operation type|remote feature mismatch",
+        "device-lacks-capability",
+        "provider-release",
+    ),
+    _completed(
+        "efa-receiver-not-ready",
+        r"receiver not ready\b(?! retry)|destination resource not ready",
+        "peer-posts-no-receives",
     ),  # 10
     _completed(
-        "efa-receive-short", r"scatter-gather list \(sgl\) too short", "peer-buffer-small"
+        "efa-receive-short", r"scatter-gather list (?:\(sgl\) )?too short", "peer-buffer-small"
     ),  # 11
-    _completed("efa-peer-status", r"unexpected status received from remote", "peer-qp-error"),  # 12
+    _completed(
+        "efa-peer-status",
+        r"unexpected status (?:received from remote|returned by responder)",
+        "peer-qp-error",
+    ),  # 12
     _completed(
         "efa-flushed", r"flushed during queue pair destroy", "flushed", kind=Kind.CONSEQUENCE
     ),  # 1
