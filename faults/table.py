@@ -55,9 +55,9 @@ class Fault:
     seconds: float = 12.0
 
     @property
-    def twin(self) -> str:
-        """The name of its healthy twin: the same setting and tools, and nothing made."""
-        return "-".join(("healthy", self.setting, *sorted(self.tools)))
+    def twins(self) -> tuple[str, ...]:
+        """Its healthy twins: the same setting, one of its tools, and nothing made."""
+        return tuple(f"healthy-{self.setting}-{tool}" for tool in self.tools)
 
 
 def tools() -> dict[str, Tool]:

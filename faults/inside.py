@@ -1,0 +1,283 @@
+"""Makes faults, in a guest: `python -m faults.inside NAME…` writes to the folder RDMADIAG_LAB_OUT.
+
+Of each fault, in a folder of its name: record.json (what was made, whether it took effect, what
+the tools printed at both ends), left.tar.gz and right.tar.gz (rdmadiag snapshot of both hosts).
+A name that begins with "healthy" is a twin: the same, with nothing made.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from faults import warm
+from faults.hosts import Hosts, Node
+from faults.table import ENDS, Fault, Tool, faults, tools
+from lab.failure import LabFailure
+
+RDMADIAG: Final = str(Path(sys.executable).parent / "rdmadiag")
+CHECKLIST: Final = Path(__file__).with_name("checklist.sh")
+SNAPSHOT_SECONDS: Final = 90.0
+LISTEN_SECONDS: Final = 6.0
+GRACE_SECONDS: Final = 2.0
+MOST: Final = 6000
+"""Bytes that are kept of what one end printed: its beginning and its end."""
+
+
+def main(names: Sequence[str]) -> int:
+    """0 if each was made, took effect and was recorded."""
+    out = Path(os.environ["RDMADIAG_LAB_OUT"])
+    rows = {each.name: each for each in faults()}
+    twins = {name: healthy(name, each) for each in rows.values() for name in each.twins}
+    wrong = 0
+    warm.load()
+    for name in names:
+        began = time.monotonic()
+        try:
+            record = one((rows | twins)[name], out / name)
+            effect = record["took_effect"]
+        except (LabFailure, OSError, subprocess.SubprocessError) as error:
+            record, effect = {"error": str(error)}, False
+        wrong += not effect
+        seconds = time.monotonic() - began
+        note = record.get("error") or ("" if effect else f"NO EFFECT {record['checks']}")
+        took = " ".join(f"{step} {took}" for step, took in record.get("seconds", {}).items())
+        print(f"{name:44} {seconds:5.1f} s ({took}) {note}", flush=True)
+    return 1 if wrong else 0
+
+
+class Clock:
+    """How long each step took."""
+
+    def __init__(self) -> None:
+        self.took: dict[str, float] = {}
+        self._last = time.monotonic()
+
+    def note(self, step: str) -> None:
+        """It has ended."""
+        now = time.monotonic()
+        self.took[step], self._last = round(now - self._last, 1), now
+
+
+def healthy(name: str, fault: Fault) -> Fault:
+    """The twin of this name."""
+    return replace(
+        fault,
+        name=name,
+        tools=(name.rpartition("-")[2],),
+        family="healthy",
+        truth="nothing is wrong",
+        causes=(),
+        rules=(),
+        make={},
+        check={},
+        during={},
+        around={},
+        env={},
+        set={},
+        without="",
+        seconds=15.0,
+    )
+
+
+def one(fault: Fault, folder: Path) -> dict[str, Any]:
+    """Make it, look at it, and write it down."""
+    folder.mkdir(parents=True, exist_ok=True)
+    clock = Clock()
+    with Hosts(fault.setting) as hosts:
+        clock.note("hosts")
+        before = _checks(fault, hosts)
+        for end in ENDS:
+            hosts.nodes[end].env = dict(fault.env.get(end, {}))
+            hosts.nodes[end].around = fault.around.get(end, ())
+        made = _lines(fault.make, hosts)
+        if fault.around:
+            before = before and [dict(each, passed=False) for each in before]
+        after = _checks(fault, hosts)
+        clock.note("make")
+        kept = _look(hosts, folder)
+        clock.note("look")
+        known = tools()
+        said = {name: run(known[name], fault, hosts) for name in fault.tools}
+        clock.note("tools")
+        later = after if all(each["passed"] for each in after) else _checks(fault, hosts)
+    clock.note("gone")
+    checks = [
+        {"line": b["line"], "before": b["passed"], "after": a["passed"] or c["passed"]}
+        for b, a, c in zip(before, after, later, strict=True)
+    ]
+    record = {
+        "name": fault.name,
+        "made": made,
+        "checks": checks,
+        "took_effect": _effect(fault, checks, said),
+        "tools": said,
+        **kept,
+        "kernel": os.uname().release,
+        "seconds": clock.took,
+    }
+    (folder / "record.json").write_text(json.dumps(record, indent=1) + "\n")
+    return record
+
+
+def _effect(fault: Fault, checks: Sequence[Mapping[str, Any]], said: Mapping[str, Any]) -> bool:
+    """Each check passes now, and not all did before; a twin's tools all pass.
+
+    What is not made on a host but asked of the tools (arguments, variables, no server) shows in
+    what the tools do.
+    """
+    passed = [each["code"] == 0 for tool in said.values() for each in tool.values()]
+    if fault.family == "healthy":
+        return all(passed)
+    if checks:
+        return all(each["after"] for each in checks) and not all(each["before"] for each in checks)
+    return not all(passed) or bool(fault.env)
+
+
+def _lines(places: Mapping[str, Sequence[str]], hosts: Hosts) -> list[dict[str, Any]]:
+    found = []
+    for place, lines in places.items():
+        for line in lines:
+            done = hosts.nodes[place].do(line)
+            found.append(
+                {"at": place, "line": line, "code": done.returncode, "said": done.stdout[-500:]}
+            )
+    return found
+
+
+def _checks(fault: Fault, hosts: Hosts) -> list[dict[str, Any]]:
+    found = []
+    for place, lines in fault.check.items():
+        node = hosts.nodes[place]
+        for line in lines:
+            done = subprocess.run(
+                node.argv(line),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=30.0,
+                check=False,
+                env=node.environ() | hosts.variables(place if place in ENDS else "left"),
+            )
+            found.append({"line": f"{place}: {line}", "passed": done.returncode == 0})
+    return found
+
+
+def _look(hosts: Hosts, folder: Path) -> dict[str, dict[str, str]]:
+    """Snapshots of both hosts, and what a person with a list of commands would see."""
+    running = {}
+    for end in ENDS:
+        node, where = hosts.nodes[end], _place(folder, end)
+        if not (node.around or node.env):
+            argv = ["snapshot", "--timeout", "30", str(where)]
+            running[end] = warm.start(node.holder.pid, argv, where.with_suffix(".said"))
+    kept: dict[str, dict[str, str]] = {"snapshot": {}, "checklist": {}}
+    for end in ENDS:
+        node, where = hosts.nodes[end], _place(folder, end)
+        if end in running:
+            warm.finish(running[end], SNAPSHOT_SECONDS)
+            kept["snapshot"][end] = _kept(where.with_suffix(".said").read_bytes())
+        else:
+            line = f"exec {RDMADIAG} snapshot --timeout 30 {where}"
+            kept["snapshot"][end] = _run(node, line, SNAPSHOT_SECONDS, {})
+        if where.exists():
+            (folder / f"{end}.tar.gz").write_bytes(where.read_bytes())
+            where.unlink()
+        line = f"exec bash {CHECKLIST}"
+        kept["checklist"][end] = _run(node, line, SNAPSHOT_SECONDS, hosts.variables(end))
+    return kept
+
+
+def _place(folder: Path, end: str) -> Path:
+    return Path("/tmp", f"{folder.name}-{end}.tar.gz")  # noqa: S108  # of the guest
+
+
+def _run(node: Node, line: str, timeout: float, env: Mapping[str, str]) -> str:
+    try:
+        done = subprocess.run(
+            node.argv(line),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout,
+            check=False,
+            env=node.environ() | dict(env),
+        )
+    except subprocess.TimeoutExpired:
+        return "late"
+    return _kept(done.stdout)
+
+
+def run(tool: Tool, fault: Fault, hosts: Hosts) -> dict[str, Any]:
+    """Both ends of it: what each printed, and its exit code (124: it was late)."""
+    started: dict[str, subprocess.Popen[bytes]] = {}
+    lines = {"right": tool.server, "left": tool.client}
+    if fault.without:
+        del lines[fault.without]
+    tool_listens = tool.listens if "right" in lines else ""
+    for end, line in lines.items():
+        node = hosts.nodes[end]
+        program = line.replace("rdmadiag ", f"{RDMADIAG} ", 1)
+        bounded = f"timeout -k 2 {fault.seconds:g} stdbuf -oL sh -c '{program}'"
+        out = Path(f"/tmp/said-{end}").open("wb")  # noqa: S108, SIM115  # of the guest
+        with out:
+            started[end] = subprocess.Popen(
+                node.argv(bounded),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=node.environ() | hosts.variables(end) | dict(fault.set.get(end, {})),
+                start_new_session=True,
+            )
+        if end == "right" and tool_listens:
+            _wait(tool_listens, started[end], node)
+    if fault.during:
+        time.sleep(2.0)
+        _lines(fault.during, hosts)
+    return {end: _ended(end, child, lines[end]) for end, child in reversed(started.items())}
+
+
+def _ended(end: str, child: "subprocess.Popen[bytes]", line: str) -> dict[str, Any]:
+    if end == "right":  # after the client: what waits now waits for ever
+        try:
+            child.wait(GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            subprocess.run(["pkill", "-TERM", "-s", str(child.pid)], check=False, timeout=10)
+    try:
+        code = child.wait(120.0)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        code = 124
+    return {"line": line, "code": code, "said": _kept(Path(f"/tmp/said-{end}").read_bytes())}  # noqa: S108
+
+
+def _wait(listens: str, child: "subprocess.Popen[bytes]", node: Node) -> None:
+    kind, _, value = listens.partition(":")
+    late = time.monotonic() + LISTEN_SECONDS
+    while child.poll() is None and time.monotonic() < late:
+        if kind == "sleep":
+            time.sleep(float(value))
+            return
+        if kind == "tcp" and node.listens(int(value)):
+            return
+        if kind == "cm" and "LISTEN" in node.do("rdma resource show cm_id").stdout:
+            return
+        time.sleep(0.1)
+
+
+def _kept(said: bytes) -> str:
+    text = said.decode("utf-8", "replace")
+    text = re.sub(r"[^\x09\x0a\x20-\x7e]", "?", text)
+    if len(text) <= MOST:
+        return text
+    half = MOST // 2
+    return f"{text[:half]}\n[{len(text) - MOST} characters]\n{text[-half:]}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

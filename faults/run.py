@@ -1,0 +1,104 @@
+"""Makes the faults in the lab: `python -m faults.run [--open | --held-out] [NAME|FAMILY…]`.
+
+Each guest, a User Mode Linux kernel, makes some of them in turn. What they record is in
+lab/out/faults; what is small of it is copied to faults/records.
+"""
+
+import argparse
+import resource
+import shutil
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from faults.table import HERE, Fault, faults, held_out
+from lab import uml
+from lab.boot import Guest, Job, watch
+from lab.failure import LabFailure
+from lab.places import OUT
+from lab.prepare import prepare
+from lab.uml_kernel import uml_kernel
+
+SECONDS: Final = 3600.0
+A_GUEST: Final = 12
+"""Faults of one guest: what one leaves behind does not reach many others."""
+RECORDS: Final = HERE / "records"
+
+
+def main(argv: list[str]) -> int:
+    """0 if every fault was made and took effect."""
+    parser = argparse.ArgumentParser(prog="python -m faults.run", description=__doc__)
+    parser.add_argument("--open", action="store_true", help="the families that are tuned on")
+    parser.add_argument("--held-out", action="store_true", help="those that the seed drew")
+    parser.add_argument("--missing", action="store_true", help="those without a record")
+    parser.add_argument("names", nargs="*", help="faults, families or twins")
+    known = parser.parse_args(argv)
+    names = list(dict.fromkeys(wanted(known.open, known.held_out, known.names)))
+    if known.missing:
+        names = [name for name in names if not (RECORDS / f"{name}.json").exists()]
+    if not names:
+        parser.error("no such fault")
+    try:
+        prepare()
+        return guests(names)
+    except LabFailure as failure:
+        print(f"faults: {failure}", file=sys.stderr)
+        return failure.exit_code
+
+
+def wanted(only_open: bool, only_held: bool, names: list[str]) -> list[str]:
+    """Names of faults, and of their twins after them."""
+    drawn = held_out()
+    rows: list[Fault] = []
+    for each in faults():
+        held = each.family in drawn
+        if (only_open and held) or (only_held and not held):
+            continue
+        if not names or {each.name, each.family, *each.twins, "healthy"} & set(names):
+            rows.append(each)
+    twins = [name for each in rows for name in each.twins]
+    if names and all(name.startswith("healthy") for name in names):
+        return [name for name in twins if name in names or "healthy" in names]
+    return [each.name for each in rows] + twins
+
+
+def guests(names: list[str]) -> int:
+    """The highest exit code."""
+    out = OUT / "faults"
+    kernel = uml_kernel("7.2")
+    uml.compile_checkout()
+    deadline = time.monotonic() + SECONDS
+    code = 0
+    for start in range(0, len(names), A_GUEST):
+        some = names[start : start + A_GUEST]
+        folder = out / "guest"
+        shutil.rmtree(folder, ignore_errors=True)
+        job = Job([sys.executable, "-m", "faults.inside", *some], {"RDMADIAG_LAB": "faults"})
+        boot = watch(
+            [partial(uml.start, Guest("faults", folder), kernel, job)], deadline, side_by_side=1
+        )[0]
+        for name in some:
+            _keep(folder / name, out / name)
+        try:
+            code = max(code, boot.exit_code())
+            used = resource.getrusage(resource.RUSAGE_CHILDREN)
+            print(f"{boot.seconds:.0f} s, CPU {used.ru_utime + used.ru_stime:.0f} s", flush=True)
+        except LabFailure as failure:
+            print(f"faults: {failure}", file=sys.stderr)
+            code = max(code, failure.exit_code)
+    return code
+
+
+def _keep(made: Path, target: Path) -> None:
+    if not (made / "record.json").exists():
+        return
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(made, target)
+    RECORDS.mkdir(exist_ok=True)
+    shutil.copyfile(target / "record.json", RECORDS / f"{target.name}.json")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,66 @@
+"""`rdmadiag snapshot` on a host of the lab, at once: a fork of a process that has imported it.
+
+It enters the namespaces of a process that holds them, and is the program from there on.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from lab.failure import LabFailure
+
+_MODULES: Final = (
+    *("rdmadiag.__main__", "rdmadiag.cli.snapshot", "rdmadiag.host.recording", "rdmadiag.report"),
+    *("rdmadiag.host.command", "rdmadiag.host.netlink", "rdmadiag.verbs.child"),
+    *("rdmadiag.sources.nldev", "rdmadiag.sources.sysfs", "rdmadiag.sources.verbs"),
+)
+
+
+def load() -> None:
+    """Import what a snapshot takes."""
+    for module in _MODULES:
+        import_module(module)
+
+
+def start(holder: int, argv: list[str], said: Path) -> int:
+    """`rdmadiag ARGV…` in the namespaces of `holder`, its output in a file; the pid."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        os.setsid()
+        out = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        _enter(holder)
+        sys.argv = ["rdmadiag", *argv]
+        import_module("rdmadiag.__main__").main()
+    finally:
+        os._exit(70)
+
+
+def finish(pid: int, seconds: float) -> int:
+    """Its exit code; 124 where it was late and was killed."""
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(pid, signal.SIGKILL))
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        _, status = os.waitpid(pid, 0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return 124 if code == -signal.SIGKILL else code
+
+
+def _enter(holder: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    # Descriptors first: /proc of the other mount namespace is another one.
+    spaces = [os.open(f"/proc/{holder}/ns/{kind}", os.O_RDONLY) for kind in ("net", "uts", "mnt")]
+    for space in spaces:
+        if libc.setns(space, 0):
+            raise LabFailure(f"setns: {os.strerror(ctypes.get_errno())}")
+        os.close(space)
+    os.chdir("/tmp")  # noqa: S108  # of the guest
