@@ -10,6 +10,7 @@ are of both, as in lab/fleet.py: each host is told its device by name.
 
 import os
 import subprocess
+import tempfile
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -62,17 +63,21 @@ class Node:
         return dict(os.environ) | ({} if plain else self.env)
 
     def do(self, line: str) -> "subprocess.CompletedProcess[str]":
-        """As root of that host, without limits."""
-        return subprocess.run(
-            self.argv(line, plain=True),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=SECONDS,
-            check=False,
-        )
+        """As root of that host, without limits. What it starts in the background stays."""
+        # A file: a pipe would be waited for until the last process in the background closes it.
+        with tempfile.TemporaryFile() as said:
+            argv = self.argv(line, plain=True)
+            done = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                timeout=SECONDS,
+                check=False,
+            )
+            said.seek(0)
+            text = said.read().decode("utf-8", "replace")
+        return subprocess.CompletedProcess(argv, done.returncode, text, "")
 
     def listens(self, port: int) -> bool:
         """Whether something there listens on this TCP port."""
@@ -151,8 +156,10 @@ class Hosts:
         for node in self.nodes.values():
             node.holder.kill()
             node.holder.wait()
-        devices.append("rdma system set netns shared")
-        _do("; ".join([*devices, *(f"ip netns del {name}" for name in NODES)]), check=False)
+        # What tools and faults left in the background.
+        left = [f"for pid in $(ip netns pids {name}); do kill -9 $pid; done" for name in NODES]
+        gone = [f"ip netns del {name}" for name in NODES]
+        _do("; ".join([*devices, *left, "rdma system set netns shared", *gone]), check=False)
 
 
 def _do(line: str, *, check: bool = True) -> None:

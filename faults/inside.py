@@ -104,7 +104,10 @@ def one(fault: Fault, folder: Path) -> dict[str, Any]:
         kept = _look(hosts, folder)
         clock.note("look")
         known = tools()
-        said = {name: run(known[name], fault, hosts) for name in fault.tools}
+        # A guest without processor time is slow at everything: what is late shall be so by the fault.
+        slow = min(5.0, max(1.0, clock.took["hosts"] / 2))
+        patient = replace(fault, seconds=slow * fault.seconds)
+        said = {name: run(known[name], patient, hosts) for name in fault.tools}
         clock.note("tools")
         later = after if all(each["passed"] for each in after) else _checks(fault, hosts)
     clock.note("gone")

@@ -1,7 +1,7 @@
 """Makes the faults in the lab: `python -m faults.run [--open | --held-out] [NAME|FAMILY…]`.
 
-Each guest, a User Mode Linux kernel, makes some of them in turn. What they record is in
-lab/out/faults; what is small of it is copied to faults/records.
+Each guest, a User Mode Linux kernel, makes some of them in turn. What they record goes
+to faults/records.
 """
 
 import argparse
@@ -17,13 +17,15 @@ from faults.table import HERE, Fault, faults, held_out
 from lab import uml
 from lab.boot import Guest, Job, watch
 from lab.failure import LabFailure
-from lab.places import OUT
 from lab.prepare import prepare
+from lab.results import claim
 from lab.uml_kernel import uml_kernel
 
 SECONDS: Final = 3600.0
 A_GUEST: Final = 12
 """Faults of one guest: what one leaves behind does not reach many others."""
+ALONE: Final = ("kernel-log", "netns-exclusive")
+"""A guest of their own: their log and their mode are the kernel's."""
 RECORDS: Final = HERE / "records"
 
 
@@ -66,21 +68,19 @@ def wanted(only_open: bool, only_held: bool, names: list[str]) -> list[str]:
 
 def guests(names: list[str]) -> int:
     """The highest exit code."""
-    out = OUT / "faults"
+    folder = claim("faults") / "guest"
     kernel = uml_kernel("7.2")
     uml.compile_checkout()
     deadline = time.monotonic() + SECONDS
     code = 0
-    for start in range(0, len(names), A_GUEST):
-        some = names[start : start + A_GUEST]
-        folder = out / "guest"
+    for some in batches(names):
         shutil.rmtree(folder, ignore_errors=True)
         job = Job([sys.executable, "-m", "faults.inside", *some], {"RDMADIAG_LAB": "faults"})
         boot = watch(
             [partial(uml.start, Guest("faults", folder), kernel, job)], deadline, side_by_side=1
         )[0]
         for name in some:
-            _keep(folder / name, out / name)
+            keep(folder / name, name)
         try:
             code = max(code, boot.exit_code())
             used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -91,13 +91,22 @@ def guests(names: list[str]) -> int:
     return code
 
 
-def _keep(made: Path, target: Path) -> None:
+def batches(names: list[str]) -> list[list[str]]:
+    """The faults of each guest."""
+    alone = [name for name in names if name.startswith(ALONE)]
+    rest = [name for name in names if name not in alone]
+    together = [rest[start : start + A_GUEST] for start in range(0, len(rest), A_GUEST)]
+    return [*together, *([name] for name in alone)]
+
+
+def keep(made: Path, name: str) -> None:
+    """Put what a guest recorded of a fault in its place; nothing where it did not end."""
     if not (made / "record.json").exists():
         return
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(made, target)
     RECORDS.mkdir(exist_ok=True)
-    shutil.copyfile(target / "record.json", RECORDS / f"{target.name}.json")
+    shutil.copyfile(made / "record.json", RECORDS / f"{name}.json")
+    for snapshot in made.glob("*.tar.gz"):
+        shutil.copyfile(snapshot, RECORDS / f"{name}.{snapshot.name}")
 
 
 if __name__ == "__main__":

@@ -71,8 +71,7 @@ def faults() -> tuple[Fault, ...]:
     known = tools()
     found: list[Fault] = []
     for path in sorted((HERE / "cases").glob("*.toml")):
-        for row in _read(path)["fault"]:
-            found.append(_fault(path.stem, row, known))
+        found += [_fault(path.stem, row, known) for row in _read(path)["fault"]]
     names = [each.name for each in found]
     if twice := {name for name in names if names.count(name) > 1}:
         raise Malformed(f"two faults are called {sorted(twice)}")
