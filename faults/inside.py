@@ -33,14 +33,13 @@ MOST: Final = 6000
 def main(names: Sequence[str]) -> int:
     """0 if each was made, took effect and was recorded."""
     out = Path(os.environ["RDMADIAG_LAB_OUT"])
-    rows = {each.name: each for each in faults()}
-    twins = {name: healthy(name, each) for each in rows.values() for name in each.twins}
+    rows = known()
     wrong = 0
     warm.load()
     for name in names:
         began = time.monotonic()
         try:
-            record = one((rows | twins)[name], out / name)
+            record = one(rows[name], out / name)
             effect = record["took_effect"]
         except (LabFailure, OSError, subprocess.SubprocessError) as error:
             record, effect = {"error": str(error)}, False
@@ -50,6 +49,12 @@ def main(names: Sequence[str]) -> int:
         took = " ".join(f"{step} {took}" for step, took in record.get("seconds", {}).items())
         print(f"{name:44} {seconds:5.1f} s ({took}) {note}", flush=True)
     return 1 if wrong else 0
+
+
+def known() -> dict[str, Fault]:
+    """Faults and their twins, by name."""
+    rows = {each.name: each for each in faults()}
+    return rows | {name: healthy(name, each) for each in rows.values() for name in each.twins}
 
 
 class Clock:
@@ -103,11 +108,11 @@ def one(fault: Fault, folder: Path) -> dict[str, Any]:
         clock.note("make")
         kept = _look(hosts, folder)
         clock.note("look")
-        known = tools()
-        # A guest without processor time is slow at everything: what is late shall be so by the fault.
+        by_name = tools()
+        # A guest without processor time is slow at everything: what is late is so by the fault.
         slow = min(5.0, max(1.0, clock.took["hosts"] / 2))
         patient = replace(fault, seconds=slow * fault.seconds)
-        said = {name: run(known[name], patient, hosts) for name in fault.tools}
+        said = {name: run(by_name[name], patient, hosts) for name in fault.tools}
         clock.note("tools")
         later = after if all(each["passed"] for each in after) else _checks(fault, hosts)
     clock.note("gone")
