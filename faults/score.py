@@ -1,20 +1,18 @@
 """Scores what was recorded: `python -m faults.score [--open | --held-out] [--write] [NAME…]`.
 
-Needs no lab where the records are there: faults/records/NAME.json and, for what reads a host,
-the snapshots in lab/out/faults/NAME or those that are kept beside the record.
+Needs no lab: it reads faults/records, NAME.json and the snapshots beside it.
 """
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from faults import warm
 from faults.answers import (
     NOTHING,
     Answer,
@@ -28,7 +26,6 @@ from faults.answers import (
 )
 from faults.table import ENDS, HERE, Fault, faults, held_out
 
-RDMADIAG: Final = str(Path(sys.executable).parent / "rdmadiag")
 RECORDS: Final = HERE / "records"
 TABLE: Final = HERE / "SCORES.md"
 SECONDS: Final = 120.0
@@ -82,9 +79,9 @@ def main(argv: list[str]) -> int:
         and (not known.names or {each.name, each.family} & set(known.names))
     ]
     twins = sorted({name for each in rows for name in each.twins})
-    with ThreadPoolExecutor(2) as pool:
-        scored = list(pool.map(one, rows))
-        false = [found for found in pool.map(twin, twins) if found is not None]
+    warm.load()
+    scored = [one(each) for each in rows]
+    false = [found for found in map(twin, twins) if found is not None]
     text = tables(scored, false, drawn)
     print(text)
     if known.write:
@@ -177,18 +174,12 @@ def explain(log: str, report: Path | None = None) -> dict[str, Any]:
 
 
 def _json(*argv: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [RDMADIAG, *argv, "--json"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    try:
-        found: dict[str, Any] = json.loads(done.stdout)
-    except json.JSONDecodeError:
-        return {}
+    with tempfile.NamedTemporaryFile("r", suffix=".json", encoding="utf-8") as out:
+        warm.finish(warm.start([*argv, "--json"], Path(out.name)), SECONDS)
+        try:
+            found: dict[str, Any] = json.load(out)
+        except json.JSONDecodeError:
+            return {}
     return found
 
 

@@ -1,6 +1,7 @@
-"""`rdmadiag snapshot` on a host of the lab, at once: a fork of a process that has imported it.
+"""Runs of rdmadiag that start at once: forks of this process, which has imported it.
 
-It enters the namespaces of a process that holds them, and is the program from there on.
+One for a host of the lab enters the namespaces of a process that holds them. Not for a process
+with threads.
 """
 
 import ctypes
@@ -16,27 +17,30 @@ from lab.failure import LabFailure
 _MODULES: Final = (
     *("rdmadiag.__main__", "rdmadiag.cli.snapshot", "rdmadiag.host.recording", "rdmadiag.report"),
     *("rdmadiag.host.command", "rdmadiag.host.netlink", "rdmadiag.verbs.child"),
+    *("rdmadiag.cli.preflight", "rdmadiag.cli.explain", "rdmadiag.preflight.judge"),
+    *("rdmadiag.explain.log.scan", "rdmadiag.explain.log.rank", "rdmadiag.render.documents"),
     *("rdmadiag.sources.nldev", "rdmadiag.sources.sysfs", "rdmadiag.sources.verbs"),
 )
 
 
 def load() -> None:
-    """Import what a snapshot takes."""
+    """Import what a snapshot, a preflight and a log take."""
     for module in _MODULES:
         import_module(module)
 
 
-def start(holder: int, argv: list[str], said: Path) -> int:
-    """`rdmadiag ARGV…` in the namespaces of `holder`, its output in a file; the pid."""
+def start(argv: list[str], out: Path, *, holder: int = 0) -> int:
+    """`rdmadiag ARGV…`, its output in a file, in the namespaces of a process; the pid."""
     pid = os.fork()
     if pid:
         return pid
     try:
         os.setsid()
-        out = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(out, 1)
-        os.dup2(out, 2)
-        _enter(holder)
+        said = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(said, 1)
+        os.dup2(said if holder else os.open(os.devnull, os.O_WRONLY), 2)
+        if holder:
+            _enter(holder)
         sys.argv = ["rdmadiag", *argv]
         import_module("rdmadiag.__main__").main()
     finally:
