@@ -90,19 +90,25 @@ class Node:
 
 
 class Hosts:
-    """The three nodes; use as a context manager. `kind` is rxe, siw or none."""
+    """The three nodes; use as a context manager. `setting` is rxe, siw or exclusive.
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    In exclusive, rxe of which each device is of one network namespace alone: the first one.
+    """
+
+    def __init__(self, setting: str) -> None:
+        self.exclusive = setting == "exclusive"
+        self.kind = kind = "rxe" if self.exclusive else setting
         self.nodes: dict[str, Node] = {}
         self.device = {end: f"{kind}{n}" for n, end in enumerate(ENDS)}
 
     def __enter__(self) -> Self:
         try:
+            if self.exclusive:  # while there is no other namespace: later it is refused
+                _do("rdma system set netns exclusive")
             _do("; ".join(f"ip netns add {name}" for name in NODES))
             for name in ("switch", *ENDS):
                 self._start(name)
-            if self.kind != "none":
+            if not self.exclusive:
                 self._wait_ready()
         except BaseException:
             self._close()
@@ -123,8 +129,8 @@ class Hosts:
         else:
             ipv4, ipv6 = ADDRESS[name]
             lines = [line.format(ipv4=ipv4, ipv6=ipv6) for line in _HOST]
-            if self.kind != "none":
-                lines.append(f"rdma link add {self.device[name]} type {self.kind} netdev eth0")
+            add = f"rdma link add {self.device[name]} type {self.kind} netdev eth0"
+            lines.append(f"({add} || true)" if self.exclusive else add)
         script = _HOLD.format(name=name, lines="; ".join(lines))
         holder = subprocess.Popen(
             ["ip", "netns", "exec", name, "unshare", "--uts", "sh", "-ec", script],
@@ -159,7 +165,7 @@ class Hosts:
         # What tools and faults left in the background.
         left = [f"for pid in $(ip netns pids {name}); do kill -9 $pid; done" for name in NODES]
         gone = [f"ip netns del {name}" for name in NODES]
-        _do("; ".join([*devices, *left, "rdma system set netns shared", *gone]), check=False)
+        _do("; ".join([*devices, *left, *gone, "rdma system set netns shared"]), check=False)
 
 
 def _do(line: str, *, check: bool = True) -> None:

@@ -79,6 +79,7 @@ def healthy(name: str, fault: Fault) -> Fault:
     return replace(
         fault,
         name=name,
+        setting=name.split("-")[1],
         tools=(name.rpartition("-")[2],),
         family="healthy",
         truth="nothing is wrong",
@@ -106,8 +107,8 @@ def one(fault: Fault, folder: Path) -> dict[str, Any]:
             hosts.nodes[end].env = dict(fault.env.get(end, {}))
             hosts.nodes[end].around = fault.around.get(end, ())
         made = _lines(fault.make, hosts)
-        if fault.around:
-            before = before and [dict(each, passed=False) for each in before]
+        if fault.around or hosts.exclusive:  # made with the hosts
+            before = [dict(each, passed=False) for each in before]
         after = _checks(fault, hosts)
         clock.note("make")
         kept = _look(hosts, folder)
@@ -134,7 +135,9 @@ def one(fault: Fault, folder: Path) -> dict[str, Any]:
         "kernel": os.uname().release,
         "seconds": clock.took,
     }
-    (folder / "record.json").write_text(json.dumps(record, indent=1) + "\n")
+    whole = folder / "record.new"
+    whole.write_text(json.dumps(record, indent=1) + "\n")
+    whole.rename(folder / "record.json")  # last: who sees it sees all
     return record
 
 

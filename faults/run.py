@@ -9,8 +9,11 @@ import resource
 import shutil
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from threading import Event, Thread
 from typing import Final
 
 from faults.table import HERE, Fault, faults, held_out
@@ -21,9 +24,10 @@ from lab.prepare import prepare
 from lab.results import claim
 from lab.uml_kernel import uml_kernel
 
-SECONDS: Final = 3600.0
+SECONDS: Final = 7200.0
 A_GUEST: Final = 12
 """Faults of one guest: what one leaves behind does not reach many others."""
+KEEP_SECONDS: Final = 3.0
 ALONE: Final = ("kernel-log", "netns-exclusive")
 """A guest of their own: their log and their mode are the kernel's."""
 RECORDS: Final = HERE / "records"
@@ -35,6 +39,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--open", action="store_true", help="the families that are tuned on")
     parser.add_argument("--held-out", action="store_true", help="those that the seed drew")
     parser.add_argument("--missing", action="store_true", help="those without a record")
+    parser.add_argument("--deadline", type=float, default=SECONDS, help="seconds for all")
     parser.add_argument("names", nargs="*", help="faults, families or twins")
     known = parser.parse_args(argv)
     names = list(dict.fromkeys(wanted(known.open, known.held_out, known.names)))
@@ -44,7 +49,7 @@ def main(argv: list[str]) -> int:
         parser.error("no such fault")
     try:
         prepare()
-        return guests(names)
+        return guests(names, known.deadline)
     except LabFailure as failure:
         print(f"faults: {failure}", file=sys.stderr)
         return failure.exit_code
@@ -66,21 +71,19 @@ def wanted(only_open: bool, only_held: bool, names: list[str]) -> list[str]:
     return [each.name for each in rows] + twins
 
 
-def guests(names: list[str]) -> int:
+def guests(names: list[str], seconds: float) -> int:
     """The highest exit code."""
     folder = claim("faults") / "guest"
     kernel = uml_kernel("7.2")
     uml.compile_checkout()
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + seconds
     code = 0
     for some in batches(names):
         shutil.rmtree(folder, ignore_errors=True)
         job = Job([sys.executable, "-m", "faults.inside", *some], {"RDMADIAG_LAB": "faults"})
-        boot = watch(
-            [partial(uml.start, Guest("faults", folder), kernel, job)], deadline, side_by_side=1
-        )[0]
-        for name in some:
-            keep(folder / name, name)
+        start = partial(uml.start, Guest("faults", folder), kernel, job)
+        with ended(folder, some):
+            boot = watch([start], deadline, side_by_side=1)[0]
         try:
             code = max(code, boot.exit_code())
             used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -99,10 +102,32 @@ def batches(names: list[str]) -> list[list[str]]:
     return [*together, *([name] for name in alone)]
 
 
+@contextmanager
+def ended(folder: Path, names: list[str]) -> Iterator[None]:
+    """Keep what each fault recorded as it ends: the guest may be late, or be stopped."""
+    done = Event()
+
+    def look() -> None:
+        left = list(names)
+        while left:
+            is_last = done.wait(KEEP_SECONDS)
+            for name in [each for each in left if (folder / each / "record.json").exists()]:
+                keep(folder / name, name)
+                left.remove(name)
+            if is_last:
+                return
+
+    thread = Thread(target=look)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
 def keep(made: Path, name: str) -> None:
-    """Put what a guest recorded of a fault in its place; nothing where it did not end."""
-    if not (made / "record.json").exists():
-        return
+    """Put what a guest recorded of a fault in its place."""
     RECORDS.mkdir(exist_ok=True)
     shutil.copyfile(made / "record.json", RECORDS / f"{name}.json")
     for snapshot in made.glob("*.tar.gz"):

@@ -147,8 +147,8 @@ def snapshot(name: str, end: str) -> Path:
 
 
 def device(setting: str, end: str) -> str:
-    """The one of that host; empty where it has none."""
-    return "" if setting == "none" else f"{setting}{DEVICE[end]}"
+    """The one of that host."""
+    return f"{'siw' if setting == 'siw' else 'rxe'}{DEVICE[end]}"
 
 
 def preflight(name: str, setting: str, end: str) -> list[dict[str, Any]]:
@@ -157,8 +157,8 @@ def preflight(name: str, setting: str, end: str) -> list[dict[str, Any]]:
     if not where.exists():
         return []
     only = device(setting, end)
-    document = _json("preflight", "--from", str(where), *(["--device", only] if only else []))
-    if not document and only:
+    document = _json("preflight", "--from", str(where), "--device", only)
+    if not document:
         document = _json("preflight", "--from", str(where))
     found: list[dict[str, Any]] = document.get("verdict", {}).get("findings", [])
     return found

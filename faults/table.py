@@ -56,8 +56,13 @@ class Fault:
 
     @property
     def twins(self) -> tuple[str, ...]:
-        """Its healthy twins: the same setting, one of its tools, and nothing made."""
-        return tuple(f"healthy-{self.setting}-{tool}" for tool in self.tools)
+        """Its healthy twins: the same devices, one of its tools, and nothing made.
+
+        iWARP's is rping: what connects without rdma_cm never passes there.
+        """
+        if self.setting == "siw":
+            return ("healthy-siw-rping",)
+        return tuple(f"healthy-rxe-{tool}" for tool in self.tools)
 
 
 def tools() -> dict[str, Tool]:
