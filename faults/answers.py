@@ -7,12 +7,13 @@ run by score.py. A cause is a label of `explain` or a rule of `preflight`; READM
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Final
 
 from faults.table import ENDS, Fault
 
 SEVERITIES: Final = ("critical", "unknown", "warn")  # worst first; info is no finding
-STANDINGS: Final = ("confirmed", "possible")
+CONFIRMED: Final = "confirmed"
 OTHER: Final = {"left": "right", "right": "left"}
 PATHS: Final = frozenset(
     {
@@ -71,33 +72,28 @@ def by_findings(verdicts: Mapping[str, Sequence[Mapping[str, Any]]]) -> Answer:
     return NOTHING
 
 
-def by_logs(accounts: Mapping[str, Mapping[str, Any]], *, reports: bool) -> Answer:
+def by_logs(
+    accounts: Mapping[str, Mapping[str, Any]],
+    ended: Mapping[str, float | None],
+    *,
+    reports: bool,
+) -> Answer:
     """The first cause of the first failure, of both ends' logs (documents of `explain --log`).
 
-    With reports a confirmed cause comes before a possible one. Between equals the end whose
-    failure came in an earlier stage is taken, and the client's before the server's.
+    Of two ends, the one whose failure is no consequence; with reports the one whose cause is
+    confirmed; the one that ended first by itself, after `ended` seconds; the client.
     """
-    found: list[tuple[int, int, int, Answer]] = []
+    found: list[tuple[bool, int, float, int, Answer]] = []
     for order, end in enumerate(ENDS):
         first = accounts.get(end, {}).get("first")
         if not first or first["kind"] == "note" or not first["causes"]:
             continue
         cause = first["causes"][0]
-        standing = cause["standing"]
-        rank = STANDINGS.index(standing) if reports and standing in STANDINGS else 1
-        consequence = int(first["kind"] == "consequence")
-        found.append((consequence, rank, _stage(first) * 2 + order, placed(cause["label"], end)))
-    return min(found, key=lambda each: each[:3])[3] if found else NOTHING
-
-
-_STAGES: Final = (
-    *("open", "alloc_pd", "reg_mr", "create_cq", "create_qp", "init", "connect", "rtr", "rts"),
-    *("data", "teardown"),
-)
-
-
-def _stage(first: Mapping[str, Any]) -> int:
-    return _STAGES.index(first["stage"]) if first["stage"] in _STAGES else len(_STAGES)
+        is_sure = reports and cause["standing"] == CONFIRMED
+        when = ended.get(end)
+        rank = (first["kind"] == "consequence", int(not is_sure), inf if when is None else when)
+        found.append((*rank, order, placed(cause["label"], end)))
+    return min(found, key=lambda each: each[:4])[4] if found else NOTHING
 
 
 def placed(cause: str, end: str) -> Answer:

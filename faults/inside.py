@@ -11,6 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +20,7 @@ from typing import Any, Final
 
 from faults import warm
 from faults.hosts import Hosts, Node
-from faults.table import ENDS, Fault, Tool, faults, tools
+from faults.table import ENDS, HERE, Fault, Tool, faults, tools
 from lab.failure import LabFailure
 
 RDMADIAG: Final = str(Path(sys.executable).parent / "rdmadiag")
@@ -191,7 +192,7 @@ def _look(hosts: Hosts, folder: Path) -> dict[str, dict[str, str]]:
         node, where = hosts.nodes[end], _place(folder, end)
         code = warm.finish(running[end], SNAPSHOT_SECONDS)
         for _ in range(AGAIN):
-            if code not in (INCOMPLETE, 124):
+            if code not in (INCOMPLETE, 124) and not _is_late(where):
                 break
             where.unlink(missing_ok=True)
             code = warm.finish(_snapshot(node, where), SNAPSHOT_SECONDS)
@@ -209,10 +210,22 @@ def _snapshot(node: Node, where: Path) -> int:
     argv = ["snapshot", "--timeout", "30", str(where)]
     if not (node.around or node.env):
         return warm.start(argv, _said(where), holder=node.holder.pid)
-    line = node.argv(shlex.join([RDMADIAG, *argv]))
+    program = [sys.executable, "-m", "faults.warm", *argv]
+    line = node.argv(f"cd {HERE.parent} && exec {shlex.join(program)}")
     out = (os.POSIX_SPAWN_OPEN, 1, str(_said(where)), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     to_out = (os.POSIX_SPAWN_DUP2, 1, 2)
     return os.posix_spawnp(line[0], line, node.environ(), file_actions=[out, to_out])
+
+
+def _is_late(where: Path) -> bool:
+    """Whether libibverbs was cut off: the child's last line has no end of its own."""
+    try:
+        with tarfile.open(where) as record:
+            file = record.extractfile("verbs/query.jsonl")
+            last = file.read().splitlines()[-1:] if file else []
+    except (OSError, KeyError, tarfile.TarError):
+        return True
+    return not last or json.loads(last[0]).get("end", 0) is None
 
 
 def _said(where: Path) -> Path:
@@ -265,21 +278,37 @@ def run(tool: Tool, fault: Fault, hosts: Hosts) -> dict[str, Any]:
     if fault.during:
         time.sleep(2.0)
         _lines(fault.during, hosts)
-    return {end: _ended(end, child, lines[end]) for end, child in reversed(started.items())}
+    ended = _watch(started, time.monotonic())
+    return {
+        end: {
+            "line": lines[end],
+            "code": child.returncode,
+            "ended": ended.get(end),
+            "said": _kept(Path(f"/tmp/said-{end}").read_bytes()),  # noqa: S108
+        }
+        for end, child in reversed(started.items())
+    }
 
 
-def _ended(end: str, child: "subprocess.Popen[bytes]", line: str) -> dict[str, Any]:
-    if end == "right":  # after the client: what waits now waits for ever
-        try:
-            child.wait(GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            subprocess.run(["pkill", "-TERM", "-s", str(child.pid)], check=False, timeout=10)
-    try:
-        code = child.wait(120.0)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        code = 124
-    return {"line": line, "code": code, "said": _kept(Path(f"/tmp/said-{end}").read_bytes())}  # noqa: S108
+def _watch(started: Mapping[str, "subprocess.Popen[bytes]"], began: float) -> dict[str, float]:
+    """After how many seconds each ended by itself; a server without a client is ended."""
+    ended: dict[str, float] = {}
+    alone = 0.0
+    while len(ended) < len(started):
+        now = time.monotonic()
+        for end, child in started.items():
+            if end not in ended and child.poll() is not None:
+                ended[end] = round(now - began, 2)
+        if "left" in ended or "left" not in started:
+            alone = alone or now
+            if now - alone > GRACE_SECONDS and "right" not in ended:
+                subprocess.run(
+                    ["pkill", "-TERM", "-s", str(started["right"].pid)], check=False, timeout=60
+                )
+                started["right"].wait(60.0)
+                break
+        time.sleep(0.02)
+    return ended
 
 
 def _wait(listens: str, child: "subprocess.Popen[bytes]", node: Node) -> None:

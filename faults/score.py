@@ -97,9 +97,10 @@ def one(fault: Fault) -> Scored:
     answers: dict[str, list[Answer]] = {way: [] for way in WAYS}
     for ends in record["tools"].values():
         said = {end: each["said"] for end, each in ends.items()}
-        alone = by_logs({end: explain(text) for end, text in said.items()}, reports=False)
+        ended = {end: each["ended"] for end, each in ends.items()}
+        alone = by_logs({end: explain(text) for end, text in said.items()}, ended, reports=False)
         reports = {end: explain(text, snapshot(fault.name, end)) for end, text in said.items()}
-        with_reports = by_logs(reports, reports=True)
+        with_reports = by_logs(reports, ended, reports=True)
         answers["preflight"].append(by_host)
         answers["explain"].append(alone)
         answers["explain with reports"].append(with_reports)

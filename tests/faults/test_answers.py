@@ -78,16 +78,18 @@ def test_the_worst_finding_is_the_answer_and_info_is_none() -> None:
     assert by_findings({"left": left[:1]}) == NOTHING
 
 
-def test_of_two_logs_the_earlier_stage_is_the_answer() -> None:
-    logs = {"left": account("no-path", stage="data"), "right": account("memlock", stage="reg_mr")}
-    assert by_logs(logs, reports=False) == Answer("memlock", "right")
+def test_of_two_ends_the_one_that_ended_first_by_itself_is_the_answer() -> None:
+    logs = {"left": account("no-path"), "right": account("memlock")}
+    assert by_logs(logs, {"left": 2.5, "right": 2.0}, reports=False) == Answer("memlock", "right")
+    assert by_logs(logs, {"left": 2.5, "right": None}, reports=False).host == "between"
+    assert by_logs(logs, {}, reports=False).host == "between"
 
 
 def test_a_confirmed_cause_comes_first_with_reports_alone() -> None:
     sure = account("memlock", stage="data", causes=[{"label": "memlock", "standing": "confirmed"}])
     logs = {"left": account("no-route"), "right": sure}
-    assert by_logs(logs, reports=True) == Answer("memlock", "right")
-    assert by_logs(logs, reports=False) == Answer("no-route", "left")
+    assert by_logs(logs, {}, reports=True) == Answer("memlock", "right")
+    assert by_logs(logs, {}, reports=False) == Answer("no-route", "left")
 
 
 def test_a_consequence_comes_last_and_a_note_is_no_answer() -> None:
@@ -95,9 +97,9 @@ def test_a_consequence_comes_last_and_a_note_is_no_answer() -> None:
         "left": account("flushed", kind="consequence", stage="open"),
         "right": account("no-route"),
     }
-    assert by_logs(logs, reports=False) == Answer("no-route", "right")
-    assert by_logs({"left": account("no-route", kind="note")}, reports=False) == NOTHING
-    assert by_logs({"left": {"first": None}}, reports=False) == NOTHING
+    assert by_logs(logs, {}, reports=False) == Answer("no-route", "right")
+    assert by_logs({"left": account("no-route", kind="note")}, {}, reports=False) == NOTHING
+    assert by_logs({"left": {"first": None}}, {}, reports=False) == NOTHING
 
 
 @pytest.mark.parametrize(
