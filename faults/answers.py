@@ -81,19 +81,26 @@ def by_logs(
     """The first cause of the first failure, of both ends' logs (documents of `explain --log`).
 
     Of two ends, the one whose failure is no consequence; with reports the one whose cause is
-    confirmed; the one that ended first by itself, after `ended` seconds; the client.
+    confirmed; the one that speaks of itself, not of its peer or the way there; the one that ended
+    first by itself, after `ended` seconds; the client.
     """
-    found: list[tuple[bool, int, float, int, Answer]] = []
+    found: list[tuple[tuple[bool, bool, bool, float, int], Answer]] = []
     for order, end in enumerate(ENDS):
         first = accounts.get(end, {}).get("first")
         if not first or first["kind"] == "note" or not first["causes"]:
             continue
         cause = first["causes"][0]
-        is_sure = reports and cause["standing"] == CONFIRMED
+        answer = placed(cause["label"], end)
         when = ended.get(end)
-        rank = (first["kind"] == "consequence", int(not is_sure), inf if when is None else when)
-        found.append((*rank, order, placed(cause["label"], end)))
-    return min(found, key=lambda each: each[:4])[4] if found else NOTHING
+        rank = (
+            first["kind"] == "consequence",
+            not (reports and cause["standing"] == CONFIRMED),
+            answer.host not in (end, "both"),
+            inf if when is None else when,
+            order,
+        )
+        found.append((rank, answer))
+    return min(found, key=lambda each: each[0])[1] if found else NOTHING
 
 
 def placed(cause: str, end: str) -> Answer:

@@ -79,10 +79,15 @@ def test_the_worst_finding_is_the_answer_and_info_is_none() -> None:
 
 
 def test_of_two_ends_the_one_that_ended_first_by_itself_is_the_answer() -> None:
-    logs = {"left": account("no-path"), "right": account("memlock")}
+    logs = {"left": account("no-route"), "right": account("memlock")}
     assert by_logs(logs, {"left": 2.5, "right": 2.0}, reports=False) == Answer("memlock", "right")
-    assert by_logs(logs, {"left": 2.5, "right": None}, reports=False).host == "between"
-    assert by_logs(logs, {}, reports=False).host == "between"
+    assert by_logs(logs, {"left": 2.5, "right": None}, reports=False).host == "left"
+    assert by_logs(logs, {}, reports=False).host == "left"
+
+
+def test_an_end_that_speaks_of_itself_comes_before_one_that_speaks_of_the_other() -> None:
+    logs = {"left": account("peer-gone"), "right": account("peer-address-wrong")}
+    assert by_logs(logs, {"left": 1.0, "right": 2.0}, reports=False).cause == "peer-address-wrong"
 
 
 def test_a_confirmed_cause_comes_first_with_reports_alone() -> None:
