@@ -50,7 +50,7 @@ def start(argv: list[str], out: Path, *, holder: int = 0) -> int:
 
 def main(argv: list[str]) -> None:
     """The program, which waits for libibverbs as long as a guest without processor time takes."""
-    import_module("rdmadiag.sources.verbs").SECONDS = VERBS_SECONDS
+    vars(import_module("rdmadiag.sources.verbs"))["SECONDS"] = VERBS_SECONDS
     sys.argv = ["rdmadiag", *argv]
     import_module("rdmadiag.__main__").main()
 
