@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint types contracts unit coverage docs site schemas lab lab-all lab-shell campaign campaign-short bench score dist sign deb bounds roots image manifests clean
+.PHONY: run test lint types contracts unit coverage docs site schemas lab lab-all lab-shell campaign campaign-short bench score faults dist sign deb bounds roots image manifests clean
 
 $(VENV)/ready: pyproject.toml hatch_build.py rdmadiag/verbs/_loop.c rdmadiag/sieve/_sieve.c
 	$(PYTHON) -m venv $(VENV)
@@ -66,6 +66,11 @@ lab-shell: $(VENV)/ready
 score: $(VENV)/ready
 	$(BIN)/python -m tests.explain.score $(CORPUS)
 	$(BIN)/python -m tests.explain.thread_score
+
+# The benchmark of faults: all of them made in the lab, then scored; see faults/README.md.
+faults: $(VENV)/ready
+	$(BIN)/python -m faults.run
+	$(BIN)/python -m faults.score --write
 
 # Attacks by the thousand; see campaign/README.md.
 campaign: $(VENV)/ready

@@ -1,0 +1,243 @@
+"""Scores what was recorded: `python -m faults.score [--open | --held-out] [--write] [NAME…]`.
+
+Needs no lab: it reads faults/records, NAME.json and the snapshots beside it.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from faults import warm
+from faults.answers import (
+    NOTHING,
+    Answer,
+    by_checklist,
+    by_findings,
+    by_grep,
+    by_logs,
+    cause_is_right,
+    host_is_right,
+    together,
+)
+from faults.table import ENDS, HERE, Fault, faults, held_out
+
+RECORDS: Final = HERE / "records"
+TABLE: Final = HERE / "SCORES.md"
+SECONDS: Final = 120.0
+DEVICE: Final = {"left": 0, "right": 1}
+
+WAYS: Final = {
+    "rdmadiag": "preflight of both hosts and explain of the log with them, as README.md says",
+    "preflight": "rdmadiag preflight of both hosts' snapshots",
+    "explain with reports": "rdmadiag explain --log of each end with its host's snapshot",
+    "explain": "rdmadiag explain --log of each end, alone",
+    "checklist": "checklist.sh: rdma-core's and iproute2's tools in a person's order",
+    "grep": "the log, by a list of usual messages",
+}
+BASELINES: Final = ("checklist", "grep")
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Each way's answers for one fault, one for each tool that met it."""
+
+    fault: Fault
+    answers: Mapping[str, Sequence[Answer]]
+    false: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of a twin, what was found
+
+    def cause(self, way: str) -> float:
+        """The share of its tools with which the cause is right."""
+        given = self.answers[way]
+        return sum(cause_is_right(each, self.fault) for each in given) / len(given)
+
+    def host(self, way: str) -> float:
+        """The share of its tools with which the host is."""
+        given = self.answers[way]
+        return sum(host_is_right(each, self.fault) for each in given) / len(given)
+
+
+def main(argv: list[str]) -> int:
+    """0; the tables are on stdout, and with --write in SCORES.md."""
+    parser = argparse.ArgumentParser(prog="python -m faults.score", description=__doc__)
+    parser.add_argument("--open", action="store_true", help="without the families held out")
+    parser.add_argument("--held-out", action="store_true", help="those alone")
+    parser.add_argument("--write", action="store_true", help="write SCORES.md")
+    parser.add_argument("names", nargs="*", help="faults or families")
+    known = parser.parse_args(argv)
+    drawn = held_out()
+    rows = [
+        each
+        for each in faults()
+        if (RECORDS / f"{each.name}.json").exists()
+        and not (known.open and each.family in drawn)
+        and not (known.held_out and each.family not in drawn)
+        and (not known.names or {each.name, each.family} & set(known.names))
+    ]
+    twins = sorted({name for each in rows for name in each.twins})
+    warm.load()
+    scored = [one(each) for each in rows]
+    false = [found for found in map(twin, twins) if found is not None]
+    text = tables(scored, false, drawn)
+    print(text)
+    if known.write:
+        TABLE.write_text(text, encoding="utf-8")
+    return 0
+
+
+def one(fault: Fault) -> Scored:
+    """Ask every way."""
+    record = read(fault.name)
+    findings = {end: preflight(fault.name, fault.setting, end) for end in ENDS}
+    by_host = by_findings(findings)
+    answers: dict[str, list[Answer]] = {way: [] for way in WAYS}
+    for ends in record["tools"].values():
+        said = {end: each["said"] for end, each in ends.items()}
+        ended = {end: each["ended"] for end, each in ends.items()}
+        alone = by_logs({end: explain(text) for end, text in said.items()}, ended, reports=False)
+        reports = {end: explain(text, snapshot(fault.name, end)) for end, text in said.items()}
+        with_reports = by_logs(reports, ended, reports=True)
+        answers["preflight"].append(by_host)
+        answers["explain"].append(alone)
+        answers["explain with reports"].append(with_reports)
+        answers["rdmadiag"].append(together((by_host, with_reports)))
+        answers["checklist"].append(by_checklist(record["checklist"]))
+        answers["grep"].append(by_grep(said) if any(_failed(ends)) else NOTHING)
+    return Scored(fault, answers)
+
+
+def _failed(ends: Mapping[str, Mapping[str, Any]]) -> Iterable[bool]:
+    return (each["code"] != 0 for each in ends.values())
+
+
+def twin(name: str) -> tuple[str, dict[str, tuple[str, ...]]] | None:
+    """What each way found wrong with a healthy one; None without its record."""
+    if not (RECORDS / f"{name}.json").exists():
+        return None
+    setting = name.split("-")[1]
+    record = read(name)
+    found: dict[str, tuple[str, ...]] = {}
+    findings = [each for end in ENDS for each in preflight(name, setting, end)]
+    found["preflight"] = tuple(each["rule"] for each in findings if each["severity"] != "info")
+    logs = [each["said"] for ends in record["tools"].values() for each in ends.values()]
+    firsts = [document.get("first") for document in map(explain, logs)]
+    found["explain"] = tuple(
+        (first["causes"] or [{"label": first["what"]}])[0]["label"]
+        for first in firsts
+        if first and first["kind"] != "note"
+    )
+    found["checklist"] = tuple(
+        filter(None, (by_checklist({end: record["checklist"][end]}).cause for end in ENDS))
+    )
+    return name, found
+
+
+def read(name: str) -> dict[str, Any]:
+    """The record of a fault or a twin."""
+    found: dict[str, Any] = json.loads((RECORDS / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def snapshot(name: str, end: str) -> Path:
+    """That of one host."""
+    return RECORDS / f"{name}.{end}.tar.gz"
+
+
+def device(setting: str, end: str) -> str:
+    """The one of that host."""
+    return f"{'siw' if setting == 'siw' else 'rxe'}{DEVICE[end]}"
+
+
+def preflight(name: str, setting: str, end: str) -> list[dict[str, Any]]:
+    """Its findings; a device that the host has not any more is one, too."""
+    where = snapshot(name, end)
+    if not where.exists():
+        return []
+    only = device(setting, end)
+    document = _json("preflight", "--from", str(where), "--device", only)
+    if not document:
+        document = _json("preflight", "--from", str(where))
+    found: list[dict[str, Any]] = document.get("verdict", {}).get("findings", [])
+    return found
+
+
+def explain(log: str, report: Path | None = None) -> dict[str, Any]:
+    """The document of `explain --log`."""
+    with tempfile.NamedTemporaryFile("w", suffix=".log", encoding="utf-8") as file:
+        file.write(log)
+        file.flush()
+        with_report = [f"--from={report}"] if report and report.exists() else []
+        return _json("explain", "--log", file.name, *with_report)
+
+
+def _json(*argv: str) -> dict[str, Any]:
+    with tempfile.NamedTemporaryFile("r", suffix=".json", encoding="utf-8") as out:
+        warm.finish(warm.start([*argv, "--json"], Path(out.name)), SECONDS)
+        try:
+            found: dict[str, Any] = json.load(out)
+        except json.JSONDecodeError:
+            return {}
+    return found
+
+
+def tables(
+    scored: Sequence[Scored],
+    false: Sequence[tuple[str, Mapping[str, tuple[str, ...]]]],
+    drawn: frozenset[str],
+) -> str:
+    """The page."""
+    parts = {
+        "open families": [each for each in scored if each.fault.family not in drawn],
+        "held out": [each for each in scored if each.fault.family in drawn],
+    }
+    lines = [
+        "# Scores",
+        "",
+        "Written by `python -m faults.score --write`; README.md has the rules.",
+        "",
+    ]
+    for title, rows in parts.items():
+        if not rows:
+            continue
+        lines += [f"## {title}: {len(rows)} faults", ""]
+        lines += ["| way | top cause | host or end | names a cause |", "|---|---|---|---|"]
+        for way in WAYS:
+            named = sum(bool(a.cause) for each in rows for a in each.answers[way])
+            of = sum(len(each.answers[way]) for each in rows)
+            causes, hosts = (
+                sum(score(each, way) for each in rows) / len(rows)
+                for score in (Scored.cause, Scored.host)
+            )
+            lines.append(f"| {way} | {causes:.1%} | {hosts:.1%} | {named / of:.1%} |")
+        lines.append("")
+    lines += ["## healthy twins", "", "| twin | found above info |", "|---|---|"]
+    for name, found in false:
+        what = "; ".join(f"{way}: {', '.join(each)}" for way, each in found.items() if each)
+        lines.append(f"| {name} | {what or 'nothing'} |")
+    lines += ["", "## each fault", ""]
+    lines += [
+        "| fault | host | rdmadiag | preflight | explain | right |",
+        "|---|---|---|---|---|---|",
+    ]
+    for each in scored:
+        cells = [
+            " / ".join(dict.fromkeys(_cell(answer) for answer in each.answers[way]))
+            for way in ("rdmadiag", "preflight", "explain")
+        ]
+        right = f"{each.cause('rdmadiag'):.0%}, {each.host('rdmadiag'):.0%}"
+        lines.append(f"| {each.fault.name} | {each.fault.host} | {' | '.join(cells)} | {right} |")
+    lines += ["", "What the ways are:", ""]
+    lines += [f"- {way}: {about}" for way, about in WAYS.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(answer: Answer) -> str:
+    return f"{answer.cause} at {answer.host}" if answer.cause else "nothing"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,112 @@
+"""The tables of faults."""
+
+import re
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faults import table
+from faults.run import A_GUEST, batches
+from rdmadiag.explain.causes import CAUSES
+from rdmadiag.preflight.rules import CATALOGUE
+
+FAULT: dict[str, Any] = {
+    "name": "one",
+    "truth": "something is wrong",
+    "host": "left",
+    "object": "eth0",
+    "stage": "rtr",
+    "causes": ["no-route"],
+    "tools": ["rping"],
+    "check": {"left": ["true"]},
+}
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty benchmark with the real tools."""
+    (tmp_path / "cases").mkdir()
+    (tmp_path / "tools.toml").write_text((table.HERE / "tools.toml").read_text())
+    monkeypatch.setattr(table, "HERE", tmp_path)
+    return tmp_path / "cases" / "some.toml"
+
+
+def toml(row: dict[str, Any]) -> str:
+    lines = ["[[fault]]"]
+    for key, value in row.items():
+        rows = value.items() if isinstance(value, dict) else [("", value)]
+        lines += [f"{key}.{place} = {each!r}".replace(". =", " =") for place, each in rows]
+    return "\n".join(lines) + "\n"
+
+
+def test_each_family_has_as_many_faults_as_were_announced() -> None:
+    plan = tomllib.loads((table.HERE / "families.toml").read_text())["family"]
+    announced = {each["name"]: each["faults"] for each in plan}
+    assert Counter(each.family for each in table.faults()) == announced
+
+
+def test_causes_and_rules_of_the_truth_are_ours() -> None:
+    for fault in table.faults():
+        assert set(fault.causes) <= set(CAUSES), fault.name
+        assert set(fault.rules) <= set(CATALOGUE), fault.name
+        assert fault.causes or fault.rules
+
+
+def test_the_same_families_are_drawn_by_the_seed_that_was_committed() -> None:
+    assert table.held_out() == {
+        *("cgroup", "iwarp", "kernel-log", "libraries", "mtu", "reverse-path"),
+    }
+
+
+def test_sixty_faults_are_open_and_twenty_held_out() -> None:
+    held = [each.family in table.held_out() for each in table.faults()]
+    assert (held.count(False) >= 60, held.count(True) >= 20) == (True, True)
+
+
+def test_a_row_is_read_as_it_stands(write: Path) -> None:
+    write.write_text(toml(FAULT))
+    (found,) = table.faults()
+    assert (found.family, found.setting, found.tools) == ("some", "rxe", ("rping",))
+    assert found.twins == ("healthy-rxe-rping",)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"colour": "red"}, "no such key"),
+        ({"host": "middle"}, "host is one of"),
+        ({"tools": ["telnet"]}, "no such tool"),
+        ({"check": {}}, "nothing shows"),
+        ({"make": {"middle": ["true"]}}, "make is of"),
+    ],
+    ids=["an unknown key", "an unknown host", "an unknown tool", "no check", "an unknown place"],
+)
+def test_a_row_that_is_wrong_is_refused(write: Path, change: dict[str, Any], message: str) -> None:
+    write.write_text(toml({**FAULT, **change}))
+    with pytest.raises(table.Malformed, match=message):
+        table.faults()
+
+
+def test_two_faults_of_one_name_are_refused(write: Path) -> None:
+    write.write_text(toml(FAULT) * 2)
+    with pytest.raises(table.Malformed, match="two faults"):
+        table.faults()
+
+
+def test_what_is_written_to_the_kernels_log_has_a_kernel_of_its_own() -> None:
+    names = [each.name for each in table.faults()]
+    found = batches(names)
+    assert sorted(name for some in found for name in some) == sorted(names)
+    assert max(map(len, found)) <= A_GUEST
+    assert all(len(some) == 1 for some in found if some[0].startswith("kernel-log"))
+
+
+def test_the_readme_counts_what_is_there() -> None:
+    text = (table.HERE / "README.md").read_text()
+    counts = re.search(r"(\d+) faults between two hosts, in (\d+) families", text)
+    assert counts
+    rows = table.faults()
+    assert [int(each) for each in counts.groups()] == [len(rows), len({r.family for r in rows})]
