@@ -7,9 +7,11 @@
 The mode is shared: every host sees every device, and gets its own by name.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from lab.command import run
 from lab.failure import LabFailure
@@ -71,3 +73,32 @@ def _do(command: str) -> None:
     done = run(command.split(), timeout=COMMAND_SECONDS)
     if done.returncode != 0:
         raise LabFailure(f"{command}: {done.stderr.strip()}")
+
+
+# --- by ssh ---------------------------------------------------------------------------------
+
+_NODE = """\
+#!/bin/sh
+export PATH={bin}:$PATH
+exec nsenter -t 1 -m ip netns exec $NODE sh {folder}/host.sh
+"""
+"""sshd has a /run of its own, where no namespace has a name."""
+
+
+_HOST_SCRIPT = """\
+rxe=rxe${NODE#h}
+place=$(readlink -f /sys/class/infiniband/$rxe)
+mount -t tmpfs none /sys/class/infiniband
+ln -s $place /sys/class/infiniband/$rxe
+exec sh -c "$SSH_ORIGINAL_COMMAND"
+"""
+"""In a mount namespace of its own: of sixteen devices in shared mode it looks at its own alone."""
+
+
+def reached(hosts: list[Host], folder: Path) -> tuple[str, Path]:
+    """The script of sshd, and the table of addresses."""
+    table = folder / "addresses"
+    rows = (f"{host.namespace} {host.rxe.ipv4} {host.rxe.name}\n" for host in hosts)
+    table.write_text("".join(rows))
+    (folder / "host.sh").write_text(_HOST_SCRIPT)
+    return _NODE.format(bin=Path(sys.executable).parent, folder=folder), table

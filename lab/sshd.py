@@ -1,4 +1,4 @@
-"""A real sshd on the loopback, of Debian's openssh-server: unpacked into the cache, not installed.
+"""A real sshd of Debian's openssh-server, which is unpacked into the cache and not installed.
 
 The package itself would start a server for everybody. This one has keys of its own, lets in who
 has the one that goes with them, and runs one script for every command: it finds the name of the
@@ -29,7 +29,7 @@ _LIBRARIES: Final = "usr/lib/x86_64-linux-gnu"
 
 _CONFIG: Final = """\
 Port {port}
-ListenAddress 127.0.0.1
+ListenAddress {address}
 HostKey {folder}/host_key
 AuthorizedKeysFile {folder}/key.pub
 AcceptEnv NODE
@@ -44,7 +44,7 @@ MaxStartups 500
 
 _CLIENT: Final = """\
 Host *
-    HostName 127.0.0.1
+    HostName {address}
     HostKeyAlias the-sshd-of-the-lab
     User root
     IdentityFile {folder}/key
@@ -70,18 +70,28 @@ class Sshd(Daemons):
 
     NAME = "sshd"
 
-    def __init__(self, script: str, names: Mapping[str, int | None]) -> None:
-        self._script, self._names = script, names
+    def __init__(
+        self, script: str, names: Mapping[str, int | None], address: str = "127.0.0.1"
+    ) -> None:
+        self._script, self._names, self._address = script, names, address
+
+    def client(self, name: str) -> dict[str, str]:
+        """For a client elsewhere: files, and its configuration, with "{folder}" for theirs."""
+        files = {each: (self.folder / each).read_text() for each in ("key", "known_hosts")}
+        stanza = f"Host {name}\n    Port {self._port}\n    SetEnv NODE={name}\n"
+        rest = _CLIENT.partition("\n")[2].replace("{address}", self._address)
+        return files | {"config": stanza + rest}
 
     def begin(self) -> None:
         """Until it greets."""
         root, folder, port = unpacked(), self.folder, free_port()
-        self.config = folder / "config"
+        self.config, self._port = folder / "config", port
         for name in ("host_key", "key"):
             _do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name))
         public = (folder / "host_key.pub").read_text()
         (folder / "known_hosts").write_text(f"the-sshd-of-the-lab {public}")
-        (folder / "sshd_config").write_text(_CONFIG.format(port=port, folder=folder))
+        place = {"folder": str(folder), "address": self._address}
+        (folder / "sshd_config").write_text(_CONFIG.format(port=port, **place))
         (folder / "passwd").write_text(_ACCOUNTS)
         (folder / "node.sh").write_text(self._script)
         (folder / "node.sh").chmod(0o755)
@@ -89,18 +99,18 @@ class Sshd(Daemons):
             f"Host {name}\n    Port {other or port}\n    SetEnv NODE={name}\n"
             for name, other in self._names.items()
         )
-        self.config.write_text("".join(hosts) + _CLIENT.format(folder=folder))
+        self.config.write_text("".join(hosts) + _CLIENT.format(**place))
         sshd = [str(root / "usr/sbin/sshd"), "-D", "-e", "-f", str(folder / "sshd_config")]
         self.start(
             ["unshare", "--mount", "sh", "-c", _START, str(folder / "passwd"), *sshd],
             env=dict(os.environ, LD_LIBRARY_PATH=str(root / _LIBRARIES)),
         )
-        self.until(lambda: _greets(port), START_SECONDS, "sshd")
+        self.until(lambda: _greets(self._address, port), START_SECONDS, "sshd")
 
 
-def _greets(port: int) -> bool:
+def _greets(address: str, port: int) -> bool:
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1) as peer:
+        with socket.create_connection((address, port), timeout=1) as peer:
             return peer.recv(4) == b"SSH-"
     except OSError:
         return False

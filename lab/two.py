@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from lab import qemu, uml
+from lab import qemu, sshd, uml
 from lab.boot import Boot, Guest, Job, watch
 from lab.guest import AGAIN, pytest_argv, summary
 from lab.image import image
@@ -91,7 +91,11 @@ def _guest(role: str, folder: Path) -> Guest:
 
 
 def _job(part: Part, role: str, pytest_args: Sequence[str]) -> Job:
-    return Job(pytest_argv(part, pytest_args), {"RDMADIAG_LAB": "two", "RDMADIAG_LAB_ROLE": role})
+    env = {"RDMADIAG_LAB": "two", "RDMADIAG_LAB_ROLE": role}
+    if part.tests:
+        env |= sshd.settings()
+        pytest_args = pytest_args or [f"tests/lab/two/{name}" for name in part.tests]
+    return Job(pytest_argv(part, pytest_args), env)
 
 
 def _free_port() -> int:

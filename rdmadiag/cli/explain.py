@@ -179,6 +179,13 @@ def command(
         if here or recorded:
             raise click.UsageError("--from, --sample and --here are for --log")
         return _look_up(reading.form, what, platform or _own_platform(), stage, vendor_error)
+    return _one_log(reading, stream, name, names, here=here)
+
+
+def _one_log(
+    reading: Reading, stream: Stream, name: str, names: tuple[str, ...], *, here: bool
+) -> int:
+    recorded = reading.identity.recorded
     with stream:
         account = _read(stream, name, quiet=reading.quiet)
     if here or recorded:

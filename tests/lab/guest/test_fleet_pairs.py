@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from lab.attempt import until
-from lab.fleet import Host, fleet
+from lab.fleet import Host, fleet, reached
 from lab.sshd import Sshd
 from tests.schema.described import assert_described
 
@@ -34,23 +34,6 @@ AT_ONCE = 4
 SECONDS = 1600.0
 CHILD = b"rdmadiag.verbs.pingpong_child"
 
-NODE = """\
-#!/bin/sh
-export PATH={bin}:$PATH
-exec nsenter -t 1 -m ip netns exec $NODE sh {folder}/host.sh
-"""
-"""sshd has a /run of its own, where no namespace has a name."""
-
-
-HOST_SCRIPT = """\
-rxe=rxe${NODE#h}
-place=$(readlink -f /sys/class/infiniband/$rxe)
-mount -t tmpfs none /sys/class/infiniband
-ln -s $place /sys/class/infiniband/$rxe
-exec sh -c "$SSH_ORIGINAL_COMMAND"
-"""
-"""In a mount namespace of its own: of sixteen devices in shared mode it looks at its own alone."""
-
 
 @pytest.fixture
 def hosts() -> Iterator[list[Host]]:
@@ -62,15 +45,6 @@ def hosts() -> Iterator[list[Host]]:
 def few() -> Iterator[list[Host]]:
     with fleet(FEW) as ready:
         yield ready
-
-
-def reached(hosts: list[Host], folder: Path) -> tuple[str, Path]:
-    """The script of sshd, and the table of addresses."""
-    table = folder / "addresses"
-    rows = (f"{host.namespace} {host.rxe.ipv4} {host.rxe.name}\n" for host in hosts)
-    table.write_text("".join(rows))
-    (folder / "host.sh").write_text(HOST_SCRIPT)
-    return NODE.format(bin=Path(sys.executable).parent, folder=folder), table
 
 
 def pids(host: Host, word: bytes) -> list[int]:
