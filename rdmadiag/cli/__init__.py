@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "redact": "A record without the names of hosts, addresses and people, to share.",
     "samples": "The recorded machines that come with rdmadiag.",
     "deploy": "Files to install: for Slurm, systemd, Kubernetes, Nagios and others.",
+    "mcp": "This host and recorded ones, read-only, for programs that use language models.",
     "schema": "The JSON Schema of every document that rdmadiag prints.",
     "help": "The help of a command: options by purpose, and examples.",
 }

@@ -40,6 +40,7 @@ ARGUMENTS = {
     "snapshot": ("--sample", "roce-healthy"),
     "redact": (str(REPORT),),
     "samples": (),
+    "mcp": ("--tools",),
     "schema": ("gids",),
 }
 UNWRITABLE = {

@@ -1,0 +1,57 @@
+"""rdmadiag mcp: this host and recorded ones, for programs that use language models."""
+
+import click
+
+from rdmadiag.cli import exits
+from rdmadiag.cli.exits import Refused
+from rdmadiag.cli.options import Given
+from rdmadiag.cli.output import printing
+from rdmadiag.cli.page import Page
+
+
+@click.command(
+    "mcp",
+    cls=Page,
+    examples=(
+        ("which tools there are", "rdmadiag mcp --tools"),
+        ("serve this host, on stdin and stdout", "rdmadiag mcp"),
+        ("and the records in one folder", "rdmadiag mcp --records /srv/rdma-records"),
+    ),
+)
+@click.option(
+    "--records",
+    type=Given(),
+    metavar="DIR",
+    help="The folder whose records may be asked for, by their names in it; nothing outside it is "
+    "read.  [default: this host alone]",
+)
+@click.option("--tools", is_flag=True, help="Print the tools, and serve nobody.")
+def command(records: str | None, tools: bool) -> int:
+    """Serve the Model Context Protocol on stdin and stdout: read-only tools.
+
+    A client starts this command and ends it. The tools look at this host, and at the records of
+    the folder; they change nothing, make no queue pair, and give no value of a variable of the
+    environment. Each call has a deadline, and its answer a greatest size. Needs the extra
+    rdmadiag[mcp]. docs/mcp.md has how to set it up.
+    """
+    from rdmadiag.cli.mcp.tools import TOOLS
+
+    if tools:
+        with printing():
+            for name, about in TOOLS.items():
+                click.echo(f"{name:<{max(map(len, TOOLS))}}  {about}")
+        return exits.OK
+    from rdmadiag.cli.mcp.folder import NoSuchRecord, RecordFolder
+
+    try:
+        folder = None if records is None else RecordFolder(records)
+    except NoSuchRecord as error:
+        raise Refused(f"--records {error}") from error
+    try:
+        from rdmadiag.cli.mcp.server import serve
+    except ImportError as error:
+        raise Refused(
+            f"mcp needs the MCP SDK, which is not here ({error}): pip install 'rdmadiag[mcp]'"
+        ) from error
+    serve(folder)
+    return exits.OK

@@ -1,0 +1,85 @@
+"""One folder of records, and the names in it that may be read.
+
+A name is looked at step by step: "..", an absolute path, a link at any step, and what is neither
+a folder nor a regular file are refused before anything is opened. What a snapshot's own links
+lead to is confined by rdmadiag.host.recorded. Whoever may write to the folder may put another
+record in a place after it was looked at: it is for records of people who are trusted with it.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import Final
+
+_DEPTH: Final = 3
+_MARKS: Final = ("meta.json", "sys/class/infiniband")
+"""What a folder has in it that is a snapshot."""
+
+
+class NoSuchRecord(Exception):
+    """A name that is not of a record in the folder; the message is one line."""
+
+
+class RecordFolder:
+    """The records below `top`; raises NoSuchRecord where that is no folder."""
+
+    def __init__(self, top: str) -> None:
+        if not top or not os.path.isdir(top):
+            raise NoSuchRecord(f"{top!r}: no such folder")
+        self._top = os.path.realpath(top)
+
+    def path(self, name: str) -> str:
+        """Where the record of that name is; NoSuchRecord for what is none, or is outside."""
+        steps = name.split("/")
+        if not name or any(step in ("", ".", "..") or "\0" in step for step in steps):
+            raise NoSuchRecord(f"{name!r}: not the name of a record; `records` lists them")
+        found = self._top
+        for number, step in enumerate(steps, start=1):
+            found = f"{found}/{step}"
+            kind = _kind(found)
+            last = number == len(steps)
+            if kind == "link":
+                raise NoSuchRecord(f"{name!r}: a symbolic link, which is not followed")
+            if kind is None or (kind != "folder" and not last):
+                raise NoSuchRecord(f"{name!r}: no such record; `records` lists them")
+            if kind == "other":
+                raise NoSuchRecord(f"{name!r}: neither a folder nor a regular file")
+        return found
+
+    def names(self, most: int) -> tuple[tuple[str, ...], bool]:
+        """The names of `most` records in order, and whether there are more."""
+        found: list[str] = []
+        for name in self._walk("", _DEPTH):
+            if len(found) == most:
+                return tuple(found), True
+            found.append(name)
+        return tuple(found), False
+
+    def _walk(self, below: str, depth: int) -> Iterator[str]:
+        try:
+            entries = sorted(os.listdir(f"{self._top}/{below}"))
+        except OSError:
+            return
+        for entry in entries:
+            name = f"{below}{entry}"
+            path = f"{self._top}/{name}"
+            kind = _kind(path)
+            if kind == "file" and name.endswith((".json", ".tar.gz")):
+                yield name
+            elif kind == "folder":
+                if any(os.path.lexists(f"{path}/{mark}") for mark in _MARKS):
+                    yield name
+                elif depth > 1:
+                    yield from self._walk(f"{name}/", depth - 1)
+
+
+def _kind(path: str) -> str | None:
+    try:
+        mode = os.lstat(path).st_mode
+    except (OSError, ValueError):
+        return None
+    if stat.S_ISLNK(mode):
+        return "link"
+    if stat.S_ISDIR(mode):
+        return "folder"
+    return "file" if stat.S_ISREG(mode) else "other"
