@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint types contracts unit coverage docs schemas lab lab-all lab-shell campaign campaign-short bench score clean
+.PHONY: run test lint types contracts unit coverage docs site schemas lab lab-all lab-shell campaign campaign-short bench score clean
 
 $(VENV)/ready: pyproject.toml hatch_build.py rdmadiag/verbs/_loop.c rdmadiag/sieve/_sieve.c
 	$(PYTHON) -m venv $(VENV)
@@ -42,6 +42,11 @@ coverage: $(VENV)/ready
 # docs/*.md and man/*.1 that are generated from the code; tests compare them.
 docs: $(VENV)/ready
 	$(BIN)/python -m docs
+
+# The documentation site, in build/site/html: every command on it run, every link looked at.
+site: $(VENV)/ready
+	$(BIN)/python -m pip install --quiet --group site
+	$(BIN)/python -m docs.site
 
 # The golden JSON Schemas of this SCHEMA_VERSION; one that is there is never overwritten.
 schemas: $(VENV)/ready

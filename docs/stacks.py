@@ -49,10 +49,10 @@ def stacks_page() -> str:
     codes = ", ".join(f"[{rule.code}](rules.md#{rule.code})" for rule in RULES)
     mac = "[ipv4-gid-not-index-1](rules.md#ipv4-gid-not-index-1)"
     head = f"{_HEAD}{codes}; of JACCL, {mac} and [no-ipv4-gid](rules.md#no-ipv4-gid).\n"
-    return head + "".join(_section(name) for name in files())
+    return head + "".join(section(name) for name in files())
 
 
-def _section(file: str) -> str:
+def section(file: str) -> str:
     held = of_file(file)
     text = getdoc(import_module(f"{folder.__name__}.{file}")) or ""
     title, _, rest = text.partition("\n\n")

@@ -54,7 +54,7 @@ UNDERSTOOD: Final = (
 )
 
 
-_PLACES: Final = {
+PLACES: Final = {
     "on": "",
     "device": "DEVICE",
     "port": "1",
@@ -133,7 +133,7 @@ def _traced(number: int, stage: str, platform: Platform, *, only: bool) -> tuple
 
 def _at(number: int, stage: str, platform: Platform, *, only: bool) -> AtStage:
     lines = () if stage == Stage.CONNECT else after_call(number, stage, platform)
-    return AtStage(stage, _traced(number, stage, platform, only=only), fill(lines, _PLACES))
+    return AtStage(stage, _traced(number, stage, platform, only=only), fill(lines, PLACES))
 
 
 def _errno_number(word: str, platform: Platform) -> int | None:
@@ -172,7 +172,7 @@ def _wc(
         vendor_error,
         f"with {adds.provider}, vendor error {vendor_error} {adds.meaning}" if adds else None,
         row.causes,
-        fill(after_completion(row.number, platform), _PLACES) if row.number else (),
+        fill(after_completion(row.number, platform), PLACES) if row.number else (),
     )
 
 
@@ -262,7 +262,7 @@ def _constant(
             each.meaning,
             each.effect,
             sign.causes if sign else (),
-            fill(sign.look(platform), _PLACES) if sign else (),
+            fill(sign.look(platform), PLACES) if sign else (),
         )
 
 
@@ -277,7 +277,7 @@ def _of_status(constant: Constant, row: StatusRow, platform: Platform) -> Consta
         constant.meaning,
         constant.effect,
         causes,
-        fill(look, _PLACES),
+        fill(look, PLACES),
     )
 
 

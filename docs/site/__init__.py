@@ -1,0 +1,1 @@
+"""The documentation site: pages made from the tables and from docs/, built by MkDocs Material."""
