@@ -81,6 +81,10 @@ def _built(folder: Path) -> list[str]:
         check=False,
     )
     if ran.returncode == 0:
+        # What the search of a page opened from a disk loads, where there is no server to ask.
+        index = folder / "html" / "search" / "search_index.json"
+        inline = f"var __index = {index.read_text(encoding='utf-8')}"
+        index.with_suffix(".js").write_text(inline, encoding="utf-8")
         return []
     return [f"mkdocs exits {ran.returncode}", *(ran.stdout + ran.stderr).splitlines()]
 

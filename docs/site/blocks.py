@@ -4,10 +4,10 @@
     $ rdmadiag preflight --sample mac-wedged
     ```
 
-Lines that begin with "$ " are run by bash, one after the other, in the page's own folder; what
-they print is put below them. `exit` is the code that the last one must end with, 0 without it;
-`lines` keeps that many lines of each output. A block with `needs="two RDMA hosts"` is shown as it
-is and not run.
+Lines that begin with "$ " are run by bash, one after the other, in a folder of the page's own; on
+the site each is a block to copy, and what it prints another one below it. `exit` is the code that
+the last one must end with, 0 without it; `lines` keeps that many lines of each output. A block
+with `needs="two RDMA hosts"` is shown and not run.
 """
 
 import os
@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -70,17 +70,34 @@ def with_output(page: str, text: str) -> str:
             if found[1] != "console":
                 return found[0]
             block = _block(page, found)
-            body = found[3] if block.needs else _run(block, Path(folder))
-            return f"```console\n{body}```"
+            ran = _shown(block) if block.needs else _run(block, folder)
+            return "\n\n".join(_fences(ran))
 
         return _FENCE.sub(printed, text)
 
 
-def _run(block: Block, folder: Path) -> str:
-    parts = []
+def _fences(ran: Iterable[tuple[str, Sequence[str]]]) -> Iterator[str]:
+    """Commands up to the first that prints something in one block, that in the next."""
+    commands: list[str] = []
+    for command, printed in ran:
+        commands.append(command)
+        if printed:
+            yield "\n".join(("```sh", *commands, "```"))
+            yield "\n".join(("```text", *printed, "```"))
+            commands = []
+    if commands:
+        yield "\n".join(("```sh", *commands, "```"))
+
+
+def _shown(block: Block) -> Iterator[tuple[str, Sequence[str]]]:
+    return ((command, ()) for command in block.commands)
+
+
+def _run(block: Block, folder: str) -> Iterator[tuple[str, Sequence[str]]]:
+    """Each command with what it prints."""
     for number, command in enumerate(block.commands, start=1):
         done = subprocess.run(
-            ["bash", "-c", command],
+            ["/bin/bash", "-c", command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -88,7 +105,7 @@ def _run(block: Block, folder: Path) -> str:
             timeout=_SECONDS,
             check=False,
             cwd=folder,
-            env=_environment(folder),
+            env=_environment(Path(folder)),
         )
         expected = block.exit if number == len(block.commands) else 0
         if done.returncode != expected:
@@ -98,8 +115,7 @@ def _run(block: Block, folder: Path) -> str:
         printed = [line.rstrip() for line in done.stdout.splitlines()]
         if block.lines is not None and len(printed) > block.lines:
             printed = [*printed[: block.lines], "…"]
-        parts.append("".join(f"{line}\n" for line in (f"{_PROMPT}{command}", *printed)))
-    return "".join(parts)
+        yield command, printed
 
 
 def _environment(folder: Path) -> dict[str, str]:

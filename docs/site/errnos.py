@@ -84,8 +84,8 @@ def _errno_index() -> str:
         for name, at in sorted(names.items())
     ]
     return (
-        "# Errnos\n\nThe same number means other things on Linux and on macOS: 96 is `ENODATA` on a "
-        "Mac, `EPFNOSUPPORT` on Linux. Those with a page have been traced to causes, by "
+        "# Errnos\n\nThe same number means other things on Linux and on macOS: 96 is `ENODATA` "
+        "on a Mac, `EPFNOSUPPORT` on Linux. Those with a page have been traced to causes, by "
         "[stage](../stages/index.md). `rdmadiag explain errno NUMBER` says the same.\n\n"
         f"{table(('name', 'Linux', 'macOS', 'text'), rows)}"
     )

@@ -6,7 +6,6 @@ from inspect import getdoc
 from pathlib import Path
 from typing import Any, Final
 
-from docs.commands import commands_page
 from docs.markdown import table
 from docs.site.blocks import Block, blocks
 from docs.site.drawings import with_drawings
@@ -72,7 +71,7 @@ def pages(
     made |= rule_pages(examples or {}) | _stack_pages() | errno_pages() | stage_pages()
     for source, place in PLACES.items():
         if source not in _OF_THE_SITE:
-            made[place] = relinked(_of_docs(source), source, place, PLACES)
+            made[place] = relinked(_read(DOCS / source), source, place, PLACES)
     if run is not None:
         made = {place: run(place, text) for place, text in made.items()}
     return {place: with_drawings(outside_fences(text, _lists)) for place, text in made.items()}
@@ -126,10 +125,6 @@ def _text_places() -> tuple[str, ...]:
 
 def _read(path: Path) -> str:
     return path.read_text(encoding="utf-8")
-
-
-def _of_docs(name: str) -> str:
-    return commands_page() if name == "commands.md" else _read(DOCS / name)
 
 
 def _stack_pages() -> dict[str, str]:

@@ -48,11 +48,12 @@ def rule_pages(examples: Mapping[str, tuple[str, Finding]]) -> dict[str, str]:
 
 
 def _index() -> str:
-    parts = [
+    head = (
         f"# Rules\n\n{len(CATALOGUE)} rules judge what was read. A rule's code, and the address of "
         "its page, stay as they are.\n\nWhat each severity means, and what a rule does whose "
         "evidence is missing: [Why unknown is not ok](../explanation/unknown.md).\n"
-    ]
+    )
+    parts = [head]
     for heading in GROUPS:
         rows = [
             (f"[{rule.code}]({rule.code}.md)", str(rule.severity), rule.title)

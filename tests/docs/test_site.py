@@ -1,0 +1,155 @@
+"""The documentation site without its build: pages, navigation, links and command blocks."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree.ElementTree import parse
+
+import pytest
+
+from docs.site.blocks import BlockFailed, blocks, with_output
+from docs.site.drawings import FOLDER as DRAWINGS
+from docs.site.drawings import with_drawings
+from docs.site.errnos import CALLS, traced
+from docs.site.links import broken, relinked
+from docs.site.pages import DOCS, PLACES, Nav, command_blocks, nav, pages
+from docs.site.rules import GROUPS, group_of, rule_pages
+from rdmadiag.explain.lookup import STAGES
+from rdmadiag.gid.registry import files
+from rdmadiag.preflight.rules import CATALOGUE
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, str]:
+    return pages()
+
+
+def places(found: Nav) -> Iterator[str]:
+    for each in found:
+        if isinstance(each, str):
+            yield each
+        else:
+            for below in each.values():
+                yield from places([below] if isinstance(below, str) else below)
+
+
+def test_every_page_stands_in_the_navigation_once(made: dict[str, str]) -> None:
+    assert sorted(places(nav())) == sorted(made)
+
+
+def test_every_rule_has_a_page_that_says_what_the_table_says(made: dict[str, str]) -> None:
+    for rule in CATALOGUE.values():
+        page = made[f"rules/{rule.code}.md"]
+        assert page.startswith(f"# {rule.code}\n\n**{rule.title}.**\n\n{rule.meaning}")
+        assert f"| {rule.severity} |" in page
+        assert all(need in page for need in rule.needs)
+        assert all(line in page for line in rule.remedy)
+
+
+def test_every_family_of_rules_has_one_heading() -> None:
+    families = [family for group in GROUPS.values() for family in group]
+    assert len(families) == len(set(families))
+    assert {group_of(rule) for rule in CATALOGUE.values()} == set(GROUPS)
+
+
+def test_a_rules_page_shows_a_finding_of_a_sample() -> None:
+    proof = Proof("sysfs", "/sys/x", "4: ACTIVE")
+    found = Finding("no-ipv4-gid", Severity.CRITICAL, "d", 1, "no GID", (proof,), (), ())
+    page = rule_pages({"no-ipv4-gid": ("mac-no-ipv4-gid", found)})["rules/no-ipv4-gid.md"]
+    assert "--sample mac-no-ipv4-gid" in page
+    assert "critical  no GID\n  sysfs /sys/x: 4: ACTIVE\n" in page
+
+
+def test_every_stack_errno_and_stage_has_a_page(made: dict[str, str]) -> None:
+    assert set(CALLS) == set(STAGES)
+    for place in (
+        *(f"stacks/{name}.md" for name in files()),
+        *(f"errnos/{name}.md" for name in traced()),
+        *(f"stages/{stage}.md" for stage in STAGES),
+    ):
+        assert made[place].startswith("# ")
+    assert "61 on Linux, 96 on macOS" in made["errnos/ENODATA.md"]
+    assert "gid-row-empty" in made["stages/rtr.md"]
+
+
+def test_every_page_of_docs_is_on_the_site() -> None:
+    found = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
+    assert {name for name in found if not name.startswith("site/")} == set(PLACES)
+
+
+def test_no_link_leads_nowhere(made: dict[str, str]) -> None:
+    assert list(broken(made)) == []
+
+
+def test_a_link_that_leads_nowhere_is_found() -> None:
+    texts = {
+        "a.md": "# A b\n[x](b/c.md) [y](b/c.md#d-e) [z](nope.md) [w](b/c.md#nope) [v](#a-b)\n",
+        "b/c.md": "# `D` e\n[x](../a.md#a-b) [out](https://example.com)\n```\n[no](link.md)\n```\n",
+    }
+    assert list(broken(texts)) == [
+        "a.md: nope.md: no such page",
+        "a.md: b/c.md#nope: no such heading",
+    ]
+
+
+def test_links_between_pages_of_docs_become_links_of_the_site() -> None:
+    text = "[r](../rules.md#no-ipv4-gid) [s](slurm.md#nhc) [t](../../tests/x.py) [h](#here)"
+    assert relinked(text, "deploy/install.md", "how-to/install.md", PLACES) == (
+        "[r](../rules/no-ipv4-gid.md) [s](slurm.md#nhc) t [h](#here)"
+    )
+
+
+def test_every_command_of_the_written_pages_is_run_or_says_what_it_needs() -> None:
+    found = command_blocks()
+    assert len([block for block in found if not block.needs]) > 15
+    for block in found:
+        for command in block.commands:
+            if not block.needs:
+                assert "rdmadiag" in command or command.startswith("echo "), command
+
+
+def test_no_page_that_is_written_has_commands_in_a_block_that_is_not_run() -> None:
+    for path in (DOCS / "site" / "text").rglob("*.md"):
+        fences = re.findall(r"^```(\w*)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        assert set(fences) <= {"console", ""}, path
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["```console\nno prompt\n```\n", '```console nonsense="1"\n$ true\n```\n'],
+    ids=["without a command", "with an option that there is not"],
+)
+def test_a_block_that_cannot_be_run_is_refused(text: str) -> None:
+    with pytest.raises(BlockFailed):
+        list(blocks("page.md", text))
+
+
+def test_what_commands_print_stands_below_them() -> None:
+    text = (
+        '```console exit="3" lines="2"\n$ touch here\n$ ls; printf "1  \\n2\\n3"; exit 3\n```\n'
+        '```console needs="a device"\n$ ibstat\n```\n```text\n$ not run\n```\n'
+    )
+    assert with_output("page.md", text) == (
+        '```sh\ntouch here\nls; printf "1  \\n2\\n3"; exit 3\n```\n\n```text\nhere\n1\n…\n```\n'
+        "```sh\nibstat\n```\n```text\n$ not run\n```\n"
+    )
+
+
+def test_a_command_that_ends_otherwise_fails_the_build() -> None:
+    with pytest.raises(BlockFailed, match=r"page\.md: \$ echo no; exit 1: exit 1, not 0:\nno"):
+        with_output("page.md", "```console\n$ echo no; exit 1\n```\n")
+
+
+@pytest.mark.parametrize("path", sorted(DRAWINGS.glob("*.svg")), ids=lambda path: path.stem)
+def test_a_drawing_has_a_title_a_text_and_no_colour_of_its_own(path: Path) -> None:
+    drawing = parse(path).getroot()
+    assert drawing.get("role") == "img"
+    words = {each.tag.rpartition("}")[2] for each in drawing.iter()}
+    assert {"title", "desc"} <= words
+    colours = set(re.findall(r'(?:fill|stroke)="([^"]*)"', path.read_text(encoding="utf-8")))
+    assert colours <= {"currentColor", "none"}
+
+
+def test_a_drawing_stands_where_its_name_does() -> None:
+    assert with_drawings("a\n\n![[qp-states]]\n\nb").count("<svg") == 1
