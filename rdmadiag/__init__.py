@@ -9,11 +9,11 @@
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from rdmadiag.api import collect, judge
+    from rdmadiag.api import collect, differences, gids, judge, merge
     from rdmadiag.preflight.verdict import Verdict
     from rdmadiag.report import Report
 
-__all__ = ["Report", "Verdict", "collect", "judge"]
+__all__ = ["Report", "Verdict", "collect", "differences", "gids", "judge", "merge"]
 __version__ = "0.1.0"
 
 SCHEMA_VERSION: Final = "1.1"
@@ -22,6 +22,9 @@ SCHEMA_VERSION: Final = "1.1"
 _MODULES: Final = {
     "collect": "rdmadiag.api",
     "judge": "rdmadiag.api",
+    "gids": "rdmadiag.api",
+    "differences": "rdmadiag.api",
+    "merge": "rdmadiag.api",
     "Report": "rdmadiag.report",
     "Verdict": "rdmadiag.preflight.verdict",
 }

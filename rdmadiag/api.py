@@ -1,4 +1,4 @@
-"""The public Python API: a report of a host, and the verdict on it.
+"""The public Python API: a report of a host, the verdict on it, and what several come to.
 
 >>> import rdmadiag
 >>> report = rdmadiag.collect(sample="infiniband-two-hca")
@@ -8,7 +8,7 @@
 
 import os
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -19,8 +19,11 @@ from rdmadiag.report import Report, read_report
 from rdmadiag.view.select import Selector
 
 if TYPE_CHECKING:
+    from rdmadiag.fleet.changed import Differences
+    from rdmadiag.fleet.merged import Merged
     from rdmadiag.gid.registry import Chosen
     from rdmadiag.preflight.expectations import Expectations
+    from rdmadiag.view.gid_tables import PortPicks
 
 TIMEOUT: Final = 20.0  # seconds
 
@@ -118,3 +121,77 @@ def _expectations(path: str) -> "Expectations":
     from rdmadiag.preflight.expectations.written import expectations
 
     return expectations(read_toml(path))
+
+
+def gids(
+    report: Report,
+    *,
+    devices: Iterable[str] = (),
+    stacks: Iterable[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> "tuple[PortPicks, ...]":
+    """Each port with its GID table, the route GID and what stacks would pick, by port.
+
+    `devices` and `stacks` as `judge` takes them; without `stacks` those that are made for the
+    port. `environment` has the variables that stacks read, without it those that the report
+    carries. Raises ValueError for a device, port or stack that there is not.
+    """
+    from rdmadiag.facts.evidence import LINUX_ONLY
+    from rdmadiag.view.gid_tables import tables
+    from rdmadiag.view.reconcile import devices as seen
+    from rdmadiag.view.select import select
+    from rdmadiag.view.stack_picks import made_for, picks, variables
+
+    names = tuple(stacks)
+    rules = _stacks(names)
+    found = variables(report.evidence) if environment is None else environment
+    set_here = {} if found == LINUX_ONLY else found  # no stack of a Mac reads a variable
+    selectors = [Selector.parse(text) for text in devices]
+    return tables(
+        select(seen(report.evidence), selectors),
+        lambda port: picks(port, rules if names else made_for(rules, port), set_here),
+    )
+
+
+def differences(before: Report, after: Report, *, same_host: bool | None = None) -> "Differences":
+    """What changed from one report to another: newly wrong, mended, or changed and harmless.
+
+    `same_host` says whether both are of one host, where what they tell of themselves is not to
+    decide that. What one of them could not look at is not known, and no change.
+    """
+    from rdmadiag.fleet.record_diff import differences as compared
+    from rdmadiag.render.judged_record import judged
+
+    sides = [judged(each.host, each.evidence) for each in (before, after)]
+    return compared(sides[0], sides[1], same=same_host)
+
+
+def merge(reports: Mapping[str, Report]) -> "Merged":
+    """What the reports of many hosts, by the names of the nodes, add up to.
+
+    Which are fit, in which groups the others fall, which kinds of hosts there are, and what is
+    odd within a kind. Groups are written with ClusterShell (rdmadiag[fleet]); NoClusterShell
+    (rdmadiag.fleet.nodes) where it is not there.
+    """
+    from rdmadiag.fleet.compare import compared
+    from rdmadiag.fleet.host_report import HostReport
+    from rdmadiag.fleet.merge import merge as merged
+    from rdmadiag.render.judged_record import judged
+
+    made = []
+    for node, report in reports.items():
+        one = judged(report.host, report.evidence)
+        verdict = one.verdict
+        made.append(
+            HostReport(
+                node,
+                node,
+                report.generated_at.isoformat(),
+                report.tool.version,
+                verdict.status,
+                verdict.safe_to_attempt_rtr,
+                verdict.findings,
+                one.side.facts,
+            )
+        )
+    return merged(made, (), found=compared(made, lambda each: reports[each.node].evidence))

@@ -159,3 +159,36 @@ def test_from_python_in_the_readme_runs(tmp_path: Path) -> None:
     )
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout
+
+
+def test_gids_without_names_are_of_every_port_and_stack() -> None:
+    tables = rdmadiag.gids(rdmadiag.collect(sample="roce-healthy"))
+    assert [table.port.device for table in tables] == ["rxe0", "rxe1"]
+    assert len(tables[0].stacks) > 10
+
+
+def test_gids_of_a_mac_ask_for_no_variable() -> None:
+    (pick,) = rdmadiag.gids(rdmadiag.collect(sample="mac-ready"), stacks=["jaccl"])[0].stacks[:1]
+    assert not any("variable" in each for each in pick.assumed)
+
+
+@pytest.mark.parametrize("options", [{"devices": ["nope"]}, {"stacks": ["nope"]}])
+def test_gids_of_what_there_is_not_are_refused(options) -> None:
+    with pytest.raises(ValueError, match="nope"):
+        rdmadiag.gids(rdmadiag.collect(sample="roce-healthy"), **options)
+
+
+def test_a_report_does_not_differ_from_itself() -> None:
+    report = rdmadiag.collect(sample="infiniband-two-hca")
+    found = rdmadiag.differences(report, report)
+    assert (found.changes, found.hosts.is_same) == ((), True)
+
+
+def test_whether_it_is_one_host_may_be_said() -> None:
+    report = rdmadiag.collect(sample="infiniband-two-hca")
+    found = rdmadiag.differences(report, report, same_host=False)
+    assert (found.hosts.is_same, found.hosts.by) == (False, "as was said")
+
+
+def test_no_reports_add_up_to_unknown() -> None:
+    assert rdmadiag.merge({}).status == "unknown"

@@ -57,7 +57,8 @@ def main() -> int:
     wrong += _built(folder) or _loaded(folder / "html")
     for line in wrong:
         print(line, file=sys.stderr)
-    print(f"{folder / 'html' / 'index.html'}, after {time.monotonic() - start:.0f} s")
+    print(f"built in {time.monotonic() - start:.0f} s. The search needs a server:")
+    print(f"{sys.executable} -m http.server --bind 127.0.0.1 --directory {folder / 'html'}")
     return 1 if wrong else 0
 
 
@@ -81,10 +82,6 @@ def _built(folder: Path) -> list[str]:
         check=False,
     )
     if ran.returncode == 0:
-        # What the search of a page opened from a disk loads, where there is no server to ask.
-        index = folder / "html" / "search" / "search_index.json"
-        inline = f"var __index = {index.read_text(encoding='utf-8')}"
-        index.with_suffix(".js").write_text(inline, encoding="utf-8")
         return []
     return [f"mkdocs exits {ran.returncode}", *(ran.stdout + ran.stderr).splitlines()]
 

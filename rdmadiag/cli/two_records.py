@@ -13,7 +13,6 @@ from rdmadiag.frozen import dataclass
 if TYPE_CHECKING:
     from rdmadiag.facts.evidence import Evidence
     from rdmadiag.fleet.changed import Differences
-    from rdmadiag.fleet.record_diff import Judged
     from rdmadiag.host.saved_sample import Saved
 
 
@@ -54,24 +53,11 @@ def _sample(path: str, deadline: float) -> Record | None:
     return Record(path, found.host, None, found)
 
 
-def judged(host: Identity, evidence: "Evidence") -> "Judged":
-    """By this version's rules, whatever the record's own verdict was."""
-    import json
-
-    from rdmadiag.fleet.record_diff import Judged
-    from rdmadiag.fleet.record_sides import Side
-    from rdmadiag.preflight.judge import judge
-    from rdmadiag.render.json import document
-
-    verdict = judge(evidence)
-    printed = document({"host": host, "verdict": verdict, "evidence": evidence})
-    return Judged(Side.of(json.loads(printed)), verdict)
-
-
 def compared(before: Record, after: Record, same: bool | None) -> "Differences":
     """What changed; raises Refused for two records of different kinds."""
     if before.evidence is not None and after.evidence is not None:
         from rdmadiag.fleet.record_diff import differences
+        from rdmadiag.render.judged_record import judged
 
         sides = (judged(each.host, each.evidence) for each in (before, after) if each.evidence)
         return differences(*sides, same=same)

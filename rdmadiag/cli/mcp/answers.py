@@ -90,13 +90,12 @@ def _explain(what: str, platform: str | None) -> str:
 
 
 def _diff(before: str, after: str | None) -> str:
-    from rdmadiag.cli.two_records import Record, compared
+    from rdmadiag.api import differences
     from rdmadiag.render.json import document, members
 
     first, second = _collected(before), _collected(after)
-    sides = [Record("", each.host, each.evidence, None) for each in (first, second)]
     ends = {"before": {"host": first.host}, "after": {"host": second.host}}
-    return document(ends | members(compared(sides[0], sides[1], None)))
+    return document(ends | members(differences(first, second)))
 
 
 _ANSWERS: Final[Mapping[str, Callable[..., str]]] = {
