@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from mcp import Client
-from mcp.client.stdio import StdioServerParameters
+from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from rdmadiag.cli.mcp import command, server
 from rdmadiag.cli.mcp.tools import TOOLS
@@ -111,10 +111,9 @@ def test_a_child_that_answers_nothing_is_a_bug_of_ours(monkeypatch: pytest.Monke
 
 def test_it_serves_on_stdin_and_stdout() -> None:
     arguments = ["-m", "rdmadiag", "mcp", "--records", SAMPLES]
-    of = StdioServerParameters(command=sys.executable, args=arguments)
-    (meaning,) = talk(of, ("explain", {"what": "rule", "platform": "linux"}))
-    assert meaning[0]
-    (meaning,) = talk(of, ("explain", {"what": "wc 12"}))
+    started = stdio_client(StdioServerParameters(command=sys.executable, args=arguments))
+    refused, meaning = talk(started, ("explain", {"what": "rule"}), ("explain", {"what": "wc 12"}))
+    assert refused[0]
     assert json.loads(meaning[1])["answers"][0]["name"] == "RETRY_EXC_ERR"
 
 
