@@ -152,7 +152,7 @@ def _first_line(name: str) -> str:
 
 def _not_run() -> str:
     rows = [
-        (f"[{block.page}]({block.page})", f"`{command}`".replace("|", r"\|"), block.needs)
+        (f"[{block.page.removesuffix('.md')}]({block.page})", f"`{command}`", block.needs)
         for block in command_blocks()
         if block.needs
         for command in block.commands

@@ -36,22 +36,18 @@ def command(records: str | None, tools: bool) -> int:
     """
     from rdmadiag.cli.mcp.tools import TOOLS
 
+    if records == "":  # --records "$DIR" without one
+        raise click.UsageError("--records: names no folder")
     if tools:
         with printing():
             for name, about in TOOLS.items():
                 click.echo(f"{name:<{max(map(len, TOOLS))}}  {about}")
         return exits.OK
-    from rdmadiag.cli.mcp.folder import NoSuchRecord, RecordFolder
-
-    try:
-        folder = None if records is None else RecordFolder(records)
-    except NoSuchRecord as error:
-        raise Refused(f"--records {error}") from error
     try:
         from rdmadiag.cli.mcp.server import serve
     except ImportError as error:
         raise Refused(
             f"mcp needs the MCP SDK, which is not here ({error}): pip install 'rdmadiag[mcp]'"
         ) from error
-    serve(folder)
+    serve(records)
     return exits.OK

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rdmadiag.cli.budget import budget
 from rdmadiag.cli.exits import Refused
-from rdmadiag.cli.mcp.tools import ANSWER_BYTES, COLLECTING
+from rdmadiag.cli.mcp.folder import NoSuchRecord, RecordFolder
+from rdmadiag.cli.mcp.tools import ANSWER_BYTES, COLLECTING, NAMES
 from rdmadiag.facts import Missing, Why
 
 if TYPE_CHECKING:
@@ -26,14 +27,41 @@ _TEXT: Final = 2000  # characters of one text
 
 
 def main(argument: str) -> None:
-    """Prints the answer of one call: {"tool": NAME, …arguments}, or {"refused": one line}."""
+    """Prints the answer of one call, or {"refused": one line}.
+
+    The call is {"tool": NAME, "folder": of the records or null, …arguments}.
+    """
     asked: dict[str, Any] = json.loads(argument)
+    tool, top = asked.pop("tool"), asked.pop("folder")
     try:
         with budget(COLLECTING):
-            found = bounded(json.loads(_ANSWERS[asked.pop("tool")](**asked)))
+            for name in _RECORDS & set(asked):
+                asked[name] = _path(top, asked[name])
+            if tool == "records":
+                asked["top"] = top
+            found = bounded(json.loads(_ANSWERS[tool](**asked)))
+    except NoSuchRecord as error:
+        found = {"refused": str(error)}
     except Refused as error:
         found = {"refused": error.format_message()}
     sys.stdout.write(json.dumps(found, separators=(",", ":")))
+
+
+_RECORDS: Final = {"record", "before", "after"}
+"""Arguments that are names of records."""
+
+
+def _path(top: str | None, name: str | None) -> str | None:
+    if name is None:
+        return None
+    if top is None:
+        raise Refused("no records here: rdmadiag mcp was started without --records")
+    return RecordFolder(top).path(name)
+
+
+def _records(top: str | None) -> str:
+    names, more = RecordFolder(top).names(NAMES) if top is not None else ((), False)
+    return json.dumps({"records": names, "more": more})
 
 
 def _preflight(record: str | None, devices: Sequence[str], stacks: Sequence[str]) -> str:
@@ -99,6 +127,7 @@ def _diff(before: str, after: str | None) -> str:
 
 
 _ANSWERS: Final[Mapping[str, Callable[..., str]]] = {
+    "records": _records,
     "preflight": _preflight,
     "gids": _gids,
     "explain": _explain,

@@ -1,7 +1,8 @@
 """The server: tools of the maintained Python SDK around answers that are made in children.
 
 A fresh process for each call has the call's deadline, and is killed when it passes: what hangs
-in a driver, or in a record, costs one answer. Nothing here imports a source or a rule.
+in a driver, in a record, or in a file system that has gone, costs one answer. Nothing here opens a
+file, or imports a source or a rule.
 """
 
 import json
@@ -13,12 +14,11 @@ from typing import Annotated, Any, Final
 import anyio
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import ToolAnnotations
+from mcp.types import ToolAnnotations
 from pydantic import Field
 
 from rdmadiag import __version__
-from rdmadiag.cli.mcp.folder import NoSuchRecord, RecordFolder
-from rdmadiag.cli.mcp.tools import AT_ONCE, NAMES, SECONDS, TOOLS, WORDS
+from rdmadiag.cli.mcp.tools import AT_ONCE, SECONDS, TOOLS, WORDS
 from rdmadiag.facts import Missing
 
 _INSTRUCTIONS: Final = (
@@ -47,12 +47,12 @@ Devices = Annotated[
 ]
 
 
-def serve(folder: RecordFolder | None) -> None:
+def serve(folder: str | None) -> None:
     """Answers on stdin and stdout until the client closes them."""
     server(folder).run()
 
 
-def server(folder: RecordFolder | None, seconds: float = SECONDS) -> MCPServer[Any]:
+def server(folder: str | None, seconds: float = SECONDS) -> MCPServer[Any]:
     """The server of this host, and of the records in `folder`; `seconds` are for one call."""
     made: MCPServer[Any] = MCPServer(
         "rdmadiag", instructions=_INSTRUCTIONS, version=__version__, log_level="CRITICAL"
@@ -67,7 +67,7 @@ def server(folder: RecordFolder | None, seconds: float = SECONDS) -> MCPServer[A
 class _Tools:
     """A method a tool: its signature is the schema of its arguments, a default that of each."""
 
-    def __init__(self, folder: RecordFolder | None, seconds: float) -> None:
+    def __init__(self, folder: str | None, seconds: float) -> None:
         self._folder, self._seconds = folder, seconds
         self._turns = anyio.CapacityLimiter(AT_ONCE)
 
@@ -114,33 +114,12 @@ class _Tools:
         return await self._ask("diff", before=before, after=after)
 
     async def records(self) -> str:
-        names: tuple[str, ...] = ()
-        more = False
-        if self._folder is not None:
-            to_list = self._folder.names
-            names, more = await anyio.to_thread.run_sync(to_list, NAMES, limiter=self._turns)
-        return json.dumps({"records": names, "more": more})
+        return await self._ask("records")
 
     async def _ask(self, tool: str, **arguments: Any) -> str:
         deadline = time.monotonic() + self._seconds
-        for name in _RECORDS & set(arguments):
-            arguments[name] = self._path(arguments[name])
-        call = json.dumps({"tool": tool} | arguments)
+        call = json.dumps({"tool": tool, "folder": self._folder} | arguments)
         return await anyio.to_thread.run_sync(_answer, call, deadline, limiter=self._turns)
-
-    def _path(self, name: str | None) -> str | None:
-        if name is None:
-            return None
-        if self._folder is None:
-            raise ToolError("no records here: rdmadiag mcp was started without --records")
-        try:
-            return self._folder.path(name)
-        except NoSuchRecord as error:
-            raise ToolError(str(error)) from error
-
-
-_RECORDS: Final = {"record", "before", "after"}
-"""Arguments that are names of records."""
 
 
 def _answer(call: str, deadline: float) -> str:

@@ -11,23 +11,24 @@ from hypothesis import strategies as st
 import rdmadiag
 from rdmadiag.cli.mcp.answers import bounded, main
 from rdmadiag.gid.variables import BY_NAME
-from rdmadiag.samples import folder
+from rdmadiag.samples import FOLDER
 
 SECRET = "mlx5_s3cret"
 
 
-def answer(capsys: pytest.CaptureFixture[str], tool: str, **arguments: Any) -> dict[str, Any]:
-    main(json.dumps({"tool": tool} | arguments))
+def answer(
+    capsys: pytest.CaptureFixture[str],
+    tool: str,
+    in_folder: str | None = FOLDER,
+    **arguments: Any,
+) -> dict[str, Any]:
+    main(json.dumps({"tool": tool, "folder": in_folder} | arguments))
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
 
-def sample(name: str) -> str:
-    return str(folder(name))
-
-
 def test_preflight_is_the_verdict_of_the_record(capsys: pytest.CaptureFixture[str]) -> None:
-    record = sample("roce-empty-gid-table")
+    record = "roce-empty-gid-table"
     found = answer(capsys, "preflight", record=record, devices=[], stacks=["nccl"])
     assert set(found) == {"schema_version", "tool", "generated_at", "host", "verdict"}
     assert found["host"]["recorded"] is True
@@ -37,7 +38,7 @@ def test_preflight_is_the_verdict_of_the_record(capsys: pytest.CaptureFixture[st
 
 
 def test_gids_are_those_of_the_device_and_the_stack(capsys: pytest.CaptureFixture[str]) -> None:
-    record = sample("roce-healthy")
+    record = "roce-healthy"
     found = answer(capsys, "gids", record=record, devices=["rxe0"], stacks=["nccl"])
     (port,) = found["ports"]
     assert (port["device"], port["route"]["index"]) == ("rxe0", 1)
@@ -48,7 +49,7 @@ def test_gids_are_those_of_the_device_and_the_stack(capsys: pytest.CaptureFixtur
 def test_gids_without_names_are_of_every_port_and_stack(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    found = answer(capsys, "gids", record=sample("roce-healthy"), devices=[], stacks=[])
+    found = answer(capsys, "gids", record="roce-healthy", devices=[], stacks=[])
     assert [port["device"] for port in found["ports"]] == ["rxe0", "rxe1"]
     assert len(found["ports"][0]["stacks"]) > 10
 
@@ -69,7 +70,7 @@ def test_an_errno_is_of_the_platform_that_is_named(capsys: pytest.CaptureFixture
 
 
 def test_diff_names_what_became_wrong(capsys: pytest.CaptureFixture[str]) -> None:
-    before, after = sample("roce-healthy"), sample("roce-empty-gid-table")
+    before, after = "roce-healthy", "roce-empty-gid-table"
     found = answer(capsys, "diff", before=before, after=after)
     assert {"before", "after", "changes"} <= set(found)
     assert any(each["kind"] == "worse" for each in found["changes"])
@@ -90,7 +91,7 @@ def test_what_cannot_be_had_is_one_line(
     capsys: pytest.CaptureFixture[str], tool: str, arguments: dict[str, Any], why: str
 ) -> None:
     if tool != "explain":
-        arguments = arguments | {"record": sample("roce-healthy")}
+        arguments = arguments | {"record": "roce-healthy"}
     found = answer(capsys, tool, **arguments)
     assert set(found) == {"refused"}
     assert why in found["refused"]
@@ -100,16 +101,8 @@ def test_what_cannot_be_had_is_one_line(
 def test_so_is_a_record_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.json").write_text("[]")
     for name in ("x.json", "gone.tar.gz"):
-        found = answer(capsys, "preflight", record=str(tmp_path / name), devices=[], stacks=[])
+        found = answer(capsys, "preflight", str(tmp_path), record=name, devices=[], stacks=[])
         assert name in found["refused"]
-
-
-def with_variables(report: "rdmadiag.Report", at: Path) -> str:
-    """The report with every variable that is known set to the secret."""
-    document = report.model_dump(mode="json")
-    document["evidence"]["process"]["environment"] = dict.fromkeys(BY_NAME, SECRET)
-    at.write_text(json.dumps(document))
-    return str(at)
 
 
 def test_no_answer_has_a_value_of_the_environment(
@@ -118,17 +111,23 @@ def test_no_answer_has_a_value_of_the_environment(
     for name in BY_NAME:
         monkeypatch.setenv(name, SECRET)
     whole = rdmadiag.collect(sample="roce-healthy")
-    plain = tmp_path / "plain.json"
-    plain.write_text(whole.model_dump_json())
-    record = with_variables(whole, tmp_path / "report.json")
+    (tmp_path / "plain.json").write_text(whole.model_dump_json())
+    document = whole.model_dump(mode="json")
+    document["evidence"]["process"]["environment"] = dict.fromkeys(BY_NAME, SECRET)
+    record = tmp_path / "report.json"
+    record.write_text(json.dumps(document))
     # The secret would be told: the rules about variables have findings on this record.
     assert SECRET in str(rdmadiag.judge(rdmadiag.collect(record)).findings)
-    for each in (record, None):
-        named = {"record": each, "devices": [], "stacks": []}
+    top = str(tmp_path)
+    for name in ("report.json", None):
         for tool in ("preflight", "gids"):
-            assert SECRET not in json.dumps(answer(capsys, tool, **named))
-    for before, after in ((str(plain), record), (record, None)):
-        assert SECRET not in json.dumps(answer(capsys, "diff", before=before, after=after))
+            found = answer(capsys, tool, top, record=name, devices=[], stacks=[])
+            assert "host" in found
+            assert SECRET not in json.dumps(found)
+    for before, after in (("plain.json", "report.json"), ("report.json", None)):
+        found = answer(capsys, "diff", top, before=before, after=after)
+        assert "changes" in found
+        assert SECRET not in json.dumps(found)
 
 
 def test_a_long_answer_loses_rows_and_says_how_many() -> None:

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from mcp import Client
-from mcp.client.stdio import StdioServerParameters
+from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from rdmadiag.cli.mcp import command, server
-from rdmadiag.cli.mcp.folder import RecordFolder
 from rdmadiag.cli.mcp.tools import TOOLS
 from rdmadiag.samples import FOLDER as SAMPLES
 
@@ -41,8 +40,8 @@ def talk(
     return asyncio.run(conversation())
 
 
-def here(seconds: float = 25.0) -> Any:
-    return server.server(RecordFolder(str(SAMPLES)), seconds)
+def here(seconds: float = 100.0) -> Any:
+    return server.server(SAMPLES, seconds)
 
 
 def test_every_tool_says_that_it_only_reads() -> None:
@@ -111,11 +110,10 @@ def test_a_child_that_answers_nothing_is_a_bug_of_ours(monkeypatch: pytest.Monke
 
 
 def test_it_serves_on_stdin_and_stdout() -> None:
-    arguments = ["-m", "rdmadiag", "mcp", "--records", str(SAMPLES)]
-    of = StdioServerParameters(command=sys.executable, args=arguments)
-    (meaning,) = talk(of, ("explain", {"what": "rule", "platform": "linux"}))
-    assert meaning[0]
-    (meaning,) = talk(of, ("explain", {"what": "wc 12"}))
+    arguments = ["-m", "rdmadiag", "mcp", "--records", SAMPLES]
+    started = stdio_client(StdioServerParameters(command=sys.executable, args=arguments))
+    refused, meaning = talk(started, ("explain", {"what": "rule"}), ("explain", {"what": "wc 12"}))
+    assert refused[0]
     assert json.loads(meaning[1])["answers"][0]["name"] == "RETRY_EXC_ERR"
 
 
@@ -143,15 +141,23 @@ def test_the_tools_are_listed_without_the_sdk() -> None:
     assert "pip install 'rdmadiag[mcp]'" in refused.stderr
 
 
-def test_a_folder_that_is_none_is_refused() -> None:
-    done = CliRunner().invoke(command, ["--records", "/nowhere"], standalone_mode=False)
-    assert "no such folder" in str(done.exception)
+def test_a_folder_that_is_none_is_told_with_each_answer_about_it() -> None:
+    listed, here_alone = talk(
+        server.server("/nowhere"), ("records", {}), ("explain", {"what": "wc 12"})
+    )
+    assert listed[0]
+    assert "'/nowhere': no such folder" in listed[1]
+    assert not here_alone[0]
+
+
+def test_a_folder_without_a_name_is_a_mistake() -> None:
+    done = CliRunner().invoke(command, ["--records", ""], standalone_mode=False)
+    assert "names no folder" in str(done.exception)
 
 
 def test_the_command_serves_what_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    served: list[RecordFolder | None] = []
+    served: list[str | None] = []
     monkeypatch.setattr(server, "serve", served.append)
     assert CliRunner().invoke(command, [], standalone_mode=False).return_value == 0
-    CliRunner().invoke(command, ["--records", str(SAMPLES)], standalone_mode=False)
-    assert served[0] is None
-    assert served[1] is not None
+    CliRunner().invoke(command, ["--records", SAMPLES], standalone_mode=False)
+    assert served == [None, SAMPLES]
