@@ -83,12 +83,12 @@ def test_it_names_the_command(content: Callable[[str], bytes]) -> None:
 def test_it_says_what_it_is(metadata: Message) -> None:
     assert (metadata["Name"], metadata["Version"]) == ("rdmadiag", rdmadiag.__version__)
     assert (metadata["Requires-Python"], metadata["License-Expression"]) == (">=3.11", "MIT")
-    assert metadata.get_all("Provides-Extra") == ["fleet"]
+    assert metadata.get_all("Provides-Extra") == ["fleet", "mcp"]
 
 
 def test_each_dependency_has_a_lower_bound(metadata: Message) -> None:
     required = metadata.get_all("Requires-Dist") or []
-    assert len(required) == 6
+    assert len(required) == 7
     assert [each for each in required if ">=" not in each] == []
 
 
