@@ -17,8 +17,6 @@ from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.log.fields import Fields
 from rdmadiag.facts.attempt import Stage
 
-IN_WORDS: Final = "words"
-"""What a failure is that only its words tell of."""
 LEAST: Final = 2
 """A sum below it says nothing."""
 
@@ -251,7 +249,8 @@ _ROWS: Final = (
     _row(r"\breject\w*", peer_refused=4, peer_not_listening=2, connection_stale=1),
     _row(
         r"connection (?:was |is |has been )?(?:reset|closed|lost|aborted|broken|terminated|dropped)"
-        r"|broken pipe|disconnect\w*|peer (?:is )?(?:gone|dead|lost|down|fail\w*)"
+        r"|clos(?:ed|ing) (?:its |the )?connection|broken pipe|disconnect\w*"
+        r"|peer (?:is )?(?:gone|dead|lost|down|fail\w*)"
         r"|remote (?:end|side|peer)"
         r".{0,40}(?:clos|gone|exit|fail|dead)|\beconnreset\b|\beconnaborted\b|\bepipe\b|shut ?down"
         r"|not connected|keep.?alive|heartbeat",

@@ -11,14 +11,13 @@ from rdmadiag.explain.causes import Known, possible, remedy, stated
 from rdmadiag.explain.causes.cause import Used
 from rdmadiag.explain.completions import after_completion, completion
 from rdmadiag.explain.log.fields import Fields, cleaned, fields
-from rdmadiag.explain.log.in_words import IN_WORDS, in_words, likeliest, weights
-from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.in_words import in_words, likeliest, weights
+from rdmadiag.explain.log.kind import IN_WORDS, OF_RDMA, Kind
 from rdmadiag.explain.log.names import devices_of, printed_ends
-from rdmadiag.explain.log.settings import Setting, setting_of
+from rdmadiag.explain.log.settings import LISTED_DOWN, Setting, setting_of
 from rdmadiag.explain.log.signs import AFTERMATH, Errno, Sign, sign_of
-from rdmadiag.explain.log.signs.discovery import LISTED_DOWN
 from rdmadiag.explain.log.stages import stage_of
-from rdmadiag.explain.log.trouble import OF_RDMA, is_trouble, is_trouble_beside
+from rdmadiag.explain.log.trouble import is_trouble, is_trouble_beside
 from rdmadiag.explain.log.vocabulary import is_candidate
 from rdmadiag.explain.remedies import DEVICES, DMESG_OF_RDMA, GIDS, Lines
 from rdmadiag.facts.attempt import Stage
@@ -292,7 +291,7 @@ def _used(found: Fields) -> frozenset[Used]:
     """What the line itself says was used."""
     here, there = found.local_gid, found.remote_gid
     facts = {
-        Used.GID: here is not None and not here.is_zero,
+        Used.GID: here is not None and not here.is_zero and not (there and there.is_zero),
         Used.NO_GID: here is not None and here.is_zero,
         Used.INDEX_NOT_0: bool(found.gid_index),
         Used.IPV4_GID: here is not None and here.is_ipv4_mapped,

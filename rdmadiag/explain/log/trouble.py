@@ -15,9 +15,6 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-OF_RDMA: Final = "aftermath-of-rdma"
-"""What an aftermath is that says so of RDMA itself: alone in a log, it is not explained."""
-
 _NAMED: Final = re.compile(
     r"rdma|ibv_|(?<!py)verbs|infiniband|\broce|iwarp|openib|openfabrics|o2ib|kiblnd|net/ib"
     # drivers and devices
@@ -43,7 +40,7 @@ _NAMED: Final = re.compile(
     r"|\bsmc[_-][rd]|\brtrs"
     r"|\brnbd|ibacm|\bacm_|dapl\b|\blibdat\b|mpidi_|mpir_|\bmxm|\bhcoll|\bsharp[_d]|gasnet|oshmem"
     r"|\bna_ofi|\bxio_|accelio|\bdisni|jucx|jverbs|\bzap_|mscclpp|ib(?:v)?socket|\bmmfs"
-    r"|omni-?path|\bopafm|fm0_|\bipath|\bionic_|\bocrdma|\berdma|pvrdma|\bqede|\bhns3|\biw_?cm"
+    r"|omni-?path|\bopafm|fm0_|\bipath|\bionic_|\bocrdma|\berdma|pvrdma|\bqede?\b|\bhns3|\biw_?cm"
     r"|\bmkey|\bq_?key\b|\b[rl]_?keys?\b|\bqpn\b|\bqp_num|\bcm_id\b|\bwqes?\b|\bsrqs?\b"
     r"|\bcqe\b|wc_status"
     r"|\blnet(?:_|error|:)|\bhmem|\bgdr[ _]|cu_?file|\bnvfs|\bgds err|rocshmem|gpunetio|\bkvcache"

@@ -62,7 +62,7 @@ CONTEXT: Final = (
     "pcieport", "pci 0000", "pci 0001", "virtual function", " vf ", "shmem",
     "pmix", "btl_", "mtl_", "osc_", "gin ", "gin_", "gda_", "rocshmem", "roc_shmem",
     "xccl", "kvcache", "kv_connector", "disagg", "lmcache", "ep buffer", "internode", "ibgid",
-    "ucxpy", "ucx-py", "ucxx", "ucx://",
+    "p_key", "qed ", "qed_", "ucxpy", "ucx-py", "ucxx", "ucx://",
 )
 """Words that a line about RDMA has."""
 

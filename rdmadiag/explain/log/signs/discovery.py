@@ -3,6 +3,7 @@
 from typing import Final
 
 from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.settings import LISTED_DOWN
 from rdmadiag.explain.log.signs.sign import OF_RDMA, Errno, sign
 from rdmadiag.explain.remedies import (
     ADDRESSES,
@@ -14,9 +15,6 @@ from rdmadiag.explain.remedies import (
     UCX_DEVICES,
 )
 from rdmadiag.facts.attempt import Stage
-
-LISTED_DOWN: Final = "port-listed-down"
-"""ibstat, ibdev2netdev: perhaps one of several ports."""
 
 SIGNS: Final = (
     sign(

@@ -32,6 +32,7 @@ def _none_found(pattern: str, *labels: str, only: str | None = None) -> Sign:
         labels or _NO_DEVICE,
         (DEVICES, *LIBRARIES),
         only=only,
+        errno=Errno.FIRST,
     )
 
 
