@@ -116,9 +116,9 @@ def _what(failure: Failure) -> str:
             else (f"completion status {failure.completion.number}, {failure.completion.text}")
         )
     call = f"{failure.call} failed" if failure.call else "failed"
-    if failure.what == IN_WORDS:
+    if failure.what == IN_WORDS and not failure.errno:
         return f"{call}, in words that are not known"
-    if failure.what not in ("errno", "call"):
+    if failure.what not in ("errno", "call", IN_WORDS):
         call = failure.what.replace("-", " ")
     if failure.errno:
         return f"{call}: {failure.errno.text}"

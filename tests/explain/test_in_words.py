@@ -75,6 +75,23 @@ def test_a_mac_has_causes_of_its_own() -> None:
     assert not found & {"memlock", "no-path", "gdr-off"}
 
 
+@pytest.mark.parametrize(
+    ("line", "label"),
+    [
+        ("libfabric:1:2::efa:qp:efa_f():12<warn> ibv_create_qp failed. errno: 7", "memlock"),
+        (
+            "libfabric:1:2::efa:dev:efa_f():12<warn> ibv_open_device failed! errno: 7",
+            "no-rdma-device",
+        ),
+    ],
+)
+def test_an_errno_that_is_not_known_leaves_the_call(line: str, label: str) -> None:
+    first = explained(line).first
+    assert first
+    assert first.errno
+    assert (first.what, first.errno.number, first.causes[0].label) == (IN_WORDS, 7, label)
+
+
 def test_ordinary_words_say_nothing() -> None:
     assert in_words.in_words(fields("mlx5_0 is here")) == ()
 
@@ -198,6 +215,17 @@ def test_two_nics_in_one_completion_are_two_rails() -> None:
         # opensm/osm_vendor_ibumad.c, drivers/infiniband/hw/irdma/hw.c, qed_mcp.c
         ("opensm: No local ports detected!", "port-down"),
         ("infiniband irdma0: abnormal ae_id = 0x50a bool qp=1 qp_id = 4", "peer-gone"),
+        # drivers/net/ethernet of mlx5, hns3, ena and qede; ipoib_main.c
+        ("mlx5_core 0000:3b:00.0 ens1f0: TX timeout on queue: 5, SQ: 0x1a", "firmware-silent"),
+        ("hns3 0000:7d:00.0 eth2: Tx timeout count: 1, queue_id: 3", "firmware-silent"),
+        ("ena 0000:00:05.0 eth0: Found a Tx that wasn't completed on time", "firmware-silent"),
+        ("[qede_tx_timeout:530(ens4f0)]TX timeout!", "firmware-silent"),
+        ("ib0: transmit timeout: latency 1544 msecs", "firmware-silent"),
+        # ib_srp.c, ipoib_multicast.c, mvapich's ibv_channel_manager.c, NVSHMEM's transport.cpp
+        ("scsi host9: ib_srp: REJ received: 0x7", "peer-refused"),
+        ("ib0: failed to join broadcast group: -22", "multicast-refused"),
+        ("[node1:mpi_rank_3][handle_cqe] Send desc error in msg to 1", "peer-gone"),
+        ("WARN: init failed for remote transport: ibrc", "no-rdma-device"),
         ("qed 0000:01:00.0: The MFW failed to respond to command 0x7", "firmware-silent"),
     ],
 )

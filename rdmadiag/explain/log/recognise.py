@@ -283,8 +283,9 @@ def _of_command(found: Fields) -> Meaning | None:
 
 
 def _meaning(what: str, found: Fields, several: tuple[Known, ...], look: Lines) -> Meaning:
-    kind = Kind.FAILURE if several else Kind.UNKNOWN
-    return Meaning(kind, what, found, _unique(possible(several, _used(found))), look)
+    if not several:  # its number is not known: the call and the words are
+        return Meaning(Kind.UNKNOWN, IN_WORDS, found, in_words(found, MOST_CAUSES), look)
+    return Meaning(Kind.FAILURE, what, found, _unique(possible(several, _used(found))), look)
 
 
 def _used(found: Fields) -> frozenset[Used]:
@@ -443,7 +444,9 @@ def _of_aftermath(found: Fields) -> Meaning | None:
     return None
 
 
-_OF_NCCL: Final = re.compile(r"\bNCCL (?:failure|error)|\bncclSystemError", re.IGNORECASE)
+_OF_NCCL: Final = re.compile(
+    r"\bNCCL (?:failure|error)|\bncclSystemError|\bNIXL_ERR_", re.IGNORECASE
+)
 """The last line of a job that failed, often all that its user has."""
 
 

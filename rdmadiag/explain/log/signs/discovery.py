@@ -36,7 +36,7 @@ SIGNS: Final = (
         "gid-query-failed",
         Kind.FAILURE,
         Stage.RTR,
-        r"ibv_query_gid\w*.{0,40}(?:fail|error)|"
+        r"ibv?_query_gid\w*.{0,40}(?:fail|error)|"
         r"(?:query|get|find|read|select|choose|pick)\w*.{0,24}\bgids?\b.{0,80}(?:no data"
         r"|not found|fail|invalid|error)"
         r"|(?:fail\w* to|could ?n[o']t|can't|cannot|unable to) (?:query|get|find|read"
