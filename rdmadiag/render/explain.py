@@ -16,7 +16,7 @@ from rdmadiag.explain.answers import (
     VariableAnswer,
 )
 from rdmadiag.explain.log.account import Account, Failure, LikelyCause
-from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.kind import IN_WORDS, Kind
 from rdmadiag.facts import Identity
 from rdmadiag.render.console import Text, console, say, steps, verbatim
 from rdmadiag.render.json import members
@@ -77,7 +77,8 @@ def _answer(account: Account, name: str) -> Text:
     first = account.first
     size = f"  [{printable(name)}, {counted(account.lines, 'line')}]"
     if first is not None:
-        line = Text("FAILED", style="bold red")
+        known = first.what != IN_WORDS
+        line = Text("FAILED", style="bold red") if known else Text("UNKNOWN", style="bold magenta")
         line.append(f"  {_where(first)}: {printable(_what(first))}", style="")
         more = len(account.failures) - 1
         if more > 0:
@@ -98,11 +99,13 @@ def _answer(account: Account, name: str) -> Text:
 
 
 def _where(failure: Failure) -> str:
-    stage = failure.stage or "driver"
+    where = f"at {failure.stage or 'driver'}"
+    if failure.what == IN_WORDS and failure.stage is None:
+        where = f"in {printable(failure.tool)}"
     if failure.device is None:
-        return f"at {stage}"
+        return where
     port = "" if failure.port is None else f"/{failure.port}"
-    return f"at {stage} on {printable(failure.device)}{port}"
+    return f"{where} on {printable(failure.device)}{port}"
 
 
 def _what(failure: Failure) -> str:
@@ -113,7 +116,9 @@ def _what(failure: Failure) -> str:
             else (f"completion status {failure.completion.number}, {failure.completion.text}")
         )
     call = f"{failure.call} failed" if failure.call else "failed"
-    if failure.what not in ("errno", "call"):
+    if failure.what == IN_WORDS and not failure.errno:
+        return f"{call}, in words that are not known"
+    if failure.what not in ("errno", "call", IN_WORDS):
         call = failure.what.replace("-", " ")
     if failure.errno:
         return f"{call}: {failure.errno.text}"
@@ -152,7 +157,10 @@ def _details(out: Console, failure: Failure, host: Identity | None) -> None:
 def _causes(out: Console, failure: Failure, host: Identity | None) -> None:
     if failure.causes:
         out.print()
-        say(out, "Likely causes:" if len(failure.causes) > 1 else "Likely cause:")
+        if failure.what == IN_WORDS:
+            say(out, "What it was cannot be told from this line. Its words speak for:")
+        else:
+            say(out, "Likely causes:" if len(failure.causes) > 1 else "Likely cause:")
         for cause in failure.causes:
             _cause(out, cause)
         if host is None:

@@ -13,12 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.completions import completion, completion_text, vendor
-from rdmadiag.explain.log.in_words import IN_WORDS, likeliest, of_a_mac, weights
-from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.settings import PORT_ACTIVE, RDMA_OFF, Setting
-from rdmadiag.explain.log.signs.discovery import LISTED_DOWN
+from rdmadiag.explain.log.kind import IN_WORDS, OF_RDMA, Kind
+from rdmadiag.explain.log.settings import LISTED_DOWN, PORT_ACTIVE, RDMA_OFF, Setting
 from rdmadiag.explain.log.templates import facts_of
-from rdmadiag.explain.log.trouble import OF_RDMA
 from rdmadiag.explain.remedies import DMESG_OF_RDMA, PREFLIGHT_THERE, fill
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.facts.errnos import Platform, errno_name, errno_text
@@ -278,6 +275,8 @@ class Collector:
 
     def _hear(self, groups: Iterable[_Group]) -> None:
         """What the words of all lines of trouble say, where a line by itself says little."""
+        from rdmadiag.explain.log.in_words import likeliest, of_a_mac, weights
+
         lines = [(each.text, each.meaning.fields.stage) for each in groups]
         lines += [(each.text, None) for each in self._unknown.values()]
         everywhere = weights("\n".join(text for text, _ in lines)) if lines else Counter()

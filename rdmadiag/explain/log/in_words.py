@@ -16,9 +16,8 @@ from typing import Final
 from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.log.fields import Fields
 from rdmadiag.facts.attempt import Stage
+from rdmadiag.facts.errnos import errno_name
 
-IN_WORDS: Final = "words"
-"""What a failure is that only its words tell of."""
 LEAST: Final = 2
 """A sum below it says nothing."""
 
@@ -103,7 +102,8 @@ _ROWS: Final = (
     # --- memory ----------------------------------------------------------------------------
     _row(
         r"cannot allocate memory|out of memory|not enough memory|insufficient memory|\benomem\b"
-        r"|no memory|alloc\w* .{0,40}fail|fail\w* to (?:create|alloc\w*)|\(-12\)|-12\b|no resources"
+        r"|no memory|alloc\w* .{0,40}fail|(?:fail\w*|unable|could ?n[o']t|can ?n[o']t"
+        r"|can't) (?:to )?(?:create|alloc\w*)|\(-12\)|-12\b|no resources"
         r"|insufficient resources|no space left",
         memlock=2,
         no_memory=2,
@@ -167,6 +167,12 @@ _ROWS: Final = (
         gid_index_or_family=1,
         memory_not_taken=1,
         access_flags=1,
+    ),
+    _row(
+        r"(?:invalid|unknown|unexpected|wrong|bad|unsupported|malformed) (?:\w+ ){0,2}"
+        r"(?:opcode|type|flags?|length|size|operation|format|combination|completion|event|request)",
+        request_malformed=3,
+        provider_release=1,
     ),
     # --- queues ----------------------------------------------------------------------------
     _row(
@@ -251,7 +257,8 @@ _ROWS: Final = (
     _row(r"\breject\w*", peer_refused=4, peer_not_listening=2, connection_stale=1),
     _row(
         r"connection (?:was |is |has been )?(?:reset|closed|lost|aborted|broken|terminated|dropped)"
-        r"|broken pipe|disconnect\w*|peer (?:is )?(?:gone|dead|lost|down|fail\w*)"
+        r"|clos(?:ed|ing) (?:its |the )?connection|broken pipe|disconnect\w*"
+        r"|peer (?:is )?(?:gone|dead|lost|down|fail\w*)"
         r"|remote (?:end|side|peer)"
         r".{0,40}(?:clos|gone|exit|fail|dead)|\beconnreset\b|\beconnaborted\b|\bepipe\b|shut ?down"
         r"|not connected|keep.?alive|heartbeat",
@@ -355,13 +362,13 @@ _ROWS: Final = (
 _OF_STAGE: Final[dict[Stage, dict[str, int]]] = {
     Stage.REG_MR: {"memlock": 2, "mr-exhausted": 1, "gdr-off": 1},
     Stage.CREATE_CQ: {"memlock": 2, "cq-exhausted": 1, "cq-too-large": 1},
-    Stage.CREATE_QP: {"memlock": 2, "qp-too-large": 2, "qp-exhausted": 1, "qp-type-unsupported": 1},
-    Stage.OPEN: {"no-rdma-device": 1, "provider-missing": 1},
+    Stage.CREATE_QP: {"memlock": 4, "qp-too-large": 2, "qp-exhausted": 1, "qp-type-unsupported": 1},
+    Stage.OPEN: {"no-rdma-device": 2, "provider-missing": 2, "uverbs-node-missing": 1},
     Stage.ALLOC_PD: {"pd-exhausted": 2, "no-memory": 1},
     Stage.INIT: {"pkey-index": 2},
-    Stage.RTR: {"no-path": 1, "gid-index-or-family": 1, "peer-unreachable": 1},
-    Stage.CONNECT: {"peer-not-listening": 1, "no-path": 1, "peer-unreachable": 1},
-    Stage.DATA: {"peer-gone": 1, "no-path": 1},
+    Stage.RTR: {"gid-index-or-family": 2, "peer-unreachable": 2, "no-path": 1},
+    Stage.CONNECT: {"peer-not-listening": 2, "peer-unreachable": 2, "no-path": 1},
+    Stage.DATA: {"peer-gone": 2, "no-path": 1},
 }
 
 
@@ -401,7 +408,7 @@ def weights(text: str, stage: Stage | None = None) -> Counter[str]:
     for pattern, row in _ROWS:
         if pattern.search(text):
             found.update(row)
-    if found and stage:
+    if stage:
         found.update(_OF_STAGE.get(stage, {}))
     return found
 
@@ -414,7 +421,8 @@ def likeliest(found: Counter[str], most: int) -> tuple[Known, ...]:
 
 def in_words(found: Fields, most: int = 5) -> tuple[Known, ...]:
     """The causes that the line's words speak for, the most spoken for first."""
-    several = weights(found.text, found.stage)
+    number = errno_name(found.errno, found.platform) if found.errno else None
+    several = weights(f"{found.text} {number or ''}", found.stage)
     if found.platform == "darwin":
         several = of_a_mac(several, found.stage)
     return likeliest(several, most)

@@ -1,6 +1,12 @@
 """What a line of a log is in the story of its job."""
 
 from enum import StrEnum
+from typing import Final
+
+OF_RDMA: Final = "aftermath-of-rdma"
+"""What an aftermath is that says so of RDMA itself: alone in a log, it is not explained."""
+IN_WORDS: Final = "words"
+"""What a failure is that only its words tell of (explain.log.in_words)."""
 
 
 class Kind(StrEnum):

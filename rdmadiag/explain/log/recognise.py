@@ -11,14 +11,13 @@ from rdmadiag.explain.causes import Known, possible, remedy, stated
 from rdmadiag.explain.causes.cause import Used
 from rdmadiag.explain.completions import after_completion, completion
 from rdmadiag.explain.log.fields import Fields, cleaned, fields
-from rdmadiag.explain.log.in_words import IN_WORDS, in_words, likeliest, weights
-from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.in_words import in_words, likeliest, weights
+from rdmadiag.explain.log.kind import IN_WORDS, OF_RDMA, Kind
 from rdmadiag.explain.log.names import devices_of, printed_ends
-from rdmadiag.explain.log.settings import Setting, setting_of
+from rdmadiag.explain.log.settings import LISTED_DOWN, Setting, setting_of
 from rdmadiag.explain.log.signs import AFTERMATH, Errno, Sign, sign_of
-from rdmadiag.explain.log.signs.discovery import LISTED_DOWN
 from rdmadiag.explain.log.stages import stage_of
-from rdmadiag.explain.log.trouble import OF_RDMA, is_trouble, is_trouble_beside
+from rdmadiag.explain.log.trouble import is_trouble, is_trouble_beside
 from rdmadiag.explain.log.vocabulary import is_candidate
 from rdmadiag.explain.remedies import DEVICES, DMESG_OF_RDMA, GIDS, Lines
 from rdmadiag.facts.attempt import Stage
@@ -284,15 +283,16 @@ def _of_command(found: Fields) -> Meaning | None:
 
 
 def _meaning(what: str, found: Fields, several: tuple[Known, ...], look: Lines) -> Meaning:
-    kind = Kind.FAILURE if several else Kind.UNKNOWN
-    return Meaning(kind, what, found, _unique(possible(several, _used(found))), look)
+    if not several:  # its number is not known: the call and the words are
+        return Meaning(Kind.UNKNOWN, IN_WORDS, found, in_words(found, MOST_CAUSES), look)
+    return Meaning(Kind.FAILURE, what, found, _unique(possible(several, _used(found))), look)
 
 
 def _used(found: Fields) -> frozenset[Used]:
     """What the line itself says was used."""
     here, there = found.local_gid, found.remote_gid
     facts = {
-        Used.GID: here is not None and not here.is_zero,
+        Used.GID: here is not None and not here.is_zero and not (there and there.is_zero),
         Used.NO_GID: here is not None and here.is_zero,
         Used.INDEX_NOT_0: bool(found.gid_index),
         Used.IPV4_GID: here is not None and here.is_ipv4_mapped,
@@ -444,7 +444,9 @@ def _of_aftermath(found: Fields) -> Meaning | None:
     return None
 
 
-_OF_NCCL: Final = re.compile(r"\bNCCL (?:failure|error)|\bncclSystemError", re.IGNORECASE)
+_OF_NCCL: Final = re.compile(
+    r"\bNCCL (?:failure|error)|\bncclSystemError|\bNIXL_ERR_", re.IGNORECASE
+)
 """The last line of a job that failed, often all that its user has."""
 
 

@@ -13,6 +13,8 @@ RDMA_OFF: Final = "rdma-off"
 """NCCL was told to use no RDMA: that it has no device is as it should be."""
 
 
+LISTED_DOWN: Final = "port-listed-down"
+"""The sign of a port that ibstat or ibdev2netdev lists: perhaps one of several."""
 PORT_ACTIVE: Final = "port-active"
 """A listing of ports has one that is active: of two ports one is often without a cable."""
 

@@ -9,7 +9,8 @@ _CALL: Final = re.compile(
     r"\b((?:ibv|mlx5dv|efadv)_[a-z0-9_]+"
     r"|rdma_(?:create_(?:qp|id|ep|event_channel)|resolve_(?:addr|route)|connect|accept|listen"
     r"|bind_addr|get_cm_event|getaddrinfo|reg_\w+|post_\w+)"
-    r"|fi_(?:getinfo|eq_\w+|fabric|domain|endpoint|enable|cq_\w+|mr_\w+|connect|accept|av_\w+|ep_\w+))\b"
+    r"|fi_(?:getinfo|eq_\w+|fabric|domain|endpoint|enable|cq_\w+|mr_\w+|connect|accept|av_\w+"
+    r"|ep_\w+))\b"
 )
 _NO_CALLS: Final = re.compile(r"ibv_(?:wc|event|qps?|access|mtu)_", re.IGNORECASE)
 

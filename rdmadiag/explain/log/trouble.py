@@ -15,9 +15,6 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-OF_RDMA: Final = "aftermath-of-rdma"
-"""What an aftermath is that says so of RDMA itself: alone in a log, it is not explained."""
-
 _NAMED: Final = re.compile(
     r"rdma|ibv_|(?<!py)verbs|infiniband|\broce|iwarp|openib|openfabrics|o2ib|kiblnd|net/ib"
     # drivers and devices
@@ -35,7 +32,8 @@ _NAMED: Final = re.compile(
     r"|peer_?mem\b|gpu ?direct|gdrcopy|gids?_u?\d|\bqpair|prov_err|smbd_|nvme-fabrics|\bctran"
     r"|smb_?direct|gdrdrv|gdr_open|osm_vendor|\bsiw:|\blocal_?nic\b|transfer_(?:task|engine)"
     r"|\bmori\b|monarch|rdmaxcel|dma[-_]?buf"
-    r"|transport list|libnccl-net"
+    r"|transport list|libnccl-net|\bmem registration|\bconnect eps\b|transport map|deep_?ep"
+    r"|pingpong|\blid\b"
     # what is named after its hardware or its stack
     r"|mellanox|connect-?x\b|\bmlnx|\bofed|bluefield|\bdoca_|\bopenibd|\bmst(?:flint)?\b"
     r"|mlxfw|mlxconfig"
@@ -43,7 +41,7 @@ _NAMED: Final = re.compile(
     r"|\bsmc[_-][rd]|\brtrs"
     r"|\brnbd|ibacm|\bacm_|dapl\b|\blibdat\b|mpidi_|mpir_|\bmxm|\bhcoll|\bsharp[_d]|gasnet|oshmem"
     r"|\bna_ofi|\bxio_|accelio|\bdisni|jucx|jverbs|\bzap_|mscclpp|ib(?:v)?socket|\bmmfs"
-    r"|omni-?path|\bopafm|fm0_|\bipath|\bionic_|\bocrdma|\berdma|pvrdma|\bqede|\bhns3|\biw_?cm"
+    r"|omni-?path|\bopafm|fm0_|\bipath|\bionic_|\bocrdma|\berdma|pvrdma|\bqede?\b|\bhns3|\biw_?cm"
     r"|\bmkey|\bq_?key\b|\b[rl]_?keys?\b|\bqpn\b|\bqp_num|\bcm_id\b|\bwqes?\b|\bsrqs?\b"
     r"|\bcqe\b|wc_status"
     r"|\blnet(?:_|error|:)|\bhmem|\bgdr[ _]|cu_?file|\bnvfs|\bgds err|rocshmem|gpunetio|\bkvcache"
@@ -90,7 +88,8 @@ _STRONG: Final = re.compile(
     r"|Failure)\b(?!\()"
     r"|\b[a-z]\w*_(?:err|error|fail|failed|failure): (?!\d+\s*$)"
     r"|(?i:\bno (?:\w+ ){1,3}(?:active|usable|detected|available)\b)|\berr(?:no)?=-?[1-9]\d*\b"
-    r"|disagrees about version|\b[Uu]nknown symbol|unrecogni[sz]ed status"
+    r"|\b(?:[Pp]rotocol|[Oo]peration) not supported|disagrees about version"
+    r"|\b[Uu]nknown symbol|unrecogni[sz]ed status"
     # the kernel's own: rpcrdma's end of a connection, and its warnings
     # and a status of bnxt_re's command queue (bnxt_qplib_process_qp_event, qplib_rcfw.c)
     r"|\bcmdq\[0x[\da-f]+\]=0x[\da-f]+ status 0x0*[1-9a-f]"
@@ -130,7 +129,7 @@ _OTHER: Final = re.compile(
     # a provider that is not installed, and a socket that was closed before
     r"|ofi_reg_dl_prov\(\).*dlopen|\bsend\(fd=-1\)"
     # scripts, lists of options, and commits
-    r"|^\s*(?:#|--?\w|export |set -|module load|[A-Z][A-Z0-9_]+=\S*(?: |$))"
+    r"|^\s*(?:#|--?[A-Za-z]|export |set -|module load|[A-Z][A-Z0-9_]+=\S*(?: |$))"
     r"|^\s*(?:[-*] )?(?:[\w/.,+-]+: ){0,3}(?:Fix(?:es)?|Add|Avoid|Handle|Remove|Prevent|Correct"
     r"|Improve|Introduce|Revert|Merge|Document|Increase|Return|Don't|Do not)\b(?! to\b)"
     # tables

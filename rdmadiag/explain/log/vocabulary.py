@@ -62,7 +62,7 @@ CONTEXT: Final = (
     "pcieport", "pci 0000", "pci 0001", "virtual function", " vf ", "shmem",
     "pmix", "btl_", "mtl_", "osc_", "gin ", "gin_", "gda_", "rocshmem", "roc_shmem",
     "xccl", "kvcache", "kv_connector", "disagg", "lmcache", "ep buffer", "internode", "ibgid",
-    "ucxpy", "ucx-py", "ucxx", "ucx://",
+    "p_key", "deep_ep", "qed ", "qed_", "ucxpy", "ucx-py", "ucxx", "ucx://",
 )
 """Words that a line about RDMA has."""
 
@@ -87,7 +87,8 @@ TROUBLE: Final = (
     "not loaded", "timedout", "disagrees", "unknown symbol", "closed by remote", "broken pipe",
     "not defined", "canceled", "state down", "no hfi", "no nic ", "not insert", "non-zero",
     "no sm/sa", "fork()", "returned 38", "returned -", "bug: ", "warning: cpu", "_fault", " fault",
-    "didn't", "did not", "stall", "hung", "stuck", "corrupt", "overrun", "overflow", "truncat",
+    "didn't", "did not", "wasn't completed", "stall", "hung", "stuck", "corrupt", "overrun",
+    "overflow", "truncat",
     "illegal", "crash", "unexpected", "unhandled", "exception", "assert", "too many", "too large",
     "too small", "too long", "not enough", "wrong", "bad ", "dropped", "broken", "killed",
     "backtrace", "not ready", "not enabled", "not implemented", "not valid", "not connected",
@@ -122,7 +123,10 @@ BOTH: Final = (
     "not used by default.  the intent is to use ucx", "no local ports", "fallback fabric",
     "peer closed its memory", "destination resource not", "unsupported operation type",
     "remote feature mismatch", "memory registration is invalid", "no verbs device", "glue library",
-    " -g 0", " -x 0", "gid-idx", "gid-index", "state: down", "state: active", "port_active",
+    "rej received", "tx that wasn't", "mem registration failed", "connect eps failed",
+    "transport map failed",
+    "desc error in msg", " -g 0", " -x 0", "gid-idx", "gid-index", "state: down",
+    "state: active", "port_active",
     "state active", "==> ", "0000000000000000",
     "assign_context", "abnormal ae_id", "no active hca", "@o2ib",
 )

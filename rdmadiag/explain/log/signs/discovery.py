@@ -3,6 +3,7 @@
 from typing import Final
 
 from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.settings import LISTED_DOWN
 from rdmadiag.explain.log.signs.sign import OF_RDMA, Errno, sign
 from rdmadiag.explain.remedies import (
     ADDRESSES,
@@ -14,9 +15,6 @@ from rdmadiag.explain.remedies import (
     UCX_DEVICES,
 )
 from rdmadiag.facts.attempt import Stage
-
-LISTED_DOWN: Final = "port-listed-down"
-"""ibstat, ibdev2netdev: perhaps one of several ports."""
 
 SIGNS: Final = (
     sign(
@@ -38,7 +36,7 @@ SIGNS: Final = (
         "gid-query-failed",
         Kind.FAILURE,
         Stage.RTR,
-        r"ibv_query_gid\w*.{0,40}(?:fail|error)|"
+        r"ibv?_query_gid\w*.{0,40}(?:fail|error)|"
         r"(?:query|get|find|read|select|choose|pick)\w*.{0,24}\bgids?\b.{0,80}(?:no data"
         r"|not found|fail|invalid|error)"
         r"|(?:fail\w* to|could ?n[o']t|can't|cannot|unable to) (?:query|get|find|read"

@@ -88,5 +88,5 @@ FAILS: Final = (
 OF_RDMA: Final = (
     r"\bIB\b|ibv|verbs|rdma|infiniband|\bHCA|RoCE|RNIC|NET/IB|openfabrics|mlx[45]|uverbs"
 )
-OF_DRIVER: Final = r"mlx[45]|bnxt|irdma|\bice\b|ionic|qedr|qede|hns3|infiniband|\bib\d|rdma"
+OF_DRIVER: Final = r"mlx[45]|bnxt|irdma|\bice\b|ionic|qedr|qede|hns3|hfi1|infiniband|\bib\d|rdma"
 CRASH: Final = r"SIGSEGV|segmentation|signal 11|crash|EXC_BAD"

@@ -20,7 +20,8 @@ SIGNS: Final = (
         r"|version [^\w\s]?[\w.]+.{0,4} not (?:found|defined)",
         (_RELEASE, "verbs-library-missing", "provider-missing"),
         LIBRARIES,
-        only=r"lib(?:ibverbs|rdmacm|mlx[45]|efa|bnxt_re|irdma|uct_ib|ibumad)|\bmlx5dv_|\bibv_|\bibverbs_",
+        only=r"lib(?:ibverbs|rdmacm|mlx[45]|efa|bnxt_re|irdma|uct_ib|ibumad)|\bmlx5dv_|\bibv_"
+        r"|\bibverbs_",
     ),
     sign(
         "network-plugin-unfit",
@@ -192,7 +193,7 @@ SIGNS: Final = (
         "rejected",
         Kind.FAILURE,
         Stage.CONNECT,
-        r"kiblnd_\w+.{0,60}rejected: (?!conn race|stale|no listener)",
+        r"kiblnd_\w+.{0,60}rejected: (?!conn race|stale|no listener)|srp\w*: rej received",
         ("peer-refused", "peer-gone"),
     ),
     sign(
@@ -300,7 +301,7 @@ SIGNS: Final = (
         "multicast-error",
         Kind.FAILURE,
         Stage.CONNECT,
-        r"multicast join failed.{0,80}status -110",
+        r"(?:multicast|broadcast) (?:join failed|group).{0,80}-110",
         ("no-subnet-manager", "no-path"),
         errno=Errno.LAST,
     ),
@@ -308,7 +309,7 @@ SIGNS: Final = (
         "multicast-error",
         Kind.FAILURE,
         Stage.CONNECT,
-        r"\bib\w{1,14}: .{0,30}multicast join failed",
+        r"\bib\w{1,14}: .{0,30}(?:multicast join failed|failed to join|couldn't join)",
         ("multicast-refused", "no-subnet-manager"),
         errno=Errno.LAST,
     ),
@@ -344,10 +345,12 @@ SIGNS: Final = (
         "transmit-timeout",
         Kind.FAILURE,
         None,
-        r"netdev watchdog: .{0,60}timed out|tx timeout (?:on queue|detected)|tx_timeout: vsi",
+        r"netdev watchdog: .{0,60}timed out|\btx timeout(?: on queue| detected|!| count)"
+        r"|tx_timeout: vsi"
+        r"|watchdog task: transmit|found a tx that wasn't completed|\bib\d+: transmit timeout",
         ("firmware-silent", "firmware-failed", "pcie-error"),
         (DMESG_OF_RDMA,),
-        only=r"mlx[45]|bnxt|irdma|\bice\b|\bi40e\b|ionic|qede|hns3|\bena\b|mana",
+        only=r"mlx[45]|bnxt|irdma|\bice\b|\bi40e\b|ionic|qede|hns3|\bena\b|mana|\bib\d",
     ),
     sign(
         "memory-not-pinned",

@@ -32,6 +32,7 @@ def _none_found(pattern: str, *labels: str, only: str | None = None) -> Sign:
         labels or _NO_DEVICE,
         (DEVICES, *LIBRARIES),
         only=only,
+        errno=Errno.FIRST,
     )
 
 
@@ -122,7 +123,7 @@ SIGNS: Final = (
         "transport-not-usable",
         Kind.FAILURE,
         Stage.OPEN,
-        r"init failed for transport|unable to (?:initialize|load) (?:any )?transports?"
+        r"init failed for (?:remote )?transport|unable to (?:initialize|load) (?:any )?transports?"
         r"|building transport map failed|no (?:remote )?transports? (?:found|connected)"
         r"|transport.{0,30}(?:is not|not) (?:available|initialized)"
         r"|nvshmem_remote_transport.{0,60}(?:fail|unable|not)",
@@ -188,6 +189,7 @@ SIGNS: Final = (
         r"psm\w? ?(?:ep )?connect\w*.{0,60}(?:timeout|timed out|unreachable|could not|fail)"
         r"|endpoint(?:s)? could not be reached",
     ),
+    _lost("request-failed", r"(?:send|recv) desc error in msg|handle_cqe\].{0,60}error"),
     # --- MPI ---------------------------------------------------------------------------------
     _none_found(
         r"no active hcas? found|rdma_(?:open|find_active)\w*.{0,80}(?:fail|no |not )"
@@ -340,8 +342,8 @@ SIGNS: Final = (
         None,
         r"cmdq\[0x[\da-f]+\]=0x[\da-f]+ status 0x0*[1-9a-f]|failed to process command"
         r"|comp_status \d"
-        r"|failed to (?:modify qp to hw|create hw (?:cq|qp)|register (?:user )?mr)"
-        r"|syndrome \(?0x[0-9a-f]{4,8}",
+        r"|failed to (?:modify (?:qp to hw|hw qp)|create hw (?:cq|qp)|register (?:user )?mr)"
+        r"|change qp state|syndrome \(?0x[0-9a-f]{4,8}",
         ("driver-refused", "firmware-failed", "device-lacks-capability"),
         (DMESG_OF_RDMA, DEVICES),
         only=r"bnxt|efa|irdma|hns|qed|ionic|mlx|erdma|mana",
