@@ -41,14 +41,19 @@ def said_of(
 
 
 def time_of(reports: Iterable[HostReport], now: float) -> int:
-    """Seconds since the epoch: the median of the reports' own times, and not after `now`.
+    """Seconds since the epoch: the middle of the reports' own times, and not after `now`."""
+    return middle_time((each.generated_at for each in reports), now)
+
+
+def middle_time(texts: Iterable[str], now: float) -> int:
+    """The same of times as documents have them.
 
     The median, so that a host whose clock is wrong does not date the others.
     """
     times = []
-    for each in reports:
+    for text in texts:
         try:
-            times.append(datetime.fromisoformat(each.generated_at).timestamp())
+            times.append(datetime.fromisoformat(text).timestamp())
         except ValueError:
             continue
     return int(min(now, median(times))) if times else int(now)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import log
 
 from rdmadiag.facts.attempt import Outcome
-from rdmadiag.fleet.fit import Sample, Seat
+from rdmadiag.fleet.fit import Sample, Seat, fit
 from rdmadiag.fleet.retest import again, disjoint, retest
 from rdmadiag.fleet.rounds import Phase
 from tests.fleet.planted import fleet, nodes, results
@@ -37,6 +37,12 @@ def test_a_pair_that_is_slow_is_measured_again_in_the_same_direction() -> None:
     first = samples()[0]
     slow = samples(frozenset(first[:2]))
     assert first[:2] in again(slow, SEATS)
+
+
+def test_a_fit_that_is_known_is_not_needed_twice() -> None:
+    slow = samples(frozenset(samples()[0][:2]))
+    assert again(slow, SEATS, found=fit(slow, SEATS)) == again(slow, SEATS) != ()
+    assert again(slow, SEATS, found=fit(samples(), SEATS)) == ()
 
 
 def test_both_ends_of_a_slow_pair_are_tried_with_others_that_passed() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from rdmadiag.cli.exits import NotWritten, Refused
+from rdmadiag.cli.exits import NOT_WRITTEN, Refused
 from rdmadiag.cli.fleet.options import file_options, output_option, talk_options
 from rdmadiag.cli.options import Given, Seconds, format_option, json_option, nearer
 from rdmadiag.cli.output import in_utf8, note, printing
@@ -134,8 +134,9 @@ def write(
     if html := files["--html"]:
         _write_page(html, found)
     _show(found, form, files["--output"], fail_on, quiet=quiet, verbose=verbose)
-    if found.not_kept:
-        raise NotWritten(f"--history {found.not_kept}")
+    if found.not_kept:  # not raised: of JSON a failure would be a second document
+        note(f"--history {found.not_kept}")
+        return NOT_WRITTEN
     return code_of(merged.status, fail_on, exit_zero)
 
 

@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from rdmadiag.cli.exits import CannotTell, NotWritten, Refused
+from rdmadiag.cli.exits import NOT_WRITTEN, CannotTell, Refused
 from rdmadiag.cli.fleet.merge import check_files, write_nodes
 from rdmadiag.cli.fleet.options import (
     file_options,
@@ -314,7 +314,8 @@ def command(
     not_kept = _not_kept(history, rows, played.standing) if history else None
     code = _write(found, rows, targets, form, fail_on, exit_zero, quiet=quiet, verbose=verbose)
     if not_kept:
-        raise NotWritten(f"--history {not_kept}")
+        note(f"--history {not_kept}")
+        return NOT_WRITTEN
     return code
 
 

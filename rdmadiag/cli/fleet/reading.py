@@ -1,8 +1,10 @@
 """Reports of many hosts, read and merged in a child: others have written what is in them."""
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rdmadiag.cli.exits import CannotTell, Refused
@@ -110,7 +112,13 @@ def _sum(to: Collected, history: str | None) -> AddedUp:
         # Outcomes of pairs alone, of which no report was to be expected.
         alone = not merged.rows and not unused
         merged = replace(merged, status=of_pairs if alone else worse(merged.status, of_pairs))
-    return AddedUp(merged, tournament, _not_kept(history, reports, merged, found, results))
+    if history is None:
+        return AddedUp(merged, tournament, None)
+    if tournament and not merged.rows and not unused:
+        keep = partial(_keep_pairs, history, to, tournament, results)
+    else:
+        keep = partial(_keep, history, reports, merged, found, results)
+    return AddedUp(merged, tournament, _not_kept(keep))
 
 
 def _collect(to: Collected, path: str, deadline: float) -> None:
@@ -128,25 +136,41 @@ def _collect(to: Collected, path: str, deadline: float) -> None:
         raise _NotThere(str(error)) from error.__cause__
 
 
-def _not_kept(
-    path: str | None,
+def _not_kept(keep: Callable[[], None]) -> str | None:
+    """Why it could not be added to the history."""
+    from rdmadiag.fleet.history import HistoryError
+
+    try:
+        keep()
+    except HistoryError as error:
+        return str(error)
+    return None
+
+
+def _keep(
+    path: str,
     reports: Sequence[HostReport],
     merged: Merged,
     found: Compared,
     results: Sequence[PairResult],
-) -> str | None:
-    """Adds it to the history at `path`; why that could not be done."""
-    if path is None:
-        return None
+) -> None:
     from rdmadiag.cli.fleet.store import add_merge
-    from rdmadiag.fleet.history import HistoryError
     from rdmadiag.fleet.of_merge import figures_of
 
-    try:
-        add_merge(path, reports, merged.unused, found.odd, figures_of(results))
-    except HistoryError as error:
-        return str(error)
-    return None
+    add_merge(path, reports, merged.unused, found.odd, figures_of(results))
+
+
+def _keep_pairs(
+    path: str, to: Collected, tournament: Tournament, results: Sequence[PairResult]
+) -> None:
+    """Outcomes of pairs alone: how each node that said one stands in them."""
+    from rdmadiag.cli.fleet.store import add_said
+    from rdmadiag.fleet.of_merge import middle_time, said_of_pairs
+    from rdmadiag.fleet.of_pairs import node_rows
+
+    nodes = tuple(dict.fromkeys(node for node, _ in to.attempts))
+    at = middle_time((str(each.get("generated_at")) for _, each in to.attempts), time.time())
+    add_said(path, at, said_of_pairs(node_rows(nodes, tournament, results), results))
 
 
 def _evidence(content: bytes | None) -> "Evidence | Missing":

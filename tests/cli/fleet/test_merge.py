@@ -234,6 +234,22 @@ def test_outcomes_of_pairs_alone_are_the_answer_themselves(
     assert rdmadiag("fleet", "merge", str(file), "--expect-hosts", "n1").code == 3
 
 
+def test_outcomes_of_pairs_alone_are_added_to_a_history_once(
+    rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
+    file, path = tmp_path / "pairs.jsonl", str(tmp_path / "pairs.db")
+    listens = attempt("n3", "n1", "listen", "verified", None)
+    file.write_text("\n".join((attempt("n1", "n3", "connect", "verified", 2.5), listens)))
+    for _ in range(2):
+        assert rdmadiag("fleet", "merge", str(file), "--history", path).code == 0
+    past = rdmadiag("fleet", "history", "n[1,3]", "--history", path, "--json").document
+    assert [each["status"] for each in past["nodes"]] == ["ok", "ok"]
+    for each in past["nodes"]:
+        (figures,) = each["pairs"]
+        assert figures["at"].startswith("2026-11-23T07:00:00")
+        assert (figures["tried"], figures["failed"], figures["latency_us"]) == (1, 0, 2.5)
+
+
 def test_each_merge_is_added_to_a_history(
     reports: Path, rdmadiag: Rdmadiag, tmp_path: Path
 ) -> None:
@@ -251,6 +267,8 @@ def test_each_merge_is_added_to_a_history(
     assert refused.code == 74
     assert refused.err.startswith(f"rdmadiag: --history {tmp_path}/no.db: ")
     assert refused.out.startswith("CRITICAL "), "the answer is said all the same"
+    argv = ("--history", str(tmp_path / "no.db"), "--json")
+    assert rdmadiag("fleet", "merge", str(reports), *argv).document["status"] == "critical"
 
 
 def test_a_page_is_written(reports: Path, rdmadiag: Rdmadiag, tmp_path: Path) -> None:

@@ -25,11 +25,12 @@ pytestmark = [pytest.mark.needs("rxe in namespaces"), pytest.mark.needs("sshd")]
 
 Rdmadiag = Callable[..., tuple[int, str, str]]
 
-HOSTS, FEW = 16, 3
+HOSTS, FEW = 16, 2
 SLOW, GOING = 5, 11
 DELAY = "300ms"
 ROUNDS = 3
 WAIT, ATTEMPT, HOST = 90, 60, 170  # seconds: all hosts share two emulated processors
+COPIED = 500  # where each of them compiles all of rdmadiag first
 AT_ONCE = 4
 SECONDS = 1600.0
 CHILD = b"rdmadiag.verbs.pingpong_child"
@@ -146,22 +147,22 @@ def test_hosts_without_rdmadiag_meet_by_a_copy_of_it_and_a_history_has_what_they
             *("fleet", "pairs", "--allow-rtr", "--json", "-w", f"h[1-{FEW}]", "--copy"),
             *("--python", sys.executable, "--history", history),
             *("--ssh-options", f"-F {sshd.config}", "--addresses", str(table)),
-            *("--rounds", "all", "--retests", "0", "--iterations", "10", "--verbose"),
-            *("--wait", str(WAIT), "--attempt-deadline", str(ATTEMPT)),
-            *("--host-deadline", str(HOST)),
+            *("--rounds", "1", "--retests", "0", "--iterations", "10", "--verbose"),
+            *("--wait", str(COPIED - ATTEMPT), "--attempt-deadline", str(ATTEMPT)),
+            *("--host-deadline", str(COPIED)),
             timeout=SECONDS,
         )
     (Path(os.environ["RDMADIAG_LAB_OUT"]) / "fleet_pairs_copied.json").write_text(out + err)
     document = json.loads(out)
     assert_described(document)
     assert (document["left_out"], document["unreported"]) == ([], []), err
-    cells = document["matrix"]["cells"]
-    assert len(cells) == 3
-    assert all(each["outcome"] == "verified" and each["latency_us"] > 0 for each in cells)
-    assert code in (0, 1), "soft RoCE on a busy machine is as even as it is"
+    (cell,) = document["matrix"]["cells"]
+    assert (code, cell["outcome"]) == (0, "verified")
+    assert cell["latency_us"] > 0, "the compiled loop was sent, too"
     assert list(scratch.iterdir()) == []
     _, past, _ = rdmadiag("fleet", "history", f"h[1-{FEW}]", "--history", history, "--json")
     nodes = json.loads(past)["nodes"]
     assert [each["node"] for each in nodes] == [host.namespace for host in few]
-    assert all(each["pairs"][-1]["tried"] == 2 for each in nodes)
-    assert all(each["pairs"][-1]["failed"] == 0 for each in nodes)
+    figures = [each["pairs"][-1] for each in nodes]
+    assert [(each["tried"], each["failed"]) for each in figures] == [(1, 0), (1, 0)]
+    assert {each["latency_us"] for each in figures} == {cell["latency_us"]}
