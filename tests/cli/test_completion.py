@@ -34,7 +34,7 @@ pytestmark = [
         (["rdmadiag", "preflight", "--expect-d"], {"--expect-devices"}),
         (["rdmadiag", "preflight", "--profile", ""], {"nagios", "slurm", "npd", "k8s"}),
         (["rdmadiag", "gids", "--sample", "mac-"], {n for n in samples() if n.startswith("mac-")}),
-        (["rdmadiag", "schema", "explain"], {"explain", "explain-log"}),
+        (["rdmadiag", "schema", "explain"], {"explain", "explain-log", "explain-ring"}),
         (["rdmadiag", "help", "pre"], {"preflight"}),
         (["rdmadiag", "help", "fleet", "me"], {"merge"}),
         (["rdmadiag", "fleet", "me"], {"merge"}),
