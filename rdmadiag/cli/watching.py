@@ -1,6 +1,7 @@
 """One run of `watch`: what the sources say, numbered and timed, into the ring, to a command and to
 whoever looks."""
 
+import os
 import signal
 import socket
 import time
@@ -9,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from rdmadiag.cli import exits
 from rdmadiag.facts import Missing
 from rdmadiag.host import Host
 from rdmadiag.host.notifications import Got, Listener, Lost, Subscription
@@ -35,6 +37,10 @@ if TYPE_CHECKING:
 ALIVE: Final = 10.0  # seconds between signs of life in the ring
 JOIN: Final = 5.0  # seconds for what is asked before listening
 _COMMAND_TICK: Final = 0.05  # seconds; while a command runs, until it is looked at again
+GRACE: Final = 15.0
+"""Seconds from when it is to end, or from a signal, until it ends though somebody holds it up:
+whoever reads its output does not, or a disk does not answer."""
+
 _DRAIN: Final = 5.0  # seconds for what is still there at the end
 
 
@@ -147,7 +153,8 @@ class Run:
 
     def until(self, end: float | None) -> str:
         """Listens until `end` of time.monotonic's clock, or SIGINT, SIGTERM; why it ended."""
-        with _signals() as (woken, ended_by):
+        grace = GRACE + (self._command.seconds if self._command else 0.0)
+        with _signals(end, grace) as (woken, ended_by):
             joined = listen(self._host, self._wanted, self._links, time.monotonic() + JOIN)
             joined = replace(joined, sources=(*joined.sources, *self._more))
             self._missing = joined.missing
@@ -291,22 +298,36 @@ def _loss(source: str, why: str) -> Happened:
 
 
 @contextmanager
-def _signals() -> Iterator[tuple[socket.socket, Callable[[], str | None]]]:
-    """A socket that is readable once SIGINT, SIGTERM or SIGHUP came, and which of them it was."""
+def _signals(
+    end: float | None, grace: float
+) -> Iterator[tuple[socket.socket, Callable[[], str | None]]]:
+    """A socket that is readable once SIGINT, SIGTERM or SIGHUP came, and which of them it was.
+
+    `grace` seconds after that, or after `end`, this process ends with the watchdog's code.
+    """
     seen: list[int] = []
+
+    def ends(number: int, _: object) -> None:
+        seen.append(number)
+        signal.setitimer(signal.ITIMER_REAL, grace)
+
     reader, writer = socket.socketpair()
     reader.setblocking(False)
     writer.setblocking(False)
     before = {
-        each: signal.signal(each, lambda number, _: seen.append(number))
+        each: signal.signal(each, ends)
         for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         if signal.getsignal(each) is not signal.SIG_IGN  # of nohup
     }
+    before[signal.SIGALRM] = signal.signal(signal.SIGALRM, lambda *_: os._exit(exits.WATCHDOG))
+    if end is not None:
+        signal.setitimer(signal.ITIMER_REAL, max(0.0, end - time.monotonic()) + grace)
     wakeup = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     try:
         yield reader, lambda: signal.Signals(seen[0]).name if seen else None
     finally:
         signal.set_wakeup_fd(wakeup)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for each, handler in before.items():
             with suppress(TypeError):  # one that was not set by Python
                 signal.signal(each, handler)

@@ -285,6 +285,38 @@ def test_a_pipe_that_nobody_reads_any_more_ends_it_quietly():
         assert child.wait(60) == 0
 
 
+HELD_UP = """
+import sys, threading
+from rdmadiag.__main__ import main
+from rdmadiag.cli import watching
+from rdmadiag.sources.notifications import Joined
+from tests.host.test_notifications import address, pair
+watching.GRACE = 0.5
+source, writer = pair()
+def storm():
+    while True:
+        writer.send(address(1))
+threading.Thread(target=storm, daemon=True).start()
+watching.listen = lambda *_: Joined((source,), {})
+sys.argv = ["rdmadiag", "watch", "--json", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.mark.parametrize("ending", ["signal", "time"])
+def test_a_reader_that_does_not_read_holds_up_no_end(ending):
+    with subprocess.Popen(
+        [sys.executable, "-c", HELD_UP, "--for", "0.5" if ending == "time" else "600"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as child:
+        child.stdout.read(1)
+        if ending == "signal":
+            time.sleep(0.3)
+            child.send_signal(signal.SIGTERM)
+        assert child.wait(60) == 124, child.stderr.read()
+
+
 # --- what is listened to ---------------------------------------------------------------------
 
 
