@@ -168,8 +168,8 @@ class Run:
                 self._drain(listener)
             finally:
                 listener.close()
-            self._tell((self._of_run(Action.ENDED, why=why, events=self.events, lost=self.lost),))
             self._finish_command()
+            self._tell((self._of_run(Action.ENDED, why=why, events=self.events, lost=self.lost),))
             return why
 
     def why_nothing(self) -> str:
@@ -215,21 +215,19 @@ class Run:
             times.append(time.monotonic() + _COMMAND_TICK)
         return min(each for each in times if each is not None)
 
-    def _take(self, listener: Listener) -> None:
-        """All that has come together is written together."""
-        happened = [each for got in listener.take() for each in self._understood(got)]
+    def _take(self, listener: Listener) -> bool:
+        """All that has come together is written together; whether anything had."""
+        came = list(listener.take())
+        happened = [each for got in came for each in self._understood(got)]
         self.events += len(happened)
         self._tell(happened)
         self._join_later(listener, happened)
+        return bool(came)
 
     def _drain(self, listener: Listener) -> None:
         """What is still there at the end; what is more than can be read by then is lost."""
         deadline = time.monotonic() + _DRAIN
-        while listener.wait(0):
-            before = self._number
-            self._take(listener)
-            if self._number == before:
-                return
+        while listener.wait(0) and self._take(listener):
             if time.monotonic() >= deadline:
                 self.lost += 1
                 self._tell((_loss(Source.WATCH, "it ended before it had read all that had come"),))
@@ -255,33 +253,28 @@ class Run:
     def _step_command(self) -> None:
         if self._command is None:
             return
-        for each in self._command.step():
-            if each.why is not None:
-                about: dict[str, Value] = {"event": each.number, "why": each.why}
-                self._tell(
-                    (
-                        Happened(
-                            Source.WATCH, Kind.COMMAND, Action.FAILED, "--on-change", about, NOTHING
-                        ),
-                    )
-                )
-        if self._command.left_out > self._left_out:
-            count = self._command.left_out - self._left_out
+        self._tell(
+            [
+                _of_command(Action.FAILED, event=each.number, why=each.why)
+                for each in self._command.step()
+                if each.why is not None
+            ]
+        )
+        count = self._command.left_out - self._left_out
+        if count:
             self._left_out = self._command.left_out
-            about = {"why": f"{count} events were too many for the command"}
-            self._tell(
-                (Happened(Source.WATCH, Kind.COMMAND, Action.LOST, "--on-change", about, NOTHING),)
-            )
+            why = f"{count} events were too many for the command"
+            self._tell((_of_command(Action.LOST, why=why),))
 
     def _finish_command(self) -> None:
         """What runs may end within its own deadline; what waits is no longer run."""
         if self._command is None:
             return
-        while self._command.deadline is not None and time.monotonic() < self._command.deadline:
-            if self._command.ended():
-                break
+        self._command.run_no_more()
+        while self._command.busy:
             time.sleep(_COMMAND_TICK)
-        self._command.close()
+            self._step_command()
+        self._step_command()
 
 
 _NOT_HANDED: Final = (Source.WATCH, Source.COUNTERS)
@@ -295,6 +288,10 @@ _COMES_WITH: Final = {
 def _loss(source: str, why: str) -> Happened:
     about: dict[str, Value] = {"why": why}
     return Happened(Source(source), Kind.LOSS, Action.LOST, source, about, NOTHING)
+
+
+def _of_command(action: Action, **about: Value) -> Happened:
+    return Happened(Source.WATCH, Kind.COMMAND, action, "--on-change", about, NOTHING)
 
 
 @contextmanager

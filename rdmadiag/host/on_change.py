@@ -62,6 +62,11 @@ class OnChange:
             return
         self._waiting.append((number, content))
 
+    def run_no_more(self) -> None:
+        """What waits is left out; what runs goes on."""
+        self.left_out += len(self._waiting)
+        self._waiting.clear()
+
     def step(self) -> list[Ran]:
         """Reaps the one that has ended or is late, starts the next; those that have ended."""
         ended: list[Ran] = []

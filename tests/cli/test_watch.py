@@ -221,6 +221,30 @@ def test_a_command_that_runs_at_the_end_is_waited_for(wired, tmp_path):
     assert mark.exists()
 
 
+def test_what_waits_for_the_command_at_the_end_is_counted(wired):
+    from rdmadiag.host.on_change import OnChange
+
+    writers = wired("route")
+    for number in range(5):
+        writers["route"].send(address(number))
+    command = OnChange(["/bin/sleep", "0.2"], 10)
+    _, _, events = ran(seconds=0.0, command=command, handed=lambda event: b"")
+    assert [each.details["why"] for each in events if each.kind == "command"] == [
+        "4 events were too many for the command"
+    ]
+    assert events[-1].action == "ended"
+
+
+def test_at_the_end_what_is_not_followed_hides_nothing_behind_it(wired, monkeypatch):
+    writers = wired("kernel")
+    monkeypatch.setattr("rdmadiag.host.notifications._BATCH", 10)
+    for number in range(40):
+        writers["kernel"].send(b"6,%d,1,-;usb x\n" % number)
+    writers["kernel"].send(b"6,40,1,-;infiniband x\n")
+    _, _, events = ran(seconds=0.0)
+    assert [each.kind for each in events] == ["watch", "line", "watch"]
+
+
 def test_a_ring_that_cannot_be_written_is_exit_74(wired, monkeypatch, capfd, tmp_path):
     from rdmadiag.host.ring_file import RingFile
 
