@@ -125,7 +125,7 @@ def command(
     screen, a pipe lines, --json one document a line. explain --ring tells what was before.
 
     Exits 0 as it was told to end, 3 where events were lost or nothing can be listened to, 74
-    where the ring could not be written.
+    where the ring could not be written, 124 where whoever reads its output held it up to the end.
     """
     if sys.platform != "linux":
         raise CannotTell("watch: the notifications of Linux are what it listens to")

@@ -1,6 +1,7 @@
 """One run of `watch`: what the sources say, numbered and timed, into the ring, to a command and to
 whoever looks."""
 
+import os
 import signal
 import socket
 import time
@@ -9,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from rdmadiag.cli import exits
 from rdmadiag.facts import Missing
 from rdmadiag.host import Host
 from rdmadiag.host.notifications import Got, Listener, Lost, Subscription
@@ -35,6 +37,10 @@ if TYPE_CHECKING:
 ALIVE: Final = 10.0  # seconds between signs of life in the ring
 JOIN: Final = 5.0  # seconds for what is asked before listening
 _COMMAND_TICK: Final = 0.05  # seconds; while a command runs, until it is looked at again
+GRACE: Final = 15.0
+"""Seconds from when it is to end, or from a signal, until it ends though somebody holds it up:
+whoever reads its output does not, or a disk does not answer."""
+
 _DRAIN: Final = 5.0  # seconds for what is still there at the end
 
 
@@ -147,7 +153,8 @@ class Run:
 
     def until(self, end: float | None) -> str:
         """Listens until `end` of time.monotonic's clock, or SIGINT, SIGTERM; why it ended."""
-        with _signals() as (woken, ended_by):
+        grace = GRACE + (self._command.seconds if self._command else 0.0)
+        with _signals(end, grace) as (woken, ended_by):
             joined = listen(self._host, self._wanted, self._links, time.monotonic() + JOIN)
             joined = replace(joined, sources=(*joined.sources, *self._more))
             self._missing = joined.missing
@@ -161,8 +168,8 @@ class Run:
                 self._drain(listener)
             finally:
                 listener.close()
-            self._tell((self._of_run(Action.ENDED, why=why, events=self.events, lost=self.lost),))
             self._finish_command()
+            self._tell((self._of_run(Action.ENDED, why=why, events=self.events, lost=self.lost),))
             return why
 
     def why_nothing(self) -> str:
@@ -208,21 +215,19 @@ class Run:
             times.append(time.monotonic() + _COMMAND_TICK)
         return min(each for each in times if each is not None)
 
-    def _take(self, listener: Listener) -> None:
-        """All that has come together is written together."""
-        happened = [each for got in listener.take() for each in self._understood(got)]
+    def _take(self, listener: Listener) -> bool:
+        """All that has come together is written together; whether anything had."""
+        came = list(listener.take())
+        happened = [each for got in came for each in self._understood(got)]
         self.events += len(happened)
         self._tell(happened)
         self._join_later(listener, happened)
+        return bool(came)
 
     def _drain(self, listener: Listener) -> None:
         """What is still there at the end; what is more than can be read by then is lost."""
         deadline = time.monotonic() + _DRAIN
-        while listener.wait(0):
-            before = self._number
-            self._take(listener)
-            if self._number == before:
-                return
+        while listener.wait(0) and self._take(listener):
             if time.monotonic() >= deadline:
                 self.lost += 1
                 self._tell((_loss(Source.WATCH, "it ended before it had read all that had come"),))
@@ -248,33 +253,28 @@ class Run:
     def _step_command(self) -> None:
         if self._command is None:
             return
-        for each in self._command.step():
-            if each.why is not None:
-                about: dict[str, Value] = {"event": each.number, "why": each.why}
-                self._tell(
-                    (
-                        Happened(
-                            Source.WATCH, Kind.COMMAND, Action.FAILED, "--on-change", about, NOTHING
-                        ),
-                    )
-                )
-        if self._command.left_out > self._left_out:
-            count = self._command.left_out - self._left_out
+        self._tell(
+            [
+                _of_command(Action.FAILED, event=each.number, why=each.why)
+                for each in self._command.step()
+                if each.why is not None
+            ]
+        )
+        count = self._command.left_out - self._left_out
+        if count:
             self._left_out = self._command.left_out
-            about = {"why": f"{count} events were too many for the command"}
-            self._tell(
-                (Happened(Source.WATCH, Kind.COMMAND, Action.LOST, "--on-change", about, NOTHING),)
-            )
+            why = f"{count} events were too many for the command"
+            self._tell((_of_command(Action.LOST, why=why),))
 
     def _finish_command(self) -> None:
         """What runs may end within its own deadline; what waits is no longer run."""
         if self._command is None:
             return
-        while self._command.deadline is not None and time.monotonic() < self._command.deadline:
-            if self._command.ended():
-                break
+        self._command.run_no_more()
+        while self._command.busy:
             time.sleep(_COMMAND_TICK)
-        self._command.close()
+            self._step_command()
+        self._step_command()
 
 
 _NOT_HANDED: Final = (Source.WATCH, Source.COUNTERS)
@@ -290,23 +290,41 @@ def _loss(source: str, why: str) -> Happened:
     return Happened(Source(source), Kind.LOSS, Action.LOST, source, about, NOTHING)
 
 
+def _of_command(action: Action, **about: Value) -> Happened:
+    return Happened(Source.WATCH, Kind.COMMAND, action, "--on-change", about, NOTHING)
+
+
 @contextmanager
-def _signals() -> Iterator[tuple[socket.socket, Callable[[], str | None]]]:
-    """A socket that is readable once SIGINT, SIGTERM or SIGHUP came, and which of them it was."""
+def _signals(
+    end: float | None, grace: float
+) -> Iterator[tuple[socket.socket, Callable[[], str | None]]]:
+    """A socket that is readable once SIGINT, SIGTERM or SIGHUP came, and which of them it was.
+
+    `grace` seconds after that, or after `end`, this process ends with the watchdog's code.
+    """
     seen: list[int] = []
+
+    def ends(number: int, _: object) -> None:
+        seen.append(number)
+        signal.setitimer(signal.ITIMER_REAL, grace)
+
     reader, writer = socket.socketpair()
     reader.setblocking(False)
     writer.setblocking(False)
     before = {
-        each: signal.signal(each, lambda number, _: seen.append(number))
+        each: signal.signal(each, ends)
         for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         if signal.getsignal(each) is not signal.SIG_IGN  # of nohup
     }
+    before[signal.SIGALRM] = signal.signal(signal.SIGALRM, lambda *_: os._exit(exits.WATCHDOG))
+    if end is not None:
+        signal.setitimer(signal.ITIMER_REAL, max(0.0, end - time.monotonic()) + grace)
     wakeup = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     try:
         yield reader, lambda: signal.Signals(seen[0]).name if seen else None
     finally:
         signal.set_wakeup_fd(wakeup)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for each, handler in before.items():
             with suppress(TypeError):  # one that was not set by Python
                 signal.signal(each, handler)

@@ -33,7 +33,7 @@ class OnChange:
 
     def __init__(self, argv: Sequence[str], seconds: float) -> None:
         self._argv = list(argv)
-        self._seconds = seconds
+        self.seconds = seconds
         self._waiting: deque[tuple[int, bytes]] = deque()
         self._child: subprocess.Popen[bytes] | None = None
         self._number = 0
@@ -61,6 +61,11 @@ class OnChange:
             self.left_out += 1
             return
         self._waiting.append((number, content))
+
+    def run_no_more(self) -> None:
+        """What waits is left out; what runs goes on."""
+        self.left_out += len(self._waiting)
+        self._waiting.clear()
 
     def step(self) -> list[Ran]:
         """Reaps the one that has ended or is late, starts the next; those that have ended."""
@@ -100,7 +105,7 @@ class OnChange:
             except OSError as error:
                 return f"{self._argv[0]}: {os.strerror(error.errno or 0)}"
             child_process.running.add(child.pid)
-        self._child, self._until = child, time.monotonic() + self._seconds
+        self._child, self._until = child, time.monotonic() + self.seconds
         assert child.stdin is not None
         try:
             os.set_blocking(child.stdin.fileno(), False)
@@ -118,7 +123,7 @@ class OnChange:
         child_process.running.discard(child.pid)
         if code is None:
             fate = "was killed" if abandon(child) else "cannot be killed"
-            return Ran(self._number, f"no end within {self._seconds:g} s: it {fate}")
+            return Ran(self._number, f"no end within {self.seconds:g} s: it {fate}")
         if code < 0:
             return Ran(self._number, f"ended by signal {-code}")
         return Ran(self._number, f"exit code {code}" if code else None)

@@ -221,6 +221,30 @@ def test_a_command_that_runs_at_the_end_is_waited_for(wired, tmp_path):
     assert mark.exists()
 
 
+def test_what_waits_for_the_command_at_the_end_is_counted(wired):
+    from rdmadiag.host.on_change import OnChange
+
+    writers = wired("route")
+    for number in range(5):
+        writers["route"].send(address(number))
+    command = OnChange(["/bin/sleep", "0.2"], 10)
+    _, _, events = ran(seconds=0.0, command=command, handed=lambda event: b"")
+    assert [each.details["why"] for each in events if each.kind == "command"] == [
+        "4 events were too many for the command"
+    ]
+    assert events[-1].action == "ended"
+
+
+def test_at_the_end_what_is_not_followed_hides_nothing_behind_it(wired, monkeypatch):
+    writers = wired("kernel")
+    monkeypatch.setattr("rdmadiag.host.notifications._BATCH", 10)
+    for number in range(40):
+        writers["kernel"].send(b"6,%d,1,-;usb x\n" % number)
+    writers["kernel"].send(b"6,40,1,-;infiniband x\n")
+    _, _, events = ran(seconds=0.0)
+    assert [each.kind for each in events] == ["watch", "line", "watch"]
+
+
 def test_a_ring_that_cannot_be_written_is_exit_74(wired, monkeypatch, capfd, tmp_path):
     from rdmadiag.host.ring_file import RingFile
 
@@ -283,6 +307,38 @@ def test_a_pipe_that_nobody_reads_any_more_ends_it_quietly():
         child.send_signal(signal.SIGTERM)  # its end is an event, which nobody takes
         assert child.stderr.read().count(b"bug") == 0
         assert child.wait(60) == 0
+
+
+HELD_UP = """
+import sys, threading
+from rdmadiag.__main__ import main
+from rdmadiag.cli import watching
+from rdmadiag.sources.notifications import Joined
+from tests.host.test_notifications import address, pair
+watching.GRACE = 0.5
+source, writer = pair()
+def storm():
+    while True:
+        writer.send(address(1))
+threading.Thread(target=storm, daemon=True).start()
+watching.listen = lambda *_: Joined((source,), {})
+sys.argv = ["rdmadiag", "watch", "--json", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.mark.parametrize("ending", ["signal", "time"])
+def test_a_reader_that_does_not_read_holds_up_no_end(ending):
+    with subprocess.Popen(
+        [sys.executable, "-c", HELD_UP, "--for", "0.5" if ending == "time" else "600"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as child:
+        child.stdout.read(1)
+        if ending == "signal":
+            time.sleep(0.3)
+            child.send_signal(signal.SIGTERM)
+        assert child.wait(60) == 124, child.stderr.read()
 
 
 # --- what is listened to ---------------------------------------------------------------------

@@ -1,5 +1,6 @@
-"""The hardened unit under a systemd of its own: it sees what root sees without it."""
+"""The hardened units under a systemd of their own: they see what root sees without it."""
 
+import json
 import re
 import shutil
 import signal
@@ -9,10 +10,11 @@ import sysconfig
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
+from lab.attempt import until
 from lab.deployed import DEPLOY
 from lab.places import CHECKOUT
 from lab.rxe import Rxe
@@ -32,13 +34,22 @@ pytestmark = pytest.mark.skipif(
 BOOT: Final = f"""
 set -e
 mount -t tmpfs none /run
-mkdir -p {UNITS}/rdmadiag-textfile.service.d
-cp {DEPLOY}/systemd/rdmadiag-textfile.service {UNITS}/
-printf '[Unit]\\nDefaultDependencies=no\\n' > {UNITS}/rdmadiag-textfile.service.d/alone.conf
+mkdir -p {UNITS}/$0.d
+cp {DEPLOY}/systemd/$0 {UNITS}/
+printf '[Unit]\\nDefaultDependencies=no\\n' > {UNITS}/$0.d/alone.conf
 mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup
 export container=lab SYSTEMD_LOG_TARGET=console
-exec {SYSTEMD} --system --unit=rdmadiag-textfile.service --show-status=no
+exec {SYSTEMD} --system --unit=$0 --show-status=no
 """
+
+
+def boot(unit: str) -> "subprocess.Popen[str]":
+    """A systemd with this unit alone."""
+    argv = [
+        *("unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc"),
+        *("sh", "-c", BOOT, unit),
+    ]
+    return subprocess.Popen(argv, stderr=subprocess.STDOUT, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.fixture
@@ -73,18 +84,7 @@ def test_the_hardened_unit_sees_what_root_sees(
     shutil.chown(FOLDER, "nobody")  # the collector's user owns it
     written = FOLDER / "rdmadiag.prom"
     written.unlink(missing_ok=True)
-    argv = [
-        "unshare",
-        "--pid",
-        "--fork",
-        "--kill-child",
-        "--mount",
-        "--mount-proc",
-        "sh",
-        "-c",
-        BOOT,
-    ]
-    booted = subprocess.Popen(argv, stderr=subprocess.STDOUT, stdout=subprocess.PIPE, text=True)
+    booted = boot("rdmadiag-textfile.service")
     try:
         until = time.monotonic() + 240
         while not written.exists() and time.monotonic() < until and booted.poll() is None:
@@ -102,3 +102,33 @@ def test_the_hardened_unit_sees_what_root_sees(
     # LimitMEMLOCK is the unit's own.
     different = {line for line in statuses(text) ^ statuses(live) if "memlock" not in line}
     assert different == set(), said[-3000:]
+
+
+def test_the_hardened_watch_hears_what_root_hears(
+    program: None, run: Callable[..., Any], rdmadiag: Rdmadiag
+) -> None:
+    ring = Path("/var/lib/rdmadiag/ring")
+    shutil.rmtree(ring.parent, ignore_errors=True)
+    run(["modprobe", "ib_core"], timeout=60)
+    booted = boot("rdmadiag-watch.service")
+    try:
+        assert until(lambda: booted.poll() is not None or (ring / "alive").exists(), 240)
+        time.sleep(2)
+        run(["ip", "link", "add", "watch0", "type", "veth"], timeout=60)
+        run(["ip", "link", "del", "watch0"], timeout=60)
+        Path("/dev/kmsg").write_text("infiniband watched\n")
+        time.sleep(3)
+    finally:
+        booted.send_signal(signal.SIGKILL)
+        said, _ = booted.communicate(timeout=60)
+    code, out, err = rdmadiag("explain", "--ring", str(ring), "--json")
+    assert code in (0, 3), said[-3000:] + err
+    document = json.loads(out)
+    live, told = rdmadiag("watch", "--for", "0", "--json")[:2]
+    (began,) = [each for each in document["events"] if each["action"] == "began"]
+    root = json.loads(told.splitlines()[0])["event"]
+    assert live == 0
+    assert began["details"]["heard"] == root["details"]["heard"], said[-3000:]
+    found = {(each["kind"], each["action"]) for each in document["events"]}
+    assert found >= {("link", "added"), ("link", "removed"), ("line", "logged")}
+    assert ring.stat().st_mode & 0o777 == 0o700

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -198,10 +199,7 @@ def test_a_device_that_is_named_tells_of_its_port(
 ) -> None:
     device = rxe_pair[0]
     running = watch("--source", "kernel", "--async-events", device.name)
-    held = Path("/sys/class/infiniband_verbs")
-    assert until(
-        lambda: any(_has_open(running.process.pid, each) for each in held.iterdir()), SECONDS
-    )
+    assert until(lambda: uverbs_is_open(running.process.pid), SECONDS)
     run(["ip", "link", "set", device.netdev, "down"], timeout=SECONDS)
 
     def told() -> list[Any]:
@@ -211,11 +209,15 @@ def test_a_device_that_is_named_tells_of_its_port(
     assert running.end() == 0
 
 
-def _has_open(pid: int, node: Path) -> bool:
-    """Whether a child of it has the device open."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    links = [each for child in children for each in Path(f"/proc/{child}/fd").iterdir()]
-    return any(os.readlink(each).endswith(f"/{node.name}") for each in links)
+def uverbs_is_open(parent: int) -> bool:
+    """Whether a child of the process has a device open."""
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with suppress(OSError):  # it may end meanwhile
+            if f"\nPPid:\t{parent}\n" in status.read_text():
+                links = [os.readlink(each) for each in (status.parent / "fd").iterdir()]
+                if any("/uverbs" in each for each in links):
+                    return True
+    return False
 
 
 @pytest.mark.needs("netdevsim")
