@@ -320,7 +320,7 @@ def _open(path: str, deadline: float) -> tuple[Stream, str]:
 def _read(stream: Stream, name: str, *, quiet: bool) -> "Account":
     from rdmadiag.cli.progress import meanwhile
     from rdmadiag.explain.log.scan import collect
-    from rdmadiag.explain.log.vocabulary import NEEDLES
+    from rdmadiag.explain.log.vocabulary import NARROW, NEEDLES
     from rdmadiag.sieve.lines import Sieve
 
     sieve = Sieve(NEEDLES)
@@ -332,7 +332,7 @@ def _read(stream: Stream, name: str, *, quiet: bool) -> "Account":
     typing = name == "-" and sys.stdin.isatty()  # the line would stand where they type
     try:
         with meanwhile(say, quiet=quiet or typing):
-            collector = collect(sieve.segments(stream))
+            collector = collect(sieve.segments(stream), lambda: sieve.look_for(NARROW))
     except OSError as error:
         raise Refused(f"{name}: {error.strerror}") from error
     return collector.account(sieve.lines, sieve.bytes)

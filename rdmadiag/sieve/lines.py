@@ -67,14 +67,19 @@ class Sieve:
     """Words, each with the kinds that it stands for; a segment needs both."""
 
     def __init__(self, words: Mapping[bytes, int], library: str | None = COMPILED) -> None:
-        if any(len(word) < _LEAST or word != word.lower() for word in words):
-            raise ValueError(f"words are lowercase and have {_LEAST} bytes or more")
-        compiled = _Compiled.load(words, library) if library else None
-        self._find = compiled or _Pattern(words)
-        self.kind = "python" if compiled is None else "compiled"
+        self._library = library
+        self.look_for(words)
         self.lines = 0
         """Of the stream that was read, the last one even without a newline."""
         self.bytes = 0
+
+    def look_for(self, words: Mapping[bytes, int]) -> None:
+        """Other words from here on, or from the next buffer on where a stream is being read."""
+        if any(len(word) < _LEAST or word != word.lower() for word in words):
+            raise ValueError(f"words are lowercase and have {_LEAST} bytes or more")
+        compiled = _Compiled.load(words, self._library) if self._library else None
+        self._find: _Compiled | _Pattern = compiled or _Pattern(words)
+        self.kind = "python" if compiled is None else "compiled"
 
     def segments(self, stream: Readable, size: int = BUFFER) -> Iterator[Segment]:
         """The candidates, in order."""

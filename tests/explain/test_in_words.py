@@ -10,8 +10,8 @@ from rdmadiag.explain.log.account import Account
 from rdmadiag.explain.log.fields import fields
 from rdmadiag.explain.log.kind import IN_WORDS
 from rdmadiag.explain.log.scan import collect
-from rdmadiag.explain.log.vocabulary import NEEDLES
-from rdmadiag.sieve.lines import Sieve
+from rdmadiag.explain.log.vocabulary import NARROW, NEEDLES
+from rdmadiag.sieve.lines import COMPILED, Sieve
 
 _SIEVE = Sieve(NEEDLES)
 
@@ -231,3 +231,39 @@ def test_two_nics_in_one_completion_are_two_rails() -> None:
 )
 def test_families_of_messages(line: str, label: str) -> None:
     assert label in labels(line)[:2]
+
+
+# --- how much is looked around --------------------------------------------------------------------
+
+
+def _storm(lines: int) -> str:
+    return "".join(f"worker {chr(97 + n % 26) * (1 + n // 26)} failed\n" for n in range(lines))
+
+
+def test_lines_are_looked_around_no_longer_than_that_helps() -> None:
+    sieve, calls = Sieve(NEEDLES), list[int]()
+    collect(sieve.segments(io.BytesIO(_storm(300).encode())), lambda: calls.append(1))
+    assert calls == [1]
+
+
+def test_what_is_understood_ends_the_looking_around() -> None:
+    sieve, calls = Sieve(NEEDLES), list[int]()
+    log = "ibv_modify_qp failed with error 110 Connection timed out, next state RTR\n"
+    collect(sieve.segments(io.BytesIO(log.encode())), lambda: calls.append(1))
+    assert calls == [1]
+
+
+def test_a_storm_of_one_kind_hides_no_other_trouble() -> None:
+    storm = "".join(f"worker {n} failed\n" for n in range(1000))
+    log = f"{storm}peer 2 uses RDMA\nprimary_read failed on peer 2\n"
+    account = explained(log)
+    assert account.first or account.unknown
+
+
+@pytest.mark.parametrize("library", [COMPILED, None], ids=["compiled", "python"])
+def test_the_narrow_words_find_what_names_rdma_alone(library: str | None) -> None:
+    sieve = Sieve(NEEDLES, library)
+    log = b"worker 7 failed\nrdma worker 8 failed\n"
+    wide = [each.number for each in sieve.segments(io.BytesIO(log))]
+    sieve.look_for(NARROW)
+    assert (wide, [each.number for each in sieve.segments(io.BytesIO(log))]) == ([1, 2], [2])

@@ -366,7 +366,7 @@ _OF_STAGE: Final[dict[Stage, dict[str, int]]] = {
     Stage.OPEN: {"no-rdma-device": 2, "provider-missing": 2, "uverbs-node-missing": 1},
     Stage.ALLOC_PD: {"pd-exhausted": 2, "no-memory": 1},
     Stage.INIT: {"pkey-index": 2},
-    Stage.RTR: {"gid-index-or-family": 2, "peer-unreachable": 2, "no-path": 1},
+    Stage.RTR: {"peer-unreachable": 2, "gid-index-or-family": 1, "no-path": 1},
     Stage.CONNECT: {"peer-not-listening": 2, "peer-unreachable": 2, "no-path": 1},
     Stage.DATA: {"peer-gone": 2, "no-path": 1},
 }

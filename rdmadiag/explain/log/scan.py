@@ -1,7 +1,8 @@
 """Candidates of a log → an account of it."""
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from rdmadiag.explain.log.account import Collector
@@ -30,7 +31,10 @@ class Candidate(Protocol):
 
 
 REMEMBERED: Final = 2048  # lines; a storm has few kinds of them
-NEIGHBOURS: Final = 4096  # lines of trouble that are looked around, where nothing is explained
+NEIGHBOURS: Final = 2048  # lines of trouble that may be looked around, where nothing is explained
+KINDS: Final = 256  # different ones
+ALIKE: Final = 2  # of one kind
+_DIGITS: Final = re.compile(rb"\d+")
 _VARIES: Final = re.compile(
     rb"0x[0-9a-fA-F]+|\d{1,2}:\d\d:\d\d(?:[.,]\d+)?|<\d+>|\b(?:wr_id|wqe|len|seq)[ =:\[]*\d+|\d{4,}"
 )
@@ -46,12 +50,16 @@ _REGISTERS: Final = re.compile(rb"\bMR\b|regist", re.IGNORECASE)
 _GPU_ABOVE: Final = re.compile(rb"CUDA|GPU")
 
 
-def collect(candidates: Iterable[Candidate]) -> Collector:
-    """What they all mean; `Collector.account` then sums it up."""
+def collect(candidates: Iterable[Candidate], narrow: Callable[[], None] | None = None) -> Collector:
+    """What they all mean; `Collector.account` then sums it up.
+
+    `narrow` is called once when lines need not be looked at any more for what stands around them.
+    """
     collector = Collector()
     same = _Memory()
     alike = _Memory()
     tries = NEIGHBOURS
+    looked: Counter[bytes] = Counter()
     for each in candidates:
         more = _SAYS_MORE_BELOW.match(each.after) or is_cut_off(each.line)
         below = each.after if more else b""
@@ -72,10 +80,20 @@ def collect(candidates: Iterable[Candidate]) -> Collector:
             same.keep(line, meaning)
         if isinstance(meaning, Meaning):
             collector.add(each.number, meaning)
-        elif tries and not collector.is_explained and is_near_candidate(each.line):
+        elif tries and is_near_candidate(each.line):
             tries -= 1
+            kind = _DIGITS.sub(b"0", each.line)
+            looked[kind] += 1
+            if looked[kind] > ALIKE:
+                continue
+            if len(looked) > KINDS:
+                tries = 0
             if near := beside_rdma(each.line, each.after, each.above):
                 collector.add(each.number, near)
+        if narrow and (not tries or collector.is_explained):
+            tries = 0
+            narrow()
+            narrow = None
     return collector
 
 

@@ -59,7 +59,7 @@ CONTEXT: Final = (
     "transport layer", "aws-ofi", "scsi target", "lnet", "lustre", "ksock", "ceph",
     "beegfs", "gluster", "spdk", "nvmf", "nvme_", "intel mpi", "mvapich", "mpich", "pscom", " ib_",
     "rdmap", "rdma_en", "cm_id", "cm id", "qp_num", "local port", "local ports", "ca '", "port 1:",
-    "pcieport", "pci 0000", "pci 0001", "virtual function", " vf ", "shmem",
+    "pcieport", "virtual function", " vf ", "shmem",
     "pmix", "btl_", "mtl_", "osc_", "gin ", "gin_", "gda_", "rocshmem", "roc_shmem",
     "xccl", "kvcache", "kv_connector", "disagg", "lmcache", "ep buffer", "internode", "ibgid",
     "p_key", "deep_ep", "qed ", "qed_", "ucxpy", "ucx-py", "ucxx", "ucx://",
@@ -92,7 +92,7 @@ TROUBLE: Final = (
     "illegal", "crash", "unexpected", "unhandled", "exception", "assert", "too many", "too large",
     "too small", "too long", "not enough", "wrong", "bad ", "dropped", "broken", "killed",
     "backtrace", "not ready", "not enabled", "not implemented", "not valid", "not connected",
-    "not installed", "not present", "not reachable", "not running", "not responding", "not accept",
+    "not installed", "not present", "not reachable", "not responding", "not accept",
     "no path", "no free", "retries", "unknown", "closed", "unavailable", "lacks ",
     "dead", "hang", "expired", "undefined", "conflict", "inconsistent", "no space", "does n",
 )
@@ -152,13 +152,15 @@ def _any(words: tuple[str, ...]) -> "re.Pattern[bytes]":
     return re.compile(b"|".join(re.escape(word.encode()) for word in both), re.IGNORECASE)
 
 
-NEEDLES: Final = {
+NARROW: Final = {
     **{word.encode(): 1 for word in CONTEXT},
-    **{word.encode(): 2 for word in TROUBLE if word not in NEAR},
-    **{word.encode(): 3 for word in (*BOTH, *AFTERMATH, *NEAR)},
+    **{word.encode(): 2 for word in TROUBLE},
+    **{word.encode(): 3 for word in (*BOTH, *AFTERMATH)},
     "init\N{RIGHTWARDS ARROW}rtr".encode(): 3,
 }
 """Word → bits; a line is a candidate once it has both."""
+NEEDLES: Final = {**NARROW, **{word.encode(): 3 for word in NEAR}}
+"""The same, and lines that are looked at for what stands around them."""
 
 _CONTEXT: Final = _any(CONTEXT)
 _TROUBLE: Final = _any(TROUBLE)

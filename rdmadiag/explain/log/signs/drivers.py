@@ -15,7 +15,7 @@ SIGNS: Final = (
         pattern_of("firmware-silent"),
         ("firmware-silent",),
         (DMESG_OF_RDMA,),
-        only=r"mlx[45]|bnxt|irdma|ionic|hns|qed|\befa|\bice\b|mana|erdma|hfi1|cxgb",
+        only=r"mlx[45]|bnxt|irdma|ionic|hns|qed|\befa 0000|\bice\b|mana|erdma|hfi1|cxgb",
     ),
     sign("access-register", Kind.NOTE, None, pattern_of("access-register"), ("register-refused",)),
     sign("slot-power", Kind.NOTE, None, pattern_of("slot-power"), ("slot-power",)),
@@ -26,7 +26,8 @@ SIGNS: Final = (
         pattern_of("firmware-failed"),
         ("firmware-failed", "device-resetting"),
         (DMESG_OF_RDMA, DEVICES, "# update the firmware; if it returns, replace the NIC"),
-        only=r"mlx[45]_core|mlx5_|bnxt_en|bnxt_re|irdma|ionic|\bice\b|\bhns|\bqed|\befa\b|\bmana|erdma|hfi1",
+        only=r"mlx[45]_core|mlx5_|bnxt_en|bnxt_re|irdma|ionic|\bice\b|\bhns|\bqed|\befa 0000"
+        r"|\bmana|erdma|hfi1",
     ),
     sign(
         "pcie-error", Kind.FAILURE, None, pattern_of("pcie-error"), ("pcie-error",), only=OF_DRIVER
