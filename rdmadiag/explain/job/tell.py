@@ -38,6 +38,7 @@ from rdmadiag.explain.log.account import Account, Collector, Failure
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.fleet.lines import Mark
 from rdmadiag.preflight.verdict import Finding, Severity
+from rdmadiag.quoting import shell_word
 
 WINDOW: Final = 60.0
 """Seconds after the first failure in which others are of the same break: NCCL's and UCX's retries
@@ -747,12 +748,13 @@ def _only(why: Mapping[str, Sequence[str]], degree: Counter[str]) -> str | None:
 
 
 def _next(first: FirstFailure | None, common: CommonEnd | None) -> tuple[str, ...]:
-    """What to look at: what is wrong at the common end, then what the line asks for."""
+    """What to look at, and on which host: what is wrong at the common end comes first."""
     lines: list[str] = []
     if common is not None:
-        for finding in common.findings:
-            if finding.severity is Severity.CRITICAL:
-                lines.extend(finding.remedy[:2])
-    if first is not None:
-        lines.extend(first.failure.next)
-    return tuple(dict.fromkeys(lines))[:8]
+        grave = [each for each in common.findings if each.severity is Severity.CRITICAL]
+        if remedy := [line for each in grave for line in each.remedy[:2]]:
+            lines += [f"# on {shell_word(common.host)}", *remedy[:4]]
+    if first is not None and first.failure.next:
+        host = f"# on {shell_word(first.who.host)}" if first.who.host else ""
+        lines += [*([host] if host else []), *first.failure.next]
+    return tuple(dict.fromkeys(lines))

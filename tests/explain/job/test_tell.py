@@ -45,7 +45,7 @@ def test_the_first_failing_pair_is_named_with_its_nic_and_time() -> None:
     assert (tale.world_size, tale.ranks) == (16, 16)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     st.sampled_from((8, 16, 64)),
     st.integers(0, 1000),
