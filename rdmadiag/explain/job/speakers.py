@@ -42,7 +42,7 @@ _RANK: Final = tuple(
 _PROCESS: Final = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"(?:^|[\s\]])({_HOST}):({_DIGITS}):{_DIGITS} \[\d+\]",  # NCCL
+        rf"(?:^|[\s\]>:])({_HOST}):({_DIGITS}):{_DIGITS} \[\d+\]",  # NCCL
         rf"\[({_HOST}):({_DIGITS}) *(?::[\w ]+(?::\d+)?)?\]",  # UCX, Open MPI
     )
 )

@@ -93,7 +93,7 @@ def test_lines_below_a_header_are_of_its_node() -> None:
 
 def test_kubernetes_times_stand_before_the_line() -> None:
     lines = "".join(
-        f"[pod/t-{number}/main] 2026-03-13T12:00:0{number}.123456789Z n:1:2 [0] {FAILED}\n"
+        f"[pod/t-{number}/main] 2026-03-13T12:00:0{number}.123456789Z n{number}:1:2 [0] {FAILED}\n"
         for number in range(2)
     )
     seen = part_of("out", lines.encode()).sightings
