@@ -4,11 +4,14 @@ import json
 import os
 import pickle
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from rdmadiag.cli import job_logs
+from rdmadiag.cli.job_logs import NotRead, files_below, reports_below
 from tests.cli.conftest import Outcome
 from tests.explain.job.planted import BROKE, Job, shown
 from tests.explain.job.test_records import RAS, dump, ras_json, record
@@ -233,3 +236,50 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are_told_of(
     problems = [each["name"] for each in document["sources"] if each["problem"]]
     assert problems == [str(tmp_path / "pipe")]
     assert document["first"]["who"]["rank"] is not None
+
+
+# --- in this process: what the command does in a child ------------------------------------------
+
+
+def test_files_below_a_folder_and_of_a_pattern_are_named_once(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    for name in ("a/2", "a/1", "b", ".hidden"):
+        (tmp_path / name).write_text("x")
+    paths = (str(tmp_path), f"{tmp_path}/*", str(tmp_path / "b"))
+    found = [os.path.relpath(each, tmp_path) for each in files_below(paths)]
+    assert found == ["b", "a/1", "a/2"]
+    with pytest.raises(NotRead, match="No such file"):
+        list(files_below((str(tmp_path / "c"),)))
+
+
+def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_logs, "MOST_FILES", 1)
+    for name in "ab":
+        (tmp_path / name).write_text("x")
+    with pytest.raises(NotRead, match="more than 1 files"):
+        list(files_below((str(tmp_path),)))
+
+
+def test_reports_are_read_from_documents_lines_and_snapshots(
+    tmp_path: Path, rdmadiag: Callable[..., Outcome]
+) -> None:
+    from rdmadiag.samples import folder
+
+    report = rdmadiag("preflight", "--json", "--sample", "roce-healthy").document
+    report["host"]["hostname"] = "n1"
+    counters = rdmadiag("capabilities", "--json", "--sample", "roce-healthy").document
+    (tmp_path / "lines").write_text(f"torn\nn1: {json.dumps(report)}\nn2: {{\n")
+    (tmp_path / "other.json").write_text(json.dumps(counters))
+    (tmp_path / "empty").write_text("")
+    (tmp_path / "damaged.tar.gz").write_bytes(b"x")
+    shutil.copytree(folder("roce-healthy"), tmp_path / "snapshot")
+    with (tmp_path / "long").open("wb") as file:
+        file.truncate(40 << 20)
+    hosts, unused = reports_below(str(tmp_path), time.monotonic() + 60)
+    assert sorted(each.name for each in hosts) == ["guest", "n1"]
+    assert all(each.places for each in hosts)
+    assert {os.path.basename(each.partition(":")[0]) for each in unused} >= {
+        *("other.json", "empty", "damaged.tar.gz", "long"),
+    }
+    with pytest.raises(NotRead):
+        reports_below(str(tmp_path / "none"), time.monotonic() + 60)

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from rdmadiag.explain.job.alignment import Setting
+from rdmadiag.explain.job.heard import Heard
 from rdmadiag.explain.job.progress import Behind
 from rdmadiag.explain.job.tale import NotUnderstood, Silence, Silent, Tale
-from rdmadiag.explain.job.tell import Heard, tell
+from rdmadiag.explain.job.tell import tell
 from rdmadiag.render.console import console
 from rdmadiag.render.explain_job import answer, show_job
 from tests.explain.job.planted import Job

@@ -17,6 +17,7 @@ from rdmadiag.explain.job.speakers import (
     Using,
     introduction,
     labelled,
+    short,
     speaker_of,
     unmarked,
 )
@@ -305,7 +306,7 @@ class Collecting:
             return
         speaker = self._speaker(label, text)
         if found["task"]:
-            speaker = Speaker(int(found["task"]), found["host"]).over(speaker)
+            speaker = Speaker(int(found["task"]), short(found["host"])).over(speaker)
         self.part.elsewhere.append(
             Elsewhere(
                 self.part.where,

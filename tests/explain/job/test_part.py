@@ -43,6 +43,7 @@ def test_how_a_launcher_has_marked_the_lines(text: str, mark: Mark) -> None:
         ("Mar 13 12:00:00 node2 kernel: x", Speaker(None, "node2")),
         ("2026-03-13T12:00:00+00:00 node2 systemd[1]: x", Speaker(None, "node2")),
         ("(Worker pid=811, ip=192.0.2.1) x", Speaker(None, "192.0.2.1", 811)),
+        ("node2.example.com:811:902 [3] NCCL WARN x", Speaker(None, "node2", 811)),
         ("nothing", Speaker()),
     ],
 )
