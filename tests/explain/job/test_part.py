@@ -85,6 +85,33 @@ def test_what_stands_around_a_line_is_of_its_own_rank_alone() -> None:
     assert (seen.speaker.rank, seen.remote_gid) == (0, "::ffff:192.0.2.9")
 
 
+PERFTEST = """\
+ Completion with error at client
+ Failed status 12: wr_id 0 syndrom 0x81
+scnt=128, ccnt=0
+---------------------------------------------------------------------------------------
+                    Send BW Test
+ Dual-port       : OFF\t\tDevice         : rxe0
+ GID index       : 1
+---------------------------------------------------------------------------------------
+ local address: LID 0000 QPN 0x0011 PSN 0x8bb31a
+ GID: 00:00:00:00:00:00:00:00:00:00:255:255:192:00:02:02
+ remote address: LID 0000 QPN 0x0011 PSN 0x2fd1c2
+ GID: 00:00:00:00:00:00:00:00:00:00:255:255:192:00:02:01
+---------------------------------------------------------------------------------------
+"""
+
+
+def test_the_ends_that_perftest_prints_may_stand_below_its_error() -> None:
+    seen = part_of("rank2.log", PERFTEST.encode()).sightings[0]
+    assert (seen.local_gid, seen.remote_gid) == ("::ffff:192.0.2.2", "::ffff:192.0.2.1")
+
+
+def test_of_several_connections_in_one_file_no_end_is_taken() -> None:
+    text = PERFTEST + PERFTEST.replace("02:01", "02:09")
+    assert part_of("x", text.encode()).sightings[0].remote_gid is None
+
+
 def test_lines_below_a_header_are_of_its_node() -> None:
     dashes = "-" * 16
     text = f"{dashes}\nnode4\n{dashes}\nx\n{FAILED}\n{dashes}\nnode5\n{dashes}\n{FAILED}\n"
