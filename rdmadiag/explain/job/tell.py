@@ -252,7 +252,9 @@ class _Teller:
                 why.setdefault(host, []).extend(
                     f"{known.where}: {each.rule}: {each.summary}" for each in grave[:2]
                 )
-        chosen = self._shared(degree, len(pairs)) or _only(why, degree)
+        strong = {host: why[host] for host in why if self._is_worst(host, early)}
+        alone = _only(strong, degree) or (None if strong else _only(why, degree))
+        chosen = self._shared(degree, len(pairs)) or alone
         if chosen is None:
             return None
         host = chosen
@@ -273,6 +275,14 @@ class _Teller:
             tuple(why.get(host, ()))[:_NAMES],
             tuple(_grave(known)[:_FINDINGS]) if known else (),
         )
+
+    def _is_worst(self, host: str, early: Sequence[_Told]) -> bool:
+        """Its own port failed, or its report has a critical finding; silence says less."""
+        known = self._heard.hosts.get(host)
+        critical = known is not None and any(
+            each.severity is Severity.CRITICAL for each in known.findings
+        )
+        return critical or any(each.is_own and each.host == host for each in early)
 
     @staticmethod
     def _shared(degree: Counter[str], pairs: int) -> str | None:
