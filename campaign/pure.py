@@ -335,6 +335,24 @@ def _explain() -> Iterator[Parser]:
         b"gid-does-not-route",
     )
     yield Parser("explain.lookup", words, (NotUnderstood,), asked)
+    yield from _of_jobs()
+
+
+def _of_jobs() -> Iterator[Parser]:
+    """What stands beside the logs of a job."""
+    from rdmadiag.explain.job.flight_recorder import NotADump, parse_dump
+    from rdmadiag.explain.job.inspector import parse_inspector
+    from rdmadiag.explain.job.plain_pickle import NotPlain, parse_plain_pickle
+    from rdmadiag.explain.job.ras import NotRas, parse_ras
+
+    dump = b'{"version": "2.5", "pg_config": {}, "pg_status": {}, "entries": []}'
+    yield Parser("explain.job.parse_dump", partial(parse_dump, rank=3), (NotADump,), (dump,))
+    pickled = b"\x80\x04}\x94(\x8c\x01a]\x94(K\x01K\x02eu."
+    yield Parser("explain.job.parse_plain_pickle", parse_plain_pickle, (NotPlain,), (pickled,))
+    answer = b"Job summary\n===\n\nDEAD\n  Process 8 on node n1 managing GPU 5\n"
+    yield Parser("explain.job.parse_ras", parse_ras, (NotRas,), (answer,))
+    record = b'{"header": {"id": "0x7", "rank": 2}, "metadata": {}, "coll_perf": {"coll_sn": 1}}'
+    yield Parser("explain.job.parse_inspector", parse_inspector, (), (record,))
 
 
 def _recognised(recognise: Callable[..., Any], raw: bytes) -> Any:

@@ -12,17 +12,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.cli.exits import Refused
+from rdmadiag.explain.job.heard import Heard
 from rdmadiag.explain.job.hosts import KnownHost, newest, places_of
 from rdmadiag.explain.job.part import NEEDLES, Collecting, Part, last_stamp
-from rdmadiag.explain.job.speakers import NOBODY, Speaker, marking, named
+from rdmadiag.explain.job.speakers import NOBODY, Speaker, marking, named, short
 from rdmadiag.explain.job.stamps import Stamp
 from rdmadiag.explain.job.tale import JobSource, Tale
-from rdmadiag.explain.job.tell import Heard, tell
+from rdmadiag.explain.job.tell import tell
 
 if TYPE_CHECKING:
     from io import FileIO
 
     from rdmadiag.explain.log.account import Failure
+    from rdmadiag.fleet.document import Reader
     from rdmadiag.sieve.lines import Sieve
 
 HEAD: Final = 64 << 10  # bytes by which a file is known
@@ -34,8 +36,8 @@ _SNAPSHOT: Final = ("meta.json", "root", "sys")
 _SECONDS: Final = 120.0  # for the reports of a folder
 
 
-class _NotRead(Exception):
-    """One line."""
+class NotRead(Exception):
+    """Of what is named nothing can be read; one line."""
 
 
 def is_pattern(path: str) -> bool:
@@ -51,15 +53,16 @@ def files_of(paths: Sequence[str], deadline: float) -> list[str]:
     from rdmadiag.host.given_file import understood
 
     try:
-        found = understood(paths[0], lambda: list(_files(paths)), _NotRead, deadline)
-    except _NotRead as error:
+        found = understood(paths[0], lambda: list(files_below(paths)), NotRead, deadline)
+    except NotRead as error:
         raise Refused(str(error)) from error.__cause__
     if not found:
         raise Refused(f"{paths[0]}: no file there is called so")
     return found
 
 
-def _files(paths: Sequence[str]) -> Iterator[str]:
+def files_below(paths: Sequence[str]) -> Iterator[str]:
+    """What `files_of` gives, in this process; a byte of each is read. Raises NotRead."""
     from rdmadiag.host.given_file import begin
 
     count = 0
@@ -71,7 +74,7 @@ def _files(paths: Sequence[str]) -> Iterator[str]:
             seen.add(each)
             count += 1
             if count > MOST_FILES:
-                raise _NotRead(f"{path}: more than {MOST_FILES} files")
+                raise NotRead(f"{path}: more than {MOST_FILES} files")
             with suppress(OSError):
                 begin(each)
             yield each
@@ -86,7 +89,7 @@ def _below(path: str) -> Iterator[str]:
             for each in matched:
                 yield from _below(each)
             return
-        raise _NotRead(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+        raise NotRead(f"{path}: {getattr(error, 'strerror', None) or error}") from error
     if not stat.S_ISDIR(kind):
         yield path
         return
@@ -123,14 +126,16 @@ def read_reports(path: str, deadline: float, *, quiet: bool) -> tuple[list[Known
     until = max(deadline, time.monotonic() + _SECONDS)
     with progress(time.monotonic(), until, quiet=quiet) as waiting:
         try:
-            return understood(path, lambda: _reports(path, until), _NotRead, until, waiting)
-        except _NotRead as error:
+            return understood(path, lambda: reports_below(path, until), NotRead, until, waiting)
+        except NotRead as error:
             raise Refused(str(error)) from error
 
 
-def _reports(path: str, deadline: float) -> tuple[list[KnownHost], list[str]]:
+def reports_below(path: str, deadline: float) -> tuple[list[KnownHost], list[str]]:
+    """What `read_reports` gives, in this process; raises NotRead."""
     from rdmadiag.fleet.document import Reader
-    from rdmadiag.host.many_files import NotRead, texts
+    from rdmadiag.host.many_files import NotRead as NothingThere
+    from rdmadiag.host.many_files import texts
 
     reader = Reader(lambda _: {})
     hosts: list[KnownHost] = []
@@ -147,8 +152,8 @@ def _reports(path: str, deadline: float) -> tuple[list[KnownHost], list[str]]:
                 unused.append(f"{each.where}: {each.refused or 'too long for a report'}")
                 continue
             _documents(reader, each.where, each.content, hosts, unused)
-    except NotRead as error:
-        raise _NotRead(str(error)) from error
+    except NothingThere as error:
+        raise NotRead(str(error)) from error
     for folder in snapshots:
         found = _of_snapshot(reader, folder, deadline)
         hosts.extend(found if isinstance(found, list) else ())
@@ -157,7 +162,7 @@ def _reports(path: str, deadline: float) -> tuple[list[KnownHost], list[str]]:
 
 
 def _documents(
-    reader: object, where: str, content: bytes, hosts: list[KnownHost], unused: list[str]
+    reader: "Reader", where: str, content: bytes, hosts: list[KnownHost], unused: list[str]
 ) -> None:
     """One document a file, or one a line, with a launcher's labels or without."""
     from rdmadiag.fleet.document import NotJson, decoded
@@ -185,21 +190,21 @@ def _documents(
             hosts.append(found)
 
 
-def _known(reader: object, where: str, document: object) -> KnownHost | str:
-    from rdmadiag.fleet.document import Reader, Said
+def _known(reader: "Reader", where: str, document: object) -> KnownHost | str:
+    from rdmadiag.fleet.document import Said
 
-    assert isinstance(reader, Reader)
     said = reader.said(document, lambda: b"")
     if not isinstance(said, Said):
         return getattr(said, "detail", "an outcome of pingpong")
     assert isinstance(document, dict)
+    name = short(said.hostname)
     return KnownHost(
-        said.hostname,
+        name,
         where,
         said.generated_at,
         said.status,
         said.findings,
-        places_of(said.hostname, document),
+        places_of(name, document),
         "evidence" in document,
     )
 
@@ -210,7 +215,7 @@ def _snapshots(path: str) -> Iterator[str]:
         with os.scandir(path) as found:
             entries = sorted(found, key=lambda each: each.name)
     except OSError as error:
-        raise _NotRead(f"{path}: {error.strerror}") from error
+        raise NotRead(f"{path}: {error.strerror}") from error
     for each in entries:
         if (
             each.is_dir(follow_symlinks=False)
@@ -219,7 +224,7 @@ def _snapshots(path: str) -> Iterator[str]:
             yield each.path
 
 
-def _of_snapshot(reader: object, path: str, deadline: float) -> list[KnownHost] | str:
+def _of_snapshot(reader: "Reader", path: str, deadline: float) -> list[KnownHost] | str:
     from rdmadiag.host.recorded import open_snapshot
     from rdmadiag.host.tree import SnapshotError
     from rdmadiag.preflight.judge import judge

@@ -1,13 +1,20 @@
 """Several logs, and a folder of reports: one story."""
 
 import json
+import os
+import pickle
+import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from rdmadiag.cli import job_logs
+from rdmadiag.cli.job_logs import NotRead, files_below, reports_below
 from tests.cli.conftest import Outcome
 from tests.explain.job.planted import BROKE, Job, shown
+from tests.explain.job.test_records import RAS, dump, ras_json, record
 
 
 def test_a_name_with_an_escape_reaches_no_terminal(
@@ -139,3 +146,140 @@ def test_a_pattern_that_matches_nothing_is_refused(
     outcome = rdmadiag("explain", "--log", f"{tmp_path}/*.log")
     assert outcome.code == 64
     assert "no file there is called so" in outcome.err
+
+
+def test_records_that_are_no_logs_are_known_by_their_content(
+    tmp_path: Path, rdmadiag: Callable[..., Outcome]
+) -> None:
+    for rank, begun in enumerate((7, 7, 6)):
+        content = pickle.dumps(dump(6, begun, "[0, 1, 2, 3]"), 2)
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(content)
+    (tmp_path / "ras.txt").write_text(RAS)
+    (tmp_path / "ras.json").write_text(json.dumps(ras_json()))
+    (tmp_path / "node2-pid811.log").write_text(record(2, 1407) + "\n")
+    (tmp_path / "bad_rank_9").write_bytes(b"\x80\x02cos\nsystem\nX\x02\x00\x00\x00id\x85R.")
+    (tmp_path / "nameless").write_bytes(pickle.dumps(dump(6, 7), 4))
+    outcome = rdmadiag("explain", "--log", str(tmp_path), "--json")
+    assert outcome.code == 3
+    kinds = {Path(each["name"]).name: each["kind"] for each in outcome.document["sources"]}
+    assert kinds == {
+        "nccl_trace_rank_0": "flight-recorder",
+        "nccl_trace_rank_1": "flight-recorder",
+        "nccl_trace_rank_2": "flight-recorder",
+        "bad_rank_9": "flight-recorder",
+        "nameless": "flight-recorder",
+        "ras.txt": "ras",
+        "ras.json": "ras",
+        "node2-pid811.log": "inspector",
+    }
+    problems = {each["problem"] for each in outcome.document["sources"]} - {None}
+    assert any("would run code" in each for each in problems)
+    assert any("does not end in a rank" in each for each in problems)
+    (of_dumps,) = (
+        each for each in outcome.document["behind"] if each["source"] == "flight-recorder"
+    )
+    assert of_dumps["ranks"] == [2]
+    assert {(each["why"], *each["ranks"]) for each in outcome.document["silent"]} >= {
+        ("dead", 21),
+        ("unresponsive", 4),
+        ("no-dump", 3),
+    }
+    text = rdmadiag("explain", "--log", str(tmp_path)).out
+    assert "UNKNOWN" in text
+    assert "Not at the same operation:" in text
+    assert "Not read, or not whole:" in text
+
+
+def test_snapshots_and_counters_are_reports_too(
+    tmp_path: Path, rdmadiag: Callable[..., Outcome]
+) -> None:
+    from rdmadiag.samples import folder
+
+    reports = tmp_path / "reports"
+    shutil.copytree(folder("roce-healthy"), reports / "snapshot")
+    several = [
+        rdmadiag("preflight", "--json", "--sample", "roce-healthy").document for _ in range(2)
+    ]
+    for number, each in enumerate(several):
+        each["host"]["hostname"] = f"n{number}"
+    lines = [f"n{number}: {json.dumps(each)}" for number, each in enumerate(several)]
+    (reports / "all.txt").write_text("\n".join(["torn {", *lines]))
+    Job(8, 2, 1).files(tmp_path)
+    argv = ("explain", "--json", "--log", f"{tmp_path}/*.log", "--from", str(reports))
+    document = rdmadiag(*argv).document
+    assert [each["host"] for each in document["reports"]] == ["guest", "n0", "n1"]
+
+
+def test_from_a_file_or_a_snapshot_is_of_one_host_as_before(
+    tmp_path: Path, rdmadiag: Callable[..., Outcome]
+) -> None:
+    from rdmadiag.samples import folder
+
+    log = tmp_path / "log"
+    log.write_text("mlx5_0: Call to ibv_modify_qp failed with 110 Connection timed out\n")
+    document = rdmadiag(
+        "explain", "--log", str(log), "--from", str(folder("roce-healthy")), "--json"
+    ).document
+    assert document["host"]["hostname"] == "guest"
+    refused = rdmadiag(
+        "explain", "--log", str(log), "--from", str(tmp_path), "--sample", "roce-healthy"
+    )
+    assert refused.code == 64
+
+
+def test_a_file_that_cannot_be_read_is_named_and_the_others_are_told_of(
+    tmp_path: Path, rdmadiag: Callable[..., Outcome]
+) -> None:
+    Job(8, 2, 1).files(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    document = rdmadiag("explain", "--log", str(tmp_path), "--json", "--timeout", "1").document
+    problems = [each["name"] for each in document["sources"] if each["problem"]]
+    assert problems == [str(tmp_path / "pipe")]
+    assert document["first"]["who"]["rank"] is not None
+
+
+# --- in this process: what the command does in a child ------------------------------------------
+
+
+def test_files_below_a_folder_and_of_a_pattern_are_named_once(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    for name in ("a/2", "a/1", "b", ".hidden"):
+        (tmp_path / name).write_text("x")
+    paths = (str(tmp_path), f"{tmp_path}/*", str(tmp_path / "b"))
+    found = [os.path.relpath(each, tmp_path) for each in files_below(paths)]
+    assert found == ["b", "a/1", "a/2"]
+    with pytest.raises(NotRead, match="No such file"):
+        list(files_below((str(tmp_path / "c"),)))
+
+
+def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_logs, "MOST_FILES", 1)
+    for name in "ab":
+        (tmp_path / name).write_text("x")
+    with pytest.raises(NotRead, match="more than 1 files"):
+        list(files_below((str(tmp_path),)))
+
+
+def test_reports_are_read_from_documents_lines_and_snapshots(
+    tmp_path: Path, rdmadiag: Callable[..., Outcome]
+) -> None:
+    from rdmadiag.samples import folder
+
+    report = rdmadiag("preflight", "--json", "--sample", "roce-healthy").document
+    report["host"]["hostname"] = "n1"
+    counters = rdmadiag("capabilities", "--json", "--sample", "roce-healthy").document
+    (tmp_path / "lines").write_text(f"torn\nn1: {json.dumps(report)}\nn2: {{\n")
+    (tmp_path / "other.json").write_text(json.dumps(counters))
+    (tmp_path / "empty").write_text("")
+    (tmp_path / "damaged.tar.gz").write_bytes(b"x")
+    shutil.copytree(folder("roce-healthy"), tmp_path / "snapshot")
+    with (tmp_path / "long").open("wb") as file:
+        file.truncate(40 << 20)
+    hosts, unused = reports_below(str(tmp_path), time.monotonic() + 60)
+    assert sorted(each.name for each in hosts) == ["guest", "n1"]
+    assert all(each.places for each in hosts)
+    assert {os.path.basename(each.partition(":")[0]) for each in unused} >= {
+        *("other.json", "empty", "damaged.tar.gz", "long"),
+    }
+    with pytest.raises(NotRead):
+        reports_below(str(tmp_path / "none"), time.monotonic() + 60)

@@ -17,12 +17,13 @@ from rdmadiag.explain.job.speakers import (
     Using,
     introduction,
     labelled,
+    short,
     speaker_of,
     unmarked,
 )
 from rdmadiag.explain.job.stamps import Stamp, stamp_of
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.names import local_gid_of, peer_of, remote_gid_of
+from rdmadiag.explain.log.names import local_gid_of, peer_of, printed_gid, remote_gid_of
 from rdmadiag.explain.log.recognise import Meaning, recognise
 from rdmadiag.explain.log.scan import Candidate
 from rdmadiag.explain.log.vocabulary import NEEDLES as OF_FAILURES
@@ -37,6 +38,8 @@ NEEDLES: Final = {
     b"nvrm: xid": 3,
     b"out of memory: kill": 3,
     b"----------": 3,
+    b"local address: lid": 3,
+    b"remote address: lid": 3,
 }
 """Words that a line is looked at for; those of who is who beside those of failures."""
 
@@ -121,6 +124,9 @@ _SAYS_MORE_BELOW: Final = re.compile(
     rb"(?:[^\n]*\n)?[ \t]*(?:Local |errno|ERRNO|Requested |Error: )|[^\n]{0,256}\bdgid "
 )
 _ENDS_ABOVE: Final = re.compile(rb"(?:local|remote) address: ")
+_END: Final = re.compile(rb"\s{0,4}(local|remote) address: LID ")
+_WHICH: Final = ("local", "remote")
+_PRINT_ENDS: Final = ("perftest", "rc_pingpong")
 _MEETINGS: Final = 64  # of each kind in one file
 _NEVER: Final = object()
 
@@ -132,13 +138,35 @@ class Collecting:
         self.part = part
         self._known: dict[bytes, object] = {}
         self._kept: dict[tuple[object, ...], Sighting] = {}
+        self._ends: dict[str, str] = {}  # local, remote → its GID
         self._block: Label | None = None  # clush -b: the header that stands above
 
     def read(self, candidates: Iterable[Candidate]) -> Part:
         """All of them."""
         for each in candidates:
             self._one(each)
+        self._give_ends()
         return self.part
+
+    def _give_ends(self) -> None:
+        """What perftest prints of its ends may stand below its errors: stdout is written late."""
+        if self.part.mark is not Mark.NONE or len(self._ends) != len(_WHICH):
+            return
+        for each in self.part.sightings:
+            if each.meaning.fields.tool in _PRINT_ENDS and not (each.remote_gid or each.peer):
+                each.local_gid, each.remote_gid = (self._ends[which] for which in _WHICH)
+
+    def _is_end(self, candidate: Candidate) -> bool:
+        """The two lines that say what one end is; of several connections none is kept."""
+        found = _END.match(candidate.line)
+        if found is None:
+            return False
+        text = b"\n".join((candidate.line, candidate.after[:128])).decode("utf-8", "replace")
+        which = found[1].decode()
+        gid = printed_gid(text, which)
+        if gid is not None and self._ends.setdefault(which, str(gid)) != str(gid):
+            self._ends["another"] = str(gid)
+        return True
 
     def _one(self, candidate: Candidate) -> None:
         if _DASHES.fullmatch(candidate.line):
@@ -157,6 +185,8 @@ class Collecting:
         meaning = self._meaning(line, below, above)
         text = ""
         if meaning is None:
+            if self._is_end(candidate):
+                return
             text = line[:2048].decode("utf-8", "replace")
             if self._introduced(label, candidate, text):
                 return
@@ -305,7 +335,7 @@ class Collecting:
             return
         speaker = self._speaker(label, text)
         if found["task"]:
-            speaker = Speaker(int(found["task"]), found["host"]).over(speaker)
+            speaker = Speaker(int(found["task"]), short(found["host"])).over(speaker)
         self.part.elsewhere.append(
             Elsewhere(
                 self.part.where,

@@ -42,7 +42,7 @@ _RANK: Final = tuple(
 _PROCESS: Final = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"(?:^|[\s\]])({_HOST}):({_DIGITS}):{_DIGITS} \[\d+\]",  # NCCL
+        rf"(?:^|[\s\]>:])({_HOST}):({_DIGITS}):{_DIGITS} \[\d+\]",  # NCCL
         rf"\[({_HOST}):({_DIGITS}) *(?::[\w ]+(?::\d+)?)?\]",  # UCX, Open MPI
     )
 )
@@ -52,15 +52,28 @@ _OF_SYSLOG: Final = re.compile(
 _RAY: Final = re.compile(r"\((?:\w+ )?pid=(\d{1,9}), ip=([\d.]{7,15})\)")
 
 
+_ADDRESS: Final = re.compile(r"[0-9.]+|.*:.*")
+
+
+def is_name(host: str) -> bool:
+    """Whether it is no address."""
+    return _ADDRESS.fullmatch(host) is None
+
+
+def short(host: str) -> str:
+    """Without its domain, as NCCL and syslog name a host; an address as it is."""
+    return host.partition(".")[0] or host if is_name(host) else host
+
+
 def speaker_of(text: str) -> Speaker:
     """What the line itself says of who wrote it."""
     head = text[:512]
     rank = next((int(found[1]) for each in _RANK if (found := each.search(head))), None)
     for each in _PROCESS:
         if found := each.search(head):
-            return Speaker(rank, found[1], int(found[2]))
+            return Speaker(rank, short(found[1]), int(found[2]))
     if found := _OF_SYSLOG.search(head):
-        return Speaker(rank, found[1])
+        return Speaker(rank, short(found[1]))
     if found := _RAY.search(head):
         return Speaker(rank, found[2], int(found[1]))
     return Speaker(rank)
@@ -72,7 +85,7 @@ def labelled(label: Label) -> Speaker:
         return Speaker(rank=int(label.text))
     if label.mark is Mark.NONE or "[" in label.text:
         return NOBODY
-    return Speaker(host=label.text)
+    return Speaker(host=short(label.text))
 
 
 _OF_NAME: Final = re.compile(r"(?:rank|task|proc)[-_.=]?(\d{1,7})(?!\d)", re.IGNORECASE)

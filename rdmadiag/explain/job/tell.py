@@ -6,20 +6,16 @@ path broke, and the others only heard of it.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from rdmadiag.explain.job import alignment
-from rdmadiag.explain.job.alignment import Clock, Scale
+from rdmadiag.explain.job.heard import Heard
 from rdmadiag.explain.job.hosts import KnownHost, Place, canonical
 from rdmadiag.explain.job.part import Part, Sighting
-from rdmadiag.explain.job.progress import Progress, behind
-from rdmadiag.explain.job.ras import OfProcess, State
-from rdmadiag.explain.job.speakers import Speaker, named
-from rdmadiag.explain.job.stamps import Stamp
+from rdmadiag.explain.job.people import People
+from rdmadiag.explain.job.progress import behind
+from rdmadiag.explain.job.silence import silent
 from rdmadiag.explain.job.tale import (
     CommonEnd,
     Ended,
@@ -27,23 +23,21 @@ from rdmadiag.explain.job.tale import (
     JobEnd,
     JobGroup,
     JobReport,
-    JobSource,
     NotUnderstood,
-    Silence,
     Silent,
     Step,
     Tale,
 )
+from rdmadiag.explain.job.times import Times
 from rdmadiag.explain.log.account import Account, Collector, Failure
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.fleet.lines import Mark
 from rdmadiag.preflight.verdict import Finding, Severity
+from rdmadiag.quoting import shell_word
 
 WINDOW: Final = 60.0
 """Seconds after the first failure in which others are of the same break: NCCL's and UCX's retries
 take up to half of it (timeout 20, 7 retries)."""
 
-EARLY: Final = 30.0  # seconds before the first failure at which a log has "ended early"
 SPANS: Final = (0.0, 1.0, 10.0, 60.0, 600.0, float("inf"))
 _MOST: Final = 50  # groups of each kind
 _NAMES: Final = 8
@@ -58,25 +52,6 @@ OF_OWN_END: Final = frozenset(
     )
 )
 """Causes that are of the host whose line has them, where that line names no peer."""
-
-
-_Add = Callable[[str | None, int | None, Silence, str], None]
-
-
-@dataclass(slots=True)
-class Heard:
-    """All that was read."""
-
-    parts: list[Part] = field(default_factory=list)
-    hosts: Mapping[str, KnownHost] = field(default_factory=dict)
-    progress: list[Progress] = field(default_factory=list)
-    processes: list[OfProcess] = field(default_factory=list)  # of RAS
-    groups: dict[str, tuple[int, ...]] = field(default_factory=dict)  # flight recorder
-    dumped: set[int] = field(default_factory=set)  # ranks with a dump
-    meetings: dict[str, list[tuple[Speaker, Stamp]]] = field(default_factory=dict)
-    sources: list[JobSource] = field(default_factory=list)
-    unused_reports: list[str] = field(default_factory=list)
-    expected: tuple[str, ...] = ()  # hosts that ought to be heard
 
 
 def tell(heard: Heard) -> Tale:
@@ -122,211 +97,19 @@ class _Told:
 class _Teller:
     def __init__(self, heard: Heard) -> None:
         self._heard = heard
-        self._rank_of: dict[tuple[str, int], int] = {}  # (host, pid)
-        self._host_of: dict[int, str] = {}
-        self._world: int | None = None
-        self._name_files()
-        self._who_is_who()
-        self._book = self._addresses()
-        self._scale, self._around = self._clocks()
+        self._people = People(heard)
+        self._times = Times(heard, self._people)
         self._told = [self._one(part, seen) for part in heard.parts for seen in part.sightings]
 
-    # --- who is who ---------------------------------------------------------------------
-
-    def _name_files(self) -> None:
-        """A file that is called after a host of which others speak is that host's."""
-        hosts = frozenset(
-            each.host for part in self._heard.parts for each in part.speakers if each.host
-        )
-        for part in self._heard.parts:
-            if part.own.host is None and part.mark is Mark.NONE:
-                part.own = part.own.over(named(part.where, hosts))
-                for each in part.sightings:
-                    each.speaker = each.speaker.over(part.own)
-
-    def _who_is_who(self) -> None:
-        joined = [each for part in self._heard.parts for each in part.joined.items()]
-        sizes = [ranks for _, (ranks, _) in joined]
-        sizes += [max(members) + 1 for members in self._heard.groups.values() if members]
-        self._world = max(sizes, default=None)
-        for speaker, (_, rank) in sorted(joined, key=lambda each: each[1][0]):
-            if speaker.host and speaker.pid is not None:
-                self._rank_of[speaker.host, speaker.pid] = rank
-        for (host, _), rank in self._rank_of.items():
-            self._host_of[rank] = host
-        for part in self._heard.parts:
-            for each in part.speakers:
-                if each.rank is not None and each.host:
-                    self._host_of.setdefault(each.rank, each.host)
-
-    def _identity(self, speaker: Speaker) -> tuple[int | None, str | None]:
-        rank, host = speaker.rank, speaker.host
-        if rank is None and host and speaker.pid is not None:
-            rank = self._rank_of.get((host, speaker.pid))
-        if host is None and rank is not None:
-            host = self._host_of.get(rank)
-        return rank, host
-
-    def _who(self, speaker: Speaker, where: str) -> tuple[object, ...]:
-        """What counts as one: a rank, a process, a host, or a file."""
-        rank, host = self._identity(speaker)
-        if rank is not None:
-            return ("rank", rank)
-        if speaker.pid is not None:
-            return ("process", host, speaker.pid)
-        return ("host", host) if host else ("file", where)
-
-    def _addresses(self) -> dict[str, Place]:
-        book: dict[str, Place] = {}
-        for part in self._heard.parts:
-            for host, using in part.using.items():
-                key = canonical(using.address)
-                device = using.devices[0] if len(using.devices) == 1 else None
-                if key in book and book[key].device != device:
-                    device = None  # its ranks take several
-                book[key] = Place(host, device)
-        for known in self._heard.hosts.values():
-            for address, place in known.places.items():
-                before = book.get(address)
-                if before is None or before.device is None:
-                    book[address] = place
-            book.setdefault(canonical(known.name), Place(known.name))
-        self._add_own(book)
-        for host_name in self._host_of.values():
-            book.setdefault(canonical(host_name), Place(host_name))
-        return book
-
-    def _add_own(self, book: dict[str, Place]) -> None:
-        """The GIDs that speakers say they send from."""
-        for part in self._heard.parts:
-            for seen in part.sightings:
-                host_name = self._identity(seen.speaker)[1]
-                if not host_name:
-                    continue
-                book.setdefault(canonical(host_name), Place(host_name))
-                found = seen.meaning.fields
-                if seen.local_gid and found.device:
-                    key = canonical(seen.local_gid)
-                    before = book.get(key)
-                    if before is None or before.device is None:
-                        place = Place(host_name, found.device, found.port, found.gid_index)
-                        book[key] = place
-
-    def _there(self, seen: Sighting) -> Place | None:
-        for address in (seen.remote_gid, seen.peer):
-            if address:
-                place = self._book.get(canonical(address))
-                if place is None and "." in address and not address[0].isdigit():
-                    place = self._book.get(canonical(address.partition(".")[0]))
-                if place is not None:
-                    return place
-        return None
-
-    # --- clocks -------------------------------------------------------------------------
-
-    def _clock(self, speaker: Speaker, stamp: Stamp, where: str) -> Clock:
-        host = self._identity(speaker)[1]
-        if stamp.clock == "relative":
-            return (f"{where} {host or ''}".strip(), "relative")
-        return (host or where, stamp.clock)
-
-    def _clocks(self) -> tuple[Scale, float | None]:
-        heard = self._heard
-        said = [
-            *(
-                (each.speaker, each.stamp, each.where)
-                for part in heard.parts
-                for each in part.sightings
-            ),
-            *(
-                (each.speaker, each.stamp, each.where)
-                for part in heard.parts
-                for each in part.elsewhere
-            ),
-        ]
-        stamped = [(who, stamp, where) for who, stamp, where in said if stamp is not None]
-        own = [(part.own, part.last, part.where) for part in heard.parts if part.last is not None]
-        around = alignment.with_periods(stamp for _, stamp, _ in (*stamped, *own))
-        clocks = {self._clock(*each) for each in stamped}
-        clocks |= {clock for each in own if (clock := self._clock(*each))[1] in alignment.WALL}
-        meetings: dict[str, dict[Clock, float]] = {}
-        everything = [
-            *((key, each, "") for key, several in heard.meetings.items() for each in several),
-            *(
-                (key, each, part.where)
-                for part in heard.parts
-                for key, several in part.meetings.items()
-                for each in several
-            ),
-        ]
-        for key, (speaker, stamp), where in everything:
-            clock = self._clock(speaker, stamp, where)
-            seconds = alignment.whole(stamp, around).seconds
-            seen = meetings.setdefault(key, {})
-            seen[clock] = max(seen.get(clock, seconds), seconds)
-        for part in heard.parts:
-            for number, (host, one, other) in enumerate(part.twice_timed):
-                meetings[f"line {part.where} {number}"] = {
-                    (host, each.clock): alignment.whole(each, around).seconds
-                    for each in (one, other)
-                }
-        return Scale(clocks, meetings, self._broken(around)), around
-
-    def _broken(self, around: float | None) -> dict[str, dict[Clock, float]]:
-        """The two ends of a pair, each by its first line of the other."""
-        found: dict[tuple[str, str], dict[Clock, float]] = {}
-        first_of: dict[tuple[str, str], float] = {}
-        for part in self._heard.parts:
-            for seen in part.sightings:
-                host = self._identity(seen.speaker)[1]
-                if seen.stamp is None or host is None or seen.meaning.kind is Kind.NOTE:
-                    continue
-                clock = self._clock(seen.speaker, seen.stamp, part.where)
-                seconds = alignment.whole(seen.stamp, around).seconds
-                if clock[1] == "uptime":  # a kernel names no peer, but its host's processes do
-                    known = first_of.get(clock)
-                    first_of[clock] = seconds if known is None else min(known, seconds)
-                there = self._there(seen)
-                if there is not None and there.host != host:
-                    low, high = sorted((host, there.host))
-                    ends = found.setdefault((low, high), {})
-                    ends[clock] = min(ends.get(clock, seconds), seconds)
-        made = {f"pair {one} {other}": ends for (one, other), ends in found.items()}
-        for clock, seconds in first_of.items():
-            others: dict[Clock, float] = {clock: seconds}
-            for ends in found.values():
-                for each, other in ends.items():
-                    if each[0] == clock[0] and each != clock:
-                        others[each] = min(others.get(each, other), other)
-            made[f"host {clock[0]}"] = others
-        return made
-
-    def _at(self, speaker: Speaker, stamp: Stamp | None, where: str) -> float | None:
-        if stamp is None:
-            return None
-        settled = alignment.whole(stamp, self._around)
-        return self._scale.at(self._clock(speaker, stamp, where), settled)
-
-    def _shown(self, at: float | None) -> str | None:
-        if at is None:
-            return None
-        if self._around is None and at < 10 * 366 * 86400:  # no clock names a date
-            return f"{at:.3f} s"
-        try:
-            when = datetime.fromtimestamp(at, UTC)
-        except (OverflowError, OSError, ValueError):
-            return None
-        return when.strftime("%Y-%m-%dT%H:%M:%S.") + f"{when.microsecond // 1000:03d}Z"
-
     def _one(self, part: Part, seen: Sighting) -> _Told:
-        rank, host = self._identity(seen.speaker)
+        rank, host = self._people.identity(seen.speaker)
         return _Told(
             seen,
             rank,
             host,
-            self._at(seen.speaker, seen.stamp, part.where),
-            self._there(seen),
-            self._who(seen.speaker, part.where),
+            self._times.at(seen.speaker, seen.stamp, part.where),
+            self._people.there(seen),
+            self._people.who(seen.speaker, part.where),
         )
 
     # --- the story ----------------------------------------------------------------------
@@ -341,8 +124,8 @@ class _Teller:
         common = self._common_end(failed or followed, first) if first else None
         return Tale(
             ranks=len(self._voices()),
-            world_size=self._world,
-            hosts=tuple(sorted(self._hosts_heard())),
+            world_size=self._people.world_size,
+            hosts=tuple(sorted(self._people.hosts_heard())),
             first=shown,
             failed_after=self._failed_after(first, failed + followed),
             common_end=common,
@@ -350,10 +133,10 @@ class _Teller:
             failures=self._groups(failed, first),
             consequences=self._groups(followed, first),
             aftermath=aftermath,
-            silent=self._silent(first),
+            silent=self._silent_of(first),
             behind=behind(self._heard.progress),
             ended=self._ended(first),
-            clocks=self._scale.settings[:_MOST],
+            clocks=self._times.scale.settings[:_MOST],
             not_understood=self._not_understood(),
             next=_next(shown, common),
             reports=tuple(
@@ -381,7 +164,7 @@ class _Teller:
     def _first_failure(self, first: _Told) -> FirstFailure:
         seen, found = first.seen, first.seen.meaning.fields
         local = canonical(seen.local_gid) if seen.local_gid else None
-        place = self._book.get(local) if local else None
+        place = self._people.place(local) if local else None
         who = JobEnd(
             first.rank,
             first.host,
@@ -400,7 +183,7 @@ class _Teller:
         return FirstFailure(
             who,
             self._whom(first),
-            self._shown(first.at),
+            self._times.shown(first.at),
             seen.where,
             seen.line,
             timed,
@@ -436,7 +219,7 @@ class _Teller:
             }
             device = next(iter(own)) if len(own) == 1 else None
         if rank is None:
-            ranks = [each for each, host in self._host_of.items() if host == place.host]
+            ranks = [each for each, host in self._people.host_of.items() if host == place.host]
             rank = ranks[0] if len(ranks) == 1 else None
         return JobEnd(rank, place.host, device, port, index, seen.remote_gid, seen.peer)
 
@@ -460,7 +243,7 @@ class _Teller:
                 why.setdefault(each.host, []).append(
                     f"{each.seen.where}:{each.seen.line}: {each.seen.text}"
                 )
-        for one in self._silent(first):
+        for one in self._silent_of(first):
             if one.host in degree and one.host:
                 why.setdefault(one.host, []).append(f"{one.why}: {one.detail}")
         for host in degree:
@@ -469,7 +252,9 @@ class _Teller:
                 why.setdefault(host, []).extend(
                     f"{known.where}: {each.rule}: {each.summary}" for each in grave[:2]
                 )
-        chosen = self._shared(degree, len(pairs)) or _only(why, degree)
+        strong = {host: why[host] for host in why if self._is_worst(host, early)}
+        alone = _only(strong, degree) or (None if strong else _only(why, degree))
+        chosen = self._shared(degree, len(pairs)) or alone
         if chosen is None:
             return None
         host = chosen
@@ -491,6 +276,14 @@ class _Teller:
             tuple(_grave(known)[:_FINDINGS]) if known else (),
         )
 
+    def _is_worst(self, host: str, early: Sequence[_Told]) -> bool:
+        """Its own port failed, or its report has a critical finding; silence says less."""
+        known = self._heard.hosts.get(host)
+        critical = known is not None and any(
+            each.severity is Severity.CRITICAL for each in known.findings
+        )
+        return critical or any(each.is_own and each.host == host for each in early)
+
     @staticmethod
     def _shared(degree: Counter[str], pairs: int) -> str | None:
         if pairs < 2:
@@ -502,7 +295,7 @@ class _Teller:
     def _voices(self) -> set[tuple[object, ...]]:
         """Ranks that said anything; processes or files where no rank is named."""
         found = {
-            self._who(speaker, part.where)
+            self._people.who(speaker, part.where)
             for part in self._heard.parts
             for speaker in part.speakers
         }
@@ -510,21 +303,12 @@ class _Teller:
         ranks |= {("rank", each) for each in self._heard.dumped}
         return ranks or {each for each in found if each[0] != "host"} or found
 
-    def _hosts_heard(self) -> set[str]:
-        found = set()
-        for part in self._heard.parts:
-            for each in part.speakers:
-                host = self._identity(each)[1]
-                if host:
-                    found.add(host)
-        return found
-
     def _failed_after(self, first: _Told | None, told: Sequence[_Told]) -> int:
         if first is None:
             return 0
         who = {each.who for each in told}
         for part in self._heard.parts:
-            who |= {self._who(each, part.where) for each in part.aftermath}
+            who |= {self._people.who(each, part.where) for each in part.aftermath}
         ranks = {each for each in who if each[0] == "rank"}
         counted = ranks or {each for each in who if each[0] != "host"} or who
         return len(counted - {first.who})
@@ -590,85 +374,10 @@ class _Teller:
         made.sort(key=lambda each: each[0])
         return tuple(group for _, group in made[:_MOST])
 
-    # --- who is silent ------------------------------------------------------------------
-
-    def _silent(self, first: _Told | None) -> tuple[Silent, ...]:
-        found: dict[tuple[str | None, Silence], tuple[set[int], str]] = {}
-
-        def add(host: str | None, rank: int | None, why: Silence, detail: str) -> None:
-            ranks, _ = found.setdefault((host, why), (set(), detail))
-            if rank is not None:
-                ranks.add(rank)
-
-        for each in self._heard.processes:
-            if each.state is not State.ERROR:
-                host = self._named(each.host)
-                why = Silence.DEAD if each.state is State.DEAD else Silence.UNRESPONSIVE
-                add(host, each.rank, why, f"RAS: {each.state}")
-        heard_hosts = self._hosts_heard()
-        many = any(part.mark is not Mark.NONE for part in self._heard.parts)
-        unheard = Silence.SAYS_NOTHING if many else Silence.NO_LOG
+    def _silent_of(self, first: _Told | None) -> tuple[Silent, ...]:
         peers = {each.there.host for each in self._told if each.there}
-        for host in sorted((peers | set(self._heard.expected)) - heard_hosts):
-            ranks = [rank for rank, of in self._host_of.items() if of == host]
-            by = "named by others" if host in peers else "expected"
-            several: list[int | None] = [*ranks] or [None]
-            for rank in several:
-                add(host, rank, unheard, f"{by}, and nothing is heard of it")
-        self._missing_ranks(add, unheard)
-        self._ended_early(add, first)
-        return tuple(
-            Silent(host, tuple(sorted(ranks))[:1000], why, detail)
-            for (host, why), (ranks, detail) in sorted(
-                found.items(), key=lambda item: (item[0][0] is None, item[0][0] or "", item[0][1])
-            )
-        )
-
-    def _missing_ranks(self, add: _Add, unheard: Silence) -> None:
-        heard = {
-            rank
-            for part in self._heard.parts
-            for each in part.speakers
-            if (rank := self._identity(each)[0]) is not None
-        }
-        if self._world and heard and len(self._heard.parts) + len(heard) > 2:
-            for rank in sorted(set(range(min(self._world, 1_000_000))) - heard):
-                if rank not in self._heard.dumped:
-                    add(
-                        self._host_of.get(rank),
-                        rank,
-                        unheard,
-                        f"of {self._world} ranks, and nothing is heard of it",
-                    )
-        if self._heard.dumped:
-            belong = {rank for ranks in self._heard.groups.values() for rank in ranks}
-            for rank in sorted(belong - self._heard.dumped):
-                add(
-                    self._host_of.get(rank),
-                    rank,
-                    Silence.NO_DUMP,
-                    "its flight recorder left no dump",
-                )
-
-    def _ended_early(self, add: _Add, first: _Told | None) -> None:
-        for part in self._heard.parts:
-            rank, host = self._identity(part.own)
-            if rank is None and host is None:
-                known = {self._identity(each) for each in part.speakers}
-                rank, host = next(iter(known)) if len(known) == 1 else (None, None)
-            if not part.bytes:
-                add(host, rank, Silence.EMPTY, f"{part.where} is empty")
-            elif first is not None and first.at is not None and part.last and not part.sightings:
-                last = self._at(part.own, part.last, part.where)
-                if last is not None and last < first.at - EARLY:
-                    detail = f"{part.where} ends at {self._shown(last)}"
-                    add(host, rank, Silence.ENDED_EARLY, detail)
-
-    def _named(self, address: str | None) -> str | None:
-        if address is None:
-            return None
-        place = self._book.get(canonical(address))
-        return place.host if place else address
+        at = first.at if first else None
+        return silent(self._heard, self._people, self._times, peers, at)
 
     # --- beside -------------------------------------------------------------------------
 
@@ -676,15 +385,17 @@ class _Teller:
         made = []
         for part in self._heard.parts:
             for each in part.elsewhere:
-                rank, host = self._identity(each.speaker)
-                at = self._at(each.speaker, each.stamp, part.where)
+                rank, host = self._people.identity(each.speaker)
+                at = self._times.at(each.speaker, each.stamp, part.where)
                 before = None
                 if first is not None and first.at is not None and at is not None:
                     before = at < first.at
                 elif first is not None and first.seen.where == each.where:
                     before = each.line < first.seen.line
                 made.append(
-                    Ended(host, rank, self._shown(at), before, each.text, each.where, each.line)
+                    Ended(
+                        host, rank, self._times.shown(at), before, each.text, each.where, each.line
+                    )
                 )
         made.sort(key=lambda each: (each.is_before is not True, each.at or "", each.line))
         return tuple(made[:_MOST])
@@ -747,12 +458,13 @@ def _only(why: Mapping[str, Sequence[str]], degree: Counter[str]) -> str | None:
 
 
 def _next(first: FirstFailure | None, common: CommonEnd | None) -> tuple[str, ...]:
-    """What to look at: what is wrong at the common end, then what the line asks for."""
+    """What to look at, and on which host: what is wrong at the common end comes first."""
     lines: list[str] = []
     if common is not None:
-        for finding in common.findings:
-            if finding.severity is Severity.CRITICAL:
-                lines.extend(finding.remedy[:2])
-    if first is not None:
-        lines.extend(first.failure.next)
-    return tuple(dict.fromkeys(lines))[:8]
+        grave = [each for each in common.findings if each.severity is Severity.CRITICAL]
+        if remedy := [line for each in grave for line in each.remedy[:2]]:
+            lines += [f"# on {shell_word(common.host)}", *remedy[:4]]
+    if first is not None and first.failure.next:
+        host = f"# on {shell_word(first.who.host)}" if first.who.host else ""
+        lines += [*([host] if host else []), *first.failure.next]
+    return tuple(dict.fromkeys(lines))

@@ -3,10 +3,11 @@
 import io
 from collections.abc import Mapping
 
+from rdmadiag.explain.job.heard import Heard
 from rdmadiag.explain.job.part import NEEDLES, Collecting, Part, last_stamp
 from rdmadiag.explain.job.speakers import marking, named
 from rdmadiag.explain.job.tale import Tale
-from rdmadiag.explain.job.tell import Heard, tell
+from rdmadiag.explain.job.tell import tell
 from rdmadiag.sieve.lines import Sieve
 
 SIEVE = Sieve(NEEDLES)

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmadiag.explain.job.flight_recorder import NotADump, parse_dump
+from rdmadiag.explain.job.heard import Heard
 from rdmadiag.explain.job.inspector import parse_inspector
 from rdmadiag.explain.job.progress import Behind, Progress, behind
 from rdmadiag.explain.job.ras import NotRas, State, parse_ras
 from rdmadiag.explain.job.tale import Silence
-from rdmadiag.explain.job.tell import Heard, tell
+from rdmadiag.explain.job.tell import tell
 from rdmadiag.render.explain_job import answer
 
 RAS = """\

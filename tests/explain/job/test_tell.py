@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rdmadiag.explain.job.heard import Heard
 from rdmadiag.explain.job.ras import parse_ras
 from rdmadiag.explain.job.tale import Silence, Tale
-from rdmadiag.explain.job.tell import Heard, tell
+from rdmadiag.explain.job.tell import tell
 from rdmadiag.render.explain_job import answer
 from tests.explain.job.planted import Job
 from tests.explain.job.telling import part_of, told
@@ -45,7 +46,7 @@ def test_the_first_failing_pair_is_named_with_its_nic_and_time() -> None:
     assert (tale.world_size, tale.ranks) == (16, 16)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     st.sampled_from((8, 16, 64)),
     st.integers(0, 1000),
@@ -156,6 +157,15 @@ def test_a_host_of_which_only_the_address_is_known_is_still_the_common_end() -> 
     assert tale.common_end is not None
     assert tale.common_end.host == "10.0.0.2"
     assert [(each.host, each.ranks) for each in tale.silent] == [(None, (8, 9, 10, 11))]
+
+
+def test_a_healthy_log_that_is_called_after_the_peer_is_heard() -> None:
+    line = (
+        "[2026-03-13 12:00:00] node1:1:2 [0] NCCL WARN NET/IB: Got completion from peer "
+        "node2.example.com<7> with status=IBV_WC_RETRY_EXC_ERR(12) vendor_err=129 hca mlx5_0\n"
+    )
+    files = {"node1.log": line, "node2.log": "[2026-03-13 12:00:01] step 1\n"}
+    assert told(files).silent == ()
 
 
 def test_a_log_that_ends_before_is_silent_and_an_empty_one_too() -> None:
