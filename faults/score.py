@@ -176,7 +176,9 @@ def explain(log: str, report: Path | None = None, only: str = "") -> dict[str, A
         alone = ("explain", "--log", file.name)
         if report and report.exists():
             found = _json(*alone, f"--from={report}", f"--device={only}")
-            return found or _json(*alone, f"--from={report}")  # the host has it no more
+            if found.get("first"):
+                return found
+            return _json(*alone, f"--from={report}")  # the log names another, or it is gone
         return _json(*alone)
 
 
