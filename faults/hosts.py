@@ -139,7 +139,9 @@ class Hosts:
         )
         self.nodes[name] = Node(name, holder)
         assert holder.stdout is not None
-        if not holder.stdout.readline():
+        with holder.stdout as said:
+            is_up = bool(said.readline())
+        if not is_up:
             raise LabFailure(f"{name} did not come up")
 
     def _wait_ready(self) -> None:

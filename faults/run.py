@@ -5,6 +5,7 @@ to faults/records.
 """
 
 import argparse
+import json
 import resource
 import shutil
 import sys
@@ -127,7 +128,9 @@ def ended(folder: Path, names: list[str]) -> Iterator[None]:
 
 
 def keep(made: Path, name: str) -> None:
-    """Put what a guest recorded of a fault in its place."""
+    """Put what a guest recorded of a fault in its place, if it took effect."""
+    if not json.loads((made / "record.json").read_text())["took_effect"]:
+        return
     RECORDS.mkdir(exist_ok=True)
     shutil.copyfile(made / "record.json", RECORDS / f"{name}.json")
     for snapshot in made.glob("*.tar.gz"):

@@ -99,7 +99,10 @@ def one(fault: Fault) -> Scored:
         said = {end: each["said"] for end, each in ends.items()}
         ended = {end: each["ended"] for end, each in ends.items()}
         alone = by_logs({end: explain(text) for end, text in said.items()}, ended, reports=False)
-        reports = {end: explain(text, snapshot(fault.name, end)) for end, text in said.items()}
+        reports = {
+            end: explain(text, snapshot(fault.name, end), device(fault.setting, end))
+            for end, text in said.items()
+        }
         with_reports = by_logs(reports, ended, reports=True)
         answers["preflight"].append(by_host)
         answers["explain"].append(alone)
@@ -165,13 +168,18 @@ def preflight(name: str, setting: str, end: str) -> list[dict[str, Any]]:
     return found
 
 
-def explain(log: str, report: Path | None = None) -> dict[str, Any]:
+def explain(log: str, report: Path | None = None, only: str = "") -> dict[str, Any]:
     """The document of `explain --log`."""
     with tempfile.NamedTemporaryFile("w", suffix=".log", encoding="utf-8") as file:
         file.write(log)
         file.flush()
-        with_report = [f"--from={report}"] if report and report.exists() else []
-        return _json("explain", "--log", file.name, *with_report)
+        alone = ("explain", "--log", file.name)
+        if report and report.exists():
+            found = _json(*alone, f"--from={report}", f"--device={only}")
+            if found.get("first"):
+                return found
+            return _json(*alone, f"--from={report}")  # the log names another, or it is gone
+        return _json(*alone)
 
 
 def _json(*argv: str) -> dict[str, Any]:
@@ -198,10 +206,12 @@ def tables(
         "# Scores",
         "",
         "Written by `python -m faults.score --write`; README.md has the rules.",
+        f"{len(scored)} of {len(faults())} faults have a record and are scored here.",
         "",
     ]
     for title, rows in parts.items():
         if not rows:
+            lines += [f"## {title}: none was run", ""]
             continue
         lines += [f"## {title}: {len(rows)} faults", ""]
         lines += ["| way | top cause | host or end | names a cause |", "|---|---|---|---|"]

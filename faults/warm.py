@@ -41,6 +41,8 @@ def start(argv: list[str], out: Path, *, holder: int = 0) -> int:
         said = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(said, 1)
         os.dup2(said if holder else os.open(os.devnull, os.O_WRONLY), 2)
+        # Not those of a test that captures what is printed.
+        sys.stdout, sys.stderr = (os.fdopen(fd, "w", closefd=False) for fd in (1, 2))
         if holder:
             _enter(holder)
         main(argv)
