@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import click
 
 from rdmadiag.cli import exits
-from rdmadiag.cli.exits import Refused
+from rdmadiag.cli.exits import CannotTell, Refused
 from rdmadiag.cli.options import Reading, reading, recorded
-from rdmadiag.cli.output import printing
+from rdmadiag.cli.output import note, printing
 from rdmadiag.cli.page import Page
 from rdmadiag.cli.selectors import selectors
 from rdmadiag.nearest import instead
@@ -70,9 +70,10 @@ def command(
         chosen = _proven(chosen, exercised, reading)
     if stack is not None:
         chosen = [for_stack(each, stack) for each in chosen]
+    unread = False
     with printing():
         if peer is not None:
-            _compare(reading, chosen, peer, stack)
+            unread = _compare(reading, evidence, chosen, silent, peer, stack)
         elif reading.form == "json":
             from rdmadiag.render.json import write
 
@@ -93,7 +94,7 @@ def command(
         return exits.CRITICAL
     if stack is not None and any(required(each, stack, there=None) for each in chosen):
         return exits.UNKNOWN
-    return exits.UNKNOWN if silent or not chosen else exits.OK
+    return exits.UNKNOWN if silent or unread or not chosen else exits.OK
 
 
 def _proven(
@@ -144,16 +145,35 @@ def _look(
 
 
 def _compare(
-    reading: Reading, chosen: "list[DeviceCapabilities]", peer: str, stack: str | None
-) -> None:
-    from rdmadiag.sources.run import device_sources
+    reading: Reading,
+    own: "Evidence",
+    chosen: "list[DeviceCapabilities]",
+    silent: "dict[str, Missing]",
+    peer: str,
+    stack: str | None,
+) -> bool:
+    """Print in what they differ; whether a device of the peer is not known."""
     from rdmadiag.view.capabilities import differences, for_stack, of_library
+    from rdmadiag.view.unshown import why_unknown
 
     other = recorded(peer, reading.deadline)
-    there = of_library(other.evidence(device_sources(other.identity.platform)).verbs)
+    _, mute, evidence = _look(other)
+    there = of_library(evidence.verbs)
+    for side, seen, listed in ((reading, own, chosen), (other, evidence, there)):
+        if not listed and (why := why_unknown(seen)):
+            raise CannotTell(f"the devices of {side.identity.hostname} are not known: {why}")
     if stack is not None:
         there = [for_stack(each, stack) for each in there]
-    found = differences(chosen, there)
+    found = [each for each in differences(chosen, there) if each.device not in silent | mute]
+    unread = [
+        f"{name} of {side.identity.hostname} is not known: {why}"
+        for side, every in ((reading, silent), (other, mute))
+        for name, why in every.items()
+    ]
+    if unread and not found:
+        raise CannotTell("; ".join(unread))
+    for each in unread:
+        note(each)
     if reading.form == "json":
         from rdmadiag.render.json import write
 
@@ -162,3 +182,4 @@ def _compare(
         from rdmadiag.render.capabilities import show_differences
 
         show_differences(found, reading.identity, other.identity)
+    return bool(mute)

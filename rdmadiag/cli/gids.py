@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rdmadiag.cli import exits
-from rdmadiag.cli.exits import Refused
+from rdmadiag.cli.exits import CannotTell, Refused
 from rdmadiag.cli.options import Reading, gid_scan_option, reading, recorded
 from rdmadiag.cli.output import note, printing
 from rdmadiag.cli.page import Page
@@ -128,7 +128,8 @@ def command(
     if not listed or unread or any(table.missing for table in listed):
         return exits.UNKNOWN
     wrong = gid_index is not None and any(table.route is None for table in listed)
-    return exits.CRITICAL if wrong or (names and _some_cannot(pairs)) else exits.OK
+    apart = bool(peer and names) and (not pairs or _some_cannot(pairs))
+    return exits.CRITICAL if wrong or apart else exits.OK
 
 
 def _check(
@@ -256,15 +257,20 @@ def _pairs(
 ) -> "tuple[Identity, tuple[PortPair, ...]]":
     from rdmadiag.view.peer_picks import Side, pairs
     from rdmadiag.view.reconcile import devices, ports
+    from rdmadiag.view.unshown import why_unknown
 
     other = recorded(peer, reading.deadline)
     there = other.evidence(_sources(other.identity.platform, peer))
     theirs = environment if env_from else _environment(None, there, reading.deadline)
-    return other.identity, pairs(
+    found = pairs(
         Side(tuple(ports(chosen)), evidence, environment),
         Side(tuple(ports(devices(there))), there, theirs),
         stacks,
     )
+    for side, seen in ((reading, evidence), (other, there)):
+        if not found and (why := why_unknown(seen)):
+            raise CannotTell(f"the ports of {side.identity.hostname} are not known: {why}")
+    return other.identity, found
 
 
 def _some_cannot(pairs: "Sequence[PortPair]") -> bool:

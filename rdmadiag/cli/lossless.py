@@ -70,8 +70,9 @@ def command(
     Exits 0 ok, 1 warn (a stack's packets can be dropped), 3 unknown (a driver without DCB), or no
     active RoCE port.
     """
+    from rdmadiag.facts import Missing
     from rdmadiag.preflight.judge_lossless import judge
-    from rdmadiag.preflight.verdict import worse
+    from rdmadiag.preflight.verdict import Status, worse
     from rdmadiag.view.lossless import differences
     from rdmadiag.view.unshown import unread_sources
 
@@ -86,6 +87,8 @@ def command(
         other = there.identity, judge(theirs), their_ports
     differ = tuple(differences(own, other[2])) if other else ()
     missing = unread_sources(evidence)
+    if not own and not missing and isinstance(evidence.sysfs, Missing) and not evidence.is_mac:
+        missing = {"sysfs": evidence.sysfs}
     with printing():
         if reading.form == "json":
             from rdmadiag.render.json import write
@@ -112,7 +115,9 @@ def command(
             )
     if not own:
         return UNKNOWN
-    status = worse(verdict.status, other[1].status) if other else verdict.status
+    status = verdict.status
+    if other:
+        status = worse(status, other[1].status if other[2] else Status.UNKNOWN)
     return code_of(status, fail_on, exit_zero)
 
 

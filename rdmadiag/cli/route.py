@@ -119,7 +119,10 @@ def _address(host: str, reading: Reading, *, resolve: bool) -> tuple[str, str | 
     if not isinstance(found, Missing):
         return found[0], None
     if not resolve:
-        raise Refused(f"{host!r} is no address, and {found.detail}; --resolve asks the resolver")
+        raise Refused(
+            f"{host!r} is no address, and /etc/hosts gives none for it ({found.detail}); "
+            "--resolve asks the resolver"
+        )
     answers = _resolved(host, reading.left / 2)
     text, _, scope = str(answers[0][4][0]).partition("%")
     return text, scope or None

@@ -85,11 +85,14 @@ def _moved(transport: Transport) -> Grid:
     table = _rows()
     seconds = transport.seconds
     within = "" if isinstance(seconds, Missing) else f" in {seconds:.2g} s"
-    table.add_row(
-        Text("by RDMA", "dim"),
-        Text(_amount(transport.rdma_bytes, _BOUND[transport.rdma_bound]) + within),
-    )
-    table.add_row(Text("by TCP", "dim"), Text(_amount(transport.tcp_bytes) + within))
+    for label, value, bound in (
+        ("by RDMA", transport.rdma_bytes, _BOUND[transport.rdma_bound]),
+        ("by TCP", transport.tcp_bytes, ""),
+    ):
+        text = _amount(value, bound)
+        table.add_row(
+            Text(label, "dim"), Text(text if isinstance(value, Missing) else text + within)
+        )
     share, most = transport.share_rdma, transport.share_rdma_at_most
     if not isinstance(share, Missing):
         about = "about " if transport.rdma_bound is Bound.ESTIMATE else ""

@@ -9,7 +9,7 @@ from rich.console import Console
 from rdmadiag.facts import Identity, Missing
 from rdmadiag.gid.traffic_class import BY_STACK
 from rdmadiag.preflight.judge_lossless import LosslessVerdict
-from rdmadiag.preflight.verdict import Status
+from rdmadiag.preflight.verdict import Status, worse
 from rdmadiag.render.console import Text, console, in_view, say, word
 from rdmadiag.render.findings import answer, show_findings, whose
 from rdmadiag.render.grid import Grid, Indented
@@ -37,7 +37,7 @@ def show(
 ) -> None:
     """Print them: the answer alone if `quiet`, evidence and remedy of notes too if `verbose`."""
     out = to or console()
-    line = _line(ports, verdict, host, missing)
+    line = _line(ports, verdict, host, missing, peer)
     if quiet:
         say(out, line)
         return
@@ -58,11 +58,20 @@ def _line(
     verdict: LosslessVerdict,
     host: Identity,
     missing: Mapping[str, Missing],
+    peer: Peer | None,
 ) -> Text:
     if not ports:
         lost = (f"{name} could not be read: {why}" for name, why in missing.items())
         why = printable(next(lost, _NONE))
         return word(Status.UNKNOWN).append(f"  {why}").append_text(whose(host))
+    if peer is not None:
+        identity, theirs, their_ports = peer
+        status = theirs.status if their_ports else Status.UNKNOWN
+        if status is not verdict.status and worse(verdict.status, status) is status:
+            if not their_ports:
+                found = word(status).append(f"  the peer: {_NONE} is known")
+                return found.append_text(whose(identity))
+            return answer(status, theirs.findings, _answer(their_ports), identity)
     return answer(verdict.status, verdict.findings, _answer(ports), host)
 
 

@@ -149,13 +149,22 @@ def _process(host: Host, pid: int) -> JobProcess:
 
 
 def _descriptors(host: Host, pid: int) -> tuple[str, ...] | Missing:
-    """What the open descriptors of a process lead to; one that is closed meanwhile is none."""
+    """What the open descriptors of a process lead to; one that is closed meanwhile is none.
+
+    Root may list another user's without CAP_SYS_PTRACE, and not follow them (proc(5)).
+    """
     folder = f"/proc/{pid}/fd"
     names = host.list(folder)
     if isinstance(names, Missing):
         return names
-    links = (host.readlink(f"{folder}/{name}") for name in names)
-    return tuple(each for each in links if not isinstance(each, Missing))
+    found = []
+    for name in names:
+        link = host.readlink(f"{folder}/{name}")
+        if not isinstance(link, Missing):
+            found.append(link)
+        elif link.why is not Why.ABSENT:
+            return link
+    return tuple(found)
 
 
 def read_job_sample(host: Host, deadline: float, sampled: WantedSample) -> JobSample:

@@ -85,6 +85,10 @@ def compat(here: Side, there: Side, stacks: Sequence[Chosen]) -> Compat:
         for remote in _opposite(local, theirs)
     )
     rows = tuple(_hosts(here, there))
+    if all(each.talks is Talks.NO for each in beside):
+        unseen = _unseen(here, there)
+        if unseen is not None:
+            return Compat(Talks.UNKNOWN, unseen, rows, beside)
     if not beside:
         talks, why = _none(here, there)
         return Compat(talks, why, rows, ())
@@ -98,6 +102,22 @@ def _opposite(local: PortView, theirs: Sequence[PortView]) -> Iterable[PortView]
     if local.protocol is Protocol.THUNDERBOLT:
         return [port for port in theirs if port.protocol is local.protocol]
     return opposite(local, theirs)
+
+
+def _unseen(here: Side, there: Side) -> str | None:
+    """A port that may be active, and that the other end may have one of its protocol for."""
+    for side, other, name in ((here, there, "A"), (there, here, "B")):
+        for port in side.ports:
+            if isinstance(port.state, Missing) and any(
+                (each.is_active or isinstance(each.state, Missing))
+                and (
+                    each.protocol is port.protocol
+                    or Protocol.UNKNOWN in (each.protocol, port.protocol)
+                )
+                for each in other.ports
+            ):
+                return f"whether {port.name} of {name} is active is not known: {port.state}"
+    return None
 
 
 def _none(here: Side, there: Side) -> tuple[Talks, str]:
@@ -204,13 +224,19 @@ def _by_address(here: Side, local: PortView, there: Side, remote: PortView) -> t
         if isinstance(port.gids, Missing):
             return Talks.UNKNOWN, f"the GID table of {name} is not known: {port.gids}"
     by_cable = local.protocol is Protocol.THUNDERBOLT  # whose ends are on one link
+    first, second = _rows_of(here, local), _rows_of(there, remote)
+    own = {each.gid for each in first if each.gid.scope is not Scope.LINK_LOCAL}
+    twice = next((each.gid for each in second if each.gid in own), None)
     every = [
         _reached(one, other, by_cable=by_cable)
-        for one in _rows_of(here, local)
-        for other in _rows_of(there, remote)
+        for one in first
+        for other in second
+        if one.gid != other.gid or one.gid not in own
     ]
     nothing = Talks.NO, "one of them has no GID"
     best = min(every, key=lambda each: _ORDER.index(each[0]), default=nothing)
+    if twice is not None and best[0] in (Talks.UNKNOWN, Talks.NO):
+        return Talks.UNKNOWN, f"both ends have {twice}: one host, or an address given twice"
     for port, name in ((local, "A"), (remote, "B")):
         if best[0] is Talks.NO and not isinstance(port.gids, Missing) and port.gids.unreadable:
             return Talks.UNKNOWN, f"rows of the GID table of {name} could not be read"

@@ -1,5 +1,6 @@
 """rdmadiag capabilities, end to end."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,6 +77,25 @@ def test_two_hosts_beside_each_other(rdmadiag: Rdmadiag, roce: Machine, tmp_path
     names = {each["device"] for each in found.document["differences"]}
     assert {"mlx5_0", "rxe0"} <= names
     assert "mlx5_0" in rdmadiag(*argv, str(report)).out
+
+
+@pytest.mark.parametrize("unread", [("verbs",), ("sysfs", "nldev", "verbs")], ids=" ".join)
+def test_a_peer_that_was_not_read_is_not_known_and_no_difference(
+    unread: tuple[str, ...], rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
+    document = json.loads(rdmadiag("preflight", "--json", "--sample", "roce-healthy").out)
+    whole, part = tmp_path / "whole.json", tmp_path / "part.json"
+    whole.write_text(json.dumps(document))
+    for name in unread:
+        document["evidence"][name] = {"why": "denied", "detail": "EACCES"}
+    part.write_text(json.dumps(document))
+    assert rdmadiag("capabilities", "--from", str(whole), "--peer", str(whole)).code == 0
+    for one, other in ((whole, part), (part, whole), (part, part)):
+        code, out, err = rdmadiag("capabilities", "--from", str(one), "--peer", str(other))
+        assert code == 3
+        assert "the same" not in out
+        assert "rxe0" not in out  # no row says that a host has not the device
+        assert "known: " in err
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +129,40 @@ def test_where_the_list_of_devices_was_not_read_nothing_is_said_of_ports(
     assert "could not be read: timeout" in out.splitlines()[0]
     document = json.loads(rdmadiag("lossless", "--json").out)
     assert document["missing"]["dcb"]["why"] == "timeout"
+
+
+@pytest.mark.parametrize("sample", ["infiniband-two-hca", "mac-ready"])
+def test_a_peer_without_a_roce_port_leaves_it_unknown(
+    sample: str, written: Callable[..., str], rdmadiag: Rdmadiag
+) -> None:
+    record = written("host", GOOD)
+    peer = str(resources.files("rdmadiag").joinpath("samples", sample))
+    arguments = ("lossless", "--stack", "ucx", "--from", record)
+    assert rdmadiag(*arguments).code == 0
+    code, out, _ = rdmadiag(*arguments, "--peer", peer)
+    assert code == 3
+    assert out.startswith("UNKNOWN  the peer: no active RoCE port")
+
+
+def test_a_record_of_no_source_says_so_instead_of_having_no_port(
+    tmp_path: Path, written: Callable[..., str], rdmadiag: Rdmadiag
+) -> None:
+    document = json.loads(rdmadiag("preflight", "--json", "--from", written("host", GOOD)).out)
+    document["evidence"]["sysfs"] = {"why": "not_collected", "detail": "not asked for"}
+    document["evidence"]["nldev"] = document["evidence"]["verbs"] = document["evidence"]["sysfs"]
+    changed = tmp_path / "changed.json"
+    changed.write_text(json.dumps(document))
+    code, out, _ = rdmadiag("lossless", "--from", str(changed))
+    assert code == 3
+    assert out.startswith("UNKNOWN  sysfs could not be read: not_collected: not asked for")
+
+
+def test_the_first_line_is_the_peers_where_the_peer_is_worse(
+    written: Callable[..., str], rdmadiag: Rdmadiag
+) -> None:
+    here, there = written("here", GOOD), written("there", Dcb(pfc=(), apps=((5, 26, 3),)))
+    code, out, _ = rdmadiag("lossless", "--stack", "ucx", "--from", here, "--peer", there)
+    assert code == 1
+    first = out.splitlines()[0]
+    assert first.startswith("WARN  ")
+    assert first.endswith("[there, recorded]")

@@ -93,7 +93,7 @@ def test_the_document(record: str, rdmadiag: Rdmadiag) -> None:
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (("node2",), "--resolve asks the resolver"),
+        (("node2",), "'node2' is no address, and /etc/hosts gives none for it ("),
         (("192.0.2.9", "--source", "eth0"), "is no address"),
         (("[192.0.2.9",), "is not [ADDRESS]:PORT"),
         (("192.0.2.9:0",), "is not ADDRESS or ADDRESS:PORT"),

@@ -454,3 +454,24 @@ def test_plain_gids_imports_no_stack_but_x_rdma() -> None:
     names = set(json.loads(done.stderr))
     assert {name for name in names if ".stacks." in name} == {"rdmadiag.gid.stacks.x_rdma"}
     assert "rdmadiag.gid.registry" not in names
+
+
+def test_a_peer_whose_ports_were_not_read_is_not_known(rdmadiag: Rdmadiag, tmp_path: Path) -> None:
+    here, report = str(folder("roce-healthy")), tmp_path / "peer.json"
+    document = json.loads(rdmadiag("preflight", "--json", "--from", here).out)
+    for name in ("sysfs", "nldev", "verbs"):
+        document["evidence"][name] = {"why": "denied", "detail": "EACCES"}
+    report.write_text(json.dumps(document))
+    code, out, err = rdmadiag("gids", "--explain", "--from", here, "--peer", str(report))
+    assert (code, out) == (3, "")
+    assert "are not known: sysfs denied: EACCES" in err
+
+
+def test_a_stack_cannot_talk_to_a_peer_without_a_port_of_its_kind(
+    rdmadiag: Rdmadiag,
+) -> None:
+    ends = ("--from", str(folder("roce-healthy")), "--peer", str(folder("infiniband-two-hca")))
+    code, out, _ = rdmadiag("gids", "--stack", "ucx", *ends)
+    assert code == 2
+    assert "no active ports of one kind" in out
+    assert rdmadiag("gids", "--explain", *ends).code == 0

@@ -192,6 +192,26 @@ def test_another_users_process_is_refused_piece_by_piece(host_in_memory: Hosts) 
     assert (sample.sockets, sample.unread) == (DENIED, {10: DENIED})
 
 
+def test_descriptors_that_may_be_listed_and_not_followed_are_not_none(
+    host_in_memory: Hosts,
+) -> None:
+    host = host_in_memory(together(JOB))
+    host.recording.refused = {"readlink": {f"/proc/10/fd/{each}": DENIED for each in (7, 8, 9)}}
+    found = read_job(host, AskedJob(10, Extent.PROCESS))
+    assert isinstance(found, JobFacts)
+    assert found.processes[0].nodes == DENIED
+    sample = read_job_sample(host, 0.0, WantedSample((10,), ()))
+    assert (sample.sockets, sample.unread) == (DENIED, {10: DENIED})
+
+
+def test_a_descriptor_that_is_closed_meanwhile_is_none(host_in_memory: Hosts) -> None:
+    host = host_in_memory(together(JOB))
+    host.recording.refused = {"readlink": {"/proc/10/fd/8": Missing(Why.ABSENT, "ENOENT")}}
+    found = read_job(host, AskedJob(10, Extent.PROCESS))
+    assert isinstance(found, JobFacts)
+    assert found.processes[0].nodes == ("rdma_cm",)
+
+
 def test_a_sample_has_each_connection_once_and_names_whom_it_could_not_read(
     host_in_memory: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:

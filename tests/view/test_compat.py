@@ -73,6 +73,12 @@ def down(host: Machine) -> Machine:
 ROCE, IB = roce_host(), infiniband_host()
 CASES: dict[str, tuple[Machine, Machine, Talks, str]] = {
     "two RoCE hosts": (ROCE, PEER, Talks.YES, "are in one subnet"),
+    "one address at both ends": (
+        ROCE,
+        ROCE,
+        Talks.UNKNOWN,
+        "one host, or an address given twice",
+    ),
     "two subnets": (ROCE, other_subnet(PEER), Talks.ROUTED, "a router must pass RoCE v2"),
     "link-local alone": (
         ROCE,
@@ -183,6 +189,28 @@ def test_rows_of_a_gid_table_that_could_not_be_read_might_have_fitted(end: int) 
     found = compat(sides[0], sides[1], STACKS)
     assert found.talks is Talks.UNKNOWN
     assert f"rows of the GID table of {'AB'[end]} could not be read" in found.why
+
+
+@pytest.mark.parametrize("end", [0, 1], ids=["A", "B"])
+def test_a_port_whose_state_was_not_read_might_talk_where_the_others_cannot(end: int) -> None:
+    kept = IB.with_port(0, state=PortState.DOWN, phys=PhysState.POLLING)
+    found = kept.evidence()
+    assert compat(side(found), side(IB.evidence()), STACKS).talks is Talks.YES  # by the second
+    seen, denied = side(found), Missing(Why.DENIED, "EACCES")
+    unread = replace(
+        seen,
+        ports=tuple(
+            replace(port, state=denied, sysfs=None, nldev=None, verbs=None)
+            if port.is_active
+            else port
+            for port in seen.ports
+        ),
+    )
+    ends = [unread, side(IB.evidence())]
+    answer = compat(ends[end], ends[1 - end], STACKS)
+    assert answer.talks is Talks.UNKNOWN
+    name = next(port.name for port in unread.ports if isinstance(port.state, Missing))
+    assert answer.why.startswith(f"whether {name} of {'AB'[end]} is active is not known: denied")
 
 
 def test_a_host_of_which_no_source_answered_is_not_known() -> None:

@@ -270,6 +270,10 @@ def command(
     size = payload or (_MEASURED if bandwidth else 64)
     leaves = _leaves(topology)
     seating = Seating(_addresses(addresses), suffix, devices)
+    if across and seating.rails < 2:
+        raise click.UsageError(
+            "--across: of two rails: --device twice, or --addresses with devices"
+        )
     with refused(NotNodes, NoClusterShell, CannotLaunch):
         chosen = chosen_nodes(nodes, exclude, everything=everything)
         if len(chosen) < 2:

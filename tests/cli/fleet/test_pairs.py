@@ -361,6 +361,7 @@ def test_without_leave_nothing_is_started_and_the_words_are_those_of_pingpong(
         (("-w", "n[1-2]", "--rounds", "0"), "0 is not in the range"),
         (("-w", "n[1-2]", "--rounds", "some"), "some"),
         (("-w", "n[1-2]", "--expect-bandwidth", "9"), "with --bandwidth"),
+        (("-w", "n[1-2]", "--across", "1"), "of two rails"),
         (("-w", "n[1-2]", "--host-deadline", "40"), "less than --wait"),
         (("-w", "n[1-2]", "--device", ""), "--device"),
         (("-w", "n[1-2]", "--accept-risk", "any"), "is no reason of preflight"),
