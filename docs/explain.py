@@ -41,7 +41,7 @@ Each of `failures`, `consequences` and `notes`:
 | `next[]` | lines to paste; advice behind `#` |
 | `device_in_report` | whether the report has the device; null without a report, or a name |
 
-`what` is `words` where nothing but the words of a line tells of it: its causes are then a guess.
+`what` is `words` where nothing but the words of a line shows it: its causes are then a guess.
 
 Exit codes: 0 nothing of RDMA failed in the log, 2 a failure was found, 3 a line names RDMA
 and trouble and is not understood, or only by its words, or the log is empty, 64 usage.

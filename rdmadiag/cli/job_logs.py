@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.cli.exits import Refused
-from rdmadiag.explain.job.heard import Heard
+from rdmadiag.explain.job.collected import Collected
+from rdmadiag.explain.job.compose import compose
 from rdmadiag.explain.job.hosts import KnownHost, newest, places_of
 from rdmadiag.explain.job.part import NEEDLES, Collecting, Part, last_stamp
-from rdmadiag.explain.job.speakers import NOBODY, Speaker, marking, named, short
 from rdmadiag.explain.job.stamps import Stamp
-from rdmadiag.explain.job.tale import JobSource, Tale
-from rdmadiag.explain.job.tell import tell
+from rdmadiag.explain.job.story import JobSource, Story
+from rdmadiag.explain.job.writers import NOBODY, Writer, marking, named, short
 
 if TYPE_CHECKING:
     from io import FileIO
@@ -253,15 +253,15 @@ def read_job(
     deadline: float,
     *,
     quiet: bool,
-) -> Tale:
+) -> Story:
     """The story of all that is named. Raises Refused where nothing can be read."""
     from rdmadiag.cli.progress import meanwhile
     from rdmadiag.sieve.lines import Sieve
 
-    heard = Heard()
+    collected = Collected()
     if reports is not None:
-        heard.hosts = {each.name: each for each in reports[0]}
-        heard.unused_reports = reports[1]
+        collected.hosts = {each.name: each for each in reports[0]}
+        collected.unused_reports = reports[1]
     files = ["-"] if tuple(paths) == ("-",) else files_of(paths, deadline)
     sieve = Sieve(NEEDLES)
     done = [0, 0]
@@ -270,32 +270,34 @@ def read_job(
         megabytes = (done[1] + sieve.bytes) / 1e6
         return f"read {done[0]} of {len(files)} files, {megabytes:.0f} MB in {seconds:.0f} s"
 
-    hosts = frozenset(heard.hosts)
+    hosts = frozenset(collected.hosts)
     with meanwhile(say, quiet=quiet):
         for path in files:
-            _read(heard, sieve, path, hosts, deadline)
+            _read(collected, sieve, path, hosts, deadline)
             done[0] += 1
             done[1] += sieve.bytes
-    if not any(each.bytes for each in heard.sources) and heard.sources:
-        problems = [each for each in heard.sources if each.problem]
-        if len(problems) == len(heard.sources):
+    if not any(each.bytes for each in collected.sources) and collected.sources:
+        problems = [each for each in collected.sources if each.problem]
+        if len(problems) == len(collected.sources):
             raise Refused(f"{problems[0].name}: {problems[0].problem}")
-    return tell(heard)
+    return compose(collected)
 
 
-def _read(heard: Heard, sieve: "Sieve", path: str, hosts: frozenset[str], deadline: float) -> None:
+def _read(
+    collected: Collected, sieve: "Sieve", path: str, hosts: frozenset[str], deadline: float
+) -> None:
     own = NOBODY if path == "-" else named(path, hosts)
     try:
         stream = _open(path, deadline)
     except OSError as error:
         problem = error.strerror or str(error)
-        heard.sources.append(JobSource(path, "log", 0, 0, own.rank, own.host, problem))
+        collected.sources.append(JobSource(path, "log", 0, 0, own.rank, own.host, problem))
         return
     with stream:
         peeked = Peeked(stream)
         kind = kind_of(peeked.head)
         if kind != "log":
-            heard.sources.append(_record(heard, kind, path, own, peeked))
+            collected.sources.append(_record(collected, kind, path, own, peeked))
             return
         part = Part(path, own, marking(peeked.head))
         try:
@@ -305,8 +307,8 @@ def _read(heard: Heard, sieve: "Sieve", path: str, hosts: frozenset[str], deadli
             problem = error.strerror or str(error)
         part.lines, part.bytes = sieve.lines, sieve.bytes
         part.last = _last(stream)
-        heard.parts.append(part)
-        heard.sources.append(
+        collected.parts.append(part)
+        collected.sources.append(
             JobSource(path, "log", part.lines, part.bytes, own.rank, own.host, problem or None)
         )
 
@@ -384,7 +386,7 @@ def _tail(stream: "FileIO") -> bytes:
         return b""
 
 
-def _record(heard: Heard, kind: str, path: str, own: Speaker, peeked: Peeked) -> JobSource:
+def _record(collected: Collected, kind: str, path: str, own: Writer, peeked: Peeked) -> JobSource:
     """What is no log."""
     from rdmadiag.explain.job.flight_recorder import NotADump
     from rdmadiag.explain.job.inspector import parse_inspector
@@ -397,12 +399,12 @@ def _record(heard: Heard, kind: str, path: str, own: Speaker, peeked: Peeked) ->
             content = peeked.head + b"\n" + _tail(peeked.stream)
             size = len(content)
             found = parse_inspector(content)
-            heard.progress.extend(found.progress)
+            collected.progress.extend(found.progress)
             for each in found.progress[:1]:
                 rank, host = each.rank, each.host
             for key, seconds in found.meetings.items():
-                speaker = Speaker(rank, host)
-                heard.meetings.setdefault(key, []).append((speaker, Stamp("utc", seconds)))
+                writer = Writer(rank, host)
+                collected.meetings.setdefault(key, []).append((writer, Stamp("utc", seconds)))
         else:
             content = peeked.whole(MOST_HELD)
             size = len(content)
@@ -410,16 +412,16 @@ def _record(heard: Heard, kind: str, path: str, own: Speaker, peeked: Peeked) ->
                 problem = f"longer than {MOST_HELD >> 20} MiB"
             elif kind == "ras":
                 answer = parse_ras(content)
-                heard.progress.extend(answer.progress)
-                heard.processes.extend(answer.processes)
+                collected.progress.extend(answer.progress)
+                collected.processes.extend(answer.processes)
             else:
-                rank = _of_dump(heard, path, own, content)
+                rank = _of_dump(collected, path, own, content)
     except (NotADump, NotRas) as error:
         problem = str(error)
     return JobSource(path, kind, content.count(b"\n"), size, rank, host, problem or None)
 
 
-def _of_dump(heard: Heard, path: str, own: Speaker, content: bytes) -> int:
+def _of_dump(collected: Collected, path: str, own: Writer, content: bytes) -> int:
     from rdmadiag.explain.job.flight_recorder import NotADump, parse_dump
 
     rank = own.rank
@@ -429,29 +431,29 @@ def _of_dump(heard: Heard, path: str, own: Speaker, content: bytes) -> int:
             raise NotADump("its name does not end in a rank, and a dump does not say whose it is")
         rank = int(found[1])
     dump = parse_dump(content, rank)
-    heard.dumped.add(rank)
-    heard.progress.extend(replace(each, host=own.host) for each in dump.progress)
+    collected.dumped.add(rank)
+    collected.progress.extend(replace(each, host=own.host) for each in dump.progress)
     for name, ranks in dump.groups.items():
-        heard.groups.setdefault(name, ranks)
+        collected.groups.setdefault(name, ranks)
     for key, seconds in dump.meetings.items():
-        speaker = Speaker(rank, own.host)
-        heard.meetings.setdefault(key, []).append((speaker, Stamp("utc", seconds)))
+        writer = Writer(rank, own.host)
+        collected.meetings.setdefault(key, []).append((writer, Stamp("utc", seconds)))
     return rank
 
 
 # --- causes -----------------------------------------------------------------------------------
 
 
-def ranked(tale: Tale, reports: Sequence[KnownHost], deadline: float) -> Tale:
+def ranked(story: Story, reports: Sequence[KnownHost], deadline: float) -> Story:
     """The causes of what failed first, in the order that the report of its host gives them."""
-    first = tale.first
+    first = story.first
     if first is None or first.who.host is None:
-        return tale
+        return story
     host = next((each for each in reports if each.name == first.who.host), None)
     if host is None or not host.has_evidence:
-        return tale
+        return story
     failure = _ranked(first.failure, host.where, deadline)
-    return tale if failure is None else replace(tale, first=replace(first, failure=failure))
+    return story if failure is None else replace(story, first=replace(first, failure=failure))
 
 
 def _ranked(failure: "Failure", path: str, deadline: float) -> "Failure | None":

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from rdmadiag.host.notifications import Subscription
     from rdmadiag.host.on_change import OnChange
     from rdmadiag.host.ring_file import RingFile
-    from rdmadiag.watch.ring import Told
+    from rdmadiag.watch.ring import Encoded
 
-Show = Callable[["Sequence[Told]"], None]
+Show = Callable[["Sequence[Encoded]"], None]
 
 _DAYS: Final = 366 * 86_400.0
 _RING_SIZE, _RING_MOST = 16, 64  # MiB; of the most, explain reads all within its time
@@ -42,7 +42,7 @@ _SOURCES: Final = ("rdma", "uevent", "route", "devlink", "kernel")
         ("events of RDMA devices for a program, for a minute",
          "rdmadiag watch --source rdma --for 60 --json"),
         ("a program for each, with the event on its standard input",
-         "rdmadiag watch --on-change /usr/local/sbin/told"),
+         "rdmadiag watch --on-change /usr/local/sbin/encoded"),
     ),
 )  # fmt: skip
 @click.option(
@@ -89,7 +89,7 @@ _SOURCES: Final = ("rdma", "uevent", "route", "devlink", "kernel")
     metavar="DEV",
     multiple=True,
     shell_complete=complete_devices,
-    help="Open this device, to be told of its asynchronous events too. Can be repeated.",
+    help="Open this device, to be encoded of its asynchronous events too. Can be repeated.",
 )
 @click.option(
     "--for",
@@ -118,13 +118,13 @@ def command(
 ) -> int:
     """What happens to RDMA devices, links, addresses, routes and firmware, as it happens.
 
-    Listens to what the kernel tells: RDMA netlink's monitor (Linux 6.12), uevents, rtnetlink
+    Listens to what the kernel reports: RDMA netlink's monitor (Linux 6.12), uevents, rtnetlink
     (links, addresses, routes, neighbours, rules), devlink's health reporters, the kernel's log.
     Nothing is asked again and again, no device is opened (but by --async-events), nothing is
     changed. A terminal gets a
-    screen, a pipe lines, --json one document a line. explain --ring tells what was before.
+    screen, a pipe lines, --json one document a line. explain --ring shows what was before.
 
-    Exits 0 as it was told to end, 3 where events were lost or nothing can be listened to, 74
+    Exits 0 as it was encoded to end, 3 where events were lost or nothing can be listened to, 74
     where the ring could not be written, 124 where whoever reads its output held it up to the end.
     """
     if sys.platform != "linux":
@@ -179,7 +179,7 @@ def _run(
         tick,
         ring,
         command,
-        lambda told: f"{document(host.identity, told.text)}\n".encode(),
+        lambda encoded: f"{document(host.identity, encoded.text)}\n".encode(),
         None if counters is None else Sampled(host, counters),
         (_opened(async_events),) if async_events else (),
     )
@@ -233,27 +233,27 @@ def _shown(
         yield lambda _: None, lambda: None
         return
     if form == "json":
-        yield lambda told: _write(host, told), lambda: None
+        yield lambda encoded: _write(host, encoded), lambda: None
         return
     from rdmadiag.render.watch import Lines, Screen, unheard
 
     if lines or quiet or not sys.stdout.isatty():
         plain = Lines(quiet=quiet)
 
-        def show(told: "Sequence[Told]") -> None:
-            plain.show([each.event for each in told])
-            for each in told if not quiet else ():
+        def show(encoded: "Sequence[Encoded]") -> None:
+            plain.show([each.event for each in encoded])
+            for each in encoded if not quiet else ():
                 for line in unheard(each.event):
                     note(line)
 
         yield show, lambda: None
         return
     with Screen(host) as screen:
-        yield lambda told: screen.show([each.event for each in told]), screen.tick
+        yield lambda encoded: screen.show([each.event for each in encoded]), screen.tick
 
 
-def _write(host: Identity, told: "Sequence[Told]") -> None:
+def _write(host: Identity, encoded: "Sequence[Encoded]") -> None:
     from rdmadiag.render.watch import document
 
-    sys.stdout.write("".join(f"{document(host, each.text)}\n" for each in told))
+    sys.stdout.write("".join(f"{document(host, each.text)}\n" for each in encoded))
     sys.stdout.flush()

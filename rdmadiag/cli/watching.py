@@ -26,7 +26,7 @@ from rdmadiag.watch.event import (
     Value,
     utc,
 )
-from rdmadiag.watch.ring import Told, encode, encode_line, last_event, text
+from rdmadiag.watch.ring import Encoded, encode, encode_line, last_event, text
 from rdmadiag.watch.span import LAST_ALIVE, UNHEARD
 
 if TYPE_CHECKING:
@@ -52,11 +52,11 @@ class Run:
         self,
         host: Host,
         wanted: Sequence[Source],
-        show: Callable[[Sequence[Told]], None],
+        show: Callable[[Sequence[Encoded]], None],
         tick: Callable[[], float | None],
         ring: "RingFile | None" = None,
         command: "OnChange | None" = None,
-        handed: Callable[[Told], bytes] | None = None,
+        handed: Callable[[Encoded], bytes] | None = None,
         sampled: "Sampled | None" = None,
         more: Sequence[Subscription] = (),
     ) -> None:
@@ -107,27 +107,27 @@ class Run:
             events.insert(0, _loss(Source.KERNEL, why))
         return events
 
-    # --- to whom it is told ----------------------------------------------------------------
+    # --- what becomes of an event --------------------------------------------------------------
 
     def _tell(self, happened: Sequence[Happened]) -> None:
         if not happened:
             return
         now = time.time()
-        told = []
+        encoded = []
         for each in happened:
             self._number += 1
             event = Event(self._number, now, each)
-            told.append(Told(event, text(event)))
+            encoded.append(Encoded(event, text(event)))
         if self._ring is not None:
             try:
-                self._ring.append([encode_line(each.text) for each in told])
+                self._ring.append([encode_line(each.text) for each in encoded])
             except OSError as error:
                 self.ring_error = error
         if self._command and self._handed:
-            for one in told:
+            for one in encoded:
                 if one.event.happened.source not in _NOT_HANDED:
                     self._command.hand_over(one.event.number, self._handed(one))
-        self._show(told)
+        self._show(encoded)
 
     def _of_run(self, action: Action, **details: Value) -> Happened:
         unheard: dict[str, Value] = {

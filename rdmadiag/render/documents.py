@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, get_type_hints
 from pydantic import AfterValidator, BaseModel, Field, create_model
 
 from rdmadiag.explain.answers import Answer
-from rdmadiag.explain.job.tale import Tale
+from rdmadiag.explain.job.story import Story
 from rdmadiag.explain.log.account import Account, Failure
 from rdmadiag.facts import Identity, Missing
 from rdmadiag.facts.attempt import Attempt, BadCompletion, Latency
@@ -318,7 +318,7 @@ ExplainJobDocument: type[Document] = create_model(
     "ExplainJobDocument",
     __base__=_JobLogsHead,
     __doc__=_JobLogsHead.__doc__,
-    **_fields(Tale),
+    **_fields(Story),
 )
 
 PingpongDocument: type[Document] = create_model(

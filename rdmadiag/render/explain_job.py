@@ -1,10 +1,10 @@
-"""The story of a job: what failed first, who heard of it, who is silent."""
+"""The story of a job: what failed first, who collected of it, who is silent."""
 
 from typing import Any, Final
 
 from rich.console import Console
 
-from rdmadiag.explain.job.tale import (
+from rdmadiag.explain.job.story import (
     CommonEnd,
     FirstFailure,
     JobEnd,
@@ -12,7 +12,7 @@ from rdmadiag.explain.job.tale import (
     Silence,
     Silent,
     Step,
-    Tale,
+    Story,
 )
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.render.console import Text, console, say, steps, verbatim
@@ -23,33 +23,33 @@ _MOST: Final = 6  # rows of each list that are shown in text
 _NAMES: Final = 6
 
 
-def job_document(tale: Tale) -> dict[str, Any]:
+def job_document(story: Story) -> dict[str, Any]:
     """The parts of the JSON document."""
-    return {"answer": answer(tale), **members(tale)}
+    return {"answer": answer(story), **members(story)}
 
 
-def answer(tale: Tale) -> str:
+def answer(story: Story) -> str:
     """The first line."""
-    if tale.first is None:
-        return _without_failure(tale)
-    parts = [_first(tale.first)]
+    if story.first is None:
+        return _without_failure(story)
+    parts = [_first(story.first)]
     after = []
-    if tale.failed_after:
-        noun = "rank" if tale.ranks and _has_ranks(tale) else "process"
-        after.append(f"{_many(tale.failed_after, noun)} failed after it")
-    hosts = {each.host for each in tale.silent if each.host}
+    if story.failed_after:
+        noun = "rank" if story.ranks and _has_ranks(story) else "process"
+        after.append(f"{_many(story.failed_after, noun)} failed after it")
+    hosts = {each.host for each in story.silent if each.host}
     if hosts:
         after.append(f"{_many(len(hosts), 'host')} {'is' if len(hosts) == 1 else 'are'} silent")
-    elif ranks := sum(len(each.ranks) for each in tale.silent):
+    elif ranks := sum(len(each.ranks) for each in story.silent):
         after.append(f"{_many(ranks, 'rank')} {'is' if ranks == 1 else 'are'} silent")
     if after:
         parts.append(", ".join(after))
     return "; ".join(parts)
 
 
-def _has_ranks(tale: Tale) -> bool:
-    first = tale.first
-    return tale.world_size is not None or (first is not None and first.who.rank is not None)
+def _has_ranks(story: Story) -> bool:
+    first = story.first
+    return story.world_size is not None or (first is not None and first.who.rank is not None)
 
 
 def _many(count: int, noun: str) -> str:
@@ -107,74 +107,74 @@ def _named(group: Any) -> str:
     return f"{what}: {group.errno.text}" if group.errno else what
 
 
-def _without_failure(tale: Tale) -> str:
-    if tale.behind:
-        one = tale.behind[0]
+def _without_failure(story: Story) -> str:
+    if story.behind:
+        one = story.behind[0]
         ranks = ", ".join(map(str, one.ranks[:_NAMES])) or ", ".join(one.hosts[:_NAMES]) or "some"
         return printable(
             f"nothing of RDMA is said to have failed; {_many(one.waiting, 'rank')} "
             f"{'waits' if one.waiting == 1 else 'wait'} in {one.operation or 'an operation'} "
             f"{one.sequence}, which rank {ranks} did not enter"
         )
-    if tale.is_stuck or tale.silent:
-        return "nothing of RDMA is said to have failed; " + _silence(tale)
-    if tale.not_understood:
-        count = len(tale.not_understood)
+    if story.is_stuck or story.silent:
+        return "nothing of RDMA is said to have failed; " + _silence(story)
+    if story.not_understood:
+        count = len(story.not_understood)
         what = "a line is" if count == 1 else f"{count} different lines are"
         return f"RDMA is in trouble here: {what} not understood"
-    if not any(each.bytes for each in tale.sources):
+    if not any(each.bytes for each in story.sources):
         return "there is nothing in these files"
     return "nothing of RDMA failed in these files"
 
 
-def _silence(tale: Tale) -> str:
-    hosts = sorted({each.host for each in tale.silent if each.host})
+def _silence(story: Story) -> str:
+    hosts = sorted({each.host for each in story.silent if each.host})
     if hosts:
         shown = ", ".join(hosts[:_NAMES]) + (", …" if len(hosts) > _NAMES else "")
         verb = "is" if len(hosts) == 1 else "are"
         return printable(f"{_many(len(hosts), 'host')} {verb} silent: {shown}")
-    ranks = sum(len(each.ranks) for each in tale.silent)
+    ranks = sum(len(each.ranks) for each in story.silent)
     return f"{_many(ranks, 'rank')} {'is' if ranks == 1 else 'are'} silent"
 
 
 # --- text -------------------------------------------------------------------------------------
 
 
-def show_job(tale: Tale, to: Console | None = None, *, quiet: bool = False) -> None:
+def show_job(story: Story, to: Console | None = None, *, quiet: bool = False) -> None:
     """Print it, or the answer alone."""
     out = to or console()
-    _head(out, tale)
+    _head(out, story)
     if quiet:
         return
-    if tale.first is not None:
-        _details(out, tale.first)
-    if tale.common_end is not None:
-        _common(out, tale.common_end)
-    _wavefront(out, tale.wavefront)
-    _groups(out, "Failed:" if tale.first is None else "All that failed:", tale.failures)
-    _groups(out, "Consequences, not causes:", tale.consequences)
-    if tale.aftermath:
-        say(out, f"  {counted(tale.aftermath, 'line')} of aborts and watchdogs")
-    _silent(out, tale.silent)
-    _behind(out, tale)
-    _ended(out, tale)
-    _causes(out, tale)
-    _clocks(out, tale)
-    _not_understood(out, tale)
-    _rest(out, tale)
+    if story.first is not None:
+        _details(out, story.first)
+    if story.common_end is not None:
+        _common(out, story.common_end)
+    _wavefront(out, story.wavefront)
+    _groups(out, "Failed:" if story.first is None else "All that failed:", story.failures)
+    _groups(out, "Consequences, not causes:", story.consequences)
+    if story.aftermath:
+        say(out, f"  {counted(story.aftermath, 'line')} of aborts and watchdogs")
+    _silent(out, story.silent)
+    _behind(out, story)
+    _ended(out, story)
+    _causes(out, story)
+    _clocks(out, story)
+    _not_understood(out, story)
+    _rest(out, story)
 
 
-def _head(out: Console, tale: Tale) -> None:
-    if tale.first is not None:
+def _head(out: Console, story: Story) -> None:
+    if story.first is not None:
         line = Text("FAILED", style="bold red")
-    elif answer(tale) == "nothing of RDMA failed in these files":
+    elif answer(story) == "nothing of RDMA failed in these files":
         line = Text("OK", style="bold green")
     else:
         line = Text("UNKNOWN", style="bold magenta")
-    line.append(f"  {answer(tale)}", style="")
-    files = counted(len(tale.sources), "file")
-    lines = sum(each.lines for each in tale.sources)
-    size = sum(each.bytes for each in tale.sources)
+    line.append(f"  {answer(story)}", style="")
+    files = counted(len(story.sources), "file")
+    lines = sum(each.lines for each in story.sources)
+    size = sum(each.bytes for each in story.sources)
     line.append(f"  [{files}, {lines:,} lines, {size / 1e6:.1f} MB]", style="dim")
     say(out, line)
 
@@ -182,14 +182,14 @@ def _head(out: Console, tale: Tale) -> None:
 def _details(out: Console, first: FirstFailure) -> None:
     out.print()
     verbatim(out, Text(f"    {printable(first.failure.text)}", style="dim"))
-    told = [f"{first.where}, line {first.line}", _what(first)]
+    placed = [f"{first.where}, line {first.line}", _what(first)]
     if first.at:
-        told.append(first.at)
+        placed.append(first.at)
     if first.failure.local_gid:
-        told.append(f"local GID {first.failure.local_gid}")
+        placed.append(f"local GID {first.failure.local_gid}")
     if first.failure.remote_gid:
-        told.append(f"remote GID {first.failure.remote_gid}")
-    say(out, f"    {printable('; '.join(told))}")
+        placed.append(f"remote GID {first.failure.remote_gid}")
+    say(out, f"    {printable('; '.join(placed))}")
     if not first.is_ordered:
         say(out, "    Not all lines have a clock that compares: others may have failed before it.")
 
@@ -295,12 +295,12 @@ def _ranks(ranks: tuple[int, ...]) -> str:
     return f"rank{'s' if len(ranks) > 1 else ''} {shown}{more}"
 
 
-def _behind(out: Console, tale: Tale) -> None:
-    if not tale.behind:
+def _behind(out: Console, story: Story) -> None:
+    if not story.behind:
         return
     out.print()
     say(out, "Not at the same operation:")
-    for each in tale.behind[:_MOST]:
+    for each in story.behind[:_MOST]:
         who = _ranks(each.ranks) or ", ".join(each.hosts[:_NAMES]) or "some"
         hosts = _named_hosts(each.hosts, len(each.hosts)) if each.ranks else ""
         say(
@@ -311,18 +311,18 @@ def _behind(out: Console, tale: Tale) -> None:
         )
 
 
-def _ended(out: Console, tale: Tale) -> None:
-    if not tale.ended:
+def _ended(out: Console, story: Story) -> None:
+    if not story.ended:
         return
     out.print()
     say(out, "Ended, by something else than RDMA:")
-    for each in tale.ended[:_MOST]:
+    for each in story.ended[:_MOST]:
         before = "before it: " if each.is_before else ""
         verbatim(out, Text(f"    {before}{printable(each.text)}", style="dim"))
 
 
-def _causes(out: Console, tale: Tale) -> None:
-    first = tale.first
+def _causes(out: Console, story: Story) -> None:
+    first = story.first
     if first is None:
         return
     if first.failure.causes:
@@ -337,18 +337,18 @@ def _causes(out: Console, tale: Tale) -> None:
             say(out, line)
             for proof in cause.evidence:
                 verbatim(out, Text(f"      {printable(proof)}", style="dim"))
-    if tale.next:
+    if story.next:
         out.print()
         say(out, "Next:")
-        steps(out, tale.next)
+        steps(out, story.next)
 
 
-def _clocks(out: Console, tale: Tale) -> None:
-    if not tale.clocks:
+def _clocks(out: Console, story: Story) -> None:
+    if not story.clocks:
         return
     out.print()
     say(out, "Clocks that were set, or could not be:")
-    for each in tale.clocks[:_MOST]:
+    for each in story.clocks[:_MOST]:
         if each.offset_s is None:
             text = "nothing that it saw was seen by another: its lines are not ordered"
         else:
@@ -359,25 +359,25 @@ def _clocks(out: Console, tale: Tale) -> None:
             }.get(each.basis, each.basis)
             text = f"{each.offset_s:+.1f} s, {how}"
         say(out, f"  {printable(each.host)} ({each.clock}): {text}")
-    if len(tale.clocks) > _MOST:
-        say(out, f"  and {len(tale.clocks) - _MOST} more; --json has all of them")
+    if len(story.clocks) > _MOST:
+        say(out, f"  and {len(story.clocks) - _MOST} more; --json has all of them")
 
 
-def _not_understood(out: Console, tale: Tale) -> None:
-    if not tale.not_understood:
+def _not_understood(out: Console, story: Story) -> None:
+    if not story.not_understood:
         return
     out.print()
     say(out, "Not understood:")
-    for each in tale.not_understood[:_MOST]:
+    for each in story.not_understood[:_MOST]:
         times = f"  ({each.count} times)" if each.count > 1 else ""
         verbatim(out, f"    {printable(f'{each.where}:{each.line}: {each.text}')}{times}")
-    if len(tale.not_understood) > _MOST:
-        say(out, f"    and {len(tale.not_understood) - _MOST} more; --json has them")
+    if len(story.not_understood) > _MOST:
+        say(out, f"    and {len(story.not_understood) - _MOST} more; --json has them")
 
 
-def _rest(out: Console, tale: Tale) -> None:
-    problems = [f"{each.name}: {each.problem}" for each in tale.sources if each.problem]
-    problems += tale.unused_reports
+def _rest(out: Console, story: Story) -> None:
+    problems = [f"{each.name}: {each.problem}" for each in story.sources if each.problem]
+    problems += story.unused_reports
     if problems:
         out.print()
         say(out, "Not read, or not whole:")
@@ -385,5 +385,5 @@ def _rest(out: Console, tale: Tale) -> None:
             verbatim(out, f"    {printable(each)}")
         if len(problems) > _MOST:
             say(out, f"    and {len(problems) - _MOST} more; --json has them")
-    if tale.dropped:
-        say(out, f"{counted(tale.dropped, 'further line')} left out.")
+    if story.dropped:
+        say(out, f"{counted(story.dropped, 'further line')} left out.")

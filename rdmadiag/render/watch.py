@@ -115,7 +115,7 @@ def _style(event: Event) -> str:
 
 
 def is_shown(event: Event) -> bool:
-    """Whether a person is told: not of a notification that says nothing new, nor of a sample."""
+    """Whether a person is shown it: no notification that says nothing new, and no sample."""
     what = event.happened
     silent = what.kind is Kind.LINK and what.action is Action.NOTIFIED
     return not silent and what.action is not Action.SAMPLED

@@ -1,4 +1,4 @@
-"""The program of the child process that has devices open to be told of their asynchronous events.
+"""The program of the child process that has devices open to be sent their asynchronous events.
 
     python -m rdmadiag.verbs.async_child LIBRARY DEVICE...
 

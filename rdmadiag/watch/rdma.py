@@ -32,7 +32,7 @@ _EVENTS: Final[Mapping[int, tuple[Kind, Action]]] = {
 _OTHER: Final = (Kind.DEVICE, Action.NOTIFIED)
 
 ASK: Final = netlink.request((netlink.RDMA_NL_NLDEV << 10) + _SYS_GET, 0)
-"""Whether this kernel tells at all: one that does not lets the group be joined, and is silent."""
+"""Whether this kernel sends any: one that does not lets the group be joined, and is silent."""
 
 
 def parse_monitor_mode(reply: bytes) -> bool | Missing:

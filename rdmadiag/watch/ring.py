@@ -33,7 +33,7 @@ class Torn(Enum):
     STRANGE = "a record of a form that this version does not know"
 
 
-class Told(NamedTuple):
+class Encoded(NamedTuple):
     """An event, and its JSON: it is written to several places, and encoded once."""
 
     event: Event

@@ -28,7 +28,7 @@ _NEWNEIGH, _DELNEIGH = 28, 29
 _NEWRULE, _DELRULE = 32, 33
 
 _IFINFO: Final = struct.Struct("=BxHiII")  # family, ifi_type, index, flags, change
-_BRIDGE: Final = 7  # AF_BRIDGE: of a bridge's port, told beside what its netdev tells
+_BRIDGE: Final = 7  # AF_BRIDGE: of a bridge port, sent beside what its netdev sends
 _IFF_UP: Final = 1
 _ADDRESS, _IFNAME, _MTU, _MASTER, _OPERSTATE, _LINKINFO, _CARRIER = (
     1,

@@ -187,11 +187,11 @@ def test_nothing_to_listen_to_is_said_and_exit_3(wired, capfd):
 
 def test_the_command_gets_each_event_of_the_host(wired, tmp_path, capfd):
     out = tmp_path / "out"
-    told = tmp_path / "told"
-    told.write_text(f"#!/bin/sh\ncat >> {out}\n")
-    told.chmod(0o755)
+    encoded = tmp_path / "encoded"
+    encoded.write_text(f"#!/bin/sh\ncat >> {out}\n")
+    encoded.chmod(0o755)
     wired("route")["route"].send(address(7))
-    assert run(("watch", "--for", "1", "--json", "--on-change", str(told))) == 0
+    assert run(("watch", "--for", "1", "--json", "--on-change", str(encoded))) == 0
     (given,) = out.read_text().splitlines()
     assert json.loads(given)["event"] in documents(capfd.readouterr().out)
 
@@ -213,11 +213,11 @@ def test_a_command_that_runs_at_the_end_is_waited_for(wired, tmp_path):
     from rdmadiag.host.on_change import OnChange
 
     mark = tmp_path / "mark"
-    told = tmp_path / "told"
-    told.write_text(f"#!/bin/sh\nsleep 0.3; touch {mark}\n")
-    told.chmod(0o755)
+    encoded = tmp_path / "encoded"
+    encoded.write_text(f"#!/bin/sh\nsleep 0.3; touch {mark}\n")
+    encoded.chmod(0o755)
     wired("route")["route"].send(address(1))
-    ran(seconds=0.1, command=OnChange([str(told)], 10), handed=lambda event: b"")
+    ran(seconds=0.1, command=OnChange([str(encoded)], 10), handed=lambda event: b"")
     assert mark.exists()
 
 

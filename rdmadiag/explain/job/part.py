@@ -1,6 +1,6 @@
 """What one file of a job says: who failed at what, when, towards whom; who is who.
 
-Of each speaker and kind of failure the first line is kept and how many there were, so that a
+Of each writer and kind of failure the first line is kept and how many there were, so that a
 storm takes no memory; what lines mean is `explain.log.recognise`'s.
 """
 
@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rdmadiag.explain.job import stamps
-from rdmadiag.explain.job.speakers import (
+from rdmadiag.explain.job.stamps import Stamp, stamp_of
+from rdmadiag.explain.job.writers import (
     NOBODY,
     Joined,
-    Speaker,
     Using,
+    Writer,
     introduction,
     labelled,
     short,
-    speaker_of,
     unmarked,
+    writer_of,
 )
-from rdmadiag.explain.job.stamps import Stamp, stamp_of
 from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.names import local_gid_of, peer_of, printed_gid, remote_gid_of
 from rdmadiag.explain.log.recognise import Meaning, recognise
@@ -44,19 +44,19 @@ NEEDLES: Final = {
 """Words that a line is looked at for; those of who is who beside those of failures."""
 
 MOST_SIGHTINGS: Final = 4_000  # of one file
-MOST_SPEAKERS: Final = 100_000
+MOST_WRITERS: Final = 100_000
 REMEMBERED: Final = 4_096
 TEXT_KEPT: Final = 400
 _WRAPPED: Final = 1024  # bytes after which srun -l breaks a line (MAX_MSG_LEN)
 
 
 @dataclass(slots=True)
-class Sighting:
-    """Lines of one speaker that say the same; the first of them."""
+class Occurrence:
+    """Lines of one writer that say the same; the first of them."""
 
     where: str  # the file
     line: int
-    speaker: Speaker
+    writer: Writer
     stamp: Stamp | None
     meaning: Meaning
     local_gid: str | None
@@ -77,7 +77,7 @@ class Elsewhere:
 
     where: str
     line: int
-    speaker: Speaker
+    writer: Writer
     stamp: Stamp | None
     text: str
 
@@ -87,25 +87,25 @@ class Part:
     """What one file says."""
 
     where: str
-    own: Speaker = NOBODY  # whose it is where its lines do not say
+    own: Writer = NOBODY  # whose it is where its lines do not say
     mark: Mark = Mark.NONE
     lines: int = 0
     bytes: int = 0
-    sightings: list[Sighting] = field(default_factory=list)
+    occurrences: list[Occurrence] = field(default_factory=list)
     elsewhere: list[Elsewhere] = field(default_factory=list)
-    joined: dict[Speaker, tuple[int, int]] = field(default_factory=dict)  # → ranks, its rank
+    joined: dict[Writer, tuple[int, int]] = field(default_factory=dict)  # → ranks, its rank
     using: dict[str, Using] = field(default_factory=dict)  # by host
-    meetings: dict[str, list[tuple[Speaker, Stamp]]] = field(default_factory=dict)
+    meetings: dict[str, list[tuple[Writer, Stamp]]] = field(default_factory=dict)
     twice_timed: list[tuple[str, Stamp, Stamp]] = field(default_factory=list)  # (host, …)
-    aftermath: dict[Speaker, int] = field(default_factory=dict)
+    aftermath: dict[Writer, int] = field(default_factory=dict)
     dropped: int = 0
     last: Stamp | None = None  # of the last line that has one
 
     @property
-    def speakers(self) -> set[Speaker]:
+    def writers(self) -> set[Writer]:
         """Everybody who said anything that was kept."""
         return {
-            *(each.speaker for each in self.sightings),
+            *(each.writer for each in self.occurrences),
             *self.joined,
             *self.aftermath,
             *([self.own] if self.own != NOBODY else []),
@@ -137,7 +137,7 @@ class Collecting:
     def __init__(self, part: Part) -> None:
         self.part = part
         self._known: dict[bytes, object] = {}
-        self._kept: dict[tuple[object, ...], Sighting] = {}
+        self._kept: dict[tuple[object, ...], Occurrence] = {}
         self._ends: dict[str, str] = {}  # local, remote → its GID
         self._block: Label | None = None  # clush -b: the header that stands above
 
@@ -152,7 +152,7 @@ class Collecting:
         """What perftest prints of its ends may stand below its errors: stdout is written late."""
         if self.part.mark is not Mark.NONE or len(self._ends) != len(_WHICH):
             return
-        for each in self.part.sightings:
+        for each in self.part.occurrences:
             if each.meaning.fields.tool in _PRINT_ENDS and not (each.remote_gid or each.peer):
                 each.local_gid, each.remote_gid = (self._ends[which] for which in _WHICH)
 
@@ -230,11 +230,11 @@ class Collecting:
             self._known[key] = found
         return found if isinstance(found, Meaning) else None
 
-    def _speaker(self, label: Label | None, text: str) -> Speaker:
+    def _writer(self, label: Label | None, text: str) -> Writer:
         of_launcher = labelled(label) if label else NOBODY
         if self._block is not None and self.part.mark is Mark.NONE:
             of_launcher = labelled(self._block)
-        return speaker_of(text).over(of_launcher).over(self.part.own)
+        return writer_of(text).over(of_launcher).over(self.part.own)
 
     def _stamp(self, candidate: Candidate, text: str) -> Stamp | None:
         found = stamp_of(text)
@@ -254,17 +254,17 @@ class Collecting:
         if meaning.setting is not None:
             return
         text = line[:2048].decode("utf-8", "replace")
-        speaker = self._speaker(label, text)
+        writer = self._writer(label, text)
         if meaning.kind is Kind.AFTERMATH:
-            if speaker in self.part.aftermath or len(self.part.aftermath) < MOST_SPEAKERS:
-                self.part.aftermath[speaker] = self.part.aftermath.get(speaker, 0) + 1
+            if writer in self.part.aftermath or len(self.part.aftermath) < MOST_WRITERS:
+                self.part.aftermath[writer] = self.part.aftermath.get(writer, 0) + 1
             return
         found = meaning.fields
         remote = remote_gid_of(text) or remote_gid_of(below.decode("utf-8", "replace"))
         remote = remote or found.remote_gid
         peer = peer_of(text)
         key = (
-            speaker,
+            writer,
             meaning.kind,
             meaning.what,
             found.device,
@@ -284,10 +284,10 @@ class Collecting:
             return
         own = recognise(line, below, above) or meaning  # with its own numbers
         local = local_gid_of(text) or own.fields.local_gid
-        made = Sighting(
+        made = Occurrence(
             self.part.where,
             candidate.number,
-            speaker,
+            writer,
             self._stamp(candidate, text),
             own,
             str(local) if local else None,
@@ -297,50 +297,50 @@ class Collecting:
             candidate.number,
         )
         self._kept[key] = made
-        self.part.sightings.append(made)
-        self._timed_twice(speaker, text)
+        self.part.occurrences.append(made)
+        self._timed_twice(writer, text)
 
-    def _timed_twice(self, speaker: Speaker, text: str) -> None:
+    def _timed_twice(self, writer: Writer, text: str) -> None:
         """A syslog of a kernel has two clocks in a line."""
         found = list(stamps.stamps_of(text))
-        if len(found) > 1 and speaker.host and len(self.part.twice_timed) < _MEETINGS:
-            self.part.twice_timed.append((speaker.host, found[0], found[1]))
+        if len(found) > 1 and writer.host and len(self.part.twice_timed) < _MEETINGS:
+            self.part.twice_timed.append((writer.host, found[0], found[1]))
 
     def _introduced(self, label: Label | None, candidate: Candidate, text: str) -> bool:
         found = introduction(text)
         if found is None:
             return False
-        speaker = self._speaker(label, text)
+        writer = self._writer(label, text)
         if isinstance(found, Using):
-            if speaker.host and len(self.part.using) < MOST_SPEAKERS:
-                self.part.using[speaker.host] = found
+            if writer.host and len(self.part.using) < MOST_WRITERS:
+                self.part.using[writer.host] = found
             return True
-        self._joined(speaker, found, self._stamp(candidate, text))
+        self._joined(writer, found, self._stamp(candidate, text))
         return True
 
-    def _joined(self, speaker: Speaker, found: Joined, stamp: Stamp | None) -> None:
-        before = self.part.joined.get(speaker)
-        if before is None and len(self.part.joined) >= MOST_SPEAKERS:
+    def _joined(self, writer: Writer, found: Joined, stamp: Stamp | None) -> None:
+        before = self.part.joined.get(writer)
+        if before is None and len(self.part.joined) >= MOST_WRITERS:
             return
         if before is None or before[0] < found.ranks:  # the largest communicator is the job's
-            self.part.joined[speaker] = found.ranks, found.rank
+            self.part.joined[writer] = found.ranks, found.rank
         if stamp is not None and found.is_complete:
             key = f"communicator {found.communicator}"
             if key in self.part.meetings or len(self.part.meetings) < _MEETINGS:
-                self.part.meetings.setdefault(key, []).append((speaker, stamp))
+                self.part.meetings.setdefault(key, []).append((writer, stamp))
 
     def _ended(self, label: Label | None, candidate: Candidate, text: str) -> None:
         found = _ENDED.search(text)
         if found is None or len(self.part.elsewhere) >= _MEETINGS:
             return
-        speaker = self._speaker(label, text)
+        writer = self._writer(label, text)
         if found["task"]:
-            speaker = Speaker(int(found["task"]), short(found["host"])).over(speaker)
+            writer = Writer(int(found["task"]), short(found["host"])).over(writer)
         self.part.elsewhere.append(
             Elsewhere(
                 self.part.where,
                 candidate.number,
-                speaker,
+                writer,
                 self._stamp(candidate, text),
                 text.strip()[:TEXT_KEPT],
             )

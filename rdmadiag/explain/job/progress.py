@@ -9,7 +9,7 @@ from typing import Final
 
 from rdmadiag.frozen import dataclass
 
-MOST: Final = 20  # communicators that are told of
+MOST: Final = 20  # communicators that are listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Progress:
     operation: str | None = None  # the one that it is in, or the last
     entered: int | None = None  # number of the last operation that it began
     completed: int | None = None  # … and that it has ended
-    alike: int = 1  # ranks that are told of together and not named; its own rank is below 0 then
+    alike: int = 1  # ranks that stand together and not named; its own rank is below 0 then
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,61 +4,63 @@ from datetime import UTC, datetime
 
 from rdmadiag.explain.job import alignment
 from rdmadiag.explain.job.alignment import Clock, Scale
-from rdmadiag.explain.job.heard import Heard
-from rdmadiag.explain.job.people import People
-from rdmadiag.explain.job.speakers import Speaker
+from rdmadiag.explain.job.collected import Collected
+from rdmadiag.explain.job.members import Members
 from rdmadiag.explain.job.stamps import Stamp
+from rdmadiag.explain.job.writers import Writer
 from rdmadiag.explain.log.kind import Kind
 
 
 class Times:
     """The clocks of all files, set by what several of them saw."""
 
-    def __init__(self, heard: Heard, people: People) -> None:
-        self._heard, self._people = heard, people
+    def __init__(self, collected: Collected, members: Members) -> None:
+        self._collected, self._members = collected, members
         self.scale, self._around = self._clocks()
 
-    def _clock(self, speaker: Speaker, stamp: Stamp, where: str) -> Clock:
-        host = self._people.identity(speaker)[1]
+    def _clock(self, writer: Writer, stamp: Stamp, where: str) -> Clock:
+        host = self._members.identity(writer)[1]
         if stamp.clock == "relative":
             return (f"{where} {host or ''}".strip(), "relative")
         return (host or where, stamp.clock)
 
     def _clocks(self) -> tuple[Scale, float | None]:
-        heard = self._heard
+        collected = self._collected
         said = [
             *(
-                (each.speaker, each.stamp, each.where)
-                for part in heard.parts
-                for each in part.sightings
+                (each.writer, each.stamp, each.where)
+                for part in collected.parts
+                for each in part.occurrences
             ),
             *(
-                (each.speaker, each.stamp, each.where)
-                for part in heard.parts
+                (each.writer, each.stamp, each.where)
+                for part in collected.parts
                 for each in part.elsewhere
             ),
         ]
         stamped = [(who, stamp, where) for who, stamp, where in said if stamp is not None]
-        own = [(part.own, part.last, part.where) for part in heard.parts if part.last is not None]
+        own = [
+            (part.own, part.last, part.where) for part in collected.parts if part.last is not None
+        ]
         around = alignment.with_periods(stamp for _, stamp, _ in (*stamped, *own))
         clocks = {self._clock(*each) for each in stamped}
         clocks |= {clock for each in own if (clock := self._clock(*each))[1] in alignment.WALL}
         meetings: dict[str, dict[Clock, float]] = {}
         everything = [
-            *((key, each, "") for key, several in heard.meetings.items() for each in several),
+            *((key, each, "") for key, several in collected.meetings.items() for each in several),
             *(
                 (key, each, part.where)
-                for part in heard.parts
+                for part in collected.parts
                 for key, several in part.meetings.items()
                 for each in several
             ),
         ]
-        for key, (speaker, stamp), where in everything:
-            clock = self._clock(speaker, stamp, where)
+        for key, (writer, stamp), where in everything:
+            clock = self._clock(writer, stamp, where)
             seconds = alignment.whole(stamp, around).seconds
             seen = meetings.setdefault(key, {})
             seen[clock] = max(seen.get(clock, seconds), seconds)
-        for part in heard.parts:
+        for part in collected.parts:
             for number, (host, one, other) in enumerate(part.twice_timed):
                 meetings[f"line {part.where} {number}"] = {
                     (host, each.clock): alignment.whole(each, around).seconds
@@ -70,17 +72,17 @@ class Times:
         """The two ends of a pair, each by its first line of the other."""
         found: dict[tuple[str, str], dict[Clock, float]] = {}
         first_of: dict[tuple[str, str], float] = {}
-        for part in self._heard.parts:
-            for seen in part.sightings:
-                host = self._people.identity(seen.speaker)[1]
+        for part in self._collected.parts:
+            for seen in part.occurrences:
+                host = self._members.identity(seen.writer)[1]
                 if seen.stamp is None or host is None or seen.meaning.kind is Kind.NOTE:
                     continue
-                clock = self._clock(seen.speaker, seen.stamp, part.where)
+                clock = self._clock(seen.writer, seen.stamp, part.where)
                 seconds = alignment.whole(seen.stamp, around).seconds
                 if clock[1] == "uptime":  # a kernel names no peer, but its host's processes do
                     known = first_of.get(clock)
                     first_of[clock] = seconds if known is None else min(known, seconds)
-                there = self._people.there(seen)
+                there = self._members.there(seen)
                 if there is not None and there.host != host:
                     low, high = sorted((host, there.host))
                     ends = found.setdefault((low, high), {})
@@ -95,12 +97,12 @@ class Times:
             made[f"host {clock[0]}"] = others
         return made
 
-    def at(self, speaker: Speaker, stamp: Stamp | None, where: str) -> float | None:
+    def at(self, writer: Writer, stamp: Stamp | None, where: str) -> float | None:
         """Seconds on the scale of all; None where the clock cannot be set, or there is none."""
         if stamp is None:
             return None
         settled = alignment.whole(stamp, self._around)
-        return self.scale.at(self._clock(speaker, stamp, where), settled)
+        return self.scale.at(self._clock(writer, stamp, where), settled)
 
     def shown(self, at: float | None) -> str | None:
         """In UTC; of clocks without a date, the seconds."""

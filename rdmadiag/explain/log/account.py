@@ -299,7 +299,7 @@ class Collector:
             group.meaning = replace(meaning, causes=(*meaning.causes, *rest)[:MOST_CAUSES])
 
     def _is_meant(self, group: _Group) -> bool:
-        """NCCL that was told to leave RDMA alone has no device, as it should.
+        """NCCL that is set to leave RDMA alone has no device, as it should.
 
         And of several ports that are listed one may be without a cable.
         """

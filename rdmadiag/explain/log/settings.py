@@ -1,4 +1,4 @@
-"""What a log says that a program was told, or has found: what other lines of it then mean.
+"""How a log says that a program was set, or what it found: what other lines of it then mean.
 
 Not a failure by itself, and never shown; but it decides between the causes of one.
 """
@@ -10,7 +10,7 @@ from rdmadiag.facts.attempt import Stage
 from rdmadiag.frozen import dataclass
 
 RDMA_OFF: Final = "rdma-off"
-"""NCCL was told to use no RDMA: that it has no device is as it should be."""
+"""NCCL is set to use no RDMA: that it has no device is as it should be."""
 
 
 LISTED_DOWN: Final = "port-listed-down"

@@ -32,15 +32,15 @@ class Job:
         return rank // self.per_host
 
     @property
-    def speakers(self) -> list[int]:
+    def writers(self) -> list[int]:
         """Ranks that say that the cut host is not reached, in order of time."""
         return [each for each in range(self.ranks) if self.host_of(each) != self.cut]
 
     @property
     def first(self) -> int:
         """The rank that says so first: not the lowest one."""
-        speakers = [each for each in self.speakers if each not in self.missing]
-        return speakers[len(speakers) // 2]
+        writers = [each for each in self.writers if each not in self.missing]
+        return writers[len(writers) // 2]
 
     def after(self, rank: int) -> float:
         """Seconds after the break at which it says so."""
@@ -60,7 +60,7 @@ class Job:
             (5.0, f"{prefix} NCCL INFO {complete} COMPLETE"),
         ]
         found += [(6.0 + step, f"rank {rank} step {step} timeout 600 s") for step in range(3)]
-        if rank in self.speakers:
+        if rank in self.writers:
             at = BROKE + self.after(rank)
             completion = (
                 f"Got completion from peer 10.0.0.{self.cut}<4{rank:04d}> with "

@@ -3,11 +3,11 @@
 import io
 from collections.abc import Mapping
 
-from rdmadiag.explain.job.heard import Heard
+from rdmadiag.explain.job.collected import Collected
+from rdmadiag.explain.job.compose import compose
 from rdmadiag.explain.job.part import NEEDLES, Collecting, Part, last_stamp
-from rdmadiag.explain.job.speakers import marking, named
-from rdmadiag.explain.job.tale import Tale
-from rdmadiag.explain.job.tell import tell
+from rdmadiag.explain.job.story import Story
+from rdmadiag.explain.job.writers import marking, named
 from rdmadiag.sieve.lines import Sieve
 
 SIEVE = Sieve(NEEDLES)
@@ -22,8 +22,8 @@ def part_of(name: str, content: bytes) -> Part:
     return part
 
 
-def told(files: Mapping[str, str], heard: Heard | None = None) -> Tale:
+def placed(files: Mapping[str, str], collected: Collected | None = None) -> Story:
     """The story of these files."""
-    made = heard or Heard()
+    made = collected or Collected()
     made.parts.extend(part_of(name, text.encode()) for name, text in files.items())
-    return tell(made)
+    return compose(made)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmadiag.explain.job.part import last_stamp
-from rdmadiag.explain.job.speakers import Speaker, introduction, marking, named, speaker_of
+from rdmadiag.explain.job.writers import Writer, introduction, marking, named, writer_of
 from rdmadiag.fleet.lines import Mark
 from tests.explain.job.telling import part_of
 
@@ -32,45 +32,45 @@ def test_how_a_launcher_has_marked_the_lines(text: str, mark: Mark) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "speaker"),
+    ("line", "writer"),
     [
-        ("node2:811:902 [3] NCCL WARN x", Speaker(None, "node2", 811)),
-        ("[2026-03-13 12:00:00] node2:811:902 [3] NCCL x", Speaker(None, "node2", 811)),
-        ("[rank7]:[E313] x", Speaker(7)),
-        ("[1,5]<stderr>:node2:811:902 [0] NCCL x", Speaker(5, "node2", 811)),
-        ("[1650000000.123456] [node2:811  :0] ib.c UCX ERROR", Speaker(None, "node2", 811)),
-        ("[node2:00811] pml_ucx.c:1 Error", Speaker(None, "node2", 811)),
-        ("Mar 13 12:00:00 node2 kernel: x", Speaker(None, "node2")),
-        ("2026-03-13T12:00:00+00:00 node2 systemd[1]: x", Speaker(None, "node2")),
-        ("(Worker pid=811, ip=192.0.2.1) x", Speaker(None, "192.0.2.1", 811)),
-        ("node2.example.com:811:902 [3] NCCL WARN x", Speaker(None, "node2", 811)),
-        ("nothing", Speaker()),
+        ("node2:811:902 [3] NCCL WARN x", Writer(None, "node2", 811)),
+        ("[2026-03-13 12:00:00] node2:811:902 [3] NCCL x", Writer(None, "node2", 811)),
+        ("[rank7]:[E313] x", Writer(7)),
+        ("[1,5]<stderr>:node2:811:902 [0] NCCL x", Writer(5, "node2", 811)),
+        ("[1650000000.123456] [node2:811  :0] ib.c UCX ERROR", Writer(None, "node2", 811)),
+        ("[node2:00811] pml_ucx.c:1 Error", Writer(None, "node2", 811)),
+        ("Mar 13 12:00:00 node2 kernel: x", Writer(None, "node2")),
+        ("2026-03-13T12:00:00+00:00 node2 systemd[1]: x", Writer(None, "node2")),
+        ("(Worker pid=811, ip=192.0.2.1) x", Writer(None, "192.0.2.1", 811)),
+        ("node2.example.com:811:902 [3] NCCL WARN x", Writer(None, "node2", 811)),
+        ("nothing", Writer()),
     ],
 )
-def test_who_wrote_a_line(line: str, speaker: Speaker) -> None:
-    assert speaker_of(line) == speaker
+def test_who_wrote_a_line(line: str, writer: Writer) -> None:
+    assert writer_of(line) == writer
 
 
 @pytest.mark.parametrize(
-    ("path", "speaker"),
+    ("path", "writer"),
     [
-        ("logs/job-rank12.log", Speaker(12)),
-        ("run/node2/rank_3/stderr", Speaker(3, "node2")),
-        ("slurm-77-node2-5.out", Speaker(None, "node2")),
-        ("inspector/node2-pid811.log", Speaker(None, "node2", 811)),
-        ("node20.log", Speaker()),
+        ("logs/job-rank12.log", Writer(12)),
+        ("run/node2/rank_3/stderr", Writer(3, "node2")),
+        ("slurm-77-node2-5.out", Writer(None, "node2")),
+        ("inspector/node2-pid811.log", Writer(None, "node2", 811)),
+        ("node20.log", Writer()),
     ],
 )
-def test_whose_a_file_is_by_its_name(path: str, speaker: Speaker) -> None:
-    assert named(path, frozenset({"node2"})) == speaker
+def test_whose_a_file_is_by_its_name(path: str, writer: Writer) -> None:
+    assert named(path, frozenset({"node2"})) == writer
 
 
 def test_srun_breaks_a_long_line_and_another_rank_stands_between() -> None:
     text = f"node2:811:902 [0] {'x' * 1200} {FAILED}"
     first, rest = text[:1024], text[1024:]
     part = part_of("out", f"3: {first}\n5: other\n3: {rest}\n5: more\n".encode())
-    (seen,) = part.sightings
-    assert seen.speaker.rank == 3
+    (seen,) = part.occurrences
+    assert seen.writer.rank == 3
     assert seen.peer == "10.0.0.9"
 
 
@@ -81,8 +81,8 @@ def test_what_stands_around_a_line_is_of_its_own_rank_alone() -> None:
         "1: ib_mlx5_log.c:177 UCX ERROR RC QP 0x1 [dgid=::ffff:192.0.2.66 sgid_index=1 ]\n"
         "0: ib_mlx5_log.c:177 UCX ERROR RC QP 0x2 [rqpn 0x118 dgid ::ffff:192.0.2.9 x]\n"
     )
-    seen = part_of("out", text.encode()).sightings[0]
-    assert (seen.speaker.rank, seen.remote_gid) == (0, "::ffff:192.0.2.9")
+    seen = part_of("out", text.encode()).occurrences[0]
+    assert (seen.writer.rank, seen.remote_gid) == (0, "::ffff:192.0.2.9")
 
 
 PERFTEST = """\
@@ -103,20 +103,20 @@ scnt=128, ccnt=0
 
 
 def test_the_ends_that_perftest_prints_may_stand_below_its_error() -> None:
-    seen = part_of("rank2.log", PERFTEST.encode()).sightings[0]
+    seen = part_of("rank2.log", PERFTEST.encode()).occurrences[0]
     assert (seen.local_gid, seen.remote_gid) == ("::ffff:192.0.2.2", "::ffff:192.0.2.1")
 
 
 def test_of_several_connections_in_one_file_no_end_is_taken() -> None:
     text = PERFTEST + PERFTEST.replace("02:01", "02:09")
-    assert part_of("x", text.encode()).sightings[0].remote_gid is None
+    assert part_of("x", text.encode()).occurrences[0].remote_gid is None
 
 
 def test_lines_below_a_header_are_of_its_node() -> None:
     dashes = "-" * 16
     text = f"{dashes}\nnode4\n{dashes}\nx\n{FAILED}\n{dashes}\nnode5\n{dashes}\n{FAILED}\n"
     part = part_of("out", text.encode())
-    assert [each.speaker.host for each in part.sightings] == ["node4", "node5"]
+    assert [each.writer.host for each in part.occurrences] == ["node4", "node5"]
 
 
 def test_kubernetes_times_stand_before_the_line() -> None:
@@ -124,13 +124,13 @@ def test_kubernetes_times_stand_before_the_line() -> None:
         f"[pod/t-{number}/main] 2026-03-13T12:00:0{number}.123456789Z n{number}:1:2 [0] {FAILED}\n"
         for number in range(2)
     )
-    seen = part_of("out", lines.encode()).sightings
+    seen = part_of("out", lines.encode()).occurrences
     assert [each.stamp is not None and each.stamp.clock for each in seen] == ["utc", "utc"]
 
 
 def test_a_storm_is_kept_once_and_counted() -> None:
     text = "".join(f"n:1:2 [0] {FAILED} wr_id={number}\n" for number in range(3000))
-    (seen,) = part_of("x", text.encode()).sightings
+    (seen,) = part_of("x", text.encode()).occurrences
     assert (seen.count, seen.line, seen.last_line) == (3000, 1, 3000)
 
 
@@ -140,7 +140,7 @@ def test_more_kinds_than_are_kept_are_counted(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(module, "MOST_SIGHTINGS", 5)
     text = "".join(f"n{number}:1:2 [0] {FAILED}\n" for number in range(9))
     part = part_of("x", text.encode())
-    assert (len(part.sightings), part.dropped) == (5, 4)
+    assert (len(part.occurrences), part.dropped) == (5, 4)
 
 
 def test_the_last_time_of_a_log_is_found_behind_lines_without() -> None:
@@ -152,7 +152,7 @@ def test_the_last_time_of_a_log_is_found_behind_lines_without() -> None:
 
 @given(st.text(max_size=300))
 def test_any_line_has_a_speaker_and_perhaps_an_introduction(text: str) -> None:
-    speaker_of(text)
+    writer_of(text)
     introduction(text)
     named(text, frozenset({"a"}))
     marking(text.encode("utf-8", "replace"))

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rdmadiag.explain.job.collected import Collected
+from rdmadiag.explain.job.compose import compose
 from rdmadiag.explain.job.flight_recorder import NotADump, parse_dump
-from rdmadiag.explain.job.heard import Heard
 from rdmadiag.explain.job.inspector import parse_inspector
 from rdmadiag.explain.job.progress import Behind, Progress, behind
 from rdmadiag.explain.job.ras import NotRas, State, parse_ras
-from rdmadiag.explain.job.tale import Silence
-from rdmadiag.explain.job.tell import tell
+from rdmadiag.explain.job.story import Silence
 from rdmadiag.render.explain_job import answer
 
 RAS = """\
@@ -227,11 +227,11 @@ def test_the_rank_that_did_not_enter_is_named() -> None:
         for rank, (ended, begun) in enumerate([(6, 7), (6, 7), (6, 6), (6, 7)])
         for each in parse_dump(json.dumps(dump(ended, begun)).encode(), rank).progress
     ]
-    tale = tell(Heard(progress=progress))
-    (one,) = tale.behind
+    story = compose(Collected(progress=progress))
+    (one,) = story.behind
     assert (one.ranks, one.sequence, one.waiting) == ((2,), 7, 3)
-    assert tale.is_stuck
-    assert answer(tale) == (
+    assert story.is_stuck
+    assert answer(story) == (
         "nothing of RDMA is said to have failed; 3 ranks wait in nccl:all_reduce 7, which rank 2 "
         "did not enter"
     )
@@ -248,8 +248,8 @@ def test_dumps_of_one_moment_and_another_are_no_standstill() -> None:
 
 def test_a_rank_without_a_dump_is_silent() -> None:
     found = parse_dump(json.dumps(dump(6, 7)).encode(), 0)
-    tale = tell(Heard(groups=dict(found.groups), dumped={0, 1, 3}))
-    (silent,) = tale.silent
+    story = compose(Collected(groups=dict(found.groups), dumped={0, 1, 3}))
+    (silent,) = story.silent
     assert (silent.why, silent.ranks) == (Silence.NO_DUMP, (2,))
 
 

@@ -12,23 +12,23 @@ from rdmadiag.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Speaker:
+class Writer:
     """Who wrote a line, as far as is known."""
 
     rank: int | None = None
     host: str | None = None
     pid: int | None = None
 
-    def over(self, other: "Speaker") -> "Speaker":
+    def over(self, other: "Writer") -> "Writer":
         """This one, with what it lacks taken from the other."""
-        return Speaker(
+        return Writer(
             self.rank if self.rank is not None else other.rank,
             self.host or other.host,
             self.pid if self.pid is not None else other.pid,
         )
 
 
-NOBODY: Final = Speaker()
+NOBODY: Final = Writer()
 _DIGITS: Final = r"\d{1,9}"
 _HOST: Final = r"[A-Za-z0-9](?:[\w.-]{0,251}\w)?"
 _RANK: Final = tuple(
@@ -65,34 +65,34 @@ def short(host: str) -> str:
     return host.partition(".")[0] or host if is_name(host) else host
 
 
-def speaker_of(text: str) -> Speaker:
+def writer_of(text: str) -> Writer:
     """What the line itself says of who wrote it."""
     head = text[:512]
     rank = next((int(found[1]) for each in _RANK if (found := each.search(head))), None)
     for each in _PROCESS:
         if found := each.search(head):
-            return Speaker(rank, short(found[1]), int(found[2]))
+            return Writer(rank, short(found[1]), int(found[2]))
     if found := _OF_SYSLOG.search(head):
-        return Speaker(rank, short(found[1]))
+        return Writer(rank, short(found[1]))
     if found := _RAY.search(head):
-        return Speaker(rank, found[2], int(found[1]))
-    return Speaker(rank)
+        return Writer(rank, found[2], int(found[1]))
+    return Writer(rank)
 
 
-def labelled(label: Label) -> Speaker:
+def labelled(label: Label) -> Writer:
     """What a launcher says of it."""
     if label.mark is Mark.TASK:
-        return Speaker(rank=int(label.text))
+        return Writer(rank=int(label.text))
     if label.mark is Mark.NONE or "[" in label.text:
         return NOBODY
-    return Speaker(host=short(label.text))
+    return Writer(host=short(label.text))
 
 
 _OF_NAME: Final = re.compile(r"(?:rank|task|proc)[-_.=]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _PID_OF_NAME: Final = re.compile(r"-pid(\d{1,9})\b")
 
 
-def named(path: str, hosts: frozenset[str]) -> Speaker:
+def named(path: str, hosts: frozenset[str]) -> Writer:
     """What a file is called after: a rank, and one of the hosts that are known."""
     parts = path.split("/")
     rank = pid = host = None
@@ -105,7 +105,7 @@ def named(path: str, hosts: frozenset[str]) -> Speaker:
             words = re.split(r"[^A-Za-z0-9-]+", part)
             tried = (part, part.partition(".")[0], *words, *part.split("-"), *part.split("_"))
             host = next((each for each in tried if each in hosts), None)
-    return Speaker(rank, host, pid)
+    return Writer(rank, host, pid)
 
 
 _SAMPLE_LINES: Final = 200

@@ -2,7 +2,7 @@
 
 What failed first is the earliest failure on one scale of time; where that host is not the one
 that most of the first failing pairs have in common, that one is named beside it: it is where the
-path broke, and the others only heard of it.
+path broke, and the others only saw that it broke.
 """
 
 from collections import Counter
@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from rdmadiag.explain.job.heard import Heard
+from rdmadiag.explain.job.collected import Collected
 from rdmadiag.explain.job.hosts import KnownHost, Place, canonical
-from rdmadiag.explain.job.part import Part, Sighting
-from rdmadiag.explain.job.people import People
+from rdmadiag.explain.job.members import Members
+from rdmadiag.explain.job.part import Occurrence, Part
 from rdmadiag.explain.job.progress import behind
 from rdmadiag.explain.job.silence import silent
-from rdmadiag.explain.job.tale import (
+from rdmadiag.explain.job.story import (
     CommonEnd,
     Ended,
     FirstFailure,
@@ -26,7 +26,7 @@ from rdmadiag.explain.job.tale import (
     NotUnderstood,
     Silent,
     Step,
-    Tale,
+    Story,
 )
 from rdmadiag.explain.job.times import Times
 from rdmadiag.explain.log.account import Account, Collector, Failure
@@ -54,19 +54,19 @@ OF_OWN_END: Final = frozenset(
 """Causes that are of the host whose line has them, where that line names no peer."""
 
 
-def tell(heard: Heard) -> Tale:
+def compose(collected: Collected) -> Story:
     """The story."""
-    return _Teller(heard).tale()
+    return _Composer(collected).story()
 
 
-class _Told:
-    """One sighting with all that is known of it."""
+class _Placed:
+    """One occurrence with all that is known of it."""
 
     __slots__ = ("at", "host", "rank", "seen", "there", "who")
 
     def __init__(
         self,
-        seen: Sighting,
+        seen: Occurrence,
         rank: int | None,
         host: str | None,
         at: float | None,
@@ -94,38 +94,40 @@ class _Told:
         return not names_peer and any(each in OF_OWN_END for each in labels)
 
 
-class _Teller:
-    def __init__(self, heard: Heard) -> None:
-        self._heard = heard
-        self._people = People(heard)
-        self._times = Times(heard, self._people)
-        self._told = [self._one(part, seen) for part in heard.parts for seen in part.sightings]
+class _Composer:
+    def __init__(self, collected: Collected) -> None:
+        self._collected = collected
+        self._members = Members(collected)
+        self._times = Times(collected, self._members)
+        self._placed = [
+            self._one(part, seen) for part in collected.parts for seen in part.occurrences
+        ]
 
-    def _one(self, part: Part, seen: Sighting) -> _Told:
-        rank, host = self._people.identity(seen.speaker)
-        return _Told(
+    def _one(self, part: Part, seen: Occurrence) -> _Placed:
+        rank, host = self._members.identity(seen.writer)
+        return _Placed(
             seen,
             rank,
             host,
-            self._times.at(seen.speaker, seen.stamp, part.where),
-            self._people.there(seen),
-            self._people.who(seen.speaker, part.where),
+            self._times.at(seen.writer, seen.stamp, part.where),
+            self._members.there(seen),
+            self._members.who(seen.writer, part.where),
         )
 
     # --- the story ----------------------------------------------------------------------
 
-    def tale(self) -> Tale:
+    def story(self) -> Story:
         """All of it."""
-        failed = [each for each in self._told if each.seen.meaning.kind is Kind.FAILURE]
-        followed = [each for each in self._told if each.seen.meaning.kind is Kind.CONSEQUENCE]
+        failed = [each for each in self._placed if each.seen.meaning.kind is Kind.FAILURE]
+        followed = [each for each in self._placed if each.seen.meaning.kind is Kind.CONSEQUENCE]
         first = self._first(failed) or self._first(followed)
-        aftermath = sum(sum(part.aftermath.values()) for part in self._heard.parts)
+        aftermath = sum(sum(part.aftermath.values()) for part in self._collected.parts)
         shown = self._first_failure(first) if first else None
         common = self._common_end(failed or followed, first) if first else None
-        return Tale(
+        return Story(
             ranks=len(self._voices()),
-            world_size=self._people.world_size,
-            hosts=tuple(sorted(self._people.hosts_heard())),
+            world_size=self._members.world_size,
+            hosts=tuple(sorted(self._members.hosts_heard())),
             first=shown,
             failed_after=self._failed_after(first, failed + followed),
             common_end=common,
@@ -134,37 +136,37 @@ class _Teller:
             consequences=self._groups(followed, first),
             aftermath=aftermath,
             silent=self._silent_of(first),
-            behind=behind(self._heard.progress),
+            behind=behind(self._collected.progress),
             ended=self._ended(first),
             clocks=self._times.scale.settings[:_MOST],
             not_understood=self._not_understood(),
             next=_next(shown, common),
             reports=tuple(
                 JobReport(each.name, each.where, each.status)
-                for each in sorted(self._heard.hosts.values(), key=lambda each: each.name)
+                for each in sorted(self._collected.hosts.values(), key=lambda each: each.name)
             ),
-            unused_reports=tuple(self._heard.unused_reports[:_MOST]),
-            sources=tuple(self._heard.sources),
-            dropped=sum(part.dropped for part in self._heard.parts),
+            unused_reports=tuple(self._collected.unused_reports[:_MOST]),
+            sources=tuple(self._collected.sources),
+            dropped=sum(part.dropped for part in self._collected.parts),
         )
 
-    def _first(self, told: Sequence[_Told]) -> _Told | None:
+    def _first(self, placed: Sequence[_Placed]) -> _Placed | None:
         """The earliest; of one second those that are of their own end alone."""
-        timed = [each for each in told if each.at is not None]
+        timed = [each for each in placed if each.at is not None]
         if timed:
             return min(timed, key=lambda each: (each.at, not each.is_own, each.seen.line))
-        if len(self._heard.parts) == 1:
-            return min(told, key=lambda each: each.seen.line, default=None)
+        if len(self._collected.parts) == 1:
+            return min(placed, key=lambda each: each.seen.line, default=None)
         return min(
-            told,
+            placed,
             key=lambda each: (not each.is_own, each.there is None, each.seen.where, each.seen.line),
             default=None,
         )
 
-    def _first_failure(self, first: _Told) -> FirstFailure:
+    def _first_failure(self, first: _Placed) -> FirstFailure:
         seen, found = first.seen, first.seen.meaning.fields
         local = canonical(seen.local_gid) if seen.local_gid else None
-        place = self._people.place(local) if local else None
+        place = self._members.place(local) if local else None
         who = JobEnd(
             first.rank,
             first.host,
@@ -177,8 +179,8 @@ class _Teller:
             None,
         )
         timed = first.at is not None and not (
-            len({each.host for each in self._told}) > 1
-            and any(each.at is None for each in self._told)
+            len({each.host for each in self._placed}) > 1
+            and any(each.at is None for each in self._placed)
         )
         return FirstFailure(
             who,
@@ -190,7 +192,7 @@ class _Teller:
             failure_of(seen),
         )
 
-    def _whom(self, first: _Told) -> JobEnd | None:
+    def _whom(self, first: _Placed) -> JobEnd | None:
         seen, place = first.seen, first.there
         if place is None:
             address = seen.remote_gid or seen.peer
@@ -201,7 +203,7 @@ class _Teller:
         back = next(
             (
                 each
-                for each in self._told
+                for each in self._placed
                 if each.host == place.host and each.there and each.there.host == first.host
             ),
             None,
@@ -214,23 +216,23 @@ class _Teller:
         if device is None:
             own = {
                 each.seen.meaning.fields.device
-                for each in self._told
+                for each in self._placed
                 if each.host == place.host and each.is_own and each.seen.meaning.fields.device
             }
             device = next(iter(own)) if len(own) == 1 else None
         if rank is None:
-            ranks = [each for each, host in self._people.host_of.items() if host == place.host]
+            ranks = [each for each, host in self._members.host_of.items() if host == place.host]
             rank = ranks[0] if len(ranks) == 1 else None
         return JobEnd(rank, place.host, device, port, index, seen.remote_gid, seen.peer)
 
-    def _in_window(self, told: Iterable[_Told], first: _Told) -> list[_Told]:
+    def _in_window(self, placed: Iterable[_Placed], first: _Placed) -> list[_Placed]:
         if first.at is None:
-            return list(told)
-        return [each for each in told if each.at is None or each.at - first.at <= WINDOW]
+            return list(placed)
+        return [each for each in placed if each.at is None or each.at - first.at <= WINDOW]
 
-    def _common_end(self, told: Sequence[_Told], first: _Told) -> CommonEnd | None:
+    def _common_end(self, placed: Sequence[_Placed], first: _Placed) -> CommonEnd | None:
         """The host that the first failing pairs share, or the one whose own port failed."""
-        early = self._in_window(told, first)
+        early = self._in_window(placed, first)
         pairs: set[tuple[str, str]] = set()
         for each in early:
             if each.host and each.far and each.far != each.host:
@@ -247,7 +249,7 @@ class _Teller:
             if one.host in degree and one.host:
                 why.setdefault(one.host, []).append(f"{one.why}: {one.detail}")
         for host in degree:
-            known = self._heard.hosts.get(host)
+            known = self._collected.hosts.get(host)
             if known and (grave := _grave(known)):
                 why.setdefault(host, []).extend(
                     f"{known.where}: {each.rule}: {each.summary}" for each in grave[:2]
@@ -266,7 +268,7 @@ class _Teller:
             ),
             *(each.there.device for each in early if each.there and each.there.host == host),
         }
-        known = self._heard.hosts.get(host)
+        known = self._collected.hosts.get(host)
         return CommonEnd(
             host,
             tuple(sorted(each for each in devices if each))[:_NAMES],
@@ -276,9 +278,9 @@ class _Teller:
             tuple(_grave(known)[:_FINDINGS]) if known else (),
         )
 
-    def _is_worst(self, host: str, early: Sequence[_Told]) -> bool:
+    def _is_worst(self, host: str, early: Sequence[_Placed]) -> bool:
         """Its own port failed, or its report has a critical finding; silence says less."""
-        known = self._heard.hosts.get(host)
+        known = self._collected.hosts.get(host)
         critical = known is not None and any(
             each.severity is Severity.CRITICAL for each in known.findings
         )
@@ -295,30 +297,30 @@ class _Teller:
     def _voices(self) -> set[tuple[object, ...]]:
         """Ranks that said anything; processes or files where no rank is named."""
         found = {
-            self._people.who(speaker, part.where)
-            for part in self._heard.parts
-            for speaker in part.speakers
+            self._members.who(writer, part.where)
+            for part in self._collected.parts
+            for writer in part.writers
         }
         ranks = {each for each in found if each[0] == "rank"}
-        ranks |= {("rank", each) for each in self._heard.dumped}
+        ranks |= {("rank", each) for each in self._collected.dumped}
         return ranks or {each for each in found if each[0] != "host"} or found
 
-    def _failed_after(self, first: _Told | None, told: Sequence[_Told]) -> int:
+    def _failed_after(self, first: _Placed | None, placed: Sequence[_Placed]) -> int:
         if first is None:
             return 0
-        who = {each.who for each in told}
-        for part in self._heard.parts:
-            who |= {self._people.who(each, part.where) for each in part.aftermath}
+        who = {each.who for each in placed}
+        for part in self._collected.parts:
+            who |= {self._members.who(each, part.where) for each in part.aftermath}
         ranks = {each for each in who if each[0] == "rank"}
         counted = ranks or {each for each in who if each[0] != "host"} or who
         return len(counted - {first.who})
 
-    def _wavefront(self, first: _Told | None, told: Sequence[_Told]) -> tuple[Step, ...]:
-        """Each speaker once, by when it first spoke of failure."""
+    def _wavefront(self, first: _Placed | None, placed: Sequence[_Placed]) -> tuple[Step, ...]:
+        """Each writer once, by its first line of failure."""
         if first is None:
             return ()
-        earliest: dict[tuple[object, ...], _Told] = {}
-        for each in told:
+        earliest: dict[tuple[object, ...], _Placed] = {}
+        for each in placed:
             before = earliest.get(each.who)
             if before is None or _order(each) < _order(before):
                 earliest[each.who] = each
@@ -338,9 +340,9 @@ class _Teller:
             steps.append(_step(rest, None, None))
         return tuple(steps)
 
-    def _groups(self, told: Sequence[_Told], first: _Told | None) -> tuple[JobGroup, ...]:
-        found: dict[tuple[object, ...], list[_Told]] = {}
-        for each in told:
+    def _groups(self, placed: Sequence[_Placed], first: _Placed | None) -> tuple[JobGroup, ...]:
+        found: dict[tuple[object, ...], list[_Placed]] = {}
+        for each in placed:
             meaning = each.seen.meaning
             key = meaning.what, meaning.fields.stage, meaning.fields.errno, meaning.fields.status
             found.setdefault(key, []).append(each)
@@ -374,19 +376,19 @@ class _Teller:
         made.sort(key=lambda each: each[0])
         return tuple(group for _, group in made[:_MOST])
 
-    def _silent_of(self, first: _Told | None) -> tuple[Silent, ...]:
-        peers = {each.there.host for each in self._told if each.there}
+    def _silent_of(self, first: _Placed | None) -> tuple[Silent, ...]:
+        peers = {each.there.host for each in self._placed if each.there}
         at = first.at if first else None
-        return silent(self._heard, self._people, self._times, peers, at)
+        return silent(self._collected, self._members, self._times, peers, at)
 
     # --- beside -------------------------------------------------------------------------
 
-    def _ended(self, first: _Told | None) -> tuple[Ended, ...]:
+    def _ended(self, first: _Placed | None) -> tuple[Ended, ...]:
         made = []
-        for part in self._heard.parts:
+        for part in self._collected.parts:
             for each in part.elsewhere:
-                rank, host = self._people.identity(each.speaker)
-                at = self._times.at(each.speaker, each.stamp, part.where)
+                rank, host = self._members.identity(each.writer)
+                at = self._times.at(each.writer, each.stamp, part.where)
                 before = None
                 if first is not None and first.at is not None and at is not None:
                     before = at < first.at
@@ -402,7 +404,7 @@ class _Teller:
 
     def _not_understood(self) -> tuple[NotUnderstood, ...]:
         found: dict[str, NotUnderstood] = {}
-        for each in self._told:
+        for each in self._placed:
             if each.seen.meaning.kind is not Kind.UNKNOWN:
                 continue
             text = each.seen.text
@@ -416,8 +418,8 @@ class _Teller:
         return tuple(found.values())
 
 
-def failure_of(seen: Sighting) -> Failure:
-    """The sighting as `explain --log` would tell of it."""
+def failure_of(seen: Occurrence) -> Failure:
+    """The occurrence as `explain --log` would tell of it."""
     collector = Collector()
     collector.add(seen.line, seen.meaning)
     account: Account = collector.account(seen.line, 0)
@@ -426,11 +428,11 @@ def failure_of(seen: Sighting) -> Failure:
     return found
 
 
-def _order(told: _Told) -> tuple[bool, float, str, int]:
-    return told.at is None, told.at or 0.0, told.seen.where, told.seen.line
+def _order(placed: _Placed) -> tuple[bool, float, str, int]:
+    return placed.at is None, placed.at or 0.0, placed.seen.where, placed.seen.line
 
 
-def _step(among: Sequence[_Told], begin: float | None, end: float | None) -> Step:
+def _step(among: Sequence[_Placed], begin: float | None, end: float | None) -> Step:
     hosts = sorted({each.host for each in among if each.host})
     said = Counter(_said(each) for each in among)
     return Step(
@@ -438,8 +440,8 @@ def _step(among: Sequence[_Told], begin: float | None, end: float | None) -> Ste
     )
 
 
-def _said(told: _Told) -> str:
-    failure = failure_of(told.seen)
+def _said(placed: _Placed) -> str:
+    failure = failure_of(placed.seen)
     if failure.completion:
         return f"completion status {failure.completion.number} ({failure.completion.name})"
     what = failure.call or failure.what.replace("-", " ")

@@ -149,7 +149,7 @@ class NotUnderstood:
 
 
 @dataclass(frozen=True, slots=True)
-class Tale:
+class Story:
     """The whole."""
 
     ranks: int  # that said anything

@@ -7,13 +7,13 @@ from rdmadiag.explain.job.hosts import KnownHost
 from rdmadiag.explain.job.part import Part
 from rdmadiag.explain.job.progress import Progress
 from rdmadiag.explain.job.ras import OfProcess
-from rdmadiag.explain.job.speakers import Speaker
 from rdmadiag.explain.job.stamps import Stamp
-from rdmadiag.explain.job.tale import JobSource
+from rdmadiag.explain.job.story import JobSource
+from rdmadiag.explain.job.writers import Writer
 
 
 @dataclass(slots=True)
-class Heard:
+class Collected:
     """All that was read."""
 
     parts: list[Part] = field(default_factory=list)
@@ -22,6 +22,6 @@ class Heard:
     processes: list[OfProcess] = field(default_factory=list)  # of RAS
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)  # flight recorder
     dumped: set[int] = field(default_factory=set)  # ranks with a dump
-    meetings: dict[str, list[tuple[Speaker, Stamp]]] = field(default_factory=dict)
+    meetings: dict[str, list[tuple[Writer, Stamp]]] = field(default_factory=dict)
     sources: list[JobSource] = field(default_factory=list)
     unused_reports: list[str] = field(default_factory=list)

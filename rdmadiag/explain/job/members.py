@@ -1,17 +1,17 @@
 """Who is who in a job: ranks, hosts, and whose the addresses are."""
 
-from rdmadiag.explain.job.heard import Heard
+from rdmadiag.explain.job.collected import Collected
 from rdmadiag.explain.job.hosts import Place, canonical
-from rdmadiag.explain.job.part import Sighting
-from rdmadiag.explain.job.speakers import Speaker, is_name, named, short
+from rdmadiag.explain.job.part import Occurrence
+from rdmadiag.explain.job.writers import Writer, is_name, named, short
 from rdmadiag.fleet.lines import Mark
 
 
-class People:
+class Members:
     """What all files together say of it."""
 
-    def __init__(self, heard: Heard) -> None:
-        self._heard = heard
+    def __init__(self, collected: Collected) -> None:
+        self._collected = collected
         self._rank_of: dict[tuple[str, int], int] = {}  # (host, pid)
         self.host_of: dict[int, str] = {}
         self.world_size: int | None = None
@@ -21,59 +21,59 @@ class People:
 
     def _name_files(self) -> None:
         """A file that is called after a host of which others speak is that host's."""
-        hosts = {each.host for part in self._heard.parts for each in part.speakers if each.host}
-        sightings = [each for part in self._heard.parts for each in part.sightings]
-        hosts |= {short(each.peer) for each in sightings if each.peer and is_name(each.peer)}
+        hosts = {each.host for part in self._collected.parts for each in part.writers if each.host}
+        occurrences = [each for part in self._collected.parts for each in part.occurrences]
+        hosts |= {short(each.peer) for each in occurrences if each.peer and is_name(each.peer)}
         known = frozenset(hosts)
-        for part in self._heard.parts:
+        for part in self._collected.parts:
             if part.own.host is None and part.mark is Mark.NONE:
                 part.own = part.own.over(named(part.where, known))
-                for each in part.sightings:
-                    each.speaker = each.speaker.over(part.own)
+                for each in part.occurrences:
+                    each.writer = each.writer.over(part.own)
 
     def _who_is_who(self) -> None:
-        joined = [each for part in self._heard.parts for each in part.joined.items()]
+        joined = [each for part in self._collected.parts for each in part.joined.items()]
         sizes = [ranks for _, (ranks, _) in joined]
-        sizes += [max(members) + 1 for members in self._heard.groups.values() if members]
+        sizes += [max(members) + 1 for members in self._collected.groups.values() if members]
         self.world_size = max(sizes, default=None)
-        for speaker, (_, rank) in sorted(joined, key=lambda each: each[1][0]):
-            if speaker.host and speaker.pid is not None:
-                self._rank_of[speaker.host, speaker.pid] = rank
+        for writer, (_, rank) in sorted(joined, key=lambda each: each[1][0]):
+            if writer.host and writer.pid is not None:
+                self._rank_of[writer.host, writer.pid] = rank
         for (host, _), rank in self._rank_of.items():
             self.host_of[rank] = host
-        for part in self._heard.parts:
-            for each in part.speakers:
+        for part in self._collected.parts:
+            for each in part.writers:
                 if each.rank is not None and each.host:
                     self.host_of.setdefault(each.rank, each.host)
 
-    def identity(self, speaker: Speaker) -> tuple[int | None, str | None]:
+    def identity(self, writer: Writer) -> tuple[int | None, str | None]:
         """Rank and host, as far as anything says."""
-        rank, host = speaker.rank, speaker.host
-        if rank is None and host and speaker.pid is not None:
-            rank = self._rank_of.get((host, speaker.pid))
+        rank, host = writer.rank, writer.host
+        if rank is None and host and writer.pid is not None:
+            rank = self._rank_of.get((host, writer.pid))
         if host is None and rank is not None:
             host = self.host_of.get(rank)
         return rank, host
 
-    def who(self, speaker: Speaker, where: str) -> tuple[object, ...]:
+    def who(self, writer: Writer, where: str) -> tuple[object, ...]:
         """What counts as one: a rank, a process, a host, or a file."""
-        rank, host = self.identity(speaker)
+        rank, host = self.identity(writer)
         if rank is not None:
             return ("rank", rank)
-        if speaker.pid is not None:
-            return ("process", host, speaker.pid)
+        if writer.pid is not None:
+            return ("process", host, writer.pid)
         return ("host", host) if host else ("file", where)
 
     def _addresses(self) -> dict[str, Place]:
         book: dict[str, Place] = {}
-        for part in self._heard.parts:
+        for part in self._collected.parts:
             for host, using in part.using.items():
                 key = canonical(using.address)
                 device = using.devices[0] if len(using.devices) == 1 else None
                 if key in book and book[key].device != device:
                     device = None  # its ranks take several
                 book[key] = Place(host, device)
-        for known in self._heard.hosts.values():
+        for known in self._collected.hosts.values():
             for address, place in known.places.items():
                 before = book.get(address)
                 if before is None or before.device is None:
@@ -85,10 +85,10 @@ class People:
         return book
 
     def _add_own(self, book: dict[str, Place]) -> None:
-        """The GIDs that speakers say they send from."""
-        for part in self._heard.parts:
-            for seen in part.sightings:
-                host_name = self.identity(seen.speaker)[1]
+        """The GIDs that writers say they send from."""
+        for part in self._collected.parts:
+            for seen in part.occurrences:
+                host_name = self.identity(seen.writer)[1]
                 if not host_name:
                     continue
                 book.setdefault(canonical(host_name), Place(host_name))
@@ -104,8 +104,8 @@ class People:
         """Where an address is, as `canonical` writes it."""
         return self._book.get(address)
 
-    def there(self, seen: Sighting) -> Place | None:
-        """Where the peer is that a sighting names."""
+    def there(self, seen: Occurrence) -> Place | None:
+        """Where the peer is that a occurrence names."""
         for address in (seen.remote_gid, seen.peer):
             if address:
                 place = self._book.get(canonical(address))
@@ -118,8 +118,8 @@ class People:
     def hosts_heard(self) -> set[str]:
         """Hosts that said anything."""
         found = set()
-        for part in self._heard.parts:
-            for each in part.speakers:
+        for part in self._collected.parts:
+            for each in part.writers:
                 host = self.identity(each)[1]
                 if host:
                     found.add(host)
