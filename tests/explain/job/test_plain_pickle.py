@@ -23,8 +23,10 @@ PLAIN = st.recursive(
 
 @given(PLAIN, st.integers(2, 5))
 def test_containers_come_back_as_they_were(value: object, protocol: int) -> None:
-    if protocol >= 3 or b"_codecs" not in pickle.dumps(value, protocol):
-        assert parse_plain_pickle(pickle.dumps(value, protocol)) == value
+    made = pickle.dumps(value, protocol)
+    # Protocol 2 knows no bytes: it calls _codecs.encode, or bytes, which would be code.
+    if all(opcode.name != "GLOBAL" for opcode, _, _ in pickletools.genops(made)):
+        assert parse_plain_pickle(made) == value
 
 
 def test_what_stands_in_two_places_is_one_value() -> None:
