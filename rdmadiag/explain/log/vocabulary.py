@@ -63,6 +63,7 @@ CONTEXT: Final = (
     "pmix", "btl_", "mtl_", "osc_", "gin ", "gin_", "gda_", "rocshmem", "roc_shmem",
     "xccl", "kvcache", "kv_connector", "disagg", "lmcache", "ep buffer", "internode", "ibgid",
     "p_key", "deep_ep", "qed ", "qed_", "ucxpy", "ucx-py", "ucxx", "ucx://",
+    "mv2_",
 )
 """Words that a line about RDMA has."""
 
@@ -128,12 +129,17 @@ BOTH: Final = (
     "desc error in msg", " -g 0", " -x 0", "gid-idx", "gid-index", "state: down",
     "state: active", "port_active",
     "state active", "==> ", "0000000000000000",
+    "registering part of", "log_num_mtt", "log_mtts_per", "inadequate memlock",
+    "handler for new connection", "get device attributes", "only efa provider",
+    "compile libfabric", "(null) port", "oicr event", "blocked for more than", ": (rdma",
+    "_readerr", "starting error recovery", "any net plugin", "property set error",
     "assign_context", "abnormal ae_id", "no active hca", "@o2ib",
 )
 """Of RDMA and of trouble at once."""
 
 NEAR: Final = ("fatal", "failed", "failure", "abort", "unable to", "cannot", "assert", "could not",
-    "signal handler called", "caught signal", "segmentation fault")
+    "signal handler called", "caught signal", "segmentation fault", "cut here ]", "warning: cpu",
+    "write error")
 """Of trouble, and rare: a line that has one is looked at for what stands around it."""
 
 AFTERMATH: Final = (
