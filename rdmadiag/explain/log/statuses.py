@@ -23,8 +23,10 @@ _WC_TEXTS: Final = tuple(
             13,
         ),
         (
-            r"transport retry count(?:er)? exceeded|(?<!ready )retry exceeded error"
-            r"|(?<!no-ready )(?<!ready )(?<!rnr )retry count(?:er)? exceeded",
+            (
+                r"transport retry count(?:er)? exceeded|(?<!ready )retry exceeded error"
+                r"|(?:^|[:)\]] )retry count(?:er)? exceeded\W?$"
+            ),
             12,
         ),
         (r"work request flush\w*|wr flush\w*|request flushed error|flushed because", 5),

@@ -129,6 +129,13 @@ SIGNS: Final = (
         ("no-rdma-device", "port-down", "uverbs-node-missing"),
         (DEVICES, DMESG_OF_RDMA),
     ),
+    sign(
+        "no-gid-given",
+        Kind.FAILURE,
+        Stage.RTR,
+        r"\bgrh is mandatory",
+        ("no-gid-given",),
+    ),
     # --- objects -----------------------------------------------------------------------------
     sign(
         "device-lacks",
@@ -141,7 +148,8 @@ SIGNS: Final = (
         "send-queue-full",
         Kind.FAILURE,
         Stage.DATA,
-        r"(?:fail\w*|unable|error).{0,24}\b(?:post|send)\w*.{0,80}(?:\(-11\)|\beagain\b|err\w*[ =:]+-11\b)",
+        r"(?:fail\w*|unable|error).{0,24}\b(?:post|send)\w*.{0,80}"
+        r"(?:\(-11\)|\beagain\b|err\w*[ =:]+-11\b)",
         ("queue-full", "no-memory"),
         (DMESG_OF_RDMA,),
         only=r"mlx[45]_ib|\bib_|gsi|\bqp\b|rdma",
