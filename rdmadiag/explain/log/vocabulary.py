@@ -134,7 +134,7 @@ BOTH: Final = (
     "handler for new connection", "get device attributes", "only efa provider",
     "compile libfabric", "(null) port", "oicr event", "blocked for more than", ": (rdma",
     "_readerr", "grh is mandatory", "ethernet_read_keys", "srp abort", "state_mgr_", "mad_ctrl_",
-    "any net plugin",
+    "any net plugin", "device mtts",
     "assign_context", "abnormal ae_id", "no active hca", "@o2ib",
 )
 """Of RDMA and of trouble at once."""
