@@ -357,6 +357,12 @@ _ROWS: Final = (
         firmware_failed=2,
     ),
     _row(r"\bcgroup", rdma_cgroup=4),
+    _row(
+        r"\brxe_cfg (?:add|start)|\brdma link add\b|\bnewlink\b",
+        device_absent=4,
+        kernel_module_missing=2,
+        interface_down=1,
+    ),
 )
 
 _OF_STAGE: Final[dict[Stage, dict[str, int]]] = {
@@ -410,7 +416,16 @@ def weights(text: str, stage: Stage | None = None) -> Counter[str]:
             found.update(row)
     if stage:
         found.update(_OF_STAGE.get(stage, {}))
+    if found["no-memory"] and _OF_KERNEL.search(text):
+        found["memlock"] = 0  # the limit is that of a process
     return found
+
+
+_OF_KERNEL: Final = re.compile(
+    r"^\W{0,3}\[ *\d+\.\d{3,6}\]|\bkernel: |\b(?:mlx[45]_core|bnxt_en|ice|irdma|efa|qede|hns3)"
+    r"(?::| [0-9a-f]{4}:)(?!.{0,160}(?:umem|\bpin|user pages))"
+)
+"""What the kernel itself prints, but not of the pages of a process."""
 
 
 def likeliest(found: Counter[str], most: int) -> tuple[Known, ...]:

@@ -221,6 +221,8 @@ _RETRIES: Final = 12
 def _by_path(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     """Not the GID's fault where there is none, or where both are plain routable addresses."""
     gids = [gid for gid in (found.local_gid, found.remote_gid) if gid is not None]
+    if _BY_ROUTE.search(found.text):  # rdma_cm took the GID that the route has, and it connected
+        return _last(_first(several, "peer-gone"), "gid-does-not-route")
     if len(devices_of(found.text)) > 1:  # rails are subnets of their own, mostly
         return _first(several, "no-path")
     if gids:
@@ -228,6 +230,11 @@ def _by_path(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     else:
         fine = found.link_layer == "ib"
     return _last(several, "gid-does-not-route") if fine else several
+
+
+_BY_ROUTE: Final = re.compile(
+    r"\b(?:nvmet?_rdma|isert|iser|ib_srpt?|svcrdma|rpcrdma|xprtrdma|rnbd|rtrs|kiblnd)\w*"
+)
 
 
 def _last(several: tuple[Known, ...], label: str) -> tuple[Known, ...]:
@@ -279,6 +286,8 @@ def _of_command(found: Fields) -> Meaning | None:
         return Meaning(Kind.FAILURE, "firmware-command", found, refused, _KERNEL_LOG)
     # The firmware knows nothing of a limit on locked memory, nor of a cgroup.
     several = _last(causes(_ENOMEM if errno == _EAGAIN else errno, stage, "linux"), "memlock")
+    if stage is Stage.CREATE_QP and errno == _EINVAL:  # the driver checks sizes before it asks
+        several = (stated("driver-refused"), *several, stated("device-lacks-capability"))
     return _meaning("errno", found, several, after_call(errno, stage, "linux"))
 
 
@@ -357,6 +366,8 @@ def _by_size(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
 
 
 _OF_GPUS: Final = frozenset({"nccl", "rccl", "nvshmem", "mooncake", "nixl", "mori"})
+_OF_NCCL_CALLS: Final = ("ibv_reg_mr_iova2", "ibv_reg_dmabuf_mr")
+"""NCCL and what was made from it (ibvwrap.cc) register by these alone."""
 _EINVAL: Final = 22
 _NOT_OF_HOST_MEMORY: Final = (14, _EINVAL)
 """EFAULT and EINVAL: what the kernel gives for an address that it cannot pin."""
@@ -367,7 +378,7 @@ def _by_memory(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     """These register GPU memory, mostly."""
     if found.stage is not Stage.REG_MR:
         return several
-    of_gpus = found.tool in _OF_GPUS or _GPU.search(found.text)
+    of_gpus = found.tool in _OF_GPUS or found.call in _OF_NCCL_CALLS or _GPU.search(found.text)
     if of_gpus and found.errno in _NOT_OF_HOST_MEMORY:
         return _first(_unique([stated("gdr-off"), *several]), "gdr-off")
     if of_gpus or _GPU.search(found.above):
@@ -404,13 +415,15 @@ def _without_errno(found: Fields) -> tuple[Known, ...]:
         several += [stated("gid-does-not-route")] if found.gid_index == 0 else []
     # One cause a number first, then what is left of each.
     usual = _USUAL.get((found.platform, found.stage), ())
-    if found.call == "ibv_open_device" and found.platform == "linux":
+    opens = found.call == "ibv_open_device" or _OPENS.search(found.text)
+    if opens and found.stage is Stage.OPEN and found.platform == "linux":
         usual = _USUAL_OF_OPENING
     for column in zip_longest(*(rows[number] for number in usual if number in rows)):
         several += [each for each in column if each is not None]
     return _unique(several)
 
 
+_OPENS: Final = re.compile(r"\bopen (?:the )?device \W?[a-z]\w*\d\b", re.IGNORECASE)
 _USUAL_OF_OPENING: Final = (1, 13, 2, 12, 0)
 """The device was listed: its provider and its node in sysfs are there."""
 _USUAL: Final = {

@@ -22,7 +22,13 @@ _WC_TEXTS: Final = tuple(
             ),
             13,
         ),
-        (r"transport retry count(?:er)? exceeded|(?<!ready )retry exceeded error", 12),
+        (
+            (
+                r"transport retry count(?:er)? exceeded|(?<!ready )retry exceeded error"
+                r"|(?:^|[:)\]] )retry count(?:er)? exceeded\W?$"
+            ),
+            12,
+        ),
         (r"work request flush\w*|wr flush\w*|request flushed error|flushed because", 5),
         (r"local protection(?: error| on)?\b", 4),
         (r"local length(?: error| on)", 1),
@@ -51,6 +57,11 @@ _WC_NUMBER: Final = re.compile(
     re.IGNORECASE,
 )
 _OF_LNET: Final = re.compile(r"kiblnd_[rt]x_complete\(\)\)? [RT]x .{1,80} failed: (\d{1,2})\b")
+_OF_TARGET: Final = re.compile(
+    r"\b(?:isert|ib_srpt|srpt|nvmet_rdma)\b.{0,40}(?:receiving|sending|recv|send|rdma \w+) failed"
+    r".{0,60}\bstatus (\d{1,2})\b",
+    re.IGNORECASE,
+)
 _IN_BRACKETS: Final = re.compile(r"\((\d{1,2})\) for wr_id")
 _MLX5_SYNDROME: Final = re.compile(
     r"\bsynd(?:rome)? 0x([0-9a-f]{1,2})[ ,]+(?:vend\b|vendor)", re.IGNORECASE
@@ -84,7 +95,7 @@ def status_of(text: str) -> int | None:
     for pattern, number in _WC_TEXTS:
         if pattern.search(text):
             return number
-    if found := _OF_LNET.search(text):
+    if found := _OF_LNET.search(text) or _OF_TARGET.search(text):
         return int(found[1])
     if not _COMPLETION.search(text) or _MAKING_A_QUEUE.search(text) or is_of_efa(text):
         return None

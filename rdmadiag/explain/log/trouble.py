@@ -21,7 +21,8 @@ _NAMED: Final = re.compile(
     r"|mlx[45]|bnxt_(?:re|en|qplib)|\bi40iw|\bionic|\bqedr|\bhns_|\befa(?:\b|_)|mana_ib|hfi1|\bqib"
     r"|usnic|cxgb4|\bsiw\d|\brxe|mthca|\bib\d{1,2}:|\b(?:roce|ib)p\d|thunderbolt(?! \d)"
     # kernel modules, nodes and tools
-    r"|\bib_[a-z]|\bib(?:warn|error|panic|netdisc)|\bumad|\biwpm|uverbs|\biser[ _:]|isert|smbdirect"
+    r"|\b_{0,2}ib_[a-z]|_gid_(?:add|del|modify)\b|\bib(?:warn|error|panic|netdisc)"
+    r"|\bumad|\biwpm|uverbs|\biser[ _:]|isert|smbdirect"
     r"|subnet manager|opensm|\bu?cmatose|\budaddy|\bmckey|\brping"
     # stacks
     r"|libfabric|\bofi\b|_ofi_|\bofi_|\bfi_[a-z]|\bucx|\buc[tp]_|\bud endpoint|nvshmem|ibgda|ibrc"
@@ -30,6 +31,8 @@ _NAMED: Final = re.compile(
     # objects
     r"|queue[ -]pair|protection domain|memory region|work request|\bp_?key\b|\b[sd]gid|devx"
     r"|peer_?mem\b|gpu ?direct|gdrcopy|gids?_u?\d|\bqpair|prov_err|smbd_|nvme-fabrics|\bctran"
+    r"|\bmv2_|fabtests|[ce]q_readerr|\bsmcr_|ethernet_(?:read|write)_keys"
+    r"|\bCM event\b|\bcompletion with error"
     r"|smb_?direct|gdrdrv|gdr_open|osm_vendor|\bsiw:|\blocal_?nic\b|transfer_(?:task|engine)"
     r"|\bmori\b|monarch|rdmaxcel|dma[-_]?buf"
     r"|transport list|libnccl-net|\bmem registration|\bconnect eps\b|transport map|deep_?ep"
@@ -96,7 +99,9 @@ _STRONG: Final = re.compile(
     r"|\bclosed \(-\d+\)|prov_err\w*: *-?[1-9]|_(?:error|fatal)\w*\(\)  ?/|not match transport"
     r"|\bno RDMA connection\b"
     r"|<signal handler called>|\bcaught signal \d|\bBUG: |IBV_WC_SUCCESS\. [1-9]"
-    r"|\bWARNING: CPU: \d+ PID: \d+ at "
+    r"|\bWARNING: CPU: \d+ PID: \d+ at |-\[ cut here \]-"
+    r"|\b(?:status|ret|rc) ?[:=] ?-[1-9]\d{0,2}\b|\bheartbeat missed"
+    r"|\blink removed|closed connection"
     r"|\bE(?:INVAL|IO|NOMEM|TIMEDOUT|NODEV|FAULT|ACCES|PERM|BUSY)\b",
 )
 _WEAK: Final = re.compile(
@@ -132,6 +137,15 @@ _OTHER: Final = re.compile(
     r"|^\s*(?:#|--?[A-Za-z]|export |set -|module load|[A-Z][A-Z0-9_]+=\S*(?: |$))"
     r"|^\s*(?:[-*] )?(?:[\w/.,+-]+: ){0,3}(?:Fix(?:es)?|Add|Avoid|Handle|Remove|Prevent|Correct"
     r"|Improve|Introduce|Revert|Merge|Document|Increase|Return|Don't|Do not)\b(?! to\b)"
+    r"|^\s*(?:[\w/.,+-]+: ){1,3}(?:Move|Use|Make|Rename|Convert|Replace|Drop|Refactor|Simplify"
+    r"|Clean|Update|Expose|Implement|Extend|Ensure|Support|Allow|Switch|Split) (?!to\b)"
+    r"|\.ko\] undefined!"
+    # adapters that have no RDMA, transports that are none, and plugins that were not built in
+    r"|\b(?:ixgbe(?:vf)?|igbv?f?|igc|e1000e?|tg3|bnx2x?|r8169|be2net|atlantic) [0-9a-f]{4}:"
+    r"|^libfabric:[\w:]{0,40}:(?:tcp|sockets|udp|shm|net|sm2):|\b(?:mpi|udp|smp)-conduit\b"
+    r"|\bgetPluginParams\b|createBackend: unsupported|[Cc]annot change \w+ when RDMA is active"
+    r"|\bnvmet?_tcp\b|\blibplugin_(?!UCX|LIBFABRIC)|\b(?:EXT4-fs|XFS|BTRFS)\b"
+    r"|^\s*(?:Subject: |Re: )*\[(?:PATCH|RFC)\b|[Cc]ould not install packages"
     # tables
     r"|^\s*\|.*\|\s*$|_total\{"
 )
@@ -156,7 +170,7 @@ _SUCCEEDED: Final = re.compile(
 
 def is_trouble(text: str) -> bool:
     """Whether the line itself says that something of RDMA is in trouble."""
-    if text.strip() in _BARE:
+    if text.strip() in _BARE or _STANDS_STILL.search(text):
         return True
     severe = _SEVERE.search(text) is not None
     if not severe and _MILD.search(text):
@@ -205,6 +219,17 @@ _ELSEWHERE: Final = re.compile(
     re.IGNORECASE,
 )
 """Trouble whose subject is another, whatever stands beside it."""
+
+_STANDS_STILL: Final = re.compile(
+    r"\btask (?:rdma|ib_?\w*|iw_\w+|mlx\w+|k?iblnd\w*|rping|ucmatose|iwpmd|opensm|nvme(?:t_rdma)?)"
+    r"[^:]{0,20}:\d+ blocked for more than"
+    # nvme_rdma_timeout: that of PCIe goes on after the comma, that of TCP names a queue
+    r"|\bnvme nvme\d+: I/O .{0,60}QID \d+ timeout$"
+    r"|\b(?:state|lid|link|sa|sm|drop|ucast|mcast|mad|pi|ni|vl15|osm)_\w+: ERR [0-9A-F]{4}: "
+    r"|^\s*\d+: \(RDMA\w+::\w+\(.*\[0x[0-9a-f]+\]$",
+    re.IGNORECASE,
+)
+"""A task or a request that hangs, an error of OpenSM, a frame of a crash in code of RDMA."""
 
 _BARE: Final = (
     "Failed to open device",

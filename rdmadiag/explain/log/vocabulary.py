@@ -63,6 +63,7 @@ CONTEXT: Final = (
     "pmix", "btl_", "mtl_", "osc_", "gin ", "gin_", "gda_", "rocshmem", "roc_shmem",
     "xccl", "kvcache", "kv_connector", "disagg", "lmcache", "ep buffer", "internode", "ibgid",
     "p_key", "deep_ep", "qed ", "qed_", "ucxpy", "ucx-py", "ucxx", "ucx://",
+    "mv2_", " cq:", "smcr_", "qib ",
 )
 """Words that a line about RDMA has."""
 
@@ -95,6 +96,7 @@ TROUBLE: Final = (
     "not installed", "not present", "not reachable", "not responding", "not accept",
     "no path", "no free", "retries", "unknown", "closed", "unavailable", "lacks ",
     "dead", "hang", "expired", "undefined", "conflict", "inconsistent", "no space", "does n",
+    "missed", "status: -", "rc = -",
 )
 """Words that a line about a failure has."""
 
@@ -128,12 +130,18 @@ BOTH: Final = (
     "desc error in msg", " -g 0", " -x 0", "gid-idx", "gid-index", "state: down",
     "state: active", "port_active",
     "state active", "==> ", "0000000000000000",
+    "registering part of", "log_num_mtt", "log_mtts_per", "inadequate memlock",
+    "handler for new connection", "get device attributes", "only efa provider",
+    "compile libfabric", "(null) port", "oicr event", "blocked for more than", ": (rdma",
+    "_readerr", "grh is mandatory", "ethernet_read_keys", "srp abort", "state_mgr_", "mad_ctrl_",
+    "any net plugin", "device mtts",
     "assign_context", "abnormal ae_id", "no active hca", "@o2ib",
 )
 """Of RDMA and of trouble at once."""
 
 NEAR: Final = ("fatal", "failed", "failure", "abort", "unable to", "cannot", "assert", "could not",
-    "signal handler called", "caught signal", "segmentation fault")
+    "signal handler called", "caught signal", "segmentation fault", "cut here ]", "warning: cpu",
+    "write error")
 """Of trouble, and rare: a line that has one is looked at for what stands around it."""
 
 AFTERMATH: Final = (

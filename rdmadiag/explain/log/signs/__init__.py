@@ -17,12 +17,14 @@ from rdmadiag.explain.log.signs import (
     macs,
     stacks,
     transports,
+    wordings,
 )
 from rdmadiag.explain.log.signs.sign import Errno, Sign
 
 __all__ = ["AFTERMATH", "SIGNS", "Errno", "Sign", "sign_of"]
 
 SIGNS: Final = (
+    *wordings.SIGNS,
     *efa.SIGNS,
     *gpus.SIGNS,
     *stacks.SIGNS,

@@ -352,7 +352,7 @@ SIGNS: Final = (
         "firmware-silent",
         Kind.FAILURE,
         None,
-        r"mfw (?:is )?not respons|mfw failed to respond|driver didn't receive (?:a )?msi"
+        r"mfw (?:is )?not respons|mfw failed to respond|driver didn't receive (?:an?y? )?msi"
         r"|wait for completion \(?(?:polling|interrupt)?\)?.{0,10}timeout|cmdq? (?:move tail"
         r"|wait).{0,60}timeout"
         r"|mailbox.{0,40}(?:timeout|timed out)|admin ?q\w*.{0,40}(?:timeout|timed out|no response)",
