@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from statistics import median
-from typing import Final
 
 from rdmadiag.facts.attempt import Outcome
 from rdmadiag.fleet.history import PairFigures, Said
@@ -11,9 +10,6 @@ from rdmadiag.fleet.host_report import HostReport
 from rdmadiag.fleet.merged import Gap, NodeRow, Unused
 from rdmadiag.fleet.pair_results import End, PairResult
 from rdmadiag.preflight.verdict import Severity
-
-_NOT_ITS_STATE: Final = (Gap.SECOND, Gap.FOREIGN)
-"""What was read of a node besides its report."""
 
 
 def said_of(
@@ -35,7 +31,7 @@ def said_of(
         for each in reports
     }
     for each in unused:
-        if each.node is not None and each.node not in found and each.gap not in _NOT_ITS_STATE:
+        if each.node is not None and each.node not in found and each.gap is not Gap.SECOND:
             found[each.node] = Said(None, (str(each.gap),), {}, {}, figures.get(each.node))
     return found
 

@@ -206,6 +206,7 @@ def test_of_a_record_there_is_one_sample_and_no_more_is_claimed(
     code, out, err = rdmadiag("job", "4711", "--from", record)
     assert (code, err) == (3, "")
     assert "it has 8 queue pairs on mlx5_0/1; what they carry was not compared over time" in out
+    assert "rdmadiag job" not in out, "it would look at this host"
     assert "TCP connections" in out
 
 

@@ -42,7 +42,7 @@ def test_what_is_said_of_a_node_are_its_status_and_the_rules_that_count() -> Non
         (Gap.NEVER_REPORTED, True),
         (Gap.TORN, True),
         (Gap.FAILED, True),
-        (Gap.FOREIGN, False),
+        (Gap.FOREIGN, True),
         (Gap.SECOND, False),
     ],
 )

@@ -155,9 +155,13 @@ def _keep(
     results: Sequence[PairResult],
 ) -> None:
     from rdmadiag.cli.fleet.store import add_merge
+    from rdmadiag.fleet.merged import Gap
     from rdmadiag.fleet.of_merge import figures_of
 
-    add_merge(path, reports, merged.unused, found.odd, figures_of(results))
+    nodes = {row.node for row in merged.rows}
+    # A file beside the reports, such as a README, is no node that printed none.
+    unused = [each for each in merged.unused if each.gap is not Gap.FOREIGN or each.node in nodes]
+    add_merge(path, reports, unused, found.odd, figures_of(results))
 
 
 def _keep_pairs(

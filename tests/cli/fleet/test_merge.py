@@ -250,6 +250,20 @@ def test_outcomes_of_pairs_alone_are_added_to_a_history_once(
         assert (figures["tried"], figures["failed"], figures["latency_us"]) == (1, 0, 2.5)
 
 
+def test_a_node_that_printed_no_report_is_in_the_history_and_a_note_beside_them_is_not(
+    rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    (reports / "n1.json").write_text(rdmadiag("preflight", "--sample", "mac-ready", "--json").out)
+    for name in ("n4.json", "README.txt"):
+        (reports / name).write_text("bash: rdmadiag: command not found\n")
+    path = str(tmp_path / "fleet.db")
+    rdmadiag("fleet", "merge", str(reports), "--expect-hosts", "n4", "--history", path)
+    past = rdmadiag("fleet", "history", "n4", "README", "--history", path, "--json").document
+    assert [each["node"] for each in past["nodes"]] == ["n4"]
+
+
 def test_each_merge_is_added_to_a_history(
     reports: Path, rdmadiag: Rdmadiag, tmp_path: Path
 ) -> None:
