@@ -34,7 +34,6 @@ def meaning(line: str) -> Meaning:
         ("x_rdma: Unknown symbol ib_dealloc_pd_user (err -22)", "kernel-module-missing"),
         ("NCCL WARN Failed to initialize any NET plugin", "no-rdma-device"),
         ("NCCL WARN NET/OFI Only EFA provider is supported", "no-provider"),
-        ("rdma_cm event channel creation failed [No such device]", "no-rdma-device"),
         ("nvmf_rdma_resize_cq: iWARP doesn't support CQ resize.", "device-lacks-capability"),
         (
             "mlx4_ib_demux_mad: failed sending GSI to slave 3 via tunnel qp (-11)",

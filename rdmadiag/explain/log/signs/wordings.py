@@ -113,15 +113,6 @@ SIGNS: Final = (
         ("fi_info   # which providers are there?", *LIBRARIES),
     ),
     sign(
-        "event-channel",
-        Kind.FAILURE,
-        Stage.CONNECT,
-        r"event channel.{0,40}fail.{0,20}(?:no such device|\b19\b)",
-        ("no-rdma-device", "rdma-ucm-not-loaded", "provider-missing", "rdma-cm-node-not-openable"),
-        (DEVICES, *LIBRARIES),
-        errno=Errno.LAST,
-    ),
-    sign(
         "no-device",
         Kind.FAILURE,
         Stage.OPEN,
