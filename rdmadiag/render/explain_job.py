@@ -216,7 +216,7 @@ def _wavefront(out: Console, found: tuple[Step, ...]) -> None:
     if sum(each.ranks for each in found) < 2:
         return
     out.print()
-    say(out, "Who spoke of it, and when for the first time:")
+    say(out, "Who failed, and when first:")
     for each in found:
         say(
             out,
