@@ -100,12 +100,30 @@ class Child:
         self.end()
 
 
-def run(folder: str, arguments: list[str], fed: bytes) -> int:
+class Ends:
+    """Signals that end it, from before there is a folder: each ends the child, if there is one."""
+
+    def __init__(self) -> None:
+        self.came = False
+        self.child: Child | None = None
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._note)
+
+    def _note(self, *_: object) -> None:
+        self.came = True
+        if self.child is not None:
+            self.child.end()
+
+
+def run(folder: str, arguments: list[str], fed: bytes, ends: Ends) -> int:
     """The exit code."""
+    if ends.came:
+        raise Failed("it was ended before it ran")
     # -I -S: neither the user's environment nor site-packages decide what runs.
     child = Child([sys.executable, "-I", "-S", "-B", "-c", _MAIN, folder, *arguments], fed)
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, child.end)
+    ends.child = child
+    if ends.came:  # while it was being started
+        child.end()
     for work in (child.watch, child.feed):
         threading.Thread(target=work, daemon=True).start()
     code = child.process.wait()
@@ -119,9 +137,10 @@ def main() -> None:
     try:
         data = whole(int(sys.argv[1]), sys.argv[2])
         fed = read(int(sys.argv[3]))
+        ends = Ends()
         folder = os.path.realpath(tempfile.mkdtemp(prefix="rdmadiag-copy-"))
         unpack(data, folder)
-        code = run(folder, sys.argv[4:], fed)
+        code = run(folder, sys.argv[4:], fed, ends)
     except (Failed, OSError, tarfile.TarError) as error:
         sys.stderr.write(f"{OURS}{error}\n")
         code = FAILED

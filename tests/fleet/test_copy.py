@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rdmadiag.fleet import copy
+from rdmadiag.fleet import copy, unpack_and_run
 from rdmadiag.fleet.archive import (
     PROBE,
     Archive,
@@ -220,6 +220,41 @@ def test_it_ends_and_its_folder_goes_when_ssh_is_lost(scratch: Path, how: str) -
         child.wait(timeout=20)
         assert time.monotonic() - begun < 10
     assert running(word) == []
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """As they were, after the test."""
+    numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in numbers}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@linux
+@pytest.mark.usefixtures("handlers")
+def test_a_signal_before_the_command_has_begun_is_not_lost(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = unpack_and_run.Ends()
+    begun = []
+
+    class Begins(unpack_and_run.Child):
+        def __init__(self, argv: list[str], fed: bytes) -> None:
+            os.kill(os.getpid(), signal.SIGHUP)
+            super().__init__([sys.executable, "-c", "import time; time.sleep(60)"], fed)
+            begun.append(self.process)
+
+        def watch(self) -> None:
+            """Stdin is the test's."""
+
+    monkeypatch.setattr(unpack_and_run, "Child", Begins)
+    assert unpack_and_run.run(str(scratch), [], b"", ends) == 128 + signal.SIGTERM
+    assert [each.poll() for each in begun] == [-signal.SIGTERM]
+    with pytest.raises(unpack_and_run.Failed, match="ended before it ran"):
+        unpack_and_run.run(str(scratch), [], b"", ends)
+    assert len(begun) == 1
 
 
 def packed(main: str) -> Archive:
