@@ -105,3 +105,16 @@ def test_a_warning_of_the_kernel_counts_beside_a_driver_of_rdma() -> None:
     driver = b"efa 0000:4f:00.0: enabling device (0000 -> 0002)\n"
     assert beside_rdma(line, b"", driver) is not None
     assert beside_rdma(line, b"", b"usb 1-1: new device\n") is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[    0.480000] overlayfs: failed to set xattr on upper\n",
+        b"Oct 16 17:59:36 node1 kernel: EXT4-fs: failed to mount\n",
+        b"[    4.100000] [   T12] nouveau 0000:01:00.0: failed to create channel\n",
+    ],
+)
+def test_a_line_of_the_kernel_that_names_another_subsystem_is_of_that(line: bytes) -> None:
+    rdma = b"[    0.470000] infiniband rxe0: set active\n"
+    assert beside_rdma(line, rdma, rdma) is None

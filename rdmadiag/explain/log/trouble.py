@@ -198,6 +198,8 @@ def is_trouble_beside(text: str, around: Iterable[str]) -> bool:
         return False
     if _OTHER.search(text) or _SUCCEEDED.search(text) or _PROSE.search(text):
         return False
+    if _SUBSYSTEM.search(text):
+        return False
     said = " ".join(
         _HARMLESS.sub(" ", each)
         for each in around
@@ -219,6 +221,13 @@ _ELSEWHERE: Final = re.compile(
     re.IGNORECASE,
 )
 """Trouble whose subject is another, whatever stands beside it."""
+
+_SUBSYSTEM: Final = re.compile(
+    r"(?:^\W{0,3}\[ *\d+\.\d{3,6}\]|\bkernel:)\s*(?:\[[^\]]{1,16}\]\s*)?"
+    r"(?!WARNING|INFO|BUG|Oops|RIP|Kernel panic|watchdog|general protection|Call Trace|Modules)"
+    r"[A-Za-z][\w/.-]*(?: [0-9a-f:.]{7,})?: "
+)
+"""A line of the kernel that begins with whose it is: `overlayfs: failed to set xattr on upper`."""
 
 _STANDS_STILL: Final = re.compile(
     r"\btask (?:rdma|ib_?\w*|iw_\w+|mlx\w+|k?iblnd\w*|rping|ucmatose|iwpmd|opensm|nvme(?:t_rdma)?)"
