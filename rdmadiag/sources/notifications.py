@@ -57,7 +57,7 @@ def listen(host: Host, wanted: Collection[str], links: route.Links, deadline: fl
         else:
             sources.append(found)
     if Source.ROUTE not in missing:
-        # After its groups are joined: what changes in between is told twice, and not missed.
+        # After its groups are joined: what changes in between comes twice, and is not missed.
         learnt = _answers({"links": lambda: _links(host, deadline)}, deadline)["links"]
         if isinstance(learnt, bytes):
             links.learn(learnt)
