@@ -21,10 +21,13 @@ Waiting = Callable[[Collection[str]], None]
 
 
 class Tasks(Protocol):
-    """Tasks by name: `start` each, then `collect` all of them."""
+    """Tasks by name: `start` each, `begin`, then `collect` all of them."""
 
     def start(self, name: str, task: Callable[[], Any]) -> None:
         """Take `task` on."""
+
+    def begin(self) -> None:
+        """All are started: those that run beside this process run from here on at the latest."""
 
     def collect(
         self, deadline: float, waiting_for: Waiting | None = None
@@ -48,6 +51,9 @@ class InTurn:
     def start(self, name: str, task: Callable[[], Any]) -> None:
         """See Tasks; `collect` runs it."""
         self._tasks[name] = task
+
+    def begin(self) -> None:
+        """See Tasks."""
 
     def collect(
         self, deadline: float, waiting_for: Waiting | None = None

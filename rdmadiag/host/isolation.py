@@ -4,9 +4,9 @@ A read of sysfs or a netlink request can hang in the kernel where no signal reac
 and a process with such a thread cannot end. A child can be killed and left behind. It holds
 nothing of the caller's streams, and ends when its parent does.
 
-What this host is asked runs side by side, each task in a child of its own. What is in files
-that a user names, which may lie on a file system that has gone and may hold anything, is read
-in one child, whose memory is bounded.
+What this host is asked runs side by side, in a child for each task or in a few that share the
+tasks. What is in files that a user names, which may lie on a file system that has gone and may
+hold anything, is read in one child, whose memory is bounded.
 """
 
 import contextlib
@@ -14,12 +14,12 @@ import gc
 import os
 import pickle
 import resource
+import select
 import selectors
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from io import BytesIO
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -33,6 +33,9 @@ _EXIT_SECONDS: Final = 1.0  # for a child that has answered
 _KILLED_SECONDS: Final = 0.05
 _ENDS_ITSELF_SECONDS: Final = 0.3
 _TICK_SECONDS: Final = 1.0
+_PATIENCE_SECONDS: Final = 0.05  # without an answer, before one more child shares the tasks
+_AT_FIRST: Final = 4  # children that share tasks, where there are as many processors
+_LENGTH: Final = 8  # bytes, before each message of a child
 
 
 MEMORY: Final = 1 << 30
@@ -41,33 +44,83 @@ MEMORY: Final = 1 << 30
 _PAGE: Final = resource.getpagesize()
 
 
+class _Heard:
+    """What one child has sent so far."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self.at = ""
+        """The task that it has begun, while there is no answer to it."""
+
+    def answers_in(self, chunk: bytes) -> dict[str, Any | Missing]:
+        """Those that are whole with `chunk`; none of one that cannot be put together again."""
+        self._rest += chunk
+        found: dict[str, Any | Missing] = {}
+        while len(self._rest) >= _LENGTH:
+            end = _LENGTH + int.from_bytes(self._rest[:_LENGTH], "little")
+            if len(self._rest) < end:
+                break
+            pickled = bytes(self._rest[_LENGTH:end])
+            del self._rest[:end]
+            try:
+                message = pickle.loads(pickled)  # noqa: S301  # written by our own child
+            except Exception:  # noqa: BLE001  # whatever a class raises
+                found[self.at] = Missing(Why.MALFORMED, f"{self.at}: its answer cannot be read")
+                continue
+            if isinstance(message, str):
+                self.at = message
+            else:
+                name, succeeded, value = message
+                found[name] = value if succeeded else bug(name, *value)
+                self.at = ""
+        return found
+
+
 class _Child(NamedTuple):
-    names: tuple[str, ...]  # of its tasks
     pid: int
     pipe: int
+    names: frozenset[str]  # of the tasks that no other child has
+    heard: _Heard
 
 
 class _Children:
-    """Children whose tasks have names; `collect` waits for all of them."""
+    """Children that run tasks by name; `collect` waits for all of them."""
+
+    _patience = _TICK_SECONDS
 
     def __init__(self) -> None:
+        self._names: list[str] = []
         self._children: list[_Child] = []
         self._refused: dict[str, Missing] = {}
         self.not_started: OSError | None = None
 
+    def begin(self) -> None:
+        """See Tasks."""
+
     def _fork(
-        self, tasks: Mapping[str, Callable[[], Any]], deadline: float = inf, memory: int = 0
-    ) -> None:
+        self,
+        tasks: Mapping[str, Callable[[], Any]],
+        taken: Iterable[str],
+        deadline: float = inf,
+        memory: int = 0,
+    ) -> _Child | None:
+        """A child that runs those of `tasks` that it takes; None where none could be started."""
         try:
             others = [child.pipe for child in self._children]
-            pid, pipe = _start(tasks, others, deadline, memory)
+            pid, pipe = _start(tasks, taken, others, deadline, memory)
         except OSError as error:
             self.not_started = error
             for name in tasks:
                 what = f"{name}: no process could be started"
                 self._refused[name] = not_started(error, what)
-        else:
-            self._children.append(_Child(tuple(tasks), pid, pipe))
+            return None
+        child = _Child(pid, pipe, frozenset(tasks if taken is tasks else ()), _Heard())
+        self._children.append(child)
+        return child
+
+    def _one_more(self) -> _Child | None:
+        """One more child, where there are tasks that none has taken."""
+        return None
 
     def collect(
         self, deadline: float, waiting_for: Waiting | None = None
@@ -78,42 +131,49 @@ class _Children:
         `deadline` is absolute on `time.monotonic`'s clock. A late child is killed and
         not waited for; its pid stands in the Missing.
         """
-        received = {child: bytearray() for child in self._children}
-        waiting = set(received)
+        self.begin()
+        answers: dict[str, Any | Missing] = {}
+        late = self._listen(answers, deadline, waiting_for)
+        without = [name for name in self._names if name not in answers]
+        for child in self._children:
+            ended = _late(child) if child in late else _gone(child)
+            for name in without:
+                if name in child.names or name == child.heard.at:
+                    answers[name] = Missing(ended.why, f"{name}: {ended.detail}")
+        for name in without:
+            not_taken = Missing(Why.TIMEOUT, f"{name}: not read before the deadline")
+            answers.setdefault(name, self._refused.get(name, not_taken))
+        self._names.clear()
+        self._children.clear()
+        self._refused.clear()
+        return answers
+
+    def _listen(
+        self, answers: dict[str, Any | Missing], deadline: float, waiting_for: Waiting | None
+    ) -> set[_Child]:
+        """Adds to `answers` until the deadline; the children that have not ended by then."""
+        latest = time.monotonic()
         with selectors.DefaultSelector() as selector:
             for child in self._children:
                 selector.register(child.pipe, selectors.EVENT_READ, child)
-            while waiting:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    break
-                ready = selector.select(min(left, _TICK_SECONDS) if waiting_for else left)
-                if waiting_for and not ready:
-                    waiting_for([name for child in waiting for name in child.names])
+            while selector.get_map() and (now := time.monotonic()) < deadline:
+                ready = selector.select(min(deadline - now, self._patience))
+                idle = not ready
                 for key, _ in ready:
                     chunk = os.read(key.fd, _CHUNK)
-                    received[key.data] += chunk
+                    answers |= key.data.heard.answers_in(chunk)
                     if not chunk:
                         selector.unregister(key.fd)
-                        waiting.discard(key.data)
-        results: dict[str, Any | Missing] = dict(self._refused)
-        for child, content in received.items():
-            os.close(child.pipe)
-            if child in waiting:
-                fate = "was killed" if _abandon(child.pid) else "cannot be killed"
-                why, ending = (
-                    Why.TIMEOUT,
-                    f"no answer before the deadline; process {child.pid} {fate}",
-                )
-            else:
-                # Its pipe is closed: it has written all and is exiting.
-                why, ending = Why.MALFORMED, _ending(_reap(child.pid, _EXIT_SECONDS))
-            answers = _answers(bytes(content))
-            for name in child.names:
-                results[name] = answers.get(name, Missing(why, f"{name}: {ending}"))
-        self._children.clear()
-        self._refused.clear()
-        return results
+                        idle = True
+                if idle and (more := self._one_more()):
+                    selector.register(more.pipe, selectors.EVENT_READ, more)
+                now = time.monotonic()
+                if ready:
+                    latest = now
+                elif waiting_for and now - latest >= _TICK_SECONDS:
+                    waiting_for([name for name in self._names if name not in answers])
+                    latest = now
+            return {key.data for key in selector.get_map().values()}
 
 
 class SideBySide(_Children):
@@ -121,7 +181,66 @@ class SideBySide(_Children):
 
     def start(self, name: str, task: Callable[[], Any]) -> None:
         """Run `task` in a forked child; its result travels back by pickle."""
-        self._fork({name: task})
+        self._names.append(name)
+        tasks = {name: task}
+        self._fork(tasks, tasks)
+
+
+class InFewChildren(_Children):
+    """Tasks by name that a few children share: a fork costs more than most of them.
+
+    Each child takes the next task when it has answered one. Where none answers for a moment while
+    tasks are left, or where one dies, another child is started: a task that hangs holds up no
+    other. They run since `begin`.
+    """
+
+    _patience = _PATIENCE_SECONDS
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tasks: dict[str, Callable[[], Any]] = {}
+        self._next = -1  # a pipe that holds a byte for each task that no child has taken
+
+    def start(self, name: str, task: Callable[[], Any]) -> None:
+        """Take `task` on; its result travels back by pickle."""
+        self._names.append(name)
+        self._tasks[name] = task
+
+    def begin(self) -> None:
+        """See Tasks."""
+        if self._next >= 0 or not self._tasks:
+            return
+        self._next, writer = os.pipe()
+        os.write(writer, bytes(range(len(self._tasks))))
+        os.close(writer)
+        for _ in range(min(len(self._tasks), _AT_FIRST, max(2, len(os.sched_getaffinity(0))))):
+            self._one_more()
+
+    def collect(
+        self, deadline: float, waiting_for: Waiting | None = None
+    ) -> dict[str, Any | Missing]:
+        """As of every child."""
+        try:
+            return super().collect(deadline, waiting_for)
+        finally:
+            if self._next >= 0:
+                os.close(self._next)
+                self._next = -1
+            self._tasks = {}
+
+    def _one_more(self) -> _Child | None:
+        if self._next < 0:
+            return None
+        left = select.poll()
+        left.register(self._next, select.POLLIN)
+        if not any(events & select.POLLIN for _, events in left.poll(0)):
+            return None
+        return self._fork(self._tasks, self._taken())
+
+    def _taken(self) -> Iterator[str]:
+        names = tuple(self._tasks)
+        while number := os.read(self._next, 1):
+            yield names[number[0]]
 
 
 class InOneChild(_Children):
@@ -143,7 +262,8 @@ class InOneChild(_Children):
     ) -> dict[str, Any | Missing]:
         """As of every child."""
         if self._tasks:
-            self._fork(self._tasks, deadline, MEMORY)
+            self._names += self._tasks
+            self._fork(self._tasks, self._tasks, deadline, MEMORY)
             self._tasks = {}
         return super().collect(deadline, waiting_for)
 
@@ -164,7 +284,11 @@ def in_one_child(
 
 
 def _start(
-    tasks: Mapping[str, Callable[[], Any]], others: Sequence[int], deadline: float, memory: int
+    tasks: Mapping[str, Callable[[], Any]],
+    taken: Iterable[str],
+    others: Sequence[int],
+    deadline: float,
+    memory: int,
 ) -> tuple[int, int]:
     """`others` are the pipes of the children before it: one that it held would not close."""
     for stream in (sys.stdout, sys.stderr):
@@ -189,11 +313,12 @@ def _start(
     if pid:
         os.close(writer)
         return pid, reader
-    return _child(tasks, writer, parent, (reader, *others), deadline, memory)
+    return _child(tasks, taken, writer, parent, (reader, *others), deadline, memory)
 
 
 def _child(
     tasks: Mapping[str, Callable[[], Any]],
+    taken: Iterable[str],
     writer: int,
     parent: int,
     others: Sequence[int],
@@ -211,8 +336,10 @@ def _child(
         if memory:
             _bound(memory)
         with os.fdopen(writer, "wb") as out:
-            for name, task in tasks.items():
-                out.write(_answer(name, task, deadline))
+            for name in taken:
+                out.write(_message(name))
+                out.flush()
+                out.write(_answer(name, tasks[name], deadline))
                 out.flush()
     finally:
         # No cleanup of the parent's: its buffers and atexit handlers are not ours.
@@ -243,20 +370,25 @@ def _answer(name: str, task: Callable[[], Any], deadline: float) -> bytes:
 
 
 def _sent(name: str, succeeded: bool, value: Any) -> bytes:
-    return pickle.dumps((name, succeeded, value), pickle.HIGHEST_PROTOCOL)
+    return _message((name, succeeded, value))
 
 
-def _answers(content: bytes) -> dict[str, Any | Missing]:
-    """By name; none of a task whose answer was cut short or cannot be put together again."""
-    found: dict[str, Any | Missing] = {}
-    sent = BytesIO(content)
-    while sent.tell() < len(content):
-        try:
-            name, succeeded, value = pickle.load(sent)  # noqa: S301  # written by our own child
-        except Exception:  # noqa: BLE001  # whatever a class raises
-            break
-        found[name] = value if succeeded else bug(name, *value)
-    return found
+def _message(sent: str | tuple[str, bool, Any]) -> bytes:
+    """The name of a task that is begun, or how it ended and with what."""
+    pickled = pickle.dumps(sent, pickle.HIGHEST_PROTOCOL)
+    return len(pickled).to_bytes(_LENGTH, "little") + pickled
+
+
+def _late(child: _Child) -> Missing:
+    os.close(child.pipe)
+    fate = "was killed" if _abandon(child.pid) else "cannot be killed"
+    return Missing(Why.TIMEOUT, f"no answer before the deadline; process {child.pid} {fate}")
+
+
+def _gone(child: _Child) -> Missing:
+    """Of one whose pipe is closed: it has written all and is exiting."""
+    os.close(child.pipe)
+    return Missing(Why.MALFORMED, _ending(_reap(child.pid, _EXIT_SECONDS)))
 
 
 def _abandon(pid: int) -> bool:

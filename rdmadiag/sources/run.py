@@ -84,6 +84,7 @@ def run(
                 with suppress(ModuleNotFoundError):  # said by the source itself
                     import_module(f"rdmadiag.sources.{row.reader.partition(':')[0]}")
             running.start(name, partial(through, name, host, _hand_over(limit), depth))
+        running.begin()
         if meanwhile:
             meanwhile()
             meanwhile = None
@@ -119,9 +120,12 @@ def _tasks(host: Host) -> Tasks:
     """Children that can be abandoned; this process for a host of ours that cannot hang."""
     if not (host.can_hang or host.given):
         return InTurn()
-    from rdmadiag.host.isolation import InOneChild, SideBySide
+    from rdmadiag.host.isolation import InFewChildren, InOneChild, SideBySide
 
-    return SideBySide() if host.can_hang else InOneChild()
+    if not host.can_hang:
+        return InOneChild()
+    # On a Mac most sources wait for a command, which costs more than a fork.
+    return InFewChildren() if host.identity.platform == "linux" else SideBySide()
 
 
 def unavailable(host: Host, names: Collection[str]) -> dict[str, Missing]:

@@ -5,7 +5,6 @@ import faulthandler
 import fcntl
 import multiprocessing
 import os
-import pickle
 import resource
 import signal
 import stat
@@ -16,14 +15,18 @@ import pytest
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host import isolation
-from rdmadiag.host.isolation import InOneChild, SideBySide
+from rdmadiag.host.isolation import InFewChildren, InOneChild, SideBySide
 
 
-def collect(seconds=20.0, **tasks):
-    running = SideBySide()
-    for name, task in tasks.items():
-        running.start(name, task)
-    return running.collect(time.monotonic() + seconds)
+@pytest.fixture(params=[SideBySide, InFewChildren], ids=["a child each", "a few children"])
+def collect(request):
+    def collected(seconds=20.0, **tasks):
+        running = request.param()
+        for name, task in tasks.items():
+            running.start(name, task)
+        return running.collect(time.monotonic() + seconds)
+
+    return collected
 
 
 def raises(error):
@@ -76,7 +79,7 @@ class TooDeep:
         return TooDeep, (TooDeep(),)
 
 
-def test_each_result_comes_back_under_its_name():
+def test_each_result_comes_back_under_its_name(collect):
     assert collect(one=lambda: 1, none=lambda: None, missing=lambda: Missing(Why.DENIED)) == {
         "one": 1,
         "none": None,
@@ -84,11 +87,11 @@ def test_each_result_comes_back_under_its_name():
     }
 
 
-def test_no_tasks_are_no_results():
+def test_no_tasks_are_no_results(collect):
     assert collect() == {}
 
 
-def test_they_run_at_the_same_time():
+def test_they_run_at_the_same_time(collect):
     everybody = multiprocessing.get_context("fork").Barrier(4)
 
     def meet():
@@ -100,12 +103,12 @@ def test_they_run_at_the_same_time():
     }
 
 
-def test_a_result_of_many_megabytes_arrives_whole():
+def test_a_result_of_many_megabytes_arrives_whole(collect):
     big = bytes(range(256)) * (16 * 4096)
     assert collect(big=lambda: big, other=lambda: big[::-1]) == {"big": big, "other": big[::-1]}
 
 
-def test_an_exception_is_a_missing_that_calls_it_a_bug_and_the_rest_is_complete():
+def test_an_exception_is_a_missing_that_calls_it_a_bug_and_the_rest_is_complete(collect):
     found = collect(bad=lambda: raises(KeyError("ports")), good=lambda: "whole")
     assert found == {
         "bad": Missing(Why.MALFORMED, "bad: a bug of rdmadiag: KeyError('ports')"),
@@ -113,7 +116,7 @@ def test_an_exception_is_a_missing_that_calls_it_a_bug_and_the_rest_is_complete(
     }
 
 
-def test_a_child_that_ran_out_of_memory_or_descriptors_is_no_bug():
+def test_a_child_that_ran_out_of_memory_or_descriptors_is_no_bug(collect):
     full = OSError(errno.EMFILE, "Too many open files")
     assert collect(bad=lambda: raises(full), worse=lambda: raises(MemoryError())) == {
         "bad": Missing(Why.EXHAUSTED, f"bad: {full!r}"),
@@ -121,7 +124,7 @@ def test_a_child_that_ran_out_of_memory_or_descriptors_is_no_bug():
     }
 
 
-def test_the_traceback_is_shown_only_when_debugging(capfd, monkeypatch):
+def test_the_traceback_is_shown_only_when_debugging(collect, capfd, monkeypatch):
     monkeypatch.delenv("RDMADIAG_DEBUG", raising=False)
     collect(bad=lambda: raises(KeyError("ports")))
     assert capfd.readouterr().err == ""
@@ -131,7 +134,7 @@ def test_the_traceback_is_shown_only_when_debugging(capfd, monkeypatch):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["SIGKILL", "SIGTERM"])
-def test_a_child_that_a_signal_ends_is_missing_and_the_rest_is_complete(number):
+def test_a_child_that_a_signal_ends_is_missing_and_the_rest_is_complete(collect, number):
     found = collect(dead=lambda: os.kill(os.getpid(), number), good=lambda: "whole")
     assert found == {
         "dead": Missing(Why.MALFORMED, f"dead: its process was ended by signal {number:d}"),
@@ -140,14 +143,14 @@ def test_a_child_that_a_signal_ends_is_missing_and_the_rest_is_complete(number):
 
 
 @pytest.mark.parametrize("leave", [SystemExit, KeyboardInterrupt], ids=["exit", "interrupt"])
-def test_a_child_that_leaves_without_an_answer_is_missing(leave):
+def test_a_child_that_leaves_without_an_answer_is_missing(collect, leave):
     assert collect(gone=lambda: raises(leave())) == {
         "gone": Missing(Why.MALFORMED, "gone: its process ended without an answer")
     }
 
 
 @pytest.mark.parametrize("task", [hang, deaf], ids=["one that hangs", "one that ignores SIGTERM"])
-def test_a_late_child_is_killed_its_pid_named_and_the_rest_is_complete(task):
+def test_a_late_child_is_killed_its_pid_named_and_the_rest_is_complete(collect, task):
     began = time.monotonic()
     found = collect(0.4, late=task, good=lambda: "whole")
     assert time.monotonic() - began < 10
@@ -170,21 +173,21 @@ def ends(pid):
     return False
 
 
-def test_a_child_that_stops_in_the_middle_of_its_answer_is_late():
+def test_a_child_that_stops_in_the_middle_of_its_answer_is_late(collect):
     known = open_files()
 
     def half():
-        os.write(answer_pipe(known), pickle.dumps((True, b"x" * 100))[:50])
+        os.write(answer_pipe(known), isolation._sent("half", True, b"x" * 100)[:50])
         hang()
 
     assert collect(0.4, half=half)["half"].why is Why.TIMEOUT
 
 
-def test_a_child_that_dies_in_the_middle_of_its_answer_is_missing():
+def test_a_child_that_dies_in_the_middle_of_its_answer_is_missing(collect):
     known = open_files()
 
     def half():
-        os.write(answer_pipe(known), pickle.dumps((True, b"x" * 100))[:50])
+        os.write(answer_pipe(known), isolation._sent("half", True, b"x" * 100)[:50])
         os.kill(os.getpid(), signal.SIGKILL)
 
     assert collect(half=half) == {
@@ -192,7 +195,7 @@ def test_a_child_that_dies_in_the_middle_of_its_answer_is_missing():
     }
 
 
-def test_a_deadline_that_has_passed_makes_every_task_late():
+def test_a_deadline_that_has_passed_makes_every_task_late(collect):
     found = collect(-1, one=hang, two=hang)
     assert {missing.why for missing in found.values()} == {Why.TIMEOUT}
 
@@ -202,18 +205,18 @@ def test_a_deadline_that_has_passed_makes_every_task_late():
     [
         (lambda: lambda: 1, "a bug of rdmadiag: "),
         (TooDeep, "a bug of rdmadiag: RecursionError"),
-        (BadState, "its process ended without an answer"),
+        (BadState, "its answer cannot be read"),
     ],
     ids=["a function", "one without an end", "one that cannot be read back"],
 )
-def test_a_result_that_cannot_travel_is_missing_and_the_rest_is_complete(result, reason):
+def test_a_result_that_cannot_travel_is_missing_and_the_rest_is_complete(collect, result, reason):
     found = collect(stuck=result, good=lambda: "whole")
     assert found["good"] == "whole"
     assert found["stuck"].why is Why.MALFORMED
     assert found["stuck"].detail.startswith(f"stuck: {reason}")
 
 
-def test_no_zombie_and_no_open_file_is_left():
+def test_no_zombie_and_no_open_file_is_left(collect):
     before = open_files(), children()
     for _ in range(5):
         collect(one=lambda: 1, bad=lambda: raises(ValueError()), late=lambda: None)
@@ -232,7 +235,7 @@ def test_it_can_be_used_again():
     assert running.collect(time.monotonic() + 20) == {"two": 2}
 
 
-def test_who_ignores_sigchld_gets_the_results_all_the_same():
+def test_who_ignores_sigchld_gets_the_results_all_the_same(collect):
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         found = collect(0.5, one=lambda: 1, bad=lambda: raises(ValueError("x")), late=hang)
@@ -243,12 +246,12 @@ def test_who_ignores_sigchld_gets_the_results_all_the_same():
     assert found["late"].why is Why.TIMEOUT
 
 
-def test_a_child_that_lingers_after_its_answer_is_not_waited_for_without_end():
+def test_a_child_that_lingers_after_its_answer_is_not_waited_for_without_end(collect):
     known = open_files()
 
     def linger():
         writer = answer_pipe(known)
-        os.write(writer, pickle.dumps(("lingers", True, "early")))
+        os.write(writer, isolation._sent("lingers", True, "early"))
         os.close(writer)
         hang()
 
@@ -261,7 +264,7 @@ def test_a_child_that_lingers_after_its_answer_is_not_waited_for_without_end():
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
-def test_tasks_beyond_the_limit_of_processes_are_missing_and_leave_nothing_open():
+def test_tasks_beyond_the_limit_of_processes_are_missing_and_leave_nothing_open(collect):
     def crowded():
         resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
         os.setresuid(65534, 65534, 0)
@@ -280,7 +283,7 @@ def test_tasks_beyond_the_limit_of_processes_are_missing_and_leave_nothing_open(
     )
 
 
-def test_tasks_that_no_process_can_be_started_for_are_missing():
+def test_tasks_that_no_process_can_be_started_for_are_missing(collect):
     def crowded():
         resource.setrlimit(resource.RLIMIT_NOFILE, (1, hard))
         running = SideBySide()
@@ -295,7 +298,7 @@ def test_tasks_that_no_process_can_be_started_for_are_missing():
 
 
 @pytest.mark.parametrize("stream", [None, "closed"], ids=["no stdout", "a closed stdout"])
-def test_it_works_without_a_stdout(stream, monkeypatch, tmp_path):
+def test_it_works_without_a_stdout(collect, stream, monkeypatch, tmp_path):
     if stream:
         stream = (tmp_path / "out").open("w")
         stream.close()
@@ -327,9 +330,76 @@ def test_a_ctrl_c_during_the_fork_reaches_the_parent_and_not_the_childs_python(m
 
 
 @pytest.mark.usefixtures("on_ctrl_c")
-def test_a_child_ends_by_a_ctrl_c_as_programs_do():
+def test_a_child_ends_by_a_ctrl_c_as_programs_do(collect):
     killed = collect(one=lambda: os.kill(os.getpid(), signal.SIGINT))
     assert killed == {"one": Missing(Why.MALFORMED, "one: its process was ended by signal 2")}
+
+
+# --- a few that share the tasks -----------------------------------------------------------------
+
+
+def in_few(seconds=20.0, **tasks):
+    running = InFewChildren()
+    for name, task in tasks.items():
+        running.start(name, task)
+    return running.collect(time.monotonic() + seconds)
+
+
+@pytest.fixture
+def two_processors(monkeypatch):
+    monkeypatch.setattr(isolation.os, "sched_getaffinity", lambda _: {0, 1})
+
+
+@pytest.mark.usefixtures("two_processors")
+def test_ten_quick_tasks_take_few_children(monkeypatch):
+    monkeypatch.setattr(InFewChildren, "_patience", 20.0)
+    found = in_few(**{f"task{number}": os.getpid for number in range(10)})
+    assert len(found) == 10
+    assert 1 <= len(set(found.values())) <= 2
+
+
+@pytest.mark.usefixtures("two_processors")
+def test_tasks_that_hang_hold_up_no_other_and_are_late_themselves():
+    hanging = {f"late{number}": hang for number in range(5)}
+    found = in_few(3.0, **hanging, **{f"task{number}": os.getpid for number in range(5)})
+    assert all(isinstance(found[f"task{number}"], int) for number in range(5))
+    assert {found[name].why for name in hanging} == {Why.TIMEOUT}
+    assert len({found[name].detail.split()[-3] for name in hanging}) == 5
+
+
+@pytest.mark.usefixtures("two_processors")
+def test_tasks_that_end_their_children_cost_the_others_nothing():
+    def dies():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    found = in_few(**{f"dead{number}": dies for number in range(5)}, good=lambda: "whole")
+    assert found == {
+        "good": "whole",
+        **{
+            f"dead{number}": Missing(
+                Why.MALFORMED, f"dead{number}: its process was ended by signal 9"
+            )
+            for number in range(5)
+        },
+    }
+
+
+@pytest.mark.usefixtures("two_processors")
+def test_an_answer_that_cannot_be_read_costs_the_next_of_its_child_nothing():
+    found = in_few(**{f"bad{number}": BadState for number in range(3)}, good=lambda: "whole")
+    assert found.pop("good") == "whole"
+    assert {each.detail.partition(": ")[2] for each in found.values()} == {
+        "its answer cannot be read"
+    }
+
+
+def test_tasks_that_were_begun_run_while_the_caller_does_something_else():
+    meeting = multiprocessing.get_context("fork").Event()
+    running = InFewChildren()
+    running.start("one", meeting.set)
+    running.begin()
+    assert meeting.wait(20)
+    assert running.collect(time.monotonic() + 20) == {"one": None}
 
 
 # --- in one child -------------------------------------------------------------------------------
