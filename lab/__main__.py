@@ -16,7 +16,7 @@ from lab.failure import EX_LATE, EX_USAGE, LabFailure
 from lab.guest import guest, shell
 from lab.kernel import stock_kernel
 from lab.places import CHECKOUT
-from lab.plan import Part, parts
+from lab.plan import SHORT, Part, parts
 from lab.prepare import prepare
 from lab.results import claim, failures
 from lab.two import two
@@ -48,6 +48,7 @@ def main() -> int:
             case "prepare":
                 return _prepare(plan.values())
             case "short":
+                os.environ[SHORT] = "1"
                 return _several([part for part in plan.values() if part.short])
             case "all":
                 return _several(list(plan.values()))

@@ -13,7 +13,7 @@ from lab.boot import GUEST_OUT, Boot, Guest, Job, watch
 from lab.failure import LabFailure
 from lab.image import image
 from lab.kernel import stock_kernel
-from lab.plan import Part, Shard, shards
+from lab.plan import Part, Shard, form, shards
 from lab.results import claim, failed
 from lab.siw_module import add_siw
 from lab.uml_kernel import uml_kernel
@@ -37,14 +37,14 @@ def guest(part: Part, pytest_args: Sequence[str], seconds: float) -> int:
     if part.machine == "qemu":
         argv = pytest_argv(part, pytest_args)
         bus = {"options": pci_bus.OPTIONS, "append": pci_bus.APPEND} if part.pci else {}
-        who, job, stock = Guest(part.name, out), Job(argv, ENV), stock_kernel()
+        who, job, stock = Guest(part.name, out), Job(argv, ENV | form()), stock_kernel()
         if not part.short:
             add_siw(stock)
         start = partial(qemu.start, who, stock, image(), job, **bus)
         return watch([start], deadline, side_by_side=1)[0].exit_code()
     kernel = uml_kernel(part.kernel)
     uml.compile_checkout()
-    env = ENV | dcb_module.settings(kernel) | sshd.settings()
+    env = ENV | form() | dcb_module.settings(kernel) | sshd.settings()
     if pytest_args or part.tests:
         argv = pytest_argv(part, pytest_args or _files(part.tests))
         start = partial(uml.start, Guest(part.name, out), kernel, Job(argv, env))

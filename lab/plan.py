@@ -1,12 +1,17 @@
 """lab/plan.toml: the parts of the lab, and the shards of tests/lab/guest."""
 
+import os
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from lab.places import CHECKOUT
 
 PLAN = CHECKOUT / "lab" / "plan.toml"
+SHORT = "RDMADIAG_LAB_SHORT"
+"""Set for the short form: tests that are marked `long`, and all but one in n of those that are
+`sampled(n)`, are left out (tests/lab/conftest.py)."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,19 @@ class Shard:
     name: str
     tests: tuple[str, ...]
     short: bool = True
+
+
+def form() -> dict[str, str]:
+    """What guests are started with, so that they take the tests of this run's form."""
+    return {SHORT: os.environ[SHORT]} if os.environ.get(SHORT) else {}
+
+
+def in_short(*, long: bool, one_in: int, places: Iterable[int]) -> bool:
+    """Whether the short form takes a test, or a case with these places in the test's tables.
+
+    A case's place does not depend on what else is collected: what failed runs once more by its id.
+    """
+    return not long and sum(places) % one_in == 0
 
 
 def parts() -> list[Part]:

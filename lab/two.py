@@ -11,7 +11,7 @@ from lab.boot import Boot, Guest, Job, watch
 from lab.guest import AGAIN, pytest_argv, summary
 from lab.image import image
 from lab.kernel import stock_kernel
-from lab.plan import Part
+from lab.plan import Part, form
 from lab.ports import wait_listening
 from lab.results import claim, failed
 from lab.rxe import Rxe
@@ -91,7 +91,7 @@ def _guest(role: str, folder: Path) -> Guest:
 
 
 def _job(part: Part, role: str, pytest_args: Sequence[str]) -> Job:
-    env = {"RDMADIAG_LAB": "two", "RDMADIAG_LAB_ROLE": role}
+    env = {"RDMADIAG_LAB": "two", "RDMADIAG_LAB_ROLE": role} | form()
     if part.tests:
         env |= sshd.settings()
         pytest_args = pytest_args or [f"tests/lab/two/{name}" for name in part.tests]

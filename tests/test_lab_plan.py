@@ -3,7 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
-from lab.plan import parts, shards
+from lab.plan import in_short, parts, shards
 from lab.uml_kernel import rows
 
 LABS = Path(__file__).parent / "lab"
@@ -35,3 +35,14 @@ def test_a_part_beside_another_stands_after_it_and_in_every_form_that_has_it() -
         if part.beside:
             assert before[part.beside] or not part.short
         before[part.name] = part.short
+
+
+def test_the_short_form_takes_one_in_two_of_the_cases_and_each_value_of_two_tables() -> None:
+    cases = [(row, column) for row in range(3) for column in range(2)]
+    taken = [case for case in cases if in_short(long=False, one_in=2, places=case)]
+    assert taken == [(0, 0), (1, 1), (2, 0)]
+
+
+def test_the_short_form_takes_what_is_not_marked_and_nothing_that_is_long() -> None:
+    assert in_short(long=False, one_in=1, places=(3,))
+    assert not in_short(long=True, one_in=1, places=())

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lab import dcb_module, sshd
+from lab import dcb_module, plan, sshd
 from lab.attempt import Attempts
 from lab.warm import Warm
 from tests.lab.outcomes import note
@@ -34,6 +34,8 @@ SIW = Path("/lib/modules", os.uname().release, "updates/siw.ko")  # lab/siw_modu
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"needs(what): of a guest, one of {sorted(HAS.items())}")
     config.addinivalue_line("markers", "smoke: in the short form on Debian's stock kernel too")
+    config.addinivalue_line("markers", "long: not in the short form")
+    config.addinivalue_line("markers", "sampled(n): the short form takes one in n of its cases")
 
 
 def has(machine: str) -> set[str]:
@@ -48,8 +50,27 @@ def has(machine: str) -> set[str]:
     )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what was collected outside its lab: these tests load modules and remove interfaces."""
+def in_short(item: pytest.Item) -> bool:
+    """Whether the short form takes it."""
+    sampled = item.get_closest_marker("sampled")
+    call = getattr(item, "callspec", None)
+    places = call.indices.values() if call else ()
+    return plan.in_short(
+        long=item.get_closest_marker("long") is not None,
+        one_in=int(sampled.args[0]) if sampled else 1,
+        places=places,
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what was collected outside its lab: these tests load modules and remove interfaces.
+
+    In the short form some are left out, the same at both ends and in every run.
+    """
+    if os.environ.get(plan.SHORT):
+        left_out = [item for item in items if LABS in item.path.parents and not in_short(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     here = os.environ.get("RDMADIAG_LAB", "")
     machine = os.environ.get("RDMADIAG_LAB_MACHINE", "")
     here_is = has(machine) if machine else set()

@@ -40,6 +40,7 @@ def facts(document: Any, device: str) -> set[str]:
     }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_diff_names_a_fault_of_a_live_host(
     fault: str,

@@ -22,6 +22,7 @@ NAMES = {
     "markup": "mlx[bold]<x>%0A|{0}",
     "not UTF-8": "mlx\udcff\udc9b",
 }
+LONG = ("semicolon", "fish", "bidirectional", "markup")
 NETDEV = "v$(touch\x1b)`a`"  # dev_valid_name of net/core/dev.c: at most 15 bytes, no / : or space
 PROGRAM = Path(sys.executable).with_name("rdmadiag")
 
@@ -42,7 +43,14 @@ def rename(netdev: str, name: str) -> None:
         do("ip", "link", "set", "dev", name, "up")
 
 
-@pytest.fixture(scope="class", params=NAMES.values(), ids=list(NAMES))
+@pytest.fixture(
+    scope="class",
+    params=[
+        pytest.param(name, marks=pytest.mark.long if what in LONG else ())
+        for what, name in NAMES.items()
+    ],
+    ids=list(NAMES),
+)
 def name(request: pytest.FixtureRequest, rxe_pair: tuple[Rxe, Rxe]) -> Iterator[str]:
     """rxe0 under another name, on an interface under another name."""
     do("rdma", "dev", "set", "rxe0", "name", request.param)

@@ -72,6 +72,7 @@ def test_where_no_process_may_be_started_the_verdict_is_unknown(
     assert {each["why"] for each in document["verdict"]["skipped"]} >= {"exhausted"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("files", [8, 10, 12, 14, 16, 20, 24])
 def test_with_few_file_descriptors_nothing_is_milder_or_graver(
     files: int, rxe_pair: Pair, rdmadiag: Callable[..., tuple[int, str, str]]

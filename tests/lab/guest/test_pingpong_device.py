@@ -39,6 +39,7 @@ def do(run: Run, command: str) -> None:
 
 
 # What the live kernel answers: a queue pair whose packets have no route goes to ERR.
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["rc", "uc"])
 @pytest.mark.parametrize(
     ("change", "event"),
@@ -101,6 +102,7 @@ def test_a_cable_that_is_cut_is_nothing_to_two_ends_on_one_host(
     assert {(each["end"], each["port"]) for each in lost} == {("local", 1), ("remote", 1)}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_at_once(
     number: signal.Signals, rxe_pair: Pair, attempts: Attempts

@@ -192,6 +192,7 @@ class TestNoneOfOurs:
             assert ended.peak < MEMORY_LIMIT
         assert max(accepted) < TAKEN_LIMIT
 
+    @pytest.mark.long
     def test_a_gib_of_messages_is_not_taken(self, meet: Meeting) -> None:
         accepted: list[int] = []
 
@@ -243,10 +244,12 @@ class TestSecrets:
         assert_ended(one, (3, "peer_refused", "connect"), "the peer sends back what it gets")
         assert_ended(two, (3, "peer_refused", "connect"), "the peer knows another secret")
 
+    @pytest.mark.long
     def test_no_secret_where_one_is_wanted(self, meet: Meeting, secret: str) -> None:
         for ended in meet(greeting(), greeting(), secret):
             assert_ended(ended, (3, "peer_refused", "connect"), "the peer has no secret")
 
+    @pytest.mark.long
     def test_a_secret_where_none_is_known(self, meet: Meeting) -> None:
         for ended in meet(greeting(with_secret=True)):
             assert_ended(ended, (3, "peer_refused", "connect"), "the peer wants a secret")
@@ -261,6 +264,7 @@ class TestPeersThatGo:
         assert_ended(one, (3, "peer_lost", "connect"), "the peer fell silent before its 'hello'")
         assert_ended(two, NOBODY, "1 connected and did not say who they are")
 
+    @pytest.mark.long
     def test_half_a_message_or_a_byte_now_and_then_does_not_stretch_the_deadline(
         self, meet: Meeting
     ) -> None:
@@ -373,6 +377,7 @@ INFINIBAND = {"link_layer": "infiniband", "gid_type": None, "gid": None, "lid": 
 
 
 class TestEndpointsThatDoNotFit:
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize(
         ("changes", "codes"),
         [

@@ -414,6 +414,7 @@ def said(document: Any) -> Used:
     return Used(taken["device"], taken["port"], route["source"], taken["gid_index"])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("topology", CONNECTED, ids=lambda each: each.name)
 def test_route_says_what_rping_uses(
     topology: Topology, rdmadiag_json: Call, preload: str, tmp_path: Path
@@ -495,6 +496,7 @@ def test_of_several_hops_the_kernels_choice_is_known_and_a_records_is_not(
     assert {each["netdev"] for each in recorded["route"]["choices"]} == {"near0", "near1"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name", ["the other of two by its source", "a policy rule for the destination", "a VLAN"]
 )
@@ -714,6 +716,7 @@ def test_strict_rp_filter_drops_what_preflight_says_it_does(rdmadiag_json: Call)
     assert not {"reverse-path-filter", "no-rule-for-this-nic"} & set(rules_of(mended))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("way", "leads"),
     [

@@ -93,6 +93,7 @@ def in_data(attempt: Attempt, device: str) -> None:
 # --- what works --------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("payload", [1, 65536])
 def test_data_is_verified_both_ways_and_both_ends_tell_the_same(
     payload: int, start: Start, exchange: Exchange, role: str
@@ -109,6 +110,7 @@ def test_data_is_verified_both_ways_and_both_ends_tell_the_same(
     assert last_event(ended) == "disconnected"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("server", "client"),
     [
@@ -178,6 +180,7 @@ def test_no_listener(
     barrier("over")
 
 
+@pytest.mark.sampled(2)
 def test_a_listener_that_is_killed(role: str, device: str, start: Start, barrier: Barrier) -> None:
     attempt = start(*LONG)
     in_data(attempt, device)
@@ -221,6 +224,7 @@ def is_silent(address: str) -> bool:
     return False
 
 
+@pytest.mark.sampled(2)
 def test_a_link_that_goes_down_before_the_connection(
     role: str, rxe: Rxe, peer: Rxe, device: str, attempts: Attempts, do: Do, exchange: Exchange
 ) -> None:
@@ -243,6 +247,7 @@ def test_a_link_that_goes_down_before_the_connection(
     exchange("over", None)
 
 
+@pytest.mark.sampled(2)
 def test_a_link_that_goes_down_after_it(
     role: str, rxe: Rxe, device: str, start: Start, do: Do, barrier: Barrier
 ) -> None:
@@ -286,6 +291,7 @@ def test_a_device_that_is_removed(
     barrier("over")
 
 
+@pytest.mark.long
 @pytest.mark.needs("u32")
 def test_a_third_of_the_frames_lost(
     role: str, device: str, start: Start, netem: Netem, barrier: Barrier

@@ -138,6 +138,7 @@ def test_no_listener(
     barrier("over")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("more", [(), ("--multicast=239.255.8.3",)], ids=["sidr", "group"])
 def test_a_listener_that_is_killed(
     more: tuple[str, ...], role: str, rxe: Rxe, start: Start, barrier: Barrier
@@ -157,6 +158,7 @@ def test_a_listener_that_is_killed(
     barrier("over")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("more", [(), ("--multicast=239.255.8.4",)], ids=["sidr", "group"])
 def test_a_link_that_goes_down(
     more: tuple[str, ...], role: str, rxe: Rxe, start: Start, do: Do, barrier: Barrier
@@ -177,6 +179,7 @@ def test_a_link_that_goes_down(
     barrier("over")
 
 
+@pytest.mark.long
 @pytest.mark.needs("u32")
 def test_a_third_of_the_frames_lost(
     start: Start, netem: Netem, barrier: Barrier, role: str

@@ -133,6 +133,7 @@ _SAY = (
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("killed", ["left", "right"])
 def test_a_peer_that_is_killed_at_any_moment_leaves_nothing_on_either_host(
     killed: str, role: str, exercise: Start, barrier: Barrier, exchange: Exchange

@@ -85,6 +85,7 @@ def test_an_end_by_hand_and_one_by_the_manager_do_not_fit(
     assert ended.document["problems"][0]["code"] == "cm_mismatch"
 
 
+@pytest.mark.sampled(2)
 def test_a_peer_that_is_killed_is_lost_and_nothing_is_left(
     role: str,
     exercise: Start,

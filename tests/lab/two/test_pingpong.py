@@ -38,6 +38,7 @@ def clean(ended: Ended) -> tuple[int, str, str]:
     return ended.told()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kind", "payload"),
     [
@@ -66,6 +67,7 @@ def test_an_ipv6_gid_serves_as_well(start: Start) -> None:
     assert ended.told() == (0, "verified", "done")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("answers", [True, False])
 def test_an_address_of_another_subnet(
     answers: bool,
@@ -147,6 +149,7 @@ def assert_lost(kind: str, found: set[str]) -> None:
         assert found <= {"no_data", "peer_failed"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.needs("u32")
 @pytest.mark.parametrize("kind", ["rc", "uc"])
 def test_roce_that_is_lost_in_the_middle(
@@ -171,6 +174,7 @@ def test_what_is_lost_of_roce_now_and_then_is_sent_again_by_rc(
         barrier("ended")
 
 
+@pytest.mark.long
 @pytest.mark.needs("u32")
 def test_a_fifth_of_roce_that_is_lost_ends_uc(
     start: Start, netem: Netem, outcomes: Outcomes
@@ -194,6 +198,7 @@ def down(rxe: Rxe, do: Do, seconds: float) -> Iterator[None]:
         wait_ready(rxe)
 
 
+@pytest.mark.long
 def test_a_link_that_goes_down_before_rtr(
     role: str,
     rxe: Rxe,
@@ -244,6 +249,7 @@ def test_a_link_that_goes_down_in_the_middle(
     barrier("ended")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("victim", ["left", "right"])
 def test_an_end_that_is_killed_in_the_middle(
     victim: str, role: str, start: Start, barrier: Barrier

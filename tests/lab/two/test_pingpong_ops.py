@@ -15,6 +15,7 @@ Start = Callable[..., Attempt]
 Exchange = Callable[..., Any]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "options",
     [
@@ -37,6 +38,7 @@ def test_data_is_verified_both_ways(
     assert exchange("rounds", None) is None
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("op", ["write", "read"])
 def test_a_window_has_a_figure_at_the_end_that_connects(op: str, role: str, start: Start) -> None:
     ended = start(f"--op={op}", "--bandwidth=1", "--bytes=65536").end(waits=WAITED_SECONDS)

@@ -41,6 +41,7 @@ DIRECTIONS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.needs("u32")
 @pytest.mark.parametrize("kind", ["rc", "uc"])
 @pytest.mark.parametrize("losing", DIRECTIONS)
@@ -64,6 +65,7 @@ def test_both_ends_name_the_port_of_roce_and_the_direction_where_tcp_passes(
         assert here["arrived"]["at_peer"] == there["arrived"]["here"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.needs("u32")
 @pytest.mark.parametrize("losing", ["left", "right"])
 def test_a_path_that_drops_large_frames_names_the_mtu_first(
@@ -87,6 +89,7 @@ def test_small_messages_pass_where_large_frames_are_dropped(
     assert ended.told() == (0, "verified", "done")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.needs("u32")
 @pytest.mark.parametrize("kind", ["rc", "uc"])
 def test_a_slow_path_is_no_loss(kind: str, start: Start, netem: Netem, barrier: Barrier) -> None:
@@ -96,6 +99,7 @@ def test_a_slow_path_is_no_loss(kind: str, start: Start, netem: Netem, barrier: 
     assert ended.told() == (0, "verified", "done")
 
 
+@pytest.mark.long
 @pytest.mark.needs("u32")
 def test_a_slow_path_that_takes_longer_than_the_deadline_is_slow_at_both_ends(
     start: Start, netem: Netem, exchange: Exchange
