@@ -22,6 +22,7 @@ from rdmadiag.facts.ib import MTU_BYTES, DataOp, QpState, QpType
 from rdmadiag.verbs import cm_protocol, loop, open_end, protocol, records
 from rdmadiag.verbs.abi import FLUSHED, IbvQpAttr
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
+from rdmadiag.verbs.child_start import begin
 from rdmadiag.verbs.cm_end import CmEnd
 from rdmadiag.verbs.cm_events import (
     RESOLVE_MILLISECONDS,
@@ -43,10 +44,8 @@ from rdmadiag.verbs.payloads import Payloads
 from rdmadiag.verbs.protocol import NONCE_BYTES, End, ProtocolError, read_end
 from rdmadiag.verbs.protocol import memory as read_memory
 from rdmadiag.verbs.recorded_caller import RecordedCaller
-from rdmadiag.verbs.records import CmRequest, EndName, Malformed, Record, Result
+from rdmadiag.verbs.records import CmRequest, EndName, Record, Result
 from rdmadiag.verbs.transcript import Transcript
-
-_REQUEST_LIMIT: Final = 1 << 18  # bytes
 
 ESTABLISH_SECONDS: Final = 20.0
 """From a request to ESTABLISHED: each datagram of the connection manager that is lost costs 4.3 s
@@ -697,12 +696,7 @@ def _endpoint(end: CmEnd) -> dict[str, Any]:
 
 def main() -> None:
     """The child's whole life."""
-    request = records.parse(sys.stdin.buffer.readline(_REQUEST_LIMIT))
-    if not isinstance(request, CmRequest):
-        sys.exit(f"no request: {request.why if isinstance(request, Malformed) else request.kind}")
-    # A provider that prints on stdout must not break our lines.
-    transcript = Transcript(os.dup(1), request.start)
-    os.dup2(2, 1)
+    request, transcript = begin(CmRequest)
     Attempt(request, transcript, Bounds(sys.stdin.fileno())).run()
     transcript.write(records.Done())
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from ctypes import byref, c_int
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from rdmadiag.facts.attempt import Outcome, PeerFailure, Problem, Stage
 from rdmadiag.facts.exercise import CellState, Wanted
@@ -26,6 +26,7 @@ from rdmadiag.gid.reach import Mismatch
 from rdmadiag.verbs import meeting, records
 from rdmadiag.verbs.async_events import AsyncEvents
 from rdmadiag.verbs.bounds import Bounds
+from rdmadiag.verbs.child_start import begin
 from rdmadiag.verbs.cm_load import loaded
 from rdmadiag.verbs.cm_meeting import AnotherDevice
 from rdmadiag.verbs.cm_side import CmPair, CmSide, Manager
@@ -48,8 +49,6 @@ from rdmadiag.verbs.side_calls import (
 )
 from rdmadiag.verbs.transcript import Transcript
 from rdmadiag.verbs.work import NotConnected
-
-_REQUEST_LIMIT: Final = 1 << 18  # bytes
 
 
 class Run:
@@ -374,12 +373,7 @@ def _failure(result: records.Result) -> PeerFailure:
 
 def main() -> None:
     """The child's whole life."""
-    request: Any = records.parse(sys.stdin.buffer.readline(_REQUEST_LIMIT))
-    if not isinstance(request, ExerciseRequest):
-        sys.exit("no request")
-    # A provider that prints on stdout must not break our lines.
-    transcript = Transcript(os.dup(1), request.start)
-    os.dup2(2, 1)
+    request, transcript = begin(ExerciseRequest)
     Run(request, transcript, Bounds(sys.stdin.fileno())).run()
     transcript.write(records.Done())
 

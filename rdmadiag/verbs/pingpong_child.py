@@ -7,7 +7,6 @@ stdout it writes the other records; rdmadiag.verbs.outcome reads them. No call i
 twice, whatever it answers.
 """
 
-import os
 import random
 import sys
 import time
@@ -23,6 +22,7 @@ from rdmadiag.verbs import loop, meeting, open_end, peer, records
 from rdmadiag.verbs.async_events import AsyncEvents
 from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
 from rdmadiag.verbs.bringup import RemoteQueuePair
+from rdmadiag.verbs.child_start import begin
 from rdmadiag.verbs.exchange import Differs, Stalled
 from rdmadiag.verbs.lib import CallFailed, Library
 from rdmadiag.verbs.open_end import Failed, OpenEnd
@@ -30,10 +30,9 @@ from rdmadiag.verbs.parting import ended_by
 from rdmadiag.verbs.payloads import Payloads
 from rdmadiag.verbs.protocol import End, ProtocolError, mismatches, path_mtu
 from rdmadiag.verbs.recorded_caller import RecordedCaller
-from rdmadiag.verbs.records import EndName, Malformed, Record, Request, Result
+from rdmadiag.verbs.records import EndName, Record, Request, Result
 from rdmadiag.verbs.transcript import Transcript
 
-_REQUEST_LIMIT: Final = 1 << 18  # bytes
 _EVENTS_SECONDS: Final = 0.3  # the kernel hands out a port's event by a work queue: after the
 # completion that failed because of it
 
@@ -355,12 +354,7 @@ _WORDS: Final = {
 
 def main() -> None:
     """The child's whole life."""
-    request = records.parse(sys.stdin.buffer.readline(_REQUEST_LIMIT))
-    if not isinstance(request, Request):
-        sys.exit(f"no request: {request.why if isinstance(request, Malformed) else request.kind}")
-    # A provider that prints on stdout must not break our lines.
-    transcript = Transcript(os.dup(1), request.start)
-    os.dup2(2, 1)
+    request, transcript = begin(Request)
     Attempt(request, transcript, Bounds(sys.stdin.fileno())).run()
     transcript.write(records.Done())
 
