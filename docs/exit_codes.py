@@ -26,6 +26,8 @@ disk makes no node good. A closed pipe is no failure, and an unwritable stderr c
 **Not permitted** (77): this user may not do what was asked for: read the file that `--from`,
 `--log` or `--expect` names, the variables of another user's process, write to that folder.
 What the host refuses while it is read is no failure of the command: it is `unknown` in the verdict.
+**A path at which there is nothing** is a mistake in the command line (64) in every command but
+`diff` and `compat`, which exit 3 where a side could not be read, for whatever reason.
 Too little memory, or too few files or processes (`ulimit`), to come to a verdict is `unknown` (3);
 in a profile as a mistake is.
 

@@ -7,9 +7,13 @@
 The mode is shared: every host sees every device, and gets its own by name.
 """
 
+import os
+import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +23,8 @@ from lab.rxe import Rxe, wait_ready
 
 COMMAND_SECONDS = 30.0
 BRIDGE = "fleet0"
+CHILD = b"rdmadiag.verbs.pingpong_child"
+"""In the command line of the process that has the device, in an attempt."""
 
 
 @dataclass(frozen=True)
@@ -75,30 +81,90 @@ def _do(command: str) -> None:
         raise LabFailure(f"{command}: {done.stderr.strip()}")
 
 
-# --- by ssh ---------------------------------------------------------------------------------
+# --- on a host's own ------------------------------------------------------------------------
+
+_OWN_DEVICE = """\
+device=$1
+shift
+place=$(readlink -f "/sys/class/infiniband/$device")
+mount -t tmpfs none /sys/class/infiniband
+ln -s "$place" "/sys/class/infiniband/$device"
+exec "$@"
+"""
+"""In a mount namespace of its own: of all devices in shared mode it looks at its own alone."""
 
 _NODE = """\
 #!/bin/sh
 export PATH={bin}:$PATH
-exec nsenter -t 1 -m ip netns exec $NODE sh {folder}/host.sh
+exec nsenter -t 1 -m ip netns exec $NODE sh {own} rxe${{NODE#h}} sh -c "$SSH_ORIGINAL_COMMAND"
 """
 """sshd has a /run of its own, where no namespace has a name."""
 
 
-_HOST_SCRIPT = """\
-rxe=rxe${NODE#h}
-place=$(readlink -f /sys/class/infiniband/$rxe)
-mount -t tmpfs none /sys/class/infiniband
-ln -s $place /sys/class/infiniband/$rxe
-exec sh -c "$SSH_ORIGINAL_COMMAND"
-"""
-"""In a mount namespace of its own: of sixteen devices in shared mode it looks at its own alone."""
-
-
-def reached(hosts: list[Host], folder: Path) -> tuple[str, Path]:
-    """The script of sshd, and the table of addresses."""
+def addresses(hosts: Sequence[Host], folder: Path) -> Path:
+    """The table of them, for --addresses."""
     table = folder / "addresses"
     rows = (f"{host.namespace} {host.rxe.ipv4} {host.rxe.name}\n" for host in hosts)
     table.write_text("".join(rows))
-    (folder / "host.sh").write_text(_HOST_SCRIPT)
-    return _NODE.format(bin=Path(sys.executable).parent, folder=folder), table
+    return table
+
+
+def on_own_device(host: Host, folder: Path) -> tuple[str, ...]:
+    """Before a command that shall run on a host and find no other's device."""
+    return (*host.prefix, "sh", str(_own(folder)), host.rxe.name)
+
+
+def reached(hosts: Sequence[Host], folder: Path) -> tuple[str, Path]:
+    """The script of sshd, and the table of addresses."""
+    script = _NODE.format(bin=Path(sys.executable).parent, own=_own(folder))
+    return script, addresses(hosts, folder)
+
+
+def _own(folder: Path) -> Path:
+    path = folder / "own_device.sh"
+    path.write_text(_OWN_DEVICE)
+    return path
+
+
+def pids(host: Host, word: bytes = b"") -> list[int]:
+    """Processes of a host with that in their command line."""
+    own = os.stat(f"/run/netns/{host.namespace}").st_ino
+    found = []
+    for each in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):
+            if os.stat(f"/proc/{each}/ns/net").st_ino != own:
+                continue
+            with open(f"/proc/{each}/cmdline", "rb") as file:
+                if word in file.read():
+                    found.append(int(each))
+    return found
+
+
+class PowerCut(threading.Thread):
+    """Takes a host off the network, and ends all on it, once its second attempt is under way."""
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(daemon=True)
+        self._host = host
+        self.done = False
+        self.ending = threading.Event()
+
+    def run(self) -> None:
+        """Until then, or until `ending` is set."""
+        first = self._next(None)
+        second = self._next(first)
+        if second is not None:
+            _do(f"ip -n {self._host.namespace} link set {self._host.rxe.netdev} down")
+            for pid in pids(self._host):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self.done = True
+
+    def _next(self, before: int | None) -> int | None:
+        """Another process that has the device."""
+        while not self.ending.is_set():
+            for pid in pids(self._host, CHILD):
+                if pid != before:
+                    return pid
+            time.sleep(0.1)
+        return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rdmadiag.cli import exits
-from rdmadiag.cli.exits import Refused
+from rdmadiag.cli.exits import CannotTell, Refused
 from rdmadiag.cli.options import PREFLIGHT_FORMATS, Given, Reading, gid_scan_option, reading
 from rdmadiag.cli.output import in_utf8, note, printing
 from rdmadiag.cli.page import Page
@@ -252,7 +252,10 @@ def _earlier(path: str, form: str, reading: Reading) -> "Record":
 
     if form not in _WITH_CHANGES:
         raise click.UsageError(f"--since is for -o {' and '.join(_WITH_CHANGES)}")
-    found = read_record(path, reading.deadline)
+    try:
+        found = read_record(path, reading.deadline)
+    except CannotTell as error:  # of a side of `diff`; here it is an option, as --from is
+        raise Refused(f"--since {error}") from error
     if found.evidence is None:
         raise Refused(f"--since {path}: a sample of counters; `rdmadiag counters --since` takes it")
     return found

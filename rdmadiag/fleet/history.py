@@ -12,10 +12,13 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Final
+from itertools import compress
+from operator import ne
+from typing import Any, Final, NamedTuple
 
 from rdmadiag.fleet.fact_table import NOT_SET, VARIABLE, VARIABLES, Value, named_values
 from rdmadiag.frozen import dataclass
@@ -298,32 +301,67 @@ def _add_facts(
 ) -> None:
     digests = dict(connection.execute("SELECT node, digest FROM facts"))
     bases = _Bases(connection)
+    changes: list[tuple[int, int, str, str, str]] = []
+    rows: list[tuple[int, bytes, int, str, str]] = []
     for node, said in merge.items():
         digest = now_digests[node]
         if said.status is None or digests.get(node) == digest:
             continue
-        every = zip(*named_values(said.facts), strict=True)
-        now = {name: text for name, text in every if isinstance(text, str)}
         if node in digests:
-            row = connection.execute(
-                "SELECT base, own, gone FROM facts WHERE node = ?", (node,)
-            ).fetchone()
-            before = bases.facts(*row)
-            gone = {name: _gone(name, said.facts) for name in before.keys() - now.keys()}
-            now = before | {name: text for name, text in gone.items() if text} | now
-            connection.executemany(
-                "INSERT INTO changes VALUES (?, ?, ?, ?, ?)",
-                (
-                    (node, run, _clean(name), _clean(before.get(name, _NOT_THERE)), _clean(text))
-                    for name, text in now.items()
-                    if before.get(name, _NOT_THERE) != text
-                ),
+            held = bases.held(node)
+            now, changed = _followed(held, bases.apart(held.base, said.facts), said.facts, bases)
+            changes += (
+                (node, run, _clean(name), _clean(before), _clean(after))
+                for name, before, after in changed
             )
-            now = {name: text for name, text in now.items() if text != _NOT_THERE}
-        connection.execute(
-            "INSERT OR REPLACE INTO facts VALUES (?, ?, ?, ?, ?)",
-            (node, digest, *bases.written(now)),
-        )
+            kept = bases.kept(now)
+        else:
+            kept = bases.best(said.facts)
+        rows.append((node, digest, kept.base, _json(kept.own), _json(sorted(kept.gone))))
+    connection.executemany("INSERT INTO changes VALUES (?, ?, ?, ?, ?)", changes)
+    connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?, ?, ?, ?)", rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Apart:
+    """A node's facts as those of a base, but for these."""
+
+    base: int
+    own: Mapping[str, str]
+    gone: AbstractSet[str]  # what is in the base alone
+
+    def text(self, name: str, common: Mapping[str, str]) -> str | None:
+        """A fact of the node; `common` is what is in the base. None: it has not got it."""
+        if name in self.gone:
+            return None
+        return self.own.get(name, common.get(name))
+
+
+def _followed(
+    before: _Apart, now: _Apart, facts: Mapping[str, Value], bases: "_Bases"
+) -> tuple[_Apart, list[tuple[str, str, str]]]:
+    """What is known after `facts`, and what changed: names, and texts before and after.
+
+    Where neither differs from the base they are equal, so that no other fact is looked at: a new
+    kernel on all hosts changes one of hundreds.
+    """
+    common = bases.texts(now.base)
+    own: dict[str, str] = {}
+    gone: set[str] = set()
+    changed = []
+    for name in {*before.own, *before.gone, *now.own, *now.gone}:
+        old, new = before.text(name, common), now.text(name, common)
+        if new is None and old is not None:
+            new = _gone(name, facts) or old
+        seen = _NOT_THERE if old is None else old
+        if new is not None and new != seen:
+            changed.append((name, seen, new))
+        if new is None or new == _NOT_THERE:
+            if name in common:
+                gone.add(name)
+        elif new != common.get(name):
+            own[name] = new
+    return _Apart(now.base, own, gone), changed
 
 
 class _Bases:
@@ -332,34 +370,52 @@ class _Bases:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._known: dict[int, dict[str, str]] = {}
+        self._rows: dict[tuple[int, tuple[str, ...]], _Row] = {}
 
-    def facts(self, base: int, own: str, gone: str) -> dict[str, str]:
-        """All of a node's."""
-        without = frozenset(_list(gone))
-        common = {name: text for name, text in self._base(base).items() if name not in without}
-        return common | _texts(own)
+    def held(self, node: int) -> _Apart:
+        """What is known of a node."""
+        query = "SELECT base, own, gone FROM facts WHERE node = ?"
+        base, own, gone = self._connection.execute(query, (node,)).fetchone()
+        return _Apart(base, _texts(own), frozenset(_list(gone)))
 
-    def written(self, facts: dict[str, str]) -> tuple[int, str, str]:
-        """The base, what is not as in it, and what is in it alone."""
-        query = "SELECT id FROM bases ORDER BY id DESC LIMIT ?"
-        best: tuple[int, int] | None = None
-        for (base,) in self._connection.execute(query, (_TRIED,)).fetchall():
-            differ = len(facts.items() ^ self._base(base).items())
-            if best is None or differ < best[0]:
-                best = differ, base
-            if differ <= len(facts) // 4:
+    def apart(self, base: int, facts: Mapping[str, Value]) -> _Apart:
+        """Facts beside those of a base; what could not be read is gone."""
+        names, values = named_values(facts)
+        row = self._row(base, names)
+        own: dict[str, str] = {}
+        gone = set(row.others)
+        differ = map(ne, values, row.texts)
+        for name, value, common in compress(zip(names, values, row.texts, strict=True), differ):
+            if isinstance(value, str):
+                own[name] = value
+            elif common is not None:
+                gone.add(name)
+        return _Apart(base, own, gone)
+
+    def kept(self, known: _Apart) -> _Apart:
+        """The same facts, by the same base while they are much alike."""
+        common = self.texts(known.base)
+        if _distance(known) <= len(common) // 4:
+            return known
+        whole = {name: text for name, text in common.items() if name not in known.gone}
+        return self.best(whole | dict(known.own))
+
+    def best(self, facts: Mapping[str, Value]) -> _Apart:
+        """By the base that is nearest to them, or by a new one."""
+        size = len(facts)
+        best: _Apart | None = None
+        for base in self._newest():
+            found = self.apart(base, facts)
+            if best is None or _distance(found) < _distance(best):
+                best = found
+            if _distance(found) <= size // 4:
                 break
-        if best is None or (best[0] > len(facts) // 2 and self._room()):
-            packed = zlib.compress(_json(facts).encode(), 1)
-            made = self._connection.execute("INSERT INTO bases (packed) VALUES (?)", (packed,))
-            assert made.lastrowid is not None
-            self._known[made.lastrowid] = facts
-            return made.lastrowid, "{}", "[]"
-        base = self._base(best[1])
-        own = {name: text for name, text in facts.items() if base.get(name) != text}
-        return best[1], _json(own), _json([name for name in base if name not in facts])
+        if best is None or (_distance(best) > size // 2 and self._room()):
+            return _Apart(self._new(facts), {}, frozenset())
+        return best
 
-    def _base(self, number: int) -> dict[str, str]:
+    def texts(self, number: int) -> Mapping[str, str]:
+        """A base."""
         if number not in self._known:
             query = "SELECT packed FROM bases WHERE id = ?"
             packed = _one(self._connection, query, number)
@@ -367,10 +423,44 @@ class _Bases:
             self._known[number] = _texts(unpacked.decode())
         return self._known[number]
 
+    def _row(self, base: int, names: tuple[str, ...]) -> "_Row":
+        """Of the hosts of one shape, once."""
+        found = self._rows.get((base, names))
+        if found is None:
+            common = self.texts(base)
+            found = _Row(tuple(map(common.get, names)), frozenset(common.keys() - set(names)))
+            if len(self._rows) < _MOST_ROWS:
+                self._rows[base, names] = found
+        return found
+
+    def _newest(self) -> list[int]:
+        query = "SELECT id FROM bases ORDER BY id DESC LIMIT ?"
+        return [base for (base,) in self._connection.execute(query, (_TRIED,))]
+
+    def _new(self, facts: Mapping[str, Value]) -> int:
+        texts = {name: text for name, text in facts.items() if isinstance(text, str)}
+        packed = zlib.compress(_json(texts).encode(), 1)
+        made = self._connection.execute("INSERT INTO bases (packed) VALUES (?)", (packed,))
+        assert made.lastrowid is not None
+        self._known[made.lastrowid] = texts
+        return made.lastrowid
+
     def _room(self) -> bool:
         return bool(_one(self._connection, "SELECT count(*) < ? FROM bases", _MOST_BASES))
 
 
+class _Row(NamedTuple):
+    """A base beside the names of facts."""
+
+    texts: tuple[str | None, ...]  # None: it has not got that name
+    others: frozenset[str]  # its names that are not among those
+
+
+def _distance(found: _Apart) -> int:
+    return 2 * len(found.own) + len(found.gone)
+
+
+_MOST_ROWS: Final = 1000
 _TRIED: Final = 8
 _MOST_BASES: Final = 1000
 

@@ -12,13 +12,13 @@ import subprocess
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, Final, Self
 
 from rdmadiag.fleet.node_answer import Ending, NodeAnswer, ending_of
 from rdmadiag.fleet.nodes import NoClusterShell, NotNodes, fold, is_name, spread
-from rdmadiag.fleet.ways import Labelled, Srun, Ssh, Way, for_a_shell, srun_argv
+from rdmadiag.fleet.ways import Labelled, Srun, Ssh, Way, for_a_shell, squeue_argv, srun_argv
 
 MOST: Final[Mapping[str, int]] = {"stdout": 16 << 20, "stderr": 64 << 10}
 """Bytes that are kept of what one node writes."""
@@ -31,6 +31,7 @@ _AFTER_EOF: Final = 1.0  # for a child that has closed its output to end
 _AFTER_TERM: Final = 1.0  # between SIGTERM and SIGKILL
 _AFTER_KILL: Final = 2.0  # to go; what is in an uninterruptible sleep does not
 _AT_EOF: Final = 0.02  # usual
+_SQUEUE: Final = 10.0
 _RESERVED_FILES: Final = 64
 _FILES_EACH: Final = 6  # both ends of three pipes
 
@@ -126,10 +127,66 @@ def gateways() -> int:
 def launch(what: Launch, seen: Seen | None = None) -> dict[str, NodeAnswer]:
     """Node → its answer, in the order of the nodes. Nothing that it started runs on afterwards.
 
-    Raises CannotLaunch, NoClusterShell, and Stopped.
+    Where one of its nodes has left the job, srun starts nothing on any of them: then it is
+    started once more, for those that are there. Raises CannotLaunch, NoClusterShell, and Stopped.
     """
     assert what.nodes
     assert all(map(is_name, what.nodes))
+    until = time.monotonic() + what.deadline
+    answers = _launched(what, seen)
+    if not isinstance(what.way, Srun) or any(
+        each.ending is not Ending.UNREACHABLE for each in answers.values()
+    ):
+        return answers
+    there = nodes_of_job()
+    if there is None or there.issuperset(what.nodes):
+        return answers
+    rest = tuple(node for node in what.nodes if node in there)
+    left = until - time.monotonic()
+    again = _launched(replace(what, nodes=rest, deadline=left), seen) if rest and left > 0 else {}
+    why = f"no longer a node of job {os.environ.get('SLURM_JOB_ID', '')}".encode()
+    return {
+        node: again.get(node, before)
+        if node in there
+        else NodeAnswer(node, Ending.UNREACHABLE, None, b"", why)
+        for node, before in answers.items()
+    }
+
+
+def nodes_of_job() -> frozenset[str] | None:
+    """The nodes that the Slurm job that this runs in has now: none once it has ended.
+
+    None where squeue does not tell.
+    """
+    argv = squeue_argv(os.environ.get("SLURM_JOB_ID", ""))
+    try:
+        child = subprocess.Popen(  # noqa: S603  # no shell
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+    try:
+        out, err = child.communicate(timeout=_SQUEUE)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        for pipe in (child.stdout, child.stderr):
+            if pipe is not None:
+                pipe.close()
+        child.returncode = -signal.SIGKILL  # nobody waits for it, at exit either
+        return None
+    if child.returncode != 0:
+        return frozenset() if b"Invalid job id" in err else None
+    try:
+        return frozenset(spread(",".join(out.decode().split()))) if out.strip() else frozenset()
+    except (NotNodes, UnicodeDecodeError):
+        return None
+
+
+def _launched(what: Launch, seen: Seen | None) -> dict[str, NodeAnswer]:
     with _Children() as children:
         run = _Run(what, children, seen)
         try:

@@ -90,4 +90,4 @@ class Tournament:
     odd: tuple[OddPart, ...]
     unreported: tuple[str, ...]  # ends that never reported: "node311:mlx5_0 in round 2"
     left_out: tuple[LeftOut, ...] = ()
-    unplayed: int = 0  # rounds that the deadline came before
+    unplayed: int = 0  # rounds that the deadline, or the end of the job, came before

@@ -97,6 +97,11 @@ def srun_argv(nodes: str, count: int, command: Sequence[str], *, fed: bool) -> l
     ]
 
 
+def squeue_argv(job: str) -> list[str]:
+    """Prints the nodes that a job has now; nothing once it has ended."""
+    return ["squeue", "--noheader", f"--job={job}", "--states=RUNNING", "--format=%N"]
+
+
 _NODE: Final = b"rdmadiag-node "
 _EXIT: Final = b"rdmadiag-exit "
 _TASK: Final = (
@@ -113,6 +118,12 @@ class Task:
     code: int | None = None  # None: it has not ended
     stdout: bytearray = field(default_factory=bytearray)
     stderr: bytearray = field(default_factory=bytearray)
+    goes_on: set[str] = field(default_factory=set)  # streams whose last line is a piece of one
+
+
+PIECE: Final = 1024
+"""Bytes of a line that slurmstepd sends at once (MAX_MSG_LEN of its io.c, seen with 22.05): srun
+labels each piece of a longer one, and ends it as a line."""
 
 
 class Labelled:
@@ -152,15 +163,23 @@ class Labelled:
             return
         task = self.tasks.setdefault(int(label[1]), Task())
         text = line[label.end() :]
-        if stream == "stdout" and not task.node and text.startswith(_NODE):
+        is_first = stream not in task.goes_on
+        is_whole = len(text) != PIECE
+        (task.goes_on.discard if is_whole else task.goes_on.add)(stream)
+        if stream == "stderr" or not is_first:
+            self._keep(task, stream, text, is_whole=is_whole)
+        elif not task.node and text.startswith(_NODE):
             task.node = text.removeprefix(_NODE).decode("ascii", "replace")
-        elif stream == "stdout" and text.startswith(_EXIT) and text[len(_EXIT) :].isdigit():
+        elif text.startswith(_EXIT) and text[len(_EXIT) :].isdigit():
             task.code = int(text.removeprefix(_EXIT))
             del task.stdout[-1:]  # of the echo before it
         else:
-            kept = task.stdout if stream == "stdout" else task.stderr
-            if len(kept) < self._most[stream]:
-                kept += text + b"\n"
+            self._keep(task, stream, text, is_whole=is_whole)
+
+    def _keep(self, task: Task, stream: str, text: bytes, *, is_whole: bool) -> None:
+        kept = task.stdout if stream == "stdout" else task.stderr
+        if len(kept) < self._most[stream]:
+            kept += text + b"\n" * is_whole
 
 
 _LABEL: Final = re.compile(rb" *([0-9]{1,7}): ?")

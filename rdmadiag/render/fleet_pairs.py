@@ -70,7 +70,7 @@ def answer(found: Tournament) -> str:
     if found.left_out and not found.unreported:
         said.append(f"{counted(len(found.left_out), 'end')} left out")
     if found.unplayed:
-        said.append(f"no time for {counted(found.unplayed, 'more round')}")
+        said.append(f"{counted(found.unplayed, 'more round')} not played")
     if not number:
         return "no pair was tried"
     return f"{', '.join(said)} ({tried})" if said else f"{tried}: none is odd"
@@ -136,7 +136,8 @@ def _left_out(out: Console, found: Tournament, *, verbose: bool) -> None:
         _rest(out, len(found.left_out), "ends", verbose=verbose)
     if found.unplayed:
         out.print()
-        say(out, f"The deadline came before {counted(found.unplayed, 'more round')}.")
+        more = counted(found.unplayed, "more round")
+        say(out, f"The deadline, or the end of the Slurm job, came before {more}.")
 
 
 def _map(out: Console, whole: HeatMap) -> None:

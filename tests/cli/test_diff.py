@@ -256,7 +256,7 @@ def test_since_refuses_what_has_no_room_for_it(
     argv = ("preflight", "--from", HEALTHY, "--since")
     assert rdmadiag(*argv, HEALTHY, "-o", "prometheus")[0] == 64
     assert rdmadiag(*argv, counted("a"))[0] == 64
-    assert rdmadiag(*argv, "/nowhere")[0] == 3
+    assert rdmadiag(*argv, "/nowhere")[0] == 64
 
 
 def test_a_document_that_others_have_edited_is_read(rdmadiag: Rdmadiag, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,56 @@ def test_nodes_of_several_kinds_keep_their_own(file: Path) -> None:
     for name, past_of in found.items():
         last = [each for each in past_of.changes if each.at == START + 2 * DAY]
         assert [(each.fact, each.before, each.after) for each in last] == [("own", name[1:], "x")]
+
+
+TEXTS = st.sampled_from(["", "1", "2", GONE])
+FACTS = st.fixed_dictionaries(
+    {"kernel": st.just("6.1")},
+    optional={
+        **{f"f{at}": TEXTS for at in range(5)},
+        "adapters": TEXTS,
+        "adapter[1].name": TEXTS,
+        "variable.NCCL_DEBUG": TEXTS,
+        "variables": st.just(GONE),
+    },
+)
+
+
+def followed(days: list[dict[str, str | Missing]]) -> list[tuple[int, str, str, str]]:
+    """The changes of a node by the words of the module, on plain dictionaries."""
+    known: dict[str, str] = {}
+    found = []
+    for day, facts in enumerate(days):
+        now = {name: text for name, text in facts.items() if isinstance(text, str)}
+        for name in known.keys() - facts.keys():
+            if name.startswith("variable.") and "variables" not in facts:
+                now[name] = "(not set)"
+            if name.startswith("adapter[") and isinstance(facts.get("adapters"), str):
+                now[name] = "(not there)"
+        if known:
+            found += [
+                (day, name, known.get(name, "(not there)"), now[name])
+                for name in sorted(now)
+                if known.get(name, "(not there)") != now[name]
+            ]
+        known |= now
+        known = {name: text for name, text in known.items() if text != "(not there)"}
+    return found
+
+
+@given(st.lists(st.tuples(FACTS, FACTS), min_size=1, max_size=6))
+def test_changes_are_those_of_the_facts_that_are_known(days) -> None:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        for day, (one, other) in enumerate(days):
+            merge = {"n1": Said(OK, (), {}, one), "n2": Said(OK, (), {}, other)}
+            add(connection, START + day * DAY, merge)
+        found = past(connection, ["n1", "n2"])
+    for node, seen in zip(("n1", "n2"), zip(*days, strict=True), strict=True):
+        changes = [
+            ((each.at - START) // DAY, each.fact, each.before, each.after)
+            for each in found[node].changes
+        ]
+        assert changes == followed(list(seen))
 
 
 def test_figures_of_pairs_are_kept_when_they_are_news(file: Path) -> None:

@@ -20,6 +20,7 @@ from rdmadiag.fleet.ways import (
 )
 
 MOST = {"stdout": 1000, "stderr": 100}
+ROOM = {"stdout": 1 << 20, "stderr": 1 << 20}
 
 
 def test_ssh_srun_and_programs_are_ways() -> None:
@@ -110,6 +111,25 @@ def test_tasks_are_taken_apart_however_the_stream_is_cut(sizes: list[int]) -> No
     found = {task.node: (bytes(task.stdout), task.code) for task in labelled.tasks.values()}
     assert found == {"n1": (b"{\n}\n", 0), "n2": (b"garb: age\n", 3)}
     assert labelled.ended == {"n1", "n2"}
+
+
+@given(st.lists(st.binary(max_size=3000).map(lambda line: line.replace(b"\n", b"")), max_size=4))
+def test_lines_that_srun_breaks_in_pieces_are_put_together(lines: list[bytes]) -> None:
+    labelled = Labelled(ROOM)
+    for line in (b"rdmadiag-node n1", *lines, b"", b"rdmadiag-exit 0"):
+        for at in range(0, len(line) // 1024 * 1024 + 1, 1024):
+            labelled.take("stdout", b"0: " + line[at : at + 1024] + b"\n")
+    labelled.end()
+    (task,) = labelled.tasks.values()
+    assert (task.node, task.code) == ("n1", 0)
+    assert task.stdout == b"".join(line + b"\n" for line in lines)
+
+
+def test_a_piece_of_a_line_is_no_word_of_ours() -> None:
+    labelled = Labelled(ROOM)
+    labelled.take("stdout", b"0: rdmadiag-node n1\n0: " + b"x" * 1024 + b"\n0: rdmadiag-exit 7\n")
+    labelled.end()
+    assert (labelled.tasks[0].code, labelled.tasks[0].stdout[-16:]) == (None, b"rdmadiag-exit 7\n")
 
 
 def test_what_srun_says_itself_is_kept_apart_and_all_is_bounded() -> None:

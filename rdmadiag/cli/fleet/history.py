@@ -106,12 +106,14 @@ def _names(texts: "Sequence[str]") -> "tuple[str, ...]":
 
 def _read(path: str, names: "Sequence[str]", deadline: float) -> "Mapping[str, NodeHistory]":
     """In a child: the file is named by the user, and others may write to it."""
-    from rdmadiag.cli.fleet.store import histories
+    from rdmadiag.cli.fleet.store import NotThere, histories
     from rdmadiag.fleet.history import HistoryError
     from rdmadiag.host.given_file import understood
 
     wait = max(0.1, deadline - time.monotonic())
     try:
         return understood(path, lambda: histories(path, names, wait), HistoryError, deadline)
+    except NotThere as error:
+        raise Refused(str(error)) from error
     except HistoryError as error:
         raise CannotTell(str(error)) from error

@@ -365,7 +365,8 @@ class _Played:
             last = more[-1].number
 
     def _rounds(self, rounds: "tuple[Round, ...]") -> bool:
-        """Whether there was time for all of them."""
+        """Whether all of them could be played; what was found before is kept."""
+        from rdmadiag.fleet.launch import CannotLaunch
         from rdmadiag.fleet.tournament import waves
 
         for index, each in enumerate(rounds):
@@ -373,13 +374,20 @@ class _Played:
                 if time.monotonic() + self.launch.host_deadline > self.until:
                     self.unplayed += len(rounds) - index
                     return False
-                answers = self._start(each, replace(self.job, pairs=pairs))
+                try:
+                    answers = self._start(each, replace(self.job, pairs=pairs))
+                except CannotLaunch as error:
+                    if not self.standing.results:
+                        raise
+                    note(str(error))
+                    self.unplayed += len(rounds) - index
+                    return False
                 for pair in pairs:
                     self.standing.take(each, pair, answers)
         return True
 
     def _start(self, each: "Round", job: "Job") -> "Mapping[str, NodeAnswer]":
-        from rdmadiag.fleet.launch import launch
+        from rdmadiag.fleet.launch import CannotLaunch, launch
 
         nodes = tuple(node for pair in job.pairs for node in (pair.sender, pair.receiver))
         left = self.until - time.monotonic()
@@ -387,12 +395,24 @@ class _Played:
         during = f" in round {each.number}"
         with waiting_for_nodes(len(nodes), self.until, during=during, quiet=self.quiet) as seen:
             answers = self.copied.launch(what, seen) if self.copied else launch(what, seen)
+        if self._job_has_ended(answers):  # which says nothing of the nodes it was on
+            raise CannotLaunch(f"the Slurm job ended in round {each.number}")
         if self.verbose:
             for line in of_stderr(answers):
                 if line not in self.said:
                     note(line)
             self.said.update(of_stderr(answers))
         return answers
+
+    def _job_has_ended(self, answers: "Mapping[str, NodeAnswer]") -> bool:
+        from rdmadiag.fleet.launch import nodes_of_job
+        from rdmadiag.fleet.node_answer import Ending
+        from rdmadiag.fleet.ways import Srun
+
+        if not isinstance(self.launch.way, Srun):
+            return False
+        killed = {Ending.UNREACHABLE, Ending.KILLED}
+        return any(each.ending in killed for each in answers.values()) and nodes_of_job() == set()
 
 
 def _said(what: "Launch", rounds: int, *, copy: bool) -> str:

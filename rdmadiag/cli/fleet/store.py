@@ -16,6 +16,10 @@ WAIT: Final = 30.0
 """Seconds for other writers."""
 
 
+class NotThere(HistoryError):
+    """There is nothing at the path."""
+
+
 def add_merge(
     path: str,
     reports: Sequence[HostReport],
@@ -41,7 +45,10 @@ def add_said(path: str, at: int, said: Mapping[str, Said]) -> bool:
 
 
 def histories(path: str, nodes: Sequence[str], wait: float) -> dict[str, NodeHistory]:
-    """Those of the nodes that the history knows; raises HistoryError. For a child as well."""
+    """Those of the nodes that the history knows; raises HistoryError, and NotThere of them.
+
+    For a child as well.
+    """
     try:
         with history_file(path, wait, create=False) as connection:
             found = past(connection, nodes)
@@ -53,4 +60,5 @@ def histories(path: str, nodes: Sequence[str], wait: float) -> dict[str, NodeHis
 
 def _named(path: str, error: Exception) -> HistoryError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return HistoryError(f"{path}: {reason}")
+    kind = NotThere if isinstance(error, FileNotFoundError) else HistoryError
+    return kind(f"{path}: {reason}")

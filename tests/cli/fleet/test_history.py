@@ -108,7 +108,6 @@ def test_names_that_are_none_are_refused(rdmadiag, file, nodes, code, said) -> N
 @pytest.mark.parametrize(
     "make",
     [
-        lambda path: None,
         lambda path: path.write_bytes(b"SQLite format 3\0" + b"\xff" * 4096),
         lambda path: path.write_text("node1 ok\n"),
         lambda path: path.mkdir(),
@@ -116,7 +115,7 @@ def test_names_that_are_none_are_refused(rdmadiag, file, nodes, code, said) -> N
         lambda path: path.touch(),
         lambda path: path.symlink_to("/dev/zero"),
     ],
-    ids=["none", "damaged", "a text", "a folder", "a pipe", "empty", "a device"],
+    ids=["damaged", "a text", "a folder", "a pipe", "empty", "a device"],
 )
 def test_what_is_no_history_is_one_line_and_exit_3(rdmadiag, tmp_path, make) -> None:
     path = tmp_path / "x.db"

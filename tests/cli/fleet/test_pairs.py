@@ -485,6 +485,98 @@ def test_what_nodes_write_on_stderr_is_said_once_where_it_is_asked_for(
     assert "warning" not in rdmadiag(*argv).err
 
 
+JOB = """#!/bin/sh
+# As srun, which starts nothing where a node has left the job, or squeue, which says who is there.
+cd "$FAKE_FLEET"
+there=$(cat there)
+case $0 in *squeue)
+  [ "$there" = ended ] && { echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1; }
+  echo "$there"; exit;;
+esac
+printf "%s\\n" "$1" >> log
+read -r line
+[ -f odd ] && [ $(wc -l < log) = 2 ] && cp odd there && there=$(cat there)
+if [ "$1" = "--nodelist=n[1-4]" ] && [ "$there" != "n[1-4]" ]; then
+  echo "srun: error: Unable to create step for job 17: Requested node configuration is" \
+    "not available" >&2
+  exit 1
+fi
+[ "$there" = ended ] && { echo 'srun: error: Expired or invalid job 17' >&2; exit 1; }
+task=0
+for number in 1 2 3 4; do
+  case $1 in *"[1-4]"*) ;; *$number*) ;; *) continue;; esac
+  export SLURMD_NODENAME=n$number
+  printf "%s\\n" "$line" | { while [ "$1" != -- ]; do shift; done; shift; "$@"; } |
+    sed "s/^/$task: /"
+  task=$((task + 1))
+done
+"""
+
+
+@pytest.fixture
+def in_a_job(players: Players, monkeypatch: pytest.MonkeyPatch) -> Players:
+    """Of four nodes; the file `there` has those that it has now, `odd` those from round 2 on."""
+    players.fleet.program("rdmadiag", '#!/bin/sh\nexec player "$SLURMD_NODENAME" "$@"\n')
+    for name in ("srun", "squeue"):
+        players.fleet.program(name, JOB)
+    (players.fleet.folder / "there").write_text("n[1-4]")
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-4]")
+    return players
+
+
+@linux
+def test_a_node_that_has_left_the_job_is_named_alone_and_the_others_go_on(
+    in_a_job: Players, rdmadiag: Rdmadiag
+) -> None:
+    (in_a_job.fleet.folder / "odd").write_text("n1,n2,n4")
+    found = rdmadiag("fleet", "pairs", "--allow-rtr", "--json", "--retests", "0")
+    assert found.code == 3
+    assert found.document["left_out"] == [
+        {"end": "n3", "round": 2, "why": "not reached: no longer a node of job 17"}
+    ]
+    assert found.document["unplayed"] == 0
+    first, second, third, fourth = in_a_job.fleet.log
+    assert (first, second) == ("--nodelist=n[1-4]", "--nodelist=n[1-4]")
+    assert (third, len(fourth)) == ("--nodelist=n[1-2,4]", len("--nodelist=n[1-2]"))
+    assert all(each.startswith("n3:") for each in found.document["unreported"])
+
+
+@linux
+def test_a_job_that_ends_says_nothing_of_its_nodes_and_what_was_found_is_kept(
+    in_a_job: Players, rdmadiag: Rdmadiag
+) -> None:
+    (in_a_job.fleet.folder / "odd").write_text("ended")
+    found = rdmadiag("fleet", "pairs", "--allow-rtr", "--json")
+    assert (found.code, found.document["unplayed"]) == (3, 2)
+    assert (found.document["left_out"], found.document["unreported"]) == ([], [])
+    assert len(found.document["matrix"]["cells"]) == 2
+    assert found.err.splitlines()[-1] == "rdmadiag: the Slurm job ended in round 2"
+
+
+@linux
+def test_a_job_that_has_ended_before_is_one_line(in_a_job: Players, rdmadiag: Rdmadiag) -> None:
+    (in_a_job.fleet.folder / "there").write_text("ended")
+    found = rdmadiag("fleet", "pairs", "--allow-rtr")
+    assert (found.code, found.out) == (3, "")
+    assert found.err.splitlines()[-1] == "rdmadiag: the Slurm job ended in round 1"
+
+
+@linux
+def test_where_squeue_does_not_tell_all_are_named_with_what_srun_said(
+    in_a_job: Players, rdmadiag: Rdmadiag
+) -> None:
+    (in_a_job.fleet.folder / "there").write_text("n1,n2,n4")
+    in_a_job.fleet.program("squeue", "#!/bin/sh\necho 'Unable to contact slurm' >&2; exit 1\n")
+    found = rdmadiag("fleet", "pairs", "--allow-rtr", "--json")
+    whys = {each["end"]: each["why"] for each in found.document["left_out"]}
+    why = (
+        "not reached: srun: error: Unable to create step for job 17: "
+        "Requested node configuration is not available"
+    )
+    assert whys == dict.fromkeys(("n1", "n2", "n3", "n4"), why)
+
+
 @linux
 def test_within_a_job_one_srun_a_round_hands_the_line_to_all_and_slurm_the_name(
     players: Players, rdmadiag: Rdmadiag, monkeypatch: pytest.MonkeyPatch

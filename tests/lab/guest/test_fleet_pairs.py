@@ -5,19 +5,16 @@ All of them are in one kernel, each in a network namespace with a device of its 
 
 import json
 import os
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lab.attempt import until
-from lab.fleet import Host, fleet, reached
+from lab.fleet import CHILD, Host, PowerCut, fleet, pids, reached
 from lab.sshd import Sshd
 from tests.schema.described import assert_described
 
@@ -33,7 +30,6 @@ WAIT, ATTEMPT, HOST = 90, 60, 170  # seconds: all hosts share two emulated proce
 COPIED = 500  # where each of them compiles all of rdmadiag first
 AT_ONCE = 4
 SECONDS = 1600.0
-CHILD = b"rdmadiag.verbs.pingpong_child"
 
 
 @pytest.fixture
@@ -48,50 +44,6 @@ def few() -> Iterator[list[Host]]:
         yield ready
 
 
-def pids(host: Host, word: bytes) -> list[int]:
-    """Processes of a host with that in their command line."""
-    own = os.stat(f"/run/netns/{host.namespace}").st_ino
-    found = []
-    for each in filter(str.isdigit, os.listdir("/proc")):
-        with suppress(OSError):
-            if os.stat(f"/proc/{each}/ns/net").st_ino != own:
-                continue
-            with open(f"/proc/{each}/cmdline", "rb") as file:
-                if word in file.read():
-                    found.append(int(each))
-    return found
-
-
-class PowerCut(threading.Thread):
-    """Takes a host off the network, and ends all on it, once its second attempt is under way."""
-
-    def __init__(self, host: Host, run: Callable[..., Any]) -> None:
-        super().__init__(daemon=True)
-        self._host, self._run = host, run
-        self.done = False
-        self.ending = threading.Event()
-
-    def run(self) -> None:
-        first = self._next(None)
-        second = self._next(first)
-        if second is not None:
-            down = f"ip -n {self._host.namespace} link set eth0 down"
-            self._run(down.split(), timeout=60)
-            for pid in pids(self._host, b""):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            self.done = True
-
-    def _next(self, before: int | None) -> int | None:
-        """Another process that has the device."""
-        while not self.ending.is_set():
-            for pid in pids(self._host, CHILD):
-                if pid != before:
-                    return pid
-            time.sleep(0.1)
-        return None
-
-
 def test_a_slow_link_and_a_host_that_goes_in_mid_round_are_both_named(
     hosts: list[Host], rdmadiag: Rdmadiag, run: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -99,7 +51,7 @@ def test_a_slow_link_and_a_host_that_goes_in_mid_round_are_both_named(
     slow, going = hosts[SLOW - 1], hosts[GOING - 1]
     netem = f"tc qdisc add dev leg{SLOW} root netem delay {DELAY}"
     assert run(netem.split(), timeout=60).returncode == 0
-    cut = PowerCut(going, run)
+    cut = PowerCut(going)
     cut.start()
     begun = time.monotonic()
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.slurm import Slurm
+from lab.slurm import Node, Slurm
 from tests.fleet.test_launch import running
 
 pytestmark = pytest.mark.skipif(
@@ -44,7 +44,7 @@ def within(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Within]:
     (folder / "rdmadiag-of-node").write_text(SCRIPT)
     (folder / "rdmadiag-of-node").chmod(0o755)
     run = f"{PROGRAM} fleet run --program {folder}/rdmadiag-of-node"
-    with Slurm(NODES) as slurm:
+    with Slurm([Node(name) for name in NODES]) as slurm:
 
         def call(script: str, **variables: str) -> "subprocess.CompletedProcess[str]":
             return subprocess.run(
