@@ -34,6 +34,7 @@ SIW = Path("/lib/modules", os.uname().release, "updates/siw.ko")  # lab/siw_modu
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"needs(what): of a guest, one of {sorted(HAS.items())}")
     config.addinivalue_line("markers", "smoke: in the short form on Debian's stock kernel too")
+    config.addinivalue_line("markers", "events: of what a kernel tells: on each kernel there is")
 
 
 def has(machine: str) -> set[str]:
