@@ -143,7 +143,7 @@ def test_what_speaks_of_none(event) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "label", "subject"),
+    ("text", "label"),
     [
         ("eth0: Link down", "link-lost"),
         ("health compromised - reached miss count", "firmware-failed"),
