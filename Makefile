@@ -67,10 +67,11 @@ score: $(VENV)/ready
 	$(BIN)/python -m tests.explain.score $(CORPUS)
 	$(BIN)/python -m tests.explain.thread_score
 
-# The benchmark of faults: all of them made in the lab, then scored; see faults/README.md.
+# The benchmark of faults: made in the lab, scored, and what `diff` says of them; faults/README.md.
 faults: $(VENV)/ready
 	$(BIN)/python -m faults.run
 	$(BIN)/python -m faults.score --write
+	$(BIN)/python -m faults.diffs
 
 # Attacks by the thousand; see campaign/README.md.
 campaign: $(VENV)/ready

@@ -96,7 +96,7 @@ def _prepare(wanted: Iterable[Part]) -> int:
         if machine == "uml":
             print(f"ready: {uml_kernel(version).program}")
         elif machine == "qemu":
-            print(f"ready: {stock_kernel().image}")
+            print(f"ready: {stock_kernel(version).image}")
     return 0
 
 

@@ -37,8 +37,9 @@ def guest(part: Part, pytest_args: Sequence[str], seconds: float) -> int:
     if part.machine == "qemu":
         argv = pytest_argv(part, pytest_args)
         bus = {"options": pci_bus.OPTIONS, "append": pci_bus.APPEND} if part.pci else {}
-        who, job, stock = Guest(part.name, out), Job(argv, ENV | form()), stock_kernel()
-        if not part.short:
+        who, job = Guest(part.name, out), Job(argv, ENV | form())
+        stock = stock_kernel(part.kernel)
+        if not part.short and not part.kernel:
             add_siw(stock)
         start = partial(qemu.start, who, stock, image(), job, **bus)
         return watch([start], deadline, side_by_side=1)[0].exit_code()

@@ -42,11 +42,14 @@ class Kernel:
         return self.root / "lib" / "modules" / self.release
 
 
-def newest(releases: list[str]) -> str | None:
+def newest(releases: list[str], series: str = "") -> str | None:
     """The newest stock release: ["6.1.0-9-amd64", "6.1.0-48-amd64"] → "6.1.0-48-amd64".
 
-    Flavours (rt, cloud, dbg, unsigned) are not stock: they lack modules or are older builds.
+    Of a `series`, such as "6.12", alone where one is named. Flavours (rt, cloud, dbg, unsigned)
+    are not stock: they lack modules or are older builds.
     """
+    if series:
+        releases = [release for release in releases if release.startswith(f"{series}.")]
 
     for pattern in (_NUMBERED, _PLAIN):
         stock = [match for release in releases if (match := pattern.fullmatch(release))]
@@ -59,29 +62,33 @@ def _order(match: re.Match[str]) -> tuple[list[int], int]:
     return [int(number) for number in match[1].split(".")], int(match[2])
 
 
-def stock_kernel() -> Kernel:
-    """The newest one, from the cache or from APT, with its modules where programs look for them."""
-    kernel = _cached() or _download()
+def stock_kernel(series: str = "") -> Kernel:
+    """The newest one, from the cache or from APT, with its modules where programs look for them.
+
+    `series`: the newest of that, "6.12", which may be a backport.
+    """
+    kernel = _cached(series) or _download(series)
     link_modules(kernel)
     return kernel
 
 
-def _cached() -> Kernel | None:
+def _cached(series: str) -> Kernel | None:
     """The newest kernel of the cache, complete or not there at all."""
     folder = cache() / "kernels"
-    release = newest([p.name for p in folder.iterdir()] if folder.is_dir() else [])
+    release = newest([p.name for p in folder.iterdir()] if folder.is_dir() else [], series)
     return Kernel(release, folder / release) if release else None
 
 
-def _download() -> Kernel:
+def _download(series: str) -> Kernel:
     """Fetch and unpack the newest kernel that APT knows; its lists are updated when stale."""
-    release = _known_to_apt()
+    release = _known_to_apt(series)
     updated = release is None
     if updated:
         _update_lists()
-        release = _known_to_apt()
+        release = _known_to_apt(series)
     if release is None:
-        raise LabFailure("APT offers no linux-image-…-amd64: is this a Debian release?")
+        wanted = f"linux-image-{series or '…'}-amd64"
+        raise LabFailure(f"APT offers no {wanted}: is this a Debian release?")
     folder = cache() / "kernels"
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache()) as scratch:
@@ -92,7 +99,7 @@ def _download() -> Kernel:
                 raise
             # The lists name a build that the mirror has already replaced.
             _update_lists()
-            release = _known_to_apt() or release
+            release = _known_to_apt(series) or release
             _download_package(release, Path(scratch))
         return _unpack(release, Path(scratch), folder)
 
@@ -122,11 +129,11 @@ def link_modules(kernel: Kernel) -> None:
             beside.symlink_to(each)
 
 
-def _known_to_apt() -> str | None:
+def _known_to_apt(series: str) -> str | None:
     prefix = "linux-image-"
     listing = run(["apt-cache", "search", "--names-only", f"^{prefix}"], timeout=60.0)
     names = [line.split(" ", 1)[0] for line in listing.stdout.splitlines()]
-    return newest([name.removeprefix(prefix) for name in names])
+    return newest([name.removeprefix(prefix) for name in names], series)
 
 
 def _update_lists() -> None:

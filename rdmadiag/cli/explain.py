@@ -187,7 +187,7 @@ def _one_log(
 ) -> int:
     recorded = reading.identity.recorded
     with stream:
-        account = _read(stream, name, quiet=reading.quiet)
+        account = read_log(stream, name, quiet=reading.quiet)
     if here or recorded:
         with budget(reading.left) if recorded else nullcontext():
             account = _rank(account, reading, names)
@@ -317,7 +317,8 @@ def _open(path: str, deadline: float) -> tuple[Stream, str]:
         raise Refused(f"{path}: {error.strerror}") from error
 
 
-def _read(stream: Stream, name: str, *, quiet: bool) -> "Account":
+def read_log(stream: Stream, name: str, *, quiet: bool) -> "Account":
+    """What its lines come to; raises Refused where it cannot be read."""
     from rdmadiag.cli.progress import meanwhile
     from rdmadiag.explain.log.scan import collect
     from rdmadiag.explain.log.vocabulary import NARROW, NEEDLES

@@ -33,6 +33,7 @@ _ARCHIVES: Final = (".tar.gz", ".tgz")
             "records of one site, with the same pseudonyms",
             "rdmadiag redact node7.tar.gz --key-file ~/site.key",
         ),
+        ("what watch --ring has kept", "rdmadiag redact /var/lib/rdmadiag/ring"),
     ),
 )
 @click.argument("record", metavar="RECORD", type=Given())
@@ -41,14 +42,16 @@ _ARCHIVES: Final = (".tar.gz", ".tgz")
     type=Given(),
     metavar="FILE",
     help="Write there: of a snapshot a new folder or .tar.gz, RECORD-redacted.tar.gz here by "
-    "default; of a report instead of to stdout. For its user alone, whole or not at all.",
+    "default; of a ring a new folder, RING-redacted; of a report instead of to stdout. For its "
+    "user alone, whole or not at all.",
 )
 @key_option
 @timeout_option
 def command(record: str, output: str | None, key_file: str | None, timeout: float) -> int:
     """Replace names in a record by pseudonyms, so that it can be shared.
 
-    RECORD is a snapshot's folder or .tar.gz, or JSON that rdmadiag printed (.json). Hosts,
+    RECORD is a snapshot's folder or .tar.gz, JSON that rdmadiag printed (.json), or the folder
+    that watch --ring writes. Hosts,
     addresses, GUIDs, serial numbers, users and commands have pseudonyms that keep their
     structure: networks stay networks, what is equal stays equal, and a GID that derives from a
     MAC still does, so that every command says the same of it but for names. Of a snapshot only
@@ -58,6 +61,11 @@ def command(record: str, output: str | None, key_file: str | None, timeout: floa
     deadline = started() + timeout
     if record.endswith(".json"):
         return _document(record, output, key_of(key_file), deadline)
+    from rdmadiag.host.given_file import understood
+    from rdmadiag.host.ring_file import is_ring
+
+    if understood(record, lambda: is_ring(record), Refused, deadline):
+        return _ring(record, output, key_file, deadline)
     return _snapshot(record, output, key_file, deadline)
 
 
@@ -102,11 +110,68 @@ def _snapshot(record: str, output: str | None, key_file: str | None, deadline: f
     return exits.UNKNOWN if lost or manifest["left_out"] else exits.OK
 
 
+def _ring(record: str, output: str | None, key_file: str | None, deadline: float) -> int:
+    import json
+
+    from rdmadiag.cli.progress import meanwhile
+    from rdmadiag.host.given_file import understood
+    from rdmadiag.host.ring_file import ALIVE, name, open_ring
+    from rdmadiag.host.target import create_folder
+    from rdmadiag.redact.ring import redact_ring
+
+    place = _stem(record) if output is None else output
+    if not place or place.endswith(_ARCHIVES):
+        raise Refused("--output: a ring is a folder")
+    look(place, lambda: require_new(place, archive=False))
+
+    def read() -> tuple[tuple[bytes, ...], bytes]:
+        try:
+            with open_ring(record) as ring:
+                return tuple(ring.files()), ring.alive
+        except (OSError, ValueError) as error:
+            said = error.strerror if isinstance(error, OSError) else "no path"
+            raise Refused(f"{record}: {said}") from error
+
+    contents, alive = understood(record, read, Refused, deadline)
+    key = key_of(key_file)
+    with (
+        budget(max(LEAST, deadline - time.monotonic())),
+        meanwhile(lambda seconds: f"replacing names for {seconds:.0f} s"),
+    ):
+        try:
+            made = redact_ring(contents, alive, key)
+        except (ValueError, RecursionError) as error:
+            raise Refused(f"{record}: {error}") from error
+    files = {name(number): content for number, content in enumerate(made.files, start=1)}
+    manifest = json.dumps(made.manifest, indent=2) + "\n"
+    files |= {ALIVE: made.alive, "redacted.json": manifest.encode()}
+
+    def create() -> None:
+        try:
+            create_folder(place, files, ALIVE)
+        except FileExistsError as error:
+            raise Refused(f"{place}: {error.strerror}") from error
+        except OSError as error:
+            raise NotWritten(f"{place}: {error.strerror}") from error
+
+    write(place, create)
+    with printing():
+        how = f"rdmadiag explain --ring {shell_word(place)}"
+        click.echo(f"{printable(place)}: {made.events} events. Read it with: {how}")
+        for line in said(made.manifest):
+            click.echo(line)
+    return exits.UNKNOWN if made.manifest["left_out"] else exits.OK
+
+
 def _beside(record: str) -> str:
+    return f"{_stem(record)}.tar.gz"
+
+
+def _stem(record: str) -> str:
     name = os.path.basename(os.path.normpath(record))
     for suffix in _ARCHIVES:
         name = name.removesuffix(suffix)
-    return f"{name}-redacted.tar.gz"
+    return f"{name}-redacted"
 
 
 def _document(record: str, output: str | None, key: bytes | None, deadline: float) -> int:

@@ -55,20 +55,22 @@ def explain_ring(
         raise click.UsageError("--at is for --ring")
     if not alone:
         raise click.UsageError("--ring excludes WHAT, --log, --from, --sample and --here")
+    from rdmadiag.explain.watched import causes_of
     from rdmadiag.host.given_file import understood
 
     moment = _moment(at)
     found = understood(path, lambda: _span(path, before, moment), Refused, reading.deadline)
+    causes = causes_of(found.events)
     with printing():
         if reading.form == "json":
             from rdmadiag.render.json import write
             from rdmadiag.render.watch import span_members
 
-            write(span_members(found, path))
+            write(span_members(found, path, causes))
         else:
             from rdmadiag.render.watch import show_span
 
-            show_span(found, path, quiet=reading.quiet)
+            show_span(found, path, causes, quiet=reading.quiet)
     return exits.UNKNOWN if found.unknown else exits.OK
 
 

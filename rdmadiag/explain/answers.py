@@ -25,6 +25,7 @@ class ErrnoAnswer:
     platform: Platform
     elsewhere: str | None  # the same number on the other platform
     stages: tuple[AtStage, ...]
+    see: str | None = None  # its page, by its place on the documentation's site
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ class RuleAnswer:
     meaning: str
     remedy: tuple[str, ...]  # words in capitals stand for names of a host
     references: tuple[str, ...]
+    see: str | None = None  # a rule's page, by its place on the documentation's site
 
 
 @dataclass(frozen=True, slots=True)

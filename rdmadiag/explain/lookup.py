@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from rdmadiag.documentation import page_of_errno, page_of_rule
 from rdmadiag.explain.answers import (
     Answer,
     AtStage,
@@ -121,7 +122,13 @@ def _errno(
             for each in stages
             if _traced(number, each, platform, only=stage is not None)
         ),
+        _page(number, platform),
     )
+
+
+def _page(number: int, platform: Platform) -> str | None:
+    traced = any(known(each, platform).get(number) for each in (*STAGES, ANY))
+    return page_of_errno(errno_name(number, platform)) if number and traced else None
 
 
 def _traced(number: int, stage: str, platform: Platform, *, only: bool) -> tuple[Known, ...]:
@@ -316,6 +323,7 @@ def _rule(
             rule.meaning,
             rule.remedy,
             rule.references,
+            page_of_rule(rule.code),
         )
     if reason and not (rule and "-" in text):
         kind = "cannot tell" if reason in FOR_LACK_OF_EVIDENCE else "will fail"

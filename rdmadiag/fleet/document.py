@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pydantic_core import from_json
 
+from rdmadiag.documentation import page_of_rule
 from rdmadiag.facts import Missing
 from rdmadiag.fleet.merged import Gap
 from rdmadiag.frozen import dataclass
@@ -264,6 +265,7 @@ def _finding(raw: object) -> Finding:
         tuple(map(_proof, _list(raw, "evidence", _PROOFS))),
         tuple(_lines(raw, "remedy")),
         (),
+        see=page_of_rule(rule),
     )
 
 

@@ -291,7 +291,8 @@ FACTS: Final = (
         evidence.sysfs.uverbs[] evidence.devlink.devices[] evidence.process.nodes[]
         evidence.system.paths[] evidence.thunderbolt.buses[]
         evidence.mac_network.interfaces[] evidence.mac_network.hardware_ports
-        evidence.routing.rules evidence.modules.netdevs[].module
+        evidence.routing.rules evidence.routing.links[].no_arp
+        evidence.system.limits.rdma_cgroups evidence.modules.netdevs[].module
         """,
     ),
     *_covered(
@@ -330,7 +331,9 @@ FACTS: Final = (
         evidence.netdev.bonds[].aggregator evidence.netdev.bonds[].legs[].aggregator
         evidence.process.netns evidence.process.nodes[].name evidence.process.nodes[].dev
         evidence.system.limits.ipv4_neighbours evidence.system.limits.ipv6_neighbours
-        evidence.system.limits.rdma_cgroups evidence.system.ancestors evidence.system.asked_pid
+        evidence.system.limits.rdma_cgroups[].folder evidence.system.limits.rdma_cgroups[].handles
+        evidence.system.limits.rdma_cgroups[].objects
+        evidence.system.ancestors evidence.system.asked_pid
         evidence.verbs.pid evidence.verbs.unanswered evidence.libraries.pid
         evidence.routing.links[].ifindex evidence.ethtool.netdevs[].link
         evidence.devlink.devices[].reporters evidence.modules.netdevs[].module.temperature_c

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from rdmadiag.facts import NOT_IN_RECORD, Missing, Why
-from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, NO_OPTION, NOT_ON_MACOS
+from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, NO_OPTION, NOT_ON_MACOS, Evidence
 from rdmadiag.fleet.changed import (
     Change,
     ChangeKind,
@@ -17,7 +17,7 @@ from rdmadiag.fleet.changed import (
     Which,
 )
 from rdmadiag.fleet.fact_names import kind_of_name
-from rdmadiag.fleet.fact_rows import FACTS, Kind, Of, source_of
+from rdmadiag.fleet.fact_rows import FACTS, Kind, Of, kind_of, source_of
 from rdmadiag.fleet.fact_table import MOST_LETTERS, NONE, VARIABLE, Value, plain, value_of
 from rdmadiag.fleet.finding_changes import finding_changes
 from rdmadiag.fleet.record_sides import (
@@ -38,6 +38,7 @@ from rdmadiag.preflight.verdict import Severity, Verdict
 
 _THERE: Final = "there"
 _GONE: Final = "not there"
+_READ: Final = "read"
 _NOT_ASKED_FOR: Final = (NOT_IN_RECORD, NO_OPTION, LINUX_ONLY, MACOS_ONLY, NOT_ON_MACOS)
 _COULD_BE_READ: Final = (
     *(Why.TIMEOUT, Why.DENIED, Why.MALFORMED, Why.EXHAUSTED),
@@ -84,6 +85,8 @@ def differences(before: Judged, after: Judged, *, same: bool | None = None) -> D
     for fact in (*told, *found):
         sorter.add(fact)
     devices = _names(first), frozenset(map(names.of, _names(second)))
+    for source in _unread_alone(first, second):
+        sorter.add_unread(source, first, second)
     every = list(finding_changes(before.verdict, after.verdict, names, devices))
     findings = [each for each in every if isinstance(each, Change)]
     unknown = [each for each in every if isinstance(each, NotCompared)]
@@ -106,6 +109,14 @@ def differences(before: Judged, after: Judged, *, same: bool | None = None) -> D
 
 def _names(side: Side) -> frozenset[str]:
     return frozenset(filter(None, (side.fact(each, "name") for each in side.adapters())))
+
+
+def _unread_alone(first: Side, second: Side) -> Iterator[str]:
+    """Sources of which one record could read nothing, and the other could."""
+    for source in Evidence.__dataclass_fields__:
+        missing = [_whole_source(each, source) for each in (first, second)]
+        if sum(isinstance(each, Missing) for each in missing) == 1:
+            yield source
 
 
 def _source(place: str) -> str:
@@ -274,6 +285,7 @@ class _Sorter:
         self.unknown: list[NotCompared] = []
         self.folded = {"noise": 0, "may_differ": 0, "identity": 0}
         self.equal = 0
+        self._unread: set[str] = set()  # sources of what is unknown
 
     def add(self, fact: _Fact) -> None:
         before, after = fact.before, fact.after
@@ -292,6 +304,19 @@ class _Sorter:
         else:
             self.changes.append((_changed(fact), fact.source))
 
+    def add_unread(self, source: str, first: Side, second: Side) -> None:
+        """A source that one side could not read, where no fact of it has said so.
+
+        The other has nothing of it, or nothing that is compared: that this one had nothing either
+        is not known.
+        """
+        if kind_of(f"evidence.{source}") is Kind.NOISE or source in self._unread:
+            return
+        missing = _whole_source(first, source), _whole_source(second, source)
+        before, after = (each if isinstance(each, Missing) else _READ for each in missing)
+        if any(isinstance(each, Missing) and _counts(each) for each in missing):
+            self._one_side(_Fact(source, Kind.EQUAL, None, None, before, after, source))
+
     def _one_side(self, fact: _Fact) -> None:
         which = Which.BEFORE if isinstance(fact.before, Missing) else Which.AFTER
         missing, known = (
@@ -302,7 +327,8 @@ class _Sorter:
             return  # nothing that would be compared is lost
         if fact.kind is Kind.IDENTITY and not self._same:
             return
-        counts = missing.why in _COULD_BE_READ and missing not in _NOT_ASKED_FOR
+        if fact.source is not None:
+            self._unread.add(fact.source)
         self.unknown.append(
             NotCompared(
                 which,
@@ -312,9 +338,14 @@ class _Sorter:
                 fact.port,
                 str(known),
                 str(missing)[:MOST_LETTERS],
-                counts,
+                _counts(missing),
             )
         )
+
+
+def _counts(missing: Missing) -> bool:
+    """Whether it could have been read."""
+    return missing.why in _COULD_BE_READ and missing not in _NOT_ASKED_FOR
 
 
 def _changed(fact: _Fact) -> Change:

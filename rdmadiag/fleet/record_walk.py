@@ -64,6 +64,9 @@ _ADAPTERS: Final = frozenset(
 )
 """Lists whose items come and go with an adapter, a port or a GPU, which is said once of it."""
 
+_OF_HOST: Final = frozenset({("evidence.process.nodes[]", "rdma_cm")})
+"""Items of these that are of no adapter."""
+
 _NETDEVS: Final = (
     "evidence.netdev.netdevs[]",
     "evidence.sysfs.netdevs[]",
@@ -197,7 +200,7 @@ class _Walk:
             if name in first and name in second:
                 one_of, other_of = (_without(key, each[name]) for each in (first, second))
                 yield from self._item(path, label, name, one_of, other_of, depth)
-            elif path not in _ADAPTERS:
+            elif path not in _ADAPTERS or (path, name) in _OF_HOST:
                 yield from self._leaf(path, label, first.get(name), second.get(name))
 
     def _item(

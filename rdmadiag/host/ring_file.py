@@ -23,6 +23,7 @@ from rdmadiag.host.target import target
 from rdmadiag.watch.ring import FILES
 
 ALIVE: Final = "alive"
+META: Final = "meta.json"  # of a snapshot
 _NAME: Final = re.compile(r"events\.([0-9]{6,12})")
 _ALIVE_BYTES: Final = 1024
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -128,10 +129,8 @@ class RingFile:
         """A new file, and room for it."""
         numbers = _numbers(self._folder)
         for number in numbers[: max(0, len(numbers) - FILES + 1)]:
-            os.unlink(_name(number), dir_fd=self._folder)
-        file = os.open(
-            _name(numbers[-1] + 1 if numbers else 1), _APPEND, 0o600, dir_fd=self._folder
-        )
+            os.unlink(name(number), dir_fd=self._folder)
+        file = os.open(name(numbers[-1] + 1 if numbers else 1), _APPEND, 0o600, dir_fd=self._folder)
         before, self._file, self._used = self._file, file, 0
         if before >= 0:
             os.close(before)
@@ -145,7 +144,8 @@ def _sync(descriptor: int) -> None:
         os.close(descriptor)
 
 
-def _name(number: int) -> str:
+def name(number: int) -> str:
+    """Of a ring's file: numbers count from 1."""
     return f"events.{number:06}"
 
 
@@ -182,17 +182,26 @@ class Ring:
     def files(self) -> Iterator[bytes]:
         """Oldest first."""
         for number in self._numbers[-FILES:]:
-            content = _content(self._folder, _name(number))
+            content = _content(self._folder, name(number))
             if content is not None:
                 yield content
 
     def last(self) -> Iterator[bytes]:
         """The newest that has something in it."""
         for number in reversed(self._numbers):
-            content = _content(self._folder, _name(number))
+            content = _content(self._folder, name(number))
             if content:
                 yield content
                 return
+
+
+def is_ring(path: str) -> bool:
+    """Whether a folder is the one of a ring, by the names in it."""
+    try:
+        names = os.listdir(path)
+    except (OSError, ValueError):
+        return False
+    return META not in names and any(each == ALIVE or _NAME.fullmatch(each) for each in names)
 
 
 @contextmanager

@@ -72,6 +72,7 @@ class Finding:
     references: tuple[str, ...]
     expected: str | None = None  # of an expectation that is not met
     actual: str | None = None  # None beside `expected`: it could not be looked at
+    see: str | None = None  # the rule's page, by its place on the documentation's site
 
 
 class Rung(StrEnum):

@@ -226,6 +226,19 @@ class WatchDocument(HostDocument):
     event: WatchedEvent
 
 
+class CauseOfRing(BaseModel):
+    """What an event before a failure speaks of; it need not have caused it."""
+
+    label: str
+    text: str
+    subject: str = Field(description="A device, a netdev, an address, a prefix.")
+    number: int = Field(description="Of the first event that speaks of it.")
+    time: str = Field(description="Of the same; UTC.")
+    count: int = Field(description="Events that say the same.")
+    mended: bool = Field(description="A later event says that it is as it was.")
+    next: tuple[str, ...] = Field(description="Shell lines to paste; advice stands behind #.")
+
+
 class RingDocument(Document):
     """`rdmadiag explain --ring DIR --json`: what happened before a moment."""
 
@@ -234,6 +247,7 @@ class RingDocument(Document):
     end: str
     unknown: tuple[str, ...] = Field(description="Why something may have happened unseen.")
     unheard: tuple[str, ...] = Field(description="Sources that were not listened to, and why.")
+    causes: tuple[CauseOfRing, ...] = Field(description="The likeliest first.")
     events: tuple[WatchedEvent, ...]
 
 

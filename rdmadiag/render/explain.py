@@ -21,6 +21,7 @@ from rdmadiag.facts import Identity
 from rdmadiag.render.console import Text, console, say, steps, verbatim
 from rdmadiag.render.json import members
 from rdmadiag.render.plain import counted, printable
+from rdmadiag.render.see import seen_at
 
 _OTHERS: Final = 5  # further failures that are shown in text
 _UNKNOWN: Final = 10
@@ -296,6 +297,7 @@ def _errno(out: Console, answer: ErrnoAnswer) -> None:
         say(out, "No RDMA call is known to have failed with it.")
     for each in answer.stages:
         _stage(out, each)
+    _see(out, answer.see)
 
 
 def _stage(out: Console, at: AtStage) -> None:
@@ -356,6 +358,12 @@ def _rule(out: Console, answer: RuleAnswer) -> None:
         out.print()
     for each in answer.references:
         verbatim(out, f"    {each}")
+    _see(out, answer.see)
+
+
+def _see(out: Console, page: str | None) -> None:
+    if page and (where := seen_at(page)):
+        verbatim(out, Text(f"see {where}", "dim"))
 
 
 def _label(out: Console, answer: CauseAnswer) -> None:

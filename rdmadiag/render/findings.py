@@ -10,6 +10,7 @@ from rdmadiag.preflight.verdict import Finding
 from rdmadiag.render.alike import alike, form
 from rdmadiag.render.console import STYLE, Text, say, steps, verbatim, word
 from rdmadiag.render.plain import printable
+from rdmadiag.render.see import seen_at
 
 
 def show_findings(out: Console, findings: Iterable[Finding], *, notes: bool = False) -> None:
@@ -75,6 +76,7 @@ def _finding(
         value = proof.value.replace(f"{proof.subject}: ", "")  # a Missing names its file too
         verbatim(out, Text(f"    {printable(f'{proof.subject}: {value}')}", style="dim"))
     _remedy(out, finding, others, whole=notes)
+    _see(out, finding, notes=notes)
 
 
 def _others(out: Console, first: Finding, others: Sequence[Finding], *, notes: bool) -> None:
@@ -99,6 +101,14 @@ def _place(finding: Finding) -> str:
     if finding.device is None:
         return finding.summary
     return finding.device if finding.port is None else f"{finding.device}/{finding.port}"
+
+
+def _see(out: Console, finding: Finding, *, notes: bool) -> None:
+    """The rule's page where this host knows of the site; else what says the same, if `notes`."""
+    if where := seen_at(finding.see or ""):
+        verbatim(out, Text(f"  see {where}", "dim"))
+    elif notes:
+        say(out, Text(f"  see rdmadiag explain {printable(finding.rule)}", "dim"))
 
 
 def _remedy(out: Console, finding: Finding, others: Sequence[Finding], *, whole: bool) -> None:

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, Self
@@ -10,11 +10,12 @@ from typing import Any, Final, Self
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 
+from rdmadiag.explain.watched import WatchedCause
 from rdmadiag.facts import Identity
 from rdmadiag.render import json
-from rdmadiag.render.console import STYLE, Text, console, in_view, say
+from rdmadiag.render.console import STYLE, Text, console, in_view, say, steps
 from rdmadiag.render.grid import Grid
-from rdmadiag.render.plain import counted
+from rdmadiag.render.plain import counted, printable
 from rdmadiag.watch.event import Action, Event, Kind, Source, Value, members, utc
 from rdmadiag.watch.span import LAST_ALIVE, UNHEARD, Span
 from rdmadiag.watch.strip import Strip, drawn
@@ -262,7 +263,14 @@ def _pace(a_second: float, unit: str) -> str:
 # --- explain --ring ------------------------------------------------------------------------
 
 
-def show_span(found: Span, name: str, *, quiet: bool = False, to: Console | None = None) -> None:
+def show_span(
+    found: Span,
+    name: str,
+    causes: Sequence[WatchedCause] = (),
+    *,
+    quiet: bool = False,
+    to: Console | None = None,
+) -> None:
     """What happened before a moment."""
     out = to or console()
     events = [each for each in found.events if is_shown(each)]
@@ -280,6 +288,7 @@ def show_span(found: Span, name: str, *, quiet: bool = False, to: Console | None
             say(out, Text(f"  not known: {why}", STYLE["unknown"]))
         for each in found.unheard:
             say(out, Text(f"  not listened to: {each}", "dim"))
+        _show_causes(out, causes)
         paces: dict[tuple[str, str], Strip] = {}
         units: dict[str, str] = {}
         for event in found.events:
@@ -291,7 +300,27 @@ def show_span(found: Span, name: str, *, quiet: bool = False, to: Console | None
             out.print(line(event), soft_wrap=True)
 
 
-def span_members(found: Span, name: str) -> dict[str, Any]:
+_CAUSES: Final = 5
+
+
+def _show_causes(out: Console, causes: Sequence[WatchedCause]) -> None:
+    if not causes:
+        return
+    out.print()
+    say(out, "What may have made something fail then, the likeliest first:")
+    for each in causes[:_CAUSES]:
+        line = Text(f"  {utc(each.time)[11:23]}Z  ", "dim")
+        again = f", {each.count} times" if each.count > 1 else ""
+        mended = ", mended since" if each.mended else ""
+        line.append(f"{printable(each.subject)}: {each.text}  [{each.label}{again}{mended}]", "")
+        say(out, line)
+    if len(causes) > _CAUSES:
+        say(out, f"  and {len(causes) - _CAUSES} more; --json has all of them")
+    steps(out, causes[0].next)
+    out.print()
+
+
+def span_members(found: Span, name: str, causes: Sequence[WatchedCause] = ()) -> dict[str, Any]:
     """The same, for JSON."""
     return {
         "ring": name,
@@ -299,5 +328,6 @@ def span_members(found: Span, name: str) -> dict[str, Any]:
         "end": utc(found.end),
         "unknown": found.unknown,
         "unheard": found.unheard,
+        "causes": [json.members(each) | {"time": utc(each.time)} for each in causes],
         "events": [members(each) for each in found.events],
     }

@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from rdmadiag.host.ring_file import RingFile
+from rdmadiag.watch.event import Action, Event, Happened, Kind, Source, Value
+from rdmadiag.watch.ring import encode
+
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 
 SAMPLE = str(Path(__file__).parents[2] / "rdmadiag" / "samples" / "mac-ready")
@@ -144,3 +148,59 @@ def test_a_part_that_is_not_understood_is_exit_3(rdmadiag: Rdmadiag, tmp_path: P
     done = rdmadiag("redact", str(tmp_path / "odd"), "--output", str(tmp_path / "made"))
     assert done.code == 3
     assert "rdma_ctl_status: not understood" in done.out
+
+
+# --- a ring of watch ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> Path:
+    def event(number: int, kind: Kind, action: Action, subject: str, **details: Value) -> Event:
+        source = Source.WATCH if kind is Kind.WATCH else Source.ROUTE
+        return Event(number, 1e9 + number, Happened(source, kind, action, subject, details, {}))
+
+    folder = tmp_path / "ring"
+    file = RingFile(str(folder), 1 << 20)
+    began = event(1, Kind.WATCH, Action.BEGAN, "node7.example.net", heard="route")
+    added = event(2, Kind.ADDRESS, Action.ADDED, "10.1.2.3/24", netdev="eth0")
+    ended = event(3, Kind.WATCH, Action.ENDED, "node7.example.net", why="SIGTERM", events=1, lost=0)
+    file.append([encode(each) for each in (began, added, ended)])
+    file.say_alive(encode(began))
+    file.close()
+    return folder
+
+
+def test_a_ring_becomes_a_ring_that_says_the_same(
+    rdmadiag: Rdmadiag, ring: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "to-share"
+    done = rdmadiag("redact", str(ring), "--output", str(place))
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(f"{place}: 3 events. Read it with: rdmadiag explain --ring ")
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(each.stat().st_mode) for each in place.iterdir()} == {0o600}
+    whole = b"".join(each.read_bytes() for each in place.iterdir())
+    assert b"node7" not in whole
+    assert b"10.1.2.3" not in whole
+    left_in = json.loads((place / "redacted.json").read_text())["left_in"]
+    assert any("mlx5_0" in line for line in left_in)
+    before, after = (
+        rdmadiag("explain", "--ring", str(each), "--before", "1.5") for each in (ring, place)
+    )
+    assert (before.code, after.code) == (0, 0)
+    assert len(before.out.splitlines()) == len(after.out.splitlines())
+    assert "/24 added" in after.out
+    again = rdmadiag("redact", str(ring), "--output", str(place))
+    assert (again.code, again.err.count("\n")) == (64, 1)
+
+
+def test_a_ring_is_beside_us_without_a_place_and_never_an_archive(
+    rdmadiag: Rdmadiag, ring: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (ring / "events.000001").write_bytes((ring / "events.000001").read_bytes() + b"half")
+    done = rdmadiag("redact", "ring")
+    assert done.code == 3
+    assert "no whole events of this version: 1" in " ".join(done.out.split())
+    assert sorted(os.listdir("ring-redacted")) == ["alive", "events.000001", "redacted.json"]
+    assert rdmadiag("redact", "ring", "--output", "r.tar.gz").code == 64

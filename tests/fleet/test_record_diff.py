@@ -1,6 +1,8 @@
 """What `diff` says of two records, with one change planted between them."""
 
+import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +14,7 @@ from lab.linked import Devlink, Ethtool
 from lab.machine import Dcb, Machine, NetDev, Way, roce_rows
 from lab.samples import gpu_host, infiniband_host, roce_host
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.ib import PhysState, PortState
 from rdmadiag.facts.modules import ModuleFacts
 from rdmadiag.fleet.changed import ChangeKind, Folded, Sameness, Which
@@ -555,6 +558,78 @@ def test_what_one_side_could_not_look_at_is_no_change(source: str) -> None:
     back = differences(judged(base, late), judged(base))
     assert back.changes == ()
     assert {each.unknown_in for each in back.not_compared} == {Which.BEFORE}
+
+
+READ = [
+    name
+    for name in Evidence.__dataclass_fields__
+    if not isinstance(getattr(BASES["roce"].evidence(), name), Missing)
+    and name not in ("kernel_log", "libraries", "modules")  # noise; not asked for
+]
+
+
+@pytest.mark.parametrize("source", READ)
+def test_a_source_that_one_side_could_not_read_is_not_known_whatever_the_other_has(
+    source: str,
+) -> None:
+    """Where the other has nothing of it, no fact of it is unknown: the source itself is."""
+    base = BASES["roce"]
+    late = Missing(Why.DENIED, "EACCES")
+    without = judged(base, replace(base.evidence(), **{source: late}))
+    for found, which in (
+        (differences(judged(base), without), Which.AFTER),
+        (differences(without, judged(base)), Which.BEFORE),
+    ):
+        assert found.changes == ()
+        assert not found.is_whole
+        assert {each.unknown_in for each in found.not_compared} == {which}
+
+
+def changed_evidence(base: Machine, change: Callable[[dict[str, Any]], None]) -> Judged:
+    """The record with a change in its document."""
+    one = judged(base)
+    document = json.loads(json.dumps(one.side.document))
+    change(document["evidence"])
+    return Judged(Side.of(document), one.verdict)
+
+
+def test_the_node_of_the_connection_manager_is_of_no_adapter() -> None:
+    def without(evidence: dict[str, Any]) -> None:
+        nodes = evidence["process"]["nodes"]
+        evidence["process"]["nodes"] = [each for each in nodes if each["name"] != "rdma_cm"]
+
+    base = BASES["roce"]
+    with_node = {"name": "rdma_cm", "mode": "crw-rw-rw-", "uid": 0, "gid": 0, "openable": True}
+    there = changed_evidence(base, lambda found: found["process"]["nodes"].append(with_node))
+    (fact,) = said(differences(there, changed_evidence(base, without)), ChangeKind.CHANGED)
+    assert fact == "process.nodes[rdma_cm]: {…} > (none)"
+
+
+def test_a_limit_of_the_cgroup_is_a_change_and_what_is_in_use_is_noise() -> None:
+    def limited(objects: int | None, used: int = 0) -> Judged:
+        row = {"folder": f"/job{used}", "device": "mlx5_0", "most_handles": None}
+        row |= {"most_objects": objects, "handles": used, "objects": used}
+        return changed_evidence(
+            BASES["roce"], lambda found: found["system"]["limits"].update(rdma_cgroups=[row])
+        )
+
+    free = judged(BASES["roce"])
+    (added,) = said(differences(free, limited(2)), ChangeKind.CHANGED)
+    assert "rdma_cgroups" in added
+    assert differences(limited(2), limited(2, used=7)).changes == ()
+    (fewer,) = said(differences(limited(9), limited(2)), ChangeKind.CHANGED)
+    assert fewer.endswith("most_objects: 9 > 2")
+
+
+def test_an_interface_that_answers_no_arp_is_a_change() -> None:
+    def without_arp(evidence: dict[str, Any]) -> None:
+        evidence["routing"]["links"][-1]["no_arp"] = True
+
+    base = BASES["roce"]
+    (fact,) = said(
+        differences(judged(base), changed_evidence(base, without_arp)), ChangeKind.CHANGED
+    )
+    assert fact.endswith("no_arp: no > yes")
 
 
 def test_a_gid_that_nobody_could_look_for_is_not_gone() -> None:

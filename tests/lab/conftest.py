@@ -36,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "smoke: in the short form on Debian's stock kernel too")
     config.addinivalue_line("markers", "long: not in the short form")
     config.addinivalue_line("markers", "sampled(n): the short form takes one in n of its cases")
+    config.addinivalue_line("markers", "events: of what a kernel tells: on each kernel there is")
 
 
 def has(machine: str) -> set[str]:

@@ -6,6 +6,7 @@ import json
 import pytest
 from rich.console import Console
 
+from rdmadiag.explain.watched import WatchedCause
 from rdmadiag.facts import Identity
 from rdmadiag.render.watch import Lines, Screen, document, line, show_span, span_members, unheard
 from rdmadiag.watch.event import Action, Event, Happened, Kind, Source
@@ -220,3 +221,33 @@ def test_members_are_what_the_document_has():
     document = span_members(found(event(), unknown=["x"]), "/ring")
     assert (document["ring"], document["unknown"]) == ("/ring", ("x",))
     assert document["events"][0]["time"] == "1970-01-01T00:00:00.500000Z"
+
+
+def cause(number, **changes):
+    known = {"label": "link-lost", "text": "the link went down", "subject": f"eth{number}"}
+    later = {"number": number, "time": 100.25 + number, "count": 1, "mended": False, "next": ()}
+    return WatchedCause(**{**known, **later, **changes})
+
+
+def test_causes_stand_above_the_events_and_the_first_says_what_to_look_at():
+    out = Console(file=io.StringIO(), width=100)
+    many = [
+        cause(1, next=("rdma link show",), count=2),
+        cause(2, subject="a\x1b[31mb", mended=True),
+        *map(cause, range(3, 8)),
+    ]
+    show_span(found(event()), "/ring", many, to=out)
+    text = out.file.getvalue()
+    assert "00:01:41.250Z  eth1: the link went down  [link-lost, 2 times]\n" in text
+    assert "[link-lost, mended since]" in text
+    assert "eth5" in text
+    assert "eth6" not in text
+    assert "and 2 more" in text
+    assert "\n    rdma link show\n" in text
+    assert "\x1b" not in text
+    assert text.index("eth1") < text.index("link eth0 changed")
+
+
+def test_causes_in_the_document_have_their_time_in_words():
+    (one,) = span_members(found(), "/ring", [cause(1)])["causes"]
+    assert (one["time"], one["label"]) == ("1970-01-01T00:01:41.250000Z", "link-lost")

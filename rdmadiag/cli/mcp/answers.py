@@ -4,7 +4,9 @@ The documents are those of --json without the evidence: the findings quote what 
 No value of a variable of the environment is in them, since none is there to be judged.
 """
 
+import io
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -47,8 +49,8 @@ def main(argument: str) -> None:
     sys.stdout.write(json.dumps(found, separators=(",", ":")))
 
 
-_RECORDS: Final = {"record", "before", "after"}
-"""Arguments that are names of records."""
+_RECORDS: Final = {"record", "before", "after", "log"}
+"""Arguments that are names of records, or of a log beside them."""
 
 
 def _path(top: str | None, name: str | None) -> str | None:
@@ -60,8 +62,11 @@ def _path(top: str | None, name: str | None) -> str | None:
 
 
 def _records(top: str | None) -> str:
-    names, more = RecordFolder(top).names(NAMES) if top is not None else ((), False)
-    return json.dumps({"records": names, "more": more})
+    if top is None:
+        return json.dumps({"records": [], "logs": [], "more": False})
+    folder = RecordFolder(top)
+    (names, more), (logs, more_logs) = folder.names(NAMES), folder.logs(NAMES)
+    return json.dumps({"records": names, "logs": logs, "more": more or more_logs})
 
 
 def _preflight(record: str | None, devices: Sequence[str], stacks: Sequence[str]) -> str:
@@ -102,7 +107,51 @@ def _gids(record: str | None, devices: Sequence[str], stacks: Sequence[str]) -> 
     return document({"host": report.host} | parts | {"missing": unread_sources(evidence)})
 
 
-def _explain(what: str, platform: str | None) -> str:
+def _explain(
+    what: str | None,
+    platform: str | None,
+    text: str | None = None,
+    log: str | None = None,
+    record: str | None = None,
+) -> str:
+    if sum(each is not None for each in (what, text, log)) != 1:
+        raise Refused("one of what, text and log is to be explained")
+    if what is not None:
+        if record is not None:
+            raise Refused("record is for a log: its causes are ranked by it")
+        return _words(what, platform)
+    return _log(text, log, record)
+
+
+def _log(text: str | None, path: str | None, record: str | None) -> str:
+    """As `explain --log`: no host is read but the one of the record."""
+    from rdmadiag.cli.explain import read_log
+    from rdmadiag.explain.log.rank import ranked
+    from rdmadiag.host.given_file import open_log
+    from rdmadiag.preflight.judge import judge
+    from rdmadiag.render.explain import log_document
+    from rdmadiag.render.json import document
+    from rdmadiag.view.reconcile import devices
+
+    name = "text" if path is None else os.path.basename(path)
+    try:
+        if path is None:
+            stream: io.FileIO | io.BytesIO = io.BytesIO((text or "").encode("utf-8", "replace"))
+        else:
+            stream = open_log(path, time.monotonic() + _left())
+    except OSError as error:
+        raise Refused(f"{name}: {error.strerror}") from error
+    with stream:
+        account = read_log(stream, name, quiet=True)
+    host = None
+    if record is not None:
+        report = _collected(record)
+        host, evidence = report.host, report.evidence
+        account = ranked(account, judge(evidence).findings, devices(evidence), host.platform)
+    return document({"host": host, **log_document(account, name)})
+
+
+def _words(what: str, platform: str | None) -> str:
     from rdmadiag.explain.lookup import NotUnderstood, lookup
     from rdmadiag.render.json import document
 

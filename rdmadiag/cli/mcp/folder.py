@@ -9,11 +9,15 @@ record in a place after it was looked at: it is for records of people who are tr
 import os
 import stat
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 _DEPTH: Final = 3
 _MARKS: Final = ("meta.json", "sys/class/infiniband")
 """What a folder has in it that is a snapshot."""
+
+_RECORDS: Final = (".json", ".tar.gz")
+_LOGS: Final = (".log", ".out", ".err", ".txt")
 
 
 class NoSuchRecord(Exception):
@@ -48,14 +52,13 @@ class RecordFolder:
 
     def names(self, most: int) -> tuple[tuple[str, ...], bool]:
         """The names of `most` records in order, and whether there are more."""
-        found: list[str] = []
-        for name in self._walk("", _DEPTH):
-            if len(found) == most:
-                return tuple(found), True
-            found.append(name)
-        return tuple(found), False
+        return _first(self._walk("", _DEPTH, _RECORDS), most)
 
-    def _walk(self, below: str, depth: int) -> Iterator[str]:
+    def logs(self, most: int) -> tuple[tuple[str, ...], bool]:
+        """The same of files that are called as logs are, but for those inside snapshots."""
+        return _first(self._walk("", _DEPTH, _LOGS), most)
+
+    def _walk(self, below: str, depth: int, ends: tuple[str, ...]) -> Iterator[str]:
         try:
             entries = sorted(os.listdir(f"{self._top}/{below}"))
         except OSError:
@@ -64,13 +67,19 @@ class RecordFolder:
             name = f"{below}{entry}"
             path = f"{self._top}/{name}"
             kind = _kind(path)
-            if kind == "file" and name.endswith((".json", ".tar.gz")):
+            if kind == "file" and name.endswith(ends):
                 yield name
             elif kind == "folder":
                 if any(os.path.lexists(f"{path}/{mark}") for mark in _MARKS):
-                    yield name
+                    if ends is _RECORDS:
+                        yield name
                 elif depth > 1:
-                    yield from self._walk(f"{name}/", depth - 1)
+                    yield from self._walk(f"{name}/", depth - 1, ends)
+
+
+def _first(names: Iterator[str], most: int) -> tuple[tuple[str, ...], bool]:
+    found = tuple(islice(names, most))
+    return found, next(names, None) is not None
 
 
 def _kind(path: str) -> str | None:

@@ -18,7 +18,7 @@ from mcp.types import ToolAnnotations
 from pydantic import Field
 
 from rdmadiag import __version__
-from rdmadiag.cli.mcp.tools import AT_ONCE, SECONDS, TOOLS, WORDS
+from rdmadiag.cli.mcp.tools import AT_ONCE, LOG, SECONDS, TOOLS, WORDS
 from rdmadiag.facts import Missing
 
 _INSTRUCTIONS: Final = (
@@ -94,17 +94,34 @@ class _Tools:
     async def explain(
         self,
         what: Annotated[
-            _Word,
+            _Word | None,
             Field(
                 description="errno NUMBER|NAME, wc STATUS|NAME, state NUMBER|WORD, env NAME, "
                 "reject NUMBER|NAME, a constant, a rule's code, or a cause's label."
             ),
-        ],
+        ] = None,
         platform: Annotated[
             str | None, Field(pattern="^(linux|darwin)$", description="Whose errno numbers.")
         ] = None,
+        text: Annotated[
+            str | None,
+            Field(max_length=LOG, description="Instead of `what`: lines of a job's log."),
+        ] = None,
+        log: Annotated[
+            str | None,
+            Field(max_length=1000, description="Instead of both: a log that `records` lists."),
+        ] = None,
+        record: Annotated[
+            str | None,
+            Field(
+                max_length=1000,
+                description="With a log: the record of its host, by which causes are ranked.",
+            ),
+        ] = None,
     ) -> str:
-        return await self._ask("explain", what=what, platform=platform)
+        return await self._ask(
+            "explain", what=what, platform=platform, text=text, log=log, record=record
+        )
 
     async def diff(
         self,
@@ -118,7 +135,8 @@ class _Tools:
 
     async def _ask(self, tool: str, **arguments: Any) -> str:
         deadline = time.monotonic() + self._seconds
-        call = json.dumps({"tool": tool, "folder": self._folder} | arguments)
+        # Not as ASCII: an argument of a program has 128 KiB at most.
+        call = json.dumps({"tool": tool, "folder": self._folder} | arguments, ensure_ascii=False)
         return await anyio.to_thread.run_sync(_answer, call, deadline, limiter=self._turns)
 
 

@@ -5,9 +5,9 @@ from typing import Final
 TOOLS: Final = {
     "preflight": "Verdict on this host or on a record: what will fail with RDMA, why, and the fix.",
     "gids": "GID tables, the GID index to use on each port, and what each stack would pick.",
-    "explain": "What an errno, completion status, state, variable, rule or cause means.",
+    "explain": "What an errno, status, state, variable, rule or cause means; what failed in a log.",
     "diff": "What changed between two records, or from a record to this host now.",
-    "records": "Names of the records that the other tools take.",
+    "records": "Names of the records and logs that the other tools take.",
 }
 """Each tool and what it is for."""
 
@@ -25,6 +25,9 @@ ANSWER_BYTES: Final = 65536
 
 NAMES: Final = 500
 """Records that are listed."""
+
+LOG: Final = 16_000
+"""Characters of a log that is given as text; a longer one is a file of the folder."""
 
 WORDS: Final = 200
 """Characters of what is to be explained, of a device or of a stack."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
+from rdmadiag.documentation import page_of_rule
 from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.needs import EVERY_PORT
@@ -80,6 +81,7 @@ class Rule:
             references=self.references,
             expected=expected,
             actual=actual,
+            see=page_of_rule(self.code),
         )
 
 

@@ -69,6 +69,59 @@ def test_an_errno_is_of_the_platform_that_is_named(capsys: pytest.CaptureFixture
         assert name in json.dumps(found)
 
 
+FAILED = (
+    "[0] node7: Got completion from peer 192.0.2.7<48128> with status=12 opcode=0 len=0 "
+    "vendor err 129"
+)
+
+
+def explained(capsys: pytest.CaptureFixture[str], top: str = FOLDER, **given: str) -> Any:
+    return answer(capsys, "explain", top, **{"what": None, "platform": None, **given})
+
+
+def test_a_log_is_explained_as_the_command_does(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "job.out").write_text(f"start\n{FAILED}\n")
+    for found in (
+        explained(capsys, text=f"start\n{FAILED}\n"),
+        explained(capsys, str(tmp_path), log="job.out"),
+    ):
+        assert (found["first"]["completion"]["number"], found["first"]["lines"]) == (12, [2])
+        assert (found["log"]["lines"], found["host"]) == (2, None)
+        assert found["first"]["causes"]
+    assert found["log"]["name"] == "job.out"
+    assert explained(capsys, text="all is well")["first"] is None
+
+
+def test_with_the_record_of_its_host_the_causes_of_a_log_are_ranked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    line = "ibv_modify_qp to RTR failed: errno 22 Invalid argument"
+    plain = explained(capsys, text=line)
+    found = explained(capsys, text=line, record="roce-empty-gid-table")
+    assert {each["standing"] for each in plain["first"]["causes"]} == {"possible"}
+    assert found["first"]["causes"][0]["standing"] == "confirmed"
+    assert found["host"]["recorded"] is True
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({}, "one of what, text and log"),
+        ({"what": "wc 12", "text": "x"}, "one of what, text and log"),
+        ({"what": "wc 12", "record": "roce-healthy"}, "record is for a log"),
+        ({"log": "../job.out"}, "not the name of a record"),
+        ({"log": "nothing.log"}, "no such record"),
+        ({"log": "roce-healthy"}, "Is a directory"),
+    ],
+)
+def test_what_is_no_log_is_refused(
+    capsys: pytest.CaptureFixture[str], given: dict[str, str], why: str
+) -> None:
+    assert why in explained(capsys, **given)["refused"]
+
+
 def test_diff_names_what_became_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     before, after = "roce-healthy", "roce-empty-gid-table"
     found = answer(capsys, "diff", before=before, after=after)

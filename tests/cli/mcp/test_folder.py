@@ -30,6 +30,13 @@ def test_records_are_listed_and_what_is_no_record_is_not(top: Path) -> None:
     assert not more
 
 
+def test_logs_are_listed_beside_them_and_those_inside_a_snapshot_are_not(top: Path) -> None:
+    (top / "rack1" / "slurm-7.out").write_text("")
+    (top / "rack1" / "node1" / "kernel.log").write_text("")
+    assert RecordFolder(str(top)).logs(10) == (("notes.txt", "rack1/slurm-7.out"), False)
+    assert RecordFolder(str(top)).logs(1) == (("notes.txt",), True)
+
+
 def test_a_long_list_is_cut_and_says_so(top: Path) -> None:
     assert RecordFolder(str(top)).names(2) == (("bare", "node2.tar.gz"), True)
     assert RecordFolder(str(top)).names(4)[1] is False

@@ -16,6 +16,10 @@ from rdmadiag.cli.mcp import command, server
 from rdmadiag.cli.mcp.tools import TOOLS
 from rdmadiag.samples import FOLDER as SAMPLES
 
+FAILED = "Got completion from peer 192.0.2.7<48128> with status=12 opcode=0 len=0 vendor err 129"
+LONG = "\x01é" * 7900 + "\n"
+"""Of letters that take six bytes each in JSON, and the most of them."""
+
 Answer = tuple[bool, str]
 """Whether it is an error, and its text."""
 
@@ -53,14 +57,16 @@ def test_every_tool_says_that_it_only_reads() -> None:
 
 
 def test_a_client_asks_each_tool() -> None:
-    records, verdict, table, meaning = talk(
+    records, verdict, table, meaning, failed = talk(
         here(),
         ("records", {}),
         ("preflight", {"record": "mac-wedged"}),
         ("gids", {"record": "roce-healthy", "devices": ["rxe0:1"], "stacks": ["ucx"]}),
         ("explain", {"what": "errno 110", "platform": "linux"}),
+        ("explain", {"text": LONG + FAILED, "record": "roce-healthy"}),
     )
-    assert not any(is_error for is_error, _ in (records, verdict, table, meaning))
+    assert not any(is_error for is_error, _ in (records, verdict, table, meaning, failed))
+    assert json.loads(failed[1])["first"]["completion"]["name"] == "RETRY_EXC_ERR"
     assert "roce-healthy" in json.loads(records[1])["records"]
     assert json.loads(verdict[1])["verdict"]["status"] == "critical"
     assert json.loads(table[1])["ports"][0]["route"]["index"] == 1
@@ -85,7 +91,7 @@ def test_without_a_folder_there_is_this_host_alone() -> None:
     records, refused = talk(
         server.server(None), ("records", {}), ("diff", {"before": "roce-healthy"})
     )
-    assert json.loads(records[1]) == {"records": [], "more": False}
+    assert json.loads(records[1]) == {"records": [], "logs": [], "more": False}
     assert refused[0]
     assert "without --records" in refused[1]
 

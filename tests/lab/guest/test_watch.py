@@ -18,6 +18,8 @@ from lab.attempt import until
 from lab.rxe import Rxe
 from tests.schema.described import assert_described
 
+pytestmark = pytest.mark.events
+
 Run = Callable[..., Any]
 Rdmadiag = Callable[..., tuple[int, str, str]]
 

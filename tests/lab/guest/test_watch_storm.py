@@ -9,10 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lab.attempt import until
 from tests.lab.guest.test_watch import SECONDS, Watch, watch
 
 __all__ = ("watch",)
+
+pytestmark = pytest.mark.events
 
 Run = Callable[..., Any]
 
