@@ -124,7 +124,7 @@ _DETAIL: Final = re.compile(
 _FAILED: Final = re.compile(
     r"fail|error|\berr\b|errno|unable|could ?n[o']t|cannot|can't|timed? ?out|refused|denied|no such"
     r"|unreachable|not (?:found|supported|permitted|available)|invalid|null value|non-zero status"
-    r"|exhausted|out of |too many|NULL\b|closed \(-",
+    r"|exhausted|out of |too many|NULL\b|closed \(-|already in use|no route",
     re.IGNORECASE,
 )
 _SUCCEEDED: Final = re.compile(
@@ -323,7 +323,7 @@ def _of_call(found: Fields) -> Meaning | None:
     if _SUCCEEDED.search(found.text) and not found.errno:
         return None
     if found.stage is Stage.CONNECT:
-        several = causes(found.errno or 0, found.stage, found.platform)
+        several = _of_step(found)
         if not several and not found.call:
             return None
         return _meaning("errno" if found.errno else "call", found, several, _CONNECTING)
@@ -339,6 +339,27 @@ def _of_call(found: Fields) -> Meaning | None:
     return _meaning("call", found, several, look)
 
 
+def _of_step(found: Fields) -> tuple[Known, ...]:
+    """By the step of rdma_cm that failed, then by what the number means at any of them."""
+    several = causes(found.errno or 0, Stage.CONNECT, found.platform)
+    step = _STEPS.get(found.call or "")
+    if step is None or not found.errno:
+        return several
+    return _unique([*causes(found.errno, step, found.platform), *several])
+
+
+_STEPS: Final = {
+    "rdma_create_event_channel": Stage.EVENT_CHANNEL,
+    "rdma_bind_addr": Stage.BIND,
+    "rbind": Stage.BIND,
+    "rdma_listen": Stage.LISTEN,
+    "rlisten": Stage.LISTEN,
+    "rdma_resolve_addr": Stage.RESOLVE_ADDRESS,
+    "rdma_resolve_route": Stage.RESOLVE_ROUTE,
+    "rdma_connect": Stage.ESTABLISH,
+    "rdma_accept": Stage.ESTABLISH,
+    "rconnect": Stage.ESTABLISH,
+}
 _CONNECTING: Final = (
     "ip route get {target}",
     GIDS,
@@ -423,7 +444,9 @@ def _without_errno(found: Fields) -> tuple[Known, ...]:
     return _unique(several)
 
 
-_OPENS: Final = re.compile(r"\bopen (?:the )?device \W?[a-z]\w*\d\b", re.IGNORECASE)
+_OPENS: Final = re.compile(
+    r"\bopen (?:the )?device \W?[a-z]\w*\d\b|^couldn't get context for \S", re.IGNORECASE
+)
 _USUAL_OF_OPENING: Final = (1, 13, 2, 12, 0)
 """The device was listed: its provider and its node in sysfs are there."""
 _USUAL: Final = {
