@@ -205,9 +205,9 @@ def _one_log(
 
             show_log(account, name, host, quiet=reading.quiet)
     if account.first:
-        from rdmadiag.explain.log.kind import IN_WORDS
+        from rdmadiag.explain.log.kind import UNSURE
 
-        return exits.UNKNOWN if account.first.what == IN_WORDS else exits.CRITICAL
+        return exits.UNKNOWN if account.first.what in UNSURE else exits.CRITICAL
     return exits.UNKNOWN if account.unknown or not account.bytes else exits.OK
 
 

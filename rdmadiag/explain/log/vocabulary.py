@@ -159,6 +159,11 @@ AFTERMATH: Final = (
     "exited on signal", "nixl_err_", "socketprogress", "reset by remote peer",
 )
 """What follows a failure, of RDMA or another: never one by itself."""
+STEPS: Final = (
+    "local address: ", "remote address: ", "waiting for client to connect", "dual-port  ",
+    "#bytes ", " iters in ",
+)
+"""Of no trouble: how far a test came (explain.log.talk)."""
 # fmt: on
 
 
@@ -174,6 +179,7 @@ NARROW: Final = {
     **{word.encode(): 2 for word in TROUBLE},
     **{word.encode(): 3 for word in (*BOTH, *AFTERMATH)},
     "init\N{RIGHTWARDS ARROW}rtr".encode(): 3,
+    **{word.encode(): 3 for word in STEPS},
 }
 """Word → bits; a line is a candidate once it has both."""
 NEEDLES: Final = {**NARROW, **{word.encode(): 3 for word in NEAR}}
