@@ -40,7 +40,7 @@ _VARIES: Final = re.compile(
 )
 """What changes from one line of a storm to the next, and has nothing to do with its cause."""
 _SAYS_MORE_BELOW: Final = re.compile(
-    rb"(?:[^\n]*\n)?[ \t]*(?:Local |errno|ERRNO|Requested |Error: )|[^\n]{0,256}\bdgid "
+    rb"(?:[^\n]*\n)?[ \t]*(?:Local |errno|ERRNO|Requested |Error: |scnt=)|[^\n]{0,256}\bdgid "
 )
 _ENDS_ABOVE: Final = re.compile(rb"(?:local|remote) address: ")
 """Both ends, as perftest and the pingpongs of rdma-core print them before they connect."""
