@@ -150,7 +150,7 @@ def _details(out: Console, failure: Failure, host: Identity | None) -> None:
     if failure.remote_gid:
         told.append(f"remote GID {failure.remote_gid}")
     say(out, f"    {printable('; '.join(told))}")
-    if failure.kind is Kind.CONSEQUENCE:
+    if failure.kind is Kind.CONSEQUENCE and failure.what != STOPPED:
         say(out, "    This follows from an earlier failure, which is not in this log.")
     _causes(out, failure, host)
     _steps(out, failure.next)
@@ -161,6 +161,8 @@ def _causes(out: Console, failure: Failure, host: Identity | None) -> None:
         out.print()
         if failure.what == IN_WORDS:
             say(out, "What it was cannot be told from this line. Its words speak for:")
+        elif failure.what == STOPPED:
+            say(out, "What it waited for cannot be told from this log alone. It may be:")
         else:
             say(out, "Likely causes:" if len(failure.causes) > 1 else "Likely cause:")
         for cause in failure.causes:
