@@ -103,6 +103,15 @@ def by_logs(
     return min(found, key=lambda each: each[0])[1] if found else NOTHING
 
 
+def by_story(story: Mapping[str, Any]) -> Answer:
+    """The first cause of what failed first, of both ends' logs read as one story (`--job`)."""
+    first = story.get("first")
+    if not first or not first["failure"]["causes"]:
+        return NOTHING
+    end = first["where"].rpartition("/")[2].removesuffix(".log")
+    return placed(first["failure"]["causes"][0]["label"], end)
+
+
 def placed(cause: str, end: str) -> Answer:
     """Where a cause is, which a log of `end` shows."""
     if cause in PATHS:

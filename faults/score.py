@@ -20,6 +20,7 @@ from faults.answers import (
     by_findings,
     by_grep,
     by_logs,
+    by_story,
     cause_is_right,
     host_is_right,
     together,
@@ -32,9 +33,10 @@ SECONDS: Final = 120.0
 DEVICE: Final = {"left": 0, "right": 1}
 
 WAYS: Final = {
-    "rdmadiag": "preflight of both hosts and explain of the log with them, as README.md says",
+    "rdmadiag": "preflight of both hosts and explain of the logs, as README.md says",
     "preflight": "rdmadiag preflight of both hosts' snapshots",
     "explain with reports": "rdmadiag explain --log of each end with its host's snapshot",
+    "explain of both": "rdmadiag explain --log of both ends at once, alone",
     "explain": "rdmadiag explain --log of each end, alone",
     "checklist": "checklist.sh: rdma-core's and iproute2's tools in a person's order",
     "grep": "the log, by a list of usual messages",
@@ -105,9 +107,11 @@ def one(fault: Fault) -> Scored:
         }
         with_reports = by_logs(reports, ended, reports=True)
         answers["preflight"].append(by_host)
+        both = by_story(explain_both(said))
         answers["explain"].append(alone)
+        answers["explain of both"].append(both)
         answers["explain with reports"].append(with_reports)
-        answers["rdmadiag"].append(together((by_host, with_reports)))
+        answers["rdmadiag"].append(together((by_host, both, with_reports)))
         answers["checklist"].append(by_checklist(record["checklist"]))
         answers["grep"].append(by_grep(said) if any(_failed(ends)) else NOTHING)
     return Scored(fault, answers)
@@ -180,6 +184,15 @@ def explain(log: str, report: Path | None = None, only: str = "") -> dict[str, A
                 return found
             return _json(*alone, f"--from={report}")  # the log names another, or it is gone
         return _json(*alone)
+
+
+def explain_both(said: Mapping[str, str]) -> dict[str, Any]:
+    """The document of `explain --log` of the logs of both ends, left.log and right.log."""
+    with tempfile.TemporaryDirectory() as folder:
+        logs = [Path(folder, f"{end}.log") for end in ENDS if end in said]
+        for log in logs:
+            log.write_text(said[log.stem], encoding="utf-8")
+        return _json("explain", "--job", "--log", *map(str, logs))
 
 
 def _json(*argv: str) -> dict[str, Any]:

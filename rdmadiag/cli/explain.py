@@ -205,9 +205,9 @@ def _one_log(
 
             show_log(account, name, host, quiet=reading.quiet)
     if account.first:
-        from rdmadiag.explain.log.kind import IN_WORDS
+        from rdmadiag.explain.log.kind import UNSURE
 
-        return exits.UNKNOWN if account.first.what == IN_WORDS else exits.CRITICAL
+        return exits.UNKNOWN if account.first.what in UNSURE else exits.CRITICAL
     return exits.UNKNOWN if account.unknown or not account.bytes else exits.OK
 
 
@@ -248,9 +248,9 @@ def _job(reading: Reading, logs: tuple[str, ...], reports: str | None, *, here: 
             from rdmadiag.render.explain_job import show_job
 
             show_job(tale, quiet=reading.quiet)
-    if tale.first is not None:
+    if tale.has_failed:
         return exits.CRITICAL
-    unsure = tale.not_understood or tale.is_stuck or tale.silent
+    unsure = tale.first or tale.not_understood or tale.is_stuck or tale.silent
     nothing = not any(each.bytes for each in tale.sources)
     return exits.UNKNOWN if unsure or nothing else exits.OK
 

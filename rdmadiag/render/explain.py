@@ -16,7 +16,7 @@ from rdmadiag.explain.answers import (
     VariableAnswer,
 )
 from rdmadiag.explain.log.account import Account, Failure, LikelyCause
-from rdmadiag.explain.log.kind import IN_WORDS, Kind
+from rdmadiag.explain.log.kind import IN_WORDS, STOPPED, UNSURE, Kind
 from rdmadiag.facts import Identity
 from rdmadiag.render.console import Text, console, say, steps, verbatim
 from rdmadiag.render.json import members
@@ -78,7 +78,7 @@ def _answer(account: Account, name: str) -> Text:
     first = account.first
     size = f"  [{printable(name)}, {counted(account.lines, 'line')}]"
     if first is not None:
-        known = first.what != IN_WORDS
+        known = first.what not in UNSURE
         line = Text("FAILED", style="bold red") if known else Text("UNKNOWN", style="bold magenta")
         line.append(f"  {_where(first)}: {printable(_what(first))}", style="")
         more = len(account.failures) - 1
@@ -116,6 +116,8 @@ def _what(failure: Failure) -> str:
             if failure.completion.vendor_error
             else (f"completion status {failure.completion.number}, {failure.completion.text}")
         )
+    if failure.what == STOPPED:
+        return "the log ends here, with no result and no error"
     call = f"{failure.call} failed" if failure.call else "failed"
     if failure.what == IN_WORDS and not failure.errno:
         return f"{call}, in words that are not known"
@@ -149,7 +151,7 @@ def _details(out: Console, failure: Failure, host: Identity | None) -> None:
     if failure.remote_gid:
         told.append(f"remote GID {failure.remote_gid}")
     say(out, f"    {printable('; '.join(told))}")
-    if failure.kind is Kind.CONSEQUENCE:
+    if failure.kind is Kind.CONSEQUENCE and failure.what != STOPPED:
         say(out, "    This follows from an earlier failure, which is not in this log.")
     _causes(out, failure, host)
     _steps(out, failure.next)
@@ -160,6 +162,8 @@ def _causes(out: Console, failure: Failure, host: Identity | None) -> None:
         out.print()
         if failure.what == IN_WORDS:
             say(out, "What it was cannot be told from this line. Its words speak for:")
+        elif failure.what == STOPPED:
+            say(out, "What it waited for cannot be told from this log alone. It may be:")
         else:
             say(out, "Likely causes:" if len(failure.causes) > 1 else "Likely cause:")
         for cause in failure.causes:

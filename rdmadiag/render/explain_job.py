@@ -165,7 +165,7 @@ def show_job(story: Story, to: Console | None = None, *, quiet: bool = False) ->
 
 
 def _head(out: Console, story: Story) -> None:
-    if story.first is not None:
+    if story.has_failed:
         line = Text("FAILED", style="bold red")
     elif answer(story) == "nothing of RDMA failed in these files":
         line = Text("OK", style="bold green")

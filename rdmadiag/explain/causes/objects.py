@@ -168,6 +168,11 @@ ROWS: Final = (
         "the limit on open files (ulimit -n) is reached",
         linux=("ulimit -n", "# for a service: LimitNOFILE= in its unit"),
     ),
+    Cause(
+        "argument-refused",
+        "the program refuses one of its arguments, before it asks the device",
+        linux=("# the line says which argument, and often its bounds",),
+    ),
     Cause("queue-full", "the queue is full"),
     Cause(
         "rdma-cgroup",
@@ -186,7 +191,7 @@ ROWS: Final = (
         confirmed_by=("iwarp-device",),
         excluded_by=(Used.NO_IWARP,),
     ),
-    Cause("no-such-port", "the device has no such port"),
+    Cause("no-such-port", "the device has no such port", linux=("rdmadiag devices{on_device}",)),
     Cause(
         "pkey-index",
         "the port's partition key table has no such index",

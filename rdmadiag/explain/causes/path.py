@@ -62,6 +62,8 @@ ROWS: Final = (
         {
             "index": "the GID table has no such index",
             "family": "the two GIDs are not both IPv4 or both IPv6",
+            "gids-do-not-fit": "the two GIDs are not both IPv4 or both IPv6: another row of the "
+            "GID table was asked for, or an empty one",
         },
         confirmed_by=("env-gid-index",),
         excluded_by=(Used.ONE_FAMILY,),

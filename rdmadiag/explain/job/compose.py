@@ -7,9 +7,12 @@ path broke, and the others only saw that it broke.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
+from rdmadiag.explain.causes import remedy
+from rdmadiag.explain.job.both_ends import Told, told
 from rdmadiag.explain.job.collected import Collected
 from rdmadiag.explain.job.hosts import KnownHost, Place, canonical
 from rdmadiag.explain.job.members import Members
@@ -29,8 +32,10 @@ from rdmadiag.explain.job.story import (
     Story,
 )
 from rdmadiag.explain.job.times import Times
-from rdmadiag.explain.log.account import Account, Collector, Failure
+from rdmadiag.explain.log.account import Account, Collector, Failure, LikelyCause, Standing
 from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.rank import MOST_CAUSES
+from rdmadiag.explain.remedies import fill
 from rdmadiag.preflight.verdict import Finding, Severity
 from rdmadiag.quoting import shell_word
 
@@ -122,7 +127,12 @@ class _Composer:
         followed = [each for each in self._placed if each.seen.meaning.kind is Kind.CONSEQUENCE]
         first = self._first(failed) or self._first(followed)
         aftermath = sum(sum(part.aftermath.values()) for part in self._collected.parts)
+        both = told(self._collected.parts, timed=bool(first and first.at is not None))
+        if both is not None:
+            first = self._one(both.part, both.seen)
         shown = self._first_failure(first) if first else None
+        if shown is not None and both is not None:
+            shown = replace(shown, failure=_as_both_say(shown.failure, both))
         common = self._common_end(failed or followed, first) if first else None
         return Story(
             ranks=len(self._voices()),
@@ -416,6 +426,24 @@ class _Composer:
             if len(found) >= _MOST:
                 break
         return tuple(found.values())
+
+
+def _as_both_say(failure: Failure, both: Told) -> Failure:
+    """The causes that only both logs together name come first."""
+    if not both.causes:
+        return failure
+    standing = Standing.CONFIRMED if both.is_certain else Standing.POSSIBLE
+    named = {each.label for each in both.causes}
+    causes = [
+        LikelyCause(each.label, each.text, standing if not order else Standing.POSSIBLE)
+        for order, each in enumerate(both.causes)
+    ]
+    causes[0] = replace(causes[0], evidence=both.evidence)
+    rest = [each for each in failure.causes if each.label not in named]
+    lines = remedy(both.causes[0].label, failure.platform)
+    steps = fill(lines, {"on": "", "on_device": "", "target": "PEER", "source": "ADDRESS"})
+    steps = tuple(dict.fromkeys((*steps, *failure.next)))
+    return replace(failure, causes=(*causes, *rest)[:MOST_CAUSES], next=steps[:8])
 
 
 def failure_of(seen: Occurrence) -> Failure:

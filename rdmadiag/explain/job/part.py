@@ -26,6 +26,7 @@ from rdmadiag.explain.log.kind import Kind
 from rdmadiag.explain.log.names import local_gid_of, peer_of, printed_gid, remote_gid_of
 from rdmadiag.explain.log.recognise import Meaning, recognise
 from rdmadiag.explain.log.scan import Candidate
+from rdmadiag.explain.log.talk import Talk
 from rdmadiag.explain.log.vocabulary import NEEDLES as OF_FAILURES
 from rdmadiag.fleet.lines import Label, Mark
 
@@ -38,8 +39,6 @@ NEEDLES: Final = {
     b"nvrm: xid": 3,
     b"out of memory: kill": 3,
     b"----------": 3,
-    b"local address: lid": 3,
-    b"remote address: lid": 3,
 }
 """Words that a line is looked at for; those of who is who beside those of failures."""
 
@@ -100,6 +99,7 @@ class Part:
     aftermath: dict[Writer, int] = field(default_factory=dict)
     dropped: int = 0
     last: Stamp | None = None  # of the last line that has one
+    talk: Talk = field(default_factory=Talk)  # how far a test between two hosts came
 
     @property
     def writers(self) -> set[Writer]:
@@ -111,6 +111,23 @@ class Part:
             *([self.own] if self.own != NOBODY else []),
         }
 
+    def stopped(self) -> Occurrence:
+        """That a test said how far it is, and nothing after, as if it were a line."""
+        talk, meaning = self.talk, self.talk.stopped()
+        local, remote = (talk.ends.get(which) for which in _WHICH)
+        return Occurrence(
+            self.where,
+            talk.line,
+            self.own,
+            None,
+            meaning,
+            str(local.gid) if local and local.gid else None,
+            str(remote.gid) if remote and remote.gid else None,
+            None,
+            1,
+            talk.line,
+        )
+
 
 _ENDED: Final = re.compile(
     r"^srun: error: (?P<host>[A-Za-z0-9][\w.-]{0,252}): tasks? (?P<task>\d{1,9}): (?P<how>.{1,160})"
@@ -121,7 +138,7 @@ _VARIES: Final = re.compile(
     rb"0x[0-9a-fA-F]+|\d{1,2}:\d\d:\d\d(?:[.,]\d+)?|<\d+>|\b(?:wr_id|wqe|len|seq)[ =:\[]*\d+|\d{4,}"
 )
 _SAYS_MORE_BELOW: Final = re.compile(
-    rb"(?:[^\n]*\n)?[ \t]*(?:Local |errno|ERRNO|Requested |Error: )|[^\n]{0,256}\bdgid "
+    rb"(?:[^\n]*\n)?[ \t]*(?:Local |errno|ERRNO|Requested |Error: |scnt=)|[^\n]{0,256}\bdgid "
 )
 _ENDS_ABOVE: Final = re.compile(rb"(?:local|remote) address: ")
 _END: Final = re.compile(rb"\s{0,4}(local|remote) address: LID ")
@@ -146,7 +163,14 @@ class Collecting:
         for each in candidates:
             self._one(each)
         self._give_ends()
+        self._stop()
         return self.part
+
+    def _stop(self) -> None:
+        """A test of one process that hangs prints no error."""
+        part = self.part
+        if part.mark is Mark.NONE and part.talk.is_stopped and not part.occurrences:
+            part.occurrences.append(part.stopped())
 
     def _give_ends(self) -> None:
         """What perftest prints of its ends may stand below its errors: stdout is written late."""
@@ -181,10 +205,12 @@ class Collecting:
                 more, _, after = after.partition(b"\n")
                 line += more
         below = after if _SAYS_MORE_BELOW.match(after) else b""
+        above_all = above
         above = above if _ENDS_ABOVE.search(above) else b""
         meaning = self._meaning(line, below, above)
         text = ""
         if meaning is None:
+            self.part.talk.take(line, candidate.number, after, above_all)
             if self._is_end(candidate):
                 return
             text = line[:2048].decode("utf-8", "replace")

@@ -4,8 +4,8 @@ from enum import StrEnum
 
 from rdmadiag.explain.job.alignment import Setting
 from rdmadiag.explain.job.progress import Behind
-from rdmadiag.explain.log.account import Failure, Named
-from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.account import Failure, Named, Standing
+from rdmadiag.explain.log.kind import UNSURE, Kind
 from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.verdict import Finding
 
@@ -172,6 +172,15 @@ class Story:
     unused_reports: tuple[str, ...]  # files of --from that are no report, and why
     sources: tuple[JobSource, ...]
     dropped: int
+
+    @property
+    def has_failed(self) -> bool:
+        """A failure that is known; where a test has only stopped, one that both logs show."""
+        if self.first is None:
+            return False
+        failure = self.first.failure
+        shown = any(each.standing == Standing.CONFIRMED for each in failure.causes[:1])
+        return failure.what not in UNSURE or shown
 
     @property
     def is_stuck(self) -> bool:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.completions import completion, completion_text, vendor
-from rdmadiag.explain.log.kind import IN_WORDS, OF_RDMA, Kind
+from rdmadiag.explain.log.kind import IN_WORDS, OF_RDMA, STOPPED, Kind
 from rdmadiag.explain.log.settings import LISTED_DOWN, PORT_ACTIVE, RDMA_OFF, Setting
+from rdmadiag.explain.log.talk import Talk
 from rdmadiag.explain.log.templates import facts_of
 from rdmadiag.explain.remedies import DMESG_OF_RDMA, PREFLIGHT_THERE, fill
 from rdmadiag.facts.attempt import Stage
@@ -34,8 +35,8 @@ REMEDY: Final = 6
 
 Key = tuple[object, ...]
 
-_EXACT: Final = frozenset({"rejected", "unreachable"})
-"""Their status says what it was: no words add to it."""
+_EXACT: Final = frozenset({"rejected", "unreachable", STOPPED})
+"""Their status says what it was, or there are no words: none add to it."""
 
 _AFTER_UNKNOWN: Final = (
     PREFLIGHT_THERE,
@@ -163,6 +164,7 @@ class Collector:
         self._aftermath_lines: list[int] = []
         self._dropped = 0
         self._settings: dict[str, Setting] = {}
+        self.talk = Talk()
 
     @property
     def is_explained(self) -> bool:
@@ -230,6 +232,7 @@ class Collector:
 
     def account(self, lines: int, size: int) -> Account:
         """All of it, in order."""
+        self._hear_talk()
         groups = _in_time([each for each in self._groups.values() if self._is_meant(each)])
         groups = _merged(groups)
         worded = self._worded or (self._beside if not self._unknown else {})
@@ -256,6 +259,16 @@ class Collector:
             lines=lines,
             bytes=size,
         )
+
+    def _hear_talk(self) -> None:
+        """A test that came to no result, where no line says why."""
+        kinds = {each.meaning.kind for each in self._groups.values()}
+        if Kind.FAILURE in kinds or self._worded or self.talk.has_result:
+            return
+        if self.talk.empty_end is not None:
+            self.add(self.talk.line, self.talk.empty())
+        elif self.talk.is_stopped and Kind.CONSEQUENCE not in kinds and not self._unknown:
+            self.add(self.talk.line, self.talk.stopped())
 
     def _weigh(self, groups: Iterable[_Group]) -> None:
         """What was set decides between the causes that are possible."""

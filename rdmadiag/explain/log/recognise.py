@@ -124,7 +124,7 @@ _DETAIL: Final = re.compile(
 _FAILED: Final = re.compile(
     r"fail|error|\berr\b|errno|unable|could ?n[o']t|cannot|can't|timed? ?out|refused|denied|no such"
     r"|unreachable|not (?:found|supported|permitted|available)|invalid|null value|non-zero status"
-    r"|exhausted|out of |too many|NULL\b|closed \(-",
+    r"|exhausted|out of |too many|NULL\b|closed \(-|already in use|no route",
     re.IGNORECASE,
 )
 _SUCCEEDED: Final = re.compile(
@@ -323,7 +323,7 @@ def _of_call(found: Fields) -> Meaning | None:
     if _SUCCEEDED.search(found.text) and not found.errno:
         return None
     if found.stage is Stage.CONNECT:
-        several = causes(found.errno or 0, found.stage, found.platform)
+        several = _of_step(found)
         if not several and not found.call:
             return None
         return _meaning("errno" if found.errno else "call", found, several, _CONNECTING)
@@ -339,6 +339,23 @@ def _of_call(found: Fields) -> Meaning | None:
     return _meaning("call", found, several, look)
 
 
+def _of_step(found: Fields) -> tuple[Known, ...]:
+    """By the step of rdma_cm that failed, then by what the number means at any of them."""
+    several = causes(found.errno or 0, Stage.CONNECT, found.platform)
+    step = _STEPS.get(found.call or "")
+    if step is None or not found.errno:
+        return several
+    return _unique([*causes(found.errno, step, found.platform), *several])
+
+
+_STEPS: Final = {
+    "rdma_create_event_channel": Stage.EVENT_CHANNEL,
+    "rdma_bind_addr": Stage.BIND,
+    "rbind": Stage.BIND,
+    "rdma_listen": Stage.LISTEN,
+    "rlisten": Stage.LISTEN,
+    "rdma_resolve_addr": Stage.RESOLVE_ADDRESS,
+}
 _CONNECTING: Final = (
     "ip route get {target}",
     GIDS,
@@ -410,6 +427,10 @@ def _without_errno(found: Fields) -> tuple[Known, ...]:
     if found.stage is Stage.RTR and found.tool == "rc_pingpong" and not given:
         # A GRH is needed on RoCE: rc_pingpong and its kin send none without an index.
         several.append(stated("no-gid-given"))
+    if found.stage is Stage.INIT and found.tool in _TESTS:
+        several.append(stated("no-such-port"))  # their P_Key index is 0, and the port a user's
+    if found.stage is Stage.RTR and found.tool in _TESTS and _is_default_gid(found):
+        several += [stated("gid-not-an-address"), stated("gid-does-not-route")]
     if found.stage is Stage.RTR and found.gid_index is not None:
         several += [stated("gid-index-or-family", "index"), stated("gid-row-empty")]
         several += [stated("gid-does-not-route")] if found.gid_index == 0 else []
@@ -418,14 +439,39 @@ def _without_errno(found: Fields) -> tuple[Known, ...]:
     opens = found.call == "ibv_open_device" or _OPENS.search(found.text)
     if opens and found.stage is Stage.OPEN and found.platform == "linux":
         usual = _USUAL_OF_OPENING
+    elif _GETS_CONTEXT.search(found.text):
+        usual = _USUAL_OF_CONTEXT
+    elif found.tool in _TESTS:
+        usual = _USUAL_OF_TESTS.get(found.stage, usual)
+    if found.call == "ibv_create_comp_channel" or _MAKES_CHANNEL.search(found.text):
+        several.append(stated("open-files-limit"))  # it takes a descriptor and nothing else
     for column in zip_longest(*(rows[number] for number in usual if number in rows)):
         several += [each for each in column if each is not None]
     return _unique(several)
 
 
+def _is_default_gid(found: Fields) -> bool:
+    """Of an Ethernet port, which has no LID: the first row of its GID table, as a rule."""
+    here = found.local_gid
+    of_ethernet = _NO_LID.search(found.above) is not None
+    return of_ethernet and here is not None and here.scope is Scope.LINK_LOCAL
+
+
+_NO_LID: Final = re.compile(r"local address: +LID (?:0x)?0+\b")
+
 _OPENS: Final = re.compile(r"\bopen (?:the )?device \W?[a-z]\w*\d\b", re.IGNORECASE)
+_GETS_CONTEXT: Final = re.compile(r"^couldn't get context for \S", re.IGNORECASE)
+"""perftest, and the pingpongs of rdma-core."""
 _USUAL_OF_OPENING: Final = (1, 13, 2, 12, 0)
 """The device was listed: its provider and its node in sysfs are there."""
+_USUAL_OF_CONTEXT: Final = (13, 2, 1, 12, 0)
+"""The same of a program that a user starts by hand, on a host more often than in a container."""
+_TESTS: Final = frozenset({"perftest", "rc_pingpong"})
+_USUAL_OF_TESTS: Final = {
+    # They register memory before they make a queue, and the sizes are a user's arguments.
+    Stage.CREATE_CQ: (22, 12),
+}
+_MAKES_CHANNEL: Final = re.compile(r"couldn't create (?:\w+ )?completion channel", re.IGNORECASE)
 _USUAL: Final = {
     ("linux", Stage.OPEN): (0, 2, 13, 12),
     ("linux", Stage.ALLOC_PD): (12,),

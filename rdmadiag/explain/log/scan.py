@@ -40,7 +40,7 @@ _VARIES: Final = re.compile(
 )
 """What changes from one line of a storm to the next, and has nothing to do with its cause."""
 _SAYS_MORE_BELOW: Final = re.compile(
-    rb"(?:[^\n]*\n)?[ \t]*(?:Local |errno|ERRNO|Requested |Error: )|[^\n]{0,256}\bdgid "
+    rb"(?:[^\n]*\n)?[ \t]*(?:Local |errno|ERRNO|Requested |Error: |scnt=)|[^\n]{0,256}\bdgid "
 )
 _ENDS_ABOVE: Final = re.compile(rb"(?:local|remote) address: ")
 """Both ends, as perftest and the pingpongs of rdma-core print them before they connect."""
@@ -80,6 +80,8 @@ def collect(candidates: Iterable[Candidate], narrow: Callable[[], None] | None =
             same.keep(line, meaning)
         if isinstance(meaning, Meaning):
             collector.add(each.number, meaning)
+        elif collector.talk.take(each.line, each.number, each.after, each.above):
+            continue
         elif tries and is_near_candidate(each.line):
             tries -= 1
             kind = _DIGITS.sub(b"0", each.line)

@@ -9,6 +9,7 @@ _CALL: Final = re.compile(
     r"\b((?:ibv|mlx5dv|efadv)_[a-z0-9_]+"
     r"|rdma_(?:create_(?:qp|id|ep|event_channel)|resolve_(?:addr|route)|connect|accept|listen"
     r"|bind_addr|get_cm_event|getaddrinfo|reg_\w+|post_\w+)"
+    r"|r(?:connect|bind|listen|accept|send|recv|poll)(?=: )"
     r"|fi_(?:getinfo|eq_\w+|fabric|domain|endpoint|enable|cq_\w+|mr_\w+|connect|accept|av_\w+"
     r"|ep_\w+))\b"
 )
@@ -69,14 +70,14 @@ _STAGES: Final = tuple(
         (
             Stage.CREATE_CQ,
             (
-                r"ibv_create_cq\w*|CREATE_CQ|(?:creat|resiz)\w* (?:an? |the )?(?:CQ\b"
+                r"ibv_create_(?:cq|comp_channel)\w*|CREATE_CQ|(?:creat|resiz)\w* (?:an? |the )?(?:CQ\b"
                 r"|completion queue|comp(?:letion)? channel)"
             ),
         ),
         (
             Stage.CREATE_QP,
             (
-                r"(?:ibv|rdma|mlx5dv|efadv)_create_(?:qp|srq|dct)\w*|CREATE_(?:QP|DCT|SRQ|XRC)"
+                r"(?:ibv|rdma|mlx5dv|efadv)_create_(?:qp|srq|dct)\w*|\bsetup_qp failed|CREATE_(?:QP|DCT|SRQ|XRC)"
                 r"|devx_obj_create\((?:QP|DCT|SRQ|RMP)"
                 r"|creat\w+ (?:an? |the )?(?:\w+ )?(?:QP\b|queue pair|SRQ\b|shared receive queue)"
             ),
@@ -108,7 +109,7 @@ _STAGES: Final = tuple(
             Stage.CONNECT,
             (
                 r"rdma_(?:resolve|connect|accept|listen|bind|create_id|create_ep|getaddrinfo"
-                r"|get_cm|create_event)\w*|RDMA_CM_EVENT|rdma_cm\b|CM event"
+                r"|get_cm|create_event)\w*|\br(?:connect|bind|listen|accept|poll): |RDMA_CM_EVENT|rdma_cm\b|CM event"
                 r"|(?:bind address|resolv\w+ (?:address|addr|route)) failed"
                 r"|rdma connection establishment|rpcrdma: connection|fi_eq_\w+"
             ),
@@ -116,7 +117,7 @@ _STAGES: Final = tuple(
         (
             Stage.DATA,
             (
-                r"ibv_(?:post|poll|req_notify)\w*"
+                r"ibv_(?:post|poll|req_notify)\w*|\br(?:send|recv): "
                 r"|(?:\b|_)post(?:ing)?[ _](?:an? )?(?:send|recv|receive)"
                 r"|poll(?:ing)? (?:the )?(?:\w+ )?(?:CQ|completion)|\bcompletion\b|\bCQE\b"
             ),

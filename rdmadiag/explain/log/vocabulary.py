@@ -64,6 +64,8 @@ CONTEXT: Final = (
     "xccl", "kvcache", "kv_connector", "disagg", "lmcache", "ep buffer", "internode", "ibgid",
     "p_key", "deep_ep", "qed ", "qed_", "ucxpy", "ucx-py", "ucxx", "ucx://",
     "mv2_", " cq:", "smcr_", "qib ",
+    # calls of rsockets, which the examples of librdmacm print
+    "rconnect", "rbind:", "rlisten:", "raccept:", "rpoll:", "rsend:", "rrecv:", "comp_channel",
 )
 """Words that a line about RDMA has."""
 
@@ -96,7 +98,7 @@ TROUBLE: Final = (
     "not installed", "not present", "not reachable", "not responding", "not accept",
     "no path", "no free", "retries", "unknown", "closed", "unavailable", "lacks ",
     "dead", "hang", "expired", "undefined", "conflict", "inconsistent", "no space", "does n",
-    "missed", "status: -", "rc = -",
+    "missed", "status: -", "rc = -", "already in use",
 )
 """Words that a line about a failure has."""
 
@@ -136,6 +138,13 @@ BOTH: Final = (
     "_readerr", "grh is mandatory", "ethernet_read_keys", "srp abort", "state_mgr_", "mad_ctrl_",
     "any net plugin", "device mtts",
     "assign_context", "abnormal ae_id", "no active hca", "@o2ib",
+    # perftest and rdma-core's pingpongs: explain.log.signs.tools
+    "couldn't listen to port", "couldn't read remote address", "read/write: ", "server read: ",
+    "send/recv local address", "couldn't send local address", "couldn't send reports",
+    "couldn't read reports", "between server and client", "from socket/rdma_cm",
+    "to socket/rdma_cm", "inline should be between", "parser function exited", "query port ",
+    "couldn't get port info", "mismatch: local=", "versions older than", "couldn't parse line <",
+    "size larger than port mtu", "completion channel", "setup_qp failed",
 )
 """Of RDMA and of trouble at once."""
 
@@ -150,6 +159,11 @@ AFTERMATH: Final = (
     "exited on signal", "nixl_err_", "socketprogress", "reset by remote peer",
 )
 """What follows a failure, of RDMA or another: never one by itself."""
+STEPS: Final = (
+    "local address: ", "remote address: ", "waiting for client to connect", "dual-port  ",
+    "#bytes ", " iters in ",
+)
+"""Of no trouble: how far a test came (explain.log.talk)."""
 # fmt: on
 
 
@@ -165,6 +179,7 @@ NARROW: Final = {
     **{word.encode(): 2 for word in TROUBLE},
     **{word.encode(): 3 for word in (*BOTH, *AFTERMATH)},
     "init\N{RIGHTWARDS ARROW}rtr".encode(): 3,
+    **{word.encode(): 3 for word in STEPS},
 }
 """Word → bits; a line is a candidate once it has both."""
 NEEDLES: Final = {**NARROW, **{word.encode(): 3 for word in NEAR}}

@@ -16,6 +16,7 @@ from rdmadiag.explain.log.signs import (
     libraries,
     macs,
     stacks,
+    tools,
     transports,
     wordings,
 )
@@ -24,6 +25,7 @@ from rdmadiag.explain.log.signs.sign import Errno, Sign
 __all__ = ["AFTERMATH", "SIGNS", "Errno", "Sign", "sign_of"]
 
 SIGNS: Final = (
+    *tools.SIGNS,
     *wordings.SIGNS,
     *efa.SIGNS,
     *gpus.SIGNS,

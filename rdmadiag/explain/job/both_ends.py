@@ -1,0 +1,217 @@
+"""Two logs, one of each end of a test: what they say together, and neither says alone.
+
+Both print their addresses, so that two GIDs which do not fit are seen; one of them may have
+waited where the other says that nobody listens, or have finished where the other still waits.
+Nothing here is about ranks: of a job of more logs the story is rdmadiag.explain.job.compose's.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from rdmadiag.explain.causes import Known, Labels, all_stated
+from rdmadiag.explain.job.part import Occurrence, Part
+from rdmadiag.explain.log.kind import STOPPED, Kind
+from rdmadiag.explain.log.talk import Reached
+from rdmadiag.facts.attempt import Stage
+from rdmadiag.frozen import dataclass
+
+_FLUSHED: Final = 5  # IBV_WC_WR_FLUSH_ERR
+_BLANK: Final = 2  # bytes of a log in which nothing was said
+_OF_THE_WAY: Final = frozenset(
+    (
+        *("firewall", "firewall-rejects", "flushed", "failed-at-peer", "no-path", "no-route"),
+        *("gid-does-not-route", "mtu-too-large", "roce-port-dropped", "cm-datagrams-lost"),
+    )
+)
+"""Causes that a line names of the way to the peer; those of the peer begin with "peer-"."""
+
+_NOT_MET: Final[Labels] = ("peer-unreachable", "no-route", "firewall-rejects", "peer-address-wrong")
+_NOT_ANSWERED: Final[Labels] = ("firewall", "peer-address-wrong", "peer-host-down", "no-path")
+_ONE_FINISHED: Final[Labels] = ("iterations-differ", "peer-gone", "peer-posts-no-receives")
+_NEVER_SENT: Final[Labels] = ("roce-port-dropped", "mtu-above-port", "interface-down", "no-route")
+# The pingpongs take their path MTU as it was given; perftest compares it with the port's.
+_NEVER_SENT_OF_PINGPONG: Final[Labels] = ("mtu-above-port", *_NEVER_SENT[:1], *_NEVER_SENT[2:])
+_BROKE: Final[Labels] = ("link-lost", "device-removed", "interface-down")
+_COMPLETED: Final = re.compile(r"\bscnt=\d+, ccnt=(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the two logs say: of which of them, and why."""
+
+    part: Part
+    seen: Occurrence
+    causes: tuple[Known, ...]  # before those of the line; none: the line itself says it
+    evidence: tuple[str, ...]
+    is_certain: bool = False  # both logs show it, and it is no guess
+
+
+def told(parts: Sequence[Part], *, timed: bool) -> Told | None:
+    """Of two logs of two ends; None where they say no more than each by itself.
+
+    `timed`: their lines have clocks that compare, which then say what failed first.
+    """
+    if len(parts) != 2 or all(each.talk.has_result for each in parts):
+        return None
+    one, other = parts
+    return (
+        _differ(one, other)
+        or (None if timed else _of_itself(one, other))
+        or _waited(one, other)
+        or _waited(other, one)
+        or _neither_met(one, other)
+    )
+
+
+# --- what the two ends were given ------------------------------------------------------------
+
+
+def _differ(one: Part, other: Part) -> Told | None:
+    pair = (one, other)
+    here, there = (each.talk.ends.get("local") for each in pair)
+    for key, label in (("Connection type", "qp-types-differ"), ("test", "other-program")):
+        said = [each.talk.header.get(key) for each in pair]
+        if all(said) and said[0] != said[1]:
+            return _told(pair, (label,), [f"{key}: {each}" for each in said], certain=True)
+    if here is None or there is None:
+        return None
+    if here.is_roce is not there.is_roce:
+        lids = [f"LID {each.lid:#06x}" for each in (here, there)]
+        return _told(pair, ("link-layers-differ",), lids, certain=True)
+    gids = [f"GID {each.gid}" for each in (here, there)]
+    if not here.is_roce or here.gid is None or there.gid is None:
+        return None
+    if here.is_empty is not there.is_empty:
+        empty = one if here.is_empty else other
+        labels = ("gid-row-empty", "no-gid-given", "no-usable-gid")
+        return _told((empty, *pair), labels, gids, of=pair)
+    if not here.is_empty and here.gid.family is not there.gid.family:
+        labels = ("gid-families-differ", "gid-index-or-family")
+        return _told(pair, labels, gids, certain=True)
+    return None
+
+
+def _told(
+    order: Sequence[Part],
+    labels: Labels,
+    said: Sequence[str],
+    *,
+    of: Sequence[Part] = (),
+    certain: bool = False,
+) -> Told | None:
+    """At the first of the parts that has a line; what each said is the evidence."""
+    evidence = tuple(
+        f"{part.where}: {text}" for part, text in zip(of or order, said, strict=False)
+    )
+    for part in order:
+        seen = _first(part) or _stopped(part)
+        if seen is not None:
+            causes = all_stated(labels, seen.meaning.what)
+            return Told(part, seen, causes, evidence, certain)
+    return None
+
+
+# --- who failed by itself ----------------------------------------------------------------------
+
+
+def _of_itself(one: Part, other: Part) -> Told | None:
+    """One end failed of its own, and the other saw that, or waited."""
+    own = [part for part in (one, other) if _own_failure(part) is not None]
+    if len(own) != 1:
+        return None
+    seen = _own_failure(own[0])
+    assert seen is not None
+    return Told(own[0], seen, (), ())
+
+
+def _own_failure(part: Part) -> Occurrence | None:
+    first = _first(part)
+    if first is None or first.meaning.kind is not Kind.FAILURE or not first.meaning.causes:
+        return None
+    label = first.meaning.causes[0].label
+    return None if label.startswith("peer-") or label in _OF_THE_WAY else first
+
+
+# --- how far the two came ----------------------------------------------------------------------
+
+
+def _waited(part: Part, other: Part) -> Told | None:
+    """What failed or stopped in `part`, where the other end says nothing against it."""
+    if _failed(other):
+        return None
+    first, there = _first(part), other.talk.reached
+    where = f"{other.where}: "
+    if first is None or first.meaning.what == STOPPED:
+        if not part.talk.is_stopped or not other.talk.has_result:
+            return None
+        seen = _stopped(part)
+        assert seen is not None
+        count = other.talk.iterations
+        said = "it has its result" + (f", of {count} iterations" if count else "")
+        return Told(part, seen, all_stated(_ONE_FINISHED), (where + said,))
+    listens = there in (Reached.WAITING, Reached.OWN_END)
+    if first.meaning.what == "side-channel" and listens:
+        said = f"{where}it waits for its client: {other.talk.text}"
+        return Told(part, first, all_stated(_NOT_MET), (said,))
+    if first.meaning.what == "peer-left" and there > Reached.NOTHING:
+        said = f"{where}it ends without an error"
+        return Told(part, first, all_stated(("peer-gone",)), (said,))
+    if first.meaning.fields.status == _FLUSHED and there >= Reached.BOTH_ENDS:
+        said = f"{where}no request of that end failed"
+        return Told(part, first, all_stated(_flushed_by_itself(first), "from here"), (said,))
+    return None
+
+
+def _flushed_by_itself(seen: Occurrence) -> Labels:
+    """No request failed at either end: this end's device or its way out ended the queue pair."""
+    found = _COMPLETED.search(seen.meaning.fields.after)
+    if found and int(found[1]):
+        return _BROKE
+    return _NEVER_SENT_OF_PINGPONG if seen.meaning.fields.tool == "rc_pingpong" else _NEVER_SENT
+
+
+def _neither_met(one: Part, other: Part) -> Told | None:
+    """Neither says an error, and the addresses were never exchanged: TCP is not answered."""
+    pair = (one, other)
+    if any(_first(each) and _first(each).meaning.what != STOPPED for each in pair):  # type: ignore[union-attr]
+        return None
+    reached = [each.talk.reached for each in pair]
+    blank = [each.bytes <= _BLANK for each in pair]
+    if max(reached) > Reached.OWN_END or not max(reached):
+        return None
+    if any(step is Reached.NOTHING and not empty for step, empty in zip(reached, blank, strict=True)):
+        return None
+    # The server is the one that said so; of two alike the second, as they are mostly given.
+    client = one if reached[0] is not Reached.WAITING else other
+    seen = _stopped(client) or _stopped(other if client is one else one)
+    assert seen is not None
+    said = tuple(
+        f"{each.where}: {each.talk.text or 'nothing'}; and then nothing" for each in pair
+    )
+    return Told(client, seen, all_stated(_NOT_ANSWERED, "no_peer"), said)
+
+
+def _failed(part: Part) -> bool:
+    first = _first(part)
+    return first is not None and first.meaning.what != STOPPED
+
+
+def _first(part: Part) -> Occurrence | None:
+    """The first failure of a log, else its first consequence."""
+    for kind in (Kind.FAILURE, Kind.CONSEQUENCE):
+        found = _earliest(each for each in part.occurrences if each.meaning.kind is kind)
+        if found is not None:
+            return found
+    return None
+
+
+def _earliest(several: Iterable[Occurrence]) -> Occurrence | None:
+    return min(several, key=lambda each: each.line, default=None)
+
+
+def _stopped(part: Part) -> Occurrence | None:
+    """That it said how far it was, and nothing after."""
+    if part.talk.reached is Reached.NOTHING or part.talk.has_result:
+        return None
+    return part.stopped()

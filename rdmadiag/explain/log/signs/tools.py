@@ -1,0 +1,125 @@
+"""Messages of perftest, of rdma-core's pingpongs and of librdmacm's examples.
+
+What they print stands in perftest's src/perftest_communication.c, perftest_resources.c and
+perftest_parameters.h, and in rdma-core's libibverbs/examples and librdmacm/examples. They speak
+over a TCP socket (or one queue pair of rdma_cm) about each other's addresses before any data goes
+by RDMA: what fails there says that the other end has gone, is another program or never came.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from rdmadiag.explain.connection import EVENTS
+from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.signs.sign import Errno, Sign, sign
+from rdmadiag.explain.remedies import ADDRESSES, AT_PEER, DEVICES, GIDS
+from rdmadiag.facts.attempt import Stage
+
+_SAME_TEST: Final = "# both ends: the same program, of the same version, with the same options?"
+
+
+def _by_number() -> Iterator[Sign]:
+    """perftest prints an event that it did not wait for as its number: enum rdma_cm_event_type."""
+    for row in EVENTS:
+        if row.failure and row.labels:
+            yield sign(
+                row.event.value.replace("_", "-"),
+                Kind.FAILURE,
+                Stage.CONNECT,
+                rf"\bunexpected cm event(?: bl blka)? {row.event.number}$",
+                row.labels,
+            )
+
+
+SIGNS: Final = (
+    # --- arguments, which the program itself refuses ------------------------------------------
+    sign(
+        "argument-refused",
+        Kind.FAILURE,
+        Stage.CREATE_QP,
+        r"^max inline should be between \d+ and \d+",
+        ("qp-too-large", "argument-refused"),
+        ("# a smaller -I, or none", "rdmadiag capabilities{on}"),
+    ),
+    sign(
+        "argument-refused",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"parser function exited with error|^[a-z][\w -]{1,40} should be between -?\d+ and \d+$",
+        ("argument-refused", "device-lacks-capability"),
+    ),
+    sign(
+        "arguments-differ",
+        Kind.FAILURE,
+        Stage.CONNECT,
+        r"^[a-z][\w .-]{1,60} mismatch: local=[^ ,]{1,60}, remote=",
+        ("arguments-differ", "other-program"),
+    ),
+    sign(
+        "versions-differ",
+        Kind.FAILURE,
+        Stage.CONNECT,
+        r"not compatible with versions older than|couldn't parse line <",
+        ("other-program",),
+        (_SAME_TEST, AT_PEER),
+    ),
+    sign(
+        "payload-above-mtu",
+        Kind.FAILURE,
+        Stage.CREATE_QP,
+        r"requested size larger than port mtu|max message size in ud cannot be greater than mtu",
+        ("mtu-above-port",),
+        ("# UD sends no message that is longer than a frame: a smaller -s",),
+    ),
+    # --- the two ends meet --------------------------------------------------------------------
+    sign(
+        "port-taken",
+        Kind.FAILURE,
+        Stage.CONNECT,
+        r"couldn't listen to port \d+",
+        ("tcp-port-taken", "tcp-port-privileged"),
+    ),
+    sign(
+        "gids-do-not-fit",
+        Kind.FAILURE,
+        Stage.RTR,
+        r"incompatibility issue with gid types",
+        ("gid-index-or-family", "gid-families-differ", "gid-row-empty"),
+        (GIDS, ADDRESSES, "# both ends: rows of one family, none empty: -x"),
+    ),
+    *_by_number(),
+    # The first thing that perftest reads from its peer is what that one calls itself.
+    sign(
+        "peer-says-nothing-known",
+        Kind.CONSEQUENCE,
+        Stage.CONNECT,
+        r"ethernet_read_data: couldn't read reports",
+        ("other-program", "peer-gone"),
+        (_SAME_TEST, AT_PEER),
+        errno=Errno.LAST,
+    ),
+    sign(
+        "peer-left",
+        Kind.CONSEQUENCE,
+        Stage.CONNECT,
+        r"(?:ethernet_read_keys: |\d+/\d+: |^)couldn't read remote address"
+        r"|couldn't read/write remote address|^(?:client read/write|server read): "
+        r"|couldn't send(?:/recv)? local address|couldn't send reports"
+        r"|unable to (?:read|write) (?:from|to) socket/rdma_cm"
+        r"|failed to exchange .{0,60}between server and client"
+        r"|failed to close connection between server and client"
+        r"|failed to sync between server and client",
+        ("peer-gone", "other-program"),
+        (AT_PEER, _SAME_TEST),
+        errno=Errno.LAST,
+    ),
+    # --- devices and ports ---------------------------------------------------------------------
+    sign(
+        "no-such-port",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"unable to query port (?:info for port )?\d+(?: attributes)?$|couldn't get port info",
+        ("no-such-port", "device-removed", "uverbs-node-stale"),
+        (DEVICES,),
+    ),
+)

@@ -1,0 +1,197 @@
+"""How far a test between two hosts came, by what it prints of its ends and of its result.
+
+A test that hangs prints no error: the log ends after the addresses, or after the header of a
+result that never came. perftest's src/perftest_communication.c and perftest_parameters.c,
+libibverbs/examples of rdma-core, src/tools/perf of UCX.
+
+>>> talk = Talk()
+>>> talk.take(b"  local address:  LID 0x0000, QPN 0x000011, PSN 0x1, GID ::ffff:192.0.2.1", 1)
+True
+>>> talk.reached, talk.ends["local"].gid.ipv4, talk.is_stopped
+(<Reached.OWN_END: 2>, '192.0.2.1', True)
+"""
+
+import re
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+from rdmadiag.explain.causes import Known, Labels, all_stated
+from rdmadiag.explain.log.kind import STOPPED, Kind
+from rdmadiag.explain.log.names import printed_gid
+from rdmadiag.explain.remedies import AT_PEER, GIDS, Lines
+from rdmadiag.facts.attempt import Stage
+from rdmadiag.facts.gid import Gid
+
+if TYPE_CHECKING:
+    from rdmadiag.explain.log.recognise import Meaning
+
+
+class Reached(IntEnum):
+    """The last that a test said of itself."""
+
+    NOTHING = 0
+    WAITING = 1  # the server, for a client
+    OWN_END = 2  # it waits for the other's address, over TCP
+    BOTH_ENDS = 3  # the addresses were exchanged
+    DATA = 4  # the header of the result
+    RESULT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One end of a connection, as a test prints it."""
+
+    lid: int
+    qpn: int
+    gid: Gid | None
+
+    @property
+    def is_roce(self) -> bool:
+        """A port of InfiniBand has a LID; an Ethernet one has none."""
+        return self.lid == 0
+
+    @property
+    def is_empty(self) -> bool:
+        """It has neither a LID nor a GID to be reached by."""
+        return self.is_roce and self.gid is not None and self.gid.is_zero
+
+
+_STEP: Final = re.compile(
+    rb"(?P<which>local|remote) address:\s+LID (?:0x)?(?P<lid>[0-9a-f]{1,6}),?"
+    rb" QPN (?:0x)?(?P<qpn>[0-9a-f]{1,8})"
+    rb"|(?P<waits>Waiting for client to connect)"
+    rb"|(?P<header>Dual-port +: )"
+    rb"|(?P<table># ?bytes +# ?iterations|#bytes +#iterations)"
+    rb"|(?P<result>^ *(?P<iterations>\d{1,12}) iters in [\d.]+ seconds = )",
+    re.IGNORECASE,
+)
+_ROW: Final = re.compile(rb"(?m)^ *\d+ +\d+ +(?:[\d.]+|-?inf|-?nan)\b")
+_HEADER: Final = re.compile(r"(Connection type|Mtu|Number of qps) *: *([\w.]+)")
+_TEST: Final = re.compile(r"^ {4,}(\S[\w ]{2,40}(?:Test|BW|Latency)) *$", re.MULTILINE)
+_IN_PINGPONG: Final = re.compile(rb"LID 0x[0-9a-f]+, QPN")
+
+_UNANSWERED: Final[Labels] = ("firewall", "peer-not-started", "peer-address-wrong", "peer-host-down")
+_LOST_ON_ROCE: Final[Labels] = (
+    *("roce-port-dropped", "no-path", "mtu-too-large", "peer-posts-no-receives", "peer-gone"),
+)
+_LOST: Final[Labels] = ("no-path", "peer-posts-no-receives", "mtu-too-large", "peer-gone")
+_UNRELIABLE: Final = {"UC": "uc-reports-no-loss", "UD": "ud-reports-no-loss"}
+
+_OVER_TCP: Final = (
+    "# this is TCP between the ends, not RDMA yet: the server waits, or the client is not answered",
+    "nc -vz PEER PORT   # perftest and the pingpongs: 18515, where -p gave no other",
+    "ip route get PEER",
+    "sudo nft list ruleset   # at both ends",
+)
+_OVER_RDMA: Final = (
+    "# TCP went through, and RDMA does not: what each end printed, and its counters, tell which",
+    "rdmadiag pingpong --allow-rtr PEER   # tells loss, a filter and an MTU from each other",
+    "sudo nft list ruleset   # RoCE v2 is UDP port 4791, at both ends and on the switch",
+    GIDS,
+    AT_PEER,
+)
+
+
+@dataclass(slots=True)
+class Talk:
+    """What one log has of the last test in it."""
+
+    reached: Reached = Reached.NOTHING
+    line: int = 0
+    text: str = ""
+    tool: str = "perftest"
+    ends: dict[str, End] = field(default_factory=dict)
+    header: dict[str, str] = field(default_factory=dict)
+    iterations: int | None = None
+
+    def take(self, line: bytes, number: int, after: bytes = b"", above: bytes = b"") -> bool:
+        """Whether the line is a step of a test."""
+        found = _STEP.search(line[:512])
+        if found is None:
+            return False
+        text = line.decode("utf-8", "replace")
+        if found["waits"]:
+            self._begin()
+            reached = Reached.WAITING
+        elif found["header"]:
+            around = b"\n".join((above, line, after)).decode("utf-8", "replace")
+            self.header = dict(_HEADER.findall(around))
+            if test := _TEST.findall(around):
+                self.header["test"] = test[-1].strip()
+            return True
+        elif which := found["which"]:
+            reached = self._end(which.decode().lower(), found, line, after)
+        elif found["table"]:
+            reached = Reached.RESULT if _ROW.search(after) else Reached.DATA
+        else:
+            self.iterations = int(found["iterations"])
+            reached = Reached.RESULT
+        self.reached = reached
+        self.line, self.text = number, text.strip()[:400]
+        return True
+
+    def _begin(self) -> None:
+        self.ends, self.header, self.iterations = {}, {}, None
+
+    def _end(self, which: str, found: "re.Match[bytes]", line: bytes, after: bytes) -> Reached:
+        if which == "local" and self.reached is Reached.RESULT:
+            header = self.header
+            self._begin()
+            self.header = header  # perftest prints it before the addresses
+        text = b"\n".join((line, after[:128])).decode("utf-8", "replace")
+        end = End(int(found["lid"], 16), int(found["qpn"], 16), printed_gid(text, which))
+        self.ends.setdefault(which, end)
+        self.tool = "rc_pingpong" if _IN_PINGPONG.search(line) else "perftest"
+        return Reached.OWN_END if which == "local" else Reached.BOTH_ENDS
+
+    @property
+    def is_stopped(self) -> bool:
+        """It said where it is, and of no result.
+
+        perftest prints both addresses and the header at once, before it sends: a part of that is
+        an excerpt.
+        """
+        least = Reached.OWN_END if self.tool == "rc_pingpong" else Reached.DATA
+        return least <= self.reached <= Reached.DATA
+
+    @property
+    def has_result(self) -> bool:
+        """It came to its end."""
+        return self.reached is Reached.RESULT
+
+    @property
+    def empty_end(self) -> str | None:
+        """The end that printed an address by which nothing reaches it."""
+        return next((which for which, end in self.ends.items() if end.is_empty), None)
+
+    def stopped(self) -> "Meaning":
+        """What it means that nothing followed; for a test that has stopped."""
+        over_tcp = self.reached < Reached.BOTH_ENDS
+        stage = Stage.CONNECT if over_tcp else Stage.DATA
+        causes = all_stated(_UNANSWERED if over_tcp else self._lost(), "no_peer")
+        look = _OVER_TCP if over_tcp else _OVER_RDMA
+        return self._meaning(STOPPED, Kind.CONSEQUENCE, stage, causes, look)
+
+    def empty(self) -> "Meaning":
+        """What it means that an end printed neither a LID nor a GID."""
+        own = self.empty_end == "local"
+        labels = ("no-gid-given", "gid-row-empty") if own else ("gid-row-empty", "no-gid-given")
+        causes = all_stated(labels, *(() if own else ("peer",)))
+        look = (GIDS, *(() if own else (AT_PEER,)), "# an index that has a row: -g, of perftest -x")
+        return self._meaning("empty-gid", Kind.FAILURE, Stage.RTR, causes, look)
+
+    def _lost(self) -> Labels:
+        local = self.ends.get("local")
+        known = _LOST_ON_ROCE if local and local.is_roce else _LOST
+        unreliable = _UNRELIABLE.get(self.header.get("Connection type", ""))
+        return (unreliable, *known[:4]) if unreliable else known
+
+    def _meaning(
+        self, what: str, kind: Kind, stage: Stage, causes: tuple[Known, ...], look: Lines
+    ) -> "Meaning":
+        from rdmadiag.explain.log.fields import fields
+        from rdmadiag.explain.log.recognise import Meaning
+
+        found = replace(fields(self.text), tool=self.tool, stage=stage)
+        return Meaning(kind, what, found, causes, look)
