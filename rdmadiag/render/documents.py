@@ -26,6 +26,7 @@ from rdmadiag.preflight.judge_counters import CounterVerdict
 from rdmadiag.preflight.judge_job import Because, JobVerdict
 from rdmadiag.preflight.judge_lossless import LosslessVerdict
 from rdmadiag.preflight.judge_resources import ResourceVerdict
+from rdmadiag.preflight.judge_ends import EndFinding
 from rdmadiag.preflight.judge_route import RouteVerdict
 from rdmadiag.preflight.judge_topology import TopologyVerdict
 from rdmadiag.preflight.verdict import Status
@@ -450,6 +451,8 @@ class CompatDocument(Document):
     why: str
     rows: tuple[CompatRow, ...] = Field(description="Of the hosts.")
     beside: tuple[PortsBeside, ...]
+    findings: tuple[EndFinding, ...] = Field(description="Of the ways between them.")
+    not_looked_at: tuple[str, ...] = Field(description="Of those ways, and why; one line each.")
 
 
 DOCUMENTS: Final[dict[str, type[Document]]] = {
