@@ -69,8 +69,8 @@ def command(
     """Can these two ends talk: ports, partitions, GIDs, subnets, MTUs, cables, ways, stacks.
 
     A and B are snapshots or reports of `preflight --json`, of two hosts. Each active port of A is
-    held against that of its name at B, else against each of its kind. Of the addresses that may
-    meet, routes, neighbour entries, ARP and rp_filter of both ends are looked at. No packet is sent.
+    held against that of its name at B, else against each of its kind; then the ways between their
+    addresses: routes, neighbour entries, ARP, rp_filter. No packet is sent.
 
     Exits 0 they can, by a router too; 1 they cannot; 3 that is not known, or a side could not be
     read.

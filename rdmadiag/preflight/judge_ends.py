@@ -144,8 +144,10 @@ def _once(found: Iterable[EndFinding]) -> list[EndFinding]:
     """One of each rule and object of a host: several addresses may show the same."""
     kept: dict[tuple[object, ...], EndFinding] = {}
     for each in found:
-        hosts = frozenset(each.hosts)
-        kept.setdefault((each.finding.rule, hosts, each.object), each)
+        pair = len(each.hosts) > 1  # each end would name its own object
+        what = frozenset(each.addresses or ()) if pair else each.object
+        where = each.finding.device if each.addresses is None else None
+        kept.setdefault((each.finding.rule, frozenset(each.hosts), what, where), each)
     return sorted(kept.values(), key=lambda each: _ORDER.index(each.finding.severity))
 
 

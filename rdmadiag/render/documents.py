@@ -23,10 +23,10 @@ from rdmadiag.fleet.node_answer import Ending
 from rdmadiag.fleet.pair_results import Tournament
 from rdmadiag.fleet.trend import NodeHistory
 from rdmadiag.preflight.judge_counters import CounterVerdict
+from rdmadiag.preflight.judge_ends import EndFinding
 from rdmadiag.preflight.judge_job import Because, JobVerdict
 from rdmadiag.preflight.judge_lossless import LosslessVerdict
 from rdmadiag.preflight.judge_resources import ResourceVerdict
-from rdmadiag.preflight.judge_ends import EndFinding
 from rdmadiag.preflight.judge_route import RouteVerdict
 from rdmadiag.preflight.judge_topology import TopologyVerdict
 from rdmadiag.preflight.verdict import Status

@@ -155,14 +155,11 @@ def at_home(views: Iterable[PortView]) -> tuple[PortView, ...]:
 
 def not_seen(end: HostEnd) -> Missing | None:
     """Why the way from this host cannot be told."""
-    for source in (end.evidence.netdev, end.evidence.routing):
-        if isinstance(source, Missing):
-            return source
-    if isinstance(end.evidence.routing, Missing) or isinstance(
-        end.evidence.routing.routes, Missing
-    ):
-        return Missing(Why.NOT_COLLECTED, "its routes were not read")
-    return None
+    netdev, routing = end.evidence.netdev, end.evidence.routing
+    if isinstance(routing, Missing):
+        return routing
+    parts = (netdev, routing.routes, routing.rules, routing.neighbours)
+    return next((each for each in parts if isinstance(each, Missing)), None)
 
 
 def is_one_host(here: HostEnd, there: HostEnd) -> bool:

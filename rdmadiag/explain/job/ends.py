@@ -105,7 +105,7 @@ def _cause(found: EndFinding) -> LikelyCause:
 def _stranger(
     first: FirstFailure | None, addresses: Mapping[str, frozenset[str]]
 ) -> tuple[LikelyCause, str, str] | None:
-    """The host and the address that the first failure names, where every host has a report, and none has it."""
+    """The host of the first failure and the address it names, where no report has that."""
     host = first.who.host if first else None
     if first is None or host is None or host not in addresses or len(addresses) < 2:
         return None
