@@ -72,6 +72,32 @@ def by_findings(verdicts: Mapping[str, Sequence[Mapping[str, Any]]]) -> Answer:
     return NOTHING
 
 
+def by_reports(document: Mapping[str, Any]) -> tuple[Answer, str]:
+    """What both hosts' reports prove together (`of_reports` of `explain` of both logs with both),
+    and the severity of its worst finding; none where it only points at something.
+    """
+    found = document.get("of_reports") or {}
+    if not found.get("cause"):
+        return NOTHING, ""
+    hosts = found["hosts"]
+    place = hosts[0] if len(hosts) == 1 else "both"
+    worst = next((each["finding"]["severity"] for each in found["findings"]), "")
+    return Answer(found["cause"]["label"], place), worst
+
+
+def of_all(
+    findings: Mapping[str, Sequence[Mapping[str, Any]]], story: Mapping[str, Any], logs: Answer
+) -> Answer:
+    """A critical finding of one host, one of both, any other of one host, of both, the logs."""
+    critical = {
+        end: [each for each in several if each["severity"] == "critical"]
+        for end, several in findings.items()
+    }
+    reports, worst = by_reports(story)
+    proven = reports if worst == "critical" else NOTHING
+    return together((by_findings(critical), proven, by_findings(findings), reports, logs))
+
+
 def by_logs(
     accounts: Mapping[str, Mapping[str, Any]],
     ended: Mapping[str, float | None],

@@ -5,6 +5,7 @@ Needs no lab: it reads faults/records, NAME.json and the snapshots beside it.
 
 import argparse
 import json
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +24,7 @@ from faults.answers import (
     by_story,
     cause_is_right,
     host_is_right,
+    of_all,
     together,
 )
 from faults.table import ENDS, HERE, Fault, faults, held_out
@@ -33,7 +35,7 @@ SECONDS: Final = 120.0
 DEVICE: Final = {"left": 0, "right": 1}
 
 WAYS: Final = {
-    "rdmadiag": "preflight of both hosts and explain of the logs, as README.md says",
+    "rdmadiag": "preflight of both hosts, and explain of both logs with both, as README.md says",
     "preflight": "rdmadiag preflight of both hosts' snapshots",
     "explain with reports": "rdmadiag explain --log of each end with its host's snapshot",
     "explain of both": "rdmadiag explain --log of both ends at once, alone",
@@ -111,7 +113,9 @@ def one(fault: Fault) -> Scored:
         answers["explain"].append(alone)
         answers["explain of both"].append(both)
         answers["explain with reports"].append(with_reports)
-        answers["rdmadiag"].append(together((by_host, both, with_reports)))
+        story = job(said, {end: snapshot(fault.name, end) for end in ENDS})
+        logs = together((by_story(story), with_reports))
+        answers["rdmadiag"].append(of_all(findings, story, logs))
         answers["checklist"].append(by_checklist(record["checklist"]))
         answers["grep"].append(by_grep(said) if any(_failed(ends)) else NOTHING)
     return Scored(fault, answers)
@@ -132,6 +136,9 @@ def twin(name: str) -> tuple[str, dict[str, tuple[str, ...]]] | None:
     found["preflight"] = tuple(each["rule"] for each in findings if each["severity"] != "info")
     logs = [each["said"] for ends in record["tools"].values() for each in ends.values()]
     firsts = [document.get("first") for document in map(explain, logs)]
+    said = {end: each["said"] for ends in record["tools"].values() for end, each in ends.items()}
+    of_reports = job(said, {end: snapshot(name, end) for end in ENDS}).get("of_reports") or {}
+    found["rdmadiag"] = tuple(each["finding"]["rule"] for each in of_reports.get("findings", ()))
     found["explain"] = tuple(
         (first["causes"] or [{"label": first["what"]}])[0]["label"]
         for first in firsts
@@ -193,6 +200,22 @@ def explain_both(said: Mapping[str, str]) -> dict[str, Any]:
         for log in logs:
             log.write_text(said[log.stem], encoding="utf-8")
         return _json("explain", "--job", "--log", *map(str, logs))
+
+
+def job(said: Mapping[str, str], reports: Mapping[str, Path]) -> dict[str, Any]:
+    """The document of `explain --log` of both ends' logs with a folder of both hosts' reports."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name, "reports")
+        folder.mkdir()
+        for end, report in reports.items():
+            if report.exists():
+                shutil.copy(report, folder / f"{end}.tar.gz")
+        argv = ["explain", "--job", f"--from={folder}", "--timeout=30"]
+        for end, text in said.items():
+            log = Path(name, f"{end}.log")
+            log.write_text(text, encoding="utf-8")
+            argv.append(f"--log={log}")
+        return _json(*argv)
 
 
 def _json(*argv: str) -> dict[str, Any]:

@@ -71,6 +71,7 @@ _PHYS_WORD = {
     PhysState.LINK_UP: "LinkUp",
 }
 _INFINIBAND = 32  # ARPHRD_INFINIBAND
+_ETHERNET = 1  # ARPHRD_ETHER
 _MTU = {size: number for number, size in MTU_BYTES.items()}
 _GID_TYPE = {V1: GidType.ROCE_V1, V2: GidType.ROCE_V2}
 _LAYER_WORD = {LinkLayer.INFINIBAND: "InfiniBand", LinkLayer.ETHERNET: "Ethernet"}
@@ -283,6 +284,7 @@ class NetDev:
     carrier_down_count: int = 1
     arp_ignore: int = 0
     rp_filter: int = 0
+    no_arp: bool = False  # IFF_NOARP
     bond: BondData | None = None  # of one of kind "bond"
     leg: LegData | None = None  # of one whose master is a bond
     stats: Mapping[str, int] | None = None  # IFLA_STATS64
@@ -410,7 +412,8 @@ class Machine:
     rp_filter: int = 0  # of conf/all
     ways: tuple[Way, ...] = ()  # beside those of the addresses
     rules: tuple[Rule, ...] | None = DEFAULT_RULES  # None: nobody asked for rules and routes
-    neighbours: Mapping[tuple[str, str], int] = field(default_factory=dict)  # netdev, address
+    # netdev, address → state, or state and MAC
+    neighbours: Mapping[tuple[str, str], int | tuple[int, str]] = field(default_factory=dict)
     roce_modes: Mapping[str, str] = field(default_factory=dict)  # "mlx5_0/1": "RoCE v2"
     roce_tos: Mapping[str, int] = field(default_factory=dict)  # "mlx5_0/1": 104
     dcb: Mapping[str, Dcb | Missing] | None = None  # by netdev; None: nobody asked
@@ -858,9 +861,8 @@ class Machine:
             index = self._ifindex(netdev.name)
             message = ifinfmsg()
             message["index"] = index
-            if netdev.mac.count(":") == 19:
-                message["ifi_type"] = _INFINIBAND
-            message["flags"] = 0x11043 if netdev.up else 0x1002
+            message["ifi_type"] = _INFINIBAND if netdev.mac.count(":") == 19 else _ETHERNET
+            message["flags"] = (0x11043 if netdev.up else 0x1002) | (0x80 if netdev.no_arp else 0)
             message["attrs"] = [
                 ("IFLA_IFNAME", netdev.name),
                 ("IFLA_MTU", netdev.mtu),
@@ -910,8 +912,8 @@ class Machine:
         rules = [*self.rules, *(replace(each, version=6) for each in DEFAULT_RULES[:2])]
         recording.netlink["route-getrule"] = b"".join(map(_encoded_rule, rules))
         recording.netlink["route-getneigh"] = b"".join(
-            self._encoded_neighbour(netdev, address, state)
-            for (netdev, address), state in self.neighbours.items()
+            self._encoded_neighbour(netdev, address, known)
+            for (netdev, address), known in self.neighbours.items()
         )
         folder = "/sys/kernel/config/rdma_cm"
         for port, mode in self.roce_modes.items():
@@ -1035,12 +1037,13 @@ class Machine:
         message["attrs"] = attributes
         return _encoded(message, 24)
 
-    def _encoded_neighbour(self, netdev: str, address: str, state: int) -> bytes:
+    def _encoded_neighbour(self, netdev: str, address: str, known: int | tuple[int, str]) -> bytes:
+        state, mac = known if isinstance(known, tuple) else (known, "0c:42:a1:00:00:99")
         message = ndmsg()
         message["family"] = 10 if ":" in address else 2
         message["ifindex"] = self._ifindex(netdev)
         message["state"] = state
-        message["attrs"] = [("NDA_DST", address), ("NDA_LLADDR", "0c:42:a1:00:00:99")]
+        message["attrs"] = [("NDA_DST", address), ("NDA_LLADDR", mac)]
         return _encoded(message, 28)
 
 

@@ -23,7 +23,10 @@ from rdmadiag.cli.verdicts import exit_zero_option
 
 if TYPE_CHECKING:
     from rdmadiag.cli.two_records import Record
+    from rdmadiag.facts.evidence import Evidence
+    from rdmadiag.preflight.judge_ends import EndsVerdict
     from rdmadiag.view.compat import Compat
+    from rdmadiag.view.ends import HostEnd
     from rdmadiag.view.peer_picks import Side
 
 
@@ -63,16 +66,18 @@ def command(
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """Can these two ends talk: ports, partitions, GIDs, subnets, MTUs, cables, stacks.
+    """Can these two ends talk: ports, partitions, GIDs, subnets, MTUs, cables, ways, stacks.
 
     A and B are snapshots or reports of `preflight --json`, of two hosts. Each active port of A is
-    held against that of its name at B, else against each of its kind. No packet is sent.
+    held against that of its name at B, else against each of its kind; then the ways between their
+    addresses: routes, neighbour entries, ARP, rp_filter. No packet is sent.
 
     Exits 0 they can, by a router too; 1 they cannot; 3 that is not known, or a side could not be
     read.
     """
     from rdmadiag.cli.stacks import chosen_stacks
     from rdmadiag.cli.two_records import read_record
+    from rdmadiag.preflight.judge_ends import judge, with_ways
     from rdmadiag.view.compat import compat
 
     if as_json and not nearer("format", "as_json"):
@@ -81,9 +86,10 @@ def command(
     deadline = started() + timeout
     with budget(max(LEAST, deadline - time.monotonic())):
         first, second = (read_record(path, deadline) for path in (here, there))
-        found = compat(_side(first), _side(second), stacks)
+        ends = judge(_end(first), _end(second))
+        found = with_ways(compat(_side(first), _side(second), stacks), ends)
         with printing():
-            _show(found, first, second, format, quiet=quiet, verbose=verbose)
+            _show(found, ends, first, second, format, quiet=quiet, verbose=verbose)
     return exits.OK if exit_zero else code_of(found, named=bool(names))
 
 
@@ -97,15 +103,27 @@ def code_of(found: "Compat", *, named: bool) -> int:
     return exits.UNKNOWN if found.talks is Talks.UNKNOWN else exits.OK
 
 
+def _end(record: "Record") -> "HostEnd":
+    from rdmadiag.view.ends import HostEnd
+    from rdmadiag.view.reconcile import devices
+
+    evidence = _evidence(record)
+    return HostEnd(record.host.hostname, evidence, tuple(devices(evidence)))
+
+
+def _evidence(record: "Record") -> "Evidence":
+    if record.evidence is None:
+        raise Refused(f"{record.path}: a sample of counters says nothing of ports")
+    return record.evidence
+
+
 def _side(record: "Record") -> "Side":
     from rdmadiag.facts.evidence import LINUX_ONLY
     from rdmadiag.view.peer_picks import Side
     from rdmadiag.view.reconcile import devices, ports
     from rdmadiag.view.stack_picks import variables
 
-    evidence = record.evidence
-    if evidence is None:
-        raise Refused(f"{record.path}: a sample of counters says nothing of ports")
+    evidence = _evidence(record)
     found = variables(evidence)
     # No stack of a Mac reads a variable for its GID.
     environment = {} if found == LINUX_ONLY else found
@@ -114,6 +132,7 @@ def _side(record: "Record") -> "Side":
 
 def _show(
     found: "Compat",
+    ends: "EndsVerdict",
     first: "Record",
     second: "Record",
     form: str,
@@ -125,10 +144,11 @@ def _show(
         from rdmadiag.render.json import write
         from rdmadiag.render.peer_documents import beside
 
-        ends = {"here": {"host": first.host}, "there": {"host": second.host}}
+        hosts = {"here": {"host": first.host}, "there": {"host": second.host}}
         answer = {"talks": found.talks, "why": found.why, "rows": found.rows}
-        write(ends | answer | {"beside": beside(found.ports)})
+        ways = {"findings": ends.findings, "not_looked_at": ends.unknown}
+        write(hosts | answer | {"beside": beside(found.ports)} | ways)
     else:
         from rdmadiag.render.compat import show
 
-        show(found, first.host, second.host, quiet=quiet, verbose=verbose)
+        show(found, ends, first.host, second.host, quiet=quiet, verbose=verbose)

@@ -228,7 +228,7 @@ def _names_many(log: tuple[str, ...], what: tuple[str, ...]) -> bool:
 
 
 def _job(reading: Reading, logs: tuple[str, ...], reports: str | None, *, here: bool) -> int:
-    from rdmadiag.cli.job_logs import ranked, read_job, read_reports
+    from rdmadiag.cli.job_logs import beside, ranked, read_job, read_reports
 
     if here or reading.identity.recorded or reading.devices:
         raise click.UsageError(
@@ -238,6 +238,7 @@ def _job(reading: Reading, logs: tuple[str, ...], reports: str | None, *, here: 
     tale = read_job(logs, known, reading.deadline, quiet=reading.quiet)
     if known:
         tale = ranked(tale, known[0], reading.deadline)
+        tale = beside(tale, known[0], reading.deadline)
     with printing():
         if reading.form == "json":
             from rdmadiag.render.explain_job import job_document
@@ -248,7 +249,7 @@ def _job(reading: Reading, logs: tuple[str, ...], reports: str | None, *, here: 
             from rdmadiag.render.explain_job import show_job
 
             show_job(tale, quiet=reading.quiet)
-    if tale.has_failed:
+    if tale.has_failed or tale.is_proven:
         return exits.CRITICAL
     unsure = tale.first or tale.not_understood or tale.is_stuck or tale.silent
     nothing = not any(each.bytes for each in tale.sources)

@@ -9,12 +9,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.cli.exits import Refused
 from rdmadiag.explain.job.collected import Collected
 from rdmadiag.explain.job.compose import compose
-from rdmadiag.explain.job.hosts import KnownHost, newest, places_of
+from rdmadiag.explain.job.hosts import KnownHost, canonical, newest, places_of
 from rdmadiag.explain.job.part import NEEDLES, Collecting, Part, last_stamp
 from rdmadiag.explain.job.stamps import Stamp
 from rdmadiag.explain.job.story import JobSource, Story
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from rdmadiag.explain.log.account import Failure
     from rdmadiag.fleet.document import Reader
     from rdmadiag.sieve.lines import Sieve
+    from rdmadiag.view.ends import HostEnd
+    from rdmadiag.view.reconcile import DeviceView
 
 HEAD: Final = 64 << 10  # bytes by which a file is known
 TAIL: Final = 256 << 10  # … and that its last time is looked for in
@@ -456,6 +459,74 @@ def ranked(story: Story, reports: Sequence[KnownHost], deadline: float) -> Story
     return story if failure is None else replace(story, first=replace(first, failure=failure))
 
 
+def _elsewhere(views: "Sequence[DeviceView]") -> frozenset[str]:
+    """Devices of other network namespaces, where there is one of this: they are not the job's."""
+    from rdmadiag.view.ends import at_home
+    from rdmadiag.view.reconcile import ports
+
+    here = {each.device for each in at_home(ports(views))}
+    return frozenset(each.name for each in views if each.name not in here) if here else frozenset()
+
+
+MOST_PAIRS: Final = 6
+"""Of hosts, whose reports are held against each other: each report is read anew."""
+
+
+def beside(story: Story, reports: Sequence[KnownHost], deadline: float) -> Story:
+    """What the reports of the hosts that could not reach each other show together."""
+    from rdmadiag.explain.job.ends import with_reports
+    from rdmadiag.preflight.judge_ends import judge
+    from rdmadiag.view.ends import HostEnd, all_addresses
+
+    known = {each.name: each for each in reports if each.has_evidence}
+    ends: dict[str, HostEnd | None] = {}
+    judged = {}
+    for pair in _pairs(story, sorted(known)):
+        for name in pair:
+            if name not in ends:
+                ends[name] = _end(known[name], deadline)
+        here, there = (ends[name] for name in pair)
+        if here is not None and there is not None:
+            judged[pair] = judge(here, there, _used(story))
+    own = {name: all_addresses(end.evidence) for name, end in ends.items() if end is not None}
+    return with_reports(story, judged, own)
+
+
+def _pairs(story: Story, names: Sequence[str]) -> list[tuple[str, str]]:
+    """The first pair that failed; without one, of few hosts, each with each."""
+    first = story.first
+    hosts = [end.host for end in (first.who, first.whom) if end] if first else []
+    named = [each for each in hosts if each in names]
+    if len(set(named)) > 1:
+        return [(str(named[0]), str(named[1]))]
+    among = [
+        (one, other)
+        for one, other in combinations(names, 2)
+        if not named or named[0] in (one, other)
+    ]
+    return among if len(among) <= MOST_PAIRS else []
+
+
+def _used(story: Story) -> frozenset[str]:
+    """The addresses that the first failure names."""
+    first = story.first
+    ends = [end for end in (first.who, first.whom) if end] if first else []
+    found = [each for end in ends for each in (end.gid, end.address) if each]
+    return frozenset(map(canonical, found))
+
+
+def _end(host: KnownHost, deadline: float) -> "HostEnd | None":
+    from rdmadiag.cli.options import recorded
+    from rdmadiag.view.ends import HostEnd
+    from rdmadiag.view.reconcile import devices
+
+    try:
+        evidence = recorded(host.where, deadline).evidence()
+    except Refused:  # one of several in a file
+        return None
+    return HostEnd(host.name, evidence, tuple(devices(evidence)))
+
+
 def _ranked(failure: "Failure", path: str, deadline: float) -> "Failure | None":
     from rdmadiag.cli.options import recorded
     from rdmadiag.explain.log.account import Account
@@ -469,6 +540,8 @@ def _ranked(failure: "Failure", path: str, deadline: float) -> "Failure | None":
         return None
     evidence = reading.evidence()
     alone = Account((failure,), (), (), (), (), 0, (), 0, 0, 0)
-    verdict = judge(evidence)
-    found = by_report(alone, verdict.findings, devices(evidence), reading.identity.platform)
+    views = devices(evidence)
+    elsewhere = _elsewhere(views)
+    findings = [each for each in judge(evidence).findings if each.device not in elsewhere]
+    found = by_report(alone, findings, views, reading.identity.platform)
     return found.failures[0]

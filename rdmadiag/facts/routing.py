@@ -147,6 +147,7 @@ class RoutingFacts:
     # A folder that is not there says nothing: the mode stays when the folder is removed.
     roce_modes: tuple[RoceMode, ...] | Missing
     port_mapper: bool | Missing  # a UDP socket on port 3935 in /proc/self/net/udp: iwpmd
+    neighbours: tuple[Neighbour, ...] | Missing = NOT_IN_RECORD
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ from typing import Final
 from rich.console import Console
 
 from rdmadiag.facts import Identity, Missing
-from rdmadiag.render.console import STYLE, Text, console, in_view, say
+from rdmadiag.preflight.judge_ends import EndsVerdict
+from rdmadiag.render.console import STYLE, Text, console, in_view, say, steps
 from rdmadiag.render.grid import Grid, Indented
 from rdmadiag.render.peer_picks import stack_lines
-from rdmadiag.render.plain import shown
+from rdmadiag.render.plain import printable, shown
 from rdmadiag.view.compat import Agreement, Compat, CompatRow, PortsBeside
 from rdmadiag.view.peer_picks import Talks
 
@@ -29,6 +30,7 @@ _STYLE: Final = {
 
 def show(
     found: Compat,
+    ends: EndsVerdict,
     here: Identity,
     there: Identity,
     to: Console | None = None,
@@ -49,8 +51,23 @@ def show(
         _table(out, "hosts", here.hostname, there.hostname, found.rows, verbose=verbose)
         for pair in found.ports:
             _ports(out, pair, verbose=verbose)
+        _ways(out, ends)
         out.print()
         out.print(Text("from both records alone: no packet was sent", "dim"))
+
+
+def _ways(out: Console, ends: EndsVerdict) -> None:
+    """What both ends' reports show of their ways to each other, each with what mends it."""
+    for each in ends.findings:
+        out.print()
+        line = Text(each.finding.severity, STYLE[each.finding.severity])
+        line.append(f"  at {' and '.join(each.hosts)}: {each.finding.summary}", style="")
+        say(out, line.append(f"  [{each.finding.rule}]", style="dim"))
+        steps(out, each.finding.remedy)
+    if ends.unknown:
+        out.print()
+    for one in ends.unknown:
+        say(out, Text(f"not looked at: {printable(one)}", STYLE["unknown"]))
 
 
 def _ports(out: Console, pair: PortsBeside, *, verbose: bool) -> None:

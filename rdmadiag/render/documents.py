@@ -23,6 +23,7 @@ from rdmadiag.fleet.node_answer import Ending
 from rdmadiag.fleet.pair_results import Tournament
 from rdmadiag.fleet.trend import NodeHistory
 from rdmadiag.preflight.judge_counters import CounterVerdict
+from rdmadiag.preflight.judge_ends import EndFinding
 from rdmadiag.preflight.judge_job import Because, JobVerdict
 from rdmadiag.preflight.judge_lossless import LosslessVerdict
 from rdmadiag.preflight.judge_resources import ResourceVerdict
@@ -464,6 +465,8 @@ class CompatDocument(Document):
     why: str
     rows: tuple[CompatRow, ...] = Field(description="Of the hosts.")
     beside: tuple[PortsBeside, ...]
+    findings: tuple[EndFinding, ...] = Field(description="Of the ways between them.")
+    not_looked_at: tuple[str, ...] = Field(description="Of those ways, and why; one line each.")
 
 
 DOCUMENTS: Final[dict[str, type[Document]]] = {

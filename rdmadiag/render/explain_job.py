@@ -9,6 +9,7 @@ from rdmadiag.explain.job.story import (
     FirstFailure,
     JobEnd,
     JobGroup,
+    OfReports,
     Silence,
     Silent,
     Step,
@@ -108,6 +109,9 @@ def _named(group: Any) -> str:
 
 
 def _without_failure(story: Story) -> str:
+    if story.is_proven and story.of_reports:
+        worst = story.of_reports.findings[0]
+        return printable(f"no line says what failed; the reports do: {worst.finding.summary}")
     if story.behind:
         one = story.behind[0]
         ranks = ", ".join(map(str, one.ranks[:_NAMES])) or ", ".join(one.hosts[:_NAMES]) or "some"
@@ -150,6 +154,8 @@ def show_job(story: Story, to: Console | None = None, *, quiet: bool = False) ->
         _details(out, story.first)
     if story.common_end is not None:
         _common(out, story.common_end)
+    if story.of_reports is not None:
+        _of_reports(out, story.of_reports, is_next=story.first is None)
     _wavefront(out, story.wavefront)
     _groups(out, "Failed:" if story.first is None else "All that failed:", story.failures)
     _groups(out, "Consequences, not causes:", story.consequences)
@@ -165,7 +171,7 @@ def show_job(story: Story, to: Console | None = None, *, quiet: bool = False) ->
 
 
 def _head(out: Console, story: Story) -> None:
-    if story.has_failed:
+    if story.has_failed or story.is_proven:
         line = Text("FAILED", style="bold red")
     elif answer(story) == "nothing of RDMA failed in these files":
         line = Text("OK", style="bold green")
@@ -210,6 +216,37 @@ def _common(out: Console, common: CommonEnd) -> None:
     for finding in common.findings:
         where = f"{finding.device}: " if finding.device else ""
         say(out, f"  - {finding.severity}: {printable(where + finding.summary)}  [{finding.rule}]")
+
+
+def _of_reports(out: Console, found: OfReports, *, is_next: bool) -> None:
+    out.print()
+    names = "; ".join(f"{here} and {there}" for here, there in found.pairs[:_NAMES])
+    said = "" if found.findings else _nothing(found)
+    say(
+        out,
+        f"The reports of {printable(names)} beside each other{said}:"
+        if found.findings
+        else f"The reports of {printable(names)} beside each other{said}",
+    )
+    for each in found.findings[:_MOST]:
+        hosts = " and ".join(each.hosts)
+        text = f"{each.finding.severity}: at {hosts}: {each.finding.summary}"
+        say(out, f"  - {printable(text)}  [{each.finding.rule}]")
+    for one in found.unknown[:_MOST]:
+        say(out, f"  not looked at: {printable(one)}")
+    if is_next and found.next:
+        out.print()
+        say(out, "Next:")
+        steps(out, found.next)
+
+
+def _nothing(found: OfReports) -> str:
+    if found.is_clear:
+        return (
+            " show nothing that keeps them apart: what is between them, a switch's port, VLAN or "
+            "filter, is in no report."
+        )
+    return " show nothing, but not all of both was read."
 
 
 def _wavefront(out: Console, found: tuple[Step, ...]) -> None:

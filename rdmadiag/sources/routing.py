@@ -328,7 +328,16 @@ def read_routing(host: Host, deadline: float) -> RoutingFacts | Missing:
         rules=_ask(host, "route-getrule", _GET_RULES, parse_rules, deadline),
         roce_modes=_roce_modes(host),
         port_mapper=_port_mapper(host),
+        neighbours=_neighbours(host, names, deadline),
     )
+
+
+def _neighbours(
+    host: Host, names: Mapping[int, str], deadline: float
+) -> tuple[Neighbour, ...] | Missing:
+    """A dump: no entry is made."""
+    parse = partial(parse_neighbours, names=names)
+    return _ask(host, "route-getneigh", _GET_NEIGHBOURS, parse, deadline)
 
 
 def _joined(
@@ -377,15 +386,14 @@ def _port_mapper(host: Host) -> bool | Missing:
 def read_towards(
     host: Host, deadline: float, asked: tuple[Asked, ...] = ()
 ) -> TowardsFacts | Missing:
-    """The kernel's own answers, and all neighbours: it is a dump, no entry is made."""
+    """The kernel's own answers, and all neighbours."""
     links = _ask(host, "route-getlink", GET_LINKS, parse_links, deadline)
     if isinstance(links, Missing):
         return links
     names = {each.ifindex: each.name for each in links}
-    parse = partial(parse_neighbours, names=names)
     return TowardsFacts(
         tuple(KernelAnswer(each, _answer(host, each, names, deadline)) for each in asked),
-        _ask(host, "route-getneigh", _GET_NEIGHBOURS, parse, deadline),
+        _neighbours(host, names, deadline),
         attribute(host, _HASH_POLICY, parse_number),
     )
 

@@ -34,6 +34,15 @@ class Agreement(StrEnum):
     UNKNOWN = "unknown"  # one end was not looked at
 
 
+class NoTalk(StrEnum):
+    """What of two ports, or of all of them, keeps them from talking."""
+
+    GIDS = "gids"
+    PARTITIONS = "partitions"
+    CABLE = "cable"
+    PROTOCOLS = "protocols"
+
+
 @dataclass(frozen=True, slots=True)
 class CompatRow:
     """One thing at both ends."""
@@ -56,6 +65,7 @@ class PortsBeside:
     why: str
     rows: tuple[CompatRow, ...]
     stacks: tuple[StackPair, ...]
+    reason: NoTalk | None = None  # where they cannot
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +76,7 @@ class Compat:
     why: str
     rows: tuple[CompatRow, ...]  # of the hosts
     ports: tuple[PortsBeside, ...]
+    reason: NoTalk | None = None  # where no two ports could be held against each other
 
 
 MOST_ROWS: Final = 128
@@ -90,8 +101,8 @@ def compat(here: Side, there: Side, stacks: Sequence[Chosen]) -> Compat:
         if unseen is not None:
             return Compat(Talks.UNKNOWN, unseen, rows, beside)
     if not beside:
-        talks, why = _none(here, there)
-        return Compat(talks, why, rows, ())
+        talks, why, reason = _none(here, there)
+        return Compat(talks, why, rows, (), reason)
     best = min(beside, key=lambda each: _ORDER.index(each.talks))
     ends = f"{best.here.device}/{best.here.port} - {best.there.device}/{best.there.port}"
     return Compat(best.talks, f"{ends}: {best.why}", rows, beside)
@@ -120,26 +131,27 @@ def _unseen(here: Side, there: Side) -> str | None:
     return None
 
 
-def _none(here: Side, there: Side) -> tuple[Talks, str]:
+def _none(here: Side, there: Side) -> tuple[Talks, str, NoTalk | None]:
     """Why no two ports can be held against each other."""
     for side, name in ((here, "A"), (there, "B")):
         unread = why_unknown(side.evidence)
         if unread is not None:
-            return Talks.UNKNOWN, f"the ports of {name} are not known: {unread}"
+            return Talks.UNKNOWN, f"the ports of {name} are not known: {unread}", None
         if not side.ports:
-            return Talks.NO, f"{name} has no RDMA port"
+            return Talks.NO, f"{name} has no RDMA port", None
         if not any(port.is_active for port in side.ports):
             if any(isinstance(port.state, Missing) for port in side.ports):
-                return Talks.UNKNOWN, f"whether a port of {name} is active is not known"
+                return Talks.UNKNOWN, f"whether a port of {name} is active is not known", None
             states = ", ".join(f"{port.name} {_text(port.state)}" for port in side.ports[:4])
-            return Talks.NO, f"{name} has no active port: {states}"
+            return Talks.NO, f"{name} has no active port: {states}", None
     kinds = [
         " and ".join(sorted({port.protocol for port in side.ports if port.is_active}))
         for side in (here, there)
     ]
     if any(Protocol.UNKNOWN in kind for kind in kinds):
-        return Talks.UNKNOWN, "what protocol a port is of is not known"
-    return Talks.NO, f"no active ports of one protocol: A has {kinds[0]}, B {kinds[1]}"
+        return Talks.UNKNOWN, "what protocol a port is of is not known", None
+    why = f"no active ports of one protocol: A has {kinds[0]}, B {kinds[1]}"
+    return Talks.NO, why, NoTalk.PROTOCOLS
 
 
 # --- of hosts ---------------------------------------------------------------------------
@@ -197,17 +209,22 @@ def _beside(
 ) -> PortsBeside:
     ends = End(local.device, local.number), End(remote.device, remote.number)
     talks, why = _by_address(here, local, there, remote)
+    reason = NoTalk.GIDS if talks is Talks.NO else None
     rows = (
         *_of_devices(here, local, there, remote),
         *_of_ports(here, local, there, remote),
     )
     for row in rows:
         if row.agreement is Agreement.STOPS:
-            talks, why = Talks.NO, row.why
+            talks, why, reason = Talks.NO, row.why, _STOPPED_BY[row.subject]
             break
         if row.agreement is Agreement.UNKNOWN and row.subject in _DECIDES and talks is not Talks.NO:
             talks, why = Talks.UNKNOWN, f"{row.subject} is not known at both ends"
-    return PortsBeside(*ends, local.protocol, talks, why, rows, by_stack.get(ends, ()))
+    stacks = by_stack.get(ends, ())
+    return PortsBeside(*ends, local.protocol, talks, why, rows, stacks, reason)
+
+
+_STOPPED_BY: Final = {"pkeys": NoTalk.PARTITIONS, "cable": NoTalk.CABLE}
 
 
 _DECIDES: Final = ("pkeys", "cable")

@@ -101,9 +101,7 @@ def _told(
     certain: bool = False,
 ) -> Told | None:
     """At the first of the parts that has a line; what each said is the evidence."""
-    evidence = tuple(
-        f"{part.where}: {text}" for part, text in zip(of or order, said, strict=False)
-    )
+    evidence = tuple(f"{part.where}: {text}" for part, text in zip(of or order, said, strict=False))
     for part in order:
         seen = _first(part) or _stopped(part)
         if seen is not None:
@@ -180,15 +178,15 @@ def _neither_met(one: Part, other: Part) -> Told | None:
     blank = [each.bytes <= _BLANK for each in pair]
     if max(reached) > Reached.OWN_END or not max(reached):
         return None
-    if any(step is Reached.NOTHING and not empty for step, empty in zip(reached, blank, strict=True)):
+    if any(
+        step is Reached.NOTHING and not empty for step, empty in zip(reached, blank, strict=True)
+    ):
         return None
     # The server is the one that said so; of two alike the second, as they are mostly given.
     client = one if reached[0] is not Reached.WAITING else other
     seen = _stopped(client) or _stopped(other if client is one else one)
     assert seen is not None
-    said = tuple(
-        f"{each.where}: {each.talk.text or 'nothing'}; and then nothing" for each in pair
-    )
+    said = tuple(f"{each.where}: {each.talk.text or 'nothing'}; and then nothing" for each in pair)
     return Told(client, seen, all_stated(_NOT_ANSWERED, "no_peer"), said)
 
 

@@ -1,7 +1,7 @@
 """What reports say of the hosts of a job: whose an address is, and what is wrong there."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -55,28 +55,39 @@ def places_of(host: str, document: Mapping[str, Any]) -> dict[str, Place]:
     found: dict[str, Place] = {}
     if not isinstance(evidence, dict):
         return found
+    own: dict[object, set[str]] = {}
     for netdev in _tables(evidence.get("netdev"), "netdevs"):
+        of_netdev = own.setdefault(netdev.get("name"), set())
         for each in _tables(netdev, "addresses"):
             address = each.get("address")
             if isinstance(address, str) and not _LOOPBACK.match(address):
+                of_netdev.add(canonical(address))
                 _add(found, address, Place(host))
     for device in _tables(evidence.get("sysfs"), "devices"):
-        name = device.get("name")
-        if not isinstance(name, str):
-            continue
         for port in _tables(device, "ports"):
-            number = port.get("number")
-            for entry in _tables(port.get("gids"), "entries"):
-                gid, index = entry.get("gid"), entry.get("index")
-                if isinstance(gid, str) and _is_own(gid):
-                    place = Place(
-                        host,
-                        name[:64],
-                        number if isinstance(number, int) else None,
-                        index if isinstance(index, int) else None,
-                    )
-                    _add(found, gid, place)
+            for gid, place in _of_port(host, device.get("name"), port, own):
+                _add(found, gid, place)
     return found
+
+
+def _of_port(
+    host: str, name: object, port: Mapping[str, Any], own: Mapping[object, set[str]]
+) -> Iterator[tuple[str, Place]]:
+    """Its GIDs, but for those of a netdev that only has the same name: in another namespace."""
+    number = port.get("number")
+    for entry in _tables(port.get("gids"), "entries"):
+        gid, index, netdev = entry.get("gid"), entry.get("index"), entry.get("netdev")
+        if not isinstance(name, str) or not isinstance(gid, str) or not _is_own(gid):
+            continue
+        if isinstance(netdev, str) and canonical(gid) not in own.get(netdev, {canonical(gid)}):
+            continue
+        place = Place(
+            host,
+            name[:64],
+            number if isinstance(number, int) else None,
+            index if isinstance(index, int) else None,
+        )
+        yield gid, place
 
 
 def _add(found: dict[str, Place], address: str, place: Place) -> None:

@@ -4,10 +4,11 @@ from enum import StrEnum
 
 from rdmadiag.explain.job.alignment import Setting
 from rdmadiag.explain.job.progress import Behind
-from rdmadiag.explain.log.account import Failure, Named, Standing
+from rdmadiag.explain.log.account import Failure, LikelyCause, Named, Standing
 from rdmadiag.explain.log.kind import UNSURE, Kind
 from rdmadiag.frozen import dataclass
-from rdmadiag.preflight.verdict import Finding
+from rdmadiag.preflight.judge_ends import EndFinding
+from rdmadiag.preflight.verdict import Finding, Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,20 @@ class JobReport:
 
 
 @dataclass(frozen=True, slots=True)
+class OfReports:
+    """What reports of two hosts show, held against each other."""
+
+    pairs: tuple[tuple[str, str], ...]
+    findings: tuple[EndFinding, ...]  # the worst first
+    is_clear: bool  # all was read, and nothing keeps them apart
+    unknown: tuple[str, ...]  # what of which host was not read
+    cause: LikelyCause | None  # what they prove, or point at
+    hosts: tuple[str, ...]  # where it is
+    object: str  # "neighbour entry of 192.0.2.2 on eth0"; "" without a cause
+    next: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NotUnderstood:
     """A line of RDMA and of trouble."""
 
@@ -172,6 +187,13 @@ class Story:
     unused_reports: tuple[str, ...]  # files of --from that are no report, and why
     sources: tuple[JobSource, ...]
     dropped: int
+    of_reports: OfReports | None = None  # None: no two hosts of it have a report
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the reports alone show that two of its hosts cannot reach each other."""
+        found = self.of_reports.findings if self.of_reports else ()
+        return any(each.finding.severity is Severity.CRITICAL for each in found)
 
     @property
     def has_failed(self) -> bool:

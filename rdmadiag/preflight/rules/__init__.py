@@ -219,6 +219,7 @@ first is the answer."""
 
 _OF_OTHER_COMMANDS: Final = (
     "rdmadiag.preflight.rules.counters",
+    "rdmadiag.preflight.rules.ends",
     "rdmadiag.preflight.rules.lossless_unknown",
     "rdmadiag.preflight.rules.peer_route",
     "rdmadiag.preflight.rules.resources",

@@ -1,0 +1,411 @@
+"""What keeps two hosts apart, as far as the reports of both show it."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from rdmadiag.facts import Missing
+from rdmadiag.facts.routing import Neighbour, NeighbourState
+from rdmadiag.frozen import dataclass
+from rdmadiag.preflight.proofs import seen
+from rdmadiag.preflight.rules.rule import Rule, rule
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.compat import Compat, NoTalk
+from rdmadiag.view.ends import Towards, own_addresses
+from rdmadiag.view.peer_picks import Talks
+
+_ARP: Final = "https://github.com/torvalds/linux/blob/v6.1/net/ipv4/arp.c"
+_SYSCTL: Final = "https://docs.kernel.org/networking/ip-sysctl.html"
+_ETHERNET: Final = 1  # ARPHRD_ETHER
+_STRICT: Final = 1  # rp_filter
+_NO_ANSWER: Final = 8  # arp_ignore
+_SETTLED: Final = (NeighbourState.PERMANENT, NeighbourState.NOARP)
+
+
+def _fill(case: Towards) -> dict[str, object]:
+    mine, theirs = case.mine, case.theirs
+    return {"peer": theirs.address, "own": mine.address, "netdev": mine.netdev.name}
+
+
+@rule(
+    "ends-peer-address-here",
+    Severity.CRITICAL,
+    "Both hosts have one address",
+    "The address of the peer's RDMA netdev is an address of this host too, on whichever of its "
+    "netdevs, loopback included: what is sent to it here never leaves the host, and others reach "
+    "the one or the other by chance.",
+    ("https://www.rfc-editor.org/rfc/rfc5227",),
+    remedy=(
+        "ip -brief address show to {peer}   # at both hosts",
+        "sudo ip address del {peer} dev {on}   # where it does not belong",
+    ),
+)
+def peer_address_here(this: Rule, case: Towards) -> Iterator[Finding]:
+    """By the host's own addresses and its table of local routes."""
+    if case.owner is not None:
+        yield this.finding(
+            f"{case.near.name} has {case.theirs.address} too, on {case.owner}: it is the address "
+            f"of {case.theirs.place} of {case.far.name}",
+            evidence=[
+                Proof(
+                    "routing", f"{case.theirs.address} on {case.owner}", "an address of this host"
+                ),
+                Proof("netdev", f"{case.far.name}: {case.theirs.netdev.name}", case.theirs.address),
+            ],
+            fill=_fill(case) | {"on": case.owner},
+        )
+
+
+@rule(
+    "ends-mac-twice",
+    Severity.CRITICAL,
+    "Both hosts have one MAC address",
+    "The netdevs of both ends have the same MAC address: a switch learns it at one port, then at "
+    "the other, and the frames of each go to whoever sent last. Virtual machines and namespaces "
+    "that were copied have it.",
+    ("https://www.rfc-editor.org/rfc/rfc7042",),
+    remedy=("ip link show {netdev}   # at both hosts", "sudo ip link set dev {netdev} address MAC"),
+)
+def mac_twice(this: Rule, case: Towards) -> Iterator[Finding]:
+    """Of Ethernet; 00:00:00:00:00:00 is none."""
+    mac = case.mine.netdev.mac
+    if isinstance(mac, Missing) or mac != case.theirs.netdev.mac or not mac.strip("0:"):
+        return
+    if len(mac) == len("00:00:00:00:00:00"):
+        yield this.finding(
+            f"{case.mine.netdev.name} of {case.near.name} and {case.theirs.netdev.name} of "
+            f"{case.far.name} both have {mac}",
+            device=case.mine.device,
+            port=case.mine.port,
+            evidence=[
+                Proof("netdev", f"{name}: {own.netdev.name} IFLA_ADDRESS", mac)
+                for name, own in ((case.near.name, case.mine), (case.far.name, case.theirs))
+            ],
+            fill=_fill(case),
+        )
+
+
+@rule(
+    "ends-neighbour-wrong",
+    Severity.CRITICAL,
+    "The neighbour entry of the peer has another MAC address",
+    "This host's neighbour table gives the peer's address a MAC address that no netdev of the peer "
+    "has: frames go to another host, or to nobody. Critical for a permanent entry, which the "
+    "kernel never asks anew; a warning for a learnt one: somebody else answers for the address, a "
+    "proxy, or a host that has it too.",
+    (_ARP,),
+    remedy=(
+        "ip neigh show {peer} dev {netdev}",
+        "sudo ip neigh del {peer} dev {netdev}   # the kernel asks when it is needed",
+    ),
+)
+def neighbour_wrong(this: Rule, case: Towards) -> Iterator[Finding]:
+    """Of the peer as the next hop itself."""
+    entry = case.neighbour
+    if entry is None or entry.mac is None or not case.is_direct:
+        return
+    macs = _macs_of_far(case)
+    if macs is None or entry.mac in macs or not _is_used(entry):
+        return
+    yield this.finding(
+        f"{case.near.name} sends to {entry.mac} for {case.theirs.address}, and "
+        f"{case.theirs.netdev.name} of {case.far.name} has {case.theirs.netdev.mac}",
+        device=case.mine.device,
+        port=case.mine.port,
+        severity=None if entry.state in _SETTLED else Severity.WARN,
+        evidence=[
+            Proof(
+                "routing",
+                f"neighbour entry of {entry.address} on {entry.netdev}",
+                f"{entry.mac} {seen(entry.state)}",
+            ),
+            Proof(
+                "netdev",
+                f"{case.far.name}: {case.theirs.netdev.name} IFLA_ADDRESS",
+                str(case.theirs.netdev.mac),
+            ),
+        ],
+        fill=_fill(case) | {"netdev": entry.netdev},
+    )
+
+
+def _is_used(entry: Neighbour) -> bool:
+    return not isinstance(entry.state, Missing) and entry.state.is_valid
+
+
+def _macs_of_far(case: Towards) -> frozenset[str] | None:
+    """Of all its netdevs that are known; None where that of the peer's netdev is not."""
+    facts, own = case.far.evidence.netdev, case.theirs.netdev.mac
+    if isinstance(facts, Missing) or isinstance(own, Missing):
+        return None
+    return frozenset(str(each.mac) for each in facts.netdevs)
+
+
+@rule(
+    "ends-answers-no-arp",
+    Severity.CRITICAL,
+    "The netdev answers no ARP",
+    "The netdev of the address has ARP switched off, or arp_ignore is 8: this host never tells its "
+    "MAC address, and the peer finds no way to it but by a permanent neighbour entry.",
+    (_ARP, _SYSCTL),
+    remedy={
+        "where ARP is off": ("sudo ip link set dev {netdev} arp on",),
+        "where arp_ignore is 8": (
+            "sudo sysctl -w net.ipv4.conf.all.arp_ignore=0",
+            "sudo sysctl -w net.ipv4.conf.{netdev}.arp_ignore=0",
+        ),
+    },
+)
+def answers_no_arp(this: Rule, case: Towards) -> Iterator[Finding]:
+    """IFF_NOARP of an Ethernet netdev; the larger of conf/all and the netdev's own."""
+    link, facts = case.link, case.near.evidence.netdev
+    if ":" in case.mine.address or link is None or link.type != _ETHERNET:
+        return
+    ignored = [
+        each
+        for each in (
+            case.mine.netdev.arp_ignore,
+            facts if isinstance(facts, Missing) else facts.arp_ignore,
+        )
+        if not isinstance(each, Missing)
+    ]
+    name = case.mine.netdev.name
+    if link.no_arp:
+        proof, when = Proof("routing", f"{name} IFF_NOARP", "set"), "where ARP is off"
+    elif max(ignored, default=0) == _NO_ANSWER:
+        proof, when = Proof("netdev", f"{name} arp_ignore", "8"), "where arp_ignore is 8"
+    else:
+        return
+    yield this.finding(
+        f"{case.near.name} answers no ARP for {case.mine.address} on {name}",
+        device=case.mine.device,
+        port=case.mine.port,
+        evidence=[proof],
+        when=when,
+        fill=_fill(case),
+    )
+
+
+@rule(
+    "ends-reverse-path",
+    Severity.CRITICAL,
+    "rp_filter drops what the peer sends",
+    "rp_filter is 1 (strict) for the netdev of the address, and the way back to the peer leads by "
+    "another netdev: the IP stack drops each packet of the peer that arrives here, ARP requests, "
+    "TCP, and RoCE of a software device. A warning for a hardware device, whose RoCE does not pass "
+    "the IP stack.",
+    (_SYSCTL, "https://www.rfc-editor.org/rfc/rfc3704"),
+    remedy=(
+        "ip route get {peer}",
+        "sudo sysctl -w net.ipv4.conf.all.rp_filter=2 net.ipv4.conf.{netdev}.rp_filter=2",
+        "# or a route back by {netdev}",
+    ),
+)
+def reverse_path(this: Rule, case: Towards) -> Iterator[Finding]:
+    """fib_validate_source: IPv4 alone has rp_filter."""
+    facts, netdev, route = case.near.evidence.netdev, case.mine.netdev, case.route
+    if isinstance(facts, Missing) or route.loopback or ":" in case.mine.address:
+        return
+    values = [facts.rp_filter, netdev.rp_filter]
+    known = [each for each in values if not isinstance(each, Missing)]
+    if len(known) < len(values) or max(known) != _STRICT:
+        return
+    if route.netdev is None or route.netdev == netdev.name:
+        return
+    yield this.finding(
+        f"{case.near.name} drops what comes from {case.theirs.address} by {netdev.name}: its way "
+        f"back leads by {route.netdev}, and rp_filter is 1",
+        device=case.mine.device,
+        port=case.mine.port,
+        severity=None if case.mine.is_software else Severity.WARN,
+        evidence=[
+            Proof("netdev", f"rp_filter of {netdev.name}", str(netdev.rp_filter)),
+            Proof("netdev", "/proc/sys/net/ipv4/conf/all/rp_filter", str(facts.rp_filter)),
+            Proof("routing", f"way to {case.theirs.address}", f"dev {route.netdev}"),
+        ],
+        fill=_fill(case),
+    )
+
+
+@rule(
+    "ends-gateway-on-link",
+    Severity.WARN,
+    "A gateway to a peer that is on the link",
+    "The peer's address is in the subnet of this host's RDMA netdev, and a narrower route sends "
+    "packets for it to a gateway. Where that gateway is gone, or does not pass RoCE v2 on, nothing "
+    "arrives; on the link itself there would be a way.",
+    (),
+    remedy=(
+        "ip route get {peer}",
+        "ip neigh show {gateway}   # FAILED: it is not there",
+        "ping -c 1 {gateway}   # sends packets",
+        "sudo ip route del {peer} via {gateway}   # the way on the link is left",
+    ),
+)
+def gateway_on_link(this: Rule, case: Towards) -> Iterator[Finding]:
+    """By the tables."""
+    hop = case.route.next_hop
+    if hop is None or not hop.is_gateway or case.route.netdev != case.mine.netdev.name:
+        return
+    own = own_addresses(case.far.evidence, case.far.devices)
+    if not case.mine.holds(case.theirs.address) or any(hop.address == each.address for each in own):
+        return
+    yield this.finding(
+        f"{case.near.name} sends packets for {case.theirs.address}, which is in the subnet of "
+        f"{case.mine.netdev.name}, to the gateway {hop.address}",
+        device=case.mine.device,
+        port=case.mine.port,
+        evidence=[
+            Proof("routing", f"{case.theirs.address} via {hop.address}", f"dev {case.route.netdev}")
+        ],
+        fill=_fill(case) | {"gateway": hop.address},
+    )
+
+
+@rule(
+    "ends-mtu-differs",
+    Severity.WARN,
+    "The two netdevs have different MTUs",
+    "Both addresses are in one subnet, and their netdevs have different MTUs. What the one with "
+    "the larger sends at full size the other, or a switch on the way, drops without a word, and "
+    "queue pairs of the larger path MTU fail at RTR or in the middle.",
+    ("https://github.com/ROCm/rocSHMEM/pull/214",),
+    remedy=(
+        "sudo ip link set dev {netdev} mtu {mtu}   # or the larger one at the peer, and the switch",
+    ),
+)
+def mtu_differs(this: Rule, case: Towards) -> Iterator[Finding]:
+    """At the end of the larger one."""
+    here, there = case.mine.netdev, case.theirs.netdev
+    if isinstance(here.mtu, Missing) or isinstance(there.mtu, Missing) or here.mtu <= there.mtu:
+        return
+    if case.mine.holds(case.theirs.address):
+        yield this.finding(
+            f"{here.name} of {case.near.name} has MTU {here.mtu}, {there.name} of "
+            f"{case.far.name} {there.mtu}",
+            device=case.mine.device,
+            port=case.mine.port,
+            evidence=[
+                Proof("netdev", f"{case.near.name}: {here.name} IFLA_MTU", str(here.mtu)),
+                Proof("netdev", f"{case.far.name}: {there.name} IFLA_MTU", str(there.mtu)),
+            ],
+            fill=_fill(case) | {"mtu": there.mtu},
+        )
+
+
+@rule(
+    "ends-subnets-differ",
+    Severity.CRITICAL,
+    "Two subnets, and no route between them",
+    "The two addresses are in different subnets, and neither host has a route to the other's: one "
+    "of them was given a wrong address or prefix length, or a router or its route is missing.",
+    (),
+    remedy=(
+        "ip -brief address show dev {netdev}   # at both hosts",
+        "sudo ip route add {peer} via GATEWAY dev {netdev}   # where a router joins the two",
+    ),
+)
+def subnets_differ(this: Rule, case: Towards) -> Iterator[Finding]:
+    """Asked where neither end has a way."""
+    mine, theirs = case.mine, case.theirs
+    yield this.finding(
+        f"{case.near.name} has {mine.address}/{mine.prefix_length}, {case.far.name} "
+        f"{theirs.address}/{theirs.prefix_length}, and neither has a route to the other",
+        device=mine.device,
+        port=mine.port,
+        evidence=[
+            Proof("netdev", f"{name}: {own.netdev.name}", f"{own.address}/{own.prefix_length}")
+            for name, own in ((case.near.name, mine), (case.far.name, theirs))
+        ],
+        fill=_fill(case),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PortsCase:
+    """The ports of both hosts beside each other."""
+
+    here: str  # the hosts' names
+    there: str
+    found: Compat
+
+
+@rule(
+    "ends-protocols-differ",
+    Severity.CRITICAL,
+    "The two hosts' ports speak different protocols",
+    "No active port of one host speaks the protocol of one of the other: RoCE, iWARP, InfiniBand. "
+    "None of them understands another.",
+    (),
+    remedy=("rdmadiag devices   # at both hosts: which of them were meant?",),
+)
+def protocols_differ(this: Rule, case: PortsCase) -> Iterator[Finding]:
+    """Where both have active ports, and no two of one protocol."""
+    if case.found.talks is Talks.NO and case.found.reason is NoTalk.PROTOCOLS:
+        yield this.finding(
+            f"{case.here} and {case.there}: {case.found.why}",
+            evidence=[Proof("sysfs", "protocols of active ports", case.found.why)],
+        )
+
+
+@rule(
+    "ends-no-common-gid",
+    Severity.CRITICAL,
+    "No GID of one host reaches one of the other",
+    "Each two rows of the GID tables of the two ports differ in what cannot be bridged: RoCE v1 "
+    "against v2, IPv4 against IPv6, link-local against global, different VLANs.",
+    (),
+    remedy=("rdmadiag gids   # at both hosts", "ip -brief address   # at both hosts"),
+)
+def no_common_gid(this: Rule, case: PortsCase) -> Iterator[Finding]:
+    """As `compat` holds the tables against each other."""
+    yield from _by_reason(this, case, NoTalk.GIDS, "GID tables")
+
+
+@rule(
+    "ends-no-common-partition",
+    Severity.CRITICAL,
+    "No partition has both ports",
+    "Two InfiniBand ports exchange packets in a partition that both are in, one of them as a full "
+    "member (bit 15 of the P_Key). These two have none.",
+    ("https://docs.nvidia.com/networking/display/ufmenterpriseumv6191/partitions",),
+    remedy=(
+        "grep . /sys/class/infiniband/*/ports/*/pkeys/* | grep -v 0x0000   # at both hosts",
+        "# at the subnet manager: add both ports to one partition, one as full",
+    ),
+)
+def no_common_partition(this: Rule, case: PortsCase) -> Iterator[Finding]:
+    """By the partition tables of both."""
+    yield from _by_reason(this, case, NoTalk.PARTITIONS, "P_Key tables")
+
+
+def _by_reason(this: Rule, case: PortsCase, reason: NoTalk, what: str) -> Iterator[Finding]:
+    if case.found.talks is not Talks.NO:
+        return
+    for pair in case.found.ports:
+        if pair.reason is reason:
+            here, there = (f"{each.device}/{each.port}" for each in (pair.here, pair.there))
+            yield this.finding(
+                f"{here} of {case.here} and {there} of {case.there}: {pair.why}",
+                device=pair.here.device,
+                port=pair.here.port,
+                evidence=[Proof("sysfs", f"{what} of {here} and {there}", pair.why)],
+            )
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    peer_address_here,
+    mac_twice,
+    answers_no_arp,
+    neighbour_wrong,
+    reverse_path,
+    gateway_on_link,
+    mtu_differs,
+    subnets_differ,
+    protocols_differ,
+    no_common_gid,
+    no_common_partition,
+)
+"""Lowest cause first."""
+
+OF_EACH_WAY: Final = RULES[:7]
+OF_PORTS: Final = RULES[8:]

@@ -1,0 +1,230 @@
+"""Two hosts' reports held against each other: which addresses meet, and by which way each end
+sends to the other. No packet is sent.
+
+A host's own addresses are those of the netdevs that its RDMA devices use in this network
+namespace: its GID table also shows rows of netdevs of others.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+from typing import Final
+
+from rdmadiag.facts import Address, Missing, NetDev, known
+from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.routing import Link, Neighbour, RouteKind, TowardsFacts
+from rdmadiag.frozen import dataclass
+from rdmadiag.gid.netdev import NOT_HERE
+from rdmadiag.view.peer_route import PeerRoute, owner, peer_route
+from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, ports
+from rdmadiag.view.routing import holds
+
+MOST_MEETINGS: Final = 64
+_BY_ADDRESS: Final = (Protocol.ROCE, Protocol.IWARP)
+
+
+@dataclass(frozen=True, slots=True)
+class HostEnd:
+    """One host, by its report."""
+
+    name: str
+    evidence: Evidence
+    devices: tuple[DeviceView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAddress:
+    """An address that an RDMA device of the host can send from."""
+
+    device: str
+    port: int
+    protocol: Protocol
+    is_software: bool
+    netdev: NetDev
+    address: str
+    prefix_length: int
+
+    @property
+    def place(self) -> str:
+        """ "rxe0/1"."""
+        return f"{self.device}/{self.port}"
+
+    def holds(self, address: str) -> bool:
+        """Whether its own subnet has the address."""
+        return holds(f"{self.address}/{self.prefix_length}", address)
+
+
+@dataclass(frozen=True, slots=True)
+class Towards:
+    """What one end's report shows of its way to an address of the other."""
+
+    near: HostEnd
+    far: HostEnd
+    mine: OwnAddress
+    theirs: OwnAddress
+    route: PeerRoute  # as a program's packets leave: not bound to a netdev
+    owner: str | None  # the netdev here that has the peer's address
+
+    @property
+    def neighbour(self) -> Neighbour | None:
+        """The entry of the next hop, where there is one."""
+        hop = self.route.next_hop
+        return hop.entry if hop and isinstance(hop.entry, Neighbour) else None
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the peer itself is the next hop."""
+        hop = self.route.next_hop
+        return hop is not None and not hop.is_gateway
+
+    @property
+    def link(self) -> Link | None:
+        """Of the netdev of `mine`."""
+        return link_of(self.near.evidence, self.mine.netdev.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Two addresses that may meet, seen from both ends."""
+
+    here: Towards
+    there: Towards
+
+
+def link_of(evidence: Evidence, name: str) -> Link | None:
+    """As the routing tables' source has it."""
+    routing = known(evidence.routing)
+    return next((each for each in routing.links if each.name == name), None) if routing else None
+
+
+def own_addresses(evidence: Evidence, devices: Sequence[DeviceView]) -> tuple[OwnAddress, ...]:
+    """Each once: of several ports of one netdev the first is shown."""
+    facts = known(evidence.netdev)
+    found: dict[tuple[str, str], OwnAddress] = {}
+    for port in ports(devices):
+        if facts is None or port.protocol not in _BY_ADDRESS:
+            continue
+        for netdev in filter(None, map(facts.netdev, _netdevs(port))):
+            for each in netdev.addresses:
+                if _is_used(each):
+                    own = OwnAddress(
+                        port.device,
+                        port.number,
+                        port.protocol,
+                        port.is_software,
+                        netdev,
+                        each.address,
+                        each.prefix_length,
+                    )
+                    found.setdefault((netdev.name, each.address), own)
+    return tuple(found.values())
+
+
+def all_addresses(evidence: Evidence) -> frozenset[str]:
+    """All that the host has, on whichever netdev."""
+    facts, routing = known(evidence.netdev), known(evidence.routing)
+    found = {own.address for each in (facts.netdevs if facts else ()) for own in each.addresses}
+    found |= {
+        row.destination.partition("/")[0]
+        for row in (known(routing.routes) if routing else None) or ()
+        if row.kind is RouteKind.LOCAL
+    }
+    return frozenset(found)
+
+
+def _netdevs(port: PortView) -> Iterator[str]:
+    """Those that its GIDs name, and its own where no other namespace has it."""
+    yield from sorted(port.netdevs_here)
+    own = port.netdev
+    if not isinstance(own, Missing) and port.netdevs.get(own) not in NOT_HERE:
+        yield own
+
+
+def _is_used(address: Address) -> bool:
+    unusable = True in (address.tentative, address.duplicate)
+    return address.scope not in ("link", "host", "nowhere") and not unusable
+
+
+def at_home(views: Iterable[PortView]) -> tuple[PortView, ...]:
+    """The ports but for those whose netdevs are all in other network namespaces."""
+    return tuple(
+        each
+        for each in views
+        if not each.netdevs or any(state not in NOT_HERE for state in each.netdevs.values())
+    )
+
+
+def not_seen(end: HostEnd) -> Missing | None:
+    """Why the way from this host cannot be told."""
+    netdev, routing = end.evidence.netdev, end.evidence.routing
+    if isinstance(routing, Missing):
+        return routing
+    parts = (netdev, routing.routes, routing.rules, routing.neighbours)
+    return next((each for each in parts if isinstance(each, Missing)), None)
+
+
+def is_one_host(here: HostEnd, there: HostEnd) -> bool:
+    """Whether both reports are of one host: all its addresses, on the same MAC addresses."""
+    ends = [
+        {
+            (known(each.netdev.mac), each.address)
+            for each in own_addresses(end.evidence, end.devices)
+        }
+        for end in (here, there)
+    ]
+    return bool(ends[0]) and ends[0] == ends[1]
+
+
+def meetings(
+    here: HostEnd, there: HostEnd, among: frozenset[str] = frozenset()
+) -> tuple[Meeting, ...]:
+    """Of each family the addresses that share a subnet, or where none do all; of several those of
+    ports of one name. Where addresses of `among` are an end's, those alone.
+    """
+    ours = own_addresses(here.evidence, here.devices)
+    theirs = own_addresses(there.evidence, there.devices)
+    near = [*_near(ours, theirs, 4), *_near(ours, theirs, 6)]
+    both_named = [(a, b) for a, b in product(ours, theirs) if {a.address, b.address} <= {*among}]
+    one_named = [(a, b) for a, b in near if not among.isdisjoint((a.address, b.address))]
+    chosen = [(a, b) for a, b in both_named if _version(a) == _version(b)] or one_named or near
+    both = _Ways(here), _Ways(there)
+    return tuple(
+        Meeting(both[0].towards(a, there, b), both[1].towards(b, here, a))
+        for a, b in chosen[:MOST_MEETINGS]
+    )
+
+
+def _near(
+    ours: Sequence[OwnAddress], theirs: Sequence[OwnAddress], version: int
+) -> Iterator[tuple[OwnAddress, OwnAddress]]:
+    pairs = [
+        (one, other)
+        for one, other in product(ours, theirs)
+        if _version(one) == _version(other) == version
+    ]
+    pairs = [(a, b) for a, b in pairs if a.holds(b.address) or b.holds(a.address)] or pairs
+    alike = {a.place for a, b in pairs if a.place == b.place}
+    for a, b in pairs:
+        if a.place == b.place or alike.isdisjoint((a.place, b.place)):
+            yield a, b
+
+
+def _version(own: OwnAddress) -> int:
+    return 6 if ":" in own.address else 4
+
+
+class _Ways:
+    """The ways of one host."""
+
+    def __init__(self, near: HostEnd) -> None:
+        self._near = near
+        routing = near.evidence.routing
+        seen = routing if isinstance(routing, Missing) else routing.neighbours
+        self._towards = TowardsFacts((), seen)
+
+    def towards(self, mine: OwnAddress, far: HostEnd, theirs: OwnAddress) -> Towards:
+        near, routing = self._near, self._near.evidence.routing
+        route = peer_route(near.evidence, near.devices, theirs.address, towards=self._towards)
+        has = (
+            None if isinstance(routing, Missing) else owner(near.evidence, routing, theirs.address)
+        )
+        return Towards(near, far, mine, theirs, route, has)

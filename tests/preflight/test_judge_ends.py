@@ -1,0 +1,298 @@
+"""Two hosts' reports beside each other: a pair that fits, and one change of one of them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lab.machine import GidRow, Machine, NetDev, Way, roce_rows
+from lab.samples import infiniband_host
+from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.ib import DriverId
+from rdmadiag.preflight.judge_ends import EndsVerdict, judge, with_ways
+from rdmadiag.preflight.rules.ends import RULES
+from rdmadiag.view.compat import compat
+from rdmadiag.view.ends import HostEnd, at_home
+from rdmadiag.view.peer_picks import Side, Talks
+from rdmadiag.view.reconcile import devices, ports
+from tests.preflight.test_judge_route import host
+
+PEER_MAC, OTHER_MAC = "0c:42:a1:00:01:01", "02:00:00:00:00:99"
+PERMANENT, REACHABLE, FAILED = 0x80, 0x02, 0x20
+BLACKHOLE, UNREACHABLE, UNICAST, LOCAL = 6, 7, 1, 2
+
+
+def node(address: str, mac: str, **changes: Any) -> Machine:
+    """mlx5_0 on eth0."""
+    machine = host((address,))
+    netdev = replace(machine.netdevs[0], mac=mac)
+    rows = roce_rows("eth0", mac, address.partition("/")[0])
+    return machine.change(netdevs=(netdev,), **changes).with_port(0, gids=rows)
+
+
+def one(**changes: Any) -> Machine:
+    return node("192.0.2.1/24", "0c:42:a1:00:00:01", **changes)
+
+
+def two(**changes: Any) -> Machine:
+    return node("192.0.2.2/24", PEER_MAC, **changes)
+
+
+def netdev(machine: Machine, **changes: Any) -> Machine:
+    return machine.change(netdevs=(replace(machine.netdevs[0], **changes), *machine.netdevs[1:]))
+
+
+def with_dummy(machine: Machine, **changes: Any) -> Machine:
+    dummy = NetDev("dummy0", mac="0c:42:a1:00:09:09", addresses=("203.0.113.1/24",))
+    return machine.change(netdevs=(*machine.netdevs, dummy), **changes)
+
+
+def soft(machine: Machine) -> Machine:
+    return machine.with_device(0, driver=DriverId.RXE, parent="eth0")
+
+
+def end(machine: Machine, name: str, **evidence: Any) -> HostEnd:
+    found = replace(machine.evidence(), **evidence)
+    return HostEnd(name, found, tuple(devices(found)))
+
+
+def judged(here: Machine, there: Machine, among: frozenset[str] = frozenset()) -> EndsVerdict:
+    return judge(end(here, "node1"), end(there, "node2"), among)
+
+
+def said(verdict: EndsVerdict) -> list[tuple[str, str, str]]:
+    return [
+        (each.finding.rule, each.finding.severity.value, "+".join(each.hosts))
+        for each in verdict.findings
+    ]
+
+
+def v(kind: str) -> Callable[[Machine], Machine]:
+    def change(machine: Machine) -> Machine:
+        rows = machine.devices[0].ports[0].gids
+        return machine.with_port(0, gids={at: row for at, row in rows.items() if kind in row.kind})
+
+    return change
+
+
+ROW = ("eth0", "192.0.2.2")
+CASES: dict[str, tuple[Machine, Machine, list[tuple[str, str, str]]]] = {
+    "nothing": (one(), two(), []),
+    "a permanent entry of another MAC address": (
+        one(neighbours={ROW: (PERMANENT, OTHER_MAC)}),
+        two(),
+        [("ends-neighbour-wrong", "critical", "node1")],
+    ),
+    "a learnt entry of another MAC address": (
+        one(neighbours={ROW: (REACHABLE, OTHER_MAC)}),
+        two(),
+        [("ends-neighbour-wrong", "warn", "node1")],
+    ),
+    "a permanent entry of the peer's own MAC address": (
+        one(neighbours={ROW: (PERMANENT, PEER_MAC)}),
+        two(),
+        [],
+    ),
+    "an entry that failed": (
+        one(neighbours={ROW: (FAILED, OTHER_MAC)}),
+        two(),
+        [("cm-neighbour-failed", "warn", "node1")],
+    ),
+    "ARP is off at the peer": (
+        one(),
+        netdev(two(), no_arp=True),
+        [("ends-answers-no-arp", "critical", "node2")],
+    ),
+    "arp_ignore of all netdevs is 8": (
+        one(),
+        two(arp_ignore=8),
+        [("ends-answers-no-arp", "critical", "node2")],
+    ),
+    "arp_ignore is 2": (one(), two(arp_ignore=2), []),
+    "the peer's address on a netdev without RDMA": (
+        one(ways=(Way("192.0.2.2/32", "eth0", table=255, kind=LOCAL),)),
+        two(),
+        [("ends-peer-address-here", "critical", "node1")],
+    ),
+    "one MAC address": (
+        one(),
+        node("192.0.2.2/24", "0c:42:a1:00:00:01"),
+        [("ends-mac-twice", "critical", "node1+node2")],
+    ),
+    "an unreachable route": (
+        one(ways=(Way("192.0.2.2/32", kind=UNREACHABLE),)),
+        two(),
+        [("cm-no-way", "critical", "node1")],
+    ),
+    "a blackhole on the way back": (
+        one(),
+        two(ways=(Way("192.0.2.1/32", kind=BLACKHOLE),)),
+        [("cm-no-way", "critical", "node2")],
+    ),
+    "a route by a netdev without RDMA": (
+        with_dummy(one(), ways=(Way("192.0.2.2/32", "dummy0", source="203.0.113.1"),)),
+        two(),
+        [("cm-no-device", "critical", "node1")],
+    ),
+    "a gateway for an address of the subnet": (
+        one(ways=(Way("192.0.2.2/32", "eth0", "192.0.2.254"),)),
+        two(),
+        [("ends-gateway-on-link", "warn", "node1")],
+    ),
+    "strict rp_filter, and the way back by another netdev, of a software device": (
+        one(),
+        soft(with_dummy(two(rp_filter=1), ways=(Way("192.0.2.1/32", "dummy0"),))),
+        [("ends-reverse-path", "critical", "node2"), ("cm-no-device", "critical", "node2")],
+    ),
+    "the same of a hardware device": (
+        one(),
+        with_dummy(two(rp_filter=1), ways=(Way("192.0.2.1/32", "dummy0"),)),
+        [("cm-no-device", "critical", "node2"), ("ends-reverse-path", "warn", "node2")],
+    ),
+    "loose rp_filter": (
+        one(),
+        with_dummy(two(rp_filter=2), ways=(Way("192.0.2.1/32", "dummy0"),)),
+        [("cm-no-device", "critical", "node2")],
+    ),
+    "strict rp_filter, and the way back by the same netdev": (one(), two(rp_filter=1), []),
+    "another MTU": (
+        one(),
+        netdev(two(), mtu=1500),
+        [("ends-mtu-differs", "warn", "node1+node2")],
+    ),
+    "another subnet without a route": (
+        one(),
+        node("198.51.100.2/24", PEER_MAC),
+        [("ends-subnets-differ", "critical", "node1+node2")],
+    ),
+    "another subnet with routes": (
+        one(ways=(Way("0.0.0.0/0", "eth0", "192.0.2.254"),)),
+        node("198.51.100.2/24", PEER_MAC, ways=(Way("0.0.0.0/0", "eth0", "198.51.100.254"),)),
+        [],
+    ),
+    "RoCE v1 alone and v2 alone": (
+        v("v1")(one()),
+        v("v2")(two()),
+        [("ends-no-common-gid", "critical", "node1+node2")],
+    ),
+    "no partition in common": (
+        infiniband_host().with_port(0, pkeys=(0x8001,)).with_port(1, pkeys=(0x8001,)),
+        infiniband_host().with_port(0, pkeys=(0x8002,)).with_port(1, pkeys=(0x8002,)),
+        [("ends-no-common-partition", "critical", "node1+node2")] * 2,
+    ),
+    "RoCE and InfiniBand": (
+        one(),
+        infiniband_host(),
+        [("ends-protocols-differ", "critical", "node1+node2")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_found(name: str) -> None:
+    here, there, wanted = CASES[name]
+    verdict = judged(here, there)
+    if name == "no partition in common":  # one for each two ports of one name
+        assert {*said(verdict)} == {*wanted}
+    else:
+        assert said(verdict) == wanted
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_found_is_the_same_from_the_other_end(name: str) -> None:
+    here, there, _ = CASES[name]
+    swapped = {"node1": "node2", "node2": "node1"}
+    there_first = [
+        (rule, severity, "+".join(sorted(map(swapped.__getitem__, hosts.split("+")))))
+        for rule, severity, hosts in said(judged(there, here))
+    ]
+    assert sorted(there_first) == sorted(said(judged(here, there)))
+
+
+def test_every_rule_has_a_case() -> None:
+    shown = {rule for _, _, found in CASES.values() for rule, _, _ in found}
+    assert {rule.code for rule in RULES} <= shown
+
+
+def test_a_finding_names_the_object_and_lines_that_mend_it() -> None:
+    here = one(neighbours={ROW: (PERMANENT, OTHER_MAC)})
+    found = judged(here, two()).findings[0]
+    assert (found.hosts, found.object) == (("node1",), "neighbour entry of 192.0.2.2 on eth0")
+    assert found.addresses == ("192.0.2.1", "192.0.2.2")
+    assert found.finding.remedy[1].startswith("sudo ip neigh del 192.0.2.2 dev eth0 ")
+    assert f"{OTHER_MAC} 128: permanent" in [each.value for each in found.finding.evidence]
+
+
+def test_routes_that_were_not_read_are_unknown_and_no_finding() -> None:
+    not_read = Missing(Why.DENIED, "EPERM")
+    verdict = judge(end(one(), "node1"), end(two(), "node2", routing=not_read))
+    assert (verdict.status, verdict.findings) == ("unknown", ())
+    assert verdict.unknown == ("node2: denied: EPERM",)
+
+
+def test_neighbours_that_are_not_in_the_record_are_unknown() -> None:
+    evidence = one().evidence()
+    assert not isinstance(evidence.routing, Missing)
+    old = replace(evidence.routing, neighbours=Missing(Why.NOT_COLLECTED, "not in the record"))
+    verdict = judge(end(one(), "node1", routing=old), end(two(), "node2"))
+    assert verdict.status == "unknown"
+    assert verdict.unknown[0].startswith("node1: ")
+
+
+def test_one_host_by_two_reports_is_not_judged() -> None:
+    verdict = judged(one(), one())
+    assert (verdict.status, verdict.findings, verdict.pairs) == ("unknown", (), 0)
+
+
+def test_a_device_of_another_namespaces_netdev_is_not_this_hosts() -> None:
+    """Both hosts of one kernel show both devices: the netdev has the same name at both."""
+    machine = one()
+    foreign = replace(
+        machine.devices[0],
+        name="mlx5_9",
+        ports=(
+            replace(
+                machine.devices[0].ports[0],
+                netdev=None,
+                gids={0: GidRow("::ffff:192.0.2.2", "RoCE v2", "eth7")},
+            ),
+        ),
+    )
+    views = devices(machine.change(devices=(machine.devices[0], foreign)).evidence())
+    assert [each.device for each in at_home(ports(views))] == ["mlx5_0"]
+
+
+def both_families(machine: Machine, wide: str) -> Machine:
+    own = (*machine.netdevs[0].addresses, wide)
+    rows = roce_rows("eth0", machine.netdevs[0].mac, *(each.partition("/")[0] for each in own))
+    return netdev(machine, addresses=own).with_port(0, gids=rows)
+
+
+def test_a_way_of_one_family_alone_does_not_stop_the_hosts() -> None:
+    here = both_families(one(ways=(Way("192.0.2.2/32", kind=UNREACHABLE),)), "2001:db8::1/64")
+    there = both_families(two(), "2001:db8::2/64")
+    verdict = judged(here, there)
+    assert (verdict.pairs, verdict.stops) == (2, None)
+    assert said(verdict) == [("cm-no-way", "critical", "node1")]
+
+
+def test_addresses_that_were_used_are_those_that_are_judged() -> None:
+    here = both_families(one(ways=(Way("192.0.2.2/32", kind=UNREACHABLE),)), "2001:db8::1/64")
+    there = both_families(two(), "2001:db8::2/64")
+    assert said(judged(here, there, frozenset({"2001:db8::2"}))) == []
+    assert judged(here, there, frozenset({"192.0.2.2"})).stops is not None
+    assert judged(here, there, frozenset({"203.0.113.77"})).pairs == 2
+
+
+def test_ways_that_are_all_stopped_are_the_answer_of_compat() -> None:
+    def side(machine: Machine) -> Side:
+        evidence = machine.evidence()
+        return Side(tuple(ports(devices(evidence))), evidence, {})
+
+    for here, talks in (
+        (one(ways=(Way("192.0.2.2/32", kind=UNREACHABLE),)), Talks.NO),
+        (one(ways=(Way("192.0.2.2/32", "eth0", "192.0.2.254"),)), Talks.YES),
+    ):
+        found = with_ways(compat(side(here), side(two()), ()), judged(here, two()))
+        assert found.talks is talks
