@@ -69,7 +69,7 @@ def test_the_end_whose_cable_was_cut_is_named(
         barrier("cut", 2 * SECONDS)
     finally:
         for job in jobs:
-            job.kill()
+            job.terminate()  # timeout(1) passes it on
             job.wait(SECONDS)
     report["host"]["hostname"] = role  # both kernels have one name
     files = {path.name: path.read_text() for path in own.values()}

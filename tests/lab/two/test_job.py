@@ -55,7 +55,7 @@ def test_each_end_says_the_share_that_perftest_and_the_copy_have(
             expected = moved(job, *window).share
         else:
             expected = exchange("share", None)
-    assert transport["rdma_bound"] in ("counted", "estimate"), document["ports"]
+    assert transport["rdma_bound"] in ("counted", "estimate"), json.dumps(document["ports"])
     assert abs(transport["share_rdma"] - expected) < POINTS, (
         transport,
         expected,
