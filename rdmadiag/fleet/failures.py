@@ -84,10 +84,14 @@ def failures(meetings: Sequence[Meeting], seats: Sequence[Seat]) -> Iterator[Fai
 
 
 def _parts(each: Meeting, seats: Sequence[Seat]) -> Iterator[_Key]:
+    """What may be at fault: of an end that says so of itself, that end alone."""
     one, other = seats[each.sender], seats[each.receiver]
-    for end in (each.sender, each.receiver):
+    own = _own(each)
+    for end in (each.sender, each.receiver) if own is None else (own,):
         yield "node", seats[end].node, 0
         yield "end", end, 0
+    if own is not None:
+        return
     if one.leaf >= 0 and other.leaf >= 0:
         yield "leaves", min(one.leaf, other.leaf), max(one.leaf, other.leaf)
 

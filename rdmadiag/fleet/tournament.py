@@ -18,6 +18,7 @@ from rdmadiag.fleet.rounds import Round
 from rdmadiag.quoting import printable
 
 _SAID: Final = 200  # letters of what a node wrote
+_REASONS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +139,9 @@ def _document(answer: NodeAnswer | None) -> Mapping[str, Any] | Missing:
     """The outcome that a node printed; what makes no sense, and why there is none, as Missing."""
     if answer is None:
         return Missing(Why.ABSENT, "it was not started")
-    try:
-        found = json.loads(answer.stdout) if answer.stdout.strip() else None
-    except (ValueError, RecursionError):
-        found = None
+    found = _json(answer.stdout)
+    if found is None:  # by srun, a long line comes in pieces, and each of them as a line
+        found = _json(answer.stdout.replace(b"\n", b""))
     if isinstance(found, dict) and "outcome" in found:
         return found
     if answer.why is not None:
@@ -156,13 +156,32 @@ def _document(answer: NodeAnswer | None) -> Mapping[str, Any] | Missing:
     return Missing(Why.MALFORMED, f"no outcome of a pingpong, {code}, {wrote}{said}")
 
 
+def _json(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 def _against(document: Mapping[str, Any], result: PairResult) -> str | None:
     """Why an end takes no part in later rounds; nothing is tried on a device a second time."""
     summary = document.get("summary")
     said = _line(summary) if isinstance(summary, str) else ""
     if result.outcome in UNTRIED or result.outcome is Outcome.NOT_SAFE or bars(document):
-        return f"{result.outcome}: {said}" if said else str(result.outcome)
+        words = f"{result.outcome}: {said}" if said else str(result.outcome)
+        codes = _reasons(document)
+        return f"{words} ({', '.join(codes)})" if codes else words
     return None
+
+
+def _reasons(document: Mapping[str, Any]) -> list[str]:
+    """Codes of what the preflight has against it: of the host, and of the port."""
+    of_host, of_port = document.get("host_reasons"), document.get("reasons")
+    found = list(of_host) if isinstance(of_host, list) else []
+    if isinstance(of_port, list):
+        found += [each.get("reason") for each in of_port if isinstance(each, Mapping)]
+    codes = dict.fromkeys(_line(each) for each in found if isinstance(each, str))
+    return list(codes)[:_REASONS]
 
 
 def _device(said: Mapping[str, Any] | Missing) -> str:

@@ -122,8 +122,9 @@ class Task:
 
 
 PIECE: Final = 1024
-"""Bytes of a line that slurmstepd sends at once (MAX_MSG_LEN of its io.c, seen with 22.05): srun
-labels each piece of a longer one, and ends it as a line."""
+"""Bytes that slurmstepd sends at once (MAX_MSG_LEN, at the least from 2.0 to 22.05): srun labels
+each piece of a longer line, and ends it as a line. What is left where a task ends is sent in such
+pieces too, wherever its lines end: then a shorter one may be part of a line."""
 
 
 class Labelled:
@@ -149,6 +150,10 @@ class Labelled:
             if rest:
                 self._line(stream, rest)
             self._held[stream] = b""
+        for task in self.tasks.values():
+            if task.code is None and (found := _IN_PIECES.search(task.stdout)):
+                task.code = int(found[1].replace(b"\n", b""))
+                del task.stdout[found.start() :]
 
     @property
     def ended(self) -> set[str]:
@@ -182,4 +187,7 @@ class Labelled:
             kept += text + b"\n" * is_whole
 
 
+_IN_PIECES: Final = re.compile(
+    rb"(?:^|\n)" + rb"\n?".join(re.escape(bytes([each])) for each in _EXIT) + rb"([0-9\n]{1,6})\Z"
+)
 _LABEL: Final = re.compile(rb" *([0-9]{1,7}): ?")

@@ -74,8 +74,19 @@ _FILE_WIDTH: Final = 140
 
 
 def say(out: Console, line: Text | str) -> None:
-    """A sentence: wrapped between words in a terminal, one line for whatever reads a pipe."""
-    out.print(line, soft_wrap=not out.is_terminal)
+    """A sentence: wrapped between words in a terminal, one line for whatever reads a pipe.
+
+    Where it is indented, all lines of it are.
+    """
+    plain = str(line)
+    by = len(plain) - len(plain.lstrip(" "))
+    if not by or not out.is_terminal:
+        out.print(line, soft_wrap=not out.is_terminal)
+        return
+    words = (Text(line) if isinstance(line, str) else line)[by:]
+    for each in words.wrap(out, max(1, out.width - by)):
+        each.rstrip()
+        out.print(Text(" " * by).append_text(each), soft_wrap=True)
 
 
 def verbatim(out: Console, line: Text | str) -> None:

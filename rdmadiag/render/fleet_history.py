@@ -56,7 +56,7 @@ def _answer(one: NodeHistory) -> Text:
 
 
 def _details(one: NodeHistory, most: int | None) -> Iterator[str]:
-    if one.unfit:
+    if one.unfit and not one.always:
         spells = "once" if one.spells == 1 else f"{one.spells} times"
         yield (f"not fit in {one.unfit} of {counted(one.merges, 'merge')}, became so {spells}")
     yield from _some([_reason(each, one) for each in one.reasons], most)

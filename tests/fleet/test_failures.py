@@ -73,6 +73,24 @@ def test_an_end_whose_own_preflight_forbids_it_is_named_by_what_it_says() -> Non
     assert (odd.kind, odd.names) == (OddKind.NIC, (f"{sender}:mlx5_0",))
 
 
+def test_a_node_whose_partners_each_say_it_is_their_own_fault_is_not_named() -> None:
+    def as_said(each: PairResult) -> PairResult:
+        one, other = (
+            (each.sender, each.receiver) if each.by_sender else (each.receiver, each.sender)
+        )
+        if "n003" not in (one.node, other.node):
+            return each
+        mine = Outcome.NO_PEER if one.node == "n003" else Outcome.NOT_SAFE
+        return replace(each, outcome=mine, latency_us=None)
+
+    rounds = fleet(8, 1, 3)
+    odd = judge([as_said(each) for each in results(rounds)]).odd
+    met = {node for each in rounds for pair in each.pairs if "n003" in pair for node in pair}
+    named = {name for part in odd for name in part.names}
+    assert named == {f"{node}:mlx5_0" for node in met - {"n003"}}
+    assert {part.kind for part in odd} == {OddKind.NIC}
+
+
 def test_pairs_of_two_leaves_that_all_fail_are_a_boundary() -> None:
     bad = failing(
         results(fleet(16, 2, 5)),

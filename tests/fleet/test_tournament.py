@@ -92,6 +92,17 @@ def test_an_outcome_counts_although_the_launcher_hung_afterwards() -> None:
     assert [each.outcome for each in standing.results] == [Outcome.VERIFIED] * 2
 
 
+@given(st.lists(st.integers(0, 2000), max_size=4))
+def test_an_outcome_that_comes_in_pieces_is_one(cuts: list[int]) -> None:
+    text = json.dumps(verified()).encode()
+    for at in sorted(cuts, reverse=True):
+        text = text[:at] + b"\n" + text[at:]
+    standing = Standing(Seating())
+    taken(standing, FIRST, a=text)
+    assert [each.outcome for each in standing.results] == [Outcome.VERIFIED] * 4
+    assert standing.left_out == []
+
+
 def test_of_a_pair_that_was_left_alone_nothing_is_judged() -> None:
     standing = Standing(Seating())
     busy = verified(outcome="not_allowed", summary="in use")
@@ -99,6 +110,27 @@ def test_of_a_pair_that_was_left_alone_nothing_is_judged() -> None:
     assert {each.sender.node for each in standing.results} == {"c"}
     assert [each.why for each in standing.left_out] == ["not_allowed: in use"]
     assert standing.judged().odd == ()
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (
+            {"reasons": [{"device": "x", "port": 1, "reason": "no_recent_log"}]},
+            "no (no_recent_log)",
+        ),
+        ({"host_reasons": ["prior_rtr_failure"], "reasons": []}, "no (prior_rtr_failure)"),
+        ({"host_reasons": list("aabcdef")}, "no (a, b, c, d)"),
+        ({"host_reasons": {"a": 1}, "reasons": ["x", {"reason": 3}, {}]}, "no"),
+        ({"host_reasons": ["\x1b[2J"]}, r"no (\x1b[2J)"),
+        ({}, "no"),
+    ],
+    ids=["of the port", "of the host", "some of many", "another shape", "hostile", "none"],
+)
+def test_why_a_preflight_forbids_it_is_said(found, words) -> None:
+    standing = Standing(Seating())
+    taken(standing, FIRST, a=verified(outcome="not_safe", summary="no", **found))
+    assert [each.why for each in standing.left_out] == [f"not_safe: {words}"]
 
 
 def test_a_device_is_called_as_it_was_asked_for_else_as_the_node_says() -> None:

@@ -125,6 +125,21 @@ def test_lines_that_srun_breaks_in_pieces_are_put_together(lines: list[bytes]) -
     assert task.stdout == b"".join(line + b"\n" for line in lines)
 
 
+@given(st.integers(0, 40))
+def test_the_exit_code_is_read_where_the_last_bytes_of_a_task_come_in_pieces(cut: int) -> None:
+    labelled = Labelled(ROOM)
+    labelled.take("stdout", b"0: rdmadiag-node n1\n")
+    rest = b'{"a": "bc"}\n\nrdmadiag-exit 124\n'
+    for piece in (rest[:cut], rest[cut:]):
+        for line in piece.removesuffix(b"\n").split(b"\n") if piece else ():
+            labelled.take("stdout", b"0: " + line + b"\n")
+    labelled.end()
+    (task,) = labelled.tasks.values()
+    assert task.code in (124, 1, 12)  # of a number in two pieces the first is taken
+    assert (task.code == 124) or b"exit 1" in rest[:cut][-9:]
+    assert task.stdout.replace(b"\n", b"").startswith(b'{"a": "bc"}')
+
+
 def test_a_piece_of_a_line_is_no_word_of_ours() -> None:
     labelled = Labelled(ROOM)
     labelled.take("stdout", b"0: rdmadiag-node n1\n0: " + b"x" * 1024 + b"\n0: rdmadiag-exit 7\n")

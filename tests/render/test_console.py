@@ -5,9 +5,10 @@ import shutil
 import subprocess
 
 import pytest
+from rich.console import Console
 
 from rdmadiag.quoting import shell_word
-from rdmadiag.render.console import console, steps
+from rdmadiag.render.console import Text, console, say, steps
 
 
 def shown(*lines: str) -> str:
@@ -35,6 +36,16 @@ def test_a_name_in_a_comment_stays_quoted(name: str) -> None:
     assert shown(f"# the host's {quoted} is gone") == (
         f"    # the host\N{RIGHT SINGLE QUOTATION MARK}s {quoted} is gone\n"
     )
+
+
+@pytest.mark.parametrize("kind", [str, Text])
+def test_a_line_that_is_indented_is_so_as_a_whole_where_a_terminal_wraps_it(kind) -> None:
+    line = kind("  fails: brpc, ds4: ends with an error")
+    wrapped, one = io.StringIO(), io.StringIO()
+    say(Console(file=wrapped, force_terminal=True, width=24, color_system=None), line)
+    say(console(one), line)
+    assert wrapped.getvalue() == "  fails: brpc, ds4: ends\n  with an error\n"
+    assert one.getvalue() == f"{line}\n"
 
 
 @pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh")

@@ -412,7 +412,9 @@ class _Played:
         if not isinstance(self.launch.way, Srun):
             return False
         killed = {Ending.UNREACHABLE, Ending.KILLED}
-        return any(each.ending in killed for each in answers.values()) and nodes_of_job() == set()
+        if not any(each.ending in killed for each in answers.values()):
+            return False
+        return nodes_of_job() == frozenset()
 
 
 def _said(what: "Launch", rounds: int, *, copy: bool) -> str:

@@ -1,4 +1,4 @@
-"""Six nodes of a real Slurm, in pairs by srun: a slow link, and a node that goes in mid-round.
+"""Five nodes of a real Slurm, in pairs by srun: a slow link, and a node that goes in mid-round.
 
 All of them are in one kernel: each slurmd in namespaces of its own, with a device of its own.
 """
@@ -33,7 +33,7 @@ pytestmark = [
     ),
 ]
 
-NODES = 6
+NODES = 5  # of which four are at work in each round
 CONTROLLER = "198.51.100.254"
 SLOW, GOING = 2, 5
 DELAY = "300ms"
@@ -167,7 +167,7 @@ def test_a_slow_link_and_a_node_that_goes_in_mid_round_are_both_named(cluster: C
     assert_described(document)
     assert cut.done
     (out_of,) = [each for each in document["left_out"] if each["end"] == going.namespace]
-    assert out_of["round"] == 2
+    assert out_of["round"] in (2, 3), "its second, as it may rest in one"
     assert any(each.startswith(f"{going.namespace}:") for each in document["unreported"])
     assert document["odd"][0]["kind"] in ("node", "undecided")
     named = {name.partition(":")[0] for part in document["odd"] for name in part["names"]}
