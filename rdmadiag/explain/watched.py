@@ -9,6 +9,9 @@ from dataclasses import replace
 from typing import Final
 
 from rdmadiag.explain.causes import remedy, stated
+from rdmadiag.explain.kernel_messages import Kind as Message
+from rdmadiag.explain.kernel_messages import kind_of
+from rdmadiag.explain.log.fields import fields
 from rdmadiag.explain.log.kind import Kind as Meant
 from rdmadiag.explain.log.recognise import recognise
 from rdmadiag.explain.lookup import PLACES
@@ -104,11 +107,12 @@ def causes_of(events: Iterable[Event]) -> tuple[WatchedCause, ...]:
         what = event.happened
         if what.kind is Kind.LINK:
             links[what.subject] = str(what.details.get("kind"))
-        for label in _undone(what):
-            if (label, what.subject) in found:
-                mended = replace(found[label, what.subject], mended=True)
-                found[label, what.subject] = mended
-        label, place = _of_line(what) if what.kind is Kind.LINE else (_label(what), what.subject)
+        for over in _undone(what):
+            if over in found:
+                found[over] = replace(found[over], mended=True)
+        label, place = _label(what), what.subject
+        if what.kind is Kind.LINE:
+            label, place = _of_line(what)
         if label is None:
             continue
         known = found.get((label, place))
@@ -179,13 +183,19 @@ def _of_line(what: Happened) -> tuple[str | None, str]:
     return meaning.causes[0].label, meaning.fields.device or what.subject
 
 
-def _undone(what: Happened) -> Iterator[str]:
-    """Causes of the same place that this event ends."""
+def _undone(what: Happened) -> Iterator[tuple[str, str]]:
+    """Causes that this event ends, and where."""
+    if what.kind is Kind.LINE:
+        line = str(what.details.get("line"))
+        if kind_of(line) is Message.LINK_UP:
+            yield "link-lost", fields(line).device or what.subject
+        return
     if what.kind is not Kind.ROUTE or what.details.get("type") in _TYPES.get(what.action, ()):
-        yield from _MENDS.get((what.kind, what.action), ())
+        for label in _MENDS.get((what.kind, what.action), ()):
+            yield label, what.subject
     for kind, name, value, label in _WELL:
         if what.kind is kind and what.details.get(name) == value:
-            yield label
+            yield label, what.subject
 
 
 def _next(label: str, what: Happened) -> Lines:

@@ -8,6 +8,7 @@ from typing import Final
 
 from rdmadiag.facts import GidEntry, Missing, NetDev, Why, present
 from rdmadiag.facts.evidence import Evidence
+from rdmadiag.facts.gid import Scope
 from rdmadiag.frozen import dataclass
 from rdmadiag.gid.pick import Outcome, Pick
 from rdmadiag.gid.reach import Address, mismatches, same_subnet
@@ -141,6 +142,8 @@ def _talk(
     wrong = next(mismatches(near, far), None)
     if wrong:
         return Talks.NO, wrong.text
+    if near.gid == far.gid and near.gid.scope is not Scope.LINK_LOCAL:
+        return Talks.UNKNOWN, f"both ends have {near.gid}: one host, or an address given twice"
     subnet = same_subnet(near, far)
     if subnet is False:
         return Talks.ROUTED, "different subnets: a router must pass RoCE v2 (UDP 4791)"
@@ -150,16 +153,29 @@ def _talk(
 
 
 def by_lid(local: PortView, remote: PortView) -> tuple[Talks, str]:
-    """Of two InfiniBand ports, by their subnet prefixes."""
-    prefixes = [
-        next((entry.gid.raw[:8] for entry in port.gids.entries if entry.index == 0), None)
+    """Of two InfiniBand ports, by their subnet prefixes; in one subnet each has a LID of its own.
+
+    Subnets that are not joined may have one prefix, the default one, and LIDs of one range.
+    """
+    gids = [
+        next((entry.gid for entry in port.gids.entries if entry.index == 0), None)
         for port in (local, remote)
         if not isinstance(port.gids, Missing)
     ]
-    if None in prefixes or len(prefixes) < 2:
+    if len(gids) < 2 or gids[0] is None or gids[1] is None:
         return Talks.UNKNOWN, "a subnet prefix is not known"
-    if prefixes[0] != prefixes[1]:
+    if gids[0].raw[:8] != gids[1].raw[:8]:
         return Talks.ROUTED, "different subnet prefixes: an InfiniBand router must join them"
+    if gids[0] == gids[1]:
+        return Talks.UNKNOWN, f"both ends have {gids[0]}: one port, or a GUID given twice"
+    for port in (local, remote):
+        if isinstance(port.lid, Missing):
+            return Talks.UNKNOWN, f"one subnet prefix; a LID is not known: {port.lid}"
+    if local.lid == remote.lid:
+        return Talks.NO, (
+            f"both have LID {local.lid} and one subnet prefix: a LID given twice, or two subnets "
+            "that are not joined"
+        )
     return Talks.YES, "one subnet prefix, by LID"
 
 

@@ -10,6 +10,7 @@ import pytest
 from lab.machine import Machine
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.samples import folder
+from tests.fleet.record_pairs import other_host
 
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 
@@ -56,7 +57,7 @@ def test_two_that_cannot_talk_are_1(written: Callable[..., str], rdmadiag: Rdmad
     code, out, _ = rdmadiag("compat", HEALTHY, folder("infiniband-no-subnet-manager"))
     assert code == 1
     assert out.startswith("CANNOT TALK  ib-two-hca and ib-no-subnet-manager: B has no active port")
-    other = written("other", infiniband_host().with_port(0, pkeys=(0x8003,)))
+    other = written("other", other_host(infiniband_host()).with_port(0, pkeys=(0x8003,)))
     code, out, _ = rdmadiag("compat", HEALTHY, other)
     assert code == 0, "the second ports can"
     assert "    pkeys: no partition has both" in out

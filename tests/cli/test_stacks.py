@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from lab.machine import Machine, NetDev, Port, roce_rows
-from lab.samples import roce_host
+from lab.samples import infiniband_host, roce_host
 from rdmadiag.samples import folder
+from tests.fleet.record_pairs import other_host
 
 Rdmadiag = Callable[..., Any]
 SAMPLE = ("--sample", "container-without-uverbs")
@@ -383,14 +384,19 @@ def test_a_report_is_a_peer_too_and_the_exit_code_is_that_of_a_named_stack(
     assert found.code == 2
     assert "cannot talk" in found.out.splitlines()[0]
     assert "no packet was sent" in found.out
-    same = rdmadiag("gids", "--stack", "nccl@2.27", "--from", here, "--peer", here)
+    near = written(with_rows("192.0.2.11"), tmp_path / "near")
+    same = rdmadiag("gids", "--stack", "nccl@2.27", "--from", here, "--peer", near)
     assert same.code == 0
     assert "all can talk" in same.out.splitlines()[0]
+    itself = rdmadiag("gids", "--stack", "nccl@2.27", "--from", here, "--peer", here)
+    assert itself.code == 0, "no obstacle is known"
+    assert "not known" in itself.out
+    assert "one host, or an address given twice" in " ".join(itself.out.split())
 
 
-def test_infiniband_pairs_by_lid(rdmadiag: Rdmadiag) -> None:
+def test_infiniband_pairs_by_lid(rdmadiag: Rdmadiag, tmp_path: Path) -> None:
     sample = str(folder("infiniband-two-hca"))
-    outcome = pairs(rdmadiag, sample, sample)
+    outcome = pairs(rdmadiag, sample, written(other_host(infiniband_host()), tmp_path / "b"))
     assert talks(outcome, "perftest")[0] == ("yes", "one subnet prefix, by LID")
     mixed = rdmadiag("gids", "--explain", "--from", sample, "--peer", str(folder("roce-healthy")))
     assert "no active ports of one kind" in mixed.out

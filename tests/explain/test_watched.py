@@ -153,6 +153,14 @@ def test_a_line_of_the_kernel_is_read_as_a_log_is(text, label) -> None:
     assert labels(line(f"mlx5_core 0000:08:00.0: {text}")) == [(label, "0000:08:00.0")]
 
 
+def test_a_line_that_says_that_the_link_is_back_mends_it() -> None:
+    function = "mlx5_core 0000:08:00.0"
+    (found,) = causes(line(f"{function} eth0: Link down"), line(f"{function} eth0: Link up"))
+    assert (found.label, found.subject, found.mended) == ("link-lost", "0000:08:00.0", True)
+    (other,) = causes(line(f"{function}: Link down"), line("mlx5_core 0000:09:00.0: Link up"))
+    assert not other.mended
+
+
 def test_one_device_that_goes_is_told_once_by_two_sources() -> None:
     (found,) = causes(OBJECT_GONE, device(Action.REMOVED))
     assert (found.label, found.subject, found.count) == ("device-removed", "mlx5_0", 2)

@@ -17,6 +17,7 @@ from rdmadiag.sources.run import gather
 from rdmadiag.view.compat import Agreement, Compat, compat, stack_cannot
 from rdmadiag.view.peer_picks import Side, Talks
 from rdmadiag.view.reconcile import devices, ports
+from tests.fleet.record_pairs import other_host
 
 Planted = Callable[[Machine], Machine]
 PEER = roce_host("192.0.2.11")
@@ -70,7 +71,12 @@ def down(host: Machine) -> Machine:
     return host.with_port(state=PortState.DOWN, phys=PhysState.POLLING)
 
 
+def lids(first: int, second: int) -> Planted:
+    return lambda host: host.with_port(0, lid=first).with_port(1, lid=second)
+
+
 ROCE, IB = roce_host(), infiniband_host()
+IB_PEER = other_host(IB)
 CASES: dict[str, tuple[Machine, Machine, Talks, str]] = {
     "two RoCE hosts": (ROCE, PEER, Talks.YES, "are in one subnet"),
     "one address at both ends": (
@@ -95,7 +101,15 @@ CASES: dict[str, tuple[Machine, Machine, Talks, str]] = {
         Talks.NO,
         "no active ports of one protocol: A has roce, B infiniband",
     ),
-    "two InfiniBand hosts": (IB, IB, Talks.YES, "one subnet prefix, by LID"),
+    "two InfiniBand hosts": (IB, IB_PEER, Talks.YES, "one subnet prefix, by LID"),
+    "one LID at both ends": (IB, lids(17, 18)(IB_PEER), Talks.NO, "both have LID 17 and one"),
+    "one LID in two subnets": (
+        IB,
+        lids(17, 18)(prefix(IB_PEER)),
+        Talks.ROUTED,
+        "an InfiniBand router must join them",
+    ),
+    "one port at both ends": (IB, IB, Talks.UNKNOWN, "one port, or a GUID given twice"),
     "two subnet prefixes": (IB, prefix(IB), Talks.ROUTED, "an InfiniBand router must join them"),
     "two partitions": (
         pkeys(0x8001)(IB),
@@ -106,7 +120,7 @@ CASES: dict[str, tuple[Machine, Machine, Talks, str]] = {
     "two limited members": (pkeys(0x7FFF)(IB), pkeys(0x7FFF)(IB), Talks.NO, "no partition"),
     "a limited member and a full one": (
         pkeys(0x7FFF)(IB),
-        IB,
+        IB_PEER,
         Talks.YES,
         "one subnet prefix, by LID",
     ),
@@ -152,6 +166,20 @@ def test_what_differs_and_stops_nobody(name: str) -> None:
     assert rows(found, Agreement.STOPS) == set()
 
 
+def test_stacks_with_one_address_at_both_ends_are_not_known() -> None:
+    (pair,) = between(ROCE, ROCE).ports
+    assert {each.talks for each in pair.stacks} == {Talks.UNKNOWN}
+    assert all("an address given twice" in each.why for each in pair.stacks)
+
+
+def test_a_lid_that_was_not_read_might_be_the_other_ends_too() -> None:
+    evidence = IB_PEER.evidence()
+    late = Missing(Why.TIMEOUT, "no answer before the deadline")
+    assert not isinstance(evidence.verbs, Missing)
+    blind = replace(evidence, sysfs=late, verbs=late)
+    assert compat(side(IB.evidence()), side(blind), STACKS).talks is Talks.UNKNOWN
+
+
 def test_stacks_stand_beside_the_ports() -> None:
     (pair,) = between(ROCE, PEER).ports
     assert {each.stack for each in pair.stacks} == {"ucx", "nccl"}
@@ -195,7 +223,8 @@ def test_rows_of_a_gid_table_that_could_not_be_read_might_have_fitted(end: int) 
 def test_a_port_whose_state_was_not_read_might_talk_where_the_others_cannot(end: int) -> None:
     kept = IB.with_port(0, state=PortState.DOWN, phys=PhysState.POLLING)
     found = kept.evidence()
-    assert compat(side(found), side(IB.evidence()), STACKS).talks is Talks.YES  # by the second
+    peer = side(IB_PEER.evidence())
+    assert compat(side(found), peer, STACKS).talks is Talks.YES  # by the second
     seen, denied = side(found), Missing(Why.DENIED, "EACCES")
     unread = replace(
         seen,

@@ -11,6 +11,7 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.gid.registry import chosen
 from rdmadiag.view.peer_picks import Side, StackPair, Talks, pairs
 from rdmadiag.view.reconcile import devices, ports
+from tests.fleet.record_pairs import other_host
 
 GONE = Missing(Why.NOT_COLLECTED)
 
@@ -79,10 +80,11 @@ def test_ports_of_other_names_are_paired_with_each_of_their_kind() -> None:
 def test_infiniband_of_another_subnet_prefix_needs_a_router() -> None:
     base = infiniband_host()
     row = base.devices[0].ports[0].gids[0]
-    other = base.with_port(0, 0, gids={0: replace(row, gid="fec0::c42:a103:0:1")}).evidence()
+    peer = other_host(base)
+    other = peer.with_port(0, 0, gids={0: replace(row, gid="fec0::c42:a103:0:1")}).evidence()
     found = paired(base.evidence(), other)
     assert [each.talks for each in found] == [Talks.ROUTED, Talks.YES]
-    empty = base.with_port(0, 0, gids={}).evidence()
+    empty = peer.with_port(0, 0, gids={}).evidence()
     assert paired(base.evidence(), empty)[0].talks is Talks.UNKNOWN
 
 
