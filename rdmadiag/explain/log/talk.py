@@ -71,7 +71,12 @@ _HEADER: Final = re.compile(r"(Connection type|Mtu|Number of qps) *: *([\w.]+)")
 _TEST: Final = re.compile(r"^ {4,}(\S[\w ]{2,40}(?:Test|BW|Latency)) *$", re.MULTILINE)
 _IN_PINGPONG: Final = re.compile(rb"LID 0x[0-9a-f]+, QPN")
 
-_UNANSWERED: Final[Labels] = ("firewall", "peer-not-started", "peer-address-wrong", "peer-host-down")
+_UNANSWERED: Final[Labels] = (
+    "firewall",
+    "peer-not-started",
+    "peer-address-wrong",
+    "peer-host-down",
+)
 _LOST_ON_ROCE: Final[Labels] = (
     *("roce-port-dropped", "no-path", "mtu-too-large", "peer-posts-no-receives", "peer-gone"),
 )

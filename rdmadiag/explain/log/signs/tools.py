@@ -45,7 +45,7 @@ SIGNS: Final = (
         "argument-refused",
         Kind.FAILURE,
         Stage.OPEN,
-        r"parser function exited with error|^[a-z][\w -]{1,40} should be between -?\d+ and \d+$",
+        r"parser function exited with error",
         ("argument-refused", "device-lacks-capability"),
     ),
     sign(
