@@ -111,6 +111,16 @@ def test_an_end_without_an_address_is_what_failed(text: str, labels: set[str], k
     assert labels <= {each.label for each in first.causes[:2]}
 
 
+def test_each_end_has_the_gid_of_its_own_line() -> None:
+    first = account(LOCAL + REMOTE).first
+    assert first is not None
+    talk = Talk()
+    talk.take(LOCAL.encode(), 1, REMOTE.encode())
+    talk.take(REMOTE.encode(), 2)
+    gids = [str(talk.ends[which].gid) for which in ("local", "remote")]
+    assert gids == ["::ffff:192.0.2.1", "::ffff:192.0.2.2"]
+
+
 def test_infiniband_needs_no_gid() -> None:
     text = (LOCAL + REMOTE + RESULT).replace("LID 0x0000", "LID 0x0007")
     for gid in ("::ffff:192.0.2.1", "::ffff:192.0.2.2"):

@@ -73,6 +73,10 @@ def test_other_lines_are_none_of_theirs(line: str) -> None:
     assert recognise(line.encode()) is None
 
 
+def test_the_errno_of_a_read_that_was_only_short_is_of_an_earlier_call() -> None:
+    assert meaning("client read/write: No space left on device").fields.errno is None
+
+
 def test_a_link_local_gid_of_an_ethernet_port_is_the_likeliest_cause_where_rtr_failed() -> None:
     ends = "  local address:  LID 0x0000, QPN 0x000011, PSN 0x921e60, GID fe80::1"
     assert meaning("Failed to modify QP to RTR", above=ends).causes[0].label == "gid-not-an-address"

@@ -160,6 +160,8 @@ def _of_sign(found: Fields) -> Meaning | None:
         return None  # no listing of a host's own
     if sign.errno is Errno.REPLACES_SIGN and found.errno and found.stage in _DEVICE_STAGES:
         return None
+    if sign.errno is Errno.STALE:
+        found = replace(found, errno=None)
     of_errno = _of_errno_beside(sign, found)
     ordered = [*of_errno, *sign.causes] if sign.errno is Errno.FIRST else [*sign.causes, *of_errno]
     if sign.names_row and found.gid_index is not None and not found.errno:
