@@ -15,6 +15,7 @@ from rdmadiag.explain.job.story import (
     Step,
     Story,
 )
+from rdmadiag.explain.log.kind import STOPPED
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.render.console import Text, console, say, steps, verbatim
 from rdmadiag.render.json import members
@@ -102,6 +103,8 @@ def _named(group: Any) -> str:
         text = str(group.completion.text)
         known = f"completion status {group.completion.number}, {text}"
         return f"completion {text}" if group.completion.vendor_error else known
+    if group.what == STOPPED:
+        return "it stopped, with no result and no error"
     what = group.what.replace("-", " ")
     if what in ("errno", "call"):
         what = getattr(group, "call", None) or "a call"

@@ -11,6 +11,7 @@ from faults.answers import (
     by_findings,
     by_grep,
     by_logs,
+    by_story,
     cause_is_right,
     host_is_right,
     placed,
@@ -135,3 +136,25 @@ def test_baselines_name_the_usual_cause_or_none() -> None:
 def test_the_first_way_that_names_a_cause_counts() -> None:
     assert together((NOTHING, Answer("memlock", "left"))) == Answer("memlock", "left")
     assert together(()) == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("story", "answer"),
+    [
+        ({"first": None}, NOTHING),
+        ({"first": {"where": "/x/left.log", "failure": {"causes": []}}}, NOTHING),
+        (
+            {"first": {"where": "/x/left.log", "failure": {"causes": [{"label": "memlock"}]}}},
+            Answer("memlock", "left"),
+        ),
+        (
+            {"first": {"where": "left.log", "failure": {"causes": [{"label": "peer-gone"}]}}},
+            Answer("peer-gone", "right"),
+        ),
+    ],
+    ids=["nothing failed", "no cause", "at the end of the log", "a cause of the peer"],
+)
+def test_of_a_story_the_first_cause_is_at_the_end_whose_log_it_is(
+    story: dict[str, Any], answer: Answer
+) -> None:
+    assert by_story(story) == answer

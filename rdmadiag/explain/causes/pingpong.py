@@ -3,6 +3,7 @@
 from typing import Final
 
 from rdmadiag.explain.causes.cause import Cause
+from rdmadiag.explain.remedies import GIDS
 
 ROWS: Final = (
     # --- before the device is touched ----------------------------------------------------
@@ -34,17 +35,29 @@ ROWS: Final = (
     # --- what the ends agreed on ---------------------------------------------------------
     Cause("link-layers-differ", "the devices are of two kinds: one of them is not the one meant"),
     Cause("gid-types-differ", "one end uses a RoCE v1 row of its GID table, the other a v2 row"),
-    Cause("gid-families-differ", "one end uses an IPv4 GID, the other an IPv6 GID"),
+    Cause(
+        "gid-families-differ",
+        "one end uses an IPv4 GID, the other an IPv6 GID",
+        linux=(GIDS, "# at both ends a row of the same family: -g, of perftest -x"),
+    ),
     Cause("subnets-differ", "the two addresses are on different cables, rails or VLANs"),
     Cause("peer-address-unusable", "what the peer gives as its address is none of a port"),
-    Cause("qp-types-differ", "the ends were started with different queue pair types"),
+    Cause(
+        "qp-types-differ",
+        "the ends were started with different queue pair types",
+        linux=("# at both ends the same type: of perftest -c RC, UC or UD",),
+    ),
     Cause(
         "arguments-differ",
         "the ends were started with different arguments: what must be the same is not",
         linux=("# both ends: the same program, of the same version, with the same options?",),
     ),
     Cause("payloads-differ", "the ends were started with different payloads"),
-    Cause("iterations-differ", "the ends were started with different numbers of iterations"),
+    Cause(
+        "iterations-differ",
+        "the ends were started with different numbers of iterations",
+        linux=("# at both ends the same number: -n",),
+    ),
     Cause("groups-differ", "the ends were started with different multicast groups"),
     # --- data ----------------------------------------------------------------------------
     Cause(

@@ -13,7 +13,6 @@ from rdmadiag.explain.causes import Known, Labels, all_stated
 from rdmadiag.explain.job.part import Occurrence, Part
 from rdmadiag.explain.log.kind import STOPPED, Kind
 from rdmadiag.explain.log.talk import Reached
-from rdmadiag.facts.attempt import Stage
 from rdmadiag.frozen import dataclass
 
 _FLUSHED: Final = 5  # IBV_WC_WR_FLUSH_ERR
@@ -26,6 +25,7 @@ _OF_THE_WAY: Final = frozenset(
 )
 """Causes that a line names of the way to the peer; those of the peer begin with "peer-"."""
 
+_EMPTY_END: Final[Labels] = ("gid-row-empty", "no-gid-given", "no-usable-gid")
 _NOT_MET: Final[Labels] = ("peer-unreachable", "no-route", "firewall-rejects", "peer-address-wrong")
 _NOT_ANSWERED: Final[Labels] = ("firewall", "peer-address-wrong", "peer-host-down", "no-path")
 _ONE_FINISHED: Final[Labels] = ("iterations-differ", "peer-gone", "peer-posts-no-receives")
@@ -84,11 +84,9 @@ def _differ(one: Part, other: Part) -> Told | None:
         return None
     if here.is_empty is not there.is_empty:
         empty = one if here.is_empty else other
-        labels = ("gid-row-empty", "no-gid-given", "no-usable-gid")
-        return _told((empty, *pair), labels, gids, of=pair)
+        return _told((empty, *pair), _EMPTY_END, gids, of=pair)
     if not here.is_empty and here.gid.family is not there.gid.family:
-        labels = ("gid-families-differ", "gid-index-or-family")
-        return _told(pair, labels, gids, certain=True)
+        return _told(pair, ("gid-families-differ", "gid-index-or-family"), gids, certain=True)
     return None
 
 

@@ -110,7 +110,7 @@ def _gid(pattern: "re.Pattern[str]", text: str) -> Gid | None:
 
 
 _ENDS: Final = re.compile(
-    r"(?P<which>local|remote) address: [^\n]{0,120}\n?[^\n]{0,80}?"
+    r"(?P<which>local|remote) address: (?:[^\n]{0,120}?|[^\n]{0,120}\n[^\n]{0,80}?)"
     r"\bGID:? (?P<gid>[0-9a-fA-F:.]{2,64})"
 )
 """

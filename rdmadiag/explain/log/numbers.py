@@ -10,7 +10,8 @@ _ENAME: Final = re.compile(r"(?<![\w])(E[A-Z0-9]{3,14})\b")
 _BRACKETED: Final = re.compile(r"^\W{0,2}(?:[\[(]-?(\d{1,3})[\])]|[=:]-?(\d{1,3})\b)")
 _BEFORE: Final = re.compile(r"(?:^|[ (\[=:-])(\d{1,3})[\])]?[ :=,(-]{1,3}$")
 _RETURNED: Final = re.compile(
-    r"\b(?:closed|failed \((?=-\d{1,3}\))|setup_qp failed|failed with(?: error| status| code| rc| ret)*"
+    r"\b(?:closed|failed \((?=-\d{1,3}\))|setup_qp failed"
+    r"|failed with(?: error| status| code| rc| ret)*"
     r"|non-zero status:?|os error|ret(?:urn(?:ed|s)?|val)?(?: (?:value|code))?|\brc"
     r"|\berr(?:or)?(?: code)?|status|result)"
     r"[ =:(]*-?(\d{1,3})\b",

@@ -160,6 +160,8 @@ def _of_sign(found: Fields) -> Meaning | None:
         return None  # no listing of a host's own
     if sign.errno is Errno.REPLACES_SIGN and found.errno and found.stage in _DEVICE_STAGES:
         return None
+    if sign.errno is Errno.STALE:
+        found = replace(found, errno=None)
     of_errno = _of_errno_beside(sign, found)
     ordered = [*of_errno, *sign.causes] if sign.errno is Errno.FIRST else [*sign.causes, *of_errno]
     if sign.names_row and found.gid_index is not None and not found.errno:
@@ -211,11 +213,16 @@ def _of_completion(found: Fields) -> Meaning | None:
         return None
     kind = Kind.CONSEQUENCE if row.is_consequence else Kind.FAILURE
     ordered = _by_path(row.causes, found) if row.number == _RETRIES else row.causes
+    if row.number == _RETRIES and _SOME_COMPLETED.match(found.after):
+        # The path, the GIDs and the MTU had carried some: what was there has gone.
+        ordered = _last(_first(_first(ordered, "link-flaps"), "peer-gone"), "gid-does-not-route")
     lines = after_completion(row.number, found.platform)
     return Meaning(kind, "completion", found, _unique(ordered), lines)
 
 
 _RETRIES: Final = 12
+_SOME_COMPLETED: Final = re.compile(r"\s*scnt=\d+, ccnt=[1-9]")
+"""perftest, below the status: requests that were posted, and those that had completed."""
 
 
 def _by_path(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
@@ -363,9 +370,10 @@ _CONNECTING: Final = (
 )
 _STATED: Final = re.compile(
     r"(?:fail\w*|unable|could ?n[o']t|cannot|can't|error).{0,60}"
-    r"(?:\bQP\b|queue pair|\bCQ\b|completion queue|\bPD\b|protection domain|\bMR\b|memory region"
-    r"|\bHCA\b|\bRTR\b|\bRTS\b|address handle|\bAH\b|INIT ?(?:->|→)|(?:ib|rdma|verbs|open) device"
-    r"|context for|post (?:send|recv|receive)|regist\w+ (?:\w+ ){0,2}memory)"
+    r"(?:\bQP\b|queue pair|\bCQ\b|completion (?:queue|channel)|\bPD\b|protection domain|\bMR\b"
+    r"|memory region|\bHCA\b|\bRTR\b|\bRTS\b|address handle|\bAH\b|INIT ?(?:->|→)"
+    r"|(?:ib|rdma|verbs|open) device|context for"
+    r"|post (?:send|recv|receive)|regist\w+ (?:\w+ ){0,2}memory)"
     r"|(?:queue pair|completion queue|protection domain|\b(?:QP|CQ|PD|MR)\b|INIT ?(?:->|→) ?RTR"
     r"|regist\w+ (?:\w+ ){0,2}memory).{0,60}fail",
     re.IGNORECASE,

@@ -80,9 +80,11 @@ def collect(candidates: Iterable[Candidate], narrow: Callable[[], None] | None =
             same.keep(line, meaning)
         if isinstance(meaning, Meaning):
             collector.add(each.number, meaning)
-        elif collector.talk.take(each.line, each.number, each.after, each.above):
-            continue
-        elif tries and is_near_candidate(each.line):
+        elif (
+            not collector.talk.take(each.line, each.number, each.after, each.above)
+            and tries
+            and is_near_candidate(each.line)
+        ):
             tries -= 1
             kind = _DIGITS.sub(b"0", each.line)
             looked[kind] += 1

@@ -70,14 +70,16 @@ _STAGES: Final = tuple(
         (
             Stage.CREATE_CQ,
             (
-                r"ibv_create_(?:cq|comp_channel)\w*|CREATE_CQ|(?:creat|resiz)\w* (?:an? |the )?(?:CQ\b"
+                r"ibv_create_(?:cq|comp_channel)\w*|CREATE_CQ"
+                r"|(?:creat|resiz)\w* (?:an? |the )?(?:CQ\b"
                 r"|completion queue|comp(?:letion)? channel)"
             ),
         ),
         (
             Stage.CREATE_QP,
             (
-                r"(?:ibv|rdma|mlx5dv|efadv)_create_(?:qp|srq|dct)\w*|\bsetup_qp failed|CREATE_(?:QP|DCT|SRQ|XRC)"
+                r"(?:ibv|rdma|mlx5dv|efadv)_create_(?:qp|srq|dct)\w*|\bsetup_qp failed"
+                r"|CREATE_(?:QP|DCT|SRQ|XRC)"
                 r"|devx_obj_create\((?:QP|DCT|SRQ|RMP)"
                 r"|creat\w+ (?:an? |the )?(?:\w+ )?(?:QP\b|queue pair|SRQ\b|shared receive queue)"
             ),
@@ -109,7 +111,8 @@ _STAGES: Final = tuple(
             Stage.CONNECT,
             (
                 r"rdma_(?:resolve|connect|accept|listen|bind|create_id|create_ep|getaddrinfo"
-                r"|get_cm|create_event)\w*|\br(?:connect|bind|listen|accept|poll): |RDMA_CM_EVENT|rdma_cm\b|CM event"
+                r"|get_cm|create_event)\w*|\br(?:connect|bind|listen|accept|poll): "
+                r"|RDMA_CM_EVENT|rdma_cm\b|CM event"
                 r"|(?:bind address|resolv\w+ (?:address|addr|route)) failed"
                 r"|rdma connection establishment|rpcrdma: connection|fi_eq_\w+"
             ),

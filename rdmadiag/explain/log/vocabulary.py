@@ -144,7 +144,8 @@ BOTH: Final = (
     "couldn't read reports", "between server and client", "from socket/rdma_cm",
     "to socket/rdma_cm", "inline should be between", "parser function exited", "query port ",
     "couldn't get port info", "mismatch: local=", "versions older than", "couldn't parse line <",
-    "size larger than port mtu", "completion channel", "setup_qp failed",
+    "size larger than port mtu", "cannot be greater than mtu", "completion channel",
+    "setup_qp failed",
 )
 """Of RDMA and of trouble at once."""
 

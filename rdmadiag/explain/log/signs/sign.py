@@ -17,6 +17,7 @@ class Errno(StrEnum):
 
     FIRST = "first"  # it says more than the sign
     LAST = "last"  # it is that of the message, or adds little
+    STALE = "stale"  # of an earlier call: the program prints it where none had failed
     REPLACES_SIGN = "replaces_sign"  # it names the stage, and the sign is a hint beside it
 
 

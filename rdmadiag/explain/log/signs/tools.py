@@ -45,7 +45,7 @@ SIGNS: Final = (
         "argument-refused",
         Kind.FAILURE,
         Stage.OPEN,
-        r"parser function exited with error|^[a-z][\w -]{1,40} should be between -?\d+ and \d+$",
+        r"parser function exited with error",
         ("argument-refused", "device-lacks-capability"),
     ),
     sign(
@@ -96,7 +96,7 @@ SIGNS: Final = (
         r"ethernet_read_data: couldn't read reports",
         ("other-program", "peer-gone"),
         (_SAME_TEST, AT_PEER),
-        errno=Errno.LAST,
+        errno=Errno.STALE,
     ),
     sign(
         "peer-left",
@@ -111,7 +111,7 @@ SIGNS: Final = (
         r"|failed to sync between server and client",
         ("peer-gone", "other-program"),
         (AT_PEER, _SAME_TEST),
-        errno=Errno.LAST,
+        errno=Errno.STALE,
     ),
     # --- devices and ports ---------------------------------------------------------------------
     sign(

@@ -1,0 +1,158 @@
+"""Two logs of two ends: what they say together."""
+
+import pytest
+
+from rdmadiag.explain.job.story import Story
+from tests.explain.job.telling import placed
+
+LOCAL = "  local address:  LID 0x0000, QPN 0x000011, PSN 0xb56823, GID {gid}\n"
+REMOTE = "  remote address: LID 0x0000, QPN 0x000011, PSN 0xb31985, GID {gid}\n"
+HERE, THERE = "::ffff:192.0.2.1", "::ffff:192.0.2.2"
+MET = LOCAL.format(gid=HERE) + REMOTE.format(gid=THERE)
+MET_BACK = LOCAL.format(gid=THERE) + REMOTE.format(gid=HERE)
+WAITS = "* Waiting for client to connect... *\n"
+REFUSED = LOCAL.format(gid=HERE) + "Couldn't connect to 192.0.2.2:18515\n"
+RESULT = "409600 bytes in 0.03 seconds = 129.52 Mbit/sec\n50 iters in 0.03 seconds = 505.98 usec\n"
+LEFT_ALONE = LOCAL.format(gid=HERE) + "client read/write: Success\n"
+NO_RTR = LOCAL.format(gid=THERE) + "Failed to modify QP to RTR\nCouldn't connect to remote QP\n"
+PERFTEST = """\
+                    {test} Test
+ Dual-port       : OFF\t\tDevice         : rxe0
+ Connection type : {kind}\t\tUsing SRQ      : OFF
+---------------------------------------------------------------------------------------
+ local address: LID 0000 QPN 0x0011 PSN 0xb2650
+ GID: 00:00:00:00:00:00:00:00:00:00:255:255:192:00:02:{one:02}
+ remote address: LID 0000 QPN 0x0011 PSN 0xd1139c
+ GID: 00:00:00:00:00:00:00:00:00:00:255:255:192:00:02:{other:02}
+---------------------------------------------------------------------------------------
+ #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
+"""
+FLUSHED = " Completion with error at client\n Failed status 5: wr_id 0 syndrom 0x0\nscnt=20, ccnt="
+
+
+def perftest(kind: str = "RC", test: str = "Send BW", one: int = 1, other: int = 2) -> str:
+    return PERFTEST.format(kind=kind, test=test, one=one, other=other)
+
+
+def told(left: str, right: str) -> tuple[str, str, str]:
+    """The file that the failure is of, its first cause, and what is known of that."""
+    first = placed({"left.log": left, "right.log": right}).first
+    assert first is not None
+    cause = first.failure.causes[0]
+    return first.where, cause.label, cause.standing
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "where", "label"),
+    [
+        (
+            LEFT_ALONE,
+            NO_RTR.replace(THERE, "2001:db8::2"),
+            "left.log",
+            "gid-families-differ",
+        ),
+        (LEFT_ALONE.replace(HERE, "::"), NO_RTR, "left.log", "gid-row-empty"),
+        (REFUSED, LOCAL.format(gid="::"), "right.log", "gid-row-empty"),
+        (MET.replace("LID 0x0000", "LID 0x0003", 1), MET_BACK, "left.log", "link-layers-differ"),
+        (perftest("UC"), perftest("RC", one=2, other=1), "left.log", "qp-types-differ"),
+        (perftest(test="Send Latency"), perftest(), "left.log", "other-program"),
+        (REFUSED, LOCAL.format(gid=THERE), "left.log", "peer-unreachable"),
+        (
+            REFUSED.partition("\n")[2] + " Unable to init the socket connection\n",
+            WAITS,
+            "left.log",
+            "peer-unreachable",
+        ),
+        (MET, MET_BACK + RESULT, "left.log", "iterations-differ"),
+        (perftest() + FLUSHED + "0\n", perftest(), "left.log", "roce-port-dropped"),
+        (perftest() + FLUSHED + "15\n", perftest(), "left.log", "link-lost"),
+        (
+            MET + "Failed status Work Request Flushed Error (5) for wr_id 2\n",
+            MET_BACK,
+            "left.log",
+            "mtu-above-port",
+        ),
+        (
+            perftest() + "ethernet_read_keys: Couldn't read remote address\n",
+            perftest(),
+            "left.log",
+            "peer-gone",
+        ),
+        (LOCAL.format(gid=HERE), LOCAL.format(gid=THERE), "left.log", "firewall"),
+        ("\n", WAITS, "right.log", "firewall"),
+        (MET, MET_BACK, "left.log", "roce-port-dropped"),
+        (
+            "cma event RDMA_CM_EVENT_REJECTED, error 28\n",
+            "ibv_create_comp_channel failed\nsetup_qp failed: 24\n",
+            "right.log",
+            "open-files-limit",
+        ),
+        (
+            "ethernet_read_data: Couldn't read reports\n",
+            WAITS + "Couldn't listen to port 18516\n",
+            "right.log",
+            "tcp-port-taken",
+        ),
+    ],
+    ids=[
+        "GIDs of two families",
+        "the client's GID is empty",
+        "the server's is",
+        "InfiniBand and Ethernet",
+        "UC and RC",
+        "two tests",
+        "nobody listens, says one, and the other does",
+        "the same of perftest",
+        "one has finished, the other waits",
+        "flushed before anything was sent",
+        "flushed after some had completed",
+        "flushed, with an MTU that nobody compared",
+        "the other end left without a word",
+        "both wait for the other",
+        "a client that says nothing, and a server that waits",
+        "both have the other's address, and no data",
+        "one failed of itself, the other was refused",
+        "one failed of itself, the other lost it",
+    ],
+)
+def test_both_logs_name_what_neither_does(left: str, right: str, where: str, label: str) -> None:
+    assert told(left, right)[:2] == (where, label)
+
+
+def test_what_both_show_is_confirmed_with_both_as_evidence() -> None:
+    story = placed({"left.log": perftest("UC"), "right.log": perftest("RC", one=2, other=1)})
+    assert story.first is not None
+    cause = story.first.failure.causes[0]
+    assert cause.standing == "confirmed"
+    assert cause.evidence == (
+        "left.log: Connection type: UC",
+        "right.log: Connection type: RC",
+    )
+    assert story.has_failed
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (MET + RESULT, MET_BACK + RESULT),
+        ("\n", "\n"),
+        ("\n", MET + RESULT),
+        (perftest() + " 4096 20 1.0 1.0 0.1\n", perftest(one=2, other=1) + " 4096 20 1.0 1.0 0\n"),
+    ],
+    ids=["two results", "nothing at all", "one is not there", "two rows of perftest"],
+)
+def test_two_ends_that_are_well_have_no_story(left: str, right: str) -> None:
+    assert placed({"left.log": left, "right.log": right}).first is None
+
+
+def test_two_that_only_stopped_are_no_failure_that_is_known() -> None:
+    story: Story = placed({"left.log": MET, "right.log": MET_BACK})
+    assert story.first is not None
+    assert not story.has_failed
+
+
+def test_a_line_of_rping_alone_is_marked_by_no_launcher() -> None:
+    files = {"left.log": "ping data: x\n", "right.log": "rdma_bind_addr: Address already in use\n"}
+    first = placed(files).first
+    assert first is not None
+    assert first.failure.causes[0].label == "cm-port-taken"

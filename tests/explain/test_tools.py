@@ -1,0 +1,99 @@
+"""What perftest, the pingpongs and librdmacm's examples print, line by line."""
+
+import pytest
+
+from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.recognise import Meaning, recognise
+
+
+def meaning(line: str, after: str = "", above: str = "") -> Meaning:
+    found = recognise(line.encode(), after.encode(), above.encode())
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("line", "label"),
+    [
+        (" Max inline should be between 0 and 912", "qp-too-large"),
+        (" Parser function exited with Error", "argument-refused"),
+        (" Connection type mismatch: local=RC, remote=UC", "arguments-differ"),
+        ("Couldn't parse line <0000:000011>", "other-program"),
+        (" Max message size in UD cannot be greater than MTU ", "mtu-above-port"),
+        ("Couldn't listen to port 18515", "tcp-port-taken"),
+        (" Found Incompatibility issue with GID types.", "gid-index-or-family"),
+        ("Unexpected CM event bl blka 8", "peer-not-listening"),
+        ("Unexpected CM event bl blka 7", "peer-unreachable"),
+        ("unexpected CM event 11", "device-removed"),
+        ("ethernet_read_data: Couldn't read reports", "other-program"),
+        ("ethernet_read_keys: Couldn't read remote address", "peer-gone"),
+        ("client read/write: No space left on device", "peer-gone"),
+        (" Failed to exchange data between server and clients", "peer-gone"),
+        (" Failed to close connection between server and client", "peer-gone"),
+        (" Unable to query port 2 attributes", "no-such-port"),
+        ("Failed to modify QP to INIT", "no-such-port"),
+        ("Couldn't create CQ", "cq-too-large"),
+        ("Couldn't create completion channel", "open-files-limit"),
+        ("ibv_create_comp_channel failed", "open-files-limit"),
+        ("setup_qp failed: 24", "open-files-limit"),
+        ("Couldn't get context for mlx5_0", "uverbs-node-not-openable"),
+        ("rdma_bind_addr: Address already in use", "cm-port-taken"),
+        ("rdma_bind_addr: Cannot assign requested address", "not-this-hosts-address"),
+        ("rdma_bind_addr: No such device", "no-rdma-at-address"),
+        ("rdma_resolve_addr: No route to host", "no-route"),
+        ("rconnect: Connection refused", "peer-not-listening"),
+        ("rbind: Address already in use", "cm-port-taken"),
+    ],
+)
+def test_the_first_cause_of_a_line(line: str, label: str) -> None:
+    assert meaning(line).causes[0].label == label
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ethernet_read_keys: Couldn't read remote address",
+        "ethernet_read_data: Couldn't read reports",
+        "Couldn't read/write remote address",
+    ],
+)
+def test_an_end_that_hears_no_more_of_the_other_is_no_failure_of_its_own(line: str) -> None:
+    assert meaning(line).kind is Kind.CONSEQUENCE
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Expected events were 1 to 9; event 9",
+        "priorities should be between 0 and 7",
+        "rdma link add rxe0 type rxe netdev eth0",
+    ],
+)
+def test_other_lines_are_none_of_theirs(line: str) -> None:
+    assert recognise(line.encode()) is None
+
+
+def test_the_errno_of_a_read_that_was_only_short_is_of_an_earlier_call() -> None:
+    assert meaning("client read/write: No space left on device").fields.errno is None
+
+
+def test_a_link_local_gid_of_an_ethernet_port_is_the_likeliest_cause_where_rtr_failed() -> None:
+    ends = "  local address:  LID 0x0000, QPN 0x000011, PSN 0x921e60, GID fe80::1"
+    assert meaning("Failed to modify QP to RTR", above=ends).causes[0].label == "gid-not-an-address"
+
+
+def test_of_infiniband_it_is_as_it_should_be() -> None:
+    ends = "  local address:  LID 0x0007, QPN 0x000011, PSN 0x921e60, GID fe80::1"
+    assert meaning("Failed to modify QP to RTR", above=ends).causes[0].label != "gid-not-an-address"
+
+
+@pytest.mark.parametrize(("completed", "label"), [("0", "no-path"), ("9485", "peer-gone")])
+def test_a_path_that_had_carried_requests_is_not_the_first_thought(
+    completed: str, label: str
+) -> None:
+    found = meaning(
+        " Failed status 12: wr_id 0 syndrom 0x81 on mlx5_0 local gid ::ffff:192.0.2.1"
+        " remote gid ::ffff:192.0.2.2",
+        f"scnt=9489, ccnt={completed}",
+    )
+    assert found.causes[0].label == label
