@@ -30,6 +30,7 @@ LABELS: Final = {
     "ends-reverse-path": "peer-unreachable",
     "ends-subnets-differ": "subnets-differ",
     "ends-gateway-on-link": "peer-unreachable",
+    "ends-traffic-dropped": "firewall",
     "ends-mtu-differs": "mtu-too-large",
     "ends-protocols-differ": "link-layers-differ",
     "ends-no-common-gid": "gid-index-or-family",
@@ -47,6 +48,7 @@ _HEARD_FROM_PEER: Final = frozenset(
     {"peer-not-listening", "peer-not-started", "peer-refused", "other-program", "firewall-rejects"}
 )
 """Causes in which the peer's host got a packet and answered."""
+_OF_RDMA_ALONE: Final = frozenset({"ends-traffic-dropped"})
 _OF_ROUTES: Final = frozenset({"no-route", "route-unreachable"})
 _MOST_CAUSES: Final = 6
 
@@ -143,7 +145,7 @@ def _ranked(failure: Failure, found: OfReports, chosen: EndFinding | None) -> Fa
     causes = list(failure.causes)
     against: dict[str, str] = {}
     if chosen is not None and chosen.finding.severity is Severity.CRITICAL:
-        if chosen.finding.rule in NOTHING_PASSES:
+        if chosen.finding.rule in NOTHING_PASSES - _OF_RDMA_ALONE:
             text = f"the reports: {chosen.finding.rule}: nothing of it gets there"
             against = dict.fromkeys(_HEARD_FROM_PEER, text)
     elif found.is_clear:
