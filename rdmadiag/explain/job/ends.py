@@ -4,6 +4,7 @@ A program that waits says nothing: where two reports show that packets of one ho
 other, that is the answer. Where they show nothing, what is between the hosts is left.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -50,6 +51,8 @@ _HEARD_FROM_PEER: Final = frozenset(
 """Causes in which the peer's host got a packet and answered."""
 _OF_RDMA_ALONE: Final = frozenset({"ends-traffic-dropped"})
 _OF_ROUTES: Final = frozenset({"no-route", "route-unreachable"})
+_CONNECTS_TO: Final = re.compile(r"\bconnect to ([0-9a-fA-F.:]{3,45}?)(?::[0-9]{1,5})?(?:\s|$)")
+"""perftest's and ibv_*_pingpong's line of the TCP connection."""
 _MOST_CAUSES: Final = 6
 
 
@@ -111,8 +114,11 @@ def _stranger(
     host = first.who.host if first else None
     if first is None or host is None or host not in addresses or len(addresses) < 2:
         return None
-    whom = first.whom
-    address = whom.address if whom and whom.host is None else None
+    if first.whom is not None and first.whom.host is not None:
+        return None
+    named = (first.whom.address if first.whom else None, *first.failure.peers)
+    found = _CONNECTS_TO.search(first.failure.text)
+    address = next((each for each in (*named, found and found[1]) if each), None)
     if address is None or not _is_address(address):
         return None
     if any(address in own for own in addresses.values()):
