@@ -81,8 +81,9 @@ _DCB: Final = {1: TEXT, **_raw(2, 13, 14)}
 # Of filters those of flower: what another kind's attributes of these numbers say is no address.
 _FILTER: Final = {
     1: RAW,
+    11: RAW,
     2: {
-        **_raw(3, 5, 7, 8, 9, 11, 13, 15, 17, 18, 19, 20, 21, 22, 23, 24, 25, 79),
+        **_raw(3, 5, 7, 8, 9, 11, 13, 15, 17, 18, 19, 20, 21, 22, 23, 24, 25, *range(35, 39), 86),
         2: TEXT,
         4: HARDWARE,
         6: HARDWARE,

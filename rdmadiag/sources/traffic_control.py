@@ -6,6 +6,7 @@ A dump asks for no module: only a change looks for one (net/sched/sch_api.c, cls
 import struct
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from rdmadiag.facts import Missing, Why
@@ -27,7 +28,7 @@ MOST_NETDEVS: Final = 64  # whose filters are read
 MOST: Final = 4096  # qdiscs, and filters of a netdev
 
 _TCMSG: Final = struct.Struct("=BxxxiIII")  # family, ifindex, handle, parent, info
-_KIND, _OPTIONS = 1, 2  # TCA_*
+_KIND, _OPTIONS, _CHAIN = 1, 2, 11  # TCA_*
 _ROOT: Final = 0xFFFFFFFF
 _PARENTS: Final = {"clsact": ((IN, 0xFFFFFFF2), (OUT, 0xFFFFFFF3)), "ingress": ((IN, 0xFFFF0000),)}
 
@@ -41,7 +42,8 @@ _SOURCES: Final = ((10, 11), (14, 15))  # an address and its mask: IPv4, IPv6
 _DESTINATIONS: Final = ((12, 13), (16, 17))
 _SOURCE_PORTS: Final = {TCP: 18, UDP: 20}
 _DESTINATION_PORTS: Final = {TCP: 19, UDP: 21}
-_IN_HW_COUNT: Final = 79  # no condition
+_PORT_MASKS: Final = (35, 36, 37, 38)  # of the four above
+_IN_HW_COUNT: Final = 86  # no condition
 _IN_HW: Final = 0x4  # TCA_CLS_FLAGS_IN_HW
 _ACTIONS: Final = {"flower": _FLOWER_ACT, "u32": 7, "matchall": 2, "basic": 3, "fw": 4}
 _MATCHALL_FLAGS: Final = 3
@@ -57,7 +59,7 @@ def filter_request(ifindex: int, parent: int) -> bytes:
     return netlink.request(netlink.RTM_GETTFILTER, netlink.NLM_F_DUMP, head)
 
 
-def _rows(reply: bytes) -> Iterator[tuple[tuple[int, ...], str, bytes]]:
+def _rows(reply: bytes) -> Iterator[tuple[tuple[int, ...], str, dict[int, bytes]]]:
     for message in netlink.messages(reply):
         if message.type in (netlink.NLMSG_DONE, netlink.NLMSG_ERROR):
             continue
@@ -66,15 +68,15 @@ def _rows(reply: bytes) -> Iterator[tuple[tuple[int, ...], str, bytes]]:
             raise ValueError(f"netlink message at byte {message.offset} has no header")
         found = dict(netlink.attributes(content[_TCMSG.size :]))
         kind = netlink.text(found.get(_KIND)) or ""
-        yield _TCMSG.unpack_from(content), kind, found.get(_OPTIONS, b"")
+        yield _TCMSG.unpack_from(content), kind, found
 
 
 def parse_qdiscs(reply: bytes, names: Mapping[int, str]) -> tuple[Qdisc, ...] | Missing:
     """The reply to RTM_GETQDISC; `names` of netdevs by their index."""
     found: list[Qdisc] = []
     try:
-        for (_, index, _, parent, _), kind, options in _rows(reply):
-            netem = parse_netem(options) if kind == "netem" else None
+        for (_, index, _, parent, _), kind, row in _rows(reply):
+            netem = parse_netem(row.get(_OPTIONS, b"")) if kind == "netem" else None
             name = names.get(index) or f"#{index}"
             found.append(Qdisc(name, kind, parent == _ROOT, netem))
             if len(found) > MOST:
@@ -110,11 +112,15 @@ def parse_filters(
     """The reply to RTM_GETTFILTER of one place; the first that is asked is first."""
     found: list[TrafficFilter] = []
     try:
-        for (_, index, _, _, info), kind, options in _rows(reply):
+        for (_, index, _, _, info), kind, row in _rows(reply):
+            options = row.get(_OPTIONS)
             if not options:  # a priority of its own row, without a filter
                 continue
             name = names.get(index) or f"#{index}"
-            found.append(_filter(name, direction, info, kind, options))
+            made = _filter(name, direction, info, kind, options)
+            if netlink.number(row.get(_CHAIN)):  # asked where a filter of chain 0 leads there
+                made = replace(made, understood=False)
+            found.append(made)
             if len(found) > MOST:
                 return Missing(Why.UNSUPPORTED, f"more than {MOST} filters")
     except ValueError as error:
@@ -142,6 +148,7 @@ def _filter(netdev: str, direction: str, info: int, kind: str, options: bytes) -
         read |= {*keys}
     for each in (_SOURCE_PORTS, _DESTINATION_PORTS):
         read |= {each.get(protocol or 0, _ETH_TYPE)}
+    read |= {each for each in _PORT_MASKS if found.get(each) == b"\xff\xff"}
     unread = set(found) - read
     return TrafficFilter(*row, not unread, protocol, source, destination, *ports)
 

@@ -67,6 +67,42 @@ def test_a_filter_of_udp_4791_is_told_with_its_action() -> None:
     )
 
 
+# As kernel 7.2 dumps `tc filter add dev eth0 egress protocol ip flower ip_proto udp dst_port 4791
+# action drop`: the priority's own row, then the filter.
+LIVE = bytes.fromhex(
+    "380000002c0002000000000066010000000000000200000000000000f3ffffff080000c00b000100"
+    "666c6f776572000008000b00000000000c0100002c00020000000000660100000000000002000000"
+    "01000000f3ffffff080000c00b000100666c6f776572000008000b0000000000d400020006000800"
+    "0800000005000900110000000600150012b7000006002600ffff0000080016000800000008005600"
+    "00000000a00003009c00010009000100676163740000000044000400140001000000000000000000"
+    "00000000000000001400070000000000000000000000000000000000180003000000000000000000"
+    "00000000000000000000000008000a00000000004000020018000200010000000000000002000000"
+    "01000000010000002400010093020000000000009302000000000000000000000000000000000000"
+    "00000000"
+)
+
+
+def test_what_a_kernel_dumps_is_understood() -> None:
+    found = parse_filters(LIVE, NAMES, OUT)
+    assert found == (
+        TrafficFilter(
+            *("eth0", OUT, "flower", 49152, 0x0800, True, True, False, True),
+            protocol=17,
+            destination_port=4791,
+        ),
+    )
+
+
+def test_a_part_of_a_port_and_another_chain_are_not_understood() -> None:
+    port = ((9, b"\x11"), (21, struct.pack(">H", 4791)))
+    assert one(flower(*port, (38, b"\xff\xff"))).understood
+    assert not one(flower(*port, (38, b"\xff\x00"))).understood
+    head = struct.pack("=BxxxiIII", 0, 2, 0, MIN_IN, 49152 << 16 | 8)
+    options = attributes((3, gact(SHOT)))
+    row = attributes((1, b"flower\0"), (11, struct.pack("=I", 1)), (2, options))
+    assert not one(netlink.request(44, 0, head + row)).understood
+
+
 def test_an_address_and_its_mask_are_a_prefix() -> None:
     found = one(flower((10, bytes((192, 0, 2, 1))), (11, b"\xff" * 4)))
     assert (found.source, found.destination, found.understood) == ("192.0.2.1/32", None, True)
