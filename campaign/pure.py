@@ -36,6 +36,8 @@ _MORE: Final[Mapping[str, tuple[Any, ...]]] = {
     "parse_netdevs": ({},),
     "parse_routes": ({},),
     "parse_neighbours": ({},),
+    "parse_qdiscs": ({},),
+    "parse_filters": ({}, "in"),
     "parse_gid_type": (Missing("absent", ""),),  # type: ignore[arg-type]
     "parse_registry": ("AppleThunderboltRDMAInterface",),
     "parse_log": ("1m",),

@@ -412,6 +412,8 @@ class Machine:
     rp_filter: int = 0  # of conf/all
     ways: tuple[Way, ...] = ()  # beside those of the addresses
     rules: tuple[Rule, ...] | None = DEFAULT_RULES  # None: nobody asked for rules and routes
+    # replies to RTM_GETQDISC and RTM_GETTFILTER, by their name in a record
+    traffic: Mapping[str, bytes] = field(default_factory=dict)
     # netdev, address → state, or state and MAC
     neighbours: Mapping[tuple[str, str], int | tuple[int, str]] = field(default_factory=dict)
     roce_modes: Mapping[str, str] = field(default_factory=dict)  # "mlx5_0/1": "RoCE v2"
@@ -911,6 +913,7 @@ class Machine:
             )
         rules = [*self.rules, *(replace(each, version=6) for each in DEFAULT_RULES[:2])]
         recording.netlink["route-getrule"] = b"".join(map(_encoded_rule, rules))
+        recording.netlink |= {"route-getqdisc": b"", **self.traffic}
         recording.netlink["route-getneigh"] = b"".join(
             self._encoded_neighbour(netdev, address, known)
             for (netdev, address), known in self.neighbours.items()

@@ -119,6 +119,7 @@ def _evidence(record: "Record") -> "Evidence":
 
 def _side(record: "Record") -> "Side":
     from rdmadiag.facts.evidence import LINUX_ONLY
+    from rdmadiag.view.ends import at_home
     from rdmadiag.view.peer_picks import Side
     from rdmadiag.view.reconcile import devices, ports
     from rdmadiag.view.stack_picks import variables
@@ -127,7 +128,8 @@ def _side(record: "Record") -> "Side":
     found = variables(evidence)
     # No stack of a Mac reads a variable for its GID.
     environment = {} if found == LINUX_ONLY else found
-    return Side(tuple(ports(devices(evidence))), evidence, environment)
+    every = tuple(ports(devices(evidence)))
+    return Side(at_home(every) or every, evidence, environment)
 
 
 def _show(

@@ -60,7 +60,7 @@ _OF_ROUTE: Final = tuple(
 NOTHING_PASSES: Final = frozenset(
     {
         *("cm-no-way", "ends-peer-address-here", "ends-answers-no-arp", "ends-neighbour-wrong"),
-        *("ends-reverse-path", "ends-subnets-differ"),
+        *("ends-reverse-path", "ends-subnets-differ", "ends-traffic-dropped"),
     }
 )
 """Rules whose critical finding stops all packets between two addresses, not those of rdma_cm

@@ -201,6 +201,14 @@ def _tables(case: Case) -> Iterator[Where]:
         yield from _part("routing.routes")(case)
 
 
+def _traffic_control(case: Case) -> Iterator[Where]:
+    """Qdiscs, and the filters of netdevs that have a place for them."""
+    yield from _part("routing.traffic_control")(case)
+    routing = case.evidence.routing
+    if not isinstance(routing, Missing) and not isinstance(routing.traffic_control, Missing):
+        yield from _host_wide(routing.traffic_control.filters)
+
+
 def _dcb(case: Case) -> Iterator[Where]:
     """PFC of the netdev of each active RoCE port; the rest of the chain says what it lacks."""
     for port in lossless_ports(case.devices, case.evidence, {}, ()):
@@ -758,6 +766,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("routing", _part("routing")),
         Need("routing tables", _tables),
         Need("port mapper", _part("routing.port_mapper")),
+        Need("traffic control", _traffic_control),
     ),
     "dcb": (Need("DCB settings", _dcb),),
     "vfs": (Need("virtual functions", _virtual_functions),),

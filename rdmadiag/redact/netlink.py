@@ -78,6 +78,18 @@ _DEVLINK: Final = {
     114: _raw(115, 116, 117, 118, 120, 121, 136, 141),
 }
 _DCB: Final = {1: TEXT, **_raw(2, 13, 14)}
+# Of filters those of flower: what another kind's attributes of these numbers say is no address.
+_FILTER: Final = {
+    1: RAW,
+    11: RAW,
+    2: {
+        **_raw(3, 5, 7, 8, 9, 11, 13, 15, 17, 18, 19, 20, 21, 22, 23, 24, 25, *range(35, 39), 86),
+        2: TEXT,
+        4: HARDWARE,
+        6: HARDWARE,
+        **dict.fromkeys((10, 12, 14, 16), ADDRESS),
+    },
+}
 _MODULE: Final = {7: MEMORY}  # ETHTOOL_A_MODULE_EEPROM_DATA
 
 _KINDS: Final[tuple[tuple[str, int, Table], ...]] = (
@@ -89,6 +101,8 @@ _KINDS: Final[tuple[tuple[str, int, Table], ...]] = (
     ("route-getroute-6", 12, _ROUTE),
     ("route-getneigh", 12, _NEIGHBOUR),
     ("route-getrule", 12, _RULE),
+    ("route-getqdisc", 20, _raw(1, 2)),
+    ("route-gettfilter-", 20, _FILTER),
     ("genl-families", 4, _FAMILIES),
     ("ethtool-module-eeprom-", 4, _MODULE),
     ("ethtool-", 4, _ETHTOOL),

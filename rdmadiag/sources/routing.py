@@ -36,6 +36,7 @@ from rdmadiag.facts.routing import (
 from rdmadiag.host import Host, netlink
 from rdmadiag.sources.dump import dump
 from rdmadiag.sources.text import attribute, malformed, parse_number
+from rdmadiag.sources.traffic_control import read_traffic_control
 
 T = TypeVar("T")
 N = TypeVar("N", bound=Numbered)
@@ -329,6 +330,7 @@ def read_routing(host: Host, deadline: float) -> RoutingFacts | Missing:
         roce_modes=_roce_modes(host),
         port_mapper=_port_mapper(host),
         neighbours=_neighbours(host, names, deadline),
+        traffic_control=read_traffic_control(host, names, deadline),
     )
 
 

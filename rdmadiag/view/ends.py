@@ -158,7 +158,9 @@ def not_seen(end: HostEnd) -> Missing | None:
     netdev, routing = end.evidence.netdev, end.evidence.routing
     if isinstance(routing, Missing):
         return routing
-    parts = (netdev, routing.routes, routing.rules, routing.neighbours)
+    control = routing.traffic_control
+    filters = control if isinstance(control, Missing) else control.filters
+    parts = (netdev, routing.routes, routing.rules, routing.neighbours, filters)
     return next((each for each in parts if isinstance(each, Missing)), None)
 
 

@@ -14,6 +14,7 @@ from faults.answers import (
     by_story,
     cause_is_right,
     host_is_right,
+    of_all,
     placed,
     together,
 )
@@ -45,6 +46,24 @@ def account(label: str, **more: Any) -> dict[str, Any]:
         "causes": [{"label": label, "standing": "possible"}],
     }
     return {"first": first | more}
+
+
+def story(label: str, severity: str, *hosts: str) -> dict[str, Any]:
+    cause = {"label": label} if label else None
+    findings = [{"finding": {"severity": severity}}]
+    return {"of_reports": {"cause": cause, "hosts": hosts, "findings": findings}}
+
+
+def test_what_both_reports_prove_stands_between_the_findings_of_one_host() -> None:
+    critical = {"right": [{"rule": "link-not-up", "severity": "critical"}]}
+    warn = {"right": [{"rule": "some", "severity": "warn"}]}
+    logs, proven = Answer("memlock", "left"), story("no-route", "critical", "left")
+    assert of_all(critical, proven, logs) == Answer("link-not-up", "right")
+    assert of_all(warn, proven, logs) == Answer("no-route", "left")
+    assert of_all({}, story("no-path", "warn", "left", "right"), logs) == Answer("no-path", "both")
+    assert of_all(warn, story("no-path", "warn", "left"), logs) == Answer("some", "right")
+    assert of_all({}, {"of_reports": None}, logs) == logs
+    assert of_all({}, story("", "warn"), NOTHING) == NOTHING
 
 
 def test_a_label_and_a_rule_of_the_truth_are_right_and_nothing_is_not() -> None:

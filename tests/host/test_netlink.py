@@ -213,8 +213,9 @@ def test_of_all_rtnetlink_messages_only_reads_are_sent():
         except NotARead:
             continue
         passed.add(kind)
-    # RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH, RTM_GETRULE of linux/rtnetlink.h
-    assert passed == {18, 22, 26, 30, 34}
+    # RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH, RTM_GETRULE, RTM_GETQDISC and
+    # RTM_GETTFILTER of linux/rtnetlink.h
+    assert passed == {18, 22, 26, 30, 34, 38, 46}
 
 
 @pytest.mark.parametrize("family", [1, 2, 10, 16, 17, 40])

@@ -17,6 +17,7 @@ from rdmadiag.view.ends import HostEnd, at_home
 from rdmadiag.view.peer_picks import Side, Talks
 from rdmadiag.view.reconcile import devices, ports
 from tests.preflight.test_judge_route import host
+from tests.sources.test_traffic_control import flower, traffic
 
 PEER_MAC, OTHER_MAC = "0c:42:a1:00:01:01", "02:00:00:00:00:99"
 PERMANENT, REACHABLE, FAILED = 0x80, 0x02, 0x20
@@ -175,6 +176,26 @@ CASES: dict[str, tuple[Machine, Machine, list[tuple[str, str, str]]]] = {
         v("v1")(one()),
         v("v2")(two()),
         [("ends-no-common-gid", "critical", "node1+node2")],
+    ),
+    "a filter of what comes from the peer": (
+        one(),
+        soft(two(traffic=traffic(flower((10, bytes((192, 0, 2, 1))), (11, b"\xff" * 4))))),
+        [("ends-traffic-dropped", "critical", "node2")],
+    ),
+    "a filter of what comes from another host": (
+        one(),
+        soft(two(traffic=traffic(flower((10, bytes((192, 0, 2, 77))), (11, b"\xff" * 4))))),
+        [],
+    ),
+    "a filter of RoCE at what a NIC's own RDMA does not pass": (
+        one(),
+        two(traffic=traffic(flower((9, b"\x11"), (21, b"\x12\xb7")))),
+        [],
+    ),
+    "a filter of RoCE that the NIC executes": (
+        one(),
+        two(traffic=traffic(flower((9, b"\x11"), (21, b"\x12\xb7"), (22, b"\x04\0\0\0")))),
+        [("ends-traffic-dropped", "critical", "node2")],
     ),
     "no partition in common": (
         infiniband_host().with_port(0, pkeys=(0x8001,)).with_port(1, pkeys=(0x8001,)),

@@ -113,6 +113,7 @@ ROWS: Final = (
         "firewall",
         "perhaps a firewall drops the connection",
         {"no_peer": "a firewall drops the TCP connection"},
+        confirmed_by=("filter-drops-tcp", "filter-drops-rdma"),
     ),
     Cause(
         "interface-down",

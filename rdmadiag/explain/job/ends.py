@@ -4,6 +4,7 @@ A program that waits says nothing: where two reports show that packets of one ho
 other, that is the answer. Where they show nothing, what is between the hosts is left.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -30,6 +31,7 @@ LABELS: Final = {
     "ends-reverse-path": "peer-unreachable",
     "ends-subnets-differ": "subnets-differ",
     "ends-gateway-on-link": "peer-unreachable",
+    "ends-traffic-dropped": "firewall",
     "ends-mtu-differs": "mtu-too-large",
     "ends-protocols-differ": "link-layers-differ",
     "ends-no-common-gid": "gid-index-or-family",
@@ -47,7 +49,10 @@ _HEARD_FROM_PEER: Final = frozenset(
     {"peer-not-listening", "peer-not-started", "peer-refused", "other-program", "firewall-rejects"}
 )
 """Causes in which the peer's host got a packet and answered."""
+_OF_RDMA_ALONE: Final = frozenset({"ends-traffic-dropped"})
 _OF_ROUTES: Final = frozenset({"no-route", "route-unreachable"})
+_CONNECTS_TO: Final = re.compile(r"\bconnect to ([0-9a-fA-F.:]{3,45}?)(?::[0-9]{1,5})?(?:\s|$)")
+"""perftest's and ibv_*_pingpong's line of the TCP connection."""
 _MOST_CAUSES: Final = 6
 
 
@@ -109,8 +114,11 @@ def _stranger(
     host = first.who.host if first else None
     if first is None or host is None or host not in addresses or len(addresses) < 2:
         return None
-    whom = first.whom
-    address = whom.address if whom and whom.host is None else None
+    if first.whom is not None and first.whom.host is not None:
+        return None
+    named = (first.whom.address if first.whom else None, *first.failure.peers)
+    found = _CONNECTS_TO.search(first.failure.text)
+    address = next((each for each in (*named, found and found[1]) if each), None)
     if address is None or not _is_address(address):
         return None
     if any(address in own for own in addresses.values()):
@@ -143,7 +151,7 @@ def _ranked(failure: Failure, found: OfReports, chosen: EndFinding | None) -> Fa
     causes = list(failure.causes)
     against: dict[str, str] = {}
     if chosen is not None and chosen.finding.severity is Severity.CRITICAL:
-        if chosen.finding.rule in NOTHING_PASSES:
+        if chosen.finding.rule in NOTHING_PASSES - _OF_RDMA_ALONE:
             text = f"the reports: {chosen.finding.rule}: nothing of it gets there"
             against = dict.fromkeys(_HEARD_FROM_PEER, text)
     elif found.is_clear:

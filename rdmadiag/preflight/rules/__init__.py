@@ -87,6 +87,17 @@ def _classes(case: Case) -> bool:
     return any(port.chains for port in chains(case))
 
 
+def _traffic_control(case: Case) -> bool:
+    """Whether a netdev has a filter or netem, or that could not be looked at."""
+    routing = case.evidence.routing
+    if isinstance(routing, Missing):
+        return _answered(routing)
+    found = routing.traffic_control
+    if isinstance(found, Missing):
+        return _answered(found)
+    return bool(found.qdiscs)
+
+
 def _ethernet(case: Case) -> bool:
     """Whether a driver describes its link to ethtool, or could not be asked."""
     links = (
@@ -198,6 +209,7 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("environment", _variables),
     ("bootstrap", _variables),
     ("netdevs", _netdevs),
+    ("traffic", _traffic_control),
     ("lossless", _classes),
     ("flow_control", _flow_control),
     ("connection_manager", _linux_devices),

@@ -1,17 +1,21 @@
 """What keeps two hosts apart, as far as the reports of both show it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from rdmadiag.facts import Missing
 from rdmadiag.facts.routing import Neighbour, NeighbourState
+from rdmadiag.facts.traffic_control import IN, OUT
 from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.proofs import seen
 from rdmadiag.preflight.rules.rule import Rule, rule
+from rdmadiag.preflight.rules.traffic import filter_fill, filter_proof
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.compat import Compat, NoTalk
 from rdmadiag.view.ends import Towards, own_addresses
 from rdmadiag.view.peer_picks import Talks
+from rdmadiag.view.traffic import Dropped, described, dropped_by, of_device
 
 _ARP: Final = "https://github.com/torvalds/linux/blob/v6.1/net/ipv4/arp.c"
 _SYSCTL: Final = "https://docs.kernel.org/networking/ip-sysctl.html"
@@ -227,6 +231,47 @@ def reverse_path(this: Rule, case: Towards) -> Iterator[Finding]:
 
 
 @rule(
+    "ends-traffic-dropped",
+    Severity.CRITICAL,
+    "A filter drops what the two devices send each other",
+    "A filter of traffic control at the netdev of one end drops RoCE v2 (UDP port 4791), or the "
+    "TCP of iWARP, between these two addresses. Of a NIC's own RDMA only filters that the NIC "
+    "executes (in_hw) count.",
+    ("https://man7.org/linux/man-pages/man8/tc-flower.8.html",),
+    remedy=(
+        "tc -s filter show dev {netdev} {way}   # how many packets it has dropped",
+        "sudo tc filter del dev {netdev} {way} prio {priority}",
+    ),
+)
+def traffic_dropped(this: Rule, case: Towards) -> Iterator[Finding]:
+    """Where every condition of the filter fits the packets."""
+    mine, routing = case.mine, case.near.evidence.routing
+    if isinstance(routing, Missing) or isinstance(routing.traffic_control, Missing):
+        return
+    filters = routing.traffic_control.filters
+    every = [
+        each
+        for each in (() if isinstance(filters, Missing) else filters)
+        if each.netdev == mine.netdev.name and (mine.is_software or each.in_hardware)
+    ]
+    for direction in (IN, OUT):
+        packet = replace(
+            of_device(mine.protocol, direction), own=mine.address, peer=case.theirs.address
+        )
+        found, how = dropped_by(every, packet)
+        if found is not None and how is Dropped.SURELY:
+            yield this.finding(
+                f"{case.near.name} drops what {mine.place} "
+                f"{'sends to' if direction == OUT else 'gets from'} {case.theirs.address}: "
+                f"{described(found)}",
+                device=mine.device,
+                port=mine.port,
+                evidence=[filter_proof(found)],
+                fill=filter_fill(found),
+            )
+
+
+@rule(
     "ends-gateway-on-link",
     Severity.WARN,
     "A gateway to a peer that is on the link",
@@ -398,6 +443,7 @@ RULES: Final[tuple[Rule, ...]] = (
     answers_no_arp,
     neighbour_wrong,
     reverse_path,
+    traffic_dropped,
     gateway_on_link,
     mtu_differs,
     subnets_differ,
@@ -407,5 +453,5 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 """Lowest cause first."""
 
-OF_EACH_WAY: Final = RULES[:7]
-OF_PORTS: Final = RULES[8:]
+OF_EACH_WAY: Final = RULES[:8]
+OF_PORTS: Final = RULES[9:]

@@ -45,15 +45,18 @@ SENDS = re.compile(r"\bsend\w*\((\d+),.*nlmsg_type=")
 # refuses to send otherwise.
 RTM_NEWLINK, RTM_GETLINK, RTM_GETADDR = 16, 18, 22
 RTM_GETROUTE, RTM_GETNEIGH, RTM_GETRULE, RTM_GETDCB = 26, 30, 34, 78
+RTM_GETQDISC, RTM_GETTFILTER = 38, 46
 SOCK_DIAG_BY_FAMILY = 20  # linux/sock_diag.h
 GENERIC = range(16, 64)
 NAMED = {"RTM_NEWLINK": RTM_NEWLINK, "RTM_GETLINK": RTM_GETLINK, "RTM_GETADDR": RTM_GETADDR}
 NAMED |= {"RTM_GETROUTE": RTM_GETROUTE, "RTM_GETNEIGH": RTM_GETNEIGH, "RTM_GETRULE": RTM_GETRULE}
+NAMED |= {"RTM_GETQDISC": RTM_GETQDISC, "RTM_GETTFILTER": RTM_GETTFILTER}
 NAMED |= {"RTM_GETDCB": RTM_GETDCB, "SOCK_DIAG_BY_FAMILY": SOCK_DIAG_BY_FAMILY}
 NAMED |= {"nlctrl": 16, "ethtool": 17}
 NETLINK_READS = {
     "NETLINK_ROUTE": {
         *(RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH, RTM_GETRULE, RTM_GETDCB),
+        *(RTM_GETQDISC, RTM_GETTFILTER),
     },
     "NETLINK_RDMA": {(5 << 10) + op for op in (1, 5, 6, *range(9, 16), 17, 22, 23, 24)},
     "NETLINK_GENERIC": set(GENERIC),
@@ -104,14 +107,15 @@ SILENT = (
 )  # these ask no library
 ASKING = [command for command in READING if command not in SILENT]
 ROUTE = [command for command in READING if command not in ("gids", "resources")]
-TABLES = {RTM_GETROUTE, RTM_GETRULE}
+# The filters of a netdev are asked for where it has a place for them.
+TABLES = {RTM_GETROUTE, RTM_GETRULE, RTM_GETNEIGH, RTM_GETQDISC}
 OF_ROUTE = {
     "counters": {RTM_GETLINK},
     "devices": {RTM_GETLINK, RTM_GETADDR},
     "topology": {RTM_GETLINK, RTM_GETADDR, *TABLES},
     "job": {RTM_GETLINK, RTM_GETADDR},
-    "snapshot": {RTM_GETLINK, RTM_GETADDR, RTM_GETNEIGH, RTM_GETDCB, *TABLES},
-    "route": {RTM_GETLINK, RTM_GETADDR, RTM_GETNEIGH, *TABLES},
+    "snapshot": {RTM_GETLINK, RTM_GETADDR, RTM_GETDCB, *TABLES},
+    "route": {RTM_GETLINK, RTM_GETADDR, *TABLES},
     "watch": {RTM_GETLINK},
 }
 

@@ -1,0 +1,61 @@
+"""What traffic control does with the packets of a netdev: qdiscs, and filters that drop."""
+
+from typing import Final
+
+from rdmadiag.facts import Missing
+from rdmadiag.frozen import dataclass
+
+IN, OUT = "in", "out"
+TCP: Final = 6  # IPPROTO_*
+UDP: Final = 17
+IPV4: Final = 0x0800  # ETH_P_*
+IPV6: Final = 0x86DD
+ANY: Final = 0x0003  # ETH_P_ALL
+
+
+@dataclass(frozen=True, slots=True)
+class Netem:
+    """struct tc_netem_qopt and its attributes: what it does to packets that leave."""
+
+    loss: float  # shares of 1
+    duplicate: float
+    corrupt: float
+    delay_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Qdisc:
+    """RTM_GETQDISC."""
+
+    netdev: str
+    kind: str  # TCA_KIND: "netem", "clsact", "mq"
+    is_root: bool  # of all that leaves; else of a class, or of what enters
+    netem: Netem | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficFilter:
+    """RTM_GETTFILTER: one filter of a netdev, and what it asks of a packet."""
+
+    netdev: str
+    direction: str  # IN, OUT
+    kind: str  # TCA_KIND: "flower", "u32", "matchall", "bpf"
+    priority: int  # the lowest is asked first
+    ether_type: int  # ETH_P_ALL: of each
+    drops: bool  # the first action is gact's TC_ACT_SHOT
+    ends: bool  # it decides of a packet that matches: no further filter is asked
+    in_hardware: bool  # TCA_CLS_FLAGS_IN_HW
+    understood: bool  # every condition is in the fields below
+    protocol: int | None = None  # IPPROTO_*
+    source: str | None = None  # "192.0.2.0/24"
+    destination: str | None = None
+    source_port: int | None = None
+    destination_port: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficControl:
+    """All of this network namespace; filters of netdevs that have a place for them."""
+
+    qdiscs: tuple[Qdisc, ...]  # but those without any effect of their own
+    filters: tuple[TrafficFilter, ...] | Missing

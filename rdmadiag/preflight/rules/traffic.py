@@ -1,0 +1,172 @@
+"""Traffic control of the netdevs below ports: filters that drop, netem."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from rdmadiag.facts import Missing, known
+from rdmadiag.facts.traffic_control import IN, OUT, TCP, Netem, TrafficControl, TrafficFilter
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.rules.rule import Rule, rule
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+from rdmadiag.view.reconcile import PortView, Protocol
+from rdmadiag.view.traffic import Dropped, Packet, described, dropped_by, of_device
+
+_TC: Final = "https://man7.org/linux/man-pages/man8/tc-flower.8.html"
+_LOOK: Final = (
+    "tc -s filter show dev {netdev} {way}   # how many packets it has dropped",
+    "sudo tc filter del dev {netdev} {way} prio {priority}",
+)
+_WAY: Final = {IN: "ingress", OUT: "egress"}
+
+
+def _control(case: Case) -> TrafficControl | None:
+    routing = known(case.evidence.routing)
+    return known(routing.traffic_control) if routing else None
+
+
+def _netdevs(case: Case) -> Iterator[tuple[PortView, str]]:
+    """Each port of RoCE or iWARP with a netdev of this namespace; each netdev once."""
+    seen: set[str] = set()
+    for _, port in case.ports:
+        if port.protocol not in (Protocol.ROCE, Protocol.IWARP):
+            continue
+        names = set(port.netdevs_here)
+        if not isinstance(port.netdev, Missing) and not port.netdevs:
+            names.add(port.netdev)
+        for name in sorted(names - seen):
+            seen.add(name)
+            yield port, name
+
+
+def _filters(control: TrafficControl, netdev: str) -> list[TrafficFilter]:
+    return [each for each in known(control.filters) or () if each.netdev == netdev]
+
+
+def filter_proof(found: TrafficFilter) -> Proof:
+    """The filter as a piece of evidence."""
+    where = f"filter of {found.netdev}, {_WAY[found.direction]}, priority {found.priority}"
+    return Proof("routing", where, f"{described(found)}: drop")
+
+
+def filter_fill(found: TrafficFilter) -> dict[str, object]:
+    """For the remedy of a rule about it."""
+    way = _WAY[found.direction]
+    return {"netdev": found.netdev, "way": way, "priority": found.priority}
+
+
+@rule(
+    "filter-drops-rdma",
+    Severity.CRITICAL,
+    "A filter drops the device's own packets",
+    "A filter of traffic control at the port's netdev drops UDP port 4791, which RoCE v2 is, or "
+    "TCP, which iWARP is. Packets of a software device (rxe, siw) all pass there; those of a NIC's "
+    "own RDMA do where the NIC executes the filter (in_hw). A warning where only some are dropped, "
+    "of one peer or one port, or the filter has conditions that are not read.",
+    (_TC,),
+    remedy=_LOOK,
+    needs=("ports", "software device", "traffic control"),
+)
+def filter_drops_rdma(this: Rule, case: Case) -> Iterator[Finding]:
+    """The first of each netdev and direction."""
+    control = _control(case)
+    for port, netdev in _netdevs(case) if control else ():
+        assert control is not None
+        every = [e for e in _filters(control, netdev) if port.is_software or e.in_hardware]
+        for direction in (IN, OUT):
+            found, how = dropped_by(every, of_device(port.protocol, direction))
+            if found is None:
+                continue
+            what = "iWARP's TCP" if port.protocol is Protocol.IWARP else "RoCE v2 (UDP 4791)"
+            some = "" if how is Dropped.SURELY else "some of "
+            yield this.finding(
+                f"a filter of {netdev} drops {some}{what} of {port.name}: {described(found)}",
+                device=port.device,
+                port=port.number,
+                severity=None if how is Dropped.SURELY else Severity.WARN,
+                evidence=[filter_proof(found)],
+                fill=filter_fill(found),
+            )
+
+
+@rule(
+    "filter-drops-tcp",
+    Severity.WARN,
+    "A filter drops TCP at an RDMA netdev",
+    "A filter of traffic control at the port's netdev drops TCP, of some ports or peers or of all: "
+    "what programs exchange addresses and keys by before they use RDMA. Where they meet over this "
+    "netdev, and by one of these ports, they wait for each other.",
+    (_TC,),
+    remedy=_LOOK,
+    needs=("ports", "traffic control"),
+)
+def filter_drops_tcp(this: Rule, case: Case) -> Iterator[Finding]:
+    """Where the other rule has not named the filter."""
+    control = _control(case)
+    for port, netdev in _netdevs(case) if control else ():
+        assert control is not None
+        every = _filters(control, netdev)
+        for direction in (IN, OUT):
+            if port.is_software:
+                own, _ = dropped_by(every, of_device(port.protocol, direction))
+                if own is not None:
+                    continue
+            found, _ = dropped_by(every, Packet(direction, TCP, None))
+            if found is not None:
+                yield this.finding(
+                    f"a filter of {netdev} drops TCP: {described(found)}",
+                    device=port.device,
+                    port=port.number,
+                    evidence=[filter_proof(found)],
+                    fill=filter_fill(found),
+                )
+
+
+@rule(
+    "netem-at-port",
+    Severity.WARN,
+    "Loss or delay is put into what a software device sends",
+    "netem, which makes a network bad for a test, is the qdisc of the netdev of a software device: "
+    "it loses, damages, doubles or delays what the device sends. Critical where it loses or "
+    "damages all. A NIC's own RDMA does not pass it.",
+    ("https://man7.org/linux/man-pages/man8/tc-netem.8.html",),
+    remedy=("tc -s qdisc show dev {netdev}", "sudo tc qdisc del dev {netdev} root"),
+    needs=("ports", "software device", "traffic control"),
+)
+def netem_at_port(this: Rule, case: Case) -> Iterator[Finding]:
+    """By TCA_NETEM_*."""
+    control = _control(case)
+    for port, netdev in _netdevs(case) if control else ():
+        assert control is not None
+        for each in control.qdiscs:
+            if each.netdev != netdev or each.netem is None or not port.is_software:
+                continue
+            said = _said(each.netem)
+            if said:
+                all_of_it = each.is_root and 1.0 in (each.netem.loss, each.netem.corrupt)
+                yield this.finding(
+                    f"netem of {netdev}: {said} of what {port.name} sends",
+                    device=port.device,
+                    port=port.number,
+                    severity=Severity.CRITICAL if all_of_it else None,
+                    evidence=[Proof("routing", f"qdisc of {netdev}", f"netem {said}")],
+                    fill={"netdev": netdev},
+                )
+
+
+def _said(netem: Netem) -> str:
+    parts = [
+        f"{name} {share * 100:g} %"
+        for name, share in (
+            ("loss", netem.loss),
+            ("damage", netem.corrupt),
+            ("doubles", netem.duplicate),
+        )
+        if share > 0
+    ]
+    if netem.delay_ms > 0:
+        parts.append(f"delay {netem.delay_ms:g} ms")
+    return ", ".join(parts)
+
+
+RULES: Final[tuple[Rule, ...]] = (filter_drops_rdma, netem_at_port, filter_drops_tcp)
+"""Lowest cause first."""

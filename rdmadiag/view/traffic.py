@@ -1,0 +1,131 @@
+"""Which packets the filters of a netdev drop: RoCE v2's, iWARP's, TCP's.
+
+Traffic control sees what the kernel sends and receives: all of a software device (rxe sends UDP
+through the stack, siw TCP), and nothing of a NIC's own RDMA, but by a filter that the NIC executes.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+from rdmadiag.facts.traffic_control import ANY, IPV4, IPV6, OUT, TCP, UDP, TrafficFilter
+from rdmadiag.frozen import dataclass
+from rdmadiag.view.reconcile import Protocol
+from rdmadiag.view.routing import holds, length_of
+
+ROCE_V2_PORT: Final = 4791
+
+
+class Dropped(StrEnum):
+    """Whether a filter drops a packet."""
+
+    SURELY = "surely"
+    PERHAPS = "perhaps"  # of some peers or ports, or by a condition that is not understood
+    NO = "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """What is known of it; None: it may be any."""
+
+    direction: str
+    protocol: int  # IPPROTO_*
+    port: int | None  # of the destination
+    own: str | None = None  # this host's address
+    peer: str | None = None
+
+    @property
+    def source(self) -> str | None:
+        """The address that it is from."""
+        return self.own if self.direction == OUT else self.peer
+
+    @property
+    def destination(self) -> str | None:
+        """The address that it is to."""
+        return self.peer if self.direction == OUT else self.own
+
+
+def of_device(protocol: Protocol, direction: str) -> Packet:
+    """What an RDMA device's own packets are."""
+    if protocol is Protocol.IWARP:
+        return Packet(direction, TCP, None)
+    return Packet(direction, UDP, ROCE_V2_PORT)
+
+
+def dropped_by(
+    filters: Iterable[TrafficFilter], packet: Packet
+) -> tuple[TrafficFilter | None, Dropped]:
+    """The filter that drops it, of those of one netdev in the order in which they are asked."""
+    sure = True
+    for each in filters:
+        if each.direction != packet.direction or not each.ends:
+            continue
+        match = _matches(each, packet)
+        if match is Dropped.NO:
+            continue
+        if each.drops:
+            return each, match if sure else Dropped.PERHAPS
+        if match is Dropped.SURELY:
+            return None, Dropped.NO
+        sure = False
+    return None, Dropped.NO
+
+
+def _matches(each: TrafficFilter, packet: Packet) -> Dropped:
+    """Whether each condition fits what is known of the packet."""
+    found = [
+        _ether(each, packet),
+        _same(each.protocol, packet.protocol),
+        _same(each.destination_port, packet.port),
+        Dropped.SURELY if each.source_port is None else Dropped.PERHAPS,
+        _in(each.source, packet.source),
+        _in(each.destination, packet.destination),
+        Dropped.SURELY if each.understood else Dropped.PERHAPS,
+    ]
+    if Dropped.NO in found:
+        return Dropped.NO
+    return Dropped.PERHAPS if Dropped.PERHAPS in found else Dropped.SURELY
+
+
+def _ether(each: TrafficFilter, packet: Packet) -> Dropped:
+    if each.ether_type == ANY:
+        return Dropped.SURELY
+    if each.ether_type not in (IPV4, IPV6):
+        return Dropped.NO
+    if packet.peer is None:
+        return Dropped.PERHAPS if each.ether_type == IPV6 else Dropped.SURELY
+    wide = ":" in packet.peer
+    return Dropped.SURELY if wide == (each.ether_type == IPV6) else Dropped.NO
+
+
+def _same(wanted: int | None, given: int | None) -> Dropped:
+    if wanted is None:
+        return Dropped.SURELY
+    if given is None:
+        return Dropped.PERHAPS
+    return Dropped.SURELY if wanted == given else Dropped.NO
+
+
+def _in(prefix: str | None, address: str | None) -> Dropped:
+    if prefix is None or length_of(prefix) == 0:
+        return Dropped.SURELY
+    if address is None:
+        return Dropped.PERHAPS
+    return Dropped.SURELY if holds(prefix, address) else Dropped.NO
+
+
+def described(each: TrafficFilter) -> str:
+    """ "flower in: protocol 17, port 4791"."""
+    parts = []
+    if each.protocol is not None:
+        parts.append({TCP: "TCP", UDP: "UDP"}.get(each.protocol, f"protocol {each.protocol}"))
+    if each.destination_port is not None:
+        parts.append(f"port {each.destination_port}")
+    if each.source:
+        parts.append(f"from {each.source}")
+    if each.destination:
+        parts.append(f"to {each.destination}")
+    if not each.understood:
+        parts.append("by more conditions")
+    what = ", ".join(parts) or {IPV4: "all IPv4", IPV6: "all IPv6"}.get(each.ether_type, "all")
+    return f"{each.kind}, {'outwards' if each.direction == OUT else 'inwards'}: {what}"

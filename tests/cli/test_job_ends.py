@@ -1,0 +1,170 @@
+"""Two hosts that cannot talk: their logs and both their reports, and compat of the two."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.machine import Machine, Way
+from rdmadiag.explain.job.ends import with_reports
+from rdmadiag.explain.log.account import LikelyCause
+from tests.cli.conftest import Outcome
+from tests.explain.job.telling import placed
+from tests.preflight.test_judge_ends import (
+    OTHER_MAC,
+    PEER_MAC,
+    PERMANENT,
+    ROW,
+    UNREACHABLE,
+    judged,
+    netdev,
+    node,
+    one,
+    two,
+)
+
+Rdmadiag = Callable[..., Outcome]
+
+WAITS = "  local address:  LID 0x0000, QPN 0x000011, PSN 0x30ddaf, GID ::ffff:192.0.2.1\n"
+NO_ANSWER = f"{WAITS}Couldn't connect to 192.0.2.2:18515\n"
+NO_ADDRESS = f"{WAITS}Couldn't connect to 192.0.2.99:18515\n"
+NO_MEMORY = "Couldn't allocate MR: Cannot allocate memory\nibv_reg_mr failed: errno 12\n"
+WRONG = one(neighbours={ROW: (PERMANENT, OTHER_MAC)})
+
+
+@pytest.fixture
+def told(tmp_path: Path, rdmadiag: Rdmadiag) -> Callable[..., Outcome]:
+    def tell(here: Machine, there: Machine | None, log: str, *more: str) -> Outcome:
+        for name, machine in (("node1", here), ("node2", there)):
+            folder = tmp_path / "reports" / name
+            if machine is not None and not folder.exists():
+                machine.change(hostname=name).write(str(folder), "Of a test.")
+            (tmp_path / f"{name}.log").write_text(log if name == "node1" else "")
+        logs = ("--log", f"{tmp_path}/node1.log", "--log", f"{tmp_path}/node2.log")
+        return rdmadiag("explain", *logs, "--from", f"{tmp_path}/reports", *more)
+
+    return tell
+
+
+def of_reports(outcome: Outcome) -> dict[str, Any]:
+    found: dict[str, Any] = outcome.document["of_reports"]
+    return found
+
+
+def test_logs_that_only_wait_are_answered_by_what_both_reports_prove(
+    told: Callable[..., Outcome],
+) -> None:
+    outcome = told(WRONG, two(), WAITS)
+    assert outcome.code == 2
+    said = " ".join(outcome.out.split())
+    assert said.startswith(
+        f"FAILED no line says what failed; the reports do: node1 sends to {OTHER_MAC} for "
+        f"192.0.2.2, and eth0 of node2 has {PEER_MAC}"
+    )
+    assert "# on node1 ip neigh show 192.0.2.2 dev eth0" in said
+    found = of_reports(told(WRONG, two(), WAITS, "--json"))
+    assert (found["hosts"], found["object"]) == (
+        ["node1"],
+        "neighbour entry of 192.0.2.2 on eth0",
+    )
+    assert (found["cause"]["label"], found["cause"]["standing"]) == (
+        "peer-unreachable",
+        "confirmed",
+    )
+
+
+def test_logs_that_only_wait_and_reports_that_fit_have_commands_to_run(
+    told: Callable[..., Outcome],
+) -> None:
+    outcome = told(one(), two(), WAITS)
+    said = " ".join(outcome.out.split())
+    assert "The reports of node1 and node2 beside each other show nothing that keeps them" in said
+    assert "rdmadiag pingpong --allow-rtr --listen ADDRESS" in said
+    found = of_reports(told(one(), two(), WAITS, "--json"))
+    assert (found["is_clear"], found["cause"], found["findings"]) == (True, None, [])
+
+
+def test_less_than_all_of_both_is_said(told: Callable[..., Outcome]) -> None:
+    outcome = told(one(), two(rules=None), WAITS)
+    said = " ".join(outcome.out.split())
+    assert "show nothing, but not all of both was read" in said
+    assert "not looked at: node2: " in said
+
+
+def test_what_the_reports_prove_comes_first_and_what_they_contradict_last(
+    told: Callable[..., Outcome],
+) -> None:
+    document = told(WRONG, two(), NO_ANSWER, "--json").document
+    causes = document["first"]["failure"]["causes"]
+    assert (causes[0]["label"], causes[0]["standing"]) == ("peer-unreachable", "confirmed")
+    standing = {each["label"]: each["standing"] for each in causes}
+    assert standing["peer-not-listening"] == "contradicted"
+    assert causes[-1]["standing"] == "contradicted"
+
+
+def test_a_route_that_the_reports_show_is_no_cause() -> None:
+    story = placed({"a.log": NO_ANSWER})
+    assert story.first
+    causes = (LikelyCause("no-route", "none"), LikelyCause("peer-unreachable", "silent"))
+    first = replace(story.first, failure=replace(story.first.failure, causes=causes))
+    verdict = judged(one(), two())
+    found = with_reports(replace(story, first=first), {("node1", "node2"): verdict}, {}).first
+    assert found
+    standing = [(each.label, each.standing) for each in found.failure.causes]
+    assert standing == [("peer-unreachable", "possible"), ("no-route", "contradicted")]
+
+
+def test_an_address_that_no_report_has_is_named(told: Callable[..., Outcome]) -> None:
+    document = told(one(), two(), NO_ADDRESS, "--json").document
+    found = document["of_reports"]
+    assert (found["cause"]["label"], found["hosts"]) == ("peer-address-wrong", ["node1"])
+    assert found["object"] == "address 192.0.2.99"
+    assert document["first"]["failure"]["causes"][0]["label"] == "peer-address-wrong"
+
+
+def test_what_failed_before_any_packet_is_not_the_ways(told: Callable[..., Outcome]) -> None:
+    causes = told(WRONG, two(), NO_MEMORY, "--json").document["first"]["failure"]["causes"]
+    assert causes[0]["label"] != "peer-unreachable"
+
+
+def test_one_report_alone_is_held_against_nothing(told: Callable[..., Outcome]) -> None:
+    assert told(WRONG, None, WAITS, "--json").document["of_reports"] is None
+
+
+@pytest.mark.parametrize(
+    ("there", "code", "begin", "rule"),
+    [
+        (two(), 1, "CANNOT TALK", "cm-no-way"),
+        (netdev(two(), mtu=1500), 1, "CANNOT TALK", "ends-mtu-differs"),
+    ],
+)
+def test_compat_says_which_host_keeps_them_apart(
+    there: Machine, code: int, begin: str, rule: str, tmp_path: Path, rdmadiag: Rdmadiag
+) -> None:
+    here = one(ways=(Way("192.0.2.2/32", kind=UNREACHABLE),))
+    for name, machine in (("a", here), ("b", there)):
+        machine.change(hostname=name).write(str(tmp_path / name), "Of a test.")
+    outcome = rdmadiag("compat", f"{tmp_path}/a", f"{tmp_path}/b")
+    assert outcome.code == code
+    assert outcome.out.startswith(begin)
+    assert f"[{rule}]" in outcome.out
+    document = rdmadiag("compat", f"{tmp_path}/a", f"{tmp_path}/b", "--json").document
+    assert document["talks"] == "no"
+    assert rule in [each["finding"]["rule"] for each in document["findings"]]
+    assert document["findings"][0]["hosts"] == ["a"]
+
+
+def test_compat_of_healthy_hosts_finds_nothing(tmp_path: Path, rdmadiag: Rdmadiag) -> None:
+    for name, machine in (("a", one()), ("b", two())):
+        machine.change(hostname=name).write(str(tmp_path / name), "Of a test.")
+    document = rdmadiag("compat", f"{tmp_path}/a", f"{tmp_path}/b", "--json").document
+    assert (document["talks"], document["findings"], document["not_looked_at"]) == ("yes", [], [])
+
+
+def test_compat_names_what_was_not_looked_at(tmp_path: Path, rdmadiag: Rdmadiag) -> None:
+    there = node("192.0.2.2/24", PEER_MAC, rules=None)
+    for name, machine in (("a", one()), ("b", there)):
+        machine.change(hostname=name).write(str(tmp_path / name), "Of a test.")
+    assert "not looked at: b: " in rdmadiag("compat", f"{tmp_path}/a", f"{tmp_path}/b").out

@@ -1,0 +1,135 @@
+"""Filters and netem at the netdev of a port: a healthy host and one change."""
+
+from dataclasses import replace
+
+import pytest
+
+from lab.machine import Machine
+from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.ib import DriverId
+from rdmadiag.preflight.judge import judge
+from rdmadiag.preflight.rules.traffic import RULES
+from tests.preflight.rules.test_connection_manager import iwarp
+from tests.preflight.test_judge_route import host
+from tests.sources.test_traffic_control import (
+    ROOT,
+    attributes,
+    flower,
+    gact,
+    netem,
+    qdisc,
+    rule,
+    traffic,
+)
+
+CODES = {each.code for each in RULES}
+UDP, TCP_, ROCE_PORT, HARDWARE = (9, b"\x11"), (9, b"\x06"), (21, b"\x12\xb7"), (22, b"\x04\0\0\0")
+PEER = ((10, bytes((192, 0, 2, 9))), (11, b"\xff" * 4))
+ROCE = flower(UDP, ROCE_PORT)
+ALL = rule(b"matchall", attributes((2, gact(2))), ether=0x0003)
+
+
+def soft(**replies: bytes) -> Machine:
+    return host(("192.0.2.1/24",), traffic=replies).with_device(
+        0, driver=DriverId.RXE, parent="eth0"
+    )
+
+
+def siw(**replies: bytes) -> Machine:
+    machine = iwarp(driver=DriverId.SIW, parent="eth0")
+    return machine.change(traffic=replies)
+
+
+def nic(**replies: bytes) -> Machine:
+    return host(("192.0.2.1/24",), traffic=replies)
+
+
+def said(machine: Machine) -> list[tuple[str, str]]:
+    found = judge(machine.evidence()).findings
+    return [(each.rule, each.severity.value) for each in found if each.rule in CODES]
+
+
+PASS_FIRST = rule(b"matchall", attributes((2, gact(0))), priority=1)
+PERHAPS_FIRST = rule(b"u32", attributes((5, bytes(16)), (7, gact(0))), priority=1)
+CASES = {
+    "nothing": (soft(), []),
+    "a place for filters, and none": (soft(**traffic()), []),
+    "UDP 4791": (soft(**traffic(ROCE)), [("filter-drops-rdma", "critical")]),
+    "UDP 4791, outwards": (soft(**traffic(out=ROCE)), [("filter-drops-rdma", "critical")]),
+    "another port of UDP": (soft(**traffic(flower(UDP, (21, b"\x00\x35")))), []),
+    "all that comes in": (soft(**traffic(ALL)), [("filter-drops-rdma", "critical")]),
+    "all of one peer": (soft(**traffic(flower(*PEER))), [("filter-drops-rdma", "warn")]),
+    "by conditions that are not read": (
+        soft(**traffic(rule(b"u32", attributes((5, bytes(16)), (7, gact(2)))))),
+        [("filter-drops-rdma", "warn")],
+    ),
+    "a filter that passes all stands before": (soft(**traffic(PASS_FIRST + ROCE)), []),
+    "a filter that perhaps passes it stands before": (
+        soft(**traffic(PERHAPS_FIRST + ROCE)),
+        [("filter-drops-rdma", "warn")],
+    ),
+    "TCP to one port": (
+        soft(**traffic(flower(TCP_, (19, b"\x48\x53")))),
+        [("filter-drops-tcp", "warn")],
+    ),
+    "what a NIC's own RDMA does not pass": (nic(**traffic(ROCE)), []),
+    "what the NIC executes": (
+        nic(**traffic(flower(UDP, ROCE_PORT, HARDWARE))),
+        [("filter-drops-rdma", "critical")],
+    ),
+    "TCP at a NIC": (nic(**traffic(flower(TCP_))), [("filter-drops-tcp", "warn")]),
+    "TCP of soft iWARP": (siw(**traffic(flower(TCP_))), [("filter-drops-rdma", "critical")]),
+    "one port of soft iWARP": (
+        siw(**traffic(flower(TCP_, (19, b"\x1c\x06")))),
+        [("filter-drops-rdma", "warn")],
+    ),
+    "UDP 4791 at soft iWARP": (siw(**traffic(ROCE)), []),
+    "half is lost": (
+        soft(**{"route-getqdisc": qdisc(2, b"netem", ROOT, netem(0.5, 10))}),
+        [("netem-at-port", "warn")],
+    ),
+    "all is lost": (
+        soft(**{"route-getqdisc": qdisc(2, b"netem", ROOT, netem(1.0))}),
+        [("netem-at-port", "critical")],
+    ),
+    "all of one class is lost": (
+        soft(**{"route-getqdisc": qdisc(2, b"netem", 0x10002, netem(1.0))}),
+        [("netem-at-port", "warn")],
+    ),
+    "netem that does nothing": (
+        soft(**{"route-getqdisc": qdisc(2, b"netem", ROOT, netem())}),
+        [],
+    ),
+    "netem at a NIC": (nic(**{"route-getqdisc": qdisc(2, b"netem", ROOT, netem(1.0))}), []),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_found(name: str) -> None:
+    machine, wanted = CASES[name]
+    assert said(machine) == wanted
+
+
+def test_a_finding_names_the_filter_and_how_it_is_taken_away() -> None:
+    found = judge(soft(**traffic(ROCE)).evidence()).findings[0]
+    assert found.evidence[0].subject == "filter of eth0, ingress, priority 49152"
+    assert "sudo tc filter del dev eth0 ingress prio 49152" in found.remedy
+    assert found.summary.endswith("flower, inwards: UDP, port 4791")
+
+
+@pytest.mark.parametrize("why", [Why.DENIED, Why.TIMEOUT])
+def test_what_was_not_read_is_skipped_and_the_verdict_unknown(why: Why) -> None:
+    evidence = soft().evidence()
+    assert not isinstance(evidence.routing, Missing)
+    routing = replace(evidence.routing, traffic_control=Missing(why, "late"))
+    verdict = judge(replace(evidence, routing=routing))
+    assert {each.rule for each in verdict.skipped} >= CODES
+    assert verdict.status == "unknown"
+
+
+def test_a_record_from_before_has_no_such_rule() -> None:
+    evidence = soft().evidence()
+    assert not isinstance(evidence.routing, Missing)
+    old = replace(evidence.routing, traffic_control=Missing(Why.NOT_COLLECTED, "not in the record"))
+    verdict = judge(replace(evidence, routing=old))
+    assert CODES.isdisjoint(each.rule for each in (*verdict.findings, *verdict.skipped))
