@@ -68,7 +68,7 @@ def test_the_names_of_the_document(log: Callable[[str], str], rdmadiag: Rdmadiag
     assert {*document} == {
         *("schema_version", "tool", "generated_at", "host", "log", "first", "failures"),
         *("consequences", "notes", "unknown", "unknown_next"),
-        *("aftermath", "aftermath_lines", "dropped"),
+        *("aftermath", "aftermath_lines", "dropped", "similar"),
     }
     first = document["first"]
     assert first == document["failures"][0]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.completions import completion, completion_text, vendor
 from rdmadiag.explain.log.kind import IN_WORDS, OF_RDMA, Kind
+from rdmadiag.explain.log.learned.threads import Similar
 from rdmadiag.explain.log.settings import LISTED_DOWN, PORT_ACTIVE, RDMA_OFF, Setting
 from rdmadiag.explain.log.templates import facts_of
 from rdmadiag.explain.remedies import DMESG_OF_RDMA, PREFLIGHT_THERE, fill
@@ -131,11 +132,18 @@ class Account:
     dropped: int  # lines that were recognised and not kept
     lines: int
     bytes: int
+    similar: tuple[Similar, ...] | None = None  # None: not looked for
 
     @property
     def first(self) -> Failure | None:
         """What to look at."""
         return next(iter((*self.failures, *self.consequences)), None)
+
+    @property
+    def said(self) -> str:
+        """The lines that it is made of, as they are kept."""
+        groups = (*self.failures, *self.consequences, *self.notes)
+        return "\n".join([each.text for each in groups] + [each.text for each in self.unknown])
 
     @property
     def unknown_before(self) -> tuple[Unknown, ...]:
@@ -321,18 +329,23 @@ class Collector:
             return
         from rdmadiag.explain.log.learned.cases import shipped
         from rdmadiag.explain.log.learned.chances import chance
-        from rdmadiag.explain.log.recall import basis, recalled
+        from rdmadiag.explain.log.recall import ALIKE, basis, named, recalled
+        from rdmadiag.explain.log.recognise import used
 
         cases = shipped() if cases is None else cases
-        learned = cases.causes(cases.near("\n".join(dict.fromkeys(lines))))
+        near = cases.near("\n".join(dict.fromkeys(lines)))
+        labels = cases.causes(near)
+        alike = near[:1] != () and near[0].likeness >= ALIKE
         for group in groups:
             meaning = group.meaning
             if meaning.kind not in (Kind.FAILURE, Kind.CONSEQUENCE) or meaning.what in _EXACT:
                 continue
-            rule = meaning.what != IN_WORDS
-            platform = meaning.fields.platform
             given = meaning.causes
-            several = recalled(given, learned, platform, MOST_CAUSES, by_rule=rule)
+            rule = meaning.what != IN_WORDS
+            if not given and not alike:
+                continue
+            learned = named(labels, meaning.fields.platform, used(meaning.fields))
+            several = recalled(given, learned, MOST_CAUSES, by_rule=rule, alike=alike)
             group.meaning = replace(meaning, causes=several)
             group.rests_on = basis(several, learned, by_rule=rule and bool(given))
             group.probability = chance(group.rests_on) if group.rests_on else None
@@ -350,8 +363,8 @@ class Collector:
 
 
 def _as_failure(group: _Group) -> _Group:
-    """The same, as a failure."""
-    group.meaning = replace(group.meaning, kind=Kind.FAILURE)
+    """The same, as a failure that its words tell of."""
+    group.meaning = replace(group.meaning, kind=Kind.FAILURE, what=IN_WORDS)
     return group
 
 

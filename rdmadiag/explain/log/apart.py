@@ -40,7 +40,7 @@ class Apart:
 def apart(labels: Sequence[str], platform: str, facts: Mapping[str, str]) -> Apart | None:
     """The look that separates the first few best; None where none does."""
     some = tuple(labels[:LIKELIEST])
-    if len(some) < 2:  # noqa: PLR2004 - nothing to tell apart
+    if len(some) < 2:
         return None
     looks: dict[str, list[str]] = {}
     for label in some:

@@ -69,7 +69,7 @@ class Cases:
         for _, each in zip(range(VOTERS), known, strict=False):
             weight = each.likeness**_STEEP
             for place, label in enumerate(self.cases[each.case].labels):
-                votes[label] += weight * (_ALSO if place else 1.0)  # type: ignore[assignment]
+                votes[label] += weight * (_ALSO if place else 1.0)
         return tuple(label for label, _ in votes.most_common())
 
 

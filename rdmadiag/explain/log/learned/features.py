@@ -5,6 +5,7 @@
 """
 
 import re
+from itertools import pairwise
 from typing import Final
 
 MOST: Final = 20_000
@@ -34,5 +35,5 @@ def features(text: str) -> frozenset[str]:
                 parts = _PART.split(plain)
                 found.update(each for each in parts if len(each) >= _SHORTEST_PART)
         found.update(words)
-        found.update(f"{one} {next_}" for one, next_ in zip(words, words[1:], strict=False))
+        found.update(f"{one} {next_}" for one, next_ in pairwise(words))
     return frozenset(found)
