@@ -335,7 +335,7 @@ class Collector:
         cases = shipped() if cases is None else cases
         near = cases.near("\n".join(dict.fromkeys(lines)))
         labels = cases.causes(near)
-        alike = near[:1] != () and near[0].likeness >= ALIKE
+        alike = any(each.likeness >= ALIKE and cases.cases[each.case].labels for each in near)
         for group in groups:
             meaning = group.meaning
             if meaning.kind not in (Kind.FAILURE, Kind.CONSEQUENCE) or meaning.what in _EXACT:

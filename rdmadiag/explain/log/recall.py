@@ -13,7 +13,7 @@ from rdmadiag.explain.log.learned.chances import Basis
 
 BY_RULE: Final = 4
 """Causes of a rule that none that was learned displaces."""
-ALIKE: Final = 0.25
+ALIKE: Final = 0.5
 """Likeness from which a case's cause is named where nothing else is, or before what words say."""
 _OF_A_MAC: Final = frozenset(row.label for row in thunderbolt.ROWS)
 
