@@ -22,6 +22,7 @@ Generated from the code by `make docs`.
 | `unknown[]` | `line`, `text`, `count`: of RDMA and of trouble, and not understood |
 | `unknown_next[]` | what to look at where there is any of them |
 | `aftermath`, `aftermath_lines` | lines of watchdogs and aborts, how many and where |
+| `similar[]` | with `--similar`, else null: `address`, `causes`, `found`, `line`, `likeness` |
 | `dropped` | lines that were recognised, and of more groups than are kept |
 
 Each of `failures`, `consequences` and `notes`:
@@ -39,7 +40,14 @@ Each of `failures`, `consequences` and `notes`:
 | `text` | the first of them |
 | `causes[]` | `label`, `text`, `standing` (`confirmed`, `possible`, `contradicted`), `evidence` |
 | `next[]` | lines to paste; advice behind `#` |
+| `rests_on` | the first cause: `both` (a rule, and similar cases), `rule`, `words`; null: neither |
+| `probability` | how often such a first cause was right, 0 to 1; null: too few readings to say |
+| `tells_apart` | a line to paste that separates the first causes, where none is likely; else null |
 | `device_in_report` | whether the report has the device; null without a report, or a name |
+
+`rests_on` and `probability` are counted on logs of public threads that no rule was tuned to, with
+what was learned of other threads. A report that confirms or reorders causes makes both null.
+`similar[]` are such threads, from a table in the package: nothing is asked of a network.
 
 `what` is `words` where nothing but the words of a line shows it: its causes are then a guess.
 

@@ -15,7 +15,7 @@ from rdmadiag.explain.answers import (
     StateAnswer,
     VariableAnswer,
 )
-from rdmadiag.explain.log.account import Account, Failure, LikelyCause
+from rdmadiag.explain.log.account import LIKELY, Account, Failure, LikelyCause
 from rdmadiag.explain.log.kind import IN_WORDS, STOPPED, UNSURE, Kind
 from rdmadiag.facts import Identity
 from rdmadiag.render.console import Text, console, say, steps, verbatim
@@ -70,6 +70,7 @@ def show_log(
     _followed(out, account, first)
     _noted(out, account)
     _not_understood(out, account)
+    _similar(out, account)
     if account.dropped:
         say(out, f"{counted(account.dropped, 'further line')} of other kinds left out.")
 
@@ -160,19 +161,47 @@ def _details(out: Console, failure: Failure, host: Identity | None) -> None:
 def _causes(out: Console, failure: Failure, host: Identity | None) -> None:
     if failure.causes:
         out.print()
-        if failure.what == IN_WORDS:
-            say(out, "What it was cannot be told from this line. Its words speak for:")
-        elif failure.what == STOPPED:
-            say(out, "What it waited for cannot be told from this log alone. It may be:")
-        else:
-            say(out, "Likely causes:" if len(failure.causes) > 1 else "Likely cause:")
+        say(out, _heading(failure))
         for cause in failure.causes:
             _cause(out, cause)
+        if failure.tells_apart:
+            say(out, "  To tell them apart:")
+            steps(out, (failure.tells_apart,))
         if host is None:
             say(out, "  (--from REPORT.json or SNAPSHOT of that host, or --here on it, ranks them)")
     if failure.device_in_report is False:
         device = printable(str(failure.device))
         say(out, f"  (the report has no device {device}: is it of the host that failed?)")
+
+
+def _heading(failure: Failure) -> str:
+    """Of the causes, with how often the first of such a log is right."""
+    if failure.what == IN_WORDS:
+        return "What it was cannot be told from this line. Its words, and logs like it, speak for:"
+    if failure.what == STOPPED:
+        return "What it waited for cannot be told from this log alone. It may be:"
+    several = "causes" if len(failure.causes) > 1 else "cause"
+    if failure.probability is None:
+        return f"Likely {several}:"
+    share = f"the first: about {100 * failure.probability:.0f} %"
+    if failure.probability < LIKELY:
+        return f"Possible {several}, which this log does not decide ({share}):"
+    return f"Likely {several} ({share}):"
+
+
+def _similar(out: Console, account: Account) -> None:
+    if account.similar is None:
+        return
+    out.print()
+    if not account.similar:
+        say(out, "No known case has lines like these.")
+        return
+    say(out, "Known cases with lines like these:")
+    for each in account.similar:
+        cause = ", ".join(each.causes) or each.found or "its cause was not found"
+        say(out, f"  - {cause}")
+        verbatim(out, Text(f"      {each.address}"))
+        verbatim(out, Text(f"      {printable(each.line)}", style="dim"))
 
 
 def _before(out: Console, account: Account) -> None:

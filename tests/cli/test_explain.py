@@ -68,7 +68,7 @@ def test_the_names_of_the_document(log: Callable[[str], str], rdmadiag: Rdmadiag
     assert {*document} == {
         *("schema_version", "tool", "generated_at", "host", "log", "first", "failures"),
         *("consequences", "notes", "unknown", "unknown_next"),
-        *("aftermath", "aftermath_lines", "dropped"),
+        *("aftermath", "aftermath_lines", "dropped", "similar"),
     }
     first = document["first"]
     assert first == document["failures"][0]
@@ -222,3 +222,31 @@ def test_memory_of_a_whole_run_with_one_endless_line(tmp_path: Path) -> None:
     peak, code = map(int, ran.stderr.split())
     assert code == 2
     assert peak < 150_000
+
+
+# --- similar cases, and how likely a cause is ----------------------------------------------
+
+
+def test_similar_cases_stand_with_their_addresses(
+    log: Callable[[str], str], rdmadiag: Rdmadiag
+) -> None:
+    path = log("NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory\n")
+    plain = rdmadiag("explain", "--log", path)
+    shown = rdmadiag("explain", "--log", path, "--similar")
+    assert "https://" not in plain.out
+    assert "Known cases with lines like these:" in shown.out
+    assert "https://github.com/" in shown.out
+    assert "the first: about" in plain.out
+    assert rdmadiag("explain", "--json", "--log", path).document["similar"] is None
+    found = rdmadiag("explain", "--json", "--log", path, "--similar").document["similar"]
+    assert {*found[0]} == {"address", "causes", "found", "line", "likeness"}
+
+
+def test_a_log_that_is_like_none(log: Callable[[str], str], rdmadiag: Rdmadiag) -> None:
+    shown = rdmadiag("explain", "--log", log("all is well\n"), "--similar")
+    assert "No known case has lines like these." in shown.out
+
+
+@pytest.mark.parametrize("arguments", [("errno", "110"), ("--log", "a", "--log", "b")])
+def test_similar_is_for_one_log(arguments: tuple[str, ...], rdmadiag: Rdmadiag) -> None:
+    assert rdmadiag("explain", "--similar", *arguments).code == 64

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rdmadiag.explain.log.account import Account, Failure
+from rdmadiag.explain.log.learned.cases import Cases
 from rdmadiag.explain.log.scan import collect
 from rdmadiag.explain.log.vocabulary import NEEDLES
 from rdmadiag.sieve.lines import Sieve
@@ -152,10 +153,10 @@ def read(path: Path) -> tuple[Excerpt, ...]:
     return tuple(excerpts(path.read_text(encoding="utf-8")))
 
 
-def score(excerpt: Excerpt) -> Score:
-    """Explain it, as the command would."""
+def score(excerpt: Excerpt, cases: Cases | None = None) -> Score:
+    """Explain it, as the command would; with other cases than the package's, where given."""
     collector = collect(_SIEVE.segments(io.BytesIO(excerpt.log)))
-    account = collector.account(_SIEVE.lines, _SIEVE.bytes)
+    account = collector.account(_SIEVE.lines, _SIEVE.bytes, cases)
     found = account.first or next(iter(account.notes), None)
     return Score(excerpt, found, account)
 

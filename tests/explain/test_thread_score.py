@@ -83,5 +83,5 @@ def test_the_tables_are_printed(
     monkeypatch.setattr("tests.explain.thread_score.read", lambda: some)
     assert main(["open", "rows"]) == 0
     printed = capsys.readouterr().out
-    assert "explain, open" in printed
+    assert "explain, other stacks, open" in printed
     assert f"| {sum(not each.held for each in some)} " in printed

@@ -8,6 +8,7 @@ A row counts
 
 Threads stand in four parts: those that rules were written from, those held apart, those that
 the project knew before, and those of the folder `fresh`, gathered after the rules were written.
+`explain` is read with cases learned of other threads, of other stacks, and of none.
 Two baselines stand beside it: grep for words of trouble, which names no cause; and always the
 commonest causes of the same status or errno, counted over all other threads, and over all other
 stacks.
@@ -19,7 +20,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from rdmadiag.explain.log.learned.cases import NOTHING, Cases
+from rdmadiag.explain.log.learned.chances import Basis
 from rdmadiag.frozen import dataclass
+from tests.explain.learned import Apart, by_stack, by_thread, fold
 from tests.explain.score import Excerpt, score
 from tests.explain.thread_files import Row, Thread, read
 
@@ -36,6 +40,7 @@ class Case:
     causes: tuple[str, ...]  # the likeliest first
     found: bool  # it would not exit 0
     false: bool  # something was found at all, if only a note
+    rests_on: str | None = None  # what the first cause does
 
     @property
     def named(self) -> bool:
@@ -62,11 +67,12 @@ def part_of(thread: Thread) -> str:
     return "held apart" if thread.held else "open"
 
 
-def explained(thread: Thread, row: Row) -> Case:
-    """Explain it, as the command would."""
-    one = score(Excerpt(row.id, {}, row.lines.encode()))
+def explained(thread: Thread, row: Row, cases: Cases | None = None) -> Case:
+    """Explain it, as the command would; with these learned cases, where they are given."""
+    one = score(Excerpt(row.id, {}, row.lines.encode()), cases)
     causes = tuple(each.label for each in one.found.causes) if one.found else ()
-    return Case(thread, row, causes, not one.as_ok, one.false)
+    rests_on = one.found.rests_on if one.found else None
+    return Case(thread, row, causes, not one.as_ok, one.false, rests_on)
 
 
 _WORDS: Final = re.compile(
@@ -161,6 +167,22 @@ def table(lines: Iterable[tuple[str, ...]]) -> str:
     return "\n".join([texts[0], "|" + "|".join("-" * (w + 2) for w in widths) + "|", *texts[1:]])
 
 
+def reliability(cases: Sequence[Case]) -> str:
+    """What a half of the rows tells, and how it was in the other; halves are drawn by a hash."""
+    lines = ["| rests on | half told from | told | the other half | so it was |", "|" + "---|" * 5]
+    known = [e for e in cases if e.row.labels and e.thread.held and not e.thread.seen]
+    for rests_on in Basis:
+        some = [each for each in known if each.rests_on == rests_on]
+        for half in (0, 1):
+            told = [each for each in some if fold(each.thread.address) % 2 == half]
+            rest = [each for each in some if fold(each.thread.address) % 2 != half]
+            counts = [(sum(each.first for each in part), len(part)) for part in (told, rest)]
+            shares = [f"{100 * right / of:.0f} %" if of else "" for right, of in counts]
+            cells = (str(rests_on), str(len(told)), shares[0], str(len(rest)), shares[1])
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 PARTS: Final = ("open", "held apart", "known before", "fresh")
 
 
@@ -169,6 +191,8 @@ def by_part(name: str, cases: Sequence[Case]) -> Iterable[tuple[str, ...]]:
     for part in PARTS:
         yield cells(f"{name}, {part}", [each for each in cases if each.part == part])
     yield cells(f"{name}, all unknown before", [e for e in cases if not e.thread.seen])
+    untuned = [e for e in cases if e.thread.held and not e.thread.seen]
+    yield cells(f"{name}, all held apart", untuned)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -176,17 +200,24 @@ def main(arguments: Sequence[str]) -> int:
     only_open = "open" in arguments
     threads = [each for each in read() if not (only_open and part_of(each) != "open")]
     rows = [(thread, row) for thread in threads for row in thread.rows]
-    cases = [explained(thread, row) for thread, row in rows]
-    lines = list(by_part("explain", cases))
+    others = Apart(by_thread, threads)
+    stacks = Apart(by_stack, threads)
+    cases = [explained(thread, row, others.cases(thread)) for thread, row in rows]
+    lines = list(by_part("explain, other threads", cases))
+    apart = [explained(thread, row, stacks.cases(thread)) for thread, row in rows]
+    lines += by_part("explain, other stacks", apart)
+    lines += by_part("nothing learned", [explained(*each, NOTHING) for each in rows])
     lines += by_part("grep", [grepped(thread, row) for thread, row in rows])
     lines += by_part("commonest, other threads", commonest(rows, lambda each: each.address))
     lines += by_part("commonest, other stacks", commonest(rows, lambda each: each.stack))
     print(table(lines))
-    stacks = sorted({each.stack for each in threads if not each.seen})
+    print("\nHow often the first cause is right, by what it rests on, of rows held apart:\n")
+    print(reliability(cases))
+    names = sorted({each.stack for each in threads if not each.seen})
     for part in ("open", "held apart", "fresh"):
         chosen = [each for each in cases if each.part == part]
         print(f"\nBy stack, {part}:\n")
-        some = ((stack, [e for e in chosen if e.thread.stack == stack]) for stack in stacks)
+        some = ((stack, [e for e in chosen if e.thread.stack == stack]) for stack in names)
         print(table(cells(stack, of) for stack, of in some if of))
     if "rows" in arguments:
         print(

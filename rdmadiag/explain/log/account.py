@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.completions import completion, completion_text, vendor
 from rdmadiag.explain.log.kind import IN_WORDS, OF_RDMA, STOPPED, Kind
+from rdmadiag.explain.log.learned.threads import Similar
 from rdmadiag.explain.log.settings import LISTED_DOWN, PORT_ACTIVE, RDMA_OFF, Setting
 from rdmadiag.explain.log.talk import Talk
 from rdmadiag.explain.log.templates import facts_of
@@ -23,6 +24,8 @@ from rdmadiag.facts.errnos import Platform, errno_name, errno_text
 from rdmadiag.frozen import dataclass
 
 if TYPE_CHECKING:
+    from rdmadiag.explain.log.learned.cases import Cases
+    from rdmadiag.explain.log.learned.chances import Basis
     from rdmadiag.explain.log.recognise import Meaning
 
 MOST_GROUPS: Final = 200  # of failures
@@ -32,6 +35,8 @@ LINES_KEPT: Final = 10  # numbers of each group's first lines
 NAMES_KEPT: Final = 8  # ranks, hosts and peers of each group
 TEXT_KEPT: Final = 400  # characters of a line
 REMEDY: Final = 6
+LIKELY: Final = 0.6
+"""A first cause of this probability is not put in question."""
 
 Key = tuple[object, ...]
 
@@ -100,6 +105,9 @@ class Failure:
     causes: tuple[LikelyCause, ...]
     next: tuple[str, ...]
     device_in_report: bool | None = None  # None: no report, or the line names no device
+    rests_on: str | None = None  # the first cause: both, rule or words; None without one
+    probability: float | None = None  # that it is right; None: not known
+    tells_apart: str | None = None  # what to run where the causes cannot be told from the log
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +133,18 @@ class Account:
     dropped: int  # lines that were recognised and not kept
     lines: int
     bytes: int
+    similar: tuple[Similar, ...] | None = None  # None: not looked for
 
     @property
     def first(self) -> Failure | None:
         """What to look at."""
         return next(iter((*self.failures, *self.consequences)), None)
+
+    @property
+    def said(self) -> str:
+        """The lines that it is made of, as they are kept."""
+        groups = (*self.failures, *self.consequences, *self.notes)
+        return "\n".join([each.text for each in groups] + [each.text for each in self.unknown])
 
     @property
     def unknown_before(self) -> tuple[Unknown, ...]:
@@ -149,6 +164,8 @@ class _Group:
     speakers: dict[str, None] = field(default_factory=dict)
     peers: dict[str, None] = field(default_factory=dict)
     clock: tuple[str, float] | None = None
+    rests_on: "Basis | None" = None
+    probability: float | None = None
 
 
 class Collector:
@@ -158,6 +175,7 @@ class Collector:
         self._groups: dict[Key, _Group] = {}
         self._beside: dict[Key, _Group] = {}  # trouble beside lines of RDMA
         self._worded: dict[Key, _Group] = {}  # not understood, but for its words
+        self._silent: dict[Key, _Group] = {}  # not understood, and no word speaks for a cause
         self._unknown: dict[str, Unknown] = {}
         self._unexplained: dict[str, Unknown] = {}  # aftermath that names RDMA, of what is unseen
         self._aftermath = 0
@@ -186,8 +204,7 @@ class Collector:
                     self._add_group(number, worded, self._beside)
         elif meaning.kind is Kind.UNKNOWN:
             self._add_unknown(number, meaning, self._unknown)
-            if meaning.causes:
-                self._add_group(number, meaning, self._worded)
+            self._add_group(number, meaning, self._worded if meaning.causes else self._silent)
         else:
             self._add_group(number, meaning, self._groups)
 
@@ -230,8 +247,8 @@ class Collector:
         else:
             self._dropped += 1
 
-    def account(self, lines: int, size: int) -> Account:
-        """All of it, in order."""
+    def account(self, lines: int, size: int, cases: "Cases | None" = None) -> Account:
+        """All of it, in order; `cases` are those that were learned, else the package's."""
         self._hear_talk()
         groups = _in_time([each for each in self._groups.values() if self._is_meant(each)])
         groups = _merged(groups)
@@ -240,8 +257,14 @@ class Collector:
             worded = {}
         words = [_as_failure(each) for each in _in_time(list(worded.values()))]
         groups += words
+        if not any(each.meaning.kind is not Kind.NOTE for each in groups):
+            words = [_as_failure(each) for each in _in_time(list(self._silent.values()))[:1]]
+            groups += words
         self._weigh(groups)
         self._hear(groups)
+        self._recall(groups, cases)
+        words = [each for each in words if each.meaning.causes]
+        groups = [each for each in groups if each.meaning.what != IN_WORDS or each.meaning.causes]
         of = {kind: tuple(_failure(g) for g in groups if g.meaning.kind is kind) for kind in Kind}
         is_explained = of[Kind.FAILURE] or of[Kind.CONSEQUENCE] or self._unknown
         unknown = self._unknown if is_explained else self._unexplained
@@ -311,6 +334,35 @@ class Collector:
             rest = [each for each in likeliest(own, 3 * MOST_CAUSES) if each.label not in given]
             group.meaning = replace(meaning, causes=(*meaning.causes, *rest)[:MOST_CAUSES])
 
+    def _recall(self, groups: Iterable[_Group], cases: "Cases | None") -> None:
+        """What similar cases of other logs had."""
+        lines = [each.text for each in groups]
+        lines += [each.text for each in self._unknown.values()]
+        if not lines:
+            return
+        from rdmadiag.explain.log.learned.cases import shipped
+        from rdmadiag.explain.log.learned.chances import chance
+        from rdmadiag.explain.log.recall import ALIKE, basis, named, recalled
+        from rdmadiag.explain.log.recognise import used
+
+        cases = shipped() if cases is None else cases
+        near = cases.near("\n".join(dict.fromkeys(lines)))
+        labels = cases.causes(near)
+        alike = any(each.likeness >= ALIKE and cases.cases[each.case].labels for each in near)
+        for group in groups:
+            meaning = group.meaning
+            if meaning.kind not in (Kind.FAILURE, Kind.CONSEQUENCE) or meaning.what in _EXACT:
+                continue
+            given = meaning.causes
+            rule = meaning.what != IN_WORDS
+            if not given and not alike:
+                continue
+            learned = named(labels, meaning.fields.platform, used(meaning.fields))
+            several = recalled(given, learned, MOST_CAUSES, by_rule=rule, alike=alike)
+            group.meaning = replace(meaning, causes=several)
+            group.rests_on = basis(several, learned, by_rule=rule and bool(given))
+            group.probability = chance(group.rests_on) if group.rests_on else None
+
     def _is_meant(self, group: _Group) -> bool:
         """NCCL that is set to leave RDMA alone has no device, as it should.
 
@@ -324,8 +376,8 @@ class Collector:
 
 
 def _as_failure(group: _Group) -> _Group:
-    """The same, as a failure."""
-    group.meaning = replace(group.meaning, kind=Kind.FAILURE)
+    """The same, as a failure that its words tell of."""
+    group.meaning = replace(group.meaning, kind=Kind.FAILURE, what=IN_WORDS)
     return group
 
 
@@ -410,7 +462,22 @@ def _failure(group: _Group) -> Failure:
         text=group.text,
         causes=_likely(group.meaning.causes),
         next=_next(group.meaning),
+        rests_on=group.rests_on,
+        probability=group.probability,
+        tells_apart=_apart(group),
     )
+
+
+def _apart(group: _Group) -> str | None:
+    """What to run, where the likeliest cause is not likely enough."""
+    if group.meaning.kind is Kind.NOTE or (group.probability or 0) >= LIKELY:
+        return None
+    from rdmadiag.explain.log.apart import apart
+
+    found = group.meaning.fields
+    labels = [each.label for each in group.meaning.causes]
+    look = apart(labels, found.platform, facts_of(found))
+    return look.line if look else None
 
 
 def _likely(causes: Iterable[Known]) -> tuple[LikelyCause, ...]:

@@ -12,6 +12,7 @@ from typing import Final
 from rdmadiag.explain.causes import CAUSES, ROWS, stated
 from rdmadiag.explain.causes.cause import Shown
 from rdmadiag.explain.log.account import Account, Failure, LikelyCause, Standing
+from rdmadiag.explain.log.recall import BY_RULE
 from rdmadiag.facts import GidEntry, Missing
 from rdmadiag.facts.gid import Scope
 from rdmadiag.facts.ib import GidType
@@ -60,7 +61,9 @@ class _Host:
             known = causes.get(each.label)
             if known is None or known.standing != Standing.CONFIRMED:
                 causes[each.label] = replace(each, text=known.text if known else each.text)
-        chosen = tuple(sorted(causes.values(), key=_rank)[:MOST_CAUSES])
+        late = {each.label for each in failure.causes[BY_RULE:]}
+        order = sorted(causes.values(), key=lambda each: (_rank(each), each.label in late))
+        chosen = tuple(order[:MOST_CAUSES])
         confirmed = {proof for each in chosen for proof in CAUSES[each.label].proofs}
         remedy = [
             line
@@ -70,7 +73,17 @@ class _Host:
         ]
         steps = tuple(dict.fromkeys((*remedy[:3], *failure.next)))[: max(6, len(failure.next))]
         here = None if failure.device is None else failure.device in self._names
-        return replace(failure, causes=chosen, next=steps, device_in_report=here)
+        # Readings of logs alone say nothing of what a report has confirmed, or put first.
+        same = chosen[:1] == failure.causes[:1]
+        return replace(
+            failure,
+            causes=chosen,
+            next=steps,
+            device_in_report=here,
+            rests_on=failure.rests_on if same else None,
+            probability=failure.probability if same else None,
+            tells_apart=failure.tells_apart if same else None,
+        )
 
     def _is_about(self, finding: Finding, failure: Failure) -> bool:
         if finding.device is None or failure.device is None:

@@ -301,10 +301,10 @@ def _of_command(found: Fields) -> Meaning | None:
 def _meaning(what: str, found: Fields, several: tuple[Known, ...], look: Lines) -> Meaning:
     if not several:  # its number is not known: the call and the words are
         return Meaning(Kind.UNKNOWN, IN_WORDS, found, in_words(found, MOST_CAUSES), look)
-    return Meaning(Kind.FAILURE, what, found, _unique(possible(several, _used(found))), look)
+    return Meaning(Kind.FAILURE, what, found, _unique(possible(several, used(found))), look)
 
 
-def _used(found: Fields) -> frozenset[Used]:
+def used(found: Fields) -> frozenset[Used]:
     """What the line itself says was used."""
     here, there = found.local_gid, found.remote_gid
     facts = {

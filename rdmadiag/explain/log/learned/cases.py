@@ -1,0 +1,114 @@
+"""Cases of the field that share words with a log, and the causes that those had.
+
+A word weighs the more, the fewer cases have it: log((cases + 1) / (those with it + 0.5)). How
+like two are is the cosine of what they share. The nearest whose cause is known vote for it.
+"""
+
+import math
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Final
+
+from rdmadiag.explain.log.learned.features import features
+from rdmadiag.frozen import dataclass
+
+FOLDER: Final = os.path.dirname(__file__)
+VOTERS: Final = 8
+_STEEP: Final = 1.5
+"""A case votes with its likeness to this power."""
+_ALSO: Final = 0.6
+"""What its further labels weigh."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One excerpt of a thread."""
+
+    labels: tuple[str, ...]  # the first is its cause; empty where none is known
+    length: float  # of the vector of its words' weights
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """A case, by its number, and how like it is: 0 to 1."""
+
+    case: int
+    likeness: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """All of them, and for each word its weight and the numbers of the cases that have it."""
+
+    cases: tuple[Case, ...]
+    words: Mapping[str, str]  # "2.31\t4 17 203"
+
+    def near(self, text: str) -> tuple[Near, ...]:
+        """Those that share words with it, the most like first."""
+        shared: defaultdict[int, float] = defaultdict(float)
+        own = 0.0
+        for each in features(text) & self.words.keys():
+            weight, _, numbers = self.words[each].partition("\t")
+            square = float(weight) ** 2
+            own += square
+            for number in numbers.split():
+                shared[int(number)] += square
+        found = [
+            Near(number, each / math.sqrt(own) / self.cases[number].length)
+            for number, each in shared.items()
+            if each > 0
+        ]
+        return tuple(sorted(found, key=lambda each: (-each.likeness, each.case)))
+
+    def causes(self, near: Iterable[Near]) -> tuple[str, ...]:
+        """What the nearest had, that with the most votes first."""
+        known = (each for each in near if self.cases[each.case].labels)
+        votes: Counter[str] = Counter()
+        for _, each in zip(range(VOTERS), known, strict=False):
+            weight = each.likeness**_STEEP
+            for place, label in enumerate(self.cases[each.case].labels):
+                votes[label] += weight * (_ALSO if place else 1.0)
+        return tuple(label for label, _ in votes.most_common())
+
+
+def made(examples: Sequence[tuple[tuple[str, ...], str]]) -> Cases:
+    """The cases of these labels and lines; a word that only one has is left out."""
+    several = [features(text) for _, text in examples]
+    having: defaultdict[str, list[int]] = defaultdict(list)
+    for number, found in enumerate(several):
+        for each in found:
+            having[each].append(number)
+    weights = {
+        each: round(math.log((len(examples) + 1) / (len(numbers) + 0.5)), 2)
+        for each, numbers in having.items()
+        if len(numbers) > 1
+    }
+    cases = tuple(
+        Case(labels, round(math.sqrt(sum(weights.get(e, 0.0) ** 2 for e in found)) or 1.0, 2))
+        for (labels, _), found in zip(examples, several, strict=True)
+    )
+    words = {
+        each: f"{weight}\t{' '.join(map(str, having[each]))}" for each, weight in weights.items()
+    }
+    return Cases(cases, dict(sorted(words.items())))
+
+
+def lines_of(name: str) -> list[str]:
+    """The lines of a table of this folder, without its remark."""
+    with open(f"{FOLDER}/{name}.tsv", encoding="utf-8") as table:
+        return [line for line in table.read().splitlines() if not line.startswith("# ")]
+
+
+@cache
+def shipped() -> Cases:
+    """Those of the package."""
+    rows = (line.split("\t") for line in lines_of("cases"))
+    cases = (Case(tuple(filter(None, each.split(","))), float(length)) for each, length in rows)
+    words = (line.partition("\t") for line in lines_of("words"))
+    return Cases(tuple(cases), {word: rest for word, _, rest in words})
+
+
+NOTHING: Final = Cases((), {})
+"""Where nothing was learned."""
