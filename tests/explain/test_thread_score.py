@@ -71,6 +71,7 @@ def test_parts_and_cells() -> None:
     assert part_of(thread("b")) == "open"
     assert part_of(replace(held, path=Path("fresh/a.toml"))) == "fresh"
     assert part_of(replace(thread("b", seen=True), path=Path("fresh/a.toml"))) == "known before"
+    assert part_of(replace(held, path=Path("exam/a.toml"))) == "exam"
     assert cells("all", cases)[2:5] == ("1", "1 (100 %)", "1 (100 %)")
     assert cells("all", cases)[-2:] == ("1", "0 (0 %)")
     assert table([cells("all", cases)]).count("\n") == 2
@@ -81,6 +82,9 @@ def test_the_tables_are_printed(
 ) -> None:
     some = [each for each in read() if not each.seen][:12]
     monkeypatch.setattr("tests.explain.thread_score.read", lambda: some)
+    some += [replace(some[0], address="https://b", path=Path("exam/a.toml"))]
+    assert main(["exam"]) == 0
+    assert "| explain, exam                                | 1       |" in capsys.readouterr().out
     assert main(["open", "rows"]) == 0
     printed = capsys.readouterr().out
     assert "explain, open" in printed
