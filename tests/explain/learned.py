@@ -18,8 +18,10 @@ Example = tuple[Thread, Row]
 
 
 def examples(threads: Iterable[Thread]) -> tuple[Example, ...]:
-    """Every row that fails, in the order of the files."""
-    return tuple((thread, row) for thread in threads for row in thread.rows if row.fails)
+    """Every row that fails, in the order of the files; none of the exam, of which nobody learns."""
+    return tuple(
+        (thread, row) for thread in threads if not thread.exam for row in thread.rows if row.fails
+    )
 
 
 def labels_of(row: Row) -> tuple[str, ...]:

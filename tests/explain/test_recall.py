@@ -210,7 +210,7 @@ def test_similar_threads_are_listed_once_with_their_addresses() -> None:
 
 
 def test_a_reading_never_uses_its_own_thread_or_stack(tmp_path: object) -> None:
-    threads = [each for each in read()][:40]
+    threads = list(read())[:40]
     some = examples(threads)
     for apart_by in (by_thread, by_stack):
         held = Apart(apart_by, threads)

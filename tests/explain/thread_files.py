@@ -4,7 +4,10 @@ One file a thread: its address, its stack, and rows of log lines. A row has the 
 as the thread's own resolution shows it; it was labelled before `explain` was run on it. Hosts,
 addresses, users and paths are replaced; numbers are as they were. `held` is a third of the
 threads, drawn by a hash of the address: nothing is tuned on those. The folder `fresh` was
-gathered and labelled after the rules were written: its first score is a first reading.
+gathered and labelled after the rules were written: its first score is a first reading. The folder
+`exam` is set apart: no rule is written from it, and nobody who writes rules reads it. An address
+`https://stored-text.invalid/NUMBER` is a text of a public repository that was found in an index
+which gives its own number for it and not where it is from.
 """
 
 import tomllib
@@ -18,6 +21,8 @@ from rdmadiag.frozen import dataclass
 FOLDER: Final = Path(__file__).parent / "threads"
 FRESH: Final = "fresh"
 """The folder of the threads that no rule was written from."""
+EXAM: Final = "exam"
+"""The folder of the threads that are read by nobody who writes rules."""
 NONE: Final = "none"
 """The cause is none that the registry has, or nobody found it."""
 NOISE: Final = "noise"
@@ -64,6 +69,11 @@ class Thread:
     def fresh(self) -> bool:
         """It was gathered after the rules were written."""
         return self.path.parent.name == FRESH
+
+    @property
+    def exam(self) -> bool:
+        """It is of the set apart."""
+        return self.path.parent.name == EXAM
 
 
 def drawn(address: str) -> bool:

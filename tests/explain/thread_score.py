@@ -6,8 +6,10 @@ A row counts
   as OK         of all rows that fail: nothing is found, and the command would exit 0
   false         of the rows of noise: something is found
 
-Threads stand in four parts: those that rules were written from, those held apart, those that
-the project knew before, and those of the folder `fresh`, gathered after the rules were written.
+Threads stand in five parts: those that rules were written from, those held apart, those that
+the project knew before, those of the folder `fresh`, gathered after the rules were written, and
+those of the folder `exam`, which nobody reads who writes rules: of them only sums are printed, and
+nothing is learned. With "exam" as its argument it reads that folder alone.
 `explain` is read with cases learned of other threads, of other stacks, and of none.
 Two baselines stand beside it: grep for words of trouble, which names no cause; and always the
 commonest causes of the same status or errno, counted over all other threads, and over all other
@@ -54,14 +56,16 @@ class Case:
 
     @property
     def part(self) -> str:
-        """Which of the four it stands in."""
+        """Which of the five it stands in."""
         return part_of(self.thread)
 
 
 def part_of(thread: Thread) -> str:
-    """Where it stands: `fresh` goes by the folder, whatever the hash drew."""
+    """Where it stands: `fresh` and `exam` go by the folder, whatever the hash drew."""
     if thread.seen:
         return "known before"
+    if thread.exam:
+        return "exam"
     if thread.fresh:
         return "fresh"
     return "held apart" if thread.held else "open"
@@ -183,7 +187,7 @@ def reliability(cases: Sequence[Case]) -> str:
     return "\n".join(lines)
 
 
-PARTS: Final = ("open", "held apart", "known before", "fresh")
+PARTS: Final = ("open", "held apart", "known before", "fresh", "exam")
 
 
 def by_part(name: str, cases: Sequence[Case]) -> Iterable[tuple[str, ...]]:
@@ -196,12 +200,13 @@ def by_part(name: str, cases: Sequence[Case]) -> Iterable[tuple[str, ...]]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the tables; with "open", rows that are held apart are neither run nor shown."""
-    only_open = "open" in arguments
-    threads = [each for each in read() if not (only_open and part_of(each) != "open")]
+    """Print the tables; with "open" or "exam", rows of another part are neither run nor shown."""
+    only = next((part for part in ("open", "exam") if part in arguments), "")
+    every = read()
+    threads = [each for each in every if only in ("", part_of(each))]
     rows = [(thread, row) for thread in threads for row in thread.rows]
-    others = Apart(by_thread, threads)
-    stacks = Apart(by_stack, threads)
+    others = Apart(by_thread, every)
+    stacks = Apart(by_stack, every)
     cases = [explained(thread, row, others.cases(thread)) for thread, row in rows]
     lines = list(by_part("explain, other threads", cases))
     apart = [explained(thread, row, stacks.cases(thread)) for thread, row in rows]
@@ -214,7 +219,7 @@ def main(arguments: Sequence[str]) -> int:
     print("\nHow often the first cause is right, by what it rests on, of rows held apart:\n")
     print(reliability(cases))
     names = sorted({each.stack for each in threads if not each.seen})
-    for part in ("open", "held apart", "fresh"):
+    for part in ("open", "held apart", "fresh", "exam"):
         chosen = [each for each in cases if each.part == part]
         print(f"\nBy stack, {part}:\n")
         some = ((stack, [e for e in chosen if e.thread.stack == stack]) for stack in names)
