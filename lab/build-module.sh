@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# build.sh PACKAGE=VERSION CONFIG >MODULE: dcbtest.ko for the User Mode Linux kernel that was built
-# from this version of Debian's kernel source package with these settings.
+# build-module.sh PACKAGE=VERSION CONFIG FOLDER >MODULE: the module of this folder for the User
+# Mode Linux kernel that was built from this version of Debian's source with these settings.
 # Where apt does not know the version, Debian's newer suites are asked, with lists of their own.
 # Works in a new folder below the one it is started in: 2 GB, and a minute or two.
 set -euo pipefail
 package=$1
 config=$(realpath "$2")
-module=$(dirname "$(realpath "$0")")
+module=$(realpath "$3")
 exec 3>&1 >&2
 
 area=$(mktemp -d "$PWD/build.XXXXXX")
@@ -40,4 +40,4 @@ make -s ARCH=um olddefconfig
 make -s ARCH=um -j"$(nproc)" modules_prepare
 # There is no Module.symvers: the names are looked up as it is loaded.
 make -s ARCH=um M="$area/module" KBUILD_MODPOST_WARN=1 modules
-cat "$area/module/dcbtest.ko" >&3
+cat "$area"/module/*.ko >&3
