@@ -122,6 +122,15 @@ def test_what_is_written_to_the_kernels_log_has_a_kernel_of_its_own() -> None:
     assert all(len(some) == 1 for some in found if some[0].startswith("kernel-log"))
 
 
+def test_lines_of_the_kernels_log_are_said_by_the_kernel() -> None:
+    """What a process writes to /dev/kmsg is marked as its own, and not believed."""
+    lines = [line for f in table.faults() for some in f.make.values() for line in some]
+    assert not [line for line in lines if "/dev/kmsg" in line]
+    for fault in (each for each in table.faults() if each.family == "kernel-log"):
+        assert any("insmod" in line for line in fault.make["left"])
+        assert all("--facility kern" in line for line in fault.check["left"])
+
+
 def test_the_readme_counts_what_is_there() -> None:
     text = (table.HERE / "README.md").read_text()
     counts = re.search(r"(\d+) faults between two hosts, in (\d+) families", text)
