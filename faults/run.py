@@ -24,13 +24,16 @@ from lab.failure import LabFailure
 from lab.prepare import prepare
 from lab.results import claim
 from lab.uml_kernel import uml_kernel
+from lab.uml_module import setting
 
 SECONDS: Final = 7200.0
 A_GUEST: Final = 12
 """Faults of one guest: what one leaves behind does not reach many others."""
 KEEP_SECONDS: Final = 3.0
-ALONE: Final = ("kernel-log", "netns-exclusive")
-"""A guest of their own: their log and their mode are the kernel's."""
+ALONE: Final = ("kernel-log", "leftover-conntrack-full", "netns-exclusive")
+"""A guest of their own: their log, their limit or their mode is the kernel's."""
+PRINTK: Final = "RDMADIAG_LAB_PRINTK"
+"""Where a guest finds the module that has the kernel say a line (lab/printk)."""
 RECORDS: Final = HERE / "records"
 
 
@@ -77,11 +80,14 @@ def guests(names: list[str], seconds: float) -> int:
     folder = claim("faults") / "guest"
     kernel = uml_kernel("7.2")
     uml.compile_checkout()
+    env = {"RDMADIAG_LAB": "faults"}
+    if any(name.startswith("kernel-log") for name in names):
+        env |= setting(PRINTK, kernel, "printk")
     deadline = time.monotonic() + seconds
     code = 0
     for some in batches(names):
         shutil.rmtree(folder, ignore_errors=True)
-        job = Job([sys.executable, "-m", "faults.inside", *some], {"RDMADIAG_LAB": "faults"})
+        job = Job([sys.executable, "-m", "faults.inside", *some], env)
         start = partial(uml.start, Guest("faults", folder), kernel, job)
         with ended(folder, some):
             boot = watch([start], deadline, side_by_side=1)[0]

@@ -27,7 +27,7 @@ from faults.answers import (
     of_all,
     together,
 )
-from faults.table import ENDS, HERE, Fault, faults, held_out
+from faults.table import ENDS, HERE, Fault, faults, held_out, rounds
 
 RECORDS: Final = HERE / "records"
 TABLE: Final = HERE / "SCORES.md"
@@ -70,23 +70,25 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m faults.score", description=__doc__)
     parser.add_argument("--open", action="store_true", help="without the families held out")
     parser.add_argument("--held-out", action="store_true", help="those alone")
+    parser.add_argument("--round", type=int, help="of a round alone")
     parser.add_argument("--write", action="store_true", help="write SCORES.md")
     parser.add_argument("names", nargs="*", help="faults or families")
     known = parser.parse_args(argv)
-    drawn = held_out()
+    drawn, by_round = held_out(), rounds()
     rows = [
         each
         for each in faults()
         if (RECORDS / f"{each.name}.json").exists()
         and not (known.open and each.family in drawn)
         and not (known.held_out and each.family not in drawn)
+        and known.round in (None, by_round[each.family])
         and (not known.names or {each.name, each.family} & set(known.names))
     ]
     twins = sorted({name for each in rows for name in each.twins})
     warm.load()
     scored = [one(each) for each in rows]
     false = [found for found in map(twin, twins) if found is not None]
-    text = tables(scored, false, drawn)
+    text = tables(scored, false)
     print(text)
     if known.write:
         TABLE.write_text(text, encoding="utf-8")
@@ -231,13 +233,14 @@ def _json(*argv: str) -> dict[str, Any]:
 def tables(
     scored: Sequence[Scored],
     false: Sequence[tuple[str, Mapping[str, tuple[str, ...]]]],
-    drawn: frozenset[str],
 ) -> str:
     """The page."""
-    parts = {
-        "open families": [each for each in scored if each.fault.family not in drawn],
-        "held out": [each for each in scored if each.fault.family in drawn],
-    }
+    drawn = held_out()
+    parts = {"open families": [each for each in scored if each.fault.family not in drawn]}
+    for number in sorted(set(rounds().values())):
+        of_round = held_out(number)
+        title = "held out" if number == 1 else f"held out, round {number}"
+        parts[title] = [each for each in scored if each.fault.family in of_round]
     lines = [
         "# Scores",
         "",

@@ -83,19 +83,39 @@ def faults() -> tuple[Fault, ...]:
     return tuple(found)
 
 
-def held_out() -> frozenset[str]:
-    """The families that were drawn: in the seed's order, until they have `at_least` faults."""
-    plan = _read(HERE / "families.toml")
-    counts: dict[str, int] = {each["name"]: each["faults"] for each in plan["family"]}
+def rounds() -> dict[str, int]:
+    """The round of each family."""
+    return {each["name"]: each.get("round", 1) for each in _plan()["family"]}
+
+
+def held_out(number: int | None = None) -> frozenset[str]:
+    """The families of a round, or of all, that were drawn.
+
+    In the order of the round's seed, until they have `at_least` faults.
+    """
+    drawn = set[str]()
+    for each in _plan()["round"]:
+        if number in (None, each["number"]):
+            drawn |= _drawn(each)
+    return frozenset(drawn)
+
+
+def _drawn(row: Mapping[str, int]) -> set[str]:
+    families = [each for each in _plan()["family"] if each.get("round", 1) == row["number"]]
+    counts: dict[str, int] = {each["name"]: each["faults"] for each in families}
     order = sorted(counts)
-    random.Random(plan["seed"]).shuffle(order)  # noqa: S311  # a draw that can be repeated
+    random.Random(row["seed"]).shuffle(order)  # noqa: S311  # a draw that can be repeated
     drawn, total = set[str](), 0
     for name in order:
-        if total >= plan["at_least"]:
+        if total >= row["at_least"]:
             break
         drawn.add(name)
         total += counts[name]
-    return frozenset(drawn)
+    return drawn
+
+
+def _plan() -> dict[str, Any]:
+    return _read(HERE / "families.toml")
 
 
 def _read(path: Path) -> dict[str, Any]:

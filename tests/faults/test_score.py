@@ -19,16 +19,24 @@ def test_a_fault_counts_once_whatever_the_number_of_its_tools() -> None:
     half = scored("a", "route", RIGHT, WRONG)
     assert (half.cause("explain"), half.host("explain")) == (0.5, 0.5)
     none = scored("b", "route", NOTHING)
-    text = tables([half, none], [], frozenset())
+    text = tables([half, none], [])
     assert "## open families: 2 faults" in text
     assert "| explain | 25.0% | 25.0% | 66.7% |" in text
     assert "| a | left | no-route at left / memlock at right |" in text
 
 
 def test_families_held_out_have_a_table_of_their_own() -> None:
-    text = tables([scored("a", "route", WRONG), scored("b", "mtu", RIGHT)], [], frozenset({"mtu"}))
+    text = tables([scored("a", "route", WRONG), scored("b", "mtu", RIGHT)], [])
     first, second = text.split("## held out: 1 faults")
     assert "## open families: 1 faults" in first
+    assert "| rdmadiag | 100.0% | 100.0% | 100.0% |" in second
+
+
+def test_each_round_of_families_held_out_has_a_table_of_its_own() -> None:
+    rows = [scored("a", "mtu", WRONG), scored("b", "container", RIGHT), scored("c", "bond", RIGHT)]
+    first, second = tables(rows, []).split("## held out, round 2: 1 faults")
+    assert "## open families: 1 faults" in first
+    assert "## held out: 1 faults" in first
     assert "| rdmadiag | 100.0% | 100.0% | 100.0% |" in second
 
 
@@ -37,6 +45,6 @@ def test_what_was_found_with_a_healthy_twin_is_named() -> None:
         ("healthy-rxe-rping", {"preflight": ("link-not-up",), "explain": ()}),
         ("healthy-rxe-ucx", {"preflight": (), "explain": ()}),
     ]
-    text = tables([], false, frozenset())
+    text = tables([], false)
     assert "| healthy-rxe-rping | preflight: link-not-up |" in text
     assert "| healthy-rxe-ucx | nothing |" in text

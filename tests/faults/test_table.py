@@ -55,10 +55,28 @@ def test_causes_and_rules_of_the_truth_are_ours() -> None:
         assert fault.causes or fault.rules
 
 
-def test_the_same_families_are_drawn_by_the_seed_that_was_committed() -> None:
-    assert table.held_out() == {
+def test_the_same_families_are_drawn_by_the_seeds_that_were_committed() -> None:
+    first, second = table.held_out(1), table.held_out(2)
+    assert first == {
         *("cgroup", "iwarp", "kernel-log", "libraries", "mtu", "reverse-path"),
     }
+    assert second == {
+        *("container", "leftover", "memory", "naming", "options", "privileges", "source"),
+        *("switch", "tagged", "third", "two-nets"),
+    }
+    assert table.held_out() == first | second
+
+
+def test_a_round_draws_of_its_own_families_alone() -> None:
+    by_round = table.rounds()
+    for number in (1, 2):
+        assert {by_round[name] for name in table.held_out(number)} == {number}
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_round_has_at_least_twenty_faults_held_out(number: int) -> None:
+    drawn = table.held_out(number)
+    assert sum(each.family in drawn for each in table.faults()) >= 20
 
 
 def test_sixty_faults_are_open_and_twenty_held_out() -> None:
@@ -102,6 +120,15 @@ def test_what_is_written_to_the_kernels_log_has_a_kernel_of_its_own() -> None:
     assert sorted(name for some in found for name in some) == sorted(names)
     assert max(map(len, found)) <= A_GUEST
     assert all(len(some) == 1 for some in found if some[0].startswith("kernel-log"))
+
+
+def test_lines_of_the_kernels_log_are_said_by_the_kernel() -> None:
+    """What a process writes to /dev/kmsg is marked as its own, and not believed."""
+    lines = [line for f in table.faults() for some in f.make.values() for line in some]
+    assert not [line for line in lines if "/dev/kmsg" in line]
+    for fault in (each for each in table.faults() if each.family == "kernel-log"):
+        assert any("insmod" in line for line in fault.make["left"])
+        assert all("--facility kern" in line for line in fault.check["left"])
 
 
 def test_the_readme_counts_what_is_there() -> None:
