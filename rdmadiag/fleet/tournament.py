@@ -15,6 +15,7 @@ from rdmadiag.fleet.pair_job import JobPair
 from rdmadiag.fleet.pair_results import End, LeftOut, PairResult, Tournament
 from rdmadiag.fleet.retest import retest
 from rdmadiag.fleet.rounds import Round
+from rdmadiag.preflight.safety import FOR_LACK_OF_EVIDENCE
 from rdmadiag.quoting import printable
 
 _SAID: Final = 200  # letters of what a node wrote
@@ -81,6 +82,7 @@ class Standing:
             for node, rail, each in zip(nodes, of.rails, said, strict=True)
         ]
         found = []
+        is_known = True
         for index, (end, each) in enumerate(zip(ends, said, strict=True)):
             other, sends = ends[1 - index], index == 0
             result: PairResult | Missing = (
@@ -95,9 +97,10 @@ class Standing:
                 result = PairResult(of.number, ends[0], ends[1], None, None, None, by_sender=sends)
             elif isinstance(each, Mapping) and (why := _against(each, result)):
                 self._bar(end, of.number, why)
+                is_known = is_known and not _lacks_evidence(each, result)
             found.append(replace(result, sender=ends[0], receiver=ends[1]))
-        if not any(each.outcome in UNTRIED for each in found):  # of its partner it says nothing
-            self.results += found
+        if is_known and not any(each.outcome in UNTRIED for each in found):
+            self.results += found  # else it says nothing of the partner
 
     def _bar(self, end: End, number: int, why: str) -> None:
         if (end.node, end.rail) not in self._barred:
@@ -169,9 +172,18 @@ def _against(document: Mapping[str, Any], result: PairResult) -> str | None:
     said = _line(summary) if isinstance(summary, str) else ""
     if result.outcome in UNTRIED or result.outcome is Outcome.NOT_SAFE or bars(document):
         words = f"{result.outcome}: {said}" if said else str(result.outcome)
-        codes = _reasons(document)
+        codes = _reasons(document)[:_REASONS]
         return f"{words} ({', '.join(codes)})" if codes else words
     return None
+
+
+def _lacks_evidence(document: Mapping[str, Any], result: PairResult) -> bool:
+    """Whether a preflight could not look, which is no failure: nothing has been found."""
+    codes = _reasons(document)
+    return result.outcome is Outcome.NOT_SAFE and bool(codes) and _UNREAD.issuperset(codes)
+
+
+_UNREAD: Final = frozenset(map(str, FOR_LACK_OF_EVIDENCE))
 
 
 def _reasons(document: Mapping[str, Any]) -> list[str]:
@@ -180,8 +192,7 @@ def _reasons(document: Mapping[str, Any]) -> list[str]:
     found = list(of_host) if isinstance(of_host, list) else []
     if isinstance(of_port, list):
         found += [each.get("reason") for each in of_port if isinstance(each, Mapping)]
-    codes = dict.fromkeys(_line(each) for each in found if isinstance(each, str))
-    return list(codes)[:_REASONS]
+    return list(dict.fromkeys(_line(each) for each in found if isinstance(each, str)))
 
 
 def _device(said: Mapping[str, Any] | Missing) -> str:

@@ -160,7 +160,8 @@ def _unread(evidence: Evidence, platform: Platform) -> Missing | None:
 def _without_port(evidence: Evidence, selectors: Sequence[Selector], platform: Platform) -> Result:
     if unread := _unread(evidence, platform):
         text = f"the preflight could not look for ports: {unread}"
-        return Result(unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform), (), ())
+        attempt = unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
+        return Result(attempt, (), (), of_host=(Reason.PORTS_UNKNOWN,))
     text = "this host has no RDMA port" if not selectors else "the device has no port"
     attempt = unattempted(Outcome.NOT_SAFE, Stage.PREFLIGHT, text, platform)
     selected = select(devices(evidence), selectors)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rdmadiag.facts import Missing
 from rdmadiag.facts.attempt import Outcome
+from rdmadiag.fleet.matrix import status
 from rdmadiag.fleet.node_answer import Ending, NodeAnswer
 from rdmadiag.fleet.pair_job import JobPair
 from rdmadiag.fleet.rounds import Phase, Round
@@ -92,6 +93,24 @@ def test_an_outcome_counts_although_the_launcher_hung_afterwards() -> None:
     assert [each.outcome for each in standing.results] == [Outcome.VERIFIED] * 2
 
 
+@pytest.mark.parametrize(
+    ("reasons", "status_of"),
+    [
+        (["ports_unknown"], Status.UNKNOWN),
+        (["gid_table_unknown", "log_unknown"], Status.UNKNOWN),
+        (["gid_table_unknown", "port_not_active"], Status.CRITICAL),
+        ([], Status.CRITICAL),
+    ],
+    ids=["no ports seen", "two things not read", "one that is wrong beside it", "not said"],
+)
+def test_a_preflight_that_could_not_look_has_found_no_failure(reasons, status_of) -> None:
+    standing = Standing(Seating())
+    said = verified(outcome="not_safe", host_reasons=reasons)
+    taken(standing, FIRST, a=said, b=verified(outcome="no_peer"))
+    assert status(standing.judged()) is status_of
+    assert [each.sender for each in standing.pairs(SECOND)] == ["b"]
+
+
 @given(st.lists(st.integers(0, 2000), max_size=4))
 def test_an_outcome_that_comes_in_pieces_is_one(cuts: list[int]) -> None:
     text = json.dumps(verified()).encode()
@@ -172,8 +191,6 @@ def test_waves_have_both_ends_of_each_pair() -> None:
 
 
 def test_what_there_was_no_time_for_is_unknown() -> None:
-    from rdmadiag.fleet.matrix import status
-
     standing = Standing(Seating())
     taken(standing, FIRST)
     assert status(standing.judged()) is Status.OK

@@ -684,6 +684,7 @@ def test_ports_that_nobody_could_look_for_are_not_said_to_be_none(
     came = run(roce_host(), selectors=selectors)
     assert not_attempted(came)
     assert "could not look for ports: timeout: not done in 2 s" in came.result.attempt.summary
+    assert came.result.of_host == (Reason.PORTS_UNKNOWN,)
 
 
 def test_the_deadline_is_that_of_the_whole_run(run: Run) -> None:
