@@ -11,7 +11,7 @@ for which in lowest-direct highest; do
     HATCH_BUILD_NO_HOOKS=true uv pip install --quiet --python "$place" --resolution "$which" '.[fleet]'
     uv pip freeze --python "$place" | grep -v '^rdmadiag' >"$place/constraints"
     echo "--- $which: $(tr "\n" " " <"$place/constraints")"
-    uv pip install --quiet --python "$place" --constraints "$place/constraints" --group test
+    uv pip install --quiet --python "$place" --constraints "$place/constraints" --group bounds
     "$place/bin/python" -m pytest -q -p no:cacheprovider -m 'not slow' \
         tests/cli/test_streams.py tests/cli/test_forms.py tests/cli/test_page.py \
         tests/cli/test_completion.py tests/fleet/test_copy.py tests/render tests/schema \
