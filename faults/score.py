@@ -146,6 +146,11 @@ def twin(name: str) -> tuple[str, dict[str, tuple[str, ...]]] | None:
         for first in firsts
         if first and first["kind"] != "note"
     )
+    stories = (
+        by_story(explain_both({end: each["said"] for end, each in ends.items()})).cause
+        for ends in record["tools"].values()
+    )
+    found["explain of both"] = tuple(filter(None, stories))
     found["checklist"] = tuple(
         filter(None, (by_checklist({end: record["checklist"][end]}).cause for end in ENDS))
     )
