@@ -18,6 +18,7 @@ from rdmadiag.view.ends import (
     Meeting,
     Towards,
     at_home,
+    goes_by_address,
     is_one_host,
     meetings,
     not_seen,
@@ -77,9 +78,8 @@ def judge(here: HostEnd, there: HostEnd, among: frozenset[str] = frozenset()) ->
     judged = [(each, tuple(_of(each))) for each in met]
     beside = _beside(here, there)
     findings = tuple(_once([*beside, *(found for _, several in judged for found in several)]))
-    unknown = tuple(
-        f"{end.name}: {why}" for end in (here, there) if (why := not_seen(end)) is not None
-    )
+    seen = (here, there) if all(map(goes_by_address, (here, there))) else ()
+    unknown = tuple(f"{end.name}: {why}" for end in seen if (why := not_seen(end)) is not None)
     status = Status.UNKNOWN if unknown or not met else Status.OK
     for each in findings:
         status = worse(status, status_of(each.finding.severity))

@@ -153,6 +153,11 @@ def at_home(views: Iterable[PortView]) -> tuple[PortView, ...]:
     )
 
 
+def goes_by_address(end: HostEnd) -> bool:
+    """Whether it has a port whose packets go by IP addresses: RoCE, iWARP."""
+    return any(each.protocol in _BY_ADDRESS for each in ports(end.devices))
+
+
 def not_seen(end: HostEnd) -> Missing | None:
     """Why the way from this host cannot be told."""
     netdev, routing = end.evidence.netdev, end.evidence.routing
