@@ -32,7 +32,7 @@ def job_document(story: Story) -> dict[str, Any]:
 
 def answer(story: Story) -> str:
     """The first line."""
-    if story.first is None:
+    if story.first is None or (story.is_proven and not story.has_failed):
         return _without_failure(story)
     parts = [_first(story.first)]
     after = []
@@ -158,7 +158,7 @@ def show_job(story: Story, to: Console | None = None, *, quiet: bool = False) ->
     if story.common_end is not None:
         _common(out, story.common_end)
     if story.of_reports is not None:
-        _of_reports(out, story.of_reports, is_next=story.first is None)
+        _of_reports(out, story.of_reports, is_next=not story.has_failed)
     _wavefront(out, story.wavefront)
     _groups(out, "Failed:" if story.first is None else "All that failed:", story.failures)
     _groups(out, "Consequences, not causes:", story.consequences)
