@@ -32,7 +32,7 @@ def job_document(story: Story) -> dict[str, Any]:
 
 def answer(story: Story) -> str:
     """The first line."""
-    if story.first is None or (story.is_proven and not story.has_failed):
+    if story.first is None or (story.is_proven and story.first.failure.what in UNSURE):
         return _without_failure(story)
     parts = [_first(story.first)]
     after = []
