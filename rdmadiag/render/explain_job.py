@@ -15,7 +15,7 @@ from rdmadiag.explain.job.story import (
     Step,
     Story,
 )
-from rdmadiag.explain.log.kind import STOPPED
+from rdmadiag.explain.log.kind import STOPPED, UNSURE
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.render.console import Text, console, say, steps, verbatim
 from rdmadiag.render.json import members
