@@ -1,5 +1,6 @@
 """What many tests share: a healthy machine, hosts that answer from it, and deadlines."""
 
+import gc
 import os
 import time
 import tomllib
@@ -35,6 +36,18 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "small"))
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """`-n auto`: two workers a processor, since many tests wait for a deadline or a process."""
     return 2 * (os.cpu_count() or 1)
+
+
+def pytest_sessionstart() -> None:
+    """What is imported and collected stays until the end: looking through it frees nothing."""
+    gc.disable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Nor does a collector look at it during a test, or copy it in a forked child."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
@@ -106,7 +119,7 @@ class MemoryHost:
     """
 
     lacks: Mapping[str, Missing] = {}
-    can_hang = True  # a test may make one of its answers hang
+    can_hang = False  # no children for what is in memory: `in_children` is of tests of those
     given = False
 
     def __init__(self, recording: Recording, platform: str = "linux") -> None:
@@ -184,6 +197,12 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that a user names are read where their lines are counted, and not in a child."""
     for module in ("host.recorded", "host.saved_sample", "host.toml_file", "report"):
         monkeypatch.setattr(f"rdmadiag.{module}.understood", lambda _path, read, *_: read())
+
+
+@pytest.fixture
+def in_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host in memory is read as one that can hang: each source in a child of its own."""
+    monkeypatch.setattr(MemoryHost, "can_hang", True)
 
 
 @pytest.fixture

@@ -83,6 +83,7 @@ def test_a_refusal_is_remembered_through_all_samples(host):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("in_children")
 def test_a_source_that_hangs_is_killed_and_not_asked_again(roce, host_in_memory):
     class Stuck(host_in_memory):
         def attributes(self, path, spared):
@@ -97,6 +98,7 @@ def test_a_source_that_hangs_is_killed_and_not_asked_again(roce, host_in_memory)
     assert only.sample.failed[0].why is Why.TIMEOUT
 
 
+@pytest.mark.usefixtures("in_children")
 def test_a_source_that_hangs_later_ends_the_watch_with_what_it_says(roce, host_in_memory):
     class Later(host_in_memory):
         stuck = False
@@ -115,6 +117,7 @@ def test_a_source_that_hangs_later_ends_the_watch_with_what_it_says(roce, host_i
     assert only.verdict.status == "unknown"
 
 
+@pytest.mark.usefixtures("in_children")
 def test_netdevs_that_hang_cost_no_counter_of_the_port(roce, host_in_memory):
     class Stuck(host_in_memory):
         def netlink(self, name, protocol, request, deadline):

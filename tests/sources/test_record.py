@@ -48,6 +48,7 @@ def troubled(roce):
     return recording
 
 
+@pytest.mark.usefixtures("in_children")
 def test_a_healthy_machine_is_read_back_as_it_was(memory_host, roce, save, soon):
     healthy = facts(memory_host, soon)
     once = save(again(memory_host, soon), "once")
@@ -58,6 +59,7 @@ def test_a_healthy_machine_is_read_back_as_it_was(memory_host, roce, save, soon)
     assert not [name for name, found in healthy.items() if isinstance(found, Missing)]
 
 
+@pytest.mark.usefixtures("in_children")
 def test_a_mac_is_read_back_as_it_was(host_in_memory, save, soon):
     mac = host_in_memory(ready_mac().recording(), platform="darwin")
     healthy = facts(mac, soon)
@@ -67,6 +69,7 @@ def test_a_mac_is_read_back_as_it_was(host_in_memory, save, soon):
     assert not [name for name, found in healthy.items() if isinstance(found, Missing)]
 
 
+@pytest.mark.usefixtures("in_children")
 def test_refusals_are_read_back_as_they_were(troubled, host_in_memory, save, soon):
     first = facts(host_in_memory(troubled), soon)
     once = save(again(host_in_memory(troubled), soon), "once")
@@ -119,6 +122,7 @@ def test_what_a_host_lacks_is_lacked_by_its_recording(tmp_path, roce, soon):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("in_children")
 def test_a_source_that_was_late_is_late_in_the_replay(roce, host_in_memory, save):
     class Stuck(host_in_memory):
         def netlink(self, name, protocol, request, deadline):

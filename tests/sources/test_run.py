@@ -21,6 +21,7 @@ from rdmadiag.sources.run import _named, cheap_sources, gather, unavailable
 from rdmadiag.sources.table import BY_NAME
 
 
+@pytest.mark.usefixtures("in_children")
 def test_a_healthy_machine_gives_all_evidence(memory_host, soon):
     found = gather(memory_host, soon)
     assert [device.name for device in found.sysfs.devices] == ["mlx5_0", "mlx5_1"]
@@ -31,6 +32,7 @@ def test_a_healthy_machine_gives_all_evidence(memory_host, soon):
     assert {getattr(found, name) for name in set(MACOS_SOURCES) - {"verbs"}} == {MACOS_ONLY}
 
 
+@pytest.mark.usefixtures("in_children")
 def test_a_mac_gives_all_its_evidence_and_is_asked_nothing_of_linux(host_in_memory, soon):
     host = host_in_memory(ready_mac().recording(), platform="darwin")
     found = gather(host, soon)
@@ -38,6 +40,7 @@ def test_a_mac_gives_all_its_evidence_and_is_asked_nothing_of_linux(host_in_memo
     assert {getattr(found, name) for name in set(LINUX_SOURCES) - {"verbs"}} == {LINUX_ONLY}
 
 
+@pytest.mark.usefixtures("in_children")
 def test_the_log_of_a_mac_is_read_after_the_provider_was_asked(host_in_memory):
     """Opening and closing a context is what makes a healthy driver write a line."""
     order = []
@@ -74,7 +77,7 @@ def test_a_recorded_host_is_read_without_a_fork(roce, soon):
     assert not [name for name in LINUX_SOURCES if isinstance(getattr(found, name), Missing)]
 
 
-@pytest.mark.usefixtures("no_fork")
+@pytest.mark.usefixtures("no_fork", "in_children")
 def test_a_host_that_can_hang_is_read_by_children_alone(memory_host, soon):
     found = gather(memory_host, soon)
     assert {getattr(found, name).why for name in LINUX_SOURCES} == {Why.EXHAUSTED}
@@ -113,9 +116,17 @@ def hang():
     time.sleep(60)
 
 
+@pytest.fixture(scope="module")
+def healthy(roce, host_in_memory):
+    """What is found in this process."""
+    return gather(host_in_memory(roce.recording()), time.monotonic() + 20)
+
+
+@pytest.mark.usefixtures("in_children")
 @pytest.mark.parametrize("source", LINUX_SOURCES)
-def test_a_source_with_a_bug_is_missing_and_the_others_are_whole(memory_host, soon, fails, source):
-    healthy = gather(memory_host, soon)
+def test_a_source_with_a_bug_is_missing_and_the_others_are_whole(
+    healthy, memory_host, soon, fails, source
+):
     fails(source, bug)
     found = gather(memory_host, soon)
     assert getattr(found, source) == Missing(
@@ -126,6 +137,7 @@ def test_a_source_with_a_bug_is_missing_and_the_others_are_whole(memory_host, so
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("in_children")
 @pytest.mark.parametrize("source", LINUX_SOURCES)
 def test_a_source_that_hangs_is_missing_at_the_deadline_and_the_others_are_whole(
     memory_host, fails, source

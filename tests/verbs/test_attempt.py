@@ -162,6 +162,7 @@ def run(prepare: Callable[..., tuple[Any, Any]]) -> Run:
 # --- a host that is healthy --------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("in_children")
 @pytest.mark.parametrize(
     ("machine", "kind", "index"),
     [
