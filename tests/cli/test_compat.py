@@ -11,6 +11,9 @@ from lab.machine import Machine
 from lab.samples import infiniband_host, roce_host
 from rdmadiag.samples import folder
 
+# Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 
 HEALTHY = folder("infiniband-two-hca")
