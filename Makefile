@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Where nothing is compiled once, each of the hundreds of processes of the tests compiles it all.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test lint types contracts unit coverage docs site schemas lab lab-all lab-shell campaign campaign-short bench score faults dist sign deb bounds roots image manifests clean
 
 $(VENV)/ready: pyproject.toml hatch_build.py rdmadiag/verbs/_loop.c rdmadiag/sieve/_sieve.c
@@ -17,7 +20,9 @@ run: $(VENV)/ready
 	echo "This host has no RDMA device: this is the sample machine roce-healthy." >&2; \
 	$(BIN)/rdmadiag preflight --sample roce-healthy; fi
 
-test: lint types contracts unit
+# Side by side, each with its own output when it has ended: `unit` waits, the others compute.
+test: $(VENV)/ready
+	@$(MAKE) --no-print-directory --jobs --output-sync=target lint types contracts unit
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .

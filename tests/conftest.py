@@ -19,6 +19,7 @@ from rdmadiag.facts.environment import kept
 from rdmadiag.facts.ib import LinkLayer
 from rdmadiag.host import READ_LIMIT
 from rdmadiag.host.answers import NodeStat, Ran
+from rdmadiag.host.in_turn import InTurn
 from rdmadiag.host.layout import KERNEL, TRANSCRIPT, command_name
 from rdmadiag.host.recorded import SnapshotHost, open_snapshot
 from rdmadiag.host.recording import Recording, write_archive, write_folder
@@ -194,9 +195,16 @@ def roce() -> Machine:
 
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files that a user names are read where their lines are counted, and not in a child."""
+    """Files that a user names are read in this process, and not in a child."""
     for module in ("host.recorded", "host.saved_sample", "host.toml_file", "report"):
         monkeypatch.setattr(f"rdmadiag.{module}.understood", lambda _path, read, *_: read())
+    monkeypatch.setattr("rdmadiag.sources.run._tasks", lambda _host: InTurn())
+
+
+@pytest.fixture
+def in_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host in memory is read as one that can hang: each source in a child of its own."""
+    monkeypatch.setattr(MemoryHost, "can_hang", True)
 
 
 @pytest.fixture

@@ -12,6 +12,9 @@ from lab.samples import infiniband_host, roce_host
 from rdmadiag.samples import folder
 from tests.fleet.record_pairs import other_host
 
+# Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 
 HEALTHY = folder("infiniband-two-hca")

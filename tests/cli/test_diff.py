@@ -13,6 +13,9 @@ from lab.samples import at_work, infiniband_host
 from rdmadiag.facts.ib import PhysState, PortState
 from rdmadiag.samples import folder
 
+# Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 
 HEALTHY, NO_SM = folder("infiniband-two-hca"), folder("infiniband-no-subnet-manager")

@@ -109,6 +109,7 @@ def test_mandoc_has_nothing_to_say_of_the_man_pages() -> None:
 
 def test_every_option_is_on_its_man_page() -> None:
     page = man_pages()["rdmadiag-preflight.1"].replace("\\-", "-")
-    help_page = PAGES["commands.md"]().partition("## preflight\n")[2].partition("\n## ")[0]
+    commands = (FOLDER / "commands.md").read_text(encoding="utf-8")
+    help_page = commands.partition("## preflight\n")[2].partition("\n## ")[0]
     for option in re.findall(r"--[a-z-]+", help_page):
         assert option in page

@@ -14,6 +14,9 @@ from rdmadiag.render.json import text
 from rdmadiag.sources.run import gather
 from tests.redact.records import FEW, RECORDS, host_of, redacted_files, written
 
+# Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 COMMANDS = (
     ("preflight",),
     ("gids", "--explain"),

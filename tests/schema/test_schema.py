@@ -25,6 +25,9 @@ from rdmadiag.samples import samples
 from tests.schema.documents import breaks, dumped, kind_of, problems
 from tests.schema.golden import FOLDER, written
 
+# Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 MACHINES = [
     *(("--sample", name) for name in samples()),
