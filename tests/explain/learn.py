@@ -5,12 +5,12 @@ rdmadiag/explain/log/learned has then
   words.tsv     a word or a pair of words, its weight, and the numbers of the cases that have it
   threads.tsv   the address, what the thread found out, and one line of the log: of the same rows
   chances.tsv   what a first cause rests on, how often it was right, and of how many readings:
-                of rows that are held apart, with the cases of other threads
+                of rows that are held apart, with the cases of other threads, and of those of
+                the folder `fresh` before they were tuned to
 """
 
 import math
 import sys
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,8 @@ from tests.explain.thread_files import Row, Thread, read
 FOLDER: Final = Path(learned_cases.FOLDER)
 MOST: Final = 100
 """Characters of a line, and of what was found out."""
+FIRST_READ: Final = {Basis.BOTH: (13, 19), Basis.RULE: (6, 16)}
+"""Right, and of how many: open rows of `fresh`, as the program of 0c4146c9 read them."""
 _REMARK: Final = "# made by `python -m tests.explain.learn`: "
 
 
@@ -70,7 +72,10 @@ def tables(threads: Sequence[Thread]) -> dict[str, str]:
     """Each table's text by its name."""
     some: tuple[Example, ...] = examples(threads)
     cases = taught(some)
-    counts = {each: Counter(right) for each, right in readings(threads).items()}
+    counts = {}
+    for each, several in readings(threads).items():
+        right, of = FIRST_READ.get(each, (0, 0))
+        counts[each] = (right + sum(several), of + len(several))
     return {
         "cases": table(
             "labels, length", ((",".join(c.labels), f"{c.length:.2f}") for c in cases.cases)
@@ -82,7 +87,7 @@ def tables(threads: Sequence[Thread]) -> dict[str, str]:
         ),
         "chances": table(
             "rests on, right, of",
-            ((each, str(right[True]), str(right.total())) for each, right in counts.items()),
+            ((each, str(right), str(of)) for each, (right, of) in counts.items()),
         ),
     }
 

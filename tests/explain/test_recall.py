@@ -34,7 +34,7 @@ def test_addresses_clocks_and_long_numbers_are_no_words() -> None:
 
 
 def test_a_compound_has_parts_and_its_digits_are_alike() -> None:
-    assert features("mlx5_7") == {"mlx0", "mlx"} | features("mlx5_1") - {"mlx0_0"} | {"mlx0_0"}
+    assert features("mlx5_7") == features("mlx4_11") == {"mlx0_0", "mlx"}
 
 
 # --- cases -------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def test_without_a_rule_likeness_decides_who_is_first(alike: bool, first: str) -
 
 
 def test_what_both_name_is_first() -> None:
-    given, learned = known(["no-path", "firewall"]), known(["memlock", "firewall"])
+    given, learned = known(["no-path", "firewall"]), known(["firewall", "memlock"])
     assert recalled(given, learned, 5, by_rule=False, alike=True)[0].label == "firewall"
 
 
@@ -209,7 +209,7 @@ def test_similar_threads_are_listed_once_with_their_addresses() -> None:
 # --- held apart --------------------------------------------------------------------------
 
 
-def test_a_reading_never_uses_its_own_thread_or_stack(tmp_path: object) -> None:
+def test_a_reading_never_uses_its_own_thread_or_stack() -> None:
     threads = list(read())[:40]
     some = examples(threads)
     for apart_by in (by_thread, by_stack):
