@@ -173,8 +173,8 @@ def command(
     Inspector count too. --from then takes a folder of reports, snapshots and counters.
 
     Of a log it exits 0 nothing of RDMA failed, 2 a failure was found, 3 a line names
-    RDMA and trouble and is not understood, or the log is empty; else 0, and 64 for what it does not
-    understand.
+    RDMA and trouble and is not understood, a test printed its addresses and then nothing, or the
+    log is empty; else 0, and 64 for what it does not understand.
     """
     recorded = reading.identity.recorded
     if here and recorded:

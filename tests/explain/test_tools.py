@@ -42,6 +42,8 @@ def meaning(line: str, after: str = "", above: str = "") -> Meaning:
         ("rdma_bind_addr: No such device", "no-rdma-at-address"),
         ("rdma_resolve_addr: No route to host", "no-route"),
         ("rconnect: Connection refused", "peer-not-listening"),
+        ("udaddy: listen request failed: Invalid argument", "argument-refused"),
+        ("udaddy: bind address failed: Cannot assign requested address", "not-this-hosts-address"),
         ("rbind: Address already in use", "cm-port-taken"),
     ],
 )

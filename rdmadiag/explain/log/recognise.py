@@ -349,12 +349,14 @@ def _of_call(found: Fields) -> Meaning | None:
 def _of_step(found: Fields) -> tuple[Known, ...]:
     """By the step of rdma_cm that failed, then by what the number means at any of them."""
     several = causes(found.errno or 0, Stage.CONNECT, found.platform)
-    step = _STEPS.get(found.call or "")
+    step = Stage.BIND if _BINDS.search(found.text) else _STEPS.get(found.call or "")
     if step is None or not found.errno:
         return several
     return _unique([*causes(found.errno, step, found.platform), *several])
 
 
+_BINDS: Final = re.compile(r"\b(?:bind address failed|addr bind failure)\b", re.IGNORECASE)
+"""udaddy, ucmatose and mckey of librdmacm, of rdma_bind_addr."""
 _STEPS: Final = {
     "rdma_create_event_channel": Stage.EVENT_CHANNEL,
     "rdma_bind_addr": Stage.BIND,

@@ -48,6 +48,16 @@ SIGNS: Final = (
         r"parser function exited with error",
         ("argument-refused", "device-lacks-capability"),
     ),
+    # rdma_create_id, which opens nothing: the kernel knows no such port space (ucma_get_qp_type).
+    sign(
+        "argument-refused",
+        Kind.FAILURE,
+        Stage.CONNECT,
+        r"\b(?:udaddy|u?cmatose): listen request failed: invalid argument",
+        ("argument-refused", "no-rdma-device"),
+        ("# of udaddy -p, of ucmatose -P is a port space, and no port",),
+        errno=Errno.LAST,
+    ),
     sign(
         "arguments-differ",
         Kind.FAILURE,
