@@ -87,11 +87,21 @@ def judge(here: HostEnd, there: HostEnd, among: frozenset[str] = frozenset()) ->
 
 
 def with_ways(found: Compat, judged: EndsVerdict) -> Compat:
-    """The answer of `compat`, where ports would do and each way between them is stopped."""
-    stop = judged.stops
-    if stop is None or found.talks is Talks.NO:
+    """The answer of `compat`, where ports would do and ways between them are stopped."""
+    if found.talks is Talks.NO:
         return found
-    return replace(found, talks=Talks.NO, why=f"{stop.finding.summary}  [{stop.finding.rule}]")
+    stop = judged.stops
+    if stop is not None:
+        return replace(found, talks=Talks.NO, why=f"{stop.finding.summary}  [{stop.finding.rule}]")
+    some = next((each for each in judged.findings if _is_stop(each)), None)
+    if some is None or some.addresses is None:
+        return found
+    between = " and ".join(some.addresses)
+    return replace(found, why=f"{found.why}; but not between {between}  [{some.finding.rule}]")
+
+
+def _is_stop(each: EndFinding) -> bool:
+    return each.finding.severity is Severity.CRITICAL and each.finding.rule in NOTHING_PASSES
 
 
 def _beside(here: HostEnd, there: HostEnd) -> Iterator[EndFinding]:
@@ -153,16 +163,5 @@ def _once(found: Iterable[EndFinding]) -> list[EndFinding]:
 
 def _stops(judged: Iterable[tuple[Meeting, tuple[EndFinding, ...]]]) -> EndFinding | None:
     """The first of what stops them, where no pair of addresses is left."""
-    found = [
-        next(
-            (
-                each
-                for each in several
-                if each.finding.severity is Severity.CRITICAL
-                and each.finding.rule in NOTHING_PASSES
-            ),
-            None,
-        )
-        for _, several in judged
-    ]
+    found = [next(filter(_is_stop, several), None) for _, several in judged]
     return found[0] if found and all(each is not None for each in found) else None

@@ -246,8 +246,8 @@ def _of_reports(out: Console, found: OfReports, *, is_next: bool) -> None:
 def _nothing(found: OfReports) -> str:
     if found.is_clear:
         return (
-            " show nothing that keeps them apart: what is between them, a switch's port, VLAN or "
-            "filter, is in no report."
+            " show nothing that keeps them apart. In no report are rules of nftables and iptables, "
+            "and what is between the hosts: a switch's port, VLAN or filter."
         )
     return " show nothing, but not all of both was read."
 

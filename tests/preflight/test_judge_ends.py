@@ -298,6 +298,19 @@ def test_a_way_of_one_family_alone_does_not_stop_the_hosts() -> None:
     assert said(verdict) == [("cm-no-way", "critical", "node1")]
 
 
+def test_compat_says_between_which_addresses_nothing_passes() -> None:
+    here = both_families(one(ways=(Way("192.0.2.2/32", kind=UNREACHABLE),)), "2001:db8::1/64")
+    there = both_families(two(), "2001:db8::2/64")
+    found = with_ways(compat(side(here), side(there), ()), judged(here, there))
+    assert found.talks is Talks.YES
+    assert found.why.endswith("; but not between 192.0.2.1 and 192.0.2.2  [cm-no-way]")
+
+
+def side(machine: Machine) -> Side:
+    evidence = machine.evidence()
+    return Side(tuple(ports(devices(evidence))), evidence, {})
+
+
 def test_addresses_that_were_used_are_those_that_are_judged() -> None:
     here = both_families(one(ways=(Way("192.0.2.2/32", kind=UNREACHABLE),)), "2001:db8::1/64")
     there = both_families(two(), "2001:db8::2/64")
@@ -307,10 +320,6 @@ def test_addresses_that_were_used_are_those_that_are_judged() -> None:
 
 
 def test_ways_that_are_all_stopped_are_the_answer_of_compat() -> None:
-    def side(machine: Machine) -> Side:
-        evidence = machine.evidence()
-        return Side(tuple(ports(devices(evidence))), evidence, {})
-
     for here, talks in (
         (one(ways=(Way("192.0.2.2/32", kind=UNREACHABLE),)), Talks.NO),
         (one(ways=(Way("192.0.2.2/32", "eth0", "192.0.2.254"),)), Talks.YES),

@@ -186,6 +186,7 @@ def _ask(
             "rdmadiag pingpong --allow-rtr --listen ADDRESS",
             f"# on {shell_word(here)}: it says which step does not get through",
             "rdmadiag pingpong --allow-rtr ADDRESS",
+            "sudo nft list ruleset   # at both: does a rule drop UDP port 4791, or the TCP port?",
             "# between them: the switch's ports, their VLAN and MTU, an ACL for UDP port 4791",
         ]
     return tuple(dict.fromkeys(lines))
