@@ -208,12 +208,6 @@ def in_children(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def in_children(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host in memory is read as one that can hang: each source in a child of its own."""
-    monkeypatch.setattr(MemoryHost, "can_hang", True)
-
-
-@pytest.fixture
 def memory_host(roce: Machine) -> MemoryHost:
     """The healthy machine as a host whose answers can be changed."""
     return MemoryHost(roce.recording())

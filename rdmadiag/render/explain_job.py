@@ -158,7 +158,8 @@ def show_job(story: Story, to: Console | None = None, *, quiet: bool = False) ->
     if story.common_end is not None:
         _common(out, story.common_end)
     if story.of_reports is not None:
-        _of_reports(out, story.of_reports, is_next=not story.has_failed)
+        unsure = story.first is None or story.first.failure.what in UNSURE
+        _of_reports(out, story.of_reports, is_next=unsure)
     _wavefront(out, story.wavefront)
     _groups(out, "Failed:" if story.first is None else "All that failed:", story.failures)
     _groups(out, "Consequences, not causes:", story.consequences)
