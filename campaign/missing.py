@@ -39,6 +39,7 @@ from rdmadiag.facts import (
     routing,
     system,
     topology,
+    traffic_control,
     verbs,
     vfs,
 )
@@ -178,7 +179,8 @@ _NAMES: Final = {
     name: value
     for module in (
         *(bonding, dcb, devlink, ethtool, facts, kernel_log),
-        *(libraries, limits, macos, modules, pci, routing, system, topology, verbs, vfs),
+        *(libraries, limits, macos, modules, pci, routing, system, topology, traffic_control),
+        *(verbs, vfs),
     )
     for name, value in vars(module).items()
 }
