@@ -64,8 +64,8 @@ class Cluster:
     slurm: Slurm
     table: Path
 
-    def pairs(self, count: int, *words: str) -> "subprocess.CompletedProcess[str]":
-        """`rdmadiag fleet pairs` in a job that has so many nodes."""
+    def pairs(self, name: str, count: int, *words: str) -> "subprocess.CompletedProcess[str]":
+        """`rdmadiag fleet pairs` in a job that has so many nodes; it is kept as `name`."""
         job = ["salloc", "--quiet", "--no-kill", f"--nodes={count}"]
         argv = [
             *("fleet", "pairs", "--allow-rtr", "--json", "--verbose"),
@@ -76,8 +76,8 @@ class Cluster:
         done = run_within([*job, str(PROGRAM), *argv, *words], timeout=SECONDS, env=self.slurm.env)
         said = f"{time.monotonic() - begun:.0f} s, {done.returncode}\n{done.stderr}"
         kept = Path(os.environ["RDMADIAG_LAB_OUT"])
-        (kept / f"{count}_nodes.json").write_text(done.stdout)
-        (kept / f"{count}_nodes.log").write_text(said)
+        (kept / f"{name}.json").write_text(done.stdout)
+        (kept / f"{name}.log").write_text(said)
         return done
 
 
@@ -132,7 +132,7 @@ def test_one_srun_a_round_has_each_node_take_its_own_device_and_a_secret_that_no
     seen = Seen()
     seen.start()
     try:
-        done = cluster.pairs(4, "--rounds", "1", "--retests", "0", "--program", str(keeps))
+        done = cluster.pairs("one", 4, "--rounds", "1", "--retests", "0", "--program", str(keeps))
     finally:
         seen.ending.set()
         seen.join()
@@ -152,14 +152,27 @@ def test_one_srun_a_round_has_each_node_take_its_own_device_and_a_secret_that_no
     assert not any(secret.encode() in each.read_bytes() for each in files)
 
 
-def test_a_slow_link_and_a_node_that_goes_in_mid_round_are_both_named(cluster: Cluster) -> None:
-    slow, going = cluster.hosts[SLOW - 1], cluster.hosts[GOING - 1]
-    netem = f"tc qdisc add dev leg{SLOW} root netem delay {DELAY}"
-    assert run_within(netem.split(), timeout=60).returncode == 0
+def test_a_slow_link_is_named_by_the_node_behind_it(cluster: Cluster) -> None:
+    slow, leg = cluster.hosts[SLOW - 1], f"dev leg{SLOW} root netem"
+    assert run_within(f"tc qdisc add {leg} delay {DELAY}".split(), timeout=60).returncode == 0
+    try:
+        done = cluster.pairs("slow", NODES, "--rounds", "all", "--retests", "0")
+    finally:
+        run_within(f"tc qdisc del {leg}".split(), timeout=60)
+    document = json.loads(done.stdout)
+    assert_described(document)
+    assert (document["left_out"], document["unreported"]) == ([], []), done.stderr
+    assert document["odd"][0]["kind"] in ("node", "undecided")
+    assert slow.namespace in {name.partition(":")[0] for name in document["odd"][0]["names"]}
+    assert (done.returncode, document["unplayed"]) == (1, 0)
+
+
+def test_a_node_that_goes_in_mid_round_is_named_and_the_others_go_on(cluster: Cluster) -> None:
+    going = cluster.hosts[GOING - 1]
     cut = PowerCut(going)
     cut.start()
     try:
-        done = cluster.pairs(NODES, "--rounds", "all", "--retests", "1")
+        done = cluster.pairs("going", NODES, "--retests", "0", "--rounds", "all")
     finally:
         cut.ending.set()
         cut.join()
@@ -169,14 +182,5 @@ def test_a_slow_link_and_a_node_that_goes_in_mid_round_are_both_named(cluster: C
     (out_of,) = [each for each in document["left_out"] if each["end"] == going.namespace]
     assert out_of["round"] in (2, 3), "its second, as it may rest in one"
     assert any(each.startswith(f"{going.namespace}:") for each in document["unreported"])
-    assert document["odd"][0]["kind"] in ("node", "undecided")
-    named = {name.partition(":")[0] for part in document["odd"] for name in part["names"]}
-    assert slow.namespace in named
-    assert not any(
-        each["end"].startswith(f"{host.namespace}:")
-        for each in document["left_out"]
-        for host in cluster.hosts
-        if host not in (slow, going)
-    ), "the others went on by srun without it"
-    assert (done.returncode, document["unplayed"]) == (3, 0)
+    assert (done.returncode, document["unplayed"], document["rounds"]) == (3, 0, NODES)
     assert until(lambda: not any(pids(host, CHILD) for host in cluster.hosts), 60.0)
