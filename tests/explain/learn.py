@@ -41,7 +41,7 @@ def telling(row: Row, cases: Cases) -> str:
 
     def weight(line: str) -> float:
         words = features(line) & cases.words.keys()
-        return sum(float(cases.words[each].partition("\t")[0]) for each in words) / math.sqrt(
+        return math.fsum(float(cases.words[each].partition("\t")[0]) for each in words) / math.sqrt(
             len(words) or 1
         )
 

@@ -49,7 +49,7 @@ class Cases:
         """Those that share words with it, the most like first."""
         shared: defaultdict[int, float] = defaultdict(float)
         own = 0.0
-        for each in features(text) & self.words.keys():
+        for each in sorted(features(text) & self.words.keys()):  # sums hang on no order
             weight, _, numbers = self.words[each].partition("\t")
             square = float(weight) ** 2
             own += square
