@@ -101,6 +101,7 @@ def test_the_json_names_that_programs_rely_on(rdmadiag: Rdmadiag) -> None:
             "evidence",
             "remedy",
             "references",
+            "see",
             "expected",
             "actual",
         }

@@ -1,14 +1,22 @@
 """Facts of hosts beside each other, as merge is given them."""
 
+import re
+
 import rdmadiag
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.fleet.compare import compared
 from rdmadiag.fleet.host_report import HostReport
+from rdmadiag.report import Report
 from tests.fleet_documents import changed, document, host
 
 
 def evidence_of(report: HostReport) -> Evidence:
-    return rdmadiag.collect(sample="infiniband-two-hca").evidence
+    """Two hosts of a subnet have LIDs of their own."""
+    text = rdmadiag.collect(sample="infiniband-two-hca").model_dump_json()
+    more = 100 * int(report.node[1:])
+    apart, found = re.subn(r'"lid": ?(\d+)', lambda lid: f'"lid":{int(lid[1]) + more}', text)
+    assert found
+    return Report.model_validate_json(apart).evidence
 
 
 def fleet() -> list[HostReport]:
