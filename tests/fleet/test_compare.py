@@ -11,11 +11,12 @@ from tests.fleet_documents import changed, document, host
 
 
 def evidence_of(report: HostReport) -> Evidence:
-    """Two hosts of a subnet have LIDs of their own."""
+    """Two hosts of a subnet have LIDs and GUIDs of their own."""
     text = rdmadiag.collect(sample="infiniband-two-hca").model_dump_json()
     more = 100 * int(report.node[1:])
     apart, found = re.subn(r'"lid": ?(\d+)', lambda lid: f'"lid":{int(lid[1]) + more}', text)
     assert found
+    apart = apart.replace("c42:a103:0:", f"c42:a103:{more}:")
     return Report.model_validate_json(apart).evidence
 
 
