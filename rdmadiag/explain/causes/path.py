@@ -103,6 +103,7 @@ ROWS: Final = (
     Cause(
         "no-gid-given",
         "on RoCE, no GID index was given (-g), and it needs one",
+        excluded_by=(Used.GID,),
     ),
     Cause("no-ipv6", "perhaps an IPv6 GID, and a kernel without IPv6"),
     Cause(
