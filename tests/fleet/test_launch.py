@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 
 from rdmadiag.fleet import launch as launching
-from rdmadiag.fleet.launch import CannotLaunch, Launch, Stopped, all_nodes, launch, nodes_of
+from rdmadiag.fleet.launch import (
+    CannotLaunch,
+    Launch,
+    Stopped,
+    all_nodes,
+    launch,
+    nodes_of,
+    nodes_of_job,
+)
 from rdmadiag.fleet.node_answer import Ending, NodeAnswer
 from rdmadiag.fleet.nodes import NotNodes
 from rdmadiag.fleet.ways import Exec, Ssh, Way
@@ -246,3 +254,37 @@ def test_groups_and_all_are_those_of_the_configuration(fleet: Fleet) -> None:
 def test_what_is_no_name_is_no_node(text: str) -> None:
     with pytest.raises(NotNodes):
         nodes_of(text)
+
+
+@pytest.mark.parametrize(
+    ("script", "nodes"),
+    [
+        ("echo n[1-2,4]", {"n1", "n2", "n4"}),
+        ("echo n1; echo n2", {"n1", "n2"}),
+        ("", set()),
+        ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", set()),
+        ("echo 'Unable to contact slurm controller' >&2; exit 1", None),
+        ("echo 'n[1-'", None),
+        ("exec sleep 60", None),
+    ],
+    ids=[
+        "one job",
+        "a job of two parts",
+        "ended",
+        "forgotten",
+        "no controller",
+        "torn",
+        "hangs",
+    ],
+)
+def test_which_nodes_a_job_has_now(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, script: str, nodes: set[str] | None
+) -> None:
+    fleet.program("squeue", f"#!/bin/sh\n{script}\n")
+    monkeypatch.setattr(launching, "_SQUEUE", 0.5 if "sleep" in script else 30.0)
+    assert nodes_of_job() == nodes
+
+
+def test_without_squeue_nobody_tells(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(fleet.folder))
+    assert nodes_of_job() is None
