@@ -16,6 +16,9 @@ from lab.machine import Machine, NetDev, Port, roce_rows
 from lab.samples import roce_host
 from rdmadiag.samples import folder
 
+# Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 Rdmadiag = Callable[..., Any]
 SAMPLE = ("--sample", "container-without-uverbs")
 
