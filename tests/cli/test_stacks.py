@@ -14,6 +14,7 @@ import pytest
 
 from lab.machine import Machine, NetDev, Port, roce_rows
 from lab.samples import roce_host
+from rdmadiag.host.recording import write_archive
 from rdmadiag.samples import folder
 
 # Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
@@ -24,8 +25,10 @@ SAMPLE = ("--sample", "container-without-uverbs")
 
 
 def written(machine: Machine, path: Path) -> str:
-    machine.write(str(path), "A machine of a test.")
-    return str(path)
+    """As an archive: one file instead of a hundred."""
+    name = f"{path}.tar.gz"
+    write_archive(machine.snapshot(), name)
+    return name
 
 
 def with_rows(*addresses: str, host: str = "192.0.2.10") -> Machine:
