@@ -13,6 +13,9 @@ from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import PREFLIGHT_FORMATS
 from rdmadiag.cli.output_file import check_output, write_output
 
+# Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 SAMPLE = ("--sample", "roce-empty-gid-table")
 

@@ -14,6 +14,9 @@ from lab.samples import roce_host
 from rdmadiag.facts import Missing, Why
 from rdmadiag.sources.sysfs import CLASS
 
+# Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
 
 NETDEV = "ens1f0np0"

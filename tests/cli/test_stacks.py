@@ -14,16 +14,22 @@ import pytest
 
 from lab.machine import Machine, NetDev, Port, roce_rows
 from lab.samples import infiniband_host, roce_host
+from rdmadiag.host.recording import write_archive
 from rdmadiag.samples import folder
 from tests.fleet.record_pairs import other_host
+
+# Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
+pytestmark = pytest.mark.usefixtures("in_this_process")
 
 Rdmadiag = Callable[..., Any]
 SAMPLE = ("--sample", "container-without-uverbs")
 
 
 def written(machine: Machine, path: Path) -> str:
-    machine.write(str(path), "A machine of a test.")
-    return str(path)
+    """As an archive: one file instead of a hundred."""
+    name = f"{path}.tar.gz"
+    write_archive(machine.snapshot(), name)
+    return name
 
 
 def with_rows(*addresses: str, host: str = "192.0.2.10") -> Machine:
