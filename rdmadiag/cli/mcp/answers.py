@@ -33,6 +33,7 @@ def main(argument: str) -> None:
 
     The call is {"tool": NAME, "folder": of the records or null, …arguments}.
     """
+    _ENDS[0] = time.monotonic() + COLLECTING
     asked: dict[str, Any] = json.loads(argument)
     tool, top = asked.pop("tool"), asked.pop("folder")
     try:
@@ -199,11 +200,12 @@ def _collected(record: str | None, sources: Sequence[str] | None = None) -> "Rep
     return report.model_copy(update={"evidence": without_environment(report.evidence)})
 
 
-_STARTED: Final = time.monotonic()
+_ENDS: Final = [time.monotonic() + COLLECTING]
+"""When what a call collects is to be there: of the call that `main` answers."""
 
 
 def _left() -> float:
-    return max(1.0, COLLECTING - (time.monotonic() - _STARTED))
+    return max(1.0, _ENDS[0] - time.monotonic())
 
 
 def without_environment(evidence: "Evidence") -> "Evidence":
