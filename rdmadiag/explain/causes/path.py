@@ -100,11 +100,7 @@ ROWS: Final = (
         "the host has IPv6 addresses alone, and the program takes IPv4 GIDs alone",
         confirmed_by=("gid-ipv6-only",),
     ),
-    Cause(
-        "no-gid-given",
-        "on RoCE, no GID index was given (-g), and it needs one",
-        excluded_by=(Used.GID,),
-    ),
+    Cause("no-gid-given", "on RoCE, no GID index was given (-g), and it needs one"),
     Cause("no-ipv6", "perhaps an IPv6 GID, and a kernel without IPv6"),
     Cause(
         "no-usable-gid",

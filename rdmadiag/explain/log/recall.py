@@ -21,7 +21,8 @@ _OF_A_MAC: Final = frozenset(row.label for row in thunderbolt.ROWS)
 def named(labels: Sequence[str], platform: str, used: frozenset[Used]) -> tuple[Known, ...]:
     """Those causes that the platform has, and that what was used does not exclude."""
     some = (Known(each, CAUSES[each].text) for each in labels if fits(each, platform))
-    return possible(some, used)
+    given = Used.GID in used
+    return tuple(e for e in possible(some, used) if not (given and e.label == "no-gid-given"))
 
 
 def fits(label: str, platform: str) -> bool:
