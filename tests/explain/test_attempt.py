@@ -651,5 +651,4 @@ def test_every_exclusion_is_held_by_a_test_above() -> None:
     excluded = {row.label for row in ROWS if row.excluded_by}
     mark = test_a_cause_that_the_attempts_own_facts_exclude_is_not_given.pytestmark[0]  # type: ignore[attr-defined]
     held = {row[0] for row in mark.args[1]} | {"gid-does-not-route", "peer-gone"}
-    of_logs = {"no-gid-given"}  # of an end whose log has a GID: test_log.py
-    assert excluded == held | of_logs
+    assert excluded == held
