@@ -143,10 +143,11 @@ class _Children:
         for name in without:
             not_taken = Missing(Why.TIMEOUT, f"{name}: not read before the deadline")
             answers.setdefault(name, self._refused.get(name, not_taken))
+        in_order = {name: answers[name] for name in self._names}
         self._names.clear()
         self._children.clear()
         self._refused.clear()
-        return answers
+        return in_order
 
     def _listen(
         self, answers: dict[str, Any | Missing], deadline: float, waiting_for: Waiting | None
