@@ -43,6 +43,8 @@ class Meaning:
 def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | None:
     """What the line means; `after` is what follows it, `above` what stands before it."""
     text = cleaned(line[:TEXT_LIMIT].decode("utf-8", "replace"))
+    if quoted := _QUOTED.fullmatch(text):
+        text = quoted[1]
     if _FUNCTION.match(text) and (
         stated_below := _ERROR_BELOW.search(after.decode("utf-8", "replace"))
     ):
@@ -68,6 +70,9 @@ def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | 
         or _of_nothing_known(found)
     )
 
+
+_QUOTED: Final = re.compile(r"(?:[-*>] |\d+\. )?[\"']?`([^`]+)`[\"']?[.,;]?")
+"""A line of a log that a page shows, and nothing else beside it."""
 
 _NOT_OUTPUT: Final = re.compile(
     r"^(?:diff --git|[+-]{3} [ab]/|@@ |commit [0-9a-f]{7,40}\b"
@@ -129,7 +134,7 @@ _FAILED: Final = re.compile(
 )
 _SUCCEEDED: Final = re.compile(
     r"\b0 (?:errors?|failures?)\b|(?:errors?|failures?|(?<!check )failed)[ =:]+0\b|no errors?\b"
-    r"|(?<!failed )(?<!errno says: )success\w*|error correction"
+    r"|(?<!failed )(?<!failed: )(?<!errno says: )(?<!errno: 0, )success\w*|error correction"
     r"|errors? (?:counter|rate)|retry_?(?:cnt|count)[ =:]",
     re.IGNORECASE,
 )
