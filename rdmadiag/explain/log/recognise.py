@@ -221,11 +221,22 @@ def _of_completion(found: Fields) -> Meaning | None:
     if row.number == _RETRIES and _SOME_COMPLETED.match(found.after):
         # The path, the GIDs and the MTU had carried some: what was there has gone.
         ordered = _last(_first(_first(ordered, "link-flaps"), "peer-gone"), "gid-does-not-route")
+    if row.number == _RETRIES and _KILLED.search(found.above):
+        ordered = _first(ordered, "peer-gone")
+    if row.number == _LOCAL_PROTECTION and found.tool in _OF_GPUS:
+        ordered = (*ordered, stated("gdr-off"))
     lines = after_completion(row.number, found.platform)
     return Meaning(kind, "completion", found, _unique(ordered), lines)
 
 
 _RETRIES: Final = 12
+_LOCAL_PROTECTION: Final = 4
+_KILLED: Final = re.compile(
+    r"\boom[-_ ]?kill|\bout of memory\b|\bsigkill\b|\bkilled by signal|\bexited on signal"
+    r"|\bsegmentation fault|\bnode failure\b",
+    re.IGNORECASE,
+)
+"""Another process of the job ended before: what does not answer is no longer there."""
 _SOME_COMPLETED: Final = re.compile(r"\s*scnt=\d+, ccnt=[1-9]")
 """perftest, below the status: requests that were posted, and those that had completed."""
 
@@ -300,6 +311,8 @@ def _of_command(found: Fields) -> Meaning | None:
     several = _last(causes(_ENOMEM if errno == _EAGAIN else errno, stage, "linux"), "memlock")
     if stage is Stage.CREATE_QP and errno == _EINVAL:  # the driver checks sizes before it asks
         several = (stated("driver-refused"), *several, stated("device-lacks-capability"))
+    elif stage is Stage.REG_MR and errno == _EINVAL:
+        several = (stated("driver-refused"), *several)
     return _meaning("errno", found, several, after_call(errno, stage, "linux"))
 
 
@@ -401,6 +414,7 @@ _OF_GPUS: Final = frozenset({"nccl", "rccl", "nvshmem", "mooncake", "nixl", "mor
 _OF_NCCL_CALLS: Final = ("ibv_reg_mr_iova2", "ibv_reg_dmabuf_mr")
 """NCCL and what was made from it (ibvwrap.cc) register by these alone."""
 _EINVAL: Final = 22
+_OF_PERFTEST: Final = re.compile(r"couldn't allocate mr\b", re.IGNORECASE)
 _NOT_OF_HOST_MEMORY: Final = (14, _EINVAL)
 """EFAULT and EINVAL: what the kernel gives for an address that it cannot pin."""
 _GPU: Final = re.compile(r"cuda|\bgpu|dma-?buf|hmem|\bhip\b|NET/OFI", re.IGNORECASE)
@@ -411,6 +425,8 @@ def _by_memory(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     if found.stage is not Stage.REG_MR:
         return several
     of_gpus = found.tool in _OF_GPUS or found.call in _OF_NCCL_CALLS or _GPU.search(found.text)
+    if found.errno == _NOT_OF_HOST_MEMORY[0] and _OF_PERFTEST.search(found.text):
+        return _first(several, "gdr-off")  # it has allocated what it registers
     if of_gpus and found.errno in _NOT_OF_HOST_MEMORY:
         return _first(_unique([stated("gdr-off"), *several]), "gdr-off")
     if of_gpus or _GPU.search(found.above):

@@ -170,13 +170,17 @@ _OTHER: Final = re.compile(
     # people, and other programs than those of RDMA, whatever the host is called
     r"|^\s*(?:I|I'm|I've|We|We're|My|Our|Thanks|Thank you|Sorry|Hi|Hello)\b(?! (?:said|see):)"
     r"|\b[Tt]his (?:patch|commit|change|series|page|section|document|option|parameter|chapter)\b"
-    r"|\bThe following (?:errors?|messages?|output)\b|\berrors? (?:is|are) (?:gone|fixed|resolved)\b"
-    r"|^[Uu]sage:|: command not found$|^(?:ssh|scp|git|iperf3?|ping|sudo|bash|kubectl|helm)(?:\[\d+\])?: "
+    r"|\bThe following (?:errors?|messages?|output)\b"
+    r"|\berrors? (?:is|are) (?:gone|fixed|resolved)\b"
+    r"|^[Uu]sage:|: command not found$"
+    r"|^(?:ssh|scp|git|iperf3?|ping|sudo|bash|kubectl|helm)(?:\[\d+\])?: "
     r"|\bFailed to pull image\b|\bError from server\b|\bFailedScheduling\b|\bapt does not have\b"
     r"|^configure: |^checking (?:for|whether|if|\S+\.h) |^Ran \d+ tests?\b|^[A-Z]+_[A-Z_]+: The "
-    r"|\bfatal error: \S+\.h: No such file|\bFailed dependencies\b|\b[Ss]kipp(?:ing|ed)\b.{0,20}\btest"
+    r"|\bfatal error: \S+\.h: No such file|\bFailed dependencies\b"
+    r"|\b[Ss]kipp(?:ing|ed)\b.{0,20}\btest"
     # a question, or advice
-    r"|^[^:]*\?\s*$|^\s*(?:[-*\d.]+ )?(?:If|When|Whenever|Why|How|What|Does|Is|Are|Has|Have|Can|Could|Did)"
+    r"|^[^:]*\?\s*$|^\s*(?:[-*\d.]+ )?(?:If|When|Whenever|Why|How|What|Does|Is|Are|Has|Have|Can"
+    r"|Could|Did)"
     r" (?:you|your|the|a|an|anyone|anybody|it|there|this|I|we|to)\b"
 )
 _PROSE: Final = re.compile(
@@ -193,7 +197,8 @@ _SYSLOG: Final = re.compile(
 )
 """The host's name is none of the line's words."""
 _SUCCEEDED: Final = re.compile(
-    r"(?<!errno 0: )(?<!errno says: )(?<!errno: 0, )(?<!failed: )(?<!un)\bsuccess(?:ful(?:ly)?)?\b|\bsucceeded\b|\brecovered\b",
+    r"(?<!errno 0: )(?<!errno says: )(?<!errno: 0, )(?<!failed: )(?<!un)"
+    r"\bsuccess(?:ful(?:ly)?)?\b|\bsucceeded\b|\brecovered\b",
     re.IGNORECASE,
 )
 

@@ -65,7 +65,8 @@ CONTEXT: Final = (
     "p_key", "deep_ep", "qed ", "qed_", "ucxpy", "ucx-py", "ucxx", "ucx://",
     "mv2_", " cq:", "smcr_", "qib ",
     # calls of rsockets, which the examples of librdmacm print
-    "cxi0", "cxi1", "cxi2", "cxil_", "cxip_", "slingshot", "mana ", "hccl(", "hccp(", "ucxx", " mad ",
+    "cxi0", "cxi1", "cxi2", "cxil_", "cxip_", "slingshot", "mana ", "hccl(", "hccp(",
+    "ucxx", " mad ", "op_mod(", "context found",
     "rconnect", "rbind:", "rlisten:", "raccept:", "rpoll:", "rsend:", "rrecv:", "comp_channel",
 )
 """Words that a line about RDMA has."""

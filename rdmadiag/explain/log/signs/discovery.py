@@ -96,7 +96,7 @@ SIGNS: Final = (
         "no-device",
         Kind.FAILURE,
         Stage.OPEN,
-        r"\bno (?!such)(?:\w+[ /]){0,3}?(?:devices?|HCAs?|NICs?|RNICs?|adapters?)\b(?! ?-)"
+        r"\bno (?!such|space)(?:\w+[ /]){0,3}?(?:devices?|HCAs?|NICs?|RNICs?|adapters?)\b(?! ?-)"
         r"|\b(?:0|zero) (?:IB|RDMA|InfiniBand)\w* devices|did not (?:find"
         r"|detect) (?:any )?(?:\w+ )?devices?",
         ("uverbs-node-missing", "provider-missing", "no-rdma-device"),
