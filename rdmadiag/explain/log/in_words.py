@@ -208,6 +208,7 @@ _ROWS: Final = (
     _row(
         r"\brnr\b|receiver not ready|no (?:posted )?recv|no receives?\b", peer_posts_no_receives=4
     ),
+    _row(r"\b(?:error|fail\w*|time\w*) (?:during|in|of) (?:\w+ )?flush\b", peer_gone=3, no_path=2),
     _row(r"\bflushed\b|\bflush[ _]err|\bwr[ _]flush", flushed=4),
     _row(
         r"\b(?:extended|_ex)\b.{0,80}(?:invalid argument|not supported)", device_lacks_capability=5

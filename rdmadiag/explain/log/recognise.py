@@ -236,7 +236,7 @@ _KILLED: Final = re.compile(
     r"|\bsegmentation fault|\bnode failure\b",
     re.IGNORECASE,
 )
-"""Another process of the job ended before: what does not answer is no longer there."""
+"""Another process of the job ended before."""
 _SOME_COMPLETED: Final = re.compile(r"\s*scnt=\d+, ccnt=[1-9]")
 """perftest, below the status: requests that were posted, and those that had completed."""
 

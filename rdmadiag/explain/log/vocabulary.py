@@ -100,7 +100,7 @@ TROUBLE: Final = (
     "not installed", "not present", "not reachable", "not responding", "not accept",
     "no path", "no free", "retries", "unknown", "closed", "unavailable", "lacks ",
     "dead", "hang", "expired", "undefined", "conflict", "inconsistent", "no space", "does n",
-    "missed", "status: -", "rc = -", "already in use", "bogus", "err handler",
+    "missed", "status: -", "rc = -", "already in use", "bogus", "err handler", "no context",
 )
 """Words that a line about a failure has."""
 
@@ -150,6 +150,7 @@ BOTH: Final = (
     "setup_qp failed",
     ": err 0", ": err 1", ": err 2", ": err 3", ": err 4", ": err 5", ": err 6", ": err 7",
     "no mr match", "no mw match", "no qp match", "> max_", "pyverbsrdmaerror",
+    "port_init (",
 )
 """Of RDMA and of trouble at once."""
 
