@@ -179,7 +179,6 @@ _CAUSES: Final[dict[tuple[str, str, int], Labels]] = {
     ("linux", Stage.JOIN, 19): ("gid-without-netdev", "device-removed"),
     ("linux", Stage.JOIN, 110): ("no-subnet-manager",),
     # --- rdma_cm, and TCP between the ends: no call on the device yet --------------------
-    ("linux", Stage.CONNECT, 12): ("no-memory",),
     ("linux", Stage.CONNECT, 19): ("no-rdma-at-address", "no-rdma-device", "provider-missing"),
     ("linux", Stage.CONNECT, 98): ("cm-port-taken",),
     ("linux", Stage.CONNECT, 99): ("no-rdma-at-address", "not-this-hosts-address"),

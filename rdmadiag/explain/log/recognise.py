@@ -367,6 +367,8 @@ def _of_call(found: Fields) -> Meaning | None:
 def _of_step(found: Fields) -> tuple[Known, ...]:
     """By the step of rdma_cm that failed, then by what the number means at any of them."""
     several = causes(found.errno or 0, Stage.CONNECT, found.platform)
+    if found.errno == _ENOMEM and found.call:
+        return (stated("no-memory"),)
     step = Stage.BIND if _BINDS.search(found.text) else _STEPS.get(found.call or "")
     if step is None or not found.errno:
         return several
