@@ -87,6 +87,11 @@ _CAUSES: Final[dict[tuple[str, str, int], Labels]] = {
     # openucx/ucx#7930: the queue itself is locked memory
     ("linux", Stage.CREATE_CQ, 12): ("memlock", "cq-exhausted"),
     ("linux", Stage.CREATE_CQ, 11): ("rdma-cgroup",),
+    # ENOSPC: a table of the device is full; ENOSYS: libibverbs without the provider's function
+    ("linux", Stage.CREATE_QP, 28): ("qp-exhausted",),
+    ("linux", Stage.CREATE_CQ, 28): ("cq-exhausted",),
+    ("linux", Stage.REG_MR, 28): ("mr-exhausted",),
+    ("linux", Stage.REG_MR, 38): ("device-lacks-capability", "provider-release"),
     # create_cq, core/uverbs_cmd.c; sw/rxe/rxe_cq.c
     ("linux", Stage.CREATE_CQ, 22): ("cq-too-large",),
     ("linux", Stage.CREATE_QP, 12): ("memlock", "qp-exhausted", "qp-too-large"),

@@ -42,7 +42,7 @@ def _row(pattern: str, **weights: int) -> "tuple[re.Pattern[str], dict[str, int]
 _ROWS: Final = (
     # --- devices, nodes, libraries ---------------------------------------------------------
     _row(
-        rf"\b{_NOT}\b[^(:=]{{0,40}}\b{_DEVICE}\b(?![=:])"
+        rf"\b{_NOT}\b(?! space)[^(:=]{{0,40}}\b{_DEVICE}\b(?!=|:\s*\S)"
         rf"|\b{_DEVICE}\b[^(:=]{{0,40}}\b(?:not (?:found|exist|present"
         r"|detected|available|usable)|is missing|no such)|no such device\b",
         no_rdma_device=3,
@@ -208,7 +208,11 @@ _ROWS: Final = (
     _row(
         r"\brnr\b|receiver not ready|no (?:posted )?recv|no receives?\b", peer_posts_no_receives=4
     ),
-    _row(r"\bflush\w*\b", flushed=4),
+    _row(r"\b(?:error|fail\w*|time\w*) (?:during|in|of) (?:\w+ )?flush\b", peer_gone=3, no_path=2),
+    _row(r"\bflushed\b|\bflush[ _]err|\bwr[ _]flush", flushed=4),
+    _row(
+        r"\b(?:extended|_ex)\b.{0,80}(?:invalid argument|not supported)", device_lacks_capability=5
+    ),
     _row(
         r"not support\w*|unsupported|does(?:n't| not) support|lacks?\b|capabilit\w+"
         r"|\beopnotsupp\b|\benotsup\b|not available on this",

@@ -43,6 +43,8 @@ class Meaning:
 def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | None:
     """What the line means; `after` is what follows it, `above` what stands before it."""
     text = cleaned(line[:TEXT_LIMIT].decode("utf-8", "replace"))
+    if quoted := _QUOTED.fullmatch(text):
+        text = quoted[1]
     if _FUNCTION.match(text) and (
         stated_below := _ERROR_BELOW.search(after.decode("utf-8", "replace"))
     ):
@@ -68,6 +70,9 @@ def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | 
         or _of_nothing_known(found)
     )
 
+
+_QUOTED: Final = re.compile(r"(?:[-*>] |\d+\. )?[\"']?`([^`]+)`[\"']?[.,;]?")
+"""A line of a log that a page shows, and nothing else beside it."""
 
 _NOT_OUTPUT: Final = re.compile(
     r"^(?:diff --git|[+-]{3} [ab]/|@@ |commit [0-9a-f]{7,40}\b"
@@ -129,7 +134,7 @@ _FAILED: Final = re.compile(
 )
 _SUCCEEDED: Final = re.compile(
     r"\b0 (?:errors?|failures?)\b|(?:errors?|failures?|(?<!check )failed)[ =:]+0\b|no errors?\b"
-    r"|(?<!failed )(?<!errno says: )success\w*|error correction"
+    r"|(?<!failed )(?<!failed: )(?<!errno says: )(?<!errno: 0, )success\w*|error correction"
     r"|errors? (?:counter|rate)|retry_?(?:cnt|count)[ =:]",
     re.IGNORECASE,
 )
@@ -216,11 +221,22 @@ def _of_completion(found: Fields) -> Meaning | None:
     if row.number == _RETRIES and _SOME_COMPLETED.match(found.after):
         # The path, the GIDs and the MTU had carried some: what was there has gone.
         ordered = _last(_first(_first(ordered, "link-flaps"), "peer-gone"), "gid-does-not-route")
+    if row.number == _RETRIES and _KILLED.search(found.above):
+        ordered = _first(ordered, "peer-gone")
+    if row.number == _LOCAL_PROTECTION and found.tool in _OF_GPUS:
+        ordered = (*ordered, stated("gdr-off"))
     lines = after_completion(row.number, found.platform)
     return Meaning(kind, "completion", found, _unique(ordered), lines)
 
 
 _RETRIES: Final = 12
+_LOCAL_PROTECTION: Final = 4
+_KILLED: Final = re.compile(
+    r"\boom[-_ ]?kill|\bout of memory\b|\bsigkill\b|\bkilled by signal|\bexited on signal"
+    r"|\bsegmentation fault|\bnode failure\b",
+    re.IGNORECASE,
+)
+"""Another process of the job ended before."""
 _SOME_COMPLETED: Final = re.compile(r"\s*scnt=\d+, ccnt=[1-9]")
 """perftest, below the status: requests that were posted, and those that had completed."""
 
@@ -295,6 +311,8 @@ def _of_command(found: Fields) -> Meaning | None:
     several = _last(causes(_ENOMEM if errno == _EAGAIN else errno, stage, "linux"), "memlock")
     if stage is Stage.CREATE_QP and errno == _EINVAL:  # the driver checks sizes before it asks
         several = (stated("driver-refused"), *several, stated("device-lacks-capability"))
+    elif stage is Stage.REG_MR and errno == _EINVAL:
+        several = (stated("driver-refused"), *several)
     return _meaning("errno", found, several, after_call(errno, stage, "linux"))
 
 
@@ -349,6 +367,8 @@ def _of_call(found: Fields) -> Meaning | None:
 def _of_step(found: Fields) -> tuple[Known, ...]:
     """By the step of rdma_cm that failed, then by what the number means at any of them."""
     several = causes(found.errno or 0, Stage.CONNECT, found.platform)
+    if found.errno == _ENOMEM and found.call:
+        return (stated("no-memory"),)
     step = Stage.BIND if _BINDS.search(found.text) else _STEPS.get(found.call or "")
     if step is None or not found.errno:
         return several
@@ -396,6 +416,7 @@ _OF_GPUS: Final = frozenset({"nccl", "rccl", "nvshmem", "mooncake", "nixl", "mor
 _OF_NCCL_CALLS: Final = ("ibv_reg_mr_iova2", "ibv_reg_dmabuf_mr")
 """NCCL and what was made from it (ibvwrap.cc) register by these alone."""
 _EINVAL: Final = 22
+_OF_PERFTEST: Final = re.compile(r"couldn't allocate mr\b", re.IGNORECASE)
 _NOT_OF_HOST_MEMORY: Final = (14, _EINVAL)
 """EFAULT and EINVAL: what the kernel gives for an address that it cannot pin."""
 _GPU: Final = re.compile(r"cuda|\bgpu|dma-?buf|hmem|\bhip\b|NET/OFI", re.IGNORECASE)
@@ -406,6 +427,8 @@ def _by_memory(several: tuple[Known, ...], found: Fields) -> tuple[Known, ...]:
     if found.stage is not Stage.REG_MR:
         return several
     of_gpus = found.tool in _OF_GPUS or found.call in _OF_NCCL_CALLS or _GPU.search(found.text)
+    if found.errno == _NOT_OF_HOST_MEMORY[0] and _OF_PERFTEST.search(found.text):
+        return _first(several, "gdr-off")  # it has allocated what it registers
     if of_gpus and found.errno in _NOT_OF_HOST_MEMORY:
         return _first(_unique([stated("gdr-off"), *several]), "gdr-off")
     if of_gpus or _GPU.search(found.above):

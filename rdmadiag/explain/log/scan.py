@@ -48,6 +48,13 @@ _LISTS: Final = re.compile(rb"\s*State: ")
 """A port of ibstat: its device stands above it."""
 _REGISTERS: Final = re.compile(rb"\bMR\b|regist", re.IGNORECASE)
 _GPU_ABOVE: Final = re.compile(rb"CUDA|GPU")
+_RETRIES: Final = re.compile(rb"\b12\b|retry", re.IGNORECASE)
+_KILLED_ABOVE: Final = re.compile(
+    rb"oom[-_ ]?kill|out of memory|sigkill|killed by|exited on signal|segmentation fault"
+    rb"|node failure",
+    re.IGNORECASE,
+)
+"""A process of the job ended before: what does not answer is no longer there."""
 
 
 def collect(candidates: Iterable[Candidate], narrow: Callable[[], None] | None = None) -> Collector:
@@ -67,6 +74,7 @@ def collect(candidates: Iterable[Candidate], narrow: Callable[[], None] | None =
             _LISTS.match(each.line)
             or _ENDS_ABOVE.search(each.above)
             or (_REGISTERS.search(each.line) and _GPU_ABOVE.search(each.above))
+            or (_RETRIES.search(each.line) and _KILLED_ABOVE.search(each.above))
         )
         above = each.above if counts else b""
         line = each.line + below + above

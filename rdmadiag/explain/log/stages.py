@@ -55,6 +55,8 @@ _STAGES: Final = tuple(
             (
                 r"\b(?:ibv|rdma)_(?:destroy|dealloc|dereg|close)\w*"
                 r"|2RST_QP|DESTROY_(?:QP|CQ|MKEY)|DEALLOC_"
+                r"|\b(?:dealloc\w*|deregister\w*|destroy\w*) (?:the )?(?:PD|MR|CQ|QP|AH|SRQ"
+                r"|protection domain|memory region|completion queue|queue pair)\b"
             ),
         ),
         (

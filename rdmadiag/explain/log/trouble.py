@@ -48,6 +48,7 @@ _NAMED: Final = re.compile(
     r"|\bmkey|\bq_?key\b|\b[rl]_?keys?\b|\bqpn\b|\bqp_num|\bcm_id\b|\bwqes?\b|\bsrqs?\b"
     r"|\bcqe\b|wc_status"
     r"|\blnet(?:_|error|:)|\bhmem|\bgdr[ _]|cu_?file|\bnvfs|\bgds err|rocshmem|gpunetio|\bkvcache"
+    r"|\bcxi[0-9lp_:]|cxip?_|slingshot|\bmana [0-9a-f]{4}:|\bhcc[lp]\(|ucxx|\bib_?mads?\b|\bgniu?_"
     r"|\b(?:btl|mtl|pml|osc)[_:](?:openib|ofi|ucx|psm|mxm|verbs)|endpoint address",
     re.IGNORECASE,
 )
@@ -87,7 +88,7 @@ _STRONG: Final = re.compile(
     r"|bad (?!debt)\w+|lost connection|unexpected(?:ly)?|unhandled|killed|hang"
     rf"|unavailable){_RIGHT})"
     # a constant or a class is named after what it says
-    r"|_(?:ERR|ERROR|FAULT|FATAL|UNREACHABLE|REJECTED|REMOVAL|FAILED)\b|[a-z](?:Error"
+    r"|_(?:ERR|ERROR|FAULT|FATAL|UNREACHABLE|REJECTED|REMOVAL|FAILED)\b|[A-Za-z](?:Error"
     r"|Failure)\b(?!\()"
     r"|\b[a-z]\w*_(?:err|error|fail|failed|failure): (?!\d+\s*$)"
     r"|(?i:\bno (?:\w+ ){1,3}(?:active|usable|detected|available)\b)|\berr(?:no)?=-?[1-9]\d*\b"
@@ -101,7 +102,9 @@ _STRONG: Final = re.compile(
     r"|<signal handler called>|\bcaught signal \d|\bBUG: |IBV_WC_SUCCESS\. [1-9]"
     r"|\bWARNING: CPU: \d+ PID: \d+ at |-\[ cut here \]-"
     r"|\b(?:status|ret|rc) ?[:=] ?-[1-9]\d{0,2}\b|\bheartbeat missed"
-    r"|\blink removed|closed connection"
+    r"|\blink removed|closed connection|\b[Bb]ogus\b|\berr handler for\b"
+    # a number beside the limit that it passes, and what rxe does not find
+    r"|\b\w+ ?\(?\d+\)? ?> ?max_\w+|\bno (?:MR|MW|QP|CQ|SRQ) match|what\(\): "
     r"|\bE(?:INVAL|IO|NOMEM|TIMEDOUT|NODEV|FAULT|ACCES|PERM|BUSY)\b",
 )
 _WEAK: Final = re.compile(
@@ -148,6 +151,37 @@ _OTHER: Final = re.compile(
     r"|^\s*(?:Subject: |Re: )*\[(?:PATCH|RFC)\b|[Cc]ould not install packages"
     # tables
     r"|^\s*\|.*\|\s*$|_total\{"
+    # linkers, packages, and files that a script makes
+    r"|\bld: cannot find|\bcollect2: |\bscript(?:let| .{0,40}) (?:failed|returned)|\bscriptlet\b"
+    r"|^(?:dpkg|dpkg-deb|rpm|apt(?:-get)?|yum|dnf|zypper|pip3?|conda|brew|dracut|depmod|ldconfig)"
+    r"(?:\[\d+\])?: |\btrying to overwrite\b|\bconflicts (?:with|between) .{0,80}\b(?:file|package)"
+    r"|\bdependency problems\b|\b(?:nothing provides|but it is not (?:going to be )?install)"
+    r"|^(?:/\S+/)?(?:ln|cp|mv|rm|mkdir|rmdir|touch|chmod|chown|install|tar|unzip|gzip|sed|cat|ls|cd"
+    r"|find|wget|curl|patch|diff|tee|rsync|scp)(?:\(\d+\))?: "
+    # an Ethernet port as such, and what UCX has for looking into it
+    r"|\bSIOC[A-Z]{4,}\b|\bETHTOOL_[GS][A-Z]+|\b(?:add|remov|set|delet|chang)\w* (?:the )?MAC addr"
+    r"|\b(?:promiscuous|allmulti\w*) mode\b|\bvfs_(?:fuse|sock)\.c|\binotify_\w+"
+    # how the processes of a job find each other
+    r"|\bPMIX?_(?:SUCCESS|ERR\w*)\b|\bpmi-spawner\b"
+    r"|\b(?:nvshmem_bootstrap|bootstrap_(?:loader_)?init)\b|\bbootstrap\.cpp:\d"
+    # what says that it may be passed over
+    r"|\b(?:can|may|should|could) (?:be )?(?:safely )?(?:be )?ignored?\b|\b(?:harmless|benign)\b"
+    r"|\bsafe(?:ly)? (?:to )?ignore\b|\bignore (?:this|these|the) (?:error|warning|message)"
+    # people, and other programs than those of RDMA, whatever the host is called
+    r"|^\s*(?:I|I'm|I've|We|We're|My|Our|Thanks|Thank you|Sorry|Hi|Hello)\b(?! (?:said|see):)"
+    r"|\b[Tt]his (?:patch|commit|change|series|page|section|document|option|parameter|chapter)\b"
+    r"|\bThe following (?:errors?|messages?|output)\b"
+    r"|\berrors? (?:is|are) (?:gone|fixed|resolved)\b"
+    r"|^[Uu]sage:|: command not found$"
+    r"|^(?:ssh|scp|git|iperf3?|ping|sudo|bash|kubectl|helm)(?:\[\d+\])?: "
+    r"|\bFailed to pull image\b|\bError from server\b|\bFailedScheduling\b|\bapt does not have\b"
+    r"|^configure: |^checking (?:for|whether|if|\S+\.h) |^Ran \d+ tests?\b|^[A-Z]+_[A-Z_]+: The "
+    r"|\bfatal error: \S+\.h: No such file|\bFailed dependencies\b"
+    r"|\b[Ss]kipp(?:ing|ed)\b.{0,20}\btest"
+    # a question, or advice
+    r"|^[^:]*\?\s*$|^\s*(?:[-*\d.]+ )?(?:If|When|Whenever|Why|How|What|Does|Is|Are|Has|Have|Can"
+    r"|Could|Did)"
+    r" (?:you|your|the|a|an|anyone|anybody|it|there|this|I|we|to)\b"
 )
 _PROSE: Final = re.compile(
     r"\bfor (?:more information|example|instance)\b|\bin case (?:of|the|a)\b"
@@ -163,7 +197,8 @@ _SYSLOG: Final = re.compile(
 )
 """The host's name is none of the line's words."""
 _SUCCEEDED: Final = re.compile(
-    r"(?<!errno 0: )(?<!errno says: )(?<!un)\bsuccess(?:ful(?:ly)?)?\b|\bsucceeded\b|\brecovered\b",
+    r"(?<!errno 0: )(?<!errno says: )(?<!errno: 0, )(?<!failed: )(?<!un)"
+    r"\bsuccess(?:ful(?:ly)?)?\b|\bsucceeded\b|\brecovered\b",
     re.IGNORECASE,
 )
 
@@ -201,7 +236,7 @@ def is_trouble_beside(text: str, around: Iterable[str]) -> bool:
     if _SUBSYSTEM.search(text):
         return False
     said = " ".join(
-        _HARMLESS.sub(" ", each)
+        _HARMLESS.sub(" ", _SYSLOG.sub("", each))
         for each in around
         if _SEVERE.search(each) or not _MILD.search(each)
     )
@@ -217,7 +252,8 @@ _ELSEWHERE: Final = re.compile(
     r"|\bcmake|\bcompil|\btests?\b|huggingface|\btoken|\bgit\b|\bnpm\b|\bplugin|\bkeyring"
     r"|\bmodprobe -r"
     r"|`|\bplease\b|\bnvcc|toolkit|configuration error|\bBAR \d|\bthunderbolt|\bDROM"
-    r"|\bfirmware (?:load|file)|\bdevice link|\bpath starting",
+    r"|\bfirmware (?:load|file)|\bdevice link|\bpath starting|\blibmpi\b"
+    r"|: Failed to start [A-Z]|\bRTNETLINK answers|\bnetwork\.service\b",
     re.IGNORECASE,
 )
 """Trouble whose subject is another, whatever stands beside it."""
@@ -234,7 +270,7 @@ _STANDS_STILL: Final = re.compile(
     r"[^:]{0,20}:\d+ blocked for more than"
     # nvme_rdma_timeout: that of PCIe goes on after the comma, that of TCP names a queue
     r"|\bnvme nvme\d+: I/O .{0,60}QID \d+ timeout$"
-    r"|\b(?:state|lid|link|sa|sm|drop|ucast|mcast|mad|pi|ni|vl15|osm)_\w+: ERR [0-9A-F]{4}: "
+    r"|\b[a-z]\w*: ERR [0-9A-F]{4}: "
     r"|^\s*\d+: \(RDMA\w+::\w+\(.*\[0x[0-9a-f]+\]$",
     re.IGNORECASE,
 )

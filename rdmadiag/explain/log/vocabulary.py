@@ -65,6 +65,8 @@ CONTEXT: Final = (
     "p_key", "deep_ep", "qed ", "qed_", "ucxpy", "ucx-py", "ucxx", "ucx://",
     "mv2_", " cq:", "smcr_", "qib ",
     # calls of rsockets, which the examples of librdmacm print
+    "cxi0", "cxi1", "cxi2", "cxil_", "cxip_", "slingshot", "mana ", "hccl(", "hccp(",
+    "ucxx", " mad ", "op_mod(", "context found",
     "rconnect", "rbind:", "rlisten:", "raccept:", "rpoll:", "rsend:", "rrecv:", "comp_channel",
 )
 """Words that a line about RDMA has."""
@@ -98,7 +100,7 @@ TROUBLE: Final = (
     "not installed", "not present", "not reachable", "not responding", "not accept",
     "no path", "no free", "retries", "unknown", "closed", "unavailable", "lacks ",
     "dead", "hang", "expired", "undefined", "conflict", "inconsistent", "no space", "does n",
-    "missed", "status: -", "rc = -", "already in use",
+    "missed", "status: -", "rc = -", "already in use", "bogus", "err handler", "no context",
 )
 """Words that a line about a failure has."""
 
@@ -146,12 +148,15 @@ BOTH: Final = (
     "couldn't get port info", "mismatch: local=", "versions older than", "couldn't parse line <",
     "size larger than port mtu", "cannot be greater than mtu", "completion channel",
     "setup_qp failed",
+    ": err 0", ": err 1", ": err 2", ": err 3", ": err 4", ": err 5", ": err 6", ": err 7",
+    "no mr match", "no mw match", "no qp match", "> max_", "pyverbsrdmaerror",
+    "port_init (",
 )
 """Of RDMA and of trouble at once."""
 
 NEAR: Final = ("fatal", "failed", "failure", "abort", "unable to", "cannot", "assert", "could not",
     "signal handler called", "caught signal", "segmentation fault", "cut here ]", "warning: cpu",
-    "write error")
+    "write error", "bug: kernel", "bug: unable", "general protection")
 """Of trouble, and rare: a line that has one is looked at for what stands around it."""
 
 AFTERMATH: Final = (

@@ -37,7 +37,7 @@ SIGNS: Final = (
         Kind.FAILURE,
         Stage.DATA,
         r"IBV_EVENT_PORT_ERR|\bport error\b",
-        ("link-lost",),
+        ("link-lost", "port-went-down"),
         only=_EVENT,
     ),
     sign(

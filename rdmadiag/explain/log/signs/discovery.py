@@ -96,7 +96,7 @@ SIGNS: Final = (
         "no-device",
         Kind.FAILURE,
         Stage.OPEN,
-        r"\bno (?!such)(?:\w+[ /]){0,3}?(?:devices?|HCAs?|NICs?|RNICs?|adapters?)\b(?! ?-)"
+        r"\bno (?!such|space)(?:\w+[ /]){0,3}?(?:devices?|HCAs?|NICs?|RNICs?|adapters?)\b(?! ?-)"
         r"|\b(?:0|zero) (?:IB|RDMA|InfiniBand)\w* devices|did not (?:find"
         r"|detect) (?:any )?(?:\w+ )?devices?",
         ("uverbs-node-missing", "provider-missing", "no-rdma-device"),
@@ -108,7 +108,7 @@ SIGNS: Final = (
         Kind.FAILURE,
         Stage.OPEN,
         r"(?:port|link).{0,60}\b(?:state(?: is|:) ?(?:2: ?)?INIT\b|Initializing(?! port)|PORT_INIT)"
-        r"|no subnet manager|SM lid 0\b|sm_lid:? 0\b(?!.*state down)",
+        r"|^\s*state:\s+port_init\b|no subnet manager|SM lid 0\b|sm_lid:? 0\b(?!.*state down)",
         ("no-subnet-manager",),
         only=OF_RDMA + "|port",
     ),

@@ -8,13 +8,100 @@ and aws-ofi-nccl.
 from typing import Final
 
 from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.signs.sign import Errno, sign
+from rdmadiag.explain.log.signs.sign import Errno, Sign, sign
 from rdmadiag.explain.remedies import DEVICES, DMESG_OF_RDMA, LIBRARIES, LIMIT
 from rdmadiag.facts.attempt import Stage
 
 _OF_RDMA: Final = r"rdma|rxe|siw|ib_|iw_|iwpm|mlx[45]|mkey|bnxt_re|irdma|verbs|infiniband"
 
+
+def _of_psm(numbers: str, *labels: str) -> Sign:
+    """Enum psm2_error of psm2.h: what psm2_ep_open gave."""
+    pattern = rf"\bpsm[23x]? can't open (?:hfi|nic) unit: -?\d+ \(err=(?:{numbers})\)"
+    return sign("endpoint-not-opened", Kind.FAILURE, Stage.OPEN, pattern, labels)
+
+
 SIGNS: Final = (
+    # --- PSM: no device, a failure of it, no context, no network ------------------------------
+    _of_psm("2[12]", "no-rdma-device", "provider-missing"),
+    _of_psm("23", "no-rdma-device", "too-many-contexts", "memlock", "port-down"),
+    _of_psm("2[58]", "too-many-contexts"),
+    _of_psm("26", "port-down", "no-subnet-manager", "link-lost"),
+    # --- sizes that a driver checks: rxe_cq.c, rxe_qp.c, hns_roce_qp.c ------------------------
+    sign(
+        "cq-too-large",
+        Kind.FAILURE,
+        Stage.CREATE_CQ,
+        r"\bcqe ?\(?\d+\)? ?> ?max_cqe",
+        ("cq-too-large",),
+        ("ibv_devinfo -v | grep max_cqe",),
+    ),
+    sign(
+        "qp-too-large",
+        Kind.FAILURE,
+        Stage.CREATE_QP,
+        r"\b(?:sq|rq|srq|qp) size (?:error|failed|too|is too|invalid)|\bcheck (?:sq|rq|srq|qp) size"
+        r"|> ?max_(?:srq_)?(?:wr|sge)\b|invalid (?:send|recv) (?:wr|sge) = \d+ > \d+",
+        ("qp-too-large",),
+        ("ibv_devinfo -v | grep -E 'max_(qp_wr|sge|srq_wr)'",),
+    ),
+    # --- keys: check_rkey of rxe_resp.c ------------------------------------------------------
+    sign(
+        "remote-key-unknown",
+        Kind.FAILURE,
+        Stage.DATA,
+        r"\bno m[rw] match\w* rkey",
+        ("remote-key-wrong",),
+    ),
+    # --- NCCL's ncclIbConnect, nvme_rdma_create_queue_ib, rdma_cm ids of Java and of TIRPC ----
+    sign(
+        "link-layers-differ",
+        Kind.FAILURE,
+        Stage.CONNECT,
+        r"net/ib : remote .{0,40}device is incompatible with the local",
+        ("link-layers-differ",),
+    ),
+    sign(
+        "mr-pool",
+        Kind.FAILURE,
+        Stage.REG_MR,
+        r"failed to (?:initialize|allocate|create) (?:pi )?mr pool",
+        ("mr-exhausted", "device-lacks-capability", "no-memory"),
+    ),
+    sign(
+        "no-verbs-context",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"protection domain,? no context found|\bcm_id (?:missing|without|has no) verbs"
+        r"|\bid->verbs is null",
+        ("no-rdma-at-address", "no-rdma-device"),
+        errno=Errno.LAST,
+    ),
+    sign(
+        "kernel-module-missing",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"failed to (?:find|insert|load) module ['\"]?[\w-]*(?:rdma|rxe|siw|mlx[45]|ib_|iw_|bnxt_re"
+        r"|peer_?mem)",
+        ("kernel-module-missing",),
+    ),
+    # An Ethernet port has no queue pair 0, which subnet management goes by.
+    sign(
+        "no-subnet-management",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"can't open smi umad port",
+        ("device-lacks-capability", "link-layers-differ", "no-rdma-device", "port-down"),
+    ),
+    # mlx5_cmd_out_err of a log that is cut before the status
+    sign(
+        "firmware-command",
+        Kind.FAILURE,
+        None,
+        r"\b[a-z0-9_]{5,40}\(0x[0-9a-f]+\) op_mod\(0x[0-9a-f]+\) failed,?$",
+        ("driver-refused",),
+        (DMESG_OF_RDMA,),
+    ),
     # --- memory ------------------------------------------------------------------------------
     sign(
         "translations-exhausted",
