@@ -261,8 +261,7 @@ def _wavefront(out: Console, found: tuple[Step, ...]) -> None:
     for each in found:
         say(
             out,
-            f"  {_span(each)}: {each.ranks:,} on {counted(each.hosts, 'host')}"
-            f"{_named_hosts(each.names, each.hosts)}: {printable(each.what)}",
+            f"  {_span(each)}: {each.ranks:,}{_on_hosts(each)}: {printable(each.what)}",
         )
 
 
@@ -281,6 +280,12 @@ def _named_hosts(names: tuple[str, ...], count: int) -> str:
     return f" ({shown}{', …' if count > len(names[:_NAMES]) else ''})"
 
 
+def _on_hosts(each: Step | JobGroup) -> str:
+    if not each.hosts:  # no line and no file says of which it is
+        return ""
+    return f" on {counted(each.hosts, 'host')}{_named_hosts(each.names, each.hosts)}"
+
+
 def _groups(out: Console, title: str, groups: tuple[JobGroup, ...]) -> None:
     if not groups:
         return
@@ -291,8 +296,7 @@ def _groups(out: Console, title: str, groups: tuple[JobGroup, ...]) -> None:
         say(
             out,
             f"  {stage}{printable(_named(each))}: {counted(each.count, 'line')} of "
-            f"{each.ranks:,} on {counted(each.hosts, 'host')}"
-            f"{_named_hosts(each.names, each.hosts)}",
+            f"{each.ranks:,}{_on_hosts(each)}",
         )
     if len(groups) > _MOST:
         say(out, f"  and {len(groups) - _MOST} more kinds; --json has all of them")
