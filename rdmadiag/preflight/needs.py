@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from rdmadiag.facts import Missing, Why, present
+from rdmadiag.facts.dcb import Ieee
 from rdmadiag.facts.devlink import DevlinkDevice
 from rdmadiag.facts.ethtool import NetdevEthtool
 from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY, NOT_ON_MACOS, Evidence
@@ -210,10 +211,21 @@ def _traffic_control(case: Case) -> Iterator[Where]:
 
 
 def _dcb(case: Case) -> Iterator[Where]:
-    """PFC of the netdev of each active RoCE port; the rest of the chain says what it lacks."""
+    """PFC and what the priorities go by, of the netdev of each active RoCE port.
+
+    The rest of the chain says what it lacks.
+    """
+    facts = case.evidence.dcb
     for port in lossless_ports(case.devices, case.evidence, {}, ()):
         if isinstance(port.pfc, Missing):
             yield port.pfc, port.device, port.port
+        if isinstance(facts, Missing) or isinstance(port.netdev, Missing):
+            continue
+        settings = facts.netdev(port.netdev)
+        ieee = settings.ieee if settings else None
+        for app in present(ieee.apps) if isinstance(ieee, Ieee) else ():
+            if isinstance(app.selector, Missing):
+                yield app.selector, port.device, port.port
 
 
 def _virtual_functions(case: Case) -> Iterator[Where]:
@@ -422,6 +434,14 @@ def _pci(device: DeviceView) -> Missing | None:
     return None if has_none else missing
 
 
+def _pci_driver(device: DeviceView) -> Missing | None:
+    """Why the driver of its PCI function is not known; one without a driver has none."""
+    if isinstance(device.pci, Missing):
+        return _pci(device)
+    driver = device.pci.driver
+    return driver if isinstance(driver, Missing) and driver.why is not Why.ABSENT else None
+
+
 def _pci_link(device: DeviceView) -> Missing | None:
     if isinstance(device.pci, Missing):
         return _pci(device)
@@ -571,13 +591,16 @@ def _gpu_parameters(case: Case) -> Iterator[Where]:
 
 
 def _mapped(case: Case) -> Iterator[Where]:
-    """Those of the process that was asked for, and their versions."""
+    """Those of the process that was asked for."""
     found = case.evidence.libraries
-    if isinstance(found, Missing):
-        if found.why is not Why.NOT_COLLECTED:
-            yield found, None, None
-        return
-    for each in found.mapped:
+    if isinstance(found, Missing) and found.why is not Why.NOT_COLLECTED:
+        yield found, None, None
+
+
+def _versions(case: Case) -> Iterator[Where]:
+    """Those of the libraries that the process has mapped: files, which not root alone may read."""
+    found = case.evidence.libraries
+    for each in () if isinstance(found, Missing) else found.mapped:
         if isinstance(each.version, Missing):
             yield each.version, None, None
 
@@ -709,6 +732,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("board", _of_devices(_board)),
         Need("node GUID", _of_devices(_node_guid)),
         Need("PCI function", _of_devices(_pci)),
+        Need("driver of the PCI function", _of_devices(_pci_driver)),
         Need("PCI link", _of_devices(_pci_link)),
         Need("PCI functions", _part("sysfs.candidates")),
     ),
@@ -752,7 +776,10 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("parameters of the GPUs' driver", _gpu_parameters),
         Need("limits of this host", _limits),
     ),
-    "libraries": (Need("libraries of the process of --pid", _mapped, in_part=True, for_root=True),),
+    "libraries": (
+        Need("libraries of the process of --pid", _mapped, in_part=True, for_root=True),
+        Need("versions of these libraries", _versions, in_part=True),
+    ),
     "verbs": (
         Need("verbs", _part("verbs")),
         Need("provider", _provider, NO_ANSWER),

@@ -143,6 +143,7 @@ _NCCL_DMABUF_SINCE: Final = (2, 13)
     needs=(
         *("devices", "GPUs", "PCI function", "ways to GPU memory"),
         "libraries of the process of --pid",
+        "versions of these libraries",
     ),
 )
 def gdr_version_gap(this: Rule, case: Case) -> Iterator[Finding]:
@@ -266,7 +267,12 @@ _OPTIONS: Final = 'NVreg_EnableStreamMemOPs=1 NVreg_RegistryDwords="PeerMappingO
         ),
         "where no adapter is driven by mlx5": ("unset NVSHMEM_IB_ENABLE_IBGDA",),
     },
-    needs=("devices", "parameters of the GPUs' driver", "PCI function", "environment"),
+    needs=(
+        "devices",
+        "parameters of the GPUs' driver",
+        "driver of the PCI function",
+        "environment",
+    ),
 )
 def ibgda_not_possible(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding for the host; of the first reason."""

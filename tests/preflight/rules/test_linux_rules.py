@@ -45,7 +45,7 @@ from rdmadiag.preflight.rules import (
     speed,
     vfs,
 )
-from rdmadiag.preflight.verdict import Finding
+from rdmadiag.preflight.verdict import Finding, Status
 from rdmadiag.sources.run import gather
 from rdmadiag.view.reconcile import devices
 from rdmadiag.view.select import Selector
@@ -1320,6 +1320,28 @@ def test_lines_on_a_device_that_was_not_selected_are_left_out() -> None:
     machine = two_roce("198.51.100.11").change(kernel_log=(SICK,))
     assert said(machine, "mlx5_1") == []
     assert said(machine, "mlx5_0") == [("device-unhealthy-in-log", "critical")]
+
+
+# --- what could not be read of a value is skipped, and never well ----------------------------
+
+
+def test_where_the_driver_of_an_adapter_could_not_be_read_ibgda_is_not_known() -> None:
+    machine = with_gpu(roce_host().with_device(pci_driver="erdma"), parameters=PEER_MAPPING)
+    evidence = machine.change(environ=IBGDA).evidence()
+    sysfs = evidence.sysfs
+    assert not isinstance(sysfs, Missing)
+    assert not isinstance(sysfs.devices[0].pci, Missing)
+    pci = replace(sysfs.devices[0].pci, driver=Missing(Why.MALFORMED, "driver"))
+    unread = replace(sysfs, devices=(replace(sysfs.devices[0], pci=pci),))
+    verdict = judge(replace(evidence, sysfs=unread))
+    assert verdict.status is Status.UNKNOWN
+    assert "ibgda-not-possible" in {each.rule for each in verdict.skipped}
+
+
+def test_where_the_version_of_a_library_could_not_be_read_it_is_not_known() -> None:
+    verdict = judge(mapping(Missing(Why.DENIED, "EACCES"), with_gpu(**NO_FOLDER)))
+    assert verdict.status is Status.UNKNOWN
+    assert "gdr-version-gap" in {each.rule for each in verdict.skipped}
 
 
 # --- families are left out where they have nothing to say ------------------------------------

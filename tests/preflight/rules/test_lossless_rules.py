@@ -11,7 +11,7 @@ from rdmadiag.gid.registry import chosen
 from rdmadiag.preflight.case import Case
 from rdmadiag.preflight.judge import judge
 from rdmadiag.preflight.judge_lossless import judge as judge_lossless
-from rdmadiag.preflight.verdict import Finding, Verdict
+from rdmadiag.preflight.verdict import Finding, Status, Verdict
 from rdmadiag.view.reconcile import devices
 
 NETDEV = "ens1f0np0"
@@ -148,3 +148,19 @@ def test_the_lossless_dscp_of_the_host_is_proposed_and_not_the_usual_one() -> No
     odd = Dcb(pfc=(5,), apps=((DSCP, 40, 5),))
     (finding,) = found(host(odd, NCCL_IB_TC="0"))
     assert finding.remedy[0].startswith("export NCCL_IB_TC=160")
+
+
+def test_where_the_selector_of_a_dcb_app_could_not_be_read_the_class_is_not_known() -> None:
+    evidence = host(GOOD, NCCL_IB_TC="96").evidence()
+    facts = evidence.dcb
+    assert not isinstance(facts, Missing)
+    netdev = next(each for each in facts.netdevs if each.netdev == NETDEV)
+    assert not isinstance(netdev.ieee, Missing)
+    assert not isinstance(netdev.ieee.apps, Missing)
+    app = replace(netdev.ieee.apps[0], selector=Missing(Why.EXHAUSTED, "no memory"))
+    others = tuple(each for each in facts.netdevs if each is not netdev)
+    ieee = replace(netdev.ieee, apps=(app, *netdev.ieee.apps[1:]))
+    unread = replace(facts, netdevs=(replace(netdev, ieee=ieee), *others))
+    verdict = judge(replace(evidence, dcb=unread))
+    assert verdict.status is Status.UNKNOWN
+    assert CODE in {each.rule for each in verdict.skipped}
