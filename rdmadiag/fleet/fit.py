@@ -119,6 +119,12 @@ _QUARTILE: Final = 0.6745  # standard deviations from the middle of a normal dis
 _TENTH: Final = 1.2816
 _OF_MEDIAN: Final = 1.57  # its variance, in that of a mean: pi / 2
 _FEW: Final = 10
+"""Pairs below which the spread of those in order is no estimate by quartiles."""
+_FEW_SPREAD: Final = 2.0
+"""The spread of n pairs, where they are few, is taken 1 + this / n times as large: by chance it
+is often seen far too small."""
+_FEWEST: Final = 3
+"""So few pairs, those of three nodes, say nothing of their spread."""
 
 
 def _middle_of_the_fast(values: Sequence[float]) -> float:
@@ -240,14 +246,40 @@ class _Fit:
                 left[index] -= effect
         # One sample of each pair: those that are slow are measured more often.
         middle = median if effects else _middle_of_the_fast
+        once_of = self.once_of if effects else self._without_one_node(left)
         centres = self.centres = {
-            which: middle([left[index] for index in once]) for which, once in self.once_of.items()
+            which: middle([left[index] for index in once]) for which, once in once_of.items()
         }
         rest = self.rest = [
             value - centres[which] for which, value in zip(self.classes, left, strict=True)
         ]
-        spread = median([abs(rest[index]) for index in self.once])
-        self.scale = max(SCALE_LEAST, spread / _QUARTILE)
+        base = [abs(rest[index]) for once in once_of.values() for index in once]
+        few = _FEW_SPREAD / len(base) if len(self.once) < _FEW else 0.0
+        least = SCALE_LEAST * (1 + few) if len(self.once) <= _FEWEST else SCALE_LEAST
+        self.scale = max(least, median(base) / _QUARTILE * (1 + few))
+
+    def _without_one_node(self, left: Sequence[float]) -> dict[int, list[int]]:
+        """The pairs to begin with: of few, those that remain without the node that slows most.
+
+        In a fleet of four, three of the six pairs are those of one node.
+        """
+        if len(self.once) >= _FEW:
+            return self.once_of
+        found = {}
+        for which, once in self.once_of.items():
+            rests = [
+                [i for i in once if node not in self._nodes_of(i)] for node in range(self.nodes)
+            ]
+            found[which] = min(
+                (each for each in rests if each),
+                key=lambda each: median(left[index] for index in each),
+                default=once,
+            )
+        return found
+
+    def _nodes_of(self, index: int) -> tuple[int, int]:
+        sender, receiver = self.samples[index][:2]
+        return self.seats[sender].node, self.seats[receiver].node
 
     def _kept(self, effects: dict[Part, float]) -> dict[Part, float]:
         """Without those that the others turned out to explain."""

@@ -116,6 +116,48 @@ def test_of_two_nodes_nobody_can_say_which_is_slow() -> None:
     assert odd.kind is OddKind.FLEET
 
 
+@pytest.mark.parametrize("number", [4, 5])
+@pytest.mark.parametrize("seed", range(10))
+def test_of_few_nodes_the_slow_one_is_named_though_half_of_all_pairs_are_its(
+    number: int, seed: int
+) -> None:
+    slow = lambda a, i, b, j: 3.0 if "n001" in (a, b) else 1.0  # noqa: E731
+    found = judge(results(fleet(number, 1, 3), slow, noise=0.05, seed=seed))
+    assert {name for each in found.odd for name in each.names} >= {"n001"}
+    assert judge(results(fleet(number, 1, 3), noise=0.05, seed=seed)).odd == ()
+
+
+def test_of_three_nodes_two_slow_pairs_name_the_node_that_they_share_as_undecided() -> None:
+    slow = results(fleet(3, 1, 3), lambda a, i, b, j: 10.0 if "n001" in (a, b) else 1.0)
+    (odd,) = judge(slow).odd
+    assert odd.kind is OddKind.UNDECIDED
+    assert "n001" in odd.names
+    assert judge(results(fleet(3, 1, 3), noise=0.05)).odd == ()
+
+
+def test_a_slow_node_is_named_when_another_is_gone_and_half_of_the_pairs_left_are_its() -> None:
+    """Six nodes in three rounds; of the sixth, which went in the second, one pair was measured."""
+    measured = {
+        ("h3", "h2"): 150152.4,
+        ("h6", "h4"): 141.5,
+        ("h1", "h5"): 97.5,
+        ("h2", "h4"): 150156.5,
+        ("h3", "h1"): 88.7,
+        ("h4", "h3"): 132.0,
+        ("h2", "h5"): 150151.7,
+        ("h2", "h1"): 150155.5,
+    }
+    found = judge(
+        PairResult(
+            1 + number // 3, End(one, 0, ""), End(other, 0, ""), Outcome.VERIFIED, each, None,
+            by_sender=sends,
+        )
+        for number, ((one, other), each) in enumerate(measured.items())
+        for sends in (True, False)
+    )  # fmt: skip
+    assert named(found) == [("node", ("h2",))]
+
+
 def test_the_pairs_of_two_leaves_are_a_boundary() -> None:
     def slower(a: str, i: int, b: str, j: int) -> float:
         return 1.5 if {LEAVES[a], LEAVES[b]} == {"leaf0", "leaf2"} else 1.0
