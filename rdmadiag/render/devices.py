@@ -83,7 +83,7 @@ def _answer(devices: Sequence[DeviceRow]) -> str:
 
 
 def _unread(devices: Sequence[DeviceRow]) -> dict[str, Missing]:
-    """The witnesses that could not be asked of a device, and why."""
+    """The witnesses that could not be queried for a device, and why."""
     return {
         name: sighting
         for row in devices

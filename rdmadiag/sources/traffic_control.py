@@ -109,7 +109,7 @@ def _share(number: int) -> float:
 def parse_filters(
     reply: bytes, names: Mapping[int, str], direction: str
 ) -> tuple[TrafficFilter, ...] | Missing:
-    """The reply to RTM_GETTFILTER of one place; the first that is asked is first."""
+    """The reply to RTM_GETTFILTER of one place; in the order in which they are tried."""
     found: list[TrafficFilter] = []
     try:
         for (_, index, _, _, info), kind, row in _rows(reply):
@@ -118,7 +118,7 @@ def parse_filters(
                 continue
             name = names.get(index) or f"#{index}"
             made = _filter(name, direction, info, kind, options)
-            if netlink.number(row.get(_CHAIN)):  # asked where a filter of chain 0 leads there
+            if netlink.number(row.get(_CHAIN)):  # tried where a filter of chain 0 leads there
                 made = replace(made, understood=False)
             found.append(made)
             if len(found) > MOST:

@@ -148,7 +148,7 @@ def _macs_of_far(case: Towards) -> frozenset[str] | None:
     "ends-answers-no-arp",
     Severity.CRITICAL,
     "The netdev answers no ARP",
-    "The netdev of the address has ARP switched off, or arp_ignore is 8: this host never tells its "
+    "The netdev of the address has ARP switched off, or arp_ignore is 8: this host never sends its "
     "MAC address, and the peer finds no way to it but by a permanent neighbour entry.",
     (_ARP, _SYSCTL),
     remedy={
@@ -350,7 +350,7 @@ def mtu_differs(this: Rule, case: Towards) -> Iterator[Finding]:
     ),
 )
 def subnets_differ(this: Rule, case: Towards) -> Iterator[Finding]:
-    """Asked where neither end has a way."""
+    """Looked at where neither end has a way."""
     mine, theirs = case.mine, case.theirs
     yield this.finding(
         f"{case.near.name} has {mine.address}/{mine.prefix_length}, {case.far.name} "
@@ -377,8 +377,8 @@ class PortsCase:
 @rule(
     "ends-protocols-differ",
     Severity.CRITICAL,
-    "The two hosts' ports speak different protocols",
-    "No active port of one host speaks the protocol of one of the other: RoCE, iWARP, InfiniBand. "
+    "The two hosts' ports have different protocols",
+    "No active port of one host has the protocol of one of the other: RoCE, iWARP, InfiniBand. "
     "None of them understands another.",
     (),
     remedy=("rdmadiag devices   # at both hosts: which of them were meant?",),
