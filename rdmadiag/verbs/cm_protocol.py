@@ -190,5 +190,4 @@ def _body(private_data: bytes, of: struct.Struct) -> tuple[Any, ...] | None:
     return of.unpack_from(private_data, _HEAD.size)
 
 
-HELLO_BYTES: Final = _HEAD.size + _HELLO.size
 assert _HELLO.size - 11 == NONCE_BYTES
