@@ -48,7 +48,7 @@ FAILS_ON: Final = ("differs", "worse")
     "--hosts",
     type=click.Choice(("same", "two")),
     help="Of one host, or of two that should be equal.  [default: what GUIDs, MAC addresses and "
-    "names tell]",
+    "names show]",
 )
 @click.option(
     "--fail-on",

@@ -163,7 +163,7 @@ def command(
     --from, --sample or --here the causes are ranked by that host's report; without, no host
     is read: a log is rarely of the host that it is looked at on. How likely the first cause is,
     is counted on logs that nothing was tuned to; where it is less than likely, a line follows
-    that tells the first causes apart. --similar looks in a table of the package, and nowhere else.
+    that separates the first causes. --similar looks in a table of the package, and nowhere else.
 
     --ring shows what happened before a moment, of the ring that watch writes. Exits 0, and 3 where
     something may have happened that is not in it.

@@ -97,7 +97,7 @@ def command(
     for all that use a port: a share is claimed only where nobody else has a queue pair there.
     Nothing is traced. --timeout is without the interval.
     Exits 0 on RDMA, 1 wholly or partly by TCP, 2 with queue pairs in the error state, 3 where
-    that cannot be told.
+    that is not known.
     """
     from rdmadiag.facts.job import AskedJob, Extent
 

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from typing import Final
 
 from rdmadiag.cli.exits import NotWritten
@@ -25,14 +26,14 @@ def prepare_streams() -> None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the end
     codecs.register_error(_ERRORS, _in_ascii)
     for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError):  # what a test or a program that calls us has put there
-            stream.reconfigure(errors=_ERRORS)  # type: ignore[union-attr]
+        if isinstance(stream, TextIOWrapper):  # a program that calls us may put another there
+            stream.reconfigure(errors=_ERRORS)
 
 
 def in_utf8() -> None:
     """For a form that is UTF-8 by its specification, and has no escapes for anything else."""
-    with suppress(AttributeError):
-        sys.stdout.reconfigure(encoding="utf-8", errors=_ERRORS)  # type: ignore[union-attr]
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors=_ERRORS)
 
 
 def _in_ascii(error: UnicodeError) -> tuple[str, int]:

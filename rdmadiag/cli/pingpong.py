@@ -315,7 +315,7 @@ def command(
 
 
 def _of_job(job: str, allow_rtr: bool, accept_risk: tuple[str, ...], form: str) -> int:
-    """The end of a pair that `fleet pairs` has told of on stdin."""
+    """The end of a pair that `fleet pairs` has described on stdin."""
     from rdmadiag.host.live import LiveHost
     from rdmadiag.verbs import attempt
     from rdmadiag.view.select import NoSuchDevice
@@ -324,9 +324,9 @@ def _of_job(job: str, allow_rtr: bool, accept_risk: tuple[str, ...], form: str) 
     stdin = sys.stdin.fileno()
     try:
         require_rtr_attempt_allowed(allow_rtr)
-        told = read_job(stdin, time.monotonic() + LINE_SECONDS)
+        pair = read_job(stdin, time.monotonic() + LINE_SECONDS)
         end_with(stdin)
-        result = end_of_pair(told, job, accepted(accept_risk))
+        result = end_of_pair(pair, job, accepted(accept_risk))
     except RtrUnsafe as error:
         refused = attempt.not_allowed(str(error), host.identity.platform)
         result = attempt.Result(refused, (), ())

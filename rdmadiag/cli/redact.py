@@ -2,22 +2,20 @@
 
 import os
 import time
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.budget import budget
-from rdmadiag.cli.exits import NotWritten, Refused
+from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import LEAST, Given, host_of, started, timeout_option
 from rdmadiag.cli.output import note, printing
 from rdmadiag.cli.page import Page
 from rdmadiag.cli.redaction import key_of, key_option, said
-from rdmadiag.cli.snapshot import require_new
-from rdmadiag.cli.writing import look, write
+from rdmadiag.cli.snapshot import ARCHIVES, is_archive, require_new, save
+from rdmadiag.cli.writing import create, look
 from rdmadiag.quoting import printable, shell_word
-
-_ARCHIVES: Final = (".tar.gz", ".tgz")
 
 
 @click.command(
@@ -71,15 +69,14 @@ def command(record: str, output: str | None, key_file: str | None, timeout: floa
 
 def _snapshot(record: str, output: str | None, key_file: str | None, deadline: float) -> int:
     from rdmadiag.cli.progress import progress
-    from rdmadiag.host.recording import documents, write_archive, write_folder
+    from rdmadiag.host.recording import documents
     from rdmadiag.redact.record import redact_record
     from rdmadiag.sources.record import record as read
 
     place = _beside(record) if output is None else output
     if not place:
         raise Refused("--output: names no file")
-    archive = place.endswith(_ARCHIVES)
-    look(place, lambda: require_new(place, archive=archive))
+    look(place, lambda: require_new(place, archive=is_archive(place)))
     host = host_of(record, None, deadline)
     key = key_of(key_file)
     with progress(started(), deadline) as waiting:
@@ -89,21 +86,7 @@ def _snapshot(record: str, output: str | None, key_file: str | None, deadline: f
         redacted = redact_record(recording, host.identity, late, key)
         manifest = redacted.manifest()
         files = documents(redacted.recording, redacted.identity, redacted.late, redacted=manifest)
-
-    def create() -> None:
-        try:
-            (write_archive if archive else write_folder)(files, place)
-        except FileExistsError as error:
-            raise Refused(f"{place}: {error.strerror}") from error
-        except OSError as error:
-            raise NotWritten(f"{place}: {error.strerror}") from error
-
-    write(place, create)
-    with printing():
-        how = f"rdmadiag preflight --from {shell_word(place)}"
-        click.echo(f"{printable(place)}: {len(files)} files. Read it with: {how}")
-        for line in said(manifest):
-            click.echo(line)
+    save(files, place, manifest)
     lost = [*late.values(), *recording.timed_out()]
     for missing in lost:
         note(str(missing))
@@ -120,7 +103,7 @@ def _ring(record: str, output: str | None, key_file: str | None, deadline: float
     from rdmadiag.redact.ring import redact_ring
 
     place = _stem(record) if output is None else output
-    if not place or place.endswith(_ARCHIVES):
+    if not place or is_archive(place):
         raise Refused("--output: a ring is a folder")
     look(place, lambda: require_new(place, archive=False))
 
@@ -146,15 +129,7 @@ def _ring(record: str, output: str | None, key_file: str | None, deadline: float
     manifest = json.dumps(made.manifest, indent=2) + "\n"
     files |= {ALIVE: made.alive, "redacted.json": manifest.encode()}
 
-    def create() -> None:
-        try:
-            create_folder(place, files, ALIVE)
-        except FileExistsError as error:
-            raise Refused(f"{place}: {error.strerror}") from error
-        except OSError as error:
-            raise NotWritten(f"{place}: {error.strerror}") from error
-
-    write(place, create)
+    create(place, lambda: create_folder(place, files, ALIVE))
     with printing():
         how = f"rdmadiag explain --ring {shell_word(place)}"
         click.echo(f"{printable(place)}: {made.events} events. Read it with: {how}")
@@ -169,7 +144,7 @@ def _beside(record: str) -> str:
 
 def _stem(record: str) -> str:
     name = os.path.basename(os.path.normpath(record))
-    for suffix in _ARCHIVES:
+    for suffix in ARCHIVES:
         name = name.removesuffix(suffix)
     return f"{name}-redacted"
 

@@ -59,7 +59,7 @@ def command(
 ) -> int:
     """Which device, port, GID and netdev rdma_cm would take towards PEER. No packet is sent.
 
-    PEER is an address, ADDRESS:PORT, [ADDRESS]:PORT or a name in /etc/hosts. The kernel is asked
+    PEER is an address, ADDRESS:PORT, [ADDRESS]:PORT or a name in /etc/hosts. The kernel is queried
     for its route; of a recorded host its rules and routes are looked up. Beside it stands what
     each stack that does not use rdma_cm would take on that port. --device says which one it
     should be.

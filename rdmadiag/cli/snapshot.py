@@ -2,19 +2,23 @@
 
 import os
 import time
+from collections.abc import Mapping
 from contextlib import nullcontext
+from typing import Any, Final
 
 import click
 
 from rdmadiag.cli import exits
 from rdmadiag.cli.budget import budget
-from rdmadiag.cli.exits import NotWritten, Refused
+from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.options import LEAST, host_of, started, timeout_option
 from rdmadiag.cli.output import note, printing
 from rdmadiag.cli.page import Page
 from rdmadiag.cli.redaction import key_of, key_option, said
-from rdmadiag.cli.writing import look, write
+from rdmadiag.cli.writing import create, look
 from rdmadiag.quoting import printable, shell_word
+
+ARCHIVES: Final = (".tar.gz", ".tgz")
 
 
 @click.command(
@@ -73,14 +77,13 @@ def command(
     start = started()
     deadline = start + timeout
     from rdmadiag.cli.progress import progress
-    from rdmadiag.host.recording import documents, write_archive, write_folder
+    from rdmadiag.host.recording import documents
     from rdmadiag.sources.record import record
 
     if key_file is not None and not redact:
         raise click.UsageError("--key-file is of --redact")
-    archive = target.endswith((".tar.gz", ".tgz"))
     # Before anything is read: a name that cannot be written to should not cost a minute.
-    look(target, lambda: require_new(target, archive=archive))
+    look(target, lambda: require_new(target, archive=is_archive(target)))
     host = host_of(snapshot, sample, deadline)
     key = key_of(key_file)
     with progress(start, deadline) as waiting:
@@ -98,24 +101,28 @@ def command(
             manifest = None
             files = documents(recording, host.identity, late)
 
-    def create() -> None:
-        try:
-            (write_archive if archive else write_folder)(files, target)
-        except FileExistsError as error:
-            raise Refused(f"{target}: {error.strerror}") from error
-        except OSError as error:
-            raise NotWritten(f"{target}: {error.strerror}") from error
-
-    write(target, create)
-    with printing():
-        how = f"rdmadiag preflight --from {shell_word(target)}"
-        click.echo(f"{printable(target)}: {len(files)} files. Read it with: {how}")
-        for line in said(manifest) if manifest else ():
-            click.echo(line)
+    save(files, target, manifest)
     lost = [*late.values(), *recording.timed_out()]
     for missing in lost:
         note(str(missing))
     return exits.UNKNOWN if lost or (manifest and manifest["left_out"]) else exits.OK
+
+
+def save(files: Mapping[str, bytes], place: str, manifest: Mapping[str, Any] | None) -> None:
+    """Write a snapshot, and print where it is and what was replaced in it."""
+    from rdmadiag.host.recording import write_archive, write_folder
+
+    create(place, lambda: (write_archive if is_archive(place) else write_folder)(files, place))
+    with printing():
+        how = f"rdmadiag preflight --from {shell_word(place)}"
+        click.echo(f"{printable(place)}: {len(files)} files. Read it with: {how}")
+        for line in said(manifest) if manifest else ():
+            click.echo(line)
+
+
+def is_archive(place: str) -> bool:
+    """Whether a name is that of one file, not of a folder."""
+    return place.endswith(ARCHIVES)
 
 
 def require_new(target: str, *, archive: bool) -> None:

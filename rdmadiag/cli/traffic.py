@@ -14,7 +14,7 @@ from rdmadiag.sources.sysfs import CLASS
 from rdmadiag.watch.event import NOTHING, Action, Happened, Kind, Source, Value
 
 WITHIN: Final = 1.0
-"""Seconds for one sample. A driver that takes longer is not asked again."""
+"""Seconds for one sample. A driver that takes longer is not queried again."""
 
 
 class Sampled:

@@ -120,7 +120,7 @@ def command(
 
     Listens to what the kernel reports: RDMA netlink's monitor (Linux 6.12), uevents, rtnetlink
     (links, addresses, routes, neighbours, rules), devlink's health reporters, the kernel's log.
-    Nothing is asked again and again, no device is opened (but by --async-events), nothing is
+    Nothing is polled, no device is opened (but by --async-events), nothing is
     changed. A terminal gets a
     screen, a pipe lines, --json one document a line. explain --ring shows what was before.
 

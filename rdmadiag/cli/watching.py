@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rdmadiag.host.ring_file import RingFile
 
 ALIVE: Final = 10.0  # seconds between signs of life in the ring
-JOIN: Final = 5.0  # seconds for what is asked before listening
+JOIN: Final = 5.0  # seconds for what is queried before listening
 _COMMAND_TICK: Final = 0.05  # seconds; while a command runs, until it is looked at again
 GRACE: Final = 15.0
 """Seconds from when it is to end, or from a signal, until it ends though somebody holds it up:
@@ -109,7 +109,7 @@ class Run:
 
     # --- what becomes of an event --------------------------------------------------------------
 
-    def _tell(self, happened: Sequence[Happened]) -> None:
+    def _pass_on(self, happened: Sequence[Happened]) -> None:
         if not happened:
             return
         now = time.time()
@@ -169,7 +169,9 @@ class Run:
             finally:
                 listener.close()
             self._finish_command()
-            self._tell((self._of_run(Action.ENDED, why=why, events=self.events, lost=self.lost),))
+            self._pass_on(
+                (self._of_run(Action.ENDED, why=why, events=self.events, lost=self.lost),)
+            )
             return why
 
     def why_nothing(self) -> str:
@@ -183,7 +185,7 @@ class Run:
         details: dict[str, Value] = {"heard": names, "kernel": self._host.identity.kernel}
         if before is not None:
             details[LAST_ALIVE] = utc(before.time)
-        self._tell((self._of_run(Action.BEGAN, **details),))
+        self._pass_on((self._of_run(Action.BEGAN, **details),))
         self._alive()
 
     def _listen(
@@ -220,7 +222,7 @@ class Run:
         came = list(listener.take())
         happened = [each for got in came for each in self._understood(got)]
         self.events += len(happened)
-        self._tell(happened)
+        self._pass_on(happened)
         self._join_later(listener, happened)
         return bool(came)
 
@@ -230,7 +232,9 @@ class Run:
         while listener.wait(0) and self._take(listener):
             if time.monotonic() >= deadline:
                 self.lost += 1
-                self._tell((_loss(Source.WATCH, "it ended before it had read all that had come"),))
+                self._pass_on(
+                    (_loss(Source.WATCH, "it ended before it had read all that had come"),)
+                )
                 return
 
     def _join_later(self, listener: Listener, happened: Sequence[Happened]) -> None:
@@ -244,16 +248,16 @@ class Run:
                 for found in joined.sources:
                     listener.add(found)
                     del self._missing[source]
-                    self._tell((self._of_run(Action.CHANGED, heard=source),))
+                    self._pass_on((self._of_run(Action.CHANGED, heard=source),))
 
     def _sample(self, now: float) -> None:
         if self._sampled and now >= self._sampled.due and not (self._ring and self._ring.busy):
-            self._tell(self._sampled.take())
+            self._pass_on(self._sampled.take())
 
     def _step_command(self) -> None:
         if self._command is None:
             return
-        self._tell(
+        self._pass_on(
             [
                 _of_command(Action.FAILED, event=each.number, why=each.why)
                 for each in self._command.step()
@@ -264,7 +268,7 @@ class Run:
         if count:
             self._left_out = self._command.left_out
             why = f"{count} events were too many for the command"
-            self._tell((_of_command(Action.LOST, why=why),))
+            self._pass_on((_of_command(Action.LOST, why=why),))
 
     def _finish_command(self) -> None:
         """What runs may end within its own deadline; what waits is no longer run."""

@@ -39,3 +39,17 @@ def write(named: str, task: Callable[[], None]) -> None:
     that can wait ends the parent meanwhile."""
     with uninterrupted():
         look(named, task)
+
+
+def create(place: str, task: Callable[[], None]) -> None:
+    """As `write`, of what is new; NotWritten too for an OSError of the `task`."""
+
+    def created() -> None:
+        try:
+            task()
+        except FileExistsError as error:
+            raise Refused(f"{place}: {error.strerror}") from error
+        except OSError as error:
+            raise NotWritten(f"{place}: {error.strerror}") from error
+
+    write(place, created)

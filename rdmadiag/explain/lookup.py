@@ -42,7 +42,6 @@ from rdmadiag.facts.errnos import ERRNOS, Platform, errno_name
 from rdmadiag.gid.misspelt import meant
 from rdmadiag.gid.variables import Variable, said_of, variable
 
-SUBJECTS: Final = ("errno", "wc", "state", "env", "reject", "rule", "cause")
 STAGES: Final = tuple(
     str(stage)
     for stage in Stage

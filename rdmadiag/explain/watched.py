@@ -1,4 +1,4 @@
-"""What happened on a host → the causes that it speaks of, what went first at the top.
+"""What happened on a host → the causes that it points to, the earliest first.
 
 Of `watch`'s events: a link that loses its carrier, a device that goes, an address or a route that
 is removed, a line of the kernel's log. What came before a failure need not have caused it.
@@ -83,7 +83,7 @@ _WITH_LINK: Final = ("fe80:", "ff00:")
 
 @dataclass(frozen=True, slots=True)
 class WatchedCause:
-    """One cause at one place, and the first event that speaks of it."""
+    """One cause at one place, and the first event that points to it."""
 
     label: str
     text: str

@@ -1,5 +1,6 @@
 """Configuration space of what data passes on its way between adapters, GPUs and memory."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -44,7 +45,7 @@ class Part(StrEnum):
     DATA_DIRECT = "data_direct"  # of ConnectX-8, on the bus of a GPU
 
 
-PARTS: Final = {
+PARTS: Final[Mapping[tuple[str | Missing, str | Missing], Part]] = {
     ("0x10de", "0x22b1"): Part.GRACE_ROOT_PORT,
     ("0x10de", "0x22b2"): Part.GRACE_ROOT_PORT,
     ("0x10de", "0x22b8"): Part.GRACE_ROOT_PORT,
@@ -129,7 +130,7 @@ class PciConfig:
     def part(self) -> Part | None:
         """What it is of those that need ACS of their own."""
         ids = (self.vendor, self.device)
-        return PARTS.get(ids)  # type: ignore[arg-type]
+        return PARTS.get(ids)
 
 
 @dataclass(frozen=True, slots=True)

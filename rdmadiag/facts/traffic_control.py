@@ -40,10 +40,10 @@ class TrafficFilter:
     netdev: str
     direction: str  # IN, OUT
     kind: str  # TCA_KIND: "flower", "u32", "matchall", "bpf"
-    priority: int  # the lowest is asked first
+    priority: int  # the lowest is tried first
     ether_type: int  # ETH_P_ALL: of each
     drops: bool  # the first action is gact's TC_ACT_SHOT
-    ends: bool  # it decides of a packet that matches: no further filter is asked
+    ends: bool  # a packet that matches is decided on: no further filter is tried
     in_hardware: bool  # TCA_CLS_FLAGS_IN_HW
     understood: bool  # every condition is in the fields below
     protocol: int | None = None  # IPPROTO_*

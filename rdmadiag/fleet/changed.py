@@ -53,7 +53,7 @@ class NotCompared:
 
 @dataclass(frozen=True, slots=True)
 class Sameness:
-    """Whether both records are of one host, and what that is told by."""
+    """Whether both records are of one host, and what shows that."""
 
     is_same: bool
     by: str  # "node GUID 0c42:a103:0000:0001"

@@ -1,12 +1,13 @@
 """Names of facts: "adapter[0].port[1].rate", and one name for what several adapters have alike."""
 
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from typing import Final, TypeVar
 
 from rdmadiag.fleet.fact_rows import FACTS, Kind, Of
 from rdmadiag.fleet.fact_table import VARIABLE
+from rdmadiag.ranges import ranges
 
 P = TypeVar("P", bound=Hashable)
 
@@ -55,16 +56,6 @@ def folded(facts: Mapping[str, P]) -> dict[str, P]:
         rest = f"{match[3] or ''}.{match[4]}" if match else name
         groups.setdefault((what, rest, value), []).append(number)
     return {
-        f"{what}[{_ranges(numbers)}]{rest}" if what else rest: value
+        f"{what}[{ranges(numbers)}]{rest}" if what else rest: value
         for (what, rest, value), numbers in groups.items()
     }
-
-
-def _ranges(numbers: Iterable[int]) -> str:
-    parts: list[list[int]] = []
-    for number in sorted(numbers):
-        if parts and parts[-1][1] == number - 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ",".join(f"{one}" if one == last else f"{one}-{last}" for one, last in parts)

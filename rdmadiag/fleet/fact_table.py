@@ -141,7 +141,7 @@ _MOST_MADE: Final = 10_000
 
 
 def _text(value: Any) -> Value:
-    """One line; a long one is cut, and then its hash tells two of them apart."""
+    """One line; a long one is cut, and then its hash distinguishes two of them."""
     kind = type(value)
     if kind is str:
         return intern(value) if len(value) <= MOST_LETTERS else _cut(value)
@@ -429,7 +429,7 @@ class _Ports:
 
 
 def _unread_gids(shown: tuple[Any, ...]) -> Missing | None:
-    """Why it tells nothing that no GID was chosen: no witness read the whole table of a port."""
+    """Why it means nothing that no GID was chosen: no witness read the whole table of a port."""
     in_sysfs, _, in_verbs = shown
     why: Value = NONE
     for place, rows, lost in (

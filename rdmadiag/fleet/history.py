@@ -20,6 +20,7 @@ from itertools import compress
 from operator import ne
 from typing import Any, Final, NamedTuple
 
+from rdmadiag.facts import Missing
 from rdmadiag.fleet.fact_table import NOT_SET, VARIABLE, VARIABLES, Value, named_values
 from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.verdict import Status
@@ -480,9 +481,9 @@ def _list(text: str) -> list[str]:
 
 
 def _facts_digest(facts: Mapping[str, Value]) -> bytes:
-    """Tells whether anything may have changed; the details of a Missing are no part of it."""
+    """Equal where nothing has changed; the details of a Missing are no part of it."""
     names, values = named_values(facts)
-    texts = [each if type(each) is str else f"\1{each.why}" for each in values]  # type: ignore[union-attr]
+    texts = [f"\1{each.why}" if isinstance(each, Missing) else each for each in values]
     whole = "\0".join(texts).encode(errors="backslashreplace")
     return blake2b(_names_digest(names) + whole, digest_size=16).digest()
 

@@ -156,7 +156,7 @@ def launch(what: Launch, seen: Seen | None = None) -> dict[str, NodeAnswer]:
 def nodes_of_job() -> frozenset[str] | None:
     """The nodes that the Slurm job that this runs in has now: none once it has ended.
 
-    None where squeue does not tell.
+    None where squeue does not say.
     """
     argv = squeue_argv(os.environ.get("SLURM_JOB_ID", ""))
     try:

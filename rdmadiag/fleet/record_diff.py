@@ -66,7 +66,7 @@ def differences(before: Judged, after: Judged, *, same: bool | None = None) -> D
     pairing = adapters(first, second, same=hosts.is_same)
     names = renamed(first, second, pairing)
     back = {own: other for other, own in names.names.items()}
-    told = tuple(_told(first, second, pairing, same=hosts.is_same))
+    paired = tuple(_paired(first, second, pairing, same=hosts.is_same))
     found = [
         _Fact(
             each.place,
@@ -82,7 +82,7 @@ def differences(before: Judged, after: Judged, *, same: bool | None = None) -> D
         )
     ]
     sorter = _Sorter(same=hosts.is_same)
-    for fact in (*told, *found):
+    for fact in (*paired, *found):
         sorter.add(fact)
     devices = _names(first), frozenset(map(names.of, _names(second)))
     for source in _unread_alone(first, second):
@@ -139,11 +139,11 @@ class _Fact:
     source: str | None
 
 
-def _told(first: Side, second: Side, pairing: Pairing, *, same: bool) -> Iterator[_Fact]:
+def _paired(first: Side, second: Side, pairing: Pairing, *, same: bool) -> Iterator[_Fact]:
     skipped = set(_FOLLOWS)
     if is_listed(first) and is_listed(second):
         skipped.add("adapters")
-    # Adapters are told one by one where both have a list of them.
+    # Adapters are listed one by one where both have a list of them.
     for name in dict.fromkeys((*first.facts, *second.facts)):
         if name in skipped or name == "gpus" or name.startswith(("adapter[", "gpu[")):
             continue

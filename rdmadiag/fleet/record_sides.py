@@ -192,7 +192,7 @@ def _netdevs(side: Side, adapter: int) -> Iterator[str]:
 
 
 def netdevs(side: Side) -> dict[str, tuple[str, int]]:
-    """Of ports, with the device and the port: their facts are told as facts of these."""
+    """Of ports, with the device and the port: their facts are given as facts of these."""
     found = {}
     for number in side.adapters():
         device = side.fact(number, "name")

@@ -37,7 +37,7 @@ _TOLD: Final = frozenset({"evidence.process.environment"})
 """Of which all is read as facts with names, of which there is no list."""
 
 _FUNCTIONS: Final = "evidence.sysfs.candidates[]"
-"""PCI functions, those of the adapters too, which are told as facts of these."""
+"""PCI functions, those of the adapters too, which are given as facts of these."""
 
 _DEVICES: Final = (
     "evidence.sysfs.devices[]",
@@ -228,7 +228,7 @@ class _Walk:
     def _unnamed(
         self, path: str, place: str, one: list[Any], other: list[Any], depth: int
     ) -> Iterator[Seen]:
-        """Items that nothing tells apart: those that both have are left out, in any order."""
+        """Items that nothing distinguishes: those that both have are left out, in any order."""
         left: dict[str, list[Any]] = {}
         for each in other:
             left.setdefault(_text(each), []).append(each)

@@ -1,6 +1,6 @@
 """Which pairs to measure again, and with whom: suspects with each other, and with what passed.
 
-One measurement of a pair at a noise of 5 % does not tell a fifth less from chance, and so each
+One measurement of a pair at a noise of 5 % does not separate a fifth less from chance, and so each
 pair that might be slow is measured again; one that stays slow has both its ends tried with
 others, which says whose fault it is. Only what was verified is measured again: a failure is
 never tried a second time.

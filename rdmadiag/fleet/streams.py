@@ -216,7 +216,7 @@ class Stream:
         self._odd(label, f"{self._where}:{pieces.begun}", NoReport(Gap.TORN, detail))
 
     def _odd(self, label: Label, where: str, found: NoReport) -> None:
-        """Kept until the end, which may tell whose it is; the first of each, and their number."""
+        """Kept until the end, which may show whose it is; the first of each, and their number."""
         number = len(self._late) + 1 if label is UNLABELLED and len(self._late) < _LOOSE else 0
         key = label, found.gap, number
         first, shown, count = self._late.get(key, (where, found, 0))
@@ -264,20 +264,20 @@ class Stream:
 
     def _ansible(self, document: dict[str, Any], where: str) -> None:
         """plays[].tasks[].hosts{}: what each task printed on each host."""
-        heard = set()
+        answered = set()
         for task, host, result in _results(document):
             place = f"{where} task {piece(task)}" if task else where
             stdout = result.get("stdout")
             if isinstance(stdout, str) and stdout.lstrip()[:1] == "{":
-                heard.add(host)
+                answered.add(host)
                 inner = Stream(self._to, f"{place} on {piece(host)}")
                 inner.only(Label(Mark.NODE, host), stdout)
             elif _is_failed(result):
-                heard.add(host)
+                answered.add(host)
                 self._to.odd(self._to.named(host), place, _failed(result))
         stats = document.get("stats")
         for host in stats if isinstance(stats, dict) else ():
-            if host not in heard:
+            if host not in answered:
                 detail = "no task printed a report"
                 self._to.odd(self._to.named(host), where, NoReport(Gap.FOREIGN, detail))
 
@@ -320,7 +320,7 @@ class Stream:
             return tuple(node for node in nodes if node in expected)
         if label.mark is Mark.BLOCK or label in self._began:
             return nodes
-        # Without a list of nodes: the word before a colon, where nothing speaks against it.
+        # Without a list of nodes: the word before a colon, where nothing contradicts it.
         labelled = not self._began or any(each is not UNLABELLED for each in self._began)
         plain = label.text.lower() not in _NOT_NODES and labelled and self.node is None
         return nodes if plain else ()

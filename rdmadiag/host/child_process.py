@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 PR_SET_PDEATHSIG: Final = 1
 """linux/prctl.h; it outlives an exec."""
@@ -111,9 +111,10 @@ def is_stuck(pid: int) -> bool:
 def _prctl() -> Callable[..., int]:
     import ctypes
 
-    call: Any = ctypes.CDLL(None).prctl
-    call.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
-    return call  # type: ignore[no-any-return]
+    library = ctypes.CDLL(None)
+    library.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
+    call: Callable[..., int] = library.prctl
+    return call
 
 
 def _killed_with(prctl: Callable[..., int], parent: int) -> None:

@@ -4,7 +4,7 @@ A read of sysfs or a netlink request can hang in the kernel where no signal reac
 and a process with such a thread cannot end. A child can be killed and left behind. It holds
 nothing of the caller's streams, and ends when its parent does.
 
-What this host is asked runs side by side, in a child for each task or in a few that share the
+Queries of this host run side by side, in a child for each task or in a few that share the
 tasks. What is in files that a user names, which may lie on a file system that has gone and may
 hold anything, is read in one child, whose memory is bounded.
 """

@@ -206,7 +206,7 @@ def families(replies: bytes) -> dict[str, int]:
 
 def request(kind: int, flags: int, payload: bytes = b"") -> bytes:
     """The bytes of one message of type `kind`: pyroute2's encoder takes a tenth of a
-    millisecond, and a large host is asked a thousand times."""
+    millisecond, and a large host gets a thousand of them."""
     return _HEADER.pack(_HEADER.size + len(payload), kind, NLM_F_REQUEST | flags, 0, 0) + payload
 
 

@@ -1,6 +1,6 @@
 """The kernel's notifications: sockets that have joined a group, and the end of its log.
 
-Joining a group is no request: nothing is asked of a driver, and nothing is loaded by the groups
+Joining a group is no request: no driver is queried, and nothing is loaded by the groups
 that are joined here. Every descriptor is read without waiting; one poll(2) waits for all.
 """
 

@@ -72,7 +72,7 @@ def open_record(path: str, deadline: float, waiting_for: Waiting | None = None) 
 class SnapshotHost:
     """A Host that answers from a snapshot, and says what the snapshot does not hold."""
 
-    can_hang = False  # regular files alone are opened, and nothing else is asked
+    can_hang = False  # regular files alone are opened, and nothing else is queried
     given = False  # of ours, unless `open_record` opened it
 
     def __init__(self, tree: Tree, path: str) -> None:

@@ -32,7 +32,6 @@ from rdmadiag.host.layout import (
 )
 from rdmadiag.host.target import create_file, create_folder
 
-_MISSING_KEY: Final = "missing"
 _IDENTITY: Final = ("hostname", "platform", "kernel", "machine")
 
 KEPT_WORDS: Final = {"/proc/cmdline": b"iommu"}

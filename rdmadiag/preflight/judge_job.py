@@ -3,7 +3,7 @@
 What could not be read is never "no RDMA": the status is then unknown, with the reason.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -12,7 +12,7 @@ from rdmadiag.facts.job import Extent, JobFacts, JobProcess
 from rdmadiag.frozen import dataclass
 from rdmadiag.gid.variables import DEVICE_LISTS, RDMA_OFF, Variable, choice
 from rdmadiag.preflight.verdict import Status
-from rdmadiag.view.job import Bound, JobView, TcpPath, mapped_stacks
+from rdmadiag.view.job import Bound, JobView, TcpPath, mapped_stacks, total
 from rdmadiag.view.job_peer import BROKEN, JobPeer
 from rdmadiag.view.reconcile import DeviceView, PortView
 
@@ -197,19 +197,19 @@ def _without_pairs(view: JobView) -> tuple[Status, tuple[JobReason, ...], str]:
     if not away:
         local = ", and TCP within this host alone" if view.tcp else " and no TCP connection"
         return _unknown(JobReason.SILENT, f"it has no queue pair{local}: it may not have begun")
-    total = _total(each.total_bytes for each in away)
-    if isinstance(total, Missing):
+    opened = total(each.total_bytes for each in away)
+    if isinstance(opened, Missing):
         return (
             Status.WARN,
             (JobReason.TCP, JobReason.TCP_UNKNOWN),
             f"it has no queue pair, and {_connections(away)}{_over(away)} of unknown bytes: "
-            + _said(total),
+            + _said(opened),
         )
     moved = view.transport.tcp_bytes
-    if total < MEETING_BYTES and (isinstance(moved, Missing) or moved < IDLE_BYTES):
+    if opened < MEETING_BYTES and (isinstance(moved, Missing) or moved < IDLE_BYTES):
         return _unknown(
             JobReason.IDLE,
-            f"it has no queue pair, and {_connections(away)} that moved {bytes_text(total)} since "
+            f"it has no queue pair, and {_connections(away)} that moved {bytes_text(opened)} since "
             "they were opened: it may not have begun",
         )
     return Status.WARN, (JobReason.TCP,), f"all its bytes go by TCP{_over(away)}"
@@ -279,15 +279,6 @@ def _unknown(reason: JobReason, answer: str) -> tuple[Status, tuple[JobReason, .
 
 def _away(paths: Sequence[TcpPath]) -> tuple[TcpPath, ...]:
     return tuple(each for each in paths if not each.within_host)
-
-
-def _total(values: Iterable[int | Missing]) -> int | Missing:
-    total = 0
-    for each in values:
-        if isinstance(each, Missing):
-            return each
-        total += each
-    return total
 
 
 def _connections(paths: Sequence[TcpPath]) -> str:

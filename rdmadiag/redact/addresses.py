@@ -71,12 +71,12 @@ _ENDS4: Final = frozenset(
 
 
 class Addresses:
-    """What one key makes of addresses. It keeps what it was asked, as `seen`."""
+    """What one key makes of addresses. Those it was given are kept as `seen`."""
 
     def __init__(
         self, pseudonyms: Pseudonyms, seen: "Seen | None" = None, collecting: "Seen | None" = None
     ) -> None:
-        """`seen` are addresses of the same host that were asked for before."""
+        """`seen` are addresses of the same host that were given before."""
         self._pseudonyms = pseudonyms
         self._known = Seen() if seen is None else seen
         self.seen = Seen() if collecting is None else collecting

@@ -62,7 +62,7 @@ def _answer(compared: Compared, host: Identity) -> Text:
     verdict = compared.verdict
     ports = len({(each.device, each.port) for each in compared.sample.sets if each.port})
     if isinstance(compared.changes, Missing) and verdict.status == "ok":
-        text = f"{counted(ports, 'port')}, values alone: one sample tells no rise"
+        text = f"{counted(ports, 'port')}, values alone: one sample shows no rise"
         return Text(text).append_text(whose(host))
     changed = [each for each in present(compared.changes) if each.group not in _HARMLESS]
     harmful = [each for each in changed if each.rise]
@@ -86,8 +86,9 @@ def _listed(names: Iterable[str]) -> str:
 def _span(compared: Compared) -> str:
     if compared.since:
         since = f" since {compared.since:%Y-%m-%d %H:%M:%S} UTC"
-        known = not isinstance(compared.seconds, Missing)
-        return f"{since} ({_duration(compared.seconds)})" if known else since  # type: ignore[arg-type]
+        if isinstance(compared.seconds, Missing):
+            return since
+        return f"{since} ({_duration(compared.seconds)})"
     return "" if isinstance(compared.seconds, Missing) else f" in {_duration(compared.seconds)}"
 
 

@@ -6,6 +6,7 @@ from rich.console import Console
 
 from rdmadiag.facts import Identity, Missing, PciFunction, Why
 from rdmadiag.facts.evidence import Evidence
+from rdmadiag.ranges import folded
 from rdmadiag.render.alike import alike, form
 from rdmadiag.render.console import Text, console, say, steps
 from rdmadiag.render.findings import record
@@ -46,7 +47,7 @@ def show(
     for (name, sentence), *others in alike(sentences, lambda each: form(each[1])):
         say(out, f"{name}: {sentence}")
         if others:
-            say(out, f"  also: {', '.join(other for other, _ in others)}")
+            say(out, f"  also: {', '.join(folded(other for other, _ in others))}")
     _functions(out, without)
     out.print()
     out.print(_grid(devices, out.width))
@@ -83,7 +84,7 @@ def _answer(devices: Sequence[DeviceRow]) -> str:
 
 
 def _unread(devices: Sequence[DeviceRow]) -> dict[str, Missing]:
-    """The witnesses that could not be asked of a device, and why."""
+    """The witnesses that could not be queried for a device, and why."""
     return {
         name: sighting
         for row in devices

@@ -33,14 +33,14 @@ def text(found: Differences, host: Identity, when: datetime, *, only_worse: bool
     suite = SubElement(root, "testsuite", numbers | more)
     for change in found.changes:
         case = _case(suite, _name(change))
-        told = f"{_shown(change.before)} → {_shown(change.after)}"
+        text = f"{_shown(change.before)} → {_shown(change.after)}"
         if change in failing:
-            attributes = {"message": printable(told), "type": str(change.kind)}
+            attributes = {"message": printable(text), "type": str(change.kind)}
             SubElement(case, "failure", attributes).text = "\n".join(
-                map(printable, (told, *change.remedy))
+                map(printable, (text, *change.remedy))
             )
         else:
-            SubElement(case, "system-out").text = printable(told)
+            SubElement(case, "system-out").text = printable(text)
     for each in skipped:
         place = _place(each.device, each.port)
         case = _case(suite, f"unknown {each.fact or each.rule} {place}".strip())

@@ -228,12 +228,12 @@ class WatchDocument(HostDocument):
 
 
 class CauseOfRing(BaseModel):
-    """What an event before a failure speaks of; it need not have caused it."""
+    """A cause that an event before a failure points to; it need not have caused it."""
 
     label: str
     text: str
     subject: str = Field(description="A device, a netdev, an address, a prefix.")
-    number: int = Field(description="Of the first event that speaks of it.")
+    number: int = Field(description="Of the first event that points to it.")
     time: str = Field(description="Of the same; UTC.")
     count: int = Field(description="Events that say the same.")
     mended: bool = Field(description="A later event says that it is as it was.")

@@ -140,18 +140,18 @@ def _lines(failure: Failure) -> str:
 def _details(out: Console, failure: Failure, host: Identity | None) -> None:
     out.print()
     verbatim(out, Text(f"    {printable(failure.text)}", style="dim"))
-    told = [_lines(failure), failure.tool]
+    details = [_lines(failure), failure.tool]
     if failure.speakers:
-        told.append(f"said by {', '.join(failure.speakers)}")
+        details.append(f"said by {', '.join(failure.speakers)}")
     if failure.peers:
-        told.append(f"peer {', '.join(failure.peers)}")
+        details.append(f"peer {', '.join(failure.peers)}")
     if failure.gid_index is not None:
-        told.append(f"GID index {failure.gid_index}")
+        details.append(f"GID index {failure.gid_index}")
     if failure.local_gid:
-        told.append(f"local GID {failure.local_gid}")
+        details.append(f"local GID {failure.local_gid}")
     if failure.remote_gid:
-        told.append(f"remote GID {failure.remote_gid}")
-    say(out, f"    {printable('; '.join(told))}")
+        details.append(f"remote GID {failure.remote_gid}")
+    say(out, f"    {printable('; '.join(details))}")
     if failure.kind is Kind.CONSEQUENCE and failure.what != STOPPED:
         say(out, "    This follows from an earlier failure, which is not in this log.")
     _causes(out, failure, host)
@@ -177,9 +177,9 @@ def _causes(out: Console, failure: Failure, host: Identity | None) -> None:
 def _heading(failure: Failure) -> str:
     """Of the causes, with how often the first of such a log is right."""
     if failure.what == IN_WORDS:
-        return "What it was cannot be told from this line. Its words, and logs like it, speak for:"
+        return "This line does not say the cause. Its words, and similar logs, suggest:"
     if failure.what == STOPPED:
-        return "What it waited for cannot be told from this log alone. It may be:"
+        return "This log alone does not say what it waited for. It may be:"
     several = "causes" if len(failure.causes) > 1 else "cause"
     if failure.probability is None:
         return f"Likely {several}:"

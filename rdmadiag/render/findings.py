@@ -7,6 +7,7 @@ from rich.console import Console
 
 from rdmadiag.facts import Identity
 from rdmadiag.preflight.verdict import Finding
+from rdmadiag.ranges import folded
 from rdmadiag.render.alike import alike, form
 from rdmadiag.render.console import STYLE, Text, say, steps, verbatim, word
 from rdmadiag.render.plain import printable
@@ -58,6 +59,9 @@ def _by_rule(findings: Iterable[Finding]) -> Iterator[tuple[Finding, tuple[Findi
 _FEW: Final = 3
 """So many others of a rule are said in full; --verbose says all."""
 
+_PLACES: Final = 20
+"""So many of one list."""
+
 
 def _finding(
     out: Console, finding: Finding, others: Sequence[Finding], *, named: bool, notes: bool
@@ -83,14 +87,24 @@ def _others(out: Console, first: Finding, others: Sequence[Finding], *, notes: b
     """What differs in names alone is a list of places; of the rest some sentences."""
     same = [each for each in others if form(each.summary) == form(first.summary)]
     if same:
-        say(out, f"  also: {printable(', '.join(map(_place, same)))}")
+        say(out, f"  also: {_places(same, whole=notes)}")
     for number, group in enumerate(alike((o for o in others if o not in same), _form)):
         if number == _FEW and not notes:
             say(out, "  and others: --verbose has all of them")
             return
-        places = ", ".join(map(_place, group[1:]))
-        more = f" (and {places})" if places else ""
-        say(out, f"  also: {printable(f'{group[0].summary}{more}')}")
+        more = f" (and {_places(group[1:], whole=notes)})" if group[1:] else ""
+        say(out, f"  also: {printable(group[0].summary)}{more}")
+
+
+def _places(several: Iterable[Finding], *, whole: bool) -> str:
+    """The ports, devices or sentences: mlx5_[1-63]/1."""
+    places = list(dict.fromkeys(map(_place, several)))
+    if not whole:
+        places = folded(places)
+    more = len(places) - _PLACES
+    if more > 0 and not whole:
+        places[_PLACES:] = [f"and {more} more"]
+    return printable(", ".join(places))
 
 
 def _form(finding: Finding) -> str:

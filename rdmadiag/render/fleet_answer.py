@@ -37,9 +37,9 @@ def answer(merged: Merged) -> str:
     else:
         number = whole - merged.hosts.fit
     named, more = _reasons(merged)
-    told = "; ".join(map(_reason, named))
+    reasons = "; ".join(map(_reason, named))
     rest = f"; and {counted(more, 'more reason')}" if more else ""
-    return f"{number} of {whole}: {told}{rest}" if told else f"{number} of {whole}"
+    return f"{number} of {whole}: {reasons}{rest}" if reasons else f"{number} of {whole}"
 
 
 def _reasons(merged: Merged) -> tuple[list[Group], int]:
@@ -47,17 +47,17 @@ def _reasons(merged: Merged) -> tuple[list[Group], int]:
     warned = merged.status is Status.WARN
     severities = (Severity.WARN,) if warned else (Severity.CRITICAL, Severity.UNKNOWN)
     named: list[Group] = []
-    told: set[str] = set()
+    covered: set[str] = set()
     groups = [each for each in merged.groups if each.severity in severities]
     for group in groups:
         nodes = {row.node for row in merged.rows if group.reason in row.reasons}
-        if len(named) < _FEW and not nodes <= told:
+        if len(named) < _FEW and not nodes <= covered:
             named.append(group)
-            told |= nodes
+            covered |= nodes
     left = [
         group
         for group in groups
-        if any(group.reason in row.reasons and row.node not in told for row in merged.rows)
+        if any(group.reason in row.reasons and row.node not in covered for row in merged.rows)
     ]
     return named, len(left)
 

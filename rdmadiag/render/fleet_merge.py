@@ -1,14 +1,15 @@
 """Many hosts as text: the answer, each reason with its nodes, what differs, what was not used."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rich.console import Console
 
-from rdmadiag.fleet.merged import Drift, Gap, Group, HardwareClass, Merged, Unused
-from rdmadiag.fleet.nodes import shown
+from rdmadiag.fleet.merged import Compatibility, Drift, Gap, Group, HardwareClass, Merged, Unused
+from rdmadiag.fleet.nodes import NotNodes, fold, shown, spread
 from rdmadiag.fleet.odd_stacks import unlike
-from rdmadiag.preflight.verdict import Severity
+from rdmadiag.preflight.verdict import Severity, Status
+from rdmadiag.render.alike import alike
 from rdmadiag.render.console import STYLE, Text, console, in_view, say, steps, verbatim, word
 from rdmadiag.render.fleet_answer import WORDS, answer, reason
 from rdmadiag.render.grid import Indented
@@ -105,19 +106,34 @@ def _drift(out: Console, drift: tuple[Drift, ...], *, verbose: bool) -> None:
     out.print()
     say(out, "Differs among hosts of one kind:")
     several = len({each.hardware_class for each in drift}) > 1
-    for each in drift if verbose else drift[:_MOST]:
-        kind = f"{each.hardware_class} " if several else ""
-        most = "no majority"
-        if each.majority is not None:
-            most = f"{_value(each.majority)} on {each.count}"
-        say(out, Text(f"  {kind}{each.fact}: {most}"))
-        for odd in each.odd:
-            nodes = _cut(odd.nodes, _LONG, whole=verbose)
-            say(out, Text(f"    {_value(odd.value)} on {odd.count}: {nodes}"))
-        if each.unread:
-            say(out, Text(f"    not read: {_cut(each.unread, _SHORT, whole=verbose)}"))
+    groups = [[each] for each in drift] if verbose else alike(drift, _of_the_same)
+    for group in groups if verbose else groups[:_MOST]:
+        kind = f"{group[0].hardware_class} " if several else ""
+        first = group if len(group) < _FEW + 2 else group[:_FEW]
+        for each in first:
+            _fact(out, each, kind, verbose=verbose)
+        if more := [each.fact for each in group[len(first) :]]:
+            say(out, Text(f"  {kind}and {len(more)} more facts of the same hosts (--verbose):"))
+            out.print(Indented(_few(more), 4))
     if not verbose:
-        _rest(out, len(drift))
+        _rest(out, len(groups))
+
+
+def _of_the_same(each: Drift) -> tuple[str, frozenset[str], str]:
+    """The hosts that differ; where there is no majority all, in their parts."""
+    return each.hardware_class, frozenset(odd.nodes for odd in each.odd), each.unread
+
+
+def _fact(out: Console, one: Drift, kind: str, *, verbose: bool) -> None:
+    most = "no majority"
+    if one.majority is not None:
+        most = f"{_value(one.majority)} on {one.count}"
+    say(out, Text(f"  {kind}{one.fact}: {most}"))
+    for odd in one.odd:
+        nodes = _cut(odd.nodes, _LONG, whole=verbose)
+        say(out, Text(f"    {_value(odd.value)} on {odd.count}: {nodes}"))
+    if one.unread:
+        say(out, Text(f"    not read: {_cut(one.unread, _SHORT, whole=verbose)}"))
 
 
 def _value(text: str) -> str:
@@ -130,17 +146,21 @@ def _compatibility(out: Console, merged: Merged, *, verbose: bool) -> None:
         out.print()
         left = _cut(merged.unjudged, _LONG, whole=verbose)
         say(out, f"Too many kinds of hosts to hold each against each; left out: {left}")
-    alike: dict[tuple[str, bool | None, str], list[str]] = {}
-    for each in merged.compatibility if verbose else unlike(merged.compatibility):
+    rows = merged.compatibility if verbose else unlike(merged.compatibility)
+    critical = {} if verbose else _critical(merged, rows)
+    found: dict[tuple[str, bool | None, str], list[str]] = {}
+    for each in rows:
+        if each.one in critical or each.other in critical:
+            continue
         key = each.stack, each.works, each.why
         ends = (_cut(end, _SHORT, whole=verbose) for end in (each.one, each.other))
-        alike.setdefault(key, []).append(" with ".join(ends))
-    if not alike:
+        found.setdefault(key, []).append(" with ".join(ends))
+    if not found and not critical:
         return
     out.print()
     heading = "What stacks would do between hosts, by what they pick:"
     say(out, heading if verbose else "Stacks that work elsewhere, but not between these hosts:")
-    for (stack, works, why), between in list(alike.items())[: None if verbose else _MOST]:
+    for (stack, works, why), between in list(found.items())[: None if verbose else _MOST]:
         result = {True: "works", False: "fails", None: "not known"}[works]
         names = stack if verbose else _few(stack.split(", "))
         say(out, Text(f"  {result}: {names}: {why}"))
@@ -149,7 +169,26 @@ def _compatibility(out: Console, merged: Merged, *, verbose: bool) -> None:
         if len(between) > _FEW and not verbose:
             say(out, f"    and {counted(len(between) - _FEW, 'more pair')} of groups")
     if not verbose:
-        _rest(out, len(alike))
+        _rest(out, len(found))
+    if critical:
+        nodes = _cut(fold(frozenset().union(*critical.values())), _LONG, whole=False)
+        say(out, Text(f"  with hosts that are critical, see above (--verbose): {nodes}"))
+
+
+def _critical(merged: Merged, rows: Iterable[Compatibility]) -> dict[str, frozenset[str]]:
+    """Of the sets of hosts in `rows` those of critical hosts alone, and which hosts these are."""
+    hosts = frozenset(row.node for row in merged.rows if row.status is Status.CRITICAL)
+    sets = dict.fromkeys(end for each in rows for end in (each.one, each.other))
+    found = {text: _nodes(text) for text in sets if hosts}
+    return {text: nodes for text, nodes in found.items() if nodes <= hosts}
+
+
+def _nodes(text: str) -> frozenset[str]:
+    """Of a set; of one with a name that is none, the text: it is no host's name."""
+    try:
+        return frozenset(spread(text))
+    except NotNodes:
+        return frozenset((text,))
 
 
 def _few(names: list[str]) -> str:

@@ -42,7 +42,7 @@ class RouteRow:
 
 @dataclass(frozen=True, slots=True)
 class Pick(WithNumbers):
-    """Which index a stack would use for a port, and what speaks against it."""
+    """Which index a stack would use for a port, and why that may fail."""
 
     stack: str
     version: str

@@ -179,14 +179,10 @@ def _tcp(tcp: tuple[TcpPath, ...] | Missing) -> Grid:
         table.add_row(Text("not known", "dim"), Text(tcp.detail or str(tcp.why)))
         return table
     table = Grid()
-    for name, side in (
-        ("NETDEV", "left"),
-        ("CONNECTIONS", "right"),
-        ("MOVED", "right"),
-        ("SINCE OPENED", "right"),
-        ("", "left"),
-    ):
-        table.add_column(name, justify=side, overflow="fold")  # type: ignore[arg-type]
+    table.add_column("NETDEV", overflow="fold")
+    for name in ("CONNECTIONS", "MOVED", "SINCE OPENED"):
+        table.add_column(name, justify="right", overflow="fold")
+    table.add_column("", overflow="fold")
     for each in tcp:
         moved, total = each.interval_bytes, each.total_bytes
         table.add_row(

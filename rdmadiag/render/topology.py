@@ -156,7 +156,7 @@ def _joined(branch: _Branch) -> _Branch:
     while not branch.rows and len(branch.below) == 1:
         (child,) = branch.below.values()
         if branch.level == 1:
-            break  # the host bridge stays: it tells phb from node
+            break  # the host bridge stays: it distinguishes phb from node
         branch = child
     return branch
 

@@ -42,7 +42,6 @@ CARRIED: Final = BEFORE + BEHIND + AFTER
 
 CONTEXT: Final = 1
 TROUBLE: Final = 2
-_BOTH: Final = CONTEXT | TROUBLE
 _LEAST: Final = 4  # bytes of a word
 
 

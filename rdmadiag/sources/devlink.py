@@ -1,7 +1,7 @@
 """devlink: health reporters, versions, parameters and eswitch of what RDMA devices stand on.
 
-Reporters are one dump of all devices, from the kernel's own memory; everything else is asked
-of each device by itself, since a dump would ask the drivers of all others too.
+Reporters are one dump of all devices, from the kernel's own memory; everything else is
+queried of each device by itself, since a dump would query the drivers of all others too.
 """
 
 import re

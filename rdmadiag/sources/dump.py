@@ -1,11 +1,15 @@
 """A netlink dump that is whole: one that changed while it was made is requested once more."""
 
-from typing import Final
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final, TypeVar
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host import Host, netlink
 
 _CHANGED: Final = "the kernel's table changed during each of two dumps (NLM_F_DUMP_INTR)"
+
+T = TypeVar("T")
 
 
 def dump(host: Host, name: str, protocol: int, request: bytes, deadline: float) -> bytes | Missing:
@@ -23,3 +27,12 @@ def dump(host: Host, name: str, protocol: int, request: bytes, deadline: float) 
         except ValueError as error:
             return Missing(Why.MALFORMED, f"netlink {each}: {error}")
     return Missing(Why.MALFORMED, f"netlink {name}: {_CHANGED}")
+
+
+def gathered(rows: Iterable[T], most: int, what: str) -> tuple[T, ...] | Missing:
+    """The rows of a reply; Missing for more than `most`, and where one raises ValueError."""
+    try:
+        found = tuple(islice(rows, most + 1))
+    except ValueError as error:
+        return Missing(Why.MALFORMED, str(error))
+    return found if len(found) <= most else Missing(Why.UNSUPPORTED, f"more than {most} {what}")

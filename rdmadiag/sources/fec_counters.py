@@ -14,7 +14,7 @@ from typing import Final
 
 from rdmadiag.facts import Missing, Why
 from rdmadiag.host import netlink
-from rdmadiag.sources.generic import NESTED, ethtool_request, generic_attributes
+from rdmadiag.sources.generic import NESTED, ethtool_request, generic_attributes, generic_body
 
 _FEC_STATS: Final = 5  # ETHTOOL_A_FEC_STATS
 _FEC_COUNTERS: Final = {  # ETHTOOL_A_FEC_STAT_*
@@ -66,14 +66,10 @@ def parse_fec_counters(reply: bytes) -> dict[str, int] | Missing:
 
 def parse_phy_counters(reply: bytes) -> dict[str, int] | Missing:
     """The reply to ETHTOOL_MSG_STATS_GET, group eth-phy."""
-    try:
-        message = next(netlink.messages(reply), None)
-    except ValueError as error:
-        return Missing(Why.MALFORMED, str(error))
-    if message is None:
-        return Missing(Why.ABSENT, "empty reply")
+    body = generic_body(reply)
+    if isinstance(body, Missing):
+        return body
     values: dict[str, int] = {}
-    body = netlink.body(reply, message, netlink.GENERIC_HEADER.size)
     for kind, group in netlink.attributes(body):
         parts = list(netlink.attributes(group)) if kind == _GROUP else []
         if netlink.number(dict(parts).get(_GROUP_ID)) != _ETH_PHY:

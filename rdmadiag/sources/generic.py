@@ -73,11 +73,17 @@ def asleep(host: Host, netdev: str) -> Missing | None:
 
 
 def generic_attributes(reply: bytes) -> dict[int, bytes] | Missing:
-    """Those of the one message of a reply."""
+    """Those of the one message of a reply; of several of one kind the last."""
+    body = generic_body(reply)
+    return body if isinstance(body, Missing) else dict(netlink.attributes(body))
+
+
+def generic_body(reply: bytes) -> bytes | Missing:
+    """The one message of a reply, behind its headers."""
     try:
         message = next(netlink.messages(reply), None)
     except ValueError as error:
         return Missing(Why.MALFORMED, str(error))
     if message is None:
         return Missing(Why.ABSENT, "empty reply")
-    return dict(netlink.attributes(netlink.body(reply, message, netlink.GENERIC_HEADER.size)))
+    return netlink.body(reply, message, netlink.GENERIC_HEADER.size)

@@ -8,7 +8,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Literal
 
 from rdmadiag.facts import Limit, Missing, Why
 from rdmadiag.facts.limits import CgroupRdma, HostLimits, NeighbourTable
@@ -44,8 +44,11 @@ def parse_open_files(raw: bytes) -> Limit | Missing:
     match = _OPEN_FILES.search(raw.decode("latin-1"))
     if not match:
         return malformed(raw, "a table of limits with max open files")
-    soft, hard = ("unlimited" if text == "unlimited" else int(text) for text in match.groups())
-    return Limit(soft, hard)  # type: ignore[arg-type]
+    return Limit(*map(_most, match.groups()))
+
+
+def _most(text: str) -> int | Literal["unlimited"]:
+    return "unlimited" if text == "unlimited" else int(text)
 
 
 def parse_neighbour_statistics(raw: bytes) -> tuple[int, int | Missing] | Missing:

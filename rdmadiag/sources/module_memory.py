@@ -141,7 +141,6 @@ _LASERS: Final = 0x11  # the last one: L-band tunable
 
 NO_MONITORS: Final = Missing(Why.UNSUPPORTED, "a passive cable has no monitors")
 NO_LIGHT: Final = Missing(Why.UNSUPPORTED, "copper: there is no light to measure")
-HAS_LIGHT: Final = (Cable.OPTIC, Cable.ACTIVE_OPTICAL)
 
 
 def cable_length(memory: Memory, offset: int, medium: Cable | Missing) -> float | Missing:

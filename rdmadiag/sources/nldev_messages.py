@@ -1,4 +1,4 @@
-"""Messages of RDMA netlink (nldev): what is asked, and the attributes of what is answered.
+"""Messages of RDMA netlink (nldev): what is requested, and the attributes of what is answered.
 
 Numbers and types: rdma/rdma_netlink.h, enum rdma_nldev_command and enum rdma_nldev_attr. They
 are read by hand: pyroute2 has no nldev, and a node has tens of thousands of queue pairs.

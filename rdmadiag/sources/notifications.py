@@ -1,7 +1,7 @@
 """Which notifications this host has, and joining them: RDMA netlink, uevents, rtnetlink, devlink
 and the kernel's log.
 
-What has to be asked first is asked in children under a deadline: a driver that hangs holds a
+What has to be queried first is queried in children under a deadline: a driver that hangs holds a
 lock which the kernel takes for an answer.
 """
 

@@ -210,7 +210,7 @@ def _data_direct(host: Host, roots: set[str]) -> Iterator[tuple[str, tuple[Role,
                 attribute(host, f"{folder}/vendor", parse_id),
                 attribute(host, f"{folder}/device", parse_id),
             )
-            if PARTS.get(ids) is Part.DATA_DIRECT:  # type: ignore[arg-type]
+            if PARTS.get(ids) is Part.DATA_DIRECT:
                 yield name.lower(), (Role.DATA_DIRECT, place)
 
 

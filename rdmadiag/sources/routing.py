@@ -34,7 +34,7 @@ from rdmadiag.facts.routing import (
     TowardsFacts,
 )
 from rdmadiag.host import Host, netlink
-from rdmadiag.sources.dump import dump
+from rdmadiag.sources.dump import dump, gathered
 from rdmadiag.sources.text import attribute, malformed, parse_number
 from rdmadiag.sources.traffic_control import read_traffic_control
 
@@ -159,19 +159,9 @@ def _links(reply: bytes) -> Iterator[tuple[Link, int]]:
 
 def parse_routes(reply: bytes, names: Mapping[int, str]) -> tuple[Route, ...] | Missing:
     """The reply to RTM_GETROUTE, a dump or one answer; `names` of netdevs by their index."""
-    found: list[Route] = []
-    try:
-        for head, attributes in _rows(reply, _RTMSG):
-            if head[0] not in _BITS:
-                continue
-            route = _route(head, attributes, names)
-            if route.kind not in _LEFT_OUT:
-                found.append(route)
-            if len(found) > MOST:
-                return Missing(Why.UNSUPPORTED, f"more than {MOST} routes")
-    except ValueError as error:
-        return Missing(Why.MALFORMED, str(error))
-    return tuple(found)
+    rows = ((head, found) for head, found in _rows(reply, _RTMSG) if head[0] in _BITS)
+    routes = (_route(head, found, names) for head, found in rows)
+    return gathered((each for each in routes if each.kind not in _LEFT_OUT), MOST, "routes")
 
 
 def _route(head: tuple[int, ...], found: dict[int, bytes], names: Mapping[int, str]) -> Route:
@@ -223,13 +213,8 @@ def _gateway(found: dict[int, bytes], family: int) -> str | None:
 
 def parse_rules(reply: bytes) -> tuple[Rule, ...] | Missing:
     """The reply to an RTM_GETRULE dump, IPv4's and IPv6's alone."""
-    try:
-        rows = [each for each in _rows(reply, _RULE) if each[0][0] in _BITS]
-    except ValueError as error:
-        return Missing(Why.MALFORMED, str(error))
-    if len(rows) > MOST:
-        return Missing(Why.UNSUPPORTED, f"more than {MOST} rules")
-    return tuple(_rule(head, found) for head, found in rows)
+    rows = (each for each in _rows(reply, _RULE) if each[0][0] in _BITS)
+    return gathered((_rule(head, found) for head, found in rows), MOST, "rules")
 
 
 def _rule(head: tuple[int, ...], found: dict[int, bytes]) -> Rule:
@@ -269,27 +254,17 @@ def _is_unset(number: int, content: bytes) -> bool:
 
 def parse_neighbours(reply: bytes, names: Mapping[int, str]) -> tuple[Neighbour, ...] | Missing:
     """The reply to an RTM_GETNEIGH dump."""
-    found: list[Neighbour] = []
-    try:
-        for (family, index, state, _, _), attributes in _rows(reply, _NDMSG):
-            address = attributes.get(_NDA_DST)
-            text = _address(address, family) if family in _BITS else None
-            if text is None:
-                continue
+    return gathered(_neighbours_of(reply, names), MOST, "neighbours")
+
+
+def _neighbours_of(reply: bytes, names: Mapping[int, str]) -> Iterator[Neighbour]:
+    for (family, index, state, _, _), attributes in _rows(reply, _NDMSG):
+        address = attributes.get(_NDA_DST)
+        text = _address(address, family) if family in _BITS else None
+        if text is not None:
             mac = attributes.get(_NDA_LLADDR)
-            found.append(
-                Neighbour(
-                    text,
-                    _name(names, index),
-                    _member(NeighbourState, state),
-                    mac.hex(":") if mac else None,
-                )
-            )
-            if len(found) > MOST:
-                return Missing(Why.UNSUPPORTED, f"more than {MOST} neighbours")
-    except ValueError as error:
-        return Missing(Why.MALFORMED, str(error))
-    return tuple(found)
+            of_mac = mac.hex(":") if mac else None
+            yield Neighbour(text, _name(names, index), _member(NeighbourState, state), of_mac)
 
 
 # --- files -------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ class Depth:
     gid_rows: int | None = None  # of each port, where each one costs a call of the library
     wanted: "Wanted | None" = None  # whose counters are read
     spared: "Spared | None" = None  # counters that an earlier sample was refused
-    asked: "tuple[Asked, ...] | None" = None  # ways that the kernel is asked for
+    asked: "tuple[Asked, ...] | None" = None  # ways that the kernel is queried for
     modules: bool | None = None  # whether transceivers are read
     job: "AskedJob | None" = None  # whose processes are looked at
     sampled: "WantedSample | None" = None  # whose bytes are counted

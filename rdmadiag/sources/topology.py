@@ -74,7 +74,9 @@ def _gpus(host: Host) -> tuple[GpuFunction, ...] | Missing:
     for name in filter(_ADDRESS.fullmatch, names):
         folder = f"{PCI_DEVICES}/{name}"
         number = attribute(host, f"{folder}/class", parse_class)
-        makers = () if isinstance(number, Missing) else _GPUS.get(number[:6], ())
+        if isinstance(number, Missing):
+            continue
+        makers = _GPUS.get(number[:6], ())
         if makers == ():
             continue
         vendor = attribute(host, f"{folder}/vendor", parse_id)
@@ -86,7 +88,7 @@ def _gpus(host: Host) -> tuple[GpuFunction, ...] | Missing:
             continue  # a part of a GPU, for a virtual machine
         if len(found) == MOST:
             return Missing(Why.MALFORMED, f"{PCI_DEVICES}: more than {MOST} GPUs")
-        own = number[:6] != "0x1200" or vendor in (_NVIDIA, _AMD)  # type: ignore[index]
+        own = number[:6] != "0x1200" or vendor in (_NVIDIA, _AMD)
         found.append(_gpu(host, name, GpuKind.GPU if own else GpuKind.ACCELERATOR, vendor))
     return tuple(found)
 

@@ -22,7 +22,7 @@ from rdmadiag.facts.traffic_control import (
     TrafficFilter,
 )
 from rdmadiag.host import Host, netlink
-from rdmadiag.sources.dump import dump
+from rdmadiag.sources.dump import dump, gathered
 
 MOST_NETDEVS: Final = 64  # whose filters are read
 MOST: Final = 4096  # qdiscs, and filters of a netdev
@@ -73,17 +73,13 @@ def _rows(reply: bytes) -> Iterator[tuple[tuple[int, ...], str, dict[int, bytes]
 
 def parse_qdiscs(reply: bytes, names: Mapping[int, str]) -> tuple[Qdisc, ...] | Missing:
     """The reply to RTM_GETQDISC; `names` of netdevs by their index."""
-    found: list[Qdisc] = []
-    try:
-        for (_, index, _, parent, _), kind, row in _rows(reply):
-            netem = parse_netem(row.get(_OPTIONS, b"")) if kind == "netem" else None
-            name = names.get(index) or f"#{index}"
-            found.append(Qdisc(name, kind, parent == _ROOT, netem))
-            if len(found) > MOST:
-                return Missing(Why.UNSUPPORTED, f"more than {MOST} qdiscs")
-    except ValueError as error:
-        return Missing(Why.MALFORMED, str(error))
-    return tuple(found)
+    return gathered(_qdiscs(reply, names), MOST, "qdiscs")
+
+
+def _qdiscs(reply: bytes, names: Mapping[int, str]) -> Iterator[Qdisc]:
+    for (_, index, _, parent, _), kind, row in _rows(reply):
+        netem = parse_netem(row.get(_OPTIONS, b"")) if kind == "netem" else None
+        yield Qdisc(names.get(index) or f"#{index}", kind, parent == _ROOT, netem)
 
 
 def parse_netem(options: bytes) -> Netem | None:
@@ -109,23 +105,22 @@ def _share(number: int) -> float:
 def parse_filters(
     reply: bytes, names: Mapping[int, str], direction: str
 ) -> tuple[TrafficFilter, ...] | Missing:
-    """The reply to RTM_GETTFILTER of one place; the first that is asked is first."""
-    found: list[TrafficFilter] = []
-    try:
-        for (_, index, _, _, info), kind, row in _rows(reply):
-            options = row.get(_OPTIONS)
-            if not options:  # a priority of its own row, without a filter
-                continue
-            name = names.get(index) or f"#{index}"
-            made = _filter(name, direction, info, kind, options)
-            if netlink.number(row.get(_CHAIN)):  # asked where a filter of chain 0 leads there
-                made = replace(made, understood=False)
-            found.append(made)
-            if len(found) > MOST:
-                return Missing(Why.UNSUPPORTED, f"more than {MOST} filters")
-    except ValueError as error:
-        return Missing(Why.MALFORMED, str(error))
+    """The reply to RTM_GETTFILTER of one place; in the order in which they are tried."""
+    found = gathered(_filters_of(reply, names, direction), MOST, "filters")
+    if isinstance(found, Missing):
+        return found
     return tuple(sorted(found, key=lambda each: each.priority))
+
+
+def _filters_of(reply: bytes, names: Mapping[int, str], direction: str) -> Iterator[TrafficFilter]:
+    for (_, index, _, _, info), kind, row in _rows(reply):
+        options = row.get(_OPTIONS)
+        if not options:  # a priority of its own row, without a filter
+            continue
+        made = _filter(names.get(index) or f"#{index}", direction, info, kind, options)
+        if netlink.number(row.get(_CHAIN)):  # tried where a filter of chain 0 leads there
+            made = replace(made, understood=False)
+        yield made
 
 
 def _filter(netdev: str, direction: str, info: int, kind: str, options: bytes) -> TrafficFilter:

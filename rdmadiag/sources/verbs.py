@@ -66,7 +66,7 @@ def read_verbs(
         # libibverbs asks nldev for a character device, and the kernel loads ib_uverbs for it.
         if chardevs.why is not Why.ABSENT:
             return chardevs
-        return Missing(Why.ABSENT, "ib_uverbs is not loaded, so libibverbs was not asked")
+        return Missing(Why.ABSENT, "ib_uverbs is not loaded, so libibverbs was not queried")
     seconds = SECONDS + SECONDS_A_DEVICE * len(chardevs)
     transcript = host.verbs(gid_rows, min(deadline, time.monotonic() + seconds))
     return transcript if isinstance(transcript, Missing) else parse_verbs(transcript)
@@ -263,7 +263,7 @@ def _no_answer(call: str) -> Missing:
 
 
 def _not_told(what: str) -> Missing:
-    return Missing(Why.UNSUPPORTED, f"ibv_query_gid does not tell the {what}")
+    return Missing(Why.UNSUPPORTED, f"ibv_query_gid does not give the {what}")
 
 
 def _text(row: dict[str, Any], key: str) -> str:

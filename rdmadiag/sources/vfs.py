@@ -27,7 +27,7 @@ _IFINFOMSG: Final = 16
 _MAC_OCTETS: Final = 6
 _UNSET: Final = 0xFFFFFFFF  # of a driver that says nothing of it
 _MOST: Final = 256  # functions: an attribute of 64 KiB holds some 270
-_FEW: Final = 4  # netdevs of a function that are asked
+_FEW: Final = 4  # netdevs of a function that are queried
 
 
 def vf_request(ifindex: int) -> bytes:

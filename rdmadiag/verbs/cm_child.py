@@ -306,7 +306,7 @@ class Attempt:
         came = self._await(side, Stage.ESTABLISH, CmEvent.ESTABLISHED, ESTABLISH_SECONDS)
         if isinstance(side.end, UdEnd):
             side.end.address(came.datagrams)
-            side.end.hear(came.datagrams)
+            side.end.receive_from(came.datagrams)
         self._show(side, self._attributes(side))
         self._transcript.write(records.Connected(address=side.identifier.peer))
         nonce = cm_protocol.read_answer(came.private_data, hello)
@@ -354,7 +354,7 @@ class Attempt:
     def _introduce(self, local: UdEnd, remote: UdEnd, found: Datagrams) -> None:
         """The end that accepted learns by the first message whom it is to answer."""
         local.address(found)
-        local.hear(found)
+        local.receive_from(found)
         parts = self._bounds, self._glance, self._events.fd
         Talk(local, *parts, "connect").send("introduction")
         Talk(remote, *parts, "listen").receive("introduction")
@@ -498,11 +498,11 @@ class Attempt:
 
     def _greet(self, local: CmEnd, remote: CmEnd) -> None:
         """iWARP: nothing comes from the end that accepted before it got something: RFC 5044, 7."""
-        local.tell(_GREETING)
+        local.send_message(_GREETING)
         until = time.monotonic() + STALL_SECONDS[QpType.RC]
         got = None
         while got is None or local.sends:
-            got = got or remote.heard()
+            got = got or remote.received_message()
             local.poll()
             self._glance()
             if time.monotonic() > until:

@@ -98,14 +98,14 @@ class CmEnd(OpenEnd):
         """Post the buffer for the next payload or message."""
         self._do(Stage.DATA, lambda: self.queue_pair.post_recv(self._receive))
 
-    def tell(self, message: bytes) -> None:
+    def send_message(self, message: bytes) -> None:
         """Post a message that is no payload; the send before must have completed."""
         self.memory.write(self._out, message)
         self._message.length = len(message)
         self._do(Stage.DATA, lambda: self.queue_pair.post_send(self._message))
         self.sends += 1
 
-    def heard(self) -> bytes | None:
+    def received_message(self) -> bytes | None:
         """The message that has arrived, or None as long as none has; raises BadCompletion."""
         self.poll()
         if self._inbox:

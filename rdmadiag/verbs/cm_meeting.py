@@ -44,7 +44,7 @@ _SLICE_SECONDS: Final = 0.005  # between two looks at the queues
 
 
 class AnotherDevice(Exception):
-    """The address belongs to another device than the one that the preflight was asked of."""
+    """The address belongs to another device than the one that the preflight judged."""
 
 
 class Nobody(Exception):

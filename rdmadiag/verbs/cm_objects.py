@@ -43,12 +43,6 @@ from rdmadiag.verbs.objects import (
 from rdmadiag.verbs.objects import _Made as Made
 from rdmadiag.verbs.transitions import Attribute
 
-REQUEST_BYTES: Final = 56
-"""Private data of rdma_connect that every transport carries: man rdma_connect, RDMA_PS_TCP."""
-
-REJECT_BYTES: Final = 148
-"""Of rdma_reject, the same."""
-
 RETRIES: Final = 6
 """retry_count: below 7, as bringup.RETRY_COUNT, and for the same reason."""
 

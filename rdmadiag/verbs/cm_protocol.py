@@ -1,4 +1,4 @@
-"""What two ends put into private data, and how they speak over the queue pair; pure.
+"""What two ends put into private data, and their messages over the queue pair; pure.
 
 The end that connects says hello in the private data of its request: version, whether it has a
 secret, queue pair type, payload, iterations, a nonce, operation, the time of its window. The end
@@ -190,5 +190,4 @@ def _body(private_data: bytes, of: struct.Struct) -> tuple[Any, ...] | None:
     return of.unpack_from(private_data, _HEAD.size)
 
 
-HELLO_BYTES: Final = _HEAD.size + _HELLO.size
 assert _HELLO.size - 11 == NONCE_BYTES

@@ -50,7 +50,7 @@ class Talk:
         message = protocol.frame({"step": step} | content, self._seal)
         if len(message) > CONTROL_BYTES:
             raise ValueError(f"a message of {len(message)} bytes")
-        self._end.tell(message)
+        self._end.send_message(message)
         self._wait(self._is_sent)
 
     def _is_sent(self) -> bool:
@@ -73,7 +73,7 @@ class Talk:
 
     def take(self, step: str) -> bool:
         """Whether it has arrived, and is `taken`; never waits."""
-        content = self._end.heard()
+        content = self._end.received_message()
         if content is None:
             return False
         self.read(content, step)

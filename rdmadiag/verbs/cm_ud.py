@@ -87,7 +87,7 @@ class UdEnd(CmEnd):
         handle = self._make(Stage.ESTABLISH, lambda: self._pd.create_ah(found.way))
         self._send_to(handle, found.queue_pair, found.qkey)
 
-    def hear(self, found: Datagrams) -> None:
+    def receive_from(self, found: Datagrams) -> None:
         """Take messages from that queue pair alone."""
         gid = Gid(bytes(found.way.grh.dgid)) if found.way.is_global else None
         self.sender = Sender(found.queue_pair, gid)
@@ -108,11 +108,11 @@ class UdEnd(CmEnd):
             )
         super().send(content)
 
-    def tell(self, message: bytes) -> None:
+    def send_message(self, message: bytes) -> None:
         """As a payload is sent."""
         self.send(message)
 
-    def heard(self) -> bytes | None:
+    def received_message(self) -> bytes | None:
         """As `arrived`."""
         return self.arrived()
 

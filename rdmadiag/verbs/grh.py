@@ -18,7 +18,7 @@ _VERSION_AND_LENGTH: Final = 0x45  # IPv4 without options, as every RoCE sender 
 def source(grh: bytes) -> Gid:
     """The GID of whom it is from: that of an IPv4 address is mapped, as in the GID table.
 
-    Six as version at both places is told apart by IPv4's checksum, as in libibverbs
+    Six as version at both places is distinguished by IPv4's checksum, as in libibverbs
     (get_grh_header_version, verbs.c).
     """
     if len(grh) != GRH_BYTES:

@@ -342,8 +342,10 @@ class CompletionQueue(_Made):
         channel: CompletionChannel | None = None,
         vector: int = 0,
     ) -> None:
-        told = channel.handle if channel else None
-        handle = call("ibv_create_cq", context.device, context.handle, entries, None, told, vector)
+        notified = channel.handle if channel else None
+        handle = call(
+            "ibv_create_cq", context.device, context.handle, entries, None, notified, vector
+        )
         super().__init__(call, context.device, "ibv_destroy_cq", handle)
         self.context = context
         self._entries = (IbvWc * entries)()

@@ -259,7 +259,7 @@ def _by_cm(end: End, made: records.ConnectionMade, *, is_here: bool) -> EndFacts
 
 
 def _connection(found: Sequence[Record]) -> Connection | None:
-    """What the connection manager gave; None where it was not asked."""
+    """What the connection manager gave; None where it was not used."""
     steps = tuple(_cm_steps(found))
     listening, made = _last(found, records.Listening), _connected(found, EndName.LOCAL)
     joined = _last(found, records.GroupJoined)

@@ -15,7 +15,7 @@ from rdmadiag.verbs.bounds import Bounds, Interrupted, Late
 from rdmadiag.verbs.protocol import Command, End, Inbox, ProtocolError, Role, Seal
 
 _CHUNK: Final = 16 * 1024
-_GOODBYE_SECONDS: Final = 1.0  # to send the peer what failed, and to hear how it is there
+_GOODBYE_SECONDS: Final = 1.0  # to send the peer what failed, and to receive its outcome
 
 
 class PeerLost(Exception):

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from ipaddress import ip_address
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, TypeGuard, get_args
 
 from rdmadiag.facts import GidEntry, Missing, Why
 from rdmadiag.facts.gid import Gid
@@ -257,8 +257,7 @@ def _field(name: str, message: Mapping[str, Any]) -> Any:
     if value is None and name in _MAY_BE_NONE:
         return None
     if name in _RANGES:
-        low, high = _RANGES[name]
-        fits = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+        fits = _is_within(value, _RANGES[name])
     elif name == "bandwidth_seconds":
         number = isinstance(value, int | float) and not isinstance(value, bool)
         fits = number and 0 <= value <= BANDWIDTH_SECONDS_MAX
@@ -371,20 +370,18 @@ _MULTICAST_LID: Final = 0xC000  # InfiniBand specification 4.1.3
 def queue_pair(message: Mapping[str, Any]) -> tuple[int, int]:
     """The number of the peer's queue pair and its first PSN; raises ProtocolError."""
     number, psn = message.get("number"), message.get("psn")
-    for value, (low, high) in ((number, _QUEUE_PAIRS), (psn, _PSNS)):
-        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            found = f"number {shown(number)}, PSN {shown(psn)}"
-            raise ProtocolError(f"the peer's queue pair makes no sense: {found}")
-    return number, psn  # type: ignore[return-value]  # both are integers
+    if not (_is_within(number, _QUEUE_PAIRS) and _is_within(psn, _PSNS)):
+        found = f"number {shown(number)}, PSN {shown(psn)}"
+        raise ProtocolError(f"the peer's queue pair makes no sense: {found}")
+    return number, psn
 
 
 def memory(message: Mapping[str, Any]) -> tuple[int, int]:
     """Address and rkey of the peer's memory, for one-sided operations; raises ProtocolError."""
     address, rkey = message.get("address"), message.get("rkey")
-    for value, bits in ((address, 64), (rkey, 32)):
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << bits:
-            raise ProtocolError("the peer's memory makes no sense")
-    return address, rkey  # type: ignore[return-value]  # both are integers
+    if not (_is_within(address, _ADDRESSES) and _is_within(rkey, _KEYS)):
+        raise ProtocolError("the peer's memory makes no sense")
+    return address, rkey
 
 
 def member(message: Mapping[str, Any]) -> tuple[int, Gid]:
@@ -396,6 +393,13 @@ def member(message: Mapping[str, Any]) -> tuple[int, Gid]:
 # 24 bits each; 0 and 1 are the two of management, and the highest means multicast.
 _QUEUE_PAIRS: Final = (2, 0xFFFFFE)
 _PSNS: Final = (0, 0xFFFFFF)
+_ADDRESSES: Final = (0, (1 << 64) - 1)
+_KEYS: Final = (0, (1 << 32) - 1)
+
+
+def _is_within(value: object, bounds: tuple[int, int]) -> TypeGuard[int]:
+    low, high = bounds
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
 def path_mtu(local: End, remote: End) -> int:

@@ -406,7 +406,7 @@ class Result(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Farewell(Record):
-    """What the peer said once it had heard of this end's failure."""
+    """What the peer sent after it was notified of this end's failure."""
 
     kind = Kind.FAREWELL
     peer_failure: PeerFailure

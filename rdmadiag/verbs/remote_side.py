@@ -1,8 +1,8 @@
-"""The side of a cell that another host holds: asked for there, and served there.
+"""The side of a cell that another host holds: its calls are sent there, and served there.
 
-What may be asked for is side_calls.VOCABULARY. The end that drives has a RemoteSide in place
-of a Side; the end that listens serves its own Side, one call at a time, until it hears that
-no more cells come. Whatever the peer says or does, what was made is destroyed.
+What may be called is side_calls.VOCABULARY. The end that drives has a RemoteSide in place
+of a Side; the end that listens serves its own Side, one call at a time, until the peer
+sends that no more cells come. Whatever the peer says or does, what was made is destroyed.
 """
 
 import inspect

@@ -102,10 +102,10 @@ def _below(device: DeviceView, facts: NetDevFacts) -> Iterator[NetDev]:
 
 def _own(device: DeviceView) -> Iterable[str]:
     """Its netdevs by RDMA netlink, else the parent of rxe, else those that its GIDs name."""
-    told = [known(port.nldev.netdev) for port in device.ports if port.nldev]
+    netdevs = [known(port.nldev.netdev) for port in device.ports if port.nldev]
     parent = known(device.sysfs.parent) if device.sysfs else None
     named = [name for port in device.ports for name in sorted(port.netdevs_here)]
-    return [each for each in told if each] or ([parent] if parent else named)
+    return [each for each in netdevs if each] or ([parent] if parent else named)
 
 
 def _is_software(device: DeviceView) -> bool:

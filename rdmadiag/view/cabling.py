@@ -56,7 +56,7 @@ class Generation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cabling:
-    """What is known around one device; None where a source did not tell."""
+    """What is known around one device; None where a source does not say."""
 
     netdev: str | None  # "en1"
     receptacle: str | None  # "2", of "Thunderbolt 2"

@@ -339,7 +339,7 @@ def _of_ports(here: Side, local: PortView, there: Side, remote: PortView) -> Ite
 
 
 def _rates(local: PortView, remote: PortView) -> tuple[str | Missing, str | Missing]:
-    """By one witness: the verbs library, which stands in for sysfs, tells another width."""
+    """By one witness: the verbs library, which stands in for sysfs, shows another width."""
     both = local.sysfs is not None and remote.sysfs is not None
     neither = local.sysfs is None and remote.sysfs is None
     here, there = (

@@ -159,7 +159,7 @@ def goes_by_address(end: HostEnd) -> bool:
 
 
 def not_seen(end: HostEnd) -> Missing | None:
-    """Why the way from this host cannot be told."""
+    """Why the way from this host is not known."""
     netdev, routing = end.evidence.netdev, end.evidence.routing
     if isinstance(routing, Missing):
         return routing

@@ -494,8 +494,8 @@ def _tcp(
             netdev=unknown if name is None else name,
             within_host=within,
             connections=len(sockets),
-            interval_bytes=_sum(_since(each, earlier) for each in sockets),
-            total_bytes=_sum(_bytes(each) for each in sockets),
+            interval_bytes=total(_since(each, earlier) for each in sockets),
+            total_bytes=total(_bytes(each) for each in sockets),
         )
         for (name, within), sockets in groups.items()
     )
@@ -540,19 +540,20 @@ def _since(socket: TcpSocket, earlier: Mapping[int, TcpSocket] | Missing) -> int
     return then if isinstance(then, Missing) else max(0, now - then)
 
 
-def _sum(values: Iterable[int | Missing]) -> int | Missing:
-    total = 0
+def total(values: Iterable[int | Missing]) -> int | Missing:
+    """Their sum; the first that is not known where one is not."""
+    found = 0
     for each in values:
         if isinstance(each, Missing):
             return each
-        total += each
-    return total
+        found += each
+    return found
 
 
 def _tcp_bytes(tcp: tuple[TcpPath, ...] | Missing) -> int | Missing:
     if isinstance(tcp, Missing):
         return tcp
-    return _sum(each.interval_bytes for each in tcp if not each.within_host)
+    return total(each.interval_bytes for each in tcp if not each.within_host)
 
 
 def _began(before: JobSample | Missing) -> float | Missing:

@@ -1,7 +1,7 @@
 """From the traffic class that a stack sends with to whether a NIC keeps its packets from loss.
 
 class → DSCP → priority (APP table, by what the NIC trusts) → PFC of that priority → buffer, and
-the switch's PFC where it told it by DCBX.
+the switch's PFC where it sent it by DCBX.
 DSCP counts on RoCE v2 alone. Where a NIC trusts PCP, the service level of the address vector is
 the priority (mlx5_set_path: eth_prio), but where the APP table names RoCE's own.
 """
@@ -150,7 +150,7 @@ def _port(
 def _trust(dcb: NetdevDcb | Missing) -> tuple[Trust | Missing, str]:
     """What the NIC looks at, and who says so.
 
-    In-box drivers tell it by the APP table: with an entry of a DSCP the DSCP is trusted, with
+    In-box drivers show it by the APP table: with an entry of a DSCP the DSCP is trusted, with
     none it is not (mlx5e_dcbnl_ieee_setapp, mlx5e_dcbnl_dscp_app).
     """
     if isinstance(dcb, Missing):

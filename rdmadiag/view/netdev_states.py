@@ -59,11 +59,11 @@ class NetDevStates:
             if isinstance(evidence.netdev, Missing)
             else {netdev.ifindex: netdev.name for netdev in evidence.netdev.netdevs}
         )
-        # Kernels that tell the mode (5.2) look for a route where the GID's netdev is
+        # Kernels that show the mode (5.2) look for a route where the GID's netdev is
         # (set_addr_netns_by_gid_rcu, drivers/infiniband/core/addr.c).
         nldev = evidence.nldev
-        tells = not isinstance(nldev, Missing) and not isinstance(nldev.netns_mode, Missing)
-        self._not_here = NetDevState.ELSEWHERE if tells else NetDevState.ABSENT
+        shows_mode = not isinstance(nldev, Missing) and not isinstance(nldev.netns_mode, Missing)
+        self._not_here = NetDevState.ELSEWHERE if shows_mode else NetDevState.ABSENT
 
     def _addresses(self, evidence: Evidence) -> Iterable[tuple[str, tuple[Address, ...]]]:
         """Of each netdev: rtnetlink's, else those of /proc/net/if_inet6; a Mac's by ifconfig."""
@@ -85,8 +85,8 @@ class NetDevStates:
             return self._not_here if port else NetDevState.ABSENT
         if not self._is_ours(name, rows, port):
             # Without addresses to compare, or nldev's word, it may be another's of that name.
-            told = port is not None and self._netlink is not None
-            return self._not_here if told else NetDevState.UNKNOWN
+            is_listed = port is not None and self._netlink is not None
+            return self._not_here if is_listed else NetDevState.UNKNOWN
         found = self._netlink.get(name) if self._netlink is not None else None
         if found is None:
             shown = self._sysfs.get(name)

@@ -200,7 +200,7 @@ def bound_to(
 def questions(
     evidence: Evidence, destination: str, source: str | None, scope: str | None
 ) -> tuple[Asked, ...]:
-    """What the kernel is to be asked: as rdma_cm looks it up, and as a packet is routed."""
+    """What the kernel is to be queried for: as rdma_cm looks it up, and as a packet is routed."""
     routing = evidence.routing
     if isinstance(routing, Missing) or is_loopback(destination):
         return ()
@@ -526,7 +526,7 @@ def _to_itself(found: PeerRoute, devices: Sequence[DeviceView]) -> PeerRoute:
 def _way(
     routing: RoutingFacts, flow: Flow, ours: Way | NoWay | Missing, towards: TowardsFacts | Missing
 ) -> tuple[Way | NoWay | Missing, Witness, str | None]:
-    """The kernel's answer where it was asked, and the netdev of the tables where that differs."""
+    """The kernel's answer where it was queried, and the netdev of the tables where that differs."""
     link = _link(routing, flow.netdev)
     asked = Asked(flow.destination, flow.source, link.ifindex if link else None)
     theirs = _answered(towards, asked)
@@ -581,7 +581,7 @@ def _hashed_otherwise(ours: Way | NoWay | Missing, towards: TowardsFacts | Missi
 
 
 def _answered(towards: TowardsFacts | Missing, asked: Asked) -> Way | NoWay | Missing | None:
-    """None where the kernel was not asked, or did not say."""
+    """None where the kernel was not queried, or did not say."""
     if isinstance(towards, Missing):
         return None
     route = next((each.route for each in towards.answers if each.asked == asked), None)

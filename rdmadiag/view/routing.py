@@ -131,7 +131,7 @@ class RouteTables:
             self._tables.setdefault(key, _Table()).add(route)
 
     def lookup(self, flow: Flow) -> Way | NoWay | Missing:
-        """By which row the flow leaves, why by none, or why the tables do not tell."""
+        """By which row the flow leaves, why by none, or why the tables do not decide it."""
         for read in (self._facts.rules, self._facts.routes):
             if isinstance(read, Missing):
                 return read
@@ -229,7 +229,7 @@ def _matches(rule: Rule, flow: Flow) -> bool:
 
 
 def _in_table(table: _Table, flow: Flow, rule: Rule | None) -> Way | NoWay | Missing | None:
-    """The longest prefix, then the lowest metric; None where the next rule is to be asked."""
+    """The longest prefix, then the lowest metric; None where the next rule is to be tried."""
     fitting = table.fitting(flow)
     for row in fitting:
         if isinstance(row.kind, Missing):

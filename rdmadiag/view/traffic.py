@@ -55,7 +55,7 @@ def of_device(protocol: Protocol, direction: str) -> Packet:
 def dropped_by(
     filters: Iterable[TrafficFilter], packet: Packet
 ) -> tuple[TrafficFilter | None, Dropped]:
-    """The filter that drops it, of those of one netdev in the order in which they are asked."""
+    """The filter that drops it, of those of one netdev in the order in which they are tried."""
     sure = True
     for each in filters:
         if each.direction != packet.direction or not each.ends:

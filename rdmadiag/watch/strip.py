@@ -21,13 +21,15 @@ class Strip:
         The first gives no pace. One that fell was reset or wrapped: its pace is not known.
         """
         before, self._before = self._before, None if value is None else (seconds, value)
-        if before is None and value is not None and not self.paces:
+        if before is None or value is None:
+            if value is None or self.paces:
+                self.paces.append(None)
             return
-        known = before is not None and value is not None
-        if not known or value < before[1] or seconds <= before[0]:  # type: ignore[index,operator]
+        then, last = before
+        if value < last or seconds <= then:
             self.paces.append(None)
             return
-        self.paces.append((value - before[1]) / (seconds - before[0]))  # type: ignore[index,operator]
+        self.paces.append((value - last) / (seconds - then))
 
 
 def drawn(paces: Sequence[float | None], width: int) -> str:

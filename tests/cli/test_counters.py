@@ -61,7 +61,7 @@ def test_a_record_gives_values_alone_and_says_so(
 ) -> None:
     code, out, err = rdmadiag("counters", "--from", record("one", busy(roce, 10)))
     assert (code, err) == (0, "")
-    assert out.startswith("2 ports, values alone: one sample tells no rise  [roce, recorded]\n")
+    assert out.startswith("2 ports, values alone: one sample shows no rise  [roce, recorded]\n")
     assert "out_of_sequence              10" in out
 
 

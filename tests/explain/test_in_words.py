@@ -1,4 +1,4 @@
-"""What the words of a line speak for, on lines from the format strings of their sources."""
+"""What the words of a line suggest, on lines from the format strings of their sources."""
 
 import io
 

@@ -85,7 +85,7 @@ SPEAKS = {
     "device-resetting": (flash(Action.BEGAN), flash(Action.ENDED)),
     "port-went-down": (asynchronous("IBV_EVENT_PORT_ERR"), asynchronous("IBV_EVENT_PORT_ACTIVE")),
 }
-"""Cause → what speaks of it, and what mends it."""
+"""Cause → what points to it, and what mends it."""
 
 
 def causes(*every):

@@ -93,8 +93,9 @@ def test_what_was_read_and_not_used_is_named_with_its_place() -> None:
 def test_long_lists_and_long_sets_end_and_say_so() -> None:
     unused = tuple(Unused(Gap.FOREIGN, None, f"f:{i}", "x") for i in range(100))
     nodes = ",".join(f"node{i}" for i in range(500))
-    odd = Drift("kernel", "A", "6.1", 6, (Odd("5.0", nodes, 500),), "")
-    made = fleet(unused=unused, drift=(odd,) * 30)
+    every = [f"{nodes},other{number}" for number in range(30)]
+    drift = tuple(Drift("kernel", "A", "6.1", 6, (Odd("5.0", each, 501),), "") for each in every)
+    made = fleet(unused=unused, drift=drift)
     text = shown(made)
     assert "  and 80 more (--verbose)\n" in text
     assert "  and 10 more (--verbose)\n" in text
@@ -102,3 +103,49 @@ def test_long_lists_and_long_sets_end_and_say_so() -> None:
     whole = shown(made, verbose=True)
     assert whole.count("\n  foreign: ") == 100
     assert nodes in whole
+
+
+def test_what_differs_on_the_same_hosts_is_said_of_three_facts() -> None:
+    odd = (Odd("(none)", "n[7-8]", 2),)
+    drift = tuple(Drift(f"fact{number}", "A", "1", 6, odd, "") for number in range(7))
+    text = shown(fleet(drift=drift))
+    assert text.count("    (none) on 2: n[7-8]\n") == 3
+    assert (
+        "  and 4 more facts of the same hosts (--verbose):\n    fact3, fact4, fact5, fact6\n"
+    ) in text
+    assert "more facts" not in shown(fleet(drift=drift[:4]))
+    assert "more facts" not in shown(fleet(drift=drift), verbose=True)
+    other = Drift("fact9", "A", "1", 6, (Odd("(none)", "n9", 1),), "")
+    assert "  fact9: 1 on 6\n    (none) on 1: n9\n" in shown(fleet(drift=(*drift, other)))
+
+
+def status_of(**nodes: Status) -> tuple[NodeRow, ...]:
+    return tuple(NodeRow(node, each, "A", (), None, None) for node, each in nodes.items())
+
+
+def test_stacks_of_critical_hosts_are_one_line_with_the_hosts() -> None:
+    rows = status_of(n1=Status.CRITICAL, n2=Status.CRITICAL, n3=Status.OK, n4=Status.WARN)
+    pairs = [("n[1-2]", "n3"), ("n3", "n4")]
+    found = tuple(
+        Compatibility("ucx", one, other, works=False, why="no port") for one, other in pairs
+    )
+    text = shown(fleet(rows=rows, compatibility=found))
+    assert (
+        "Stacks that work elsewhere, but not between these hosts:\n"
+        "  fails: ucx: no port\n    n3 with n4\n"
+        "  with hosts that are critical, see above (--verbose): n[1-2]\n"
+    ) in text
+    whole = shown(fleet(rows=rows, compatibility=found), verbose=True)
+    assert "n[1-2] with n3\n" in whole
+    assert "--verbose" not in whole
+    alone = shown(fleet(rows=rows, compatibility=found[:1]))
+    assert "hosts:\n  with hosts that are critical, see above (--verbose): n[1-2]\n" in alone
+
+
+def test_a_set_that_has_other_hosts_too_is_not_that_of_critical_hosts() -> None:
+    rows = status_of(n1=Status.CRITICAL, n2=Status.OK, n3=Status.OK)
+    for one in ("n[1-2]", "n1,'a b'"):
+        found = (Compatibility("ucx", one, "n3", works=False, why="no port"),)
+        text = shown(fleet(rows=rows, compatibility=found))
+        assert f"    {one} with n3\n" in text
+        assert "critical" not in text

@@ -3,14 +3,13 @@
 import hmac
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rdmadiag.facts.ib import DataOp, QpType
-from rdmadiag.verbs.cm_objects import REJECT_BYTES, REQUEST_BYTES
 from rdmadiag.verbs.cm_protocol import (
     REFUSAL_TEXT,
     Hello,
@@ -25,6 +24,12 @@ from rdmadiag.verbs.cm_protocol import (
     rejection,
 )
 from rdmadiag.verbs.protocol import ProtocolError
+
+REQUEST_BYTES: Final = 56
+"""Private data of rdma_connect that every transport carries: man rdma_connect, RDMA_PS_TCP."""
+
+REJECT_BYTES: Final = 148
+"""Of rdma_reject, the same."""
 
 HELLO = Hello(
     with_secret=False, kind=QpType.RC, payload_bytes=64, iterations=100, nonce=bytes(range(32))

@@ -96,7 +96,7 @@ ROWS: Final = (
     # --- the end -------------------------------------------------------------------------
     Cause("deadline-short", "the deadline was too short for so many round trips"),
     Cause("slow-path", "perhaps a slow path, or a busy host"),
-    Cause("failed-at-peer", "what failed is at the peer; this end only heard of it"),
+    Cause("failed-at-peer", "what failed is at the peer; this end was only notified of it"),
     Cause("peer-host-down", "the peer's host or its network went down"),
     Cause("only-teardown", "the data had arrived: only putting things back failed"),
     Cause("interrupted", "a signal, or the end of the command that had started it"),

@@ -37,7 +37,7 @@ _COMPLETED: Final = re.compile(r"\bscnt=\d+, ccnt=(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Compared:
     """What the two logs say: of which of them, and why."""
 
     part: Part
@@ -47,7 +47,7 @@ class Told:
     is_certain: bool = False  # both logs show it, and it is no guess
 
 
-def told(parts: Sequence[Part], *, timed: bool) -> Told | None:
+def compared(parts: Sequence[Part], *, timed: bool) -> Compared | None:
     """Of two logs of two ends; None where they say no more than each by itself.
 
     `timed`: their lines have clocks that compare, which then say what failed first.
@@ -67,58 +67,58 @@ def told(parts: Sequence[Part], *, timed: bool) -> Told | None:
 # --- what the two ends were given ------------------------------------------------------------
 
 
-def _differ(one: Part, other: Part) -> Told | None:
+def _differ(one: Part, other: Part) -> Compared | None:
     pair = (one, other)
     here, there = (each.talk.ends.get("local") for each in pair)
     for key, label in (("Connection type", "qp-types-differ"), ("test", "other-program")):
         said = [each.talk.header.get(key) for each in pair]
         if all(said) and said[0] != said[1]:
-            return _told(pair, (label,), [f"{key}: {each}" for each in said], certain=True)
+            return _shown(pair, (label,), [f"{key}: {each}" for each in said], certain=True)
     if here is None or there is None:
         return None
     if here.is_roce is not there.is_roce:
         lids = [f"LID {each.lid:#06x}" for each in (here, there)]
-        return _told(pair, ("link-layers-differ",), lids, certain=True)
+        return _shown(pair, ("link-layers-differ",), lids, certain=True)
     gids = [f"GID {each.gid}" for each in (here, there)]
     if not here.is_roce or here.gid is None or there.gid is None:
         return None
     if here.is_empty is not there.is_empty:
         empty = one if here.is_empty else other
-        return _told((empty, *pair), _EMPTY_END, gids, of=pair)
+        return _shown((empty, *pair), _EMPTY_END, gids, of=pair)
     if not here.is_empty and here.gid.family is not there.gid.family:
-        return _told(pair, ("gid-families-differ", "gid-index-or-family"), gids, certain=True)
+        return _shown(pair, ("gid-families-differ", "gid-index-or-family"), gids, certain=True)
     return None
 
 
-def _told(
+def _shown(
     order: Sequence[Part],
     labels: Labels,
     said: Sequence[str],
     *,
     of: Sequence[Part] = (),
     certain: bool = False,
-) -> Told | None:
+) -> Compared | None:
     """At the first of the parts that has a line; what each said is the evidence."""
     evidence = tuple(f"{part.where}: {text}" for part, text in zip(of or order, said, strict=False))
     for part in order:
         seen = _first(part) or _stopped(part)
         if seen is not None:
             causes = all_stated(labels, seen.meaning.what)
-            return Told(part, seen, causes, evidence, certain)
+            return Compared(part, seen, causes, evidence, certain)
     return None
 
 
 # --- who failed by itself ----------------------------------------------------------------------
 
 
-def _of_itself(one: Part, other: Part) -> Told | None:
+def _of_itself(one: Part, other: Part) -> Compared | None:
     """One end failed of its own, and the other saw that, or waited."""
     own = [part for part in (one, other) if _own_failure(part) is not None]
     if len(own) != 1:
         return None
     seen = _own_failure(own[0])
     assert seen is not None
-    return Told(own[0], seen, (), ())
+    return Compared(own[0], seen, (), ())
 
 
 def _own_failure(part: Part) -> Occurrence | None:
@@ -132,7 +132,7 @@ def _own_failure(part: Part) -> Occurrence | None:
 # --- how far the two came ----------------------------------------------------------------------
 
 
-def _waited(part: Part, other: Part) -> Told | None:
+def _waited(part: Part, other: Part) -> Compared | None:
     """What failed or stopped in `part`, where the other end says nothing against it."""
     if _failed(other):
         return None
@@ -145,17 +145,17 @@ def _waited(part: Part, other: Part) -> Told | None:
         assert seen is not None
         count = other.talk.iterations
         said = "it has its result" + (f", of {count} iterations" if count else "")
-        return Told(part, seen, all_stated(_ONE_FINISHED), (where + said,))
+        return Compared(part, seen, all_stated(_ONE_FINISHED), (where + said,))
     listens = there in (Reached.WAITING, Reached.OWN_END)
     if first.meaning.what == "side-channel" and listens:
         said = f"{where}it waits for its client: {other.talk.text}"
-        return Told(part, first, all_stated(_NOT_MET), (said,))
+        return Compared(part, first, all_stated(_NOT_MET), (said,))
     if first.meaning.what == "peer-left" and there > Reached.NOTHING:
         said = f"{where}it ends without an error"
-        return Told(part, first, all_stated(("peer-gone",)), (said,))
+        return Compared(part, first, all_stated(("peer-gone",)), (said,))
     if first.meaning.fields.status == _FLUSHED and there >= Reached.BOTH_ENDS:
         said = f"{where}no request of that end failed"
-        return Told(part, first, all_stated(_flushed_by_itself(first), "from here"), (said,))
+        return Compared(part, first, all_stated(_flushed_by_itself(first), "from here"), (said,))
     return None
 
 
@@ -167,10 +167,10 @@ def _flushed_by_itself(seen: Occurrence) -> Labels:
     return _NEVER_SENT_OF_PINGPONG if seen.meaning.fields.tool == "rc_pingpong" else _NEVER_SENT
 
 
-def _neither_met(one: Part, other: Part) -> Told | None:
+def _neither_met(one: Part, other: Part) -> Compared | None:
     """Neither says an error, and the addresses were never exchanged: TCP is not answered."""
     pair = (one, other)
-    if any(_first(each) and _first(each).meaning.what != STOPPED for each in pair):  # type: ignore[union-attr]
+    if any(map(_failed, pair)):
         return None
     reached = [each.talk.reached for each in pair]
     blank = [each.bytes <= _BLANK for each in pair]
@@ -185,7 +185,7 @@ def _neither_met(one: Part, other: Part) -> Told | None:
     seen = _stopped(client) or _stopped(other if client is one else one)
     assert seen is not None
     said = tuple(f"{each.where}: {each.talk.text or 'nothing'}; and then nothing" for each in pair)
-    return Told(client, seen, all_stated(_NOT_ANSWERED, "no_peer"), said)
+    return Compared(client, seen, all_stated(_NOT_ANSWERED, "no_peer"), said)
 
 
 def _failed(part: Part) -> bool:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from rdmadiag.explain.causes import remedy
-from rdmadiag.explain.job.both_ends import Told, told
+from rdmadiag.explain.job.both_ends import Compared, compared
 from rdmadiag.explain.job.collected import Collected
 from rdmadiag.explain.job.hosts import KnownHost, Place, canonical
 from rdmadiag.explain.job.members import Members
@@ -127,7 +127,7 @@ class _Composer:
         followed = [each for each in self._placed if each.seen.meaning.kind is Kind.CONSEQUENCE]
         first = self._first(failed) or self._first(followed)
         aftermath = sum(sum(part.aftermath.values()) for part in self._collected.parts)
-        both = told(self._collected.parts, timed=bool(first and first.at is not None))
+        both = compared(self._collected.parts, timed=bool(first and first.at is not None))
         if both is not None:
             first = self._one(both.part, both.seen)
         shown = self._first_failure(first) if first else None
@@ -428,7 +428,7 @@ class _Composer:
         return tuple(found.values())
 
 
-def _as_both_say(failure: Failure, both: Told) -> Failure:
+def _as_both_say(failure: Failure, both: Compared) -> Failure:
     """The causes that only both logs together name come first."""
     if not both.causes:
         return failure
@@ -447,7 +447,7 @@ def _as_both_say(failure: Failure, both: Told) -> Failure:
 
 
 def failure_of(seen: Occurrence) -> Failure:
-    """The occurrence as `explain --log` would tell of it."""
+    """The occurrence as `explain --log` would report it."""
     collector = Collector()
     collector.add(seen.line, seen.meaning)
     account: Account = collector.account(seen.line, 0)

@@ -89,10 +89,10 @@ def _record(line: bytes) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]
         return None
     if not isinstance(document, dict):
         return None
-    parts = [document.get(name) for name in ("header", "metadata", "coll_perf")]
-    if all(isinstance(each, dict) for each in parts):
-        header, metadata, performance = parts
-        return header, metadata, performance  # type: ignore[return-value]  # all are dicts
+    header, metadata = document.get("header"), document.get("metadata")
+    performance = document.get("coll_perf")
+    if isinstance(header, dict) and isinstance(metadata, dict) and isinstance(performance, dict):
+        return header, metadata, performance
     return None
 
 

@@ -20,7 +20,7 @@ class Members:
         self._book = self._addresses()
 
     def _name_files(self) -> None:
-        """A file that is called after a host of which others speak is that host's."""
+        """A file that is named after a host which other lines mention is that host's."""
         hosts = {each.host for part in self._collected.parts for each in part.writers if each.host}
         occurrences = [each for part in self._collected.parts for each in part.occurrences]
         hosts |= {short(each.peer) for each in occurrences if each.peer and is_name(each.peer)}

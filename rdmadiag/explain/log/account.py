@@ -107,7 +107,7 @@ class Failure:
     device_in_report: bool | None = None  # None: no report, or the line names no device
     rests_on: str | None = None  # the first cause: both, rule or words; None without one
     probability: float | None = None  # that it is right; None: not known
-    tells_apart: str | None = None  # what to run where the causes cannot be told from the log
+    tells_apart: str | None = None  # what to run where the log does not decide between the causes
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class Collector:
         self._groups: dict[Key, _Group] = {}
         self._beside: dict[Key, _Group] = {}  # trouble beside lines of RDMA
         self._worded: dict[Key, _Group] = {}  # not understood, but for its words
-        self._silent: dict[Key, _Group] = {}  # not understood, and no word speaks for a cause
+        self._silent: dict[Key, _Group] = {}  # not understood, and no word suggests a cause
         self._unknown: dict[str, Unknown] = {}
         self._unexplained: dict[str, Unknown] = {}  # aftermath that names RDMA, of what is unseen
         self._aftermath = 0
@@ -376,7 +376,7 @@ class Collector:
 
 
 def _as_failure(group: _Group) -> _Group:
-    """The same, as a failure that its words tell of."""
+    """The same, as a failure that is known by its words alone."""
     group.meaning = replace(group.meaning, kind=Kind.FAILURE, what=IN_WORDS)
     return group
 

@@ -1,8 +1,8 @@
-"""Which look at a host tells the likeliest causes of a failure apart.
+"""Which check of a host separates the likeliest causes of a failure best.
 
-A look is a line of a cause's remedy that reads alone, or the preflight, which has rules for
+A check is a line of a cause's remedy that only reads, or the preflight, which has rules for
 some causes. It shows whether it is one of the causes that have it: the one that leaves least
-to guess (the entropy of the causes' weights) is chosen.
+uncertain (the entropy of the causes' weights) is chosen.
 
 >>> apart(("memlock", "mr-exhausted"), "linux", {}).line
 'ulimit -l'
@@ -18,7 +18,7 @@ from rdmadiag.explain.remedies import PREFLIGHT_THERE, fill
 from rdmadiag.frozen import dataclass
 
 LIKELIEST: Final = 3
-"""Causes that are told apart."""
+"""Causes that are compared."""
 _WEIGHTS: Final = (0.5, 0.3, 0.2)
 _READS: Final = re.compile(
     r"(?:rdmadiag|ls|cat|ulimit|id|ibv_devinfo|ibv_devices|ibstat|rdma (?:link|res|system show|dev)"
@@ -31,23 +31,23 @@ _READS: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """One look, and the causes that it shows."""
+    """One check, and the causes that it shows."""
 
     line: str  # to paste
     shows: tuple[str, ...]  # labels
 
 
 def apart(labels: Sequence[str], platform: str, facts: Mapping[str, str]) -> Apart | None:
-    """The look that separates the first few best; None where none does."""
+    """The check that separates the first few best; None where none does."""
     some = tuple(labels[:LIKELIEST])
     if len(some) < 2:
         return None
-    looks: dict[str, list[str]] = {}
+    checks: dict[str, list[str]] = {}
     for label in some:
         for line in fill(remedy(label, platform), {"on": "", **facts}):
             if _READS.match(line):
-                looks.setdefault(line, []).append(label)
-    found = [(_left((shown,), some), Apart(line, tuple(shown))) for line, shown in looks.items()]
+                checks.setdefault(line, []).append(label)
+    found = [(_left((shown,), some), Apart(line, tuple(shown))) for line, shown in checks.items()]
     ruled = [label for label in some if CAUSES[label].proofs]
     if ruled:  # each has rules of its own
         cells = tuple([each] for each in ruled)
@@ -57,7 +57,7 @@ def apart(labels: Sequence[str], platform: str, facts: Mapping[str, str]) -> Apa
 
 
 def _left(cells: Iterable[Sequence[str]], some: Sequence[str]) -> float:
-    """What is left to guess, in bits, where a look shows which cell it is, or that it is none."""
+    """What stays uncertain, in bits, where a check shows which cell it is, or that it is none."""
     cells = tuple(cells)
     shown = {each for cell in cells for each in cell}
     rest = [each for each in some if each not in shown]

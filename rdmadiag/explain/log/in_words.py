@@ -1,7 +1,7 @@
 """What a line that no sign and no call fits still says of its cause, by the words that it has.
 
-A word speaks for causes with a weight of 1 to 4: 4 if it says what the cause is, 1 if it only
-does not speak against it. The sums order the causes. The rows hold of every stack; what one
+A word suggests causes with a weight of 1 to 4: 4 if it says what the cause is, 1 if it only
+does not contradict it. The sums order the causes. The rows hold of every stack; what one
 stack prints in words of its own is a sign (explain.log.signs).
 
 >>> from rdmadiag.explain.log.fields import fields
@@ -412,7 +412,7 @@ def of_a_mac(found: Counter[str], stage: Stage | None) -> Counter[str]:
 
 
 def weights(text: str, stage: Stage | None = None) -> Counter[str]:
-    """How much the words speak for each cause."""
+    """The weight of each cause by the words."""
     found: Counter[str] = Counter()
     text = text.lower()
     for pattern, row in _ROWS:
@@ -433,13 +433,13 @@ _OF_KERNEL: Final = re.compile(
 
 
 def likeliest(found: Counter[str], most: int) -> tuple[Known, ...]:
-    """Those that are spoken for most."""
+    """Those of most weight."""
     labels = [label for label, weight in found.most_common() if weight >= LEAST]
     return tuple(stated(label) for label in labels[:most])
 
 
 def in_words(found: Fields, most: int = 5) -> tuple[Known, ...]:
-    """The causes that the line's words speak for, the most spoken for first."""
+    """The causes that the line's words suggest, those of most weight first."""
     number = errno_name(found.errno, found.platform) if found.errno else None
     several = weights(f"{found.text} {number or ''}", found.stage)
     if found.platform == "darwin":

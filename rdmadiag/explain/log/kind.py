@@ -6,7 +6,7 @@ from typing import Final
 OF_RDMA: Final = "aftermath-of-rdma"
 """What an aftermath is that says so of RDMA itself: alone in a log, it is not explained."""
 IN_WORDS: Final = "words"
-"""What a failure is that only its words tell of (explain.log.in_words)."""
+"""`what` of a failure that is known by its words alone (explain.log.in_words)."""
 STOPPED: Final = "stopped"
 """What a test is that printed its ends, and then neither a result nor an error."""
 UNSURE: Final = frozenset({IN_WORDS, STOPPED})

@@ -7,7 +7,6 @@ from rdmadiag.facts.errnos import ERRNOS, Platform
 
 _ERRNO: Final = re.compile(r"\berrno(?:\s+is|\s+code)?[ =:(]*-?(\d{1,3})\b", re.IGNORECASE)
 _ENAME: Final = re.compile(r"(?<![\w])(E[A-Z0-9]{3,14})\b")
-_BRACKETED: Final = re.compile(r"^\W{0,2}(?:[\[(]-?(\d{1,3})[\])]|[=:]-?(\d{1,3})\b)")
 _BEFORE: Final = re.compile(r"(?:^|[ (\[=:-])(\d{1,3})[\])]?[ :=,(-]{1,3}$")
 _RETURNED: Final = re.compile(
     r"\b(?:closed|failed \((?=-\d{1,3}\))|setup_qp failed"

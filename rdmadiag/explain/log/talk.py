@@ -90,8 +90,8 @@ _OVER_TCP: Final = (
     "sudo nft list ruleset   # at both ends",
 )
 _OVER_RDMA: Final = (
-    "# TCP went through, and RDMA does not: what each end printed, and its counters, tell which",
-    "rdmadiag pingpong --allow-rtr PEER   # tells loss, a filter and an MTU from each other",
+    "# TCP went through, and RDMA does not: what each end printed, and its counters, show which",
+    "rdmadiag pingpong --allow-rtr PEER   # distinguishes loss, a filter and an MTU",
     "sudo nft list ruleset   # RoCE v2 is UDP port 4791, at both ends and on the switch",
     GIDS,
     AT_PEER,

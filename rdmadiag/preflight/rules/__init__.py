@@ -99,7 +99,7 @@ def _traffic_control(case: Case) -> bool:
 
 
 def _ethernet(case: Case) -> bool:
-    """Whether a driver describes its link to ethtool, or could not be asked."""
+    """Whether a driver describes its link to ethtool, or could not be queried."""
     links = (
         link for device, port in case.ports for link in links_below(device, port, case.evidence)
     )
@@ -125,7 +125,7 @@ def _flow_control(case: Case) -> bool:
 
 
 def _devlink(case: Case) -> bool:
-    """Whether a device has something in devlink, or it could not be asked."""
+    """Whether a device has something in devlink, or it could not be queried."""
     facts = case.evidence.devlink
     if isinstance(facts, Missing):
         return _answered(facts)
@@ -332,9 +332,9 @@ def _unsaid(unread: Iterable[Lack], found: Sequence[Finding], case: Case) -> Ite
     for lack in unread:
         if lack.missing in failed:
             continue
-        speakers = NEEDS[lack.need].said_by
-        spoken = [each for each in graver if each.rule in speakers]
+        rules = NEEDS[lack.need].said_by
+        said = [each for each in graver if each.rule in rules]
         if not any(
-            each.rule in NO_ANSWER or lack.concerns(each.device, each.port) for each in spoken
+            each.rule in NO_ANSWER or lack.concerns(each.device, each.port) for each in said
         ):
             yield lack

@@ -246,7 +246,7 @@ def device_unreadable(this: Rule, case: Case) -> Iterator[Finding]:
     "no-thunderbolt-rdma-device",
     Severity.UNKNOWN,
     "librdma lists no device",
-    "The library was asked and lists no device, though RDMA is switched on and the hardware may "
+    "The library was queried and lists no device, though RDMA is switched on and the hardware may "
     "well have it. Where the switch, the release or the hardware explains it, that is said "
     "instead.",
     (TN3205,),

@@ -10,12 +10,12 @@ from rdmadiag.facts.traffic_control import IN, OUT
 from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.proofs import seen
 from rdmadiag.preflight.rules.rule import Rule, rule
-from rdmadiag.preflight.rules.traffic import filter_fill, filter_proof
+from rdmadiag.preflight.rules.traffic import LOOK, dropping, filters_of
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.compat import Compat, NoTalk
 from rdmadiag.view.ends import Towards, own_addresses
 from rdmadiag.view.peer_picks import Talks
-from rdmadiag.view.traffic import Dropped, described, dropped_by, of_device
+from rdmadiag.view.traffic import Dropped, dropped_by, of_device
 
 _ARP: Final = "https://github.com/torvalds/linux/blob/v6.1/net/ipv4/arp.c"
 _SYSCTL: Final = "https://docs.kernel.org/networking/ip-sysctl.html"
@@ -148,7 +148,7 @@ def _macs_of_far(case: Towards) -> frozenset[str] | None:
     "ends-answers-no-arp",
     Severity.CRITICAL,
     "The netdev answers no ARP",
-    "The netdev of the address has ARP switched off, or arp_ignore is 8: this host never tells its "
+    "The netdev of the address has ARP switched off, or arp_ignore is 8: this host never sends its "
     "MAC address, and the peer finds no way to it but by a permanent neighbour entry.",
     (_ARP, _SYSCTL),
     remedy={
@@ -238,37 +238,24 @@ def reverse_path(this: Rule, case: Towards) -> Iterator[Finding]:
     "TCP of iWARP, between these two addresses. Of a NIC's own RDMA only filters that the NIC "
     "executes (in_hw) count.",
     ("https://man7.org/linux/man-pages/man8/tc-flower.8.html",),
-    remedy=(
-        "tc -s filter show dev {netdev} {way}   # how many packets it has dropped",
-        "sudo tc filter del dev {netdev} {way} prio {priority}",
-    ),
+    remedy=LOOK,
 )
 def traffic_dropped(this: Rule, case: Towards) -> Iterator[Finding]:
     """Where every condition of the filter fits the packets."""
     mine, routing = case.mine, case.near.evidence.routing
     if isinstance(routing, Missing) or isinstance(routing.traffic_control, Missing):
         return
-    filters = routing.traffic_control.filters
-    every = [
-        each
-        for each in (() if isinstance(filters, Missing) else filters)
-        if each.netdev == mine.netdev.name and (mine.is_software or each.in_hardware)
-    ]
+    filters = filters_of(routing.traffic_control, mine.netdev.name)
+    every = [each for each in filters if mine.is_software or each.in_hardware]
     for direction in (IN, OUT):
         packet = replace(
             of_device(mine.protocol, direction), own=mine.address, peer=case.theirs.address
         )
         found, how = dropped_by(every, packet)
         if found is not None and how is Dropped.SURELY:
-            yield this.finding(
-                f"{case.near.name} drops what {mine.place} "
-                f"{'sends to' if direction == OUT else 'gets from'} {case.theirs.address}: "
-                f"{described(found)}",
-                device=mine.device,
-                port=mine.port,
-                evidence=[filter_proof(found)],
-                fill=filter_fill(found),
-            )
+            way = "sends to" if direction == OUT else "gets from"
+            said = f"{case.near.name} drops what {mine.place} {way} {case.theirs.address}"
+            yield dropping(this, found, said, mine.device, mine.port)
 
 
 @rule(
@@ -350,7 +337,7 @@ def mtu_differs(this: Rule, case: Towards) -> Iterator[Finding]:
     ),
 )
 def subnets_differ(this: Rule, case: Towards) -> Iterator[Finding]:
-    """Asked where neither end has a way."""
+    """Looked at where neither end has a way."""
     mine, theirs = case.mine, case.theirs
     yield this.finding(
         f"{case.near.name} has {mine.address}/{mine.prefix_length}, {case.far.name} "
@@ -377,8 +364,8 @@ class PortsCase:
 @rule(
     "ends-protocols-differ",
     Severity.CRITICAL,
-    "The two hosts' ports speak different protocols",
-    "No active port of one host speaks the protocol of one of the other: RoCE, iWARP, InfiniBand. "
+    "The two hosts' ports have different protocols",
+    "No active port of one host has the protocol of one of the other: RoCE, iWARP, InfiniBand. "
     "None of them understands another.",
     (),
     remedy=("rdmadiag devices   # at both hosts: which of them were meant?",),

@@ -112,7 +112,9 @@ def _listed(gpus: Gpus) -> str:
 
 
 def _open(gpus: Gpus) -> str:
-    return {True: "yes", False: "no"}.get(gpus.open_driver, seen(gpus.open_driver))  # type: ignore[arg-type]
+    if isinstance(gpus.open_driver, Missing):
+        return seen(gpus.open_driver)
+    return "yes" if gpus.open_driver else "no"
 
 
 PEERMEM_SINCE: Final = (2, 23)

@@ -67,7 +67,7 @@ _MAP: Final = (
         ),
         "the switch": (
             "# on the switch: PFC for priority {priority} on this port",
-            "sudo lldptool -t -n -i {netdev} -V PFC   # what it tells",
+            "sudo lldptool -t -n -i {netdev} -V PFC   # what it sends",
         ),
         "the buffer": ("sudo dcb buffer show dev {netdev}", "sudo mlnx_qos -i {netdev}"),
     },

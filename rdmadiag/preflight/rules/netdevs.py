@@ -227,7 +227,7 @@ def mtu_differs_in_subnet(this: Rule, case: Case) -> Iterator[Finding]:
     Severity.INFO,
     "The carrier came and went often",
     "The carrier of a port's netdev has changed often since the netdev was made. The number "
-    "only grows, and does not tell when: a link that flaps now, or a switch that was restarted "
+    "only grows, and has no times: a link that flaps now, or a switch that was restarted "
     "long ago. Where the kernel's log shows flaps in its window, that is said instead.",
     (
         "https://github.com/NVIDIA/nccl/issues/905",

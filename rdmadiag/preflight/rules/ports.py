@@ -17,7 +17,7 @@ from rdmadiag.view.reconcile import PortView, Protocol
 def is_down(port: PortView) -> bool:
     """Whether its state is known, and is not ACTIVE."""
     if port.protocol is Protocol.THUNDERBOLT:
-        return False  # a family of its own: there the cable and the peer tell the cause
+        return False  # a family of its own: there the cable and the peer show the cause
     states = set(port.states.values())
     return bool(states) and PortState.ACTIVE not in states
 

@@ -101,7 +101,7 @@ def _nothing(this: Rule, facts: ResourceFacts | Missing) -> Finding:
             else "where RDMA netlink does not say",
         )
     summary, proofs = "no RDMA device", [Proof("nldev", "RDMA_NLDEV_CMD_GET", "no device")]
-    if facts == LINUX_ONLY:  # on a Mac verbs and the registry tell
+    if facts == LINUX_ONLY:  # on a Mac verbs and the registry have it
         proofs = [Proof("verbs", "ibv_get_device_list", "no device")]
     elif isinstance(facts, Missing):
         summary = f"{summary} ({facts})"

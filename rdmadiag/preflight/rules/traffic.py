@@ -12,7 +12,7 @@ from rdmadiag.view.reconcile import PortView, Protocol
 from rdmadiag.view.traffic import Dropped, Packet, described, dropped_by, of_device
 
 _TC: Final = "https://man7.org/linux/man-pages/man8/tc-flower.8.html"
-_LOOK: Final = (
+LOOK: Final = (
     "tc -s filter show dev {netdev} {way}   # how many packets it has dropped",
     "sudo tc filter del dev {netdev} {way} prio {priority}",
 )
@@ -38,20 +38,30 @@ def _netdevs(case: Case) -> Iterator[tuple[PortView, str]]:
             yield port, name
 
 
-def _filters(control: TrafficControl, netdev: str) -> list[TrafficFilter]:
+def filters_of(control: TrafficControl, netdev: str) -> list[TrafficFilter]:
+    """Those of a netdev, as far as they were read."""
     return [each for each in known(control.filters) or () if each.netdev == netdev]
 
 
-def filter_proof(found: TrafficFilter) -> Proof:
-    """The filter as a piece of evidence."""
-    where = f"filter of {found.netdev}, {_WAY[found.direction]}, priority {found.priority}"
-    return Proof("routing", where, f"{described(found)}: drop")
-
-
-def filter_fill(found: TrafficFilter) -> dict[str, object]:
-    """For the remedy of a rule about it."""
+def dropping(
+    this: Rule,
+    found: TrafficFilter,
+    what: str,
+    device: str,
+    port: int,
+    severity: Severity | None = None,
+) -> Finding:
+    """The finding about a filter; `what` it drops, and where."""
     way = _WAY[found.direction]
-    return {"netdev": found.netdev, "way": way, "priority": found.priority}
+    where = f"filter of {found.netdev}, {way}, priority {found.priority}"
+    return this.finding(
+        f"{what}: {described(found)}",
+        device=device,
+        port=port,
+        severity=severity,
+        evidence=[Proof("routing", where, f"{described(found)}: drop")],
+        fill={"netdev": found.netdev, "way": way, "priority": found.priority},
+    )
 
 
 @rule(
@@ -63,7 +73,7 @@ def filter_fill(found: TrafficFilter) -> dict[str, object]:
     "own RDMA do where the NIC executes the filter (in_hw). A warning where only some are dropped, "
     "of one peer or one port, or the filter has conditions that are not read.",
     (_TC,),
-    remedy=_LOOK,
+    remedy=LOOK,
     needs=("ports", "software device", "traffic control"),
 )
 def filter_drops_rdma(this: Rule, case: Case) -> Iterator[Finding]:
@@ -71,21 +81,16 @@ def filter_drops_rdma(this: Rule, case: Case) -> Iterator[Finding]:
     control = _control(case)
     for port, netdev in _netdevs(case) if control else ():
         assert control is not None
-        every = [e for e in _filters(control, netdev) if port.is_software or e.in_hardware]
+        every = [e for e in filters_of(control, netdev) if port.is_software or e.in_hardware]
         for direction in (IN, OUT):
             found, how = dropped_by(every, of_device(port.protocol, direction))
             if found is None:
                 continue
             what = "iWARP's TCP" if port.protocol is Protocol.IWARP else "RoCE v2 (UDP 4791)"
             some = "" if how is Dropped.SURELY else "some of "
-            yield this.finding(
-                f"a filter of {netdev} drops {some}{what} of {port.name}: {described(found)}",
-                device=port.device,
-                port=port.number,
-                severity=None if how is Dropped.SURELY else Severity.WARN,
-                evidence=[filter_proof(found)],
-                fill=filter_fill(found),
-            )
+            said = f"a filter of {netdev} drops {some}{what} of {port.name}"
+            severity = None if how is Dropped.SURELY else Severity.WARN
+            yield dropping(this, found, said, port.device, port.number, severity)
 
 
 @rule(
@@ -96,7 +101,7 @@ def filter_drops_rdma(this: Rule, case: Case) -> Iterator[Finding]:
     "what programs exchange addresses and keys by before they use RDMA. Where they meet over this "
     "netdev, and by one of these ports, they wait for each other.",
     (_TC,),
-    remedy=_LOOK,
+    remedy=LOOK,
     needs=("ports", "traffic control"),
 )
 def filter_drops_tcp(this: Rule, case: Case) -> Iterator[Finding]:
@@ -104,7 +109,7 @@ def filter_drops_tcp(this: Rule, case: Case) -> Iterator[Finding]:
     control = _control(case)
     for port, netdev in _netdevs(case) if control else ():
         assert control is not None
-        every = _filters(control, netdev)
+        every = filters_of(control, netdev)
         for direction in (IN, OUT):
             if port.is_software:
                 own, _ = dropped_by(every, of_device(port.protocol, direction))
@@ -112,13 +117,8 @@ def filter_drops_tcp(this: Rule, case: Case) -> Iterator[Finding]:
                     continue
             found, _ = dropped_by(every, Packet(direction, TCP, None))
             if found is not None:
-                yield this.finding(
-                    f"a filter of {netdev} drops TCP: {described(found)}",
-                    device=port.device,
-                    port=port.number,
-                    evidence=[filter_proof(found)],
-                    fill=filter_fill(found),
-                )
+                said = f"a filter of {netdev} drops TCP"
+                yield dropping(this, found, said, port.device, port.number)
 
 
 @rule(

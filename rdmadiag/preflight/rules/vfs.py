@@ -29,7 +29,7 @@ _REBIND: Final = (
     "A virtual function without a GUID",
     "The node GUID of a device is zero: its physical function's driver gives a virtual function "
     "none until somebody sets one. On InfiniBand its port then does not come up, and no subnet "
-    "manager gives it a LID; on RoCE rdma_cm and programs that tell devices apart by GUID fail or "
+    "manager gives it a LID; on RoCE rdma_cm and programs that distinguish devices by GUID fail or "
     "take two for one. A new GUID counts once the function is bound anew. On the host of the "
     "physical function those that no RDMA device stands for here are a note: they may be unused.",
     (

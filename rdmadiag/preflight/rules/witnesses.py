@@ -19,7 +19,7 @@ from rdmadiag.view.reconcile import PortView
     Severity.UNKNOWN,
     "Sources disagree about a port",
     "One source says that the port is ACTIVE and another that it is not. Either it changed "
-    "between the two reads, or one of them does not tell the truth.",
+    "between the two reads, or one of them is wrong.",
     remedy=(
         "rdmadiag preflight   # again: did the port just change?",
         "rdma link",

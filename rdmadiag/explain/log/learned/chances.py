@@ -12,9 +12,9 @@ from rdmadiag.explain.log.learned.cases import lines_of
 from rdmadiag.frozen import dataclass
 
 FEWEST: Final = 20
-"""Readings without which no share is told."""
+"""The fewest readings from which a share is given."""
 _STEPS: Final = 20
-"""Told to 1/20: the tables are small."""
+"""Shares are given in steps of 1/20: the tables are small."""
 
 
 class Basis(StrEnum):

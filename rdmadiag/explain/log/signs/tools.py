@@ -1,9 +1,9 @@
 """Messages of perftest, of rdma-core's pingpongs and of librdmacm's examples.
 
 What they print stands in perftest's src/perftest_communication.c, perftest_resources.c and
-perftest_parameters.h, and in rdma-core's libibverbs/examples and librdmacm/examples. They speak
-over a TCP socket (or one queue pair of rdma_cm) about each other's addresses before any data goes
-by RDMA: what fails there says that the other end has gone, is another program or never came.
+perftest_parameters.h, and in rdma-core's libibverbs/examples and librdmacm/examples. They exchange
+their addresses over a TCP socket (or one queue pair of rdma_cm) before any data goes by RDMA:
+ what fails there says that the other end has gone, is another program or never came.
 """
 
 from collections.abc import Iterator

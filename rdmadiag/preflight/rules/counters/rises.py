@@ -1,4 +1,4 @@
-"""What a rise means: one rule for each thing that goes wrong, with the counters that tell it."""
+"""What a rise means: one rule for each thing that goes wrong, with the counters that show it."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final

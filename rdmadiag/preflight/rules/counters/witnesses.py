@@ -305,7 +305,7 @@ def _in_order(values: tuple[dict[str, int], ...], name: str) -> bool:
     Severity.UNKNOWN,
     "Counters could not be read",
     "Counters are there, and reading them was refused, took too long, or gave no number. What "
-    "they would tell is not known. A device that refuses (a restricted physical function) may "
+    "they count is not known. A device that refuses (a restricted physical function) may "
     "flood the kernel log at each try: leave it out with --exclude-device.",
     ("https://github.com/prometheus/node_exporter/issues/3434",),
     remedy={
