@@ -37,10 +37,12 @@ contracts: $(VENV)/ready
 unit: $(VENV)/ready
 	$(BIN)/python -m pytest -n auto -m "not slow"
 
-# Every test, property tests at length, with branch coverage: what CI runs beside `test`.
+# Property tests at length and slow tests, with branch coverage: what CI runs after `test`.
+# worksteal: each worker begins in another folder, so that those who compute run beside those who
+# wait. Tests marked `once` cover nothing new, and `test` has run them.
 coverage: $(VENV)/ready
 	$(BIN)/coverage erase
-	HYPOTHESIS_PROFILE=large $(BIN)/coverage run -m pytest -n auto
+	HYPOTHESIS_PROFILE=large $(BIN)/coverage run -m pytest -n auto --dist worksteal -m "slow or not once"
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

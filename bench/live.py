@@ -4,6 +4,7 @@ sysfs is read from plain files below FOLDER/root by the code that reads the real
 answers with the recorded replies, so that their decoding is measured and no socket's cost.
 """
 
+import gc
 import os
 import sys
 from collections.abc import Collection
@@ -48,6 +49,7 @@ def main(folder: str, *arguments: str) -> int:
     """The exit code of `rdmadiag ARGUMENTS` on that machine."""
     from rdmadiag.cli import run
 
+    gc.disable()  # as rdmadiag.__main__ does
     with patch("rdmadiag.cli.options.LiveHost", lambda: RootedHost(folder)):
         return run(arguments)
 

@@ -11,6 +11,8 @@ import pytest
 from campaign import __main__ as program
 from campaign.result import Held, Result, table
 
+pytestmark = pytest.mark.once
+
 MODULES = {
     "holds": 'return Result("holds", 7, [Held("it holds", 7, [])], 0.5)',
     "breaks": 'return Result("breaks", 7, [Held("it holds", 7, ["input 3"])], 0.5)',

@@ -15,6 +15,8 @@ from campaign import forge, parsers, pure, records, signals
 from campaign.mutation import Mutator, mutated_json
 from rdmadiag.facts import Missing, Why
 
+pytestmark = pytest.mark.once
+
 
 def tried(parse: Any, monkeypatch: pytest.MonkeyPatch, *may_raise: type[Exception]) -> set[str]:
     monkeypatch.setattr(parsers, "_HANGS", 0.2)

@@ -7,6 +7,8 @@ import pytest
 from campaign import names, shells
 from lab.hostile import Free, free, poisoned
 
+pytestmark = pytest.mark.once
+
 
 @pytest.mark.parametrize("shell", shells.installed())
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ import pytest
 
 from rdmadiag.deploy import FILES
 
+pytestmark = pytest.mark.once
+
 CHECKOUT = Path(__file__).parents[1]
 LOOP = "rdmadiag/verbs/_loop.c"
 LIBRARY = "rdmadiag/verbs/_loop.so"

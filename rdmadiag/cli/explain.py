@@ -46,7 +46,7 @@ def _or_folder(function: F) -> F:
     def command(*args: Any, snapshot: str | None, sample: str | None, **rest: Any) -> Any:
         reports = None
         if snapshot and not snapshot.endswith(".json"):
-            from rdmadiag.cli.job_logs import is_folder
+            from rdmadiag.cli.log_paths import is_folder
 
             if is_folder(snapshot, started() + rest["timeout"]):
                 reports, snapshot = snapshot, None
@@ -226,8 +226,8 @@ def _one_log(
     host = reading.identity if here or recorded else None
     with printing():
         if reading.form == "json":
-            from rdmadiag.render.explain import log_document
             from rdmadiag.render.json import write
+            from rdmadiag.render.log_documents import log_document
 
             write({"host": host, **log_document(account, name)})
         else:
@@ -250,7 +250,7 @@ def _own_platform() -> "Platform":
 
 def _names_many(log: tuple[str, ...], what: tuple[str, ...]) -> bool:
     """A pattern, or what a shell has made of one."""
-    from rdmadiag.cli.job_logs import is_pattern
+    from rdmadiag.cli.log_paths import is_pattern
 
     if log and what and all(os.sep in each or "." in each for each in what):
         return True

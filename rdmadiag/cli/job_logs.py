@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.cli.exits import Refused
+from rdmadiag.cli.log_paths import SNAPSHOT, is_pattern
 from rdmadiag.explain.job.collected import Collected
 from rdmadiag.explain.job.compose import compose
 from rdmadiag.explain.job.hosts import KnownHost, canonical, newest, places_of
@@ -34,18 +35,11 @@ HEAD: Final = 64 << 10  # bytes by which a file is known
 TAIL: Final = 256 << 10  # … and that its last time is looked for in
 MOST_FILES: Final = 100_000
 MOST_HELD: Final = 128 << 20  # of a dump, or an answer of RAS
-_PATTERN: Final = frozenset("*?[")
-_SNAPSHOT: Final = ("meta.json", "root", "sys")
 _SECONDS: Final = 120.0  # for the reports of a folder
 
 
 class NotRead(Exception):
     """Of what is named nothing can be read; one line."""
-
-
-def is_pattern(path: str) -> bool:
-    """Whether it names several files, where no file is called so."""
-    return not _PATTERN.isdisjoint(path)
 
 
 def files_of(paths: Sequence[str], deadline: float) -> list[str]:
@@ -101,18 +95,6 @@ def _below(path: str) -> Iterator[str]:
         for name in sorted(names):
             if not name.startswith("."):
                 yield os.path.join(folder, name)
-
-
-def is_folder(path: str, deadline: float) -> bool:
-    """Whether a path of --from is a folder of reports: a folder, and no snapshot."""
-    from rdmadiag.host.given_file import understood
-
-    def look() -> bool:
-        return os.path.isdir(path) and not any(
-            os.path.exists(os.path.join(path, name)) for name in _SNAPSHOT
-        )
-
-    return understood(path, look, Refused, deadline)
 
 
 # --- reports ----------------------------------------------------------------------------------
@@ -222,7 +204,7 @@ def _snapshots(path: str) -> Iterator[str]:
     for each in entries:
         if (
             each.is_dir(follow_symlinks=False)
-            and any(os.path.exists(os.path.join(each.path, name)) for name in _SNAPSHOT)
+            and any(os.path.exists(os.path.join(each.path, name)) for name in SNAPSHOT)
         ) or each.name.endswith((".tar.gz", ".tgz")):
             yield each.path
 

@@ -1,6 +1,6 @@
 """What explain found: of a log the first failure first; of a word what it means."""
 
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Console
 
@@ -19,7 +19,6 @@ from rdmadiag.explain.log.account import LIKELY, Account, Failure, LikelyCause
 from rdmadiag.explain.log.kind import IN_WORDS, STOPPED, UNSURE, Kind
 from rdmadiag.facts import Identity
 from rdmadiag.render.console import Text, console, say, steps, verbatim
-from rdmadiag.render.json import members
 from rdmadiag.render.plain import counted, printable
 from rdmadiag.render.see import seen_at
 
@@ -28,16 +27,6 @@ _UNKNOWN: Final = 10
 
 
 # --- a log -------------------------------------------------------------------------------
-
-
-def log_document(account: Account, name: str) -> dict[str, Any]:
-    """The parts of the JSON document."""
-    found: dict[str, Any] = members(account)
-    return {
-        "log": {"name": name, "lines": found.pop("lines"), "bytes": found.pop("bytes")},
-        "first": account.first,
-        **found,
-    }
 
 
 def show_log(

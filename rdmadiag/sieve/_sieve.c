@@ -130,6 +130,8 @@ size_t rdmadiag_sieve(const struct table *table, const uint8_t *text, uint64_t l
         }
         for (uint64_t stop_at = at + STRIDE; at < stop_at && at + 3 < limit; at++) {
             uint32_t group = group_at(text + at), bucket = bucket_of(group);
+            if (!table->seen[bucket])
+                continue;
             for (uint32_t next = table->heads[bucket]; next; next = table->entries[next].next) {
                 const struct entry *entry = &table->entries[next];
                 const struct word *word = &table->words[entry->word];

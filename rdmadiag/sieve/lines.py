@@ -306,12 +306,15 @@ class _Compiled:
 
 _COMMON: Final = b" etaoinsrhldcumfpgwybv0123456789.,:[]()_-/=kxjqz"
 """By how often they stand in logs."""
+_OFTEN: Final = frozenset((b"nccl", b"net/", b"et/i", b"time", b"info", b"rank", b"0000"))
+"""Four that stand in many lines, however rare each byte is."""
 
 
 def _rarest(word: bytes) -> int:
     """Where the four bytes begin that are seen least."""
 
     def rarity(offset: int) -> int:
-        return sum(_COMMON.find(byte) % 64 for byte in word[offset : offset + 4])
+        four = word[offset : offset + 4]
+        return 0 if four in _OFTEN else sum(_COMMON.find(byte) % 64 for byte in four)
 
     return max(range(len(word) - 3), key=rarity)

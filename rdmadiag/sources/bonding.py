@@ -47,7 +47,7 @@ def parse_bonds(links: bytes) -> tuple[Bonding, ...] | Missing:
         for message in netlink.messages(links):
             found = dict(netlink.attributes(netlink.body(links, message, _IFINFOMSG)))
             info = dict(netlink.attributes(found.get(_LINKINFO, b"")))
-            name = _name(found.get(_IFNAME))
+            name = link_name(found.get(_IFNAME))
             if not name:
                 continue
             if netlink.text(info.get(_KIND)) == _BOND:
@@ -61,7 +61,7 @@ def parse_bonds(links: bytes) -> tuple[Bonding, ...] | Missing:
     return tuple(replace(bond, legs=tuple(legs.get(at, ()))) for at, bond in bonds.items())
 
 
-def _name(raw: bytes | None) -> str:
+def link_name(raw: bytes | None) -> str:
     """IFLA_IFNAME, as `netdev` has it."""
     return (raw or b"").rstrip(b"\0").decode("utf-8", "backslashreplace")
 

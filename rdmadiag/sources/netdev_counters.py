@@ -11,22 +11,21 @@ import re
 import struct
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from rdmadiag.facts import Missing, Why, present
 from rdmadiag.facts.bonding import Bonding
 from rdmadiag.facts.counters import ALL, NOTHING, CounterSet, CounterSource, Spared, Wanted
 from rdmadiag.frozen import dataclass
 from rdmadiag.host import Host, netlink
-from rdmadiag.sources.bonding import parse_bonds
+from rdmadiag.sources.bonding import link_name, parse_bonds
 from rdmadiag.sources.counters import clock_of, parse_count, read_ports
 from rdmadiag.sources.dump import dump
 from rdmadiag.sources.ethtool import parse_link_modes
 from rdmadiag.sources.fec_counters import parse_fec_counters, parse_phy_counters, phy_request
 from rdmadiag.sources.generic import asleep, ethtool_request, generic_attributes, read_family
-from rdmadiag.sources.netdev import GET_LINKS, ifname
+from rdmadiag.sources.netdev import GET_LINKS
 from rdmadiag.sources.nldev_counters import PortNetdevs, read_device_indexes
-from rdmadiag.sources.pyroute2_messages import decode, ifinfmsg, raw
 from rdmadiag.sources.sysfs import CLASS, NET_CLASS
 from rdmadiag.sources.text import attribute
 
@@ -40,6 +39,9 @@ STATS64: Final = (
 )  # fmt: skip
 """struct rtnl_link_stats64, linux/if_link.h; older kernels stop earlier."""
 
+_IFINFOMSG: Final = 16  # bytes of struct ifinfomsg
+_IFNAME, _STATS64 = 3, 23  # IFLA_*
+_CARRIER: Final = {"carrier_changes": 35, "carrier_down_count": 48}  # IFLA_*
 _PAUSE_STATS: Final = 5  # ETHTOOL_A_PAUSE_STATS
 _PAUSE_COUNTERS: Final = {2: "tx_pause_frames", 3: "rx_pause_frames"}  # ETHTOOL_A_PAUSE_STAT_*
 _KERNEL: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})")
@@ -59,25 +61,33 @@ class Link:
 
 def parse_links(reply: bytes) -> dict[str, Link] | Missing:
     """The reply to an RTM_GETLINK dump: name → its counters."""
+    links = {}
     try:
-        found = list(decode(reply, ifinfmsg))
+        # Not by pyroute2, which decodes all that a link has, for three of its attributes.
+        for message in netlink.messages(reply):
+            if message.type == netlink.NLMSG_DONE:
+                continue
+            header = netlink.body(reply, message)[:_IFINFOMSG]
+            if len(header) < _IFINFOMSG:
+                where = f"netlink message at byte {message.offset}"
+                return Missing(Why.MALFORMED, f"{where}: no struct ifinfomsg")
+            found = dict(netlink.attributes(netlink.body(reply, message, _IFINFOMSG)))
+            name = link_name(found.get(_IFNAME))
+            if name and name.isprintable():
+                (index,) = struct.unpack_from("=i", header, 4)
+                links[name] = Link(name, index, _counters(found))
     except ValueError as error:
         return Missing(Why.MALFORMED, str(error))
-    return {
-        name: Link(name, message["index"], _counters(message))
-        for message in found
-        if (name := ifname(message)) and name.isprintable()
-    }
+    return links
 
 
-def _counters(message: Any) -> dict[str, int]:
-    # pyroute2 has no field for what newer kernels append.
-    stats = raw(message, "IFLA_STATS64") or b""
+def _counters(found: dict[int, bytes]) -> dict[str, int]:
+    stats = found.get(_STATS64, b"")
     length = min(len(stats) // 8, len(STATS64))
     values = dict(zip(STATS64, struct.unpack_from(f"={length}Q", stats), strict=False))
-    for name in ("carrier_changes", "carrier_down_count"):
-        count = message.get_attr(f"IFLA_{name.upper()}")
-        if isinstance(count, int):
+    for name, kind in _CARRIER.items():
+        count = netlink.number(found.get(kind))
+        if count is not None:
             values[name] = count
     return values
 

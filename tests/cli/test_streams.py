@@ -74,6 +74,7 @@ def test_every_command_is_here() -> None:
     assert set(ARGUMENTS) == set(COMMANDS)
 
 
+@pytest.mark.once
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux alone has /dev/full")
 @pytest.mark.parametrize(
     ("command", "kind"), [*((command, "full") for command in ARGUMENTS), ("gids", "read-only")]
@@ -142,6 +143,7 @@ READ: dict[str, Callable[[bytes, str], object]] = {
 """Bytes on stdout → the document, as who reads that form reads it."""
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("form", READ)
 def test_a_document_is_whole_in_every_locale(form: str, encoding: str, tmp_path: Path) -> None:

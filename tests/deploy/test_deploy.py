@@ -26,6 +26,8 @@ from rdmadiag.preflight.judge import judge
 from rdmadiag.render import prometheus
 from rdmadiag.view.reconcile import devices
 
+pytestmark = pytest.mark.once
+
 SCRIPTS: Final = sorted(DEPLOY.glob("slurm/*.sh"))
 SAMPLE: Final = ("--sample", "roce-healthy")
 

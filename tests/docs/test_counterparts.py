@@ -10,6 +10,8 @@ import pytest
 
 from docs.counterparts import Document, State, documents, witnesses
 
+pytestmark = pytest.mark.once
+
 CHECKOUT = Path(__file__).parent.parent.parent
 DOCUMENTS = documents()
 

@@ -17,6 +17,8 @@ from rdmadiag.cli import COMMANDS, rdmadiag
 from rdmadiag.deploy import FILES
 from rdmadiag.preflight.rules import CATALOGUE
 
+pytestmark = pytest.mark.once
+
 
 @pytest.mark.parametrize("name", sorted(PAGES))
 def test_a_generated_page_is_up_to_date(name: str) -> None:

@@ -18,6 +18,8 @@ from rdmadiag.preflight.x_rdma import (
 )
 from rdmadiag.sources import ioreg
 
+pytestmark = pytest.mark.once
+
 CHECKOUT = Path(__file__).parents[2]
 PAGE = CHECKOUT / "docs" / "x_rdma.md"
 CHAIN = CHECKOUT / "docs" / "object_chain.md"

@@ -8,6 +8,8 @@ from rdmadiag.explain.lookup import lookup
 from rdmadiag.facts.errnos import ERRNOS
 from rdmadiag.preflight.rules import CATALOGUE
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture(scope="module")
 def built() -> set[str]:

@@ -8,6 +8,8 @@ from docs.shown import built, live, recorded
 from rdmadiag.preflight.rules import CATALOGUE
 from tests.docs.test_counterparts import CHECKOUT, defined
 
+pytestmark = pytest.mark.once
+
 
 @pytest.mark.parametrize("rule", sorted(live()))
 def test_a_test_of_the_lab_that_is_named_exists_and_names_the_rule(rule: str) -> None:

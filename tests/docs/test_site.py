@@ -19,6 +19,8 @@ from rdmadiag.gid.registry import files
 from rdmadiag.preflight.rules import CATALOGUE
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture(scope="module")
 def made() -> dict[str, str]:

@@ -22,6 +22,8 @@ from tests.explain.score import (
     score,
 )
 
+pytestmark = pytest.mark.once
+
 ALL = [(name, each) for name in CORPORA for each in read(FOLDER / f"{name}.txt")]
 FAILING = [each for _, each in ALL if each.causes]
 UNSEEN = list(read(FOLDER / "unseen.txt"))

@@ -19,6 +19,8 @@ from tests.explain.thread_score import (
     table,
 )
 
+pytestmark = pytest.mark.once
+
 REFUSED = "node1:1:2 [0] NCCL WARN Call to ibv_modify_qp failed with error Connection timed out"
 LIMIT = Row("a-1", "memlock", "ibv_reg_mr failed, errno 12", "stated", ("mr-exhausted",))
 

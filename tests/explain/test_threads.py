@@ -10,6 +10,8 @@ import pytest
 from rdmadiag.explain.causes import CAUSES
 from tests.explain.thread_files import NOISE, NONE, Row, Thread, drawn, parse_thread, read
 
+pytestmark = pytest.mark.once
+
 THREADS = list(read())
 ROWS = list(chain.from_iterable(each.rows for each in THREADS))
 BASES = ("stated", "inferred", "unresolved")

@@ -7,6 +7,8 @@ import pytest
 from faults.diffs import Told, changes, expected, main, missed, record, told, twin, twin_of, twins
 from faults.table import ENDS, faults
 
+pytestmark = pytest.mark.once
+
 FAULTS = {each.name: each for each in faults()}
 TABLE = changes()
 SOME = ("nodes-cm-missing", "neighbour-no-arp", "mtu-right-small", "cgroup-objects")

@@ -13,6 +13,8 @@ from faults.run import A_GUEST, batches
 from rdmadiag.explain.causes import CAUSES
 from rdmadiag.preflight.rules import CATALOGUE
 
+pytestmark = pytest.mark.once
+
 FAULT: dict[str, Any] = {
     "name": "one",
     "truth": "something is wrong",

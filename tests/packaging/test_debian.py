@@ -5,11 +5,14 @@ import tomllib
 from pathlib import Path
 from typing import Final
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import rdmadiag
 from rdmadiag.fleet.archive import COMPILED, PURE
+
+pytestmark = pytest.mark.once
 
 CHECKOUT: Final = Path(__file__).parents[2]
 DEBIAN: Final = CHECKOUT / "debian"

@@ -14,6 +14,8 @@ from lab.deployed import DEPLOY, manifests
 from rdmadiag.host.toml_file import parse_toml
 from rdmadiag.preflight.expectations.written import expectations
 
+pytestmark = pytest.mark.once
+
 CHECKOUT: Final = Path(__file__).parents[2]
 KUBERNETES: Final = DEPLOY / "kubernetes"
 

@@ -16,6 +16,8 @@ import rdmadiag
 from rdmadiag.cli import COMMANDS
 from rdmadiag.deploy import FILES
 
+pytestmark = pytest.mark.once
+
 pytest.importorskip("hatchling")
 
 CHECKOUT: Final = Path(__file__).parents[2]

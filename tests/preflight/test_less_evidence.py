@@ -76,6 +76,7 @@ def test_every_need_is_some_rules() -> None:
 # --- the order that holds ---------------------------------------------------------------------
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", EVERY)
 def test_without_a_source_nothing_is_milder_or_graver_or_passes(name: str) -> None:
     """One reason a source and host; `make campaign-short` takes each, and values as well."""

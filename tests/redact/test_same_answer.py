@@ -62,6 +62,7 @@ def evidence_of(host: Any) -> Any:
     return json.loads(text(gather(host, time.monotonic() + 20)))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "path",
     [path if path in FEW else pytest.param(path, marks=pytest.mark.slow) for path in RECORDS],

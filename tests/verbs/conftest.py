@@ -12,7 +12,9 @@ from typing import NoReturn
 
 import pytest
 
+from rdmadiag.verbs import watchdog
 from rdmadiag.verbs.bounds import Bounds
+from rdmadiag.verbs.child import program
 
 SOURCE = Path(__file__).with_name("fake_verbs.c")
 CM_SOURCE = Path(__file__).with_name("fake_rdmacm.c")
@@ -41,6 +43,28 @@ def lacking(reason: str, *required_by: str) -> NoReturn:
     if demands:
         pytest.fail(f"{reason}, and {demands[0]} is set")
     pytest.skip(reason)
+
+
+IMPATIENT = """
+import sys
+sys.path.append(sys.argv.pop(1))
+from rdmadiag.verbs import exchange, operation
+exchange.STALL_SECONDS.update(dict.fromkeys(exchange.STALL_SECONDS, 1.0))
+operation.STALL_SECONDS = 1.0
+from rdmadiag.verbs.{} import main
+main()
+"""
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child gives up after a second what must come and does not."""
+
+    def changed(module: str) -> list[str]:
+        *options, _, root = program(module)
+        return [*options, IMPATIENT.format(module), root]
+
+    monkeypatch.setattr(watchdog, "program", changed)
 
 
 @pytest.fixture(scope="module")

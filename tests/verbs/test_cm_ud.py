@@ -135,10 +135,11 @@ def test_what_a_peer_of_ours_refuses_for_is_said_in_its_words(ud: Run) -> None:
 def test_an_answer_that_never_comes_is_named_at_the_deadline(
     ud: Run, event: str, stage: Stage
 ) -> None:
-    assert ud(f"drop {event}\n", seconds=8.0).ended == (Outcome.NO_EVENT, stage, Teardown.CLEAN)
+    assert ud(f"drop {event}\n", seconds=4.0).ended == (Outcome.NO_EVENT, stage, Teardown.CLEAN)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(
     ("spared", "stage"), [(0, Stage.ESTABLISH), (1, Stage.DATA), (12, Stage.DATA)]
 )
@@ -161,7 +162,7 @@ def test_an_address_handle_that_cannot_be_made_is_named(ud: Run, call: str) -> N
 
 @pytest.mark.slow
 def test_a_stranger_is_answered_and_left_and_ends_nothing(ud: Run) -> None:
-    came = ud("request -\nrequest 00\n", **listening(10.0))
+    came = ud("request -\nrequest 00\n", **listening(4.0))
     assert came.ended == (Outcome.NO_PEER, Stage.LISTEN, Teardown.CLEAN)
     assert came.turned_away == ["answered by SIDR, and no rdmadiag pingpong"] * 2
     assert came.calls.count("rdma_accept") == 2
@@ -179,7 +180,7 @@ def test_a_stranger_is_answered_and_left_and_ends_nothing(ud: Run) -> None:
 def test_who_does_not_fit_is_refused_and_nothing_is_made(
     ud: Run, sent: str, secret: str | None
 ) -> None:
-    came = ud(f"request {sent}\n", **listening(10.0, secret=secret))
+    came = ud(f"request {sent}\n", **listening(4.0, secret=secret))
     assert came.calls.count("rdma_reject") == 1
     assert "rdma_create_qp" not in came.calls
     assert len(came.turned_away) == 1
@@ -236,7 +237,7 @@ def test_a_group_that_refuses_is_named_with_its_status(grouped: Run, status: int
 
 @pytest.mark.slow
 def test_a_join_that_is_never_answered_is_named(grouped: Run) -> None:
-    came = grouped("drop MULTICAST_JOIN\n", seconds=8.0)
+    came = grouped("drop MULTICAST_JOIN\n", seconds=4.0)
     assert came.ended == (Outcome.NO_EVENT, Stage.JOIN, Teardown.CLEAN)
 
 

@@ -129,6 +129,7 @@ def test_other_bytes_than_were_sent_are_a_failed_cell(run: Run) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("impatient")
 def test_a_message_that_is_lost_is_a_failed_cell(run: Run) -> None:
     cell = only(run("on post_send drop\n", SEND_UC)[0])
     assert cell.state is CellState.FAILED

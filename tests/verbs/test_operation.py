@@ -190,6 +190,7 @@ def test_other_bytes_than_were_sent_are_a_failed_cell(cell: Wanted, run: Run) ->
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("impatient")
 def test_a_frame_that_does_not_come_is_a_failed_cell(run: Run) -> None:
     found, calls, stderr = run(f"{STEERING}on post_send drop\n", FRAMES[0])
     assert only(found).state is CellState.FAILED

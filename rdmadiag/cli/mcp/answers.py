@@ -130,8 +130,8 @@ def _log(text: str | None, path: str | None, record: str | None) -> str:
     from rdmadiag.explain.log.rank import ranked
     from rdmadiag.host.given_file import open_log
     from rdmadiag.preflight.judge import judge
-    from rdmadiag.render.explain import log_document
     from rdmadiag.render.json import document
+    from rdmadiag.render.log_documents import log_document
     from rdmadiag.view.reconcile import devices
 
     name = "text" if path is None else os.path.basename(path)

@@ -65,6 +65,7 @@ def names_in(evidence: Evidence) -> "re.Pattern[str]":
     return re.compile(rf"(?<!\w)({'|'.join(map(re.escape, longest_first))})(?!\w)")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", sorted(RECORDED))
 def test_no_name_of_a_recorded_machine_runs_in_a_shell(name: str, tmp_path: Path) -> None:
     """No program is found there, so that what would run is what stands in the name alone."""
