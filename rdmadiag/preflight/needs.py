@@ -794,6 +794,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("routing tables", _tables),
         Need("port mapper", _part("routing.port_mapper")),
         Need("traffic control", _traffic_control),
+        Need("packet filter", _part("routing.packet_filter"), for_root=True),
     ),
     "dcb": (Need("DCB settings", _dcb),),
     "vfs": (Need("virtual functions", _virtual_functions),),

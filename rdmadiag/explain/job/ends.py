@@ -166,7 +166,7 @@ def _ranked(failure: Failure, found: OfReports, chosen: EndFinding | None) -> Fa
         for each in causes
     ]
     if found.is_clear and causes and causes[0].label in _PERHAPS_OF_A_HOST:
-        text = "the reports: both hosts' own filters, routes and addresses let it through"
+        text = "the reports: neither host's own routes, addresses and traffic control keep it back"
         between = [each for each in causes if each.label == "no-path"]
         rest = [each for each in causes if each.label != "no-path"]
         causes = [*(replace(each, evidence=(text,)) for each in between), *rest]

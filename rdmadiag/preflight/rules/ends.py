@@ -9,11 +9,13 @@ from rdmadiag.facts.routing import Neighbour, NeighbourState
 from rdmadiag.facts.traffic_control import IN, OUT
 from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.proofs import seen
+from rdmadiag.preflight.rules.packet_filter import refusal_fill, refusal_proof
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.rules.traffic import filter_fill, filter_proof
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.compat import Compat, NoTalk
 from rdmadiag.view.ends import Towards, own_addresses
+from rdmadiag.view.packet_filter import refused
 from rdmadiag.view.peer_picks import Talks
 from rdmadiag.view.traffic import Dropped, described, dropped_by, of_device
 
@@ -236,12 +238,15 @@ def reverse_path(this: Rule, case: Towards) -> Iterator[Finding]:
     "A filter drops what the two devices send each other",
     "A filter of traffic control at the netdev of one end drops RoCE v2 (UDP port 4791), or the "
     "TCP of iWARP, between these two addresses. Of a NIC's own RDMA only filters that the NIC "
-    "executes (in_hw) count.",
+    "executes (in_hw) count, and of a software device the rules of nftables, too.",
     ("https://man7.org/linux/man-pages/man8/tc-flower.8.html",),
-    remedy=(
-        "tc -s filter show dev {netdev} {way}   # how many packets it has dropped",
-        "sudo tc filter del dev {netdev} {way} prio {priority}",
-    ),
+    remedy={
+        "traffic control": (
+            "tc -s filter show dev {netdev} {way}   # how many packets it has dropped",
+            "sudo tc filter del dev {netdev} {way} prio {priority}",
+        ),
+        "nftables": ("sudo nft -a list chain {family} {table} {chain}   # handle {handle}",),
+    },
 )
 def traffic_dropped(this: Rule, case: Towards) -> Iterator[Finding]:
     """Where every condition of the filter fits the packets."""
@@ -254,10 +259,25 @@ def traffic_dropped(this: Rule, case: Towards) -> Iterator[Finding]:
         for each in (() if isinstance(filters, Missing) else filters)
         if each.netdev == mine.netdev.name and (mine.is_software or each.in_hardware)
     ]
+    chains = routing.packet_filter
     for direction in (IN, OUT):
         packet = replace(
             of_device(mine.protocol, direction), own=mine.address, peer=case.theirs.address
         )
+        if mine.is_software and not isinstance(chains, Missing):
+            refusal = refused(chains, mine.netdev.name, packet)
+            if refusal is not None and refusal.how is Dropped.SURELY:
+                yield this.finding(
+                    f"{case.near.name} drops what {mine.place} "
+                    f"{'sends to' if direction == OUT else 'gets from'} {case.theirs.address}: "
+                    f"nftables, {refusal.place}: {described(refusal.rule)}",
+                    device=mine.device,
+                    port=mine.port,
+                    evidence=[refusal_proof(refusal)],
+                    fill=refusal_fill(refusal),
+                    when="nftables",
+                )
+                continue
         found, how = dropped_by(every, packet)
         if found is not None and how is Dropped.SURELY:
             yield this.finding(
@@ -268,6 +288,7 @@ def traffic_dropped(this: Rule, case: Towards) -> Iterator[Finding]:
                 port=mine.port,
                 evidence=[filter_proof(found)],
                 fill=filter_fill(found),
+                when="traffic control",
             )
 
 
