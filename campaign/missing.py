@@ -35,6 +35,7 @@ from rdmadiag.facts import (
     limits,
     macos,
     modules,
+    packet_filter,
     pci,
     routing,
     system,
@@ -180,7 +181,7 @@ _NAMES: Final = {
     for module in (
         *(bonding, dcb, devlink, ethtool, facts, kernel_log),
         *(libraries, limits, macos, modules, pci, routing, system, topology, traffic_control),
-        *(verbs, vfs),
+        *(packet_filter, verbs, vfs),
     )
     for name, value in vars(module).items()
 }

@@ -251,6 +251,10 @@ def tables(
         "",
         "Written by `python -m faults.score --write`; README.md has the rules.",
         f"{len(scored)} of {len(faults())} faults have a record and are scored here.",
+        (
+            "Each round was scored once before anybody had read its records, and has been read "
+            "since: what it came to then is in README.md."
+        ),
         "",
     ]
     for title, rows in parts.items():

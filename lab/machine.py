@@ -914,6 +914,8 @@ class Machine:
         rules = [*self.rules, *(replace(each, version=6) for each in DEFAULT_RULES[:2])]
         recording.netlink["route-getrule"] = b"".join(map(_encoded_rule, rules))
         recording.netlink |= {"route-getqdisc": b"", **self.traffic}
+        if "nft-getchain" in self.traffic:
+            recording.listings["/sys/module/nf_tables"] = ()
         recording.netlink["route-getneigh"] = b"".join(
             self._encoded_neighbour(netdev, address, known)
             for (netdev, address), known in self.neighbours.items()

@@ -36,6 +36,7 @@ mkdir -p "$modules"
 printf 'kernel/drivers/%s.ko\n' infiniband/sw/{rxe/rdma_rxe,siw/siw} net/bonding/bonding \
     net/netdevsim/netdevsim >"$modules/modules.builtin"
 printf 'kernel/net/ipv4/%s.ko\n' inet_diag tcp_diag >>"$modules/modules.builtin"
+printf 'kernel/net/netfilter/%s.ko\n' nfnetlink nf_tables >>"$modules/modules.builtin"
 touch "$modules/modules.order" "$modules/modules.builtin.modinfo"
 depmod
 

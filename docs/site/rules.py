@@ -19,8 +19,8 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         *("gids", "stacks", "stack_capabilities", "environment", "lossless", "lossless_unknown"),
     ),
     "Network and peers": (
-        *("netdevs", "connection_manager", "peer_route", "ends", "traffic", "bootstrap"),
-        "fleet_size",
+        *("netdevs", "connection_manager", "peer_route", "ends", "traffic", "packet_filter"),
+        *("bootstrap", "fleet_size"),
     ),
     "GPUs": ("gpu", "topology", "access_control"),
     "Macs": (

@@ -159,6 +159,7 @@ _CAUSES: Final[dict[tuple[str, str, int], Labels]] = {
     # rdma_bind_addr, rdma_listen: core/cma.c; cma_acquire_dev_by_src_ip
     ("linux", Stage.BIND, 19): ("no-rdma-at-address", "no-rdma-device"),
     ("linux", Stage.BIND, 98): ("cm-port-taken",),
+    ("linux", Stage.BIND, 13): ("tcp-port-privileged",),  # cma_use_port, as bind(2) does
     ("linux", Stage.BIND, 99): ("not-this-hosts-address",),
     ("linux", Stage.LISTEN, 98): ("cm-port-taken",),
     # rdma_resolve_ip and what it calls: core/addr.c

@@ -57,8 +57,10 @@ MESSAGES: Final = (
         "firmware-silent",
     ),
     Message(r"firmware (?:is )?not responding", Kind.UNHEALTHY),
-    Message(r"health compromised|firmware (?:is )?fatal", Kind.UNHEALTHY, "firmware-failed"),
-    Message(r"handling bad device|health recovery failed", Kind.UNHEALTHY),
+    Message(r"health:? compromised|firmware (?:is )?fatal", Kind.UNHEALTHY, "firmware-failed"),
+    Message(r"handling bad device|health recovery (?:flow )?(?:failed|aborted)", Kind.UNHEALTHY),
+    # print_health_info of mlx5: the severities of the kernel's log, emergency to error.
+    Message(r"health issue observed,.*\bseverity\([0-3]\)", Kind.UNHEALTHY),
     Message(r"fatal error [0-9]+ detected", Kind.UNHEALTHY),
     Message(
         r"health issue|device'?s? health|fw_fatal|fw.{0,12}fatal|assert_var\[0\]|irisc"

@@ -6,6 +6,7 @@ rdma_cm asks the same tables (addr4_resolve, addr6_resolve of drivers/infiniband
 from rdmadiag.facts import NOT_IN_RECORD, Missing
 from rdmadiag.facts.dumped import WithNumbers
 from rdmadiag.facts.ib import GidType, Numbered
+from rdmadiag.facts.packet_filter import PacketFilter
 from rdmadiag.facts.traffic_control import TrafficControl
 from rdmadiag.frozen import dataclass
 
@@ -150,6 +151,7 @@ class RoutingFacts:
     port_mapper: bool | Missing  # a UDP socket on port 3935 in /proc/self/net/udp: iwpmd
     neighbours: tuple[Neighbour, ...] | Missing = NOT_IN_RECORD
     traffic_control: TrafficControl | Missing = NOT_IN_RECORD
+    packet_filter: PacketFilter | Missing = NOT_IN_RECORD
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 NETLINK_ROUTE: Final = 0
 NETLINK_SOCK_DIAG: Final = 4
+NETLINK_NETFILTER: Final = 12
 NETLINK_GENERIC: Final = 16
 NETLINK_RDMA: Final = 20
 
@@ -36,6 +37,9 @@ NLMSG_ERROR: Final = 2
 NLMSG_DONE: Final = 3
 
 RDMA_NL_NLDEV: Final = 5
+
+NFT_GETCHAIN: Final = 10 << 8 | 4  # NFNL_SUBSYS_NFTABLES, linux/netfilter/nf_tables.h
+NFT_GETRULE: Final = 10 << 8 | 7
 
 SOCK_DIAG_BY_FAMILY: Final = 20  # linux/sock_diag.h
 TCP_FAMILIES: Final = (2, 10)  # AF_INET, AF_INET6
@@ -67,6 +71,7 @@ READ_ONLY: Final[dict[int, frozenset[int]]] = {
             *(RTM_GETQDISC, RTM_GETTFILTER),
         }
     ),
+    NETLINK_NETFILTER: frozenset({NFT_GETCHAIN, NFT_GETRULE}),
     # RDMA_NLDEV_CMD_*: GET, PORT_GET, SYS_GET, RES_GET and its kinds, GET_CHARDEV,
     # STAT_GET, RES_CTX_GET, RES_SRQ_GET, STAT_GET_STATUS
     NETLINK_RDMA: frozenset(

@@ -5,16 +5,19 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.kernel_messages import Kind, kind_of
-from rdmadiag.facts import Missing, present
+from rdmadiag.facts import Missing, Why, present
+from rdmadiag.facts.rdma_drivers import ALWAYS_RDMA
 from rdmadiag.frozen import dataclass
 from rdmadiag.view.reconcile import PortView
 
 if TYPE_CHECKING:
+    from rdmadiag.facts import SysfsFacts
     from rdmadiag.facts.kernel_log import KernelLine
     from rdmadiag.preflight.case import Case
 
 
 _PCI: Final = re.compile(r"\b[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b", re.IGNORECASE)
+_DRIVER: Final = re.compile(r"\w+(?= [0-9a-f]{4,8}:)", re.IGNORECASE)
 _WORD: Final = re.compile(r"[^\s:,]+")
 
 
@@ -32,8 +35,10 @@ class Subject:
 def lines_about(case: "Case", kinds: Iterable[Kind]) -> dict[Subject, list["KernelLine"]]:
     """Lines of these kinds by the device that they name.
 
-    A device that is gone is named by its PCI address, if it was one that carries RDMA; lines
-    about devices that were not selected are left out.
+    A device that is gone is named by its PCI address, if it was one that carries RDMA: by the
+    list of PCI functions, or by the driver that wrote the line, where the function has left the
+    bus. Nobody can select it, so that it is named whatever was selected. Lines about devices
+    that were not selected are left out.
     """
     wanted = frozenset(kinds)
     found: dict[Subject, list[KernelLine]] = {}
@@ -59,15 +64,30 @@ def _subjects(message: str, case: "Case") -> tuple[Subject, ...]:
             for device in case.devices
             if not isinstance(device.pci, Missing) and device.pci.address == at
         )
-        if own or case.selected or isinstance(case.evidence.sysfs, Missing):
+        if own or isinstance(case.evidence.sysfs, Missing):
             return own
-        known = {each.address for each in present(case.evidence.sysfs.candidates)}
-        return (Subject(f"PCI {at}", None),) if at in known else ()
+        return (Subject(f"PCI {at}", None),) if _is_gone(at, message, case.evidence.sysfs) else ()
     words = set(_WORD.findall(message))
     return tuple(
         Subject(device.name, device.name)
         for device in case.devices
         if device.name in words or _names(device.ports) & words
+    )
+
+
+def _is_gone(address: str, message: str, sysfs: "SysfsFacts") -> bool:
+    """Whether this function carries RDMA, and is behind none of the host's devices."""
+    for device in present(sysfs.devices):
+        if isinstance(device.pci, Missing):
+            if device.pci.why is not Why.ABSENT:
+                return False  # perhaps this one's
+        elif device.pci.address == address:
+            return False
+    if isinstance(sysfs.devices, Missing) and sysfs.devices.why is not Why.ABSENT:
+        return False
+    driver = _DRIVER.match(message)
+    return address in {each.address for each in present(sysfs.candidates)} or (
+        driver is not None and driver[0] in ALWAYS_RDMA
     )
 
 
@@ -88,7 +108,8 @@ STARTING: Final = 300.0
 def flapping(case: "Case") -> dict[Subject, list["KernelLine"]]:
     """Active devices whose link went down in the window: the lines by device.
 
-    A driver that starts may say "Link down" before its first "Link up": no flap.
+    A driver that starts may say "Link down" before its first "Link up": no flap. An adapter that
+    is no device any more went down once, at least, as it went: no flap either.
     """
     active = {port.device for _, port in case.ports if port.is_active}
     flaps: dict[Subject, list[KernelLine]] = {}
@@ -96,7 +117,11 @@ def flapping(case: "Case") -> dict[Subject, list["KernelLine"]]:
         was_up = False
         for line in lines:
             up = kind_of(line.message) is Kind.LINK_UP
-            if not up and (was_up or line.seconds > STARTING) and subject.device in active:
+            if not up and (was_up or line.seconds > STARTING):
                 flaps.setdefault(subject, []).append(line)
             was_up = was_up or up
-    return flaps
+    return {
+        subject: lines
+        for subject, lines in flaps.items()
+        if subject.device in active or (subject.device is None and len(lines) > 1)
+    }

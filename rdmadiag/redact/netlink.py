@@ -92,6 +92,8 @@ _FILTER: Final = {
 }
 _MODULE: Final = {7: MEMORY}  # ETHTOOL_A_MODULE_EEPROM_DATA
 
+# Replies of nftables have no row, and are left out: what a rule compares may be an address in any
+# form, and a rule without its conditions would say another thing.
 _KINDS: Final[tuple[tuple[str, int, Table], ...]] = (
     # name in a record, bytes of the family's own header, attributes
     ("nldev-", 0, _NLDEV),

@@ -35,6 +35,7 @@ from rdmadiag.facts.routing import (
 )
 from rdmadiag.host import Host, netlink
 from rdmadiag.sources.dump import dump, gathered
+from rdmadiag.sources.packet_filter import read_packet_filter
 from rdmadiag.sources.text import attribute, malformed, parse_number
 from rdmadiag.sources.traffic_control import read_traffic_control
 
@@ -306,6 +307,7 @@ def read_routing(host: Host, deadline: float) -> RoutingFacts | Missing:
         port_mapper=_port_mapper(host),
         neighbours=_neighbours(host, names, deadline),
         traffic_control=read_traffic_control(host, names, deadline),
+        packet_filter=read_packet_filter(host, deadline),
     )
 
 

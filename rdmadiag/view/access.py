@@ -179,12 +179,24 @@ class Library(StrEnum):
     UNKNOWN = "unknown"
 
 
+def unloadable(evidence: Evidence) -> str | None:
+    """Why libibverbs cannot be loaded, in the dynamic linker's words; None where it was loaded.
+
+    None, too, where there is nothing to load it for: without ib_uverbs it is not asked.
+    """
+    verbs, sysfs = evidence.verbs, evidence.sysfs
+    if not isinstance(verbs, Missing) or verbs.why is not Why.ABSENT:
+        return None
+    asked = not isinstance(sysfs, Missing) and not isinstance(sysfs.uverbs, Missing)
+    return verbs.detail if asked else None
+
+
 def library(device: DeviceView, evidence: Evidence) -> Library:
     """libibverbs, and the provider library for this device's driver."""
     process = evidence.process
     if isinstance(process, Missing) or isinstance(process.library, Missing):
         return Library.UNKNOWN
-    if not process.library.libibverbs:
+    if not process.library.libibverbs or unloadable(evidence) is not None:
         return Library.NO_LIBIBVERBS
     if device.provider is None:
         return Library.UNKNOWN
@@ -275,7 +287,7 @@ def library_need(device: DeviceView, evidence: Evidence) -> Missing | None:
     found = process if isinstance(process, Missing) else process.library
     if isinstance(found, Missing):
         return found
-    if not found.libibverbs:
+    if not found.libibverbs or unloadable(evidence) is not None:
         return None
     if isinstance(evidence.nldev, Missing):
         return evidence.nldev

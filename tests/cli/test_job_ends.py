@@ -116,6 +116,23 @@ def test_a_route_that_the_reports_show_is_no_cause() -> None:
     assert standing == [("peer-unreachable", "possible"), ("no-route", "contradicted")]
 
 
+@pytest.mark.parametrize(
+    ("there", "first"), [(two(), "no-path"), (two(rules=None), "firewall")], ids=["clear", "not"]
+)
+def test_where_no_host_keeps_it_back_what_is_between_them_is_the_first_thought(
+    there: Machine, first: str
+) -> None:
+    story = placed({"a.log": WAITS})
+    assert story.first
+    verdict = judged(one(), there)
+    causes = (LikelyCause("firewall", "drops"), LikelyCause("no-path", "between"))
+    failure = replace(story.first.failure, causes=causes)
+    story = replace(story, first=replace(story.first, failure=failure))
+    found = with_reports(story, {("node1", "node2"): verdict}, {}).first
+    assert found
+    assert found.failure.causes[0].label == first
+
+
 def test_an_address_that_no_report_has_is_named(told: Callable[..., Outcome]) -> None:
     document = told(one(), two(), NO_ADDRESS, "--json").document
     found = document["of_reports"]

@@ -21,6 +21,25 @@ def meaning(line: str, after: str = "", above: str = "") -> Meaning:
         ("Couldn't parse line <0000:000011>", "other-program"),
         (" Max message size in UD cannot be greater than MTU ", "mtu-above-port"),
         ("Couldn't listen to port 18515", "tcp-port-taken"),
+        ("Couldn't listen to port 80", "tcp-port-privileged"),
+        ("Couldn't listen to port 1023", "tcp-port-privileged"),
+        ("Couldn't listen to port 1024", "tcp-port-taken"),
+        ("rdma_bind_addr: Permission denied", "tcp-port-privileged"),
+        ("Error opening XRC domain", "qp-type-unsupported"),
+        ("Couldn't allocate work buf.", "no-memory"),
+        ("Temporary failure in name resolution for node7.example:18515", "peer-address-wrong"),
+        ("Name or service not known for node7:18515", "peer-address-wrong"),
+        (
+            "getaddrinfo failed (Name or service not known) - invalid hostname or IP address",
+            "peer-address-wrong",
+        ),
+        (
+            (
+                "rping: error while loading shared libraries: librdmacm.so.1: cannot open shared "
+                "object file: No such file or directory"
+            ),
+            "rdmacm-library-missing",
+        ),
         (" Found Incompatibility issue with GID types.", "gid-index-or-family"),
         ("Unexpected CM event bl blka 8", "peer-not-listening"),
         ("Unexpected CM event bl blka 7", "peer-unreachable"),
@@ -68,6 +87,7 @@ def test_an_end_that_hears_no_more_of_the_other_is_no_failure_of_its_own(line: s
     [
         "Expected events were 1 to 9; event 9",
         "priorities should be between 0 and 7",
+        "curl: Temporary failure in name resolution for a mirror",
         "rdma link add rxe0 type rxe netdev eth0",
     ],
 )

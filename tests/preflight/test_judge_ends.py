@@ -17,6 +17,7 @@ from rdmadiag.view.ends import HostEnd, at_home
 from rdmadiag.view.peer_picks import Side, Talks
 from rdmadiag.view.reconcile import devices, ports
 from tests.preflight.test_judge_route import host
+from tests.sources.test_packet_filter import DROP, chain, compare, payload, rule, verdict
 from tests.sources.test_traffic_control import flower, traffic
 
 PEER_MAC, OTHER_MAC = "0c:42:a1:00:01:01", "02:00:00:00:00:99"
@@ -78,6 +79,13 @@ def v(kind: str) -> Callable[[Machine], Machine]:
 
 
 ROW = ("eth0", "192.0.2.2")
+SENDER = payload(1, 12, 4) + compare(bytes((192, 0, 2, 1)))
+
+
+def nft(*rules: bytes) -> dict[str, bytes]:
+    return {"nft-getchain": chain("in", 1), "nft-getrule": b"".join(rules)}
+
+
 CASES: dict[str, tuple[Machine, Machine, list[tuple[str, str, str]]]] = {
     "nothing": (one(), two(), []),
     "a permanent entry of another MAC address": (
@@ -181,6 +189,16 @@ CASES: dict[str, tuple[Machine, Machine, list[tuple[str, str, str]]]] = {
         one(),
         soft(two(traffic=traffic(flower((10, bytes((192, 0, 2, 1))), (11, b"\xff" * 4))))),
         [("ends-traffic-dropped", "critical", "node2")],
+    ),
+    "a rule of nftables for what comes from the peer": (
+        one(),
+        soft(two(traffic=nft(rule("in", SENDER, verdict(DROP))))),
+        [("ends-traffic-dropped", "critical", "node2")],
+    ),
+    "a rule of nftables at what a NIC's own RDMA does not pass": (
+        one(),
+        two(traffic=nft(rule("in", SENDER, verdict(DROP)))),
+        [],
     ),
     "a filter of what comes from another host": (
         one(),

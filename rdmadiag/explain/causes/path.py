@@ -113,7 +113,10 @@ ROWS: Final = (
         "firewall",
         "perhaps a firewall drops the connection",
         {"no_peer": "a firewall drops the TCP connection"},
-        confirmed_by=("filter-drops-tcp", "filter-drops-rdma"),
+        confirmed_by=(
+            *("filter-drops-tcp", "filter-drops-rdma"),
+            *("firewall-drops-tcp", "firewall-drops-rdma"),
+        ),
     ),
     Cause(
         "interface-down",

@@ -49,6 +49,8 @@ _HEARD_FROM_PEER: Final = frozenset(
     {"peer-not-listening", "peer-not-started", "peer-refused", "other-program", "firewall-rejects"}
 )
 """Causes in which the peer's host got a packet and answered."""
+_PERHAPS_OF_A_HOST: Final = frozenset({"firewall", "roce-port-dropped"})
+"""What silence is taken for first, and would stand in the report of the host that does it."""
 _OF_RDMA_ALONE: Final = frozenset({"ends-traffic-dropped"})
 _OF_ROUTES: Final = frozenset({"no-route", "route-unreachable"})
 _CONNECTS_TO: Final = re.compile(r"\bconnect to ([0-9a-fA-F.:]{3,45}?)(?::[0-9]{1,5})?(?:\s|$)")
@@ -163,6 +165,11 @@ def _ranked(failure: Failure, found: OfReports, chosen: EndFinding | None) -> Fa
         else each
         for each in causes
     ]
+    if found.is_clear and causes and causes[0].label in _PERHAPS_OF_A_HOST:
+        text = "the reports: neither host's own routes, addresses and traffic control keep it back"
+        between = [each for each in causes if each.label == "no-path"]
+        rest = [each for each in causes if each.label != "no-path"]
+        causes = [*(replace(each, evidence=(text,)) for each in between), *rest]
     causes.sort(key=lambda each: each.standing == Standing.CONTRADICTED)
     if found.cause is not None:
         causes = [found.cause, *(each for each in causes if each.label != found.cause.label)]

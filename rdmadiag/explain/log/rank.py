@@ -95,7 +95,12 @@ class _Host:
         self, cause: LikelyCause, failure: Failure, findings: Sequence[Finding]
     ) -> LikelyCause:
         row = CAUSES[cause.label]
-        proofs = tuple(_proof(each) for each in findings if each.rule in row.proofs)
+        proofs = tuple(
+            _proof(each)
+            for each in findings
+            # What a rule only notes is so on hosts that are well, too.
+            if each.rule in row.proofs and each.severity is not Severity.INFO
+        )
         if proofs:
             return replace(cause, standing=Standing.CONFIRMED, evidence=proofs[:_PROOFS])
         if Shown.PORT_ACTIVE in row.contradicted_by and failure.device:

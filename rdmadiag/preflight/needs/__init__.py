@@ -107,6 +107,7 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("routing tables", network.routing_tables),
         Need("port mapper", part("routing.port_mapper")),
         Need("traffic control", network.traffic_control),
+        Need("packet filter", part("routing.packet_filter"), for_root=True),
     ),
     "dcb": (Need("DCB settings", network.dcb),),
     "vfs": (Need("virtual functions", devices.virtual_functions),),

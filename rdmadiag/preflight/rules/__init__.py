@@ -98,6 +98,15 @@ def _traffic_control(case: Case) -> bool:
     return bool(found.qdiscs)
 
 
+def _packet_filter(case: Case) -> bool:
+    """Whether nftables has a chain, or that could not be looked at."""
+    routing = case.evidence.routing
+    if isinstance(routing, Missing):
+        return _answered(routing)
+    found = routing.packet_filter
+    return _answered(found) if isinstance(found, Missing) else bool(found.chains)
+
+
 def _ethernet(case: Case) -> bool:
     """Whether a driver describes its link to ethtool, or could not be queried."""
     links = (
@@ -210,6 +219,7 @@ _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("bootstrap", _variables),
     ("netdevs", _netdevs),
     ("traffic", _traffic_control),
+    ("packet_filter", _packet_filter),
     ("lossless", _classes),
     ("flow_control", _flow_control),
     ("connection_manager", _linux_devices),

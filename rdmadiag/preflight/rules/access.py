@@ -23,6 +23,7 @@ from rdmadiag.view.access import (
     named,
     node_access,
     node_number,
+    unloadable,
 )
 from rdmadiag.view.reconcile import DeviceView
 
@@ -187,9 +188,10 @@ def _owner(node: DeviceNode) -> str:
     "verbs-library-missing",
     Severity.CRITICAL,
     "libibverbs not found",
-    "libibverbs.so.1 is in none of the folders that the dynamic linker searches. NCCL and "
-    "others then fall back to TCP without an error. A program that brings its own copy is not "
-    "concerned.",
+    "libibverbs.so.1 is in none of the folders that the dynamic linker searches, or what is there "
+    "cannot be loaded: an empty file, another machine's, one that needs a library which is not "
+    "there. NCCL and others then fall back to TCP without an error. A program that brings its own "
+    "copy is not concerned.",
     ("https://github.com/vllm-project/vllm/issues/42075",),
     remedy=_INSTALL,
     needs=("devices", "libraries"),
@@ -197,10 +199,20 @@ def _owner(node: DeviceNode) -> str:
 def verbs_library_missing(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding for the host."""
     if any(library(device, case.evidence) is Library.NO_LIBIBVERBS for device in case.devices):
-        yield this.finding(
-            "libibverbs.so.1 is not installed where the dynamic linker looks",
-            evidence=[_searched(case.evidence)],
-        )
+        why = unloadable(case.evidence)
+        proofs = [_searched(case.evidence)]
+        if why and _has_libibverbs(case.evidence):
+            summary = f"libibverbs.so.1 is there and cannot be loaded: {why}"
+            proofs.insert(0, Proof("verbs", "dynamic linker", why))
+        else:
+            summary = "libibverbs.so.1 is not installed where the dynamic linker looks"
+        yield this.finding(summary, evidence=proofs)
+
+
+def _has_libibverbs(evidence: Evidence) -> bool:
+    process = evidence.process
+    found = process if isinstance(process, Missing) else process.library
+    return not isinstance(found, Missing) and bool(found.libibverbs)
 
 
 def _searched(evidence: Evidence) -> Proof:

@@ -9,13 +9,15 @@ from rdmadiag.facts.routing import Neighbour, NeighbourState
 from rdmadiag.facts.traffic_control import IN, OUT
 from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.proofs import seen
+from rdmadiag.preflight.rules.packet_filter import refusal_fill, refusal_proof
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.rules.traffic import LOOK, dropping, filters_of
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.compat import Compat, NoTalk
 from rdmadiag.view.ends import Towards, own_addresses
+from rdmadiag.view.packet_filter import refused
 from rdmadiag.view.peer_picks import Talks
-from rdmadiag.view.traffic import Dropped, dropped_by, of_device
+from rdmadiag.view.traffic import Dropped, described, dropped_by, of_device
 
 _ARP: Final = "https://github.com/torvalds/linux/blob/v6.1/net/ipv4/arp.c"
 _SYSCTL: Final = "https://docs.kernel.org/networking/ip-sysctl.html"
@@ -236,9 +238,12 @@ def reverse_path(this: Rule, case: Towards) -> Iterator[Finding]:
     "A filter drops what the two devices send each other",
     "A filter of traffic control at the netdev of one end drops RoCE v2 (UDP port 4791), or the "
     "TCP of iWARP, between these two addresses. Of a NIC's own RDMA only filters that the NIC "
-    "executes (in_hw) count.",
+    "executes (in_hw) count, and of a software device the rules of nftables, too.",
     ("https://man7.org/linux/man-pages/man8/tc-flower.8.html",),
-    remedy=LOOK,
+    remedy={
+        "traffic control": LOOK,
+        "nftables": ("sudo nft -a list chain {family} {table} {chain}   # handle {handle}",),
+    },
 )
 def traffic_dropped(this: Rule, case: Towards) -> Iterator[Finding]:
     """Where every condition of the filter fits the packets."""
@@ -247,15 +252,30 @@ def traffic_dropped(this: Rule, case: Towards) -> Iterator[Finding]:
         return
     filters = filters_of(routing.traffic_control, mine.netdev.name)
     every = [each for each in filters if mine.is_software or each.in_hardware]
+    chains = routing.packet_filter
     for direction in (IN, OUT):
         packet = replace(
             of_device(mine.protocol, direction), own=mine.address, peer=case.theirs.address
         )
+        if mine.is_software and not isinstance(chains, Missing):
+            refusal = refused(chains, mine.netdev.name, packet)
+            if refusal is not None and refusal.how is Dropped.SURELY:
+                yield this.finding(
+                    f"{case.near.name} drops what {mine.place} "
+                    f"{'sends to' if direction == OUT else 'gets from'} {case.theirs.address}: "
+                    f"nftables, {refusal.place}: {described(refusal.rule)}",
+                    device=mine.device,
+                    port=mine.port,
+                    evidence=[refusal_proof(refusal)],
+                    fill=refusal_fill(refusal),
+                    when="nftables",
+                )
+                continue
         found, how = dropped_by(every, packet)
         if found is not None and how is Dropped.SURELY:
             way = "sends to" if direction == OUT else "gets from"
             said = f"{case.near.name} drops what {mine.place} {way} {case.theirs.address}"
-            yield dropping(this, found, said, mine.device, mine.port)
+            yield dropping(this, found, said, mine.device, mine.port, when="traffic control")
 
 
 @rule(

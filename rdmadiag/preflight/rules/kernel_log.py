@@ -7,7 +7,7 @@ from rdmadiag.explain.kernel_messages import Kind, kind_of
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.kernel_log import KernelLine
 from rdmadiag.preflight.case import Case
-from rdmadiag.preflight.kernel_lines import flapping, lines_about
+from rdmadiag.preflight.kernel_lines import Subject, flapping, lines_about
 from rdmadiag.preflight.proofs import seen
 from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.rules.sources import OF_THE_LOG
@@ -31,6 +31,11 @@ def _window(case: Case) -> str:
     return "" if isinstance(log, Missing) else log.window
 
 
+def _is_beside(subject: Subject, case: Case) -> bool:
+    """An adapter that is gone, where others were asked for."""
+    return case.selected and subject.device is None
+
+
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
@@ -41,7 +46,8 @@ def _times(count: int) -> str:
     "The driver says that its device is unhealthy",
     "In the window of the log a driver says that its device has stopped working: firmware that "
     "does not answer, a health counter that stands still, a fatal error, an uncorrectable PCIe "
-    "error. A warning where it says later that the device recovered.",
+    "error. A warning where it says later that the device recovered, and of an adapter that is no "
+    "RDMA device any more where others were selected.",
     (
         "https://github.com/NVIDIA/nccl/issues/2157",
         "https://docs.kernel.org/networking/devlink/devlink-health.html",
@@ -65,7 +71,7 @@ def device_unhealthy_in_log(this: Rule, case: Case) -> Iterator[Finding]:
             f"{name}: the driver logged {_times(len(bad))} in the last {_window(case)} that the "
             f"device is unhealthy{end}",
             device=name.device,
-            severity=Severity.WARN if recovered else None,
+            severity=Severity.WARN if recovered or _is_beside(name, case) else None,
             evidence=_proofs(lines if recovered else bad),
         )
 
@@ -74,7 +80,8 @@ def device_unhealthy_in_log(this: Rule, case: Case) -> Iterator[Finding]:
     "link-flaps-in-log",
     Severity.WARN,
     "The link went down lately",
-    "The port is active, and in the window of the log its link went down. Jobs that were "
+    "The port is active, or the adapter is no RDMA device now, and in the window of the log its "
+    "link went down. Jobs that were "
     "connected then have failed with retries exceeded, and GIDs may have moved to other indexes. "
     "A cable or transceiver, the switch, or somebody who set the netdev down.",
     (

@@ -24,7 +24,7 @@ def _control(case: Case) -> TrafficControl | None:
     return known(routing.traffic_control) if routing else None
 
 
-def _netdevs(case: Case) -> Iterator[tuple[PortView, str]]:
+def netdevs(case: Case) -> Iterator[tuple[PortView, str]]:
     """Each port of RoCE or iWARP with a netdev of this namespace; each netdev once."""
     seen: set[str] = set()
     for _, port in case.ports:
@@ -50,6 +50,7 @@ def dropping(
     device: str,
     port: int,
     severity: Severity | None = None,
+    when: str = "",
 ) -> Finding:
     """The finding about a filter; `what` it drops, and where."""
     way = _WAY[found.direction]
@@ -59,6 +60,7 @@ def dropping(
         device=device,
         port=port,
         severity=severity,
+        when=when,
         evidence=[Proof("routing", where, f"{described(found)}: drop")],
         fill={"netdev": found.netdev, "way": way, "priority": found.priority},
     )
@@ -79,7 +81,7 @@ def dropping(
 def filter_drops_rdma(this: Rule, case: Case) -> Iterator[Finding]:
     """The first of each netdev and direction."""
     control = _control(case)
-    for port, netdev in _netdevs(case) if control else ():
+    for port, netdev in netdevs(case) if control else ():
         assert control is not None
         every = [e for e in filters_of(control, netdev) if port.is_software or e.in_hardware]
         for direction in (IN, OUT):
@@ -107,7 +109,7 @@ def filter_drops_rdma(this: Rule, case: Case) -> Iterator[Finding]:
 def filter_drops_tcp(this: Rule, case: Case) -> Iterator[Finding]:
     """Where the other rule has not named the filter."""
     control = _control(case)
-    for port, netdev in _netdevs(case) if control else ():
+    for port, netdev in netdevs(case) if control else ():
         assert control is not None
         every = filters_of(control, netdev)
         for direction in (IN, OUT):
@@ -135,7 +137,7 @@ def filter_drops_tcp(this: Rule, case: Case) -> Iterator[Finding]:
 def netem_at_port(this: Rule, case: Case) -> Iterator[Finding]:
     """By TCA_NETEM_*."""
     control = _control(case)
-    for port, netdev in _netdevs(case) if control else ():
+    for port, netdev in netdevs(case) if control else ():
         assert control is not None
         for each in control.qdiscs:
             if each.netdev != netdev or each.netem is None or not port.is_software:

@@ -1,6 +1,7 @@
 """Two hosts that cannot reach each other, by the reports of both: faults made by ip and tc."""
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -87,3 +88,19 @@ def test_netem_of_a_host_itself_is_found_with_what_it_does(tmp_path: Path) -> No
         (said,) = [each for each in found["verdict"]["findings"] if each["rule"] == "netem-at-port"]
         assert said["severity"] == "warn"
         assert "loss 25 %, delay 100 ms" in said["summary"]
+
+
+@pytest.mark.skipif(shutil.which("iptables-nft") is None, reason="no iptables-nft here")
+def test_a_rule_of_nftables_that_drops_roce_is_found_by_one_report_and_by_both(
+    tmp_path: Path,
+) -> None:
+    with Hosts("rxe") as hosts:
+        right = hosts.nodes["right"]
+        there(right, "iptables-nft -A INPUT -p udp --dport 4791 -j DROP")
+        assert "4791" in there(right, "iptables-nft -S INPUT")
+        _, said = compat(hosts, tmp_path / "nft")
+        assert said == [("ends-traffic-dropped", "critical", ["right"])]
+        found = run("preflight", f"--from={tmp_path / 'nft' / 'right'}", "--device", "rxe1")
+        rules = {each["rule"]: each for each in found["verdict"]["findings"]}
+        assert rules["firewall-drops-rdma"]["severity"] == "critical"
+        assert "ip filter INPUT" in rules["firewall-drops-rdma"]["summary"]

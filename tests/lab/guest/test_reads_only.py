@@ -47,12 +47,15 @@ RTM_NEWLINK, RTM_GETLINK, RTM_GETADDR = 16, 18, 22
 RTM_GETROUTE, RTM_GETNEIGH, RTM_GETRULE, RTM_GETDCB = 26, 30, 34, 78
 RTM_GETQDISC, RTM_GETTFILTER = 38, 46
 SOCK_DIAG_BY_FAMILY = 20  # linux/sock_diag.h
+NFT_GETCHAIN, NFT_GETRULE = 10 << 8 | 4, 10 << 8 | 7  # linux/netfilter/nf_tables.h
 GENERIC = range(16, 64)
 NAMED = {"RTM_NEWLINK": RTM_NEWLINK, "RTM_GETLINK": RTM_GETLINK, "RTM_GETADDR": RTM_GETADDR}
 NAMED |= {"RTM_GETROUTE": RTM_GETROUTE, "RTM_GETNEIGH": RTM_GETNEIGH, "RTM_GETRULE": RTM_GETRULE}
 NAMED |= {"RTM_GETQDISC": RTM_GETQDISC, "RTM_GETTFILTER": RTM_GETTFILTER}
 NAMED |= {"RTM_GETDCB": RTM_GETDCB, "SOCK_DIAG_BY_FAMILY": SOCK_DIAG_BY_FAMILY}
 NAMED |= {"nlctrl": 16, "ethtool": 17}
+NAMED |= {"NFNL_SUBSYS_NFTABLES<<8|NFT_MSG_GETCHAIN": NFT_GETCHAIN}
+NAMED |= {"NFNL_SUBSYS_NFTABLES<<8|NFT_MSG_GETRULE": NFT_GETRULE}
 NETLINK_READS = {
     "NETLINK_ROUTE": {
         *(RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH, RTM_GETRULE, RTM_GETDCB),
@@ -61,6 +64,7 @@ NETLINK_READS = {
     "NETLINK_RDMA": {(5 << 10) + op for op in (1, 5, 6, *range(9, 16), 17, 22, 23, 24)},
     "NETLINK_GENERIC": set(GENERIC),
     "NETLINK_SOCK_DIAG": {SOCK_DIAG_BY_FAMILY},
+    "NETLINK_NETFILTER": {NFT_GETCHAIN, NFT_GETRULE},
 }
 
 WATCHED = str(os.getpid())
@@ -361,7 +365,7 @@ def netlink_sent(lines: list[str]) -> list[tuple[str, int]]:
             families[pid, int(number[1])] = opening.pop(pid)
         if message := SENDS.search(line):
             family = families[pid, int(message[1])]
-            kinds = re.findall(r"nlmsg_type=([A-Za-z_0-9]+)", line)
+            kinds = re.findall(r"nlmsg_type=([A-Za-z_0-9]+(?:<<8\|[A-Z_]+)?)", line)
             sent += [(family, NAMED[kind] if kind in NAMED else int(kind, 0)) for kind in kinds]
     return sent
 

@@ -432,7 +432,7 @@ ROWS = [
         "device-unhealthy-in-log",
         "critical",
         logged(f"{PCI}: device's health compromised - reached miss count"),
-        logged("mlx5_core 0000:99:00.0: device's health compromised - reached miss count"),
+        logged("igb 0000:99:00.0: device's health compromised - reached miss count"),
     ),
     (
         "link-flaps-in-log",
@@ -1269,6 +1269,36 @@ def test_a_device_that_failed_and_is_gone_is_named_by_its_address() -> None:
     finding = only(evidence, "device-unhealthy-in-log")
     assert finding.summary.startswith("PCI 0000:09:00.0: ")
     assert finding.device is None
+
+
+@pytest.mark.parametrize(
+    ("message", "severity"),
+    [
+        pytest.param("health issue observed, firmware internal error, severity(3) ERROR:", "warn"),
+        pytest.param("Health issue observed, High temperature, severity(4) WARNING:", "none"),
+        pytest.param("health recovery flow aborted, PCI reads still not working", "warn"),
+    ],
+    ids=["an error", "no error", "the recovery failed"],
+)
+def test_an_adapter_that_has_left_the_bus_is_named_beside_the_selected_ones(
+    message: str, severity: str
+) -> None:
+    machine = two_roce("198.51.100.11").change(kernel_log=(f"mlx5_core 0000:99:00.0: {message}",))
+    found = [each for each in findings(machine, "mlx5_1") if each.rule.startswith("device-unheal")]
+    assert [each.severity for each in found] == ([severity] if severity == "warn" else [])
+    assert all(each.device is None and "PCI 0000:99:00.0" in each.summary for each in found)
+
+
+def test_an_adapter_whose_driver_may_carry_no_rdma_is_not_spoken_of() -> None:
+    assert said(logged("i40e 0000:99:00.0: health recovery failed")) == []
+
+
+def test_an_adapter_that_is_gone_went_down_once_without_flapping() -> None:
+    gone = "mlx5_core 0000:99:00.0 ens9np0: Link"
+    assert said(logged(f"{gone} down")) == []
+    again = only(logged(f"{gone} down", f"{gone} up", f"{gone} down"), "link-flaps-in-log")
+    assert (again.device, again.severity) == (None, "warn")
+    assert "2 times" in again.summary
 
 
 @pytest.mark.parametrize(

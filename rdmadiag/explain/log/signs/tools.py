@@ -81,7 +81,42 @@ SIGNS: Final = (
         ("mtu-above-port",),
         ("# UD sends no message that is longer than a frame: a smaller -s",),
     ),
+    # Of perftest -c XRC; the device opens no domain of that kind.
+    sign(
+        "capability-absent",
+        Kind.FAILURE,
+        Stage.CREATE_QP,
+        r"error opening xrc domain|couldn't create xrc resources",
+        ("qp-type-unsupported", "device-lacks-capability"),
+        ("rdmadiag capabilities{on}",),
+    ),
+    sign(
+        "no-memory",
+        Kind.FAILURE,
+        Stage.REG_MR,
+        r"^couldn't allocate work buf",
+        ("no-memory",),
+        ("ulimit -a   # as the job has it: virtual memory", "free -h"),
+    ),
     # --- the two ends meet --------------------------------------------------------------------
+    # getaddrinfo, as the pingpongs, perftest and rping print what it says of a name.
+    sign(
+        "name-unknown",
+        Kind.FAILURE,
+        Stage.RESOLVE_ADDRESS,
+        r"^(?:temporary failure in name resolution|name or service not known"
+        r"|no address associated with hostname|non-recoverable failure in name resolution)"
+        r" for [^ ]{1,255}:\d{1,5}$|getaddrinfo failed \(.{1,80}invalid hostname or ip address",
+        ("peer-address-wrong",),
+        ("getent ahosts PEER", "cat /etc/hosts /etc/resolv.conf"),
+    ),
+    sign(
+        "port-privileged",
+        Kind.FAILURE,
+        Stage.CONNECT,
+        r"couldn't listen to port (?:\d{1,3}|10[01]\d|102[0-3])\b",
+        ("tcp-port-privileged", "tcp-port-taken"),
+    ),
     sign(
         "port-taken",
         Kind.FAILURE,
