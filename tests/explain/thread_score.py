@@ -200,7 +200,7 @@ def by_part(name: str, cases: Sequence[Case]) -> Iterable[tuple[str, ...]]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the tables; with "open", "exam" or "second", rows of another part are neither run nor shown."""
+    """Print the tables; with "open", "exam" or "second", those of this part alone."""
     only = next((part for part in ("open", "exam", "second") if part in arguments), "")
     every = read()
     threads = [each for each in every if only in ("", part_of(each))]
