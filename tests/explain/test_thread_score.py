@@ -75,6 +75,7 @@ def test_parts_and_cells() -> None:
     assert part_of(replace(held, path=Path("fresh/a.toml"))) == "fresh"
     assert part_of(replace(thread("b", seen=True), path=Path("fresh/a.toml"))) == "known before"
     assert part_of(replace(held, path=Path("exam/a.toml"))) == "exam"
+    assert part_of(replace(held, path=Path("second/a.toml"))) == "second"
     assert cells("all", cases)[2:5] == ("1", "1 (100 %)", "1 (100 %)")
     assert cells("all", cases)[-2:] == ("1", "0 (0 %)")
     assert table([cells("all", cases)]).count("\n") == 2
@@ -86,8 +87,10 @@ def test_the_tables_are_printed(
     some = [each for each in read() if not each.seen][:12]
     monkeypatch.setattr("tests.explain.thread_score.read", lambda: some)
     some.append(replace(some[0], address="https://b", path=Path("exam/a.toml")))
-    assert main(["exam"]) == 0
-    assert re.search(r"\| explain, other threads, exam +\| 1 ", capsys.readouterr().out)
+    some.append(replace(some[0], address="https://c", path=Path("second/a.toml")))
+    for part in ("exam", "second"):
+        assert main([part]) == 0
+        assert re.search(rf"\| explain, other threads, {part} +\| 1 ", capsys.readouterr().out)
     assert main(["open", "rows"]) == 0
     printed = capsys.readouterr().out
     assert "explain, other stacks, open" in printed

@@ -48,6 +48,8 @@ def test_whatever_of_rdma_is_named_with_trouble_is_shown(name: str) -> None:
     "line",
     [
         "nvmet_rdma: post_recv cmd failed",
+        "rnic_create_qp: error 5",
+        "rxe0: atomic operation is unsupported",
         "Error 7 listening on the 'rdma' transport.",
         "[   23.257762] hfi1 0000:00:05.0: Could not allocate unit ID: error 1",
         "kernel: NETDEV WATCHDOG: eth0 (mlx5_core): transmit queue timed out",

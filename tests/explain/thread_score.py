@@ -6,10 +6,10 @@ A row counts
   as OK         of all rows that fail: nothing is found, and the command would exit 0
   false         of the rows of noise: something is found
 
-Threads stand in five parts: those that rules were written from, those held apart, those that
+Threads stand in six parts: those that rules were written from, those held apart, those that
 the project knew before, those of the folder `fresh`, gathered after the rules were written, and
-those of the folder `exam`, which nobody reads who writes rules: of them only sums are printed, and
-nothing is learned. With "exam" as its argument it reads that folder alone.
+those of the folders `exam` and `second`, which nobody reads who writes rules: of them only sums are
+printed, and nothing is learned. With "exam" or "second" as its argument it reads that folder alone.
 `explain` is read with cases learned of other threads, of other stacks, and of none.
 Two baselines stand beside it: grep for words of trouble, which names no cause; and always the
 commonest causes of the same status or errno, counted over all other threads, and over all other
@@ -56,16 +56,16 @@ class Case:
 
     @property
     def part(self) -> str:
-        """Which of the five it stands in."""
+        """Which of the six it stands in."""
         return part_of(self.thread)
 
 
 def part_of(thread: Thread) -> str:
-    """Where it stands: `fresh` and `exam` go by the folder, whatever the hash drew."""
+    """Where it stands: some go by the folder, whatever the hash drew."""
     if thread.seen:
         return "known before"
     if thread.exam:
-        return "exam"
+        return thread.path.parent.name
     if thread.fresh:
         return "fresh"
     return "held apart" if thread.held else "open"
@@ -187,7 +187,7 @@ def reliability(cases: Sequence[Case]) -> str:
     return "\n".join(lines)
 
 
-PARTS: Final = ("open", "held apart", "known before", "fresh", "exam")
+PARTS: Final = ("open", "held apart", "known before", "fresh", "exam", "second")
 
 
 def by_part(name: str, cases: Sequence[Case]) -> Iterable[tuple[str, ...]]:
@@ -200,8 +200,8 @@ def by_part(name: str, cases: Sequence[Case]) -> Iterable[tuple[str, ...]]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the tables; with "open" or "exam", rows of another part are neither run nor shown."""
-    only = next((part for part in ("open", "exam") if part in arguments), "")
+    """Print the tables; with "open", "exam" or "second", those of this part alone."""
+    only = next((part for part in ("open", "exam", "second") if part in arguments), "")
     every = read()
     threads = [each for each in every if only in ("", part_of(each))]
     rows = [(thread, row) for thread in threads for row in thread.rows]
@@ -219,7 +219,7 @@ def main(arguments: Sequence[str]) -> int:
     print("\nHow often the first cause is right, by what it rests on, of rows held apart:\n")
     print(reliability(cases))
     names = sorted({each.stack for each in threads if not each.seen})
-    for part in ("open", "held apart", "fresh", "exam"):
+    for part in ("open", "held apart", "fresh", "exam", "second"):
         chosen = [each for each in cases if each.part == part]
         print(f"\nBy stack, {part}:\n")
         some = ((stack, [e for e in chosen if e.thread.stack == stack]) for stack in names)

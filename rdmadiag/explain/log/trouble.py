@@ -49,7 +49,9 @@ _NAMED: Final = re.compile(
     r"|\bcqe\b|wc_status"
     r"|\blnet(?:_|error|:)|\bhmem|\bgdr[ _]|cu_?file|\bnvfs|\bgds err|rocshmem|gpunetio|\bkvcache"
     r"|\bcxi[0-9lp_:]|cxip?_|slingshot|\bmana [0-9a-f]{4}:|\bhcc[lp]\(|ucxx|\bib_?mads?\b|\bgniu?_"
-    r"|\b(?:btl|mtl|pml|osc)[_:](?:openib|ofi|ucx|psm|mxm|verbs)|endpoint address",
+    r"|\b(?:btl|mtl|pml|osc)[_:](?:openib|ofi|ucx|psm|mxm|verbs)|endpoint address"
+    # what a program calls its own objects: rnic_create_qp, cq_poll
+    r"|\b\w*_(?:qp|cq|mr|pd|srq|hca|rma|ib)\b|\b(?:qp|cq|mr|srq|hca)_\w",
     re.IGNORECASE,
 )
 _IN_CAPITALS: Final = re.compile(r"\b(?:QP|CQ|CQE|SRQ|MR|HCA|RNIC|IB|GID)s?\b")
@@ -86,7 +88,7 @@ _STRONG: Final = re.compile(
     r"|assert|exception|segmentation|broken|dropped|no (?:response|route|path|reply|such)"
     r"|inconsistent|wrong|conflict(?:s|ing)?|connection (?:closed|lost|reset)"
     r"|bad (?!debt)\w+|lost connection|unexpected(?:ly)?|unhandled|killed|hang"
-    rf"|unavailable){_RIGHT})"
+    rf"|unavailable|unsupported|does ?n[o']t|skipp(?:ed|ing)){_RIGHT})"
     # a constant or a class is named after what it says
     r"|_(?:ERR|ERROR|FAULT|FATAL|UNREACHABLE|REJECTED|REMOVAL|FAILED)\b|[A-Za-z](?:Error"
     r"|Failure)\b(?!\()"

@@ -161,6 +161,12 @@ NEAR: Final = ("fatal", "failed", "failure", "abort", "unable to", "cannot", "as
     "write error", "bug: kernel", "bug: unable", "general protection")
 """Of trouble, and rare: a line that has one is looked at for what stands around it."""
 
+NEAR_TOO: Final = (
+    "refused", "unreachable", "denied", "not found", "invalid", "exhausted", "panic", "crash",
+    "reject", "mismatch", "corrupt",
+)
+"""The same, in a line that is a candidate for another word: the sieve does not look for them."""
+
 AFTERMATH: Final = (
     "watchdog caught", "ncclremoteerror", "ncclsystemerror", "unhandled system error",
     "remote process exited", "closed by remote", "mpi_abort", "communicator was aborted",
@@ -197,11 +203,12 @@ _CONTEXT: Final = _any(CONTEXT)
 _TROUBLE: Final = _any(TROUBLE)
 _SUFFICIENT: Final = _any((*BOTH, *AFTERMATH))
 _NEAR: Final = _any(NEAR)
+_NEAR_TOO: Final = _any(NEAR_TOO)
 
 
 def is_near_candidate(line: bytes) -> bool:
     """Whether it is looked at for what stands around it."""
-    return _NEAR.search(line) is not None
+    return bool(_NEAR.search(line) or (_NEAR_TOO.search(line) and is_candidate(line)))
 
 
 def is_candidate(line: bytes) -> bool:
