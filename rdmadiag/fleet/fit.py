@@ -118,7 +118,7 @@ def median(values: Iterable[float]) -> float:
 _QUARTILE: Final = 0.6745  # standard deviations from the middle of a normal distribution
 _TENTH: Final = 1.2816
 _OF_MEDIAN: Final = 1.57  # its variance, in that of a mean: pi / 2
-_FEW: Final = 10
+_FEW: Final = 11
 """Pairs below which the spread of those in order is no estimate by quartiles."""
 _FEW_SPREAD: Final = 2.0
 """The spread of n pairs, where they are few, is taken 1 + this / n times as large: by chance it
@@ -267,8 +267,11 @@ class _Fit:
             return self.once_of
         found = {}
         for which, once in self.once_of.items():
+            pairs_of = Counter(node for index in once for node in self._nodes_of(index))
             rests = [
-                [i for i in once if node not in self._nodes_of(i)] for node in range(self.nodes)
+                [i for i in once if node not in self._nodes_of(i)]
+                for node, number in pairs_of.items()
+                if number > 1
             ]
             found[which] = min(
                 (each for each in rests if each),
