@@ -1,7 +1,7 @@
 """Which packets nftables drops: of a software device, and of any program's sockets.
 
-A NIC's own RDMA passes no chain of the host. Every chain of a hook is asked, whatever another one
-has accepted.
+A NIC's own RDMA passes no chain of the host. A packet passes every chain of a hook, whatever
+another one has accepted.
 """
 
 from rdmadiag.facts.packet_filter import FilterChain, PacketFilter

@@ -7,7 +7,7 @@ it, else the first v1 row. Native InfiniBand has no such type: nothing is found.
 found, data goes by TCP without a word.
 
 The local address is not known here: an IPv4 address of the port is taken, else a routable IPv6 one,
-else link-local. On Macs it has another transport (transport-apple.cpp), which is not told here.
+else link-local. On Macs it has another transport (transport-apple.cpp), which has no row here.
 """
 
 from typing import Final
