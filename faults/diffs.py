@@ -5,6 +5,7 @@ each end has one in all records, so that what differs is what the fault changed.
 does not say what changes.toml has, or says that healthy twins differ.
 """
 
+import json
 import re
 import sys
 import tomllib
@@ -24,7 +25,6 @@ from rdmadiag.report import Report
 MACS: Final = {"left": bytes.fromhex("0242c0a81a11"), "right": bytes.fromhex("0242c0a82b22")}
 SECONDS: Final = 60.0
 _GUID: Final = re.compile(r'"node_guid":"([0-9a-f:]{19})"')
-_MAC: Final = re.compile(r'"((?:[0-9a-f]{2}:){5}[0-9a-f]{2})"')
 
 
 TWIN: Final = "healthy-rxe-rc_pingpong"
@@ -164,7 +164,9 @@ def record(name: str, end: str) -> Judged:
 def _forms(text: str, end: str) -> Iterator[tuple[str, str]]:
     """How each MAC of both hosts stands in a report → how the one of MACS would."""
     other = next(each for each in ENDS if each != end)
-    own = {bytes.fromhex(each.replace(":", "")) for each in _MAC.findall(text)}
+    netdevs = json.loads(text)["evidence"]["netdev"].get("netdevs", ())
+    macs_here = (each.get("mac") for each in netdevs)  # a neighbour's stands elsewhere
+    own = {bytes.fromhex(each.replace(":", "")) for each in macs_here if isinstance(each, str)}
     macs = dict.fromkeys(_mac(each) for each in _GUID.findall(text))
     for at, mac in enumerate(macs):
         whose = (end if mac in own else other) if own else ENDS[at]
