@@ -39,7 +39,7 @@ unit: $(VENV)/ready
 
 # Property tests at length and slow tests, with branch coverage: what CI runs after `test`.
 # worksteal: each worker begins in another folder, so that those who compute run beside those who
-# wait. Tests marked `once` cover nothing new, and `test` has run them.
+# wait. Tests marked `once` are those of `test` alone.
 coverage: $(VENV)/ready
 	$(BIN)/coverage erase
 	HYPOTHESIS_PROFILE=large $(BIN)/coverage run -m pytest -n auto --dist worksteal -m "slow or not once"
