@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import time
 import tomllib
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
@@ -31,6 +32,15 @@ settings.register_profile("small", deadline=None, max_examples=20, **_REPEATED)
 settings.register_profile("large", deadline=None, max_examples=100, **_REPEATED)
 settings.register_profile("longest", deadline=None, max_examples=1500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "small"))
+
+
+def pytest_configure() -> None:
+    """Signals as in a shell: below nohup, or of a job in the background, they are ignored."""
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)  # unknown where a run goes without xdist

@@ -141,12 +141,8 @@ def test_the_deadline_of_the_whole_ends_all_and_names_those_that_had_no_turn() -
 
 @linux
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_all_children_and_is_raised(
-    number: int, request: pytest.FixtureRequest
-) -> None:
-    if (before := signal.getsignal(number)) == signal.SIG_IGN:  # below nohup; it stays so there
-        request.addfinalizer(lambda: signal.signal(number, signal.SIG_IGN))
-        signal.signal(number, before := signal.SIG_DFL)
+def test_a_signal_ends_all_children_and_is_raised(number: int) -> None:
+    before = signal.getsignal(number)
     timer = threading.Timer(0.7, os.kill, (os.getpid(), number))
     timer.start()
     with pytest.raises(Stopped) as stopped:
