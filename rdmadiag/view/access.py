@@ -182,13 +182,13 @@ class Library(StrEnum):
 def unloadable(evidence: Evidence) -> str | None:
     """Why libibverbs cannot be loaded, in the dynamic linker's words; None where it was loaded.
 
-    None, too, where there is nothing to load it for: without ib_uverbs it is not asked.
+    None, too, where there is nothing to load it for: without ib_uverbs nothing loads it.
     """
     verbs, sysfs = evidence.verbs, evidence.sysfs
     if not isinstance(verbs, Missing) or verbs.why is not Why.ABSENT:
         return None
-    asked = not isinstance(sysfs, Missing) and not isinstance(sysfs.uverbs, Missing)
-    return verbs.detail if asked else None
+    is_loaded = not isinstance(sysfs, Missing) and not isinstance(sysfs.uverbs, Missing)
+    return verbs.detail if is_loaded else None
 
 
 def library(device: DeviceView, evidence: Evidence) -> Library:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from rdmadiag.facts import DeviceNode, Limit, Missing, present
+from rdmadiag.facts import DeviceNode, Limit, Missing, Why, present
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.rdma_drivers import PROVIDER_FOLDER, provider_of
 from rdmadiag.preflight.case import Case
@@ -190,8 +190,8 @@ def _owner(node: DeviceNode) -> str:
     "libibverbs not found",
     "libibverbs.so.1 is in none of the folders that the dynamic linker searches, or what is there "
     "cannot be loaded: an empty file, another machine's, one that needs a library which is not "
-    "there. NCCL and others then fall back to TCP without an error. A program that brings its own "
-    "copy is not concerned.",
+    "there. Of what cannot be loaded the status is unknown. NCCL and others then fall back to TCP "
+    "without an error. A program that brings its own copy is not concerned.",
     ("https://github.com/vllm-project/vllm/issues/42075",),
     remedy=_INSTALL,
     needs=("devices", "libraries"),
@@ -203,10 +203,13 @@ def verbs_library_missing(this: Rule, case: Case) -> Iterator[Finding]:
         proofs = [_searched(case.evidence)]
         if why and _has_libibverbs(case.evidence):
             summary = f"libibverbs.so.1 is there and cannot be loaded: {why}"
-            proofs.insert(0, Proof("verbs", "dynamic linker", why))
+            proofs.insert(0, Proof("verbs", "dynamic linker", f"{Why.ABSENT}: {why}"))
+            # By the linker alone: it fails for want of memory, too.
+            severity = Severity.UNKNOWN
         else:
             summary = "libibverbs.so.1 is not installed where the dynamic linker looks"
-        yield this.finding(summary, evidence=proofs)
+            severity = None
+        yield this.finding(summary, evidence=proofs, severity=severity)
 
 
 def _has_libibverbs(evidence: Evidence) -> bool:
