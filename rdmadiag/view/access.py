@@ -196,7 +196,7 @@ def library(device: DeviceView, evidence: Evidence) -> Library:
     process = evidence.process
     if isinstance(process, Missing) or isinstance(process.library, Missing):
         return Library.UNKNOWN
-    if not process.library.libibverbs or unloadable(evidence) is not None:
+    if not process.library.libibverbs:
         return Library.NO_LIBIBVERBS
     if device.provider is None:
         return Library.UNKNOWN
@@ -287,7 +287,7 @@ def library_need(device: DeviceView, evidence: Evidence) -> Missing | None:
     found = process if isinstance(process, Missing) else process.library
     if isinstance(found, Missing):
         return found
-    if not found.libibverbs or unloadable(evidence) is not None:
+    if not found.libibverbs:
         return None
     if isinstance(evidence.nldev, Missing):
         return evidence.nldev

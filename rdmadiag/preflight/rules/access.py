@@ -199,17 +199,22 @@ def _owner(node: DeviceNode) -> str:
 def verbs_library_missing(this: Rule, case: Case) -> Iterator[Finding]:
     """One finding for the host."""
     if any(library(device, case.evidence) is Library.NO_LIBIBVERBS for device in case.devices):
-        why = unloadable(case.evidence)
-        proofs = [_searched(case.evidence)]
-        if why and _has_libibverbs(case.evidence):
-            summary = f"libibverbs.so.1 is there and cannot be loaded: {why}"
-            proofs.insert(0, Proof("verbs", "dynamic linker", f"{Why.ABSENT}: {why}"))
+        yield this.finding(
+            "libibverbs.so.1 is not installed where the dynamic linker looks",
+            evidence=[_searched(case.evidence)],
+        )
+        return
+    why = unloadable(case.evidence)
+    if case.devices and why and _has_libibverbs(case.evidence):
+        yield this.finding(
+            f"libibverbs.so.1 is there and cannot be loaded: {why}",
             # By the linker alone: it fails for want of memory, too.
-            severity = Severity.UNKNOWN
-        else:
-            summary = "libibverbs.so.1 is not installed where the dynamic linker looks"
-            severity = None
-        yield this.finding(summary, evidence=proofs, severity=severity)
+            severity=Severity.UNKNOWN,
+            evidence=[
+                Proof("verbs", "dynamic linker", f"{Why.ABSENT}: {why}"),
+                _searched(case.evidence),
+            ],
+        )
 
 
 def _has_libibverbs(evidence: Evidence) -> bool:

@@ -753,17 +753,18 @@ def test_the_link_layer_of_a_port_is_what_sysfs_says() -> None:
     assert view.ports[0].link_layer is LinkLayer.ETHERNET
 
 
-def test_a_libibverbs_that_cannot_be_loaded_is_the_finding_and_not_the_source() -> None:
+def test_a_libibverbs_that_cannot_be_loaded_is_named_before_the_source() -> None:
     why = "/lib/x86_64-linux-gnu/libibverbs.so.1: file too short"
     evidence = replace(roce_host().evidence(), verbs=Missing(Why.ABSENT, why))
     verdict = judge(evidence)
     graver = [each for each in verdict.findings if each.severity is not Severity.INFO]
-    assert [each.rule for each in graver] == ["verbs-library-missing"]
+    assert [each.rule for each in graver] == ["verbs-library-missing", "source-failed"]
+    assert graver[0].severity is Severity.UNKNOWN
     assert graver[0].summary == f"libibverbs.so.1 is there and cannot be loaded: {why}"
     assert not verdict.safe_to_attempt_rtr
 
 
-def test_a_library_that_was_not_asked_is_none_that_cannot_be_loaded() -> None:
+def test_a_library_that_nothing_loads_is_none_that_cannot_be_loaded() -> None:
     host = roce_host().evidence()
     assert not isinstance(host.sysfs, Missing)
     sysfs = replace(host.sysfs, uverbs=Missing(Why.ABSENT, "ENOENT"))
