@@ -12,7 +12,7 @@ class FilterChain:
     table: str
     name: str
     direction: str  # IN: prerouting, input, ingress; OUT: output, postrouting, egress
-    priority: int  # the lowest is asked first; each chain is asked, whatever another one accepts
+    priority: int  # the lowest comes first; a packet passes each, whatever another accepts
     # In their order, those of chains that it jumps to in the place of the jump, its policy last.
     # The netdev is "" where a rule asks for none, and the priority is the rule's handle.
     rules: tuple[TrafficFilter, ...]

@@ -131,7 +131,7 @@ def _rules(reply: bytes) -> dict[_Key, list[_Rule]]:
 
 
 class _Reading:
-    """The expressions of one rule: what is in which register, and what is asked of it."""
+    """The expressions of one rule: what is in which register, and what it has to be."""
 
     def __init__(self, family: int, handle: int) -> None:
         name = _FAMILIES.get(family, "")
@@ -375,7 +375,7 @@ _NONE: Final = PacketFilter(())
 
 
 def is_there(host: Host) -> bool | Missing:
-    """Whether nf_tables is in the kernel already; nothing is asked that would load it."""
+    """Whether nf_tables is in the kernel already; no request that would load it is sent."""
     if not isinstance(host.list("/sys/module/nf_tables"), Missing):
         return True
     built_in = host.read(f"/lib/modules/{host.identity.kernel}/modules.builtin", _BUILTIN_BYTES)

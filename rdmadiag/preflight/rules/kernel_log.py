@@ -32,7 +32,7 @@ def _window(case: Case) -> str:
 
 
 def _is_beside(subject: Subject, case: Case) -> bool:
-    """An adapter that is gone, where others were asked for."""
+    """An adapter that is gone, where others were selected."""
     return case.selected and subject.device is None
 
 
