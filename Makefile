@@ -79,6 +79,7 @@ faults: $(VENV)/ready
 	$(BIN)/python -m faults.run
 	$(BIN)/python -m faults.score --write
 	$(BIN)/python -m faults.diffs
+	$(BIN)/python -m tests.redact.faults
 
 # Attacks by the thousand; see campaign/README.md.
 campaign: $(VENV)/ready

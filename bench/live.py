@@ -41,8 +41,14 @@ class RootedHost(LiveHost):
 
     def netlink(self, name: str, protocol: int, request: bytes, deadline: float) -> bytes | Missing:
         """See Host; the reply in FOLDER/netlink."""
-        reply = LiveHost.read(self, f"{self._netlink}/{name}.bin", 1 << 26)
-        return Missing(Why.UNSUPPORTED, name) if isinstance(reply, Missing) else reply
+        try:
+            handle = os.open(f"{self._netlink}/{name}.bin", os.O_RDONLY)
+        except OSError:
+            return Missing(Why.UNSUPPORTED, name)
+        try:
+            return os.read(handle, os.fstat(handle).st_size)
+        finally:
+            os.close(handle)
 
 
 def main(folder: str, *arguments: str) -> int:

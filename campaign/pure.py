@@ -39,6 +39,7 @@ _MORE: Final[Mapping[str, tuple[Any, ...]]] = {
     "parse_qdiscs": ({},),
     "parse_filters": ({}, "in"),
     "parse_packet_filter": (b"",),
+    "parse_elements": (2, True),
     "parse_gid_type": (Missing("absent", ""),),  # type: ignore[arg-type]
     "parse_registry": ("AppleThunderboltRDMAInterface",),
     "parse_log": ("1m",),

@@ -18,7 +18,7 @@ from lab.results import claim, failed
 from lab.siw_module import add_siw
 from lab.uml_kernel import uml_kernel
 
-SIDE_BY_SIDE = 2  # kernels at a time, of two CPUs each: the tests wait half of their time
+SIDE_BY_SIDE = 3  # kernels at a time, mostly of one CPU: the tests wait half of their time
 AGAIN = "-again"
 RECORDED = "recorded"  # in an out folder: what tests/lab/replay reads
 ENV = {"RDMADIAG_LAB": "guest"}
@@ -48,7 +48,8 @@ def guest(part: Part, pytest_args: Sequence[str], seconds: float) -> int:
     env = ENV | form() | dcb_module.settings(kernel) | sshd.settings()
     if pytest_args or part.tests:
         argv = pytest_argv(part, pytest_args or _files(part.tests))
-        start = partial(uml.start, Guest(part.name, out), kernel, Job(argv, env))
+        who = Guest(part.name, out, cpus=cpus_of(argv))
+        start = partial(uml.start, who, kernel, Job(argv, env))
         return watch([start], deadline, side_by_side=1)[0].exit_code()
     starts: list[Callable[[], Boot]] = [
         partial(uml.start, _sharded(shard, out), kernel, Job(_shard_argv(part, shard), env))
@@ -122,7 +123,13 @@ def pytest_argv(part: Part, extra: Sequence[str]) -> list[str]:
 
 def _sharded(shard: Shard, out: Path, suffix: str = "") -> Guest:
     name = f"{shard.name}{suffix}"
-    return Guest(name, out / name, prefix=f"{name:10.16} | ")
+    return Guest(name, out / name, cpus=shard.cpus, prefix=f"{name:10.16} | ")
+
+
+def cpus_of(argv: Sequence[str]) -> int:
+    """As many as the shards of the files have that it names."""
+    named = {Path(arg.partition("::")[0]).name for arg in argv}
+    return max((shard.cpus for shard in shards() if named & set(shard.tests)), default=1)
 
 
 def _shard_argv(part: Part, shard: Shard) -> list[str]:

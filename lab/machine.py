@@ -338,7 +338,13 @@ class Limits:
     ports: str = "32768\t60999"
     files: tuple[str, str] = ("1048576", "1048576")
     cgroup: str = "0::/job7"
-    rdma: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # folder → max, current
+    # folder → rdma.max, rdma.current, and rdma.events.local of newer kernels
+    rdma: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def files_row(self) -> str:
+        """Of /proc/PID/limits."""
+        soft, hard = self.files
+        return f"Max open files            {soft:<21}{hard:<21}files     \n"
 
     def files_of(self) -> dict[str, str]:
         """As proc(5) and Documentation/admin-guide/cgroup-v2.rst have them."""
@@ -352,8 +358,11 @@ class Limits:
         found["/proc/self/net/stat/ndisc_cache"] = f"{head}00000003 00000010 00000000\n"
         found["/proc/sys/net/ipv4/ip_local_port_range"] = f"{self.ports}\n"
         found["/proc/self/cgroup"] = f"{self.cgroup}\n"
-        for folder, (most, current) in self.rdma.items():
-            found |= {f"{folder}/rdma.max": most, f"{folder}/rdma.current": current}
+        for folder, of_cgroup in self.rdma.items():
+            files = ("rdma.max", "rdma.current", "rdma.events.local")
+            found |= {
+                f"{folder}/{file}": each for file, each in zip(files, of_cgroup, strict=False)
+            }
         return found
 
 
@@ -624,8 +633,7 @@ class Machine:
         )
         limit = f"{self.memlock:<21}"
         more = {} if self.limits is None else self.limits.files_of()
-        soft, hard = ("", "") if self.limits is None else self.limits.files
-        files = f"Max open files            {soft:<21}{hard:<21}files     \n" if soft else ""
+        files = (self.limits or Limits()).files_row()
         return {
             "/proc/self/status": f"Name:\tpython3\nPPid:\t{_PARENT}\n"
             f"Uid:\t{self.uid}\t{self.uid}\t{self.uid}\t"
@@ -651,9 +659,10 @@ class Machine:
             last = at == len(self.ancestors) - 1
             above = 0 if last else 1 if at == len(self.ancestors) - 2 else _PARENT - at - 1
             folder = f"/proc/{1 if last else _PARENT - at}"
-            limit = f"{memlock:<21}"
+            limit = f"{memlock:<21}{memlock:<21}"
             files[f"{folder}/status"] = f"Name:\t{name}\nPPid:\t{above}\n"
-            files[f"{folder}/limits"] = f"Max locked memory         {limit}{limit}bytes     \n"
+            opened = (self.limits or Limits()).files_row()
+            files[f"{folder}/limits"] = f"{opened}Max locked memory         {limit}bytes     \n"
         return files
 
     def _log(self, recording: Recording) -> None:

@@ -36,6 +36,7 @@ class Shard:
     name: str
     tests: tuple[str, ...]
     short: bool = True
+    cpus: int = 1
 
 
 def form() -> dict[str, str]:

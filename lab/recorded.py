@@ -30,6 +30,10 @@ def comparable(document: Any) -> Any:
         limits: Any = (found.get("evidence", {}).get("system") or {}).get("limits") or {}
         if table in limits:
             limits[table].pop("entries", None)
+    # An entry of a multicast group comes with its first report (MLD) and needs no resolution.
+    routing: Any = found.get("evidence", {}).get("routing") or {}
+    if isinstance(routing.get("neighbours"), list):
+        routing["neighbours"] = [each for each in routing["neighbours"] if each["state"] != "noarp"]
     return found
 
 

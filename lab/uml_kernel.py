@@ -32,6 +32,7 @@ class Row:
     file: str
     sha256: str
     preload: str = ""
+    smp: bool = False  # takes ncpus=N
     source: str = ""  # the version of the package that `file` was built from
 
 
@@ -41,6 +42,7 @@ class UmlKernel:
     program: Path
     arguments: tuple[str, ...]  # for its command line
     preload: Path | None = None  # a library to start it with
+    smp: bool = False  # can have more than one processor
 
 
 def rows() -> list[Row]:
@@ -59,7 +61,7 @@ def uml_kernel(version: str = "") -> UmlKernel:
     for row in known[at:]:
         if program := _found(row) or _built(row):
             preload = _library(LAB / row.preload) if row.preload else None
-            return UmlKernel(row.version, program, row.arguments, preload)
+            return UmlKernel(row.version, program, row.arguments, preload, row.smp)
         print(f"no kernel {row.version}: no {SHARED / row.file}, and apt has no {row.package}")
     raise LabFailure("no User Mode Linux kernel")
 

@@ -36,6 +36,15 @@ def test_neighbours_come_and_go_between_two_runs() -> None:
     assert comparable(limits(1)) != comparable(limits(1, most=512))
 
 
+def test_an_entry_of_a_multicast_group_comes_with_its_first_report() -> None:
+    def neighbours(*states: str) -> dict[str, Any]:
+        entries = [{"address": "ff02::16", "state": state} for state in states]
+        return {"evidence": {"routing": {"neighbours": entries}}}
+
+    assert comparable(neighbours("noarp")) == comparable(neighbours())
+    assert comparable(neighbours("stale")) != comparable(neighbours())
+
+
 def test_a_difference_is_a_field_with_both_its_values() -> None:
     found = {"a": [{"b": 1}, {"b": 2}], "c": None}
     wanted = {"a": [{"b": 1}, {"b": 3}], "c": None, "d": [1]}

@@ -20,7 +20,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Network and peers": (
         *("netdevs", "connection_manager", "peer_route", "ends", "traffic", "packet_filter"),
-        *("bootstrap", "fleet_size"),
+        *("bootstrap", "fleet_size", "process_limits"),
     ),
     "GPUs": ("gpu", "topology", "access_control"),
     "Macs": (

@@ -173,8 +173,9 @@ def command(
     Inspector count too. --from then takes a folder of reports, snapshots and counters.
 
     Of a log it exits 0 nothing of RDMA failed, 2 a failure was found, 3 a line names
-    RDMA and trouble and is not understood, a test printed its addresses and then nothing, or the
-    log is empty; else 0, and 64 for what it does not understand.
+    RDMA and trouble and is not understood, or a line of a short text sounds like it (a table of
+    words that was learned; texts of 60 lines or fewer), a test printed its addresses and then
+    nothing, or the log is empty; else 0, and 64 for what it does not understand.
     """
     recorded = reading.identity.recorded
     if here and recorded:
@@ -353,6 +354,7 @@ def read_log(stream: Stream, name: str, *, quiet: bool) -> "Account":
     from rdmadiag.cli.progress import meanwhile
     from rdmadiag.explain.log.scan import collect
     from rdmadiag.explain.log.vocabulary import NARROW, NEEDLES
+    from rdmadiag.explain.log.whole import read_whole
     from rdmadiag.sieve.lines import Sieve
 
     sieve = Sieve(NEEDLES)
@@ -367,6 +369,8 @@ def read_log(stream: Stream, name: str, *, quiet: bool) -> "Account":
             collector = collect(sieve.segments(stream), lambda: sieve.look_for(NARROW))
     except OSError as error:
         raise Refused(f"{name}: {error.strerror}") from error
+    if sieve.whole:
+        read_whole(collector, sieve.whole)
     return collector.account(sieve.lines, sieve.bytes)
 
 

@@ -310,7 +310,11 @@ def _open(path: str, deadline: float) -> "FileIO":
 
 def kind_of(head: bytes) -> str:
     """What a file is, by its beginning: "log" where it is nothing else that is known."""
+    from rdmadiag.explain.job.ras import is_watched
+
     start = head.lstrip()
+    if is_watched(start):
+        return "ras"
     if head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05" and len(head) > 1:
         return "flight-recorder"
     if start[:1] == b"{":
@@ -385,8 +389,8 @@ def _record(collected: Collected, kind: str, path: str, own: Writer, peeked: Pee
             size = len(content)
             found = parse_inspector(content)
             collected.progress.extend(found.progress)
-            for each in found.progress[:1]:
-                rank, host = each.rank, each.host
+            for each in found.writers[:1]:
+                rank, host = each
             for key, seconds in found.meetings.items():
                 writer = Writer(rank, host)
                 collected.meetings.setdefault(key, []).append((writer, Stamp("utc", seconds)))

@@ -2,7 +2,7 @@
 
 import os
 import time
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -16,6 +16,9 @@ from rdmadiag.cli.redaction import key_of, key_option, said
 from rdmadiag.cli.snapshot import ARCHIVES, is_archive, require_new, save
 from rdmadiag.cli.writing import create, look
 from rdmadiag.quoting import printable, shell_word
+
+DOCUMENTS: Final = (".json", ".jsonl", ".ndjson")
+"""Names of files of JSON end so."""
 
 
 @click.command(
@@ -48,16 +51,16 @@ from rdmadiag.quoting import printable, shell_word
 def command(record: str, output: str | None, key_file: str | None, timeout: float) -> int:
     """Replace names in a record by pseudonyms, so that it can be shared.
 
-    RECORD is a snapshot's folder or .tar.gz, JSON that rdmadiag printed (.json), or the folder
-    that watch --ring writes. Hosts,
-    addresses, GUIDs, serial numbers, users and commands have pseudonyms that keep their
-    structure: networks stay networks, what is equal stays equal, and a GID that derives from a
-    MAC still does, so that every command says the same of it but for names. Of a snapshot only
-    what rdmadiag reads is taken. What is left in is listed, in meta.json too.
+    RECORD is a snapshot's folder or .tar.gz, JSON that rdmadiag printed (.json; .jsonl for the
+    lines of watch --json), or the folder that watch --ring writes. Hosts, addresses, GUIDs,
+    serial numbers, users and commands have pseudonyms that keep their structure: networks stay
+    networks, what is equal stays equal, and a GID that derives from a MAC still does, so that
+    every command says the same of it but for names. Of a snapshot only what rdmadiag reads is
+    taken. What is left in is listed, in meta.json too.
     Exits 0, or 3 where a part was left out.
     """
     deadline = started() + timeout
-    if record.endswith(".json"):
+    if record.endswith(DOCUMENTS):
         return _document(record, output, key_of(key_file), deadline)
     from rdmadiag.host.given_file import understood
     from rdmadiag.host.ring_file import is_ring
@@ -166,7 +169,7 @@ def _document(record: str, output: str | None, key: bytes | None, deadline: floa
             click.echo(text, nl=False)
     for line in said(manifest):
         note(line)
-    return exits.OK
+    return exits.UNKNOWN if manifest["left_out"] else exits.OK
 
 
 def _redacted(record: str, key: bytes | None, deadline: float) -> tuple[str, dict[str, Any]]:
@@ -183,15 +186,68 @@ def _redacted(record: str, key: bytes | None, deadline: float) -> tuple[str, dic
         raise Refused(f"{record}: {error.strerror}") from error
     if len(content) > MOST_BYTES:
         raise Refused(f"{record}: longer than {MOST_BYTES // 1024**2} MiB")
+    every, torn = _documents(record, content)
     try:
-        document = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise Refused(f"{record}: no JSON: {error}"[:200]) from error
-    if not isinstance(document, dict) or "schema_version" not in document:
-        raise Refused(f"{record}: not a document that rdmadiag printed: no schema_version")
-    try:
-        redacted = redact_document(document, key)
+        redacted = redact_document(every, key, _names if _is_of_fleet(every[0]) else None)
     except (ValueError, RecursionError) as error:
         raise Refused(f"{record}: {error}") from error
-    whole = {**redacted.document, "redacted": redacted.manifest()}
-    return json.dumps(whole, indent=2) + "\n", redacted.manifest()
+    manifest = redacted.manifest()
+    if torn:
+        manifest["left_out"] = [f"lines that are no whole document of rdmadiag: {torn}"]
+    first, *others = redacted.document
+    first["redacted"] = manifest
+    if others or torn:
+        return "".join(f"{json.dumps(each)}\n" for each in (first, *others)), manifest
+    return json.dumps(first, indent=2) + "\n", manifest
+
+
+def _documents(record: str, content: bytes) -> tuple[list[dict[str, Any]], int]:
+    """The document, or one a line, and how many lines are none; raises Refused."""
+    import json
+
+    try:
+        whole = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        every = [_line(each) for each in content.splitlines() if each.strip()]
+        found = [each for each in every if each is not None]
+        if not every or every[0] is None:
+            raise Refused(f"{record}: no JSON: {error}"[:200]) from error
+        return found, len(every) - len(found)
+    if not _is_ours(whole):
+        raise Refused(f"{record}: not a document that rdmadiag printed: no schema_version")
+    return [whole], 0
+
+
+def _line(line: bytes) -> dict[str, Any] | None:
+    import json
+
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return document if _is_ours(document) else None
+
+
+def _is_ours(document: Any) -> bool:
+    return isinstance(document, dict) and "schema_version" in document
+
+
+def _is_of_fleet(document: dict[str, Any]) -> bool:
+    """Whether `fleet merge`, `fleet pairs` or `fleet history` printed it."""
+    return document.keys() >= {"nodes", "unknown"} or not document.keys().isdisjoint(
+        ("drift", "matrix")
+    )
+
+
+def _names(nodes: str) -> tuple[str, ...]:
+    """Of a set of nodes; raises Refused."""
+    from rdmadiag.fleet.nodes import NoClusterShell, NotNodes, spread
+
+    if "[" not in nodes:
+        return tuple(nodes.split(","))
+    try:
+        return spread(nodes)
+    except NotNodes:
+        return tuple(nodes.split(","))
+    except NoClusterShell as error:
+        raise Refused(str(error)) from error

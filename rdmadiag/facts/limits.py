@@ -1,6 +1,6 @@
 """Limits of a host and of a process that a large fleet runs into."""
 
-from rdmadiag.facts import Limit, Missing
+from rdmadiag.facts import NOT_IN_RECORD, Limit, Missing
 from rdmadiag.frozen import dataclass
 
 
@@ -23,6 +23,10 @@ class CgroupRdma:
     most_objects: int | None  # hca_object: queue pairs, CQs, PDs, MRs and all others together
     handles: int | Missing  # the same of rdma.current
     objects: int | Missing
+    # What this cgroup's limit has refused since it was made: hca_handle.max and hca_object.max of
+    # rdma.events.local (Linux 7.2).
+    refused_handles: int | Missing = NOT_IN_RECORD
+    refused_objects: int | Missing = NOT_IN_RECORD
 
 
 @dataclass(frozen=True, slots=True)

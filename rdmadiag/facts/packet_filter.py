@@ -1,5 +1,6 @@
 """What nftables does with the packets of this host's own sockets, by iptables' rules, too."""
 
+from rdmadiag.facts import Missing
 from rdmadiag.facts.traffic_control import TrafficFilter
 from rdmadiag.frozen import dataclass
 
@@ -23,3 +24,6 @@ class PacketFilter:
     """All of this network namespace; none where nf_tables is not there."""
 
     chains: tuple[FilterChain, ...]
+    # /proc/net/ip_tables_names, ip6_tables_names: "ip filter". iptables-legacy keeps its rules
+    # there, beside nftables; they are not read.
+    legacy: tuple[str, ...] | Missing = ()

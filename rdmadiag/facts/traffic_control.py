@@ -51,6 +51,7 @@ class TrafficFilter:
     destination: str | None = None
     source_port: int | None = None
     destination_port: int | None = None
+    destination_port_last: int | None = None  # of a range that begins with it
 
 
 @dataclass(frozen=True, slots=True)

@@ -333,6 +333,8 @@ FACTS: Final = (
         evidence.system.limits.ipv4_neighbours evidence.system.limits.ipv6_neighbours
         evidence.system.limits.rdma_cgroups[].folder evidence.system.limits.rdma_cgroups[].handles
         evidence.system.limits.rdma_cgroups[].objects
+        evidence.system.limits.rdma_cgroups[].refused_handles
+        evidence.system.limits.rdma_cgroups[].refused_objects
         evidence.system.ancestors evidence.system.asked_pid
         evidence.verbs.pid evidence.verbs.unanswered evidence.libraries.pid
         evidence.routing.links[].ifindex evidence.ethtool.netdevs[].link

@@ -40,6 +40,8 @@ RDMA_NL_NLDEV: Final = 5
 
 NFT_GETCHAIN: Final = 10 << 8 | 4  # NFNL_SUBSYS_NFTABLES, linux/netfilter/nf_tables.h
 NFT_GETRULE: Final = 10 << 8 | 7
+NFT_GETSET: Final = 10 << 8 | 10
+NFT_GETSETELEM: Final = 10 << 8 | 13
 
 SOCK_DIAG_BY_FAMILY: Final = 20  # linux/sock_diag.h
 TCP_FAMILIES: Final = (2, 10)  # AF_INET, AF_INET6
@@ -71,7 +73,7 @@ READ_ONLY: Final[dict[int, frozenset[int]]] = {
             *(RTM_GETQDISC, RTM_GETTFILTER),
         }
     ),
-    NETLINK_NETFILTER: frozenset({NFT_GETCHAIN, NFT_GETRULE}),
+    NETLINK_NETFILTER: frozenset({NFT_GETCHAIN, NFT_GETRULE, NFT_GETSET, NFT_GETSETELEM}),
     # RDMA_NLDEV_CMD_*: GET, PORT_GET, SYS_GET, RES_GET and its kinds, GET_CHARDEV,
     # STAT_GET, RES_CTX_GET, RES_SRQ_GET, STAT_GET_STATUS
     NETLINK_RDMA: frozenset(

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from rdmadiag.host import netlink
 from rdmadiag.redact.addresses import Addresses
+from rdmadiag.redact.packet_filter import Rules
 from rdmadiag.sources.nldev_messages import ATTRIBUTES
 
 Table = Mapping[int, Any]  # number → RAW and so on, or the table of a nest
@@ -18,7 +19,7 @@ RAW, TEXT, ADDRESS, HARDWARE, GUID, PREFIX, SOCKADDR, HOPS, VIA, VF_MAC, VF_GUID
     *("raw", "text", "address", "hardware", "guid", "prefix"),
     *("sockaddr", "hops", "via", "vf mac", "vf guid"),
 )
-MEMORY: Final = "memory"
+MEMORY, NUMBER = "memory", "number"  # a number has at most 4 bytes
 SOURCE_NETWORK, NETWORK = "source network", "network"  # by the lengths in the message's header
 
 _ATTRIBUTE: Final = struct.Struct("=HH")
@@ -45,12 +46,20 @@ _LINK: Final = {
     1: HARDWARE,
     2: HARDWARE,
     3: TEXT,
-    18: {1: RAW, 2: {1: RAW}, 4: RAW},  # IFLA_LINKINFO: kind, IFLA_VLAN_ID, kind of its bond
+    18: _raw(1, 4),  # IFLA_LINKINFO: its kind, and what it is a part of
     22: {1: {1: VF_MAC, **_raw(2, 3, 4, 5, 6, 7, 8, 9), 10: VF_GUID, 11: VF_GUID}},
     26: {_INET: {1: RAW}},  # IFLA_AF_SPEC: IFLA_INET_CONF
     54: HARDWARE,
 }
-_LINK_WITHOUT_VLAN: Final = {**_LINK, 18: _raw(1, 4)}
+_INFO_OF: Final = {
+    b"vlan": {1: RAW},  # IFLA_VLAN_ID
+    b"bond": {1: NUMBER, 14: NUMBER, 23: {1: NUMBER, 5: HARDWARE}},  # IFLA_BOND_*, as are read
+}
+"""IFLA_INFO_DATA of links that are read further."""
+
+_LEG_OF: Final = {b"bond": dict.fromkeys((1, 2, 3, 6, 7, 8, 11, 12), NUMBER)}
+"""IFLA_INFO_SLAVE_DATA by what a link is a part of: IFLA_BOND_SLAVE_*."""
+
 _ADDRESS: Final = {1: ADDRESS, 2: ADDRESS, 3: TEXT, 4: ADDRESS, 5: ADDRESS, **_raw(6, 8, 9, 11)}
 _ROUTE: Final = {
     **_raw(3, 4, 6, 8, 12, 15, 16, 20, 25, 26, 30),
@@ -92,8 +101,11 @@ _FILTER: Final = {
 }
 _MODULE: Final = {7: MEMORY}  # ETHTOOL_A_MODULE_EEPROM_DATA
 
-# Replies of nftables have no row, and are left out: what a rule compares may be an address in any
-# form, and a rule without its conditions would say another thing.
+# Of sets of nftables nothing is taken: what one holds may be an address in any form.
+_LEFT_OUT: Final[Table] = {}
+_CHAINS: Final[Table] = {}
+_RULES: Final[Table] = {}
+
 _KINDS: Final[tuple[tuple[str, int, Table], ...]] = (
     # name in a record, bytes of the family's own header, attributes
     ("nldev-", 0, _NLDEV),
@@ -110,14 +122,20 @@ _KINDS: Final[tuple[tuple[str, int, Table], ...]] = (
     ("ethtool-", 4, _ETHTOOL),
     ("devlink-", 4, _DEVLINK),
     ("dcb-ieee-get-", 4, _DCB),
+    ("nft-getchain", 4, _CHAINS),
+    ("nft-getrule", 4, _RULES),
+    ("nft-", 4, _LEFT_OUT),
 )
 
 
 class Messages:
-    """Makes replies anew. `text` is of names of netdevs and devices."""
+    """Makes replies anew: `text` is of netdevs and devices, `chain` of tables and chains."""
 
-    def __init__(self, addresses: Addresses, text: Callable[[str], str]) -> None:
+    def __init__(
+        self, addresses: Addresses, text: Callable[[str], str], chain: Callable[[str], str]
+    ) -> None:
         self._addresses = addresses
+        self._rules = Rules(addresses, text, chain)
         self._text = text
         self._span = 0  # bytes of a module's memory that were asked for
 
@@ -135,19 +153,29 @@ class Messages:
             if message.type == netlink.NLMSG_DONE:
                 made += _HEADER.pack(_HEADER.size + 4, *_HEADER.unpack(header)[1:]) + bytes(4)
                 continue
+            if table is _LEFT_OUT:
+                raise ValueError(f"{name}: what it says may be an address in any form")
             if len(body) < skip:
                 raise ValueError(f"{name}: a message without its header")
-            own = self._link_table(body[skip:]) if table is _LINK else table
-            content = body[:skip] + self._attributes(body[skip:], own, body[:skip])
+            if table is _CHAINS or table is _RULES:
+                if message.type == netlink.NLMSG_ERROR:
+                    raise ValueError(f"{name}: an error")
+                row = dict(netlink.attributes(body[skip:]))
+                made_of = self._rules.chain if table is _CHAINS else self._rules.rule
+                content = body[:skip] + made_of(row)
+            else:
+                own = self._link_table(body[skip:]) if table is _LINK else table
+                content = body[:skip] + self._attributes(body[skip:], own, body[:skip])
             made += _HEADER.pack(_HEADER.size + len(content), *_HEADER.unpack(header)[1:])
             made += content + bytes(-len(content) % 4)
         return bytes(made)
 
     def _link_table(self, raw: bytes) -> Table:
-        """What IFLA_INFO_DATA holds depends on the kind: of VLANs the id is read."""
+        """What IFLA_INFO_DATA holds depends on the kind."""
         found = dict(netlink.attributes(raw))
-        kind = dict(netlink.attributes(found.get(18, b""))).get(1, b"")
-        return _LINK if kind.rstrip(b"\0") == b"vlan" else _LINK_WITHOUT_VLAN
+        info = dict(netlink.attributes(found.get(18, b"")))
+        own, above = (info.get(number, b"").rstrip(b"\0") for number in (1, 4))
+        return {**_LINK, 18: {**_raw(1, 4), 2: _INFO_OF.get(own), 5: _LEG_OF.get(above)}}
 
     def _attributes(self, raw: bytes, table: Table, head: bytes) -> bytes:
         made = bytearray()
@@ -180,6 +208,7 @@ class Messages:
             GUID: self._guid,
             PREFIX: self._prefix,
             SOCKADDR: self._sockaddr,
+            NUMBER: lambda raw: raw if len(raw) <= 4 else bytes(len(raw)),
             MEMORY: lambda raw: raw[: self._span],
             VIA: lambda raw: raw[:2] + self._ip(raw[2:]),
             VF_MAC: self._vf_mac,

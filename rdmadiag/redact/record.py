@@ -21,7 +21,8 @@ from rdmadiag.redact.addresses import Addresses, Seen
 from rdmadiag.redact.netlink import Messages
 from rdmadiag.redact.pseudonyms import Pseudonyms, new_key
 from rdmadiag.redact.text import REMOVED, STANDARD_FOLDERS, Names, Numbers, Text
-from rdmadiag.redact.values import Values
+from rdmadiag.redact.values import Spread, Values
+from rdmadiag.watch.event import Kind
 
 LEFT_IN: Final = (
     "names that kernels and drivers give to devices, ports and netdevs: mlx5_0, eth0, br-lan",
@@ -68,6 +69,9 @@ _USER: Final = re.compile(r"/(?:home|Users|export/home)/([^/:\s]+)")
 _DEVICES: Final = ("/sys/class/infiniband", "/sys/class/net", "/sys/class/infiniband_verbs")
 _GONE: Final = "left out by redaction: "
 _DRAWS: Final = 30
+_OF_DEVICES: Final = (Kind.DEVICE, Kind.NETDEV, Kind.LINK, Kind.TRAFFIC)
+"""Events of `watch` whose subject is a device's or a netdev's name, or a port's."""
+
 _ANYWHERE: Final = ("host", "user", "prog")  # words of a setting, and folders, may be any word
 _LEAST: Final = 4  # characters of a name that is looked for at the end
 
@@ -121,21 +125,28 @@ def redact_record(
     return _checked(run.record(recording, late), run)
 
 
-def redact_document(document: Any, key: bytes | None) -> RedactedDocument:
+def redact_document(
+    document: Any, key: bytes | None, spread: Spread | None = None
+) -> RedactedDocument:
     """The same of what `preflight --json` and the like printed; raises ValueError.
+
+    Of a list of documents, as `watch --json` prints them, all have the same pseudonyms. `spread`
+    is for what `fleet` printed: it makes names of a set of nodes.
 
     That is for what is nested too deep, and where a name could not be replaced.
     """
-    host = document.get("host") if isinstance(document, dict) else None
-    name = host.get("hostname") if isinstance(host, dict) else None
     known: dict[str, str] = {}
-    if isinstance(name, str):
-        _note_host(known, name)
+    for each in document if isinstance(document, list) else (document,):
+        host = each.get("host") if isinstance(each, dict) else None
+        name = host.get("hostname") if isinstance(host, dict) else None
+        if isinstance(name, str):
+            _note_host(known, name)
     _note_users(known, json.dumps(document, ensure_ascii=False))
     kept = _names_of_devices(document)
-    first = _Run(key or new_key(), kept, Seen(), known, None)
+    first = _Run(key or new_key(), kept, Seen(), known, None, spread)
     first.values.json(document)
-    run = _Run(_drawn(key, first.addresses.seen), kept, first.addresses.seen, first.found, None)
+    seen = first.addresses.seen
+    run = _Run(_drawn(key, seen), kept, seen, first.found, None, spread)
     made = run.values.json(document)
     if run.text.still_names(json.dumps(made, ensure_ascii=False)):
         raise ValueError("a name could not be replaced in it")
@@ -171,6 +182,8 @@ def _names_of_devices(document: Any) -> set[str]:
             for key, each in value.items():
                 if key in ("device", "netdev", "parent", "ndev") and isinstance(each, str):
                     found.add(each)
+                if key == "subject" and value.get("kind") in _OF_DEVICES and isinstance(each, str):
+                    found.add(each.partition("/")[0])
                 left.append(each)
         elif isinstance(value, list):
             left += value
@@ -223,6 +236,7 @@ class _Run:
         seen: Seen,
         known: Mapping[str, str],
         identity: Identity | None,
+        spread: Spread | None = None,
     ) -> None:
         pseudonyms = Pseudonyms(key)
         self.addresses = Addresses(pseudonyms, seen)
@@ -232,8 +246,12 @@ class _Run:
         self.text = Text(
             pseudonyms, self.addresses, self.names, known, Numbers(seen.ipv4, _all(seen))
         )
-        self.values = Values(self.text)
-        self.messages = Messages(self.addresses, self.text)
+        self.values = Values(self.text, spread)
+        self.messages = Messages(
+            self.addresses,
+            self.text,
+            lambda name: pseudonyms.word("chain", name.encode().hex()),  # capitals differ
+        )
         self._identity = identity
         self._known = known
         self._seen = seen

@@ -6,14 +6,11 @@ from typing import Any, Final
 
 from rdmadiag.frozen import dataclass
 from rdmadiag.redact.record import redact_document
-from rdmadiag.watch.event import Event, Kind, event_of, members
+from rdmadiag.watch.event import Event, event_of, members
 from rdmadiag.watch.ring import MARK, Torn, decode, encode, encode_line, last_event
 
 _NOT_WHOLE: Final = MARK + b"\0\0\0\0" + b"\xff" * 4
 """An empty record with a wrong checksum stands for one that was not written whole."""
-
-_NAMED: Final = frozenset({Kind.DEVICE, Kind.NETDEV, Kind.LINK, Kind.TRAFFIC})
-"""Events whose subject is a device's or a netdev's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +33,8 @@ def redact_ring(files: Iterable[bytes], alive: bytes, key: bytes | None) -> Reda
     last = last_event(alive)
     events = [each for ring in rings for each in ring if isinstance(each, Event)]
     every = [*events, *([last] if last else [])]
-    made = redact_document({"events": [_said(each) for each in every], **_about(every)}, key)
-    new: Iterator[Event] = map(_event, made.document["events"])
+    made = redact_document([members(each) for each in every], key)
+    new: Iterator[Event] = map(event_of, made.document)
     contents = tuple(b"".join(_written(each, new) for each in ring) for ring in rings)
     broken = sum(not isinstance(each, Event) for ring in rings for each in ring)
     manifest = made.manifest()
@@ -45,34 +42,6 @@ def redact_ring(files: Iterable[bytes], alive: bytes, key: bytes | None) -> Reda
         left = f"records of the ring that are no whole events of this version: {broken}"
         manifest["left_out"] = [left]
     return RedactedRing(contents, encode(next(new)) if last else b"", len(events), manifest)
-
-
-def _said(event: Event) -> dict[str, Any]:
-    """With a host's name below the key that says so."""
-    found = members(event)
-    if event.happened.kind is Kind.WATCH:
-        found["hostname"] = found.pop("subject")
-    return found
-
-
-def _event(found: dict[str, Any]) -> Event:
-    if "hostname" in found:
-        found["subject"] = found.pop("hostname")
-    return event_of(found)
-
-
-def _about(events: Iterable[Event]) -> dict[str, Any]:
-    """What redaction knows a record by: its host's name, and the names of devices, which stay."""
-    found: dict[str, Any] = {"devices": []}
-    names = set()
-    for event in events:
-        what = event.happened
-        if what.kind is Kind.WATCH:
-            found["host"] = {"hostname": what.subject}
-        elif what.kind in _NAMED:
-            names.add(what.subject.partition("/")[0])
-    found["devices"] = [{"device": name} for name in sorted(names)]
-    return found
 
 
 def _written(each: Event | Torn, new: Iterator[Event]) -> bytes:

@@ -2,12 +2,13 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from rdmadiag.facts.environment import WITHHELD
 from rdmadiag.gid.variables import BY_NAME, VARIABLES
 from rdmadiag.redact.text import Text
+from rdmadiag.watch.event import Kind
 
 _GUID: Final = re.compile(r"(?:0[xX])?[0-9A-Fa-f]{16}")
 _VERSION_WORDS: Final = """
@@ -16,9 +17,18 @@ _VERSION_WORDS: Final = """
 """
 _VERSION_KEYS: Final = frozenset(_VERSION_WORDS.split())
 _VERSION: Final = re.compile(r"[\w.:+ ()~-]{0,80}")
-_HOST_KEYS: Final = frozenset(
-    ("hostname", "node", "nodes", "host_name", "computer_name", "master_addr", "localhostname")
-)
+_HOST_WORDS: Final = """
+    hostname node nodes host hosts host_name computer_name master_addr localhostname speakers who
+"""
+_HOST_KEYS: Final = frozenset(_HOST_WORDS.split())
+_FLEET_WORDS: Final = """
+    one other unread unjudged unknown unreported ends end names sender receiver groups
+"""
+_FLEET_KEYS: Final = _HOST_KEYS | frozenset(_FLEET_WORDS.split())
+"""Of what `fleet` prints: names of nodes, sets of them, and NODE:DEVICE."""
+
+_HOST_AND_REST: Final = re.compile(r"([\w.-]+)([: ].*)", re.DOTALL)
+_RANK: Final = re.compile(r"rank \d+")
 _COMMAND_KEYS: Final = frozenset(("comm", "command", "commands", "process_name", "program"))
 _MODULES: Final = re.compile(
     r"(?:ib|rdma|iw|nvme|nvmet|rds|smc|xprt|svc|mlx[45]|bnxt|irdma|hfi1|qedr|cxgb4|siw|rxe|efa|mad"
@@ -66,11 +76,22 @@ def _vocabulary() -> frozenset[str]:
     return _SETTINGS | {word.casefold().strip(".") for word in _WORD.findall(text)}
 
 
+Spread = Callable[[str], Iterable[str]]
+"""A set of nodes, "node[1-3],login1", → its names."""
+
+
+def _by_commas(nodes: str) -> list[str]:
+    return nodes.split(",")
+
+
 class Values:
     """Pseudonyms for values, by the names that they have."""
 
-    def __init__(self, text: Text) -> None:
+    def __init__(self, text: Text, spread: "Spread | None" = None) -> None:
+        """`spread` is of a fleet's document: what makes names of a set of nodes."""
         self._text = text
+        self._spread = spread or _by_commas
+        self._host_keys = _FLEET_KEYS if spread else _HOST_KEYS
         self._names = text.names
         self._words: frozenset[str] | None = None
 
@@ -144,7 +165,7 @@ class Values:
             ):
                 return self.environment(value)
             return {
-                self._text(name): self.json(each, _inner(key, name), depth + 1)
+                self._text(name): self.json(each, _key(value, key, name), depth + 1)
                 for name, each in value.items()
             }
         if isinstance(value, list):
@@ -160,8 +181,8 @@ class Values:
         name = key.casefold()
         if name in _VERSION_KEYS and _VERSION.fullmatch(value):
             return self._text.words(value)
-        if name in _HOST_KEYS:
-            return self._names.host(value)
+        if name in self._host_keys:
+            return ",".join(map(self._host, self._spread(value)))
         if name in _COMMAND_KEYS and " " not in value:
             return value if _MODULES.fullmatch(value) else self._names.of("prog", value)
         if name == "node_desc":
@@ -173,6 +194,14 @@ class Values:
         if name in ("_name", "device_name_key", "model", "name") and " " in value:
             return value if _MODELS.fullmatch(value) else self._names.of("word", value)
         return self._text(value)
+
+    def _host(self, value: str) -> str:
+        """ "node7", "10.1.2.3", "node7:mlx5_0 in round 2"; "rank 3" is of no host."""
+        made = self._text(value)
+        if made != value or _RANK.fullmatch(value):
+            return made
+        parts = _HOST_AND_REST.fullmatch(value)
+        return self._names.host(parts[1]) + parts[2] if parts else self._names.host(value)
 
     def node_description(self, value: str) -> str:
         """ "host mlx5_0", as rdma-ndd writes it; or the maker's words."""
@@ -195,6 +224,11 @@ class Values:
         )
 
 
-def _inner(outer: str, name: str) -> str:
-    """A table of commands by process has numbers as keys."""
+def _key(table: Mapping[str, Any], outer: str, name: str) -> str:
+    """What says what the value below it is.
+
+    A table of commands by process has numbers as keys; an event of `watch` itself is of a host.
+    """
+    if name == "subject" and table.get("kind") == Kind.WATCH:
+        return "hostname"
     return outer if name.isdecimal() else name

@@ -6,7 +6,8 @@ from typing import Final
 from rich.console import Console
 
 from rdmadiag.facts import Identity, Missing
-from rdmadiag.preflight.judge_ends import EndsVerdict
+from rdmadiag.preflight.judge_ends import EndFinding, EndsVerdict
+from rdmadiag.preflight.verdict import Finding
 from rdmadiag.render.console import STYLE, Text, console, in_view, say, steps
 from rdmadiag.render.grid import Grid, Indented
 from rdmadiag.render.peer_picks import stack_lines
@@ -56,9 +57,17 @@ def show(
         out.print(Text("from both records alone: no packet was sent", "dim"))
 
 
+def _said(finding: Finding) -> tuple[str, str, str, tuple[str, ...]]:
+    return finding.rule, finding.severity, finding.summary, finding.remedy
+
+
 def _ways(out: Console, ends: EndsVerdict) -> None:
     """What both ends' reports show of their ways to each other, each with what mends it."""
+    # An IPv4 and an IPv6 way of one port have much in common.
+    once: dict[object, EndFinding] = {}
     for each in ends.findings:
+        once.setdefault((each.hosts, _said(each.finding)), each)
+    for each in once.values():
         out.print()
         line = Text(each.finding.severity, STYLE[each.finding.severity])
         line.append(f"  at {' and '.join(each.hosts)}: {each.finding.summary}", style="")

@@ -98,9 +98,10 @@ def _count(found: Differences, kind: ChangeKind) -> int:
 
 
 def _hosts(found: Differences, before: Identity, after: Identity) -> str:
+    how = found.hosts.by if found.hosts.by.startswith("as ") else f"by {found.hosts.by}"
     if found.hosts.is_same:
-        return f"{after.hostname} at two times, by {found.hosts.by}"
-    return f"two hosts, {before.hostname} and {after.hostname}, by {found.hosts.by}"
+        return f"{after.hostname} at two times, {how}"
+    return f"two hosts, {before.hostname} and {after.hostname}, {how}"
 
 
 def body(found: Differences, out: Console, *, verbose: bool, remedies: bool = True) -> None:

@@ -80,7 +80,7 @@ def _finding(
         value = proof.value.replace(f"{proof.subject}: ", "")  # a Missing names its file too
         verbatim(out, Text(f"    {printable(f'{proof.subject}: {value}')}", style="dim"))
     _remedy(out, finding, others, whole=notes)
-    _see(out, finding, notes=notes)
+    _see(out, finding)
 
 
 def _others(out: Console, first: Finding, others: Sequence[Finding], *, notes: bool) -> None:
@@ -117,12 +117,12 @@ def _place(finding: Finding) -> str:
     return finding.device if finding.port is None else f"{finding.device}/{finding.port}"
 
 
-def _see(out: Console, finding: Finding, *, notes: bool) -> None:
-    """The rule's page where this host knows of the site; else what says the same, if `notes`."""
+def _see(out: Console, finding: Finding) -> None:
+    """The rule's page where this host knows of the site; else the command that says the same."""
     if where := seen_at(finding.see or ""):
         verbatim(out, Text(f"  see {where}", "dim"))
-    elif notes:
-        say(out, Text(f"  see rdmadiag explain {printable(finding.rule)}", "dim"))
+    else:
+        verbatim(out, Text(f"  see rdmadiag explain {printable(finding.rule)}", "dim"))
 
 
 def _remedy(out: Console, finding: Finding, others: Sequence[Finding], *, whole: bool) -> None:

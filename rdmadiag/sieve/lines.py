@@ -39,6 +39,7 @@ BEHIND: Final = 3072  # … and from there on
 AFTER: Final = 512  # bytes of what follows a segment
 ABOVE: Final = 512  # bytes of what stands before it
 CARRIED: Final = BEFORE + BEHIND + AFTER
+WHOLE: Final = 8192  # bytes of a stream that is kept
 
 CONTEXT: Final = 1
 TROUBLE: Final = 2
@@ -71,6 +72,8 @@ class Sieve:
         self.lines = 0
         """Of the stream that was read, the last one even without a newline."""
         self.bytes = 0
+        self.whole: bytes | None = None
+        """The stream that was read, if it was short; else None."""
 
     def look_for(self, words: Mapping[bytes, int]) -> None:
         """Other words from here on, or from the next buffer on where a stream is being read."""
@@ -83,6 +86,7 @@ class Sieve:
     def segments(self, stream: Readable, size: int = BUFFER) -> Iterator[Segment]:
         """The candidates, in order."""
         self.lines = self.bytes = 0
+        self.whole = None
         buffer = bytearray(max(size, 4 * CARRIED))
         view = memoryview(buffer)
         held, start, lowest, newlines, ended_by = 0, 0, 0, 0, 0
@@ -93,6 +97,8 @@ class Sieve:
             held += got
             self.bytes += got
             at_end = held < len(buffer)
+            if at_end and self.bytes == held <= WHOLE:
+                self.whole = bytes(view[:held])
             end = held if at_end else _end_of_lines(buffer, start, held)
             found, counted, ended_by = self._find(buffer, lowest, start, end, held, ended_by)
             for begin, stop, before in found:

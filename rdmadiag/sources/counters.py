@@ -122,21 +122,20 @@ def clock_of(host: Host) -> Callable[[], float | Missing]:
     return lambda: time.clock_gettime(clock)
 
 
-def read_ports(host: Host, name: str, netdevs: PortNetdevs) -> tuple[CountedPort, ...] | Missing:
-    """A device's ports and their netdevs: RDMA netlink's word, else that of sysfs."""
-    folder = f"{CLASS}/{name}/ports"
-    numbers = host.list(folder)
+def read_port_numbers(host: Host, name: str) -> tuple[int, ...] | Missing:
+    """The ports of a device, in order."""
+    numbers = host.list(f"{CLASS}/{name}/ports")
     if isinstance(numbers, Missing):
         return numbers
-    ports = []
-    for number in sorted(int(each) for each in numbers if _PORT.fullmatch(each)):
-        at = f"{folder}/{number}"
-        netdev = netdevs.of(name, number)
-        if isinstance(netdev, Missing) and netdev.why is not Why.ABSENT:
-            netdev = _netdev_in_sysfs(host, name, at)
-        layer = attribute(host, f"{at}/link_layer", parse_link_layer)
-        ports.append(CountedPort(number, layer, netdev))
-    return tuple(ports)
+    return tuple(sorted(int(each) for each in numbers if _PORT.fullmatch(each)))
+
+
+def read_netdev(host: Host, name: str, number: int, netdevs: PortNetdevs) -> str | Missing:
+    """The netdev of a device's port: RDMA netlink's word, else that of sysfs."""
+    netdev = netdevs.of(name, number)
+    if isinstance(netdev, Missing) and netdev.why is not Why.ABSENT:
+        return _netdev_in_sysfs(host, name, f"{CLASS}/{name}/ports/{number}")
+    return netdev
 
 
 def _netdev_in_sysfs(host: Host, name: str, port: str) -> str | Missing:
@@ -156,16 +155,24 @@ def _device(
     netdevs: PortNetdevs,
 ) -> CountedDevice:
     driver = host.readlink(f"{CLASS}/{name}/device/driver")
-    ports = read_ports(host, name, netdevs)
+    numbers = read_port_numbers(host, name)
     return CountedDevice(
         name=name,
         index=indexes
         if isinstance(indexes, Missing)
         else indexes.get(name, Missing(Why.ABSENT, "RDMA netlink does not show the device")),
         driver=driver if isinstance(driver, Missing) else driver.rstrip("/").rpartition("/")[2],
-        ports=ports
-        if isinstance(ports, Missing)
-        else tuple(each for each in ports if wanted.port(name, each.number)),
+        ports=numbers
+        if isinstance(numbers, Missing)
+        else tuple(
+            CountedPort(
+                number,
+                attribute(host, f"{CLASS}/{name}/ports/{number}/link_layer", parse_link_layer),
+                read_netdev(host, name, number, netdevs),
+            )
+            for number in numbers
+            if wanted.port(name, number)
+        ),
     )
 
 

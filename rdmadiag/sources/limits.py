@@ -4,6 +4,7 @@
 /proc/self/net/stat/arp_cache                  one row a CPU, in hexadecimal
 /proc/self/cgroup                              0::/job7, or 11:rdma:/job7
 /sys/fs/cgroup/job7/rdma.max                   mlx5_0 hca_handle=2 hca_object=max
+/sys/fs/cgroup/job7/rdma.events.local          mlx5_0 hca_handle.max=5 hca_handle.alloc_fail=3 …
 """
 
 import re
@@ -20,8 +21,11 @@ _OPEN_FILES: Final = re.compile(
 )
 _CGROUP: Final = re.compile(r"^[0-9]{1,9}:([^:\n]*):(/[^\n]*)$", re.MULTILINE)
 _RDMA_ROW: Final = re.compile(
-    r"^(\S{1,64}) hca_handle=(max|[0-9]{1,10}) hca_object=(max|[0-9]{1,10})\s*$", re.MULTILINE
+    r"^(\S{1,64}) hca_handle=(max|[0-9]{1,10}) hca_object=(max|[0-9]{1,10})"
+    r"(?: \w{1,32}=\S{1,32})*\s*$",
+    re.MULTILINE,
 )
+_EVENTS_ROW: Final = re.compile(r"^(\S{1,64})((?: [\w.]{1,64}=[0-9]{1,20})+)\s*$", re.MULTILINE)
 _HEXADECIMAL: Final = re.compile(r"[0-9a-fA-F]{1,16}")
 _UNIFIED: Final = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
 _VERSION_1: Final = "/sys/fs/cgroup/rdma"
@@ -87,6 +91,18 @@ def parse_rdma_rows(raw: bytes) -> dict[str, Row]:
     }
 
 
+def parse_rdma_events(raw: bytes) -> dict[str, tuple[int, int]]:
+    """rdma.events.local → device → how often its limit of handles, of objects refused one."""
+    rows = _EVENTS_ROW.findall(raw.decode("utf-8", "backslashreplace"))
+    found = {}
+    for device, text in rows[:_MOST_ROWS]:
+        counts = dict(each.split("=") for each in text.split())
+        names = ("hca_handle.max", "hca_object.max")
+        handles, objects = (int(counts.get(each, 0)) for each in names)
+        found[device] = handles, objects
+    return found
+
+
 def _or_none(text: str) -> int | None:
     return None if text == "max" else int(text)
 
@@ -127,7 +143,8 @@ def _rdma_cgroups(host: Host, path: str) -> tuple[CgroupRdma, ...] | Missing:
                 return raw
             continue
         current = host.read(f"{folder}/rdma.current")
-        found += _rows(folder, parse_rdma_rows(raw), current)
+        events = host.read(f"{folder}/rdma.events.local")
+        found += _rows(folder, parse_rdma_rows(raw), current, events)
     return tuple(found)
 
 
@@ -147,8 +164,11 @@ def _folders(paths: dict[str, str]) -> Iterator[str]:
         yield root
 
 
-def _rows(folder: str, most: dict[str, Row], current: bytes | Missing) -> Iterator[CgroupRdma]:
+def _rows(
+    folder: str, most: dict[str, Row], current: bytes | Missing, events: bytes | Missing
+) -> Iterator[CgroupRdma]:
     """The devices that are limited."""
+    refused = events if isinstance(events, Missing) else parse_rdma_events(events)
     used = current if isinstance(current, Missing) else parse_rdma_rows(current)
     for device, (handles, objects) in most.items():
         if handles is None and objects is None:
@@ -159,4 +179,7 @@ def _rows(folder: str, most: dict[str, Row], current: bytes | Missing) -> Iterat
         else:  # without a row nothing is in use
             row = used.get(device, (0, 0))
             now = (row[0] or 0, row[1] or 0)
-        yield CgroupRdma(folder, device, handles, objects, *now)
+        gone: tuple[int | Missing, int | Missing] = (
+            (refused, refused) if isinstance(refused, Missing) else refused.get(device, (0, 0))
+        )
+        yield CgroupRdma(folder, device, handles, objects, now[0], now[1], gone[0], gone[1])

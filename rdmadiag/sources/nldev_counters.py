@@ -76,7 +76,7 @@ class PortNetdevs:
         self._host = host
         self._indexes = indexes
         self._deadline = deadline
-        self._told: bool | None = None
+        self._new_enough: bool | None = None
 
     def of(self, device: str, port: int) -> str | Missing:
         """ABSENT: it has none here. Anything else: RDMA netlink does not say."""
@@ -91,16 +91,16 @@ class PortNetdevs:
         )
         if isinstance(found, Missing):
             return Missing(Why.UNSUPPORTED, found.detail)
-        if isinstance(found.netdev, Missing) and not self._tells():
+        if isinstance(found.netdev, Missing) and not self._names_netdevs():
             return Missing(Why.UNSUPPORTED, "a kernel that names no netdev")
         return found.netdev
 
-    def _tells(self) -> bool:
+    def _names_netdevs(self) -> bool:
         """Whether the kernel is new enough: the netns mode is newer (5.2) than the name (4.18)."""
-        if self._told is None:
+        if self._new_enough is None:
             mode = ask(self._host, "nldev-sys-get", SYS_GET, (), parse_netns_mode, self._deadline)
-            self._told = not isinstance(mode, Missing)
-        return self._told
+            self._new_enough = not isinstance(mode, Missing)
+        return self._new_enough
 
 
 def read_statistics(host: Host, index: int, port: int, deadline: float) -> dict[str, int] | Missing:

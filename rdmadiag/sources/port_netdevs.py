@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rdmadiag.facts import Missing, Why
 from rdmadiag.facts.routing import Link
 from rdmadiag.host import Host, netlink
-from rdmadiag.sources.counters import read_ports
+from rdmadiag.sources.counters import read_netdev, read_port_numbers
 from rdmadiag.sources.dump import dump
 from rdmadiag.sources.nldev_counters import PortNetdevs, read_device_indexes
 from rdmadiag.sources.routing import GET_LINKS, parse_links
@@ -28,10 +28,11 @@ def read_links_of_ports(host: Host, deadline: float) -> tuple[Link, ...] | Missi
     netdevs = PortNetdevs(host, read_device_indexes(host, deadline), deadline)
     named: set[str] = set()
     for device in devices:
-        ports = read_ports(host, device, netdevs)
-        if isinstance(ports, Missing):
-            return ports
-        named |= {port.netdev for port in ports if not isinstance(port.netdev, Missing)}
+        numbers = read_port_numbers(host, device)
+        if isinstance(numbers, Missing):
+            return numbers
+        found = (read_netdev(host, device, number, netdevs) for number in numbers)
+        named |= {netdev for netdev in found if not isinstance(netdev, Missing)}
     wanted = tuple(_with_legs(host, named, links))
     if len(wanted) > _MOST:
         return Missing(Why.UNSUPPORTED, f"more than {_MOST} netdevs")

@@ -14,14 +14,16 @@ from rdmadiag.host import Host
 T = TypeVar("T")
 
 _SHOWN: Final = 60
+_SHOWN_LENGTH: Final = 120
+"""Characters of them, with escapes."""
 _NUMBERED: Final = re.compile(r"([0-9]{1,9})\s*:")
 _NUMBER: Final = re.compile(r"(-?[0-9]{1,20}|0[xX][0-9a-fA-F]{1,16})\b")
 
 
 def malformed(raw: bytes, expected: str) -> Missing:
     """The Missing for content that is not what a parser expects."""
-    shown = raw[:_SHOWN].decode("ascii", "backslashreplace").strip()
-    return Missing(Why.MALFORMED, f"{shown!r} is not {expected}")
+    shown = repr(raw[:_SHOWN].decode("ascii", "backslashreplace").strip())
+    return Missing(Why.MALFORMED, f"{shown[:_SHOWN_LENGTH]} is not {expected}")
 
 
 def parse_text(raw: bytes) -> str | Missing:

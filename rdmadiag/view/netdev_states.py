@@ -5,13 +5,13 @@ drivers/infiniband/core/sysfs.c), and each namespace may have an eth0.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.facts import Address, GidEntry, GidTable, Missing, NldevPort, Why, known
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.gid import Family, Gid, Scope
-from rdmadiag.gid.netdev import NetDevState, Unusable
+from rdmadiag.gid.netdev import NOT_HERE, NetDevState, Unusable
 
 if TYPE_CHECKING:
     from rdmadiag.facts.macos import MacInterface
@@ -77,6 +77,19 @@ class NetDevStates:
     def of(self, gids: GidTable, port: NldevPort | None) -> dict[str, NetDevState]:
         """The state of each netdev that rows of a port's table name; `port` as nldev shows it."""
         return {name: self._state(name, rows, port) for name, rows in _by_netdev(gids).items()}
+
+    def namesakes(self, states: Mapping[str, NetDevState]) -> frozenset[str]:
+        """Names of other namespaces' netdevs that are also those of netdevs here.
+
+        So are those of which it is not known whose they are.
+        """
+        listed = self._netlink or {}
+        return frozenset(
+            name
+            for name, state in states.items()
+            if (state in NOT_HERE and not self._is_absent(name))
+            or (state is NetDevState.UNKNOWN and name in listed)
+        )
 
     def _state(self, name: str, rows: Iterable[GidEntry], port: NldevPort | None) -> NetDevState:
         if self._mac is not None:

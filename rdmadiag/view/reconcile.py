@@ -69,6 +69,7 @@ class PortView:
     rate: str | Missing
     gids: GidTable | Missing
     netdevs: Mapping[str, NetDevState]  # of the netdevs that its GIDs name
+    namesakes: frozenset[str]  # of these, another namespace's of which this one has the name, too
     unassigned: frozenset[int]  # link-local rows whose address their netdev does not have
     unusable: Mapping[int, Unusable]  # rows whose address their netdev must not use
     route: Route | NoRoute
@@ -128,13 +129,22 @@ class PortView:
 
     @property
     def netdev(self) -> str | Missing:
-        """nldev's word, else the one netdev that all GIDs name, else Thunderbolt's by its name."""
+        """nldev's word, else the one netdev that all GIDs name, else Thunderbolt's by its name.
+
+        Not another namespace's where this one has a netdev of the same name, which it is not, or
+        may not be.
+        """
         if self.protocol is Protocol.THUNDERBOLT and (own := netdev_of(self.device)):
             return own
         if self.nldev and not isinstance(self.nldev.netdev, Missing):
             return self.nldev.netdev
         if len(self.netdevs) == 1:
-            return next(iter(self.netdevs))
+            name = next(iter(self.netdevs))
+            if name not in self.namesakes:
+                return name
+            if self.netdevs[name] is NetDevState.UNKNOWN:
+                return Missing(Why.NOT_COLLECTED, f"in which network namespace its {name} is")
+            return Missing(Why.ABSENT, f"{name}, of another network namespace")
         return self.nldev.netdev if self.nldev else Missing(Why.ABSENT, "no GID names one netdev")
 
     @property
@@ -342,7 +352,7 @@ def _port(
     with_lid: tuple[SysfsPort | VerbsPort | None, ...] = (sysfs, verbs)
     protocol, link_layer = _protocol(sysfs, seen, verbs, driver, no_sysfs)
     gids = _table(seen, sysfs, verbs, states, no_sysfs)
-    netdevs = {}
+    netdevs: Mapping[str, NetDevState] = {}
     unassigned: frozenset[int] = frozenset()
     unusable: Mapping[int, Unusable] = {}
     route: Route | NoRoute
@@ -371,6 +381,7 @@ def _port(
         rate=first_known(*(each.rate for each in with_lid if each), no_sysfs),
         gids=gids,
         netdevs=netdevs,
+        namesakes=states.namesakes(netdevs),
         unassigned=unassigned,
         unusable=unusable,
         route=route,

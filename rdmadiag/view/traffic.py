@@ -76,7 +76,7 @@ def _matches(each: TrafficFilter, packet: Packet) -> Dropped:
     found = [
         _ether(each, packet),
         _same(each.protocol, packet.protocol),
-        _same(each.destination_port, packet.port),
+        _among(each, packet.port),
         Dropped.SURELY if each.source_port is None else Dropped.PERHAPS,
         _in(each.source, packet.source),
         _in(each.destination, packet.destination),
@@ -106,6 +106,15 @@ def _same(wanted: int | None, given: int | None) -> Dropped:
     return Dropped.SURELY if wanted == given else Dropped.NO
 
 
+def _among(each: TrafficFilter, port: int | None) -> Dropped:
+    first, last = each.destination_port, each.destination_port_last
+    if first is None or last is None:
+        return _same(first, port)
+    if port is None:
+        return Dropped.PERHAPS
+    return Dropped.SURELY if first <= port <= last else Dropped.NO
+
+
 def _in(prefix: str | None, address: str | None) -> Dropped:
     if prefix is None or length_of(prefix) == 0:
         return Dropped.SURELY
@@ -120,7 +129,9 @@ def described(each: TrafficFilter) -> str:
     if each.protocol is not None:
         parts.append({TCP: "TCP", UDP: "UDP"}.get(each.protocol, f"protocol {each.protocol}"))
     if each.destination_port is not None:
-        parts.append(f"port {each.destination_port}")
+        last = each.destination_port_last
+        more = "" if last is None else f" to {last}"
+        parts.append(f"port {each.destination_port}{more}")
     if each.source:
         parts.append(f"from {each.source}")
     if each.destination:

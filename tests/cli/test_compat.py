@@ -101,6 +101,14 @@ def test_a_side_that_cannot_be_read_is_3_and_counters_are_refused(
     assert (code, "says nothing of ports" in err) == (64, True)
 
 
+def test_what_is_so_of_ipv4_and_of_ipv6_is_said_once(rdmadiag: Rdmadiag) -> None:
+    records = Path(__file__).parents[2] / "faults" / "records"
+    ends = [str(records / f"mtu-left-jumbo.{end}.tar.gz") for end in ("left", "right")]
+    assert rdmadiag("compat", *ends).out.count("ends-mtu-differs") == 1
+    findings = rdmadiag("compat", *ends, "--json").document["findings"]
+    assert len({tuple(each["addresses"]) for each in findings}) == len(findings) == 2
+
+
 def test_names_of_a_hostile_record_are_shown_and_not_obeyed(
     written: Callable[..., str], rdmadiag: Rdmadiag, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from rdmadiag.cli import job_logs
 from rdmadiag.cli.job_logs import NotRead, files_below, reports_below
 from tests.cli.conftest import Outcome
 from tests.explain.job.planted import BROKE, Job, shown
-from tests.explain.job.test_records import RAS, dump, ras_json, record
+from tests.explain.job.test_records import EVENTS, RAS, dump, ras_json, record
 
 
 def test_a_name_with_an_escape_reaches_no_terminal(
@@ -156,6 +156,7 @@ def test_records_that_are_no_logs_are_known_by_their_content(
         (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(content)
     (tmp_path / "ras.txt").write_text(RAS)
     (tmp_path / "ras.json").write_text(json.dumps(ras_json()))
+    (tmp_path / "watched.txt").write_text(EVENTS)
     (tmp_path / "node2-pid811.log").write_text(record(2, 1407) + "\n")
     (tmp_path / "bad_rank_9").write_bytes(b"\x80\x02cos\nsystem\nX\x02\x00\x00\x00id\x85R.")
     (tmp_path / "nameless").write_bytes(pickle.dumps(dump(6, 7), 4))
@@ -170,6 +171,7 @@ def test_records_that_are_no_logs_are_known_by_their_content(
         "nameless": "flight-recorder",
         "ras.txt": "ras",
         "ras.json": "ras",
+        "watched.txt": "ras",
         "node2-pid811.log": "inspector",
     }
     problems = {each["problem"] for each in outcome.document["sources"]} - {None}

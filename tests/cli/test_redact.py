@@ -150,6 +150,65 @@ def test_a_part_that_is_not_understood_is_exit_3(rdmadiag: Rdmadiag, tmp_path: P
     assert "rdma_ctl_status: not understood" in done.out
 
 
+# --- what watch --json printed -------------------------------------------------------------------
+
+
+def event_line(number: int, kind: str, action: str, subject: str, **details: object) -> str:
+    event = {"number": number, "time": "2026-11-23T14:02:03Z", "source": "route", "kind": kind}
+    event |= {"action": action, "subject": subject, "details": details, "before": {}}
+    head = {"schema_version": "1.1", "host": {"hostname": "node7.example.net"}}
+    return json.dumps({**head, "event": event}) + "\n"
+
+
+EVENTS = (
+    event_line(1, "watch", "began", "node7.example.net", heard="route"),
+    event_line(2, "address", "added", "10.1.2.3/24", netdev="eth0"),
+    event_line(3, "link", "changed", "eth0", mac="0c:42:a1:03:00:01", line="node7: down"),
+    event_line(4, "neighbour", "added", "10.1.2.9", netdev="eth0", mac="0c:42:a1:03:00:09"),
+)
+
+
+def test_lines_of_watch_stay_lines_with_the_same_pseudonyms(
+    rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
+    (tmp_path / "events.jsonl").write_text("".join(EVENTS))
+    place = tmp_path / "to-share.jsonl"
+    done = rdmadiag("redact", str(tmp_path / "events.jsonl"), "--output", str(place))
+    assert (done.code, done.out) == (0, "")
+    assert "Left in:" in done.err
+    text = place.read_text()
+    found = [json.loads(line) for line in text.splitlines()]
+    assert [each["event"]["number"] for each in found] == [1, 2, 3, 4]
+    assert found[0]["event"]["subject"] == found[0]["host"]["hostname"]
+    assert {each["host"]["hostname"] for each in found} == {found[0]["host"]["hostname"]}
+    for name in ("node7", "example", "10.1.2.3", "10.1.2.9", "0c:42:a1:03:00:01", "0c42a1"):
+        assert name not in text
+    assert found[2]["event"]["subject"] == "eth0"
+    assert [each["event"]["details"].get("netdev") for each in found] == [
+        None,
+        "eth0",
+        None,
+        "eth0",
+    ]
+    near = [each["event"]["subject"].rpartition(".")[0] for each in (found[1], found[3])]
+    assert near[0] == near[1], "neighbours of one network stay so"
+    assert found[0]["redacted"]["left_out"] == []
+    assert "redacted" not in found[1]
+
+
+def test_a_line_that_was_not_written_whole_is_left_out_and_said(
+    rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
+    (tmp_path / "events.json").write_text("".join(EVENTS) + EVENTS[1][:150])
+    place = tmp_path / "to-share.jsonl"
+    done = rdmadiag("redact", str(tmp_path / "events.json"), "--output", str(place))
+    assert (done.code, len(place.read_text().splitlines())) == (3, 4)
+    assert "no whole document of rdmadiag: 1" in " ".join(done.err.split())
+    (tmp_path / "others.json").write_text('half\n{"a": 1}\n')
+    other = rdmadiag("redact", str(tmp_path / "others.json"))
+    assert (other.code, other.out, other.err.count("\n")) == (64, "", 1)
+
+
 # --- a ring of watch ------------------------------------------------------------------------------
 
 

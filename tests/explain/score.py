@@ -24,8 +24,10 @@ from pathlib import Path
 
 from rdmadiag.explain.log.account import Account, Failure
 from rdmadiag.explain.log.learned.cases import Cases
+from rdmadiag.explain.log.learned.trouble import Weights
 from rdmadiag.explain.log.scan import collect
 from rdmadiag.explain.log.vocabulary import NEEDLES
+from rdmadiag.explain.log.whole import read_whole
 from rdmadiag.sieve.lines import Sieve
 
 FOLDER = Path(__file__).parent / "corpus"
@@ -153,9 +155,11 @@ def read(path: Path) -> tuple[Excerpt, ...]:
     return tuple(excerpts(path.read_text(encoding="utf-8")))
 
 
-def score(excerpt: Excerpt, cases: Cases | None = None) -> Score:
-    """Explain it, as the command would; with other cases than the package's, where given."""
+def score(excerpt: Excerpt, cases: Cases | None = None, trouble: Weights | None = None) -> Score:
+    """Explain it, as the command would; with others than the package's, where given."""
     collector = collect(_SIEVE.segments(io.BytesIO(excerpt.log)))
+    if _SIEVE.whole:
+        read_whole(collector, _SIEVE.whole, trouble)
     account = collector.account(_SIEVE.lines, _SIEVE.bytes, cases)
     found = account.first or next(iter(account.notes), None)
     return Score(excerpt, found, account)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lab.machine import Machine
+from lab.machine import Limits, Machine
 from lab.samples import roce_host
 from rdmadiag.explain.log.account import Failure
 from rdmadiag.explain.log.rank import ranked
@@ -142,6 +142,26 @@ def test_a_device_that_the_report_has_not_is_not_explained_by_another_device() -
     assert set(standing(found).values()) == {"possible"}
     assert found.device_in_report is False
     assert explained(line.replace("mlx5_3", "mlx5_0"), "roce-empty-gid-table").device_in_report
+
+
+@pytest.mark.parametrize(
+    ("line", "label"),
+    [
+        ("ibv_create_cq failed: Resource temporarily unavailable (11)", "rdma-cgroup"),
+        ("Couldn't create CQ", "rdma-cgroup"),
+        ("Couldn't get context for DEVICE", "rdma-cgroup"),
+        ("ibv_create_comp_channel failed: Too many open files", "open-files-limit"),
+    ],
+)
+def test_a_limit_of_the_process_confirms_what_it_makes_fail(line: str, label: str) -> None:
+    name = roce_host().devices[0].name
+    rows = (f"{name} hca_handle=1 hca_object=2\n", f"{name} hca_handle=1 hca_object=0\n")
+    limits = Limits(rdma={"/sys/fs/cgroup/job7": rows}, files=("20", "20"))
+    line = line.replace("DEVICE", name)
+    found = explained(line, roce_host().change(limits=limits))
+    first = (each for each in found.causes if each.label == label)
+    assert next(first).standing == "confirmed"
+    assert standing(explained(line, roce_host())).get(label) != "confirmed"
 
 
 def test_a_line_of_the_kernel_names_a_device_by_its_pci_function() -> None:

@@ -632,6 +632,33 @@ def test_an_interface_that_answers_no_arp_is_a_change() -> None:
     assert fact.endswith("no_arp: no > yes")
 
 
+def namesake(machine: Machine, **changes: object) -> Machine:
+    """The port's netdev is another network namespace's; this one has another of that name."""
+    own = NetDev(machine.netdevs[0].name, mac="02:00:00:00:00:01", addresses=("203.0.113.1/24",))
+    return machine.with_port(netdev=None).change(netdevs=(replace(own, **changes),))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"mtu": 1400}, {"up": False}, {"addresses": ("203.0.113.2/24",)}],
+    ids=["its MTU", "its state", "its address"],
+)
+def test_what_changed_at_a_netdev_of_the_same_name_is_not_of_the_port(
+    changes: dict[str, object],
+) -> None:
+    base = BASES["roce"]
+    found = between(namesake(base), namesake(base, **changes), same=True)
+    assert [each for each in found.changes if each.device is not None] == []
+    of_port = between(base, netdev(**changes)(base), same=True)
+    assert any(each.device == "mlx5_0" for each in of_port.changes), "its own netdev's are"
+
+
+def test_what_changed_at_the_port_is_still_said_beside_a_netdev_of_the_same_name() -> None:
+    base = BASES["roce"]
+    found = between(namesake(base), port(phys=PhysState.POLLING)(namesake(base)), same=True)
+    assert "mlx5_0/1" in {f"{each.device}/{each.port}" for each in found.changes}
+
+
 def test_a_gid_that_nobody_could_look_for_is_not_gone() -> None:
     base = BASES["roce"]
     late = Missing(Why.TIMEOUT, "no answer before the deadline")

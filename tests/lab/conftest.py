@@ -46,6 +46,7 @@ def has(machine: str) -> set[str]:
     later |= {"siw"} if SIW.exists() else set()
     later |= {"sshd"} if os.environ.get(sshd.VARIABLE) else set()
     later |= {"dcbtest"} if os.environ.get(dcb_module.VARIABLE) else set()
+    later |= {"processors"} if (os.cpu_count() or 1) > 1 else set()
     return (
         HAS[machine] | later | {what for what, line in BUILT.items() if f"\n{line}\n" in settings}
     )

@@ -1,6 +1,7 @@
 """Records that come with the tree, and what the redactor makes of them."""
 
 import json
+import tarfile
 import time
 from functools import cache
 from hashlib import sha256
@@ -22,6 +23,17 @@ RECORDS = sorted(
 FEW = [
     TREE / "rdmadiag/samples" / name for name in ("infiniband-two-hca", "mac-ready", "roce-healthy")
 ]
+FAULTS = TREE / "faults" / "records"
+FEW_FAULTS = ("firewall-tcp-dropped.right", "two-nets-control-cut.left")
+"""Records of hosts of the lab: one whose packets a filter drops, one with many netdevs."""
+
+
+def unpacked(archive: Path, folder: Path) -> Path:
+    """The folder of a packed record."""
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    (meta,) = folder.rglob("meta.json")
+    return meta.parent
 
 
 @cache

@@ -16,7 +16,7 @@ MAC = bytes.fromhex("0c42a1243f0e")
 
 
 def messages() -> Messages:
-    return Messages(ADDRESSES, lambda text: text.replace("secret", "public"))
+    return Messages(ADDRESSES, lambda text: text.replace("secret", "public"), str)
 
 
 def reply(kind: int, content: bytes) -> bytes:
@@ -34,8 +34,8 @@ def attributes(name: str, head: bytes, content: bytes) -> dict[int, bytes]:
 
 def test_a_link_keeps_what_is_read_of_it() -> None:
     vlan = netlink.attribute(1, b"vlan\0") + netlink.attribute(2, netlink.attribute(1, b"\x64\0"))
-    bond = netlink.attribute(1, b"bond\0") + netlink.attribute(2, netlink.attribute(1, MAC))
-    for info, kept in ((vlan, True), (bond, False)):
+    other = netlink.attribute(1, b"team\0") + netlink.attribute(2, netlink.attribute(1, MAC))
+    for info, kept in ((vlan, True), (other, False)):
         found = attributes(
             "route-getlink",
             bytes(16),
@@ -48,6 +48,51 @@ def test_a_link_keeps_what_is_read_of_it() -> None:
         assert found[1] == ADDRESSES.mac(MAC)
         assert 20 not in found
         assert (2 in dict(netlink.attributes(found[18]))) == kept
+
+
+def test_of_a_set_of_a_packet_filter_only_that_there_is_none_is_taken() -> None:
+    end = struct.pack("=IHHII", 20, netlink.NLMSG_DONE, 2, 1, 0) + bytes(4)
+    for nothing in (b"", end):
+        assert messages()("nft-getset", nothing) == nothing
+    with pytest.raises(ValueError, match="any form"):
+        messages()("nft-getset", netlink.request(2569, 0, bytes(4)) + end)
+
+
+def of_info(*info: bytes) -> dict[int, bytes]:
+    """IFLA_LINKINFO as it is made anew."""
+    found = attributes("route-getlink", bytes(16), netlink.attribute(18, b"".join(info)))
+    return dict(netlink.attributes(found[18]))
+
+
+def test_a_bond_keeps_its_mode_and_how_it_is_with_its_partner() -> None:
+    partner = netlink.attribute(1, b"\x02\0") + netlink.attribute(5, MAC)
+    data = b"".join(
+        (
+            netlink.attribute(1, b"\x04"),  # IFLA_BOND_MODE
+            netlink.attribute(2, b"\x07\0\0\0"),  # IFLA_BOND_ACTIVE_SLAVE: nobody reads it
+            netlink.attribute(14, MAC),  # as long as no number is
+            netlink.attribute(23, partner),
+        )
+    )
+    made = of_info(netlink.attribute(1, b"bond\0"), netlink.attribute(2, data))
+    bond = dict(netlink.attributes(made[2]))
+    assert (bond[1], bond[14]) == (b"\x04", bytes(6))
+    assert 2 not in bond
+    assert dict(netlink.attributes(bond[23])) == {1: b"\x02\0", 5: ADDRESSES.mac(MAC)}
+
+
+def test_so_does_a_leg_of_one_but_for_its_own_address() -> None:
+    data = b"".join(
+        (
+            netlink.attribute(1, b"\0"),  # IFLA_BOND_SLAVE_STATE
+            netlink.attribute(3, b"\x05\0\0\0"),  # failures
+            netlink.attribute(4, MAC),  # IFLA_BOND_SLAVE_PERM_HWADDR: nobody reads it
+        )
+    )
+    made = of_info(netlink.attribute(4, b"bond\0"), netlink.attribute(5, data))
+    assert dict(netlink.attributes(made[5])) == {1: b"\0", 3: b"\x05\0\0\0"}
+    bridged = of_info(netlink.attribute(4, b"bridge\0"), netlink.attribute(5, data))
+    assert 5 not in bridged
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,16 @@ from rdmadiag.preflight.judge import judge
 from rdmadiag.redact.record import redact_document
 from rdmadiag.render.json import text
 from rdmadiag.sources.run import gather
-from tests.redact.records import FEW, RECORDS, host_of, redacted_files, written
+from tests.redact.records import (
+    FAULTS,
+    FEW,
+    FEW_FAULTS,
+    RECORDS,
+    host_of,
+    redacted_files,
+    unpacked,
+    written,
+)
 
 # Children that read what a user names: tests/host/test_given_file.py, test_isolation.py.
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -69,7 +78,19 @@ def evidence_of(host: Any) -> Any:
     ids=lambda path: f"{path.parent.name}/{path.name}",
 )
 def test_the_verdict_is_the_same(path: Path, tmp_path: Path) -> None:
-    host = written(redacted_files(path), tmp_path)
+    require_the_same_verdict(path, tmp_path)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", FEW_FAULTS[:1])
+def test_so_it_is_of_a_recorded_fault(name: str, tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    path = unpacked(FAULTS / f"{name}.tar.gz", tmp_path / "packed")
+    require_the_same_verdict(path, tmp_path / "made")
+
+
+def require_the_same_verdict(path: Path, folder: Path) -> None:
+    host = written(redacted_files(path), folder)
     before, after = verdict_of(host_of(path)), verdict_of(host)
     assert rules(before) == rules(after)
     names: dict[str, str] = {}

@@ -13,6 +13,7 @@ from rdmadiag.sources.limits import (
     parse_neighbour_statistics,
     parse_open_files,
     parse_port_range,
+    parse_rdma_events,
     parse_rdma_rows,
     read_limits,
 )
@@ -132,10 +133,22 @@ def test_a_host_is_read_whole() -> None:
 def test_the_cgroups_own_limit_and_those_above_count(cgroup: str, folder: str) -> None:
     current = "mlx4_0 hca_handle=1 hca_object=20\n"
     found = read(Limits(cgroup=cgroup, rdma={folder: (RDMA_MAX, current)})).rdma_cgroups
+    absent = Missing(Why.ABSENT, f"{folder}/rdma.events.local: ENOENT")
     assert found == (
-        CgroupRdma(folder, "mlx4_0", 2, 2000, 1, 20),
-        CgroupRdma(folder, "ocrdma1", 3, None, 0, 0),
+        CgroupRdma(folder, "mlx4_0", 2, 2000, 1, 20, absent, absent),
+        CgroupRdma(folder, "ocrdma1", 3, None, 0, 0, absent, absent),
     )
+
+
+def test_what_a_limit_refused_is_read_and_further_kinds_are_passed_over() -> None:
+    """Documentation/admin-guide/cgroup-v2.rst of Linux 7.2, and rows with more kinds."""
+    events = (
+        "mlx4_0 hca_handle.max=5 hca_handle.alloc_fail=3 hca_object.max=1 hca_object.alloc_fail=0\n"
+    )
+    rows = ("mlx4_0 hca_handle=2 hca_object=2000 qp=max mr_mem=max\n", "", events)
+    found = read(Limits(rdma={"/sys/fs/cgroup/job7": rows})).rdma_cgroups
+    assert found == (CgroupRdma("/sys/fs/cgroup/job7", "mlx4_0", 2, 2000, 0, 0, 5, 1),)
+    assert parse_rdma_events(b"mlx4_0 hca_handle.max\nx qp.max=3\n") == {"x": (0, 0)}
 
 
 def test_a_device_without_a_limit_has_no_row() -> None:

@@ -63,7 +63,14 @@ def test_what_iptables_wrote_is_read_from_a_kernels_replies() -> None:
             replace(ROW, priority=9, protocol=TCP, destination_port=18515),
         ),
         "ip filter OUTPUT": (
-            replace(ROW, direction=OUT, priority=4, protocol=TCP, understood=False),
+            replace(
+                ROW,
+                direction=OUT,
+                priority=4,
+                protocol=TCP,
+                destination_port=18515,
+                destination_port_last=18520,
+            ),
             replace(ROW, direction=OUT),
         ),
         "ip6 filter INPUT": (
@@ -382,3 +389,29 @@ def test_what_is_refused_is_missing(lost: str, host_in_memory: Hosts, soon: floa
     del recording.netlink[lost]
     recording.refuse("netlink", lost, denied)
     assert read_packet_filter(host_in_memory(recording), soon) == denied
+
+
+@pytest.mark.parametrize(
+    ("names", "tables"),
+    [
+        ({}, ()),
+        ({"ip": b"nat\nfilter\n"}, ("ip filter", "ip nat")),
+        ({"ip": b"filter\n", "ip6": b"raw\n"}, ("ip filter", "ip6 raw")),
+        ({"ip": b""}, ()),
+    ],
+    ids=["no iptables", "two tables", "of both families", "none was made"],
+)
+def test_tables_of_iptables_legacy_are_named(
+    names: dict[str, bytes], tables: tuple[str, ...], host_in_memory: Hosts, soon: float
+) -> None:
+    builtin = {BUILT_IN: b"kernel/net/netfilter/nf_conntrack.ko\n"}
+    files = {f"/proc/self/net/{at}_tables_names": each for at, each in names.items()}
+    host = host_in_memory(Recording(files=LOADED.files | builtin | files))
+    assert read_packet_filter(host, soon) == PacketFilter((), tables)
+
+
+def test_tables_that_may_not_be_listed_are_missing(host_in_memory: Hosts, soon: float) -> None:
+    recording = Recording(files=LOADED.files | {BUILT_IN: b"kernel/x.ko\n"})
+    denied = Missing(Why.DENIED, "EACCES")
+    recording.refuse("read", "/proc/self/net/ip_tables_names", denied)
+    assert read_packet_filter(host_in_memory(recording), soon) == PacketFilter((), denied)

@@ -111,3 +111,25 @@ def test_an_address_that_our_netdev_lacks_is_unassigned_whatever_its_operstate()
     (view,) = devices(replace(evidence, netdev=replace(evidence.netdev, netdevs=netdevs)))
     assert view.ports[0].netdevs == {NAME: UNKNOWN}
     assert view.ports[0].unassigned == {0}
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        pytest.param(machine(OTHER, netdev(), named=NAME), NAME, id="it is ours"),
+        pytest.param(machine(OTHER), NAME, id="nobody here has that name"),
+        pytest.param(machine(OTHER, netdev()), None, id="another netdev here has it"),
+    ],
+)
+def test_a_port_has_no_netdev_of_the_same_name(host: Machine, expected: str | None) -> None:
+    (device,) = devices(host.evidence())
+    found = device.ports[0].netdev
+    assert (None if isinstance(found, Missing) else found) == expected
+
+
+def test_nor_one_of_which_it_is_not_known_whose_it_is() -> None:
+    evidence = replace(machine(OTHER, netdev()).evidence(), nldev=UNREAD)
+    (device,) = devices(evidence)
+    found = device.ports[0].netdev
+    assert isinstance(found, Missing)
+    assert found.why is Why.NOT_COLLECTED

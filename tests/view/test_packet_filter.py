@@ -24,6 +24,11 @@ def chain(name: str, *rows: TrafficFilter) -> FilterChain:
     [
         pytest.param((ROW,), Dropped.SURELY, False, id="all"),
         pytest.param((replace(ROW, protocol=UDP),), Dropped.SURELY, False, id="its protocol"),
+        pytest.param(
+            (replace(ROW, destination_port=4000, destination_port_last=4791),),
+            *(Dropped.SURELY, False),
+            id="a range of ports",
+        ),
         pytest.param((replace(ROW, source="192.0.2.9/32"),), Dropped.PERHAPS, True, id="a peer's"),
         pytest.param(
             (replace(ROW, drops=False, source="192.0.2.9/32"), replace(ROW, priority=0)),
@@ -45,8 +50,9 @@ def test_how_sure_it_is(rows: tuple[TrafficFilter, ...], how: Dropped, own: bool
         replace(ROW, netdev="eth1"),
         replace(ROW, direction=OUT),
         replace(ROW, drops=False),
+        replace(ROW, destination_port=4000, destination_port_last=4790),
     ],
-    ids=["another protocol", "another netdev", "the other way", "it is let through"],
+    ids=["another protocol", "another netdev", "the other way", "it is let through", "other ports"],
 )
 def test_what_is_not_dropped(row: TrafficFilter) -> None:
     assert refused(PacketFilter((chain("in", row),)), "eth0", ROCE) is None

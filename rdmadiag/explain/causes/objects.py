@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from rdmadiag.explain.causes.cause import MAKING, Cause, Used
+from rdmadiag.explain.causes.cause import MAKING, OPENING, Cause, Used
 from rdmadiag.explain.remedies import (
     CAUSE_AT_PEER,
     DMESG,
@@ -167,6 +167,8 @@ ROWS: Final = (
         "open-files-limit",
         "the limit on open files (ulimit -n) is reached",
         linux=("ulimit -n", "# for a service: LimitNOFILE= in its unit"),
+        named_by=("open-files-limit-low",),
+        stages=OPENING | MAKING,
     ),
     Cause(
         "argument-refused",
@@ -181,6 +183,8 @@ ROWS: Final = (
             RDMA_CGROUP,
             DMESG,
         ),
+        named_by=("rdma-cgroup-limit",),
+        stages=OPENING | MAKING | {Stage.ALLOC_PD},
     ),
     Cause("request-malformed", "the request does not fit the queue pair's attributes"),
     # --- what a queue pair is given ------------------------------------------------------

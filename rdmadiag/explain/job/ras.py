@@ -1,7 +1,7 @@
 """What ncclras prints of a job, as text or JSON; RCCL's has the same form.
 
-Read in: NCCL src/ras/client_support.cc (rasClientRunInit, rasClientRunComms, the json*
-functions), docs/userguide/source/troubleshooting/ras.rst.
+Read in: NCCL 2.30 src/ras/client_support.cc (rasClientRunInit, rasClientRunComms, the json*
+functions, rasClientsNotifyEvent), rasnet.cc, docs/userguide/source/troubleshooting/ras.rst.
 
   DEAD
     1 job process is considered dead (unreachable via the RAS network)
@@ -10,6 +10,10 @@ functions), docs/userguide/source/troubleshooting/ras.rst.
   #0-0 (cf264af53edbe986) INCOMPLETE
     Missing communicator data from 1 rank
     Rank 21 -- GPU 5 managed by process 3487984 on node 192.0.2.13
+
+and what "ncclras -m" prints as it comes, of NCCL 2.29 and later:
+
+  [2025-12-19 13:06:53] PEER_DEAD: Process 3487984 on node 192.0.2.13 managing GPU 5
 """
 
 import re
@@ -67,6 +71,8 @@ _RESULTS: Final = (
 def parse_ras(content: bytes) -> Ras:
     """Text, or JSON; raises NotRas."""
     text = content.decode("utf-8", "replace")
+    if is_watched(content):
+        return _of_events(text)
     if text.lstrip()[:1] == "{":
         return _of_json(content)
     if "Job summary" not in text and "Communicators..." not in text:
@@ -217,7 +223,8 @@ def _of_json(content: bytes) -> Ras:
         for rank in _tables(communicator, "ranks"):
             processes.extend(_error(rank))
             progress.extend(_counts(name, rank))
-        processes.extend(map(_missing, _tables(communicator, "missing_ranks")))
+        for rank in _tables(communicator, "missing_ranks"):
+            processes.extend(_missing(rank))
     ras = document.get("ras")
     timeouts = _int(ras, "timeouts_count") if isinstance(ras, dict) else None
     return Ras(tuple(processes[:MOST]), tuple(progress[:MOST]), timeouts or 0)
@@ -236,7 +243,12 @@ def _int(document: dict[str, Any], name: str) -> int | None:
 
 def _host(document: dict[str, Any]) -> str | None:
     host = document.get("host")
-    return host[:253] if isinstance(host, str) and host else None
+    return host[:253] if isinstance(host, str) and host not in ("", "unknown") else None
+
+
+def _pid(document: dict[str, Any]) -> int | None:
+    pid = _int(document, "pid")  # -1 beside the host "unknown"
+    return pid if pid is not None and pid > 0 else None
 
 
 def _error(rank: dict[str, Any]) -> Iterator[OfProcess]:
@@ -248,7 +260,7 @@ def _error(rank: dict[str, Any]) -> Iterator[OfProcess]:
         if result not in (None, 0, 7):  # success, in progress
             known = 0 < result < len(_RESULTS) if result is not None else False
             detail = _RESULTS[result] if known and result is not None else f"result {result}"
-            yield OfProcess(State.ERROR, _int(rank, "rank"), _host(rank), _int(rank, "pid"), detail)
+            yield OfProcess(State.ERROR, _int(rank, "rank"), _host(rank), _pid(rank), detail)
             return
 
 
@@ -263,14 +275,67 @@ def _counts(name: str, rank: dict[str, Any]) -> Iterator[Progress]:
                     f"{name} {operation}"[:100],
                     number,
                     _host(rank),
-                    _int(rank, "pid"),
+                    _pid(rank),
                     str(operation)[:40],
                     count,
                 )
 
 
-def _missing(rank: dict[str, Any]) -> OfProcess:
+def _missing(rank: dict[str, Any]) -> Iterator[OfProcess]:
+    """None of a process that answers and has no such communicator, no more or not yet."""
     status = rank.get("status")
-    dead = isinstance(status, dict) and status.get("considered_dead") is True
-    state = State.DEAD if dead else State.UNRESPONSIVE
-    return OfProcess(state, _int(rank, "rank"), _host(rank), _int(rank, "pid"), "")
+    status = status if isinstance(status, dict) else {}
+    dead = status.get("considered_dead") is True
+    if dead or status.get("unresponsive") is not False:
+        state = State.DEAD if dead else State.UNRESPONSIVE
+        yield OfProcess(state, _int(rank, "rank"), _host(rank), _pid(rank), "")
+
+
+# --- events ---------------------------------------------------------------------------------
+
+_EVENTS: Final = {
+    "PEER_DEAD": State.DEAD,
+    "PEER_TIMEOUT_DEAD": State.DEAD,
+    "PEER_UNRESPONSIVE": State.UNRESPONSIVE,
+    "PEER_SEND_STUCK": State.UNRESPONSIVE,
+    "PEER_KEEPALIVE_TIMEOUT": State.UNRESPONSIVE,
+}
+"""Those that say how a process is; one that closes its connection may have ended as it should."""
+
+_WATCHED: Final = re.compile(
+    rb"\s*(?:RAS Monitor Mode[^\n]{0,80}\n=*\s*)?"
+    rb'(?:\[[\d: -]{19}\] PEER_[A-Z_]+: |\{\s*"timestamp": "[\d: -]{19}",\s*"group": "[A-Z]+",'
+    rb'\s*"event": "PEER_)'
+)
+_EVENT: Final = re.compile(
+    r"^\[[\d: -]{19}\] (PEER_[A-Z_]{1,40}): "
+    r"(?:Process (\d{1,9}) on node (\S{1,253}) managing GPU|(\S{1,253})<\d{1,5}>)",
+    re.MULTILINE,
+)
+_JSON_EVENT: Final = re.compile(
+    r'"event": "(PEER_[A-Z_]{1,40})",\s*"peer": \{\s*'
+    r'(?:"host": "([^"\s]{1,253})",\s*"pid": (\d{1,9})|"addr": "([^"\s<]{1,253})<)'
+)
+
+
+def is_watched(content: bytes) -> bool:
+    """Whether it begins as what "ncclras -m" prints."""
+    return _WATCHED.match(content[:400]) is not None
+
+
+def _of_events(text: str) -> Ras:
+    """How each process was at last; one that RAS has given up stays so."""
+    found: dict[tuple[str, int | None], OfProcess] = {}
+    rows = [(at.start(), at[1], at[3] or at[4], at[2]) for at in _EVENT.finditer(text)]
+    rows += [(at.start(), at[1], at[2] or at[4], at[3]) for at in _JSON_EVENT.finditer(text)]
+    for _, event, host, number in sorted(rows):
+        key = host, int(number) if number else None
+        state = _EVENTS.get(event)
+        before = found.get(key)
+        if before is not None and before.state is State.DEAD:
+            continue
+        if state is not None and (before is not None or len(found) < MOST):
+            found[key] = OfProcess(state, None, *key, "")
+        elif event == "PEER_RECOVERED":
+            found.pop(key, None)
+    return Ras(tuple(found.values()), (), 0)

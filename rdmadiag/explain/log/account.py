@@ -189,6 +189,12 @@ class Collector:
         """A line of RDMA was understood, or said itself that it is one of trouble."""
         return bool(self._groups or self._worded or self._unknown)
 
+    @property
+    def says_trouble(self) -> bool:
+        """Something of RDMA failed, or may have: it would not exit 0."""
+        failed = any(each.meaning.kind is not Kind.NOTE for each in self._groups.values())
+        return failed or bool(self._worded or self._unknown or self._unexplained)
+
     def add(self, number: int, meaning: "Meaning") -> None:
         """One line with its number."""
         if meaning.setting is not None:

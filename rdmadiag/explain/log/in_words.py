@@ -120,7 +120,8 @@ _ROWS: Final = (
     ),
     _row(rf"\b{_GPU}|\bp2p\b", gdr_off=2, memory_kind=1, acs_or_iommu=1),
     _row(
-        rf"(?=.*\b{_GPU})(?=.*(?:{_REGISTER}|bad address|invalid argument|\bmap))",
+        # from the beginning of a line alone: tried at each letter, a long line takes its square
+        rf"(?m)^(?=.*\b{_GPU})(?=.*(?:{_REGISTER}|bad address|invalid argument|\bmap))",
         gdr_off=3,
         memory_kind=2,
         acs_or_iommu=1,

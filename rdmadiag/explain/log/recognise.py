@@ -11,16 +11,25 @@ from rdmadiag.explain.causes import Known, possible, remedy, stated
 from rdmadiag.explain.causes.cause import Used
 from rdmadiag.explain.completions import after_completion, completion
 from rdmadiag.explain.log.fields import Fields, cleaned, fields
+from rdmadiag.explain.log.identifiers import (
+    errno_in,
+    plain,
+    stage_in,
+    status_in,
+    without_counters,
+)
 from rdmadiag.explain.log.in_words import in_words, likeliest, weights
 from rdmadiag.explain.log.kind import IN_WORDS, OF_RDMA, Kind
 from rdmadiag.explain.log.names import devices_of, printed_ends
+from rdmadiag.explain.log.numbers import is_of_efa
 from rdmadiag.explain.log.settings import LISTED_DOWN, Setting, setting_of
 from rdmadiag.explain.log.signs import AFTERMATH, Errno, Sign, sign_of
 from rdmadiag.explain.log.stages import stage_of
-from rdmadiag.explain.log.trouble import is_trouble, is_trouble_beside
+from rdmadiag.explain.log.trouble import is_trouble, is_trouble_beside, may_tell
 from rdmadiag.explain.log.vocabulary import is_candidate
 from rdmadiag.explain.remedies import DEVICES, DMESG_OF_RDMA, GIDS, Lines
 from rdmadiag.facts.attempt import Stage
+from rdmadiag.facts.errnos import errno_name
 from rdmadiag.facts.gid import Scope
 
 MOST_CAUSES: Final = 5
@@ -51,7 +60,7 @@ def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | 
         text = f"{text} failed: {stated_below[1]}"  # Open MPI's help says it on two lines
     if is_cut_off(line) and not _NOT_OUTPUT.search(text):
         text = _with_rest(text, after)
-    if not is_candidate(text.encode()) or _NOT_OUTPUT.search(text) or _DETAIL.search(text):
+    if not is_candidate(text.encode()) or not is_output(text):
         return None
     if _CONNECTS.match(text) and not printed_ends(above.decode("utf-8", "replace")):
         return None
@@ -66,6 +75,7 @@ def recognise(line: bytes, after: bytes = b"", above: bytes = b"") -> Meaning | 
         or _of_completion(found)
         or _of_command(found)
         or _of_call(found)
+        or of_identifiers(found)
         or _of_aftermath(found)
         or _of_nothing_known(found)
     )
@@ -89,6 +99,12 @@ _NOT_OUTPUT: Final = re.compile(
     r"|^\s*(?:\$|#|>>>|\+\+?) ?\w*(?:export|env|docker|mpirun|srun|torchrun|python|grep|git)\b"
 )
 """Source, patches, history, manuals and command lines: they name failures without any."""
+
+
+def is_output(text: str) -> bool:
+    """Whether a program may have printed it, and not as a detail."""
+    return not (_NOT_OUTPUT.search(text) or _DETAIL.search(text))
+
 
 _CUT_OFF: Final = re.compile(
     rb"(?:\bwith|\berr(?:or|no)?|\bfailed|\bstatus|,|\blocal|\bremote|\bgid|\bindex|\bstate|\bnext"
@@ -129,7 +145,9 @@ _DETAIL: Final = re.compile(
 _FAILED: Final = re.compile(
     r"fail|error|\berr\b|errno|unable|could ?n[o']t|cannot|can't|timed? ?out|refused|denied|no such"
     r"|unreachable|not (?:found|supported|permitted|available)|invalid|null value|non-zero status"
-    r"|exhausted|out of |too many|NULL\b|closed \(-|already in use|no route",
+    r"|exhausted|out of |too many|NULL\b|closed \(-|already in use|no route"
+    # of libfabric's providers and of perror, which say nothing but the call and its errno
+    r"|<warn> (?:ibv|rdma)_\w+: \w|\b(?:ibv|rdma)_(?:create|alloc|reg|open)_\w+: resource temp",
     re.IGNORECASE,
 )
 _SUCCEEDED: Final = re.compile(
@@ -525,6 +543,28 @@ _USUAL: Final = {
 }
 
 
+# --- identifiers -------------------------------------------------------------------------
+
+
+def of_identifiers(found: Fields) -> Meaning | None:
+    """What names say that are taken apart: the stage with an errno, or a status."""
+    if not may_tell(found.text) or _SUCCEEDED.search(found.text) or is_of_efa(found.text):
+        return None
+    said = plain(found.text)
+    if status := status_in(plain(without_counters(found.text))):
+        return _of_completion(replace(found, status=status, stage=Stage.DATA, errno=None))
+    stage = found.stage or stage_in(said)
+    errno = (found.errno if _FAILED.search(found.text) else None) or errno_in(said)
+    if stage is None or not errno or errno_name(errno, found.platform) is None:
+        return None
+    found = replace(found, stage=stage, errno=errno)
+    if stage is Stage.CONNECT:
+        return _meaning("errno", found, _of_step(found), _CONNECTING)
+    several = _by_size(causes(errno, stage, found.platform), found)
+    look = after_call(errno, stage, found.platform)
+    return _meaning("errno", found, _by_memory(_by_gids(several, found), found), look)
+
+
 # --- the rest ----------------------------------------------------------------------------
 
 
@@ -557,7 +597,7 @@ def beside_rdma(line: bytes, after: bytes, above: bytes) -> Meaning | None:
     """Trouble that does not name RDMA, where the lines around it do."""
     text = cleaned(line[:TEXT_LIMIT].decode("utf-8", "replace"))
     around = [*_lines(above)[-_BESIDE:], *_lines(after)[:_BESIDE]]
-    if _NOT_OUTPUT.search(text) or _DETAIL.search(text) or not is_trouble_beside(text, around):
+    if not is_output(text) or not is_trouble_beside(text, around):
         return None
     found = fields(text)
     several = likeliest(weights(text) + weights("\n".join(around)), MOST_CAUSES)

@@ -139,7 +139,7 @@ _OTHER: Final = re.compile(
     # a provider that is not installed, and a socket that was closed before
     r"|ofi_reg_dl_prov\(\).*dlopen|\bsend\(fd=-1\)"
     # scripts, lists of options, and commits
-    r"|^\s*(?:#|--?[A-Za-z]|export |set -|module load|[A-Z][A-Z0-9_]+=\S*(?: |$))"
+    r"|^\s*(?:#|--?[A-Za-z]|export |declare -|set -|module load|[A-Z][A-Z0-9_]+=\S*(?: |$))"
     r"|^\s*(?:[-*] )?(?:[\w/.,+-]+: ){0,3}(?:Fix(?:es)?|Add|Avoid|Handle|Remove|Prevent|Correct"
     r"|Improve|Introduce|Revert|Merge|Document|Increase|Return|Don't|Do not)\b(?! to\b)"
     r"|^\s*(?:[\w/.,+-]+: ){1,3}(?:Move|Use|Make|Rename|Convert|Replace|Drop|Refactor|Simplify"
@@ -203,6 +203,19 @@ _SUCCEEDED: Final = re.compile(
     r"\bsuccess(?:ful(?:ly)?)?\b|\bsucceeded\b|\brecovered\b",
     re.IGNORECASE,
 )
+
+
+def names_rdma(text: str) -> bool:
+    """Whether it has a word of RDMA, outside of addresses, files, counts and settings."""
+    left = _HARMLESS.sub(" ", _SYSLOG.sub("", text))
+    return bool(_NAMED.search(left) or _IN_CAPITALS.search(left))
+
+
+def may_tell(text: str) -> bool:
+    """Whether the line may tell of trouble: it is none of information, prose or other programs."""
+    if not _SEVERE.search(text) and _MILD.search(text):
+        return False
+    return not (_OTHER.search(text) or _SUCCEEDED.search(text) or _PROSE.search(text))
 
 
 def is_trouble(text: str) -> bool:

@@ -83,6 +83,8 @@ _ROWS: Final[dict[str | None, tuple[Need, ...]]] = {
         Need("ways to GPU memory", surroundings.gpu_memory),
         Need("parameters of the GPUs' driver", surroundings.gpu_parameters),
         Need("limits of this host", surroundings.host_limits),
+        Need("limits of the rdma cgroup", surroundings.cgroup_limits),
+        Need("limit on open files", surroundings.open_files),
     ),
     "libraries": (
         Need(

@@ -58,6 +58,32 @@ def host_limits(case: Case) -> Iterator[Where]:
         yield from host_wide(*(each.most for each in tables), *rest)
 
 
+def cgroup_limits(case: Case) -> Iterator[Where]:
+    """Those of each device, and what is in use of them."""
+    yield from part("system.limits")(case)
+    system = case.evidence.system
+    limits = system if isinstance(system, Missing) else system.limits
+    if isinstance(limits, Missing):
+        return
+    yield from host_wide(limits.rdma_cgroups)
+    names = {device.name for device in case.devices}
+    for row in present(limits.rdma_cgroups):
+        for most, used in ((row.most_handles, row.handles), (row.most_objects, row.objects)):
+            if row.device in names and most is not None and isinstance(used, Missing):
+                yield used, row.device, None
+        if row.device in names:
+            yield from host_wide(row.refused_handles, row.refused_objects)
+
+
+def open_files(case: Case) -> Iterator[Where]:
+    """Of this process, or that of --pid."""
+    yield from part("system.limits")(case)
+    system = case.evidence.system
+    limits = system if isinstance(system, Missing) else system.limits
+    if not isinstance(limits, Missing):
+        yield from host_wide(limits.open_files)
+
+
 def pci_config(case: Case) -> Iterator[Where]:
     """Configuration space of each device's function."""
     for device in case.devices:

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rdmadiag.facts import Missing, Why
+from rdmadiag.facts import Missing, Why, known
 from rdmadiag.facts.evidence import LINUX_ONLY, MACOS_ONLY
 from rdmadiag.facts.pci import Role
 from rdmadiag.preflight.case import Case, Lack
@@ -99,12 +99,14 @@ def _traffic_control(case: Case) -> bool:
 
 
 def _packet_filter(case: Case) -> bool:
-    """Whether nftables has a chain, or that could not be looked at."""
+    """Whether nftables has a chain, or iptables-legacy a table, or that could not be looked at."""
     routing = case.evidence.routing
     if isinstance(routing, Missing):
-        return _answered(routing)
+        return routing != LINUX_ONLY
     found = routing.packet_filter
-    return _answered(found) if isinstance(found, Missing) else bool(found.chains)
+    if isinstance(found, Missing):
+        return _answered(found)
+    return bool(found.chains or known(found.legacy))
 
 
 def _ethernet(case: Case) -> bool:
@@ -201,6 +203,7 @@ def _expected(case: Case) -> bool:
 _FAMILIES: Final[tuple[tuple[str, Callable[[Case], bool]], ...]] = (
     ("discovery", _always),
     ("mac_host", _mac),
+    ("process_limits", _linux_devices),
     ("provider", _always),
     ("access", _always),
     ("mac_log", _mac),

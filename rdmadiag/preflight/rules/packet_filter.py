@@ -60,7 +60,7 @@ def refusal_when(found: Refusal) -> str:
     "which iWARP is, of a software device (rxe, siw): its packets pass the chains of the host as "
     "those of any program do. A NIC's own RDMA does not. A warning where the rule drops only some, "
     "of one peer or by conditions that are not read; a note where a rule before it may let those "
-    "of the peers through. Rules of iptables-legacy are not seen.",
+    "of the peers through. Rules of iptables-legacy are not read.",
     (_NFT,),
     remedy=_REMEDY,
     needs=("ports", "software device", "packet filter"),
@@ -127,5 +127,34 @@ def firewall_drops_tcp(this: Rule, case: Case) -> Iterator[Finding]:
                 )
 
 
-RULES: Final[tuple[Rule, ...]] = (firewall_drops_rdma, firewall_drops_tcp)
+_DROPPING: Final = ("filter", "raw", "mangle", "security")
+
+
+@rule(
+    "legacy-firewall-unread",
+    Severity.INFO,
+    "Rules of iptables-legacy are not read",
+    "Tables of iptables-legacy are in use beside nftables, and what their rules drop is not looked "
+    "at: a list of them would be made by a socket that may load a module.",
+    ("https://wiki.nftables.org/wiki-nftables/index.php/Legacy_xtables_tools",),
+    remedy=("sudo iptables-legacy-save", "sudo ip6tables-legacy-save"),
+    needs=("ports", "packet filter"),
+)
+def legacy_firewall_unread(this: Rule, case: Case) -> Iterator[Finding]:
+    """Of tables that drop, on a host with a netdev below a port."""
+    filters = _filter(case)
+    tables = known(filters.legacy) if filters else None
+    used = [each for each in tables or () if each.partition(" ")[2] in _DROPPING]
+    if used and any(netdevs(case)):
+        yield this.finding(
+            f"iptables-legacy has tables, and their rules are not read: {', '.join(used)}",
+            evidence=[Proof("routing", "/proc/net/ip_tables_names", ", ".join(used))],
+        )
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    firewall_drops_rdma,
+    firewall_drops_tcp,
+    legacy_firewall_unread,
+)
 """Lowest cause first."""

@@ -2,6 +2,8 @@
 
 import json
 import pickle
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -155,6 +157,59 @@ def test_ras_in_json_says_the_same() -> None:
     assert (one.ranks, one.operation, one.sequence) == ((3,), "AllReduce", 90)
 
 
+def test_a_process_that_answers_without_the_communicator_is_not_silent() -> None:
+    document = ras_json()
+    document["communicators"][0]["missing_ranks"][0]["status"]["unresponsive"] = False
+    states = {each.state for each in parse_ras(json.dumps(document).encode()).processes}
+    assert states == {State.ERROR}
+
+
+def test_a_process_that_ras_cannot_place_has_no_host_called_unknown() -> None:
+    document = ras_json()
+    document["communicators"][0]["missing_ranks"][0] |= {"host": "unknown", "pid": -1}
+    found = parse_ras(json.dumps(document).encode()).processes
+    (one,) = (each for each in found if each.state is State.UNRESPONSIVE)
+    assert (one.rank, one.host, one.pid) == (4, None, None)
+
+
+EVENTS = """\
+RAS Monitor Mode - watching for peer changes (Ctrl+C to exit)...
+================================================================
+
+[2025-12-19 13:06:40] PEER_NEW: Process 811 on node 192.0.2.12 managing GPU 0\x20
+[2025-12-19 13:06:50] PEER_UNRESPONSIVE: Process 811 on node 192.0.2.12 managing GPU 0 no answer
+[2025-12-19 13:06:51] PEER_SEND_STUCK: Process 813 on node 192.0.2.14 managing GPUs 0,1 (NVML 2,3) x
+[2025-12-19 13:06:52] PEER_RECOVERED: Process 811 on node 192.0.2.12 managing GPU 0 peer responding
+[2025-12-19 13:06:53] PEER_DEAD: Process 812 on node 192.0.2.13 managing GPU 5\x20
+[2025-12-19 13:06:54] PEER_RECOVERED: Process 812 on node 192.0.2.13 managing GPU 5 peer responding
+[2025-12-19 13:06:55] PEER_TIMEOUT_DEAD: 192.0.2.15<41237> no answer for 60s
+[2025-12-19 13:06:55] PEER_DISCONNECTED: 192.0.2.16<41237> connection closed by peer
+"""
+
+
+def as_json(line: str) -> str:
+    """The same event as JSON, of the form of rasClientsNotifyEvent."""
+    at, event, rest = re.fullmatch(r"\[(.*?)\] (\w+): (.*)", line).groups()  # type: ignore[union-attr]
+    known = re.match(r"Process (\d+) on node (\S+)", rest)
+    of = '"host": "{}",\n    "pid": {},\n    "cuda_devs": [0],\n    "nvml_devs": [0]'
+    peer = of.format(known[2], known[1]) if known else f'"addr": "{rest.split()[0]}"'
+    return (
+        f'{{\n  "timestamp": "{at}",\n  "group": "TRACE",\n  "event": "{event}",\n'
+        f'  "peer": {{\n    {peer}\n  }},\n  "details": ""\n}}'
+    )
+
+
+@pytest.mark.parametrize("form", [str, as_json], ids=["text", "JSON"])
+def test_what_ras_watched_is_how_each_process_was_at_last(form: Callable[[str], str]) -> None:
+    lines = [form(each) if each.startswith("[") else each for each in EVENTS.splitlines()]
+    found = parse_ras("\n".join(lines).encode())
+    assert {(each.state, each.host, each.pid) for each in found.processes} == {
+        (State.UNRESPONSIVE, "192.0.2.14", 813),
+        (State.DEAD, "192.0.2.13", 812),
+        (State.DEAD, "192.0.2.15", None),
+    }
+
+
 @given(st.text(max_size=300), st.integers(0, 2000))
 def test_any_text_is_an_answer_of_ras_or_none(text: str, at: int) -> None:
     parse_ras((RAS[:at] + text + RAS[at:] + "Job summary").encode())
@@ -299,7 +354,13 @@ def record(rank: int, number: int, host: str = "node2", **more: Any) -> str:
                 "coll": "AllReduce",
                 "coll_sn": number,
                 "coll_exec_time_us": 61,
-                "event_trace_ts": {"coll_stop_ts": 1_773_403_200_000_000 + number},
+                "event_trace_ts": {
+                    "coll_stop_ts": 1_773_403_100_000_000 + number,
+                    "kernel_events": [
+                        {"channel_id": at, "kernel_stop_ts": 1_773_403_200_000_000 + number - at}
+                        for at in (0, 1)
+                    ],
+                },
                 **more,
             },
         }
@@ -323,6 +384,22 @@ def test_a_rank_that_stopped_earlier_is_named() -> None:
     ]
     (one,) = behind(several)
     assert (one.ranks, one.hosts, one.sequence) == ((3,), ("node3",), 1407)
+
+
+def test_the_time_at_which_an_operation_was_launched_is_no_time_that_ranks_share() -> None:
+    bare = {"coll_start_ts": 1_773_403_200_000_000, "coll_stop_ts": 1_773_403_200_000_005}
+    torn = {**bare, "kernel_events": [{"kernel_stop_ts": 1_773_403_200_000_061}, {}]}
+    for trace in (bare, torn, {**bare, "kernel_events": []}):
+        assert parse_inspector(record(2, 7, event_trace_ts=trace).encode()).meetings == {}
+
+
+def test_a_file_of_sends_alone_names_its_rank_and_compares_none() -> None:
+    sent = json.loads(record(3, 7, "node4"))
+    sent["p2p_perf"] = {"p2p": "Send", "p2p_sn": 9, "p2p_peer": 1, "p2p_algobw_gbs": "nan"}
+    del sent["coll_perf"]
+    found = parse_inspector(json.dumps(sent).encode())
+    assert (found.records, found.progress, found.writers) == (1, (), ((3, "node4"),))
+    assert found.last is not None
 
 
 @given(st.binary(max_size=200), JUNK)

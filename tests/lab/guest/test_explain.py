@@ -1,6 +1,7 @@
 """What the real tools and the real kernel write is read as it is: fine where all went well, and
 never as fine where it did not."""
 
+import logging
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -24,7 +25,9 @@ def explained(rdmadiag: Callable[..., tuple[int, str, str]], tmp_path: Path) -> 
     def call(text: str) -> int:
         log = tmp_path / "job.log"
         log.write_text(text)
-        return rdmadiag("explain", "--log", str(log))[0]
+        code, answer, error = rdmadiag("explain", "--log", str(log))
+        logging.getLogger(__name__).info("%s%s", answer, error)
+        return code
 
     return call
 

@@ -83,7 +83,7 @@ def test_where_no_process_may_be_started_the_verdict_is_unknown(
 def test_with_few_file_descriptors_nothing_is_milder_or_graver(
     files: int, rxe_pair: Pair, rdmadiag: Callable[..., tuple[int, str, str]]
 ) -> None:
-    code, text, error = rdmadiag("preflight", "--json", prefix=("prlimit", f"--nofile={files}"))
+    code, text, error = rdmadiag("preflight", "--json", prefix=("prlimit", f"--nofile={files}:"))
     assert code in (0, 3), error
     verdict = judge(Report.model_validate_json(text).evidence)
     assert verdict.status == ("ok" if code == 0 else "unknown"), verdict.findings

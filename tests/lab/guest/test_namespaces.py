@@ -3,6 +3,7 @@
 import subprocess
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,6 +76,24 @@ class TestShared:
             assert [each for each in document["sample"]["sets"] if each["netdev"]] == []
         finally:
             do("ip link del eth0")
+
+    def test_what_changes_at_our_eth0_is_no_change_of_theirs(
+        self,
+        do: Callable[..., str],
+        rdmadiag: Callable[..., Any],
+        rdmadiag_json: Call,
+        tmp_path: Path,
+    ) -> None:
+        before, after = str(tmp_path / "before"), str(tmp_path / "after")
+        do("ip link add eth0 type dummy", "ip link set eth0 up")
+        try:
+            assert rdmadiag("snapshot", before)[0] == 0
+            do("ip link set eth0 mtu 1400")
+            assert rdmadiag("snapshot", after)[0] == 0
+        finally:
+            do("ip link del eth0")
+        _, document = rdmadiag_json("diff", before, after)
+        assert [each for each in document["changes"] if each["device"]] == [], document
 
     def test_in_its_own_namespace_a_device_has_its_netdev(self, rdmadiag_json: Call) -> None:
         _, document = rdmadiag_json("preflight", prefix=("ip", "netns", "exec", "h1"))

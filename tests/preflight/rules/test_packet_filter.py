@@ -6,6 +6,7 @@ import pytest
 
 from lab.machine import Machine
 from rdmadiag.facts import Missing, Why
+from rdmadiag.facts.packet_filter import PacketFilter
 from rdmadiag.preflight.judge import judge
 from rdmadiag.preflight.rules.packet_filter import RULES
 from tests.preflight.rules.test_traffic import nic, siw, soft
@@ -101,3 +102,26 @@ def test_what_was_not_read_is_skipped_and_of_root_alone(why: Why, status: str) -
 def test_a_record_from_before_has_no_such_rule() -> None:
     verdict_ = judge(soft().evidence())
     assert CODES.isdisjoint(each.rule for each in (*verdict_.findings, *verdict_.skipped))
+
+
+@pytest.mark.parametrize(
+    ("tables", "severities"),
+    [(("ip filter", "ip nat"), ["info"]), (("ip nat",), []), ((), [])],
+    ids=["one that drops", "one that only translates", "none"],
+)
+def test_tables_of_iptables_legacy_are_a_note(
+    tables: tuple[str, ...], severities: list[str]
+) -> None:
+    evidence = soft(**nft()).evidence()
+    assert not isinstance(evidence.routing, Missing)
+    routing = replace(evidence.routing, packet_filter=PacketFilter((), tables))
+    found = judge(replace(evidence, routing=routing)).findings
+    notes = [each for each in found if each.rule == "legacy-firewall-unread"]
+    assert [each.severity.value for each in notes] == severities
+    assert all(each.summary.endswith(": ip filter") for each in notes)
+
+
+def test_without_the_source_the_rules_are_skipped_whatever_the_reason() -> None:
+    for why in (Why.ABSENT, Why.UNSUPPORTED, Why.NOT_COLLECTED):
+        evidence = replace(soft(**nft(DROPS_ROCE)).evidence(), routing=Missing(why, "taken away"))
+        assert {each.rule for each in judge(evidence).skipped} >= CODES

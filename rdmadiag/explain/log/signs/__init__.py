@@ -12,6 +12,7 @@ from rdmadiag.explain.log.signs import (
     discovery,
     drivers,
     efa,
+    fabrics,
     gpus,
     libraries,
     macs,
@@ -27,6 +28,7 @@ __all__ = ["AFTERMATH", "SIGNS", "Errno", "Sign", "sign_of"]
 SIGNS: Final = (
     *tools.SIGNS,
     *wordings.SIGNS,
+    *fabrics.SIGNS,
     *efa.SIGNS,
     *gpus.SIGNS,
     *stacks.SIGNS,

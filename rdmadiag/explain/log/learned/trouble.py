@@ -1,0 +1,138 @@
+"""Whether a line of a short text speaks of trouble of RDMA, by words that were learned.
+
+What no vocabulary has is seldom without any sign: identifiers are taken apart
+(`nixlBackendError` is backend and error), numbers and severities count, and what the text is about
+as well. A weight above 0 speaks for trouble; the table trouble.tsv is written by
+`python -m tests.explain.learn_trouble` from threads and from logs without trouble.
+
+>>> sorted(each for each in features("rnic_modifyQp() = -22", True, 1) if each.islower())[:3]
+['modify', 'modify qp', 'qp']
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from itertools import pairwise
+from typing import Final
+
+from rdmadiag.explain.log.learned.cases import lines_of
+from rdmadiag.explain.log.trouble import names_rdma
+from rdmadiag.frozen import dataclass
+
+LONGEST: Final = 1000
+"""Characters of a line that are looked at."""
+LEAST: Final = 0.8
+"""A line of this weight, or more, is shown as one that is not understood."""
+
+_LEFT_OUT: Final = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]?|\d\d:\d\d:\d\d[.,\d]*|^\W{0,3}\[ *\d+\.\d+\]|0x[0-9a-f]{5,}"
+    r"|\d{1,3}(?:\.\d{1,3}){3}",
+    re.IGNORECASE,
+)
+"""Times and addresses."""
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_WORD: Final = re.compile(r"[a-z]+(?:'t)?|-?\d+")
+_SMALL: Final = 200
+"""Numbers below it may be an errno or a status."""
+
+_MARKS: Final = {
+    name: re.compile(pattern)
+    for name, pattern in (
+        ("NEGATIVE", r"(?<![\w.])-[1-9]\d{0,2}\b(?!\.\d)"),
+        ("ERRNO", r"\bE[A-Z]{3,14}\b"),
+        ("HEX", r"\b0x[0-9a-f]{1,4}\b"),
+        ("ERROR", r"\b(?:ERROR|ERR|FATAL|CRITICAL|E\d{4})\b|<error>|\bError:"),
+        ("WARNING", r"\bWARN(?:ING)?\b|<warn>|^W\d{4}"),
+        ("INFO", r"\b(?:INFO|DEBUG|TRACE|NOTICE)\b|<info>"),
+        ("CLOCK", r"\d\d:\d\d:\d\d|^\W{0,3}\[ *\d+\.\d+\]"),
+        ("ADDRESS", r"https?://"),
+        ("QUESTION", r"\?\s*$"),
+        ("SENTENCE", r"[a-z]\.\s*$"),
+        ("BEGINS", r"^\s*[A-Z][a-z]+ [a-z]"),
+        ("ASSIGNED", r"\w=\S"),
+        ("OPTION", r"(?:^|\s)--\w"),
+        ("CONSTANT", r"\b[A-Z]{2,}(?:_[A-Z0-9]+)+\b"),
+        ("FUNCTION", r"\w\(\)"),
+        ("SOURCE", r"\.(?:c|cc|cpp|h|py|go|rs|cu):\d+"),
+        ("PROSE", r"\b(?:the|this|that|you|we|is used|should|can be|will be)\b"),
+        ("CODE", r"[;{}]\s*$|^\s*(?://|#|/\*|\*)"),
+        ("TABLE", r"\|.*\|"),
+        ("QUOTED", r"`"),
+        ("COLON", r": "),
+        ("FORMAT", r"%[sdux]"),
+    )
+}
+"""What a line looks like, whatever it says."""
+_FAILS: Final = re.compile(
+    r"\b\w*(?:err|fail|fault|abort|invalid|refus|reject|timeout|timedout|unable|cannot|denied"
+    r"|unsupport|unreach|exhaust|overflow|overrun|corrupt|mismatch|panic|crash|killed|assert)\w*",
+    re.IGNORECASE,
+)
+_WITH: Final = (
+    *("ERROR", "WARNING", "INFO", "PROSE", "CODE", "CLOCK", "NEGATIVE", "ERRNO", "QUESTION"),
+    "SOURCE",
+)
+"""Marks that say another thing beside a word of trouble, or of RDMA, than alone."""
+
+
+def features(line: str, of_rdma: bool, lines: int) -> frozenset[str]:
+    """Its words, pairs of them, and marks; `of_rdma` and `lines` are of the whole text."""
+    line = line[:LONGEST]
+    marks = [name for name, pattern in _MARKS.items() if pattern.search(line)]
+    found = set(marks)
+    if of_rdma:
+        found.add("TEXT OF RDMA")
+    subjects = []
+    if names_rdma(line):
+        subjects.append("RDMA")
+    if _FAILS.search(line):
+        subjects.append("TROUBLE")
+        if of_rdma:
+            found.add("TROUBLE & TEXT OF RDMA")
+        if "RDMA" in subjects:
+            found.add("TROUBLE & RDMA")
+    found.update(subjects)
+    found.update(f"{mark} & {each}" for mark in marks if mark in _WITH for each in subjects)
+    found.add(f"LENGTH {min(4, len(line) // 60)}")
+    found.add(f"LINES {min(4, lines // 3)}")
+    words = list(_words(line))
+    found.update(words)
+    found.update(f"{one} {next_}" for one, next_ in pairwise(words))
+    return frozenset(found)
+
+
+def _words(line: str) -> Iterable[str]:
+    plain = _HUMP.sub(" ", _LEFT_OUT.sub(" ", line).replace("_", " ")).lower()
+    for word in _WORD.findall(plain):
+        if word.lstrip("-").isdigit():
+            number = int(word)
+            yield "N0" if not number else "-N" if number < 0 else "N" if number < _SMALL else "NN"
+        elif len(word) > 1:
+            yield word
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What each feature weighs, and what a line has without any."""
+
+    alone: float
+    of: Mapping[str, float]
+
+    def weight(self, found: frozenset[str]) -> float:
+        """Above 0: it speaks of trouble."""
+        several = sorted(each for each in found if each in self.of)  # sums hang on no order
+        return self.alone + sum(self.of[each] for each in several) / math.sqrt(len(several) + 1)
+
+    def weights(self, text: str) -> list[tuple[float, int, str]]:
+        """Of each line that is not empty: its weight, its number and itself."""
+        lines = [(n, each) for n, each in enumerate(text.splitlines(), 1) if each.strip()]
+        of_rdma = any(names_rdma(each) for _, each in lines)
+        return [(self.weight(features(e, of_rdma, len(lines))), n, e) for n, e in lines]
+
+
+@cache
+def shipped() -> Weights:
+    """Those of the package; the first line is that of no feature."""
+    rows = [line.split("\t") for line in lines_of("trouble")]
+    return Weights(float(rows[0][1]), {word: float(weight) for word, weight in rows[1:]})

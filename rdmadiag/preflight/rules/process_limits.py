@@ -1,0 +1,124 @@
+"""Limits that no program of this cgroup or user gets past: the rdma cgroup's, open files."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from rdmadiag.facts import Limit, Missing, known, present
+from rdmadiag.facts.limits import CgroupRdma, HostLimits
+from rdmadiag.preflight.case import Case
+from rdmadiag.preflight.rules.rule import Rule, rule
+from rdmadiag.preflight.verdict import Finding, Proof, Severity
+
+_LEAST_OBJECTS: Final = 4
+"""Of a program with one connection: a protection domain, a CQ, a memory region, a queue pair."""
+_WORDS: Final = {"hca_handle": "contexts", "hca_object": "objects"}
+_NEAR: Final = 0.9
+"""Of a limit: as limit_share of `rdmadiag resources`."""
+_LEAST_FILES: Final = 64
+"""Of a program with a few connections: its libraries, device nodes, event channels, sockets."""
+
+
+def _limits(case: Case) -> HostLimits | None:
+    system = case.evidence.system
+    return None if isinstance(system, Missing) else known(system.limits)
+
+
+@rule(
+    "rdma-cgroup-limit",
+    Severity.CRITICAL,
+    "The rdma cgroup has no room for another program",
+    "A limit of this process's cgroup, or of one above it, allows a device no context "
+    "(hca_handle), or fewer objects than one connection has (hca_object: a protection domain, a "
+    "CQ, a memory region, a queue pair). ibv_open_device, ibv_create_cq and the like fail with "
+    "EAGAIN there. A warning where a limit is large enough and what is in use leaves no more room, "
+    "or has reached nine tenths of it: what runs there goes on, and the next program fails; and "
+    "where the kernel counts (Linux 7.2) that it has refused something since the cgroup was made.",
+    ("https://docs.kernel.org/admin-guide/cgroup-v2.html",),
+    remedy=(
+        "cat {file:rdma.max}",
+        "echo '{device} hca_handle=max hca_object=max' | sudo tee {file:rdma.max}",
+        "# or in what made the cgroup: the container runtime, the job scheduler",
+    ),
+    needs=("devices", "limits of the rdma cgroup"),
+)
+def rdma_cgroup_limit(this: Rule, case: Case) -> Iterator[Finding]:
+    """One of each cgroup, device and kind."""
+    limits = _limits(case)
+    names = {device.name for device in case.devices}
+    for row in present(limits.rdma_cgroups) if limits else ():
+        if row.device not in names:
+            continue
+        for word, most, used, refused, least in kinds(row):
+            severity = _severity(most, used, least)
+            if severity is None and not known(refused):
+                continue
+            there = "" if isinstance(used, Missing) else f", of which {used} are in use"
+            there += f", and has refused {refused} so far" if known(refused) else ""
+            yield this.finding(
+                f"the cgroup {row.folder} allows {most} {_WORDS[word]} of {row.device}{there}",
+                device=row.device,
+                severity=severity or Severity.WARN,
+                evidence=[
+                    Proof("system", f"{row.folder}/rdma.max", f"{row.device} {word}={most}"),
+                    Proof("system", f"{row.folder}/rdma.current", f"{row.device} {word}={used}"),
+                ],
+                fill={"file": f"{row.folder}/rdma.max"},
+            )
+
+
+def kinds(row: CgroupRdma) -> Iterator[tuple[str, int, int | Missing, int | Missing, int]]:
+    """What is limited of contexts and objects: its name, the limit, its use, what it has refused,
+    the least that a program needs.
+    """
+    if row.most_handles is not None:
+        yield "hca_handle", row.most_handles, row.handles, row.refused_handles, 1
+    if row.most_objects is not None:
+        yield "hca_object", row.most_objects, row.objects, row.refused_objects, _LEAST_OBJECTS
+
+
+def _severity(most: int, used: int | Missing, least: int) -> Severity | None:
+    if most < least:
+        return Severity.CRITICAL
+    if isinstance(used, Missing):
+        return None
+    return Severity.WARN if most - used < least or used >= _NEAR * most else None
+
+
+@rule(
+    "open-files-limit-low",
+    Severity.WARN,
+    "A program may hardly open a file",
+    f"The soft limit on open files of this process, or of that of --pid, is below {_LEAST_FILES}: "
+    "libraries, device nodes, completion channels, event channels and sockets are one each, and "
+    "the next one fails with EMFILE. A note where the hard limit lets a program raise it, as NCCL "
+    "and Open MPI do.",
+    ("https://man7.org/linux/man-pages/man2/getrlimit.2.html",),
+    remedy=(
+        "ulimit -n 65536",
+        "# for all jobs: LimitNOFILE= of the unit that starts them, /etc/security/limits.d",
+    ),
+    needs=("devices", "limit on open files"),
+)
+def open_files_limit_low(this: Rule, case: Case) -> Iterator[Finding]:
+    """By "Max open files" of /proc/PID/limits."""
+    limits = _limits(case)
+    files = known(limits.open_files) if limits else None
+    if files is None or not case.devices or _allows(files.soft):
+        return
+    yield this.finding(
+        f"open files are limited to {files.soft} (hard: {files.hard})",
+        evidence=[Proof("system", "limits: Max open files", _text(files))],
+        severity=Severity.INFO if _allows(files.hard) else None,
+    )
+
+
+def _allows(limit: int | str) -> bool:
+    return isinstance(limit, str) or limit >= _LEAST_FILES
+
+
+def _text(limit: Limit) -> str:
+    return f"{limit.soft} {limit.hard}"
+
+
+RULES: Final[tuple[Rule, ...]] = (rdma_cgroup_limit, open_files_limit_low)
+"""Lowest cause first."""

@@ -1,0 +1,144 @@
+"""Write what `explain` learned of lines of trouble: `python -m tests.explain.learn_trouble`.
+
+Of the open threads and of the excerpts of `corpus`: a text counts by the lines of most weight in it
+(a softened maximum), for it is not known which of its lines speak of trouble; those of logs without
+trouble speak of none. Each step goes against the error of one text, and the steps of a weight
+become the smaller, the more of them it had (Adagrad). Both kinds of texts count the same in sum.
+
+With "apart" it writes nothing: it prints how weights learned of nine tenths, by thread and by
+stack, weigh the texts of the tenth.
+"""
+
+import math
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from rdmadiag.explain.log.learned.trouble import Weights, features
+from rdmadiag.explain.log.trouble import names_rdma
+from rdmadiag.frozen import dataclass
+from tests.explain.learn import FOLDER, table
+from tests.explain.learned import FOLDS, by_stack, by_thread, fold
+from tests.explain.score import CORPORA
+from tests.explain.score import FOLDER as CORPUS
+from tests.explain.score import read as read_corpus
+from tests.explain.thread_files import Thread, read
+
+ROUNDS: Final = 8
+STEP: Final = 0.1
+SHRINK: Final = 0.2
+"""Of a weight, over all texts of a round."""
+FEWEST: Final = 3
+"""Texts that must have a feature."""
+MOST_LINES: Final = 40
+_SHARP: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Lines that are known to fail, or not to."""
+
+    fails: bool
+    lines: tuple[frozenset[str], ...]  # features
+    thread: Thread | None = None  # None: of the corpus
+
+
+def text_of(lines: str, fails: bool, thread: Thread | None = None) -> Text:
+    """With its lines' features, as explain would see them."""
+    some = [each for each in lines.splitlines() if each.strip()][:MOST_LINES]
+    of_rdma = any(names_rdma(each) for each in some)
+    return Text(fails, tuple(features(each, of_rdma, len(some)) for each in some), thread)
+
+
+def texts() -> tuple[Text, ...]:
+    """Open threads and excerpts; nothing that is held apart."""
+    threads = [each for each in read() if not (each.held or each.exam or each.seen)]
+    rows = [text_of(row.lines, row.fails, thread) for thread in threads for row in thread.rows]
+    names = (*CORPORA, "stacks")
+    some = [each for name in names for each in read_corpus(CORPUS / f"{name}.txt")]
+    return (*rows, *(text_of(each.log.decode("utf-8", "replace"), each.fails) for each in some))
+
+
+def taught(some: Sequence[Text]) -> Weights:
+    """The weights that these texts give, the same each time."""
+    having = Counter(each for text in some for each in frozenset().union(*text.lines))
+    words = {each for each, count in having.items() if count >= FEWEST}
+    kept = [
+        (text.fails, [sorted(line & words) for line in text.lines]) for text in some if text.lines
+    ]
+    share = sum(fails for fails, _ in kept) / len(kept)
+    of, steps = dict.fromkeys(sorted(words), 0.0), dict.fromkeys(words, 1e-8)
+    alone, alone_steps = 0.0, 1e-8
+    order = random.Random(0)
+    for _ in range(ROUNDS):
+        order.shuffle(kept)
+        for fails, lines in kept:
+            roots = [math.sqrt(len(line) + 1) for line in lines]
+            weights = [
+                alone + sum(of[each] for each in line) / root
+                for line, root in zip(lines, roots, strict=True)
+            ]
+            shares = _softened(weights)
+            whole = sum(weight * part for weight, part in zip(weights, shares, strict=True))
+            slope = 1 / (1 + math.exp(-whole)) - fails
+            slope *= 0.5 / share if fails else 0.5 / (1 - share)
+            alone_steps += slope * slope
+            alone -= STEP * slope / math.sqrt(alone_steps)
+            for line, root, part in zip(lines, roots, shares, strict=True):
+                if part < 0.01:
+                    continue
+                for each in line:
+                    down = slope * part / root + SHRINK * of[each] / len(kept)
+                    steps[each] += down * down
+                    of[each] -= STEP * down / math.sqrt(steps[each])
+    return Weights(alone, of)
+
+
+def _softened(weights: Sequence[float]) -> list[float]:
+    most = max(weights)
+    shares = [math.exp(_SHARP * (each - most)) for each in weights]
+    return [each / sum(shares) for each in shares]
+
+
+def most_of(weights: Weights, text: Text) -> float:
+    """The weight of its heaviest line."""
+    return max((weights.weight(each) for each in text.lines), default=-math.inf)
+
+
+def apart(some: Sequence[Text], by: Callable[[Thread], str]) -> list[tuple[Text, float]]:
+    """Each text of a thread with what weights of other threads, or stacks, say."""
+    found = []
+    for number in range(FOLDS):
+        mine = [e for e in some if e.thread and fold(by(e.thread)) == number]
+        rest = [e for e in some if not e.thread or fold(by(e.thread)) != number]
+        weights = taught(rest)
+        found += [(each, most_of(weights, each)) for each in mine]
+    return found
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the table, or print what it is worth."""
+    some = texts()
+    if "apart" in arguments:
+        for by in (by_thread, by_stack):
+            found = apart(some, by)
+            for least in (1.5, 1.2, 1.0, 0.8, 0.6, 0.4):
+                shares = [
+                    sum(weight >= least for text, weight in found if text.fails is fails)
+                    / sum(text.fails is fails for text, _ in found)
+                    for fails in (True, False)
+                ]
+                print(f"{by.__name__} {least}: {shares[0]:.0%} of failures, {shares[1]:.0%} others")
+        return 0
+    weights = taught(some)
+    rows = [("", f"{weights.alone:.2f}"), *((e, f"{w:.2f}") for e, w in weights.of.items())]
+    text = table("feature, weight", rows).replace("tests.explain.learn`", f"{__spec__.name}`")
+    (FOLDER / "trouble.tsv").write_text(text, "utf-8")
+    print(f"trouble.tsv: {len(rows)} rows, {len(text.encode())} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

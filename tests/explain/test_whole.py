@@ -1,0 +1,162 @@
+"""A short text of which no line is understood by the vocabulary is read whole."""
+
+import io
+
+import pytest
+
+from rdmadiag.explain.log.learned.trouble import LEAST, Weights, features, shipped
+from rdmadiag.explain.log.scan import collect
+from rdmadiag.explain.log.vocabulary import NEEDLES
+from rdmadiag.explain.log.whole import MOST_LINES, SHOWN, read_whole
+from rdmadiag.sieve.lines import WHOLE, Sieve
+from tests.explain.learn_trouble import Text, apart, taught, text_of, texts
+from tests.explain.learned import by_thread
+from tests.explain.score import Excerpt, Score, score
+from tests.explain.thread_files import drawn
+
+HEAVY = Weights(0.0, {"TROUBLE": 9.0})
+"""A line with a word of trouble is one of trouble."""
+
+
+def read(log: str, learned: Weights | None = None) -> Score:
+    """As the command reads it."""
+    return score(Excerpt("log", {}, log.encode()), None, learned)
+
+
+def test_a_line_without_a_word_of_the_vocabulary_is_shown() -> None:
+    """It would exit 3, with the line and its number."""
+    found = read("all is said\nthe gizmo collapsed: wrecked by a fault\n", HEAVY)
+    assert found.as_unknown
+    assert [each.line for each in found.account.unknown] == [2]
+
+
+def test_without_the_weights_it_would_pass() -> None:
+    """The same, where nothing was learned of it."""
+    assert read("all is said\nthe gizmo collapsed: wrecked by a fault\n", Weights(0.0, {})).as_ok
+
+
+def test_names_of_a_stack_that_nobody_knows() -> None:
+    """The call and the number in any wording."""
+    found = read("frob0: verbs device opened\nfrob0: rnic_modifyQp(RTR): -110\n", Weights(0.0, {}))
+    assert found.found is not None
+    assert (found.found.stage, found.found.errno and found.found.errno.number) == ("rtr", 110)
+    assert found.found.causes[0].label == "peer-unreachable"
+
+
+def test_names_alone_say_nothing_where_nothing_is_of_rdma() -> None:
+    """Another program has contexts and buffers, too."""
+    assert read("openContext: rc = -13\n", Weights(0.0, {})).as_ok
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "INFO the gizmo had a fault\n",
+        "# the gizmo had a fault\n",
+        "+ export GIZMO=fault\n",
+        "should be set if the gizmo had a fault\n",
+    ],
+)
+def test_what_is_no_output_or_only_information_is_passed_over(log: str) -> None:
+    """Whatever it weighs."""
+    assert read(log, HEAVY).as_ok
+
+
+def test_a_result_is_evidence_of_health() -> None:
+    """A test that came to its end."""
+    done = "1000 iters in 0.01 seconds = 9.5 usec/iter\nthe gizmo had a fault\n"
+    assert read(done, HEAVY).as_ok
+
+
+def test_what_is_understood_is_left_as_it_is() -> None:
+    """The other lines add nothing to a failure that is known."""
+    log = "NCCL WARN Call to ibv_modify_qp failed with 110\n"
+    assert (
+        read(log + "the gizmo had a fault\n", HEAVY).account
+        == read(log + "the gizmo had a fault\n", Weights(0.0, {})).account
+    )
+
+
+def test_a_note_keeps_its_cause() -> None:
+    """It would exit 3 for the line, and what is noted stays what is named."""
+    note = (
+        "By default, for Open MPI 4.0 and later, infiniband ports on a device\n"
+        "are not used by default.  The intent is to use UCX for these devices.\n"
+    )
+    found = read(note + "the gizmo had a fault\n", HEAVY)
+    assert found.as_unknown
+    assert found.found is not None
+    assert found.found.causes[0].label == "openib-not-used"
+
+
+def test_only_the_heaviest_lines_are_shown() -> None:
+    """A text in which every line is one."""
+    found = read("".join(f"{'ab' * n} had a fault\n" for n in range(1, 9)), HEAVY)
+    account = found.account
+    shown = [number for each in account.failures for number in each.lines]
+    shown += [each.line for each in account.unknown]
+    assert 0 < len(shown) <= SHOWN
+
+
+def test_a_longer_text_is_not_read_whole() -> None:
+    """By its lines, and by its bytes."""
+    assert read("step\n" * MOST_LINES + "the gizmo had a fault\n", HEAVY).as_ok
+    assert read("x" * WHOLE + "\nthe gizmo had a fault\n", HEAVY).as_ok
+
+
+@pytest.mark.parametrize("library", [None, "compiled"])
+@pytest.mark.parametrize("size", [0, 1, WHOLE, WHOLE + 1, 5000])
+def test_the_sieve_keeps_a_short_stream(library: str | None, size: int) -> None:
+    """And lets go of it with the next one."""
+    sieve = Sieve(NEEDLES) if library else Sieve(NEEDLES, None)
+    collect(sieve.segments(io.BytesIO(b"y" * size)))
+    assert sieve.whole == (b"y" * size if size <= WHOLE else None)
+    collect(sieve.segments(io.BytesIO(b"z" * 3 * WHOLE)))
+    assert sieve.whole is None
+
+
+def test_bytes_that_are_no_text() -> None:
+    """Are read as they are."""
+    collector = collect(iter(()))
+    read_whole(collector, b"\xff\xfe\x00 fault \x1b[31m\n\n", HEAVY)
+    assert collector.says_trouble
+
+
+def test_features_are_of_what_is_said() -> None:
+    """No address, time or number of a run is among them."""
+    one = features("2026-01-02 03:04:05 10.0.0.1 nixlBackendError 0x7f00aa11 777", True, 1)
+    other = features("2025-11-12 13:14:15 10.9.9.9 nixl_backend_error 0x7faaaa22 888", True, 1)
+    assert one == other
+    assert {"nixl", "backend", "error", "backend error", "NN", "RDMA", "TROUBLE & RDMA"} <= one
+
+
+def test_taught_weights_tell_what_they_were_taught() -> None:
+    """And what has the same words."""
+    some = [text_of(f"step {n} done\nwidget melted", True) for n in range(6)]
+    some += [text_of(f"step {n} done\nwidget made", False) for n in range(6)]
+    weights = taught(some)
+    both = [weights.weights(line)[0][0] for line in ("the widget melted", "the widget made")]
+    assert both[0] > 0 > both[1]
+    assert taught([*some, Text(False, ())]).of.keys() == weights.of.keys()
+
+
+@pytest.mark.slow
+def test_a_thread_is_weighed_by_what_others_taught() -> None:
+    """Each text of a thread once, and none of the corpus."""
+    some = texts()
+    few = [each for each in some if each.thread][:12] + [e for e in some if not e.thread][:12]
+    found = apart(few, by_thread)
+    assert sorted(id(text) for text, _ in found) == sorted(id(e) for e in few if e.thread)
+
+
+@pytest.mark.slow
+def test_the_table_is_what_its_script_makes_of_open_threads() -> None:
+    """None that is held apart, and none of the exams, is among the texts."""
+    some = texts()
+    threads = [each.thread for each in some if each.thread]
+    assert not any(drawn(each.address) or each.exam or each.seen for each in threads)
+    made, table = taught(some), shipped()
+    assert made.of.keys() == table.of.keys()
+    assert max(abs(made.of[each] - table.of[each]) for each in table.of) < 0.02
+    assert abs(made.alone - table.alone) < 0.02
+    assert LEAST > 0

@@ -1,0 +1,123 @@
+"""The rdma cgroup and open files: each limit beside the one that is just enough."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lab.machine import Limits, Machine
+from lab.samples import roce_host
+from rdmadiag.facts import Missing, Why, present
+from rdmadiag.preflight.judge import judge
+from rdmadiag.preflight.verdict import Finding
+
+JOB = "/sys/fs/cgroup/job7"
+RULES = ("rdma-cgroup-limit", "open-files-limit-low")
+
+
+def machine(**limits: Any) -> Machine:
+    return roce_host().change(limits=Limits(**limits))
+
+
+def cgroup(most: str, current: str | None, folder: str = JOB) -> Machine:
+    """With those two rows of the device."""
+    name = roce_host().devices[0].name
+    rows = (f"{name} {most}\n", "" if current is None else f"{name} {current}\n")
+    return machine(rdma={folder: rows})
+
+
+def found(subject: Machine) -> list[Finding]:
+    return [each for each in judge(subject.evidence()).findings if each.rule in RULES]
+
+
+@pytest.mark.parametrize(
+    ("most", "current", "severity"),
+    [
+        ("hca_handle=0 hca_object=max", "hca_handle=0 hca_object=0", "critical"),
+        ("hca_handle=1 hca_object=max", "hca_handle=0 hca_object=0", None),
+        ("hca_handle=1 hca_object=max", "hca_handle=1 hca_object=0", "warn"),
+        ("hca_handle=max hca_object=3", "hca_handle=0 hca_object=0", "critical"),
+        ("hca_handle=max hca_object=4", "hca_handle=0 hca_object=0", None),
+        ("hca_handle=max hca_object=100", "hca_handle=9 hca_object=89", None),
+        ("hca_handle=max hca_object=100", "hca_handle=9 hca_object=90", "warn"),
+        ("hca_handle=max hca_object=20", "hca_handle=9 hca_object=17", "warn"),
+        ("hca_handle=max hca_object=3", None, "critical"),
+        ("hca_handle=max hca_object=max", "hca_handle=9 hca_object=900", None),
+    ],
+    ids=[
+        "no context at all",
+        "one context, free",
+        "one context, in use",
+        "too few objects for a connection",
+        "just enough objects for one connection",
+        "below the share",
+        "at the share",
+        "no room for one more connection",
+        "too few, whatever is in use",
+        "no limit",
+    ],
+)
+def test_a_cgroup_leaves_room_for_another_program(
+    most: str, current: str | None, severity: str | None
+) -> None:
+    findings = found(cgroup(most, current))
+    assert [each.severity for each in findings] == ([severity] if severity else [])
+    for each in findings:
+        assert each.rule == "rdma-cgroup-limit"
+        assert f"sudo tee {JOB}/rdma.max" in "\n".join(each.remedy)
+
+
+def test_a_limit_of_a_cgroup_above_counts_too() -> None:
+    (one,) = found(
+        cgroup("hca_handle=0 hca_object=max", "hca_handle=0 hca_object=0", "/sys/fs/cgroup")
+    )
+    assert "the cgroup /sys/fs/cgroup allows 0 contexts of" in one.summary
+
+
+def test_what_is_in_use_and_not_read_is_unknown() -> None:
+    evidence = cgroup("hca_handle=max hca_object=100", None).evidence()
+    system = evidence.system
+    assert not isinstance(system, Missing)
+    assert not isinstance(system.limits, Missing)
+    (row,) = present(system.limits.rdma_cgroups)
+    unread = replace(row, objects=Missing(Why.TIMEOUT, "late"))
+    limits = replace(system.limits, rdma_cgroups=(unread,))
+    verdict = judge(replace(evidence, system=replace(system, limits=limits)))
+    assert verdict.status == "unknown"
+    assert not [each for each in verdict.findings if each.rule in RULES]
+    assert "rdma-cgroup-limit" in {each.rule for each in verdict.skipped}
+
+
+@pytest.mark.parametrize(
+    ("refused", "severities"),
+    [("hca_handle.max=0 hca_object.max=0", []), ("hca_handle.max=7 hca_object.max=7", ["warn"])],
+    ids=["nothing", "contexts; objects have no limit"],
+)
+def test_what_a_limit_has_refused_is_a_warning(refused: str, severities: list[str]) -> None:
+    name = roce_host().devices[0].name
+    rows = ("hca_handle=9 hca_object=max", "hca_handle=1 hca_object=0", refused)
+    findings = found(machine(rdma={JOB: tuple(f"{name} {each}\n" for each in rows)}))
+    assert [each.severity for each in findings] == severities
+    assert all("has refused 7 so far" in each.summary for each in findings)
+
+
+def test_another_device_of_the_cgroup_is_not_ours() -> None:
+    rows = ("mlx5_77 hca_handle=0 hca_object=0\n", "mlx5_77 hca_handle=0 hca_object=0\n")
+    assert found(machine(rdma={JOB: rows})) == []
+
+
+@pytest.mark.parametrize(
+    ("files", "severity"),
+    [
+        (("63", "63"), "warn"),
+        (("64", "64"), None),
+        (("5", "4096"), "info"),
+        (("unlimited",) * 2, None),
+    ],
+    ids=["too few", "just enough", "a program may raise it", "no limit"],
+)
+def test_a_program_opens_some_files(files: tuple[str, str], severity: str | None) -> None:
+    findings = found(machine(files=files))
+    assert [(each.rule, each.severity) for each in findings] == (
+        [("open-files-limit-low", severity)] if severity else []
+    )
