@@ -242,7 +242,7 @@ class SnapshotHost:
         return kept(self._meta.environ, wanted)
 
     def netlink(self, name: str, protocol: int, request: bytes, deadline: float) -> bytes | Missing:
-        """See Host; the recorded reply, whatever the deadline."""
+        """The reply that was recorded by this name, whatever `request` and the deadline are."""
         refused = self._meta.refused("netlink", name)
         if refused:
             return refused
@@ -250,7 +250,7 @@ class SnapshotHost:
         return _unasked(f"netlink {name}") if isinstance(content, Missing) else content
 
     def run(self, argv: Sequence[str], deadline: float) -> Ran | Missing:
-        """See Host; the recorded output, whatever the deadline."""
+        """The output that was recorded of this command, whatever the deadline."""
         name = command_name(argv)
         refused = self._meta.refused("run", name)
         if refused:
@@ -263,7 +263,7 @@ class SnapshotHost:
         return Ran(returncode, out, err)
 
     def verbs(self, gid_rows: int, deadline: float) -> bytes | Missing:
-        """See Host; the recorded transcript, whatever was asked for."""
+        """The transcript that was recorded, with the rows that were read then."""
         refused = self._meta.refused("verbs", TRANSCRIPT)
         if refused:
             return refused
@@ -271,7 +271,7 @@ class SnapshotHost:
         return _unasked("verbs") if isinstance(content, Missing) else content
 
     def kernel_log(self, seconds: float, words: Sequence[str], deadline: float) -> bytes | Missing:
-        """See Host; the recorded lines, whatever was asked for."""
+        """The lines that were recorded, whatever `seconds` and `words` are."""
         refused = self._meta.refused("log", KERNEL)
         if refused:
             return refused

@@ -104,12 +104,12 @@ class RecordingHost:
 
     @property
     def can_hang(self) -> bool:
-        """See Host."""
+        """As the host that is recorded."""
         return self._host.can_hang
 
     @property
     def given(self) -> bool:
-        """See Host."""
+        """As the host that is recorded."""
         return self._host.given
 
     def _note(self, question: str, store: dict[str, Any], subject: str, answer: Any) -> Any:
