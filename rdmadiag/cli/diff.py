@@ -14,12 +14,12 @@ from rdmadiag.cli.options import (
     Given,
     format_option,
     json_option,
-    nearer,
     started,
     timeout_option,
 )
 from rdmadiag.cli.output import printing
 from rdmadiag.cli.page import Page
+from rdmadiag.cli.precedence import form_wanted
 from rdmadiag.cli.verdicts import exit_zero_option
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ def command(
     """
     from rdmadiag.cli.two_records import compared, read_record
 
-    if as_json and not nearer("format", "as_json"):
-        format = "json"  # noqa: A001
+    format = form_wanted(format, as_json=as_json)  # noqa: A001
     deadline = started() + timeout
     with budget(max(LEAST, deadline - time.monotonic())):
         first, second = (read_record(path, deadline) for path in (before, after))

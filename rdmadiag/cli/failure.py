@@ -62,7 +62,7 @@ def _form_and_profile(line: CommandLine) -> tuple[str, exits.Profile]:
     """As click reads them where it passes over whatever is wrong with the command line."""
     if line.command is None:
         return exits.PLAIN.form, _named(line.arguments)
-    from rdmadiag.cli.options import nearer
+    from rdmadiag.cli.precedence import form_wanted
 
     context = line.command.make_context(
         line.command.name,
@@ -75,9 +75,7 @@ def _form_and_profile(line: CommandLine) -> tuple[str, exits.Profile]:
     with context:
         found = context.params
         profile = exits.PROFILES.get(str(found.get("profile")), exits.PLAIN)
-        form = found.get("format")
-        if found.get("as_json") and not nearer("format", "as_json"):
-            form = "json"
+        form = form_wanted(found.get("format"), as_json=bool(found.get("as_json")))
     return form or profile.form, profile
 
 

@@ -9,12 +9,12 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
-from click.core import ParameterSource
 
 from rdmadiag.cli.budget import budget
 from rdmadiag.cli.exits import Refused
 from rdmadiag.cli.failure import CommandLine
 from rdmadiag.cli.output import note
+from rdmadiag.cli.precedence import nearer
 from rdmadiag.facts import Identity, Missing, Why
 from rdmadiag.facts.evidence import Evidence
 from rdmadiag.frozen import dataclass
@@ -204,21 +204,6 @@ def _reading(function: F, read_json: "_ReadJson", formats: tuple[str, ...]) -> F
     for option in reversed((*_HOST_OPTIONS, format_option(formats), *_FORM_OPTIONS)):
         command = option(command)
     return command  # type: ignore[return-value]  # click's decorators keep the callable
-
-
-_NEARNESS: Final = (
-    ParameterSource.COMMANDLINE,
-    ParameterSource.ENVIRONMENT,
-    ParameterSource.DEFAULT_MAP,  # the configuration file
-    ParameterSource.DEFAULT,
-)
-
-
-def nearer(option: str, other: str) -> bool:
-    """Whether `option` was given, and nearer the command line than `other` was."""
-    sources = map(click.get_current_context().get_parameter_source, (option, other))
-    first, second = (_NEARNESS.index(each or ParameterSource.DEFAULT) for each in sources)
-    return first < second
 
 
 def _is_report(source: "Host | Report | Saved") -> "TypeIs[Report]":

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from rdmadiag.cli.exits import CannotTell, Refused
-from rdmadiag.cli.options import Given, format_option, json_option, nearer, started, timeout_option
+from rdmadiag.cli.options import Given, format_option, json_option, started, timeout_option
 from rdmadiag.cli.output import printing
 from rdmadiag.cli.page import Page
+from rdmadiag.cli.precedence import form_wanted
 from rdmadiag.cli.verdicts import code_of, exit_zero_option, fail_on_option
 
 if TYPE_CHECKING:
@@ -70,8 +71,7 @@ def command(
     """
     from rdmadiag.preflight.verdict import Status, worse
 
-    if as_json and not nearer("format", "as_json"):
-        format = "json"  # noqa: A001
+    format = form_wanted(format, as_json=as_json)  # noqa: A001
     names = _names(nodes)
     found = _read(path, names, started() + timeout)
     unknown = [name for name in names if name not in found]

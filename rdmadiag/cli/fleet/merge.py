@@ -9,9 +9,10 @@ import click
 
 from rdmadiag.cli.exits import NOT_WRITTEN, Refused
 from rdmadiag.cli.fleet.options import file_options, output_option, talk_options
-from rdmadiag.cli.options import Given, Seconds, format_option, json_option, nearer
+from rdmadiag.cli.options import Given, Seconds, format_option, json_option
 from rdmadiag.cli.output import in_utf8, note, printing
 from rdmadiag.cli.page import Page
+from rdmadiag.cli.precedence import form_wanted
 from rdmadiag.cli.verdicts import code_of, exit_zero_option, fail_on_option
 
 if TYPE_CHECKING:
@@ -101,8 +102,7 @@ def command(
     """
     from rdmadiag.cli.fleet.reading import read_named
 
-    if as_json and not nearer("format", "as_json"):
-        format = "json"  # noqa: A001
+    format = form_wanted(format, as_json=as_json)  # noqa: A001
     targets = {"--output": output, "--passed": passed, "--failed": failed, "--html": html}
     check_files(targets)
     expected = _expected(expect_hosts)

@@ -29,9 +29,10 @@ from rdmadiag.cli.fleet.reaching import (
     waiting_for_nodes,
     way_to,
 )
-from rdmadiag.cli.options import Given, Seconds, format_option, json_option, nearer, started
+from rdmadiag.cli.options import Given, Seconds, format_option, json_option, started
 from rdmadiag.cli.output import note, printing
 from rdmadiag.cli.page import Page
+from rdmadiag.cli.precedence import form_wanted
 from rdmadiag.cli.verdicts import code_of, exit_zero_option, fail_on_option
 from rdmadiag.facts import Missing
 from rdmadiag.preflight.x_rdma import RtrUnsafe, require_rtr_attempt_allowed
@@ -256,7 +257,7 @@ def command(
         require_rtr_attempt_allowed(allow_rtr)
     except RtrUnsafe as error:
         raise CannotTell(str(error)) from error
-    form = "json" if as_json and not nearer("format", "as_json") else format
+    form = form_wanted(format, as_json=as_json)
     targets = {"--output": output, "--passed": passed, "--failed": failed, "--html": html}
     check_files(targets)
     selectors(devices)

@@ -33,9 +33,10 @@ from rdmadiag.cli.fleet.reaching import (
     waiting_for_nodes,
     way_to,
 )
-from rdmadiag.cli.options import Seconds, format_option, json_option, nearer, started
+from rdmadiag.cli.options import Seconds, format_option, json_option, started
 from rdmadiag.cli.output import note, printing
 from rdmadiag.cli.page import Page
+from rdmadiag.cli.precedence import form_wanted
 from rdmadiag.cli.verdicts import code_of, exit_zero_option, fail_on_option
 from rdmadiag.nearest import instead
 
@@ -139,7 +140,7 @@ def command(
     from rdmadiag.fleet.node_answer import Ending
     from rdmadiag.fleet.nodes import NoClusterShell, NotNodes
 
-    form = "json" if as_json and not nearer("format", "as_json") else format or "text"
+    form = form_wanted(format, as_json=as_json) or "text"
     inner = _inner(words, host_deadline, as_json=form == "json")
     files = {"--output": output, "--passed": passed, "--failed": failed, "--html": html}
     if not inner.is_merged and (form not in ("text", "json") or any(files.values())):
