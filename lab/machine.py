@@ -1351,8 +1351,13 @@ def with_counters(machine: Machine) -> Machine:
     )
 
 
-def big_host(hcas: int, ports: int = 2, gids: int = 256, filled: int = 8) -> Machine:
-    """A RoCE host of `hcas` devices with `filled` of `gids` rows in use on each port."""
+def big_host(
+    hcas: int, ports: int = 2, gids: int = 256, filled: int = 8, prefix: int = 24
+) -> Machine:
+    """A RoCE host of `hcas` devices with `filled` of `gids` rows in use on each port.
+
+    Below 10.0.0.0/8: with a prefix of 24 each netdev has a subnet of its own.
+    """
     devices, netdevs = [], []
     for number in range(hcas):
         made = []
@@ -1360,7 +1365,9 @@ def big_host(hcas: int, ports: int = 2, gids: int = 256, filled: int = 8) -> Mac
             name = f"eth{number * ports + port}"
             mac = f"0c:42:a1:00:{number:02x}:{port:02x}"
             addresses = [f"10.{number}.{port}.{host}" for host in range(1, (filled - 2) // 2 + 1)]
-            netdevs.append(NetDev(name, mac=mac, addresses=tuple(f"{a}/24" for a in addresses)))
+            netdevs.append(
+                NetDev(name, mac=mac, addresses=tuple(f"{a}/{prefix}" for a in addresses))
+            )
             rows = roce_rows(name, mac, *addresses)
             made.append(Port(gids=rows, gid_table_length=gids, netdev=name))
         devices.append(

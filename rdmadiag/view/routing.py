@@ -6,7 +6,8 @@ drivers/infiniband/core/addr.c): rules with one of these conditions do not apply
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from bisect import insort
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
@@ -102,21 +103,16 @@ class _Table:
         length = length_of(row.destination)
         if 0 <= length <= bits and bits:  # else of an edited report: it holds nothing
             self._lengths.add(length)
-            self._rows.setdefault((length, own >> (bits - length)), []).append(row)
+            rows = self._rows.setdefault((length, own >> (bits - length)), [])
+            insort(rows, row, key=lambda each: each.metric)
 
-    def fitting(self, flow: Flow) -> list[Route]:
+    def fitting(self, flow: Flow) -> Iterator[Route]:
         """The rows of the flow, the longest prefix first, then the lowest metric."""
         number, bits = _packed(flow.destination)
-        return [
-            row
-            for length in sorted(self._lengths, reverse=True)
-            if length <= bits
-            for row in sorted(
-                self._rows.get((length, number >> (bits - length)), ()),
-                key=lambda each: each.metric,
-            )
-            if _fits(row, flow)
-        ]
+        for length in sorted(self._lengths, reverse=True):
+            if length <= bits:
+                rows = self._rows.get((length, number >> (bits - length)), ())
+                yield from (row for row in rows if _fits(row, flow))
 
 
 class RouteTables:
@@ -230,8 +226,7 @@ def _matches(rule: Rule, flow: Flow) -> bool:
 
 def _in_table(table: _Table, flow: Flow, rule: Rule | None) -> Way | NoWay | Missing | None:
     """The longest prefix, then the lowest metric; None where the next rule is to be tried."""
-    fitting = table.fitting(flow)
-    for row in fitting:
+    for row in table.fitting(flow):
         if isinstance(row.kind, Missing):
             return row.kind
         if row.kind is RouteKind.THROW:
@@ -241,7 +236,7 @@ def _in_table(table: _Table, flow: Flow, rule: Rule | None) -> Way | NoWay | Mis
         if row.has_nexthop_object and not row.hops:
             # With net.ipv4.nexthop_compat_mode 0 a row names the object, and no netdev.
             return Missing(Why.UNSUPPORTED, "a route by a nexthop object, which is not read")
-        hops = tuple(_hops(row, fitting, flow))
+        hops = tuple(_hops(row, table, flow))
         if not hops:
             continue
         least = rule.suppressed_length if rule else None
@@ -265,14 +260,14 @@ def _fits(row: Route, flow: Flow) -> bool:
     return row.from_prefix is None or bool(flow.source and holds(row.from_prefix, flow.source))
 
 
-def _hops(row: Route, rows: Iterable[Route], flow: Flow) -> Iterator[Hop]:
+def _hops(row: Route, table: _Table, flow: Flow) -> Iterator[Hop]:
     """Those of the row that are in use; IPv6 shows siblings of one metric as rows of their own."""
     same = [row]
     if ":" in row.destination and row.hops and row.hops[0].gateway:
         key = (row.destination, row.metric, row.kind, row.from_prefix)
         same += [
             each
-            for each in rows
+            for each in table.fitting(flow)
             if each is not row
             and (each.destination, each.metric, each.kind, each.from_prefix) == key
             and each.hops
@@ -291,21 +286,32 @@ _REFUSED: Final = {
 }
 
 
-def a_peer_of(address: str, length: int, own: Collection[str] = ()) -> str | None:
-    """Another address of the subnet, which need not be anybody's, but is none of the host's `own`.
+class Peers:
+    """Of each IPv4 subnet an address that need not be anybody's, but is none of the host's own.
 
-    None in a subnet of two or less, or where there is none left.
+    A host may have thousands of addresses: each subnet is gone through once.
     """
-    if ":" in address or not 0 < length < 31:
-        return None
-    number, bits = _packed(address)
-    if not bits:
-        return None
-    first = number >> (bits - length) << (bits - length)
-    last = first | (1 << (bits - length)) - 1
-    ours = {number, *(_packed(each)[0] for each in own if ":" not in each)}
-    found = next((each for each in range(last - 1, first, -1) if each not in ours), None)
-    return None if found is None else printed(found.to_bytes(4))
+
+    def __init__(self, own: Iterable[str]) -> None:
+        self._own = {_packed(each)[0] for each in own if ":" not in each}
+        self._found: dict[tuple[int, int], str | None] = {}
+
+    def of(self, address: str, length: int) -> str | None:
+        """In the subnet of one of its own; None if it is of two or less, or none is left."""
+        if ":" in address or not 0 < length < 31:
+            return None
+        number, bits = _packed(address)
+        if not bits:
+            return None
+        subnet = number >> (bits - length), length
+        if subnet not in self._found:
+            self._found[subnet] = self._first(subnet[0] << (bits - length), bits - length)
+        return self._found[subnet]
+
+    def _first(self, start: int, free: int) -> str | None:
+        downwards = range(start + (1 << free) - 2, start, -1)
+        found = next((each for each in downwards if each not in self._own), None)
+        return None if found is None else printed(found.to_bytes(4))
 
 
 def preferred_source(

@@ -18,7 +18,7 @@ from rdmadiag.facts.routing import Hop, Route, RouteKind, RoutingFacts, RuleActi
 from rdmadiag.facts.routing import Rule as TableRule
 from rdmadiag.sources.routing import read_routing
 from rdmadiag.view.peer_route import as_gid, peer_route
-from rdmadiag.view.routing import Flow, NoWay, a_peer_of, holds, lookup, preferred_source
+from rdmadiag.view.routing import Flow, NoWay, Peers, holds, lookup, preferred_source
 from rdmadiag.view.routing import Way as Found
 
 NETDEVS = (
@@ -47,9 +47,11 @@ def netdev(flow: Flow, *ways: Way, rules: tuple[Rule, ...] = DEFAULT_RULES) -> s
 
 
 def test_a_peer_is_no_address_of_the_host_itself() -> None:
-    own = {"192.0.2.1", "192.0.2.254", "192.0.2.253", "2001:db8::1"}
-    assert a_peer_of("192.0.2.1", 24, own) == "192.0.2.252"
-    assert a_peer_of("192.0.2.1", 30, {"192.0.2.2"}) is None
+    peers = Peers(["192.0.2.1", "192.0.2.254", "192.0.2.253", "2001:db8::1"])
+    assert peers.of("192.0.2.1", 24) == "192.0.2.252"
+    assert peers.of("192.0.2.254", 24) == "192.0.2.252"
+    assert Peers(["192.0.2.1", "192.0.2.2"]).of("192.0.2.1", 30) is None
+    assert Peers(["192.0.2.1"]).of("192.0.2.1", 31) is None
 
 
 def test_a_peer_of_the_subnet_is_on_its_link() -> None:
@@ -301,7 +303,7 @@ def test_whatever_text_the_tables_hold_no_look_fails(texts: list[str], length: i
     for flow in (Flow("192.0.2.1"), Flow("192.0.2.1", "192.0.2.2", two), Flow("::1")):
         lookup(facts, flow)
     preferred_source((Address(one, length, two),), "192.0.2.1", three)
-    a_peer_of(one, length)
+    Peers((one, two)).of(one, length)
     evidence = Evidence(routing=facts, sysfs=missing, netdev=missing)
     peer_route(evidence, (), "192.0.2.1", None, two)
     peer_route(evidence, (), "192.0.2.1", "192.0.2.2")

@@ -12,7 +12,7 @@ from rdmadiag.preflight.rules.rule import Rule, rule
 from rdmadiag.preflight.verdict import Finding, Proof, Severity
 from rdmadiag.view.peer_route import Obstacle, PortFinder, Stop, as_gid
 from rdmadiag.view.reconcile import PortView, Protocol
-from rdmadiag.view.routing import Flow, RouteTables, Way, a_peer_of
+from rdmadiag.view.routing import Flow, Peers, RouteTables, Way
 
 _CMA: Final = "https://github.com/torvalds/linux/blob/v6.1/drivers/infiniband/core/cma.c"
 _RP_FILTER: Final = "https://docs.kernel.org/networking/ip-sysctl.html"
@@ -136,12 +136,13 @@ def _answered_elsewhere(
     """Port, netdev, its address, a peer of the subnet, and the way that it is answered by."""
     tables = RouteTables(routing)
     facts = known(case.evidence.netdev)
-    own = {each.address for row in (facts.netdevs if facts else ()) for each in row.addresses}
+    netdevs = facts.netdevs if facts else ()
+    peers = Peers(each.address for row in netdevs for each in row.addresses)
     for port, netdev in _netdevs(case):
         for each in netdev.addresses:
             if each.scope != "global" or ":" in each.address:
                 continue
-            peer = a_peer_of(each.address, each.prefix_length, own)
+            peer = peers.of(each.address, each.prefix_length)
             way = tables.lookup(Flow(peer, each.address)) if peer else None
             if isinstance(way, Way):
                 names = {hop.netdev for hop in way.hops}
