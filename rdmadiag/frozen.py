@@ -100,6 +100,7 @@ class _Signature:
 
 
 _getters: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
+_names: dict[type, tuple[str, ...]] = {}
 
 
 def _values(self: Any) -> tuple[Any, ...]:
@@ -132,8 +133,11 @@ def _refuse(self: Any, name: str, value: object = None) -> None:
 
 
 def _restore(self: Any, state: tuple[Any, ...]) -> None:
-    for each, value in zip(dataclasses.fields(self), state, strict=True):
-        object.__setattr__(self, each.name, value)
+    cls = type(self)
+    if cls not in _names:
+        _names[cls] = tuple(each.name for each in dataclasses.fields(cls))
+    for name, value in zip(_names[cls], state, strict=True):
+        object.__setattr__(self, name, value)
 
 
 _METHODS: Final[dict[str, Any]] = {

@@ -325,6 +325,13 @@ class PortFinder:
             return _taken(self._ports[place], entry)
         return _stop(self._why_none(source, netdev), Call.ADDR_ERROR, _ENODEV)
 
+    def stop(self, source: str, netdev: str) -> Stop | None:
+        """As of `take`; None where a port fits."""
+        if self._fitting(source, netdev):
+            return None
+        found = self.take(source, netdev)
+        return found if isinstance(found, Stop) else None
+
     def _fitting(self, source: str, netdev: str) -> list[tuple[int, GidEntry | None]]:
         """The rows that fit, in the order of the ports; the lowest of a table is taken."""
         link = self._links.get(netdev)

@@ -67,10 +67,9 @@ def _unserved(case: Case, *obstacles: Obstacle) -> Iterator[tuple[PortView, NetD
         if not port.entries:
             continue  # no-usable-gid has it
         for address in _addresses(netdev):
-            if not _has_family(port, address):
-                continue  # a family that the table lacks is a finding of its own
-            found = finder.take(address, netdev.name)
-            if isinstance(found, Stop) and found.obstacle in obstacles:
+            found = finder.stop(address, netdev.name)
+            # A family that the table lacks is a finding of its own.
+            if found and found.obstacle in obstacles and _has_family(port, address):
                 yield port, netdev, address, found
 
 
