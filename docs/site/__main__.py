@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import rdmadiag
-from docs.site.blocks import BlockFailed, with_output
+from docs.blocks import BlockFailed, with_output
 from docs.site.links import broken
 from docs.site.pages import command_blocks, nav, pages
 from rdmadiag.preflight.verdict import Finding
@@ -50,8 +50,10 @@ def main() -> int:
         (source / place).write_text(text, encoding="utf-8")
     shutil.copytree(_ASSETS, source / "assets")
     (folder / "mkdocs.yml").write_text(json.dumps(_config(), indent=1), encoding="utf-8")
-    print(f"{len(made)} pages, command blocks run in {time.monotonic() - start:.0f} s")
-    for block in command_blocks():
+    found = command_blocks()
+    run = sum(not block.needs for block in found)
+    print(f"{len(made)} pages; {run} command blocks run in {time.monotonic() - start:.0f} s")
+    for block in found:
         if block.needs:
             print(f"not run, needs {block.needs}: {block.page}: {'; '.join(block.commands)}")
     wrong += _built(folder) or _loaded(folder / "html")
