@@ -15,7 +15,7 @@ from typing import Final
 
 import rdmadiag
 from docs.blocks import BlockFailed, with_output
-from docs.site.links import broken
+from docs.site.links import broken, elsewhere
 from docs.site.pages import command_blocks, nav, pages
 from rdmadiag.preflight.verdict import Finding
 from rdmadiag.samples import samples
@@ -53,6 +53,7 @@ def main() -> int:
     found = command_blocks()
     run = sum(not block.needs for block in found)
     print(f"{len(made)} pages; {run} command blocks run in {time.monotonic() - start:.0f} s")
+    print(f"links: {len(wrong)} broken; {len(elsewhere(made))} of other sites, not fetched")
     for block in found:
         if block.needs:
             print(f"not run, needs {block.needs}: {block.page}: {'; '.join(block.commands)}")

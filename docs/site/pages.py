@@ -173,7 +173,7 @@ def _not_run() -> str:
         "Remedies, on the pages of rules, errnos and stages, are lines for a host with that fault: "
         "none of them is run.\n\n## Links\n\nLinks within the site are checked when it is "
         "built, headings included. Links to other sites are not: a build fetches nothing. "
-        "Those to files on GitHub were looked up by hand when they were written.\n"
+        "Those to files on GitHub were looked up by hand in November 2026.\n"
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from docs.site.drawings import FOLDER as DRAWINGS
 from docs.site.drawings import with_drawings
 from docs.site.errnos import CALLS, traced
-from docs.site.links import broken, relinked
+from docs.site.links import broken, elsewhere, relinked
 from docs.site.pages import DOCS, PLACES, Nav, command_blocks, nav, pages
 from docs.site.rules import GROUPS, group_of, rule_pages
 from rdmadiag.explain.lookup import STAGES
@@ -92,6 +92,15 @@ def test_a_link_that_leads_nowhere_is_found() -> None:
         "a.md: nope.md: no such page",
         "a.md: b/c.md#nope: no such heading",
     ]
+
+
+def test_links_to_other_sites_are_counted_and_the_page_says_that_they_are_not_asked(
+    made: dict[str, str],
+) -> None:
+    texts = {"a.md": "[x](https://example.com/a) <https://example.com/b>\n```\n<http://no>\n```\n"}
+    assert elsewhere(texts) == {"https://example.com/a", "https://example.com/b"}
+    assert len(elsewhere(made)) > 150
+    assert "Links to other sites are not: a build fetches nothing." in made["not-run.md"]
 
 
 def test_links_between_pages_of_docs_become_links_of_the_site() -> None:
