@@ -101,17 +101,19 @@ def _loaded(html: Path) -> list[str]:
 
 
 def _config() -> dict[str, object]:
+    # The first follows the system, also after the first visit, which Material remembers.
     palette = [
         {
-            "media": f"(prefers-color-scheme: {word})",
-            "scheme": scheme,
+            "media": f"(prefers-color-scheme{word})",
             "primary": "indigo",
             "accent": "deep orange",
-            "toggle": {"icon": f"material/brightness-{icon}", "name": f"{other} colours"},
+            "toggle": {"icon": f"material/brightness-{icon}", "name": following},
+            **scheme,
         }
-        for word, scheme, icon, other in (
-            ("light", "default", 7, "Dark"),
-            ("dark", "slate", 4, "Light"),
+        for word, scheme, icon, following in (
+            ("", {}, "auto", "Light colours"),
+            (": light", {"scheme": "default"}, "7", "Dark colours"),
+            (": dark", {"scheme": "slate"}, "4", "The system's colours"),
         )
     ]
     return {
