@@ -147,7 +147,7 @@ def _config() -> dict[str, object]:
             "tables",
             "attr_list",
             {"toc": {"permalink": True, "toc_depth": 3}},
-            {"pymdownx.highlight": {"use_pygments": True}},
+            {"pymdownx.highlight": {"use_pygments": True, "pygments_lang_class": True}},
             "pymdownx.superfences",
         ],
     }

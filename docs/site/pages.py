@@ -160,16 +160,19 @@ def _first_line(name: str) -> str:
 
 def _not_run() -> str:
     rows = [
-        (f"[{block.page.removesuffix('.md')}]({block.page})", _code(command), block.needs)
+        (
+            f"[{block.page.removesuffix('.md')}]({block.page})",
+            "<br>".join(map(_code, block.commands)),
+            block.needs,
+        )
         for block in command_blocks()
         if block.needs
-        for command in block.commands
     ]
     return (
         "# What is not run, and not asked\n\nEvery other block of commands on this site is run "
         "when it is built, and what it printed stands below it; examples in Python are run by "
         "tests. These need something that a build has not:\n\n"
-        f"{table(('page', 'command', 'needs'), rows)}\n"
+        f"{table(('page', 'commands', 'needs'), rows)}\n"
         "Remedies, on the pages of rules, errnos and stages, are lines for a host with that fault: "
         "none of them is run.\n\n## Links\n\nLinks within the site are checked when it is "
         "built, headings included. Links to other sites are not: a build fetches nothing. "
