@@ -1,5 +1,7 @@
 """rdmadiag fleet archive."""
 
+import os
+
 import click
 
 from rdmadiag.cli.exits import Refused
@@ -47,5 +49,5 @@ def command(file: str, wheels: str | None) -> None:
     with printing():
         click.echo(
             f"{printable(file)}: rdmadiag {__version__} for {made.pythons}. "
-            f"Start it there with: python3 {shell_word(file)} preflight"
+            f"Start it there with: python3 {shell_word(os.path.basename(file))} preflight"
         )
