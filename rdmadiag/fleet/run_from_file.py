@@ -41,6 +41,11 @@ def unpack(file: str, folder: str) -> None:
         archive.extractall(folder, [name for name in names if name == own or name not in compiled])
 
 
+def own_python() -> str:
+    """The program that runs this: without PATH in its environment Python does not find itself."""
+    return sys.executable or os.path.realpath("/proc/self/exe")
+
+
 class Ends:
     """Signals that end it, from before there is a folder: the command gets them too."""
 
@@ -63,7 +68,7 @@ def run(folder: str, arguments: list, ends: Ends) -> int:  # type: ignore[type-a
         return 128 + ends.came
     # -I -S: neither the user's environment nor site-packages decide what runs.
     child = subprocess.Popen(  # noqa: S603  # an argv
-        [sys.executable, "-I", "-S", "-B", "-c", MAIN, folder, *arguments]
+        [own_python(), "-I", "-S", "-B", "-c", MAIN, folder, *arguments]
     )
     ends.child = child
     if ends.came:  # while it was being started
@@ -84,7 +89,7 @@ def main() -> int:
         sys.stderr.write(f"rdmadiag: {failed.line}\n")
         return failed.code
     except (OSError, zipfile.BadZipFile) as error:
-        sys.stderr.write(f"rdmadiag: cannot be unpacked: {error}\n")
+        sys.stderr.write(f"rdmadiag: cannot be unpacked or started: {error}\n")
         return CANNOT_WRITE
     finally:
         if folder:

@@ -74,6 +74,21 @@ def test_it_runs_without_an_environment_and_without_a_package(file: Path, scratc
     assert (found.returncode, found.stdout, found.stderr) == (0, f"rdmadiag {__version__}\n", "")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is of Linux")
+def test_a_python_that_does_not_know_where_it_is_runs_it_too(file: Path, scratch: Path) -> None:
+    """As by `env -i python3 FILE`: no PATH to find itself in."""
+    found = subprocess.run(
+        ["python3", "-S", str(file), "--version"],
+        executable=sys.executable,
+        env={"TMPDIR": str(scratch)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (found.returncode, found.stdout) == (0, f"rdmadiag {__version__}\n"), found.stderr
+
+
 @pytest.mark.parametrize(("sample", "code"), [("roce-healthy", 0), ("roce-empty-gid-table", 2)])
 def test_the_exit_code_is_that_of_the_command(
     file: Path, scratch: Path, sample: str, code: int

@@ -25,7 +25,7 @@ def test_one_line_says_for_whom_it_is_and_how_to_start_it(
     assert (found.code, found.err, found.out.count("\n")) == (0, "", 1)
     here = f"Python 3.{sys.version_info[1]} on "
     assert found.out.startswith(f"{file}: rdmadiag {__version__} for {here}")
-    assert found.out.endswith(f"Start it there with: python3 'a file.pyz' preflight\n")
+    assert found.out.endswith("Start it there with: python3 'a file.pyz' preflight\n")
     assert stat.S_IMODE(file.stat().st_mode) == 0o644
     assert os.listdir(tmp_path) == ["a file.pyz"]
     first = file.read_bytes()
