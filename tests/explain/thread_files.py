@@ -5,8 +5,8 @@ as the thread's own resolution shows it; it was labelled before `explain` was ru
 addresses, users and paths are replaced; numbers are as they were. `held` is a third of the
 threads, drawn by a hash of the address: nothing is tuned on those. The folder `fresh` was
 gathered and labelled after the rules were written: its first score is a first reading. The folder
-`exam` is set apart: no rule is written from it, and nobody who writes rules reads it; `second` and
-`third` are further ones. An address
+`exam` is set apart: no rule is written from it, and nobody who writes rules reads it; `second`, `third` and
+`fourth` are further ones. An address
 `https://stored-text.invalid/NUMBER` is a text of a public repository that was found in an index
 which gives its own number for it and not where it is from.
 """
@@ -22,12 +22,10 @@ from rdmadiag.frozen import dataclass
 FOLDER: Final = Path(__file__).parent / "threads"
 FRESH: Final = "fresh"
 """The folder of the threads that no rule was written from."""
-EXAM: Final = "exam"
-"""The folder of the threads that are read by nobody who writes rules."""
-SECOND: Final = "second"
-"""The folder of a second exam, gathered after the first had been read in part."""
-THIRD: Final = "third"
-"""The folder of a small third one, read once."""
+EXAMS: Final = ("exam", "second", "third", "fourth")
+"""The folders of the threads that are read by nobody who writes rules.
+
+Each was gathered after the one before had been scored, the first of them read in part since."""
 NONE: Final = "none"
 """The cause is none that the registry has, or nobody found it."""
 NOISE: Final = "noise"
@@ -78,7 +76,7 @@ class Thread:
     @property
     def exam(self) -> bool:
         """It is of one of the sets apart."""
-        return self.path.parent.name in (EXAM, SECOND, THIRD)
+        return self.path.parent.name in EXAMS
 
 
 def drawn(address: str) -> bool:
