@@ -15,7 +15,7 @@ from rdmadiag.explain.job.story import (
     Step,
     Story,
 )
-from rdmadiag.explain.log.kind import STOPPED, UNSURE
+from rdmadiag.explain.log.kind import MESSAGE, STOPPED, UNSURE
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.render.console import Text, console, say, steps, verbatim
 from rdmadiag.render.json import members
@@ -105,7 +105,8 @@ def _named(group: Any) -> str:
         return f"completion {text}" if group.completion.vendor_error else known
     if group.what == STOPPED:
         return "it stopped, with no result and no error"
-    what = group.what.replace("-", " ")
+    named = group.causes[0].label if group.what == MESSAGE and group.causes else group.what
+    what = named.replace("-", " ")
     if what in ("errno", "call"):
         what = getattr(group, "call", None) or "a call"
     return f"{what}: {group.errno.text}" if group.errno else what

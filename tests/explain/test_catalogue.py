@@ -19,8 +19,8 @@ from rdmadiag.explain.log.catalogue import (
     needles,
     rows,
 )
-from rdmadiag.explain.log.kind import Kind
-from rdmadiag.explain.log.recognise import MESSAGE, recognise
+from rdmadiag.explain.log.kind import MESSAGE, Kind
+from rdmadiag.explain.log.recognise import recognise
 from rdmadiag.explain.log.vocabulary import NEEDLES, is_candidate
 from rdmadiag.facts.attempt import Stage
 from rdmadiag.sieve.lines import Sieve
