@@ -36,7 +36,7 @@ def test_a_message_of_a_stack_is_named_by_its_likeliest_cause(
     rdmadiag: Rdmadiag, log: Callable[[str], str]
 ) -> None:
     found = rdmadiag("explain", "--log", log("DeepEP error: CPU recv timeout\n"))
-    assert found.stdout.startswith("FAILED  at data: rank missing  [")
+    assert found.out.startswith("FAILED  at data: rank missing  [")
 
 
 @pytest.mark.parametrize(
