@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 @json_option
 @timeout_option
 @click.option("-q", "--quiet", is_flag=True, help="The answer alone.")
-@click.option("-v", "--verbose", is_flag=True, help="What is the same at both ends, too.")
+@click.option("-v", "--verbose", is_flag=True, help="What is the same, too, and every pair of ports.")
 def command(
     here: str,
     there: str,
@@ -70,7 +70,8 @@ def command(
 
     A and B are snapshots or reports of `preflight --json`, of two hosts. Each active port of A is
     held against that of its name at B, else against each of its kind; then the ways between their
-    addresses: routes, neighbour entries, ARP, rp_filter. No packet is sent.
+    addresses: routes, neighbour entries, ARP, rp_filter; and what each host has of its own, as
+    `preflight` finds it. No packet is sent.
 
     Exits 0 they can, by a router too; 1 they cannot; 3 that is not known, or a side could not be
     read.

@@ -180,12 +180,12 @@ def _facts(facts: Sequence[Change], *, verbose: bool) -> list[str]:
     if verbose:
         return [*lines, *_folded(rest, verbose=True), *_listed(rest, verbose=True)]
     named = [each for each in rest if _came_or_went(each)]
-    others = [each for each in rest if not _came_or_went(each)]
+    rest = [each for each in rest if not _came_or_went(each)]
     return [
         *lines,
-        *_folded(others, verbose=False),
+        *_folded(rest, verbose=False),
         *_items(named),
-        *_listed(others, verbose=False),
+        *_listed(rest, verbose=False),
     ]
 
 

@@ -284,7 +284,7 @@ def _beside(
             talks, why, reason = Talks.NO, row.why, _STOPPED_BY[row.subject]
             break
         if row.agreement is Agreement.UNKNOWN and row.subject in _DECIDES and talks is not Talks.NO:
-            talks, why = Talks.UNKNOWN, f"{row.subject} is not known at both ends"
+            talks, why = Talks.UNKNOWN, row.why
     stacks = by_stack.get(ends, ())
     if talks is not Talks.YES and local.protocol is Protocol.ROCE:
         stacks = tuple(map(_on_one_link, stacks))
@@ -446,7 +446,9 @@ def _partitions(local: PortView, remote: PortView) -> CompatRow:
     here, there = (port.sysfs.pkeys if port.sysfs else _MISSING_KEYS for port in (local, remote))
     first, second = _keys(here), _keys(there)
     if isinstance(here, Missing) or isinstance(there, Missing):
-        return CompatRow("pkeys", first, second, Agreement.UNKNOWN, "not read at both ends")
+        return CompatRow(
+            "pkeys", first, second, Agreement.UNKNOWN, "pkeys is not known at both ends"
+        )
     fit = any(
         one & 0x7FFF == other & 0x7FFF and (one | other) & 0x8000 and one & 0x7FFF
         for one in here.values()
@@ -575,14 +577,17 @@ def _cable(here: Side, local: PortView, there: Side, remote: PortView) -> Compat
         f"{mine or '(not known)'} → {', '.join(sorted(others))}" if others else _NO_CABLE
         for mine, others in zip(own, seen, strict=True)
     ]
+    if own[0] is not None and own[0] == own[1]:
+        why = f"both ends are domain {own[0]}: one Mac, by two records"
+        return CompatRow("cable", texts[0], texts[1], Agreement.UNKNOWN, why)
     if own[1] in seen[0] or own[0] in seen[1]:
         return CompatRow("cable", texts[0], texts[1], Agreement.SAME)
     if (seen[0] and own[1]) or (seen[1] and own[0]):
         why = f"the cable of {local.device} leads to another computer than the peer"
-        if own[0] is not None and own[0] == own[1]:
-            why = "both are records of one Mac, and its cable leads to another computer"
         return CompatRow("cable", texts[0], texts[1], Agreement.STOPS, why)
-    return CompatRow("cable", texts[0], texts[1], Agreement.UNKNOWN, "no end names the other")
+    return CompatRow(
+        "cable", texts[0], texts[1], Agreement.UNKNOWN, "cable is not known at both ends"
+    )
 
 
 _NO_CABLE: Final = Missing(Why.ABSENT, "no computer is seen on it")

@@ -101,10 +101,11 @@ def test_of_an_object_the_keys_that_changed_went_and_came_are_named() -> None:
         Part("new", None, "8"),
     )
     limits = replace(fact("adapter[0].limits", "{a=1 …", "{a=1 …", "mlx5_0"), parts=parts)
-    assert lines(found(limits))[3:] == [
+    (line,) = lines(found(limits))[3:]
+    assert line == (
         "  mlx5_0  limits: changed: max_0 1 → 2, max_1 1 → 2, max_2 1 → 2 and 2 more; gone: old; "
         "new: new"
-    ]
+    )
     every = lines(found(limits), verbose=True)[3:]
     assert every[0] == "  mlx5_0  limits:"
     assert [line.strip() for line in every[5:]] == [
