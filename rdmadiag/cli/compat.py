@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 @json_option
 @timeout_option
 @click.option("-q", "--quiet", is_flag=True, help="The answer alone.")
-@click.option("-v", "--verbose", is_flag=True, help="What is the same, too, and every pair of ports.")
+@click.option("-v", "--verbose", is_flag=True, help="All rows, of every pair of ports.")
 def command(
     here: str,
     there: str,
