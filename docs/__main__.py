@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from docs.blocks import printed_anew
 from docs.commands import commands_page
 from docs.completion import completion_files
 from docs.counterparts import counterparts_page
@@ -11,7 +12,6 @@ from docs.exit_codes import exit_codes_page
 from docs.expectations import expectations_page
 from docs.explain import explain_page
 from docs.man import man_pages
-from docs.readme import readme
 from docs.rules import rules_page
 from docs.shown import shown_page
 from docs.stacks import stacks_page
@@ -33,13 +33,18 @@ PAGES = {
     "counterparts.md": counterparts_page,
 }
 
+WRITTEN = (README, *(path for path in sorted(FOLDER.glob("*.md")) if path.name not in PAGES))
+"""By hand, but for what commands print."""
+
 if __name__ == "__main__":
     for name, page in PAGES.items():
         (FOLDER / name).write_text(page(), encoding="utf-8")
         print(name)
-    README.write_text(readme(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for written in WRITTEN:
+        text = written.read_text(encoding="utf-8")
+        written.write_text(printed_anew(written.name, text), encoding="utf-8")
     for path in sorted(DEPLOYED.glob("*.md")):
-        path.write_text(deployed(path.read_text(encoding="utf-8")), encoding="utf-8")
+        path.write_text(deployed(path.name, path.read_text(encoding="utf-8")), encoding="utf-8")
     MAN.mkdir(exist_ok=True)
     for name, text in man_pages().items():
         (MAN / name).write_text(text, encoding="utf-8")

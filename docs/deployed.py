@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from docs.readme import readme
+from docs.blocks import printed_anew
 
 CHECKOUT = Path(__file__).parents[1]
 FOLDER = CHECKOUT / "docs" / "deploy"
@@ -13,10 +13,10 @@ _FILE = re.compile(
 )
 
 
-def deployed(text: str) -> str:
+def deployed(page: str, text: str) -> str:
     """A page with its files and outputs as they are now."""
 
     def file(block: re.Match[str]) -> str:
         return f"{block[1]}{(CHECKOUT / block[2]).read_text(encoding='utf-8')}{block[3]}"
 
-    return readme(_FILE.sub(file, text))
+    return printed_anew(page, _FILE.sub(file, text))

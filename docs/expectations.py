@@ -9,10 +9,17 @@ Generated from the code by `make docs`.
 
 What a host should be, in a file; what it is not becomes a finding with `expected` and `actual`.
 
+```console needs="a host that is known to be good, and others"
+$ rdmadiag expect --output good.toml            # on a host that is known to be good
+$ rdmadiag preflight --expect good.toml         # on every one that should be like it
+$ rdmadiag preflight --expect-devices 8 --expect-active 8 --expect-rate "400 Gb/sec"
 ```
-rdmadiag expect --output good.toml            # on a host that is known to be good
-rdmadiag preflight --expect good.toml         # on every one that should be like it
-rdmadiag preflight --expect-devices 8 --expect-active 8 --expect-rate "400 Gb/sec"
+
+On a sample:
+
+```console exit="2" lines="12"
+$ rdmadiag expect --sample infiniband-two-hca --output good.toml
+$ rdmadiag preflight --sample infiniband-no-subnet-manager --expect good.toml
 ```
 
 ```toml

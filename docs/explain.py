@@ -30,7 +30,7 @@ Each of `failures`, `consequences` and `notes`:
 | name | what it is |
 |---|---|
 | `kind` | `failure`, `consequence` or `note` |
-| `what` | `errno`, `completion`, `call`, or the word of an event (`port-error`, `no-device`, ...) |
+| `what` | `errno`, `completion`, `call`, `message`, or the word of an event (`port-error`, ...) |
 | `tool`, `call`, `stage` | who says it, of which call, how far the queue pair was |
 | `errno` | `number`, `name`, `text`, `platform`; null without one |
 | `completion` | `number`, `name`, `text`, `vendor_error`; null without one |
@@ -49,7 +49,8 @@ Each of `failures`, `consequences` and `notes`:
 what was learned of other threads. A report that confirms or reorders causes makes both null.
 `similar[]` are such threads, from a table in the package: nothing is asked of a network.
 
-`what` is `words` where nothing but the words of a line shows it: its causes are then a guess.
+`what` is `message` where nothing but a stack's own message shows it, which is in a table with its
+causes, and `words` where nothing but the words of a line does: its causes are then a guess.
 
 Exit codes: 0 nothing of RDMA failed in the log, 2 a failure was found, 3 a line names RDMA
 and trouble and is not understood, or only by its words, or the log is empty, 64 usage.

@@ -122,10 +122,10 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
 
-    def open(self, file: Path) -> None:
-        """A page from the disk; returns after its load event."""
+    def open(self, page: Path | str) -> None:
+        """A page from the disk, or at an address; returns after its load event."""
         self.events.clear()
-        self.call("Page.navigate", url=file.as_uri())
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
         deadline = time.monotonic() + SECONDS
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._message(deadline, "Page.loadEventFired"))

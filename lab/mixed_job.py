@@ -29,7 +29,7 @@ from lab.resources import queue_pair_states
 # counters of ports count what is sent again, too.
 MESSAGE, DEPTH = 8192, 4
 TIMEOUT = "18"  # a second: on a busy machine an acknowledgement may be long on its way
-LASTS = 30  # seconds; a busy machine is slow to look
+LASTS = 40  # seconds; a busy machine is slow to look
 PERFTEST_PORT = 18515
 TCP_PORT = 5001
 SECONDS = 60.0

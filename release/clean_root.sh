@@ -96,6 +96,8 @@ way "uvx" '
     python3 -m venv /opt/tools
     /opt/tools/bin/pip install -q uv
     rdmadiag() { /opt/tools/bin/uvx --quiet --from "$(ls /given/rdmadiag-*-manylinux*.whl)" rdmadiag "$@"; }'"$SHOWN"
+way "the file for hosts without pip" '
+    rdmadiag() { env -i python3 /given/rdmadiag-*.pyz "$@"; }'"$SHOWN"
 # What `fleet run --copy` sends: from here into the root, whose Python has neither pip nor modules.
 name="fleet run --copy"
 if wanted "$name"; then

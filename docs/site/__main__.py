@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 import rdmadiag
-from docs.site.blocks import BlockFailed, with_output
-from docs.site.links import broken
+from docs.blocks import BlockFailed, with_output
+from docs.site.links import broken, elsewhere
 from docs.site.pages import command_blocks, nav, pages
 from rdmadiag.preflight.verdict import Finding
 from rdmadiag.samples import samples
@@ -50,8 +50,11 @@ def main() -> int:
         (source / place).write_text(text, encoding="utf-8")
     shutil.copytree(_ASSETS, source / "assets")
     (folder / "mkdocs.yml").write_text(json.dumps(_config(), indent=1), encoding="utf-8")
-    print(f"{len(made)} pages, command blocks run in {time.monotonic() - start:.0f} s")
-    for block in command_blocks():
+    found = command_blocks()
+    run = sum(not block.needs for block in found)
+    print(f"{len(made)} pages; {run} command blocks run in {time.monotonic() - start:.0f} s")
+    print(f"links: {len(wrong)} broken; {len(elsewhere(made))} of other sites, not fetched")
+    for block in found:
         if block.needs:
             print(f"not run, needs {block.needs}: {block.page}: {'; '.join(block.commands)}")
     wrong += _built(folder) or _loaded(folder / "html")
@@ -98,17 +101,19 @@ def _loaded(html: Path) -> list[str]:
 
 
 def _config() -> dict[str, object]:
+    # The first follows the system, also after the first visit, which Material remembers.
     palette = [
         {
-            "media": f"(prefers-color-scheme: {word})",
-            "scheme": scheme,
+            "media": f"(prefers-color-scheme{word})",
             "primary": "indigo",
             "accent": "deep orange",
-            "toggle": {"icon": f"material/brightness-{icon}", "name": f"{other} colours"},
+            "toggle": {"icon": f"material/brightness-{icon}", "name": following},
+            **scheme,
         }
-        for word, scheme, icon, other in (
-            ("light", "default", 7, "Dark"),
-            ("dark", "slate", 4, "Light"),
+        for word, scheme, icon, following in (
+            ("", {}, "auto", "Light colours"),
+            (": light", {"scheme": "default"}, "7", "Dark colours"),
+            (": dark", {"scheme": "slate"}, "4", "The system's colours"),
         )
     ]
     return {
@@ -142,7 +147,7 @@ def _config() -> dict[str, object]:
             "tables",
             "attr_list",
             {"toc": {"permalink": True, "toc_depth": 3}},
-            {"pymdownx.highlight": {"use_pygments": True}},
+            {"pymdownx.highlight": {"use_pygments": True, "pygments_lang_class": True}},
             "pymdownx.superfences",
         ],
     }

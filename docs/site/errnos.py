@@ -97,8 +97,8 @@ def _errno(name: str) -> str:
     text = next(ERRNOS[platform][number][1] for platform, number in places)
     parts = [f"# {name}\n\n**{text}**: {numbers}.\n"]
     for platform, number in places:
-        parts.append(f"\n## On {_NAMES[platform]}\n\n```text\n")
-        parts.append(f"rdmadiag explain errno {number} --platform {platform}\n```\n")
+        asked = f"rdmadiag explain errno {number} --platform {platform}"
+        parts.append(f"\n## On {_NAMES[platform]}\n\n`{asked}` says the same on a host.\n")
         for stage in (*STAGES, ANY):
             if number in known(stage, platform):
                 parts += _causes(platform, stage, number, f"### {_stage_link(stage, '../')}")

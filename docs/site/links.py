@@ -9,6 +9,7 @@ _FENCE: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 _HEADING: Final = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
 _ELSEWHERE: Final = re.compile(r"[a-z]+:")
+_ADDRESS: Final = re.compile(r"(?:\]\(|<)(https?://[^()<>\s]+)[)>]")
 
 
 def relinked(text: str, source: str, place: str, places: Mapping[str, str]) -> str:
@@ -62,6 +63,13 @@ def broken(pages: Mapping[str, str]) -> Iterator[str]:
                 yield f"{place}: {target}: no such page"
             elif anchor and anchor not in headings[there]:
                 yield f"{place}: {target}: no such heading"
+
+
+def elsewhere(pages: Mapping[str, str]) -> set[str]:
+    """The addresses of other sites that pages link to; nobody asks whether they are there."""
+    return {
+        address for text in pages.values() for address in _ADDRESS.findall(_FENCE.sub("", text))
+    }
 
 
 def _anchors(text: str) -> Iterator[str]:

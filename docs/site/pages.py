@@ -4,10 +4,11 @@ import re
 from collections.abc import Callable, Mapping
 from inspect import getdoc
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
+from docs.blocks import Block, blocks
 from docs.markdown import table
-from docs.site.blocks import Block, blocks
 from docs.site.drawings import with_drawings
 from docs.site.errnos import errno_pages, stage_pages
 from docs.site.links import outside_fences, relinked
@@ -68,21 +69,26 @@ def pages(
     examples: Mapping[str, tuple[str, Finding]] | None = None,
 ) -> dict[str, str]:
     """Place → Markdown. With `run` the command blocks are run, by page and text."""
-    made = {"index.md": _read(TEXT / "index.md"), "not-run.md": _not_run()}
-    made |= {place: _read(TEXT / place) for place in _text_places()}
-    made |= rule_pages(examples or {}) | _stack_pages() | errno_pages() | stage_pages()
-    for source, place in PLACES.items():
-        if source not in _OF_THE_SITE:
-            made[place] = relinked(_read(DOCS / source), source, place, PLACES)
+    made = _source(examples or {}) | {"not-run.md": _not_run()}
     if run is not None:
         made = {place: run(place, text) for place, text in made.items()}
-    return {place: with_drawings(outside_fences(text, _lists)) for place, text in made.items()}
+    return {place: with_drawings(outside_fences(text, _for_site)) for place, text in made.items()}
 
 
 def command_blocks() -> list[Block]:
-    """Those of the written pages, in the order of the pages."""
-    places = ("index.md", *_text_places())
-    return [block for place in places for block in blocks(place, _read(TEXT / place))]
+    """Those of every page, in the order of the pages; raises BlockFailed as `blocks` does."""
+    return [block for place, text in _source().items() for block in blocks(place, text)]
+
+
+def _source(examples: Mapping[str, tuple[str, Finding]] = MappingProxyType({})) -> dict[str, str]:
+    """Place → Markdown with its blocks as they are written, of every page but that about them."""
+    made = {"index.md": _read(TEXT / "index.md")}
+    made |= {place: _read(TEXT / place) for place in _text_places()}
+    made |= rule_pages(examples) | _stack_pages() | errno_pages() | stage_pages()
+    for source, place in PLACES.items():
+        if source not in _OF_THE_SITE:
+            made[place] = relinked(_read(DOCS / source), source, place, PLACES)
+    return made
 
 
 def nav() -> Nav:
@@ -154,21 +160,42 @@ def _first_line(name: str) -> str:
 
 def _not_run() -> str:
     rows = [
-        (f"[{block.page.removesuffix('.md')}]({block.page})", f"`{command}`", block.needs)
+        (
+            f"[{block.page.removesuffix('.md')}]({block.page})",
+            "<br>".join(map(_code, block.commands)),
+            block.needs,
+        )
         for block in command_blocks()
         if block.needs
-        for command in block.commands
     ]
     return (
-        "# Commands that are not run\n\nEvery other command on the pages that are written for this "
-        "site is run when it is built, and what it printed stands below it. These need something "
-        f"that a build has not:\n\n{table(('page', 'command', 'needs'), rows)}"
+        "# What is not run, and not asked\n\nEvery other block of commands on this site is run "
+        "when it is built, and what it printed stands below it; examples in Python are run by "
+        "tests. These need something that a build has not:\n\n"
+        f"{table(('page', 'commands', 'needs'), rows)}\n"
+        "Remedies, on the pages of rules, errnos and stages, are lines for a host with that fault: "
+        "none of them is run.\n\n## Links\n\nLinks within the site are checked when it is "
+        "built, headings included. Links to other sites are not: a build fetches nothing. "
+        "Those to files on GitHub were looked up by hand in November 2026.\n"
     )
+
+
+def _code(command: str) -> str:
+    """In a cell of a table, where a bar ends it."""
+    return f"`{command}`".replace("|", "\\|")
 
 
 _BEFORE_LIST: Final = re.compile(r"^(?![-*|#> ]|\d+\. )(.+)\n(?=(?:[-*]|\d+\.) )", re.MULTILINE)
 
 
-def _lists(text: str) -> str:
-    """An empty line before each list, which Python-Markdown asks for."""
-    return _BEFORE_LIST.sub(r"\1\n\n", text)
+_ROW: Final = re.compile(r"^\|.*$", re.MULTILINE)
+_SPAN: Final = re.compile(r"`[^`]*`")
+
+
+def _for_site(text: str) -> str:
+    """What Python-Markdown takes otherwise than GitHub does: lists, bars in the code of a table."""
+
+    def row(found: re.Match[str]) -> str:
+        return _SPAN.sub(lambda span: span[0].replace("\\|", "|"), found[0])
+
+    return _ROW.sub(row, _BEFORE_LIST.sub(r"\1\n\n", text))

@@ -143,6 +143,7 @@ def command(
     ring: str | None,
     at: str | None,
     before: float,
+    local_routes: bool,
     reports: str | None = None,
 ) -> int:
     """What an errno, a status, a state, a variable or a rule means; what failed in a log.
@@ -180,8 +181,9 @@ def command(
     recorded = reading.identity.recorded
     if here and recorded:
         raise click.UsageError("--here excludes --from and --sample")
-    if ring is not None or at is not None:
-        return explain_ring(reading, ring, at, before, alone=not (what or log or here or recorded))
+    if ring is not None or at is not None or local_routes:
+        alone = not (what or log or here or recorded)
+        return explain_ring(reading, ring, at, before, local_routes=local_routes, alone=alone)
     if similar and (job or reports or len(log) > 1 or _names_many(log, what)):
         raise click.UsageError("--similar is for one log")
     if job or reports or len(log) > 1 or _names_many(log, what):

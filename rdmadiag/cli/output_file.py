@@ -27,9 +27,9 @@ def check_output(path: str, option: str = "--output") -> None:
     look(f"{option} {path}", lambda: _check(path, option))
 
 
-def write_output(path: str, text: str, mode: int = OWN, option: str = "--output") -> None:
+def write_output(path: str, text: str | bytes, mode: int = OWN, option: str = "--output") -> None:
     """Replace the file, or make a new one of this mode."""
-    content = text.encode("utf-8", "backslashreplace")
+    content = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
 
     def replace() -> None:
         try:

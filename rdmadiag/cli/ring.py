@@ -19,9 +19,18 @@ BEFORE: Final = 30.0
 """Seconds."""
 
 
+local_routes_option: Final = click.option(
+    "--local-routes",
+    is_flag=True,
+    help="Show routes of the table `local` too, which the kernel makes with each address. "
+    "--json has them.",
+)
+
+
 def ring_options(function: F) -> F:
-    """--ring, --at and --before."""
+    """--ring, --at, --before and --local-routes."""
     for option in (
+        local_routes_option,
         click.option(
             "--before",
             type=Seconds(0, 366 * 86_400.0),
@@ -48,11 +57,17 @@ def ring_options(function: F) -> F:
 
 
 def explain_ring(
-    reading: Reading, path: str | None, at: str | None, before: float, *, alone: bool
+    reading: Reading,
+    path: str | None,
+    at: str | None,
+    before: float,
+    *,
+    local_routes: bool,
+    alone: bool,
 ) -> int:
     """Prints it; the exit code. `alone`: nothing else is asked for."""
     if path is None:
-        raise click.UsageError("--at is for --ring")
+        raise click.UsageError("--at and --local-routes are for --ring")
     if not alone:
         raise click.UsageError("--ring excludes WHAT, --log, --from, --sample and --here")
     from rdmadiag.explain.watched import causes_of
@@ -70,7 +85,7 @@ def explain_ring(
         else:
             from rdmadiag.render.watch import show_span
 
-            show_span(found, path, causes, quiet=reading.quiet)
+            show_span(found, path, causes, quiet=reading.quiet, local_routes=local_routes)
     return exits.UNKNOWN if found.unknown else exits.OK
 
 

@@ -1,6 +1,7 @@
 """rdmadiag watch."""
 
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,7 @@ from rdmadiag.cli.exits import CannotTell, NotWritten, Refused
 from rdmadiag.cli.options import Given, Seconds, complete_devices, format_option, json_option
 from rdmadiag.cli.output import note, printing
 from rdmadiag.cli.page import Page
+from rdmadiag.cli.ring import local_routes_option
 from rdmadiag.facts import Identity
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ _SOURCES: Final = ("rdma", "uevent", "route", "devlink", "kernel")
         ("events of RDMA devices for a program, for a minute",
          "rdmadiag watch --source rdma --for 60 --json"),
         ("a program for each, with the event on its standard input",
-         "rdmadiag watch --on-change /usr/local/sbin/told"),
+         "rdmadiag watch --on-change /usr/local/sbin/on-rdma-event"),
     ),
 )  # fmt: skip
 @click.option(
@@ -98,6 +100,7 @@ _SOURCES: Final = ("rdma", "uevent", "route", "devlink", "kernel")
     metavar="SECONDS",
     help="Stop after this time.  [default: SIGINT, SIGTERM]",
 )
+@local_routes_option
 @click.option("--lines", is_flag=True, help="Lines, not a screen, on a terminal too.")
 @format_option()
 @json_option
@@ -111,6 +114,7 @@ def command(
     counters: float | None,
     async_events: tuple[str, ...],
     seconds: float | None,
+    local_routes: bool,
     lines: bool,
     format: str,  # noqa: A002  # so that its variable is RDMADIAG_WATCH_FORMAT
     as_json: bool,
@@ -140,7 +144,8 @@ def command(
             closing.callback(command.close)
         form = "json" if as_json else format
         form = "none" if quiet and kept is not None else form
-        show, tick = closing.enter_context(_shown(host.identity, form, lines=lines, quiet=quiet))
+        shown = _shown(host.identity, form, lines=lines, quiet=quiet, local_routes=local_routes)
+        show, tick = closing.enter_context(shown)
         run = _run(host, source, show, tick, kept, command, counters, async_events)
         run.until(end)
     # Here too where stdout was closed meanwhile, which `printing` ends quietly.
@@ -199,6 +204,7 @@ def _opened(devices: tuple[str, ...]) -> "Subscription":
 def _command(given: str | None, seconds: float) -> "OnChange | None":
     if given is None:
         return None
+    from rdmadiag.cli.writing import look
     from rdmadiag.host.on_change import OnChange
 
     try:
@@ -207,7 +213,14 @@ def _command(given: str | None, seconds: float) -> "OnChange | None":
         raise click.UsageError(f"--on-change {given!r}: {error}") from error
     if not argv:
         raise click.UsageError("--on-change: names no command")
+    look(f"--on-change {argv[0]}", lambda: _require_command(argv[0]))
     return OnChange(argv, seconds)
+
+
+def _require_command(name: str) -> None:
+    """It would be missed at the first event, which may come at night."""
+    if shutil.which(name) is None:
+        raise Refused(f"--on-change {name}: there is no such command that may be run")
 
 
 @contextmanager
@@ -226,7 +239,7 @@ def _ring(path: str, size: int) -> "Iterator[RingFile]":
 
 @contextmanager
 def _shown(
-    host: Identity, form: str, *, lines: bool, quiet: bool
+    host: Identity, form: str, *, lines: bool, quiet: bool, local_routes: bool
 ) -> "Iterator[tuple[Show, Callable[[], float | None]]]":
     """What shows events, and what is called while nothing comes."""
     if form == "none":
@@ -238,7 +251,7 @@ def _shown(
     from rdmadiag.render.watch import Lines, Screen, unheard
 
     if lines or quiet or not sys.stdout.isatty():
-        plain = Lines(quiet=quiet)
+        plain = Lines(quiet=quiet, local_routes=local_routes)
 
         def show(encoded: "Sequence[Encoded]") -> None:
             plain.show([each.event for each in encoded])
@@ -248,7 +261,7 @@ def _shown(
 
         yield show, lambda: None
         return
-    with Screen(host) as screen:
+    with Screen(host, local_routes=local_routes) as screen:
         yield lambda encoded: screen.show([each.event for each in encoded]), screen.tick
 
 

@@ -356,6 +356,7 @@ def _cause(
 def all_causes() -> Iterator[tuple[Known, str]]:
     """Every cause as it is stated anywhere, with what it is known from."""
     from rdmadiag.explain.attempt import stated_of_outcomes
+    from rdmadiag.explain.log.catalogue import messages
     from rdmadiag.explain.log.signs import SIGNS
 
     yield stated("no-gid-given"), "linux: no errno at rtr, of rc_pingpong"
@@ -370,6 +371,9 @@ def all_causes() -> Iterator[tuple[Known, str]]:
             yield cause, f"a log's {sign.word}"
     for cause, outcome in stated_of_outcomes():
         yield cause, f"a pingpong's {outcome}"
+    for message in messages():
+        for cause in all_stated(message.labels, message.stage or ""):
+            yield cause, "a log's message of a known stack"
 
 
 def _causes_of_errnos(stages: Sequence[str]) -> Iterator[tuple[Known, str]]:

@@ -1,7 +1,8 @@
 """What happened on a host → the causes that it points to, the earliest first.
 
-Of `watch`'s events: a link that loses its carrier, a device that goes, an address or a route that
-is removed, a line of the kernel's log. What came before a failure need not have caused it.
+Of `watch`'s events, but for those of loopback: a link that loses its carrier, a device that goes,
+an address or a route that is removed, a line of the kernel's log. What came before a failure need
+not have caused it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -77,6 +78,8 @@ _MAYBE: Final = frozenset(
 _VIRTUAL: Final = frozenset({"veth", "bridge", "dummy", "tun", "ifb", "vxlan"})
 """IFLA_INFO_KIND of links that come and go with containers."""
 
+_LOOPBACK: Final = "lo"
+
 _WITH_LINK: Final = ("fe80:", "ff00:")
 """Addresses and routes that come and go with their link."""
 
@@ -105,6 +108,8 @@ def causes_of(events: Iterable[Event]) -> tuple[WatchedCause, ...]:
     found: dict[tuple[str, str], WatchedCause] = {}
     for event in events:
         what = event.happened
+        if _is_of_loopback(what):
+            continue
         if what.kind is Kind.LINK:
             links[what.subject] = str(what.details.get("kind"))
         for over in _undone(what):
@@ -136,8 +141,15 @@ def causes_of(events: Iterable[Event]) -> tuple[WatchedCause, ...]:
 
 def _rank(cause: WatchedCause, links: Mapping[str, str]) -> tuple[bool, int]:
     kind = 2 if cause.label in _MAYBE else 1 if cause.label in _PATH else 0
-    is_beside = links.get(cause.subject) in _VIRTUAL or cause.subject == "lo"
-    return cause.mended or is_beside, kind
+    return cause.mended or links.get(cause.subject) in _VIRTUAL, kind
+
+
+def _is_of_loopback(what: Happened) -> bool:
+    """No GID of an adapter comes from there."""
+    return _LOOPBACK in (
+        what.subject if what.kind is Kind.LINK else None,
+        what.details.get("netdev"),
+    )
 
 
 def _label(what: Happened) -> str | None:

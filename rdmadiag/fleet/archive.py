@@ -1,4 +1,5 @@
-"""What --copy sends: rdmadiag and what it imports, in one archive for each kind of Python.
+"""rdmadiag and what it imports, for a host without it: what --copy sends, one archive for each
+kind of Python, and the modules of `fleet archive`.
 
 All of it is Python text but for pydantic-core, which is compiled for one version of Python and
 one architecture: this machine's own, or out of a folder of wheels.
@@ -105,12 +106,19 @@ def archive_of(parts: Iterable[Mapping[str, bytes]], *, timed: bool = False) -> 
 
     `timed`: with the loop that attempts are timed by, which runs on this architecture alone.
     """
-    files = dict(_own(timed=timed))
+    return Archive(_packed(modules(parts, timed=timed)))
+
+
+def modules(
+    parts: Iterable[Mapping[str, bytes]], *, timed: bool = False, samples: bool = False
+) -> dict[str, bytes]:
+    """Name in an archive → content. `samples`: with the recorded machines."""
+    files = dict(_own(timed=timed, samples=samples))
     for package in PURE:
         files |= _installed(package)
     for part in parts:
         files |= part
-    return Archive(_packed(files))
+    return files
 
 
 def compiled(python: Python, wheels: str | None) -> Mapping[str, bytes]:
@@ -121,11 +129,27 @@ def compiled(python: Python, wheels: str | None) -> Mapping[str, bytes]:
     return _installed(COMPILED) if python == this_python() else _from_wheels(python, wheels)
 
 
-def _own(*, timed: bool) -> Iterator[tuple[str, bytes]]:
+def compiled_here(wheels: str | None) -> list[Mapping[str, bytes]]:
+    """pydantic-core of this Python, and of each that a wheel in the folder is for.
+
+    Raises NoArchive, also for a folder with no wheel of the version that is installed here.
+    """
+    found: list[Mapping[str, bytes]] = [_installed(COMPILED)]
+    if wheels is None:
+        return found
+    version = importlib.metadata.version("pydantic-core")
+    fits = re.compile(rf"pydantic_core-{re.escape(version)}-cp3[0-9]+-cp3[0-9]+t?-.+\.whl")
+    names = [name for name in _names(wheels) if fits.fullmatch(name)]
+    if not names:
+        raise NoArchive(f"{wheels}: no wheel of pydantic-core {version}, which is installed here")
+    return found + [_unpacked(os.path.join(wheels, name)) for name in names]
+
+
+def _own(*, timed: bool, samples: bool) -> Iterator[tuple[str, bytes]]:
     for name, data in _installed("rdmadiag").items():
         # The timed loop and the sieve are compiled for speed, which no reading command needs.
         is_left_out = name.endswith(".so") and not (timed and name == _LOOP)
-        if not _OF_OURS.match(name) and not is_left_out:
+        if (samples or not _OF_OURS.match(name)) and not is_left_out:
             yield name, data
 
 
@@ -160,10 +184,7 @@ def _from_wheels(python: Python, wheels: str | None) -> dict[str, bytes]:
         rf"{'t' if _is_free_threaded(python) else ''}-.*{system}.*_{re.escape(python.machine)}"
         r"(\.[A-Za-z0-9_.]+)?\.whl"
     )
-    try:
-        names = sorted(os.listdir(wheels)) if wheels is not None else []
-    except OSError as error:
-        raise NoArchive(f"{wheels}: {error.strerror}") from error
+    names = _names(wheels) if wheels is not None else []
     name = next((each for each in names if fits.fullmatch(each)), None)
     if name is None or wheels is None:
         platform = f"{system}_2_17_{python.machine}" if system == "manylinux" else "PLATFORM"
@@ -172,15 +193,26 @@ def _from_wheels(python: Python, wheels: str | None) -> dict[str, bytes]:
             f"--only-binary=:all: --python-version {major}.{minor} --platform {platform} "
             f"-d DIR pydantic-core=={version}, then --wheels DIR"
         )
+    return _unpacked(os.path.join(wheels, name))
+
+
+def _names(wheels: str) -> list[str]:
     try:
-        with zipfile.ZipFile(os.path.join(wheels, name)) as wheel:
+        return sorted(os.listdir(wheels))
+    except OSError as error:
+        raise NoArchive(f"{wheels}: {error.strerror}") from error
+
+
+def _unpacked(path: str) -> dict[str, bytes]:
+    try:
+        with zipfile.ZipFile(path) as wheel:
             return {
                 each: wheel.read(each)
                 for each in wheel.namelist()
                 if each.startswith(f"{COMPILED}/") and not each.endswith("/")
             }
     except (OSError, zipfile.BadZipFile) as error:
-        raise NoArchive(f"{name}: {printable(str(error))}") from error
+        raise NoArchive(f"{os.path.basename(path)}: {printable(str(error))}") from error
 
 
 def _is_free_threaded(python: Python) -> bool:

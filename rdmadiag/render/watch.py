@@ -16,13 +16,14 @@ from rdmadiag.render import json
 from rdmadiag.render.console import STYLE, Text, console, in_view, say, steps
 from rdmadiag.render.grid import Grid
 from rdmadiag.render.plain import counted, printable
-from rdmadiag.watch.event import Action, Event, Kind, Source, Value, members, utc
+from rdmadiag.watch.event import LOCAL_TABLE, Action, Event, Kind, Source, Value, members, utc
 from rdmadiag.watch.span import LAST_ALIVE, UNHEARD, Span
 from rdmadiag.watch.strip import Strip, drawn
 
 _REDRAW: Final = 0.25  # seconds between two drawings, however much happens
 _STRIP: Final = 30  # cells
 _HEAD: Final = 4  # lines around the events
+_INDENT: Final = 4  # of what a line of the screen has no room for
 _FLAGS: Final = ("tentative", "duplicate", "dead")
 _HIDDEN: Final = ("path", "action", "seconds", "scope", "hops", "subsystem")
 """Of an event's details, what a line leaves to JSON."""
@@ -122,17 +123,28 @@ def is_shown(event: Event) -> bool:
     return not silent and what.action is not Action.SAMPLED
 
 
+def is_of_local_table(event: Event) -> bool:
+    """Whether it is a route that the kernel makes and removes with an address, which is an event
+    of its own."""
+    what = event.happened
+    return what.kind is Kind.ROUTE and what.details.get("table") == LOCAL_TABLE
+
+
 class Lines:
     """One line an event, as they come."""
 
-    def __init__(self, *, quiet: bool = False, to: Console | None = None) -> None:
+    def __init__(
+        self, *, quiet: bool = False, local_routes: bool = False, to: Console | None = None
+    ) -> None:
         self._out = to or console()
         self._quiet = quiet
+        self._local_routes = local_routes
 
     def show(self, events: Iterable[Event]) -> None:
         """Those that came together."""
         for event in events:
             hidden = self._quiet and event.happened.source is Source.WATCH
+            hidden |= is_of_local_table(event) and not self._local_routes
             if is_shown(event) and not hidden:
                 self._out.print(line(event), soft_wrap=True)
         self._out.file.flush()
@@ -152,8 +164,11 @@ def _head(host: Identity, now: str) -> str:
 class Screen:
     """The last events, drawn anew when something came, and what each port moves."""
 
-    def __init__(self, host: Identity, *, to: Console | None = None) -> None:
+    def __init__(
+        self, host: Identity, *, local_routes: bool = False, to: Console | None = None
+    ) -> None:
         self._host = host
+        self._local_routes = local_routes
         self._out = to or console()
         self._live = Live(console=self._out, auto_refresh=False, transient=False)
         self._rows: deque[Event] = deque(maxlen=200)
@@ -162,6 +177,7 @@ class Screen:
         self._notes: list[str] = []
         self._count = 0
         self._lost = 0
+        self._local = 0  # of the table `local`, not shown
         self._stale = True
         self._drawn = 0.0
 
@@ -189,7 +205,9 @@ class Screen:
         elif what.source is not Source.WATCH:
             self._count += 1
         self._lost += what.kind is Kind.LOSS
-        if is_shown(event):
+        if is_of_local_table(event) and not self._local_routes:
+            self._local += 1
+        elif is_shown(event):
             self._rows.append(event)
 
     def tick(self) -> float | None:
@@ -208,16 +226,39 @@ class Screen:
         head = Text(f"{self._host.hostname}: {counted(self._count, 'event')}", "bold")
         if self._lost:
             head.append(f", {counted(self._lost, 'loss')}", STYLE["unknown"])
+        if self._local:
+            head.append(f" ({_of_local_table(self._local)})", "dim")
         parts: list[RenderableType] = [head]
         parts += [_one_row(Text(note, "dim")) for note in self._notes]
         if self._strips:
             parts += [strips(self._strips, self._units)]
         room = self._out.height - _HEAD - len(self._notes) - len(self._strips)
-        rows = list(self._rows)[-max(1, room) :]
-        return Group(*parts, *(_one_row(line(each, day=False)) for each in rows))
+        return Group(*parts, *self._last(max(1, room)))
+
+    def _last(self, room: int) -> list[Text]:
+        """The rows of the last events, each whole: as many of them as there is room for."""
+        rows: list[Text] = []
+        for event in reversed(self._rows):
+            found = self._wrapped(line(event, day=False))
+            if len(rows) + len(found) > room:
+                return rows or found[:room]
+            rows = found + rows
+        return rows
+
+    def _wrapped(self, shown: Text) -> list[Text]:
+        found = []
+        for number, each in enumerate(shown.wrap(self._out, max(1, self._out.width - _INDENT))):
+            each.rstrip()
+            row = Text(" " * _INDENT if number else "", no_wrap=True)
+            found.append(row.append_text(each))
+        return found
 
     def _add(self, event: Event) -> None:
         add_sample(event, self._strips, self._units)
+
+
+def _of_local_table(count: int) -> str:
+    return f"{counted(count, 'route')} of the table local not shown"
 
 
 def _one_row(shown: Text) -> Text:
@@ -269,16 +310,20 @@ def show_span(
     causes: Sequence[WatchedCause] = (),
     *,
     quiet: bool = False,
+    local_routes: bool = False,
     to: Console | None = None,
 ) -> None:
     """What happened before a moment."""
     out = to or console()
-    events = [each for each in found.events if is_shown(each)]
+    every = [each for each in found.events if is_shown(each)]
+    events = [each for each in every if local_routes or not is_of_local_table(each)]
     said = (
         f"{counted(len(events), 'event')} from {utc(found.begin)[:-4]}Z to {utc(found.end)[:-4]}Z"
     )
     head = Text("UNKNOWN", STYLE["unknown"]) if found.unknown else Text("OK", STYLE["ok"])
     head.append(f"  {said}, of {name}")
+    if len(every) > len(events):
+        head.append(f" ({_of_local_table(len(every) - len(events))})")
     if quiet:
         say(out, head)
         return

@@ -316,11 +316,16 @@ _OFTEN: Final = frozenset((b"nccl", b"net/", b"et/i", b"time", b"info", b"rank",
 """Four that stand in many lines, however rare each byte is."""
 
 
+_RARITY: Final = bytes(_COMMON.find(byte) % 64 for byte in range(256))
+
+
 def _rarest(word: bytes) -> int:
-    """Where the four bytes begin that are seen least."""
-
-    def rarity(offset: int) -> int:
-        four = word[offset : offset + 4]
-        return 0 if four in _OFTEN else sum(_COMMON.find(byte) % 64 for byte in four)
-
-    return max(range(len(word) - 3), key=rarity)
+    """Where the four bytes begin that are seen least; of the same, the first."""
+    rare = word.translate(_RARITY)
+    sums = [sum(rare[at : at + 4]) for at in range(len(word) - 3)]
+    for four in _OFTEN:
+        at = word.find(four)
+        while at >= 0:
+            sums[at] = 0
+            at = word.find(four, at + 1)
+    return sums.index(max(sums))

@@ -84,6 +84,9 @@ class Event:
     happened: Happened
 
 
+LOCAL_TABLE: Final = 255
+"""RT_TABLE_LOCAL of linux/rtnetlink.h: its routes come and go with addresses, by the kernel."""
+
 NOTHING: Final[Mapping[str, Value]] = {}
 
 

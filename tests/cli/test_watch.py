@@ -262,6 +262,8 @@ def test_a_ring_that_cannot_be_written_is_exit_74(wired, monkeypatch, capfd, tmp
     [
         (("--on-change", "'"), "--on-change"),
         (("--on-change", " "), "names no command"),
+        (("--on-change", "nosuchcmd --now"), "--on-change nosuchcmd: there is no such command"),
+        (("--on-change", "/etc/passwd"), "--on-change /etc/passwd: there is no such command"),
         (("--ring-size", "0"), "--ring-size"),
         (("--counters", "0.1"), "--counters"),
         (("--source", "martian"), "--source"),
@@ -271,6 +273,13 @@ def test_a_ring_that_cannot_be_written_is_exit_74(wired, monkeypatch, capfd, tmp
 def test_what_cannot_be_done_is_refused(options, said, capfd):
     assert run(("watch", "--for", "0", *options)) in (64, 77)
     assert said in capfd.readouterr().err
+
+
+def test_a_command_that_is_not_there_is_one_line_before_anything_is_listened_to(capfd, tmp_path):
+    ring = tmp_path / "ring"
+    assert run(("watch", "--ring", str(ring), "--on-change", "nosuchcmd")) == 64
+    out, err = capfd.readouterr()
+    assert (out, err.count("\n"), ring.exists()) == ("", 1, False)
 
 
 def test_another_system_is_told_so(monkeypatch, capfd):
@@ -421,7 +430,7 @@ def test_the_ports_of_a_record_are_found():
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (("--at", "5"), 64, "--at is for --ring"),
+        (("--at", "5"), 64, "--at and --local-routes are for --ring"),
         (("--ring", "/nowhere"), 64, "/nowhere"),
         (("--ring", "/tmp", "--at", "yesterday"), 64, "no time such as"),
         (("--ring", "/tmp", "110"), 64, "--ring excludes"),

@@ -1,9 +1,10 @@
 """Write what `explain` learned of lines of trouble: `python -m tests.explain.learn_trouble`.
 
-Of the open threads and of the excerpts of `corpus`: a text counts by the lines of most weight in it
-(a softened maximum), for it is not known which of its lines speak of trouble; those of logs without
-trouble speak of none. Each step goes against the error of one text, and the steps of a weight
-become the smaller, the more of them it had (Adagrad). Both kinds of texts count the same in sum.
+Of the threads that are not held apart and of the excerpts of `corpus`: a text counts by the lines
+of most weight in it (a softened maximum), for it is not known which of its lines speak of trouble;
+those of logs without trouble speak of none. Each step goes against the error of one text, and the
+steps of a weight become the smaller, the more of them it had (Adagrad). Both kinds of texts count
+the same in sum.
 
 With "apart" it writes nothing: it prints how weights learned of nine tenths, by thread and by
 stack, weigh the texts of the tenth.
@@ -53,8 +54,8 @@ def text_of(lines: str, fails: bool, thread: Thread | None = None) -> Text:
 
 
 def texts() -> tuple[Text, ...]:
-    """Open threads and excerpts; nothing that is held apart."""
-    threads = [each for each in read() if not (each.held or each.exam or each.seen)]
+    """Threads and excerpts; nothing that is held apart, or of the newest exam."""
+    threads = [each for each in read() if not (each.held or each.unread or each.seen)]
     rows = [text_of(row.lines, row.fails, thread) for thread in threads for row in thread.rows]
     names = (*CORPORA, "stacks")
     some = [each for name in names for each in read_corpus(CORPUS / f"{name}.txt")]

@@ -18,9 +18,9 @@ Example = tuple[Thread, Row]
 
 
 def examples(threads: Iterable[Thread]) -> tuple[Example, ...]:
-    """Every row that fails, in the order of the files; none of the exam, of which nobody learns."""
+    """Every row that fails, in the order of the files; none of the newest exam."""
     return tuple(
-        (thread, row) for thread in threads if not thread.exam for row in thread.rows if row.fails
+        (thread, row) for thread in threads if not thread.unread for row in thread.rows if row.fails
     )
 
 

@@ -188,7 +188,7 @@ def test_what_is_kept_is_bounded_and_the_rest_counted() -> None:
     found = explained(*(RTR.format(1, 110, number) for number in range(many)))
     assert (len(found.failures), found.dropped) == (MOST_GROUPS, 70)
     letters = [f"{a}{b}" for a in "abcdefghij" for b in "abcdefghij"]
-    found = explained(*(f"NCCL WARN NET/IB : the {word}gizmo failed" for word in letters))
+    found = explained(*(f"ibverbs: the {word}gizmo failed" for word in letters))
     assert (len(found.unknown), found.dropped) == (MOST_UNKNOWN, len(letters) - MOST_UNKNOWN)
 
 

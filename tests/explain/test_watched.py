@@ -211,3 +211,18 @@ def test_each_cause_is_told_once_of_a_place_and_no_more_of_them_than_can_be_read
 @given(st.text(max_size=80))
 def test_of_any_line_something_comes_or_nothing(text) -> None:
     assert len(causes(line(text))) <= 1
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        link({"admin_up": True}, "lo", admin_up=False),
+        link({"mtu": 65536}, "lo", mtu=1500),
+        happened(Kind.ADDRESS, Action.REMOVED, "198.51.100.1/32", netdev="lo"),
+        happened(Kind.ROUTE, Action.REMOVED, "198.51.100.0/24", netdev="lo", type="unicast"),
+    ],
+    ids=["down", "mtu", "address", "route"],
+)
+def test_what_happens_to_loopback_is_no_cause(event) -> None:
+    assert labels(event) == []
+    assert labels(event, LOST) == [("link-lost", "eth0")]

@@ -154,7 +154,7 @@ def test_the_table_is_what_its_script_makes_of_open_threads() -> None:
     """None that is held apart, and none of the exams, is among the texts."""
     some = texts()
     threads = [each.thread for each in some if each.thread]
-    assert not any(drawn(each.address) or each.exam or each.seen for each in threads)
+    assert not any(drawn(each.address) or each.unread or each.seen for each in threads)
     made, table = taught(some), shipped()
     assert made.of.keys() == table.of.keys()
     assert max(abs(made.of[each] - table.of[each]) for each in table.of) < 0.02

@@ -4,9 +4,9 @@ One file a thread: its address, its stack, and rows of log lines. A row has the 
 as the thread's own resolution shows it; it was labelled before `explain` was run on it. Hosts,
 addresses, users and paths are replaced; numbers are as they were. `held` is a third of the
 threads, drawn by a hash of the address: nothing is tuned on those. The folder `fresh` was
-gathered and labelled after the rules were written: its first score is a first reading. The folder
-`exam` is set apart: no rule is written from it, and nobody who writes rules reads it; `second` and
-`third` are further ones. An address
+gathered and labelled after the rules were written: its first score is a first reading. So are
+`exam`, `second`, `third` and `fourth`, one after the other; the newest is set apart: no rule is
+written from it, and nobody who writes rules reads it. An address
 `https://stored-text.invalid/NUMBER` is a text of a public repository that was found in an index
 which gives its own number for it and not where it is from.
 """
@@ -22,12 +22,12 @@ from rdmadiag.frozen import dataclass
 FOLDER: Final = Path(__file__).parent / "threads"
 FRESH: Final = "fresh"
 """The folder of the threads that no rule was written from."""
-EXAM: Final = "exam"
-"""The folder of the threads that are read by nobody who writes rules."""
-SECOND: Final = "second"
-"""The folder of a second exam, gathered after the first had been read in part."""
-THIRD: Final = "third"
-"""The folder of a small third one, read once."""
+EXAMS: Final = ("exam", "second", "third", "fourth")
+"""The folders of the threads that nobody had read who wrote the rules of their day.
+
+Each was gathered after the one before had been scored. The last one is unread; the others have
+been read since, and are learned from.
+"""
 NONE: Final = "none"
 """The cause is none that the registry has, or nobody found it."""
 NOISE: Final = "noise"
@@ -77,8 +77,13 @@ class Thread:
 
     @property
     def exam(self) -> bool:
-        """It is of one of the sets apart."""
-        return self.path.parent.name in (EXAM, SECOND, THIRD)
+        """It is of one of the sets that were gathered to be read once."""
+        return self.path.parent.name in EXAMS
+
+    @property
+    def unread(self) -> bool:
+        """It is of the newest of them: no rule is written from it, and nothing is learned of it."""
+        return self.path.parent.name == EXAMS[-1]
 
 
 def drawn(address: str) -> bool:

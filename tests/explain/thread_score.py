@@ -6,11 +6,11 @@ A row counts
   as OK         of all rows that fail: nothing is found, and the command would exit 0
   false         of the rows of noise: something is found
 
-Threads stand in seven parts: those that rules were written from, those held apart, those that
+Threads stand in eight parts: those that rules were written from, those held apart, those that
 the project knew before, those of the folder `fresh`, gathered after the rules were written, and
-those of the folders `exam`, `second` and `third`, which nobody reads who writes rules: of them
-only sums are printed, and nothing is learned. With "exam", "second" or "third" as its argument it
-reads that folder alone.
+those of the folders `exam`, `second`, `third` and `fourth`, gathered one after the other to be
+read once: of the newest only sums are printed, and nothing is learned. With the name of such a
+folder, or "open", as its argument it reads that part alone.
 `explain` is read with cases learned of other threads, of other stacks, and of none.
 Two baselines stand beside it: grep for words of trouble, which names no cause; and always the
 commonest causes of the same status or errno, counted over all other threads, and over all other
@@ -28,7 +28,7 @@ from rdmadiag.explain.log.learned.chances import Basis
 from rdmadiag.frozen import dataclass
 from tests.explain.learned import Apart, by_stack, by_thread, fold
 from tests.explain.score import Excerpt, score
-from tests.explain.thread_files import Row, Thread, read
+from tests.explain.thread_files import EXAMS, Row, Thread, read
 
 MOST: Final = 5
 """Causes that a guess may name, as many as explain does."""
@@ -57,7 +57,7 @@ class Case:
 
     @property
     def part(self) -> str:
-        """Which of the seven it stands in."""
+        """Which of the eight it stands in."""
         return part_of(self.thread)
 
 
@@ -188,7 +188,7 @@ def reliability(cases: Sequence[Case]) -> str:
     return "\n".join(lines)
 
 
-PARTS: Final = ("open", "held apart", "known before", "fresh", "exam", "second", "third")
+PARTS: Final = ("open", "held apart", "known before", "fresh", *EXAMS)
 
 
 def by_part(name: str, cases: Sequence[Case]) -> Iterable[tuple[str, ...]]:
@@ -201,9 +201,9 @@ def by_part(name: str, cases: Sequence[Case]) -> Iterable[tuple[str, ...]]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the tables; with "open", "exam", "second" or "third", those of this part alone."""
-    only = next((part for part in ("open", "exam", "second", "third") if part in arguments), "")
-    every = read()
+    """Print the tables; with "open" or the name of an exam, those of this part alone."""
+    only = next((part for part in ("open", *EXAMS) if part in arguments), "")
+    every = list(read())
     threads = [each for each in every if only in ("", part_of(each))]
     rows = [(thread, row) for thread in threads for row in thread.rows]
     others = Apart(by_thread, every)
@@ -220,7 +220,7 @@ def main(arguments: Sequence[str]) -> int:
     print("\nHow often the first cause is right, by what it rests on, of rows held apart:\n")
     print(reliability(cases))
     names = sorted({each.stack for each in threads if not each.seen})
-    for part in ("open", "held apart", "fresh", "exam", "second", "third"):
+    for part in ("open", "held apart", "fresh", *EXAMS):
         chosen = [each for each in cases if each.part == part]
         print(f"\nBy stack, {part}:\n")
         some = ((stack, [e for e in chosen if e.thread.stack == stack]) for stack in names)

@@ -1,5 +1,6 @@
 """release/: sums that are signed, and manifests with values of one's own."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 import yaml
 
 from lab.deployed import DEPLOY, manifests
+from rdmadiag import __version__
 from rdmadiag.host.toml_file import parse_toml
 from rdmadiag.preflight.expectations.written import expectations
 
@@ -18,9 +20,43 @@ pytestmark = pytest.mark.once
 
 CHECKOUT: Final = Path(__file__).parents[2]
 KUBERNETES: Final = DEPLOY / "kubernetes"
+DASH: Final = "\N{EN DASH}"
 
 needs_ssh_keygen = pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="no ssh-keygen")
 needs_kubectl = pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl")
+
+
+# --- the version ----------------------------------------------------------------------------
+
+
+def test_the_changelog_begins_with_what_is_not_released_or_with_this_version() -> None:
+    headings = re.findall(r"^## (.*)$", (CHECKOUT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == "Unreleased" or headings[0].startswith(f"{__version__} {DASH} ")
+    released = [each for each in headings if each != "Unreleased"]
+    assert re.fullmatch(rf"{re.escape(__version__)} {DASH} \d{{4}}-\d\d-\d\d", released[0])
+    debian = (CHECKOUT / "debian" / "changelog").read_text()
+    assert debian.startswith(f"rdmadiag ({__version__}) ")
+
+
+@pytest.mark.parametrize("heading", ["## Unreleased", "## 9.9.9", f"## 9.9.90 {DASH} 2026-11-25"])
+def test_a_version_without_its_heading_is_not_released(tmp_path: Path, heading: str) -> None:
+    release = tmp_path / "release"
+    release.mkdir()
+    shutil.copy(CHECKOUT / "release" / "dist.sh", release)
+    (tmp_path / "CHANGELOG.md").write_text(f"{heading}\n")
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "hatchling").write_text('#!/bin/sh\n[ "$*" = version ] && echo 9.9.9\n')
+    (tmp_path / "hatchling").chmod(0o755)
+    done = subprocess.run(
+        ["sh", str(release / "dist.sh")],
+        env={**os.environ, "BIN": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = f'release: CHANGELOG.md has no heading "## 9.9.9 {DASH} DATE"\n'
+    assert (done.returncode, done.stderr) == (1, said)
+    assert (tmp_path / "dist").is_dir()  # what was there before is
 
 
 # --- signatures -------------------------------------------------------------------------------

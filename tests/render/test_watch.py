@@ -117,6 +117,56 @@ def test_a_person_is_spared_what_says_nothing(hidden, lines):
     assert out.file.getvalue().count("\n") == lines
 
 
+LOCAL = event(
+    Kind.ROUTE, Action.ADDED, "192.0.2.1/32", None, netdev="eth0", table=255, type="local"
+)
+UNICAST = event(
+    Kind.ROUTE, Action.ADDED, "198.51.100.0/24", None, netdev="eth0", table=254, type="unicast"
+)
+
+
+def printed(what, width=80):
+    paper = Console(file=io.StringIO(), width=width)
+    paper.print(what)
+    return paper.file.getvalue()
+
+
+@pytest.mark.parametrize("wanted", [False, True], ids=["by default", "asked for"])
+def test_routes_of_the_table_local_are_counted_and_shown_where_asked_for(wanted):
+    out = Console(file=io.StringIO(), width=80)
+    Lines(local_routes=wanted, to=out).show([LOCAL, UNICAST])
+    lines = out.file.getvalue()
+    screen = Screen(HOST, local_routes=wanted, to=terminal())
+    screen.show([LOCAL, UNICAST])
+    drawing = printed(screen.drawing())
+    answer = Console(file=io.StringIO(), width=100)
+    show_span(found(LOCAL, UNICAST), "/ring", local_routes=wanted, to=answer)
+    for text in (lines, drawing, answer.file.getvalue()):
+        assert "route 198.51.100.0/24 added" in text
+        assert ("route 192.0.2.1/32 added" in text) is wanted
+    assert "node1: 2 events" in drawing
+    for text in (drawing, answer.file.getvalue()):
+        assert ("1 route of the table local not shown" in text) is not wanted
+
+
+def test_a_line_that_is_wider_than_the_screen_goes_on_below_while_there_is_room():
+    details = {f"detail{number}": "x" * 10 for number in range(6)}
+    long = event(Kind.ADDRESS, Action.ADDED, "2001:db8::77/64", None, **details)
+    screen = Screen(HOST, to=terminal(height=12))
+    screen.show([event(Kind.LINK, Action.REMOVED, "eth7"), long])
+    text = printed(screen.drawing())
+    assert "…" not in text
+    assert all(name in text for name in details)
+    _, *rest = text[text.index("00:00:00.500  route    address") :].splitlines()
+    assert rest
+    assert all(row.startswith("    ") for row in rest)
+    screen.show([long] * 20)
+    text = printed(screen.drawing())
+    assert text.count("\n") <= 12
+    assert "eth7" not in text
+    assert text.rstrip().endswith("x" * 10), "the last event is whole"
+
+
 def test_quiet_lines_are_the_hosts_alone():
     out = Console(file=io.StringIO(), width=80)
     quiet = Lines(quiet=True, to=out)

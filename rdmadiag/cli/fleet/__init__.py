@@ -11,6 +11,7 @@ SUBCOMMANDS: Final = {
     "merge": "What the reports of many hosts add up to, from any launcher.",
     "run": "A reading command on many nodes: by ssh, one srun, or any other program.",
     "pairs": "Which node, adapter or path is the odd one; refuses without --allow-rtr.",
+    "archive": "One file with rdmadiag, for hosts that have Python and no pip.",
     "history": "Since when a node is as it is, and what changed the day before.",
 }
 """Every one and its line in --help; its module is rdmadiag.cli.fleet.NAME."""

@@ -1,5 +1,8 @@
 """rdmadiag mcp: this host and recorded ones, for programs that use language models."""
 
+import os
+import stat
+
 import click
 
 from rdmadiag.cli import exits
@@ -43,6 +46,10 @@ def command(records: str | None, tools: bool) -> int:
             for name, about in TOOLS.items():
                 click.echo(f"{name:<{max(map(len, TOOLS))}}  {about}")
         return exits.OK
+    if records is not None:
+        from rdmadiag.cli.writing import look
+
+        look(f"--records {records}", lambda: _require_folder(records))
     try:
         from rdmadiag.cli.mcp.server import serve
     except ImportError as error:
@@ -51,3 +58,14 @@ def command(records: str | None, tools: bool) -> int:
         ) from error
     serve(records)
     return exits.OK
+
+
+def _require_folder(path: str) -> None:
+    """A client shows nobody what its calls would say of it. Raises Refused."""
+    try:
+        is_folder = stat.S_ISDIR(os.stat(path).st_mode)
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else "no path"
+        raise Refused(f"--records {path}: {said}") from error
+    if not is_folder:
+        raise Refused(f"--records {path}: is no folder")

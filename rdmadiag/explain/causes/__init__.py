@@ -10,12 +10,15 @@ from collections.abc import Iterable
 from typing import Final
 
 from rdmadiag.explain.causes import (
+    adapters,
     connecting,
+    machine,
     objects,
     opening,
     path,
     peer,
     pingpong,
+    software,
     thunderbolt,
 )
 from rdmadiag.explain.causes.cause import Cause, Used
@@ -30,6 +33,9 @@ ROWS: Final = (
     *thunderbolt.ROWS,
     *pingpong.ROWS,
     *connecting.ROWS,
+    *software.ROWS,
+    *machine.ROWS,
+    *adapters.ROWS,
 )
 CAUSES: Final[dict[str, Cause]] = {row.label: row for row in ROWS}
 

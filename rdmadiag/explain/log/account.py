@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.causes import Known, stated
 from rdmadiag.explain.completions import completion, completion_text, vendor
-from rdmadiag.explain.log.kind import IN_WORDS, OF_RDMA, STOPPED, Kind
+from rdmadiag.explain.log.kind import EXACT, IN_WORDS, OF_RDMA, Kind
 from rdmadiag.explain.log.learned.threads import Similar
 from rdmadiag.explain.log.settings import LISTED_DOWN, PORT_ACTIVE, RDMA_OFF, Setting
 from rdmadiag.explain.log.talk import Talk
@@ -39,9 +39,6 @@ LIKELY: Final = 0.6
 """A first cause of this probability is not put in question."""
 
 Key = tuple[object, ...]
-
-_EXACT: Final = frozenset({"rejected", "unreachable", STOPPED})
-"""Their status says what it was, or there are no words: none add to it."""
 
 _AFTER_UNKNOWN: Final = (
     PREFLIGHT_THERE,
@@ -334,7 +331,7 @@ class Collector:
             if meaning.what == IN_WORDS:
                 group.meaning = replace(meaning, causes=likeliest(own, MOST_CAUSES))
                 continue
-            if meaning.what in _EXACT:
+            if meaning.what in EXACT:
                 continue
             given = {each.label for each in meaning.causes}
             rest = [each for each in likeliest(own, 3 * MOST_CAUSES) if each.label not in given]
@@ -357,7 +354,7 @@ class Collector:
         alike = any(each.likeness >= ALIKE and cases.cases[each.case].labels for each in near)
         for group in groups:
             meaning = group.meaning
-            if meaning.kind not in (Kind.FAILURE, Kind.CONSEQUENCE) or meaning.what in _EXACT:
+            if meaning.kind not in (Kind.FAILURE, Kind.CONSEQUENCE) or meaning.what in EXACT:
                 continue
             given = meaning.causes
             rule = meaning.what != IN_WORDS

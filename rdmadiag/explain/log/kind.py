@@ -9,6 +9,8 @@ IN_WORDS: Final = "words"
 """`what` of a failure that is known by its words alone (explain.log.in_words)."""
 STOPPED: Final = "stopped"
 """What a test is that printed its ends, and then neither a result nor an error."""
+EXACT: Final = frozenset({"rejected", "unreachable", STOPPED})
+"""Their status says what it was, or there are no words: none add to it."""
 UNSURE: Final = frozenset({IN_WORDS, STOPPED})
 """What is no failure that is known: it may be one."""
 

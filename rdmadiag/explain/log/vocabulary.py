@@ -13,6 +13,8 @@ False
 import re
 from typing import Final
 
+from rdmadiag.explain.log.catalogue import has_needle, needles
+
 # fmt: off
 CONTEXT: Final = (
     "ibv_", "ibverbs", "rdma", "net/ib", "infiniband", "openfabrics", "openib", "roce", "mlx4",
@@ -152,13 +154,14 @@ BOTH: Final = (
     "invalid hostname or ip address",
     ": err 0", ": err 1", ": err 2", ": err 3", ": err 4", ": err 5", ": err 6", ": err 7",
     "no mr match", "no mw match", "no qp match", "> max_", "pyverbsrdmaerror",
-    "port_init (",
+    "port_init (", "wc[0]", "wc[i]", "so => not found", "so.0 => not found", "so.1 => not found",
+    "so.2 => not found", "so.4 => not found", "gid is all zero", "gid is zero",
 )
 """Of RDMA and of trouble at once."""
 
 NEAR: Final = ("fatal", "failed", "failure", "abort", "unable to", "cannot", "assert", "could not",
     "signal handler called", "caught signal", "segmentation fault", "cut here ]", "warning: cpu",
-    "write error", "bug: kernel", "bug: unable", "general protection")
+    "signal (11)", "signal 11", "write error", "bug: kernel", "bug: unable", "general protection")
 """Of trouble, and rare: a line that has one is looked at for what stands around it."""
 
 NEAR_TOO: Final = (
@@ -194,6 +197,7 @@ NARROW: Final = {
     **{word.encode(): 3 for word in (*BOTH, *AFTERMATH)},
     "init\N{RIGHTWARDS ARROW}rtr".encode(): 3,
     **{word.encode(): 3 for word in STEPS},
+    **dict.fromkeys(needles(), 3),
 }
 """Word → bits; a line is a candidate once it has both."""
 NEEDLES: Final = {**NARROW, **{word.encode(): 3 for word in NEAR}}
@@ -213,6 +217,11 @@ def is_near_candidate(line: bytes) -> bool:
 
 def is_candidate(line: bytes) -> bool:
     """Whether the line is looked at; what the sieve decides, one line at a time."""
+    return is_taken_up(line) or has_needle(line)
+
+
+def is_taken_up(line: bytes) -> bool:
+    """Whether it is looked at for the words of this file alone."""
     if _SUFFICIENT.search(line):
         return True
     return bool(_TROUBLE.search(line) and _CONTEXT.search(line))

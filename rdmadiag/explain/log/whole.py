@@ -8,6 +8,7 @@ like trouble would be one too many.
 from typing import TYPE_CHECKING, Final
 
 from rdmadiag.explain.causes import Known
+from rdmadiag.explain.log.catalogue import is_healthy
 from rdmadiag.explain.log.fields import cleaned, fields
 from rdmadiag.explain.log.identifiers import without_counters
 from rdmadiag.explain.log.in_words import likeliest, weights
@@ -43,7 +44,11 @@ def read_whole(collector: "Collector", text: bytes, learned: "Weights | None" = 
     ]
     if len(lines) > MOST_LINES:
         return
-    told = [(n, e[:TEXT_LIMIT]) for n, e in enumerate(lines, 1) if is_output(e) and may_tell(e)]
+    told = [
+        (number, line[:TEXT_LIMIT])
+        for number, line in enumerate(lines, 1)
+        if is_output(line) and may_tell(line) and not is_healthy(line)
+    ]
     if any(names_rdma(line) for line in lines):
         for number, line in told:
             if meaning := of_identifiers(fields(line)):

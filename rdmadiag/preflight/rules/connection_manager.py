@@ -297,7 +297,7 @@ def _listed(nodes: tuple[DeviceNode, ...]) -> str:
     "Without it rdma_cm uses the port as it is: a connection of a program on the same port can be "
     "taken for the other's, and a peer that runs iwpmd asks in vain and then waits for each "
     "connection. soft iWARP needs none.",
-    ("https://github.com/linux-rdma/rdma-core/blob/master/Documentation/iwpmd.md",),
+    ("https://github.com/linux-rdma/rdma-core/blob/master/iwpmd/iwpmd.8.in",),
     remedy=("sudo systemctl enable --now iwpmd   # rdma-core",),
     needs=("ports", "software device", "port mapper"),
 )

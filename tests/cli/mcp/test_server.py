@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -115,12 +116,42 @@ def test_a_child_that_answers_nothing_is_a_bug_of_ours(monkeypatch: pytest.Monke
     assert "a bug of ours, exit 1: boom" in failed[1]
 
 
-def test_it_serves_on_stdin_and_stdout() -> None:
+def test_a_client_asks_each_tool_on_stdin_and_stdout() -> None:
     arguments = ["-m", "rdmadiag", "mcp", "--records", SAMPLES]
     started = stdio_client(StdioServerParameters(command=sys.executable, args=arguments))
-    refused, meaning = talk(started, ("explain", {"what": "rule"}), ("explain", {"what": "wc 12"}))
-    assert refused[0]
+    before, after = "roce-healthy", "roce-empty-gid-table"
+    records, verdict, table, meaning, refused, changed, listed = talk(
+        started,
+        ("records", {}),
+        ("preflight", {"record": after}),
+        ("gids", {"record": before, "devices": ["rxe0"], "stacks": ["nccl"]}),
+        ("explain", {"what": "wc 12"}),
+        ("explain", {"what": "rule"}),
+        ("diff", {"before": before, "after": after}),
+        then=lambda client: client.list_tools(),
+    )
+    assert {before, after} <= set(json.loads(records[1])["records"])
+    assert json.loads(verdict[1])["verdict"]["status"] == "critical"
+    assert json.loads(table[1])["ports"][0]["route"]["index"] == 1
     assert json.loads(meaning[1])["answers"][0]["name"] == "RETRY_EXC_ERR"
+    assert refused[0]
+    assert "worse" in {each["kind"] for each in json.loads(changed[1])["changes"]}
+    assert [tool.name for tool in listed.tools] == list(TOOLS)
+
+
+def test_records_that_are_not_there_are_one_line_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for name, why in (("nosuch", "No such file or directory"), ("file", "is no folder")):
+        done = subprocess.run(
+            [sys.executable, "-m", "rdmadiag", "mcp", "--records", str(tmp_path / name)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (64, "")
+        assert done.stderr == f"rdmadiag: --records {tmp_path / name}: {why}\n"
 
 
 def test_the_tools_are_listed_without_the_sdk() -> None:

@@ -22,7 +22,7 @@ from rdmadiag.frozen import dataclass
 
 LONGEST: Final = 1000
 """Characters of a line that are looked at."""
-LEAST: Final = 0.8
+LEAST: Final = 0.5
 """A line of this weight, or more, is shown as one that is not understood."""
 
 _LEFT_OUT: Final = re.compile(

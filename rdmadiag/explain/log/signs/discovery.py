@@ -33,6 +33,15 @@ SIGNS: Final = (
         ("guid-zero", "no-subnet-manager", "port-down"),
     ),
     sign(
+        "gid-row-empty",
+        Kind.FAILURE,
+        Stage.RTR,
+        r"\bgid is (?:all )?zeros?\b",
+        ("gid-row-empty", "gid-index-or-family", "netdev-in-other-netns"),
+        platform="linux",
+        names_row=True,
+    ),
+    sign(
         "gid-query-failed",
         Kind.FAILURE,
         Stage.RTR,

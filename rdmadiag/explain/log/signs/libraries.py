@@ -95,6 +95,13 @@ SIGNS: Final = (
         only=FAILS,
     ),
     sign(
+        "library-not-found",
+        Kind.FAILURE,
+        Stage.OPEN,
+        r"\blib(?:uc[tpsm]|fabric|psm2?|psm_infinipath|nccl-net|efa)[^ ]*\.so[^ ]* => not found",
+        ("library-mismatch", "verbs-library-missing", "transport-unusable"),
+    ),
+    sign(
         "memlock-limit",
         Kind.FAILURE,
         Stage.REG_MR,

@@ -8,6 +8,9 @@ Lines that begin with "$ " are run by bash, one after the other, in a folder of 
 the site each is a block to copy, and what it prints another one below it. `exit` is the code that
 the last one must end with, 0 without it; `lines` keeps that many lines of each output. A block
 with `needs="two RDMA hosts"` is shown and not run.
+
+Other lines of a block are what its commands print, for who reads the page in a checkout; `make
+docs` writes them anew. A block without any has them on the site alone.
 """
 
 import os
@@ -26,6 +29,12 @@ _OPTION: Final = re.compile(r'(\w+)="([^"]*)"')
 _PROMPT: Final = "$ "
 _SECONDS: Final = 120.0
 
+_COMMANDS: Final = "console"
+_NO_COMMANDS: Final = frozenset(
+    {"bash", "dockerfile", "ini", "json", "python", "text", "toml", "yaml"}
+)
+"""`bash` is a file to install, `python` is run by a test of its page."""
+
 
 class BlockFailed(Exception):
     """A command that did not end as its page says; the message has the place and the output."""
@@ -40,40 +49,86 @@ class Block:
     exit: int
     lines: int | None  # kept of each output; None: all
     needs: str | None  # why it is not run
+    printed: bool  # it has what the commands print
 
 
 def blocks(page: str, text: str) -> Iterator[Block]:
-    """The command blocks of a page; raises BlockFailed for one that is neither run nor marked."""
+    """The command blocks of a page.
+
+    Raises BlockFailed for one that is neither run nor marked, such as a block of `sh` or of no
+    language.
+    """
     for found in _FENCE.finditer(text):
-        if found[1] == "console":
+        if found[1] == _COMMANDS:
             yield _block(page, found)
+        elif found[1] not in _NO_COMMANDS:
+            raise BlockFailed(f"{page}: a block of {found[1] or 'no language'}: {found[3]!r}")
+
+
+def with_output(page: str, text: str) -> str:
+    """The page with each block's output below its commands, as on the site; raises BlockFailed."""
+    with tempfile.TemporaryDirectory(prefix="rdmadiag-site-") as folder:
+
+        def printed(found: re.Match[str]) -> str:
+            if found[1] != _COMMANDS:
+                return found[0]
+            block = _block(page, found)
+            ran = _as_written(found[3]) if block.needs else _run(block, folder)
+            return "\n\n".join(_fences(ran))
+
+        return _FENCE.sub(printed, text)
+
+
+def printed_anew(page: str, text: str) -> str:
+    """The page with what its blocks print as it is now, where they have it; raises BlockFailed."""
+    found = [_block(page, each) for each in _FENCE.finditer(text) if each[1] == _COMMANDS]
+    if not any(block.printed and not block.needs for block in found):
+        return text
+    with tempfile.TemporaryDirectory(prefix="rdmadiag-docs-") as folder:
+
+        def printed(found: re.Match[str]) -> str:
+            if found[1] != _COMMANDS:
+                return found[0]
+            block = _block(page, found)
+            if block.needs:
+                return found[0]
+            ran = list(_run(block, folder))  # of others too: a later one may need their files
+            if not block.printed:
+                return found[0]
+            lines = [line for command, out in ran for line in (f"{_PROMPT}{command}", *out)]
+            return "\n".join((f"```{_COMMANDS}{found[2]}", *lines, "```"))
+
+        return _FENCE.sub(printed, text)
 
 
 def _block(page: str, found: re.Match[str]) -> Block:
     options = dict(_OPTION.findall(found[2]))
-    commands = tuple(
-        line.removeprefix(_PROMPT) for line in found[3].splitlines() if line.startswith(_PROMPT)
-    )
+    written = found[3].splitlines()
+    commands = tuple(command for command, _ in _as_written(found[3]))
     unknown = set(options) - {"exit", "lines", "needs"}
-    if unknown or not commands:
+    if unknown or not commands or not written[0].startswith(_PROMPT):
         raise BlockFailed(f"{page}: {found[0]!r}: no command, or no such option {unknown}")
     lines = options.get("lines")
     kept = None if lines is None else int(lines)
-    return Block(page, commands, int(options.get("exit", "0")), kept, options.get("needs"))
+    return Block(
+        page,
+        commands,
+        int(options.get("exit", "0")),
+        kept,
+        options.get("needs"),
+        printed=len(commands) < len(written),
+    )
 
 
-def with_output(page: str, text: str) -> str:
-    """The page with each block's output below its commands; raises BlockFailed."""
-    with tempfile.TemporaryDirectory(prefix="rdmadiag-site-") as folder:
-
-        def printed(found: re.Match[str]) -> str:
-            if found[1] != "console":
-                return found[0]
-            block = _block(page, found)
-            ran = _shown(block) if block.needs else _run(block, folder)
-            return "\n\n".join(_fences(ran))
-
-        return _FENCE.sub(printed, text)
+def _as_written(text: str) -> list[tuple[str, list[str]]]:
+    """Each command with the lines below it."""
+    found: list[tuple[str, list[str]]] = []
+    for line in text.splitlines():
+        if line.startswith(_PROMPT):
+            found.append((line.removeprefix(_PROMPT), []))
+        elif found:
+            found[-1][1].append(line)
+    return found
 
 
 def _fences(ran: Iterable[tuple[str, Sequence[str]]]) -> Iterator[str]:
@@ -87,10 +142,6 @@ def _fences(ran: Iterable[tuple[str, Sequence[str]]]) -> Iterator[str]:
             commands = []
     if commands:
         yield "\n".join(("```sh", *commands, "```"))
-
-
-def _shown(block: Block) -> Iterator[tuple[str, Sequence[str]]]:
-    return ((command, ()) for command in block.commands)
 
 
 def _run(block: Block, folder: str) -> Iterator[tuple[str, Sequence[str]]]:
@@ -127,7 +178,7 @@ def _environment(folder: Path) -> dict[str, str]:
         program.chmod(0o755)
     return {
         "PATH": f"{program.parent}:{os.environ['PATH']}",
-        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "PYTHONPATH": str(Path(__file__).parents[1]),
         "LC_ALL": "C.UTF-8",
         "HOME": str(folder),
         "XDG_CONFIG_HOME": str(folder / ".none"),

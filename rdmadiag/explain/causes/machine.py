@@ -1,0 +1,132 @@
+"""Causes in the machine around the adapter: memory, rights, interrupts, the IOMMU, GPUs."""
+
+from typing import Final
+
+from rdmadiag.explain.causes.cause import Cause
+from rdmadiag.explain.remedies import NODES
+
+ROWS: Final = (
+    # --- memory --------------------------------------------------------------------------
+    Cause(
+        "shm-too-small",
+        "shared memory (/dev/shm) is full, too small, or not shared between containers",
+        linux=(
+            "df -h /dev/shm; ls -la /dev/shm | head",
+            "docker run --shm-size=8g --ipc=host IMAGE",
+        ),
+    ),
+    Cause(
+        "process-memory-refused",
+        "perhaps one process may not open the memory of another: separate containers or users, or "
+        "kernel.yama.ptrace_scope",
+        linux=(
+            "sysctl kernel.yama.ptrace_scope",
+            "docker run --ipc=host --pid=host --cap-add=SYS_PTRACE IMAGE",
+        ),
+    ),
+    Cause(
+        "hugepages-missing",
+        "no huge pages, or too few, are set up for the program, or hugetlbfs is not mounted",
+        linux=(
+            "grep -i huge /proc/meminfo",
+            "sudo sysctl -w vm.nr_hugepages=1024",
+            "mount | grep hugetlbfs || sudo mount -t hugetlbfs none /dev/hugepages",
+        ),
+    ),
+    # --- rights --------------------------------------------------------------------------
+    Cause(
+        "needs-root",
+        "the command needs root, or a capability such as CAP_NET_ADMIN",
+        linux=("sudo COMMAND", NODES),
+    ),
+    Cause(
+        "raw-packet-privilege",
+        "the process lacks CAP_NET_RAW, which raw packets, flow rules and DevX need",
+        linux=(
+            "sudo setcap cap_net_raw+ep PROGRAM",
+            "docker run --cap-add=NET_RAW --device=/dev/infiniband IMAGE",
+        ),
+    ),
+    Cause(
+        "credentials-changed",
+        "the process changed its user or group after it had opened the device",
+        linux=(NODES, "# open the device after the change, or give the user the nodes"),
+    ),
+    # --- interrupts and DMA --------------------------------------------------------------
+    Cause(
+        "interrupts-lost",
+        "perhaps interrupts of the device are lost or come late",
+        linux=(
+            "grep -E 'mlx|bnxt|ice|efa' /proc/interrupts   # twice: do the counts grow?",
+            "sudo dmesg | grep -iE 'nobody cared|soft lockup|Recovered .*eqe'",
+        ),
+    ),
+    Cause(
+        "too-few-vectors",
+        "the device got too few interrupt vectors (MSI-X), or all of them are in use",
+        linux=(
+            "lspci -vv | grep MSI-X",
+            "sudo ethtool -L {netdev} combined 8   # leave some to RDMA",
+        ),
+    ),
+    Cause(
+        "iommu-fault",
+        "the IOMMU refused a DMA of the device",
+        linux=(
+            "sudo dmesg | grep -E 'DMAR:|AMD-Vi:|arm-smmu'",
+            "cat /proc/cmdline   # try iommu=pt on the kernel's command line",
+        ),
+    ),
+    Cause(
+        "secure-boot",
+        "Secure Boot is on, and the module is not signed with a key that is enrolled",
+        linux=("mokutil --sb-state", "modinfo -F signer mlx5_core nvidia_peermem"),
+    ),
+    Cause(
+        "module-in-use",
+        "another module or a running program still uses the kernel module",
+        linux=(
+            "lsmod | grep -E 'ib_core|mlx5_core|rdma_cm'   # the right column names the users",
+            "sudo fuser -v /dev/infiniband/*",
+        ),
+    ),
+    # --- GPUs ----------------------------------------------------------------------------
+    Cause(
+        "gpu-not-usable",
+        "the GPU cannot be used by this process: its driver, library or context failed",
+        linux=("nvidia-smi; sudo dmesg | grep -i xid", "ldconfig -p | grep -E 'libcuda|libamdhip'"),
+    ),
+    Cause(
+        "gdrdrv-missing",
+        "gdrcopy is not usable: its library or its module gdrdrv is missing, too old, or not given "
+        "to the container",
+        linux=(
+            "lsmod | grep gdrdrv || sudo modprobe gdrdrv; ls -l /dev/gdrdrv",
+            "ldconfig -p | grep gdrapi",
+            "docker run --device=/dev/gdrdrv IMAGE",
+        ),
+    ),
+    Cause(
+        "gpu-bar-exhausted",
+        "the BAR1 of the GPU has no room for more memory that is mapped for a NIC or gdrcopy",
+        linux=("nvidia-smi -q -d MEMORY | grep -A3 BAR1",),
+    ),
+    Cause(
+        "imex-not-ready",
+        "the NVLink domain over several hosts is not ready: the IMEX service does not run, or the "
+        "container has no channel of it",
+        linux=(
+            "nvidia-imex-ctl -N; systemctl status nvidia-imex",
+            "ls -l /dev/nvidia-caps-imex-channels/",
+            "export NCCL_MNNVL_ENABLE=0   # by the NICs instead",
+        ),
+    ),
+    Cause(
+        "accelerator-port-not-configured",
+        "the accelerator's own network port has no address, gateway or link",
+        linux=(
+            "hccn_tool -i 0 -ip -g; hccn_tool -i 0 -link -g   # Ascend",
+            "cat /etc/gaudinet.json   # Gaudi",
+        ),
+    ),
+)

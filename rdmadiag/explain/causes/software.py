@@ -1,0 +1,148 @@
+"""Causes in programs, libraries and the services beside them: their releases, parts and starts."""
+
+from typing import Final
+
+from rdmadiag.explain.causes.cause import Cause
+from rdmadiag.explain.remedies import ADDRESSES
+
+ROWS: Final = (
+    Cause(
+        "versions-differ",
+        "the two ends run releases of the program or of its library that do not fit together",
+        linux=(
+            "ucx_info -v; fi_info --version   # on both hosts: compare",
+            "dpkg -l | grep -E 'ucx|fabric|perftest' || rpm -qa | grep -E 'ucx|fabric|perftest'",
+        ),
+    ),
+    Cause(
+        "library-mismatch",
+        "the library that was loaded is absent or of another release than the program was built "
+        "with",
+        linux=(
+            "ldd \"$(command -v PROGRAM)\" | grep -E 'ucp|uct|fabric|psm|pmix|not found'",
+            "grep -ohE '/[^ ]*lib(ucp|fabric|psm|pmix)[^ ]*' /proc/PID/maps | sort -u",
+        ),
+    ),
+    Cause(
+        "feature-not-built",
+        "the program, library or kernel was built or installed without the part that is asked for",
+        linux=(
+            "ucx_info -d | grep Transport; fi_info -l   # the parts that UCX and libfabric have",
+            "ompi_info | grep -E 'pml|mtl|btl'   # those of Open MPI",
+            "grep -E 'SMB_DIRECT|XPRT_RDMA|NVME_RDMA' /boot/config-$(uname -r)",
+        ),
+    ),
+    Cause(
+        "program-fault",
+        "perhaps a fault of the program or of a library itself: another release may mend it",
+        linux=(
+            "ldconfig -p | grep -E 'nccl|ucp|fabric|nvshmem'   # then the newest of these releases",
+            "ulimit -c unlimited   # run again, and keep the core file",
+        ),
+    ),
+    Cause(
+        "network-plugin-missing",
+        "the network plugin or transport library that was asked for is not on the library path",
+        linux=(
+            "env | grep -E 'NCCL_NET|NVSHMEM_REMOTE_TRANSPORT|LD_LIBRARY_PATH'",
+            "ldconfig -p | grep -E 'libnccl-net|nvshmem_transport'",
+            "unset NCCL_NET NCCL_NET_PLUGIN   # back to the transport that is built in",
+        ),
+    ),
+    Cause(
+        "launcher-mismatch",
+        "the program was started by no launcher, or by one whose PMI it does not have: its ranks "
+        "do not find each other",
+        linux=(
+            "srun --mpi=list; ompi_info | grep -iE 'pmix|slurm'",
+            "srun --mpi=pmix PROGRAM   # or the mpirun of the same MPI",
+        ),
+    ),
+    Cause(
+        "bootstrap-service-unreachable",
+        "the service that brings the ends together (etcd, metadata server, master, TCPStore) does "
+        "not answer at its address",
+        linux=(
+            "env | grep -iE 'etcd|master|metadata|bootstrap|side_channel'",
+            "nc -vz -w 3 HOST PORT   # from the host that failed",
+            "ss -ltnp   # on the service's host: does it listen, and at which address?",
+        ),
+    ),
+    Cause(
+        "bootstrap-interface",
+        "the interface for the TCP connections beside RDMA (NCCL_SOCKET_IFNAME) is not there, is "
+        "down, or does not reach the other hosts",
+        linux=(
+            ADDRESSES,
+            "ip route get {target}   # by which interface?",
+            "export NCCL_SOCKET_IFNAME=INTERFACE GLOO_SOCKET_IFNAME=INTERFACE   # that one",
+        ),
+    ),
+    Cause(
+        "rank-missing",
+        "perhaps a rank did not come in time: it hangs, has ended, or took another way through the "
+        "program",
+        linux=(
+            "grep -lE 'Error|Traceback|Xid|Killed' LOGS   # of all ranks: who printed that first?",
+            "export TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1   # PyTorch",
+            "rdmadiag explain --log 'LOGS/*'   # all ranks as one story",
+        ),
+    ),
+    Cause(
+        "helper-service-down",
+        "a service that it needs does not run or does not answer: ibacm, iwpmd, or the SHARP "
+        "aggregation manager",
+        linux=(
+            "systemctl status ibacm iwpmd --no-pager",
+            "systemctl status sharp_am --no-pager   # on the host of the subnet manager",
+        ),
+    ),
+    Cause(
+        "target-not-exported",
+        "the storage target exports nothing of that name, or not to this host",
+        linux=(
+            "nvme discover -t rdma -a ADDRESS -s 4420; cat /etc/nvme/hostnqn",
+            "ls /sys/kernel/config/nvmet/ports/*/subsystems   # on the target",
+            "targetcli ls   # on the target, for SRP and iSER",
+        ),
+    ),
+    Cause(
+        "lnet-nids-differ",
+        "the NIDs, network numbers or routes of LNet do not match on the two ends",
+        linux=(
+            "lctl list_nids; lnetctl net show; lnetctl route show   # on both ends",
+            "lctl ping NID",
+        ),
+    ),
+    Cause(
+        "cxi-service",
+        "Slingshot: the job has no CXI service or VNI on this NIC, or the limits of the service "
+        "are used up",
+        linux=("cxi_service list", "env | grep SLINGSHOT"),
+    ),
+    Cause(
+        "resource-not-advertised",
+        "the node advertises no such resource, or none is left: the selectors of the device plugin "
+        "match no device, or it does not run there",
+        linux=(
+            "kubectl describe node NODE | grep -iE 'rdma|sriov|efa'",
+            "kubectl logs -n NAMESPACE POD | tail -50   # of the device plugin",
+        ),
+    ),
+    Cause(
+        "cni-config",
+        "the network attachment of the pod is wrong or missing",
+        linux=(
+            "kubectl get network-attachment-definitions -A",
+            "kubectl describe pod POD | tail -20",
+        ),
+    ),
+    Cause(
+        "netns-mode-shared",
+        "RDMA devices are shared among network namespaces, and exclusive mode is needed here",
+        linux=(
+            "rdma system show",
+            "sudo rdma system set netns exclusive   # while no container holds a device",
+        ),
+    ),
+)

@@ -1,0 +1,148 @@
+"""Messages of known stacks, word for word: which of them a line is, and what it means.
+
+Tables `*.tsv` in the folder `tables`, a message a row: stack, source file that prints it, kind,
+stage, causes (the likeliest first), the message, and the condition by which the source prints it.
+`*` stands for what is printed there; case and white space do not count. Kind `healthy` is what a
+stack prints on healthy hosts too: a probe that fell back, a setting that was tried in vain.
+
+A message is looked up by two words of it that stand beside each other and in few other messages,
+so that a line costs as many look-ups as it has words, however many messages there are. These words
+are in `index.tsv`, with what a log is searched for where the vocabulary alone would pass the
+message over: `python -m tests.explain.index_messages` writes it from the tables.
+
+>>> message_of("Failed to fry QP 7 in butter") is None
+True
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from functools import cache, cached_property
+from itertools import pairwise
+from typing import Final
+
+from rdmadiag.explain.log.kind import Kind
+from rdmadiag.facts.attempt import Stage
+
+FOLDER: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tables")
+INDEX: Final = os.path.join(os.path.dirname(FOLDER), "index.tsv")
+HEALTHY: Final = "healthy"
+ANY: Final = "*"
+NONE: Final = "-"
+PRINTED: Final = 120
+"""Characters that `*` stands for at most."""
+SINGLE: Final = 8
+"""Characters of a word by which alone a message may be looked up."""
+
+_WORD: Final = re.compile(r"[a-z0-9_]+")
+
+
+class Message:
+    """One row."""
+
+    __slots__ = ("__dict__", "condition", "kind", "labels", "source", "stack", "stage", "template")
+
+    def __init__(self, row: str) -> None:
+        """Of a line of a table; raises ValueError."""
+        columns = row.split("\t")
+        if len(columns) != 7:
+            raise ValueError(f"{len(columns)} columns: {row[:80]!r}")
+        self.stack, self.source, kind, stage, labels, template, self.condition = columns
+        self.kind = None if kind == HEALTHY else Kind(kind)
+        self.stage = None if stage == NONE else Stage(stage)
+        self.labels = () if labels == NONE else tuple(labels.split(","))
+        self.template = folded(template)
+
+    @property
+    def pieces(self) -> list[str]:
+        """What is printed as it stands."""
+        return [each.strip() for each in self.template.split(ANY) if each.strip()]
+
+    @cached_property
+    def pattern(self) -> "re.Pattern[str]":
+        """Of folded text."""
+        parts = [re.escape(each) for each in self.template.split(ANY)]
+        before = r"(?<![a-z0-9_])" if _WORD.match(self.template) else ""
+        return re.compile(before + f".{{0,{PRINTED}}}?".join(parts))
+
+    @property
+    def is_healthy(self) -> bool:
+        """It is printed on healthy hosts too."""
+        return self.kind is None
+
+
+def folded(text: str) -> str:
+    """In lowercase, with one space where there were several."""
+    return " ".join(text.lower().split())
+
+
+@cache
+def rows() -> tuple[str, ...]:
+    """Of all tables, in the order of their names."""
+    found: list[str] = []
+    for name in sorted(os.listdir(FOLDER)):
+        with open(os.path.join(FOLDER, name), encoding="utf-8") as table:
+            found += table.read().splitlines()
+    return tuple(found)
+
+
+@cache
+def message(number: int) -> Message:
+    """The row of this number, from 0."""
+    return Message(rows()[number])
+
+
+def messages() -> Iterator[Message]:
+    """Every row."""
+    return (message(number) for number in range(len(rows())))
+
+
+@cache
+def _index() -> dict[str, list[tuple[int, str]]]:
+    """Words → numbers of rows, each with what is searched for, or nothing."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    with open(INDEX, encoding="utf-8") as index:
+        for number, line in enumerate(index):
+            key, _, needle = line.rstrip("\n").partition("\t")
+            found.setdefault(key, []).append((number, needle))
+    return found
+
+
+def _looked_up(text: str) -> Iterator[tuple[int, str]]:
+    index = _index()
+    words = _WORD.findall(text)
+    for one, two in pairwise(words):
+        yield from index.get(f"{one} {two}", ())
+    for word in words:
+        if len(word) >= SINGLE:
+            yield from index.get(word, ())
+
+
+def message_of(text: str) -> Message | None:
+    """The longest message that the line has, or None."""
+    text = folded(text)
+    best: Message | None = None
+    for number, _ in _looked_up(text):
+        each = message(number)
+        longer = best is None or len(each.template) > len(best.template)
+        if longer and each.pattern.search(text):
+            best = each
+    return best
+
+
+def is_healthy(text: str) -> bool:
+    """Whether a stack prints the line on healthy hosts too."""
+    found = message_of(text)
+    return found is not None and found.is_healthy
+
+
+def has_needle(line: bytes) -> bool:
+    """Whether it has what a log is searched for because of a message."""
+    text = folded(line.decode("utf-8", "replace"))
+    return any(needle and needle in text for _, needle in _looked_up(text))
+
+
+def needles() -> tuple[bytes, ...]:
+    """What a log is searched for beside the words of the vocabulary: ASCII, in lowercase."""
+    several = (needle for rows_ in _index().values() for _, needle in rows_ if needle)
+    return tuple(dict.fromkeys(each.encode() for each in several))

@@ -1,0 +1,57 @@
+"""fleet archive: what it says, what it refuses, and how the file is written."""
+
+import os
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rdmadiag import __version__
+
+Rdmadiag = Callable[..., "Outcome"]  # type: ignore[name-defined]  # noqa: F821  # tests/cli/conftest.py
+
+
+def test_one_line_says_for_whom_it_is_and_how_to_start_it(
+    rdmadiag: Rdmadiag, tmp_path: Path
+) -> None:
+    file = tmp_path / "a file.pyz"
+    before = os.umask(0o077)
+    try:
+        found = rdmadiag("fleet", "archive", str(file))
+    finally:
+        os.umask(before)
+    assert (found.code, found.err, found.out.count("\n")) == (0, "", 1)
+    here = f"Python 3.{sys.version_info[1]} on "
+    assert found.out.startswith(f"{file}: rdmadiag {__version__} for {here}")
+    assert found.out.endswith("Start it there with: python3 'a file.pyz' preflight\n")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    assert os.listdir(tmp_path) == ["a file.pyz"]
+    first = file.read_bytes()
+    assert rdmadiag("fleet", "archive", str(file)).code == 0
+    assert file.read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("",), "names no file"),
+        (("none/x.pyz",), "there is no folder"),
+        (("x.pyz", "--wheels", "nowhere"), "nowhere: No such file or directory"),
+        (("x.pyz", "--wheels", "."), "no wheel of pydantic-core"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_no_file(
+    rdmadiag: Rdmadiag,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = rdmadiag("fleet", "archive", *arguments)
+    assert (found.code, found.out) == (64, "")
+    assert said in found.err
+    assert found.err.count("\n") == 1
+    assert os.listdir(tmp_path) == []

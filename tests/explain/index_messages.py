@@ -1,0 +1,57 @@
+"""Write by what messages are looked up: `python -m tests.explain.index_messages`.
+
+rdmadiag/explain/log/catalogue/index.tsv has a line for each row of the tables, in their order: two
+words that stand beside each other, or a long one, and behind a tab what a log must be searched for
+where the words of explain.log.vocabulary do not take the message up.
+"""
+
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+from rdmadiag.explain.log.catalogue import INDEX, SINGLE, Message, rows
+from rdmadiag.explain.log.vocabulary import is_taken_up
+
+NEEDLE: Final = 40
+"""Characters that are searched for, at most."""
+_PAIR: Final = re.compile(r"(?=(?<![a-z0-9_*])([a-z0-9_]+)[^a-z0-9_*]+([a-z0-9_]+)(?![a-z0-9_*]))")
+_WHOLE: Final = re.compile(r"(?<![a-z0-9_*])[a-z0-9_]+(?![a-z0-9_*])")
+
+
+def keys(message: Message) -> list[str]:
+    """Words that every line with the message has, beside each other; none at a `*`."""
+    pairs = [f"{found[1]} {found[2]}" for found in _PAIR.finditer(message.template)]
+    return pairs or [each for each in _WHOLE.findall(message.template) if len(each) >= SINGLE]
+
+
+def needle(message: Message) -> str:
+    """The longest of its pieces, or the beginning of that; empty where it needs none."""
+    if is_taken_up("\n".join(message.pieces).encode()):
+        return ""
+    return max(message.pieces, key=len)[:NEEDLE].strip()
+
+
+def index() -> str:
+    """The text of the file."""
+    messages = [Message(row) for row in rows()]
+    often = Counter(key for each in messages for key in set(keys(each)))
+    lines = []
+    for each in messages:
+        key = min(keys(each), key=lambda one: (often[one], -len(one), one))
+        lines.append(f"{key}\t{needle(each)}\n")
+    return "".join(lines)
+
+
+def main() -> int:
+    """Write the file."""
+    text = index()
+    Path(INDEX).write_text(text, "utf-8")
+    found = [line.partition("\t")[2].strip() for line in text.splitlines()]
+    print(f"index.tsv: {len(found)} messages, {sum(map(bool, found))} searched for")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,188 @@
+"""Messages of known stacks: each row is found by what it prints."""
+
+import io
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rdmadiag.explain.causes import CAUSES
+from rdmadiag.explain.log.catalogue import (
+    ANY,
+    INDEX,
+    Message,
+    folded,
+    has_needle,
+    is_healthy,
+    message_of,
+    needles,
+    rows,
+)
+from rdmadiag.explain.log.kind import Kind
+from rdmadiag.explain.log.recognise import MESSAGE, recognise
+from rdmadiag.explain.log.vocabulary import NEEDLES, is_candidate
+from rdmadiag.facts.attempt import Stage
+from rdmadiag.sieve.lines import Sieve
+from tests.explain.index_messages import index, keys, needle
+
+MESSAGES = tuple(Message(row) for row in rows())
+LEAST_FIXED = 10
+"""Letters of a message that are printed as they stand."""
+
+
+def printed(message: Message) -> str:
+    """A line that has it."""
+    return "node1: " + message.template.replace(ANY, "7x") + " zap"
+
+
+def test_each_row_has_its_columns() -> None:
+    wrong = [row for row in rows() if len(row.split("\t")) != 7 or not all(row.split("\t"))]
+    assert wrong == []
+
+
+def test_every_cause_of_a_row_is_one_of_the_registry_and_only_healthy_ones_have_none() -> None:
+    unknown = [
+        (each.template, each.labels)
+        for each in MESSAGES
+        if not CAUSES.keys() >= set(each.labels)
+        or (each.kind is not None) != bool(each.labels)
+        or len(each.labels) != len(set(each.labels))
+    ]
+    assert unknown == []
+
+
+def test_no_message_stands_twice() -> None:
+    templates = [each.template for each in MESSAGES]
+    assert sorted({each for each in templates if templates.count(each) > 1}) == []
+
+
+def test_a_message_has_enough_of_its_own_to_be_known_by() -> None:
+    short = [
+        each.template
+        for each in MESSAGES
+        if len(re.sub(r"[^a-z]", "", each.template)) < LEAST_FIXED or not keys(each)
+    ]
+    assert short == []
+
+
+def test_each_message_is_found_in_a_line_that_prints_it_and_in_a_log() -> None:
+    lost = []
+    for each in MESSAGES:
+        line = printed(each)
+        found = message_of(line)
+        if found is None or len(found.template) < len(each.template):
+            lost.append(each.template)
+        elif not is_candidate(line.encode()):
+            lost.append(f"not looked at: {each.template}")
+    assert lost == []
+
+
+def test_the_sieve_gives_every_line_that_prints_a_message() -> None:
+    lines = [printed(each) for each in MESSAGES]
+    given = {each.number for each in Sieve(NEEDLES).segments(io.BytesIO("\n".join(lines).encode()))}
+    assert [line for number, line in enumerate(lines, 1) if number not in given] == []
+
+
+def test_what_is_searched_for_is_lowercase_and_four_bytes_or_more() -> None:
+    assert all(len(each) >= 4 and each == each.lower() for each in needles())
+
+
+def test_the_index_is_that_of_the_tables() -> None:
+    with open(INDEX, encoding="utf-8") as found:
+        assert found.read() == index(), "python -m tests.explain.index_messages"
+
+
+def test_what_the_vocabulary_takes_up_is_not_searched_for_as_well() -> None:
+    assert needle(Message(row("cannot frobnicate ibv_qp * now"))) == ""
+    assert needle(Message(row("the sprocket * of your zap was bent twice"))) == (
+        "of your zap was bent twice"
+    )
+
+
+def test_what_healthy_hosts_print_is_no_trouble() -> None:
+    """But where a sign, an errno or a status of the line says that it is."""
+    seen = [
+        each.template
+        for each in MESSAGES
+        if each.is_healthy
+        and (found := recognise(printed(each).encode()))
+        and found.kind is Kind.UNKNOWN
+    ]
+    assert seen == []
+
+
+ROW = "zap\tzap.c\t{}\t{}\t{}\t{}\twhy"
+
+
+def row(template: str, kind: str = "failure", stage: str = "rtr", labels: str = "memlock") -> str:
+    return ROW.format(kind, stage, labels, template)
+
+
+def test_a_row_says_who_prints_it_where_and_what_it_means() -> None:
+    each = Message(row("Failed to  frobnicate QP * on *: *", labels="memlock,no-path"))
+    assert (each.stack, each.source, each.kind, each.stage, each.labels) == (
+        *("zap", "zap.c", Kind.FAILURE, Stage.RTR),
+        ("memlock", "no-path"),
+    )
+    assert each.template == "failed to frobnicate qp * on *: *"
+
+
+@pytest.mark.parametrize(
+    ("line", "fits"),
+    [
+        ("zap: Failed to frobnicate QP 0x12 on mlx5_0: Success", True),
+        ("zap: failed  to frobnicate\tqp 0x12 on mlx5_0:1: 22", True),
+        ("zap: refailed to frobnicate qp 0x12 on mlx5_0: 22", False),
+        ("zap: failed to frobnicate qp 0x12 at mlx5_0: 22", False),
+        ("zap: failed to frobnicate qp " + "x" * 121 + " on mlx5_0: 22", False),
+    ],
+)
+def test_a_star_is_what_is_printed_there(line: str, fits: bool) -> None:
+    each = Message(row("failed to frobnicate qp * on *: *"))
+    assert (each.pattern.search(folded(line)) is not None) is fits
+
+
+def test_a_word_beside_a_star_is_none_to_look_it_up_by() -> None:
+    each = Message(row("cannot open mlx*_dev now or* ever after"))
+    assert keys(each) == ["cannot open", "ever after"]
+
+
+@pytest.mark.parametrize(
+    "wrong", ["zap\tzap.c\tfailure", row("x", kind="disaster"), row("x", stage="nowhere")]
+)
+def test_a_row_that_makes_no_sense_is_refused(wrong: str) -> None:
+    with pytest.raises(ValueError, match=r"columns|not a valid"):
+        Message(wrong)
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_looked_up(text: str) -> None:
+    found = message_of(text)
+    assert found is None or found.pattern.search(folded(text))
+    assert isinstance(has_needle(text.encode()), bool)
+    assert is_healthy(text) is (found is not None and found.kind is None)
+
+
+def test_a_message_that_nothing_else_knows_is_named_with_its_stage_and_causes() -> None:
+    line = b"hns3 0000:7d:00.0: roce engine init failed! ret = -12"
+    found = recognise(line)
+    assert found is not None
+    assert (found.kind, found.what, found.fields.stage) == (Kind.FAILURE, MESSAGE, Stage.OPEN)
+    assert found.causes[0].label == "firmware-failed"
+
+
+def test_what_a_line_shows_of_gids_counts_more_than_its_message() -> None:
+    line = b"NCCL WARN Call to ibv_modify_qp failed with 22 Invalid argument, local GID ::"
+    found = recognise(line)
+    assert found is not None
+    assert found.causes[0].label == "gid-row-empty"
+
+
+def test_every_failure_of_the_tables_is_seen() -> None:
+    lost = [
+        each.template
+        for each in MESSAGES
+        if each.kind is Kind.FAILURE and recognise(printed(each).encode()) is None
+    ]
+    assert lost == []
