@@ -12,8 +12,9 @@ from rdmadiag.frozen import dataclass
 from rdmadiag.preflight.rules import ends, peer_route
 from rdmadiag.preflight.rules.peer_route import PeerCase
 from rdmadiag.preflight.verdict import Finding, Severity, Status, status_of, worse
-from rdmadiag.view.compat import Compat, compat
+from rdmadiag.view.compat import Compat, PortsBeside, compat, limited, limited_stack, with_ports
 from rdmadiag.view.ends import (
+    BY_ADDRESS,
     HostEnd,
     Meeting,
     Towards,
@@ -22,10 +23,11 @@ from rdmadiag.view.ends import (
     is_one_host,
     meetings,
     not_seen,
+    ports_on,
 )
-from rdmadiag.view.peer_picks import Side, Talks
+from rdmadiag.view.peer_picks import BEST_FIRST, End, Side, StackPair, Talks
 from rdmadiag.view.peer_route import Obstacle
-from rdmadiag.view.reconcile import ports
+from rdmadiag.view.reconcile import Protocol, ports
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,18 @@ class EndFinding:
 
 
 @dataclass(frozen=True, slots=True)
+class Ways:
+    """Between two addresses: what the reports of both hosts leave of it."""
+
+    here: frozenset[End]  # the ports that send from the address
+    there: frozenset[End]
+    protocol: Protocol
+    addresses: tuple[str, str]
+    talks: Talks  # no better than this
+    finding: EndFinding | None  # for this; None where nothing is against it
+
+
+@dataclass(frozen=True, slots=True)
 class EndsVerdict:
     """All of it."""
 
@@ -48,6 +62,7 @@ class EndsVerdict:
     stops: EndFinding | None  # one that stops each pair of addresses, where each is stopped
     pairs: int  # of addresses that were held against each other
     unknown: tuple[str, ...]  # what of which host was not read, one line each
+    ways: tuple[Ways, ...] = ()  # of each such pair
 
 
 _OF_BOTH: Final = frozenset(
@@ -66,6 +81,8 @@ NOTHING_PASSES: Final = frozenset(
 )
 """Rules whose critical finding stops all packets between two addresses, not those of rdma_cm
 alone."""
+_NOTHING_ON_ONE_SUBNET: Final = frozenset({"ends-mac-twice"})
+"""The same where no router is between the two."""
 _ORDER: Final = (Severity.CRITICAL, Severity.UNKNOWN, Severity.WARN, Severity.INFO)
 
 
@@ -83,25 +100,72 @@ def judge(here: HostEnd, there: HostEnd, among: frozenset[str] = frozenset()) ->
     status = Status.UNKNOWN if unknown or not met else Status.OK
     for each in findings:
         status = worse(status, status_of(each.finding.severity))
-    return EndsVerdict(status, findings, _stops(judged), len(met), unknown)
+    ways = tuple(_ways(here, there, *each) for each in judged)
+    stopped = bool(ways) and all(each.talks is Talks.NO for each in ways)
+    stops = ways[0].finding if stopped else None
+    return EndsVerdict(status, findings, stops, len(met), unknown, ways)
 
 
 def with_ways(found: Compat, judged: EndsVerdict) -> Compat:
     """The answer of `compat`, where ports would do and ways between them are stopped."""
-    if found.talks is Talks.NO:
-        return found
-    stop = judged.stops
-    if stop is not None:
-        return replace(found, talks=Talks.NO, why=f"{stop.finding.summary}  [{stop.finding.rule}]")
-    some = next((each for each in judged.findings if _is_stop(each)), None)
-    if some is None or some.addresses is None:
-        return found
-    between = " and ".join(some.addresses)
-    return replace(found, why=f"{found.why}; but not between {between}  [{some.finding.rule}]")
+    return with_ports(found, (_on_its_ways(each, judged) for each in found.ports))
 
 
-def _is_stop(each: EndFinding) -> bool:
-    return each.finding.severity is Severity.CRITICAL and each.finding.rule in NOTHING_PASSES
+def _on_its_ways(pair: PortsBeside, judged: EndsVerdict) -> PortsBeside:
+    ways = [
+        each
+        for each in judged.ways
+        if pair.here in each.here and pair.there in each.there and pair.protocol is each.protocol
+    ]
+    if not ways:
+        if judged.stops is None or pair.protocol not in BY_ADDRESS:
+            return pair
+        return limited(pair, Talks.UNKNOWN, f"{pair.why}; that way was not looked at")
+    stacks = tuple(_on_its_way(each, ways) for each in pair.stacks)
+    best = min(ways, key=lambda each: BEST_FIRST.index(each.talks))
+    less = next((each for each in ways if each.finding is not None), None)
+    pair = replace(pair, stacks=stacks)
+    if best.finding is not None:
+        return limited(pair, best.talks, _said(best.finding))
+    if less is None or less.finding is None or pair.talks is Talks.NO:
+        return pair
+    # Which of its addresses a program takes is its own choice.
+    stopped = f"{'not' if less.talks is Talks.NO else 'not known'} between"
+    why = f"{stopped} {' and '.join(less.addresses)}  [{less.finding.finding.rule}]"
+    if pair.talks is Talks.UNKNOWN:
+        return replace(pair, why=f"{pair.why}; {why}")
+    free = " and ".join(best.addresses)
+    return limited(pair, Talks.UNKNOWN, f"{why}; nothing is known against {free}")
+
+
+def _on_its_way(stack: StackPair, ways: Iterable[Ways]) -> StackPair:
+    """No better than the way between the addresses that it would take."""
+    entries = stack.local.entry, stack.remote.entry
+    taken = tuple(each.gid.ipv4 or str(each.gid) for each in entries if each is not None)
+    way = next((each for each in ways if each.addresses == taken), None)
+    if way is None or way.finding is None:
+        return stack
+    return limited_stack(stack, way.talks, _said(way.finding))
+
+
+def _said(found: EndFinding) -> str:
+    return f"{found.finding.summary}  [{found.finding.rule}]"
+
+
+def _ways(here: HostEnd, there: HostEnd, meeting: Meeting, found: tuple[EndFinding, ...]) -> Ways:
+    mine, theirs = meeting.here.mine, meeting.there.mine
+    critical = [each for each in found if each.finding.severity is Severity.CRITICAL]
+    stops = NOTHING_PASSES | (_NOTHING_ON_ONE_SUBNET if meeting.is_on_one_subnet else frozenset())
+    stop = next((each for each in critical if each.finding.rule in stops), None)
+    talks = Talks.NO if stop else Talks.UNKNOWN if critical else Talks.YES
+    return Ways(
+        ports_on(here, mine.netdev.name),
+        ports_on(there, theirs.netdev.name),
+        mine.protocol,
+        (mine.address, theirs.address),
+        talks,
+        stop or next(iter(critical), None),
+    )
 
 
 def _beside(here: HostEnd, there: HostEnd) -> Iterator[EndFinding]:
@@ -133,9 +197,8 @@ def _of(meeting: Meeting) -> Iterator[EndFinding]:
 def _are_apart(meeting: Meeting) -> bool:
     here, there = meeting.here, meeting.there
     stops = [each.route.stop for each in (here, there)]
-    return all(each and each.obstacle is Obstacle.NO_ROUTE for each in stops) and not (
-        here.mine.holds(here.theirs.address) or there.mine.holds(there.theirs.address)
-    )
+    no_route = all(each and each.obstacle is Obstacle.NO_ROUTE for each in stops)
+    return no_route and not meeting.is_on_one_subnet
 
 
 def _found(finding: Finding, case: Towards) -> EndFinding:
@@ -159,9 +222,3 @@ def _once(found: Iterable[EndFinding]) -> list[EndFinding]:
         where = each.finding.device if each.addresses is None else None
         kept.setdefault((each.finding.rule, frozenset(each.hosts), what, where), each)
     return sorted(kept.values(), key=lambda each: _ORDER.index(each.finding.severity))
-
-
-def _stops(judged: Iterable[tuple[Meeting, tuple[EndFinding, ...]]]) -> EndFinding | None:
-    """The first of what stops them, where no pair of addresses is left."""
-    found = [next(filter(_is_stop, several), None) for _, several in judged]
-    return found[0] if found and all(each is not None for each in found) else None

@@ -14,12 +14,13 @@ from rdmadiag.facts.evidence import Evidence
 from rdmadiag.facts.routing import Link, Neighbour, RouteKind, TowardsFacts
 from rdmadiag.frozen import dataclass
 from rdmadiag.gid.netdev import NOT_HERE
+from rdmadiag.view.peer_picks import End
 from rdmadiag.view.peer_route import PeerRoute, owner, peer_route
 from rdmadiag.view.reconcile import DeviceView, PortView, Protocol, ports
 from rdmadiag.view.routing import holds
 
 MOST_MEETINGS: Final = 64
-_BY_ADDRESS: Final = (Protocol.ROCE, Protocol.IWARP)
+BY_ADDRESS: Final = (Protocol.ROCE, Protocol.IWARP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,12 @@ class Meeting:
     here: Towards
     there: Towards
 
+    @property
+    def is_on_one_subnet(self) -> bool:
+        """By the prefix length of either."""
+        here, there = self.here.mine, self.there.mine
+        return here.holds(there.address) or there.holds(here.address)
+
 
 def link_of(evidence: Evidence, name: str) -> Link | None:
     """As the routing tables' source has it."""
@@ -101,7 +108,7 @@ def own_addresses(evidence: Evidence, devices: Sequence[DeviceView]) -> tuple[Ow
     facts = known(evidence.netdev)
     found: dict[tuple[str, str], OwnAddress] = {}
     for port in ports(devices):
-        if facts is None or port.protocol not in _BY_ADDRESS:
+        if facts is None or port.protocol not in BY_ADDRESS:
             continue
         for netdev in filter(None, map(facts.netdev, _netdevs(port))):
             for each in netdev.addresses:
@@ -139,6 +146,12 @@ def _netdevs(port: PortView) -> Iterator[str]:
         yield own
 
 
+def ports_on(end: HostEnd, netdev: str) -> frozenset[End]:
+    """The ports that send from this netdev's addresses."""
+    every = ports(end.devices)
+    return frozenset(End(each.device, each.number) for each in every if netdev in _netdevs(each))
+
+
 def _is_used(address: Address) -> bool:
     unusable = True in (address.tentative, address.duplicate)
     return address.scope not in ("link", "host", "nowhere") and not unusable
@@ -155,7 +168,7 @@ def at_home(views: Iterable[PortView]) -> tuple[PortView, ...]:
 
 def goes_by_address(end: HostEnd) -> bool:
     """Whether it has a port whose packets go by IP addresses: RoCE, iWARP."""
-    return any(each.protocol in _BY_ADDRESS for each in ports(end.devices))
+    return any(each.protocol in BY_ADDRESS for each in ports(end.devices))
 
 
 def not_seen(end: HostEnd) -> Missing | None:

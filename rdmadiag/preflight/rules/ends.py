@@ -41,7 +41,7 @@ def _fill(case: Towards) -> dict[str, object]:
     "the one or the other by chance.",
     ("https://www.rfc-editor.org/rfc/rfc5227",),
     remedy=(
-        "ip -brief address show to {peer}   # at both hosts",
+        "ip -brief address show to {peer}   # and at the other host",
         "sudo ip address del {peer} dev {on}   # where it does not belong",
     ),
 )
