@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from rdmadiag.redact.addresses import Addresses, Seen
 from rdmadiag.redact.pseudonyms import Pseudonyms
-from rdmadiag.redact.text import Names, Numbers, Text
+from rdmadiag.redact.names import Names
+from rdmadiag.redact.text import Numbers, Text
 
 KEY: Final = b"k" * 32
 KNOWN: Final = {"node7": "host", "alice": "user", "vasp_std": "prog"}
