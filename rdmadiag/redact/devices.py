@@ -24,6 +24,10 @@ _OF_DEVICES: Final = (Kind.DEVICE, Kind.NETDEV, Kind.LINK, Kind.TRAFFIC)
 """Events of `watch` whose subject is a device's or a netdev's name, or a port's."""
 
 _KEYS: Final = ("device", "netdev", "parent", "ndev")
+_TABLES: Final = ("devices", "netdevs")
+"""Their rows have it as `name`."""
+
+_NUMBER: Final = re.compile(r"0x|[0-9a-f]{2,4}:")  # of PCI: what a device is, and where
 
 
 def devices_of(recording: Recording) -> frozenset[str]:
@@ -50,27 +54,31 @@ def nodes_of(recording: Recording) -> frozenset[str]:
 
 def devices_in(document: Any) -> frozenset[str]:
     """By the keys of all documents."""
-    found: set[str] = set()
-    left = [document]
+    found: set[Any] = set()
+    left = [("", document)]
     while left:
-        value = left.pop()
+        table, value = left.pop()
         if isinstance(value, dict):
-            for key, each in value.items():
-                if key in _KEYS and isinstance(each, str):
-                    found.add(each)
-                if key == "subject" and value.get("kind") in _OF_DEVICES and isinstance(each, str):
-                    found.add(each.partition("/")[0])
-                left.append(each)
+            found |= {each for key, each in value.items() if key in _KEYS and isinstance(each, str)}
+            if table in _TABLES:
+                found.add(str(value.get("name")))
+            if value.get("kind") in _OF_DEVICES:
+                found.add(str(value.get("subject")).partition("/")[0])
+            left += value.items()
         elif isinstance(value, list):
-            left += value
-    return frozenset(each for each in found if re.fullmatch(r"[\w.:-]{1,63}", each))
+            left += [(table, each) for each in value]
+    return frozenset(
+        each
+        for each in found - {"None"}
+        if re.fullmatch(r"[\w.:-]{1,63}", each) and not _NUMBER.match(each)
+    )
 
 
 def listed(names: Iterable[str]) -> list[str]:
     """One line of all, as ranges, and one of those that somebody gave."""
     every = sorted(names, key=_in_order)
     given = [each for each in every if not DEVICE.fullmatch(each)]
-    lines = [f"names of devices and netdevs: {', '.join(folded(every)) or 'none is in it'}"]
+    lines = [f"names of devices and netdevs: {', '.join(folded(every)) or 'none was found'}"]
     if given:
         said = "of these in no form of a kernel, so that somebody chose them"
         lines.append(f"{said}: {', '.join(folded(given))}")
