@@ -31,6 +31,7 @@ _NID: Final = re.compile(
     rf"@({NETWORK_OF_LUSTRE})(?![\w.-])"
 )
 _TARGET: Final = re.compile(r"(?<![A-Za-z0-9])([A-Za-z]\w{0,7})(?=-(?:OST|MDT)[0-9a-f]{4})")
+_NUMBER: Final = re.compile(r"(?i)0x[0-9a-f]+|\d+|fe80")
 _DASHED: Final = re.compile(
     r"(?<![A-Za-z0-9-])(?:([A-Za-z][A-Za-z0-9]{0,20})-)?(\d{1,3}(?:-\d{1,3}){3})(?![0-9-]|[A-Za-z])"
 )
@@ -64,6 +65,9 @@ _HOST: Final = re.compile(
     r"(?:\s?:\s?|\s)\\?[\"']?(?=[\w.-]*\d))"
     r"([A-Za-z][A-Za-z0-9]*(?:[.-][A-Za-z0-9]+)*)(?![\w/@(])"
 )
+_WORDS_OF_HOSTS: Final = ("node", "host", "server", "client", "switch", "router", "mac", "manager")
+"""With a number behind them a host's name, though words of a system."""
+
 _MOST_ENDING: Final = 24
 _LETTERS_OF_A_COUNTRY: Final = 2
 _DOTTED: Final = re.compile(
@@ -138,13 +142,15 @@ class Mentions:
 
     def _export(self, found: re.Match[str]) -> str:
         name, path = found.groups()
-        is_of_system = path.startswith(_SYSTEM_FOLDERS)
-        if is_of_system or path.startswith("//") or DEVICE.fullmatch(name):
+        if path.startswith((*_SYSTEM_FOLDERS, "//")):
             return found[0]
         return f"{self._address_or_host(name)}:{self._names.folder(path)}"
 
     def _address_or_host(self, name: str) -> str:
-        return name if is_ipv4(name) or self._names.is_common(name) else self._names.host(name)
+        is_none = DEVICE.fullmatch(name) or NO_HOST.fullmatch(name) or _NUMBER.fullmatch(name)
+        if is_none or is_ipv4(name) or self._names.is_common(name):
+            return name
+        return self._names.host(name)
 
     def _dashed(self, found: re.Match[str]) -> str:
         """An address in a name is a name: ip-10-20-30-77."""
@@ -161,13 +167,13 @@ class Mentions:
 
     def _host(self, found: re.Match[str]) -> str:
         before, name = found.groups()
-        if _is_file(name) or DEVICE.fullmatch(name) or NO_HOST.fullmatch(name):
+        if _is_file(name) or self._names.holds_made(name):
             return found[0]
-        if self._names.holds_made(name):
+        words = [each.casefold() for each in re.split(r"[.-]|\d+", name) if each]
+        is_of_hosts = words[0] in _WORDS_OF_HOSTS and name[-1].isdecimal()
+        if all(map(self._names.is_word, words)) and not is_of_hosts:
             return found[0]
-        if all(map(self._names.is_common, re.split(r"[.-]|\d+", name))):
-            return found[0]
-        return before + self._names.host(name)
+        return before + self._address_or_host(name)
 
     def _dotted(self, found: re.Match[str]) -> str:
         name = found[1]

@@ -38,6 +38,8 @@ _SYSTEM_WORDS: Final = """
     schema_version tool generated_at platform machine hostname environment command commands config
     space mode land process page pages buffer buffers app application id uid not responding timed
     connect connected connection refused lost invalid found used call calls side end ends and or
+    git json entry red head docs www mail api http https p2p rx tx metrics registry crash archive
+    cache request requests code build release branch commit issue page site web app debian ubuntu
     the a an is was in at to from with for of by on no yes
 """
 SYSTEM_WORDS: Final = frozenset(_SYSTEM_WORDS.split())
@@ -105,9 +107,13 @@ class Names:
         """Whether a pseudonym is in it already."""
         return any(each in self._made for each in _MADE.findall(text))
 
+    def is_word(self, name: str) -> bool:
+        """Whether it is a word of the system."""
+        return name.casefold() in self._common
+
     def is_common(self, name: str) -> bool:
         """Whether it may be a word of the system, or identifies nobody."""
-        return name.casefold() in self._common or self.is_kept(name)
+        return self.is_word(name) or self.is_kept(name)
 
     def of(self, kind: str, name: str, *, learn: bool = True) -> str:
         """The name of a user, a command or a folder; one that is learnt is found elsewhere, too."""

@@ -53,7 +53,7 @@ _TOKEN: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:"
     r"eyJ[\w-]{4,}\.[\w-]+(?:\.[\w-]*){0,3}"  # JWT, RFC 7519
     r"|(?:AKIA|ASIA|AROA|AIDA)[0-9A-Z]{12,}"
-    r"|gh[a-z]_\w{10,}|github_pat_\w{10,}|gl[a-z]{2,5}-[\w-]{10,}"
+    r"|gh[a-z]_\w{10,}|github_pat_\w{10,}|gl[a-z]{2,5}-[\w-]{16,}"
     r"|xox[a-z]-[\w-]+|xapp-[\w-]{8,}"
     r"|[a-z]{2,12}_(?:live|test|pat|key|secret|token)_[\w-]{8,}"
     r"|(?:sk|rk|pk|dop|hf|npm|pypi|glsa|nvapi|pat|hvs|hvb|ya29|tskey|lin_api|dapi|wandb)"

@@ -25,7 +25,7 @@ _ADDRESS: Final = re.compile(
     rf"|(?P<colons>(?<![0-9A-Za-z:.])(?:{_HEX}{{1,4}})?:(?:{_HEX}{{0,4}}:)+"
     rf"(?:\d{{1,3}}(?:\.\d{{1,3}}){{3}}|{_HEX}{{1,4}})?(?P<length6>/\d{{1,3}}(?!\d))?(?![0-9A-Za-z:]))"
     r"|(?P<dotted>(?:(?<![0-9A-Za-z.])|(?<=\bMGC))\d{1,3}(?:\.\d{1,3}){3}(?P<length4>/\d{1,2}(?![\d.]))?(?!\d|\.\d|[A-Za-z]))"
-    rf"|(?P<hex>(?<![0-9A-Fa-f])(?:0[xX])?{_HEX}{{8,}}(?![0-9A-Fa-f]))"
+    rf"|(?P<hex>(?<![0-9A-Fa-f])(?<!/commit/)(?:0[xX])?{_HEX}{{8,}}(?![0-9A-Fa-f]))"
 )
 _NETMASK: Final = re.compile(r"\binet (\d{1,3}(?:\.\d{1,3}){3}) netmask 0x([0-9a-f]{8})\b")
 _HOME: Final = re.compile(
@@ -51,7 +51,7 @@ _DOMAIN: Final = re.compile(
     r"|test|invalid|de|fr|uk|ch|at|nl|it|es|eu|jp|cn|kr|in|au|ca|us|se|fi|no|dk|pl|cz|br|za)"
     r"(?![\w-]|\.[a-z0-9])"
 )
-_WORDY: Final = re.compile(r"[G-Zg-z]{2}|[$@]")
+_WORDY: Final = re.compile(r"[G-WYZg-wyz@$]")
 """Without it there is nothing in a text but digits: a row of a table."""
 
 _OF_KERNEL: Final = ("/sys/", "/proc/")

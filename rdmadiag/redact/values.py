@@ -8,6 +8,7 @@ from typing import Any, Final
 from rdmadiag.facts.environment import WITHHELD
 from rdmadiag.gid.variables import BY_NAME, VARIABLES
 from rdmadiag.redact.names import DEVICE
+from rdmadiag.redact.secrets import REMOVED
 from rdmadiag.redact.text import Text
 from rdmadiag.watch.event import Kind
 
@@ -38,6 +39,10 @@ _MODULES: Final = re.compile(
 """Kernel modules that hold RDMA objects of their own."""
 
 _SERIAL: Final = re.compile(r"serial|asset_tag|_uid(?:_|$)|owner_name|user_?name")
+_USER_KEYS: Final = frozenset(("user", "username", "user_name", "login", "logname", "account"))
+_SECRET_KEYS: Final = re.compile(
+    r"pass(?:word|wd|phrase|code)|secret|(?:^|_)token|credential|api_?key"
+)
 _GUID_KEYS: Final = re.compile(r"guid")
 _MOST_DEPTH: Final = 200
 
@@ -181,6 +186,10 @@ class Values:
             return ",".join(map(self._host, self._spread(value)))
         if name in _COMMAND_KEYS and " " not in value:
             return value if _MODULES.fullmatch(value) else self._names.of("prog", value)
+        if name in _USER_KEYS and " " not in value:
+            return self._names.of("user", value)
+        if _SECRET_KEYS.search(name) and value != WITHHELD:
+            return REMOVED
         if name == "node_desc":
             return self.node_description(value)
         if _GUID_KEYS.search(name) and _GUID.fullmatch(value):
