@@ -42,21 +42,30 @@ _SERIAL: Final = re.compile(
     r"(?!0x)(?=[A-Z-]*[0-9])([A-Z0-9][A-Z0-9-]{4,39})(?![A-Za-z0-9:])"
 )
 _USER: Final = re.compile(
-    r"(?i)((?<![A-Za-z])(?:[re]?user(?:[_-]?name)?|login(?:[_-]?name)?|log_?name|acct|account"
-    r"|owner|principal|submitter)(?:\\?[\"']?:\s?\\?[\"']|\\?[\"']?=\\?[\"']?|:\s?)"
+    r"(?i)("
+    # user=alice, "login": "alice", owner: alice
+    r"(?<![A-Za-z])(?:[re]?user(?:[_-]?name)?|login(?:[_-]?name)?|log_?name|acct"
+    r"|account(?:[_-]?name)?|[ae]?uid|owner|principal|submitter)"
+    r"(?:\\?[\"']?:\s?\\?[\"']|\\?[\"']?=\\?[\"']?|:\s?)"
+    # uid=1000(alice); --user alice, -u alice, ssh -l alice
     r"|\b[ug]id=\d{1,10}\(|(?<!\S)--[\w-]{0,20}user(?:name)?\s|(?<!journalctl)\s-u\s"
     r"|\bmysql\w*\s(?:[^\n|;]{0,80}?\s)?-u\s?|\b(?:ssh|rsh|rlogin)\s(?:[^\n|;]{0,80}?\s)?-l\s"
-    r"|\b(?:(?:for|by|of|as|from) (?:invalid )?user |user (?=\"|'|[a-z]+\d)|publickey for"
-    r"|password for |(?:sudo|su|runuser) (?:- |-\w+ )?(?=[a-z]+\d))[\"']?)"
-    r"([A-Za-z][\w.-]{0,63}\w)(?![\w(])"
+    # "for user alice", "user alice7", "user 'alice'"
+    r"|\b(?:(?:for|by|of|as|from) (?:invalid )?user |user (?=\"|'|[a-z]+(?:\d|[._-][a-z]))"
+    r"|account (?=\w+[-_\d])|publickey for |password for "
+    r"|(?:sudo|su|runuser) (?:- |-\w+ )?(?=[a-z]+\d))[\"']?"
+    r")([A-Za-z][\w.-]{0,63}\w)(?![\w(])"
 )
 _SURE_OF_USER: Final = re.compile(r"[=(]\\?[\"']?$|-[ul]\s?$|user(?:name)?\s$")
 _EXPORT: Final = re.compile(r"(?<![\w./:@%-])([A-Za-z0-9][\w.-]{1,252}):(/[^\s\"',;:()\[\]<>|]*)")
 _SYSTEM_FOLDERS: Final = ("/sys", "/proc", "/dev", "/run", "/etc", "/usr", "/lib", "/opt", "/var")
 _SERVER: Final = re.compile(
-    r"(?i)(\bservers? [\"']?)([A-Za-z0-9][\w.-]*\w)(?=[\"']?[:,]? (?:not responding|OK|timed out"
-    r"|is not|unreachable|down))"
+    r"(?i)(\b(?:servers?|host|peer|node|connection (?:to|from|with)) [\"']?)([A-Za-z0-9][\w.-]*\w)"
+    r"(?=[\"']?[:,]? (?:(?:is|was|has) )?(?:not responding|OK|timed out|unreachable|refused|lost"
+    r"|rejected|gone|dead|died|rebooted|restored)\b)"
 )
+_NAME_OF_STORAGE: Final = re.compile(r"(?i)\b((?:nqn|iqn)\.\d{4}-\d\d\.)([a-z0-9][\w.:-]*\w)")
+_OF_NVME: Final = ("org.nvmexpress:uuid:", "org.nvmexpress.discovery")
 _HOST: Final = re.compile(
     r"(?i)(\b(?:host(?:name)?|nodename|server|peer|client|node|nodelist)\\?[\"']?=\\?[\"']?"
     r"|\b(?:ssh|scp|ping|rsync) (?=\w*-)"
@@ -102,6 +111,7 @@ class Mentions:
     def __call__(self, text: str) -> str:
         """The same text with pseudonyms for them."""
         text = _URL.sub(self._url, text)
+        text = _NAME_OF_STORAGE.sub(self._storage, text)
         text = _SERIAL.sub(self._numbered, text)
         text = _USER.sub(self._user, text)
         text = _NID.sub(self._nid, text)
@@ -120,6 +130,11 @@ class Mentions:
         name = host.rstrip(".-_")
         made = name if _PUBLIC.fullmatch(name) else self._address_or_host(name)
         return f"{scheme}{login}{made}{host[len(name) :]}"
+
+    def _storage(self, found: re.Match[str]) -> str:
+        """A name of NVMe or iSCSI: a date, a domain, and what an administrator wrote."""
+        before, name = found.groups()
+        return found[0] if name.startswith(_OF_NVME) else before + self._names.of("host", name)
 
     def _numbered(self, found: re.Match[str]) -> str:
         self._names.note_serial(found[2])

@@ -159,6 +159,10 @@ class Names:
             return None
         if DEVICE.fullmatch(host) or NO_HOST.fullmatch(host):
             return None
-        pattern = re.sub(r"\d+", r"\\d{1,9}", re.escape(host))
-        stem = re.split(r"[\d-]", host)[0].casefold()
-        return rf"(?<!/){pattern}" if stem in self._common else apart(host, pattern)
+        if re.fullmatch(r"[a-z]+\d+", host) and re.sub(r"\d+", "", host) in self._common:
+            # gpu01 is of a family with gpu02 and gpu128, and not with gpu0
+            pattern = re.sub(r"\d+", lambda found: rf"\d{{{len(found[0])},9}}", host)
+            return rf"(?<!/){pattern}"
+        pattern = re.sub(r"\d+", r"(?:\\d{1,9}|\\[[\\d,-]{1,200}\\])", re.escape(host))
+        pattern = re.sub(r"\\-|_", "[-_]?", pattern) + ("[a-z]?" if host[-1].isdecimal() else "")
+        return apart(host, pattern)

@@ -10,11 +10,12 @@ REMOVED: Final = "(removed)"
 """What stands for a secret."""
 
 _LONG_KEY: Final = (
-    r"(?:pass(?:word|wd|phrase|code)|secret|token|api[_-]?key|access[_-]?key|private[_-]?key"
+    r"(?:pass(?:word|wd|[ _-]?phrase|code)|secret|token|api[_-]?key|access[_-]?key|private[_-]?key"
     r"|auth[_-]?key|session[_-]?(?:id|key)|account[_-]?key|credentials?|authorization|bearer)"
 )
 _KEY: Final = (
-    rf"(?:{_LONG_KEY}|(?<![a-z])(?:pass|pw|psk|cookie|sig|signature|auth)(?![a-z]))[\w-]{{0,40}}"
+    rf"(?:{_LONG_KEY}|(?<![a-z])(?:pass|pw|pwd(?![\"']?\s?[=:]\s?/)|pin|psk|cookie|sig|signature"
+    r"|auth)(?![a-z]))[\w-]{0,40}"
 )
 # Up to where another value begins: "password=a,b,user=c".
 _VALUE: Final = (
@@ -25,7 +26,7 @@ _KEYED: Final = re.compile(
     rf"(?i)({_KEY}\\?[\"']?\s{{0,8}}[=:]\s{{0,8}}(?:(?:bearer|basic|digest)\s{{1,8}})?){_VALUE}"
 )
 _KEY_AND_WORD: Final = re.compile(
-    rf"(?i)((?:--[\w-]{{0,40}}?{_LONG_KEY}[\w-]{{0,40}}|(?<![\w-]){_LONG_KEY})"
+    rf"(?i)((?:--[\w-]{{0,40}}?{_LONG_KEY}[\w-]{{0,40}}|(?<![\w-])(?:{_LONG_KEY}|pwd(?=\s+is)|pin(?=\s+\d{{4,}})))"
     rf"\s{{1,8}}(?:(?:is|was|bearer|basic)\s{{1,8}})?)(?!-|\(removed\)){_VALUE}"
 )
 _CLIENT: Final = re.compile(

@@ -18,21 +18,22 @@ from rdmadiag.redact.secrets import without_random, without_secrets
 _HEX: Final = r"[0-9A-Fa-f]"
 _ADDRESS: Final = re.compile(
     # The first that fits is taken: the longest forms first.
-    rf"(?P<uuid>(?<![0-9A-Za-z]){_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}(?![0-9A-Za-z]))"
+    rf"(?P<uuid>(?:(?<![0-9A-Za-z])|(?<=\bpod)|(?<=[-_]pod)){_HEX}{{8}}(?:[-_]{_HEX}{{4}}){{3}}"
+    rf"[-_]{_HEX}{{12}}(?![0-9A-Za-z]))"
     rf"|(?P<octets>(?<![0-9A-Za-z:.-]){_HEX}{{2}}(?:(?::{_HEX}{{2}}){{19}}|(?::{_HEX}{{2}}){{7}}"
     rf"|(?::{_HEX}{{2}}){{5}}|(?:-{_HEX}{{2}}){{7}}|(?:-{_HEX}{{2}}){{5}})(?![0-9A-Fa-f]|[:-]{_HEX}))"
     rf"|(?P<cisco>(?<![0-9A-Za-z.]){_HEX}{{4}}\.{_HEX}{{4}}\.{_HEX}{{4}}(?![0-9A-Za-z.]))"
     rf"|(?P<colons>(?<![0-9A-Za-z:.])(?:{_HEX}{{1,4}})?:(?:{_HEX}{{0,4}}:)+"
     rf"(?:\d{{1,3}}(?:\.\d{{1,3}}){{3}}|{_HEX}{{1,4}})?(?P<length6>/\d{{1,3}}(?!\d))?(?![0-9A-Za-z:]))"
     r"|(?P<dotted>(?:(?<![0-9A-Za-z.])|(?<=\bMGC))\d{1,3}(?:\.\d{1,3}){3}(?P<length4>/\d{1,2}(?![\d.]))?(?!\d|\.\d|[A-Za-z]))"
-    rf"|(?P<hex>(?<![0-9A-Fa-f])(?<!/commit/)(?:0[xX])?{_HEX}{{8,}}(?![0-9A-Fa-f]))"
+    rf"|(?P<hex>(?<![0-9A-Fa-f])(?<!/commit/)(?!(?<=po)d)(?:0[xX])?{_HEX}{{8,}}(?![0-9A-Fa-f]))"
 )
 _NETMASK: Final = re.compile(r"\binet (\d{1,3}(?:\.\d{1,3}){3}) netmask 0x([0-9a-f]{8})\b")
 _HOME: Final = re.compile(
     r"(/(?:home|Users|export/home|u|scratch|work|data|mnt|gpfs|lustre|nfs|projects?|Volumes|srv)/)"
     r"([^\s\"':;,()\[\]<>|]+)"
 )
-_LOGIN: Final = re.compile(r"(?<![\w.@-])([A-Za-z0-9][\w.-]*)@([A-Za-z0-9][\w.-]*\w)")
+_LOGIN: Final = re.compile(r"(?<![\w.+@-])([A-Za-z0-9][\w.+-]*)@([A-Za-z0-9][\w.-]*\w)")
 _NETWORK: Final = re.compile(NETWORK_OF_LUSTRE)
 _REVISION: Final = re.compile(r"v?[0-9][0-9.x]*|(?=[a-f]*[0-9])[0-9a-f]{7,40}")
 _COMMAND: Final = re.compile(
@@ -60,6 +61,7 @@ _OF_KERNEL: Final = ("/sys/", "/proc/")
 _SHORT: Final = 200  # characters
 _MOST_SHORT: Final = 50_000
 _ADDRESS_BYTES4: Final = 8  # hexadecimal digits
+_MOST_DIGITS4: Final = 10
 _LONG: Final = 20  # digits of what is no number of a kernel: a container's, a commit's
 
 
@@ -200,7 +202,7 @@ class Text:
                 kind = name
                 break
         if kind == "uuid":
-            return text if not text.strip("0-") else self._pseudonyms.digits("uuid", text)
+            return text if not text.strip("0-_") else self._pseudonyms.digits("uuid", text)
         if kind == "octets":
             separator = text[2]
             made = self._addresses.hardware(bytes.fromhex(text.replace(separator, "")))
@@ -235,6 +237,8 @@ class Text:
 
     def _dotted(self, text: str) -> str:
         address, slash, length = text.partition("/")
+        if not is_ipv4(address):  # 192.168.001.001
+            address = ".".join(part.lstrip("0") or "0" for part in address.split("."))
         if not is_ipv4(address):
             return text
         raw = ipaddress.IPv4Address(address).packed
@@ -256,12 +260,19 @@ class Text:
             len(digits)
         )
         if digits.isdecimal() and not start and digits.casefold() not in self._numbers.known:
-            return text  # a count, or a time
+            return self._decimal(text)  # a count, or a time
         if of:
             return start + _as(digits, of(bytes.fromhex(digits)).hex())
         if len(digits) < _LONG or not digits.strip("0"):
             return text
         return start + self._pseudonyms.digits("hex", digits)
+
+    def _decimal(self, text: str) -> str:
+        """An address of this record as one number."""
+        value = int(text) if len(text) <= _MOST_DIGITS4 else 1 << 32
+        if value >> 32 or value.to_bytes(4, "big") not in self._numbers.ipv4:
+            return text
+        return str(int.from_bytes(self._addresses.ipv4(value.to_bytes(4, "big")), "big"))
 
 
 class Numbers:

@@ -18,7 +18,7 @@ from rdmadiag.redact.text import Numbers, Text
 
 KEY: Final = b"k" * 32
 LOGS: Final = Path(__file__).parents[1] / "explain" / "corpus"
-KNOWN: Final = {"node7": "host", "alice": "user", "vasp_std": "prog"}
+KNOWN: Final = {"node7": "host", "gpu-node-17": "host", "alice": "user", "vasp_std": "prog"}
 
 
 def text(known: dict[str, str] = KNOWN, numbers: Numbers | None = None) -> Text:
@@ -49,7 +49,6 @@ def text(known: dict[str, str] = KNOWN, numbers: Numbers | None = None) -> Text:
             "server QPN 0x15",
             "host mem 0x3",
             "connect to mlx5_bond_1",
-            "node0 at",
         ),
         *("MT_0000000359", "ConnectX-6 MCX653106A-HDAT_Ax", "IOThunderboltSwitchType5", "rank-3"),
         *("mlx5_ib_alloc_transport_domain+0x1c/0x40 [mlx5_ib]", "PSN 0x015dd8, serial8250: ttyS0"),
@@ -116,11 +115,21 @@ def test_what_is_no_name_stays(line: str) -> None:
         ("rdma_cm: disconnected from login3", "login3"),
         ("ssh gpu-alpha true", "gpu-alpha"),
         ("connection to host3 lost", "host3"),
+        ("gpu_node_20 and gpunode[21-23], gpu-node-24b", "node_20"),
+        ("gpu_node_20 and gpunode[21-23], gpu-node-24b", "21-23"),
+        ("gpu_node_20 and gpunode[21-23], gpu-node-24b", "24b"),
+        ("connection from chewbacca refused", "chewbacca"),
+        ("ctrl nqn.2014-08.com.acme:nvme:fast-pool1", "fast-pool1"),
+        ("kubepods-pod4a5b6c7d_8e9f_0a1b_2c3d_4e5f6a7b8c9d.slice", "4a5b6c7d"),
+        ("192.168.007.009 is up", "007.009"),
         # Users
         ("user=charlie", "charlie"),
         ("--user charlie99 -x", "charlie99"),
         ("uid=1000(bobby)", "bobby"),
         ("owner: 'dora'", "dora"),
+        ("Accepted publickey for frida from 10.3.2.1", "frida"),
+        ("LDAP uid=gustav,ou=x", "gustav"),
+        ("mail of b.h+ops@acme.org", "b.h"),
         ("session opened for user erin by", "erin"),
         ("alice9@10.20.3.7", "alice9"),
         ("mysql://dbuser@db7.acme.co/x", "dbuser"),
@@ -139,6 +148,7 @@ def test_what_is_no_name_stays(line: str) -> None:
         ("tool --db-password qwerty x", "qwerty"),
         ("mysql://joe:dbpass99@db7/x", "dbpass99"),
         ('"password": "two words", x', "two words"),
+        ("pwd is hunter2", "hunter2"),
         ("pass=a,b;c user=x", "a,b;c"),
         ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcDEF_123", "eyJ"),
         ("ghp_abcdefghij1234567890abcdefghij123456", "abcdefghij"),
@@ -197,6 +207,8 @@ def test_bare_digits_are_an_address_where_they_are_known_as_one() -> None:
     assert "0703140a" not in text(numbers=known)("at 0703140a")
     assert text(numbers=known)("at deadbeef") == "at deadbeef"
     assert "001122334455" not in text(numbers=known)("mac 001122334455")
+    made = int(text(numbers=known)("as one number 169083655").rpartition(" ")[2])
+    assert made.to_bytes(4, "big").hex() in text(numbers=known)("at 0a140307")
     assert text()("bytes 001122334455") == "bytes 001122334455"
 
 
@@ -240,6 +252,8 @@ def test_what_a_family_of_hosts_is_called_is_no_part_of_an_address() -> None:
     redact = text({"db7": "host"})
     assert redact("2001:db8:1::2").startswith("2001:db8:")
     assert "db9" not in redact("to db9:4791 now")
+    assert text({"gpu01": "host"})("/sys/x/gpu02 gpu0 GPU") == "/sys/x/gpu02 gpu0 GPU"
+    assert "gpu02" not in text({"gpu01": "host"})("peer gpu02 left")
 
 
 def test_where_a_name_is_found_it_is_the_same_name_again() -> None:
