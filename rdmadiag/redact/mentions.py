@@ -54,10 +54,11 @@ _USER: Final = re.compile(
     r"|\b(?:(?:for|by|of|as|from) (?:invalid )?user |user (?=\"|'|[a-z]+(?:\d|[._-][a-z]))"
     r"|account (?=\w+[-_\d])|publickey for |password for "
     r"|(?:sudo|su|runuser) (?:- |-\w+ )?(?=[a-z]+\d))[\"']?"
-    r")([A-Za-z][\w.-]{0,63}\w)(?![\w(])"
+    r")([A-Za-z][\w.-]{0,63}\w)(?!\w|\(\))"
 )
 _SURE_OF_USER: Final = re.compile(r"[=(]\\?[\"']?$|-[ul]\s?$|user(?:name)?\s$")
 _EXPORT: Final = re.compile(r"(?<![\w./:@%-])([A-Za-z0-9][\w.-]{1,252}):(/[^\s\"',;:()\[\]<>|]*)")
+_SHARE: Final = re.compile(r"(?<![\w:/.])//([A-Za-z0-9][\w.-]*\w)(?=/\w)")  # of SMB
 _SYSTEM_FOLDERS: Final = ("/sys", "/proc", "/dev", "/run", "/etc", "/usr", "/lib", "/opt", "/var")
 _SERVER: Final = re.compile(
     r"(?i)(\b(?:servers?|host|peer|node|connection (?:to|from|with)) [\"']?)([A-Za-z0-9][\w.-]*\w)"
@@ -117,6 +118,7 @@ class Mentions:
         text = _NID.sub(self._nid, text)
         text = _TARGET.sub(lambda found: self._names.of("fs", found[1]), text)
         text = _EXPORT.sub(self._export, text)
+        text = _SHARE.sub(lambda found: f"//{self._address_or_host(found[1])}", text)
         text = _SERVER.sub(lambda found: found[1] + self._address_or_host(found[2]), text)
         text = _DASHED.sub(self._dashed, text)
         text = _HOST.sub(self._host, text)

@@ -26,6 +26,7 @@ _ADDRESS: Final = re.compile(
     rf"|(?P<colons>(?<![0-9A-Za-z:.])(?:{_HEX}{{1,4}})?:(?:{_HEX}{{0,4}}:)+"
     rf"(?:\d{{1,3}}(?:\.\d{{1,3}}){{3}}|{_HEX}{{1,4}})?(?P<length6>/\d{{1,3}}(?!\d))?(?![0-9A-Za-z:]))"
     r"|(?P<dotted>(?:(?<![0-9A-Za-z.])|(?<=\bMGC))\d{1,3}(?:\.\d{1,3}){3}(?P<length4>/\d{1,2}(?![\d.]))?(?!\d|\.\d|[A-Za-z]))"
+    rf"|(?P<cloud>(?<=[a-z]-){_HEX}{{17}}(?![0-9A-Za-z]))"  # i-0a1b2c3d4e5f67890
     rf"|(?P<hex>(?<![0-9A-Fa-f])(?<!/commit/)(?!(?<=po)d)(?:0[xX])?{_HEX}{{8,}}(?![0-9A-Fa-f]))"
 )
 _NETMASK: Final = re.compile(r"\binet (\d{1,3}(?:\.\d{1,3}){3}) netmask 0x([0-9a-f]{8})\b")
@@ -37,7 +38,8 @@ _LOGIN: Final = re.compile(r"(?<![\w.+@-])([A-Za-z0-9][\w.+-]*)@([A-Za-z0-9][\w.
 _NETWORK: Final = re.compile(NETWORK_OF_LUSTRE)
 _REVISION: Final = re.compile(r"v?[0-9][0-9.x]*|(?=[a-f]*[0-9])[0-9a-f]{7,40}")
 _COMMAND: Final = re.compile(
-    r"(\b[Cc]omm: ?|\b[Tt]ask:? (?=\S+:\d)|\bKilled process \d+ \(|\b[Pp]rocess (?=\S+ \(pid))"
+    r"(\b[Cc]omm: ?|\b[Tt]ask:? (?=\S+:\d)|\btask=(?=[^\s,]+,pid=)|\bKilled process \d+ \("
+    r"|\b[Pp]rocess (?=\S+ \(pid))"
     r"([^\s,:)\]\"']+)"
 )
 _CREATOR: Final = re.compile(r"(\bpid \d{1,9}, )([^\"<\n]+)")
@@ -197,12 +199,14 @@ class Text:
     def _address(self, found: re.Match[str]) -> str:
         kind = found.lastgroup
         text = found[0]
-        for name in ("uuid", "octets", "cisco", "colons", "dotted", "hex"):
+        for name in ("uuid", "octets", "cisco", "colons", "dotted", "cloud", "hex"):
             if found[name] is not None:
                 kind = name
                 break
         if kind == "uuid":
             return text if not text.strip("0-_") else self._pseudonyms.digits("uuid", text)
+        if kind == "cloud":
+            return self._pseudonyms.digits("hex", text)
         if kind == "octets":
             separator = text[2]
             made = self._addresses.hardware(bytes.fromhex(text.replace(separator, "")))

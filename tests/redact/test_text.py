@@ -122,7 +122,10 @@ def test_what_is_no_name_stays(line: str) -> None:
         ("ctrl nqn.2014-08.com.acme:nvme:fast-pool1", "fast-pool1"),
         ("kubepods-pod4a5b6c7d_8e9f_0a1b_2c3d_4e5f6a7b8c9d.slice", "4a5b6c7d"),
         ("192.168.007.009 is up", "007.009"),
+        ("cifs //winsrv/projects on /mnt", "winsrv"),
         # Users
+        ("session opened for user jdoe42(uid=1000) by", "jdoe42"),
+        ("oom-kill: task=train_llama,pid=33,uid=5", "train_llama"),
         ("user=charlie", "charlie"),
         ("--user charlie99 -x", "charlie99"),
         ("uid=1000(bobby)", "bobby"),
@@ -133,7 +136,8 @@ def test_what_is_no_name_stays(line: str) -> None:
         ("session opened for user erin by", "erin"),
         ("alice9@10.20.3.7", "alice9"),
         ("mysql://dbuser@db7.acme.co/x", "dbuser"),
-        # Serial numbers
+        # Numbers of one machine
+        ("efa: i-0a1b2c3d4e5f67890 of vpc", "0a1b2c3d4e5f"),
         ("serial MT2042X12345 guid", "MT2042X12345"),
         ("SN: MT2042X12345", "MT2042X12345"),
         ("S/N MT20ZZ0001,", "MT20ZZ0001"),
