@@ -88,7 +88,7 @@ def _places(part: str, text: str) -> Iterator[int]:
 
 
 def _ends_near(ends: Sequence[int], part: str, text: str) -> Iterator[int]:
-    """Where the part ends that begins within PRINTED characters of one of the ends, which ascend."""
+    """Where the part ends, if it begins at most PRINTED characters behind an end; ends ascend."""
     before = 0
     for at in _places(part, text):
         while before < len(ends) and ends[before] + PRINTED < at:
